@@ -1,0 +1,197 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck disable=SC2034
+#
+# What the scripts of the test bed share: names, messages, locks, and the way
+# into the root. Sourced, never run.
+
+# Kernel series that schedhist supports, newest first. The first one is the
+# default of every script; "-rt" may be added to each.
+SUPPORTED="7.3 7.2"
+
+SCRIPTS=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
+TREE=$(cd "${SCHEDHIST_TREE:-$SCRIPTS/..}" && pwd -P)
+CACHE=${SCHEDHIST_CACHE:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/schedhist}
+[[ $CACHE == /* ]] || CACHE=$PWD/$CACHE
+
+ROOT=$CACHE/root	# the Debian root
+BUILD=$CACHE/build	# build folders, /build inside the root
+STATE=$CACHE/state	# small facts worth remembering between runs
+RUN=$CACHE/run		# one folder for each guest that runs
+LOGS=$CACHE/log
+STAMPS=$ROOT/var/lib/schedhist	# goes away with the root, as it should
+
+ME=${0##*/}
+
+say() {
+	printf 'schedhist: %s: %s\n' "$ME" "$*" >&2
+}
+
+die() {
+	say "$*"
+	exit 1
+}
+
+# usage_from FILE: a script's usage is the comment at its head.
+usage_from() {
+	sed -n '3,/^[^#]/{ s/^# \{0,1\}//p; }' "$1"
+}
+
+# --- Children -------------------------------------------------------------
+# Bash runs a trap only after its foreground child has ended. So long commands
+# run in the background, and are waited for: Ctrl-C then acts at once.
+
+CHILD=
+
+attend() {
+	local rc=0
+	"$@" &
+	CHILD=$!
+	wait "$CHILD" || rc=$?
+	CHILD=
+	return "$rc"
+}
+
+end_child() {
+	[[ -z $CHILD ]] || kill -KILL "$CHILD" 2>/dev/null || :
+	CHILD=
+}
+
+trap 'end_child' EXIT
+trap 'printf "\n" >&2; say "interrupted; the same command goes on from here"; exit 130' INT
+trap 'exit 143' TERM HUP
+
+# step WHAT LOG COMMAND...: one line of progress, the detail goes to a log.
+step() {
+	local what=$1 log=$LOGS/$2.log start=$SECONDS rc=0
+	shift 2
+	mkdir -p "$LOGS"
+	printf 'schedhist: %s: %s ... ' "$ME" "$what" >&2
+	attend "$@" >"$log" 2>&1 </dev/null || rc=$?
+	if ((rc == 0)); then
+		printf '%d s\n' $((SECONDS - start)) >&2
+		return 0
+	fi
+	printf 'failed after %d s\n' $((SECONDS - start)) >&2
+	# make -j buries the cause far above the end.
+	grep -aE -m 5 'rror[:[ ]|\*\*\*|not found' "$log" | sed 's/^/    /' >&2 || :
+	say "and the end of its log:"
+	tail -n 15 "$log" | sed 's/^/    /' >&2
+	say "the whole log: $log"
+	say "run the same command again: it goes on where this stopped"
+	exit 1
+}
+
+# lock NAME: held until unlock, or until this process and its children have
+# ended.
+LOCK=
+
+lock() {
+	mkdir -p "$STATE"
+	exec {LOCK}>"$STATE/$1.lock"
+	flock -n "$LOCK" && return
+	say "waiting for another run that holds $STATE/$1.lock"
+	flock "$LOCK"
+}
+
+unlock() {
+	[[ -z $LOCK ]] || exec {LOCK}>&-
+	LOCK=
+}
+
+# write_file FILE: standard input becomes FILE, whole or not at all.
+write_file() {
+	mkdir -p "$(dirname "$1")"
+	cat >"$1.new.$$"
+	sync "$1.new.$$"
+	mv -f "$1.new.$$" "$1"
+}
+
+need_root() {
+	((EUID == 0)) || die "must run as root (it mounts, and enters a root of its own): try sudo -E $0"
+}
+
+# need_space GB
+need_space() {
+	local free
+	mkdir -p "$CACHE"
+	free=$(df -Pk "$CACHE" | awk 'NR == 2 { print int($4 / 1000000) }')
+	((free >= $1)) ||
+		die "$CACHE has $free GB left, and $1 GB are needed: make room, or point SCHEDHIST_CACHE elsewhere"
+}
+
+# --- The root -------------------------------------------------------------
+
+# Runs as the first process of namespaces of its own. All mounts are made
+# here, so they vanish with it, however it ends.
+# shellcheck disable=SC2016
+ENTER='
+set -eu
+root=$1 scripts=$2 tree=$3 build=$4 run=$5
+shift 5
+mount -t proc proc "$root/proc"
+mount -t sysfs -o ro sysfs "$root/sys"
+mount -t tmpfs -o mode=755,nosuid tmpfs "$root/dev"
+for node in null zero full random urandom tty kvm; do
+	[ -e "/dev/$node" ] || continue
+	: >"$root/dev/$node"
+	mount --bind "/dev/$node" "$root/dev/$node"
+done
+ln -s /proc/self/fd "$root/dev/fd"
+ln -s /proc/self/fd/0 "$root/dev/stdin"
+ln -s /proc/self/fd/1 "$root/dev/stdout"
+ln -s /proc/self/fd/2 "$root/dev/stderr"
+ln -s pts/ptmx "$root/dev/ptmx"
+mkdir "$root/dev/pts" "$root/dev/shm"
+mount -t devpts -o newinstance,ptmxmode=666,mode=620 devpts "$root/dev/pts"
+mount -t tmpfs -o mode=1777 tmpfs "$root/dev/shm"
+mount -t tmpfs -o mode=1777 tmpfs "$root/tmp"
+if [ -e /etc/resolv.conf ]; then
+	[ -e "$root/etc/resolv.conf" ] || : >"$root/etc/resolv.conf"
+	mount --bind /etc/resolv.conf "$root/etc/resolv.conf"
+fi
+mount --bind "$scripts" "$root/scripts"
+mount -o remount,bind,ro "$root/scripts"
+mount --bind "$tree" "$root/schedhist"
+mount -o remount,bind,ro "$root/schedhist"
+mount --bind "$build" "$root/build"
+[ -z "$run" ] || mount --bind "$run" "$root/mnt"
+rc=0
+env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
+	HOME=/root LANG=C.UTF-8 TERM="${TERM:-dumb}" SCHEDHIST_CACHE=/var/cache/schedhist \
+	${http_proxy:+http_proxy="$http_proxy"} ${https_proxy:+https_proxy="$https_proxy"} \
+	${no_proxy:+no_proxy="$no_proxy"} \
+	chroot "$root" /bin/sh -c "cd /schedhist && exec \"\$@\"" sh "$@" || rc=$?
+exit $rc
+'
+
+# enter_root COMMAND...: this shell becomes COMMAND inside the root. When the
+# caller dies, be it by kill -9, so does all in there. RUN_FOLDER, if set, is
+# bound at /mnt.
+enter_root() {
+	mkdir -p "$BUILD"
+	exec setpriv --pdeathsig KILL \
+		unshare --mount --pid --fork --kill-child --propagation private \
+		bash -c "$ENTER" sh "$ROOT" "$SCRIPTS" "$TREE" "$BUILD" "${RUN_FOLDER:-}" "$@"
+}
+
+in_root() {
+	(enter_root "$@")
+}
+
+# apt_in_root ARGUMENTS...: apt-get inside the root, through the host's proxy.
+apt_in_root() {
+	local proxy=()
+	mapfile -t proxy < <(apt-config dump --no-empty --format '-oAcquire::%f=%v%n' \
+		Acquire::http::Proxy Acquire::https::Proxy 2>/dev/null |
+		sed -n 's/^-oAcquire::Acquire/-oAcquire/p')
+	in_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -y \
+		-o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=600 -o Acquire::Retries=3 \
+		"${proxy[@]}" --no-install-recommends "$@"
+}
+
+# An install that was cut off leaves packages half set up.
+apt_repair() {
+	in_root env DEBIAN_FRONTEND=noninteractive dpkg --configure -a --force-confold &&
+		apt_in_root --fix-broken install
+}
