@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The engine: what schedhist computes, with no kernel in it.
+//!
+//! Safe, `no_std`, free of allocation and of floating point. The module compiles it against the
+//! kernel's `core`, and `tests/engine` compiles the same files as an ordinary crate, so that the
+//! code that the tests, Miri and the fuzzers see is the code that ships.
+//!
+//! | file | its job |
+//! | --- | --- |
+//! | [`cell`] | a counter that one CPU writes and any CPU reads |
+//! | [`bucket`] | which bucket a value falls into, and the bounds of a bucket |
+//! | [`metric`] | the metrics and counters: names, meaning |
+//! | [`cpu`] | what one CPU records, switch by switch |
+//! | [`slice`] | how a stay on a CPU ended |
+//! | [`snapshot`] | a copy of histograms to read from, merged over CPUs; quantiles |
+//! | [`text`] | the text formats of the files |
+
+pub mod bucket;
+pub mod cell;
+pub mod cpu;
+pub mod metric;
+pub mod slice;
+pub mod snapshot;
+pub mod text;

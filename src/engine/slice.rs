@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! How a stay on a CPU ended.
+
+/// How a task's stay on a CPU ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SliceEnd {
+    /// The task stayed runnable: it was preempted, or it yielded.
+    Preempted,
+    /// It blocked in interruptible sleep (S).
+    Interruptible,
+    /// It blocked in uninterruptible sleep (D), or in an idle wait (I).
+    Uninterruptible,
+    /// It stopped, was traced, or parked.
+    Stopped,
+    /// It exited.
+    Dead,
+}
+
+// The bits of `task_struct::__state` that matter here: `include/linux/sched.h`.
+const TASK_INTERRUPTIBLE: u32 = 0x1;
+const TASK_UNINTERRUPTIBLE: u32 = 0x2;
+const TASK_DEAD: u32 = 0x80;
+const TASK_RTLOCK_WAIT: u32 = 0x1000;
+
+impl SliceEnd {
+    /// Says whether a task that left the CPU is still runnable.
+    ///
+    /// `preempt` and `prev_state` are the arguments of the `sched_switch` tracepoint. A task that
+    /// was preempted after it had set its sleep state (`preempt` true, `prev_state` not 0) has not
+    /// blocked: `__schedule()` leaves it on the run queue.
+    #[inline(always)]
+    pub const fn is_runnable(preempt: bool, prev_state: u32) -> bool {
+        preempt || prev_state == 0
+    }
+
+    /// Tells the end of a stay from the arguments of the `sched_switch` tracepoint.
+    pub const fn new(preempt: bool, prev_state: u32) -> Self {
+        if Self::is_runnable(preempt, prev_state) {
+            Self::Preempted
+        } else if prev_state & TASK_DEAD != 0 {
+            Self::Dead
+        } else if prev_state & TASK_INTERRUPTIBLE != 0 {
+            Self::Interruptible
+        } else if prev_state & (TASK_UNINTERRUPTIBLE | TASK_RTLOCK_WAIT) != 0 {
+            Self::Uninterruptible
+        } else {
+            Self::Stopped
+        }
+    }
+}

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A copy of a histogram to read from, of one CPU or added up over several.
+
+use core::ops::{
+    Deref,
+    DerefMut, //
+};
+
+use super::{
+    bucket::{
+        Bounds,
+        Scheme, //
+    },
+    cell::Cell,
+    cpu::Cpu,
+    metric::Metric,
+};
+
+/// A quantile that the files show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quantile {
+    /// Its name, as in `p99.9`.
+    pub name: &'static str,
+    /// Its share of the samples, in hundred-thousandths.
+    per_100k: u64,
+}
+
+impl Quantile {
+    const WHOLE: u64 = 100_000;
+
+    /// All of them, in the order in which they are shown.
+    pub const ALL: [Self; 5] = [
+        Self::new("p50", 50_000),
+        Self::new("p90", 90_000),
+        Self::new("p99", 99_000),
+        Self::new("p99.9", 99_900),
+        Self::new("p99.99", 99_990),
+    ];
+
+    const fn new(name: &'static str, per_100k: u64) -> Self {
+        Self { name, per_100k }
+    }
+
+    /// Returns how many of `count` samples are not greater than the quantile: at least 1, unless
+    /// `count` is 0.
+    const fn rank(self, count: u64) -> u64 {
+        // Split, so that nothing overflows.
+        (count / Self::WHOLE) * self.per_100k
+            + ((count % Self::WHOLE) * self.per_100k).div_ceil(Self::WHOLE)
+    }
+}
+
+/// A copy of the histograms of one metric, added up.
+///
+/// The probes go on while it is made. Its count is the sum of its buckets by construction; sum,
+/// minimum and maximum may be ahead of the buckets, or behind them, by the samples that were
+/// recorded meanwhile.
+///
+/// # Invariants
+///
+/// `counts` has `scheme.buckets()` elements.
+#[derive(Debug)]
+pub struct Snapshot<B> {
+    scheme: Scheme,
+    counts: B,
+    sum: u128,
+    min: u64,
+    max: u64,
+}
+
+impl<B: DerefMut<Target = [u64]>> Snapshot<B> {
+    /// Creates an empty snapshot over `counts`, or gives up when those are not
+    /// `scheme.buckets()` many.
+    pub fn new(scheme: Scheme, mut counts: B) -> Option<Self> {
+        if counts.len() != scheme.buckets() {
+            return None;
+        }
+        counts.fill(0);
+        // INVARIANT: Just checked.
+        Some(Self {
+            scheme,
+            counts,
+            sum: 0,
+            min: u64::MAX,
+            max: 0,
+        })
+    }
+
+    /// Adds what `cpu` has recorded of `metric`.
+    pub fn add<C: Deref<Target = [Cell]>>(&mut self, cpu: &Cpu<C>, metric: Metric) {
+        for (count, bucket) in self.counts.iter_mut().zip(cpu.buckets(metric)) {
+            *count = count.wrapping_add(bucket.get());
+        }
+        self.sum = self.sum.wrapping_add(u128::from(cpu.sum(metric)));
+        self.min = self.min.min(cpu.min(metric));
+        self.max = self.max.max(cpu.max(metric));
+    }
+}
+
+impl<B: Deref<Target = [u64]>> Snapshot<B> {
+    /// Returns the scheme of the buckets.
+    pub fn scheme(&self) -> Scheme {
+        self.scheme
+    }
+
+    /// Returns the number of samples.
+    pub fn count(&self) -> u64 {
+        self.counts.iter().fold(0, |sum, n| sum.wrapping_add(*n))
+    }
+
+    /// Returns the sum of all samples.
+    pub fn sum(&self) -> u128 {
+        self.sum
+    }
+
+    /// Returns the least and the greatest sample, unless there is none.
+    pub fn extremes(&self) -> Option<(u64, u64)> {
+        (self.min <= self.max).then_some((self.min, self.max))
+    }
+
+    /// Returns the mean, rounded down, unless there is no sample.
+    pub fn mean(&self) -> Option<u64> {
+        divide(self.sum, self.count())
+    }
+
+    /// Returns the buckets that are not empty, in ascending order, each with its count.
+    pub fn buckets(&self) -> impl Iterator<Item = (Bounds, u64)> + '_ {
+        self.counts
+            .iter()
+            .enumerate()
+            .filter(|(_, count)| **count != 0)
+            .map(|(index, count)| (self.scheme.bounds(index), *count))
+    }
+
+    /// Returns the bounds of the bucket that `quantile` lies in, unless there is no sample.
+    pub fn quantile(&self, quantile: Quantile) -> Option<Bounds> {
+        let rank = quantile.rank(self.count());
+        let mut below: u64 = 0;
+        self.buckets().find_map(|(bounds, count)| {
+            below = below.wrapping_add(count);
+            (below >= rank).then_some(bounds)
+        })
+    }
+}
+
+/// Divides bit by bit: the kernel has no 128-bit division. The quotient must fit into 64 bits.
+fn divide(dividend: u128, divisor: u64) -> Option<u64> {
+    if divisor == 0 {
+        return None;
+    }
+    if let Ok(dividend) = u64::try_from(dividend) {
+        return Some(dividend / divisor);
+    }
+    let mut rest: u128 = 0;
+    let mut quotient: u64 = 0;
+    for bit in (0..u128::BITS).rev() {
+        rest = (rest << 1) | ((dividend >> bit) & 1);
+        quotient <<= 1;
+        if rest >= u128::from(divisor) {
+            rest -= u128::from(divisor);
+            quotient |= 1;
+        }
+    }
+    Some(quotient)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_division_agrees_with_the_machine() {
+        for dividend in [
+            0,
+            1,
+            1 << 63,
+            u128::from(u64::MAX),
+            1 << 64,
+            (1 << 100) + 12345,
+        ] {
+            for divisor in [1 << 40, (1 << 40) + 1, u64::MAX] {
+                let expected = dividend / u128::from(divisor);
+                assert_eq!(divide(dividend, divisor).map(u128::from), Some(expected));
+            }
+        }
+        assert_eq!(divide(1, 0), None);
+    }
+
+    #[test]
+    fn ranks() {
+        let p50 = Quantile::ALL[0];
+        assert_eq!(p50.rank(0), 0);
+        assert_eq!(p50.rank(1), 1);
+        assert_eq!(p50.rank(2), 1);
+        assert_eq!(p50.rank(3), 2);
+        let p9999 = Quantile::ALL[4];
+        assert_eq!(p9999.rank(9_999), 9_999);
+        assert_eq!(p9999.rank(10_000), 9_999);
+        assert_eq!(p9999.rank(u64::MAX), u64::MAX - u64::MAX / 10_000);
+    }
+}

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The text formats of the files.
+//!
+//! Each begins with a comment that names the format and its version; the version goes up when a
+//! reader could trip over a change. Then come lines of words with one space between them, easy to
+//! read with `awk`. Only the summary, made for the eye, is laid out in columns.
+
+use core::{
+    fmt::{
+        self,
+        Display,
+        Write, //
+    },
+    ops::Deref,
+};
+
+use super::{
+    bucket::Bounds,
+    metric::{
+        Counter,
+        Metric, //
+    },
+    snapshot::{
+        Quantile,
+        Snapshot, //
+    },
+};
+
+/// Whose samples a text is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// Those of all CPUs, added up.
+    All,
+    /// Those of one CPU.
+    Cpu(u32),
+}
+
+impl Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::All => f.write_str("all"),
+            Self::Cpu(cpu) => write!(f, "{cpu}"),
+        }
+    }
+}
+
+impl Display for Bounds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_overflow() {
+            write!(f, "{} inf", self.lower)
+        } else {
+            write!(f, "{} {}", self.lower, self.upper)
+        }
+    }
+}
+
+/// Writes one histogram.
+///
+/// `key value` lines first. The minimum, the maximum and the quantiles are there when the count is
+/// not 0; a quantile is given by the two bounds of its bucket. Then `bucket LOWER UPPER COUNT`, a
+/// line for each bucket that is not empty, with inclusive bounds; the upper bound of the last
+/// bucket, for values too large for the others, is `inf`.
+pub fn histogram<B: Deref<Target = [u64]>>(
+    out: &mut impl Write,
+    metric: Metric,
+    scope: Scope,
+    snapshot: &Snapshot<B>,
+) -> fmt::Result {
+    writeln!(out, "# schedhist histogram version 1")?;
+    writeln!(out, "metric {}", metric.name())?;
+    writeln!(out, "cpu {scope}")?;
+    writeln!(out, "unit ns")?;
+    writeln!(out, "precision {}", snapshot.scheme().precision().bits())?;
+    writeln!(out, "count {}", snapshot.count())?;
+    writeln!(out, "sum {}", snapshot.sum())?;
+    if let Some((min, max)) = snapshot.extremes() {
+        writeln!(out, "min {min}")?;
+        writeln!(out, "max {max}")?;
+    }
+    for quantile in Quantile::ALL {
+        if let Some(bounds) = snapshot.quantile(quantile) {
+            writeln!(out, "{} {bounds}", quantile.name)?;
+        }
+    }
+    for (bounds, count) in snapshot.buckets() {
+        writeln!(out, "bucket {bounds} {count}")?;
+    }
+    Ok(())
+}
+
+/// Writes the head of the summary: what it is, and the counters of `scope`.
+pub fn summary_head(
+    out: &mut impl Write,
+    scope: Scope,
+    enabled: bool,
+    counter: impl Fn(Counter) -> u64,
+) -> fmt::Result {
+    let state = if enabled { "enabled" } else { "disabled" };
+    writeln!(out, "# schedhist summary version 1, cpu {scope}, {state}")?;
+    for (i, each) in Counter::ALL.into_iter().enumerate() {
+        let space = if i == 0 { "" } else { "  " };
+        write!(out, "{space}{} {}", each.name(), counter(each))?;
+    }
+    write!(out, "\n\n{:<12}{:>12}{:>10}", "metric", "count", "mean")?;
+    for quantile in Quantile::ALL {
+        write!(out, "{:>10}", quantile.name)?;
+    }
+    writeln!(out, "{:>10}", "max")
+}
+
+/// Writes the summary's row of `metric`.
+///
+/// A quantile is shown by the upper bound of its bucket, or by the maximum where that is less: it
+/// is too high by the width of a bucket at most, and never too low.
+pub fn summary_row<B: Deref<Target = [u64]>>(
+    out: &mut impl Write,
+    metric: Metric,
+    snapshot: &Snapshot<B>,
+) -> fmt::Result {
+    write!(out, "{:<12}{:>12}", metric.name(), snapshot.count())?;
+    let max = snapshot.extremes().map(|(_, max)| max);
+    Nanoseconds(snapshot.mean()).write_column(out)?;
+    for quantile in Quantile::ALL {
+        let upper = snapshot.quantile(quantile).map(|bounds| bounds.upper);
+        Nanoseconds(upper.min(max)).write_column(out)?;
+    }
+    Nanoseconds(max).write_column(out)?;
+    writeln!(out)
+}
+
+/// Writes a line of the status: `key value`, or `cpuN key value`.
+pub fn status_line(
+    out: &mut impl Write,
+    scope: Scope,
+    key: &str,
+    value: impl Display,
+) -> fmt::Result {
+    match scope {
+        Scope::All => writeln!(out, "{key} {value}"),
+        Scope::Cpu(cpu) => writeln!(out, "cpu{cpu} {key} {value}"),
+    }
+}
+
+/// A duration for the eye: three significant digits and a unit; `-` for none.
+struct Nanoseconds(Option<u64>);
+
+impl Nanoseconds {
+    /// Writes it into a column of its own.
+    fn write_column(&self, out: &mut impl Write) -> fmt::Result {
+        const UNITS: [(u64, &str); 4] = [
+            (1_000_000_000, "s"),
+            (1_000_000, "ms"),
+            (1_000, "us"),
+            (1, "ns"),
+        ];
+
+        let Some(nanoseconds) = self.0 else {
+            return write!(out, "{:>10}", "-");
+        };
+        // The step that leaves three digits, rounded; seconds keep all theirs.
+        let mut step: u64 = 1;
+        let mut digits = nanoseconds;
+        while digits >= 1_000 && step < 1_000_000_000 {
+            step *= 10;
+            digits = nanoseconds / step + u64::from(nanoseconds % step >= step / 2);
+        }
+        let rounded = digits.saturating_mul(step);
+        let (unit, name) = UNITS
+            .into_iter()
+            .find(|(unit, _)| rounded >= *unit)
+            .unwrap_or((1, "ns"));
+        let decimals = match unit / step {
+            100 => 2,
+            10 => 1,
+            _ => 0,
+        };
+        let (whole, fraction) = (rounded / unit, rounded % unit / step);
+        let width = 10 - name.len();
+        if decimals == 0 {
+            write!(out, "{whole:>width$}{name}")
+        } else {
+            let width = width - decimals - 1;
+            write!(out, "{whole:>width$}.{fraction:0decimals$}{name}")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::string::String;
+
+    #[test]
+    fn durations_for_the_eye() {
+        for (nanoseconds, expected) in [
+            (None, "-"),
+            (Some(0), "0ns"),
+            (Some(999), "999ns"),
+            (Some(1_000), "1.00us"),
+            (Some(1_234), "1.23us"),
+            (Some(9_996), "10.0us"),
+            (Some(99_949), "99.9us"),
+            (Some(999_499), "999us"),
+            (Some(999_500), "1.00ms"),
+            (Some(123_456_789), "123ms"),
+            (Some(999_999_999), "1.00s"),
+            (Some(61_000_000_000), "61.0s"),
+            (Some(4_321_000_000_000), "4321s"),
+            (Some(u64::MAX), "18446744073s"),
+        ] {
+            let mut text = String::new();
+            Nanoseconds(nanoseconds)
+                .write_column(&mut text)
+                .expect("a String takes all");
+            assert_eq!(text.trim_start(), expected);
+            assert!(text.len() >= 10);
+        }
+    }
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Buckets: against a naive reference, against another implementation, and pinned to numbers.
+
+mod common;
+
+use common::{any_scheme, any_value, schemes};
+use proptest::prelude::*;
+use schedhist_engine::engine::bucket::{Bounds, Precision, Scheme, OVERFLOW, VALUE_BITS};
+
+/// The bounds of all buckets, by adding up widths from 0.
+fn naive(scheme: Scheme) -> Vec<Bounds> {
+    let mut all = Vec::new();
+    let mut lower: u64 = 0;
+    while lower < OVERFLOW {
+        // The greatest power of two that is at most 2^-p of the lower bound; 1 for small values.
+        let most = (lower >> scheme.precision().bits()).max(1);
+        let width = (most / 2 + 1).next_power_of_two();
+        all.push(Bounds {
+            lower,
+            upper: lower + width - 1,
+        });
+        lower += width;
+    }
+    all.push(Bounds {
+        lower,
+        upper: u64::MAX,
+    });
+    all
+}
+
+#[test]
+fn all_bounds_are_those_of_the_naive_reference() {
+    for scheme in schemes() {
+        let reference = naive(scheme);
+        assert_eq!(scheme.buckets(), reference.len());
+        for (index, bounds) in reference.into_iter().enumerate() {
+            assert_eq!(scheme.bounds(index), bounds, "{scheme:?} {index}");
+        }
+    }
+}
+
+#[test]
+fn buckets_are_contiguous_narrow_and_the_inverse_of_index() {
+    for scheme in schemes() {
+        let mut next = 0;
+        for index in 0..scheme.buckets() {
+            let bounds = scheme.bounds(index);
+            assert_eq!(bounds.lower, next);
+            assert!(bounds.upper >= bounds.lower);
+            assert_eq!(scheme.index(bounds.lower), index);
+            assert_eq!(scheme.index(bounds.upper), index);
+            assert_eq!(bounds.is_overflow(), index + 1 == scheme.buckets());
+            if !bounds.is_overflow() {
+                let width = bounds.upper - bounds.lower + 1;
+                assert!(width == 1 || width << scheme.precision().bits() <= bounds.lower);
+            }
+            next = bounds.upper.wrapping_add(1);
+        }
+        // The last one ends with the last number.
+        assert_eq!(next, 0);
+    }
+}
+
+#[test]
+fn pinned() {
+    // Precision, number of buckets, and the bucket of 1000: its index and bounds.
+    for (bits, buckets, index, lower, upper) in [
+        (1, 81, 19, 768, 1023),
+        (2, 157, 35, 896, 1023),
+        (3, 305, 63, 960, 1023),
+        (4, 593, 111, 992, 1023),
+        (5, 1153, 190, 992, 1007),
+        (6, 2241, 317, 1000, 1007),
+        (7, 4353, 506, 1000, 1003),
+    ] {
+        let scheme = Scheme::new(Precision::new(bits).expect("a good precision"));
+        let bounds = |index| (scheme.bounds(index).lower, scheme.bounds(index).upper);
+        assert_eq!(scheme.precision().bits(), bits);
+        assert_eq!(scheme.buckets(), buckets);
+        assert_eq!(scheme.index(1000), index, "{bits}");
+        assert_eq!(bounds(index), (lower, upper), "{bits}");
+
+        // Below this the index is the value; from there on two values share a bucket.
+        let limit = 2 << bits;
+        assert_eq!(scheme.index(limit - 1) as u64, limit - 1);
+        assert_eq!(scheme.index(limit) as u64, limit);
+        assert_eq!(scheme.index(limit + 1) as u64, limit);
+        assert_eq!(scheme.index(limit + 2) as u64, limit + 1);
+
+        let last = buckets - 1;
+        assert_eq!(scheme.index(OVERFLOW - 1), last - 1);
+        let width = 1 << (VALUE_BITS - 1 - bits);
+        assert_eq!(bounds(last - 1), (OVERFLOW - width, OVERFLOW - 1));
+        for value in [OVERFLOW, OVERFLOW + 1, 1 << 63, u64::MAX] {
+            assert_eq!(scheme.index(value), last);
+        }
+        assert_eq!(bounds(last), (OVERFLOW, u64::MAX));
+    }
+}
+
+#[test]
+fn precisions_out_of_range_are_refused() {
+    for bits in [0, 8, 32, u32::MAX] {
+        assert_eq!(Precision::new(bits), None);
+    }
+    assert!(Precision::new(Precision::DEFAULT).is_some());
+}
+
+proptest! {
+    #[test]
+    fn a_value_lies_in_its_bucket(scheme in any_scheme(), value in any_value()) {
+        let index = scheme.index(value);
+        prop_assert!(index < scheme.buckets());
+        let bounds = scheme.bounds(index);
+        prop_assert!(bounds.lower <= value && value <= bounds.upper);
+    }
+
+    #[test]
+    fn index_is_monotonic(scheme in any_scheme(), a in any_value(), b in any_value()) {
+        prop_assert_eq!(scheme.index(a.min(b)).cmp(&scheme.index(a.max(b))).is_gt(), false);
+    }
+
+    /// The crate that the scheme comes from, where the two overlap.
+    #[test]
+    fn another_implementation_agrees(scheme in any_scheme(), value in 0..OVERFLOW) {
+        let bits = u8::try_from(scheme.precision().bits()).expect("a small number");
+        let mut peer = histogram::Histogram::new(bits, 40).expect("a good precision");
+        peer.increment(value).expect("a value in range");
+        let bucket = peer.into_iter().find(|bucket| bucket.count() == 1).expect("just added");
+        let bounds = scheme.bounds(scheme.index(value));
+        // Its very last bucket also takes 2^40 itself.
+        prop_assert_eq!(bucket.start(), bounds.lower);
+        prop_assert_eq!(bucket.end().min(OVERFLOW - 1), bounds.upper);
+    }
+}

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What a CPU records of a sequence of switches: against a naive reference that keeps all values.
+
+mod common;
+
+use common::{any_duration, any_scheme, new_cpu};
+use proptest::prelude::*;
+use schedhist_engine::engine::{
+    bucket::Scheme,
+    cell::Cell,
+    cpu::{Cpu, Prev},
+    metric::{Counter, Metric},
+};
+
+/// What may happen to a CPU.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    /// After so long a task, or the idle task, leaves.
+    Switch(u64, Prev),
+    /// The same, but the clock has gone back.
+    Backwards(u64, Prev),
+    /// Measuring was switched off and on.
+    Forget,
+}
+
+fn any_step() -> impl Strategy<Value = Step> {
+    let prev = || proptest::sample::select(vec![Prev::Idle, Prev::Blocked, Prev::Runnable]);
+    prop_oneof![
+        20 => (any_duration(), prev()).prop_map(|(length, prev)| Step::Switch(length, prev)),
+        1 => (1..1000u64, prev()).prop_map(|(length, prev)| Step::Backwards(length, prev)),
+        1 => Just(Step::Forget),
+    ]
+}
+
+/// All that a CPU could know.
+#[derive(Default)]
+struct Naive {
+    since: Option<u64>,
+    oncpu: Vec<u64>,
+    idle: Vec<u64>,
+    switches: u64,
+    voluntary: u64,
+    involuntary: u64,
+    unseen: u64,
+    backwards: u64,
+}
+
+impl Naive {
+    fn switch(&mut self, now: u64, prev: Prev) -> Option<u64> {
+        self.switches += 1;
+        match prev {
+            Prev::Idle => {}
+            Prev::Blocked => self.voluntary += 1,
+            Prev::Runnable => self.involuntary += 1,
+        }
+        let since = self.since.replace(now);
+        let duration = since.and_then(|since| now.checked_sub(since));
+        match (duration, prev) {
+            (Some(duration), Prev::Idle) => self.idle.push(duration),
+            (Some(duration), _) => self.oncpu.push(duration),
+            (None, _) => {
+                self.unseen += 1;
+                self.backwards += u64::from(since.is_some());
+            }
+        }
+        duration
+    }
+
+    fn check(&self, cpu: &Cpu<Vec<Cell>>) {
+        for (counter, value) in [
+            (Counter::Switches, self.switches),
+            (Counter::Voluntary, self.voluntary),
+            (Counter::Involuntary, self.involuntary),
+            (Counter::StartUnseen, self.unseen),
+            (Counter::ClockBackwards, self.backwards),
+        ] {
+            assert_eq!(cpu.counter(counter), value, "{counter:?}");
+        }
+        check_histogram(cpu, Metric::Oncpu, &self.oncpu);
+        check_histogram(cpu, Metric::Idle, &self.idle);
+        check_law(cpu);
+    }
+}
+
+fn check_histogram(cpu: &Cpu<Vec<Cell>>, metric: Metric, values: &[u64]) {
+    let mut counts = vec![0; cpu.scheme().buckets()];
+    for value in values {
+        counts[cpu.scheme().index(*value)] += 1;
+    }
+    let found: Vec<u64> = cpu.buckets(metric).iter().map(Cell::get).collect();
+    assert_eq!(found, counts);
+    let sum = values
+        .iter()
+        .fold(0, |sum: u64, value| sum.wrapping_add(*value));
+    assert_eq!(cpu.sum(metric), sum);
+    assert_eq!(
+        cpu.min(metric),
+        values.iter().copied().min().unwrap_or(u64::MAX)
+    );
+    assert_eq!(cpu.max(metric), values.iter().copied().max().unwrap_or(0));
+}
+
+/// Nothing is lost: switches = oncpu + idle + start_unseen.
+fn check_law(cpu: &Cpu<Vec<Cell>>) {
+    let count = |metric| cpu.buckets(metric).iter().map(Cell::get).sum::<u64>();
+    let (oncpu, idle) = (count(Metric::Oncpu), count(Metric::Idle));
+    let unseen = cpu.counter(Counter::StartUnseen);
+    assert_eq!(cpu.counter(Counter::Switches), oncpu + idle + unseen);
+    let tasks = cpu.counter(Counter::Voluntary) + cpu.counter(Counter::Involuntary);
+    assert!(oncpu <= tasks && tasks <= oncpu + unseen);
+}
+
+/// Plays `steps` to both, from a clock that reads `start`, which is not 0.
+fn play(scheme: Scheme, start: u64, steps: &[Step]) {
+    let cpu = new_cpu(scheme);
+    let mut naive = Naive::default();
+    let mut now = start;
+    for step in steps {
+        let (next, prev) = match *step {
+            Step::Forget => {
+                cpu.forget();
+                naive.since = None;
+                continue;
+            }
+            Step::Switch(length, prev) => (now.saturating_add(length), prev),
+            Step::Backwards(length, prev) => (now.saturating_sub(length).max(1), prev),
+        };
+        now = next;
+        assert_eq!(cpu.switch(now, prev), naive.switch(now, prev));
+    }
+    naive.check(&cpu);
+}
+
+proptest! {
+    #[test]
+    fn as_the_naive_reference(
+        scheme in any_scheme(),
+        start in 1..1u64 << 50,
+        steps in proptest::collection::vec(any_step(), 0..200),
+    ) {
+        play(scheme, start, &steps);
+    }
+}
+
+#[test]
+fn the_first_stay_is_not_a_sample() {
+    for scheme in common::schemes() {
+        let cpu = new_cpu(scheme);
+        assert_eq!(cpu.switch(1_000, Prev::Blocked), None);
+        assert_eq!(cpu.switch(1_700, Prev::Runnable), Some(700));
+        assert_eq!(cpu.switch(1_700, Prev::Idle), Some(0));
+        cpu.forget();
+        assert_eq!(cpu.switch(9_000, Prev::Idle), None);
+        assert_eq!(cpu.counter(Counter::StartUnseen), 2);
+        assert_eq!(cpu.counter(Counter::ClockBackwards), 0);
+        check_law(&cpu);
+    }
+}
+
+#[test]
+fn a_clock_that_goes_back_is_counted() {
+    for scheme in common::schemes() {
+        let cpu = new_cpu(scheme);
+        cpu.switch(1_000, Prev::Idle);
+        assert_eq!(cpu.switch(999, Prev::Blocked), None);
+        // From where it went back to, it goes on.
+        assert_eq!(cpu.switch(1_099, Prev::Blocked), Some(100));
+        assert_eq!(cpu.counter(Counter::ClockBackwards), 1);
+        assert_eq!(cpu.counter(Counter::StartUnseen), 2);
+        assert_eq!(cpu.max(Metric::Oncpu), 100);
+        check_law(&cpu);
+    }
+}
+
+#[test]
+fn a_wrong_number_of_cells_is_refused() {
+    for scheme in common::schemes() {
+        for off in [0, 2] {
+            let cells = Cpu::<Vec<Cell>>::cells(scheme) + off - 1;
+            let buckets: Vec<Cell> = (0..cells).map(|_| Cell::new(0)).collect();
+            assert!(Cpu::new(scheme, buckets).is_none());
+        }
+    }
+}

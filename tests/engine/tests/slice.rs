@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! How a stay ended, from the arguments of the `sched_switch` tracepoint.
+
+use proptest::prelude::*;
+use schedhist_engine::engine::slice::SliceEnd::{self, *};
+
+/// The states of `include/linux/sched.h` that tasks leave a CPU in.
+#[test]
+fn states() {
+    for (state, end) in [
+        (0x0000, Preempted),       // TASK_RUNNING: it yielded
+        (0x0001, Interruptible),   // TASK_INTERRUPTIBLE
+        (0x0002, Uninterruptible), // TASK_UNINTERRUPTIBLE
+        (0x0102, Uninterruptible), // TASK_KILLABLE
+        (0x0402, Uninterruptible), // TASK_IDLE
+        (0x1000, Uninterruptible), // TASK_RTLOCK_WAIT
+        (0x2001, Interruptible),   // TASK_FREEZABLE, interruptible
+        (0x0104, Stopped),         // TASK_STOPPED
+        (0x0008, Stopped),         // TASK_TRACED
+        (0x0040, Stopped),         // TASK_PARKED
+        (0x0080, Dead),            // TASK_DEAD
+    ] {
+        assert_eq!(SliceEnd::new(false, state), end, "{state:#x}");
+        // Preempted on its way to sleep: it has not blocked.
+        assert_eq!(SliceEnd::new(true, state), Preempted, "{state:#x}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn is_runnable_if_and_only_if_preempted(preempt: bool, state: u32) {
+        let runnable = SliceEnd::is_runnable(preempt, state);
+        prop_assert_eq!(runnable, SliceEnd::new(preempt, state) == Preempted);
+        prop_assert_eq!(runnable, preempt || state == 0);
+    }
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Snapshots: merging, and quantiles against a sorted list of all values.
+
+mod common;
+
+use common::{any_duration, any_scheme, cpu_of, snapshot_of};
+use proptest::{collection::vec, prelude::*};
+use schedhist_engine::engine::snapshot::{Quantile, Snapshot};
+
+/// The share of each quantile as a fraction, by its name.
+const SHARES: [(&str, usize, usize); 5] = [
+    ("p50", 1, 2),
+    ("p90", 9, 10),
+    ("p99", 99, 100),
+    ("p99.9", 999, 1000),
+    ("p99.99", 9999, 10000),
+];
+
+/// The least value that is not exceeded by that share of all.
+fn naive_quantile(sorted: &[u64], numerator: usize, denominator: usize) -> Option<u64> {
+    let rank = (sorted.len() * numerator).div_ceil(denominator);
+    sorted.get(rank.checked_sub(1)?).copied()
+}
+
+proptest! {
+    #[test]
+    fn merging_is_adding(
+        scheme in any_scheme(),
+        durations in vec(vec(any_duration(), 0..50), 0..5),
+    ) {
+        let cpus: Vec<_> = durations.iter().map(|each| cpu_of(scheme, each)).collect();
+        let together: Vec<u64> = durations.concat();
+        let merged = snapshot_of(scheme, &cpus);
+        let whole = snapshot_of(scheme, &[cpu_of(scheme, &together)]);
+
+        prop_assert!(merged.buckets().eq(whole.buckets()));
+        prop_assert_eq!(merged.count(), u64::try_from(together.len()).expect("not so many"));
+        let sum: u128 = together.iter().map(|value| u128::from(*value)).sum();
+        prop_assert_eq!(merged.sum(), sum);
+        let extremes = together.iter().min().copied().zip(together.iter().max().copied());
+        prop_assert_eq!(merged.extremes(), extremes);
+        let mean = sum.checked_div(u128::from(merged.count()));
+        prop_assert_eq!(merged.mean().map(u128::from), mean);
+    }
+
+    #[test]
+    fn a_quantile_is_the_bucket_of_the_exact_one(
+        scheme in any_scheme(),
+        mut durations in vec(any_duration(), 0..2000),
+    ) {
+        let snapshot = snapshot_of(scheme, &[cpu_of(scheme, &durations)]);
+        durations.sort_unstable();
+        for (quantile, (name, numerator, denominator)) in Quantile::ALL.into_iter().zip(SHARES) {
+            prop_assert_eq!(quantile.name, name);
+            let exact = naive_quantile(&durations, numerator, denominator);
+            let bucket = exact.map(|value| scheme.bounds(scheme.index(value)));
+            prop_assert_eq!(snapshot.quantile(quantile), bucket);
+        }
+    }
+
+    #[test]
+    fn buckets_are_not_empty_and_ascend(
+        scheme in any_scheme(),
+        durations in vec(any_duration(), 0..200),
+    ) {
+        let snapshot = snapshot_of(scheme, &[cpu_of(scheme, &durations)]);
+        let mut next = 0;
+        for (bounds, count) in snapshot.buckets() {
+            prop_assert!(count > 0);
+            prop_assert!(bounds.lower >= next);
+            next = bounds.upper;
+        }
+        prop_assert_eq!(snapshot.buckets().map(|(_, count)| count).sum::<u64>(), snapshot.count());
+    }
+}
+
+/// With 10000 samples of 1 to 10000 the rank of a quantile is its value.
+#[test]
+fn ranks() {
+    let scheme = common::schemes().last().expect("there are schemes");
+    let durations: Vec<u64> = (1..=10_000).collect();
+    let snapshot = snapshot_of(scheme, &[cpu_of(scheme, &durations)]);
+    for (quantile, value) in Quantile::ALL
+        .into_iter()
+        .zip([5_000, 9_000, 9_900, 9_990, 9_999])
+    {
+        let bounds = snapshot.quantile(quantile).expect("there are samples");
+        assert!(
+            bounds.lower <= value && value <= bounds.upper,
+            "{}: {bounds:?}",
+            quantile.name
+        );
+        assert_eq!(Some(bounds), Some(scheme.bounds(scheme.index(value))));
+    }
+}
+
+#[test]
+fn empty() {
+    for scheme in common::schemes() {
+        let snapshot = snapshot_of(scheme, &[]);
+        assert_eq!((snapshot.count(), snapshot.sum()), (0, 0));
+        assert_eq!((snapshot.extremes(), snapshot.mean()), (None, None));
+        assert_eq!(snapshot.buckets().count(), 0);
+        for quantile in Quantile::ALL {
+            assert_eq!(snapshot.quantile(quantile), None);
+        }
+        assert!(Snapshot::new(scheme, vec![0; scheme.buckets() - 1]).is_none());
+        assert!(Snapshot::new(scheme, vec![0; scheme.buckets() + 1]).is_none());
+    }
+}
