@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: GPL-2.0
+#
+# The front door. What the kernel build compiles stands in Kbuild.
+
+KDIR ?= /lib/modules/$(shell uname -r)/build
+
+# Which kernel `run` and `test` boot; empty: the newest stock series that is supported.
+KERNEL ?=
+# How long `run` shows its histograms, and on how many CPUs.
+SECONDS ?= 10
+CPUS ?= 4
+
+build := $(CURDIR)/build
+vm := scripts/vm $(if $(KERNEL),--kernel $(KERNEL))
+
+.PHONY: modules install clean run test lint fmt help
+
+## modules    build schedhist.ko for the kernel in KDIR (default: the running one)
+modules:
+	@scripts/check-kdir $(KDIR)
+	$(MAKE) -C $(KDIR) M=$(CURDIR) MO=$(build) modules
+	@cp $(build)/schedhist.ko .
+
+## install    install schedhist.ko for the kernel in KDIR, for modprobe
+install: modules
+	$(MAKE) -C $(KDIR) M=$(CURDIR) MO=$(build) modules_install
+
+## run        show live histograms of a stock kernel in a virtual machine (KERNEL=, CPUS=, SECONDS=)
+run:
+	@$(vm) --cpus $(CPUS) -- scripts/demo $(SECONDS)
+
+## test       run all tests (KERNEL=); ends with "N passed, N failed"
+test:
+	@tests/run $(if $(KERNEL),--kernel $(KERNEL))
+
+## lint       rustfmt, clippy with the kernel's lints, checkpatch, shellcheck
+lint:
+	@scripts/lint
+
+## fmt        format the Rust sources
+fmt:
+	@scripts/lint --fix
+
+## clean      remove what the build left in the tree; the cache stays
+clean:
+	rm -rf $(build) schedhist.ko
+
+## help       this text
+help:
+	@sed -n 's/^## /make /p' $(firstword $(MAKEFILE_LIST))

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Files in debugfs that pin the module.
+//!
+//! Not `kernel::debugfs`: its file operations have no `.owner`, so that a module can be unloaded
+//! while one of its files is open, and the later `close()` runs into freed memory.
+//!
+//! C headers: [`include/linux/debugfs.h`](srctree/include/linux/debugfs.h),
+//! [`include/linux/seq_file.h`](srctree/include/linux/seq_file.h)
+
+use core::{
+    fmt,
+    ptr::NonNull,
+    sync::atomic::{
+        AtomicBool,
+        Ordering, //
+    }, //
+};
+
+use kernel::{
+    bindings,
+    error::{
+        from_err_ptr,
+        from_result, //
+    },
+    ffi::{
+        c_char,
+        c_int,
+        c_void, //
+    },
+    prelude::*,
+    str::CStr,
+    sync::Arc,
+    uaccess::{
+        UserPtr,
+        UserSlice, //
+    },
+};
+
+/// The longest text that may be written to a file, in bytes.
+const INPUT_MAX: usize = 64;
+
+/// What stands behind a file.
+pub(crate) trait File: Send + Sync + 'static {
+    /// Guesses the length of the text in bytes; a good guess saves producing it again.
+    fn size_hint(&self) -> usize;
+
+    /// Writes the text of the file. Process context, may sleep.
+    ///
+    /// Called again when the text did not fit, and so must have no effect of its own.
+    fn show(&self, out: &mut Text<'_>) -> Result;
+
+    /// Takes what was written to the file, in one piece. Process context, may sleep.
+    fn write(&self, input: &[u8]) -> Result;
+}
+
+/// The text of a file that is being read.
+pub(crate) struct Text<'a>(&'a mut bindings::seq_file);
+
+impl fmt::Write for Text<'_> {
+    fn write_str(&mut self, s: &str) -> fmt::Result {
+        // What does not fit is not an error here: `seq_read()` enlarges its buffer, and the text
+        // is produced again.
+        //
+        // SAFETY: `self.0` is a valid `seq_file`, and the string is as long as it says.
+        unsafe { bindings::seq_write(self.0, s.as_ptr().cast::<c_void>(), s.len()) };
+        Ok(())
+    }
+}
+
+/// What a file's inode points to.
+struct Node<T> {
+    file: T,
+    open_for_business: Arc<AtomicBool>,
+}
+
+/// Who may do what with a file. All files are root's.
+#[derive(Clone, Copy)]
+pub(crate) enum Mode {
+    /// It can be read.
+    ReadOnly,
+    /// It can be read and written.
+    ReadWrite,
+}
+
+/// A folder of a [`Tree`].
+///
+/// # Invariants
+///
+/// A folder of the tree that it came from, and valid as long as that.
+#[derive(Clone, Copy)]
+pub(crate) struct Folder(NonNull<bindings::dentry>);
+
+/// A folder in debugfs with all that is below it.
+///
+/// Its files cannot be opened before [`Tree::publish`]. An open file holds a reference to the
+/// module, which therefore cannot be unloaded. So there is no open file when a tree is dropped,
+/// neither in a load that fails after all nor in an unload.
+///
+/// Dropping it removes the folder, waits for who is just inside one of the files, and then lets go
+/// of what stands behind them. It sleeps.
+///
+/// # Invariants
+///
+/// `root` is a folder of ours in debugfs. The inodes of the files below it point to elements of
+/// `nodes`, which stay where they are as long as `root` is there.
+pub(crate) struct Tree<T: File> {
+    root: Folder,
+    nodes: KVec<KBox<Node<T>>>,
+    open_for_business: Arc<AtomicBool>,
+}
+
+// SAFETY: The functions of debugfs can be called from any thread, and `T` is `Send` and `Sync`.
+unsafe impl<T: File> Send for Tree<T> {}
+
+// SAFETY: As above; and nothing can be done with a shared reference but look up the root.
+unsafe impl<T: File> Sync for Tree<T> {}
+
+impl<T: File> Tree<T> {
+    /// Creates the folder `name`. Sleeps.
+    ///
+    /// Fails with `EEXIST` when it is already there, with `EPERM` when debugfs is off, and with
+    /// `ENOMEM`.
+    pub(crate) fn new(name: &CStr) -> Result<Self> {
+        let open_for_business = Arc::new(AtomicBool::new(false), GFP_KERNEL)?;
+        // SAFETY: No parent means the root of debugfs.
+        let root = unsafe { create_folder(name, core::ptr::null_mut()) }?;
+        // INVARIANT: Just created, with no file in it.
+        Ok(Self {
+            root,
+            nodes: KVec::new(),
+            open_for_business,
+        })
+    }
+
+    /// Returns the folder itself.
+    pub(crate) fn root(&self) -> Folder {
+        self.root
+    }
+
+    /// Creates a folder. Sleeps; errors as for [`Tree::new`].
+    pub(crate) fn folder(&mut self, parent: Folder, name: &CStr) -> Result<Folder> {
+        // SAFETY: By the invariant of `Folder`, whose tree is this: there is only one.
+        unsafe { create_folder(name, parent.0.as_ptr()) }
+    }
+
+    /// Creates a file. Sleeps; errors as for [`Tree::new`].
+    pub(crate) fn file(&mut self, parent: Folder, name: &CStr, mode: Mode, file: T) -> Result {
+        let node = Node {
+            file,
+            open_for_business: self.open_for_business.clone(),
+        };
+        self.nodes.push(KBox::new(node, GFP_KERNEL)?, GFP_KERNEL)?;
+        let Some(node) = self.nodes.last() else {
+            return Err(ENOMEM);
+        };
+        let permissions = match mode {
+            Mode::ReadOnly => 0o400,
+            Mode::ReadWrite => 0o600,
+        };
+        // SAFETY: The name is a C string and the parent a folder of ours. The node is a box, so
+        // that it stays where it is, and is dropped after the file is gone; the operations are
+        // those of a `T`, and static.
+        from_err_ptr(unsafe {
+            bindings::debugfs_create_file_full(
+                name.as_char_ptr(),
+                permissions,
+                parent.0.as_ptr(),
+                core::ptr::from_ref::<Node<T>>(node).cast_mut().cast(),
+                core::ptr::null(),
+                &Self::OPERATIONS,
+            )
+        })?;
+        Ok(())
+    }
+
+    /// Lets the files be opened. To be called when nothing can fail any more.
+    pub(crate) fn publish(&self) {
+        self.open_for_business.store(true, Ordering::Release);
+    }
+
+    const OPERATIONS: bindings::file_operations = bindings::file_operations {
+        // Pins the module while a file is open.
+        owner: &raw mut bindings::__this_module,
+        open: Some(Self::open),
+        read: Some(bindings::seq_read),
+        write: Some(Self::write),
+        llseek: Some(bindings::seq_lseek),
+        release: Some(bindings::single_release),
+        ..pin_init::zeroed()
+    };
+
+    /// # Safety
+    ///
+    /// Must be called by debugfs, to open a file of a tree of `T`.
+    unsafe extern "C" fn open(inode: *mut bindings::inode, file: *mut bindings::file) -> c_int {
+        // SAFETY: debugfs set `i_private` to the node, and lets nobody remove the file meanwhile.
+        let private = unsafe { (*inode).i_private };
+        // SAFETY: As above.
+        let node = unsafe { &*private.cast::<Node<T>>() };
+        if !node.open_for_business.load(Ordering::Acquire) {
+            return EAGAIN.to_errno();
+        }
+        let size = node.file.size_hint();
+        // SAFETY: `file` is being opened, and `show` expects a pointer to a node.
+        unsafe { bindings::single_open_size(file, Some(Self::show), private, size) }
+    }
+
+    /// # Safety
+    ///
+    /// Must be called by `seq_read()`, on a file that [`Tree::open`] opened.
+    unsafe extern "C" fn show(seq: *mut bindings::seq_file, _: *mut c_void) -> c_int {
+        // SAFETY: `seq_read()` holds the lock of the `seq_file`, and so it is ours alone.
+        let seq = unsafe { &mut *seq };
+        // SAFETY: `open` put the node there. debugfs lets nobody remove the file meanwhile.
+        let node = unsafe { &*seq.private.cast::<Node<T>>() };
+        from_result(|| {
+            node.file.show(&mut Text(seq))?;
+            Ok(0)
+        })
+    }
+
+    /// # Safety
+    ///
+    /// Must be called by debugfs, on a file that [`Tree::open`] opened.
+    unsafe extern "C" fn write(
+        file: *mut bindings::file,
+        buffer: *const c_char,
+        count: usize,
+        position: *mut bindings::loff_t,
+    ) -> isize {
+        // SAFETY: `open` put a `seq_file` there, and in that the node. debugfs lets nobody remove
+        // the file meanwhile.
+        let node = unsafe {
+            let seq = (*file).private_data.cast::<bindings::seq_file>();
+            &*(*seq).private.cast::<Node<T>>()
+        };
+        // SAFETY: The caller passes a valid position.
+        let position = unsafe { *position };
+        let buffer = UserPtr::from_ptr(buffer.cast_mut().cast());
+        from_result(|| {
+            let mut input = [0; INPUT_MAX];
+            let input = input.get_mut(..count).ok_or(EINVAL)?;
+            if position != 0 {
+                return Err(EINVAL);
+            }
+            UserSlice::new(buffer, count).reader().read_slice(input)?;
+            node.file.write(input)?;
+            Ok(count as isize)
+        })
+    }
+}
+
+impl<T: File> Drop for Tree<T> {
+    fn drop(&mut self) {
+        // Removes all that is below, too, and waits for who is inside. The nodes go after this.
+        //
+        // SAFETY: A folder of ours, by the type's invariant.
+        unsafe { bindings::debugfs_remove(self.root.0.as_ptr()) };
+    }
+}
+
+/// Creates a folder in debugfs.
+///
+/// # Safety
+///
+/// `parent` must be null, or a folder in debugfs.
+unsafe fn create_folder(name: &CStr, parent: *mut bindings::dentry) -> Result<Folder> {
+    // SAFETY: The name is a C string; and by the safety requirement.
+    let folder = from_err_ptr(unsafe { bindings::debugfs_create_dir(name.as_char_ptr(), parent) })?;
+    // INVARIANT: Just created.
+    NonNull::new(folder).map(Folder).ok_or(ENOMEM)
+}

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The kernel boundary: the abstractions that this module needs and Rust for Linux lacks.
+//!
+//! All `unsafe` and all use of C bindings live here, and in the trace event emitters that are
+//! generated from `events.rs`. What a kernel version changes is met here too.
+
+pub(crate) mod bindings;
+pub(crate) mod clock;
+pub(crate) mod debugfs;
+pub(crate) mod per_cpu;
+pub(crate) mod sched_switch;
+pub(crate) mod task;
+pub(crate) mod tracepoint;

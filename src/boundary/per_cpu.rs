@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Something for each possible CPU.
+//!
+//! Not the kernel's per-CPU allocator, which gives out 32 KiB at most, and a CPU's histograms take
+//! more. A table of pointers by CPU number costs one load instead of an addition to `%gs`.
+//!
+//! C header: [`include/linux/cpumask.h`](srctree/include/linux/cpumask.h)
+
+use kernel::{
+    bindings,
+    cpu::{
+        nr_cpu_ids,
+        CpuId, //
+    },
+    cpumask::Cpumask,
+    prelude::*, //
+};
+
+/// A `T` for each possible CPU, online or not, so that CPU hotplug changes nothing.
+pub(crate) struct PerCpu<T> {
+    /// By CPU number; `None` for the numbers of CPUs that are not possible.
+    slots: KVVec<Option<KBox<T>>>,
+}
+
+impl<T> PerCpu<T> {
+    /// Creates one `T` for each possible CPU. Process context.
+    pub(crate) fn new(mut create: impl FnMut(u32) -> Result<T>) -> Result<Self> {
+        let mut slots = KVVec::with_capacity(nr_cpu_ids() as usize, GFP_KERNEL)?;
+        for cpu in 0..nr_cpu_ids() {
+            let slot = if is_possible(cpu) {
+                Some(KBox::new(create(cpu)?, GFP_KERNEL)?)
+            } else {
+                None
+            };
+            slots.push(slot, GFP_KERNEL)?;
+        }
+        Ok(Self { slots })
+    }
+
+    /// Returns what belongs to the CPU number `cpu`, if that is possible.
+    #[inline(always)]
+    pub(crate) fn get(&self, cpu: u32) -> Option<&T> {
+        self.slots.get(cpu as usize)?.as_deref()
+    }
+
+    /// Goes through the possible CPUs in the order of their numbers.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &T)> + '_ {
+        (0..)
+            .zip(&self.slots)
+            .filter_map(|(cpu, slot)| Some((cpu, slot.as_deref()?)))
+    }
+}
+
+/// Says whether `cpu` is the number of a possible CPU.
+fn is_possible(cpu: u32) -> bool {
+    // SAFETY: `__cpu_possible_mask` is a static of the kernel, and does not change after boot.
+    let possible = unsafe { Cpumask::from_raw(&raw const bindings::__cpu_possible_mask) };
+    CpuId::from_u32(cpu).is_some_and(|cpu| possible.test(cpu))
+}

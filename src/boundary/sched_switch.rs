@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The `sched_switch` tracepoint.
+//!
+//! C header: [`include/trace/events/sched.h`](srctree/include/trace/events/sched.h)
+
+use core::marker::PhantomData;
+
+use kernel::{
+    c_str,
+    ffi::{
+        c_uint,
+        c_void, //
+    },
+    prelude::*,
+    sync::Arc,
+    types::NotThreadSafe, //
+};
+
+use super::{
+    bindings,
+    task::Task,
+    tracepoint::Registration, //
+};
+
+/// A context switch that is just happening on this CPU.
+///
+/// It exists only within the probe. `__schedule()` holds the run queue's lock there and has
+/// interrupts off: no printing, no allocation, no wakeup, no lock.
+pub(crate) struct Switch<'a> {
+    /// Whether the task was preempted, in the sense of `SM_PREEMPT`.
+    pub(crate) preempt: bool,
+    /// The task that leaves the CPU.
+    pub(crate) prev: Task<'a>,
+    /// The state of `prev`, as `__schedule()` read it.
+    pub(crate) prev_state: u32,
+    _this_cpu: PhantomData<NotThreadSafe>,
+}
+
+impl Switch<'_> {
+    /// Returns the number of this CPU.
+    #[inline(always)]
+    pub(crate) fn cpu(&self) -> u32 {
+        // The task that leaves is still `current`, and so its CPU is this one.
+        self.prev.cpu()
+    }
+}
+
+/// What can be probed with.
+pub(crate) trait SchedSwitch: Send + Sync + 'static {
+    /// Is told of every context switch, on the CPU on which it happens.
+    ///
+    /// Interrupts are off and the run queue's lock is held: see [`Switch`].
+    fn sched_switch(&self, switch: &Switch<'_>);
+}
+
+/// The probe itself: C calls it, and it calls `T`.
+///
+/// # Safety
+///
+/// Must be called by the `sched_switch` tracepoint, with a pointer to a `T` as `data`.
+unsafe extern "C" fn probe<T: SchedSwitch>(
+    data: *mut c_void,
+    preempt: bool,
+    prev: *mut bindings::task_struct,
+    _next: *mut bindings::task_struct,
+    prev_state: c_uint,
+) {
+    // SAFETY: `data` is what `register` passed: an `Arc<T>` that is kept while we can be called.
+    let recorder = unsafe { &*data.cast::<T>() };
+    let switch = Switch {
+        preempt,
+        // SAFETY: `prev` is running here, and so exists until `__schedule()` has switched away.
+        prev: unsafe { Task::from_raw(prev) },
+        prev_state,
+        _this_cpu: PhantomData,
+    };
+    recorder.sched_switch(&switch);
+}
+
+/// Tells `recorder` of every context switch of every CPU, until the guard is dropped.
+///
+/// Fails with `ENOENT` when the kernel has no such tracepoint, and with `ENOMEM`. Sleeps.
+pub(crate) fn register<T: SchedSwitch>(recorder: Arc<T>) -> Result<Registration<T>> {
+    // The type comes from C, where it is checked against the tracepoint's prototype: if that
+    // changes, either this or `src/glue.c` does not compile.
+    let probe: bindings::schedhist_sched_switch_probe = Some(probe::<T>);
+    let probe = probe.map_or(core::ptr::null_mut(), |probe| probe as *mut c_void);
+    // SAFETY: The prototype is right, as said above, and `probe` expects a pointer to a `T`. It is
+    // a function that may run with interrupts off and the run queue's lock held by the contract of
+    // `SchedSwitch`.
+    unsafe { Registration::new(c_str!("sched_switch"), probe, recorder) }
+}
