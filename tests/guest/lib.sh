@@ -1,0 +1,159 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# What the tests in the guest share. Sourced by tests/guest/run, which sets $work, a folder that
+# holds $ko, the module, on a fast file system.
+
+debugfs=/sys/kernel/debug/schedhist
+tracefs=/sys/kernel/tracing
+event=$tracefs/events/schedhist/oncpu
+ko=${work:?}/schedhist.ko
+
+# takes TEST SECONDS: for those that need more time than most.
+declare -A limit
+takes() { limit[$1]=$2; }
+seconds_for() { echo "${limit[$1]-120}"; }
+
+skip() {
+	printf '%s\n' "$*" > "$work/skip"
+	exit 0
+}
+
+fail() {
+	printf '%s\n' "$*" >&2
+	exit 1
+}
+
+note() { printf '# %s\n' "$*"; }
+
+# same WHAT FOUND WANTED
+same() { [[ $2 == "$3" ]] || fail "$1: found '$2', wanted '$3'"; }
+
+# within WHAT LOW VALUE HIGH
+within() { (($2 <= $3 && $3 <= $4)) || fail "$1: $3 is not within $2 to $4"; }
+
+# fails_with TEXT COMMAND...: the command fails, and says TEXT.
+fails_with() {
+	local text=$1 said
+	shift
+	if said=$("$@" 2>&1); then
+		fail "'$*' did not fail"
+	fi
+	[[ $said == *"$text"* ]] || fail "'$*' failed with '$said', wanted '$text'"
+}
+
+# --- the module ---
+
+load() { insmod "$ko" "$@"; }
+unload() { rmmod schedhist; }
+loaded() { [[ -d /sys/module/$1 ]]; }
+measure() { echo "$1" > "$debugfs/enable"; }
+
+# A module leaves nothing behind.
+assert_gone() {
+	! loaded schedhist || fail "the module is still loaded"
+	[[ ! -e $debugfs ]] || fail "$debugfs is still there"
+	[[ ! -e $tracefs/events/schedhist ]] || fail "the trace events are still there"
+}
+
+# status KEY, status cpuN KEY: a value of the status file.
+status() {
+	awk -v key="$*" '
+		NF == 2 && $1 == key || NF == 3 && $1 " " $2 == key { print $NF; found = 1; exit }
+		END { exit !found }
+	' "$debugfs/status"
+}
+
+# value FILE KEY: what a histogram file says about KEY.
+value() { awk -v key="$2" '$1 == key { print $2 }' "$debugfs/$1"; }
+
+possible_cpus() {
+	awk -F, '{
+		for (i = 1; i <= NF; i++) {
+			n = split($i, range, "-")
+			for (cpu = range[1]; cpu <= range[n]; cpu++) print cpu
+		}
+	}' /sys/devices/system/cpu/possible
+}
+
+# Everything adds up, on each CPU and over all. Only exact while measuring is off.
+assert_law() {
+	awk -f law.awk "$debugfs/status" "$debugfs"/per_cpu/cpu*/{oncpu,idle} "$debugfs"/hist/*
+}
+
+# --- the kernel log ---
+
+# What the kernel says when something is badly wrong.
+reports='BUG|WARNING|Oops|[Gg]eneral protection|KASAN|UBSAN|KFENCE|blocked for more than|stall|lockup'
+reports+='|possible (circular|recursive)|suspicious RCU|inconsistent lock|refcount_t|Call Trace'
+
+mark_log() { printf 'schedhist-test: %s\n' "$1" > /dev/kmsg; }
+
+# log_since NAME: the log after the last mark_log NAME, without time stamps.
+log_since() {
+	dmesg --notime | awk -v mark="schedhist-test: $1" '
+		$0 == mark { on = 1; n = 0; next }
+		on { line[++n] = $0 }
+		END { for (i = 1; i <= n; i++) print line[i] }
+	'
+}
+
+# our_lines NAME: what the module has said since mark_log NAME.
+our_lines() { log_since "$1" | grep '^schedhist: ' || true; }
+
+# --- a workload in the background ---
+
+# The tests themselves run with a high priority, so that the load does not starve them.
+bench() { nice -n 20 perf bench sched messaging "$@" > /dev/null; }
+
+# workload_start [COMMAND...]: runs it until workload_stop; by default many short messages between
+# processes, on all CPUs. In a session of its own, so that all of it can be ended at once.
+workload_start() {
+	(($#)) || set -- perf bench sched messaging --group 1 --nr_loops 100000000
+	nice -n 20 setsid "$@" > /dev/null 2>&1 &
+	echo $! > "$work/workload"
+}
+
+# The same in bursts. Whoever patches code or waits for a grace period meanwhile, as loading does,
+# waits for all CPUs in turn, and a machine that is busy all the time makes that take seconds.
+workload_start_bursts() {
+	workload_start bash -c \
+		'while :; do perf bench sched messaging --group 1 --nr_loops 2; sleep 0.3; done'
+}
+
+workload_stop() {
+	local pid
+	[[ -e $work/workload ]] || return 0
+	pid=$(< "$work/workload")
+	kill -KILL -- "-$pid" 2> /dev/null || true
+	wait "$pid" 2> /dev/null || true
+	# Its processes are gone when its session is empty.
+	while pgrep --session "$pid" > /dev/null; do sleep 0.1; done
+	rm "$work/workload"
+}
+
+# Grace periods of RCU are what loading and unloading waits for: shorter, many of them fit.
+hurry() { echo "${1:-1}" > /sys/kernel/rcu_expedited; }
+
+# --- after each test ---
+
+tracing_reset() {
+	# Opening it for writing takes all triggers off.
+	[[ ! -e $event ]] || : > "$event/trigger"
+	echo 0 > "$tracefs/events/enable"
+	[[ ! -e $event ]] || echo 0 > "$event/filter"
+	echo 1 > "$tracefs/tracing_on"
+	echo > "$tracefs/trace"
+}
+
+# Ends and removes whatever a test left behind.
+cleanup() {
+	local module
+	workload_stop
+	hurry 0
+	tracing_reset
+	for module in schedhist schedhisu; do
+		! loaded "$module" || rmmod "$module"
+	done
+	assert_gone
+}

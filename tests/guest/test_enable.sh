@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck disable=SC2154 # variables of lib.sh
+#
+# The control `enable`.
+
+test_enable() {
+	local before after
+	load
+	workload_start
+	same enable "$(< "$debugfs/enable")" 1
+	measure 0
+	same enable "$(< "$debugfs/enable")" 0
+	before=$(cat "$debugfs/status" "$debugfs"/hist/* "$debugfs"/per_cpu/*/*)
+	sleep 1
+	after=$(cat "$debugfs/status" "$debugfs"/hist/* "$debugfs"/per_cpu/*/*)
+	same "counters while measuring is off" "$after" "$before"
+	before=$(status switches)
+	measure 1
+	sleep 1
+	measure 0
+	within "switches after measuring again" $((before + 100)) "$(status switches)" 1000000000
+	assert_law
+	# A stay that began while measuring was off is not a sample, on any CPU.
+	within start_unseen $((2 * $(nproc))) "$(status start_unseen)" \
+		$((2 * $(nproc) + $(status clock_backwards)))
+}
+
+takes test_enable_often 240
+test_enable_often() {
+	local i
+	load
+	hurry
+	workload_start_bursts
+	for ((i = 0; i < 200; i++)); do
+		measure $((i % 2))
+	done
+	measure 0
+	assert_law
+	within start_unseen 100 "$(status start_unseen)" \
+		$((101 * $(nproc) + $(status clock_backwards)))
+}
+
+test_enable_bad_input() {
+	local lines
+	load
+	measure 0
+	mark_log bad_input
+	python3 bad_input.py "$debugfs/enable"
+	same enable "$(< "$debugfs/enable")" 0
+	lines=$(our_lines bad_input)
+	grep -q '^schedhist: enable: expected 0 or 1$' <<< "$lines"
+	# One line for each at most.
+	within "lines in the log" 1 "$(wc -l <<< "$lines")" "$(python3 bad_input.py --number)"
+	measure 1
+	same enable "$(< "$debugfs/enable")" 1
+	fails_with "Permission denied" runuser -u nobody -- cat "$debugfs/enable"
+}

@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck disable=SC2154 # variables of lib.sh
+#
+# Loading, with good and bad parameters, and what is left when it fails.
+
+test_precision() {
+	local precision
+	for precision in 1 7; do
+		load precision="$precision"
+		same precision "$(status precision)" "$precision"
+		bench --group 1 --nr_loops 2
+		measure 0
+		same precision "$(value hist/oncpu precision)" "$precision"
+		awk -f histogram.awk "$debugfs/hist/oncpu"
+		assert_law
+		unload
+		assert_gone
+	done
+}
+
+# refused VALUE ERROR LOG-LINE
+refused() {
+	mark_log "precision=$1"
+	fails_with "$2" load precision="$1"
+	same "log of precision=$1" "$(log_since "precision=$1" | grep schedhist)" "$3"
+	assert_gone
+}
+
+test_precision_refused() {
+	local ours="must be 1 to 7"
+	# The kernel says once for each boot that modules of others taint it.
+	load
+	unload
+	refused 0 "Invalid parameters" "schedhist: precision=0: $ours"
+	refused 8 "Invalid parameters" "schedhist: precision=8: $ours"
+	refused 4294967295 "Invalid parameters" "schedhist: precision=4294967295: $ours"
+	# These the kernel refuses, in its own words.
+	refused -1 "Invalid parameters" "schedhist: \`-1' invalid for parameter \`precision'"
+	refused abc "Invalid parameters" "schedhist: \`abc' invalid for parameter \`precision'"
+	refused 99999999999 "Invalid parameters" \
+		"schedhist: \`99999999999' invalid for parameter \`precision'"
+}
+
+# The folder in debugfs is taken, by a twin of the module that has another name.
+test_clash() {
+	local lines
+	# The name that the kernel goes by has much room after it.
+	LC_ALL=C sed 's/schedhist\(\x00\{40\}\)/schedhisu\1/' "$ko" > "$work/schedhisu.ko"
+	! cmp -s "$ko" "$work/schedhisu.ko" || fail "cannot make a twin"
+	load
+	mark_log clash
+	# From a module EEXIST would mean that it is loaded already: the kernel turns it into EBUSY.
+	fails_with "Device or resource busy" insmod "$work/schedhisu.ko"
+	lines=$(log_since clash | grep '^schedhis[tu]: ')
+	same "lines in the log" "$(wc -l <<< "$lines")" 1
+	[[ $lines == *"cannot create the files in debugfs: EEXIST" ]] || fail "the log: $lines"
+	! loaded schedhisu || fail "the twin is loaded"
+	bench --group 1 --nr_loops 2
+	measure 0
+	assert_law
+	unload
+	assert_gone
+}

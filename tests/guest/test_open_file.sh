@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck disable=SC2154 # variables of lib.sh
+#
+# An open file keeps the module.
+
+# still_pinned: the module cannot be unloaded, and still works.
+still_pinned() {
+	fails_with "in use" unload
+	same enable "$(< "$debugfs/enable")" 1
+}
+
+# By a process of its own, which does nothing but hold it.
+test_open_file_of_another_process() {
+	local holder
+	load
+	sleep 1000 3< "$debugfs/per_cpu/cpu0/oncpu" &
+	holder=$!
+	# The shell opens it after the fork.
+	until [[ $(readlink "/proc/$holder/fd/3") == "$debugfs/per_cpu/cpu0/oncpu" ]]; do sleep 0.1; done
+	still_pinned
+	kill "$holder"
+	wait "$holder" || true
+	unload
+	assert_gone
+}
+
+test_open_file_read_half() {
+	local fd part rest
+	load precision=7
+	bench --group 1 --nr_loops 5
+	exec {fd}< "$debugfs/hist/oncpu"
+	read -r -N 30 part <&"$fd"
+	still_pinned
+	# The rest of what was there when reading began.
+	measure 0
+	rest=$(cat <&"$fd")
+	awk -f histogram.awk <(printf '%s%s\n' "$part" "$rest")
+	measure 1
+	still_pinned
+	exec {fd}<&-
+	unload
+	assert_gone
+}
+
+test_open_file_for_writing() {
+	local fd
+	load
+	exec {fd}> "$debugfs/enable"
+	still_pinned
+	exec {fd}>&-
+	unload
+	assert_gone
+}
