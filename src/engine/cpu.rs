@@ -2,23 +2,67 @@
 
 //! What one CPU records, switch by switch.
 
-use core::ops::Deref;
+use core::{
+    mem::size_of,
+    ops::Deref,
+    sync::atomic::{
+        fence,
+        Ordering::{
+            Acquire,
+            Release, //
+        },
+    },
+};
 
 use super::{
     bucket::Scheme,
     cell::Cell,
     metric::{
         Counter,
-        Metric, //
+        Metric,
+        MetricSet, //
+    },
+    slice::SliceEnd,
+    task::{
+        Entering,
+        Leaving,
+        Task, //
     },
 };
+
+/// A task, as far as it is named in what is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Identity {
+    /// The thread id in the initial PID namespace; 0 for the idle task.
+    pub pid: i32,
+    /// The kernel's priority.
+    pub prio: i32,
+    /// The name, filled up with NULs.
+    pub comm: [u8; 16],
+}
+
+/// The greatest sample of a histogram, and whose it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Worst {
+    /// The sample, in nanoseconds.
+    pub value: u64,
+    /// The task.
+    pub task: Identity,
+    /// When the sample was taken, in nanoseconds of the CPU's clock.
+    pub time: u64,
+}
 
 /// What a histogram holds besides its buckets.
 #[derive(Debug)]
 struct Totals {
     sum: Cell,
     min: Cell,
+    /// Odd while the cells below are being written.
+    version: Cell,
     max: Cell,
+    time: Cell,
+    pid_and_prio: Cell,
+    comm: [Cell; 2],
 }
 
 impl Totals {
@@ -26,31 +70,106 @@ impl Totals {
         Self {
             sum: Cell::new(0),
             min: Cell::new(u64::MAX),
+            version: Cell::new(0),
             max: Cell::new(0),
+            time: Cell::new(0),
+            pid_and_prio: Cell::new(0),
+            comm: [const { Cell::new(0) }; 2],
         }
     }
 
     #[inline(always)]
-    fn record(&self, value: u64) {
+    fn record(&self, value: u64, time: u64, task: impl FnOnce() -> Identity) {
         self.sum.add(value);
+        let mut is_worst = value > self.max.get();
         if value < self.min.get() {
             self.min.set(value);
+            // The first sample is the worst, too, even if it is 0.
+            is_worst |= self.time.get() == 0;
         }
-        if value > self.max.get() {
-            self.max.set(value);
+        if is_worst {
+            self.set_worst(value, time, &task());
         }
+    }
+
+    /// Notes a new greatest sample. Rare: it gets ever harder to be the worst.
+    #[cold]
+    fn set_worst(&self, value: u64, time: u64, task: &Identity) {
+        let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = task.comm;
+        self.version.add(1);
+        fence(Release);
+        self.max.set(value);
+        self.time.set(time);
+        self.pid_and_prio
+            .set((u64::from(task.pid as u32) << 32) | u64::from(task.prio as u32));
+        self.comm[0].set(u64::from_le_bytes([a, b, c, d, e, f, g, h]));
+        self.comm[1].set(u64::from_le_bytes([i, j, k, l, m, n, o, p]));
+        fence(Release);
+        self.version.add(1);
+    }
+
+    /// Reads the greatest sample, all of it from the same one.
+    fn worst(&self) -> Option<Worst> {
+        // The writer takes a few nanoseconds, and is rare: one of these tries is enough.
+        for _ in 0..1000 {
+            let version = self.version.get();
+            fence(Acquire);
+            let (max, time, ids) = (self.max.get(), self.time.get(), self.pid_and_prio.get());
+            let (low, high) = (self.comm[0].get(), self.comm[1].get());
+            fence(Acquire);
+            if version % 2 == 0 && version == self.version.get() {
+                let mut comm = [0; 16];
+                comm[..8].copy_from_slice(&low.to_le_bytes());
+                comm[8..].copy_from_slice(&high.to_le_bytes());
+                let task = Identity {
+                    pid: (ids >> 32) as i32,
+                    prio: ids as i32,
+                    comm,
+                };
+                return (time != 0).then_some(Worst {
+                    value: max,
+                    task,
+                    time,
+                });
+            }
+        }
+        None
+    }
+
+    /// Begins a new greatest and least sample. Must not run at the same time as the writer.
+    fn restart(&self) {
+        self.min.set(u64::MAX);
+        self.set_worst(0, 0, &Identity::default());
     }
 }
 
-/// Who leaves the CPU at a switch.
+/// Which of the two tasks of a switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Prev {
+pub enum Side {
+    /// The one that leaves the CPU.
+    Prev,
+    /// The one that gets it.
+    Next,
+}
+
+/// Who leaves the CPU at a switch.
+#[derive(Clone, Copy, Debug)]
+pub enum Prev<'a> {
     /// The idle task.
     Idle,
-    /// Any other task, which blocks.
-    Blocked,
-    /// Any other task, which stays runnable.
-    Runnable,
+    /// Any other task, with its state where there is one.
+    Task(Leaving, Option<&'a Task>),
+}
+
+/// Who gets the CPU at a switch.
+#[derive(Clone, Copy, Debug)]
+pub enum Next<'a> {
+    /// The idle task.
+    Idle,
+    /// Any other task, with its state where there is one.
+    Task(Entering, Option<&'a Task>),
+    /// Any other task, whose wait nobody asked for.
+    Ignored,
 }
 
 /// The counters and histograms of one CPU.
@@ -62,12 +181,19 @@ pub enum Prev {
 ///
 /// # Invariants
 ///
-/// `stride` is `scheme.buckets()`, and `buckets` has `Metric::COUNT` times as many cells.
+/// `stride` is `scheme.buckets()`, and `buckets` has as many cells for each metric, or for each but
+/// [`Metric::Wakeup`].
 #[repr(align(64))]
 #[derive(Debug)]
 pub struct Cpu<B> {
+    /// The number of the CPU.
+    number: u32,
     /// When the running task got the CPU, in nanoseconds of the CPU's clock; 0: not seen.
     since: Cell,
+    /// When measuring began.
+    began: Cell,
+    /// Which metrics are on: a [`MetricSet`].
+    on: Cell,
     counters: [Cell; Counter::COUNT],
     totals: [Totals; Metric::COUNT],
     scheme: Scheme,
@@ -77,20 +203,31 @@ pub struct Cpu<B> {
 }
 
 impl<B: Deref<Target = [Cell]>> Cpu<B> {
-    /// Returns how many cells the buckets of a CPU take.
-    pub const fn cells(scheme: Scheme) -> usize {
-        Metric::COUNT * scheme.buckets()
+    /// Returns how many cells the buckets of a CPU take on which `metrics` can be on.
+    pub const fn cells(scheme: Scheme, metrics: MetricSet) -> usize {
+        let count = if metrics.contains(Metric::Wakeup) {
+            Metric::COUNT
+        } else {
+            Metric::COUNT_WITHOUT_WAKEUP
+        };
+        count * scheme.buckets()
     }
 
-    /// Creates the records of a CPU over `buckets`, or gives up when those are not
-    /// [`Cpu::cells`] many. They should be 0.
-    pub fn new(scheme: Scheme, buckets: B) -> Option<Self> {
-        if buckets.len() != Self::cells(scheme) {
+    /// Creates the records of the CPU `number` over `buckets`, or gives up when those are not
+    /// as many as [`Cpu::cells`] says. They should be 0.
+    pub fn new(number: u32, scheme: Scheme, buckets: B) -> Option<Self> {
+        let len = buckets.len();
+        if len != Self::cells(scheme, MetricSet::DEFAULT)
+            && len != Self::cells(scheme, MetricSet::ALL)
+        {
             return None;
         }
         // INVARIANT: Just checked.
         Some(Self {
+            number,
             since: Cell::new(0),
+            began: Cell::new(0),
+            on: Cell::new(0),
             counters: [const { Cell::new(0) }; Counter::COUNT],
             totals: [const { Totals::new() }; Metric::COUNT],
             scheme,
@@ -102,22 +239,35 @@ impl<B: Deref<Target = [Cell]>> Cpu<B> {
     /// Records a context switch at `now`, in nanoseconds, and returns how long the one who leaves
     /// had the CPU, if that is known.
     ///
-    /// Only the CPU itself may call this, with interrupts off. Every switch ends in one histogram
-    /// or in [`Counter::StartUnseen`].
+    /// `identify` is asked for a task's name when its sample is the worst so far.
+    ///
+    /// Only the CPU itself may call this, with interrupts off. Every switch ends as [`Counter`]
+    /// says.
     #[inline(always)]
-    pub fn switch(&self, now: u64, prev: Prev) -> Option<u64> {
+    pub fn switch(
+        &self,
+        now: u64,
+        prev: Prev<'_>,
+        next: Next<'_>,
+        identify: impl Fn(Side) -> Identity,
+    ) -> Option<u64> {
         self.count(Counter::Switches);
         let metric = match prev {
             Prev::Idle => Metric::Idle,
-            Prev::Blocked => {
-                self.count(Counter::Voluntary);
-                Metric::Oncpu
-            }
-            Prev::Runnable => {
-                self.count(Counter::Involuntary);
+            Prev::Task(task, state) => {
+                self.leave(now, &task, state);
                 Metric::Oncpu
             }
         };
+        match next {
+            Next::Idle => self.count(Counter::ToIdle),
+            Next::Ignored => {}
+            Next::Task(task, state) => {
+                self.enter(now, &task, state, |metric, value| {
+                    self.record(metric, value, now, || identify(Side::Next));
+                });
+            }
+        }
 
         let since = self.since.get();
         self.since.set(now);
@@ -125,9 +275,90 @@ impl<B: Deref<Target = [Cell]>> Cpu<B> {
             self.unseen(since);
             return None;
         }
-        let duration = now - since;
-        self.record(metric, duration);
+        let duration = now.wrapping_sub(since);
+        self.record(metric, duration, now, || identify(Side::Prev));
         Some(duration)
+    }
+
+    #[inline(always)]
+    fn leave(&self, now: u64, task: &Leaving, state: Option<&Task>) {
+        self.count(match task.end {
+            SliceEnd::Preempted => Counter::Involuntary,
+            _ => Counter::Voluntary,
+        });
+        if let Some(state) = state {
+            state.leave(now, self.number, task);
+        }
+    }
+
+    #[inline(always)]
+    fn enter(&self, now: u64, task: &Entering, state: Option<&Task>, record: impl Fn(Metric, u64)) {
+        // What the kernel has added up, and what it is about to add.
+        let waited = task
+            .run_delay
+            .wrapping_add(now.saturating_sub(task.last_queued));
+        if task.is_new {
+            if let Some(state) = state {
+                state.claim(task);
+            }
+            return self.enter_new(now, task, waited, record);
+        }
+        let Some(state) = state else {
+            return self.count(Counter::Untracked);
+        };
+        let Some(left) = state.take_left(task) else {
+            return self.count(Counter::WaitUnseen);
+        };
+        if now < left.out {
+            self.count(Counter::ClockBackwards);
+            return self.count(Counter::WaitUnseen);
+        }
+        if left.cpu != self.number {
+            self.count(Counter::Migrations);
+        }
+        let away = now.wrapping_sub(left.out);
+        if matches!(left.end, SliceEnd::Preempted) {
+            // Not by the kernel's stamps: it makes none for a task that was preempted with its
+            // sleep state set.
+            return record(Metric::RunqPreempt, away);
+        }
+        record(Metric::Offcpu, away);
+        if self.is_on(Metric::Wakeup) {
+            match left.woken {
+                // The waker's clock may be ahead of ours by a little.
+                Some(woken) => record(Metric::Wakeup, now.saturating_sub(woken.time)),
+                None => self.count(Counter::WakeUnseen),
+            }
+        }
+        if task.last_queued == 0 {
+            self.count(Counter::BlockedOther);
+            return self.count(Counter::WaitUnseen);
+        }
+        // Clocks of two CPUs may differ by a little; a wait is no longer than the absence.
+        let mut wait = waited.wrapping_sub(left.run_delay).min(away);
+        if let Some(woken) = left.woken.filter(|woken| woken.is_stamped) {
+            // The kernel's stamp was there before the wakeup was: see `Task::wake`.
+            wait = wait.min(now.saturating_sub(woken.time));
+        }
+        record(Metric::RunqWakeup, wait);
+        let blocked = away.wrapping_sub(wait);
+        match left.end {
+            SliceEnd::Interruptible => record(Metric::BlockedInterruptible, blocked),
+            SliceEnd::Uninterruptible => record(Metric::BlockedUninterruptible, blocked),
+            _ => self.count(Counter::BlockedOther),
+        }
+    }
+
+    /// Records the wait of a task that runs for the first time, if it began since measuring did.
+    #[inline(always)]
+    fn enter_new(&self, now: u64, task: &Entering, waited: u64, record: impl Fn(Metric, u64)) {
+        // It was forked with nothing added up: so this is when its wait began.
+        let since = now.saturating_sub(waited);
+        if task.last_queued != 0 && since >= self.began.get() {
+            record(Metric::RunqWakeup, waited);
+        } else {
+            self.count(Counter::WaitUnseen);
+        }
     }
 
     /// Counts a stay whose start is not known.
@@ -139,11 +370,45 @@ impl<B: Deref<Target = [Cell]>> Cpu<B> {
         }
     }
 
-    /// Forgets when the running task got the CPU, so that its stay does not become a sample.
+    /// Begins to measure `metrics` at `now`: nothing that began before becomes a sample.
+    ///
+    /// Must not run at the same time as [`Cpu::switch`] on the same `Cpu`.
+    pub fn begin(&self, now: u64, metrics: MetricSet) {
+        self.forget();
+        self.began.set(now);
+        self.on.set(u64::from(metrics.bits()));
+    }
+
+    /// Takes over what `other`, which may have fewer metrics, has recorded.
+    ///
+    /// Must not run at the same time as [`Cpu::switch`] on either.
+    pub fn take_over(&self, other: &Self) {
+        for (mine, theirs) in self.counters.iter().zip(&other.counters) {
+            mine.set(theirs.get());
+        }
+        for (mine, theirs) in self.buckets.iter().zip(other.buckets.iter()) {
+            mine.set(theirs.get());
+        }
+        for (mine, theirs) in self.totals.iter().zip(&other.totals) {
+            mine.sum.set(theirs.sum.get());
+            mine.min.set(theirs.min.get());
+            if let Some(worst) = theirs.worst() {
+                mine.set_worst(worst.value, worst.time, &worst.task);
+            }
+        }
+    }
+
+    /// Forgets when the running task got the CPU, so that its stay does not become a sample: for a
+    /// CPU that is about to come online, which was not idle meanwhile.
     ///
     /// Must not run at the same time as [`Cpu::switch`] on the same `Cpu`.
     pub fn forget(&self) {
         self.since.set(0);
+    }
+
+    #[inline(always)]
+    fn is_on(&self, metric: Metric) -> bool {
+        MetricSet::from_bits(self.on.get() as u32).contains(metric)
     }
 
     #[inline(always)]
@@ -152,19 +417,41 @@ impl<B: Deref<Target = [Cell]>> Cpu<B> {
     }
 
     #[inline(always)]
-    fn record(&self, metric: Metric, value: u64) {
+    fn record(&self, metric: Metric, value: u64, now: u64, task: impl FnOnce() -> Identity) {
+        if !self.is_on(metric) {
+            return;
+        }
         let first = (metric as usize).wrapping_mul(self.stride);
         let index = first.wrapping_add(self.scheme.index(value));
-        // By the invariant there always is such a bucket.
+        // By the invariant there is such a bucket for a metric that is on.
         if let Some(bucket) = self.buckets.get(index) {
             bucket.add(1);
         }
-        self.totals[metric as usize].record(value);
+        self.totals[metric as usize].record(value, now, task);
+    }
+
+    /// Returns the number of the CPU.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Says which metrics there are buckets for.
+    pub fn capacity(&self) -> MetricSet {
+        if self.buckets.len() < Self::cells(self.scheme, MetricSet::ALL) {
+            MetricSet::DEFAULT
+        } else {
+            MetricSet::ALL
+        }
     }
 
     /// Returns the scheme of the buckets.
     pub fn scheme(&self) -> Scheme {
         self.scheme
+    }
+
+    /// Returns how much memory the buckets take, in bytes.
+    pub fn memory(&self) -> usize {
+        size_of::<Cell>() * self.buckets.len()
     }
 
     /// Reads a counter.
@@ -188,8 +475,17 @@ impl<B: Deref<Target = [Cell]>> Cpu<B> {
         self.totals[metric as usize].min.get()
     }
 
-    /// Reads the greatest value of `metric`, in nanoseconds; 0 when there is none.
-    pub fn max(&self, metric: Metric) -> u64 {
-        self.totals[metric as usize].max.get()
+    /// Reads the greatest sample of `metric`, unless there is none.
+    pub fn worst(&self, metric: Metric) -> Option<Worst> {
+        self.totals[metric as usize].worst()
+    }
+
+    /// Begins new minima and maxima.
+    ///
+    /// Must not run at the same time as [`Cpu::switch`] on the same `Cpu`.
+    pub fn restart_extremes(&self) {
+        for totals in &self.totals {
+            totals.restart();
+        }
     }
 }

@@ -2,36 +2,177 @@
 
 //! The metrics and the counters: their names and what they mean.
 
-/// A duration that is measured; each has a histogram on every CPU. All are in nanoseconds.
+/// A duration that is recorded; each has a histogram on every CPU. All are in nanoseconds.
+///
+/// Let *out* be the time that a task left a CPU, *in* the time that it next gets one, and *wake*
+/// the time between at which it was put on a run queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Metric {
-    /// A stay of a task on a CPU, from switch-in to switch-out, however it ended.
+    /// *in* to *out*: a stay of a task on a CPU, however it ended.
     Oncpu,
+    /// *wake* to *in*: a task's wait for a CPU after it was woken, or after it was forked.
+    RunqWakeup,
+    /// *out* to *in*, when the task left the CPU runnable.
+    RunqPreempt,
+    /// *out* to *wake*, when the task blocked in interruptible sleep.
+    BlockedInterruptible,
+    /// *out* to *wake*, when the task blocked in uninterruptible sleep.
+    BlockedUninterruptible,
+    /// *out* to *in*, when the task left the CPU to block.
+    Offcpu,
     /// A stay of a CPU in its idle task.
     Idle,
+    /// The wakeup as `sched_waking` tells it to *in*, when the task had blocked. It begins a little
+    /// earlier than [`Metric::RunqWakeup`], when the waker starts, and needs a probe of its own.
+    Wakeup,
 }
 
 impl Metric {
-    /// How many metrics there are.
+    /// How many metrics are recorded.
     pub const COUNT: usize = Self::ALL.len();
 
-    /// All metrics, in the order in which they are shown.
-    pub const ALL: [Self; 2] = [Self::Oncpu, Self::Idle];
+    /// How many there are besides [`Metric::Wakeup`], which is the last.
+    pub const COUNT_WITHOUT_WAKEUP: usize = Self::Wakeup as usize;
 
-    /// Returns the name that the files use.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Oncpu => "oncpu",
-            Self::Idle => "idle",
+    /// All that are recorded.
+    pub const ALL: [Self; 8] = [
+        Self::Oncpu,
+        Self::RunqWakeup,
+        Self::RunqPreempt,
+        Self::BlockedInterruptible,
+        Self::BlockedUninterruptible,
+        Self::Offcpu,
+        Self::Idle,
+        Self::Wakeup,
+    ];
+}
+
+/// A metric that is shown: one that is recorded, or the sum of several.
+///
+/// What is the sum of others is added up when it is read, not when it is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shown {
+    /// The name that the files use.
+    pub name: &'static str,
+    /// What it is the sum of.
+    pub parts: &'static [Metric],
+}
+
+impl Shown {
+    /// All of them, in the order in which they are shown.
+    pub const ALL: [Self; 9] = [
+        Self::new("oncpu", &[Metric::Oncpu]),
+        Self::new("runq", &[Metric::RunqWakeup, Metric::RunqPreempt]),
+        Self::new("runq_wakeup", &[Metric::RunqWakeup]),
+        Self::new("runq_preempt", &[Metric::RunqPreempt]),
+        Self::new("blocked_interruptible", &[Metric::BlockedInterruptible]),
+        Self::new("blocked_uninterruptible", &[Metric::BlockedUninterruptible]),
+        Self::new("offcpu", &[Metric::Offcpu]),
+        Self::new("idle", &[Metric::Idle]),
+        Self::new("wakeup", &[Metric::Wakeup]),
+    ];
+
+    const fn new(name: &'static str, parts: &'static [Metric]) -> Self {
+        Self { name, parts }
+    }
+}
+
+/// Which metrics are on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MetricSet(u32);
+
+/// A word that is not the name of a metric, or no word at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotAMetric;
+
+impl MetricSet {
+    /// None.
+    pub const NONE: Self = Self(0);
+    /// All.
+    pub const ALL: Self = Self((1 << Metric::COUNT) - 1);
+    /// All that need nothing but the kernel's own stamps: all but [`Metric::Wakeup`].
+    pub const DEFAULT: Self = Self(Self::ALL.0 & !Self::bit(Metric::Wakeup));
+
+    /// Those that need nothing of a task but that it has the CPU.
+    const OF_CPUS: u32 = Self::bit(Metric::Oncpu) | Self::bit(Metric::Idle);
+
+    const fn bit(metric: Metric) -> u32 {
+        1 << metric as u32
+    }
+
+    /// Says whether `metric` is on.
+    #[inline(always)]
+    pub const fn contains(self, metric: Metric) -> bool {
+        self.0 & Self::bit(metric) != 0
+    }
+
+    /// Says whether all parts of `shown` are on.
+    pub fn shows(self, shown: Shown) -> bool {
+        shown.parts.iter().all(|part| self.contains(*part))
+    }
+
+    /// Says whether any metric is on.
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Says whether any metric is on that looks at a task's last switch-out.
+    pub const fn needs_tasks(self) -> bool {
+        self.0 & !Self::OF_CPUS != 0
+    }
+
+    /// Says whether any metric is on that depends on when a task was woken.
+    pub const fn needs_wakeups(self) -> bool {
+        let others = Self::OF_CPUS | Self::bit(Metric::RunqPreempt) | Self::bit(Metric::Offcpu);
+        self.0 & !others != 0
+    }
+
+    /// Returns the set as a number, for [`MetricSet::from_bits`].
+    pub const fn bits(self) -> u32 {
+        self.0
+    }
+
+    /// Creates a set from a number, of which it ignores what is no metric.
+    pub const fn from_bits(bits: u32) -> Self {
+        Self(bits & Self::ALL.0)
+    }
+
+    /// Reads a set from names of metrics, as in [`Shown`], separated by commas or white space.
+    /// `all`, `default` and `none` are names, too.
+    pub fn parse(text: &[u8]) -> Result<Self, NotAMetric> {
+        let mut set = None;
+        let is_separator = |byte: &u8| *byte == b',' || byte.is_ascii_whitespace();
+        for word in text.split(is_separator).filter(|word| !word.is_empty()) {
+            let bits = match word {
+                b"all" => Self::ALL.0,
+                b"default" => Self::DEFAULT.0,
+                b"none" => 0,
+                _ => {
+                    let named = |shown: &Shown| shown.name.as_bytes() == word;
+                    let shown = Shown::ALL.into_iter().find(named).ok_or(NotAMetric)?;
+                    shown
+                        .parts
+                        .iter()
+                        .fold(0, |bits, part| bits | Self::bit(*part))
+                }
+            };
+            set = Some(set.unwrap_or(0) | bits);
         }
+        set.map(Self).ok_or(NotAMetric)
     }
 }
 
 /// An event that is counted on every CPU.
 ///
-/// For every CPU, `switches = oncpu + idle + start_unseen`, where a metric stands for the count of
-/// its histogram.
+/// With the name of a metric for the count of its histogram, these hold on every CPU, as long as the
+/// metrics in them are on:
+///
+/// - `switches = oncpu + idle + start_unseen`
+/// - `switches = to_idle + runq + wait_unseen + untracked`: every switch leads to the idle task, or
+///   ends a task's wait.
+/// - `offcpu = blocked_interruptible + blocked_uninterruptible + blocked_other`
+/// - `offcpu = wakeup + wake_unseen`
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Counter {
@@ -44,9 +185,25 @@ pub enum Counter {
     /// The idle task is no task: its switches are in neither of the two.
     Involuntary,
     /// Switches that ended a stay whose start is not known, and that are in no histogram: the first
-    /// on each CPU after measuring began, and those of [`Counter::ClockBackwards`].
+    /// on each CPU after measuring began, and those at which the clock was found to have gone
+    /// backwards.
     StartUnseen,
-    /// Switches at which the CPU's clock read less than at the switch before.
+    /// Switches to the idle task.
+    ToIdle,
+    /// Switches to a task whose wait began at a time that is not known: before measuring did, as a
+    /// rule.
+    WaitUnseen,
+    /// Switches to a task that there was no memory to keep track of.
+    Untracked,
+    /// Waits whose task left the CPU neither to sleep nor runnable: it stopped, was traced, or
+    /// parked; or when it woke is not known.
+    BlockedOther,
+    /// Waits of a task that had blocked whose `sched_waking` event was not seen. Counted while
+    /// [`Metric::Wakeup`] is on.
+    WakeUnseen,
+    /// Switches to a task that left another CPU when it last ran.
+    Migrations,
+    /// Times that the clock read less than the stamp that it was compared with.
     ClockBackwards,
 }
 
@@ -55,11 +212,17 @@ impl Counter {
     pub const COUNT: usize = Self::ALL.len();
 
     /// All counters, in the order in which they are shown.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 11] = [
         Self::Switches,
         Self::Voluntary,
         Self::Involuntary,
         Self::StartUnseen,
+        Self::ToIdle,
+        Self::WaitUnseen,
+        Self::Untracked,
+        Self::BlockedOther,
+        Self::WakeUnseen,
+        Self::Migrations,
         Self::ClockBackwards,
     ];
 
@@ -70,6 +233,12 @@ impl Counter {
             Self::Voluntary => "voluntary",
             Self::Involuntary => "involuntary",
             Self::StartUnseen => "start_unseen",
+            Self::ToIdle => "to_idle",
+            Self::WaitUnseen => "wait_unseen",
+            Self::Untracked => "untracked",
+            Self::BlockedOther => "blocked_other",
+            Self::WakeUnseen => "wake_unseen",
+            Self::Migrations => "migrations",
             Self::ClockBackwards => "clock_backwards",
         }
     }

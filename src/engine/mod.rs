@@ -13,13 +13,19 @@
 //! | [`metric`] | the metrics and counters: names, meaning |
 //! | [`cpu`] | what one CPU records, switch by switch |
 //! | [`slice`] | how a stay on a CPU ended |
+//! | [`task`] | what is kept about a task between two stays on a CPU |
 //! | [`snapshot`] | a copy of histograms to read from, merged over CPUs; quantiles |
 //! | [`text`] | the text formats of the files |
+//! | [`openmetrics`] | the same numbers as OpenMetrics text |
+//! | [`raw`] | the binary snapshot |
 
 pub mod bucket;
 pub mod cell;
 pub mod cpu;
 pub mod metric;
+pub mod openmetrics;
+pub mod raw;
 pub mod slice;
 pub mod snapshot;
+pub mod task;
 pub mod text;

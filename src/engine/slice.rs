@@ -4,12 +4,13 @@
 
 /// How a task's stay on a CPU ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
 pub enum SliceEnd {
     /// The task stayed runnable: it was preempted, or it yielded.
     Preempted,
     /// It blocked in interruptible sleep (S).
     Interruptible,
-    /// It blocked in uninterruptible sleep (D), or in an idle wait (I).
+    /// It blocked in uninterruptible sleep (D), in an idle wait (I), or was frozen.
     Uninterruptible,
     /// It stopped, was traced, or parked.
     Stopped,
@@ -22,6 +23,10 @@ const TASK_INTERRUPTIBLE: u32 = 0x1;
 const TASK_UNINTERRUPTIBLE: u32 = 0x2;
 const TASK_DEAD: u32 = 0x80;
 const TASK_RTLOCK_WAIT: u32 = 0x1000;
+const TASK_FROZEN: u32 = 0x8000;
+
+// What the kernel itself shows as uninterruptible: `__task_state_index()`.
+const UNINTERRUPTIBLE: u32 = TASK_UNINTERRUPTIBLE | TASK_RTLOCK_WAIT | TASK_FROZEN;
 
 impl SliceEnd {
     /// Says whether a task that left the CPU is still runnable.
@@ -42,10 +47,22 @@ impl SliceEnd {
             Self::Dead
         } else if prev_state & TASK_INTERRUPTIBLE != 0 {
             Self::Interruptible
-        } else if prev_state & (TASK_UNINTERRUPTIBLE | TASK_RTLOCK_WAIT) != 0 {
+        } else if prev_state & UNINTERRUPTIBLE != 0 {
             Self::Uninterruptible
         } else {
             Self::Stopped
+        }
+    }
+
+    /// Reads an end back from the lowest byte of `bits`; anything unknown is [`SliceEnd::Dead`].
+    #[inline(always)]
+    pub(super) const fn from_bits(bits: u64) -> Self {
+        match bits & 0xff {
+            0 => Self::Preempted,
+            1 => Self::Interruptible,
+            2 => Self::Uninterruptible,
+            3 => Self::Stopped,
+            _ => Self::Dead,
         }
     }
 }

@@ -13,8 +13,14 @@ use super::{
         Scheme, //
     },
     cell::Cell,
-    cpu::Cpu,
-    metric::Metric,
+    cpu::{
+        Cpu,
+        Worst, //
+    },
+    metric::{
+        Counter,
+        Metric, //
+    },
 };
 
 /// A quantile that the files show.
@@ -51,6 +57,71 @@ impl Quantile {
     }
 }
 
+/// What a CPU had recorded when it was reset: what is shown is what came after.
+///
+/// The counts themselves only ever grow, so that nobody else's reading is disturbed.
+///
+/// # Invariants
+///
+/// `counts` has as many elements as [`Cpu::cells`] says.
+#[derive(Debug)]
+pub struct Baseline<B> {
+    counters: [u64; Counter::COUNT],
+    sums: [u64; Metric::COUNT],
+    counts: B,
+    stride: usize,
+}
+
+impl<B: DerefMut<Target = [u64]>> Baseline<B> {
+    /// Creates a baseline of nothing over `counts`, or gives up when those are not
+    /// as many as [`Cpu::cells`] says.
+    pub fn new(scheme: Scheme, mut counts: B) -> Option<Self> {
+        if counts.len() < Metric::COUNT_WITHOUT_WAKEUP * scheme.buckets() {
+            return None;
+        }
+        counts.fill(0);
+        // INVARIANT: Just checked.
+        Some(Self {
+            counters: [0; Counter::COUNT],
+            sums: [0; Metric::COUNT],
+            counts,
+            stride: scheme.buckets(),
+        })
+    }
+
+    /// Takes what `cpu` has recorded as the baseline, and begins new minima and maxima.
+    ///
+    /// Must not run at the same time as [`Cpu::switch`] on the same `Cpu`, so that all of it is of
+    /// the same moment. Does not allocate.
+    pub fn take<C: Deref<Target = [Cell]>>(&mut self, cpu: &Cpu<C>) {
+        for (mine, counter) in self.counters.iter_mut().zip(Counter::ALL) {
+            *mine = cpu.counter(counter);
+        }
+        let buckets = Metric::ALL
+            .into_iter()
+            .flat_map(|metric| cpu.buckets(metric));
+        for (mine, bucket) in self.counts.iter_mut().zip(buckets) {
+            *mine = bucket.get();
+        }
+        for (mine, metric) in self.sums.iter_mut().zip(Metric::ALL) {
+            *mine = cpu.sum(metric);
+        }
+        cpu.restart_extremes();
+    }
+}
+
+impl<B: Deref<Target = [u64]>> Baseline<B> {
+    /// Returns what `counter` was.
+    pub fn counter(&self, counter: Counter) -> u64 {
+        self.counters[counter as usize]
+    }
+
+    fn counts(&self, metric: Metric) -> &[u64] {
+        let first = metric as usize * self.stride;
+        self.counts.get(first..first + self.stride).unwrap_or(&[])
+    }
+}
+
 /// A copy of the histograms of one metric, added up.
 ///
 /// The probes go on while it is made. Its count is the sum of its buckets by construction; sum,
@@ -66,7 +137,7 @@ pub struct Snapshot<B> {
     counts: B,
     sum: u128,
     min: u64,
-    max: u64,
+    worst: Option<(u32, Worst)>,
 }
 
 impl<B: DerefMut<Target = [u64]>> Snapshot<B> {
@@ -83,18 +154,33 @@ impl<B: DerefMut<Target = [u64]>> Snapshot<B> {
             counts,
             sum: 0,
             min: u64::MAX,
-            max: 0,
+            worst: None,
         })
     }
 
-    /// Adds what `cpu` has recorded of `metric`.
-    pub fn add<C: Deref<Target = [Cell]>>(&mut self, cpu: &Cpu<C>, metric: Metric) {
+    /// Adds what `cpu` has recorded of `metric` since `baseline`.
+    pub fn add<C, D>(&mut self, cpu: &Cpu<C>, baseline: Option<&Baseline<D>>, metric: Metric)
+    where
+        C: Deref<Target = [Cell]>,
+        D: Deref<Target = [u64]>,
+    {
         for (count, bucket) in self.counts.iter_mut().zip(cpu.buckets(metric)) {
             *count = count.wrapping_add(bucket.get());
         }
-        self.sum = self.sum.wrapping_add(u128::from(cpu.sum(metric)));
+        let mut sum = cpu.sum(metric);
+        if let Some(baseline) = baseline {
+            for (count, before) in self.counts.iter_mut().zip(baseline.counts(metric)) {
+                *count = count.wrapping_sub(*before);
+            }
+            sum = sum.wrapping_sub(baseline.sums[metric as usize]);
+        }
+        self.sum = self.sum.wrapping_add(u128::from(sum));
         self.min = self.min.min(cpu.min(metric));
-        self.max = self.max.max(cpu.max(metric));
+        if let Some(worst) = cpu.worst(metric) {
+            if self.max().is_none_or(|max| worst.value > max) {
+                self.worst = Some((cpu.number(), worst));
+            }
+        }
     }
 }
 
@@ -114,9 +200,19 @@ impl<B: Deref<Target = [u64]>> Snapshot<B> {
         self.sum
     }
 
-    /// Returns the least and the greatest sample, unless there is none.
-    pub fn extremes(&self) -> Option<(u64, u64)> {
-        (self.min <= self.max).then_some((self.min, self.max))
+    /// Returns the least sample, unless there is none.
+    pub fn min(&self) -> Option<u64> {
+        (self.min != u64::MAX).then_some(self.min)
+    }
+
+    /// Returns the greatest sample, unless there is none.
+    pub fn max(&self) -> Option<u64> {
+        self.worst.map(|(_, worst)| worst.value)
+    }
+
+    /// Returns the greatest sample with whose it was, and the number of the CPU that took it.
+    pub fn worst(&self) -> Option<(u32, Worst)> {
+        self.worst
     }
 
     /// Returns the mean, rounded down, unless there is no sample.

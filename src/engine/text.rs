@@ -19,7 +19,8 @@ use super::{
     bucket::Bounds,
     metric::{
         Counter,
-        Metric, //
+        MetricSet,
+        Shown, //
     },
     snapshot::{
         Quantile,
@@ -55,28 +56,54 @@ impl Display for Bounds {
     }
 }
 
+impl Display for MetricSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut separator = "";
+        // Those that are the sum of others are left out: their parts say it all.
+        for shown in Shown::ALL
+            .into_iter()
+            .filter(|shown| shown.parts.len() == 1)
+        {
+            if self.shows(shown) {
+                write!(f, "{separator}{}", shown.name)?;
+                separator = " ";
+            }
+        }
+        if self.is_empty() {
+            f.write_str("none")?;
+        }
+        Ok(())
+    }
+}
+
 /// Writes one histogram.
 ///
 /// `key value` lines first. The minimum, the maximum and the quantiles are there when the count is
-/// not 0; a quantile is given by the two bounds of its bucket. Then `bucket LOWER UPPER COUNT`, a
+/// not 0. With the maximum comes whose it was, where and when; in the task's name anything that is
+/// not printable, and the backslash, is written as `\\xNN`. A quantile is given by the two bounds of its bucket. Then `bucket LOWER UPPER COUNT`, a
 /// line for each bucket that is not empty, with inclusive bounds; the upper bound of the last
 /// bucket, for values too large for the others, is `inf`.
 pub fn histogram<B: Deref<Target = [u64]>>(
     out: &mut impl Write,
-    metric: Metric,
+    metric: Shown,
     scope: Scope,
     snapshot: &Snapshot<B>,
 ) -> fmt::Result {
     writeln!(out, "# schedhist histogram version 1")?;
-    writeln!(out, "metric {}", metric.name())?;
+    writeln!(out, "metric {}", metric.name)?;
     writeln!(out, "cpu {scope}")?;
     writeln!(out, "unit ns")?;
     writeln!(out, "precision {}", snapshot.scheme().precision().bits())?;
     writeln!(out, "count {}", snapshot.count())?;
     writeln!(out, "sum {}", snapshot.sum())?;
-    if let Some((min, max)) = snapshot.extremes() {
+    if let (Some(min), Some((cpu, worst))) = (snapshot.min(), snapshot.worst()) {
         writeln!(out, "min {min}")?;
-        writeln!(out, "max {max}")?;
+        writeln!(out, "max {}", worst.value)?;
+        writeln!(out, "max_cpu {cpu}")?;
+        writeln!(out, "max_time {}", worst.time)?;
+        writeln!(out, "max_pid {}", worst.task.pid)?;
+        writeln!(out, "max_prio {}", worst.task.prio)?;
+        writeln!(out, "max_comm {}", Comm(&worst.task.comm))?;
     }
     for quantile in Quantile::ALL {
         if let Some(bounds) = snapshot.quantile(quantile) {
@@ -102,11 +129,11 @@ pub fn summary_head(
         let space = if i == 0 { "" } else { "  " };
         write!(out, "{space}{} {}", each.name(), counter(each))?;
     }
-    write!(out, "\n\n{:<12}{:>12}{:>10}", "metric", "count", "mean")?;
+    write!(out, "\n\n{:<24}{:>12}{:>10}", "metric", "count", "mean")?;
     for quantile in Quantile::ALL {
         write!(out, "{:>10}", quantile.name)?;
     }
-    writeln!(out, "{:>10}", "max")
+    writeln!(out, "{:>10}  worst", "max")
 }
 
 /// Writes the summary's row of `metric`.
@@ -115,18 +142,41 @@ pub fn summary_head(
 /// is too high by the width of a bucket at most, and never too low.
 pub fn summary_row<B: Deref<Target = [u64]>>(
     out: &mut impl Write,
-    metric: Metric,
+    metric: Shown,
     snapshot: &Snapshot<B>,
 ) -> fmt::Result {
-    write!(out, "{:<12}{:>12}", metric.name(), snapshot.count())?;
-    let max = snapshot.extremes().map(|(_, max)| max);
+    write!(out, "{:<24}{:>12}", metric.name, snapshot.count())?;
+    let max = snapshot.max();
     Nanoseconds(snapshot.mean()).write_column(out)?;
     for quantile in Quantile::ALL {
         let upper = snapshot.quantile(quantile).map(|bounds| bounds.upper);
         Nanoseconds(upper.min(max)).write_column(out)?;
     }
     Nanoseconds(max).write_column(out)?;
+    if let Some((cpu, worst)) = snapshot.worst() {
+        write!(
+            out,
+            "  {}:{} on {cpu}",
+            Comm(&worst.task.comm),
+            worst.task.pid
+        )?;
+    }
     writeln!(out)
+}
+
+/// The name of a task, up to its NUL, on one line whatever is in it.
+struct Comm<'a>(&'a [u8]);
+
+impl Display for Comm<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for byte in self.0.iter().take_while(|byte| **byte != 0) {
+            match byte {
+                b' '..=b'~' if *byte != b'\\' => f.write_char(char::from(*byte))?,
+                _ => write!(f, "\\x{byte:02x}")?,
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Writes a line of the status: `key value`, or `cpuN key value`.

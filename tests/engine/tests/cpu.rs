@@ -4,28 +4,28 @@
 
 mod common;
 
-use common::{any_duration, any_scheme, new_cpu};
+use common::{any_duration, any_scheme, new_cpu, switch, Who};
 use proptest::prelude::*;
 use schedhist_engine::engine::{
     bucket::Scheme,
     cell::Cell,
-    cpu::{Cpu, Prev},
-    metric::{Counter, Metric},
+    cpu::Cpu,
+    metric::{Counter, Metric, MetricSet},
 };
 
 /// What may happen to a CPU.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     /// After so long a task, or the idle task, leaves.
-    Switch(u64, Prev),
+    Switch(u64, Who),
     /// The same, but the clock has gone back.
-    Backwards(u64, Prev),
+    Backwards(u64, Who),
     /// Measuring was switched off and on.
     Forget,
 }
 
 fn any_step() -> impl Strategy<Value = Step> {
-    let prev = || proptest::sample::select(vec![Prev::Idle, Prev::Blocked, Prev::Runnable]);
+    let prev = || proptest::sample::select(vec![Who::Idle, Who::Blocked, Who::Runnable]);
     prop_oneof![
         20 => (any_duration(), prev()).prop_map(|(length, prev)| Step::Switch(length, prev)),
         1 => (1..1000u64, prev()).prop_map(|(length, prev)| Step::Backwards(length, prev)),
@@ -47,17 +47,17 @@ struct Naive {
 }
 
 impl Naive {
-    fn switch(&mut self, now: u64, prev: Prev) -> Option<u64> {
+    fn switch(&mut self, now: u64, prev: Who) -> Option<u64> {
         self.switches += 1;
         match prev {
-            Prev::Idle => {}
-            Prev::Blocked => self.voluntary += 1,
-            Prev::Runnable => self.involuntary += 1,
+            Who::Idle => {}
+            Who::Blocked => self.voluntary += 1,
+            Who::Runnable => self.involuntary += 1,
         }
         let since = self.since.replace(now);
         let duration = since.and_then(|since| now.checked_sub(since));
         match (duration, prev) {
-            (Some(duration), Prev::Idle) => self.idle.push(duration),
+            (Some(duration), Who::Idle) => self.idle.push(duration),
             (Some(duration), _) => self.oncpu.push(duration),
             (None, _) => {
                 self.unseen += 1;
@@ -98,7 +98,10 @@ fn check_histogram(cpu: &Cpu<Vec<Cell>>, metric: Metric, values: &[u64]) {
         cpu.min(metric),
         values.iter().copied().min().unwrap_or(u64::MAX)
     );
-    assert_eq!(cpu.max(metric), values.iter().copied().max().unwrap_or(0));
+    assert_eq!(
+        cpu.worst(metric).map(|it| it.value),
+        values.iter().copied().max()
+    );
 }
 
 /// Nothing is lost: switches = oncpu + idle + start_unseen.
@@ -127,7 +130,7 @@ fn play(scheme: Scheme, start: u64, steps: &[Step]) {
             Step::Backwards(length, prev) => (now.saturating_sub(length).max(1), prev),
         };
         now = next;
-        assert_eq!(cpu.switch(now, prev), naive.switch(now, prev));
+        assert_eq!(switch(&cpu, now, prev), naive.switch(now, prev));
     }
     naive.check(&cpu);
 }
@@ -147,11 +150,11 @@ proptest! {
 fn the_first_stay_is_not_a_sample() {
     for scheme in common::schemes() {
         let cpu = new_cpu(scheme);
-        assert_eq!(cpu.switch(1_000, Prev::Blocked), None);
-        assert_eq!(cpu.switch(1_700, Prev::Runnable), Some(700));
-        assert_eq!(cpu.switch(1_700, Prev::Idle), Some(0));
+        assert_eq!(switch(&cpu, 1_000, Who::Blocked), None);
+        assert_eq!(switch(&cpu, 1_700, Who::Runnable), Some(700));
+        assert_eq!(switch(&cpu, 1_700, Who::Idle), Some(0));
         cpu.forget();
-        assert_eq!(cpu.switch(9_000, Prev::Idle), None);
+        assert_eq!(switch(&cpu, 9_000, Who::Idle), None);
         assert_eq!(cpu.counter(Counter::StartUnseen), 2);
         assert_eq!(cpu.counter(Counter::ClockBackwards), 0);
         check_law(&cpu);
@@ -162,13 +165,13 @@ fn the_first_stay_is_not_a_sample() {
 fn a_clock_that_goes_back_is_counted() {
     for scheme in common::schemes() {
         let cpu = new_cpu(scheme);
-        cpu.switch(1_000, Prev::Idle);
-        assert_eq!(cpu.switch(999, Prev::Blocked), None);
+        switch(&cpu, 1_000, Who::Idle);
+        assert_eq!(switch(&cpu, 999, Who::Blocked), None);
         // From where it went back to, it goes on.
-        assert_eq!(cpu.switch(1_099, Prev::Blocked), Some(100));
+        assert_eq!(switch(&cpu, 1_099, Who::Blocked), Some(100));
         assert_eq!(cpu.counter(Counter::ClockBackwards), 1);
         assert_eq!(cpu.counter(Counter::StartUnseen), 2);
-        assert_eq!(cpu.max(Metric::Oncpu), 100);
+        assert_eq!(cpu.worst(Metric::Oncpu).map(|it| it.value), Some(100));
         check_law(&cpu);
     }
 }
@@ -177,9 +180,9 @@ fn a_clock_that_goes_back_is_counted() {
 fn a_wrong_number_of_cells_is_refused() {
     for scheme in common::schemes() {
         for off in [0, 2] {
-            let cells = Cpu::<Vec<Cell>>::cells(scheme) + off - 1;
+            let cells = Cpu::<Vec<Cell>>::cells(scheme, MetricSet::ALL) + off - 1;
             let buckets: Vec<Cell> = (0..cells).map(|_| Cell::new(0)).collect();
-            assert!(Cpu::new(scheme, buckets).is_none());
+            assert!(Cpu::new(0, scheme, buckets).is_none());
         }
     }
 }

@@ -39,7 +39,7 @@ proptest! {
         let sum: u128 = together.iter().map(|value| u128::from(*value)).sum();
         prop_assert_eq!(merged.sum(), sum);
         let extremes = together.iter().min().copied().zip(together.iter().max().copied());
-        prop_assert_eq!(merged.extremes(), extremes);
+        prop_assert_eq!(merged.min().zip(merged.max()), extremes);
         let mean = sum.checked_div(u128::from(merged.count()));
         prop_assert_eq!(merged.mean().map(u128::from), mean);
     }
@@ -100,7 +100,10 @@ fn empty() {
     for scheme in common::schemes() {
         let snapshot = snapshot_of(scheme, &[]);
         assert_eq!((snapshot.count(), snapshot.sum()), (0, 0));
-        assert_eq!((snapshot.extremes(), snapshot.mean()), (None, None));
+        assert_eq!(
+            (snapshot.min(), snapshot.max(), snapshot.mean()),
+            (None, None, None)
+        );
         assert_eq!(snapshot.buckets().count(), 0);
         for quantile in Quantile::ALL {
             assert_eq!(snapshot.quantile(quantile), None);

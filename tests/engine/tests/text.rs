@@ -8,10 +8,13 @@ use common::{any_duration, any_scheme, cpu_of, snapshot_of};
 use proptest::prelude::*;
 use schedhist_engine::engine::{
     bucket::{Precision, Scheme},
-    metric::{Counter, Metric},
+    metric::{Counter, Shown},
     snapshot::{Quantile, Snapshot},
     text::{self, Scope},
 };
+
+const ONCPU: Shown = Shown::ALL[0];
+const IDLE: Shown = Shown::ALL[7];
 
 /// One value, the sum of two, and one too large for the buckets.
 fn example() -> Snapshot<Vec<u64>> {
@@ -20,7 +23,7 @@ fn example() -> Snapshot<Vec<u64>> {
     snapshot_of(scheme, &[cpu])
 }
 
-fn histogram(metric: Metric, scope: Scope, snapshot: &Snapshot<Vec<u64>>) -> String {
+fn histogram(metric: Shown, scope: Scope, snapshot: &Snapshot<Vec<u64>>) -> String {
     let mut out = String::new();
     text::histogram(&mut out, metric, scope, snapshot).expect("a String takes all");
     out
@@ -29,7 +32,7 @@ fn histogram(metric: Metric, scope: Scope, snapshot: &Snapshot<Vec<u64>>) -> Str
 #[test]
 fn golden_histogram() {
     assert_eq!(
-        histogram(Metric::Oncpu, Scope::Cpu(3), &example()),
+        histogram(ONCPU, Scope::Cpu(3), &example()),
         "# schedhist histogram version 1\n\
          metric oncpu\n\
          cpu 3\n\
@@ -39,6 +42,11 @@ fn golden_histogram() {
          sum 1099513129782\n\
          min 5\n\
          max 1099511627776\n\
+         max_cpu 3\n\
+         max_time 1099511627777\n\
+         max_pid 42\n\
+         max_prio 120\n\
+         max_comm a \\x5c\\x0a task\n\
          p50 992 1007\n\
          p90 1099511627776 inf\n\
          p99 1099511627776 inf\n\
@@ -55,7 +63,7 @@ fn golden_histogram() {
 fn golden_empty_histogram() {
     let snapshot = snapshot_of(example().scheme(), &[]);
     assert_eq!(
-        histogram(Metric::Idle, Scope::All, &snapshot),
+        histogram(IDLE, Scope::All, &snapshot),
         "# schedhist histogram version 1\n\
          metric idle\n\
          cpu all\n\
@@ -75,16 +83,17 @@ fn golden_summary() {
         _ => 5,
     };
     text::summary_head(&mut out, Scope::All, true, counter).expect("a String takes all");
-    text::summary_row(&mut out, Metric::Oncpu, &example()).expect("a String takes all");
+    text::summary_row(&mut out, ONCPU, &example()).expect("a String takes all");
     let empty = snapshot_of(example().scheme(), &[]);
-    text::summary_row(&mut out, Metric::Idle, &empty).expect("a String takes all");
+    text::summary_row(&mut out, IDLE, &empty).expect("a String takes all");
     let expected = "\
 # schedhist summary version 1, cpu all, enabled
-switches 12  voluntary 5  involuntary 5  start_unseen 2  clock_backwards 5
+switches 12  voluntary 5  involuntary 5  start_unseen 2  to_idle 5  wait_unseen 5  untracked 5  \
+blocked_other 5  wake_unseen 5  migrations 5  clock_backwards 5
 
-metric             count      mean       p50       p90       p99     p99.9    p99.99       max
-oncpu                  5      220s    1.01us     1100s     1100s     1100s     1100s     1100s
-idle                   0         -         -         -         -         -         -         -
+metric                         count      mean       p50       p90       p99     p99.9    p99.99       max  worst
+oncpu                              5      220s    1.01us     1100s     1100s     1100s     1100s     1100s  a \\x5c\\x0a task:42 on 3
+idle                               0         -         -         -         -         -         -         -
 ";
     assert_eq!(out, expected);
 }
@@ -123,7 +132,7 @@ proptest! {
         durations in proptest::collection::vec(any_duration(), 0..100),
     ) {
         let snapshot = snapshot_of(scheme, &[cpu_of(scheme, &durations)]);
-        let text = histogram(Metric::Oncpu, Scope::Cpu(0), &snapshot);
+        let text = histogram(ONCPU, Scope::Cpu(0), &snapshot);
 
         prop_assert_eq!(text.lines().next(), Some("# schedhist histogram version 1"));
         prop_assert_eq!(words(&text, "precision"), [scheme.precision().bits().to_string()]);
@@ -131,7 +140,7 @@ proptest! {
         prop_assert_eq!(words(&text, "sum"), [snapshot.sum().to_string()]);
         let (min, max) = (words(&text, "min").concat(), words(&text, "max").concat());
         prop_assert_eq!(
-            snapshot.extremes().map_or_else(Default::default, |(min, max)| (min.to_string(), max.to_string())),
+            snapshot.min().zip(snapshot.max()).map_or_else(Default::default, |(min, max)| (min.to_string(), max.to_string())),
             (min, max)
         );
         for quantile in Quantile::ALL {

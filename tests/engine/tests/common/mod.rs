@@ -8,9 +8,11 @@ use proptest::prelude::*;
 use schedhist_engine::engine::{
     bucket::{Precision, Scheme},
     cell::Cell,
-    cpu::{Cpu, Prev},
-    metric::Metric,
-    snapshot::Snapshot,
+    cpu::{Cpu, Identity, Next, Prev, Side},
+    metric::{Metric, MetricSet},
+    slice::SliceEnd,
+    snapshot::{Baseline, Snapshot},
+    task::Leaving,
 };
 
 /// All schemes, the coarsest first.
@@ -35,20 +37,62 @@ pub(crate) fn any_duration() -> impl Strategy<Value = u64> {
     (20..u64::BITS, any::<u64>()).prop_map(|(shift, bits)| bits >> shift)
 }
 
-/// Creates the records of a CPU.
+/// Creates the records of a CPU on which only `oncpu` and `idle` are on.
 pub(crate) fn new_cpu(scheme: Scheme) -> Cpu<Vec<Cell>> {
-    let cells = Cpu::<Vec<Cell>>::cells(scheme);
+    let cells = Cpu::<Vec<Cell>>::cells(scheme, MetricSet::DEFAULT);
     let buckets = (0..cells).map(|_| Cell::new(0)).collect();
-    Cpu::new(scheme, buckets).expect("the number of cells is right")
+    let cpu = Cpu::new(3, scheme, buckets).expect("the number of cells is right");
+    cpu.begin(
+        0,
+        MetricSet::parse(b"oncpu idle").expect("names of metrics"),
+    );
+    cpu
 }
 
-/// Creates the records of a CPU on which tasks ran for `durations`, one after the other.
+/// Who leaves a CPU.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Who {
+    /// The idle task.
+    Idle,
+    /// A task, which blocks.
+    Blocked,
+    /// A task, which stays runnable.
+    Runnable,
+}
+
+/// The task that runs in these tests.
+pub(crate) const TASK: Identity = Identity {
+    pid: 42,
+    prio: 120,
+    comm: *b"a \\\n task\0\0\0\0\0\0\0",
+};
+
+/// Switches from `who` to a task whose wait nobody asked for.
+pub(crate) fn switch(cpu: &Cpu<Vec<Cell>>, now: u64, who: Who) -> Option<u64> {
+    let leaving = |end| Leaving {
+        id: 1,
+        exiting: false,
+        end,
+        run_delay: 0,
+    };
+    let prev = match who {
+        Who::Idle => Prev::Idle,
+        Who::Blocked => Prev::Task(leaving(SliceEnd::Interruptible), None),
+        Who::Runnable => Prev::Task(leaving(SliceEnd::Preempted), None),
+    };
+    cpu.switch(now, prev, Next::Ignored, |side| match side {
+        Side::Prev => TASK,
+        Side::Next => Identity::default(),
+    })
+}
+
+/// Creates the records of a CPU on which a task ran for `durations`, one after the other.
 pub(crate) fn cpu_of(scheme: Scheme, durations: &[u64]) -> Cpu<Vec<Cell>> {
     let cpu = new_cpu(scheme);
     for duration in durations {
         cpu.forget();
-        cpu.switch(1, Prev::Idle);
-        cpu.switch(1 + duration, Prev::Blocked);
+        switch(&cpu, 1, Who::Idle);
+        switch(&cpu, 1 + duration, Who::Blocked);
     }
     cpu
 }
@@ -58,7 +102,7 @@ pub(crate) fn snapshot_of(scheme: Scheme, cpus: &[Cpu<Vec<Cell>>]) -> Snapshot<V
     let counts = vec![7; scheme.buckets()];
     let mut snapshot = Snapshot::new(scheme, counts).expect("the number of counts is right");
     for cpu in cpus {
-        snapshot.add(cpu, Metric::Oncpu);
+        snapshot.add(cpu, None::<&Baseline<Vec<u64>>>, Metric::Oncpu);
     }
     snapshot
 }

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What is kept about a task from its switch-out to its next switch-in.
+
+#[cfg(doc)]
+use super::metric::Metric;
+use super::{
+    cell::Cell,
+    slice::SliceEnd, //
+};
+
+/// A task as it leaves a CPU.
+#[derive(Clone, Copy, Debug)]
+pub struct Leaving {
+    /// Tells the task from any other that lives at the same time, such as its address. Not 0.
+    pub id: u64,
+    /// Whether it is on its way out, and may have given up its PID already.
+    pub exiting: bool,
+    /// How it leaves.
+    pub end: SliceEnd,
+    /// What the kernel has added up of its waits so far, in nanoseconds:
+    /// `task_struct::sched_info.run_delay`.
+    pub run_delay: u64,
+}
+
+/// A task as it gets a CPU.
+#[derive(Clone, Copy, Debug)]
+pub struct Entering {
+    /// As in [`Leaving`].
+    pub id: u64,
+    /// Whether it never ran before: `sched_info.pcount` is 0.
+    pub is_new: bool,
+    /// As in [`Leaving`]; what the kernel has not added yet is the wait since `last_queued`.
+    pub run_delay: u64,
+    /// When the kernel put it on the run queue that it comes from, in nanoseconds of that CPU's
+    /// clock: `sched_info.last_queued`. 0 for none, as with tasks that were preempted with their
+    /// sleep state set.
+    pub last_queued: u64,
+}
+
+/// A task as it is woken.
+#[derive(Clone, Copy, Debug)]
+pub struct Waking {
+    /// As in [`Leaving`].
+    pub id: u64,
+    /// As in [`Leaving`].
+    pub exiting: bool,
+    /// Whether [`Entering::last_queued`] is set already.
+    pub is_stamped: bool,
+}
+
+/// When a task was woken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Woken {
+    /// In nanoseconds of the waker's clock.
+    pub(super) time: u64,
+    /// [`Waking::is_stamped`].
+    pub(super) is_stamped: bool,
+}
+
+/// The state of a task, by PID.
+///
+/// Only the CPU that the task is on writes it, with one exception: a waker writes when it woke the
+/// task, and writes nothing else; and the task is on no CPU then, or about to leave it. Only the CPU that the task gets next reads it: the run queues'
+/// locks lie between that and the CPU that it left.
+///
+/// It has a cache line of its own, so that two CPUs write the same line only for the same task.
+#[repr(align(64))]
+#[derive(Debug)]
+pub struct Task {
+    /// Whose state it is; 0: nobody's.
+    owner: Cell,
+    /// When the owner left a CPU, in nanoseconds.
+    out: Cell,
+    /// [`Leaving::run_delay`] at that time.
+    run_delay: Cell,
+    /// How it left, and which CPU.
+    left: Cell,
+    /// When the owner was woken since it last got a CPU, in nanoseconds, times 2; 1 is added where
+    /// it was stamped already. 0: not noted. See [`Task::wake`].
+    woken: Cell,
+}
+
+/// What is known of a task's last switch-out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Left {
+    pub(super) out: u64,
+    pub(super) run_delay: u64,
+    pub(super) end: SliceEnd,
+    pub(super) cpu: u32,
+    pub(super) woken: Option<Woken>,
+}
+
+impl Task {
+    /// Creates the state of a PID that nothing is known of.
+    pub const fn new() -> Self {
+        Self {
+            owner: Cell::new(0),
+            out: Cell::new(0),
+            run_delay: Cell::new(0),
+            left: Cell::new(0),
+            woken: Cell::new(0),
+        }
+    }
+
+    /// Notes that `task`, of this PID, is being woken at `now`: the `sched_waking` event. Any CPU may
+    /// call this, in any context; wakers of one task take turns, or it wakes itself.
+    ///
+    /// To be called for every wakeup while [`Metric::Wakeup`] is on. Otherwise it is enough to call
+    /// it where [`Entering::last_queued`] is set already, although the task is asleep: the kernel
+    /// stamps a task when it migrates it, even one whose dequeue it has put off, and which sleeps;
+    /// and does not stamp it again when it wakes. The wait then begins here.
+    #[inline(always)]
+    pub fn wake(&self, now: u64, task: &Waking) {
+        if self.is_of(task.id, task.exiting) {
+            self.woken.set((now << 1) | u64::from(task.is_stamped));
+        }
+    }
+
+    /// Says whether this is the state of the task `id`. A task gives up its PID before it leaves the
+    /// CPU for the last time, and by then the PID may be somebody else's.
+    #[inline(always)]
+    fn is_of(&self, id: u64, exiting: bool) -> bool {
+        !exiting || self.owner.get() == id
+    }
+
+    /// Makes this the state of `task`, which has the PID for certain as it runs for the first time.
+    #[inline(always)]
+    pub(super) fn claim(&self, task: &Entering) {
+        self.owner.set(task.id);
+        self.woken.set(0);
+    }
+
+    /// Notes that a task left `cpu` at `now`.
+    #[inline(always)]
+    pub(super) fn leave(&self, now: u64, cpu: u32, task: &Leaving) {
+        if !self.is_of(task.id, task.exiting) {
+            return;
+        }
+        self.owner.set(task.id);
+        self.out.set(now);
+        self.run_delay.set(task.run_delay);
+        self.left.set((u64::from(cpu) << 8) | task.end as u64);
+    }
+
+    /// Returns what is known of the switch-out before `task` enters, and forgets the wakeup.
+    ///
+    /// No waker comes in between: the task is awake, and does not run yet.
+    #[inline(always)]
+    pub(super) fn take_left(&self, task: &Entering) -> Option<Left> {
+        if self.owner.get() != task.id {
+            return None;
+        }
+        let woken = self.woken.get();
+        if woken != 0 {
+            self.woken.set(0);
+        }
+        let left = self.left.get();
+        Some(Left {
+            out: self.out.get(),
+            run_delay: self.run_delay.get(),
+            end: SliceEnd::from_bits(left),
+            cpu: (left >> 8) as u32,
+            woken: (woken != 0).then_some(Woken {
+                time: woken >> 1,
+                is_stamped: woken & 1 != 0,
+            }),
+        })
+    }
+}
+
+impl Default for Task {
+    fn default() -> Self {
+        Self::new()
+    }
+}

@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""Check OpenMetrics text of schedhist with a published parser.
+
+Usage: openmetrics_check.py < /sys/kernel/debug/schedhist/openmetrics
+
+The parser is that of the Python package prometheus_client (Debian:
+python3-prometheus-client). It refuses what is not OpenMetrics. On top of that
+this checks what a histogram of schedhist must be: buckets in ascending order,
+counts that do not fall, +Inf, _count and _sum there and in agreement, bounds
+that are a whole number of nanoseconds, and the end.
+"""
+
+import sys
+from decimal import Decimal
+
+try:
+    from prometheus_client import parser as old_parser
+    from prometheus_client.openmetrics import parser
+except ImportError as error:
+    sys.exit(f"openmetrics_check: {error}: install python3-prometheus-client")
+
+
+def check(condition, message):
+    if not condition:
+        sys.exit(f"openmetrics_check: {message}")
+
+
+def check_histogram(family, lines):
+    """Check a histogram, by the parser's numbers and by the text itself."""
+    series = {}
+    for sample in family.samples:
+        labels = {key: value for key, value in sample.labels.items() if key != "le"}
+        check(set(labels) <= {"cpu"}, f"{sample}: unexpected label")
+        one = series.setdefault(labels.get("cpu"), {"buckets": []})
+        if sample.name.endswith("_bucket"):
+            one["buckets"].append((sample.labels["le"], sample.value))
+        else:
+            kind = sample.name[len(family.name) + 1:]
+            check(kind not in one, f"{sample}: twice")
+            one[kind] = sample.value
+    check(series, f"{family.name}: no samples")
+    all_bounds = set()
+    for cpu, one in series.items():
+        where = f"{family.name}, cpu {cpu}"
+        bounds = [le for le, _ in one["buckets"]]
+        counts = [count for _, count in one["buckets"]]
+        check(len(bounds) > 1, f"{where}: {len(bounds)} buckets")
+        check(bounds[-1] == "+Inf", f"{where}: no +Inf at the end")
+        check("count" in one and "sum" in one, f"{where}: no _count or no _sum")
+        check(counts[-1] == one["count"], f"{where}: +Inf {counts[-1]}, _count {one['count']}")
+        check(counts == sorted(counts), f"{where}: counts fall: {counts}")
+        numbers = [Decimal(le) for le in bounds[:-1]]
+        check(numbers == sorted(set(numbers)), f"{where}: bounds do not rise: {bounds}")
+        for number in numbers:
+            nanoseconds = number * 1_000_000_000
+            check(nanoseconds == int(nanoseconds), f"{where}: le {number} is not exact")
+        check((one["sum"] > 0) or counts[0] == counts[-1], f"{where}: samples without a sum")
+        all_bounds.add(tuple(bounds))
+    check(len(all_bounds) == 1, f"{family.name}: bounds differ between CPUs")
+    check(family.unit == "seconds", f"{family.name}: unit {family.unit!r}")
+
+    # The parser makes floating-point numbers of counts; here they are exact.
+    exact = {}
+    for line in lines:
+        if line.startswith(f"{family.name}_bucket{{") and 'le="+Inf"' in line:
+            cpu = line.partition('cpu="')[2].partition('"')[0]
+            exact[cpu] = line.rsplit(" ", 1)[1]
+    for line in lines:
+        if line.startswith((f"{family.name}_count ", f"{family.name}_count{{")):
+            cpu = line.partition('cpu="')[2].partition('"')[0]
+            check(exact.pop(cpu, None) == line.rsplit(" ", 1)[1], f"{line}: not that of +Inf")
+    check(not exact, f"{family.name}: +Inf without a count: {exact}")
+
+
+def main():
+    text = sys.stdin.buffer.read().decode("utf-8")
+    check(text.endswith("\n# EOF\n"), "does not end with # EOF")
+    lines = text.splitlines()
+    try:
+        families = list(parser.text_string_to_metric_families(text))
+    except ValueError as error:
+        sys.exit(f"openmetrics_check: {error}")
+
+    names = [family.name for family in families]
+    check(len(names) == len(set(names)), "a family twice")
+    kinds = {"histogram": 0, "counter": 0, "gauge": 0}
+    for family in families:
+        check(family.name.startswith("schedhist_"), f"{family.name}: not ours")
+        check(family.documentation, f"{family.name}: no HELP")
+        check(family.type in kinds, f"{family.name}: type {family.type}")
+        check(family.samples, f"{family.name}: no samples")
+        kinds[family.type] += 1
+        if family.type == "histogram":
+            check_histogram(family, lines)
+    check(kinds["histogram"] and kinds["counter"], f"too few families: {kinds}")
+
+    # The older format, as textfile collectors read it, has the same samples in it.
+    old = {sample.name for family in old_parser.text_string_to_metric_families(text)
+           for sample in family.samples}
+    new = {sample.name for family in families for sample in family.samples}
+    check(old == new, f"the older format's parser differs: {old ^ new}")
+    samples = sum(len(family.samples) for family in families)
+    print(f"ok: {len(families)} families, {samples} samples")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! All that can happen, up to a depth: every list of operations that is possible, with the engine
+//! compared to the reference after each of them.
+//!
+//! The time that passes before an operation is a power of two and another one each time, so that the
+//! sum of any samples tells what they were.
+
+mod model;
+
+use schedhist_engine::engine::metric::MetricSet;
+
+use model::{
+    apply,
+    check,
+    kernel::{
+        Call,
+        Event,
+        Kernel,
+        Sleep, //
+    },
+    recorder::Recorder,
+    reference::Reference,
+    scheme,
+    Op,
+    World, //
+};
+
+/// The search: what has been done so far, and what may be done next.
+struct Search<'a> {
+    /// All that may be done, in a given situation; what is not possible is left out by itself.
+    choices: &'a dyn Fn(&Kernel) -> Vec<Op>,
+    ops: Vec<Op>,
+    events: Vec<Event>,
+    cpus: usize,
+    lists: u64,
+}
+
+impl Search<'_> {
+    /// Goes through all lists that go on from here with at most `depth` operations.
+    fn go_on(&mut self, kernel: &Kernel, reference: &Reference, depth: u32) {
+        self.lists += 1;
+        let mut recorder = Recorder::new(self.cpus, scheme());
+        for event in &self.events {
+            recorder.see(event);
+        }
+        if let Err(difference) = check(&recorder, reference) {
+            let list = self.ops.iter().map(|op| format!("    {op:?},\n"));
+            panic!("{difference}\nafter:\n{}", list.collect::<String>());
+        }
+        if depth == 0 {
+            return;
+        }
+        for op in (self.choices)(kernel) {
+            let mut after = kernel.clone();
+            after.pass(16 << self.ops.len());
+            let Some(events) = apply(&mut after, op) else {
+                continue;
+            };
+            let mut seen = reference.clone();
+            for event in &events {
+                seen.see(event);
+            }
+            let before = self.events.len();
+            self.events.extend(events);
+            self.ops.push(op);
+            self.go_on(&after, &seen, depth - 1);
+            self.ops.pop();
+            self.events.truncate(before);
+        }
+    }
+}
+
+/// Checks all lists of at most `depth` operations that follow `prefix`, and returns how many.
+fn search(
+    cpus: usize,
+    tasks: i32,
+    prefix: &[Op],
+    depth: u32,
+    choices: impl Fn(&Kernel) -> Vec<Op>,
+) -> u64 {
+    let mut world = World::new(cpus, tasks);
+    let mut search = Search {
+        choices: &choices,
+        ops: Vec::new(),
+        events: Vec::new(),
+        cpus,
+        lists: 0,
+    };
+    for op in prefix {
+        world.kernel.pass(1);
+        let events = apply(&mut world.kernel, *op).expect("the prefix is possible");
+        for event in &events {
+            world.reference.see(event);
+        }
+        search.events.extend(events);
+        search.ops.push(*op);
+    }
+    search.go_on(&world.kernel, &world.reference, depth);
+    search.lists
+}
+
+/// All ways in which `cpu` can switch, when called by `call`.
+fn switches(kernel: &Kernel, cpu: usize, call: Call) -> Vec<Op> {
+    let next = kernel.waiting(cpu).map(Some);
+    let next = next.chain([None]);
+    next.map(|next| Op::Switch { cpu, call, next }).collect()
+}
+
+/// The same with every call.
+fn all_switches(kernel: &Kernel, cpu: usize) -> Vec<Op> {
+    let calls = [
+        Call::Preempt,
+        Call::Schedule,
+        Call::ScheduleWithSignal,
+        Call::ScheduleDelayed,
+        Call::ScheduleDelayedAndWoken,
+    ];
+    let mut ops = Vec::new();
+    for call in calls {
+        ops.extend(switches(kernel, cpu, call));
+    }
+    if let Some(curr) = kernel.curr(cpu) {
+        ops.push(Op::Switch {
+            cpu,
+            call: Call::ScheduleDelayedAndWoken,
+            next: Some(curr),
+        });
+    }
+    ops
+}
+
+/// The wakeups and migrations of `task`.
+fn moves(kernel: &Kernel, task: usize) -> Vec<Op> {
+    let mut ops = vec![Op::FinishDelayed { task }];
+    for to in 0..kernel.cpus() {
+        ops.push(Op::Wake { task, by: 0, to });
+        ops.push(Op::Migrate { task, to });
+    }
+    ops
+}
+
+/// The CPU that the task 0 is on and the one that it can go to.
+fn all_of_a_task(kernel: &Kernel, states: &[Sleep]) -> Vec<Op> {
+    let mut ops = Vec::new();
+    for cpu in 0..kernel.cpus() {
+        for state in states {
+            ops.push(Op::SetState { cpu, state: *state });
+        }
+        ops.extend(all_switches(kernel, cpu));
+    }
+    for task in 0..kernel.tasks().len() {
+        ops.extend(moves(kernel, task));
+    }
+    ops
+}
+
+const WAKE_FIRST: Op = Op::Wake {
+    task: 0,
+    by: 0,
+    to: 0,
+};
+const RUN_FIRST: Op = Op::Switch {
+    cpu: 0,
+    call: Call::Schedule,
+    next: Some(0),
+};
+
+#[test]
+fn one_task() {
+    let states = [
+        Sleep::Interruptible,
+        Sleep::Uninterruptible,
+        Sleep::IdleWait,
+        Sleep::Stopped,
+    ];
+    let choices = |kernel: &Kernel| all_of_a_task(kernel, &states);
+    let lists = search(2, 1, &[Op::Enable(MetricSet::ALL)], 10, choices);
+    println!("one task: {lists} lists");
+}
+
+#[test]
+fn two_tasks() {
+    let choices = |kernel: &Kernel| all_of_a_task(kernel, &[Sleep::Interruptible]);
+    let lists = search(2, 2, &[Op::Enable(MetricSet::ALL)], 8, choices);
+    println!("two tasks: {lists} lists");
+}
+
+#[test]
+fn enable_and_disable() {
+    let choices = |kernel: &Kernel| {
+        let mut ops = all_of_a_task(kernel, &[Sleep::Interruptible]);
+        ops.push(Op::Enable(MetricSet::ALL));
+        ops.push(Op::Disable);
+        ops.push(Op::Fork {
+            cpu: 0,
+            pid: 2,
+            to: 0,
+            is_io_thread: false,
+        });
+        ops
+    };
+    let lists = search(2, 1, &[WAKE_FIRST], 7, choices);
+    println!("enable and disable: {lists} lists");
+}
+
+/// Fewer ways to sleep and switch, so that there is depth for the life of a PID.
+#[test]
+fn pids() {
+    let choices = |kernel: &Kernel| {
+        let mut ops = Vec::new();
+        for cpu in 0..kernel.cpus() {
+            ops.extend(switches(kernel, cpu, Call::Preempt));
+            if let Some(curr) = kernel.curr(cpu) {
+                if kernel.tasks()[curr].state.is_some() {
+                    ops.extend(switches(kernel, cpu, Call::Schedule));
+                }
+            } else {
+                ops.extend(switches(kernel, cpu, Call::Schedule));
+            }
+            ops.push(Op::SetState {
+                cpu,
+                state: Sleep::Interruptible,
+            });
+            ops.push(Op::Exit { cpu });
+            for next in kernel.waiting(cpu).map(Some).chain([None]) {
+                ops.push(Op::Die { cpu, next });
+            }
+            // Only the PID that the first task may have given back, or one more.
+            let pid = if kernel.is_used(1) { 2 } else { 1 };
+            ops.push(Op::Fork {
+                cpu,
+                pid,
+                to: 1 - cpu,
+                is_io_thread: false,
+            });
+            for leader in 0..kernel.tasks().len() {
+                ops.push(Op::Exec { cpu, leader });
+            }
+        }
+        for task in 0..kernel.tasks().len() {
+            ops.push(Op::Release { task });
+            let to = kernel.tasks()[task].cpu;
+            ops.push(Op::Wake { task, by: 0, to });
+        }
+        ops
+    };
+    let prefix = [Op::Enable(MetricSet::ALL), WAKE_FIRST, RUN_FIRST];
+    let lists = search(2, 1, &prefix, 9, choices);
+    println!("PIDs: {lists} lists");
+}
+
+/// A task that is moved while its dequeue is delayed, and then sleeps on: the kernel stamps it as if
+/// it waited.
+#[test]
+fn delayed_and_moved() {
+    let choices = |kernel: &Kernel| {
+        let mut ops = Vec::new();
+        for cpu in 0..kernel.cpus() {
+            ops.extend(switches(kernel, cpu, Call::Schedule));
+            ops.extend(switches(kernel, cpu, Call::Preempt));
+        }
+        ops.extend(moves(kernel, 0));
+        ops
+    };
+    let prefix = [
+        Op::Enable(MetricSet::DEFAULT),
+        WAKE_FIRST,
+        RUN_FIRST,
+        Op::SetState {
+            cpu: 0,
+            state: Sleep::Interruptible,
+        },
+        Op::Switch {
+            cpu: 0,
+            call: Call::ScheduleDelayed,
+            next: None,
+        },
+        Op::Migrate { task: 0, to: 1 },
+    ];
+    let lists = search(2, 1, &prefix, 9, choices);
+    println!("delayed and moved: {lists} lists");
+}
+
+/// A task that has given back its PID sleeps for a lock, with `PREEMPT_RT`, and is woken while the
+/// one that has the PID now waits for a CPU: that one's wakeup was earlier.
+#[test]
+fn woken_without_a_pid() {
+    let switch = |cpu, next| Op::Switch {
+        cpu,
+        call: Call::Schedule,
+        next,
+    };
+    let sleep = |cpu| Op::SetState {
+        cpu,
+        state: Sleep::Uninterruptible,
+    };
+    let wake = |task, to| Op::Wake { task, by: 0, to };
+    let mut world = World::new(2, 2);
+    world.kernel.is_rt = true;
+    let ops = [
+        Op::Enable(MetricSet::ALL),
+        wake(0, 0),
+        switch(0, Some(0)),
+        Op::Exit { cpu: 0 },
+        Op::Release { task: 0 },
+        wake(1, 1),
+        switch(1, Some(1)),
+        Op::Fork {
+            cpu: 1,
+            pid: 1,
+            to: 1,
+            is_io_thread: false,
+        },
+        sleep(1),
+        switch(1, Some(2)),
+        sleep(1),
+        switch(1, None),
+        wake(2, 1),
+        Op::Pass(100),
+        sleep(0),
+        wake(0, 0),
+        switch(1, Some(2)),
+    ];
+    for op in ops {
+        assert!(world.apply(op), "{op:?} is not possible");
+        if let Err(difference) = world.check() {
+            panic!("{difference}");
+        }
+    }
+}

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! CPUs that have seen some switches, to read from.
+
+use proptest::prelude::*;
+
+use schedhist_engine::engine::{
+    bucket::{
+        Precision,
+        Scheme, //
+    },
+    cell::Cell,
+    cpu::{
+        Cpu,
+        Identity,
+        Next,
+        Prev,
+        Side, //
+    },
+    metric::{
+        MetricSet,
+        Shown, //
+    },
+    slice::SliceEnd,
+    snapshot::{
+        Baseline,
+        Snapshot, //
+    },
+    task::{
+        Entering,
+        Leaving,
+        Task,
+        Waking, //
+    },
+};
+
+/// The records of a CPU.
+pub(crate) type Records = Cpu<Vec<Cell>>;
+
+/// How many tasks there are besides the idle task.
+const TASKS: usize = 6;
+
+/// A switch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Step {
+    cpu: usize,
+    gap: u64,
+    end: SliceEnd,
+    next: usize,
+    wait: u64,
+}
+
+/// Any switch on one of `cpus` CPUs.
+pub(crate) fn step(cpus: usize) -> impl Strategy<Value = Step> {
+    let end = prop_oneof![
+        Just(SliceEnd::Preempted),
+        Just(SliceEnd::Interruptible),
+        Just(SliceEnd::Uninterruptible),
+        Just(SliceEnd::Stopped),
+    ];
+    // Durations of all magnitudes, some of them beyond the finite buckets.
+    let time = || (any::<u64>(), 20..64u32).prop_map(|(bits, shift)| bits >> shift);
+    (0..cpus, time(), end, 0..=TASKS, time()).prop_map(|(cpu, gap, end, next, wait)| Step {
+        cpu,
+        gap,
+        end,
+        next,
+        wait,
+    })
+}
+
+/// Any scheme.
+pub(crate) fn scheme() -> impl Strategy<Value = Scheme> {
+    (Precision::MIN..=Precision::MAX)
+        .prop_map(|bits| Scheme::new(Precision::new(bits).expect("within bounds")))
+}
+
+/// A task's name and numbers, made up from its index.
+fn identity(task: usize) -> Identity {
+    const COMMS: [&[u8; 16]; TASKS + 1] = [
+        b"swapper/0\0\0\0\0\0\0\0",
+        b"kworker/0:1-mm_\0",
+        b"a \"b\" \\c\\\0\0\0\0\0\0\0",
+        b"line\nbreak\t\x1b[1m\0",
+        b"sixteen letters!",
+        b"\xc3\xa9t\xc3\xa9 \xff\0\0\0\0\0\0\0\0\0",
+        b"\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0",
+    ];
+    Identity {
+        pid: [0, 1, 42, 4_194_303, i32::MAX, 7, 8][task],
+        prio: [120, 120, -1, 0, 139, 99, 100][task],
+        comm: *COMMS[task],
+    }
+}
+
+/// Creates the records of CPU `number`, with all metrics of `metrics` on.
+pub(crate) fn records(number: u32, scheme: Scheme, metrics: MetricSet) -> Records {
+    let cells = Records::cells(scheme, metrics);
+    let buckets = (0..cells).map(|_| Cell::new(0)).collect();
+    let cpu = Records::new(number, scheme, buckets).expect("as many as asked for");
+    cpu.begin(1, metrics);
+    cpu
+}
+
+/// Lets `cpus` see `steps`.
+pub(crate) fn run(cpus: &[Records], steps: &[Step]) {
+    let tasks: [Task; TASKS] = core::array::from_fn(|_| Task::new());
+    let mut current = vec![0; cpus.len()];
+    let mut runs = [0u64; TASKS];
+    let mut now: u64 = 1_000;
+    for step in steps {
+        now += step.gap.max(1);
+        let prev = current[step.cpu];
+        // A task runs on one CPU only.
+        let next = if current.contains(&step.next) {
+            0
+        } else {
+            step.next
+        };
+        let leaving = match prev {
+            0 => Prev::Idle,
+            _ => Prev::Task(
+                Leaving {
+                    id: prev as u64,
+                    exiting: false,
+                    end: step.end,
+                    run_delay: 0,
+                },
+                tasks.get(prev - 1),
+            ),
+        };
+        let entering = match next {
+            0 => Next::Idle,
+            _ => {
+                runs[next - 1] += 1;
+                let waking = Waking {
+                    id: next as u64,
+                    exiting: false,
+                    is_stamped: false,
+                };
+                tasks[next - 1].wake(now.saturating_sub(step.wait), &waking);
+                Next::Task(
+                    Entering {
+                        id: next as u64,
+                        is_new: runs[next - 1] == 1,
+                        run_delay: 0,
+                        last_queued: now.saturating_sub(step.wait),
+                    },
+                    tasks.get(next - 1),
+                )
+            }
+        };
+        cpus[step.cpu].switch(now, leaving, entering, |side| match side {
+            Side::Prev => identity(prev),
+            Side::Next => identity(next),
+        });
+        current[step.cpu] = next;
+    }
+}
+
+/// Copies the histogram of `metric`, added up over `cpus`.
+pub(crate) fn snapshot<'a>(
+    scheme: Scheme,
+    cpus: impl IntoIterator<Item = &'a Records>,
+    metric: Shown,
+) -> Snapshot<Vec<u64>> {
+    let counts = vec![0; scheme.buckets()];
+    let mut snapshot = Snapshot::new(scheme, counts).expect("as many as there are buckets");
+    for cpu in cpus {
+        for part in metric.parts {
+            snapshot.add(cpu, None::<&Baseline<Vec<u64>>>, *part);
+        }
+    }
+    snapshot
+}

@@ -1,0 +1,589 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The kernel's scheduler, as far as the module can see it.
+//!
+//! A task is on a run queue or is not; one of those on it is the CPU's current task. What the
+//! scheduler would decide (who is next, when, where) is up to the caller; what follows from it is
+//! done here as `kernel/sched/core.c` does it, in the same order around the tracepoints. Above all
+//! `sched_info` is stamped exactly as `kernel/sched/stats.h` does. Functions have the kernel's
+//! names.
+//!
+//! Whatever happens is told as an [`Event`].
+
+use schedhist_engine::engine::metric::MetricSet;
+
+/// How much later a probe reads the clock than `__schedule()` has read that of the run queue.
+pub(crate) const PROBE_DELAY: u64 = 3;
+
+/// The sleep states that tasks set here: `include/linux/sched.h`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sleep {
+    /// `TASK_INTERRUPTIBLE`.
+    Interruptible,
+    /// `TASK_UNINTERRUPTIBLE`.
+    Uninterruptible,
+    /// `TASK_IDLE`, as kworkers do.
+    IdleWait,
+    /// `__TASK_STOPPED`, with the `TASK_WAKEKILL` of `TASK_STOPPED`.
+    Stopped,
+    /// `TASK_DEAD`.
+    Dead,
+}
+
+impl Sleep {
+    const fn bits(self) -> u32 {
+        match self {
+            Self::Interruptible => 0x1,
+            Self::Uninterruptible => 0x2,
+            Self::IdleWait => 0x402,
+            Self::Stopped => 0x104,
+            Self::Dead => 0x80,
+        }
+    }
+
+    /// `is_special_task_state()`: not to be woken without a reason, and so never delayed.
+    const fn is_special(self) -> bool {
+        matches!(self, Self::Stopped | Self::Dead)
+    }
+}
+
+/// `struct sched_info`, as far as it matters here.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct SchedInfo {
+    pub(crate) pcount: u64,
+    pub(crate) run_delay: u64,
+    pub(crate) last_queued: u64,
+}
+
+/// `struct task_struct`, as far as it matters here.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Task {
+    /// Its place in [`Kernel::tasks`]. No other task ever has the same: who it is in truth.
+    pub(crate) serial: usize,
+    /// Where its `task_struct` lies. That of a task that is gone is used again.
+    pub(crate) address: u64,
+    pub(crate) pid: i32,
+    pub(crate) comm: [u8; 16],
+    pub(crate) prio: i32,
+    /// `__state`; none is `TASK_RUNNING`.
+    pub(crate) state: Option<Sleep>,
+    pub(crate) on_rq: bool,
+    /// `se.sched_delayed`: asleep, though still on the run queue.
+    pub(crate) sched_delayed: bool,
+    /// The CPU that it runs on, or whose run queue it is on, or that it ran on last.
+    pub(crate) cpu: usize,
+    /// `PF_EXITING`.
+    pub(crate) exiting: bool,
+    /// Whether `release_task()` has given its PID back.
+    pub(crate) released: bool,
+    /// Whether it has called `execve()` and become the leader of its group, once and for all.
+    pub(crate) is_leader: bool,
+    /// Whether another has taken its place as the leader of the group.
+    pub(crate) is_replaced: bool,
+    /// Whether it has left its CPU for the last time.
+    pub(crate) gone: bool,
+    pub(crate) sched_info: SchedInfo,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Rq {
+    /// The current task; none is the idle task.
+    curr: Option<usize>,
+    /// `rq_clock()`.
+    clock: u64,
+    /// How far `local_clock()` of this CPU is ahead of true time.
+    ahead: i64,
+}
+
+/// How `__schedule()` is called, and what happens meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Call {
+    /// `SM_PREEMPT`: the task is preempted, whatever its state.
+    Preempt,
+    /// `SM_NONE`: it blocks if its state says so, and otherwise has yielded.
+    Schedule,
+    /// The same, but a signal is pending, so that it does not block.
+    ScheduleWithSignal,
+    /// The same, but the fair class delays the dequeue (`DELAY_DEQUEUE`).
+    ScheduleDelayed,
+    /// The same, and while `pick_next_task()` drops the run queue's lock for a newly idle balance,
+    /// the task is woken: before the tracepoint of its own switch-out.
+    ScheduleDelayedAndWoken,
+}
+
+/// How a task left a CPU in truth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Departure {
+    Runnable,
+    Blocked(Sleep),
+}
+
+/// Something that happened. A task is told as it was at that moment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Event {
+    /// The `sched_switch` tracepoint. No task stands for the idle task.
+    Switch {
+        cpu: usize,
+        now: u64,
+        preempt: bool,
+        prev_state: u32,
+        prev: Option<(Task, Departure)>,
+        next: Option<Task>,
+    },
+    /// The `sched_waking` tracepoint.
+    Waking { task: Task, now: u64 },
+    /// The `sched_process_fork` tracepoint.
+    Fork { task: Task },
+    /// A task that slept, or is new, became ready to run. No tracepoint.
+    Ready { task: Task, now: u64 },
+    /// A task that waits was moved to another run queue, whose clock says `to`. No tracepoint.
+    Moved { task: Task, from: u64, to: u64 },
+    /// A task that sleeps, its dequeue being delayed, was moved to another run queue. No tracepoint.
+    MovedAsleep { task: Task },
+    /// Measuring begins. Not of the kernel's.
+    Enable { metrics: MetricSet, now: u64 },
+    /// There is this task at the beginning. Not of the kernel's.
+    Found { task: Task },
+    /// Measuring ends. Not of the kernel's.
+    Disable,
+}
+
+/// All CPUs and tasks.
+#[derive(Clone, Debug)]
+pub(crate) struct Kernel {
+    /// True time.
+    time: u64,
+    rqs: Vec<Rq>,
+    tasks: Vec<Task>,
+    free_task_structs: Vec<u64>,
+    /// Whether a task may still sleep when its PID can be given back. `do_exit()` does not, but with
+    /// `PREEMPT_RT` it may have to for a spinlock.
+    pub(crate) is_rt: bool,
+}
+
+impl Kernel {
+    /// Creates `cpus` idle CPUs, and tasks that have run before and sleep, with the PIDs from 1 on.
+    pub(crate) fn new(cpus: usize, tasks: i32) -> Self {
+        let rq = Rq {
+            curr: None,
+            clock: 0,
+            ahead: 0,
+        };
+        let mut kernel = Self {
+            time: 1000,
+            rqs: vec![rq; cpus],
+            tasks: Vec::new(),
+            free_task_structs: Vec::new(),
+            is_rt: false,
+        };
+        for pid in 1..=tasks {
+            let task = kernel.copy_process(pid, 0);
+            let task = &mut kernel.tasks[task];
+            task.state = Some(Sleep::Interruptible);
+            task.sched_info.pcount = 7;
+            task.sched_info.run_delay = 70;
+        }
+        kernel
+    }
+
+    pub(crate) fn tasks(&self) -> &[Task] {
+        &self.tasks
+    }
+
+    pub(crate) fn cpus(&self) -> usize {
+        self.rqs.len()
+    }
+
+    pub(crate) fn curr(&self, cpu: usize) -> Option<usize> {
+        self.rqs[cpu].curr
+    }
+
+    /// Says whether `task` has a CPU: `task_on_cpu()`.
+    pub(crate) fn is_running(&self, task: usize) -> bool {
+        self.rqs[self.tasks[task].cpu].curr == Some(task)
+    }
+
+    /// Returns the tasks that wait for `cpu`.
+    pub(crate) fn waiting(&self, cpu: usize) -> impl Iterator<Item = usize> + '_ {
+        let waits = move |task: &&Task| {
+            task.on_rq && !task.sched_delayed && task.cpu == cpu && !self.is_running(task.serial)
+        };
+        self.tasks.iter().filter(waits).map(|task| task.serial)
+    }
+
+    /// Says whether a living task has `pid`.
+    pub(crate) fn is_used(&self, pid: i32) -> bool {
+        let has_it = |task: &Task| task.pid == pid && !task.released;
+        self.tasks.iter().any(has_it)
+    }
+
+    /// Lets time pass.
+    pub(crate) fn pass(&mut self, nanoseconds: u64) {
+        self.time += nanoseconds;
+    }
+
+    /// Makes the clock of `cpu` jump.
+    pub(crate) fn step_clock(&mut self, cpu: usize, by: i64) {
+        self.rqs[cpu].ahead += by;
+    }
+
+    /// Reads the clock of `cpu`: `sched_clock_cpu()`, and `local_clock()` there.
+    pub(crate) fn local_clock(&self, cpu: usize) -> u64 {
+        self.time
+            .checked_add_signed(self.rqs[cpu].ahead)
+            .expect("the clock has gone back too far")
+    }
+
+    /// `update_rq_clock()`, and `rq_clock()`: this clock never goes backwards.
+    fn rq_clock(&mut self, cpu: usize) -> u64 {
+        let now = self.local_clock(cpu);
+        let rq = &mut self.rqs[cpu];
+        rq.clock = rq.clock.max(now);
+        rq.clock
+    }
+
+    /// `sched_info_enqueue()`: stamps only what has no stamp.
+    fn sched_info_enqueue(&mut self, task: usize, now: u64) {
+        let info = &mut self.tasks[task].sched_info;
+        if info.last_queued == 0 {
+            info.last_queued = now;
+        }
+    }
+
+    /// `sched_info_dequeue()`.
+    fn sched_info_dequeue(&mut self, task: usize, now: u64) {
+        let info = &mut self.tasks[task].sched_info;
+        if info.last_queued == 0 {
+            return;
+        }
+        info.run_delay = info
+            .run_delay
+            .wrapping_add(now.wrapping_sub(info.last_queued));
+        info.last_queued = 0;
+    }
+
+    /// `sched_info_arrive()`: nothing for a task without a stamp, not even `pcount`.
+    fn sched_info_arrive(&mut self, task: usize, now: u64) {
+        if self.tasks[task].sched_info.last_queued == 0 {
+            return;
+        }
+        self.sched_info_dequeue(task, now);
+        self.tasks[task].sched_info.pcount += 1;
+    }
+
+    /// `sched_info_depart()`: stamps only a task whose state is `TASK_RUNNING`, and so none that
+    /// was preempted with its sleep state set.
+    fn sched_info_depart(&mut self, task: usize, now: u64) {
+        if self.tasks[task].state.is_none() {
+            self.sched_info_enqueue(task, now);
+        }
+    }
+
+    /// The current task of `cpu` is about to sleep: `set_current_state()`.
+    pub(crate) fn set_current_state(&mut self, cpu: usize, state: Sleep) -> Option<()> {
+        let curr = &mut self.tasks[self.rqs[cpu].curr?];
+        let is_too_late = curr.released && !self.is_rt;
+        if curr.state.is_some() || state == Sleep::Dead || is_too_late {
+            return None;
+        }
+        curr.state = Some(state);
+        Some(())
+    }
+
+    /// `__schedule()` on `cpu`, and `pick_next_task()` chooses `next`; none is the idle task.
+    pub(crate) fn schedule(
+        &mut self,
+        cpu: usize,
+        call: Call,
+        next: Option<usize>,
+        tell: &mut impl FnMut(Event),
+    ) -> Option<()> {
+        let prev = self.rqs[cpu].curr;
+        let preempt = call == Call::Preempt;
+        let rq_clock = self.rq_clock(cpu);
+
+        let mut departure = Departure::Runnable;
+        let mut prev_state = 0;
+        match prev {
+            Some(prev) => match (self.tasks[prev].state, call) {
+                (None, Call::Preempt | Call::Schedule) => {}
+                (None, _) | (Some(Sleep::Dead), Call::Preempt) => return None,
+                (Some(state), Call::Preempt) => prev_state = state.bits(),
+                (Some(Sleep::Interruptible), Call::ScheduleWithSignal) => {
+                    self.tasks[prev].state = None;
+                }
+                (Some(_), Call::ScheduleWithSignal) => return None,
+                (Some(state), _) => {
+                    departure = Departure::Blocked(state);
+                    prev_state = state.bits();
+                    self.block_task(prev, state, call, rq_clock)?;
+                }
+            },
+            None if call != Call::Schedule => return None,
+            None => {}
+        }
+        if call == Call::ScheduleDelayedAndWoken {
+            self.try_to_wake_up(prev?, cpu, cpu, tell)?;
+            if next == prev {
+                // It goes on as if nothing had been.
+                return Some(());
+            }
+        }
+        if next == prev || !self.may_be_next(cpu, next) {
+            return None;
+        }
+
+        self.pass(PROBE_DELAY);
+        tell(Event::Switch {
+            cpu,
+            now: self.local_clock(cpu),
+            preempt,
+            prev_state,
+            prev: prev.map(|prev| (self.tasks[prev], departure)),
+            next: next.map(|next| self.tasks[next]),
+        });
+
+        // `sched_info_switch()` is called by `prepare_task_switch()`: after the tracepoint.
+        if let Some(prev) = prev {
+            self.sched_info_depart(prev, rq_clock);
+        }
+        if let Some(next) = next {
+            self.sched_info_arrive(next, rq_clock);
+        }
+        self.rqs[cpu].curr = next;
+        if departure == Departure::Blocked(Sleep::Dead) {
+            let prev = &mut self.tasks[prev?];
+            prev.gone = true;
+            if prev.released {
+                self.free_task_structs.push(prev.address);
+            }
+        }
+        Some(())
+    }
+
+    /// The idle task runs only when nobody else can.
+    fn may_be_next(&self, cpu: usize, next: Option<usize>) -> bool {
+        let is_runnable = |task: &&Task| task.on_rq && !task.sched_delayed && task.cpu == cpu;
+        let mut runnable = self.tasks.iter().filter(is_runnable);
+        match next {
+            None => runnable.next().is_none(),
+            Some(next) => runnable.any(|task| task.serial == next),
+        }
+    }
+
+    /// `block_task()`: off the run queue, unless the fair class delays that.
+    fn block_task(&mut self, task: usize, state: Sleep, call: Call, now: u64) -> Option<()> {
+        self.sched_info_dequeue(task, now);
+        let task = &mut self.tasks[task];
+        if matches!(call, Call::ScheduleDelayed | Call::ScheduleDelayedAndWoken) {
+            task.sched_delayed = true;
+            return (!state.is_special()).then_some(());
+        }
+        task.on_rq = false;
+        Some(())
+    }
+
+    /// The fair class comes to a task whose dequeue it had delayed, and dequeues it now:
+    /// `__dequeue_task()` from `pick_next_entity()`, which `sched_info` does not learn of.
+    pub(crate) fn finish_delayed(&mut self, task: usize) -> Option<()> {
+        let task = self.tasks.get_mut(task)?;
+        if !task.sched_delayed {
+            return None;
+        }
+        task.sched_delayed = false;
+        task.on_rq = false;
+        Some(())
+    }
+
+    /// `try_to_wake_up()` of `task` on the CPU `by`; `select_task_rq()` chooses `to`.
+    pub(crate) fn try_to_wake_up(
+        &mut self,
+        task: usize,
+        by: usize,
+        to: usize,
+        tell: &mut impl FnMut(Event),
+    ) -> Option<()> {
+        let state = self.tasks.get(task)?.state?;
+        if state == Sleep::Dead {
+            return None;
+        }
+        tell(Event::Waking {
+            task: self.tasks[task],
+            now: self.local_clock(by),
+        });
+        if self.tasks[task].on_rq {
+            // `ttwu_runnable()`: preempted, running still, or delayed.
+            let cpu = self.tasks[task].cpu;
+            if cpu != to {
+                return None;
+            }
+            if self.tasks[task].sched_delayed {
+                self.tasks[task].sched_delayed = false;
+                self.make_ready(task, tell);
+            }
+            self.tasks[task].state = None;
+            return Some(());
+        }
+        self.tasks[task].state = None;
+        self.tasks[task].cpu = to;
+        self.tasks[task].on_rq = true;
+        self.make_ready(task, tell);
+        Some(())
+    }
+
+    /// `enqueue_task()` of a task that was not ready to run before.
+    fn make_ready(&mut self, task: usize, tell: &mut impl FnMut(Event)) {
+        let now = self.rq_clock(self.tasks[task].cpu);
+        self.sched_info_enqueue(task, now);
+        tell(Event::Ready {
+            task: self.tasks[task],
+            now,
+        });
+    }
+
+    /// `move_queued_task()`, and what the load balancer does: `dequeue_task()`, `enqueue_task()`.
+    ///
+    /// The latter stamps `last_queued` even if the task is asleep, its dequeue being delayed. Nothing
+    /// takes that stamp away when the task is dequeued, nor does the wakeup renew it: so to the
+    /// kernel, and in `/proc/schedstat`, the rest of the sleep is a wait.
+    pub(crate) fn migrate(
+        &mut self,
+        task: usize,
+        to: usize,
+        tell: &mut impl FnMut(Event),
+    ) -> Option<()> {
+        let cpu = self.tasks.get(task)?.cpu;
+        if !self.tasks[task].on_rq || self.is_running(task) || cpu == to {
+            return None;
+        }
+        let from_clock = self.rq_clock(cpu);
+        self.sched_info_dequeue(task, from_clock);
+        self.tasks[task].cpu = to;
+        let to_clock = self.rq_clock(to);
+        self.sched_info_enqueue(task, to_clock);
+        let task = self.tasks[task];
+        tell(match task.sched_delayed {
+            true => Event::MovedAsleep { task },
+            false => Event::Moved {
+                task,
+                from: from_clock,
+                to: to_clock,
+            },
+        });
+        Some(())
+    }
+
+    /// The current task of `cpu` makes a new one with the PID `pid`, which starts on `to`.
+    ///
+    /// `create_io_thread()` fires no `sched_process_fork`.
+    pub(crate) fn fork(
+        &mut self,
+        cpu: usize,
+        pid: i32,
+        to: usize,
+        is_io_thread: bool,
+        tell: &mut impl FnMut(Event),
+    ) -> Option<()> {
+        let parent = self.rqs[cpu].curr?;
+        if self.is_used(pid) || self.tasks[parent].exiting || self.tasks[parent].state.is_some() {
+            return None;
+        }
+        let child = self.copy_process(pid, to);
+        if !is_io_thread {
+            tell(Event::Fork {
+                task: self.tasks[child],
+            });
+        }
+        // `wake_up_new_task()`.
+        self.tasks[child].on_rq = true;
+        self.make_ready(child, tell);
+        Some(())
+    }
+
+    fn copy_process(&mut self, pid: i32, cpu: usize) -> usize {
+        let serial = self.tasks.len();
+        let fresh = 0x1000 + 0x100 * serial as u64;
+        self.tasks.push(Task {
+            serial,
+            address: self.free_task_structs.pop().unwrap_or(fresh),
+            pid,
+            comm: comm('t', serial),
+            prio: 100 + (serial % 40) as i32,
+            state: None,
+            on_rq: false,
+            sched_delayed: false,
+            cpu,
+            exiting: false,
+            released: false,
+            is_leader: false,
+            is_replaced: false,
+            gone: false,
+            sched_info: SchedInfo::default(),
+        });
+        serial
+    }
+
+    /// The current task of `cpu` begins to exit: `do_exit()` up to `exit_notify()`.
+    pub(crate) fn exit(&mut self, cpu: usize) -> Option<()> {
+        let curr = &mut self.tasks[self.rqs[cpu].curr?];
+        if curr.exiting || curr.state.is_some() {
+            return None;
+        }
+        curr.exiting = true;
+        Some(())
+    }
+
+    /// Says whether `task` is past `exit_notify()`, after which it does not sleep any more.
+    fn is_past_exit_notify(&self, task: &Task) -> bool {
+        task.exiting && (task.state.is_none() || task.gone || self.is_rt)
+    }
+
+    /// `release_task()` gives back the PID of a task that exits. Whoever reaps it may be faster
+    /// than the task's own way to its last switch.
+    pub(crate) fn release(&mut self, task: usize) -> Option<()> {
+        let old = *self.tasks.get(task)?;
+        if old.released || !self.is_past_exit_notify(&old) {
+            return None;
+        }
+        self.tasks[task].released = true;
+        if old.gone {
+            self.free_task_structs.push(old.address);
+        }
+        Some(())
+    }
+
+    /// `do_task_dead()` up to `__schedule()`, which must follow.
+    pub(crate) fn set_dead(&mut self, cpu: usize) -> Option<()> {
+        let curr = &mut self.tasks[self.rqs[cpu].curr?];
+        if !curr.exiting || curr.state.is_some() {
+            return None;
+        }
+        curr.state = Some(Sleep::Dead);
+        Some(())
+    }
+
+    /// The current task of `cpu`, no group leader, calls `execve()` and takes over the PID of the
+    /// leader, which is on its way out and gets the other's: `de_thread()`, `exchange_tids()`.
+    pub(crate) fn exec(&mut self, cpu: usize, leader: usize) -> Option<()> {
+        let curr = self.rqs[cpu].curr?;
+        let old = *self.tasks.get(leader)?;
+        let can = |task: &Task| !task.exiting && task.state.is_none() && !task.is_leader;
+        let may_follow = self.is_past_exit_notify(&old) && !old.released && !old.is_replaced;
+        if !can(&self.tasks[curr]) || !may_follow {
+            return None;
+        }
+        self.tasks[leader].pid = self.tasks[curr].pid;
+        self.tasks[leader].is_replaced = true;
+        self.tasks[curr].pid = old.pid;
+        self.tasks[curr].is_leader = true;
+        self.tasks[curr].comm = comm('x', curr);
+        Some(())
+    }
+}
+
+fn comm(prefix: char, serial: usize) -> [u8; 16] {
+    let mut comm = [0; 16];
+    let name = format!("{prefix}{serial}");
+    comm[..name.len()].copy_from_slice(name.as_bytes());
+    comm
+}

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A model of the kernel's scheduler that drives the engine, and a reference to compare it with.
+//!
+//! | file | its job |
+//! | --- | --- |
+//! | [`kernel`] | the scheduler: what happens, and what the tracepoints tell of it |
+//! | [`recorder`] | what the module makes of the tracepoints, with the engine |
+//! | [`reference`] | what the numbers should be |
+//!
+//! A test applies a list of [`Op`]s to a [`World`], and calls [`World::check`] after each.
+
+// Each test uses a part of this.
+#![allow(dead_code)]
+
+pub(crate) mod kernel;
+pub(crate) mod recorder;
+pub(crate) mod reference;
+
+use schedhist_engine::engine::{
+    bucket::{
+        Precision,
+        Scheme, //
+    },
+    metric::{
+        Counter,
+        Metric,
+        MetricSet, //
+    },
+};
+
+use self::{
+    kernel::{
+        Call,
+        Event,
+        Kernel,
+        Sleep, //
+    },
+    recorder::Recorder,
+    reference::Reference, //
+};
+
+/// Something that is done to the kernel, or to the module. Tasks and CPUs are named by number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Op {
+    /// Time passes.
+    Pass(u64),
+    /// The clock of a CPU jumps.
+    StepClock { cpu: usize, by: i64 },
+    /// The current task of `cpu` is about to sleep.
+    SetState { cpu: usize, state: Sleep },
+    /// `cpu` switches to the task `next`, or to its idle task.
+    Switch {
+        cpu: usize,
+        call: Call,
+        next: Option<usize>,
+    },
+    /// A task is woken by what runs on the CPU `by`, and goes to the CPU `to`.
+    Wake { task: usize, by: usize, to: usize },
+    /// A task that waits goes to the CPU `to`.
+    Migrate { task: usize, to: usize },
+    /// A task sleeps whose dequeue was delayed, and now is dequeued.
+    FinishDelayed { task: usize },
+    /// The current task of `cpu` makes a new one.
+    Fork {
+        cpu: usize,
+        pid: i32,
+        to: usize,
+        is_io_thread: bool,
+    },
+    /// The current task of `cpu` begins to exit.
+    Exit { cpu: usize },
+    /// The PID of a task that exits is given back.
+    Release { task: usize },
+    /// The current task of `cpu` leaves it for the last time.
+    Die { cpu: usize, next: Option<usize> },
+    /// The current task of `cpu` takes over the PID of the task `leader`, which exits.
+    Exec { cpu: usize, leader: usize },
+    /// Measuring begins.
+    Enable(MetricSet),
+    /// Measuring ends.
+    Disable,
+}
+
+/// Applies `op` to `kernel`, and returns what happened; none if it is not possible now. It takes a
+/// nanosecond, so that no two things happen at the same time.
+pub(crate) fn apply(kernel: &mut Kernel, op: Op) -> Option<Vec<Event>> {
+    let mut events = Vec::new();
+    let tell = &mut |event| events.push(event);
+    kernel.pass(1);
+    match op {
+        Op::Pass(nanoseconds) => kernel.pass(nanoseconds),
+        Op::StepClock { cpu, by } => kernel.step_clock(cpu, by),
+        Op::SetState { cpu, state } => kernel.set_current_state(cpu, state)?,
+        Op::Switch { cpu, call, next } => kernel.schedule(cpu, call, next, tell)?,
+        Op::Wake { task, by, to } => kernel.try_to_wake_up(task, by, to, tell)?,
+        Op::Migrate { task, to } => kernel.migrate(task, to, tell)?,
+        Op::FinishDelayed { task } => kernel.finish_delayed(task)?,
+        Op::Fork {
+            cpu,
+            pid,
+            to,
+            is_io_thread,
+        } => kernel.fork(cpu, pid, to, is_io_thread, tell)?,
+        Op::Exit { cpu } => kernel.exit(cpu)?,
+        Op::Release { task } => kernel.release(task)?,
+        Op::Die { cpu, next } => {
+            kernel.set_dead(cpu)?;
+            kernel.schedule(cpu, Call::Schedule, next, tell)?;
+        }
+        Op::Exec { cpu, leader } => kernel.exec(cpu, leader)?,
+        Op::Enable(metrics) => {
+            let now = kernel.local_clock(0);
+            tell(Event::Enable { metrics, now });
+            for task in kernel.tasks().iter().filter(|task| !task.released) {
+                tell(Event::Found { task: *task });
+            }
+        }
+        Op::Disable => tell(Event::Disable),
+    }
+    Some(events)
+}
+
+/// The kernel, the module in it, and what the module should say.
+#[derive(Debug)]
+pub(crate) struct World {
+    pub(crate) kernel: Kernel,
+    pub(crate) recorder: Recorder,
+    pub(crate) reference: Reference,
+}
+
+impl World {
+    /// Creates `cpus` idle CPUs, and tasks that sleep, with the PIDs from 1 on.
+    pub(crate) fn new(cpus: usize, tasks: i32) -> Self {
+        let kernel = Kernel::new(cpus, tasks);
+        let reference = Reference::new(cpus, kernel.tasks().len());
+        Self {
+            kernel,
+            recorder: Recorder::new(cpus, scheme()),
+            reference,
+        }
+    }
+
+    /// Does `op`, if that is possible; otherwise it says so, and nothing has changed.
+    pub(crate) fn apply(&mut self, op: Op) -> bool {
+        let mut kernel = self.kernel.clone();
+        let Some(events) = apply(&mut kernel, op) else {
+            return false;
+        };
+        self.kernel = kernel;
+        if matches!(op, Op::StepClock { .. }) {
+            self.reference.clocks_agree = false;
+        }
+        for event in &events {
+            self.recorder.see(event);
+            self.reference.see(event);
+        }
+        true
+    }
+
+    /// Compares the engine with the reference, and checks the laws.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        check(&self.recorder, &self.reference)
+    }
+}
+
+/// How many buckets a metric has with [`scheme`].
+const BUCKETS: usize = scheme().buckets();
+
+/// The scheme that the tests use: the smallest, as sum, minimum and maximum are exact.
+pub(crate) const fn scheme() -> Scheme {
+    match Precision::new(Precision::MIN) {
+        Some(precision) => Scheme::new(precision),
+        None => unreachable!(),
+    }
+}
+
+/// Compares all that the engine recorded with the reference, and checks the laws.
+pub(crate) fn check(recorder: &Recorder, reference: &Reference) -> Result<(), String> {
+    let scheme = scheme();
+    for (number, (cpu, expected)) in recorder.cpus.iter().zip(reference.cpus()).enumerate() {
+        let differs = |what: &str, engine: String, reference: String| {
+            Err(format!(
+                "CPU {number}, {what}: the engine says {engine}, the reference {reference}"
+            ))
+        };
+        for counter in Counter::ALL {
+            let (engine, reference) = (cpu.counter(counter), expected.counter(counter));
+            if engine != reference {
+                return differs(counter.name(), engine.to_string(), reference.to_string());
+            }
+        }
+        let mut counts = [0; Metric::COUNT];
+        for (metric, count) in Metric::ALL.into_iter().zip(&mut counts) {
+            let samples = expected.samples(metric);
+            let name = || format!("{metric:?}");
+            let mut buckets = [0; BUCKETS];
+            let (mut sum, mut min) = (0, u64::MAX);
+            for sample in samples {
+                buckets[scheme.index(sample.value)] += 1;
+                sum += sample.value;
+                min = min.min(sample.value);
+            }
+            for (bucket, expected) in cpu.buckets(metric).iter().zip(&buckets) {
+                *count += bucket.get();
+                if bucket.get() != *expected {
+                    let engine = (cpu.sum(metric), cpu.min(metric), cpu.worst(metric));
+                    return differs(&name(), format!("{engine:?}"), format!("{samples:?}"));
+                }
+            }
+            if (cpu.sum(metric), cpu.min(metric)) != (sum, min) {
+                let engine = (cpu.sum(metric), cpu.min(metric));
+                return differs(&name(), format!("{engine:?}"), format!("{:?}", (sum, min)));
+            }
+            // The first of the greatest. A sample of 0 is no news to a maximum that begins there.
+            let mut worst: Option<&reference::Sample> = None;
+            for sample in samples.iter().filter(|sample| sample.value != 0) {
+                if worst.is_none_or(|worst| sample.value > worst.value) {
+                    worst = Some(sample);
+                }
+            }
+            let worst = worst.map(|worst| (worst.value, worst.task, worst.time));
+            let engine = cpu.worst(metric);
+            let engine = engine.map(|engine| (engine.value, engine.task, engine.time));
+            if engine != worst {
+                return differs(&name(), format!("{engine:?}"), format!("{worst:?}"));
+            }
+        }
+        laws(&counts, |counter| cpu.counter(counter), reference)
+            .map_err(|law| format!("CPU {number}: {law} does not hold"))?;
+    }
+    Ok(())
+}
+
+/// Checks the laws that are documented at [`Counter`].
+fn laws(
+    counts: &[u64; Metric::COUNT],
+    counter: impl Fn(Counter) -> u64,
+    reference: &Reference,
+) -> Result<(), &'static str> {
+    let count = |metric: Metric| counts[metric as usize];
+    let law = |needs: &[Metric], holds: bool, law| {
+        let applies = needs.iter().all(|metric| reference.was_always_on(*metric));
+        if applies && !holds {
+            return Err(law);
+        }
+        Ok(())
+    };
+    let switches = counter(Counter::Switches);
+    law(
+        &[Metric::Oncpu, Metric::Idle],
+        switches == count(Metric::Oncpu) + count(Metric::Idle) + counter(Counter::StartUnseen),
+        "switches = oncpu + idle + start_unseen",
+    )?;
+    law(
+        &[Metric::RunqWakeup, Metric::RunqPreempt],
+        switches
+            == counter(Counter::ToIdle)
+                + count(Metric::RunqWakeup)
+                + count(Metric::RunqPreempt)
+                + counter(Counter::WaitUnseen)
+                + counter(Counter::Untracked),
+        "switches = to_idle + runq + wait_unseen + untracked",
+    )?;
+    law(
+        &[
+            Metric::Offcpu,
+            Metric::BlockedInterruptible,
+            Metric::BlockedUninterruptible,
+        ],
+        count(Metric::Offcpu)
+            == count(Metric::BlockedInterruptible)
+                + count(Metric::BlockedUninterruptible)
+                + counter(Counter::BlockedOther),
+        "offcpu = blocked_interruptible + blocked_uninterruptible + blocked_other",
+    )?;
+    law(
+        &[Metric::Offcpu, Metric::Wakeup],
+        count(Metric::Offcpu) == count(Metric::Wakeup) + counter(Counter::WakeUnseen),
+        "offcpu = wakeup + wake_unseen",
+    )
+}

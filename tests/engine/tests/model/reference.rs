@@ -1,0 +1,367 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What the numbers should be: slow, and straight from the definitions in `metric.rs`.
+//!
+//! The reference sees everything that happens, with true times. It knows tasks by who they are, not
+//! by PID or address, and looks at no stamp of the kernel's.
+
+use std::collections::{
+    BTreeMap,
+    BTreeSet, //
+};
+
+use schedhist_engine::engine::{
+    cpu::Identity,
+    metric::{
+        Counter,
+        Metric,
+        MetricSet, //
+    },
+};
+
+use super::{
+    kernel::{
+        Departure,
+        Event,
+        Sleep,
+        Task, //
+    },
+    recorder::{
+        identify,
+        PIDS_PER_PAGE, //
+    },
+};
+
+/// A sample, with all that is shown of it if it is the worst.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sample {
+    pub(crate) value: u64,
+    pub(crate) task: Identity,
+    pub(crate) time: u64,
+}
+
+/// What one CPU should have recorded.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CpuReference {
+    /// When the running task got the CPU, if that was since measuring began.
+    since: Option<u64>,
+    counters: [u64; Counter::COUNT],
+    samples: [Vec<Sample>; Metric::COUNT],
+}
+
+impl CpuReference {
+    pub(crate) fn counter(&self, counter: Counter) -> u64 {
+        self.counters[counter as usize]
+    }
+
+    pub(crate) fn samples(&self, metric: Metric) -> &[Sample] {
+        &self.samples[metric as usize]
+    }
+
+    fn count(&mut self, counter: Counter) {
+        self.counters[counter as usize] += 1;
+    }
+}
+
+/// A wait for a CPU of a task that had slept, or is new.
+#[derive(Clone, Copy, Debug)]
+struct Wait {
+    /// When it began.
+    since: u64,
+    /// What of it was spent on run queues that the task has been moved away from.
+    elsewhere: u64,
+    /// When the task came onto the run queue that it is on, by the clock of that CPU.
+    here_since: u64,
+}
+
+/// An absence from all CPUs.
+#[derive(Clone, Copy, Debug)]
+struct Absence {
+    out: u64,
+    cpu: usize,
+    pid: i32,
+    how: Departure,
+}
+
+/// What is true of one task.
+#[derive(Clone, Debug, Default)]
+struct Story {
+    has_run: bool,
+    wait: Option<Wait>,
+    /// How it left a CPU last, if that was since measuring began, and can be known.
+    absence: Option<Absence>,
+    /// When its last wakeup began, if that was since it last got a CPU, and since measuring began.
+    waking: Option<u64>,
+    /// Whether it was moved in its sleep since it last got a CPU.
+    moved_asleep: bool,
+}
+
+/// What all CPUs should have recorded.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Reference {
+    cpus: Vec<CpuReference>,
+    stories: Vec<Story>,
+    /// While measuring: what is on, and since when.
+    on: Option<(MetricSet, u64)>,
+    /// The pages of the table that there was reason to fill, by number.
+    pages: BTreeSet<i32>,
+    /// The task that was last known to be the holder of a PID.
+    holders: BTreeMap<i32, usize>,
+    /// The metrics that were on whenever measuring was.
+    always_on: Option<MetricSet>,
+    /// Whether every clock has gone on with true time.
+    pub(crate) clocks_agree: bool,
+}
+
+impl Reference {
+    /// Creates the reference for `cpus` CPUs, and as many `tasks` that have run before.
+    pub(crate) fn new(cpus: usize, tasks: usize) -> Self {
+        let has_run = Story {
+            has_run: true,
+            ..Story::default()
+        };
+        Self {
+            cpus: vec![CpuReference::default(); cpus],
+            stories: vec![has_run; tasks],
+            clocks_agree: true,
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn cpus(&self) -> &[CpuReference] {
+        &self.cpus
+    }
+
+    /// Says whether `metric` was on whenever measuring was.
+    pub(crate) fn was_always_on(&self, metric: Metric) -> bool {
+        self.always_on.is_none_or(|set| set.contains(metric))
+    }
+
+    /// Returns when measuring began, if it has not ended.
+    pub(crate) fn began(&self) -> Option<u64> {
+        self.on.map(|(_, began)| began)
+    }
+
+    fn story(&mut self, task: &Task) -> &mut Story {
+        if self.stories.len() <= task.serial {
+            self.stories.resize(task.serial + 1, Story::default());
+        }
+        &mut self.stories[task.serial]
+    }
+
+    fn is_on(&self, metric: Metric) -> bool {
+        self.on.is_some_and(|(set, _)| set.contains(metric))
+    }
+
+    fn has_room(&self, task: &Task) -> bool {
+        self.pages.contains(&(task.pid / PIDS_PER_PAGE))
+    }
+
+    fn sample(&mut self, cpu: usize, metric: Metric, value: u64, task: Option<&Task>, time: u64) {
+        if self.is_on(metric) {
+            self.cpus[cpu].samples[metric as usize].push(Sample {
+                value,
+                task: identify(task),
+                time,
+            });
+        }
+    }
+
+    /// Sees all of `event`.
+    pub(crate) fn see(&mut self, event: &Event) {
+        match *event {
+            Event::Enable { metrics, now } => self.enable(metrics, now),
+            Event::Disable => self.on = None,
+            Event::Found { task } | Event::Fork { task } => {
+                if self.on.is_some() {
+                    self.pages.insert(task.pid / PIDS_PER_PAGE);
+                }
+            }
+            Event::Ready { task, now } => {
+                self.story(&task).wait = Some(Wait {
+                    since: now,
+                    elsewhere: 0,
+                    here_since: now,
+                });
+            }
+            Event::Moved { task, from, to } => {
+                if let Some(wait) = &mut self.story(&task).wait {
+                    wait.elsewhere += from - wait.here_since;
+                    wait.here_since = to;
+                }
+            }
+            Event::MovedAsleep { task } => self.story(&task).moved_asleep = true,
+            Event::Waking { task, now } => {
+                if self.on.is_some() && self.has_room(&task) {
+                    self.story(&task).waking = Some(now);
+                }
+            }
+            Event::Switch {
+                cpu,
+                now,
+                prev,
+                next,
+                ..
+            } => {
+                if self.on.is_some() {
+                    self.cpus[cpu].count(Counter::Switches);
+                    self.end_stay(cpu, now, prev.as_ref().map(|(prev, _)| prev));
+                    match &next {
+                        None => self.cpus[cpu].count(Counter::ToIdle),
+                        Some(next) => self.enter(cpu, now, next),
+                    }
+                    if let Some((prev, how)) = &prev {
+                        self.leave(cpu, now, prev, *how);
+                    }
+                }
+                if let Some(next) = &next {
+                    *self.story(next) = Story {
+                        has_run: true,
+                        ..Story::default()
+                    };
+                }
+            }
+        }
+    }
+
+    /// Nothing of before is known, except which tasks are new, and what waits go on.
+    fn enable(&mut self, metrics: MetricSet, now: u64) {
+        self.on = Some((metrics, now));
+        let before = self.always_on.unwrap_or(MetricSet::ALL).bits();
+        self.always_on = Some(MetricSet::from_bits(before & metrics.bits()));
+        self.pages.clear();
+        self.holders.clear();
+        for cpu in &mut self.cpus {
+            cpu.since = None;
+        }
+        for story in &mut self.stories {
+            story.absence = None;
+            story.waking = None;
+        }
+    }
+
+    fn end_stay(&mut self, cpu: usize, now: u64, prev: Option<&Task>) {
+        let metric = match prev {
+            Some(_) => Metric::Oncpu,
+            None => Metric::Idle,
+        };
+        match self.cpus[cpu].since {
+            None => self.cpus[cpu].count(Counter::StartUnseen),
+            Some(since) if now < since => {
+                self.cpus[cpu].count(Counter::StartUnseen);
+                self.cpus[cpu].count(Counter::ClockBackwards);
+            }
+            Some(since) => self.sample(cpu, metric, now - since, prev, now),
+        }
+        self.cpus[cpu].since = Some(now);
+    }
+
+    fn leave(&mut self, cpu: usize, now: u64, task: &Task, how: Departure) {
+        self.cpus[cpu].count(match how {
+            Departure::Runnable => Counter::Involuntary,
+            Departure::Blocked(_) => Counter::Voluntary,
+        });
+        self.story(task).absence = None;
+        // Where there is no memory to remember it, it is forgotten. And an exiting task may have
+        // given up its PID, by which it would be remembered: only one that is known as the holder
+        // is believed to have it still.
+        let is_holder = self.holders.get(&task.pid) == Some(&task.serial);
+        if !self.has_room(task) || (task.exiting && !is_holder) {
+            return;
+        }
+        self.holders.insert(task.pid, task.serial);
+        self.story(task).absence = Some(Absence {
+            out: now,
+            cpu,
+            pid: task.pid,
+            how,
+        });
+    }
+
+    fn enter(&mut self, cpu: usize, now: u64, task: &Task) {
+        let Some((metrics, began)) = self.on else {
+            return;
+        };
+        if !metrics.needs_tasks() {
+            return;
+        }
+        let story = self.story(task).clone();
+        if !story.has_run {
+            let wait = story.wait.expect("a task that is new was put on a queue");
+            if self.has_room(task) {
+                self.holders.insert(task.pid, task.serial);
+            }
+            let value = self.length(&wait, now);
+            // When it began, as the clock of this CPU tells it.
+            if now - value < began {
+                return self.cpus[cpu].count(Counter::WaitUnseen);
+            }
+            return self.sample(cpu, Metric::RunqWakeup, value, Some(task), now);
+        }
+        if !self.has_room(task) {
+            return self.cpus[cpu].count(Counter::Untracked);
+        }
+        // What was remembered under a PID is lost when the task gets another one, or the PID another
+        // task.
+        let is_holder = self.holders.get(&task.pid) == Some(&task.serial);
+        let absence = match story.absence {
+            Some(absence) if absence.pid == task.pid && is_holder => absence,
+            _ => return self.cpus[cpu].count(Counter::WaitUnseen),
+        };
+        if now < absence.out {
+            self.cpus[cpu].count(Counter::ClockBackwards);
+            return self.cpus[cpu].count(Counter::WaitUnseen);
+        }
+        if absence.cpu != cpu {
+            self.cpus[cpu].count(Counter::Migrations);
+        }
+        let away = now - absence.out;
+        let Departure::Blocked(sleep) = absence.how else {
+            return self.sample(cpu, Metric::RunqPreempt, away, Some(task), now);
+        };
+        self.sample(cpu, Metric::Offcpu, away, Some(task), now);
+        if metrics.contains(Metric::Wakeup) {
+            match story.waking {
+                Some(waking) => {
+                    // The waker's clock may be ahead.
+                    let value = now.saturating_sub(waking);
+                    self.sample(cpu, Metric::Wakeup, value, Some(task), now);
+                }
+                None => self.cpus[cpu].count(Counter::WakeUnseen),
+            }
+        }
+        let wait = story.wait.expect("a task that had blocked was woken");
+        // A wakeup may overtake the switch-out; the wait begins with the latter.
+        let mut waited = self.length(&wait, now).min(away);
+        if let Some(waking) = story.waking.filter(|_| story.moved_asleep) {
+            // Only the waker's clock tells when it began.
+            waited = now.saturating_sub(waking).min(away);
+        }
+        self.sample(cpu, Metric::RunqWakeup, waited, Some(task), now);
+        let blocked = away - waited;
+        match sleep {
+            Sleep::Interruptible => {
+                self.sample(cpu, Metric::BlockedInterruptible, blocked, Some(task), now);
+            }
+            Sleep::Uninterruptible | Sleep::IdleWait => {
+                self.sample(
+                    cpu,
+                    Metric::BlockedUninterruptible,
+                    blocked,
+                    Some(task),
+                    now,
+                );
+            }
+            Sleep::Stopped | Sleep::Dead => self.cpus[cpu].count(Counter::BlockedOther),
+        }
+    }
+
+    /// The length of a wait that ends at `now`: every stay on a run queue by the clock of its CPU.
+    fn length(&self, wait: &Wait, now: u64) -> u64 {
+        let length = wait.elsewhere + now.saturating_sub(wait.here_since);
+        if self.clocks_agree {
+            assert_eq!(length, now - wait.since);
+        }
+        length
+    }
+}

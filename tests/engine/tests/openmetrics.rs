@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The OpenMetrics text, read back.
+
+use std::{
+    collections::BTreeMap,
+    env,
+    io::Write,
+    process::{
+        Command,
+        Stdio, //
+    },
+};
+
+use proptest::{
+    prelude::*,
+    strategy::ValueTree, //
+};
+
+use schedhist_engine::engine::{
+    bucket::{
+        Precision,
+        Scheme, //
+    },
+    metric::{
+        Counter,
+        MetricSet,
+        Shown, //
+    },
+    openmetrics,
+    text::Scope,
+};
+
+mod filled;
+
+use filled::Records;
+
+/// Writes a whole text, of all CPUs, or of each.
+fn text(scheme: Scheme, cpus: &[Records], each: bool) -> String {
+    let mut out = String::new();
+    let scopes: Vec<(Scope, &[Records])> = if each {
+        let each = |cpu: &Records| Scope::Cpu(cpu.number());
+        cpus.iter()
+            .map(|cpu| (each(cpu), std::slice::from_ref(cpu)))
+            .collect()
+    } else {
+        vec![(Scope::All, cpus)]
+    };
+    openmetrics::head(
+        &mut out,
+        "0.1.0-\"test\\",
+        scheme.precision(),
+        true,
+        MetricSet::DEFAULT,
+    )
+    .expect("a String takes all");
+    for counter in Counter::ALL {
+        openmetrics::counter_head(&mut out, counter).expect("a String takes all");
+        for (scope, cpus) in &scopes {
+            let value = cpus.iter().map(|cpu| cpu.counter(counter)).sum();
+            openmetrics::counter_sample(&mut out, counter, *scope, value)
+                .expect("a String takes all");
+        }
+    }
+    for metric in Shown::ALL {
+        openmetrics::histogram_head(&mut out, metric).expect("a String takes all");
+        for (scope, cpus) in &scopes {
+            let snapshot = filled::snapshot(scheme, *cpus, metric);
+            openmetrics::histogram_samples(&mut out, metric, *scope, &snapshot)
+                .expect("a String takes all");
+        }
+    }
+    openmetrics::end(&mut out).expect("a String takes all");
+    out
+}
+
+/// Reads the samples of a text: the name with the labels, and the value.
+fn samples(text: &str) -> BTreeMap<&str, &str> {
+    let mut samples = BTreeMap::new();
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let (name, value) = line.rsplit_once(' ').expect("a name and a value");
+        assert_eq!(samples.insert(name, value), None, "{name} twice");
+    }
+    samples
+}
+
+/// Reads seconds with nine decimals as nanoseconds.
+fn nanoseconds(seconds: &str) -> u128 {
+    let (whole, fraction) = seconds.split_once('.').expect("a decimal point");
+    assert_eq!(fraction.len(), 9);
+    format!("{whole}{fraction}").parse().expect("digits")
+}
+
+/// Makes two CPUs that have seen `steps`.
+fn two_cpus(scheme: Scheme, steps: &[filled::Step]) -> Vec<Records> {
+    let cpus = vec![
+        filled::records(0, scheme, MetricSet::ALL),
+        filled::records(4_294_967_294, scheme, MetricSet::ALL),
+    ];
+    filled::run(&cpus, steps);
+    cpus
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Each `le` bucket has exactly the samples of the buckets that end at or below it, no bucket
+    /// straddles it, and `+Inf`, `_count` and `_sum` are those of the histogram.
+    #[test]
+    fn le_buckets_are_sums_of_buckets(
+        scheme in filled::scheme(),
+        steps in prop::collection::vec(filled::step(2), 0..200),
+        each in any::<bool>(),
+    ) {
+        let cpus = two_cpus(scheme, &steps);
+        let text = text(scheme, &cpus, each);
+        prop_assert!(text.ends_with("\n# EOF\n"));
+        let texts = if each { 2 } else { 1 };
+        prop_assert!(text.len() <= openmetrics::MAX_LEN * texts);
+        let samples = samples(&text);
+        for metric in Shown::ALL {
+            let name = format!("schedhist_{}_seconds", metric.name);
+            let scopes = if each { cpus.chunks(1) } else { cpus.chunks(2) };
+            for cpus in scopes {
+                let snapshot = filled::snapshot(scheme, cpus, metric);
+                let (cpu, comma) = match each {
+                    true => (format!("cpu=\"{}\"", cpus[0].number()), ","),
+                    false => (String::new(), ""),
+                };
+                let bucket = format!("{name}_bucket{{{cpu}{comma}le=\"");
+                let mut les = 0;
+                for (key, value) in &samples {
+                    let Some(le) = key.strip_prefix(&bucket) else { continue };
+                    let le = le.strip_suffix("\"}").expect("no label after le");
+                    let expected = if le == "+Inf" {
+                        snapshot.count()
+                    } else {
+                        let le = nanoseconds(le) as u64;
+                        prop_assert_eq!(scheme.bounds(scheme.index(le)).upper, le);
+                        snapshot.buckets()
+                            .filter(|(bounds, _)| bounds.upper <= le)
+                            .map(|(_, count)| count)
+                            .sum()
+                    };
+                    prop_assert_eq!(value.parse(), Ok(expected));
+                    les += 1;
+                }
+                prop_assert_eq!(les, openmetrics::BUCKETS);
+                let labels = if each { format!("{{{cpu}}}") } else { String::new() };
+                let count = samples[format!("{name}_count{labels}").as_str()];
+                prop_assert_eq!(count.parse(), Ok(snapshot.count()));
+                let sum = samples[format!("{name}_sum{labels}").as_str()];
+                prop_assert_eq!(nanoseconds(sum), snapshot.sum());
+            }
+        }
+    }
+}
+
+#[test]
+fn looks_like_this() {
+    let scheme = Scheme::new(Precision::new(Precision::DEFAULT).expect("within bounds"));
+    let text = text(
+        scheme,
+        &[filled::records(3, scheme, MetricSet::DEFAULT)],
+        true,
+    );
+    for lines in [
+        "# HELP schedhist_build_info The version of schedhist.\n\
+         # TYPE schedhist_build_info gauge\n\
+         schedhist_build_info{version=\"0.1.0-\\\"test\\\\\"} 1\n",
+        "# TYPE schedhist_switches counter\nschedhist_switches_total{cpu=\"3\"} 0\n",
+        "schedhist_metric_enabled{metric=\"offcpu\"} 1\n",
+        "schedhist_metric_enabled{metric=\"wakeup\"} 0\n",
+        "# TYPE schedhist_runq_wakeup_seconds histogram\n\
+         # UNIT schedhist_runq_wakeup_seconds seconds\n\
+         schedhist_runq_wakeup_seconds_bucket{cpu=\"3\",le=\"0.000000255\"} 0\n\
+         schedhist_runq_wakeup_seconds_bucket{cpu=\"3\",le=\"0.000000511\"} 0\n",
+        "schedhist_idle_seconds_bucket{cpu=\"3\",le=\"1099.511627775\"} 0\n\
+         schedhist_idle_seconds_bucket{cpu=\"3\",le=\"+Inf\"} 0\n\
+         schedhist_idle_seconds_count{cpu=\"3\"} 0\n\
+         schedhist_idle_seconds_sum{cpu=\"3\"} 0.000000000\n",
+    ] {
+        assert!(text.contains(lines), "{lines} is not in {text}");
+    }
+}
+
+/// The longest there can be fits into what is said to be the most.
+#[test]
+fn length_is_bounded() {
+    let mut longest = String::new();
+    let name = "blocked_uninterruptible";
+    for _ in 0..Shown::ALL.len() * (openmetrics::BUCKETS + 2) {
+        longest += "schedhist_";
+        longest += name;
+        longest +=
+            "_seconds_bucket{cpu=\"4294967295\",le=\"1099.511627775\"} 18446744073709551615\n";
+    }
+    assert!(Shown::ALL
+        .iter()
+        .all(|shown| shown.name.len() <= name.len()));
+    let scheme = Scheme::new(Precision::new(Precision::MIN).expect("within bounds"));
+    let rest = text(
+        scheme,
+        &[filled::records(u32::MAX, scheme, MetricSet::ALL)],
+        true,
+    )
+    .lines()
+    .filter(|line| line.starts_with('#') || !line.contains("_seconds_"))
+    .fold(0, |len, line| len + line.len() + 21);
+    assert!(
+        longest.len() + rest <= openmetrics::MAX_LEN,
+        "{} {rest}",
+        longest.len()
+    );
+}
+
+/// A published parser takes it. Runs where that is installed: `PYTHON` is a Python that has it.
+#[test]
+#[cfg_attr(miri, ignore)]
+fn published_parser_takes_it() {
+    let python = env::var("PYTHON").unwrap_or_else(|_| "python3".into());
+    let has_parser = Command::new(&python)
+        .args(["-c", "import prometheus_client.openmetrics.parser"])
+        .stderr(Stdio::null())
+        .status();
+    if !has_parser.is_ok_and(|status| status.success()) {
+        eprintln!("skipped: {python} has no prometheus_client");
+        return;
+    }
+    let scheme = Scheme::new(Precision::new(Precision::DEFAULT).expect("within bounds"));
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    for (steps, each) in [(0, false), (500, false), (0, true), (500, true)] {
+        let steps = prop::collection::vec(filled::step(2), steps)
+            .new_tree(&mut runner)
+            .expect("a value")
+            .current();
+        let cpus = two_cpus(scheme, &steps);
+        let mut check = Command::new(&python)
+            .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/openmetrics_check.py"))
+            .stdin(Stdio::piped())
+            .spawn()
+            .expect("python runs");
+        let text = text(scheme, &cpus, each);
+        let mut stdin = check.stdin.take().expect("a pipe");
+        stdin.write_all(text.as_bytes()).expect("it reads all");
+        drop(stdin);
+        assert!(check.wait().expect("it ends").success(), "{text}");
+    }
+}

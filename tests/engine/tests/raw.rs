@@ -1,0 +1,705 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The binary snapshot, read back: here, by `raw.c` and by `scripts/rawdump`.
+
+use std::{
+    collections::{
+        BTreeMap,
+        BTreeSet, //
+    },
+    env,
+    fmt::Write as _,
+    io::Write as _,
+    path::{
+        Path,
+        PathBuf, //
+    },
+    process::{
+        Command,
+        Output,
+        Stdio, //
+    },
+    sync::atomic::{
+        AtomicBool,
+        Ordering::Relaxed, //
+    },
+    thread,
+};
+
+use proptest::{
+    prelude::*,
+    strategy::ValueTree,
+    test_runner::TestRunner, //
+};
+
+use schedhist_engine::engine::{
+    bucket::{
+        Bounds,
+        Precision,
+        Scheme,
+        VALUE_BITS, //
+    },
+    cpu::{
+        Identity,
+        Next,
+        Prev,
+        Worst, //
+    },
+    metric::{
+        Counter,
+        Metric,
+        MetricSet,
+        Shown, //
+    },
+    raw::{
+        self,
+        Info,
+        Length,
+        Sink, //
+    },
+    text::{
+        self,
+        Scope, //
+    },
+};
+
+mod filled;
+
+use filled::Records;
+
+const END: u32 = 0;
+const METRIC: u32 = 1;
+const COUNTER: u32 = 2;
+const SUM: u32 = 3;
+const CPU: u32 = 4;
+const HISTOGRAM: u32 = 5;
+const WORST: u32 = 6;
+const BUCKETS: u32 = 7;
+
+#[derive(Default)]
+struct Bytes(Vec<u8>);
+
+impl Sink for Bytes {
+    fn write(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
+    }
+}
+
+/// Numbers, one after the other. Reading past the end gives `None`.
+#[derive(Clone, Copy)]
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn bytes(&mut self, len: usize) -> Option<&'a [u8]> {
+        let (head, rest) = self.0.split_at_checked(len)?;
+        self.0 = rest;
+        Some(head)
+    }
+
+    fn u32(&mut self) -> Option<u32> {
+        Some(u32::from_le_bytes(self.bytes(4)?.try_into().ok()?))
+    }
+
+    fn u64(&mut self) -> Option<u64> {
+        Some(u64::from_le_bytes(self.bytes(8)?.try_into().ok()?))
+    }
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Histogram {
+    sum: u64,
+    min: u64,
+    worst: Option<Worst>,
+    buckets: BTreeMap<u32, u64>,
+}
+
+/// All that a snapshot says.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Decoded {
+    time: u64,
+    flags: u32,
+    precision: u32,
+    value_bits: u32,
+    buckets: u32,
+    cpus: u32,
+    metrics: u32,
+    counters: u32,
+    metrics_on: u32,
+    names: BTreeMap<(u32, u32), String>,
+    counts: BTreeMap<u32, Vec<u64>>,
+    histograms: BTreeMap<(u32, u32), Histogram>,
+}
+
+/// Reads a snapshot, unless it is broken or cut off.
+fn decode(data: &[u8]) -> Option<Decoded> {
+    let mut header = Reader(data);
+    if header.bytes(8)? != b"SCHDHIST" || header.u32()? != 1 {
+        return None;
+    }
+    let start = header.u32()? as usize;
+    let mut decoded = Decoded {
+        time: header.u64()?,
+        flags: header.u32()?,
+        precision: header.u32()?,
+        value_bits: header.u32()?,
+        buckets: header.u32()?,
+        cpus: header.u32()?,
+        metrics: header.u32()?,
+        counters: header.u32()?,
+        metrics_on: header.u32()?,
+        ..Default::default()
+    };
+    let mut rest = Reader(data.get(start..)?);
+    loop {
+        let mut record = rest;
+        let (kind, len) = (record.u32()?, record.u32()? as usize);
+        if len < 8 || len % 8 != 0 {
+            return None;
+        }
+        let mut record = Reader(rest.bytes(len)?);
+        record.u64()?;
+        match kind {
+            END => return rest.0.is_empty().then_some(decoded),
+            METRIC | COUNTER | SUM => {
+                let (number, _) = (record.u32()?, record.u32()?);
+                let name = record.bytes(32)?.split(|byte| *byte == 0).next()?;
+                let name = String::from_utf8(name.to_vec()).ok()?;
+                assert_eq!(decoded.names.insert((kind, number), name), None);
+            }
+            CPU => {
+                let (cpu, counters) = (record.u32()?, record.u32()?);
+                let counts = (0..counters).map(|_| record.u64()).collect::<Option<_>>()?;
+                assert_eq!(decoded.counts.insert(cpu, counts), None);
+            }
+            HISTOGRAM | WORST | BUCKETS => {
+                let key = (record.u32()?, record.u32()?);
+                let histogram = decoded.histograms.entry(key).or_default();
+                match kind {
+                    HISTOGRAM => (histogram.sum, histogram.min) = (record.u64()?, record.u64()?),
+                    WORST => {
+                        histogram.worst = Some(Worst {
+                            value: record.u64()?,
+                            time: record.u64()?,
+                            task: Identity {
+                                pid: record.u32()? as i32,
+                                prio: record.u32()? as i32,
+                                comm: record.bytes(16)?.try_into().ok()?,
+                            },
+                        });
+                    }
+                    _ => {
+                        let (pairs, _) = (record.u32()?, record.u32()?);
+                        for _ in 0..pairs {
+                            let (index, count) = (record.u32()?, record.u64()?);
+                            let last = histogram.buckets.last_key_value();
+                            assert!(last.is_none_or(|(last, _)| *last < index));
+                            assert_ne!(count, 0);
+                            histogram.buckets.insert(index, count);
+                        }
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn info(scheme: Scheme, cpus: &[Records]) -> Info {
+    Info {
+        time: 0x0123_4567_89ab_cdef,
+        enabled: true,
+        metrics: MetricSet::DEFAULT,
+        scheme,
+        cpus: cpus.len() as u32,
+    }
+}
+
+fn encode(scheme: Scheme, cpus: &[Records]) -> Vec<u8> {
+    let mut bytes = Bytes::default();
+    raw::snapshot(&mut bytes, &info(scheme, cpus), cpus.iter());
+    bytes.0
+}
+
+/// What a snapshot of `cpus` must say.
+fn expected(scheme: Scheme, cpus: &[Records]) -> Decoded {
+    let mut names = BTreeMap::new();
+    for shown in Shown::ALL {
+        let key = match shown.parts {
+            [metric] => (METRIC, *metric as u32),
+            parts => (SUM, parts.iter().map(|part| 1 << *part as u32).sum()),
+        };
+        names.insert(key, shown.name.to_string());
+    }
+    for counter in Counter::ALL {
+        names.insert((COUNTER, counter as u32), counter.name().to_string());
+    }
+    let counts = |cpu: &Records| Counter::ALL.map(|counter| cpu.counter(counter)).to_vec();
+    let mut histograms = BTreeMap::new();
+    for cpu in cpus {
+        for metric in Metric::ALL {
+            let buckets = cpu.buckets(metric);
+            if buckets.is_empty() {
+                continue;
+            }
+            let histogram = Histogram {
+                sum: cpu.sum(metric),
+                min: cpu.min(metric),
+                worst: cpu.worst(metric),
+                buckets: (0..)
+                    .zip(buckets)
+                    .map(|(index, bucket)| (index, bucket.get()))
+                    .filter(|(_, count)| *count != 0)
+                    .collect(),
+            };
+            histograms.insert((cpu.number(), metric as u32), histogram);
+        }
+    }
+    Decoded {
+        time: 0x0123_4567_89ab_cdef,
+        flags: 1,
+        precision: scheme.precision().bits(),
+        value_bits: VALUE_BITS,
+        buckets: scheme.buckets() as u32,
+        cpus: cpus.len() as u32,
+        metrics: Metric::COUNT as u32,
+        counters: Counter::COUNT as u32,
+        metrics_on: MetricSet::DEFAULT.bits(),
+        names,
+        counts: cpus.iter().map(|cpu| (cpu.number(), counts(cpu))).collect(),
+        histograms,
+    }
+}
+
+/// Makes three CPUs that have seen `steps`; one of them has no memory for wakeups.
+fn three_cpus(scheme: Scheme, steps: &[filled::Step]) -> Vec<Records> {
+    let cpus = vec![
+        filled::records(0, scheme, MetricSet::ALL),
+        filled::records(1, scheme, MetricSet::DEFAULT),
+        filled::records(4_094, scheme, MetricSet::ALL),
+    ];
+    filled::run(&cpus, steps);
+    cpus
+}
+
+/// Makes three CPUs that have seen 3000 switches, always the same.
+fn three_busy_cpus(scheme: Scheme) -> Vec<Records> {
+    let steps = prop::collection::vec(filled::step(3), 3000)
+        .new_tree(&mut TestRunner::deterministic())
+        .expect("a value")
+        .current();
+    three_cpus(scheme, &steps)
+}
+
+fn default_scheme() -> Scheme {
+    Scheme::new(Precision::new(Precision::DEFAULT).expect("within bounds"))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn says_all_there_is(
+        scheme in filled::scheme(),
+        steps in prop::collection::vec(filled::step(3), 0..300),
+    ) {
+        let cpus = three_cpus(scheme, &steps);
+        let data = encode(scheme, &cpus);
+        prop_assert_eq!(decode(&data), Some(expected(scheme, &cpus)));
+        prop_assert!(data.len() <= raw::max_len(scheme, MetricSet::ALL, cpus.len()));
+        let mut length = Length::default();
+        raw::snapshot(&mut length, &info(scheme, &cpus), cpus.iter());
+        prop_assert_eq!(length, Length(data.len()));
+    }
+
+    /// A snapshot that is cut off anywhere is known to be.
+    #[test]
+    fn cut_off_is_noticed(
+        steps in prop::collection::vec(filled::step(3), 0..100),
+        cut in any::<prop::sample::Index>(),
+    ) {
+        let data = encode(default_scheme(), &three_cpus(default_scheme(), &steps));
+        prop_assert!(decode(&data[..cut.index(data.len())]).is_none());
+    }
+
+    /// What a later schedhist may add does not disturb a reader: a longer header, longer records,
+    /// records of unknown types.
+    #[test]
+    fn additions_are_skipped(
+        steps in prop::collection::vec(filled::step(3), 0..100),
+        extra in prop::collection::vec(any::<u64>(), 1..9),
+    ) {
+        let cpus = three_cpus(default_scheme(), &steps);
+        let later = add(&encode(default_scheme(), &cpus), &extra);
+        prop_assert_eq!(decode(&later), Some(expected(default_scheme(), &cpus)));
+    }
+}
+
+/// Makes of a snapshot what a later schedhist might write.
+fn add(data: &[u8], extra: &[u64]) -> Vec<u8> {
+    let extra: Vec<u8> = extra
+        .iter()
+        .flat_map(|number| number.to_le_bytes())
+        .collect();
+    let len = |bytes: &[u8]| (bytes.len() + extra.len()) as u32;
+    let (header, mut rest) = data.split_at(56);
+    let mut later = [
+        &header[..12],
+        &len(header).to_le_bytes(),
+        &header[16..],
+        &extra,
+    ]
+    .concat();
+    while !rest.is_empty() {
+        let mut reader = Reader(rest);
+        let (kind, record_len) = (
+            reader.u32().expect("a type"),
+            reader.u32().expect("a length"),
+        );
+        let (record, next) = rest.split_at(record_len as usize);
+        // One of an unknown type, then this one, with something at its end.
+        later.extend_from_slice(&[1_000_u32.to_le_bytes(), len(&[0; 8]).to_le_bytes()].concat());
+        later.extend_from_slice(&extra);
+        later.extend_from_slice(&kind.to_le_bytes());
+        later.extend_from_slice(&len(record).to_le_bytes());
+        later.extend_from_slice(&record[8..]);
+        later.extend_from_slice(&extra);
+        rest = next;
+    }
+    later
+}
+
+/// Every metric that is recorded has a name, and every name fits into its field.
+#[test]
+fn all_have_names() {
+    let names = expected(default_scheme(), &[]).names;
+    for metric in Metric::ALL {
+        assert!(names.contains_key(&(METRIC, metric as u32)));
+    }
+    assert!(names.values().all(|name| name.len() < 32));
+    assert_eq!(names.values().collect::<BTreeSet<_>>().len(), names.len());
+}
+
+/// At every precision the longest there can be fits into what is said to be the most; and no more
+/// is said.
+#[test]
+fn length_is_bounded() {
+    for bits in [Precision::MIN, Precision::DEFAULT] {
+        let scheme = Scheme::new(Precision::new(bits).expect("within bounds"));
+        let cpus = [filled::records(0, scheme, MetricSet::ALL)];
+        for metric in Metric::ALL {
+            for bucket in cpus[0].buckets(metric) {
+                bucket.set(u64::MAX);
+            }
+        }
+        // Two stays, to have a worst sample; the others have none.
+        for now in [1, 2, 3] {
+            cpus[0].switch(now, Prev::Idle, Next::Ignored, |_| Identity::default());
+        }
+        let missing = (Metric::COUNT - 1) * 56;
+        let most = raw::max_len(scheme, MetricSet::ALL, 1);
+        assert_eq!(encode(scheme, &cpus).len() + missing, most);
+    }
+}
+
+/// The probes go on while a snapshot is made: it is whole all the same, and what it says is between
+/// what was before and what is after.
+#[test]
+fn probes_go_on() {
+    let scheme = default_scheme();
+    let cpus = [filled::records(0, scheme, MetricSet::ALL)];
+    let [cpu] = &cpus;
+    let done = AtomicBool::new(false);
+    let (rounds, least) = if cfg!(miri) { (2, 0) } else { (300, 1000) };
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let (mut now, mut random) = (1_u64, 1_u64);
+            while !done.load(Relaxed) {
+                random = random
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1);
+                now += random >> (30 + random % 34);
+                now %= 1 << 62;
+                cpu.switch(now, Prev::Idle, Next::Idle, |_| Identity::default());
+            }
+        });
+        while cpu.counter(Counter::Switches) < least {
+            thread::yield_now();
+        }
+        let mut last = 0;
+        for _ in 0..rounds {
+            let before = count(&expected(scheme, &cpus));
+            let now = count(&decode(&encode(scheme, &cpus)).expect("it is whole"));
+            let after = count(&expected(scheme, &cpus));
+            assert!(before <= now && now <= after, "{before} {now} {after}");
+            assert!(last <= now);
+            last = now;
+        }
+        done.store(true, Relaxed);
+    });
+    assert_eq!(
+        decode(&encode(scheme, &cpus)),
+        Some(expected(scheme, &cpus))
+    );
+}
+
+/// Adds up the buckets of all histograms.
+fn count(decoded: &Decoded) -> u64 {
+    let histograms = decoded.histograms.values();
+    histograms
+        .flat_map(|histogram| histogram.buckets.values())
+        .sum()
+}
+
+/// The top of the tree.
+fn top() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Runs `command` on `input`.
+fn run(command: &mut Command, input: &[u8]) -> Output {
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it runs");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    // It may give up before it has read all.
+    let writer = thread::spawn({
+        let input = input.to_vec();
+        move || drop(stdin.write_all(&input))
+    });
+    let output = child.wait_with_output().expect("it ends");
+    writer.join().expect("it does not panic");
+    output
+}
+
+/// Runs `command` on `input`, which it must like, and returns what it printed.
+fn printed(command: &mut Command, input: &[u8]) -> String {
+    let output = run(command, input);
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8(output.stdout).expect("text")
+}
+
+/// The C header compiles without a warning, and what it says is how it is.
+#[test]
+#[cfg_attr(miri, ignore)]
+fn header_says_how_it_is() {
+    let reader = Path::new(env!("CARGO_TARGET_TMPDIR")).join("raw-reader");
+    let compiled = Command::new(env::var("CC").unwrap_or_else(|_| "cc".into()))
+        .args([
+            "-std=c11",
+            "-Wall",
+            "-Wextra",
+            "-pedantic",
+            "-Werror",
+            "-O1",
+            "-o",
+        ])
+        .arg(&reader)
+        .arg("-I")
+        .arg(top().join("include/uapi"))
+        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/raw.c"))
+        .status();
+    assert!(compiled.expect("there is a C compiler").success());
+
+    for bits in Precision::MIN..=Precision::MAX {
+        let scheme = Scheme::new(Precision::new(bits).expect("within bounds"));
+        let cpus = three_busy_cpus(scheme);
+        // All of the first histogram, so that all bounds are seen.
+        for bucket in cpus[0].buckets(Metric::Oncpu) {
+            bucket.add(1 << 33);
+        }
+        let data = encode(scheme, &cpus);
+        let text = printed(&mut Command::new(&reader), &data);
+        let (got, expected) = (
+            lines(&text),
+            lines(&listing(scheme, &expected(scheme, &cpus))),
+        );
+        assert_eq!(got, expected);
+        let later = printed(&mut Command::new(&reader), &add(&data, &[u64::MAX, 0]));
+        assert_eq!(later, text);
+        assert!(!run(&mut Command::new(&reader), &data[..data.len() - 8])
+            .status
+            .success());
+    }
+}
+
+/// Sorts lines: records come in another order than the decoder keeps them in.
+fn lines(text: &str) -> BTreeSet<String> {
+    text.lines().map(String::from).collect()
+}
+
+/// Prints what `raw.c` prints.
+fn listing(scheme: Scheme, decoded: &Decoded) -> String {
+    let mut out = format!(
+        "header {} {} {} {} {} {} {} {} {}\n",
+        decoded.time,
+        decoded.flags,
+        decoded.precision,
+        decoded.value_bits,
+        decoded.buckets,
+        decoded.cpus,
+        decoded.metrics,
+        decoded.counters,
+        decoded.metrics_on,
+    );
+    for ((kind, number), name) in &decoded.names {
+        let kind = ["", "metric", "counter", "sum"][*kind as usize];
+        writeln!(out, "{kind} {number} {name}").expect("a String takes all");
+    }
+    for (cpu, counts) in &decoded.counts {
+        for (i, count) in counts.iter().enumerate() {
+            writeln!(out, "count {cpu} {i} {count}").expect("a String takes all");
+        }
+    }
+    for ((cpu, metric), histogram) in &decoded.histograms {
+        let Histogram { sum, min, .. } = histogram;
+        writeln!(out, "histogram {cpu} {metric} {sum} {min}").expect("a String takes all");
+        if let Some(Worst { value, time, task }) = histogram.worst {
+            let Identity { pid, prio, comm } = task;
+            write!(out, "worst {cpu} {metric} {value} {time} {pid} {prio} ")
+                .expect("a String takes all");
+            for byte in comm {
+                write!(out, "{byte:02x}").expect("a String takes all");
+            }
+            out.push('\n');
+        }
+        for (index, count) in &histogram.buckets {
+            let Bounds { lower, upper } = scheme.bounds(*index as usize);
+            writeln!(out, "bucket {cpu} {metric} {lower} {upper} {count}")
+                .expect("a String takes all");
+        }
+    }
+    out
+}
+
+/// `scripts/rawdump` prints what the text files show.
+#[test]
+#[cfg_attr(miri, ignore)]
+fn rawdump_prints_the_text_files() {
+    let rawdump = |args: &[&str], data: &[u8]| {
+        let mut command = Command::new(top().join("scripts/rawdump"));
+        printed(command.args(args), data)
+    };
+    let scheme = default_scheme();
+    for cpus in [three_busy_cpus(scheme), three_cpus(scheme, &[])] {
+        let data = encode(scheme, &cpus);
+        let mut all = String::new();
+        let mut each = String::new();
+        for shown in Shown::ALL {
+            let snapshot = filled::snapshot(scheme, &cpus, shown);
+            text::histogram(&mut all, shown, Scope::All, &snapshot).expect("a String takes all");
+        }
+        for cpu in &cpus {
+            let mut one = String::new();
+            for shown in Shown::ALL {
+                let snapshot = filled::snapshot(scheme, [cpu], shown);
+                text::histogram(&mut one, shown, Scope::Cpu(cpu.number()), &snapshot)
+                    .expect("a String takes all");
+            }
+            assert_eq!(rawdump(&["--cpu", &cpu.number().to_string()], &data), one);
+            each += &one;
+        }
+        assert_eq!(rawdump(&[], &data), all);
+        assert_eq!(rawdump(&["--cpu", "each"], &data), each);
+        assert_eq!(rawdump(&[], &add(&data, &[u64::MAX, 0])), all);
+
+        let status = rawdump(&["--status"], &data);
+        let total: u64 = cpus.iter().map(|cpu| cpu.counter(Counter::Switches)).sum();
+        let mine = cpus[2].counter(Counter::Switches);
+        let metrics = MetricSet::DEFAULT;
+        for line in [
+            format!("\nswitches {total}\n"),
+            format!("\ncpu4094 switches {mine}\n"),
+            format!("\nmetrics {metrics}\n"),
+        ] {
+            assert!(status.contains(&line), "{line} is not in {status}");
+        }
+    }
+}
+
+/// `scripts/rawdump` says what is wrong with what is no snapshot, in one line.
+#[test]
+#[cfg_attr(miri, ignore)]
+fn rawdump_refuses_what_is_broken() {
+    let scheme = default_scheme();
+    let data = encode(scheme, &three_cpus(scheme, &[]));
+    let mut version = data.clone();
+    version[8] = 2;
+    let mut length = data.clone();
+    length[60] = 7;
+    let mut counters = data.clone();
+    let names = (Shown::ALL.len() + Counter::COUNT) * 48;
+    counters[56 + names + 12] = 200;
+    for (broken, says) in [
+        (&[][..], "not a snapshot"),
+        (
+            b"# schedhist status version 1\nversion 0.1.0\nenabled 0\nunit ns\n",
+            "not a snapshot",
+        ),
+        (&version, "version 2"),
+        (&length, "record of 7 bytes"),
+        (&counters, "200 counters"),
+        (&data[..data.len() - 8], "cut off"),
+        (&data[..data.len() - 20], "cut off"),
+    ] {
+        let output = run(&mut Command::new(top().join("scripts/rawdump")), broken);
+        assert!(!output.status.success());
+        assert!(output.stdout.is_empty());
+        let error = String::from_utf8(output.stderr).expect("text");
+        assert!(
+            error.contains(says) && error.lines().count() == 1,
+            "{error}"
+        );
+    }
+}
+
+/// How long a snapshot of 64 busy CPUs takes: `cargo test --release --test raw -- --ignored
+/// --nocapture`.
+#[test]
+#[ignore = "a measurement"]
+fn time_of_64_cpus() {
+    let scheme = default_scheme();
+    let cpus: Vec<Records> = (0..64)
+        .map(|cpu| filled::records(cpu, scheme, MetricSet::DEFAULT))
+        .collect();
+    let mut random = 1_u64;
+    for cpu in &cpus {
+        for metric in Metric::ALL {
+            let samples = if metric == Metric::Wakeup { 0 } else { 100_000 };
+            for _ in 0..samples {
+                // Log-uniform from 1 us to 100 ms or so, and thin tails.
+                random = random
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1);
+                let bits = 10 + (random >> 40) % 17;
+                let value = (1 << bits) | ((random >> 16) & ((1 << bits) - 1));
+                cpu.buckets(metric)[scheme.index(value)].add(1);
+            }
+        }
+    }
+    let mut bytes = Bytes(Vec::with_capacity(raw::max_len(
+        scheme,
+        MetricSet::DEFAULT,
+        64,
+    )));
+    for _ in 0..20 {
+        bytes.0.clear();
+        let begin = std::time::Instant::now();
+        raw::snapshot(&mut bytes, &info(scheme, &cpus), cpus.iter());
+        let written = begin.elapsed();
+        let begin = std::time::Instant::now();
+        let mut length = Length::default();
+        raw::snapshot(&mut length, &info(scheme, &cpus), cpus.iter());
+        eprintln!(
+            "{} bytes in {written:?}; their number in {:?}",
+            length.0,
+            begin.elapsed()
+        );
+    }
+}
