@@ -4,11 +4,14 @@
 //!
 //! ```text
 //! enable               0 or 1; can be written
+//! metrics              the names of the metrics that are on; can be written
+//! reset                write 1 to start from 0
 //! status               settings and counters, of all CPUs and of each
 //! summary              a table for the eye
+//! openmetrics          everything, for a monitoring system
+//! raw                  everything, for a program: include/uapi/schedhist_raw.h
 //! hist/METRIC          a histogram, of all CPUs
-//! per_cpu/cpuN/summary
-//! per_cpu/cpuN/METRIC  the same of one CPU
+//! per_cpu/cpuN/...     summary, openmetrics and METRIC of one CPU
 //! ```
 
 use core::fmt::{
@@ -24,33 +27,50 @@ use kernel::{
 };
 
 use crate::{
-    boundary::debugfs::{
-        File,
-        Mode,
-        Text,
-        Tree, //
+    boundary::{
+        clock::local_clock,
+        debugfs::{
+            File,
+            Folder,
+            Mode,
+            Text,
+            Tree, //
+        },
     },
     engine::{
         metric::{
             Counter,
-            Metric, //
+            MetricSet,
+            Shown, //
         },
-        snapshot::Snapshot,
+        openmetrics, raw,
+        snapshot::{
+            Baseline,
+            Snapshot, //
+        },
         text::{
             self,
             Scope, //
         },
     },
-    monitor::Monitor,
+    monitor::{
+        Monitor,
+        Reading, //
+    },
+    recorder::CpuRecords,
     VERSION,
 };
 
 /// Which file.
 enum View {
     Enable,
+    Metrics,
+    Reset,
     Status,
     Summary(Scope),
-    Histogram(Scope, Metric),
+    Histogram(Scope, Shown),
+    OpenMetrics(Scope),
+    Raw,
 }
 
 /// A file, and where its contents come from.
@@ -71,147 +91,247 @@ pub(crate) fn create(monitor: &Arc<Monitor>) -> Result<Tree<MonitorFile>> {
     let mut tree = Tree::new(c_str!("schedhist"))?;
     let root = tree.root();
     let hist = tree.folder(root, c_str!("hist"))?;
-    for metric in Metric::ALL {
-        let name = CString::try_from_fmt(fmt!("{}", metric.name()))?;
-        tree.file(
-            hist,
-            &name,
-            Mode::ReadOnly,
-            file(View::Histogram(Scope::All, metric)),
-        )?;
-    }
+    create_histograms(&mut tree, hist, Scope::All, &file)?;
     let per_cpu = tree.folder(root, c_str!("per_cpu"))?;
-    for (cpu, _) in monitor.recorder().cpus() {
-        let scope = Scope::Cpu(cpu);
-        let name = CString::try_from_fmt(fmt!("cpu{cpu}"))?;
+    for cpu in monitor.read().recorder.cpus() {
+        let scope = Scope::Cpu(cpu.number());
+        let name = CString::try_from_fmt(fmt!("cpu{}", cpu.number()))?;
         let folder = tree.folder(per_cpu, &name)?;
-        for metric in Metric::ALL {
-            let name = CString::try_from_fmt(fmt!("{}", metric.name()))?;
-            tree.file(
-                folder,
-                &name,
-                Mode::ReadOnly,
-                file(View::Histogram(scope, metric)),
-            )?;
-        }
-        tree.file(
-            folder,
-            c_str!("summary"),
-            Mode::ReadOnly,
-            file(View::Summary(scope)),
-        )?;
+        create_histograms(&mut tree, folder, scope, &file)?;
+        create_renderings(&mut tree, folder, scope, &file)?;
     }
+    create_renderings(&mut tree, root, Scope::All, &file)?;
+    tree.file(root, c_str!("raw"), Mode::ReadOnly, file(View::Raw))?;
+    tree.file(root, c_str!("status"), Mode::ReadOnly, file(View::Status))?;
     tree.file(
         root,
-        c_str!("summary"),
-        Mode::ReadOnly,
-        file(View::Summary(Scope::All)),
+        c_str!("metrics"),
+        Mode::ReadWrite,
+        file(View::Metrics),
     )?;
-    tree.file(root, c_str!("status"), Mode::ReadOnly, file(View::Status))?;
+    tree.file(root, c_str!("reset"), Mode::WriteOnly, file(View::Reset))?;
     tree.file(root, c_str!("enable"), Mode::ReadWrite, file(View::Enable))?;
     Ok(tree)
 }
 
+/// Creates the files in `folder` that show all metrics at once.
+fn create_renderings(
+    tree: &mut Tree<MonitorFile>,
+    folder: Folder,
+    scope: Scope,
+    file: &impl Fn(View) -> MonitorFile,
+) -> Result {
+    let summary = file(View::Summary(scope));
+    tree.file(folder, c_str!("summary"), Mode::ReadOnly, summary)?;
+    let openmetrics = file(View::OpenMetrics(scope));
+    tree.file(folder, c_str!("openmetrics"), Mode::ReadOnly, openmetrics)
+}
+
+/// Creates a file for each metric in `folder`.
+fn create_histograms(
+    tree: &mut Tree<MonitorFile>,
+    folder: Folder,
+    scope: Scope,
+    file: &impl Fn(View) -> MonitorFile,
+) -> Result {
+    for metric in Shown::ALL {
+        let name = CString::try_from_fmt(fmt!("{}", metric.name))?;
+        tree.file(
+            folder,
+            &name,
+            Mode::ReadOnly,
+            file(View::Histogram(scope, metric)),
+        )?;
+    }
+    Ok(())
+}
+
 impl File for MonitorFile {
     fn size_hint(&self) -> usize {
-        let recorder = self.monitor.recorder();
         match self.view {
-            View::Enable => 2,
-            View::Status => 512 + recorder.cpus().count() * Counter::COUNT * 32,
-            View::Summary(_) => 512 + Metric::COUNT * 100,
+            View::Enable | View::Reset => 2,
+            View::Metrics => 256,
+            View::Status => {
+                let cpus = self.monitor.read().recorder.cpus().count();
+                1024 + cpus * Counter::COUNT * 32
+            }
+            View::Summary(_) => 1024 + Shown::ALL.len() * 160,
             // Most histograms have less than half of their buckets filled.
-            View::Histogram(..) => 512 + recorder.scheme().buckets() * 16,
+            View::Histogram(..) => 512 + self.monitor.read().recorder.scheme().buckets() * 16,
+            View::OpenMetrics(_) => openmetrics::MAX_LEN + 1,
+            View::Raw => {
+                let mut length = raw::Length::default();
+                self.monitor.read().show_raw(&mut length);
+                // It grows while it is read.
+                length.0 + length.0 / 16 + 4096
+            }
         }
     }
 
     fn show(&self, out: &mut Text<'_>) -> Result {
+        let reading = self.monitor.read();
         match self.view {
-            View::Enable => Ok(writeln!(out, "{}", u8::from(self.monitor.is_enabled()))?),
-            View::Status => Ok(self.show_status(out)?),
-            View::Summary(scope) => self.show_summary(out, scope),
+            View::Enable => Ok(writeln!(out, "{}", u8::from(reading.enabled))?),
+            View::Metrics => Ok(writeln!(out, "{}", reading.metrics)?),
+            View::Reset => Err(EINVAL),
+            View::Status => Ok(reading.show_status(out)?),
+            View::Summary(scope) => reading.show_summary(out, scope),
             View::Histogram(scope, metric) => {
-                let snapshot = self.snapshot(scope, metric)?;
+                let snapshot = reading.snapshot(scope, metric)?;
                 Ok(text::histogram(out, metric, scope, &snapshot)?)
+            }
+            View::OpenMetrics(scope) => reading.show_openmetrics(out, scope),
+            View::Raw => {
+                reading.show_raw(out);
+                Ok(())
             }
         }
     }
 
     fn write(&self, input: &[u8]) -> Result {
+        let word = input.trim_ascii();
         match self.view {
-            View::Enable => match input.trim_ascii() {
+            View::Enable => match word {
                 b"0" => self.monitor.set_enabled(false),
                 b"1" => self.monitor.set_enabled(true),
-                _ => {
-                    pr_warn!("enable: expected 0 or 1\n");
-                    Err(EINVAL)
-                }
+                _ => refuse("enable: expected 0 or 1"),
             },
-            View::Status | View::Summary(_) | View::Histogram(..) => Err(EINVAL),
+            View::Metrics => match MetricSet::parse(word) {
+                Ok(metrics) => self.monitor.set_metrics(metrics),
+                Err(_) => refuse("metrics: expected names as in hist/, all, default or none"),
+            },
+            View::Reset => match word {
+                b"1" => self.monitor.reset(),
+                _ => refuse("reset: expected 1"),
+            },
+            View::Status
+            | View::Summary(_)
+            | View::Histogram(..)
+            | View::OpenMetrics(_)
+            | View::Raw => Err(EINVAL),
         }
     }
 }
 
-impl MonitorFile {
+/// Says in the log what was wrong with what was written to a file.
+fn refuse(what: &str) -> Result {
+    pr_warn!("{what}\n");
+    Err(EINVAL)
+}
+
+impl Reading {
     fn show_status(&self, out: &mut Text<'_>) -> fmt::Result {
-        let recorder = self.monitor.recorder();
-        let enabled = u8::from(self.monitor.is_enabled());
+        let all = Scope::All;
         writeln!(out, "# schedhist status version 1")?;
-        text::status_line(out, Scope::All, "version", VERSION)?;
-        text::status_line(out, Scope::All, "enabled", enabled)?;
-        text::status_line(out, Scope::All, "unit", "ns")?;
+        text::status_line(out, all, "version", VERSION)?;
+        text::status_line(out, all, "enabled", u8::from(self.enabled))?;
+        text::status_line(out, all, "metrics", self.metrics)?;
+        text::status_line(out, all, "unit", "ns")?;
         text::status_line(
             out,
-            Scope::All,
+            all,
             "precision",
-            recorder.scheme().precision().bits(),
+            self.recorder.scheme().precision().bits(),
         )?;
-        text::status_line(out, Scope::All, "cpus_possible", recorder.cpus().count())?;
-        text::status_line(out, Scope::All, "memory_bytes", recorder.memory())?;
-        for counter in Counter::ALL {
-            let value = self.counter(Scope::All, counter);
-            text::status_line(out, Scope::All, counter.name(), value)?;
+        text::status_line(out, all, "cpus_possible", self.recorder.cpus().count())?;
+        text::status_line(out, all, "memory_bytes", self.recorder.memory())?;
+        text::status_line(out, all, "task_memory_bytes", self.task_memory)?;
+        self.show_counters(out, all)?;
+        for cpu in self.recorder.cpus() {
+            self.show_counters(out, Scope::Cpu(cpu.number()))?;
         }
-        for (cpu, records) in recorder.cpus() {
-            for counter in Counter::ALL {
-                let value = records.counter(counter);
-                text::status_line(out, Scope::Cpu(cpu), counter.name(), value)?;
-            }
+        Ok(())
+    }
+
+    fn show_counters(&self, out: &mut Text<'_>, scope: Scope) -> fmt::Result {
+        for counter in Counter::ALL {
+            text::status_line(out, scope, counter.name(), self.counter(scope, counter))?;
         }
         Ok(())
     }
 
     fn show_summary(&self, out: &mut Text<'_>, scope: Scope) -> Result {
-        let enabled = self.monitor.is_enabled();
-        text::summary_head(out, scope, enabled, |counter| self.counter(scope, counter))?;
-        for metric in Metric::ALL {
-            text::summary_row(out, metric, &self.snapshot(scope, metric)?)?;
+        text::summary_head(out, scope, self.enabled, |counter| {
+            self.counter(scope, counter)
+        })?;
+        for metric in Shown::ALL {
+            let snapshot = self.snapshot(scope, metric)?;
+            if self.metrics.shows(metric) || snapshot.count() != 0 {
+                text::summary_row(out, metric, &snapshot)?;
+            }
         }
         Ok(())
     }
 
+    /// Counts since loading, whatever was reset: they only ever grow.
+    fn show_openmetrics(&self, out: &mut Text<'_>, scope: Scope) -> Result {
+        let since_load = Self {
+            baselines: None,
+            recorder: self.recorder.clone(),
+            ..*self
+        };
+        if scope == Scope::All {
+            let precision = self.recorder.scheme().precision();
+            openmetrics::head(out, VERSION, precision, self.enabled, self.metrics)?;
+        }
+        for counter in Counter::ALL {
+            let value = since_load.counter(scope, counter);
+            openmetrics::counter_head(out, counter)?;
+            openmetrics::counter_sample(out, counter, scope, value)?;
+        }
+        for metric in Shown::ALL {
+            let snapshot = since_load.snapshot(scope, metric)?;
+            if self.metrics.shows(metric) || snapshot.count() != 0 {
+                openmetrics::histogram_head(out, metric)?;
+                openmetrics::histogram_samples(out, metric, scope, &snapshot)?;
+            }
+        }
+        Ok(openmetrics::end(out)?)
+    }
+
+    /// Counts since loading, as in [`Reading::show_openmetrics`].
+    fn show_raw(&self, out: &mut impl raw::Sink) {
+        let info = raw::Info {
+            time: local_clock(),
+            enabled: self.enabled,
+            metrics: self.metrics,
+            scheme: self.recorder.scheme(),
+            cpus: self.recorder.cpus().count() as u32,
+        };
+        raw::snapshot(out, &info, self.recorder.cpus());
+    }
+
+    /// Goes through the records of the CPUs in `scope`, with what to subtract from them.
+    fn cpus(
+        &self,
+        scope: Scope,
+    ) -> impl Iterator<Item = (&CpuRecords, Option<&Baseline<KVVec<u64>>>)> + '_ {
+        self.recorder
+            .cpus()
+            .enumerate()
+            .filter(move |(_, cpu)| scope == Scope::All || scope == Scope::Cpu(cpu.number()))
+            .map(|(i, records)| {
+                let baselines = self.baselines.as_ref();
+                (records, baselines.and_then(|baselines| baselines.get(i)))
+            })
+    }
+
     /// Reads a counter, added up over the CPUs in `scope`.
     fn counter(&self, scope: Scope, counter: Counter) -> u64 {
-        let recorder = self.monitor.recorder();
-        match scope {
-            Scope::All => recorder
-                .cpus()
-                .map(|(_, records)| records.counter(counter))
-                .sum(),
-            Scope::Cpu(cpu) => recorder
-                .cpu(cpu)
-                .map_or(0, |records| records.counter(counter)),
-        }
+        self.cpus(scope).fold(0, |sum, (records, baseline)| {
+            let before = baseline.map_or(0, |baseline| baseline.counter(counter));
+            sum.wrapping_add(records.counter(counter).wrapping_sub(before))
+        })
     }
 
     /// Copies the histogram of `metric`, added up over the CPUs in `scope`.
-    fn snapshot(&self, scope: Scope, metric: Metric) -> Result<Snapshot<KVVec<u64>>> {
-        let recorder = self.monitor.recorder();
-        let scheme = recorder.scheme();
+    fn snapshot(&self, scope: Scope, metric: Shown) -> Result<Snapshot<KVVec<u64>>> {
+        let scheme = self.recorder.scheme();
         let counts = KVVec::from_elem(0, scheme.buckets(), GFP_KERNEL)?;
         let mut snapshot = Snapshot::new(scheme, counts).ok_or(EINVAL)?;
-        for (cpu, records) in recorder.cpus() {
-            if scope == Scope::All || scope == Scope::Cpu(cpu) {
-                snapshot.add(records, metric);
+        for (records, baseline) in self.cpus(scope) {
+            for part in metric.parts {
+                snapshot.add(records, baseline, *part);
             }
         }
         Ok(snapshot)

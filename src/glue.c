@@ -5,6 +5,9 @@
  */
 
 #include <linux/module.h>
+#include <linux/rcupdate.h>
+#include <linux/sched/signal.h>
+#include <linux/smp.h>
 #include <linux/tracepoint.h>
 #include <trace/events/sched.h>
 
@@ -15,10 +18,32 @@ void schedhist_tracepoint_synchronize_unregister(void)
 	tracepoint_synchronize_unregister();
 }
 
+void schedhist_visit_tasks(schedhist_visit visit, void *data)
+{
+	struct task_struct *process, *task;
+
+	rcu_read_lock();
+	for_each_process_thread(process, task)
+		visit(task, data);
+	rcu_read_unlock();
+}
+
+int schedhist_call_on_cpu(int cpu, schedhist_call call, void *data)
+{
+	return smp_call_function_single(cpu, call, data, 1);
+}
+
 /* Never called: it does not compile when a tracepoint's prototype changes. */
 static void __maybe_unused check_prototypes(void)
 {
 	check_trace_callback_type_sched_switch((schedhist_sched_switch_probe)NULL);
+	check_trace_callback_type_sched_waking((schedhist_sched_waking_probe)NULL);
+	check_trace_callback_type_sched_process_fork((schedhist_sched_process_fork_probe)NULL);
 }
+
+/* The module! macro has no parameters that are text. */
+char schedhist_metrics[128] = "default";
+module_param_string(metrics, schedhist_metrics, sizeof(schedhist_metrics), 0444);
+MODULE_PARM_DESC(metrics, "Metrics to record: names as in the folder hist, all, default or none");
 
 MODULE_VERSION(SCHEDHIST_VERSION);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Measuring, switched on and off.
+//! Measuring: what is recorded, switched on and off, and reset.
 
 use kernel::{
     new_mutex,
@@ -13,65 +13,197 @@ use kernel::{
 
 use crate::{
     boundary::{
+        hotplug,
+        process_fork,
         sched_switch,
+        sched_waking,
+        smp,
         tracepoint::Registration, //
     },
-    engine::bucket::Scheme,
-    recorder::Recorder,
+    engine::{bucket::Scheme, metric::MetricSet, snapshot::Baseline},
+    recorder::{
+        CpuRecords,
+        Recorder,
+        Session, //
+    },
 };
 
-/// The records, and the probes while measuring is on.
+/// What each possible CPU had recorded at the last reset, in the order of their numbers.
+pub(crate) type Baselines = KVVec<Baseline<KVVec<u64>>>;
+
+/// The probes of a session, in the order in which they come off. Each is gone for good, and no CPU
+/// runs it any more, before the next one comes off; the session outlives them all.
+struct Probes {
+    _switches: Registration<Session>,
+    _hotplug: hotplug::Registration<Session>,
+    _wakings: Option<Registration<Session>>,
+    _forks: Option<Registration<Session>>,
+    session: Arc<Session>,
+}
+
+impl Probes {
+    /// Begins a session that records `metrics`. Sleeps.
+    ///
+    /// Registers no probe that no metric needs.
+    fn new(recorder: Arc<Recorder>, metrics: MetricSet) -> Result<Self> {
+        recorder.begin(metrics);
+        let session = Arc::new(Session::new(recorder, metrics)?, GFP_KERNEL)?;
+        let mut forks = None;
+        if metrics.needs_tasks() {
+            forks = Some(process_fork::register(session.clone())?);
+            // Every task was there before, and is found now, or is told of by the probe of forks.
+            session.make_room();
+        }
+        let mut wakings = None;
+        if metrics.needs_wakeups() {
+            wakings = Some(sched_waking::register(session.clone())?);
+        }
+        let hotplug = hotplug::Registration::new(session.clone())?;
+        Ok(Self {
+            _switches: sched_switch::register(session.clone())?,
+            _hotplug: hotplug,
+            _wakings: wakings,
+            _forks: forks,
+            session,
+        })
+    }
+}
+
+/// What the controls change.
+struct State {
+    enabled: bool,
+    metrics: MetricSet,
+    /// There while `enabled`, unless no metric is on.
+    probes: Option<Probes>,
+    recorder: Arc<Recorder>,
+    baselines: Option<Arc<Baselines>>,
+}
+
+impl State {
+    /// Takes the probes off and, if measuring is on, puts those on that the metrics need.
+    ///
+    /// On an error measuring is off.
+    fn restart(&mut self) -> Result {
+        self.probes = None;
+        if self.enabled && !self.metrics.is_empty() {
+            let probes = Probes::new(self.recorder.clone(), self.metrics);
+            self.probes = Some(probes.inspect_err(|_| self.enabled = false)?);
+        }
+        Ok(())
+    }
+}
+
+/// The records and the controls.
 ///
-/// While it is off no probe is registered, and a context switch costs what it costs without us.
+/// While measuring is off, and while no metric is on, no probe is registered, and a context switch
+/// costs what it costs without us.
 #[pin_data]
 pub(crate) struct Monitor {
-    // Before the records: dropping the probes waits until none of them runs any more. (They hold a
-    // reference of their own, so that this order is a matter of clarity only.)
     #[pin]
-    probes: Mutex<Option<Registration<Recorder>>>,
-    recorder: Arc<Recorder>,
+    state: Mutex<State>,
+}
+
+/// What a reader sees: taken at once, so that it fits together.
+pub(crate) struct Reading {
+    /// Whether measuring is on.
+    pub(crate) enabled: bool,
+    /// Which metrics are on while it is.
+    pub(crate) metrics: MetricSet,
+    /// How much memory the states of tasks take, in bytes.
+    pub(crate) task_memory: usize,
+    /// The records.
+    pub(crate) recorder: Arc<Recorder>,
+    /// What to subtract from them.
+    pub(crate) baselines: Option<Arc<Baselines>>,
 }
 
 impl Monitor {
-    /// Creates a monitor that is off. Sleeps; fails with `ENOMEM`.
-    pub(crate) fn new(scheme: Scheme) -> Result<Arc<Self>> {
-        let recorder = Arc::new(Recorder::new(scheme)?, GFP_KERNEL)?;
+    /// Creates a monitor that is off, for `metrics`. Sleeps; fails with `ENOMEM`.
+    pub(crate) fn new(scheme: Scheme, metrics: MetricSet) -> Result<Arc<Self>> {
+        let state = State {
+            enabled: false,
+            metrics,
+            probes: None,
+            recorder: Arc::new(Recorder::new(scheme, metrics)?, GFP_KERNEL)?,
+            baselines: None,
+        };
         Arc::pin_init(
             pin_init!(Self {
-                probes <- new_mutex!(None, "schedhist::Monitor::probes"),
-                recorder,
+                state <- new_mutex!(state, "schedhist::Monitor::state"),
             }),
             GFP_KERNEL,
         )
     }
 
-    /// Returns the records.
-    pub(crate) fn recorder(&self) -> &Recorder {
-        &self.recorder
-    }
-
-    /// Says whether measuring is on. Sleeps.
-    pub(crate) fn is_enabled(&self) -> bool {
-        self.probes.lock().is_some()
+    /// Looks at it all. Sleeps.
+    pub(crate) fn read(&self) -> Reading {
+        let state = self.state.lock();
+        Reading {
+            enabled: state.enabled,
+            metrics: state.metrics,
+            task_memory: state
+                .probes
+                .as_ref()
+                .map_or(0, |probes| probes.session.memory()),
+            recorder: state.recorder.clone(),
+            baselines: state.baselines.clone(),
+        }
     }
 
     /// Switches measuring on or off; no effect where it is so already. Sleeps.
     ///
     /// When it returns after switching off, no probe runs any more, and the records stand still.
-    /// Switching on fails with `ENOENT` when the kernel has no `sched_switch` tracepoint, and with
-    /// `ENOMEM`.
+    /// Switching on fails with `ENOENT` when the kernel lacks a tracepoint, and with `ENOMEM`.
     pub(crate) fn set_enabled(&self, enabled: bool) -> Result {
-        let mut probes = self.probes.lock();
-        if enabled == probes.is_some() {
+        let mut state = self.state.lock();
+        if enabled == state.enabled {
             return Ok(());
         }
-        *probes = if enabled {
-            // What a CPU was running when measuring went off is not what it runs now.
-            self.recorder.forget();
-            Some(sched_switch::register(self.recorder.clone())?)
-        } else {
-            None
-        };
+        state.enabled = enabled;
+        state.restart()
+    }
+
+    /// Chooses which metrics are on; no effect where it is those already. Sleeps.
+    ///
+    /// Where measuring is on it begins anew, so that no stamp from before becomes a sample. Fails as
+    /// [`Monitor::set_enabled`] does, and then measuring is off.
+    pub(crate) fn set_metrics(&self, metrics: MetricSet) -> Result {
+        let mut state = self.state.lock();
+        if metrics == state.metrics {
+            return Ok(());
+        }
+        let mut larger = None;
+        if !state.recorder.has_room_for(metrics) {
+            let recorder = Recorder::new(state.recorder.scheme(), metrics)?;
+            larger = Some(Arc::new(recorder, GFP_KERNEL)?);
+        }
+        state.probes = None;
+        if let Some(recorder) = larger {
+            recorder.take_over(&state.recorder);
+            state.recorder = recorder;
+        }
+        state.metrics = metrics;
+        state.restart()
+    }
+
+    /// Makes what is recorded by now the baseline: what is shown starts from 0, and minima and
+    /// maxima start anew. Measuring goes on meanwhile, and each CPU's part of the baseline is of one
+    /// moment. Sleeps; fails with `ENOMEM`, and then changes nothing.
+    pub(crate) fn reset(&self) -> Result {
+        let mut state = self.state.lock();
+        let recorder = state.recorder.clone();
+        let mut baselines = Baselines::new();
+        for cpu in recorder.cpus() {
+            let cells = CpuRecords::cells(recorder.scheme(), cpu.capacity());
+            let counts = KVVec::from_elem(0, cells, GFP_KERNEL)?;
+            let baseline = Baseline::new(recorder.scheme(), counts).ok_or(EINVAL)?;
+            baselines.push(baseline, GFP_KERNEL)?;
+        }
+        for (baseline, cpu) in baselines.iter_mut().zip(recorder.cpus()) {
+            // The CPU itself takes it, with interrupts off: so it is not in the midst of a switch.
+            smp::run_on(cpu.number(), || baseline.take(cpu));
+        }
+        state.baselines = Some(Arc::new(baselines, GFP_KERNEL)?);
         Ok(())
     }
 }

@@ -2,25 +2,51 @@
 
 //! What the probes do: from a tracepoint to the engine, and on to our own events.
 
-use kernel::prelude::*;
+use core::pin::Pin;
+
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
 
 use crate::{
     boundary::{
         clock::local_clock,
+        hotplug::Hotplug,
         per_cpu::PerCpu,
+        process_fork::ProcessFork,
         sched_switch::{
             SchedSwitch,
             Switch, //
         },
+        sched_waking::{
+            SchedWaking,
+            Waking, //
+        },
+        task::Task,
+        task_table::TaskTable,
+        work::Work, //
     },
     engine::{
+        self,
         bucket::Scheme,
         cell::Cell,
         cpu::{
             Cpu,
-            Prev, //
+            Identity,
+            Next,
+            Prev,
+            Side, //
+        },
+        metric::{
+            Metric,
+            MetricSet, //
         },
         slice::SliceEnd,
+        task::{
+            Entering,
+            Leaving, //
+        },
     },
     events, //
 };
@@ -28,24 +54,38 @@ use crate::{
 /// The records of one CPU, in memory of the kernel's.
 pub(crate) type CpuRecords = Cpu<KVVec<Cell>>;
 
-/// The records of all possible CPUs, and the probes that fill them.
+/// The records of all possible CPUs.
 pub(crate) struct Recorder {
     cpus: PerCpu<CpuRecords>,
     scheme: Scheme,
 }
 
 impl Recorder {
-    /// Creates empty records. Sleeps; fails with `ENOMEM`.
-    pub(crate) fn new(scheme: Scheme) -> Result<Self> {
-        let cpus = PerCpu::new(|_| {
-            let cells = CpuRecords::cells(scheme);
+    /// Creates empty records, with room for `metrics`. Sleeps; fails with `ENOMEM`.
+    pub(crate) fn new(scheme: Scheme, metrics: MetricSet) -> Result<Self> {
+        let cpus = PerCpu::new(|number| {
+            let cells = CpuRecords::cells(scheme, metrics);
             let mut buckets = KVVec::with_capacity(cells, GFP_KERNEL)?;
             for _ in 0..cells {
                 buckets.push(Cell::new(0), GFP_KERNEL)?;
             }
-            Cpu::new(scheme, buckets).ok_or(EINVAL)
+            Cpu::new(number, scheme, buckets).ok_or(EINVAL)
         })?;
         Ok(Self { cpus, scheme })
+    }
+
+    /// Takes over what `other` has recorded. No probe may be registered.
+    pub(crate) fn take_over(&self, other: &Self) {
+        for (mine, theirs) in self.cpus().zip(other.cpus()) {
+            mine.take_over(theirs);
+        }
+    }
+
+    /// Says whether there is room for `metrics`.
+    pub(crate) fn has_room_for(&self, metrics: MetricSet) -> bool {
+        let wakeup = metrics.contains(Metric::Wakeup);
+        self.cpus()
+            .all(|cpu| !wakeup || cpu.capacity().contains(Metric::Wakeup))
     }
 
     /// Returns the scheme of the buckets.
@@ -53,63 +93,172 @@ impl Recorder {
         self.scheme
     }
 
-    /// Returns the records of `cpu`, if that is a possible CPU.
-    pub(crate) fn cpu(&self, cpu: u32) -> Option<&CpuRecords> {
-        self.cpus.get(cpu)
-    }
-
     /// Goes through the records of all possible CPUs, in the order of their numbers.
-    pub(crate) fn cpus(&self) -> impl Iterator<Item = (u32, &CpuRecords)> + '_ {
+    pub(crate) fn cpus(&self) -> impl Iterator<Item = &CpuRecords> + '_ {
         self.cpus.iter()
     }
 
-    /// Makes every CPU forget what it runs. No probe may be registered.
-    pub(crate) fn forget(&self) {
-        for (_, cpu) in self.cpus() {
-            cpu.forget();
+    /// Begins to measure `metrics`: nothing that began before becomes a sample. No probe may be registered.
+    pub(crate) fn begin(&self, metrics: MetricSet) {
+        let now = local_clock();
+        for cpu in self.cpus() {
+            cpu.begin(now, metrics);
         }
     }
 
     /// Returns how much memory the records take, in bytes.
     pub(crate) fn memory(&self) -> usize {
-        let each = size_of::<CpuRecords>() + CpuRecords::cells(self.scheme) * size_of::<Cell>();
-        self.cpus().count() * each
+        let mut memory = 0;
+        for cpu in self.cpus() {
+            memory += size_of::<CpuRecords>() + cpu.memory();
+        }
+        memory
     }
 }
 
-impl SchedSwitch for Recorder {
+/// Measuring, from when it is switched on until it is switched off: what the probes work on.
+pub(crate) struct Session {
+    recorder: Arc<Recorder>,
+    /// Whether each wakeup is to be stamped, and not only those that the kernel does not stamp.
+    stamps_wakeups: bool,
+    /// Whether the waits of tasks are asked for, and `tasks` is filled.
+    tracks_tasks: bool,
+    tasks: Arc<TaskTable>,
+    sweep: Pin<KBox<Work<TaskTable>>>,
+}
+
+impl Session {
+    /// Creates a session that fills `recorder` with `metrics`. Sleeps; fails with `ENOMEM`.
+    pub(crate) fn new(recorder: Arc<Recorder>, metrics: MetricSet) -> Result<Self> {
+        let tasks = Arc::new(TaskTable::new()?, GFP_KERNEL)?;
+        Ok(Self {
+            recorder,
+            stamps_wakeups: metrics.contains(Metric::Wakeup),
+            tracks_tasks: metrics.needs_tasks(),
+            sweep: Work::new(tasks.clone())?,
+            tasks,
+        })
+    }
+
+    /// Makes room for the tasks that there are already. New ones are taken care of by the probe of
+    /// forks, which is to be registered before.
+    pub(crate) fn make_room(&self) {
+        self.tasks.make_room_for_all();
+    }
+
+    /// Returns how much memory the states of tasks take, in bytes.
+    pub(crate) fn memory(&self) -> usize {
+        self.tasks.memory()
+    }
+}
+
+impl ProcessFork for Session {
+    fn process_fork(&self, child: Task<'_>) {
+        // Where there is no memory the task is counted as untracked whenever it runs.
+        let _ = self.tasks.make_room(child.pid());
+        if self.tasks.wants_sweep() {
+            self.sweep.ask();
+        }
+    }
+}
+
+impl SchedSwitch for Session {
     #[inline(always)]
     fn sched_switch(&self, switch: &Switch<'_>) {
         let this_cpu = switch.cpu();
         // Every CPU that runs is possible, and so has its records.
-        let Some(records) = self.cpus.get(this_cpu) else {
+        let Some(records) = self.recorder.cpus.get(this_cpu) else {
             return;
         };
-        let prev = if switch.prev.is_idle() {
+        let prev = switch.prev;
+        let leaving = if prev.is_idle() {
             Prev::Idle
-        } else if SliceEnd::is_runnable(switch.preempt, switch.prev_state) {
-            Prev::Runnable
         } else {
-            Prev::Blocked
+            let state = match self.tracks_tasks {
+                true => self.tasks.get(prev.pid(), switch),
+                false => None,
+            };
+            let task = Leaving {
+                id: prev.id(),
+                exiting: prev.is_exiting(),
+                end: SliceEnd::new(switch.preempt, switch.prev_state),
+                run_delay: prev.sched_info().run_delay,
+            };
+            Prev::Task(task, state)
         };
-        let duration = records.switch(local_clock(), prev);
+        let next = switch.next;
+        let entering = if next.is_idle() {
+            Next::Idle
+        } else if !self.tracks_tasks {
+            Next::Ignored
+        } else {
+            let info = next.sched_info();
+            let task = Entering {
+                id: next.id(),
+                is_new: !info.has_run,
+                run_delay: info.run_delay,
+                last_queued: info.last_queued,
+            };
+            Next::Task(task, self.tasks.get(next.pid(), switch))
+        };
+        let duration = records.switch(local_clock(), leaving, entering, |side| match side {
+            Side::Prev => identify(prev),
+            Side::Next => identify(next),
+        });
 
         if events::trace_oncpu_enabled() {
-            if let (Some(duration), Prev::Blocked | Prev::Runnable) = (duration, prev) {
-                emit_oncpu(switch, this_cpu, duration);
+            if let (Some(duration), Prev::Task(task, _)) = (duration, leaving) {
+                emit_oncpu(prev, this_cpu, duration, task.end);
             }
         }
     }
 }
 
+impl Hotplug for Session {
+    fn prepare(&self, cpu: u32) {
+        // It was not idle while it was offline.
+        if let Some(records) = self.recorder.cpus.get(cpu) {
+            records.forget();
+        }
+    }
+}
+
+impl SchedWaking for Session {
+    #[inline(always)]
+    fn sched_waking(&self, waking: &Waking<'_>) {
+        let task = waking.task;
+        let is_stamped = task.is_stamped();
+        if !self.stamps_wakeups && !is_stamped {
+            return;
+        }
+        // A task that is not tracked is counted as such when it runs.
+        if let Some(state) = self.tasks.get(task.pid(), waking) {
+            let who = engine::task::Waking {
+                id: task.id(),
+                exiting: task.is_exiting(),
+                is_stamped,
+            };
+            state.wake(local_clock(), &who);
+        }
+    }
+}
+
+/// Copies what is shown of a task.
+fn identify(task: Task<'_>) -> Identity {
+    Identity {
+        pid: task.pid(),
+        prio: task.prio(),
+        comm: task.comm(),
+    }
+}
+
 /// Emits `schedhist:oncpu`.
 #[cold]
-fn emit_oncpu(switch: &Switch<'_>, cpu: u32, duration: u64) {
-    let end = SliceEnd::new(switch.preempt, switch.prev_state);
+fn emit_oncpu(task: Task<'_>, cpu: u32, duration: u64, end: SliceEnd) {
     events::trace_oncpu(
-        switch.prev.pid(),
-        &switch.prev.comm(),
-        switch.prev.prio(),
+        task.pid(),
+        &task.comm(),
+        task.prio(),
         cpu,
         duration,
         end.into(),

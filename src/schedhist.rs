@@ -21,11 +21,15 @@ mod recorder;
 
 use boundary::{
     bindings,
-    debugfs::Tree, //
+    debugfs::Tree,
+    params, //
 };
-use engine::bucket::{
-    Precision,
-    Scheme, //
+use engine::{
+    bucket::{
+        Precision,
+        Scheme, //
+    },
+    metric::MetricSet,
 };
 use files::MonitorFile;
 use monitor::Monitor;
@@ -75,13 +79,17 @@ impl kernel::Module for SchedHist {
             );
             return Err(EINVAL);
         };
-        let monitor = Monitor::new(Scheme::new(precision))
+        let Ok(metrics) = MetricSet::parse(params::metrics()) else {
+            pr_err!("metrics: expected names as in hist/, all, default or none\n");
+            return Err(EINVAL);
+        };
+        let monitor = Monitor::new(Scheme::new(precision), metrics)
             .inspect_err(|e| pr_err!("cannot set up the histograms: {e:?}\n"))?;
         let files = files::create(&monitor)
             .inspect_err(|e| pr_err!("cannot create the files in debugfs: {e:?}\n"))?;
         monitor
             .set_enabled(true)
-            .inspect_err(|e| pr_err!("cannot probe sched_switch: {e:?}\n"))?;
+            .inspect_err(|e| pr_err!("cannot probe the scheduler: {e:?}\n"))?;
         // Nothing can fail from here on.
         files.publish();
         pr_info!("version {VERSION}, measuring\n");

@@ -37,8 +37,10 @@ use kernel::{
     },
 };
 
+use crate::engine::raw;
+
 /// The longest text that may be written to a file, in bytes.
-const INPUT_MAX: usize = 64;
+const INPUT_MAX: usize = 256;
 
 /// What stands behind a file.
 pub(crate) trait File: Send + Sync + 'static {
@@ -68,6 +70,15 @@ impl fmt::Write for Text<'_> {
     }
 }
 
+impl raw::Sink for Text<'_> {
+    fn write(&mut self, bytes: &[u8]) {
+        // As above, what does not fit is no error.
+        //
+        // SAFETY: `self.0` is a valid `seq_file`, and the bytes are as many as the slice says.
+        unsafe { bindings::seq_write(self.0, bytes.as_ptr().cast::<c_void>(), bytes.len()) };
+    }
+}
+
 /// What a file's inode points to.
 struct Node<T> {
     file: T,
@@ -81,6 +92,8 @@ pub(crate) enum Mode {
     ReadOnly,
     /// It can be read and written.
     ReadWrite,
+    /// It can be written.
+    WriteOnly,
 }
 
 /// A folder of a [`Tree`].
@@ -157,6 +170,7 @@ impl<T: File> Tree<T> {
         let permissions = match mode {
             Mode::ReadOnly => 0o400,
             Mode::ReadWrite => 0o600,
+            Mode::WriteOnly => 0o200,
         };
         // SAFETY: The name is a C string and the parent a folder of ours. The node is a box, so
         // that it stays where it is, and is dropped after the file is gone; the operations are
@@ -240,8 +254,12 @@ impl<T: File> Tree<T> {
         let buffer = UserPtr::from_ptr(buffer.cast_mut().cast());
         from_result(|| {
             let mut input = [0; INPUT_MAX];
-            let input = input.get_mut(..count).ok_or(EINVAL)?;
+            let Some(input) = input.get_mut(..count) else {
+                pr_warn!("{count} bytes written at once: too long for any of our files\n");
+                return Err(EINVAL);
+            };
             if position != 0 {
+                pr_warn!("written at offset {position}: expected all in one piece, at the start\n");
                 return Err(EINVAL);
             }
             UserSlice::new(buffer, count).reader().read_slice(input)?;

@@ -8,7 +8,14 @@
 pub(crate) mod bindings;
 pub(crate) mod clock;
 pub(crate) mod debugfs;
+pub(crate) mod hotplug;
+pub(crate) mod params;
 pub(crate) mod per_cpu;
+pub(crate) mod process_fork;
 pub(crate) mod sched_switch;
+pub(crate) mod sched_waking;
+pub(crate) mod smp;
 pub(crate) mod task;
+pub(crate) mod task_table;
 pub(crate) mod tracepoint;
+pub(crate) mod work;

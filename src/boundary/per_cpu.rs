@@ -45,10 +45,8 @@ impl<T> PerCpu<T> {
     }
 
     /// Goes through the possible CPUs in the order of their numbers.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &T)> + '_ {
-        (0..)
-            .zip(&self.slots)
-            .filter_map(|(cpu, slot)| Some((cpu, slot.as_deref()?)))
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> + '_ {
+        self.slots.iter().filter_map(|slot| slot.as_deref())
     }
 }
 

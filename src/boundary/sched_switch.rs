@@ -20,6 +20,7 @@ use kernel::{
 use super::{
     bindings,
     task::Task,
+    task_table::NoPreemption,
     tracepoint::Registration, //
 };
 
@@ -32,6 +33,8 @@ pub(crate) struct Switch<'a> {
     pub(crate) preempt: bool,
     /// The task that leaves the CPU.
     pub(crate) prev: Task<'a>,
+    /// The task that gets it.
+    pub(crate) next: Task<'a>,
     /// The state of `prev`, as `__schedule()` read it.
     pub(crate) prev_state: u32,
     _this_cpu: PhantomData<NotThreadSafe>,
@@ -45,6 +48,9 @@ impl Switch<'_> {
         self.prev.cpu()
     }
 }
+
+// SAFETY: It exists only within the probe, with interrupts off.
+unsafe impl NoPreemption for Switch<'_> {}
 
 /// What can be probed with.
 pub(crate) trait SchedSwitch: Send + Sync + 'static {
@@ -63,7 +69,7 @@ unsafe extern "C" fn probe<T: SchedSwitch>(
     data: *mut c_void,
     preempt: bool,
     prev: *mut bindings::task_struct,
-    _next: *mut bindings::task_struct,
+    next: *mut bindings::task_struct,
     prev_state: c_uint,
 ) {
     // SAFETY: `data` is what `register` passed: an `Arc<T>` that is kept while we can be called.
@@ -72,6 +78,8 @@ unsafe extern "C" fn probe<T: SchedSwitch>(
         preempt,
         // SAFETY: `prev` is running here, and so exists until `__schedule()` has switched away.
         prev: unsafe { Task::from_raw(prev) },
+        // SAFETY: `next` is about to run here, and so exists as long.
+        next: unsafe { Task::from_raw(next) },
         prev_state,
         _this_cpu: PhantomData,
     };

@@ -14,6 +14,21 @@ use kernel::bindings;
 /// The length of [`Task::comm`], with its final NUL.
 pub(crate) const COMM_LEN: usize = bindings::TASK_COMM_LEN as usize;
 
+/// What the kernel knows of a task's waits for a CPU: `struct sched_info`.
+///
+/// It stamps every enqueue itself, under the run queue's lock. At the `sched_switch` tracepoint the
+/// stamp of the task that gets the CPU is still there: `sched_info_switch()` runs after it.
+#[derive(Clone, Copy)]
+pub(crate) struct SchedInfo {
+    /// Whether the task ever got a CPU.
+    pub(crate) has_run: bool,
+    /// The waits that are over, and what migrations cut off this one, added up; in nanoseconds.
+    pub(crate) run_delay: u64,
+    /// When the task was put on the run queue that it is on, in nanoseconds of that CPU's clock; 0
+    /// when it is on none, and when it was preempted with its sleep state set.
+    pub(crate) last_queued: u64,
+}
+
 /// A task that is known to exist for `'a`.
 ///
 /// Unlike `kernel::task::Task` it stands for no reference count: a probe must not take one for
@@ -47,8 +62,9 @@ impl<'a> Task<'a> {
     /// Returns the thread id in the initial PID namespace; 0 for the idle task of any CPU.
     #[inline(always)]
     pub(crate) fn pid(self) -> i32 {
-        // SAFETY: Valid by the type's invariant. The field does not change while the task lives.
-        unsafe { (&raw const (*self.task.as_ptr()).pid).read() }
+        // SAFETY: Valid by the type's invariant. Volatile, as `exec()` by a thread that is not the
+        // leader of its group gives it the leader's id.
+        unsafe { (&raw const (*self.task.as_ptr()).pid).read_volatile() }
     }
 
     /// Says whether this is the idle task of a CPU.
@@ -62,6 +78,43 @@ impl<'a> Task<'a> {
     pub(crate) fn cpu(self) -> u32 {
         // SAFETY: Valid by the type's invariant. Volatile, as another CPU may migrate the task.
         unsafe { (&raw const (*self.task.as_ptr()).thread_info.cpu).read_volatile() }
+    }
+
+    /// Says whether the task has a stamp of being put on a run queue. Any context: it may just be
+    /// changing.
+    #[inline(always)]
+    pub(crate) fn is_stamped(self) -> bool {
+        // SAFETY: Valid by the type's invariant. Volatile, as another CPU may change it.
+        unsafe { (&raw const (*self.task.as_ptr()).sched_info.last_queued).read_volatile() != 0 }
+    }
+
+    /// Returns a number that no other task that lives at the same time has: the address.
+    #[inline(always)]
+    pub(crate) fn id(self) -> u64 {
+        self.task.as_ptr() as u64
+    }
+
+    /// Says whether the task is on its way out, and may have given up its PID.
+    #[inline(always)]
+    pub(crate) fn is_exiting(self) -> bool {
+        // SAFETY: Valid by the type's invariant. Volatile, as others may set other flags.
+        let flags = unsafe { (&raw const (*self.task.as_ptr()).flags).read_volatile() };
+        flags & bindings::PF_EXITING != 0
+    }
+
+    /// Returns what the kernel knows of the task's waits for a CPU.
+    ///
+    /// To be called for a task that leaves or gets a CPU, within the `sched_switch` probe: the run
+    /// queue's lock, which guards these, is held there.
+    #[inline(always)]
+    pub(crate) fn sched_info(self) -> SchedInfo {
+        // SAFETY: Valid by the type's invariant, and not changed meanwhile, as said above.
+        let info = unsafe { &(*self.task.as_ptr()).sched_info };
+        SchedInfo {
+            has_run: info.pcount != 0,
+            run_delay: info.run_delay,
+            last_queued: info.last_queued,
+        }
     }
 
     /// Returns the effective priority: 0 to 99 for real time, 100 to 139 for nice -20 to 19.

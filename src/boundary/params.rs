@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Module parameters that are text, which the `module!` macro does not know.
+
+use kernel::{
+    prelude::*,
+    str::CStr, //
+};
+
+use super::bindings;
+
+/// Returns the parameter `metrics`, which cannot change after the module was loaded.
+pub(crate) fn metrics() -> &'static [u8] {
+    // SAFETY: A static of ours that `module_param_string()` keeps NUL-terminated, and that is
+    // written only before the module's initialisation.
+    unsafe { CStr::from_char_ptr((&raw const bindings::schedhist_metrics).cast()) }.to_bytes()
+}
