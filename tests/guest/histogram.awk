@@ -7,7 +7,8 @@
 function bad(text) { printf "%s:%d: %s\n", FILENAME, FNR, text; wrong = 1 }
 
 NR == 1 { if ($0 != "# schedhist histogram version 1") bad("first line"); next }
-/^(metric|cpu|unit|precision|count|sum|min|max) [0-9a-z]+$/ { value[$1] = $2; next }
+/^(metric|cpu|unit|precision|count|sum|min|max|max_(cpu|time|pid|prio)) -?[0-9a-z_]+$/ { value[$1] = $2; next }
+/^max_comm / { value[$1] = $2; next }
 /^p[0-9.]+ [0-9]+ ([0-9]+|inf)$/ { quantile[++quantiles] = $2 " " $3; next }
 /^bucket [0-9]+ ([0-9]+|inf) [0-9]+$/ {
 	if (buckets && $2 + 0 <= upper) bad("not after the bucket before")
@@ -30,6 +31,7 @@ END {
 		if (value["min"] < first_lower || value["min"] > first_upper) bad("min not in the first bucket")
 		if (value["max"] < lower || value["max"] > upper) bad("max not in the last bucket")
 		if (value["sum"] < value["min"] || value["sum"] > count * value["max"]) bad("sum")
+		if (!("max_comm" in value) || !("max_time" in value)) bad("whose maximum")
 		if (quantiles != 5) bad("quantiles")
 	}
 	for (i = 1; i <= quantiles; i++) {

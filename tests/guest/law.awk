@@ -2,7 +2,7 @@
 #
 # Whether the counters and the histograms of schedhist add up.
 #
-# usage: awk -f law.awk status per_cpu/cpu*/{oncpu,idle} hist/*
+# usage: awk -f law.awk status per_cpu/cpu*/METRIC... hist/*
 
 function check(what, found, wanted) {
 	if (found == wanted) return
@@ -11,6 +11,7 @@ function check(what, found, wanted) {
 }
 
 FILENAME ~ /status$/ && NF == 3 && $1 ~ /^cpu[0-9]+$/ { cpus[$1]; n[$1, $2] = $3; sum[$2] += $3 }
+FILENAME ~ /status$/ && $1 == "metrics" { waits = / runq_wakeup runq_preempt / }
 FILENAME ~ /status$/ && NF == 2 { all[$1] = $2 }
 $1 == "metric" { metric = $2 }
 $1 == "cpu" { cpu = $2 == "all" ? "all" : "cpu" $2 }
@@ -26,6 +27,18 @@ END {
 		unseen = n[cpu, "start_unseen"]
 		tasks = n[cpu, "voluntary"] + n[cpu, "involuntary"]
 		check(cpu ": oncpu + idle + start_unseen and switches", oncpu + idle + unseen, switches)
+		# Everything about waits, where they were asked for.
+		runq = n[cpu, "runq", "count"]
+		if (waits)
+			check(cpu ": to_idle + runq + wait_unseen + untracked and switches", n[cpu, "to_idle"] + \
+				runq + n[cpu, "wait_unseen"] + n[cpu, "untracked"], switches)
+		check(cpu ": runq_wakeup + runq_preempt and runq",
+			n[cpu, "runq_wakeup", "count"] + n[cpu, "runq_preempt", "count"], runq)
+		offcpu = n[cpu, "offcpu", "count"]
+		check(cpu ": blocked_* and offcpu", n[cpu, "blocked_interruptible", "count"] + \
+			n[cpu, "blocked_uninterruptible", "count"] + n[cpu, "blocked_other"], offcpu)
+		wakeup = n[cpu, "wakeup", "count"] + n[cpu, "wake_unseen"]
+		if (wakeup) check(cpu ": wakeup + wake_unseen and offcpu", wakeup, offcpu)
 		# Of those whose start was not seen some were tasks, and some the idle task.
 		if (tasks < oncpu || tasks - oncpu > unseen) {
 			printf "%s: %d voluntary and involuntary, %d oncpu, %d start_unseen\n",

@@ -8,6 +8,9 @@ debugfs=/sys/kernel/debug/schedhist
 tracefs=/sys/kernel/tracing
 event=$tracefs/events/schedhist/oncpu
 ko=${work:?}/schedhist.ko
+# All that are shown, in the order of the summary; the last is off unless asked for.
+metrics=(oncpu runq runq_wakeup runq_preempt blocked_interruptible blocked_uninterruptible offcpu
+	idle wakeup)
 
 # takes TEST SECONDS: for those that need more time than most.
 declare -A limit
@@ -78,7 +81,9 @@ possible_cpus() {
 
 # Everything adds up, on each CPU and over all. Only exact while measuring is off.
 assert_law() {
-	awk -f law.awk "$debugfs/status" "$debugfs"/per_cpu/cpu*/{oncpu,idle} "$debugfs"/hist/*
+	local columns=("${metrics[@]/#/"$debugfs"/per_cpu/cpu*/}")
+	# shellcheck disable=SC2068 # globs
+	awk -f law.awk "$debugfs/status" ${columns[@]} "$debugfs"/hist/*
 }
 
 # --- the kernel log ---

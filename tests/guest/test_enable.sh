@@ -37,7 +37,8 @@ test_enable_often() {
 	done
 	measure 0
 	assert_law
-	within start_unseen 100 "$(status start_unseen)" \
+	# At most one for each CPU each time; none where it did not switch before measuring went off.
+	within start_unseen 1 "$(status start_unseen)" \
 		$((101 * $(nproc) + $(status clock_backwards)))
 }
 

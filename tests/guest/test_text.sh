@@ -8,16 +8,19 @@ expected_files() {
 	local cpu metric
 	echo "755 directory ."
 	echo "600 regular empty file ./enable"
-	echo "400 regular empty file ./status"
-	echo "400 regular empty file ./summary"
+	echo "600 regular empty file ./metrics"
+	echo "200 regular empty file ./reset"
+	for metric in status summary openmetrics raw; do
+		echo "400 regular empty file ./$metric"
+	done
 	echo "755 directory ./hist"
 	echo "755 directory ./per_cpu"
-	for metric in oncpu idle; do
+	for metric in "${metrics[@]}"; do
 		echo "400 regular empty file ./hist/$metric"
 	done
 	for cpu in $(possible_cpus); do
 		echo "755 directory ./per_cpu/cpu$cpu"
-		for metric in oncpu idle summary; do
+		for metric in "${metrics[@]}" summary openmetrics; do
 			echo "400 regular empty file ./per_cpu/cpu$cpu/$metric"
 		done
 	done
@@ -31,11 +34,12 @@ test_files() {
 
 check_histograms() {
 	local file number=0
-	for file in "$debugfs"/hist/* "$debugfs"/per_cpu/cpu*/{oncpu,idle}; do
+	for file in "$debugfs"/hist/* "$debugfs"/per_cpu/cpu*/[!s]*; do
+		[[ $file != */openmetrics ]] || continue
 		awk -f histogram.awk "$file"
 		number=$((number + 1))
 	done
-	same "number of histograms" "$number" $((2 + 2 * $(status cpus_possible)))
+	same "number of histograms" "$number" $((${#metrics[@]} * (1 + $(status cpus_possible))))
 }
 
 test_histograms() {
@@ -78,7 +82,7 @@ test_status() {
 	local cpus precision buckets
 	load
 	same "first line" "$(head -n 1 "$debugfs/status")" "# schedhist status version 1"
-	awk 'NR > 1 && (NF != 2 && NF != 3 || $1 !~ /^[a-z0-9_]+$/) { print; bad = 1 } END { exit bad }' \
+	awk 'NR > 1 && $1 != "metrics" && (NF != 2 && NF != 3 || $1 !~ /^[a-z0-9_]+$/) { print; bad = 1 } END { exit bad }' \
 		"$debugfs/status"
 	same version "$(status version)" "$(modinfo -F version "$ko")"
 	same enabled "$(status enabled)" 1
@@ -87,9 +91,9 @@ test_status() {
 	same cpus_possible "$(status cpus_possible)" "$cpus"
 	precision=$(status precision)
 	same precision "$precision" 5
-	# Two metrics of so many buckets of 8 bytes, and a little more, but not over the budget.
+	# Seven metrics of so many buckets of 8 bytes, and a little more, but not over the budget.
 	buckets=$((((40 - precision + 1) << precision) + 1))
-	within memory_bytes $((cpus * 2 * buckets * 8)) "$(status memory_bytes)" $((cpus * 65536))
+	within memory_bytes $((cpus * 7 * buckets * 8)) "$(status memory_bytes)" $((cpus * 65536))
 	measure 0
 	same enabled "$(status enabled)" 0
 }
@@ -105,9 +109,46 @@ test_summary() {
 		same "first line" "$(head -n 1 "$file")" "# schedhist summary version 1, cpu $cpu, disabled"
 	done
 	awk -v switches="$(status switches)" -v oncpu="$(value hist/oncpu count)" '
-		NR == 2 && ($1 != "switches" || $2 != switches || NF != 10) { bad = 1 }
-		NR == 4 && $0 !~ /^metric +count +mean +p50 +p90 +p99 +p99.9 +p99.99 +max$/ { bad = 1 }
-		NR > 4 { rows[$1] = $2; if (NF != 9) bad = 1 }
-		END { exit bad || NR != 6 || rows["oncpu"] != oncpu || !rows["idle"] }
+		NR == 2 && ($1 != "switches" || $2 != switches || NF != 22) { bad = 1 }
+		NR == 4 && $0 !~ /^metric +count +mean +p50 +p90 +p99 +p99.9 +p99.99 +max +worst$/ { bad = 1 }
+		NR > 4 { rows[$1] = $2; if (NF < 9) bad = 1 }
+		END { exit bad || NR != 12 || rows["oncpu"] != oncpu || !rows["idle"] }
 	' "$debugfs/summary" || { cat "$debugfs/summary"; exit 1; }
+}
+
+# What a monitoring system reads, by the parser of a published client; it says the same as the
+# histograms, and a reset does not touch it.
+test_openmetrics() {
+	local file before after
+	load
+	bench --group 1 --nr_loops 20
+	measure 0
+	for file in "$debugfs"/openmetrics "$debugfs"/per_cpu/cpu*/openmetrics; do
+		../engine/openmetrics_check.py < "$file" > /dev/null
+	done
+	same "count of oncpu" "$(awk '$1 == "schedhist_oncpu_seconds_count" { print $2 }' "$debugfs/openmetrics")" \
+		"$(value hist/oncpu count)"
+	same switches "$(awk '$1 == "schedhist_switches_total" { print $2 }' "$debugfs/openmetrics")" \
+		"$(status switches)"
+	before=$(< "$debugfs/openmetrics")
+	echo 1 > "$debugfs/reset"
+	after=$(< "$debugfs/openmetrics")
+	same "after a reset" "$after" "$before"
+}
+
+# The binary snapshot holds what the histograms do, to the last bucket.
+test_raw() {
+	local metric cpu
+	load
+	bench --group 1 --nr_loops 20
+	measure 0
+	cat "$debugfs/raw" > "$work/raw"
+	note "$(stat -c %s "$work/raw") bytes"
+	for metric in runq offcpu idle; do
+		diff <(../../scripts/rawdump --metric "$metric" < "$work/raw") "$debugfs/hist/$metric"
+	done
+	for cpu in 0 3; do
+		diff <(../../scripts/rawdump --cpu "$cpu" --metric oncpu < "$work/raw") \
+			"$debugfs/per_cpu/cpu$cpu/oncpu"
+	done
 }

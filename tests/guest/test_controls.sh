@@ -1,0 +1,121 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck disable=SC2119,SC2154 # optional arguments; variables of lib.sh
+#
+# The controls `metrics` and `reset`, and the parameter `metrics`.
+
+choose() { echo "$*" > "$debugfs/metrics"; }
+
+test_metrics() {
+	local default="oncpu runq_wakeup runq_preempt blocked_interruptible blocked_uninterruptible offcpu idle"
+	load
+	same default "$(< "$debugfs/metrics")" "$default"
+	choose all
+	same all "$(< "$debugfs/metrics")" "$default wakeup"
+	choose none
+	same none "$(< "$debugfs/metrics")" none
+	choose runq,idle
+	same "some of them" "$(< "$debugfs/metrics")" "runq_wakeup runq_preempt idle"
+	choose default
+	same "default again" "$(< "$debugfs/metrics")" "$default"
+	same status "$(sed -n 's/^metrics //p' "$debugfs/status")" "$default"
+}
+
+test_metrics_parameter() {
+	local lines
+	load metrics=oncpu,wakeup
+	same metrics "$(< "$debugfs/metrics")" "oncpu wakeup"
+	unload
+	mark_log metrics
+	fails_with "Invalid parameters" load metrics=oncpu,bogus
+	lines=$(our_lines metrics)
+	same "the log" "$lines" "schedhist: metrics: expected names as in hist/, all, default or none"
+	assert_gone
+}
+
+# A metric that is off does not grow, one that comes on begins with what happens from then on, and
+# where none is on nothing is probed.
+test_metrics_are_off() {
+	local metric
+	load metrics=idle
+	bench --group 1 --nr_loops 5
+	measure 0
+	for metric in "${metrics[@]}"; do
+		[[ $metric == idle ]] || same "count of $metric" "$(value "hist/$metric" count)" 0
+	done
+	within "count of idle" 1 "$(value hist/idle count)" 100000000
+	choose none
+	measure 1
+	metric=$(status switches)
+	sleep 0.5
+	same "switches with no metric on" "$(status switches)" "$metric"
+	choose all
+	echo 1 > "$debugfs/reset"
+	bench --group 1 --nr_loops 5
+	measure 0
+	within "count of wakeup" 1 "$(value hist/wakeup count)" 100000000
+}
+
+# With the wakeup probe, and metrics changed and counts reset amid the load, everything adds up.
+takes test_metrics_often 240
+test_metrics_often() {
+	local i
+	load
+	hurry
+	workload_start_bursts
+	for ((i = 0; i < 20; i++)); do
+		choose "${metrics[i % ${#metrics[@]}]}"
+		choose all
+		echo 1 > "$debugfs/reset"
+	done
+	# Between the last two lines some switches were seen, but not by this baseline.
+	measure 0
+	echo 1 > "$debugfs/reset"
+	measure 1
+	sleep 2
+	measure 0
+	assert_law
+	within wakeup 10 "$(value hist/wakeup count)" 100000000
+}
+
+# A reset is a baseline, taken on each CPU at once: right after it as much is missing on the one side
+# of a law as on the other, however busy the machine is.
+test_reset() {
+	local i
+	load metrics=all
+	workload_start
+	sleep 1
+	for ((i = 0; i < 10; i++)); do
+		echo 1 > "$debugfs/reset"
+	done
+	sleep 1
+	measure 0
+	assert_law
+	within switches 1 "$(status switches)" 100000000
+	echo 1 > "$debugfs/reset"
+	same "switches after a reset" "$(status switches)" 0
+	same "samples after a reset" "$(cat "$debugfs"/hist/* | awk '$1 == "count" { n += $2 } END { print n }')" 0
+	same "maxima after a reset" "$(cat "$debugfs"/hist/* | grep -c '^max' || true)" 0
+	assert_nothing_counted
+}
+
+# Where nothing was counted the summary says so.
+assert_nothing_counted() {
+	awk 'NR > 4 && ($2 != 0 || $3 != "-") { print; bad = 1 } END { exit bad }' "$debugfs/summary"
+}
+
+test_controls_bad_input() {
+	local before lines
+	load
+	measure 0
+	before=$(cat "$debugfs/status" "$debugfs"/hist/*)
+	mark_log controls
+	python3 bad_input.py "$debugfs/metrics"
+	python3 bad_input.py "$debugfs/reset"
+	same "after bad input" "$(cat "$debugfs/status" "$debugfs"/hist/*)" "$before"
+	lines=$(our_lines controls)
+	grep -q '^schedhist: reset: expected 1$' <<< "$lines"
+	grep -q '^schedhist: metrics: expected names' <<< "$lines"
+	grep -q 'bytes written at once: too long' <<< "$lines"
+	within "lines in the log" 1 "$(wc -l <<< "$lines")" $((2 * $(python3 bad_input.py --number)))
+}

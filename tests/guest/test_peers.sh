@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck disable=SC2119,SC2154 # optional arguments; variables of lib.sh
+#
+# Other tools say the same of the same window: see peers.py for what differs, and why.
+
+# shellcheck source=tests/guest/oracle.bash
+. ./oracle.bash
+
+takes test_peer_runqlat 180
+takes test_peer_cpudist_offcpu 180
+takes test_peer_cpudist_oncpu 400
+takes test_peer_schedstat 120
+takes test_peer_timehist 300
+
+# compare PEER [TOOL]
+compare() {
+	(($# < 2)) || command -v "$2" > /dev/null || skip "$2 is not installed"
+	load_all
+	measure 0
+	python3 ./peers.py "$1"
+	assert_laws
+}
+
+test_peer_runqlat() { compare runqlat runqlat-libbpf; }
+test_peer_cpudist_offcpu() { compare cpudist_offcpu cpudist-libbpf; }
+# Its program is compiled when it starts, which takes long under emulation.
+test_peer_cpudist_oncpu() { compare cpudist_oncpu cpudist-bpfcc; }
+test_peer_schedstat() { compare schedstat; }
+test_peer_timehist() { compare timehist perf; }

@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck disable=SC2016,SC2119,SC2154 # awk programs; optional arguments; variables of lib.sh
+#
+# What schedhist records is what a reference computes from ftrace's events: see replay.py.
+
+. ./oracle.bash
+
+takes test_replay_messaging 240
+takes test_replay_pipe 240
+takes test_replay_stress 240
+takes test_replay_forks 240
+takes test_replay_toggle 240
+takes test_replay_sees 240
+
+# replay ARGUMENTS...: a window, and its comparison, into $work/replay.
+replay() {
+	rm -rf "$work/replay"
+	python3 ./replay.py record "$work/replay" "$@"
+	python3 ./replay.py check "$work/replay"
+}
+
+replay_load() {
+	load_all
+	measure 0
+	# Read all of a workload once, so that the window is not one long wait for its pages.
+	perf bench sched pipe --loop 1 > /dev/null
+}
+
+test_replay_messaging() {
+	replay_load
+	replay -- perf bench sched messaging --group 1 --nr_loops 50
+	assert_laws
+}
+
+test_replay_pipe() {
+	replay_load
+	replay -- perf bench sched pipe --loop 3000
+	assert_laws
+}
+
+test_replay_stress() {
+	replay_load
+	replay -- stress-ng --temp-path /tmp --quiet --switch 2 --timeout 2
+	assert_laws
+}
+
+# Children that only exit, more of them than there are CPUs: first waits, last switches, zombies.
+test_replay_forks() {
+	local code='import os
+for _ in range(60):
+    for _ in range(5):
+        os.fork() or os._exit(0)
+    for _ in range(5):
+        os.wait()'
+	replay_load
+	replay -- python3 -c "$code"
+	assert_laws
+}
+
+# Measuring begins and ends amid the load: what began before is in no histogram. Twice, as nothing
+# of the first time may show in the second.
+test_replay_toggle() {
+	replay_load
+	replay --running 1 -- perf bench sched messaging --group 2 --nr_loops 100000
+	replay --running 1 -- perf bench sched messaging --group 2 --nr_loops 100000
+	assert_laws
+}
+
+# The comparison is worth something: it sees one sample in the wrong bucket, one too many, a sum that
+# is off by a millionth, and a counter that is.
+test_replay_sees() {
+	local file good
+	replay_load
+	replay -- perf bench sched pipe --loop 500
+	file=$work/replay/after/per_cpu/cpu0/offcpu
+	good=$(< "$file")
+	edit() { awk "$1" <<< "$good" > "$file"; }
+	edit '$1 == "bucket" && $2 > 4000 && !n++ { $4-- } $1 == "bucket" && $2 > 100000 && !m++ { $4++ } 1'
+	fails_with differences python3 ./replay.py check "$work/replay"
+	edit '$1 == "count" { $2++ } $1 == "bucket" && !n++ { $4++ } 1'
+	fails_with "the reference has" python3 ./replay.py check "$work/replay"
+	edit '$1 == "sum" { $2 += 100000000 } 1'
+	fails_with "sum" python3 ./replay.py check "$work/replay"
+	echo "$good" > "$file"
+	sed -i 's/^\(cpu0 wait_unseen\) .*/\1 1000/' "$work/replay/after/status"
+	fails_with wait_unseen python3 ./replay.py check "$work/replay"
+}

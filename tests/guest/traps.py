@@ -1,0 +1,239 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""Sets the traps of test_traps.sh, and looks whether schedhist fell into them.
+
+usage: traps.py TRAP
+
+schedhist must be loaded, and off. Times are taken on CLOCK_MONOTONIC by those who act; they differ
+from what the scheduler sees by the way to and from it, so that 2 % of some hundred milliseconds is
+a wide margin, and none for a wait that was cut off or counted twice.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Callable
+
+DEBUGFS = Path("/sys/kernel/debug/schedhist")
+MS = 1_000_000
+HOG, VICTIM, REFUGE = 1, 1, 2  # CPUs
+now = time.monotonic_ns
+
+
+def die(text: str) -> None:
+    sys.exit(f"traps: {text}")
+
+
+def note(text: str) -> None:
+    print(f"# {text}", flush=True)
+
+
+def measure(on: bool) -> None:
+    (DEBUGFS / "enable").write_text(str(int(on)))
+
+
+def histogram(metric: str, cpu: int | None = None) -> dict[str, int]:
+    path = DEBUGFS / ("hist" if cpu is None else f"per_cpu/cpu{cpu}") / metric
+    words = (line.split() for line in path.read_text().splitlines())
+    return {w[0]: int(w[1]) for w in words if len(w) >= 2 and w[1].isdigit() and w[0] != "bucket"}
+
+
+def above(metric: str, value: int) -> int:
+    """How many samples are certainly greater than `value`."""
+    lines = (DEBUGFS / "hist" / metric).read_text().splitlines()
+    buckets = [line.split() for line in lines if line.startswith("bucket")]
+    return sum(int(count) for _, lower, _, count in buckets if int(lower) > value)
+
+
+def counter(name: str) -> int:
+    lines = (line.split() for line in (DEBUGFS / "status").read_text().splitlines())
+    return next(int(w[1]) for w in lines if w[0] == name)
+
+
+def within(what: str, low: float, value: int, high: float) -> None:
+    note(f"{what}: {value} within {low:.0f} to {high:.0f}")
+    if not low <= value <= high:
+        die(f"{what}: {value} is not within {low:.0f} to {high:.0f}")
+
+
+class Child:
+    """A process that does `work`, when told so by `go`, and then answers with a number."""
+
+    def __init__(self, work: Callable[[], int], cpus: set[int], fifo: int = 0) -> None:
+        self.start_r, self.start_w = os.pipe()
+        self.answer_r, self.answer_w = os.pipe()
+        self.pid = os.fork()
+        if self.pid:
+            return
+        os.sched_setaffinity(0, cpus)
+        if fifo:
+            os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(fifo))
+        os.write(self.answer_w, b"ready")
+        os.read(self.start_r, 1)
+        os.write(self.answer_w, str(work()).encode())
+        os._exit(0)
+
+    def ready(self) -> None:
+        os.read(self.answer_r, 5)
+        time.sleep(0.05)
+
+    def go(self) -> int:
+        at = now()
+        os.write(self.start_w, b"x")
+        return at
+
+    def answer(self) -> int:
+        value = int(os.read(self.answer_r, 32))
+        os.waitpid(self.pid, 0)
+        for descriptor in self.start_r, self.start_w, self.answer_r, self.answer_w:
+            os.close(descriptor)
+        return value
+
+
+def spin(length: int) -> int:
+    """Keeps the CPU for `length` ns, and returns the time of the end."""
+    end = now() + length
+    while (time_is := now()) < end:
+        pass
+    return time_is
+
+
+def prepare() -> None:
+    os.sched_setaffinity(0, {0})
+    # So that all are seen to fall asleep.
+    measure(True)
+
+
+def idle() -> None:
+    cpus = os.cpu_count() or 1
+    started = now()
+    measure(True)
+    time.sleep(3)
+    measure(False)
+    wall = now() - started
+    oncpu, stays = histogram("oncpu"), histogram("idle")
+    within("idle and oncpu", 0.5 * wall * cpus, oncpu["sum"] + stays["sum"], wall * cpus)
+    within("oncpu of an idle machine", 0, oncpu["sum"], 0.3 * wall * cpus)
+    # Idle stays of the CPUs last longer than any task's here.
+    within("longest oncpu", 0, oncpu["max"], stays["max"])
+    for metric in "offcpu", "runq", "blocked_interruptible", "blocked_uninterruptible":
+        within(f"longest {metric}", 0, histogram(metric).get("max", 0), wall)
+
+
+def asleep() -> None:
+    """Tasks that were asleep when measuring began, and wake soon after."""
+    sleepers = [Child(now, {0, 1, 2, 3}) for _ in range(20)]
+    for sleeper in sleepers:
+        sleeper.ready()
+    time.sleep(2)
+    for _ in range(2):
+        unseen = counter("wait_unseen")
+        started = now()
+        measure(True)
+        for sleeper in sleepers:
+            sleeper.go()
+        for sleeper in sleepers:
+            sleeper.answer()
+        measure(False)
+        wall = now() - started
+        within("waits not seen to begin", 20, counter("wait_unseen") - unseen, 10_000)
+        for metric in "offcpu", "runq", "blocked_interruptible", "blocked_uninterruptible":
+            if wall > 1900 * MS:
+                die("too slow to tell old sleeps from new ones")
+            within(f"longest {metric}", 0, histogram(metric).get("max", 0), wall)
+        # Once more: what is remembered of the first time must not show either.
+        sleepers = [Child(now, {0, 1, 2, 3}) for _ in range(20)]
+        for sleeper in sleepers:
+            sleeper.ready()
+        time.sleep(2)
+    for sleeper in sleepers:
+        sleeper.go()
+        sleeper.answer()
+
+
+def hog_wakeup() -> None:
+    """A task is woken on a CPU that a real-time task keeps for 300 ms."""
+    prepare()
+    hog, victim = Child(lambda: spin(300 * MS), {HOG}, 50), Child(now, {VICTIM})
+    hog.ready()
+    victim.ready()
+    began = hog.go()
+    time.sleep(0.01)
+    woken = victim.go()
+    end, ran = hog.answer(), victim.answer()
+    measure(False)
+    wait = end - woken
+    note(f"the victim was woken {(woken - began) // 1000} us after the hog, ran {(ran - end) // 1000} us after it")
+    # Another task may have waited for the hog, but no longer than that ran.
+    within("runq_wakeup max", 0.98 * wait, histogram("runq_wakeup", VICTIM)["max"], 1.02 * (end - began))
+    within("runq max", 0.98 * wait, histogram("runq", VICTIM)["max"], 1.02 * (end - began))
+    within("oncpu max", 0.98 * 300 * MS, histogram("oncpu", HOG)["max"], 1.02 * (end - began))
+
+
+def hog_preempt() -> None:
+    """A running task is preempted by a real-time task for 300 ms."""
+    prepare()
+    hog, victim = Child(lambda: spin(300 * MS), {HOG}, 50), Child(lambda: spin(600 * MS), {VICTIM})
+    hog.ready()
+    victim.ready()
+    victim.go()
+    time.sleep(0.1)
+    began = hog.go()
+    end = hog.answer()
+    victim.answer()
+    measure(False)
+    length = end - began
+    within("runq_preempt max", 0.98 * 300 * MS, histogram("runq_preempt", VICTIM)["max"], 1.02 * length)
+
+
+def migrate() -> None:
+    """A task waits for 200 ms behind a real-time task, and is then moved to a free CPU."""
+    prepare()
+    hog, victim = Child(lambda: spin(400 * MS), {HOG}, 50), Child(now, {VICTIM})
+    hog.ready()
+    victim.ready()
+    hog.go()
+    time.sleep(0.02)
+    woken = victim.go()
+    time.sleep(0.2)
+    moved = now()
+    os.sched_setaffinity(victim.pid, {REFUGE})
+    ran = victim.answer()
+    hog.answer()
+    measure(False)
+    within("runq_wakeup max", 0.98 * (moved - woken), histogram("runq_wakeup", REFUGE)["max"], 1.02 * (ran - woken))
+    within("migrations", 1, counter("migrations"), 10_000)
+
+
+def second_wakeup() -> None:
+    """A task that waits already is woken again, and again."""
+    prepare()
+    hog, victim = Child(lambda: spin(300 * MS), {HOG}, 50), Child(now, {VICTIM})
+    hog.ready()
+    victim.ready()
+    began = hog.go()
+    time.sleep(0.01)
+    woken = victim.go()
+    for _ in range(10):
+        time.sleep(0.015)
+        os.write(victim.start_w, b"again")
+        os.kill(victim.pid, 18)  # SIGCONT wakes what sleeps
+    end = hog.answer()
+    victim.answer()
+    measure(False)
+    within("runq_wakeup max", 0.98 * (end - woken), histogram("runq_wakeup", VICTIM)["max"], 1.02 * (end - began))
+
+
+def main() -> None:
+    traps = idle, asleep, hog_wakeup, hog_preempt, migrate, second_wakeup
+    named = {trap.__name__: trap for trap in traps}
+    if len(sys.argv) != 2 or sys.argv[1] not in named:
+        die(f"usage: traps.py {'|'.join(named)}")
+    named[sys.argv[1]]()
+
+
+if __name__ == "__main__":
+    main()
