@@ -10,6 +10,7 @@ use crate::names::upper_case;
 pub(crate) fn print(system: &System) -> String {
     let stem = system.header_stem();
     let name = &system.name;
+    let [reg, unreg] = system.hooks();
     let guard = format!("_{}_H", upper_case(&stem));
     let mut out = format!(
         "/* SPDX-License-Identifier: GPL-2.0 */\n\
@@ -32,8 +33,9 @@ pub(crate) fn print(system: &System) -> String {
     if !system.enums.is_empty() {
         out += &enums(&system.enums, &upper_case(&stem));
     }
+    out += &format!("\nint {reg}(void);\nvoid {unreg}(void);\n");
     for class in &system.classes {
-        out += &events(class, &system.enums);
+        out += &events(class, system);
     }
     out += &format!(
         "\n\
@@ -95,7 +97,7 @@ fn enumeration(it: &Enum) -> String {
 }
 
 /// The events of a class, with the class if they share it.
-fn events(class: &Class, enums: &[Enum]) -> String {
+fn events(class: &Class, system: &System) -> String {
     let mut out = String::new();
     let mut events = class.events.as_slice();
     if class.shared {
@@ -103,25 +105,35 @@ fn events(class: &Class, enums: &[Enum]) -> String {
         out += &format!("DECLARE_EVENT_CLASS({},\n\n", class.name);
     } else if let [event] = events {
         out += &doc(&event.name, &event.docs, fields(class));
-        out += &format!("TRACE_EVENT({},\n\n", event.name);
+        out += &format!("TRACE_EVENT_FN({},\n\n", event.name);
         events = &[];
     }
-    out += &prototype(class, enums);
+    out += &prototype(class, &system.enums);
     out += ",\n\n";
-    out += &record(class, enums);
+    out += &record(class, &system.enums);
+    if !class.shared {
+        out += &hooks(system);
+    }
+    out += "\n);\n";
     for event in events {
-        out += &shared_event(class, event, enums);
+        out += &shared_event(class, event, system);
     }
     out
 }
 
 /// An event of a class that others share.
-fn shared_event(class: &Class, event: &Event, enums: &[Enum]) -> String {
+fn shared_event(class: &Class, event: &Event, system: &System) -> String {
     let mut out = doc(&event.name, &event.docs, std::iter::empty());
-    out += &format!("DEFINE_EVENT({}, {},\n\n", class.name, event.name);
-    out += &prototype(class, enums);
+    out += &format!("DEFINE_EVENT_FN({}, {},\n\n", class.name, event.name);
+    out += &prototype(class, &system.enums);
+    out += &hooks(system);
     out += "\n);\n";
     out
+}
+
+/// The functions that keep the module while an event is in use.
+fn hooks(system: &System) -> String {
+    format!(",\n\n\t{}", system.hooks().join(", "))
 }
 
 /// The fields of a class with what they mean.
@@ -175,7 +187,6 @@ fn record(class: &Class, enums: &[Enum]) -> String {
     }
     out += &format!("\tTP_printk(\"{format}\",\n");
     out += &c_list("\t\t  ", &arguments, ")");
-    out += "\n);\n";
     out
 }
 

@@ -24,6 +24,12 @@ impl System {
         format!("{}_trace", self.name)
     }
 
+    /// The C functions that the kernel calls before an event gets its first listener, and when it
+    /// has lost its last.
+    pub(crate) fn hooks(&self) -> [String; 2] {
+        ["reg", "unreg"].map(|hook| format!("{}_trace_{hook}", self.name))
+    }
+
     /// All events with their classes, in the order the header has them.
     pub(crate) fn events(&self) -> impl Iterator<Item = (&Class, &Event)> {
         self.classes

@@ -116,28 +116,35 @@ test_event_hist_trigger() {
 	assert_gone
 }
 
-# Somebody forgets to switch an event off: either the module cannot be unloaded, or nothing happens.
-# The kernel log tells.
-forgotten() {
-	perf bench sched pipe --loop 50 > /dev/null
-	if unload; then
-		note "an event $1 does not keep the module"
-		assert_gone
-	else
-		note "an event $1 keeps the module"
-	fi
-}
+# Somebody forgets to switch an event off: it keeps the module, and still works.
 
 test_event_enabled_at_unload() {
 	load
 	echo 1 > "$event/enable"
-	forgotten "that is enabled"
+	perf bench sched pipe --loop 50 > /dev/null
+	fails_with "in use" unload
+	echo > "$tracefs/trace"
+	perf bench sched pipe --loop 50 > /dev/null
+	only 'oncpu: '
+	echo 0 > "$event/enable"
+	unload
+	assert_gone
 }
 
+hits() { awk '$1 == "Hits:" { print $2 }' "$event/hist"; }
+
 test_event_triggered_at_unload() {
+	local before
 	load
 	echo 'hist:keys=end' > "$event/trigger"
-	forgotten "with a trigger"
+	perf bench sched pipe --loop 50 > /dev/null
+	fails_with "in use" unload
+	before=$(hits)
+	perf bench sched pipe --loop 50 > /dev/null
+	within "hits after that" $((before + 50)) "$(hits)" 1000000
+	echo '!hist:keys=end' >> "$event/trigger"
+	unload
+	assert_gone
 }
 
 test_event_trace_cmd() {

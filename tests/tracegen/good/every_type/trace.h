@@ -59,6 +59,9 @@ TRACE_DEFINE_ENUM(SAMPLE_STATE_LAST);
 
 TRACE_DEFINE_ENUM(SAMPLE_SINGLE_VALUE);
 
+int sample_trace_reg(void);
+void sample_trace_unreg(void);
+
 /**
  * task_template - What happens to a task.
  * @pid: The task's thread id.
@@ -90,11 +93,13 @@ DECLARE_EVENT_CLASS(task_template,
 /**
  * task_begin - A task begins.
  */
-DEFINE_EVENT(task_template, task_begin,
+DEFINE_EVENT_FN(task_template, task_begin,
 
 	TP_PROTO(pid_t pid, const char *comm),
 
-	TP_ARGS(pid, comm)
+	TP_ARGS(pid, comm),
+
+	sample_trace_reg, sample_trace_unreg
 );
 
 /**
@@ -102,11 +107,13 @@ DEFINE_EVENT(task_template, task_begin,
  *
  * And more about that.
  */
-DEFINE_EVENT(task_template, task_end,
+DEFINE_EVENT_FN(task_template, task_end,
 
 	TP_PROTO(pid_t pid, const char *comm),
 
-	TP_ARGS(pid, comm)
+	TP_ARGS(pid, comm),
+
+	sample_trace_reg, sample_trace_unreg
 );
 
 /**
@@ -124,7 +131,7 @@ DEFINE_EVENT(task_template, task_end,
  * @before: The state before. More about it.
  * @after: The state after.
  */
-TRACE_EVENT(everything,
+TRACE_EVENT_FN(everything,
 
 	TP_PROTO(s8 a, s16 b, int c, s64 d, u8 e, u16 f, unsigned int g, u64 h,
 		 bool yes, unsigned int cpu, enum sample_state before,
@@ -167,14 +174,16 @@ TRACE_EVENT(everything,
 		  __entry->e, __entry->f, __entry->g,
 		  (unsigned long long)__entry->h, __entry->yes, __entry->cpu,
 		  show_sample_state(__entry->before),
-		  show_sample_single(__entry->after))
+		  show_sample_single(__entry->after)),
+
+	sample_trace_reg, sample_trace_unreg
 );
 
 /**
  * small - One small field.
  * @value: The value.
  */
-TRACE_EVENT(small,
+TRACE_EVENT_FN(small,
 
 	TP_PROTO(u8 value),
 
@@ -189,7 +198,9 @@ TRACE_EVENT(small,
 	),
 
 	TP_printk("value=%u, again %u",
-		  __entry->value, __entry->value)
+		  __entry->value, __entry->value),
+
+	sample_trace_reg, sample_trace_unreg
 );
 
 /**
@@ -198,7 +209,7 @@ TRACE_EVENT(small,
  * @second_comm: The second's name.
  * @same_cpu: Whether they are on the same CPU.
  */
-TRACE_EVENT(two_tasks_with_a_rather_long_name,
+TRACE_EVENT_FN(two_tasks_with_a_rather_long_name,
 
 	TP_PROTO(const char *first_comm, const char *second_comm, bool same_cpu),
 
@@ -219,7 +230,9 @@ TRACE_EVENT(two_tasks_with_a_rather_long_name,
 	),
 
 	TP_printk("first_comm=%s ==> second_comm=%s same_cpu=%d",
-		  __entry->first_comm, __entry->second_comm, __entry->same_cpu)
+		  __entry->first_comm, __entry->second_comm, __entry->same_cpu),
+
+	sample_trace_reg, sample_trace_unreg
 );
 
 #endif /* _SAMPLE_TRACE_H */

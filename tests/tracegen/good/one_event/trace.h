@@ -52,6 +52,9 @@ TRACE_DEFINE_ENUM(SCHEDHIST_SLICE_END_UNINTERRUPTIBLE);
 TRACE_DEFINE_ENUM(SCHEDHIST_SLICE_END_STOPPED);
 TRACE_DEFINE_ENUM(SCHEDHIST_SLICE_END_DEAD);
 
+int schedhist_trace_reg(void);
+void schedhist_trace_unreg(void);
+
 /**
  * oncpu - One stay of a task on a CPU, from switch-in to switch-out.
  * @pid: The task's thread id, in the initial PID namespace.
@@ -63,7 +66,7 @@ TRACE_DEFINE_ENUM(SCHEDHIST_SLICE_END_DEAD);
  *
  * Emitted at the task's switch-out, with interrupts off and the run-queue lock held.
  */
-TRACE_EVENT(oncpu,
+TRACE_EVENT_FN(oncpu,
 
 	TP_PROTO(pid_t pid, const char *comm, int prio, unsigned int cpu,
 		 u64 duration_ns, enum schedhist_slice_end end),
@@ -92,7 +95,9 @@ TRACE_EVENT(oncpu,
 	TP_printk("comm=%s pid=%d prio=%d cpu=%u duration_ns=%llu end=%s",
 		  __entry->comm, __entry->pid, __entry->prio, __entry->cpu,
 		  (unsigned long long)__entry->duration_ns,
-		  show_schedhist_slice_end(__entry->end))
+		  show_schedhist_slice_end(__entry->end)),
+
+	schedhist_trace_reg, schedhist_trace_unreg
 );
 
 #endif /* _SCHEDHIST_TRACE_H */
