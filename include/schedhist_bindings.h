@@ -20,9 +20,9 @@ typedef void (*schedhist_sched_switch_probe)(void *data, bool preempt,
 					     struct task_struct *next,
 					     unsigned int prev_state);
 
-typedef void (*schedhist_sched_process_fork_probe)(void *data,
-						   struct task_struct *parent,
-						   struct task_struct *child);
+typedef void (*schedhist_task_newtask_probe)(void *data,
+					     struct task_struct *task,
+					     u64 clone_flags);
 
 typedef void (*schedhist_sched_waking_probe)(void *data,
 					     struct task_struct *task);

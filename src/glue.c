@@ -10,6 +10,7 @@
 #include <linux/smp.h>
 #include <linux/tracepoint.h>
 #include <trace/events/sched.h>
+#include <trace/events/task.h>
 
 #include "schedhist_bindings.h"
 
@@ -38,7 +39,7 @@ static void __maybe_unused check_prototypes(void)
 {
 	check_trace_callback_type_sched_switch((schedhist_sched_switch_probe)NULL);
 	check_trace_callback_type_sched_waking((schedhist_sched_waking_probe)NULL);
-	check_trace_callback_type_sched_process_fork((schedhist_sched_process_fork_probe)NULL);
+	check_trace_callback_type_task_newtask((schedhist_task_newtask_probe)NULL);
 }
 
 /* The module! macro has no parameters that are text. */

@@ -14,10 +14,10 @@ use kernel::{
 use crate::{
     boundary::{
         hotplug,
-        process_fork,
         sched_switch,
         sched_waking,
         smp,
+        task_newtask,
         tracepoint::Registration, //
     },
     engine::{bucket::Scheme, metric::MetricSet, snapshot::Baseline},
@@ -32,12 +32,13 @@ use crate::{
 pub(crate) type Baselines = KVVec<Baseline<KVVec<u64>>>;
 
 /// The probes of a session, in the order in which they come off. Each is gone for good, and no CPU
-/// runs it any more, before the next one comes off; the session outlives them all.
+/// runs it any more, before the next one comes off; the session outlives them all, and so nobody asks
+/// for its work any more when it goes.
 struct Probes {
     _switches: Registration<Session>,
     _hotplug: hotplug::Registration<Session>,
     _wakings: Option<Registration<Session>>,
-    _forks: Option<Registration<Session>>,
+    _new_tasks: Option<Registration<Session>>,
     session: Arc<Session>,
 }
 
@@ -48,10 +49,10 @@ impl Probes {
     fn new(recorder: Arc<Recorder>, metrics: MetricSet) -> Result<Self> {
         recorder.begin(metrics);
         let session = Arc::new(Session::new(recorder, metrics)?, GFP_KERNEL)?;
-        let mut forks = None;
+        let mut new_tasks = None;
         if metrics.needs_tasks() {
-            forks = Some(process_fork::register(session.clone())?);
-            // Every task was there before, and is found now, or is told of by the probe of forks.
+            new_tasks = Some(task_newtask::register(session.clone())?);
+            // Every task was there before, and is found now, or is told of by the probe of new tasks.
             session.make_room();
         }
         let mut wakings = None;
@@ -63,7 +64,7 @@ impl Probes {
             _switches: sched_switch::register(session.clone())?,
             _hotplug: hotplug,
             _wakings: wakings,
-            _forks: forks,
+            _new_tasks: new_tasks,
             session,
         })
     }

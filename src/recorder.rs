@@ -14,7 +14,6 @@ use crate::{
         clock::local_clock,
         hotplug::Hotplug,
         per_cpu::PerCpu,
-        process_fork::ProcessFork,
         sched_switch::{
             SchedSwitch,
             Switch, //
@@ -24,6 +23,7 @@ use crate::{
             Waking, //
         },
         task::Task,
+        task_newtask::TaskNewtask,
         task_table::TaskTable,
         work::Work, //
     },
@@ -141,7 +141,7 @@ impl Session {
     }
 
     /// Makes room for the tasks that there are already. New ones are taken care of by the probe of
-    /// forks, which is to be registered before.
+    /// new tasks, which is to be registered before.
     pub(crate) fn make_room(&self) {
         self.tasks.make_room_for_all();
     }
@@ -152,10 +152,10 @@ impl Session {
     }
 }
 
-impl ProcessFork for Session {
-    fn process_fork(&self, child: Task<'_>) {
+impl TaskNewtask for Session {
+    fn task_newtask(&self, task: Task<'_>) {
         // Where there is no memory the task is counted as untracked whenever it runs.
-        let _ = self.tasks.make_room(child.pid());
+        let _ = self.tasks.make_room(task.pid());
         if self.tasks.wants_sweep() {
             self.sweep.ask();
         }

@@ -62,7 +62,8 @@ const VERSION: &str = env!("SCHEDHIST_VERSION");
 /// 2. The monitor. Its probes come off, and `tracepoint_synchronize_unregister()` waits until no
 ///    CPU is in one of them; then their memory goes.
 ///
-/// The kernel takes the trace events down with the module.
+/// The kernel takes the trace events down with the module. An event that is in use, enabled or with
+/// a trigger, keeps the module from being unloaded.
 struct SchedHist {
     _files: Tree<MonitorFile>,
     _monitor: Arc<Monitor>,
@@ -70,7 +71,7 @@ struct SchedHist {
 
 impl kernel::Module for SchedHist {
     fn init(_module: &'static ThisModule) -> Result<Self> {
-        let bits = module_parameters::precision.value();
+        let bits: u32 = params::copied(module_parameters::precision.value());
         let Some(precision) = Precision::new(bits) else {
             pr_err!(
                 "precision={bits}: must be {} to {}\n",

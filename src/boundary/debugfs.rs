@@ -10,6 +10,7 @@
 
 use core::{
     fmt,
+    marker::PhantomData,
     ptr::NonNull,
     sync::atomic::{
         AtomicBool,
@@ -57,15 +58,21 @@ pub(crate) trait File: Send + Sync + 'static {
 }
 
 /// The text of a file that is being read.
-pub(crate) struct Text<'a>(&'a mut bindings::seq_file);
+///
+/// A pointer, as others take the lock that is in a `seq_file` while its text is produced.
+///
+/// # Invariants
+///
+/// Points to a `seq_file` that is valid for `'a`, and whose lock is held for us.
+pub(crate) struct Text<'a>(NonNull<bindings::seq_file>, PhantomData<&'a bindings::seq_file>);
 
 impl fmt::Write for Text<'_> {
     fn write_str(&mut self, s: &str) -> fmt::Result {
         // What does not fit is not an error here: `seq_read()` enlarges its buffer, and the text
         // is produced again.
         //
-        // SAFETY: `self.0` is a valid `seq_file`, and the string is as long as it says.
-        unsafe { bindings::seq_write(self.0, s.as_ptr().cast::<c_void>(), s.len()) };
+        // SAFETY: By the type's invariant; and the string is as long as it says.
+        unsafe { bindings::seq_write(self.0.as_ptr(), s.as_ptr().cast::<c_void>(), s.len()) };
         Ok(())
     }
 }
@@ -74,8 +81,8 @@ impl raw::Sink for Text<'_> {
     fn write(&mut self, bytes: &[u8]) {
         // As above, what does not fit is no error.
         //
-        // SAFETY: `self.0` is a valid `seq_file`, and the bytes are as many as the slice says.
-        unsafe { bindings::seq_write(self.0, bytes.as_ptr().cast::<c_void>(), bytes.len()) };
+        // SAFETY: By the type's invariant; and the bytes are as many as the slice says.
+        unsafe { bindings::seq_write(self.0.as_ptr(), bytes.as_ptr().cast::<c_void>(), bytes.len()) };
     }
 }
 
@@ -182,7 +189,7 @@ impl<T: File> Tree<T> {
                 parent.0.as_ptr(),
                 core::ptr::from_ref::<Node<T>>(node).cast_mut().cast(),
                 core::ptr::null(),
-                &Self::OPERATIONS,
+                Self::OPERATIONS,
             )
         })?;
         Ok(())
@@ -193,7 +200,7 @@ impl<T: File> Tree<T> {
         self.open_for_business.store(true, Ordering::Release);
     }
 
-    const OPERATIONS: bindings::file_operations = bindings::file_operations {
+    const OPERATIONS: &'static bindings::file_operations = &bindings::file_operations {
         // Pins the module while a file is open.
         owner: &raw mut bindings::__this_module,
         open: Some(Self::open),
@@ -224,12 +231,12 @@ impl<T: File> Tree<T> {
     ///
     /// Must be called by `seq_read()`, on a file that [`Tree::open`] opened.
     unsafe extern "C" fn show(seq: *mut bindings::seq_file, _: *mut c_void) -> c_int {
-        // SAFETY: `seq_read()` holds the lock of the `seq_file`, and so it is ours alone.
-        let seq = unsafe { &mut *seq };
         // SAFETY: `open` put the node there. debugfs lets nobody remove the file meanwhile.
-        let node = unsafe { &*seq.private.cast::<Node<T>>() };
+        let node = unsafe { &*(*seq).private.cast::<Node<T>>() };
         from_result(|| {
-            node.file.show(&mut Text(seq))?;
+            // INVARIANT: `seq_read()` holds the lock until this returns.
+            let mut text = Text(NonNull::new(seq).ok_or(EINVAL)?, PhantomData);
+            node.file.show(&mut text)?;
             Ok(0)
         })
     }

@@ -3,7 +3,7 @@
 //! The state of tasks, by PID.
 //!
 //! A tree of three levels, as page tables are: looking a PID up takes two loads and no search. Its
-//! pages are filled in ahead of time, when a task is forked and when measuring begins, so that the
+//! pages are filled in ahead of time, when a task is created and when measuring begins, so that the
 //! probe of the scheduler allocates nothing. Pages that hold no living task's PID are swept out when
 //! there are many, so that the memory follows the PIDs in use.
 
@@ -170,12 +170,16 @@ impl Job for TaskTable {
     /// Sweeps out the leaves that no living task needs.
     ///
     /// First all leaves become suspects. Then every task asks for its own again, and so does every
-    /// task that is forked meanwhile, which is on the list of tasks before its fork is told of. What
+    /// task that is created meanwhile, which is on the list of tasks before it is told of. What
     /// is still suspect goes.
     ///
     /// A task that is exiting and has given up its PID may find its leaf gone. It is counted as
     /// untracked then.
     fn run(&self) {
+        // Asked for again while the last sweep was under way.
+        if !self.wants_sweep() {
+            return;
+        }
         for slot in self.branches().flatten() {
             let found = slot.load(Ordering::Acquire);
             if !found.is_null() {

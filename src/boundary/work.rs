@@ -71,7 +71,8 @@ impl<T: Job> Work<T> {
 
     /// Asks for the job to be done; no effect while that is still to come. Any context.
     pub(crate) fn ask(&self) {
-        // SAFETY: Initialised by the type's invariant; and cancelled before it goes away.
+        // SAFETY: Initialised by the type's invariant. Who can ask has a reference, and the work is
+        // cancelled before it goes away.
         unsafe {
             bindings::queue_work_on(
                 bindings::wq_misc_consts_WORK_CPU_UNBOUND as i32,

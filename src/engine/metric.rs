@@ -193,7 +193,8 @@ pub enum Counter {
     /// Switches to a task whose wait began at a time that is not known: before measuring did, as a
     /// rule.
     WaitUnseen,
-    /// Switches to a task that there was no memory to keep track of.
+    /// Switches to a task that is not kept track of: there was no memory for it, or it is exiting and
+    /// has given up its PID.
     Untracked,
     /// Waits whose task left the CPU neither to sleep nor runnable: it stopped, was traced, or
     /// parked; or when it woke is not known.

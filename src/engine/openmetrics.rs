@@ -191,7 +191,7 @@ const fn counter_help(counter: Counter) -> &'static str {
         Counter::StartUnseen => "Switches that ended a stay whose start was not seen.",
         Counter::ToIdle => "Switches to the idle task.",
         Counter::WaitUnseen => "Switches to a task whose wait has no known beginning.",
-        Counter::Untracked => "Switches to a task that there was no memory to track.",
+        Counter::Untracked => "Switches to a task that is not kept track of.",
         Counter::BlockedOther => "Absences of tasks that blocked, but not in a plain sleep.",
         Counter::WakeUnseen => "Absences of tasks that blocked whose sched_waking was not seen.",
         Counter::Migrations => "Switches to a task that last ran on another CPU.",

@@ -110,6 +110,9 @@ impl Task {
     /// it where [`Entering::last_queued`] is set already, although the task is asleep: the kernel
     /// stamps a task when it migrates it, even one whose dequeue it has put off, and which sleeps;
     /// and does not stamp it again when it wakes. The wait then begins here.
+    ///
+    /// What remains is a task that is migrated so, and whose dequeue is then completed by a change of
+    /// its scheduling class, or for a tracer: the kernel adds its sleep to its `run_delay`.
     #[inline(always)]
     pub fn wake(&self, now: u64, task: &Waking) {
         if self.is_of(task.id, task.exiting) {

@@ -132,7 +132,7 @@ pub(crate) enum Event {
     },
     /// The `sched_waking` tracepoint.
     Waking { task: Task, now: u64 },
-    /// The `sched_process_fork` tracepoint.
+    /// The `task_newtask` tracepoint.
     Fork { task: Task },
     /// A task that slept, or is new, became ready to run. No tracepoint.
     Ready { task: Task, now: u64 },
@@ -475,7 +475,7 @@ impl Kernel {
 
     /// The current task of `cpu` makes a new one with the PID `pid`, which starts on `to`.
     ///
-    /// `create_io_thread()` fires no `sched_process_fork`.
+    /// An I/O thread is one that nobody told of: as when there was no memory to track it.
     pub(crate) fn fork(
         &mut self,
         cpu: usize,
