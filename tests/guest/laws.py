@@ -18,6 +18,8 @@ LAWS = [
     ("switches", ["to_idle", "runq", "wait_unseen", "untracked"]),
     ("offcpu", ["blocked_interruptible", "blocked_uninterruptible", "blocked_other"]),
     ("runq", ["runq_wakeup", "runq_preempt"]),
+    # Where wakeups are asked for.
+    ("offcpu", ["wakeup", "wake_unseen"]),
 ]
 problems: list[str] = []
 
@@ -57,7 +59,10 @@ for key in sorted(counters):
     same(f"{key} of all CPUs", counts["all"][key], sum(parts))
 for scope, values in counts.items():
     for whole, parts in LAWS:
-        same(f"{scope}: {whole} and {' + '.join(parts)}", values[whole], sum(map(values.get, parts)))
+        if not values.keys() >= set(parts):
+            continue
+        total = sum(values[part] for part in parts)
+        same(f"{scope}: {whole} and {' + '.join(parts)}", values[whole], total)
     # A stay whose start was not seen may have been a task's.
     tasks = values["voluntary"] + values["involuntary"]
     if not values["oncpu"] <= tasks <= values["oncpu"] + values["start_unseen"]:

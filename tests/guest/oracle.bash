@@ -13,3 +13,15 @@ load_all() {
 }
 
 assert_laws() { python3 ./laws.py "$@"; }
+
+storm_build() {
+	[[ -x /tmp/storm ]] || gcc-14 -O1 -Wall -Wextra -Werror -o /tmp/storm storm.c
+}
+
+# pids_few NUMBER: few more PIDs than there are in use. After a wrap the kernel begins at 300.
+pids_few() {
+	local used
+	used=$(find /proc -maxdepth 3 -path '/proc/[0-9]*/task/[0-9]*' 2> /dev/null | wc -l)
+	echo $((300 + used + $1)) > /proc/sys/kernel/pid_max
+	trap 'echo 4194304 > /proc/sys/kernel/pid_max' EXIT
+}

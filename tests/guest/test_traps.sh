@@ -31,18 +31,6 @@ test_trap_hog_preempt() { trap_set hog_preempt; }
 test_trap_migrate() { trap_set migrate; }
 test_trap_second_wakeup() { trap_set second_wakeup; }
 
-storm_build() {
-	[[ -x /tmp/storm ]] || gcc-14 -O1 -Wall -Wextra -Werror -o /tmp/storm storm.c
-}
-
-# pids_few NUMBER: few more PIDs than there are in use. After a wrap the kernel begins at 300.
-pids_few() {
-	local used
-	used=$(find /proc -maxdepth 3 -path '/proc/[0-9]*/task/[0-9]*' 2> /dev/null | wc -l)
-	echo $((300 + used + $1)) > /proc/sys/kernel/pid_max
-	trap 'echo 4194304 > /proc/sys/kernel/pid_max' EXIT
-}
-
 # above FILE VALUE: how many samples are certainly greater.
 above() { awk -v value="$2" '$1 == "bucket" && $2 > value { n += $4 } END { print n + 0 }' "$debugfs/$1"; }
 
@@ -52,17 +40,18 @@ test_trap_pid_reuse() {
 	load_all
 	storm_build
 	measure 0
-	pids_few 100
+	pids_few 300
 	measure 1
 	wraps=$(/tmp/storm 400 "$pause")
 	measure 0
 	note "the PIDs wrapped $wraps times"
-	within "times that the PIDs wrapped" 2 "$wraps" 1000
-	# Those who slept through the pause: the storm itself, and some of the system's.
+	within "times that the PIDs wrapped" 1 "$wraps" 1000
+	# Those who slept through the pause: the storm itself, and some of the system's, of which there
+	# are about 50. All 300 free PIDs were used before the pause, and are used again after it.
 	for metric in offcpu blocked_interruptible blocked_uninterruptible runq; do
 		before=$(above "hist/$metric" $((pause * 950000)))
 		note "$metric: $before samples of more than 0.95 of the pause"
-		within "$metric longer than the pause" 0 "$before" 40
+		within "$metric longer than the pause" 0 "$before" 150
 	done
 	assert_laws untracked=0
 }
