@@ -13,7 +13,7 @@ CPUS ?= 4
 build := $(CURDIR)/build
 vm := scripts/vm $(if $(KERNEL),--kernel $(KERNEL))
 
-.PHONY: modules install clean run test lint fmt help
+.PHONY: modules install clean run test bench lint fmt help
 
 ## modules    build schedhist.ko for the kernel in KDIR (default: the running one)
 modules:
@@ -32,6 +32,10 @@ run:
 ## test       run all tests (KERNEL=); ends with "N passed, N failed"
 test:
 	@tests/run $(if $(KERNEL),--kernel $(KERNEL))
+
+## bench      what a context switch costs more with schedhist, in instructions (KERNEL=)
+bench:
+	@$(vm) --icount -- tests/bench/run
 
 ## lint       rustfmt, clippy with the kernel's lints, checkpatch, shellcheck
 lint:
