@@ -195,6 +195,7 @@ impl SchedSwitch for Session {
             let info = next.sched_info();
             let task = Entering {
                 id: next.id(),
+                exiting: next.is_exiting(),
                 is_new: !info.has_run,
                 run_delay: info.run_delay,
                 last_queued: info.last_queued,

@@ -307,6 +307,7 @@ impl<B: Deref<Target = [Cell]>> Cpu<B> {
             return self.count(Counter::Untracked);
         };
         let Some(left) = state.take_left(task) else {
+            state.claim(task);
             return self.count(Counter::WaitUnseen);
         };
         if now < left.out {
@@ -334,12 +335,13 @@ impl<B: Deref<Target = [Cell]>> Cpu<B> {
             self.count(Counter::BlockedOther);
             return self.count(Counter::WaitUnseen);
         }
-        // Clocks of two CPUs may differ by a little; a wait is no longer than the absence.
-        let mut wait = waited.wrapping_sub(left.run_delay).min(away);
-        if let Some(woken) = left.woken.filter(|woken| woken.is_stamped) {
+        let wait = match left.woken {
             // The kernel's stamp was there before the wakeup was: see `Task::wake`.
-            wait = wait.min(now.saturating_sub(woken.time));
-        }
+            Some(woken) if woken.is_stamped => now.saturating_sub(woken.time),
+            _ => waited.wrapping_sub(left.run_delay),
+        };
+        // Clocks of two CPUs may differ by a little; a wait is no longer than the absence.
+        let wait = wait.min(away);
         record(Metric::RunqWakeup, wait);
         let blocked = away.wrapping_sub(wait);
         match left.end {

@@ -28,6 +28,8 @@ pub struct Leaving {
 pub struct Entering {
     /// As in [`Leaving`].
     pub id: u64,
+    /// As in [`Leaving`].
+    pub exiting: bool,
     /// Whether it never ran before: `sched_info.pcount` is 0.
     pub is_new: bool,
     /// As in [`Leaving`]; what the kernel has not added yet is the wait since `last_queued`.
@@ -127,11 +129,14 @@ impl Task {
         !exiting || self.owner.get() == id
     }
 
-    /// Makes this the state of `task`, which has the PID for certain as it runs for the first time.
+    /// Makes this the state of `task`, of whose last switch-out nothing is known, unless it may have
+    /// given up its PID. The next switch-out is then noted even if it exits meanwhile.
     #[inline(always)]
     pub(super) fn claim(&self, task: &Entering) {
-        self.owner.set(task.id);
-        self.woken.set(0);
+        if !task.exiting {
+            self.owner.set(task.id);
+            self.woken.set(0);
+        }
     }
 
     /// Notes that a task left `cpu` at `now`.

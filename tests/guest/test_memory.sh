@@ -25,7 +25,7 @@ test_memory() {
 takes test_memory_follows_pids 300
 test_memory_follows_pids() {
 	local before after pid
-	load
+	load metrics=all
 	before=$(status task_memory_bytes)
 	echo 4194304 > /proc/sys/kernel/pid_max
 	# A page for each 64 PIDs: make each task take one.

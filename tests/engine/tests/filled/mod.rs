@@ -142,6 +142,7 @@ pub(crate) fn run(cpus: &[Records], steps: &[Step]) {
                 Next::Task(
                     Entering {
                         id: next as u64,
+                        exiting: false,
                         is_new: runs[next - 1] == 1,
                         run_delay: 0,
                         last_queued: now.saturating_sub(step.wait),

@@ -135,6 +135,7 @@ impl Recorder {
                     Some(next) => {
                         let task = Entering {
                             id: next.address,
+                            exiting: next.exiting,
                             is_new: next.sched_info.pcount == 0,
                             run_delay: next.sched_info.run_delay,
                             last_queued: next.sched_info.last_queued,

@@ -306,7 +306,13 @@ impl Reference {
         let is_holder = self.holders.get(&task.pid) == Some(&task.serial);
         let absence = match story.absence {
             Some(absence) if absence.pid == task.pid && is_holder => absence,
-            _ => return self.cpus[cpu].count(Counter::WaitUnseen),
+            _ => {
+                // From now on it is known whose the PID is, unless it may be given up already.
+                if !task.exiting {
+                    self.holders.insert(task.pid, task.serial);
+                }
+                return self.cpus[cpu].count(Counter::WaitUnseen);
+            }
         };
         if now < absence.out {
             self.cpus[cpu].count(Counter::ClockBackwards);
