@@ -36,6 +36,9 @@ typedef void (*schedhist_visit)(struct task_struct *task, void *data);
 /* Calls on a CPU, with interrupts off, and waits; -ENXIO where it is offline. */
 int schedhist_call_on_cpu(int cpu, schedhist_call call, void *data);
 
+/* Returns the NUMA node of a possible CPU; NUMA_NO_NODE where it is not known. */
+int schedhist_cpu_to_node(int cpu);
+
 /* Visits every task, with the RCU read lock held. */
 void schedhist_visit_tasks(schedhist_visit visit, void *data);
 

@@ -40,6 +40,7 @@ use crate::{
     engine::{
         metric::{
             Counter,
+            Metric,
             MetricSet,
             Shown, //
         },
@@ -153,7 +154,7 @@ impl File for MonitorFile {
             View::Metrics => 256,
             View::Status => {
                 let cpus = self.monitor.read().recorder.cpus().count();
-                1024 + cpus * Counter::COUNT * 32
+                1024 + cpus * (Counter::COUNT + 1) * 32
             }
             View::Summary(_) => 1024 + Shown::ALL.len() * 160,
             // Most histograms have less than half of their buckets filled.
@@ -247,7 +248,8 @@ impl Reading {
         for counter in Counter::ALL {
             text::status_line(out, scope, counter.name(), self.counter(scope, counter))?;
         }
-        Ok(())
+        let wakeups = self.count(scope, Metric::RunqWakeup);
+        text::status_line(out, scope, "wakeups", wakeups)
     }
 
     fn show_summary(&self, out: &mut Text<'_>, scope: Scope) -> Result {
@@ -321,6 +323,14 @@ impl Reading {
         self.cpus(scope).fold(0, |sum, (records, baseline)| {
             let before = baseline.map_or(0, |baseline| baseline.counter(counter));
             sum.wrapping_add(records.counter(counter).wrapping_sub(before))
+        })
+    }
+
+    /// Counts the samples of `metric`, added up over the CPUs in `scope`.
+    fn count(&self, scope: Scope, metric: Metric) -> u64 {
+        self.cpus(scope).fold(0, |sum, (records, baseline)| {
+            let before = baseline.map_or(0, |baseline| baseline.count(metric));
+            sum.wrapping_add(records.count_of(metric).wrapping_sub(before))
         })
     }
 

@@ -8,6 +8,7 @@
 #include <linux/rcupdate.h>
 #include <linux/sched/signal.h>
 #include <linux/smp.h>
+#include <linux/topology.h>
 #include <linux/tracepoint.h>
 #include <trace/events/sched.h>
 #include <trace/events/task.h>
@@ -32,6 +33,11 @@ void schedhist_visit_tasks(schedhist_visit visit, void *data)
 int schedhist_call_on_cpu(int cpu, schedhist_call call, void *data)
 {
 	return smp_call_function_single(cpu, call, data, 1);
+}
+
+int schedhist_cpu_to_node(int cpu)
+{
+	return cpu_to_node(cpu);
 }
 
 /* Never called: it does not compile when a tracepoint's prototype changes. */

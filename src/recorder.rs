@@ -14,6 +14,7 @@ use crate::{
         clock::local_clock,
         hotplug::Hotplug,
         per_cpu::PerCpu,
+        records,
         sched_switch::{
             SchedSwitch,
             Switch, //
@@ -51,8 +52,8 @@ use crate::{
     events, //
 };
 
-/// The records of one CPU, in memory of the kernel's.
-pub(crate) type CpuRecords = Cpu<KVVec<Cell>>;
+/// The records of one CPU, in one piece.
+pub(crate) type CpuRecords = Cpu<[Cell]>;
 
 /// The records of all possible CPUs.
 pub(crate) struct Recorder {
@@ -63,14 +64,7 @@ pub(crate) struct Recorder {
 impl Recorder {
     /// Creates empty records, with room for `metrics`. Sleeps; fails with `ENOMEM`.
     pub(crate) fn new(scheme: Scheme, metrics: MetricSet) -> Result<Self> {
-        let cpus = PerCpu::new(|number| {
-            let cells = CpuRecords::cells(scheme, metrics);
-            let mut buckets = KVVec::with_capacity(cells, GFP_KERNEL)?;
-            for _ in 0..cells {
-                buckets.push(Cell::new(0), GFP_KERNEL)?;
-            }
-            Cpu::new(number, scheme, buckets).ok_or(EINVAL)
-        })?;
+        let cpus = PerCpu::new(|number| records::new_cpu(number, scheme, metrics))?;
         Ok(Self { cpus, scheme })
     }
 
@@ -108,11 +102,7 @@ impl Recorder {
 
     /// Returns how much memory the records take, in bytes.
     pub(crate) fn memory(&self) -> usize {
-        let mut memory = 0;
-        for cpu in self.cpus() {
-            memory += size_of::<CpuRecords>() + cpu.memory();
-        }
-        memory
+        self.cpus().map(size_of_val).sum()
     }
 }
 

@@ -64,7 +64,10 @@ pub(crate) trait File: Send + Sync + 'static {
 /// # Invariants
 ///
 /// Points to a `seq_file` that is valid for `'a`, and whose lock is held for us.
-pub(crate) struct Text<'a>(NonNull<bindings::seq_file>, PhantomData<&'a bindings::seq_file>);
+pub(crate) struct Text<'a>(
+    NonNull<bindings::seq_file>,
+    PhantomData<&'a bindings::seq_file>,
+);
 
 impl fmt::Write for Text<'_> {
     fn write_str(&mut self, s: &str) -> fmt::Result {
@@ -82,7 +85,13 @@ impl raw::Sink for Text<'_> {
         // As above, what does not fit is no error.
         //
         // SAFETY: By the type's invariant; and the bytes are as many as the slice says.
-        unsafe { bindings::seq_write(self.0.as_ptr(), bytes.as_ptr().cast::<c_void>(), bytes.len()) };
+        unsafe {
+            bindings::seq_write(
+                self.0.as_ptr(),
+                bytes.as_ptr().cast::<c_void>(),
+                bytes.len(),
+            )
+        };
     }
 }
 

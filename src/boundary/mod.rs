@@ -11,6 +11,7 @@ pub(crate) mod debugfs;
 pub(crate) mod hotplug;
 pub(crate) mod params;
 pub(crate) mod per_cpu;
+pub(crate) mod records;
 pub(crate) mod sched_switch;
 pub(crate) mod sched_waking;
 pub(crate) mod smp;

@@ -3,7 +3,8 @@
 //! Something for each possible CPU.
 //!
 //! Not the kernel's per-CPU allocator, which gives out 32 KiB at most, and a CPU's histograms take
-//! more. A table of pointers by CPU number costs one load instead of an addition to `%gs`.
+//! more. Boxes have no such limit, and each may lie where its CPU is near. A table of them by CPU
+//! number costs one load instead of an addition to `%gs`.
 //!
 //! C header: [`include/linux/cpumask.h`](srctree/include/linux/cpumask.h)
 
@@ -18,18 +19,18 @@ use kernel::{
 };
 
 /// A `T` for each possible CPU, online or not, so that CPU hotplug changes nothing.
-pub(crate) struct PerCpu<T> {
+pub(crate) struct PerCpu<T: ?Sized> {
     /// By CPU number; `None` for the numbers of CPUs that are not possible.
-    slots: KVVec<Option<KBox<T>>>,
+    slots: KVVec<Option<KVBox<T>>>,
 }
 
-impl<T> PerCpu<T> {
-    /// Creates one `T` for each possible CPU. Process context.
-    pub(crate) fn new(mut create: impl FnMut(u32) -> Result<T>) -> Result<Self> {
+impl<T: ?Sized> PerCpu<T> {
+    /// Creates one `T` for each possible CPU, of whose number `create` is told. Process context.
+    pub(crate) fn new(mut create: impl FnMut(u32) -> Result<KVBox<T>>) -> Result<Self> {
         let mut slots = KVVec::with_capacity(nr_cpu_ids() as usize, GFP_KERNEL)?;
         for cpu in 0..nr_cpu_ids() {
             let slot = if is_possible(cpu) {
-                Some(KBox::new(create(cpu)?, GFP_KERNEL)?)
+                Some(create(cpu)?)
             } else {
                 None
             };

@@ -3,8 +3,10 @@
 //! What one CPU records, switch by switch.
 
 use core::{
-    mem::size_of,
-    ops::Deref,
+    mem::{
+        offset_of,
+        size_of, //
+    },
     sync::atomic::{
         fence,
         Ordering::{
@@ -172,22 +174,22 @@ pub enum Next<'a> {
     Ignored,
 }
 
-/// The counters and histograms of one CPU.
+/// What a CPU has besides its buckets.
 ///
-/// Only that CPU writes them, in [`Cpu::switch`]; any CPU may read them meanwhile. `B` holds the
-/// buckets of all metrics, one metric after the other.
-///
-/// It begins on a cache line of its own, so that two CPUs never write the same one.
+/// What every switch needs comes first, on two cache lines; each of the totals has one to itself.
+/// It takes whole lines, and so the buckets after it begin on one, too.
 ///
 /// # Invariants
 ///
-/// `stride` is `scheme.buckets()`, and `buckets` has as many cells for each metric, or for each but
-/// [`Metric::Wakeup`].
-#[repr(align(64))]
+/// `stride` is `scheme.buckets()`.
+#[repr(C, align(64))]
 #[derive(Debug)]
-pub struct Cpu<B> {
+pub struct Header {
     /// The number of the CPU.
     number: u32,
+    scheme: Scheme,
+    /// How many buckets a metric has.
+    stride: usize,
     /// When the running task got the CPU, in nanoseconds of the CPU's clock; 0: not seen.
     since: Cell,
     /// When measuring began.
@@ -196,13 +198,48 @@ pub struct Cpu<B> {
     on: Cell,
     counters: [Cell; Counter::COUNT],
     totals: [Totals; Metric::COUNT],
-    scheme: Scheme,
-    /// How many buckets a metric has.
-    stride: usize,
+}
+
+// A counter more moves the totals off their lines.
+const _: () = assert!(offset_of!(Header, totals) % 64 == 0 && size_of::<Totals>() == 64);
+
+impl Header {
+    /// Creates what the CPU `number` has before it has recorded anything.
+    pub const fn new(number: u32, scheme: Scheme) -> Self {
+        // INVARIANT: Just so.
+        Self {
+            number,
+            scheme,
+            stride: scheme.buckets(),
+            since: Cell::new(0),
+            began: Cell::new(0),
+            on: Cell::new(0),
+            counters: [const { Cell::new(0) }; Counter::COUNT],
+            totals: [const { Totals::new() }; Metric::COUNT],
+        }
+    }
+}
+
+/// The counters and histograms of one CPU.
+///
+/// Only that CPU writes them, in [`Cpu::switch`]; any CPU may read them meanwhile. `B` holds the
+/// buckets of all metrics, one metric after the other. It may be `[Cell]`, so that everything is
+/// in one piece of memory: first the header, then the cells.
+///
+/// It begins on a cache line of its own, so that two CPUs never write the same one.
+///
+/// # Invariants
+///
+/// `buckets` has as many cells as [`Cpu::cells`] says for the scheme of `header`, and for all
+/// metrics or those of [`MetricSet::DEFAULT`].
+#[repr(C)]
+#[derive(Debug)]
+pub struct Cpu<B: ?Sized> {
+    header: Header,
     buckets: B,
 }
 
-impl<B: Deref<Target = [Cell]>> Cpu<B> {
+impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
     /// Returns how many cells the buckets of a CPU take on which `metrics` can be on.
     pub const fn cells(scheme: Scheme, metrics: MetricSet) -> usize {
         let count = if metrics.contains(Metric::Wakeup) {
@@ -215,8 +252,11 @@ impl<B: Deref<Target = [Cell]>> Cpu<B> {
 
     /// Creates the records of the CPU `number` over `buckets`, or gives up when those are not
     /// as many as [`Cpu::cells`] says. They should be 0.
-    pub fn new(number: u32, scheme: Scheme, buckets: B) -> Option<Self> {
-        let len = buckets.len();
+    pub fn new(number: u32, scheme: Scheme, buckets: B) -> Option<Self>
+    where
+        B: Sized,
+    {
+        let len = buckets.as_ref().len();
         if len != Self::cells(scheme, MetricSet::DEFAULT)
             && len != Self::cells(scheme, MetricSet::ALL)
         {
@@ -224,14 +264,7 @@ impl<B: Deref<Target = [Cell]>> Cpu<B> {
         }
         // INVARIANT: Just checked.
         Some(Self {
-            number,
-            since: Cell::new(0),
-            began: Cell::new(0),
-            on: Cell::new(0),
-            counters: [const { Cell::new(0) }; Counter::COUNT],
-            totals: [const { Totals::new() }; Metric::COUNT],
-            scheme,
-            stride: scheme.buckets(),
+            header: Header::new(number, scheme),
             buckets,
         })
     }
@@ -269,8 +302,8 @@ impl<B: Deref<Target = [Cell]>> Cpu<B> {
             }
         }
 
-        let since = self.since.get();
-        self.since.set(now);
+        let since = self.header.since.get();
+        self.header.since.set(now);
         if since == 0 || now < since {
             self.unseen(since);
             return None;
@@ -287,7 +320,7 @@ impl<B: Deref<Target = [Cell]>> Cpu<B> {
             _ => Counter::Voluntary,
         });
         if let Some(state) = state {
-            state.leave(now, self.number, task);
+            state.leave(now, self.header.number, task);
         }
     }
 
@@ -314,7 +347,7 @@ impl<B: Deref<Target = [Cell]>> Cpu<B> {
             self.count(Counter::ClockBackwards);
             return self.count(Counter::WaitUnseen);
         }
-        if left.cpu != self.number {
+        if left.cpu != self.header.number {
             self.count(Counter::Migrations);
         }
         let away = now.wrapping_sub(left.out);
@@ -356,7 +389,7 @@ impl<B: Deref<Target = [Cell]>> Cpu<B> {
     fn enter_new(&self, now: u64, task: &Entering, waited: u64, record: impl Fn(Metric, u64)) {
         // It was forked with nothing added up: so this is when its wait began.
         let since = now.saturating_sub(waited);
-        if task.last_queued != 0 && since >= self.began.get() {
+        if task.last_queued != 0 && since >= self.header.began.get() {
             record(Metric::RunqWakeup, waited);
         } else {
             self.count(Counter::WaitUnseen);
@@ -377,21 +410,22 @@ impl<B: Deref<Target = [Cell]>> Cpu<B> {
     /// Must not run at the same time as [`Cpu::switch`] on the same `Cpu`.
     pub fn begin(&self, now: u64, metrics: MetricSet) {
         self.forget();
-        self.began.set(now);
-        self.on.set(u64::from(metrics.bits()));
+        self.header.began.set(now);
+        self.header.on.set(u64::from(metrics.bits()));
     }
 
     /// Takes over what `other`, which may have fewer metrics, has recorded.
     ///
     /// Must not run at the same time as [`Cpu::switch`] on either.
     pub fn take_over(&self, other: &Self) {
-        for (mine, theirs) in self.counters.iter().zip(&other.counters) {
+        for (mine, theirs) in self.header.counters.iter().zip(&other.header.counters) {
             mine.set(theirs.get());
         }
-        for (mine, theirs) in self.buckets.iter().zip(other.buckets.iter()) {
+        let buckets = self.buckets.as_ref().iter();
+        for (mine, theirs) in buckets.zip(other.buckets.as_ref()) {
             mine.set(theirs.get());
         }
-        for (mine, theirs) in self.totals.iter().zip(&other.totals) {
+        for (mine, theirs) in self.header.totals.iter().zip(&other.header.totals) {
             mine.sum.set(theirs.sum.get());
             mine.min.set(theirs.min.get());
             if let Some(worst) = theirs.worst() {
@@ -405,17 +439,17 @@ impl<B: Deref<Target = [Cell]>> Cpu<B> {
     ///
     /// Must not run at the same time as [`Cpu::switch`] on the same `Cpu`.
     pub fn forget(&self) {
-        self.since.set(0);
+        self.header.since.set(0);
     }
 
     #[inline(always)]
     fn is_on(&self, metric: Metric) -> bool {
-        MetricSet::from_bits(self.on.get() as u32).contains(metric)
+        MetricSet::from_bits(self.header.on.get() as u32).contains(metric)
     }
 
     #[inline(always)]
     fn count(&self, counter: Counter) {
-        self.counters[counter as usize].add(1);
+        self.header.counters[counter as usize].add(1);
     }
 
     #[inline(always)]
@@ -423,23 +457,23 @@ impl<B: Deref<Target = [Cell]>> Cpu<B> {
         if !self.is_on(metric) {
             return;
         }
-        let first = (metric as usize).wrapping_mul(self.stride);
-        let index = first.wrapping_add(self.scheme.index(value));
+        let first = (metric as usize).wrapping_mul(self.header.stride);
+        let index = first.wrapping_add(self.header.scheme.index(value));
         // By the invariant there is such a bucket for a metric that is on.
-        if let Some(bucket) = self.buckets.get(index) {
+        if let Some(bucket) = self.buckets.as_ref().get(index) {
             bucket.add(1);
         }
-        self.totals[metric as usize].record(value, now, task);
+        self.header.totals[metric as usize].record(value, now, task);
     }
 
     /// Returns the number of the CPU.
     pub fn number(&self) -> u32 {
-        self.number
+        self.header.number
     }
 
     /// Says which metrics there are buckets for.
     pub fn capacity(&self) -> MetricSet {
-        if self.buckets.len() < Self::cells(self.scheme, MetricSet::ALL) {
+        if self.buckets.as_ref().len() < Self::cells(self.header.scheme, MetricSet::ALL) {
             MetricSet::DEFAULT
         } else {
             MetricSet::ALL
@@ -448,45 +482,50 @@ impl<B: Deref<Target = [Cell]>> Cpu<B> {
 
     /// Returns the scheme of the buckets.
     pub fn scheme(&self) -> Scheme {
-        self.scheme
-    }
-
-    /// Returns how much memory the buckets take, in bytes.
-    pub fn memory(&self) -> usize {
-        size_of::<Cell>() * self.buckets.len()
+        self.header.scheme
     }
 
     /// Reads a counter.
     pub fn counter(&self, counter: Counter) -> u64 {
-        self.counters[counter as usize].get()
+        self.header.counters[counter as usize].get()
     }
 
     /// Returns the buckets of `metric`.
     pub fn buckets(&self, metric: Metric) -> &[Cell] {
-        let first = metric as usize * self.stride;
-        self.buckets.get(first..first + self.stride).unwrap_or(&[])
+        let first = metric as usize * self.header.stride;
+        self.buckets
+            .as_ref()
+            .get(first..first + self.header.stride)
+            .unwrap_or(&[])
+    }
+
+    /// Counts the samples of `metric`.
+    pub fn count_of(&self, metric: Metric) -> u64 {
+        self.buckets(metric)
+            .iter()
+            .fold(0, |sum, bucket| sum.wrapping_add(bucket.get()))
     }
 
     /// Reads the sum of all values of `metric`, in nanoseconds.
     pub fn sum(&self, metric: Metric) -> u64 {
-        self.totals[metric as usize].sum.get()
+        self.header.totals[metric as usize].sum.get()
     }
 
     /// Reads the least value of `metric`, in nanoseconds; `u64::MAX` when there is none.
     pub fn min(&self, metric: Metric) -> u64 {
-        self.totals[metric as usize].min.get()
+        self.header.totals[metric as usize].min.get()
     }
 
     /// Reads the greatest sample of `metric`, unless there is none.
     pub fn worst(&self, metric: Metric) -> Option<Worst> {
-        self.totals[metric as usize].worst()
+        self.header.totals[metric as usize].worst()
     }
 
     /// Begins new minima and maxima.
     ///
     /// Must not run at the same time as [`Cpu::switch`] on the same `Cpu`.
     pub fn restart_extremes(&self) {
-        for totals in &self.totals {
+        for totals in &self.header.totals {
             totals.restart();
         }
     }

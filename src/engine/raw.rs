@@ -15,8 +15,6 @@
 //! small array on the stack, which becomes a record whenever it is full. So there is one pass over
 //! the memory of a CPU, and no copy of it.
 
-use core::ops::Deref;
-
 use super::{
     bucket::{
         Scheme,
@@ -107,7 +105,7 @@ pub struct Info {
 /// Does not allocate. The probes may go on meanwhile.
 pub fn snapshot<'a, B, S>(out: &mut S, info: &Info, cpus: impl Iterator<Item = &'a Cpu<B>>)
 where
-    B: Deref<Target = [Cell]> + 'a,
+    B: AsRef<[Cell]> + ?Sized + 'a,
     S: Sink,
 {
     header(out, info);
@@ -186,7 +184,7 @@ fn name(out: &mut impl Sink, kind: Type, number: u32, name: &str) {
 }
 
 /// Writes all about one CPU.
-fn one_cpu<B: Deref<Target = [Cell]>>(out: &mut impl Sink, cpu: &Cpu<B>) {
+fn one_cpu<B: AsRef<[Cell]> + ?Sized>(out: &mut impl Sink, cpu: &Cpu<B>) {
     let len = CPU_LEN + Counter::COUNT * 8;
     record::<CPU_LEN>(out, Type::Cpu, len, |fields| {
         fields.u32(cpu.number());

@@ -93,7 +93,7 @@ impl<B: DerefMut<Target = [u64]>> Baseline<B> {
     ///
     /// Must not run at the same time as [`Cpu::switch`] on the same `Cpu`, so that all of it is of
     /// the same moment. Does not allocate.
-    pub fn take<C: Deref<Target = [Cell]>>(&mut self, cpu: &Cpu<C>) {
+    pub fn take<C: AsRef<[Cell]> + ?Sized>(&mut self, cpu: &Cpu<C>) {
         for (mine, counter) in self.counters.iter_mut().zip(Counter::ALL) {
             *mine = cpu.counter(counter);
         }
@@ -114,6 +114,12 @@ impl<B: Deref<Target = [u64]>> Baseline<B> {
     /// Returns what `counter` was.
     pub fn counter(&self, counter: Counter) -> u64 {
         self.counters[counter as usize]
+    }
+
+    /// Returns how many samples of `metric` there were.
+    pub fn count(&self, metric: Metric) -> u64 {
+        let counts = self.counts(metric).iter();
+        counts.fold(0, |sum, n| sum.wrapping_add(*n))
     }
 
     fn counts(&self, metric: Metric) -> &[u64] {
@@ -161,7 +167,7 @@ impl<B: DerefMut<Target = [u64]>> Snapshot<B> {
     /// Adds what `cpu` has recorded of `metric` since `baseline`.
     pub fn add<C, D>(&mut self, cpu: &Cpu<C>, baseline: Option<&Baseline<D>>, metric: Metric)
     where
-        C: Deref<Target = [Cell]>,
+        C: AsRef<[Cell]> + ?Sized,
         D: Deref<Target = [u64]>,
     {
         for (count, bucket) in self.counts.iter_mut().zip(cpu.buckets(metric)) {

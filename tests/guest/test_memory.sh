@@ -20,6 +20,64 @@ test_memory() {
 	same "bytes for tasks while measuring is off" "$(status task_memory_bytes)" 0
 }
 
+# kmallocs ARGUMENT...: loads the module with the arguments, and shows what memory the kernel's
+# allocator gave to insmod meanwhile: "REQUESTED GIVEN" for each piece of more than 4 KiB, in bytes.
+# Large ones are traced twice, with the same address.
+kmallocs() {
+	echo "bytes_req > 4096" > "$tracefs/events/kmem/kmalloc/filter"
+	echo 1 > "$tracefs/events/kmem/kmalloc/enable"
+	echo > "$tracefs/trace"
+	load "$@"
+	echo 0 > "$tracefs/events/kmem/kmalloc/enable"
+	echo 0 > "$tracefs/events/kmem/kmalloc/filter"
+	sed -nE '/^ *insmod-/s/.* (ptr=[^ ]+) bytes_req=([0-9]+) bytes_alloc=([0-9]+) .*/\1 \2 \3/p' \
+		"$tracefs/trace" | sort -u | cut -d ' ' -f 2,3
+}
+
+# The records of a CPU are one piece, and no more than 64 KiB as the allocator has it.
+test_memory_in_pieces() {
+	local cpus arguments each pieces given
+	[[ -e $tracefs/events/kmem/kmalloc/enable ]] || skip "the kernel has no kmem:kmalloc"
+	for arguments in precision=5 precision=4 "precision=5 metrics=all" "precision=7 metrics=all"; do
+		# shellcheck disable=SC2086 # several arguments
+		kmallocs $arguments > "$work/kmallocs"
+		cpus=$(status cpus_possible)
+		each=$(($(status memory_bytes) / cpus))
+		pieces=$(awk -v each="$each" '$1 == each' "$work/kmallocs" | wc -l)
+		((pieces == cpus)) || cat "$work/kmallocs"
+		same "pieces of $each bytes, with $arguments" "$pieces" "$cpus"
+		given=$(awk -v each="$each" '$1 == each { print $2 }' "$work/kmallocs" | sort -u)
+		note "$arguments: $each bytes for each CPU, and the allocator gives $given"
+		[[ $arguments != precision=5 ]] || within "bytes given" "$each" "$given" 65536
+		unload
+	done
+}
+
+# unreclaimable: the kernel's memory that it cannot get back by itself, in bytes: what drivers and
+# the like have from the allocators, and modules themselves.
+unreclaimable() {
+	# Else each CPU keeps some of the count to itself.
+	echo 1 > /proc/sys/vm/stat_refresh
+	awk '$1 == "SUnreclaim:" || $1 == "VmallocUsed:" || $1 == "Percpu:" { sum += $2 }
+		END { print sum * 1024 }' /proc/meminfo
+}
+
+# All that loading takes: the records and the states of tasks, and the module and its files, for which
+# there is 1 MiB. Others take and return memory meanwhile, so the least of several counts.
+test_memory_in_all() {
+	local before taken least='' allowed
+	for ((i = 0; i < 5; i++)); do
+		before=$(unreclaimable)
+		load
+		taken=$(($(unreclaimable) - before))
+		allowed=$(($(status cpus_possible) * 65536 + $(status task_memory_bytes) + (1 << 20)))
+		[[ -n $least ]] && ((least <= taken)) || least=$taken
+		unload
+	done
+	note "$least bytes of $allowed"
+	((least <= allowed)) || fail "loading takes $least bytes, wanted at most $allowed"
+}
+
 # The states of tasks follow the PIDs that are in use: thousands of tasks come and go, and leave no
 # more behind than a sweep lets be.
 takes test_memory_follows_pids 300

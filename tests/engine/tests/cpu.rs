@@ -7,9 +7,9 @@ mod common;
 use common::{any_duration, any_scheme, new_cpu, switch, Who};
 use proptest::prelude::*;
 use schedhist_engine::engine::{
-    bucket::Scheme,
+    bucket::{Precision, Scheme},
     cell::Cell,
-    cpu::Cpu,
+    cpu::{Cpu, Header, Identity, Next, Prev},
     metric::{Counter, Metric, MetricSet},
 };
 
@@ -185,4 +185,30 @@ fn a_wrong_number_of_cells_is_refused() {
             assert!(Cpu::new(0, scheme, buckets).is_none());
         }
     }
+}
+
+/// At defaults, with all cells in one piece with the rest, as the module has them.
+#[test]
+fn a_cpu_takes_64_kib_in_one_piece() {
+    const SCHEME: Scheme = match Precision::new(Precision::DEFAULT) {
+        Some(precision) => Scheme::new(precision),
+        None => panic!("the default is no precision"),
+    };
+    const CELLS: usize = Cpu::<[Cell]>::cells(SCHEME, MetricSet::DEFAULT);
+
+    let sized = Cpu::new(3, SCHEME, [const { Cell::new(0) }; CELLS]);
+    let cpu: Box<Cpu<[Cell]>> = Box::new(sized.expect("the number of cells is right"));
+    assert!(size_of_val(&*cpu) <= 64 * 1024);
+    // The buckets follow the header with no gap, and make up all the rest but the padding.
+    let header = size_of::<Header>();
+    let end = (header + CELLS * size_of::<Cell>()).next_multiple_of(64);
+    assert_eq!(size_of_val(&*cpu), end);
+
+    assert_eq!(cpu.capacity(), MetricSet::DEFAULT);
+    cpu.begin(0, MetricSet::DEFAULT);
+    for now in 1..=1000 {
+        let _ = cpu.switch(now, Prev::Idle, Next::Idle, |_| Identity::default());
+    }
+    assert_eq!(cpu.count_of(Metric::Idle), 999);
+    assert_eq!(cpu.count_of(Metric::Oncpu), 0);
 }
