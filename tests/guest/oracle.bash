@@ -4,13 +4,7 @@
 # What the tests against independent references share. Sourced by them.
 
 # With all metrics, also those that are off unless asked for.
-load_all() {
-	if modinfo --parameters "$ko" | grep -q ^metrics:; then
-		load metrics=all "$@"
-	else
-		load "$@"
-	fi
-}
+load_all() { load metrics=all "$@"; }
 
 assert_laws() { python3 ./laws.py "$@"; }
 
