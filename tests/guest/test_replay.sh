@@ -86,12 +86,12 @@ test_replay_sees() {
 	file=$work/replay/after/per_cpu/cpu0/offcpu
 	good=$(< "$file")
 	edit() { awk "$1" <<< "$good" > "$file"; }
-	# From the first bucket into the last, which is the last line.
-	edit '{ line[NR] = $0 } END {
+	# From the fullest bucket, which grew in the window, into another.
+	edit '{ line[NR] = $0 } $1 == "bucket" && $4 > most { most = $4; fullest = NR } END {
 		for (i = 1; i <= NR; i++) {
 			$0 = line[i]
-			if ($1 == "bucket" && !n++) $4--
-			if (i == NR) $4++
+			if (i == fullest) $4--
+			if (i == (fullest == NR ? NR - 1 : NR)) $4++
 			print
 		}
 	}'
