@@ -10,6 +10,8 @@
 //!   takes to work out the arguments.
 //! - `trace_<event>_enabled()` asks whether anybody listens, for where the arguments are costly.
 //!
+//! `any_enabled()` asks, with a single patched branch, whether anybody listens to any of them.
+//!
 //! # Declarations
 //!
 //! - `system` names the folder below `events/` in tracefs.
@@ -20,10 +22,11 @@
 //!
 //! Everything is documented with `///`, and the text goes into the generated Rust and C.
 //!
-//! A field's type is one of `i8` to `i64`, `u8` to `u64`, `bool`, `Pid` (a `pid_t`), `Cpu` (the
-//! number of a CPU), `Comm` (a task's name, `char[TASK_COMM_LEN]`), or an enum of this file, which is
-//! stored in one byte. The order of the fields is that of the arguments. In the record they are
-//! sorted by alignment, so that there are no holes.
+//! A field's type is one of `i8` to `i64`, `u8` to `u64`, `bool`, `Ns` (a duration or a time in
+//! nanoseconds, `u64`; the field's name ends in `_ns`), `Pid` (a `pid_t`), `Cpu` (the number of a
+//! CPU), `Comm` (a task's name, `char[TASK_COMM_LEN]`), or an enum of this file, which is stored in
+//! one byte. The order of the fields is that of the arguments. In the record they are sorted by
+//! alignment, so that there are no holes.
 
 /// Declares trace events.
 ///
@@ -64,7 +67,7 @@ trace_events! {
         /// The CPU the task was on.
         cpu: Cpu,
         /// Length of the stay, in nanoseconds.
-        duration_ns: u64,
+        duration_ns: Ns,
         /// How the stay ended.
         end: SliceEnd,
     } => "comm={comm} pid={pid} prio={prio} cpu={cpu} duration_ns={duration_ns} end={end}";

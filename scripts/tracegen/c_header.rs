@@ -2,7 +2,7 @@
 
 //! Prints the header with the `TRACE_EVENT`s.
 
-use crate::layout::{c_continued, c_fill, c_list};
+use crate::layout::{c_continued, c_fill, c_fill_docs, c_list};
 use crate::model::{Class, Enum, Event, Piece, System};
 use crate::names::upper_case;
 
@@ -26,14 +26,22 @@ pub(crate) fn print(system: &System) -> String {
          #if !defined({guard}) || defined(TRACE_HEADER_MULTI_READ)\n\
          #define {guard}\n\
          \n\
+         #include <linux/jump_label.h>\n\
          #include <linux/sched.h>\n\
          #include <linux/tracepoint.h>\n\
          #include <linux/types.h>\n"
     );
-    if !system.enums.is_empty() {
-        out += &enums(&system.enums, &upper_case(&stem));
+    let once = format!("_{}_ONCE", upper_case(&stem));
+    out += &format!("\n#ifndef {once}\n#define {once}\n");
+    for it in &system.enums {
+        out += &enumeration(it);
     }
+    out += &key(system);
     out += &format!("\nint {reg}(void);\nvoid {unreg}(void);\n");
+    out += &format!("\n#endif /* {once} */\n");
+    for it in &system.enums {
+        out += &exported_values(it);
+    }
     for class in &system.classes {
         out += &events(class, system);
     }
@@ -51,20 +59,29 @@ pub(crate) fn print(system: &System) -> String {
     out
 }
 
-/// The enums, which are defined once, and their values for those who parse `format` files, which
-/// belong to each reading of the header.
-fn enums(enums: &[Enum], prefix: &str) -> String {
-    let guard = format!("_{prefix}_ENUMS");
-    let mut out = format!("\n#ifndef {guard}\n#define {guard}\n");
-    for it in enums {
-        out += &enumeration(it);
-    }
-    out += &format!("\n#endif /* {guard} */\n");
-    for it in enums {
-        out.push('\n');
-        for variant in &it.variants {
-            out += &format!("TRACE_DEFINE_ENUM({});\n", variant.c_name);
-        }
+/// The static key that is on while an event is in use.
+fn key(system: &System) -> String {
+    let (any, key) = (system.any(), system.any_key());
+    format!(
+        "\n\
+         /**\n\
+         \x20* struct {key} - Whether anybody listens to any event.\n\
+         \x20* @key: On while an event is in use. Rust can only ask a static key that is a\n\
+         \x20*   field of a struct.\n\
+         \x20*/\n\
+         struct {key} {{\n\
+         \tstruct static_key_false key;\n\
+         }};\n\
+         \n\
+         extern struct {key} {any};\n"
+    )
+}
+
+/// The values of an enum for those who parse `format` files.
+fn exported_values(it: &Enum) -> String {
+    let mut out = String::from("\n");
+    for variant in &it.variants {
+        out += &format!("TRACE_DEFINE_ENUM({});\n", variant.c_name);
     }
     out
 }
@@ -101,8 +118,8 @@ fn events(class: &Class, system: &System) -> String {
     let mut out = String::new();
     let mut events = class.events.as_slice();
     if class.shared {
-        out += &doc(&class.name, &class.docs, fields(class));
-        out += &format!("DECLARE_EVENT_CLASS({},\n\n", class.name);
+        out += &doc(&class.c_name, &class.docs, fields(class));
+        out += &format!("DECLARE_EVENT_CLASS({},\n\n", class.c_name);
     } else if let [event] = events {
         out += &doc(&event.name, &event.docs, fields(class));
         out += &format!("TRACE_EVENT_FN({},\n\n", event.name);
@@ -123,8 +140,8 @@ fn events(class: &Class, system: &System) -> String {
 
 /// An event of a class that others share.
 fn shared_event(class: &Class, event: &Event, system: &System) -> String {
-    let mut out = doc(&event.name, &event.docs, std::iter::empty());
-    out += &format!("DEFINE_EVENT_FN({}, {},\n\n", class.name, event.name);
+    let mut out = doc(&event.name, &event.docs, fields(class));
+    out += &format!("DEFINE_EVENT_FN({}, {},\n\n", class.c_name, event.name);
     out += &prototype(class, &system.enums);
     out += &hooks(system);
     out += "\n);\n";
@@ -197,7 +214,7 @@ fn doc<'a>(
     members: impl Iterator<Item = (&'a str, &'a Vec<String>)>,
 ) -> String {
     let (summary, rest) = match docs.iter().position(String::is_empty) {
-        Some(blank) => docs.split_at(blank),
+        Some(blank) => (&docs[..blank], &docs[blank + 1..]),
         None => (docs, &[][..]),
     };
     let mut out = String::from("\n/**\n");
@@ -205,9 +222,9 @@ fn doc<'a>(
     for (member, docs) in members {
         out += &c_fill(&format!(" * @{member}: "), " *   ", &docs.join(" "));
     }
-    for line in rest {
-        out += format!(" * {line}").trim_end();
-        out.push('\n');
+    if !rest.is_empty() {
+        out += " *\n";
+        out += &c_fill_docs(" * ", " * ", rest);
     }
     out + " */\n"
 }

@@ -58,24 +58,24 @@ impl Checker {
             .collect();
         self.unique_constants(&declaration.enums, &enums);
 
-        let classes = declaration.classes.iter().map(|it| &it.name);
-        let events = declaration.events.iter().map(|it| &it.name);
-        // In C an event with fields of its own is a class as well.
-        self.unique("classes or events", classes.chain(events));
+        self.unique("classes", declaration.classes.iter().map(|it| &it.name));
+        self.unique("events", declaration.events.iter().map(|it| &it.name));
         self.no_query_clash(&declaration.events);
 
         let mut classes: Vec<_> = declaration
             .classes
             .iter()
-            .map(|decl| self.class(decl, &enums))
+            .map(|decl| self.class(decl, &enums, &system))
             .collect();
         for event in &declaration.events {
             self.event(event, &enums, &mut classes);
         }
-        for (class, decl) in classes.iter().zip(&declaration.classes) {
-            if class.events.is_empty() {
-                let message = format!("class `{}` has no events", class.name);
-                let help = format!("declare one: `event name: {};`", class.name);
+        for decl in &declaration.classes {
+            let name = &decl.name.value;
+            let mut shared = classes.iter().filter(|class| class.shared);
+            if !shared.any(|class| class.name == *name && !class.events.is_empty()) {
+                let message = format!("class `{name}` has no events");
+                let help = format!("declare one: `event name: {name};`");
                 self.complain_with_help(decl.name.span, message, help);
             }
         }
@@ -83,11 +83,13 @@ impl Checker {
             let message = format!("trace system `{system}` has no events");
             self.complain(declaration.system.span, message);
         }
-        System {
+        let system = System {
             name: system,
             enums,
             classes,
-        }
+        };
+        self.no_key_clash(&declaration.enums, &system);
+        system
     }
 
     /// Checks an enum.
@@ -152,13 +154,15 @@ impl Checker {
     }
 
     /// Checks a class.
-    fn class(&mut self, decl: &ClassDecl, enums: &[Enum]) -> Class {
+    fn class(&mut self, decl: &ClassDecl, enums: &[Enum], system: &str) -> Class {
         self.docs("class", &decl.name, &decl.docs);
         self.c_name("class", &decl.name);
         let (fields, print) = self.body(&decl.name, &decl.body, enums);
         Class {
             docs: decl.docs.clone(),
             name: decl.name.value.clone(),
+            // Plain names could be taken in the kernel's headers.
+            c_name: format!("{system}_{}", decl.name.value),
             shared: true,
             fields,
             print,
@@ -177,9 +181,16 @@ impl Checker {
         match &decl.shape {
             Shape::Own(body) => {
                 let (fields, print) = self.body(&decl.name, body, enums);
+                // In C such an event is a class as well.
+                let mut shared = classes.iter().filter(|class| class.shared);
+                if let Some(class) = shared.find(|class| class.c_name == event.name) {
+                    let message = format!("class `{}` is `{}` in C, too", class.name, event.name);
+                    self.complain(decl.name.span, message);
+                }
                 classes.push(Class {
                     docs: Docs::new(),
                     name: event.name.clone(),
+                    c_name: event.name.clone(),
                     shared: false,
                     fields,
                     print,
@@ -261,11 +272,30 @@ impl Checker {
             }
             self.complain_with_help(decl.ty.span, message, help);
         }
+        self.unit(decl, ty);
         Field {
             docs: decl.docs.clone(),
             name: name.value.clone(),
             // No output is written after a complaint, so any type will do.
             ty: ty.unwrap_or(Type::Bool),
+        }
+    }
+
+    /// Checks that a field's name says nanoseconds when its type does, and the other way round.
+    fn unit(&mut self, decl: &FieldDecl, ty: Option<Type>) {
+        let (name, ty_name) = (&decl.name.value, &decl.ty.value);
+        match (ty, name.ends_with("_ns")) {
+            (Some(Type::Ns), false) => {
+                let message = format!("`{name}` is an `Ns`, so its name has to end in `_ns`");
+                let help = format!("the unit belongs in the name: `{name}_ns`");
+                self.complain_with_help(decl.name.span, message, help);
+            }
+            (Some(Type::Int { .. }), true) => {
+                let message =
+                    format!("`{name}` is in nanoseconds, but `{ty_name}` does not say so");
+                self.complain_with_help(decl.ty.span, message, "use `Ns`");
+            }
+            _ => {}
         }
     }
 
@@ -311,6 +341,16 @@ impl Checker {
                     let message = format!("enum `{other}` has a `{}` in C, too", variant.c_name);
                     self.complain(variant_decl.name.span, message);
                 }
+            }
+        }
+    }
+
+    /// Checks that no enum is called like the struct with the static key in C, where both are tags.
+    fn no_key_clash(&mut self, declarations: &[EnumDecl], system: &System) {
+        for (decl, it) in declarations.iter().zip(&system.enums) {
+            if it.c_name == system.any_key() {
+                let message = format!("there is a `struct {}` in C, too", it.c_name);
+                self.complain(decl.name.span, message);
             }
         }
     }

@@ -117,20 +117,58 @@ pub(crate) fn rust_fill(first: &str, next: &str, text: &str) -> String {
     fill(first, next, text, RUST_WIDTH)
 }
 
+/// A doc comment over as many lines of C as it takes: `first` begins the first, `next` the others.
+pub(crate) fn c_fill_docs(first: &str, next: &str, lines: &[String]) -> String {
+    fill_docs(first, next, lines, C_WIDTH)
+}
+
+/// Like [`c_fill_docs`], for Rust.
+pub(crate) fn rust_fill_docs(first: &str, next: &str, lines: &[String]) -> String {
+    fill_docs(first, next, lines, RUST_WIDTH)
+}
+
+/// A doc comment over as many lines of at most `width` columns as it takes.
+///
+/// Only prose is filled; the lines of lists, code and tables stay as they are.
+fn fill_docs(first: &str, next: &str, lines: &[String], width: usize) -> String {
+    let laid_out =
+        |line: &String| line.starts_with([' ', '-', '*', '#', '|', '>']) || line.starts_with("```");
+    let mut out = String::new();
+    let mut begin = first;
+    let paragraphs = lines.split(String::is_empty);
+    for paragraph in paragraphs.filter(|paragraph| !paragraph.is_empty()) {
+        if !out.is_empty() {
+            out += next.trim_end();
+            out.push('\n');
+        }
+        if paragraph.iter().any(laid_out) {
+            for line in paragraph {
+                out += &format!("{begin}{line}\n");
+                begin = next;
+            }
+        } else {
+            out += &fill(begin, next, &paragraph.join(" "), width);
+        }
+        begin = next;
+    }
+    out
+}
+
 /// `text` over as many lines of at most `width` columns as it takes.
 fn fill(first: &str, next: &str, text: &str, width: usize) -> String {
+    let columns = |text: &str| text.chars().count();
     let mut out = first.to_string();
-    let mut column = first.len();
+    let mut column = columns(first);
     for (index, word) in text.split_whitespace().enumerate() {
-        if index > 0 && column + 1 + word.len() > width {
+        if index > 0 && column + 1 + columns(word) > width {
             out += &format!("\n{next}");
-            column = next.len();
+            column = columns(next);
         } else if index > 0 {
             out.push(' ');
             column += 1;
         }
         out += word;
-        column += word.len();
+        column += columns(word);
     }
     out.push('\n');
     out

@@ -30,6 +30,16 @@ impl System {
         ["reg", "unreg"].map(|hook| format!("{}_trace_{hook}", self.name))
     }
 
+    /// The C variable with the static key that is on while any event is in use.
+    pub(crate) fn any(&self) -> String {
+        format!("{}_trace_any", self.name)
+    }
+
+    /// The struct of that variable.
+    pub(crate) fn any_key(&self) -> String {
+        self.any() + "_key"
+    }
+
     /// All events with their classes, in the order the header has them.
     pub(crate) fn events(&self) -> impl Iterator<Item = (&Class, &Event)> {
         self.classes
@@ -79,6 +89,8 @@ pub(crate) struct Class {
     pub(crate) docs: Docs,
     /// Its name, that of the event if it is the event's own.
     pub(crate) name: String,
+    /// Its name in C.
+    pub(crate) c_name: String,
     /// Whether it was declared as a class, to be shared.
     pub(crate) shared: bool,
     /// The fields, in the order of the arguments.

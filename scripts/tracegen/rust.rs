@@ -2,7 +2,7 @@
 
 //! Prints the Rust functions that emit the events.
 
-use crate::layout::{rust_binding, rust_call, rust_fill, rust_list, rust_unsafe};
+use crate::layout::{rust_binding, rust_call, rust_fill, rust_fill_docs, rust_list, rust_unsafe};
 use crate::model::{Class, Enum, Event, System};
 use crate::types::Type;
 
@@ -24,6 +24,7 @@ pub(crate) fn print(system: &System) -> String {
     for it in &system.enums {
         out += &enumeration(it);
     }
+    out += &any_enabled(system);
     for (class, event) in system.events() {
         out += &emitter(class, event, &system.enums);
     }
@@ -51,6 +52,29 @@ fn enumeration(it: &Enum) -> String {
     }
     out += "};\n";
     out
+}
+
+/// The function that asks about all events at once.
+fn any_enabled(system: &System) -> String {
+    let (any, key) = (system.any(), system.any_key());
+    format!(
+        "\n\
+         /// Whether anybody listens to any of the events.\n\
+         ///\n\
+         /// While nobody does, this costs one patched branch, however many events there are.\n\
+         #[allow(dead_code, reason = \"not every module has to ask\")]\n\
+         #[inline(always)]\n\
+         pub(crate) fn any_enabled() -> bool {{\n\
+         \x20   // SAFETY: C defines the variable, and its `key` is a static key.\n\
+         \x20   unsafe {{\n\
+         \x20       kernel::jump_label::static_branch_unlikely!(\n\
+         \x20           crate::bindings::{any},\n\
+         \x20           crate::bindings::{key},\n\
+         \x20           key\n\
+         \x20       )\n\
+         \x20   }}\n\
+         }}\n"
+    )
 }
 
 /// The functions for an event.
@@ -114,7 +138,7 @@ fn emitter(class: &Class, event: &Event, enums: &[Enum]) -> String {
     }
     out += "///\n";
     for field in &class.fields {
-        out += &item_docs(&field.name, &field.docs);
+        out += &rust_fill_docs(&format!("/// - `{}`: ", field.name), "///   ", &field.docs);
     }
     out += expect;
     out += "#[inline(always)]\n";
@@ -170,18 +194,6 @@ fn docs(indent: &str, lines: &[String]) -> String {
     for line in lines {
         out += format!("{indent}/// {line}").trim_end();
         out.push('\n');
-    }
-    out
-}
-
-/// An item of a list in a doc comment.
-fn item_docs(name: &str, lines: &[String]) -> String {
-    let mut out = String::new();
-    for (index, line) in lines.iter().enumerate() {
-        out += &match index {
-            0 => format!("/// - `{name}`: {line}\n"),
-            _ => format!("///   {line}").trim_end().to_owned() + "\n",
-        };
     }
     out
 }

@@ -16,6 +16,8 @@ pub(crate) enum Type {
     },
     /// `bool`
     Bool,
+    /// `Ns`, a duration or a time in nanoseconds.
+    Ns,
     /// `Pid`, a thread id.
     Pid,
     /// `Cpu`, the number of a CPU.
@@ -29,7 +31,7 @@ pub(crate) enum Type {
 impl Type {
     /// The types that are not declared, for messages.
     pub(crate) const BUILT_IN: &'static str =
-        "`i8` to `i64`, `u8` to `u64`, `bool`, `Pid`, `Cpu`, `Comm`";
+        "`i8` to `i64`, `u8` to `u64`, `bool`, `Ns`, `Pid`, `Cpu`, `Comm`";
 
     /// The type called `name` in a declaration, unless that is an enum.
     pub(crate) fn built_in(name: &str) -> Option<Self> {
@@ -44,6 +46,7 @@ impl Type {
             "u32" => int(false, 32),
             "u64" => int(false, 64),
             "bool" => Some(Self::Bool),
+            "Ns" => Some(Self::Ns),
             "Pid" => Some(Self::Pid),
             "Cpu" => Some(Self::Cpu),
             "Comm" => Some(Self::Comm),
@@ -55,6 +58,7 @@ impl Type {
     pub(crate) fn align(self) -> u32 {
         match self {
             Self::Int { bits, .. } => bits / 8,
+            Self::Ns => 8,
             Self::Pid | Self::Cpu => 4,
             Self::Bool | Self::Comm | Self::Enum(_) => 1,
         }
@@ -79,6 +83,7 @@ impl Type {
                 _ => "u64",
             },
             Self::Bool => "bool",
+            Self::Ns => "u64",
             Self::Pid => "pid_t",
             Self::Cpu => "unsigned int",
             Self::Comm => "char",
@@ -100,6 +105,15 @@ impl Type {
         match self {
             Self::Comm => format!("__array(char, {name}, TASK_COMM_LEN)"),
             _ => format!("__field({}, {name})", self.c_type()),
+        }
+    }
+
+    /// The size that the field of a record must have in C.
+    pub(crate) fn c_size(self) -> String {
+        match self {
+            Self::Comm => "TASK_COMM_LEN".into(),
+            // A number is aligned to its size.
+            _ => self.align().to_string(),
         }
     }
 
@@ -125,7 +139,8 @@ impl Type {
             Self::Int {
                 signed: false,
                 bits: 64,
-            } => "%llu",
+            }
+            | Self::Ns => "%llu",
             Self::Int { signed: true, .. } | Self::Bool | Self::Pid => "%d",
             Self::Int { signed: false, .. } | Self::Cpu => "%u",
             Self::Comm | Self::Enum(_) => "%s",
@@ -142,7 +157,8 @@ impl Type {
             Self::Int {
                 signed: false,
                 bits: 64,
-            } => format!("(unsigned long long)__entry->{name}"),
+            }
+            | Self::Ns => format!("(unsigned long long)__entry->{name}"),
             Self::Enum(index) => format!("show_{}(__entry->{name})", enums[index].c_name),
             _ => format!("__entry->{name}"),
         }
@@ -162,6 +178,7 @@ impl Type {
         match self {
             Self::Int { signed, bits } => format!("{}{bits}", if signed { 'i' } else { 'u' }),
             Self::Bool => "bool".into(),
+            Self::Ns => "u64".into(),
             Self::Pid => "kernel::task::Pid".into(),
             Self::Cpu | Self::Enum(_) => "u32".into(),
             Self::Comm => "*const kernel::ffi::c_char".into(),

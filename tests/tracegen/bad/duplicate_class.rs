@@ -1,16 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! An event called like a class.
+//! Two classes with one name.
 
 trace_events! {
     system sample;
 
     /// A class.
-    class sample {
+    class shared {
+        /// The task.
+        pid: Pid,
+    } => "pid={pid}";
+
+    /// A class.
+    class shared {
         /// The task.
         pid: Pid,
     } => "pid={pid}";
 
     /// An event.
-    event sample: sample;
+    event sample: shared;
 }

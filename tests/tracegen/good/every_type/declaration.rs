@@ -41,16 +41,21 @@ trace_events! {
 
     /// What happens to a task.
     ///
-    /// The class says more.
-    class task_template {
+    /// The class says more, in a line that is too long for a comment in C, where it is broken anew:
+    ///
+    /// - This is
+    ///   a list.
+    class task {
         /// The task's thread id.
         pid: Pid,
         /// The task's name.
         comm: Comm,
-    } => "comm={comm} pid={pid}";
+        /// How long it took, which takes long to explain, so that the line ends near its limit.
+        took_ns: Ns,
+    } => "comm={comm} pid={pid} took_ns={took_ns}";
 
     /// A task begins.
-    event task_begin: task_template;
+    event task_begin: task;
 
     /// As many fields as there can be, one of each type.
     event everything {
@@ -85,10 +90,13 @@ trace_events! {
     /// A task ends.
     ///
     /// And more about that.
-    event task_end: task_template;
+    event task_end: task;
+
+    /// An event called like its class.
+    event task: task;
 
     /// One small field.
-    event small {
+    event any {
         /// The value.
         value: u8,
     } => "value={value}, again {value}";

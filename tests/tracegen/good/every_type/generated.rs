@@ -42,8 +42,24 @@ const _: () = {
     assert!(Single::Value as u32 == c);
 };
 
+/// Whether anybody listens to any of the events.
+///
+/// While nobody does, this costs one patched branch, however many events there are.
+#[allow(dead_code, reason = "not every module has to ask")]
+#[inline(always)]
+pub(crate) fn any_enabled() -> bool {
+    // SAFETY: C defines the variable, and its `key` is a static key.
+    unsafe {
+        kernel::jump_label::static_branch_unlikely!(
+            crate::bindings::sample_trace_any,
+            crate::bindings::sample_trace_any_key,
+            key
+        )
+    }
+}
+
 // C has the same prototype for `rust_do_trace_task_begin()`.
-const _: unsafe extern "C" fn(kernel::task::Pid, *const kernel::ffi::c_char) =
+const _: unsafe extern "C" fn(kernel::task::Pid, *const kernel::ffi::c_char, u64) =
     crate::bindings::rust_do_trace_task_begin;
 
 /// Whether anybody listens to [`trace_task_begin`].
@@ -66,31 +82,41 @@ pub(crate) fn trace_task_begin_enabled() -> bool {
 ///
 /// What happens to a task.
 ///
-/// The class says more.
+/// The class says more, in a line that is too long for a comment in C, where it is broken anew:
+///
+/// - This is
+///   a list.
 ///
 /// - `pid`: The task's thread id.
 /// - `comm`: The task's name.
+/// - `took_ns`: How long it took, which takes long to explain, so that the line ends near its
+///   limit.
 #[inline(always)]
 pub(crate) fn trace_task_begin(
     pid: kernel::task::Pid,
     comm: &[kernel::ffi::c_char; TASK_COMM_LEN],
+    took_ns: u64,
 ) {
     if trace_task_begin_enabled() {
-        emit_task_begin(pid, comm);
+        emit_task_begin(pid, comm, took_ns);
     }
 }
 
 /// Hands the event of [`trace_task_begin`] to those who listen, out of the caller's way.
 #[cold]
 #[inline(never)]
-fn emit_task_begin(pid: kernel::task::Pid, comm: &[kernel::ffi::c_char; TASK_COMM_LEN]) {
+fn emit_task_begin(
+    pid: kernel::task::Pid,
+    comm: &[kernel::ffi::c_char; TASK_COMM_LEN],
+    took_ns: u64,
+) {
     // SAFETY: C copies `TASK_COMM_LEN` bytes from `comm`, as many as there are, and does not keep
     // the pointer. The other arguments are plain values, and every value is fine.
-    unsafe { crate::bindings::rust_do_trace_task_begin(pid, comm.as_ptr()) };
+    unsafe { crate::bindings::rust_do_trace_task_begin(pid, comm.as_ptr(), took_ns) };
 }
 
 // C has the same prototype for `rust_do_trace_task_end()`.
-const _: unsafe extern "C" fn(kernel::task::Pid, *const kernel::ffi::c_char) =
+const _: unsafe extern "C" fn(kernel::task::Pid, *const kernel::ffi::c_char, u64) =
     crate::bindings::rust_do_trace_task_end;
 
 /// Whether anybody listens to [`trace_task_end`].
@@ -115,24 +141,90 @@ pub(crate) fn trace_task_end_enabled() -> bool {
 ///
 /// What happens to a task.
 ///
-/// The class says more.
+/// The class says more, in a line that is too long for a comment in C, where it is broken anew:
+///
+/// - This is
+///   a list.
 ///
 /// - `pid`: The task's thread id.
 /// - `comm`: The task's name.
+/// - `took_ns`: How long it took, which takes long to explain, so that the line ends near its
+///   limit.
 #[inline(always)]
-pub(crate) fn trace_task_end(pid: kernel::task::Pid, comm: &[kernel::ffi::c_char; TASK_COMM_LEN]) {
+pub(crate) fn trace_task_end(
+    pid: kernel::task::Pid,
+    comm: &[kernel::ffi::c_char; TASK_COMM_LEN],
+    took_ns: u64,
+) {
     if trace_task_end_enabled() {
-        emit_task_end(pid, comm);
+        emit_task_end(pid, comm, took_ns);
     }
 }
 
 /// Hands the event of [`trace_task_end`] to those who listen, out of the caller's way.
 #[cold]
 #[inline(never)]
-fn emit_task_end(pid: kernel::task::Pid, comm: &[kernel::ffi::c_char; TASK_COMM_LEN]) {
+fn emit_task_end(
+    pid: kernel::task::Pid,
+    comm: &[kernel::ffi::c_char; TASK_COMM_LEN],
+    took_ns: u64,
+) {
     // SAFETY: C copies `TASK_COMM_LEN` bytes from `comm`, as many as there are, and does not keep
     // the pointer. The other arguments are plain values, and every value is fine.
-    unsafe { crate::bindings::rust_do_trace_task_end(pid, comm.as_ptr()) };
+    unsafe { crate::bindings::rust_do_trace_task_end(pid, comm.as_ptr(), took_ns) };
+}
+
+// C has the same prototype for `rust_do_trace_task()`.
+const _: unsafe extern "C" fn(kernel::task::Pid, *const kernel::ffi::c_char, u64) =
+    crate::bindings::rust_do_trace_task;
+
+/// Whether anybody listens to [`trace_task`].
+///
+/// Ask before working out arguments that cost something.
+#[allow(dead_code, reason = "not every event has costly arguments")]
+#[inline(always)]
+pub(crate) fn trace_task_enabled() -> bool {
+    // SAFETY: C defines the tracepoint, and its `key` is a static key.
+    unsafe {
+        kernel::jump_label::static_branch_unlikely!(
+            crate::bindings::__tracepoint_task,
+            kernel::bindings::tracepoint,
+            key
+        )
+    }
+}
+
+/// An event called like its class.
+///
+/// What happens to a task.
+///
+/// The class says more, in a line that is too long for a comment in C, where it is broken anew:
+///
+/// - This is
+///   a list.
+///
+/// - `pid`: The task's thread id.
+/// - `comm`: The task's name.
+/// - `took_ns`: How long it took, which takes long to explain, so that the line ends near its
+///   limit.
+#[inline(always)]
+pub(crate) fn trace_task(
+    pid: kernel::task::Pid,
+    comm: &[kernel::ffi::c_char; TASK_COMM_LEN],
+    took_ns: u64,
+) {
+    if trace_task_enabled() {
+        emit_task(pid, comm, took_ns);
+    }
+}
+
+/// Hands the event of [`trace_task`] to those who listen, out of the caller's way.
+#[cold]
+#[inline(never)]
+fn emit_task(pid: kernel::task::Pid, comm: &[kernel::ffi::c_char; TASK_COMM_LEN], took_ns: u64) {
+    // SAFETY: C copies `TASK_COMM_LEN` bytes from `comm`, as many as there are, and does not keep
+    // the pointer. The other arguments are plain values, and every value is fine.
+    unsafe { crate::bindings::rust_do_trace_task(pid, comm.as_ptr(), took_ns) };
 }
 
 // C has the same prototype for `rust_do_trace_everything()`.
@@ -229,19 +321,19 @@ fn emit_everything(
     };
 }
 
-// C has the same prototype for `rust_do_trace_small()`.
-const _: unsafe extern "C" fn(u8) = crate::bindings::rust_do_trace_small;
+// C has the same prototype for `rust_do_trace_any()`.
+const _: unsafe extern "C" fn(u8) = crate::bindings::rust_do_trace_any;
 
-/// Whether anybody listens to [`trace_small`].
+/// Whether anybody listens to [`trace_any`].
 ///
 /// Ask before working out arguments that cost something.
 #[allow(dead_code, reason = "not every event has costly arguments")]
 #[inline(always)]
-pub(crate) fn trace_small_enabled() -> bool {
+pub(crate) fn trace_any_enabled() -> bool {
     // SAFETY: C defines the tracepoint, and its `key` is a static key.
     unsafe {
         kernel::jump_label::static_branch_unlikely!(
-            crate::bindings::__tracepoint_small,
+            crate::bindings::__tracepoint_any,
             kernel::bindings::tracepoint,
             key
         )
@@ -252,18 +344,18 @@ pub(crate) fn trace_small_enabled() -> bool {
 ///
 /// - `value`: The value.
 #[inline(always)]
-pub(crate) fn trace_small(value: u8) {
-    if trace_small_enabled() {
-        emit_small(value);
+pub(crate) fn trace_any(value: u8) {
+    if trace_any_enabled() {
+        emit_any(value);
     }
 }
 
-/// Hands the event of [`trace_small`] to those who listen, out of the caller's way.
+/// Hands the event of [`trace_any`] to those who listen, out of the caller's way.
 #[cold]
 #[inline(never)]
-fn emit_small(value: u8) {
+fn emit_any(value: u8) {
     // SAFETY: All arguments are plain values, and every value is fine.
-    unsafe { crate::bindings::rust_do_trace_small(value) };
+    unsafe { crate::bindings::rust_do_trace_any(value) };
 }
 
 // C has the same prototype for `rust_do_trace_two_tasks_with_a_rather_long_name()`.

@@ -11,12 +11,13 @@
 #if !defined(_SAMPLE_TRACE_H) || defined(TRACE_HEADER_MULTI_READ)
 #define _SAMPLE_TRACE_H
 
+#include <linux/jump_label.h>
 #include <linux/sched.h>
 #include <linux/tracepoint.h>
 #include <linux/types.h>
 
-#ifndef _SAMPLE_TRACE_ENUMS
-#define _SAMPLE_TRACE_ENUMS
+#ifndef _SAMPLE_TRACE_ONCE
+#define _SAMPLE_TRACE_ONCE
 
 /**
  * enum sample_state - A state.
@@ -51,7 +52,21 @@ enum sample_single {
 	__print_symbolic(value,						\
 		{ SAMPLE_SINGLE_VALUE, "value" })
 
-#endif /* _SAMPLE_TRACE_ENUMS */
+/**
+ * struct sample_trace_any_key - Whether anybody listens to any event.
+ * @key: On while an event is in use. Rust can only ask a static key that is a
+ *   field of a struct.
+ */
+struct sample_trace_any_key {
+	struct static_key_false key;
+};
+
+extern struct sample_trace_any_key sample_trace_any;
+
+int sample_trace_reg(void);
+void sample_trace_unreg(void);
+
+#endif /* _SAMPLE_TRACE_ONCE */
 
 TRACE_DEFINE_ENUM(SAMPLE_STATE_IDLE);
 TRACE_DEFINE_ENUM(SAMPLE_STATE_RUNS_FOR_A_LONG_TIME);
@@ -59,59 +74,89 @@ TRACE_DEFINE_ENUM(SAMPLE_STATE_LAST);
 
 TRACE_DEFINE_ENUM(SAMPLE_SINGLE_VALUE);
 
-int sample_trace_reg(void);
-void sample_trace_unreg(void);
-
 /**
- * task_template - What happens to a task.
+ * sample_task - What happens to a task.
  * @pid: The task's thread id.
  * @comm: The task's name.
+ * @took_ns: How long it took, which takes long to explain, so that the line
+ *   ends near its limit.
  *
- * The class says more.
+ * The class says more, in a line that is too long for a comment in C, where it
+ * is broken anew:
+ *
+ * - This is
+ *   a list.
  */
-DECLARE_EVENT_CLASS(task_template,
+DECLARE_EVENT_CLASS(sample_task,
 
-	TP_PROTO(pid_t pid, const char *comm),
+	TP_PROTO(pid_t pid, const char *comm, u64 took_ns),
 
-	TP_ARGS(pid, comm),
+	TP_ARGS(pid, comm, took_ns),
 
 	TP_STRUCT__entry(
+		__field(u64, took_ns)
 		__field(pid_t, pid)
 		__array(char, comm, TASK_COMM_LEN)
 	),
 
 	TP_fast_assign(
+		__entry->took_ns = took_ns;
 		__entry->pid = pid;
 		memcpy(__entry->comm, comm, TASK_COMM_LEN);
 		__entry->comm[TASK_COMM_LEN - 1] = '\0';
 	),
 
-	TP_printk("comm=%s pid=%d",
-		  __entry->comm, __entry->pid)
+	TP_printk("comm=%s pid=%d took_ns=%llu",
+		  __entry->comm, __entry->pid,
+		  (unsigned long long)__entry->took_ns)
 );
 
 /**
  * task_begin - A task begins.
+ * @pid: The task's thread id.
+ * @comm: The task's name.
+ * @took_ns: How long it took, which takes long to explain, so that the line
+ *   ends near its limit.
  */
-DEFINE_EVENT_FN(task_template, task_begin,
+DEFINE_EVENT_FN(sample_task, task_begin,
 
-	TP_PROTO(pid_t pid, const char *comm),
+	TP_PROTO(pid_t pid, const char *comm, u64 took_ns),
 
-	TP_ARGS(pid, comm),
+	TP_ARGS(pid, comm, took_ns),
 
 	sample_trace_reg, sample_trace_unreg
 );
 
 /**
  * task_end - A task ends.
+ * @pid: The task's thread id.
+ * @comm: The task's name.
+ * @took_ns: How long it took, which takes long to explain, so that the line
+ *   ends near its limit.
  *
  * And more about that.
  */
-DEFINE_EVENT_FN(task_template, task_end,
+DEFINE_EVENT_FN(sample_task, task_end,
 
-	TP_PROTO(pid_t pid, const char *comm),
+	TP_PROTO(pid_t pid, const char *comm, u64 took_ns),
 
-	TP_ARGS(pid, comm),
+	TP_ARGS(pid, comm, took_ns),
+
+	sample_trace_reg, sample_trace_unreg
+);
+
+/**
+ * task - An event called like its class.
+ * @pid: The task's thread id.
+ * @comm: The task's name.
+ * @took_ns: How long it took, which takes long to explain, so that the line
+ *   ends near its limit.
+ */
+DEFINE_EVENT_FN(sample_task, task,
+
+	TP_PROTO(pid_t pid, const char *comm, u64 took_ns),
+
+	TP_ARGS(pid, comm, took_ns),
 
 	sample_trace_reg, sample_trace_unreg
 );
@@ -180,10 +225,10 @@ TRACE_EVENT_FN(everything,
 );
 
 /**
- * small - One small field.
+ * any - One small field.
  * @value: The value.
  */
-TRACE_EVENT_FN(small,
+TRACE_EVENT_FN(any,
 
 	TP_PROTO(u8 value),
 

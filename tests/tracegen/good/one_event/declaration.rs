@@ -32,7 +32,7 @@ trace_events! {
         /// The CPU the task was on.
         cpu: Cpu,
         /// Length of the stay, in nanoseconds.
-        duration_ns: u64,
+        duration_ns: Ns,
         /// How the stay ended.
         end: SliceEnd,
     } => "comm={comm} pid={pid} prio={prio} cpu={cpu} duration_ns={duration_ns} end={end}";

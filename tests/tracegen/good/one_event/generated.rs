@@ -34,6 +34,22 @@ const _: () = {
     assert!(SliceEnd::Dead as u32 == c);
 };
 
+/// Whether anybody listens to any of the events.
+///
+/// While nobody does, this costs one patched branch, however many events there are.
+#[allow(dead_code, reason = "not every module has to ask")]
+#[inline(always)]
+pub(crate) fn any_enabled() -> bool {
+    // SAFETY: C defines the variable, and its `key` is a static key.
+    unsafe {
+        kernel::jump_label::static_branch_unlikely!(
+            crate::bindings::schedhist_trace_any,
+            crate::bindings::schedhist_trace_any_key,
+            key
+        )
+    }
+}
+
 // C has the same prototype for `rust_do_trace_oncpu()`.
 const _: unsafe extern "C" fn(kernel::task::Pid, *const kernel::ffi::c_char, i32, u32, u64, u32) =
     crate::bindings::rust_do_trace_oncpu;

@@ -11,12 +11,13 @@
 #if !defined(_SCHEDHIST_TRACE_H) || defined(TRACE_HEADER_MULTI_READ)
 #define _SCHEDHIST_TRACE_H
 
+#include <linux/jump_label.h>
 #include <linux/sched.h>
 #include <linux/tracepoint.h>
 #include <linux/types.h>
 
-#ifndef _SCHEDHIST_TRACE_ENUMS
-#define _SCHEDHIST_TRACE_ENUMS
+#ifndef _SCHEDHIST_TRACE_ONCE
+#define _SCHEDHIST_TRACE_ONCE
 
 /**
  * enum schedhist_slice_end - How a task's stay on a CPU ended.
@@ -44,16 +45,27 @@ enum schedhist_slice_end {
 		{ SCHEDHIST_SLICE_END_STOPPED, "stopped" },		\
 		{ SCHEDHIST_SLICE_END_DEAD, "dead" })
 
-#endif /* _SCHEDHIST_TRACE_ENUMS */
+/**
+ * struct schedhist_trace_any_key - Whether anybody listens to any event.
+ * @key: On while an event is in use. Rust can only ask a static key that is a
+ *   field of a struct.
+ */
+struct schedhist_trace_any_key {
+	struct static_key_false key;
+};
+
+extern struct schedhist_trace_any_key schedhist_trace_any;
+
+int schedhist_trace_reg(void);
+void schedhist_trace_unreg(void);
+
+#endif /* _SCHEDHIST_TRACE_ONCE */
 
 TRACE_DEFINE_ENUM(SCHEDHIST_SLICE_END_PREEMPTED);
 TRACE_DEFINE_ENUM(SCHEDHIST_SLICE_END_INTERRUPTIBLE);
 TRACE_DEFINE_ENUM(SCHEDHIST_SLICE_END_UNINTERRUPTIBLE);
 TRACE_DEFINE_ENUM(SCHEDHIST_SLICE_END_STOPPED);
 TRACE_DEFINE_ENUM(SCHEDHIST_SLICE_END_DEAD);
-
-int schedhist_trace_reg(void);
-void schedhist_trace_unreg(void);
 
 /**
  * oncpu - One stay of a task on a CPU, from switch-in to switch-out.
@@ -64,7 +76,8 @@ void schedhist_trace_unreg(void);
  * @duration_ns: Length of the stay, in nanoseconds.
  * @end: How the stay ended.
  *
- * Emitted at the task's switch-out, with interrupts off and the run-queue lock held.
+ * Emitted at the task's switch-out, with interrupts off and the run-queue lock
+ * held.
  */
 TRACE_EVENT_FN(oncpu,
 
