@@ -8,9 +8,14 @@
 #define _SCHEDHIST_BINDINGS_H
 
 #include <linux/cpu.h>
+#include <linux/fs.h>
+#include <linux/irq_work.h>
+#include <linux/jump_label.h>
+#include <linux/poll.h>
 #include <linux/sched.h>
 #include <linux/sched/clock.h>
 #include <linux/types.h>
+#include <linux/wait.h>
 
 #include "schedhist_trace.h"
 
@@ -41,6 +46,37 @@ int schedhist_cpu_to_node(int cpu);
 
 /* Visits every task, with the RCU read lock held. */
 void schedhist_visit_tasks(schedhist_visit visit, void *data);
+
+/* Whether outliers are watched for. */
+struct schedhist_watching_key {
+	struct static_key_false key;
+};
+
+extern struct schedhist_watching_key schedhist_watching;
+
+/* Switches that on or off. May sleep. */
+void schedhist_set_watching(bool on);
+
+typedef void (*schedhist_soon)(struct irq_work *work);
+
+/* Makes work that runs in an interrupt, on PREEMPT_RT, too. */
+void schedhist_init_irq_work(struct irq_work *work, schedhist_soon call);
+
+/* Says whether anybody waits, as of all that came before. */
+bool schedhist_has_sleeper(struct wait_queue_head *queue);
+
+/* Lets reads of a file that is being opened go on at the same time. */
+void schedhist_unlock_position(struct file *file);
+
+typedef bool (*schedhist_condition)(void *data);
+
+/* Waits for a condition; -ERESTARTSYS when a signal comes first. */
+int schedhist_wait_event(struct wait_queue_head *queue,
+			 schedhist_condition condition, void *data);
+
+/* Lets who polls a file wait for a queue. */
+void schedhist_poll_wait(struct file *file, struct wait_queue_head *queue,
+			 struct poll_table_struct *table);
 
 /* Waits until no CPU is in a probe that was taken off. May sleep. */
 void schedhist_tracepoint_synchronize_unregister(void);

@@ -40,35 +40,147 @@ macro_rules! trace_events {
 trace_events! {
     system schedhist;
 
-    /// How a task's stay on a CPU ended.
-    enum SliceEnd {
-        /// It stayed runnable: it was preempted, or it yielded.
-        Preempted = 0 => "preempted",
-        /// It blocked in interruptible sleep (S).
-        Interruptible = 1 => "interruptible",
-        /// It blocked in uninterruptible sleep (D), or in an idle wait (I).
-        Uninterruptible = 2 => "uninterruptible",
-        /// It stopped, was traced, or parked.
-        Stopped = 3 => "stopped",
-        /// It exited.
-        Dead = 4 => "dead",
+    /// What a sample is a sample of.
+    enum Metric {
+        /// A stay of a task on a CPU.
+        Oncpu = 0 => "oncpu",
+        /// A wait for a CPU after a wakeup or a fork.
+        RunqWakeup = 1 => "runq_wakeup",
+        /// A wait for a CPU after a preemption.
+        RunqPreempt = 2 => "runq_preempt",
+        /// A sleep that signals end, too.
+        BlockedInterruptible = 3 => "blocked_interruptible",
+        /// A sleep that signals do not end.
+        BlockedUninterruptible = 4 => "blocked_uninterruptible",
+        /// An absence of a task that had blocked.
+        Offcpu = 5 => "offcpu",
+        /// A stay of a CPU in its idle task.
+        Idle = 6 => "idle",
+        /// The time from the `sched_waking` event until the task runs.
+        Wakeup = 7 => "wakeup",
     }
 
-    /// One stay of a task on a CPU, from switch-in to switch-out.
+    /// How the time that is measured came about, or how it ended.
+    enum Cause {
+        /// The task was preempted, or it yielded.
+        Preempted = 0 => "preempted",
+        /// The task blocked in interruptible sleep (S).
+        Interruptible = 1 => "interruptible",
+        /// The task blocked in uninterruptible sleep (D), in an idle wait (I), or was frozen.
+        Uninterruptible = 2 => "uninterruptible",
+        /// The task stopped, was traced, or parked.
+        Stopped = 3 => "stopped",
+        /// The task exited.
+        Dead = 4 => "dead",
+        /// The task was woken.
+        Wakeup = 5 => "wakeup",
+        /// The task was just forked.
+        Fork = 6 => "fork",
+        /// The CPU had nothing to run.
+        Idle = 7 => "idle",
+    }
+
+    /// A sample of a task, as it goes into a histogram.
     ///
-    /// Emitted at the task's switch-out, with interrupts off and the run-queue lock held.
-    event oncpu {
+    /// Emitted at a context switch, with interrupts off and the run-queue lock held, while the metric
+    /// is on.
+    class sample {
         /// The task's thread id, in the initial PID namespace.
         pid: Pid,
         /// The thread's name.
         comm: Comm,
         /// The task's kernel priority, as `sched_switch` prints it.
         prio: i32,
-        /// The CPU the task was on.
+        /// The CPU on which the sample was taken.
+        cpu: Cpu,
+        /// The sample, in nanoseconds.
+        duration_ns: Ns,
+        /// How it came about, or how it ended: see the event.
+        cause: Cause,
+    } => "comm={comm} pid={pid} prio={prio} cpu={cpu} duration_ns={duration_ns} cause={cause}";
+
+    /// A task's stay on a CPU, when it ends; the cause is how it ended.
+    event oncpu: sample;
+
+    /// A task's wait for a CPU, when it gets it; the cause is what made it wait: a preemption, a
+    /// wakeup, or that it was forked.
+    event runq: sample;
+
+    /// The absence of a task that had blocked, from its last CPU to this one; the cause is how it had
+    /// left.
+    event offcpu: sample;
+
+    /// A task's sleep, from when it left its last CPU until it was woken, when it runs again; the
+    /// cause is which sleep it was.
+    event blocked: sample;
+
+    /// The time from a task's `sched_waking` event until it runs; the cause is how the task had left
+    /// its last CPU.
+    event wakeup: sample;
+
+    /// A CPU's stay in its idle task, when it ends; with the task that ended it.
+    ///
+    /// Emitted as the other samples are.
+    event idle {
+        /// The CPU.
         cpu: Cpu,
         /// Length of the stay, in nanoseconds.
         duration_ns: Ns,
-        /// How the stay ended.
-        end: SliceEnd,
-    } => "comm={comm} pid={pid} prio={prio} cpu={cpu} duration_ns={duration_ns} end={end}";
+        /// The thread id of the task that runs next.
+        next_pid: Pid,
+        /// That thread's name.
+        next_comm: Comm,
+        /// That task's kernel priority.
+        next_prio: i32,
+    } => "cpu={cpu} duration_ns={duration_ns} next_comm={next_comm} next_pid={next_pid} next_prio={next_prio}";
+
+    /// A sample above the threshold of its metric.
+    ///
+    /// Emitted after the sample's own event, and followed by an event `culprit` for each task that
+    /// had the CPU meanwhile.
+    event outlier {
+        /// Its number, which its culprits have as well.
+        id: u64,
+        /// The metric.
+        metric: Metric,
+        /// The task's thread id; 0 for the idle task.
+        pid: Pid,
+        /// The thread's name.
+        comm: Comm,
+        /// The task's kernel priority.
+        prio: i32,
+        /// The CPU on which the sample was taken.
+        cpu: Cpu,
+        /// As in the sample's own event.
+        cause: Cause,
+        /// When it began, in nanoseconds of that CPU's clock.
+        start_ns: Ns,
+        /// When it ended.
+        end_ns: Ns,
+        /// The sample, in nanoseconds.
+        duration_ns: Ns,
+        /// How many events `culprit` follow.
+        culprits: u32,
+        /// For how much of the time no culprit is named: the CPU's record of its last stays does not
+        /// reach back far enough, there were too many tasks, or it was offline meanwhile.
+        missing_ns: Ns,
+    } => "id={id} metric={metric} comm={comm} pid={pid} prio={prio} cpu={cpu} cause={cause} duration_ns={duration_ns} start_ns={start_ns} end_ns={end_ns} culprits={culprits} missing_ns={missing_ns}";
+
+    /// A task that had the CPU during an outlier; oldest first.
+    event culprit {
+        /// The number of the outlier.
+        id: u64,
+        /// The task's thread id; 0 for the idle task.
+        pid: Pid,
+        /// The thread's name.
+        comm: Comm,
+        /// The task's kernel priority.
+        prio: i32,
+        /// The CPU.
+        cpu: Cpu,
+        /// How long the task had the CPU during the outlier, in nanoseconds.
+        ran_ns: Ns,
+        /// In how many stays.
+        slices: u32,
+    } => "id={id} comm={comm} pid={pid} prio={prio} cpu={cpu} ran_ns={ran_ns} slices={slices}";
 }

@@ -6,6 +6,11 @@
 //! enable               0 or 1; can be written
 //! metrics              the names of the metrics that are on; can be written
 //! reset                write 1 to start from 0
+//! threshold_ns/METRIC  above which a sample is an outlier, 0 for none; can be written
+//! outlier_limit        how many outliers are reported; can be written
+//! on_outlier           what else is done at an outlier; can be written
+//! outliers             the last outliers, and who had the CPU meanwhile
+//! wait                 the next outlier: who reads it waits until there is one
 //! status               settings and counters, of all CPUs and of each
 //! summary              a table for the eye
 //! openmetrics          everything, for a monitoring system
@@ -33,6 +38,7 @@ use crate::{
             File,
             Folder,
             Mode,
+            News,
             Text,
             Tree, //
         },
@@ -58,15 +64,26 @@ use crate::{
         Monitor,
         Reading, //
     },
+    outliers::{
+        Actions,
+        Outliers, //
+    },
     recorder::CpuRecords,
     VERSION,
 };
+
+mod outliers;
 
 /// Which file.
 enum View {
     Enable,
     Metrics,
     Reset,
+    Threshold(Shown),
+    OutlierLimit,
+    OnOutlier,
+    Outliers,
+    Wait,
     Status,
     Summary(Scope),
     Histogram(Scope, Shown),
@@ -93,6 +110,12 @@ pub(crate) fn create(monitor: &Arc<Monitor>) -> Result<Tree<MonitorFile>> {
     let root = tree.root();
     let hist = tree.folder(root, c_str!("hist"))?;
     create_histograms(&mut tree, hist, Scope::All, &file)?;
+    let thresholds = tree.folder(root, c_str!("threshold_ns"))?;
+    for metric in Shown::ALL {
+        let name = CString::try_from_fmt(fmt!("{}", metric.name))?;
+        let threshold = file(View::Threshold(metric));
+        tree.file(thresholds, &name, Mode::ReadWrite, threshold)?;
+    }
     let per_cpu = tree.folder(root, c_str!("per_cpu"))?;
     for cpu in monitor.read().recorder.cpus() {
         let scope = Scope::Cpu(cpu.number());
@@ -102,16 +125,19 @@ pub(crate) fn create(monitor: &Arc<Monitor>) -> Result<Tree<MonitorFile>> {
         create_renderings(&mut tree, folder, scope, &file)?;
     }
     create_renderings(&mut tree, root, Scope::All, &file)?;
-    tree.file(root, c_str!("raw"), Mode::ReadOnly, file(View::Raw))?;
-    tree.file(root, c_str!("status"), Mode::ReadOnly, file(View::Status))?;
-    tree.file(
-        root,
-        c_str!("metrics"),
-        Mode::ReadWrite,
-        file(View::Metrics),
-    )?;
-    tree.file(root, c_str!("reset"), Mode::WriteOnly, file(View::Reset))?;
-    tree.file(root, c_str!("enable"), Mode::ReadWrite, file(View::Enable))?;
+    for (name, mode, view) in [
+        (c_str!("raw"), Mode::ReadOnly, View::Raw),
+        (c_str!("status"), Mode::ReadOnly, View::Status),
+        (c_str!("outliers"), Mode::ReadOnly, View::Outliers),
+        (c_str!("wait"), Mode::ReadOnly, View::Wait),
+        (c_str!("outlier_limit"), Mode::ReadWrite, View::OutlierLimit),
+        (c_str!("on_outlier"), Mode::ReadWrite, View::OnOutlier),
+        (c_str!("metrics"), Mode::ReadWrite, View::Metrics),
+        (c_str!("reset"), Mode::WriteOnly, View::Reset),
+        (c_str!("enable"), Mode::ReadWrite, View::Enable),
+    ] {
+        tree.file(root, name, mode, file(view))?;
+    }
     Ok(tree)
 }
 
@@ -151,7 +177,10 @@ impl File for MonitorFile {
     fn size_hint(&self) -> usize {
         match self.view {
             View::Enable | View::Reset => 2,
+            View::Threshold(_) | View::OutlierLimit | View::OnOutlier => 32,
             View::Metrics => 256,
+            View::Outliers => outliers::size_hint(self.monitor.outliers()),
+            View::Wait => text::OUTLIER_MAX,
             View::Status => {
                 let cpus = self.monitor.read().recorder.cpus().count();
                 1024 + cpus * (Counter::COUNT + 1) * 32
@@ -171,11 +200,20 @@ impl File for MonitorFile {
 
     fn show(&self, out: &mut Text<'_>) -> Result {
         let reading = self.monitor.read();
+        let watch = self.monitor.outliers();
         match self.view {
             View::Enable => Ok(writeln!(out, "{}", u8::from(reading.enabled))?),
             View::Metrics => Ok(writeln!(out, "{}", reading.metrics)?),
             View::Reset => Err(EINVAL),
-            View::Status => Ok(reading.show_status(out)?),
+            View::Threshold(metric) => Ok(writeln!(out, "{}", watch.threshold(metric))?),
+            View::OutlierLimit => Ok(writeln!(out, "{}", watch.limit())?),
+            View::OnOutlier => Ok(writeln!(out, "{}", watch.actions())?),
+            View::Outliers => Ok(outliers::show_all(watch, out)?),
+            View::Wait => Ok(outliers::show_next(watch, out)?),
+            View::Status => {
+                reading.show_status(out)?;
+                Ok(show_outlier_counts(watch, out)?)
+            }
             View::Summary(scope) => reading.show_summary(out, scope),
             View::Histogram(scope, metric) => {
                 let snapshot = reading.snapshot(scope, metric)?;
@@ -191,6 +229,7 @@ impl File for MonitorFile {
 
     fn write(&self, input: &[u8]) -> Result {
         let word = input.trim_ascii();
+        let watch = self.monitor.outliers();
         match self.view {
             View::Enable => match word {
                 b"0" => self.monitor.set_enabled(false),
@@ -205,13 +244,59 @@ impl File for MonitorFile {
                 b"1" => self.monitor.reset(),
                 _ => refuse("reset: expected 1"),
             },
-            View::Status
+            View::Threshold(metric) => match number(word) {
+                Some(nanoseconds) => watch.set_threshold(metric, nanoseconds),
+                None => refuse("threshold_ns: expected nanoseconds, or 0 for none"),
+            },
+            View::OutlierLimit => match number(word) {
+                Some(limit) => {
+                    watch.set_limit(limit);
+                    Ok(())
+                }
+                None => refuse("outlier_limit: expected a number, or 0 for all"),
+            },
+            View::OnOutlier => match Actions::parse(word) {
+                Some(actions) => {
+                    watch.set_actions(actions);
+                    Ok(())
+                }
+                None => {
+                    refuse("on_outlier: expected nothing, tracing_off, snapshot, or both of these")
+                }
+            },
+            View::Outliers
+            | View::Wait
+            | View::Status
             | View::Summary(_)
             | View::Histogram(..)
             | View::OpenMetrics(_)
             | View::Raw => Err(EINVAL),
         }
     }
+
+    fn news(&self) -> Option<&dyn News> {
+        match self.view {
+            View::Wait => Some(self.monitor.outliers()),
+            _ => None,
+        }
+    }
+}
+
+/// Reads a number of nothing but decimal digits, if it is one and not too large.
+fn number(word: &[u8]) -> Option<u64> {
+    let text = core::str::from_utf8(word).ok()?;
+    // A sign would be fine with `parse`.
+    text.parse()
+        .ok()
+        .filter(|_| text.starts_with(|c: char| c.is_ascii_digit()))
+}
+
+/// Writes what the status tells of outliers.
+fn show_outlier_counts(outliers: &Outliers, out: &mut Text<'_>) -> fmt::Result {
+    let all = Scope::All;
+    text::status_line(out, all, "outliers", outliers.last())?;
+    text::status_line(out, all, "outliers_suppressed", outliers.suppressed())?;
+    text::status_line(out, all, "outlier_memory_bytes", outliers.memory())
 }
 
 /// Says in the log what was wrong with what was written to a file.

@@ -4,12 +4,17 @@
  * module's version, which the module! macro has no word for.
  */
 
+#include <linux/fs.h>
+#include <linux/irq_work.h>
+#include <linux/jump_label.h>
 #include <linux/module.h>
+#include <linux/poll.h>
 #include <linux/rcupdate.h>
 #include <linux/sched/signal.h>
 #include <linux/smp.h>
 #include <linux/topology.h>
 #include <linux/tracepoint.h>
+#include <linux/wait.h>
 #include <trace/events/sched.h>
 #include <trace/events/task.h>
 
@@ -38,6 +43,45 @@ int schedhist_call_on_cpu(int cpu, schedhist_call call, void *data)
 int schedhist_cpu_to_node(int cpu)
 {
 	return cpu_to_node(cpu);
+}
+
+struct schedhist_watching_key schedhist_watching = {
+	.key = STATIC_KEY_FALSE_INIT,
+};
+
+void schedhist_set_watching(bool on)
+{
+	if (on)
+		static_branch_enable(&schedhist_watching.key);
+	else
+		static_branch_disable(&schedhist_watching.key);
+}
+
+void schedhist_init_irq_work(struct irq_work *work, schedhist_soon call)
+{
+	*work = IRQ_WORK_INIT_HARD(call);
+}
+
+bool schedhist_has_sleeper(struct wait_queue_head *queue)
+{
+	return wq_has_sleeper(queue);
+}
+
+void schedhist_unlock_position(struct file *file)
+{
+	file->f_mode &= ~FMODE_ATOMIC_POS;
+}
+
+int schedhist_wait_event(struct wait_queue_head *queue,
+			 schedhist_condition condition, void *data)
+{
+	return wait_event_interruptible(*queue, condition(data));
+}
+
+void schedhist_poll_wait(struct file *file, struct wait_queue_head *queue,
+			 struct poll_table_struct *table)
+{
+	poll_wait(file, queue, table);
 }
 
 /* Never called: it does not compile when a tracepoint's prototype changes. */

@@ -21,6 +21,7 @@ use crate::{
         tracepoint::Registration, //
     },
     engine::{bucket::Scheme, metric::MetricSet, snapshot::Baseline},
+    outliers::Outliers,
     recorder::{
         CpuRecords,
         Recorder,
@@ -46,9 +47,9 @@ impl Probes {
     /// Begins a session that records `metrics`. Sleeps.
     ///
     /// Registers no probe that no metric needs.
-    fn new(recorder: Arc<Recorder>, metrics: MetricSet) -> Result<Self> {
+    fn new(recorder: Arc<Recorder>, metrics: MetricSet, outliers: Arc<Outliers>) -> Result<Self> {
         recorder.begin(metrics);
-        let session = Arc::new(Session::new(recorder, metrics)?, GFP_KERNEL)?;
+        let session = Arc::new(Session::new(recorder, metrics, outliers)?, GFP_KERNEL)?;
         let mut new_tasks = None;
         if metrics.needs_tasks() {
             new_tasks = Some(task_newtask::register(session.clone())?);
@@ -84,10 +85,10 @@ impl State {
     /// Takes the probes off and, if measuring is on, puts those on that the metrics need.
     ///
     /// On an error measuring is off.
-    fn restart(&mut self) -> Result {
+    fn restart(&mut self, outliers: &Arc<Outliers>) -> Result {
         self.probes = None;
         if self.enabled && !self.metrics.is_empty() {
-            let probes = Probes::new(self.recorder.clone(), self.metrics);
+            let probes = Probes::new(self.recorder.clone(), self.metrics, outliers.clone());
             self.probes = Some(probes.inspect_err(|_| self.enabled = false)?);
         }
         Ok(())
@@ -102,6 +103,7 @@ impl State {
 pub(crate) struct Monitor {
     #[pin]
     state: Mutex<State>,
+    outliers: Arc<Outliers>,
 }
 
 /// What a reader sees: taken at once, so that it fits together.
@@ -128,12 +130,19 @@ impl Monitor {
             recorder: Arc::new(Recorder::new(scheme, metrics)?, GFP_KERNEL)?,
             baselines: None,
         };
+        let outliers = Arc::pin_init(Outliers::new(), GFP_KERNEL)?;
         Arc::pin_init(
             pin_init!(Self {
+                outliers,
                 state <- new_mutex!(state, "schedhist::Monitor::state"),
             }),
             GFP_KERNEL,
         )
+    }
+
+    /// Returns the outliers, which are watched for while measuring is on.
+    pub(crate) fn outliers(&self) -> &Outliers {
+        &self.outliers
     }
 
     /// Looks at it all. Sleeps.
@@ -161,7 +170,7 @@ impl Monitor {
             return Ok(());
         }
         state.enabled = enabled;
-        state.restart()
+        state.restart(&self.outliers)
     }
 
     /// Chooses which metrics are on; no effect where it is those already. Sleeps.
@@ -184,7 +193,7 @@ impl Monitor {
             state.recorder = recorder;
         }
         state.metrics = metrics;
-        state.restart()
+        state.restart(&self.outliers)
     }
 
     /// Makes what is recorded by now the baseline: what is shown starts from 0, and minima and

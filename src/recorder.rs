@@ -26,6 +26,7 @@ use crate::{
         task::Task,
         task_newtask::TaskNewtask,
         task_table::TaskTable,
+        watching,
         work::Work, //
     },
     engine::{
@@ -34,10 +35,8 @@ use crate::{
         cell::Cell,
         cpu::{
             Cpu,
-            Identity,
             Next,
-            Prev,
-            Side, //
+            Prev, //
         },
         metric::{
             Metric,
@@ -49,7 +48,12 @@ use crate::{
             Leaving, //
         },
     },
-    events, //
+    events,
+    outliers::Outliers,
+    witness::{
+        Names,
+        Witness, //
+    }, //
 };
 
 /// The records of one CPU, in one piece.
@@ -114,17 +118,23 @@ pub(crate) struct Session {
     /// Whether the waits of tasks are asked for, and `tasks` is filled.
     tracks_tasks: bool,
     tasks: Arc<TaskTable>,
+    outliers: Arc<Outliers>,
     sweep: Pin<KBox<Work<TaskTable>>>,
 }
 
 impl Session {
     /// Creates a session that fills `recorder` with `metrics`. Sleeps; fails with `ENOMEM`.
-    pub(crate) fn new(recorder: Arc<Recorder>, metrics: MetricSet) -> Result<Self> {
+    pub(crate) fn new(
+        recorder: Arc<Recorder>,
+        metrics: MetricSet,
+        outliers: Arc<Outliers>,
+    ) -> Result<Self> {
         let tasks = Arc::new(TaskTable::new()?, GFP_KERNEL)?;
         Ok(Self {
             recorder,
             stamps_wakeups: metrics.contains(Metric::Wakeup),
             tracks_tasks: metrics.needs_tasks(),
+            outliers,
             sweep: Work::new(tasks.clone())?,
             tasks,
         })
@@ -192,17 +202,20 @@ impl SchedSwitch for Session {
             };
             Next::Task(task, self.tasks.get(next.pid(), switch))
         };
-        let duration = records.switch(local_clock(), leaving, entering, |side| match side {
-            Side::Prev => identify(prev),
-            Side::Next => identify(next),
-        });
-
-        if events::trace_oncpu_enabled() {
-            if let (Some(duration), Prev::Task(task, _)) = (duration, leaving) {
-                emit_oncpu(prev, this_cpu, duration, task.end);
-            }
+        if events::any_enabled() || watching::is_on() {
+            let witness = Witness::new(switch, &self.outliers);
+            witnessed(records, leaving, entering, &witness);
+        } else {
+            records.switch(local_clock(), leaving, entering, &Names(switch));
         }
     }
+}
+
+/// Records a switch of which each sample is wanted. Out of the way of the others.
+#[cold]
+#[inline(never)]
+fn witnessed(records: &CpuRecords, prev: Prev<'_>, next: Next<'_>, witness: &Witness<'_>) {
+    records.switch(local_clock(), prev, next, witness);
 }
 
 impl Hotplug for Session {
@@ -230,40 +243,6 @@ impl SchedWaking for Session {
                 is_stamped,
             };
             state.wake(local_clock(), &who);
-        }
-    }
-}
-
-/// Copies what is shown of a task.
-fn identify(task: Task<'_>) -> Identity {
-    Identity {
-        pid: task.pid(),
-        prio: task.prio(),
-        comm: task.comm(),
-    }
-}
-
-/// Emits `schedhist:oncpu`.
-#[cold]
-fn emit_oncpu(task: Task<'_>, cpu: u32, duration: u64, end: SliceEnd) {
-    events::trace_oncpu(
-        task.pid(),
-        &task.comm(),
-        task.prio(),
-        cpu,
-        duration,
-        end.into(),
-    );
-}
-
-impl From<SliceEnd> for events::SliceEnd {
-    fn from(end: SliceEnd) -> Self {
-        match end {
-            SliceEnd::Preempted => Self::Preempted,
-            SliceEnd::Interruptible => Self::Interruptible,
-            SliceEnd::Uninterruptible => Self::Uninterruptible,
-            SliceEnd::Stopped => Self::Stopped,
-            SliceEnd::Dead => Self::Dead,
         }
     }
 }

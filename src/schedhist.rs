@@ -4,7 +4,8 @@
 //!
 //! Three rooms: [`engine`] computes and knows no kernel; `boundary` holds what Rust for Linux
 //! lacks, and all `unsafe`; the rest is the module: its probes (`recorder`), switching them on and
-//! off (`monitor`), its files (`files`) and its trace events (`events`).
+//! off (`monitor`), its files (`files`), its trace events (`events`, and `witness`, which emits them),
+//! and what is too long (`outliers`).
 
 use kernel::{
     prelude::*,
@@ -17,7 +18,9 @@ pub mod engine;
 mod events;
 mod files;
 mod monitor;
+mod outliers;
 mod recorder;
+mod witness;
 
 use boundary::{
     bindings,

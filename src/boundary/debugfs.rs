@@ -40,6 +40,10 @@ use kernel::{
 
 use crate::engine::raw;
 
+mod news;
+
+pub(crate) use news::News;
+
 /// The longest text that may be written to a file, in bytes.
 const INPUT_MAX: usize = 256;
 
@@ -55,6 +59,11 @@ pub(crate) trait File: Send + Sync + 'static {
 
     /// Takes what was written to the file, in one piece. Process context, may sleep.
     fn write(&self, input: &[u8]) -> Result;
+
+    /// For a file whose reader waits until there is something new, returns what it waits for.
+    fn news(&self) -> Option<&dyn News> {
+        None
+    }
 }
 
 /// The text of a file that is being read.
@@ -64,10 +73,18 @@ pub(crate) trait File: Send + Sync + 'static {
 /// # Invariants
 ///
 /// Points to a `seq_file` that is valid for `'a`, and whose lock is held for us.
-pub(crate) struct Text<'a>(
-    NonNull<bindings::seq_file>,
-    PhantomData<&'a bindings::seq_file>,
-);
+pub(crate) struct Text<'a> {
+    seq: NonNull<bindings::seq_file>,
+    number: u64,
+    _lifetime: PhantomData<&'a bindings::seq_file>,
+}
+
+impl Text<'_> {
+    /// Returns the number of what is to be shown, in a file of [`News`].
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+}
 
 impl fmt::Write for Text<'_> {
     fn write_str(&mut self, s: &str) -> fmt::Result {
@@ -75,7 +92,7 @@ impl fmt::Write for Text<'_> {
         // is produced again.
         //
         // SAFETY: By the type's invariant; and the string is as long as it says.
-        unsafe { bindings::seq_write(self.0.as_ptr(), s.as_ptr().cast::<c_void>(), s.len()) };
+        unsafe { bindings::seq_write(self.seq.as_ptr(), s.as_ptr().cast::<c_void>(), s.len()) };
         Ok(())
     }
 }
@@ -87,7 +104,7 @@ impl raw::Sink for Text<'_> {
         // SAFETY: By the type's invariant; and the bytes are as many as the slice says.
         unsafe {
             bindings::seq_write(
-                self.0.as_ptr(),
+                self.seq.as_ptr(),
                 bytes.as_ptr().cast::<c_void>(),
                 bytes.len(),
             )
@@ -99,6 +116,24 @@ impl raw::Sink for Text<'_> {
 struct Node<T> {
     file: T,
     open_for_business: Arc<AtomicBool>,
+}
+
+impl<T: File> Node<T> {
+    /// Makes the text of the file, of `number` where there is one.
+    ///
+    /// # Safety
+    ///
+    /// `seq` must point to a valid `seq_file` whose lock is held for us.
+    unsafe fn show(&self, seq: *mut bindings::seq_file, number: u64) -> Result<c_int> {
+        // INVARIANT: By the safety requirement.
+        let mut text = Text {
+            seq: NonNull::new(seq).ok_or(EINVAL)?,
+            number,
+            _lifetime: PhantomData,
+        };
+        self.file.show(&mut text)?;
+        Ok(0)
+    }
 }
 
 /// Who may do what with a file. All files are root's.
@@ -198,7 +233,10 @@ impl<T: File> Tree<T> {
                 parent.0.as_ptr(),
                 core::ptr::from_ref::<Node<T>>(node).cast_mut().cast(),
                 core::ptr::null(),
-                Self::OPERATIONS,
+                match node.file.news() {
+                    None => Self::OPERATIONS,
+                    Some(_) => Self::OPERATIONS_OF_NEWS,
+                },
             )
         })?;
         Ok(())
@@ -242,12 +280,8 @@ impl<T: File> Tree<T> {
     unsafe extern "C" fn show(seq: *mut bindings::seq_file, _: *mut c_void) -> c_int {
         // SAFETY: `open` put the node there. debugfs lets nobody remove the file meanwhile.
         let node = unsafe { &*(*seq).private.cast::<Node<T>>() };
-        from_result(|| {
-            // INVARIANT: `seq_read()` holds the lock until this returns.
-            let mut text = Text(NonNull::new(seq).ok_or(EINVAL)?, PhantomData);
-            node.file.show(&mut text)?;
-            Ok(0)
-        })
+        // SAFETY: `seq_read()` holds the lock until this returns.
+        from_result(|| unsafe { node.show(seq, 0) })
     }
 
     /// # Safety

@@ -5,6 +5,7 @@
 //! All `unsafe` and all use of C bindings live here, and in the trace event emitters that are
 //! generated from `events.rs`. What a kernel version changes is met here too.
 
+pub(crate) mod bell;
 pub(crate) mod bindings;
 pub(crate) mod clock;
 pub(crate) mod debugfs;
@@ -19,4 +20,6 @@ pub(crate) mod task;
 pub(crate) mod task_newtask;
 pub(crate) mod task_table;
 pub(crate) mod tracepoint;
+pub(crate) mod tracing;
+pub(crate) mod watching;
 pub(crate) mod work;

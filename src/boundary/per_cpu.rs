@@ -45,6 +45,12 @@ impl<T: ?Sized> PerCpu<T> {
         self.slots.get(cpu as usize)?.as_deref()
     }
 
+    /// Goes through the possible CPUs with their numbers.
+    pub(crate) fn numbered(&self) -> impl Iterator<Item = (u32, &T)> + '_ {
+        let slots = (0..).zip(self.slots.iter());
+        slots.filter_map(|(cpu, slot)| Some((cpu, slot.as_deref()?)))
+    }
+
     /// Goes through the possible CPUs in the order of their numbers.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> + '_ {
         self.slots.iter().filter_map(|slot| slot.as_deref())

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The records of a CPU, in one piece of memory that is near to the CPU.
+//! The records of a CPU, each in one piece of memory that is near to the CPU.
 //!
 //! One piece, because the allocator rounds each up to a power of two: at defaults the header fits
 //! into what is left of the 64 KiB that the buckets take anyway.
@@ -37,7 +37,8 @@ use crate::engine::{
         Cpu,
         Header, //
     },
-    metric::MetricSet, //
+    metric::MetricSet,
+    outlier::Log, //
 };
 
 // At defaults they take 64 KiB at most, as the allocator rounds them.
@@ -86,6 +87,15 @@ pub(crate) fn new_cpu(
     // `Cpu<[Cell]>` of so many cells: `layout` is the layout that `repr(C)` gives it. The header was
     // just written, and the cells after it, which are integers, are 0.
     Ok(unsafe { KVBox::from_raw(records) })
+}
+
+/// Creates an empty log of the outliers of the CPU `number`. Sleeps; fails with `ENOMEM`.
+pub(crate) fn new_log(number: u32) -> Result<KVBox<Log>> {
+    let layout = Layout::new::<Log>();
+    let memory = KVmalloc::alloc(layout, GFP_KERNEL | __GFP_ZERO, node_of(number))?;
+    // SAFETY: From `KVmalloc`, which passes it to us, with the layout of a `Log`. It is made of
+    // integers alone, which are 0: as `Log::new` has it. Too large to be made on the stack.
+    Ok(unsafe { KVBox::from_raw(memory.cast::<Log>().as_ptr()) })
 }
 
 /// Returns the NUMA node that `cpu`, which must be possible, is part of, if that is known.

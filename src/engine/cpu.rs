@@ -19,10 +19,19 @@ use core::{
 use super::{
     bucket::Scheme,
     cell::Cell,
+    identity::{
+        Identity,
+        IdentityCells, //
+    },
     metric::{
         Counter,
         Metric,
         MetricSet, //
+    },
+    sample::{
+        Cause,
+        Observer,
+        Sample, //
     },
     slice::SliceEnd,
     task::{
@@ -31,17 +40,6 @@ use super::{
         Task, //
     },
 };
-
-/// A task, as far as it is named in what is shown.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Identity {
-    /// The thread id in the initial PID namespace; 0 for the idle task.
-    pub pid: i32,
-    /// The kernel's priority.
-    pub prio: i32,
-    /// The name, filled up with NULs.
-    pub comm: [u8; 16],
-}
 
 /// The greatest sample of a histogram, and whose it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,8 +61,7 @@ struct Totals {
     version: Cell,
     max: Cell,
     time: Cell,
-    pid_and_prio: Cell,
-    comm: [Cell; 2],
+    task: IdentityCells,
 }
 
 impl Totals {
@@ -75,8 +72,7 @@ impl Totals {
             version: Cell::new(0),
             max: Cell::new(0),
             time: Cell::new(0),
-            pid_and_prio: Cell::new(0),
-            comm: [const { Cell::new(0) }; 2],
+            task: IdentityCells::new(),
         }
     }
 
@@ -97,15 +93,11 @@ impl Totals {
     /// Notes a new greatest sample. Rare: it gets ever harder to be the worst.
     #[cold]
     fn set_worst(&self, value: u64, time: u64, task: &Identity) {
-        let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = task.comm;
         self.version.add(1);
         fence(Release);
         self.max.set(value);
         self.time.set(time);
-        self.pid_and_prio
-            .set((u64::from(task.pid as u32) << 32) | u64::from(task.prio as u32));
-        self.comm[0].set(u64::from_le_bytes([a, b, c, d, e, f, g, h]));
-        self.comm[1].set(u64::from_le_bytes([i, j, k, l, m, n, o, p]));
+        self.task.set(task);
         fence(Release);
         self.version.add(1);
     }
@@ -116,23 +108,14 @@ impl Totals {
         for _ in 0..1000 {
             let version = self.version.get();
             fence(Acquire);
-            let (max, time, ids) = (self.max.get(), self.time.get(), self.pid_and_prio.get());
-            let (low, high) = (self.comm[0].get(), self.comm[1].get());
+            let worst = Worst {
+                value: self.max.get(),
+                task: self.task.get(),
+                time: self.time.get(),
+            };
             fence(Acquire);
             if version % 2 == 0 && version == self.version.get() {
-                let mut comm = [0; 16];
-                comm[..8].copy_from_slice(&low.to_le_bytes());
-                comm[8..].copy_from_slice(&high.to_le_bytes());
-                let task = Identity {
-                    pid: (ids >> 32) as i32,
-                    prio: ids as i32,
-                    comm,
-                };
-                return (time != 0).then_some(Worst {
-                    value: max,
-                    task,
-                    time,
-                });
+                return (worst.time != 0).then_some(worst);
             }
         }
         None
@@ -143,15 +126,6 @@ impl Totals {
         self.min.set(u64::MAX);
         self.set_worst(0, 0, &Identity::default());
     }
-}
-
-/// Which of the two tasks of a switch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
-    /// The one that leaves the CPU.
-    Prev,
-    /// The one that gets it.
-    Next,
 }
 
 /// Who leaves the CPU at a switch.
@@ -269,48 +243,33 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         })
     }
 
-    /// Records a context switch at `now`, in nanoseconds, and returns how long the one who leaves
-    /// had the CPU, if that is known.
-    ///
-    /// `identify` is asked for a task's name when its sample is the worst so far.
+    /// Records a context switch at `now`, in nanoseconds of the CPU's clock.
     ///
     /// Only the CPU itself may call this, with interrupts off. Every switch ends as [`Counter`]
     /// says.
     #[inline(always)]
-    pub fn switch(
-        &self,
-        now: u64,
-        prev: Prev<'_>,
-        next: Next<'_>,
-        identify: impl Fn(Side) -> Identity,
-    ) -> Option<u64> {
+    pub fn switch(&self, now: u64, prev: Prev<'_>, next: Next<'_>, observer: &impl Observer) {
         self.count(Counter::Switches);
-        let metric = match prev {
-            Prev::Idle => Metric::Idle,
+        let (metric, cause) = match prev {
+            Prev::Idle => (Metric::Idle, Cause::Idle),
             Prev::Task(task, state) => {
                 self.leave(now, &task, state);
-                Metric::Oncpu
+                (Metric::Oncpu, task.end.into())
             }
         };
-        match next {
-            Next::Idle => self.count(Counter::ToIdle),
-            Next::Ignored => {}
-            Next::Task(task, state) => {
-                self.enter(now, &task, state, |metric, value| {
-                    self.record(metric, value, now, || identify(Side::Next));
-                });
-            }
-        }
-
         let since = self.header.since.get();
         self.header.since.set(now);
         if since == 0 || now < since {
             self.unseen(since);
-            return None;
+        } else {
+            observer.stay(since, now);
+            self.record(metric, now.wrapping_sub(since), cause, now, observer);
         }
-        let duration = now.wrapping_sub(since);
-        self.record(metric, duration, now, || identify(Side::Prev));
-        Some(duration)
+        match next {
+            Next::Idle => self.count(Counter::ToIdle),
+            Next::Ignored => {}
+            Next::Task(task, state) => self.enter(now, &task, state, observer),
+        }
     }
 
     #[inline(always)]
@@ -325,7 +284,8 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
     }
 
     #[inline(always)]
-    fn enter(&self, now: u64, task: &Entering, state: Option<&Task>, record: impl Fn(Metric, u64)) {
+    fn enter(&self, now: u64, task: &Entering, state: Option<&Task>, observer: &impl Observer) {
+        let record = |metric, value, cause| self.record(metric, value, cause, now, observer);
         // What the kernel has added up, and what it is about to add.
         let waited = task
             .run_delay
@@ -334,7 +294,7 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
             if let Some(state) = state {
                 state.claim(task);
             }
-            return self.enter_new(now, task, waited, record);
+            return self.enter_new(now, task, waited, observer);
         }
         let Some(state) = state else {
             return self.count(Counter::Untracked);
@@ -354,13 +314,14 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         if matches!(left.end, SliceEnd::Preempted) {
             // Not by the kernel's stamps: it makes none for a task that was preempted with its
             // sleep state set.
-            return record(Metric::RunqPreempt, away);
+            return record(Metric::RunqPreempt, away, Cause::Preempted);
         }
-        record(Metric::Offcpu, away);
+        let cause = left.end.into();
+        record(Metric::Offcpu, away, cause);
         if self.is_on(Metric::Wakeup) {
             match left.woken {
                 // The waker's clock may be ahead of ours by a little.
-                Some(woken) => record(Metric::Wakeup, now.saturating_sub(woken.time)),
+                Some(woken) => record(Metric::Wakeup, now.saturating_sub(woken.time), cause),
                 None => self.count(Counter::WakeUnseen),
             }
         }
@@ -375,22 +336,24 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         };
         // Clocks of two CPUs may differ by a little; a wait is no longer than the absence.
         let wait = wait.min(away);
-        record(Metric::RunqWakeup, wait);
+        record(Metric::RunqWakeup, wait, Cause::Wakeup);
         let blocked = away.wrapping_sub(wait);
-        match left.end {
-            SliceEnd::Interruptible => record(Metric::BlockedInterruptible, blocked),
-            SliceEnd::Uninterruptible => record(Metric::BlockedUninterruptible, blocked),
-            _ => self.count(Counter::BlockedOther),
-        }
+        let metric = match left.end {
+            SliceEnd::Interruptible => Metric::BlockedInterruptible,
+            SliceEnd::Uninterruptible => Metric::BlockedUninterruptible,
+            _ => return self.count(Counter::BlockedOther),
+        };
+        let woken = now.wrapping_sub(wait);
+        self.record_until(woken, metric, blocked, cause, now, observer);
     }
 
     /// Records the wait of a task that runs for the first time, if it began since measuring did.
     #[inline(always)]
-    fn enter_new(&self, now: u64, task: &Entering, waited: u64, record: impl Fn(Metric, u64)) {
+    fn enter_new(&self, now: u64, task: &Entering, waited: u64, observer: &impl Observer) {
         // It was forked with nothing added up: so this is when its wait began.
         let since = now.saturating_sub(waited);
         if task.last_queued != 0 && since >= self.header.began.get() {
-            record(Metric::RunqWakeup, waited);
+            self.record(Metric::RunqWakeup, waited, Cause::Fork, now, observer);
         } else {
             self.count(Counter::WaitUnseen);
         }
@@ -453,7 +416,21 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
     }
 
     #[inline(always)]
-    fn record(&self, metric: Metric, value: u64, now: u64, task: impl FnOnce() -> Identity) {
+    fn record(&self, metric: Metric, value: u64, cause: Cause, now: u64, observer: &impl Observer) {
+        self.record_until(now, metric, value, cause, now, observer);
+    }
+
+    /// Records the sample of something that ended at `end`, which is before `now`.
+    #[inline(always)]
+    fn record_until(
+        &self,
+        end: u64,
+        metric: Metric,
+        value: u64,
+        cause: Cause,
+        now: u64,
+        observer: &impl Observer,
+    ) {
         if !self.is_on(metric) {
             return;
         }
@@ -463,7 +440,13 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         if let Some(bucket) = self.buckets.as_ref().get(index) {
             bucket.add(1);
         }
-        self.header.totals[metric as usize].record(value, now, task);
+        self.header.totals[metric as usize].record(value, now, || observer.identify(metric.side()));
+        observer.sample(&Sample {
+            metric,
+            value,
+            end,
+            cause,
+        });
     }
 
     /// Returns the number of the CPU.

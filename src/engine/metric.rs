@@ -2,6 +2,8 @@
 
 //! The metrics and the counters: their names and what they mean.
 
+use super::sample::Side;
+
 /// A duration that is recorded; each has a histogram on every CPU. All are in nanoseconds.
 ///
 /// Let *out* be the time that a task left a CPU, *in* the time that it next gets one, and *wake*
@@ -46,6 +48,30 @@ impl Metric {
         Self::Idle,
         Self::Wakeup,
     ];
+
+    /// Returns whose sample it is: of the one who leaves the CPU at a switch, or of the one who gets
+    /// it.
+    #[inline(always)]
+    pub const fn side(self) -> Side {
+        match self {
+            Self::Oncpu | Self::Idle => Side::Prev,
+            _ => Side::Next,
+        }
+    }
+
+    /// Returns the name that the files use.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Oncpu => "oncpu",
+            Self::RunqWakeup => "runq_wakeup",
+            Self::RunqPreempt => "runq_preempt",
+            Self::BlockedInterruptible => "blocked_interruptible",
+            Self::BlockedUninterruptible => "blocked_uninterruptible",
+            Self::Offcpu => "offcpu",
+            Self::Idle => "idle",
+            Self::Wakeup => "wakeup",
+        }
+    }
 }
 
 /// A metric that is shown: one that is recorded, or the sum of several.
@@ -62,19 +88,26 @@ pub struct Shown {
 impl Shown {
     /// All of them, in the order in which they are shown.
     pub const ALL: [Self; 9] = [
-        Self::new("oncpu", &[Metric::Oncpu]),
-        Self::new("runq", &[Metric::RunqWakeup, Metric::RunqPreempt]),
-        Self::new("runq_wakeup", &[Metric::RunqWakeup]),
-        Self::new("runq_preempt", &[Metric::RunqPreempt]),
-        Self::new("blocked_interruptible", &[Metric::BlockedInterruptible]),
-        Self::new("blocked_uninterruptible", &[Metric::BlockedUninterruptible]),
-        Self::new("offcpu", &[Metric::Offcpu]),
-        Self::new("idle", &[Metric::Idle]),
-        Self::new("wakeup", &[Metric::Wakeup]),
+        Self::only(&[Metric::Oncpu]),
+        Self {
+            name: "runq",
+            parts: &[Metric::RunqWakeup, Metric::RunqPreempt],
+        },
+        Self::only(&[Metric::RunqWakeup]),
+        Self::only(&[Metric::RunqPreempt]),
+        Self::only(&[Metric::BlockedInterruptible]),
+        Self::only(&[Metric::BlockedUninterruptible]),
+        Self::only(&[Metric::Offcpu]),
+        Self::only(&[Metric::Idle]),
+        Self::only(&[Metric::Wakeup]),
     ];
 
-    const fn new(name: &'static str, parts: &'static [Metric]) -> Self {
-        Self { name, parts }
+    /// One that is recorded as it is.
+    const fn only(metric: &'static [Metric; 1]) -> Self {
+        Self {
+            name: metric[0].name(),
+            parts: metric,
+        }
     }
 }
 

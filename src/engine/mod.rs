@@ -12,7 +12,11 @@
 //! | [`bucket`] | which bucket a value falls into, and the bounds of a bucket |
 //! | [`metric`] | the metrics and counters: names, meaning |
 //! | [`cpu`] | what one CPU records, switch by switch |
+//! | [`identity`] | who a task is, as far as it is shown |
+//! | [`sample`] | a single sample, for those who want to see each |
 //! | [`slice`] | how a stay on a CPU ended |
+//! | [`history`] | the last stays on a CPU: who had it, and when |
+//! | [`outlier`] | samples above a threshold, with who had the CPU meanwhile |
 //! | [`task`] | what is kept about a task between two stays on a CPU |
 //! | [`snapshot`] | a copy of histograms to read from, merged over CPUs; quantiles |
 //! | [`text`] | the text formats of the files |
@@ -22,9 +26,13 @@
 pub mod bucket;
 pub mod cell;
 pub mod cpu;
+pub mod history;
+pub mod identity;
 pub mod metric;
 pub mod openmetrics;
+pub mod outlier;
 pub mod raw;
+pub mod sample;
 pub mod slice;
 pub mod snapshot;
 pub mod task;

@@ -22,6 +22,10 @@ use super::{
         MetricSet,
         Shown, //
     },
+    outlier::{
+        Culprit,
+        Outlier, //
+    },
     snapshot::{
         Quantile,
         Snapshot, //
@@ -163,6 +167,56 @@ pub fn summary_row<B: Deref<Target = [u64]>>(
     }
     writeln!(out)
 }
+
+/// Writes the first line of what shows outliers.
+pub fn outliers_head(out: &mut impl Write) -> fmt::Result {
+    writeln!(out, "# schedhist outliers version 1")
+}
+
+/// Writes an outlier of `cpu` and its culprits, a line for each: words, of which the first tells what
+/// it is and the others are a key and a value in turn. They are those of the trace events; the name
+/// of the task comes last, as it may have spaces in it.
+pub fn outlier(
+    out: &mut impl Write,
+    cpu: u32,
+    outlier: &Outlier,
+    culprits: &[Culprit],
+) -> fmt::Result {
+    let (sample, task) = (outlier.sample, &outlier.task);
+    writeln!(
+        out,
+        "outlier id {} metric {} cause {} cpu {cpu} duration_ns {} start_ns {} end_ns {} \
+         missing_ns {} culprits {} pid {} prio {} comm {}",
+        outlier.id,
+        sample.metric.name(),
+        sample.cause.name(),
+        sample.value,
+        outlier.start(),
+        sample.end,
+        outlier.missing,
+        culprits.len(),
+        task.pid,
+        task.prio,
+        Comm(&task.comm),
+    )?;
+    for culprit in culprits {
+        writeln!(
+            out,
+            "  culprit id {} ran_ns {} slices {} pid {} prio {} comm {}",
+            outlier.id,
+            culprit.ran,
+            culprit.slices,
+            culprit.task.pid,
+            culprit.task.prio,
+            Comm(&culprit.task.comm),
+        )?;
+    }
+    Ok(())
+}
+
+/// The longest text of an outlier with its head, in bytes: numbers have 20 digits at most, and names
+/// 16 bytes, of each of which four are made at most.
+pub const OUTLIER_MAX: usize = 1024 + super::outlier::CULPRITS * 256;
 
 /// The name of a task, up to its NUL, on one line whatever is in it.
 struct Comm<'a>(&'a [u8]);

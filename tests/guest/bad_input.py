@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """Writes bad input to a control of schedhist; each must be refused and change nothing.
 
-usage: bad_input.py FILE | --number
+usage: bad_input.py [--number] FILE
+
+With --number it says how many lines it makes schedhist write to the log, instead.
 """
 
 import errno
@@ -12,16 +14,22 @@ import sys
 INPUTS = [
     b"", b"\n", b"2", b"-1", b"+1", b"00001x", b"01", b"0x1", b"1 1", b"1\n0", b"on",
     b" " * 256 + b"1", b"1" * 257, b"0" * (1 << 20), b"\0", b"1\0", b"\xff\xfe\x00\x80", b"\xb9",
-    b"oncpu;idle", b"oncpux", b"ONCPU", b",", b"18446744073709551617", b"oncpu idle -1",
+    b"oncpu;idle", b"oncpux", b"ONCPU", b",", b"18446744073709551616", b"oncpu idle -1", b"1e3", b"1ms",
+    b"tracing_on", b"tracing_off;snapshot", b"nothing at all",
 ]
+# These take any number.
+TAKE_NUMBERS = "threshold_ns", "outlier_limit"
+NUMBERS = b"2", b"01"
+
+
+def inputs_for(path):
+    """Those that are bad for it."""
+    numbers = any(name in path for name in TAKE_NUMBERS)
+    return [text for text in INPUTS if not numbers or text not in NUMBERS]
 
 
 def main(path):
     """Tries them all."""
-    if path == "--number":
-        # And the one that is written at an offset.
-        print(len(INPUTS) + 1)
-        return 0
     wrong = []
     fd = os.open(path, os.O_RDWR)
 
@@ -43,7 +51,7 @@ def main(path):
         if read() != before:
             wrong.append(f"{name}: changed it")
 
-    for text in INPUTS:
+    for text in inputs_for(path):
         refused(repr(text[:20]), errno.EINVAL, lambda text=text: os.write(fd, text))
     # A seq_file knows no pwrite().
     refused("pwrite at 1", errno.ESPIPE, lambda: os.pwrite(fd, b"1", 1))
@@ -55,4 +63,8 @@ def main(path):
     return bool(wrong)
 
 
+if sys.argv[1] == "--number":
+    # And the one that is written at an offset, which the kernel refuses where there is none.
+    print(len(inputs_for(sys.argv[2])) + 1)
+    sys.exit(0)
 sys.exit(main(sys.argv[1]))

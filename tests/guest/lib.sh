@@ -143,22 +143,41 @@ hurry() { echo "${1:-1}" > /sys/kernel/rcu_expedited; }
 # --- after each test ---
 
 tracing_reset() {
-	# Opening it for writing takes all triggers off.
-	[[ ! -e $event ]] || : > "$event/trigger"
+	local event instance
+	for instance in "$tracefs"/instances/schedhist*; do
+		[[ ! -d $instance ]] || rmdir "$instance"
+	done
+	for event in "$tracefs"/events/schedhist/*/; do
+		# Opening it for writing takes all triggers off.
+		[[ ! -e $event/trigger ]] || : > "$event/trigger"
+		[[ ! -e $event/filter ]] || echo 0 > "$event/filter"
+	done
 	echo 0 > "$tracefs/events/enable"
-	[[ ! -e $event ]] || echo 0 > "$event/filter"
 	echo 1 > "$tracefs/tracing_on"
+	echo 0 > "$tracefs/snapshot"
 	echo > "$tracefs/trace"
+}
+
+background_stop() {
+	local pid
+	[[ -e $work/background ]] || return 0
+	for pid in $(< "$work/background"); do
+		kill -KILL "$pid" 2> /dev/null || true
+		while [[ -e /proc/$pid ]]; do sleep 0.1; done
+	done
+	rm -rf "$work"/background* "$work"/perf.* "$work"/bpftrace.*
 }
 
 # Ends and removes whatever a test left behind.
 cleanup() {
 	local module
 	workload_stop
+	background_stop
 	hurry 0
 	tracing_reset
 	for module in schedhist schedhisu; do
 		! loaded "$module" || rmmod "$module"
 	done
+	rm -rf "$work"/{before,after}
 	assert_gone
 }

@@ -117,5 +117,5 @@ test_controls_bad_input() {
 	grep -q '^schedhist: reset: expected 1$' <<< "$lines"
 	grep -q '^schedhist: metrics: expected names' <<< "$lines"
 	grep -q 'bytes written at once: too long' <<< "$lines"
-	within "lines in the log" 1 "$(wc -l <<< "$lines")" $((2 * $(python3 bad_input.py --number)))
+	within "lines in the log" 1 "$(wc -l <<< "$lines")" $((2 * $(python3 bad_input.py --number "$debugfs/metrics")))
 }

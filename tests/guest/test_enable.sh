@@ -52,7 +52,7 @@ test_enable_bad_input() {
 	lines=$(our_lines bad_input)
 	grep -q '^schedhist: enable: expected 0 or 1$' <<< "$lines"
 	# One line for each at most.
-	within "lines in the log" 1 "$(wc -l <<< "$lines")" "$(python3 bad_input.py --number)"
+	within "lines in the log" 1 "$(wc -l <<< "$lines")" "$(python3 bad_input.py --number "$debugfs/enable")"
 	measure 1
 	same enable "$(< "$debugfs/enable")" 1
 	fails_with "Permission denied" runuser -u nobody -- cat "$debugfs/enable"

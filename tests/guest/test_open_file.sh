@@ -52,3 +52,28 @@ test_open_file_for_writing() {
 	unload
 	assert_gone
 }
+
+# Even one whose reader is asleep in it.
+test_open_file_waiting() {
+	local reader
+	load
+	cat "$debugfs/wait" > "$work/awaited" &
+	reader=$!
+	until grep -qs schedhist_wait_event "/proc/$reader/stack"; do sleep 0.1; done
+	still_pinned
+	echo 1 > "$debugfs/outlier_limit"
+	echo 1 > "$debugfs/threshold_ns/oncpu"
+	wait "$reader"
+	same "what it waited for" "$(< "$work/awaited")" "$(< "$debugfs/outliers")"
+	unload
+	assert_gone
+	load
+	cat "$debugfs/wait" &
+	reader=$!
+	until grep -qs schedhist_wait_event "/proc/$reader/stack"; do sleep 0.1; done
+	still_pinned
+	kill "$reader"
+	wait "$reader" || true
+	unload
+	assert_gone
+}

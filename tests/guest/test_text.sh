@@ -10,13 +10,17 @@ expected_files() {
 	echo "600 regular empty file ./enable"
 	echo "600 regular empty file ./metrics"
 	echo "200 regular empty file ./reset"
-	for metric in status summary openmetrics raw; do
+	echo "600 regular empty file ./outlier_limit"
+	echo "600 regular empty file ./on_outlier"
+	for metric in status summary openmetrics raw outliers wait; do
 		echo "400 regular empty file ./$metric"
 	done
 	echo "755 directory ./hist"
 	echo "755 directory ./per_cpu"
+	echo "755 directory ./threshold_ns"
 	for metric in "${metrics[@]}"; do
 		echo "400 regular empty file ./hist/$metric"
+		echo "600 regular empty file ./threshold_ns/$metric"
 	done
 	for cpu in $(possible_cpus); do
 		echo "755 directory ./per_cpu/cpu$cpu"

@@ -12,25 +12,53 @@ kernel_memory() {
 		END { printf "sum %d\n", sum }' /proc/meminfo
 }
 
-# One of four lives of a module.
+# switch_events 0|1: all of ours.
+switch_events() { echo "$1" > "$tracefs/events/schedhist/enable"; }
+
+# nap: sleeps, without a fork.
+nap() { read -r -t 0.05 -u 9 || true; }
+
+# One of the lives of a module: load, use, unload.
 cycle() {
 	load precision=7
-	case $(($1 % 4)) in
+	case $(($1 % 8)) in
 	0) ;; # unloaded at once
 	1)
-		echo 1 > "$event/enable"
-		read -r -t 0.05 -u 9 || true # sleeps, without a fork
-		echo 0 > "$event/enable"
+		switch_events 1
+		nap
+		switch_events 0
 		;;
 	2)
 		measure 0
 		measure 1
 		;;
 	3)
-		echo 1 > "$event/enable"
+		echo schedhist:oncpu >> "$tracefs/set_event"
 		cat "$debugfs/summary" > /dev/null
+		fails_with "in use" unload
 		measure 0
-		echo 0 > "$event/enable"
+		echo '!schedhist:oncpu' >> "$tracefs/set_event"
+		;;
+	4)
+		echo 'hist:keys=cause' > "$tracefs/events/schedhist/runq/trigger"
+		nap
+		fails_with "in use" unload
+		echo '!hist:keys=cause' > "$tracefs/events/schedhist/runq/trigger"
+		;;
+	5) perf stat -e schedhist:runq -a sleep 0 2> /dev/null ;;
+	6)
+		# Outliers, and who waits for one.
+		switch_events 1
+		echo 0 > "$debugfs/outlier_limit"
+		head -n 1 "$debugfs/wait" > /dev/null &
+		echo 1 > "$debugfs/threshold_ns/runq"
+		wait $!
+		switch_events 0
+		;;
+	7)
+		# With outliers until the end.
+		echo 1 > "$debugfs/threshold_ns/idle"
+		nap
 		;;
 	esac
 	unload

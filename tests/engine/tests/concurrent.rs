@@ -7,13 +7,14 @@
 //! model allows; run under Miri, as `cargo miri test --test concurrent` with `-Zmiri-many-seeds`, the
 //! same tests are shown stale values as far as the language allows them.
 //!
-//! The version protocol of the worst sample (`Totals` in `cpu.rs`) is sound by the fences: a reader
-//! that sees any cell of a later sample has, by its acquire fence and the writer's first release
-//! fence, to see the odd version or a later one when it reads the version again; and one that sees
-//! the even version sees, by the writer's second release fence and its own first acquire fence, all
-//! cells of that sample.
+//! The version protocol of the worst sample (`Totals` in `cpu.rs`), which is that of an outlier
+//! (`Place` in `outlier.rs`), is sound by the fences: a reader that sees any cell of a later sample
+//! has, by its acquire fence and the writer's first release fence, to see the odd version or a later
+//! one when it reads the version again; and one that sees the even version sees, by the writer's
+//! second release fence and its own first acquire fence, all cells of that sample.
 
 use std::{
+    collections::BTreeSet,
     sync::atomic::{
         AtomicBool,
         AtomicU64,
@@ -30,14 +31,26 @@ use schedhist_engine::engine::{
     cell::Cell,
     cpu::{
         Cpu,
-        Identity,
         Next,
         Prev, //
     },
+    history::Stay,
+    identity::Identity,
     metric::{
         Counter,
         Metric,
         MetricSet, //
+    },
+    outlier::{
+        Culprit,
+        Limit,
+        Log,
+        CULPRITS,
+        KEPT, //
+    },
+    sample::{
+        Cause,
+        Sample, //
     },
     snapshot::{
         Baseline,
@@ -60,7 +73,7 @@ fn cpu(number: u32, value: u64, count: u64) -> Cpu<Vec<Cell>> {
     let cpu = Cpu::new(number, scheme(), (0..cells).map(cell).collect());
     let cpu = cpu.expect("as many cells as asked for");
     cpu.begin(1, MetricSet::DEFAULT);
-    cpu.switch(1, Prev::Idle, Next::Idle, |_| Identity::default());
+    cpu.switch(1, Prev::Idle, Next::Idle, &|_| Identity::default());
     cpu
 }
 
@@ -105,7 +118,7 @@ fn the_worst_sample_is_never_torn() {
         let mut now = 1;
         for n in 1..=SAMPLES {
             now += n;
-            cpu.switch(now, Prev::Idle, Next::Idle, |_| identity(n));
+            cpu.switch(now, Prev::Idle, Next::Idle, &|_| identity(n));
         }
     };
     let last = AtomicU64::new(0);
@@ -126,6 +139,258 @@ fn the_worst_sample_is_never_torn() {
     assert!(seen.into_inner() > 0);
 }
 
+/// How many culprits the `n`th outlier has, and in how many stays each of them had the CPU.
+fn shape(n: u64) -> (u64, u64) {
+    (n % (CULPRITS as u64 + 1), 1 + n % 3)
+}
+
+/// The `n`th outlier's sample. It begins at `n << 32`; each stay takes `n`, and `n` is missing.
+fn outlier(n: u64) -> Sample {
+    let (tasks, rounds) = shape(n);
+    let value = n * (tasks * rounds + 1);
+    Sample {
+        metric: Metric::ALL[n as usize % Metric::COUNT],
+        value,
+        end: (n << 32) + value,
+        cause: Cause::ALL[n as usize / Metric::COUNT % Cause::COUNT],
+    }
+}
+
+/// Who the `i`th culprit of the `n`th outlier is.
+fn culprit(n: u64, i: u64) -> Identity {
+    identity(n * (CULPRITS as u64 + 1) + i)
+}
+
+#[test]
+fn outliers_are_never_torn() {
+    const OUTLIERS: u64 = if cfg!(miri) { 3 * KEPT as u64 } else { 30_000 };
+
+    let log = Log::new();
+    let write = || {
+        for n in 1..=OUTLIERS {
+            let (tasks, rounds) = shape(n);
+            let mut now = n << 32;
+            for _ in 0..rounds {
+                for i in 0..tasks {
+                    let until = now + n;
+                    log.stay(&Stay {
+                        task: culprit(n, i),
+                        since: now,
+                        until,
+                    });
+                    now = until;
+                }
+            }
+            let reported = log.report(n, &outlier(n), &identity(n));
+            let (_, culprits) = reported.expect("there is a place");
+            assert_eq!(culprits.count() as u64, tasks);
+        }
+    };
+    // Whether it was still there.
+    let read = |n| {
+        let mut culprits = [Culprit::default(); CULPRITS];
+        let Some(found) = log.read(n, &mut culprits) else {
+            return false;
+        };
+        let (tasks, rounds) = shape(n);
+        assert_eq!(found.id, n);
+        assert_eq!(found.sample, outlier(n));
+        assert_eq!(found.start(), n << 32);
+        assert_eq!(found.task, identity(n));
+        assert_eq!(u64::from(found.culprits), tasks);
+        assert_eq!(found.missing, n);
+        for (i, found) in (0..tasks).zip(culprits) {
+            assert_eq!(found.task, culprit(n, i));
+            assert_eq!(found.ran, n * rounds);
+            assert_eq!(u64::from(found.slices), rounds);
+        }
+        true
+    };
+    let seen = AtomicU64::new(0);
+    let last = AtomicU64::new(0);
+    let check = || {
+        // The oldest is the next to be written over, and the newest may be being written.
+        let least = last.load(Ordering::Acquire);
+        let oldest = log.first_after(0);
+        let newest = log.first_after(least);
+        assert!(newest.is_none_or(|newest| newest > least));
+        for n in [oldest, newest].into_iter().flatten() {
+            if read(n) {
+                seen.fetch_add(1, Ordering::Relaxed);
+                last.fetch_max(n, Ordering::AcqRel);
+            }
+        }
+        // What is kept comes in order, one after the other.
+        let mut before = 0;
+        while let Some(n) = log.first_after(before) {
+            assert!(n > before && n <= OUTLIERS);
+            before = n;
+        }
+    };
+    meanwhile(write, check);
+    assert!(seen.into_inner() > 0);
+    // At rest, all that are kept are there.
+    for n in 1..=OUTLIERS {
+        assert_eq!(read(n), n > OUTLIERS - KEPT as u64, "{n}");
+    }
+    assert_eq!(log.reported(), OUTLIERS);
+}
+
+/// Lets `threads` threads take numbers, each until there are no more or it has `most`, and returns
+/// all that they got.
+fn take_all(limit: &Limit, threads: usize, most: u64) -> Vec<u64> {
+    let mut all = Vec::new();
+    thread::scope(|scope| {
+        let take = || {
+            let mut mine = Vec::new();
+            while (mine.len() as u64) < most {
+                let Some(number) = limit.take() else {
+                    break;
+                };
+                assert!(mine.last().is_none_or(|last| *last < number));
+                mine.push(number);
+            }
+            mine
+        };
+        let takers: Vec<_> = (0..threads).map(|_| scope.spawn(take)).collect();
+        for taker in takers {
+            all.extend(taker.join().expect("a taker does not fail"));
+        }
+    });
+    all.sort_unstable();
+    all
+}
+
+#[test]
+fn a_limit_is_kept_by_all_together() {
+    const MANY: u64 = if cfg!(miri) { 50 } else { 20_000 };
+
+    let limit = Limit::new(MANY);
+    assert_eq!(limit.last(), 0);
+    assert!(take_all(&limit, 4, u64::MAX).into_iter().eq(1..=MANY));
+    assert_eq!((limit.get(), limit.last()), (MANY, MANY));
+    assert_eq!(limit.take(), None);
+    // So many more, whatever there was before.
+    limit.set(7);
+    assert!(take_all(&limit, 4, u64::MAX)
+        .into_iter()
+        .eq(MANY + 1..=MANY + 7));
+    assert_eq!((limit.get(), limit.last()), (7, MANY + 7));
+    // All.
+    limit.set(0);
+    let (first, last) = (MANY + 8, MANY + 7 + 4 * MANY);
+    assert!(take_all(&limit, 4, MANY).into_iter().eq(first..=last));
+    assert_eq!((limit.get(), limit.last()), (0, last));
+    // Fewer than there were allowed.
+    limit.set(1);
+    assert_eq!(take_all(&limit, 4, u64::MAX), [last + 1]);
+}
+
+/// The limit is set again and again while numbers are taken: none is given to two, none left out.
+#[test]
+fn numbers_are_never_used_again() {
+    const TIMES: u64 = if cfg!(miri) { 20 } else { 5_000 };
+
+    let limit = Limit::new(1);
+    let done = AtomicBool::new(false);
+    let (taken, allowed) = thread::scope(|scope| {
+        let take = || {
+            let mut mine = Vec::new();
+            loop {
+                let is_last = done.load(Ordering::Acquire);
+                mine.extend(core::iter::from_fn(|| limit.take()));
+                if is_last {
+                    return mine;
+                }
+                thread::yield_now();
+            }
+        };
+        let takers: Vec<_> = (0..3).map(|_| scope.spawn(take)).collect();
+        let mut allowed = 1;
+        for n in 0..TIMES {
+            limit.set(1 + n % 5);
+            allowed += 1 + n % 5;
+            if n % 3 == 0 {
+                thread::yield_now();
+            }
+        }
+        done.store(true, Ordering::Release);
+        let mut taken = Vec::new();
+        for taker in takers {
+            taken.extend(taker.join().expect("a taker does not fail"));
+        }
+        (taken, allowed)
+    });
+    let count = taken.len() as u64;
+    assert!(count <= allowed);
+    assert_eq!(limit.last(), count);
+    assert_eq!(taken.iter().max(), Some(&count));
+    let different: BTreeSet<u64> = taken.into_iter().collect();
+    assert_eq!(different.len() as u64, count);
+}
+
+/// CPUs report outliers at the same time, while readers go from one to the next. None of them is far
+/// behind, and so each gets all, in order.
+#[test]
+fn a_reader_gets_all_outliers() {
+    const OUTLIERS: u64 = if cfg!(miri) { 30 } else { 20_000 };
+    const WRITERS: u64 = 3;
+
+    let limit = Limit::new(OUTLIERS);
+    let logs: Vec<Log> = (0..WRITERS).map(|_| Log::new()).collect();
+    let seen = [AtomicU64::new(0), AtomicU64::new(0)];
+    let (limit, all, seen) = (&limit, &logs, &seen);
+    let write = |log: &Log| loop {
+        // All of them may come this far at once.
+        let slowest = seen.iter().map(|seen| seen.load(Ordering::Acquire)).min();
+        if limit.last() + WRITERS > slowest.unwrap_or_default() + KEPT as u64 {
+            thread::yield_now();
+            continue;
+        }
+        let Some(id) = limit.take() else {
+            break;
+        };
+        if id % 3 == 0 {
+            // Another may overtake it.
+            thread::yield_now();
+        }
+        assert!(log.report(id, &outlier(id), &identity(id)).is_some());
+        limit.done();
+    };
+    let first_after = |seen| {
+        all.iter()
+            .filter_map(|log| Some((log.first_after(seen)?, log)))
+            .min_by_key(|(id, _)| *id)
+    };
+    let read = |mine: &AtomicU64| {
+        let mut before = 0;
+        while before < OUTLIERS {
+            let Some((id, log)) = limit.next_after(before, first_after) else {
+                thread::yield_now();
+                continue;
+            };
+            // The others must not wait for one who has failed.
+            let next = if id == before + 1 { id } else { OUTLIERS };
+            mine.store(next, Ordering::Release);
+            assert_eq!(id, before + 1);
+            let found = log.read(id, &mut [Culprit::default(); CULPRITS]);
+            let found = found.map(|found| (found.id, found.sample, found.task));
+            assert_eq!(found, Some((id, outlier(id), identity(id))));
+            before = id;
+        }
+        assert!(limit.next_after(before, first_after).is_none());
+    };
+    thread::scope(|scope| {
+        for log in all {
+            scope.spawn(move || write(log));
+        }
+        for mine in seen {
+            scope.spawn(move || read(mine));
+        }
+    });
+    assert_eq!(limit.last(), OUTLIERS);
+}
+
 #[test]
 fn counts_never_go_down() {
     // Two CPUs write at the same time, and each starts where 32 bits are about to overflow.
@@ -144,7 +409,7 @@ fn counts_never_go_down() {
                     let mut now = 1;
                     for n in 0..SAMPLES {
                         now += 100 + n % 2;
-                        cpu.switch(now, Prev::Idle, Next::Idle, |_| Identity::default());
+                        cpu.switch(now, Prev::Idle, Next::Idle, &|_| Identity::default());
                     }
                 });
             }

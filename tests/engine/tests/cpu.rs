@@ -9,7 +9,8 @@ use proptest::prelude::*;
 use schedhist_engine::engine::{
     bucket::{Precision, Scheme},
     cell::Cell,
-    cpu::{Cpu, Header, Identity, Next, Prev},
+    cpu::{Cpu, Header, Next, Prev},
+    identity::Identity,
     metric::{Counter, Metric, MetricSet},
 };
 
@@ -207,7 +208,7 @@ fn a_cpu_takes_64_kib_in_one_piece() {
     assert_eq!(cpu.capacity(), MetricSet::DEFAULT);
     cpu.begin(0, MetricSet::DEFAULT);
     for now in 1..=1000 {
-        let _ = cpu.switch(now, Prev::Idle, Next::Idle, |_| Identity::default());
+        cpu.switch(now, Prev::Idle, Next::Idle, &|_| Identity::default());
     }
     assert_eq!(cpu.count_of(Metric::Idle), 999);
     assert_eq!(cpu.count_of(Metric::Oncpu), 0);

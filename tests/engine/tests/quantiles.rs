@@ -10,10 +10,10 @@ use schedhist_engine::engine::{
     cell::Cell,
     cpu::{
         Cpu,
-        Identity,
         Next,
         Prev, //
     },
+    identity::Identity,
     metric::{
         Metric,
         MetricSet, //
@@ -81,7 +81,7 @@ fn share(quantile: Quantile) -> usize {
 fn record(cpu: &Cpu<Vec<Cell>>, now: &mut u64, values: &[u64]) {
     for value in values {
         *now += value;
-        cpu.switch(*now, Prev::Idle, Next::Ignored, |_| Identity::default());
+        cpu.switch(*now, Prev::Idle, Next::Ignored, &|_| Identity::default());
     }
 }
 
@@ -110,7 +110,7 @@ fn bounds_contain_the_true_quantile() {
                 let buckets = (0..cells).map(|_| Cell::new(0)).collect();
                 let cpu = Cpu::new(number, *scheme, buckets).expect("the right size");
                 cpu.begin(1, MetricSet::DEFAULT);
-                cpu.switch(1, Prev::Idle, Next::Idle, |_| Identity::default());
+                cpu.switch(1, Prev::Idle, Next::Idle, &|_| Identity::default());
                 let baseline = Baseline::new(*scheme, vec![0; cells]).expect("the right size");
                 (cpu, baseline, 1)
             })

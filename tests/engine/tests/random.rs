@@ -152,6 +152,7 @@ fn fulfil(kernel: &Kernel, wish: &Wish, is_enabled: bool) -> Option<Op> {
 
 fn world(is_rt: bool) -> World {
     let mut world = World::new(CPUS, TASKS);
+    world.recorder.watch();
     world.kernel.is_rt = is_rt;
     world
 }

@@ -40,11 +40,11 @@ use schedhist_engine::engine::{
         VALUE_BITS, //
     },
     cpu::{
-        Identity,
         Next,
         Prev,
         Worst, //
     },
+    identity::Identity,
     metric::{
         Counter,
         Metric,
@@ -393,7 +393,7 @@ fn length_is_bounded() {
         }
         // Two stays, to have a worst sample; the others have none.
         for now in [1, 2, 3] {
-            cpus[0].switch(now, Prev::Idle, Next::Ignored, |_| Identity::default());
+            cpus[0].switch(now, Prev::Idle, Next::Ignored, &|_| Identity::default());
         }
         let missing = (Metric::COUNT - 1) * 56;
         let most = raw::max_len(scheme, MetricSet::ALL, 1);
@@ -419,7 +419,7 @@ fn probes_go_on() {
                     .wrapping_add(1);
                 now += random >> (30 + random % 34);
                 now %= 1 << 62;
-                cpu.switch(now, Prev::Idle, Next::Idle, |_| Identity::default());
+                cpu.switch(now, Prev::Idle, Next::Idle, &|_| Identity::default());
             }
         });
         while cpu.counter(Counter::Switches) < least {

@@ -8,7 +8,10 @@ use common::{any_duration, any_scheme, cpu_of, snapshot_of};
 use proptest::prelude::*;
 use schedhist_engine::engine::{
     bucket::{Precision, Scheme},
-    metric::{Counter, Shown},
+    identity::Identity,
+    metric::{Counter, Metric, Shown},
+    outlier::{Culprit, Outlier, CULPRITS},
+    sample::{Cause, Sample},
     snapshot::{Quantile, Snapshot},
     text::{self, Scope},
 };
@@ -106,6 +109,131 @@ fn golden_status() {
     assert_eq!(out, "version 1.2.3\ncpu17 switches 4\n");
 }
 
+/// A head, and then the outlier.
+fn outlier(cpu: u32, outlier: &Outlier, culprits: &[Culprit]) -> String {
+    let mut out = String::new();
+    text::outliers_head(&mut out).expect("a String takes all");
+    text::outlier(&mut out, cpu, outlier, culprits).expect("a String takes all");
+    out
+}
+
+#[test]
+fn golden_outlier() {
+    let sample = Sample {
+        metric: Metric::RunqWakeup,
+        value: 30_000,
+        end: 1_030_007,
+        cause: Cause::Wakeup,
+    };
+    let example = Outlier {
+        id: 17,
+        sample,
+        task: common::TASK,
+        culprits: 3,
+        missing: 5,
+    };
+    let culprit = |pid, prio, comm, ran, slices| Culprit {
+        task: Identity { pid, prio, comm },
+        ran,
+        slices,
+    };
+    let culprits = [
+        culprit(4_194_303, 98, *b"k w/1:2 \\x\\ end\\", 29_000, 2),
+        culprit(0, 120, *b"swapper/3\0\0\0\0\0\0\0", 994, 12),
+        culprit(7, -1, *b"\x1b\t\x7f\xc3\xa9\xff\0hidden\0\0\0", 1, 1),
+    ];
+    assert_eq!(
+        outlier(3, &example, &culprits),
+        "# schedhist outliers version 1\n\
+         outlier id 17 metric runq_wakeup cause wakeup cpu 3 duration_ns 30000 start_ns 1000007 \
+         end_ns 1030007 missing_ns 5 culprits 3 pid 42 prio 120 comm a \\x5c\\x0a task\n  \
+         culprit id 17 ran_ns 29000 slices 2 pid 4194303 prio 98 comm k w/1:2 \\x5cx\\x5c end\\x5c\n  \
+         culprit id 17 ran_ns 994 slices 12 pid 0 prio 120 comm swapper/3\n  \
+         culprit id 17 ran_ns 1 slices 1 pid 7 prio -1 comm \\x1b\\x09\\x7f\\xc3\\xa9\\xff\n"
+    );
+    assert_eq!(
+        outlier(
+            0,
+            &Outlier {
+                culprits: 0,
+                ..example
+            },
+            &[]
+        ),
+        "# schedhist outliers version 1\n\
+         outlier id 17 metric runq_wakeup cause wakeup cpu 0 duration_ns 30000 start_ns 1000007 \
+         end_ns 1030007 missing_ns 5 culprits 0 pid 42 prio 120 comm a \\x5c\\x0a task\n"
+    );
+}
+
+/// Names are the same wherever they are shown, and a cause is found by its number.
+#[test]
+fn names() {
+    for (number, metric) in Metric::ALL.into_iter().enumerate() {
+        assert_eq!(metric as usize, number);
+        let alone = |shown: &Shown| shown.parts == [metric];
+        let shown = Shown::ALL.into_iter().find(alone).expect("each is shown");
+        assert_eq!(metric.name(), shown.name);
+    }
+    for (number, cause) in Cause::ALL.into_iter().enumerate() {
+        assert_eq!(cause as usize, number);
+    }
+    assert_eq!(
+        Cause::ALL.map(Cause::name),
+        [
+            "preempted",
+            "interruptible",
+            "uninterruptible",
+            "stopped",
+            "dead",
+            "wakeup",
+            "fork",
+            "idle"
+        ]
+    );
+}
+
+/// The longest text that there can be.
+#[test]
+fn an_outlier_is_not_too_long() {
+    let task = Identity {
+        pid: i32::MIN,
+        prio: i32::MIN,
+        comm: [0xff; 16],
+    };
+    let culprit = Culprit {
+        task,
+        ran: u64::MAX,
+        slices: u32::MAX,
+    };
+    let mut most = 0;
+    for metric in Metric::ALL {
+        for cause in Cause::ALL {
+            // The start has 19 digits, as it cannot have 20 where the duration has; all other numbers
+            // have as many as there can be.
+            let sample = Sample {
+                metric,
+                value: 10_u64.pow(19),
+                end: u64::MAX,
+                cause,
+            };
+            let longest = Outlier {
+                id: u64::MAX,
+                sample,
+                task,
+                culprits: CULPRITS as u32,
+                missing: u64::MAX,
+            };
+            assert_eq!(longest.start().to_string().len(), 19);
+            let text = outlier(u32::MAX, &longest, &[culprit; CULPRITS]);
+            assert_eq!(text.lines().count(), 2 + CULPRITS);
+            most = most.max(text.len());
+        }
+    }
+    // A `seq_file` that is full to the last byte counts as too small.
+    assert!(most < text::OUTLIER_MAX, "{most}");
+}
+
 /// The words of the one line that begins with `key`.
 fn words<'a>(text: &'a str, key: &str) -> Vec<&'a str> {
     let mut lines = text
@@ -154,5 +282,111 @@ proptest! {
             prop_assert_eq!(found, [bounds.lower, bounds.upper, count]);
         }
         prop_assert_eq!(buckets.next(), None);
+    }
+}
+
+/// Undoes what was done to the name of a task.
+fn unescaped(name: &str) -> Vec<u8> {
+    let mut parts = name.split("\\x");
+    let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
+    for part in parts {
+        bytes.push(u8::from_str_radix(&part[..2], 16).expect("two hexadecimal digits"));
+        bytes.extend(part[2..].bytes());
+    }
+    bytes
+}
+
+/// The keys and values of a line, and the name of the task at its end.
+fn fields(line: &str) -> (Vec<(&str, &str)>, Vec<u8>) {
+    let (words, name) = line.split_once(" comm ").expect("a name");
+    let words: Vec<&str> = words.split(' ').collect();
+    let pairs = words.chunks(2).map(|pair| (pair[0], pair[1])).collect();
+    (pairs, unescaped(name))
+}
+
+fn any_identity() -> impl Strategy<Value = Identity> {
+    let byte = prop_oneof![1 => Just(0), 20 => any::<u8>(), 20 => proptest::char::range(' ', '~').prop_map(|char| char as u8)];
+    let comm = proptest::collection::vec(byte, 16);
+    (any::<i32>(), any::<i32>(), comm).prop_map(|(pid, prio, comm)| Identity {
+        pid,
+        prio,
+        comm: comm.try_into().expect("16 bytes"),
+    })
+}
+
+fn any_culprit() -> impl Strategy<Value = Culprit> {
+    let culprit = (any_identity(), any_duration(), any::<u32>());
+    culprit.prop_map(|(task, ran, slices)| Culprit { task, ran, slices })
+}
+
+proptest! {
+    /// A reader gets back all that there is, with the words of a line in pairs.
+    #[test]
+    fn an_outlier_parses_back(
+        id: u64,
+        cpu: u32,
+        (value, end, missing) in (any_duration(), any::<u64>(), any_duration()),
+        metric in proptest::sample::select(Metric::ALL.to_vec()),
+        cause in proptest::sample::select(Cause::ALL.to_vec()),
+        task in any_identity(),
+        culprits in proptest::collection::vec(any_culprit(), 0..=CULPRITS),
+    ) {
+        let sample = Sample { metric, value, end, cause };
+        let whole = Outlier {
+            id,
+            sample,
+            task,
+            culprits: u32::try_from(culprits.len()).expect("few"),
+            missing,
+        };
+        let text = outlier(cpu, &whole, &culprits);
+        prop_assert!(text.ends_with('\n') && text.len() < text::OUTLIER_MAX);
+        let named = |task: &Identity| {
+            task.comm.iter().copied().take_while(|byte| *byte != 0).collect::<Vec<u8>>()
+        };
+        let numbers = |pairs: &[(&str, u64)]| {
+            pairs.iter().map(|(key, value)| (String::from(*key), value.to_string())).collect::<Vec<_>>()
+        };
+        let ids = |task: &Identity| {
+            [("pid", task.pid), ("prio", task.prio)]
+                .map(|(key, value)| (String::from(key), value.to_string()))
+        };
+
+        let mut lines = text.lines();
+        prop_assert_eq!(lines.next(), Some("# schedhist outliers version 1"));
+        let line = lines.next().expect("an outlier").strip_prefix("outlier ");
+        let (pairs, name) = fields(line.expect("an outlier"));
+        let mut expected = numbers(&[("id", id)]);
+        expected.push(("metric".into(), metric.name().into()));
+        expected.push(("cause".into(), cause.name().into()));
+        expected.extend(numbers(&[
+            ("cpu", cpu.into()),
+            ("duration_ns", value),
+            ("start_ns", end.saturating_sub(value)),
+            ("end_ns", end),
+            ("missing_ns", missing),
+            ("culprits", culprits.len() as u64),
+        ]));
+        expected.extend(ids(&task));
+        let found: Vec<(String, String)> =
+            pairs.into_iter().map(|(key, value)| (key.into(), value.into())).collect();
+        prop_assert_eq!(found, expected);
+        prop_assert_eq!(name, named(&task));
+
+        for culprit in &culprits {
+            let line = lines.next().expect("a culprit").strip_prefix("  culprit ");
+            let (pairs, name) = fields(line.expect("a culprit"));
+            let mut expected = numbers(&[
+                ("id", id),
+                ("ran_ns", culprit.ran),
+                ("slices", culprit.slices.into()),
+            ]);
+            expected.extend(ids(&culprit.task));
+            let found: Vec<(String, String)> =
+                pairs.into_iter().map(|(key, value)| (key.into(), value.into())).collect();
+            prop_assert_eq!(found, expected);
+            prop_assert_eq!(name, named(&culprit.task));
+        }
+        prop_assert_eq!(lines.next(), None);
     }
 }

@@ -4,12 +4,16 @@
 
 #![allow(dead_code, reason = "not every test needs all of it")]
 
+use std::cell::RefCell;
+
 use proptest::prelude::*;
 use schedhist_engine::engine::{
     bucket::{Precision, Scheme},
     cell::Cell,
-    cpu::{Cpu, Identity, Next, Prev, Side},
+    cpu::{Cpu, Next, Prev},
+    identity::Identity,
     metric::{Metric, MetricSet},
+    sample::{Cause, Observer, Sample, Side},
     slice::SliceEnd,
     snapshot::{Baseline, Snapshot},
     task::Leaving,
@@ -67,7 +71,32 @@ pub(crate) const TASK: Identity = Identity {
     comm: *b"a \\\n task\0\0\0\0\0\0\0",
 };
 
-/// Switches from `who` to a task whose wait nobody asked for.
+/// Notes what it is told of a switch.
+#[derive(Default)]
+struct Notes {
+    stays: RefCell<Vec<(u64, u64)>>,
+    samples: RefCell<Vec<Sample>>,
+}
+
+impl Observer for Notes {
+    fn identify(&self, side: Side) -> Identity {
+        match side {
+            Side::Prev => TASK,
+            Side::Next => Identity::default(),
+        }
+    }
+
+    fn stay(&self, since: u64, now: u64) {
+        assert!(self.samples.borrow().is_empty(), "a sample was first");
+        self.stays.borrow_mut().push((since, now));
+    }
+
+    fn sample(&self, sample: &Sample) {
+        self.samples.borrow_mut().push(*sample);
+    }
+}
+
+/// Switches from `who` to a task whose wait nobody asked for, and returns the sample that was taken.
 pub(crate) fn switch(cpu: &Cpu<Vec<Cell>>, now: u64, who: Who) -> Option<u64> {
     let leaving = |end| Leaving {
         id: 1,
@@ -75,15 +104,31 @@ pub(crate) fn switch(cpu: &Cpu<Vec<Cell>>, now: u64, who: Who) -> Option<u64> {
         end,
         run_delay: 0,
     };
-    let prev = match who {
-        Who::Idle => Prev::Idle,
-        Who::Blocked => Prev::Task(leaving(SliceEnd::Interruptible), None),
-        Who::Runnable => Prev::Task(leaving(SliceEnd::Preempted), None),
+    let task = |end| Prev::Task(leaving(end), None);
+    let (prev, metric, cause) = match who {
+        Who::Idle => (Prev::Idle, Metric::Idle, Cause::Idle),
+        Who::Blocked => (
+            task(SliceEnd::Interruptible),
+            Metric::Oncpu,
+            Cause::Interruptible,
+        ),
+        Who::Runnable => (task(SliceEnd::Preempted), Metric::Oncpu, Cause::Preempted),
     };
-    cpu.switch(now, prev, Next::Ignored, |side| match side {
-        Side::Prev => TASK,
-        Side::Next => Identity::default(),
-    })
+    let notes = Notes::default();
+    cpu.switch(now, prev, Next::Ignored, &notes);
+    let (stays, samples) = (notes.stays.into_inner(), notes.samples.into_inner());
+    let expected: Vec<Sample> = stays
+        .iter()
+        .map(|(since, until)| Sample {
+            metric,
+            value: until - since,
+            end: now,
+            cause,
+        })
+        .collect();
+    assert_eq!(samples, expected);
+    assert!(samples.len() <= 1);
+    samples.first().map(|sample| sample.value)
 }
 
 /// Creates the records of a CPU on which a task ran for `durations`, one after the other.

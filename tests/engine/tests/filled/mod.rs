@@ -12,15 +12,15 @@ use schedhist_engine::engine::{
     cell::Cell,
     cpu::{
         Cpu,
-        Identity,
         Next,
-        Prev,
-        Side, //
+        Prev, //
     },
+    identity::Identity,
     metric::{
         MetricSet,
         Shown, //
     },
+    sample::Side,
     slice::SliceEnd,
     snapshot::{
         Baseline,
@@ -151,7 +151,7 @@ pub(crate) fn run(cpus: &[Records], steps: &[Step]) {
                 )
             }
         };
-        cpus[step.cpu].switch(now, leaving, entering, |side| match side {
+        cpus[step.cpu].switch(now, leaving, entering, &|side| match side {
             Side::Prev => identity(prev),
             Side::Next => identity(next),
         });

@@ -22,6 +22,7 @@ use schedhist_engine::engine::{
         Precision,
         Scheme, //
     },
+    history::Stay,
     metric::{
         Counter,
         Metric,
@@ -175,10 +176,12 @@ pub(crate) const fn scheme() -> Scheme {
     }
 }
 
-/// Compares all that the engine recorded with the reference, and checks the laws.
+/// Compares all that the engine recorded, and what it told an observer, with the reference, and
+/// checks the laws.
 pub(crate) fn check(recorder: &Recorder, reference: &Reference) -> Result<(), String> {
     let scheme = scheme();
-    for (number, (cpu, expected)) in recorder.cpus.iter().zip(reference.cpus()).enumerate() {
+    let cpus = recorder.cpus.iter().zip(&recorder.seen);
+    for (number, ((cpu, seen), expected)) in cpus.zip(reference.cpus()).enumerate() {
         let differs = |what: &str, engine: String, reference: String| {
             Err(format!(
                 "CPU {number}, {what}: the engine says {engine}, the reference {reference}"
@@ -225,6 +228,25 @@ pub(crate) fn check(recorder: &Recorder, reference: &Reference) -> Result<(), St
             if engine != worst {
                 return differs(&name(), format!("{engine:?}"), format!("{worst:?}"));
             }
+            // An observer is told of the very samples that went into the histogram.
+            let seen = &seen.samples[metric as usize];
+            let told = seen.iter().fold((0, 0), |(count, sum), sample| {
+                (count + 1, sum + sample.value)
+            });
+            if told != (*count, cpu.sum(metric)) || seen != samples {
+                return differs(&name(), format!("{seen:?}"), format!("{samples:?}"));
+            }
+        }
+        if let Some(wrong) = &seen.wrong {
+            return Err(format!("CPU {number}, the observer, {wrong}"));
+        }
+        if seen.stays != expected.stays() {
+            let (seen, expected) = (&seen.stays, expected.stays());
+            return differs("stays", format!("{seen:?}"), format!("{expected:?}"));
+        }
+        let overlap = |pair: &[Stay]| pair[0].until > pair[1].since;
+        if reference.clocks_agree && seen.stays.windows(2).any(overlap) {
+            return Err(format!("CPU {number}, stays overlap: {:?}", seen.stays));
         }
         laws(&counts, |counter| cpu.counter(counter), reference)
             .map_err(|law| format!("CPU {number}: {law} does not hold"))?;

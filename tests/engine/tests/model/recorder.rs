@@ -2,21 +2,30 @@
 
 //! Drives the engine from the tracepoints as `src/recorder.rs` and `src/monitor.rs` do.
 
-use std::collections::BTreeMap;
+use std::{
+    cell::RefCell,
+    collections::BTreeMap, //
+};
 
 use schedhist_engine::engine::{
     bucket::Scheme,
     cell::Cell,
     cpu::{
         Cpu,
-        Identity,
         Next,
-        Prev,
-        Side, //
+        Prev, //
     },
+    history::Stay,
+    identity::Identity,
     metric::{
         Metric,
         MetricSet, //
+    },
+    outlier::Log,
+    sample::{
+        Observer,
+        Sample,
+        Side, //
     },
     slice::SliceEnd,
     task::{
@@ -27,9 +36,12 @@ use schedhist_engine::engine::{
     },
 };
 
-use super::kernel::{
-    Event,
-    Task, //
+use super::{
+    kernel::{
+        Event,
+        Task, //
+    },
+    reference, //
 };
 
 /// How many PIDs a page of the table holds; more, in the module.
@@ -55,10 +67,103 @@ impl Session {
     }
 }
 
+/// What an observer was told of the switches on a CPU.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    pub(crate) stays: Vec<Stay>,
+    pub(crate) samples: [Vec<reference::Sample>; Metric::COUNT],
+    /// What it should not have been told.
+    pub(crate) wrong: Option<String>,
+}
+
+/// Watches a switch.
+struct Watcher<'a> {
+    now: u64,
+    prev: Identity,
+    next: Identity,
+    seen: RefCell<&'a mut Seen>,
+    log: Option<&'a Log>,
+    /// How often it was told of a stay, of a sample of the one who leaves, and of one of the other.
+    told: RefCell<[u32; 3]>,
+}
+
+impl Watcher<'_> {
+    /// Notes that it was told of `what`, one of those three: to be called in that order.
+    fn told(&self, what: usize) {
+        let mut told = self.told.borrow_mut();
+        told[what] += 1;
+        let is_late = told[what + 1..].iter().any(|count| *count != 0);
+        if is_late || told[0] > 1 || told[1] > 1 {
+            self.wrong(&format!("stay, sample, sample of the next: {told:?}"));
+        }
+    }
+
+    /// Notes an outlier, and checks that each nanosecond of it is blamed on one task, or missing.
+    fn report(&self, log: &Log, sample: &Sample, task: &Identity) {
+        let reported = log.report(log.reported() + 1, sample, task);
+        let (outlier, culprits) = reported.expect("there always is a place");
+        let ran: u64 = culprits.map(|culprit| culprit.ran).sum();
+        if ran + outlier.missing != sample.value {
+            self.wrong(&format!("{ran} are blamed of {outlier:?}"));
+        }
+    }
+
+    fn wrong(&self, what: &str) {
+        self.seen.borrow_mut().wrong = Some(format!("at {}: {what}", self.now));
+    }
+}
+
+impl Observer for Watcher<'_> {
+    fn identify(&self, side: Side) -> Identity {
+        match side {
+            Side::Prev => self.prev,
+            Side::Next => self.next,
+        }
+    }
+
+    fn stay(&self, since: u64, now: u64) {
+        self.told(0);
+        if now != self.now {
+            self.wrong(&format!("a stay until {now}"));
+        }
+        let stay = Stay {
+            task: self.prev,
+            since,
+            until: now,
+        };
+        self.seen.borrow_mut().stays.push(stay);
+        if let Some(log) = self.log {
+            log.stay(&stay);
+        }
+    }
+
+    fn sample(&self, sample: &Sample) {
+        let side = sample.metric.side();
+        self.told(match side {
+            Side::Prev => 1,
+            Side::Next => 2,
+        });
+        if let Some(log) = self.log {
+            self.report(log, sample, &self.identify(side));
+        }
+        self.seen.borrow_mut().samples[sample.metric as usize].push(reference::Sample {
+            value: sample.value,
+            task: self.identify(side),
+            time: self.now,
+            end: sample.end,
+            cause: sample.cause,
+        });
+    }
+}
+
 /// The records of all CPUs.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     pub(crate) cpus: Vec<Cpu<Vec<Cell>>>,
+    /// What an observer has seen on each of them.
+    pub(crate) seen: Vec<Seen>,
+    /// The logs of each of them, if each sample is to be an outlier.
+    logs: Vec<Log>,
     session: Option<Session>,
 }
 
@@ -71,8 +176,15 @@ impl Recorder {
         };
         Self {
             cpus: (0..).map(new).take(cpus).collect(),
+            seen: (0..cpus).map(|_| Seen::default()).collect(),
+            logs: Vec::new(),
             session: None,
         }
+    }
+
+    /// Makes an outlier of each sample from now on.
+    pub(crate) fn watch(&mut self) {
+        self.logs = self.cpus.iter().map(|_| Log::new()).collect();
     }
 
     /// Sees what the module sees of `event`.
@@ -143,10 +255,15 @@ impl Recorder {
                         Next::Task(task, session.state(next.pid))
                     }
                 };
-                self.cpus[cpu].switch(now, leaving, entering, |side| match side {
-                    Side::Prev => identify(prev.as_ref()),
-                    Side::Next => identify(next.as_ref()),
-                });
+                let watcher = Watcher {
+                    now,
+                    prev: identify(prev.as_ref()),
+                    next: identify(next.as_ref()),
+                    seen: RefCell::new(&mut self.seen[cpu]),
+                    log: self.logs.get(cpu),
+                    told: RefCell::default(),
+                };
+                self.cpus[cpu].switch(now, leaving, entering, &watcher);
             }
             _ => {}
         }

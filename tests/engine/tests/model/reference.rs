@@ -11,12 +11,14 @@ use std::collections::{
 };
 
 use schedhist_engine::engine::{
-    cpu::Identity,
+    history::Stay,
+    identity::Identity,
     metric::{
         Counter,
         Metric,
         MetricSet, //
     },
+    sample::Cause,
 };
 
 use super::{
@@ -32,12 +34,16 @@ use super::{
     },
 };
 
-/// A sample, with all that is shown of it if it is the worst.
-#[derive(Clone, Copy, Debug)]
+/// A sample, with all that is shown of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sample {
     pub(crate) value: u64,
     pub(crate) task: Identity,
+    /// When it was taken.
     pub(crate) time: u64,
+    /// When what was measured ended.
+    pub(crate) end: u64,
+    pub(crate) cause: Cause,
 }
 
 /// What one CPU should have recorded.
@@ -47,6 +53,7 @@ pub(crate) struct CpuReference {
     since: Option<u64>,
     counters: [u64; Counter::COUNT],
     samples: [Vec<Sample>; Metric::COUNT],
+    stays: Vec<Stay>,
 }
 
 impl CpuReference {
@@ -58,8 +65,26 @@ impl CpuReference {
         &self.samples[metric as usize]
     }
 
+    /// Returns the stays that began since measuring did, whatever is measured.
+    pub(crate) fn stays(&self) -> &[Stay] {
+        &self.stays
+    }
+
     fn count(&mut self, counter: Counter) {
         self.counters[counter as usize] += 1;
+    }
+}
+
+impl Departure {
+    /// What a sample says of it.
+    fn cause(self) -> Cause {
+        match self {
+            Self::Runnable => Cause::Preempted,
+            Self::Blocked(Sleep::Interruptible) => Cause::Interruptible,
+            Self::Blocked(Sleep::Uninterruptible | Sleep::IdleWait) => Cause::Uninterruptible,
+            Self::Blocked(Sleep::Stopped) => Cause::Stopped,
+            Self::Blocked(Sleep::Dead) => Cause::Dead,
+        }
     }
 }
 
@@ -157,13 +182,9 @@ impl Reference {
         self.pages.contains(&(task.pid / PIDS_PER_PAGE))
     }
 
-    fn sample(&mut self, cpu: usize, metric: Metric, value: u64, task: Option<&Task>, time: u64) {
+    fn sample(&mut self, cpu: usize, metric: Metric, sample: Sample) {
         if self.is_on(metric) {
-            self.cpus[cpu].samples[metric as usize].push(Sample {
-                value,
-                task: identify(task),
-                time,
-            });
+            self.cpus[cpu].samples[metric as usize].push(sample);
         }
     }
 
@@ -205,7 +226,7 @@ impl Reference {
             } => {
                 if self.on.is_some() {
                     self.cpus[cpu].count(Counter::Switches);
-                    self.end_stay(cpu, now, prev.as_ref().map(|(prev, _)| prev));
+                    self.end_stay(cpu, now, prev.as_ref());
                     match &next {
                         None => self.cpus[cpu].count(Counter::ToIdle),
                         Some(next) => self.enter(cpu, now, next),
@@ -240,18 +261,33 @@ impl Reference {
         }
     }
 
-    fn end_stay(&mut self, cpu: usize, now: u64, prev: Option<&Task>) {
-        let metric = match prev {
-            Some(_) => Metric::Oncpu,
-            None => Metric::Idle,
+    fn end_stay(&mut self, cpu: usize, now: u64, prev: Option<&(Task, Departure)>) {
+        let (metric, cause) = match prev {
+            Some((_, how)) => (Metric::Oncpu, how.cause()),
+            None => (Metric::Idle, Cause::Idle),
         };
+        let task = identify(prev.map(|(task, _)| task));
         match self.cpus[cpu].since {
             None => self.cpus[cpu].count(Counter::StartUnseen),
             Some(since) if now < since => {
                 self.cpus[cpu].count(Counter::StartUnseen);
                 self.cpus[cpu].count(Counter::ClockBackwards);
             }
-            Some(since) => self.sample(cpu, metric, now - since, prev, now),
+            Some(since) => {
+                self.cpus[cpu].stays.push(Stay {
+                    task,
+                    since,
+                    until: now,
+                });
+                let sample = Sample {
+                    value: now - since,
+                    task,
+                    time: now,
+                    end: now,
+                    cause,
+                };
+                self.sample(cpu, metric, sample);
+            }
         }
         self.cpus[cpu].since = Some(now);
     }
@@ -286,6 +322,13 @@ impl Reference {
             return;
         }
         let story = self.story(task).clone();
+        let sample = |value, cause| Sample {
+            value,
+            task: identify(Some(task)),
+            time: now,
+            end: now,
+            cause,
+        };
         if !story.has_run {
             let wait = story.wait.expect("a task that is new was put on a queue");
             if self.has_room(task) {
@@ -296,7 +339,7 @@ impl Reference {
             if now - value < began {
                 return self.cpus[cpu].count(Counter::WaitUnseen);
             }
-            return self.sample(cpu, Metric::RunqWakeup, value, Some(task), now);
+            return self.sample(cpu, Metric::RunqWakeup, sample(value, Cause::Fork));
         }
         if !self.has_room(task) {
             return self.cpus[cpu].count(Counter::Untracked);
@@ -323,15 +366,16 @@ impl Reference {
         }
         let away = now - absence.out;
         let Departure::Blocked(sleep) = absence.how else {
-            return self.sample(cpu, Metric::RunqPreempt, away, Some(task), now);
+            return self.sample(cpu, Metric::RunqPreempt, sample(away, Cause::Preempted));
         };
-        self.sample(cpu, Metric::Offcpu, away, Some(task), now);
+        let cause = absence.how.cause();
+        self.sample(cpu, Metric::Offcpu, sample(away, cause));
         if metrics.contains(Metric::Wakeup) {
             match story.waking {
                 Some(waking) => {
                     // The waker's clock may be ahead.
                     let value = now.saturating_sub(waking);
-                    self.sample(cpu, Metric::Wakeup, value, Some(task), now);
+                    self.sample(cpu, Metric::Wakeup, sample(value, cause));
                 }
                 None => self.cpus[cpu].count(Counter::WakeUnseen),
             }
@@ -343,20 +387,18 @@ impl Reference {
             // Only the waker's clock tells when it began.
             waited = now.saturating_sub(waking).min(away);
         }
-        self.sample(cpu, Metric::RunqWakeup, waited, Some(task), now);
-        let blocked = away - waited;
+        self.sample(cpu, Metric::RunqWakeup, sample(waited, Cause::Wakeup));
+        // A sleep ended where the wait began; the worst is known by when it was taken, all the same.
+        let blocked = Sample {
+            end: absence.out + (away - waited),
+            ..sample(away - waited, cause)
+        };
         match sleep {
             Sleep::Interruptible => {
-                self.sample(cpu, Metric::BlockedInterruptible, blocked, Some(task), now);
+                self.sample(cpu, Metric::BlockedInterruptible, blocked);
             }
             Sleep::Uninterruptible | Sleep::IdleWait => {
-                self.sample(
-                    cpu,
-                    Metric::BlockedUninterruptible,
-                    blocked,
-                    Some(task),
-                    now,
-                );
+                self.sample(cpu, Metric::BlockedUninterruptible, blocked);
             }
             Sleep::Stopped | Sleep::Dead => self.cpus[cpu].count(Counter::BlockedOther),
         }

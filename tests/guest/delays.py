@@ -1,0 +1,164 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""Delays a task by a time that is known, and looks what schedhist says of it.
+
+usage: delays.py wakeup|preempt|turns|crowd
+
+schedhist must be loaded, and hog.c be built as /tmp/hog. What is known is between two limits: where
+those are apart, as the machine was busy at the wrong moment, it is done again.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+from outlier_text import STAYS, Culprit, Outlier, Wrong, read_text, read_trace
+from waiting import DEBUGFS, Waiting, until
+
+TRACEFS = Path("/sys/kernel/tracing")
+MS = 1_000_000
+CPU, LENGTH, THRESHOLD = 1, 700, 150 * MS
+ATTEMPTS = 15
+
+
+def note(text: str) -> None:
+    print(f"# {text}", flush=True)
+
+
+def within(what: str, low: float, value: int, high: float) -> None:
+    note(f"{what}: {value} within {low:.0f} to {high:.0f}")
+    if not low <= value <= high:
+        raise Wrong(f"{what}: {value} is not within {low:.0f} to {high:.0f}")
+
+
+class Polling(threading.Thread):
+    """Polls for the first outlier; `answer` is what poll() says of it."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.fd = os.open(DEBUGFS / "wait", os.O_RDONLY)
+        self.poll = select.poll()
+        self.poll.register(self.fd, select.POLLIN)
+        if self.poll.poll(0):
+            raise Wrong("there is something before anything happened")
+        self.answer: list[tuple[int, int]] = []
+        self.start()
+
+    def run(self) -> None:
+        self.answer = self.poll.poll()
+
+
+class Attempt:
+    """What was made to happen, and what was seen of it."""
+
+    def __init__(self, how: str) -> None:
+        (TRACEFS / "trace").write_text("")
+        waiting, polling = Waiting(), Polling()
+        until("the reader to be asleep", waiting.is_blocked)
+        if waiting.texts or polling.answer:
+            raise Wrong("there was an outlier too early")
+        hog = subprocess.run(["/tmp/hog", how, str(CPU), str(LENGTH)], check=True, stdout=subprocess.PIPE)
+        self.hog, self.victim, self.low, self.high = map(int, hog.stdout.split())
+        until("poll()", lambda: polling.answer)
+        if polling.answer != [(polling.fd, select.POLLIN)]:
+            raise Wrong(f"poll() says {polling.answer}")
+        traced = self.of_victim(read_trace((TRACEFS / "trace").read_text("latin-1")))
+        kept = self.of_victim(read_text((DEBUGFS / "outliers").read_text()))
+        until("the reader", lambda: self.find(waiting.outliers(), traced.id))
+        awaited = waiting.outliers()
+        # All that happen, in their order.
+        numbers = [outlier.id for outlier in awaited]
+        if numbers != list(range(numbers[0], numbers[0] + len(numbers))):
+            raise Wrong(f"the reader got {numbers}")
+        if not traced == kept == self.find(awaited, traced.id):
+            raise Wrong(f"these differ: {traced}, {kept}, {awaited}")
+        self.outlier: Outlier = traced
+
+    def is_sharp(self) -> bool:
+        return self.low <= self.high <= 1.01 * self.low
+
+    @staticmethod
+    def find(outliers: list[Outlier], number: int) -> Outlier | None:
+        return next((outlier for outlier in outliers if outlier.id == number), None)
+
+    def of_victim(self, outliers: list[Outlier]) -> Outlier:
+        found = [outlier for outlier in outliers if outlier.pid == self.victim]
+        if len(found) != 1:
+            raise Wrong(f"{len(found)} outliers of {self.victim} among {outliers}")
+        return found[0]
+
+    def culprit(self, comm: str) -> Culprit:
+        found = [culprit for culprit in self.outlier.culprits if culprit.comm == comm]
+        if len(found) != 1:
+            raise Wrong(f"{comm} is not one of the culprits: {self.outlier}")
+        return found[0]
+
+    def about(self, what: str, value: int) -> None:
+        """Within 2 % of what it is, which is between limits that are 1 % apart."""
+        within(what, 0.99 * self.low, value, 1.01 * self.high)
+
+
+def single(attempt: Attempt) -> None:
+    """The hog alone had the CPU."""
+    hog = attempt.culprit("hog")
+    if (hog.pid, hog.prio) != (attempt.hog, 49):
+        raise Wrong(f"the hog is {attempt.hog}: {hog}")
+    attempt.about("the hog's time", hog.ran_ns)
+    if attempt.outlier.missing_ns:
+        raise Wrong(f"something is missing: {attempt.outlier}")
+
+
+def turns(attempt: Attempt) -> None:
+    """More stays than are remembered, all of them in the time of the outlier."""
+    hog, partner = attempt.culprit("hog"), attempt.culprit("partner")
+    stays = sum(culprit.slices for culprit in attempt.outlier.culprits)
+    within("stays remembered", STAYS, stays, STAYS)
+    within("those of the hog and its partner", STAYS - 10, hog.slices + partner.slices, STAYS)
+    # Of 1000 stays of about the same length.
+    within("missing", 0.3 * attempt.low, attempt.outlier.missing_ns, 0.99 * attempt.high)
+
+
+def crowd(attempt: Attempt) -> None:
+    """More tasks than are named: the hog, and 40 for 10 ms each."""
+    within("culprits", 32, attempt.outlier.number, 32)
+    within("missing", 9 * 9.8 * MS, attempt.outlier.missing_ns, attempt.high)
+    named = [culprit for culprit in attempt.outlier.culprits if culprit.comm == "crowd"]
+    within("of the crowd", 25, len(named), 31)
+
+
+def main() -> None:
+    how = sys.argv[1]
+    looks = {"wakeup": single, "preempt": single, "turns": turns, "crowd": crowd}
+    os.sched_setaffinity(0, {0})
+    (DEBUGFS / "threshold_ns/runq").write_text(str(THRESHOLD))
+    (DEBUGFS / "outlier_limit").write_text("0")
+    for event in "outlier", "culprit":
+        (TRACEFS / f"events/schedhist/{event}/enable").write_text("1")
+    for _ in range(ATTEMPTS):
+        attempt = Attempt(how)
+        if attempt.is_sharp():
+            break
+        note(f"somewhere between {attempt.low} and {attempt.high}: once more")
+    else:
+        raise Wrong("too busy a machine to know for how long the victim waited")
+    outlier = attempt.outlier
+    kind = ("runq_preempt", "preempted") if how == "preempt" else ("runq_wakeup", "wakeup")
+    if (outlier.comm, outlier.cpu, outlier.prio, outlier.metric, outlier.cause) != ("victim", CPU, 125, *kind):
+        raise Wrong(f"that is not the victim: {outlier}")
+    attempt.about("the wait", outlier.duration_ns)
+    looks[how](attempt)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except Wrong as wrong:
+        sys.exit(f"delays: {wrong}")
+    # Threads may still wait for more.
+    sys.stdout.flush()
+    os._exit(0)

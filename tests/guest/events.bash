@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash disable=SC2034,SC2154
+#
+# What the tests of the trace events share. Sourced by them.
+
+events=(oncpu runq offcpu blocked wakeup idle outlier culprit)
+
+# folder EVENT: where tracefs has it.
+folder() { echo "$tracefs/events/schedhist/$1"; }
+
+# fields EVENT: the names of its fields, each with its C type.
+fields() {
+	sed -nE '/ common_/d; s/^\tfield:(.*) ([a-z_]+)(\[[0-9]+\])?;.*/\2 \1\3/p' "$(folder "$1")/format"
+}
+
+trace_lines() { sed '/^#/d' "$tracefs/trace"; }
+
+# A trace buffer of its own, large enough for all that a test does.
+instance=$tracefs/instances/schedhist_test
+
+# instance_open EVENT...: traces them.
+instance_open() {
+	local event
+	mkdir "$instance"
+	echo 8192 > "$instance/buffer_size_kb"
+	for event; do
+		echo 1 > "$instance/events/schedhist/$event/enable"
+	done
+}
+
+# nothing_lost INSTANCE: no event was overwritten or dropped.
+nothing_lost() {
+	same "events lost by ${1##*/}" "$(grep -hE '^(overrun|commit overrun|dropped events): [^0]' "$1"/per_cpu/*/stats || true)" ""
+}
+
+# outliers_of METRIC [LIMIT]: each sample of the metric of more than 1 ns is an outlier, LIMIT times.
+outliers_of() {
+	echo "${2-0}" > "$debugfs/outlier_limit"
+	echo 1 > "$debugfs/threshold_ns/$1"
+}
+
+# Some events of every kind, if all metrics are on and waits for a CPU are outliers.
+some_switches() { perf bench sched pipe --loop 50 > /dev/null; }
+
+# hits FILE: how often each of the kernel's histograms in it was hit.
+hits() { awk '$1 == "Hits:" { print $2 }' "$1"; }

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Makes a task, the victim, wait for its CPU for a time that is known, while real-time tasks of
+ * priority 50 have it. The victim is nice, by 5.
+ *
+ * usage: hog HOW CPU MILLISECONDS
+ *
+ * HOW: wakeup    the hog wakes the victim and then spins
+ *      preempt   the victim wakes the hog, which spins
+ *      turns     the hog wakes the victim, and then takes turns with a partner, 500 times at least
+ *      crowd     the hog wakes the victim and 40 others, each of which then spins for 10 ms
+ *
+ * Prints the PIDs of the hog and of the victim, and the least and the most that the victim can have
+ * waited, in nanoseconds, by CLOCK_MONOTONIC as they themselves look at it on the way.
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { CROWD = 40, TURNS = 500 };
+
+static const long long MS = 1000000;
+
+/* When the wait was about to begin, had begun, had not yet ended, and had ended. */
+static volatile struct {
+	long long before, began, ended, after;
+} *times;
+
+struct channel {
+	int out, in;
+};
+
+static long long now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * 1000 * MS + ts.tv_nsec;
+}
+
+static void die(const char *what)
+{
+	perror(what);
+	exit(1);
+}
+
+static void nap(long long milliseconds)
+{
+	nanosleep(&(struct timespec){ .tv_nsec = milliseconds * MS }, NULL);
+}
+
+static void spin_until(long long time)
+{
+	while (now() < time)
+		;
+}
+
+static struct channel channel(void)
+{
+	int fds[2];
+
+	if (pipe(fds))
+		die("pipe");
+	return (struct channel){ fds[0], fds[1] };
+}
+
+static void ring(struct channel channel)
+{
+	if (write(channel.in, "x", 1) != 1)
+		die("write");
+}
+
+static void await(struct channel channel)
+{
+	char byte;
+
+	if (read(channel.out, &byte, 1) != 1)
+		die("read");
+}
+
+static void become(const char *name, int cpu, int priority)
+{
+	cpu_set_t cpus;
+
+	CPU_ZERO(&cpus);
+	CPU_SET(cpu, &cpus);
+	prctl(PR_SET_NAME, name);
+	if (sched_setaffinity(0, sizeof(cpus), &cpus))
+		die("sched_setaffinity");
+	if (!priority && setpriority(PRIO_PROCESS, 0, 5))
+		die("setpriority");
+	if (priority && sched_setscheduler(0, SCHED_FIFO, &(struct sched_param){ priority }))
+		die("sched_setscheduler");
+}
+
+static pid_t child(const char *name, int cpu, int priority)
+{
+	pid_t pid = fork();
+
+	if (pid < 0)
+		die("fork");
+	if (!pid)
+		become(name, cpu, priority);
+	return pid;
+}
+
+/* Waits until a task sleeps. */
+static void settle(pid_t pid)
+{
+	char path[32], text[256];
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	for (int tries = 0; tries < 1000; tries++) {
+		int fd = open(path, O_RDONLY);
+		ssize_t length = read(fd, text, sizeof(text) - 1);
+
+		close(fd);
+		text[length > 0 ? length : 0] = '\0';
+		if (strstr(text, ") S "))
+			return;
+		nap(10);
+	}
+	fprintf(stderr, "hog: %d does not fall asleep\n", pid);
+	exit(1);
+}
+
+/* Wakes the victim, and lets it wait while this or others have the CPU. */
+static pid_t wakeup(const char *how, int cpu, long long length)
+{
+	struct channel bell = channel(), there = channel(), back = channel();
+	struct channel crowd[CROWD];
+	pid_t victim = child("victim", cpu, 0), others[CROWD];
+	int number = 0;
+
+	if (!victim) {
+		await(bell);
+		times->after = now();
+		_exit(0);
+	}
+	if (!strcmp(how, "turns")) {
+		others[number++] = child("partner", cpu, 50);
+		if (!others[0]) {
+			for (;;) {
+				await(there);
+				ring(back);
+			}
+		}
+	} else if (!strcmp(how, "crowd")) {
+		for (; number < CROWD; number++) {
+			crowd[number] = channel();
+			others[number] = child("crowd", cpu, 50);
+			if (!others[number]) {
+				await(crowd[number]);
+				spin_until(now() + 10 * MS);
+				times->ended = now();
+				pause();
+			}
+		}
+	}
+	settle(victim);
+	for (int i = 0; i < number; i++)
+		settle(others[i]);
+	become("hog", cpu, 50);
+	nap(20);
+
+	times->before = now();
+	ring(bell);
+	times->began = now();
+	if (!strcmp(how, "turns")) {
+		for (int i = 0; i < TURNS || now() < times->began + length; i++) {
+			ring(there);
+			await(back);
+		}
+		times->ended = now();
+	} else if (!strcmp(how, "crowd")) {
+		for (int i = 0; i < number; i++)
+			ring(crowd[i]);
+	} else {
+		spin_until(times->began + length);
+		times->ended = now();
+	}
+	waitpid(victim, NULL, 0);
+	for (int i = 0; i < number; i++) {
+		kill(others[i], SIGKILL);
+		waitpid(others[i], NULL, 0);
+	}
+	return victim;
+}
+
+/* Lets the victim wake this, which then has the CPU. */
+static pid_t preempt(int cpu, long long length)
+{
+	struct channel bell = channel();
+	pid_t victim = child("victim", cpu, 0);
+
+	if (!victim) {
+		/* While the hog falls asleep. */
+		spin_until(now() + 50 * MS);
+		times->before = now();
+		ring(bell);
+		times->after = now();
+		_exit(0);
+	}
+	become("hog", cpu, 50);
+	await(bell);
+	times->began = now();
+	spin_until(times->began + length);
+	times->ended = now();
+	waitpid(victim, NULL, 0);
+	return victim;
+}
+
+int main(int argc, char **argv)
+{
+	pid_t victim;
+	long long length;
+	int cpu;
+
+	if (argc != 4)
+		return 2;
+	cpu = atoi(argv[2]);
+	length = atoi(argv[3]) * MS;
+	times = mmap(NULL, sizeof(*times), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (times == MAP_FAILED)
+		die("mmap");
+	if (!strcmp(argv[1], "preempt"))
+		victim = preempt(cpu, length);
+	else
+		victim = wakeup(argv[1], cpu, length);
+	printf("%d %d %lld %lld\n", getpid(), victim, times->ended - times->began,
+	       times->after - times->before);
+	return 0;
+}

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Reads outliers: from the files `outliers` and `wait`, and from a trace."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+HEAD = "# schedhist outliers version 1\n"
+KEPT, CULPRITS, STAYS = 16, 32, 256
+TEXT = re.compile(
+    r"outlier id (?P<id>\d+) metric (?P<metric>[a-z_]+) cause (?P<cause>[a-z]+) cpu (?P<cpu>\d+) "
+    r"duration_ns (?P<duration_ns>\d+) start_ns (?P<start_ns>\d+) end_ns (?P<end_ns>\d+) "
+    r"missing_ns (?P<missing_ns>\d+) culprits (?P<number>\d+) pid (?P<pid>\d+) prio (?P<prio>-?\d+) "
+    r"comm (?P<comm>.*)"
+)
+CULPRIT_TEXT = re.compile(
+    r"  culprit id (?P<id>\d+) ran_ns (?P<ran_ns>\d+) slices (?P<slices>\d+) pid (?P<pid>\d+) "
+    r"prio (?P<prio>-?\d+) comm (?P<comm>.*)"
+)
+EVENT = re.compile(
+    r".*: outlier: id=(?P<id>\d+) metric=(?P<metric>[a-z_]+) comm=(?P<comm>.*) pid=(?P<pid>\d+) "
+    r"prio=(?P<prio>-?\d+) cpu=(?P<cpu>\d+) cause=(?P<cause>[a-z]+) duration_ns=(?P<duration_ns>\d+) "
+    r"start_ns=(?P<start_ns>\d+) end_ns=(?P<end_ns>\d+) culprits=(?P<number>\d+) "
+    r"missing_ns=(?P<missing_ns>\d+)"
+)
+CULPRIT_EVENT = re.compile(
+    r".*: culprit: id=(?P<id>\d+) comm=(?P<comm>.*) pid=(?P<pid>\d+) prio=(?P<prio>-?\d+) "
+    r"cpu=(?P<cpu>\d+) ran_ns=(?P<ran_ns>\d+) slices=(?P<slices>\d+)"
+)
+
+
+class Wrong(Exception):
+    """What is read is not as it should be."""
+
+
+@dataclass(frozen=True)
+class Culprit:
+    id: int
+    ran_ns: int
+    slices: int
+    pid: int
+    prio: int
+    comm: str
+
+
+@dataclass
+class Outlier:
+    id: int
+    metric: str
+    cause: str
+    cpu: int
+    duration_ns: int
+    start_ns: int
+    end_ns: int
+    missing_ns: int
+    number: int
+    pid: int
+    prio: int
+    comm: str
+    culprits: list[Culprit] = field(default_factory=list)
+
+    def check(self) -> Outlier:
+        """The laws."""
+        ran = sum(culprit.ran_ns for culprit in self.culprits)
+        stays = sum(culprit.slices for culprit in self.culprits)
+        for what, holds in (
+            ("it has as many culprits as it says", self.number == len(self.culprits)),
+            ("there are at most 32", self.number <= CULPRITS),
+            ("their number is its own", all(culprit.id == self.id for culprit in self.culprits)),
+            ("each is named once", len({culprit.pid for culprit in self.culprits}) == self.number),
+            ("each ran", all(c.ran_ns > 0 and c.slices > 0 for c in self.culprits)),
+            ("it remembers 256 stays at most", stays <= STAYS),
+            ("the times fit", self.start_ns + self.duration_ns == self.end_ns),
+            ("what they ran and what is missing adds up", ran + self.missing_ns == self.duration_ns),
+        ):
+            if not holds:
+                raise Wrong(f"not so: {what}: {self}")
+        return self
+
+
+def values(match: re.Match[str]) -> dict:
+    found = match.groupdict()
+    return {key: value if key in ("metric", "cause", "comm") else int(value) for key, value in found.items()}
+
+
+def escaped(comm: str) -> str:
+    """A name as the files have it; a trace has it as it is."""
+    return "".join(c if " " <= c <= "~" and c != "\\" else f"\\x{ord(c):02x}" for c in comm)
+
+
+def read_text(text: str) -> list[Outlier]:
+    """From a file of debugfs."""
+    if not text.startswith(HEAD):
+        raise Wrong(f"no such head: {text[:80]!r}")
+    outliers: list[Outlier] = []
+    if not text.endswith("\n"):
+        raise Wrong(f"the last line is not whole: {text[-80:]!r}")
+    for line in text.splitlines()[1:]:
+        if match := TEXT.fullmatch(line):
+            outliers.append(Outlier(**values(match)))
+        elif (match := CULPRIT_TEXT.fullmatch(line)) and outliers:
+            outliers[-1].culprits.append(Culprit(**values(match)))
+        else:
+            raise Wrong(f"what is this? {line!r}")
+    return [outlier.check() for outlier in outliers]
+
+
+def read_trace(text: str) -> list[Outlier]:
+    """From a trace, read as Latin-1; others may come between those of one."""
+    outliers: dict[int, Outlier] = {}
+    for line in text.splitlines():
+        if match := EVENT.fullmatch(line):
+            found = Outlier(**values(match))
+            found.comm = escaped(found.comm)
+            if found.id in outliers:
+                raise Wrong(f"twice: {line!r}")
+            outliers[found.id] = found
+        elif match := CULPRIT_EVENT.fullmatch(line):
+            found = values(match)
+            found["comm"] = escaped(found["comm"])
+            outlier = outliers.get(found["id"])
+            if not outlier or outlier.cpu != found.pop("cpu"):
+                raise Wrong(f"nobody's: {line!r}")
+            outlier.culprits.append(Culprit(**found))
+        elif ": outlier: " in line or ": culprit: " in line:
+            raise Wrong(f"what is this? {line!r}")
+    return [outlier.check() for outlier in outliers.values()]

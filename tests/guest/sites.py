@@ -1,0 +1,160 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""What the events cost while nobody listens, from the disassembly of the module.
+
+usage: sites.py MODULE EVENT...
+
+- At each place where an event, or what watches for outliers, can be switched on, there is a single
+  nop, which the kernel patches into a jump.
+- Each event has such a place.
+- What a context switch runs while nothing is in use has exactly two of them, one for all events and
+  one for the outliers, and calls nothing that has to do with either.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import dataclass
+from typing import Iterable
+
+# An entry of the jump table, as arch/x86/include/asm/jump_label.h has it: two offsets of 4 bytes, to
+# the code and to the target of the jump, and one of 8 to the key, whose two lowest bits are flags.
+ENTRY, CODE, TARGET, KEY, FLAGS = 16, 0, 4, 8, 3
+KEY_OF_TRACEPOINT = 8
+NOPS = {2: "66 90", 5: "0f 1f 44 00 00"}
+SYSTEM, WATCHING = "schedhist_trace_any", "schedhist_watching"
+PROBE = re.compile(r"12sched_switch5probe")
+# What watches a switch, and what emits.
+OUTSIDE = re.compile(r"witness|Witness|outlier|events|trace|tp_func")
+
+
+def tool(*command: str) -> str:
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def die(text: str) -> None:
+    sys.exit(f"sites: {text}")
+
+
+@dataclass(frozen=True)
+class Site:
+    """A place in `.text` where a jump can be patched in, and whose key says so."""
+
+    address: int
+    target: int
+    key: str
+
+
+@dataclass
+class Instruction:
+    address: int
+    bytes: str
+    text: str
+    # What the linker is to put in: the symbol.
+    symbol: str = ""
+
+
+def sites(module: str) -> list[Site]:
+    entries: dict[int, dict[int, tuple[str, int]]] = {}
+    table = False
+    for line in tool("readelf", "--relocs", "--wide", module).splitlines():
+        if line.startswith("Relocation section"):
+            table = "'.rela__jump_table'" in line
+        elif table and (match := re.match(r"([0-9a-f]+) .* ([^ ]+) ([+-]) ([0-9a-f]+)$", line)):
+            offset, addend = int(match[1], 16), int(match[3] + match[4], 16)
+            entries.setdefault(offset // ENTRY, {})[offset % ENTRY] = match[2], addend
+    found = []
+    for entry in entries.values():
+        (code, address), (_, target), (key, offset) = entry[CODE], entry[TARGET], entry[KEY]
+        if code != ".text":
+            die(f"a site in {code}")
+        wanted = KEY_OF_TRACEPOINT if key.startswith("__tracepoint_") else 0
+        if offset & ~FLAGS != wanted or offset & 1:
+            die(f"the key at {address:x} is {key} + {offset}, or is on by default")
+        found.append(Site(address, target, key))
+    return found
+
+
+def disassembly(module: str) -> dict[str, dict[int, Instruction]]:
+    """All functions in `.text`, by name and address."""
+    functions: dict[str, dict[int, Instruction]] = {}
+    last = None
+    text = tool("objdump", "--disassemble", "--reloc", "--insn-width=16", "--section=.text", module)
+    for line in text.splitlines():
+        if match := re.fullmatch(r"[0-9a-f]+ <(.+)>:", line):
+            function = functions.setdefault(match[1], {})
+        elif match := re.fullmatch(r" *([0-9a-f]+):\t((?:[0-9a-f]{2} )+) *\t(.*)", line):
+            last = Instruction(int(match[1], 16), match[2].strip(), match[3].strip())
+            function[last.address] = last
+        elif last and (match := re.search(r"R_X86_64_[A-Z0-9]+\t([^-]+)", line)):
+            last.symbol = match[1]
+    return functions
+
+
+def reached(function: dict[int, Instruction]) -> list[Instruction]:
+    """What runs in a function, whichever way it goes, as long as no nop is patched."""
+    seen: dict[int, Instruction] = {}
+    todo = [min(function)]
+    while todo:
+        address = todo.pop()
+        if address in seen:
+            continue
+        at = function.get(address)
+        if not at:
+            # A jump out of the function: the end of it.
+            continue
+        seen[address] = at
+        operation, *operands = at.text.split()
+        after = address + len(at.bytes.split())
+        if operation.startswith("j"):
+            if operands[0].startswith("*"):
+                die(f"a jump to who knows where: {at.text}")
+            # One that is yet to be linked leaves the function.
+            if not at.symbol:
+                todo.append(int(operands[0], 16))
+            if operation != "jmp":
+                todo.append(after)
+        elif not operation.startswith(("ret", "ud2")):
+            todo.append(after)
+    return list(seen.values())
+
+
+def called(instructions: Iterable[Instruction]) -> set[str]:
+    return {at.symbol or at.text for at in instructions if at.text.startswith("call")}
+
+
+def main(module: str, events: list[str]) -> None:
+    found = sites(module)
+    functions = disassembly(module)
+    by_address = {at.address: at for function in functions.values() for at in function.values()}
+    for site in found:
+        at = by_address.get(site.address)
+        if not at or at.bytes not in NOPS.values():
+            die(f"at {site.address:x}, of {site.key}: {at.bytes + ' ' + at.text if at else 'no instruction'}")
+        if site.target not in by_address:
+            die(f"the jump at {site.address:x} leads nowhere")
+    keys = Counter(site.key for site in found)
+    if missing := {f"__tracepoint_{event}" for event in events} - keys.keys():
+        die(f"no site of {missing}")
+    if others := keys.keys() - {f"__tracepoint_{event}" for event in events} - {SYSTEM, WATCHING}:
+        die(f"sites of {others}")
+    (name,) = filter(PROBE.search, filter(lambda name: not name.startswith("__pfx"), functions))
+    plain = reached(functions[name])
+    addresses = {at.address for at in plain}
+    passed = sorted(site.key for site in found if site.address in addresses)
+    if passed != sorted((SYSTEM, WATCHING)):
+        die(f"a switch passes the sites of {passed}")
+    calls = called(plain)
+    if wrong := set(filter(OUTSIDE.search, calls)):
+        die(f"a switch calls {wrong}")
+    others = called(functions[name].values()) - calls
+    if not any(map(OUTSIDE.search, others)):
+        die(f"the rest of the probe calls nothing but {others}")
+    print(f"# {len(found)} sites: {dict(sorted(keys.items()))}")
+    print(f"# a switch runs at most {len(plain)} of {len(functions[name])} instructions, and calls {calls}")
+
+
+main(sys.argv[1], sys.argv[2:])

@@ -1,0 +1,91 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck disable=SC2154 # variables of lib.sh
+#
+# Whoever uses our events keeps the module. When he is done it can be unloaded.
+
+# shellcheck source=tests/guest/events.bash
+. ./events.bash
+# shellcheck source=tests/guest/users.bash
+. ./users.bash
+
+takes test_unload_bpftrace 180
+
+# kept_by WHAT: the module cannot be unloaded, and still measures.
+kept_by() {
+	fails_with "in use" unload
+	same enable "$(< "$debugfs/enable")" 1
+	some_switches
+	note "references while used by $1: $(< /sys/module/schedhist/refcnt)"
+}
+
+# And now it can.
+let_go() {
+	unload
+	assert_gone
+}
+
+# Somebody forgets to switch an event off: it still works.
+test_unload_enabled() {
+	load
+	echo 1 > "$event/enable"
+	kept_by set_event
+	echo > "$tracefs/trace"
+	some_switches
+	grep -q ' oncpu: ' "$tracefs/trace" || fail "the event does not work"
+	echo 0 > "$event/enable"
+	let_go
+}
+
+test_unload_triggered() {
+	local before
+	load
+	echo 'hist:keys=cause' > "$event/trigger"
+	kept_by "a hist trigger"
+	before=$(hits "$event/hist")
+	some_switches
+	within "hits after that" $((before + 50)) "$(hits "$event/hist")" 1000000
+	echo '!hist:keys=cause' >> "$event/trigger"
+	let_go
+}
+
+test_unload_perf() {
+	local perf
+	[[ -n $(command -v perf) ]] || skip "there is no perf"
+	load
+	background perf_start
+	perf=$!
+	perf_wait
+	kept_by "perf record"
+	interrupt "$perf"
+	let_go
+	perf script -i "$work/perf.data" -F event,trace 2> /dev/null > "$work/script"
+	grep -q 'schedhist:runq: ' "$work/script" || fail "perf recorded nothing"
+}
+
+test_unload_trace_cmd() {
+	local trace_cmd
+	[[ -n $(command -v trace-cmd) ]] || skip "there is no trace-cmd"
+	load
+	background trace_cmd_start
+	trace_cmd=$!
+	trace_cmd_wait
+	kept_by "trace-cmd record"
+	interrupt "$trace_cmd"
+	let_go
+	trace-cmd report "$work/trace.dat" > "$work/report" 2> /dev/null
+	grep -q ' runq: ' "$work/report" || fail "trace-cmd recorded nothing"
+}
+
+test_unload_bpftrace() {
+	local bpftrace
+	[[ -n $(command -v bpftrace) ]] || skip "there is no bpftrace"
+	load
+	background bpftrace_start
+	bpftrace=$!
+	bpftrace_wait
+	kept_by bpftrace
+	bpftrace_end "$bpftrace"
+	let_go
+	within "what bpftrace counted" 50 "$(bpftrace_count runq)" 1000000
+}

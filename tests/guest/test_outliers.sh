@@ -1,0 +1,97 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck disable=SC2154 # variables of lib.sh
+#
+# Samples above a threshold: whose they are, how long, and who had the CPU meanwhile.
+
+# shellcheck source=tests/guest/oracle.bash
+. ./oracle.bash
+# shellcheck source=tests/guest/events.bash
+. ./events.bash
+
+takes test_outlier_wakeup 180
+takes test_outlier_preempt 180
+takes test_outlier_turns 180
+takes test_outlier_crowd 180
+takes test_outlier_flood 240
+
+# delay HOW: the trace, the file and those who wait for it all tell of a delay as it was.
+delay() {
+	hog_build
+	load
+	python3 ./delays.py "$1"
+}
+
+test_outlier_wakeup() { delay wakeup; }
+test_outlier_preempt() { delay preempt; }
+# What happened before the CPU's last 256 stays is missing, and the rest adds up.
+test_outlier_turns() { delay turns; }
+# What those did who are not among the first 32 is missing.
+test_outlier_crowd() { delay crowd; }
+
+# above_1ns: how many samples were, since the last reset. Such small ones have a bucket for each value.
+above_1ns() {
+	local metric
+	for metric in "${metrics[@]}"; do
+		[[ $metric == runq ]] || cat "$debugfs/hist/$metric"
+	done | awk '$1 == "bucket" && $2 > 1 { n += $4 } END { print n + 0 }'
+}
+
+# flood NUMBER: so many outliers there are after a workload, and each other sample is counted; the
+# trace has all outliers.
+flood() {
+	measure 1
+	perf bench sched messaging --group 1 --nr_loops 3 > /dev/null
+	measure 0
+	note "$(above_1ns) samples, $(status outliers) outliers, $(status outliers_suppressed) suppressed"
+	same "outliers and suppressed ones" $(($(status outliers) + $(status outliers_suppressed))) "$(above_1ns)"
+	[[ -z $1 ]] || same outliers "$(status outliers)" "$1"
+	nothing_lost "$instance"
+	python3 ./flood.py "$instance/trace" "$(status outliers)"
+}
+
+# Where everything is an outlier, as many are reported as may be, and the machine lives.
+test_outlier_flood() {
+	local metric before
+	load metrics=all
+	measure 0
+	echo 1 > "$debugfs/reset"
+	for metric in "${metrics[@]}"; do
+		echo 1 > "$debugfs/threshold_ns/$metric"
+	done
+	instance_open outlier culprit
+	same "the limit" "$(< "$debugfs/outlier_limit")" 1000
+	flood 1000
+	# Again, and without any limit.
+	echo 500 > "$debugfs/outlier_limit"
+	flood 1500
+	before=$(status outliers_suppressed)
+	echo 0 > "$debugfs/outlier_limit"
+	flood ""
+	same "suppressed without a limit" "$(status outliers_suppressed)" "$before"
+}
+
+# What adds up does so on a CPU that goes and returns, too.
+test_outlier_hotplug() {
+	local metric i online=/sys/devices/system/cpu/cpu3/online
+	[[ -e $online ]] || skip "$online is not there"
+	load metrics=all
+	measure 0
+	for metric in "${metrics[@]}"; do
+		echo 1000 > "$debugfs/threshold_ns/$metric"
+	done
+	echo 0 > "$debugfs/outlier_limit"
+	instance_open outlier culprit
+	measure 1
+	for i in 1 2 3; do
+		taskset --cpu-list 3 sleep 0.05
+		echo 0 > "$online"
+		sleep 0.2
+		echo "$((i % 2 + 1))" > "$debugfs/threshold_ns/idle"
+		echo 1 > "$online"
+		taskset --cpu-list 3 sleep 0.05
+	done
+	measure 0
+	nothing_lost "$instance"
+	python3 ./flood.py "$instance/trace" "$(status outliers)"
+}

@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck disable=SC2154 # variables of lib.sh
+#
+# What the events cost while nobody listens: see sites.py.
+
+# shellcheck source=tests/guest/events.bash
+. ./events.bash
+
+test_event_sites() {
+	[[ $(uname -m) == x86_64 ]] || skip "it knows the machine code of x86_64 only"
+	python3 ./sites.py "$ko" "${events[@]}"
+	# Where a nop is a call it sees it.
+	LC_ALL=C sed 's/\x0f\x1f\x44\x00\x00/\xe8\x00\x00\x00\x00/g' "$ko" > "$work/calls.ko"
+	fails_with "e8 00 00 00 00" python3 ./sites.py "$work/calls.ko" "${events[@]}"
+}

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash disable=SC2034,SC2154
+#
+# Programs that listen to all our trace events, in the background. Sourced by tests.
+#
+# *_start runs one, *_wait waits until it listens. None of them looks for symbols in the kernel or in
+# programs, which takes a minute.
+
+# background COMMAND...: runs it until the test is over at the latest; its PID is $!.
+background() {
+	"$@" > "$work/background.$1" 2>&1 &
+	echo $! >> "$work/background"
+}
+
+# waits_for COMMAND...: until it succeeds.
+waits_for() {
+	until "$@"; do sleep 0.1; done
+}
+
+# interrupt PID: as from the keyboard, and waits for its end.
+interrupt() {
+	kill -INT "$1"
+	wait "$1" || true
+}
+
+perf_start() {
+	mkfifo "$work/perf.control" "$work/perf.ack"
+	exec perf record -q -a -e 'schedhist:*' -m 1024 --no-buildid --no-buildid-cache -D -1 \
+		--control "fifo:$work/perf.control,$work/perf.ack" -o "$work/perf.data"
+}
+
+perf_wait() {
+	local answer
+	waits_for test -p "$work/perf.ack"
+	echo enable > "$work/perf.control"
+	read -r answer < "$work/perf.ack"
+	same "what perf answers" "$answer" ack
+}
+
+trace_cmd_start() {
+	exec trace-cmd record -q -B schedhist_trace_cmd -b 8192 -e schedhist -o "$work/trace.dat"
+}
+
+trace_cmd_wait() {
+	local folder=$tracefs/instances/schedhist_trace_cmd
+	waits_for grep -qsx 1 "$folder/events/schedhist/enable"
+	waits_for grep -qsx 1 "$folder/tracing_on"
+}
+
+# A program that it starts runs when all probes are attached, and ends it.
+bpftrace_start() {
+	mkfifo "$work/bpftrace.on" "$work/bpftrace.off"
+	cat > "$work/bpftrace.child" <<- END
+		echo on > $work/bpftrace.on
+		read -r _ < $work/bpftrace.off
+	END
+	exec bpftrace -q -e 'tracepoint:schedhist:* { @[probe] = count(); }' \
+		-c "/bin/bash $work/bpftrace.child"
+}
+
+bpftrace_wait() {
+	waits_for test -p "$work/bpftrace.on"
+	read -r _ < "$work/bpftrace.on"
+}
+
+bpftrace_end() {
+	echo > "$work/bpftrace.off"
+	wait "$1"
+}
+
+bpftrace_count() {
+	sed -nE "s/^@\[tracepoint:schedhist:$1\]: ([0-9]+)$/\1/p" "$work/background.bpftrace_start"
+}
