@@ -20,7 +20,12 @@ use crate::{
         task_newtask,
         tracepoint::Registration, //
     },
-    engine::{bucket::Scheme, metric::MetricSet, snapshot::Baseline},
+    engine::{
+        bucket::Scheme,
+        metric::MetricSet,
+        settings::{Any, Defaults},
+        snapshot::Baseline, //
+    },
     outliers::Outliers,
     recorder::{
         CpuRecords,
@@ -49,6 +54,7 @@ impl Probes {
     /// Registers no probe that no metric needs.
     fn new(recorder: Arc<Recorder>, metrics: MetricSet, outliers: Arc<Outliers>) -> Result<Self> {
         recorder.begin(metrics);
+        let is_default = recorder.is_default(metrics);
         let session = Arc::new(Session::new(recorder, metrics, outliers)?, GFP_KERNEL)?;
         let mut new_tasks = None;
         if metrics.needs_tasks() {
@@ -61,8 +67,13 @@ impl Probes {
             wakings = Some(sched_waking::register(session.clone())?);
         }
         let hotplug = hotplug::Registration::new(session.clone())?;
+        let switches = if is_default {
+            sched_switch::register::<_, Defaults>(session.clone())?
+        } else {
+            sched_switch::register::<_, Any>(session.clone())?
+        };
         Ok(Self {
-            _switches: sched_switch::register(session.clone())?,
+            _switches: switches,
             _hotplug: hotplug,
             _wakings: wakings,
             _new_tasks: new_tasks,

@@ -35,14 +35,18 @@ use crate::{
         cell::Cell,
         cpu::{
             Cpu,
-            Next,
             Prev, //
         },
         metric::{
             Metric,
             MetricSet, //
         },
-        slice::SliceEnd,
+        sample::Observer,
+        settings::{
+            Any,
+            Settings, //
+        },
+        slice::LeavingState,
         task::{
             Entering,
             Leaving, //
@@ -84,6 +88,12 @@ impl Recorder {
         let wakeup = metrics.contains(Metric::Wakeup);
         self.cpus()
             .all(|cpu| !wakeup || cpu.capacity().contains(Metric::Wakeup))
+    }
+
+    /// Says whether the settings are [`Defaults`](crate::engine::settings::Defaults) while `metrics`
+    /// are on.
+    pub(crate) fn is_default(&self, metrics: MetricSet) -> bool {
+        self.scheme == Scheme::DEFAULT && metrics == MetricSet::DEFAULT
     }
 
     /// Returns the scheme of the buckets.
@@ -162,36 +172,62 @@ impl TaskNewtask for Session {
     }
 }
 
-impl SchedSwitch for Session {
+impl<S: Settings + 'static> SchedSwitch<S> for Session {
+    #[inline(always)]
+    fn is_watched() -> bool {
+        events::any_enabled() || watching::is_on()
+    }
+
     #[inline(always)]
     fn sched_switch(&self, switch: &Switch<'_>) {
-        let this_cpu = switch.cpu();
+        self.record::<S>(switch, &Names::new(switch));
+    }
+
+    fn sched_switch_watched(&self, switch: &Switch<'_>) {
+        self.record_watched(switch);
+    }
+}
+
+impl Session {
+    /// Records a switch of which each sample is wanted. Not compiled for each kind of settings.
+    #[inline(never)]
+    fn record_watched(&self, switch: &Switch<'_>) {
+        self.record::<Any>(switch, &Witness::new(switch, &self.outliers));
+    }
+
+    /// Records a switch.
+    #[inline(always)]
+    fn record<S: Settings>(&self, switch: &Switch<'_>, observer: &impl Observer) {
         // Every CPU that runs is possible, and so has its records.
-        let Some(records) = self.recorder.cpus.get(this_cpu) else {
+        let Some(records) = self.recorder.cpus.get(switch.cpu()) else {
             return;
         };
+        let now = local_clock();
+        let tracks_tasks = S::NEEDS_TASKS.unwrap_or(self.tracks_tasks);
         let prev = switch.prev;
-        let leaving = if prev.is_idle() {
+        let pid = prev.pid();
+        let leaving = if pid == 0 {
             Prev::Idle
         } else {
-            let state = match self.tracks_tasks {
-                true => self.tasks.get(prev.pid(), switch),
-                false => None,
-            };
             let task = Leaving {
                 id: prev.id(),
                 exiting: prev.is_exiting(),
-                end: SliceEnd::new(switch.preempt, switch.prev_state),
+                state: LeavingState::new(switch.preempt, switch.prev_state),
                 run_delay: prev.sched_info().run_delay,
+            };
+            let state = match tracks_tasks {
+                true => self.tasks.get(pid, switch),
+                false => None,
             };
             Prev::Task(task, state)
         };
+        records.leave::<S>(now, leaving, observer);
+
         let next = switch.next;
-        let entering = if next.is_idle() {
-            Next::Idle
-        } else if !self.tracks_tasks {
-            Next::Ignored
-        } else {
+        let pid = next.pid();
+        if pid == 0 {
+            records.enter_idle();
+        } else if tracks_tasks {
             let info = next.sched_info();
             let task = Entering {
                 id: next.id(),
@@ -200,22 +236,9 @@ impl SchedSwitch for Session {
                 run_delay: info.run_delay,
                 last_queued: info.last_queued,
             };
-            Next::Task(task, self.tasks.get(next.pid(), switch))
-        };
-        if events::any_enabled() || watching::is_on() {
-            let witness = Witness::new(switch, &self.outliers);
-            witnessed(records, leaving, entering, &witness);
-        } else {
-            records.switch(local_clock(), leaving, entering, &Names(switch));
+            records.enter::<S>(now, &task, self.tasks.get(pid, switch), observer);
         }
     }
-}
-
-/// Records a switch of which each sample is wanted. Out of the way of the others.
-#[cold]
-#[inline(never)]
-fn witnessed(records: &CpuRecords, prev: Prev<'_>, next: Next<'_>, witness: &Witness<'_>) {
-    records.switch(local_clock(), prev, next, witness);
 }
 
 impl Hotplug for Session {

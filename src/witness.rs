@@ -24,14 +24,27 @@ use crate::{
 };
 
 /// Names the tasks of a switch.
-pub(crate) struct Names<'a>(pub(crate) &'a Switch<'a>);
+pub(crate) struct Names<'a> {
+    prev: Task<'a>,
+    next: Task<'a>,
+}
+
+impl<'a> Names<'a> {
+    #[inline(always)]
+    pub(crate) fn new(switch: &Switch<'a>) -> Self {
+        Self {
+            prev: switch.prev,
+            next: switch.next,
+        }
+    }
+}
 
 impl Observer for Names<'_> {
     #[inline(always)]
     fn identify(&self, side: Side) -> Identity {
         match side {
-            Side::Prev => identify(self.0.prev),
-            Side::Next => identify(self.0.next),
+            Side::Prev => identify(self.prev),
+            Side::Next => identify(self.next),
         }
     }
 }
@@ -50,7 +63,7 @@ impl<'a> Witness<'a> {
     pub(crate) fn new(switch: &'a Switch<'a>, outliers: &'a Outliers) -> Self {
         let cpu = switch.cpu();
         Self {
-            names: Names(switch),
+            names: Names::new(switch),
             cpu,
             outliers,
             log: outliers.watched_log(cpu),
@@ -105,8 +118,9 @@ impl Observer for Witness<'_> {
     }
 }
 
-/// Copies what is shown of a task.
-#[inline(always)]
+/// Copies what is shown of a task. Rarely asked for, and so out of the way.
+#[cold]
+#[inline(never)]
 fn identify(task: Task<'_>) -> Identity {
     Identity {
         pid: task.pid(),

@@ -232,12 +232,13 @@ impl Drop for TaskTable {
     }
 }
 
-/// Splits a PID into the indices of the three levels. A negative one is out of range.
+/// Splits a PID, which is less than `PID_MAX_LIMIT` and not negative, into the indices of the three
+/// levels.
 #[inline(always)]
 fn split(pid: i32) -> (usize, usize, usize) {
     let pid = pid as u32 as usize;
     (
-        pid >> (BRANCH_BITS + LEAF_BITS),
+        (pid >> (BRANCH_BITS + LEAF_BITS)) & ((1 << ROOT_BITS) - 1),
         (pid >> LEAF_BITS) & ((1 << BRANCH_BITS) - 1),
         pid & ((1 << LEAF_BITS) - 1),
     )

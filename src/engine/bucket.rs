@@ -80,6 +80,12 @@ pub struct Scheme {
 }
 
 impl Scheme {
+    /// The scheme of [`Precision::DEFAULT`].
+    pub const DEFAULT: Self = match Precision::new(Precision::DEFAULT) {
+        Some(precision) => Self { precision },
+        None => panic!("the default is a precision"),
+    };
+
     /// Creates the scheme of `precision`.
     pub const fn new(precision: Precision) -> Self {
         Self { precision }
@@ -91,24 +97,52 @@ impl Scheme {
     }
 
     /// Returns how many buckets there are, the last, open one included.
+    #[inline(always)]
     pub const fn buckets(self) -> usize {
+        self.last().wrapping_add(1)
+    }
+
+    /// Returns the last bucket. Nothing wraps here, by the invariant of `Precision`.
+    #[inline(always)]
+    const fn last(self) -> usize {
         let p = self.precision.bits();
-        (((VALUE_BITS - p + 1) as usize) << p) + 1
+        (VALUE_BITS.wrapping_sub(p).wrapping_add(1) as usize).wrapping_shl(p)
     }
 
     /// Returns the bucket of `value`, always below [`Scheme::buckets`].
     #[inline(always)]
     pub const fn index(self, value: u64) -> usize {
+        match self.finite_index(value) {
+            Some(index) => index,
+            None => self.last(),
+        }
+    }
+
+    /// Returns the bucket of `value`, unless that is the last.
+    #[inline(always)]
+    pub(super) const fn finite_index(self, value: u64) -> Option<usize> {
+        let index = self.index_or_beyond(value);
+        if index < self.last() {
+            Some(index)
+        } else {
+            None
+        }
+    }
+
+    /// Returns the bucket of `value`, or any number above where that is the last.
+    ///
+    /// All of this wraps, so that a probe has no path to a panic; and it is written so that the
+    /// compiler makes few instructions of it.
+    #[inline(always)]
+    const fn index_or_beyond(self, value: u64) -> usize {
         let p = self.precision.bits();
-        // 2^VALUE_BITS is the first value past the finite buckets, and so its index is the last.
-        let value = if value < OVERFLOW { value } else { OVERFLOW };
-        // Below 2^(p+1) nothing is shifted out, and the index is the value. All of this wraps, so
-        // that a probe has no path to a panic; by the invariant of `Precision` nothing does.
-        let zeros = (value | 1u64.wrapping_shl(p)).leading_zeros();
-        let shift = (u64::BITS - 1).wrapping_sub(zeros).wrapping_sub(p);
-        (shift as usize)
-            .wrapping_shl(p)
-            .wrapping_add(value.wrapping_shr(shift) as usize)
+        // The binary logarithm, and p where that is less. Values below 2^(p+1) are their own index.
+        let log2 = (value | 1u64.wrapping_shl(p)).leading_zeros() ^ (u64::BITS - 1);
+        let octave = (log2 as usize).wrapping_sub(p as usize).wrapping_shl(p);
+        // As `value >> (log2 - p)`, for all values that have a bucket of their own; a value whose
+        // upper bits are lost here is beyond the last by its octave alone.
+        let rest = value.wrapping_shl(p).wrapping_shr(log2);
+        octave.wrapping_add(rest as usize)
     }
 
     /// Returns the bounds of the bucket `index`, which must be below [`Scheme::buckets`].

@@ -2,27 +2,14 @@
 
 //! What one CPU records, switch by switch.
 
-use core::{
-    mem::{
-        offset_of,
-        size_of, //
-    },
-    sync::atomic::{
-        fence,
-        Ordering::{
-            Acquire,
-            Release, //
-        },
-    },
+use core::mem::{
+    offset_of,
+    size_of, //
 };
 
 use super::{
     bucket::Scheme,
     cell::Cell,
-    identity::{
-        Identity,
-        IdentityCells, //
-    },
     metric::{
         Counter,
         Metric,
@@ -33,100 +20,21 @@ use super::{
         Observer,
         Sample, //
     },
+    settings::{
+        Any,
+        Settings, //
+    },
     slice::SliceEnd,
     task::{
         Entering,
         Leaving,
         Task, //
     },
+    totals::{
+        Totals,
+        Worst, //
+    },
 };
-
-/// The greatest sample of a histogram, and whose it was.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Worst {
-    /// The sample, in nanoseconds.
-    pub value: u64,
-    /// The task.
-    pub task: Identity,
-    /// When the sample was taken, in nanoseconds of the CPU's clock.
-    pub time: u64,
-}
-
-/// What a histogram holds besides its buckets.
-#[derive(Debug)]
-struct Totals {
-    sum: Cell,
-    min: Cell,
-    /// Odd while the cells below are being written.
-    version: Cell,
-    max: Cell,
-    time: Cell,
-    task: IdentityCells,
-}
-
-impl Totals {
-    const fn new() -> Self {
-        Self {
-            sum: Cell::new(0),
-            min: Cell::new(u64::MAX),
-            version: Cell::new(0),
-            max: Cell::new(0),
-            time: Cell::new(0),
-            task: IdentityCells::new(),
-        }
-    }
-
-    #[inline(always)]
-    fn record(&self, value: u64, time: u64, task: impl FnOnce() -> Identity) {
-        self.sum.add(value);
-        let mut is_worst = value > self.max.get();
-        if value < self.min.get() {
-            self.min.set(value);
-            // The first sample is the worst, too, even if it is 0.
-            is_worst |= self.time.get() == 0;
-        }
-        if is_worst {
-            self.set_worst(value, time, &task());
-        }
-    }
-
-    /// Notes a new greatest sample. Rare: it gets ever harder to be the worst.
-    #[cold]
-    fn set_worst(&self, value: u64, time: u64, task: &Identity) {
-        self.version.add(1);
-        fence(Release);
-        self.max.set(value);
-        self.time.set(time);
-        self.task.set(task);
-        fence(Release);
-        self.version.add(1);
-    }
-
-    /// Reads the greatest sample, all of it from the same one.
-    fn worst(&self) -> Option<Worst> {
-        // The writer takes a few nanoseconds, and is rare: one of these tries is enough.
-        for _ in 0..1000 {
-            let version = self.version.get();
-            fence(Acquire);
-            let worst = Worst {
-                value: self.max.get(),
-                task: self.task.get(),
-                time: self.time.get(),
-            };
-            fence(Acquire);
-            if version % 2 == 0 && version == self.version.get() {
-                return (worst.time != 0).then_some(worst);
-            }
-        }
-        None
-    }
-
-    /// Begins a new greatest and least sample. Must not run at the same time as the writer.
-    fn restart(&self) {
-        self.min.set(u64::MAX);
-        self.set_worst(0, 0, &Identity::default());
-    }
-}
 
 /// Who leaves the CPU at a switch.
 #[derive(Clone, Copy, Debug)]
@@ -161,15 +69,15 @@ pub enum Next<'a> {
 pub struct Header {
     /// The number of the CPU.
     number: u32,
-    scheme: Scheme,
+    pub(super) scheme: Scheme,
     /// How many buckets a metric has.
-    stride: usize,
+    pub(super) stride: usize,
     /// When the running task got the CPU, in nanoseconds of the CPU's clock; 0: not seen.
     since: Cell,
     /// When measuring began.
     began: Cell,
     /// Which metrics are on: a [`MetricSet`].
-    on: Cell,
+    pub(super) on: Cell,
     counters: [Cell; Counter::COUNT],
     totals: [Totals; Metric::COUNT],
 }
@@ -249,43 +157,79 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
     /// says.
     #[inline(always)]
     pub fn switch(&self, now: u64, prev: Prev<'_>, next: Next<'_>, observer: &impl Observer) {
+        self.switch_with::<Any>(now, prev, next, observer);
+    }
+
+    /// The same where `S` is known of the settings.
+    #[inline(always)]
+    pub fn switch_with<S: Settings>(
+        &self,
+        now: u64,
+        prev: Prev<'_>,
+        next: Next<'_>,
+        observer: &impl Observer,
+    ) {
+        self.leave::<S>(now, prev, observer);
+        match next {
+            Next::Idle => self.enter_idle(),
+            Next::Ignored => {}
+            Next::Task(task, state) => self.enter::<S>(now, &task, state, observer),
+        }
+    }
+
+    /// Records who leaves at a switch at `now`: the first half of [`Cpu::switch`]. The other is
+    /// [`Cpu::enter_idle`], [`Cpu::enter`], or nothing where nobody asked for the task's wait.
+    #[inline(always)]
+    pub fn leave<S: Settings>(&self, now: u64, prev: Prev<'_>, observer: &impl Observer) {
         self.count(Counter::Switches);
-        let (metric, cause) = match prev {
-            Prev::Idle => (Metric::Idle, Cause::Idle),
+        match prev {
+            Prev::Idle => self.end_stay::<S>(Metric::Idle, Cause::Idle, now, observer),
             Prev::Task(task, state) => {
-                self.leave(now, &task, state);
-                (Metric::Oncpu, task.end.into())
+                self.count(match task.state.is_runnable() {
+                    true => Counter::Involuntary,
+                    false => Counter::Voluntary,
+                });
+                if let Some(state) = state {
+                    state.leave(now, self.header.number, &task);
+                }
+                self.end_stay::<S>(Metric::Oncpu, task.state.end().into(), now, observer);
             }
-        };
+        }
+    }
+
+    #[inline(always)]
+    fn end_stay<S: Settings>(
+        &self,
+        metric: Metric,
+        cause: Cause,
+        now: u64,
+        observer: &impl Observer,
+    ) {
         let since = self.header.since.get();
         self.header.since.set(now);
         if since == 0 || now < since {
-            self.unseen(since);
-        } else {
-            observer.stay(since, now);
-            self.record(metric, now.wrapping_sub(since), cause, now, observer);
+            return self.unseen(since);
         }
-        match next {
-            Next::Idle => self.count(Counter::ToIdle),
-            Next::Ignored => {}
-            Next::Task(task, state) => self.enter(now, &task, state, observer),
-        }
+        observer.stay(since, now);
+        self.record::<S>(metric, now.wrapping_sub(since), cause, now, observer);
     }
 
+    /// Records that the CPU's idle task gets it.
     #[inline(always)]
-    fn leave(&self, now: u64, task: &Leaving, state: Option<&Task>) {
-        self.count(match task.end {
-            SliceEnd::Preempted => Counter::Involuntary,
-            _ => Counter::Voluntary,
-        });
-        if let Some(state) = state {
-            state.leave(now, self.header.number, task);
-        }
+    pub fn enter_idle(&self) {
+        self.count(Counter::ToIdle);
     }
 
+    /// Records that `task` gets the CPU at `now`, with its `state` where there is one.
     #[inline(always)]
-    fn enter(&self, now: u64, task: &Entering, state: Option<&Task>, observer: &impl Observer) {
-        let record = |metric, value, cause| self.record(metric, value, cause, now, observer);
+    pub fn enter<S: Settings>(
+        &self,
+        now: u64,
+        task: &Entering,
+        state: Option<&Task>,
+        observer: &impl Observer,
+    ) {
+        let record = |metric, value, cause| self.record::<S>(metric, value, cause, now, observer);
         // What the kernel has added up, and what it is about to add.
         let waited = task
             .run_delay
@@ -294,7 +238,7 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
             if let Some(state) = state {
                 state.claim(task);
             }
-            return self.enter_new(now, task, waited, observer);
+            return self.enter_new::<S>(now, task, waited, observer);
         }
         let Some(state) = state else {
             return self.count(Counter::Untracked);
@@ -311,14 +255,14 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
             self.count(Counter::Migrations);
         }
         let away = now.wrapping_sub(left.out);
-        if matches!(left.end, SliceEnd::Preempted) {
+        if left.state.is_runnable() {
             // Not by the kernel's stamps: it makes none for a task that was preempted with its
             // sleep state set.
             return record(Metric::RunqPreempt, away, Cause::Preempted);
         }
-        let cause = left.end.into();
+        let cause = left.state.end().into();
         record(Metric::Offcpu, away, cause);
-        if self.is_on(Metric::Wakeup) {
+        if self.is_on::<S>(Metric::Wakeup) {
             match left.woken {
                 // The waker's clock may be ahead of ours by a little.
                 Some(woken) => record(Metric::Wakeup, now.saturating_sub(woken.time), cause),
@@ -338,22 +282,32 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         let wait = wait.min(away);
         record(Metric::RunqWakeup, wait, Cause::Wakeup);
         let blocked = away.wrapping_sub(wait);
-        let metric = match left.end {
-            SliceEnd::Interruptible => Metric::BlockedInterruptible,
-            SliceEnd::Uninterruptible => Metric::BlockedUninterruptible,
-            _ => return self.count(Counter::BlockedOther),
-        };
         let woken = now.wrapping_sub(wait);
-        self.record_until(woken, metric, blocked, cause, now, observer);
+        let record_sleep = |metric| {
+            self.record_until::<S>(woken, metric, blocked, cause, now, observer);
+        };
+        if left.state.is_interruptible() {
+            return record_sleep(Metric::BlockedInterruptible);
+        }
+        match left.state.end() {
+            SliceEnd::Uninterruptible => record_sleep(Metric::BlockedUninterruptible),
+            _ => self.count(Counter::BlockedOther),
+        }
     }
 
     /// Records the wait of a task that runs for the first time, if it began since measuring did.
     #[inline(always)]
-    fn enter_new(&self, now: u64, task: &Entering, waited: u64, observer: &impl Observer) {
+    fn enter_new<S: Settings>(
+        &self,
+        now: u64,
+        task: &Entering,
+        waited: u64,
+        observer: &impl Observer,
+    ) {
         // It was forked with nothing added up: so this is when its wait began.
         let since = now.saturating_sub(waited);
         if task.last_queued != 0 && since >= self.header.began.get() {
-            self.record(Metric::RunqWakeup, waited, Cause::Fork, now, observer);
+            self.record::<S>(Metric::RunqWakeup, waited, Cause::Fork, now, observer);
         } else {
             self.count(Counter::WaitUnseen);
         }
@@ -390,9 +344,8 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         }
         for (mine, theirs) in self.header.totals.iter().zip(&other.header.totals) {
             mine.sum.set(theirs.sum.get());
-            mine.min.set(theirs.min.get());
             if let Some(worst) = theirs.worst() {
-                mine.set_worst(worst.value, worst.time, &worst.task);
+                mine.set_extremes(theirs.min.get(), worst.value, worst.time, &worst.task);
             }
         }
     }
@@ -406,8 +359,8 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
     }
 
     #[inline(always)]
-    fn is_on(&self, metric: Metric) -> bool {
-        MetricSet::from_bits(self.header.on.get() as u32).contains(metric)
+    fn is_on<S: Settings>(&self, metric: Metric) -> bool {
+        S::metrics(&self.header).contains(metric)
     }
 
     #[inline(always)]
@@ -416,13 +369,20 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
     }
 
     #[inline(always)]
-    fn record(&self, metric: Metric, value: u64, cause: Cause, now: u64, observer: &impl Observer) {
-        self.record_until(now, metric, value, cause, now, observer);
+    fn record<S: Settings>(
+        &self,
+        metric: Metric,
+        value: u64,
+        cause: Cause,
+        now: u64,
+        observer: &impl Observer,
+    ) {
+        self.record_until::<S>(now, metric, value, cause, now, observer);
     }
 
     /// Records the sample of something that ended at `end`, which is before `now`.
     #[inline(always)]
-    fn record_until(
+    fn record_until<S: Settings>(
         &self,
         end: u64,
         metric: Metric,
@@ -431,14 +391,12 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         now: u64,
         observer: &impl Observer,
     ) {
-        if !self.is_on(metric) {
+        if !self.is_on::<S>(metric) {
             return;
         }
-        let first = (metric as usize).wrapping_mul(self.header.stride);
-        let index = first.wrapping_add(self.header.scheme.index(value));
-        // By the invariant there is such a bucket for a metric that is on.
-        if let Some(bucket) = self.buckets.as_ref().get(index) {
-            bucket.add(1);
+        match S::bucket(&self.header, self.buckets.as_ref(), metric, value) {
+            Some(bucket) => bucket.add(1),
+            None => self.overflow(metric),
         }
         self.header.totals[metric as usize].record(value, now, || observer.identify(metric.side()));
         observer.sample(&Sample {
@@ -447,6 +405,14 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
             end,
             cause,
         });
+    }
+
+    /// Counts a value that is too large for all buckets but the last.
+    #[cold]
+    fn overflow(&self, metric: Metric) {
+        if let Some(bucket) = self.buckets(metric).last() {
+            bucket.add(1);
+        }
     }
 
     /// Returns the number of the CPU.

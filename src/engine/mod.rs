@@ -17,6 +17,8 @@
 //! | [`slice`] | how a stay on a CPU ended |
 //! | [`history`] | the last stays on a CPU: who had it, and when |
 //! | [`outlier`] | samples above a threshold, with who had the CPU meanwhile |
+//! | [`settings`] | what of a CPU's settings is known when the probe is compiled |
+//! | [`totals`] | what a histogram holds besides its buckets |
 //! | [`task`] | what is kept about a task between two stays on a CPU |
 //! | [`snapshot`] | a copy of histograms to read from, merged over CPUs; quantiles |
 //! | [`text`] | the text formats of the files |
@@ -33,7 +35,9 @@ pub mod openmetrics;
 pub mod outlier;
 pub mod raw;
 pub mod sample;
+pub mod settings;
 pub mod slice;
 pub mod snapshot;
 pub mod task;
 pub mod text;
+pub mod totals;

@@ -21,16 +21,14 @@ use super::{
         VALUE_BITS, //
     },
     cell::Cell,
-    cpu::{
-        Cpu,
-        Worst, //
-    },
+    cpu::Cpu,
     metric::{
         Counter,
         Metric,
         MetricSet,
         Shown, //
     },
+    totals::Worst, //
 };
 
 /// What a snapshot begins with: `SCHEDHIST_RAW_MAGIC`.

@@ -53,16 +53,49 @@ impl SliceEnd {
             Self::Stopped
         }
     }
+}
 
-    /// Reads an end back from the lowest byte of `bits`; anything unknown is [`SliceEnd::Dead`].
+/// How a task left a CPU, as a switch tells it; [`SliceEnd`] is what that means.
+///
+/// Working that out is for the task's next switch-in, where it is needed, and where only one case is
+/// of interest at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeavingState(u32);
+
+impl LeavingState {
+    /// From the arguments of the `sched_switch` tracepoint.
     #[inline(always)]
-    pub(super) const fn from_bits(bits: u64) -> Self {
-        match bits & 0xff {
-            0 => Self::Preempted,
-            1 => Self::Interruptible,
-            2 => Self::Uninterruptible,
-            3 => Self::Stopped,
-            _ => Self::Dead,
-        }
+    pub const fn new(preempt: bool, prev_state: u32) -> Self {
+        Self(if preempt { 0 } else { prev_state })
+    }
+
+    /// Returns it as a number, for [`LeavingState::from_bits`].
+    #[inline(always)]
+    pub(super) const fn bits(self) -> u32 {
+        self.0
+    }
+
+    /// Reads it back.
+    #[inline(always)]
+    pub(super) const fn from_bits(bits: u32) -> Self {
+        Self(bits)
+    }
+
+    /// Says whether the task stayed runnable.
+    #[inline(always)]
+    pub const fn is_runnable(self) -> bool {
+        SliceEnd::is_runnable(false, self.0)
+    }
+
+    /// Says whether the task blocked in interruptible sleep.
+    #[inline(always)]
+    pub const fn is_interruptible(self) -> bool {
+        matches!(self.end(), SliceEnd::Interruptible)
+    }
+
+    /// Returns what it means.
+    #[inline(always)]
+    pub const fn end(self) -> SliceEnd {
+        SliceEnd::new(false, self.0)
     }
 }

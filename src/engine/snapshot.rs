@@ -13,14 +13,12 @@ use super::{
         Scheme, //
     },
     cell::Cell,
-    cpu::{
-        Cpu,
-        Worst, //
-    },
+    cpu::Cpu,
     metric::{
         Counter,
         Metric, //
     },
+    totals::Worst, //
 };
 
 /// A quantile that the files show.

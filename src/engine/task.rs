@@ -6,7 +6,7 @@
 use super::metric::Metric;
 use super::{
     cell::Cell,
-    slice::SliceEnd, //
+    slice::LeavingState, //
 };
 
 /// A task as it leaves a CPU.
@@ -17,7 +17,7 @@ pub struct Leaving {
     /// Whether it is on its way out, and may have given up its PID already.
     pub exiting: bool,
     /// How it leaves.
-    pub end: SliceEnd,
+    pub state: LeavingState,
     /// What the kernel has added up of its waits so far, in nanoseconds:
     /// `task_struct::sched_info.run_delay`.
     pub run_delay: u64,
@@ -88,7 +88,7 @@ pub struct Task {
 pub(super) struct Left {
     pub(super) out: u64,
     pub(super) run_delay: u64,
-    pub(super) end: SliceEnd,
+    pub(super) state: LeavingState,
     pub(super) cpu: u32,
     pub(super) woken: Option<Woken>,
 }
@@ -148,7 +148,8 @@ impl Task {
         self.owner.set(task.id);
         self.out.set(now);
         self.run_delay.set(task.run_delay);
-        self.left.set((u64::from(cpu) << 8) | task.end as u64);
+        self.left
+            .set((u64::from(cpu) << 32) | u64::from(task.state.bits()));
     }
 
     /// Returns what is known of the switch-out before `task` enters, and forgets the wakeup.
@@ -167,8 +168,8 @@ impl Task {
         Some(Left {
             out: self.out.get(),
             run_delay: self.run_delay.get(),
-            end: SliceEnd::from_bits(left),
-            cpu: (left >> 8) as u32,
+            state: LeavingState::from_bits(left as u32),
+            cpu: (left >> 32) as u32,
             woken: (woken != 0).then_some(Woken {
                 time: woken >> 1,
                 is_stamped: woken & 1 != 0,

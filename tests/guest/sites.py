@@ -26,9 +26,9 @@ ENTRY, CODE, TARGET, KEY, FLAGS = 16, 0, 4, 8, 3
 KEY_OF_TRACEPOINT = 8
 NOPS = {2: "66 90", 5: "0f 1f 44 00 00"}
 SYSTEM, WATCHING = "schedhist_trace_any", "schedhist_watching"
-PROBE = re.compile(r"12sched_switch5probe")
-# What watches a switch, and what emits.
-OUTSIDE = re.compile(r"witness|Witness|outlier|events|trace|tp_func")
+PROBE, WATCHED = re.compile(r"12sched_switch5probe"), re.compile(r"13watched_probe")
+# What watches a switch, and what emits; and what a probe must never do.
+OUTSIDE = re.compile(r"Witness|watched|outlier|events|trace|tp_func|panic")
 
 
 def tool(*command: str) -> str:
@@ -141,8 +141,19 @@ def main(module: str, events: list[str]) -> None:
         die(f"no site of {missing}")
     if others := keys.keys() - {f"__tracepoint_{event}" for event in events} - {SYSTEM, WATCHING}:
         die(f"sites of {others}")
-    (name,) = filter(PROBE.search, filter(lambda name: not name.startswith("__pfx"), functions))
-    plain = reached(functions[name])
+    print(f"# {len(found)} sites: {dict(sorted(keys.items()))}")
+    names = [name for name in functions if not name.startswith("__pfx")]
+    watched = [min(functions[name]) for name in names if WATCHED.search(name)]
+    probes = [functions[name] for name in names if PROBE.search(name)]
+    if not probes:
+        die("there is no probe")
+    for probe in probes:
+        check(probe, found, watched)
+
+
+def check(probe: dict[int, Instruction], found: list[Site], watched: list[int]) -> None:
+    """A probe passes the two sites, and otherwise keeps to itself."""
+    plain = reached(probe)
     addresses = {at.address for at in plain}
     passed = sorted(site.key for site in found if site.address in addresses)
     if passed != sorted((SYSTEM, WATCHING)):
@@ -150,11 +161,10 @@ def main(module: str, events: list[str]) -> None:
     calls = called(plain)
     if wrong := set(filter(OUTSIDE.search, calls)):
         die(f"a switch calls {wrong}")
-    others = called(functions[name].values()) - calls
-    if not any(map(OUTSIDE.search, others)):
-        die(f"the rest of the probe calls nothing but {others}")
-    print(f"# {len(found)} sites: {dict(sorted(keys.items()))}")
-    print(f"# a switch runs at most {len(plain)} of {len(functions[name])} instructions, and calls {calls}")
+    others = {at.symbol for at in probe.values() if at.address not in addresses}
+    if not others & {f".text+{address - 4:#x}" for address in watched}:
+        die(f"no site leads to who watches: {others}")
+    print(f"# a switch runs at most {len(plain)} of {len(probe)} instructions, and calls {calls}")
 
 
 main(sys.argv[1], sys.argv[2:])

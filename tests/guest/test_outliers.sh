@@ -73,7 +73,7 @@ test_outlier_flood() {
 
 # What adds up does so on a CPU that goes and returns, too.
 test_outlier_hotplug() {
-	local metric i online=/sys/devices/system/cpu/cpu3/online
+	local metric online=/sys/devices/system/cpu/cpu3/online
 	[[ -e $online ]] || skip "$online is not there"
 	load metrics=all
 	measure 0
@@ -83,11 +83,10 @@ test_outlier_hotplug() {
 	echo 0 > "$debugfs/outlier_limit"
 	instance_open outlier culprit
 	measure 1
-	for i in 1 2 3; do
+	for _ in 1 2 3; do
 		taskset --cpu-list 3 sleep 0.05
 		echo 0 > "$online"
 		sleep 0.2
-		echo "$((i % 2 + 1))" > "$debugfs/threshold_ns/idle"
 		echo 1 > "$online"
 		taskset --cpu-list 3 sleep 0.05
 	done

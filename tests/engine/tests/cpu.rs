@@ -12,6 +12,9 @@ use schedhist_engine::engine::{
     cpu::{Cpu, Header, Next, Prev},
     identity::Identity,
     metric::{Counter, Metric, MetricSet},
+    settings::Defaults,
+    slice::LeavingState,
+    task::{Entering, Leaving},
 };
 
 /// What may happen to a CPU.
@@ -145,6 +148,60 @@ proptest! {
     ) {
         play(scheme, start, &steps);
     }
+
+    /// What is compiled for the defaults does the same with them.
+    #[test]
+    fn defaults_as_any(lengths in proptest::collection::vec(any_duration(), 1..200)) {
+        let (any, defaults) = (default_cpu(), default_cpu());
+        let mut now = 1;
+        for (number, length) in lengths.into_iter().enumerate() {
+            now = u64::saturating_add(now, length);
+            let prev = if number % 2 == 0 {
+                Prev::Idle
+            } else {
+                Prev::Task(
+                    Leaving {
+                        id: 1,
+                        exiting: false,
+                        state: LeavingState::new(number % 3 == 0, number as u32 % 5),
+                        run_delay: 0,
+                    },
+                    None,
+                )
+            };
+            let next = Entering {
+                id: 2,
+                exiting: false,
+                is_new: true,
+                run_delay: 0,
+                last_queued: now.saturating_sub(length / 2).max(1),
+            };
+            let next = Next::Task(next, None);
+            any.switch(now, prev, next, &|_| Identity::default());
+            defaults.switch_with::<Defaults>(now, prev, next, &|_| Identity::default());
+        }
+        for metric in Metric::ALL {
+            let counts = |cpu: &Cpu<Vec<Cell>>| -> Vec<_> {
+                cpu.buckets(metric).iter().map(Cell::get).collect()
+            };
+            prop_assert_eq!(counts(&any), counts(&defaults));
+            prop_assert_eq!(any.sum(metric), defaults.sum(metric));
+            prop_assert_eq!(any.min(metric), defaults.min(metric));
+            prop_assert_eq!(any.worst(metric), defaults.worst(metric));
+        }
+        for counter in Counter::ALL {
+            prop_assert_eq!(any.counter(counter), defaults.counter(counter));
+        }
+    }
+}
+
+/// A CPU that measures as it does by default.
+fn default_cpu() -> Cpu<Vec<Cell>> {
+    let cells = Cpu::<Vec<Cell>>::cells(Scheme::DEFAULT, MetricSet::DEFAULT);
+    let buckets = (0..cells).map(|_| Cell::new(0)).collect();
+    let cpu = Cpu::new(0, Scheme::DEFAULT, buckets).expect("the number of cells is right");
+    cpu.begin(0, MetricSet::DEFAULT);
+    cpu
 }
 
 #[test]

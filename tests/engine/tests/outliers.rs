@@ -55,6 +55,7 @@ use schedhist_engine::engine::{
         Task, //
     },
 };
+use schedhist_engine::testing::leaving_state;
 
 /// A time span: often none or little, sometimes huge.
 fn any_span() -> impl Strategy<Value = u64> {
@@ -567,7 +568,7 @@ impl Watched {
         let leaving = Leaving {
             id: pid.unsigned_abs().into(),
             exiting: false,
-            end,
+            state: leaving_state(end),
             run_delay: 0,
         };
         let prev = Prev::Task(leaving, state);

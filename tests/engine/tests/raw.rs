@@ -41,8 +41,7 @@ use schedhist_engine::engine::{
     },
     cpu::{
         Next,
-        Prev,
-        Worst, //
+        Prev, //
     },
     identity::Identity,
     metric::{
@@ -61,6 +60,7 @@ use schedhist_engine::engine::{
         self,
         Scope, //
     },
+    totals::Worst,
 };
 
 mod filled;

@@ -3,7 +3,10 @@
 //! How a stay ended, from the arguments of the `sched_switch` tracepoint.
 
 use proptest::prelude::*;
-use schedhist_engine::engine::slice::SliceEnd::{self, *};
+use schedhist_engine::engine::slice::{
+    LeavingState,
+    SliceEnd::{self, *},
+};
 
 /// The states of `include/linux/sched.h` that tasks leave a CPU in.
 #[test]
@@ -33,5 +36,14 @@ proptest! {
         let runnable = SliceEnd::is_runnable(preempt, state);
         prop_assert_eq!(runnable, SliceEnd::new(preempt, state) == Preempted);
         prop_assert_eq!(runnable, preempt || state == 0);
+    }
+
+    /// What is worked out later is the same.
+    #[test]
+    fn a_leaving_state_means_how_the_stay_ended(preempt: bool, state: u32) {
+        let (leaving, end) = (LeavingState::new(preempt, state), SliceEnd::new(preempt, state));
+        prop_assert_eq!(leaving.end(), end);
+        prop_assert_eq!(leaving.is_runnable(), end == Preempted);
+        prop_assert_eq!(leaving.is_interruptible(), end == Interruptible);
     }
 }

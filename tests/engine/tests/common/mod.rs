@@ -18,6 +18,7 @@ use schedhist_engine::engine::{
     snapshot::{Baseline, Snapshot},
     task::Leaving,
 };
+use schedhist_engine::testing::leaving_state;
 
 /// All schemes, the coarsest first.
 pub(crate) fn schemes() -> impl Iterator<Item = Scheme> {
@@ -101,7 +102,7 @@ pub(crate) fn switch(cpu: &Cpu<Vec<Cell>>, now: u64, who: Who) -> Option<u64> {
     let leaving = |end| Leaving {
         id: 1,
         exiting: false,
-        end,
+        state: leaving_state(end),
         run_delay: 0,
     };
     let task = |end| Prev::Task(leaving(end), None);

@@ -33,6 +33,7 @@ use schedhist_engine::engine::{
         Waking, //
     },
 };
+use schedhist_engine::testing::leaving_state;
 
 /// The records of a CPU.
 pub(crate) type Records = Cpu<Vec<Cell>>;
@@ -123,7 +124,7 @@ pub(crate) fn run(cpus: &[Records], steps: &[Step]) {
                 Leaving {
                     id: prev as u64,
                     exiting: false,
-                    end: step.end,
+                    state: leaving_state(step.end),
                     run_delay: 0,
                 },
                 tasks.get(prev - 1),

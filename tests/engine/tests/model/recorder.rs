@@ -27,7 +27,8 @@ use schedhist_engine::engine::{
         Sample,
         Side, //
     },
-    slice::SliceEnd,
+    settings::Defaults,
+    slice::LeavingState,
     task::{
         Entering,
         Leaving,
@@ -235,7 +236,7 @@ impl Recorder {
                         let task = Leaving {
                             id: prev.address,
                             exiting: prev.exiting,
-                            end: SliceEnd::new(preempt, prev_state),
+                            state: LeavingState::new(preempt, prev_state),
                             run_delay: prev.sched_info.run_delay,
                         };
                         Prev::Task(task, session.state(prev.pid))
@@ -263,7 +264,13 @@ impl Recorder {
                     log: self.logs.get(cpu),
                     told: RefCell::default(),
                 };
-                self.cpus[cpu].switch(now, leaving, entering, &watcher);
+                // As the module does it.
+                let cpu = &self.cpus[cpu];
+                if cpu.scheme() == Scheme::DEFAULT && session.metrics == MetricSet::DEFAULT {
+                    cpu.switch_with::<Defaults>(now, leaving, entering, &watcher);
+                } else {
+                    cpu.switch(now, leaving, entering, &watcher);
+                }
             }
             _ => {}
         }

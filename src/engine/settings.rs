@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What of a CPU's settings is known when the probe is compiled.
+//!
+//! The probe is compiled twice: for any settings, and for the defaults, with constants in place of
+//! loads and branches.
+
+use super::{
+    bucket::Scheme,
+    cell::Cell,
+    cpu::Header,
+    metric::{
+        Metric,
+        MetricSet, //
+    }, //
+};
+
+/// What of the settings of a CPU is known when the code is compiled.
+pub trait Settings {
+    /// Whether the switch-outs of tasks are kept; `None` where that is not known.
+    const NEEDS_TASKS: Option<bool>;
+
+    /// Which metrics are on.
+    fn metrics(header: &Header) -> MetricSet;
+
+    /// Returns the bucket in `buckets`, those of all metrics, that `value` of `metric` goes to, unless
+    /// it is too large for all but the last.
+    fn bucket<'a>(
+        header: &Header,
+        buckets: &'a [Cell],
+        metric: Metric,
+        value: u64,
+    ) -> Option<&'a Cell>;
+}
+
+/// Nothing of the settings is known.
+#[derive(Clone, Copy, Debug)]
+pub struct Any;
+
+impl Settings for Any {
+    const NEEDS_TASKS: Option<bool> = None;
+
+    #[inline(always)]
+    fn metrics(header: &Header) -> MetricSet {
+        MetricSet::from_bits(header.on.get() as u32)
+    }
+
+    #[inline(always)]
+    fn bucket<'a>(
+        header: &Header,
+        buckets: &'a [Cell],
+        metric: Metric,
+        value: u64,
+    ) -> Option<&'a Cell> {
+        let first = (metric as usize).wrapping_mul(header.stride);
+        buckets.get(first.wrapping_add(header.scheme.index(value)))
+    }
+}
+
+/// The settings are the defaults: the scheme is [`Scheme::DEFAULT`], and [`MetricSet::DEFAULT`] is on.
+#[derive(Clone, Copy, Debug)]
+pub struct Defaults;
+
+impl Settings for Defaults {
+    const NEEDS_TASKS: Option<bool> = Some(MetricSet::DEFAULT.needs_tasks());
+
+    #[inline(always)]
+    fn metrics(_: &Header) -> MetricSet {
+        MetricSet::DEFAULT
+    }
+
+    #[inline(always)]
+    fn bucket<'a>(_: &Header, buckets: &'a [Cell], metric: Metric, value: u64) -> Option<&'a Cell> {
+        let first = metric as usize * const { Scheme::DEFAULT.buckets() };
+        buckets.get(first.wrapping_add(Scheme::DEFAULT.finite_index(value)?))
+    }
+}
