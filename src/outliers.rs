@@ -180,9 +180,8 @@ impl Outliers {
     }
 
     /// Returns the log of `cpu`, if outliers are watched for.
-    #[inline(always)]
     pub(crate) fn watched_log(&self, cpu: u32) -> Option<&Log> {
-        match watching::is_on() {
+        match self.thresholds.is_any_set() {
             true => self.logs.as_ref()?.get(cpu),
             false => None,
         }

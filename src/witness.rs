@@ -70,7 +70,7 @@ impl<'a> Witness<'a> {
         }
     }
 
-    /// Emits the event of a sample.
+    /// Emits the event of a sample, if anybody listens.
     fn emit(&self, sample: &Sample, task: &Identity) {
         let (pid, comm, prio) = (task.pid, &task.comm, task.prio);
         let (cpu, duration, cause) = (self.cpu, sample.value, sample.cause.into());
@@ -109,9 +109,7 @@ impl Observer for Witness<'_> {
 
     fn sample(&self, sample: &Sample) {
         let task = self.identify(sample.metric.side());
-        if events::any_enabled() {
-            self.emit(sample, &task);
-        }
+        self.emit(sample, &task);
         if let Some(log) = self.log {
             self.outliers.check(log, self.cpu, sample, &task);
         }

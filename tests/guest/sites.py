@@ -53,7 +53,7 @@ class Instruction:
     address: int
     bytes: str
     text: str
-    # What the linker is to put in: the symbol.
+    # Where it leads, or what the linker is to put in: the symbol.
     symbol: str = ""
 
 
@@ -91,6 +91,17 @@ def disassembly(module: str) -> dict[str, dict[int, Instruction]]:
             function[last.address] = last
         elif last and (match := re.search(r"R_X86_64_[A-Z0-9]+\t([^-]+)", line)):
             last.symbol = match[1]
+    # Those that are in the same section may be given by their place, or be linked already.
+    starts = {min(function): name for name, function in functions.items() if function}
+    for name, function in functions.items():
+        for at in function.values():
+            if not at.text.startswith(("j", "call")):
+                continue
+            if match := re.fullmatch(r"\.text\+(0x[0-9a-f]+)", at.symbol):
+                at.symbol = starts.get(int(match[1], 16) + 4, at.symbol)
+            elif not at.symbol and (match := re.match(r"[a-z]+ +([0-9a-f]+) <", at.text)):
+                other = starts.get(int(match[1], 16), name)
+                at.symbol = "" if other == name else other
     return functions
 
 
@@ -143,7 +154,7 @@ def main(module: str, events: list[str]) -> None:
         die(f"sites of {others}")
     print(f"# {len(found)} sites: {dict(sorted(keys.items()))}")
     names = [name for name in functions if not name.startswith("__pfx")]
-    watched = [min(functions[name]) for name in names if WATCHED.search(name)]
+    watched = set(filter(WATCHED.search, names))
     probes = [functions[name] for name in names if PROBE.search(name)]
     if not probes:
         die("there is no probe")
@@ -151,7 +162,7 @@ def main(module: str, events: list[str]) -> None:
         check(probe, found, watched)
 
 
-def check(probe: dict[int, Instruction], found: list[Site], watched: list[int]) -> None:
+def check(probe: dict[int, Instruction], found: list[Site], watched: set[str]) -> None:
     """A probe passes the two sites, and otherwise keeps to itself."""
     plain = reached(probe)
     addresses = {at.address for at in plain}
@@ -162,7 +173,7 @@ def check(probe: dict[int, Instruction], found: list[Site], watched: list[int]) 
     if wrong := set(filter(OUTSIDE.search, calls)):
         die(f"a switch calls {wrong}")
     others = {at.symbol for at in probe.values() if at.address not in addresses}
-    if not others & {f".text+{address - 4:#x}" for address in watched}:
+    if not others & watched:
         die(f"no site leads to who watches: {others}")
     print(f"# a switch runs at most {len(plain)} of {len(probe)} instructions, and calls {calls}")
 
