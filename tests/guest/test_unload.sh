@@ -64,7 +64,7 @@ cycle() {
 	unload
 }
 
-takes test_unload_often 600
+takes test_unload_often 900
 test_unload_often() {
 	local i cycles=${CYCLES:-200} start=20 before after one_cpu
 	load precision=7
