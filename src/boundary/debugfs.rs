@@ -286,19 +286,18 @@ impl<T: File> Tree<T> {
 
     /// # Safety
     ///
-    /// Must be called by debugfs, on a file that [`Tree::open`] opened.
+    /// Must be called by debugfs, on a file that [`Tree::open`] or [`Tree::open_news`] opened.
     unsafe extern "C" fn write(
         file: *mut bindings::file,
         buffer: *const c_char,
         count: usize,
         position: *mut bindings::loff_t,
     ) -> isize {
-        // SAFETY: `open` put a `seq_file` there, and in that the node. debugfs lets nobody remove
-        // the file meanwhile.
-        let node = unsafe {
-            let seq = (*file).private_data.cast::<bindings::seq_file>();
-            &*(*seq).private.cast::<Node<T>>()
-        };
+        // Not from the `seq_file`, in which a file of `News` has its reader.
+        //
+        // SAFETY: debugfs set `i_private` of the file's inode to the node, and lets nobody remove the
+        // file meanwhile.
+        let node = unsafe { &*(*(*file).f_inode).i_private.cast::<Node<T>>() };
         // SAFETY: The caller passes a valid position.
         let position = unsafe { *position };
         let buffer = UserPtr::from_ptr(buffer.cast_mut().cast());

@@ -17,3 +17,12 @@ test_wait_polled() { wait_case polled; }
 test_wait_signalled() { wait_case signalled; }
 test_wait_parts() { wait_case parts; }
 test_wait_anywhere() { wait_case anywhere; }
+
+# Root can open it for writing all the same. It is the one file with a reader's own state in it.
+test_wait_written() {
+	local text
+	load
+	for text in 1 0 oncpu; do
+		fails_with "Invalid argument" bash -c "printf %s $text > $debugfs/wait"
+	done
+}
