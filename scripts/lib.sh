@@ -9,6 +9,13 @@
 # default of every script; "-rt" may be added to each.
 SUPPORTED="7.3 7.2"
 
+# Kernels of our own, by the names of their files in scripts/kernels.
+DEBUG_KERNELS="debug cfi rt-debug kcsan"
+
+is_debug_kernel() {
+	[[ $1 =~ ^[a-z-]+$ && " $DEBUG_KERNELS " == *" $1 "* ]]
+}
+
 SCRIPTS=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
 TREE=$(cd "${SCHEDHIST_TREE:-$SCRIPTS/..}" && pwd -P)
 CACHE=${SCHEDHIST_CACHE:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/schedhist}

@@ -30,8 +30,14 @@ void schedhist_visit_tasks(schedhist_visit visit, void *data)
 	struct task_struct *process, *task;
 
 	rcu_read_lock();
-	for_each_process_thread(process, task)
-		visit(task, data);
+	/*
+	 * Not for_each_process_thread(): with PROVE_RCU_LIST that asks for
+	 * tasklist_lock, which is not exported.
+	 */
+	for_each_process(process)
+		list_for_each_entry_rcu(task, &process->signal->thread_head,
+					thread_node)
+			visit(task, data);
 	rcu_read_unlock();
 }
 
