@@ -13,7 +13,7 @@ CPUS ?= 4
 build := $(CURDIR)/build
 vm := scripts/vm $(if $(KERNEL),--kernel $(KERNEL))
 
-.PHONY: modules install clean run test bench lint fmt help
+.PHONY: modules install clean run test test-matrix bench lint fmt help
 
 ## modules    build schedhist.ko for the kernel in KDIR (default: the running one)
 modules:
@@ -32,6 +32,10 @@ run:
 ## test       run all tests (KERNEL=); ends with "N passed, N failed"
 test:
 	@tests/run $(if $(KERNEL),--kernel $(KERNEL))
+
+## test-matrix  all tests in guests, on all kernels, stock and our own; ends with a table (KERNELS=)
+test-matrix:
+	@tests/matrix $(KERNELS)
 
 ## bench      what a context switch costs more with schedhist, in instructions (KERNEL=)
 bench:
