@@ -274,8 +274,11 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
             return self.count(Counter::WaitUnseen);
         }
         let wait = match left.woken {
-            // The kernel's stamp was there before the wakeup was: see `Task::wake`.
-            Some(woken) if woken.is_stamped => now.saturating_sub(woken.time),
+            // The kernel's stamp was there before the wakeup was: see `Task::wake`. A wakeup from
+            // before is not of this sleep: see `Task::take_left`.
+            Some(woken) if woken.is_stamped && woken.time >= left.out => {
+                now.saturating_sub(woken.time)
+            }
             _ => waited.wrapping_sub(left.run_delay),
         };
         // Clocks of two CPUs may differ by a little; a wait is no longer than the absence.

@@ -63,8 +63,12 @@ pub(super) struct Woken {
 /// The state of a task, by PID.
 ///
 /// Only the CPU that the task is on writes it, with one exception: a waker writes when it woke the
-/// task, and writes nothing else; and the task is on no CPU then, or about to leave it. Only the CPU that the task gets next reads it: the run queues'
-/// locks lie between that and the CPU that it left.
+/// task, and writes nothing else; and the task is on no CPU then, about to leave it, or wakes itself.
+/// Only the CPU that the task gets next reads it: the run queues' locks lie between that and the CPU
+/// that it left.
+///
+/// An interrupt that comes while a task wakes itself may wake others, whose states are not this one; or
+/// the same task, which does not sleep, so that it does not matter which of the two stamps stays.
 ///
 /// It has a cache line of its own, so that two CPUs write the same line only for the same task.
 #[repr(align(64))]
@@ -154,7 +158,11 @@ impl Task {
 
     /// Returns what is known of the switch-out before `task` enters, and forgets the wakeup.
     ///
-    /// No waker comes in between: the task is awake, and does not run yet.
+    /// As a rule no waker comes in between, as the task is awake, and does not run yet. But a task that
+    /// was preempted with its sleep state set is on a run queue and yet can be woken, just as it gets
+    /// the CPU: the waker has not got the run queue's lock yet. Then the wakeup is noted after this, and
+    /// is found after the next sleep. [`Woken::is_stamped`] is the one that matters, as others are
+    /// overwritten by the wakeup of that sleep.
     #[inline(always)]
     pub(super) fn take_left(&self, task: &Entering) -> Option<Left> {
         if self.owner.get() != task.id {

@@ -14,7 +14,7 @@ use schedhist_engine::engine::{
     metric::{Counter, Metric, MetricSet},
     settings::Defaults,
     slice::LeavingState,
-    task::{Entering, Leaving},
+    task::{Entering, Leaving, Task, Waking},
 };
 
 /// What may happen to a CPU.
@@ -232,6 +232,44 @@ fn a_clock_that_goes_back_is_counted() {
         assert_eq!(cpu.worst(Metric::Oncpu).map(|it| it.value), Some(100));
         check_law(&cpu);
     }
+}
+
+/// A waker notes a wakeup just after the task got the CPU: it saw the task while that waited there with
+/// its sleep state set, after a preemption and a migration. The task's next sleep ends by another one.
+#[test]
+fn a_wakeup_from_before_a_sleep_does_not_end_it() {
+    const INTERRUPTIBLE: u32 = 1;
+    let (cpu, state) = (default_cpu(), Task::new());
+    let enter = |now, is_new, run_delay, last_queued| {
+        let task = Entering {
+            id: 1,
+            exiting: false,
+            is_new,
+            run_delay,
+            last_queued,
+        };
+        let next = Next::Task(task, Some(&state));
+        cpu.switch(now, Prev::Idle, next, &|_| Identity::default());
+    };
+    enter(1_000, true, 0, 990);
+    let waking = Waking {
+        id: 1,
+        exiting: false,
+        is_stamped: true,
+    };
+    state.wake(1_001, &waking);
+    let leaving = Leaving {
+        id: 1,
+        exiting: false,
+        state: LeavingState::new(false, INTERRUPTIBLE),
+        run_delay: 10,
+    };
+    let prev = Prev::Task(leaving, Some(&state));
+    cpu.switch(2_000, prev, Next::Idle, &|_| Identity::default());
+    enter(12_000, false, 10, 11_900);
+    assert_eq!(cpu.sum(Metric::Offcpu), 10_000);
+    assert_eq!(cpu.sum(Metric::RunqWakeup), 10 + 100);
+    assert_eq!(cpu.sum(Metric::BlockedInterruptible), 9_900);
 }
 
 #[test]
