@@ -78,6 +78,12 @@ int schedhist_wait_event(struct wait_queue_head *queue,
 void schedhist_poll_wait(struct file *file, struct wait_queue_head *queue,
 			 struct poll_table_struct *table);
 
+/* For assertions only: there with CONFIG_RUST_DEBUG_ASSERTIONS. */
+bool schedhist_irqs_disabled(void);
+
+/* False where the kernel does not count, without CONFIG_PREEMPT_COUNT. */
+bool schedhist_preemptible(void);
+
 /* Waits until no CPU is in a probe that was taken off. May sleep. */
 void schedhist_tracepoint_synchronize_unregister(void);
 

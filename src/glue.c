@@ -6,9 +6,11 @@
 
 #include <linux/fs.h>
 #include <linux/irq_work.h>
+#include <linux/irqflags.h>
 #include <linux/jump_label.h>
 #include <linux/module.h>
 #include <linux/poll.h>
+#include <linux/preempt.h>
 #include <linux/rcupdate.h>
 #include <linux/sched/signal.h>
 #include <linux/smp.h>
@@ -89,6 +91,18 @@ void schedhist_poll_wait(struct file *file, struct wait_queue_head *queue,
 {
 	poll_wait(file, queue, table);
 }
+
+#ifdef CONFIG_RUST_DEBUG_ASSERTIONS
+bool schedhist_irqs_disabled(void)
+{
+	return irqs_disabled();
+}
+
+bool schedhist_preemptible(void)
+{
+	return preemptible();
+}
+#endif
 
 /* Never called: it does not compile when a tracepoint's prototype changes. */
 static void __maybe_unused check_prototypes(void)

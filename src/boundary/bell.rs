@@ -26,6 +26,7 @@ use kernel::{
 
 use super::{
     bindings as ours,
+    context,
     work::{
         Job,
         Work, //
@@ -171,6 +172,7 @@ impl Bell {
 #[pinned_drop]
 impl PinnedDrop for Bell {
     fn drop(self: Pin<&mut Self>) {
+        context::may_sleep();
         // Nobody asks for `wake`, which is dropped after this, any more.
         //
         // SAFETY: Initialised by the type's invariant.
@@ -178,7 +180,8 @@ impl PinnedDrop for Bell {
     }
 }
 
-/// What `irq_work` calls, in an interrupt.
+/// What `irq_work` calls, in an interrupt; or, on a CPU that goes offline, in the task that stops it,
+/// with interrupts off.
 ///
 /// # Safety
 ///
@@ -187,5 +190,6 @@ unsafe extern "C" fn ask(soon: *mut bindings::irq_work) {
     let soon = Opaque::cast_from(soon);
     // SAFETY: By the safety requirement; it is not dropped before this returns.
     let bell = unsafe { &*container_of!(soon, Bell, soon) };
+    context::irqs_off();
     bell.wake.ask();
 }

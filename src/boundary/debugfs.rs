@@ -38,6 +38,7 @@ use kernel::{
     },
 };
 
+use super::context;
 use crate::engine::raw;
 
 mod news;
@@ -125,6 +126,7 @@ impl<T: File> Node<T> {
     ///
     /// `seq` must point to a valid `seq_file` whose lock is held for us.
     unsafe fn show(&self, seq: *mut bindings::seq_file, number: u64) -> Result<c_int> {
+        context::may_sleep();
         // INVARIANT: By the safety requirement.
         let mut text = Text {
             seq: NonNull::new(seq).ok_or(EINVAL)?,
@@ -264,6 +266,7 @@ impl<T: File> Tree<T> {
     unsafe extern "C" fn open(inode: *mut bindings::inode, file: *mut bindings::file) -> c_int {
         // SAFETY: debugfs set `i_private` to the node, and lets nobody remove the file meanwhile.
         let private = unsafe { (*inode).i_private };
+        context::may_sleep();
         // SAFETY: As above.
         let node = unsafe { &*private.cast::<Node<T>>() };
         if !node.open_for_business.load(Ordering::Acquire) {
@@ -311,6 +314,7 @@ impl<T: File> Tree<T> {
                 pr_warn!("written at offset {position}: expected all in one piece, at the start\n");
                 return Err(EINVAL);
             }
+            context::may_sleep();
             UserSlice::new(buffer, count).reader().read_slice(input)?;
             node.file.write(input)?;
             Ok(count as isize)
@@ -320,6 +324,7 @@ impl<T: File> Tree<T> {
 
 impl<T: File> Drop for Tree<T> {
     fn drop(&mut self) {
+        context::may_sleep();
         // Removes all that is below, too, and waits for who is inside. The nodes go after this.
         //
         // SAFETY: A folder of ours, by the type's invariant.

@@ -23,6 +23,8 @@ use kernel::{
     types::Opaque, //
 };
 
+use super::context;
+
 /// Who wants to know.
 pub(crate) trait Hotplug: Send + Sync + 'static {
     /// Is told of a CPU that is about to come online. Nothing runs on it yet.
@@ -76,6 +78,7 @@ impl<T: Hotplug> Registration<T> {
     ///
     /// Fails with `ENOMEM`, and with `ENOSPC` when there is no state left.
     pub(crate) fn new(listener: Arc<T>) -> Result<Self> {
+        context::may_sleep();
         let instance = KBox::pin_init(
             pin_init!(Instance {
                 listener,
@@ -117,6 +120,7 @@ impl<T: Hotplug> Registration<T> {
 
 impl<T: Hotplug> Drop for Registration<T> {
     fn drop(&mut self) {
+        context::may_sleep();
         // SAFETY: Linked, by the type's invariant. No callback runs after this.
         unsafe {
             bindings::__cpuhp_state_remove_instance(self.state.0, self.instance.node.get(), false);
@@ -133,6 +137,8 @@ unsafe extern "C" fn prepare<T: Hotplug>(cpu: c_uint, node: *mut bindings::hlist
     let node = Opaque::cast_from(node);
     // SAFETY: By the safety requirement. The instance is there as long as its node is linked.
     let instance = unsafe { &*container_of!(node, Instance<T>, node) };
+    context::may_sleep();
+    context::offline(cpu);
     instance.listener.prepare(cpu);
     0
 }

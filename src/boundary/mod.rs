@@ -8,6 +8,7 @@
 pub(crate) mod bell;
 pub(crate) mod bindings;
 pub(crate) mod clock;
+pub(crate) mod context;
 pub(crate) mod debugfs;
 pub(crate) mod hotplug;
 pub(crate) mod params;

@@ -63,3 +63,11 @@ fn is_possible(cpu: u32) -> bool {
     let possible = unsafe { Cpumask::from_raw(&raw const bindings::__cpu_possible_mask) };
     CpuId::from_u32(cpu).is_some_and(|cpu| possible.test(cpu))
 }
+
+/// Says whether `cpu` is the number of a CPU that is online. It may just be changing, unless CPU hotplug
+/// is kept from that.
+pub(super) fn is_online(cpu: u32) -> bool {
+    // SAFETY: `__cpu_online_mask` is a static of the kernel, whose bits change one at a time.
+    let online = unsafe { Cpumask::from_raw(&raw const bindings::__cpu_online_mask) };
+    CpuId::from_u32(cpu).is_some_and(|cpu| online.test(cpu))
+}

@@ -19,6 +19,7 @@ use kernel::{
 
 use super::{
     bindings,
+    context,
     task::Task,
     task_table::NoPreemption,
     tracepoint::Registration, //
@@ -51,7 +52,7 @@ impl Switch<'_> {
         next: *mut bindings::task_struct,
         prev_state: c_uint,
     ) -> Self {
-        Self {
+        let switch = Self {
             preempt,
             // SAFETY: `prev` is running here, and so exists until `__schedule()` has switched away.
             prev: unsafe { Task::from_raw(prev) },
@@ -59,7 +60,11 @@ impl Switch<'_> {
             next: unsafe { Task::from_raw(next) },
             prev_state,
             _this_cpu: PhantomData,
-        }
+        };
+        // So nobody else writes what belongs to this CPU.
+        context::irqs_off();
+        context::this_cpu(|| switch.cpu());
+        switch
     }
 
     /// Returns the number of this CPU.

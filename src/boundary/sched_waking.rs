@@ -16,6 +16,7 @@ use kernel::{
 
 use super::{
     bindings,
+    context,
     task::Task,
     task_table::NoPreemption,
     tracepoint::Registration, //
@@ -37,7 +38,9 @@ pub(crate) trait SchedWaking: Send + Sync + 'static {
     /// of new ones.
     ///
     /// Interrupts are off and the task's `pi_lock` is held, unless a task wakes itself: then only
-    /// preemption is off, and an interrupt on this CPU may run the probe for another task.
+    /// preemption is off, and an interrupt on this CPU may run the probe in between, for another task
+    /// or for the same one. So what it writes must not belong to the CPU, as its records do, unless
+    /// it is a single store.
     fn sched_waking(&self, waking: &Waking<'_>);
 }
 
@@ -49,9 +52,12 @@ pub(crate) trait SchedWaking: Send + Sync + 'static {
 unsafe extern "C" fn probe<T: SchedWaking>(data: *mut c_void, task: *mut bindings::task_struct) {
     // SAFETY: `data` is what `register` passed: an `Arc<T>` that is kept while we can be called.
     let recorder = unsafe { &*data.cast::<T>() };
+    // SAFETY: The waker sees to it that the task exists as long as it wakes it.
+    let task = unsafe { Task::from_raw(task) };
+    context::no_preemption();
+    context::irqs_off_unless(|| context::is_current(task));
     recorder.sched_waking(&Waking {
-        // SAFETY: The waker sees to it that the task exists as long as it wakes it.
-        task: unsafe { Task::from_raw(task) },
+        task,
         _this_cpu: PhantomData,
     });
 }

@@ -10,7 +10,10 @@ use kernel::ffi::{
     c_void, //
 };
 
-use super::bindings;
+use super::{
+    bindings,
+    context, //
+};
 
 /// Runs `f` on `cpu` with interrupts off, and returns when it is done. Where `cpu` is offline `f`
 /// runs here, and the CPU stays offline meanwhile.
@@ -24,10 +27,12 @@ pub(crate) fn run_on<F: FnOnce() + Send>(cpu: u32, f: F) {
         // SAFETY: This is the slot below, which its owner does not touch meanwhile.
         let slot = unsafe { &mut *slot.cast::<Option<F>>() };
         if let Some(f) = slot.take() {
+            context::irqs_off();
             f();
         }
     }
 
+    context::may_sleep();
     let mut slot = Some(f);
     // SAFETY: Process context; undone below.
     unsafe { bindings::cpus_read_lock() };
@@ -42,6 +47,7 @@ pub(crate) fn run_on<F: FnOnce() + Send>(cpu: u32, f: F) {
         );
     }
     if let Some(f) = slot.take() {
+        context::offline(cpu);
         f();
     }
     // SAFETY: Taken above.

@@ -13,6 +13,7 @@ use kernel::{
 
 use super::{
     bindings,
+    context,
     task::Task,
     tracepoint::Registration, //
 };
@@ -42,6 +43,7 @@ unsafe extern "C" fn probe<T: TaskNewtask>(
     let tracker = unsafe { &*data.cast::<T>() };
     // SAFETY: `copy_process()` returns the task, which nobody has woken yet, only after this.
     let task = unsafe { Task::from_raw(task) };
+    context::preemptible();
     if !task.is_idle() {
         tracker.task_newtask(task);
     }

@@ -14,7 +14,10 @@ use kernel::{
     sync::Arc, //
 };
 
-use super::bindings;
+use super::{
+    bindings,
+    context, //
+};
 
 /// A tracepoint of the kernel proper.
 ///
@@ -92,6 +95,7 @@ impl<T: Send + Sync + 'static> Registration<T> {
     /// - It must be sound to call it with a pointer to a `T` as its first argument, in any context
     ///   that the tracepoint is hit in.
     pub(crate) unsafe fn new(name: &CStr, probe: *mut c_void, data: Arc<T>) -> Result<Self> {
+        context::may_sleep();
         let tracepoint = Tracepoint::find(name).ok_or(ENOENT)?;
         // SAFETY: The tracepoint is valid by the type's invariant, the probe fits by the safety
         // requirement, and `data` is kept until the probe is off and nobody runs it.
@@ -113,6 +117,7 @@ impl<T: Send + Sync + 'static> Registration<T> {
 
 impl<T: Send + Sync + 'static> Drop for Registration<T> {
     fn drop(&mut self) {
+        context::may_sleep();
         // SAFETY: Registered with just these, by the type's invariant. This fails only when it is
         // not; when there is no memory for a shorter list of probes the kernel leaves a stub in
         // the place of ours.

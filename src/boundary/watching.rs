@@ -6,7 +6,10 @@
 
 use kernel::jump_label::static_branch_unlikely;
 
-use super::bindings;
+use super::{
+    bindings,
+    context, //
+};
 
 /// Says whether [`switch`] is on. Costs one patched branch.
 #[inline(always)]
@@ -23,6 +26,7 @@ pub(crate) fn is_on() -> bool {
 
 /// Switches watching on or off. Sleeps. To be called by one at a time.
 pub(crate) fn switch(on: bool) {
+    context::may_sleep();
     // SAFETY: Process context.
     unsafe { bindings::schedhist_set_watching(on) };
 }

@@ -19,6 +19,8 @@ use kernel::{
     types::Opaque, //
 };
 
+use super::context;
+
 /// What is to be done.
 pub(crate) trait Job: Send + Sync + 'static {
     /// Does it. Process context, may sleep; one at a time.
@@ -86,6 +88,7 @@ impl<T: Job> Work<T> {
 #[pinned_drop]
 impl<T: Job> PinnedDrop for Work<T> {
     fn drop(self: Pin<&mut Self>) {
+        context::may_sleep();
         // SAFETY: Initialised by the type's invariant.
         unsafe { bindings::cancel_work_sync(self.work.get()) };
     }
@@ -100,5 +103,6 @@ unsafe extern "C" fn call<T: Job>(work: *mut bindings::work_struct) {
     let work = Opaque::cast_from(work);
     // SAFETY: By the safety requirement; it is not dropped before this returns.
     let work = unsafe { &*container_of!(work, Work<T>, work) };
+    context::may_sleep();
     work.job.run();
 }
