@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * See fuzz_oracle.h. Simple rather than quick, and made from the documentation alone.
+ */
+#include "fuzz_oracle.h"
+
+#include <ctype.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
+
+static const struct {
+	const char *name;
+	unsigned int bits;
+} METRIC_WORDS[] = {
+	{ "oncpu", 1 },
+	{ "runq_wakeup", 2 },
+	{ "runq_preempt", 4 },
+	{ "blocked_interruptible", 8 },
+	{ "blocked_uninterruptible", 16 },
+	{ "offcpu", 32 },
+	{ "idle", 64 },
+	{ "wakeup", 128 },
+	/* Those above are what is shown. */
+	{ "runq", 2 | 4 },
+	{ "default", 127 },
+	{ "all", 255 },
+	{ "none", 0 },
+}, ACTION_WORDS[] = {
+	{ "tracing_off", 1 },
+	{ "snapshot", 2 },
+	{ "nothing", 0 },
+};
+
+enum { METRICS_SHOWN = 8, ACTIONS_SHOWN = 2 };
+
+enum kind kind_of(const char *path)
+{
+	if (!strcmp(path, "enable"))
+		return ENABLE;
+	if (!strcmp(path, "metrics"))
+		return METRICS;
+	if (!strcmp(path, "reset"))
+		return RESET;
+	if (!strncmp(path, "threshold_ns/", strlen("threshold_ns/")))
+		return THRESHOLD;
+	if (!strcmp(path, "outlier_limit"))
+		return LIMIT;
+	if (!strcmp(path, "on_outlier"))
+		return ON_OUTLIER;
+	return READ_ONLY;
+}
+
+static bool is_space(char byte)
+{
+	return byte == ' ' || byte == '\t' || byte == '\n' || byte == '\f' || byte == '\r';
+}
+
+static bool is_number(const char *word, size_t length, uint64_t *number)
+{
+	*number = 0;
+	for (size_t i = 0; i < length; i++) {
+		if (!isdigit((unsigned char)word[i]))
+			return false;
+		if (__builtin_mul_overflow(*number, 10, number) ||
+		    __builtin_add_overflow(*number, word[i] - '0', number))
+			return false;
+	}
+	return length;
+}
+
+#define are_words(text, length, table, bits) \
+	are_words_of(text, length, table, LENGTH(table), sizeof((table)[0]), bits)
+
+/* Some words of the table, and nothing else but what separates them. */
+static bool are_words_of(const char *text, size_t length, const void *table, size_t rows, size_t row,
+			 unsigned int *bits)
+{
+	size_t start = 0, words = 0;
+
+	*bits = 0;
+	for (size_t end = 0; end <= length; end++) {
+		size_t i, size = end - start;
+
+		if (end < length && text[end] != ',' && !is_space(text[end]))
+			continue;
+		for (i = 0; size && i < rows; i++) {
+			const typeof(METRIC_WORDS[0]) *entry = (const void *)((const char *)table + i * row);
+
+			if (strlen(entry->name) == size && !memcmp(entry->name, text + start, size)) {
+				*bits |= entry->bits;
+				words++;
+				break;
+			}
+		}
+		if (size && i == rows)
+			return false;
+		start = end + 1;
+	}
+	return words;
+}
+
+bool is_taken(enum kind kind, const char *text, size_t length, char shown[LONGEST])
+{
+	unsigned int bits, done = 0;
+	uint64_t number;
+
+	shown[0] = 0;
+	if (length > LONGEST)
+		return false;
+	while (length && is_space(text[length - 1]))
+		length--;
+	while (length && is_space(text[0]))
+		text++, length--;
+
+	switch (kind) {
+	case ENABLE:
+		if (length != 1 || (text[0] != '0' && text[0] != '1'))
+			return false;
+		sprintf(shown, "%c\n", text[0]);
+		return true;
+	case RESET:
+		return length == 1 && text[0] == '1';
+	case THRESHOLD:
+	case LIMIT:
+		if (!is_number(text, length, &number))
+			return false;
+		sprintf(shown, "%llu\n", (unsigned long long)number);
+		return true;
+	case METRICS:
+		if (!are_words(text, length, METRIC_WORDS, &bits))
+			return false;
+		for (int i = 0; i < METRICS_SHOWN; i++)
+			if (bits & METRIC_WORDS[i].bits)
+				done += sprintf(shown + done, "%s%s", done ? " " : "",
+						METRIC_WORDS[i].name);
+		strcat(shown, done ? "\n" : "none\n");
+		return true;
+	case ON_OUTLIER:
+		if (!are_words(text, length, ACTION_WORDS, &bits))
+			return false;
+		for (int i = 0; i < ACTIONS_SHOWN; i++)
+			if (bits & ACTION_WORDS[i].bits)
+				done += sprintf(shown + done, "%s%s", done ? " " : "",
+						ACTION_WORDS[i].name);
+		strcat(shown, done ? "\n" : "nothing\n");
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* As the kernel reads numbers that a module in Rust takes: with a prefix, and perhaps a plus. */
+bool is_precision(const char *text)
+{
+	int base = 10;
+	uint64_t number = 0;
+
+	if (text[0] == '0' && strchr("xXoObB", text[1]) && text[1]) {
+		base = strchr("xX", text[1]) ? 16 : strchr("oO", text[1]) ? 8 : 2;
+		text += 2;
+	} else if (text[0] == '0') {
+		base = 8;
+	}
+	if (text[0] == '+')
+		text++;
+	if (!text[0])
+		return false;
+	for (; *text; text++) {
+		int digit = isdigit((unsigned char)*text)  ? *text - '0' :
+			    isxdigit((unsigned char)*text) ? tolower((unsigned char)*text) - 'a' + 10 :
+							     99;
+
+		if (digit >= base)
+			return false;
+		number = number * base + digit;
+		if (number > UINT32_MAX)
+			return false;
+	}
+	return number >= 1 && number <= 7;
+}
+
+bool is_metrics(const char *text)
+{
+	char shown[LONGEST];
+
+	return strlen(text) < 128 && is_taken(METRICS, text, strlen(text), shown);
+}

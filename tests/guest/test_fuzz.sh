@@ -1,0 +1,85 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck disable=SC2154 # variables of lib.sh
+#
+# Anything, and anything that is nearly right, to the files and to the module parameters: see fuzz.c and
+# fuzz_params.c. What is right by the documentation is taken, all else is refused and changes nothing.
+#
+# SCHEDHIST_SEED repeats a run; a fuzzer prints its seed.
+
+# shellcheck source=tests/guest/oracle.bash
+. ./oracle.bash
+
+fuzz_build() {
+	gcc-14 -O1 -Wall -Wextra -Werror -pthread -o "$work/$1" "$1.c" fuzz_input.c fuzz_oracle.c
+}
+
+seed() { echo "${SCHEDHIST_SEED:-$SRANDOM}"; }
+
+# A refusal is a line in the log. There it can stay, for the console is slow; what is more than a line
+# ends the guest at once, before it gets lost among them.
+log_is_quiet() {
+	case $1 in
+	1)
+		echo N > /sys/module/printk/parameters/ignore_loglevel
+		dmesg --console-level 1
+		echo 1 > /proc/sys/kernel/panic_on_warn
+		;;
+	0)
+		echo 0 > /proc/sys/kernel/panic_on_warn
+		dmesg --console-level 7
+		echo Y > /sys/module/printk/parameters/ignore_loglevel
+		;;
+	esac
+}
+
+# fuzz_quietly NAME COMMAND...: with no report in the log, of which all but our own lines is on stderr.
+fuzz_quietly() {
+	local name=$1 rc=0
+	shift
+	log_is_quiet 1
+	trap 'log_is_quiet 0' EXIT
+	"$@" 2> "$work/fuzz.err" || rc=$?
+	log_is_quiet 0
+	cat "$work/fuzz.err"
+	((rc == 0)) || fail "status $rc"
+	! grep -qE "$reports" "$work/fuzz.err" || fail "the kernel has reported something"
+	# Lockdep stops after its first report.
+	! grep -qs '^ debug_locks: *0$' /proc/lockdep_stats || fail "lockdep is off"
+	# Where the beginning of the log is overwritten by now.
+	dmesg | grep -q "schedhist-test: $name\$" || mark_log "$name"
+}
+
+takes test_fuzz_files 4000
+test_fuzz_files() {
+	local inputs=150000 seconds=40
+	[[ -z ${SCHEDHIST_THOROUGH-} ]] || inputs=1000000 seconds=3600
+	fuzz_build fuzz
+	load
+	hurry
+	workload_start_bursts
+	fuzz_quietly test_fuzz_files "$work/fuzz" "$debugfs" "${SCHEDHIST_FUZZ_INPUTS:-$inputs}" \
+		"${SCHEDHIST_FUZZ_SECONDS:-$seconds}" "$(seed)"
+	workload_stop
+	# It is as good as before.
+	measure 0
+	echo all > "$debugfs/metrics"
+	echo 1 > "$debugfs/reset"
+	measure 1
+	bench --group 1 --nr_loops 5
+	measure 0
+	assert_laws
+	unload
+	assert_gone
+}
+
+takes test_fuzz_parameters 900
+test_fuzz_parameters() {
+	local loads=200 seconds=25
+	[[ -z ${SCHEDHIST_THOROUGH-} ]] || loads=1000 seconds=600
+	fuzz_build fuzz_params
+	hurry
+	fuzz_quietly test_fuzz_parameters "$work/fuzz_params" "$ko" "${SCHEDHIST_FUZZ_LOADS:-$loads}" \
+		"${SCHEDHIST_FUZZ_SECONDS:-$seconds}" "$(seed)"
+	assert_gone
+}
