@@ -187,7 +187,8 @@ impl Monitor {
     /// Chooses which metrics are on; no effect where it is those already. Sleeps.
     ///
     /// Where measuring is on it begins anew, so that no stamp from before becomes a sample. Fails as
-    /// [`Monitor::set_enabled`] does, and then measuring is off.
+    /// [`Monitor::set_enabled`] does: where there is no room for the records, before anything has
+    /// changed; else measuring is off, and the metrics are chosen.
     pub(crate) fn set_metrics(&self, metrics: MetricSet) -> Result {
         let mut state = self.state.lock();
         if metrics == state.metrics {
