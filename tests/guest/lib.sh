@@ -101,6 +101,19 @@ assert_law() {
 reports='BUG|WARNING|Oops|[Gg]eneral protection|KASAN|UBSAN|KFENCE|blocked for more than|stall|lockup'
 reports+='|possible (circular|recursive)|suspicious RCU|inconsistent lock|refcount_t|Call Trace'
 
+# lacks_memory TEST: for those that make allocations fail, of which the kernel tells with a stack.
+declare -A lacking
+lacks_memory() { lacking[$1]=1; }
+
+# reports_of TEST: what the log has of them since mark_log TEST, if anything.
+reports_of() {
+	log_since "$1" | awk -v lacks_memory="${lacking[$1]-}" '
+		lacks_memory && /: (page allocation failure|vmalloc error): / { told = 1 }
+		told && /Call Trace:/ { told = 0; next }
+		{ print }
+	' | grep -E "$reports"
+}
+
 mark_log() { printf 'schedhist-test: %s\n' "$1" > /dev/kmsg; }
 
 # log_since NAME: the log after the last mark_log NAME, without time stamps.
@@ -183,8 +196,9 @@ cleanup() {
 	workload_stop
 	background_stop
 	hurry 0
+	faults_off
 	tracing_reset
-	for module in schedhist schedhisu; do
+	for module in fail_call schedhist schedhisu; do
 		! loaded "$module" || rmmod "$module"
 	done
 	rm -rf "$work"/{before,after}

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash disable=SC2034,SC2154
+#
+# Allocations that fail, one after the other. Sourced by the tests of that.
+
+attrs=(/sys/kernel/debug/failslab /sys/kernel/debug/fail_page_alloc)
+ENOMEM=12
+
+# What went wrong on the way is recorded here, with the stack of it.
+places=$tracefs/instances/schedhist_places
+
+# symbol NAME...: the address of each, of functions of the kernel, and that of what comes after it.
+symbols() {
+	awk -v names="$*" '
+		BEGIN { n = split(names, name); for (i = 1; i <= n; i++) wanted[name[i]] }
+		$4 != "" { exit }
+		last != "" && $1 != first[last] { after[last] = $1; last = "" }
+		$3 in wanted && !($3 in first) { first[last = $3] = $1 }
+		END { for (i = 1; i <= n; i++) print name[i], "0x" first[name[i]], "0x" after[name[i]] }
+	' /proc/kallsyms
+}
+
+# faults_on: sets up how allocations fail. Those of the module, whoever it has call the allocator:
+# with a function behind all of the kernel's on the stack.
+#
+# Not those of kmemleak and KASAN, which the kernel makes on the way and does without.
+faults_on() {
+	local attr name first after
+	local -A from to
+	[[ -e /proc/self/fail-nth && -e ${attrs[0]}/require-start && -e ${attrs[1]}/require-start ]] ||
+		skip "the kernel cannot make allocations fail: it wants CONFIG_FAILSLAB," \
+			"CONFIG_FAIL_PAGE_ALLOC and CONFIG_FAULT_INJECTION_STACKTRACE_FILTER"
+	[[ -x /tmp/fail_nth ]] || gcc-14 -O1 -Wall -Wextra -Werror -o /tmp/fail_nth fail_nth.c
+	[[ -s $work/symbols ]] ||
+		symbols _etext __create_object __link_object stack_depot_save_flags kernel_clone > "$work/symbols"
+	while read -r name first after; do
+		from[$name]=$first
+		to[$name]=$after
+	done < "$work/symbols"
+	module_code=${from[_etext]}
+	fork_code=("${from[kernel_clone]}" "${to[kernel_clone]}")
+	for attr in "${attrs[@]}"; do
+		echo 0 > "$attr/verbose"
+		echo 32 > "$attr/stacktrace-depth"
+		echo N > "$attr/ignore-gfp-wait"
+		echo Y > "$attr/task-filter"
+		echo 1 > "$attr/interval"
+		echo 0 > "$attr/space"
+		echo -1 > "$attr/times"
+	done
+	echo 0 > "${attrs[1]}/min-order"
+	rejected "${attrs[0]}" "${from[__create_object]}" "${to[__link_object]}"
+	rejected "${attrs[1]}" "${from[stack_depot_save_flags]}" "${to[stack_depot_save_flags]}"
+	in_module_only
+	for attr in "${attrs[@]}"; do echo 100 > "$attr/probability"; done
+	places_start
+	attempts=0 failures=0 usual=0
+}
+
+# rejected ATTR FROM TO
+rejected() {
+	echo "$2" > "$1/reject-start"
+	echo "$3" > "$1/reject-end"
+}
+
+in_module_only() {
+	local attr
+	for attr in "${attrs[@]}"; do echo "$module_code" > "$attr/require-start"; done
+}
+
+# All allocations of the task, those of the kernel as well.
+anywhere() {
+	local attr
+	for attr in "${attrs[@]}"; do echo 0 > "$attr/require-start"; done
+}
+
+# Called by cleanup() as well.
+faults_off() {
+	local attr probe
+	for attr in "${attrs[@]}"; do
+		[[ -e $attr ]] || continue
+		echo 0 > "$attr/probability"
+		echo Y > "$attr/task-filter"
+	done
+	[[ ! -d $places ]] || rmdir "$places"
+	for probe in slab page; do
+		! grep -q ":schedhist_places/$probe " "$tracefs/kprobe_events" 2> /dev/null ||
+			echo "-:schedhist_places/$probe" >> "$tracefs/kprobe_events"
+	done
+}
+
+# operation OPERATION ARGUMENT...: what is attempted from now on.
+operation() {
+	[[ -z ${doer-} ]] || operation_end
+	coproc DOER { exec /tmp/fail_nth "$@"; }
+	doer=$DOER_PID
+	exec {to_doer}>&"${DOER[1]}" {from_doer}<&"${DOER[0]}"
+	eval "exec ${DOER[1]}>&- ${DOER[0]}<&-"
+}
+
+operation_end() {
+	exec {to_doer}>&- {from_doer}<&-
+	wait "$doer"
+	doer=
+}
+
+# attempt HOW N [PID]: sets failed, whether any allocation failed, errno, which is 0 where all went
+# well, what was read: bytes and hash, and how many allocations there were: asked. $usual is the errno where nothing fails. Without a fork.
+attempt() {
+	echo "$*" >&"$to_doer"
+	read -r failed errno bytes hash asked <&"$from_doer" || fail "the program has ended in attempt $*"
+	((attempts += 1, failures += failed, 1))
+	((errno == usual || errno == ENOMEM && failed)) ||
+		fail "attempt $*: errno $errno, where $failed allocations failed"
+}
+
+# --- where they failed ---
+
+places_start() {
+	local probe
+	# shellcheck disable=SC2016 # for the kernel
+	{
+		echo 'r:schedhist_places/slab should_failslab ret=$retval:s32'
+		echo 'r:schedhist_places/page should_fail_alloc_page ret=$retval:u8'
+	} >> "$tracefs/kprobe_events"
+	mkdir "$places"
+	echo 8192 > "$places/buffer_size_kb"
+	echo 1 > "$places/options/stacktrace"
+	echo 1 > "$places/options/sym-offset"
+	for probe in "$places"/events/schedhist_places/*/; do
+		echo "ret != 0" > "$probe/filter"
+		echo 1 > "$probe/enable"
+	done
+}
+
+# Where kmemleak has no memory itself it gives up for good, and would not find what we leave.
+assert_leaks_are_found() {
+	local leaks=/sys/kernel/debug/kmemleak
+	[[ ! -w $leaks ]] || echo stack=on > "$leaks" || fail "kmemleak has given up"
+}
+
+# places_note: says what failed. While the module is not loaded, as then all of its functions are
+# addresses; the last digits of these are the same for each load.
+places_note() {
+	! loaded schedhist || fail "the module is loaded"
+	assert_leaks_are_found
+	same "events lost" "$(grep -hE '^(overrun|dropped events): [^0]' "$places"/per_cpu/*/stats || true)" ""
+	awk -v attempts="$attempts" -v failures="$failures" '
+		function end() {
+			if (place == "") return
+			all++
+			if (place ~ /0xffffffff/) {
+				ours++
+				while (match(place, /0xffffffff[0-9a-f]*/))
+					place = substr(place, 1, RSTART - 1) "schedhist+" \
+						substr(place, RSTART + RLENGTH - 3, 3) substr(place, RSTART + RLENGTH)
+				if (!count[place]++) distinct++
+			}
+			place = ""
+		}
+		/<stack trace>/ { end(); next }
+		/^ *=> / { place = place " " $2; next }
+		END {
+			end()
+			printf "# %d attempts, %d of them with a failure: %d allocations failed, " \
+				"%d of them in the module, %d distinct places\n", attempts, failures, all, ours,
+				distinct
+			for (place in count) print count[place] place > "/tmp/places"
+		}
+	' "$places/trace"
+	echo > "$places/trace"
+}
+
+# --- what is left ---
+
+# No state of CPU hotplug: where the probes are off, and where their registration failed, it is gone.
+assert_no_probe() {
+	local states
+	mapfile -t states < /sys/devices/system/cpu/hotplug/states
+	[[ ${states[*]} != *schedhist* ]] || fail "there still is a state of CPU hotplug"
+}
+
+# Nothing at all. A probe that was left would be called at the next switch, in code that is not there
+# any more.
+assert_no_trace() {
+	assert_gone
+	assert_no_probe
+}
+
+# field KEY: as status, without a fork.
+field() {
+	local line lines
+	mapfile -t lines < "$debugfs/status"
+	for line in "${lines[@]}"; do
+		[[ $line != "$1 "* ]] || REPLY=${line#* }
+	done
+}
+
+# file NAME: all of a file of one line, without a fork.
+file() { read -r REPLY < "$debugfs/$1"; }

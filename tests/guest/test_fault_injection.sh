@@ -1,0 +1,435 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck disable=SC2154 # variables of lib.sh
+#
+# Each allocation of the module fails in turn, alone or with all that come after it. What was asked
+# for fails with ENOMEM and leaves nothing behind, or does without.
+
+# shellcheck source=tests/guest/faults.bash
+. ./faults.bash
+
+# files_of DIRECTORY: how many there are below it, in $REPLY. Without a fork.
+files_of() {
+	local files
+	shopt -s globstar
+	files=("$1"/**)
+	REPLY=${#files[@]}
+}
+
+# assert_works: all files are there, it measures, and everything adds up.
+assert_works() {
+	files_of "$debugfs"
+	same "number of files" "$REPLY" "$all_files"
+	files_of "$tracefs/events/schedhist"
+	same "number of files of events" "$REPLY" "$all_event_files"
+	file enable
+	same enable "$REPLY" 1
+	measure 0
+	assert_law
+}
+
+# load_in_turn HOW STEP PARAMETERS: of the hundreds of allocations for files, which are made in turns
+# of a few, every STEPth; FAULT_STEP=1 for all.
+load_in_turn() {
+	local how=$1 step=${FAULT_STEP-$2} parameters=$3
+	local n all did_without=0 refused=0
+	operation load "$ko" "$parameters"
+	attempt once 100000
+	all=$asked
+	files_of "$debugfs"
+	all_files=$REPLY
+	files_of "$tracefs/events/schedhist"
+	all_event_files=$REPLY
+	unload
+	for ((n = 1;; n += 16 < n && n < all - 24 - step ? step : 1)); do
+		attempt "$how" "$n"
+		if ((errno)); then
+			assert_no_trace
+			((++refused))
+			continue
+		fi
+		assert_works
+		unload
+		assert_no_trace
+		((failed)) || break
+		((++did_without))
+	done
+	operation_end
+	note "load${parameters:+ $parameters}, $how: $all allocations, $refused times refused, $did_without times it did without"
+}
+
+lacks_memory test_fault_load
+takes test_fault_load 600
+test_fault_load() {
+	faults_on
+	hurry
+	load_in_turn rest 1 ""
+	load_in_turn once 7 ""
+	places_note
+}
+
+# The records are larger, and there is a probe more.
+lacks_memory test_fault_load_all
+takes test_fault_load_all 300
+test_fault_load_all() {
+	faults_on
+	hurry
+	load_in_turn rest 53 "metrics=all precision=7"
+	places_note
+}
+
+lacks_memory test_fault_enable
+takes test_fault_enable 300
+test_fault_enable() {
+	local how n refused
+	faults_on
+	hurry
+	load metrics=all precision=7
+	for how in rest once; do
+		refused=0
+		measure 0
+		operation write "$debugfs/enable" 1
+		for ((n = 1;; n++)); do
+			attempt "$how" "$n"
+			file enable
+			same "enable after errno $errno" "$REPLY" $((!errno))
+			if ((errno)); then
+				((++refused))
+				assert_no_probe
+			else
+				measure 0
+				assert_law
+				((failed)) || break
+			fi
+		done
+		operation_end
+		note "$how: $refused of $((n - 1)) times refused"
+	done
+	unload
+	places_note
+}
+
+# Taking the probes off works without memory, too. With others on the same tracepoints, so that the
+# kernel wants memory for shorter lists of probes.
+lacks_memory test_fault_off
+takes test_fault_off 240
+test_fault_off() {
+	local how n event
+	faults_on
+	hurry
+	for event in sched/sched_switch sched/sched_waking task/task_newtask; do
+		echo 1 > "$tracefs/events/$event/enable"
+	done
+	load metrics=all
+	for how in rest once; do
+		operation write "$debugfs/enable" 0
+		for ((n = 1;; n++)); do
+			measure 1
+			attempt "$how" "$n"
+			same errno "$errno" 0
+			file enable
+			same enable "$REPLY" 0
+			assert_no_probe
+			assert_law
+			((failed)) || break
+		done
+		operation_end
+		within "failures, $how" 1 $((n - 1)) 100
+	done
+	unload
+	operation unload schedhist
+	for how in rest once; do
+		for ((n = 1;; n++)); do
+			load metrics=all
+			attempt "$how" "$n"
+			same errno "$errno" 0
+			assert_no_trace
+			((failed)) || break
+		done
+		within "failures, $how" 1 $((n - 1)) 100
+	done
+	operation_end
+	for event in sched/sched_switch sched/sched_waking task/task_newtask; do
+		echo > "$tracefs/trace"
+		/bin/true
+		grep -q "${event#*/}:" "$tracefs/trace" || fail "$event is not traced any more"
+		echo 0 > "$tracefs/events/$event/enable"
+	done
+	load
+	bench --group 1 --nr_loops 2
+	measure 0
+	assert_law
+}
+
+# Either nothing changes, or measuring is off and `enable` says so.
+lacks_memory test_fault_metrics
+takes test_fault_metrics 420
+test_fault_metrics() {
+	local at_first how n unchanged=0 off=0 before memory
+	faults_on
+	hurry
+	operation write "$debugfs/metrics" all
+	while read -r at_first how; do
+		for ((n = 1;; n++)); do
+			if ! loaded schedhist; then
+				load metrics="$at_first"
+				before=$(< "$debugfs/metrics")
+				field memory_bytes
+				memory=$REPLY
+			fi
+			attempt "$how" "$n"
+			file enable
+			if ((errno && REPLY)); then
+				same metrics "$(< "$debugfs/metrics")" "$before"
+				field memory_bytes
+				same "memory for records" "$REPLY" "$memory"
+				((++unchanged))
+				continue
+			fi
+			same enable "$REPLY" $((!errno))
+			[[ $(< "$debugfs/metrics") == *" wakeup" ]] || fail "metrics: $(< "$debugfs/metrics")"
+			if ((errno)); then
+				((++off))
+				assert_no_probe
+			fi
+			measure 1
+			/bin/true
+			measure 0
+			# That of wakeup holds where it was on from the beginning.
+			[[ $at_first != none ]] || assert_law
+			unload
+			((failed)) || break
+		done
+	done <<- END
+		none rest
+		none once
+		default rest
+	END
+	operation_end
+	note "$unchanged times nothing changed, $off times measuring was off"
+	within "times that nothing changed" 1 "$unchanged" 100
+	within "times that measuring was off" 1 "$off" 100
+	places_note
+}
+
+lacks_memory test_fault_threshold
+takes test_fault_threshold 240
+test_fault_threshold() {
+	local how n refused=0
+	faults_on
+	hurry
+	operation write "$debugfs/threshold_ns/runq" 1000000
+	for how in rest once; do
+		for ((n = 1;; n++)); do
+			loaded schedhist || load
+			attempt "$how" "$n"
+			file threshold_ns/runq
+			same threshold "$REPLY" $((errno ? 0 : 1000000))
+			field outlier_memory_bytes
+			if ((errno)); then
+				same "memory for outliers" "$REPLY" 0
+				((++refused))
+				continue
+			fi
+			within "memory for outliers" 1 "$REPLY" 10000000
+			unload
+			((failed)) || break
+		done
+	done
+	operation_end
+	note "$refused times refused"
+	within "times refused" 1 "$refused" 100
+	places_note
+}
+
+lacks_memory test_fault_reset
+takes test_fault_reset 180
+test_fault_reset() {
+	local how n before refused=0
+	faults_on
+	load
+	bench --group 1 --nr_loops 5
+	operation write "$debugfs/reset" 1
+	for how in rest once; do
+		for ((n = 1;; n++)); do
+			field switches
+			before=$REPLY
+			attempt "$how" "$n"
+			field switches
+			if ((errno)); then
+				within switches "$before" "$REPLY" 100000000
+				((++refused))
+				continue
+			fi
+			within "switches since the reset" 0 "$REPLY" $((before - 1))
+			bench --group 1 --nr_loops 5
+			((failed)) || break
+		done
+	done
+	operation_end
+	measure 0
+	assert_law
+	note "$refused times refused"
+	within "times refused" 1 "$refused" 100
+	unload
+	places_note
+}
+
+# What is read is the whole text, or nothing. Wherever the allocation is, as opening a file is short.
+lacks_memory test_fault_read
+takes test_fault_read 300
+test_fault_read() {
+	local file how n wanted refused=0 did_without=0
+	faults_on
+	load metrics=all
+	echo 20 > "$debugfs/outlier_limit"
+	echo 1 > "$debugfs/threshold_ns/oncpu"
+	bench --group 1 --nr_loops 5
+	echo 0 > "$debugfs/threshold_ns/oncpu"
+	measure 0
+	anywhere
+	for file in enable metrics threshold_ns/oncpu outlier_limit on_outlier outliers wait status \
+			summary openmetrics raw hist/{oncpu,runq} per_cpu/cpu0/{oncpu,runq,summary,openmetrics}; do
+		# Nobody has it wait: no outlier comes.
+		usual=0
+		[[ $file != wait ]] || usual=11
+		operation read "$debugfs/$file"
+		attempt off 0
+		wanted=$errno:$bytes:$hash
+		for how in rest once; do
+			for ((n = 1;; n++)); do
+				attempt "$how" "$n"
+				if ((errno == ENOMEM)); then
+					((++refused))
+					continue
+				fi
+				# Raw has the time in it.
+				[[ $file != raw ]] || hash=${wanted##*:}
+				same "$file with $how $n" "$errno:$bytes:$hash" "$wanted"
+				((failed)) || break
+				((++did_without))
+			done
+		done
+		operation_end
+	done
+	note "$refused times refused, $did_without times it did without"
+	assert_law
+	unload
+	places_note
+}
+
+# Tracing our events is the kernel's work: what it refuses leaves them as they were.
+lacks_memory test_fault_events
+takes test_fault_events 240
+test_fault_events() {
+	local how n refused=0 enable=$tracefs/events/schedhist/enable
+	faults_on
+	hurry
+	load
+	# The kernel makes its buffers full-sized when an event is first enabled.
+	echo 1 > "$enable"
+	echo 0 > "$enable"
+	anywhere
+	operation write "$enable" 1
+	for how in rest once; do
+		for ((n = 1;; n++)); do
+			attempt "$how" "$n"
+			if ((errno)); then ((++refused)); else same "enable of all" "$(< "$enable")" 1; fi
+			echo 0 > "$enable"
+			same "enable of all" "$(< "$enable")" 0
+			((failed)) || break
+		done
+	done
+	operation_end
+	note "$refused times refused"
+	measure 0
+	assert_law
+	unload
+	places_note
+}
+
+# A page for the state of each 64 PIDs, and one that points to the pages of 32768. A task without is
+# counted as untracked whenever it runs; the next one gets what it could not.
+takes test_fault_fork 120
+test_fault_fork() {
+	local before after base=1000000 n
+	local wanted=(untracked untracked tracked)
+	faults_on
+	echo 4194304 > /proc/sys/kernel/pid_max
+	load metrics=all
+	# Often enough to be told from whatever else goes on.
+	operation fork 20
+	for n in 1 2 3; do
+		for how in once "off 0"; do
+			((++base))
+			field untracked
+			before=$REPLY
+			if [[ $how == once ]]; then attempt once "$n" "$base"; else attempt off 0 "$base"; fi
+			field untracked
+			same "PID of the child" "$bytes" "$base"
+			same "whether an allocation failed, $how $n" "$failed" $((n < 3 && ${#how} == 4))
+			if ((failed)); then
+				within "switches that were untracked" 20 $((REPLY - before)) 1000
+			else
+				within "switches that were untracked" 0 $((REPLY - before)) 10
+			fi
+		done
+		((base += 32768))
+	done
+	operation_end
+	measure 0
+	assert_law
+	unload
+	places_note
+}
+
+# Without memory a sweep leaves all pages where they are, and the next one gets them.
+takes test_fault_sweep 400
+test_fault_sweep() {
+	local before swollen pid attr
+	faults_on
+	echo 4194304 > /proc/sys/kernel/pid_max
+	load
+	field task_memory_bytes
+	before=$REPLY
+	# Whoever it is, but for those who fork.
+	for attr in "${attrs[@]}"; do
+		rejected "$attr" "${fork_code[@]}"
+		echo N > "$attr/task-filter"
+	done
+	operation fork 0
+	for ((pid = 1000000; pid < 1000000 + 300 * 64; pid += 64)); do attempt off 0 "$pid"; done
+	sleep 2
+	for attr in "${attrs[@]}"; do echo Y > "$attr/task-filter"; done
+	field task_memory_bytes
+	swollen=$REPLY
+	within "bytes for tasks" $((before + 300 * 4096)) "$swollen" $((before + 400 * 4096))
+	# The next sweep is due at twice as many.
+	for ((; pid < 1000000 + 700 * 64; pid += 64)); do attempt off 0 "$pid"; done
+	operation_end
+	sleep 2
+	field task_memory_bytes
+	note "bytes for tasks: $before, $swollen where no sweep was possible, $REPLY after one"
+	within "bytes for tasks" 0 "$REPLY" $((swollen - 1))
+	measure 0
+	assert_law
+	unload
+	places_note
+}
+
+# Nothing is allocated when a CPU comes online.
+takes test_fault_online 120
+test_fault_online() {
+	local online=/sys/devices/system/cpu/cpu1/online
+	[[ -e $online ]] || skip "$online is not there"
+	faults_on
+	load
+	operation write "$online" 1
+	echo 0 > "$online"
+	attempt rest 1
+	same "whether an allocation failed" "$failed" 0
+	operation_end
+	same online "$(< "$online")" 1
+	measure 0
+	assert_law
+}
