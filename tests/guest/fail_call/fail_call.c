@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Has the call number "nth" of a function of the kernel return "result", and not do anything. What
+ * fail_function of the kernel does, but for any function, where that is for the few on its list.
+ */
+
+#include <linux/kprobes.h>
+#include <linux/linkage.h>
+#include <linux/module.h>
+#include <linux/objtool.h>
+
+static char *function = "";
+module_param(function, charp, 0444);
+MODULE_PARM_DESC(function, "Which function");
+
+static long result;
+module_param(result, long, 0444);
+MODULE_PARM_DESC(result, "What it returns");
+
+static int nth = 1;
+module_param(nth, int, 0444);
+MODULE_PARM_DESC(nth, "Which call of it");
+
+static atomic_t calls = ATOMIC_INIT(0);
+
+/* In the place of the function: the address to return to is on the stack already. */
+asmlinkage void fail_call_return(void);
+asm(".pushsection .text\n"
+	".type fail_call_return, @function\n"
+	".globl fail_call_return\n"
+	"fail_call_return:\n"
+	ANNOTATE_NOENDBR "\n"
+	ASM_RET
+	".size fail_call_return, . - fail_call_return\n"
+	".popsection\n");
+
+static int before(struct kprobe *probe, struct pt_regs *regs)
+{
+	if (atomic_inc_return(&calls) != nth)
+		return 0;
+	regs->ax = result;
+	instruction_pointer_set(regs, (unsigned long)fail_call_return);
+	return 1;
+}
+
+/* With one the probe may go on elsewhere. */
+static void after(struct kprobe *probe, struct pt_regs *regs, unsigned long flags)
+{
+}
+
+static struct kprobe probe = {
+	.pre_handler = before,
+	.post_handler = after,
+};
+
+static int __init fail_call_init(void)
+{
+	probe.symbol_name = function;
+	return register_kprobe(&probe);
+}
+
+static void __exit fail_call_exit(void)
+{
+	unregister_kprobe(&probe);
+	pr_info("%s was called %d times\n", function, atomic_read(&calls));
+}
+
+module_init(fail_call_init);
+module_exit(fail_call_exit);
+MODULE_DESCRIPTION("Has a call of a function of the kernel fail");
+MODULE_LICENSE("GPL");

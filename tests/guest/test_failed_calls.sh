@@ -1,0 +1,94 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck disable=SC2154 # variables of lib.sh
+#
+# Each function of the kernel that registers something of ours fails in turn, for reasons of its own:
+# tests/guest/fail_call has it do so. What was asked for fails with that error and leaves nothing.
+
+# shellcheck source=tests/guest/faults.bash
+. ./faults.bash
+
+fail_call_build() {
+	local build compiler=() log=$work/fail_call/log
+	build=/lib/modules/$(uname -r)/build
+	! grep -q '^CONFIG_CC_IS_CLANG=y' "$build/.config" || compiler=(LLVM=1)
+	cp -r fail_call "$work"
+	make -C "$build" M="$work/fail_call" "${compiler[@]}" CONFIG_DEBUG_INFO_BTF_MODULES= modules \
+		> "$log" 2>&1 || { cat "$log"; fail "cannot build fail_call"; }
+}
+
+# with_failure FUNCTION NTH RESULT COMMAND...
+with_failure() {
+	insmod "$work/fail_call/fail_call.ko" function="$1" nth="$2" result="$3"
+	"${@:4}"
+	rmmod fail_call
+}
+
+# load_fails ERROR: so it does, and nothing is left.
+load_fails() {
+	fails_with "$1" load
+	assert_no_trace
+}
+
+enable_fails() {
+	fails_with "$1" measure 1
+	same enable "$(< "$debugfs/enable")" 0
+	assert_no_probe
+}
+
+load_works() {
+	load
+	bench --group 1 --nr_loops 2
+	measure 0
+	assert_law
+	unload
+	assert_no_trace
+}
+
+# As many calls of each as there are.
+takes test_failed_calls 300
+test_failed_calls() {
+	local function result nth last error
+	fail_call_build
+	hurry
+	while read -r function result last error; do
+		for nth in $(seq "$last"); do
+			with_failure "$function" "$nth" "$result" load_fails "$error"
+		done
+		with_failure "$function" $((last + 1)) "$result" load_works
+		note "$function: $last calls, each failed with '$error'"
+	done <<- END
+		debugfs_create_dir -1 6 Operation not permitted
+		for_each_kernel_tracepoint 0 3 Unknown symbol
+		tracepoint_probe_register -12 3 Cannot allocate memory
+		__cpuhp_setup_state -28 1 No space left on device
+		__cpuhp_state_add_instance -16 1 Device or resource busy
+	END
+	# There are many files.
+	with_failure debugfs_create_file_full 1 -1 load_fails "Operation not permitted"
+	with_failure debugfs_create_file_full 50 -12 load_fails "Cannot allocate memory"
+	load_works
+}
+
+takes test_failed_calls_enable 240
+test_failed_calls_enable() {
+	local function result nth last error
+	fail_call_build
+	hurry
+	load metrics=all precision=7
+	measure 0
+	while read -r function result last error; do
+		for nth in $(seq "$last"); do
+			with_failure "$function" "$nth" "$result" enable_fails "$error"
+		done
+		with_failure "$function" $((last + 1)) "$result" measure 1
+		same enable "$(< "$debugfs/enable")" 1
+		measure 0
+		assert_law
+	done <<- END
+		for_each_kernel_tracepoint 0 3 No such file or directory
+		tracepoint_probe_register -12 3 Cannot allocate memory
+		__cpuhp_setup_state -28 1 No space left on device
+		__cpuhp_state_add_instance -16 1 Device or resource busy
+	END
+}
