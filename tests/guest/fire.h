@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What can be done with schedhist while it comes and goes.
+ */
+#ifndef FIRE_H
+#define FIRE_H
+
+#include "dice.h"
+
+enum { USES = 12 };
+
+/* One kind of use. `act` does it once, and has let go of all when it returns. A signal cuts it short. */
+extern const struct use {
+	const char *name;
+	void (*act)(struct dice *dice);
+	bool is_of_events;
+} uses[USES];
+
+/* Ends the program. */
+void fail(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
+
+/* Sleeps for as long as that, or less. */
+void nap(struct dice *dice, unsigned int milliseconds);
+
+#endif

@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck disable=SC2154 # variables of lib.sh
+#
+# Unloading, while everything that can be done with the module is done, all at once, and CPUs come and
+# go: see fire.c. What test_unload.sh does in order, this does in disorder.
+#
+# SCHEDHIST_SEED repeats a run as far as threads can be told what to do; SCHEDHIST_CYCLES and
+# SCHEDHIST_SECONDS bound it.
+
+# shellcheck source=tests/guest/oracle.bash
+. ./oracle.bash
+
+cpus_on() {
+	local cpu
+	for cpu in /sys/devices/system/cpu/cpu*/online; do
+		[[ $(< "$cpu") == 1 ]] || echo 1 > "$cpu"
+	done
+}
+
+takes test_fire 6000
+test_fire() {
+	local cycles=1000 seconds=60 warmup=20 before after one_cpu
+	[[ -z ${SCHEDHIST_THOROUGH-} ]] || seconds=5400
+	cycles=${SCHEDHIST_CYCLES:-$cycles} seconds=${SCHEDHIST_SECONDS:-$seconds}
+	gcc-14 -O1 -Wall -Wextra -Werror -pthread -o "$work/fire" fire.c fire_uses.c
+	storm_build
+	load precision=7
+	one_cpu=$(($(status memory_bytes) / $(status cpus_possible) / 1024))
+	unload
+	trap cpus_on EXIT
+	# Below all else: the cycles are to be many.
+	workload_start nice -n 19 bash -c \
+		'while :; do /tmp/storm 100; perf bench sched messaging --group 1 --nr_loops 2; sleep 0.5; done'
+	# What the kernel keeps, as for buffers of traces, it takes here.
+	"$work/fire" "$ko" "$warmup" $((seconds / 4)) "${SCHEDHIST_SEED:-$SRANDOM}" > /dev/null
+	before=$(kernel_memory)
+	"$work/fire" "$ko" "$cycles" "$seconds" "${SCHEDHIST_SEED:-$SRANDOM}" | tee "$work/fire.out"
+	cycles=$(awk '{ print $2; exit }' "$work/fire.out")
+	workload_stop
+	cpus_on
+	after=$(kernel_memory)
+	note "the kernel's memory: $before then $after (KiB); one CPU's histograms: $one_cpu"
+	within "growth of the kernel's memory" -1000000 $((${after##* } - ${before##* })) \
+		$((one_cpu * cycles / 4 + 8192))
+	assert_gone
+}
