@@ -61,6 +61,16 @@ unload() { rmmod schedhist; }
 loaded() { [[ -d /sys/module/$1 ]]; }
 measure() { echo "$1" > "$debugfs/enable"; }
 
+# helper MODULE PARAMETER=VALUE...: loads one of tests/modules, or skips the test.
+helper() {
+	local ko=${SCHEDHIST_WITH-}/$1.ko
+	[[ -e $ko ]] || skip "it needs scripts/vm --with tests/modules"
+	insmod "$ko" "${@:2}"
+}
+
+# parameter MODULE NAME: its value.
+parameter() { echo "$(< "/sys/module/$1/parameters/$2")"; }
+
 # A module leaves nothing behind.
 assert_gone() {
 	! loaded schedhist || fail "the module is still loaded"
@@ -198,7 +208,7 @@ cleanup() {
 	hurry 0
 	faults_off
 	tracing_reset
-	for module in fail_call schedhist schedhisu; do
+	for module in fail_call schedhist schedhisu selfwake hold; do
 		! loaded "$module" || rmmod "$module"
 	done
 	rm -rf "$work"/{before,after}

@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck disable=SC2154 # variables of lib.sh
+#
+# A task that wakes itself runs the probe of wakeups with interrupts on. An interrupt that comes then
+# and wakes another task loses nothing: see tests/modules/selfwake.c.
+
+# shellcheck source=tests/guest/events.bash
+. ./events.bash
+. ./oracle.bash
+
+# self_wake NUMBER: by a task of this CPU.
+self_wake() { echo "$1" > /sys/module/selfwake/parameters/run; }
+
+# sleeps PID: how often it has blocked, as the kernel counts.
+sleeps() { awk '$1 == "voluntary_ctxt_switches:" { print $2 }' "/proc/$1/status"; }
+
+takes test_selfwake 300
+test_selfwake() {
+	local sleeper event before asleep inside
+	helper selfwake
+	sleeper=$(parameter selfwake sleeper_pid)
+	taskset --pid --cpu-list 1 $$ > /dev/null
+	load_all
+	# A sleep that began before measuring did is no sample.
+	until (($(parameter selfwake wakeups) > 2)); do self_wake 1000; done
+	sleep 0.5
+	for event in wakeup offcpu blocked; do
+		echo "hist:keys=pid if pid == $sleeper" > "$(folder "$event")/trigger"
+	done
+	before=$(sleeps "$sleeper")
+	inside=$(parameter selfwake inside)
+	# How often interrupts come is for the machine to say, and for the host.
+	until (($(parameter selfwake inside) - inside >= ${SELFWAKE_INSIDE:-100})); do
+		self_wake 20000
+	done
+	# Time for the sleeper to sleep again.
+	sleep 0.5
+	asleep=$(($(sleeps "$sleeper") - before))
+	inside=$(($(parameter selfwake inside) - inside))
+	note "$(parameter selfwake self_wakeups) self-wakeups, $asleep sleeps of another task," \
+		"$inside of them ended from within the probe"
+	for event in offcpu blocked wakeup; do
+		same "samples of $event" "$(hits "$(folder "$event")/hist")" "$asleep"
+	done
+	measure 0
+	same wake_unseen "$(status wake_unseen)" 0
+	assert_laws
+}
