@@ -3,23 +3,14 @@
 # shellcheck disable=SC2154 # variables of lib.sh
 #
 # Each function of the kernel that registers something of ours fails in turn, for reasons of its own:
-# tests/guest/fail_call has it do so. What was asked for fails with that error and leaves nothing.
+# tests/modules/fail_call.c has it do so. What was asked for fails with that error and leaves nothing.
 
 # shellcheck source=tests/guest/faults.bash
 . ./faults.bash
 
-fail_call_build() {
-	local build compiler=() log=$work/fail_call/log
-	build=/lib/modules/$(uname -r)/build
-	! grep -q '^CONFIG_CC_IS_CLANG=y' "$build/.config" || compiler=(LLVM=1)
-	cp -r fail_call "$work"
-	make -C "$build" M="$work/fail_call" "${compiler[@]}" CONFIG_DEBUG_INFO_BTF_MODULES= modules \
-		> "$log" 2>&1 || { cat "$log"; fail "cannot build fail_call"; }
-}
-
 # with_failure FUNCTION NTH RESULT COMMAND...
 with_failure() {
-	insmod "$work/fail_call/fail_call.ko" function="$1" nth="$2" result="$3"
+	helper fail_call function="$1" nth="$2" result="$3"
 	"${@:4}"
 	rmmod fail_call
 }
@@ -49,7 +40,6 @@ load_works() {
 takes test_failed_calls 300
 test_failed_calls() {
 	local function result nth last error
-	fail_call_build
 	hurry
 	while read -r function result last error; do
 		for nth in $(seq "$last"); do
@@ -73,7 +63,6 @@ test_failed_calls() {
 takes test_failed_calls_enable 240
 test_failed_calls_enable() {
 	local function result nth last error
-	fail_call_build
 	hurry
 	load metrics=all precision=7
 	measure 0
