@@ -44,6 +44,10 @@ use crate::{
         },
     },
     engine::{
+        control::{
+            number,
+            Actions, //
+        },
         metric::{
             Counter,
             Metric,
@@ -64,10 +68,7 @@ use crate::{
         Monitor,
         Reading, //
     },
-    outliers::{
-        Actions,
-        Outliers, //
-    },
+    outliers::Outliers,
     recorder::CpuRecords,
     VERSION,
 };
@@ -255,7 +256,8 @@ impl File for MonitorFile {
                 }
                 None => refuse("outlier_limit: expected a number, or 0 for all"),
             },
-            View::OnOutlier => match Actions::parse(word) {
+            // Without it the kernel warns when it is asked for a snapshot.
+            View::OnOutlier => match Actions::parse(word, cfg!(CONFIG_TRACER_SNAPSHOT)) {
                 Some(actions) => {
                     watch.set_actions(actions);
                     Ok(())
@@ -280,15 +282,6 @@ impl File for MonitorFile {
             _ => None,
         }
     }
-}
-
-/// Reads a number of nothing but decimal digits, if it is one and not too large.
-fn number(word: &[u8]) -> Option<u64> {
-    let text = core::str::from_utf8(word).ok()?;
-    // A sign would be fine with `parse`.
-    text.parse()
-        .ok()
-        .filter(|_| text.starts_with(|c: char| c.is_ascii_digit()))
 }
 
 /// Writes what the status tells of outliers.

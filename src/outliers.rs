@@ -2,15 +2,9 @@
 
 //! Outliers: what is to be watched for, and what happens when one is seen.
 
-use core::{
-    fmt::{
-        self,
-        Display, //
-    },
-    sync::atomic::{
-        AtomicU32,
-        Ordering::Relaxed, //
-    }, //
+use core::sync::atomic::{
+    AtomicU32,
+    Ordering::Relaxed, //
 };
 
 use kernel::{
@@ -32,6 +26,7 @@ use crate::{
         watching, //
     },
     engine::{
+        control::Actions,
         identity::Identity,
         metric::Shown,
         outlier::{
@@ -49,54 +44,6 @@ use crate::{
 
 /// How many outliers are reported unless told otherwise.
 const LIMIT: u64 = 1000;
-
-/// What is done at an outlier besides reporting it.
-#[derive(Clone, Copy)]
-pub(crate) struct Actions(u32);
-
-impl Actions {
-    /// The name of each, in the order of their bits.
-    const NAMES: [&'static str; 2] = ["tracing_off", "snapshot"];
-    const NOTHING: Self = Self(0);
-    const TRACING_OFF: u32 = 1;
-    const SNAPSHOT: u32 = 2;
-
-    /// Reads names separated by white space or commas, or `nothing`; `None` for anything else.
-    pub(crate) fn parse(text: &[u8]) -> Option<Self> {
-        let is_separator = |byte: &u8| *byte == b',' || byte.is_ascii_whitespace();
-        let mut actions = None;
-        for word in text.split(is_separator).filter(|word| !word.is_empty()) {
-            let bit = match word {
-                b"nothing" => 0,
-                // Without it the kernel warns when it is asked for one.
-                b"snapshot" if !cfg!(CONFIG_TRACER_SNAPSHOT) => return None,
-                _ => {
-                    1 << Self::NAMES
-                        .iter()
-                        .position(|name| name.as_bytes() == word)?
-                }
-            };
-            actions = Some(actions.unwrap_or(0) | bit);
-        }
-        actions.map(Self)
-    }
-}
-
-impl Display for Actions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut separator = "";
-        for (bit, name) in Self::NAMES.into_iter().enumerate() {
-            if self.0 & (1 << bit) != 0 {
-                write!(f, "{separator}{name}")?;
-                separator = " ";
-            }
-        }
-        if self.0 == 0 {
-            f.write_str("nothing")?;
-        }
-        Ok(())
-    }
-}
 
 /// The outliers of all CPUs.
 ///
@@ -122,7 +69,7 @@ impl Outliers {
             setting <- new_mutex!((), "schedhist::Outliers::setting"),
             thresholds: Thresholds::new(),
             limit: Limit::new(LIMIT),
-            actions: AtomicU32::new(Actions::NOTHING.0),
+            actions: AtomicU32::new(Actions::NOTHING.bits()),
             logs: SetOnce::new(),
             bell <- Bell::new(),
         })
@@ -160,12 +107,12 @@ impl Outliers {
 
     /// Returns what is done at an outlier.
     pub(crate) fn actions(&self) -> Actions {
-        Actions(self.actions.load(Relaxed))
+        Actions::from_bits(self.actions.load(Relaxed))
     }
 
     /// Chooses what is done at an outlier.
     pub(crate) fn set_actions(&self, actions: Actions) {
-        self.actions.store(actions.0, Relaxed);
+        self.actions.store(actions.bits(), Relaxed);
     }
 
     /// Returns how much memory the outliers take, in bytes.
@@ -236,11 +183,11 @@ impl Outliers {
 
     /// Does what is to be done at an outlier. Last, so that the trace ends with its events.
     fn act(&self) {
-        let actions = self.actions.load(Relaxed);
-        if actions & Actions::SNAPSHOT != 0 {
+        let actions = self.actions();
+        if actions.takes_snapshot() {
             tracing::snapshot();
         }
-        if actions & Actions::TRACING_OFF != 0 {
+        if actions.stops_tracing() {
             tracing::off();
         }
     }

@@ -2,7 +2,10 @@
 
 //! The metrics and the counters: their names and what they mean.
 
-use super::sample::Side;
+use super::{
+    control,
+    sample::Side, //
+};
 
 /// A duration that is recorded; each has a histogram on every CPU. All are in nanoseconds.
 ///
@@ -175,8 +178,7 @@ impl MetricSet {
     /// `all`, `default` and `none` are names, too.
     pub fn parse(text: &[u8]) -> Result<Self, NotAMetric> {
         let mut set = None;
-        let is_separator = |byte: &u8| *byte == b',' || byte.is_ascii_whitespace();
-        for word in text.split(is_separator).filter(|word| !word.is_empty()) {
+        for word in control::words(text) {
             let bits = match word {
                 b"all" => Self::ALL.0,
                 b"default" => Self::DEFAULT.0,

@@ -11,6 +11,7 @@
 //! | [`cell`] | a counter that one CPU writes and any CPU reads |
 //! | [`bucket`] | which bucket a value falls into, and the bounds of a bucket |
 //! | [`metric`] | the metrics and counters: names, meaning |
+//! | [`control`] | what is written to the files that can be written |
 //! | [`cpu`] | what one CPU records, switch by switch |
 //! | [`identity`] | who a task is, as far as it is shown |
 //! | [`sample`] | a single sample, for those who want to see each |
@@ -27,6 +28,7 @@
 
 pub mod bucket;
 pub mod cell;
+pub mod control;
 pub mod cpu;
 pub mod history;
 pub mod identity;
