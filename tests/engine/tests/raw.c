@@ -52,23 +52,41 @@ static int read_all(void)
 	return 0;
 }
 
-static void print_name(const char *what, const struct schedhist_raw_name *name)
+/* Whether the numbers of the scheme fit together. */
+static int is_scheme(const struct schedhist_raw_header *header)
 {
-	printf("%s %u %s\n", what, name->number, name->name);
+	__u64 precision = header->precision, bits = header->value_bits;
+
+	return bits < 64 && precision < bits &&
+	       header->buckets == ((bits - precision + 1) << precision) + 1;
 }
 
-static void print_buckets(const struct schedhist_raw_header *header,
+static int print_name(const char *what, const struct schedhist_raw_name *name)
+{
+	if (name->record.length < sizeof(*name) || !memchr(name->name, 0, sizeof(name->name)))
+		return broken("no name");
+	for (const char *c = name->name; *c; c++)
+		if (*c & 0x80)
+			return broken("bad name");
+	printf("%s %u %s\n", what, name->number, name->name);
+	return 0;
+}
+
+static int print_buckets(const struct schedhist_raw_header *header,
 			  const struct schedhist_raw_buckets *buckets)
 {
 	for (__u32 i = 0; i < buckets->pairs; i++) {
 		const struct schedhist_raw_pair *pair = &buckets->pair[i];
 
+		if (pair->index >= header->buckets)
+			return broken("no such bucket");
 		printf("bucket %u %u %llu %llu %llu\n", buckets->cpu, buckets->metric,
 		       U64(schedhist_raw_lower(header->precision, pair->index)),
 		       U64(schedhist_raw_upper(header->precision, header->buckets,
 					       pair->index)),
 		       U64(schedhist_raw_count(pair)));
 	}
+	return 0;
 }
 
 static int print_record(const struct schedhist_raw_header *header,
@@ -81,14 +99,11 @@ static int print_record(const struct schedhist_raw_header *header,
 
 	switch (record->type) {
 	case SCHEDHIST_RAW_METRIC:
-		print_name("metric", (const void *)record);
-		break;
+		return print_name("metric", (const void *)record);
 	case SCHEDHIST_RAW_COUNTER:
-		print_name("counter", (const void *)record);
-		break;
+		return print_name("counter", (const void *)record);
 	case SCHEDHIST_RAW_SUM:
-		print_name("sum", (const void *)record);
-		break;
+		return print_name("sum", (const void *)record);
 	case SCHEDHIST_RAW_CPU:
 		if (record->length < sizeof(*cpu) ||
 		    (record->length - sizeof(*cpu)) / sizeof(cpu->counter[0]) < cpu->counters)
@@ -97,10 +112,14 @@ static int print_record(const struct schedhist_raw_header *header,
 			printf("count %u %u %llu\n", cpu->cpu, i, U64(cpu->counter[i]));
 		break;
 	case SCHEDHIST_RAW_HISTOGRAM:
+		if (record->length < sizeof(*histogram))
+			return broken("short histogram");
 		printf("histogram %u %u %llu %llu\n", histogram->cpu, histogram->metric,
 		       U64(histogram->sum_ns), U64(histogram->min_ns));
 		break;
 	case SCHEDHIST_RAW_WORST:
+		if (record->length < sizeof(*worst))
+			return broken("short sample");
 		printf("worst %u %u %llu %llu %d %d ", worst->cpu, worst->metric,
 		       U64(worst->value_ns), U64(worst->time_ns), worst->pid, worst->prio);
 		for (size_t i = 0; i < sizeof(worst->comm); i++)
@@ -111,8 +130,7 @@ static int print_record(const struct schedhist_raw_header *header,
 		if (record->length < sizeof(*buckets) ||
 		    (record->length - sizeof(*buckets)) / sizeof(buckets->pair[0]) < buckets->pairs)
 			return broken("buckets do not fit");
-		print_buckets(header, buckets);
-		break;
+		return print_buckets(header, buckets);
 	default:
 		break;
 	}
@@ -124,6 +142,7 @@ int main(void)
 	const struct schedhist_raw_header *header;
 	const struct schedhist_raw_record *record;
 	size_t offset;
+	__u32 cpus = 0;
 
 	if (read_all())
 		return broken("no memory");
@@ -134,6 +153,8 @@ int main(void)
 		return broken("another version");
 	if (header->header_length < sizeof(*header) || header->header_length % 8)
 		return broken("bad header");
+	if (!is_scheme(header))
+		return broken("bad scheme");
 	printf("header %llu %u %u %u %u %u %u %u %u\n", U64(header->time_ns),
 	       header->flags & SCHEDHIST_RAW_ENABLED, header->precision, header->value_bits,
 	       header->buckets, header->cpus, header->metrics, header->counters,
@@ -150,7 +171,11 @@ int main(void)
 			break;
 		if (print_record(header, record))
 			return 1;
+		cpus += record->type == SCHEDHIST_RAW_CPU;
 	}
-	free(buffer);
+	if (offset + record->length != length)
+		return broken("something after the end");
+	if (cpus != header->cpus)
+		return broken("another number of CPUs");
 	return 0;
 }

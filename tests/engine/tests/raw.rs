@@ -8,7 +8,6 @@ use std::{
         BTreeSet, //
     },
     env,
-    fmt::Write as _,
     io::Write as _,
     path::{
         Path,
@@ -34,7 +33,6 @@ use proptest::{
 
 use schedhist_engine::engine::{
     bucket::{
-        Bounds,
         Precision,
         Scheme,
         VALUE_BITS, //
@@ -60,21 +58,22 @@ use schedhist_engine::engine::{
         self,
         Scope, //
     },
-    totals::Worst,
 };
 
+mod decoder;
 mod filled;
 
+use decoder::{
+    decode,
+    listing,
+    Decoded,
+    Histogram,
+    Reader,
+    COUNTER,
+    METRIC,
+    SUM, //
+};
 use filled::Records;
-
-const END: u32 = 0;
-const METRIC: u32 = 1;
-const COUNTER: u32 = 2;
-const SUM: u32 = 3;
-const CPU: u32 = 4;
-const HISTOGRAM: u32 = 5;
-const WORST: u32 = 6;
-const BUCKETS: u32 = 7;
 
 #[derive(Default)]
 struct Bytes(Vec<u8>);
@@ -82,125 +81,6 @@ struct Bytes(Vec<u8>);
 impl Sink for Bytes {
     fn write(&mut self, bytes: &[u8]) {
         self.0.extend_from_slice(bytes);
-    }
-}
-
-/// Numbers, one after the other. Reading past the end gives `None`.
-#[derive(Clone, Copy)]
-struct Reader<'a>(&'a [u8]);
-
-impl<'a> Reader<'a> {
-    fn bytes(&mut self, len: usize) -> Option<&'a [u8]> {
-        let (head, rest) = self.0.split_at_checked(len)?;
-        self.0 = rest;
-        Some(head)
-    }
-
-    fn u32(&mut self) -> Option<u32> {
-        Some(u32::from_le_bytes(self.bytes(4)?.try_into().ok()?))
-    }
-
-    fn u64(&mut self) -> Option<u64> {
-        Some(u64::from_le_bytes(self.bytes(8)?.try_into().ok()?))
-    }
-}
-
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Histogram {
-    sum: u64,
-    min: u64,
-    worst: Option<Worst>,
-    buckets: BTreeMap<u32, u64>,
-}
-
-/// All that a snapshot says.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Decoded {
-    time: u64,
-    flags: u32,
-    precision: u32,
-    value_bits: u32,
-    buckets: u32,
-    cpus: u32,
-    metrics: u32,
-    counters: u32,
-    metrics_on: u32,
-    names: BTreeMap<(u32, u32), String>,
-    counts: BTreeMap<u32, Vec<u64>>,
-    histograms: BTreeMap<(u32, u32), Histogram>,
-}
-
-/// Reads a snapshot, unless it is broken or cut off.
-fn decode(data: &[u8]) -> Option<Decoded> {
-    let mut header = Reader(data);
-    if header.bytes(8)? != b"SCHDHIST" || header.u32()? != 1 {
-        return None;
-    }
-    let start = header.u32()? as usize;
-    let mut decoded = Decoded {
-        time: header.u64()?,
-        flags: header.u32()?,
-        precision: header.u32()?,
-        value_bits: header.u32()?,
-        buckets: header.u32()?,
-        cpus: header.u32()?,
-        metrics: header.u32()?,
-        counters: header.u32()?,
-        metrics_on: header.u32()?,
-        ..Default::default()
-    };
-    let mut rest = Reader(data.get(start..)?);
-    loop {
-        let mut record = rest;
-        let (kind, len) = (record.u32()?, record.u32()? as usize);
-        if len < 8 || len % 8 != 0 {
-            return None;
-        }
-        let mut record = Reader(rest.bytes(len)?);
-        record.u64()?;
-        match kind {
-            END => return rest.0.is_empty().then_some(decoded),
-            METRIC | COUNTER | SUM => {
-                let (number, _) = (record.u32()?, record.u32()?);
-                let name = record.bytes(32)?.split(|byte| *byte == 0).next()?;
-                let name = String::from_utf8(name.to_vec()).ok()?;
-                assert_eq!(decoded.names.insert((kind, number), name), None);
-            }
-            CPU => {
-                let (cpu, counters) = (record.u32()?, record.u32()?);
-                let counts = (0..counters).map(|_| record.u64()).collect::<Option<_>>()?;
-                assert_eq!(decoded.counts.insert(cpu, counts), None);
-            }
-            HISTOGRAM | WORST | BUCKETS => {
-                let key = (record.u32()?, record.u32()?);
-                let histogram = decoded.histograms.entry(key).or_default();
-                match kind {
-                    HISTOGRAM => (histogram.sum, histogram.min) = (record.u64()?, record.u64()?),
-                    WORST => {
-                        histogram.worst = Some(Worst {
-                            value: record.u64()?,
-                            time: record.u64()?,
-                            task: Identity {
-                                pid: record.u32()? as i32,
-                                prio: record.u32()? as i32,
-                                comm: record.bytes(16)?.try_into().ok()?,
-                            },
-                        });
-                    }
-                    _ => {
-                        let (pairs, _) = (record.u32()?, record.u32()?);
-                        for _ in 0..pairs {
-                            let (index, count) = (record.u32()?, record.u64()?);
-                            let last = histogram.buckets.last_key_value();
-                            assert!(last.is_none_or(|(last, _)| *last < index));
-                            assert_ne!(count, 0);
-                            histogram.buckets.insert(index, count);
-                        }
-                    }
-                }
-            }
-            _ => {}
-        }
     }
 }
 
@@ -267,6 +147,7 @@ fn expected(scheme: Scheme, cpus: &[Records]) -> Decoded {
         names,
         counts: cpus.iter().map(|cpu| (cpu.number(), counts(cpu))).collect(),
         histograms,
+        is_odd: false,
     }
 }
 
@@ -534,50 +415,6 @@ fn lines(text: &str) -> BTreeSet<String> {
     text.lines().map(String::from).collect()
 }
 
-/// Prints what `raw.c` prints.
-fn listing(scheme: Scheme, decoded: &Decoded) -> String {
-    let mut out = format!(
-        "header {} {} {} {} {} {} {} {} {}\n",
-        decoded.time,
-        decoded.flags,
-        decoded.precision,
-        decoded.value_bits,
-        decoded.buckets,
-        decoded.cpus,
-        decoded.metrics,
-        decoded.counters,
-        decoded.metrics_on,
-    );
-    for ((kind, number), name) in &decoded.names {
-        let kind = ["", "metric", "counter", "sum"][*kind as usize];
-        writeln!(out, "{kind} {number} {name}").expect("a String takes all");
-    }
-    for (cpu, counts) in &decoded.counts {
-        for (i, count) in counts.iter().enumerate() {
-            writeln!(out, "count {cpu} {i} {count}").expect("a String takes all");
-        }
-    }
-    for ((cpu, metric), histogram) in &decoded.histograms {
-        let Histogram { sum, min, .. } = histogram;
-        writeln!(out, "histogram {cpu} {metric} {sum} {min}").expect("a String takes all");
-        if let Some(Worst { value, time, task }) = histogram.worst {
-            let Identity { pid, prio, comm } = task;
-            write!(out, "worst {cpu} {metric} {value} {time} {pid} {prio} ")
-                .expect("a String takes all");
-            for byte in comm {
-                write!(out, "{byte:02x}").expect("a String takes all");
-            }
-            out.push('\n');
-        }
-        for (index, count) in &histogram.buckets {
-            let Bounds { lower, upper } = scheme.bounds(*index as usize);
-            writeln!(out, "bucket {cpu} {metric} {lower} {upper} {count}")
-                .expect("a String takes all");
-        }
-    }
-    out
-}
-
 /// `scripts/rawdump` prints what the text files show.
 #[test]
 #[cfg_attr(miri, ignore)]
@@ -633,6 +470,10 @@ fn rawdump_refuses_what_is_broken() {
     version[8] = 2;
     let mut length = data.clone();
     length[60] = 7;
+    let mut precision = data.clone();
+    precision[28] = 0;
+    let mut longer = data.clone();
+    longer.extend([0; 8]);
     let mut counters = data.clone();
     let names = (Shown::ALL.len() + Counter::COUNT) * 48;
     counters[56 + names + 12] = 200;
@@ -644,6 +485,8 @@ fn rawdump_refuses_what_is_broken() {
         ),
         (&version, "version 2"),
         (&length, "record of 7 bytes"),
+        (&precision, "buckets of precision 0"),
+        (&longer, "after the end"),
         (&counters, "200 counters"),
         (&data[..data.len() - 8], "cut off"),
         (&data[..data.len() - 20], "cut off"),
