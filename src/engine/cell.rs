@@ -2,7 +2,7 @@
 
 //! A counter that one CPU writes and any CPU reads.
 
-use core::sync::atomic::{
+use super::atomic::{
     AtomicU64,
     Ordering::Relaxed, //
 };

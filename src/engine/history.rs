@@ -10,8 +10,8 @@ use super::{
     },
 };
 
-/// How many stays are kept. A power of two.
-pub const STAYS: usize = 256;
+/// How many stays are kept. A power of two. Few in the model, as in [`super::outlier`].
+pub const STAYS: usize = if cfg!(loom) { 2 } else { 256 };
 
 /// A stay of a task, or of the idle task, on a CPU; times in nanoseconds of the CPU's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,10 +4,11 @@
 //!
 //! Safe, `no_std`, free of allocation and of floating point. The module compiles it against the
 //! kernel's `core`, and `tests/engine` compiles the same files as an ordinary crate, so that the
-//! code that the tests, Miri and the fuzzers see is the code that ships.
+//! code that the tests, loom and the fuzzers see is the code that ships.
 //!
 //! | file | its job |
 //! | --- | --- |
+//! | `atomic` | where the atomics come from |
 //! | [`cell`] | a counter that one CPU writes and any CPU reads |
 //! | [`bucket`] | which bucket a value falls into, and the bounds of a bucket |
 //! | [`metric`] | the metrics and counters: names, meaning |
@@ -26,6 +27,7 @@
 //! | [`openmetrics`] | the same numbers as OpenMetrics text |
 //! | [`raw`] | the binary snapshot |
 
+mod atomic;
 pub mod bucket;
 pub mod cell;
 pub mod control;

@@ -2,15 +2,15 @@
 
 //! What a histogram holds besides its buckets: sum, extremes, and whose the greatest sample was.
 
-use core::sync::atomic::{
-    fence,
-    Ordering::{
-        Acquire,
-        Release, //
-    },
-};
-
 use super::{
+    atomic::{
+        fence,
+        spin_loop,
+        Ordering::{
+            Acquire,
+            Release, //
+        }, //
+    },
     cell::Cell,
     identity::{
         Identity,
@@ -114,6 +114,7 @@ impl Totals {
             if version % 2 == 0 && version == self.version.get() {
                 return (worst.time != 0).then_some(worst);
             }
+            spin_loop();
         }
         None
     }

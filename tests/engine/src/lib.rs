@@ -4,11 +4,14 @@
 
 #![no_std]
 
-#[cfg(test)]
+#[cfg(any(test, loom))]
 extern crate std;
 
 #[path = "../../../src/engine/mod.rs"]
 pub mod engine;
+
+#[cfg(loom)]
+pub mod modelled;
 
 /// What only tests need.
 pub mod testing {

@@ -4,8 +4,8 @@
 //!
 //! The cells are relaxed atomics, and so a reader may see one sample in one of them and not yet in
 //! another. What must hold nevertheless is tested here. Real threads show what this machine's memory
-//! model allows; run under Miri, as `cargo miri test --test concurrent` with `-Zmiri-many-seeds`, the
-//! same tests are shown stale values as far as the language allows them.
+//! model allows; `loom.rs` shows all that the language allows, of fewer steps. Under Miri, as `cargo
+//! miri test --test concurrent` with `-Zmiri-many-seeds`, these tests are shown stale values, too.
 //!
 //! The version protocol of the worst sample (`Totals` in `cpu.rs`), which is that of an outlier
 //! (`Place` in `outlier.rs`), is sound by the fences: a reader that sees any cell of a later sample

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The atomics of the engine in a model of memory: loom's.
+//!
+//! Loom's own cannot be made by a constant expression, as the engine makes its cells. So each is made
+//! when it is first used. That must be by the thread that made the engine's object, before it shares
+//! it: [`settle`]; or else loom says "Causality violation".
+
+use core::{
+    cell::Cell,
+    fmt::Debug,
+    sync::atomic::Ordering, //
+};
+use std::{
+    format,
+    sync::OnceLock,
+    thread_local, //
+};
+
+pub use loom::hint::spin_loop;
+
+thread_local! {
+    static FENCED: Cell<bool> = const { Cell::new(true) };
+}
+
+/// `core::sync::atomic::fence()`; or nothing, in [`without_fences`].
+pub fn fence(order: Ordering) {
+    if FENCED.get() {
+        loom::sync::atomic::fence(order);
+    }
+}
+
+/// Runs `test` with fences that do nothing, to show that it then fails. All threads of a model are
+/// one thread of the machine.
+pub fn without_fences(test: impl FnOnce()) {
+    FENCED.set(false);
+    test();
+    FENCED.set(true);
+}
+
+/// Uses all atomics in `object`, as printing it reads them all.
+pub fn settle(object: &impl Debug) {
+    assert!(!format!("{object:?}").is_empty());
+}
+
+/// `core::sync::atomic::AtomicU64`, as far as the engine needs it.
+pub struct AtomicU64 {
+    initial: u64,
+    modelled: OnceLock<loom::sync::atomic::AtomicU64>,
+}
+
+impl AtomicU64 {
+    /// Creates one that holds `initial`.
+    pub const fn new(initial: u64) -> Self {
+        Self {
+            initial,
+            modelled: OnceLock::new(),
+        }
+    }
+
+    fn modelled(&self) -> &loom::sync::atomic::AtomicU64 {
+        self.modelled
+            .get_or_init(|| loom::sync::atomic::AtomicU64::new(self.initial))
+    }
+
+    /// Loads the value.
+    pub fn load(&self, order: Ordering) -> u64 {
+        self.modelled().load(order)
+    }
+
+    /// Stores `value`.
+    pub fn store(&self, value: u64, order: Ordering) {
+        self.modelled().store(value, order);
+    }
+
+    /// Adds `n`, and returns what was there before.
+    pub fn fetch_add(&self, n: u64, order: Ordering) -> u64 {
+        self.modelled().fetch_add(n, order)
+    }
+
+    /// Puts what `update` makes of the value in its place, unless that is nothing.
+    pub fn fetch_update(
+        &self,
+        set: Ordering,
+        fetch: Ordering,
+        update: impl FnMut(u64) -> Option<u64>,
+    ) -> Result<u64, u64> {
+        self.modelled().fetch_update(set, fetch, update)
+    }
+}
+
+impl Debug for AtomicU64 {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        self.load(Ordering::Relaxed).fmt(f)
+    }
+}

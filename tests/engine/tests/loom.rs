@@ -1,0 +1,457 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What CPUs share, in all orders in which they can get at it, with all that the language's memory
+//! model allows a reader to see: `tests/engine/run loom`.
+//!
+//! `concurrent.rs` tries the same on the machine, with more of everything. Here there are two or three
+//! steps of each kind, and as many outliers kept, as `engine/outlier.rs` has it under `cfg(loom)`;
+//! but none of their orders is left out, up to a number of preemptions: `LOOM_MAX_PREEMPTIONS`.
+
+#![cfg(loom)]
+
+use std::sync::atomic::{
+    AtomicUsize,
+    Ordering::Relaxed, //
+};
+
+use loom::{
+    model::Builder,
+    sync::{
+        atomic::{
+            AtomicBool,
+            Ordering::{
+                Acquire,
+                Release, //
+            }, //
+        },
+        Arc, //
+    },
+    thread, //
+};
+
+use schedhist_engine::{
+    engine::{
+        bucket::{
+            Precision,
+            Scheme, //
+        },
+        cell::Cell,
+        cpu::{
+            Cpu,
+            Next,
+            Prev, //
+        },
+        history::Stay,
+        identity::Identity,
+        metric::{
+            Counter,
+            Metric,
+            MetricSet, //
+        },
+        outlier::{
+            Culprit,
+            Limit,
+            Log,
+            CULPRITS,
+            KEPT, //
+        },
+        sample::{
+            Cause,
+            Sample, //
+        },
+        slice::LeavingState,
+        task::{
+            Entering,
+            Leaving,
+            Task,
+            Waking, //
+        },
+        totals::Worst,
+    },
+    modelled::{
+        settle,
+        without_fences, //
+    },
+};
+
+/// Runs `test` in all orders, with `preemptions` at most unless the environment says otherwise.
+fn in_all_orders(preemptions: usize, test: impl Fn() + Send + Sync + 'static) {
+    let mut builder = Builder::new();
+    builder.preemption_bound = builder.preemption_bound.or(Some(preemptions));
+    builder.max_branches = 20_000;
+    builder.check(test);
+}
+
+type Records = Cpu<Vec<Cell>>;
+
+const SCHEME: Scheme = Scheme::new(match Precision::new(Precision::MIN) {
+    Some(precision) => precision,
+    None => panic!("the least is a precision"),
+});
+
+fn records(number: u32) -> Records {
+    let cells = Records::cells(SCHEME, MetricSet::ALL);
+    let buckets = (0..cells).map(|_| Cell::new(0)).collect();
+    let cpu = Cpu::new(number, SCHEME, buckets).expect("as many as asked for");
+    cpu.begin(1, MetricSet::ALL);
+    cpu
+}
+
+/// Who the `n`th sample is of: all of it follows from `n`.
+fn identity(n: u64) -> Identity {
+    let byte = n as u8;
+    Identity {
+        pid: n as i32,
+        prio: -(n as i32),
+        comm: [byte; 16],
+    }
+}
+
+/// Ends a stay in the idle task at `now`, the `n`th.
+fn end_idle(cpu: &Records, now: u64, n: u64) {
+    cpu.switch(now, Prev::Idle, Next::Idle, &|_| identity(n));
+}
+
+/// Makes a CPU that has just gone idle, at 1, and has no sample yet. Its cells are settled.
+fn idle_cpu() -> Arc<Records> {
+    let cpu = records(0);
+    end_idle(&cpu, 1, 0);
+    assert_eq!(cpu.worst(Metric::Idle), None);
+    assert_eq!(cpu.sum(Metric::Idle), 0);
+    assert_eq!(Counter::ALL.map(|counter| cpu.counter(counter))[0], 1);
+    assert_eq!(cpu.count_of(Metric::Idle), 0);
+    Arc::new(cpu)
+}
+
+/// The `n`th stay, each longer than the one before, and when it ends.
+fn stay(n: u64) -> (u64, u64) {
+    (10 * n, 1 + 10 * n * (n + 1) / 2)
+}
+
+/// Checks that `worst` is one sample, all of it, and returns its number.
+fn number_of(worst: Option<Worst>) -> u64 {
+    worst.map_or(0, |worst| {
+        let n = worst.value / 10;
+        let (value, time) = stay(n);
+        let task = identity(n);
+        assert_eq!(worst, Worst { value, task, time });
+        n
+    })
+}
+
+fn worst_while_it_changes() {
+    let cpu = idle_cpu();
+    end_idle(&cpu, stay(1).1, 1);
+    let writer = thread::spawn({
+        let cpu = cpu.clone();
+        move || end_idle(&cpu, stay(2).1, 2)
+    });
+    let first = number_of(cpu.worst(Metric::Idle));
+    assert!(number_of(cpu.worst(Metric::Idle)) >= first);
+    writer.join().expect("the writer does not fail");
+    assert_eq!(number_of(cpu.worst(Metric::Idle)), 2);
+}
+
+#[test]
+fn the_worst_sample_is_never_torn() {
+    in_all_orders(2, worst_while_it_changes);
+}
+
+/// The proof is worth something: without the fences it fails.
+#[test]
+#[should_panic(expected = "assertion")]
+fn without_fences_the_worst_sample_is_torn() {
+    without_fences(|| in_all_orders(2, worst_while_it_changes));
+}
+
+/// A reset is another writer of the extremes, on the same CPU.
+#[test]
+fn the_worst_sample_is_never_torn_by_a_reset() {
+    in_all_orders(2, || {
+        let cpu = idle_cpu();
+        end_idle(&cpu, stay(1).1, 1);
+        let writer = thread::spawn({
+            let cpu = cpu.clone();
+            move || {
+                cpu.restart_extremes();
+                end_idle(&cpu, stay(2).1, 2);
+            }
+        });
+        number_of(cpu.worst(Metric::Idle));
+        writer.join().expect("the writer does not fail");
+        assert_eq!(number_of(cpu.worst(Metric::Idle)), 2);
+    });
+}
+
+#[test]
+fn counts_never_go_down() {
+    in_all_orders(3, || {
+        let cpu = idle_cpu();
+        let writer = thread::spawn({
+            let cpu = cpu.clone();
+            move || {
+                for n in 1..=3 {
+                    end_idle(&cpu, 1 + 10 * n, 0);
+                }
+            }
+        });
+        let bucket = &cpu.buckets(Metric::Idle)[SCHEME.index(10)];
+        let all = || {
+            [
+                cpu.counter(Counter::Switches),
+                bucket.get(),
+                cpu.sum(Metric::Idle),
+            ]
+        };
+        let (first, second) = (all(), all());
+        assert!(first
+            .iter()
+            .zip(second)
+            .all(|(first, second)| *first <= second));
+        writer.join().expect("the writer does not fail");
+        assert_eq!(all(), [4, 3, 30]);
+    });
+}
+
+/// The `n`th outlier's sample.
+fn sample(n: u64) -> Sample {
+    Sample {
+        metric: Metric::ALL[n as usize % Metric::COUNT],
+        value: 10 * n,
+        end: 100 * n,
+        cause: Cause::ALL[n as usize % Cause::COUNT],
+    }
+}
+
+/// Notes the `n`th outlier, with one culprit, who had the CPU for all but `n` of it.
+fn report(log: &Log, n: u64) {
+    let sample = sample(n);
+    log.stay(&Stay {
+        task: identity(n),
+        since: sample.end - sample.value,
+        until: sample.end - n,
+    });
+    assert!(log.report(n, &sample, &identity(n)).is_some());
+}
+
+/// Reads the outlier `n`, and says whether it was there, all of it.
+fn is_there(log: &Log, n: u64) -> bool {
+    let mut culprits = [Culprit::default(); CULPRITS];
+    let Some(found) = log.read(n, &mut culprits) else {
+        return false;
+    };
+    assert_eq!((found.id, found.sample), (n, sample(n)));
+    assert_eq!((found.task, found.missing), (identity(n), n));
+    assert_eq!(found.culprits, 1);
+    let culprit = Culprit {
+        task: identity(n),
+        ran: 9 * n,
+        slices: 1,
+    };
+    assert_eq!(culprits, [culprit; CULPRITS]);
+    true
+}
+
+fn new_log() -> Log {
+    let log = Log::new();
+    settle(&log);
+    log
+}
+
+/// What a reader finds it can read, as long as nothing else takes its place.
+fn outlier_while_it_is_written() {
+    let log = Arc::new(new_log());
+    let writer = thread::spawn({
+        let log = log.clone();
+        move || report(&log, 1)
+    });
+    if let Some(found) = log.first_after(0) {
+        assert_eq!(found, 1);
+        assert!(is_there(&log, 1));
+    }
+    writer.join().expect("the writer does not fail");
+    assert!(is_there(&log, 1));
+}
+
+#[test]
+fn an_outlier_that_is_found_is_there() {
+    in_all_orders(2, outlier_while_it_is_written);
+}
+
+#[test]
+#[should_panic(expected = "assertion")]
+fn without_fences_an_outlier_is_torn() {
+    without_fences(|| in_all_orders(2, outlier_while_it_is_written));
+}
+
+#[test]
+fn an_outlier_is_never_torn_by_the_next_in_its_place() {
+    in_all_orders(1, || {
+        let log = Arc::new(new_log());
+        for n in 1..=KEPT as u64 {
+            report(&log, n);
+        }
+        let next = KEPT as u64 + 1;
+        let writer = thread::spawn({
+            let log = log.clone();
+            move || report(&log, next)
+        });
+        let oldest = log.first_after(0);
+        assert!(oldest.is_some_and(|oldest| oldest <= 2));
+        is_there(&log, 1);
+        writer.join().expect("the writer does not fail");
+        assert!(!is_there(&log, 1) && is_there(&log, next));
+    });
+}
+
+/// Takes numbers until there are none, and returns them.
+fn take_all(limit: &Limit) -> Vec<u64> {
+    core::iter::from_fn(|| limit.take()).collect()
+}
+
+#[test]
+fn a_limit_is_kept_by_all_together() {
+    in_all_orders(3, || {
+        let limit = Arc::new(Limit::new(2));
+        settle(&*limit);
+        let other = thread::spawn({
+            let limit = limit.clone();
+            move || take_all(&limit)
+        });
+        let mut all = take_all(&limit);
+        all.extend(other.join().expect("a taker does not fail"));
+        all.sort_unstable();
+        assert_eq!(all, [1, 2]);
+        assert_eq!((limit.get(), limit.last()), (2, 2));
+    });
+}
+
+/// The limit is set while numbers are taken: none is given to two, none is left out, and there are
+/// never more than were allowed.
+#[test]
+fn numbers_are_never_used_again() {
+    in_all_orders(3, || {
+        let limit = Arc::new(Limit::new(1));
+        settle(&*limit);
+        let takers = [0, 1].map(|_| {
+            let limit = limit.clone();
+            thread::spawn(move || limit.take())
+        });
+        limit.set(1);
+        let mut all: Vec<u64> = takers
+            .into_iter()
+            .filter_map(|taker| taker.join().expect("a taker does not fail"))
+            .collect();
+        all.extend(take_all(&limit));
+        all.sort_unstable();
+        assert!(all == [1] || all == [1, 2], "{all:?}");
+        assert_eq!(limit.last(), all.len() as u64);
+    });
+}
+
+/// Two CPUs report an outlier each, and who goes from one to the next gets both, in order.
+#[test]
+fn a_reader_gets_all_outliers() {
+    in_all_orders(1, || {
+        let limit = Arc::new(Limit::new(0));
+        settle(&*limit);
+        let logs = [0, 1].map(|_| Arc::new(new_log()));
+        let writers = logs.clone().map(|log| {
+            let limit = limit.clone();
+            thread::spawn(move || {
+                let id = limit.take().expect("there is no limit");
+                report(&log, id);
+                limit.done();
+            })
+        });
+        let first_after = |seen| {
+            logs.iter()
+                .filter_map(|log| Some((log.first_after(seen)?, log)))
+                .min_by_key(|(id, _)| *id)
+        };
+        let mut seen = 0;
+        let mut look = || {
+            if let Some((id, log)) = limit.next_after(seen, first_after) {
+                assert_eq!(id, seen + 1);
+                assert!(is_there(log, id));
+                seen = id;
+            }
+            seen
+        };
+        // Meanwhile, and afterwards.
+        look();
+        for writer in writers {
+            writer.join().expect("a writer does not fail");
+        }
+        while look() < 2 {}
+        assert!(limit.next_after(2, first_after).is_none());
+    });
+}
+
+/// A task sleeps on one CPU and is woken for another, by a waker that comes before it has left: what
+/// the kernel does between the three, as little as it is, is enough for all its cells.
+///
+/// `on_cpu` is `task_struct::on_cpu`, which the waker waits for; and that it has ended stands for the
+/// lock of the run queue that the task goes to.
+#[test]
+fn a_task_is_handed_over() {
+    const WAKING: Waking = Waking {
+        id: 7,
+        exiting: false,
+        is_stamped: false,
+    };
+
+    static TIMES: AtomicUsize = AtomicUsize::new(0);
+
+    in_all_orders(3, || {
+        let cpus = Arc::new([records(0), records(1)]);
+        let task = Arc::new(Task::new());
+        settle(&*task);
+        let on_cpu = Arc::new(AtomicBool::new(true));
+        let nobody = |_| Identity::default();
+        let sleeper = thread::spawn({
+            let (cpus, task, on_cpu) = (cpus.clone(), task.clone(), on_cpu.clone());
+            move || {
+                let leaving = Leaving {
+                    id: 7,
+                    exiting: false,
+                    state: LeavingState::new(false, 1),
+                    run_delay: 5,
+                };
+                cpus[0].switch(100, Prev::Task(leaving, Some(&task)), Next::Idle, &nobody);
+                on_cpu.store(false, Release);
+            }
+        });
+        let waker = thread::spawn({
+            let task = task.clone();
+            move || {
+                task.wake(110, &WAKING);
+                !on_cpu.load(Acquire)
+            }
+        });
+        // Where it would have to wait this goes no further: other orders do.
+        if !waker.join().expect("it does not fail") {
+            return;
+        }
+        TIMES.fetch_add(1, Relaxed);
+        let entering = Entering {
+            id: 7,
+            exiting: false,
+            is_new: false,
+            run_delay: 5,
+            last_queued: 120,
+        };
+        cpus[1].switch(130, Prev::Idle, Next::Task(entering, Some(&task)), &nobody);
+        let sums = [
+            Metric::Offcpu,
+            Metric::Wakeup,
+            Metric::RunqWakeup,
+            Metric::BlockedInterruptible,
+        ]
+        .map(|metric| cpus[1].sum(metric));
+        assert_eq!(sums, [30, 20, 10, 20]);
+        assert_eq!(cpus[1].counter(Counter::Migrations), 1);
+        sleeper.join().expect("it does not fail");
+    });
+    assert!(TIMES.load(Relaxed) > 1);
+}
