@@ -349,6 +349,47 @@ fn numbers_are_never_used_again() {
     });
 }
 
+/// Goes from the outlier `seen` to the next in `logs`, if that can be had by now. None is left out.
+fn look(limit: &Limit, logs: &[Arc<Log>; 2], seen: u64) -> u64 {
+    let first_after = |seen| {
+        logs.iter()
+            .filter_map(|log| Some((log.first_after(seen)?, log)))
+            .min_by_key(|(id, _)| *id)
+    };
+    limit
+        .next_after(seen, first_after)
+        .map_or(seen, |(id, log)| {
+            assert_eq!(id, seen + 1);
+            assert!(is_there(log, id));
+            id
+        })
+}
+
+/// The second of two outliers can be read, and the first is on its way on another CPU.
+#[test]
+fn an_outlier_on_its_way_is_waited_for() {
+    in_all_orders(2, || {
+        let limit = Arc::new(Limit::new(0));
+        settle(&*limit);
+        let logs = [0, 1].map(|_| Arc::new(new_log()));
+        assert_eq!((limit.take(), limit.take()), (Some(1), Some(2)));
+        report(&logs[1], 2);
+        limit.done();
+        let writer = thread::spawn({
+            let (limit, log) = (limit.clone(), logs[0].clone());
+            move || {
+                report(&log, 1);
+                limit.done();
+            }
+        });
+        let mut seen = look(&limit, &logs, 0);
+        writer.join().expect("the writer does not fail");
+        while seen < 2 {
+            seen = look(&limit, &logs, seen);
+        }
+    });
+}
+
 /// Two CPUs report an outlier each, and who goes from one to the next gets both, in order.
 #[test]
 fn a_reader_gets_all_outliers() {
@@ -364,27 +405,15 @@ fn a_reader_gets_all_outliers() {
                 limit.done();
             })
         });
-        let first_after = |seen| {
-            logs.iter()
-                .filter_map(|log| Some((log.first_after(seen)?, log)))
-                .min_by_key(|(id, _)| *id)
-        };
-        let mut seen = 0;
-        let mut look = || {
-            if let Some((id, log)) = limit.next_after(seen, first_after) {
-                assert_eq!(id, seen + 1);
-                assert!(is_there(log, id));
-                seen = id;
-            }
-            seen
-        };
         // Meanwhile, and afterwards.
-        look();
+        let mut seen = look(&limit, &logs, 0);
         for writer in writers {
             writer.join().expect("a writer does not fail");
         }
-        while look() < 2 {}
-        assert!(limit.next_after(2, first_after).is_none());
+        while seen < 2 {
+            seen = look(&limit, &logs, seen);
+        }
+        assert_eq!(look(&limit, &logs, 2), 2);
     });
 }
 
