@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What is written to the controls: accepted where a slower reader accepts it, with the same meaning;
+//! and what is then shown means the same again.
+
+#![no_main]
+
+use schedhist_engine::engine::{
+    control::{
+        number,
+        Actions, //
+    },
+    metric::MetricSet, //
+};
+
+schedhist_fuzz::fuzz!(test);
+
+/// Every name that `metrics` takes, and the bits that it stands for.
+const METRICS: [(&str, u32); 12] = [
+    ("oncpu", 0x01),
+    ("runq", 0x06),
+    ("runq_wakeup", 0x02),
+    ("runq_preempt", 0x04),
+    ("blocked_interruptible", 0x08),
+    ("blocked_uninterruptible", 0x10),
+    ("offcpu", 0x20),
+    ("idle", 0x40),
+    ("wakeup", 0x80),
+    ("default", 0x7f),
+    ("all", 0xff),
+    ("none", 0),
+];
+
+const ACTIONS: [(&str, u32); 3] = [("nothing", 0), ("tracing_off", 1), ("snapshot", 2)];
+
+/// Collects the bits of `names` byte by byte; `None` for another word, or none at all.
+fn bits_of(text: &[u8], names: &[(&str, u32)]) -> Option<u32> {
+    let mut bits = None;
+    let mut word = Vec::new();
+    for byte in text.iter().chain(b"\n") {
+        if !matches!(byte, b' ' | b'\t' | b'\n' | b'\x0c' | b'\r' | b',') {
+            word.push(*byte);
+        } else if !word.is_empty() {
+            let (_, more) = names.iter().find(|(name, _)| name.as_bytes() == word)?;
+            bits = Some(bits.unwrap_or(0) | more);
+            word.clear();
+        }
+    }
+    bits
+}
+
+/// Reads a number digit by digit.
+fn digits(text: &[u8]) -> Option<u64> {
+    if text.is_empty() {
+        return None;
+    }
+    text.iter().try_fold(0_u64, |number, byte| {
+        let digit = byte.checked_sub(b'0').filter(|digit| *digit < 10)?;
+        number.checked_mul(10)?.checked_add(digit.into())
+    })
+}
+
+fn test(text: &[u8]) {
+    let metrics = MetricSet::parse(text).ok();
+    assert_eq!(metrics.map(MetricSet::bits), bits_of(text, &METRICS));
+    if let Some(metrics) = metrics {
+        let shown = metrics.to_string();
+        assert_eq!(MetricSet::parse(shown.as_bytes()), Ok(metrics));
+        assert_eq!(MetricSet::from_bits(metrics.bits()), metrics);
+    }
+
+    let actions = Actions::parse(text, true);
+    assert_eq!(actions.map(Actions::bits), bits_of(text, &ACTIONS));
+    let without = Actions::parse(text, false);
+    assert_eq!(without.map(Actions::bits), bits_of(text, &ACTIONS[..2]));
+    if let Some(actions) = actions {
+        let shown = actions.to_string();
+        assert_eq!(Actions::parse(shown.as_bytes(), true), Some(actions));
+        assert_eq!(Actions::from_bits(actions.bits()), actions);
+        assert_eq!(actions.stops_tracing(), actions.bits() & 1 != 0);
+        assert_eq!(actions.takes_snapshot(), actions.bits() & 2 != 0);
+    }
+
+    let found = number(text);
+    assert_eq!(found, digits(text));
+    if let Some(found) = found {
+        assert_eq!(number(found.to_string().as_bytes()), Some(found));
+    }
+}

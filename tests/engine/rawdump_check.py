@@ -1,0 +1,147 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""Check scripts/rawdump against the reader in C, with good and with broken snapshots.
+
+Usage: rawdump_check.py RAWDUMP READER SECONDS SEED FILE...
+
+READER is the program made of tests/raw.c. Both are given each FILE, then files
+with some bytes changed, numbers put in, parts left out or twice, for SECONDS.
+They must agree on whether it is a snapshot, and on its counters and buckets.
+rawdump must print all of what it takes, and refuse all else by Broken, which is
+one line for its user; any other exception shows here.
+"""
+
+import importlib.machinery
+import importlib.util
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+NUMBERS = (0, 1, 7, 8, 24, 63, 64, 0x7fffffff, 0x80000000, 0xfffffff8, 0xffffffff)
+
+
+def read_by_c(reader, data):
+    """What the reader in C prints of data, or None where it refuses it."""
+    run = subprocess.run([reader], input=data, capture_output=True, check=False)
+    if run.returncode not in (0, 1):
+        raise AssertionError(f"the reader ended with {run.returncode}: {run.stderr}")
+    return run.stdout if run.returncode == 0 else None
+
+
+def said_by_c(text):
+    """Counters and buckets that the reader in C has printed; the last word counts."""
+    counters, buckets = {}, {}
+    for line in text.split(b"\n"):
+        words = line.split(b" ")
+        if words[0] == b"count" and len(words) == 4:
+            cpu, number, value = map(int, words[1:])
+            counters.setdefault(cpu, []).append(value)
+        elif words[0] == b"bucket" and len(words) == 6:
+            cpu, metric, lower, upper, count = map(int, words[1:])
+            buckets[cpu, metric, lower, upper] = count
+    return counters, buckets
+
+
+def said_by_rawdump(snapshot):
+    """The same of what rawdump has read."""
+    counters = {cpu: list(values) for cpu, values in snapshot.counters.items() if values}
+    buckets = {}
+    for (cpu, metric), histogram in snapshot.histograms.items():
+        for index, count in histogram.buckets.items():
+            lower, upper = snapshot.bounds(index).split()
+            upper = (1 << 64) - 1 if upper == "inf" else int(upper)
+            buckets[cpu, metric, int(lower), upper] = count
+    return counters, buckets
+
+
+def check(rawdump, reader, data):
+    """Raises AssertionError where the two do not agree, and whatever rawdump should not."""
+    text = read_by_c(reader, data)
+    try:
+        snapshot = rawdump.Snapshot(data)
+    except rawdump.Broken as broken:
+        assert text is None, f"rawdump alone refuses it: {broken}"
+        assert "\n" not in str(broken)
+        return False
+    assert text is not None, "rawdump alone takes it"
+    # A name with a line break in it could look like another line there; and of a CPU that comes
+    # twice rawdump keeps the last counters.
+    odd = any("\n" in name for name in (*snapshot.shown, *snapshot.counter_names.values()))
+    if not odd and len(snapshot.counters) == snapshot.cpu_records:
+        assert said_by_rawdump(snapshot) == said_by_c(text)
+    for name in snapshot.shown:
+        for cpus in (snapshot.cpus(), *([cpu] for cpu in snapshot.cpus()[:3])):
+            "\n".join(rawdump.histogram_lines(snapshot, name, "all", cpus))
+    "\n".join(rawdump.status_lines(snapshot))
+    return True
+
+
+def number_for(rng, data):
+    """A number to put in: any, one at a limit, or one next to one that is there."""
+    kind = rng.randrange(4)
+    if kind == 0:
+        return rng.getrandbits(32)
+    if kind == 1:
+        return rng.choice(NUMBERS)
+    # Most numbers are to fit to those of the header.
+    at = rng.randrange(max(min(len(data), 56 if kind == 2 else len(data)), 1)) & ~3
+    return (int.from_bytes(data[at:at + 4], "little") + rng.randint(-1, 1)) & 0xffffffff
+
+
+def mutated(rng, data):
+    """Makes one to four changes."""
+    data = bytearray(data)
+    for _ in range(rng.randint(1, 4)):
+        # Most of it is names and buckets: what comes first matters most.
+        end = rng.choice((64, 600, len(data), len(data)))
+        at = rng.randrange(max(min(end, len(data)), 1))
+        kind = rng.randrange(5)
+        if kind == 0 and data:
+            data[at % len(data)] = rng.randrange(256)
+        elif kind == 1:
+            at -= at % 4
+            data[at:at + 4] = number_for(rng, data).to_bytes(4, "little")
+        elif kind == 2:
+            del data[at:at + rng.choice((1, 4, 8, 48, 1 << 20))]
+        elif kind == 3:
+            other = rng.randrange(max(len(data), 1)) & ~7
+            data[at & ~7:at & ~7] = data[other:other + rng.choice((8, 24, 48, 104))]
+        elif data:
+            data[at % len(data)] ^= 1 << rng.randrange(8)
+    return bytes(data)
+
+
+def main():
+    script, reader, seconds, seed, *files = sys.argv[1:]
+    # Its name has no suffix.
+    loader = importlib.machinery.SourceFileLoader("rawdump", script)
+    rawdump = importlib.util.module_from_spec(importlib.util.spec_from_loader("rawdump", loader))
+    loader.exec_module(rawdump)
+    rng = random.Random(int(seed))
+    inputs = [Path(file).read_bytes() for file in files]
+    good = [data for data in inputs if check_or_save(rawdump, reader, data)]
+    taken, runs = len(good), len(inputs)
+    end = time.monotonic() + float(seconds)
+    while good and time.monotonic() < end:
+        taken += check_or_save(rawdump, reader, mutated(rng, rng.choice(good)))
+        runs += 1
+    print(f"# {runs} inputs, of which {taken} are snapshots")
+    if not good or not runs > taken:
+        sys.exit("there must be good snapshots, and broken ones")
+
+
+def check_or_save(rawdump, reader, data):
+    """As check(); what it fails on is left in a file."""
+    try:
+        return check(rawdump, reader, data)
+    except BaseException:
+        Path("rawdump-crash").write_bytes(data)
+        print("# it is in the file rawdump-crash of the working folder")
+        raise
+
+
+if __name__ == "__main__":
+    sys.dont_write_bytecode = True
+    main()
