@@ -168,6 +168,8 @@ static void use_outliers(struct dice *dice)
 	nap(dice, 20);
 }
 
+enum { PERF_EVENTS = 2 };
+
 static void use_perf(struct dice *dice)
 {
 	static const char *const NAMES[] = { "oncpu", "runq", "offcpu", "blocked", "idle", "outlier", "culprit" };
@@ -177,10 +179,10 @@ static void use_perf(struct dice *dice)
 	};
 	size_t size = 9 * sysconf(_SC_PAGESIZE);
 	char name[64], text[32] = "";
-	int events[4];
-	void *rings[4];
+	int events[PERF_EVENTS];
+	void *rings[PERF_EVENTS];
 
-	for (int i = 0; i < 4; i++) {
+	for (int i = 0; i < PERF_EVENTS; i++) {
 		int fd;
 
 		events[i] = -1;
@@ -199,7 +201,7 @@ static void use_perf(struct dice *dice)
 		close(fd);
 	}
 	nap(dice, 30);
-	for (int i = 0; i < 4; i++) {
+	for (int i = 0; i < PERF_EVENTS; i++) {
 		if (rings[i] != MAP_FAILED)
 			munmap(rings[i], size);
 		if (events[i] >= 0)
