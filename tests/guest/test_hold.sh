@@ -4,15 +4,12 @@
 #
 # Unloading waits for a task that is about to call a probe of ours: see tests/modules/hold.c.
 
-# hold_and_unload TRACEPOINT MILLISECONDS: on CPU 1; unloading is done on CPU 0, which needs nothing of
-# the other.
-hold_and_unload() {
+# On CPU 1; unloading is done on CPU 0, which needs nothing of the other.
+test_hold_newtask() {
 	local pid start
 	taskset --pid --cpu-list 0 $$ > /dev/null
-	helper hold tracepoint="$1" ms="$2"
-	# It wakes, forks, and sleeps.
-	workload_start taskset --cpu-list 1 bash -c \
-		'exec 8> >(exec cat > /dev/null); while :; do echo >&8; /bin/true; done'
+	helper hold ms=5000
+	workload_start taskset --cpu-list 1 bash -c 'while :; do /bin/true; done'
 	pid=$(< "$work/workload")
 	load
 	hurry
@@ -25,8 +22,3 @@ hold_and_unload() {
 	workload_stop
 	assert_gone
 }
-
-# With the run queue's lock held: the kernel's own timers bear that for less than a second.
-test_hold_switch() { hold_and_unload sched_switch 700; }
-test_hold_waking() { hold_and_unload sched_waking 2000; }
-test_hold_newtask() { hold_and_unload task_newtask 5000; }
