@@ -115,9 +115,19 @@ reports+='|possible (circular|recursive)|suspicious RCU|inconsistent lock|refcou
 declare -A lacking
 lacks_memory() { lacking[$1]=1; }
 
+# The kernel has many races of its own. KCSAN's reports of ours are for scripts/vm to find, in the log of
+# the whole guest.
+without_races() {
+	awk '
+		/BUG: KCSAN: / { on = 1 }
+		!on { print }
+		/==========/ { on = 0 }
+	'
+}
+
 # reports_of TEST: what the log has of them since mark_log TEST, if anything.
 reports_of() {
-	log_since "$1" | awk -v lacks_memory="${lacking[$1]-}" '
+	log_since "$1" | without_races | awk -v lacks_memory="${lacking[$1]-}" '
 		lacks_memory && /: (page allocation failure|vmalloc error): / { told = 1 }
 		told && /Call Trace:/ { told = 0; next }
 		{ print }

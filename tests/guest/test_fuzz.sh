@@ -23,7 +23,8 @@ log_is_quiet() {
 	1)
 		echo N > /sys/module/printk/parameters/ignore_loglevel
 		dmesg --console-level 1
-		echo 1 > /proc/sys/kernel/panic_on_warn
+		# A race of the kernel's own is one to it, too.
+		[[ $ours == kcsan ]] || echo 1 > /proc/sys/kernel/panic_on_warn
 		;;
 	0)
 		echo 0 > /proc/sys/kernel/panic_on_warn
@@ -43,11 +44,11 @@ fuzz_quietly() {
 	log_is_quiet 0
 	cat "$work/fuzz.err"
 	((rc == 0)) || fail "status $rc"
-	! grep -qE "$reports" "$work/fuzz.err" || fail "the kernel has reported something"
+	! without_races < "$work/fuzz.err" | grep -E "$reports" || fail "the kernel has reported something"
 	# Lockdep stops after its first report.
 	! grep -qs '^ debug_locks: *0$' /proc/lockdep_stats || fail "lockdep is off"
 	# Where the beginning of the log is overwritten by now.
-	dmesg | grep -q "schedhist-test: $name\$" || mark_log "$name"
+	dmesg | grep -c "schedhist-test: $name\$" > /dev/null || mark_log "$name"
 }
 
 takes test_fuzz_files 4000

@@ -8,15 +8,19 @@
 test_hold_newtask() {
 	local pid start
 	taskset --pid --cpu-list 0 $$ > /dev/null
-	helper hold ms=5000
+	helper hold ms=8000
 	workload_start taskset --cpu-list 1 bash -c 'while :; do /bin/true; done'
 	pid=$(< "$work/workload")
 	load
 	hurry
 	echo "$pid" > /sys/module/hold/parameters/pid
-	until [[ $(parameter hold holding) == Y ]]; do :; done
+	until [[ $(parameter hold holding) == Y ]]; do sleep 0.01; done
 	start=${EPOCHREALTIME/./}
-	unload
+	unload &
+	sleep 3
+	same "holding while unloading" "$(parameter hold holding)" Y
+	[[ -e /proc/$! ]] || fail "unloading did not wait"
+	wait $!
 	same "holding after unloading" "$(parameter hold holding)" N
 	note "unloading took $(((${EPOCHREALTIME/./} - start) / 1000)) ms"
 	workload_stop

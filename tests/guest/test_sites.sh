@@ -8,6 +8,7 @@
 . ./events.bash
 
 test_event_sites() {
+	only_on_stock "with assertions, which panic, and other compilers, the code is not what users run"
 	[[ $(uname -m) == x86_64 ]] || skip "it knows the machine code of x86_64 only"
 	python3 ./sites.py "$ko" "${events[@]}"
 	# Where a nop is a call it sees it.

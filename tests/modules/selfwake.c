@@ -117,6 +117,7 @@ static int __init selfwake_init(void)
 
 static void __exit selfwake_exit(void)
 {
+	hrtimer_cancel(&timer);
 	kthread_stop(sleeper);
 }
 
