@@ -107,43 +107,31 @@ assert_law() {
 
 # --- the kernel log ---
 
-# What the kernel says when something is badly wrong.
-reports='BUG|WARNING|Oops|[Gg]eneral protection|KASAN|UBSAN|KFENCE|blocked for more than|stall|lockup'
-reports+='|possible (circular|recursive)|suspicious RCU|inconsistent lock|refcount_t|Call Trace'
-
 # lacks_memory TEST: for those that make allocations fail, of which the kernel tells with a stack.
 declare -A lacking
 lacks_memory() { lacking[$1]=1; }
 
-# The kernel has many races of its own. KCSAN's reports of ours are for scripts/vm to find, in the log of
-# the whole guest.
-without_races() {
-	awk '
-		/BUG: KCSAN: / { on = 1 }
-		!on { print }
-		/==========/ { on = 0 }
-	'
-}
-
 # reports_of TEST: what the log has of them since mark_log TEST, if anything.
 reports_of() {
-	log_since "$1" | without_races | awk -v lacks_memory="${lacking[$1]-}" '
-		lacks_memory && /: (page allocation failure|vmalloc error): / { told = 1 }
-		told && /Call Trace:/ { told = 0; next }
-		{ print }
-	' | grep -E "$reports"
+	local allocations=(--allocations)
+	[[ -z ${lacking[$1]-} ]] || allocations=()
+	stamped_since "$1" > "$work/since"
+	! ../../scripts/check-log "${allocations[@]}" "$work/since" 2>&1
 }
 
 mark_log() { printf 'schedhist-test: %s\n' "$1" > /dev/kmsg; }
 
-# log_since NAME: the log after the last mark_log NAME, without time stamps.
-log_since() {
-	dmesg --notime | awk -v mark="schedhist-test: $1" '
-		$0 == mark { on = 1; n = 0; next }
+# stamped_since NAME: the log after the last mark_log NAME.
+stamped_since() {
+	dmesg | awk -v mark="schedhist-test: $1" '
+		substr($0, length($0) - length(mark)) == " " mark { on = 1; n = 0; next }
 		on { line[++n] = $0 }
 		END { for (i = 1; i <= n; i++) print line[i] }
 	'
 }
+
+# log_since NAME: the same without time stamps.
+log_since() { stamped_since "$1" | sed -E 's/^\[ *[0-9]+\.[0-9]+\](\[ *[TC][0-9]+\])? //'; }
 
 # our_lines NAME: what the module has said since mark_log NAME.
 our_lines() { log_since "$1" | grep '^schedhist: ' || true; }
