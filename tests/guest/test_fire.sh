@@ -18,10 +18,10 @@ cpus_on() {
 	done
 }
 
-takes test_fire 20000
+takes test_fire $((${SCHEDHIST_THOROUGH:-0} ? 3600 : 600))
 test_fire() {
 	local cycles=1000 seconds=60 warmup=20 before after one_cpu
-	[[ -z ${SCHEDHIST_THOROUGH-} ]] || seconds=14400
+	[[ -z ${SCHEDHIST_THOROUGH-} ]] || seconds=1800
 	cycles=${SCHEDHIST_CYCLES:-$cycles} seconds=${SCHEDHIST_SECONDS:-$seconds}
 	gcc-14 -O1 -Wall -Wextra -Werror -pthread -o "$work/fire" fire.c fire_uses.c
 	storm_build

@@ -55,7 +55,7 @@ fuzz_quietly() {
 takes test_fuzz_files 4000
 test_fuzz_files() {
 	local inputs=150000 seconds=40
-	[[ -z ${SCHEDHIST_THOROUGH-} ]] || inputs=1000000 seconds=3600
+	[[ -z ${SCHEDHIST_THOROUGH-} ]] || inputs=1000000 seconds=1200
 	fuzz_build fuzz
 	load
 	hurry

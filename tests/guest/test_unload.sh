@@ -64,9 +64,11 @@ cycle() {
 	unload
 }
 
-takes test_unload_often 900
+takes test_unload_often $((${SCHEDHIST_THOROUGH:-0} ? 4500 : 600))
 test_unload_often() {
-	local i cycles=${CYCLES:-200} start=20 before after one_cpu
+	local i cycles=150 start=20 before after one_cpu
+	[[ -z ${SCHEDHIST_THOROUGH-} ]] || cycles=1000
+	cycles=${SCHEDHIST_CYCLES:-$cycles}
 	load precision=7
 	one_cpu=$(($(status memory_bytes) / $(status cpus_possible) / 1024))
 	unload
@@ -85,6 +87,7 @@ test_unload_often() {
 	done
 	workload_stop
 	after=$(kernel_memory)
+	note "$cycles load/unload cycles, in order"
 	note "after cycle $start:  $before (KiB)"
 	note "after cycle $cycles: $after (KiB); one CPU's histograms: $one_cpu"
 	within "growth of the kernel's memory" -1000000 $((${after##* } - ${before##* })) \
