@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The last outliers are kept, and readers go from one to the next.
+
+mod outlier;
+
+use proptest::{collection::vec, prelude::*};
+
+use schedhist_engine::engine::{
+    history::Stay,
+    metric::Metric,
+    outlier::{Limit, Log, KEPT},
+    sample::{Cause, Sample},
+};
+
+use outlier::{any_cause, any_metric, any_span, identity, read};
+
+/// What is done to a log.
+#[derive(Clone, Debug)]
+enum Step {
+    Stay(u64, i32),
+    /// With how many numbers that go to other CPUs before.
+    Report(u64, Sample),
+    Suppress,
+}
+
+fn any_step() -> impl Strategy<Value = Step> {
+    let sample = (any_metric(), any_span(), any_span(), any_cause());
+    let sample = sample.prop_map(|(metric, value, end, cause)| Sample {
+        metric,
+        value,
+        end,
+        cause,
+    });
+    prop_oneof![
+        3 => (any_span(), 0..5).prop_map(|(length, pid)| Step::Stay(length, pid)),
+        3 => (0..3u64, sample).prop_map(|(others, sample)| Step::Report(others, sample)),
+        1 => Just(Step::Suppress),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn the_last_outliers_are_kept(steps in vec(any_step(), 0..150)) {
+        let log = Log::new();
+        let (mut now, mut id, mut suppressed) = (1, 0, 0);
+        let mut reported = Vec::new();
+        for step in steps {
+            match step {
+                Step::Stay(length, pid) => {
+                    let until = now + length;
+                    log.stay(&Stay { task: identity(pid, 0), since: now, until });
+                    now = until;
+                }
+                Step::Report(others, sample) => {
+                    id += 1 + others;
+                    let task = identity(i32::try_from(id).expect("not so many"), 1);
+                    let (outlier, culprits) = log.report(id, &sample, &task).expect("always");
+                    prop_assert_eq!((outlier.id, outlier.sample, outlier.task), (id, sample, task));
+                    reported.push((outlier, culprits.collect::<Vec<_>>()));
+                }
+                Step::Suppress => {
+                    log.suppress();
+                    suppressed += 1;
+                }
+            }
+            prop_assert_eq!(log.reported(), reported.len() as u64);
+            prop_assert_eq!(log.suppressed(), suppressed);
+
+            // All that are kept are found one after the other, as they were, and no others.
+            let kept = &reported[reported.len().saturating_sub(KEPT)..];
+            for number in 0..=id + 1 {
+                let expected = kept.iter().find(|(outlier, _)| outlier.id == number);
+                prop_assert_eq!(read(&log, number), expected.cloned());
+            }
+            let mut seen = 0;
+            for (outlier, _) in kept {
+                prop_assert_eq!(log.first_after(seen), Some(outlier.id));
+                prop_assert_eq!(log.first_after(outlier.id - 1), Some(outlier.id));
+                seen = outlier.id;
+            }
+            for seen in [seen, seen + 1, u64::MAX] {
+                prop_assert_eq!(log.first_after(seen), None);
+            }
+        }
+    }
+}
+
+#[test]
+fn there_is_no_outlier_0() {
+    let sample = Sample {
+        metric: Metric::Idle,
+        value: 1,
+        end: 1,
+        cause: Cause::Idle,
+    };
+    let log = Log::new();
+    assert_eq!((read(&log, 0), log.first_after(0)), (None, None));
+    assert!(log.report(1, &sample, &identity(1, 0)).is_some());
+    assert_eq!((read(&log, 0), log.first_after(0)), (None, Some(1)));
+}
+
+/// What a CPU is about to do next about an outlier.
+#[derive(Clone, Copy, Debug, Default)]
+enum Stage {
+    #[default]
+    Take,
+    Report(u64),
+    Done,
+}
+
+type StageCell = std::cell::Cell<Stage>;
+
+/// That a CPU goes on by so many stages.
+type Writes = (usize, usize);
+
+/// CPUs that report outliers, and readers who go from one to the next.
+struct Race {
+    limit: Limit,
+    logs: Vec<Log>,
+    stages: Vec<StageCell>,
+    /// What each reader has seen.
+    readers: Vec<u64>,
+}
+
+impl Race {
+    fn new(cpus: usize, readers: usize) -> Self {
+        Self {
+            limit: Limit::new(0),
+            logs: (0..cpus).map(|_| Log::new()).collect(),
+            stages: vec![StageCell::default(); cpus],
+            readers: vec![0; readers],
+        }
+    }
+
+    /// One CPU goes on.
+    fn write(&self, (cpu, stages): Writes) {
+        for _ in 0..stages {
+            let next = match self.stages[cpu].get() {
+                Stage::Take => Stage::Report(self.limit.take().expect("there is no limit")),
+                Stage::Report(id) => {
+                    let sample = Sample {
+                        metric: Metric::Idle,
+                        value: id,
+                        end: id,
+                        cause: Cause::Idle,
+                    };
+                    let task = identity(7, 0);
+                    assert!(self.logs[cpu].report(id, &sample, &task).is_some());
+                    Stage::Done
+                }
+                Stage::Done => {
+                    self.limit.done();
+                    Stage::Take
+                }
+            };
+            self.stages[cpu].set(next);
+        }
+    }
+
+    /// Says whether the outlier `id` is kept, or about to be.
+    fn is_there(&self, id: u64) -> bool {
+        let is_it = |stage: &StageCell| matches!(stage.get(), Stage::Report(it) if it == id);
+        self.stages.iter().any(is_it) || self.logs.iter().any(|log| read(log, id).is_some())
+    }
+
+    /// One reader looks for the next, and goes there; before each log that it looks into, something
+    /// else happens. Fails when it misses one that is kept or on its way.
+    fn read(&mut self, reader: usize, meanwhile: &[Writes]) -> Result<Option<u64>, String> {
+        let before = self.readers[reader];
+        let mut meanwhile = meanwhile.iter();
+        let first_after = |seen| {
+            let look = |log: &Log| {
+                if let Some(writes) = meanwhile.next() {
+                    self.write(*writes);
+                }
+                Some((log.first_after(seen)?, ()))
+            };
+            self.logs.iter().filter_map(look).min()
+        };
+        let Some((id, ())) = self.limit.next_after(before, first_after) else {
+            return Ok(None);
+        };
+        let last = self.limit.last();
+        assert!(id > before && id <= last);
+        self.readers[reader] = id;
+        // Who is so far behind cannot know.
+        let is_near = last - before <= KEPT as u64;
+        match (before + 1..id).find(|missed| self.is_there(*missed)) {
+            Some(missed) if is_near || last - missed < KEPT as u64 => {
+                Err(format!("{missed} is missed: {id} after {before}"))
+            }
+            _ => Ok(Some(id)),
+        }
+    }
+
+    /// All CPUs end what they have begun; then each reader gets to the last.
+    fn end(&mut self) -> Result<(), String> {
+        for (cpu, stage) in self.stages.iter().enumerate() {
+            while !matches!(stage.get(), Stage::Take) {
+                self.write((cpu, 1));
+            }
+        }
+        for reader in 0..self.readers.len() {
+            while self.read(reader, &[])?.is_some() {}
+            let (seen, last) = (self.readers[reader], self.limit.last());
+            if seen != last {
+                return Err(format!("stuck at {seen} of {last}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+const RACERS: usize = 4;
+
+fn any_writes() -> impl Strategy<Value = Writes> {
+    (0..RACERS, prop_oneof![20 => 1..4usize, 1 => 1..100usize])
+}
+
+proptest! {
+    /// Whatever happens, and also while it looks: first something, and then one of two readers looks
+    /// for the next.
+    #[test]
+    fn a_reader_misses_none_that_is_on_its_way(
+        steps in vec((vec(any_writes(), 0..4), 0..2usize, vec(any_writes(), 0..3 * RACERS)), 0..50),
+    ) {
+        let mut race = Race::new(RACERS, 2);
+        for (before, reader, meanwhile) in steps {
+            for writes in before {
+                race.write(writes);
+            }
+            race.read(reader, &meanwhile).map_err(TestCaseError::fail)?;
+        }
+        race.end().map_err(TestCaseError::fail)?;
+    }
+}
+
+/// Number 1 goes to CPU 0, and 2 to CPU 1, which is the first to note it. All this happens before the
+/// reader looks into the first log, or the second, again into the first, and so on.
+#[test]
+fn a_reader_waits_for_the_first() -> Result<(), String> {
+    const EVENTS: [Writes; 5] = [(0, 1), (1, 2), (1, 1), (0, 1), (0, 1)];
+
+    for looks in 0..=EVENTS.len() {
+        for start in 0..=EVENTS.len() {
+            let mut race = Race::new(2, 1);
+            for writes in &EVENTS[..start] {
+                race.write(*writes);
+            }
+            let meanwhile = &EVENTS[start..EVENTS.len().min(start + looks)];
+            let found = race.read(0, meanwhile)?;
+            assert!(found.is_none_or(|id| id == 1));
+            race.end()?;
+        }
+    }
+    // Step by step: it is not there before the first is.
+    let mut race = Race::new(2, 1);
+    for writes in &EVENTS[..3] {
+        race.write(*writes);
+        assert_eq!(race.read(0, &[])?, None);
+    }
+    race.write(EVENTS[3]);
+    for expected in [Some(1), Some(2), None] {
+        assert_eq!(race.read(0, &[])?, expected);
+    }
+    Ok(())
+}
+
+/// 1 and 2 are on their way on two CPUs, while a third reports 3 to 17. 1 is out of the window of 16,
+/// but 2 is within.
+#[test]
+fn one_that_is_too_late_takes_no_other_with_it() -> Result<(), String> {
+    let mut race = Race::new(3, 1);
+    race.write((0, 1));
+    race.write((1, 1));
+    race.write((2, 3 * 15));
+    assert_eq!(race.limit.last(), 17);
+    assert_eq!(race.read(0, &[])?, None);
+    race.write((1, 2));
+    assert_eq!(race.read(0, &[])?, Some(2));
+    Ok(())
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Thresholds, the limit, and who is still awaited.
+
+use proptest::{collection::vec, prelude::*};
+
+use schedhist_engine::engine::{
+    metric::{Metric, Shown},
+    outlier::{Limit, Thresholds, KEPT},
+    sample::{Cause, Sample},
+};
+
+proptest! {
+    #[test]
+    fn a_sample_must_exceed_a_threshold(
+        settings in vec((0..Shown::ALL.len(), any_threshold()), 0..30),
+    ) {
+        let thresholds = Thresholds::new();
+        let mut naive = [0; Shown::ALL.len()];
+        for (index, nanoseconds) in settings {
+            thresholds.set(Shown::ALL[index], nanoseconds);
+            naive[index] = nanoseconds;
+
+            prop_assert_eq!(Shown::ALL.map(|shown| thresholds.get(shown)), naive);
+            prop_assert_eq!(thresholds.is_any_set(), naive.iter().any(|it| *it != 0));
+            let near = naive.iter().flat_map(|it| [it.saturating_sub(1), *it, it.saturating_add(1)]);
+            for value in near.chain([0, u64::MAX]) {
+                for metric in Metric::ALL {
+                    // Above any of those that are set, and so above the least.
+                    let is_above = Shown::ALL.into_iter().zip(naive).any(|(shown, threshold)| {
+                        shown.parts.contains(&metric) && threshold != 0 && value > threshold
+                    });
+                    let sample = Sample { metric, value, end: 1, cause: Cause::Idle };
+                    prop_assert_eq!(thresholds.is_exceeded_by(&sample), is_above);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_limit_is_what_was_last_set(
+        limit in any_limit(),
+        steps in vec(prop_oneof![1 => any_limit().prop_map(Some), 9 => Just(None)], 0..100),
+    ) {
+        let counter = Limit::new(limit);
+        let mut naive = (limit, (limit != 0).then_some(limit));
+        let mut last = 0;
+        prop_assert_eq!(counter.last(), 0);
+        for step in steps {
+            match step {
+                Some(limit) => {
+                    counter.set(limit);
+                    naive = (limit, (limit != 0).then_some(limit));
+                }
+                None => {
+                    let may = naive.1 != Some(0);
+                    naive.1 = naive.1.map(|left| left.saturating_sub(1));
+                    last += u64::from(may);
+                    prop_assert_eq!(counter.take(), may.then_some(last));
+                }
+            }
+            prop_assert_eq!((counter.get(), counter.last()), (naive.0, last));
+        }
+    }
+}
+
+fn any_threshold() -> impl Strategy<Value = u64> {
+    prop_oneof![2 => Just(0), 4 => 1..10u64, 1 => any::<u64>(), 1 => Just(u64::MAX)]
+}
+
+fn any_limit() -> impl Strategy<Value = u64> {
+    prop_oneof![2 => Just(0), 6 => 1..10u64, 1 => any::<u64>(), 1 => Just(u64::MAX)]
+}
+
+/// `runq` is the sum of two: both are compared with the least threshold that there is for them.
+#[test]
+fn the_least_threshold_counts() {
+    let shown = |name| {
+        let mut all = Shown::ALL.into_iter();
+        all.find(|shown| shown.name == name).expect("a name")
+    };
+    let thresholds = Thresholds::default();
+    let least = |metric| {
+        let is_above = |value: &u64| {
+            thresholds.is_exceeded_by(&Sample {
+                metric,
+                value: *value,
+                end: 1,
+                cause: Cause::Wakeup,
+            })
+        };
+        (0..1000).find(is_above)
+    };
+    let both = || (least(Metric::RunqWakeup), least(Metric::RunqPreempt));
+    assert_eq!(both(), (None, None));
+    thresholds.set(shown("runq"), 500);
+    assert_eq!(both(), (Some(501), Some(501)));
+    thresholds.set(shown("runq_wakeup"), 100);
+    assert_eq!(both(), (Some(101), Some(501)));
+    thresholds.set(shown("runq"), 50);
+    assert_eq!(both(), (Some(51), Some(51)));
+    thresholds.set(shown("runq"), 0);
+    assert_eq!(both(), (Some(101), None));
+    assert_eq!(least(Metric::Wakeup), None);
+    thresholds.set(shown("runq_wakeup"), 0);
+    assert!(!thresholds.is_any_set());
+    assert_eq!(both(), (None, None));
+}
+
+#[test]
+fn awaited_are_the_last_16_until_all_are_done() {
+    const LAST: u64 = 20;
+
+    let limit = Limit::new(0);
+    // It is not there, but the one after it.
+    let is_awaited = |id| {
+        let found = limit.next_after(id - 1, |_| Some((id + 1, ())));
+        found.is_none()
+    };
+    for id in 1..=LAST {
+        assert_eq!(limit.take(), Some(id));
+    }
+    for _ in 0..LAST {
+        for id in 1..=LAST {
+            assert_eq!(is_awaited(id), id > LAST - KEPT as u64, "{id}");
+        }
+        limit.done();
+    }
+    for id in 1..=LAST {
+        assert!(!is_awaited(id), "{id}");
+    }
+    assert_eq!(limit.last(), LAST);
+}

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! From when to when an outlier was, by a CPU that switches.
+
+mod outlier;
+
+use std::cell::RefCell;
+
+use schedhist_engine::engine::{
+    bucket::{Precision, Scheme},
+    cell::Cell,
+    cpu::{Cpu, Next, Prev},
+    history::Stay,
+    identity::Identity,
+    metric::{Metric, MetricSet},
+    outlier::{Log, Outlier},
+    sample::{Observer, Sample, Side},
+    slice::SliceEnd,
+    task::{Entering, Leaving, Task},
+};
+use schedhist_engine::testing::leaving_state;
+
+use outlier::identity;
+
+/// The PIDs of culprits, and how long each ran.
+type Blamed = Vec<(i32, u64)>;
+
+/// A CPU on which everything is measured and each sample is an outlier.
+struct Watched {
+    cpu: Cpu<Vec<Cell>>,
+    log: Log,
+    /// What has been reported.
+    reported: RefCell<Vec<(Outlier, Blamed)>>,
+}
+
+/// Watches a switch away from the task of this PID.
+struct Watcher<'a>(&'a Watched, i32);
+
+impl Observer for Watcher<'_> {
+    fn identify(&self, _: Side) -> Identity {
+        identity(self.1, 0)
+    }
+
+    fn stay(&self, since: u64, until: u64) {
+        self.0.log.stay(&Stay {
+            task: identity(self.1, 0),
+            since,
+            until,
+        });
+    }
+
+    fn sample(&self, sample: &Sample) {
+        let mut reported = self.0.reported.borrow_mut();
+        let id = reported.len() as u64 + 1;
+        let victim = identity(1, 0);
+        let (outlier, culprits) = self.0.log.report(id, sample, &victim).expect("always");
+        let culprits = culprits.map(|culprit| (culprit.task.pid, culprit.ran));
+        reported.push((outlier, culprits.collect()));
+    }
+}
+
+impl Watched {
+    fn new() -> Self {
+        let scheme = Scheme::new(Precision::new(Precision::MIN).expect("within range"));
+        let cells = Cpu::<Vec<Cell>>::cells(scheme, MetricSet::ALL);
+        let cpu = Cpu::new(0, scheme, (0..cells).map(|_| Cell::new(0)).collect());
+        let cpu = cpu.expect("as many cells as asked for");
+        cpu.begin(1, MetricSet::ALL);
+        Self {
+            cpu,
+            log: Log::new(),
+            reported: RefCell::default(),
+        }
+    }
+
+    /// The idle task leaves the CPU.
+    fn end_of_idle(&self, now: u64) {
+        let watcher = Watcher(self, 0);
+        self.cpu.switch(now, Prev::Idle, Next::Ignored, &watcher);
+    }
+
+    /// The task `pid` leaves the CPU.
+    fn leave(&self, now: u64, pid: i32, end: SliceEnd, state: Option<&Task>, next: Next<'_>) {
+        let leaving = Leaving {
+            id: pid.unsigned_abs().into(),
+            exiting: false,
+            state: leaving_state(end),
+            run_delay: 0,
+        };
+        let prev = Prev::Task(leaving, state);
+        self.cpu.switch(now, prev, next, &Watcher(self, pid));
+    }
+
+    /// The one outlier of `metric`, with its culprits.
+    fn outlier(&self, metric: Metric) -> (Outlier, Blamed) {
+        let reported = self.reported.borrow();
+        let mut those = reported
+            .iter()
+            .filter(|(outlier, _)| outlier.sample.metric == metric);
+        let one = those.next().expect("one").clone();
+        assert!(those.next().is_none());
+        one
+    }
+}
+
+/// Task 1 gets the CPU after it was put on its queue.
+fn task_1(last_queued: u64) -> Entering {
+    Entering {
+        id: 1,
+        exiting: false,
+        is_new: false,
+        run_delay: 0,
+        last_queued,
+    }
+}
+
+/// Task 1 is preempted at 150, after the clock went back from 200, and waits until 240. Task 2 had
+/// the CPU until 200, but that was another 150 to 200.
+#[test]
+fn what_was_before_the_clock_went_backwards_is_forgotten() {
+    let (watched, state) = (Watched::new(), Task::new());
+    watched.end_of_idle(100);
+    watched.leave(200, 2, SliceEnd::Preempted, None, Next::Ignored);
+    watched.leave(150, 1, SliceEnd::Preempted, Some(&state), Next::Ignored);
+    let next = Next::Task(task_1(150), Some(&state));
+    watched.leave(240, 3, SliceEnd::Preempted, None, next);
+    let (outlier, culprits) = watched.outlier(Metric::RunqPreempt);
+    assert_eq!((outlier.start(), outlier.sample.end), (150, 240));
+    assert_eq!((culprits, outlier.missing), (vec![(3, 90)], 0));
+}
+
+/// Task 1 sleeps from 100 to 150, and waits until 400. Task 2 has the CPU until 120, and task 3 from
+/// then on.
+#[test]
+fn a_sleep_ends_at_the_wakeup() {
+    for (end, metric) in [
+        (SliceEnd::Interruptible, Metric::BlockedInterruptible),
+        (SliceEnd::Uninterruptible, Metric::BlockedUninterruptible),
+    ] {
+        let (watched, state) = (Watched::new(), Task::new());
+        watched.end_of_idle(50);
+        watched.leave(100, 1, end, Some(&state), Next::Ignored);
+        watched.leave(120, 2, SliceEnd::Preempted, None, Next::Ignored);
+        let next = Next::Task(task_1(150), Some(&state));
+        watched.leave(400, 3, SliceEnd::Preempted, None, next);
+
+        for (metric, start, end, expected) in [
+            (metric, 100, 150, [(2, 20), (3, 30)].as_slice()),
+            (Metric::RunqWakeup, 150, 400, &[(3, 250)]),
+            (Metric::Offcpu, 100, 400, &[(2, 20), (3, 280)]),
+        ] {
+            let (outlier, culprits) = watched.outlier(metric);
+            assert_eq!((outlier.start(), outlier.sample.end), (start, end));
+            assert_eq!((culprits.as_slice(), outlier.missing), (expected, 0));
+        }
+        // The worst is known by when it was seen.
+        let worst = watched.cpu.worst(metric).expect("a sample");
+        assert_eq!((worst.value, worst.time), (50, 400));
+    }
+}
