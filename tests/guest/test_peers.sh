@@ -16,6 +16,7 @@ takes test_peer_timehist 300
 # compare PEER [TOOL]
 compare() {
 	local said rc=0
+	about_numbers
 	(($# < 2)) || command -v "$2" > /dev/null || skip "$2 is not installed"
 	load_all
 	measure 0

@@ -22,6 +22,7 @@ replay() {
 }
 
 replay_load() {
+	about_numbers
 	load_all
 	measure 0
 	# Read all of a workload once, so that the window is not one long wait for its pages.

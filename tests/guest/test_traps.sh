@@ -14,6 +14,7 @@ takes test_trap_hotplug 180
 
 # trap NAME: what traps.py says of it, and the laws.
 trap_set() {
+	about_numbers
 	load_all
 	measure 0
 	python3 ./traps.py "$1"
