@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""Puts together what callgrind has counted and what Criterion has timed: see tests/bench/host.
+
+usage: report.py COUNTS CRITERION JSON
+
+COUNTS has a file SUBJECT.OPERATION of callgrind for each line of its file `list`, CRITERION the results
+of Criterion. Prints a table, and writes the numbers to JSON. Fails where recording takes the engine more
+instructions than a crate that does no more.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+# Loads and stores are those of callgrind: one for each instruction that reads, or writes.
+EVENTS = {"instructions": ["Ir"], "loads": ["Dr"], "stores": ["Dw"], "branches": ["Bc", "Bi"]}
+# What does no more than the crate beside it: see src/lib.rs.
+PAIRS = {
+    "schedhist, the bucket alone": "histogram (H2)",
+    "schedhist, all of a stay": "hdrhistogram, 2 digits",
+}
+WHAT = {
+    "record": "to record a value",
+    "merge": "to add a histogram to another",
+    "quantiles": "to find five quantiles",
+}
+
+
+@dataclass
+class Row:
+    subject: str
+    operation: str
+    counts: dict[str, float]
+    # Nanoseconds: the mean, and the bounds within which it is with 95 %.
+    time: tuple[float, float, float]
+
+
+def counted(file: Path, times: int) -> dict[str, float]:
+    lines = dict(line.split(": ", 1) for line in file.read_text().splitlines() if ": " in line)
+    events = dict(zip(lines["events"].split(), map(int, lines["totals"].split())))
+    return {name: sum(events[part] for part in parts) / times for name, parts in EVENTS.items()}
+
+
+def timed(file: Path, times: int) -> tuple[float, float, float]:
+    mean = json.loads(file.read_text())["mean"]
+    interval = mean["confidence_interval"]
+    found = mean["point_estimate"], interval["lower_bound"], interval["upper_bound"]
+    return tuple(time / times for time in found)
+
+
+def read(counts: Path, criterion: Path) -> list[Row]:
+    rows = []
+    for line in (counts / "list").read_text().splitlines():
+        subject, operation, times = line.split("\t")
+        rows.append(Row(subject, operation, counted(counts / f"{subject}.{operation}", int(times)),
+                        timed(criterion / operation / subject / "new/estimates.json", int(times))))
+    return rows
+
+
+def show(rows: list[Row]) -> None:
+    print("# histograms on this machine; instructions, loads, stores and branches repeat, times do not")
+    for operation, what in WHAT.items():
+        print(f"\n{what:32}" + "".join(f"{name:>13}" for name in EVENTS) + f"{'ns':>11}  (95 %)")
+        for row in filter(lambda row: row.operation == operation, rows):
+            digits = 1 if operation == "record" else 0
+            mean, low, high = (f"{time:.2f}" for time in row.time)
+            print(f"{row.subject:32}" + "".join(f"{count:13.{digits}f}" for count in row.counts.values())
+                  + f"{mean:>11}  ({low} to {high})")
+
+
+def verdict(rows: list[Row]) -> bool:
+    recorded = {row.subject: row.counts["instructions"] for row in rows if row.operation == "record"}
+    print()
+    for ours, theirs in PAIRS.items():
+        word = "not more than" if recorded[ours] <= recorded[theirs] else "MORE than"
+        print(f"{ours}: {recorded[ours]:.1f} instructions, {word} {theirs}: {recorded[theirs]:.1f}")
+    return all(recorded[ours] <= recorded[theirs] for ours, theirs in PAIRS.items())
+
+
+def numbers(rows: list[Row]) -> list[dict[str, str | float]]:
+    found = []
+    for row in rows:
+        units = [(name, count, name) for name, count in row.counts.items()]
+        units.append(("time", row.time[0], "ns"))
+        for column, value, unit in units:
+            found.append({"part": "host", "row": f"{row.operation}: {row.subject}", "column": column,
+                          "value": round(value, 3), "unit": unit})
+    return found
+
+
+def main(counts: str, criterion: str, output: str) -> None:
+    rows = read(Path(counts), Path(criterion))
+    show(rows)
+    Path(output).write_text(json.dumps(numbers(rows), indent=1) + "\n")
+    sys.exit(not verdict(rows))
+
+
+main(*sys.argv[1:])

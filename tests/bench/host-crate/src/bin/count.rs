@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! One operation of one subject, for a tool that counts the instructions within [`measured`].
+//!
+//! usage: count SUBJECT OPERATION
+//!
+//! Without arguments it checks that all subjects agree, and prints each subject, operation and how
+//! many times it is done.
+
+use std::{env::args, hint::black_box, process::ExitCode};
+
+use schedhist_bench::{values, Bucket, Engine, Hdr, Subject, H2, VALUES};
+
+/// What the tool counts.
+#[inline(never)]
+fn measured<R>(what: impl FnOnce() -> R) -> R {
+    black_box(what())
+}
+
+/// Does `operation`, after one like it.
+fn run<S: Subject>(operation: &str) {
+    let values = values();
+    let mut subject = S::new();
+    subject.record(&values);
+    let mut sum = S::new();
+    sum.merge(&subject);
+    match operation {
+        "record" => measured(|| subject.record(black_box(&values))),
+        "merge" => assert!(measured(|| sum.merge(black_box(&subject)))),
+        "quantiles" => {
+            measured(|| black_box(&sum).quantiles());
+        }
+        _ => panic!("no operation: {operation}"),
+    }
+}
+
+/// The quantiles of all values, by way of a merge.
+fn quantiles<S: Subject>() -> [u64; 5] {
+    let mut subject = S::new();
+    subject.record(&values());
+    let mut sum = S::new();
+    assert!(sum.merge(&subject));
+    sum.quantiles().expect("there are values")
+}
+
+/// The same buckets give the same quantiles; others differ by no more than a bucket of ours.
+fn check() {
+    let ours = quantiles::<Engine>();
+    assert_eq!(ours, quantiles::<H2>());
+    for (ours, theirs) in ours.into_iter().zip(quantiles::<Hdr>()) {
+        assert!(
+            ours.abs_diff(theirs) <= ours / 32 + 1,
+            "{ours} and {theirs}"
+        );
+    }
+}
+
+fn list<S: Subject>(operations: &[&str]) {
+    for operation in operations {
+        let times = if *operation == "record" { VALUES } else { 1 };
+        println!("{}\t{}\t{}", S::NAME, operation, times);
+    }
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = args().skip(1).collect();
+    match arguments.as_slice() {
+        [] => {
+            check();
+            list::<Bucket>(&["record"]);
+            list::<Engine>(&["record", "merge", "quantiles"]);
+            list::<H2>(&["record", "merge", "quantiles"]);
+            list::<Hdr>(&["record", "merge", "quantiles"]);
+        }
+        [subject, operation] => match subject.as_str() {
+            Bucket::NAME => run::<Bucket>(operation),
+            Engine::NAME => run::<Engine>(operation),
+            H2::NAME => run::<H2>(operation),
+            Hdr::NAME => run::<Hdr>(operation),
+            _ => return ExitCode::FAILURE,
+        },
+        _ => return ExitCode::FAILURE,
+    }
+    ExitCode::SUCCESS
+}

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The engine's histograms beside those of two crates, with the same values.
+//!
+//! | subject | what a record does |
+//! | --- | --- |
+//! | [`Bucket`] | the bucket, as the probe finds it: no more than [`H2`] does |
+//! | [`Engine`] | all of a stay on the CPU: also sum, extremes, the greatest one's task, a counter, a stamp |
+//! | [`H2`] | the bucket; no sum, no extremes |
+//! | [`Hdr`] | the bucket, the count and extremes; no sum |
+//!
+//! Engine and H2 have the very same buckets: 32 to a power of two, 3.13 % wide at most. HdrHistogram
+//! knows decimal digits alone: with two of them its buckets are 0.79 % wide at most, with one 6.25 %.
+
+use schedhist_engine::engine::{
+    cell::Cell,
+    cpu::{Cpu, Header, Prev},
+    identity::Identity,
+    metric::{Metric, MetricSet},
+    sample::Side,
+    settings::{Defaults, Settings},
+    snapshot::{Baseline, Quantile, Snapshot},
+};
+
+pub use schedhist_engine::engine::bucket::{Scheme, VALUE_BITS};
+
+/// How many values a run records.
+pub const VALUES: usize = 1 << 16;
+
+/// The quantiles that are asked for: those of [`Quantile::ALL`].
+const QUANTILES: [f64; 5] = [0.5, 0.9, 0.99, 0.999, 0.9999];
+
+/// Durations as a scheduler knows them, in nanoseconds: every power of two from 2^8 to 2^31 is as
+/// likely as any other. Always the same ones.
+pub fn values() -> Vec<u64> {
+    let mut state: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mut random = || {
+        // Xorshift, by Marsaglia.
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    (0..VALUES)
+        .map(|_| {
+            let power = 8 + random() % 24;
+            (1 << power) | (random() & ((1 << power) - 1))
+        })
+        .collect()
+}
+
+/// A histogram that is measured.
+pub trait Subject: Sized {
+    /// Its name in tables.
+    const NAME: &'static str;
+
+    /// Creates an empty one.
+    fn new() -> Self;
+
+    /// Records all `values`.
+    fn record(&mut self, values: &[u64]);
+
+    /// Returns the upper bounds of the buckets of [`QUANTILES`]; `None` where it is not made for that.
+    fn quantiles(&self) -> Option<[u64; 5]>;
+
+    /// Adds all that `other` has recorded; `false` where it is not made for that.
+    fn merge(&mut self, other: &Self) -> bool;
+}
+
+fn cells() -> Vec<Cell> {
+    let count = Cpu::<Vec<Cell>>::cells(Scheme::DEFAULT, MetricSet::DEFAULT);
+    (0..count).map(|_| Cell::new(0)).collect()
+}
+
+fn whose(_: Side) -> Identity {
+    Identity::default()
+}
+
+/// The engine's bucket alone.
+pub struct Bucket {
+    header: Header,
+    buckets: Vec<Cell>,
+}
+
+impl Subject for Bucket {
+    const NAME: &'static str = "schedhist, the bucket alone";
+
+    fn new() -> Self {
+        Self {
+            header: Header::new(0, Scheme::DEFAULT),
+            buckets: cells(),
+        }
+    }
+
+    fn record(&mut self, values: &[u64]) {
+        for value in values {
+            let bucket = Defaults::bucket(&self.header, &self.buckets, Metric::Idle, *value);
+            if let Some(bucket) = bucket {
+                bucket.add(1);
+            }
+        }
+    }
+
+    fn quantiles(&self) -> Option<[u64; 5]> {
+        None
+    }
+
+    fn merge(&mut self, _: &Self) -> bool {
+        false
+    }
+}
+
+/// What a CPU records in the module, with the settings that the probe is compiled for.
+pub struct Engine {
+    cpu: Cpu<Vec<Cell>>,
+    now: u64,
+    snapshot: Snapshot<Vec<u64>>,
+}
+
+impl Subject for Engine {
+    const NAME: &'static str = "schedhist, all of a stay";
+
+    fn new() -> Self {
+        let cpu = Cpu::new(0, Scheme::DEFAULT, cells()).expect("the number of cells is right");
+        cpu.begin(0, MetricSet::DEFAULT);
+        // The first stay has no beginning.
+        cpu.leave::<Defaults>(1, Prev::Idle, &whose);
+        let counts = vec![0; Scheme::DEFAULT.buckets()];
+        Self {
+            cpu,
+            now: 1,
+            snapshot: Snapshot::new(Scheme::DEFAULT, counts).expect("and so it is here"),
+        }
+    }
+
+    fn record(&mut self, values: &[u64]) {
+        for value in values {
+            self.now = self.now.wrapping_add(*value);
+            self.cpu.leave::<Defaults>(self.now, Prev::Idle, &whose);
+        }
+    }
+
+    /// As a reader does: of what was merged.
+    fn quantiles(&self) -> Option<[u64; 5]> {
+        let mut uppers = [0; 5];
+        for (upper, quantile) in uppers.iter_mut().zip(Quantile::ALL) {
+            *upper = self.snapshot.quantile(quantile)?.upper;
+        }
+        Some(uppers)
+    }
+
+    /// As a reader does: into a copy, while the other goes on.
+    fn merge(&mut self, other: &Self) -> bool {
+        let baseline: Option<&Baseline<Vec<u64>>> = None;
+        self.snapshot.add(&other.cpu, baseline, Metric::Idle);
+        true
+    }
+}
+
+/// The crate `histogram`.
+pub struct H2(histogram::Histogram);
+
+impl Subject for H2 {
+    const NAME: &'static str = "histogram (H2)";
+
+    fn new() -> Self {
+        let precision = Scheme::DEFAULT.precision().bits() as u8;
+        Self(histogram::Histogram::new(precision, VALUE_BITS as u8).expect("a fine configuration"))
+    }
+
+    fn record(&mut self, values: &[u64]) {
+        for value in values {
+            // Fails where there is no bucket for it.
+            let _ = self.0.increment(*value);
+        }
+    }
+
+    fn quantiles(&self) -> Option<[u64; 5]> {
+        let mut found = [const { None }; 5];
+        self.0.quantile_buckets_into(&QUANTILES, &mut found).ok()?;
+        let mut uppers = [0; 5];
+        for (upper, bucket) in uppers.iter_mut().zip(&found) {
+            *upper = bucket.as_ref()?.end();
+        }
+        Some(uppers)
+    }
+
+    fn merge(&mut self, other: &Self) -> bool {
+        self.0.checked_add_assign(&other.0).is_ok()
+    }
+}
+
+/// The crate `hdrhistogram`, with two decimal digits.
+pub struct Hdr(hdrhistogram::Histogram<u64>);
+
+impl Subject for Hdr {
+    const NAME: &'static str = "hdrhistogram, 2 digits";
+
+    fn new() -> Self {
+        let high = (1 << VALUE_BITS) - 1;
+        Self(hdrhistogram::Histogram::new_with_bounds(1, high, 2).expect("fine bounds"))
+    }
+
+    fn record(&mut self, values: &[u64]) {
+        for value in values {
+            // Fails where there is no bucket for it.
+            let _ = self.0.record(*value);
+        }
+    }
+
+    fn quantiles(&self) -> Option<[u64; 5]> {
+        Some(QUANTILES.map(|quantile| self.0.value_at_quantile(quantile)))
+    }
+
+    fn merge(&mut self, other: &Self) -> bool {
+        self.0.add(&other.0).is_ok()
+    }
+}
