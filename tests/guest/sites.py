@@ -178,4 +178,5 @@ def check(probe: dict[int, Instruction], found: list[Site], watched: set[str]) -
     print(f"# a switch runs at most {len(plain)} of {len(probe)} instructions, and calls {calls}")
 
 
-main(sys.argv[1], sys.argv[2:])
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2:])
