@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The module's machine code, where it comes from, and the names of the kernel's."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from bisect import bisect_right
+from functools import cache
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "guest"))
+sys.dont_write_bytecode = True
+from sites import disassembly, tool  # noqa: E402
+
+# What is only a way to write a load or a store: it counts for who asked for it.
+PLAIN = re.compile(r"/engine/(cell|atomic)\.rs:")
+SOURCE = re.compile(r"^/schedhist/src/(.*)")
+# What compares numbers that have no sign: the check of an index, and comparisons of times.
+UNSIGNED = re.compile(r"j(a|ae|b|be)\b")
+
+
+class Kernel:
+    """Names of the kernel's functions: lines `at ADDRESS NAME`."""
+
+    def __init__(self, lines: list[str]) -> None:
+        symbols = (line.split() for line in lines if line.startswith("at "))
+        found = sorted((int(address, 16), name) for _, address, name in symbols)
+        self.addresses = [address for address, _ in found]
+        self.names = [name for _, name in found]
+
+    def name(self, address: int) -> str:
+        index = bisect_right(self.addresses, address) - 1
+        return self.names[index] if index >= 0 else f"{address:x}"
+
+
+class Module:
+    """The module's code. Addresses are those in its file."""
+
+    def __init__(self, ko: str) -> None:
+        self.ko = ko
+        self.instructions = {}
+        self.functions = {}
+        for name, function in disassembly(ko).items():
+            for address, instruction in function.items():
+                self.instructions[address] = instruction
+                self.functions[address] = name
+        self.frames: dict[int, list[str]] = {}
+
+    def locate(self, addresses: set[int]) -> None:
+        """Finds out which lines of the sources these instructions come from, the innermost first."""
+        text = "".join(f"{address:#x}\n" for address in sorted(addresses))
+        command = ["addr2line", "-a", "-i", "-j", ".text", "-e", self.ko]
+        run = subprocess.run(command, input=text, check=True, stdout=subprocess.PIPE,
+                             stderr=subprocess.DEVNULL, text=True)
+        for line in run.stdout.splitlines():
+            if line.startswith("0x"):
+                found = self.frames.setdefault(int(line, 16), [])
+            else:
+                found.append(line.split(" ")[0])
+
+    def line(self, address: int) -> str:
+        """The line of ours that asked for an instruction."""
+        for frame in self.frames.get(address, []):
+            if (match := SOURCE.match(frame)) and not PLAIN.search(frame):
+                return match[1]
+        return "glue.c:0"
+
+    def source(self, address: int) -> str:
+        """The file of that line."""
+        return self.line(address).rsplit(":", 1)[0]
+
+    def is_unsigned(self, address: int) -> bool:
+        """Whether a branch is one of a comparison without sign."""
+        return bool(UNSIGNED.match(self.instructions[address].text))
+
+
+@cache
+def demangled(name: str) -> str:
+    """As it stands in the sources, without the hashes of crates."""
+    return re.sub(r"\[[0-9a-f]+\]", "", tool("c++filt", "--format=rust", name).strip())
+
+
+def offset_of_pid(ko: str) -> int:
+    """Where a task_struct has its PID, as the module was compiled."""
+    text = tool("sh", "-c", 'exec pahole --hex -C task_struct "$1" 2> /dev/null', "sh", ko)
+    match = re.search(r"\bpid(?: __attribute__.*)?;\s*/\*\s*(0x[0-9a-f]+)", text)
+    if not match:
+        sys.exit("path: task_struct has no pid")
+    return int(match[1], 16)
+
+
+def size_of_task(ko: str) -> int:
+    text = tool("sh", "-c", 'exec pahole -C task_struct "$1" 2> /dev/null', "sh", ko)
+    return int(re.findall(r"/\* size: (\d+)", text)[-1])
