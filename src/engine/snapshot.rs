@@ -233,14 +233,24 @@ impl<B: Deref<Target = [u64]>> Snapshot<B> {
             .map(|(index, count)| (self.scheme.bounds(index), *count))
     }
 
-    /// Returns the bounds of the bucket that `quantile` lies in, unless there is no sample.
-    pub fn quantile(&self, quantile: Quantile) -> Option<Bounds> {
-        let rank = quantile.rank(self.count());
+    /// Returns all quantiles, in the order of [`Quantile::ALL`], each with the bounds of the bucket
+    /// that it lies in, unless there is no sample.
+    pub fn quantiles(&self) -> impl Iterator<Item = (Quantile, Option<Bounds>)> {
+        let all = self.count();
+        let mut found = [None; Quantile::ALL.len()];
+        let ranks = Quantile::ALL.into_iter().map(|quantile| quantile.rank(all));
+        let mut wanted = ranks.zip(&mut found).peekable();
         let mut below: u64 = 0;
-        self.buckets().find_map(|(bounds, count)| {
-            below = below.wrapping_add(count);
-            (below >= rank).then_some(bounds)
-        })
+        for (index, count) in self.counts.iter().enumerate() {
+            if *count == 0 {
+                continue;
+            }
+            below = below.wrapping_add(*count);
+            while let Some((_, bounds)) = wanted.next_if(|(rank, _)| below >= *rank) {
+                *bounds = Some(self.scheme.bounds(index));
+            }
+        }
+        Quantile::ALL.into_iter().zip(found)
     }
 }
 

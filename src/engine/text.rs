@@ -109,8 +109,8 @@ pub fn histogram<B: Deref<Target = [u64]>>(
         writeln!(out, "max_prio {}", worst.task.prio)?;
         writeln!(out, "max_comm {}", Comm(&worst.task.comm))?;
     }
-    for quantile in Quantile::ALL {
-        if let Some(bounds) = snapshot.quantile(quantile) {
+    for (quantile, bounds) in snapshot.quantiles() {
+        if let Some(bounds) = bounds {
             writeln!(out, "{} {bounds}", quantile.name)?;
         }
     }
@@ -152,8 +152,8 @@ pub fn summary_row<B: Deref<Target = [u64]>>(
     write!(out, "{:<24}{:>12}", metric.name, snapshot.count())?;
     let max = snapshot.max();
     Nanoseconds(snapshot.mean()).write_column(out)?;
-    for quantile in Quantile::ALL {
-        let upper = snapshot.quantile(quantile).map(|bounds| bounds.upper);
+    for (_, bounds) in snapshot.quantiles() {
+        let upper = bounds.map(|bounds| bounds.upper);
         Nanoseconds(upper.min(max)).write_column(out)?;
     }
     Nanoseconds(max).write_column(out)?;

@@ -6,7 +6,7 @@ mod common;
 
 use common::{any_duration, any_scheme, cpu_of, snapshot_of};
 use proptest::{collection::vec, prelude::*};
-use schedhist_engine::engine::snapshot::{Quantile, Snapshot};
+use schedhist_engine::engine::snapshot::Snapshot;
 
 /// The share of each quantile as a fraction, by its name.
 const SHARES: [(&str, usize, usize); 5] = [
@@ -51,11 +51,11 @@ proptest! {
     ) {
         let snapshot = snapshot_of(scheme, &[cpu_of(scheme, &durations)]);
         durations.sort_unstable();
-        for (quantile, (name, numerator, denominator)) in Quantile::ALL.into_iter().zip(SHARES) {
+        for ((quantile, found), (name, numerator, denominator)) in snapshot.quantiles().zip(SHARES) {
             prop_assert_eq!(quantile.name, name);
             let exact = naive_quantile(&durations, numerator, denominator);
             let bucket = exact.map(|value| scheme.bounds(scheme.index(value)));
-            prop_assert_eq!(snapshot.quantile(quantile), bucket);
+            prop_assert_eq!(found, bucket);
         }
     }
 
@@ -81,11 +81,9 @@ fn ranks() {
     let scheme = common::schemes().last().expect("there are schemes");
     let durations: Vec<u64> = (1..=10_000).collect();
     let snapshot = snapshot_of(scheme, &[cpu_of(scheme, &durations)]);
-    for (quantile, value) in Quantile::ALL
-        .into_iter()
-        .zip([5_000, 9_000, 9_900, 9_990, 9_999])
-    {
-        let bounds = snapshot.quantile(quantile).expect("there are samples");
+    let values = [5_000, 9_000, 9_900, 9_990, 9_999];
+    for ((quantile, bounds), value) in snapshot.quantiles().zip(values) {
+        let bounds = bounds.expect("there are samples");
         assert!(
             bounds.lower <= value && value <= bounds.upper,
             "{}: {bounds:?}",
@@ -105,9 +103,7 @@ fn empty() {
             (None, None, None)
         );
         assert_eq!(snapshot.buckets().count(), 0);
-        for quantile in Quantile::ALL {
-            assert_eq!(snapshot.quantile(quantile), None);
-        }
+        assert!(snapshot.quantiles().all(|(_, bounds)| bounds.is_none()));
         assert!(Snapshot::new(scheme, vec![0; scheme.buckets() - 1]).is_none());
         assert!(Snapshot::new(scheme, vec![0; scheme.buckets() + 1]).is_none());
     }

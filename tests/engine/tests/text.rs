@@ -12,7 +12,7 @@ use schedhist_engine::engine::{
     metric::{Counter, Metric, Shown},
     outlier::{Culprit, Outlier, CULPRITS},
     sample::{Cause, Sample},
-    snapshot::{Quantile, Snapshot},
+    snapshot::Snapshot,
     text::{self, Scope},
 };
 
@@ -271,9 +271,8 @@ proptest! {
             snapshot.min().zip(snapshot.max()).map_or_else(Default::default, |(min, max)| (min.to_string(), max.to_string())),
             (min, max)
         );
-        for quantile in Quantile::ALL {
+        for (quantile, bounds) in snapshot.quantiles() {
             let found: Vec<u64> = words(&text, quantile.name).into_iter().map(bound).collect();
-            let bounds = snapshot.quantile(quantile);
             prop_assert_eq!(found, bounds.map_or_else(Vec::new, |it| vec![it.lower, it.upper]));
         }
         let mut buckets = text.lines().filter_map(|line| line.strip_prefix("bucket "));

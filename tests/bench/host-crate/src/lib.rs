@@ -19,7 +19,7 @@ use schedhist_engine::engine::{
     metric::{Metric, MetricSet},
     sample::Side,
     settings::{Defaults, Settings},
-    snapshot::{Baseline, Quantile, Snapshot},
+    snapshot::{Baseline, Snapshot},
 };
 
 pub use schedhist_engine::engine::bucket::{Scheme, VALUE_BITS};
@@ -27,7 +27,7 @@ pub use schedhist_engine::engine::bucket::{Scheme, VALUE_BITS};
 /// How many values a run records.
 pub const VALUES: usize = 1 << 16;
 
-/// The quantiles that are asked for: those of [`Quantile::ALL`].
+/// The quantiles that are asked for: those that the files show.
 const QUANTILES: [f64; 5] = [0.5, 0.9, 0.99, 0.999, 0.9999];
 
 /// Durations as a scheduler knows them, in nanoseconds: every power of two from 2^8 to 2^31 is as
@@ -143,8 +143,8 @@ impl Subject for Engine {
     /// As a reader does: of what was merged.
     fn quantiles(&self) -> Option<[u64; 5]> {
         let mut uppers = [0; 5];
-        for (upper, quantile) in uppers.iter_mut().zip(Quantile::ALL) {
-            *upper = self.snapshot.quantile(quantile)?.upper;
+        for (upper, (_, bounds)) in uppers.iter_mut().zip(self.snapshot.quantiles()) {
+            *upper = bounds?.upper;
         }
         Some(uppers)
     }
