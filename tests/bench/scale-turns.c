@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Tasks that take turns, and what a turn costs.
+ *
+ * usage: scale-turns CPUS TASKS
+ *
+ * Makes TASKS tasks for each of CPUS CPUs, which sleep. Then reads lines
+ *
+ *	CPUS TASKS TURNS [FILE]
+ *
+ * and has the first tasks of the first CPUs take turns, TURNS times on each CPU: the one wakes the
+ * next on the same CPU, and sleeps. So there are one wakeup and one context switch to a turn.
+ * Meanwhile another task reads FILE again and again, at least 100 times, on the CPU with the number
+ * CPUS. When all is done it prints
+ *
+ *	INSTRUCTIONS READS
+ *
+ * The line "end" ends it. Instructions are those of all CPUs: under --icount these take turns, too,
+ * and one that is idle executes none. So those of a turn are the quotient, however many CPUs do it.
+ *
+ * All tasks are of the same real-time priority, so none preempts another, and each turn is like the
+ * last. They must be done in the 0.95 s after which the kernel throttles them.
+ */
+
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+#include "read-whole.h"
+
+#define STACK (16 << 10)
+
+struct task {
+	struct cpu *cpu;
+	int wakeup;
+};
+
+struct cpu {
+	struct task *tasks;
+	long in_turn, left;
+	/* Not on the same cache line as another CPU's. */
+	char unused[128];
+};
+
+static struct cpu *cpus;
+static int done, reading;
+static atomic_int turning;
+static char file[256];
+static long reads;
+
+static void check(int error, const char *what)
+{
+	if (error) {
+		errno = error;
+		err(1, "%s", what);
+	}
+}
+
+static int event(void)
+{
+	int fd = eventfd(0, EFD_SEMAPHORE);
+
+	if (fd < 0)
+		err(1, "eventfd");
+	return fd;
+}
+
+static void wake(int fd)
+{
+	if (eventfd_write(fd, 1))
+		err(1, "eventfd_write");
+}
+
+static void sleep_until_woken(int fd)
+{
+	eventfd_t value;
+
+	if (eventfd_read(fd, &value))
+		err(1, "eventfd_read");
+}
+
+static void *take_turns(void *arg)
+{
+	struct task *task = arg, *next;
+	struct cpu *cpu = task->cpu;
+
+	for (;;) {
+		sleep_until_woken(task->wakeup);
+		if (cpu->left-- == 0) {
+			wake(done);
+			continue;
+		}
+		next = task + 1 == cpu->tasks + cpu->in_turn ? cpu->tasks : task + 1;
+		wake(next->wakeup);
+	}
+	return NULL;
+}
+
+static void *read_meanwhile(void *arg)
+{
+	for (;;) {
+		sleep_until_woken(reading);
+		for (reads = 0; turning || reads < 100; reads++)
+			read_whole(file);
+		wake(done);
+	}
+	return arg;
+}
+
+static void stay_on(int cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	check(sched_setaffinity(0, sizeof(set), &set) ? errno : 0, "sched_setaffinity");
+}
+
+/* One that is made stays on this CPU, and has this priority. */
+static void make_task(void *(*function)(void *), void *arg, void *stack)
+{
+	pthread_attr_t attributes;
+	pthread_t thread;
+
+	check(pthread_attr_init(&attributes), "pthread_attr_init");
+	check(pthread_attr_setstack(&attributes, stack, STACK), "pthread_attr_setstack");
+	check(pthread_create(&thread, &attributes, function, arg), "pthread_create");
+}
+
+static void make_tasks(int cpu_count, int task_count)
+{
+	const struct rlimit files = { 1 << 20, 1 << 20 };
+	const struct sched_param priority = { .sched_priority = 1 };
+	char *stacks;
+
+	if (setrlimit(RLIMIT_NOFILE, &files))
+		err(1, "setrlimit");
+	if (sched_setscheduler(0, SCHED_FIFO, &priority))
+		err(1, "sched_setscheduler");
+	stacks = mmap(NULL, (long)cpu_count * task_count * STACK, PROT_READ | PROT_WRITE,
+		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	cpus = calloc(cpu_count, sizeof(*cpus));
+	if (stacks == MAP_FAILED || !cpus)
+		err(1, "memory");
+	for (int i = 0; i < cpu_count; i++) {
+		cpus[i].tasks = calloc(task_count, sizeof(*cpus[i].tasks));
+		if (!cpus[i].tasks)
+			err(1, "memory");
+		stay_on(i);
+		for (int j = 0; j < task_count; j++) {
+			struct task *task = &cpus[i].tasks[j];
+
+			task->cpu = &cpus[i];
+			task->wakeup = event();
+			make_task(take_turns, task, stacks);
+			stacks += STACK;
+		}
+	}
+}
+
+static unsigned long all_turns(int cpu_count, long turns)
+{
+	unsigned long start = instructions();
+
+	turning = 1;
+	if (file[0])
+		wake(reading);
+	/* This CPU last: it turns to its tasks when this one sleeps. */
+	for (int i = cpu_count - 1; i >= 0 && turns; i--)
+		wake(cpus[i].tasks[0].wakeup);
+	for (int i = 0; i < cpu_count && turns; i++)
+		sleep_until_woken(done);
+	turning = 0;
+	if (file[0])
+		sleep_until_woken(done);
+	return instructions() - start;
+}
+
+static void read_on(int cpu)
+{
+	char *stack = aligned_alloc(64, STACK);
+
+	if (!stack)
+		err(1, "memory");
+	reading = event();
+	stay_on(cpu);
+	make_task(read_meanwhile, NULL, stack);
+	stay_on(0);
+}
+
+int main(int argc, char **argv)
+{
+	int cpu_count = argc == 3 ? atoi(argv[1]) : 0, task_count = argc == 3 ? atoi(argv[2]) : 0;
+	char line[512];
+
+	if (cpu_count < 1 || task_count < 2)
+		errx(2, "usage: scale-turns CPUS TASKS");
+	done = event();
+	make_tasks(cpu_count, task_count);
+	stay_on(0);
+	while (fgets(line, sizeof(line), stdin) && strcmp(line, "end\n")) {
+		int turning_cpus;
+		long tasks, turns;
+		unsigned long taken;
+
+		file[0] = '\0';
+		if (sscanf(line, "%d %ld %ld %255s", &turning_cpus, &tasks, &turns, file) < 3 ||
+		    turning_cpus < 1 || turning_cpus > cpu_count || tasks < 2 ||
+		    tasks > task_count || turns < 0)
+			errx(2, "scale-turns: what does this mean: %s", line);
+		if (file[0] && !reading)
+			read_on(turning_cpus);
+		for (int i = 0; i < turning_cpus; i++) {
+			cpus[i].in_turn = tasks;
+			cpus[i].left = turns;
+		}
+		reads = 0;
+		taken = all_turns(turning_cpus, turns);
+		printf("%lu %ld\n", taken, reads);
+		fflush(stdout);
+	}
+	return 0;
+}
