@@ -193,7 +193,7 @@ impl File for MonitorFile {
             View::Raw => {
                 let mut length = raw::Length::default();
                 self.monitor.read().show_raw(&mut length);
-                // It grows while it is read.
+                // It grows meanwhile.
                 length.0 + length.0 / 16 + 4096
             }
         }

@@ -14,6 +14,7 @@ use core::{
     ptr::NonNull,
     sync::atomic::{
         AtomicBool,
+        AtomicUsize,
         Ordering, //
     }, //
 };
@@ -50,7 +51,8 @@ const INPUT_MAX: usize = 256;
 
 /// What stands behind a file.
 pub(crate) trait File: Send + Sync + 'static {
-    /// Guesses the length of the text in bytes; a good guess saves producing it again.
+    /// Guesses the length of the text in bytes, before it is first read; a good guess saves producing
+    /// it again.
     fn size_hint(&self) -> usize;
 
     /// Writes the text of the file. Process context, may sleep.
@@ -117,6 +119,8 @@ impl raw::Sink for Text<'_> {
 struct Node<T> {
     file: T,
     open_for_business: Arc<AtomicBool>,
+    /// How long its text was the last time, or 0.
+    last_len: AtomicUsize,
 }
 
 impl<T: File> Node<T> {
@@ -134,6 +138,12 @@ impl<T: File> Node<T> {
             _lifetime: PhantomData,
         };
         self.file.show(&mut text)?;
+        // SAFETY: By the safety requirement.
+        let (len, size) = unsafe { ((*seq).count, (*seq).size) };
+        // Not when it did not fit.
+        if len < size {
+            self.last_len.store(len, Ordering::Relaxed);
+        }
         Ok(0)
     }
 }
@@ -215,6 +225,7 @@ impl<T: File> Tree<T> {
         let node = Node {
             file,
             open_for_business: self.open_for_business.clone(),
+            last_len: AtomicUsize::new(0),
         };
         self.nodes.push(KBox::new(node, GFP_KERNEL)?, GFP_KERNEL)?;
         let Some(node) = self.nodes.last() else {
@@ -272,7 +283,11 @@ impl<T: File> Tree<T> {
         if !node.open_for_business.load(Ordering::Acquire) {
             return EAGAIN.to_errno();
         }
-        let size = node.file.size_hint();
+        let size = match node.last_len.load(Ordering::Relaxed) {
+            0 => node.file.size_hint(),
+            // It may have grown.
+            last => last + last / 16 + 4096,
+        };
         // SAFETY: `file` is being opened, and `show` expects a pointer to a node.
         unsafe { bindings::single_open_size(file, Some(Self::show), private, size) }
     }

@@ -10,8 +10,9 @@
 //! buckets may be in use before a plain array would be smaller. Numbers of variable length would
 //! take a third of the space, but more time, and of that a reader at 64 CPUs has less.
 //!
-//! Each count is read once: whatever the probes do meanwhile, what is written is what was counted.
-//! A record's length comes before its pairs, and is known in time because pairs are collected in a
+//! Most buckets are empty, and most of those side by side: of a group in which all are, no more is
+//! seen. A count that is written is read once: whatever the probes do meanwhile, what is written is
+//! what was counted. A record's length comes before its pairs, and is known in time because pairs are collected in a
 //! small array on the stack, which becomes a record whenever it is full. So there is one pass over
 //! the memory of a CPU, and no copy of it.
 
@@ -39,6 +40,9 @@ pub const VERSION: u32 = 1;
 
 /// The bit of the flags that says that it was measuring: `SCHEDHIST_RAW_ENABLED`.
 const ENABLED: u32 = 1;
+
+/// How many buckets are looked at together: a line of the cache.
+const GROUP: usize = 8;
 
 /// How many pairs go into one record at most. They wait on the stack, which is small in a kernel.
 const PAIRS: usize = 64;
@@ -226,26 +230,36 @@ fn one_worst(out: &mut impl Sink, cpu: u32, metric: Metric, worst: &Worst) {
 fn all_buckets(out: &mut impl Sink, cpu: u32, metric: Metric, buckets: &[Cell]) {
     let mut pairs = [[0; PAIR_LEN]; PAIRS];
     let mut filled = 0;
-    for (index, bucket) in buckets.iter().enumerate() {
-        // Read once: it may be another number the next time.
-        let count = bucket.get();
-        if count == 0 {
+    for (group, first) in buckets.chunks(GROUP).zip((0_u32..).step_by(GROUP)) {
+        if <&[Cell; GROUP]>::try_from(group).is_ok_and(are_empty) {
             continue;
         }
-        if filled == PAIRS {
-            some_buckets(out, cpu, metric, &pairs);
-            filled = 0;
-        }
-        if let Some(pair) = pairs.get_mut(filled) {
-            let [a, b, c, d] = (index as u32).to_le_bytes();
-            let [e, f, g, h, i, j, k, l] = count.to_le_bytes();
-            *pair = [a, b, c, d, e, f, g, h, i, j, k, l];
-            filled += 1;
+        for (bucket, index) in group.iter().zip(first..) {
+            // Read once: it may be another number the next time.
+            let count = bucket.get();
+            if count == 0 {
+                continue;
+            }
+            if filled == PAIRS {
+                some_buckets(out, cpu, metric, &pairs);
+                filled = 0;
+            }
+            if let Some(pair) = pairs.get_mut(filled) {
+                let (first, second) = pair.split_at_mut(4);
+                first.copy_from_slice(&index.to_le_bytes());
+                second.copy_from_slice(&count.to_le_bytes());
+                filled += 1;
+            }
         }
     }
     if let Some(pairs @ [_, ..]) = pairs.get(..filled) {
         some_buckets(out, cpu, metric, pairs);
     }
+}
+
+/// Says whether all buckets of a group are empty.
+fn are_empty(group: &[Cell; GROUP]) -> bool {
+    group.iter().fold(0, |any, bucket| any | bucket.get()) == 0
 }
 
 /// Writes some of the buckets that are not empty.
