@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Many threads that sleep for a short time, over and over, and more of them
+ * than the CPU can run at once: so that there is always one that is ready, the
+ * CPU is never idle, and each sleep is one switch and one wakeup by a timer.
+ *
+ * usage: sleepers THREADS SLEEPS
+ *
+ * Prints the nanoseconds that so many SLEEPS of all of them took, and the
+ * switches meanwhile.
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Longer than one round of all of them takes under load: see main(). */
+#define SLEEP_NS 200000
+
+struct stamp {
+	long long ns, switches;
+};
+
+static atomic_long begun;
+static long warmup, last;
+static struct stamp start, end;
+static pthread_barrier_t ready, done;
+
+static struct stamp stamp(void)
+{
+	struct timespec now;
+	struct stamp stamp;
+	char line[256];
+	FILE *stat = fopen("/proc/stat", "r");
+
+	stamp.switches = -1;
+	while (stat && fgets(line, sizeof(line), stat))
+		if (sscanf(line, "ctxt %lld", &stamp.switches) == 1)
+			break;
+	if (stamp.switches < 0) {
+		perror("/proc/stat");
+		exit(1);
+	}
+	fclose(stat);
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	stamp.ns = now.tv_sec * 1000000000LL + now.tv_nsec;
+	return stamp;
+}
+
+static void *run(void *unused)
+{
+	const struct timespec nap = { .tv_nsec = SLEEP_NS };
+
+	/* As exact as real-time tasks have it. */
+	prctl(PR_SET_TIMERSLACK, 1);
+	pthread_barrier_wait(&ready);
+	for (;;) {
+		long number = atomic_fetch_add(&begun, 1);
+
+		if (number == warmup)
+			start = stamp();
+		else if (number == last)
+			end = stamp();
+		if (number >= last)
+			break;
+		nanosleep(&nap, NULL);
+	}
+	pthread_barrier_wait(&done);
+	return unused;
+}
+
+int main(int argc, char **argv)
+{
+	int threads = argc > 2 ? atoi(argv[1]) : 0;
+	int sleeps = argc > 2 ? atoi(argv[2]) : 0;
+	pthread_attr_t attr;
+
+	if (threads < 1 || sleeps < 1) {
+		fprintf(stderr, "usage: sleepers THREADS SLEEPS\n");
+		return 2;
+	}
+	/* The first rounds find their order. */
+	warmup = 4L * threads;
+	last = warmup + sleeps;
+	pthread_barrier_init(&ready, NULL, threads);
+	pthread_barrier_init(&done, NULL, threads + 1);
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, 65536);
+	for (int i = 0; i < threads; i++) {
+		pthread_t thread;
+
+		if (pthread_create(&thread, &attr, run, NULL)) {
+			fprintf(stderr, "sleepers: cannot start thread %d\n", i);
+			return 1;
+		}
+	}
+	pthread_barrier_wait(&done);
+	printf("%lld %lld\n", end.ns - start.ns, end.switches - start.switches);
+	return 0;
+}
