@@ -37,9 +37,9 @@ test:
 test-matrix:
 	@tests/matrix $(KERNELS)
 
-## bench      what a context switch costs more with schedhist, in instructions (KERNEL=)
+## bench      what schedhist costs, beside its peers, and whether that is within the budget (KERNEL=)
 bench:
-	@$(vm) --icount -- tests/bench/run
+	@tests/bench/all $(if $(KERNEL),--kernel $(KERNEL))
 
 ## lint       rustfmt, clippy with the kernel's lints, checkpatch, shellcheck
 lint:

@@ -1,0 +1,113 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""The figures of the benchmark: as a table for the eye, and against their budget.
+
+usage: figures.py json PART                 lines "ROW<tab>COLUMN<tab>VALUE<tab>UNIT" become JSON
+       figures.py table TITLE FILE...       a table: a line for each row
+       figures.py markdown FILE...          the same, for README.md
+       figures.py check BUDGET FILE...      fails when a figure is above its maximum
+
+The files hold JSON: a list of objects with "part", "row", "column", "value" and "unit".
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+Figure = dict[str, object]
+
+
+def read(files: list[str]) -> list[Figure]:
+    return [figure for file in files for figure in json.loads(Path(file).read_text())]
+
+
+def to_json(part: str) -> None:
+    figures = []
+    for line in sys.stdin:
+        row, column, value, unit = line.rstrip("\n").split("\t")
+        figures.append({"part": part, "row": row, "column": column, "value": float(value), "unit": unit})
+    print("[\n" + ",\n".join(json.dumps(figure) for figure in figures) + "\n]")
+
+
+def arranged(figures: list[Figure]) -> tuple[list[str], dict[str, dict[str, str]]]:
+    """The columns, and the cells of each row by column."""
+    columns = list(dict.fromkeys(str(figure["column"]) for figure in figures))
+    rows: dict[str, dict[str, str]] = {}
+    for figure in figures:
+        rows.setdefault(str(figure["row"]), {})[str(figure["column"])] = f"{figure['value']:.0f}"
+    return columns, rows
+
+
+def table(title: str, files: list[str]) -> None:
+    columns, rows = arranged(read(files))
+    width = max([len(row) for row in rows] + [4])
+    print(title)
+    print(f"{'':{width}}" + "".join(f"{column:>12}" for column in columns))
+    for row, cells in rows.items():
+        print(f"{row:{width}}" + "".join(f"{cells.get(column, '-'):>12}" for column in columns))
+
+
+def markdown(files: list[str]) -> None:
+    columns, rows = arranged(read(files))
+    print("| what | " + " | ".join(columns) + " |")
+    print("| --- |" + " ---: |" * len(columns))
+    for row, cells in rows.items():
+        print(f"| {row} | " + " | ".join(cells.get(column, "-") for column in columns) + " |")
+
+
+def budget(file: str) -> dict[tuple[str, str, str], float]:
+    maxima = {}
+    for number, line in enumerate(Path(file).read_text().splitlines(), 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        words = line.split(maxsplit=3)
+        try:
+            maxima[words[0], words[3].strip(), words[1]] = float(words[2])
+        except (IndexError, ValueError):
+            sys.exit(f"{file}:{number}: not PART COLUMN MAXIMUM ROW: {line}")
+    return maxima
+
+
+def check(file: str, files: list[str]) -> None:
+    """A figure that the budget names must be there, if its part is."""
+    maxima = budget(file)
+    missing = [name for name in files if not Path(name).is_file()]
+    figures = read([name for name in files if name not in missing])
+    values = {(f["part"], f["row"], f["column"]): f for f in figures}
+    parts = {Path(name).stem for name in files}
+    bad = [f"{name} is not there" for name in missing]
+    tested = 0
+    for key, maximum in maxima.items():
+        part, row, column = key
+        if part not in parts:
+            continue
+        tested += 1
+        if key not in values:
+            bad.append(f"{part}: {row}, {column}: there is no such figure")
+        elif not float(values[key]["value"]) <= maximum:
+            value, unit = float(values[key]["value"]), values[key]["unit"]
+            bad.append(f"{part}: {row}, {column}: {value:g} {unit}, {value - maximum:g} above {maximum:g}")
+    for line in bad:
+        print(f"not ok {line}")
+    if bad:
+        sys.exit(1)
+    print(f"ok budget: {tested} figures are within their maxima")
+
+
+def main() -> None:
+    match sys.argv[1:]:
+        case ["json", part]:
+            to_json(part)
+        case ["table", title, *files]:
+            table(title, files)
+        case ["markdown", *files]:
+            markdown(files)
+        case ["check", maxima, *files]:
+            check(maxima, files)
+        case _:
+            sys.exit(__doc__)
+
+
+main()

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash disable=SC2154 # variables of run
+#
+# Rows of schedhist, and of modules in C to compare it with. Sourced by run.
+
+debugfs=/sys/kernel/debug/schedhist
+tracing=/sys/kernel/tracing
+
+nothing() { :; }
+
+group_modules() {
+	row "C module: empty probes" "insmod $SCHEDHIST_WITH/bench_empty.ko" "rmmod bench_empty"
+	row "C module: clock and one log2 bucket" "insmod $SCHEDHIST_WITH/bench_log2.ko" log2_off
+}
+
+log2_off() {
+	seen "$(< /sys/module/bench_log2/parameters/switches)"
+	rmmod bench_log2
+}
+
+# schedhist_on METRICS
+schedhist_on() {
+	insmod "$SCHEDHIST_KO" metrics="${1// /,}"
+}
+
+schedhist_off() {
+	local count
+	count=$(awk '$1 == "switches" { print $2 }' "$debugfs/status")
+	seen "$count"
+	rmmod schedhist
+}
+
+disabled_on() {
+	insmod "$SCHEDHIST_KO"
+	echo 0 > "$debugfs/enable"
+	switches_before=$(awk '$1 == "switches" { print $2 }' "$debugfs/status")
+}
+
+disabled_off() {
+	[[ $(awk '$1 == "switches" { print $2 }' "$debugfs/status") == "$switches_before" ]] ||
+		fail "it counts"
+	rmmod schedhist
+}
+
+group_metrics() {
+	local metric
+	row "schedhist: default metrics" "schedhist_on default" schedhist_off
+	row "schedhist: disabled" disabled_on disabled_off
+	for metric in oncpu runq_wakeup runq_preempt runq blocked_interruptible blocked_uninterruptible \
+		offcpu idle wakeup; do
+		row "schedhist: $metric alone" "schedhist_on $metric" schedhist_off
+	done
+	row "schedhist: all metrics" "schedhist_on all" schedhist_off
+}
+
+events_again_on() {
+	schedhist_on default
+	echo 1 > "$tracing/events/schedhist/enable"
+	echo 0 > "$tracing/events/schedhist/enable"
+}
+
+event_on() {
+	schedhist_on default
+	echo 1 > "$tracing/events/schedhist/oncpu/enable"
+}
+
+event_off() {
+	local count
+	count=$(entries)
+	seen "$count"
+	echo 0 > "$tracing/events/schedhist/oncpu/enable"
+	echo > "$tracing/trace"
+	rmmod schedhist
+}
+
+threshold_on() {
+	schedhist_on default
+	echo 1000000000000 > "$debugfs/threshold_ns/runq"
+}
+
+threshold_off() {
+	[[ $(awk '$1 == "outliers" { print $2 }' "$debugfs/status") == 0 ]] || fail "the threshold was exceeded"
+	schedhist_off
+}
+
+group_controls() {
+	row "schedhist: default, events were listened to before" events_again_on schedhist_off
+	row "schedhist: default, ftrace listens to oncpu" event_on event_off
+	row "schedhist: default, a threshold for runq" threshold_on threshold_off
+}

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash disable=SC2016,SC2154 # what is for ftrace; variables of run
+#
+# Rows of others than schedhist. Sourced by run.
+
+out=$memory/out
+pids=()
+
+# start READY COMMAND...: a tool in the background, until it says READY.
+start() {
+	local ready=$1 file=$out.${#pids[@]} tries=600
+	shift
+	: > "$file"
+	# Bash has what it puts in the background ignore Ctrl-C.
+	env --default-signal=INT PYTHONUNBUFFERED=1 stdbuf -oL "$@" > "$file" 2>&1 &
+	pids+=($!)
+	until grep -q "$ready" "$file"; do
+		if ! kill -0 "${pids[-1]}" 2> /dev/null || ((--tries == 0)); then
+			fail "it does not start: $(tail -n 3 "$file" | tr '\n' ' ')"
+			return
+		fi
+		sleep 0.2
+	done
+}
+
+# Ends the tools, as Ctrl-C does.
+stop() {
+	local pid
+	for pid in "${pids[@]}"; do
+		kill -INT "$pid" 2> /dev/null || :
+	done
+	for pid in "${pids[@]}"; do
+		wait "$pid" || :
+	done
+	pids=()
+}
+
+# ran NUMBER: whether so many BPF programs run at each switch, or with each of its wakeups, by the
+# kernel's own count.
+ran() {
+	local begin number
+	echo 1 > /proc/sys/kernel/bpf_stats_enabled
+	now
+	begin=$ctxt
+	in_memory perf bench sched pipe --loop 1000 > /dev/null 2>&1
+	now
+	echo 0 > /proc/sys/kernel/bpf_stats_enabled
+	number=$(in_memory bpftool prog show | awk -v least=$(((ctxt - begin) * 97 / 100)) '
+		{ for (i = 1; i < NF; i++) if ($i == "run_cnt" && $(i + 1) >= least) n++ } END { print n + 0 }')
+	((number == $1)) || fail "$number of its programs ran at $((ctxt - begin)) switches each, not $1"
+}
+
+# counts FILE [all]: whether the histogram there counts, and all switches.
+counts() {
+	local sum
+	# "1 -> 3 : 25 |***" or "[1K, 2K) 25 |@@@"
+	sum=$(awk '/->.*:/ { sub(/.*: */, ""); n += $1 } /^[[(].*[|]/ { sub(/.*[])] */, ""); n += $1 }
+		END { print n + 0 }' "$1")
+	if (($# > 1)); then
+		seen "$sum"
+	else
+		((sum > 0)) || fail "its histogram is empty"
+	fi
+}
+
+# --- our own programs ---
+
+pinned=/sys/fs/bpf/bench
+
+bpf_on() {
+	mountpoint -q /sys/fs/bpf || mount -t bpf bpf /sys/fs/bpf
+	in_memory bpftool prog loadall "$SCHEDHIST_WITH/$1.bpf.o" "$pinned" autoattach pinmaps "${pinned}_maps"
+}
+
+bpf_off() {
+	local sum
+	# The array's elements stand between brackets, of each CPU.
+	sum=$(in_memory bpftool map dump pinned "${pinned}_maps/cpus" |
+		tr -d ' \n' | grep -oE '"runq":\{"bucket":\[[0-9,]*' | sed 's/.*\[//' | tr ',' '\n' |
+		awk '{ n += $1 } END { print n + 0 }')
+	seen "$sum"
+	ran 1
+	rm -r "$pinned" "${pinned}_maps"
+}
+
+group_bpf() {
+	row "BPF, at its best: run-queue latency" "bpf_on runq" bpf_off
+	row "BPF, at its best: run-queue, on-CPU, off-CPU" "bpf_on all" bpf_off
+}
+
+# --- libbpf-tools ---
+
+runqlat_on() { start Tracing runqlat-libbpf; }
+runqlat_off() { ran 1; stop; counts "$out.0" all; }
+cpudist_on() { start Tracing cpudist-libbpf; }
+cpudist_off() { ran 1; stop; counts "$out.0"; }
+offcpu_on() { start Tracing cpudist-libbpf -O; }
+offcpu_off() { ran 1; stop; counts "$out.0"; }
+# Longer than it ever takes: it prints nothing.
+runqslower_on() { start Tracing runqslower-libbpf 10000000; }
+runqslower_off() { ran 1; stop; }
+
+three_on() {
+	runqlat_on
+	cpudist_on
+	offcpu_on
+}
+
+three_off() { ran 3; stop; counts "$out.0" all; counts "$out.1"; counts "$out.2"; }
+
+group_libbpf() {
+	row "runqlat (libbpf-tools)" runqlat_on runqlat_off
+	row "cpudist (libbpf-tools)" cpudist_on cpudist_off
+	row "cpudist -O (libbpf-tools)" offcpu_on offcpu_off
+	row "runqslower (libbpf-tools)" runqslower_on runqslower_off
+}
+
+group_three() {
+	row "runqlat, cpudist and cpudist -O at once" three_on three_off
+}
+
+# --- BCC and bpftrace ---
+
+bcc_on() { start Tracing python3 ./bcc_tool.py "$(command -v runqlat-bpfcc)"; }
+group_bcc() { row "runqlat (BCC)" bcc_on runqlat_off; }
+
+bpftrace_on() { start Tracing runqlat.bt; }
+group_bpftrace() { row "runqlat.bt (bpftrace)" bpftrace_on runqlat_off; }
+
+# --- ftrace ---
+
+# How many events were written, whether or not they are still there.
+entries() {
+	awk '/^(entries|overrun):/ { n += $2 } END { print n }' "$tracing"/per_cpu/cpu0/stats
+}
+
+latency='wakeup_latency u64 lat; pid_t pid'
+begin='hist:keys=pid:ts0=common_timestamp'
+end='hist:keys=next_pid:lat=common_timestamp-$ts0'
+end+=':onmatch(sched.sched_wakeup).wakeup_latency($lat,next_pid)'
+histogram='hist:keys=lat.log2'
+
+hist_on() {
+	echo "$latency" >> "$tracing/synthetic_events"
+	echo "$begin" >> "$tracing/events/sched/sched_wakeup/trigger"
+	echo "$end" >> "$tracing/events/sched/sched_switch/trigger"
+	echo "$histogram" >> "$tracing/events/synthetic/wakeup_latency/trigger"
+}
+
+hist_off() {
+	seen "$(awk '$1 == "Hits:" { print $2 }' "$tracing/events/synthetic/wakeup_latency/hist")"
+	echo "!$histogram" >> "$tracing/events/synthetic/wakeup_latency/trigger"
+	echo "!$end" >> "$tracing/events/sched/sched_switch/trigger"
+	echo "!$begin" >> "$tracing/events/sched/sched_wakeup/trigger"
+	echo "!$latency" >> "$tracing/synthetic_events"
+}
+
+events_on() {
+	echo > "$tracing/trace"
+	echo 1 > "$tracing/events/sched/sched_wakeup/enable"
+	echo 1 > "$tracing/events/sched/sched_switch/enable"
+}
+
+events_off() {
+	echo 0 > "$tracing/events/sched/sched_switch/enable"
+	echo 0 > "$tracing/events/sched/sched_wakeup/enable"
+	local count
+	count=$(entries)
+	((count >= counted * 17 / 10)) || fail "$count events of $counted switches and their wakeups"
+	echo > "$tracing/trace"
+}
+
+group_ftrace() {
+	row "ftrace: hist trigger, synthetic wakeup_latency" hist_on hist_off
+	row "ftrace: sched_switch and sched_wakeup" events_on events_off
+}
+
+# --- perf ---
+
+# With a priority, so that it can write out what real-time tasks fill its buffers with. It starts what
+# it is to run when it is ready.
+perf_on() {
+	local tries=600
+	LD_LIBRARY_PATH=$memory env --default-signal=INT "$memory/perf" sched record -r 20 --synth=no \
+		-o "$memory/perf.data" sleep 100000 > "$out.0" 2>&1 &
+	pids+=($!)
+	until pgrep -fx "sleep 100000" > /dev/null; do
+		((--tries)) || {
+			fail "it does not start: $(tail -n 3 "$out.0" | tr '\n' ' ')"
+			return
+		}
+		sleep 0.2
+	done
+}
+
+perf_off() {
+	local count
+	stop
+	count=$(sed -nE 's/.*\(([0-9]+) samples\).*/\1/p' "$out.0")
+	((${count:-0} >= counted * 17 / 10)) || fail "${count:-no} samples of $counted switches: $(tail -n 2 "$out.0")"
+	rm -f "$memory/perf.data"
+}
+
+group_perf() { row "perf sched record" perf_on perf_off; }
