@@ -36,7 +36,7 @@ def arranged(figures: list[Figure]) -> tuple[list[str], dict[str, dict[str, str]
     columns = list(dict.fromkeys(str(figure["column"]) for figure in figures))
     rows: dict[str, dict[str, str]] = {}
     for figure in figures:
-        rows.setdefault(str(figure["row"]), {})[str(figure["column"])] = f"{figure['value']:.0f}"
+        rows.setdefault(str(figure["row"]), {})[str(figure["column"])] = str(round(float(figure["value"])))
     return columns, rows
 
 
