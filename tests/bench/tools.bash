@@ -84,8 +84,8 @@ bpf_off() {
 }
 
 group_bpf() {
-	row "BPF, at its best: run-queue latency" "bpf_on runq" bpf_off
-	row "BPF, at its best: run-queue, on-CPU, off-CPU" "bpf_on all" bpf_off
+	row "BPF of our own: run-queue latency" "bpf_on runq" bpf_off
+	row "BPF of our own: run-queue, on-CPU, off-CPU" "bpf_on all" bpf_off
 }
 
 # --- libbpf-tools ---

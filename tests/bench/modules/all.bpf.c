@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Run-queue latency, on-CPU and off-CPU time at once, as well as BPF can do it.
+ * Run-queue latency, on-CPU and off-CPU time at once, with arrays in place of
+ * hashes.
  */
 
 #include "types.bpf.h"

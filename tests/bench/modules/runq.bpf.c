@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Run-queue latency alone, as well as BPF can do it.
+ * Run-queue latency alone, with arrays in place of hashes.
  */
 
 #include "types.bpf.h"
