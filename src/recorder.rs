@@ -252,18 +252,24 @@ impl Hotplug for Session {
 
 impl SchedWaking for Session {
     #[inline(always)]
-    fn sched_waking(&self, waking: &Waking<'_>) {
-        let task = waking.task;
-        let is_stamped = task.is_stamped();
-        if !self.stamps_wakeups && !is_stamped {
-            return;
+    fn sched_waking(&self, waking: Waking<'_>) {
+        if self.stamps_wakeups || waking.task.is_stamped() {
+            self.stamp(waking);
         }
+    }
+}
+
+impl Session {
+    /// Notes a wakeup. Not part of the probe, which as a rule has nothing to do, and so saves no register.
+    #[inline(never)]
+    fn stamp(&self, waking: Waking<'_>) {
+        let task = waking.task;
         // A task that is not tracked is counted as such when it runs.
-        if let Some(state) = self.tasks.get(task.pid(), waking) {
+        if let Some(state) = self.tasks.get(task.pid(), &waking) {
             let who = engine::task::Waking {
                 id: task.id(),
                 exiting: task.is_exiting(),
-                is_stamped,
+                is_stamped: task.is_stamped(),
             };
             state.wake(local_clock(), &who);
         }

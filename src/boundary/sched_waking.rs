@@ -41,7 +41,7 @@ pub(crate) trait SchedWaking: Send + Sync + 'static {
     /// preemption is off, and an interrupt on this CPU may run the probe in between, for another task
     /// or for the same one. So what it writes must not belong to the CPU, as its records do, unless
     /// it is a single store.
-    fn sched_waking(&self, waking: &Waking<'_>);
+    fn sched_waking(&self, waking: Waking<'_>);
 }
 
 /// The probe itself: C calls it, and it calls `T`.
@@ -56,7 +56,7 @@ unsafe extern "C" fn probe<T: SchedWaking>(data: *mut c_void, task: *mut binding
     let task = unsafe { Task::from_raw(task) };
     context::no_preemption();
     context::irqs_off_unless(|| context::is_current(task));
-    recorder.sched_waking(&Waking {
+    recorder.sched_waking(Waking {
         task,
         _this_cpu: PhantomData,
     });
