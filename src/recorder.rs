@@ -198,10 +198,11 @@ impl Session {
     /// Records a switch.
     #[inline(always)]
     fn record<S: Settings>(&self, switch: &Switch<'_>, observer: &impl Observer) {
-        // Every CPU that runs is possible, and so has its records.
-        let Some(records) = self.recorder.cpus.get(switch.cpu()) else {
+        let records = self.recorder.cpus.this(switch);
+        // It always does; asked once, it spares each sample the question.
+        if !records.fits::<S>() {
             return;
-        };
+        }
         let now = local_clock();
         let tracks_tasks = S::NEEDS_TASKS.unwrap_or(self.tracks_tasks);
         let prev = switch.prev;

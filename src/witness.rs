@@ -4,6 +4,7 @@
 
 use crate::{
     boundary::{
+        per_cpu::ThisCpu,
         sched_switch::Switch,
         task::Task, //
     },

@@ -18,7 +18,21 @@ use kernel::{
     prelude::*, //
 };
 
+/// Shows that what runs here stays on this CPU.
+///
+/// # Safety
+///
+/// While a value exists, what has it must run on the CPU whose number [`ThisCpu::cpu`] returns.
+pub(crate) unsafe trait ThisCpu {
+    /// Returns the number of this CPU.
+    fn cpu(&self) -> u32;
+}
+
 /// A `T` for each possible CPU, online or not, so that CPU hotplug changes nothing.
+///
+/// # Invariants
+///
+/// There is a slot for each number below `nr_cpu_ids()`; that of a possible CPU is not `None`.
 pub(crate) struct PerCpu<T: ?Sized> {
     /// By CPU number; `None` for the numbers of CPUs that are not possible.
     slots: KVVec<Option<KVBox<T>>>,
@@ -36,7 +50,19 @@ impl<T: ?Sized> PerCpu<T> {
             };
             slots.push(slot, GFP_KERNEL)?;
         }
+        // INVARIANT: Just so.
         Ok(Self { slots })
+    }
+
+    /// Returns what belongs to this CPU.
+    #[inline(always)]
+    pub(crate) fn this(&self, here: &impl ThisCpu) -> &T {
+        // SAFETY: A CPU that runs is possible. Its number is below `nr_cpu_ids()`, and so there is a slot,
+        // with something in it, by the type's invariant.
+        unsafe {
+            let slot = self.slots.get_unchecked(here.cpu() as usize);
+            slot.as_deref().unwrap_unchecked()
+        }
     }
 
     /// Returns what belongs to the CPU number `cpu`, if that is possible.

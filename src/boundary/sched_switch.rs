@@ -20,6 +20,7 @@ use kernel::{
 use super::{
     bindings,
     context,
+    per_cpu::ThisCpu,
     task::Task,
     task_table::NoPreemption,
     tracepoint::Registration, //
@@ -66,11 +67,13 @@ impl Switch<'_> {
         context::this_cpu(|| switch.cpu());
         switch
     }
+}
 
-    /// Returns the number of this CPU.
+// SAFETY: The task that leaves is still `current`, and so its CPU is this one; and it exists only
+// within the probe, with interrupts off.
+unsafe impl ThisCpu for Switch<'_> {
     #[inline(always)]
-    pub(crate) fn cpu(&self) -> u32 {
-        // The task that leaves is still `current`, and so its CPU is this one.
+    fn cpu(&self) -> u32 {
         self.prev.cpu()
     }
 }

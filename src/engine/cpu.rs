@@ -152,6 +152,12 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         })
     }
 
+    /// Says whether there are the buckets that settings of the kind `S` have.
+    #[inline(always)]
+    pub fn fits<S: Settings>(&self) -> bool {
+        self.buckets.as_ref().len() >= S::CELLS
+    }
+
     /// Records a context switch at `now`, in nanoseconds of the CPU's clock.
     ///
     /// Only the CPU itself may call this, with interrupts off. Every switch ends as [`Counter`]

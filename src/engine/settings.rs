@@ -8,7 +8,10 @@
 use super::{
     bucket::Scheme,
     cell::Cell,
-    cpu::Header,
+    cpu::{
+        Cpu,
+        Header, //
+    },
     metric::{
         Metric,
         MetricSet, //
@@ -19,6 +22,9 @@ use super::{
 pub trait Settings {
     /// Whether the switch-outs of tasks are kept; `None` where that is not known.
     const NEEDS_TASKS: Option<bool>;
+
+    /// How many cells the buckets take at least.
+    const CELLS: usize;
 
     /// Which metrics are on.
     fn metrics(header: &Header) -> MetricSet;
@@ -39,6 +45,7 @@ pub struct Any;
 
 impl Settings for Any {
     const NEEDS_TASKS: Option<bool> = None;
+    const CELLS: usize = 0;
 
     #[inline(always)]
     fn metrics(header: &Header) -> MetricSet {
@@ -63,6 +70,7 @@ pub struct Defaults;
 
 impl Settings for Defaults {
     const NEEDS_TASKS: Option<bool> = Some(MetricSet::DEFAULT.needs_tasks());
+    const CELLS: usize = Cpu::<[Cell]>::cells(Scheme::DEFAULT, MetricSet::DEFAULT);
 
     #[inline(always)]
     fn metrics(_: &Header) -> MetricSet {
@@ -72,6 +80,8 @@ impl Settings for Defaults {
     #[inline(always)]
     fn bucket<'a>(_: &Header, buckets: &'a [Cell], metric: Metric, value: u64) -> Option<&'a Cell> {
         let first = metric as usize * const { Scheme::DEFAULT.buckets() };
+        // All indices lie within these: the compiler knows, and checks none.
+        let buckets = buckets.first_chunk::<{ Self::CELLS }>()?;
         buckets.get(first.wrapping_add(Scheme::DEFAULT.finite_index(value)?))
     }
 }
