@@ -38,15 +38,26 @@ impl<'a> Names<'a> {
             next: switch.next,
         }
     }
+
+    #[inline(always)]
+    fn task(&self, side: Side) -> Task<'a> {
+        match side {
+            Side::Prev => self.prev,
+            Side::Next => self.next,
+        }
+    }
 }
 
 impl Observer for Names<'_> {
     #[inline(always)]
     fn identify(&self, side: Side) -> Identity {
-        match side {
-            Side::Prev => identify(self.prev),
-            Side::Next => identify(self.next),
-        }
+        identify(self.task(side))
+    }
+
+    #[inline(always)]
+    fn namer(&self, side: Side) -> impl FnOnce() -> Identity {
+        let task = self.task(side);
+        move || identify(task)
     }
 }
 

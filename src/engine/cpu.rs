@@ -237,15 +237,11 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         observer: &impl Observer,
     ) {
         let record = |metric, value, cause| self.record::<S>(metric, value, cause, now, observer);
-        // What the kernel has added up, and what it is about to add.
-        let waited = task
-            .run_delay
-            .wrapping_add(now.saturating_sub(task.last_queued));
         if task.is_new {
             if let Some(state) = state {
                 state.claim(task);
             }
-            return self.enter_new::<S>(now, task, waited, observer);
+            return self.enter_new::<S>(now, task, observer);
         }
         let Some(state) = state else {
             return self.count(Counter::Untracked);
@@ -276,20 +272,10 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
                 None => self.count(Counter::WakeUnseen),
             }
         }
-        if task.last_queued == 0 {
+        let Some(wait) = left.wait(now, away, task) else {
             self.count(Counter::BlockedOther);
             return self.count(Counter::WaitUnseen);
-        }
-        let wait = match left.woken {
-            // The kernel's stamp was there before the wakeup was: see `Task::wake`. A wakeup from
-            // before is not of this sleep: see `Task::take_left`.
-            Some(woken) if woken.is_stamped && woken.time >= left.out => {
-                now.saturating_sub(woken.time)
-            }
-            _ => waited.wrapping_sub(left.run_delay),
         };
-        // Clocks of two CPUs may differ by a little; a wait is no longer than the absence.
-        let wait = wait.min(away);
         record(Metric::RunqWakeup, wait, Cause::Wakeup);
         let blocked = away.wrapping_sub(wait);
         let woken = now.wrapping_sub(wait);
@@ -307,13 +293,8 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
 
     /// Records the wait of a task that runs for the first time, if it began since measuring did.
     #[inline(always)]
-    fn enter_new<S: Settings>(
-        &self,
-        now: u64,
-        task: &Entering,
-        waited: u64,
-        observer: &impl Observer,
-    ) {
+    fn enter_new<S: Settings>(&self, now: u64, task: &Entering, observer: &impl Observer) {
+        let waited = task.waited(now);
         // It was forked with nothing added up: so this is when its wait began.
         let since = now.saturating_sub(waited);
         if task.last_queued != 0 && since >= self.header.began.get() {
@@ -406,23 +387,15 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         }
         match S::bucket(&self.header, self.buckets.as_ref(), metric, value) {
             Some(bucket) => bucket.add(1),
-            None => self.overflow(metric),
+            None => overflow(S::last_bucket(&self.header, self.buckets.as_ref(), metric)),
         }
-        self.header.totals[metric as usize].record(value, now, || observer.identify(metric.side()));
+        self.header.totals[metric as usize].record(value, now, observer.namer(metric.side()));
         observer.sample(&Sample {
             metric,
             value,
             end,
             cause,
         });
-    }
-
-    /// Counts a value that is too large for all buckets but the last.
-    #[cold]
-    fn overflow(&self, metric: Metric) {
-        if let Some(bucket) = self.buckets(metric).last() {
-            bucket.add(1);
-        }
     }
 
     /// Returns the number of the CPU.
@@ -487,5 +460,14 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         for totals in &self.header.totals {
             totals.restart();
         }
+    }
+}
+
+/// Counts a value that is too large for all buckets but the last. Out of the way.
+#[cold]
+#[inline(never)]
+fn overflow(last: Option<&Cell>) {
+    if let Some(bucket) = last {
+        bucket.add(1);
     }
 }

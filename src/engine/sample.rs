@@ -101,8 +101,15 @@ pub enum Side {
 ///
 /// What does nothing costs nothing: a switch is compiled for each kind of observer.
 pub trait Observer {
-    /// Names one of the two tasks. Asked for when a sample is the worst so far.
+    /// Names one of the two tasks.
     fn identify(&self, side: Side) -> Identity;
+
+    /// Returns what names one of the two tasks. Called when a sample is the worst so far, out of the way,
+    /// and so best made of little.
+    #[inline(always)]
+    fn namer(&self, side: Side) -> impl FnOnce() -> Identity {
+        move || self.identify(side)
+    }
 
     /// Is told of the stay on the CPU that ends now, before the samples, where its start was seen:
     /// since when it was, and now, in nanoseconds of the CPU's clock.

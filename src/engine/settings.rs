@@ -37,6 +37,9 @@ pub trait Settings {
         metric: Metric,
         value: u64,
     ) -> Option<&'a Cell>;
+
+    /// Returns the last bucket of `metric`.
+    fn last_bucket<'a>(header: &Header, buckets: &'a [Cell], metric: Metric) -> Option<&'a Cell>;
 }
 
 /// Nothing of the settings is known.
@@ -62,6 +65,14 @@ impl Settings for Any {
         let first = (metric as usize).wrapping_mul(header.stride);
         buckets.get(first.wrapping_add(header.scheme.index(value)))
     }
+
+    #[inline(always)]
+    fn last_bucket<'a>(header: &Header, buckets: &'a [Cell], metric: Metric) -> Option<&'a Cell> {
+        let end = (metric as usize)
+            .wrapping_add(1)
+            .wrapping_mul(header.stride);
+        buckets.get(end.wrapping_sub(1))
+    }
 }
 
 /// The settings are the defaults: the scheme is [`Scheme::DEFAULT`], and [`MetricSet::DEFAULT`] is on.
@@ -83,5 +94,12 @@ impl Settings for Defaults {
         // All indices lie within these: the compiler knows, and checks none.
         let buckets = buckets.first_chunk::<{ Self::CELLS }>()?;
         buckets.get(first.wrapping_add(Scheme::DEFAULT.finite_index(value)?))
+    }
+
+    #[inline(always)]
+    fn last_bucket<'a>(_: &Header, buckets: &'a [Cell], metric: Metric) -> Option<&'a Cell> {
+        let buckets = buckets.first_chunk::<{ Self::CELLS }>()?;
+        let end = (metric as usize + 1) * const { Scheme::DEFAULT.buckets() };
+        buckets.get(end.wrapping_sub(1))
     }
 }

@@ -40,6 +40,15 @@ pub struct Entering {
     pub last_queued: u64,
 }
 
+impl Entering {
+    /// Returns its waits up to `now`: what the kernel has added up, and what it is about to add.
+    #[inline(always)]
+    pub(super) fn waited(&self, now: u64) -> u64 {
+        self.run_delay
+            .wrapping_add(now.saturating_sub(self.last_queued))
+    }
+}
+
 /// A task as it is woken.
 #[derive(Clone, Copy, Debug)]
 pub struct Waking {
@@ -80,8 +89,10 @@ pub struct Task {
     out: Cell,
     /// [`Leaving::run_delay`] at that time.
     run_delay: Cell,
-    /// How it left, and which CPU.
-    left: Cell,
+    /// How it left: a [`LeavingState`].
+    state: Cell,
+    /// Which CPU it left.
+    cpu: Cell,
     /// When the owner was woken since it last got a CPU, in nanoseconds, times 2; 1 is added where
     /// it was stamped already. 0: not noted. See [`Task::wake`].
     woken: Cell,
@@ -97,6 +108,45 @@ pub(super) struct Left {
     pub(super) woken: Option<Woken>,
 }
 
+impl Left {
+    /// Returns how long `task` waited for a CPU after a sleep, of the time `away` that it had none until
+    /// `now`; `None` when that is not known.
+    #[inline(always)]
+    pub(super) fn wait(&self, now: u64, away: u64, task: &Entering) -> Option<u64> {
+        // `waited`, but for a clock that went backwards.
+        let waited = task
+            .run_delay
+            .wrapping_add(now.wrapping_sub(task.last_queued));
+        let wait = waited.wrapping_sub(self.run_delay);
+        let is_usual = now >= task.last_queued
+            // Without a stamp it is longer.
+            && wait < away
+            && !self.woken.is_some_and(|woken| woken.is_stamped);
+        match is_usual {
+            true => Some(wait),
+            false => self.unusual_wait(now, away, task),
+        }
+    }
+
+    /// The same where more is to be looked at.
+    #[cold]
+    fn unusual_wait(&self, now: u64, away: u64, task: &Entering) -> Option<u64> {
+        if task.last_queued == 0 {
+            return None;
+        }
+        let wait = match self.woken {
+            // The kernel's stamp was there before the wakeup was: see `Task::wake`. A wakeup from
+            // before is not of this sleep: see `Task::take_left`.
+            Some(woken) if woken.is_stamped && woken.time >= self.out => {
+                now.saturating_sub(woken.time)
+            }
+            _ => task.waited(now).wrapping_sub(self.run_delay),
+        };
+        // Clocks of two CPUs may differ by a little; a wait is no longer than the absence.
+        Some(wait.min(away))
+    }
+}
+
 impl Task {
     /// Creates the state of a PID that nothing is known of.
     pub const fn new() -> Self {
@@ -104,7 +154,8 @@ impl Task {
             owner: Cell::new(0),
             out: Cell::new(0),
             run_delay: Cell::new(0),
-            left: Cell::new(0),
+            state: Cell::new(0),
+            cpu: Cell::new(0),
             woken: Cell::new(0),
         }
     }
@@ -152,8 +203,8 @@ impl Task {
         self.owner.set(task.id);
         self.out.set(now);
         self.run_delay.set(task.run_delay);
-        self.left
-            .set((u64::from(cpu) << 32) | u64::from(task.state.bits()));
+        self.state.set(u64::from(task.state.bits()));
+        self.cpu.set(u64::from(cpu));
     }
 
     /// Returns what is known of the switch-out before `task` enters, and forgets the wakeup.
@@ -172,12 +223,11 @@ impl Task {
         if woken != 0 {
             self.woken.set(0);
         }
-        let left = self.left.get();
         Some(Left {
             out: self.out.get(),
             run_delay: self.run_delay.get(),
-            state: LeavingState::from_bits(left as u32),
-            cpu: (left >> 32) as u32,
+            state: LeavingState::from_bits(self.state.get() as u32),
+            cpu: self.cpu.get() as u32,
             woken: (woken != 0).then_some(Woken {
                 time: woken >> 1,
                 is_stamped: woken & 1 != 0,

@@ -63,17 +63,18 @@ impl Totals {
         // there is no sample yet this is more than the range of 0, whatever the value; but for
         // u64::MAX, which no duration is.
         if value.wrapping_sub(self.min.get()) > self.range.get() {
-            self.extend(value, time, &task());
+            self.extend(value, time, task);
         }
     }
 
     /// Notes a new least or greatest sample. Rare: it gets ever harder to be one.
     #[cold]
-    fn extend(&self, value: u64, time: u64, task: &Identity) {
+    #[inline(never)]
+    fn extend(&self, value: u64, time: u64, task: impl FnOnce() -> Identity) {
         let (min, max) = (self.min.get(), self.max());
         let is_first = self.time.get() == 0;
         if is_first || value > max {
-            self.set_extremes(value.min(min), value, time, task);
+            self.set_extremes(value.min(min), value, time, &task());
         } else {
             self.version.add(1);
             fence(Release);
