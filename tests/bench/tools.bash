@@ -121,7 +121,7 @@ group_three() {
 
 # --- BCC and bpftrace ---
 
-bcc_on() { start Tracing python3 ./bcc_tool.py "$(command -v runqlat-bpfcc)"; }
+bcc_on() { start Tracing python3 ../bcc_tool.py "$(command -v runqlat-bpfcc)"; }
 group_bcc() { row "runqlat (BCC)" bcc_on runqlat_off; }
 
 bpftrace_on() { start Tracing runqlat.bt; }

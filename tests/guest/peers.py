@@ -220,7 +220,8 @@ def cpudist_oncpu() -> None:
     - It takes one of its stamps after each switch instead of before: a shift.
     - A stay that began before it did has no start, in both.
     """
-    ours, more, said = window(["cpudist-bpfcc"], "Tracing")
+    tool = [sys.executable, "../bcc_tool.py", "/usr/sbin/cpudist-bpfcc"]
+    ours, more, said = window(tool, "Tracing")
     table, count = log2_table(said), ours.count["oncpu"]
     total = sum(table.values())
     more += ours.count["start_unseen"]

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Runs a tool of BCC with the compiler flag that the kernel's headers need since 6.19.
 
-usage: bcc_tool.py PATH [ARGUMENT...]
+usage: tests/bcc_tool.py PATH [ARGUMENT...]
 
 The kernel is built with -fms-extensions, and its headers do not compile without. BCC 0.31 does not
 know, and has no setting for flags. The tool itself is left as it is.
