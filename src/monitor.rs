@@ -54,7 +54,7 @@ impl Probes {
     /// Registers no probe that no metric needs.
     fn new(recorder: Arc<Recorder>, metrics: MetricSet, outliers: Arc<Outliers>) -> Result<Self> {
         recorder.begin(metrics);
-        let is_default = recorder.is_default(metrics);
+        let register_switches = switches_of(recorder.scheme(), metrics);
         let session = Arc::new(Session::new(recorder, metrics, outliers)?, GFP_KERNEL)?;
         let mut new_tasks = None;
         if metrics.needs_tasks() {
@@ -67,18 +67,33 @@ impl Probes {
             wakings = Some(sched_waking::register(session.clone())?);
         }
         let hotplug = hotplug::Registration::new(session.clone())?;
-        let switches = if is_default {
-            sched_switch::register::<_, Defaults>(session.clone())?
-        } else {
-            sched_switch::register::<_, Any>(session.clone())?
-        };
         Ok(Self {
-            _switches: switches,
+            _switches: register_switches(session.clone())?,
             _hotplug: hotplug,
             _wakings: wakings,
             _new_tasks: new_tasks,
             session,
         })
+    }
+}
+
+/// What registers the probe of switches that is compiled for these settings.
+fn switches_of(
+    scheme: Scheme,
+    metrics: MetricSet,
+) -> fn(Arc<Session>) -> Result<Registration<Session>> {
+    if metrics != MetricSet::DEFAULT {
+        return sched_switch::register::<_, Any>;
+    }
+    match scheme.precision().bits() {
+        1 => sched_switch::register::<_, Defaults<1>>,
+        2 => sched_switch::register::<_, Defaults<2>>,
+        3 => sched_switch::register::<_, Defaults<3>>,
+        4 => sched_switch::register::<_, Defaults<4>>,
+        5 => sched_switch::register::<_, Defaults<5>>,
+        6 => sched_switch::register::<_, Defaults<6>>,
+        7 => sched_switch::register::<_, Defaults<7>>,
+        _ => sched_switch::register::<_, Any>,
     }
 }
 

@@ -134,10 +134,16 @@ impl Outliers {
         }
     }
 
-    /// Reports `sample`, taken on `cpu` and noted in its `log`, if it is above the threshold.
+    /// Reports `sample` of `task`, taken on `cpu` and noted in its `log`, if it is above the threshold.
     ///
     /// To be called in the `sched_switch` probe, by the CPU itself.
-    pub(crate) fn check(&self, log: &Log, cpu: u32, sample: &Sample, task: &Identity) {
+    pub(crate) fn check(
+        &self,
+        log: &Log,
+        cpu: u32,
+        sample: &Sample,
+        task: impl FnOnce() -> Identity,
+    ) {
         if !self.thresholds.is_exceeded_by(sample) {
             return;
         }
@@ -145,7 +151,7 @@ impl Outliers {
             return log.suppress();
         };
         // There always is a place.
-        let Some((outlier, culprits)) = log.report(id, sample, task) else {
+        let Some((outlier, culprits)) = log.report(id, sample, &task()) else {
             return self.limit.done();
         };
         events::trace_outlier(

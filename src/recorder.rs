@@ -90,12 +90,6 @@ impl Recorder {
             .all(|cpu| !wakeup || cpu.capacity().contains(Metric::Wakeup))
     }
 
-    /// Says whether the settings are [`Defaults`](crate::engine::settings::Defaults) while `metrics`
-    /// are on.
-    pub(crate) fn is_default(&self, metrics: MetricSet) -> bool {
-        self.scheme == Scheme::DEFAULT && metrics == MetricSet::DEFAULT
-    }
-
     /// Returns the scheme of the buckets.
     pub(crate) fn scheme(&self) -> Scheme {
         self.scheme

@@ -120,10 +120,12 @@ impl Observer for Witness<'_> {
     }
 
     fn sample(&self, sample: &Sample) {
-        let task = self.identify(sample.metric.side());
-        self.emit(sample, &task);
+        let task = || self.identify(sample.metric.side());
+        if events::any_enabled() {
+            self.emit(sample, &task());
+        }
         if let Some(log) = self.log {
-            self.outliers.check(log, self.cpu, sample, &task);
+            self.outliers.check(log, self.cpu, sample, task);
         }
     }
 }

@@ -2,11 +2,14 @@
 
 //! What of a CPU's settings is known when the probe is compiled.
 //!
-//! The probe is compiled twice: for any settings, and for the defaults, with constants in place of
-//! loads and branches.
+//! The probe is compiled for any settings, and once for each precision with the metrics that are on by
+//! default, with constants in place of loads and branches.
 
 use super::{
-    bucket::Scheme,
+    bucket::{
+        Precision,
+        Scheme, //
+    },
     cell::Cell,
     cpu::{
         Cpu,
@@ -75,13 +78,20 @@ impl Settings for Any {
     }
 }
 
-/// The settings are the defaults: the scheme is [`Scheme::DEFAULT`], and [`MetricSet::DEFAULT`] is on.
+/// [`MetricSet::DEFAULT`] is on, and `P` is the precision, in bits.
 #[derive(Clone, Copy, Debug)]
-pub struct Defaults;
+pub struct Defaults<const P: u32>;
 
-impl Settings for Defaults {
+impl<const P: u32> Defaults<P> {
+    const SCHEME: Scheme = match Precision::new(P) {
+        Some(precision) => Scheme::new(precision),
+        None => panic!("this is no precision"),
+    };
+}
+
+impl<const P: u32> Settings for Defaults<P> {
     const NEEDS_TASKS: Option<bool> = Some(MetricSet::DEFAULT.needs_tasks());
-    const CELLS: usize = Cpu::<[Cell]>::cells(Scheme::DEFAULT, MetricSet::DEFAULT);
+    const CELLS: usize = Cpu::<[Cell]>::cells(Self::SCHEME, MetricSet::DEFAULT);
 
     #[inline(always)]
     fn metrics(_: &Header) -> MetricSet {
@@ -90,16 +100,16 @@ impl Settings for Defaults {
 
     #[inline(always)]
     fn bucket<'a>(_: &Header, buckets: &'a [Cell], metric: Metric, value: u64) -> Option<&'a Cell> {
-        let first = metric as usize * const { Scheme::DEFAULT.buckets() };
+        let first = metric as usize * const { Self::SCHEME.buckets() };
         // All indices lie within these: the compiler knows, and checks none.
-        let buckets = buckets.first_chunk::<{ Self::CELLS }>()?;
-        buckets.get(first.wrapping_add(Scheme::DEFAULT.finite_index(value)?))
+        let buckets = buckets.get(..Self::CELLS)?;
+        buckets.get(first.wrapping_add(Self::SCHEME.finite_index(value)?))
     }
 
     #[inline(always)]
     fn last_bucket<'a>(_: &Header, buckets: &'a [Cell], metric: Metric) -> Option<&'a Cell> {
-        let buckets = buckets.first_chunk::<{ Self::CELLS }>()?;
-        let end = (metric as usize + 1) * const { Scheme::DEFAULT.buckets() };
+        let buckets = buckets.get(..Self::CELLS)?;
+        let end = (metric as usize + 1) * const { Self::SCHEME.buckets() };
         buckets.get(end.wrapping_sub(1))
     }
 }

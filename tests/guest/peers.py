@@ -28,7 +28,7 @@ DEBUGFS = Path("/sys/kernel/debug/schedhist")
 SHIFT = 100_000
 RARE = 0.02
 # Seconds until the other tool must have started. What is compiled first takes its time.
-PATIENCE = 60
+PATIENCE = 180
 # More tasks that want a CPU than there are CPUs, so that waits are worth the name.
 WORKLOAD = ["perf", "bench", "sched", "messaging", "--group", "1", "--nr_loops", "40"]
 
@@ -114,10 +114,10 @@ def window(peer: list[str], started: str) -> tuple[Counts, int, str]:
             deadline = time.monotonic() + PATIENCE
             while started not in os.pread(said.fileno(), 1 << 16, 0).decode():
                 if time.monotonic() > deadline:
-                    print(f"{peer[0]} does not start within {PATIENCE} s here")
+                    print(f"{peer[-1]} does not start within {PATIENCE} s here")
                     sys.exit(77)
                 if tool.poll() is not None:
-                    die(f"{peer[0]} ended: {os.pread(said.fileno(), 2000, 0).decode()}")
+                    die(f"{peer[-1]} ended: {os.pread(said.fileno(), 2000, 0).decode()}")
                 time.sleep(0.2)
             # It says so when it is about to start, or has.
             first = ctxt()

@@ -12,10 +12,10 @@ use schedhist_engine::engine::{
     cpu::{Cpu, Header, Next, Prev},
     identity::Identity,
     metric::{Counter, Metric, MetricSet},
-    settings::Defaults,
     slice::LeavingState,
     task::{Entering, Leaving, Task, Waking},
 };
+use schedhist_engine::testing::switch_as_default;
 
 /// What may happen to a CPU.
 #[derive(Clone, Copy, Debug)]
@@ -151,8 +151,11 @@ proptest! {
 
     /// What is compiled for the defaults does the same with them.
     #[test]
-    fn defaults_as_any(lengths in proptest::collection::vec(any_duration(), 1..200)) {
-        let (any, defaults) = (default_cpu(), default_cpu());
+    fn defaults_as_any(
+        scheme in any_scheme(),
+        lengths in proptest::collection::vec(any_duration(), 1..200),
+    ) {
+        let (any, defaults) = (default_cpu(scheme), default_cpu(scheme));
         let mut now = 1;
         for (number, length) in lengths.into_iter().enumerate() {
             now = u64::saturating_add(now, length);
@@ -178,7 +181,7 @@ proptest! {
             };
             let next = Next::Task(next, None);
             any.switch(now, prev, next, &|_| Identity::default());
-            defaults.switch_with::<Defaults>(now, prev, next, &|_| Identity::default());
+            switch_as_default(&defaults, now, prev, next, &|_| Identity::default());
         }
         for metric in Metric::ALL {
             let counts = |cpu: &Cpu<Vec<Cell>>| -> Vec<_> {
@@ -195,11 +198,11 @@ proptest! {
     }
 }
 
-/// A CPU that measures as it does by default.
-fn default_cpu() -> Cpu<Vec<Cell>> {
-    let cells = Cpu::<Vec<Cell>>::cells(Scheme::DEFAULT, MetricSet::DEFAULT);
+/// A CPU that measures the default metrics.
+fn default_cpu(scheme: Scheme) -> Cpu<Vec<Cell>> {
+    let cells = Cpu::<Vec<Cell>>::cells(scheme, MetricSet::DEFAULT);
     let buckets = (0..cells).map(|_| Cell::new(0)).collect();
-    let cpu = Cpu::new(0, Scheme::DEFAULT, buckets).expect("the number of cells is right");
+    let cpu = Cpu::new(0, scheme, buckets).expect("the number of cells is right");
     cpu.begin(0, MetricSet::DEFAULT);
     cpu
 }
@@ -239,7 +242,7 @@ fn a_clock_that_goes_back_is_counted() {
 #[test]
 fn a_wakeup_from_before_a_sleep_does_not_end_it() {
     const INTERRUPTIBLE: u32 = 1;
-    let (cpu, state) = (default_cpu(), Task::new());
+    let (cpu, state) = (default_cpu(Scheme::DEFAULT), Task::new());
     let enter = |now, is_new, run_delay, last_queued| {
         let task = Entering {
             id: 1,

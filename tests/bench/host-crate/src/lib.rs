@@ -18,11 +18,11 @@ use schedhist_engine::engine::{
     identity::Identity,
     metric::{Metric, MetricSet},
     sample::Side,
-    settings::{Defaults, Settings},
+    settings::{self, Settings},
     snapshot::{Baseline, Snapshot},
 };
 
-pub use schedhist_engine::engine::bucket::{Scheme, VALUE_BITS};
+pub use schedhist_engine::engine::bucket::{Precision, Scheme, VALUE_BITS};
 
 /// How many values a run records.
 pub const VALUES: usize = 1 << 16;
@@ -66,6 +66,8 @@ pub trait Subject: Sized {
     /// Adds all that `other` has recorded; `false` where it is not made for that.
     fn merge(&mut self, other: &Self) -> bool;
 }
+
+type Defaults = settings::Defaults<{ Precision::DEFAULT }>;
 
 fn cells() -> Vec<Cell> {
     let count = Cpu::<Vec<Cell>>::cells(Scheme::DEFAULT, MetricSet::DEFAULT);

@@ -27,7 +27,6 @@ use schedhist_engine::engine::{
         Sample,
         Side, //
     },
-    settings::Defaults,
     slice::LeavingState,
     task::{
         Entering,
@@ -36,6 +35,7 @@ use schedhist_engine::engine::{
         Waking, //
     },
 };
+use schedhist_engine::testing::switch_as_default;
 
 use super::{
     kernel::{
@@ -266,8 +266,8 @@ impl Recorder {
                 };
                 // As the module does it.
                 let cpu = &self.cpus[cpu];
-                if cpu.scheme() == Scheme::DEFAULT && session.metrics == MetricSet::DEFAULT {
-                    cpu.switch_with::<Defaults>(now, leaving, entering, &watcher);
+                if session.metrics == MetricSet::DEFAULT {
+                    switch_as_default(cpu, now, leaving, entering, &watcher);
                 } else {
                     cpu.switch(now, leaving, entering, &watcher);
                 }
