@@ -62,11 +62,11 @@ def budget(file: str) -> dict[tuple[str, str, str], float]:
     for number, line in enumerate(Path(file).read_text().splitlines(), 1):
         if not line.strip() or line.startswith("#"):
             continue
-        words = line.split(maxsplit=3)
         try:
-            maxima[words[0], words[3].strip(), words[1]] = float(words[2])
-        except (IndexError, ValueError):
-            sys.exit(f"{file}:{number}: not PART COLUMN MAXIMUM ROW: {line}")
+            part, column, maximum, row = line.split("\t")
+            maxima[part, row, column] = float(maximum)
+        except ValueError:
+            sys.exit(f"{file}:{number}: not PART, COLUMN, MAXIMUM, ROW, with tabs between: {line}")
     return maxima
 
 
@@ -76,7 +76,7 @@ def check(file: str, files: list[str]) -> None:
     missing = [name for name in files if not Path(name).is_file()]
     figures = read([name for name in files if name not in missing])
     values = {(f["part"], f["row"], f["column"]): f for f in figures}
-    parts = {Path(name).stem for name in files}
+    parts = {Path(name).stem for name in files} | {figure["part"] for figure in figures}
     bad = [f"{name} is not there" for name in missing]
     tested = 0
     for key, maximum in maxima.items():
