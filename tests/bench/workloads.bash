@@ -77,7 +77,7 @@ messaging_once() {
 	local usage_begin ctxt_begin
 	now
 	usage_begin=$usage ctxt_begin=$ctxt
-	in_memory chrt -f 10 "$memory/perf" bench sched messaging --thread --group 1 --nr_loops 100 > /dev/null 2>&1
+	in_memory chrt -f 10 "$memory/perf" bench sched messaging --thread --group 1 --nr_loops 300 > /dev/null 2>&1
 	now
 	echo $(((usage - usage_begin) * 1000)) $((ctxt - ctxt_begin))
 }

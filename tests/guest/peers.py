@@ -28,7 +28,7 @@ DEBUGFS = Path("/sys/kernel/debug/schedhist")
 SHIFT = 100_000
 RARE = 0.02
 # Seconds until the other tool must have started. What is compiled first takes its time.
-PATIENCE = 180
+PATIENCE = 120
 # More tasks that want a CPU than there are CPUs, so that waits are worth the name.
 WORKLOAD = ["perf", "bench", "sched", "messaging", "--group", "1", "--nr_loops", "40"]
 

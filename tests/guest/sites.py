@@ -158,12 +158,14 @@ def main(module: str, events: list[str]) -> None:
     probes = [functions[name] for name in names if PROBE.search(name)]
     if not probes:
         die("there is no probe")
+    calls = set()
     for probe in probes:
-        check(probe, found, watched)
+        calls |= check(probe, found, watched)
+    print(f"# {len(probes)} probes call nothing but {', '.join(sorted(calls))}")
 
 
-def check(probe: dict[int, Instruction], found: list[Site], watched: set[str]) -> None:
-    """A probe passes the two sites, and otherwise keeps to itself."""
+def check(probe: dict[int, Instruction], found: list[Site], watched: set[str]) -> set[str]:
+    """A probe passes the two sites, and otherwise keeps to itself. Returns what it calls."""
     plain = reached(probe)
     addresses = {at.address for at in plain}
     passed = sorted(site.key for site in found if site.address in addresses)
@@ -175,7 +177,7 @@ def check(probe: dict[int, Instruction], found: list[Site], watched: set[str]) -
     others = {at.symbol for at in probe.values() if at.address not in addresses}
     if not others & watched:
         die(f"no site leads to who watches: {others}")
-    print(f"# a switch runs at most {len(plain)} of {len(probe)} instructions, and calls {calls}")
+    return calls
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-enum { VCPUS = 64, PROBES = 8 };
+enum { VCPUS = 64, PROBES = 32 };
 
 /* Where x86 has its modules, with and without KASLR. */
 static const uint64_t MODULES = 0xffffffffa0000000;
@@ -214,12 +214,10 @@ static bool read_probes(void)
 
 	if (!file)
 		return false;
-	while (probe_count < PROBES) {
-		struct probe *probe = &probes[probe_count];
-
-		if (fscanf(file, " %c %lx", &probe->kind, &probe->address) != 2)
-			break;
-		probe_count++;
+	for (struct probe probe; fscanf(file, " %c %lx", &probe.kind, &probe.address) == 2; probe_count++) {
+		if (probe_count == PROBES)
+			abort();
+		probes[probe_count] = probe;
 	}
 	fclose(file);
 	return probe_count > 0;
