@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """The figures of the benchmark: as a table for the eye, and against their budget.
 
-usage: figures.py json PART                 lines "ROW<tab>COLUMN<tab>VALUE<tab>UNIT" become JSON
-       figures.py table TITLE FILE...       a table: a line for each row
+usage: figures.py json [PART]               lines "PART<tab>ROW<tab>COLUMN<tab>VALUE<tab>UNIT" become
+                                            JSON; without the first where all are of one part
+       figures.py table TITLE FILE...       a table for each part, with a line for each row
        figures.py markdown FILE...          the same, for README.md
        figures.py check BUDGET FILE...      fails when a figure is above its maximum
 
@@ -23,30 +24,47 @@ def read(files: list[str]) -> list[Figure]:
     return [figure for file in files for figure in json.loads(Path(file).read_text())]
 
 
-def to_json(part: str) -> None:
+def to_json(*known: str) -> None:
     figures = []
     for line in sys.stdin:
-        row, column, value, unit = line.rstrip("\n").split("\t")
+        part, row, column, value, unit = [*known, *line.rstrip("\n").split("\t")]
         figures.append({"part": part, "row": row, "column": column, "value": float(value), "unit": unit})
     print("[\n" + ",\n".join(json.dumps(figure) for figure in figures) + "\n]")
 
 
-def arranged(figures: list[Figure]) -> tuple[list[str], dict[str, dict[str, str]]]:
+def shown(value: float) -> str:
+    """Small ones with a decimal."""
+    return f"{value:.0f}" if abs(value) >= 100 or value == round(value) else f"{value:.1f}"
+
+
+def arranged(figures: list[Figure]) -> tuple[list[str], dict[str, dict[str, float]]]:
     """The columns, and the cells of each row by column."""
     columns = list(dict.fromkeys(str(figure["column"]) for figure in figures))
-    rows: dict[str, dict[str, str]] = {}
+    rows: dict[str, dict[str, float]] = {}
     for figure in figures:
-        rows.setdefault(str(figure["row"]), {})[str(figure["column"])] = str(round(float(figure["value"])))
+        rows.setdefault(str(figure["row"]), {})[str(figure["column"])] = float(figure["value"])
     return columns, rows
 
 
 def table(title: str, files: list[str]) -> None:
-    columns, rows = arranged(read(files))
-    width = max([len(row) for row in rows] + [4])
     print(title)
-    print(f"{'':{width}}" + "".join(f"{column:>12}" for column in columns))
-    for row, cells in rows.items():
-        print(f"{row:{width}}" + "".join(f"{cells.get(column, '-'):>12}" for column in columns))
+    figures = read(files)
+    parts = list(dict.fromkeys(figure["part"] for figure in figures))
+    for part in parts:
+        columns, rows = arranged([figure for figure in figures if figure["part"] == part])
+        if len(parts) > 1:
+            print(f"\n{part}")
+        heads = columns
+        if max(len(column) for column in columns) > 11:
+            # Names are long: a letter for each.
+            heads = [chr(ord("A") + number) for number in range(len(columns))]
+            for head, column in zip(heads, columns):
+                print(f"  {head}: {column}")
+        width = max(len(row) for row in rows)
+        print(f"{'':{width}}" + "".join(f"{head:>12}" for head in heads))
+        for row, cells in rows.items():
+            texts = (shown(cells[column]) if column in cells else "" for column in columns)
+            print(f"{row:{width}}" + "".join(f"{text:>12}" for text in texts).rstrip())
 
 
 def markdown(files: list[str]) -> None:
@@ -54,7 +72,8 @@ def markdown(files: list[str]) -> None:
     print("| what | " + " | ".join(columns) + " |")
     print("| --- |" + " ---: |" * len(columns))
     for row, cells in rows.items():
-        print(f"| {row} | " + " | ".join(cells.get(column, "-") for column in columns) + " |")
+        texts = (f"{cells[column]:.0f}" if column in cells else "-" for column in columns)
+        print(f"| {row} | " + " | ".join(texts) + " |")
 
 
 def budget(file: str) -> dict[tuple[str, str, str], float]:
@@ -98,8 +117,8 @@ def check(file: str, files: list[str]) -> None:
 
 def main() -> None:
     match sys.argv[1:]:
-        case ["json", part]:
-            to_json(part)
+        case ["json", *part]:
+            to_json(*part)
         case ["table", title, *files]:
             table(title, files)
         case ["markdown", *files]:
