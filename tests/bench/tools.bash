@@ -35,8 +35,7 @@ stop() {
 	pids=()
 }
 
-# ran NUMBER: whether so many BPF programs run at each switch, or with each of its wakeups, by the
-# kernel's own count.
+# ran NUMBER: whether at least so many BPF programs run at each switch, by the kernel's own count.
 ran() {
 	local begin number
 	echo 1 > /proc/sys/kernel/bpf_stats_enabled
@@ -47,7 +46,8 @@ ran() {
 	echo 0 > /proc/sys/kernel/bpf_stats_enabled
 	number=$(in_memory bpftool prog show | awk -v least=$(((ctxt - begin) * 97 / 100)) '
 		{ for (i = 1; i < NF; i++) if ($i == "run_cnt" && $(i + 1) >= least) n++ } END { print n + 0 }')
-	((number == $1)) || fail "$number of its programs ran at $((ctxt - begin)) switches each, not $1"
+	# Those of wakeups may run as often.
+	((number >= $1)) || fail "$number of its programs ran at $((ctxt - begin)) switches each, not $1"
 }
 
 # counts FILE [all]: whether the histogram there counts, and all switches.
