@@ -248,8 +248,10 @@ impl Hotplug for Session {
 impl SchedWaking for Session {
     #[inline(always)]
     fn sched_waking(&self, waking: Waking<'_>) {
-        if self.stamps_wakeups || waking.task.is_stamped() {
-            self.stamp(waking);
+        // Read once: where the task is moved meanwhile, there may be no stamp for a moment.
+        let is_stamped = waking.task.is_stamped();
+        if self.stamps_wakeups || is_stamped {
+            self.stamp(waking, is_stamped);
         }
     }
 }
@@ -257,14 +259,14 @@ impl SchedWaking for Session {
 impl Session {
     /// Notes a wakeup. Not part of the probe, which as a rule has nothing to do, and so saves no register.
     #[inline(never)]
-    fn stamp(&self, waking: Waking<'_>) {
+    fn stamp(&self, waking: Waking<'_>, is_stamped: bool) {
         let task = waking.task;
         // A task that is not tracked is counted as such when it runs.
         if let Some(state) = self.tasks.get(task.pid(), &waking) {
             let who = engine::task::Waking {
                 id: task.id(),
                 exiting: task.is_exiting(),
-                is_stamped: task.is_stamped(),
+                is_stamped,
             };
             state.wake(local_clock(), &who);
         }
