@@ -175,7 +175,7 @@ fn create_histograms(
 }
 
 impl File for MonitorFile {
-    fn size_hint(&self) -> usize {
+    fn size_hint(&self, last: usize) -> usize {
         match self.view {
             View::Enable | View::Reset => 2,
             View::Threshold(_) | View::OutlierLimit | View::OnOutlier => 32,
@@ -191,10 +191,12 @@ impl File for MonitorFile {
             View::Histogram(..) => 512 + self.monitor.read().recorder.scheme().buckets() * 16,
             View::OpenMetrics(_) => openmetrics::MAX_LEN + 1,
             View::Raw => {
-                let mut length = raw::Length::default();
-                self.monitor.read().show_raw(&mut length);
+                let mut length = raw::Length(last);
+                if last == 0 {
+                    self.monitor.read().show_raw(&mut length);
+                }
                 // It grows meanwhile.
-                length.0 + length.0 / 16 + 4096
+                length.0 + length.0 / 4 + 32768
             }
         }
     }

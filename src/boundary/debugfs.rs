@@ -51,9 +51,9 @@ const INPUT_MAX: usize = 256;
 
 /// What stands behind a file.
 pub(crate) trait File: Send + Sync + 'static {
-    /// Guesses the length of the text in bytes, before it is first read; a good guess saves producing
-    /// it again.
-    fn size_hint(&self) -> usize;
+    /// Guesses the length of the text in bytes; a good guess saves producing it again. `last` is how
+    /// long it was the last time, or 0.
+    fn size_hint(&self, last: usize) -> usize;
 
     /// Writes the text of the file. Process context, may sleep.
     ///
@@ -283,11 +283,7 @@ impl<T: File> Tree<T> {
         if !node.open_for_business.load(Ordering::Acquire) {
             return EAGAIN.to_errno();
         }
-        let size = match node.last_len.load(Ordering::Relaxed) {
-            0 => node.file.size_hint(),
-            // It may have grown.
-            last => last + last / 16 + 4096,
-        };
+        let size = node.file.size_hint(node.last_len.load(Ordering::Relaxed));
         // SAFETY: `file` is being opened, and `show` expects a pointer to a node.
         unsafe { bindings::single_open_size(file, Some(Self::show), private, size) }
     }

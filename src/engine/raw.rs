@@ -12,9 +12,9 @@
 //!
 //! Most buckets are empty, and most of those side by side: of a group in which all are, no more is
 //! seen. A count that is written is read once: whatever the probes do meanwhile, what is written is
-//! what was counted. A record's length comes before its pairs, and is known in time because pairs are collected in a
-//! small array on the stack, which becomes a record whenever it is full. So there is one pass over
-//! the memory of a CPU, and no copy of it.
+//! what was counted. A record's length comes before its pairs, and is known in time because pairs are
+//! collected in a small array on the stack, which becomes a record whenever it is full. So there is
+//! one pass over the memory of a CPU, and no copy of it.
 
 use super::{
     bucket::{

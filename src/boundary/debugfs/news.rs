@@ -77,7 +77,7 @@ impl<T: File> Tree<T> {
             if !known.open_for_business.load(Acquire) {
                 return Err(EAGAIN);
             }
-            let (news, size) = (known.news()?, known.file.size_hint());
+            let (news, size) = (known.news()?, known.file.size_hint(0));
             let reader = Reader {
                 node,
                 seen: AtomicU64::new(news.latest()),
