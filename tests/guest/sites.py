@@ -9,6 +9,7 @@ usage: sites.py MODULE EVENT...
 - Each event has such a place.
 - What a context switch runs while nothing is in use has exactly two of them, one for all events and
   one for the outliers, and calls nothing that has to do with either.
+- Neither it nor a wakeup can come to a panic, by whatever it calls.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ ENTRY, CODE, TARGET, KEY, FLAGS = 16, 0, 4, 8, 3
 KEY_OF_TRACEPOINT = 8
 NOPS = {2: "66 90", 5: "0f 1f 44 00 00"}
 SYSTEM, WATCHING = "schedhist_trace_any", "schedhist_watching"
+WAKING = re.compile(r"12sched_waking5probe")
 PROBE, WATCHED = re.compile(r"12sched_switch5probe"), re.compile(r"13watched_probe")
 # What watches a switch, and what emits; and what a probe must never do.
 OUTSIDE = re.compile(r"Witness|watched|outlier|events|trace|tp_func|panic")
@@ -158,14 +160,29 @@ def main(module: str, events: list[str]) -> None:
     probes = [functions[name] for name in names if PROBE.search(name)]
     if not probes:
         die("there is no probe")
-    calls = set()
     for probe in probes:
-        calls |= check(probe, found, watched)
-    print(f"# {len(probes)} probes call nothing but {', '.join(sorted(calls))}")
+        check(probe, found, watched)
+    probes += [functions[name] for name in names if WAKING.search(name)]
+    calls = all_called(list(probes), functions)
+    if wrong := {name for name in calls if "panic" in name}:
+        die(f"a probe may come to {wrong}")
+    print(f"# {len(probes)} probes call nothing, by whatever way, but {', '.join(sorted(calls))}")
 
 
-def check(probe: dict[int, Instruction], found: list[Site], watched: set[str]) -> set[str]:
-    """A probe passes the two sites, and otherwise keeps to itself. Returns what it calls."""
+def all_called(todo: list[dict[int, Instruction]], functions: dict[str, dict[int, Instruction]]) -> set[str]:
+    """What functions call while no nop is patched, or jump to, and what that calls."""
+    names: set[str] = set()
+    while todo:
+        for at in reached(todo.pop()):
+            if at.text.startswith(("call", "j")) and at.symbol and at.symbol not in names:
+                names.add(at.symbol)
+                if at.symbol in functions:
+                    todo.append(functions[at.symbol])
+    return names
+
+
+def check(probe: dict[int, Instruction], found: list[Site], watched: set[str]) -> None:
+    """A probe passes the two sites, and otherwise keeps to itself."""
     plain = reached(probe)
     addresses = {at.address for at in plain}
     passed = sorted(site.key for site in found if site.address in addresses)
@@ -177,7 +194,6 @@ def check(probe: dict[int, Instruction], found: list[Site], watched: set[str]) -
     others = {at.symbol for at in probe.values() if at.address not in addresses}
     if not others & watched:
         die(f"no site leads to who watches: {others}")
-    return calls
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ cpus_on() {
 	done
 }
 
-takes test_fire $((${SCHEDHIST_THOROUGH:-0} ? 3600 : 600))
+takes test_fire $((${SCHEDHIST_THOROUGH:+1} + 0 ? 3600 : 600))
 test_fire() {
 	local cycles=1000 seconds=60 warmup=20 before after one_cpu
 	[[ -z ${SCHEDHIST_THOROUGH-} ]] || seconds=1800

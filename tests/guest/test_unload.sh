@@ -64,11 +64,12 @@ cycle() {
 	unload
 }
 
-takes test_unload_often $((${SCHEDHIST_THOROUGH:-0} ? 4500 : 600))
+takes test_unload_often $((${SCHEDHIST_THOROUGH:+1} + 0 ? 4500 : 600))
 test_unload_often() {
 	local i cycles=150 start=20 before after one_cpu
 	[[ -z ${SCHEDHIST_THOROUGH-} ]] || cycles=1000
 	cycles=${SCHEDHIST_CYCLES:-$cycles}
+	((cycles > start)) || fail "SCHEDHIST_CYCLES must be more than $start"
 	load precision=7
 	one_cpu=$(($(status memory_bytes) / $(status cpus_possible) / 1024))
 	unload
