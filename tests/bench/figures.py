@@ -83,6 +83,8 @@ def budget(file: str) -> dict[tuple[str, str, str], float]:
             continue
         try:
             part, column, maximum, row = line.split("\t")
+            if (part, row, column) in maxima:
+                sys.exit(f"{file}:{number}: a second time: {line}")
             maxima[part, row, column] = float(maximum)
         except ValueError:
             sys.exit(f"{file}:{number}: not PART, COLUMN, MAXIMUM, ROW, with tabs between: {line}")
@@ -105,9 +107,13 @@ def check(file: str, files: list[str]) -> None:
         tested += 1
         if key not in values:
             bad.append(f"{part}: {row}, {column}: there is no such figure")
+        elif float(values[key]["value"]) < -maximum:
+            bad.append(f"{part}: {row}, {column}: {float(values[key]['value']):g}: it was not measured")
         elif not float(values[key]["value"]) <= maximum:
             value, unit = float(values[key]["value"]), values[key]["unit"]
             bad.append(f"{part}: {row}, {column}: {value:g} {unit}, {value - maximum:g} above {maximum:g}")
+    if not tested:
+        bad.append("the budget has nothing of these parts")
     for line in bad:
         print(f"not ok {line}")
     if bad:

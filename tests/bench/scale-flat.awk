@@ -15,7 +15,7 @@ BEGIN {
 { print }
 
 $3 == "default" || $3 == "all" {
-	kind = $2 ~ /^precision/ ? "precision" : $2 ~ /reads/ ? "readers" : $2 ~ /task/ ? "tasks" : "CPUs"
+	kind = $2 ~ /^precision/ ? "precision" : $2 ~ /task/ ? "tasks" : "CPUs"
 	if ($2 == first)
 		base[$3] = $4
 	if (!((kind, $3) in most) || $4 > most[kind, $3])
