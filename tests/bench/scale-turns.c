@@ -6,17 +6,14 @@
  *
  * Makes TASKS tasks for each of CPUS CPUs, which sleep. Then reads lines
  *
- *	CPUS TASKS TURNS [FILE]
+ *	CPUS TASKS TURNS
  *
  * and has the first tasks of the first CPUs take turns, TURNS times on each CPU: the one wakes the
- * next on the same CPU, and sleeps. So there are one wakeup and one context switch to a turn.
- * Meanwhile another task reads FILE again and again, at least 100 times, on the CPU with the number
- * CPUS. When all is done it prints
+ * next on the same CPU, and sleeps. So there are one wakeup and one context switch to a turn. When
+ * all is done it prints how many instructions that took. The line "end" ends it.
  *
- *	INSTRUCTIONS READS
- *
- * The line "end" ends it. Instructions are those of all CPUs: under --icount these take turns, too,
- * and one that is idle executes none. So those of a turn are the quotient, however many CPUs do it.
+ * Instructions are those of all CPUs: under --icount these take turns, too, and one that is idle
+ * executes none. So those of a turn are the quotient, however many CPUs do it.
  *
  * All tasks are of the same real-time priority, so none preempts another, and each turn is like the
  * last. They must be done in the 0.95 s after which the kernel throttles them.
@@ -25,7 +22,6 @@
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,10 +46,7 @@ struct cpu {
 };
 
 static struct cpu *cpus;
-static int done, reading;
-static atomic_int turning;
-static char file[256];
-static long reads;
+static int done;
 
 static void check(int error, const char *what)
 {
@@ -101,17 +94,6 @@ static void *take_turns(void *arg)
 		wake(next->wakeup);
 	}
 	return NULL;
-}
-
-static void *read_meanwhile(void *arg)
-{
-	for (;;) {
-		sleep_until_woken(reading);
-		for (reads = 0; turning || reads < 100; reads++)
-			read_whole(file);
-		wake(done);
-	}
-	return arg;
 }
 
 static void stay_on(int cpu)
@@ -165,34 +147,16 @@ static void make_tasks(int cpu_count, int task_count)
 	}
 }
 
-static unsigned long all_turns(int cpu_count, long turns)
+static unsigned long all_turns(int cpu_count)
 {
 	unsigned long start = instructions();
 
-	turning = 1;
-	if (file[0])
-		wake(reading);
 	/* This CPU last: it turns to its tasks when this one sleeps. */
-	for (int i = cpu_count - 1; i >= 0 && turns; i--)
+	for (int i = cpu_count - 1; i >= 0; i--)
 		wake(cpus[i].tasks[0].wakeup);
-	for (int i = 0; i < cpu_count && turns; i++)
-		sleep_until_woken(done);
-	turning = 0;
-	if (file[0])
+	for (int i = 0; i < cpu_count; i++)
 		sleep_until_woken(done);
 	return instructions() - start;
-}
-
-static void read_on(int cpu)
-{
-	char *stack = aligned_alloc(64, STACK);
-
-	if (!stack)
-		err(1, "memory");
-	reading = event();
-	stay_on(cpu);
-	make_task(read_meanwhile, NULL, stack);
-	stay_on(0);
 }
 
 int main(int argc, char **argv)
@@ -208,22 +172,16 @@ int main(int argc, char **argv)
 	while (fgets(line, sizeof(line), stdin) && strcmp(line, "end\n")) {
 		int turning_cpus;
 		long tasks, turns;
-		unsigned long taken;
 
-		file[0] = '\0';
-		if (sscanf(line, "%d %ld %ld %255s", &turning_cpus, &tasks, &turns, file) < 3 ||
+		if (sscanf(line, "%d %ld %ld", &turning_cpus, &tasks, &turns) != 3 ||
 		    turning_cpus < 1 || turning_cpus > cpu_count || tasks < 2 ||
-		    tasks > task_count || turns < 0)
+		    tasks > task_count || turns < 1)
 			errx(2, "scale-turns: what does this mean: %s", line);
-		if (file[0] && !reading)
-			read_on(turning_cpus);
 		for (int i = 0; i < turning_cpus; i++) {
 			cpus[i].in_turn = tasks;
 			cpus[i].left = turns;
 		}
-		reads = 0;
-		taken = all_turns(turning_cpus, turns);
-		printf("%lu %ld\n", taken, reads);
+		printf("%lu\n", all_turns(turning_cpus));
 		fflush(stdout);
 	}
 	return 0;
