@@ -15,40 +15,16 @@
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <time.h>
-#include <unistd.h>
+
+#include "stamp.h"
 
 /* Longer than one round of all of them takes under load: see main(). */
 #define SLEEP_NS 200000
-
-struct stamp {
-	long long ns, switches;
-};
 
 static atomic_long begun;
 static long warmup, last;
 static struct stamp start, end;
 static pthread_barrier_t ready, done;
-
-static struct stamp stamp(void)
-{
-	struct timespec now;
-	struct stamp stamp;
-	char line[256];
-	FILE *stat = fopen("/proc/stat", "r");
-
-	stamp.switches = -1;
-	while (stat && fgets(line, sizeof(line), stat))
-		if (sscanf(line, "ctxt %lld", &stamp.switches) == 1)
-			break;
-	if (stamp.switches < 0) {
-		perror("/proc/stat");
-		exit(1);
-	}
-	fclose(stat);
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	stamp.ns = now.tv_sec * 1000000000LL + now.tv_nsec;
-	return stamp;
-}
 
 static void *run(void *unused)
 {
