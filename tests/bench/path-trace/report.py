@@ -171,22 +171,27 @@ class Report:
 
     # --- The report ----------------------------------------------------------------------------------
 
-    def pingpong(self) -> tuple[list[Call], list[Call]]:
-        """Switches between the two tasks that switch to each other most, and wakeups of these."""
-        pairs = Counter((call.vcpu, frozenset(call.tasks)) for call in self.calls
-                        if call.kind == "S" and not call.prev_is_idle and not call.next_is_idle)
-        (vcpu, pair), _ = pairs.most_common(1)[0]
+    def pingpong(self, vcpu: int) -> tuple[list[Call], list[Call]]:
+        """Switches between the two tasks that switch to each other most on a CPU, and wakeups of these."""
+        pairs = Counter(frozenset(call.tasks) for call in self.calls if call.vcpu == vcpu
+                        and call.kind == "S" and not call.prev_is_idle and not call.next_is_idle)
+        pair, _ = pairs.most_common(1)[0]
         mine = [call for call in self.calls if call.vcpu == vcpu and pair.issuperset(call.tasks)]
         return [call for call in mine if call.kind == "S"], [call for call in mine if call.kind == "W"]
 
     def per_call(self) -> None:
-        switches, wakeups = self.pingpong()
+        # The CPUs on which tests/bench/path-trace/guest has pairs of tasks, without a reader and with one.
+        switches, wakeups = self.pingpong(1)
+        read = usual([call for call in self.pingpong(2)[0] if not call.is_runnable])
         blocks = [call for call in switches if not call.is_runnable]
         plain = usual(blocks)
         self.list_code(plain)
+        if read[0].path != plain[0].path:
+            self.wrong.append("a switch does not go the same way while another CPU reads")
         mine = [call for call in self.calls if call.kind == "S"]
         kinds = {
             "plain switch": plain,
+            "while being read": read,
             "its wakeup": wakeups,
             "task to idle": [call for call in mine if call.next_is_idle],
             "idle to task": [call for call in mine if call.prev_is_idle],
@@ -196,6 +201,7 @@ class Report:
         print(f"# what the probes do, for each call; {len(self.calls)} calls on {len(self.records)} CPUs")
         print("# plain switch: of two tasks that wake each other, from one that blocks to one that was woken;")
         print(f"# {len(plain)} of {len(blocks)} took the same way, which is the one shown")
+        print("# while being read: the same, on a CPU of its own, while another one reads all files")
         print(f"\n{'':36}" + "".join(f"{kind:>17}" for kind in kinds))
         print(f"{'calls seen':36}" + "".join(f"{len(found):17}" for found in kinds.values()))
         self.table(["instructions", "  in schedhist.ko", "  in the kernel's clock",
