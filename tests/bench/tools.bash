@@ -86,6 +86,7 @@ bpf_off() {
 group_bpf() {
 	row "BPF of our own: run-queue latency" "bpf_on runq" bpf_off
 	row "BPF of our own: run-queue, on-CPU, off-CPU" "bpf_on all" bpf_off
+	row "BPF of our own: the same, by sched_info" "bpf_on info" bpf_off
 }
 
 # --- libbpf-tools ---

@@ -15,9 +15,13 @@
 typedef __u32 u32;
 typedef __u64 u64;
 
+struct sched_info {
+	unsigned long long run_delay;
+} __attribute__((preserve_access_index));
+
 struct task_struct {
 	int pid;
-	int tgid;
+	struct sched_info sched_info;
 } __attribute__((preserve_access_index));
 
 char LICENSE[] SEC("license") = "GPL";
