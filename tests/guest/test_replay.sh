@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck disable=SC2016,SC2119,SC2154 # awk programs; optional arguments; variables of lib.sh
 #
-# What schedhist records is what a reference computes from ftrace's events: see replay.py.
+# What schedhist records is what a reference computes from ftrace's events: see replay/.
 
 . ./oracle.bash
 
@@ -17,8 +17,8 @@ takes test_replay_sees 240
 # replay ARGUMENTS...: a window, and its comparison, into $work/replay.
 replay() {
 	rm -rf "$work/replay"
-	python3 ./replay.py record "$work/replay" "$@"
-	python3 ./replay.py check "$work/replay"
+	python3 replay record "$work/replay" "$@"
+	python3 replay check "$work/replay"
 }
 
 replay_load() {
@@ -96,12 +96,12 @@ test_replay_sees() {
 			print
 		}
 	}'
-	fails_with differences python3 ./replay.py check "$work/replay"
+	fails_with differences python3 replay check "$work/replay"
 	edit '$1 == "count" { $2++ } $1 == "bucket" && !n++ { $4++ } 1'
-	fails_with "the reference has" python3 ./replay.py check "$work/replay"
+	fails_with "the reference has" python3 replay check "$work/replay"
 	edit '$1 == "sum" { $2 += 100000000 } 1'
-	fails_with "sum" python3 ./replay.py check "$work/replay"
+	fails_with "sum" python3 replay check "$work/replay"
 	echo "$good" > "$file"
 	sed -i 's/^\(cpu0 wait_unseen\) .*/\1 1000/' "$work/replay/after/status"
-	fails_with wait_unseen python3 ./replay.py check "$work/replay"
+	fails_with wait_unseen python3 replay check "$work/replay"
 }

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: GPL-2.0
+"""An independent reference for what schedhist records.
+
+usage: python3 replay record DIR [--running SECONDS] -- COMMAND...
+       python3 replay check DIR
+
+`record` measures a window with schedhist (which must be loaded, and off) while ftrace records the
+scheduler's events, and keeps in DIR what both saw. COMMAND runs within the window; with --running
+the window lies within COMMAND, which is ended after it.
+
+`check` computes every metric and counter from the events alone, by the definitions, and compares
+them with what schedhist recorded, CPU by CPU:
+
+ - counts and counters must be equal;
+ - every histogram, sum, minimum and maximum must be possible.
+
+What is possible is not a matter of taste. A tracepoint calls its probes in the order in which they
+were registered. We put schedhist between two ftrace instances, A before it and B after it, on
+trace_clock `perf`, which is local_clock(), the clock that schedhist reads. So of every switch we
+know that A's stamp <= schedhist's <= B's, on the same CPU and clock, however long the emulator
+dawdles in between. The start of a wait, which schedhist takes from the kernel's enqueue stamp, lies
+between the events sched_waking (or sched_process_fork) and sched_wakeup (or sched_wakeup_new). This
+gives an interval for each sample, and with them a band in which the cumulative histogram must lie.
+
+Three kinds of samples have wider intervals, and are few, which is checked:
+ - Until B is on, a switch has no stamp of B's: then the next stamp of A on this CPU bounds it.
+ - A wait that was moved to another run queue: the kernel does not count the time between the two
+   queues, and stamps may be stale there. It lies between 0 and the whole absence.
+ - A task forked while measuring was being switched on: whether its wait is a sample is open.
+
+Which switches were seen: on each CPU all from some first one, as many as `switches` says. The first
+and the last one lie between the marks that we write before and after switching on and off. Of the
+few candidates those are taken whose sums are possible: stays on a CPU add up to the time between
+the first and the last switch, to within a microsecond or so.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from pathlib import Path
+
+from common import die
+from comparison import candidates, compare, report
+from events import in_order, read_trace
+from recorded import read_module
+from recording import record
+from reference import replay
+
+
+def check(folder: Path) -> None:
+    trace, module = read_trace(folder), read_module(folder)
+    if set(trace.switches) != set(module.counters):
+        die("ftrace and schedhist have different CPUs")
+    order = in_order(trace)
+    choices = {cpu: candidates(cpu, trace, module) for cpu in trace.switches}
+    if len(list(itertools.product(*choices.values()))) > 16:
+        die(f"which switches were seen is not clear: {choices}")
+    problems: list[str] = []
+    for firsts in itertools.product(*choices.values()):
+        for (cpu, switches), first in zip(trace.switches.items(), firsts, strict=True):
+            number = module.counters[cpu]["switches"]
+            for i, switch in enumerate(switches):
+                switch.seen = first <= i < first + number
+        results = replay(trace, module, order)
+        found = compare(module, results)
+        if not found:
+            report(module, results, trace)
+            return
+        if not problems or len(found) < len(problems):
+            problems = found
+    print(*problems[:40], sep="\n")
+    die(f"{len(problems)} differences")
+
+
+def main() -> None:
+    arguments = sys.argv[1:]
+    if len(arguments) >= 4 and arguments[0] == "record" and "--" in arguments:
+        split = arguments.index("--")
+        options = arguments[2:split]
+        running = float(options[1]) if options[:1] == ["--running"] else None
+        record(Path(arguments[1]), running, arguments[split + 1 :])
+    elif len(arguments) == 2 and arguments[0] == "check":
+        check(Path(arguments[1]))
+    else:
+        die((__doc__ or "").split("\n\n")[1])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What should have been recorded, by the definitions, from the events alone."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter as Tally
+from dataclasses import dataclass, field
+
+from common import Interval, die
+from events import Other, Switch, Trace
+from recorded import Module
+
+# prev_state of sched_switch: include/trace/events/sched.h. Preempted is TASK_REPORT_MAX.
+INTERRUPTIBLE = 0x01
+UNINTERRUPTIBLE = 0x02
+DEAD = 0x10 | 0x20
+IDLE_WAIT = 0x80
+PREEMPTED = 0x100
+
+
+def manner(state: int) -> str:
+    """How a task left its CPU."""
+    if state in (0, PREEMPTED):
+        return "preempt"
+    if state == INTERRUPTIBLE:
+        return "blocked_interruptible"
+    if state in (UNINTERRUPTIBLE, IDLE_WAIT):
+        return "blocked_uninterruptible"
+    return "dead" if state & DEAD else "other"
+
+
+@dataclass(slots=True)
+class Task:
+    """What the reference knows of a task."""
+
+    # Its last switch-out that schedhist saw, if it has not run since.
+    out: Switch | None = None
+    forked: int | None = None
+    waking: int = 0
+    waking_between: Interval | None = None
+    # Between when it was put on a run queue.
+    queued: Interval | None = None
+    moved: bool = False
+    runs: bool = False
+
+
+@dataclass
+class Result:
+    """What one CPU should have recorded."""
+
+    counters: Tally[str] = field(default_factory=Tally)
+    samples: dict[str, list[Interval]] = field(default_factory=dict)
+    # Waits of which it is open whether they are samples, with when they began.
+    open: list[tuple[int, Interval]] = field(default_factory=list)
+    # Absences of zombies that came back: the event shows that state instead of the one they had.
+    hidden: int = 0
+    wide: int = 0
+
+    def add(self, metric: str, low: int, high: int) -> None:
+        self.samples.setdefault(metric, []).append((max(low, 0), max(high, 0)))
+
+
+def stays(seen: list[Switch], result: Result) -> None:
+    """The stays on a CPU, which end with all switches seen but the first."""
+    result.counters["start_unseen"] += bool(seen)
+    for one, two in itertools.pairwise(seen):
+        metric = "oncpu" if two.prev else "idle"
+        result.add(metric, two.a - one.b, two.b - one.a)
+
+
+def leave(switch: Switch, tasks: dict[int, Task], result: Result | None) -> None:
+    task = tasks.setdefault(switch.prev, Task())
+    task.out = switch if result else None
+    task.queued = None
+    task.waking_between = None
+    task.moved = False
+    task.runs = False
+    if result:
+        voluntary = manner(switch.state) != "preempt"
+        result.counters["voluntary" if voluntary else "involuntary"] += 1
+
+
+def enter(switch: Switch, tasks: dict[int, Task], result: Result | None, on: Interval) -> None:
+    task = tasks.setdefault(switch.next, Task())
+    if task.runs:
+        die(f"pid {switch.next} runs twice at {switch.a}")
+    if result:
+        wait(switch, task, result, on)
+    task.out = None
+    task.forked = None
+    task.runs = True
+
+
+def wait(switch: Switch, task: Task, result: Result, on: Interval) -> None:
+    """The end of a wait, by the definitions."""
+    counters = result.counters
+    if task.forked is not None:
+        low, high = task.queued or die(f"pid {switch.next} was never woken")
+        if high < on[0]:
+            counters["wait_unseen"] += 1
+        elif low > on[1]:
+            if task.moved:
+                low, high, result.wide = task.forked, switch.b, result.wide + 1
+            result.add("runq_wakeup", switch.a - high, switch.b - low)
+        else:
+            result.open.append((high, (switch.a - high, switch.b - low)))
+        return
+    out = task.out
+    if out is None:
+        counters["wait_unseen"] += 1
+        return
+    counters["migrations"] += out.cpu != switch.cpu
+    away = switch.a - out.b, switch.b - out.a
+    how = manner(out.state)
+    if how == "preempt":
+        result.add("runq_preempt", *away)
+        return
+    result.add("offcpu", *away)
+    if task.queued is None:
+        die(f"pid {switch.next} got cpu {switch.cpu} at {switch.a} without a wakeup")
+    low, high = task.queued
+    if task.moved:
+        low, high, result.wide = out.a, switch.b, result.wide + 1
+    result.add("runq_wakeup", switch.a - high, switch.b - low)
+    if task.waking_between:
+        result.add("wakeup", switch.a - task.waking_between[1], switch.b - task.waking_between[0])
+    if how.startswith("blocked"):
+        result.add(how, low - out.b, high - out.a)
+    elif how == "dead":
+        result.hidden += 1
+    else:
+        counters["blocked_other"] += 1
+
+
+def note(event: Other, tasks: dict[int, Task]) -> None:
+    """Any event but a switch."""
+    task = tasks.setdefault(event.pid, Task())
+    if event.kind == "sched_process_fork":
+        # A PID that is used again is another task.
+        tasks[event.pid] = Task(forked=event.time)
+    elif event.kind == "sched_waking":
+        task.waking = event.time
+    elif event.kind == "sched_wakeup_new":
+        # Forked before the trace began?
+        if task.forked is not None:
+            task.queued = (task.forked, event.time)
+    elif event.kind == "sched_wakeup":
+        # Only the first one puts it on a queue; of a task that has not left there is none to do.
+        if not task.runs and task.queued is None:
+            # It may overtake the task's way off its CPU, but the queueing does not.
+            left = task.out.a if task.out else 0
+            task.queued = (max(task.waking, left), event.time)
+            # This one may have begun before the task was off its CPU.
+            task.waking_between = (task.waking, event.time)
+    elif event.kind == "sched_migrate_task" and task.queued:
+        task.moved = True
+
+
+def replay(trace: Trace, module: Module, order: list[Switch | Other]) -> dict[int, Result]:
+    """Computes what should have been recorded of the switches that are marked as seen."""
+    results = {cpu: Result() for cpu in trace.switches}
+    for cpu, switches in trace.switches.items():
+        stays([switch for switch in switches if switch.seen], results[cpu])
+    on = trace.marks["schedhist on"], trace.marks["schedhist is on"]
+    tasks: dict[int, Task] = {}
+    for event in order:
+        if isinstance(event, Other):
+            note(event, tasks)
+            continue
+        result = results[event.cpu] if event.seen else None
+        if result:
+            result.counters["switches"] += 1
+            result.counters["to_idle"] += event.next == 0
+        if event.prev:
+            leave(event, tasks, result)
+        if event.next:
+            enter(event, tasks, result, on)
+    close(module, results)
+    for result in results.values():
+        waits = result.samples.get("runq_wakeup", []) + result.samples.get("runq_preempt", [])
+        result.samples["runq"] = waits
+    return results
+
+
+def close(module: Module, results: dict[int, Result]) -> None:
+    """Decides on the waits that are open. Those that began last are samples, as many as there are:
+    from the one moment on at which measuring began."""
+    for cpu, result in results.items():
+        known = len(result.samples.get("runq_wakeup", []))
+        late = module.histograms[cpu]["runq_wakeup"].values["count"] - known
+        late = min(max(late, 0), len(result.open))
+        result.open.sort(reverse=True)
+        for _, interval in result.open[:late]:
+            result.add("runq_wakeup", *interval)
+        result.counters["wait_unseen"] += len(result.open) - late
