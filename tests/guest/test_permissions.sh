@@ -60,7 +60,15 @@ test_permissions_open() {
 }
 
 test_permissions_events() {
+	local paranoid id
 	load
+	# What kernels have that no distribution has changed.
+	paranoid=$(sysctl -n kernel.perf_event_paranoid)
+	id=$(< "$tracefs/events/schedhist/runq/id")
+	sysctl -qw kernel.perf_event_paranoid=2
+	same "root, by the event's number" "$(./perf_open.py "$id")" opened
+	same "nobody, by the event's number" "$(as_nobody python3 perf_open.py "$id")" EACCES
+	sysctl -qw kernel.perf_event_paranoid="$paranoid"
 	open_to_all
 	fails_with "ermission" as_nobody perf stat -a -e schedhist:runq true
 	fails_with "ermission" as_nobody perf record -o /dev/null -e schedhist:runq true
