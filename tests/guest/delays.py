@@ -67,8 +67,16 @@ class Attempt:
         until("poll()", lambda: polling.answer)
         if polling.answer != [(polling.fd, select.POLLIN)]:
             raise Wrong(f"poll() says {polling.answer}")
-        traced = self.of_victim(read_trace((TRACEFS / "trace").read_text("latin-1")))
-        kept = self.of_victim(read_text((DEBUGFS / "outliers").read_text()))
+        seen = read_trace((TRACEFS / "trace").read_text("latin-1"))
+        victims = [outlier for outlier in seen if outlier.pid == self.victim]
+        if not victims:
+            raise Wrong(f"no outlier of {self.victim}")
+        # Something else got in its way, too, when it had the CPU at last.
+        self.is_alone = len(victims) == 1
+        if not self.is_alone:
+            return
+        traced = victims[0]
+        kept = self.find(read_text((DEBUGFS / "outliers").read_text()), traced.id)
         until("the reader", lambda: self.find(waiting.outliers(), traced.id))
         awaited = waiting.outliers()
         # All that happen, in their order.
@@ -80,17 +88,11 @@ class Attempt:
         self.outlier: Outlier = traced
 
     def is_sharp(self) -> bool:
-        return self.low <= self.high <= 1.01 * self.low
+        return self.is_alone and self.low <= self.high <= 1.01 * self.low
 
     @staticmethod
     def find(outliers: list[Outlier], number: int) -> Outlier | None:
         return next((outlier for outlier in outliers if outlier.id == number), None)
-
-    def of_victim(self, outliers: list[Outlier]) -> Outlier:
-        found = [outlier for outlier in outliers if outlier.pid == self.victim]
-        if len(found) != 1:
-            raise Wrong(f"{len(found)} outliers of {self.victim} among {outliers}")
-        return found[0]
 
     def culprit(self, comm: str) -> Culprit:
         found = [culprit for culprit in self.outlier.culprits if culprit.comm == comm]
@@ -143,7 +145,8 @@ def main() -> None:
         attempt = Attempt(how)
         if attempt.is_sharp():
             break
-        note(f"somewhere between {attempt.low} and {attempt.high}: once more")
+        several = "" if attempt.is_alone else ", with more than one outlier"
+        note(f"somewhere between {attempt.low} and {attempt.high}{several}: once more")
     else:
         raise Wrong("too busy a machine to know for how long the victim waited")
     outlier = attempt.outlier

@@ -73,7 +73,7 @@ test_event_samples() {
 	python3 ./samples.py "$work/before" "$work/after" "$work/ftrace"
 }
 
-takes test_event_window 240
+takes test_event_window 480
 test_event_window() {
 	local event wanted counts perf trace_cmd bpftrace
 	for event in perf trace-cmd bpftrace; do
