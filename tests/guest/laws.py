@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Whether all that schedhist shows adds up, on each CPU. Exact while measuring is off.
+"""Whether all that schedhist shows adds up, on each CPU and over all. Exact while measuring is off.
 
 usage: laws.py [KEY=VALUE...]
 
@@ -10,59 +10,87 @@ With KEY=VALUE a counter or the count of a metric, over all CPUs, must be VALUE.
 from __future__ import annotations
 
 import sys
+from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 
 DEBUGFS = Path("/sys/kernel/debug/schedhist")
+# What is equal to the sum of what, where these metrics are measured.
 LAWS = [
-    ("switches", ["oncpu", "idle", "start_unseen"]),
-    ("switches", ["to_idle", "runq", "wait_unseen", "untracked"]),
-    ("offcpu", ["blocked_interruptible", "blocked_uninterruptible", "blocked_other"]),
-    ("runq", ["runq_wakeup", "runq_preempt"]),
-    # Where wakeups are asked for.
-    ("offcpu", ["wakeup", "wake_unseen"]),
+    ("switches", ["oncpu", "idle", "start_unseen"], {"oncpu", "idle"}),
+    ("switches", ["to_idle", "runq", "wait_unseen", "untracked"], {"runq_wakeup", "runq_preempt"}),
+    ("runq", ["runq_wakeup", "runq_preempt"], set()),
+    ("offcpu", ["blocked_interruptible", "blocked_uninterruptible", "blocked_other"], set()),
+    ("offcpu", ["wakeup", "wake_unseen"], {"wakeup"}),
 ]
 problems: list[str] = []
 
 
-def same(what: str, found: int, wanted: int) -> None:
+def same(what: str, found: object, wanted: object) -> None:
     if found != wanted:
         problems.append(f"{what}: {found} is not {wanted}")
 
 
-def read(file: Path) -> dict[str, int]:
-    values, total = {}, 0
+@dataclass
+class Histogram:
+    """What a histogram's file says. The extremes are lists, without any if there is no sample."""
+
+    count: int
+    sum: int
+    min: list[int]
+    max: list[int]
+    buckets: Counter[str]
+
+
+def read(file: Path) -> Histogram:
+    values: dict[str, int] = {}
+    buckets: Counter[str] = Counter()
     for line in file.read_text().splitlines():
         words = line.split()
         if words[0] == "bucket":
-            total += int(words[3])
+            buckets[words[1]] = int(words[3])
         elif len(words) == 2 and words[1].isdigit():
             values[words[0]] = int(words[1])
-    same(f"{file}: buckets", total, values["count"])
-    return values
+    same(f"{file}: buckets", sum(buckets.values()), values["count"])
+    extremes = ([values[key]] if key in values else [] for key in ("min", "max"))
+    return Histogram(values["count"], values["sum"], *extremes, buckets)
 
 
+def check_merged(metric: str, merged: Histogram, of_cpus: list[Histogram]) -> None:
+    same(f"{metric} merged, sum", merged.sum, sum(one.sum for one in of_cpus))
+    same(f"{metric} merged, min", merged.min, sorted(v for one in of_cpus for v in one.min)[:1])
+    same(f"{metric} merged, max", merged.max, sorted(v for one in of_cpus for v in one.max)[-1:])
+    buckets: Counter[str] = sum((one.buckets for one in of_cpus), Counter())
+    # Counters that are 0 do not count for this comparison.
+    same(f"{metric} merged, buckets", merged.buckets, buckets)
+
+
+# Counters, and the counts of metrics: of each CPU, and of all.
 counts: dict[str, dict[str, int]] = {}
+measured: set[str] = set()
 for line in (DEBUGFS / "status").read_text().splitlines():
     words = line.split()
-    if len(words) in (2, 3) and words[-1].isdigit():
+    if words[0] == "metrics":
+        measured = set(words[1:])
+    elif len(words) in (2, 3) and words[-1].isdigit():
         scope = words[0] if len(words) == 3 else "all"
         counts.setdefault(scope, {})[words[-2]] = int(words[-1])
+cpus = [scope for scope in counts if scope != "all"]
 counters = set(counts["cpu0"])
-for metric in (DEBUGFS / "hist").iterdir():
-    counts["all"][metric.name] = read(metric)["count"]
-    for scope in counts:
-        if scope != "all":
-            counts[scope][metric.name] = read(DEBUGFS / "per_cpu" / scope / metric.name)["count"]
-    counters.add(metric.name)
+for file in (DEBUGFS / "hist").iterdir():
+    merged = read(file)
+    of_cpus = [read(DEBUGFS / "per_cpu" / cpu / file.name) for cpu in cpus]
+    check_merged(file.name, merged, of_cpus)
+    for scope, histogram in zip(["all", *cpus], [merged, *of_cpus]):
+        counts[scope][file.name] = histogram.count
+    counters.add(file.name)
 for key in sorted(counters):
-    parts = (counts[scope][key] for scope in counts if scope != "all")
-    same(f"{key} of all CPUs", counts["all"][key], sum(parts))
+    same(f"{key} of all CPUs", counts["all"][key], sum(counts[cpu][key] for cpu in cpus))
 for scope, values in counts.items():
-    for whole, parts in LAWS:
-        if not values.keys() >= set(parts):
-            continue
-        total = sum(values[part] for part in parts)
-        same(f"{scope}: {whole} and {' + '.join(parts)}", values[whole], total)
+    for whole, parts, metrics in LAWS:
+        if metrics <= measured:
+            total = sum(values[part] for part in parts)
+            same(f"{scope}: {whole} and {' + '.join(parts)}", values[whole], total)
     # A stay whose start was not seen may have been a task's.
     tasks = values["voluntary"] + values["involuntary"]
     if not values["oncpu"] <= tasks <= values["oncpu"] + values["start_unseen"]:

@@ -9,6 +9,7 @@ tracefs=/sys/kernel/tracing
 event=$tracefs/events/schedhist/oncpu
 ko=${work:?}/schedhist.ko
 # All that are shown, in the order of the summary; the last is off unless asked for.
+# shellcheck disable=SC2034 # for the tests
 metrics=(oncpu runq runq_wakeup runq_preempt blocked_interruptible blocked_uninterruptible offcpu
 	idle wakeup)
 
@@ -101,12 +102,8 @@ possible_cpus() {
 	}' /sys/devices/system/cpu/possible
 }
 
-# Everything adds up, on each CPU and over all. Only exact while measuring is off.
-assert_law() {
-	local columns=("${metrics[@]/#/"$debugfs"/per_cpu/cpu*/}")
-	# shellcheck disable=SC2068 # globs
-	awk -f law.awk "$debugfs/status" ${columns[@]} "$debugfs"/hist/*
-}
+# assert_laws [KEY=VALUE...]: everything adds up, on each CPU and over all. Only exact while measuring is off.
+assert_laws() { python3 laws.py "$@"; }
 
 # --- the kernel log ---
 

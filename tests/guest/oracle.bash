@@ -6,8 +6,6 @@
 # With all metrics, also those that are off unless asked for.
 load_all() { load metrics=all "$@"; }
 
-assert_laws() { python3 ./laws.py "$@"; }
-
 storm_build() {
 	[[ -x /tmp/storm ]] || gcc-14 -O1 -Wall -Wextra -Werror -o /tmp/storm storm.c
 }

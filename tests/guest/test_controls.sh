@@ -74,7 +74,7 @@ test_metrics_often() {
 	measure 1
 	sleep 2
 	measure 0
-	assert_law
+	assert_laws
 	within wakeup 10 "$(value hist/wakeup count)" 100000000
 }
 
@@ -90,7 +90,7 @@ test_reset() {
 	done
 	sleep 1
 	measure 0
-	assert_law
+	assert_laws
 	within switches 1 "$(status switches)" 100000000
 	echo 1 > "$debugfs/reset"
 	same "switches after a reset" "$(status switches)" 0

@@ -20,7 +20,7 @@ test_enable() {
 	sleep 1
 	measure 0
 	within "switches after measuring again" $((before + 100)) "$(status switches)" 1000000000
-	assert_law
+	assert_laws
 	# A stay that began while measuring was off is not a sample, on any CPU.
 	within start_unseen $((2 * $(nproc))) "$(status start_unseen)" \
 		$((2 * $(nproc) + $(status clock_backwards)))
@@ -36,7 +36,7 @@ test_enable_often() {
 		measure $((i % 2))
 	done
 	measure 0
-	assert_law
+	assert_laws
 	# At most one for each CPU each time; none where it did not switch before measuring went off.
 	within start_unseen 1 "$(status start_unseen)" \
 		$((101 * $(nproc) + $(status clock_backwards)))

@@ -31,7 +31,7 @@ load_works() {
 	load
 	bench --group 1 --nr_loops 2
 	measure 0
-	assert_law
+	assert_laws
 	unload
 	assert_no_trace
 }
@@ -73,7 +73,7 @@ test_failed_calls_enable() {
 		with_failure "$function" $((last + 1)) "$result" measure 1
 		same enable "$(< "$debugfs/enable")" 1
 		measure 0
-		assert_law
+		assert_laws
 	done <<- END
 		for_each_kernel_tracepoint 0 3 No such file or directory
 		tracepoint_probe_register -12 3 Cannot allocate memory

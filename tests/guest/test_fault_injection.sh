@@ -25,7 +25,7 @@ assert_works() {
 	file enable
 	same enable "$REPLY" 1
 	measure 0
-	assert_law
+	assert_laws
 }
 
 # load_in_turn HOW STEP PARAMETERS: of the hundreds of allocations for files, which are made in turns
@@ -98,7 +98,7 @@ test_fault_enable() {
 				assert_no_probe
 			else
 				measure 0
-				assert_law
+				assert_laws
 				((failed)) || break
 			fi
 		done
@@ -130,7 +130,7 @@ test_fault_off() {
 			file enable
 			same enable "$REPLY" 0
 			assert_no_probe
-			assert_law
+			assert_laws
 			((failed)) || break
 		done
 		operation_end
@@ -158,7 +158,7 @@ test_fault_off() {
 	load
 	bench --group 1 --nr_loops 2
 	measure 0
-	assert_law
+	assert_laws
 }
 
 # Either nothing changes, or measuring is off and `enable` says so.
@@ -196,7 +196,7 @@ test_fault_metrics() {
 			/bin/true
 			measure 0
 			# That of wakeup holds where it was on from the beginning.
-			[[ $at_first != none ]] || assert_law
+			[[ $at_first != none ]] || assert_laws
 			unload
 			((failed)) || break
 		done
@@ -268,7 +268,7 @@ test_fault_reset() {
 	done
 	operation_end
 	measure 0
-	assert_law
+	assert_laws
 	note "$refused times refused"
 	within "times refused" 1 "$refused" 100
 	unload
@@ -313,7 +313,7 @@ test_fault_read() {
 		operation_end
 	done
 	note "$refused times refused, $did_without times it did without"
-	assert_law
+	assert_laws
 	unload
 	places_note
 }
@@ -343,7 +343,7 @@ test_fault_events() {
 	operation_end
 	note "$refused times refused"
 	measure 0
-	assert_law
+	assert_laws
 	unload
 	places_note
 }
@@ -378,7 +378,7 @@ test_fault_fork() {
 	done
 	operation_end
 	measure 0
-	assert_law
+	assert_laws
 	unload
 	places_note
 }
@@ -412,7 +412,7 @@ test_fault_sweep() {
 	note "bytes for tasks: $before, $swollen where no sweep was possible, $REPLY after one"
 	within "bytes for tasks" 0 "$REPLY" $((swollen - 1))
 	measure 0
-	assert_law
+	assert_laws
 	unload
 	places_note
 }
@@ -431,5 +431,5 @@ test_fault_online() {
 	operation_end
 	same online "$(< "$online")" 1
 	measure 0
-	assert_law
+	assert_laws
 }

@@ -34,5 +34,5 @@ test_hotplug() {
 	workload_stop
 	measure 0
 	within "stays on a CPU that is back" 1 "$(value per_cpu/cpu1/oncpu count)" 1000000000
-	assert_law
+	assert_laws
 }

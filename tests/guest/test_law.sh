@@ -11,7 +11,7 @@ test_law() {
 	within switches 1000 "$(status switches)" 1000000000
 	same "stays whose start was not seen" "$(status start_unseen)" \
 		$(($(status cpus_possible) + $(status clock_backwards)))
-	assert_law
+	assert_laws
 	note "$(status switches) switches: $(status voluntary) voluntary, $(status involuntary) involuntary"
 }
 

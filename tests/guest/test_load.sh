@@ -13,7 +13,7 @@ test_precision() {
 		measure 0
 		same precision "$(value hist/oncpu precision)" "$precision"
 		awk -f histogram.awk "$debugfs/hist/oncpu"
-		assert_law
+		assert_laws
 		unload
 		assert_gone
 	done
@@ -58,7 +58,7 @@ test_clash() {
 	! loaded schedhisu || fail "the twin is loaded"
 	bench --group 1 --nr_loops 2
 	measure 0
-	assert_law
+	assert_laws
 	unload
 	assert_gone
 }

@@ -96,5 +96,5 @@ test_memory_follows_pids() {
 	note "$before bytes before, $after after 600 tasks with a page each"
 	within "bytes for tasks" 1 "$after" $((before + 300 * 4096))
 	measure 0
-	python3 laws.py untracked=0
+	assert_laws untracked=0
 }

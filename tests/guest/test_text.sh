@@ -54,7 +54,7 @@ test_histograms() {
 	same metric "$(value hist/idle metric)" idle
 	same cpu "$(value hist/idle cpu)" all
 	same cpu "$(value per_cpu/cpu1/oncpu cpu)" 1
-	assert_law
+	assert_laws
 }
 
 # Disabled from the first moment, but for the few switches while loading.
@@ -62,7 +62,7 @@ test_histograms_nearly_empty() {
 	load precision=7
 	measure 0
 	check_histograms
-	assert_law
+	assert_laws
 }
 
 # A reader gets a whole text while everything changes, and what a histogram says of its count is
