@@ -162,7 +162,12 @@ mount -o remount,bind,ro "$root/scripts"
 mount --bind "$tree" "$root/schedhist"
 mount -o remount,bind,ro "$root/schedhist"
 mount --bind "$build" "$root/build"
-[ -z "$run" ] || mount --bind "$run" "$root/mnt"
+if [ -n "$run" ]; then
+	mount --bind "$run" "$root/mnt"
+	for tool in udevadm systemd-tmpfiles; do
+		mount --bind "$scripts/vm-udev" "$root/usr/bin/$tool"
+	done
+fi
 rc=0
 env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
 	HOME=/root LANG=C.UTF-8 TERM="${TERM:-dumb}" SCHEDHIST_CACHE=/var/cache/schedhist \
@@ -174,7 +179,7 @@ exit $rc
 
 # enter_root COMMAND...: this shell becomes COMMAND inside the root. When the
 # caller dies, be it by kill -9, so does all in there. RUN_FOLDER, if set, is
-# bound at /mnt.
+# that of a guest: it is bound at /mnt.
 enter_root() {
 	mkdir -p "$BUILD"
 	exec setpriv --pdeathsig KILL \
