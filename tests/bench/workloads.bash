@@ -14,7 +14,14 @@ in_memory() { LD_LIBRARY_PATH=$memory "$memory/$1" "${@:2}"; }
 
 # What perf bench sched does, as its nanoseconds and switches.
 perf_bench() {
-	LD_LIBRARY_PATH=$memory LD_PRELOAD=$memory/perf_stamps.so "$@" 3>&1 > /dev/null 2>&1
+	local said
+	said=$(LD_LIBRARY_PATH=$memory LD_PRELOAD=$memory/perf_stamps.so "$@" 3>&1 > /dev/null 2>&1)
+	# It asks for the time twice, as long as it is as it was.
+	[[ $said =~ ^[0-9]+\ [0-9]+$ ]] || {
+		echo "# $*: asks for the time more than twice: $said" >&2
+		return 1
+	}
+	echo "$said"
 }
 
 # The context switches so far, into ctxt.
@@ -50,7 +57,15 @@ pipe() { median pipe_once; }
 messaging() { median messaging_once; }
 
 # Two tasks that take turns. On one CPU a loop is one switch: each writes for the other before it reads.
-pipe_once() { perf_bench "$memory/perf" bench sched pipe --loop 30000; }
+pipe_once() {
+	local said
+	said=$(perf_bench "$memory/perf" bench sched pipe --loop 30000)
+	((${said#* } >= 30000 && ${said#* } < 33000)) || {
+		echo "# perf bench sched pipe: not 30000 switches, but ${said#* }" >&2
+		return 1
+	}
+	echo "$said"
+}
 
 # 20 tasks that send to each of 20 that receive. Real-time tasks of one priority take turns in the same
 # order each time.

@@ -10,6 +10,7 @@ those are apart, as the machine was busy at the wrong moment, it is done again.
 
 from __future__ import annotations
 
+import itertools
 import os
 import select
 import subprocess
@@ -73,6 +74,8 @@ class Attempt:
             raise Wrong(f"no outlier of {self.victim}")
         # Something else got in its way, too, when it had the CPU at last.
         self.is_alone = len(victims) == 1
+        if any(one.end_ns > two.start_ns for one, two in itertools.pairwise(victims)):
+            raise Wrong(f"one wait, two outliers: {victims[:2]}")
         if not self.is_alone:
             return
         traced = victims[0]

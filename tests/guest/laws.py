@@ -67,7 +67,7 @@ def check_merged(metric: str, merged: Histogram, of_cpus: list[Histogram]) -> No
 
 # Counters, and the counts of metrics: of each CPU, and of all.
 counts: dict[str, dict[str, int]] = {}
-measured: set[str] = set()
+measured: set[str] | None = None
 for line in (DEBUGFS / "status").read_text().splitlines():
     words = line.split()
     if words[0] == "metrics":
@@ -75,6 +75,8 @@ for line in (DEBUGFS / "status").read_text().splitlines():
     elif len(words) in (2, 3) and words[-1].isdigit():
         scope = words[0] if len(words) == 3 else "all"
         counts.setdefault(scope, {})[words[-2]] = int(words[-1])
+if measured is None:
+    sys.exit("status does not say what is measured")
 cpus = [scope for scope in counts if scope != "all"]
 counters = set(counts["cpu0"])
 for file in (DEBUGFS / "hist").iterdir():

@@ -9,9 +9,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/perf_event.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -91,8 +93,11 @@ static void wait_for_outlier(void)
 	say(EVENTS "enable", 0, "1");
 	say(FOLDER "outlier_limit", 0, "0");
 	waiting = fork();
-	if (!waiting)
+	if (!waiting) {
+		/* It must not outlive us, as it keeps the module. */
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		_exit(look(FOLDER "wait", text, sizeof(text)) <= 0);
+	}
 	say(FOLDER "threshold_ns/runq", 0, "1");
 	if (waiting < 0 || waitpid(waiting, &status, 0) < 0 || status)
 		fail("who waits for an outlier");
