@@ -192,9 +192,9 @@ class Report:
         blocks = [call for call in switches if not call.is_runnable]
         plain = usual(blocks)
         self.list_code(plain)
-        if (read[0].path != plain[0].path
-                or len(read) / len(blocks_read) < 0.95 * len(plain) / len(blocks)):
-            self.wrong.append("switches do not go the same way while another CPU reads")
+        # How many go other ways hangs on what comes in between: extremes, and a host that is busy.
+        if read[0].path != plain[0].path:
+            self.wrong.append("a switch does not go the same way while another CPU reads")
         if int(self.status["passes"]) < 3:
             self.wrong.append("nobody read meanwhile")
         mine = [call for call in self.calls if call.kind == "S"]
