@@ -102,5 +102,6 @@ for argument in sys.argv[1:]:
     same(key, counts["all"][key], int(value))
 if not counts["all"]["switches"]:
     problems.append("no switch")
-print(*problems, sep="\n")
+for problem in problems:
+    print(problem)
 sys.exit(bool(problems))

@@ -133,6 +133,11 @@ stamped_since() {
 # log_since NAME: the same without time stamps.
 log_since() { stamped_since "$1" | sed -E 's/^\[ *[0-9]+\.[0-9]+\](\[ *[TC][0-9]+\])? //'; }
 
+# keep_log: scripts/vm gets what the log holds, which begins anew: searching megabytes takes seconds.
+keep_log() {
+	[[ -z ${SCHEDHIST_LOG-} ]] || dmesg --syslog --read-clear >> "$SCHEDHIST_LOG"
+}
+
 # our_lines NAME: what the module has said since mark_log NAME.
 our_lines() { log_since "$1" | grep '^schedhist: ' || true; }
 
