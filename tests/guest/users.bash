@@ -47,20 +47,30 @@ trace_cmd_wait() {
 	waits_for grep -qsx 1 "$folder/tracing_on"
 }
 
-# A program that it starts runs when all probes are attached, and ends it.
+# A program that it starts runs when all probes are attached, and ends it. A map for each event: in one
+# with keys a count is lost at times, where several CPUs have a new key at once.
 bpftrace_start() {
+	local event program=''
+	for event in "${events[@]}"; do
+		program+="tracepoint:schedhist:$event { @$event = count(); } "
+	done
 	mkfifo "$work/bpftrace.on" "$work/bpftrace.off"
 	cat > "$work/bpftrace.child" <<- END
 		echo on > $work/bpftrace.on
 		read -r _ < $work/bpftrace.off
 	END
-	exec bpftrace -q -e 'tracepoint:schedhist:* { @[probe] = count(); }' \
-		-c "/bin/bash $work/bpftrace.child"
+	exec bpftrace -q -e "$program" -c "/bin/bash $work/bpftrace.child"
 }
 
 bpftrace_wait() {
 	waits_for test -p "$work/bpftrace.on"
 	read -r _ < "$work/bpftrace.on"
+}
+
+# How many events the kernel has not given to BPF programs: those on a CPU whose task is at a map right
+# then, as bpftrace itself is at times (trace_call_bpf() in kernel/trace/bpf_trace.c).
+bpf_missed() {
+	bpftool --json prog show | tr , '\n' | awk -F: '$1 ~ /recursion_misses/ { n += $2 } END { print n + 0 }'
 }
 
 bpftrace_end() {
@@ -69,5 +79,5 @@ bpftrace_end() {
 }
 
 bpftrace_count() {
-	sed -nE "s/^@\[tracepoint:schedhist:$1\]: ([0-9]+)$/\1/p" "$work/background.bpftrace_start"
+	sed -nE "s/^@$1: ([0-9]+)$/\1/p" "$work/background.bpftrace_start"
 }
