@@ -143,13 +143,15 @@ our_lines() { log_since "$1" | grep '^schedhist: ' || true; }
 
 # --- a workload in the background ---
 
-# The tests themselves run with a high priority, so that the load does not starve them.
-bench() { nice -n 20 perf bench sched messaging "$@" > /dev/null; }
+# messages LOOPS [GROUPS]: in each group twenty processes send so many to each of twenty others. As perf
+# bench sched messaging does, but perf takes long to start: half a minute where the kernel checks every
+# access. The tests themselves run with a high priority, so that the load does not starve them.
+messages() { nice -n 20 hackbench --groups "${2-1}" --loops "$1" > /dev/null; }
 
 # workload_start [COMMAND...]: runs it until workload_stop; by default many short messages between
 # processes, on all CPUs. In a session of its own, so that all of it can be ended at once.
 workload_start() {
-	(($#)) || set -- perf bench sched messaging --group 1 --nr_loops 100000000
+	(($#)) || set -- hackbench --groups 1 --loops 100000000
 	nice -n 20 setsid "$@" > /dev/null 2>&1 &
 	echo $! > "$work/workload"
 }
@@ -158,7 +160,7 @@ workload_start() {
 # waits for all CPUs in turn, and a machine that is busy all the time makes that take seconds.
 workload_start_bursts() {
 	workload_start bash -c \
-		'while :; do perf bench sched messaging --group 1 --nr_loops 2; sleep 0.3; done'
+		'while :; do hackbench --groups 1 --loops 2; sleep 0.3; done'
 }
 
 workload_stop() {

@@ -38,7 +38,7 @@ test_metrics_parameter() {
 test_metrics_are_off() {
 	local metric
 	load metrics=idle
-	bench --group 1 --nr_loops 5
+	messages 5
 	measure 0
 	for metric in "${metrics[@]}"; do
 		[[ $metric == idle ]] || same "count of $metric" "$(value "hist/$metric" count)" 0
@@ -51,7 +51,7 @@ test_metrics_are_off() {
 	same "switches with no metric on" "$(status switches)" "$metric"
 	choose all
 	echo 1 > "$debugfs/reset"
-	bench --group 1 --nr_loops 5
+	messages 5
 	measure 0
 	within "count of wakeup" 1 "$(value hist/wakeup count)" 100000000
 }

@@ -29,7 +29,7 @@ enable_fails() {
 
 load_works() {
 	load
-	bench --group 1 --nr_loops 2
+	messages 2
 	measure 0
 	assert_laws
 	unload

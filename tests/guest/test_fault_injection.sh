@@ -156,7 +156,7 @@ test_fault_off() {
 		echo 0 > "$tracefs/events/$event/enable"
 	done
 	load
-	bench --group 1 --nr_loops 2
+	messages 2
 	measure 0
 	assert_laws
 }
@@ -248,7 +248,7 @@ test_fault_reset() {
 	local how n before refused=0
 	faults_on
 	load
-	bench --group 1 --nr_loops 5
+	messages 5
 	operation write "$debugfs/reset" 1
 	for how in rest once; do
 		for ((n = 1;; n++)); do
@@ -262,7 +262,7 @@ test_fault_reset() {
 				continue
 			fi
 			within "switches since the reset" 0 "$REPLY" $((before - 1))
-			bench --group 1 --nr_loops 5
+			messages 5
 			((failed)) || break
 		done
 	done
@@ -284,7 +284,7 @@ test_fault_read() {
 	load metrics=all
 	echo 20 > "$debugfs/outlier_limit"
 	echo 1 > "$debugfs/threshold_ns/oncpu"
-	bench --group 1 --nr_loops 5
+	messages 5
 	echo 0 > "$debugfs/threshold_ns/oncpu"
 	measure 0
 	anywhere

@@ -31,7 +31,7 @@ test_fire() {
 	trap cpus_on EXIT
 	# Below all else: the cycles are to be many.
 	workload_start nice -n 19 bash -c \
-		'while :; do /tmp/storm 100; perf bench sched messaging --group 1 --nr_loops 2; sleep 0.5; done'
+		'while :; do /tmp/storm 100; hackbench --groups 1 --loops 2; sleep 0.5; done'
 	# What the kernel keeps, as for buffers of traces, it takes here.
 	"$work/fire" "$ko" "$warmup" $((seconds / 4)) "${SCHEDHIST_SEED:-$SRANDOM}" > /dev/null
 	before=$(kernel_memory)

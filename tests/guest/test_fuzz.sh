@@ -68,7 +68,7 @@ test_fuzz_files() {
 	echo all > "$debugfs/metrics"
 	echo 1 > "$debugfs/reset"
 	measure 1
-	bench --group 1 --nr_loops 5
+	messages 5
 	measure 0
 	assert_laws
 	unload

@@ -6,7 +6,7 @@
 
 test_law() {
 	load
-	bench --group 2 --nr_loops 50
+	messages 50 2
 	measure 0
 	within switches 1000 "$(status switches)" 1000000000
 	same "stays whose start was not seen" "$(status start_unseen)" \

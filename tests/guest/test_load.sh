@@ -9,7 +9,7 @@ test_precision() {
 	for precision in 1 7; do
 		load precision="$precision"
 		same precision "$(status precision)" "$precision"
-		bench --group 1 --nr_loops 2
+		messages 2
 		measure 0
 		same precision "$(value hist/oncpu precision)" "$precision"
 		awk -f histogram.awk "$debugfs/hist/oncpu"
@@ -56,7 +56,7 @@ test_clash() {
 	same "lines in the log" "$(wc -l <<< "$lines")" 1
 	[[ $lines == *"cannot create the files in debugfs: EEXIST" ]] || fail "the log: $lines"
 	! loaded schedhisu || fail "the twin is loaded"
-	bench --group 1 --nr_loops 2
+	messages 2
 	measure 0
 	assert_laws
 	unload

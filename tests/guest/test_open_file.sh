@@ -28,7 +28,7 @@ test_open_file_of_another_process() {
 test_open_file_read_half() {
 	local fd part rest
 	load precision=7
-	bench --group 1 --nr_loops 5
+	messages 5
 	exec {fd}< "$debugfs/hist/oncpu"
 	read -r -N 30 part <&"$fd"
 	still_pinned

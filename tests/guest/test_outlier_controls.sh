@@ -25,7 +25,7 @@ test_outlier_defaults() {
 	same on_outlier "$(< "$debugfs/on_outlier")" nothing
 	same outlier_memory_bytes "$(status outlier_memory_bytes)" 0
 	same "the file" "$(< "$debugfs/outliers")" "# schedhist outliers version 1"
-	perf bench sched pipe --loop 50 > /dev/null
+	messages 1
 	same outliers "$(status outliers) $(status outliers_suppressed)" "0 0"
 	threshold idle 1
 	within "outlier_memory_bytes for each CPU" 1 $(($(status outlier_memory_bytes) / $(status cpus_possible))) 131072
@@ -52,7 +52,7 @@ test_outlier_thresholds() {
 	threshold runq 1000000000000
 	threshold runq_wakeup 1
 	measure 1
-	bench --group 1 --nr_loops 2
+	messages 2
 	measure 0
 	same "metrics of the outliers" "$(metrics_after "$value")" runq_wakeup
 	# A metric that is off has no samples, and so no outliers.
@@ -60,17 +60,17 @@ test_outlier_thresholds() {
 	threshold runq_wakeup 0
 	threshold wakeup 1
 	measure 1
-	bench --group 1 --nr_loops 2
+	messages 2
 	same "outliers of a metric that is off" "$(status outliers)" "$value"
 	echo all > "$debugfs/metrics"
-	bench --group 1 --nr_loops 2
+	messages 2
 	measure 0
 	same "metrics of the outliers" "$(metrics_after "$value")" wakeup
 	within "outliers of a metric that is on" $((value + 1)) "$(status outliers)" 1000000000
 	threshold wakeup 0
 	value=$(status outliers)
 	measure 1
-	bench --group 1 --nr_loops 2
+	messages 2
 	same "outliers without a threshold" "$(status outliers)" "$value"
 	for metric in "${metrics[@]}"; do
 		[[ $metric == runq ]] || same "threshold of $metric" "$(< "$debugfs/threshold_ns/$metric")" 0

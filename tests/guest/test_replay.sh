@@ -21,22 +21,23 @@ replay() {
 	python3 replay check "$work/replay"
 }
 
+# replay_load [COMMAND...]: it is run once, to read all of it, so that the window is not one long wait for
+# its pages.
 replay_load() {
 	about_numbers
 	load_all
 	measure 0
-	# Read all of a workload once, so that the window is not one long wait for its pages.
-	perf bench sched pipe --loop 1 > /dev/null
+	"$@" > /dev/null
 }
 
 test_replay_messaging() {
-	replay_load
-	replay -- perf bench sched messaging --group 1 --nr_loops 50
+	replay_load messages 1
+	replay -- hackbench --groups 1 --loops 50
 	assert_laws
 }
 
 test_replay_pipe() {
-	replay_load
+	replay_load perf bench sched pipe --loop 1
 	replay -- perf bench sched pipe --loop 3000
 	assert_laws
 }
@@ -72,9 +73,9 @@ test_replay_pids() {
 # Measuring begins and ends amid the load: what began before is in no histogram. Twice, as nothing
 # of the first time may show in the second.
 test_replay_toggle() {
-	replay_load
-	replay --running 1 -- perf bench sched messaging --group 2 --nr_loops 100000
-	replay --running 1 -- perf bench sched messaging --group 2 --nr_loops 100000
+	replay_load messages 1
+	replay --running 1 -- hackbench --groups 2 --loops 100000
+	replay --running 1 -- hackbench --groups 2 --loops 100000
 	assert_laws
 }
 
@@ -82,7 +83,7 @@ test_replay_toggle() {
 # is off by 0.1 s, and a wrong counter.
 test_replay_sees() {
 	local file good
-	replay_load
+	replay_load perf bench sched pipe --loop 1
 	replay -- perf bench sched pipe --loop 500
 	file=$work/replay/after/per_cpu/cpu0/offcpu
 	good=$(< "$file")

@@ -48,7 +48,7 @@ check_histograms() {
 
 test_histograms() {
 	load
-	bench --group 1 --nr_loops 20
+	messages 20
 	measure 0
 	check_histograms
 	same metric "$(value hist/idle metric)" idle
@@ -105,7 +105,7 @@ test_status() {
 test_summary() {
 	local cpu
 	load
-	bench --group 1 --nr_loops 20
+	messages 20
 	measure 0
 	for cpu in all 0 3; do
 		file=$debugfs/summary
@@ -125,7 +125,7 @@ test_summary() {
 test_openmetrics() {
 	local file before after
 	load
-	bench --group 1 --nr_loops 20
+	messages 20
 	measure 0
 	for file in "$debugfs"/openmetrics "$debugfs"/per_cpu/cpu*/openmetrics; do
 		../engine/openmetrics_check.py < "$file" > /dev/null
@@ -144,7 +144,7 @@ test_openmetrics() {
 test_raw() {
 	local metric cpu
 	load
-	bench --group 1 --nr_loops 20
+	messages 20
 	measure 0
 	cat "$debugfs/raw" > "$work/raw"
 	note "$(stat -c %s "$work/raw") bytes"

@@ -125,7 +125,7 @@ def bursts() -> None:
     """Who keeps up gets all, in their order, on however many CPUs they happen at once."""
     readers = Waiting(), Waiting()
     load = subprocess.Popen(
-        ["perf", "bench", "sched", "messaging", "--group", "1", "--nr_loops", "100000000"],
+        ["hackbench", "--groups", "1", "--loops", "100000000"],
         start_new_session=True,
         stdout=subprocess.DEVNULL,
     )
