@@ -67,12 +67,6 @@ bpftrace_wait() {
 	read -r _ < "$work/bpftrace.on"
 }
 
-# How many events the kernel has not given to BPF programs: those on a CPU whose task is at a map right
-# then, as bpftrace itself is at times (trace_call_bpf() in kernel/trace/bpf_trace.c).
-bpf_missed() {
-	bpftool --json prog show | tr , '\n' | awk -F: '$1 ~ /recursion_misses/ { n += $2 } END { print n + 0 }'
-}
-
 bpftrace_end() {
 	echo > "$work/bpftrace.off"
 	wait "$1"
