@@ -107,7 +107,7 @@ test_summary() {
 	load
 	messages 20
 	measure 0
-	for cpu in all 0 3; do
+	for cpu in all 0 $(($(nproc) - 1)); do
 		file=$debugfs/summary
 		[[ $cpu == all ]] || file=$debugfs/per_cpu/cpu$cpu/summary
 		same "first line" "$(head -n 1 "$file")" "# schedhist summary version 1, cpu $cpu, disabled"
