@@ -6,9 +6,9 @@
 
 # On CPU 1; unloading is done on CPU 0, which needs nothing of the other.
 test_hold_newtask() {
-	local pid start
+	local pid start held waits='' state=/sys/module/schedhist/initstate
 	taskset --pid --cpu-list 0 $$ > /dev/null
-	helper hold ms=8000
+	helper hold
 	workload_start taskset --cpu-list 1 bash -c 'while :; do /bin/true; done'
 	pid=$(< "$work/workload")
 	load
@@ -17,9 +17,13 @@ test_hold_newtask() {
 	until [[ $(parameter hold holding) == Y ]]; do sleep 0.01; done
 	start=${EPOCHREALTIME/./}
 	unload &
-	sleep 3
-	same "holding while unloading" "$(parameter hold holding)" Y
-	[[ -e /proc/$! ]] || fail "unloading did not wait"
+	until [[ ! -e $state || $(cat "$state") == going ]] 2> /dev/null; do sleep 0.1; done
+	sleep 2
+	[[ ! -e /proc/$! ]] || waits=1
+	held=$(parameter hold holding)
+	echo Y > /sys/module/hold/parameters/release
+	same "holding while unloading" "$held" Y
+	[[ -n $waits ]] || fail "unloading did not wait"
 	wait $!
 	same "holding after unloading" "$(parameter hold holding)" N
 	note "unloading took $(((${EPOCHREALTIME/./} - start) / 1000)) ms"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Holds a task within task_newtask: it is called before the other probes, and
- * they only when it returns. So one can see whether a probe that is taken off
- * meanwhile is waited for. There one may sleep, as one must not where a run
- * queue is locked.
+ * Holds a task within task_newtask until told to let go: it is called before
+ * the other probes, and they only when it returns. So one can see whether
+ * a probe that is taken off meanwhile is waited for. There one may sleep, as
+ * one must not where a run queue is locked.
  *
  * Where it has one other probe or none, the kernel changes code when
  * a probe comes off, and waits until each CPU has interrupts on. That this
@@ -11,6 +11,7 @@
  */
 
 #include <linux/delay.h>
+#include <linux/jiffies.h>
 #include <linux/kernel.h>
 #include <linux/module.h>
 #include <linux/sched.h>
@@ -22,9 +23,9 @@ static int pid;
 module_param(pid, int, 0644);
 MODULE_PARM_DESC(pid, "Whom to hold when it next comes by; 0 for nobody");
 
-static uint ms = 3000;
-module_param(ms, uint, 0644);
-MODULE_PARM_DESC(ms, "For how long");
+static bool release;
+module_param(release, bool, 0644);
+MODULE_PARM_DESC(release, "Whether to let go");
 
 static bool holding;
 module_param(holding, bool, 0444);
@@ -33,12 +34,14 @@ MODULE_PARM_DESC(holding, "Whether somebody is held");
 static void first(void *data, struct task_struct *task, u64 clone_flags)
 {
 	int wanted = READ_ONCE(pid);
+	unsigned long longest = jiffies + 60 * HZ;
 
 	if (!wanted || current->pid != wanted)
 		return;
 	WRITE_ONCE(pid, 0);
 	WRITE_ONCE(holding, true);
-	msleep(ms);
+	while (!READ_ONCE(release) && time_before(jiffies, longest))
+		msleep(20);
 	WRITE_ONCE(holding, false);
 }
 
