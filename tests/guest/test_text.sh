@@ -151,7 +151,7 @@ test_raw() {
 	for metric in runq offcpu idle; do
 		diff <(../../scripts/rawdump --metric "$metric" < "$work/raw") "$debugfs/hist/$metric"
 	done
-	for cpu in 0 3; do
+	for cpu in 0 $(($(nproc) - 1)); do
 		diff <(../../scripts/rawdump --cpu "$cpu" --metric oncpu < "$work/raw") \
 			"$debugfs/per_cpu/cpu$cpu/oncpu"
 	done
