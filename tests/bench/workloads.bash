@@ -12,16 +12,18 @@ memory=/dev/shm/bench
 
 in_memory() { LD_LIBRARY_PATH=$memory "$memory/$1" "${@:2}"; }
 
-# What perf bench sched does, as its nanoseconds and switches.
+# perf_bench TIMES COMMAND...: what perf bench sched does, as its nanoseconds and switches: the median, as now
+# and then something else of the kernel's comes in between.
 perf_bench() {
 	local said
-	said=$(LD_LIBRARY_PATH=$memory LD_PRELOAD=$memory/perf_stamps.so "$@" 3>&1 > /dev/null 2>&1)
+	said=$(STAMP_TIMES=$1 LD_LIBRARY_PATH=$memory LD_PRELOAD=$memory/perf_stamps.so "${@:2}" \
+		3>&1 > /dev/null 2>&1)
 	# It asks for the time twice, or reads as often, as long as it is as it was.
-	[[ $said =~ ^[0-9]+\ [0-9]+$ ]] || {
-		echo "# $*: has not begun and ended once: $said" >&2
+	[[ $(grep -cE '^[0-9]+ [0-9]+$' <<< "$said") == "$1" && $(wc -l <<< "$said") == "$1" ]] || {
+		echo "# ${*:2}: has not begun and ended $1 times: $said" >&2
 		return 1
 	}
-	echo "$said"
+	sort -n <<< "$said" | sed -n "$((($1 + 1) / 2))p"
 }
 
 # The context switches so far, into ctxt.
@@ -48,21 +50,12 @@ prepare_workloads() {
 	echo 4608 > /proc/sys/net/core/wmem_default
 }
 
-# median TIMES COMMAND: now and then something else of the kernel's comes in between.
-median() {
-	local i
-	for ((i = 0; i < $1; i++)); do "$2"; done | sort -n | sed -n "$((($1 + 1) / 2))p"
-}
-
-pipe() { median 5 pipe_once; }
-messaging() { median 3 messaging_once; }
-
 # Two tasks that take turns. On one CPU a loop is one switch: each writes for the other before it reads.
 # Real-time tasks, as the fair class goes one way or another, which differ by some 90 instructions, by how
 # long a turn takes.
-pipe_once() {
+pipe() {
 	local said
-	said=$(STAMP_READS=200,2200 perf_bench "$memory/chrt" -f 10 "$memory/perf" bench sched pipe --loop 2500)
+	said=$(STAMP_READS=200,2200 perf_bench 5 "$memory/chrt" -f 10 "$memory/perf" bench sched pipe --loop 2500)
 	((${said#* } >= 2000 && ${said#* } < 3000)) || {
 		echo "# perf bench sched pipe: not 2000 switches in 2000 loops, but ${said#* }" >&2
 		return 1
@@ -72,8 +65,8 @@ pipe_once() {
 
 # 20 tasks that send to each of 20 that receive. Real-time tasks of one priority take turns in the same
 # order each time.
-messaging_once() {
-	perf_bench "$memory/chrt" -f 10 "$memory/perf" bench sched messaging --thread --group 1 --nr_loops 40
+messaging() {
+	perf_bench 5 "$memory/chrt" -f 10 "$memory/perf" bench sched messaging --thread --group 1 --nr_loops 20
 }
 
 # 100 threads that sleep over and over, each woken by a timer.

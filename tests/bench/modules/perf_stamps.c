@@ -9,13 +9,21 @@
  * process makes after its first question: so that what it takes to make another
  * process and to wait for its end, which is not the same twice, stays out.
  *
+ * With STAMP_TIMES=N perf does what it is to do N times, one after the other:
+ * in a process each, made when its libraries are loaded. That takes longer than
+ * the workload.
+ *
  * usage: LD_PRELOAD=perf_stamps.so perf bench sched ... 3> FILE
  */
+#define _GNU_SOURCE
+#include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "stamp.h"
@@ -38,11 +46,18 @@ static void in_child(void)
 __attribute__((constructor)) static void begin(void)
 {
 	const char *wanted = getenv("STAMP_READS");
+	const char *times = getenv("STAMP_TIMES");
+	int left = times ? atoi(times) : 1;
 
 	if (wanted && sscanf(wanted, "%ld,%ld", &first, &last) != 2) {
 		fprintf(stderr, "STAMP_READS=FIRST,LAST\n");
 		exit(2);
 	}
+	/* Not in the program that starts perf. */
+	if (strcmp(program_invocation_short_name, "perf"))
+		return;
+	while (--left > 0 && fork())
+		wait(NULL);
 	pthread_atfork(NULL, NULL, in_child);
 }
 
