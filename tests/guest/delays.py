@@ -4,8 +4,8 @@
 
 usage: delays.py wakeup|preempt|turns|crowd
 
-schedhist must be loaded, and hog.c be built as /tmp/hog. What is known is between two limits: where
-those are apart, as the machine was busy at the wrong moment, it is done again.
+schedhist must be loaded, and the helper `hog` be in $SCHEDHIST_TEST_WORK. What is known is between two
+limits: where those are apart, as the machine was busy at the wrong moment, it is done again.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from outlier_text import STAYS, Culprit, Outlier, Wrong, read_text, read_trace
 from waiting import DEBUGFS, Waiting, until
 
 TRACEFS = Path("/sys/kernel/tracing")
+HOG = Path(os.environ["SCHEDHIST_TEST_WORK"]) / "hog"
 MS = 1_000_000
 CPU, LENGTH, THRESHOLD = 1, 700, 150 * MS
 ATTEMPTS = 15
@@ -63,7 +64,7 @@ class Attempt:
         until("the reader to be asleep", waiting.is_blocked)
         if waiting.texts or polling.answer:
             raise Wrong("there was an outlier too early")
-        hog = subprocess.run(["/tmp/hog", how, str(CPU), str(LENGTH)], check=True, stdout=subprocess.PIPE)
+        hog = subprocess.run([HOG, how, str(CPU), str(LENGTH)], check=True, stdout=subprocess.PIPE)
         self.hog, self.victim, self.low, self.high = map(int, hog.stdout.split())
         until("poll()", lambda: polling.answer)
         if polling.answer != [(polling.fd, select.POLLIN)]:

@@ -30,7 +30,7 @@ faults_on() {
 	[[ -e /proc/self/fail-nth && -e ${attrs[0]}/require-start && -e ${attrs[1]}/require-start ]] ||
 		skip "the kernel cannot make allocations fail: it wants CONFIG_FAILSLAB," \
 			"CONFIG_FAIL_PAGE_ALLOC and CONFIG_FAULT_INJECTION_STACKTRACE_FILTER"
-	[[ -x /tmp/fail_nth ]] || gcc-14 -O1 -Wall -Wextra -Werror -o /tmp/fail_nth fail_nth.c
+	helper fail_nth
 	[[ -s $work/symbols ]] ||
 		symbols _etext __create_object __link_object stack_depot_save_flags kernel_clone > "$work/symbols"
 	while read -r name first after; do
@@ -92,7 +92,7 @@ faults_off() {
 # operation OPERATION ARGUMENT...: what is attempted from now on.
 operation() {
 	[[ -z ${doer-} ]] || operation_end
-	coproc DOER { exec /tmp/fail_nth "$@"; }
+	coproc DOER { exec "$work/fail_nth" "$@"; }
 	doer=$DOER_PID
 	exec {to_doer}>&"${DOER[1]}" {from_doer}<&"${DOER[0]}"
 	eval "exec ${DOER[1]}>&- ${DOER[0]}<&-"

@@ -65,11 +65,16 @@ unload() { rmmod schedhist; }
 loaded() { [[ -d /sys/module/$1 ]]; }
 measure() { echo "$1" > "$debugfs/enable"; }
 
-# helper MODULE PARAMETER=VALUE...: loads one of tests/modules, or skips the test.
+# helper NAME: puts one of tests/helpers into $work, or skips the test.
 helper() {
-	local ko=${SCHEDHIST_WITH-}/$1.ko
-	[[ -e $ko ]] || skip "it needs scripts/vm --with tests/modules"
-	insmod "$ko" "${@:2}"
+	[[ -e ${SCHEDHIST_WITH-}/$1 ]] || skip "it needs scripts/vm --with tests/helpers"
+	[[ -e $work/$1 ]] || cp "$SCHEDHIST_WITH/$1" "$work"
+}
+
+# load_helper MODULE PARAMETER=VALUE...
+load_helper() {
+	helper "$1.ko"
+	insmod "$work/$1.ko" "${@:2}"
 }
 
 # parameter MODULE NAME: its value.

@@ -6,14 +6,6 @@
 # With all metrics, also those that are off unless asked for.
 load_all() { load metrics=all "$@"; }
 
-storm_build() {
-	[[ -x /tmp/storm ]] || gcc-14 -O1 -Wall -Wextra -Werror -o /tmp/storm storm.c
-}
-
-hog_build() {
-	[[ -x /tmp/hog ]] || gcc-14 -O1 -Wall -Wextra -Werror -o /tmp/hog hog.c
-}
-
 # pids_few NUMBER: few more PIDs than there are in use. After a wrap the kernel begins at 300.
 pids_few() {
 	local used

@@ -3,14 +3,14 @@
 # shellcheck disable=SC2154 # variables of lib.sh
 #
 # Each function of the kernel that registers something of ours fails in turn, for reasons of its own:
-# tests/modules/fail_call.c has it do so. What was asked for fails with that error and leaves nothing.
+# tests/helpers/fail_call.c has it do so. What was asked for fails with that error and leaves nothing.
 
 # shellcheck source=tests/guest/faults.bash
 . ./faults.bash
 
 # with_failure FUNCTION NTH RESULT COMMAND...
 with_failure() {
-	helper fail_call function="$1" nth="$2" result="$3"
+	load_helper fail_call function="$1" nth="$2" result="$3"
 	"${@:4}"
 	rmmod fail_call
 }

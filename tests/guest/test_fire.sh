@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck disable=SC2154 # variables of lib.sh
+# shellcheck disable=SC2016,SC2154 # a program; variables of lib.sh
 #
 # Unloading, while everything that can be done with the module is done, all at once, and CPUs come and
 # go: see fire.c. What test_unload.sh does in order, this does in disorder.
@@ -23,15 +23,15 @@ test_fire() {
 	local cycles=1000 seconds=60 warmup=20 before after one_cpu
 	[[ -z ${SCHEDHIST_THOROUGH-} ]] || seconds=1800
 	cycles=${SCHEDHIST_CYCLES:-$cycles} seconds=${SCHEDHIST_SECONDS:-$seconds}
-	gcc-14 -O1 -Wall -Wextra -Werror -pthread -o "$work/fire" fire.c fire_uses.c
-	storm_build
+	helper fire
+	helper storm
 	load precision=7
 	one_cpu=$(($(status memory_bytes) / $(status cpus_possible) / 1024))
 	unload
 	trap cpus_on EXIT
 	# Below all else: the cycles are to be many.
 	workload_start nice -n 19 bash -c \
-		'while :; do /tmp/storm 100; hackbench --groups 1 --loops 2; sleep 0.5; done'
+		'while :; do "$0" 100; hackbench --groups 1 --loops 2; sleep 0.5; done' "$work/storm"
 	# What the kernel keeps, as for buffers of traces, it takes here.
 	"$work/fire" "$ko" "$warmup" $((seconds / 4)) "${SCHEDHIST_SEED:-$SRANDOM}" > /dev/null
 	before=$(kernel_memory)

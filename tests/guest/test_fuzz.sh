@@ -10,10 +10,6 @@
 # shellcheck source=tests/guest/oracle.bash
 . ./oracle.bash
 
-fuzz_build() {
-	gcc-14 -O1 -Wall -Wextra -Werror -pthread -o "$work/$1" "$1.c" fuzz_input.c fuzz_oracle.c
-}
-
 seed() { echo "${SCHEDHIST_SEED:-$SRANDOM}"; }
 
 # A refusal is a line in the log. There it can stay, for the console is slow; what is more than a line
@@ -56,7 +52,7 @@ takes test_fuzz_files 4000
 test_fuzz_files() {
 	local inputs=150000 seconds=40
 	[[ -z ${SCHEDHIST_THOROUGH-} ]] || inputs=1000000 seconds=1200
-	fuzz_build fuzz
+	helper fuzz
 	load
 	hurry
 	workload_start_bursts
@@ -79,7 +75,7 @@ takes test_fuzz_parameters 900
 test_fuzz_parameters() {
 	local loads=200 seconds=25
 	[[ -z ${SCHEDHIST_THOROUGH-} ]] || loads=1000 seconds=600
-	fuzz_build fuzz_params
+	helper fuzz_params
 	hurry
 	fuzz_quietly test_fuzz_parameters "$work/fuzz_params" "$ko" "${SCHEDHIST_FUZZ_LOADS:-$loads}" \
 		"${SCHEDHIST_FUZZ_SECONDS:-$seconds}" "$(seed)"

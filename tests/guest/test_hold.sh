@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck disable=SC2154 # variables of lib.sh
 #
-# Unloading waits for a task that is about to call a probe of ours: see tests/modules/hold.c.
+# Unloading waits for a task that is about to call a probe of ours: see tests/helpers/hold.c.
 
 # On CPU 1; unloading is done on CPU 0, which needs nothing of the other.
 test_hold_newtask() {
 	local pid start held waits='' state=/sys/module/schedhist/initstate
 	taskset --pid --cpu-list 0 $$ > /dev/null
-	helper hold
+	load_helper hold
 	workload_start taskset --cpu-list 1 bash -c 'while :; do /bin/true; done'
 	pid=$(< "$work/workload")
 	load

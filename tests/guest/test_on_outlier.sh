@@ -12,7 +12,7 @@ cpu=1
 # outlier_at ACTION...: traces the scheduler, and makes a task wait for 500 ms. The first outlier, and
 # no other, is reported.
 outlier_at() {
-	hog_build
+	helper hog
 	load
 	echo "$*" > "$debugfs/on_outlier"
 	same on_outlier "$(< "$debugfs/on_outlier")" "$*"
@@ -22,7 +22,7 @@ outlier_at() {
 		echo 1 > "$tracefs/events/$event/enable"
 	done
 	echo > "$tracefs/trace"
-	taskset --cpu-list 0 /tmp/hog wakeup "$cpu" 500 > /dev/null
+	taskset --cpu-list 0 "$work/hog" wakeup "$cpu" 500 > /dev/null
 	same outliers "$(status outliers)" 1
 	cpu=$(sed -nE 's/^outlier .* cpu ([0-9]+) .*/\1/p' "$debugfs/outliers")
 }

@@ -34,7 +34,7 @@ test_outlier_defaults() {
 
 test_outlier_thresholds() {
 	local metric value
-	hog_build
+	helper hog
 	load
 	echo 0 > "$debugfs/outlier_limit"
 	for value in 18446744073709551615 1 '  42 ' 0; do
@@ -44,8 +44,8 @@ test_outlier_thresholds() {
 	# That of the whole applies to each of its parts, and the lower one counts.
 	threshold runq 5000000
 	threshold runq_wakeup 1000000000000
-	/tmp/hog wakeup 1 50 > /dev/null
-	/tmp/hog preempt 1 50 > /dev/null
+	"$work/hog" wakeup 1 50 > /dev/null
+	"$work/hog" preempt 1 50 > /dev/null
 	measure 0
 	same "metrics of the outliers" "$(metrics_after 0)" "runq_preempt runq_wakeup"
 	value=$(status outliers)

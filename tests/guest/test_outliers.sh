@@ -18,7 +18,7 @@ takes test_outlier_flood 240
 # delay HOW: the trace, the file and those who wait for it all tell of a delay as it was.
 delay() {
 	about_numbers
-	hog_build
+	helper hog
 	load
 	python3 ./delays.py "$1"
 }

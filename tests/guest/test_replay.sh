@@ -63,10 +63,10 @@ for _ in range(60):
 
 # PIDs that are used again inherit nothing: the reference knows each task by its fork.
 test_replay_pids() {
-	storm_build
+	helper storm
 	replay_load
 	pids_few 60
-	replay -- /tmp/storm 250
+	replay -- "$work/storm" 250
 	assert_laws
 }
 

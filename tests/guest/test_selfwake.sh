@@ -3,7 +3,7 @@
 # shellcheck disable=SC2154 # variables of lib.sh
 #
 # A task that wakes itself runs the probe of wakeups with interrupts on. An interrupt that comes then
-# and wakes another task loses nothing: see tests/modules/selfwake.c.
+# and wakes another task loses nothing: see tests/helpers/selfwake.c.
 
 # shellcheck source=tests/guest/events.bash
 . ./events.bash
@@ -18,7 +18,7 @@ sleeps() { awk '$1 == "voluntary_ctxt_switches:" { print $2 }' "/proc/$1/status"
 takes test_selfwake 300
 test_selfwake() {
 	local sleeper event before asleep inside
-	helper selfwake
+	load_helper selfwake
 	sleeper=$(parameter selfwake sleeper_pid)
 	taskset --pid --cpu-list 1 $$ > /dev/null
 	load_all

@@ -39,11 +39,11 @@ above() { awk -v value="$2" '$1 == "bucket" && $2 > value { n += $4 } END { prin
 test_trap_pid_reuse() {
 	local wraps metric before pause=2000
 	load_all
-	storm_build
+	helper storm
 	measure 0
 	pids_few 300
 	measure 1
-	wraps=$(/tmp/storm 400 "$pause")
+	wraps=$("$work/storm" 400 "$pause")
 	measure 0
 	note "the PIDs wrapped $wraps times"
 	within "times that the PIDs wrapped" 1 "$wraps" 1000
@@ -61,10 +61,10 @@ test_trap_pid_reuse() {
 test_trap_fork_storm() {
 	local number=600
 	load_all
-	storm_build
+	helper storm
 	measure 0
 	measure 1
-	/tmp/storm "$number" > /dev/null
+	"$work/storm" "$number" > /dev/null
 	measure 0
 	assert_laws untracked=0 clock_backwards=0
 	within "switch-outs for good" "$number" "$(status voluntary)" 100000000

@@ -18,7 +18,7 @@ test_unload_often() {
 	[[ -z ${SCHEDHIST_THOROUGH-} ]] || cycles=1000
 	cycles=${SCHEDHIST_CYCLES:-$cycles}
 	((cycles > start)) || fail "SCHEDHIST_CYCLES must be more than $start"
-	gcc-14 -O1 -Wall -Wextra -Werror -o "$work/lives" lives.c
+	helper lives
 	load precision=7
 	one_cpu=$(($(status memory_bytes) / $(status cpus_possible) / 1024))
 	unload

@@ -15,7 +15,7 @@ static const char *const WORDS[] = {
 	"blocked", "blocked_interruptible", "blocked_uninterruptible", "offcpu", "idle", "wakeup",
 	"default", "all", "none", "nothing", "tracing_off", "tracing_on", "snapshot", "1000", "42",
 	"18446744073709551615", "18446744073709551616", "9223372036854775808", "4294967296", "-1",
-	"+1", "0x10", "1e9", "1ms", "%s%n", "../reset", "all default", "\xef\xbb\xbf" "1", "\xd9\xa1",
+	"+1", "0x10", "1e9", "1ms", "%s%n", "../reset", "all default", "\357\273\2771", "\xd9\xa1",
 };
 
 static const char *const METRIC_NAMES[] = {
