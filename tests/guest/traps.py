@@ -19,7 +19,7 @@ from typing import Callable
 
 DEBUGFS = Path("/sys/kernel/debug/schedhist")
 MS = 1_000_000
-HOG, VICTIM, REFUGE = 1, 1, 2  # CPUs
+HOG, VICTIM, REFUGE = 1, 1, 0  # CPUs
 now = time.monotonic_ns
 
 
@@ -137,7 +137,7 @@ def idle() -> None:
 
 def asleep() -> None:
     """Tasks that were asleep when measuring began, and wake soon after."""
-    sleepers = [Child(now, {0, 1, 2, 3}) for _ in range(20)]
+    sleepers = [Child(now, set(range(os.cpu_count() or 1))) for _ in range(20)]
     for sleeper in sleepers:
         sleeper.ready()
     time.sleep(2)
@@ -159,7 +159,7 @@ def asleep() -> None:
                 die("too slow to tell old sleeps from new ones")
             within(f"longest {metric}", 0, histogram(metric).get("max", 0), wall)
         # Once more: what is remembered of the first time must not show either.
-        sleepers = [Child(now, {0, 1, 2, 3}) for _ in range(20)]
+        sleepers = [Child(now, set(range(os.cpu_count() or 1))) for _ in range(20)]
         for sleeper in sleepers:
             sleeper.ready()
         time.sleep(2)
