@@ -9,20 +9,21 @@
 
 cpu=1
 
-# outlier_at ACTION...: traces the scheduler, and makes a task wait for 500 ms. The first outlier, and
+# outlier_at ACTION...: traces the scheduler, and makes a task wait for 800 ms. The first outlier, and
 # no other, is reported.
 outlier_at() {
 	helper hog
 	load
 	echo "$*" > "$debugfs/on_outlier"
 	same on_outlier "$(< "$debugfs/on_outlier")" "$*"
-	echo 1 > "$debugfs/outlier_limit"
-	echo 300000000 > "$debugfs/threshold_ns/runq"
 	for event in sched/sched_switch sched/sched_waking schedhist/runq schedhist/outlier schedhist/culprit; do
 		echo 1 > "$tracefs/events/$event/enable"
 	done
 	echo > "$tracefs/trace"
-	taskset --cpu-list 0 "$work/hog" wakeup "$cpu" 500 > /dev/null
+	# Not before all is traced: on a busy machine others may wait for long while code is patched.
+	echo 1 > "$debugfs/outlier_limit"
+	echo 600000000 > "$debugfs/threshold_ns/runq"
+	taskset --cpu-list 0 "$work/hog" wakeup "$cpu" 800 > /dev/null
 	same outliers "$(status outliers)" 1
 	cpu=$(sed -nE 's/^outlier .* cpu ([0-9]+) .*/\1/p' "$debugfs/outliers")
 }

@@ -190,6 +190,8 @@ static pid_t wakeup(const char *how, int cpu, long long length)
 		times->ended = now();
 	}
 	waitpid(victim, NULL, 0);
+	/* It still has to leave, for which it must not wait until all these have. */
+	nap(20);
 	for (int i = 0; i < number; i++) {
 		kill(others[i], SIGKILL);
 		waitpid(others[i], NULL, 0);
