@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Check OpenMetrics text of schedhist with a published parser.
 
-Usage: openmetrics_check.py < /sys/kernel/debug/schedhist/openmetrics
+Usage: openmetrics_check.py [FILE...], such as /sys/kernel/debug/schedhist/openmetrics; or text on stdin
 
 The parser is that of the Python package prometheus_client (Debian:
 python3-prometheus-client). It refuses what is not OpenMetrics. On top of that
@@ -13,6 +13,7 @@ that are a whole number of nanoseconds, and the end.
 
 import sys
 from decimal import Decimal
+from pathlib import Path
 
 try:
     from prometheus_client import parser as old_parser
@@ -73,8 +74,8 @@ def check_histogram(family, lines):
     check(not exact, f"{family.name}: +Inf without a count: {exact}")
 
 
-def main():
-    text = sys.stdin.buffer.read().decode("utf-8")
+def check_text(text):
+    """Check all that a file holds."""
     check(text.endswith("\n# EOF\n"), "does not end with # EOF")
     lines = text.splitlines()
     try:
@@ -102,6 +103,11 @@ def main():
     check(old == new, f"the older format's parser differs: {old ^ new}")
     samples = sum(len(family.samples) for family in families)
     print(f"ok: {len(families)} families, {samples} samples")
+
+
+def main():
+    for data in [Path(name).read_bytes() for name in sys.argv[1:]] or [sys.stdin.buffer.read()]:
+        check_text(data.decode("utf-8"))
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ RARE = 0.02
 # machine is emulated: there it is left out.
 PATIENCE = 40
 # More tasks that want a CPU than there are CPUs, so that waits are worth the name.
-WORKLOAD = ["hackbench", "--groups", "1", "--loops", "40"]
+WORKLOAD = ["hackbench", "--groups", "1", "--loops", "20"]
 
 Buckets = list[tuple[int, int, int]]
 

@@ -38,7 +38,7 @@ test_metrics_parameter() {
 test_metrics_are_off() {
 	local metric
 	load metrics=idle
-	messages 5
+	messages 1
 	measure 0
 	for metric in "${metrics[@]}"; do
 		[[ $metric == idle ]] || same "count of $metric" "$(value "hist/$metric" count)" 0
@@ -51,7 +51,7 @@ test_metrics_are_off() {
 	same "switches with no metric on" "$(status switches)" "$metric"
 	choose all
 	echo 1 > "$debugfs/reset"
-	messages 5
+	messages 1
 	measure 0
 	within "count of wakeup" 1 "$(value hist/wakeup count)" 100000000
 }
@@ -63,7 +63,7 @@ test_metrics_often() {
 	load
 	hurry
 	workload_start_bursts
-	for ((i = 0; i < 20; i++)); do
+	for ((i = 0; i < ${#metrics[@]}; i++)); do
 		choose "${metrics[i % ${#metrics[@]}]}"
 		choose all
 		echo 1 > "$debugfs/reset"
@@ -74,6 +74,7 @@ test_metrics_often() {
 	measure 1
 	sleep 2
 	measure 0
+	workload_stop
 	assert_laws
 	within wakeup 10 "$(value hist/wakeup count)" 100000000
 }
@@ -90,6 +91,7 @@ test_reset() {
 	done
 	sleep 1
 	measure 0
+	workload_stop
 	assert_laws
 	within switches 1 "$(status switches)" 100000000
 	echo 1 > "$debugfs/reset"

@@ -19,6 +19,7 @@ test_enable() {
 	measure 1
 	sleep 1
 	measure 0
+	workload_stop
 	within "switches after measuring again" $((before + 100)) "$(status switches)" 1000000000
 	assert_laws
 	# A stay that began while measuring was off is not a sample, on any CPU.
@@ -36,6 +37,7 @@ test_enable_often() {
 		measure $((i % 2))
 	done
 	measure 0
+	workload_stop
 	assert_laws
 	# At most one for each CPU each time; none where it did not switch before measuring went off.
 	within start_unseen 1 "$(status start_unseen)" \

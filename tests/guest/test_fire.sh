@@ -20,7 +20,7 @@ cpus_on() {
 
 takes test_fire $((${SCHEDHIST_THOROUGH:+1} + 0 ? 3600 : 600))
 test_fire() {
-	local cycles=1000 seconds=60 warmup=20 before after one_cpu
+	local cycles=1000 seconds=30 warmup=20 before after one_cpu
 	[[ -z ${SCHEDHIST_THOROUGH-} ]] || seconds=1800
 	cycles=${SCHEDHIST_CYCLES:-$cycles} seconds=${SCHEDHIST_SECONDS:-$seconds}
 	helper fire

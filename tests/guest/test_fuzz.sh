@@ -50,7 +50,7 @@ fuzz_quietly() {
 
 takes test_fuzz_files 4000
 test_fuzz_files() {
-	local inputs=150000 seconds=40
+	local inputs=150000 seconds=20
 	[[ -z ${SCHEDHIST_THOROUGH-} ]] || inputs=1000000 seconds=1200
 	helper fuzz
 	load
@@ -73,7 +73,7 @@ test_fuzz_files() {
 
 takes test_fuzz_parameters 900
 test_fuzz_parameters() {
-	local loads=200 seconds=25
+	local loads=200 seconds=12
 	[[ -z ${SCHEDHIST_THOROUGH-} ]] || loads=1000 seconds=600
 	helper fuzz_params
 	hurry

@@ -42,7 +42,7 @@ above_1ns() {
 # trace has all outliers.
 flood() {
 	measure 1
-	messages 3
+	messages 1
 	measure 0
 	note "$(above_1ns) samples, $(status outliers) outliers, $(status outliers_suppressed) suppressed"
 	same "outliers and suppressed ones" $(($(status outliers) + $(status outliers_suppressed))) "$(above_1ns)"

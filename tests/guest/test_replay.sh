@@ -32,7 +32,7 @@ replay_load() {
 
 test_replay_messaging() {
 	replay_load messages 1
-	replay -- hackbench --groups 1 --loops 50
+	replay -- hackbench --groups 1 --loops 25
 	assert_laws
 }
 
@@ -74,8 +74,8 @@ test_replay_pids() {
 # of the first time may show in the second.
 test_replay_toggle() {
 	replay_load messages 1
-	replay --running 1 -- hackbench --groups 2 --loops 100000
-	replay --running 1 -- hackbench --groups 2 --loops 100000
+	replay --running 0.5 -- hackbench --groups 1 --loops 100000
+	replay --running 0.5 -- hackbench --groups 1 --loops 100000
 	assert_laws
 }
 
