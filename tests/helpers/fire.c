@@ -57,7 +57,7 @@ static double seconds(void)
 	struct timespec now;
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec + now.tv_nsec * 1e-9;
+	return now.tv_sec + now.tv_nsec / 1e9;
 }
 
 void nap(struct dice *dice, unsigned int milliseconds)
@@ -280,7 +280,7 @@ int main(int argc, char **argv)
 	pthread_join(plugger, NULL);
 	printf("# %d load/unload cycles, %lu hotplug cycles, %.0f s of storm, seed %llu\n", n, hotplugs,
 	       seconds() - start, seed);
-	printf("# unloaded at once %lu, at a later try %lu, after all ceased %lu; in use %lu times; %lu loads refused\n",
+	printf("# unloaded at once %lu, at a later try %lu, after all ceased %lu; in use %lu times, refused %lu\n",
 	       at_once, under_fire, after_fire, in_use, refused);
 	printf("# seconds: loading %.0f, loaded %.0f, ceasing %.0f, unloading %.0f\n", loading, living, ceasing,
 	       dying);
