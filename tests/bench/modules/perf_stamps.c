@@ -1,23 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Stands before the C library in perf bench. That asks for the time when its
- * workload begins, and again when it has ended, and tells the difference in
- * milliseconds. Here each answer but the first also writes to descriptor 3
- * the nanoseconds since the one before, and the switches meanwhile.
- *
- * With STAMP_READS=FIRST,LAST it is those between two of the reads that the
- * process makes after its first question: so that what it takes to make another
- * process and to wait for its end, which is not the same twice, stays out.
+ * Stands before the C library in perf bench, and writes to descriptor 3 the
+ * nanoseconds and the switches between two of the reads that the process makes
+ * after it has first asked for the time: STAMP_READS=FIRST,LAST. So what it
+ * takes to make other tasks and to wait for their end, which is not the same
+ * twice, stays out.
  *
  * With STAMP_TIMES=N perf does what it is to do N times, one after the other:
  * in a process each, made when its libraries are loaded. That takes longer than
  * the workload.
  *
- * usage: LD_PRELOAD=perf_stamps.so perf bench sched ... 3> FILE
+ * usage: STAMP_READS=FIRST,LAST LD_PRELOAD=perf_stamps.so perf bench sched ... 3> FILE
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,13 +28,8 @@
 
 static struct stamp before;
 static bool asked;
-static long first, last, reads;
-
-static void tell(struct stamp now)
-{
-	dprintf(3, "%lld %lld\n", now.ns - before.ns,
-		now.switches - before.switches);
-}
+static long first, last;
+static atomic_long reads;
 
 static void in_child(void)
 {
@@ -49,7 +42,7 @@ __attribute__((constructor)) static void begin(void)
 	const char *times = getenv("STAMP_TIMES");
 	int left = times ? atoi(times) : 1;
 
-	if (wanted && sscanf(wanted, "%ld,%ld", &first, &last) != 2) {
+	if (!wanted || sscanf(wanted, "%ld,%ld", &first, &last) != 2) {
 		fprintf(stderr, "STAMP_READS=FIRST,LAST\n");
 		exit(2);
 	}
@@ -63,26 +56,32 @@ __attribute__((constructor)) static void begin(void)
 
 int gettimeofday(struct timeval *restrict tv, void *restrict unused)
 {
-	struct stamp now = stamp();
-
-	if (asked && !last)
-		tell(now);
 	asked = true;
-	tv->tv_sec = now.ns / 1000000000;
-	tv->tv_usec = now.ns % 1000000000 / 1000;
-	/* The writing is not to be measured. */
-	before = stamp();
-	return 0;
+	return syscall(SYS_gettimeofday, tv, unused);
 }
 
 ssize_t read(int fd, void *buffer, size_t size)
 {
-	if (last && asked) {
-		reads++;
-		if (reads == first)
+	if (asked && last) {
+		long number = ++reads;
+		struct stamp now;
+
+		if (number == first) {
 			before = stamp();
-		else if (reads == last)
-			tell(stamp());
+		} else if (number == last) {
+			now = stamp();
+			dprintf(3, "%lld %lld\n", now.ns - before.ns,
+				now.switches - before.switches);
+		}
 	}
 	return syscall(SYS_read, fd, buffer, size);
+}
+
+/* What the compiler makes of it where it cannot tell whether that much fits. */
+ssize_t __read_chk(int fd, void *buffer, size_t size, size_t room);
+ssize_t __read_chk(int fd, void *buffer, size_t size, size_t room)
+{
+	if (size > room)
+		abort();
+	return read(fd, buffer, size);
 }
