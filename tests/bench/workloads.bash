@@ -55,7 +55,7 @@ prepare_workloads() {
 # long a turn takes.
 pipe() {
 	local said
-	said=$(STAMP_READS=200,2200 perf_bench 5 "$memory/chrt" -f 10 "$memory/perf" bench sched pipe --loop 2500)
+	said=$(STAMP_READS=200,2200 perf_bench 9 "$memory/chrt" -f 10 "$memory/perf" bench sched pipe --loop 2500)
 	((${said#* } >= 2000 && ${said#* } < 2200)) || {
 		echo "# perf bench sched pipe: not 2000 switches in 2000 loops, but ${said#* }" >&2
 		return 1
@@ -66,8 +66,8 @@ pipe() {
 # 20 tasks that send to each of 20 that receive, 400 messages a loop. Real-time tasks of one priority take turns
 # in the same order each time.
 messaging() {
-	STAMP_READS=1000,9000 perf_bench 5 \
-		"$memory/chrt" -f 10 "$memory/perf" bench sched messaging --thread --group 1 --nr_loops 25
+	STAMP_READS=1000,21000 perf_bench 3 \
+		"$memory/chrt" -f 10 "$memory/perf" bench sched messaging --thread --group 1 --nr_loops 55
 }
 
 # 100 threads that sleep over and over, each woken by a timer.
