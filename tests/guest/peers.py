@@ -31,7 +31,7 @@ RARE = 0.02
 # machine is emulated: there it is left out.
 PATIENCE = 40
 # More tasks that want a CPU than there are CPUs, so that waits are worth the name.
-WORKLOAD = ["hackbench", "--groups", "1", "--loops", "20"]
+WORKLOAD = ["hackbench", "--groups", "1", "--loops", "30"]
 
 Buckets = list[tuple[int, int, int]]
 
@@ -293,8 +293,10 @@ def timehist() -> None:
       marks just before on and just after off are at least ours, those between just after on and
       just before off at most.
     - Waits that began before measuring did are not in ours: they are left out by their times.
+    - It takes a task for asleep that was woken before it was off its CPU, and so has none of its wait: by no
+      more than those were away that it says did not wait, `unseen`.
     - Its wait after a wakeup begins at the event sched_wakeup, and it stamps at a place of its own:
-      SHIFT for each.
+      SHIFT for each. Where other guests had the host's CPUs, sums were 3 % apart: 5 % are allowed.
     """
     with tempfile.TemporaryDirectory() as folder:
         data = f"{folder}/data"
@@ -326,30 +328,33 @@ def timehist() -> None:
         before, on, off, after = marks.seconds()
     figure = r"\s+(\d+\.\d+)"
     line = re.compile(rf"^\s*(\d+\.\d+) \[\d+\]\s+(.*?){figure}{figure}{figure}\s*$")
-    number, run, wait, delay = [0, 0], [0.0, 0.0], [0.0, 0.0], [0.0, 0.0]
+    number, run, wait, delay, unseen = [0, 0], [0.0, 0.0], [0.0, 0.0], [0.0, 0.0], [0.0, 0.0]
     for found in filter(None, map(line.match, done.stdout.splitlines())):
-        at, columns = float(found[1]), [float(found[i]) / 1000 for i in (3, 4, 5)]
+        at = float(found[1])
         if found[2].startswith("<idle>"):
             continue
+        away, waited, ran = (float(found[i]) / 1000 for i in (3, 4, 5))
+        started = at - ran
         for i, (begin, end) in enumerate(((on, off), (before, after))):
-            if not begin <= at - columns[2] <= at <= end:
-                continue
-            number[i] += 1
-            run[i] += columns[2] * 1e9
-            if begin <= at - columns[2] - columns[1]:
-                delay[i] += columns[1] * 1e9
-            if begin <= at - columns[2] - columns[0]:
-                wait[i] += columns[0] * 1e9
+            if begin <= started and at <= end:
+                number[i] += 1
+                run[i] += ran * 1e9
+            # What came before a run has ended when that begins.
+            if begin <= started - waited and started <= end:
+                delay[i] += waited * 1e9
+            if begin <= started - away and started <= end:
+                wait[i] += away * 1e9
+                if not waited:
+                    unseen[i] += away * 1e9
     if not number[0]:
         die(f"nothing understood: {done.stdout[:1500]}")
     slack = SHIFT * number[1]
-    away = ours.sum["offcpu"] + ours.sum["runq_preempt"]
+    absent = ours.sum["offcpu"] + ours.sum["runq_preempt"]
     within("runs", number[0], ours.count["oncpu"], number[1])
     within("run time", run[0] - slack, ours.sum["oncpu"], run[1] + slack)
-    # Of those whose next run has not ended ours has the wait already.
-    print(f"# runq_wakeup {ours.sum['runq_wakeup']}, runq_preempt {ours.sum['runq_preempt']}")
-    within("sch delay", delay[0] - slack, ours.sum["runq"], 1.02 * delay[1] + slack)
-    within("wait time", wait[0] - slack, away, 1.02 * wait[1] + slack)
+    print(f"# runq_wakeup {ours.sum['runq_wakeup']}, runq_preempt {ours.sum['runq_preempt']}; unseen {unseen[1]:.0f}")
+    within("sch delay", 0.95 * delay[0] - slack, ours.sum["runq"], 1.05 * delay[1] + unseen[1] + slack)
+    within("wait time", 0.95 * wait[0] - slack, absent, 1.05 * wait[1] + slack)
 
 
 def main() -> None:
