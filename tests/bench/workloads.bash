@@ -73,4 +73,4 @@ messaging() {
 }
 
 # 100 threads that sleep over and over, each woken by a timer.
-sleepers() { in_memory chrt -f 10 "$memory/sleepers" 100 20000; }
+sleepers() { in_memory chrt -f 10 "$memory/sleepers" 100 60000; }
