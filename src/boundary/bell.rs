@@ -5,7 +5,8 @@
 //! A probe holds the run queue's lock and so cannot wake anybody. `irq_work` runs a moment later, in an
 //! interrupt, where the locks of wait queues cannot be taken on `PREEMPT_RT`: so that asks for work,
 //! which then wakes. (Without the interrupt in between `PREEMPT_RT` would leave it to a thread of this
-//! CPU, which is parked early when the CPU goes offline.)
+//! CPU, which is parked early when the CPU goes offline.) The last switches of a CPU that goes offline would
+//! be too late for `irq_work`, too; of these the kernel does not tell, as the CPU is not online any more.
 //!
 //! C headers: [`include/linux/irq_work.h`](srctree/include/linux/irq_work.h),
 //! [`include/linux/wait.h`](srctree/include/linux/wait.h)

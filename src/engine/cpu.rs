@@ -251,8 +251,7 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
             return self.count(Counter::WaitUnseen);
         };
         if now < left.out {
-            self.count(Counter::ClockBackwards);
-            return self.count(Counter::WaitUnseen);
+            return self.unseen_wait(left.out);
         }
         if left.cpu != self.header.number {
             self.count(Counter::Migrations);
@@ -267,12 +266,15 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         record(Metric::Offcpu, away, cause);
         if self.is_on::<S>(Metric::Wakeup) {
             match left.woken {
-                // The waker's clock may be ahead of ours by a little.
-                Some(woken) => record(Metric::Wakeup, now.saturating_sub(woken.time), cause),
+                Some(woken) => {
+                    self.compare(now, woken.time);
+                    record(Metric::Wakeup, now.saturating_sub(woken.time), cause);
+                }
                 None => self.count(Counter::WakeUnseen),
             }
         }
-        let Some(wait) = left.wait(now, away, task) else {
+        let unusual = || self.compare(now, task.last_queued);
+        let Some(wait) = left.wait(now, away, task, unusual) else {
             self.count(Counter::BlockedOther);
             return self.count(Counter::WaitUnseen);
         };
@@ -294,6 +296,7 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
     /// Records the wait of a task that runs for the first time, if it began since measuring did.
     #[inline(always)]
     fn enter_new<S: Settings>(&self, now: u64, task: &Entering, observer: &impl Observer) {
+        self.compare(now, task.last_queued);
         let waited = task.waited(now);
         // It was forked with nothing added up: so this is when its wait began.
         let since = now.saturating_sub(waited);
@@ -301,6 +304,23 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
             self.record::<S>(Metric::RunqWakeup, waited, Cause::Fork, now, observer);
         } else {
             self.count(Counter::WaitUnseen);
+        }
+    }
+
+    /// Counts if `stamp`, which may be of another CPU's clock, is later than `now`.
+    #[inline(always)]
+    fn compare(&self, now: u64, stamp: u64) {
+        if now < stamp {
+            self.count(Counter::ClockBackwards);
+        }
+    }
+
+    /// Counts a wait that is not known to have begun at `out`.
+    #[cold]
+    fn unseen_wait(&self, out: u64) {
+        self.count(Counter::WaitUnseen);
+        if out != Task::NOT_OUT {
+            self.count(Counter::ClockBackwards);
         }
     }
 

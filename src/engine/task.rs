@@ -85,7 +85,7 @@ pub(super) struct Woken {
 pub struct Task {
     /// Whose state it is; 0: nobody's.
     owner: Cell,
-    /// When the owner left a CPU, in nanoseconds.
+    /// When the owner left a CPU, in nanoseconds; [`Task::NOT_OUT`] while it is on one.
     out: Cell,
     /// [`Leaving::run_delay`] at that time.
     run_delay: Cell,
@@ -110,9 +110,16 @@ pub(super) struct Left {
 
 impl Left {
     /// Returns how long `task` waited for a CPU after a sleep, of the time `away` that it had none until
-    /// `now`; `None` when that is not known.
+    /// `now`; `None` when that is not known. `unusual` is called where it is not told at one glance, as where
+    /// the clock went back.
     #[inline(always)]
-    pub(super) fn wait(&self, now: u64, away: u64, task: &Entering) -> Option<u64> {
+    pub(super) fn wait(
+        &self,
+        now: u64,
+        away: u64,
+        task: &Entering,
+        unusual: impl FnOnce(),
+    ) -> Option<u64> {
         // `waited`, but for a clock that went backwards.
         let waited = task
             .run_delay
@@ -124,7 +131,10 @@ impl Left {
             && !self.woken.is_some_and(|woken| woken.is_stamped);
         match is_usual {
             true => Some(wait),
-            false => self.unusual_wait(now, away, task),
+            false => {
+                unusual();
+                self.unusual_wait(now, away, task)
+            }
         }
     }
 
@@ -148,6 +158,11 @@ impl Left {
 }
 
 impl Task {
+    /// [`Left::out`] where a task gets a CPU, and was not seen to leave the one before: later than any
+    /// time. The kernel does not tell of a switch on a CPU that is offline already: the one from the
+    /// task that took it offline (`DECLARE_TRACE_EVENT` in `include/linux/tracepoint.h`).
+    pub(super) const NOT_OUT: u64 = u64::MAX;
+
     /// Creates the state of a PID that nothing is known of.
     pub const fn new() -> Self {
         Self {
@@ -190,6 +205,7 @@ impl Task {
     pub(super) fn claim(&self, task: &Entering) {
         if !task.exiting {
             self.owner.set(task.id);
+            self.out.set(Self::NOT_OUT);
             self.woken.set(0);
         }
     }
@@ -207,7 +223,8 @@ impl Task {
         self.cpu.set(u64::from(cpu));
     }
 
-    /// Returns what is known of the switch-out before `task` enters, and forgets the wakeup.
+    /// Returns what is known of the switch-out before `task` enters, once: it is on a CPU then. Forgets
+    /// the wakeup, too.
     ///
     /// As a rule no waker comes in between, as the task is awake, and does not run yet. But a task that
     /// was preempted with its sleep state set is on a run queue and yet can be woken, just as it gets
@@ -223,8 +240,10 @@ impl Task {
         if woken != 0 {
             self.woken.set(0);
         }
+        let out = self.out.get();
+        self.out.set(Self::NOT_OUT);
         Some(Left {
-            out: self.out.get(),
+            out,
             run_delay: self.run_delay.get(),
             state: LeavingState::from_bits(self.state.get() as u32),
             cpu: self.cpu.get() as u32,

@@ -5,7 +5,9 @@
 # CPUs that go and come while everything is in use: a kernel with assertions checks the contexts in
 # which we are called.
 
-takes test_hotplug 240
+# shellcheck source=tests/guest/events.bash
+. ./events.bash
+
 test_hotplug() {
 	local online=/sys/devices/system/cpu/cpu1/online i reader before
 	[[ -w $online ]] || skip "CPU 1 cannot go offline"
@@ -34,5 +36,38 @@ test_hotplug() {
 	workload_stop
 	measure 0
 	within "stays on a CPU that is back" 1 "$(value per_cpu/cpu1/oncpu count)" 1000000000
+	assert_laws
+}
+
+# The kernel does not tell of the last switch on a CPU that goes offline, which is from the thread that takes
+# it there. When that one runs again, its last absence is not told once more: no two of them overlap.
+test_hotplug_stopper() {
+	local online=/sys/devices/system/cpu/cpu1/online
+	[[ -w $online ]] || skip "CPU 1 cannot go offline"
+	hurry
+	load
+	instance_open offcpu
+	echo perf > "$instance/trace_clock"
+	for _ in 1 2 3; do
+		sleep 1
+		echo 0 > "$online"
+		echo 1 > "$online"
+	done
+	sleep 1
+	measure 0
+	nothing_lost "$instance"
+	# What lies between our stamp and that of the trace, a tenth of a second at the most, does not matter.
+	awk '
+		/ comm=migration\/1 / {
+			match($0, /[0-9]+\.[0-9]+: offcpu:/)
+			end = substr($0, RSTART) + 0
+			match($0, /duration_ns=[0-9]+/)
+			away = substr($0, RSTART + 12, RLENGTH - 12) / 1e9
+			number++
+			if (end - away < last - 0.1) { print "absences overlap: " $0; wrong = 1 }
+			last = end
+		}
+		END { print "# " number + 0 " absences of migration/1"; exit wrong || number < 2 }
+	' "$instance/trace"
 	assert_laws
 }

@@ -275,6 +275,72 @@ fn a_wakeup_from_before_a_sleep_does_not_end_it() {
     assert_eq!(cpu.sum(Metric::BlockedInterruptible), 9_900);
 }
 
+/// The kernel does not tell of the last switch on a CPU that goes offline: the task that leaves there is
+/// next seen as it gets a CPU again.
+#[test]
+fn a_switch_out_counts_once() {
+    const PARKED: u32 = 0x40;
+    let (cpu, state) = (default_cpu(Scheme::DEFAULT), Task::new());
+    let enter = |now, is_new, last_queued| {
+        let task = Entering {
+            id: 1,
+            exiting: false,
+            is_new,
+            run_delay: 0,
+            last_queued,
+        };
+        let next = Next::Task(task, Some(&state));
+        cpu.switch(now, Prev::Idle, next, &|_| Identity::default());
+    };
+    let unseen = || cpu.counter(Counter::WaitUnseen);
+    enter(1_000, true, 1_000);
+    enter(2_000, false, 1_990);
+    assert_eq!((cpu.sum(Metric::Offcpu), unseen()), (0, 1));
+    let leaving = Leaving {
+        id: 1,
+        exiting: false,
+        state: LeavingState::new(false, PARKED),
+        run_delay: 0,
+    };
+    let prev = Prev::Task(leaving, Some(&state));
+    cpu.switch(3_000, prev, Next::Idle, &|_| Identity::default());
+    enter(4_000, false, 3_990);
+    assert_eq!((cpu.sum(Metric::Offcpu), unseen()), (1_000, 1));
+    enter(9_000, false, 8_990);
+    assert_eq!((cpu.sum(Metric::Offcpu), unseen()), (1_000, 2));
+    assert_eq!(cpu.counter(Counter::ClockBackwards), 0);
+}
+
+/// The kernel's stamp of a wakeup may be of a clock that is ahead.
+#[test]
+fn a_stamp_that_is_ahead_is_counted() {
+    let (cpu, state) = (default_cpu(Scheme::DEFAULT), Task::new());
+    let enter = |now, is_new, last_queued| {
+        let task = Entering {
+            id: 1,
+            exiting: false,
+            is_new,
+            run_delay: 0,
+            last_queued,
+        };
+        let next = Next::Task(task, Some(&state));
+        cpu.switch(now, Prev::Idle, next, &|_| Identity::default());
+    };
+    enter(1_000, true, 1_001);
+    assert_eq!(cpu.counter(Counter::ClockBackwards), 1);
+    let leaving = Leaving {
+        id: 1,
+        exiting: false,
+        state: LeavingState::new(false, 1),
+        run_delay: 0,
+    };
+    let prev = Prev::Task(leaving, Some(&state));
+    cpu.switch(2_000, prev, Next::Idle, &|_| Identity::default());
+    enter(4_000, false, 4_007);
+    assert_eq!(cpu.counter(Counter::ClockBackwards), 2);
+    assert_eq!(cpu.sum(Metric::RunqWakeup), 0);
+}
+
 #[test]
 fn a_wrong_number_of_cells_is_refused() {
     for scheme in common::schemes() {

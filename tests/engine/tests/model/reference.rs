@@ -334,6 +334,7 @@ impl Reference {
             if self.has_room(task) {
                 self.holders.insert(task.pid, task.serial);
             }
+            self.compare(cpu, now, wait.here_since);
             let value = self.length(&wait, now);
             // When it began, as the clock of this CPU tells it.
             if now - value < began {
@@ -373,7 +374,7 @@ impl Reference {
         if metrics.contains(Metric::Wakeup) {
             match story.waking {
                 Some(waking) => {
-                    // The waker's clock may be ahead.
+                    self.compare(cpu, now, waking);
                     let value = now.saturating_sub(waking);
                     self.sample(cpu, Metric::Wakeup, sample(value, cause));
                 }
@@ -381,6 +382,7 @@ impl Reference {
             }
         }
         let wait = story.wait.expect("a task that had blocked was woken");
+        self.compare(cpu, now, wait.here_since);
         // A wakeup may overtake the switch-out; the wait begins with the latter.
         let mut waited = self.length(&wait, now).min(away);
         if let Some(waking) = story.waking.filter(|_| story.moved_asleep) {
@@ -401,6 +403,13 @@ impl Reference {
                 self.sample(cpu, Metric::BlockedUninterruptible, blocked);
             }
             Sleep::Stopped | Sleep::Dead => self.cpus[cpu].count(Counter::BlockedOther),
+        }
+    }
+
+    /// The clock of another CPU may be ahead.
+    fn compare(&mut self, cpu: usize, now: u64, stamp: u64) {
+        if now < stamp {
+            self.cpus[cpu].count(Counter::ClockBackwards);
         }
     }
 
