@@ -7,7 +7,8 @@ use kernel::{
     prelude::*,
     sync::{
         Arc,
-        Mutex, //
+        Mutex,
+        UniqueArc, //
     },
 };
 
@@ -229,7 +230,8 @@ impl Monitor {
     pub(crate) fn reset(&self) -> Result {
         let mut state = self.state.lock();
         let recorder = state.recorder.clone();
-        let mut baselines = Baselines::new();
+        // Nothing can fail once the first CPU has begun anew.
+        let mut baselines = UniqueArc::new(Baselines::new(), GFP_KERNEL)?;
         for cpu in recorder.cpus() {
             let cells = CpuRecords::cells(recorder.scheme(), cpu.capacity());
             let counts = KVVec::from_elem(0, cells, GFP_KERNEL)?;
@@ -240,7 +242,7 @@ impl Monitor {
             // The CPU itself takes it, with interrupts off: so it is not in the midst of a switch.
             smp::run_on(cpu.number(), || baseline.take(cpu));
         }
-        state.baselines = Some(Arc::new(baselines, GFP_KERNEL)?);
+        state.baselines = Some(baselines.into());
         Ok(())
     }
 }

@@ -159,13 +159,9 @@ pub(crate) enum Mode {
     WriteOnly,
 }
 
-/// A folder of a [`Tree`].
-///
-/// # Invariants
-///
-/// A folder of the tree that it came from, and valid as long as that.
+/// Names a folder of a [`Tree`], as its place among [`Tree::folders`]; none for the tree's own.
 #[derive(Clone, Copy)]
-pub(crate) struct Folder(NonNull<bindings::dentry>);
+pub(crate) struct Folder(Option<usize>);
 
 /// A folder in debugfs with all that is below it.
 ///
@@ -178,10 +174,12 @@ pub(crate) struct Folder(NonNull<bindings::dentry>);
 ///
 /// # Invariants
 ///
-/// `root` is a folder of ours in debugfs. The inodes of the files below it point to elements of
-/// `nodes`, which stay where they are as long as `root` is there.
+/// `root` is a folder of ours in debugfs, and so are `folders`, below it: they are there as long as it is.
+/// The inodes of the files below it point to elements of `nodes`, which stay where they are as long as `root`
+/// is there.
 pub(crate) struct Tree<T: File> {
-    root: Folder,
+    root: NonNull<bindings::dentry>,
+    folders: KVec<NonNull<bindings::dentry>>,
     nodes: KVec<KBox<Node<T>>>,
     open_for_business: Arc<AtomicBool>,
 }
@@ -189,7 +187,7 @@ pub(crate) struct Tree<T: File> {
 // SAFETY: The functions of debugfs can be called from any thread, and `T` is `Send` and `Sync`.
 unsafe impl<T: File> Send for Tree<T> {}
 
-// SAFETY: As above; and nothing can be done with a shared reference but look up the root.
+// SAFETY: As above; and nothing can be done with a shared reference but name the root, and publish.
 unsafe impl<T: File> Sync for Tree<T> {}
 
 impl<T: File> Tree<T> {
@@ -201,9 +199,10 @@ impl<T: File> Tree<T> {
         let open_for_business = Arc::new(AtomicBool::new(false), GFP_KERNEL)?;
         // SAFETY: No parent means the root of debugfs.
         let root = unsafe { create_folder(name, core::ptr::null_mut()) }?;
-        // INVARIANT: Just created, with no file in it.
+        // INVARIANT: Just created, with nothing in it.
         Ok(Self {
             root,
+            folders: KVec::new(),
             nodes: KVec::new(),
             open_for_business,
         })
@@ -211,17 +210,30 @@ impl<T: File> Tree<T> {
 
     /// Returns the folder itself.
     pub(crate) fn root(&self) -> Folder {
-        self.root
+        Folder(None)
+    }
+
+    /// Returns a folder of ours; fails with `EINVAL` where it is of another, larger tree.
+    fn dentry(&self, folder: Folder) -> Result<NonNull<bindings::dentry>> {
+        match folder.0 {
+            None => Ok(self.root),
+            Some(place) => self.folders.get(place).copied().ok_or(EINVAL),
+        }
     }
 
     /// Creates a folder. Sleeps; errors as for [`Tree::new`].
     pub(crate) fn folder(&mut self, parent: Folder, name: &CStr) -> Result<Folder> {
-        // SAFETY: By the invariant of `Folder`, whose tree is this: there is only one.
-        unsafe { create_folder(name, parent.0.as_ptr()) }
+        // SAFETY: By the invariant the parent is there as long as we are.
+        let folder = unsafe { create_folder(name, self.dentry(parent)?.as_ptr()) }?;
+        let place = self.folders.len();
+        // INVARIANT: Just created, below `root`. Without memory to note it here it is removed with that.
+        self.folders.push(folder, GFP_KERNEL)?;
+        Ok(Folder(Some(place)))
     }
 
     /// Creates a file. Sleeps; errors as for [`Tree::new`].
     pub(crate) fn file(&mut self, parent: Folder, name: &CStr, mode: Mode, file: T) -> Result {
+        let parent = self.dentry(parent)?;
         let node = Node {
             file,
             open_for_business: self.open_for_business.clone(),
@@ -243,7 +255,7 @@ impl<T: File> Tree<T> {
             bindings::debugfs_create_file_full(
                 name.as_char_ptr(),
                 permissions,
-                parent.0.as_ptr(),
+                parent.as_ptr(),
                 core::ptr::from_ref::<Node<T>>(node).cast_mut().cast(),
                 core::ptr::null(),
                 match node.file.news() {
@@ -339,7 +351,7 @@ impl<T: File> Drop for Tree<T> {
         // Removes all that is below, too, and waits for who is inside. The nodes go after this.
         //
         // SAFETY: A folder of ours, by the type's invariant.
-        unsafe { bindings::debugfs_remove(self.root.0.as_ptr()) };
+        unsafe { bindings::debugfs_remove(self.root.as_ptr()) };
     }
 }
 
@@ -348,9 +360,11 @@ impl<T: File> Drop for Tree<T> {
 /// # Safety
 ///
 /// `parent` must be null, or a folder in debugfs.
-unsafe fn create_folder(name: &CStr, parent: *mut bindings::dentry) -> Result<Folder> {
+unsafe fn create_folder(
+    name: &CStr,
+    parent: *mut bindings::dentry,
+) -> Result<NonNull<bindings::dentry>> {
     // SAFETY: The name is a C string; and by the safety requirement.
     let folder = from_err_ptr(unsafe { bindings::debugfs_create_dir(name.as_char_ptr(), parent) })?;
-    // INVARIANT: Just created.
-    NonNull::new(folder).map(Folder).ok_or(ENOMEM)
+    NonNull::new(folder).ok_or(ENOMEM)
 }

@@ -8,6 +8,10 @@
 # shellcheck source=tests/guest/faults.bash
 . ./faults.bash
 
+seeks_leaks test_fault_load test_fault_load_all test_fault_enable test_fault_off \
+	test_fault_metrics test_fault_threshold test_fault_reset test_fault_read test_fault_events \
+	test_fault_fork test_fault_sweep test_fault_online
+
 # files_of DIRECTORY: how many there are below it, in $REPLY. Without a fork.
 files_of() {
 	local files
@@ -56,6 +60,8 @@ load_in_turn() {
 	done
 	operation_end
 	note "load${parameters:+ $parameters}, $how: $all allocations, $refused times refused, $did_without times it did without"
+	within "allocations of loading" 100 "$all" 10000
+	within "times refused" 10 "$refused" "$all"
 }
 
 lacks_memory test_fault_load
@@ -70,7 +76,6 @@ test_fault_load() {
 
 # The records are larger, and there is a probe more.
 lacks_memory test_fault_load_all
-takes test_fault_load_all 300
 test_fault_load_all() {
 	faults_on
 	hurry
@@ -79,7 +84,6 @@ test_fault_load_all() {
 }
 
 lacks_memory test_fault_enable
-takes test_fault_enable 300
 test_fault_enable() {
 	local how n refused
 	faults_on
@@ -104,6 +108,7 @@ test_fault_enable() {
 		done
 		operation_end
 		note "$how: $refused of $((n - 1)) times refused"
+		within "times refused" 1 "$refused" 100
 	done
 	unload
 	places_note
@@ -112,7 +117,6 @@ test_fault_enable() {
 # Taking the probes off works without memory, too. With others on the same tracepoints, so that the
 # kernel wants memory for shorter lists of probes.
 lacks_memory test_fault_off
-takes test_fault_off 240
 test_fault_off() {
 	local how n event
 	faults_on
@@ -213,7 +217,6 @@ test_fault_metrics() {
 }
 
 lacks_memory test_fault_threshold
-takes test_fault_threshold 240
 test_fault_threshold() {
 	local how n refused=0
 	faults_on
@@ -243,9 +246,8 @@ test_fault_threshold() {
 }
 
 lacks_memory test_fault_reset
-takes test_fault_reset 180
 test_fault_reset() {
-	local how n before refused=0
+	local how n before extremes refused=0
 	faults_on
 	load
 	messages 5
@@ -254,10 +256,15 @@ test_fault_reset() {
 		for ((n = 1;; n++)); do
 			field switches
 			before=$REPLY
+			extremes=$(sed -nE 's/^(min|max) ([0-9]+).*/\2/p' "$debugfs/hist/oncpu")
 			attempt "$how" "$n"
 			field switches
 			if ((errno)); then
 				within switches "$before" "$REPLY" 100000000
+				extremes+=$'\n'$(sed -nE 's/^(min|max) ([0-9]+).*/\2/p' "$debugfs/hist/oncpu")
+				same "how the least and the longest stay have changed" \
+					"$(awk 'NR == 3 && $1 > least || NR == 4 && $1 < most { print "lost" }
+						NR == 1 { least = $1 } NR == 2 { most = $1 } END { print NR }' <<< "$extremes")" 4
 				((++refused))
 				continue
 			fi
@@ -277,7 +284,6 @@ test_fault_reset() {
 
 # What is read is the whole text, or nothing. Wherever the allocation is, as opening a file is short.
 lacks_memory test_fault_read
-takes test_fault_read 300
 test_fault_read() {
 	local file how n wanted refused=0 did_without=0
 	faults_on
@@ -313,6 +319,7 @@ test_fault_read() {
 		operation_end
 	done
 	note "$refused times refused, $did_without times it did without"
+	within "times refused" 1 "$refused" 10000
 	assert_laws
 	unload
 	places_note
@@ -320,7 +327,6 @@ test_fault_read() {
 
 # Tracing our events is the kernel's work: what it refuses leaves them as they were.
 lacks_memory test_fault_events
-takes test_fault_events 240
 test_fault_events() {
 	local how n refused=0 enable=$tracefs/events/schedhist/enable
 	faults_on
@@ -342,6 +348,7 @@ test_fault_events() {
 	done
 	operation_end
 	note "$refused times refused"
+	within "times refused" 1 "$refused" 1000
 	measure 0
 	assert_laws
 	unload
@@ -350,7 +357,6 @@ test_fault_events() {
 
 # A page for the state of each 64 PIDs, and one that points to the pages of 32768. A task without is
 # counted as untracked whenever it runs; the next one gets what it could not.
-takes test_fault_fork 120
 test_fault_fork() {
 	local before after base=1000000 n
 	local wanted=(untracked untracked tracked)
@@ -418,7 +424,6 @@ test_fault_sweep() {
 }
 
 # Nothing is allocated when a CPU comes online.
-takes test_fault_online 120
 test_fault_online() {
 	local online=/sys/devices/system/cpu/cpu1/online
 	[[ -e $online ]] || skip "$online is not there"

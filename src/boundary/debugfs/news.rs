@@ -187,6 +187,10 @@ impl<T: File> Tree<T> {
                 if read != 0 {
                     return Ok(read);
                 }
+                // It may be so each time.
+                if current!().signal_pending() {
+                    return Err(ERESTARTSYS);
+                }
             }
         })
     }
