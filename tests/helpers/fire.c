@@ -7,7 +7,8 @@
  * A thread for each kind of use, and one that takes CPUs off and on. For each life of the module the dice
  * say which uses go on, whether they begin before it is loaded, and for how long. It is unloaded amid them:
  * that succeeds, or fails because it is in use, and then, after some more tries, when all have ceased, it
- * must succeed. Ends after so many cycles, or seconds, whichever comes first.
+ * must succeed. Ends after so many cycles, or seconds, whichever comes first, but not before a few. In its
+ * first life it stays until each of them has done what it is for.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -27,6 +28,9 @@
 #include "fire.h"
 #include "module.h"
 
+/* Cycles, however long they take. */
+enum { LEAST = 5 };
+
 static unsigned long long seed;
 static atomic_uint acting;
 static atomic_bool is_over;
@@ -37,7 +41,7 @@ static struct shooter {
 	pthread_t thread;
 	struct dice dice;
 	atomic_bool is_busy;
-	unsigned long acts;
+	atomic_ulong acts;
 } shooters[USES];
 
 void fail(const char *format, ...)
@@ -81,8 +85,7 @@ static void *shoot(void *argument)
 	while (!is_over) {
 		me->is_busy = true;
 		if (acting & bit) {
-			me->use->act(&me->dice);
-			me->acts++;
+			me->acts += me->use->act(&me->dice);
 			me->is_busy = false;
 		} else {
 			me->is_busy = false;
@@ -119,6 +122,8 @@ static void *hotplug(void *argument)
 		snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%d/online",
 			 (int)(1 + below(&dice, cpus - 1)));
 		fd = open(path, O_WRONLY);
+		if (fd < 0)
+			fail("%s", path);
 		/* The kernel may say no, at times. */
 		if (write(fd, "0", 1) == 1) {
 			nap(&dice, 10);
@@ -133,6 +138,25 @@ static void *hotplug(void *argument)
 			nap(&dice, 50);
 	}
 	return NULL;
+}
+
+/* Until all uses were of some use. */
+static void try_all(void)
+{
+	double start = seconds();
+
+	acting = (1U << USES) - 1;
+	for (int i = 0; i < USES; i++)
+		while (!shooters[i].acts) {
+			usleep(10000);
+			if (seconds() - start > 300)
+				fail("%s does nothing", shooters[i].use->name);
+		}
+	while (!hotplugs && sysconf(_SC_NPROCESSORS_CONF) > 1) {
+		usleep(10000);
+		if (seconds() - start > 300)
+			fail("no CPU goes offline");
+	}
 }
 
 static void say(const char *path, const char *text)
@@ -166,13 +190,13 @@ static double add_time(double *sum, double start)
 	return now;
 }
 
-static void live_and_die(int ko, struct dice *dice)
+static void live_and_die(int ko, struct dice *dice, bool is_first)
 {
 	static const char *const METRICS[] = { "default", "all", "none", "oncpu,idle", "runq", "wakeup" };
 	unsigned int mix = roll(dice) & roll(dice) & ((1U << USES) - 1);
 	char parameters[128];
 	int tries = below(dice, 5), n;
-	double start, cease_start;
+	double start, cease_start, ceased;
 
 	/* All that there is, at times. */
 	if (one_in(dice, 8))
@@ -198,6 +222,8 @@ static void live_and_die(int ko, struct dice *dice)
 	if (load(ko, parameters))
 		fail("cannot be loaded: %s", parameters);
 	start = add_time(&loading, start);
+	if (is_first)
+		try_all();
 	acting = mix;
 	if (!one_in(dice, 4))
 		nap(dice, one_in(dice, 8) ? 300 : 60);
@@ -222,11 +248,12 @@ static void live_and_die(int ko, struct dice *dice)
 		after_fire++;
 		cease_start = seconds();
 		cease();
-		start += add_time(&ceasing, cease_start) - cease_start;
+		ceased = add_time(&ceasing, cease_start);
+		start += ceased - cease_start;
 		while (unload()) {
 			if (errno != EWOULDBLOCK)
 				fail("refused to be unloaded, but not because it is in use");
-			if (seconds() - cease_start > 90)
+			if (seconds() - ceased > 300)
 				fail("still in use, and nobody uses it");
 			usleep(1000);
 		}
@@ -264,8 +291,8 @@ int main(int argc, char **argv)
 	}
 	pthread_create(&plugger, NULL, hotplug, NULL);
 
-	for (n = 0; n < cycles && seconds() - start < limit; n++) {
-		live_and_die(ko, &dice);
+	for (n = 0; n < cycles && (n < LEAST || seconds() - start < limit); n++) {
+		live_and_die(ko, &dice, !n);
 		if (n % 50 == 49) {
 			char line[100];
 
@@ -280,8 +307,8 @@ int main(int argc, char **argv)
 	pthread_join(plugger, NULL);
 	printf("# %d load/unload cycles, %lu hotplug cycles, %.0f s of storm, seed %llu\n", n, hotplugs,
 	       seconds() - start, seed);
-	printf("# unloaded at once %lu, at a later try %lu, after all ceased %lu; in use %lu times, refused %lu\n",
-	       at_once, under_fire, after_fire, in_use, refused);
+	printf("# unloaded at once %lu, at a later try %lu, after all ceased %lu; ", at_once, under_fire, after_fire);
+	printf("in use %lu times; %lu loads refused\n", in_use, refused);
 	printf("# seconds: loading %.0f, loaded %.0f, ceasing %.0f, unloading %.0f\n", loading, living, ceasing,
 	       dying);
 	printf("# uses:");

@@ -5,14 +5,19 @@
 #ifndef FIRE_H
 #define FIRE_H
 
+#include <stdbool.h>
+
 #include "dice.h"
 
 enum { USES = 12 };
 
-/* One kind of use. `act` does it once, and has let go of all when it returns. A signal cuts it short. */
+/*
+ * One kind of use. `act` does it once, and has let go of all when it returns: whether it could, which needs
+ * the module. A signal cuts it short.
+ */
 extern const struct use {
 	const char *name;
-	void (*act)(struct dice *dice);
+	bool (*act)(struct dice *dice);
 	bool is_of_events;
 } uses[USES];
 

@@ -50,6 +50,13 @@ static int open_ours(const char *folder, const char *name, int flags)
 	return fd;
 }
 
+/* There is nothing to use at the moment. */
+static bool idle(struct dice *dice)
+{
+	nap(dice, 2);
+	return false;
+}
+
 /* To its end, or for long enough; it must not fail. */
 static void drain(const char *name, int fd, char *buffer, size_t size)
 {
@@ -61,56 +68,63 @@ static void drain(const char *name, int fd, char *buffer, size_t size)
 		fail("%s cannot be read", name);
 }
 
-static void use_read(struct dice *dice)
+static bool use_read(struct dice *dice)
 {
 	static char buffer[5000];
 	const char *name = PICK(dice, READABLE);
 	int fd = open_ours(FOLDER, name, O_RDONLY);
 
 	if (fd < 0)
-		return nap(dice, 2);
+		return idle(dice);
 	drain(name, fd, buffer, one_in(dice, 3) ? 1 + below(dice, 100) : sizeof(buffer));
 	close(fd);
+	return true;
 }
 
-static void use_raw(struct dice *dice)
+static bool use_raw(struct dice *dice)
 {
 	static char buffer[1 << 16];
 	int fd = open_ours(FOLDER, "raw", O_RDONLY);
 
 	if (fd < 0)
-		return nap(dice, 2);
+		return idle(dice);
 	drain("raw", fd, buffer, sizeof(buffer));
 	close(fd);
+	return true;
 }
 
-static void use_pread(struct dice *dice)
+static bool use_pread(struct dice *dice)
 {
 	static char buffer[5000];
 	const char *name = PICK(dice, READABLE);
 	int fd = open_ours(FOLDER, name, O_RDONLY);
 
 	if (fd < 0)
-		return nap(dice, 2);
+		return idle(dice);
 	for (int n = below(dice, 6); n; n--)
 		if (pread(fd, buffer, below(dice, sizeof(buffer)), below(dice, 9000)) < 0 && errno != EINTR)
 			fail("%s cannot be read in parts", name);
 	close(fd);
+	return true;
 }
 
-static void use_hold(struct dice *dice)
+static bool use_hold(struct dice *dice)
 {
 	static const int FLAGS[] = { O_RDONLY, O_WRONLY, O_RDWR };
+	bool is_any = false;
 	int fds[3];
 
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < 3; i++) {
 		fds[i] = open_ours(FOLDER, PICK(dice, READABLE), PICK(dice, FLAGS));
+		is_any |= fds[i] >= 0;
+	}
 	nap(dice, 30);
 	for (int i = 0; i < 3; i++)
 		close(fds[i]);
+	return is_any;
 }
 
-static void use_wait(struct dice *dice)
+static bool use_wait(struct dice *dice)
 {
 	static char buffer[3000];
 	bool is_patient = one_in(dice, 2);
@@ -118,16 +132,17 @@ static void use_wait(struct dice *dice)
 	struct pollfd ask = { fd, POLLIN, 0 };
 
 	if (fd < 0)
-		return nap(dice, 2);
+		return idle(dice);
 	if (!is_patient)
 		poll(&ask, 1, below(dice, 30));
 	/* The first one sleeps until there is an outlier, or a signal. */
 	if (read(fd, buffer, 1 + below(dice, sizeof(buffer))) < 0 && errno != EINTR && errno != EAGAIN)
 		fail("wait cannot be read");
 	close(fd);
+	return true;
 }
 
-static void use_control(struct dice *dice)
+static bool use_control(struct dice *dice)
 {
 	static const char *const CONTROLS[][2] = {
 		{ "enable", "0" }, { "enable", "1" }, { "metrics", "all" }, { "metrics", "default" },
@@ -140,37 +155,39 @@ static void use_control(struct dice *dice)
 	int fd = open_ours(FOLDER, control[0], O_WRONLY);
 
 	if (fd < 0)
-		return nap(dice, 2);
+		return idle(dice);
 	if ((write(fd, control[1], strlen(control[1])) < 0) != is_bad)
 		fail("%s: %s: %s", control[0], control[1], is_bad ? "taken" : "refused");
 	close(fd);
 	nap(dice, 40);
+	return true;
 }
 
 /* All outliers that there can be. */
-static void use_outliers(struct dice *dice)
+static bool use_outliers(struct dice *dice)
 {
 	char name[64];
 	int fd = open_ours(FOLDER, "outlier_limit", O_WRONLY);
 
 	if (fd < 0)
-		return nap(dice, 2);
+		return idle(dice);
 	if (write(fd, "0", 1) != 1)
 		fail("outlier_limit");
 	close(fd);
 	snprintf(name, sizeof(name), "threshold_ns/%s", PICK(dice, MEASURED));
 	fd = open_ours(FOLDER, name, O_WRONLY);
 	if (fd < 0)
-		return;
+		return false;
 	if (write(fd, one_in(dice, 8) ? "0" : "1", 1) != 1)
 		fail("%s", name);
 	close(fd);
 	nap(dice, 20);
+	return true;
 }
 
 enum { PERF_EVENTS = 2 };
 
-static void use_perf(struct dice *dice)
+static bool use_perf(struct dice *dice)
 {
 	static const char *const NAMES[] = { "oncpu", "runq", "offcpu", "blocked", "idle", "outlier", "culprit" };
 	struct perf_event_attr attributes = {
@@ -181,6 +198,7 @@ static void use_perf(struct dice *dice)
 	char name[64], text[32] = "";
 	int events[PERF_EVENTS];
 	void *rings[PERF_EVENTS];
+	bool is_any = false;
 
 	for (int i = 0; i < PERF_EVENTS; i++) {
 		int fd;
@@ -202,11 +220,13 @@ static void use_perf(struct dice *dice)
 	}
 	nap(dice, 30);
 	for (int i = 0; i < PERF_EVENTS; i++) {
+		is_any |= rings[i] != MAP_FAILED;
 		if (rings[i] != MAP_FAILED)
 			munmap(rings[i], size);
 		if (events[i] >= 0)
 			close(events[i]);
 	}
+	return is_any;
 }
 
 /* Writes to a file of tracefs, and says whether it was there to be written to. */
@@ -232,36 +252,39 @@ static void switch_off(const char *path, const char *text, int flags)
 			fail("%s: %s is refused", path, text);
 }
 
-static void use_ftrace(struct dice *dice)
+static bool use_ftrace(struct dice *dice)
 {
 	static const char *const NAMES[] = { "runq", "offcpu", "blocked", "idle", "outlier", "culprit" };
 	char path[64];
 
 	snprintf(path, sizeof(path), "events/schedhist/%s/enable", PICK(dice, NAMES));
 	if (!tell(path, "1", 0))
-		return nap(dice, 2);
+		return idle(dice);
 	nap(dice, 20);
 	switch_off(path, "0", 0);
+	return true;
 }
 
-static void use_set_event(struct dice *dice)
+static bool use_set_event(struct dice *dice)
 {
 	if (!tell("set_event", "schedhist:oncpu", O_APPEND))
-		return nap(dice, 2);
+		return idle(dice);
 	nap(dice, 20);
 	switch_off("set_event", "!schedhist:oncpu", O_APPEND);
+	return true;
 }
 
-static void use_trigger(struct dice *dice)
+static bool use_trigger(struct dice *dice)
 {
 	if (!tell("events/schedhist/wakeup/trigger", "hist:keys=pid", O_APPEND))
-		return nap(dice, 2);
+		return idle(dice);
 	nap(dice, 20);
 	switch_off("events/schedhist/wakeup/trigger", "!hist:keys=pid", O_APPEND);
+	return true;
 }
 
 /* What the kernel knows of it otherwise. */
-static void use_look(struct dice *dice)
+static bool use_look(struct dice *dice)
 {
 	static const char *const PATHS[] = {
 		"/sys/module/schedhist/refcnt", "/sys/module/schedhist/parameters/metrics",
@@ -278,6 +301,7 @@ static void use_look(struct dice *dice)
 		;
 	close(fd);
 	nap(dice, 10);
+	return fd >= 0;
 }
 
 const struct use uses[USES] = {

@@ -8,8 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
-
 static const char *const WORDS[] = {
 	"0", "1", "2", "on", "off", "y", "N", "true", "oncpu", "runq", "runq_wakeup", "runq_preempt",
 	"blocked", "blocked_interruptible", "blocked_uninterruptible", "offcpu", "idle", "wakeup",

@@ -9,12 +9,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
-
-static const struct {
+struct word {
 	const char *name;
 	unsigned int bits;
-} METRIC_WORDS[] = {
+};
+
+static const struct word METRIC_WORDS[] = {
 	{ "oncpu", 1 },
 	{ "runq_wakeup", 2 },
 	{ "runq_preempt", 4 },
@@ -28,7 +28,9 @@ static const struct {
 	{ "default", 127 },
 	{ "all", 255 },
 	{ "none", 0 },
-}, ACTION_WORDS[] = {
+};
+
+static const struct word ACTION_WORDS[] = {
 	{ "tracing_off", 1 },
 	{ "snapshot", 2 },
 	{ "nothing", 0 },
@@ -71,12 +73,9 @@ static bool is_number(const char *word, size_t length, uint64_t *number)
 	return length;
 }
 
-#define are_words(text, length, table, bits) \
-	are_words_of(text, length, table, LENGTH(table), sizeof((table)[0]), bits)
-
 /* Some words of the table, and nothing else but what separates them. */
-static bool are_words_of(const char *text, size_t length, const void *table, size_t rows, size_t row,
-			 unsigned int *bits)
+static bool are_words(const char *text, size_t length, const struct word *table, size_t rows,
+		      unsigned int *bits)
 {
 	size_t start = 0, words = 0;
 
@@ -87,10 +86,8 @@ static bool are_words_of(const char *text, size_t length, const void *table, siz
 		if (end < length && text[end] != ',' && !is_space(text[end]))
 			continue;
 		for (i = 0; size && i < rows; i++) {
-			const typeof(METRIC_WORDS[0]) *entry = (const void *)((const char *)table + i * row);
-
-			if (strlen(entry->name) == size && !memcmp(entry->name, text + start, size)) {
-				*bits |= entry->bits;
+			if (strlen(table[i].name) == size && !memcmp(table[i].name, text + start, size)) {
+				*bits |= table[i].bits;
 				words++;
 				break;
 			}
@@ -102,9 +99,21 @@ static bool are_words_of(const char *text, size_t length, const void *table, siz
 	return words;
 }
 
+/* What the file then says: those of the first words of the table that have a bit, or that there is none. */
+static void show_words(char *shown, const struct word *table, size_t words, unsigned int bits,
+		       const char *none)
+{
+	unsigned int done = 0;
+
+	for (size_t i = 0; i < words; i++)
+		if (bits & table[i].bits)
+			done += sprintf(shown + done, "%s%s", done ? " " : "", table[i].name);
+	sprintf(shown + done, "%s\n", done ? "" : none);
+}
+
 bool is_taken(enum kind kind, const char *text, size_t length, char shown[LONGEST])
 {
-	unsigned int bits, done = 0;
+	unsigned int bits;
 	uint64_t number;
 
 	shown[0] = 0;
@@ -130,22 +139,14 @@ bool is_taken(enum kind kind, const char *text, size_t length, char shown[LONGES
 		sprintf(shown, "%llu\n", (unsigned long long)number);
 		return true;
 	case METRICS:
-		if (!are_words(text, length, METRIC_WORDS, &bits))
+		if (!are_words(text, length, METRIC_WORDS, LENGTH(METRIC_WORDS), &bits))
 			return false;
-		for (int i = 0; i < METRICS_SHOWN; i++)
-			if (bits & METRIC_WORDS[i].bits)
-				done += sprintf(shown + done, "%s%s", done ? " " : "",
-						METRIC_WORDS[i].name);
-		strcat(shown, done ? "\n" : "none\n");
+		show_words(shown, METRIC_WORDS, METRICS_SHOWN, bits, "none");
 		return true;
 	case ON_OUTLIER:
-		if (!are_words(text, length, ACTION_WORDS, &bits))
+		if (!are_words(text, length, ACTION_WORDS, LENGTH(ACTION_WORDS), &bits))
 			return false;
-		for (int i = 0; i < ACTIONS_SHOWN; i++)
-			if (bits & ACTION_WORDS[i].bits)
-				done += sprintf(shown + done, "%s%s", done ? " " : "",
-						ACTION_WORDS[i].name);
-		strcat(shown, done ? "\n" : "nothing\n");
+		show_words(shown, ACTION_WORDS, ACTIONS_SHOWN, bits, "nothing");
 		return true;
 	default:
 		return false;

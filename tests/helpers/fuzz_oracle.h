@@ -8,6 +8,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
+
 enum kind { READ_ONLY, ENABLE, METRICS, RESET, THRESHOLD, LIMIT, ON_OUTLIER, KINDS };
 
 /* As much as any file takes, and more than any control shows. */

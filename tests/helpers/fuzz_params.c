@@ -20,8 +20,6 @@
 #include "fuzz_oracle.h"
 #include "module.h"
 
-#define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
-
 static unsigned long long seed;
 
 static const char *const NUMBERS[] = {
