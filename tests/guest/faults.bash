@@ -133,17 +133,10 @@ places_start() {
 	done
 }
 
-# Where kmemleak has no memory itself it gives up for good, and would not find what we leave.
-assert_leaks_are_found() {
-	local leaks=/sys/kernel/debug/kmemleak
-	[[ ! -w $leaks ]] || echo stack=on > "$leaks" || fail "kmemleak has given up"
-}
-
 # places_note: says what failed. While the module is not loaded, as then all of its functions are
 # addresses; the last digits of these are the same for each load.
 places_note() {
 	! loaded schedhist || fail "the module is loaded"
-	assert_leaks_are_found
 	same "events lost" "$(grep -hE '^(overrun|dropped events): [^0]' "$places"/per_cpu/*/stats || true)" ""
 	awk -v attempts="$attempts" -v failures="$failures" '
 		function end() {

@@ -22,7 +22,7 @@ ours=''
 # all of them slow.
 declare -A limit
 takes() { limit[$1]=$2; }
-seconds_for() { echo $((${limit[$1]-120} * (${#ours} ? 5 : 1))); }
+seconds_for() { echo $((${limit[$1]-300} * (${#ours} ? 5 : 1))); }
 
 skip() {
 	printf '%s\n' "$*" > "$work/skip"
@@ -116,9 +116,22 @@ assert_laws() { python3 laws.py "$@"; }
 declare -A lacking
 lacks_memory() { lacking[$1]=1; }
 
+# seeks_leaks TEST...: for those after which to look for leaks at once, and not only when the guest ends:
+# should it end early, what they did is not done again.
+declare -A seeking
+# shellcheck disable=SC2034 # for run
+seeks_leaks() {
+	local test
+	for test; do seeking[$test]=1; done
+}
+
 # reports_of TEST: what the log has of them since mark_log TEST, if anything.
 reports_of() {
 	local allocations=(--allocations)
+	dmesg | grep -c " schedhist-test: $1\$" > /dev/null || {
+		echo "the log has lost its beginning"
+		return
+	}
 	[[ -z ${lacking[$1]-} ]] || allocations=()
 	stamped_since "$1" > "$work/since"
 	! ../../scripts/check-log "${allocations[@]}" "$work/since" 2>&1

@@ -80,7 +80,6 @@ test_memory_in_all() {
 
 # The states of tasks follow the PIDs that are in use: thousands of tasks come and go, and leave no
 # more behind than a sweep lets be.
-takes test_memory_follows_pids 300
 test_memory_follows_pids() {
 	local before after pid
 	[[ -e /proc/sys/kernel/ns_last_pid ]] || skip "the kernel does not say which PID comes next"
