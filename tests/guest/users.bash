@@ -47,12 +47,14 @@ trace_cmd_wait() {
 	waits_for grep -qsx 1 "$folder/tracing_on"
 }
 
-# A program that it starts runs when all probes are attached, and ends it. A map for each event: in one
-# with keys a count is lost at times, where several CPUs have a new key at once.
+# bpftrace_start PROBE...: counts each; all our events by default. A program that it starts runs when all
+# probes are attached, and ends it. A map for each event: in one with keys a count is lost at times, where
+# several CPUs have a new key at once.
 bpftrace_start() {
-	local event program=''
-	for event in "${events[@]}"; do
-		program+="tracepoint:schedhist:$event { @$event = count(); } "
+	local probe program=''
+	(($#)) || set -- "${events[@]/#/tracepoint:schedhist:}"
+	for probe; do
+		program+="$probe { @${probe##*:} = count(); } "
 	done
 	mkfifo "$work/bpftrace.on" "$work/bpftrace.off"
 	cat > "$work/bpftrace.child" <<- END

@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck disable=SC2154 # variables of lib.sh
+#
+# Data races, where the kernel looks for them: KCSAN stops at one access in some thousands, and waits
+# whether another CPU comes by. In a guest that is too seldom to find much.
+
+kcsan=/sys/module/kcsan/parameters
+
+# skip_watch NUMBER: it looks at one access in so many.
+skip_watch() { echo "$1" > "$kcsan/skip_watch"; }
+
+watched() { awk '$1 == "setup_watchpoints:" { print $2 }' /sys/kernel/debug/kcsan; }
+
+# Everything that CPUs share is used at once: probes, readers, outliers, baselines, switching off and on.
+takes test_races 300
+test_races() {
+	local before at_first name reader i
+	[[ -e $kcsan/skip_watch ]] || skip "the kernel does not look for data races"
+	load metrics=all
+	at_first=$(< "$kcsan/skip_watch")
+	echo 0 > "$debugfs/outlier_limit"
+	echo 1000000 > "$debugfs/threshold_ns/runq"
+	for name in summary raw outliers openmetrics wait; do
+		setsid bash -c "while :; do timeout 1 cat '$debugfs/$name'; done" > /dev/null 2>&1 &
+		reader+=" $!"
+	done
+	workload_start
+	before=$(watched)
+	# shellcheck disable=SC2064 # as it is now
+	trap "skip_watch $at_first" EXIT
+	skip_watch 400
+	for ((i = 0; i < 20; i++)); do
+		sleep 1
+		echo 1 > "$debugfs/reset"
+		if ((i % 4 == 3)); then
+			measure 0
+			measure 1
+		fi
+	done
+	skip_watch "$at_first"
+	for reader in $reader; do kill -KILL -- "-$reader"; done
+	workload_stop
+	wait || true
+	note "one access in 400: $(($(watched) - before)) of them looked at"
+	within "accesses looked at" 10000 $(($(watched) - before)) 1000000000
+	measure 0
+	assert_laws
+	unload
+	assert_gone
+}
