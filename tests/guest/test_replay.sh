@@ -6,19 +6,18 @@
 
 . ./oracle.bash
 
-takes test_replay_messaging 240
-takes test_replay_pipe 240
-takes test_replay_stress 240
-takes test_replay_forks 240
-takes test_replay_pids 240
-takes test_replay_toggle 240
-takes test_replay_sees 240
-
-# replay ARGUMENTS...: a window, and its comparison, into $work/replay.
+# replay ARGUMENTS...: a window, and its comparison, into $work/replay. One that tells too little, as where
+# the host had other things to do, is followed by another.
 replay() {
-	rm -rf "$work/replay"
-	python3 replay record "$work/replay" "$@"
-	python3 replay check "$work/replay"
+	local rc
+	for _ in 1 2 3 4; do
+		rm -rf "$work/replay"
+		python3 replay record "$work/replay" "$@"
+		rc=0
+		python3 replay check "$work/replay" || rc=$?
+		((rc == 75)) || return "$rc"
+	done
+	fail "no window tells enough"
 }
 
 # replay_load [COMMAND...]: it is run once, to read all of it, so that the window is not one long wait for
@@ -74,8 +73,8 @@ test_replay_pids() {
 # of the first time may show in the second.
 test_replay_toggle() {
 	replay_load messages 1
-	replay --running 0.5 -- hackbench --groups 1 --loops 100000
-	replay --running 0.5 -- hackbench --groups 1 --loops 100000
+	replay --running 1 -- hackbench --groups 1 --loops 100000
+	replay --running 1 -- hackbench --groups 1 --loops 100000
 	assert_laws
 }
 

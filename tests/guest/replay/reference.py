@@ -7,7 +7,7 @@ import itertools
 from collections import Counter as Tally
 from dataclasses import dataclass, field
 
-from common import Interval, die
+from common import Interval, die, inconclusive
 from events import Other, Switch, Trace
 from recorded import Module
 
@@ -71,14 +71,19 @@ def stays(seen: list[Switch], result: Result) -> None:
 
 def leave(switch: Switch, tasks: dict[int, Task], result: Result | None) -> None:
     task = tasks.setdefault(switch.prev, Task())
+    if result:
+        voluntary = manner(switch.state) != "preempt"
+        result.counters["voluntary" if voluntary else "involuntary"] += 1
+    if task.forked is not None and not task.runs:
+        # It gave up its PID on its way out, and that is another task's by now, which waits.
+        if manner(switch.state) != "dead":
+            inconclusive(f"two tasks are pid {switch.prev}")
+        return
     task.out = switch if result else None
     task.queued = None
     task.waking_between = None
     task.moved = False
     task.runs = False
-    if result:
-        voluntary = manner(switch.state) != "preempt"
-        result.counters["voluntary" if voluntary else "involuntary"] += 1
 
 
 def enter(switch: Switch, tasks: dict[int, Task], result: Result | None, on: Interval) -> None:
@@ -138,6 +143,8 @@ def note(event: Other, tasks: dict[int, Task]) -> None:
     task = tasks.setdefault(event.pid, Task())
     if event.kind == "sched_process_fork":
         # A PID that is used again is another task.
+        if task.out and manner(task.out.state) == "preempt":
+            inconclusive(f"two tasks are pid {event.pid}")
         tasks[event.pid] = Task(forked=event.time)
     elif event.kind == "sched_waking":
         task.waking = event.time
