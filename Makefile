@@ -34,7 +34,9 @@ test:
 	@tests/run $(if $(KERNEL),--kernel $(KERNEL))
 
 ## test-matrix  all tests in guests, on all kernels, stock and our own; ends with a table (KERNELS=)
+#             Before that, unless kernels are named, all of the engine's tests under sanitizers.
 test-matrix:
+	$(if $(KERNELS),,@scripts/root -- tests/engine/run sanitize all)
 	@tests/matrix $(KERNELS)
 
 ## bench      what schedhist costs, beside its peers, and whether that is within the budget (KERNEL=)
