@@ -20,7 +20,7 @@ perf_bench() {
 		3>&1 > /dev/null 2>&1)
 	# It reads as often, as long as it is as it was.
 	[[ $said =~ ^($each){$1}$ ]] || {
-		echo "# ${*:2}: has not begun and ended $1 times: $said" >&2
+		echo "# ${*:2}: was not measured between two reads $1 times: $said" >&2
 		return 1
 	}
 	sort -n <<< "$said" | sed -n "$((($1 + 1) / 2))p"

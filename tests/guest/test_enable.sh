@@ -27,7 +27,6 @@ test_enable() {
 		$((2 * $(nproc) + $(status clock_backwards)))
 }
 
-takes test_enable_often 240
 test_enable_often() {
 	local i
 	load

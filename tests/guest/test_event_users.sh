@@ -9,8 +9,6 @@
 # shellcheck source=tests/guest/users.bash
 . ./users.bash
 
-takes test_unload_bpftrace 180
-
 # kept_by WHAT: the module cannot be unloaded, and still measures.
 kept_by() {
 	fails_with "in use" unload

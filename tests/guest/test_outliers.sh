@@ -9,12 +9,6 @@
 # shellcheck source=tests/guest/events.bash
 . ./events.bash
 
-takes test_outlier_wakeup 180
-takes test_outlier_preempt 180
-takes test_outlier_turns 180
-takes test_outlier_crowd 180
-takes test_outlier_flood 240
-
 # delay HOW: the trace, the file and those who wait for it all tell of a delay as it was.
 delay() {
 	about_numbers

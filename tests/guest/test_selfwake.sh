@@ -15,7 +15,6 @@ self_wake() { echo "$1" > /sys/module/selfwake/parameters/run; }
 # sleeps PID: how often it has blocked, as the kernel counts.
 sleeps() { awk '$1 == "voluntary_ctxt_switches:" { print $2 }' "/proc/$1/status"; }
 
-takes test_selfwake 300
 test_selfwake() {
 	local sleeper event before asleep inside
 	load_helper selfwake

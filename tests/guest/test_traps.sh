@@ -7,11 +7,6 @@
 # shellcheck source=tests/guest/oracle.bash
 . ./oracle.bash
 
-takes test_trap_asleep 120
-takes test_trap_pid_reuse 240
-takes test_trap_fork_storm 180
-takes test_trap_hotplug 180
-
 # trap NAME: what traps.py says of it, and the laws.
 trap_set() {
 	about_numbers

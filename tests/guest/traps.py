@@ -135,12 +135,18 @@ def idle() -> None:
         within(f"longest {metric}", 0, histogram(metric).get("max", 0), wall)
 
 
-def asleep() -> None:
-    """Tasks that were asleep when measuring began, and wake soon after."""
-    sleepers = [Child(now, set(range(os.cpu_count() or 1))) for _ in range(20)]
+def sleepers_for_2s() -> list[Child]:
+    """Tasks on any CPU that have been asleep for 2 s."""
+    sleepers = [Child(now, os.sched_getaffinity(0)) for _ in range(20)]
     for sleeper in sleepers:
         sleeper.ready()
     time.sleep(2)
+    return sleepers
+
+
+def asleep() -> None:
+    """Tasks that were asleep when measuring began, and wake soon after."""
+    sleepers = sleepers_for_2s()
     for _ in range(2):
         # Maxima of the first time must not be taken for those of the second.
         reset()
@@ -159,10 +165,7 @@ def asleep() -> None:
                 die("too slow to tell old sleeps from new ones")
             within(f"longest {metric}", 0, histogram(metric).get("max", 0), wall)
         # Once more: what is remembered of the first time must not show either.
-        sleepers = [Child(now, set(range(os.cpu_count() or 1))) for _ in range(20)]
-        for sleeper in sleepers:
-            sleeper.ready()
-        time.sleep(2)
+        sleepers = sleepers_for_2s()
     for sleeper in sleepers:
         sleeper.go()
         sleeper.answer()
