@@ -12,6 +12,9 @@ ko=${work:?}/schedhist.ko
 # shellcheck disable=SC2034 # for the tests
 metrics=(oncpu runq runq_wakeup runq_preempt blocked_interruptible blocked_uninterruptible offcpu
 	idle wakeup)
+# The tracepoints that the module probes.
+# shellcheck disable=SC2034 # for the tests
+probed=(sched/sched_switch sched/sched_waking task/task_newtask)
 
 # The name of the kernel, where it is one of ours: debug, cfi, rt-debug, kcsan.
 release=$(uname -r)
@@ -128,7 +131,7 @@ seeks_leaks() {
 # reports_of TEST: what the log has of them since mark_log TEST, if anything.
 reports_of() {
 	local allocations=(--allocations)
-	dmesg | grep -c " schedhist-test: $1\$" > /dev/null || {
+	is_marked "$1" || {
 		echo "the log has lost its beginning"
 		return
 	}
@@ -138,6 +141,9 @@ reports_of() {
 }
 
 mark_log() { printf 'schedhist-test: %s\n' "$1" > /dev/kmsg; }
+
+# is_marked NAME: the log still has all since mark_log NAME.
+is_marked() { dmesg | grep -c " schedhist-test: $1\$" > /dev/null; }
 
 # stamped_since NAME: the log after the last mark_log NAME.
 stamped_since() {

@@ -121,7 +121,7 @@ test_fault_off() {
 	local how n event
 	faults_on
 	hurry
-	for event in sched/sched_switch sched/sched_waking task/task_newtask; do
+	for event in "${probed[@]}"; do
 		echo 1 > "$tracefs/events/$event/enable"
 	done
 	load metrics=all
@@ -153,7 +153,7 @@ test_fault_off() {
 		within "failures, $how" 1 $((n - 1)) 100
 	done
 	operation_end
-	for event in sched/sched_switch sched/sched_waking task/task_newtask; do
+	for event in "${probed[@]}"; do
 		echo > "$tracefs/trace"
 		/bin/true
 		grep -q "${event#*/}:" "$tracefs/trace" || fail "$event is not traced any more"
@@ -247,7 +247,7 @@ test_fault_threshold() {
 
 lacks_memory test_fault_reset
 test_fault_reset() {
-	local how n before extremes refused=0
+	local how n before least longest refused=0
 	faults_on
 	load
 	messages 5
@@ -256,15 +256,14 @@ test_fault_reset() {
 		for ((n = 1;; n++)); do
 			field switches
 			before=$REPLY
-			extremes=$(sed -nE 's/^(min|max) ([0-9]+).*/\2/p' "$debugfs/hist/oncpu")
+			least=$(value hist/oncpu min)
+			longest=$(value hist/oncpu max)
 			attempt "$how" "$n"
 			field switches
 			if ((errno)); then
 				within switches "$before" "$REPLY" 100000000
-				extremes+=$'\n'$(sed -nE 's/^(min|max) ([0-9]+).*/\2/p' "$debugfs/hist/oncpu")
-				same "how the least and the longest stay have changed" \
-					"$(awk 'NR == 3 && $1 > least || NR == 4 && $1 < most { print "lost" }
-						NR == 1 { least = $1 } NR == 2 { most = $1 } END { print NR }' <<< "$extremes")" 4
+				within "the least stay" 1 "$(value hist/oncpu min)" "$least"
+				within "the longest stay" "$longest" "$(value hist/oncpu max)" 1000000000000
 				((++refused))
 				continue
 			fi

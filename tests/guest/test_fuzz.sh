@@ -46,7 +46,7 @@ fuzz_quietly() {
 	# Lockdep stops after its first report.
 	! grep -qs '^ debug_locks: *0$' /proc/lockdep_stats || fail "lockdep is off"
 	# Where the beginning of the log is overwritten by now.
-	dmesg | grep -c "schedhist-test: $name\$" > /dev/null || mark_log "$name"
+	is_marked "$name" || mark_log "$name"
 }
 
 seeks_leaks test_fuzz_files test_fuzz_parameters

@@ -15,17 +15,19 @@ watched() { awk '$1 == "setup_watchpoints:" { print $2 }' /sys/kernel/debug/kcsa
 # Everything that CPUs share is used at once: probes, readers, outliers, baselines, switching off and on.
 takes test_races 300
 test_races() {
-	local before at_first name reader i
+	local before at_first i
 	[[ -e $kcsan/skip_watch ]] || skip "the kernel does not look for data races"
 	load metrics=all
 	at_first=$(< "$kcsan/skip_watch")
 	echo 0 > "$debugfs/outlier_limit"
 	echo 1000000 > "$debugfs/threshold_ns/runq"
-	for name in summary raw outliers openmetrics wait; do
-		setsid bash -c "while :; do timeout 1 cat '$debugfs/$name'; done" > /dev/null 2>&1 &
-		reader+=" $!"
-	done
-	workload_start
+	# shellcheck disable=SC2016 # for the other shell
+	workload_start bash -c '
+		cd "$1"
+		for name in summary raw outliers openmetrics wait; do
+			while :; do timeout 1 cat "$name"; done &
+		done
+		exec hackbench --groups 1 --loops 100000000' sh "$debugfs"
 	before=$(watched)
 	# shellcheck disable=SC2064 # as it is now
 	trap "skip_watch $at_first" EXIT
@@ -39,9 +41,7 @@ test_races() {
 		fi
 	done
 	skip_watch "$at_first"
-	for reader in $reader; do kill -KILL -- "-$reader"; done
 	workload_stop
-	wait || true
 	note "one access in 400: $(($(watched) - before)) of them looked at"
 	within "accesses looked at" 10000 $(($(watched) - before)) 1000000000
 	measure 0

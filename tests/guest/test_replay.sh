@@ -15,6 +15,7 @@ replay() {
 		python3 replay record "$work/replay" "$@"
 		rc=0
 		python3 replay check "$work/replay" || rc=$?
+		# EX_TEMPFAIL
 		((rc == 75)) || return "$rc"
 	done
 	fail "no window tells enough"

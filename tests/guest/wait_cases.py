@@ -15,7 +15,6 @@ import select
 import signal
 import subprocess
 import sys
-import time
 from typing import Callable
 
 from outlier_text import KEPT, Outlier, Wrong, read_text
@@ -145,10 +144,8 @@ def bursts() -> None:
 
 def told(ask: Callable[[], list[tuple[int, int]]]) -> list[tuple[int, int]]:
     """What both files tell: those who wait are woken one after the other."""
-    end = time.monotonic() + 30
-    while len(found := sorted(ask())) < 2 and time.monotonic() < end:
-        time.sleep(0.01)
-    return found
+    until("news of both", lambda: len(ask()) == 2)
+    return sorted(ask())
 
 
 def polled() -> None:

@@ -237,13 +237,23 @@ fn a_clock_that_goes_back_is_counted() {
     }
 }
 
-/// A waker notes a wakeup just after the task got the CPU: it saw the task while that waited there with
-/// its sleep state set, after a preemption and a migration. The task's next sleep ends by another one.
-#[test]
-fn a_wakeup_from_before_a_sleep_does_not_end_it() {
-    const INTERRUPTIBLE: u32 = 1;
-    let (cpu, state) = (default_cpu(Scheme::DEFAULT), Task::new());
-    let enter = |now, is_new, run_delay, last_queued| {
+const INTERRUPTIBLE: u32 = 1;
+
+/// A CPU that one task has for itself.
+struct Alone {
+    cpu: Cpu<Vec<Cell>>,
+    state: Task,
+}
+
+impl Alone {
+    fn new() -> Self {
+        Self {
+            cpu: default_cpu(Scheme::DEFAULT),
+            state: Task::new(),
+        }
+    }
+
+    fn enter(&self, now: u64, is_new: bool, run_delay: u64, last_queued: u64) {
         let task = Entering {
             id: 1,
             exiting: false,
@@ -251,28 +261,41 @@ fn a_wakeup_from_before_a_sleep_does_not_end_it() {
             run_delay,
             last_queued,
         };
-        let next = Next::Task(task, Some(&state));
-        cpu.switch(now, Prev::Idle, next, &|_| Identity::default());
-    };
-    enter(1_000, true, 0, 990);
+        let next = Next::Task(task, Some(&self.state));
+        self.cpu
+            .switch(now, Prev::Idle, next, &|_| Identity::default());
+    }
+
+    fn leave(&self, now: u64, state: u32, run_delay: u64) {
+        let leaving = Leaving {
+            id: 1,
+            exiting: false,
+            state: LeavingState::new(false, state),
+            run_delay,
+        };
+        let prev = Prev::Task(leaving, Some(&self.state));
+        self.cpu
+            .switch(now, prev, Next::Idle, &|_| Identity::default());
+    }
+}
+
+/// A waker notes a wakeup just after the task got the CPU: it saw the task while that waited there with
+/// its sleep state set, after a preemption and a migration. The task's next sleep ends by another one.
+#[test]
+fn a_wakeup_from_before_a_sleep_does_not_end_it() {
+    let one = Alone::new();
+    one.enter(1_000, true, 0, 990);
     let waking = Waking {
         id: 1,
         exiting: false,
         is_stamped: true,
     };
-    state.wake(1_001, &waking);
-    let leaving = Leaving {
-        id: 1,
-        exiting: false,
-        state: LeavingState::new(false, INTERRUPTIBLE),
-        run_delay: 10,
-    };
-    let prev = Prev::Task(leaving, Some(&state));
-    cpu.switch(2_000, prev, Next::Idle, &|_| Identity::default());
-    enter(12_000, false, 10, 11_900);
-    assert_eq!(cpu.sum(Metric::Offcpu), 10_000);
-    assert_eq!(cpu.sum(Metric::RunqWakeup), 10 + 100);
-    assert_eq!(cpu.sum(Metric::BlockedInterruptible), 9_900);
+    one.state.wake(1_001, &waking);
+    one.leave(2_000, INTERRUPTIBLE, 10);
+    one.enter(12_000, false, 10, 11_900);
+    assert_eq!(one.cpu.sum(Metric::Offcpu), 10_000);
+    assert_eq!(one.cpu.sum(Metric::RunqWakeup), 10 + 100);
+    assert_eq!(one.cpu.sum(Metric::BlockedInterruptible), 9_900);
 }
 
 /// The kernel does not tell of the last switch on a CPU that goes offline: the task that leaves there is
@@ -280,65 +303,29 @@ fn a_wakeup_from_before_a_sleep_does_not_end_it() {
 #[test]
 fn a_switch_out_counts_once() {
     const PARKED: u32 = 0x40;
-    let (cpu, state) = (default_cpu(Scheme::DEFAULT), Task::new());
-    let enter = |now, is_new, last_queued| {
-        let task = Entering {
-            id: 1,
-            exiting: false,
-            is_new,
-            run_delay: 0,
-            last_queued,
-        };
-        let next = Next::Task(task, Some(&state));
-        cpu.switch(now, Prev::Idle, next, &|_| Identity::default());
-    };
-    let unseen = || cpu.counter(Counter::WaitUnseen);
-    enter(1_000, true, 1_000);
-    enter(2_000, false, 1_990);
-    assert_eq!((cpu.sum(Metric::Offcpu), unseen()), (0, 1));
-    let leaving = Leaving {
-        id: 1,
-        exiting: false,
-        state: LeavingState::new(false, PARKED),
-        run_delay: 0,
-    };
-    let prev = Prev::Task(leaving, Some(&state));
-    cpu.switch(3_000, prev, Next::Idle, &|_| Identity::default());
-    enter(4_000, false, 3_990);
-    assert_eq!((cpu.sum(Metric::Offcpu), unseen()), (1_000, 1));
-    enter(9_000, false, 8_990);
-    assert_eq!((cpu.sum(Metric::Offcpu), unseen()), (1_000, 2));
-    assert_eq!(cpu.counter(Counter::ClockBackwards), 0);
+    let one = Alone::new();
+    let unseen = || one.cpu.counter(Counter::WaitUnseen);
+    one.enter(1_000, true, 0, 1_000);
+    one.enter(2_000, false, 0, 1_990);
+    assert_eq!((one.cpu.sum(Metric::Offcpu), unseen()), (0, 1));
+    one.leave(3_000, PARKED, 0);
+    one.enter(4_000, false, 0, 3_990);
+    assert_eq!((one.cpu.sum(Metric::Offcpu), unseen()), (1_000, 1));
+    one.enter(9_000, false, 0, 8_990);
+    assert_eq!((one.cpu.sum(Metric::Offcpu), unseen()), (1_000, 2));
+    assert_eq!(one.cpu.counter(Counter::ClockBackwards), 0);
 }
 
 /// The kernel's stamp of a wakeup may be of a clock that is ahead.
 #[test]
 fn a_stamp_that_is_ahead_is_counted() {
-    let (cpu, state) = (default_cpu(Scheme::DEFAULT), Task::new());
-    let enter = |now, is_new, last_queued| {
-        let task = Entering {
-            id: 1,
-            exiting: false,
-            is_new,
-            run_delay: 0,
-            last_queued,
-        };
-        let next = Next::Task(task, Some(&state));
-        cpu.switch(now, Prev::Idle, next, &|_| Identity::default());
-    };
-    enter(1_000, true, 1_001);
-    assert_eq!(cpu.counter(Counter::ClockBackwards), 1);
-    let leaving = Leaving {
-        id: 1,
-        exiting: false,
-        state: LeavingState::new(false, 1),
-        run_delay: 0,
-    };
-    let prev = Prev::Task(leaving, Some(&state));
-    cpu.switch(2_000, prev, Next::Idle, &|_| Identity::default());
-    enter(4_000, false, 4_007);
-    assert_eq!(cpu.counter(Counter::ClockBackwards), 2);
-    assert_eq!(cpu.sum(Metric::RunqWakeup), 0);
+    let one = Alone::new();
+    one.enter(1_000, true, 0, 1_001);
+    assert_eq!(one.cpu.counter(Counter::ClockBackwards), 1);
+    one.leave(2_000, INTERRUPTIBLE, 0);
+    one.enter(4_000, false, 0, 4_007);
+    assert_eq!(one.cpu.counter(Counter::ClockBackwards), 2);
+    assert_eq!(one.cpu.sum(Metric::RunqWakeup), 0);
 }
 
 #[test]

@@ -71,12 +71,12 @@ def stays(seen: list[Switch], result: Result) -> None:
 
 def leave(switch: Switch, tasks: dict[int, Task], result: Result | None) -> None:
     task = tasks.setdefault(switch.prev, Task())
+    how = manner(switch.state)
     if result:
-        voluntary = manner(switch.state) != "preempt"
-        result.counters["voluntary" if voluntary else "involuntary"] += 1
+        result.counters["involuntary" if how == "preempt" else "voluntary"] += 1
     if task.forked is not None and not task.runs:
         # It gave up its PID on its way out, and that is another task's by now, which waits.
-        if manner(switch.state) != "dead":
+        if how != "dead":
             inconclusive(f"two tasks are pid {switch.prev}")
         return
     task.out = switch if result else None
