@@ -34,7 +34,7 @@ test:
 	@tests/run $(if $(KERNEL),--kernel $(KERNEL))
 
 ## test-matrix  all tests in guests, on all kernels, stock and our own; ends with a table (KERNELS=)
-#             Before that, unless kernels are named, all of the engine's tests under sanitizers.
+#              Before that, unless kernels are named, all of the engine's tests under sanitizers.
 test-matrix:
 	$(if $(KERNELS),,@scripts/root -- tests/engine/run sanitize all)
 	@tests/matrix $(KERNELS)
@@ -57,4 +57,4 @@ clean:
 
 ## help       this text
 help:
-	@sed -n 's/^## /make /p' $(firstword $(MAKEFILE_LIST))
+	@sed -n 's/^## /make /p; s/^#  /      /p' $(firstword $(MAKEFILE_LIST))

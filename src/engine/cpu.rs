@@ -273,7 +273,15 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
                 None => self.count(Counter::WakeUnseen),
             }
         }
-        let unusual = || self.compare(now, task.last_queued);
+        let unusual = || {
+            self.compare(now, task.last_queued);
+            match left.woken {
+                Some(woken) if woken.is_stamped && !self.is_on::<S>(Metric::Wakeup) => {
+                    self.compare(now, woken.time);
+                }
+                _ => {}
+            }
+        };
         let Some(wait) = left.wait(now, away, task, unusual) else {
             self.count(Counter::BlockedOther);
             return self.count(Counter::WaitUnseen);

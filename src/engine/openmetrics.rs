@@ -195,7 +195,7 @@ const fn counter_help(counter: Counter) -> &'static str {
         Counter::BlockedOther => "Absences of tasks that blocked, but not in a plain sleep.",
         Counter::WakeUnseen => "Absences of tasks that blocked whose sched_waking was not seen.",
         Counter::Migrations => "Switches to a task that last ran on another CPU.",
-        Counter::ClockBackwards => "Times that the clock read less than an earlier stamp.",
+        Counter::ClockBackwards => "Times that the clock was behind an earlier stamp of any CPU.",
     }
 }
 

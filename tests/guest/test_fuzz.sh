@@ -81,8 +81,6 @@ test_fuzz_parameters() {
 	helper fuzz_params
 	hurry
 	fuzz_quietly test_fuzz_parameters "$work/fuzz_params" "$ko" "${SCHEDHIST_FUZZ_LOADS:-$loads}" \
-		"${SCHEDHIST_FUZZ_SECONDS:-$seconds}" "$(seed)" | tee "$work/loads"
-	within "loads accepted" 1 "$(awk '{ print $4 }' "$work/loads")" 100000
-	within "loads refused" 1 "$(awk '{ print $6 }' "$work/loads")" 100000
+		"${SCHEDHIST_FUZZ_SECONDS:-$seconds}" "$(seed)"
 	assert_gone
 }

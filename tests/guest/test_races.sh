@@ -13,10 +13,10 @@ skip_watch() { echo "$1" > "$kcsan/skip_watch"; }
 watched() { awk '$1 == "setup_watchpoints:" { print $2 }' /sys/kernel/debug/kcsan; }
 
 # Everything that CPUs share is used at once: probes, readers, outliers, baselines, switching off and on.
-takes test_races 300
 test_races() {
 	local before at_first i
 	[[ -e $kcsan/skip_watch ]] || skip "the kernel does not look for data races"
+	hurry
 	load metrics=all
 	at_first=$(< "$kcsan/skip_watch")
 	echo 0 > "$debugfs/outlier_limit"

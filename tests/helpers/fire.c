@@ -8,7 +8,7 @@
  * say which uses go on, whether they begin before it is loaded, and for how long. It is unloaded amid them:
  * that succeeds, or fails because it is in use, and then, after some more tries, when all have ceased, it
  * must succeed. Ends after so many cycles, or seconds, whichever comes first, but not before a few. In its
- * first life it stays until each of them has done what it is for.
+ * first life it stays until each of them could be done.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -140,7 +140,7 @@ static void *hotplug(void *argument)
 	return NULL;
 }
 
-/* Until all uses were of some use. */
+/* Until all uses found what they want. */
 static void try_all(void)
 {
 	double start = seconds();

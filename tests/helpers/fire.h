@@ -12,8 +12,8 @@
 enum { USES = 12 };
 
 /*
- * One kind of use. `act` does it once, and has let go of all when it returns: whether it could, which needs
- * the module. A signal cuts it short.
+ * One kind of use. `act` does it once, and has let go of all when it returns: whether it found what it
+ * wants of the module. A signal cuts it short.
  */
 extern const struct use {
 	const char *name;

@@ -90,7 +90,8 @@ int main(int argc, char **argv)
 	seed = strtoull(argv[4], NULL, 0);
 	dice = dice_of(seed, 99);
 
-	for (int n = 0; n < atoi(argv[2]) && time(NULL) < end; n++) {
+	/* However long it takes, one of each. */
+	for (int n = 0; (n < atoi(argv[2]) && time(NULL) < end) || !accepted || !refused; n++) {
 		const char *precision = NUMBERS[below(&dice, one_in(&dice, 2) ? 7 : LENGTH(NUMBERS))];
 		char value[LONGEST] = "default", shown[LONGEST], wanted[32] = "\nprecision 5\n";
 		bool is_good = true;

@@ -387,6 +387,9 @@ impl Reference {
         let mut waited = self.length(&wait, now).min(away);
         if let Some(waking) = story.waking.filter(|_| story.moved_asleep) {
             // Only the waker's clock tells when it began.
+            if !metrics.contains(Metric::Wakeup) {
+                self.compare(cpu, now, waking);
+            }
             waited = now.saturating_sub(waking).min(away);
         }
         self.sample(cpu, Metric::RunqWakeup, sample(waited, Cause::Wakeup));
