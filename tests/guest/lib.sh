@@ -38,6 +38,10 @@ only_on_stock() { [[ -z $ours ]] || skip "$*"; }
 # For those that ask how true the numbers are, and do nothing else that others do not, too.
 about_numbers() { only_on_stock "whether the numbers are true does not hang on what the kernel checks"; }
 
+# For those that ask what files say, by hundreds of programs, and do little with the module: to start one
+# takes a second there.
+about_texts() { only_on_stock "what the kernel's files of events say does not hang on what it checks"; }
+
 fail() {
 	printf '%s\n' "$*" >&2
 	exit 1
@@ -198,8 +202,10 @@ workload_stop() {
 	rm "$work/workload"
 }
 
-# Grace periods of RCU are what loading and unloading waits for: shorter, many of them fit.
-hurry() { echo "${1:-1}" > /sys/kernel/rcu_expedited; }
+# Grace periods of RCU are what loading and unloading waits for, and each filter of an event: shorter, many
+# of them fit. Kernels of ours are slow without them.
+hurry() { echo 1 > /sys/kernel/rcu_expedited; }
+hurry_as_usual() { echo $((${#ours} > 0)) > /sys/kernel/rcu_expedited; }
 
 # --- after each test ---
 
@@ -234,7 +240,7 @@ cleanup() {
 	local module
 	workload_stop
 	background_stop
-	hurry 0
+	hurry_as_usual
 	faults_off
 	tracing_reset
 	for module in fail_call schedhist schedhisu selfwake hold; do

@@ -20,6 +20,7 @@ is_on() {
 
 test_event_enable() {
 	local event
+	about_texts
 	load
 	for event in "${events[@]}"; do
 		is_on "$event" 0 0
@@ -55,7 +56,7 @@ test_event_alone() {
 		some_switches
 		echo 0 > "$(folder "$event")/enable"
 		trace_lines > "$work/trace"
-		some_switches
+		sleep 0.2
 		same "lines of the trace after $event was switched off" "$(trace_lines | wc -l)" \
 			"$(wc -l < "$work/trace")"
 		grep -q ": $event: " "$work/trace" || fail "no $event"
@@ -67,6 +68,8 @@ test_event_alone() {
 
 test_event_filter_fields() {
 	local event type field operator filter operators value number=0
+	about_texts
+	hurry
 	load
 	for event in "${events[@]}"; do
 		filter=$(folder "$event")/filter

@@ -82,6 +82,7 @@ expected_culprit() {
 # Values are numbers to the programs that read a trace: names in the text would be of no use to them.
 test_event_format() {
 	local event expected
+	about_texts
 	load
 	diff <(printf '%s\n' "${events[@]}" | sort) <(sed -n 's/^schedhist://p' "$tracefs/available_events" | sort)
 	for event in "${events[@]}"; do

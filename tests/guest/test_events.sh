@@ -18,7 +18,7 @@ only() {
 
 test_event_filter() {
 	load
-	workload_start
+	workload_start_bursts
 	cp "$(command -v sleep)" "$work/napper"
 	echo 'comm == "napper"' > "$event/filter"
 	echo 1 > "$event/enable"
