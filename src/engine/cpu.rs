@@ -28,7 +28,8 @@ use super::{
     task::{
         Entering,
         Leaving,
-        Task, //
+        Task,
+        Woken, //
     },
     totals::{
         Totals,
@@ -273,15 +274,7 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
                 None => self.count(Counter::WakeUnseen),
             }
         }
-        let unusual = || {
-            self.compare(now, task.last_queued);
-            match left.woken {
-                Some(woken) if woken.is_stamped && !self.is_on::<S>(Metric::Wakeup) => {
-                    self.compare(now, woken.time);
-                }
-                _ => {}
-            }
-        };
+        let unusual = || self.compare_stamps::<S>(now, task.last_queued, left.woken);
         let Some(wait) = left.wait(now, away, task, unusual) else {
             self.count(Counter::BlockedOther);
             return self.count(Counter::WaitUnseen);
@@ -320,6 +313,19 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
     fn compare(&self, now: u64, stamp: u64) {
         if now < stamp {
             self.count(Counter::ClockBackwards);
+        }
+    }
+
+    /// Counts the stamps that a wait after a sleep is made of, where they are later than `now`. That of the
+    /// waker is counted where it enters for `wakeup`.
+    #[cold]
+    fn compare_stamps<S: Settings>(&self, now: u64, last_queued: u64, woken: Option<Woken>) {
+        self.compare(now, last_queued);
+        match woken {
+            Some(woken) if woken.is_stamped && !self.is_on::<S>(Metric::Wakeup) => {
+                self.compare(now, woken.time);
+            }
+            _ => {}
         }
     }
 
