@@ -9,7 +9,9 @@ usage: sites.py MODULE EVENT...
 - Each event has such a place.
 - What a context switch runs while nothing is in use has exactly two of them, one for all events and
   one for the outliers, and calls nothing that has to do with either.
-- Neither it nor a wakeup can come to a panic, by whatever it calls.
+- Neither it nor a wakeup takes a lock then, writes what others do with an instruction that is atomic for
+  all CPUs, or calls anything of the kernel but its clock.
+- No probe can come to a panic, a BUG() or a WARN(), by whatever it calls, in use or not.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ import subprocess
 import sys
 from collections import Counter
 from dataclasses import dataclass
-from typing import Iterable
+from typing import Callable, Collection, Iterable
 
 # An entry of the jump table, as arch/x86/include/asm/jump_label.h has it: two offsets of 4 bytes, to
 # the code and to the target of the jump, and one of 8 to the key, whose two lowest bits are flags.
@@ -27,10 +29,14 @@ ENTRY, CODE, TARGET, KEY, FLAGS = 16, 0, 4, 8, 3
 KEY_OF_TRACEPOINT = 8
 NOPS = {2: "66 90", 5: "0f 1f 44 00 00"}
 SYSTEM, WATCHING = "schedhist_trace_any", "schedhist_watching"
-WAKING = re.compile(r"12sched_waking5probe")
-PROBE, WATCHED = re.compile(r"12sched_switch5probe"), re.compile(r"13watched_probe")
-# What watches a switch, and what emits; and what a probe must never do.
-OUTSIDE = re.compile(r"Witness|watched|outlier|events|trace|tp_func|panic")
+SWITCH, WATCHED = re.compile(r"12sched_switch5probe"), re.compile(r"13watched_probe")
+WAKING, NEWTASK = re.compile(r"12sched_waking5probe"), re.compile(r"12task_newtask5probe")
+# What watches a switch, and what emits.
+OUTSIDE = re.compile(r"Witness|watched|outlier|events|trace|tp_func")
+# What of the kernel is called while nothing is in use: besides the clock, what the compiler puts in.
+OF_KERNEL = {"local_clock", "__fentry__", "__x86_return_thunk"}
+LOCKED, STOPS = re.compile(r"lock |xchg .*\("), re.compile(r"ud2|int3")
+INDIRECT = re.compile(r"(call|jmp) +\*")
 
 
 def tool(*command: str) -> str:
@@ -59,6 +65,10 @@ class Instruction:
     symbol: str = ""
 
 
+Function = dict[int, Instruction]
+Functions = dict[str, Function]
+
+
 def sites(module: str) -> list[Site]:
     entries: dict[int, dict[int, tuple[str, int]]] = {}
     table = False
@@ -80,9 +90,9 @@ def sites(module: str) -> list[Site]:
     return found
 
 
-def disassembly(module: str) -> dict[str, dict[int, Instruction]]:
+def disassembly(module: str) -> Functions:
     """All functions in `.text`, by name and address."""
-    functions: dict[str, dict[int, Instruction]] = {}
+    functions: Functions = {}
     last = None
     text = tool("objdump", "--disassemble", "--reloc", "--insn-width=16", "--section=.text", module)
     for line in text.splitlines():
@@ -107,7 +117,7 @@ def disassembly(module: str) -> dict[str, dict[int, Instruction]]:
     return functions
 
 
-def reached(function: dict[int, Instruction]) -> list[Instruction]:
+def reached(function: Function) -> list[Instruction]:
     """What runs in a function, whichever way it goes, as long as no nop is patched."""
     seen: dict[int, Instruction] = {}
     todo = [min(function)]
@@ -155,33 +165,60 @@ def main(module: str, events: list[str]) -> None:
     if others := keys.keys() - {f"__tracepoint_{event}" for event in events} - {SYSTEM, WATCHING}:
         die(f"sites of {others}")
     print(f"# {len(found)} sites: {dict(sorted(keys.items()))}")
-    names = [name for name in functions if not name.startswith("__pfx")]
-    watched = set(filter(WATCHED.search, names))
-    probes = [functions[name] for name in names if PROBE.search(name)]
-    if not probes:
-        die("there is no probe")
-    for probe in probes:
-        check(probe, found, watched)
-    probes += [functions[name] for name in names if WAKING.search(name)]
-    calls = all_called(list(probes), functions)
-    if wrong := {name for name in calls if "panic" in name}:
+    switch, waking, newtask, watched = (
+        named(pattern, functions) for pattern in (SWITCH, WAKING, NEWTASK, WATCHED)
+    )
+    for probe in switch.values():
+        check(probe, found, watched.keys())
+    quiet = run_by([*switch.values(), *waking.values()], functions, reached)
+    if wrong := symbols(quiet) - functions.keys() - OF_KERNEL:
+        die(f"a probe calls {wrong} of the kernel")
+    if locked := [at.text for at in quiet if LOCKED.match(at.text)]:
+        die(f"a probe runs {locked}")
+    probes = switch | waking | newtask | watched
+    at_all = run_by(list(probes.values()), functions, dict.values)
+    if wrong := {name for name in symbols(at_all) if "panic" in name}:
         die(f"a probe may come to {wrong}")
-    print(f"# {len(probes)} probes call nothing, by whatever way, but {', '.join(sorted(calls))}")
+    if indirect := [at.text for at in at_all if INDIRECT.match(at.text)]:
+        die(f"a probe calls who knows what: {indirect}")
+    if stops := [hex(at.address) for at in at_all if STOPS.match(at.text)]:
+        die(f"a probe may stop at {stops}")
+    print(f"# {len(switch | waking)} probes call, by whatever way: {', '.join(sorted(symbols(quiet)))}")
+    print(f"# {len(probes)} functions never come to a panic, nor do the {len(symbols(at_all))} that they call")
 
 
-def all_called(todo: list[dict[int, Instruction]], functions: dict[str, dict[int, Instruction]]) -> set[str]:
-    """What functions call while no nop is patched, or jump to, and what that calls."""
-    names: set[str] = set()
+def named(pattern: re.Pattern[str], functions: Functions) -> Functions:
+    found = {
+        name: function
+        for name, function in functions.items()
+        if pattern.search(name) and not name.startswith("__pfx")
+    }
+    if not found:
+        die(f"no function has {pattern.pattern} in its name")
+    return found
+
+
+def symbols(instructions: Iterable[Instruction]) -> set[str]:
+    """The functions that are called or jumped to."""
+    return {at.symbol for at in instructions if at.text.startswith(("call", "j")) and at.symbol}
+
+
+def run_by(
+    todo: list[Function], functions: Functions, ways: Callable[[Function], Iterable[Instruction]]
+) -> list[Instruction]:
+    """What functions run, and what those of the module do that they come to; ways says what of each."""
+    seen: set[str] = set()
+    instructions: list[Instruction] = []
     while todo:
-        for at in reached(todo.pop()):
-            if at.text.startswith(("call", "j")) and at.symbol and at.symbol not in names:
-                names.add(at.symbol)
-                if at.symbol in functions:
-                    todo.append(functions[at.symbol])
-    return names
+        those = list(ways(todo.pop()))
+        instructions += those
+        names = symbols(those) - seen
+        seen |= names
+        todo += [functions[name] for name in names if name in functions]
+    return instructions
 
 
-def check(probe: dict[int, Instruction], found: list[Site], watched: set[str]) -> None:
+def check(probe: Function, found: list[Site], watched: Collection[str]) -> None:
     """A probe passes the two sites, and otherwise keeps to itself."""
     plain = reached(probe)
     addresses = {at.address for at in plain}
@@ -192,7 +229,7 @@ def check(probe: dict[int, Instruction], found: list[Site], watched: set[str]) -
     if wrong := set(filter(OUTSIDE.search, calls)):
         die(f"a switch calls {wrong}")
     others = {at.symbol for at in probe.values() if at.address not in addresses}
-    if not others & watched:
+    if others.isdisjoint(watched):
         die(f"no site leads to who watches: {others}")
 
 

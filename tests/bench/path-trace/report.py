@@ -261,7 +261,7 @@ class Report:
                       f"taken {taken[at]} times of {ran[at]}, in all switches")
 
     def called(self, those: Iterable[Call]) -> None:
-        """Who is called by whom, over all calls: nothing else may be."""
+        """Who is called by whom, over all calls. What may be, sites.py says, of any way."""
         found: Counter[str] = Counter()
         for path, flows, times in ((path, flows, times) for (path, flows), times in
                                    Counter((call.path, call.flows) for call in those).items()):
