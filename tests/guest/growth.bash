@@ -14,7 +14,7 @@ kernel_memory() {
 # assert_no_growth BEFORE AFTER CYCLES: between what kernel_memory said. It goes up and down by 1 MiB or so,
 # however many cycles there were. With KASAN what is freed stays for a while: there kmemleak tells.
 assert_no_growth() {
-	local growth=$((${2##* } - ${1##* })) allowed=3072
+	local growth=$((${2##* } - ${1##* })) allowed=2048
 	[[ $ours != debug ]] || allowed=$((allowed + 64 * $3))
 	note "the kernel's memory has grown by $growth KiB in $3 cycles"
 	within "growth of the kernel's memory" -1000000 "$growth" "$allowed"

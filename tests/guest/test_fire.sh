@@ -18,6 +18,15 @@ cpus_on() {
 	done
 }
 
+# under_storm COMMAND...: the storm is below all else, for the cycles are to be many.
+under_storm() {
+	workload_start nice -n 19 bash -c \
+		'while :; do "$0" 100; hackbench --groups 1 --loops 2; sleep 0.5; done' "$work/storm"
+	"$@"
+	workload_stop
+	cpus_on
+}
+
 seeks_leaks test_fire
 takes test_fire $((${SCHEDHIST_THOROUGH:+1} + 0 ? 2400 : 600))
 test_fire() {
@@ -27,16 +36,11 @@ test_fire() {
 	helper fire
 	helper storm
 	trap cpus_on EXIT
-	# Below all else: the cycles are to be many.
-	workload_start nice -n 19 bash -c \
-		'while :; do "$0" 100; hackbench --groups 1 --loops 2; sleep 0.5; done' "$work/storm"
 	# What the kernel keeps, as for buffers of traces, it takes here.
-	"$work/fire" "$ko" "$warmup" $((seconds / 4)) "${SCHEDHIST_SEED:-$SRANDOM}" > /dev/null
+	under_storm "$work/fire" "$ko" "$warmup" $((seconds / 4)) "${SCHEDHIST_SEED:-$SRANDOM}" > /dev/null
 	before=$(kernel_memory)
-	"$work/fire" "$ko" "$cycles" "$seconds" "${SCHEDHIST_SEED:-$SRANDOM}" | tee "$work/fire.out"
+	under_storm "$work/fire" "$ko" "$cycles" "$seconds" "${SCHEDHIST_SEED:-$SRANDOM}" | tee "$work/fire.out"
 	cycles=$(awk '{ print $2; exit }' "$work/fire.out")
-	workload_stop
-	cpus_on
 	after=$(kernel_memory)
 	note "the kernel's memory: $before then $after (KiB)"
 	assert_no_growth "$before" "$after" "$cycles"
