@@ -28,7 +28,7 @@ faults_on() {
 	local attr name first after
 	local -A from to
 	[[ -e /proc/self/fail-nth && -e ${attrs[0]}/require-start && -e ${attrs[1]}/require-start ]] ||
-		skip "the kernel cannot make allocations fail: it wants CONFIG_FAILSLAB," \
+		is_beyond debug "the kernel cannot make allocations fail: it wants CONFIG_FAILSLAB," \
 			"CONFIG_FAIL_PAGE_ALLOC and CONFIG_FAULT_INJECTION_STACKTRACE_FILTER"
 	helper fail_nth
 	[[ -s $work/symbols ]] ||

@@ -32,6 +32,12 @@ skip() {
 	exit 0
 }
 
+# is_beyond KERNEL WHY: most kernels can not do what the test wants. One of ours, which is made for it, can.
+is_beyond() {
+	[[ $ours != "$1" ]] || fail "${*:2}"
+	skip "${*:2}"
+}
+
 # only_on_stock REASON: why kernels of ours are not asked.
 only_on_stock() { [[ -z $ours ]] || skip "$*"; }
 
@@ -72,9 +78,9 @@ unload() { rmmod schedhist; }
 loaded() { [[ -d /sys/module/$1 ]]; }
 measure() { echo "$1" > "$debugfs/enable"; }
 
-# helper NAME: puts one of tests/helpers into $work, or skips the test.
+# helper NAME: puts one of tests/helpers into $work. Without them the test is skipped.
 helper() {
-	[[ -e ${SCHEDHIST_WITH-}/$1 ]] || skip "it needs scripts/vm --with tests/helpers"
+	[[ -n ${SCHEDHIST_WITH-} ]] || skip "it needs scripts/vm --with tests/helpers"
 	[[ -e $work/$1 ]] || cp "$SCHEDHIST_WITH/$1" "$work"
 }
 

@@ -15,7 +15,7 @@ watched() { awk '$1 == "setup_watchpoints:" { print $2 }' /sys/kernel/debug/kcsa
 # Everything that CPUs share is used at once: probes, readers, outliers, baselines, switching off and on.
 test_races() {
 	local before at_first i
-	[[ -e $kcsan/skip_watch ]] || skip "the kernel does not look for data races"
+	[[ -e $kcsan/skip_watch ]] || is_beyond kcsan "the kernel does not look for data races"
 	hurry
 	load metrics=all
 	at_first=$(< "$kcsan/skip_watch")
