@@ -203,31 +203,11 @@ impl File for MonitorFile {
 
     fn show(&self, out: &mut Text<'_>) -> Result {
         let reading = self.monitor.read();
-        let watch = self.monitor.outliers();
-        match self.view {
-            View::Enable => Ok(writeln!(out, "{}", u8::from(reading.enabled))?),
-            View::Metrics => Ok(writeln!(out, "{}", reading.metrics)?),
-            View::Reset => Err(EINVAL),
-            View::Threshold(metric) => Ok(writeln!(out, "{}", watch.threshold(metric))?),
-            View::OutlierLimit => Ok(writeln!(out, "{}", watch.limit())?),
-            View::OnOutlier => Ok(writeln!(out, "{}", watch.actions())?),
-            View::Outliers => Ok(outliers::show_all(watch, out)?),
-            View::Wait => Ok(outliers::show_next(watch, out)?),
-            View::Status => {
-                reading.show_status(out)?;
-                Ok(show_outlier_counts(watch, out)?)
-            }
-            View::Summary(scope) => reading.show_summary(out, scope),
-            View::Histogram(scope, metric) => {
-                let snapshot = reading.snapshot(scope, metric)?;
-                Ok(text::histogram(out, metric, scope, &snapshot)?)
-            }
-            View::OpenMetrics(scope) => reading.show_openmetrics(out, scope),
-            View::Raw => {
-                reading.show_raw(out);
-                Ok(())
-            }
-        }
+        self.show_reading(&reading, out)?;
+        self.monitor.if_reset_since(&reading, |reading| {
+            out.clear();
+            self.show_reading(reading, out)
+        })
     }
 
     fn write(&self, input: &[u8]) -> Result {
@@ -282,6 +262,37 @@ impl File for MonitorFile {
         match self.view {
             View::Wait => Some(self.monitor.outliers()),
             _ => None,
+        }
+    }
+}
+
+impl MonitorFile {
+    /// Writes the text of the file, as things were at `reading`.
+    fn show_reading(&self, reading: &Reading, out: &mut Text<'_>) -> Result {
+        let watch = self.monitor.outliers();
+        match self.view {
+            View::Enable => Ok(writeln!(out, "{}", u8::from(reading.enabled))?),
+            View::Metrics => Ok(writeln!(out, "{}", reading.metrics)?),
+            View::Reset => Err(EINVAL),
+            View::Threshold(metric) => Ok(writeln!(out, "{}", watch.threshold(metric))?),
+            View::OutlierLimit => Ok(writeln!(out, "{}", watch.limit())?),
+            View::OnOutlier => Ok(writeln!(out, "{}", watch.actions())?),
+            View::Outliers => Ok(outliers::show_all(watch, out)?),
+            View::Wait => Ok(outliers::show_next(watch, out)?),
+            View::Status => {
+                reading.show_status(out)?;
+                Ok(show_outlier_counts(watch, out)?)
+            }
+            View::Summary(scope) => reading.show_summary(out, scope),
+            View::Histogram(scope, metric) => {
+                let snapshot = reading.snapshot(scope, metric)?;
+                Ok(text::histogram(out, metric, scope, &snapshot)?)
+            }
+            View::OpenMetrics(scope) => reading.show_openmetrics(out, scope),
+            View::Raw => {
+                reading.show_raw(out);
+                Ok(())
+            }
         }
     }
 }

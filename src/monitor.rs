@@ -106,9 +106,25 @@ struct State {
     probes: Option<Probes>,
     recorder: Arc<Recorder>,
     baselines: Option<Arc<Baselines>>,
+    /// How many resets there were.
+    resets: u64,
 }
 
 impl State {
+    fn reading(&self) -> Reading {
+        Reading {
+            enabled: self.enabled,
+            metrics: self.metrics,
+            task_memory: self
+                .probes
+                .as_ref()
+                .map_or(0, |probes| probes.session.memory()),
+            recorder: self.recorder.clone(),
+            baselines: self.baselines.clone(),
+            resets: self.resets,
+        }
+    }
+
     /// Takes the probes off and, if measuring is on, puts those on that the metrics need.
     ///
     /// On an error measuring is off.
@@ -145,6 +161,8 @@ pub(crate) struct Reading {
     pub(crate) recorder: Arc<Recorder>,
     /// What to subtract from them.
     pub(crate) baselines: Option<Arc<Baselines>>,
+    /// How many resets there had been.
+    pub(crate) resets: u64,
 }
 
 impl Monitor {
@@ -156,6 +174,7 @@ impl Monitor {
             probes: None,
             recorder: Arc::new(Recorder::new(scheme, metrics)?, GFP_KERNEL)?,
             baselines: None,
+            resets: 0,
         };
         let outliers = Arc::pin_init(Outliers::new(), GFP_KERNEL)?;
         Arc::pin_init(
@@ -174,23 +193,28 @@ impl Monitor {
 
     /// Looks at it all. Sleeps.
     pub(crate) fn read(&self) -> Reading {
+        self.state.lock().reading()
+    }
+
+    /// Calls `again` where there was a reset since `reading` was taken: what a reader has seen of it is
+    /// cut in two. No other reset comes while that runs. Sleeps.
+    pub(crate) fn if_reset_since(
+        &self,
+        reading: &Reading,
+        again: impl FnOnce(&Reading) -> Result,
+    ) -> Result {
         let state = self.state.lock();
-        Reading {
-            enabled: state.enabled,
-            metrics: state.metrics,
-            task_memory: state
-                .probes
-                .as_ref()
-                .map_or(0, |probes| probes.session.memory()),
-            recorder: state.recorder.clone(),
-            baselines: state.baselines.clone(),
+        if state.resets == reading.resets {
+            return Ok(());
         }
+        again(&state.reading())
     }
 
     /// Switches measuring on or off; no effect where it is so already. Sleeps.
     ///
     /// When it returns after switching off, no probe runs any more, and the records stand still.
-    /// Switching on fails with `ENOENT` when the kernel lacks a tracepoint, and with `ENOMEM`.
+    /// Switching on fails with `ENOENT` when the kernel lacks a tracepoint, with `ENOSPC` when it has no
+    /// state of CPU hotplug left, and with `ENOMEM`.
     pub(crate) fn set_enabled(&self, enabled: bool) -> Result {
         let mut state = self.state.lock();
         if enabled == state.enabled {
@@ -238,6 +262,7 @@ impl Monitor {
             let baseline = Baseline::new(recorder.scheme(), counts).ok_or(EINVAL)?;
             baselines.push(baseline, GFP_KERNEL)?;
         }
+        state.resets += 1;
         for (baseline, cpu) in baselines.iter_mut().zip(recorder.cpus()) {
             // The CPU itself takes it, with interrupts off: so it is not in the midst of a switch.
             smp::run_on(cpu.number(), || baseline.take(cpu));

@@ -87,6 +87,13 @@ impl Text<'_> {
     pub(crate) fn number(&self) -> u64 {
         self.number
     }
+
+    /// Takes back all that was written.
+    pub(crate) fn clear(&mut self) {
+        // SAFETY: By the type's invariant; and of all files there is one record, so that what is there
+        // was written here.
+        unsafe { (*self.seq.as_ptr()).count = 0 };
+    }
 }
 
 impl fmt::Write for Text<'_> {

@@ -100,6 +100,35 @@ test_reset() {
 	assert_nothing_counted
 }
 
+# What is read amid resets is of one side of each: no samples are above the maximum, but for those that the
+# CPUs are just recording.
+test_reset_read() {
+	local files=() i reads cut
+	load
+	# shellcheck disable=SC2016 # for the other shell
+	workload_start bash -c '
+		while echo 1 > "$0/reset"; do sleep 0.02; done &
+		exec hackbench --groups 1 --loops 100000000' "$debugfs"
+	sleep 1
+	for ((i = 0; i < 2000; i++)); do files+=("$debugfs/hist/oncpu"); done
+	awk -v cpus="$(nproc)" '
+		function end() {
+			reads += count >= 100
+			cut += above > cpus
+		}
+		FNR == 1 { end(); count = above = max = 0 }
+		$1 == "count" { count = $2 }
+		$1 == "max" { max = $2 }
+		$1 == "bucket" && $2 > max { above += $4 }
+		END { end(); print reads + 0, cut + 0 }
+	' "${files[@]}" > "$work/cut"
+	workload_stop
+	read -r reads cut < "$work/cut"
+	note "$reads reads, $cut of them cut in two"
+	within "reads that found samples" 100 "$reads" 2000
+	same "reads that a reset has cut in two" "$cut" 0
+}
+
 # Where nothing was counted the summary says so.
 assert_nothing_counted() {
 	awk 'NR > 4 && ($2 != 0 || $3 != "-") { print; bad = 1 } END { exit bad }' "$debugfs/summary"
