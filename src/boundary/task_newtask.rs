@@ -24,7 +24,7 @@ pub(crate) trait TaskNewtask: Send + Sync + 'static {
     /// of those that are forked, and of the kernel's I/O and vhost workers, which
     /// `sched_process_fork` does not tell of. Not of idle tasks.
     ///
-    /// Runs in the context of the parent. It may allocate with `GFP_ATOMIC`, on `PREEMPT_RT` too, as
+    /// Runs in the context of the parent. It may allocate with `GFP_NOWAIT`, on `PREEMPT_RT` too, as
     /// preemption is on: since 7.0 tracepoints are called under SRCU. It must not sleep otherwise.
     fn task_newtask(&self, task: Task<'_>);
 }

@@ -19,10 +19,7 @@ use core::{
 
 use kernel::{
     alloc::{
-        flags::{
-            __GFP_NOWARN,
-            __GFP_ZERO, //
-        },
+        flags::__GFP_ZERO,
         Flags, //
     },
     ffi::c_void,
@@ -263,7 +260,8 @@ fn exchange<T>(slot: &AtomicPtr<T>, current: *mut T, new: *mut T) -> bool {
 
 /// Puts something zeroed where `current` is; false when something else is there.
 fn insert<T: ZeroIsValid>(slot: &AtomicPtr<T>, current: *mut T) -> Result<bool> {
-    let fresh = KBox::into_raw(zeroed::<T>(GFP_ATOMIC | __GFP_NOWARN)?);
+    // Not from the reserves: others need them more. It includes `__GFP_NOWARN`.
+    let fresh = KBox::into_raw(zeroed::<T>(GFP_NOWAIT)?);
     let done = exchange(slot, current, fresh);
     if !done {
         // SAFETY: Made above, and nobody else has seen it.
