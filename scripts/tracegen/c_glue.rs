@@ -43,7 +43,7 @@ pub(crate) fn print(system: &System) -> String {
          \x20* reference for a trigger, and unloading would leave the event's probe on\n\
          \x20* its tracepoint, which is a WARNING. Whoever takes the last probe off, and\n\
          \x20* so calls module_put(), holds event_mutex, which unloading takes before the\n\
-         \x20* module is freed.\n\
+         \x20* module is freed; or, as BPF and fprobes do, has a reference of its own.\n\
          \x20*\n\
          \x20* Both functions run with tracepoints_mutex held, under which the kernel\n\
          \x20* switches the static keys of the events as well.\n\

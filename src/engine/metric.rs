@@ -226,10 +226,10 @@ pub enum Counter {
     /// Switches to the idle task.
     ToIdle,
     /// Switches to a task whose wait began at a time that is not known: before measuring did, as a
-    /// rule.
+    /// rule. Or it is exiting, and the PID that it has given up is in use again.
     WaitUnseen,
-    /// Switches to a task that is not kept track of: there was no memory for it, or it is exiting and
-    /// has given up its PID.
+    /// Switches to a task that is not kept track of: there was no memory for it, or it is exiting, and
+    /// its state was swept out with the PID that it has given up.
     Untracked,
     /// Waits whose task left the CPU neither to sleep nor runnable: it stopped, was traced, or
     /// parked; or when it woke is not known.

@@ -184,7 +184,9 @@ impl Task {
     /// and does not stamp it again when it wakes. The wait then begins here.
     ///
     /// What remains is a task that is migrated so, and whose dequeue is then completed by a change of
-    /// its scheduling class, or for a tracer: the kernel adds its sleep to its `run_delay`.
+    /// its scheduling class, or for who waits until it is off the run queue (`wait_task_inactive()`: a
+    /// tracer, a core dump); or that is migrated again just now, and has no stamp for a moment. The kernel
+    /// adds its sleep to its `run_delay`.
     #[inline(always)]
     pub fn wake(&self, now: u64, task: &Waking) {
         if self.is_of(task.id, task.exiting) {
