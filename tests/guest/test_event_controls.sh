@@ -105,6 +105,8 @@ refused_filter() {
 # A histogram of the kernel's for each field; all see the same events.
 test_event_hist_fields() {
 	local event type field trigger keys number=0
+	about_texts
+	hurry
 	load metrics=all
 	outliers_of runq
 	for event in "${events[@]}"; do

@@ -74,6 +74,7 @@ test_event_window() {
 	for event in perf trace-cmd bpftrace; do
 		[[ -n $(command -v "$event") ]] || skip "there is no $event"
 	done
+	hurry
 	load metrics=all
 	measure 0
 	outliers_of runq 150
