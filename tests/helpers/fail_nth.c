@@ -106,7 +106,7 @@ static int fork_child(void)
 		return errno;
 	if (!pid) {
 		for (int i = 0; i < naps; i++)
-			nanosleep(&(struct timespec){ .tv_nsec = 200000 }, NULL);
+			nanosleep(&(struct timespec){ .tv_nsec = 2000000 }, NULL);
 		_exit(0);
 	}
 	bytes = pid;
