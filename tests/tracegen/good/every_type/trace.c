@@ -51,7 +51,7 @@ struct sample_trace_any_key sample_trace_any = {
  * reference for a trigger, and unloading would leave the event's probe on
  * its tracepoint, which is a WARNING. Whoever takes the last probe off, and
  * so calls module_put(), holds event_mutex, which unloading takes before the
- * module is freed.
+ * module is freed; or, as BPF and fprobes do, has a reference of its own.
  *
  * Both functions run with tracepoints_mutex held, under which the kernel
  * switches the static keys of the events as well.
