@@ -25,6 +25,7 @@ import time
 from pathlib import Path
 
 DEBUGFS = Path("/sys/kernel/debug/schedhist")
+TRACING = Path("/sys/kernel/tracing")
 SHIFT = 100_000
 RARE = 0.02
 # Seconds until the other tool must have started. What compiles a program first takes minutes where the
@@ -255,22 +256,21 @@ class Enqueuing:
         ),
         ("synthetic/schedhist_enqueued", "hist:keys=common_type:vals=lat"),
     )
-    TRACING = Path("/sys/kernel/tracing")
 
     def __enter__(self) -> Enqueuing:
-        (self.TRACING / "synthetic_events").write_text(self.SYNTHETIC)
+        (TRACING / "synthetic_events").write_text(self.SYNTHETIC)
         for event, trigger in self.TRIGGERS:
-            (self.TRACING / "events" / event / "trigger").write_text(trigger)
+            (TRACING / "events" / event / "trigger").write_text(trigger)
         return self
 
     def __exit__(self, *_: object) -> None:
         # Opened for writing these files forget what they have.
         for event, _ in reversed(self.TRIGGERS):
-            (self.TRACING / "events" / event / "trigger").write_text("")
-        (self.TRACING / "synthetic_events").write_text("")
+            (TRACING / "events" / event / "trigger").write_text("")
+        (TRACING / "synthetic_events").write_text("")
 
     def total(self) -> int:
-        text = (self.TRACING / "events" / self.TRIGGERS[-1][0] / "hist").read_text()
+        text = (TRACING / "events" / self.TRIGGERS[-1][0] / "hist").read_text()
         return sum(int(ns) for ns in re.findall(r" lat: +(\d+)", text))
 
 
@@ -308,7 +308,7 @@ class Marks:
     """Times on perf's clock, which is local_clock(): those of marks in a trace."""
 
     def __init__(self) -> None:
-        self.path = Path("/sys/kernel/tracing/instances/schedhist_marks")
+        self.path = TRACING / "instances" / "schedhist_marks"
         if self.path.exists():
             self.path.rmdir()
         self.path.mkdir()
