@@ -11,7 +11,8 @@ usage: sites.py MODULE EVENT...
   one for the outliers, and calls nothing that has to do with either.
 - Neither it nor a wakeup takes a lock then, writes what others do with an instruction that is atomic for
   all CPUs, or calls anything of the kernel but its clock.
-- No probe can come to a panic, a BUG() or a WARN(), by whatever it calls, in use or not.
+- No probe, nor what the kernel's macros make of our events, can come to a panic, a BUG() or a WARN() in
+  the code of the module, in use or not; what they call of the kernel is known by name.
 """
 
 from __future__ import annotations
@@ -35,6 +36,32 @@ WAKING, NEWTASK = re.compile(r"12sched_waking5probe"), re.compile(r"12task_newta
 OUTSIDE = re.compile(r"Witness|watched|outlier|events|trace|tp_func")
 # What of the kernel is called while nothing is in use: besides the clock, what the compiler puts in.
 OF_KERNEL = {"local_clock", "__fentry__", "__x86_return_thunk"}
+# What a probe calls besides while it is in use: what is rare, and the events.
+IN_USE = {
+    "rust_helper_atomic_read_acquire",
+    # Of a new task: room for its state.
+    "rust_helper_krealloc_node_align",
+    # Of an outlier: to wake who waits for it, to name its culprit, and what `on_outlier` asks for.
+    "irq_work_queue",
+    "queue_work_on",
+    "tracing_off",
+    "tracing_snapshot",
+}
+# What TRACE_EVENT makes of an event for ftrace, perf and BPF, and calls in it. It has an array on its
+# stack, and so it has the kernel's stack protector.
+MADE = re.compile(r"(trace_event_raw_event|perf_trace|__bpf_trace)_")
+BY_MADE = {
+    "__SCT__preempt_schedule_notrace",
+    "__stack_chk_fail",
+    "__trace_trigger_soft_disabled",
+    "perf_trace_buf_alloc",
+    "perf_trace_run_bpf_submit",
+    "trace_event_buffer_commit",
+    "trace_event_buffer_reserve",
+    *(f"bpf_trace_run{arguments}" for arguments in range(1, 13)),
+}
+# Prefixes that change nothing of a jump; the compiler puts one before a thunk, for its length.
+PREFIXES = re.compile(r"(?:(?:cs|ds|bnd|notrack) )+(?=call|j)")
 LOCKED, STOPS = re.compile(r"lock |xchg .*\("), re.compile(r"ud2|int3")
 INDIRECT = re.compile(r"(call|jmp) +\*")
 
@@ -99,7 +126,7 @@ def disassembly(module: str) -> Functions:
         if match := re.fullmatch(r"[0-9a-f]+ <(.+)>:", line):
             function = functions.setdefault(match[1], {})
         elif match := re.fullmatch(r" *([0-9a-f]+):\t((?:[0-9a-f]{2} )+) *\t(.*)", line):
-            last = Instruction(int(match[1], 16), match[2].strip(), match[3].strip())
+            last = Instruction(int(match[1], 16), match[2].strip(), PREFIXES.sub("", match[3].strip()))
             function[last.address] = last
         elif last and (match := re.search(r"R_X86_64_[A-Z0-9]+\t([^-]+)", line)):
             last.symbol = match[1]
@@ -177,14 +204,23 @@ def main(module: str, events: list[str]) -> None:
         die(f"a probe runs {locked}")
     probes = switch | waking | newtask | watched
     at_all = run_by(list(probes.values()), functions, dict.values)
-    if wrong := {name for name in symbols(at_all) if "panic" in name}:
+    emits = {f"__SCT__tp_func_{event}" for event in events}
+    if wrong := symbols(at_all) - functions.keys() - OF_KERNEL - IN_USE - emits:
         die(f"a probe may come to {wrong}")
-    if indirect := [at.text for at in at_all if INDIRECT.match(at.text)]:
-        die(f"a probe calls who knows what: {indirect}")
-    if stops := [hex(at.address) for at in at_all if STOPS.match(at.text)]:
-        die(f"a probe may stop at {stops}")
+    never_stops(at_all, "a probe")
+    made = run_by(list(named(MADE, functions).values()), functions, dict.values)
+    if wrong := symbols(made) - functions.keys() - OF_KERNEL - BY_MADE:
+        die(f"an event may come to {wrong}")
+    never_stops(made, "an event")
     print(f"# {len(switch | waking)} probes call, by whatever way: {', '.join(sorted(symbols(quiet)))}")
     print(f"# {len(probes)} functions never come to a panic, nor do the {len(symbols(at_all))} that they call")
+
+
+def never_stops(instructions: list[Instruction], who: str) -> None:
+    if indirect := [at.text for at in instructions if INDIRECT.match(at.text)]:
+        die(f"{who} calls who knows what: {indirect}")
+    if stops := [hex(at.address) for at in instructions if STOPS.match(at.text)]:
+        die(f"{who} may stop at {stops}")
 
 
 def named(pattern: re.Pattern[str], functions: Functions) -> Functions:
