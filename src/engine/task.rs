@@ -93,8 +93,8 @@ pub struct Task {
     state: Cell,
     /// Which CPU it left.
     cpu: Cell,
-    /// When the owner was woken since it last got a CPU, in nanoseconds, times 2; 1 is added where
-    /// it was stamped already. 0: not noted. See [`Task::wake`].
+    /// When the owner was woken since it last got a CPU after a sleep, in nanoseconds, times 2; 1 is
+    /// added where it was stamped already. 0: not noted. See [`Task::wake`].
     woken: Cell,
 }
 
@@ -226,28 +226,34 @@ impl Task {
     }
 
     /// Returns what is known of the switch-out before `task` enters, once: it is on a CPU then. Forgets
-    /// the wakeup, too.
+    /// the wakeup that ended its sleep, too.
     ///
     /// As a rule no waker comes in between, as the task is awake, and does not run yet. But a task that
     /// was preempted with its sleep state set is on a run queue and yet can be woken, just as it gets
-    /// the CPU: the waker has not got the run queue's lock yet. Then the wakeup is noted after this, and
-    /// is found after the next sleep. [`Woken::is_stamped`] is the one that matters, as others are
-    /// overwritten by the wakeup of that sleep.
+    /// the CPU: the waker has not got the run queue's lock yet. Where the task blocks before the waker has
+    /// it, that wakeup ends the sleep. So one that is noted before this is kept, as one that is noted after
+    /// it is; other sleeps' wakeups overwrite it. [`Woken::is_stamped`] is the one that matters, as such
+    /// wakeups may not be noted: it is of the past, and is forgotten.
     #[inline(always)]
     pub(super) fn take_left(&self, task: &Entering) -> Option<Left> {
         if self.owner.get() != task.id {
             return None;
         }
         let woken = self.woken.get();
+        let state = LeavingState::from_bits(self.state.get() as u32);
         if woken != 0 {
-            self.woken.set(0);
+            let kept = if state.is_runnable() { woken & !1 } else { 0 };
+            // Not where it is the same: the waker may just write it anew.
+            if kept != woken {
+                self.woken.set(kept);
+            }
         }
         let out = self.out.get();
         self.out.set(Self::NOT_OUT);
         Some(Left {
             out,
             run_delay: self.run_delay.get(),
-            state: LeavingState::from_bits(self.state.get() as u32),
+            state,
             cpu: self.cpu.get() as u32,
             woken: (woken != 0).then_some(Woken {
                 time: woken >> 1,

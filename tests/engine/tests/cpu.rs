@@ -267,10 +267,18 @@ impl Alone {
     }
 
     fn leave(&self, now: u64, state: u32, run_delay: u64) {
+        self.leave_as(now, LeavingState::new(false, state), run_delay);
+    }
+
+    fn leave_preempted(&self, now: u64, state: u32, run_delay: u64) {
+        self.leave_as(now, LeavingState::new(true, state), run_delay);
+    }
+
+    fn leave_as(&self, now: u64, state: LeavingState, run_delay: u64) {
         let leaving = Leaving {
             id: 1,
             exiting: false,
-            state: LeavingState::new(false, state),
+            state,
             run_delay,
         };
         let prev = Prev::Task(leaving, Some(&self.state));
@@ -296,6 +304,33 @@ fn a_wakeup_from_before_a_sleep_does_not_end_it() {
     assert_eq!(one.cpu.sum(Metric::Offcpu), 10_000);
     assert_eq!(one.cpu.sum(Metric::RunqWakeup), 10 + 100);
     assert_eq!(one.cpu.sum(Metric::BlockedInterruptible), 9_900);
+}
+
+/// A task is preempted with its sleep state set. A waker notes the wakeup, and waits for the run queue's
+/// lock; meanwhile the task gets the CPU, and blocks. Then the waker puts it on the run queue.
+#[test]
+fn a_wakeup_from_before_a_sleep_may_end_it() {
+    let one = Alone::new();
+    one.cpu.begin(1, MetricSet::ALL);
+    one.enter(1_000, true, 0, 990);
+    one.leave_preempted(2_000, INTERRUPTIBLE, 10);
+    let waking = Waking {
+        id: 1,
+        exiting: false,
+        is_stamped: false,
+    };
+    one.state.wake(2_400, &waking);
+    one.enter(2_500, false, 10, 0);
+    one.leave(3_000, INTERRUPTIBLE, 10);
+    one.enter(4_000, false, 10, 3_900);
+    assert_eq!(one.cpu.counter(Counter::WakeUnseen), 0);
+    assert_eq!(one.cpu.sum(Metric::Wakeup), 4_000 - 2_400);
+    assert_eq!(one.cpu.sum(Metric::RunqWakeup), 10 + 100);
+    assert_eq!(one.cpu.sum(Metric::Offcpu), 1_000);
+    // It ends one sleep only.
+    one.leave(5_000, INTERRUPTIBLE, 110);
+    one.enter(6_000, false, 110, 5_950);
+    assert_eq!(one.cpu.counter(Counter::WakeUnseen), 1);
 }
 
 /// The kernel does not tell of the last switch on a CPU that goes offline: the task that leaves there is

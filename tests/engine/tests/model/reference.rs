@@ -115,7 +115,8 @@ struct Story {
     wait: Option<Wait>,
     /// How it left a CPU last, if that was since measuring began, and can be known.
     absence: Option<Absence>,
-    /// When its last wakeup began, if that was since it last got a CPU, and since measuring began.
+    /// When its last wakeup began, if that was since it last got a CPU after a sleep, and since
+    /// measuring began.
     waking: Option<u64>,
     /// Whether it was moved in its sleep since it last got a CPU.
     moved_asleep: bool,
@@ -236,8 +237,14 @@ impl Reference {
                     }
                 }
                 if let Some(next) = &next {
-                    *self.story(next) = Story {
+                    let story = self.story(next);
+                    // One that was about to be woken while it was preempted may be asleep by then.
+                    let slept = story
+                        .absence
+                        .is_none_or(|absence| absence.how != Departure::Runnable);
+                    *story = Story {
                         has_run: true,
+                        waking: story.waking.filter(|_| !slept),
                         ..Story::default()
                     };
                 }

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A task that blocks while it is being woken: the waker has told sched_waking,
+ * and waits for the lock of the run queue, on which the task is, preempted with
+ * its sleep state set. It gets its CPU, and blocks, before the waker goes on.
+ *
+ * That takes the waker to be slow just there, as where the host of a virtual
+ * machine takes its CPU away. Here a probe holds it up, called after all others.
+ *
+ * To be told to "run" so often, on a CPU other than 1. Another task of ours
+ * preempts the first one.
+ */
+
+#include <linux/compiler.h>
+#include <linux/err.h>
+#include <linux/errno.h>
+#include <linux/jiffies.h>
+#include <linux/kernel.h>
+#include <linux/kthread.h>
+#include <linux/module.h>
+#include <linux/mutex.h>
+#include <linux/sched.h>
+#include <linux/sched/clock.h>
+#include <linux/string.h>
+#include <linux/time64.h>
+#include <linux/tracepoint.h>
+#include <trace/events/sched.h>
+
+#define CPU 1
+
+static int sleeper_pid;
+module_param(sleeper_pid, int, 0444);
+MODULE_PARM_DESC(sleeper_pid, "Who blocks while it is being woken");
+
+static struct task_struct *sleeper;
+static struct task_struct *preempter;
+static struct task_struct *waker;
+static struct tracepoint *sched_waking;
+
+/* How far it is: each of them takes the step that follows. */
+static enum {
+	ASLEEP,
+	/* The sleeper is to set its state. */
+	WANTED,
+	/* It has. */
+	READY,
+	/* It is preempted. */
+	PREEMPTED,
+	/* Its waker has told of it: the preempter lets it go on. */
+	TOLD,
+} step;
+
+/* How often it has blocked: counted with its run queue locked, before it is off its CPU. */
+static unsigned long sleeps(const struct task_struct *task)
+{
+	/* It only ever grows, and is looked at until it has. */
+	return data_race(READ_ONCE(task->nvcsw));
+}
+
+static void waking(void *data, struct task_struct *task)
+{
+	unsigned long before = sleeps(task);
+	u64 longest;
+
+	if (task != sleeper || current != READ_ONCE(waker) ||
+	    READ_ONCE(step) != PREEMPTED)
+		return;
+	WRITE_ONCE(step, TOLD);
+	longest = local_clock() + 2 * NSEC_PER_SEC;
+	while (sleeps(task) == before && local_clock() < longest)
+		cpu_relax();
+}
+
+static int sleep_often(void *unused)
+{
+	for (;;) {
+		set_current_state(TASK_INTERRUPTIBLE);
+		if (kthread_should_stop())
+			break;
+		if (READ_ONCE(step) == WANTED) {
+			WRITE_ONCE(step, READY);
+			while (READ_ONCE(step) != TOLD &&
+			       READ_ONCE(step) != ASLEEP)
+				cond_resched();
+		}
+		schedule();
+	}
+	__set_current_state(TASK_RUNNING);
+	return 0;
+}
+
+static int preempt_often(void *unused)
+{
+	for (;;) {
+		set_current_state(TASK_INTERRUPTIBLE);
+		if (kthread_should_stop())
+			break;
+		if (READ_ONCE(step) == READY) {
+			WRITE_ONCE(step, PREEMPTED);
+			while (READ_ONCE(step) == PREEMPTED)
+				cpu_relax();
+		}
+		schedule();
+	}
+	__set_current_state(TASK_RUNNING);
+	return 0;
+}
+
+static bool reaches(int wanted)
+{
+	unsigned long longest = jiffies + 20 * HZ;
+
+	while (READ_ONCE(step) != wanted) {
+		if (time_after(jiffies, longest))
+			return false;
+		cond_resched();
+	}
+	return true;
+}
+
+static int overtake(void)
+{
+	unsigned long before = sleeps(sleeper);
+	unsigned long longest;
+
+	WRITE_ONCE(step, WANTED);
+	wake_up_process(sleeper);
+	if (!reaches(READY))
+		return -ETIME;
+	wake_up_process(preempter);
+	if (!reaches(PREEMPTED))
+		return -ETIME;
+	wake_up_process(sleeper);
+	if (READ_ONCE(step) != TOLD)
+		return -EIO;
+	/* Once in between, if all went well, and once in the end. */
+	longest = jiffies + 20 * HZ;
+	while (sleeps(sleeper) != before + 2) {
+		if (time_after(jiffies, longest))
+			return -ETIME;
+		cond_resched();
+	}
+	return 0;
+}
+
+static int run(const char *text, const struct kernel_param *param)
+{
+	static DEFINE_MUTEX(running);
+	unsigned int count;
+	int error;
+
+	error = kstrtouint(text, 0, &count);
+	if (error)
+		return error;
+	if (current->nr_cpus_allowed != 1 || cpumask_test_cpu(CPU, current->cpus_ptr))
+		return -EINVAL;
+	guard(mutex)(&running);
+	WRITE_ONCE(waker, current);
+	while (count-- && !error)
+		error = overtake();
+	WRITE_ONCE(step, ASLEEP);
+	WRITE_ONCE(waker, NULL);
+	return error;
+}
+
+static const struct kernel_param_ops run_ops = {
+	.set = run,
+};
+module_param_cb(run, &run_ops, NULL, 0200);
+MODULE_PARM_DESC(run, "Wake the sleeper so many times");
+
+static void __maybe_unused check_prototype(void)
+{
+	check_trace_callback_type_sched_waking(waking);
+}
+
+static void find(struct tracepoint *found, void *unused)
+{
+	if (!strcmp(found->name, "sched_waking"))
+		sched_waking = found;
+}
+
+static int __init overtake_init(void)
+{
+	int error;
+
+	for_each_kernel_tracepoint(find, NULL);
+	if (!sched_waking)
+		return -ENOENT;
+	sleeper = kthread_run_on_cpu(sleep_often, NULL, CPU, "overtaken/%u");
+	if (IS_ERR(sleeper))
+		return PTR_ERR(sleeper);
+	sleeper_pid = sleeper->pid;
+	preempter = kthread_run_on_cpu(preempt_often, NULL, CPU, "overtakes/%u");
+	if (IS_ERR(preempter)) {
+		error = PTR_ERR(preempter);
+		goto stop_sleeper;
+	}
+	sched_set_fifo(preempter);
+	error = tracepoint_probe_register_prio(sched_waking, waking, NULL, INT_MIN);
+	if (!error)
+		return 0;
+	kthread_stop(preempter);
+stop_sleeper:
+	kthread_stop(sleeper);
+	return error;
+}
+
+static void __exit overtake_exit(void)
+{
+	tracepoint_probe_unregister(sched_waking, waking, NULL);
+	tracepoint_synchronize_unregister();
+	kthread_stop(preempter);
+	kthread_stop(sleeper);
+}
+
+module_init(overtake_init);
+module_exit(overtake_exit);
+MODULE_DESCRIPTION("A task that blocks while it is being woken, for tests");
+MODULE_LICENSE("GPL");
