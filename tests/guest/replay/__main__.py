@@ -45,7 +45,7 @@ from comparison import candidates, compare, report
 from events import in_order, read_trace
 from recorded import read_module
 from recording import record
-from reference import replay
+from reference import replay, unhide
 
 
 def check(folder: Path) -> None:
@@ -53,6 +53,8 @@ def check(folder: Path) -> None:
     if set(trace.switches) != set(module.counters):
         die("ftrace and schedhist have different CPUs")
     order = in_order(trace)
+    if number := unhide(order):
+        print(f"# {number} times a zombie was runnable when it left")
     choices = {cpu: candidates(cpu, trace, module) for cpu in trace.switches}
     if len(list(itertools.product(*choices.values()))) > 16:
         die(f"which switches were seen is not clear: {choices}")

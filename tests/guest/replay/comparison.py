@@ -149,11 +149,12 @@ def report(module: Module, results: dict[int, Result], trace: Trace) -> None:
     loose = sum(not switch.exact for switch in seen)
     wide = sum(result.wide for result in results.values())
     hidden = sum(result.hidden for result in results.values())
+    early = sum(result.early for result in results.values())
     unseen = sum(result.counters["wait_unseen"] for result in results.values())
     print(
         f"# {number} switches; schedhist's clock read within {gaps[len(gaps) // 2]} ns (median), "
         f"{gaps[-1 - len(gaps) // 100]} ns (p99) of ftrace's; {loose} not enclosed, {wide} waits "
-        f"moved, {unseen} waits not seen to begin, {hidden} waits of zombies"
+        f"moved, {unseen} waits not seen to begin, {hidden} waits of zombies, {early} of tasks that were woken as they left"
     )
     for metric in sorted(module.histograms[0]):
         pairs = [pair for result in results.values() for pair in result.samples.get(metric, [])]

@@ -39,6 +39,8 @@ class Task:
     forked: int | None = None
     waking: int = 0
     waking_between: Interval | None = None
+    # Between when it was woken last while it had the CPU, if it was.
+    woken_early: Interval | None = None
     # Between when it was put on a run queue.
     queued: Interval | None = None
     moved: bool = False
@@ -56,6 +58,8 @@ class Result:
     # Absences of zombies that came back: the event shows that state instead of the one they had.
     hidden: int = 0
     wide: int = 0
+    # Waits of those who were woken as they left.
+    early: int = 0
 
     def add(self, metric: str, low: int, high: int) -> None:
         self.samples.setdefault(metric, []).append((max(low, 0), max(high, 0)))
@@ -94,6 +98,7 @@ def enter(switch: Switch, tasks: dict[int, Task], result: Result | None, on: Int
         wait(switch, task, result, on)
     task.out = None
     task.forked = None
+    task.woken_early = None
     task.runs = True
 
 
@@ -123,7 +128,12 @@ def wait(switch: Switch, task: Task, result: Result, on: Interval) -> None:
         return
     result.add("offcpu", *away)
     if task.queued is None:
-        die(f"pid {switch.next} got cpu {switch.cpu} at {switch.a} without a wakeup")
+        # `pick_next_task()` lets go of the run queue's lock for a newly idle balance, and a task whose
+        # dequeue is put off can be woken then, before the switch is told.
+        task.waking_between = task.woken_early or die(
+            f"pid {switch.next} got cpu {switch.cpu} at {switch.a} without a wakeup"
+        )
+        task.queued, result.early = (out.a, out.b), result.early + 1
     low, high = task.queued
     if task.moved:
         low, high, result.wide = out.a, switch.b, result.wide + 1
@@ -153,8 +163,10 @@ def note(event: Other, tasks: dict[int, Task]) -> None:
         if task.forked is not None:
             task.queued = (task.forked, event.time)
     elif event.kind == "sched_wakeup":
-        # Only the first one puts it on a queue; of a task that has not left there is none to do.
-        if not task.runs and task.queued is None:
+        # Only the first one puts it on a queue; of a task that has not left there is none to do, as a rule.
+        if task.runs:
+            task.woken_early = (task.waking, event.time)
+        elif task.queued is None:
             # It may overtake the task's way off its CPU, but the queueing does not.
             left = task.out.a if task.out else 0
             task.queued = (max(task.waking, left), event.time)
@@ -162,6 +174,33 @@ def note(event: Other, tasks: dict[int, Task]) -> None:
             task.waking_between = (task.waking, event.time)
     elif event.kind == "sched_migrate_task" and task.queued:
         task.moved = True
+
+
+def unhide(order: list[Switch | Other]) -> int:
+    """Gives zombies that left runnable the state that they had; returns how often.
+
+    `__trace_sched_switch_state()` adds the state of an exiting task to the one that it left with. One that
+    comes back without a wakeup was runnable: woken before it was off its CPU, as when it waits for a lock
+    of PREEMPT_RT that is free by then.
+    """
+    number = 0
+    new: set[int] = set()
+    left: dict[int, Switch] = {}
+    for event in order:
+        if isinstance(event, Other):
+            if event.kind == "sched_process_fork":
+                new.add(event.pid)
+            if event.kind in ("sched_process_fork", "sched_wakeup"):
+                left.pop(event.pid, None)
+            continue
+        # One that is yet to run has the PID of another, which leaves for good.
+        if manner(event.state) == "dead" and event.prev not in new:
+            left[event.prev] = event
+        new.discard(event.next)
+        if out := left.pop(event.next, None):
+            out.state = 0
+            number += 1
+    return number
 
 
 def replay(trace: Trace, module: Module, order: list[Switch | Other]) -> dict[int, Result]:
