@@ -73,7 +73,7 @@ for _ in range(60):
 test_replay_pids() {
 	helper storm
 	replay_load
-	pids_few 60
+	pids_few 150
 	replay -- "$work/storm" 250
 	assert_laws
 }

@@ -17,8 +17,8 @@
 
 static int storm(int number)
 {
+	static pid_t last;
 	int wraps = 0;
-	pid_t last = 0;
 
 	for (int i = 0; i < number; i++) {
 		pid_t pid = fork();
