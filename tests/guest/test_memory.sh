@@ -4,20 +4,28 @@
 #
 # The memory that schedhist takes: as much as it says, and not more than it may.
 
-# 64 KiB for each possible CPU, and 64 bytes for each task, at defaults.
+# 64 KiB for each possible CPU, and 64 bytes for each task, in pages of 64 PIDs in a row, at defaults.
 test_memory() {
-	local cpus records tasks number
+	local cpus records tasks pages
 	load
 	cpus=$(status cpus_possible)
 	records=$(status memory_bytes)
 	within "bytes for each CPU" 1 $((records / cpus)) 65536
 	tasks=$(status task_memory_bytes)
-	# Pages of 64 tasks, a page that points to them, and a page that points to that.
-	number=$(cut -d ' ' -f 4 /proc/loadavg)
-	number=${number#*/}
-	note "$((records / cpus)) bytes for each CPU, $tasks bytes for $number tasks"
+	pages=$(pages_of_tasks)
+	note "$((records / cpus)) bytes for each CPU, $tasks bytes for tasks in $pages pages"
+	# Tasks have come and gone meanwhile, and for each 32768 PIDs a page points to theirs.
+	within "bytes for tasks" $(((pages - 2) * 4096)) "$tasks" $(((pages + 4) * 4096))
 	measure 0
 	same "bytes for tasks while measuring is off" "$(status task_memory_bytes)" 0
+}
+
+# pages_of_tasks: how many have the state of a task that there is, the idle tasks' among them.
+pages_of_tasks() {
+	{
+		echo 0
+		find /proc -maxdepth 3 -path '/proc/[0-9]*/task/*' -printf '%f\n' 2> /dev/null
+	} | awk '{ pages[int($1 / 64)] } END { print length(pages) }'
 }
 
 # kmallocs ARGUMENT...: loads the module with the arguments, and shows what memory the kernel's

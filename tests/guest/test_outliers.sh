@@ -87,5 +87,7 @@ test_outlier_hotplug() {
 	done
 	measure 0
 	nothing_lost "$instance"
+	# It was reported from there after each return, too.
+	within "outliers of CPU 1" 4 "$(grep -c ' outlier: .*cpu=1 ' "$instance/trace")" 100000000
 	python3 ./flood.py "$instance/trace" "$(status outliers)"
 }
