@@ -29,7 +29,7 @@ install: modules
 run:
 	@$(vm) --cpus $(CPUS) -- scripts/demo $(SECONDS)
 
-## test       run all tests (KERNEL=); ends with "N passed, N failed"
+## test       run all tests (KERNEL=); ends with "N passed, N failed, N skipped"
 test:
 	@tests/run $(if $(KERNEL),--kernel $(KERNEL))
 

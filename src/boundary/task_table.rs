@@ -2,7 +2,7 @@
 
 //! The state of tasks, by PID.
 //!
-//! A tree of three levels, as page tables are: looking a PID up takes two loads and no search. Its
+//! A tree of three levels, as page tables are: looking a PID up takes three loads and no search. Its
 //! pages are filled in ahead of time, when a task is created and when measuring begins, so that the
 //! probe of the scheduler allocates nothing. Pages that hold no living task's PID are swept out when
 //! there are many, so that the memory follows the PIDs in use.
@@ -99,7 +99,8 @@ impl TaskTable {
         unsafe { tasks.as_ref() }?.get(leaf)
     }
 
-    /// Makes room for the task `pid`, unless there is. Any context; fails with `ENOMEM`.
+    /// Makes room for the task `pid`, unless there is. Does not sleep, but preemption must be on, as the
+    /// allocator of `PREEMPT_RT` needs it. Fails with `ENOMEM`, and with `ERANGE` for what is no PID.
     ///
     /// The task must be one that [`schedhist_visit_tasks()`](bindings::schedhist_visit_tasks)
     /// finds: a sweep leaves room only for those, and for who asked for it since the sweep began.

@@ -29,7 +29,7 @@ pub enum Metric {
     /// A stay of a CPU in its idle task.
     Idle,
     /// The wakeup as `sched_waking` tells it to *in*, when the task had blocked. It begins a little
-    /// earlier than [`Metric::RunqWakeup`], when the waker starts, and needs a probe of its own.
+    /// earlier than [`Metric::RunqWakeup`], when the waker starts.
     Wakeup,
 }
 
@@ -127,7 +127,8 @@ impl MetricSet {
     pub const NONE: Self = Self(0);
     /// All.
     pub const ALL: Self = Self((1 << Metric::COUNT) - 1);
-    /// All that need nothing but the kernel's own stamps: all but [`Metric::Wakeup`].
+    /// What is recorded unless something else is asked for: all but [`Metric::Wakeup`], whose waits are
+    /// those of [`Metric::RunqWakeup`], from a little earlier.
     pub const DEFAULT: Self = Self(Self::ALL.0 & !Self::bit(Metric::Wakeup));
 
     /// Those that need nothing of a task but that it has the CPU.

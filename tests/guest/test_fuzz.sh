@@ -5,8 +5,12 @@
 # Anything, and anything that is nearly right, to the files and to the module parameters: see fuzz.c and
 # fuzz_params.c. What is right by the documentation is taken, all else is refused and changes nothing.
 #
-# SCHEDHIST_SEED repeats a run; a fuzzer prints its seed. Variables get into the guest by env(1): see
-# docs/safety.md.
+# SCHEDHIST_SEED          the seed of a run, which a fuzzer prints
+# SCHEDHIST_FUZZ_INPUTS   how many inputs the files get at most
+# SCHEDHIST_FUZZ_LOADS    how often the module is loaded at most
+# SCHEDHIST_FUZZ_SECONDS  after how long a fuzzer ends nevertheless
+#
+# They get into the guest by env(1): see docs/safety.md.
 
 # shellcheck source=tests/guest/oracle.bash
 . ./oracle.bash

@@ -3,6 +3,8 @@
 # shellcheck disable=SC2154 # variables of lib.sh
 #
 # Unloading, again and again, while everything runs.
+#
+# SCHEDHIST_CYCLES  how often test_unload_often loads and unloads
 
 # shellcheck source=tests/guest/growth.bash
 . ./growth.bash

@@ -7,7 +7,7 @@
 //! model allows; `loom.rs` shows all that the language allows, of fewer steps. Under Miri, as `cargo
 //! miri test --test concurrent` with `-Zmiri-many-seeds`, these tests are shown stale values, too.
 //!
-//! The version protocol of the worst sample (`Totals` in `cpu.rs`), which is that of an outlier
+//! The version protocol of the worst sample (`Totals` in `totals.rs`), which is that of an outlier
 //! (`Place` in `outlier.rs`), is sound by the fences: a reader that sees any cell of a later sample
 //! has, by its acquire fence and the writer's first release fence, to see the odd version or a later
 //! one when it reads the version again; and one that sees the even version sees, by the writer's

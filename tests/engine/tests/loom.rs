@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What CPUs share, in all orders in which they can get at it, with all that the language's memory
-//! model allows a reader to see: `tests/engine/run loom`.
+//! What CPUs share, in all orders in which they can get at it, up to a number of preemptions, with all
+//! that the language's memory model allows a reader to see: `tests/engine/run loom`.
 //!
 //! `concurrent.rs` tries the same on the machine, with more of everything. Here there are two or three
 //! steps of each kind, and as many outliers kept, as `engine/outlier.rs` has it under `cfg(loom)`;
-//! but none of their orders is left out, up to a number of preemptions: `LOOM_MAX_PREEMPTIONS`.
+//! but none of their orders is left out, up to one to three preemptions, or `LOOM_MAX_PREEMPTIONS`.
 
 #![cfg(loom)]
 
