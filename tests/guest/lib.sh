@@ -100,6 +100,9 @@ assert_gone() {
 	[[ ! -e $tracefs/events/schedhist ]] || fail "the trace events are still there"
 }
 
+# The IDs of all tasks that there are, threads included.
+task_ids() { find /proc -maxdepth 3 -path '/proc/[0-9]*/task/[0-9]*' -printf '%f\n' 2> /dev/null; }
+
 # status KEY, status cpuN KEY: a value of the status file.
 status() {
 	awk -v key="$*" '

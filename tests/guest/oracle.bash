@@ -8,7 +8,7 @@ load_all() { load metrics=all "$@"; }
 
 # pids_few NUMBER: so many PIDs that are free. After a wrap the kernel begins at 300.
 pids_few() {
-	find /proc -maxdepth 3 -path '/proc/[0-9]*/task/[0-9]*' -printf '%f\n' 2> /dev/null | sort -n |
+	task_ids | sort -n |
 		awk -v limit=$((300 + $1)) '$1 >= 300 && $1 < limit { limit++ } END { print limit }' \
 			> /proc/sys/kernel/pid_max
 	trap 'echo 4194304 > /proc/sys/kernel/pid_max' EXIT

@@ -205,18 +205,17 @@ def main(module: str, events: list[str]) -> None:
     probes = switch | waking | newtask | watched
     at_all = run_by(list(probes.values()), functions, dict.values)
     emits = {f"__SCT__tp_func_{event}" for event in events}
-    if wrong := symbols(at_all) - functions.keys() - OF_KERNEL - IN_USE - emits:
-        die(f"a probe may come to {wrong}")
-    never_stops(at_all, "a probe")
+    never_stops("a probe", at_all, functions.keys() | OF_KERNEL | IN_USE | emits)
     made = run_by(list(named(MADE, functions).values()), functions, dict.values)
-    if wrong := symbols(made) - functions.keys() - OF_KERNEL - BY_MADE:
-        die(f"an event may come to {wrong}")
-    never_stops(made, "an event")
+    never_stops("an event", made, functions.keys() | OF_KERNEL | BY_MADE)
     print(f"# {len(switch | waking)} probes call, by whatever way: {', '.join(sorted(symbols(quiet)))}")
     print(f"# {len(probes)} functions never come to a panic, nor do the {len(symbols(at_all))} that they call")
 
 
-def never_stops(instructions: list[Instruction], who: str) -> None:
+def never_stops(who: str, instructions: list[Instruction], known: set[str]) -> None:
+    """It calls none but those that are known, and comes to no trap."""
+    if wrong := symbols(instructions) - known:
+        die(f"{who} may come to {wrong}")
     if indirect := [at.text for at in instructions if INDIRECT.match(at.text)]:
         die(f"{who} calls who knows what: {indirect}")
     if stops := [hex(at.address) for at in instructions if STOPS.match(at.text)]:

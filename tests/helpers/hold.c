@@ -15,9 +15,10 @@
 #include <linux/kernel.h>
 #include <linux/module.h>
 #include <linux/sched.h>
-#include <linux/string.h>
 #include <linux/tracepoint.h>
 #include <trace/events/task.h>
+
+#include "tracepoints.h"
 
 static int pid;
 module_param(pid, int, 0644);
@@ -57,17 +58,11 @@ static void __maybe_unused check_prototypes(void)
 	check_trace_callback_type_task_newtask(last);
 }
 
-static void find(struct tracepoint *found, void *unused)
-{
-	if (!strcmp(found->name, "task_newtask"))
-		task_newtask = found;
-}
-
 static int __init hold_init(void)
 {
 	int error;
 
-	for_each_kernel_tracepoint(find, NULL);
+	task_newtask = find_tracepoint("task_newtask");
 	if (!task_newtask)
 		return -ENOENT;
 	error = tracepoint_probe_register_prio(task_newtask, first, NULL, INT_MAX);

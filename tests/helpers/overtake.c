@@ -14,19 +14,24 @@
 #include <linux/compiler.h>
 #include <linux/err.h>
 #include <linux/errno.h>
-#include <linux/jiffies.h>
+#include <linux/iopoll.h>
 #include <linux/kernel.h>
 #include <linux/kthread.h>
 #include <linux/module.h>
 #include <linux/mutex.h>
 #include <linux/sched.h>
 #include <linux/sched/clock.h>
-#include <linux/string.h>
 #include <linux/time64.h>
 #include <linux/tracepoint.h>
 #include <trace/events/sched.h>
 
+#include "tracepoints.h"
+
 #define CPU 1
+
+/* How often it is looked whether a step is taken, and for how long. */
+#define POLL_US 100
+#define LONGEST_US (20 * USEC_PER_SEC)
 
 static int sleeper_pid;
 module_param(sleeper_pid, int, 0444);
@@ -106,41 +111,25 @@ static int preempt_often(void *unused)
 	return 0;
 }
 
-static bool reaches(int wanted)
-{
-	unsigned long longest = jiffies + 20 * HZ;
-
-	while (READ_ONCE(step) != wanted) {
-		if (time_after(jiffies, longest))
-			return false;
-		cond_resched();
-	}
-	return true;
-}
-
 static int overtake(void)
 {
-	unsigned long before = sleeps(sleeper);
-	unsigned long longest;
+	unsigned long before = sleeps(sleeper), after;
+	int now, error;
 
 	WRITE_ONCE(step, WANTED);
 	wake_up_process(sleeper);
-	if (!reaches(READY))
-		return -ETIME;
+	error = read_poll_timeout(READ_ONCE, now, now == READY, POLL_US, LONGEST_US, false, step);
+	if (error)
+		return error;
 	wake_up_process(preempter);
-	if (!reaches(PREEMPTED))
-		return -ETIME;
+	error = read_poll_timeout(READ_ONCE, now, now == PREEMPTED, POLL_US, LONGEST_US, false, step);
+	if (error)
+		return error;
 	wake_up_process(sleeper);
 	if (READ_ONCE(step) != TOLD)
 		return -EIO;
 	/* Once in between, if all went well, and once in the end. */
-	longest = jiffies + 20 * HZ;
-	while (sleeps(sleeper) != before + 2) {
-		if (time_after(jiffies, longest))
-			return -ETIME;
-		cond_resched();
-	}
-	return 0;
+	return read_poll_timeout(sleeps, after, after == before + 2, POLL_US, LONGEST_US, false, sleeper);
 }
 
 static int run(const char *text, const struct kernel_param *param)
@@ -174,17 +163,11 @@ static void __maybe_unused check_prototype(void)
 	check_trace_callback_type_sched_waking(waking);
 }
 
-static void find(struct tracepoint *found, void *unused)
-{
-	if (!strcmp(found->name, "sched_waking"))
-		sched_waking = found;
-}
-
 static int __init overtake_init(void)
 {
 	int error;
 
-	for_each_kernel_tracepoint(find, NULL);
+	sched_waking = find_tracepoint("sched_waking");
 	if (!sched_waking)
 		return -ENOENT;
 	sleeper = kthread_run_on_cpu(sleep_often, NULL, CPU, "overtaken/%u");
