@@ -154,7 +154,8 @@ def report(module: Module, results: dict[int, Result], trace: Trace) -> None:
     print(
         f"# {number} switches; schedhist's clock read within {gaps[len(gaps) // 2]} ns (median), "
         f"{gaps[-1 - len(gaps) // 100]} ns (p99) of ftrace's; {loose} not enclosed, {wide} waits "
-        f"moved, {unseen} waits not seen to begin, {hidden} waits of zombies, {early} of tasks that were woken as they left"
+        f"moved, {unseen} waits not seen to begin, {hidden} waits of zombies, "
+        f"{early} of tasks that were woken as they left"
     )
     for metric in sorted(module.histograms[0]):
         pairs = [pair for result in results.values() for pair in result.samples.get(metric, [])]
