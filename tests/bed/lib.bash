@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash disable=SC2034,SC2154 # failed, work, said
+#
+# What the files test_*.bash say their tests with. Sourced by run.
+
+# check NAME FUNCTION ARGUMENTS...: what it says is shown when it fails.
+check() {
+	local name=$1
+	shift
+	if ("$@") > "$work/log" 2>&1; then
+		echo "ok $name"
+	else
+		echo "not ok $name"
+		sed 's/^/# /' "$work/log"
+		failed=1
+	fi
+}
+
+# run STATUS COMMAND...: it ends with that status; what it says is in $said.
+run() {
+	local wanted=$1 rc=0
+	shift
+	said=$("$@" 2>&1) || rc=$?
+	printf '%s\n' "$said"
+	((rc == wanted)) || { echo "status $rc, not $wanted: $*"; exit 1; }
+}
+
+# says TEXT...: that was in it.
+says() {
+	local text
+	for text; do
+		[[ $said == *"$text"* ]] || { echo "it did not say: $text"; exit 1; }
+	done
+}
