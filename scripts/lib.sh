@@ -2,25 +2,29 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck disable=SC2034
 #
-# What the scripts of the test bed share: names, messages, locks, and the way
-# into the root. Sourced, never run.
+# What the scripts of the test bed share, beside cli.sh: the cache, locks, and
+# the way into the root. Sourced, never run.
 
-# Kernel series that schedhist supports, newest first. The first one is the
-# default of every script; "-rt" may be added to each.
-SUPPORTED="7.3 7.2"
-
-# Kernels of our own, by the names of their files in scripts/kernels.
-DEBUG_KERNELS="debug cfi rt-debug kcsan"
-
-is_debug_kernel() {
-	[[ $1 =~ ^[a-z-]+$ && " $DEBUG_KERNELS " == *" $1 "* ]]
-}
+# shellcheck source=scripts/cli.sh
+. "$(dirname "${BASH_SOURCE[0]}")/cli.sh"
 
 SCRIPTS=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
 TREE=$(cd "${SCHEDHIST_TREE:-$SCRIPTS/..}" && pwd -P)
-CACHE=${SCHEDHIST_CACHE:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/schedhist}
-[[ $CACHE == /* ]] || CACHE=$PWD/$CACHE
 
+# With sudo -E, HOME is that of a user, where root should not leave gigabytes.
+cache_home() {
+	local folder=${HOME:-/root}/.cache above=${HOME:-/root}
+	if [[ ${XDG_CACHE_HOME:-} == /* ]]; then
+		folder=$XDG_CACHE_HOME above=$XDG_CACHE_HOME
+	fi
+	until [[ -e $above ]]; do
+		above=$(dirname "$above")
+	done
+	((EUID)) || [[ -O $above ]] || folder=~root/.cache
+	printf '%s\n' "$folder"
+}
+
+CACHE=${SCHEDHIST_CACHE:-$(cache_home)/schedhist}
 ROOT=$CACHE/root	# the Debian root
 BUILD=$CACHE/build	# build folders, /build inside the root
 STATE=$CACHE/state	# small facts worth remembering between runs
@@ -28,20 +32,25 @@ RUN=$CACHE/run		# one folder for each guest that runs
 LOGS=$CACHE/log
 STAMPS=$ROOT/var/lib/schedhist	# goes away with the root, as it should
 
-ME=${0##*/}
-
-say() {
-	printf 'schedhist: %s: %s\n' "$ME" "$*" >&2
+# need_cache: there is a folder that takes files.
+need_cache() {
+	local wrong
+	[[ $CACHE == /* ]] || die "SCHEDHIST_CACHE must be an absolute path, not '$CACHE'"
+	[[ $CACHE =~ ^[A-Za-z0-9/._+@~-]+$ ]] ||
+		die "the cache cannot be in '$CACHE', which has a space or a special character: set SCHEDHIST_CACHE to another folder"
+	[[ ! -e $CACHE || -d $CACHE ]] || die "$CACHE is not a folder: set SCHEDHIST_CACHE to one"
+	# A full disk still takes an empty file.
+	wrong=$({ mkdir -p "$CACHE" && head -c 65536 /dev/zero >"$CACHE/.try.$$" && rm "$CACHE/.try.$$"; } 2>&1) && return
+	rm -f "$CACHE/.try.$$" 2>/dev/null || :
+	die "cannot write to $CACHE (${wrong##*: }): make room or mend that, or set SCHEDHIST_CACHE to another folder"
 }
 
-die() {
-	say "$*"
-	exit 1
-}
-
-# usage_from FILE: a script's usage is the comment at its head.
-usage_from() {
-	sed -n '3,/^[^#]/{ s/^# \{0,1\}//p; }' "$1"
+# need_space GB
+need_space() {
+	local free
+	free=$(df -Pk "$CACHE" | awk 'NR == 2 { print int($4 / 1000000) }')
+	((free >= $1)) ||
+		die "$CACHE has $free GB left, and $1 GB are needed: make room, or set SCHEDHIST_CACHE to a folder on a larger disk"
 }
 
 # --- Children -------------------------------------------------------------
@@ -85,8 +94,33 @@ step() {
 	say "and the end of its log:"
 	tail -n 15 "$log" | sed 's/^/    /' >&2
 	say "the whole log: $log"
-	say "run the same command again: it goes on where this stopped"
+	advise "$log"
 	exit 1
+}
+
+# advise LOG: what to do about what goes wrong most often.
+advise() {
+	local free unreachable again="then run the same command again, it goes on where this one stopped"
+	unreachable='Could not (resolve|connect)|Temporary failure resolving|Unable to connect|Cannot initiate the connection'
+	unreachable+='|Failed to fetch|does not have a Release file|no longer has a Release file|Network is unreachable'
+	free=$(df -Pk "$CACHE" | awk 'NR == 2 { print $4 }')
+	if ((free < 20000)) || grep -qa 'No space left on device' "$1"; then
+		say "$CACHE is full: make room, or set SCHEDHIST_CACHE to a folder on a larger disk;"
+	elif ! grep -qaE "$unreachable" "$1"; then
+		again=${again#then }
+	elif [[ $1 == */host.log ]]; then
+		say "packages cannot be fetched: check the network, and this machine's apt, its mirror and its proxy;"
+	elif [[ -d $ROOT ]]; then
+		say "packages cannot be fetched: check the network, the proxy (http_proxy, or apt's Acquire::http::Proxy),"
+		say "and the mirror, in $ROOT/etc/apt/sources.list;"
+	elif [[ -n ${SCHEDHIST_MIRROR:-} ]]; then
+		say "packages cannot be fetched from SCHEDHIST_MIRROR, $SCHEDHIST_MIRROR:"
+		say "check that, the network, and the proxy (http_proxy, or apt's Acquire::http::Proxy);"
+	else
+		say "packages cannot be fetched: check the network and the proxy (http_proxy, or apt's Acquire::http::Proxy),"
+		say "or set SCHEDHIST_MIRROR to another mirror of Debian;"
+	fi
+	say "$again"
 }
 
 # lock NAME: held until unlock, or until this process and its children have
@@ -112,19 +146,6 @@ write_file() {
 	cat >"$1.new.$$"
 	sync "$1.new.$$"
 	mv -f "$1.new.$$" "$1"
-}
-
-need_root() {
-	((EUID == 0)) || die "must run as root (it mounts, and enters a root of its own): try sudo -E $0"
-}
-
-# need_space GB
-need_space() {
-	local free
-	mkdir -p "$CACHE"
-	free=$(df -Pk "$CACHE" | awk 'NR == 2 { print int($4 / 1000000) }')
-	((free >= $1)) ||
-		die "$CACHE has $free GB left, and $1 GB are needed: make room, or point SCHEDHIST_CACHE elsewhere"
 }
 
 # --- The root -------------------------------------------------------------

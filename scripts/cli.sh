@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash disable=SC2034
+#
+# What the scripts have in common at the command line: messages, --help, usage
+# errors (status 2), the names of kernels. Sourced; sets no traps. A script
+# that changes its folder sources this first, since it is found by $0.
+
+# Kernel series that schedhist supports, newest first. The first one is the
+# default of every script; "-rt" may be added to each.
+SUPPORTED="7.3 7.2"
+
+# Kernels of our own, by the names of their files in scripts/kernels.
+DEBUG_KERNELS="debug cfi rt-debug kcsan"
+
+SCRIPT=$(realpath -m -- "$0")
+# The script as it is called from the top of the tree.
+SELF=$(realpath -m -- "$(dirname "${BASH_SOURCE[0]}")/..")
+SELF=${SCRIPT#"${SELF%/}/"}
+ME=${SELF#scripts/}
+
+say() {
+	printf 'schedhist: %s: %s\n' "$ME" "$*" >&2
+}
+
+die() {
+	say "$*"
+	exit 1
+}
+
+# usage_from FILE: a script's usage is the comment at its head.
+usage_from() {
+	awk '
+		FNR < 3 || /^# shellcheck / { next }
+		!/^#/ { exit }
+		{ sub(/^# ?/, "") }
+		/./ || begun { begun = 1; print }
+	' "$1"
+}
+
+usage() {
+	usage_from "$SCRIPT"
+}
+
+# bad_usage TEXT: ends with the status of usage errors.
+bad_usage() {
+	printf '%s: %s; see %s --help\n' "$SELF" "$1" "$SELF" >&2
+	exit 2
+}
+
+# bad_option OPTION
+bad_option() {
+	bad_usage "unknown option $1"
+}
+
+# need_value "$@": the option that comes first has a value after it.
+need_value() {
+	(($# > 1)) || bad_usage "$1 needs a value"
+}
+
+# no_options "$@": for a script that has none but --help.
+no_options() {
+	case ${1-} in
+	-h | --help) usage; exit ;;
+	-*) bad_option "$1" ;;
+	esac
+}
+
+# no_arguments "$@": for a script that has neither options nor arguments.
+no_arguments() {
+	no_options "$@"
+	(($# == 0)) || bad_usage "unexpected argument '$1'"
+}
+
+# need_root: before any work. SCHEDHIST_COMMAND is what was asked of make.
+need_root() {
+	((EUID == 0)) || die "must run as root: sudo ${SCHEDHIST_COMMAND:-$SELF}"
+}
+
+is_debug_kernel() {
+	[[ $1 =~ ^[a-z-]+$ && " $DEBUG_KERNELS " == *" $1 "* ]]
+}
+
+stock_kernels() {
+	local series
+	for series in $SUPPORTED; do
+		printf '%s %s-rt ' "$series" "$series"
+	done
+}
+
+# check_kernel_name NAME: as scripts/kernel takes it. Needs neither the root nor the network.
+check_kernel_name() {
+	local stock
+	stock=$(stock_kernels)
+	if is_debug_kernel "$1" || [[ $1 =~ ^[^\ ]+$ && " $stock" == *" $1 "* ]]; then
+		return
+	elif [[ $1 =~ ^[0-9]+\.[0-9]+(-rt)?$ ]]; then
+		bad_usage "kernel $1 is not supported, schedhist needs ${SUPPORTED// / or }"
+	fi
+	bad_usage "no kernel is called '$1', only $stock$DEBUG_KERNELS"
+}
