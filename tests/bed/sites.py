@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Test that tests/guest/sites.py refuses what it is to refuse: a built module, with one thing wrong in it.
+"""Test that tests/guest/sites.py refuses a built module that has one thing wrong in it.
 
-usage: sites.py MODULE
-
-Prints a line "ok NAME" or "not ok NAME" for each, and what was said where it was not refused.
+Prints a line "ok NAME" or "not ok NAME" for each such thing.
 """
 
 from __future__ import annotations
 
+import argparse
 import re
 import sys
 import tempfile
@@ -86,4 +85,6 @@ def main(path: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("module", metavar="MODULE", help="schedhist.ko as it was built")
+    sys.exit(main(parser.parse_args().module))

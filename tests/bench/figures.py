@@ -1,18 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""The figures of the benchmark: as a table for the eye, and against their budget.
-
-usage: figures.py json [PART]               lines "PART<tab>ROW<tab>COLUMN<tab>VALUE<tab>UNIT" become
-                                            JSON; without the first where all are of one part
-       figures.py table TITLE FILE...       a table for each part, with a line for each row
-       figures.py markdown FILE...          the same, for README.md
-       figures.py check BUDGET FILE...      fails when a figure is above its maximum
+"""Show the figures of the benchmark as tables, or compare them with their budget.
 
 The files hold JSON: a list of objects with "part", "row", "column", "value" and "unit".
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from pathlib import Path
@@ -122,17 +117,29 @@ def check(file: str, files: list[str]) -> None:
 
 
 def main() -> None:
-    match sys.argv[1:]:
-        case ["json", *part]:
-            to_json(*part)
-        case ["table", title, *files]:
-            table(title, files)
-        case ["markdown", *files]:
-            markdown(files)
-        case ["check", maxima, *files]:
-            check(maxima, files)
-        case _:
-            sys.exit(__doc__)
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    what = parser.add_subparsers(dest="what", metavar="WHAT", required=True)
+    part = what.add_parser("json", help='make JSON of lines "PART<tab>ROW<tab>COLUMN<tab>VALUE<tab>UNIT" on '
+                           'standard input, which lack PART if it is an argument')
+    part.add_argument("part", nargs="*")
+    for name, first, text in (("table", "title", "print a table for each part, with a line for each row"),
+                              ("markdown", None, "the same, in Markdown"),
+                              ("check", "budget", "fail if a figure is above its maximum")):
+        command = what.add_parser(name, help=text)
+        if first:
+            command.add_argument(first)
+        command.add_argument("files", nargs="*", metavar="FILE")
+    arguments = parser.parse_args()
+    match arguments.what:
+        case "json":
+            to_json(*arguments.part)
+        case "table":
+            table(arguments.title, arguments.files)
+        case "markdown":
+            markdown(arguments.files)
+        case "check":
+            check(arguments.budget, arguments.files)
 
 
 main()

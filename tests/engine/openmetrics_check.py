@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """Check OpenMetrics text of schedhist with a published parser.
 
-Usage: openmetrics_check.py [FILE...], such as /sys/kernel/debug/schedhist/openmetrics; or text on stdin
-
 The parser is that of the Python package prometheus_client (Debian:
 python3-prometheus-client). It refuses what is not OpenMetrics. On top of that
 this checks what a histogram of schedhist must be: buckets in ascending order,
@@ -11,6 +9,7 @@ counts that do not fall, +Inf, _count and _sum there and in agreement, bounds
 that are a whole number of nanoseconds, and the end.
 """
 
+import argparse
 import sys
 from decimal import Decimal
 from pathlib import Path
@@ -19,7 +18,9 @@ try:
     from prometheus_client import parser as old_parser
     from prometheus_client.openmetrics import parser
 except ImportError as error:
-    sys.exit(f"openmetrics_check: {error}: install python3-prometheus-client")
+    MISSING = error
+else:
+    MISSING = None
 
 
 def check(condition, message):
@@ -106,7 +107,14 @@ def check_text(text):
 
 
 def main():
-    for data in [Path(name).read_bytes() for name in sys.argv[1:]] or [sys.stdin.buffer.read()]:
+    arguments = argparse.ArgumentParser(description=__doc__,
+                                        formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("file", metavar="FILE", nargs="*",
+                           help="such as /sys/kernel/debug/schedhist/openmetrics (default: standard input)")
+    files = arguments.parse_args().file
+    if MISSING:
+        sys.exit(f"openmetrics_check: {MISSING}: install python3-prometheus-client")
+    for data in [Path(name).read_bytes() for name in files] or [sys.stdin.buffer.read()]:
         check_text(data.decode("utf-8"))
 
 

@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """Check scripts/rawdump against the reader in C, with good and with broken snapshots.
 
-Usage: rawdump_check.py RAWDUMP READER SECONDS SEED FILE...
-
 READER is the program made of tests/raw.c. Both are given each FILE, then files
 with some bytes changed, numbers put in, parts left out or twice, for SECONDS.
 They must agree on whether it is a snapshot, and on its counters and buckets.
@@ -11,6 +9,7 @@ rawdump must print all of what it takes, and refuse all else by Broken, which is
 one line for its user; any other exception shows here.
 """
 
+import argparse
 import importlib.machinery
 import importlib.util
 import random
@@ -114,7 +113,14 @@ def mutated(rng, data):
 
 
 def main():
-    script, reader, seconds, seed, *files = sys.argv[1:]
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name in ("rawdump", "reader", "seconds", "seed"):
+        parser.add_argument(name, metavar=name.upper())
+    parser.add_argument("files", metavar="FILE", nargs="+")
+    arguments = parser.parse_args()
+    script, reader, seconds, seed = arguments.rawdump, arguments.reader, arguments.seconds, arguments.seed
+    files = arguments.files
     # Its name has no suffix.
     loader = importlib.machinery.SourceFileLoader("rawdump", script)
     rawdump = importlib.util.module_from_spec(importlib.util.spec_from_loader("rawdump", loader))

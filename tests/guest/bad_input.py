@@ -1,12 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Writes bad input to a control of schedhist; each must be refused and change nothing.
+"""Write bad input to a control of schedhist; all of it must be refused and change nothing."""
 
-usage: bad_input.py [--number] FILE
-
-With --number it says how many lines it makes schedhist write to the log, instead.
-"""
-
+import argparse
 import errno
 import os
 import sys
@@ -63,8 +59,13 @@ def main(path):
     return bool(wrong)
 
 
-if sys.argv[1] == "--number":
+parser = argparse.ArgumentParser(description=__doc__)
+parser.add_argument("--number", action="store_true",
+                    help="print how many lines this makes schedhist write to the log, write nothing")
+parser.add_argument("file", metavar="FILE")
+arguments = parser.parse_args()
+if arguments.number:
     # And the one that is written at an offset, which the kernel refuses where there is none.
-    print(len(inputs_for(sys.argv[2])) + 1)
+    print(len(inputs_for(arguments.file)) + 1)
     sys.exit(0)
-sys.exit(main(sys.argv[1]))
+sys.exit(main(arguments.file))

@@ -1,8 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Puts together what callgrind has counted and what Criterion has timed: see tests/bench/host.
-
-usage: report.py COUNTS CRITERION JSON
+"""Put together what callgrind counted and what Criterion timed: see tests/bench/host.
 
 COUNTS has a file SUBJECT.OPERATION of callgrind for each line of its file `list`, CRITERION the results
 of Criterion. Prints a table, and writes the numbers to JSON. Fails where recording takes the engine more
@@ -11,6 +9,7 @@ instructions than a crate that does no more.
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from dataclasses import dataclass
@@ -99,4 +98,7 @@ def main(counts: str, criterion: str, output: str) -> None:
     sys.exit(not verdict(rows))
 
 
-main(*sys.argv[1:])
+parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+for name in ("counts", "criterion", "output"):
+    parser.add_argument(name, metavar="JSON" if name == "output" else name.upper())
+main(**vars(parser.parse_args()))

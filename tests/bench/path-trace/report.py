@@ -1,8 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""What the machine code of the probes does, from a trace of all their calls: see tests/bench/path.
-
-usage: report.py MODULE TRACE SAID JSON LISTING
+"""Report what the machine code of the probes does, from a trace of their calls: see tests/bench/path.
 
 TRACE is what trace.c has written, without the number of the vCPU; SAID what the guest has said. Prints the
 report, writes its numbers to JSON, and to LISTING the code of the plain switch with how often each
@@ -12,6 +10,7 @@ and where it goes another way while files are read.
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from collections import Counter
@@ -353,4 +352,8 @@ def main(ko: str, trace: str, said: str, output: str, listing: str) -> None:
     sys.exit(bool(report.wrong))
 
 
-main(*sys.argv[1:])
+parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+for name, metavar in (("ko", "MODULE"), ("trace", "TRACE"), ("said", "SAID"), ("output", "JSON"),
+                      ("listing", "LISTING")):
+    parser.add_argument(name, metavar=metavar)
+main(**vars(parser.parse_args()))

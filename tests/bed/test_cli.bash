@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash disable=SC2154 # said, work
+#
+# Help, wrong usage, wrong names, and scripts that need root. Sourced by run.
+#
+# Where nothing is to be started, the cache is to be in a folder that is not there, and it is not there
+# afterwards either.
+
+# Another user may not be able to read the tree.
+cli_tree=$work/tree
+cli_copy() {
+	[[ ! -e $cli_tree ]] || return 0
+	mkdir -p "$cli_tree"
+	chmod 755 "$work" "$cli_tree"
+	tar --create --exclude=./.git --exclude=./build --exclude=target . | tar --extract --no-same-owner -C "$cli_tree"
+	chmod -R a+rX "$cli_tree"
+}
+
+# quickly STATUS COMMAND...: as run, in the copy, in five seconds, and nothing is started.
+quickly() {
+	local wanted=$1
+	shift
+	cd "$cli_tree" || exit
+	rm -rf "$work/none"
+	# SECONDS is make's as well.
+	run "$wanted" timeout --kill-after 1 10 env -u SECONDS SCHEDHIST_CACHE="$work/none" "$@" < /dev/null
+	[[ ! -e $work/none ]] || { echo "something was started: $*"; exit 1; }
+}
+
+# by_user STATUS COMMAND...: as quickly, but as an ordinary user.
+by_user() {
+	quickly "$1" setpriv --reuid 65534 --regid 65534 --clear-groups env HOME=/nonexistent "${@:2}"
+}
+
+# one_message TEXT...: that is all that was said, beside what make says itself.
+one_message() {
+	says "$@"
+	(($(grep -vc '^make: ' <<< "$said") == 1)) || { echo "it said more"; exit 1; }
+}
+
+# All that a person may call.
+scripts_found() {
+	local file
+	find scripts tests -type f -perm /111 -not -path '*/target/*' | sort | while IFS= read -r file; do
+		head -n 1 "$file" | grep -q '^#!' || continue
+		! head -n 12 "$file" | tr -d '#\n' | grep -qiE 'not to +be run by hand' || continue
+		echo "$file"
+	done
+}
+
+cli_help() {
+	quickly 0 "$1" -h
+	says "sage: "
+	by_user 0 "$1" --help
+	says "sage: "
+}
+
+# argparse misses arguments first, and then shows the usage.
+cli_option() {
+	quickly 2 "$1" --no-such-option
+	[[ $said == *"--no-such-option"*"$1 --help"* || $said == "usage: ${1##*/} "* ]] ||
+		{ echo "it names neither the option nor its help"; exit 1; }
+}
+
+# Those that are not to be run by hand.
+cli_harmless() {
+	local file before after
+	before=$(cat /proc/mounts; ls -la /mnt)
+	for file in $(find scripts tests -type f -perm /111 -not -path '*/target/*' | sort); do
+		! scripts_found | grep -qxF "$file" || continue
+		head -n 1 "$file" | grep -q '^#!' || continue
+		echo "$file"
+		(cd "$cli_tree" && timeout --kill-after 1 10 env SCHEDHIST_CACHE="$work/none" "$file" --help < /dev/null) || true
+	done
+	after=$(cat /proc/mounts; ls -la /mnt)
+	diff <(echo "$before") <(echo "$after")
+	[[ ! -e $work/none ]]
+}
+
+# cli_root ADVICE COMMAND...: one message, and the same with or without a terminal.
+cli_root() {
+	local status=1
+	[[ $2 != make ]] || status=2
+	by_user "$status" "${@:2}"
+	one_message "must run as root: sudo $1"
+}
+
+# cli_name TEXT COMMAND...: as root, who could start something.
+cli_name() {
+	quickly 2 "${@:2}"
+	one_message "$1"
+}
+
+check_cli() {
+	local file name
+	cli_copy
+	while IFS= read -r file; do
+		check "cli/help/$file" cli_help "$file"
+		check "cli/option/$file" cli_option "$file"
+	done < <(scripts_found)
+	check cli/harmless cli_harmless
+
+	check cli/root/run cli_root "make run" make run
+	check cli/root/run-kernel cli_root "make run KERNEL=7.2" make run KERNEL=7.2
+	for name in test test-matrix bench lint fmt; do
+		check "cli/root/$name" cli_root "make $name" make "$name"
+	done
+	for file in scripts/{vm,root,kernel,lint} tests/{run,matrix} tests/{bed,faults,lockdown,mutants}/run \
+		tests/bench/{all,host,path,peers,read,scale} tests/tracegen/drift; do
+		case $file in
+		scripts/vm) check "cli/root/$file" cli_root "$file" "$file" -- true ;;
+		*) check "cli/root/$file" cli_root "$file" "$file" ;;
+		esac
+	done
+	check cli/root/debug-kernel cli_root scripts/debug-kernel scripts/debug-kernel debug
+
+	for name in run test bench; do
+		check "cli/name/$name" cli_name "no kernel is called 'nope'" make "$name" KERNEL=nope
+		check "cli/name/$name-6.12" cli_name "kernel 6.12 is not supported, schedhist needs 7.3 or 7.2" \
+			make "$name" KERNEL=6.12
+	done
+	check cli/name/matrix cli_name "no kernel is called 'nope'" tests/matrix nope
+	check cli/name/matrix-make cli_name "no kernel is called 'nope'" make test-matrix KERNELS=nope
+	check cli/name/suite cli_name "there is no suite" tests/run nope
+	check cli/name/part cli_name "there is no part 'nope'" tests/bench/all nope
+	check cli/name/fault cli_name "'7.3' is not a kernel of our own" tests/faults/run 7.3
+	check cli/name/mutant cli_name "there is no mutant 'nope'" tests/mutants/run nope
+	check cli/name/topic cli_name "there is no topic 'nope'" tests/bed/run nope
+	check cli/name/kernel cli_name "no kernel is called ''" scripts/kernel ''
+	check cli/name/two-kernels cli_name "no kernel is called '7.3 7.2'" scripts/kernel '7.3 7.2'
+	check cli/value/vm cli_name "--kernel needs a value" scripts/vm --kernel
+	check cli/value/cpus cli_name "--cpus needs a number, not 'many'" make run CPUS=many
+	check cli/value/seconds cli_name "SECONDS must be a number" make run SECONDS=long
+	check cli/value/command cli_name "no command is given" scripts/vm --
+	check cli/value/bare-command cli_name "unexpected argument 'true'" scripts/vm true
+}
+
+check_cli
