@@ -54,7 +54,7 @@ log_breakpoint_after_race() {
 	local line='=================================================================='
 	log "$line" "BUG: KCSAN: data-race in tick / tock" "$line" \
 		"Oops: int3: 0000 [#1] SMP NOPTI" "Code: 95 c2 00 cc <93> 05 00 00"
-	run 2 scripts/check-log "$work/kernel.log"
+	run 3 scripts/check-log "$work/kernel.log"
 }
 
 check log/good log_good
@@ -70,8 +70,8 @@ check log/allocation log_allocation 0
 check log/allocation-and-stack log_allocation 1 "Call Trace:"
 check log/race-of-ours log_race "probe [schedhist]" 1
 check log/race-of-others log_race "tick_do_update" 0
-check log/breakpoint-in-change log_breakpoint "00 cc <93>" 2
-check log/breakpoint-overwritten log_breakpoint "90 0f <1f>" 2
+check log/breakpoint-in-change log_breakpoint "00 cc <93>" 3
+check log/breakpoint-overwritten log_breakpoint "90 0f <1f>" 3
 check log/breakpoint-in-padding log_breakpoint "c3 cc <cc>" 1
 check log/breakpoint-at-end log_breakpoint "c3 cc <55>" 1
 check log/breakpoint-of-nothing log_breakpoint "90 55 <48>" 1

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash disable=SC2154 # said
 #
-# scripts/vm: six boots. Sourced by run.
+# scripts/vm: eight boots. Sourced by run.
 
 vm_passes_through() {
 	# shellcheck disable=SC2016 # for the guest
@@ -28,7 +28,53 @@ vm_timeout() {
 # The emulator holds its CPUs from the start: it is tried three times.
 vm_hung() {
 	run 125 env SCHEDHIST_SILENCE=5 scripts/vm --no-build --qemu -S -- true
-	says "the guest has said nothing for 5 s" "the guest never came to run the command"
+	says "the guest printed nothing for 5 s before the command began: booting again (2 of 3)" "again (3 of 3)" \
+		"before the command began, for the third time"
+}
+
+# aborting TIMES STATUS COMMAND...: in a guest whose QEMU aborts so many times, as its kernel begins.
+aborting() {
+	local build plugin status=$2
+	build=$(. scripts/lib.sh && mktemp -d "$BUILD/abort.XXXXXX")
+	# shellcheck disable=SC2064 # as it is now
+	trap "rm -rf '$build'" EXIT
+	echo "$1" > "$build/left"
+	shift 2
+	# In the root, its path is another one.
+	plugin=/build/${build##*/}
+	scripts/root -- gcc-14 -shared -fPIC -O2 -Wall -Wextra -Wno-unused-parameter -Werror -fvisibility=hidden \
+		-o "$plugin/abort.so" tests/bed/abort.c
+	run "$status" env SCHEDHIST_KVM=0 scripts/vm --no-build \
+		--qemu "-plugin $plugin/abort.so,left=$plugin/left" -- "$@"
+}
+
+# booted_again TIMES: it says so in as many lines.
+booted_again() {
+	local lines
+	lines=$(grep -c "QEMU died of SIGABRT before the command began: booting again" <<< "$said" || true)
+	((lines == $1)) || { echo "$lines lines say that it boots again"; exit 1; }
+}
+
+vm_aborts_once() {
+	aborting 1 42 bash -c 'echo "it runs"; exit 42'
+	booted_again 1
+	says "it runs"
+}
+
+vm_aborts_always() {
+	local start=$SECONDS
+	aborting 9 125 true
+	booted_again 2
+	says "QEMU died of SIGABRT before the command began, for the third time"
+	echo "$((SECONDS - start)) s"
+}
+
+# What the kernel reports is its fault, however early, and the guest is not booted again.
+vm_panics_early() {
+	run 99 scripts/vm --no-build --append "rdinit=/none init=/none root=/dev/none" -- true
+	says "Kernel panic"
+	booted_again 0
+	[[ $said != *"booting again"* ]]
 }
 
 # CPUs that are possible, but never there; and with --icount as many as wanted that are.
@@ -40,7 +86,7 @@ vm_possible() {
 }
 
 vm_possible_bad() {
-	run 1 scripts/vm --no-build --cpus 4 --possible 3 -- true
+	run 2 scripts/vm --no-build --cpus 4 --possible 3 -- true
 	says "there cannot be 4 CPUs where 3 are possible"
 }
 
@@ -50,3 +96,6 @@ check vm/possible-bad vm_possible_bad
 check vm/report vm_report
 check vm/timeout vm_timeout
 check vm/hung vm_hung
+check vm/aborts-once vm_aborts_once
+check vm/aborts-always vm_aborts_always
+check vm/panics-early vm_panics_early
