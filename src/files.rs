@@ -285,7 +285,7 @@ impl MonitorFile {
             }
             View::Summary(scope) => reading.show_summary(out, scope),
             View::Histogram(scope, metric) => {
-                let snapshot = reading.snapshot(scope, metric)?;
+                let snapshot = reading.snapshot(Since::Reset, scope, metric)?;
                 Ok(text::histogram(out, metric, scope, &snapshot)?)
             }
             View::OpenMetrics(scope) => reading.show_openmetrics(out, scope),
@@ -303,6 +303,15 @@ fn show_outlier_counts(outliers: &Outliers, out: &mut Text<'_>) -> fmt::Result {
     text::status_line(out, all, "outliers", outliers.last())?;
     text::status_line(out, all, "outliers_suppressed", outliers.suppressed())?;
     text::status_line(out, all, "outlier_memory_bytes", outliers.memory())
+}
+
+/// Since when a file counts. All of a file is of one epoch.
+#[derive(Clone, Copy)]
+enum Since {
+    /// Since the module was loaded: what programs read, which subtract by themselves.
+    Load,
+    /// Since the last reset: what people read.
+    Reset,
 }
 
 /// Says in the log what was wrong with what was written to a file.
@@ -337,7 +346,8 @@ impl Reading {
 
     fn show_counters(&self, out: &mut Text<'_>, scope: Scope) -> fmt::Result {
         for counter in Counter::ALL {
-            text::status_line(out, scope, counter.name(), self.counter(scope, counter))?;
+            let value = self.counter(Since::Reset, scope, counter);
+            text::status_line(out, scope, counter.name(), value)?;
         }
         let wakeups = self.count(scope, Metric::RunqWakeup);
         text::status_line(out, scope, "wakeups", wakeups)
@@ -345,10 +355,10 @@ impl Reading {
 
     fn show_summary(&self, out: &mut Text<'_>, scope: Scope) -> Result {
         text::summary_head(out, scope, self.enabled, |counter| {
-            self.counter(scope, counter)
+            self.counter(Since::Reset, scope, counter)
         })?;
         for metric in Shown::ALL {
-            let snapshot = self.snapshot(scope, metric)?;
+            let snapshot = self.snapshot(Since::Reset, scope, metric)?;
             if self.metrics.shows(metric) || snapshot.count() != 0 {
                 text::summary_row(out, metric, &snapshot)?;
             }
@@ -356,24 +366,19 @@ impl Reading {
         Ok(())
     }
 
-    /// Counts since loading, whatever was reset: they only ever grow.
+    /// All of it is since the module was loaded, whatever was reset: a counter only ever grows.
     fn show_openmetrics(&self, out: &mut Text<'_>, scope: Scope) -> Result {
-        let since_load = Self {
-            baselines: None,
-            recorder: self.recorder.clone(),
-            ..*self
-        };
         if scope == Scope::All {
             let precision = self.recorder.scheme().precision();
             openmetrics::head(out, VERSION, precision, self.enabled, self.metrics)?;
         }
         for counter in Counter::ALL {
-            let value = since_load.counter(scope, counter);
+            let value = self.counter(Since::Load, scope, counter);
             openmetrics::counter_head(out, counter)?;
             openmetrics::counter_sample(out, counter, scope, value)?;
         }
         for metric in Shown::ALL {
-            let snapshot = since_load.snapshot(scope, metric)?;
+            let snapshot = self.snapshot(Since::Load, scope, metric)?;
             if self.metrics.shows(metric) || snapshot.count() != 0 {
                 openmetrics::histogram_head(out, metric)?;
                 openmetrics::histogram_samples(out, metric, scope, &snapshot)?;
@@ -382,7 +387,7 @@ impl Reading {
         Ok(openmetrics::end(out)?)
     }
 
-    /// Counts since loading, as in [`Reading::show_openmetrics`].
+    /// All of it is since the module was loaded, as in [`Reading::show_openmetrics`].
     fn show_raw(&self, out: &mut impl raw::Sink) {
         let info = raw::Info {
             time: local_clock(),
@@ -391,10 +396,10 @@ impl Reading {
             scheme: self.recorder.scheme(),
             cpus: self.recorder.cpus().count() as u32,
         };
-        raw::snapshot(out, &info, self.recorder.cpus());
+        raw::snapshot(out, &info, self.cpus(Scope::All));
     }
 
-    /// Goes through the records of the CPUs in `scope`, with what to subtract from them.
+    /// Goes through the records of the CPUs in `scope`, each with its baseline if there was a reset.
     fn cpus(
         &self,
         scope: Scope,
@@ -410,14 +415,17 @@ impl Reading {
     }
 
     /// Reads a counter, added up over the CPUs in `scope`.
-    fn counter(&self, scope: Scope, counter: Counter) -> u64 {
+    fn counter(&self, since: Since, scope: Scope, counter: Counter) -> u64 {
         self.cpus(scope).fold(0, |sum, (records, baseline)| {
-            let before = baseline.map_or(0, |baseline| baseline.counter(counter));
+            let before = match since {
+                Since::Load => 0,
+                Since::Reset => baseline.map_or(0, |baseline| baseline.counter(counter)),
+            };
             sum.wrapping_add(records.counter(counter).wrapping_sub(before))
         })
     }
 
-    /// Counts the samples of `metric`, added up over the CPUs in `scope`.
+    /// Counts the samples of `metric` since the last reset, added up over the CPUs in `scope`.
     fn count(&self, scope: Scope, metric: Metric) -> u64 {
         self.cpus(scope).fold(0, |sum, (records, baseline)| {
             let before = baseline.map_or(0, |baseline| baseline.count(metric));
@@ -426,13 +434,21 @@ impl Reading {
     }
 
     /// Copies the histogram of `metric`, added up over the CPUs in `scope`.
-    fn snapshot(&self, scope: Scope, metric: Shown) -> Result<Snapshot<KVVec<u64>>> {
+    fn snapshot(
+        &self,
+        since: Since,
+        scope: Scope,
+        metric: Shown,
+    ) -> Result<Snapshot<KVVec<u64>>> {
         let scheme = self.recorder.scheme();
         let counts = KVVec::from_elem(0, scheme.buckets(), GFP_KERNEL)?;
         let mut snapshot = Snapshot::new(scheme, counts).ok_or(EINVAL)?;
         for (records, baseline) in self.cpus(scope) {
             for part in metric.parts {
-                snapshot.add(records, baseline, *part);
+                match since {
+                    Since::Load => snapshot.add_since_load(records, baseline, *part),
+                    Since::Reset => snapshot.add(records, baseline, *part),
+                }
             }
         }
         Ok(snapshot)

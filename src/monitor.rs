@@ -248,8 +248,8 @@ impl Monitor {
         state.restart(&self.outliers)
     }
 
-    /// Makes what is recorded by now the baseline: what is shown starts from 0, and minima and
-    /// maxima start anew. Measuring goes on meanwhile, and each CPU's part of the baseline is of one
+    /// Makes what is recorded by now the baseline: the text files start from 0, with minima and maxima of
+    /// the time from now on. Measuring goes on meanwhile, and each CPU's part of the baseline is of one
     /// moment. Sleeps; fails with `ENOMEM`, and then changes nothing.
     pub(crate) fn reset(&self) -> Result {
         let mut state = self.state.lock();
@@ -261,6 +261,11 @@ impl Monitor {
             let counts = KVVec::from_elem(0, cells, GFP_KERNEL)?;
             let baseline = Baseline::new(recorder.scheme(), counts).ok_or(EINVAL)?;
             baselines.push(baseline, GFP_KERNEL)?;
+        }
+        if let Some(earlier) = &state.baselines {
+            for (baseline, earlier) in baselines.iter_mut().zip(earlier.iter()) {
+                baseline.follow(earlier);
+            }
         }
         state.resets += 1;
         for (baseline, cpu) in baselines.iter_mut().zip(recorder.cpus()) {

@@ -33,10 +33,10 @@
  * meanwhile; counters likewise. What does not come from a snapshot of a system
  * at rest is exact in itself all the same: a number is never half written.
  *
- * Counters, sums and buckets are since the module was loaded, only ever grow,
- * and wrap around at 2^64: subtract two snapshots to see what happened between
- * them. Minima and worst samples cannot be subtracted: they are since the last
- * write to the file "reset".
+ * All of it is since the module was loaded; the file "reset" does not touch it.
+ * Counters, sums and buckets only ever grow, and wrap around at 2^64: subtract
+ * two snapshots to see what happened between them. Minima and worst samples
+ * cannot be subtracted.
  */
 #ifndef _UAPI_SCHEDHIST_RAW_H
 #define _UAPI_SCHEDHIST_RAW_H

@@ -32,6 +32,7 @@ use super::{
         Woken, //
     },
     totals::{
+        Extremes,
         Totals,
         Worst, //
     },
@@ -485,6 +486,14 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
     /// Reads the greatest sample of `metric`, unless there is none.
     pub fn worst(&self, metric: Metric) -> Option<Worst> {
         self.header.totals[metric as usize].worst()
+    }
+
+    /// Reads the least and the greatest sample of `metric` since they last began anew.
+    pub fn extremes(&self, metric: Metric) -> Extremes {
+        Extremes {
+            min: self.min(metric),
+            worst: self.worst(metric),
+        }
     }
 
     /// Begins new minima and maxima.

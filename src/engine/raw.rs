@@ -16,6 +16,8 @@
 //! collected in a small array on the stack, which becomes a record whenever it is full. So there is
 //! one pass over the memory of a CPU, and no copy of it.
 
+use core::ops::Deref;
+
 use super::{
     bucket::{
         Scheme,
@@ -28,6 +30,10 @@ use super::{
         Metric,
         MetricSet,
         Shown, //
+    },
+    snapshot::{
+        extremes_since_load,
+        Baseline, //
     },
     totals::Worst, //
 };
@@ -102,18 +108,23 @@ pub struct Info {
     pub cpus: u32,
 }
 
-/// Writes a snapshot of `cpus`, which must be `info.cpus` many.
+/// Writes a snapshot of `cpus`, which must be `info.cpus` many, each with its baseline if there was a
+/// reset. All that it shows is since the module was loaded.
 ///
 /// Does not allocate. The probes may go on meanwhile.
-pub fn snapshot<'a, B, S>(out: &mut S, info: &Info, cpus: impl Iterator<Item = &'a Cpu<B>>)
-where
+pub fn snapshot<'a, B, D, S>(
+    out: &mut S,
+    info: &Info,
+    cpus: impl Iterator<Item = (&'a Cpu<B>, Option<&'a Baseline<D>>)>,
+) where
     B: AsRef<[Cell]> + ?Sized + 'a,
+    D: Deref<Target = [u64]> + 'a,
     S: Sink,
 {
     header(out, info);
     names(out);
-    for cpu in cpus {
-        one_cpu(out, cpu);
+    for (cpu, baseline) in cpus {
+        one_cpu(out, cpu, baseline);
     }
     record::<RECORD_LEN>(out, Type::End, RECORD_LEN, |_| {});
 }
@@ -186,7 +197,11 @@ fn name(out: &mut impl Sink, kind: Type, number: u32, name: &str) {
 }
 
 /// Writes all about one CPU.
-fn one_cpu<B: AsRef<[Cell]> + ?Sized>(out: &mut impl Sink, cpu: &Cpu<B>) {
+fn one_cpu<B, D>(out: &mut impl Sink, cpu: &Cpu<B>, baseline: Option<&Baseline<D>>)
+where
+    B: AsRef<[Cell]> + ?Sized,
+    D: Deref<Target = [u64]>,
+{
     let len = CPU_LEN + Counter::COUNT * 8;
     record::<CPU_LEN>(out, Type::Cpu, len, |fields| {
         fields.u32(cpu.number());
@@ -200,13 +215,14 @@ fn one_cpu<B: AsRef<[Cell]> + ?Sized>(out: &mut impl Sink, cpu: &Cpu<B>) {
         if buckets.is_empty() {
             continue;
         }
+        let extremes = extremes_since_load(cpu, baseline, metric);
         record::<HISTOGRAM_LEN>(out, Type::Histogram, HISTOGRAM_LEN, |fields| {
             fields.u32(cpu.number());
             fields.u32(metric as u32);
             fields.u64(cpu.sum(metric));
-            fields.u64(cpu.min(metric));
+            fields.u64(extremes.min);
         });
-        if let Some(worst) = cpu.worst(metric) {
+        if let Some(worst) = extremes.worst {
             one_worst(out, cpu.number(), metric, &worst);
         }
         all_buckets(out, cpu.number(), metric, buckets);

@@ -18,7 +18,10 @@ use super::{
         Counter,
         Metric, //
     },
-    totals::Worst, //
+    totals::{
+        Extremes,
+        Worst, //
+    }, //
 };
 
 /// A quantile that the files show.
@@ -55,9 +58,10 @@ impl Quantile {
     }
 }
 
-/// What a CPU had recorded when it was reset: what is shown is what came after.
+/// What a CPU had recorded when it was last reset.
 ///
-/// The counts themselves only ever grow, so that nobody else's reading is disturbed.
+/// Whoever shows what came after subtracts its counts: the CPU's own only ever grow. Extremes cannot be
+/// subtracted, so the CPU begins new ones at a reset, and those of all periods before it stand here.
 ///
 /// # Invariants
 ///
@@ -66,6 +70,8 @@ impl Quantile {
 pub struct Baseline<B> {
     counters: [u64; Counter::COUNT],
     sums: [u64; Metric::COUNT],
+    /// Of all periods before the reset, back to when the module was loaded.
+    extremes: [Extremes; Metric::COUNT],
     counts: B,
     stride: usize,
 }
@@ -82,12 +88,20 @@ impl<B: DerefMut<Target = [u64]>> Baseline<B> {
         Some(Self {
             counters: [0; Counter::COUNT],
             sums: [0; Metric::COUNT],
+            extremes: [Extremes::NONE; Metric::COUNT],
             counts,
             stride: scheme.buckets(),
         })
     }
 
-    /// Takes what `cpu` has recorded as the baseline, and begins new minima and maxima.
+    /// Takes over the extremes of `earlier`, the baseline of the same CPU that this one is to replace. To
+    /// be called before [`Baseline::take`].
+    pub fn follow(&mut self, earlier: &Self) {
+        self.extremes = earlier.extremes;
+    }
+
+    /// Takes what `cpu` has recorded as the baseline, adds the extremes of the period that ends now to
+    /// those of the periods before, and begins new ones.
     ///
     /// Must not run at the same time as [`Cpu::switch`] on the same `Cpu`, so that all of it is of
     /// the same moment. Does not allocate.
@@ -103,6 +117,9 @@ impl<B: DerefMut<Target = [u64]>> Baseline<B> {
         }
         for (mine, metric) in self.sums.iter_mut().zip(Metric::ALL) {
             *mine = cpu.sum(metric);
+        }
+        for (mine, metric) in self.extremes.iter_mut().zip(Metric::ALL) {
+            *mine = mine.fold(cpu.extremes(metric));
         }
         cpu.restart_extremes();
     }
@@ -120,10 +137,30 @@ impl<B: Deref<Target = [u64]>> Baseline<B> {
         counts.fold(0, |sum, n| sum.wrapping_add(*n))
     }
 
+    /// Returns the extremes of `metric` before the reset, since the module was loaded.
+    pub fn extremes(&self, metric: Metric) -> Extremes {
+        self.extremes[metric as usize]
+    }
+
     fn counts(&self, metric: Metric) -> &[u64] {
         let first = metric as usize * self.stride;
         self.counts.get(first..first + self.stride).unwrap_or(&[])
     }
+}
+
+/// Returns the extremes of `metric` on `cpu` since the module was loaded: those since the last reset, and
+/// those before it, which `baseline` has.
+pub fn extremes_since_load<C, D>(
+    cpu: &Cpu<C>,
+    baseline: Option<&Baseline<D>>,
+    metric: Metric,
+) -> Extremes
+where
+    C: AsRef<[Cell]> + ?Sized,
+    D: Deref<Target = [u64]>,
+{
+    let before = baseline.map_or(Extremes::NONE, |baseline| baseline.extremes(metric));
+    before.fold(cpu.extremes(metric))
 }
 
 /// A copy of the histograms of one metric, added up.
@@ -178,11 +215,34 @@ impl<B: DerefMut<Target = [u64]>> Snapshot<B> {
             }
             sum = sum.wrapping_sub(baseline.sums[metric as usize]);
         }
+        self.add_totals(cpu.number(), sum, cpu.extremes(metric));
+    }
+
+    /// Adds what `cpu` has recorded of `metric` since the module was loaded. The `baseline` of the last
+    /// reset has the extremes of the time before it.
+    pub fn add_since_load<C, D>(
+        &mut self,
+        cpu: &Cpu<C>,
+        baseline: Option<&Baseline<D>>,
+        metric: Metric,
+    ) where
+        C: AsRef<[Cell]> + ?Sized,
+        D: Deref<Target = [u64]>,
+    {
+        for (count, bucket) in self.counts.iter_mut().zip(cpu.buckets(metric)) {
+            *count = count.wrapping_add(bucket.get());
+        }
+        let extremes = extremes_since_load(cpu, baseline, metric);
+        self.add_totals(cpu.number(), cpu.sum(metric), extremes);
+    }
+
+    /// Adds the sum and the extremes of the CPU `number`.
+    fn add_totals(&mut self, number: u32, sum: u64, extremes: Extremes) {
         self.sum = self.sum.wrapping_add(u128::from(sum));
-        self.min = self.min.min(cpu.min(metric));
-        if let Some(worst) = cpu.worst(metric) {
+        self.min = self.min.min(extremes.min);
+        if let Some(worst) = extremes.worst {
             if self.max().is_none_or(|max| worst.value > max) {
-                self.worst = Some((cpu.number(), worst));
+                self.worst = Some((number, worst));
             }
         }
     }

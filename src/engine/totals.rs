@@ -29,6 +29,36 @@ pub struct Worst {
     pub time: u64,
 }
 
+/// The least and the greatest sample of a histogram over some period.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extremes {
+    /// The least sample, in nanoseconds; `u64::MAX` when there is none.
+    pub min: u64,
+    /// The greatest sample, unless there is none.
+    pub worst: Option<Worst>,
+}
+
+impl Extremes {
+    /// Those of a period without samples.
+    pub const NONE: Self = Self {
+        min: u64::MAX,
+        worst: None,
+    };
+
+    /// Returns the extremes of this period and a `later` one together. Of two equal maxima the first
+    /// stays, as it does while recording.
+    pub fn fold(self, later: Self) -> Self {
+        let worst = match (self.worst, later.worst) {
+            (Some(first), Some(second)) if second.value > first.value => Some(second),
+            (first, second) => first.or(second),
+        };
+        Self {
+            min: self.min.min(later.min),
+            worst,
+        }
+    }
+}
+
 /// What a histogram holds besides its buckets.
 #[derive(Debug)]
 pub(super) struct Totals {

@@ -155,3 +155,42 @@ test_raw() {
 			"$debugfs/per_cpu/cpu$cpu/oncpu"
 	done
 }
+
+# quantiles_above_max FILE: of those metrics of rawdump's text where a quantile lies above the maximum.
+quantiles_above_max() {
+	awk '
+		$1 == "metric" { metric = $2 }
+		$1 == "max" { max = $2; found++ }
+		/^p[0-9]/ && $2 > max { print metric, $0, "max", max }
+		END { if (!found) print "nothing in it" }
+	' "$1"
+}
+
+# A reset starts the text files from 0 and leaves the snapshot as it is: all of it, minima and maxima
+# included, is since loading. The moment that it was taken is another.
+test_raw_reset() {
+	local dump=../../scripts/rawdump i
+	load
+	for i in 1 2 3; do
+		measure 1
+		messages 2
+		measure 0
+		"$dump" --cpu each < "$debugfs/raw" > "$work/each.$i"
+		"$dump" --status < "$debugfs/raw" | grep -v '^time ' > "$work/status.$i"
+		cp "$debugfs/openmetrics" "$work/openmetrics.$i"
+		echo 1 > "$debugfs/reset"
+		diff <("$dump" --cpu each < "$debugfs/raw") "$work/each.$i"
+		diff <("$dump" --status < "$debugfs/raw" | grep -v '^time ') "$work/status.$i"
+		diff "$debugfs/openmetrics" "$work/openmetrics.$i"
+		"$dump" < "$debugfs/raw" > "$work/all"
+		same "quantiles above the maximum" "$(quantiles_above_max "$work/all")" ""
+		same "count in the text files" "$(value hist/oncpu count)" 0
+		same "maxima in the text files" "$(cat "$debugfs"/hist/* | grep -c '^max' || true)" 0
+	done
+	# What was measured before the last reset is in the one, and not in the other.
+	measure 1
+	messages 1
+	measure 0
+	within "count in the snapshot" $((1 + $(value hist/oncpu count))) \
+		"$("$dump" --metric oncpu < "$debugfs/raw" | awk '$1 == "count" { print $2 }')" 1000000000
+}

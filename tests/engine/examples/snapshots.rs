@@ -62,7 +62,7 @@ fn main() {
             cpus,
         };
         let mut bytes = Bytes(Vec::new());
-        raw::snapshot(&mut bytes, &info, records.iter());
+        raw::snapshot(&mut bytes, &info, filled::never_reset(&records));
         let path = Path::new(&folder).join(format!("snapshot-{precision}-{cpus}"));
         fs::write(path.with_extension(bytes.0.len().to_string()), bytes.0).expect("it is written");
     }

@@ -116,19 +116,23 @@ fn bounds_contain_the_true_quantile() {
             })
         })
         .collect();
+    let mut all_extremes = (u64::MAX, 0);
     for round in 0..1000 {
         let values = distribution(&mut random);
         let (first, second) = values.split_at(random.below(values.len() as u64 + 1) as usize);
         let mut sorted = values.clone();
         sorted.sort_unstable();
         let (least, greatest) = (sorted[0], sorted[sorted.len() - 1]);
+        all_extremes = (all_extremes.0.min(least), all_extremes.1.max(greatest));
         for (scheme, machine) in schemes.iter().zip(&mut machines) {
             let counts = vec![0; scheme.buckets()];
-            let mut snapshot = Snapshot::new(*scheme, counts).expect("the right size");
+            let mut snapshot = Snapshot::new(*scheme, counts.clone()).expect("the right size");
+            let mut since_load = Snapshot::new(*scheme, counts).expect("the right size");
             for ((cpu, baseline, now), values) in machine.iter_mut().zip([first, second]) {
                 baseline.take(cpu);
                 record(cpu, now, values);
                 snapshot.add(cpu, Some(baseline), Metric::Idle);
+                since_load.add_since_load(cpu, Some(baseline), Metric::Idle);
             }
             let what = format!("round {round}, precision {:?}", scheme.precision());
             assert_eq!(snapshot.count(), values.len() as u64, "{what}");
@@ -136,6 +140,9 @@ fn bounds_contain_the_true_quantile() {
             assert_eq!(snapshot.sum(), sum, "{what}");
             assert_eq!(snapshot.min(), Some(least), "{what}");
             assert_eq!(snapshot.max().unwrap_or(0), greatest, "{what}");
+            let extremes = (since_load.min(), since_load.max());
+            let (least, greatest) = all_extremes;
+            assert_eq!(extremes, (Some(least), Some(greatest)), "{what}");
             for (quantile, bounds) in snapshot.quantiles() {
                 let bounds = bounds.expect("there are samples");
                 let truth = true_quantile(&sorted, share(quantile));

@@ -54,6 +54,7 @@ use schedhist_engine::engine::{
         Length,
         Sink, //
     },
+    snapshot::Snapshot,
     text::{
         self,
         Scope, //
@@ -73,7 +74,10 @@ use decoder::{
     METRIC,
     SUM, //
 };
-use filled::Records;
+use filled::{
+    Before,
+    Records, //
+};
 
 #[derive(Default)]
 struct Bytes(Vec<u8>);
@@ -96,7 +100,7 @@ fn info(scheme: Scheme, cpus: &[Records]) -> Info {
 
 fn encode(scheme: Scheme, cpus: &[Records]) -> Vec<u8> {
     let mut bytes = Bytes::default();
-    raw::snapshot(&mut bytes, &info(scheme, cpus), cpus.iter());
+    raw::snapshot(&mut bytes, &info(scheme, cpus), filled::never_reset(cpus));
     bytes.0
 }
 
@@ -188,8 +192,46 @@ proptest! {
         prop_assert_eq!(decode(&data), Some(expected(scheme, &cpus)));
         prop_assert!(data.len() <= raw::max_len(scheme, MetricSet::ALL, cpus.len()));
         let mut length = Length::default();
-        raw::snapshot(&mut length, &info(scheme, &cpus), cpus.iter());
+        raw::snapshot(&mut length, &info(scheme, &cpus), filled::never_reset(&cpus));
         prop_assert_eq!(length, Length(data.len()));
+    }
+
+    /// What is since loading is the same whether there were resets or not: to the last extreme, and
+    /// whose it was.
+    #[test]
+    fn a_reset_changes_nothing(
+        scheme in filled::scheme(),
+        periods in prop::collection::vec(prop::collection::vec(filled::step(3), 0..60), 1..5),
+    ) {
+        let (untouched, cpus) = (three_cpus(scheme, &[]), three_cpus(scheme, &[]));
+        let mut baselines: Vec<Option<Before>> = vec![None, None, None];
+        for period in periods {
+            filled::run(&untouched, &period);
+            filled::run(&cpus, &period);
+            let with_baselines = cpus.iter().zip(baselines.iter().map(Option::as_ref));
+            let mut bytes = Bytes::default();
+            raw::snapshot(&mut bytes, &info(scheme, &cpus), with_baselines.clone());
+            prop_assert_eq!(bytes.0, encode(scheme, &untouched));
+            for metric in Metric::ALL {
+                let counts = || vec![0; scheme.buckets()];
+                let mut since_load = Snapshot::new(scheme, counts()).expect("the right size");
+                let mut wanted = Snapshot::new(scheme, counts()).expect("the right size");
+                for ((cpu, baseline), untouched) in with_baselines.clone().zip(&untouched) {
+                    since_load.add_since_load(cpu, baseline, metric);
+                    wanted.add(untouched, None::<&Before>, metric);
+                }
+                prop_assert_eq!(format!("{since_load:?}"), format!("{wanted:?}"));
+            }
+            for (cpu, baseline) in cpus.iter().zip(&mut baselines) {
+                let cells = Records::cells(scheme, cpu.capacity());
+                let mut next = Before::new(scheme, vec![0; cells]).expect("the right size");
+                if let Some(earlier) = baseline {
+                    next.follow(earlier);
+                }
+                next.take(cpu);
+                *baseline = Some(next);
+            }
+        }
     }
 
     /// A snapshot that is cut off anywhere is known to be.
@@ -534,11 +576,11 @@ fn time_of_64_cpus() {
     for _ in 0..20 {
         bytes.0.clear();
         let begin = std::time::Instant::now();
-        raw::snapshot(&mut bytes, &info(scheme, &cpus), cpus.iter());
+        raw::snapshot(&mut bytes, &info(scheme, &cpus), filled::never_reset(&cpus));
         let written = begin.elapsed();
         let begin = std::time::Instant::now();
         let mut length = Length::default();
-        raw::snapshot(&mut length, &info(scheme, &cpus), cpus.iter());
+        raw::snapshot(&mut length, &info(scheme, &cpus), filled::never_reset(&cpus));
         eprintln!(
             "{} bytes in {written:?}; their number in {:?}",
             length.0,

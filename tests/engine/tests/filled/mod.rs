@@ -160,6 +160,17 @@ pub(crate) fn run(cpus: &[Records], steps: &[Step]) {
     }
 }
 
+/// What a CPU had recorded at a reset.
+pub(crate) type Before = Baseline<Vec<u64>>;
+
+/// Gives each of `cpus` without a baseline.
+#[allow(dead_code, reason = "not for all who share this")]
+pub(crate) fn never_reset(
+    cpus: &[Records],
+) -> impl Iterator<Item = (&Records, Option<&Before>)> {
+    cpus.iter().map(|cpu| (cpu, None))
+}
+
 /// Copies the histogram of `metric`, added up over `cpus`.
 pub(crate) fn snapshot<'a>(
     scheme: Scheme,
@@ -170,7 +181,7 @@ pub(crate) fn snapshot<'a>(
     let mut snapshot = Snapshot::new(scheme, counts).expect("as many as there are buckets");
     for cpu in cpus {
         for part in metric.parts {
-            snapshot.add(cpu, None::<&Baseline<Vec<u64>>>, *part);
+            snapshot.add(cpu, None::<&Before>, *part);
         }
     }
     snapshot
