@@ -11,7 +11,9 @@ SECONDS ?= 10
 CPUS ?= 4
 
 build := $(CURDIR)/build
-vm := scripts/vm $(if $(KERNEL),--kernel $(KERNEL))
+
+# What a script that needs root advises.
+export SCHEDHIST_COMMAND = $(strip make $(MAKECMDGOALS) $(MAKEOVERRIDES))
 
 .PHONY: modules install clean run test test-matrix bench lint fmt help
 
@@ -27,7 +29,7 @@ install: modules
 
 ## run        show live histograms of a stock kernel in a virtual machine (KERNEL=, CPUS=, SECONDS=)
 run:
-	@$(vm) --cpus $(CPUS) -- scripts/demo $(SECONDS)
+	@scripts/demo $(if $(KERNEL),--kernel $(KERNEL)) --cpus $(CPUS) $(SECONDS)
 
 ## test       run all tests (KERNEL=); ends with "N passed, N failed, N skipped"
 test:
