@@ -19,6 +19,7 @@
 //! | [`slice`] | how a stay on a CPU ended |
 //! | [`history`] | the last stays on a CPU: who had it, and when |
 //! | [`outlier`] | samples above a threshold, with who had the CPU meanwhile |
+//! | [`rate`] | how often something may happen: a token bucket |
 //! | [`settings`] | what of a CPU's settings is known when the probe is compiled |
 //! | [`totals`] | what a histogram holds besides its buckets |
 //! | [`task`] | what is kept about a task between two stays on a CPU |
@@ -37,6 +38,7 @@ pub mod identity;
 pub mod metric;
 pub mod openmetrics;
 pub mod outlier;
+pub mod rate;
 pub mod raw;
 pub mod sample;
 pub mod settings;

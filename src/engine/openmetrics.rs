@@ -6,8 +6,9 @@
 //!
 //! 1. [`head`], once;
 //! 2. for each counter: [`counter_head`], then [`counter_sample`] for each scope;
-//! 3. for each metric: [`histogram_head`], then [`histogram_samples`] for each scope;
-//! 4. [`end`], once.
+//! 3. [`outliers`], once;
+//! 4. for each metric: [`histogram_head`], then [`histogram_samples`] for each scope;
+//! 5. [`end`], once.
 //!
 //! Each metric that is shown is a family of its own, so that `schedhist_runq_seconds` is not mixed
 //! up with its parts, `schedhist_runq_wakeup_seconds` and `schedhist_runq_preempt_seconds`. Samples
@@ -113,6 +114,16 @@ pub fn counter_sample(
         Scope::All => writeln!(out, "schedhist_{name}_total {value}"),
         Scope::Cpu(cpu) => writeln!(out, "schedhist_{name}_total{{cpu=\"{cpu}\"}} {value}"),
     }
+}
+
+/// Writes how many outliers were reported, and how many were not, of all CPUs.
+pub fn outliers(out: &mut impl Write, reported: u64, suppressed: u64) -> fmt::Result {
+    let help = "Samples above a threshold that were reported as outliers.";
+    family(out, "outliers", "counter", help)?;
+    writeln!(out, "schedhist_outliers_total {reported}")?;
+    let help = "Outliers that outlier_rate or outlier_limit kept from being reported.";
+    family(out, "outliers_suppressed", "counter", help)?;
+    writeln!(out, "schedhist_outliers_suppressed_total {suppressed}")
 }
 
 /// Writes what comes before the samples of `metric`.

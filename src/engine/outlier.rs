@@ -26,6 +26,7 @@ use super::{
     },
     metric::{
         Metric,
+        MetricSet,
         Shown, //
     },
     sample::{
@@ -85,9 +86,17 @@ impl Thresholds {
         }
     }
 
-    /// Says whether any is set.
+    /// Returns whether any is set.
     pub fn is_any_set(&self) -> bool {
         self.shown.iter().any(|cell| cell.get() != 0)
+    }
+
+    /// Returns whether any is set that applies to one of `metrics`.
+    pub fn is_any_set_of(&self, metrics: MetricSet) -> bool {
+        Shown::ALL.into_iter().any(|shown| {
+            let is_measured = |part: &Metric| metrics.contains(*part);
+            self.get(shown) != 0 && shown.parts.iter().any(is_measured)
+        })
     }
 
     /// Says whether `sample` is above the threshold of its metric.
@@ -154,6 +163,19 @@ impl Limit {
     /// Returns what was last set.
     pub fn get(&self) -> u64 {
         self.limit.load(Relaxed)
+    }
+
+    /// Returns whether there were as many outliers as may be reported.
+    pub fn is_used_up(&self) -> bool {
+        self.next.load(Relaxed) >= self.end.load(Relaxed)
+    }
+
+    /// Returns whether there were as many, and all of them can be read by now. Whoever looks for one
+    /// after this has returned true finds any that is left.
+    pub fn has_ended(&self) -> bool {
+        // First: it is never ahead of `next`, which then has not changed since.
+        let done = self.done.load(Acquire);
+        self.is_used_up() && done == self.last()
     }
 
     /// Returns a number for an outlier, unless there were too many already.

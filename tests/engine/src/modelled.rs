@@ -78,6 +78,18 @@ impl AtomicU64 {
         self.modelled().fetch_add(n, order)
     }
 
+    /// Puts `new` in the place of `current`, if that is there.
+    pub fn compare_exchange(
+        &self,
+        current: u64,
+        new: u64,
+        success: Ordering,
+        failure: Ordering,
+    ) -> Result<u64, u64> {
+        self.modelled()
+            .compare_exchange(current, new, success, failure)
+    }
+
     /// Puts what `update` makes of the value in its place, unless that is nothing.
     pub fn fetch_update(
         &self,

@@ -55,6 +55,7 @@ use schedhist_engine::{
             CULPRITS,
             KEPT, //
         },
+        rate::Rate,
         sample::{
             Cause,
             Sample, //
@@ -346,6 +347,74 @@ fn numbers_are_never_used_again() {
         all.sort_unstable();
         assert!(all == [1] || all == [1, 2], "{all:?}");
         assert_eq!(limit.last(), all.len() as u64);
+    });
+}
+
+/// Counts the turns that can be taken at `now`, one after the other.
+fn turns(rate: &Rate, now: u64) -> usize {
+    core::iter::from_fn(|| rate.take(|| now).then_some(())).count()
+}
+
+#[test]
+fn a_rate_is_kept_by_all_together() {
+    in_all_orders(3, || {
+        let rate = Arc::new(Rate::new(2));
+        settle(&*rate);
+        let other = thread::spawn({
+            let rate = rate.clone();
+            move || turns(&rate, 10)
+        });
+        let mine = turns(&rate, 10);
+        assert_eq!(mine + other.join().expect("a taker does not fail"), 2);
+        // Half a second for each.
+        assert_eq!(turns(&rate, 500_000_009), 0);
+        assert_eq!(turns(&rate, 500_000_010), 1);
+    });
+}
+
+/// The rate is set while turns are taken: the bucket is full once more at most.
+#[test]
+fn a_rate_is_set_while_turns_are_taken() {
+    in_all_orders(3, || {
+        let rate = Arc::new(Rate::new(1));
+        settle(&*rate);
+        let takers = [0, 1].map(|_| {
+            let rate = rate.clone();
+            thread::spawn(move || rate.take(|| 10))
+        });
+        rate.set(1);
+        let taken = takers
+            .into_iter()
+            .map(|taker| taker.join().expect("a taker does not fail"))
+            .filter(|taken| *taken)
+            .count();
+        let all = taken + turns(&rate, 10);
+        assert!((1..=2).contains(&all), "{all}");
+        assert_eq!(turns(&rate, 10), 0);
+    });
+}
+
+/// Whoever sees that the limit is used up, and looks then, finds the last one.
+#[test]
+fn nothing_comes_after_the_end() {
+    in_all_orders(3, || {
+        let limit = Arc::new(Limit::new(1));
+        settle(&*limit);
+        let logs = [0, 1].map(|_| Arc::new(new_log()));
+        let writer = thread::spawn({
+            let (limit, log) = (limit.clone(), logs[1].clone());
+            move || {
+                let id = limit.take().expect("it is the first");
+                report(&log, id);
+                limit.done();
+            }
+        });
+        let has_ended = limit.has_ended();
+        let seen = look(&limit, &logs, 0);
+        assert!(seen == 1 || !has_ended);
+        writer.join().expect("the writer does not fail");
+        assert!(limit.is_used_up() && limit.has_ended());
+        assert_eq!(look(&limit, &logs, 0), 1);
     });
 }
 

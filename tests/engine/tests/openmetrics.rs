@@ -62,6 +62,7 @@ fn text(scheme: Scheme, cpus: &[Records], each: bool) -> String {
                 .expect("a String takes all");
         }
     }
+    openmetrics::outliers(&mut out, u64::MAX, 7).expect("a String takes all");
     for metric in Shown::ALL {
         openmetrics::histogram_head(&mut out, metric).expect("a String takes all");
         for (scope, cpus) in &scopes {
@@ -169,6 +170,8 @@ fn looks_like_this() {
          # TYPE schedhist_build_info gauge\n\
          schedhist_build_info{version=\"0.1.0-\\\"test\\\\\"} 1\n",
         "# TYPE schedhist_switches counter\nschedhist_switches_total{cpu=\"3\"} 0\n",
+        "# TYPE schedhist_outliers counter\nschedhist_outliers_total 18446744073709551615\n",
+        "# TYPE schedhist_outliers_suppressed counter\nschedhist_outliers_suppressed_total 7\n",
         "schedhist_metric_enabled{metric=\"offcpu\"} 1\n",
         "schedhist_metric_enabled{metric=\"wakeup\"} 0\n",
         "# TYPE schedhist_runq_wakeup_seconds histogram\n\

@@ -5,7 +5,7 @@
 use proptest::{collection::vec, prelude::*};
 
 use schedhist_engine::engine::{
-    metric::{Metric, Shown},
+    metric::{Metric, MetricSet, Shown},
     outlier::{Limit, Thresholds, KEPT},
     sample::{Cause, Sample},
 };
@@ -23,6 +23,15 @@ proptest! {
 
             prop_assert_eq!(Shown::ALL.map(|shown| thresholds.get(shown)), naive);
             prop_assert_eq!(thresholds.is_any_set(), naive.iter().any(|it| *it != 0));
+            for bits in 0..1 << Metric::COUNT {
+                let metrics = MetricSet::from_bits(bits);
+                let applies = |(shown, threshold): (Shown, u64)| {
+                    let is_on = shown.parts.iter().any(|part| metrics.contains(*part));
+                    threshold != 0 && is_on
+                };
+                let is_any = Shown::ALL.into_iter().zip(naive).any(applies);
+                prop_assert_eq!(thresholds.is_any_set_of(metrics), is_any);
+            }
             let near = naive.iter().flat_map(|it| [it.saturating_sub(1), *it, it.saturating_add(1)]);
             for value in near.chain([0, u64::MAX]) {
                 for metric in Metric::ALL {
@@ -44,7 +53,7 @@ proptest! {
     ) {
         let counter = Limit::new(limit);
         let mut naive = (limit, (limit != 0).then_some(limit));
-        let mut last = 0;
+        let (mut last, mut done) = (0, 0);
         prop_assert_eq!(counter.last(), 0);
         for step in steps {
             match step {
@@ -60,6 +69,14 @@ proptest! {
                 }
             }
             prop_assert_eq!((counter.get(), counter.last()), (naive.0, last));
+            prop_assert_eq!(counter.is_used_up(), naive.1 == Some(0));
+            // All are done but the last.
+            prop_assert_eq!(counter.has_ended(), naive.1 == Some(0) && done == last);
+            while done < last {
+                counter.done();
+                done += 1;
+            }
+            prop_assert_eq!(counter.has_ended(), naive.1 == Some(0));
         }
     }
 }
