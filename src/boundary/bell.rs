@@ -2,21 +2,14 @@
 
 //! Waking those who wait for something, from a probe.
 //!
-//! A probe holds the run queue's lock and so cannot wake anybody. `irq_work` runs a moment later, in an
-//! interrupt, where the locks of wait queues cannot be taken on `PREEMPT_RT`: so that asks for work,
-//! which then wakes. (Without the interrupt in between `PREEMPT_RT` would leave it to a thread of this
-//! CPU, which is parked early when the CPU goes offline.) The last switches of a CPU that goes offline would
-//! be too late for `irq_work`, too; of these the kernel does not tell, as the CPU is not online any more.
+//! The locks of wait queues cannot be taken in an interrupt on `PREEMPT_RT`, and so it is work that wakes:
+//! see [`super::soon`].
 //!
-//! C headers: [`include/linux/irq_work.h`](srctree/include/linux/irq_work.h),
-//! [`include/linux/wait.h`](srctree/include/linux/wait.h)
-
-use core::pin::Pin;
+//! C header: [`include/linux/wait.h`](srctree/include/linux/wait.h)
 
 use kernel::{
     bindings,
     c_str,
-    container_of,
     error::to_result,
     ffi::c_void,
     prelude::*,
@@ -27,11 +20,8 @@ use kernel::{
 
 use super::{
     bindings as ours,
-    context,
-    work::{
-        Job,
-        Work, //
-    }, //
+    soon::Soon,
+    work::Job, //
 };
 
 /// Those who wait.
@@ -85,37 +75,20 @@ impl Job for Queue {
 
 /// A bell that can be rung from any context, and that many can wait for.
 ///
-/// Dropping it waits until nobody is woken any more: first `irq_work`, then what that asks for. That
-/// sleeps.
-///
-/// # Invariants
-///
-/// `soon` is initialised with [`ask`], and part of a `Bell` that does not move.
-#[pin_data(PinnedDrop)]
+/// Dropping it waits until nobody is woken any more. That sleeps.
+#[pin_data]
 pub(crate) struct Bell {
     #[pin]
-    soon: Opaque<bindings::irq_work>,
-    wake: Pin<KBox<Work<Queue>>>,
+    wake: Soon<Queue>,
     waiting: Arc<Queue>,
 }
-
-// SAFETY: The functions of `irq_work` can be called from any thread.
-unsafe impl Send for Bell {}
-
-// SAFETY: As above.
-unsafe impl Sync for Bell {}
 
 impl Bell {
     /// Creates a bell that nobody waits for. Sleeps; fails with `ENOMEM`.
     pub(crate) fn new() -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
-            // INVARIANT: Initialised here, and pinned.
-            soon <- Opaque::ffi_init(|slot| {
-                // SAFETY: The slot is valid for writing.
-                unsafe { ours::schedhist_init_irq_work(slot, Some(ask)) };
-            }),
             waiting: Arc::pin_init(Queue::new(), GFP_KERNEL)?,
-            wake: Work::new(waiting.clone())?,
+            wake <- Soon::new(waiting.clone()),
         })
     }
 
@@ -123,9 +96,7 @@ impl Bell {
     pub(crate) fn ring(&self) {
         // SAFETY: Initialised by the type's invariant.
         if unsafe { ours::schedhist_has_sleeper(self.waiting.queue.get()) } {
-            // SAFETY: Initialised by the type's invariant. Who can ring has a reference, and the work
-            // is waited for before it goes away.
-            unsafe { bindings::irq_work_queue(self.soon.get()) };
+            self.wake.ask();
         }
     }
 
@@ -168,29 +139,4 @@ impl Bell {
         // is open; the rest by the safety requirements.
         unsafe { ours::schedhist_poll_wait(file, self.waiting.queue.get(), table) };
     }
-}
-
-#[pinned_drop]
-impl PinnedDrop for Bell {
-    fn drop(self: Pin<&mut Self>) {
-        context::may_sleep();
-        // Nobody asks for `wake`, which is dropped after this, any more.
-        //
-        // SAFETY: Initialised by the type's invariant.
-        unsafe { bindings::irq_work_sync(self.soon.get()) };
-    }
-}
-
-/// What `irq_work` calls, in an interrupt; or, on a CPU that goes offline, in the task that stops it,
-/// with interrupts off.
-///
-/// # Safety
-///
-/// Must be called with the work of a [`Bell`].
-unsafe extern "C" fn ask(soon: *mut bindings::irq_work) {
-    let soon = Opaque::cast_from(soon);
-    // SAFETY: By the safety requirement; it is not dropped before this returns.
-    let bell = unsafe { &*container_of!(soon, Bell, soon) };
-    context::irqs_off();
-    bell.wake.ask();
 }

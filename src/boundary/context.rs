@@ -88,6 +88,7 @@ pub(crate) fn is_current(task: Task<'_>) -> bool {
     task.id() == current as u64
 }
 
+#[inline(always)]
 fn are_irqs_off() -> bool {
     // SAFETY: Callable in any context.
     unsafe { bindings::schedhist_irqs_disabled() }

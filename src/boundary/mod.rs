@@ -17,6 +17,7 @@ pub(crate) mod records;
 pub(crate) mod sched_switch;
 pub(crate) mod sched_waking;
 pub(crate) mod smp;
+pub(crate) mod soon;
 pub(crate) mod task;
 pub(crate) mod task_newtask;
 pub(crate) mod task_table;
