@@ -1,0 +1,274 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash disable=SC2154 # variables of tests/bed/run
+#
+# scripts/check-kdir, scripts/rust-metadata and make, with build folders that cannot be used. Sourced by
+# tests/bed/run.
+
+# What Debian ships, and what scripts/rust-metadata has added.
+stock_release=$(scripts/kernel)
+stock_kdir=/lib/modules/$stock_release/build
+# shellcheck source=scripts/lib.sh
+IFS=$'\t' read -r stock_headers kdir_supported < <(. scripts/lib.sh
+	printf '%s\t%s\n' "$ROOT/usr/src/linux-headers-$stock_release" "${SUPPORTED// / and }")
+
+# make_kdir RELEASE [NAME]: the configuration of the real headers, with another release.
+make_kdir() {
+	kdir=$work/${2:-linux-headers-$1}
+	rm -rf "$kdir"
+	mkdir -p "$kdir/include/config" "$kdir/include/generated" "$kdir/rust" "$work/bin"
+	touch "$kdir/rust/libkernel.rmeta" "$kdir/rust/libmacros.so"
+	cp "$stock_headers/include/config/auto.conf" "$kdir/include/config"
+	echo "$1" > "$kdir/include/config/kernel.release"
+	printf '#!/bin/sh\necho "%s"\n' "$(sed -n 's/^CONFIG_RUSTC_VERSION_TEXT="\(.*\)"$/\1/p' \
+		"$stock_headers/.config")" > "$work/bin/rustc"
+	printf '#!/bin/sh\n' > "$work/bin/bindgen"
+	chmod +x "$work/bin/rustc" "$work/bin/bindgen"
+	export RUSTC=$work/bin/rustc BINDGEN=$work/bin/bindgen
+}
+
+# That it says nothing.
+kdir_accepts() {
+	run 0 scripts/check-kdir "$kdir"
+	[[ -z $said ]]
+}
+
+kdir_refuses() {
+	run 1 scripts/check-kdir "$kdir"
+	says "schedhist: cannot build for $kdir" "$@"
+}
+
+# The real headers, with the real compiler.
+kdir_real() {
+	run 0 scripts/root -- scripts/check-kdir "$stock_kdir"
+	[[ -z $said ]]
+}
+
+kdir_quotes() {
+	sed -i 's/^\(CONFIG_RUSTC_VERSION_TEXT=\)\(.*\)/\1"\2"/' "$kdir/include/config/auto.conf"
+	grep -q '^CONFIG_RUSTC_VERSION_TEXT="rustc' "$kdir/include/config/auto.conf" || return
+	kdir_accepts
+}
+
+kdir_empty_name() {
+	kdir=''
+	run 1 scripts/check-kdir ''
+	says "KDIR is empty" "for the running kernel: make"
+}
+
+kdir_missing() {
+	kdir=/lib/modules/${kdir_supported%% *}.99-none/build
+	kdir_refuses "there is no such folder" "the headers of ${kdir_supported%% *}.99-none are not installed" \
+		"apt-get install linux-headers-${kdir_supported%% *}.99-none" "make run"
+}
+
+kdir_nowhere() {
+	kdir=/nonexistent
+	kdir_refuses "there is no such folder" "make KDIR=" "make run"
+	[[ $said != *apt-get* ]] || { echo "it named a package"; return 1; }
+}
+
+kdir_empty() {
+	kdir=$work/empty
+	mkdir -p "$kdir"
+	kdir_refuses "not the build folder of a configured kernel" "make modules_prepare"
+}
+
+kdir_space() {
+	kdir="$work/a build folder"
+	mkdir -p "$kdir"
+	kdir_refuses "has a space or a colon in it" "ln -s"
+}
+
+kdir_tree_space() {
+	mkdir -p "$work/a tree"
+	cp -r scripts "$work/a tree"
+	run 1 "$work/a tree/scripts/check-kdir" "$kdir"
+	says "schedhist itself is in $work/a tree" "move it"
+}
+
+# No headers help, so none are asked for.
+kdir_old() {
+	kdir_refuses "schedhist supports Linux $kdir_supported, and this is $1" "trixie-backports" \
+		"linux-image-amd64 linux-headers-amd64" "make run"
+	[[ $said != *"linux-headers-$1"* ]] || { echo "it asked for headers of $1"; return 1; }
+}
+
+kdir_old_missing() {
+	kdir=/lib/modules/6.18.3-amd64/build
+	kdir_old 6.18.3-amd64
+}
+
+kdir_new() {
+	kdir_refuses "schedhist supports Linux $kdir_supported, and this is $1" "add 99.1 to SUPPORTED" "make run"
+	[[ $said != *backports* ]] || { echo "it advised an older kernel as if it were newer"; return 1; }
+}
+
+# Where there is no kernel.release, and nothing in the folder's name.
+kdir_utsrelease() {
+	rm "$kdir/include/config/kernel.release"
+	echo '#define UTS_RELEASE "6.13.1-test"' > "$kdir/include/generated/utsrelease.h"
+	kdir_old 6.13.1-test
+}
+
+kdir_no_release() {
+	rm "$kdir/include/config/kernel.release"
+	kdir_refuses "its version is not known" "make modules_prepare"
+}
+
+kdir_without() {
+	sed -i "s/^CONFIG_$1=y/# CONFIG_$1 is not set/" "$kdir/include/config/auto.conf"
+	kdir_refuses "${2:-built without CONFIG_$1}" "make run"
+}
+
+kdir_proxy() {
+	echo CONFIG_SCHED_PROXY_EXEC=y >> "$kdir/include/config/auto.conf"
+	kdir_refuses "built with CONFIG_SCHED_PROXY_EXEC"
+}
+
+kdir_no_metadata() {
+	rm "$kdir/rust/$1"
+	kdir_refuses "Rust metadata is missing" "rust/$1" "sudo scripts/rust-metadata $stock_release"
+}
+
+kdir_other_rustc() {
+	printf '#!/bin/sh\necho "rustc 1.99.0 (test)"\n' > "$work/bin/rustc"
+	kdir_refuses "built with rustc 1." "but $work/bin/rustc is rustc 1.99.0 (test)" "make RUSTC="
+}
+
+kdir_dead_rustc() {
+	printf '#!/bin/sh\nexit 1\n' > "$work/bin/rustc"
+	kdir_refuses "but $work/bin/rustc is a program that does not run"
+}
+
+# One of rustup's comes first in PATH, and Debian's is the right one.
+kdir_rustup() {
+	# shellcheck disable=SC2016 # for the root
+	run 1 scripts/root -- bash -c '
+		printf "#!/bin/sh\necho \"rustc 1.99.0 (test)\"\n" > /tmp/rustc
+		chmod +x /tmp/rustc
+		PATH=/tmp:$PATH exec scripts/check-kdir "$1"' sh "$stock_kdir"
+	says "but /tmp/rustc is rustc 1.99.0 (test)" "which is the right one: make RUSTC=/usr/bin/rustc"
+}
+
+kdir_no_tools() {
+	export RUSTC=$work/bin/none BINDGEN=$work/bin/no-bindgen
+	kdir_refuses "not installed, and needed: $work/bin/none $work/bin/no-bindgen" "apt-get install rustc bindgen"
+}
+
+kdir_usage() {
+	run 2 scripts/check-kdir
+	says "Usage: scripts/check-kdir KDIR"
+	run 2 scripts/check-kdir --fast
+	says "there is no option --fast"
+	run 0 scripts/check-kdir --help
+	says "Usage: scripts/check-kdir KDIR"
+}
+
+# make asks it first, and goes no further.
+make_refuses() {
+	local wanted=$1
+	shift
+	run 2 make "$@"
+	says "$wanted"
+	[[ $said != *"Entering directory"* ]] || { echo "it went on"; return 1; }
+}
+
+# What the packages of the advice are: a kernel that is supported, and its headers.
+kdir_advice() {
+	run 0 scripts/root -- apt-cache policy linux-image-amd64 linux-headers-amd64
+	(($(grep -A 1 -E "^ (\*\*\*|   ) ${kdir_supported%% *}\.[0-9.]+-[^ ]+ " <<< "$said" |
+		grep -c ' trixie-backports/main amd64 Packages') == 2))
+}
+
+# The test bed builds only what make would build.
+build_asks() {
+	mkdir -p "$work/other"
+	cp -r Makefile Kbuild src include scripts "$work/other"
+	# shellcheck disable=SC2016 # for the other shell
+	SCHEDHIST_TREE=$work/other run 1 unshare --mount --propagation private bash -c '
+		mount --bind "$1" "$2" && exec scripts/build' sh "$kdir/include/config/auto.conf" \
+		"$stock_headers/include/config/auto.conf"
+	says "built without CONFIG_SCHED_INFO"
+}
+
+kdir_build() {
+	sed -i 's/^CONFIG_SCHED_INFO=y//' "$kdir/include/config/auto.conf"
+	build_asks
+}
+
+metadata_usage() {
+	run 2 scripts/rust-metadata --fast
+	says "there is no option --fast" "Usage: scripts/rust-metadata"
+	run 2 scripts/rust-metadata seven
+	says "'seven' is no kernel release"
+	run 2 scripts/rust-metadata 7.3.1 7.3.2
+	says "one release at a time"
+	run 0 scripts/rust-metadata --help
+	says "Usage: scripts/rust-metadata" "3 GB"
+}
+
+metadata_old() {
+	run 1 scripts/rust-metadata 6.18.3-amd64
+	says "schedhist supports Linux $kdir_supported, and this is 6.18.3-amd64" "trixie-backports"
+}
+
+metadata_no_headers() {
+	run 1 scripts/rust-metadata "${kdir_supported%% *}.99-none"
+	says "apt-get install linux-headers-${kdir_supported%% *}.99-none"
+}
+
+metadata_no_root() {
+	run 1 scripts/root -- setpriv --reuid nobody --regid nogroup --clear-groups \
+		/scripts/rust-metadata "$stock_release"
+	says "must be run as root" "sudo /scripts/rust-metadata"
+}
+
+# kdir COMMAND...: with a folder that has nothing wrong.
+kdir() {
+	make_kdir "$stock_release"
+	"$@"
+}
+
+# kdir_of RELEASE COMMAND...: the same of another kernel.
+kdir_of() {
+	make_kdir "$1" other
+	"${@:2}"
+}
+
+check kdir/real kdir_real
+check kdir/good kdir kdir_accepts
+check kdir/quotes kdir kdir_quotes
+check kdir/candidate kdir_of "${kdir_supported%% *}.0-rc7-amd64" kdir_accepts
+check kdir/empty-name kdir_empty_name
+check kdir/missing kdir_missing
+check kdir/nowhere kdir_nowhere
+check kdir/empty kdir_empty
+check kdir/space kdir_space
+check kdir/tree-space kdir kdir_tree_space
+check kdir/old kdir_of 6.13.1-amd64 kdir_old 6.13.1-amd64
+check kdir/old-missing kdir_old_missing
+check kdir/new kdir_of 99.1.2-amd64 kdir_new 99.1.2-amd64
+check kdir/utsrelease kdir_of - kdir_utsrelease
+check kdir/no-release kdir_of - kdir_no_release
+check kdir/no-rust kdir kdir_without RUST
+check kdir/no-debugfs kdir kdir_without DEBUG_FS
+check kdir/no-sched-info kdir kdir_without SCHED_INFO
+check kdir/proxy-exec kdir kdir_proxy
+check kdir/other-machine kdir kdir_without X86_64 "runs on x86_64 only"
+check kdir/no-metadata kdir kdir_no_metadata libkernel.rmeta
+check kdir/no-macros kdir kdir_no_metadata libmacros.so
+check kdir/other-rustc kdir kdir_other_rustc
+check kdir/dead-rustc kdir kdir_dead_rustc
+check kdir/rustup kdir_rustup
+check kdir/no-tools kdir kdir_no_tools
+check kdir/usage kdir_usage
+check kdir/advice kdir_advice
+check kdir/make make_refuses "there is no such folder" KDIR=/nonexistent
+check kdir/make-empty make_refuses "KDIR is empty" KDIR=
+check kdir/make-space make_refuses "has a space or a colon" "KDIR=/a folder"
+check kdir/make-install make_refuses "there is no such folder" install KDIR=/nonexistent
+check kdir/build kdir kdir_build
+check metadata/usage metadata_usage
+check metadata/old metadata_old
+check metadata/no-headers metadata_no_headers
+check metadata/no-root metadata_no_root
