@@ -3,6 +3,7 @@
 # The front door. What the kernel build compiles stands in Kbuild.
 
 KDIR ?= /lib/modules/$(shell uname -r)/build
+export KDIR
 
 # Which kernel `run` and `test` boot; empty: the newest stock series that is supported.
 KERNEL ?=
@@ -11,21 +12,28 @@ SECONDS ?= 10
 CPUS ?= 4
 
 build := $(CURDIR)/build
+# The kernel's makefiles take tools from the command line alone, and have rustc twice.
+tools := $(if $(RUSTC),RUSTC=$(RUSTC) HOSTRUSTC=$(RUSTC)) $(if $(BINDGEN),BINDGEN=$(BINDGEN))
 
 # What a script that needs root advises.
 export SCHEDHIST_COMMAND = $(strip make $(MAKECMDGOALS) $(MAKEOVERRIDES))
 
-.PHONY: modules install clean run test test-matrix bench lint fmt help
+.PHONY: modules install uninstall clean run test test-matrix bench lint fmt help
 
 ## modules    build schedhist.ko for the kernel in KDIR (default: the running one)
 modules:
-	@scripts/check-kdir $(KDIR)
-	$(MAKE) -C $(KDIR) M=$(CURDIR) MO=$(build) modules
+	@scripts/check-kdir "$$KDIR"
+	$(MAKE) -C $(KDIR) M=$(CURDIR) MO=$(build) $(tools) modules
 	@cp $(build)/schedhist.ko .
 
-## install    install schedhist.ko for the kernel in KDIR, for modprobe
-install: modules
-	$(MAKE) -C $(KDIR) M=$(CURDIR) MO=$(build) modules_install
+## install    install the module for modprobe (KDIR=); builds it first, if need be
+#             SIGN_KEY=FILE and SIGN_CERT=FILE sign it; INSTALL_MOD_PATH=FOLDER is another root
+install:
+	@scripts/install "$$KDIR"
+
+## uninstall  remove what `make install` installed (KDIR=, INSTALL_MOD_PATH=)
+uninstall:
+	@scripts/install --remove "$$KDIR"
 
 ## run        show live histograms of a stock kernel in a virtual machine (KERNEL=, CPUS=, SECONDS=)
 run:
