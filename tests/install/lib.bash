@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash disable=SC2034 # used where it is sourced
+#
+# What tests/install/native and tests/install/guest share. Sourced.
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+tree=/home/somebody/schedhist
+said=''
+
+# check NAME COMMAND...: what it says is shown when it fails, which ends the test: the next one needs it.
+check() {
+	local name=$1 rc=0
+	shift
+	("$@") > "$work/log" 2>&1 &
+	wait $! || rc=$?
+	if ((rc == 0)); then
+		echo "ok install/$name"
+		return
+	fi
+	echo "not ok install/$name"
+	sed 's/^/# /' "$work/log"
+	exit 1
+}
+
+# run STATUS COMMAND...: it ends with that status; what it says is in $said.
+run() {
+	local wanted=$1 rc=0
+	shift
+	said=$("$@" 2>&1) || rc=$?
+	printf '%s\n' "$said"
+	((rc == wanted)) || { echo "status $rc, not $wanted: $*"; exit 1; }
+}
+
+# says TEXT...: that was in it.
+says() {
+	local text
+	for text; do
+		[[ $said == *"$text"* ]] || { echo "it did not say: $text"; exit 1; }
+	done
+}
+
+# says_not PATTERN: nothing like that was in it.
+says_not() {
+	! grep -iE "$1" <<< "$said" || { echo "it said something like: $1"; exit 1; }
+}
+
+# name COMMAND: what its test is called.
+name() {
+	tr -cs 'a-z\n-' '-' <<< "$1" | sed 's/^-*//; s/-*$//; s/--*/-/g' | cut -c1-40
+}
