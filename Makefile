@@ -18,7 +18,7 @@ tools := $(if $(RUSTC),RUSTC=$(RUSTC) HOSTRUSTC=$(RUSTC)) $(if $(BINDGEN),BINDGE
 # What a script that needs root advises.
 export SCHEDHIST_COMMAND = $(strip make $(MAKECMDGOALS) $(MAKEOVERRIDES))
 
-.PHONY: modules install uninstall clean run test test-matrix bench lint fmt help
+.PHONY: modules install uninstall clean run check test test-matrix bench lint fmt help
 
 ## modules    build schedhist.ko for the kernel in KDIR (default: the running one)
 modules:
@@ -38,6 +38,10 @@ uninstall:
 ## run        show live histograms of a stock kernel in a virtual machine (KERNEL=, CPUS=, SECONDS=)
 run:
 	@scripts/demo $(if $(KERNEL),--kernel $(KERNEL)) --cpus $(CPUS) $(SECONDS)
+
+## check      run the tests that find most in three minutes, after each change (KERNEL=)
+check:
+	@tests/run --quick $(if $(KERNEL),--kernel $(KERNEL))
 
 ## test       run all tests (KERNEL=); ends with "N passed, N failed, N skipped"
 test:

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash disable=SC2034,SC2154 # status; work, of run
+#
+# Runs jobs side by side, shows their output one after the other, and tells how long all of it will take.
+# Sourced by run.
+#
+# A job is a name, and what `job NAME` does. Its output is kept in $work/NAME.out. Whatever is said of the
+# time goes to stderr.
+
+# How many run at once. A guest sleeps for much of its time, and most other jobs use one CPU.
+slots=$(($(nproc) / 2))
+((slots >= 2)) || slots=2
+((slots <= 4)) || slots=4
+slots=${SCHEDHIST_JOBS:-$slots}
+
+declare -A pids=() began=() ended=() status=() expected=() number=()
+running=()
+
+# start_job NAME: in a process group of its own, so that all of it can be ended.
+start_job() {
+	local name=$1
+	began[$name]=$SECONDS
+	: > "$work/$name.out"
+	set -m
+	(
+		rc=0
+		job "$name" || rc=$?
+		echo "$rc" > "$work/$name.rc"
+	) > "$work/$name.out" 2>&1 < /dev/null &
+	set +m
+	pids[$name]=$!
+	running+=("$name")
+}
+
+# reap_jobs: fills in ended and status. Returns whether there was one to reap.
+reap_jobs() {
+	local name still=() rc found=1
+	for name in "${running[@]}"; do
+		if kill -0 "${pids[$name]}" 2> /dev/null; then
+			still+=("$name")
+			continue
+		fi
+		rc=137
+		[[ ! -s $work/$name.rc ]] || rc=$(< "$work/$name.rc")
+		ended[$name]=$SECONDS status[$name]=$rc found=0
+	done
+	running=("${still[@]}")
+	return "$found"
+}
+
+# end_jobs: all that still run.
+end_jobs() {
+	local name
+	for name in "${running[@]}"; do
+		kill -TERM -- "-${pids[$name]}" || :
+		wait "${pids[$name]}" || :
+	done 2> /dev/null
+}
+
+# minutes SECONDS: as people say it.
+minutes() {
+	if (($1 < 60)); then
+		echo "1 minute"
+	else
+		echo "$((($1 + 30) / 60)) minutes" | sed 's/^1 minutes/1 minute/'
+	fi
+}
+
+# reported NAME: of how many tests the job has told.
+reported() { grep -cE '^(ok|not ok|skip) ' "$work/$1.out" || :; }
+
+# seconds_of_work NAME: what is left of a job.
+seconds_of_work() {
+	local name=$1 all=${expected[$1]} rest
+	if [[ -n ${ended[$name]-} ]]; then
+		rest=0
+	elif [[ -z ${began[$name]-} ]]; then
+		rest=$all
+	elif [[ -n ${number[$name]-} ]]; then
+		rest=$((all - all * $(reported "$name") / number[$name]))
+		# An earlier run has told of some.
+		((rest >= 0)) || rest=0
+	else
+		rest=$((all - SECONDS + began[$name]))
+		# It takes longer than it should.
+		((rest >= all / 10)) || rest=$((all / 10))
+	fi
+	echo "$rest"
+}
+
+# time_left NAME...: in seconds, of all jobs. As expected at first, later as fast as it has been so far.
+time_left() {
+	local name rest all=0 left=0 longest=0
+	for name; do
+		rest=$(seconds_of_work "$name")
+		((all += expected[$name], left += rest, 1))
+		((rest <= longest)) || longest=$rest
+	done
+	if (((all - left) * 4 > all)); then
+		left=$((SECONDS * left / (all - left)))
+	else
+		left=$((left / slots))
+	fi
+	((left >= longest)) || left=$longest
+	echo "$left"
+}
+
+# tell_progress NAME...: one line about all jobs.
+tell_progress() {
+	local name left text=''
+	left=$(time_left "$@")
+	for name in "${running[@]}"; do
+		text+="${text:+, }$name"
+		[[ -z ${number[$name]-} ]] || text+=" $(reported "$name") of ${number[$name]} tests"
+	done
+	say "$((SECONDS / 60)) of $(minutes $((SECONDS + left))): ${text:-nothing} running," \
+		"${#ended[@]} of $# jobs done, about $(minutes "$left") left"
+}
