@@ -9,12 +9,11 @@ With KEY=VALUE a counter or the count of a metric, over all CPUs, must be VALUE.
 
 from __future__ import annotations
 
+# Nothing more: it runs after most tests, and where the machine is emulated each import takes long.
+import os
 import sys
-from collections import Counter
-from dataclasses import dataclass
-from pathlib import Path
 
-DEBUGFS = Path("/sys/kernel/debug/schedhist")
+DEBUGFS = "/sys/kernel/debug/schedhist"
 # What is equal to the sum of what, where these metrics are measured.
 LAWS = [
     ("switches", ["oncpu", "idle", "start_unseen"], {"oncpu", "idle"}),
@@ -31,44 +30,43 @@ def same(what: str, found: object, wanted: object) -> None:
         problems.append(f"{what}: {found} is not {wanted}")
 
 
-@dataclass
 class Histogram:
     """What a histogram's file says. The extremes are lists, without any if there is no sample."""
 
-    count: int
-    sum: int
-    min: list[int]
-    max: list[int]
-    buckets: Counter[str]
+    def __init__(self, file: str) -> None:
+        values: dict[str, int] = {}
+        self.buckets: dict[str, int] = {}
+        for line in lines_of(file):
+            words = line.split()
+            if words[0] == "bucket" and words[3] != "0":
+                self.buckets[words[1]] = int(words[3])
+            elif len(words) == 2 and words[1].isdigit():
+                values[words[0]] = int(words[1])
+        self.count, self.sum = values["count"], values["sum"]
+        self.min, self.max = ([values[key]] if key in values else [] for key in ("min", "max"))
+        same(f"{file}: buckets", sum(self.buckets.values()), self.count)
 
 
-def read(file: Path) -> Histogram:
-    values: dict[str, int] = {}
-    buckets: Counter[str] = Counter()
-    for line in file.read_text().splitlines():
-        words = line.split()
-        if words[0] == "bucket":
-            buckets[words[1]] = int(words[3])
-        elif len(words) == 2 and words[1].isdigit():
-            values[words[0]] = int(words[1])
-    same(f"{file}: buckets", sum(buckets.values()), values["count"])
-    extremes = ([values[key]] if key in values else [] for key in ("min", "max"))
-    return Histogram(values["count"], values["sum"], *extremes, buckets)
+def lines_of(file: str) -> list[str]:
+    with open(f"{DEBUGFS}/{file}", encoding="ascii") as opened:
+        return opened.read().splitlines()
 
 
 def check_merged(metric: str, merged: Histogram, of_cpus: list[Histogram]) -> None:
     same(f"{metric} merged, sum", merged.sum, sum(one.sum for one in of_cpus))
     same(f"{metric} merged, min", merged.min, sorted(v for one in of_cpus for v in one.min)[:1])
     same(f"{metric} merged, max", merged.max, sorted(v for one in of_cpus for v in one.max)[-1:])
-    buckets: Counter[str] = sum((one.buckets for one in of_cpus), Counter())
-    # Counters that are 0 do not count for this comparison.
+    buckets: dict[str, int] = {}
+    for one in of_cpus:
+        for bound, count in one.buckets.items():
+            buckets[bound] = buckets.get(bound, 0) + count
     same(f"{metric} merged, buckets", merged.buckets, buckets)
 
 
 # Counters, and the counts of metrics: of each CPU, and of all.
 counts: dict[str, dict[str, int]] = {}
 measured: set[str] | None = None
-for line in (DEBUGFS / "status").read_text().splitlines():
+for line in lines_of("status"):
     words = line.split()
     if words[0] == "metrics":
         measured = set(words[1:])
@@ -79,13 +77,13 @@ if measured is None:
     sys.exit("status does not say what is measured")
 cpus = [scope for scope in counts if scope != "all"]
 counters = set(counts["cpu0"])
-for file in (DEBUGFS / "hist").iterdir():
-    merged = read(file)
-    of_cpus = [read(DEBUGFS / "per_cpu" / cpu / file.name) for cpu in cpus]
-    check_merged(file.name, merged, of_cpus)
+for metric in os.listdir(f"{DEBUGFS}/hist"):
+    merged = Histogram(f"hist/{metric}")
+    of_cpus = [Histogram(f"per_cpu/{cpu}/{metric}") for cpu in cpus]
+    check_merged(metric, merged, of_cpus)
     for scope, histogram in zip(["all", *cpus], [merged, *of_cpus]):
-        counts[scope][file.name] = histogram.count
-    counters.add(file.name)
+        counts[scope][metric] = histogram.count
+    counters.add(metric)
 for key in sorted(counters):
     same(f"{key} of all CPUs", counts["all"][key], sum(counts[cpu][key] for cpu in cpus))
 for scope, values in counts.items():

@@ -124,7 +124,7 @@ possible_cpus() {
 }
 
 # assert_laws [KEY=VALUE...]: everything adds up, on each CPU and over all. Only exact while measuring is off.
-assert_laws() { python3 laws.py "$@"; }
+assert_laws() { python3 -SE laws.py "$@"; }
 
 # --- the kernel log ---
 
