@@ -4,8 +4,8 @@
 
 usage: delays.py wakeup|preempt|turns|crowd
 
-schedhist must be loaded, and the helper `hog` be in $SCHEDHIST_TEST_WORK. What is known is between two
-limits: where those are apart, as the machine was busy at the wrong moment, it is done again.
+schedhist must be loaded, and the helper `hog` be in $SCHEDHIST_TEST_WORK. What is known comes from those
+who act, and from the stamps of ftrace around those of schedhist: a busy host makes neither wrong.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import threading
 from pathlib import Path
 
 from outlier_text import STAYS, Culprit, Outlier, Wrong, read_text, read_trace
+from stamps import Stamps
 from waiting import DEBUGFS, Waiting, until
 
 TRACEFS = Path("/sys/kernel/tracing")
@@ -38,16 +39,29 @@ def within(what: str, low: float, value: int, high: float) -> None:
         raise Wrong(f"{what}: {value} is not within {low:.0f} to {high:.0f}")
 
 
+class TooEarly(Exception):
+    """Something else had to wait for long before the victim did, as on a busy host."""
+
+
+def outliers() -> int:
+    """How many were reported."""
+    words = map(str.split, (DEBUGFS / "status").read_text().splitlines())
+    return next(int(word[1]) for word in words if word[0] == "outliers")
+
+
 class Polling(threading.Thread):
     """Polls for the first outlier; `answer` is what poll() says of it."""
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
+        before = outliers()
         self.fd = os.open(DEBUGFS / "wait", os.O_RDONLY)
         self.poll = select.poll()
         self.poll.register(self.fd, select.POLLIN)
         if self.poll.poll(0):
-            raise Wrong("there is something before anything happened")
+            if outliers() == before:
+                raise Wrong("there is something before anything happened")
+            raise TooEarly
         self.answer: list[tuple[int, int]] = []
         self.start()
 
@@ -58,12 +72,16 @@ class Polling(threading.Thread):
 class Attempt:
     """What was made to happen, and what was seen of it."""
 
-    def __init__(self, how: str) -> None:
+    def __init__(self, how: str, stamps: Stamps) -> None:
         (TRACEFS / "trace").write_text("")
+        stamps.clear()
+        before = outliers()
         waiting, polling = Waiting(), Polling()
-        until("the reader to be asleep", waiting.is_blocked)
+        until("the reader to be asleep", lambda: waiting.is_blocked() or waiting.texts)
+        if outliers() != before:
+            raise TooEarly
         if waiting.texts or polling.answer:
-            raise Wrong("there was an outlier too early")
+            raise Wrong("there was news without an outlier")
         hog = subprocess.run([HOG, how, str(CPU), str(LENGTH)], check=True, stdout=subprocess.PIPE)
         self.hog, self.victim, self.low, self.high = map(int, hog.stdout.split())
         until("poll()", lambda: polling.answer)
@@ -73,13 +91,10 @@ class Attempt:
         victims = [outlier for outlier in seen if outlier.pid == self.victim]
         if not victims:
             raise Wrong(f"no outlier of {self.victim}")
-        # Something else got in its way, too, when it had the CPU at last.
-        self.is_alone = len(victims) == 1
         if any(one.end_ns > two.start_ns for one, two in itertools.pairwise(victims)):
             raise Wrong(f"one wait, two outliers: {victims[:2]}")
-        if not self.is_alone:
-            return
-        traced = victims[0]
+        # Something else may have got in its way, too.
+        traced = max(victims, key=lambda outlier: outlier.duration_ns)
         kept = self.find(read_text((DEBUGFS / "outliers").read_text()), traced.id)
         until("the reader", lambda: self.find(waiting.outliers(), traced.id))
         awaited = waiting.outliers()
@@ -90,9 +105,9 @@ class Attempt:
         if not traced == kept == self.find(awaited, traced.id):
             raise Wrong(f"these differ: {traced}, {kept}, {awaited}")
         self.outlier: Outlier = traced
-
-    def is_sharp(self) -> bool:
-        return self.is_alone and self.low <= self.high <= 1.01 * self.low
+        stamps.read()
+        self.stamps = stamps
+        self.begin, self.end = stamps.wait(traced)
 
     @staticmethod
     def find(outliers: list[Outlier], number: int) -> Outlier | None:
@@ -104,17 +119,14 @@ class Attempt:
             raise Wrong(f"{comm} is not one of the culprits: {self.outlier}")
         return found[0]
 
-    def about(self, what: str, value: int) -> None:
-        """Within 2 % of what it is, which is between limits that are 1 % apart."""
-        within(what, 0.99 * self.low, value, 1.01 * self.high)
-
 
 def single(attempt: Attempt) -> None:
     """The hog alone had the CPU."""
     hog = attempt.culprit("hog")
     if (hog.pid, hog.prio) != (attempt.hog, 49):
         raise Wrong(f"the hog is {attempt.hog}: {hog}")
-    attempt.about("the hog's time", hog.ran_ns)
+    ran = attempt.stamps.ran(attempt.hog, attempt.begin, attempt.end)
+    within("the hog's time", ran.low, hog.ran_ns, ran.high)
     if attempt.outlier.missing_ns:
         raise Wrong(f"something is missing: {attempt.outlier}")
 
@@ -126,7 +138,7 @@ def turns(attempt: Attempt) -> None:
     within("stays remembered", STAYS, stays, STAYS)
     within("those of the hog and its partner", STAYS - 10, hog.slices + partner.slices, STAYS)
     # Of 1000 stays of about the same length.
-    within("missing", 0.3 * attempt.low, attempt.outlier.missing_ns, 0.99 * attempt.high)
+    within("missing", 0.3 * attempt.low, attempt.outlier.missing_ns, 0.99 * attempt.outlier.duration_ns)
 
 
 def crowd(attempt: Attempt) -> None:
@@ -145,19 +157,23 @@ def main() -> None:
     (DEBUGFS / "outlier_limit").write_text("0")
     for event in "outlier", "culprit":
         (TRACEFS / f"events/schedhist/{event}/enable").write_text("1")
+    stamps = Stamps()
     for _ in range(ATTEMPTS):
-        attempt = Attempt(how)
-        if attempt.is_sharp():
+        try:
+            attempt = Attempt(how, stamps)
             break
-        several = "" if attempt.is_alone else ", with more than one outlier"
-        note(f"somewhere between {attempt.low} and {attempt.high}{several}: once more")
+        except TooEarly:
+            note("an outlier before that of the victim: once more")
     else:
-        raise Wrong("too busy a machine to know for how long the victim waited")
+        raise Wrong("something else always waits for long")
     outlier = attempt.outlier
     kind = ("runq_preempt", "preempted") if how == "preempt" else ("runq_wakeup", "wakeup")
     if (outlier.comm, outlier.cpu, outlier.prio, outlier.metric, outlier.cause) != ("victim", CPU, 125, *kind):
         raise Wrong(f"that is not the victim: {outlier}")
-    attempt.about("the wait", outlier.duration_ns)
+    # Its clock is not quite the one of those who act.
+    within("the wait", 0.99 * attempt.low, outlier.duration_ns, 1.01 * attempt.high)
+    wait = attempt.begin.to(attempt.end)
+    within("the wait, by ftrace", wait.low, outlier.duration_ns, wait.high)
     looks[how](attempt)
 
 

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Bounds for the times that schedhist stamps, from ftrace: exact, however busy the host is.
+
+A tracepoint calls its probes in the order in which they were registered. With schedhist between two
+instances of ftrace, on the clock that schedhist reads, the stamp of a switch is no earlier than that of
+the first instance and no later than that of the second. A wait after a wakeup begins between
+sched_waking and sched_wakeup. See replay/__main__.py.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from outlier_text import Outlier, Wrong
+
+TRACEFS = Path("/sys/kernel/tracing")
+ENABLE = Path("/sys/kernel/debug/schedhist/enable")
+ROUNDED = 1000  # A trace shows microseconds.
+EVENT = re.compile(r".* (\d+)\.(\d{6}): (sched_\w+): (.*)")
+SWITCH = re.compile(r".* prev_pid=(\d+) .* prev_state=(\S+) ==> .* next_pid=(\d+) .*")
+WAKEUP = re.compile(r".* pid=(\d+) .*")
+
+
+@dataclass
+class Span:
+    """A time that is known to lie between two others, in nanoseconds."""
+
+    low: int
+    high: int
+
+    def to(self, end: Span) -> Span:
+        """How long it is from this to that."""
+        return Span(max(0, end.low - self.high), max(0, end.high - self.low))
+
+
+class Instance:
+    """Traces the scheduler's events, from now on."""
+
+    def __init__(self, name: str, events: tuple[str, ...]) -> None:
+        self.path = TRACEFS / "instances" / f"schedhist_{name}"
+        self.path.mkdir()
+        (self.path / "trace_clock").write_text("perf")
+        for event in events:
+            (self.path / "events/sched" / event / "enable").write_text("1")
+
+    def clear(self) -> None:
+        (self.path / "trace").write_text("")
+
+    def events(self) -> list[tuple[int, str, str]]:
+        """The time, the name and the text of each."""
+        found = map(EVENT.fullmatch, (self.path / "trace").read_text("latin-1").splitlines())
+        return [(int(m[1]) * 10**9 + int(m[2]) * 1000, m[3], m[4]) for m in found if m]
+
+
+class Stamps:
+    """When tasks came to a CPU and left it, and when they were woken."""
+
+    def __init__(self) -> None:
+        # The order is the point.
+        ENABLE.write_text("0")
+        self.before = Instance("before", ("sched_switch", "sched_waking", "sched_wakeup"))
+        ENABLE.write_text("1")
+        self.after = Instance("after", ("sched_switch",))
+
+    def clear(self) -> None:
+        self.before.clear()
+        self.after.clear()
+
+    def read(self) -> None:
+        self.woken = [(at, name, int(match[1])) for at, name, text in self.before.events()
+                      if (match := WAKEUP.fullmatch(text)) and name != "sched_switch"]
+        self.first, self.second = (
+            [(at, int(match[1]), match[2], int(match[3])) for at, name, text in instance.events()
+             if name == "sched_switch" and (match := SWITCH.fullmatch(text))]
+            for instance in (self.before, self.after)
+        )
+
+    def switches(self, pid: int, field: int) -> list[Span]:
+        """Those to a task (field 3) or from it (field 1), which was not there before the last clear()."""
+        one, two = ([switch[0] for switch in switches if switch[field] == pid]
+                    for switches in (self.first, self.second))
+        # It may have gone on between the two looks.
+        if len(one) > len(two):
+            raise Wrong(f"the two instances disagree about {pid}: {one} and {two}")
+        return [Span(a - ROUNDED, b + ROUNDED) for a, b in zip(one, two)]
+
+    def wait(self, outlier: Outlier) -> tuple[Span, Span]:
+        """When it began and when it ended; that its own stamps lie in there."""
+        pid = outlier.pid
+        ends = [end for end in self.switches(pid, 3) if end.low <= outlier.end_ns <= end.high]
+        if not ends:
+            raise Wrong(f"it ends at no switch to {pid}: {outlier}")
+        end = ends[0]
+        if outlier.cause == "preempted":
+            begin = max((out for out in self.switches(pid, 1) if out.low < end.low), key=lambda span: span.low)
+        else:
+            waking, wakeup = (max(at for at, name, woken in self.woken
+                                  if name == wanted and woken == pid and at <= end.high)
+                              for wanted in ("sched_waking", "sched_wakeup"))
+            begin = Span(waking - ROUNDED, wakeup + ROUNDED)
+        if not begin.low <= outlier.start_ns <= begin.high:
+            raise Wrong(f"it does not begin within {begin}: {outlier}")
+        return begin, end
+
+    def ran(self, pid: int, begin: Span, end: Span) -> Span:
+        """For how long a task had a CPU between two times."""
+        total = Span(0, 0)
+        leaves = self.switches(pid, 1)
+        for came in self.switches(pid, 3):
+            left = next((span for span in leaves if span.low >= came.low), end)
+            # What is before the one time or after the other does not count.
+            since = Span(max(begin.low, came.low), max(begin.high, came.high))
+            until = Span(min(end.low, left.low), min(end.high, left.high))
+            stay = since.to(until)
+            total = Span(total.low + stay.low, total.high + stay.high)
+        return total
