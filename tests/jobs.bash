@@ -14,12 +14,13 @@ slots=$(($(nproc) / 2))
 slots=${SCHEDHIST_JOBS:-$slots}
 
 declare -A pids=() began=() ended=() status=() expected=() number=()
-running=()
+running=() first=''
 
 # start_job NAME: in a process group of its own, so that all of it can be ended.
 start_job() {
 	local name=$1
 	began[$name]=$SECONDS
+	: "${first:=$SECONDS}"
 	: > "$work/$name.out"
 	set -m
 	(
@@ -97,7 +98,7 @@ time_left() {
 		((rest <= longest)) || longest=$rest
 	done
 	if (((all - left) * 4 > all)); then
-		left=$((SECONDS * left / (all - left)))
+		left=$(((SECONDS - first) * left / (all - left)))
 	else
 		left=$((left / slots))
 	fi
@@ -105,7 +106,7 @@ time_left() {
 	echo "$left"
 }
 
-# tell_progress NAME...: one line about all jobs.
+# tell_progress NAME...: one line about all jobs; $building is set while a kernel is being built.
 tell_progress() {
 	local name left text=''
 	left=$(time_left "$@")
@@ -113,6 +114,7 @@ tell_progress() {
 		text+="${text:+, }$name"
 		[[ -z ${number[$name]-} ]] || text+=" $(reported "$name") of ${number[$name]} tests"
 	done
+	[[ -z ${building-} ]] || text+="${text:+, }a kernel being built"
 	say "$((SECONDS / 60)) of $(minutes $((SECONDS + left))): ${text:-nothing} running," \
 		"${#ended[@]} of $# jobs done, about $(minutes "$left") left"
 }
