@@ -37,7 +37,7 @@ read_ctxt() {
 # leaves much time between them, others are better.
 look() {
 	local before i width=''
-	for ((i = 0; i < 100; i++)); do
+	for ((i = 0; i < 15; i++)); do
 		read_switches; before=$switches
 		read_ctxt
 		read_switches
@@ -46,7 +46,7 @@ look() {
 		printf -v "$1_least" %d "$before"
 		printf -v "$1_ctxt" %d "$ctxt"
 		printf -v "$1_most" %d "$switches"
-		((width > 5)) || break
+		((width > 20)) || break
 	done
 }
 
