@@ -52,6 +52,19 @@ cache_is_a_file() {
 	refused "$work/file/below" "cannot write to $work/file/below (Not a directory)"
 }
 
+# With the root that is there, as another one takes minutes to make.
+cache_with_space() {
+	local folder="$work/a cache" root state
+	root=$(. scripts/lib.sh && echo "$ROOT")
+	state=$(. scripts/lib.sh && echo "$STATE")
+	mkdir -p "$folder/root" "$folder/state"
+	cp "$state"/kernel-* "$folder/state"
+	run 0 unshare --mount --propagation private bash -c '
+		mount --bind "$1" "$2/root" && export SCHEDHIST_CACHE="$2" &&
+			ko=$(scripts/build) && scripts/root -- modinfo -F name "$ko"' sh "$root" "$folder"
+	[[ ${said##*$'\n'} == schedhist && -n $(find "$folder/build" -name schedhist.ko) ]]
+}
+
 # Root leaves nothing in the home of somebody else, as sudo -E would have it.
 cache_of_root() {
 	local home
@@ -100,7 +113,7 @@ check cache/small cache_small
 check cache/fills-up cache_fills_up
 check cache/file cache_is_a_file
 check cache/relative refused some/folder "must be an absolute path, not 'some/folder'"
-check cache/space refused "/tmp/a folder" "has a space or a special character"
+check cache/space cache_with_space
 check cache/of-root cache_of_root
 check cache/no-network cache_no_network
 check cache/bad-mirror cache_bad_mirror
