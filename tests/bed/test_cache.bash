@@ -54,15 +54,15 @@ cache_is_a_file() {
 
 # With the root that is there, as another one takes minutes to make.
 cache_with_space() {
-	local folder="$work/a cache" root state
+	local spaced="$work/a cache" root state
 	root=$(. scripts/lib.sh && echo "$ROOT")
 	state=$(. scripts/lib.sh && echo "$STATE")
-	mkdir -p "$folder/root" "$folder/state"
-	cp "$state"/kernel-* "$folder/state"
+	mkdir -p "$spaced/root" "$spaced/state"
+	cp "$state"/kernel-* "$spaced/state"
 	run 0 unshare --mount --propagation private bash -c '
 		mount --bind "$1" "$2/root" && export SCHEDHIST_CACHE="$2" &&
-			ko=$(scripts/build) && scripts/root -- modinfo -F name "$ko"' sh "$root" "$folder"
-	[[ ${said##*$'\n'} == schedhist && -n $(find "$folder/build" -name schedhist.ko) ]]
+			ko=$(scripts/build) && scripts/root -- modinfo -F name "$ko"' sh "$root" "$spaced"
+	[[ ${said##*$'\n'} == schedhist && -n $(find "$spaced/build" -name schedhist.ko) ]]
 }
 
 # Root leaves nothing in the home of somebody else, as sudo -E would have it.
