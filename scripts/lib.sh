@@ -40,12 +40,13 @@ need_cache() {
 	# A full disk still takes an empty file.
 	wrong=$({ mkdir -p "$CACHE" && head -c 65536 /dev/zero >"$CACHE/.try.$$" && rm "$CACHE/.try.$$"; } 2>&1) && return
 	rm -f "$CACHE/.try.$$" 2>/dev/null || :
-	die "cannot write to $CACHE (${wrong##*: }): make room or mend that, or set SCHEDHIST_CACHE to another folder"
+	die "cannot write to $CACHE (${wrong##*: }): fix that, or set SCHEDHIST_CACHE to another folder"
 }
 
 # need_space GB
 need_space() {
 	local free
+	need_cache
 	free=$(df -Pk "$CACHE" | awk 'NR == 2 { print int($4 / 1000000) }')
 	((free >= $1)) ||
 		die "$CACHE has $free GB left, and $1 GB are needed: make room, or set SCHEDHIST_CACHE to a folder on a larger disk"
