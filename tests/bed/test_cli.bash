@@ -102,7 +102,8 @@ check_cli() {
 
 	check cli/root/run cli_root "make run" make run
 	check cli/root/run-kernel cli_root "make run KERNEL=7.2" make run KERNEL=7.2
-	for name in check test test-matrix bench lint fmt; do
+	for name in test check test-matrix bench lint fmt; do
+		grep -q "^$name:" Makefile || continue
 		check "cli/root/$name" cli_root "make $name" make "$name"
 	done
 	for file in scripts/{vm,root,kernel,lint} tests/{run,matrix} tests/{bed,faults,lockdown,mutants}/run \
