@@ -157,9 +157,9 @@ kdir_no_tools() {
 
 kdir_usage() {
 	run 2 scripts/check-kdir
-	says "Usage: scripts/check-kdir KDIR"
+	says "one KDIR is needed" "scripts/check-kdir --help"
 	run 2 scripts/check-kdir --fast
-	says "there is no option --fast"
+	says "unknown option --fast"
 	run 0 scripts/check-kdir --help
 	says "Usage: scripts/check-kdir KDIR"
 }
@@ -198,7 +198,7 @@ kdir_build() {
 
 metadata_usage() {
 	run 2 scripts/rust-metadata --fast
-	says "there is no option --fast" "Usage: scripts/rust-metadata"
+	says "unknown option --fast" "scripts/rust-metadata --help"
 	run 2 scripts/rust-metadata seven
 	says "'seven' is no kernel release"
 	run 2 scripts/rust-metadata 7.3.1 7.3.2
