@@ -32,7 +32,10 @@ typedef void (*schedhist_task_newtask_probe)(void *data,
 typedef void (*schedhist_sched_waking_probe)(void *data,
 					     struct task_struct *task);
 
-/* The module parameter "metrics". */
+/* The module parameters. */
+#define SCHEDHIST_PRECISION_DEFAULT 5
+
+extern unsigned int schedhist_precision;
 extern char schedhist_metrics[128];
 
 typedef void (*schedhist_call)(void *data);

@@ -6,7 +6,7 @@
 //! enable               0 or 1; can be written
 //! metrics              the names of the metrics that are on; can be written
 //! reset                write 1 to start from 0
-//! threshold_ns/METRIC  above which a sample is an outlier, 0 for none; can be written
+//! threshold_ns/METRIC  a sample above this is an outlier; can be written
 //! outlier_limit        how many outliers are reported; can be written
 //! on_outlier           what else is done at an outlier; can be written
 //! outliers             the last outliers, and who had the CPU meanwhile
@@ -16,7 +16,7 @@
 //! openmetrics          everything, for a monitoring system
 //! raw                  everything, for a program: include/uapi/schedhist_raw.h
 //! hist/METRIC          a histogram, of all CPUs
-//! per_cpu/cpuN/...     summary, openmetrics and METRIC of one CPU
+//! per_cpu/cpuN/...     hist/METRIC, summary and openmetrics of one CPU
 //! ```
 
 use core::fmt::{
@@ -42,11 +42,12 @@ use crate::{
             Text,
             Tree, //
         },
+        log,
     },
     engine::{
         control::{
-            number,
-            Actions, //
+            Actions,
+            OrNone, //
         },
         metric::{
             Counter,
@@ -74,6 +75,9 @@ use crate::{
 };
 
 mod outliers;
+
+/// What `metrics` expects, as the log says it.
+pub(crate) const METRICS_EXPECTED: &str = "names as in hist/, all, default or none";
 
 /// Which file.
 enum View {
@@ -122,7 +126,8 @@ pub(crate) fn create(monitor: &Arc<Monitor>) -> Result<Tree<MonitorFile>> {
         let scope = Scope::Cpu(cpu.number());
         let name = CString::try_from_fmt(fmt!("cpu{}", cpu.number()))?;
         let folder = tree.folder(per_cpu, &name)?;
-        create_histograms(&mut tree, folder, scope, &file)?;
+        let hist = tree.folder(folder, c_str!("hist"))?;
+        create_histograms(&mut tree, hist, scope, &file)?;
         create_renderings(&mut tree, folder, scope, &file)?;
     }
     create_renderings(&mut tree, root, Scope::All, &file)?;
@@ -217,26 +222,26 @@ impl File for MonitorFile {
             View::Enable => match word {
                 b"0" => self.monitor.set_enabled(false),
                 b"1" => self.monitor.set_enabled(true),
-                _ => refuse("enable: expected 0 or 1"),
+                _ => self.refuse(word, "0 or 1"),
             },
             View::Metrics => match MetricSet::parse(word) {
                 Ok(metrics) => self.monitor.set_metrics(metrics),
-                Err(_) => refuse("metrics: expected names as in hist/, all, default or none"),
+                Err(_) => self.refuse(word, METRICS_EXPECTED),
             },
             View::Reset => match word {
                 b"1" => self.monitor.reset(),
-                _ => refuse("reset: expected 1"),
+                _ => self.refuse(word, "1"),
             },
-            View::Threshold(metric) => match number(word) {
-                Some(nanoseconds) => watch.set_threshold(metric, nanoseconds),
-                None => refuse("threshold_ns: expected nanoseconds, or 0 for none"),
+            View::Threshold(metric) => match OrNone::parse(word, u64::MAX) {
+                Some(OrNone(nanoseconds)) => watch.set_threshold(metric, nanoseconds),
+                None => self.refuse(word, "nanoseconds from 1 up, or none"),
             },
-            View::OutlierLimit => match number(word) {
-                Some(limit) => {
+            View::OutlierLimit => match OrNone::parse(word, u64::MAX) {
+                Some(OrNone(limit)) => {
                     watch.set_limit(limit);
                     Ok(())
                 }
-                None => refuse("outlier_limit: expected a number, or 0 for all"),
+                None => self.refuse(word, "a number from 1 up, or none"),
             },
             // Without it the kernel warns when it is asked for a snapshot.
             View::OnOutlier => match Actions::parse(word, cfg!(CONFIG_TRACER_SNAPSHOT)) {
@@ -244,9 +249,7 @@ impl File for MonitorFile {
                     watch.set_actions(actions);
                     Ok(())
                 }
-                None => {
-                    refuse("on_outlier: expected nothing, tracing_off, snapshot, or both of these")
-                }
+                None => self.refuse(word, "none, tracing_off, snapshot, or both words"),
             },
             View::Outliers
             | View::Wait
@@ -266,7 +269,33 @@ impl File for MonitorFile {
     }
 }
 
+/// The names that the kernel log has for files that can be written.
+impl fmt::Display for MonitorFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.view {
+            View::Enable => "enable",
+            View::Metrics => "metrics",
+            View::Reset => "reset",
+            View::Threshold(metric) => return write!(f, "threshold_ns/{}", metric.name),
+            View::OutlierLimit => "outlier_limit",
+            View::OnOutlier => "on_outlier",
+            View::Outliers
+            | View::Wait
+            | View::Status
+            | View::Summary(_)
+            | View::Histogram(..)
+            | View::OpenMetrics(_)
+            | View::Raw => "a file that cannot be written",
+        })
+    }
+}
+
 impl MonitorFile {
+    /// Says in the log what was wrong with what was written to the file.
+    fn refuse(&self, word: &[u8], expected: &str) -> Result {
+        Err(log::refused(self, word, format_args!("expected {expected}")))
+    }
+
     /// Writes the text of the file, as things were at `reading`.
     fn show_reading(&self, reading: &Reading, out: &mut Text<'_>) -> Result {
         let watch = self.monitor.outliers();
@@ -274,8 +303,8 @@ impl MonitorFile {
             View::Enable => Ok(writeln!(out, "{}", u8::from(reading.enabled))?),
             View::Metrics => Ok(writeln!(out, "{}", reading.metrics)?),
             View::Reset => Err(EINVAL),
-            View::Threshold(metric) => Ok(writeln!(out, "{}", watch.threshold(metric))?),
-            View::OutlierLimit => Ok(writeln!(out, "{}", watch.limit())?),
+            View::Threshold(metric) => Ok(writeln!(out, "{}", OrNone(watch.threshold(metric)))?),
+            View::OutlierLimit => Ok(writeln!(out, "{}", OrNone(watch.limit()))?),
             View::OnOutlier => Ok(writeln!(out, "{}", watch.actions())?),
             View::Outliers => Ok(outliers::show_all(watch, out)?),
             View::Wait => Ok(outliers::show_next(watch, out)?),
@@ -312,12 +341,6 @@ enum Since {
     Load,
     /// Since the last reset: what people read.
     Reset,
-}
-
-/// Says in the log what was wrong with what was written to a file.
-fn refuse(what: &str) -> Result {
-    pr_warn!("{what}\n");
-    Err(EINVAL)
 }
 
 impl Reading {

@@ -112,7 +112,14 @@ static void __maybe_unused check_prototypes(void)
 	check_trace_callback_type_task_newtask((schedhist_task_newtask_probe)NULL);
 }
 
-/* The module! macro has no parameters that are text. */
+/*
+ * The module! macro has no parameters that are text, and shows none in sysfs:
+ * so both are here.
+ */
+unsigned int schedhist_precision = SCHEDHIST_PRECISION_DEFAULT;
+module_param_named(precision, schedhist_precision, uint, 0444);
+MODULE_PARM_DESC(precision, "Histogram precision in bits, 1 to 7: buckets are at most 2^-precision of their value wide (default 5, 3.13 %)");
+
 char schedhist_metrics[128] = "default";
 module_param_string(metrics, schedhist_metrics, sizeof(schedhist_metrics), 0444);
 MODULE_PARM_DESC(metrics, "Metrics to record: names as in the folder hist, all, default or none");

@@ -69,7 +69,7 @@ impl Outliers {
             setting <- new_mutex!((), "schedhist::Outliers::setting"),
             thresholds: Thresholds::new(),
             limit: Limit::new(LIMIT),
-            actions: AtomicU32::new(Actions::NOTHING.bits()),
+            actions: AtomicU32::new(Actions::NONE.bits()),
             logs: SetOnce::new(),
             bell <- Bell::new(),
         })

@@ -25,6 +25,7 @@ mod witness;
 use boundary::{
     bindings,
     debugfs::Tree,
+    log,
     params, //
 };
 use engine::{
@@ -32,7 +33,7 @@ use engine::{
         Precision,
         Scheme, //
     },
-    metric::MetricSet,
+    metric::MetricSet, //
 };
 use files::MonitorFile;
 use monitor::Monitor;
@@ -43,16 +44,7 @@ module! {
     authors: ["The schedhist developers"],
     description: "Per-CPU histograms of what the scheduler does to tasks",
     license: "GPL",
-    params: {
-        precision: u32 {
-            default: 5,
-            description: "Histogram precision in bits, 1 to 7: buckets are at most 2^-precision of their value wide (default 5, 3.13 %)",
-        },
-    },
 }
-
-// `module!` takes a literal only.
-const _: () = assert!(Precision::DEFAULT == 5);
 
 /// The module's version, as `modinfo` shows it.
 const VERSION: &str = env!("SCHEDHIST_VERSION");
@@ -74,18 +66,20 @@ struct SchedHist {
 
 impl kernel::Module for SchedHist {
     fn init(_module: &'static ThisModule) -> Result<Self> {
-        let bits: u32 = params::copied(module_parameters::precision.value());
+        let bits = params::precision();
         let Some(precision) = Precision::new(bits) else {
-            pr_err!(
-                "precision={bits}: must be {} to {}\n",
-                Precision::MIN,
-                Precision::MAX
-            );
+            let (least, most) = (Precision::MIN, Precision::MAX);
+            pr_warn!("precision: \"{bits}\": expected {least} to {most}\n");
             return Err(EINVAL);
         };
-        let Ok(metrics) = MetricSet::parse(params::metrics()) else {
-            pr_err!("metrics: expected names as in hist/, all, default or none\n");
-            return Err(EINVAL);
+        let text = params::metrics();
+        let Ok(metrics) = MetricSet::parse(text) else {
+            let expected = files::METRICS_EXPECTED;
+            return Err(log::refused(
+                "metrics",
+                text,
+                format_args!("expected {expected}"),
+            ));
         };
         let monitor = Monitor::new(Scheme::new(precision), metrics)
             .inspect_err(|e| pr_err!("cannot set up the histograms: {e:?}\n"))?;

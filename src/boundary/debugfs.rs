@@ -39,7 +39,10 @@ use kernel::{
     },
 };
 
-use super::context;
+use super::{
+    context,
+    log, //
+};
 use crate::engine::raw;
 
 mod news;
@@ -49,8 +52,8 @@ pub(crate) use news::News;
 /// The longest text that may be written to a file, in bytes.
 const INPUT_MAX: usize = 256;
 
-/// What stands behind a file.
-pub(crate) trait File: Send + Sync + 'static {
+/// What stands behind a file. Its text is the name that the kernel log has for it.
+pub(crate) trait File: fmt::Display + Send + Sync + 'static {
     /// Guesses the length of the text in bytes; a good guess saves producing it again. `last` is how
     /// long it was the last time, or 0.
     fn size_hint(&self, last: usize) -> usize;
@@ -335,19 +338,23 @@ impl<T: File> Tree<T> {
         let position = unsafe { *position };
         let buffer = UserPtr::from_ptr(buffer.cast_mut().cast());
         from_result(|| {
-            let mut input = [0; INPUT_MAX];
-            let Some(input) = input.get_mut(..count) else {
-                pr_warn!("{count} bytes written at once: too long for any of our files\n");
-                return Err(EINVAL);
-            };
-            if position != 0 {
-                pr_warn!("written at offset {position}: expected all in one piece, at the start\n");
-                return Err(EINVAL);
-            }
             context::may_sleep();
-            UserSlice::new(buffer, count).reader().read_slice(input)?;
-            node.file.write(input)?;
-            Ok(count as isize)
+            let mut input = [0; INPUT_MAX];
+            let len = count.min(INPUT_MAX);
+            let input = input.get_mut(..len).ok_or(EINVAL)?;
+            UserSlice::new(buffer, len).reader().read_slice(input)?;
+            if len == count && position == 0 {
+                node.file.write(input)?;
+                return Ok(count as isize);
+            }
+            let refused =
+                |why: fmt::Arguments<'_>| Err(log::refused(&node.file, input.trim_ascii(), why));
+            if len != count {
+                return refused(format_args!("longer than {INPUT_MAX} bytes"));
+            }
+            refused(format_args!(
+                "written at offset {position}, expected at the start"
+            ))
         })
     }
 }

@@ -11,6 +11,7 @@ pub(crate) mod clock;
 pub(crate) mod context;
 pub(crate) mod debugfs;
 pub(crate) mod hotplug;
+pub(crate) mod log;
 pub(crate) mod params;
 pub(crate) mod per_cpu;
 pub(crate) mod records;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Module parameters: what the `module!` macro does not know, and where kernels differ.
-
-use core::borrow::Borrow;
+//! Module parameters. C defines them, as the `module!` macro has none that are text or that sysfs shows.
+//! None of them can change after the module was loaded.
 
 use kernel::{
     prelude::*,
@@ -10,16 +9,20 @@ use kernel::{
 };
 
 use super::bindings;
+use crate::engine::bucket::Precision;
 
-/// Returns the parameter `metrics`, which cannot change after the module was loaded.
+// A literal in C.
+const _: () = assert!(Precision::DEFAULT == bindings::SCHEDHIST_PRECISION_DEFAULT);
+
+/// Returns the parameter `precision`.
+pub(crate) fn precision() -> u32 {
+    // SAFETY: A static of ours that is written only before the module's initialisation.
+    unsafe { bindings::schedhist_precision }
+}
+
+/// Returns the parameter `metrics`.
 pub(crate) fn metrics() -> &'static [u8] {
     // SAFETY: A static of ours that `module_param_string()` keeps NUL-terminated, and that is
     // written only before the module's initialisation.
     unsafe { CStr::from_char_ptr((&raw const bindings::schedhist_metrics).cast()) }.to_bytes()
-}
-
-/// Copies the value of a parameter, which `ModuleParamAccess::value()` returns by reference in 7.2,
-/// and by value from 7.3 on.
-pub(crate) fn copied<T: Copy>(value: impl Borrow<T>) -> T {
-    *value.borrow()
 }

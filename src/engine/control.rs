@@ -30,15 +30,15 @@ impl Actions {
     const SNAPSHOT: u32 = 2;
 
     /// None.
-    pub const NOTHING: Self = Self(0);
+    pub const NONE: Self = Self(0);
 
-    /// Reads names separated by white space or commas, or `nothing`; `None` for anything else, and
+    /// Reads names separated by white space or commas, or `none`; `None` for anything else, and
     /// for `snapshot` where the kernel takes none.
     pub fn parse(text: &[u8], has_snapshots: bool) -> Option<Self> {
         let mut actions = None;
         for word in words(text) {
             let bit = match word {
-                b"nothing" => 0,
+                b"none" => 0,
                 b"snapshot" if !has_snapshots => return None,
                 _ => {
                     1 << Self::NAMES
@@ -82,8 +82,33 @@ impl fmt::Display for Actions {
             }
         }
         if self.0 == 0 {
-            f.write_str("nothing")?;
+            f.write_str("none")?;
         }
         Ok(())
+    }
+}
+
+/// A number from 1 up, or `none`, which is 0 in here and nowhere else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OrNone(pub u64);
+
+impl OrNone {
+    /// Reads `none`, or a number from 1 to `most`.
+    pub fn parse(word: &[u8], most: u64) -> Option<Self> {
+        if word == b"none" {
+            return Some(Self(0));
+        }
+        number(word)
+            .filter(|number| (1..=most).contains(number))
+            .map(Self)
+    }
+}
+
+impl fmt::Display for OrNone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            0 => f.write_str("none"),
+            number => write!(f, "{number}"),
+        }
     }
 }

@@ -218,16 +218,48 @@ pub fn outlier(
 /// 16 bytes, of each of which four are made at most.
 pub const OUTLIER_MAX: usize = 1024 + super::outlier::CULPRITS * 256;
 
-/// The name of a task, up to its NUL, on one line whatever is in it.
+/// Writes bytes on one line whatever they are: `\xNN` for one that is not printable, for the backslash
+/// and for `quote`.
+fn escape(out: &mut impl Write, bytes: &[u8], quote: Option<u8>) -> fmt::Result {
+    for byte in bytes {
+        match byte {
+            b' '..=b'~' if *byte != b'\\' && Some(*byte) != quote => {
+                out.write_char(char::from(*byte))?;
+            }
+            _ => write!(out, "\\x{byte:02x}")?,
+        }
+    }
+    Ok(())
+}
+
+/// The name of a task, up to its NUL.
 struct Comm<'a>(&'a [u8]);
 
 impl Display for Comm<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for byte in self.0.iter().take_while(|byte| **byte != 0) {
-            match byte {
-                b' '..=b'~' if *byte != b'\\' => f.write_char(char::from(*byte))?,
-                _ => write!(f, "\\x{byte:02x}")?,
-            }
+        let name = self.0.split(|byte| *byte == 0).next();
+        escape(f, name.unwrap_or_default(), None)
+    }
+}
+
+/// What was written to a file, in quotation marks, for the log. A long text is cut, and then dots
+/// follow the quotation mark.
+#[derive(Clone, Copy, Debug)]
+pub struct Quoted<'a>(pub &'a [u8]);
+
+impl Quoted<'_> {
+    /// How many bytes are shown.
+    pub const MOST: usize = 64;
+}
+
+impl Display for Quoted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let cut = self.0.get(..Self::MOST);
+        f.write_char('"')?;
+        escape(f, cut.unwrap_or(self.0), Some(b'"'))?;
+        f.write_char('"')?;
+        if cut.is_some() && self.0.len() > Self::MOST {
+            f.write_str("...")?;
         }
         Ok(())
     }

@@ -79,7 +79,7 @@ cpus = [scope for scope in counts if scope != "all"]
 counters = set(counts["cpu0"])
 for metric in os.listdir(f"{DEBUGFS}/hist"):
     merged = Histogram(f"hist/{metric}")
-    of_cpus = [Histogram(f"per_cpu/{cpu}/{metric}") for cpu in cpus]
+    of_cpus = [Histogram(f"per_cpu/{cpu}/hist/{metric}") for cpu in cpus]
     check_merged(metric, merged, of_cpus)
     for scope, histogram in zip(["all", *cpus], [merged, *of_cpus]):
         counts[scope][metric] = histogram.count

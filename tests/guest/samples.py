@@ -55,7 +55,9 @@ def main(before: Path, after: Path, events: Path) -> int:
     wrong, checked, buckets = [], 0, 0
     for folder in after.iterdir():
         for metric in METRICS:
-            old, new = Histogram(before / folder.name / metric), Histogram(folder / metric)
+            old, new = (
+                Histogram(path / folder.name / "hist" / metric) for path in (before, after)
+            )
             grown = new.buckets - old.buckets
             lower = sorted(new.buckets)
             found: Counter[int] = Counter()

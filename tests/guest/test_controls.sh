@@ -29,7 +29,7 @@ test_metrics_parameter() {
 	mark_log metrics
 	fails_with "Invalid parameters" load metrics=oncpu,bogus
 	lines=$(our_lines metrics)
-	same "the log" "$lines" "schedhist: metrics: expected names as in hist/, all, default or none"
+	same "the log" "$lines" 'schedhist: metrics: "oncpu,bogus": expected names as in hist/, all, default or none'
 	assert_gone
 }
 
@@ -144,8 +144,8 @@ test_controls_bad_input() {
 	python3 bad_input.py "$debugfs/reset"
 	same "after bad input" "$(cat "$debugfs/status" "$debugfs"/hist/*)" "$before"
 	lines=$(our_lines controls)
-	grep -q '^schedhist: reset: expected 1$' <<< "$lines"
-	grep -q '^schedhist: metrics: expected names' <<< "$lines"
-	grep -q 'bytes written at once: too long' <<< "$lines"
+	grep -q '^schedhist: reset: "2": expected 1$' <<< "$lines"
+	grep -q '^schedhist: metrics: "oncpu;idle": expected names' <<< "$lines"
+	grep -q '^schedhist: metrics: "1*"\.\.\.: longer than 256 bytes$' <<< "$lines"
 	within "lines in the log" 1 "$(wc -l <<< "$lines")" $((2 * $(python3 bad_input.py --number "$debugfs/metrics")))
 }

@@ -56,7 +56,7 @@ test_enable_bad_input() {
 	python3 bad_input.py "$debugfs/enable"
 	same enable "$(< "$debugfs/enable")" 0
 	lines=$(our_lines bad_input)
-	grep -q '^schedhist: enable: expected 0 or 1$' <<< "$lines"
+	grep -q '^schedhist: enable: "2": expected 0 or 1$' <<< "$lines"
 	# One line for each at most.
 	within "lines in the log" 1 "$(wc -l <<< "$lines")" "$(python3 bad_input.py --number "$debugfs/enable")"
 	measure 1

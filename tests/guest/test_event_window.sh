@@ -33,7 +33,7 @@ count_of() { awk -v event="$1:" '$1 == event' "$2" | wc -l; }
 # grown METRIC: how many samples its histograms have more.
 grown() {
 	awk '$1 == "count" { n += FILENAME ~ /\/after\// ? $2 : -$2 } END { print n + 0 }' \
-		"$work"/{before,after}/*/"$1"
+		"$work"/{before,after}/*/hist/"$1"
 }
 
 culprits_of_outliers() {

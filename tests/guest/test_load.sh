@@ -28,17 +28,17 @@ refused() {
 }
 
 test_precision_refused() {
-	local ours="must be 1 to 7"
+	local ours="expected 1 to 7"
 	# The kernel says once for each boot that modules of others taint it.
 	load
 	unload
-	refused 0 "Invalid parameters" "schedhist: precision=0: $ours"
-	refused 8 "Invalid parameters" "schedhist: precision=8: $ours"
-	refused 4294967295 "Invalid parameters" "schedhist: precision=4294967295: $ours"
+	refused 0 "Invalid parameters" "schedhist: precision: \"0\": $ours"
+	refused 8 "Invalid parameters" "schedhist: precision: \"8\": $ours"
+	refused 4294967295 "Invalid parameters" "schedhist: precision: \"4294967295\": $ours"
 	# These the kernel refuses, in its own words.
 	refused -1 "Invalid parameters" "schedhist: \`-1' invalid for parameter \`precision'"
 	refused abc "Invalid parameters" "schedhist: \`abc' invalid for parameter \`precision'"
-	refused 99999999999 "Invalid parameters" \
+	refused 99999999999 "Numerical result out of range" \
 		"schedhist: \`99999999999' invalid for parameter \`precision'"
 }
 
@@ -61,4 +61,18 @@ test_clash() {
 	assert_laws
 	unload
 	assert_gone
+}
+
+# Both parameters can be read, and cannot be written.
+test_load_parameters() {
+	local folder=/sys/module/schedhist/parameters
+	load
+	same parameters "$(cd "$folder" && stat -c '%n %a' -- * | paste -sd ' ')" "metrics 444 precision 444"
+	same precision "$(parameter schedhist precision)" 5
+	same metrics "$(parameter schedhist metrics)" default
+	unload
+	load precision=0x7 metrics=oncpu,idle
+	same precision "$(parameter schedhist precision)" 7
+	same metrics "$(parameter schedhist metrics)" oncpu,idle
+	same "precision in use" "$(status precision)" 7
 }

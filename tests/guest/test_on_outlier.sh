@@ -91,8 +91,8 @@ test_on_outlier_no_snapshot() {
 	grep -q ' outlier: id=1 ' "$tracefs/per_cpu/cpu$cpu/trace" || fail "no outlier"
 }
 
-test_on_outlier_nothing() {
-	outlier_at nothing
+test_on_outlier_none() {
+	outlier_at none
 	same tracing_on "$(< "$tracefs/tracing_on")" 1
 	grep -q ' outlier: id=1 ' "$tracefs/per_cpu/cpu$cpu/trace" || fail "no outlier"
 	goes_on || fail "tracing does not go on"

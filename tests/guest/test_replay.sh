@@ -93,7 +93,7 @@ test_replay_sees() {
 	local file good
 	replay_load perf bench sched pipe --loop 1
 	replay -- perf bench sched pipe --loop 500
-	file=$work/replay/after/per_cpu/cpu0/offcpu
+	file=$work/replay/after/per_cpu/cpu0/hist/offcpu
 	good=$(< "$file")
 	edit() { awk "$1" <<< "$good" > "$file"; }
 	# From the fullest bucket, which grew in the window, into another.

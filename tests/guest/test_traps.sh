@@ -74,19 +74,19 @@ test_trap_hotplug() {
 	workload_start
 	for i in 1 2 3; do
 		taskset --cpu-list "$cpu" sleep 0.05
-		before=$(value "per_cpu/cpu$cpu/oncpu" count)
+		before=$(value "per_cpu/cpu$cpu/hist/oncpu" count)
 		echo 0 > "$online"
-		away=$(value "per_cpu/cpu$cpu/oncpu" count)
+		away=$(value "per_cpu/cpu$cpu/hist/oncpu" count)
 		within "count of the CPU that went, round $i" "$before" "$away" 100000000
 		sleep 0.5
-		same "count of the CPU that is away" "$(value "per_cpu/cpu$cpu/oncpu" count)" "$away"
+		same "count of the CPU that is away" "$(value "per_cpu/cpu$cpu/hist/oncpu" count)" "$away"
 		echo 1 > "$online"
 		taskset --cpu-list "$cpu" sleep 0.05
-		after=$(value "per_cpu/cpu$cpu/oncpu" count)
+		after=$(value "per_cpu/cpu$cpu/hist/oncpu" count)
 		within "count of the CPU that returned" $((away + 1)) "$after" 100000000
 	done
 	workload_stop
 	measure 0
 	assert_laws untracked=0
-	note "cpu$cpu: longest idle $(value "per_cpu/cpu$cpu/idle" max) ns, clock_backwards $(status "cpu$cpu" clock_backwards)"
+	note "cpu$cpu: longest idle $(value "per_cpu/cpu$cpu/hist/idle" max) ns, clock_backwards $(status "cpu$cpu" clock_backwards)"
 }

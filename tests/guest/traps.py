@@ -43,7 +43,7 @@ def reset() -> None:
 
 
 def histogram(metric: str, cpu: int | None = None) -> dict[str, int]:
-    path = DEBUGFS / ("hist" if cpu is None else f"per_cpu/cpu{cpu}") / metric
+    path = DEBUGFS / ("hist" if cpu is None else f"per_cpu/cpu{cpu}/hist") / metric
     words = (line.split() for line in path.read_text().splitlines())
     return {w[0]: int(w[1]) for w in words if len(w) >= 2 and w[1].isdigit() and w[0] != "bucket"}
 

@@ -88,10 +88,10 @@ static int found(const char *path, const struct stat *status, int type, struct F
 		die("%s: too many files", path);
 	file->path = strdup(path);
 	file->kind = kind_of(path + root_length + 1);
-	wanted = file->kind == READ_ONLY ? 0400 : file->kind == RESET ? 0200 : 0600;
+	wanted = file->kind <= STREAM ? 0400 : file->kind == RESET ? 0200 : 0600;
 	if ((status->st_mode & 07777) != wanted)
 		die("%s: has a mode that it should not have", path);
-	if (file->kind != READ_ONLY)
+	if (file->kind > STREAM)
 		controls[n_controls++] = n_files;
 	n_files++;
 	return 0;
@@ -110,7 +110,7 @@ static void read_shown(const struct target *file, char shown[LONGEST])
 
 static bool is_shown(const struct target *file)
 {
-	return file->kind != READ_ONLY && file->kind != RESET;
+	return file->kind > STREAM && file->kind != RESET;
 }
 
 /* What a control reads can be written to it, and then it reads the same. */
@@ -191,7 +191,8 @@ static bool write_one(struct fuzzer *me, const struct target *file, int fd, off_
 		memcpy(me->edge - there, input, there);
 		result = write(fd, me->edge - there, length);
 		is_good = false;
-		if (length <= LONGEST && position == 0)
+		/* What is refused unread: a stream knows no write() at all. */
+		if (there < LONGEST && file->kind != STREAM)
 			error = EFAULT;
 	} else if (how == 1) {
 		/* These files know no places to write at. */

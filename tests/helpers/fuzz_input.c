@@ -21,7 +21,7 @@ static const char *const METRIC_NAMES[] = {
 	"blocked_uninterruptible", "offcpu", "idle", "wakeup", "default", "all", "none",
 };
 
-static const char *const ACTIONS[] = { "nothing", "tracing_off", "snapshot" };
+static const char *const ACTIONS[] = { "none", "tracing_off", "snapshot" };
 
 static const char SEPARATORS[] = { ' ', ',', '\n', '\t', '\r', '\f', '\v', ';', '\0', '\xa0' };
 
@@ -46,7 +46,7 @@ static size_t some(struct dice *dice, char *buffer, const char *const *words, si
 
 static size_t make_number(struct dice *dice, char *buffer)
 {
-	static const uint64_t EDGES[] = { 0, 1, 1000, 1ULL << 32, 1ULL << 40, 1ULL << 63, UINT64_MAX };
+	static const uint64_t EDGES[] = { 0, 1, 1000, 1000000000, 1ULL << 32, 1ULL << 40, 1ULL << 63, UINT64_MAX };
 	uint64_t number = roll(dice) >> below(dice, 64);
 
 	if (one_in(dice, 4))
@@ -70,8 +70,9 @@ static size_t make_good(struct dice *dice, enum kind kind, char *buffer)
 	case RESET:
 		return add(buffer, 0, "1");
 	case THRESHOLD:
+	case RATE:
 	case LIMIT:
-		return make_number(dice, buffer);
+		return one_in(dice, 8) ? add(buffer, 0, "none") : make_number(dice, buffer);
 	case METRICS:
 		return some(dice, buffer, METRIC_NAMES, LENGTH(METRIC_NAMES), 6);
 	case ON_OUTLIER:

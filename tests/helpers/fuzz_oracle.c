@@ -33,7 +33,7 @@ static const struct word METRIC_WORDS[] = {
 static const struct word ACTION_WORDS[] = {
 	{ "tracing_off", 1 },
 	{ "snapshot", 2 },
-	{ "nothing", 0 },
+	{ "none", 0 },
 };
 
 enum { METRICS_SHOWN = 8, ACTIONS_SHOWN = 2 };
@@ -48,6 +48,10 @@ enum kind kind_of(const char *path)
 		return RESET;
 	if (!strncmp(path, "threshold_ns/", strlen("threshold_ns/")))
 		return THRESHOLD;
+	if (!strcmp(path, "outlier_pipe"))
+		return STREAM;
+	if (!strcmp(path, "outlier_rate"))
+		return RATE;
 	if (!strcmp(path, "outlier_limit"))
 		return LIMIT;
 	if (!strcmp(path, "on_outlier"))
@@ -133,8 +137,13 @@ bool is_taken(enum kind kind, const char *text, size_t length, char shown[LONGES
 	case RESET:
 		return length == 1 && text[0] == '1';
 	case THRESHOLD:
+	case RATE:
 	case LIMIT:
-		if (!is_number(text, length, &number))
+		if (length == strlen("none") && !memcmp(text, "none", length)) {
+			strcpy(shown, "none\n");
+			return true;
+		}
+		if (!is_number(text, length, &number) || !number || (kind == RATE && number > 1000000000))
 			return false;
 		sprintf(shown, "%llu\n", (unsigned long long)number);
 		return true;
@@ -146,41 +155,39 @@ bool is_taken(enum kind kind, const char *text, size_t length, char shown[LONGES
 	case ON_OUTLIER:
 		if (!are_words(text, length, ACTION_WORDS, LENGTH(ACTION_WORDS), &bits))
 			return false;
-		show_words(shown, ACTION_WORDS, ACTIONS_SHOWN, bits, "nothing");
+		show_words(shown, ACTION_WORDS, ACTIONS_SHOWN, bits, "none");
 		return true;
 	default:
 		return false;
 	}
 }
 
-/* As the kernel reads numbers that a module in Rust takes: with a prefix, and perhaps a plus. */
-bool is_precision(const char *text)
+/* As the kernel reads numbers: with a prefix, and perhaps a plus before and a newline after it. */
+unsigned int precision_of(const char *text)
 {
-	int base = 10;
+	int base = 10, digits = 0;
 	uint64_t number = 0;
 
-	if (text[0] == '0' && strchr("xXoObB", text[1]) && text[1]) {
-		base = strchr("xX", text[1]) ? 16 : strchr("oO", text[1]) ? 8 : 2;
+	if (text[0] == '+')
+		text++;
+	if (text[0] == '0' && tolower((unsigned char)text[1]) == 'x' && isxdigit((unsigned char)text[2])) {
+		base = 16;
 		text += 2;
 	} else if (text[0] == '0') {
 		base = 8;
 	}
-	if (text[0] == '+')
-		text++;
-	if (!text[0])
-		return false;
-	for (; *text; text++) {
+	for (; *text && strcmp(text, "\n"); text++, digits++) {
 		int digit = isdigit((unsigned char)*text)  ? *text - '0' :
 			    isxdigit((unsigned char)*text) ? tolower((unsigned char)*text) - 'a' + 10 :
 							     99;
 
 		if (digit >= base)
-			return false;
+			return 0;
 		number = number * base + digit;
 		if (number > UINT32_MAX)
-			return false;
+			return 0;
 	}
-	return number >= 1 && number <= 7;
+	return digits && number <= 7 ? number : 0;
 }
 
 bool is_metrics(const char *text)

@@ -10,7 +10,8 @@
 
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 
-enum kind { READ_ONLY, ENABLE, METRICS, RESET, THRESHOLD, LIMIT, ON_OUTLIER, KINDS };
+/* A stream is read only, too. */
+enum kind { READ_ONLY, STREAM, ENABLE, METRICS, RESET, THRESHOLD, RATE, LIMIT, ON_OUTLIER, KINDS };
 
 /* As much as any file takes, and more than any control shows. */
 enum { LONGEST = 256 };
@@ -24,8 +25,9 @@ enum kind kind_of(const char *path);
  */
 bool is_taken(enum kind kind, const char *text, size_t length, char shown[LONGEST]);
 
+/* The precision that the module's parameter takes the value for; 0 where it is refused. */
+unsigned int precision_of(const char *text);
 /* Whether the module's parameter takes the value. */
-bool is_precision(const char *text);
 bool is_metrics(const char *text);
 
 #endif

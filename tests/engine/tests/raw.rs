@@ -580,7 +580,11 @@ fn time_of_64_cpus() {
         let written = begin.elapsed();
         let begin = std::time::Instant::now();
         let mut length = Length::default();
-        raw::snapshot(&mut length, &info(scheme, &cpus), filled::never_reset(&cpus));
+        raw::snapshot(
+            &mut length,
+            &info(scheme, &cpus),
+            filled::never_reset(&cpus),
+        );
         eprintln!(
             "{} bytes in {written:?}; their number in {:?}",
             length.0,

@@ -13,7 +13,7 @@ use schedhist_engine::engine::{
     outlier::{Culprit, Outlier, CULPRITS},
     sample::{Cause, Sample},
     snapshot::Snapshot,
-    text::{self, Scope},
+    text::{self, Quoted, Scope},
 };
 
 const ONCPU: Shown = Shown::ALL[0];
@@ -194,6 +194,23 @@ fn names() {
 }
 
 /// The longest text that there can be.
+#[test]
+fn what_is_refused_is_quoted() {
+    let cut = format!("\"{}\"...", "1".repeat(64));
+    for (input, expected) in [
+        (&b"2"[..], "\"2\""),
+        (b"", "\"\""),
+        (
+            b"a \"b\"\\\0\n\xff",
+            "\"a \\x22b\\x22\\x5c\\x00\\x0a\\xff\"",
+        ),
+        (&[b'1'; 64], &cut[..66]),
+        (&[b'1'; 65], &cut),
+    ] {
+        assert_eq!(Quoted(input).to_string(), expected);
+    }
+}
+
 #[test]
 fn an_outlier_is_not_too_long() {
     let task = Identity {

@@ -70,8 +70,8 @@ def read_module(folder: Path) -> Module:
         module.histograms[cpu] = {
             file.name: subtract(
                 read_histogram(file),
-                read_histogram(folder / f"before/per_cpu/cpu{cpu}" / file.name),
+                read_histogram(folder / f"before/per_cpu/cpu{cpu}/hist" / file.name),
             )
-            for file in (folder / "after/per_cpu" / f"cpu{cpu}").iterdir()
+            for file in (folder / "after/per_cpu" / f"cpu{cpu}" / "hist").iterdir()
         }
     return module

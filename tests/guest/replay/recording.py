@@ -77,9 +77,7 @@ class Instance:
 
 
 def save_module(folder: Path) -> None:
-    for file in [DEBUGFS / "status", *sorted(DEBUGFS.glob("per_cpu/cpu*/*"))]:
-        if file.name != "status" and not file.read_text().startswith("# schedhist histogram"):
-            continue
+    for file in [DEBUGFS / "status", *sorted(DEBUGFS.glob("per_cpu/cpu*/hist/*"))]:
         target = folder / file.relative_to(DEBUGFS)
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(file.read_text())

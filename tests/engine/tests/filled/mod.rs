@@ -165,9 +165,7 @@ pub(crate) type Before = Baseline<Vec<u64>>;
 
 /// Gives each of `cpus` without a baseline.
 #[allow(dead_code, reason = "not for all who share this")]
-pub(crate) fn never_reset(
-    cpus: &[Records],
-) -> impl Iterator<Item = (&Records, Option<&Before>)> {
+pub(crate) fn never_reset(cpus: &[Records]) -> impl Iterator<Item = (&Records, Option<&Before>)> {
     cpus.iter().map(|cpu| (cpu, None))
 }
 

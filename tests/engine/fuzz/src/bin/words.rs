@@ -8,9 +8,11 @@
 use schedhist_engine::engine::{
     control::{
         number,
-        Actions, //
+        Actions,
+        OrNone, //
     },
-    metric::MetricSet, //
+    metric::MetricSet,
+    text::Quoted, //
 };
 
 schedhist_fuzz::fuzz!(test);
@@ -31,7 +33,7 @@ const METRICS: [(&str, u32); 12] = [
     ("none", 0),
 ];
 
-const ACTIONS: [(&str, u32); 3] = [("nothing", 0), ("tracing_off", 1), ("snapshot", 2)];
+const ACTIONS: [(&str, u32); 3] = [("none", 0), ("tracing_off", 1), ("snapshot", 2)];
 
 /// Collects the bits of `names` byte by byte; `None` for another word, or none at all.
 fn bits_of(text: &[u8], names: &[(&str, u32)]) -> Option<u32> {
@@ -86,4 +88,25 @@ fn test(text: &[u8]) {
     if let Some(found) = found {
         assert_eq!(number(found.to_string().as_bytes()), Some(found));
     }
+
+    for most in [1, 1_000_000_000, u64::MAX] {
+        let wanted = match text {
+            b"none" => Some(0),
+            _ => found.filter(|found| *found != 0 && *found <= most),
+        };
+        let found = OrNone::parse(text, most);
+        assert_eq!(found, wanted.map(OrNone));
+        if let Some(found) = found {
+            assert_eq!(
+                OrNone::parse(found.to_string().as_bytes(), most),
+                Some(found)
+            );
+        }
+    }
+
+    let quoted = Quoted(text).to_string();
+    assert!(quoted.bytes().all(|byte| matches!(byte, b' '..=b'~')));
+    assert!(quoted.starts_with('"') && quoted.len() <= 4 * Quoted::MOST + 5);
+    assert_eq!(quoted.ends_with("\"..."), text.len() > Quoted::MOST);
+    assert_eq!(quoted.matches('"').count(), 2);
 }
