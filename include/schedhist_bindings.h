@@ -14,6 +14,7 @@
 #include <linux/poll.h>
 #include <linux/sched.h>
 #include <linux/sched/clock.h>
+#include <linux/timekeeping.h>
 #include <linux/types.h>
 #include <linux/wait.h>
 
@@ -67,9 +68,6 @@ void schedhist_init_irq_work(struct irq_work *work, schedhist_soon call);
 
 /* Says whether anybody waits, as of all that came before. */
 bool schedhist_has_sleeper(struct wait_queue_head *queue);
-
-/* Lets reads of a file that is being opened go on at the same time. */
-void schedhist_unlock_position(struct file *file);
 
 typedef bool (*schedhist_condition)(void *data);
 

@@ -7,12 +7,13 @@
 //! metrics              the names of the metrics that are on; can be written
 //! reset                write 1 to start from 0
 //! threshold_ns/METRIC  a sample above this is an outlier; can be written
-//! outlier_limit        how many outliers are reported; can be written
+//! outlier_rate         how many outliers are reported per second; can be written
+//! outlier_limit        how many more outliers are reported at all; can be written
 //! on_outlier           what else is done at an outlier; can be written
 //! outliers             the last outliers, and who had the CPU meanwhile
-//! wait                 the next outlier: who reads it waits until there is one
+//! outlier_pipe         outliers as they happen: a read blocks until there is one
 //! status               settings and counters, of all CPUs and of each
-//! summary              a table for the eye
+//! summary              a table for people
 //! openmetrics          everything, for a monitoring system
 //! raw                  everything, for a program: include/uapi/schedhist_raw.h
 //! hist/METRIC          a histogram, of all CPUs
@@ -38,7 +39,7 @@ use crate::{
             File,
             Folder,
             Mode,
-            News,
+            Stream,
             Text,
             Tree, //
         },
@@ -55,7 +56,9 @@ use crate::{
             MetricSet,
             Shown, //
         },
-        openmetrics, raw,
+        openmetrics,
+        rate::Rate,
+        raw,
         snapshot::{
             Baseline,
             Snapshot, //
@@ -85,10 +88,11 @@ enum View {
     Metrics,
     Reset,
     Threshold(Shown),
+    OutlierRate,
     OutlierLimit,
     OnOutlier,
     Outliers,
-    Wait,
+    OutlierPipe,
     Status,
     Summary(Scope),
     Histogram(Scope, Shown),
@@ -135,7 +139,8 @@ pub(crate) fn create(monitor: &Arc<Monitor>) -> Result<Tree<MonitorFile>> {
         (c_str!("raw"), Mode::ReadOnly, View::Raw),
         (c_str!("status"), Mode::ReadOnly, View::Status),
         (c_str!("outliers"), Mode::ReadOnly, View::Outliers),
-        (c_str!("wait"), Mode::ReadOnly, View::Wait),
+        (c_str!("outlier_pipe"), Mode::ReadOnly, View::OutlierPipe),
+        (c_str!("outlier_rate"), Mode::ReadWrite, View::OutlierRate),
         (c_str!("outlier_limit"), Mode::ReadWrite, View::OutlierLimit),
         (c_str!("on_outlier"), Mode::ReadWrite, View::OnOutlier),
         (c_str!("metrics"), Mode::ReadWrite, View::Metrics),
@@ -183,10 +188,10 @@ impl File for MonitorFile {
     fn size_hint(&self, last: usize) -> usize {
         match self.view {
             View::Enable | View::Reset => 2,
-            View::Threshold(_) | View::OutlierLimit | View::OnOutlier => 32,
+            View::Threshold(_) | View::OutlierRate | View::OutlierLimit | View::OnOutlier => 32,
             View::Metrics => 256,
             View::Outliers => outliers::size_hint(self.monitor.outliers()),
-            View::Wait => text::OUTLIER_MAX,
+            View::OutlierPipe => 0,
             View::Status => {
                 let cpus = self.monitor.read().recorder.cpus().count();
                 1024 + cpus * (Counter::COUNT + 1) * 32
@@ -236,6 +241,13 @@ impl File for MonitorFile {
                 Some(OrNone(nanoseconds)) => watch.set_threshold(metric, nanoseconds),
                 None => self.refuse(word, "nanoseconds from 1 up, or none"),
             },
+            View::OutlierRate => match OrNone::parse(word, Rate::MAX) {
+                Some(OrNone(rate)) => {
+                    watch.set_rate(rate);
+                    Ok(())
+                }
+                None => self.refuse(word, "outliers per second from 1 to 1000000000, or none"),
+            },
             View::OutlierLimit => match OrNone::parse(word, u64::MAX) {
                 Some(OrNone(limit)) => {
                     watch.set_limit(limit);
@@ -252,7 +264,7 @@ impl File for MonitorFile {
                 None => self.refuse(word, "none, tracing_off, snapshot, or both words"),
             },
             View::Outliers
-            | View::Wait
+            | View::OutlierPipe
             | View::Status
             | View::Summary(_)
             | View::Histogram(..)
@@ -261,9 +273,9 @@ impl File for MonitorFile {
         }
     }
 
-    fn news(&self) -> Option<&dyn News> {
+    fn stream(&self) -> Option<&dyn Stream> {
         match self.view {
-            View::Wait => Some(self.monitor.outliers()),
+            View::OutlierPipe => Some(self.monitor.outliers()),
             _ => None,
         }
     }
@@ -276,11 +288,12 @@ impl fmt::Display for MonitorFile {
             View::Enable => "enable",
             View::Metrics => "metrics",
             View::Reset => "reset",
+            View::OutlierRate => "outlier_rate",
             View::Threshold(metric) => return write!(f, "threshold_ns/{}", metric.name),
             View::OutlierLimit => "outlier_limit",
             View::OnOutlier => "on_outlier",
             View::Outliers
-            | View::Wait
+            | View::OutlierPipe
             | View::Status
             | View::Summary(_)
             | View::Histogram(..)
@@ -293,7 +306,11 @@ impl fmt::Display for MonitorFile {
 impl MonitorFile {
     /// Says in the log what was wrong with what was written to the file.
     fn refuse(&self, word: &[u8], expected: &str) -> Result {
-        Err(log::refused(self, word, format_args!("expected {expected}")))
+        Err(log::refused(
+            self,
+            word,
+            format_args!("expected {expected}"),
+        ))
     }
 
     /// Writes the text of the file, as things were at `reading`.
@@ -302,22 +319,22 @@ impl MonitorFile {
         match self.view {
             View::Enable => Ok(writeln!(out, "{}", u8::from(reading.enabled))?),
             View::Metrics => Ok(writeln!(out, "{}", reading.metrics)?),
-            View::Reset => Err(EINVAL),
+            View::Reset | View::OutlierPipe => Err(EINVAL),
             View::Threshold(metric) => Ok(writeln!(out, "{}", OrNone(watch.threshold(metric)))?),
+            View::OutlierRate => Ok(writeln!(out, "{}", OrNone(watch.rate()))?),
             View::OutlierLimit => Ok(writeln!(out, "{}", OrNone(watch.limit()))?),
             View::OnOutlier => Ok(writeln!(out, "{}", watch.actions())?),
             View::Outliers => Ok(outliers::show_all(watch, out)?),
-            View::Wait => Ok(outliers::show_next(watch, out)?),
             View::Status => {
                 reading.show_status(out)?;
-                Ok(show_outlier_counts(watch, out)?)
+                Ok(show_outlier_counts(reading, watch, out)?)
             }
             View::Summary(scope) => reading.show_summary(out, scope),
             View::Histogram(scope, metric) => {
                 let snapshot = reading.snapshot(Since::Reset, scope, metric)?;
                 Ok(text::histogram(out, metric, scope, &snapshot)?)
             }
-            View::OpenMetrics(scope) => reading.show_openmetrics(out, scope),
+            View::OpenMetrics(scope) => reading.show_openmetrics(out, scope, watch),
             View::Raw => {
                 reading.show_raw(out);
                 Ok(())
@@ -326,11 +343,16 @@ impl MonitorFile {
     }
 }
 
-/// Writes what the status tells of outliers.
-fn show_outlier_counts(outliers: &Outliers, out: &mut Text<'_>) -> fmt::Result {
+/// Writes what the status tells of outliers: like its other counts, since the last reset.
+fn show_outlier_counts(reading: &Reading, outliers: &Outliers, out: &mut Text<'_>) -> fmt::Result {
     let all = Scope::All;
-    text::status_line(out, all, "outliers", outliers.last())?;
-    text::status_line(out, all, "outliers_suppressed", outliers.suppressed())?;
+    let before = reading.baselines.as_ref();
+    let reported = before.map_or(0, |baselines| baselines.reported);
+    let suppressed = before.map_or(0, |baselines| baselines.suppressed);
+    let reported = outliers.last().wrapping_sub(reported);
+    let suppressed = outliers.suppressed().wrapping_sub(suppressed);
+    text::status_line(out, all, "outliers", reported)?;
+    text::status_line(out, all, "outliers_suppressed", suppressed)?;
     text::status_line(out, all, "outlier_memory_bytes", outliers.memory())
 }
 
@@ -390,7 +412,7 @@ impl Reading {
     }
 
     /// All of it is since the module was loaded, whatever was reset: a counter only ever grows.
-    fn show_openmetrics(&self, out: &mut Text<'_>, scope: Scope) -> Result {
+    fn show_openmetrics(&self, out: &mut Text<'_>, scope: Scope, outliers: &Outliers) -> Result {
         if scope == Scope::All {
             let precision = self.recorder.scheme().precision();
             openmetrics::head(out, VERSION, precision, self.enabled, self.metrics)?;
@@ -399,6 +421,9 @@ impl Reading {
             let value = self.counter(Since::Load, scope, counter);
             openmetrics::counter_head(out, counter)?;
             openmetrics::counter_sample(out, counter, scope, value)?;
+        }
+        if scope == Scope::All {
+            openmetrics::outliers(out, outliers.last(), outliers.suppressed())?;
         }
         for metric in Shown::ALL {
             let snapshot = self.snapshot(Since::Load, scope, metric)?;
@@ -433,7 +458,10 @@ impl Reading {
             .filter(move |(_, cpu)| scope == Scope::All || scope == Scope::Cpu(cpu.number()))
             .map(|(i, records)| {
                 let baselines = self.baselines.as_ref();
-                (records, baselines.and_then(|baselines| baselines.get(i)))
+                (
+                    records,
+                    baselines.and_then(|baselines| baselines.cpus.get(i)),
+                )
             })
     }
 
@@ -457,12 +485,7 @@ impl Reading {
     }
 
     /// Copies the histogram of `metric`, added up over the CPUs in `scope`.
-    fn snapshot(
-        &self,
-        since: Since,
-        scope: Scope,
-        metric: Shown,
-    ) -> Result<Snapshot<KVVec<u64>>> {
+    fn snapshot(&self, since: Since, scope: Scope, metric: Shown) -> Result<Snapshot<KVVec<u64>>> {
         let scheme = self.recorder.scheme();
         let counts = KVVec::from_elem(0, scheme.buckets(), GFP_KERNEL)?;
         let mut snapshot = Snapshot::new(scheme, counts).ok_or(EINVAL)?;

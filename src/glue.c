@@ -4,7 +4,6 @@
  * module's version, which the module! macro has no word for.
  */
 
-#include <linux/fs.h>
 #include <linux/irq_work.h>
 #include <linux/irqflags.h>
 #include <linux/jump_label.h>
@@ -73,11 +72,6 @@ void schedhist_init_irq_work(struct irq_work *work, schedhist_soon call)
 bool schedhist_has_sleeper(struct wait_queue_head *queue)
 {
 	return wq_has_sleeper(queue);
-}
-
-void schedhist_unlock_position(struct file *file)
-{
-	file->f_mode &= ~FMODE_ATOMIC_POS;
 }
 
 int schedhist_wait_event(struct wait_queue_head *queue,

@@ -35,8 +35,15 @@ use crate::{
     },
 };
 
-/// What each possible CPU had recorded at the last reset, in the order of their numbers.
-pub(crate) type Baselines = KVVec<Baseline<KVVec<u64>>>;
+/// What there was at the last reset.
+pub(crate) struct Baselines {
+    /// What each possible CPU had recorded, in the order of their numbers.
+    pub(crate) cpus: KVVec<Baseline<KVVec<u64>>>,
+    /// How many outliers had been reported.
+    pub(crate) reported: u64,
+    /// How many outliers had been suppressed.
+    pub(crate) suppressed: u64,
+}
 
 /// The probes of a session, in the order in which they come off. Each is gone for good, and no CPU
 /// runs it any more, before the next one comes off; the session outlives them all, and so nobody asks
@@ -130,11 +137,21 @@ impl State {
     /// On an error measuring is off.
     fn restart(&mut self, outliers: &Arc<Outliers>) -> Result {
         self.probes = None;
+        let mut result = Ok(());
         if self.enabled && !self.metrics.is_empty() {
-            let probes = Probes::new(self.recorder.clone(), self.metrics, outliers.clone());
-            self.probes = Some(probes.inspect_err(|_| self.enabled = false)?);
+            match Probes::new(self.recorder.clone(), self.metrics, outliers.clone()) {
+                Ok(probes) => self.probes = Some(probes),
+                Err(error) => {
+                    self.enabled = false;
+                    result = Err(error);
+                }
+            }
         }
-        Ok(())
+        outliers.set_measured(match self.probes {
+            Some(_) => self.metrics,
+            None => MetricSet::NONE,
+        });
+        result
     }
 }
 
@@ -255,20 +272,29 @@ impl Monitor {
         let mut state = self.state.lock();
         let recorder = state.recorder.clone();
         // Nothing can fail once the first CPU has begun anew.
-        let mut baselines = UniqueArc::new(Baselines::new(), GFP_KERNEL)?;
+        let mut baselines = UniqueArc::new(
+            Baselines {
+                cpus: KVVec::new(),
+                reported: 0,
+                suppressed: 0,
+            },
+            GFP_KERNEL,
+        )?;
         for cpu in recorder.cpus() {
             let cells = CpuRecords::cells(recorder.scheme(), cpu.capacity());
             let counts = KVVec::from_elem(0, cells, GFP_KERNEL)?;
             let baseline = Baseline::new(recorder.scheme(), counts).ok_or(EINVAL)?;
-            baselines.push(baseline, GFP_KERNEL)?;
+            baselines.cpus.push(baseline, GFP_KERNEL)?;
         }
         if let Some(earlier) = &state.baselines {
-            for (baseline, earlier) in baselines.iter_mut().zip(earlier.iter()) {
+            for (baseline, earlier) in baselines.cpus.iter_mut().zip(earlier.cpus.iter()) {
                 baseline.follow(earlier);
             }
         }
         state.resets += 1;
-        for (baseline, cpu) in baselines.iter_mut().zip(recorder.cpus()) {
+        baselines.reported = self.outliers.last();
+        baselines.suppressed = self.outliers.suppressed();
+        for (baseline, cpu) in baselines.cpus.iter_mut().zip(recorder.cpus()) {
             // The CPU itself takes it, with interrupts off: so it is not in the midst of a switch.
             smp::run_on(cpu.number(), || baseline.take(cpu));
         }

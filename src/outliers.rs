@@ -2,15 +2,24 @@
 
 //! Outliers: what is to be watched for, and what happens when one is seen.
 
-use core::sync::atomic::{
-    AtomicU32,
-    Ordering::Relaxed, //
+use core::{
+    fmt,
+    sync::atomic::{
+        AtomicBool,
+        AtomicU32,
+        Ordering::{
+            Acquire,
+            Relaxed,
+            Release, //
+        }, //
+    }, //
 };
 
 use kernel::{
     new_mutex,
     prelude::*,
     sync::{
+        Arc,
         Mutex,
         SetOnce, //
     },
@@ -19,16 +28,26 @@ use kernel::{
 use crate::{
     boundary::{
         bell::Bell,
-        debugfs::News,
+        clock,
+        debugfs::{
+            Line,
+            Stream, //
+        },
         per_cpu::PerCpu,
         records,
+        soon::Soon,
+        tracepoint,
         tracing,
-        watching, //
+        watching,
+        work::Job, //
     },
     engine::{
         control::Actions,
         identity::Identity,
-        metric::Shown,
+        metric::{
+            MetricSet,
+            Shown, //
+        },
         outlier::{
             Culprit,
             Limit,
@@ -37,41 +56,126 @@ use crate::{
             Thresholds,
             CULPRITS, //
         },
-        sample::Sample, //
+        rate::Rate,
+        sample::Sample,
+        text, //
     },
     events,
 };
 
-/// How many outliers are reported unless told otherwise.
-const LIMIT: u64 = 1000;
+/// How many outliers are reported per second unless told otherwise.
+const RATE: u64 = 100;
+
+/// Something that the kernel log says once, until it is armed again.
+struct Notice(AtomicU32);
+
+impl Notice {
+    const ARMED: u32 = 0;
+    const DUE: u32 = 1;
+    const SAID: u32 = 2;
+
+    const fn new() -> Self {
+        Self(AtomicU32::new(Self::ARMED))
+    }
+
+    /// Lets it be said the next time that there is a reason.
+    fn arm(&self) {
+        self.0.store(Self::ARMED, Relaxed);
+    }
+
+    fn advance(&self, from: u32, to: u32) -> bool {
+        // As a rule it has been said: then no line of the cache is written that others read.
+        self.0.load(Relaxed) == from && self.0.compare_exchange(from, to, Relaxed, Relaxed).is_ok()
+    }
+
+    /// Notes that there is a reason; returns whether the log is yet to say it.
+    fn is_first(&self) -> bool {
+        self.advance(Self::ARMED, Self::DUE)
+    }
+
+    /// Returns whether it is to be said now.
+    fn take(&self) -> bool {
+        self.advance(Self::DUE, Self::SAID)
+    }
+}
+
+/// How many outliers may be reported, of all CPUs.
+struct Budget {
+    rate: Rate,
+    limit: Limit,
+    rate_notice: Notice,
+    limit_notice: Notice,
+}
+
+impl Budget {
+    /// Returns the number of an outlier that may be reported; of one that may not, what is to be said in
+    /// the log.
+    fn take(&self) -> Result<u64, &Notice> {
+        // In this order, so that none takes a turn that then has no number.
+        if !self.limit.is_used_up() && !self.rate.take(clock::monotonic) {
+            return Err(&self.rate_notice);
+        }
+        self.limit.take().ok_or(&self.limit_notice)
+    }
+}
+
+/// Says in the log what keeps outliers from being reported: not in the probe, which must not print.
+impl Job for Budget {
+    fn run(&self) {
+        const ONLY_COUNTED: &str = "more outliers are only counted: outliers_suppressed in status";
+
+        let (rate, limit) = (self.rate.get(), self.limit.get());
+        if self.rate_notice.take() {
+            pr_warn!("outlier_rate: {rate} per second is reached, {ONLY_COUNTED}\n");
+        }
+        if self.limit_notice.take() {
+            pr_warn!("outlier_limit: {limit} is reached, {ONLY_COUNTED}\n");
+        }
+    }
+}
 
 /// The outliers of all CPUs.
 ///
 /// While no threshold is set, nothing is kept, and watching costs a switch one patched branch.
 #[pin_data]
 pub(crate) struct Outliers {
-    /// Held by who sets a threshold.
+    /// Held by who sets a threshold, and with it what is measured: a [`MetricSet`].
     #[pin]
-    setting: Mutex<()>,
+    measured: Mutex<MetricSet>,
     thresholds: Thresholds,
-    limit: Limit,
+    /// Whether an outlier can come, as far as thresholds and what is measured are concerned.
+    can_come: AtomicBool,
+    budget: Arc<Budget>,
     actions: AtomicU32,
     /// Made when the first threshold is set, and kept.
     logs: SetOnce<PerCpu<Log>>,
     #[pin]
     bell: Bell,
+    /// Prints the notices of the budget.
+    #[pin]
+    printer: Soon<Budget>,
 }
 
 impl Outliers {
     /// Watches for nothing.
     pub(crate) fn new() -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
-            setting <- new_mutex!((), "schedhist::Outliers::setting"),
+            measured <- new_mutex!(MetricSet::NONE, "schedhist::Outliers::measured"),
             thresholds: Thresholds::new(),
-            limit: Limit::new(LIMIT),
+            can_come: AtomicBool::new(false),
+            budget: Arc::new(
+                Budget {
+                    rate: Rate::new(RATE),
+                    limit: Limit::new(0),
+                    rate_notice: Notice::new(),
+                    limit_notice: Notice::new(),
+                },
+                GFP_KERNEL,
+            )?,
             actions: AtomicU32::new(Actions::NONE.bits()),
             logs: SetOnce::new(),
             bell <- Bell::new(),
+            printer <- Soon::new(budget.clone()),
         })
     }
 
@@ -84,25 +188,63 @@ impl Outliers {
     ///
     /// Fails with `ENOMEM` when there is no room for outliers, and then changes nothing.
     pub(crate) fn set_threshold(&self, metric: Shown, nanoseconds: u64) -> Result {
-        let _guard = self.setting.lock();
+        let measured = self.measured.lock();
         if nanoseconds != 0 && self.logs.as_ref().is_none() {
             // Nobody else populates it.
             self.logs.populate(PerCpu::new(records::new_log)?);
         }
+        self.budget.rate_notice.arm();
+        self.budget.limit_notice.arm();
         self.thresholds.set(metric, nanoseconds);
         watching::switch(self.thresholds.is_any_set());
+        if self.can_come.load(Relaxed) && !self.thresholds.is_any_set_of(*measured) {
+            // A probe may still be about to report one by the old threshold.
+            tracepoint::synchronize();
+        }
+        self.settle(*measured);
         Ok(())
+    }
+
+    /// Takes note of which metrics are measured from now on; none while measuring is off. No probe may be
+    /// registered that measures others. Sleeps.
+    pub(crate) fn set_measured(&self, metrics: MetricSet) {
+        let mut measured = self.measured.lock();
+        *measured = metrics;
+        self.settle(metrics);
+    }
+
+    /// Tells those who wait for outliers when none can come any more. No probe may be about to report one
+    /// then.
+    fn settle(&self, measured: MetricSet) {
+        let can_come = self.thresholds.is_any_set_of(measured);
+        self.can_come.store(can_come, Release);
+        if !can_come {
+            self.bell.ring();
+        }
+    }
+
+    /// Returns how many outliers may be reported per second; 0 for any number.
+    pub(crate) fn rate(&self) -> u64 {
+        self.budget.rate.get()
+    }
+
+    /// Lets so many outliers be reported per second, and in a burst; 0 for any number.
+    pub(crate) fn set_rate(&self, per_second: u64) {
+        let _guard = self.measured.lock();
+        self.budget.rate.set(per_second);
+        self.budget.rate_notice.arm();
     }
 
     /// Returns how many outliers may be reported; 0 for all.
     pub(crate) fn limit(&self) -> u64 {
-        self.limit.get()
+        self.budget.limit.get()
     }
 
     /// Lets so many more outliers be reported from now on; 0 for all.
     pub(crate) fn set_limit(&self, limit: u64) {
-        let _guard = self.setting.lock();
-        self.limit.set(limit);
+        let _guard = self.measured.lock();
+        self.budget.limit.set(limit);
+        self.budget.limit_notice.arm();
     }
 
     /// Returns what is done at an outlier.
@@ -147,12 +289,18 @@ impl Outliers {
         if !self.thresholds.is_exceeded_by(sample) {
             return;
         }
-        let Some(id) = self.limit.take() else {
-            return log.suppress();
+        let id = match self.budget.take() {
+            Ok(id) => id,
+            Err(notice) => {
+                if notice.is_first() {
+                    self.printer.ask();
+                }
+                return log.suppress();
+            }
         };
         // There always is a place.
         let Some((outlier, culprits)) = log.report(id, sample, &task()) else {
-            return self.limit.done();
+            return self.budget.limit.done();
         };
         events::trace_outlier(
             id,
@@ -183,7 +331,7 @@ impl Outliers {
             }
         }
         self.act();
-        self.limit.done();
+        self.budget.limit.done();
         self.bell.ring();
     }
 
@@ -200,7 +348,7 @@ impl Outliers {
 
     /// Returns the number of the last outlier that was reported; 0 for none.
     pub(crate) fn last(&self) -> u64 {
-        self.limit.last()
+        self.budget.limit.last()
     }
 
     /// Returns how many outliers were not reported, as there were too many.
@@ -229,7 +377,7 @@ impl Outliers {
     }
 }
 
-impl News for Outliers {
+impl Stream for Outliers {
     fn bell(&self) -> &Bell {
         &self.bell
     }
@@ -240,6 +388,31 @@ impl News for Outliers {
 
     fn next_after(&self, seen: u64) -> Option<u64> {
         let find = |seen| self.first_after(seen).map(|(id, ..)| (id, ()));
-        self.limit.next_after(seen, find).map(|(id, ())| id)
+        self.budget.limit.next_after(seen, find).map(|(id, ())| id)
     }
+
+    fn has_ended(&self) -> bool {
+        !self.can_come.load(Acquire) || self.budget.limit.has_ended()
+    }
+
+    fn longest(&self) -> usize {
+        text::OUTLIER_MAX
+    }
+
+    fn head(&self, out: &mut Line<'_>) -> fmt::Result {
+        text::outliers_head(out)
+    }
+
+    fn show(&self, number: u64, out: &mut Line<'_>) -> fmt::Result {
+        let mut culprits = [Culprit::default(); CULPRITS];
+        match self.read(number, &mut culprits) {
+            Some((cpu, outlier)) => text::outlier(out, cpu, &outlier, named(&outlier, &culprits)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Returns those of `culprits` that are there.
+pub(crate) fn named<'a>(outlier: &Outlier, culprits: &'a [Culprit]) -> &'a [Culprit] {
+    culprits.get(..outlier.culprits as usize).unwrap_or(&[])
 }

@@ -45,9 +45,12 @@ use super::{
 };
 use crate::engine::raw;
 
-mod news;
+mod stream;
 
-pub(crate) use news::News;
+pub(crate) use stream::{
+    Line,
+    Stream, //
+};
 
 /// The longest text that may be written to a file, in bytes.
 const INPUT_MAX: usize = 256;
@@ -66,8 +69,8 @@ pub(crate) trait File: fmt::Display + Send + Sync + 'static {
     /// Takes what was written to the file, in one piece. Process context, may sleep.
     fn write(&self, input: &[u8]) -> Result;
 
-    /// For a file whose reader waits until there is something new, returns what it waits for.
-    fn news(&self) -> Option<&dyn News> {
+    /// For a file that is a stream, returns what of. It has no other text.
+    fn stream(&self) -> Option<&dyn Stream> {
         None
     }
 }
@@ -81,16 +84,10 @@ pub(crate) trait File: fmt::Display + Send + Sync + 'static {
 /// Points to a `seq_file` that is valid for `'a`, and whose lock is held for us.
 pub(crate) struct Text<'a> {
     seq: NonNull<bindings::seq_file>,
-    number: u64,
     _lifetime: PhantomData<&'a bindings::seq_file>,
 }
 
 impl Text<'_> {
-    /// Returns the number of what is to be shown, in a file of [`News`].
-    pub(crate) fn number(&self) -> u64 {
-        self.number
-    }
-
     /// Takes back all that was written.
     pub(crate) fn clear(&mut self) {
         // SAFETY: By the type's invariant; and of all files there is one record, so that what is there
@@ -134,17 +131,16 @@ struct Node<T> {
 }
 
 impl<T: File> Node<T> {
-    /// Makes the text of the file, of `number` where there is one.
+    /// Makes the text of the file.
     ///
     /// # Safety
     ///
     /// `seq` must point to a valid `seq_file` whose lock is held for us.
-    unsafe fn show(&self, seq: *mut bindings::seq_file, number: u64) -> Result<c_int> {
+    unsafe fn show(&self, seq: *mut bindings::seq_file) -> Result<c_int> {
         context::may_sleep();
         // INVARIANT: By the safety requirement.
         let mut text = Text {
             seq: NonNull::new(seq).ok_or(EINVAL)?,
-            number,
             _lifetime: PhantomData,
         };
         self.file.show(&mut text)?;
@@ -268,9 +264,9 @@ impl<T: File> Tree<T> {
                 parent.as_ptr(),
                 core::ptr::from_ref::<Node<T>>(node).cast_mut().cast(),
                 core::ptr::null(),
-                match node.file.news() {
+                match node.file.stream() {
                     None => Self::OPERATIONS,
-                    Some(_) => Self::OPERATIONS_OF_NEWS,
+                    Some(_) => Self::OPERATIONS_OF_STREAM,
                 },
             )
         })?;
@@ -317,20 +313,18 @@ impl<T: File> Tree<T> {
         // SAFETY: `open` put the node there. debugfs lets nobody remove the file meanwhile.
         let node = unsafe { &*(*seq).private.cast::<Node<T>>() };
         // SAFETY: `seq_read()` holds the lock until this returns.
-        from_result(|| unsafe { node.show(seq, 0) })
+        from_result(|| unsafe { node.show(seq) })
     }
 
     /// # Safety
     ///
-    /// Must be called by debugfs, on a file that [`Tree::open`] or [`Tree::open_news`] opened.
+    /// Must be called by debugfs, on a file that [`Tree::open`] opened.
     unsafe extern "C" fn write(
         file: *mut bindings::file,
         buffer: *const c_char,
         count: usize,
         position: *mut bindings::loff_t,
     ) -> isize {
-        // Not from the `seq_file`, in which a file of `News` has its reader.
-        //
         // SAFETY: debugfs set `i_private` of the file's inode to the node, and lets nobody remove the
         // file meanwhile.
         let node = unsafe { &*(*(*file).f_inode).i_private.cast::<Node<T>>() };

@@ -61,6 +61,13 @@ impl Tracepoint {
     }
 }
 
+/// Waits until no CPU is in a call of a probe that it had begun before. Sleeps.
+pub(crate) fn synchronize() {
+    context::may_sleep();
+    // SAFETY: Process context.
+    unsafe { bindings::schedhist_tracepoint_synchronize_unregister() };
+}
+
 /// A probe on a tracepoint, with the data that it is called with.
 ///
 /// Dropping it takes the probe off, then waits with `tracepoint_synchronize_unregister()` until no

@@ -9,13 +9,15 @@ use crate::{
     engine::{
         outlier::{
             Culprit,
-            Outlier,
             CULPRITS,
             KEPT, //
         },
         text, //
     },
-    outliers::Outliers, //
+    outliers::{
+        named,
+        Outliers, //
+    }, //
 };
 
 /// The length of a text of all outliers that are kept, as a guess, in bytes.
@@ -41,19 +43,4 @@ pub(super) fn show_all(outliers: &Outliers, out: &mut Text<'_>) -> fmt::Result {
         seen = id;
     }
     Ok(())
-}
-
-/// Shows the outlier that the reader has waited for, unless newer ones have taken its place.
-pub(super) fn show_next(outliers: &Outliers, out: &mut Text<'_>) -> fmt::Result {
-    let mut culprits = [Culprit::default(); CULPRITS];
-    let Some((cpu, outlier)) = outliers.read(out.number(), &mut culprits) else {
-        return Ok(());
-    };
-    text::outliers_head(out)?;
-    text::outlier(out, cpu, &outlier, named(&outlier, &culprits))
-}
-
-/// Returns those of `culprits` that are there.
-fn named<'a>(outlier: &Outlier, culprits: &'a [Culprit]) -> &'a [Culprit] {
-    culprits.get(..outlier.culprits as usize).unwrap_or(&[])
 }

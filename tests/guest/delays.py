@@ -55,7 +55,7 @@ class Polling(threading.Thread):
     def __init__(self) -> None:
         super().__init__(daemon=True)
         before = outliers()
-        self.fd = os.open(DEBUGFS / "wait", os.O_RDONLY)
+        self.fd = os.open(DEBUGFS / "outlier_pipe", os.O_RDONLY)
         self.poll = select.poll()
         self.poll.register(self.fd, select.POLLIN)
         if self.poll.poll(0):
@@ -154,7 +154,7 @@ def main() -> None:
     looks = {"wakeup": single, "preempt": single, "turns": turns, "crowd": crowd}
     os.sched_setaffinity(0, {0})
     (DEBUGFS / "threshold_ns/runq").write_text(str(THRESHOLD))
-    (DEBUGFS / "outlier_limit").write_text("0")
+    (DEBUGFS / "outlier_rate").write_text("none")
     for event in "outlier", "culprit":
         (TRACEFS / f"events/schedhist/{event}/enable").write_text("1")
     stamps = Stamps()

@@ -35,7 +35,8 @@ nothing_lost() {
 
 # outliers_of METRIC [LIMIT]: each sample of the metric of more than 1 ns is an outlier, LIMIT times.
 outliers_of() {
-	echo "${2-0}" > "$debugfs/outlier_limit"
+	echo none > "$debugfs/outlier_rate"
+	echo "${2-none}" > "$debugfs/outlier_limit"
 	echo 1 > "$debugfs/threshold_ns/$1"
 }
 

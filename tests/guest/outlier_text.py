@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Reads outliers: from the files `outliers` and `wait`, and from a trace."""
+"""Reads outliers: from the files `outliers` and `outlier_pipe`, and from a trace."""
 
 from __future__ import annotations
 

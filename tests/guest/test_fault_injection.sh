@@ -291,14 +291,14 @@ test_fault_read() {
 	echo 20 > "$debugfs/outlier_limit"
 	echo 1 > "$debugfs/threshold_ns/oncpu"
 	messages 5
-	echo 0 > "$debugfs/threshold_ns/oncpu"
+	echo none > "$debugfs/threshold_ns/oncpu"
 	measure 0
 	anywhere
-	for file in enable metrics threshold_ns/oncpu outlier_limit on_outlier outliers wait status \
-			summary openmetrics raw hist/{oncpu,runq} per_cpu/cpu0/{oncpu,runq,summary,openmetrics}; do
-		# Nobody has it wait: no outlier comes.
+	for file in enable metrics threshold_ns/oncpu outlier_{rate,limit} on_outlier outliers outlier_pipe status \
+			summary openmetrics raw hist/{oncpu,runq} per_cpu/cpu0/{hist/{oncpu,runq},summary,openmetrics}; do
+		# ENODATA, as no outlier can come.
 		usual=0
-		[[ $file != wait ]] || usual=11
+		[[ $file != outlier_pipe ]] || usual=61
 		operation read "$debugfs/$file"
 		attempt off 0
 		wanted=$errno:$bytes:$hash

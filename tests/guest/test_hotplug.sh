@@ -14,16 +14,16 @@ test_hotplug() {
 	load metrics=all
 	hurry
 	workload_start
-	echo 0 > "$debugfs/outlier_limit"
+	echo none > "$debugfs/outlier_rate"
 	echo 1 > "$debugfs/threshold_ns/idle"
 	# Somebody who is woken all the time.
-	setsid bash -c "while cat '$debugfs/wait'; do :; done" > /dev/null &
+	setsid bash -c "while cat '$debugfs/outlier_pipe'; do :; done" > /dev/null &
 	reader=$!
 	for ((i = 0; i < 5; i++)); do
 		echo 0 > "$online"
 		# Also what belongs to a CPU that is offline is read, and made the baseline.
 		echo 1 > "$debugfs/reset"
-		before=$(value per_cpu/cpu1/oncpu count)
+		before=$(value per_cpu/cpu1/hist/oncpu count)
 		same "stays on a CPU that is offline" "$before" 0
 		echo 1 > "$online"
 		sleep 0.3
@@ -35,7 +35,7 @@ test_hotplug() {
 	while pgrep --session "$reader" > /dev/null; do sleep 0.1; done
 	workload_stop
 	measure 0
-	within "stays on a CPU that is back" 1 "$(value per_cpu/cpu1/oncpu count)" 1000000000
+	within "stays on a CPU that is back" 1 "$(value per_cpu/cpu1/hist/oncpu count)" 1000000000
 	assert_laws
 }
 

@@ -14,10 +14,10 @@ still_pinned() {
 test_open_file_of_another_process() {
 	local holder
 	load
-	sleep 1000 3< "$debugfs/per_cpu/cpu0/oncpu" &
+	sleep 1000 3< "$debugfs/per_cpu/cpu0/hist/oncpu" &
 	holder=$!
 	# The shell opens it after the fork.
-	until [[ $(readlink "/proc/$holder/fd/3") == "$debugfs/per_cpu/cpu0/oncpu" ]]; do sleep 0.1; done
+	until [[ $(readlink "/proc/$holder/fd/3") == "$debugfs/per_cpu/cpu0/hist/oncpu" ]]; do sleep 0.1; done
 	still_pinned
 	kill "$holder"
 	wait "$holder" || true
@@ -55,20 +55,24 @@ test_open_file_for_writing() {
 
 # Even one whose reader is asleep in it.
 test_open_file_waiting() {
-	local reader
+	local reader rc=0
 	load
-	cat "$debugfs/wait" > "$work/awaited" &
+	echo 1000000000000000 > "$debugfs/threshold_ns/oncpu"
+	cat "$debugfs/outlier_pipe" > "$work/awaited" &
 	reader=$!
 	until grep -qs schedhist_wait_event "/proc/$reader/stack"; do sleep 0.1; done
 	still_pinned
+	# It gets the one, and then ends, as there are to be no more.
 	echo 1 > "$debugfs/outlier_limit"
 	echo 1 > "$debugfs/threshold_ns/oncpu"
-	wait "$reader"
+	wait "$reader" || rc=$?
+	same "status of the reader" "$rc" 1
 	same "what it waited for" "$(< "$work/awaited")" "$(< "$debugfs/outliers")"
 	unload
 	assert_gone
 	load
-	cat "$debugfs/wait" &
+	echo 1000000000000000 > "$debugfs/threshold_ns/oncpu"
+	cat "$debugfs/outlier_pipe" &
 	reader=$!
 	until grep -qs schedhist_wait_event "/proc/$reader/stack"; do sleep 0.1; done
 	still_pinned

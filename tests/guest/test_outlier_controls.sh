@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck disable=SC2119,SC2154 # optional arguments; variables of lib.sh
 #
-# The controls `threshold_ns`, `outlier_limit` and `on_outlier`.
+# The controls `threshold_ns`, `outlier_rate`, `outlier_limit` and `on_outlier`.
 
 # shellcheck source=tests/guest/oracle.bash
 . ./oracle.bash
@@ -19,10 +19,11 @@ test_outlier_defaults() {
 	local metric
 	load
 	for metric in "${metrics[@]}"; do
-		same "threshold of $metric" "$(< "$debugfs/threshold_ns/$metric")" 0
+		same "threshold of $metric" "$(< "$debugfs/threshold_ns/$metric")" none
 	done
-	same outlier_limit "$(< "$debugfs/outlier_limit")" 1000
-	same on_outlier "$(< "$debugfs/on_outlier")" nothing
+	same outlier_rate "$(< "$debugfs/outlier_rate")" 100
+	same outlier_limit "$(< "$debugfs/outlier_limit")" none
+	same on_outlier "$(< "$debugfs/on_outlier")" none
 	same outlier_memory_bytes "$(status outlier_memory_bytes)" 0
 	same "the file" "$(< "$debugfs/outliers")" "# schedhist outliers version 1"
 	messages 1
@@ -36,8 +37,8 @@ test_outlier_thresholds() {
 	local metric value
 	helper hog
 	load
-	echo 0 > "$debugfs/outlier_limit"
-	for value in 18446744073709551615 1 '  42 ' 0; do
+	echo none > "$debugfs/outlier_rate"
+	for value in 18446744073709551615 1 '  42 ' none; do
 		threshold wakeup "$value"
 		same threshold "$(< "$debugfs/threshold_ns/wakeup")" "${value// /}"
 	done
@@ -57,7 +58,7 @@ test_outlier_thresholds() {
 	same "metrics of the outliers" "$(metrics_after "$value")" runq_wakeup
 	# A metric that is off has no samples, and so no outliers.
 	value=$(status outliers)
-	threshold runq_wakeup 0
+	threshold runq_wakeup none
 	threshold wakeup 1
 	measure 1
 	messages 2
@@ -67,28 +68,46 @@ test_outlier_thresholds() {
 	measure 0
 	same "metrics of the outliers" "$(metrics_after "$value")" wakeup
 	within "outliers of a metric that is on" $((value + 1)) "$(status outliers)" 1000000000
-	threshold wakeup 0
+	threshold wakeup none
 	value=$(status outliers)
 	measure 1
 	messages 2
 	same "outliers without a threshold" "$(status outliers)" "$value"
 	for metric in "${metrics[@]}"; do
-		[[ $metric == runq ]] || same "threshold of $metric" "$(< "$debugfs/threshold_ns/$metric")" 0
+		[[ $metric == runq ]] || same "threshold of $metric" "$(< "$debugfs/threshold_ns/$metric")" none
 	done
 }
 
 # Thresholds come and go, and outliers with them, while everything runs.
 test_outlier_thresholds_often() {
-	local i
+	local i values=(none 1)
 	load metrics=all
 	workload_start_bursts
 	for ((i = 0; i < 30; i++)); do
-		threshold "${metrics[i % ${#metrics[@]}]}" $((i % 2))
+		threshold "${metrics[i % ${#metrics[@]}]}" "${values[i % 2]}"
 		cat "$debugfs/outliers" > /dev/null
 	done
 	workload_stop
 	measure 0
 	assert_laws
+}
+
+# What is refused is in the log as it was written.
+test_outlier_refused() {
+	load
+	mark_log refused
+	fails_with "Invalid argument" threshold runq 0
+	fails_with "Invalid argument" threshold idle $'1\xff "2"\\'
+	fails_with "Invalid argument" bash -c "echo 0 > $debugfs/outlier_rate"
+	fails_with "Invalid argument" bash -c "echo nothing > $debugfs/on_outlier"
+	fails_with "Invalid argument" bash -c "printf %s $(printf '%0200d' 7) > $debugfs/enable"
+	diff <(our_lines refused) - <<- END
+		schedhist: threshold_ns/runq: "0": expected nanoseconds from 1 up, or none
+		schedhist: threshold_ns/idle: "1\\xff \\x222\\x22\\x5c": expected nanoseconds from 1 up, or none
+		schedhist: outlier_rate: "0": expected outliers per second from 1 to 1000000000, or none
+		schedhist: on_outlier: "nothing": expected none, tracing_off, snapshot, or both words
+		schedhist: enable: "$(printf '%064d' 0)"...: expected 0 or 1
+	END
 }
 
 test_outlier_bad_input() {
@@ -97,19 +116,24 @@ test_outlier_bad_input() {
 	measure 0
 	threshold runq_wakeup 12345
 	echo 77 > "$debugfs/outlier_limit"
+	echo 1000000000 > "$debugfs/outlier_rate"
 	echo snapshot,tracing_off > "$debugfs/on_outlier"
 	same on_outlier "$(< "$debugfs/on_outlier")" "tracing_off snapshot"
-	before=$(cat "$debugfs"/{status,outlier_limit,on_outlier} "$debugfs"/threshold_ns/*)
-	for file in outlier_limit on_outlier "${metrics[@]/#/threshold_ns/}"; do
+	before=$(cat "$debugfs"/{status,outlier_rate,outlier_limit,on_outlier} "$debugfs"/threshold_ns/*)
+	for file in outlier_rate outlier_limit on_outlier "${metrics[@]/#/threshold_ns/}"; do
 		mark_log "$file"
 		python3 bad_input.py "$debugfs/$file"
 		lines=$(our_lines "$file")
 		number=$(python3 bad_input.py --number "$file")
 		same "lines in the log for $file" "$(wc -l <<< "$lines")" "$number"
-		lines=$(grep -cE "^schedhist: ${file%%/*}: expected | too long for any |offset 1" <<< "$lines")
+		# Each names the file and quotes what it was, on one line and not too long.
+		lines=$(grep -cE "^schedhist: $file: \"[ -~]{0,256}\"(\.{3})?: (expected |longer than 256 bytes|written at offset 1)" \
+			<<< "$lines")
 		same "lines about $file" "$lines" "$number"
 	done
-	same "after bad input" "$(cat "$debugfs"/{status,outlier_limit,on_outlier} "$debugfs"/threshold_ns/*)" "$before"
-	echo nothing > "$debugfs/on_outlier"
-	same on_outlier "$(< "$debugfs/on_outlier")" nothing
+	same "after bad input" "$(cat "$debugfs"/{status,outlier_rate,outlier_limit,on_outlier} "$debugfs"/threshold_ns/*)" "$before"
+	echo none > "$debugfs/on_outlier"
+	same on_outlier "$(< "$debugfs/on_outlier")" none
+	echo none > "$debugfs/outlier_rate"
+	same outlier_rate "$(< "$debugfs/outlier_rate")" none
 }

@@ -55,13 +55,14 @@ test_outlier_flood() {
 		echo 1 > "$debugfs/threshold_ns/$metric"
 	done
 	instance_open outlier culprit
-	same "the limit" "$(< "$debugfs/outlier_limit")" 1000
+	echo none > "$debugfs/outlier_rate"
+	echo 1000 > "$debugfs/outlier_limit"
 	flood 1000
 	# Again, and without any limit.
 	echo 500 > "$debugfs/outlier_limit"
 	flood 1500
 	before=$(status outliers_suppressed)
-	echo 0 > "$debugfs/outlier_limit"
+	echo none > "$debugfs/outlier_limit"
 	flood ""
 	same "suppressed without a limit" "$(status outliers_suppressed)" "$before"
 }
@@ -75,7 +76,7 @@ test_outlier_hotplug() {
 	for metric in "${metrics[@]}"; do
 		echo 1000 > "$debugfs/threshold_ns/$metric"
 	done
-	echo 0 > "$debugfs/outlier_limit"
+	echo none > "$debugfs/outlier_rate"
 	instance_open outlier culprit
 	measure 1
 	for _ in 1 2 3; do

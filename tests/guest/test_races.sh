@@ -19,12 +19,12 @@ test_races() {
 	hurry
 	load metrics=all
 	at_first=$(< "$kcsan/skip_watch")
-	echo 0 > "$debugfs/outlier_limit"
+	echo none > "$debugfs/outlier_rate"
 	echo 1000000 > "$debugfs/threshold_ns/runq"
 	# shellcheck disable=SC2016 # for the other shell
 	workload_start bash -c '
 		cd "$1"
-		for name in summary raw outliers openmetrics wait; do
+		for name in summary raw outliers openmetrics outlier_pipe; do
 			while :; do timeout 1 cat "$name"; done &
 		done
 		exec hackbench --groups 1 --loops 100000000' sh "$debugfs"

@@ -11,8 +11,9 @@ expected_files() {
 	echo "600 regular empty file ./metrics"
 	echo "200 regular empty file ./reset"
 	echo "600 regular empty file ./outlier_limit"
+	echo "600 regular empty file ./outlier_rate"
 	echo "600 regular empty file ./on_outlier"
-	for metric in status summary openmetrics raw outliers wait; do
+	for metric in status summary openmetrics raw outliers outlier_pipe; do
 		echo "400 regular empty file ./$metric"
 	done
 	echo "755 directory ./hist"
@@ -24,7 +25,8 @@ expected_files() {
 	done
 	for cpu in $(possible_cpus); do
 		echo "755 directory ./per_cpu/cpu$cpu"
-		for metric in "${metrics[@]}" summary openmetrics; do
+		echo "755 directory ./per_cpu/cpu$cpu/hist"
+		for metric in "${metrics[@]/#/hist/}" summary openmetrics; do
 			echo "400 regular empty file ./per_cpu/cpu$cpu/$metric"
 		done
 	done
@@ -38,8 +40,7 @@ test_files() {
 
 check_histograms() {
 	local file number=0
-	for file in "$debugfs"/hist/* "$debugfs"/per_cpu/cpu*/[!s]*; do
-		[[ $file != */openmetrics ]] || continue
+	for file in "$debugfs"/hist/* "$debugfs"/per_cpu/cpu*/hist/*; do
 		awk -f histogram.awk "$file"
 		number=$((number + 1))
 	done
@@ -53,7 +54,7 @@ test_histograms() {
 	check_histograms
 	same metric "$(value hist/idle metric)" idle
 	same cpu "$(value hist/idle cpu)" all
-	same cpu "$(value per_cpu/cpu1/oncpu cpu)" 1
+	same cpu "$(value per_cpu/cpu1/hist/oncpu cpu)" 1
 	assert_laws
 }
 
@@ -72,7 +73,7 @@ test_histograms_while_measuring() {
 	load
 	workload_start
 	for ((i = 0; i < 5; i++)); do
-		for file in hist/oncpu per_cpu/cpu1/oncpu; do
+		for file in hist/oncpu per_cpu/cpu1/hist/oncpu; do
 			awk -v file="$file" '
 				$1 == "count" { count = $2 }
 				$1 == "bucket" { sum += $4 }
@@ -152,7 +153,7 @@ test_raw() {
 	done
 	for cpu in 0 $(($(nproc) - 1)); do
 		diff <(../../scripts/rawdump --cpu "$cpu" --metric oncpu < "$work/raw") \
-			"$debugfs/per_cpu/cpu$cpu/oncpu"
+			"$debugfs/per_cpu/cpu$cpu/hist/oncpu"
 	done
 }
 

@@ -1,27 +1,32 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""What those get who wait for outliers.
+"""What those get who read the stream of outliers.
 
 usage: wait_cases.py CASE
 
-schedhist must be loaded. Every stay on a CPU is made an outlier; those that are reported are as many
-as the limit lets through, and so happen when they are asked for.
+schedhist must be loaded. Every stay on a CPU can be made an outlier; those that are reported are as many
+as the limit lets through, and so happen when they are asked for. Before and after no stay is long enough.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import signal
 import subprocess
 import sys
+import threading
+from pathlib import Path
 from typing import Callable
 
-from outlier_text import KEPT, Outlier, Wrong, read_text
+from outlier_text import HEAD, KEPT, Outlier, Wrong, read_text
 from waiting import DEBUGFS, Waiting, until
 
-WAIT = DEBUGFS / "wait"
+PIPE = DEBUGFS / "outlier_pipe"
 NEWS = select.POLLIN | select.POLLRDNORM
+# Nothing takes so long.
+FAR = 1 << 62
 
 
 def same(what: str, found: object, wanted: object) -> None:
@@ -29,19 +34,32 @@ def same(what: str, found: object, wanted: object) -> None:
         raise Wrong(f"{what}: found {found!r}, wanted {wanted!r}")
 
 
+def say(file: str, text: object) -> None:
+    (DEBUGFS / file).write_text(str(text))
+
+
 def last() -> int:
-    """The number of the last outlier."""
-    words = map(str.split, (DEBUGFS / "status").read_text().splitlines())
-    return next(int(word[1]) for word in words if word[0] == "outliers")
+    """The number of the last outlier: how many there were since loading."""
+    words = map(str.split, (DEBUGFS / "openmetrics").read_text().splitlines())
+    return next(int(word[1]) for word in words if word[0] == "schedhist_outliers_total")
+
+
+def use_up(number: int) -> int:
+    """Lets so many outliers be reported and no more, and returns the number of the last."""
+    wanted = last() + number
+    say("outlier_limit", number)
+    say("threshold_ns/oncpu", 1)
+    until("the outliers", lambda: last() == wanted)
+    # For this each CPU is asked, in turn: none is still in the midst of reporting.
+    say("reset", 1)
+    return wanted
 
 
 def report(number: int) -> int:
-    """Lets so many outliers be reported, and returns the number of the last."""
-    wanted = last() + number
-    (DEBUGFS / "outlier_limit").write_text(str(number))
-    until("the outliers", lambda: last() == wanted)
-    # For this each CPU is asked, in turn: none is still in the midst of reporting.
-    (DEBUGFS / "reset").write_text("1")
+    """The same; then others may come, but do not."""
+    wanted = use_up(number)
+    say("threshold_ns/oncpu", FAR)
+    say("outlier_limit", "none")
     return wanted
 
 
@@ -49,54 +67,51 @@ def kept() -> list[Outlier]:
     return read_text((DEBUGFS / "outliers").read_text())
 
 
-def open_wait(flags: int = 0) -> int:
-    return os.open(WAIT, os.O_RDONLY | flags)
+def open_pipe(flags: int = 0) -> int:
+    return os.open(PIPE, os.O_RDONLY | flags)
 
 
-def read_all(fd: int) -> str:
-    """One outlier, and the end of the file after it."""
-    text = b""
-    while part := os.read(fd, 1 << 16):
-        text += part
-    return text.decode()
-
-
-def again(fd: int) -> str | None:
-    """The next outlier; None where there is none yet. For those that do not block."""
-    os.lseek(fd, 0, os.SEEK_SET)
+def look(fd: int, size: int = 1 << 16) -> str:
+    """What there is to read; else the name of the error. For those that do not block."""
     try:
-        return read_all(fd)
-    except BlockingIOError:
-        return None
+        return os.read(fd, size).decode()
+    except OSError as error:
+        return errno.errorcode[error.errno]
+
+
+def ready(fd: int) -> bool:
+    poll = select.poll()
+    poll.register(fd, NEWS)
+    return poll.poll(0) == [(fd, NEWS)]
 
 
 def nonblock() -> None:
     """Who does not want to wait is told so, and gets what comes after it opened the file."""
-    fd = open_wait(os.O_NONBLOCK)
-    same("nothing new", again(fd), None)
+    fd = open_pipe(os.O_NONBLOCK)
+    same("nothing new", look(fd), "EAGAIN")
     number = report(1)
-    text = again(fd)
-    found = read_text(text or "")
+    text = look(fd)
+    found = read_text(text)
     same("the new one", found, kept()[-1:])
     same("its number", [outlier.id for outlier in found], [number])
-    same("at the end of the text", os.read(fd, 100), b"")
-    same("after it", again(fd), None)
-    same("for one who comes later", again(open_wait(os.O_NONBLOCK)), None)
+    same("after it", look(fd), "EAGAIN")
+    same("for one who comes later", look(open_pipe(os.O_NONBLOCK)), "EAGAIN")
     report(3)
-    # Each in its turn.
-    found = [read_text(again(fd) or "") for _ in range(3)]
-    same("three", found, [[outlier] for outlier in kept()[-3:]])
-    same("after them", again(fd), None)
+    # All that there is, and the head only once.
+    same("three", read_text(HEAD + look(fd)), kept()[-3:])
+    same("after them", look(fd), "EAGAIN")
+    same("nothing asked for", os.read(fd, 0), b"")
 
 
 def late() -> None:
     """Who is slow gets those that are still kept."""
-    fd = open_wait(os.O_NONBLOCK)
+    fd = open_pipe(os.O_NONBLOCK)
     before = last()
     number = report(10 * KEPT * (os.cpu_count() or 1))
-    found: list[Outlier] = []
-    while text := again(fd):
-        found += read_text(text)
+    text = ""
+    while (part := look(fd)) != "EAGAIN":
+        text += part
+    found = read_text(text)
     wanted = [outlier for outlier in kept() if outlier.id > before]
     same("the last", found[-1].id, number)
     same("the numbers of what is kept", [outlier.id for outlier in found], [outlier.id for outlier in wanted])
@@ -109,17 +124,32 @@ def late() -> None:
 
 
 def blocked() -> None:
-    """Who waits gets the next, and after a seek the one after that; two get the same."""
+    """Who waits gets the next, and then the one after that; two get the same."""
     readers = Waiting(), Waiting()
     for number in range(1, 4):
         for reader in readers:
             until("the reader to be asleep", reader.is_blocked)
-            same("texts before", len(reader.texts), number - 1)
+            same("outliers before", len(reader.outliers()), number - 1)
         report(1)
         for reader in readers:
-            until("the text", lambda reader=reader: len(reader.texts) == number)
+            until("the text", lambda reader=reader: len(reader.outliers()) == number)
             same("the text", reader.outliers()[-1:], kept()[-1:])
-    same("the texts of the two", readers[0].texts, readers[1].texts)
+    same("what the two got", "".join(readers[0].texts), "".join(readers[1].texts))
+
+
+def shared() -> None:
+    """Of two who share an open file each outlier comes to one."""
+    fd = open_pipe()
+    readers = Waiting(fd), Waiting(fd)
+    for _ in range(20):
+        for reader in readers:
+            until("both to be asleep", reader.is_blocked)
+        number = report(4)
+        until("all", lambda: sum(len(reader.bare()) for reader in readers) == number)
+    found = sorted(outlier.id for reader in readers for outlier in reader.bare())
+    same("the numbers", found, list(range(1, number + 1)))
+    heads = sum("".join(reader.texts).count(HEAD) for reader in readers)
+    same("heads", heads, 1)
 
 
 def bursts() -> None:
@@ -134,12 +164,12 @@ def bursts() -> None:
         for _ in range(50):
             number = report(8)
             for reader in readers:
-                until("all texts", lambda reader=reader: len(reader.texts) >= number - 1)
+                until("all texts", lambda reader=reader: len(reader.outliers()) >= number)
     finally:
         os.killpg(load.pid, signal.SIGKILL)
     for reader in readers:
-        same("the numbers", [outlier.id for outlier in reader.outliers()], list(range(2, number + 1)))
-    print(f"# {number - 1} outliers")
+        same("the numbers", [outlier.id for outlier in reader.outliers()], list(range(1, number + 1)))
+    print(f"# {number} outliers")
 
 
 def told(ask: Callable[[], list[tuple[int, int]]]) -> list[tuple[int, int]]:
@@ -149,8 +179,8 @@ def told(ask: Callable[[], list[tuple[int, int]]]) -> list[tuple[int, int]]:
 
 
 def polled() -> None:
-    """poll() and epoll tell of news, once for each."""
-    fds = open_wait(), open_wait()
+    """poll() and epoll tell of news, until they are read."""
+    fds = open_pipe(), open_pipe()
     poll, epoll = select.poll(), select.epoll()
     for fd in fds:
         poll.register(fd, NEWS)
@@ -158,14 +188,18 @@ def polled() -> None:
     same("poll() without news", poll.poll(0), [])
     same("epoll without news", epoll.poll(0), [])
     # Somebody else makes them wake.
-    child = subprocess.Popen(["sh", "-c", f"sleep 0.5; echo 1 > {DEBUGFS}/outlier_limit"])
+    other = threading.Timer(0.5, report, [1])
+    other.start()
     same("epoll", told(lambda: epoll.poll(30)), [(fd, select.EPOLLIN) for fd in sorted(fds)])
     same("poll()", told(lambda: poll.poll(30_000)), [(fd, NEWS) for fd in sorted(fds)])
-    child.wait()
-    same("what it is", read_text(read_all(fds[0])), kept()[-1:])
+    other.join()
+    same("what it is", read_text(look(fds[0])), kept()[-1:])
     same("poll() when one has read it", poll.poll(0), [(fds[1], NEWS)])
     same("epoll then", epoll.poll(0), [(fds[1], select.EPOLLIN)])
-    same("what it is", read_text(read_all(fds[1])), kept()[-1:])
+    # Some of it is left.
+    text = look(fds[1], 10)
+    same("poll() when it is read in part", poll.poll(0), [(fds[1], NEWS)])
+    same("what it is", read_text(text + look(fds[1])), kept()[-1:])
     same("poll() when both have", poll.poll(0), [])
 
 
@@ -179,7 +213,7 @@ def signalled() -> None:
     def handler(_number: int, _frame: object) -> None:
         raise Interrupted
 
-    fd = open_wait()
+    fd = open_pipe()
     signal.signal(signal.SIGALRM, handler)
     signal.setitimer(signal.ITIMER_REAL, 0.5)
     try:
@@ -189,55 +223,162 @@ def signalled() -> None:
         pass
     # And can be waited for again.
     number = report(1)
-    same("after the signal", [outlier.id for outlier in read_text(read_all(fd))], [number])
-    child = subprocess.Popen(["cat", WAIT], stdout=subprocess.PIPE)
-    until("cat to be asleep", lambda: stack_of(child.pid))
+    same("after the signal", [outlier.id for outlier in read_text(look(fd))], [number])
+    child = subprocess.Popen(["cat", PIPE], stdout=subprocess.PIPE)
+    until("cat to be asleep", lambda: is_asleep(child.pid))
     child.send_signal(signal.SIGTERM)
     same("the end of cat", child.wait(30), -signal.SIGTERM)
     same("what cat got", child.stdout.read() if child.stdout else None, b"")
 
 
-def stack_of(pid: int) -> bool:
-    with open(f"/proc/{pid}/stack", encoding="ascii") as stack:
-        return "schedhist_wait_event" in stack.read()
+def is_asleep(pid: int) -> bool:
+    return "schedhist_wait_event" in Path(f"/proc/{pid}/stack").read_text()
 
 
 def parts() -> None:
-    """A text can be had in parts of any size, one after the other."""
-    whole, stepwise, positioned = (open_wait(os.O_NONBLOCK) for _ in range(3))
+    """A buffer of any size gets all of it, one part after the other."""
+    whole, stepwise = (open_pipe(os.O_NONBLOCK) for _ in range(2))
     for size in 1, 3, 7, 31, 127, 4095:
-        report(1)
-        text = (again(whole) or "").encode()
-        os.lseek(stepwise, 0, os.SEEK_SET)
-        found = b""
-        while part := os.read(stepwise, size):
+        report(2)
+        text = look(whole)
+        found = ""
+        while (part := look(stepwise, size)) != "EAGAIN":
+            if len(part) > size:
+                raise Wrong(f"{len(part)} bytes into {size}")
             found += part
         same(f"read by {size}", found, text)
-        found = b""
-        while part := os.pread(positioned, size, len(found)):
-            found += part
-        same(f"read by {size} with pread()", found, text)
+    # Whole outliers where one fits.
+    report(2)
+    text = look(whole)
+    second = text.index("\noutlier ") + 1
+    same("the first of two", look(stepwise, second + 10), text[:second])
+    same("the second", look(stepwise), text[second:])
 
 
-def anywhere() -> None:
-    """And from any place, as often as one wants, as long as it is not from the start."""
-    whole, positioned = open_wait(os.O_NONBLOCK), open_wait(os.O_NONBLOCK)
+def seek() -> None:
+    """It is a stream, and has no position."""
+    fd = open_pipe(os.O_NONBLOCK)
     report(1)
-    text = (again(whole) or "").encode()
-    same("from the start", os.pread(positioned, 1 << 16, 0), text)
-    # What comes meanwhile is for the next time that it is read from the start.
-    report(1)
-    for offset, size in (50, 7), (1, 13), (len(text) - 3, 99), (2, 1 << 16), (11, 1), (12, 1):
-        same(f"{size} bytes at {offset}", os.pread(positioned, size, offset), text[offset : offset + size])
-    text = (again(whole) or "").encode()
-    same("the next from the start", os.pread(positioned, 1 << 16, 0), text)
+    for what in (
+        lambda: os.lseek(fd, 0, os.SEEK_SET),
+        lambda: os.lseek(fd, 0, os.SEEK_CUR),
+        lambda: os.pread(fd, 100, 0),
+        lambda: os.pread(fd, 100, 1),
+    ):
+        try:
+            what()
+            raise Wrong("it can seek")
+        except OSError as error:
+            same("the error", errno.errorcode[error.errno], "ESPIPE")
+    same("what is there", read_text(look(fd)), kept()[-1:])
+
+
+def trickle() -> int:
+    """Lets some outliers be reported, slowly and without an end; returns the number of the first."""
+    before = last()
+    say("outlier_rate", 2)
+    say("threshold_ns/oncpu", 1)
+    until("some outliers", lambda: last() >= before + 2)
+    say("threshold_ns/oncpu", FAR)
+    say("reset", 1)
+    return before + 1
+
+
+def cat() -> None:
+    """cat goes on until none can come any more; head and sed take the first."""
+    with subprocess.Popen(["cat", PIPE], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+        for _ in range(3):
+            until("cat to be asleep", lambda: is_asleep(child.pid))
+            trickle()
+        until("cat to be asleep", lambda: is_asleep(child.pid))
+        say("enable", 0)
+        out, said = child.communicate(timeout=60)
+    found = read_text(out)
+    same("what cat got", [outlier.id for outlier in found], list(range(1, last() + 1)))
+    for outlier in kept():
+        same("one of those", found[outlier.id - 1], outlier)
+    same("what cat said", (child.returncode, said.partition("outlier_pipe: ")[2]), (1, "No data available\n"))
+    say("enable", 1)
+    for command in ["head", "-n", "2"], ["sed", "2q"]:
+        with subprocess.Popen([*command, PIPE], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+            until(f"{command} to be asleep", lambda: is_asleep(child.pid))
+            number = trickle()
+            out, said = child.communicate(timeout=60)
+        # As of trace_pipe, head says that it cannot seek back to the end of the last line.
+        print(f"# {command}: status {child.returncode}, said {said!r}")
+        if child.returncode or not out.startswith(f"{HEAD}outlier id {number} "):
+            raise Wrong(f"{command} got {out!r}")
+
+
+# How it becomes so that no outlier can come, and how that ends.
+ENDS = {
+    "measuring is off": (("enable", 0), ("enable", 1)),
+    "no metric is on": (("metrics", "none"), ("metrics", "default")),
+    "the metric is off": (("metrics", "idle"), ("metrics", "default")),
+    "there is no threshold": (("threshold_ns/oncpu", "none"), ("threshold_ns/oncpu", FAR)),
+}
+
+
+def ended() -> None:
+    """Where no outlier can come a read fails at once, and poll() says that it would."""
+    fd = open_pipe(os.O_NONBLOCK)
+    for what, (end, begin) in ENDS.items():
+        same(f"before {what}", (look(fd), ready(fd)), ("EAGAIN", False))
+        report(1)
+        say(*end)
+        # What is left comes first.
+        same(f"what is left when {what}", read_text(HEAD + look(fd).removeprefix(HEAD)), kept()[-1:])
+        for one in fd, open_pipe(), open_pipe(os.O_NONBLOCK):
+            same(what, (look(one), ready(one)), ("ENODATA", True))
+        say(*begin)
+        same(f"after {what}", (look(fd), ready(fd)), ("EAGAIN", False))
+    # A metric that is not measured has no outliers, whatever its threshold is.
+    say("threshold_ns/wakeup", 1)
+    same("one that is on", look(fd), "EAGAIN")
+    say("threshold_ns/oncpu", "none")
+    same("one that is off", look(fd), "ENODATA")
+    say("metrics", "wakeup")
+    same("one that comes on", look(fd) == "ENODATA", False)
+    say("metrics", "default")
+    say("threshold_ns/wakeup", "none")
+    say("threshold_ns/oncpu", FAR)
+    while look(fd) != "EAGAIN":
+        pass
+    # The limit.
+    use_up(3)
+    same("those within the limit", read_text(HEAD + look(fd)), kept()[-3:])
+    for one in fd, open_pipe():
+        same("the limit is used up", (look(one), ready(one)), ("ENODATA", True))
+    say("threshold_ns/oncpu", FAR)
+    say("outlier_limit", 1)
+    same("with another limit", (look(fd), ready(fd)), ("EAGAIN", False))
+
+
+def woken() -> None:
+    """Who sleeps when it becomes so is woken, and told; in poll(), too."""
+    reader, fd = Waiting(), open_pipe()
+    poll = select.poll()
+    poll.register(fd, NEWS)
+    ends = {**ENDS, "the limit is used up": None}
+    for number, (what, how) in enumerate(ends.items(), 1):
+        until("the reader to be asleep", reader.is_blocked)
+        before = reader.ends
+        same("poll() before", poll.poll(0), [])
+        other = threading.Timer(0.5, use_up, [1]) if how is None else threading.Timer(0.5, say, how[0])
+        other.start()
+        same(f"poll() when {what}", poll.poll(60_000), [(fd, NEWS)])
+        until(f"the reader to be told that {what}", lambda before=before: reader.ends > before)
+        other.join()
+        if how:
+            say(*how[1])
+    same("what the reader got", [outlier.id for outlier in reader.outliers()], [1])
+    print(f"# {number} ways")
 
 
 def main() -> None:
-    cases = nonblock, late, blocked, bursts, polled, signalled, parts, anywhere
-    (DEBUGFS / "outlier_limit").write_text("1")
-    (DEBUGFS / "threshold_ns/oncpu").write_text("1")
-    until("the first", lambda: last() == 1)
+    cases = nonblock, late, blocked, shared, bursts, polled, signalled, parts, seek, cat, ended, woken
+    say("outlier_rate", "none")
+    say("threshold_ns/oncpu", FAR)
     next(case for case in cases if case.__name__ == sys.argv[1])()
 
 

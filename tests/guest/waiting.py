@@ -3,20 +3,21 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 import time
 from pathlib import Path
 from typing import Callable
 
-from outlier_text import Outlier, Wrong, read_text
+from outlier_text import HEAD, Outlier, Wrong, read_text
 
 DEBUGFS = Path("/sys/kernel/debug/schedhist")
 
 
 def until(what: str, condition: Callable[[], object]) -> None:
     """Waits until it holds."""
-    end = time.monotonic() + 30
+    end = time.monotonic() + 60
     while not condition():
         if time.monotonic() > end:
             raise Wrong(f"waited in vain for {what}")
@@ -24,24 +25,38 @@ def until(what: str, condition: Callable[[], object]) -> None:
 
 
 class Waiting(threading.Thread):
-    """Waits for outliers, each in its turn; `texts` are those that it got."""
+    """Reads the stream of outliers; `texts` is what it got, piece by piece.
 
-    def __init__(self) -> None:
+    Where no outlier can come any more it counts that, and tries again.
+    """
+
+    def __init__(self, fd: int | None = None) -> None:
         super().__init__(daemon=True)
-        self.fd = os.open(DEBUGFS / "wait", os.O_RDONLY)
+        self.fd = os.open(DEBUGFS / "outlier_pipe", os.O_RDONLY) if fd is None else fd
         self.texts: list[str] = []
+        self.ends = 0
         self.start()
 
     def run(self) -> None:
         while True:
-            text = b""
-            while part := os.read(self.fd, 1 << 16):
-                text += part
+            try:
+                text = os.read(self.fd, 1 << 16)
+            except OSError as error:
+                if error.errno != errno.ENODATA:
+                    self.texts.append(f"errno {error.errno}\n")
+                    return
+                self.ends += 1
+                time.sleep(0.02)
+                continue
             self.texts.append(text.decode())
-            os.lseek(self.fd, 0, os.SEEK_SET)
 
     def outliers(self) -> list[Outlier]:
-        return [outlier for text in list(self.texts) for outlier in read_text(text)]
+        text = "".join(list(self.texts))
+        return read_text(text) if text else []
+
+    def bare(self) -> list[Outlier]:
+        """The same where another reader may have got the head."""
+        return read_text(HEAD + "".join(list(self.texts)).removeprefix(HEAD))
 
     def is_blocked(self) -> bool:
         stack = Path(f"/proc/self/task/{self.native_id}/stack").read_text()

@@ -27,7 +27,7 @@
 
 static const char *const READABLE[] = {
 	"summary", "status", "openmetrics", "raw", "outliers", "hist/oncpu", "hist/runq", "hist/idle",
-	"hist/wakeup", "per_cpu/cpu0/summary", "per_cpu/cpu1/oncpu", "per_cpu/cpu1/openmetrics",
+	"hist/wakeup", "per_cpu/cpu0/summary", "per_cpu/cpu1/hist/oncpu", "per_cpu/cpu1/openmetrics",
 	"threshold_ns/runq", "enable", "metrics",
 };
 
@@ -124,20 +124,21 @@ static bool use_hold(struct dice *dice)
 	return is_any;
 }
 
-static bool use_wait(struct dice *dice)
+static bool use_pipe(struct dice *dice)
 {
 	static char buffer[3000];
 	bool is_patient = one_in(dice, 2);
-	int fd = open_ours(FOLDER, "wait", O_RDONLY | (is_patient ? 0 : O_NONBLOCK));
+	int fd = open_ours(FOLDER, "outlier_pipe", O_RDONLY | (is_patient ? 0 : O_NONBLOCK));
 	struct pollfd ask = { fd, POLLIN, 0 };
 
 	if (fd < 0)
 		return idle(dice);
 	if (!is_patient)
 		poll(&ask, 1, below(dice, 30));
-	/* The first one sleeps until there is an outlier, or a signal. */
-	if (read(fd, buffer, 1 + below(dice, sizeof(buffer))) < 0 && errno != EINTR && errno != EAGAIN)
-		fail("wait cannot be read");
+	/* It sleeps until there is an outlier, or none can come any more, or a signal. */
+	if (read(fd, buffer, 1 + below(dice, sizeof(buffer))) < 0 && errno != EINTR && errno != EAGAIN &&
+	    errno != ENODATA)
+		fail("outlier_pipe cannot be read");
 	close(fd);
 	return true;
 }
@@ -147,7 +148,7 @@ static bool use_control(struct dice *dice)
 	static const char *const CONTROLS[][2] = {
 		{ "enable", "0" }, { "enable", "1" }, { "metrics", "all" }, { "metrics", "default" },
 		{ "metrics", "none" }, { "metrics", "runq idle" }, { "reset", "1" }, { "reset", "1" },
-		{ "on_outlier", "snapshot" }, { "on_outlier", "nothing" }, { "enable", "2" },
+		{ "on_outlier", "snapshot" }, { "on_outlier", "none" }, { "enable", "2" },
 		{ "metrics", "bogus" },
 	};
 	const char *const *control = PICK(dice, CONTROLS);
@@ -167,12 +168,12 @@ static bool use_control(struct dice *dice)
 static bool use_outliers(struct dice *dice)
 {
 	char name[64];
-	int fd = open_ours(FOLDER, "outlier_limit", O_WRONLY);
+	int fd = open_ours(FOLDER, "outlier_rate", O_WRONLY);
 
 	if (fd < 0)
 		return idle(dice);
-	if (write(fd, "0", 1) != 1)
-		fail("outlier_limit");
+	if (write(fd, "none", 4) != 4)
+		fail("outlier_rate");
 	close(fd);
 	snprintf(name, sizeof(name), "threshold_ns/%s", PICK(dice, MEASURED));
 	fd = open_ours(FOLDER, name, O_WRONLY);
@@ -309,7 +310,7 @@ const struct use uses[USES] = {
 	{ "raw", use_raw, false },
 	{ "pread", use_pread, false },
 	{ "hold", use_hold, false },
-	{ "wait", use_wait, false },
+	{ "outlier_pipe", use_pipe, false },
 	{ "control", use_control, false },
 	{ "outliers", use_outliers, false },
 	{ "perf", use_perf, true },

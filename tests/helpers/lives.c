@@ -91,14 +91,15 @@ static void wait_for_outlier(void)
 	pid_t waiting;
 
 	say(EVENTS "enable", 0, "1");
-	say(FOLDER "outlier_limit", 0, "0");
+	say(FOLDER "outlier_rate", 0, "none");
+	/* Before that, as nobody waits where none can come. */
+	say(FOLDER "threshold_ns/runq", 0, "1");
 	waiting = fork();
 	if (!waiting) {
 		/* It must not outlive us, as it keeps the module. */
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		_exit(look(FOLDER "wait", text, sizeof(text)) <= 0);
+		_exit(look(FOLDER "outlier_pipe", text, sizeof(text)) <= 0);
 	}
-	say(FOLDER "threshold_ns/runq", 0, "1");
 	if (waiting < 0 || waitpid(waiting, &status, 0) < 0 || status)
 		fail("who waits for an outlier");
 	say(EVENTS "enable", 0, "0");

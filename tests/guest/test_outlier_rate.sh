@@ -1,0 +1,100 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck disable=SC2119,SC2154 # optional arguments; variables of lib.sh
+#
+# How many outliers are reported: a rate that recovers, and a total.
+
+# In milliseconds of the guest's clock, rounded down to tens.
+uptime_ms() { awk '{ printf "%d\n", $1 * 1000 }' /proc/uptime; }
+
+# everything_is_an_outlier: of more than 1 ns.
+everything_is_an_outlier() {
+	local metric
+	for metric in "${metrics[@]}"; do
+		echo 1 > "$debugfs/threshold_ns/$metric"
+	done
+}
+
+# reaches KEY VALUE: waits until the status says so.
+reaches() {
+	until (($(status "$1") >= $2)); do sleep 0.1; done
+}
+
+# said NAME NUMBER TEXT: waits until the log has said it so often since mark_log NAME.
+said() {
+	until (($(our_lines "$1" | grep -c "$3" || true) >= $2)); do sleep 0.1; done
+	same "lines about $3" "$(our_lines "$1" | grep -c "$3")" "$2"
+}
+
+# The first burst is all that a second may have, then each comes in its time; and each that does not come is
+# counted.
+test_outlier_rate() {
+	local begin elapsed reported suppressed
+	load metrics=all
+	measure 0
+	mark_log rate
+	echo 20 > "$debugfs/outlier_rate"
+	everything_is_an_outlier
+	workload_start
+	echo 1 > "$debugfs/reset"
+	begin=$(uptime_ms)
+	measure 1
+	reaches outliers 20
+	reaches outliers_suppressed 1
+	reaches outliers 60
+	measure 0
+	elapsed=$(($(uptime_ms) - begin + 10))
+	workload_stop
+	reported=$(status outliers) suppressed=$(status outliers_suppressed)
+	note "$reported reported and $suppressed suppressed in $elapsed ms"
+	within "outliers reported" 60 "$reported" $((20 + elapsed * 20 / 1000))
+	same "outliers and suppressed ones" $((reported + suppressed)) "$(above_1ns)"
+	same "reported, for a monitoring system" \
+		"$(awk '$1 == "schedhist_outliers_total" { print $2 }' "$debugfs/openmetrics")" "$reported"
+	same "suppressed, for a monitoring system" \
+		"$(awk '$1 == "schedhist_outliers_suppressed_total" { print $2 }' "$debugfs/openmetrics")" "$suppressed"
+	same "the last number" "$(awk '$1 == "outlier" { id = $3 } END { print id }' "$debugfs/outliers")" "$reported"
+	said rate 1 "^schedhist: outlier_rate: 20 per second is reached, more outliers are only counted"
+	same "lines about the limit" "$(our_lines rate | grep -c outlier_limit || true)" 0
+	# A reset starts the status from 0, and leaves what a monitoring system reads.
+	echo 1 > "$debugfs/reset"
+	same "after a reset" "$(status outliers) $(status outliers_suppressed)" "0 0"
+	same "for a monitoring system" \
+		"$(awk '$1 == "schedhist_outliers_total" { print $2 }' "$debugfs/openmetrics")" "$reported"
+}
+
+# The log says once that a limit is reached, and once more when it, or a threshold, was written since.
+test_outlier_said() {
+	local i=0 control
+	load
+	mark_log said
+	workload_start
+	echo 1000000 > "$debugfs/outlier_rate"
+	echo 5 > "$debugfs/outlier_limit"
+	echo 1 > "$debugfs/threshold_ns/oncpu"
+	reaches outliers_suppressed 100
+	said said 1 "^schedhist: outlier_limit: 5 is reached, more outliers are only counted"
+	same outliers "$(status outliers)" 5
+	for control in outlier_limit threshold_ns/oncpu; do
+		echo 7 > "$debugfs/$control"
+		reaches outliers_suppressed $((++i * 1000 + $(status outliers_suppressed)))
+		said said $((1 + i)) "^schedhist: outlier_limit: [57] is reached, more outliers are only counted"
+		same outliers "$(status outliers)" 12
+	done
+	# The rate, of which nothing has been said.
+	same "lines about the rate" "$(our_lines said | grep -c outlier_rate || true)" 0
+	echo 3 > "$debugfs/outlier_rate"
+	echo none > "$debugfs/outlier_limit"
+	reaches outliers_suppressed $((1000 + $(status outliers_suppressed)))
+	said said 1 "^schedhist: outlier_rate: 3 per second is reached"
+	echo 3 > "$debugfs/outlier_rate"
+	reaches outliers_suppressed $((1000 + $(status outliers_suppressed)))
+	said said 2 "^schedhist: outlier_rate: 3 per second is reached"
+	# What is no limit is never reached.
+	echo none > "$debugfs/outlier_rate"
+	reaches outliers $((5000 + $(status outliers)))
+	workload_stop
+	measure 0
+	said said 2 "^schedhist: outlier_rate: "
+	said said 3 "^schedhist: outlier_limit: "
+}
