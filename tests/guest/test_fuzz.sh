@@ -10,7 +10,7 @@
 # SCHEDHIST_FUZZ_LOADS    how often the module is loaded at most
 # SCHEDHIST_FUZZ_SECONDS  after how long a fuzzer ends nevertheless
 #
-# They get into the guest by env(1): see docs/safety.md.
+# They get into the guest by env(1): see docs/testing.md.
 
 # shellcheck source=tests/guest/oracle.bash
 . ./oracle.bash
