@@ -80,7 +80,7 @@ use crate::{
 mod outliers;
 
 /// What `metrics` expects, as the log says it.
-pub(crate) const METRICS_EXPECTED: &str = "names as in hist/, all, default or none";
+pub(crate) const METRICS_EXPECTED: &str = "metric names (see hist/), or all, default, none";
 
 /// Which file.
 enum View {
@@ -239,21 +239,21 @@ impl File for MonitorFile {
             },
             View::Threshold(metric) => match OrNone::parse(word, u64::MAX) {
                 Some(OrNone(nanoseconds)) => watch.set_threshold(metric, nanoseconds),
-                None => self.refuse(word, "nanoseconds from 1 up, or none"),
+                None => self.refuse(word, "a number of nanoseconds (1 or more), or none"),
             },
             View::OutlierRate => match OrNone::parse(word, Rate::MAX) {
                 Some(OrNone(rate)) => {
                     watch.set_rate(rate);
                     Ok(())
                 }
-                None => self.refuse(word, "outliers per second from 1 to 1000000000, or none"),
+                None => self.refuse(word, "outliers per second, 1 to 1000000000, or none"),
             },
             View::OutlierLimit => match OrNone::parse(word, u64::MAX) {
                 Some(OrNone(limit)) => {
                     watch.set_limit(limit);
                     Ok(())
                 }
-                None => self.refuse(word, "a number from 1 up, or none"),
+                None => self.refuse(word, "a number (1 or more), or none"),
             },
             // Without it the kernel warns when it is asked for a snapshot.
             View::OnOutlier => match Actions::parse(word, cfg!(CONFIG_TRACER_SNAPSHOT)) {
@@ -298,7 +298,7 @@ impl fmt::Display for MonitorFile {
             | View::Summary(_)
             | View::Histogram(..)
             | View::OpenMetrics(_)
-            | View::Raw => "a file that cannot be written",
+            | View::Raw => "a file that is only read",
         })
     }
 }

@@ -116,6 +116,6 @@ MODULE_PARM_DESC(precision, "Histogram precision in bits, 1 to 7: buckets are at
 
 char schedhist_metrics[128] = "default";
 module_param_string(metrics, schedhist_metrics, sizeof(schedhist_metrics), 0444);
-MODULE_PARM_DESC(metrics, "Metrics to record: names as in the folder hist, all, default or none");
+MODULE_PARM_DESC(metrics, "Metrics to record: comma-separated names of files in hist/, or all, default, none");
 
 MODULE_VERSION(SCHEDHIST_VERSION);

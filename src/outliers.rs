@@ -28,7 +28,6 @@ use kernel::{
 use crate::{
     boundary::{
         bell::Bell,
-        clock,
         debugfs::{
             Line,
             Stream, //
@@ -109,10 +108,13 @@ struct Budget {
 
 impl Budget {
     /// Returns the number of an outlier that may be reported; of one that may not, what is to be said in
-    /// the log.
-    fn take(&self) -> Result<u64, &Notice> {
-        // In this order, so that none takes a turn that then has no number.
-        if !self.limit.is_used_up() && !self.rate.take(clock::monotonic) {
+    /// the log. `now` is a time of [`Rate::take`].
+    fn take(&self, now: u64) -> Result<u64, &Notice> {
+        // A limit that is used up takes no turns of the rate, save in a race for its last number.
+        if self.limit.is_used_up() {
+            return Err(&self.limit_notice);
+        }
+        if !self.rate.take(now) {
             return Err(&self.rate_notice);
         }
         self.limit.take().ok_or(&self.limit_notice)
@@ -122,14 +124,20 @@ impl Budget {
 /// Says in the log what keeps outliers from being reported: not in the probe, which must not print.
 impl Job for Budget {
     fn run(&self) {
-        const ONLY_COUNTED: &str = "more outliers are only counted: outliers_suppressed in status";
+        const REST: &str = "suppressing more (see outliers_suppressed in status)";
 
-        let (rate, limit) = (self.rate.get(), self.limit.get());
+        // Where there is no limit any more, nothing is suppressed any more.
         if self.rate_notice.take() {
-            pr_warn!("outlier_rate: {rate} per second is reached, {ONLY_COUNTED}\n");
+            match self.rate.get() {
+                0 => {}
+                rate => pr_warn!("outlier_rate: limit of {rate} per second reached, {REST}\n"),
+            }
         }
         if self.limit_notice.take() {
-            pr_warn!("outlier_limit: {limit} is reached, {ONLY_COUNTED}\n");
+            match self.limit.get() {
+                0 => {}
+                limit => pr_warn!("outlier_limit: limit of {limit} reached, {REST}\n"),
+            }
         }
     }
 }
@@ -193,8 +201,6 @@ impl Outliers {
             // Nobody else populates it.
             self.logs.populate(PerCpu::new(records::new_log)?);
         }
-        self.budget.rate_notice.arm();
-        self.budget.limit_notice.arm();
         self.thresholds.set(metric, nanoseconds);
         watching::switch(self.thresholds.is_any_set());
         if self.can_come.load(Relaxed) && !self.thresholds.is_any_set_of(*measured) {
@@ -202,6 +208,8 @@ impl Outliers {
             tracepoint::synchronize();
         }
         self.settle(*measured);
+        self.budget.rate_notice.arm();
+        self.budget.limit_notice.arm();
         Ok(())
     }
 
@@ -228,10 +236,12 @@ impl Outliers {
         self.budget.rate.get()
     }
 
-    /// Lets so many outliers be reported per second, and in a burst; 0 for any number.
+    /// Lets so many outliers be reported per second, and in a burst; 0 for any number. Sleeps.
     pub(crate) fn set_rate(&self, per_second: u64) {
         let _guard = self.measured.lock();
         self.budget.rate.set(per_second);
+        // What a probe has refused at the old rate is not to use up the notice of the new one.
+        tracepoint::synchronize();
         self.budget.rate_notice.arm();
     }
 
@@ -240,11 +250,16 @@ impl Outliers {
         self.budget.limit.get()
     }
 
-    /// Lets so many more outliers be reported from now on; 0 for all.
+    /// Lets so many more outliers be reported from now on; 0 for all. Those that other CPUs report
+    /// meanwhile count. Sleeps.
     pub(crate) fn set_limit(&self, limit: u64) {
         let _guard = self.measured.lock();
         self.budget.limit.set(limit);
+        // As in `set_rate()`.
+        tracepoint::synchronize();
         self.budget.limit_notice.arm();
+        // CPUs may have passed the new end before it was set: those who wait are to see that.
+        self.bell.ring();
     }
 
     /// Returns what is done at an outlier.
@@ -289,7 +304,7 @@ impl Outliers {
         if !self.thresholds.is_exceeded_by(sample) {
             return;
         }
-        let id = match self.budget.take() {
+        let id = match self.budget.take(sample.end) {
             Ok(id) => id,
             Err(notice) => {
                 if notice.is_first() {

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The scheduler's clock, and the one that all CPUs share.
+//! The scheduler's clock.
 //!
-//! C headers: [`include/linux/sched/clock.h`](srctree/include/linux/sched/clock.h),
-//! [`include/linux/timekeeping.h`](srctree/include/linux/timekeeping.h)
+//! C header: [`include/linux/sched/clock.h`](srctree/include/linux/sched/clock.h)
 
 use super::bindings;
 
@@ -15,12 +14,4 @@ use super::bindings;
 pub(crate) fn local_clock() -> u64 {
     // SAFETY: Callable in any context, and takes nothing.
     unsafe { bindings::local_clock() }
-}
-
-/// Reads the clock that all CPUs share, in nanoseconds: `CLOCK_MONOTONIC`, as the trace clock `mono` has it.
-///
-/// Callable in any context. While the clock is being adjusted it may go back by a little.
-pub(crate) fn monotonic() -> u64 {
-    // SAFETY: Callable in any context, and takes nothing.
-    unsafe { bindings::ktime_get_mono_fast_ns() }
 }

@@ -249,10 +249,10 @@ impl<T: File> Tree<T> {
         let Some(node) = self.nodes.last() else {
             return Err(ENOMEM);
         };
-        let permissions = match mode {
-            Mode::ReadOnly => 0o400,
-            Mode::ReadWrite => 0o600,
-            Mode::WriteOnly => 0o200,
+        let (permissions, operations) = match mode {
+            Mode::ReadOnly => (0o400, Self::OPERATIONS_READ_ONLY),
+            Mode::ReadWrite => (0o600, Self::OPERATIONS),
+            Mode::WriteOnly => (0o200, Self::OPERATIONS),
         };
         // SAFETY: The name is a C string and the parent a folder of ours. The node is a box, so
         // that it stays where it is, and is dropped after the file is gone; the operations are
@@ -265,7 +265,7 @@ impl<T: File> Tree<T> {
                 core::ptr::from_ref::<Node<T>>(node).cast_mut().cast(),
                 core::ptr::null(),
                 match node.file.stream() {
-                    None => Self::OPERATIONS,
+                    None => operations,
                     Some(_) => Self::OPERATIONS_OF_STREAM,
                 },
             )
@@ -287,6 +287,12 @@ impl<T: File> Tree<T> {
         llseek: Some(bindings::seq_lseek),
         release: Some(bindings::single_release),
         ..pin_init::zeroed()
+    };
+
+    /// Root can open these for writing all the same; `write()` then fails with `EINVAL`.
+    const OPERATIONS_READ_ONLY: &'static bindings::file_operations = &bindings::file_operations {
+        write: None,
+        ..*Self::OPERATIONS
     };
 
     /// # Safety
@@ -347,7 +353,7 @@ impl<T: File> Tree<T> {
                 return refused(format_args!("longer than {INPUT_MAX} bytes"));
             }
             refused(format_args!(
-                "written at offset {position}, expected at the start"
+                "written at offset {position}, must start at offset 0"
             ))
         })
     }

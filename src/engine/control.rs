@@ -10,6 +10,12 @@ pub(super) fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.split(is_separator).filter(|word| !word.is_empty())
 }
 
+/// Returns whether `text` is the word `none`, and nothing else.
+pub(super) fn is_none(text: &[u8]) -> bool {
+    let mut words = words(text);
+    words.next() == Some(b"none") && words.next().is_none()
+}
+
 /// Reads a number of nothing but decimal digits, if it is one and not too large.
 pub fn number(word: &[u8]) -> Option<u64> {
     let text = core::str::from_utf8(word).ok()?;
@@ -32,13 +38,15 @@ impl Actions {
     /// None.
     pub const NONE: Self = Self(0);
 
-    /// Reads names separated by white space or commas, or `none`; `None` for anything else, and
+    /// Reads names separated by white space or commas, or `none` alone; `None` for anything else, and
     /// for `snapshot` where the kernel takes none.
     pub fn parse(text: &[u8], has_snapshots: bool) -> Option<Self> {
+        if is_none(text) {
+            return Some(Self::NONE);
+        }
         let mut actions = None;
         for word in words(text) {
             let bit = match word {
-                b"none" => 0,
                 b"snapshot" if !has_snapshots => return None,
                 _ => {
                     1 << Self::NAMES

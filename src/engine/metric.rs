@@ -178,12 +178,14 @@ impl MetricSet {
     /// Reads a set from names of metrics, as in [`Shown`], separated by commas or white space.
     /// `all`, `default` and `none` are names, too.
     pub fn parse(text: &[u8]) -> Result<Self, NotAMetric> {
+        if control::is_none(text) {
+            return Ok(Self::NONE);
+        }
         let mut set = None;
         for word in control::words(text) {
             let bits = match word {
                 b"all" => Self::ALL.0,
                 b"default" => Self::DEFAULT.0,
-                b"none" => 0,
                 _ => {
                     let named = |shown: &Shown| shown.name.as_bytes() == word;
                     let shown = Shown::ALL.into_iter().find(named).ok_or(NotAMetric)?;

@@ -121,7 +121,7 @@ pub fn outliers(out: &mut impl Write, reported: u64, suppressed: u64) -> fmt::Re
     let help = "Samples above a threshold that were reported as outliers.";
     family(out, "outliers", "counter", help)?;
     writeln!(out, "schedhist_outliers_total {reported}")?;
-    let help = "Outliers that outlier_rate or outlier_limit kept from being reported.";
+    let help = "Outliers not reported because of outlier_rate or outlier_limit.";
     family(out, "outliers_suppressed", "counter", help)?;
     writeln!(out, "schedhist_outliers_suppressed_total {suppressed}")
 }

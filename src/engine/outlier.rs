@@ -449,14 +449,18 @@ impl Log {
     }
 
     /// Returns the number of the oldest outlier kept that comes after the outlier `seen`, unless there
-    /// is none.
+    /// is none. One that is still being written is not kept yet.
     pub fn first_after(&self, seen: u64) -> Option<u64> {
-        let newer = |id: &u64| *id > seen;
-        self.places
-            .iter()
-            .map(|place| place.id.get())
-            .filter(newer)
-            .min()
+        let newer = |place: &Place| {
+            let id = place.id.get();
+            if id <= seen {
+                return None;
+            }
+            // Whoever sees the number sees that it is being written, or that it was.
+            fence(Acquire);
+            (place.version.get() % 2 == 0).then_some(id)
+        };
+        self.places.iter().filter_map(newer).min()
     }
 
     /// Copies the outlier `id`, and its culprits into `copied`, of which the first are theirs, as many

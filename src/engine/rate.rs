@@ -61,11 +61,11 @@ impl Rate {
         self.pace.load(Relaxed) >> 32
     }
 
-    /// Takes a turn at `now`, in nanoseconds of a clock that all CPUs share; returns whether there was
-    /// one left. Does not ask for the time where there is no limit.
+    /// Takes a turn at `now`, in nanoseconds; returns whether there was one left.
     ///
-    /// Never waits: see [`TRIES`].
-    pub fn take(&self, now: impl FnOnce() -> u64) -> bool {
+    /// The clocks of CPUs may differ: a CPU whose clock is behind takes fewer turns for as long. Never
+    /// waits: see [`TRIES`].
+    pub fn take(&self, now: u64) -> bool {
         let pace = self.pace.load(Relaxed);
         if pace == 0 {
             return true;
@@ -73,7 +73,6 @@ impl Rate {
         let (rate, interval) = (pace >> 32, pace & u64::from(u32::MAX));
         // How far in the future the bucket may be full while a turn is left.
         let most = rate.wrapping_sub(1).wrapping_mul(interval);
-        let now = now();
         let mut full = self.full.load(Relaxed);
         for _ in 0..TRIES {
             // Of two CPUs the one that reads the clock first may get here last.

@@ -43,8 +43,6 @@ IN_USE = {
     "rust_helper_krealloc_node_align",
     # Of an outlier: to wake who waits for it, to name its culprit, and what `on_outlier` asks for.
     "irq_work_queue",
-    # Whether it is to be reported: how much time has gone by.
-    "ktime_get_mono_fast_ns",
     "queue_work_on",
     "tracing_off",
     "tracing_snapshot",

@@ -29,7 +29,7 @@ test_metrics_parameter() {
 	mark_log metrics
 	fails_with "Invalid parameters" load metrics=oncpu,bogus
 	lines=$(our_lines metrics)
-	same "the log" "$lines" 'schedhist: metrics: "oncpu,bogus": expected names as in hist/, all, default or none'
+	same "the log" "$lines" 'schedhist: metrics: "oncpu,bogus": expected metric names (see hist/), or all, default, none'
 	assert_gone
 }
 

@@ -102,9 +102,9 @@ test_outlier_refused() {
 	fails_with "Invalid argument" bash -c "echo nothing > $debugfs/on_outlier"
 	fails_with "Invalid argument" bash -c "printf %s $(printf '%0200d' 7) > $debugfs/enable"
 	diff <(our_lines refused) - <<- END
-		schedhist: threshold_ns/runq: "0": expected nanoseconds from 1 up, or none
-		schedhist: threshold_ns/idle: "1\\xff \\x222\\x22\\x5c": expected nanoseconds from 1 up, or none
-		schedhist: outlier_rate: "0": expected outliers per second from 1 to 1000000000, or none
+		schedhist: threshold_ns/runq: "0": expected a number of nanoseconds (1 or more), or none
+		schedhist: threshold_ns/idle: "1\\xff \\x222\\x22\\x5c": expected a number of nanoseconds (1 or more), or none
+		schedhist: outlier_rate: "0": expected outliers per second, 1 to 1000000000, or none
 		schedhist: on_outlier: "nothing": expected none, tracing_off, snapshot, or both words
 		schedhist: enable: "$(printf '%064d' 0)"...: expected 0 or 1
 	END

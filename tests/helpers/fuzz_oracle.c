@@ -77,11 +77,11 @@ static bool is_number(const char *word, size_t length, uint64_t *number)
 	return length;
 }
 
-/* Some words of the table, and nothing else but what separates them. */
+/* Some words of the table, and nothing else but what separates them. One without bits stands alone. */
 static bool are_words(const char *text, size_t length, const struct word *table, size_t rows,
 		      unsigned int *bits)
 {
-	size_t start = 0, words = 0;
+	size_t start = 0, words = 0, empty = 0;
 
 	*bits = 0;
 	for (size_t end = 0; end <= length; end++) {
@@ -93,6 +93,7 @@ static bool are_words(const char *text, size_t length, const struct word *table,
 			if (strlen(table[i].name) == size && !memcmp(table[i].name, text + start, size)) {
 				*bits |= table[i].bits;
 				words++;
+				empty += !table[i].bits;
 				break;
 			}
 		}
@@ -100,7 +101,7 @@ static bool are_words(const char *text, size_t length, const struct word *table,
 			return false;
 		start = end + 1;
 	}
-	return words;
+	return words && (!empty || words == 1);
 }
 
 /* What the file then says: those of the first words of the table that have a bit, or that there is none. */

@@ -11,7 +11,8 @@ use core::{
         AtomicU64,
         Ordering::{
             Acquire,
-            Relaxed, //
+            Relaxed,
+            Release, //
         }, //
     }, //
 };
@@ -133,23 +134,26 @@ struct Reader<T> {
 impl<T> Reader<T> {
     /// Returns whether a read would not block, whatever comes of it.
     fn is_ready(&self, stream: &dyn Stream) -> bool {
-        self.has_rest.load(Relaxed)
-            || stream.next_after(self.seen.load(Relaxed)).is_some()
-            || stream.has_ended()
+        // First: whoever sees that the last one is taken sees what is left of it, too.
+        let seen = self.seen.load(Acquire);
+        self.has_rest.load(Relaxed) || stream.next_after(seen).is_some() || stream.has_ended()
     }
 
-    /// Copies what there is: as many whole texts as there is room for, or some of the first.
+    /// Copies what there is by now: as many whole texts as there is room for, or some of the first.
     fn copy(&self, stream: &dyn Stream, out: &mut UserSliceWriter) -> Result<usize> {
         let mut rest = self.rest.lock();
         let mut copied: usize = 0;
+        // What comes meanwhile is for the next read, so that this one ends.
+        let last = stream.latest();
         while !out.is_empty() {
             if rest.get().is_empty() {
-                let Some(next) = stream.next_after(self.seen.load(Relaxed)) else {
+                let next = stream.next_after(self.seen.load(Relaxed));
+                let Some(next) = next.filter(|next| *next <= last) else {
                     break;
                 };
                 rest.fill(stream, next)?;
-                self.seen.store(next, Relaxed);
                 self.has_rest.store(!rest.get().is_empty(), Relaxed);
+                self.seen.store(next, Release);
                 continue;
             }
             let text = rest.get();

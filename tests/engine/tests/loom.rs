@@ -352,7 +352,7 @@ fn numbers_are_never_used_again() {
 
 /// Counts the turns that can be taken at `now`, one after the other.
 fn turns(rate: &Rate, now: u64) -> usize {
-    core::iter::from_fn(|| rate.take(|| now).then_some(())).count()
+    core::iter::from_fn(|| rate.take(now).then_some(())).count()
 }
 
 #[test]
@@ -380,7 +380,7 @@ fn a_rate_is_set_while_turns_are_taken() {
         settle(&*rate);
         let takers = [0, 1].map(|_| {
             let rate = rate.clone();
-            thread::spawn(move || rate.take(|| 10))
+            thread::spawn(move || rate.take(10))
         });
         rate.set(1);
         let taken = takers

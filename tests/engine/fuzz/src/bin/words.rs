@@ -35,9 +35,11 @@ const METRICS: [(&str, u32); 12] = [
 
 const ACTIONS: [(&str, u32); 3] = [("none", 0), ("tracing_off", 1), ("snapshot", 2)];
 
-/// Collects the bits of `names` byte by byte; `None` for another word, or none at all.
+/// Collects the bits of `names` byte by byte; `None` for another word, for no word at all, and for a name
+/// without bits that does not stand alone.
 fn bits_of(text: &[u8], names: &[(&str, u32)]) -> Option<u32> {
     let mut bits = None;
+    let (mut words, mut empty) = (0, 0);
     let mut word = Vec::new();
     for byte in text.iter().chain(b"\n") {
         if !matches!(byte, b' ' | b'\t' | b'\n' | b'\x0c' | b'\r' | b',') {
@@ -45,10 +47,12 @@ fn bits_of(text: &[u8], names: &[(&str, u32)]) -> Option<u32> {
         } else if !word.is_empty() {
             let (_, more) = names.iter().find(|(name, _)| name.as_bytes() == word)?;
             bits = Some(bits.unwrap_or(0) | more);
+            words += 1;
+            empty += u32::from(*more == 0);
             word.clear();
         }
     }
-    bits
+    bits.filter(|_| empty == 0 || words == 1)
 }
 
 /// Reads a number digit by digit.
