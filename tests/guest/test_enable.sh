@@ -11,9 +11,9 @@ test_enable() {
 	same enable "$(< "$debugfs/enable")" 1
 	measure 0
 	same enable "$(< "$debugfs/enable")" 0
-	before=$(cat "$debugfs/status" "$debugfs"/hist/* "$debugfs"/per_cpu/*/*)
+	before=$(cat "$debugfs/status" "$debugfs"/hist/* "$debugfs"/per_cpu/*/{hist/*,summary,openmetrics})
 	sleep 1
-	after=$(cat "$debugfs/status" "$debugfs"/hist/* "$debugfs"/per_cpu/*/*)
+	after=$(cat "$debugfs/status" "$debugfs"/hist/* "$debugfs"/per_cpu/*/{hist/*,summary,openmetrics})
 	same "counters while measuring is off" "$after" "$before"
 	before=$(status switches)
 	measure 1

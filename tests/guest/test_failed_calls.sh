@@ -41,10 +41,11 @@ seeks_leaks test_failed_calls test_failed_calls_enable
 # As many calls of each as there are; of the many that make a file every fifth, but for a thorough run.
 takes test_failed_calls 600
 test_failed_calls() {
-	local function result nth step last error files
+	local function result nth step last error files folders
 	hurry
 	load
 	files=$(find "$debugfs" -type f | wc -l)
+	folders=$(find "$debugfs" -type d | wc -l)
 	unload
 	while read -r function result last step error; do
 		[[ -z ${SCHEDHIST_THOROUGH-} ]] || step=1
@@ -54,7 +55,7 @@ test_failed_calls() {
 		with_failure "$function" $((last + 1)) "$result" load_works
 		note "$function: $last calls, one in $step failed with '$error'"
 	done <<- END
-		debugfs_create_dir -1 $((4 + $(possible_cpus | wc -l))) 1 Operation not permitted
+		debugfs_create_dir -1 $folders 1 Operation not permitted
 		debugfs_create_file_full -12 $files 5 Cannot allocate memory
 		for_each_kernel_tracepoint 0 3 1 Unknown symbol
 		tracepoint_probe_register -12 3 1 Cannot allocate memory

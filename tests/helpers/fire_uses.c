@@ -167,6 +167,7 @@ static bool use_control(struct dice *dice)
 /* All outliers that there can be. */
 static bool use_outliers(struct dice *dice)
 {
+	const char *text;
 	char name[64];
 	int fd = open_ours(FOLDER, "outlier_rate", O_WRONLY);
 
@@ -179,7 +180,8 @@ static bool use_outliers(struct dice *dice)
 	fd = open_ours(FOLDER, name, O_WRONLY);
 	if (fd < 0)
 		return false;
-	if (write(fd, one_in(dice, 8) ? "0" : "1", 1) != 1)
+	text = one_in(dice, 8) ? "none" : "1";
+	if (write(fd, text, strlen(text)) != (ssize_t)strlen(text))
 		fail("%s", name);
 	close(fd);
 	nap(dice, 20);

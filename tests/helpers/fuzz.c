@@ -191,8 +191,8 @@ static bool write_one(struct fuzzer *me, const struct target *file, int fd, off_
 		memcpy(me->edge - there, input, there);
 		result = write(fd, me->edge - there, length);
 		is_good = false;
-		/* What is refused unread: a stream knows no write() at all. */
-		if (there < LONGEST && file->kind != STREAM)
+		/* Unless it is refused unread: where there is no write(), or where no file ends. */
+		if (there < LONGEST && file->kind > STREAM && position <= INT64_MAX - (off_t)length)
 			error = EFAULT;
 	} else if (how == 1) {
 		/* These files know no places to write at. */
