@@ -84,7 +84,9 @@ test_permissions_module() {
 	found=$(find /sys/module/schedhist -type f | opened_by as_nobody | grep -v ^read || true)
 	same "what nobody can write" "$found" ""
 	# What was chosen at loading can be seen, and cannot be changed.
-	same "parameters" "$(ls /sys/module/schedhist/parameters)" metrics
+	same "parameters" "$(ls /sys/module/schedhist/parameters)" $'metrics\nprecision'
 	same metrics "$(as_nobody cat /sys/module/schedhist/parameters/metrics)" default
+	same precision "$(as_nobody cat /sys/module/schedhist/parameters/precision)" 5
 	fails_with "Permission denied" tee /sys/module/schedhist/parameters/metrics <<< all
+	fails_with "Permission denied" tee /sys/module/schedhist/parameters/precision <<< 7
 }
