@@ -77,9 +77,15 @@ impl Notice {
         Self(AtomicU32::new(Self::ARMED))
     }
 
-    /// Lets it be said the next time that there is a reason.
-    fn arm(&self) {
-        self.0.store(Self::ARMED, Relaxed);
+    /// Makes `change`, after which there is to be a new reason; then lets it be said once more, if it was
+    /// said before. If it was not, what comes during the change may be the reason.
+    fn renew<T>(&self, change: impl FnOnce() -> T) -> T {
+        let is_armed = self.0.load(Relaxed) == Self::ARMED;
+        let changed = change();
+        if !is_armed {
+            self.0.store(Self::ARMED, Relaxed);
+        }
+        changed
     }
 
     fn advance(&self, from: u32, to: u32) -> bool {
@@ -201,15 +207,15 @@ impl Outliers {
             // Nobody else populates it.
             self.logs.populate(PerCpu::new(records::new_log)?);
         }
-        self.thresholds.set(metric, nanoseconds);
+        let set = || self.thresholds.set(metric, nanoseconds);
+        let budget = &self.budget;
+        budget.rate_notice.renew(|| budget.limit_notice.renew(set));
         watching::switch(self.thresholds.is_any_set());
         if self.can_come.load(Relaxed) && !self.thresholds.is_any_set_of(*measured) {
             // A probe may still be about to report one by the old threshold.
             tracepoint::synchronize();
         }
         self.settle(*measured);
-        self.budget.rate_notice.arm();
-        self.budget.limit_notice.arm();
         Ok(())
     }
 
@@ -239,10 +245,11 @@ impl Outliers {
     /// Lets so many outliers be reported per second, and in a burst; 0 for any number. Sleeps.
     pub(crate) fn set_rate(&self, per_second: u64) {
         let _guard = self.measured.lock();
-        self.budget.rate.set(per_second);
-        // What a probe has refused at the old rate is not to use up the notice of the new one.
-        tracepoint::synchronize();
-        self.budget.rate_notice.arm();
+        self.budget.rate_notice.renew(|| {
+            self.budget.rate.set(per_second);
+            // What a probe refuses by the old rate is no reason to say that the new one is reached.
+            tracepoint::synchronize();
+        });
     }
 
     /// Returns how many outliers may be reported; 0 for all.
@@ -254,10 +261,11 @@ impl Outliers {
     /// meanwhile count. Sleeps.
     pub(crate) fn set_limit(&self, limit: u64) {
         let _guard = self.measured.lock();
-        self.budget.limit.set(limit);
-        // As in `set_rate()`.
-        tracepoint::synchronize();
-        self.budget.limit_notice.arm();
+        self.budget.limit_notice.renew(|| {
+            self.budget.limit.set(limit);
+            // As in `set_rate()`.
+            tracepoint::synchronize();
+        });
         // CPUs may have passed the new end before it was set: those who wait are to see that.
         self.bell.ring();
     }

@@ -126,6 +126,14 @@ possible_cpus() {
 # assert_laws [KEY=VALUE...]: everything adds up, on each CPU and over all. Only exact while measuring is off.
 assert_laws() { python3 -SE laws.py "$@"; }
 
+# above_1ns: how many samples were, since the last reset. Such small ones have a bucket for each value.
+above_1ns() {
+	local metric
+	for metric in "${metrics[@]}"; do
+		[[ $metric == runq ]] || cat "$debugfs/hist/$metric"
+	done | awk '$1 == "bucket" && $2 > 1 { n += $4 } END { print n + 0 }'
+}
+
 # --- the kernel log ---
 
 # lacks_memory TEST: for those that make allocations fail, of which the kernel tells with a stack.

@@ -145,7 +145,7 @@ test_controls_bad_input() {
 	same "after bad input" "$(cat "$debugfs/status" "$debugfs"/hist/*)" "$before"
 	lines=$(our_lines controls)
 	grep -q '^schedhist: reset: "2": expected 1$' <<< "$lines"
-	grep -q '^schedhist: metrics: "oncpu;idle": expected names' <<< "$lines"
+	grep -q '^schedhist: metrics: "oncpu;idle": expected metric names' <<< "$lines"
 	grep -q '^schedhist: metrics: "1*"\.\.\.: longer than 256 bytes$' <<< "$lines"
 	within "lines in the log" 1 "$(wc -l <<< "$lines")" $((2 * $(python3 bad_input.py --number "$debugfs/metrics")))
 }

@@ -88,10 +88,10 @@ test_outlier_said() {
 	echo 3 > "$debugfs/outlier_rate"
 	echo none > "$debugfs/outlier_limit"
 	reaches outliers_suppressed $((1000 + $(status outliers_suppressed)))
-	said said 1 "^schedhist: outlier_rate: 3 per second is reached"
+	said said 1 "^schedhist: outlier_rate: limit of 3 per second reached"
 	echo 3 > "$debugfs/outlier_rate"
 	reaches outliers_suppressed $((1000 + $(status outliers_suppressed)))
-	said said 2 "^schedhist: outlier_rate: 3 per second is reached"
+	said said 2 "^schedhist: outlier_rate: limit of 3 per second reached"
 	# What is no limit is never reached.
 	echo none > "$debugfs/outlier_rate"
 	reaches outliers $((5000 + $(status outliers)))

@@ -24,14 +24,6 @@ test_outlier_turns() { delay turns; }
 # What those did who are not among the first 32 is missing.
 test_outlier_crowd() { delay crowd; }
 
-# above_1ns: how many samples were, since the last reset. Such small ones have a bucket for each value.
-above_1ns() {
-	local metric
-	for metric in "${metrics[@]}"; do
-		[[ $metric == runq ]] || cat "$debugfs/hist/$metric"
-	done | awk '$1 == "bucket" && $2 > 1 { n += $4 } END { print n + 0 }'
-}
-
 # flood NUMBER: so many outliers there are after a workload, and each other sample is counted; the
 # trace has all outliers.
 flood() {
