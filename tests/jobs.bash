@@ -13,7 +13,10 @@ slots=$(($(nproc) / 2))
 ((slots <= 4)) || slots=4
 slots=${SCHEDHIST_JOBS:-$slots}
 
-declare -A pids=() began=() ended=() status=() expected=() number=()
+# Of a job whose tests are known by name: the number that it is to run, and that of those that an earlier run has
+# done, which it only shows.
+declare -A number=() taken=()
+declare -A pids=() began=() ended=() status=() expected=()
 running=() first=''
 
 # start_job NAME: in a process group of its own, so that all of it can be ended.
@@ -70,6 +73,13 @@ minutes() {
 # reported NAME: of how many tests the job has told.
 reported() { grep -cE '^(ok|not ok|skip) ' "$work/$1.out" || :; }
 
+# done_by NAME: how many tests it has run.
+done_by() {
+	local count
+	count=$(($(reported "$1") - ${taken[$1]:-0}))
+	echo $((count > 0 ? count : 0))
+}
+
 # seconds_of_work NAME: what is left of a job.
 seconds_of_work() {
 	local name=$1 all=${expected[$1]} rest
@@ -77,10 +87,8 @@ seconds_of_work() {
 		rest=0
 	elif [[ -z ${began[$name]-} ]]; then
 		rest=$all
-	elif [[ -n ${number[$name]-} ]]; then
-		rest=$((all - all * $(reported "$name") / number[$name]))
-		# An earlier run has told of some.
-		((rest >= 0)) || rest=0
+	elif ((${number[$name]:-0} > 0)); then
+		rest=$((all - all * $(done_by "$name") / number[$name]))
 	else
 		rest=$((all - SECONDS + began[$name]))
 		# It takes longer than it should.
@@ -112,9 +120,13 @@ tell_progress() {
 	left=$(time_left "$@")
 	for name in "${running[@]}"; do
 		text+="${text:+, }$name"
-		[[ -z ${number[$name]-} ]] || text+=" $(reported "$name") of ${number[$name]} tests"
+		((${number[$name]:-0} == 0)) || text+=" $(done_by "$name") of ${number[$name]} tests"
 	done
-	[[ -z ${building-} ]] || text+="${text:+, }a kernel being built"
-	say "$((SECONDS / 60)) of $(minutes $((SECONDS + left))): ${text:-nothing} running," \
-		"${#ended[@]} of $# jobs done, about $(minutes "$left") left"
+	if [[ -z ${building-} ]]; then
+		text="${text:-nothing} running,"
+	else
+		text="${text:+$text running; }the kernel debug is being built;"
+	fi
+	say "$((SECONDS / 60)) of $(minutes $((SECONDS + left))): $text ${#ended[@]} of $# jobs done," \
+		"about $(minutes "$left") left"
 }

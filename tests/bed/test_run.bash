@@ -32,7 +32,7 @@ run_side_by_side() {
 	fake tests/bed/run 'me=bed other=lint' "$meet" 'echo "ok bed/a"; echo "skip bed/b: why"'
 	run 0 "$tree/tests/run" lint bed
 	said=$(grep -v '^schedhist: ' <<< "$said" | sed 's/, [0-9]* s$//')
-	[[ $said == $'=== lint\nok lint/a\n=== lint: 1 passed, 0 failed\n=== bed\nok bed/a\nskip bed/b: why
+	[[ $said == $'# run: kernel 7.3, all, commit no commit\n=== lint\nok lint/a\n=== lint: 1 passed, 0 failed\n=== bed\nok bed/a\nskip bed/b: why
 === bed: 1 passed, 0 failed\n2 passed, 0 failed, 1 skipped' ]]
 }
 
@@ -40,9 +40,92 @@ run_fails() {
 	fake scripts/lint 'echo "ok lint/a"; echo "not ok lint/b"; echo "# why"; exit 1'
 	fake tests/bed/run 'exit 3'
 	fake tests/lockdown/run 'exit 0'
-	run 1 "$tree/tests/run" lint bed lockdown
-	says $'not ok lint/b\n# why' "not ok bed: it ended with status 3" "not ok lockdown: no test was run" \
+	run 1 "$tree/tests/run" lint bed lockdown lint
+	says $'not ok lint/b\n# why' "not ok bed: exited with status 3" "not ok lockdown: no test was run" \
 		"1 passed, 3 failed"
+	(($(grep -cx '=== lint' <<< "$said") == 1))
+}
+
+# A guest that goes down amid its tests: those that did not run count, even if others failed, and whatever the status.
+run_part() {
+	local status
+	fake tests/guest/run 'printf "%s\n" a b c d'
+	for status in 1 99 125; do
+		fake scripts/vm 'while [[ $1 != tests/guest/run ]]; do shift; done; shift' \
+			'if [[ " $* " != *" a "* ]]; then printf "ok %s\n" "$@"; exit; fi' "echo 'not ok a'; exit $status"
+		run 1 "$tree/tests/run" guest
+		says "not ok guest.1: 1 test was not run" "2 passed, 2 failed"
+	done
+	# All have told of themselves: one failed, and what it had the kernel report is counted already.
+	fake scripts/vm 'while [[ $1 != tests/guest/run ]]; do shift; done; shift; for name; do' \
+		'[[ $name == a ]] && echo "not ok a" || echo "ok $name"; done; [[ " $* " != *" a "* ]] || exit 99'
+	run 1 "$tree/tests/run" guest
+	says "3 passed, 1 failed"
+}
+
+# Times that cannot be saved are no failure of a test.
+run_unsaved() {
+	mkdir "$tree/cache"
+	touch "$tree/cache/state"
+	run 0 "$tree/tests/run" lint
+	says "cannot save how long the tests took"
+	[[ ${said##*$'\n'} == "1 passed, 0 failed" ]]
+}
+
+# refuses TEXT COMMAND...: before anything is begun.
+refuses() {
+	run 2 "${@:2}"
+	says "$1"
+	[[ $said != *===* ]]
+}
+
+run_usage() {
+	local jobs
+	for jobs in 0 x 1.5 -1; do
+		refuses "SCHEDHIST_JOBS needs a number, not '$jobs'" env SCHEDHIST_JOBS="$jobs" "$tree/tests/run" lint
+	done
+	refuses "the suite faults needs --kernel with one of our own" "$tree/tests/run" lint faults
+	refuses "--quick and --thorough exclude each other" "$tree/tests/run" --quick --thorough lint
+	refuses "cannot read $work/none" "$tree/tests/run" --after "$work/none" lint
+}
+
+# Only a run of the same tests of the same thing can be resumed.
+run_after_other() {
+	run 0 "$tree/tests/run" lint
+	printf '%s\n' "$said" > "$work/earlier"
+	fake scripts/lint 'exit 1'
+	run 0 "$tree/tests/run" --after "$work/earlier" lint
+	says $'=== lint\nok lint/a\n=== lint: 1 passed, 0 failed'
+	refuses "$work/earlier is of another run" "$tree/tests/run" --after "$work/earlier" --quick lint
+	refuses "of another run" "$tree/tests/run" --after "$work/earlier" --thorough lint
+	refuses "of another run" "$tree/tests/run" --after "$work/earlier" --kernel 7.2 lint
+	git -C "$tree" init -q
+	git -C "$tree" add tests scripts
+	git -C "$tree" -c user.name=a -c user.email=b commit -q -m c
+	# The tree may be that of a user.
+	chown -R 65534 "$tree/.git" "$tree"
+	refuses "commit $(git -c safe.directory="$tree" -C "$tree" rev-parse --short=12 HEAD)" \
+		"$tree/tests/run" --after "$work/earlier" lint
+}
+
+# Where an earlier run has done all of it, no kernel is needed for it.
+run_debug_done() {
+	fake scripts/kernel '[[ $1 != debug ]] || touch built' 'echo 7.3.0-test'
+	run 0 "$tree/tests/run" lint
+	printf '%s\n' "$said" '=== debug' 'ok debug/law' '=== debug: 1 passed, 0 failed, 5 s' > "$work/earlier"
+	run 0 "$tree/tests/run" --after "$work/earlier" debug lint
+	says "2 passed, 0 failed"
+	[[ ! -e $tree/built ]]
+}
+
+# While that kernel is being built, the progress says so.
+run_debug_built() {
+	fake scripts/kernel '[[ $1 != debug ]] || sleep 4' 'echo 7.3.0-test'
+	fake scripts/vm 'while [[ $1 != tests/guest/run ]]; do shift; done; shift; printf "ok %s\n" "$@"'
+	fake tests/bed/run 'sleep 3; echo "ok bed/a"'
+	run 0 "$tree/tests/run" debug lint bed
+	says "bed running; the kernel debug is being built; 1 of 3 jobs done, about"
+	says ": the kernel debug is being built; 2 of 3 jobs done, about"
 }
 
 # It says how long it takes, and remembers how long it took.
@@ -74,6 +157,48 @@ run_ended() {
 	[[ ! -e /proc/$pid ]] || grep -qs '^State:.Z' "/proc/$pid/status" || [[ ! -e /proc/$pid ]]
 }
 
+# end_when FILE: ends tests/run, with its output in $said, once there is that file.
+end_when() {
+	for _ in {1..300}; do
+		[[ ! -e $1 ]] || break
+		sleep 0.1
+	done
+	kill -TERM "$run"
+	! wait "$run" || return
+	said=$(< "$work/ended")
+	printf '%s\n' "$said"
+}
+
+# The first suite says nothing, and the second one is done: it is shown, as what need not be repeated.
+run_ended_silent() {
+	local run
+	fake scripts/lint 'sleep 1000'
+	fake tests/bed/run 'echo "ok bed/a"'
+	fake tests/lockdown/run 'echo "ok lockdown/a"; touch begun; sleep 1000'
+	"$tree/tests/run" lint bed lockdown > "$work/ended" 2>&1 &
+	run=$!
+	end_when "$tree/begun"
+	says $'=== bed\nok bed/a\n=== bed: 1 passed, 0 failed, '
+	says $'\n=== lockdown\nok lockdown/a'
+	[[ $said != *"=== lint:"* && $said != *"=== lockdown:"* ]]
+	fake scripts/lint 'echo "ok lint/a"'
+	fake tests/bed/run 'exit 1'
+	fake tests/lockdown/run 'echo "ok lockdown/a"'
+	run 0 "$tree/tests/run" --after "$work/ended" lint bed lockdown
+	says "3 passed, 0 failed"
+}
+
+# A kernel that is being fetched ends with it, at once.
+run_ended_kernel() {
+	local run pid
+	fake scripts/kernel 'echo $$ > pid; touch begun; exec sleep 1000'
+	"$tree/tests/run" lint > "$work/ended" 2>&1 &
+	run=$!
+	end_when "$tree/begun"
+	pid=$(< "$tree/pid")
+	[[ ! -e /proc/$pid ]] || grep -qs '^State:.Z' "/proc/$pid/status" || [[ ! -e /proc/$pid ]]
+}
+
 # The guest's tests are spread over two guests, each once, but for those that an earlier run has done.
 run_guests() {
 	local names=({a..j})
@@ -84,7 +209,7 @@ run_guests() {
 	says "10 passed, 0 failed"
 	diff <(printf 'ok %s\n' "${names[@]}") <(grep '^ok ' <<< "$said" | sort)
 	[[ $(grep -c x "$tree/guests") == 2 ]]
-	printf '%s\n' '=== guest' 'ok c' 'not ok d' > "$work/earlier"
+	printf '%s\n' "${said%%$'\n'*}" '=== guest' 'ok c' 'not ok d' > "$work/earlier"
 	run 0 "$tree/tests/run" --after "$work/earlier" guest
 	diff <(printf 'ok %s\n' "${names[@]}") <(grep '^ok ' <<< "$said" | sort)
 	says $'=== guest\nok c\nok '
@@ -93,5 +218,13 @@ run_guests() {
 check run/side-by-side tree run_side_by_side
 check run/fails tree run_fails
 check run/tells tree run_tells
+check run/part tree run_part
+check run/unsaved tree run_unsaved
+check run/usage tree run_usage
+check run/after-other tree run_after_other
+check run/debug-done tree run_debug_done
+check run/debug-built tree run_debug_built
 check run/ended tree run_ended
+check run/ended-silent tree run_ended_silent
+check run/ended-kernel tree run_ended_kernel
 check run/guests tree run_guests
