@@ -23,6 +23,8 @@ export SCHEDHIST_COMMAND = $(strip make $(MAKECMDGOALS) $(MAKEOVERRIDES))
 ## modules    build schedhist.ko for the kernel in KDIR (default: the running one)
 modules:
 	@scripts/check-kdir "$$KDIR"
+	@[ "$$(id -u)" != 0 ] || [ -O . ] || \
+		{ echo "schedhist: run make as $$(stat -c %U .), who owns this tree" >&2; exit 1; }
 	$(MAKE) -C $(KDIR) M=$(CURDIR) MO=$(build) $(tools) modules
 	@cp $(build)/schedhist.ko .
 
@@ -67,7 +69,7 @@ fmt:
 
 ## clean      remove what the build left in the tree; the cache stays
 clean:
-	rm -rf $(build) schedhist.ko
+	rm -rf build schedhist.ko
 
 ## help       this text
 help:

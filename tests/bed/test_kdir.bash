@@ -86,6 +86,24 @@ kdir_tree_space() {
 	says "schedhist itself is in $work/a tree" "move it"
 }
 
+# Nothing else goes, such as a folder that the name's first word names.
+make_clean_space() {
+	mkdir -p "$work/a tree/build" "$work/a"
+	cp Makefile "$work/a tree"
+	run 0 make -C "$work/a tree" clean
+	[[ -d $work/a && -e $work/a\ tree/Makefile && ! -e $work/a\ tree/build ]]
+}
+
+# As root, in a user's tree: what it would leave there the user could not remove.
+make_of_other() {
+	mkdir -p "$work/owned"
+	cp -r Makefile Kbuild src include scripts "$work/owned"
+	chown -R 65534 "$work/owned"
+	cd "$work/owned"
+	make_refuses "run make as $(id -un 65534), who owns this tree" KDIR="$kdir"
+	[[ ! -e build ]]
+}
+
 # No headers help, so none are asked for.
 kdir_old() {
 	kdir_refuses "schedhist supports Linux $kdir_supported, and this is $1" "trixie-backports" \
@@ -266,6 +284,8 @@ check kdir/advice kdir_advice
 check kdir/make make_refuses "there is no such folder" KDIR=/nonexistent
 check kdir/make-empty make_refuses "KDIR is empty" KDIR=
 check kdir/make-space make_refuses "has a space or a colon" "KDIR=/a folder"
+check kdir/make-clean-space make_clean_space
+check kdir/make-of-other kdir make_of_other
 check kdir/make-install make_refuses "there is no such folder" install KDIR=/nonexistent
 check kdir/build kdir kdir_build
 check metadata/usage metadata_usage
