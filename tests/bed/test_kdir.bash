@@ -99,7 +99,7 @@ make_of_other() {
 	mkdir -p "$work/owned"
 	cp -r Makefile Kbuild src include scripts "$work/owned"
 	chown -R 65534 "$work/owned"
-	cd "$work/owned"
+	cd "$work/owned" || exit
 	make_refuses "run make as $(id -un 65534), who owns this tree" KDIR="$kdir"
 	[[ ! -e build ]]
 }
