@@ -20,20 +20,3 @@ check() {
 		failed=1
 	fi
 }
-
-# run STATUS COMMAND...: it ends with that status; what it says is in $said.
-run() {
-	local wanted=$1 rc=0
-	shift
-	said=$("$@" 2>&1) || rc=$?
-	printf '%s\n' "$said"
-	((rc == wanted)) || { echo "status $rc, not $wanted: $*"; exit 1; }
-}
-
-# says TEXT...: that was in it.
-says() {
-	local text
-	for text; do
-		[[ $said == *"$text"* ]] || { echo "it did not say: $text"; exit 1; }
-	done
-}

@@ -3,6 +3,9 @@
 #
 # What tests/install/native and tests/install/guest share. Sourced.
 
+# shellcheck source=tests/said.bash
+. ../said.bash
+
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 tree=/home/somebody/schedhist
@@ -21,23 +24,6 @@ check() {
 	echo "not ok install/$name"
 	sed 's/^/# /' "$work/log"
 	exit 1
-}
-
-# run STATUS COMMAND...: it ends with that status; what it says is in $said.
-run() {
-	local wanted=$1 rc=0
-	shift
-	said=$("$@" 2>&1) || rc=$?
-	printf '%s\n' "$said"
-	((rc == wanted)) || { echo "status $rc, not $wanted: $*"; exit 1; }
-}
-
-# says TEXT...: that was in it.
-says() {
-	local text
-	for text; do
-		[[ $said == *"$text"* ]] || { echo "it did not say: $text"; exit 1; }
-	done
 }
 
 # says_not PATTERN: nothing like that was in it.
