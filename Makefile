@@ -41,7 +41,7 @@ uninstall:
 run:
 	@scripts/demo $(if $(KERNEL),--kernel $(KERNEL)) --cpus $(CPUS) $(SECONDS)
 
-## check      run the tests that find most in three minutes, after each change (KERNEL=)
+## check      run the tests that find most in a few minutes, after each change (KERNEL=)
 check:
 	@tests/run --quick $(if $(KERNEL),--kernel $(KERNEL))
 
