@@ -14,7 +14,6 @@
 #include <linux/poll.h>
 #include <linux/sched.h>
 #include <linux/sched/clock.h>
-#include <linux/timekeeping.h>
 #include <linux/types.h>
 #include <linux/wait.h>
 
