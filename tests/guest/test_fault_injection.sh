@@ -228,7 +228,7 @@ test_fault_threshold() {
 			loaded schedhist || load
 			attempt "$how" "$n"
 			file threshold_ns/runq
-			same threshold "$REPLY" $((errno ? 0 : 1000000))
+			if ((errno)); then same threshold "$REPLY" none; else same threshold "$REPLY" 1000000; fi
 			field outlier_memory_bytes
 			if ((errno)); then
 				same "memory for outliers" "$REPLY" 0
