@@ -34,46 +34,49 @@ use kernel::{
 
 use crate::{
     boundary::{
-        clock::local_clock,
-        debugfs::{
-            File,
-            Folder,
-            Mode,
-            Stream,
-            Text,
-            Tree, //
+        abstractions::{
+            clock::local_clock,
+            debugfs::{
+                File,
+                Folder,
+                Mode,
+                Stream,
+                Text,
+                Tree, //
+            },
         },
-        log,
+        log, //
     },
     engine::{
-        control::{
-            Actions,
-            OrNone, //
+        format::{
+            input::{
+                Actions,
+                OrNone, //
+            },
+            openmetrics, raw,
+            text::{
+                self,
+                Scope, //
+            },
+        },
+        histogram::snapshot::{
+            Baseline,
+            Snapshot, //
         },
         metric::{
             Counter,
             Metric,
             MetricSet,
-            Shown, //
+            Series, //
         },
-        openmetrics,
-        rate::Rate,
-        raw,
-        snapshot::{
-            Baseline,
-            Snapshot, //
-        },
-        text::{
-            self,
-            Scope, //
-        },
+        outlier::rate::Rate, //
     },
     monitor::{
         Monitor,
         Reading, //
     },
     outliers::Outliers,
-    recorder::CpuRecords,
+    records::CpuRecords, //
     VERSION,
 };
 
@@ -87,7 +90,7 @@ enum View {
     Enable,
     Metrics,
     Reset,
-    Threshold(Shown),
+    Threshold(Series),
     OutlierRate,
     OutlierLimit,
     OnOutlier,
@@ -95,7 +98,7 @@ enum View {
     OutlierPipe,
     Status,
     Summary(Scope),
-    Histogram(Scope, Shown),
+    Histogram(Scope, Series),
     OpenMetrics(Scope),
     Raw,
 }
@@ -120,13 +123,13 @@ pub(crate) fn create(monitor: &Arc<Monitor>) -> Result<Tree<MonitorFile>> {
     let hist = tree.folder(root, c_str!("hist"))?;
     create_histograms(&mut tree, hist, Scope::All, &file)?;
     let thresholds = tree.folder(root, c_str!("threshold_ns"))?;
-    for metric in Shown::ALL {
+    for metric in Series::ALL {
         let name = CString::try_from_fmt(fmt!("{}", metric.name))?;
         let threshold = file(View::Threshold(metric));
         tree.file(thresholds, &name, Mode::ReadWrite, threshold)?;
     }
     let per_cpu = tree.folder(root, c_str!("per_cpu"))?;
-    for cpu in monitor.read().recorder.cpus() {
+    for cpu in monitor.read().records.cpus() {
         let scope = Scope::Cpu(cpu.number());
         let name = CString::try_from_fmt(fmt!("cpu{}", cpu.number()))?;
         let folder = tree.folder(per_cpu, &name)?;
@@ -172,7 +175,7 @@ fn create_histograms(
     scope: Scope,
     file: &impl Fn(View) -> MonitorFile,
 ) -> Result {
-    for metric in Shown::ALL {
+    for metric in Series::ALL {
         let name = CString::try_from_fmt(fmt!("{}", metric.name))?;
         tree.file(
             folder,
@@ -193,12 +196,12 @@ impl File for MonitorFile {
             View::Outliers => outliers::size_hint(self.monitor.outliers()),
             View::OutlierPipe => 0,
             View::Status => {
-                let cpus = self.monitor.read().recorder.cpus().count();
+                let cpus = self.monitor.read().records.cpus().count();
                 1024 + cpus * (Counter::COUNT + 1) * 32
             }
-            View::Summary(_) => 1024 + Shown::ALL.len() * 160,
+            View::Summary(_) => 1024 + Series::ALL.len() * 160,
             // Most histograms have less than half of their buckets filled.
-            View::Histogram(..) => 512 + self.monitor.read().recorder.scheme().buckets() * 16,
+            View::Histogram(..) => 512 + self.monitor.read().records.scheme().buckets() * 16,
             View::OpenMetrics(_) => openmetrics::MAX_LEN + 1,
             View::Raw => {
                 let mut length = raw::Length(last);
@@ -377,13 +380,13 @@ impl Reading {
             out,
             all,
             "precision",
-            self.recorder.scheme().precision().bits(),
+            self.records.scheme().precision().bits(),
         )?;
-        text::status_line(out, all, "cpus_possible", self.recorder.cpus().count())?;
-        text::status_line(out, all, "memory_bytes", self.recorder.memory())?;
+        text::status_line(out, all, "cpus_possible", self.records.cpus().count())?;
+        text::status_line(out, all, "memory_bytes", self.records.memory())?;
         text::status_line(out, all, "task_memory_bytes", self.task_memory)?;
         self.show_counters(out, all)?;
-        for cpu in self.recorder.cpus() {
+        for cpu in self.records.cpus() {
             self.show_counters(out, Scope::Cpu(cpu.number()))?;
         }
         Ok(())
@@ -402,7 +405,7 @@ impl Reading {
         text::summary_head(out, scope, self.enabled, |counter| {
             self.counter(Since::Reset, scope, counter)
         })?;
-        for metric in Shown::ALL {
+        for metric in Series::ALL {
             let snapshot = self.snapshot(Since::Reset, scope, metric)?;
             if self.metrics.shows(metric) || snapshot.count() != 0 {
                 text::summary_row(out, metric, &snapshot)?;
@@ -414,7 +417,7 @@ impl Reading {
     /// All of it is since the module was loaded, whatever was reset: a counter only ever grows.
     fn show_openmetrics(&self, out: &mut Text<'_>, scope: Scope, outliers: &Outliers) -> Result {
         if scope == Scope::All {
-            let precision = self.recorder.scheme().precision();
+            let precision = self.records.scheme().precision();
             openmetrics::head(out, VERSION, precision, self.enabled, self.metrics)?;
         }
         for counter in Counter::ALL {
@@ -425,7 +428,7 @@ impl Reading {
         if scope == Scope::All {
             openmetrics::outliers(out, outliers.last(), outliers.suppressed())?;
         }
-        for metric in Shown::ALL {
+        for metric in Series::ALL {
             let snapshot = self.snapshot(Since::Load, scope, metric)?;
             if self.metrics.shows(metric) || snapshot.count() != 0 {
                 openmetrics::histogram_head(out, metric)?;
@@ -441,8 +444,8 @@ impl Reading {
             time: local_clock(),
             enabled: self.enabled,
             metrics: self.metrics,
-            scheme: self.recorder.scheme(),
-            cpus: self.recorder.cpus().count() as u32,
+            scheme: self.records.scheme(),
+            cpus: self.records.cpus().count() as u32,
         };
         raw::snapshot(out, &info, self.cpus(Scope::All));
     }
@@ -452,7 +455,7 @@ impl Reading {
         &self,
         scope: Scope,
     ) -> impl Iterator<Item = (&CpuRecords, Option<&Baseline<KVVec<u64>>>)> + '_ {
-        self.recorder
+        self.records
             .cpus()
             .enumerate()
             .filter(move |(_, cpu)| scope == Scope::All || scope == Scope::Cpu(cpu.number()))
@@ -485,8 +488,8 @@ impl Reading {
     }
 
     /// Copies the histogram of `metric`, added up over the CPUs in `scope`.
-    fn snapshot(&self, since: Since, scope: Scope, metric: Shown) -> Result<Snapshot<KVVec<u64>>> {
-        let scheme = self.recorder.scheme();
+    fn snapshot(&self, since: Since, scope: Scope, metric: Series) -> Result<Snapshot<KVVec<u64>>> {
+        let scheme = self.records.scheme();
         let counts = KVVec::from_elem(0, scheme.buckets(), GFP_KERNEL)?;
         let mut snapshot = Snapshot::new(scheme, counts).ok_or(EINVAL)?;
         for (records, baseline) in self.cpus(scope) {

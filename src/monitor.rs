@@ -13,7 +13,7 @@ use kernel::{
 };
 
 use crate::{
-    boundary::{
+    boundary::abstractions::{
         hotplug,
         sched_switch,
         sched_waking,
@@ -22,16 +22,21 @@ use crate::{
         tracepoint::Registration, //
     },
     engine::{
-        bucket::Scheme,
+        histogram::{
+            bucket::Scheme,
+            snapshot::Baseline, //
+        },
         metric::MetricSet,
-        settings::{Any, Defaults},
-        snapshot::Baseline, //
+        switch::settings::{
+            Dynamic,
+            Fixed, //
+        },
     },
     outliers::Outliers,
-    recorder::{
+    recorder::Recorder,
+    records::{
         CpuRecords,
-        Recorder,
-        Session, //
+        Records, //
     },
 };
 
@@ -45,42 +50,42 @@ pub(crate) struct Baselines {
     pub(crate) suppressed: u64,
 }
 
-/// The probes of a session, in the order in which they come off. Each is gone for good, and no CPU
-/// runs it any more, before the next one comes off; the session outlives them all, and so nobody asks
+/// The probes of a recorder, in the order in which they come off. Each is gone for good, and no CPU
+/// runs it any more, before the next one comes off; the recorder outlives them all, and so nobody asks
 /// for its work any more when it goes.
 struct Probes {
-    _switches: Registration<Session>,
-    _hotplug: hotplug::Registration<Session>,
-    _wakings: Option<Registration<Session>>,
-    _new_tasks: Option<Registration<Session>>,
-    session: Arc<Session>,
+    _switches: Registration<Recorder>,
+    _hotplug: hotplug::Registration<Recorder>,
+    _wakings: Option<Registration<Recorder>>,
+    _new_tasks: Option<Registration<Recorder>>,
+    recorder: Arc<Recorder>,
 }
 
 impl Probes {
-    /// Begins a session that records `metrics`. Sleeps.
+    /// Begins a recorder that records `metrics`. Sleeps.
     ///
     /// Registers no probe that no metric needs.
-    fn new(recorder: Arc<Recorder>, metrics: MetricSet, outliers: Arc<Outliers>) -> Result<Self> {
-        recorder.begin(metrics);
-        let register_switches = switches_of(recorder.scheme(), metrics);
-        let session = Arc::new(Session::new(recorder, metrics, outliers)?, GFP_KERNEL)?;
+    fn new(records: Arc<Records>, metrics: MetricSet, outliers: Arc<Outliers>) -> Result<Self> {
+        records.begin(metrics);
+        let register_switches = switches_of(records.scheme(), metrics);
+        let recorder = Arc::new(Recorder::new(records, metrics, outliers)?, GFP_KERNEL)?;
         let mut new_tasks = None;
         if metrics.needs_tasks() {
-            new_tasks = Some(task_newtask::register(session.clone())?);
+            new_tasks = Some(task_newtask::register(recorder.clone())?);
             // Every task was there before, and is found now, or is told of by the probe of new tasks.
-            session.make_room();
+            recorder.make_room();
         }
         let mut wakings = None;
         if metrics.needs_wakeups() {
-            wakings = Some(sched_waking::register(session.clone())?);
+            wakings = Some(sched_waking::register(recorder.clone())?);
         }
-        let hotplug = hotplug::Registration::new(session.clone())?;
+        let hotplug = hotplug::Registration::new(recorder.clone())?;
         Ok(Self {
-            _switches: register_switches(session.clone())?,
+            _switches: register_switches(recorder.clone())?,
             _hotplug: hotplug,
             _wakings: wakings,
             _new_tasks: new_tasks,
-            session,
+            recorder,
         })
     }
 }
@@ -89,19 +94,19 @@ impl Probes {
 fn switches_of(
     scheme: Scheme,
     metrics: MetricSet,
-) -> fn(Arc<Session>) -> Result<Registration<Session>> {
+) -> fn(Arc<Recorder>) -> Result<Registration<Recorder>> {
     if metrics != MetricSet::DEFAULT {
-        return sched_switch::register::<_, Any>;
+        return sched_switch::register::<_, Dynamic>;
     }
     match scheme.precision().bits() {
-        1 => sched_switch::register::<_, Defaults<1>>,
-        2 => sched_switch::register::<_, Defaults<2>>,
-        3 => sched_switch::register::<_, Defaults<3>>,
-        4 => sched_switch::register::<_, Defaults<4>>,
-        5 => sched_switch::register::<_, Defaults<5>>,
-        6 => sched_switch::register::<_, Defaults<6>>,
-        7 => sched_switch::register::<_, Defaults<7>>,
-        _ => sched_switch::register::<_, Any>,
+        1 => sched_switch::register::<_, Fixed<1>>,
+        2 => sched_switch::register::<_, Fixed<2>>,
+        3 => sched_switch::register::<_, Fixed<3>>,
+        4 => sched_switch::register::<_, Fixed<4>>,
+        5 => sched_switch::register::<_, Fixed<5>>,
+        6 => sched_switch::register::<_, Fixed<6>>,
+        7 => sched_switch::register::<_, Fixed<7>>,
+        _ => sched_switch::register::<_, Dynamic>,
     }
 }
 
@@ -111,7 +116,7 @@ struct State {
     metrics: MetricSet,
     /// There while `enabled`, unless no metric is on.
     probes: Option<Probes>,
-    recorder: Arc<Recorder>,
+    records: Arc<Records>,
     baselines: Option<Arc<Baselines>>,
     /// How many resets there were.
     resets: u64,
@@ -125,8 +130,8 @@ impl State {
             task_memory: self
                 .probes
                 .as_ref()
-                .map_or(0, |probes| probes.session.memory()),
-            recorder: self.recorder.clone(),
+                .map_or(0, |probes| probes.recorder.memory()),
+            records: self.records.clone(),
             baselines: self.baselines.clone(),
             resets: self.resets,
         }
@@ -139,7 +144,7 @@ impl State {
         self.probes = None;
         let mut result = Ok(());
         if self.enabled && !self.metrics.is_empty() {
-            match Probes::new(self.recorder.clone(), self.metrics, outliers.clone()) {
+            match Probes::new(self.records.clone(), self.metrics, outliers.clone()) {
                 Ok(probes) => self.probes = Some(probes),
                 Err(error) => {
                     self.enabled = false;
@@ -175,7 +180,7 @@ pub(crate) struct Reading {
     /// How much memory the states of tasks take, in bytes.
     pub(crate) task_memory: usize,
     /// The records.
-    pub(crate) recorder: Arc<Recorder>,
+    pub(crate) records: Arc<Records>,
     /// What to subtract from them.
     pub(crate) baselines: Option<Arc<Baselines>>,
     /// How many resets there had been.
@@ -189,7 +194,7 @@ impl Monitor {
             enabled: false,
             metrics,
             probes: None,
-            recorder: Arc::new(Recorder::new(scheme, metrics)?, GFP_KERNEL)?,
+            records: Arc::new(Records::new(scheme, metrics)?, GFP_KERNEL)?,
             baselines: None,
             resets: 0,
         };
@@ -252,14 +257,14 @@ impl Monitor {
             return Ok(());
         }
         let mut larger = None;
-        if !state.recorder.has_room_for(metrics) {
-            let recorder = Recorder::new(state.recorder.scheme(), metrics)?;
-            larger = Some(Arc::new(recorder, GFP_KERNEL)?);
+        if !state.records.has_room_for(metrics) {
+            let records = Records::new(state.records.scheme(), metrics)?;
+            larger = Some(Arc::new(records, GFP_KERNEL)?);
         }
         state.probes = None;
-        if let Some(recorder) = larger {
-            recorder.take_over(&state.recorder);
-            state.recorder = recorder;
+        if let Some(records) = larger {
+            records.take_over(&state.records);
+            state.records = records;
         }
         state.metrics = metrics;
         state.restart(&self.outliers)
@@ -270,7 +275,7 @@ impl Monitor {
     /// moment. Sleeps; fails with `ENOMEM`, and then changes nothing.
     pub(crate) fn reset(&self) -> Result {
         let mut state = self.state.lock();
-        let recorder = state.recorder.clone();
+        let records = state.records.clone();
         // Nothing can fail once the first CPU has begun anew.
         let mut baselines = UniqueArc::new(
             Baselines {
@@ -280,10 +285,10 @@ impl Monitor {
             },
             GFP_KERNEL,
         )?;
-        for cpu in recorder.cpus() {
-            let cells = CpuRecords::cells(recorder.scheme(), cpu.capacity());
+        for cpu in records.cpus() {
+            let cells = CpuRecords::cells(records.scheme(), cpu.capacity());
             let counts = KVVec::from_elem(0, cells, GFP_KERNEL)?;
-            let baseline = Baseline::new(recorder.scheme(), counts).ok_or(EINVAL)?;
+            let baseline = Baseline::new(records.scheme(), counts).ok_or(EINVAL)?;
             baselines.cpus.push(baseline, GFP_KERNEL)?;
         }
         if let Some(earlier) = &state.baselines {
@@ -294,7 +299,7 @@ impl Monitor {
         state.resets += 1;
         baselines.reported = self.outliers.last();
         baselines.suppressed = self.outliers.suppressed();
-        for (baseline, cpu) in baselines.cpus.iter_mut().zip(recorder.cpus()) {
+        for (baseline, cpu) in baselines.cpus.iter_mut().zip(records.cpus()) {
             // The CPU itself takes it, with interrupts off: so it is not in the midst of a switch.
             smp::run_on(cpu.number(), || baseline.take(cpu));
         }

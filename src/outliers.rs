@@ -5,14 +5,13 @@
 use core::{
     fmt,
     sync::atomic::{
-        AtomicBool,
-        AtomicU32,
+        AtomicBool, AtomicU32,
         Ordering::{
             Acquire,
             Relaxed,
             Release, //
-        }, //
-    }, //
+        },
+    },
 };
 
 use kernel::{
@@ -27,39 +26,45 @@ use kernel::{
 
 use crate::{
     boundary::{
-        bell::Bell,
-        debugfs::{
-            Line,
-            Stream, //
+        abstractions::{
+            debugfs::{
+                Line,
+                Stream, //
+            },
+            irq_work::IrqWork,
+            per_cpu::PerCpu,
+            tracepoint,
+            wait::DeferredWaitQueue,
+            work::Job, //
         },
-        per_cpu::PerCpu,
-        records,
-        soon::Soon,
-        tracepoint,
-        tracing,
-        watching,
-        work::Job, //
+        cpu_memory,
+        outlier_key,
+        tracing, //
     },
     engine::{
-        control::Actions,
+        format::{
+            input::Actions,
+            text, //
+        },
         identity::Identity,
         metric::{
             MetricSet,
-            Shown, //
+            Series, //
         },
         outlier::{
-            Culprit,
-            Limit,
-            Log,
-            Outlier,
-            Thresholds,
-            CULPRITS, //
+            log::{
+                Culprit,
+                Limit,
+                Log,
+                Outlier,
+                Thresholds, //
+                CULPRITS,
+            },
+            rate::Rate, //
         },
-        rate::Rate,
-        sample::Sample,
-        text, //
+        switch::sample::Sample, //
     },
-    events,
+    events, //
 };
 
 /// How many outliers are reported per second unless told otherwise.
@@ -164,10 +169,10 @@ pub(crate) struct Outliers {
     /// Made when the first threshold is set, and kept.
     logs: SetOnce<PerCpu<Log>>,
     #[pin]
-    bell: Bell,
+    wait_queue: DeferredWaitQueue,
     /// Prints the notices of the budget.
     #[pin]
-    printer: Soon<Budget>,
+    printer: IrqWork<Budget>,
 }
 
 impl Outliers {
@@ -188,29 +193,29 @@ impl Outliers {
             )?,
             actions: AtomicU32::new(Actions::NONE.bits()),
             logs: SetOnce::new(),
-            bell <- Bell::new(),
-            printer <- Soon::new(budget.clone()),
+            wait_queue <- DeferredWaitQueue::new(),
+            printer <- IrqWork::new(budget.clone()),
         })
     }
 
     /// Returns the threshold of `metric`, in nanoseconds; 0 for none.
-    pub(crate) fn threshold(&self, metric: Shown) -> u64 {
+    pub(crate) fn threshold(&self, metric: Series) -> u64 {
         self.thresholds.get(metric)
     }
 
     /// Sets the threshold of `metric`, in nanoseconds; 0 takes it away. Sleeps.
     ///
     /// Fails with `ENOMEM` when there is no room for outliers, and then changes nothing.
-    pub(crate) fn set_threshold(&self, metric: Shown, nanoseconds: u64) -> Result {
+    pub(crate) fn set_threshold(&self, metric: Series, nanoseconds: u64) -> Result {
         let measured = self.measured.lock();
         if nanoseconds != 0 && self.logs.as_ref().is_none() {
             // Nobody else populates it.
-            self.logs.populate(PerCpu::new(records::new_log)?);
+            self.logs.populate(PerCpu::new(cpu_memory::new_log)?);
         }
         let set = || self.thresholds.set(metric, nanoseconds);
         let budget = &self.budget;
         budget.rate_notice.renew(|| budget.limit_notice.renew(set));
-        watching::switch(self.thresholds.is_any_set());
+        outlier_key::switch(self.thresholds.is_any_set());
         if self.can_come.load(Relaxed) && !self.thresholds.is_any_set_of(*measured) {
             // A probe may still be about to report one by the old threshold.
             tracepoint::synchronize();
@@ -233,7 +238,7 @@ impl Outliers {
         let can_come = self.thresholds.is_any_set_of(measured);
         self.can_come.store(can_come, Release);
         if !can_come {
-            self.bell.ring();
+            self.wait_queue.wake_all();
         }
     }
 
@@ -267,7 +272,7 @@ impl Outliers {
             tracepoint::synchronize();
         });
         // CPUs may have passed the new end before it was set: those who wait are to see that.
-        self.bell.ring();
+        self.wait_queue.wake_all();
     }
 
     /// Returns what is done at an outlier.
@@ -316,7 +321,7 @@ impl Outliers {
             Ok(id) => id,
             Err(notice) => {
                 if notice.is_first() {
-                    self.printer.ask();
+                    self.printer.queue();
                 }
                 return log.suppress();
             }
@@ -355,7 +360,7 @@ impl Outliers {
         }
         self.act();
         self.budget.limit.done();
-        self.bell.ring();
+        self.wait_queue.wake_all();
     }
 
     /// Does what is to be done at an outlier. Last, so that the trace ends with its events.
@@ -401,8 +406,8 @@ impl Outliers {
 }
 
 impl Stream for Outliers {
-    fn bell(&self) -> &Bell {
-        &self.bell
+    fn wait_queue(&self) -> &DeferredWaitQueue {
+        &self.wait_queue
     }
 
     fn latest(&self) -> u64 {

@@ -11,112 +11,56 @@ use kernel::{
 
 use crate::{
     boundary::{
-        clock::local_clock,
-        hotplug::Hotplug,
-        per_cpu::PerCpu,
-        records,
-        sched_switch::{
-            SchedSwitch,
-            Switch, //
+        abstractions::{
+            clock::local_clock,
+            hotplug::Hotplug,
+            sched_switch::{
+                SchedSwitch,
+                Switch, //
+            },
+            sched_waking::{
+                SchedWaking,
+                Waking, //
+            },
+            task::Task,
+            task_newtask::TaskNewtask,
+            work::Work, //
         },
-        sched_waking::{
-            SchedWaking,
-            Waking, //
-        },
-        task::Task,
-        task_newtask::TaskNewtask,
-        task_table::TaskTable,
-        watching,
-        work::Work, //
+        outlier_key,
+        task_table::TaskTable, //
     },
     engine::{
         self,
-        bucket::Scheme,
-        cell::Cell,
-        cpu::{
-            Cpu,
-            Prev, //
-        },
         metric::{
             Metric,
             MetricSet, //
         },
-        sample::Observer,
-        settings::{
-            Any,
-            Settings, //
-        },
-        slice::LeavingState,
-        task::{
-            Entering,
-            Leaving, //
+        switch::{
+            cpu::Prev,
+            sample::Observer,
+            settings::{
+                Dynamic,
+                Settings, //
+            },
+            switch_out::PrevState,
+            task_state::{
+                Entering,
+                Leaving, //
+            },
         },
     },
     events,
+    observer::{
+        SilentObserver,
+        TracingObserver, //
+    },
     outliers::Outliers,
-    witness::{
-        Names,
-        Witness, //
-    }, //
+    records::Records, //
 };
 
-/// The records of one CPU, in one piece.
-pub(crate) type CpuRecords = Cpu<[Cell]>;
-
-/// The records of all possible CPUs.
-pub(crate) struct Recorder {
-    cpus: PerCpu<CpuRecords>,
-    scheme: Scheme,
-}
-
-impl Recorder {
-    /// Creates empty records, with room for `metrics`. Sleeps; fails with `ENOMEM`.
-    pub(crate) fn new(scheme: Scheme, metrics: MetricSet) -> Result<Self> {
-        let cpus = PerCpu::new(|number| records::new_cpu(number, scheme, metrics))?;
-        Ok(Self { cpus, scheme })
-    }
-
-    /// Takes over what `other` has recorded. No probe may be registered.
-    pub(crate) fn take_over(&self, other: &Self) {
-        for (mine, theirs) in self.cpus().zip(other.cpus()) {
-            mine.take_over(theirs);
-        }
-    }
-
-    /// Says whether there is room for `metrics`.
-    pub(crate) fn has_room_for(&self, metrics: MetricSet) -> bool {
-        let wakeup = metrics.contains(Metric::Wakeup);
-        self.cpus()
-            .all(|cpu| !wakeup || cpu.capacity().contains(Metric::Wakeup))
-    }
-
-    /// Returns the scheme of the buckets.
-    pub(crate) fn scheme(&self) -> Scheme {
-        self.scheme
-    }
-
-    /// Goes through the records of all possible CPUs, in the order of their numbers.
-    pub(crate) fn cpus(&self) -> impl Iterator<Item = &CpuRecords> + '_ {
-        self.cpus.iter()
-    }
-
-    /// Begins to measure `metrics`: nothing that began before becomes a sample. No probe may be registered.
-    pub(crate) fn begin(&self, metrics: MetricSet) {
-        let now = local_clock();
-        for cpu in self.cpus() {
-            cpu.begin(now, metrics);
-        }
-    }
-
-    /// Returns how much memory the records take, in bytes.
-    pub(crate) fn memory(&self) -> usize {
-        self.cpus().map(size_of_val).sum()
-    }
-}
-
 /// Measuring, from when it is switched on until it is switched off: what the probes work on.
-pub(crate) struct Session {
-    recorder: Arc<Recorder>,
+pub(crate) struct Recorder {
+    records: Arc<Records>,
     /// Whether each wakeup is to be stamped, and not only those that the kernel does not stamp.
     stamps_wakeups: bool,
     /// Whether the waits of tasks are asked for, and `tasks` is filled.
@@ -126,16 +70,16 @@ pub(crate) struct Session {
     sweep: Pin<KBox<Work<TaskTable>>>,
 }
 
-impl Session {
-    /// Creates a session that fills `recorder` with `metrics`. Sleeps; fails with `ENOMEM`.
+impl Recorder {
+    /// Creates a recorder that fills `records` with `metrics`. Sleeps; fails with `ENOMEM`.
     pub(crate) fn new(
-        recorder: Arc<Recorder>,
+        records: Arc<Records>,
         metrics: MetricSet,
         outliers: Arc<Outliers>,
     ) -> Result<Self> {
         let tasks = Arc::new(TaskTable::new()?, GFP_KERNEL)?;
         Ok(Self {
-            recorder,
+            records,
             stamps_wakeups: metrics.contains(Metric::Wakeup),
             tracks_tasks: metrics.needs_tasks(),
             outliers,
@@ -156,25 +100,25 @@ impl Session {
     }
 }
 
-impl TaskNewtask for Session {
+impl TaskNewtask for Recorder {
     fn task_newtask(&self, task: Task<'_>) {
         // Where there is no memory the task is counted as untracked whenever it runs.
         let _ = self.tasks.make_room(task.pid());
         if self.tasks.wants_sweep() {
-            self.sweep.ask();
+            self.sweep.queue();
         }
     }
 }
 
-impl<S: Settings + 'static> SchedSwitch<S> for Session {
+impl<S: Settings + 'static> SchedSwitch<S> for Recorder {
     #[inline(always)]
     fn is_watched() -> bool {
-        events::any_enabled() || watching::is_on()
+        events::any_enabled() || outlier_key::is_on()
     }
 
     #[inline(always)]
     fn sched_switch(&self, switch: &Switch<'_>) {
-        self.record::<S>(switch, &Names::new(switch));
+        self.record::<S>(switch, &SilentObserver::new(switch));
     }
 
     fn sched_switch_watched(&self, switch: &Switch<'_>) {
@@ -182,17 +126,17 @@ impl<S: Settings + 'static> SchedSwitch<S> for Session {
     }
 }
 
-impl Session {
+impl Recorder {
     /// Records a switch of which each sample is wanted. Not compiled for each kind of settings.
     #[inline(never)]
     fn record_watched(&self, switch: &Switch<'_>) {
-        self.record::<Any>(switch, &Witness::new(switch, &self.outliers));
+        self.record::<Dynamic>(switch, &TracingObserver::new(switch, &self.outliers));
     }
 
     /// Records a switch.
     #[inline(always)]
     fn record<S: Settings>(&self, switch: &Switch<'_>, observer: &impl Observer) {
-        let records = self.recorder.cpus.this(switch);
+        let records = self.records.this(switch);
         // It always does; asked once, it spares each sample the question.
         if !records.fits::<S>() {
             return;
@@ -207,7 +151,7 @@ impl Session {
             let task = Leaving {
                 id: prev.id(),
                 exiting: prev.is_exiting(),
-                state: LeavingState::new(switch.preempt, switch.prev_state),
+                state: PrevState::new(switch.preempt, switch.prev_state),
                 run_delay: prev.sched_info().run_delay,
             };
             let state = match tracks_tasks {
@@ -236,16 +180,16 @@ impl Session {
     }
 }
 
-impl Hotplug for Session {
+impl Hotplug for Recorder {
     fn prepare(&self, cpu: u32) {
         // It was not idle while it was offline.
-        if let Some(records) = self.recorder.cpus.get(cpu) {
+        if let Some(records) = self.records.get(cpu) {
             records.forget();
         }
     }
 }
 
-impl SchedWaking for Session {
+impl SchedWaking for Recorder {
     #[inline(always)]
     fn sched_waking(&self, waking: Waking<'_>) {
         // Read once: where the task is moved meanwhile, there may be no stamp for a moment.
@@ -256,14 +200,14 @@ impl SchedWaking for Session {
     }
 }
 
-impl Session {
+impl Recorder {
     /// Notes a wakeup. Not part of the probe, which as a rule has nothing to do, and so saves no register.
     #[inline(never)]
     fn stamp(&self, waking: Waking<'_>, is_stamped: bool) {
         let task = waking.task;
         // A task that is not tracked is counted as such when it runs.
         if let Some(state) = self.tasks.get(task.pid(), &waking) {
-            let who = engine::task::Waking {
+            let who = engine::switch::task_state::Waking {
                 id: task.id(),
                 exiting: task.is_exiting(),
                 is_stamped,

@@ -4,7 +4,7 @@
 //!
 //! Three rooms: [`engine`] computes and knows no kernel; `boundary` holds what Rust for Linux
 //! lacks, and all `unsafe`; the rest is the module: its probes (`recorder`), switching them on and
-//! off (`monitor`), its files (`files`), its trace events (`events`, and `witness`, which emits them),
+//! off (`monitor`), its files (`files`), its trace events (`events`, and `observer`, which emits them),
 //! and what is too long (`outliers`).
 
 use kernel::{
@@ -18,18 +18,20 @@ pub mod engine;
 mod events;
 mod files;
 mod monitor;
+mod observer;
+
 mod outliers;
 mod recorder;
-mod witness;
+mod records;
 
 use boundary::{
+    abstractions::debugfs::Tree,
     bindings,
-    debugfs::Tree,
     log,
     params, //
 };
 use engine::{
-    bucket::{
+    histogram::bucket::{
         Precision,
         Scheme, //
     },

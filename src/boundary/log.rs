@@ -6,7 +6,7 @@ use core::fmt;
 
 use kernel::prelude::*;
 
-use crate::engine::text::Quoted;
+use crate::engine::format::text::Quoted;
 
 /// Says in the log that `value` was not taken for what has this `name`, and `why`; returns the error for
 /// whoever wrote it.

@@ -8,8 +8,8 @@ use kernel::{
     str::CStr, //
 };
 
-use super::bindings;
-use crate::engine::bucket::Precision;
+use crate::boundary::bindings;
+use crate::engine::histogram::bucket::Precision;
 
 // A literal in C.
 const _: () = assert!(Precision::DEFAULT == bindings::SCHEDHIST_PRECISION_DEFAULT);

@@ -19,19 +19,21 @@ use core::{
 
 use kernel::{
     alloc::{
-        flags::__GFP_ZERO,
-        Flags, //
+        flags::__GFP_ZERO, //
+        Flags,
     },
     ffi::c_void,
     prelude::*, //
 };
 
-use super::{
-    bindings,
-    task::Task,
-    work::Job, //
+use crate::boundary::{
+    abstractions::{
+        task::Task,
+        work::Job, //
+    },
+    bindings, //
 };
-use crate::engine;
+use crate::engine::switch::task_state::TaskState;
 
 /// How many tasks a leaf holds, and what size that makes it: a page.
 const LEAF_BITS: u32 = 6;
@@ -43,7 +45,7 @@ const ROOT_BITS: u32 = 7;
 /// Sweeping fewer leaves than these is not worth the while.
 const SWEEP_MIN: usize = 256;
 
-type Leaf = [engine::task::Task; 1 << LEAF_BITS];
+type Leaf = [TaskState; 1 << LEAF_BITS];
 type Branch = [AtomicPtr<Leaf>; 1 << BRANCH_BITS];
 type Root = [AtomicPtr<Branch>; 1 << ROOT_BITS];
 
@@ -86,11 +88,7 @@ impl TaskTable {
 
     /// Returns the state of the task `pid`, if there is room for it.
     #[inline(always)]
-    pub(crate) fn get<'a>(
-        &'a self,
-        pid: i32,
-        _: &'a impl NoPreemption,
-    ) -> Option<&'a engine::task::Task> {
+    pub(crate) fn get<'a>(&'a self, pid: i32, _: &'a impl NoPreemption) -> Option<&'a TaskState> {
         let (root, branch, leaf) = split(pid);
         let branch = branch_of(self.root.get(root)?)?.get(branch)?;
         let tasks = untagged(branch.load(Ordering::Acquire));

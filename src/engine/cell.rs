@@ -2,7 +2,7 @@
 
 //! A counter that one CPU writes and any CPU reads.
 
-use super::atomic::{
+use crate::engine::atomic::{
     AtomicU64,
     Ordering::Relaxed, //
 };

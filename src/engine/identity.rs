@@ -2,7 +2,7 @@
 
 //! Who a task is, as far as it is shown.
 
-use super::cell::Cell;
+use crate::engine::cell::Cell;
 
 /// A task, as far as it is named in what is shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -2,9 +2,9 @@
 
 //! The metrics and the counters: their names and what they mean.
 
-use super::{
-    control,
-    sample::Side, //
+use crate::engine::{
+    format::input,
+    switch::sample::Side, //
 };
 
 /// A duration that is recorded; each has a histogram on every CPU. All are in nanoseconds.
@@ -81,14 +81,14 @@ impl Metric {
 ///
 /// What is the sum of others is added up when it is read, not when it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shown {
+pub struct Series {
     /// The name that the files use.
     pub name: &'static str,
     /// What it is the sum of.
     pub parts: &'static [Metric],
 }
 
-impl Shown {
+impl Series {
     /// All of them, in the order in which they are shown.
     pub const ALL: [Self; 9] = [
         Self::only(&[Metric::Oncpu]),
@@ -145,7 +145,7 @@ impl MetricSet {
     }
 
     /// Says whether all parts of `shown` are on.
-    pub fn shows(self, shown: Shown) -> bool {
+    pub fn shows(self, shown: Series) -> bool {
         shown.parts.iter().all(|part| self.contains(*part))
     }
 
@@ -175,20 +175,20 @@ impl MetricSet {
         Self(bits & Self::ALL.0)
     }
 
-    /// Reads a set from names of metrics, as in [`Shown`], separated by commas or white space.
+    /// Reads a set from names of metrics, as in [`Series`], separated by commas or white space.
     /// `all`, `default` and `none` are names, too.
     pub fn parse(text: &[u8]) -> Result<Self, NotAMetric> {
-        if control::is_none(text) {
+        if input::is_none(text) {
             return Ok(Self::NONE);
         }
         let mut set = None;
-        for word in control::words(text) {
+        for word in input::words(text) {
             let bits = match word {
                 b"all" => Self::ALL.0,
                 b"default" => Self::DEFAULT.0,
                 _ => {
-                    let named = |shown: &Shown| shown.name.as_bytes() == word;
-                    let shown = Shown::ALL.into_iter().find(named).ok_or(NotAMetric)?;
+                    let named = |shown: &Series| shown.name.as_bytes() == word;
+                    let shown = Series::ALL.into_iter().find(named).ok_or(NotAMetric)?;
                     shown
                         .parts
                         .iter()

@@ -6,44 +6,22 @@
 //! kernel's `core`, and `tests/engine` compiles the same files as an ordinary crate, so that the
 //! code that the tests, loom and the fuzzers see is the code that ships.
 //!
-//! | file | its job |
+//! | folder or file | its job |
 //! | --- | --- |
-//! | `atomic` | where the atomics come from |
-//! | [`cell`] | a counter that one CPU writes and any CPU reads |
-//! | [`bucket`] | which bucket a value falls into, and the bounds of a bucket |
+//! | [`switch`] | what one CPU records, switch by switch, and what is kept about a task meanwhile |
+//! | [`histogram`] | buckets, sums, extremes; copies to read from, quantiles |
+//! | [`outlier`] | samples above a threshold, and who had the CPU meanwhile |
+//! | [`format`] | text, OpenMetrics and binary formats of the files; what is written to them |
 //! | [`metric`] | the metrics and counters: names, meaning |
-//! | [`control`] | what is written to the files that can be written |
-//! | [`cpu`] | what one CPU records, switch by switch |
 //! | [`identity`] | who a task is, as far as it is shown |
-//! | [`sample`] | a single sample, for those who want to see each |
-//! | [`slice`] | how a stay on a CPU ended |
-//! | [`history`] | the last stays on a CPU: who had it, and when |
-//! | [`outlier`] | samples above a threshold, with who had the CPU meanwhile |
-//! | [`rate`] | how often something may happen: a token bucket |
-//! | [`settings`] | what of a CPU's settings is known when the probe is compiled |
-//! | [`totals`] | what a histogram holds besides its buckets |
-//! | [`task`] | what is kept about a task between two stays on a CPU |
-//! | [`snapshot`] | a copy of histograms to read from, merged over CPUs; quantiles |
-//! | [`text`] | the text formats of the files |
-//! | [`openmetrics`] | the same numbers as OpenMetrics text |
-//! | [`raw`] | the binary snapshot |
+//! | [`cell`] | a counter that one CPU writes and any CPU reads |
+//! | `atomic` | where the atomics come from |
 
 mod atomic;
-pub mod bucket;
 pub mod cell;
-pub mod control;
-pub mod cpu;
-pub mod history;
+pub mod format;
+pub mod histogram;
 pub mod identity;
 pub mod metric;
-pub mod openmetrics;
 pub mod outlier;
-pub mod rate;
-pub mod raw;
-pub mod sample;
-pub mod settings;
-pub mod slice;
-pub mod snapshot;
-pub mod task;
-pub mod text;
-pub mod totals;
+pub mod switch;

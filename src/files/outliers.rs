@@ -5,19 +5,19 @@
 use core::fmt;
 
 use crate::{
-    boundary::debugfs::Text,
+    boundary::abstractions::debugfs::Text,
     engine::{
-        outlier::{
+        format::text,
+        outlier::log::{
             Culprit,
             CULPRITS,
             KEPT, //
         },
-        text, //
     },
     outliers::{
-        named,
-        Outliers, //
-    }, //
+        named, //
+        Outliers,
+    },
 };
 
 /// The length of a text of all outliers that are kept, as a guess, in bytes.

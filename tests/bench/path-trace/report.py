@@ -21,7 +21,7 @@ import calls
 from calls import LINE, MODULES, READ, WRITTEN, Call
 from machine import Kernel, Module, demangled, offset_of_pid, size_of_task
 
-# A CPU's records: their size and their alignment, at defaults. See src/boundary/records.rs.
+# A CPU's records: their size and their alignment, at defaults. See src/boundary/cpu_memory.rs.
 RECORDS = 64 * 1024 // LINE
 
 

@@ -19,16 +19,16 @@ use proptest::{
 };
 
 use schedhist_engine::engine::{
-    bucket::{
-        Precision,
-        Scheme, //
-    },
-    metric::MetricSet,
-    raw::{
+    format::raw::{
         self,
         Info,
         Sink, //
     },
+    histogram::bucket::{
+        Precision,
+        Scheme, //
+    },
+    metric::MetricSet, //
 };
 
 struct Bytes(Vec<u8>);

@@ -17,10 +17,22 @@ pub mod modelled;
 pub mod testing {
     use crate::engine::{
         cell::Cell,
-        cpu::{Cpu, Next, Prev},
-        sample::Observer,
-        settings::{Any, Defaults},
-        slice::{LeavingState, SliceEnd},
+        switch::{
+            cpu::{
+                Cpu,
+                Next,
+                Prev, //
+            },
+            sample::Observer,
+            settings::{
+                Dynamic,
+                Fixed, //
+            },
+            switch_out::{
+                PrevState,
+                SwitchOut, //
+            },
+        },
     };
 
     /// Records a switch of a CPU that measures the default metrics, as the module does it.
@@ -32,27 +44,27 @@ pub mod testing {
         observer: &impl Observer,
     ) {
         match cpu.scheme().precision().bits() {
-            1 => cpu.switch_with::<Defaults<1>>(now, prev, next, observer),
-            2 => cpu.switch_with::<Defaults<2>>(now, prev, next, observer),
-            3 => cpu.switch_with::<Defaults<3>>(now, prev, next, observer),
-            4 => cpu.switch_with::<Defaults<4>>(now, prev, next, observer),
-            5 => cpu.switch_with::<Defaults<5>>(now, prev, next, observer),
-            6 => cpu.switch_with::<Defaults<6>>(now, prev, next, observer),
-            7 => cpu.switch_with::<Defaults<7>>(now, prev, next, observer),
-            _ => cpu.switch_with::<Any>(now, prev, next, observer),
+            1 => cpu.switch_with::<Fixed<1>>(now, prev, next, observer),
+            2 => cpu.switch_with::<Fixed<2>>(now, prev, next, observer),
+            3 => cpu.switch_with::<Fixed<3>>(now, prev, next, observer),
+            4 => cpu.switch_with::<Fixed<4>>(now, prev, next, observer),
+            5 => cpu.switch_with::<Fixed<5>>(now, prev, next, observer),
+            6 => cpu.switch_with::<Fixed<6>>(now, prev, next, observer),
+            7 => cpu.switch_with::<Fixed<7>>(now, prev, next, observer),
+            _ => cpu.switch_with::<Dynamic>(now, prev, next, observer),
         }
     }
 
     /// How a task may have left a CPU whose stay ended so.
-    pub const fn leaving_state(end: SliceEnd) -> LeavingState {
-        LeavingState::new(
+    pub const fn prev_state_of(end: SwitchOut) -> PrevState {
+        PrevState::new(
             false,
             match end {
-                SliceEnd::Preempted => 0,
-                SliceEnd::Interruptible => 1,
-                SliceEnd::Uninterruptible => 2,
-                SliceEnd::Stopped => 4,
-                SliceEnd::Dead => 0x80,
+                SwitchOut::Preempted => 0,
+                SwitchOut::Interruptible => 1,
+                SwitchOut::Uninterruptible => 2,
+                SwitchOut::Stopped => 4,
+                SwitchOut::Dead => 0x80,
             },
         )
     }

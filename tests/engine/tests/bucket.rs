@@ -4,9 +4,19 @@
 
 mod common;
 
-use common::{any_scheme, any_value, schemes};
+use common::{
+    any_scheme,
+    any_value,
+    schemes, //
+};
 use proptest::prelude::*;
-use schedhist_engine::engine::bucket::{Bounds, Precision, Scheme, OVERFLOW, VALUE_BITS};
+use schedhist_engine::engine::histogram::bucket::{
+    Bounds,
+    Precision,
+    Scheme,
+    OVERFLOW,
+    VALUE_BITS, //
+};
 
 /// The bounds of all buckets, by adding up widths from 0.
 fn naive(scheme: Scheme) -> Vec<Bounds> {

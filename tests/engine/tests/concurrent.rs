@@ -24,17 +24,17 @@ use std::{
 };
 
 use schedhist_engine::engine::{
-    bucket::{
-        Precision,
-        Scheme, //
-    },
     cell::Cell,
-    cpu::{
-        Cpu,
-        Next,
-        Prev, //
+    histogram::{
+        bucket::{
+            Precision,
+            Scheme, //
+        },
+        snapshot::{
+            Baseline,
+            Snapshot, //
+        },
     },
-    history::Stay,
     identity::Identity,
     metric::{
         Counter,
@@ -42,19 +42,25 @@ use schedhist_engine::engine::{
         MetricSet, //
     },
     outlier::{
-        Culprit,
-        Limit,
-        Log,
-        CULPRITS,
-        KEPT, //
+        history::Stay,
+        log::{
+            Culprit,
+            Limit,
+            Log, //
+            CULPRITS,
+            KEPT,
+        },
     },
-    sample::{
-        Cause,
-        Sample, //
-    },
-    snapshot::{
-        Baseline,
-        Snapshot, //
+    switch::{
+        cpu::{
+            Cpu,
+            Next,
+            Prev, //
+        },
+        sample::{
+            Cause,
+            Sample, //
+        },
     },
 };
 

@@ -4,16 +4,41 @@
 
 mod common;
 
-use common::{any_duration, any_scheme, new_cpu, switch, Who};
+use common::{
+    any_duration,
+    any_scheme,
+    new_cpu,
+    switch, //
+    Who,
+};
 use proptest::prelude::*;
 use schedhist_engine::engine::{
-    bucket::{Precision, Scheme},
     cell::Cell,
-    cpu::{Cpu, Header, Next, Prev},
+    histogram::bucket::{
+        Precision,
+        Scheme, //
+    },
     identity::Identity,
-    metric::{Counter, Metric, MetricSet},
-    slice::LeavingState,
-    task::{Entering, Leaving, Task, Waking},
+    metric::{
+        Counter,
+        Metric,
+        MetricSet, //
+    },
+    switch::{
+        cpu::{
+            Cpu,
+            Header,
+            Next,
+            Prev, //
+        },
+        switch_out::PrevState,
+        task_state::{
+            Entering,
+            Leaving,
+            TaskState,
+            Waking, //
+        },
+    },
 };
 use schedhist_engine::testing::switch_as_default;
 
@@ -166,7 +191,7 @@ proptest! {
                     Leaving {
                         id: 1,
                         exiting: false,
-                        state: LeavingState::new(number % 3 == 0, number as u32 % 5),
+                        state: PrevState::new(number % 3 == 0, number as u32 % 5),
                         run_delay: 0,
                     },
                     None,
@@ -242,14 +267,14 @@ const INTERRUPTIBLE: u32 = 1;
 /// A CPU that one task has for itself.
 struct Alone {
     cpu: Cpu<Vec<Cell>>,
-    state: Task,
+    state: TaskState,
 }
 
 impl Alone {
     fn new() -> Self {
         Self {
             cpu: default_cpu(Scheme::DEFAULT),
-            state: Task::new(),
+            state: TaskState::new(),
         }
     }
 
@@ -267,14 +292,14 @@ impl Alone {
     }
 
     fn leave(&self, now: u64, state: u32, run_delay: u64) {
-        self.leave_as(now, LeavingState::new(false, state), run_delay);
+        self.leave_as(now, PrevState::new(false, state), run_delay);
     }
 
     fn leave_preempted(&self, now: u64, state: u32, run_delay: u64) {
-        self.leave_as(now, LeavingState::new(true, state), run_delay);
+        self.leave_as(now, PrevState::new(true, state), run_delay);
     }
 
-    fn leave_as(&self, now: u64, state: LeavingState, run_delay: u64) {
+    fn leave_as(&self, now: u64, state: PrevState, run_delay: u64) {
         let leaving = Leaving {
             id: 1,
             exiting: false,

@@ -4,16 +4,41 @@
 
 mod outlier;
 
-use proptest::{collection::vec, prelude::*, sample::Index};
-
-use schedhist_engine::engine::{
-    history::{History, Stay, STAYS},
-    metric::Metric,
-    outlier::{Culprit, Log, Outlier, CULPRITS, KEPT},
-    sample::{Cause, Sample},
+use proptest::{
+    collection::vec,
+    prelude::*,
+    sample::Index, //
 };
 
-use outlier::{any_cause, any_metric, any_span, identity, read};
+use schedhist_engine::engine::{
+    metric::Metric,
+    outlier::{
+        history::{
+            History,
+            Stay, //
+            STAYS,
+        },
+        log::{
+            Culprit,
+            Log,
+            Outlier, //
+            CULPRITS,
+            KEPT,
+        },
+    },
+    switch::sample::{
+        Cause,
+        Sample, //
+    },
+};
+
+use outlier::{
+    any_cause,
+    any_metric,
+    any_span,
+    identity,
+    read, //
+};
 
 /// Up to `most` stays, one after the other, some with a gap before, of up to 80 tasks. In some lists,
 /// the clock goes backwards now and then.

@@ -21,9 +21,9 @@ use model::{
     },
     recorder::Recorder,
     reference::Reference,
-    scheme,
+    scheme, //
     Op,
-    World, //
+    World,
 };
 
 /// The search: what has been done so far, and what may be done next.

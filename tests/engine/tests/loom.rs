@@ -4,7 +4,7 @@
 //! that the language's memory model allows a reader to see: `tests/engine/run loom`.
 //!
 //! `concurrent.rs` tries the same on the machine, with more of everything. Here there are two or three
-//! steps of each kind, and as many outliers kept, as `engine/outlier.rs` has it under `cfg(loom)`;
+//! steps of each kind, and as many outliers kept, as `engine/outlier/log.rs` has it under `cfg(loom)`;
 //! but none of their orders is left out, up to one to three preemptions, or `LOOM_MAX_PREEMPTIONS`.
 
 #![cfg(loom)]
@@ -22,26 +22,23 @@ use loom::{
             Ordering::{
                 Acquire,
                 Release, //
-            }, //
+            },
         },
-        Arc, //
+        Arc,
     },
     thread, //
 };
 
 use schedhist_engine::{
     engine::{
-        bucket::{
-            Precision,
-            Scheme, //
-        },
         cell::Cell,
-        cpu::{
-            Cpu,
-            Next,
-            Prev, //
+        histogram::{
+            bucket::{
+                Precision,
+                Scheme, //
+            },
+            totals::Worst, //
         },
-        history::Stay,
         identity::Identity,
         metric::{
             Counter,
@@ -49,25 +46,34 @@ use schedhist_engine::{
             MetricSet, //
         },
         outlier::{
-            Culprit,
-            Limit,
-            Log,
-            CULPRITS,
-            KEPT, //
+            history::Stay,
+            log::{
+                Culprit,
+                Limit,
+                Log, //
+                CULPRITS,
+                KEPT,
+            },
+            rate::Rate, //
         },
-        rate::Rate,
-        sample::{
-            Cause,
-            Sample, //
+        switch::{
+            cpu::{
+                Cpu,
+                Next,
+                Prev, //
+            },
+            sample::{
+                Cause,
+                Sample, //
+            },
+            switch_out::PrevState,
+            task_state::{
+                Entering,
+                Leaving,
+                TaskState,
+                Waking, //
+            },
         },
-        slice::LeavingState,
-        task::{
-            Entering,
-            Leaving,
-            Task,
-            Waking, //
-        },
-        totals::Worst,
     },
     modelled::{
         settle,
@@ -503,7 +509,7 @@ fn a_task_is_handed_over() {
 
     in_all_orders(3, || {
         let cpus = Arc::new([records(0), records(1)]);
-        let task = Arc::new(Task::new());
+        let task = Arc::new(TaskState::new());
         settle(&*task);
         let on_cpu = Arc::new(AtomicBool::new(true));
         let nobody = |_| Identity::default();
@@ -513,7 +519,7 @@ fn a_task_is_handed_over() {
                 let leaving = Leaving {
                     id: 7,
                     exiting: false,
-                    state: LeavingState::new(false, 1),
+                    state: PrevState::new(false, 1),
                     run_delay: 5,
                 };
                 cpus[0].switch(100, Prev::Task(leaving, Some(&task)), Next::Idle, &nobody);

@@ -18,17 +18,19 @@ use proptest::{
 };
 
 use schedhist_engine::engine::{
-    bucket::{
+    format::{
+        openmetrics,
+        text::Scope, //
+    },
+    histogram::bucket::{
         Precision,
         Scheme, //
     },
     metric::{
         Counter,
         MetricSet,
-        Shown, //
+        Series, //
     },
-    openmetrics,
-    text::Scope,
 };
 
 mod filled;
@@ -63,7 +65,7 @@ fn text(scheme: Scheme, cpus: &[Records], each: bool) -> String {
         }
     }
     openmetrics::outliers(&mut out, u64::MAX, 7).expect("a String takes all");
-    for metric in Shown::ALL {
+    for metric in Series::ALL {
         openmetrics::histogram_head(&mut out, metric).expect("a String takes all");
         for (scope, cpus) in &scopes {
             let snapshot = filled::snapshot(scheme, *cpus, metric);
@@ -119,7 +121,7 @@ proptest! {
         let texts = if each { 2 } else { 1 };
         prop_assert!(text.len() <= openmetrics::MAX_LEN * texts);
         let samples = samples(&text);
-        for metric in Shown::ALL {
+        for metric in Series::ALL {
             let name = format!("schedhist_{}_seconds", metric.name);
             let scopes = if each { cpus.chunks(1) } else { cpus.chunks(2) };
             for cpus in scopes {
@@ -192,13 +194,13 @@ fn looks_like_this() {
 fn length_is_bounded() {
     let mut longest = String::new();
     let name = "blocked_uninterruptible";
-    for _ in 0..Shown::ALL.len() * (openmetrics::BUCKETS + 2) {
+    for _ in 0..Series::ALL.len() * (openmetrics::BUCKETS + 2) {
         longest += "schedhist_";
         longest += name;
         longest +=
             "_seconds_bucket{cpu=\"4294967295\",le=\"1099.511627775\"} 18446744073709551615\n";
     }
-    assert!(Shown::ALL
+    assert!(Series::ALL
         .iter()
         .all(|shown| shown.name.len() <= name.len()));
     let scheme = Scheme::new(Precision::new(Precision::MIN).expect("within bounds"));

@@ -4,16 +4,34 @@
 
 mod outlier;
 
-use proptest::{collection::vec, prelude::*};
-
-use schedhist_engine::engine::{
-    history::Stay,
-    metric::Metric,
-    outlier::{Limit, Log, KEPT},
-    sample::{Cause, Sample},
+use proptest::{
+    collection::vec,
+    prelude::*, //
 };
 
-use outlier::{any_cause, any_metric, any_span, identity, read};
+use schedhist_engine::engine::{
+    metric::Metric,
+    outlier::{
+        history::Stay,
+        log::{
+            Limit,
+            Log, //
+            KEPT,
+        },
+    },
+    switch::sample::{
+        Cause,
+        Sample, //
+    },
+};
+
+use outlier::{
+    any_cause,
+    any_metric,
+    any_span,
+    identity,
+    read, //
+};
 
 /// What is done to a log.
 #[derive(Clone, Debug)]

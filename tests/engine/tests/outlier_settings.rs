@@ -2,41 +2,55 @@
 
 //! Thresholds, the limit, and who is still awaited.
 
-use proptest::{collection::vec, prelude::*};
+use proptest::{
+    collection::vec,
+    prelude::*, //
+};
 
 use schedhist_engine::engine::{
-    metric::{Metric, MetricSet, Shown},
-    outlier::{Limit, Thresholds, KEPT},
-    sample::{Cause, Sample},
+    metric::{
+        Metric,
+        MetricSet,
+        Series, //
+    },
+    outlier::log::{
+        Limit,
+        Thresholds, //
+        KEPT,
+    },
+    switch::sample::{
+        Cause,
+        Sample, //
+    },
 };
 
 proptest! {
     #[test]
     fn a_sample_must_exceed_a_threshold(
-        settings in vec((0..Shown::ALL.len(), any_threshold()), 0..30),
+        settings in vec((0..Series::ALL.len(), any_threshold()), 0..30),
     ) {
         let thresholds = Thresholds::new();
-        let mut naive = [0; Shown::ALL.len()];
+        let mut naive = [0; Series::ALL.len()];
         for (index, nanoseconds) in settings {
-            thresholds.set(Shown::ALL[index], nanoseconds);
+            thresholds.set(Series::ALL[index], nanoseconds);
             naive[index] = nanoseconds;
 
-            prop_assert_eq!(Shown::ALL.map(|shown| thresholds.get(shown)), naive);
+            prop_assert_eq!(Series::ALL.map(|shown| thresholds.get(shown)), naive);
             prop_assert_eq!(thresholds.is_any_set(), naive.iter().any(|it| *it != 0));
             for bits in 0..1 << Metric::COUNT {
                 let metrics = MetricSet::from_bits(bits);
-                let applies = |(shown, threshold): (Shown, u64)| {
+                let applies = |(shown, threshold): (Series, u64)| {
                     let is_on = shown.parts.iter().any(|part| metrics.contains(*part));
                     threshold != 0 && is_on
                 };
-                let is_any = Shown::ALL.into_iter().zip(naive).any(applies);
+                let is_any = Series::ALL.into_iter().zip(naive).any(applies);
                 prop_assert_eq!(thresholds.is_any_set_of(metrics), is_any);
             }
             let near = naive.iter().flat_map(|it| [it.saturating_sub(1), *it, it.saturating_add(1)]);
             for value in near.chain([0, u64::MAX]) {
                 for metric in Metric::ALL {
                     // Above any of those that are set, and so above the least.
-                    let is_above = Shown::ALL.into_iter().zip(naive).any(|(shown, threshold)| {
+                    let is_above = Series::ALL.into_iter().zip(naive).any(|(shown, threshold)| {
                         shown.parts.contains(&metric) && threshold != 0 && value > threshold
                     });
                     let sample = Sample { metric, value, end: 1, cause: Cause::Idle };
@@ -93,7 +107,7 @@ fn any_limit() -> impl Strategy<Value = u64> {
 #[test]
 fn the_least_threshold_counts() {
     let shown = |name| {
-        let mut all = Shown::ALL.into_iter();
+        let mut all = Series::ALL.into_iter();
         all.find(|shown| shown.name == name).expect("a name")
     };
     let thresholds = Thresholds::default();

@@ -7,18 +7,43 @@ mod outlier;
 use std::cell::RefCell;
 
 use schedhist_engine::engine::{
-    bucket::{Precision, Scheme},
     cell::Cell,
-    cpu::{Cpu, Next, Prev},
-    history::Stay,
+    histogram::bucket::{
+        Precision,
+        Scheme, //
+    },
     identity::Identity,
-    metric::{Metric, MetricSet},
-    outlier::{Log, Outlier},
-    sample::{Observer, Sample, Side},
-    slice::SliceEnd,
-    task::{Entering, Leaving, Task},
+    metric::{
+        Metric,
+        MetricSet, //
+    },
+    outlier::{
+        history::Stay,
+        log::{
+            Log,
+            Outlier, //
+        },
+    },
+    switch::{
+        cpu::{
+            Cpu,
+            Next,
+            Prev, //
+        },
+        sample::{
+            Observer,
+            Sample,
+            Side, //
+        },
+        switch_out::SwitchOut,
+        task_state::{
+            Entering,
+            Leaving,
+            TaskState, //
+        },
+    },
 };
-use schedhist_engine::testing::leaving_state;
+use schedhist_engine::testing::prev_state_of;
 
 use outlier::identity;
 
@@ -80,11 +105,11 @@ impl Watched {
     }
 
     /// The task `pid` leaves the CPU.
-    fn leave(&self, now: u64, pid: i32, end: SliceEnd, state: Option<&Task>, next: Next<'_>) {
+    fn leave(&self, now: u64, pid: i32, end: SwitchOut, state: Option<&TaskState>, next: Next<'_>) {
         let leaving = Leaving {
             id: pid.unsigned_abs().into(),
             exiting: false,
-            state: leaving_state(end),
+            state: prev_state_of(end),
             run_delay: 0,
         };
         let prev = Prev::Task(leaving, state);
@@ -118,12 +143,12 @@ fn task_1(last_queued: u64) -> Entering {
 /// the CPU until 200, but that was another 150 to 200.
 #[test]
 fn what_was_before_the_clock_went_backwards_is_forgotten() {
-    let (watched, state) = (Watched::new(), Task::new());
+    let (watched, state) = (Watched::new(), TaskState::new());
     watched.end_of_idle(100);
-    watched.leave(200, 2, SliceEnd::Preempted, None, Next::Ignored);
-    watched.leave(150, 1, SliceEnd::Preempted, Some(&state), Next::Ignored);
+    watched.leave(200, 2, SwitchOut::Preempted, None, Next::Ignored);
+    watched.leave(150, 1, SwitchOut::Preempted, Some(&state), Next::Ignored);
     let next = Next::Task(task_1(150), Some(&state));
-    watched.leave(240, 3, SliceEnd::Preempted, None, next);
+    watched.leave(240, 3, SwitchOut::Preempted, None, next);
     let (outlier, culprits) = watched.outlier(Metric::RunqPreempt);
     assert_eq!((outlier.start(), outlier.sample.end), (150, 240));
     assert_eq!((culprits, outlier.missing), (vec![(3, 90)], 0));
@@ -134,15 +159,15 @@ fn what_was_before_the_clock_went_backwards_is_forgotten() {
 #[test]
 fn a_sleep_ends_at_the_wakeup() {
     for (end, metric) in [
-        (SliceEnd::Interruptible, Metric::BlockedInterruptible),
-        (SliceEnd::Uninterruptible, Metric::BlockedUninterruptible),
+        (SwitchOut::Interruptible, Metric::BlockedInterruptible),
+        (SwitchOut::Uninterruptible, Metric::BlockedUninterruptible),
     ] {
-        let (watched, state) = (Watched::new(), Task::new());
+        let (watched, state) = (Watched::new(), TaskState::new());
         watched.end_of_idle(50);
         watched.leave(100, 1, end, Some(&state), Next::Ignored);
-        watched.leave(120, 2, SliceEnd::Preempted, None, Next::Ignored);
+        watched.leave(120, 2, SwitchOut::Preempted, None, Next::Ignored);
         let next = Next::Task(task_1(150), Some(&state));
-        watched.leave(400, 3, SliceEnd::Preempted, None, next);
+        watched.leave(400, 3, SwitchOut::Preempted, None, next);
 
         for (metric, start, end, expected) in [
             (metric, 100, 150, [(2, 20), (3, 30)].as_slice()),

@@ -3,25 +3,27 @@
 //! The bounds of every quantile that is shown contain the true quantile.
 
 use schedhist_engine::engine::{
-    bucket::{
-        Precision,
-        Scheme, //
-    },
     cell::Cell,
-    cpu::{
-        Cpu,
-        Next,
-        Prev, //
+    histogram::{
+        bucket::{
+            Precision,
+            Scheme, //
+        },
+        snapshot::{
+            Baseline,
+            Quantile,
+            Snapshot, //
+        },
     },
     identity::Identity,
     metric::{
         Metric,
         MetricSet, //
     },
-    snapshot::{
-        Baseline,
-        Quantile,
-        Snapshot, //
+    switch::cpu::{
+        Cpu,
+        Next,
+        Prev, //
     },
 };
 

@@ -17,8 +17,7 @@ use model::{
         Kernel,
         Sleep, //
     },
-    Op,
-    World, //
+    Op, World,
 };
 
 const CPUS: usize = 4;

@@ -3,13 +3,19 @@
 //! How often outliers may be reported.
 
 use std::{
-    sync::atomic::{AtomicU64, Ordering::Relaxed},
-    thread,
+    sync::atomic::{
+        AtomicU64,
+        Ordering::Relaxed, //
+    },
+    thread, //
 };
 
-use proptest::{collection::vec, prelude::*};
+use proptest::{
+    collection::vec,
+    prelude::*, //
+};
 
-use schedhist_engine::engine::rate::Rate;
+use schedhist_engine::engine::outlier::rate::Rate;
 
 const SECOND: u64 = 1_000_000_000;
 

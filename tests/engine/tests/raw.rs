@@ -22,7 +22,7 @@ use std::{
         AtomicBool,
         Ordering::Relaxed, //
     },
-    thread,
+    thread, //
 };
 
 use proptest::{
@@ -32,32 +32,36 @@ use proptest::{
 };
 
 use schedhist_engine::engine::{
-    bucket::{
-        Precision,
-        Scheme,
-        VALUE_BITS, //
+    format::{
+        raw::{
+            self,
+            Info,
+            Length,
+            Sink, //
+        },
+        text::{
+            self,
+            Scope, //
+        },
     },
-    cpu::{
-        Next,
-        Prev, //
+    histogram::{
+        bucket::{
+            Precision,
+            Scheme,
+            VALUE_BITS, //
+        },
+        snapshot::Snapshot, //
     },
     identity::Identity,
     metric::{
         Counter,
         Metric,
         MetricSet,
-        Shown, //
+        Series, //
     },
-    raw::{
-        self,
-        Info,
-        Length,
-        Sink, //
-    },
-    snapshot::Snapshot,
-    text::{
-        self,
-        Scope, //
+    switch::cpu::{
+        Next,
+        Prev, //
     },
 };
 
@@ -66,13 +70,13 @@ mod filled;
 
 use decoder::{
     decode,
-    listing,
+    listing, //
     Decoded,
     Histogram,
     Reader,
     COUNTER,
     METRIC,
-    SUM, //
+    SUM,
 };
 use filled::{
     Before,
@@ -107,7 +111,7 @@ fn encode(scheme: Scheme, cpus: &[Records]) -> Vec<u8> {
 /// What a snapshot of `cpus` must say.
 fn expected(scheme: Scheme, cpus: &[Records]) -> Decoded {
     let mut names = BTreeMap::new();
-    for shown in Shown::ALL {
+    for shown in Series::ALL {
         let key = match shown.parts {
             [metric] => (METRIC, *metric as u32),
             parts => (SUM, parts.iter().map(|part| 1 << *part as u32).sum()),
@@ -470,13 +474,13 @@ fn rawdump_prints_the_text_files() {
         let data = encode(scheme, &cpus);
         let mut all = String::new();
         let mut each = String::new();
-        for shown in Shown::ALL {
+        for shown in Series::ALL {
             let snapshot = filled::snapshot(scheme, &cpus, shown);
             text::histogram(&mut all, shown, Scope::All, &snapshot).expect("a String takes all");
         }
         for cpu in &cpus {
             let mut one = String::new();
-            for shown in Shown::ALL {
+            for shown in Series::ALL {
                 let snapshot = filled::snapshot(scheme, [cpu], shown);
                 text::histogram(&mut one, shown, Scope::Cpu(cpu.number()), &snapshot)
                     .expect("a String takes all");
@@ -517,7 +521,7 @@ fn rawdump_refuses_what_is_broken() {
     let mut longer = data.clone();
     longer.extend([0; 8]);
     let mut counters = data.clone();
-    let names = (Shown::ALL.len() + Counter::COUNT) * 48;
+    let names = (Series::ALL.len() + Counter::COUNT) * 48;
     counters[56 + names + 12] = 200;
     for (broken, says) in [
         (&[][..], "not a snapshot"),

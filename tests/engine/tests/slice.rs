@@ -3,9 +3,12 @@
 //! How a stay ended, from the arguments of the `sched_switch` tracepoint.
 
 use proptest::prelude::*;
-use schedhist_engine::engine::slice::{
-    LeavingState,
-    SliceEnd::{self, *},
+use schedhist_engine::engine::switch::switch_out::{
+    PrevState,
+    SwitchOut::{
+        self,
+        *, //
+    },
 };
 
 /// The states of `include/linux/sched.h` that tasks leave a CPU in.
@@ -24,24 +27,24 @@ fn states() {
         (0x0040, Stopped),         // TASK_PARKED
         (0x0080, Dead),            // TASK_DEAD
     ] {
-        assert_eq!(SliceEnd::new(false, state), end, "{state:#x}");
+        assert_eq!(SwitchOut::new(false, state), end, "{state:#x}");
         // Preempted on its way to sleep: it has not blocked.
-        assert_eq!(SliceEnd::new(true, state), Preempted, "{state:#x}");
+        assert_eq!(SwitchOut::new(true, state), Preempted, "{state:#x}");
     }
 }
 
 proptest! {
     #[test]
     fn is_runnable_if_and_only_if_preempted(preempt: bool, state: u32) {
-        let runnable = SliceEnd::is_runnable(preempt, state);
-        prop_assert_eq!(runnable, SliceEnd::new(preempt, state) == Preempted);
+        let runnable = SwitchOut::is_runnable(preempt, state);
+        prop_assert_eq!(runnable, SwitchOut::new(preempt, state) == Preempted);
         prop_assert_eq!(runnable, preempt || state == 0);
     }
 
     /// What is worked out later is the same.
     #[test]
     fn a_leaving_state_means_how_the_stay_ended(preempt: bool, state: u32) {
-        let (leaving, end) = (LeavingState::new(preempt, state), SliceEnd::new(preempt, state));
+        let (leaving, end) = (PrevState::new(preempt, state), SwitchOut::new(preempt, state));
         prop_assert_eq!(leaving.end(), end);
         prop_assert_eq!(leaving.is_runnable(), end == Preempted);
         prop_assert_eq!(leaving.is_interruptible(), end == Interruptible);

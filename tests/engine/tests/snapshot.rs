@@ -4,9 +4,17 @@
 
 mod common;
 
-use common::{any_duration, any_scheme, cpu_of, snapshot_of};
-use proptest::{collection::vec, prelude::*};
-use schedhist_engine::engine::snapshot::Snapshot;
+use common::{
+    any_duration,
+    any_scheme,
+    cpu_of,
+    snapshot_of, //
+};
+use proptest::{
+    collection::vec,
+    prelude::*, //
+};
+use schedhist_engine::engine::histogram::snapshot::Snapshot;
 
 /// The share of each quantile as a fraction, by its name.
 const SHARES: [(&str, usize, usize); 5] = [

@@ -4,20 +4,45 @@
 
 mod common;
 
-use common::{any_duration, any_scheme, cpu_of, snapshot_of};
+use common::{
+    any_duration,
+    any_scheme,
+    cpu_of,
+    snapshot_of, //
+};
 use proptest::prelude::*;
 use schedhist_engine::engine::{
-    bucket::{Precision, Scheme},
+    format::text::{
+        self,
+        Quoted,
+        Scope, //
+    },
+    histogram::{
+        bucket::{
+            Precision,
+            Scheme, //
+        },
+        snapshot::Snapshot, //
+    },
     identity::Identity,
-    metric::{Counter, Metric, Shown},
-    outlier::{Culprit, Outlier, CULPRITS},
-    sample::{Cause, Sample},
-    snapshot::Snapshot,
-    text::{self, Quoted, Scope},
+    metric::{
+        Counter,
+        Metric,
+        Series, //
+    },
+    outlier::log::{
+        Culprit,
+        Outlier, //
+        CULPRITS,
+    },
+    switch::sample::{
+        Cause,
+        Sample, //
+    },
 };
 
-const ONCPU: Shown = Shown::ALL[0];
-const IDLE: Shown = Shown::ALL[7];
+const ONCPU: Series = Series::ALL[0];
+const IDLE: Series = Series::ALL[7];
 
 /// One value, the sum of two, and one too large for the buckets.
 fn example() -> Snapshot<Vec<u64>> {
@@ -26,7 +51,7 @@ fn example() -> Snapshot<Vec<u64>> {
     snapshot_of(scheme, &[cpu])
 }
 
-fn histogram(metric: Shown, scope: Scope, snapshot: &Snapshot<Vec<u64>>) -> String {
+fn histogram(metric: Series, scope: Scope, snapshot: &Snapshot<Vec<u64>>) -> String {
     let mut out = String::new();
     text::histogram(&mut out, metric, scope, snapshot).expect("a String takes all");
     out
@@ -171,8 +196,8 @@ fn golden_outlier() {
 fn names() {
     for (number, metric) in Metric::ALL.into_iter().enumerate() {
         assert_eq!(metric as usize, number);
-        let alone = |shown: &Shown| shown.parts == [metric];
-        let shown = Shown::ALL.into_iter().find(alone).expect("each is shown");
+        let alone = |shown: &Series| shown.parts == [metric];
+        let shown = Series::ALL.into_iter().find(alone).expect("each is shown");
         assert_eq!(metric.name(), shown.name);
     }
     for (number, cause) in Cause::ALL.into_iter().enumerate() {

@@ -8,17 +8,39 @@ use std::cell::RefCell;
 
 use proptest::prelude::*;
 use schedhist_engine::engine::{
-    bucket::{Precision, Scheme},
     cell::Cell,
-    cpu::{Cpu, Next, Prev},
+    histogram::{
+        bucket::{
+            Precision,
+            Scheme, //
+        },
+        snapshot::{
+            Baseline,
+            Snapshot, //
+        },
+    },
     identity::Identity,
-    metric::{Metric, MetricSet},
-    sample::{Cause, Observer, Sample, Side},
-    slice::SliceEnd,
-    snapshot::{Baseline, Snapshot},
-    task::Leaving,
+    metric::{
+        Metric,
+        MetricSet, //
+    },
+    switch::{
+        cpu::{
+            Cpu,
+            Next,
+            Prev, //
+        },
+        sample::{
+            Cause,
+            Observer,
+            Sample,
+            Side, //
+        },
+        switch_out::SwitchOut,
+        task_state::Leaving, //
+    },
 };
-use schedhist_engine::testing::leaving_state;
+use schedhist_engine::testing::prev_state_of;
 
 /// All schemes, the coarsest first.
 pub(crate) fn schemes() -> impl Iterator<Item = Scheme> {
@@ -102,18 +124,18 @@ pub(crate) fn switch(cpu: &Cpu<Vec<Cell>>, now: u64, who: Who) -> Option<u64> {
     let leaving = |end| Leaving {
         id: 1,
         exiting: false,
-        state: leaving_state(end),
+        state: prev_state_of(end),
         run_delay: 0,
     };
     let task = |end| Prev::Task(leaving(end), None);
     let (prev, metric, cause) = match who {
         Who::Idle => (Prev::Idle, Metric::Idle, Cause::Idle),
         Who::Blocked => (
-            task(SliceEnd::Interruptible),
+            task(SwitchOut::Interruptible),
             Metric::Oncpu,
             Cause::Interruptible,
         ),
-        Who::Runnable => (task(SliceEnd::Preempted), Metric::Oncpu, Cause::Preempted),
+        Who::Runnable => (task(SwitchOut::Preempted), Metric::Oncpu, Cause::Preempted),
     };
     let notes = Notes::default();
     cpu.switch(now, prev, Next::Ignored, &notes);

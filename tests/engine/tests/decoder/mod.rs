@@ -10,12 +10,14 @@ use std::{
 };
 
 use schedhist_engine::engine::{
-    bucket::{
-        Bounds,
-        Scheme, //
+    histogram::{
+        bucket::{
+            Bounds,
+            Scheme, //
+        },
+        totals::Worst, //
     },
-    identity::Identity,
-    totals::Worst, //
+    identity::Identity, //
 };
 
 const END: u32 = 0;

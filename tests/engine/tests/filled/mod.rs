@@ -5,35 +5,39 @@
 use proptest::prelude::*;
 
 use schedhist_engine::engine::{
-    bucket::{
-        Precision,
-        Scheme, //
-    },
     cell::Cell,
-    cpu::{
-        Cpu,
-        Next,
-        Prev, //
+    histogram::{
+        bucket::{
+            Precision,
+            Scheme, //
+        },
+        snapshot::{
+            Baseline,
+            Snapshot, //
+        },
     },
     identity::Identity,
     metric::{
         MetricSet,
-        Shown, //
+        Series, //
     },
-    sample::Side,
-    slice::SliceEnd,
-    snapshot::{
-        Baseline,
-        Snapshot, //
-    },
-    task::{
-        Entering,
-        Leaving,
-        Task,
-        Waking, //
+    switch::{
+        cpu::{
+            Cpu,
+            Next,
+            Prev, //
+        },
+        sample::Side,
+        switch_out::SwitchOut,
+        task_state::{
+            Entering,
+            Leaving,
+            TaskState,
+            Waking, //
+        },
     },
 };
-use schedhist_engine::testing::leaving_state;
+use schedhist_engine::testing::prev_state_of;
 
 /// The records of a CPU.
 pub(crate) type Records = Cpu<Vec<Cell>>;
@@ -46,7 +50,7 @@ const TASKS: usize = 6;
 pub(crate) struct Step {
     cpu: usize,
     gap: u64,
-    end: SliceEnd,
+    end: SwitchOut,
     next: usize,
     wait: u64,
 }
@@ -54,10 +58,10 @@ pub(crate) struct Step {
 /// Any switch on one of `cpus` CPUs.
 pub(crate) fn step(cpus: usize) -> impl Strategy<Value = Step> {
     let end = prop_oneof![
-        Just(SliceEnd::Preempted),
-        Just(SliceEnd::Interruptible),
-        Just(SliceEnd::Uninterruptible),
-        Just(SliceEnd::Stopped),
+        Just(SwitchOut::Preempted),
+        Just(SwitchOut::Interruptible),
+        Just(SwitchOut::Uninterruptible),
+        Just(SwitchOut::Stopped),
     ];
     // Durations of all magnitudes, some of them beyond the finite buckets.
     let time = || (any::<u64>(), 20..64u32).prop_map(|(bits, shift)| bits >> shift);
@@ -105,7 +109,7 @@ pub(crate) fn records(number: u32, scheme: Scheme, metrics: MetricSet) -> Record
 
 /// Lets `cpus` see `steps`.
 pub(crate) fn run(cpus: &[Records], steps: &[Step]) {
-    let tasks: [Task; TASKS] = core::array::from_fn(|_| Task::new());
+    let tasks: [TaskState; TASKS] = core::array::from_fn(|_| TaskState::new());
     let mut current = vec![0; cpus.len()];
     let mut runs = [0u64; TASKS];
     let mut now: u64 = 1_000;
@@ -124,7 +128,7 @@ pub(crate) fn run(cpus: &[Records], steps: &[Step]) {
                 Leaving {
                     id: prev as u64,
                     exiting: false,
-                    state: leaving_state(step.end),
+                    state: prev_state_of(step.end),
                     run_delay: 0,
                 },
                 tasks.get(prev - 1),
@@ -173,7 +177,7 @@ pub(crate) fn never_reset(cpus: &[Records]) -> impl Iterator<Item = (&Records, O
 pub(crate) fn snapshot<'a>(
     scheme: Scheme,
     cpus: impl IntoIterator<Item = &'a Records>,
-    metric: Shown,
+    metric: Series,
 ) -> Snapshot<Vec<u64>> {
     let counts = vec![0; scheme.buckets()];
     let mut snapshot = Snapshot::new(scheme, counts).expect("as many as there are buckets");

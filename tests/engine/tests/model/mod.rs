@@ -18,16 +18,16 @@ pub(crate) mod recorder;
 pub(crate) mod reference;
 
 use schedhist_engine::engine::{
-    bucket::{
+    histogram::bucket::{
         Precision,
         Scheme, //
     },
-    history::Stay,
     metric::{
         Counter,
         Metric,
         MetricSet, //
     },
+    outlier::history::Stay, //
 };
 
 use self::{

@@ -8,31 +8,35 @@ use std::{
 };
 
 use schedhist_engine::engine::{
-    bucket::Scheme,
     cell::Cell,
-    cpu::{
-        Cpu,
-        Next,
-        Prev, //
-    },
-    history::Stay,
+    histogram::bucket::Scheme,
     identity::Identity,
     metric::{
         Metric,
         MetricSet, //
     },
-    outlier::Log,
-    sample::{
-        Observer,
-        Sample,
-        Side, //
+    outlier::{
+        history::Stay,
+        log::Log, //
     },
-    slice::LeavingState,
-    task::{
-        Entering,
-        Leaving,
-        Task as State,
-        Waking, //
+    switch::{
+        cpu::{
+            Cpu,
+            Next,
+            Prev, //
+        },
+        sample::{
+            Observer,
+            Sample,
+            Side, //
+        },
+        switch_out::PrevState,
+        task_state::{
+            Entering,
+            Leaving,
+            TaskState as State,
+            Waking, //
+        },
     },
 };
 use schedhist_engine::testing::switch_as_default;
@@ -236,7 +240,7 @@ impl Recorder {
                         let task = Leaving {
                             id: prev.address,
                             exiting: prev.exiting,
-                            state: LeavingState::new(preempt, prev_state),
+                            state: PrevState::new(preempt, prev_state),
                             run_delay: prev.sched_info.run_delay,
                         };
                         Prev::Task(task, session.state(prev.pid))

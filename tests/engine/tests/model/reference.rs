@@ -11,14 +11,14 @@ use std::collections::{
 };
 
 use schedhist_engine::engine::{
-    history::Stay,
     identity::Identity,
     metric::{
         Counter,
         Metric,
         MetricSet, //
     },
-    sample::Cause,
+    outlier::history::Stay,
+    switch::sample::Cause, //
 };
 
 use super::{
@@ -29,8 +29,8 @@ use super::{
         Task, //
     },
     recorder::{
-        identify,
-        PIDS_PER_PAGE, //
+        identify, //
+        PIDS_PER_PAGE,
     },
 };
 

@@ -9,8 +9,13 @@ use proptest::prelude::*;
 use schedhist_engine::engine::{
     identity::Identity,
     metric::Metric,
-    outlier::{Culprit, Log, Outlier, CULPRITS},
-    sample::Cause,
+    outlier::log::{
+        Culprit,
+        Log,
+        Outlier, //
+        CULPRITS,
+    },
+    switch::sample::Cause, //
 };
 
 /// A time span: often none or little, sometimes huge.

@@ -6,18 +6,18 @@
 #![no_main]
 
 use schedhist_engine::engine::{
+    format::text,
     identity::Identity,
     metric::Metric,
-    outlier::{
+    outlier::log::{
         Culprit,
-        Outlier,
-        CULPRITS, //
+        Outlier, //
+        CULPRITS,
     },
-    sample::{
+    switch::sample::{
         Cause,
         Sample, //
     },
-    text, //
 };
 use schedhist_fuzz::Input;
 

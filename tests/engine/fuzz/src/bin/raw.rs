@@ -9,13 +9,13 @@ use std::{
     collections::BTreeSet,
     ffi::{
         c_char,
-        c_int,
-        CStr, //
+        c_int, //
+        CStr,
     },
     ptr, //
 };
 
-use schedhist_engine::engine::bucket::{
+use schedhist_engine::engine::histogram::bucket::{
     Precision,
     Scheme,
     VALUE_BITS, //

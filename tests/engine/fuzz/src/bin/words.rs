@@ -6,13 +6,15 @@
 #![no_main]
 
 use schedhist_engine::engine::{
-    control::{
-        number,
-        Actions,
-        OrNone, //
+    format::{
+        input::{
+            number, //
+            Actions,
+            OrNone,
+        },
+        text::Quoted, //
     },
-    metric::MetricSet,
-    text::Quoted, //
+    metric::MetricSet, //
 };
 
 schedhist_fuzz::fuzz!(test);

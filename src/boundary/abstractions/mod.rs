@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Abstractions that Rust for Linux lacks. Nothing here is specific to this module: each file could go
+//! upstream as it is.
+
+pub(crate) mod clock;
+pub(crate) mod context;
+pub(crate) mod debugfs;
+pub(crate) mod hotplug;
+pub(crate) mod irq_work;
+pub(crate) mod per_cpu;
+pub(crate) mod sched_switch;
+pub(crate) mod sched_waking;
+pub(crate) mod smp;
+pub(crate) mod task;
+pub(crate) mod task_newtask;
+pub(crate) mod tracepoint;
+pub(crate) mod wait;
+pub(crate) mod work;

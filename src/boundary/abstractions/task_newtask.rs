@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The `task_newtask` tracepoint.
+//!
+//! C header: [`include/trace/events/task.h`](srctree/include/trace/events/task.h)
+
+use kernel::{
+    c_str,
+    ffi::c_void,
+    prelude::*,
+    sync::Arc, //
+};
+
+use crate::boundary::{
+    abstractions::{
+        context,
+        task::Task,
+        tracepoint::Registration, //
+    },
+    bindings, //
+};
+
+/// What can be probed with.
+pub(crate) trait TaskNewtask: Send + Sync + 'static {
+    /// Is told of every new task, before it first runs and after the walk over all tasks finds it:
+    /// of those that are forked, and of the kernel's I/O and vhost workers, which
+    /// `sched_process_fork` does not tell of. Not of idle tasks.
+    ///
+    /// Runs in the context of the parent. It may allocate with `GFP_NOWAIT`, on `PREEMPT_RT` too, as
+    /// preemption is on: since 7.0 tracepoints are called under SRCU. It must not sleep otherwise.
+    fn task_newtask(&self, task: Task<'_>);
+}
+
+/// The probe itself: C calls it, and it calls `T`.
+///
+/// # Safety
+///
+/// Must be called by the `task_newtask` tracepoint, with a pointer to a `T` as `data`.
+unsafe extern "C" fn probe<T: TaskNewtask>(
+    data: *mut c_void,
+    task: *mut bindings::task_struct,
+    _clone_flags: u64,
+) {
+    // SAFETY: `data` is what `register` passed: an `Arc<T>` that is kept while we can be called.
+    let tracker = unsafe { &*data.cast::<T>() };
+    // SAFETY: `copy_process()` returns the task, which nobody has woken yet, only after this.
+    let task = unsafe { Task::from_raw(task) };
+    context::assert_preemptible();
+    if !task.is_idle() {
+        tracker.task_newtask(task);
+    }
+}
+
+/// Tells `tracker` of every new task, until the guard is dropped.
+///
+/// Fails with `ENOENT` when the kernel has no such tracepoint, and with `ENOMEM`. Sleeps.
+pub(crate) fn register<T: TaskNewtask>(tracker: Arc<T>) -> Result<Registration<T>> {
+    // The type comes from C, where it is checked against the tracepoint's prototype.
+    let probe: bindings::schedhist_task_newtask_probe = Some(probe::<T>);
+    let probe = probe.map_or(core::ptr::null_mut(), |probe| probe as *mut c_void);
+    // SAFETY: The prototype is right, as said above, and `probe` expects a pointer to a `T`. It is
+    // a function that may be called there by the contract of `TaskNewtask`.
+    unsafe { Registration::new(c_str!("task_newtask"), probe, tracker) }
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Probes on the kernel's tracepoints.
+//!
+//! C header: [`include/linux/tracepoint.h`](srctree/include/linux/tracepoint.h)
+
+use core::ptr::NonNull;
+
+use kernel::{
+    error::to_result,
+    ffi::c_void,
+    prelude::*,
+    str::CStr,
+    sync::Arc, //
+};
+
+use crate::boundary::{
+    abstractions::context,
+    bindings, //
+};
+
+/// A tracepoint of the kernel proper.
+///
+/// # Invariants
+///
+/// Points to a `struct tracepoint` of the kernel image, which is valid for ever.
+#[derive(Clone, Copy)]
+struct Tracepoint(NonNull<bindings::tracepoint>);
+
+impl Tracepoint {
+    /// Finds a tracepoint by name. Those of the scheduler are not exported, so this is the way.
+    ///
+    /// Process context.
+    fn find(name: &CStr) -> Option<Self> {
+        struct Search<'a> {
+            name: &'a CStr,
+            found: Option<Tracepoint>,
+        }
+
+        /// # Safety
+        ///
+        /// `search` must point to a `Search` that nobody else has, `tracepoint` to a tracepoint.
+        unsafe extern "C" fn visit(tracepoint: *mut bindings::tracepoint, search: *mut c_void) {
+            // SAFETY: This is the `Search` that `find` passes below, and nobody else has it.
+            let search = unsafe { &mut *search.cast::<Search<'_>>() };
+            // SAFETY: `for_each_kernel_tracepoint()` passes valid tracepoints, whose name is a C
+            // string.
+            let name = unsafe { CStr::from_char_ptr((*tracepoint).name) };
+            if name == search.name {
+                // INVARIANT: The tracepoints visited are those of the kernel image.
+                search.found = NonNull::new(tracepoint).map(Tracepoint);
+            }
+        }
+
+        let mut search = Search { name, found: None };
+        // SAFETY: `visit` expects a `Search`, and is called only before this returns.
+        unsafe {
+            bindings::for_each_kernel_tracepoint(Some(visit), (&raw mut search).cast::<c_void>());
+        }
+        search.found
+    }
+}
+
+/// Waits until no CPU is in a call of a probe that it had begun before. Sleeps.
+pub(crate) fn synchronize() {
+    context::might_sleep();
+    // SAFETY: Process context.
+    unsafe { bindings::schedhist_tracepoint_synchronize_unregister() };
+}
+
+/// A probe on a tracepoint, with the data that it is called with.
+///
+/// Dropping it takes the probe off, then waits with `tracepoint_synchronize_unregister()` until no
+/// CPU runs the probe any more, and only then lets go of the data. It sleeps, in both.
+///
+/// # Invariants
+///
+/// `probe` is registered on `tracepoint` with the address of what `data` holds.
+pub(crate) struct Registration<T: Send + Sync + 'static> {
+    tracepoint: Tracepoint,
+    probe: *mut c_void,
+    data: Arc<T>,
+}
+
+// SAFETY: `probe` is the address of a function, `Tracepoint` one of a static, and `Arc<T>` can be
+// sent when `T` is `Send` and `Sync`.
+unsafe impl<T: Send + Sync + 'static> Send for Registration<T> {}
+
+// SAFETY: As above; and nothing can be done with a shared reference.
+unsafe impl<T: Send + Sync + 'static> Sync for Registration<T> {}
+
+impl<T: Send + Sync + 'static> Registration<T> {
+    /// Registers `probe` on the tracepoint `name`; it is called with the address of what `data`
+    /// holds as its first argument, from now on and until this is dropped.
+    ///
+    /// Fails with `ENOENT` when the kernel has no such tracepoint, and with `ENOMEM`. Sleeps.
+    ///
+    /// # Safety
+    ///
+    /// - `probe` must be the address of an `extern "C"` function with the prototype of the
+    ///   tracepoint's probes.
+    /// - It must be sound to call it with a pointer to a `T` as its first argument, in any context
+    ///   that the tracepoint is hit in.
+    pub(crate) unsafe fn new(name: &CStr, probe: *mut c_void, data: Arc<T>) -> Result<Self> {
+        context::might_sleep();
+        let tracepoint = Tracepoint::find(name).ok_or(ENOENT)?;
+        // SAFETY: The tracepoint is valid by the type's invariant, the probe fits by the safety
+        // requirement, and `data` is kept until the probe is off and nobody runs it.
+        to_result(unsafe {
+            bindings::tracepoint_probe_register(tracepoint.0.as_ptr(), probe, Self::argument(&data))
+        })?;
+        // INVARIANT: Just registered.
+        Ok(Self {
+            tracepoint,
+            probe,
+            data,
+        })
+    }
+
+    fn argument(data: &Arc<T>) -> *mut c_void {
+        core::ptr::from_ref::<T>(data).cast_mut().cast()
+    }
+}
+
+impl<T: Send + Sync + 'static> Drop for Registration<T> {
+    fn drop(&mut self) {
+        context::might_sleep();
+        // SAFETY: Registered with just these, by the type's invariant. This fails only when it is
+        // not; when there is no memory for a shorter list of probes the kernel leaves a stub in
+        // the place of ours.
+        unsafe {
+            bindings::tracepoint_probe_unregister(
+                self.tracepoint.0.as_ptr(),
+                self.probe,
+                Self::argument(&self.data),
+            );
+        }
+        // A CPU may still be in the probe. `data`, dropped after this, must outlive that, and so
+        // must the code of the module.
+        //
+        // SAFETY: Process context, by the contract of this type.
+        unsafe { bindings::schedhist_tracepoint_synchronize_unregister() };
+    }
+}

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The same numbers as [OpenMetrics 1.0] text, for Prometheus and its kin.
+//!
+//! A text is made family by family, so that nobody needs the memory for more than one snapshot:
+//!
+//! 1. [`head`], once;
+//! 2. for each counter: [`counter_head`], then [`counter_sample`] for each scope;
+//! 3. [`outliers`], once;
+//! 4. for each metric: [`histogram_head`], then [`histogram_samples`] for each scope;
+//! 5. [`end`], once.
+//!
+//! Each metric that is shown is a family of its own, so that `schedhist_runq_seconds` is not mixed
+//! up with its parts, `schedhist_runq_wakeup_seconds` and `schedhist_runq_preempt_seconds`. Samples
+//! of all CPUs have no label; those of one CPU have the label `cpu`.
+//!
+//! The buckets are thinned to one for each power of two, always the same, whatever the precision
+//! and whatever is in them: `2^8 - 1` ns up to `2^40 - 1` ns, and `+Inf`. Those are upper bounds of
+//! the histograms' own buckets at every precision, and inclusive as `le` wants it: no sample is
+//! moved. Seconds are the nanoseconds with a decimal point in them: nothing is rounded.
+//!
+//! What OpenMetrics calls info is a gauge here, as Prometheus has it in its own metrics, and there
+//! are no exemplars: so the text is read by what only knows the older Prometheus format, too, such
+//! as node_exporter's textfile collector.
+//!
+//! [OpenMetrics 1.0]: https://prometheus.io/docs/specs/om/open_metrics_spec/
+
+use core::{
+    fmt::{
+        self,
+        Display,
+        Write, //
+    },
+    ops::Deref, //
+};
+
+use crate::engine::{
+    format::text::Scope,
+    histogram::{
+        bucket::{
+            Precision,
+            VALUE_BITS, //
+        },
+        snapshot::Snapshot, //
+    },
+    metric::{
+        Counter,
+        MetricSet,
+        Series, //
+    },
+};
+
+/// The first bucket holds the values below two to the power of this, in nanoseconds.
+const FIRST_BITS: u32 = 8;
+
+/// How many `le` buckets a histogram has, `+Inf` included.
+pub const BUCKETS: usize = (VALUE_BITS - FIRST_BITS + 1) as usize + 1;
+
+/// How long the text of one scope is, in bytes: never longer than this.
+///
+/// A scope more takes no more than this again.
+pub const MAX_LEN: usize = 8 * 1024 + Series::ALL.len() * (BUCKETS + 6) * 112;
+
+/// Writes what is said once: the build, and the settings.
+pub fn head(
+    out: &mut impl Write,
+    version: impl Display,
+    precision: Precision,
+    enabled: bool,
+    metrics: MetricSet,
+) -> fmt::Result {
+    family(out, "build_info", "gauge", "The version of schedhist.")?;
+    out.write_str("schedhist_build_info{version=\"")?;
+    write!(LabelValue(out), "{version}")?;
+    writeln!(out, "\"}} 1")?;
+
+    family(
+        out,
+        "enabled",
+        "gauge",
+        "Whether schedhist is enabled: 0 or 1.",
+    )?;
+    writeln!(out, "schedhist_enabled {}", u8::from(enabled))?;
+
+    let help = "Whether the metric is among those that are measured when enabled: 0 or 1.";
+    family(out, "metric_enabled", "gauge", help)?;
+    for shown in Series::ALL {
+        let on = u8::from(metrics.shows(shown));
+        writeln!(
+            out,
+            "schedhist_metric_enabled{{metric=\"{}\"}} {on}",
+            shown.name
+        )?;
+    }
+
+    let help = "In the histograms behind these a bucket is at most 2^-N of its value wide.";
+    family(out, "precision_bits", "gauge", help)?;
+    writeln!(out, "# UNIT schedhist_precision_bits bits")?;
+    writeln!(out, "schedhist_precision_bits {}", precision.bits())
+}
+
+/// Writes what comes before the samples of `counter`.
+pub fn counter_head(out: &mut impl Write, counter: Counter) -> fmt::Result {
+    family(out, counter.name(), "counter", counter_help(counter))
+}
+
+/// Writes a sample of `counter`.
+pub fn counter_sample(
+    out: &mut impl Write,
+    counter: Counter,
+    scope: Scope,
+    value: u64,
+) -> fmt::Result {
+    let name = counter.name();
+    match scope {
+        Scope::All => writeln!(out, "schedhist_{name}_total {value}"),
+        Scope::Cpu(cpu) => writeln!(out, "schedhist_{name}_total{{cpu=\"{cpu}\"}} {value}"),
+    }
+}
+
+/// Writes how many outliers were reported, and how many were not, of all CPUs.
+pub fn outliers(out: &mut impl Write, reported: u64, suppressed: u64) -> fmt::Result {
+    let help = "Samples above a threshold that were reported as outliers.";
+    family(out, "outliers", "counter", help)?;
+    writeln!(out, "schedhist_outliers_total {reported}")?;
+    let help = "Outliers not reported because of outlier_rate or outlier_limit.";
+    family(out, "outliers_suppressed", "counter", help)?;
+    writeln!(out, "schedhist_outliers_suppressed_total {suppressed}")
+}
+
+/// Writes what comes before the samples of `metric`.
+pub fn histogram_head(out: &mut impl Write, metric: Series) -> fmt::Result {
+    let Series { name, .. } = metric;
+    writeln!(out, "# HELP schedhist_{name}_seconds {}", metric_help(name))?;
+    writeln!(out, "# TYPE schedhist_{name}_seconds histogram")?;
+    writeln!(out, "# UNIT schedhist_{name}_seconds seconds")
+}
+
+/// Writes the samples of `metric`: the cumulative buckets, the count and the sum.
+///
+/// The snapshot should have no baseline: a scraper takes counts that get less for a restart.
+pub fn histogram_samples<B: Deref<Target = [u64]>>(
+    out: &mut impl Write,
+    metric: Series,
+    scope: Scope,
+    snapshot: &Snapshot<B>,
+) -> fmt::Result {
+    let Series { name, .. } = metric;
+    let mut buckets = snapshot.buckets().peekable();
+    let mut below: u64 = 0;
+    for bits in FIRST_BITS..=VALUE_BITS {
+        let upper = (1u64 << bits) - 1;
+        while let Some((_, count)) = buckets.next_if(|(bounds, _)| bounds.upper <= upper) {
+            below = below.wrapping_add(count);
+        }
+        let le = Seconds(u128::from(upper));
+        write!(
+            out,
+            "schedhist_{name}_seconds_bucket{{{}le=\"{le}\"}} ",
+            Cpu(scope)
+        )?;
+        writeln!(out, "{below}")?;
+    }
+    // Both of these out of the buckets, so that they agree.
+    let count = buckets.fold(below, |sum, (_, count)| sum.wrapping_add(count));
+    writeln!(
+        out,
+        "schedhist_{name}_seconds_bucket{{{}le=\"+Inf\"}} {count}",
+        Cpu(scope)
+    )?;
+    let sum = Seconds(snapshot.sum());
+    match scope {
+        Scope::All => {
+            writeln!(out, "schedhist_{name}_seconds_count {count}")?;
+            writeln!(out, "schedhist_{name}_seconds_sum {sum}")
+        }
+        Scope::Cpu(cpu) => {
+            writeln!(
+                out,
+                "schedhist_{name}_seconds_count{{cpu=\"{cpu}\"}} {count}"
+            )?;
+            writeln!(out, "schedhist_{name}_seconds_sum{{cpu=\"{cpu}\"}} {sum}")
+        }
+    }
+}
+
+/// Writes the last line.
+pub fn end(out: &mut impl Write) -> fmt::Result {
+    writeln!(out, "# EOF")
+}
+
+/// Writes the first lines of a family without a unit.
+fn family(out: &mut impl Write, name: &str, kind: &str, help: &str) -> fmt::Result {
+    writeln!(out, "# HELP schedhist_{name} {help}")?;
+    writeln!(out, "# TYPE schedhist_{name} {kind}")
+}
+
+/// Says what a counter counts, on one line without a backslash or a quotation mark.
+const fn counter_help(counter: Counter) -> &'static str {
+    match counter {
+        Counter::Switches => "Context switches.",
+        Counter::Voluntary => "Switches by which a task left the CPU to block.",
+        Counter::Involuntary => "Switches by which a task left the CPU runnable.",
+        Counter::StartUnseen => "Switches that ended a stay whose start was not seen.",
+        Counter::ToIdle => "Switches to the idle task.",
+        Counter::WaitUnseen => "Switches to a task whose wait has no known beginning.",
+        Counter::Untracked => "Switches to a task that is not kept track of.",
+        Counter::BlockedOther => "Absences of tasks that blocked, but not in a plain sleep.",
+        Counter::WakeUnseen => "Absences of tasks that blocked whose sched_waking was not seen.",
+        Counter::Migrations => "Switches to a task that last ran on another CPU.",
+        Counter::ClockBackwards => "Times that the clock was behind an earlier stamp of any CPU.",
+    }
+}
+
+/// Says what a metric measures, as [`counter_help`] does.
+fn metric_help(name: &str) -> &'static str {
+    match name {
+        "oncpu" => "Stays of tasks on a CPU.",
+        "runq" => "Waits of runnable tasks for a CPU, after a wakeup or a preemption.",
+        "runq_wakeup" => "Waits of tasks for a CPU after a wakeup or a fork.",
+        "runq_preempt" => "Waits of tasks for a CPU after a preemption or a yield.",
+        "blocked_interruptible" => "Interruptible sleeps, until the wakeup.",
+        "blocked_uninterruptible" => "Uninterruptible sleeps, until the wakeup.",
+        "offcpu" => "Absences of tasks that blocked, until they run again.",
+        "idle" => "Stays of a CPU in its idle task.",
+        "wakeup" => "Times from sched_waking until the task runs.",
+        _ => "Durations.",
+    }
+}
+
+/// The label of a scope, with the comma after it.
+struct Cpu(Scope);
+
+impl Display for Cpu {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Scope::All => Ok(()),
+            Scope::Cpu(cpu) => write!(f, "cpu=\"{cpu}\","),
+        }
+    }
+}
+
+/// A number of nanoseconds, shown in seconds with all nine decimals.
+struct Seconds(u128);
+
+impl Display for Seconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const NANOSECONDS: u64 = 1_000_000_000;
+
+        // Long division in digits of 32 bits: the kernel has no 128-bit division.
+        let mut whole: u128 = 0;
+        let mut rest: u64 = 0;
+        for shift in [96, 64, 32, 0] {
+            let digit = (self.0 >> shift) as u32;
+            let dividend = (rest << 32) | u64::from(digit);
+            whole = (whole << 32) | u128::from(dividend / NANOSECONDS);
+            rest = dividend % NANOSECONDS;
+        }
+        write!(f, "{whole}.{rest:09}")
+    }
+}
+
+/// Writes the value of a label, between its quotation marks.
+struct LabelValue<'a, W>(&'a mut W);
+
+impl<W: Write> Write for LabelValue<'_, W> {
+    fn write_str(&mut self, s: &str) -> fmt::Result {
+        s.chars().try_for_each(|c| self.write_char(c))
+    }
+
+    fn write_char(&mut self, c: char) -> fmt::Result {
+        match c {
+            '\n' => self.0.write_str("\\n"),
+            '"' => self.0.write_str("\\\""),
+            '\\' => self.0.write_str("\\\\"),
+            _ => self.0.write_char(c),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{
+        format,
+        string::String, //
+    };
+
+    #[test]
+    fn seconds_are_exact() {
+        for (nanoseconds, expected) in [
+            (0, "0.000000000"),
+            (1, "0.000000001"),
+            (255, "0.000000255"),
+            (999_999_999, "0.999999999"),
+            (1_000_000_000, "1.000000000"),
+            (u128::from(u64::MAX), "18446744073.709551615"),
+            (1 << 64, "18446744073.709551616"),
+            (u128::MAX, "340282366920938463463374607431.768211455"),
+        ] {
+            assert_eq!(format!("{}", Seconds(nanoseconds)), expected);
+        }
+    }
+
+    #[test]
+    fn label_values_are_escaped() {
+        let mut text = String::new();
+        write!(LabelValue(&mut text), "a\"b\\c\nd").expect("a String takes all");
+        assert_eq!(text, "a\\\"b\\\\c\\nd");
+    }
+}

@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The text formats of the files.
+//!
+//! Each begins with a comment that names the format and its version; the version goes up when a
+//! reader could trip over a change. Then come lines of words with one space between them, easy to
+//! read with `awk`. Only the summary, made for the eye, is laid out in columns.
+
+use core::{
+    fmt::{
+        self,
+        Display,
+        Write, //
+    },
+    ops::Deref, //
+};
+
+use crate::engine::{
+    histogram::{
+        bucket::Bounds,
+        snapshot::{
+            Quantile,
+            Snapshot, //
+        },
+    },
+    metric::{
+        Counter,
+        MetricSet,
+        Series, //
+    },
+    outlier::log::{
+        Culprit,
+        Outlier, //
+    },
+};
+
+/// Whose samples a text is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// Those of all CPUs, added up.
+    All,
+    /// Those of one CPU.
+    Cpu(u32),
+}
+
+impl Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::All => f.write_str("all"),
+            Self::Cpu(cpu) => write!(f, "{cpu}"),
+        }
+    }
+}
+
+impl Display for Bounds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_overflow() {
+            write!(f, "{} inf", self.lower)
+        } else {
+            write!(f, "{} {}", self.lower, self.upper)
+        }
+    }
+}
+
+impl Display for MetricSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut separator = "";
+        // Those that are the sum of others are left out: their parts say it all.
+        for shown in Series::ALL
+            .into_iter()
+            .filter(|shown| shown.parts.len() == 1)
+        {
+            if self.shows(shown) {
+                write!(f, "{separator}{}", shown.name)?;
+                separator = " ";
+            }
+        }
+        if self.is_empty() {
+            f.write_str("none")?;
+        }
+        Ok(())
+    }
+}
+
+/// Writes one histogram.
+///
+/// `key value` lines first. The minimum, the maximum and the quantiles are there when the count is
+/// not 0. With the maximum comes whose it was, where and when; in the task's name anything that is
+/// not printable, and the backslash, is written as `\\xNN`. A quantile is given by the two bounds of its bucket. Then `bucket LOWER UPPER COUNT`, a
+/// line for each bucket that is not empty, with inclusive bounds; the upper bound of the last
+/// bucket, for values too large for the others, is `inf`.
+pub fn histogram<B: Deref<Target = [u64]>>(
+    out: &mut impl Write,
+    metric: Series,
+    scope: Scope,
+    snapshot: &Snapshot<B>,
+) -> fmt::Result {
+    writeln!(out, "# schedhist histogram version 1")?;
+    writeln!(out, "metric {}", metric.name)?;
+    writeln!(out, "cpu {scope}")?;
+    writeln!(out, "unit ns")?;
+    writeln!(out, "precision {}", snapshot.scheme().precision().bits())?;
+    writeln!(out, "count {}", snapshot.count())?;
+    writeln!(out, "sum {}", snapshot.sum())?;
+    if let (Some(min), Some((cpu, worst))) = (snapshot.min(), snapshot.worst()) {
+        writeln!(out, "min {min}")?;
+        writeln!(out, "max {}", worst.value)?;
+        writeln!(out, "max_cpu {cpu}")?;
+        writeln!(out, "max_time {}", worst.time)?;
+        writeln!(out, "max_pid {}", worst.task.pid)?;
+        writeln!(out, "max_prio {}", worst.task.prio)?;
+        writeln!(out, "max_comm {}", Comm(&worst.task.comm))?;
+    }
+    for (quantile, bounds) in snapshot.quantiles() {
+        if let Some(bounds) = bounds {
+            writeln!(out, "{} {bounds}", quantile.name)?;
+        }
+    }
+    for (bounds, count) in snapshot.buckets() {
+        writeln!(out, "bucket {bounds} {count}")?;
+    }
+    Ok(())
+}
+
+/// Writes the head of the summary: what it is, and the counters of `scope`.
+pub fn summary_head(
+    out: &mut impl Write,
+    scope: Scope,
+    enabled: bool,
+    counter: impl Fn(Counter) -> u64,
+) -> fmt::Result {
+    let state = if enabled { "enabled" } else { "disabled" };
+    writeln!(out, "# schedhist summary version 1, cpu {scope}, {state}")?;
+    for (i, each) in Counter::ALL.into_iter().enumerate() {
+        let space = if i == 0 { "" } else { "  " };
+        write!(out, "{space}{} {}", each.name(), counter(each))?;
+    }
+    write!(out, "\n\n{:<24}{:>12}{:>10}", "metric", "count", "mean")?;
+    for quantile in Quantile::ALL {
+        write!(out, "{:>10}", quantile.name)?;
+    }
+    writeln!(out, "{:>10}  worst", "max")
+}
+
+/// Writes the summary's row of `metric`.
+///
+/// A quantile is shown by the upper bound of its bucket, or by the maximum where that is less: it
+/// is too high by the width of a bucket at most, and never too low.
+pub fn summary_row<B: Deref<Target = [u64]>>(
+    out: &mut impl Write,
+    metric: Series,
+    snapshot: &Snapshot<B>,
+) -> fmt::Result {
+    write!(out, "{:<24}{:>12}", metric.name, snapshot.count())?;
+    let max = snapshot.max();
+    Nanoseconds(snapshot.mean()).write_column(out)?;
+    for (_, bounds) in snapshot.quantiles() {
+        let upper = bounds.map(|bounds| bounds.upper);
+        Nanoseconds(upper.min(max)).write_column(out)?;
+    }
+    Nanoseconds(max).write_column(out)?;
+    if let Some((cpu, worst)) = snapshot.worst() {
+        write!(
+            out,
+            "  {}:{} on {cpu}",
+            Comm(&worst.task.comm),
+            worst.task.pid
+        )?;
+    }
+    writeln!(out)
+}
+
+/// Writes the first line of what shows outliers.
+pub fn outliers_head(out: &mut impl Write) -> fmt::Result {
+    writeln!(out, "# schedhist outliers version 1")
+}
+
+/// Writes an outlier of `cpu` and its culprits, a line for each: words, of which the first tells what
+/// it is and the others are a key and a value in turn. They are those of the trace events; the name
+/// of the task comes last, as it may have spaces in it.
+pub fn outlier(
+    out: &mut impl Write,
+    cpu: u32,
+    outlier: &Outlier,
+    culprits: &[Culprit],
+) -> fmt::Result {
+    let (sample, task) = (outlier.sample, &outlier.task);
+    writeln!(
+        out,
+        "outlier id {} metric {} cause {} cpu {cpu} duration_ns {} start_ns {} end_ns {} \
+         missing_ns {} culprits {} pid {} prio {} comm {}",
+        outlier.id,
+        sample.metric.name(),
+        sample.cause.name(),
+        sample.value,
+        outlier.start(),
+        sample.end,
+        outlier.missing,
+        culprits.len(),
+        task.pid,
+        task.prio,
+        Comm(&task.comm),
+    )?;
+    for culprit in culprits {
+        writeln!(
+            out,
+            "  culprit id {} ran_ns {} slices {} pid {} prio {} comm {}",
+            outlier.id,
+            culprit.ran,
+            culprit.slices,
+            culprit.task.pid,
+            culprit.task.prio,
+            Comm(&culprit.task.comm),
+        )?;
+    }
+    Ok(())
+}
+
+/// The longest text of an outlier with its head, in bytes: numbers have 20 digits at most, and names
+/// 16 bytes, of each of which four are made at most.
+pub const OUTLIER_MAX: usize = 1024 + crate::engine::outlier::log::CULPRITS * 256;
+
+/// Writes bytes on one line whatever they are: `\xNN` for one that is not printable, for the backslash
+/// and for `quote`.
+fn escape(out: &mut impl Write, bytes: &[u8], quote: Option<u8>) -> fmt::Result {
+    for byte in bytes {
+        match byte {
+            b' '..=b'~' if *byte != b'\\' && Some(*byte) != quote => {
+                out.write_char(char::from(*byte))?;
+            }
+            _ => write!(out, "\\x{byte:02x}")?,
+        }
+    }
+    Ok(())
+}
+
+/// The name of a task, up to its NUL.
+struct Comm<'a>(&'a [u8]);
+
+impl Display for Comm<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = self.0.split(|byte| *byte == 0).next();
+        escape(f, name.unwrap_or_default(), None)
+    }
+}
+
+/// What was written to a file, in quotation marks, for the log. A long text is cut, and then dots
+/// follow the quotation mark.
+#[derive(Clone, Copy, Debug)]
+pub struct Quoted<'a>(pub &'a [u8]);
+
+impl Quoted<'_> {
+    /// How many bytes are shown.
+    pub const MOST: usize = 64;
+}
+
+impl Display for Quoted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let cut = self.0.get(..Self::MOST);
+        f.write_char('"')?;
+        escape(f, cut.unwrap_or(self.0), Some(b'"'))?;
+        f.write_char('"')?;
+        if cut.is_some() && self.0.len() > Self::MOST {
+            f.write_str("...")?;
+        }
+        Ok(())
+    }
+}
+
+/// Writes a line of the status: `key value`, or `cpuN key value`.
+pub fn status_line(
+    out: &mut impl Write,
+    scope: Scope,
+    key: &str,
+    value: impl Display,
+) -> fmt::Result {
+    match scope {
+        Scope::All => writeln!(out, "{key} {value}"),
+        Scope::Cpu(cpu) => writeln!(out, "cpu{cpu} {key} {value}"),
+    }
+}
+
+/// A duration for the eye: three significant digits and a unit; `-` for none.
+struct Nanoseconds(Option<u64>);
+
+impl Nanoseconds {
+    /// Writes it into a column of its own.
+    fn write_column(&self, out: &mut impl Write) -> fmt::Result {
+        const UNITS: [(u64, &str); 4] = [
+            (1_000_000_000, "s"),
+            (1_000_000, "ms"),
+            (1_000, "us"),
+            (1, "ns"),
+        ];
+
+        let Some(nanoseconds) = self.0 else {
+            return write!(out, "{:>10}", "-");
+        };
+        // The step that leaves three digits, rounded; seconds keep all theirs.
+        let mut step: u64 = 1;
+        let mut digits = nanoseconds;
+        while digits >= 1_000 && step < 1_000_000_000 {
+            step *= 10;
+            digits = nanoseconds / step + u64::from(nanoseconds % step >= step / 2);
+        }
+        let rounded = digits.saturating_mul(step);
+        let (unit, name) = UNITS
+            .into_iter()
+            .find(|(unit, _)| rounded >= *unit)
+            .unwrap_or((1, "ns"));
+        let decimals = match unit / step {
+            100 => 2,
+            10 => 1,
+            _ => 0,
+        };
+        let (whole, fraction) = (rounded / unit, rounded % unit / step);
+        let width = 10 - name.len();
+        if decimals == 0 {
+            write!(out, "{whole:>width$}{name}")
+        } else {
+            let width = width - decimals - 1;
+            write!(out, "{whole:>width$}.{fraction:0decimals$}{name}")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::string::String;
+
+    #[test]
+    fn durations_for_the_eye() {
+        for (nanoseconds, expected) in [
+            (None, "-"),
+            (Some(0), "0ns"),
+            (Some(999), "999ns"),
+            (Some(1_000), "1.00us"),
+            (Some(1_234), "1.23us"),
+            (Some(9_996), "10.0us"),
+            (Some(99_949), "99.9us"),
+            (Some(999_499), "999us"),
+            (Some(999_500), "1.00ms"),
+            (Some(123_456_789), "123ms"),
+            (Some(999_999_999), "1.00s"),
+            (Some(61_000_000_000), "61.0s"),
+            (Some(4_321_000_000_000), "4321s"),
+            (Some(u64::MAX), "18446744073s"),
+        ] {
+            let mut text = String::new();
+            Nanoseconds(nanoseconds)
+                .write_column(&mut text)
+                .expect("a String takes all");
+            assert_eq!(text.trim_start(), expected);
+            assert!(text.len() >= 10);
+        }
+    }
+}

@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Outliers: samples above a threshold, with the tasks that had the CPU meanwhile.
+
+pub mod history;
+pub mod log;
+pub mod rate;

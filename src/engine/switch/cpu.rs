@@ -1,0 +1,520 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What one CPU records, switch by switch.
+
+use core::mem::{
+    offset_of,
+    size_of, //
+};
+
+use crate::engine::{
+    cell::Cell,
+    histogram::{
+        bucket::Scheme,
+        totals::{
+            Extremes,
+            Totals,
+            Worst, //
+        },
+    },
+    metric::{
+        Counter,
+        Metric,
+        MetricSet, //
+    },
+    switch::{
+        sample::{
+            Cause,
+            Observer,
+            Sample, //
+        },
+        settings::{
+            Dynamic,
+            Settings, //
+        },
+        switch_out::SwitchOut,
+        task_state::{
+            Entering,
+            Leaving,
+            TaskState,
+            Woken, //
+        },
+    },
+};
+
+/// Who leaves the CPU at a switch.
+#[derive(Clone, Copy, Debug)]
+pub enum Prev<'a> {
+    /// The idle task.
+    Idle,
+    /// Any other task, with its state where there is one.
+    Task(Leaving, Option<&'a TaskState>),
+}
+
+/// Who gets the CPU at a switch.
+#[derive(Clone, Copy, Debug)]
+pub enum Next<'a> {
+    /// The idle task.
+    Idle,
+    /// Any other task, with its state where there is one.
+    Task(Entering, Option<&'a TaskState>),
+    /// Any other task, whose wait nobody asked for.
+    Ignored,
+}
+
+/// What a CPU has besides its buckets.
+///
+/// What every switch needs comes first, on two cache lines; each of the totals has one to itself.
+/// It takes whole lines, and so the buckets after it begin on one, too.
+///
+/// # Invariants
+///
+/// `stride` is `scheme.buckets()`.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub struct Header {
+    /// The number of the CPU.
+    number: u32,
+    pub(in crate::engine) scheme: Scheme,
+    /// How many buckets a metric has.
+    pub(in crate::engine) stride: usize,
+    /// When the running task got the CPU, in nanoseconds of the CPU's clock; 0: not seen.
+    since: Cell,
+    /// When measuring began.
+    began: Cell,
+    /// Which metrics are on: a [`MetricSet`].
+    pub(in crate::engine) on: Cell,
+    counters: [Cell; Counter::COUNT],
+    totals: [Totals; Metric::COUNT],
+}
+
+// A counter more moves the totals off their lines.
+const _: () =
+    assert!(cfg!(loom) || (offset_of!(Header, totals) % 64 == 0 && size_of::<Totals>() == 64));
+
+impl Header {
+    /// Creates what the CPU `number` has before it has recorded anything.
+    pub const fn new(number: u32, scheme: Scheme) -> Self {
+        // INVARIANT: Just so.
+        Self {
+            number,
+            scheme,
+            stride: scheme.buckets(),
+            since: Cell::new(0),
+            began: Cell::new(0),
+            on: Cell::new(0),
+            counters: [const { Cell::new(0) }; Counter::COUNT],
+            totals: [const { Totals::new() }; Metric::COUNT],
+        }
+    }
+}
+
+/// The counters and histograms of one CPU.
+///
+/// Only that CPU writes them, in [`Cpu::switch`]; any CPU may read them meanwhile. `B` holds the
+/// buckets of all metrics, one metric after the other. It may be `[Cell]`, so that everything is
+/// in one piece of memory: first the header, then the cells.
+///
+/// It begins on a cache line of its own, so that two CPUs never write the same one.
+///
+/// # Invariants
+///
+/// `buckets` has as many cells as [`Cpu::cells`] says for the scheme of `header`, and for all
+/// metrics or those of [`MetricSet::DEFAULT`].
+#[repr(C)]
+#[derive(Debug)]
+pub struct Cpu<B: ?Sized> {
+    header: Header,
+    buckets: B,
+}
+
+impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
+    /// Returns how many cells the buckets of a CPU take on which `metrics` can be on.
+    pub const fn cells(scheme: Scheme, metrics: MetricSet) -> usize {
+        let count = if metrics.contains(Metric::Wakeup) {
+            Metric::COUNT
+        } else {
+            Metric::COUNT_WITHOUT_WAKEUP
+        };
+        count * scheme.buckets()
+    }
+
+    /// Creates the records of the CPU `number` over `buckets`, or gives up when those are not
+    /// as many as [`Cpu::cells`] says. They should be 0.
+    pub fn new(number: u32, scheme: Scheme, buckets: B) -> Option<Self>
+    where
+        B: Sized,
+    {
+        let len = buckets.as_ref().len();
+        if len != Self::cells(scheme, MetricSet::DEFAULT)
+            && len != Self::cells(scheme, MetricSet::ALL)
+        {
+            return None;
+        }
+        // INVARIANT: Just checked.
+        Some(Self {
+            header: Header::new(number, scheme),
+            buckets,
+        })
+    }
+
+    /// Says whether there are the buckets that settings of the kind `S` have.
+    #[inline(always)]
+    pub fn fits<S: Settings>(&self) -> bool {
+        self.buckets.as_ref().len() >= S::CELLS
+    }
+
+    /// Records a context switch at `now`, in nanoseconds of the CPU's clock.
+    ///
+    /// Only the CPU itself may call this, with interrupts off. Every switch ends as [`Counter`]
+    /// says.
+    #[inline(always)]
+    pub fn switch(&self, now: u64, prev: Prev<'_>, next: Next<'_>, observer: &impl Observer) {
+        self.switch_with::<Dynamic>(now, prev, next, observer);
+    }
+
+    /// The same where `S` is known of the settings.
+    #[inline(always)]
+    pub fn switch_with<S: Settings>(
+        &self,
+        now: u64,
+        prev: Prev<'_>,
+        next: Next<'_>,
+        observer: &impl Observer,
+    ) {
+        self.leave::<S>(now, prev, observer);
+        match next {
+            Next::Idle => self.enter_idle(),
+            Next::Ignored => {}
+            Next::Task(task, state) => self.enter::<S>(now, &task, state, observer),
+        }
+    }
+
+    /// Records who leaves at a switch at `now`: the first half of [`Cpu::switch`]. The other is
+    /// [`Cpu::enter_idle`], [`Cpu::enter`], or nothing where nobody asked for the task's wait.
+    #[inline(always)]
+    pub fn leave<S: Settings>(&self, now: u64, prev: Prev<'_>, observer: &impl Observer) {
+        self.count(Counter::Switches);
+        match prev {
+            Prev::Idle => self.end_stay::<S>(Metric::Idle, Cause::Idle, now, observer),
+            Prev::Task(task, state) => {
+                self.count(match task.state.is_runnable() {
+                    true => Counter::Involuntary,
+                    false => Counter::Voluntary,
+                });
+                if let Some(state) = state {
+                    state.leave(now, self.header.number, &task);
+                }
+                self.end_stay::<S>(Metric::Oncpu, task.state.end().into(), now, observer);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn end_stay<S: Settings>(
+        &self,
+        metric: Metric,
+        cause: Cause,
+        now: u64,
+        observer: &impl Observer,
+    ) {
+        let since = self.header.since.get();
+        self.header.since.set(now);
+        if since == 0 || now < since {
+            return self.unseen(since);
+        }
+        observer.stay(since, now);
+        self.record::<S>(metric, now.wrapping_sub(since), cause, now, observer);
+    }
+
+    /// Records that the CPU's idle task gets it.
+    #[inline(always)]
+    pub fn enter_idle(&self) {
+        self.count(Counter::ToIdle);
+    }
+
+    /// Records that `task` gets the CPU at `now`, with its `state` where there is one.
+    #[inline(always)]
+    pub fn enter<S: Settings>(
+        &self,
+        now: u64,
+        task: &Entering,
+        state: Option<&TaskState>,
+        observer: &impl Observer,
+    ) {
+        let record = |metric, value, cause| self.record::<S>(metric, value, cause, now, observer);
+        if task.is_new {
+            if let Some(state) = state {
+                state.claim(task);
+            }
+            return self.enter_new::<S>(now, task, observer);
+        }
+        let Some(state) = state else {
+            return self.count(Counter::Untracked);
+        };
+        let Some(left) = state.take_left(task) else {
+            state.claim(task);
+            return self.count(Counter::WaitUnseen);
+        };
+        if now < left.out {
+            return self.unseen_wait(left.out);
+        }
+        if left.cpu != self.header.number {
+            self.count(Counter::Migrations);
+        }
+        let away = now.wrapping_sub(left.out);
+        if left.state.is_runnable() {
+            // Not by the kernel's stamps: it makes none for a task that was preempted with its
+            // sleep state set.
+            return record(Metric::RunqPreempt, away, Cause::Preempted);
+        }
+        let cause = left.state.end().into();
+        record(Metric::Offcpu, away, cause);
+        if self.is_on::<S>(Metric::Wakeup) {
+            match left.woken {
+                Some(woken) => {
+                    self.compare(now, woken.time);
+                    record(Metric::Wakeup, now.saturating_sub(woken.time), cause);
+                }
+                None => self.count(Counter::WakeUnseen),
+            }
+        }
+        let unusual = || self.compare_stamps::<S>(now, task.last_queued, left.woken);
+        let Some(wait) = left.wait(now, away, task, unusual) else {
+            self.count(Counter::BlockedOther);
+            return self.count(Counter::WaitUnseen);
+        };
+        record(Metric::RunqWakeup, wait, Cause::Wakeup);
+        let blocked = away.wrapping_sub(wait);
+        let woken = now.wrapping_sub(wait);
+        let record_sleep = |metric| {
+            self.record_until::<S>(woken, metric, blocked, cause, now, observer);
+        };
+        if left.state.is_interruptible() {
+            return record_sleep(Metric::BlockedInterruptible);
+        }
+        match left.state.end() {
+            SwitchOut::Uninterruptible => record_sleep(Metric::BlockedUninterruptible),
+            _ => self.count(Counter::BlockedOther),
+        }
+    }
+
+    /// Records the wait of a task that runs for the first time, if it began since measuring did.
+    #[inline(always)]
+    fn enter_new<S: Settings>(&self, now: u64, task: &Entering, observer: &impl Observer) {
+        self.compare(now, task.last_queued);
+        let waited = task.waited(now);
+        // It was forked with nothing added up: so this is when its wait began.
+        let since = now.saturating_sub(waited);
+        if task.last_queued != 0 && since >= self.header.began.get() {
+            self.record::<S>(Metric::RunqWakeup, waited, Cause::Fork, now, observer);
+        } else {
+            self.count(Counter::WaitUnseen);
+        }
+    }
+
+    /// Counts if `stamp`, which may be of another CPU's clock, is later than `now`.
+    #[inline(always)]
+    fn compare(&self, now: u64, stamp: u64) {
+        if now < stamp {
+            self.count(Counter::ClockBackwards);
+        }
+    }
+
+    /// Counts the stamps that a wait after a sleep is made of, where they are later than `now`. That of the
+    /// waker is counted where it enters for `wakeup`.
+    #[cold]
+    fn compare_stamps<S: Settings>(&self, now: u64, last_queued: u64, woken: Option<Woken>) {
+        self.compare(now, last_queued);
+        match woken {
+            Some(woken) if woken.is_stamped && !self.is_on::<S>(Metric::Wakeup) => {
+                self.compare(now, woken.time);
+            }
+            _ => {}
+        }
+    }
+
+    /// Counts a wait that is not known to have begun at `out`.
+    #[cold]
+    fn unseen_wait(&self, out: u64) {
+        self.count(Counter::WaitUnseen);
+        if out != TaskState::NOT_OUT {
+            self.count(Counter::ClockBackwards);
+        }
+    }
+
+    /// Counts a stay whose start is not known.
+    #[cold]
+    fn unseen(&self, since: u64) {
+        self.count(Counter::StartUnseen);
+        if since != 0 {
+            self.count(Counter::ClockBackwards);
+        }
+    }
+
+    /// Begins to measure `metrics` at `now`: nothing that began before becomes a sample.
+    ///
+    /// Must not run at the same time as [`Cpu::switch`] on the same `Cpu`.
+    pub fn begin(&self, now: u64, metrics: MetricSet) {
+        self.forget();
+        self.header.began.set(now);
+        self.header.on.set(u64::from(metrics.bits()));
+    }
+
+    /// Takes over what `other`, which may have fewer metrics, has recorded.
+    ///
+    /// Must not run at the same time as [`Cpu::switch`] on either.
+    pub fn take_over(&self, other: &Self) {
+        for (mine, theirs) in self.header.counters.iter().zip(&other.header.counters) {
+            mine.set(theirs.get());
+        }
+        let buckets = self.buckets.as_ref().iter();
+        for (mine, theirs) in buckets.zip(other.buckets.as_ref()) {
+            mine.set(theirs.get());
+        }
+        for (mine, theirs) in self.header.totals.iter().zip(&other.header.totals) {
+            mine.sum.set(theirs.sum.get());
+            if let Some(worst) = theirs.worst() {
+                mine.set_extremes(theirs.min.get(), worst.value, worst.time, &worst.task);
+            }
+        }
+    }
+
+    /// Forgets when the running task got the CPU, so that its stay does not become a sample: for a
+    /// CPU that is about to come online, which was not idle meanwhile.
+    ///
+    /// Must not run at the same time as [`Cpu::switch`] on the same `Cpu`.
+    pub fn forget(&self) {
+        self.header.since.set(0);
+    }
+
+    #[inline(always)]
+    fn is_on<S: Settings>(&self, metric: Metric) -> bool {
+        S::metrics(&self.header).contains(metric)
+    }
+
+    #[inline(always)]
+    fn count(&self, counter: Counter) {
+        self.header.counters[counter as usize].add(1);
+    }
+
+    #[inline(always)]
+    fn record<S: Settings>(
+        &self,
+        metric: Metric,
+        value: u64,
+        cause: Cause,
+        now: u64,
+        observer: &impl Observer,
+    ) {
+        self.record_until::<S>(now, metric, value, cause, now, observer);
+    }
+
+    /// Records the sample of something that ended at `end`, which is before `now`.
+    #[inline(always)]
+    fn record_until<S: Settings>(
+        &self,
+        end: u64,
+        metric: Metric,
+        value: u64,
+        cause: Cause,
+        now: u64,
+        observer: &impl Observer,
+    ) {
+        if !self.is_on::<S>(metric) {
+            return;
+        }
+        match S::bucket(&self.header, self.buckets.as_ref(), metric, value) {
+            Some(bucket) => bucket.add(1),
+            None => overflow(S::last_bucket(&self.header, self.buckets.as_ref(), metric)),
+        }
+        self.header.totals[metric as usize].record(value, now, observer.namer(metric.side()));
+        observer.sample(&Sample {
+            metric,
+            value,
+            end,
+            cause,
+        });
+    }
+
+    /// Returns the number of the CPU.
+    pub fn number(&self) -> u32 {
+        self.header.number
+    }
+
+    /// Says which metrics there are buckets for.
+    pub fn capacity(&self) -> MetricSet {
+        if self.buckets.as_ref().len() < Self::cells(self.header.scheme, MetricSet::ALL) {
+            MetricSet::DEFAULT
+        } else {
+            MetricSet::ALL
+        }
+    }
+
+    /// Returns the scheme of the buckets.
+    pub fn scheme(&self) -> Scheme {
+        self.header.scheme
+    }
+
+    /// Reads a counter.
+    pub fn counter(&self, counter: Counter) -> u64 {
+        self.header.counters[counter as usize].get()
+    }
+
+    /// Returns the buckets of `metric`.
+    pub fn buckets(&self, metric: Metric) -> &[Cell] {
+        let first = metric as usize * self.header.stride;
+        self.buckets
+            .as_ref()
+            .get(first..first + self.header.stride)
+            .unwrap_or(&[])
+    }
+
+    /// Counts the samples of `metric`.
+    pub fn count_of(&self, metric: Metric) -> u64 {
+        self.buckets(metric)
+            .iter()
+            .fold(0, |sum, bucket| sum.wrapping_add(bucket.get()))
+    }
+
+    /// Reads the sum of all values of `metric`, in nanoseconds.
+    pub fn sum(&self, metric: Metric) -> u64 {
+        self.header.totals[metric as usize].sum.get()
+    }
+
+    /// Reads the least value of `metric`, in nanoseconds; `u64::MAX` when there is none.
+    pub fn min(&self, metric: Metric) -> u64 {
+        self.header.totals[metric as usize].min.get()
+    }
+
+    /// Reads the greatest sample of `metric`, unless there is none.
+    pub fn worst(&self, metric: Metric) -> Option<Worst> {
+        self.header.totals[metric as usize].worst()
+    }
+
+    /// Reads the least and the greatest sample of `metric` since they last began anew.
+    pub fn extremes(&self, metric: Metric) -> Extremes {
+        Extremes {
+            min: self.min(metric),
+            worst: self.worst(metric),
+        }
+    }
+
+    /// Begins new minima and maxima.
+    ///
+    /// Must not run at the same time as [`Cpu::switch`] on the same `Cpu`.
+    pub fn restart_extremes(&self) {
+        for totals in &self.header.totals {
+            totals.restart();
+        }
+    }
+}
+
+/// Counts a value that is too large for all buckets but the last. Out of the way.
+#[cold]
+#[inline(never)]
+fn overflow(last: Option<&Cell>) {
+    if let Some(bucket) = last {
+        bucket.add(1);
+    }
+}

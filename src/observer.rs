@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Who watches a context switch: only for the names of its tasks, or for each sample.
+
+use crate::{
+    boundary::abstractions::{
+        per_cpu::ThisCpu,
+        sched_switch::Switch,
+        task::Task, //
+    },
+    engine::{
+        identity::Identity,
+        metric::Metric,
+        outlier::{
+            history::Stay,
+            log::Log, //
+        },
+        switch::sample::{
+            Cause,
+            Observer,
+            Sample,
+            Side, //
+        },
+    },
+    events,
+    outliers::Outliers, //
+};
+
+/// SilentObserver the tasks of a switch.
+pub(crate) struct SilentObserver<'a> {
+    prev: Task<'a>,
+    next: Task<'a>,
+}
+
+impl<'a> SilentObserver<'a> {
+    #[inline(always)]
+    pub(crate) fn new(switch: &Switch<'a>) -> Self {
+        Self {
+            prev: switch.prev,
+            next: switch.next,
+        }
+    }
+
+    #[inline(always)]
+    fn task(&self, side: Side) -> Task<'a> {
+        match side {
+            Side::Prev => self.prev,
+            Side::Next => self.next,
+        }
+    }
+}
+
+impl Observer for SilentObserver<'_> {
+    #[inline(always)]
+    fn identify(&self, side: Side) -> Identity {
+        identify(self.task(side))
+    }
+
+    #[inline(always)]
+    fn namer(&self, side: Side) -> impl FnOnce() -> Identity {
+        let task = self.task(side);
+        move || identify(task)
+    }
+}
+
+/// Emits an event for each sample, and watches for outliers.
+pub(crate) struct TracingObserver<'a> {
+    names: SilentObserver<'a>,
+    cpu: u32,
+    outliers: &'a Outliers,
+    /// There while outliers are watched for.
+    log: Option<&'a Log>,
+}
+
+impl<'a> TracingObserver<'a> {
+    /// Watches `switch`, on this CPU.
+    pub(crate) fn new(switch: &'a Switch<'a>, outliers: &'a Outliers) -> Self {
+        let cpu = switch.cpu();
+        Self {
+            names: SilentObserver::new(switch),
+            cpu,
+            outliers,
+            log: outliers.watched_log(cpu),
+        }
+    }
+
+    /// Emits the event of a sample, if anybody listens.
+    fn emit(&self, sample: &Sample, task: &Identity) {
+        let (pid, comm, prio) = (task.pid, &task.comm, task.prio);
+        let (cpu, duration, cause) = (self.cpu, sample.value, sample.cause.into());
+        match sample.metric {
+            Metric::Oncpu => events::trace_oncpu(pid, comm, prio, cpu, duration, cause),
+            Metric::RunqWakeup | Metric::RunqPreempt => {
+                events::trace_runq(pid, comm, prio, cpu, duration, cause);
+            }
+            Metric::BlockedInterruptible | Metric::BlockedUninterruptible => {
+                events::trace_blocked(pid, comm, prio, cpu, duration, cause);
+            }
+            Metric::Offcpu => events::trace_offcpu(pid, comm, prio, cpu, duration, cause),
+            Metric::Wakeup => events::trace_wakeup(pid, comm, prio, cpu, duration, cause),
+            Metric::Idle => {
+                let next = self.names.identify(Side::Next);
+                events::trace_idle(cpu, duration, next.pid, &next.comm, next.prio);
+            }
+        }
+    }
+}
+
+impl Observer for TracingObserver<'_> {
+    fn identify(&self, side: Side) -> Identity {
+        self.names.identify(side)
+    }
+
+    fn stay(&self, since: u64, now: u64) {
+        if let Some(log) = self.log {
+            log.stay(&Stay {
+                task: self.identify(Side::Prev),
+                since,
+                until: now,
+            });
+        }
+    }
+
+    fn sample(&self, sample: &Sample) {
+        let task = || self.identify(sample.metric.side());
+        if events::any_enabled() {
+            self.emit(sample, &task());
+        }
+        if let Some(log) = self.log {
+            self.outliers.check(log, self.cpu, sample, task);
+        }
+    }
+}
+
+/// Copies what is shown of a task. Rarely asked for, and so out of the way.
+#[cold]
+#[inline(never)]
+fn identify(task: Task<'_>) -> Identity {
+    Identity {
+        pid: task.pid(),
+        prio: task.prio(),
+        comm: task.comm(),
+    }
+}
+
+impl From<Metric> for events::Metric {
+    fn from(metric: Metric) -> Self {
+        match metric {
+            Metric::Oncpu => Self::Oncpu,
+            Metric::RunqWakeup => Self::RunqWakeup,
+            Metric::RunqPreempt => Self::RunqPreempt,
+            Metric::BlockedInterruptible => Self::BlockedInterruptible,
+            Metric::BlockedUninterruptible => Self::BlockedUninterruptible,
+            Metric::Offcpu => Self::Offcpu,
+            Metric::Idle => Self::Idle,
+            Metric::Wakeup => Self::Wakeup,
+        }
+    }
+}
+
+impl From<Cause> for events::Cause {
+    fn from(cause: Cause) -> Self {
+        match cause {
+            Cause::Preempted => Self::Preempted,
+            Cause::Interruptible => Self::Interruptible,
+            Cause::Uninterruptible => Self::Uninterruptible,
+            Cause::Stopped => Self::Stopped,
+            Cause::Dead => Self::Dead,
+            Cause::Wakeup => Self::Wakeup,
+            Cause::Fork => Self::Fork,
+            Cause::Idle => Self::Idle,
+        }
+    }
+}

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The records of all CPUs.
+
+use kernel::prelude::*;
+
+use crate::{
+    boundary::{
+        abstractions::{
+            clock::local_clock,
+            per_cpu::{
+                PerCpu,
+                ThisCpu, //
+            },
+        },
+        cpu_memory, //
+    },
+    engine::{
+        cell::Cell,
+        histogram::bucket::Scheme,
+        metric::{
+            Metric,
+            MetricSet, //
+        },
+        switch::cpu::Cpu, //
+    },
+};
+
+/// The records of one CPU, in one piece.
+pub(crate) type CpuRecords = Cpu<[Cell]>;
+
+/// The records of all possible CPUs.
+pub(crate) struct Records {
+    cpus: PerCpu<CpuRecords>,
+    scheme: Scheme,
+}
+
+impl Records {
+    /// Creates empty records, with room for `metrics`. Sleeps; fails with `ENOMEM`.
+    pub(crate) fn new(scheme: Scheme, metrics: MetricSet) -> Result<Self> {
+        let cpus = PerCpu::new(|number| cpu_memory::new_cpu(number, scheme, metrics))?;
+        Ok(Self { cpus, scheme })
+    }
+
+    /// Takes over what `other` has recorded. No probe may be registered.
+    pub(crate) fn take_over(&self, other: &Self) {
+        for (mine, theirs) in self.cpus().zip(other.cpus()) {
+            mine.take_over(theirs);
+        }
+    }
+
+    /// Says whether there is room for `metrics`.
+    pub(crate) fn has_room_for(&self, metrics: MetricSet) -> bool {
+        let wakeup = metrics.contains(Metric::Wakeup);
+        self.cpus()
+            .all(|cpu| !wakeup || cpu.capacity().contains(Metric::Wakeup))
+    }
+
+    /// Returns the scheme of the buckets.
+    pub(crate) fn scheme(&self) -> Scheme {
+        self.scheme
+    }
+
+    /// Returns the records of this CPU.
+    #[inline(always)]
+    pub(crate) fn this(&self, here: &impl ThisCpu) -> &CpuRecords {
+        self.cpus.this(here)
+    }
+
+    /// Returns the records of `cpu`, if that is possible.
+    pub(crate) fn get(&self, cpu: u32) -> Option<&CpuRecords> {
+        self.cpus.get(cpu)
+    }
+
+    /// Goes through the records of all possible CPUs, in the order of their numbers.
+    pub(crate) fn cpus(&self) -> impl Iterator<Item = &CpuRecords> + '_ {
+        self.cpus.iter()
+    }
+
+    /// Begins to measure `metrics`: nothing that began before becomes a sample. No probe may be registered.
+    pub(crate) fn begin(&self, metrics: MetricSet) {
+        let now = local_clock();
+        for cpu in self.cpus() {
+            cpu.begin(now, metrics);
+        }
+    }
+
+    /// Returns how much memory the records take, in bytes.
+    pub(crate) fn memory(&self) -> usize {
+        self.cpus().map(size_of_val).sum()
+    }
+}
