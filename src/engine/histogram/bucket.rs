@@ -136,13 +136,10 @@ impl Scheme {
     #[inline(always)]
     const fn index_or_beyond(self, value: u64) -> usize {
         let p = self.precision.bits();
-        // The binary logarithm, and p where that is less. Values below 2^(p+1) are their own index.
-        let log2 = (value | 1u64.wrapping_shl(p)).leading_zeros() ^ (u64::BITS - 1);
-        let octave = (log2 as usize).wrapping_sub(p as usize).wrapping_shl(p);
-        // As `value >> (log2 - p)`, for all values that have a bucket of their own; a value whose
-        // upper bits are lost here is beyond the last by its octave alone.
-        let rest = value.wrapping_shl(p).wrapping_shr(log2);
-        octave.wrapping_add(rest as usize)
+        // How often the value must be halved to have p + 1 bits; 0 if it has no more.
+        let shift = (value.wrapping_shr(p) | 1).leading_zeros() ^ (u64::BITS - 1);
+        let octave = (shift as usize).wrapping_shl(p);
+        octave.wrapping_add(value.wrapping_shr(shift) as usize)
     }
 
     /// Returns the bounds of the bucket `index`, which must be below [`Scheme::buckets`].
