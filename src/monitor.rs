@@ -68,7 +68,7 @@ impl Probes {
     fn new(records: Arc<Records>, metrics: MetricSet, outliers: Arc<Outliers>) -> Result<Self> {
         records.begin(metrics);
         let register_switches = switches_of(records.scheme(), metrics);
-        let recorder = Arc::new(Recorder::new(records, metrics, outliers)?, GFP_KERNEL)?;
+        let recorder = Arc::new(Recorder::new(&records, metrics, outliers)?, GFP_KERNEL)?;
         let mut new_tasks = None;
         if metrics.needs_tasks() {
             new_tasks = Some(task_newtask::register(recorder.clone())?);

@@ -27,6 +27,7 @@ use crate::{
 };
 
 /// SilentObserver the tasks of a switch.
+#[derive(Clone, Copy)]
 pub(crate) struct SilentObserver<'a> {
     prev: Task<'a>,
     next: Task<'a>,
@@ -42,7 +43,7 @@ impl<'a> SilentObserver<'a> {
     }
 
     #[inline(always)]
-    fn task(&self, side: Side) -> Task<'a> {
+    fn task(self, side: Side) -> Task<'a> {
         match side {
             Side::Prev => self.prev,
             Side::Next => self.next,
@@ -52,12 +53,12 @@ impl<'a> SilentObserver<'a> {
 
 impl Observer for SilentObserver<'_> {
     #[inline(always)]
-    fn identify(&self, side: Side) -> Identity {
+    fn identify(self, side: Side) -> Identity {
         identify(self.task(side))
     }
 
     #[inline(always)]
-    fn namer(&self, side: Side) -> impl FnOnce() -> Identity {
+    fn namer(self, side: Side) -> impl FnOnce() -> Identity {
         let task = self.task(side);
         move || identify(task)
     }
@@ -106,12 +107,12 @@ impl<'a> TracingObserver<'a> {
     }
 }
 
-impl Observer for TracingObserver<'_> {
-    fn identify(&self, side: Side) -> Identity {
+impl Observer for &TracingObserver<'_> {
+    fn identify(self, side: Side) -> Identity {
         self.names.identify(side)
     }
 
-    fn stay(&self, since: u64, now: u64) {
+    fn stay(self, since: u64, now: u64) {
         if let Some(log) = self.log {
             log.stay(&Stay {
                 task: self.identify(Side::Prev),
@@ -121,7 +122,7 @@ impl Observer for TracingObserver<'_> {
         }
     }
 
-    fn sample(&self, sample: &Sample) {
+    fn sample(self, sample: &Sample) {
         let task = || self.identify(sample.metric.side());
         if events::any_enabled() {
             self.emit(sample, &task());

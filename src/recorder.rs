@@ -14,6 +14,7 @@ use crate::{
         abstractions::{
             clock::local_clock,
             hotplug::Hotplug,
+            per_cpu::PerCpuRef,
             sched_switch::{
                 SchedSwitch,
                 Switch, //
@@ -27,16 +28,17 @@ use crate::{
             work::Work, //
         },
         outlier_key,
-        task_table::TaskTable, //
+        task_table::{
+            TaskStates,
+            TaskTable, //
+        },
     },
     engine::{
-        self,
         metric::{
             Metric,
             MetricSet, //
         },
         switch::{
-            cpu::Prev,
             sample::Observer,
             settings::{
                 Dynamic,
@@ -44,9 +46,10 @@ use crate::{
             },
             switch_out::PrevState,
             task_state::{
-                Entering,
-                Leaving, //
+                record_wakeup,
+                TaskState, //
             },
+            view, //
         },
     },
     events,
@@ -55,17 +58,18 @@ use crate::{
         TracingObserver, //
     },
     outliers::Outliers,
-    records::Records, //
+    records::{
+        CpuRecords,
+        Records, //
+    },
 };
 
 /// Measuring, from when it is switched on until it is switched off: what the probes work on.
 pub(crate) struct Recorder {
-    records: Arc<Records>,
-    /// Whether each wakeup is to be stamped, and not only those that the kernel does not stamp.
-    stamps_wakeups: bool,
-    /// Whether the waits of tasks are asked for, and `tasks` is filled.
-    tracks_tasks: bool,
-    tasks: Arc<TaskTable>,
+    records: PerCpuRef<CpuRecords>,
+    /// Whether all wakeups are noted: see [`record_wakeup`].
+    notes_wakeups: bool,
+    tasks: TaskStates,
     outliers: Arc<Outliers>,
     sweep: Pin<KBox<Work<TaskTable>>>,
 }
@@ -73,40 +77,107 @@ pub(crate) struct Recorder {
 impl Recorder {
     /// Creates a recorder that fills `records` with `metrics`. Sleeps; fails with `ENOMEM`.
     pub(crate) fn new(
-        records: Arc<Records>,
+        records: &Records,
         metrics: MetricSet,
         outliers: Arc<Outliers>,
     ) -> Result<Self> {
-        let tasks = Arc::new(TaskTable::new()?, GFP_KERNEL)?;
+        let tasks = TaskTable::new()?;
         Ok(Self {
-            records,
-            stamps_wakeups: metrics.contains(Metric::Wakeup),
-            tracks_tasks: metrics.needs_tasks(),
+            records: records.per_cpu(),
+            notes_wakeups: metrics.contains(Metric::Wakeup),
             outliers,
             sweep: Work::new(tasks.clone())?,
-            tasks,
+            tasks: TaskStates::new(tasks),
         })
     }
 
     /// Makes room for the tasks that there are already. New ones are taken care of by the probe of
     /// new tasks, which is to be registered before.
     pub(crate) fn make_room(&self) {
-        self.tasks.make_room_for_all();
+        self.tasks.table().make_room_for_all();
     }
 
     /// Returns how much memory the states of tasks take, in bytes.
     pub(crate) fn memory(&self) -> usize {
-        self.tasks.memory()
+        self.tasks.table().memory()
     }
 }
 
 impl TaskNewtask for Recorder {
     fn task_newtask(&self, task: Task<'_>) {
         // Where there is no memory the task is counted as untracked whenever it runs.
-        let _ = self.tasks.make_room(task.pid());
-        if self.tasks.wants_sweep() {
+        let _ = self.tasks.table().make_room(task.pid());
+        if self.tasks.table().wants_sweep() {
             self.sweep.queue();
         }
+    }
+}
+
+/// A task as the kernel's tracepoints show it.
+impl view::Task for Task<'_> {
+    #[inline(always)]
+    fn pid(self) -> i32 {
+        self.pid()
+    }
+
+    #[inline(always)]
+    fn id(self) -> u64 {
+        self.id()
+    }
+
+    #[inline(always)]
+    fn is_exiting(self) -> bool {
+        self.is_exiting()
+    }
+
+    #[inline(always)]
+    fn has_run(self) -> bool {
+        self.has_run()
+    }
+
+    #[inline(always)]
+    fn run_delay(self) -> u64 {
+        self.run_delay()
+    }
+
+    #[inline(always)]
+    fn last_queued(self) -> u64 {
+        self.last_queued()
+    }
+}
+
+/// A context switch, with the states of its tasks.
+struct SwitchView<'a> {
+    switch: &'a Switch<'a>,
+    tasks: &'a TaskStates,
+}
+
+impl<'a> view::Switch for SwitchView<'a> {
+    type Task = Task<'a>;
+
+    #[inline(always)]
+    fn now(&self) -> u64 {
+        local_clock()
+    }
+
+    #[inline(always)]
+    fn prev(&self) -> Task<'a> {
+        self.switch.prev
+    }
+
+    #[inline(always)]
+    fn prev_state(&self) -> PrevState {
+        PrevState::new(self.switch.preempt, self.switch.prev_state)
+    }
+
+    #[inline(always)]
+    fn next(&self) -> Task<'a> {
+        self.switch.next
+    }
+
+    #[inline(always)]
+    fn state(&self, pid: i32) -> &TaskState {
+        self.tasks.get(pid, self.switch)
     }
 }
 
@@ -118,7 +189,7 @@ impl<S: Settings + 'static> SchedSwitch<S> for Recorder {
 
     #[inline(always)]
     fn sched_switch(&self, switch: &Switch<'_>) {
-        self.record::<S>(switch, &SilentObserver::new(switch));
+        self.record::<S>(switch, SilentObserver::new(switch));
     }
 
     fn sched_switch_watched(&self, switch: &Switch<'_>) {
@@ -135,48 +206,10 @@ impl Recorder {
 
     /// Records a switch.
     #[inline(always)]
-    fn record<S: Settings>(&self, switch: &Switch<'_>, observer: &impl Observer) {
+    fn record<S: Settings>(&self, switch: &Switch<'_>, observer: impl Observer) {
         let records = self.records.this(switch);
-        // It always does; asked once, it spares each sample the question.
-        if !records.fits::<S>() {
-            return;
-        }
-        let now = local_clock();
-        let tracks_tasks = S::NEEDS_TASKS.unwrap_or(self.tracks_tasks);
-        let prev = switch.prev;
-        let pid = prev.pid();
-        let leaving = if pid == 0 {
-            Prev::Idle
-        } else {
-            let task = Leaving {
-                id: prev.id(),
-                exiting: prev.is_exiting(),
-                state: PrevState::new(switch.preempt, switch.prev_state),
-                run_delay: prev.sched_info().run_delay,
-            };
-            let state = match tracks_tasks {
-                true => self.tasks.get(pid, switch),
-                false => None,
-            };
-            Prev::Task(task, state)
-        };
-        records.leave::<S>(now, leaving, observer);
-
-        let next = switch.next;
-        let pid = next.pid();
-        if pid == 0 {
-            records.enter_idle();
-        } else if tracks_tasks {
-            let info = next.sched_info();
-            let task = Entering {
-                id: next.id(),
-                exiting: next.is_exiting(),
-                is_new: !info.has_run,
-                run_delay: info.run_delay,
-                last_queued: info.last_queued,
-            };
-            records.enter::<S>(now, &task, self.tasks.get(pid, switch), observer);
-        }
+        let tasks = &self.tasks;
+        records.switch::<S>(&SwitchView { switch, tasks }, observer);
     }
 }
 
@@ -189,30 +222,38 @@ impl Hotplug for Recorder {
     }
 }
 
-impl SchedWaking for Recorder {
+/// A wakeup, with the state of its task.
+struct WakeupView<'a> {
+    waking: &'a Waking<'a>,
+    tasks: &'a TaskStates,
+}
+
+impl<'a> view::Wakeup for WakeupView<'a> {
+    type Task = Task<'a>;
+
     #[inline(always)]
-    fn sched_waking(&self, waking: Waking<'_>) {
-        // Read once: where the task is moved meanwhile, there may be no stamp for a moment.
-        let is_stamped = waking.task.is_stamped();
-        if self.stamps_wakeups || is_stamped {
-            self.stamp(waking, is_stamped);
-        }
+    fn now(&self) -> u64 {
+        local_clock()
+    }
+
+    #[inline(always)]
+    fn task(&self) -> Task<'a> {
+        self.waking.task
+    }
+
+    #[inline(always)]
+    fn state(&self, pid: i32) -> &TaskState {
+        self.tasks.get(pid, self.waking)
     }
 }
 
-impl Recorder {
-    /// Notes a wakeup. Not part of the probe, which as a rule has nothing to do, and so saves no register.
-    #[inline(never)]
-    fn stamp(&self, waking: Waking<'_>, is_stamped: bool) {
-        let task = waking.task;
-        // A task that is not tracked is counted as such when it runs.
-        if let Some(state) = self.tasks.get(task.pid(), &waking) {
-            let who = engine::switch::task_state::Waking {
-                id: task.id(),
-                exiting: task.is_exiting(),
-                is_stamped,
-            };
-            state.wake(local_clock(), &who);
-        }
+impl SchedWaking for Recorder {
+    #[inline(always)]
+    fn sched_waking(&self, waking: Waking<'_>) {
+        let wakeup = WakeupView {
+            waking: &waking,
+            tasks: &self.tasks,
+        };
+        record_wakeup(&wakeup, self.notes_wakeups);
     }
 }

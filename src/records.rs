@@ -2,7 +2,10 @@
 
 //! The records of all CPUs.
 
-use kernel::prelude::*;
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
 
 use crate::{
     boundary::{
@@ -10,7 +13,7 @@ use crate::{
             clock::local_clock,
             per_cpu::{
                 PerCpu,
-                ThisCpu, //
+                PerCpuRef, //
             },
         },
         cpu_memory, //
@@ -31,7 +34,7 @@ pub(crate) type CpuRecords = Cpu<[Cell]>;
 
 /// The records of all possible CPUs.
 pub(crate) struct Records {
-    cpus: PerCpu<CpuRecords>,
+    cpus: Arc<PerCpu<CpuRecords>>,
     scheme: Scheme,
 }
 
@@ -39,7 +42,10 @@ impl Records {
     /// Creates empty records, with room for `metrics`. Sleeps; fails with `ENOMEM`.
     pub(crate) fn new(scheme: Scheme, metrics: MetricSet) -> Result<Self> {
         let cpus = PerCpu::new(|number| cpu_memory::new_cpu(number, scheme, metrics))?;
-        Ok(Self { cpus, scheme })
+        Ok(Self {
+            cpus: Arc::new(cpus, GFP_KERNEL)?,
+            scheme,
+        })
     }
 
     /// Takes over what `other` has recorded. No probe may be registered.
@@ -61,15 +67,9 @@ impl Records {
         self.scheme
     }
 
-    /// Returns the records of this CPU.
-    #[inline(always)]
-    pub(crate) fn this(&self, here: &impl ThisCpu) -> &CpuRecords {
-        self.cpus.this(here)
-    }
-
-    /// Returns the records of `cpu`, if that is possible.
-    pub(crate) fn get(&self, cpu: u32) -> Option<&CpuRecords> {
-        self.cpus.get(cpu)
+    /// Returns a reference for the probes.
+    pub(crate) fn per_cpu(&self) -> PerCpuRef<CpuRecords> {
+        PerCpuRef::new(self.cpus.clone())
     }
 
     /// Goes through the records of all possible CPUs, in the order of their numbers.

@@ -2,10 +2,11 @@
 
 //! The state of tasks, by PID.
 //!
-//! A tree of three levels, as page tables are: looking a PID up takes three loads and no search. Its
-//! pages are filled in ahead of time, when a task is created and when measuring begins, so that the
-//! probe of the scheduler allocates nothing. Pages that hold no living task's PID are swept out when
-//! there are many, so that the memory follows the PIDs in use.
+//! An array of pointers to pages, one for each 64 PIDs: looking a PID up takes two loads and no
+//! search. The pages are filled in ahead of time, when a task is created and when measuring begins, so
+//! that the probe of the scheduler allocates nothing. Pages that hold no living task's PID are swept
+//! out when there are many, so that the memory follows the PIDs in use. The pointers take 512 KiB; a
+//! tree would take less, and each switch some loads and lines of the cache more.
 
 use core::{
     mem::MaybeUninit,
@@ -18,36 +19,40 @@ use core::{
 };
 
 use kernel::{
-    alloc::{
-        flags::__GFP_ZERO, //
-        Flags,
-    },
+    alloc::flags::__GFP_ZERO,
     ffi::c_void,
-    prelude::*, //
+    prelude::*,
+    sync::Arc, //
 };
 
-use crate::boundary::{
-    abstractions::{
-        task::Task,
-        work::Job, //
+use crate::{
+    boundary::{
+        abstractions::{
+            task::Task,
+            work::Job, //
+        },
+        bindings, //
     },
-    bindings, //
+    engine::switch::task_state::TaskState, //
 };
-use crate::engine::switch::task_state::TaskState;
 
-/// How many tasks a leaf holds, and what size that makes it: a page.
-const LEAF_BITS: u32 = 6;
-/// How many leaves a branch points to: a page of pointers.
-const BRANCH_BITS: u32 = 9;
-/// How many branches there are. The kernel gives out no PID from `PID_MAX_LIMIT` on: 2^22.
-const ROOT_BITS: u32 = 7;
+/// How many tasks a page holds: 64, of 64 bytes each.
+const PAGE_BITS: u32 = 6;
 
-/// Sweeping fewer leaves than these is not worth the while.
+/// How many pages there can be. The kernel gives out no PID from `PID_MAX_LIMIT` on: 2^22.
+const PAGES: usize = 1 << (22 - PAGE_BITS);
+
+/// A sweep begins when there are more pages than this.
 const SWEEP_MIN: usize = 256;
 
-type Leaf = [TaskState; 1 << LEAF_BITS];
-type Branch = [AtomicPtr<Leaf>; 1 << BRANCH_BITS];
-type Root = [AtomicPtr<Branch>; 1 << ROOT_BITS];
+type Page = [TaskState; 1 << PAGE_BITS];
+
+/// Stands for each page that is not there, so that a look-up need not ask.
+static NO_PAGE: Page = [const { TaskState::untracked() }; 1 << PAGE_BITS];
+
+const fn no_page() -> *mut Page {
+    (&raw const NO_PAGE).cast_mut()
+}
 
 /// Shows that preemption is off, so that what RCU protects stays as long as this does.
 ///
@@ -60,41 +65,79 @@ pub(crate) unsafe trait NoPreemption {}
 ///
 /// # Invariants
 ///
-/// - A pointer in `root` is null or comes from a `KBox`, and once set stays.
-/// - A pointer in a branch is null or comes from a `KBox`, with [`SUSPECT`] added while it is being
-///   looked into whether the leaf is needed. What it points to stays for an RCU grace period after
-///   the pointer is gone.
+/// There are [`PAGES`] pointers in `pages`. Each is that of [`NO_PAGE`], or comes from a `KBox`, with [`SUSPECT`] added while a
+/// sweep finds out whether the page is needed. What it points to stays for an RCU grace period after
+/// the pointer is gone.
 pub(crate) struct TaskTable {
-    root: KBox<Root>,
-    /// How many leaves there are.
-    leaves: AtomicUsize,
+    pages: KVVec<AtomicPtr<Page>>,
+    /// How many pages there are.
+    count: AtomicUsize,
     /// How many there may be before the next sweep.
     limit: AtomicUsize,
 }
 
-/// Added to the address of a leaf that nobody has asked for since the sweep began.
+/// Added to the address of a page that nobody has asked for since the sweep began.
 const SUSPECT: usize = 1;
+
+/// A reference to a [`TaskTable`] for who looks up states in it.
+///
+/// # Invariants
+///
+/// `pages` is where those of `table` begin: so a look-up does not have to read the table itself.
+pub(crate) struct TaskStates {
+    pages: *const AtomicPtr<Page>,
+    table: Arc<TaskTable>,
+}
+
+// SAFETY: It is a reference to a table, with the address of what that owns.
+unsafe impl Send for TaskStates {}
+
+// SAFETY: As above.
+unsafe impl Sync for TaskStates {}
+
+impl TaskStates {
+    /// Refers to `table`.
+    pub(crate) fn new(table: Arc<TaskTable>) -> Self {
+        // INVARIANT: Just so.
+        Self {
+            pages: table.pages.as_ptr(),
+            table,
+        }
+    }
+
+    /// Returns the table.
+    pub(crate) fn table(&self) -> &TaskTable {
+        &self.table
+    }
+
+    /// Returns the state of the task `pid`; [`TaskState::untracked`] if there is no room for it.
+    #[inline(always)]
+    pub(crate) fn get<'a>(&'a self, pid: i32, _: &'a impl NoPreemption) -> &'a TaskState {
+        let (page, place) = split(pid);
+        // SAFETY: By the type's invariant, and that of `TaskTable`, there are `PAGES` of them, and
+        // `split()` returns a number below that.
+        let slot = unsafe { &*self.pages.add(page) };
+        let states = untagged(slot.load(Ordering::Acquire));
+        // SAFETY: By the invariant of `TaskTable` the page stays for a grace period, which does not
+        // end before preemption is on again; and `split()` returns a place in it.
+        unsafe { (*states).get_unchecked(place) }
+    }
+}
 
 impl TaskTable {
     /// Creates a table without any room. Sleeps; fails with `ENOMEM`.
-    pub(crate) fn new() -> Result<Self> {
-        // INVARIANT: All null.
-        Ok(Self {
-            root: zeroed(GFP_KERNEL)?,
-            leaves: AtomicUsize::new(0),
+    pub(crate) fn new() -> Result<Arc<Self>> {
+        let mut pages = KVVec::with_capacity(PAGES, GFP_KERNEL)?;
+        for _ in 0..PAGES {
+            pages.push(AtomicPtr::new(no_page()), GFP_KERNEL)?;
+        }
+        // INVARIANT: Just so, and no page is there.
+        let table = Self {
+            pages,
+            count: AtomicUsize::new(0),
             limit: AtomicUsize::new(SWEEP_MIN),
-        })
-    }
-
-    /// Returns the state of the task `pid`, if there is room for it.
-    #[inline(always)]
-    pub(crate) fn get<'a>(&'a self, pid: i32, _: &'a impl NoPreemption) -> Option<&'a TaskState> {
-        let (root, branch, leaf) = split(pid);
-        let branch = branch_of(self.root.get(root)?)?.get(branch)?;
-        let tasks = untagged(branch.load(Ordering::Acquire));
-        // SAFETY: By the type's invariant it stays for a grace period, which does not end before
-        // preemption is on again.
-        unsafe { tasks.as_ref() }?.get(leaf)
+        };
+        Ok(Arc::new(table, GFP_KERNEL)?)
     }
 
     /// Makes room for the task `pid`, unless there is. Does not sleep, but preemption must be on, as the
@@ -103,21 +146,13 @@ impl TaskTable {
     /// The task must be one that [`schedhist_visit_tasks()`](bindings::schedhist_visit_tasks)
     /// finds: a sweep leaves room only for those, and for who asked for it since the sweep began.
     pub(crate) fn make_room(&self, pid: i32) -> Result {
-        let (root, branch, _) = split(pid);
-        let slot = self.root.get(root).ok_or(ERANGE)?;
-        let branches = match branch_of(slot) {
-            Some(branches) => branches,
-            None => {
-                insert(slot, ptr::null_mut())?;
-                branch_of(slot).ok_or(ENOMEM)?
-            }
-        };
-        let slot = branches.get(branch).ok_or(ERANGE)?;
+        let (page, _) = split(pid);
+        let slot = self.pages.get(page).ok_or(ERANGE)?;
         loop {
             let found = slot.load(Ordering::Acquire);
-            if found.is_null() {
-                if insert(slot, found)? {
-                    self.leaves.fetch_add(1, Ordering::Relaxed);
+            if found == no_page() {
+                if insert(slot, new_page()?) {
+                    self.count.fetch_add(1, Ordering::Relaxed);
                 }
             } else if found == untagged(found) || exchange(slot, found, untagged(found)) {
                 return Ok(());
@@ -144,64 +179,58 @@ impl TaskTable {
         unsafe { bindings::schedhist_visit_tasks(Some(visit), table) };
     }
 
-    /// Says whether there are so many leaves that a sweep may be worth the while.
+    /// Returns whether there are so many pages that a sweep may be worth the while.
     pub(crate) fn wants_sweep(&self) -> bool {
-        self.leaves.load(Ordering::Relaxed) > self.limit.load(Ordering::Relaxed)
+        self.count.load(Ordering::Relaxed) > self.limit.load(Ordering::Relaxed)
     }
 
     /// Returns how much memory the table takes, in bytes.
     pub(crate) fn memory(&self) -> usize {
-        let branches = self.branches().count();
-        size_of::<Root>()
-            + branches * size_of::<Branch>()
-            + self.leaves.load(Ordering::Relaxed) * size_of::<Leaf>()
-    }
-
-    fn branches(&self) -> impl Iterator<Item = &Branch> + '_ {
-        self.root.iter().filter_map(branch_of)
+        PAGES * size_of::<AtomicPtr<Page>>()
+            + self.count.load(Ordering::Relaxed) * size_of::<Page>()
     }
 }
 
 impl Job for TaskTable {
-    /// Sweeps out the leaves that no living task needs.
+    /// Sweeps out the pages that no living task needs.
     ///
-    /// First all leaves become suspects. Then every task asks for its own again, and so does every
+    /// First all pages become suspects. Then every task asks for its own again, and so does every
     /// task that is created meanwhile, which is on the list of tasks before it is told of. What
     /// is still suspect goes.
     ///
-    /// A task that is exiting and has given up its PID may find its leaf gone. It is counted as
+    /// A task that is exiting and has given up its PID may find its page gone. It is counted as
     /// untracked then.
     fn run(&self) {
-        // Asked for again while the last sweep was under way.
+        // Queued again while the last sweep was under way.
         if !self.wants_sweep() {
             return;
         }
-        for slot in self.branches().flatten() {
+        for slot in self.pages.iter() {
             let found = slot.load(Ordering::Acquire);
-            if !found.is_null() {
+            if found != no_page() {
                 exchange(slot, found, found.map_addr(|address| address | SUSPECT));
             }
         }
         self.make_room_for_all();
 
         let mut swept = KVVec::new();
-        for slot in self.branches().flatten() {
+        for slot in self.pages.iter() {
             let found = slot.load(Ordering::Acquire);
-            // Where there is no memory to remember it the leaf stays until the next sweep.
+            // If there is no memory to remember it, the page stays until the next sweep.
             if found == untagged(found) || swept.reserve(1, GFP_KERNEL).is_err() {
                 continue;
             }
-            if exchange(slot, found, ptr::null_mut()) {
-                self.leaves.fetch_sub(1, Ordering::Relaxed);
+            if exchange(slot, found, no_page()) {
+                self.count.fetch_sub(1, Ordering::Relaxed);
                 // SAFETY: From a `KBox` by the type's invariant, and now nobody finds it any more.
-                let leaf: KBox<Leaf> = unsafe { KBox::from_raw(untagged(found)) };
+                let page: KBox<Page> = unsafe { KBox::from_raw(untagged(found)) };
                 // Cannot fail: just reserved.
-                let _ = swept.push_within_capacity(leaf);
+                let _ = swept.push_within_capacity(page);
             }
         }
-        let leaves = self.leaves.load(Ordering::Relaxed);
+        let count = self.count.load(Ordering::Relaxed);
         self.limit
-            .store(SWEEP_MIN.max(2 * leaves), Ordering::Relaxed);
+            .store(SWEEP_MIN.max(2 * count), Ordering::Relaxed);
         // A probe may still look at one.
         //
         // SAFETY: Process context.
@@ -211,82 +240,54 @@ impl Job for TaskTable {
 
 impl Drop for TaskTable {
     fn drop(&mut self) {
-        for slot in self.branches().flatten() {
-            let leaf = untagged(slot.load(Ordering::Relaxed));
-            if !leaf.is_null() {
+        for slot in self.pages.iter() {
+            let page = untagged(slot.load(Ordering::Relaxed));
+            if page != no_page() {
                 // SAFETY: From a `KBox` by the type's invariant, and nobody else has the table.
-                drop(unsafe { KBox::from_raw(leaf) });
-            }
-        }
-        for slot in self.root.iter() {
-            let branches = slot.load(Ordering::Relaxed);
-            if !branches.is_null() {
-                // SAFETY: As above.
-                drop(unsafe { KBox::from_raw(branches) });
+                drop(unsafe { KBox::from_raw(page) });
             }
         }
     }
 }
 
-/// Splits a PID, which is less than `PID_MAX_LIMIT` and not negative, into the indices of the three
-/// levels.
+/// Splits a PID, which is less than `PID_MAX_LIMIT` and not negative, into the number of its page and
+/// its place there. Both are within bounds, whatever the PID.
 #[inline(always)]
-fn split(pid: i32) -> (usize, usize, usize) {
+fn split(pid: i32) -> (usize, usize) {
     let pid = pid as u32 as usize;
     (
-        (pid >> (BRANCH_BITS + LEAF_BITS)) & ((1 << ROOT_BITS) - 1),
-        (pid >> LEAF_BITS) & ((1 << BRANCH_BITS) - 1),
-        pid & ((1 << LEAF_BITS) - 1),
+        (pid >> PAGE_BITS) & (PAGES - 1),
+        pid & ((1 << PAGE_BITS) - 1),
     )
 }
 
 #[inline(always)]
-fn branch_of(slot: &AtomicPtr<Branch>) -> Option<&Branch> {
-    // SAFETY: By the invariant of `TaskTable`, of which all of these are part, it stays.
-    unsafe { slot.load(Ordering::Acquire).as_ref() }
+fn untagged(page: *mut Page) -> *mut Page {
+    page.map_addr(|address| address & !SUSPECT)
 }
 
-#[inline(always)]
-fn untagged(leaf: *mut Leaf) -> *mut Leaf {
-    leaf.map_addr(|address| address & !SUSPECT)
-}
-
-/// Puts `new` where `current` is; false when something else is there.
-fn exchange<T>(slot: &AtomicPtr<T>, current: *mut T, new: *mut T) -> bool {
+/// Puts `new` in the place of `current`; returns false if something else is there.
+fn exchange(slot: &AtomicPtr<Page>, current: *mut Page, new: *mut Page) -> bool {
     slot.compare_exchange(current, new, Ordering::AcqRel, Ordering::Acquire)
         .is_ok()
 }
 
-/// Puts something zeroed where `current` is; false when something else is there.
-fn insert<T: ZeroIsValid>(slot: &AtomicPtr<T>, current: *mut T) -> Result<bool> {
-    // Not from the reserves: others need them more. It includes `__GFP_NOWARN`.
-    let fresh = KBox::into_raw(zeroed::<T>(GFP_NOWAIT)?);
-    let done = exchange(slot, current, fresh);
-    if !done {
-        // SAFETY: Made above, and nobody else has seen it.
-        drop(unsafe { KBox::from_raw(fresh) });
+/// Puts `page` where there is none; if there is one by now, drops it and returns false.
+fn insert(slot: &AtomicPtr<Page>, page: KBox<Page>) -> bool {
+    let page = KBox::into_raw(page);
+    let is_done = exchange(slot, no_page(), page);
+    if !is_done {
+        // SAFETY: From a `KBox`, as said above, and nobody else has seen it.
+        drop(unsafe { KBox::from_raw(page) });
     }
-    Ok(done)
+    is_done
 }
 
-/// What is valid when all its bytes are 0.
-///
-/// # Safety
-///
-/// Zero bytes must be a valid value.
-unsafe trait ZeroIsValid {}
-
-// SAFETY: A task's state is made of integers.
-unsafe impl ZeroIsValid for Leaf {}
-
-// SAFETY: Pointers may be null.
-unsafe impl ZeroIsValid for Branch {}
-
-// SAFETY: As above.
-unsafe impl ZeroIsValid for Root {}
-
-fn zeroed<T: ZeroIsValid>(flags: Flags) -> Result<KBox<T>> {
-    let memory: KBox<MaybeUninit<T>> = KBox::new_uninit(flags | __GFP_ZERO)?;
-    // SAFETY: Zero bytes are a valid value.
+/// Allocates a page, not from the reserves, as others need them more. Does not sleep.
+fn new_page() -> Result<KBox<Page>> {
+    // It includes `__GFP_NOWARN`.
+    let memory: KBox<MaybeUninit<Page>> = KBox::new_uninit(GFP_NOWAIT | __GFP_ZERO)?;
+    // SAFETY: Zero bytes are a valid page: a task's state is made of integers. They are those of
+    // `TaskState::new()`.
     Ok(unsafe { memory.assume_init() })
 }

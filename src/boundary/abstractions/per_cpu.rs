@@ -15,7 +15,8 @@ use kernel::{
         CpuId,
     },
     cpumask::Cpumask,
-    prelude::*, //
+    prelude::*,
+    sync::Arc, //
 };
 
 /// Shows that what runs here stays on this CPU.
@@ -54,17 +55,6 @@ impl<T: ?Sized> PerCpu<T> {
         Ok(Self { slots })
     }
 
-    /// Returns what belongs to this CPU.
-    #[inline(always)]
-    pub(crate) fn this(&self, here: &impl ThisCpu) -> &T {
-        // SAFETY: A CPU that runs is possible. Its number is below `nr_cpu_ids()`, and so there is a slot,
-        // with something in it, by the type's invariant.
-        unsafe {
-            let slot = self.slots.get_unchecked(here.cpu() as usize);
-            slot.as_deref().unwrap_unchecked()
-        }
-    }
-
     /// Returns what belongs to the CPU number `cpu`, if that is possible.
     #[inline(always)]
     pub(crate) fn get(&self, cpu: u32) -> Option<&T> {
@@ -80,6 +70,49 @@ impl<T: ?Sized> PerCpu<T> {
     /// Goes through the possible CPUs in the order of their numbers.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> + '_ {
         self.slots.iter().filter_map(|slot| slot.as_deref())
+    }
+}
+
+/// A reference to a [`PerCpu`] for who needs what belongs to this CPU.
+///
+/// # Invariants
+///
+/// `slots` is where those of `all` begin: so that `all` itself need not be read.
+pub(crate) struct PerCpuRef<T: ?Sized> {
+    slots: *const Option<KVBox<T>>,
+    all: Arc<PerCpu<T>>,
+}
+
+// SAFETY: It is an `Arc`, with the address of what that owns.
+unsafe impl<T: ?Sized + Send + Sync> Send for PerCpuRef<T> {}
+
+// SAFETY: As above.
+unsafe impl<T: ?Sized + Send + Sync> Sync for PerCpuRef<T> {}
+
+impl<T: ?Sized> PerCpuRef<T> {
+    /// Refers to `all`.
+    pub(crate) fn new(all: Arc<PerCpu<T>>) -> Self {
+        // INVARIANT: Just so; nobody changes `all` any more.
+        Self {
+            slots: all.slots.as_ptr(),
+            all,
+        }
+    }
+
+    /// Returns what belongs to this CPU.
+    #[inline(always)]
+    pub(crate) fn this(&self, here: &impl ThisCpu) -> &T {
+        // SAFETY: By the type's invariant. A CPU that runs is possible: its number is below
+        // `nr_cpu_ids()`, and so there is a slot, with something in it, by the invariant of `PerCpu`.
+        unsafe {
+            let slot = &*self.slots.add(here.cpu() as usize);
+            slot.as_deref().unwrap_unchecked()
+        }
+    }
+
+    /// Returns what belongs to the CPU number `cpu`, if that is possible.
+    pub(crate) fn get(&self, cpu: u32) -> Option<&T> {
+        self.all.get(cpu)
     }
 }
 

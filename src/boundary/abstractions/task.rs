@@ -14,21 +14,6 @@ use kernel::bindings;
 /// The length of [`Task::comm`], with its final NUL.
 pub(crate) const COMM_LEN: usize = bindings::TASK_COMM_LEN as usize;
 
-/// What the kernel knows of a task's waits for a CPU: `struct sched_info`.
-///
-/// It stamps every enqueue itself, under the run queue's lock. At the `sched_switch` tracepoint the
-/// stamp of the task that gets the CPU is still there: `sched_info_switch()` runs after it.
-#[derive(Clone, Copy)]
-pub(crate) struct SchedInfo {
-    /// Whether the task ever got a CPU.
-    pub(crate) has_run: bool,
-    /// The waits that are over, and what migrations cut off this one, added up; in nanoseconds.
-    pub(crate) run_delay: u64,
-    /// When the task was put on the run queue that it is on, in nanoseconds of that CPU's clock; 0
-    /// when it is on none, and when it was preempted with its sleep state set.
-    pub(crate) last_queued: u64,
-}
-
 /// A task that is known to exist for `'a`.
 ///
 /// Unlike `kernel::task::Task` it stands for no reference count: a probe must not take one for
@@ -80,12 +65,17 @@ impl<'a> Task<'a> {
         unsafe { (&raw const (*self.task.as_ptr()).thread_info.cpu).read_volatile() }
     }
 
-    /// Says whether the task has a stamp of being put on a run queue. Any context: it may just be
-    /// changing.
+    /// Returns when the task was put on the run queue that it is on, in nanoseconds of that CPU's
+    /// clock: `sched_info.last_queued`. 0 if it is on none, and for a task that was preempted with
+    /// its sleep state set. Any context: it may just be changing.
+    ///
+    /// The kernel stamps every enqueue itself, under the run queue's lock. At the `sched_switch`
+    /// tracepoint the stamp of the task that gets the CPU is still there: `sched_info_switch()` runs
+    /// after it.
     #[inline(always)]
-    pub(crate) fn is_stamped(self) -> bool {
+    pub(crate) fn last_queued(self) -> u64 {
         // SAFETY: Valid by the type's invariant. Volatile, as another CPU may change it.
-        unsafe { (&raw const (*self.task.as_ptr()).sched_info.last_queued).read_volatile() != 0 }
+        unsafe { (&raw const (*self.task.as_ptr()).sched_info.last_queued).read_volatile() }
     }
 
     /// Returns a number that no other task that lives at the same time has: the address.
@@ -102,19 +92,21 @@ impl<'a> Task<'a> {
         flags & bindings::PF_EXITING != 0
     }
 
-    /// Returns what the kernel knows of the task's waits for a CPU.
-    ///
-    /// To be called for a task that leaves or gets a CPU, within the `sched_switch` probe: the run
-    /// queue's lock, which guards these, is held there.
+    /// Returns the task's waits for a CPU that are over, and what migrations cut off the present
+    /// one, added up; in nanoseconds: `sched_info.run_delay`.
     #[inline(always)]
-    pub(crate) fn sched_info(self) -> SchedInfo {
-        // SAFETY: Valid by the type's invariant, and not changed meanwhile, as said above.
-        let info = unsafe { &(*self.task.as_ptr()).sched_info };
-        SchedInfo {
-            has_run: info.pcount != 0,
-            run_delay: info.run_delay,
-            last_queued: info.last_queued,
-        }
+    pub(crate) fn run_delay(self) -> u64 {
+        // SAFETY: Valid by the type's invariant. Volatile, as another CPU may change it, except for a
+        // task that leaves or gets a CPU, within the `sched_switch` probe: the run queue's lock is
+        // held there.
+        unsafe { (&raw const (*self.task.as_ptr()).sched_info.run_delay).read_volatile() }
+    }
+
+    /// Returns whether the task ever had a CPU: `sched_info.pcount` is not 0.
+    #[inline(always)]
+    pub(crate) fn has_run(self) -> bool {
+        // SAFETY: Valid by the type's invariant. Volatile as above.
+        unsafe { (&raw const (*self.task.as_ptr()).sched_info.pcount).read_volatile() != 0 }
     }
 
     /// Returns the effective priority: 0 to 99 for real time, 100 to 139 for nice -20 to 19.

@@ -28,39 +28,23 @@ use crate::engine::{
             Observer,
             Sample, //
         },
-        settings::{
-            Dynamic,
-            Settings, //
+        settings::Settings,
+        switch_out::{
+            PrevState,
+            SwitchOut, //
         },
-        switch_out::SwitchOut,
         task_state::{
-            Entering,
-            Leaving,
+            waited,
+            LastSwitchOut,
             TaskState,
             Woken, //
         },
+        view::{
+            Switch,
+            Task, //
+        },
     },
 };
-
-/// Who leaves the CPU at a switch.
-#[derive(Clone, Copy, Debug)]
-pub enum Prev<'a> {
-    /// The idle task.
-    Idle,
-    /// Any other task, with its state where there is one.
-    Task(Leaving, Option<&'a TaskState>),
-}
-
-/// Who gets the CPU at a switch.
-#[derive(Clone, Copy, Debug)]
-pub enum Next<'a> {
-    /// The idle task.
-    Idle,
-    /// Any other task, with its state where there is one.
-    Task(Entering, Option<&'a TaskState>),
-    /// Any other task, whose wait nobody asked for.
-    Ignored,
-}
 
 /// What a CPU has besides its buckets.
 ///
@@ -158,56 +142,47 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         })
     }
 
-    /// Says whether there are the buckets that settings of the kind `S` have.
-    #[inline(always)]
-    pub fn fits<S: Settings>(&self) -> bool {
-        self.buckets.as_ref().len() >= S::CELLS
-    }
-
-    /// Records a context switch at `now`, in nanoseconds of the CPU's clock.
+    /// Records a context switch, with the settings `S`, which must be those of this CPU.
     ///
     /// Only the CPU itself may call this, with interrupts off. Every switch ends as [`Counter`]
     /// says.
     #[inline(always)]
-    pub fn switch(&self, now: u64, prev: Prev<'_>, next: Next<'_>, observer: &impl Observer) {
-        self.switch_with::<Dynamic>(now, prev, next, observer);
+    pub fn switch<S: Settings>(&self, switch: &impl Switch, observer: impl Observer) {
+        // Cannot fail; checked once so that the bounds checks below fold away.
+        if self.buckets.as_ref().len() < S::CELLS {
+            return;
+        }
+        // Before the clock is read, which takes a call: so it is one value less to be kept meanwhile.
+        let prev_state = switch.prev_state();
+        let now = switch.now();
+        self.leave::<S>(now, switch, prev_state, observer);
+        self.enter::<S>(now, switch, observer);
     }
 
-    /// The same where `S` is known of the settings.
+    /// Records the task that leaves the CPU at `now`.
     #[inline(always)]
-    pub fn switch_with<S: Settings>(
+    fn leave<S: Settings>(
         &self,
         now: u64,
-        prev: Prev<'_>,
-        next: Next<'_>,
-        observer: &impl Observer,
+        switch: &impl Switch,
+        state: PrevState,
+        observer: impl Observer,
     ) {
-        self.leave::<S>(now, prev, observer);
-        match next {
-            Next::Idle => self.enter_idle(),
-            Next::Ignored => {}
-            Next::Task(task, state) => self.enter::<S>(now, &task, state, observer),
-        }
-    }
-
-    /// Records who leaves at a switch at `now`: the first half of [`Cpu::switch`]. The other is
-    /// [`Cpu::enter_idle`], [`Cpu::enter`], or nothing where nobody asked for the task's wait.
-    #[inline(always)]
-    pub fn leave<S: Settings>(&self, now: u64, prev: Prev<'_>, observer: &impl Observer) {
         self.count(Counter::Switches);
-        match prev {
-            Prev::Idle => self.end_stay::<S>(Metric::Idle, Cause::Idle, now, observer),
-            Prev::Task(task, state) => {
-                self.count(match task.state.is_runnable() {
-                    true => Counter::Involuntary,
-                    false => Counter::Voluntary,
-                });
-                if let Some(state) = state {
-                    state.leave(now, self.header.number, &task);
-                }
-                self.end_stay::<S>(Metric::Oncpu, task.state.end().into(), now, observer);
-            }
+        let task = switch.prev();
+        let pid = task.pid();
+        if pid == 0 {
+            return self.end_stay::<S>(Metric::Idle, Cause::Idle, now, observer);
         }
+        self.count(match state.is_runnable() {
+            true => Counter::Involuntary,
+            false => Counter::Voluntary,
+        });
+        if S::metrics(&self.header).needs_tasks() {
+            let kept = switch.state(pid);
+            kept.leave(now, self.header.number, task, state);
+        }
+        self.end_stay::<S>(Metric::Oncpu, state.switch_out().into(), now, observer);
     }
 
     #[inline(always)]
@@ -216,46 +191,35 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         metric: Metric,
         cause: Cause,
         now: u64,
-        observer: &impl Observer,
+        observer: impl Observer,
     ) {
         let since = self.header.since.get();
         self.header.since.set(now);
-        if since == 0 || now < since {
+        let stay = now.wrapping_sub(since);
+        // Where `since` is 0 or later than `now`, and nowhere else.
+        if stay >= now {
             return self.unseen(since);
         }
         observer.stay(since, now);
-        self.record::<S>(metric, now.wrapping_sub(since), cause, now, observer);
+        self.record::<S>(metric, stay, cause, now, observer);
     }
 
-    /// Records that the CPU's idle task gets it.
+    /// Records the task that gets the CPU at `now`.
     #[inline(always)]
-    pub fn enter_idle(&self) {
-        self.count(Counter::ToIdle);
-    }
-
-    /// Records that `task` gets the CPU at `now`, with its `state` where there is one.
-    #[inline(always)]
-    pub fn enter<S: Settings>(
-        &self,
-        now: u64,
-        task: &Entering,
-        state: Option<&TaskState>,
-        observer: &impl Observer,
-    ) {
-        let record = |metric, value, cause| self.record::<S>(metric, value, cause, now, observer);
-        if task.is_new {
-            if let Some(state) = state {
-                state.claim(task);
-            }
-            return self.enter_new::<S>(now, task, observer);
+    fn enter<S: Settings>(&self, now: u64, switch: &impl Switch, observer: impl Observer) {
+        let task = switch.next();
+        let pid = task.pid();
+        if pid == 0 {
+            return self.count(Counter::ToIdle);
         }
-        let Some(state) = state else {
-            return self.count(Counter::Untracked);
-        };
-        let Some(left) = state.take_left(task) else {
-            state.claim(task);
-            return self.count(Counter::WaitUnseen);
-        };
+        if !S::metrics(&self.header).needs_tasks() {
+            return;
+        }
+        let state = switch.state(pid);
+        if !state.is_of(task) || !task.has_run() {
+            return self.enter_unknown::<S>(now, task, state, observer);
+        }
+        let left = state.take();
         if now < left.out {
             return self.unseen_wait(left.out);
         }
@@ -266,12 +230,26 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         if left.state.is_runnable() {
             // Not by the kernel's stamps: it makes none for a task that was preempted with its
             // sleep state set.
-            return record(Metric::RunqPreempt, away, Cause::Preempted);
+            return self.record::<S>(Metric::RunqPreempt, away, Cause::Preempted, now, observer);
         }
-        let cause = left.state.end().into();
+        self.end_absence::<S>(now, away, task, &left, observer);
+    }
+
+    /// Records what `task` did while it was away: it had left the CPU to block.
+    #[inline(always)]
+    fn end_absence<S: Settings>(
+        &self,
+        now: u64,
+        away: u64,
+        task: impl Task,
+        left: &LastSwitchOut,
+        observer: impl Observer,
+    ) {
+        let record = |metric, value, cause| self.record::<S>(metric, value, cause, now, observer);
+        let cause = left.state.switch_out().into();
         record(Metric::Offcpu, away, cause);
         if self.is_on::<S>(Metric::Wakeup) {
-            match left.woken {
+            match left.woken() {
                 Some(woken) => {
                     self.compare(now, woken.time);
                     record(Metric::Wakeup, now.saturating_sub(woken.time), cause);
@@ -279,8 +257,9 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
                 None => self.count(Counter::WakeUnseen),
             }
         }
-        let unusual = || self.compare_stamps::<S>(now, task.last_queued, left.woken);
-        let Some(wait) = left.wait(now, away, task, unusual) else {
+        let (run_delay, last_queued) = (task.run_delay(), task.last_queued());
+        let unusual = || self.compare_stamps::<S>(now, last_queued, left.woken());
+        let Some(wait) = left.wait(now, away, run_delay, last_queued, unusual) else {
             self.count(Counter::BlockedOther);
             return self.count(Counter::WaitUnseen);
         };
@@ -293,20 +272,42 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         if left.state.is_interruptible() {
             return record_sleep(Metric::BlockedInterruptible);
         }
-        match left.state.end() {
+        match left.state.switch_out() {
             SwitchOut::Uninterruptible => record_sleep(Metric::BlockedUninterruptible),
             _ => self.count(Counter::BlockedOther),
         }
     }
 
+    /// Records that `task` gets the CPU at `now`, if it never had one, or `state` is not known to be
+    /// the task's.
+    ///
+    #[inline(always)]
+    fn enter_unknown<S: Settings>(
+        &self,
+        now: u64,
+        task: impl Task,
+        state: &TaskState,
+        observer: impl Observer,
+    ) {
+        state.claim(task);
+        if !task.has_run() {
+            return self.enter_new::<S>(now, task, observer);
+        }
+        self.count(match state.is_untracked() {
+            true => Counter::Untracked,
+            false => Counter::WaitUnseen,
+        });
+    }
+
     /// Records the wait of a task that runs for the first time, if it began since measuring did.
     #[inline(always)]
-    fn enter_new<S: Settings>(&self, now: u64, task: &Entering, observer: &impl Observer) {
-        self.compare(now, task.last_queued);
-        let waited = task.waited(now);
+    fn enter_new<S: Settings>(&self, now: u64, task: impl Task, observer: impl Observer) {
+        let last_queued = task.last_queued();
+        self.compare(now, last_queued);
+        let waited = waited(now, task.run_delay(), last_queued);
         // It was forked with nothing added up: so this is when its wait began.
         let since = now.saturating_sub(waited);
-        if task.last_queued != 0 && since >= self.header.began.get() {
+        if last_queued != 0 && since >= self.header.began.get() {
             self.record::<S>(Metric::RunqWakeup, waited, Cause::Fork, now, observer);
         } else {
             self.count(Counter::WaitUnseen);
@@ -321,13 +322,13 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         }
     }
 
-    /// Counts the stamps that a wait after a sleep is made of, where they are later than `now`. That of the
-    /// waker is counted where it enters for `wakeup`.
+    /// Counts the stamps that a wait after a sleep is made of, if they are later than `now`. That of
+    /// the waker is counted where it enters for `wakeup`.
     #[cold]
     fn compare_stamps<S: Settings>(&self, now: u64, last_queued: u64, woken: Option<Woken>) {
         self.compare(now, last_queued);
         match woken {
-            Some(woken) if woken.is_stamped && !self.is_on::<S>(Metric::Wakeup) => {
+            Some(woken) if woken.was_queued && !self.is_on::<S>(Metric::Wakeup) => {
                 self.compare(now, woken.time);
             }
             _ => {}
@@ -405,7 +406,7 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         value: u64,
         cause: Cause,
         now: u64,
-        observer: &impl Observer,
+        observer: impl Observer,
     ) {
         self.record_until::<S>(now, metric, value, cause, now, observer);
     }
@@ -419,7 +420,7 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         value: u64,
         cause: Cause,
         now: u64,
-        observer: &impl Observer,
+        observer: impl Observer,
     ) {
         if !self.is_on::<S>(metric) {
             return;

@@ -7,3 +7,4 @@ pub mod sample;
 pub mod settings;
 pub mod switch_out;
 pub mod task_state;
+pub mod view;

@@ -100,32 +100,32 @@ pub enum Side {
 /// Who watches a switch.
 ///
 /// What does nothing costs nothing: a switch is compiled for each kind of observer.
-pub trait Observer {
+pub trait Observer: Copy {
     /// Names one of the two tasks.
-    fn identify(&self, side: Side) -> Identity;
+    fn identify(self, side: Side) -> Identity;
 
     /// Returns what names one of the two tasks. Called when a sample is the worst so far, out of the way,
     /// and so best made of little.
     #[inline(always)]
-    fn namer(&self, side: Side) -> impl FnOnce() -> Identity {
+    fn namer(self, side: Side) -> impl FnOnce() -> Identity {
         move || self.identify(side)
     }
 
     /// Is told of the stay on the CPU that ends now, before the samples, where its start was seen:
     /// since when it was, and now, in nanoseconds of the CPU's clock.
     #[inline(always)]
-    fn stay(&self, _since: u64, _now: u64) {}
+    fn stay(self, _since: u64, _now: u64) {}
 
     /// Is told of each sample of a metric that is on, in the order in which they are taken: that of
     /// the one who leaves the CPU first.
     #[inline(always)]
-    fn sample(&self, _sample: &Sample) {}
+    fn sample(self, _sample: &Sample) {}
 }
 
 /// Only names the tasks.
-impl<F: Fn(Side) -> Identity> Observer for F {
+impl<F: Fn(Side) -> Identity + Copy> Observer for F {
     #[inline(always)]
-    fn identify(&self, side: Side) -> Identity {
+    fn identify(self, side: Side) -> Identity {
         self(side)
     }
 }

@@ -23,9 +23,6 @@ use crate::engine::{
 
 /// What of the settings of a CPU is known when the code is compiled.
 pub trait Settings {
-    /// Whether the switch-outs of tasks are kept; `None` where that is not known.
-    const NEEDS_TASKS: Option<bool>;
-
     /// How many cells the buckets take at least.
     const CELLS: usize;
 
@@ -50,7 +47,6 @@ pub trait Settings {
 pub struct Dynamic;
 
 impl Settings for Dynamic {
-    const NEEDS_TASKS: Option<bool> = None;
     const CELLS: usize = 0;
 
     #[inline(always)]
@@ -90,7 +86,6 @@ impl<const P: u32> Fixed<P> {
 }
 
 impl<const P: u32> Settings for Fixed<P> {
-    const NEEDS_TASKS: Option<bool> = Some(MetricSet::DEFAULT.needs_tasks());
     const CELLS: usize = Cpu::<[Cell]>::cells(Self::SCHEME, MetricSet::DEFAULT);
 
     #[inline(always)]

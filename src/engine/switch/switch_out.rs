@@ -87,15 +87,16 @@ impl PrevState {
         SwitchOut::is_runnable(false, self.0)
     }
 
-    /// Says whether the task blocked in interruptible sleep.
+    /// Returns whether a task that gets a CPU again had blocked in interruptible sleep. A dead task,
+    /// whose other bits mean nothing, does not get one.
     #[inline(always)]
     pub const fn is_interruptible(self) -> bool {
-        matches!(self.end(), SwitchOut::Interruptible)
+        self.0 & TASK_INTERRUPTIBLE != 0
     }
 
     /// Returns what it means.
     #[inline(always)]
-    pub const fn end(self) -> SwitchOut {
+    pub const fn switch_out(self) -> SwitchOut {
         SwitchOut::new(false, self.0)
     }
 }

@@ -6,67 +6,22 @@
 use crate::engine::metric::Metric;
 use crate::engine::{
     cell::Cell,
-    switch::switch_out::PrevState, //
+    switch::{
+        switch_out::PrevState,
+        view::{
+            Task,
+            Wakeup, //
+        },
+    },
 };
-
-/// A task as it leaves a CPU.
-#[derive(Clone, Copy, Debug)]
-pub struct Leaving {
-    /// Tells the task from any other that lives at the same time, such as its address. Not 0.
-    pub id: u64,
-    /// Whether it is on its way out, and may have given up its PID already.
-    pub exiting: bool,
-    /// How it leaves.
-    pub state: PrevState,
-    /// What the kernel has added up of its waits so far, in nanoseconds:
-    /// `task_struct::sched_info.run_delay`.
-    pub run_delay: u64,
-}
-
-/// A task as it gets a CPU.
-#[derive(Clone, Copy, Debug)]
-pub struct Entering {
-    /// As in [`Leaving`].
-    pub id: u64,
-    /// As in [`Leaving`].
-    pub exiting: bool,
-    /// Whether it never ran before: `sched_info.pcount` is 0.
-    pub is_new: bool,
-    /// As in [`Leaving`]; what the kernel has not added yet is the wait since `last_queued`.
-    pub run_delay: u64,
-    /// When the kernel put it on the run queue that it comes from, in nanoseconds of that CPU's
-    /// clock: `sched_info.last_queued`. 0 for none, as with tasks that were preempted with their
-    /// sleep state set.
-    pub last_queued: u64,
-}
-
-impl Entering {
-    /// Returns its waits up to `now`: what the kernel has added up, and what it is about to add.
-    #[inline(always)]
-    pub(in crate::engine) fn waited(&self, now: u64) -> u64 {
-        self.run_delay
-            .wrapping_add(now.saturating_sub(self.last_queued))
-    }
-}
-
-/// A task as it is woken.
-#[derive(Clone, Copy, Debug)]
-pub struct Waking {
-    /// As in [`Leaving`].
-    pub id: u64,
-    /// As in [`Leaving`].
-    pub exiting: bool,
-    /// Whether [`Entering::last_queued`] is set already.
-    pub is_stamped: bool,
-}
 
 /// When a task was woken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::engine) struct Woken {
     /// In nanoseconds of the waker's clock.
     pub(in crate::engine) time: u64,
-    /// [`Waking::is_stamped`].
-    pub(in crate::engine) is_stamped: bool,
+    /// Whether the kernel had put the task on a run queue already: [`Task::last_queued`] was not 0.
+    pub(in crate::engine) was_queued: bool,
 }
 
 /// The state of a task, by PID.
@@ -76,81 +31,101 @@ pub(in crate::engine) struct Woken {
 /// Only the CPU that the task gets next reads it: the run queues' locks lie between that and the CPU
 /// that it left.
 ///
-/// An interrupt that comes while a task wakes itself may wake others, whose states are not this one; or
-/// the same task, which does not sleep, so that it does not matter which of the two stamps stays.
+/// An interrupt that comes while a task wakes itself may wake others, whose states are not this one;
+/// or the same task, which does not sleep, so that it does not matter which of the two stamps stays.
 ///
 /// It has a cache line of its own, so that two CPUs write the same line only for the same task.
+///
+/// # Invariants
+///
+/// A state that was created with `owner` [`TaskState::UNTRACKED`] is never written.
 #[repr(align(64))]
 #[derive(Debug)]
 pub struct TaskState {
-    /// Whose state it is; 0: nobody's.
+    /// The [`Task::id`] of the task whose state it is; 0: nobody's.
     owner: Cell,
     /// When the owner left a CPU, in nanoseconds; [`TaskState::NOT_OUT`] while it is on one.
     out: Cell,
-    /// [`Leaving::run_delay`] at that time.
+    /// [`Task::run_delay`] at that time.
     run_delay: Cell,
     /// How it left: a [`PrevState`].
     state: Cell,
     /// Which CPU it left.
     cpu: Cell,
     /// When the owner was woken since it last got a CPU after a sleep, in nanoseconds, times 2; 1 is
-    /// added where it was stamped already. 0: not noted. See [`TaskState::wake`].
+    /// added if the kernel had queued it already. 0: not noted. See [`record_wakeup`].
     woken: Cell,
 }
 
 /// What is known of a task's last switch-out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::engine) struct Left {
+pub(in crate::engine) struct LastSwitchOut {
     pub(in crate::engine) out: u64,
     pub(in crate::engine) run_delay: u64,
     pub(in crate::engine) state: PrevState,
     pub(in crate::engine) cpu: u32,
-    pub(in crate::engine) woken: Option<Woken>,
+    /// As [`TaskState::woken`].
+    woken: u64,
 }
 
-impl Left {
-    /// Returns how long `task` waited for a CPU after a sleep, of the time `away` that it had none until
-    /// `now`; `None` when that is not known. `unusual` is called where it is not told at one glance, as where
-    /// the clock went back.
+/// Returns the waits of `task` up to `now`: what the kernel has accounted, and what it is about to.
+#[inline(always)]
+pub(in crate::engine) fn waited(now: u64, run_delay: u64, last_queued: u64) -> u64 {
+    run_delay.wrapping_add(now.saturating_sub(last_queued))
+}
+
+impl LastSwitchOut {
+    /// Returns when the task was woken, if that was noted.
+    #[inline(always)]
+    pub(in crate::engine) fn woken(&self) -> Option<Woken> {
+        (self.woken != 0).then_some(Woken {
+            time: self.woken >> 1,
+            was_queued: self.woken & 1 != 0,
+        })
+    }
+
+    /// Returns how long a task waited for a CPU after a sleep, of the time `away` that it had none
+    /// until `now`; `None` if that is not known. `run_delay` and `last_queued` are the task's.
+    ///
+    /// `unusual` is called if it cannot be told at one glance, as after a step of the clock.
     #[inline(always)]
     pub(in crate::engine) fn wait(
         &self,
         now: u64,
         away: u64,
-        task: &Entering,
+        run_delay: u64,
+        last_queued: u64,
         unusual: impl FnOnce(),
     ) -> Option<u64> {
-        // `waited`, but for a clock that went backwards.
-        let waited = task
-            .run_delay
-            .wrapping_add(now.wrapping_sub(task.last_queued));
+        // `waited()`, but for a clock that went backwards.
+        let waited = run_delay.wrapping_add(now.wrapping_sub(last_queued));
         let wait = waited.wrapping_sub(self.run_delay);
-        let is_usual = now >= task.last_queued
-            // Without a stamp it is longer.
+        let is_usual = now >= last_queued
+            // If the task has no stamp it is longer.
             && wait < away
-            && !self.woken.is_some_and(|woken| woken.is_stamped);
+            && self.woken & 1 == 0;
         match is_usual {
             true => Some(wait),
             false => {
                 unusual();
-                self.unusual_wait(now, away, task)
+                self.unusual_wait(now, away, run_delay, last_queued)
             }
         }
     }
 
-    /// The same where more is to be looked at.
+    /// As [`LastSwitchOut::wait`], if more has to be looked at.
     #[cold]
-    fn unusual_wait(&self, now: u64, away: u64, task: &Entering) -> Option<u64> {
-        if task.last_queued == 0 {
+    fn unusual_wait(&self, now: u64, away: u64, run_delay: u64, last_queued: u64) -> Option<u64> {
+        if last_queued == 0 {
             return None;
         }
-        let wait = match self.woken {
-            // The kernel's stamp was there before the wakeup was: see `Task::wake`. A wakeup from
-            // before is not of this sleep: see `Task::take_left`.
-            Some(woken) if woken.is_stamped && woken.time >= self.out => {
+        let wait = match self.woken() {
+            // The kernel's stamp was there before the wakeup was: see `record_wakeup()`. A wakeup
+            // from before is not of this sleep: see `TaskState::take()`.
+            Some(woken) if woken.was_queued && woken.time >= self.out => {
                 now.saturating_sub(woken.time)
             }
-            _ => task.waited(now).wrapping_sub(self.run_delay),
+            _ => waited(now, run_delay, last_queued).wrapping_sub(self.run_delay),
         };
         // Clocks of two CPUs may differ by a little; a wait is no longer than the absence.
         Some(wait.min(away))
@@ -158,15 +133,29 @@ impl Left {
 }
 
 impl TaskState {
-    /// [`Left::out`] where a task gets a CPU, and was not seen to leave the one before: later than any
-    /// time. The kernel does not tell of a switch on a CPU that is offline already: the one from the
-    /// task that took it offline (`DECLARE_TRACE_EVENT` in `include/linux/tracepoint.h`).
+    /// [`LastSwitchOut::out`] of a task that gets a CPU and was not seen to leave the one before:
+    /// later than any time. The kernel does not tell of a switch on a CPU that is offline already:
+    /// the one from the task that took it offline (`DECLARE_TRACE_EVENT` in
+    /// `include/linux/tracepoint.h`).
     pub(in crate::engine) const NOT_OUT: u64 = u64::MAX;
+
+    /// The owner that stands for all tasks that nothing can be kept of. It is nobody's ID.
+    const UNTRACKED: u64 = u64::MAX;
 
     /// Creates the state of a PID that nothing is known of.
     pub const fn new() -> Self {
+        Self::of(0)
+    }
+
+    /// Creates the state that stands for those of all tasks for which there is no room.
+    pub const fn untracked() -> Self {
+        // INVARIANT: All functions that write return before that if `is_untracked()`.
+        Self::of(Self::UNTRACKED)
+    }
+
+    const fn of(owner: u64) -> Self {
         Self {
-            owner: Cell::new(0),
+            owner: Cell::new(owner),
             out: Cell::new(0),
             run_delay: Cell::new(0),
             state: Cell::new(0),
@@ -175,96 +164,122 @@ impl TaskState {
         }
     }
 
-    /// Notes that `task`, of this PID, is being woken at `now`: the `sched_waking` event. Any CPU may
-    /// call this, in any context; wakers of one task take turns, or it wakes itself.
-    ///
-    /// To be called for every wakeup while [`Metric::Wakeup`] is on. Otherwise it is enough to call
-    /// it where [`Entering::last_queued`] is set already, although the task is asleep: the kernel
-    /// stamps a task when it migrates it, even one whose dequeue it has put off, and which sleeps;
-    /// and does not stamp it again when it wakes. The wait then begins here.
-    ///
-    /// What remains is a task that is migrated so, and whose dequeue is then completed by a change of
-    /// its scheduling class, or for who waits until it is off the run queue (`wait_task_inactive()`: a
-    /// tracer, a core dump); or that is migrated again just now, and has no stamp for a moment. The kernel
-    /// adds its sleep to its `run_delay`.
+    /// Returns whether this stands for the state of a task for which there is no room.
     #[inline(always)]
-    pub fn wake(&self, now: u64, task: &Waking) {
-        if self.is_of(task.id, task.exiting) {
-            self.woken.set((now << 1) | u64::from(task.is_stamped));
-        }
+    pub(in crate::engine) fn is_untracked(&self) -> bool {
+        self.owner.get() == Self::UNTRACKED
     }
 
-    /// Says whether this is the state of the task `id`. A task gives up its PID before it leaves the
-    /// CPU for the last time, and by then the PID may be somebody else's.
+    /// Returns whether this is known to be the state of `task`.
     #[inline(always)]
-    fn is_of(&self, id: u64, exiting: bool) -> bool {
-        !exiting || self.owner.get() == id
+    pub(in crate::engine) fn is_of(&self, task: impl Task) -> bool {
+        self.owner.get() == task.id()
     }
 
-    /// Makes this the state of `task`, of whose last switch-out nothing is known, unless it may have
-    /// given up its PID. The next switch-out is then noted even if it exits meanwhile.
-    #[inline(always)]
-    pub(in crate::engine) fn claim(&self, task: &Entering) {
-        if !task.exiting {
-            self.owner.set(task.id);
+    /// Returns whether this may become the state of `task`, which is not its owner. A task gives up
+    /// its PID before it leaves the CPU for the last time, and by then the PID may be another's.
+    fn is_free_for(&self, task: impl Task) -> bool {
+        !self.is_untracked() && !task.is_exiting()
+    }
+
+    /// Makes this the state of `task`, of whose last switch-out nothing is known, unless the task
+    /// may have given up its PID. The next switch-out is then noted even if it exits meanwhile.
+    pub(in crate::engine) fn claim(&self, task: impl Task) {
+        if self.is_free_for(task) {
+            self.owner.set(task.id());
             self.out.set(Self::NOT_OUT);
             self.woken.set(0);
         }
     }
 
-    /// Notes that a task left `cpu` at `now`.
+    /// Notes that `task` left `cpu` at `now` as `state` tells.
     #[inline(always)]
-    pub(in crate::engine) fn leave(&self, now: u64, cpu: u32, task: &Leaving) {
-        if !self.is_of(task.id, task.exiting) {
+    pub(in crate::engine) fn leave(&self, now: u64, cpu: u32, task: impl Task, state: PrevState) {
+        if !self.is_of(task) && !self.is_taken_over_by(task) {
             return;
         }
-        self.owner.set(task.id);
         self.out.set(now);
-        self.run_delay.set(task.run_delay);
-        self.state.set(u64::from(task.state.bits()));
+        self.run_delay.set(task.run_delay());
+        self.state.set(u64::from(state.bits()));
         self.cpu.set(u64::from(cpu));
     }
 
-    /// Returns what is known of the switch-out before `task` enters, once: it is on a CPU then. Forgets
-    /// the wakeup that ended its sleep, too.
-    ///
-    /// As a rule no waker comes in between, as the task is awake, and does not run yet. But a task that
-    /// was preempted with its sleep state set is on a run queue and yet can be woken, just as it gets
-    /// the CPU: the waker has not got the run queue's lock yet. Where the task blocks before the waker has
-    /// it, that wakeup ends the sleep. So one that is noted before this is kept, as one that is noted after
-    /// it is; other sleeps' wakeups overwrite it. [`Woken::is_stamped`] is the one that matters, as such
-    /// wakeups may not be noted: it is of the past, and is forgotten.
-    #[inline(always)]
-    pub(in crate::engine) fn take_left(&self, task: &Entering) -> Option<Left> {
-        if self.owner.get() != task.id {
-            return None;
+    /// Makes `task`, which leaves its CPU, the owner; returns whether it may be.
+    #[cold]
+    fn is_taken_over_by(&self, task: impl Task) -> bool {
+        let is_free = self.is_free_for(task);
+        if is_free {
+            self.owner.set(task.id());
         }
+        is_free
+    }
+
+    /// Returns what is known of the last switch-out of the owner, which gets a CPU now; after this
+    /// it is on one. Forgets the wakeup that ended its sleep, too.
+    ///
+    /// As a rule no waker comes in between, as the task is awake, and does not run yet. But a task
+    /// that was preempted with its sleep state set is on a run queue and yet can be woken, just as it
+    /// gets the CPU: the waker has not got the run queue's lock yet. If the task blocks before the
+    /// waker has it, that wakeup ends the sleep. So one that is noted before this is kept, as one
+    /// that is noted after it is; other sleeps' wakeups overwrite it. [`Woken::was_queued`] is the
+    /// one that matters, as such wakeups may not be noted: it is of the past, and is forgotten.
+    #[inline(always)]
+    pub(in crate::engine) fn take(&self) -> LastSwitchOut {
         let woken = self.woken.get();
         let state = PrevState::from_bits(self.state.get() as u32);
         if woken != 0 {
             let kept = if state.is_runnable() { woken & !1 } else { 0 };
-            // Not where it is the same: the waker may just write it anew.
+            // Not if it is the same: the waker may just write it anew.
             if kept != woken {
                 self.woken.set(kept);
             }
         }
         let out = self.out.get();
         self.out.set(Self::NOT_OUT);
-        Some(Left {
+        LastSwitchOut {
             out,
             run_delay: self.run_delay.get(),
             state,
             cpu: self.cpu.get() as u32,
-            woken: (woken != 0).then_some(Woken {
-                time: woken >> 1,
-                is_stamped: woken & 1 != 0,
-            }),
-        })
+            woken,
+        }
     }
 }
 
 impl Default for TaskState {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+/// Records that a task is being woken: the `sched_waking` event. Any CPU may call this, in any
+/// context; wakers of one task take turns, or it wakes itself.
+///
+/// With `notes_all`, each wakeup is noted, as [`Metric::Wakeup`] needs it. Otherwise only a wakeup of
+/// a task whose [`Task::last_queued`] is set already, although the task is asleep: the kernel stamps
+/// a task when it migrates it, even one whose dequeue it has put off, and which sleeps; and does not
+/// stamp it again when it wakes. The wait then begins here.
+///
+/// What remains is a task that is migrated so, and whose dequeue is then completed by a change of its
+/// scheduling class, or for a task that waits until it is off the run queue
+/// (`wait_task_inactive()`: a tracer, a core dump); or that is migrated again just now, and has no
+/// stamp for a moment. The kernel adds its sleep to its `run_delay`.
+#[inline(always)]
+pub fn record_wakeup(wakeup: &impl Wakeup, notes_all: bool) {
+    // Read once: while the task is moved, there may be no stamp for a moment.
+    let was_queued = wakeup.task().last_queued() != 0;
+    if notes_all || was_queued {
+        note_wakeup(wakeup, was_queued);
+    }
+}
+
+/// Not inlined: most wakeups are not noted, and those save no register for this.
+#[inline(never)]
+fn note_wakeup(wakeup: &impl Wakeup, was_queued: bool) {
+    let task = wakeup.task();
+    let state = wakeup.state(task.pid());
+    // A task without a state is counted as untracked when it runs.
+    if state.is_of(task) || state.is_free_for(task) {
+        state.woken.set((wakeup.now() << 1) | u64::from(was_queued));
     }
 }

@@ -52,17 +52,14 @@ use schedhist_engine::engine::{
         },
     },
     switch::{
-        cpu::{
-            Cpu,
-            Next,
-            Prev, //
-        },
+        cpu::Cpu,
         sample::{
             Cause,
             Sample, //
         },
     },
 };
+use schedhist_engine::testing::idle_at;
 
 /// How many samples a writer records.
 const SAMPLES: u64 = if cfg!(miri) { 100 } else { 200_000 };
@@ -79,7 +76,7 @@ fn cpu(number: u32, value: u64, count: u64) -> Cpu<Vec<Cell>> {
     let cpu = Cpu::new(number, scheme(), (0..cells).map(cell).collect());
     let cpu = cpu.expect("as many cells as asked for");
     cpu.begin(1, MetricSet::DEFAULT);
-    cpu.switch(1, Prev::Idle, Next::Idle, &|_| Identity::default());
+    idle_at(&cpu, 1, |_| Identity::default());
     cpu
 }
 
@@ -124,7 +121,7 @@ fn the_worst_sample_is_never_torn() {
         let mut now = 1;
         for n in 1..=SAMPLES {
             now += n;
-            cpu.switch(now, Prev::Idle, Next::Idle, &|_| identity(n));
+            idle_at(&cpu, now, |_| identity(n));
         }
     };
     let last = AtomicU64::new(0);
@@ -415,7 +412,7 @@ fn counts_never_go_down() {
                     let mut now = 1;
                     for n in 0..SAMPLES {
                         now += 100 + n % 2;
-                        cpu.switch(now, Prev::Idle, Next::Idle, &|_| Identity::default());
+                        idle_at(&cpu, now, |_| Identity::default());
                     }
                 });
             }

@@ -27,20 +27,22 @@ use schedhist_engine::engine::{
     switch::{
         cpu::{
             Cpu,
-            Header,
-            Next,
-            Prev, //
+            Header, //
         },
+        settings::Dynamic,
         switch_out::PrevState,
-        task_state::{
-            Entering,
-            Leaving,
-            TaskState,
-            Waking, //
-        },
+        task_state::TaskState, //
     },
 };
-use schedhist_engine::testing::switch_as_default;
+use schedhist_engine::testing::{
+    idle_at,
+    record_switch,
+    task,
+    wake,
+    Switch,
+    Task,
+    IDLE, //
+};
 
 /// What may happen to a CPU.
 #[derive(Clone, Copy, Debug)]
@@ -181,32 +183,23 @@ proptest! {
         lengths in proptest::collection::vec(any_duration(), 1..200),
     ) {
         let (any, defaults) = (default_cpu(scheme), default_cpu(scheme));
+        let untracked = TaskState::untracked();
         let mut now = 1;
         for (number, length) in lengths.into_iter().enumerate() {
             now = u64::saturating_add(now, length);
-            let prev = if number % 2 == 0 {
-                Prev::Idle
-            } else {
-                Prev::Task(
-                    Leaving {
-                        id: 1,
-                        exiting: false,
-                        state: PrevState::new(number % 3 == 0, number as u32 % 5),
-                        run_delay: 0,
-                    },
-                    None,
-                )
+            let switch = Switch {
+                now,
+                prev: if number % 2 == 0 { IDLE } else { task(1) },
+                prev_state: PrevState::new(number % 3 == 0, number as u32 % 5),
+                next: Task {
+                    has_run: false,
+                    last_queued: now.saturating_sub(length / 2).max(1),
+                    ..task(2)
+                },
+                state: &|_| &untracked,
             };
-            let next = Entering {
-                id: 2,
-                exiting: false,
-                is_new: true,
-                run_delay: 0,
-                last_queued: now.saturating_sub(length / 2).max(1),
-            };
-            let next = Next::Task(next, None);
-            any.switch(now, prev, next, &|_| Identity::default());
-            switch_as_default(&defaults, now, prev, next, &|_| Identity::default());
+            any.switch::<Dynamic>(&switch, |_| Identity::default());
+            record_switch(&defaults, MetricSet::DEFAULT, &switch, |_| Identity::default());
         }
         for metric in Metric::ALL {
             let counts = |cpu: &Cpu<Vec<Cell>>| -> Vec<_> {
@@ -279,16 +272,13 @@ impl Alone {
     }
 
     fn enter(&self, now: u64, is_new: bool, run_delay: u64, last_queued: u64) {
-        let task = Entering {
-            id: 1,
-            exiting: false,
-            is_new,
+        let next = Task {
+            has_run: !is_new,
             run_delay,
             last_queued,
+            ..task(1)
         };
-        let next = Next::Task(task, Some(&self.state));
-        self.cpu
-            .switch(now, Prev::Idle, next, &|_| Identity::default());
+        self.switch(now, IDLE, PrevState::new(false, 0), next);
     }
 
     fn leave(&self, now: u64, state: u32, run_delay: u64) {
@@ -300,15 +290,22 @@ impl Alone {
     }
 
     fn leave_as(&self, now: u64, state: PrevState, run_delay: u64) {
-        let leaving = Leaving {
-            id: 1,
-            exiting: false,
-            state,
+        let prev = Task {
             run_delay,
+            ..task(1)
         };
-        let prev = Prev::Task(leaving, Some(&self.state));
-        self.cpu
-            .switch(now, prev, Next::Idle, &|_| Identity::default());
+        self.switch(now, prev, state, IDLE);
+    }
+
+    fn switch(&self, now: u64, prev: Task, prev_state: PrevState, next: Task) {
+        let switch = Switch {
+            now,
+            prev,
+            prev_state,
+            next,
+            state: &|_| &self.state,
+        };
+        self.cpu.switch::<Dynamic>(&switch, |_| Identity::default());
     }
 }
 
@@ -318,12 +315,11 @@ impl Alone {
 fn a_wakeup_from_before_a_sleep_does_not_end_it() {
     let one = Alone::new();
     one.enter(1_000, true, 0, 990);
-    let waking = Waking {
-        id: 1,
-        exiting: false,
-        is_stamped: true,
+    let queued = Task {
+        last_queued: 1,
+        ..task(1)
     };
-    one.state.wake(1_001, &waking);
+    wake(1_001, queued, &one.state);
     one.leave(2_000, INTERRUPTIBLE, 10);
     one.enter(12_000, false, 10, 11_900);
     assert_eq!(one.cpu.sum(Metric::Offcpu), 10_000);
@@ -339,12 +335,7 @@ fn a_wakeup_from_before_a_sleep_may_end_it() {
     one.cpu.begin(1, MetricSet::ALL);
     one.enter(1_000, true, 0, 990);
     one.leave_preempted(2_000, INTERRUPTIBLE, 10);
-    let waking = Waking {
-        id: 1,
-        exiting: false,
-        is_stamped: false,
-    };
-    one.state.wake(2_400, &waking);
+    wake(2_400, task(1), &one.state);
     one.enter(2_500, false, 10, 0);
     one.leave(3_000, INTERRUPTIBLE, 10);
     one.enter(4_000, false, 10, 3_900);
@@ -419,7 +410,7 @@ fn a_cpu_takes_64_kib_in_one_piece() {
     assert_eq!(cpu.capacity(), MetricSet::DEFAULT);
     cpu.begin(0, MetricSet::DEFAULT);
     for now in 1..=1000 {
-        cpu.switch(now, Prev::Idle, Next::Idle, &|_| Identity::default());
+        idle_at(&cpu, now, |_| Identity::default());
     }
     assert_eq!(cpu.count_of(Metric::Idle), 999);
     assert_eq!(cpu.count_of(Metric::Oncpu), 0);

@@ -57,22 +57,14 @@ use schedhist_engine::{
             rate::Rate, //
         },
         switch::{
-            cpu::{
-                Cpu,
-                Next,
-                Prev, //
-            },
+            cpu::Cpu,
             sample::{
                 Cause,
                 Sample, //
             },
+            settings::Dynamic,
             switch_out::PrevState,
-            task_state::{
-                Entering,
-                Leaving,
-                TaskState,
-                Waking, //
-            },
+            task_state::TaskState, //
         },
     },
     modelled::{
@@ -116,7 +108,7 @@ fn identity(n: u64) -> Identity {
 
 /// Ends a stay in the idle task at `now`, the `n`th.
 fn end_idle(cpu: &Records, now: u64, n: u64) {
-    cpu.switch(now, Prev::Idle, Next::Idle, &|_| identity(n));
+    idle_at(cpu, now, |_| identity(n));
 }
 
 /// Makes a CPU that has just gone idle, at 1, and has no sample yet. Its cells are settled.
@@ -499,10 +491,9 @@ fn a_reader_gets_all_outliers() {
 /// lock of the run queue that the task goes to.
 #[test]
 fn a_task_is_handed_over() {
-    const WAKING: Waking = Waking {
-        id: 7,
-        exiting: false,
-        is_stamped: false,
+    const SLEEPER: Task = Task {
+        run_delay: 5,
+        ..task(7)
     };
 
     static TIMES: AtomicUsize = AtomicUsize::new(0);
@@ -516,20 +507,21 @@ fn a_task_is_handed_over() {
         let sleeper = thread::spawn({
             let (cpus, task, on_cpu) = (cpus.clone(), task.clone(), on_cpu.clone());
             move || {
-                let leaving = Leaving {
-                    id: 7,
-                    exiting: false,
-                    state: PrevState::new(false, 1),
-                    run_delay: 5,
+                let switch = Switch {
+                    now: 100,
+                    prev: SLEEPER,
+                    prev_state: PrevState::new(false, 1),
+                    next: IDLE,
+                    state: &|_| &*task,
                 };
-                cpus[0].switch(100, Prev::Task(leaving, Some(&task)), Next::Idle, &nobody);
+                cpus[0].switch::<Dynamic>(&switch, nobody);
                 on_cpu.store(false, Release);
             }
         });
         let waker = thread::spawn({
             let task = task.clone();
             move || {
-                task.wake(110, &WAKING);
+                wake(110, SLEEPER, &task);
                 !on_cpu.load(Acquire)
             }
         });
@@ -538,14 +530,17 @@ fn a_task_is_handed_over() {
             return;
         }
         TIMES.fetch_add(1, Relaxed);
-        let entering = Entering {
-            id: 7,
-            exiting: false,
-            is_new: false,
-            run_delay: 5,
-            last_queued: 120,
+        let switch = Switch {
+            now: 130,
+            prev: IDLE,
+            prev_state: PrevState::new(false, 0),
+            next: Task {
+                last_queued: 120,
+                ..SLEEPER
+            },
+            state: &|_| &*task,
         };
-        cpus[1].switch(130, Prev::Idle, Next::Task(entering, Some(&task)), &nobody);
+        cpus[1].switch::<Dynamic>(&switch, nobody);
         let sums = [
             Metric::Offcpu,
             Metric::Wakeup,

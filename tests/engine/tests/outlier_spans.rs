@@ -25,25 +25,25 @@ use schedhist_engine::engine::{
         },
     },
     switch::{
-        cpu::{
-            Cpu,
-            Next,
-            Prev, //
-        },
+        cpu::Cpu,
         sample::{
             Observer,
             Sample,
             Side, //
         },
+        settings::Dynamic,
         switch_out::SwitchOut,
-        task_state::{
-            Entering,
-            Leaving,
-            TaskState, //
-        },
+        task_state::TaskState, //
     },
 };
-use schedhist_engine::testing::prev_state_of;
+use schedhist_engine::testing::{
+    idle_at,
+    prev_state_of,
+    task,
+    Switch,
+    Task,
+    IDLE, //
+};
 
 use outlier::identity;
 
@@ -61,12 +61,12 @@ struct Watched {
 /// Watches a switch away from the task of this PID.
 struct Watcher<'a>(&'a Watched, i32);
 
-impl Observer for Watcher<'_> {
-    fn identify(&self, _: Side) -> Identity {
+impl Observer for &Watcher<'_> {
+    fn identify(self, _: Side) -> Identity {
         identity(self.1, 0)
     }
 
-    fn stay(&self, since: u64, until: u64) {
+    fn stay(self, since: u64, until: u64) {
         self.0.log.stay(&Stay {
             task: identity(self.1, 0),
             since,
@@ -74,7 +74,7 @@ impl Observer for Watcher<'_> {
         });
     }
 
-    fn sample(&self, sample: &Sample) {
+    fn sample(self, sample: &Sample) {
         let mut reported = self.0.reported.borrow_mut();
         let id = reported.len() as u64 + 1;
         let victim = identity(1, 0);
@@ -101,19 +101,21 @@ impl Watched {
     /// The idle task leaves the CPU.
     fn end_of_idle(&self, now: u64) {
         let watcher = Watcher(self, 0);
-        self.cpu.switch(now, Prev::Idle, Next::Ignored, &watcher);
+        idle_at(&self.cpu, now, &watcher);
     }
 
     /// The task `pid` leaves the CPU.
-    fn leave(&self, now: u64, pid: i32, end: SwitchOut, state: Option<&TaskState>, next: Next<'_>) {
-        let leaving = Leaving {
-            id: pid.unsigned_abs().into(),
-            exiting: false,
-            state: prev_state_of(end),
-            run_delay: 0,
+    fn leave(&self, now: u64, pid: i32, end: SwitchOut, state: &TaskState, next: Task) {
+        let untracked = TaskState::untracked();
+        let switch = Switch {
+            now,
+            prev: task(pid),
+            prev_state: prev_state_of(end),
+            next,
+            // That of task 1 is kept.
+            state: &|pid| if pid == 1 { state } else { &untracked },
         };
-        let prev = Prev::Task(leaving, state);
-        self.cpu.switch(now, prev, next, &Watcher(self, pid));
+        self.cpu.switch::<Dynamic>(&switch, &Watcher(self, pid));
     }
 
     /// The one outlier of `metric`, with its culprits.
@@ -129,13 +131,10 @@ impl Watched {
 }
 
 /// Task 1 gets the CPU after it was put on its queue.
-fn task_1(last_queued: u64) -> Entering {
-    Entering {
-        id: 1,
-        exiting: false,
-        is_new: false,
-        run_delay: 0,
+fn task_1(last_queued: u64) -> Task {
+    Task {
         last_queued,
+        ..task(1)
     }
 }
 
@@ -145,10 +144,10 @@ fn task_1(last_queued: u64) -> Entering {
 fn what_was_before_the_clock_went_backwards_is_forgotten() {
     let (watched, state) = (Watched::new(), TaskState::new());
     watched.end_of_idle(100);
-    watched.leave(200, 2, SwitchOut::Preempted, None, Next::Ignored);
-    watched.leave(150, 1, SwitchOut::Preempted, Some(&state), Next::Ignored);
-    let next = Next::Task(task_1(150), Some(&state));
-    watched.leave(240, 3, SwitchOut::Preempted, None, next);
+    watched.leave(200, 2, SwitchOut::Preempted, &state, IDLE);
+    watched.leave(150, 1, SwitchOut::Preempted, &state, IDLE);
+    let next = task_1(150);
+    watched.leave(240, 3, SwitchOut::Preempted, &state, next);
     let (outlier, culprits) = watched.outlier(Metric::RunqPreempt);
     assert_eq!((outlier.start(), outlier.sample.end), (150, 240));
     assert_eq!((culprits, outlier.missing), (vec![(3, 90)], 0));
@@ -164,10 +163,10 @@ fn a_sleep_ends_at_the_wakeup() {
     ] {
         let (watched, state) = (Watched::new(), TaskState::new());
         watched.end_of_idle(50);
-        watched.leave(100, 1, end, Some(&state), Next::Ignored);
-        watched.leave(120, 2, SwitchOut::Preempted, None, Next::Ignored);
-        let next = Next::Task(task_1(150), Some(&state));
-        watched.leave(400, 3, SwitchOut::Preempted, None, next);
+        watched.leave(100, 1, end, &state, IDLE);
+        watched.leave(120, 2, SwitchOut::Preempted, &state, IDLE);
+        let next = task_1(150);
+        watched.leave(400, 3, SwitchOut::Preempted, &state, next);
 
         for (metric, start, end, expected) in [
             (metric, 100, 150, [(2, 20), (3, 30)].as_slice()),

@@ -20,12 +20,9 @@ use schedhist_engine::engine::{
         Metric,
         MetricSet, //
     },
-    switch::cpu::{
-        Cpu,
-        Next,
-        Prev, //
-    },
+    switch::cpu::Cpu,
 };
+use schedhist_engine::testing::idle_at;
 
 /// xorshift64*: no need for more.
 struct Random(u64);
@@ -83,7 +80,7 @@ fn share(quantile: Quantile) -> usize {
 fn record(cpu: &Cpu<Vec<Cell>>, now: &mut u64, values: &[u64]) {
     for value in values {
         *now += value;
-        cpu.switch(*now, Prev::Idle, Next::Ignored, &|_| Identity::default());
+        idle_at(&cpu, *now, |_| Identity::default());
     }
 }
 
@@ -112,7 +109,7 @@ fn bounds_contain_the_true_quantile() {
                 let buckets = (0..cells).map(|_| Cell::new(0)).collect();
                 let cpu = Cpu::new(number, *scheme, buckets).expect("the right size");
                 cpu.begin(1, MetricSet::DEFAULT);
-                cpu.switch(1, Prev::Idle, Next::Idle, &|_| Identity::default());
+                idle_at(&cpu, 1, |_| Identity::default());
                 let baseline = Baseline::new(*scheme, vec![0; cells]).expect("the right size");
                 (cpu, baseline, 1)
             })

@@ -59,11 +59,8 @@ use schedhist_engine::engine::{
         MetricSet,
         Series, //
     },
-    switch::cpu::{
-        Next,
-        Prev, //
-    },
 };
+use schedhist_engine::testing::idle_at;
 
 mod decoder;
 mod filled;
@@ -320,7 +317,7 @@ fn length_is_bounded() {
         }
         // Two stays, to have a worst sample; the others have none.
         for now in [1, 2, 3] {
-            cpus[0].switch(now, Prev::Idle, Next::Ignored, &|_| Identity::default());
+            idle_at(&cpus[0], now, |_| Identity::default());
         }
         let missing = (Metric::COUNT - 1) * 56;
         let most = raw::max_len(scheme, MetricSet::ALL, 1);
@@ -346,7 +343,7 @@ fn probes_go_on() {
                     .wrapping_add(1);
                 now += random >> (30 + random % 34);
                 now %= 1 << 62;
-                cpu.switch(now, Prev::Idle, Next::Idle, &|_| Identity::default());
+                idle_at(&cpu, now, |_| Identity::default());
             }
         });
         while cpu.counter(Counter::Switches) < least {

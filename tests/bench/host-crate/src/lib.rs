@@ -12,17 +12,22 @@
 //! Engine and H2 have the very same buckets: 32 to a power of two, 3.13 % wide at most. HdrHistogram
 //! knows decimal digits alone: with two of them its buckets are 0.79 % wide at most, with one 6.25 %.
 
-use schedhist_engine::engine::{
-    cell::Cell,
-    cpu::{Cpu, Header, Prev},
-    identity::Identity,
-    metric::{Metric, MetricSet},
-    sample::Side,
-    settings::{self, Settings},
-    snapshot::{Baseline, Snapshot},
+use schedhist_engine::{
+    engine::{
+        cell::Cell,
+        histogram::snapshot::{Baseline, Snapshot},
+        identity::Identity,
+        metric::{Metric, MetricSet},
+        switch::{
+            cpu::{Cpu, Header},
+            sample::Side,
+            settings::{self, Settings},
+        },
+    },
+    testing::record_idle,
 };
 
-pub use schedhist_engine::engine::bucket::{Precision, Scheme, VALUE_BITS};
+pub use schedhist_engine::engine::histogram::bucket::{Precision, Scheme, VALUE_BITS};
 
 /// How many values a run records.
 pub const VALUES: usize = 1 << 16;
@@ -67,7 +72,7 @@ pub trait Subject: Sized {
     fn merge(&mut self, other: &Self) -> bool;
 }
 
-type Defaults = settings::Defaults<{ Precision::DEFAULT }>;
+type Defaults = settings::Fixed<{ Precision::DEFAULT }>;
 
 fn cells() -> Vec<Cell> {
     let count = Cpu::<Vec<Cell>>::cells(Scheme::DEFAULT, MetricSet::DEFAULT);
@@ -126,7 +131,7 @@ impl Subject for Engine {
         let cpu = Cpu::new(0, Scheme::DEFAULT, cells()).expect("the number of cells is right");
         cpu.begin(0, MetricSet::DEFAULT);
         // The first stay has no beginning.
-        cpu.leave::<Defaults>(1, Prev::Idle, &whose);
+        record_idle::<Defaults>(&cpu, 1, whose);
         let counts = vec![0; Scheme::DEFAULT.buckets()];
         Self {
             cpu,
@@ -138,7 +143,7 @@ impl Subject for Engine {
     fn record(&mut self, values: &[u64]) {
         for value in values {
             self.now = self.now.wrapping_add(*value);
-            self.cpu.leave::<Defaults>(self.now, Prev::Idle, &whose);
+            record_idle::<Defaults>(&self.cpu, self.now, whose);
         }
     }
 

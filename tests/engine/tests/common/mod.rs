@@ -25,22 +25,24 @@ use schedhist_engine::engine::{
         MetricSet, //
     },
     switch::{
-        cpu::{
-            Cpu,
-            Next,
-            Prev, //
-        },
+        cpu::Cpu,
         sample::{
             Cause,
             Observer,
             Sample,
             Side, //
         },
+        settings::Dynamic,
         switch_out::SwitchOut,
-        task_state::Leaving, //
+        task_state::TaskState, //
     },
 };
-use schedhist_engine::testing::prev_state_of;
+use schedhist_engine::testing::{
+    prev_state_of,
+    task,
+    Switch,
+    IDLE, //
+};
 
 /// All schemes, the coarsest first.
 pub(crate) fn schemes() -> impl Iterator<Item = Scheme> {
@@ -101,44 +103,51 @@ struct Notes {
     samples: RefCell<Vec<Sample>>,
 }
 
-impl Observer for Notes {
-    fn identify(&self, side: Side) -> Identity {
+impl Observer for &Notes {
+    fn identify(self, side: Side) -> Identity {
         match side {
             Side::Prev => TASK,
             Side::Next => Identity::default(),
         }
     }
 
-    fn stay(&self, since: u64, now: u64) {
+    fn stay(self, since: u64, now: u64) {
         assert!(self.samples.borrow().is_empty(), "a sample was first");
         self.stays.borrow_mut().push((since, now));
     }
 
-    fn sample(&self, sample: &Sample) {
+    fn sample(self, sample: &Sample) {
         self.samples.borrow_mut().push(*sample);
     }
 }
 
-/// Switches from `who` to a task whose wait nobody asked for, and returns the sample that was taken.
+/// Switches from `who` to the idle task, and returns the sample that was taken.
 pub(crate) fn switch(cpu: &Cpu<Vec<Cell>>, now: u64, who: Who) -> Option<u64> {
-    let leaving = |end| Leaving {
-        id: 1,
-        exiting: false,
-        state: prev_state_of(end),
-        run_delay: 0,
-    };
-    let task = |end| Prev::Task(leaving(end), None);
-    let (prev, metric, cause) = match who {
-        Who::Idle => (Prev::Idle, Metric::Idle, Cause::Idle),
+    let (prev, end, metric, cause) = match who {
+        Who::Idle => (IDLE, SwitchOut::Preempted, Metric::Idle, Cause::Idle),
         Who::Blocked => (
-            task(SwitchOut::Interruptible),
+            task(1),
+            SwitchOut::Interruptible,
             Metric::Oncpu,
             Cause::Interruptible,
         ),
-        Who::Runnable => (task(SwitchOut::Preempted), Metric::Oncpu, Cause::Preempted),
+        Who::Runnable => (
+            task(1),
+            SwitchOut::Preempted,
+            Metric::Oncpu,
+            Cause::Preempted,
+        ),
     };
     let notes = Notes::default();
-    cpu.switch(now, prev, Next::Ignored, &notes);
+    let untracked = TaskState::untracked();
+    let switch = Switch {
+        now,
+        prev,
+        prev_state: prev_state_of(end),
+        next: IDLE,
+        state: &|_| &untracked,
+    };
+    cpu.switch::<Dynamic>(&switch, &notes);
     let (stays, samples) = (notes.stays.into_inner(), notes.samples.into_inner());
     let expected: Vec<Sample> = stays
         .iter()

@@ -22,22 +22,20 @@ use schedhist_engine::engine::{
         Series, //
     },
     switch::{
-        cpu::{
-            Cpu,
-            Next,
-            Prev, //
-        },
+        cpu::Cpu,
         sample::Side,
+        settings::Dynamic,
         switch_out::SwitchOut,
-        task_state::{
-            Entering,
-            Leaving,
-            TaskState,
-            Waking, //
-        },
+        task_state::TaskState, //
     },
 };
-use schedhist_engine::testing::prev_state_of;
+use schedhist_engine::testing::{
+    prev_state_of,
+    task,
+    wake,
+    Switch,
+    Task, //
+};
 
 /// The records of a CPU.
 pub(crate) type Records = Cpu<Vec<Cell>>;
@@ -111,7 +109,7 @@ pub(crate) fn records(number: u32, scheme: Scheme, metrics: MetricSet) -> Record
 pub(crate) fn run(cpus: &[Records], steps: &[Step]) {
     let tasks: [TaskState; TASKS] = core::array::from_fn(|_| TaskState::new());
     let mut current = vec![0; cpus.len()];
-    let mut runs = [0u64; TASKS];
+    let mut has_run = [false; TASKS + 1];
     let mut now: u64 = 1_000;
     for step in steps {
         now += step.gap.max(1);
@@ -122,44 +120,26 @@ pub(crate) fn run(cpus: &[Records], steps: &[Step]) {
         } else {
             step.next
         };
-        let leaving = match prev {
-            0 => Prev::Idle,
-            _ => Prev::Task(
-                Leaving {
-                    id: prev as u64,
-                    exiting: false,
-                    state: prev_state_of(step.end),
-                    run_delay: 0,
-                },
-                tasks.get(prev - 1),
-            ),
+        let queued = now.saturating_sub(step.wait);
+        if next != 0 {
+            wake(queued, task(next as i32), &tasks[next - 1]);
+        }
+        let switch = Switch {
+            now,
+            prev: task(prev as i32),
+            prev_state: prev_state_of(step.end),
+            next: Task {
+                has_run: has_run[next],
+                last_queued: queued,
+                ..task(next as i32)
+            },
+            state: &|pid| &tasks[pid as usize - 1],
         };
-        let entering = match next {
-            0 => Next::Idle,
-            _ => {
-                runs[next - 1] += 1;
-                let waking = Waking {
-                    id: next as u64,
-                    exiting: false,
-                    is_stamped: false,
-                };
-                tasks[next - 1].wake(now.saturating_sub(step.wait), &waking);
-                Next::Task(
-                    Entering {
-                        id: next as u64,
-                        exiting: false,
-                        is_new: runs[next - 1] == 1,
-                        run_delay: 0,
-                        last_queued: now.saturating_sub(step.wait),
-                    },
-                    tasks.get(next - 1),
-                )
-            }
-        };
-        cpus[step.cpu].switch(now, leaving, entering, &|side| match side {
+        cpus[step.cpu].switch::<Dynamic>(&switch, |side| match side {
             Side::Prev => identity(prev),
             Side::Next => identity(next),
         });
+        has_run[next] = true;
         current[step.cpu] = next;
     }
 }

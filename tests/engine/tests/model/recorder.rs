@@ -20,11 +20,7 @@ use schedhist_engine::engine::{
         log::Log, //
     },
     switch::{
-        cpu::{
-            Cpu,
-            Next,
-            Prev, //
-        },
+        cpu::Cpu,
         sample::{
             Observer,
             Sample,
@@ -32,14 +28,17 @@ use schedhist_engine::engine::{
         },
         switch_out::PrevState,
         task_state::{
-            Entering,
-            Leaving,
+            record_wakeup, //
             TaskState as State,
-            Waking, //
         },
     },
 };
-use schedhist_engine::testing::switch_as_default;
+use schedhist_engine::testing::{
+    self,
+    record_switch,
+    Switch,
+    Wakeup, //
+};
 
 use super::{
     kernel::{
@@ -59,6 +58,7 @@ type Page = [State; PIDS_PER_PAGE as usize];
 struct Session {
     metrics: MetricSet,
     pages: BTreeMap<i32, Page>,
+    untracked: State,
 }
 
 impl Session {
@@ -66,9 +66,11 @@ impl Session {
         self.pages.entry(pid / PIDS_PER_PAGE).or_default();
     }
 
-    fn state(&self, pid: i32) -> Option<&State> {
-        let page = self.pages.get(&(pid / PIDS_PER_PAGE))?;
-        page.get((pid % PIDS_PER_PAGE) as usize)
+    fn state(&self, pid: i32) -> &State {
+        match self.pages.get(&(pid / PIDS_PER_PAGE)) {
+            Some(page) => &page[(pid % PIDS_PER_PAGE) as usize],
+            None => &self.untracked,
+        }
     }
 }
 
@@ -118,15 +120,15 @@ impl Watcher<'_> {
     }
 }
 
-impl Observer for Watcher<'_> {
-    fn identify(&self, side: Side) -> Identity {
+impl Observer for &Watcher<'_> {
+    fn identify(self, side: Side) -> Identity {
         match side {
             Side::Prev => self.prev,
             Side::Next => self.next,
         }
     }
 
-    fn stay(&self, since: u64, now: u64) {
+    fn stay(self, since: u64, now: u64) {
         self.told(0);
         if now != self.now {
             self.wrong(&format!("a stay until {now}"));
@@ -142,7 +144,7 @@ impl Observer for Watcher<'_> {
         }
     }
 
-    fn sample(&self, sample: &Sample) {
+    fn sample(self, sample: &Sample) {
         let side = sample.metric.side();
         self.told(match side {
             Side::Prev => 1,
@@ -201,6 +203,7 @@ impl Recorder {
             self.session = Some(Session {
                 metrics,
                 pages: BTreeMap::new(),
+                untracked: State::untracked(),
             });
         }
         let Some(session) = &mut self.session else {
@@ -213,17 +216,12 @@ impl Recorder {
                 session.make_room(task.pid);
             }
             Event::Waking { task, now } if session.metrics.needs_wakeups() => {
-                let is_stamped = task.sched_info.last_queued != 0;
-                if session.metrics.contains(Metric::Wakeup) || is_stamped {
-                    if let Some(state) = session.state(task.pid) {
-                        let waking = Waking {
-                            id: task.address,
-                            exiting: task.exiting,
-                            is_stamped,
-                        };
-                        state.wake(now, &waking);
-                    }
-                }
+                let wakeup = Wakeup {
+                    now,
+                    task: shown(Some(&task)),
+                    state: session.state(task.pid),
+                };
+                record_wakeup(&wakeup, session.metrics.contains(Metric::Wakeup));
             }
             Event::Switch {
                 cpu,
@@ -234,31 +232,12 @@ impl Recorder {
                 next,
             } => {
                 let prev = prev.map(|(prev, _)| prev);
-                let leaving = match prev {
-                    None => Prev::Idle,
-                    Some(prev) => {
-                        let task = Leaving {
-                            id: prev.address,
-                            exiting: prev.exiting,
-                            state: PrevState::new(preempt, prev_state),
-                            run_delay: prev.sched_info.run_delay,
-                        };
-                        Prev::Task(task, session.state(prev.pid))
-                    }
-                };
-                let entering = match next {
-                    None => Next::Idle,
-                    Some(_) if !tracks_tasks => Next::Ignored,
-                    Some(next) => {
-                        let task = Entering {
-                            id: next.address,
-                            exiting: next.exiting,
-                            is_new: next.sched_info.pcount == 0,
-                            run_delay: next.sched_info.run_delay,
-                            last_queued: next.sched_info.last_queued,
-                        };
-                        Next::Task(task, session.state(next.pid))
-                    }
+                let switch = Switch {
+                    now,
+                    prev: shown(prev.as_ref()),
+                    prev_state: PrevState::new(preempt, prev_state),
+                    next: shown(next.as_ref()),
+                    state: &|pid| session.state(pid),
                 };
                 let watcher = Watcher {
                     now,
@@ -268,16 +247,25 @@ impl Recorder {
                     log: self.logs.get(cpu),
                     told: RefCell::default(),
                 };
-                // As the module does it.
-                let cpu = &self.cpus[cpu];
-                if session.metrics == MetricSet::DEFAULT {
-                    switch_as_default(cpu, now, leaving, entering, &watcher);
-                } else {
-                    cpu.switch(now, leaving, entering, &watcher);
-                }
+                record_switch(&self.cpus[cpu], session.metrics, &switch, &watcher);
             }
             _ => {}
         }
+    }
+}
+
+/// Shows what the tracepoints show of a task; none is the idle task.
+fn shown(task: Option<&Task>) -> testing::Task {
+    match task {
+        Some(task) => testing::Task {
+            pid: task.pid,
+            id: task.address,
+            is_exiting: task.exiting,
+            has_run: task.sched_info.pcount != 0,
+            run_delay: task.sched_info.run_delay,
+            last_queued: task.sched_info.last_queued,
+        },
+        None => testing::IDLE,
     }
 }
 

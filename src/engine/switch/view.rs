@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What a tracepoint shows: the views of a context switch and of a wakeup that the engine works on.
+//!
+//! The probes implement these traits on the kernel's own structures, and the tests on those of a
+//! model. Each method reads one thing, and the engine calls it only where it needs that: what is not
+//! needed is not read.
+
+use crate::engine::switch::{
+    switch_out::PrevState,
+    task_state::TaskState, //
+};
+
+/// A task, as it leaves a CPU, gets one, or is woken.
+pub trait Task: Copy {
+    /// Returns the thread id in the initial PID namespace; 0 for the idle task.
+    fn pid(self) -> i32;
+
+    /// Returns a number that no other task has that lives at the same time, such as the address.
+    /// Neither 0 nor `u64::MAX`.
+    fn id(self) -> u64;
+
+    /// Returns whether the task is exiting, and may have given up its PID already.
+    fn is_exiting(self) -> bool;
+
+    /// Returns whether the task ever had a CPU: `sched_info.pcount` is not 0.
+    fn has_run(self) -> bool;
+
+    /// Returns the sum of the task's waits that the kernel has accounted, in nanoseconds:
+    /// `sched_info.run_delay`. The wait since [`Task::last_queued`] is not in it yet.
+    fn run_delay(self) -> u64;
+
+    /// Returns when the kernel put the task on the run queue that it is on, in nanoseconds of that
+    /// CPU's clock: `sched_info.last_queued`. 0 if it is on none, and for a task that was preempted
+    /// with its sleep state set.
+    fn last_queued(self) -> u64;
+}
+
+/// A context switch: the `sched_switch` tracepoint.
+pub trait Switch {
+    /// How the tasks are shown.
+    type Task: Task;
+
+    /// Reads the CPU's clock, in nanoseconds. Called once for each switch.
+    fn now(&self) -> u64;
+
+    /// Returns the task that leaves the CPU.
+    fn prev(&self) -> Self::Task;
+
+    /// Returns how it leaves.
+    fn prev_state(&self) -> PrevState;
+
+    /// Returns the task that gets the CPU.
+    fn next(&self) -> Self::Task;
+
+    /// Returns the state that is kept for the task `pid`, which is not the idle task;
+    /// [`TaskState::untracked`] if there is none.
+    fn state(&self, pid: i32) -> &TaskState;
+}
+
+/// A wakeup: the `sched_waking` tracepoint.
+pub trait Wakeup {
+    /// How the task is shown.
+    type Task: Task;
+
+    /// Reads the waker's clock, in nanoseconds.
+    fn now(&self) -> u64;
+
+    /// Returns the task that is being woken.
+    fn task(&self) -> Self::Task;
+
+    /// Returns the state that is kept for the task `pid`, as in [`Switch::state`].
+    fn state(&self, pid: i32) -> &TaskState;
+}

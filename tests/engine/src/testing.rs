@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What only tests need: switches and wakeups that a test makes up, in place of those that the
+//! tracepoints show. They go into the engine by the way that the module takes.
+
+use crate::engine::{
+    cell::Cell,
+    metric::MetricSet,
+    switch::{
+        cpu::Cpu,
+        sample::Observer,
+        settings::{
+            Dynamic,
+            Fixed,
+            Settings, //
+        },
+        switch_out::{
+            PrevState,
+            SwitchOut, //
+        },
+        task_state::{
+            record_wakeup,
+            TaskState, //
+        },
+        view, //
+    },
+};
+
+/// A task, as the kernel shows it.
+#[derive(Clone, Copy, Debug)]
+pub struct Task {
+    /// As [`view::Task`] has it.
+    pub pid: i32,
+    /// As [`view::Task`] has it.
+    pub id: u64,
+    /// As [`view::Task`] has it.
+    pub is_exiting: bool,
+    /// As [`view::Task`] has it.
+    pub has_run: bool,
+    /// As [`view::Task`] has it.
+    pub run_delay: u64,
+    /// As [`view::Task`] has it.
+    pub last_queued: u64,
+}
+
+impl view::Task for Task {
+    fn pid(self) -> i32 {
+        self.pid
+    }
+
+    fn id(self) -> u64 {
+        self.id
+    }
+
+    fn is_exiting(self) -> bool {
+        self.is_exiting
+    }
+
+    fn has_run(self) -> bool {
+        self.has_run
+    }
+
+    fn run_delay(self) -> u64 {
+        self.run_delay
+    }
+
+    fn last_queued(self) -> u64 {
+        self.last_queued
+    }
+}
+
+/// A task of which nothing is known but its PID, which serves as its address, too; 0 for the idle task.
+pub const fn task(pid: i32) -> Task {
+    Task {
+        pid,
+        id: pid as u64,
+        is_exiting: false,
+        has_run: true,
+        run_delay: 0,
+        last_queued: 0,
+    }
+}
+
+/// The idle task.
+pub const IDLE: Task = task(0);
+
+/// A switch.
+pub struct Switch<'a> {
+    /// When it is.
+    pub now: u64,
+    /// Who leaves the CPU.
+    pub prev: Task,
+    /// How.
+    pub prev_state: PrevState,
+    /// Who gets it.
+    pub next: Task,
+    /// Finds the state of a task by its PID.
+    pub state: &'a dyn Fn(i32) -> &'a TaskState,
+}
+
+impl view::Switch for Switch<'_> {
+    type Task = Task;
+
+    fn now(&self) -> u64 {
+        self.now
+    }
+
+    fn prev(&self) -> Task {
+        self.prev
+    }
+
+    fn prev_state(&self) -> PrevState {
+        self.prev_state
+    }
+
+    fn next(&self) -> Task {
+        self.next
+    }
+
+    fn state(&self, pid: i32) -> &TaskState {
+        (self.state)(pid)
+    }
+}
+
+/// Records `switch` on `cpu` in the variant of the probe that the module chooses for `metrics`, which
+/// are on.
+pub fn record_switch(
+    cpu: &Cpu<impl AsRef<[Cell]> + ?Sized>,
+    metrics: MetricSet,
+    switch: &impl view::Switch,
+    observer: impl Observer,
+) {
+    if metrics != MetricSet::DEFAULT {
+        return cpu.switch::<Dynamic>(switch, observer);
+    }
+    match cpu.scheme().precision().bits() {
+        1 => cpu.switch::<Fixed<1>>(switch, observer),
+        2 => cpu.switch::<Fixed<2>>(switch, observer),
+        3 => cpu.switch::<Fixed<3>>(switch, observer),
+        4 => cpu.switch::<Fixed<4>>(switch, observer),
+        5 => cpu.switch::<Fixed<5>>(switch, observer),
+        6 => cpu.switch::<Fixed<6>>(switch, observer),
+        7 => cpu.switch::<Fixed<7>>(switch, observer),
+        _ => cpu.switch::<Dynamic>(switch, observer),
+    }
+}
+
+/// Records a switch from the idle task to itself at `now`, which ends a stay and nothing else.
+pub fn idle_at(cpu: &Cpu<impl AsRef<[Cell]> + ?Sized>, now: u64, observer: impl Observer) {
+    record_idle::<Dynamic>(cpu, now, observer);
+}
+
+/// As [`idle_at`], with settings of which `S` is known.
+#[inline]
+pub fn record_idle<S: Settings>(
+    cpu: &Cpu<impl AsRef<[Cell]> + ?Sized>,
+    now: u64,
+    observer: impl Observer,
+) {
+    let untracked = TaskState::untracked();
+    let switch = Switch {
+        now,
+        prev: IDLE,
+        prev_state: PrevState::new(false, 0),
+        next: IDLE,
+        state: &|_| &untracked,
+    };
+    cpu.switch::<S>(&switch, observer);
+}
+
+/// A wakeup.
+#[derive(Clone, Copy, Debug)]
+pub struct Wakeup<'a> {
+    /// When it is, by the waker's clock.
+    pub now: u64,
+    /// Who is woken.
+    pub task: Task,
+    /// The task's state.
+    pub state: &'a TaskState,
+}
+
+impl view::Wakeup for Wakeup<'_> {
+    type Task = Task;
+
+    fn now(&self) -> u64 {
+        self.now
+    }
+
+    fn task(&self) -> Task {
+        self.task
+    }
+
+    fn state(&self, _: i32) -> &TaskState {
+        self.state
+    }
+}
+
+/// Wakes `task` at `now`, while all wakeups are noted.
+pub fn wake(now: u64, task: Task, state: &TaskState) {
+    record_wakeup(&Wakeup { now, task, state }, true);
+}
+
+/// How a task may have left a CPU whose stay ended so.
+pub const fn prev_state_of(end: SwitchOut) -> PrevState {
+    PrevState::new(
+        false,
+        match end {
+            SwitchOut::Preempted => 0,
+            SwitchOut::Interruptible => 1,
+            SwitchOut::Uninterruptible => 2,
+            SwitchOut::Stopped => 4,
+            SwitchOut::Dead => 0x80,
+        },
+    )
+}
