@@ -15,6 +15,7 @@
 //! | [`metric`] | the metrics and counters: names, meaning |
 //! | [`identity`] | who a task is, as far as it is shown |
 //! | [`cell`] | a counter that one CPU writes and any CPU reads |
+//! | [`seqcount`] | several cells that are read as one CPU left them |
 //! | `atomic` | where the atomics come from |
 
 mod atomic;
@@ -24,4 +25,5 @@ pub mod histogram;
 pub mod identity;
 pub mod metric;
 pub mod outlier;
+pub mod seqcount;
 pub mod switch;

@@ -155,8 +155,12 @@ pub fn summary_row<B: Deref<Target = [u64]>>(
     let max = snapshot.max();
     Nanoseconds(snapshot.mean()).write_column(out)?;
     for (_, bounds) in snapshot.quantiles() {
-        let upper = bounds.map(|bounds| bounds.upper);
-        Nanoseconds(upper.min(max)).write_column(out)?;
+        let upper = bounds.map(|bounds| match max {
+            // Else the sample that became the maximum is in its bucket, and not yet in the totals.
+            Some(max) if max >= bounds.lower => bounds.upper.min(max),
+            _ => bounds.upper,
+        });
+        Nanoseconds(upper).write_column(out)?;
     }
     Nanoseconds(max).write_column(out)?;
     if let Some((cpu, worst)) = snapshot.worst() {

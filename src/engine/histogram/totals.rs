@@ -3,19 +3,12 @@
 //! What a histogram holds besides its buckets: sum, extremes, and whose the greatest sample was.
 
 use crate::engine::{
-    atomic::{
-        fence,
-        spin_loop, //
-        Ordering::{
-            Acquire,
-            Release, //
-        },
-    },
     cell::Cell,
     identity::{
         Identity,
         IdentityCells, //
     },
+    seqcount::SeqCount, //
 };
 
 /// The greatest sample of a histogram, and whose it was.
@@ -63,8 +56,8 @@ impl Extremes {
 #[derive(Debug)]
 pub(in crate::engine) struct Totals {
     pub(in crate::engine) sum: Cell,
-    /// Odd while the cells below are being written.
-    version: Cell,
+    /// Of the cells below.
+    seqcount: SeqCount,
     /// `u64::MAX` while there is no sample.
     pub(in crate::engine) min: Cell,
     /// How much the greatest sample is above the least.
@@ -78,7 +71,7 @@ impl Totals {
     pub(in crate::engine) const fn new() -> Self {
         Self {
             sum: Cell::new(0),
-            version: Cell::new(0),
+            seqcount: SeqCount::new(),
             min: Cell::new(u64::MAX),
             range: Cell::new(0),
             time: Cell::new(0),
@@ -106,52 +99,92 @@ impl Totals {
         if is_first || value > max {
             self.set_extremes(value.min(min), value, time, &task());
         } else {
-            self.version.add(1);
-            fence(Release);
-            self.min.set(value);
-            self.range.set(max.wrapping_sub(value));
-            fence(Release);
-            self.version.add(1);
+            self.seqcount.write(|| {
+                self.min.set(value);
+                self.range.set(max.wrapping_sub(value));
+            });
         }
     }
 
     pub(in crate::engine) fn set_extremes(&self, min: u64, max: u64, time: u64, task: &Identity) {
-        self.version.add(1);
-        fence(Release);
-        self.min.set(min);
-        self.range.set(max.wrapping_sub(min));
-        self.time.set(time);
-        self.task.set(task);
-        fence(Release);
-        self.version.add(1);
+        self.seqcount.write(|| {
+            self.min.set(min);
+            self.range.set(max.wrapping_sub(min));
+            self.time.set(time);
+            self.task.set(task);
+        });
     }
 
     fn max(&self) -> u64 {
         self.min.get().wrapping_add(self.range.get())
     }
 
-    /// Reads the greatest sample, all of it from the same one.
-    pub(in crate::engine) fn worst(&self) -> Option<Worst> {
-        // The writer takes a few nanoseconds, and is rare: one of these tries is enough.
-        for _ in 0..1000 {
-            let version = self.version.get();
-            fence(Acquire);
+    /// Reads the least and the greatest sample, as they were at one time.
+    pub(in crate::engine) fn extremes(&self) -> Extremes {
+        self.seqcount.read(|| {
             let worst = Worst {
                 value: self.max(),
                 task: self.task.get(),
                 time: self.time.get(),
             };
-            fence(Acquire);
-            if version % 2 == 0 && version == self.version.get() {
-                return (worst.time != 0).then_some(worst);
+            Extremes {
+                min: self.min.get(),
+                worst: (worst.time != 0).then_some(worst),
             }
-            spin_loop();
-        }
-        None
+        })
     }
 
     /// Begins a new greatest and least sample. Must not run at the same time as the writer.
     pub(in crate::engine) fn restart(&self) {
         self.set_extremes(u64::MAX, u64::MAX, 0, &Identity::default());
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::{
+        sync::mpsc,
+        thread,
+        time::Duration, //
+    };
+
+    /// A CPU that is stopped in the midst of its update, as a virtual CPU may be: its samples do not
+    /// vanish meanwhile.
+    #[test]
+    fn a_stopped_writer_hides_no_sample() {
+        let totals = Totals::new();
+        let task = Identity {
+            pid: 7,
+            ..Identity::default()
+        };
+        totals.record(100, 1, || task);
+        let (started, has_started) = mpsc::channel();
+        let (go_on, may_go_on) = mpsc::channel();
+        let (answer, answered) = mpsc::channel();
+        let totals = &totals;
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                totals.seqcount.write(|| {
+                    totals.min.set(50);
+                    started.send(()).expect("the other end is there");
+                    may_go_on.recv().expect("the other end is there");
+                    totals.range.set(50);
+                });
+            });
+            has_started.recv().expect("the writer does not fail");
+            scope.spawn(move || answer.send(totals.extremes()));
+            // It may wait, or say what there was before; but not that there was nothing.
+            let early = answered.recv_timeout(Duration::from_millis(200)).ok();
+            go_on.send(()).expect("the writer does not fail");
+            let extremes = early.unwrap_or_else(|| answered.recv().expect("the reader ends"));
+            let expected = Worst {
+                value: 100,
+                task,
+                time: 1,
+            };
+            assert_eq!(extremes.worst, Some(expected));
+        });
+        assert_eq!(totals.extremes().min, 50);
     }
 }

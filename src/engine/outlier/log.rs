@@ -6,8 +6,6 @@ use core::mem::size_of;
 
 use crate::engine::{
     atomic::{
-        fence,
-        spin_loop, //
         AtomicU64,
         Ordering::{
             Acquire,
@@ -29,6 +27,7 @@ use crate::engine::{
         History,
         Stay, //
     },
+    seqcount::SeqCount,
     switch::sample::{
         Cause,
         Sample, //
@@ -295,8 +294,8 @@ impl CulpritCells {
 /// A place for an outlier with its culprits.
 #[derive(Debug)]
 struct Place {
-    /// Odd while the cells below are being written.
-    version: Cell,
+    /// Of the cells below.
+    seqcount: SeqCount,
     id: Cell,
     metric_and_cause: Cell,
     value: Cell,
@@ -310,7 +309,7 @@ struct Place {
 impl Place {
     const fn new() -> Self {
         Self {
-            version: Cell::new(0),
+            seqcount: SeqCount::new(),
             id: Cell::new(0),
             metric_and_cause: Cell::new(0),
             value: Cell::new(0),
@@ -324,17 +323,15 @@ impl Place {
 
     /// Fills the place. Only the CPU it belongs to may.
     fn fill(&self, id: u64, sample: &Sample, task: &Identity, history: &History) {
-        self.version.add(1);
-        fence(Release);
-        self.id.set(id);
-        self.metric_and_cause
-            .set(((sample.metric as u64) << 8) | sample.cause as u64);
-        self.value.set(sample.value);
-        self.end.set(sample.end);
-        self.task.set(task);
-        self.blame(sample, history);
-        fence(Release);
-        self.version.add(1);
+        self.seqcount.write(|| {
+            self.id.set(id);
+            self.metric_and_cause
+                .set(((sample.metric as u64) << 8) | sample.cause as u64);
+            self.value.set(sample.value);
+            self.end.set(sample.end);
+            self.task.set(task);
+            self.blame(sample, history);
+        });
     }
 
     /// Notes who had the CPU during `sample`.
@@ -451,38 +448,28 @@ impl Log {
     /// Returns the number of the oldest outlier kept that comes after the outlier `seen`, unless there
     /// is none. One that is still being written is not kept yet.
     pub fn first_after(&self, seen: u64) -> Option<u64> {
-        let newer = |place: &Place| {
-            let id = place.id.get();
-            if id <= seen {
-                return None;
-            }
-            // Whoever sees the number sees that it is being written, or that it was.
-            fence(Acquire);
-            (place.version.get() % 2 == 0).then_some(id)
-        };
-        self.places.iter().filter_map(newer).min()
+        self.places
+            .iter()
+            .filter_map(|place| place.seqcount.try_read(|| place.id.get()))
+            .filter(|id| *id > seen)
+            .min()
     }
 
     /// Copies the outlier `id`, and its culprits into `copied`, of which the first are theirs, as many
-    /// as it says. `None` when it is not kept, or no longer.
+    /// as it says. `None` when it is not kept yet, or no longer.
+    ///
+    /// One try is enough: if the place is being written, the outlier that was there is no longer kept,
+    /// and the new one is not kept yet.
     pub fn read(&self, id: u64, copied: &mut [Culprit; CULPRITS]) -> Option<Outlier> {
-        let kept = |place: &&Place| id != 0 && place.id.get() == id;
-        let place = self.places.iter().find(kept)?;
-        // The writer takes some microseconds, and then it takes its time to come round again.
-        for _ in 0..100_000 {
-            let version = place.version.get();
-            fence(Acquire);
-            let outlier = place.outlier();
+        let is_it = |place: &&Place| id != 0 && place.id.get() == id;
+        let place = self.places.iter().find(is_it)?;
+        let outlier = place.seqcount.try_read(|| {
             for (to, from) in copied.iter_mut().zip(&place.culprits) {
                 *to = from.get();
             }
-            fence(Acquire);
-            if version % 2 == 0 && version == place.version.get() {
-                return outlier.filter(|outlier| outlier.id == id);
-            }
-            spin_loop();
-        }
-        None
+            place.outlier()
+        });
+        outlier?.filter(|outlier| outlier.id == id)
     }
 }
 

@@ -375,8 +375,9 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         }
         for (mine, theirs) in self.header.totals.iter().zip(&other.header.totals) {
             mine.sum.set(theirs.sum.get());
-            if let Some(worst) = theirs.worst() {
-                mine.set_extremes(theirs.min.get(), worst.value, worst.time, &worst.task);
+            let Extremes { min, worst } = theirs.extremes();
+            if let Some(worst) = worst {
+                mine.set_extremes(min, worst.value, worst.time, &worst.task);
             }
         }
     }
@@ -485,20 +486,18 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
 
     /// Reads the least value of `metric`, in nanoseconds; `u64::MAX` when there is none.
     pub fn min(&self, metric: Metric) -> u64 {
-        self.header.totals[metric as usize].min.get()
+        self.extremes(metric).min
     }
 
     /// Reads the greatest sample of `metric`, unless there is none.
     pub fn worst(&self, metric: Metric) -> Option<Worst> {
-        self.header.totals[metric as usize].worst()
+        self.extremes(metric).worst
     }
 
-    /// Reads the least and the greatest sample of `metric` since they last began anew.
+    /// Reads the least and the greatest sample of `metric` since they last began anew. Waits for a
+    /// CPU that is about to change them.
     pub fn extremes(&self, metric: Metric) -> Extremes {
-        Extremes {
-            min: self.min(metric),
-            worst: self.worst(metric),
-        }
+        self.header.totals[metric as usize].extremes()
     }
 
     /// Begins new minima and maxima.

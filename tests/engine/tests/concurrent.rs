@@ -7,11 +7,7 @@
 //! model allows; `loom.rs` shows all that the language allows, of fewer steps. Under Miri, as `cargo
 //! miri test --test concurrent` with `-Zmiri-many-seeds`, these tests are shown stale values, too.
 //!
-//! The version protocol of the worst sample (`Totals` in `totals.rs`), which is that of an outlier
-//! (`Place` in `outlier.rs`), is sound by the fences: a reader that sees any cell of a later sample
-//! has, by its acquire fence and the writer's first release fence, to see the odd version or a later
-//! one when it reads the version again; and one that sees the even version sees, by the writer's
-//! second release fence and its own first acquire fence, all cells of that sample.
+//! That the sequence counter is sound is argued in `seqcount.rs`.
 
 use std::{
     collections::BTreeSet,
@@ -128,6 +124,7 @@ fn the_worst_sample_is_never_torn() {
     let read = || {
         let least = last.load(Ordering::Acquire);
         let Some(worst) = cpu.worst(Metric::Idle) else {
+            assert_eq!(least, 0, "there was a sample, and now there is none");
             return;
         };
         let n = worst.value;

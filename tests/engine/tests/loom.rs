@@ -56,6 +56,7 @@ use schedhist_engine::{
             },
             rate::Rate, //
         },
+        seqcount::SeqCount,
         switch::{
             cpu::Cpu,
             sample::{
@@ -94,6 +95,89 @@ fn records(number: u32) -> Records {
     let cpu = Cpu::new(number, SCHEME, buckets).expect("as many as asked for");
     cpu.begin(1, MetricSet::ALL);
     cpu
+}
+
+/// Two cells that always hold the same, for those who go by the counter.
+#[derive(Debug)]
+struct Pair {
+    seqcount: SeqCount,
+    cells: [Cell; 2],
+}
+
+impl Pair {
+    fn new() -> Arc<Self> {
+        let pair = Self {
+            seqcount: SeqCount::new(),
+            cells: [Cell::new(0), Cell::new(0)],
+        };
+        settle(&pair);
+        Arc::new(pair)
+    }
+
+    fn write(&self, value: u64) {
+        self.seqcount
+            .write(|| self.cells.iter().for_each(|cell| cell.set(value)));
+    }
+
+    fn get(&self) -> [u64; 2] {
+        [self.cells[0].get(), self.cells[1].get()]
+    }
+}
+
+fn pair_while_it_changes() {
+    let pair = Pair::new();
+    let writer = thread::spawn({
+        let pair = pair.clone();
+        move || (1..=2).for_each(|value| pair.write(value))
+    });
+    let tried = pair.seqcount.try_read(|| pair.get());
+    let [first, second] = pair.seqcount.read(|| pair.get());
+    assert_eq!(first, second);
+    if let Some([one, other]) = tried {
+        assert_eq!(one, other);
+        assert!(one <= first);
+    }
+    writer.join().expect("the writer does not fail");
+    assert_eq!(pair.seqcount.try_read(|| pair.get()), Some([2, 2]));
+}
+
+#[test]
+fn what_a_sequence_counter_guards_is_never_torn() {
+    in_all_orders(3, pair_while_it_changes);
+}
+
+#[test]
+#[should_panic(expected = "assertion")]
+fn without_fences_a_sequence_counter_guards_nothing() {
+    without_fences(|| in_all_orders(3, pair_while_it_changes));
+}
+
+/// Who tries once is told that it met the writer, and only then.
+#[test]
+fn a_try_fails_only_where_it_meets_the_writer() {
+    static FAILED: AtomicUsize = AtomicUsize::new(0);
+
+    in_all_orders(3, || {
+        let pair = Pair::new();
+        let is_over = Arc::new(AtomicBool::new(false));
+        let writer = thread::spawn({
+            let (pair, is_over) = (pair.clone(), is_over.clone());
+            move || {
+                pair.write(1);
+                is_over.store(true, Release);
+            }
+        });
+        let was_over = is_over.load(Acquire);
+        match pair.seqcount.try_read(|| pair.get()) {
+            Some(found) => assert!(found == [1, 1] || (!was_over && found == [0, 0])),
+            None => {
+                assert!(!was_over);
+                FAILED.fetch_add(1, Relaxed);
+            }
+        }
+        writer.join().expect("the writer does not fail");
+    });
+    assert!(FAILED.load(Relaxed) > 0);
 }
 
 /// Who the `n`th sample is of: all of it follows from `n`.
@@ -145,7 +229,9 @@ fn worst_while_it_changes() {
         let cpu = cpu.clone();
         move || end_idle(&cpu, stay(2).1, 2)
     });
+    // That of before, or that of after; never none.
     let first = number_of(cpu.worst(Metric::Idle));
+    assert!(first == 1 || first == 2);
     assert!(number_of(cpu.worst(Metric::Idle)) >= first);
     writer.join().expect("the writer does not fail");
     assert_eq!(number_of(cpu.worst(Metric::Idle)), 2);

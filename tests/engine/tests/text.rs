@@ -126,6 +126,22 @@ idle                               0         -         -         -         -    
     assert_eq!(out, expected);
 }
 
+/// A CPU has counted a sample in its bucket, and is yet to note that it is the greatest.
+#[test]
+fn a_quantile_is_not_cut_to_an_older_maximum() {
+    let scheme = example().scheme();
+    let cpu = cpu_of(scheme, &[5]);
+    cpu.buckets(Metric::Oncpu)[scheme.index(1_000_000)].add(1);
+    let mut out = String::new();
+    text::summary_row(&mut out, ONCPU, &snapshot_of(scheme, &[cpu])).expect("a String takes all");
+    let words: Vec<_> = out.split_whitespace().take(9).collect();
+    // Of a million ns the bucket's upper bound.
+    let expected = [
+        "oncpu", "2", "2ns", "5ns", "1.02ms", "1.02ms", "1.02ms", "1.02ms", "5ns",
+    ];
+    assert_eq!(words, expected);
+}
+
 #[test]
 fn golden_status() {
     let mut out = String::new();

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A sequence counter: lets readers copy several cells as one writer left them.
+//!
+//! It is the kernel's `seqcount_t` for the engine's cells. The count is odd while the cells are being
+//! written. A reader copies the cells between two loads of the count, and has a good copy if both
+//! gave the same even number.
+//!
+//! The fences make that sound. A reader that sees any cell of a later write sees, through the writer's
+//! first release fence and its own second acquire fence, the odd count of that write or a later count
+//! when it loads the count again. A reader that starts with an even count sees, through the writer's
+//! second release fence and its own first acquire fence, all cells of the write that ended with it.
+//! `tests/engine/tests/loom.rs` checks this in a model of the language's memory.
+//!
+//! The writer never waits. It has interrupts off, so it ends within nanoseconds, unless a hypervisor
+//! stops its virtual CPU meanwhile. A reader that finds a write under way therefore has two choices,
+//! and "there is nothing" is neither of them:
+//!
+//! - [`SeqCount::read`] tries again until it has a copy, as the kernel's `read_seqbegin()` does: for
+//!   what always has a value. A stopped virtual CPU delays it, just as it delays whoever waits for a
+//!   spinlock or an IPI. [`spin_loop`] is `cpu_relax()`, by which a hypervisor notices that. A reader
+//!   in process context can be preempted meanwhile.
+//! - [`SeqCount::try_read`] tells that it met the writer: for a place whose contents are replaced as a
+//!   whole, where this means that the old contents are gone and the new are not there yet.
+
+use crate::engine::{
+    atomic::{
+        fence,
+        spin_loop, //
+        Ordering::{
+            Acquire,
+            Release, //
+        },
+    },
+    cell::Cell,
+};
+
+/// A sequence counter, for cells that one CPU writes and any CPU reads.
+#[derive(Debug)]
+pub struct SeqCount(Cell);
+
+impl SeqCount {
+    /// Creates the counter of cells that nobody writes yet.
+    pub const fn new() -> Self {
+        Self(Cell::new(0))
+    }
+
+    /// Writes the cells by `write`.
+    ///
+    /// Only the writer of the cells may call this, with interrupts off.
+    #[inline(always)]
+    pub fn write(&self, write: impl FnOnce()) {
+        self.0.add(1);
+        fence(Release);
+        write();
+        fence(Release);
+        self.0.add(1);
+    }
+
+    /// Returns what `copy` makes of the cells, all of it after the same write. Waits while they are
+    /// being written.
+    ///
+    /// `copy` is called again after it has met the writer; what it returned then may be of two writes.
+    pub fn read<T>(&self, mut copy: impl FnMut() -> T) -> T {
+        loop {
+            match self.try_read(&mut copy) {
+                Some(copied) => return copied,
+                None => spin_loop(),
+            }
+        }
+    }
+
+    /// Returns what `copy` makes of the cells, all of it after the same write; `None` if they were
+    /// being written meanwhile.
+    pub fn try_read<T>(&self, copy: impl FnOnce() -> T) -> Option<T> {
+        let count = self.0.get();
+        if count % 2 != 0 {
+            return None;
+        }
+        fence(Acquire);
+        let copied = copy();
+        fence(Acquire);
+        (count == self.0.get()).then_some(copied)
+    }
+}
