@@ -16,10 +16,12 @@
 //! | [`identity`] | who a task is, as far as it is shown |
 //! | [`cell`] | a counter that one CPU writes and any CPU reads |
 //! | [`seqcount`] | several cells that are read as one CPU left them |
+//! | `div` | division of 128-bit numbers |
 //! | `atomic` | where the atomics come from |
 
 mod atomic;
 pub mod cell;
+mod div;
 pub mod format;
 pub mod histogram;
 pub mod identity;

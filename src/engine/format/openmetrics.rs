@@ -31,10 +31,12 @@ use core::{
         Display,
         Write, //
     },
+    num::NonZeroU64,
     ops::Deref, //
 };
 
 use crate::engine::{
+    div::div_rem,
     format::text::Scope,
     histogram::{
         bucket::{
@@ -245,17 +247,12 @@ struct Seconds(u128);
 
 impl Display for Seconds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const NANOSECONDS: u64 = 1_000_000_000;
+        const NANOSECONDS: NonZeroU64 = match NonZeroU64::new(1_000_000_000) {
+            Some(number) => number,
+            None => panic!("this is not 0"),
+        };
 
-        // Long division in digits of 32 bits: the kernel has no 128-bit division.
-        let mut whole: u128 = 0;
-        let mut rest: u64 = 0;
-        for shift in [96, 64, 32, 0] {
-            let digit = (self.0 >> shift) as u32;
-            let dividend = (rest << 32) | u64::from(digit);
-            whole = (whole << 32) | u128::from(dividend / NANOSECONDS);
-            rest = dividend % NANOSECONDS;
-        }
+        let (whole, rest) = div_rem(self.0, NANOSECONDS);
         write!(f, "{whole}.{rest:09}")
     }
 }
