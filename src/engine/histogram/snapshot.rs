@@ -71,7 +71,8 @@ impl Quantile {
 ///
 /// # Invariants
 ///
-/// `counts` has as many elements as [`Cpu::cells`] says.
+/// `counts` has as many elements as [`Cpu::cells`] says for the scheme, and for all metrics or those of
+/// [`MetricSet::DEFAULT`](crate::engine::metric::MetricSet::DEFAULT); `stride` is `scheme.buckets()`.
 #[derive(Debug)]
 pub struct Baseline<B> {
     counters: [u64; Counter::COUNT],
@@ -86,7 +87,7 @@ impl<B: DerefMut<Target = [u64]>> Baseline<B> {
     /// Creates a baseline of nothing over `counts`, or gives up when those are not
     /// as many as [`Cpu::cells`] says.
     pub fn new(scheme: Scheme, mut counts: B) -> Option<Self> {
-        if counts.len() < Metric::COUNT_WITHOUT_WAKEUP * scheme.buckets() {
+        if !Cpu::<[Cell]>::is_number_of_cells(scheme, counts.len()) {
             return None;
         }
         counts.fill(0);

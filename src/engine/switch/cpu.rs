@@ -123,16 +123,21 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         count * scheme.buckets()
     }
 
+    /// Says whether `number` cells are as many as [`Cpu::cells`] says, for all metrics or those of
+    /// [`MetricSet::DEFAULT`].
+    pub(in crate::engine) fn is_number_of_cells(scheme: Scheme, number: usize) -> bool {
+        [MetricSet::DEFAULT, MetricSet::ALL]
+            .into_iter()
+            .any(|metrics| number == Self::cells(scheme, metrics))
+    }
+
     /// Creates the records of the CPU `number` over `buckets`, or gives up when those are not
     /// as many as [`Cpu::cells`] says. They should be 0.
     pub fn new(number: u32, scheme: Scheme, buckets: B) -> Option<Self>
     where
         B: Sized,
     {
-        let len = buckets.as_ref().len();
-        if len != Self::cells(scheme, MetricSet::DEFAULT)
-            && len != Self::cells(scheme, MetricSet::ALL)
-        {
+        if !Self::is_number_of_cells(scheme, buckets.as_ref().len()) {
             return None;
         }
         // INVARIANT: Just checked.

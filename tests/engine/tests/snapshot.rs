@@ -14,7 +14,15 @@ use proptest::{
     collection::vec,
     prelude::*, //
 };
-use schedhist_engine::engine::histogram::snapshot::Snapshot;
+use schedhist_engine::engine::{
+    cell::Cell,
+    histogram::snapshot::{
+        Baseline,
+        Snapshot, //
+    },
+    metric::MetricSet,
+    switch::cpu::Cpu,
+};
 
 /// The share of each quantile as a fraction, by its name.
 const SHARES: [(&str, usize, usize); 5] = [
@@ -114,5 +122,16 @@ fn empty() {
         assert!(snapshot.quantiles().all(|(_, bounds)| bounds.is_none()));
         assert!(Snapshot::new(scheme, vec![0; scheme.buckets() - 1]).is_none());
         assert!(Snapshot::new(scheme, vec![0; scheme.buckets() + 1]).is_none());
+    }
+}
+
+#[test]
+fn a_baseline_has_as_many_counts_as_there_are_cells() {
+    let scheme = common::schemes().next().expect("there are schemes");
+    let good = [MetricSet::DEFAULT, MetricSet::ALL]
+        .map(|metrics| Cpu::<Vec<Cell>>::cells(scheme, metrics));
+    for len in 0..2 * good[1] {
+        let baseline = Baseline::new(scheme, vec![0; len]);
+        assert_eq!(baseline.is_some(), good.contains(&len), "{len}");
     }
 }
