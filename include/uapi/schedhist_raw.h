@@ -34,9 +34,10 @@
  * at rest is exact in itself all the same: a number is never half written.
  *
  * All of it is since the module was loaded; the file "reset" does not touch it.
- * Counters, sums and buckets only ever grow, and wrap around at 2^64: subtract
- * two snapshots to see what happened between them. Minima and worst samples
- * cannot be subtracted.
+ * Counters, sums and buckets only ever grow: subtract two snapshots to see what
+ * happened between them. Minima and worst samples cannot be subtracted. Sums
+ * have 128 bits, as 64 bits of nanoseconds would wrap around: 20000 tasks that
+ * sleep for an hour each get there in ten days.
  */
 #ifndef _UAPI_SCHEDHIST_RAW_H
 #define _UAPI_SCHEDHIST_RAW_H
@@ -141,15 +142,17 @@ struct schedhist_raw_cpu {
  * @record: HISTOGRAM
  * @cpu: the number of the CPU
  * @metric: the number of the metric
- * @sum_ns: the sum of all samples, in nanoseconds, modulo 2^64
+ * @sum_low_ns: the lower half of the sum of all samples, in nanoseconds
  * @min_ns: the least sample, in nanoseconds; all bits set if there is none
+ * @sum_high_ns: the upper half of the sum
  */
 struct schedhist_raw_histogram {
 	struct schedhist_raw_record record;
 	__u32 cpu;
 	__u32 metric;
-	__u64 sum_ns;
+	__u64 sum_low_ns;
 	__u64 min_ns;
+	__u64 sum_high_ns;
 };
 
 /**

@@ -4,7 +4,7 @@
 
 READER is the program made of tests/raw.c. Both are given each FILE, then files
 with some bytes changed, numbers put in, parts left out or twice, for SECONDS.
-They must agree on whether it is a snapshot, and on its counters and buckets.
+They must agree on whether it is a snapshot, and on its counters, buckets and sums.
 rawdump must print all of what it takes, and refuse all else by Broken, which is
 one line for its user; any other exception shows here.
 """
@@ -30,8 +30,8 @@ def read_by_c(reader, data):
 
 
 def said_by_c(text):
-    """Counters and buckets that the reader in C has printed; the last word counts."""
-    counters, buckets = {}, {}
+    """Counters, buckets and sums that the reader in C has printed; the last word counts."""
+    counters, buckets, sums = {}, {}, {}
     for line in text.split(b"\n"):
         words = line.split(b" ")
         if words[0] == b"count" and len(words) == 4:
@@ -40,19 +40,24 @@ def said_by_c(text):
         elif words[0] == b"bucket" and len(words) == 6:
             cpu, metric, lower, upper, count = map(int, words[1:])
             buckets[cpu, metric, lower, upper] = count
-    return counters, buckets
+        elif words[0] == b"histogram" and len(words) == 5:
+            cpu, metric = map(int, words[1:3])
+            sums[cpu, metric] = int(words[3], 16)
+    return counters, buckets, {key: value for key, value in sums.items() if value}
 
 
 def said_by_rawdump(snapshot):
     """The same of what rawdump has read."""
     counters = {cpu: list(values) for cpu, values in snapshot.counters.items() if values}
-    buckets = {}
+    buckets, sums = {}, {}
     for (cpu, metric), histogram in snapshot.histograms.items():
         for index, count in histogram.buckets.items():
             lower, upper = snapshot.bounds(index).split()
             upper = (1 << 64) - 1 if upper == "inf" else int(upper)
             buckets[cpu, metric, int(lower), upper] = count
-    return counters, buckets
+        if histogram.sum:
+            sums[cpu, metric] = histogram.sum
+    return counters, buckets, sums
 
 
 def check(rawdump, reader, data):

@@ -60,7 +60,7 @@ const HEADER_LEN: usize = 56;
 const RECORD_LEN: usize = 8;
 const NAME_LEN: usize = 48;
 const CPU_LEN: usize = 16;
-const HISTOGRAM_LEN: usize = 32;
+const HISTOGRAM_LEN: usize = 40;
 const WORST_LEN: usize = 56;
 const BUCKETS_LEN: usize = 24;
 const PAIR_LEN: usize = 12;
@@ -218,11 +218,13 @@ where
             continue;
         }
         let extremes = extremes_since_load(cpu, baseline, metric);
+        let sum = cpu.sum(metric);
         record::<HISTOGRAM_LEN>(out, Type::Histogram, HISTOGRAM_LEN, |fields| {
             fields.u32(cpu.number());
             fields.u32(metric as u32);
-            fields.u64(cpu.sum(metric));
+            fields.u64(sum as u64);
             fields.u64(extremes.min);
+            fields.u64((sum >> 64) as u64);
         });
         if let Some(worst) = extremes.worst {
             one_worst(out, cpu.number(), metric, &worst);

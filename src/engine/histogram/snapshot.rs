@@ -76,7 +76,7 @@ impl Quantile {
 #[derive(Debug)]
 pub struct Baseline<B> {
     counters: [u64; Counter::COUNT],
-    sums: [u64; Metric::COUNT],
+    sums: [u128; Metric::COUNT],
     /// Of all periods before the reset, back to when the module was loaded.
     extremes: [Extremes; Metric::COUNT],
     counts: B,
@@ -244,8 +244,8 @@ impl<B: DerefMut<Target = [u64]>> Snapshot<B> {
     }
 
     /// Adds the sum and the extremes of the CPU `number`.
-    fn add_totals(&mut self, number: u32, sum: u64, extremes: Extremes) {
-        self.sum = self.sum.wrapping_add(u128::from(sum));
+    fn add_totals(&mut self, number: u32, sum: u128, extremes: Extremes) {
+        self.sum = self.sum.wrapping_add(sum);
         self.min = self.min.min(extremes.min);
         if let Some(worst) = extremes.worst {
             if self.max().is_none_or(|max| worst.value > max) {

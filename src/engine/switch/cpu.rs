@@ -2,10 +2,7 @@
 
 //! What one CPU records, switch by switch.
 
-use core::mem::{
-    offset_of,
-    size_of, //
-};
+use core::mem::offset_of;
 
 use crate::engine::{
     cell::Cell,
@@ -48,8 +45,8 @@ use crate::engine::{
 
 /// What a CPU has besides its buckets.
 ///
-/// What every switch needs comes first, on two cache lines; each of the totals has one to itself.
-/// It takes whole lines, and so the buckets after it begin on one, too.
+/// What every switch needs comes first, on two cache lines; then the totals, of which a switch needs
+/// the first three lines at most. It takes whole lines, and so the buckets after it begin on one, too.
 ///
 /// # Invariants
 ///
@@ -69,12 +66,11 @@ pub struct Header {
     /// Which metrics are on: a [`MetricSet`].
     pub(in crate::engine) on: Cell,
     counters: [Cell; Counter::COUNT],
-    totals: [Totals; Metric::COUNT],
+    totals: Totals,
 }
 
-// A counter more moves the totals off their lines.
-const _: () =
-    assert!(cfg!(loom) || (offset_of!(Header, totals) % 64 == 0 && size_of::<Totals>() == 64));
+// Another counter would take a third line.
+const _: () = assert!(cfg!(loom) || offset_of!(Header, totals) == 2 * 64);
 
 impl Header {
     /// Creates what the CPU `number` has before it has recorded anything.
@@ -88,7 +84,7 @@ impl Header {
             began: Cell::new(0),
             on: Cell::new(0),
             counters: [const { Cell::new(0) }; Counter::COUNT],
-            totals: [const { Totals::new() }; Metric::COUNT],
+            totals: Totals::new(),
         }
     }
 }
@@ -173,7 +169,7 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         state: PrevState,
         observer: impl Observer,
     ) {
-        self.count(Counter::Switches);
+        self.count_switch();
         let task = switch.prev();
         let pid = task.pid();
         if pid == 0 {
@@ -378,13 +374,7 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         for (mine, theirs) in buckets.zip(other.buckets.as_ref()) {
             mine.set(theirs.get());
         }
-        for (mine, theirs) in self.header.totals.iter().zip(&other.header.totals) {
-            mine.sum.set(theirs.sum.get());
-            let Extremes { min, worst } = theirs.extremes();
-            if let Some(worst) = worst {
-                mine.set_extremes(min, worst.value, worst.time, &worst.task);
-            }
-        }
+        self.header.totals.take_over(&other.header.totals);
     }
 
     /// Forgets when the running task got the CPU, so that its stay does not become a sample: for a
@@ -403,6 +393,15 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
     #[inline(always)]
     fn count(&self, counter: Counter) {
         self.header.counters[counter as usize].add(1);
+    }
+
+    /// Counts a switch.
+    #[inline(always)]
+    fn count_switch(&self) {
+        self.count(Counter::Switches);
+        if self.counter(Counter::Switches) % Totals::CARRY_EVERY == 0 {
+            self.header.totals.carry();
+        }
     }
 
     #[inline(always)]
@@ -431,11 +430,18 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         if !self.is_on::<S>(metric) {
             return;
         }
+        let totals = &self.header.totals;
         match S::bucket(&self.header, self.buckets.as_ref(), metric, value) {
-            Some(bucket) => bucket.add(1),
-            None => overflow(S::last_bucket(&self.header, self.buckets.as_ref(), metric)),
+            Some(bucket) => {
+                bucket.add(1);
+                totals.add(metric, value);
+            }
+            None => {
+                let last = S::last_bucket(&self.header, self.buckets.as_ref(), metric);
+                overflow(last, totals, metric, value);
+            }
         }
-        self.header.totals[metric as usize].record(value, now, observer.namer(metric.side()));
+        totals.compare(metric, value, now, observer.namer(metric.side()));
         observer.sample(&Sample {
             metric,
             value,
@@ -485,8 +491,8 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
     }
 
     /// Reads the sum of all values of `metric`, in nanoseconds.
-    pub fn sum(&self, metric: Metric) -> u64 {
-        self.header.totals[metric as usize].sum.get()
+    pub fn sum(&self, metric: Metric) -> u128 {
+        self.header.totals.sum(metric)
     }
 
     /// Reads the least value of `metric`, in nanoseconds; `u64::MAX` when there is none.
@@ -502,24 +508,23 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
     /// Reads the least and the greatest sample of `metric` since they last began anew. Waits for a
     /// CPU that is about to change them.
     pub fn extremes(&self, metric: Metric) -> Extremes {
-        self.header.totals[metric as usize].extremes()
+        self.header.totals.extremes(metric)
     }
 
     /// Begins new minima and maxima.
     ///
     /// Must not run at the same time as [`Cpu::switch`] on the same `Cpu`.
     pub fn restart_extremes(&self) {
-        for totals in &self.header.totals {
-            totals.restart();
-        }
+        self.header.totals.restart_extremes();
     }
 }
 
 /// Counts a value that is too large for all buckets but the last. Out of the way.
 #[cold]
 #[inline(never)]
-fn overflow(last: Option<&Cell>) {
+fn overflow(last: Option<&Cell>, totals: &Totals, metric: Metric, value: u64) {
     if let Some(bucket) = last {
         bucket.add(1);
     }
+    totals.add_large(metric, value);
 }

@@ -62,7 +62,7 @@ impl Settings for Dynamic {
         value: u64,
     ) -> Option<&'a Cell> {
         let first = (metric as usize).wrapping_mul(header.stride);
-        buckets.get(first.wrapping_add(header.scheme.index(value)))
+        buckets.get(first.wrapping_add(header.scheme.finite_index(value)?))
     }
 
     #[inline(always)]

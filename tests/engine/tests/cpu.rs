@@ -121,9 +121,7 @@ fn check_histogram(cpu: &Cpu<Vec<Cell>>, metric: Metric, values: &[u64]) {
     }
     let found: Vec<u64> = cpu.buckets(metric).iter().map(Cell::get).collect();
     assert_eq!(found, counts);
-    let sum = values
-        .iter()
-        .fold(0, |sum: u64, value| sum.wrapping_add(*value));
+    let sum = values.iter().map(|value| u128::from(*value)).sum();
     assert_eq!(cpu.sum(metric), sum);
     assert_eq!(
         cpu.min(metric),

@@ -283,8 +283,8 @@ fn counts_never_go_down() {
         let bucket = &cpu.buckets(Metric::Idle)[SCHEME.index(10)];
         let all = || {
             [
-                cpu.counter(Counter::Switches),
-                bucket.get(),
+                cpu.counter(Counter::Switches).into(),
+                bucket.get().into(),
                 cpu.sum(Metric::Idle),
             ]
         };
@@ -295,6 +295,46 @@ fn counts_never_go_down() {
             .all(|(first, second)| *first <= second));
         writer.join().expect("the writer does not fail");
         assert_eq!(all(), [4, 3, 30]);
+    });
+}
+
+/// Samples of which the sum first gets its bit 63, and then wraps: who reads it meanwhile sees one of
+/// the sums that there were, and none of before.
+#[test]
+fn a_sum_that_wraps_is_never_torn() {
+    const SAMPLES: [u64; 4] = [(1 << 63) - 5, 10, 1 << 62, 1 << 62];
+
+    in_all_orders(2, || {
+        let cpu = idle_cpu();
+        let sums: Vec<u128> = SAMPLES
+            .iter()
+            .scan(0, |sum, sample| {
+                *sum += u128::from(*sample);
+                Some(*sum)
+            })
+            .collect();
+        let record = |cpu: &Records, sample| {
+            cpu.forget();
+            end_idle(cpu, 1, 0);
+            end_idle(cpu, 1 + sample, 0);
+        };
+        record(&cpu, SAMPLES[0]);
+        let writer = thread::spawn({
+            let cpu = cpu.clone();
+            move || SAMPLES[1..].iter().for_each(|sample| record(&cpu, *sample))
+        });
+        let mut before = 0;
+        for _ in 0..2 {
+            let found = cpu.sum(Metric::Idle);
+            let place = sums.iter().position(|sum| *sum == found);
+            assert!(
+                place >= Some(before),
+                "{found:x} in {sums:x?} after {before}"
+            );
+            before = place.unwrap_or(before);
+        }
+        writer.join().expect("the writer does not fail");
+        assert_eq!(Some(&cpu.sum(Metric::Idle)), sums.last());
     });
 }
 

@@ -19,7 +19,8 @@ static_assert(sizeof(struct schedhist_raw_name) == 48, "name");
 static_assert(offsetof(struct schedhist_raw_name, name) == 16, "name");
 static_assert(sizeof(struct schedhist_raw_cpu) == 16, "cpu");
 static_assert(offsetof(struct schedhist_raw_cpu, counter) == 16, "cpu");
-static_assert(sizeof(struct schedhist_raw_histogram) == 32, "histogram");
+static_assert(sizeof(struct schedhist_raw_histogram) == 40, "histogram");
+static_assert(offsetof(struct schedhist_raw_histogram, sum_high_ns) == 32, "histogram");
 static_assert(sizeof(struct schedhist_raw_worst) == 56, "worst");
 static_assert(offsetof(struct schedhist_raw_worst, comm) == 40, "worst");
 static_assert(sizeof(struct schedhist_raw_pair) == 12, "pair");
@@ -114,8 +115,9 @@ static int print_record(const struct schedhist_raw_header *header,
 	case SCHEDHIST_RAW_HISTOGRAM:
 		if (record->length < sizeof(*histogram))
 			return broken("short histogram");
-		printf("histogram %u %u %llu %llu\n", histogram->cpu, histogram->metric,
-		       U64(histogram->sum_ns), U64(histogram->min_ns));
+		printf("histogram %u %u %016llx%016llx %llu\n", histogram->cpu,
+		       histogram->metric, U64(histogram->sum_high_ns),
+		       U64(histogram->sum_low_ns), U64(histogram->min_ns));
 		break;
 	case SCHEDHIST_RAW_WORST:
 		if (record->length < sizeof(*worst))

@@ -51,7 +51,7 @@ impl<'a> Reader<'a> {
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Histogram {
-    pub(crate) sum: u64,
+    pub(crate) sum: u128,
     pub(crate) min: u64,
     pub(crate) worst: Option<Worst>,
     pub(crate) buckets: BTreeMap<u32, u64>,
@@ -141,7 +141,11 @@ pub(crate) fn decode(data: &[u8]) -> Option<Decoded> {
                 decoded.is_odd |= is_new != (kind == HISTOGRAM);
                 let histogram = decoded.histograms.entry(key).or_default();
                 match kind {
-                    HISTOGRAM => (histogram.sum, histogram.min) = (record.u64()?, record.u64()?),
+                    HISTOGRAM => {
+                        let (low, min, high) = (record.u64()?, record.u64()?, record.u64()?);
+                        histogram.sum = (u128::from(high) << 64) | u128::from(low);
+                        histogram.min = min;
+                    }
                     WORST => {
                         decoded.is_odd |= histogram.worst.is_some();
                         histogram.worst = Some(Worst {
@@ -199,7 +203,7 @@ pub(crate) fn listing(scheme: Scheme, decoded: &Decoded) -> String {
     }
     for ((cpu, metric), histogram) in &decoded.histograms {
         let Histogram { sum, min, .. } = histogram;
-        writeln!(out, "histogram {cpu} {metric} {sum} {min}").expect("a String takes all");
+        writeln!(out, "histogram {cpu} {metric} {sum:032x} {min}").expect("a String takes all");
         if let Some(Worst { value, time, task }) = histogram.worst {
             let Identity { pid, prio, comm } = task;
             write!(out, "worst {cpu} {metric} {value} {time} {pid} {prio} ")

@@ -105,8 +105,22 @@ pub(crate) fn records(number: u32, scheme: Scheme, metrics: MetricSet) -> Record
     cpu
 }
 
-/// Lets `cpus` see `steps`.
+/// Lets the idle task have `cpu` for so long that the sum of it has more than 64 bits.
+fn idle_for_ages(cpu: &Records) {
+    for _ in 0..5 {
+        cpu.forget();
+        for now in [1, 1 << 62] {
+            cpu.switch(now, Prev::Idle, Next::Idle, &|_| identity(0));
+        }
+    }
+    cpu.forget();
+}
+
+/// Lets `cpus` see `steps`, and the last of them some very long stays before.
 pub(crate) fn run(cpus: &[Records], steps: &[Step]) {
+    if let Some(cpu) = cpus.last() {
+        idle_for_ages(cpu);
+    }
     let tasks: [TaskState; TASKS] = core::array::from_fn(|_| TaskState::new());
     let mut current = vec![0; cpus.len()];
     let mut has_run = [false; TASKS + 1];

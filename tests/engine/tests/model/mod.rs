@@ -201,7 +201,7 @@ pub(crate) fn check(recorder: &Recorder, reference: &Reference) -> Result<(), St
             let (mut sum, mut min) = (0, u64::MAX);
             for sample in samples {
                 buckets[scheme.index(sample.value)] += 1;
-                sum += sample.value;
+                sum += u128::from(sample.value);
                 min = min.min(sample.value);
             }
             for (bucket, expected) in cpu.buckets(metric).iter().zip(&buckets) {
@@ -231,7 +231,7 @@ pub(crate) fn check(recorder: &Recorder, reference: &Reference) -> Result<(), St
             // An observer is told of the very samples that went into the histogram.
             let seen = &seen.samples[metric as usize];
             let told = seen.iter().fold((0, 0), |(count, sum), sample| {
-                (count + 1, sum + sample.value)
+                (count + 1, sum + u128::from(sample.value))
             });
             if told != (*count, cpu.sum(metric)) || seen != samples {
                 return differs(&name(), format!("{seen:?}"), format!("{samples:?}"));
