@@ -65,28 +65,40 @@ impl Extremes {
     }
 }
 
-/// The least sample of a metric, and how much the greatest is above it.
+/// The least and the greatest sample of a metric, in the form in which one comparison looks at both.
 #[derive(Debug)]
 struct Range {
-    /// `u64::MAX` while there is no sample.
-    min: Cell,
+    /// The least sample, subtracted from 0; 1 while there is no sample.
+    minus_min: Cell,
+    /// How much the greatest sample is above the least.
     width: Cell,
 }
 
 impl Range {
     const fn new() -> Self {
         Self {
-            min: Cell::new(u64::MAX),
+            minus_min: Cell::new(1),
             width: Cell::new(0),
         }
     }
 
+    /// Returns whether `value` is neither less than the least nor greater than the greatest sample. If
+    /// there is no sample, no value is, but for `u64::MAX`, which no duration is.
+    #[inline(always)]
+    fn contains(&self, value: u64) -> bool {
+        value.wrapping_add(self.minus_min.get()) <= self.width.get()
+    }
+
+    fn min(&self) -> u64 {
+        self.minus_min.get().wrapping_neg()
+    }
+
     fn max(&self) -> u64 {
-        self.min.get().wrapping_add(self.width.get())
+        self.min().wrapping_add(self.width.get())
     }
 
     fn set(&self, min: u64, max: u64) {
-        self.min.set(min);
+        self.minus_min.set(min.wrapping_neg());
         self.width.set(max.wrapping_sub(min));
     }
 }
@@ -216,10 +228,7 @@ impl Totals {
         task: impl FnOnce() -> Identity,
     ) {
         let range = &self.ranges[metric as usize];
-        // Neither less than the least nor greater than the greatest: one comparison for both. Where
-        // there is no sample yet this is more than the width of 0, whatever the value; but for
-        // u64::MAX, which no duration is.
-        if value.wrapping_sub(range.min.get()) > range.width.get() {
+        if !range.contains(value) {
             self.extend(metric, value, time, task);
         }
     }
@@ -229,7 +238,7 @@ impl Totals {
     #[inline(never)]
     fn extend(&self, metric: Metric, value: u64, time: u64, task: impl FnOnce() -> Identity) {
         let (range, rare) = (&self.ranges[metric as usize], &self.rare[metric as usize]);
-        let (min, max) = (range.min.get(), range.max());
+        let (min, max) = (range.min(), range.max());
         let is_first = rare.time.get() == 0;
         if is_first || value > max {
             self.set_extremes(metric, value.min(min), value, time, &task());
@@ -257,7 +266,7 @@ impl Totals {
                 time: rare.time.get(),
             };
             Extremes {
-                min: range.min.get(),
+                min: range.min(),
                 worst: (worst.time != 0).then_some(worst),
             }
         })
@@ -315,7 +324,7 @@ mod tests {
             scope.spawn(move || {
                 let range = &totals.ranges[Metric::Idle as usize];
                 totals.rare[Metric::Idle as usize].seqcount.write(|| {
-                    range.min.set(50);
+                    range.minus_min.set(50_u64.wrapping_neg());
                     started.send(()).expect("the other end is there");
                     may_go_on.recv().expect("the other end is there");
                     range.width.set(50);

@@ -30,6 +30,7 @@ use schedhist_engine::engine::{
     },
 };
 use schedhist_engine::testing::{
+    idle_at,
     prev_state_of,
     task,
     wake,
@@ -110,7 +111,7 @@ fn idle_for_ages(cpu: &Records) {
     for _ in 0..5 {
         cpu.forget();
         for now in [1, 1 << 62] {
-            cpu.switch(now, Prev::Idle, Next::Idle, &|_| identity(0));
+            idle_at(cpu, now, |_| identity(0));
         }
     }
     cpu.forget();
