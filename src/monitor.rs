@@ -15,11 +15,14 @@ use kernel::{
 use crate::{
     boundary::abstractions::{
         hotplug,
-        sched_switch,
-        sched_waking,
+        sched_switch::SchedSwitchProbe,
+        sched_waking::SchedWakingProbe,
         smp,
-        task_newtask,
-        tracepoint::Registration, //
+        task_newtask::TaskNewtaskProbe,
+        tracepoint::{
+            Probe,
+            Registration, //
+        },
     },
     engine::{
         histogram::{
@@ -71,13 +74,13 @@ impl Probes {
         let recorder = Arc::new(Recorder::new(&records, metrics, outliers)?, GFP_KERNEL)?;
         let mut new_tasks = None;
         if metrics.needs_tasks() {
-            new_tasks = Some(task_newtask::register(recorder.clone())?);
+            new_tasks = Some(TaskNewtaskProbe::register(recorder.clone())?);
             // Every task was there before, and is found now, or is told of by the probe of new tasks.
             recorder.make_room();
         }
         let mut wakings = None;
         if metrics.needs_wakeups() {
-            wakings = Some(sched_waking::register(recorder.clone())?);
+            wakings = Some(SchedWakingProbe::register(recorder.clone())?);
         }
         let hotplug = hotplug::Registration::new(recorder.clone())?;
         Ok(Self {
@@ -96,17 +99,17 @@ fn switches_of(
     metrics: MetricSet,
 ) -> fn(Arc<Recorder>) -> Result<Registration<Recorder>> {
     if metrics != MetricSet::DEFAULT {
-        return sched_switch::register::<_, Dynamic>;
+        return SchedSwitchProbe::<_, Dynamic>::register;
     }
     match scheme.precision().bits() {
-        1 => sched_switch::register::<_, Fixed<1>>,
-        2 => sched_switch::register::<_, Fixed<2>>,
-        3 => sched_switch::register::<_, Fixed<3>>,
-        4 => sched_switch::register::<_, Fixed<4>>,
-        5 => sched_switch::register::<_, Fixed<5>>,
-        6 => sched_switch::register::<_, Fixed<6>>,
-        7 => sched_switch::register::<_, Fixed<7>>,
-        _ => sched_switch::register::<_, Dynamic>,
+        1 => SchedSwitchProbe::<_, Fixed<1>>::register,
+        2 => SchedSwitchProbe::<_, Fixed<2>>::register,
+        3 => SchedSwitchProbe::<_, Fixed<3>>::register,
+        4 => SchedSwitchProbe::<_, Fixed<4>>::register,
+        5 => SchedSwitchProbe::<_, Fixed<5>>::register,
+        6 => SchedSwitchProbe::<_, Fixed<6>>::register,
+        7 => SchedSwitchProbe::<_, Fixed<7>>::register,
+        _ => SchedSwitchProbe::<_, Dynamic>::register,
     }
 }
 

@@ -12,8 +12,7 @@ use kernel::{
         c_uint,
         c_void, //
     },
-    prelude::*,
-    sync::Arc,
+    str::CStr,
     types::NotThreadSafe, //
 };
 
@@ -22,7 +21,7 @@ use crate::boundary::{
         context,
         per_cpu::ThisCpu,
         task::Task,
-        tracepoint::Registration, //
+        tracepoint::Probe, //
     },
     bindings,
     task_table::NoPreemption, //
@@ -142,16 +141,15 @@ unsafe extern "C" fn watched_probe<T: SchedSwitch<V>, V>(
     recorder.sched_switch_watched(&unsafe { Switch::new(preempt, prev, next, prev_state) });
 }
 
-/// Tells `recorder` of every context switch of every CPU, until the guard is dropped.
-///
-/// Fails with `ENOENT` when the kernel has no such tracepoint, and with `ENOMEM`. Sleeps.
-pub(crate) fn register<T: SchedSwitch<V>, V>(recorder: Arc<T>) -> Result<Registration<T>> {
-    // The type comes from C, where it is checked against the tracepoint's prototype: if that
-    // changes, either this or `src/glue.c` does not compile.
-    let probe: bindings::schedhist_sched_switch_probe = Some(probe::<T, V>);
-    let probe = probe.map_or(core::ptr::null_mut(), |probe| probe as *mut c_void);
-    // SAFETY: The prototype is right, as said above, and `probe` expects a pointer to a `T`. It is
-    // a function that may run with interrupts off and the run queue's lock held by the contract of
-    // `SchedSwitch`.
-    unsafe { Registration::new(c_str!("sched_switch"), probe, recorder) }
+/// The probe that calls `T` at every context switch of every CPU.
+pub(crate) struct SchedSwitchProbe<T, V>(PhantomData<fn() -> (T, V)>);
+
+// SAFETY: `glue.c` checks the type against `sched_switch`, and `probe` expects a pointer to a `T`.
+// It may run with interrupts off and the run queue's lock held, by the contract of `SchedSwitch`.
+unsafe impl<T: SchedSwitch<V>, V> Probe for SchedSwitchProbe<T, V> {
+    type Data = T;
+    type Function = bindings::schedhist_sched_switch_probe;
+
+    const TRACEPOINT: &'static CStr = c_str!("sched_switch");
+    const FUNCTION: Self::Function = Some(probe::<T, V>);
 }

@@ -9,8 +9,7 @@ use core::marker::PhantomData;
 use kernel::{
     c_str,
     ffi::c_void,
-    prelude::*,
-    sync::Arc,
+    str::CStr,
     types::NotThreadSafe, //
 };
 
@@ -18,7 +17,7 @@ use crate::boundary::{
     abstractions::{
         context,
         task::Task,
-        tracepoint::Registration, //
+        tracepoint::Probe, //
     },
     bindings,
     task_table::NoPreemption, //
@@ -64,14 +63,15 @@ unsafe extern "C" fn probe<T: SchedWaking>(data: *mut c_void, task: *mut binding
     });
 }
 
-/// Tells `recorder` of every wakeup, until the guard is dropped.
-///
-/// Fails with `ENOENT` when the kernel has no such tracepoint, and with `ENOMEM`. Sleeps.
-pub(crate) fn register<T: SchedWaking>(recorder: Arc<T>) -> Result<Registration<T>> {
-    // The type comes from C, where it is checked against the tracepoint's prototype.
-    let probe: bindings::schedhist_sched_waking_probe = Some(probe::<T>);
-    let probe = probe.map_or(core::ptr::null_mut(), |probe| probe as *mut c_void);
-    // SAFETY: The prototype is right, as said above, and `probe` expects a pointer to a `T`. It is
-    // a function that may be called there by the contract of `SchedWaking`.
-    unsafe { Registration::new(c_str!("sched_waking"), probe, recorder) }
+/// The probe that calls `T` at every wakeup.
+pub(crate) struct SchedWakingProbe<T>(PhantomData<fn() -> T>);
+
+// SAFETY: `glue.c` checks the type against `sched_waking`, and `probe` expects a pointer to a `T`.
+// It may be called there by the contract of `SchedWaking`.
+unsafe impl<T: SchedWaking> Probe for SchedWakingProbe<T> {
+    type Data = T;
+    type Function = bindings::schedhist_sched_waking_probe;
+
+    const TRACEPOINT: &'static CStr = c_str!("sched_waking");
+    const FUNCTION: Self::Function = Some(probe::<T>);
 }

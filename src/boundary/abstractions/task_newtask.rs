@@ -4,18 +4,19 @@
 //!
 //! C header: [`include/trace/events/task.h`](srctree/include/trace/events/task.h)
 
+use core::marker::PhantomData;
+
 use kernel::{
     c_str,
     ffi::c_void,
-    prelude::*,
-    sync::Arc, //
+    str::CStr, //
 };
 
 use crate::boundary::{
     abstractions::{
         context,
         task::Task,
-        tracepoint::Registration, //
+        tracepoint::Probe, //
     },
     bindings, //
 };
@@ -51,14 +52,15 @@ unsafe extern "C" fn probe<T: TaskNewtask>(
     }
 }
 
-/// Tells `tracker` of every new task, until the guard is dropped.
-///
-/// Fails with `ENOENT` when the kernel has no such tracepoint, and with `ENOMEM`. Sleeps.
-pub(crate) fn register<T: TaskNewtask>(tracker: Arc<T>) -> Result<Registration<T>> {
-    // The type comes from C, where it is checked against the tracepoint's prototype.
-    let probe: bindings::schedhist_task_newtask_probe = Some(probe::<T>);
-    let probe = probe.map_or(core::ptr::null_mut(), |probe| probe as *mut c_void);
-    // SAFETY: The prototype is right, as said above, and `probe` expects a pointer to a `T`. It is
-    // a function that may be called there by the contract of `TaskNewtask`.
-    unsafe { Registration::new(c_str!("task_newtask"), probe, tracker) }
+/// The probe that calls `T` for every new task.
+pub(crate) struct TaskNewtaskProbe<T>(PhantomData<fn() -> T>);
+
+// SAFETY: `glue.c` checks the type against `task_newtask`, and `probe` expects a pointer to a `T`.
+// It may be called there by the contract of `TaskNewtask`.
+unsafe impl<T: TaskNewtask> Probe for TaskNewtaskProbe<T> {
+    type Data = T;
+    type Function = bindings::schedhist_task_newtask_probe;
+
+    const TRACEPOINT: &'static CStr = c_str!("task_newtask");
+    const FUNCTION: Self::Function = Some(probe::<T>);
 }

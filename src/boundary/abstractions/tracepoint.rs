@@ -4,7 +4,10 @@
 //!
 //! C header: [`include/linux/tracepoint.h`](srctree/include/linux/tracepoint.h)
 
-use core::ptr::NonNull;
+use core::{
+    mem::transmute_copy,
+    ptr::NonNull, //
+};
 
 use kernel::{
     error::to_result,
@@ -68,7 +71,37 @@ pub(crate) fn synchronize() {
     unsafe { bindings::schedhist_tracepoint_synchronize_unregister() };
 }
 
-/// A probe on a tracepoint, with the data that it is called with.
+/// A function that can be registered on a tracepoint.
+///
+/// # Safety
+///
+/// - `Function` must be the type `Option<unsafe extern "C" fn(..)>` that bindgen makes of a C
+///   function pointer, and C must check it against the prototype of `TRACEPOINT`, with
+///   `check_trace_callback_type_<tracepoint>()`.
+/// - `FUNCTION` must not be `None`. It must be sound to call with a pointer to a `Data` as its first
+///   argument, in any context in which the tracepoint is hit.
+pub(crate) unsafe trait Probe {
+    /// What the function is called with.
+    type Data: Send + Sync + 'static;
+
+    /// The type of the function.
+    type Function: Copy;
+
+    /// The name of the tracepoint.
+    const TRACEPOINT: &'static CStr;
+
+    /// The function.
+    const FUNCTION: Self::Function;
+
+    /// Calls the function with `data` whenever the tracepoint is hit, until the guard is dropped.
+    ///
+    /// Fails with `ENOENT` when the kernel has no such tracepoint, and with `ENOMEM`. Sleeps.
+    fn register(data: Arc<Self::Data>) -> Result<Registration<Self::Data>> {
+        Registration::new::<Self>(data)
+    }
+}
+
+/// A registered probe, with the data that it is called with.
 ///
 /// Dropping it takes the probe off, then waits with `tracepoint_synchronize_unregister()` until no
 /// CPU runs the probe any more, and only then lets go of the data. It sleeps, in both.
@@ -90,22 +123,16 @@ unsafe impl<T: Send + Sync + 'static> Send for Registration<T> {}
 unsafe impl<T: Send + Sync + 'static> Sync for Registration<T> {}
 
 impl<T: Send + Sync + 'static> Registration<T> {
-    /// Registers `probe` on the tracepoint `name`; it is called with the address of what `data`
-    /// holds as its first argument, from now on and until this is dropped.
-    ///
-    /// Fails with `ENOENT` when the kernel has no such tracepoint, and with `ENOMEM`. Sleeps.
-    ///
-    /// # Safety
-    ///
-    /// - `probe` must be the address of an `extern "C"` function with the prototype of the
-    ///   tracepoint's probes.
-    /// - It must be sound to call it with a pointer to a `T` as its first argument, in any context
-    ///   that the tracepoint is hit in.
-    pub(crate) unsafe fn new(name: &CStr, probe: *mut c_void, data: Arc<T>) -> Result<Self> {
+    /// See [`Probe::register`].
+    fn new<P: Probe<Data = T> + ?Sized>(data: Arc<T>) -> Result<Self> {
+        const { assert!(size_of::<P::Function>() == size_of::<*mut c_void>()) };
         context::might_sleep();
-        let tracepoint = Tracepoint::find(name).ok_or(ENOENT)?;
-        // SAFETY: The tracepoint is valid by the type's invariant, the probe fits by the safety
-        // requirement, and `data` is kept until the probe is off and nobody runs it.
+        let tracepoint = Tracepoint::find(P::TRACEPOINT).ok_or(ENOENT)?;
+        // SAFETY: A `Function` is a function pointer or null by the contract of `Probe`, and as large
+        // as a pointer.
+        let probe = unsafe { transmute_copy::<P::Function, *mut c_void>(&P::FUNCTION) };
+        // SAFETY: The tracepoint is valid by the type's invariant, and the probe fits it by the
+        // contract of `Probe`. `data` is kept until the probe is off and nobody runs it.
         to_result(unsafe {
             bindings::tracepoint_probe_register(tracepoint.0.as_ptr(), probe, Self::argument(&data))
         })?;
