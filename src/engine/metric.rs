@@ -2,55 +2,45 @@
 
 //! The metrics and the counters: their names and what they mean.
 
+use core::fmt;
+
 use crate::engine::{
     format::input,
+    named::named,
     switch::sample::Side, //
 };
 
-/// A duration that is recorded; each has a histogram on every CPU. All are in nanoseconds.
-///
-/// Let *out* be the time that a task left a CPU, *in* the time that it next gets one, and *wake*
-/// the time between at which it was put on a run queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(usize)]
-pub enum Metric {
-    /// *in* to *out*: a stay of a task on a CPU, however it ended.
-    Oncpu,
-    /// *wake* to *in*: a task's wait for a CPU after it was woken, or after it was forked.
-    RunqWakeup,
-    /// *out* to *in*, when the task left the CPU runnable.
-    RunqPreempt,
-    /// *out* to *wake*, when the task blocked in interruptible sleep.
-    BlockedInterruptible,
-    /// *out* to *wake*, when the task blocked in uninterruptible sleep.
-    BlockedUninterruptible,
-    /// *out* to *in*, when the task left the CPU to block.
-    Offcpu,
-    /// A stay of a CPU in its idle task.
-    Idle,
-    /// The wakeup as `sched_waking` tells it to *in*, when the task had blocked. It begins a little
-    /// earlier than [`Metric::RunqWakeup`], when the waker starts.
-    Wakeup,
+named! {
+    /// A duration that is recorded; each has a histogram on every CPU. All are in nanoseconds.
+    ///
+    /// Let *out* be the time that a task left a CPU, *in* the time that it next gets one, and *wake*
+    /// the time between at which it was put on a run queue.
+    #[repr(usize)]
+    pub enum Metric {
+        /// *in* to *out*: a stay of a task on a CPU, however it ended.
+        Oncpu => "oncpu", "Stays of tasks on a CPU.";
+        /// *wake* to *in*: a task's wait for a CPU after it was woken, or after it was forked.
+        RunqWakeup => "runq_wakeup", "Waits of tasks for a CPU after a wakeup or a fork.";
+        /// *out* to *in*, when the task left the CPU runnable.
+        RunqPreempt => "runq_preempt", "Waits of tasks for a CPU after a preemption or a yield.";
+        /// *out* to *wake*, when the task blocked in interruptible sleep.
+        BlockedInterruptible => "blocked_interruptible", "Interruptible sleeps, until the wakeup.";
+        /// *out* to *wake*, when the task blocked in uninterruptible sleep.
+        BlockedUninterruptible =>
+            "blocked_uninterruptible", "Uninterruptible sleeps, until the wakeup.";
+        /// *out* to *in*, when the task left the CPU to block.
+        Offcpu => "offcpu", "Absences of tasks that blocked, until they run again.";
+        /// A stay of a CPU in its idle task.
+        Idle => "idle", "Stays of a CPU in its idle task.";
+        /// The wakeup as `sched_waking` tells it to *in*, when the task had blocked. It begins a little
+        /// earlier than [`Metric::RunqWakeup`], when the waker starts.
+        Wakeup => "wakeup", "Times from sched_waking until the task runs.";
+    }
 }
 
 impl Metric {
-    /// How many metrics are recorded.
-    pub const COUNT: usize = Self::ALL.len();
-
     /// How many there are besides [`Metric::Wakeup`], which is the last.
     pub const COUNT_WITHOUT_WAKEUP: usize = Self::Wakeup as usize;
-
-    /// All that are recorded.
-    pub const ALL: [Self; 8] = [
-        Self::Oncpu,
-        Self::RunqWakeup,
-        Self::RunqPreempt,
-        Self::BlockedInterruptible,
-        Self::BlockedUninterruptible,
-        Self::Offcpu,
-        Self::Idle,
-        Self::Wakeup,
-    ];
 
     /// Returns whose sample it is: of the one who leaves the CPU at a switch, or of the one who gets
     /// it.
@@ -59,20 +49,6 @@ impl Metric {
         match self {
             Self::Oncpu | Self::Idle => Side::Prev,
             _ => Side::Next,
-        }
-    }
-
-    /// Returns the name that the files use.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Oncpu => "oncpu",
-            Self::RunqWakeup => "runq_wakeup",
-            Self::RunqPreempt => "runq_preempt",
-            Self::BlockedInterruptible => "blocked_interruptible",
-            Self::BlockedUninterruptible => "blocked_uninterruptible",
-            Self::Offcpu => "offcpu",
-            Self::Idle => "idle",
-            Self::Wakeup => "wakeup",
         }
     }
 }
@@ -84,6 +60,8 @@ impl Metric {
 pub struct Series {
     /// The name that the files use.
     pub name: &'static str,
+    /// What it measures, as [`Metric::help`].
+    pub help: &'static str,
     /// What it is the sum of.
     pub parts: &'static [Metric],
 }
@@ -94,6 +72,7 @@ impl Series {
         Self::only(&[Metric::Oncpu]),
         Self {
             name: "runq",
+            help: "Waits of runnable tasks for a CPU, after a wakeup or a preemption.",
             parts: &[Metric::RunqWakeup, Metric::RunqPreempt],
         },
         Self::only(&[Metric::RunqWakeup]),
@@ -109,8 +88,15 @@ impl Series {
     const fn only(metric: &'static [Metric; 1]) -> Self {
         Self {
             name: metric[0].name(),
+            help: metric[0].help(),
             parts: metric,
         }
+    }
+
+    /// The bits of its parts in a [`MetricSet`].
+    fn bits(self) -> u32 {
+        let bits = |bits, part: &Metric| bits | MetricSet::bit(*part);
+        self.parts.iter().fold(0, bits)
     }
 }
 
@@ -178,107 +164,66 @@ impl MetricSet {
     /// Reads a set from names of metrics, as in [`Series`], separated by commas or white space.
     /// `all`, `default` and `none` are names, too.
     pub fn parse(text: &[u8]) -> Result<Self, NotAMetric> {
-        if input::is_none(text) {
-            return Ok(Self::NONE);
-        }
-        let mut set = None;
-        for word in input::words(text) {
-            let bits = match word {
-                b"all" => Self::ALL.0,
-                b"default" => Self::DEFAULT.0,
-                _ => {
-                    let named = |shown: &Series| shown.name.as_bytes() == word;
-                    let shown = Series::ALL.into_iter().find(named).ok_or(NotAMetric)?;
-                    shown
-                        .parts
-                        .iter()
-                        .fold(0, |bits, part| bits | Self::bit(*part))
-                }
-            };
-            set = Some(set.unwrap_or(0) | bits);
-        }
-        set.map(Self).ok_or(NotAMetric)
+        let series = Series::ALL.into_iter();
+        let names = series.map(|series| (series.name, series.bits()));
+        let names = names.chain([("all", Self::ALL.0), ("default", Self::DEFAULT.0)]);
+        input::read_set(text, names).map(Self).ok_or(NotAMetric)
     }
 }
 
-/// An event that is counted on every CPU.
-///
-/// With the name of a metric for the count of its histogram, these hold on every CPU, as long as the
-/// metrics in them are on:
-///
-/// - `switches = oncpu + idle + start_unseen`
-/// - `switches = to_idle + runq + wait_unseen + untracked`: every switch leads to the idle task, or
-///   ends a task's wait.
-/// - `offcpu = blocked_interruptible + blocked_uninterruptible + blocked_other`
-/// - `offcpu = wakeup + wake_unseen`
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(usize)]
-pub enum Counter {
-    /// Context switches seen.
-    Switches,
-    /// Switches by which a task left the CPU to block: not preempted, and no longer runnable.
-    Voluntary,
-    /// Switches by which a task left the CPU runnable: preempted, or by a yield.
-    ///
-    /// The idle task is no task: its switches are in neither of the two.
-    Involuntary,
-    /// Switches that ended a stay whose start is not known, and that are in no histogram: the first
-    /// on each CPU after measuring began, and those at which the clock was found to have gone
-    /// backwards.
-    StartUnseen,
-    /// Switches to the idle task.
-    ToIdle,
-    /// Switches to a task whose wait began at a time that is not known: before measuring did, as a
-    /// rule. Or it is exiting, and the PID that it has given up is in use again.
-    WaitUnseen,
-    /// Switches to a task that is not kept track of: there was no memory for it, or it is exiting, and
-    /// its state was swept out with the PID that it has given up.
-    Untracked,
-    /// Waits whose task left the CPU neither to sleep nor runnable: it stopped, was traced, or
-    /// parked; or when it woke is not known.
-    BlockedOther,
-    /// Waits of a task that had blocked whose `sched_waking` event was not seen. Counted while
-    /// [`Metric::Wakeup`] is on.
-    WakeUnseen,
-    /// Switches to a task that left another CPU when it last ran.
-    Migrations,
-    /// Times that the clock read less than the stamp that it was compared with.
-    ClockBackwards,
+impl fmt::Display for MetricSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let metrics = Metric::ALL.into_iter();
+        let names = metrics.map(|metric| (metric.name(), Self::bit(metric)));
+        input::write_set(f, self.0, names)
+    }
 }
 
-impl Counter {
-    /// How many counters there are.
-    pub const COUNT: usize = Self::ALL.len();
-
-    /// All counters, in the order in which they are shown.
-    pub const ALL: [Self; 11] = [
-        Self::Switches,
-        Self::Voluntary,
-        Self::Involuntary,
-        Self::StartUnseen,
-        Self::ToIdle,
-        Self::WaitUnseen,
-        Self::Untracked,
-        Self::BlockedOther,
-        Self::WakeUnseen,
-        Self::Migrations,
-        Self::ClockBackwards,
-    ];
-
-    /// Returns the name that the files use.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Switches => "switches",
-            Self::Voluntary => "voluntary",
-            Self::Involuntary => "involuntary",
-            Self::StartUnseen => "start_unseen",
-            Self::ToIdle => "to_idle",
-            Self::WaitUnseen => "wait_unseen",
-            Self::Untracked => "untracked",
-            Self::BlockedOther => "blocked_other",
-            Self::WakeUnseen => "wake_unseen",
-            Self::Migrations => "migrations",
-            Self::ClockBackwards => "clock_backwards",
-        }
+named! {
+    /// An event that is counted on every CPU.
+    ///
+    /// With the name of a metric for the count of its histogram, these hold on every CPU, as long as the
+    /// metrics in them are on:
+    ///
+    /// - `switches = oncpu + idle + start_unseen`
+    /// - `switches = to_idle + runq + wait_unseen + untracked`: every switch leads to the idle task, or
+    ///   ends a task's wait.
+    /// - `offcpu = blocked_interruptible + blocked_uninterruptible + blocked_other`
+    /// - `offcpu = wakeup + wake_unseen`
+    #[repr(usize)]
+    pub enum Counter {
+        /// Context switches seen.
+        Switches => "switches", "Context switches.";
+        /// Switches by which a task left the CPU to block: not preempted, and no longer runnable.
+        Voluntary => "voluntary", "Switches by which a task left the CPU to block.";
+        /// Switches by which a task left the CPU runnable: preempted, or by a yield.
+        ///
+        /// The idle task is no task: its switches are in neither of the two.
+        Involuntary => "involuntary", "Switches by which a task left the CPU runnable.";
+        /// Switches that ended a stay whose start is not known, and that are in no histogram: the first
+        /// on each CPU after measuring began, and those at which the clock was found to have gone
+        /// backwards.
+        StartUnseen => "start_unseen", "Switches that ended a stay whose start was not seen.";
+        /// Switches to the idle task.
+        ToIdle => "to_idle", "Switches to the idle task.";
+        /// Switches to a task whose wait began at a time that is not known: before measuring did, as a
+        /// rule. Or it is exiting, and the PID that it has given up is in use again.
+        WaitUnseen => "wait_unseen", "Switches to a task whose wait has no known beginning.";
+        /// Switches to a task that is not kept track of: there was no memory for it, or it is exiting, and
+        /// its state was swept out with the PID that it has given up.
+        Untracked => "untracked", "Switches to a task that is not kept track of.";
+        /// Waits whose task left the CPU neither to sleep nor runnable: it stopped, was traced, or
+        /// parked; or when it woke is not known.
+        BlockedOther =>
+            "blocked_other", "Absences of tasks that blocked, but not in a plain sleep.";
+        /// Waits of a task that had blocked whose `sched_waking` event was not seen. Counted while
+        /// [`Metric::Wakeup`] is on.
+        WakeUnseen =>
+            "wake_unseen", "Absences of tasks that blocked whose sched_waking was not seen.";
+        /// Switches to a task that left another CPU when it last ran.
+        Migrations => "migrations", "Switches to a task that last ran on another CPU.";
+        /// Times that the clock read less than the stamp that it was compared with.
+        ClockBackwards =>
+            "clock_backwards", "Times that the clock was behind an earlier stamp of any CPU.";
     }
 }

@@ -13,6 +13,7 @@
 //! | [`outlier`] | samples above a threshold, and who had the CPU meanwhile |
 //! | [`format`] | text, OpenMetrics and binary formats of the files; what is written to them |
 //! | [`metric`] | the metrics and counters: names, meaning |
+//! | `named` | enums by a table of names, which the event generator reads, too |
 //! | [`identity`] | who a task is, as far as it is shown |
 //! | [`cell`] | a counter that one CPU writes and any CPU reads |
 //! | [`seqcount`] | several cells that are read as one CPU left them |
@@ -26,6 +27,7 @@ pub mod format;
 pub mod histogram;
 pub mod identity;
 pub mod metric;
+mod named;
 pub mod outlier;
 pub mod seqcount;
 pub mod switch;

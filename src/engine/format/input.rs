@@ -10,10 +10,42 @@ pub(in crate::engine) fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.split(is_separator).filter(|word| !word.is_empty())
 }
 
-/// Returns whether `text` is the word `none`, and nothing else.
-pub(in crate::engine) fn is_none(text: &[u8]) -> bool {
+/// Reads a set of bits from their names, separated by commas or white space, or from `none` alone.
+///
+/// A name may stand for several bits. Returns `None` for any other word, and for no word at all.
+pub(in crate::engine) fn read_set(
+    text: &[u8],
+    names: impl Iterator<Item = (&'static str, u32)> + Clone,
+) -> Option<u32> {
+    let bits_of = |word: &[u8]| {
+        let (_, bits) = names.clone().find(|(name, _)| name.as_bytes() == word)?;
+        Some(bits)
+    };
     let mut words = words(text);
-    words.next() == Some(b"none") && words.next().is_none()
+    match (words.next()?, words.next()) {
+        (b"none", None) => Some(0),
+        (first, second) => {
+            let mut rest = second.into_iter().chain(words);
+            rest.try_fold(bits_of(first)?, |set, word| Some(set | bits_of(word)?))
+        }
+    }
+}
+
+/// Writes the names of the bits in `set`, with spaces between them, or `none`.
+pub(in crate::engine) fn write_set(
+    f: &mut fmt::Formatter<'_>,
+    set: u32,
+    names: impl Iterator<Item = (&'static str, u32)>,
+) -> fmt::Result {
+    let mut separator = "";
+    for (name, _) in names.filter(|(_, bit)| set & bit != 0) {
+        write!(f, "{separator}{name}")?;
+        separator = " ";
+    }
+    match separator {
+        "" => f.write_str("none"),
+        _ => Ok(()),
+    }
 }
 
 /// Reads a number of nothing but decimal digits, if it is one and not too large.
@@ -30,10 +62,12 @@ pub fn number(word: &[u8]) -> Option<u64> {
 pub struct Actions(u32);
 
 impl Actions {
-    /// The name of each, in the order of their bits.
-    const NAMES: [&'static str; 2] = ["tracing_off", "snapshot"];
     const TRACING_OFF: u32 = 1;
     const SNAPSHOT: u32 = 2;
+    const NAMES: [(&'static str, u32); 2] = [
+        ("tracing_off", Self::TRACING_OFF),
+        ("snapshot", Self::SNAPSHOT),
+    ];
 
     /// None.
     pub const NONE: Self = Self(0);
@@ -41,30 +75,17 @@ impl Actions {
     /// Reads names separated by white space or commas, or `none` alone; `None` for anything else, and
     /// for `snapshot` where the kernel takes none.
     pub fn parse(text: &[u8], has_snapshots: bool) -> Option<Self> {
-        if is_none(text) {
-            return Some(Self::NONE);
-        }
-        let mut actions = None;
-        for word in words(text) {
-            let bit = match word {
-                b"snapshot" if !has_snapshots => return None,
-                _ => {
-                    1 << Self::NAMES
-                        .iter()
-                        .position(|name| name.as_bytes() == word)?
-                }
-            };
-            actions = Some(actions.unwrap_or(0) | bit);
-        }
-        actions.map(Self)
+        let offered = |&(_, bit): &(_, u32)| has_snapshots || bit != Self::SNAPSHOT;
+        let names = Self::NAMES.into_iter().filter(offered);
+        read_set(text, names).map(Self)
     }
 
-    /// Says whether the trace is stopped.
+    /// Returns whether the trace is stopped.
     pub const fn stops_tracing(self) -> bool {
         self.0 & Self::TRACING_OFF != 0
     }
 
-    /// Says whether a snapshot of the trace is taken.
+    /// Returns whether a snapshot of the trace is taken.
     pub const fn takes_snapshot(self) -> bool {
         self.0 & Self::SNAPSHOT != 0
     }
@@ -82,17 +103,7 @@ impl Actions {
 
 impl fmt::Display for Actions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut separator = "";
-        for (bit, name) in Self::NAMES.into_iter().enumerate() {
-            if self.0 & (1 << bit) != 0 {
-                write!(f, "{separator}{name}")?;
-                separator = " ";
-            }
-        }
-        if self.0 == 0 {
-            f.write_str("none")?;
-        }
-        Ok(())
+        write_set(f, self.0, Self::NAMES.into_iter())
     }
 }
 

@@ -103,7 +103,7 @@ pub fn head(
 
 /// Writes what comes before the samples of `counter`.
 pub fn counter_head(out: &mut impl Write, counter: Counter) -> fmt::Result {
-    family(out, counter.name(), "counter", counter_help(counter))
+    family(out, counter.name(), "counter", counter.help())
 }
 
 /// Writes a sample of `counter`.
@@ -132,8 +132,8 @@ pub fn outliers(out: &mut impl Write, reported: u64, suppressed: u64) -> fmt::Re
 
 /// Writes what comes before the samples of `metric`.
 pub fn histogram_head(out: &mut impl Write, metric: Series) -> fmt::Result {
-    let Series { name, .. } = metric;
-    writeln!(out, "# HELP schedhist_{name}_seconds {}", metric_help(name))?;
+    let Series { name, help, .. } = metric;
+    writeln!(out, "# HELP schedhist_{name}_seconds {help}")?;
     writeln!(out, "# TYPE schedhist_{name}_seconds histogram")?;
     writeln!(out, "# UNIT schedhist_{name}_seconds seconds")
 }
@@ -195,39 +195,6 @@ pub fn end(out: &mut impl Write) -> fmt::Result {
 fn family(out: &mut impl Write, name: &str, kind: &str, help: &str) -> fmt::Result {
     writeln!(out, "# HELP schedhist_{name} {help}")?;
     writeln!(out, "# TYPE schedhist_{name} {kind}")
-}
-
-/// Says what a counter counts, on one line without a backslash or a quotation mark.
-const fn counter_help(counter: Counter) -> &'static str {
-    match counter {
-        Counter::Switches => "Context switches.",
-        Counter::Voluntary => "Switches by which a task left the CPU to block.",
-        Counter::Involuntary => "Switches by which a task left the CPU runnable.",
-        Counter::StartUnseen => "Switches that ended a stay whose start was not seen.",
-        Counter::ToIdle => "Switches to the idle task.",
-        Counter::WaitUnseen => "Switches to a task whose wait has no known beginning.",
-        Counter::Untracked => "Switches to a task that is not kept track of.",
-        Counter::BlockedOther => "Absences of tasks that blocked, but not in a plain sleep.",
-        Counter::WakeUnseen => "Absences of tasks that blocked whose sched_waking was not seen.",
-        Counter::Migrations => "Switches to a task that last ran on another CPU.",
-        Counter::ClockBackwards => "Times that the clock was behind an earlier stamp of any CPU.",
-    }
-}
-
-/// Says what a metric measures, as [`counter_help`] does.
-fn metric_help(name: &str) -> &'static str {
-    match name {
-        "oncpu" => "Stays of tasks on a CPU.",
-        "runq" => "Waits of runnable tasks for a CPU, after a wakeup or a preemption.",
-        "runq_wakeup" => "Waits of tasks for a CPU after a wakeup or a fork.",
-        "runq_preempt" => "Waits of tasks for a CPU after a preemption or a yield.",
-        "blocked_interruptible" => "Interruptible sleeps, until the wakeup.",
-        "blocked_uninterruptible" => "Uninterruptible sleeps, until the wakeup.",
-        "offcpu" => "Absences of tasks that blocked, until they run again.",
-        "idle" => "Stays of a CPU in its idle task.",
-        "wakeup" => "Times from sched_waking until the task runs.",
-        _ => "Durations.",
-    }
 }
 
 /// The label of a scope, with the comma after it.

@@ -25,7 +25,6 @@ use crate::engine::{
     },
     metric::{
         Counter,
-        MetricSet,
         Series, //
     },
     outlier::log::{
@@ -59,26 +58,6 @@ impl Display for Bounds {
         } else {
             write!(f, "{} {}", self.lower, self.upper)
         }
-    }
-}
-
-impl Display for MetricSet {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut separator = "";
-        // Those that are the sum of others are left out: their parts say it all.
-        for shown in Series::ALL
-            .into_iter()
-            .filter(|shown| shown.parts.len() == 1)
-        {
-            if self.shows(shown) {
-                write!(f, "{separator}{}", shown.name)?;
-                separator = " ";
-            }
-        }
-        if self.is_empty() {
-            f.write_str("none")?;
-        }
-        Ok(())
     }
 }
 

@@ -5,59 +5,30 @@
 use crate::engine::{
     identity::Identity,
     metric::Metric,
+    named::named,
     switch::switch_out::SwitchOut, //
 };
 
-/// How the time that is measured came about, or how it ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Cause {
-    /// The task was preempted, or it yielded.
-    Preempted,
-    /// The task blocked in interruptible sleep (S).
-    Interruptible,
-    /// The task blocked in uninterruptible sleep (D), in an idle wait (I), or was frozen.
-    Uninterruptible,
-    /// The task stopped, was traced, or parked.
-    Stopped,
-    /// The task exited.
-    Dead,
-    /// The task was woken.
-    Wakeup,
-    /// The task was just forked.
-    Fork,
-    /// The CPU had nothing to run.
-    Idle,
-}
-
-impl Cause {
-    /// How many causes there are.
-    pub const COUNT: usize = Self::ALL.len();
-
-    /// All of them.
-    pub const ALL: [Self; 8] = [
-        Self::Preempted,
-        Self::Interruptible,
-        Self::Uninterruptible,
-        Self::Stopped,
-        Self::Dead,
-        Self::Wakeup,
-        Self::Fork,
-        Self::Idle,
-    ];
-
-    /// Returns the name that the files and the trace events use.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Preempted => "preempted",
-            Self::Interruptible => "interruptible",
-            Self::Uninterruptible => "uninterruptible",
-            Self::Stopped => "stopped",
-            Self::Dead => "dead",
-            Self::Wakeup => "wakeup",
-            Self::Fork => "fork",
-            Self::Idle => "idle",
-        }
+named! {
+    /// How the time that is measured came about, or how it ended.
+    #[repr(u8)]
+    pub enum Cause {
+        /// The task was preempted, or it yielded.
+        Preempted => "preempted";
+        /// The task blocked in interruptible sleep (S).
+        Interruptible => "interruptible";
+        /// The task blocked in uninterruptible sleep (D), in an idle wait (I), or was frozen.
+        Uninterruptible => "uninterruptible";
+        /// The task stopped, was traced, or parked.
+        Stopped => "stopped";
+        /// The task exited.
+        Dead => "dead";
+        /// The task was woken.
+        Wakeup => "wakeup";
+        /// The task was just forked.
+        Fork => "fork";
+        /// The CPU had nothing to run.
+        Idle => "idle";
     }
 }
 
