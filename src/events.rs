@@ -3,30 +3,37 @@
 //! The trace events of schedhist, declared once.
 //!
 //! At build time `scripts/tracegen` reads the declaration in this file and writes the `TRACE_EVENT`
-//! header, the C glue that defines the tracepoints, and the Rust functions that emit the events.
+//! header, the C file that defines the tracepoints, and the Rust functions that emit the events.
 //! Each event gets two functions here:
 //!
-//! - `trace_<event>(…)` emits it. While nobody listens that costs one patched branch, beyond what it
-//!   takes to work out the arguments.
-//! - `trace_<event>_enabled()` asks whether anybody listens, for where the arguments are costly.
+//! - `trace_<event>(…)` emits it. While nobody listens, this costs one patched branch, and whatever
+//!   the caller spends on the arguments.
+//! - `trace_<event>_enabled()` returns whether anybody listens, for callers whose arguments are
+//!   costly.
 //!
-//! `any_enabled()` asks, with a single patched branch, whether anybody listens to any of them.
+//! `any_enabled()` returns, for one patched branch, whether anybody listens to any of the events.
 //!
 //! # Declarations
 //!
 //! - `system` names the folder below `events/` in tracefs.
-//! - `enum` declares a set of named values: Rust enum, C enum, and the text that is printed.
-//! - `event` declares an event: its fields, then how a record is printed, each field once or more.
+//! - `event` declares an event: its fields, then how a record is printed, each field once or more,
+//!   in a string that may be several, one after the other.
 //! - `class` declares the fields and the print of several events; `event name: class;` is one of
 //!   them.
 //!
-//! Everything is documented with `///`, and the text goes into the generated Rust and C.
+//! Everything is documented with `///`, and the text goes into the generated Rust.
 //!
-//! A field's type is one of `i8` to `i64`, `u8` to `u64`, `bool`, `Ns` (a duration or a time in
-//! nanoseconds, `u64`; the field's name ends in `_ns`), `Pid` (a `pid_t`), `Cpu` (the number of a
-//! CPU), `Comm` (a task's name, `char[TASK_COMM_LEN]`), or an enum of this file, which is stored in
-//! one byte. The order of the fields is that of the arguments. In the record they are sorted by
-//! alignment, so that there are no holes.
+//! A field's type is `i32`, `i64`, `u32`, `u64`, `bool`, `Ns` (a duration or a time in nanoseconds,
+//! `u64`; the field's name ends in `_ns`), `Pid` (a `pid_t`), `Cpu` (the number of a CPU), `Comm`
+//! (a task's name, `char[TASK_COMM_LEN]`), or an enum that the engine declares with the macro
+//! `named!`: the record has its number in one byte, and its name is printed. `Kbuild` lists the
+//! files of these enums. The order of the fields is that of the arguments. In the record they are
+//! sorted by alignment, so that there are no holes.
+
+use crate::engine::{
+    metric::Metric,
+    switch::sample::Cause, //
+};
 
 /// Declares trace events.
 ///
@@ -40,50 +47,10 @@ macro_rules! trace_events {
 trace_events! {
     system schedhist;
 
-    /// What a sample is a sample of.
-    enum Metric {
-        /// A stay of a task on a CPU.
-        Oncpu = 0 => "oncpu",
-        /// A wait for a CPU after a wakeup or a fork.
-        RunqWakeup = 1 => "runq_wakeup",
-        /// A wait for a CPU after a preemption.
-        RunqPreempt = 2 => "runq_preempt",
-        /// A sleep that signals end, too.
-        BlockedInterruptible = 3 => "blocked_interruptible",
-        /// A sleep that signals do not end.
-        BlockedUninterruptible = 4 => "blocked_uninterruptible",
-        /// An absence of a task that had blocked.
-        Offcpu = 5 => "offcpu",
-        /// A stay of a CPU in its idle task.
-        Idle = 6 => "idle",
-        /// The time from the `sched_waking` event until the task runs.
-        Wakeup = 7 => "wakeup",
-    }
-
-    /// How the time that is measured came about, or how it ended.
-    enum Cause {
-        /// The task was preempted, or it yielded.
-        Preempted = 0 => "preempted",
-        /// The task blocked in interruptible sleep (S).
-        Interruptible = 1 => "interruptible",
-        /// The task blocked in uninterruptible sleep (D), in an idle wait (I), or was frozen.
-        Uninterruptible = 2 => "uninterruptible",
-        /// The task stopped, was traced, or parked.
-        Stopped = 3 => "stopped",
-        /// The task exited.
-        Dead = 4 => "dead",
-        /// The task was woken.
-        Wakeup = 5 => "wakeup",
-        /// The task was just forked.
-        Fork = 6 => "fork",
-        /// The CPU had nothing to run.
-        Idle = 7 => "idle",
-    }
-
     /// A sample of a task, as it goes into a histogram.
     ///
-    /// Emitted at a context switch, with interrupts off and the run-queue lock held, while the metric
-    /// is on.
+    /// Emitted at a context switch, with interrupts off and the run-queue lock held, while the
+    /// metric is on.
     class sample {
         /// The task's thread id, in the initial PID namespace.
         pid: Pid,
@@ -106,16 +73,16 @@ trace_events! {
     /// wakeup, or that it was forked.
     event runq: sample;
 
-    /// The absence of a task that had blocked, from its last CPU to this one; the cause is how it had
-    /// left.
+    /// The absence of a task that had blocked, from its last CPU to this one; the cause is how it
+    /// had left.
     event offcpu: sample;
 
     /// A task's sleep, from when it left its last CPU until it was woken, when it runs again; the
     /// cause is which sleep it was.
     event blocked: sample;
 
-    /// The time from a task's `sched_waking` event until it runs; the cause is how the task had left
-    /// its last CPU.
+    /// The time from a task's `sched_waking` event until it runs; the cause is how the task had
+    /// left its last CPU.
     event wakeup: sample;
 
     /// A CPU's stay in its idle task, when it ends; with the task that ended it.
@@ -132,7 +99,8 @@ trace_events! {
         next_comm: Comm,
         /// That task's kernel priority.
         next_prio: i32,
-    } => "cpu={cpu} duration_ns={duration_ns} next_comm={next_comm} next_pid={next_pid} next_prio={next_prio}";
+    } => "cpu={cpu} duration_ns={duration_ns} "
+        "next_comm={next_comm} next_pid={next_pid} next_prio={next_prio}";
 
     /// A sample above the threshold of its metric.
     ///
@@ -161,10 +129,12 @@ trace_events! {
         duration_ns: Ns,
         /// How many events `culprit` follow.
         culprits: u32,
-        /// For how much of the time no culprit is named: the CPU's record of its last stays does not
-        /// reach back far enough, there were too many tasks, or it was offline meanwhile.
+        /// For how much of the time no culprit is named: the CPU's record of its last stays does
+        /// not reach back far enough, there were too many tasks, or it was offline meanwhile.
         missing_ns: Ns,
-    } => "id={id} metric={metric} comm={comm} pid={pid} prio={prio} cpu={cpu} cause={cause} duration_ns={duration_ns} start_ns={start_ns} end_ns={end_ns} culprits={culprits} missing_ns={missing_ns}";
+    } => "id={id} metric={metric} comm={comm} pid={pid} prio={prio} cpu={cpu} cause={cause} "
+        "duration_ns={duration_ns} start_ns={start_ns} end_ns={end_ns} culprits={culprits} "
+        "missing_ns={missing_ns}";
 
     /// A task that had the CPU during an outlier; oldest first.
     event culprit {

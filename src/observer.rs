@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Who watches a context switch: only for the names of its tasks, or for each sample.
+//! The observers of a context switch: one only names its tasks, the other emits trace events.
 
 use crate::{
     boundary::abstractions::{
@@ -16,7 +16,6 @@ use crate::{
             log::Log, //
         },
         switch::sample::{
-            Cause,
             Observer,
             Sample,
             Side, //
@@ -26,7 +25,7 @@ use crate::{
     outliers::Outliers, //
 };
 
-/// SilentObserver the tasks of a switch.
+/// Names the tasks of a switch, and ignores its samples.
 #[derive(Clone, Copy)]
 pub(crate) struct SilentObserver<'a> {
     prev: Task<'a>,
@@ -64,17 +63,17 @@ impl Observer for SilentObserver<'_> {
     }
 }
 
-/// Emits an event for each sample, and watches for outliers.
+/// Emits an event for each sample, and checks each for an outlier.
 pub(crate) struct TracingObserver<'a> {
     names: SilentObserver<'a>,
     cpu: u32,
     outliers: &'a Outliers,
-    /// There while outliers are watched for.
+    /// `None` while no threshold is set.
     log: Option<&'a Log>,
 }
 
 impl<'a> TracingObserver<'a> {
-    /// Watches `switch`, on this CPU.
+    /// Observes `switch`, on this CPU.
     pub(crate) fn new(switch: &'a Switch<'a>, outliers: &'a Outliers) -> Self {
         let cpu = switch.cpu();
         Self {
@@ -88,7 +87,7 @@ impl<'a> TracingObserver<'a> {
     /// Emits the event of a sample, if anybody listens.
     fn emit(&self, sample: &Sample, task: &Identity) {
         let (pid, comm, prio) = (task.pid, &task.comm, task.prio);
-        let (cpu, duration, cause) = (self.cpu, sample.value, sample.cause.into());
+        let (cpu, duration, cause) = (self.cpu, sample.value, sample.cause);
         match sample.metric {
             Metric::Oncpu => events::trace_oncpu(pid, comm, prio, cpu, duration, cause),
             Metric::RunqWakeup | Metric::RunqPreempt => {
@@ -133,7 +132,7 @@ impl Observer for &TracingObserver<'_> {
     }
 }
 
-/// Copies what is shown of a task. Rarely asked for, and so out of the way.
+/// Copies what is shown of a task. Out of line, as it is rarely called.
 #[cold]
 #[inline(never)]
 fn identify(task: Task<'_>) -> Identity {
@@ -141,35 +140,5 @@ fn identify(task: Task<'_>) -> Identity {
         pid: task.pid(),
         prio: task.prio(),
         comm: task.comm(),
-    }
-}
-
-impl From<Metric> for events::Metric {
-    fn from(metric: Metric) -> Self {
-        match metric {
-            Metric::Oncpu => Self::Oncpu,
-            Metric::RunqWakeup => Self::RunqWakeup,
-            Metric::RunqPreempt => Self::RunqPreempt,
-            Metric::BlockedInterruptible => Self::BlockedInterruptible,
-            Metric::BlockedUninterruptible => Self::BlockedUninterruptible,
-            Metric::Offcpu => Self::Offcpu,
-            Metric::Idle => Self::Idle,
-            Metric::Wakeup => Self::Wakeup,
-        }
-    }
-}
-
-impl From<Cause> for events::Cause {
-    fn from(cause: Cause) -> Self {
-        match cause {
-            Cause::Preempted => Self::Preempted,
-            Cause::Interruptible => Self::Interruptible,
-            Cause::Uninterruptible => Self::Uninterruptible,
-            Cause::Stopped => Self::Stopped,
-            Cause::Dead => Self::Dead,
-            Cause::Wakeup => Self::Wakeup,
-            Cause::Fork => Self::Fork,
-            Cause::Idle => Self::Idle,
-        }
     }
 }

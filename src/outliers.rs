@@ -332,12 +332,12 @@ impl Outliers {
         };
         events::trace_outlier(
             id,
-            sample.metric.into(),
+            sample.metric,
             outlier.task.pid,
             &outlier.task.comm,
             outlier.task.prio,
             cpu,
-            sample.cause.into(),
+            sample.cause,
             outlier.start(),
             sample.end,
             sample.value,

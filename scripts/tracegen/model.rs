@@ -1,141 +1,164 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A declaration that has been checked: what the printers print.
+//! What is declared.
 
-use crate::types::Type;
+use std::rc::Rc;
 
 /// The lines of a doc comment.
 pub(crate) type Docs = Vec<String>;
 
 /// A trace system.
-#[derive(Debug)]
 pub(crate) struct System {
-    /// Its name, the folder below `events/` in tracefs.
+    /// The folder below `events/` in tracefs.
     pub(crate) name: String,
-    /// Its enums.
-    pub(crate) enums: Vec<Enum>,
-    /// Its event classes, those with a single event as well.
+    /// Those of the fields.
+    pub(crate) enums: Vec<Rc<Enum>>,
     pub(crate) classes: Vec<Class>,
 }
 
-impl System {
-    /// The name of the header, without the `.h`.
-    pub(crate) fn header_stem(&self) -> String {
-        format!("{}_trace", self.name)
-    }
-
-    /// The C functions that the kernel calls before an event gets its first listener, and when it
-    /// has lost its last.
-    pub(crate) fn hooks(&self) -> [String; 2] {
-        ["reg", "unreg"].map(|hook| format!("{}_trace_{hook}", self.name))
-    }
-
-    /// The C variable with the static key that is on while any event is in use.
-    pub(crate) fn any(&self) -> String {
-        format!("{}_trace_any", self.name)
-    }
-
-    /// The struct of that variable.
-    pub(crate) fn any_key(&self) -> String {
-        self.any() + "_key"
-    }
-
-    /// All events with their classes, in the order the header has them.
-    pub(crate) fn events(&self) -> impl Iterator<Item = (&Class, &Event)> {
-        self.classes
-            .iter()
-            .flat_map(|class| class.events.iter().map(move |event| (class, event)))
-    }
-
-    /// Whether a field of an event has this type.
-    pub(crate) fn uses(&self, ty: Type) -> bool {
-        let mut fields = self.classes.iter().flat_map(|class| &class.fields);
-        fields.any(|field| field.ty == ty)
-    }
-}
-
-/// A set of named values.
-#[derive(Debug)]
+/// A set of named values, which count from 0.
+#[derive(PartialEq)]
 pub(crate) struct Enum {
-    /// What it means.
-    pub(crate) docs: Docs,
-    /// Its name in Rust.
+    /// `LikeThis`.
     pub(crate) name: String,
-    /// Its name in C.
-    pub(crate) c_name: String,
-    /// Its values.
-    pub(crate) variants: Vec<Variant>,
+    pub(crate) values: Vec<Value>,
 }
 
-/// One of the values of an enum.
-#[derive(Debug)]
-pub(crate) struct Variant {
-    /// What it means.
-    pub(crate) docs: Docs,
-    /// Its name in Rust.
+impl Enum {
+    /// Returns its name in C.
+    pub(crate) fn c_name(&self, system: &System) -> String {
+        format!("{}{}", system.name, snake_case(&self.name))
+    }
+}
+
+/// A value of an enum.
+#[derive(PartialEq)]
+pub(crate) struct Value {
+    /// `LikeThis`.
     pub(crate) name: String,
-    /// Its name in C.
-    pub(crate) c_name: String,
-    /// Its number in a record.
-    pub(crate) value: u8,
-    /// Its printed form.
+    /// What is printed.
     pub(crate) text: String,
 }
 
-/// What the records of one or more events look like.
-#[derive(Debug)]
+impl Value {
+    /// Returns its name in C, where `of` is the C name of its enum.
+    pub(crate) fn c_name(&self, of: &str) -> String {
+        format!("{of}{}", snake_case(&self.name)).to_uppercase()
+    }
+}
+
+/// Returns `LikeThis` as `_like_this`.
+fn snake_case(name: &str) -> String {
+    let mut snake = String::new();
+    for c in name.chars() {
+        if c.is_uppercase() {
+            snake.push('_');
+        }
+        snake.extend(c.to_lowercase());
+    }
+    snake
+}
+
+/// The fields and the print of one or more events.
 pub(crate) struct Class {
-    /// What its events have in common.
     pub(crate) docs: Docs,
-    /// Its name, that of the event if it is the event's own.
+    /// That of the event if it is not shared.
     pub(crate) name: String,
-    /// Its name in C.
-    pub(crate) c_name: String,
-    /// Whether it was declared as a class, to be shared.
-    pub(crate) shared: bool,
-    /// The fields, in the order of the arguments.
+    /// Whether it was declared as a class.
+    pub(crate) is_shared: bool,
+    /// In the order of the arguments.
     pub(crate) fields: Vec<Field>,
-    /// The printed form.
-    pub(crate) print: Vec<Piece>,
-    /// The events of this class; at least one.
+    /// The format of `printk()`.
+    pub(crate) format: String,
+    /// The arguments of that, as indices of fields.
+    pub(crate) printed: Vec<usize>,
     pub(crate) events: Vec<Event>,
 }
 
 impl Class {
-    /// The fields in the order of a record, in which no two have a hole between them.
+    /// Returns its name in C.
+    pub(crate) fn c_name(&self, system: &System) -> String {
+        match self.is_shared {
+            // So that an event can be called like its class.
+            true => format!("{}_{}", system.name, self.name),
+            false => self.name.clone(),
+        }
+    }
+
+    /// Returns the fields in the order of a record: by alignment, so that there are no holes.
     pub(crate) fn record(&self) -> Vec<&Field> {
         let mut fields: Vec<_> = self.fields.iter().collect();
-        // The sort is stable, so fields of the same alignment stay as declared.
         fields.sort_by_key(|field| std::cmp::Reverse(field.ty.align()));
         fields
     }
 }
 
 /// An event.
-#[derive(Debug)]
 pub(crate) struct Event {
-    /// What it means.
     pub(crate) docs: Docs,
-    /// Its name.
     pub(crate) name: String,
 }
 
 /// A field of an event.
-#[derive(Debug)]
 pub(crate) struct Field {
-    /// What it means.
     pub(crate) docs: Docs,
-    /// Its name.
     pub(crate) name: String,
-    /// Its type.
     pub(crate) ty: Type,
 }
 
-/// A piece of a printed form.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Piece {
-    /// Text, printed as it is.
-    Text(String),
-    /// The field with this index in its class.
-    Field(usize),
+/// The type of a field.
+pub(crate) enum Type {
+    /// A number.
+    Number(&'static Number),
+    /// `Comm`, the name of a task.
+    Comm,
+    /// An enum, which is stored in one byte.
+    Enum(Rc<Enum>),
+}
+
+/// A type of numbers.
+#[derive(PartialEq)]
+pub(crate) struct Number {
+    /// Its name in a declaration.
+    pub(crate) name: &'static str,
+    /// Its size and alignment.
+    pub(crate) size: usize,
+    pub(crate) c: &'static str,
+    pub(crate) rust: &'static str,
+    /// How `printk()` prints it.
+    pub(crate) conversion: &'static str,
+}
+
+#[rustfmt::skip]
+const NUMBERS: &[Number] = &[
+    Number { name: "bool", size: 1, c: "bool", rust: "bool", conversion: "%d" },
+    Number { name: "i32", size: 4, c: "int", rust: "i32", conversion: "%d" },
+    Number { name: "i64", size: 8, c: "s64", rust: "i64", conversion: "%lld" },
+    Number { name: "u32", size: 4, c: "unsigned int", rust: "u32", conversion: "%u" },
+    Number { name: "u64", size: 8, c: "u64", rust: "u64", conversion: "%llu" },
+    Number { name: "Cpu", size: 4, c: "unsigned int", rust: "u32", conversion: "%u" },
+    Number { name: "Ns", size: 8, c: "u64", rust: "u64", conversion: "%llu" },
+    Number { name: "Pid", size: 4, c: "pid_t", rust: "kernel::task::Pid", conversion: "%d" },
+];
+
+impl Type {
+    /// Returns the type called `name` in a declaration.
+    pub(crate) fn new(name: &str, enums: &[Rc<Enum>]) -> Option<Self> {
+        if name == "Comm" {
+            return Some(Self::Comm);
+        }
+        let number = NUMBERS.iter().find(|number| number.name == name);
+        let declared = || enums.iter().find(|it| it.name == name).cloned();
+        number
+            .map(Self::Number)
+            .or_else(|| declared().map(Self::Enum))
+    }
+
+    /// Returns its alignment in a record.
+    pub(crate) fn align(&self) -> usize {
+        match self {
+            Self::Number(number) => number.size,
+            Self::Comm | Self::Enum(_) => 1,
+        }
+    }
 }

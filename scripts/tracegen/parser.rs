@@ -1,300 +1,259 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Reads a declaration from its tokens.
+//! Reads declarations, and refuses those with mistakes that no compiler would notice.
 
-use crate::lexer::{lex, Token, TokenKind};
-use crate::source::{Diagnostic, Source, Spanned};
-use crate::syntax::{
-    Body, ClassDecl, Declaration, Docs, EnumDecl, EventDecl, FieldDecl, Name, Shape, VariantDecl,
-};
+use std::rc::Rc;
 
-/// The macro whose argument is the declaration.
-const MACRO: &str = "trace_events";
+use crate::lexer::{self, Kind, Token};
+use crate::model::{Class, Docs, Enum, Event, Field, System, Type, Value};
 
-/// What parsing gives, or the first thing that is wrong.
-type Parsed<T> = Result<T, Diagnostic>;
+/// BPF programs on raw tracepoints get no more arguments.
+const MAX_FIELDS: usize = 12;
 
-/// Reads the declaration in `source`.
-pub(crate) fn parse(source: &Source) -> Parsed<Declaration> {
-    let tokens = lex(&source.text)?;
-    let opening = [
-        TokenKind::Ident(MACRO.into()),
-        TokenKind::Punct('!'),
-        TokenKind::Punct('{'),
-    ];
-    let mut starts = (0..tokens.len()).filter(|&at| {
-        let here = tokens[at..].iter().map(|token| &token.kind);
-        here.take(opening.len()).eq(opening.iter())
-    });
-    let (first, second) = (starts.next(), starts.next());
-    let end = tokens[tokens.len() - 1].span;
-    let Some(first) = first else {
-        return Err(Diagnostic::new(
-            end,
-            format!("there is no `{MACRO}! {{ … }}` in this file"),
-        ));
-    };
-    if let Some(second) = second {
-        let message = format!("a file has one `{MACRO}! {{ … }}`, this is the second");
-        return Err(Diagnostic::new(tokens[second].span, message));
-    }
-    Parser {
-        tokens: &tokens,
-        at: first + opening.len(),
-    }
-    .declaration()
+/// Names that hist triggers take for something else.
+const HIST_NAMES: &[&str] = &["hitcount", "stacktrace", "ustacktrace"];
+
+/// Reads the enums in the tables of the macro `named!`.
+pub(crate) fn enums(path: &str, source: &str) -> Result<Vec<Rc<Enum>>, String> {
+    let calls = lexer::calls(source, "named");
+    let tables = calls.iter().map(|tokens| Parser::new(path, tokens).table());
+    tables.collect()
 }
 
-/// The tokens of the file, and how far they have been read.
+/// Reads the declaration of a trace system, whose fields may be of the types `enums`.
+pub(crate) fn system(path: &str, source: &str, enums: Vec<Rc<Enum>>) -> Result<System, String> {
+    match lexer::calls(source, "trace_events").as_slice() {
+        [tokens] => Parser::new(path, tokens).system(enums),
+        calls => Err(format!(
+            "{path}: error: there are {} declarations `trace_events! {{`",
+            calls.len()
+        )),
+    }
+}
+
+/// The tokens of a file, and the number of the next one.
 struct Parser<'a> {
-    /// All tokens; the last is the end of the file.
-    tokens: &'a [Token],
-    /// How many have been read.
+    path: &'a str,
+    tokens: &'a [Token<'a>],
     at: usize,
 }
 
 impl<'a> Parser<'a> {
-    /// The next token, which stays the next.
-    fn peek(&self) -> &'a Token {
-        // The last token, the end of the file, is never passed.
-        &self.tokens[self.at.min(self.tokens.len() - 1)]
+    fn new(path: &'a str, tokens: &'a [Token<'a>]) -> Self {
+        Self {
+            path,
+            tokens,
+            at: 0,
+        }
+    }
+
+    /// Refuses what was read last.
+    fn error<T>(&self, message: impl std::fmt::Display) -> Result<T, String> {
+        let last = &self.tokens[..self.at.min(self.tokens.len())];
+        let line = last.last().map_or(0, |token| token.line);
+        Err(format!("{}:{line}: error: {message}", self.path))
     }
 
     /// Takes the next token.
-    fn bump(&mut self) -> &'a Token {
-        let token = self.peek();
+    fn token(&mut self) -> Option<&'a Token<'a>> {
         self.at += 1;
-        token
+        self.tokens.get(self.at - 1)
     }
 
-    /// Complains that the next token is not what was `wanted`.
-    fn unexpected<T>(&self, wanted: &str) -> Parsed<T> {
-        let token = self.peek();
-        let found = token.kind.describe();
-        Err(Diagnostic::new(
-            token.span,
-            format!("expected {wanted}, found {found}"),
-        ))
+    /// Takes the next token if its text is `text`.
+    fn eat(&mut self, text: &str) -> bool {
+        let is_next = self.tokens.get(self.at).is_some_and(|it| it.text == text);
+        self.at += usize::from(is_next);
+        is_next
     }
 
-    /// Takes `c` if it is next.
-    fn eat(&mut self, c: char) -> bool {
-        let found = self.peek().kind == TokenKind::Punct(c);
-        if found {
-            self.at += 1;
-        }
-        found
-    }
-
-    /// Takes `c`.
-    fn expect(&mut self, c: char) -> Parsed<()> {
-        if self.eat(c) {
-            return Ok(());
-        }
-        self.unexpected(&format!("`{c}`"))
-    }
-
-    /// Takes `=>`.
-    fn arrow(&mut self) -> Parsed<()> {
-        let adjacent = |pair: &[Token]| pair[0].span.end == pair[1].span.start;
-        let next = self.tokens.get(self.at..self.at + 2);
-        match next {
-            Some(pair)
-                if pair[0].kind == TokenKind::Punct('=')
-                    && pair[1].kind == TokenKind::Punct('>')
-                    && adjacent(pair) =>
-            {
-                self.at += 2;
-                Ok(())
+    /// Takes tokens with these texts.
+    fn expect(&mut self, texts: &[&str]) -> Result<(), String> {
+        for text in texts {
+            if self.token().is_none_or(|token| token.text != *text) {
+                return self.error(format_args!("expected `{text}`"));
             }
-            _ => self.unexpected("`=>`"),
+        }
+        Ok(())
+    }
+
+    /// Takes a token that is of `kind`.
+    fn take(&mut self, kind: Kind) -> Result<&'a str, String> {
+        match self.token() {
+            Some(token) if token.kind == kind => Ok(token.text),
+            _ => self.error(format_args!("expected {kind:?}")),
         }
     }
 
-    /// Takes an identifier.
-    fn name(&mut self, what: &str) -> Parsed<Name> {
-        let TokenKind::Ident(text) = &self.peek().kind else {
-            return self.unexpected(what);
-        };
-        let span = self.bump().span;
-        let value = text.clone();
-        Ok(Spanned { value, span })
-    }
-
-    /// Takes a string literal.
-    fn string(&mut self, what: &str) -> Parsed<Spanned<String>> {
-        let TokenKind::Str(text) = &self.peek().kind else {
-            return self.unexpected(what);
-        };
-        let span = self.bump().span;
-        let value = text.clone();
-        Ok(Spanned { value, span })
-    }
-
-    /// Takes a number.
-    fn number(&mut self) -> Parsed<Spanned<u64>> {
-        let TokenKind::Number(text) = &self.peek().kind else {
-            return self.unexpected("a number");
-        };
-        let digits = text.replace('_', "");
-        let parsed = match digits.strip_prefix("0x") {
-            Some(hex) => u64::from_str_radix(hex, 16),
-            None => digits.parse(),
-        };
-        let Ok(value) = parsed else {
-            return self.unexpected("a decimal or hexadecimal number");
-        };
-        let span = self.bump().span;
-        Ok(Spanned { value, span })
-    }
-
-    /// Takes the doc comment before an item, if there is one.
+    /// Takes a doc comment, if there is one.
     fn docs(&mut self) -> Docs {
-        let mut docs = Docs::new();
-        while let TokenKind::Doc(line) = &self.peek().kind {
-            docs.push(line.clone());
-            self.at += 1;
-        }
+        let docs = self.tokens[self.at..].iter();
+        let docs = docs.map_while(|token| (token.kind == Kind::Doc).then_some(token.text.into()));
+        let docs: Docs = docs.collect();
+        self.at += docs.len();
         docs
     }
 
-    /// Takes the brace that closes a list, if it is next; there must be no `docs` before it.
-    fn closes(&mut self, docs: &Docs) -> Parsed<bool> {
-        if !self.eat('}') {
-            return Ok(false);
-        }
-        if docs.is_empty() {
-            return Ok(true);
-        }
-        // Before the brace, which has been taken.
-        let comment = &self.tokens[self.at - 2];
-        Err(Diagnostic::new(
-            comment.span,
-            "this doc comment documents nothing",
-        ))
-    }
-
-    /// Takes the whole declaration, with the brace that closes it.
-    fn declaration(&mut self) -> Parsed<Declaration> {
-        let keyword = self.name("`system`")?;
-        if keyword.value != "system" {
-            self.at -= 1;
-            return self.unexpected("`system`");
-        }
-        let system = self.name("the name of the trace system")?;
-        self.expect(';')?;
-
-        let mut declaration = Declaration {
-            system,
-            enums: Vec::new(),
-            classes: Vec::new(),
-            events: Vec::new(),
-        };
-        loop {
-            let docs = self.docs();
-            if self.closes(&docs)? {
-                return Ok(declaration);
-            }
-            match &self.peek().kind {
-                TokenKind::Ident(keyword) if keyword == "enum" => {
-                    declaration.enums.push(self.enumeration(docs)?);
-                }
-                TokenKind::Ident(keyword) if keyword == "class" => {
-                    declaration.classes.push(self.class(docs)?);
-                }
-                TokenKind::Ident(keyword) if keyword == "event" => {
-                    declaration.events.push(self.event(docs)?);
-                }
-                _ => return self.unexpected("`enum`, `class`, `event` or `}`"),
+    /// Takes `… enum Name { … } }`.
+    fn table(&mut self) -> Result<Rc<Enum>, String> {
+        while !self.eat("enum") {
+            if self.token().is_none() {
+                return self.error("expected `enum`");
             }
         }
+        let name = self.take(Kind::Word)?.into();
+        let mut values: Vec<Value> = Vec::new();
+        self.expect(&["{"])?;
+        self.docs();
+        while !self.eat("}") {
+            let name = self.take(Kind::Word)?.into();
+            self.expect(&["=", ">"])?;
+            let text = self.take(Kind::Str)?;
+            let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+            if text.is_empty() || !text.chars().all(is_plain) {
+                return self.error(format_args!("\"{text}\" is not a name like_this"));
+            }
+            if values.iter().any(|value| value.text == text) {
+                return self.error(format_args!("two values are called \"{text}\""));
+            }
+            values.push(Value {
+                name,
+                text: text.into(),
+            });
+            if self.eat(",") {
+                self.take(Kind::Str)?;
+            }
+            self.expect(&[";"])?;
+            self.docs();
+        }
+        if values.len() > 256 {
+            return self.error("a record has one byte for the value");
+        }
+        Ok(Rc::new(Enum { name, values }))
     }
 
-    /// Takes `enum Name { … }`.
-    fn enumeration(&mut self, docs: Docs) -> Parsed<EnumDecl> {
-        self.bump();
-        let name = self.name("the name of the enum")?;
-        let variants = self.braced(Self::variant)?;
-        Ok(EnumDecl {
-            docs,
+    /// Takes a whole declaration.
+    fn system(&mut self, mut enums: Vec<Rc<Enum>>) -> Result<System, String> {
+        self.expect(&["system"])?;
+        let name = self.take(Kind::Word)?.into();
+        self.expect(&[";"])?;
+
+        let mut classes: Vec<Class> = Vec::new();
+        let mut docs = self.docs();
+        while !self.eat("}") {
+            let is_shared = self.eat("class");
+            if !is_shared {
+                self.expect(&["event"])?;
+            }
+            let name: String = self.take(Kind::Word)?.into();
+            if docs.is_empty() {
+                return self.error(format_args!("`{name}` has no doc comment"));
+            }
+            let event = Event {
+                docs: docs.clone(),
+                name: name.clone(),
+            };
+            if self.eat(":") {
+                let of = self.take(Kind::Word)?;
+                let mut shared = classes.iter_mut().filter(|class| class.is_shared);
+                match shared.find(|class| class.name == of) {
+                    Some(class) if !is_shared => class.events.push(event),
+                    _ => return self.error(format_args!("`{of}` is not a class")),
+                }
+            } else {
+                let fields = self.fields(&enums)?;
+                self.expect(&["=", ">"])?;
+                let (format, printed) = self.print(&fields)?;
+                classes.push(Class {
+                    docs,
+                    name,
+                    is_shared,
+                    fields,
+                    format,
+                    printed,
+                    events: if is_shared { Vec::new() } else { vec![event] },
+                });
+            }
+            self.expect(&[";"])?;
+            docs = self.docs();
+        }
+        let fields = || classes.iter().flat_map(|class| &class.fields);
+        enums.retain(|it| fields().any(|field| matches!(&field.ty, Type::Enum(own) if own == it)));
+        Ok(System {
             name,
-            variants,
+            enums,
+            classes,
         })
     }
 
-    /// Takes `Name = value => "text"`.
-    fn variant(&mut self, docs: Docs) -> Parsed<VariantDecl> {
-        let name = self.name("the name of a value")?;
-        self.expect('=')?;
-        let value = self.number()?;
-        self.arrow()?;
-        let text = self.string("the value's printed form, a string")?;
-        Ok(VariantDecl {
-            docs,
-            name,
-            value,
-            text,
-        })
-    }
-
-    /// Takes `class name { … } => "…";`.
-    fn class(&mut self, docs: Docs) -> Parsed<ClassDecl> {
-        self.bump();
-        let name = self.name("the name of the class")?;
-        let body = self.body()?;
-        Ok(ClassDecl { docs, name, body })
-    }
-
-    /// Takes `event name { … } => "…";` or `event name: class;`.
-    fn event(&mut self, docs: Docs) -> Parsed<EventDecl> {
-        self.bump();
-        let name = self.name("the name of the event")?;
-        let shape = match &self.peek().kind {
-            TokenKind::Punct('{') => Shape::Own(self.body()?),
-            TokenKind::Punct(':') => {
-                self.bump();
-                let class = self.name("the name of a class")?;
-                self.expect(';')?;
-                Shape::Class(class)
+    /// Takes `{ name: Type, … }`.
+    fn fields(&mut self, enums: &[Rc<Enum>]) -> Result<Vec<Field>, String> {
+        let mut fields = Vec::new();
+        self.expect(&["{"])?;
+        let mut docs = self.docs();
+        while !self.eat("}") {
+            let name = self.take(Kind::Word)?;
+            self.expect(&[":"])?;
+            let ty_name = self.take(Kind::Word)?;
+            let Some(ty) = Type::new(ty_name, enums) else {
+                return self.error(format_args!("unknown type `{ty_name}`"));
+            };
+            if fields.len() == MAX_FIELDS {
+                return self.error(format_args!("an event has at most {MAX_FIELDS} fields"));
             }
-            _ => return self.unexpected("`{` or `:`"),
-        };
-        Ok(EventDecl { docs, name, shape })
-    }
-
-    /// Takes `{ fields } => "…";`.
-    fn body(&mut self) -> Parsed<Body> {
-        let fields = self.braced(Self::field)?;
-        self.arrow()?;
-        let print = self.string("the printed form, a string")?;
-        self.expect(';')?;
-        Ok(Body { fields, print })
-    }
-
-    /// Takes `name: Type`.
-    fn field(&mut self, docs: Docs) -> Parsed<FieldDecl> {
-        let name = self.name("the name of a field")?;
-        self.expect(':')?;
-        let ty = self.name("the type of the field")?;
-        Ok(FieldDecl { docs, name, ty })
-    }
-
-    /// Takes a list in braces: each item with its doc comment, commas between them.
-    fn braced<T>(&mut self, item: impl Fn(&mut Self, Docs) -> Parsed<T>) -> Parsed<Vec<T>> {
-        let mut items = Vec::new();
-        self.expect('{')?;
-        loop {
-            let docs = self.docs();
-            if self.closes(&docs)? {
-                return Ok(items);
+            if docs.is_empty() {
+                return self.error(format_args!("`{name}` has no doc comment"));
             }
-            items.push(item(self, docs)?);
-            if !self.eat(',') {
-                if self.eat('}') {
-                    return Ok(items);
-                }
-                return self.unexpected("`,` or `}`");
+            if name.starts_with("common_") || HIST_NAMES.contains(&name) {
+                return self.error(format_args!("tracing has its own meaning for `{name}`"));
             }
+            if name.ends_with("_ns") != (ty_name == "Ns") {
+                return self.error("names that end in `_ns` and the type `Ns` go together");
+            }
+            fields.push(Field {
+                docs,
+                name: name.into(),
+                ty,
+            });
+            self.expect(&[","])?;
+            docs = self.docs();
+        }
+        Ok(fields)
+    }
+
+    /// Takes strings that are one, with `{field}` for each field. Returns the format of `printk()`,
+    /// and which fields are its arguments.
+    fn print(&mut self, fields: &[Field]) -> Result<(String, Vec<usize>), String> {
+        let mut text = String::from(self.take(Kind::Str)?);
+        while self
+            .tokens
+            .get(self.at)
+            .is_some_and(|it| it.kind == Kind::Str)
+        {
+            text += self.take(Kind::Str)?;
+        }
+        let is_plain = |c: char| c == ' ' || c.is_ascii_graphic() && !r"\%".contains(c);
+        if !text.chars().all(is_plain) {
+            return self.error("only ASCII is printed, no backslash and no percent sign");
+        }
+        let mut pieces = text.split('{');
+        let mut format = String::from(pieces.next().unwrap_or(""));
+        let mut printed = Vec::new();
+        for piece in pieces {
+            let (name, literal) = piece.split_once('}').unwrap_or((piece, ""));
+            let Some(index) = fields.iter().position(|field| field.name == name) else {
+                return self.error(format_args!("there is no field `{name}`"));
+            };
+            format += match &fields[index].ty {
+                Type::Number(number) => number.conversion,
+                Type::Comm | Type::Enum(_) => "%s",
+            };
+            format += literal;
+            printed.push(index);
+        }
+        match (0..fields.len()).find(|index| !printed.contains(index)) {
+            Some(index) => self.error(format_args!("`{}` is not printed", fields[index].name)),
+            None => Ok((format, printed)),
         }
     }
 }

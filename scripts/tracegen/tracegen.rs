@@ -3,100 +3,53 @@
 //! Generates trace events for a kernel module in Rust from one declaration.
 //!
 //! The declaration is the argument of the macro `trace_events!` in a Rust file, which explains how
-//! it is written. From it this program writes any of
+//! it is written. The enums of its fields are tables of the macro `named!` in other Rust files.
+//! This program writes the C header with the `TRACE_EVENT`s, the C file that defines the
+//! tracepoints, and the Rust functions that emit the events.
 //!
-//! - the C header with its `TRACE_EVENT`s,
-//! - the C glue that defines the tracepoints,
-//! - the Rust functions that emit the events.
-//!
-//! If anything is wrong with the declaration, it says what and where, and writes nothing.
+//! rustc and the C compiler check what comes out; this program only refuses what neither of them
+//! would notice.
 
-mod c_glue;
-mod c_header;
-mod check;
-mod layout;
+mod header;
 mod lexer;
 mod model;
-mod names;
-mod output;
 mod parser;
-mod print_form;
 mod rust;
-mod source;
-mod syntax;
-mod types;
+mod tracepoints;
 
-use std::path::PathBuf;
-use std::process::ExitCode;
+use std::{env, fs, process::ExitCode};
 
-use model::System;
-use source::{Diagnostic, Source};
-
-/// How the program is called.
-const USAGE: &str =
-    "usage: tracegen --declaration FILE.rs [--header OUT.h] [--glue OUT.c] [--rust OUT.rs]";
-
-/// Makes the text of an output file.
-type Printer = fn(&System) -> String;
-
-/// What the command line asks for.
-struct Arguments {
-    /// The file with the declaration.
-    declaration: String,
-    /// The files to write.
-    outputs: Vec<(Printer, PathBuf)>,
-}
+const USAGE: &str = "usage: tracegen --header|--glue|--rust OUTPUT DECLARATION.rs [ENUMS.rs...]";
 
 fn main() -> ExitCode {
-    match arguments(std::env::args().skip(1)).and_then(|arguments| run(&arguments)) {
+    let arguments: Vec<_> = env::args().skip(1).collect();
+    match run(&arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
-            eprint!("{message}");
+            eprintln!("{message}");
             ExitCode::FAILURE
         }
     }
 }
 
-/// Reads the command line.
-fn arguments(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
-    let usage = || format!("{USAGE}\n");
-    let mut declaration = None;
-    let mut outputs: Vec<(Printer, PathBuf)> = Vec::new();
-    while let Some(option) = words.next() {
-        let value = words.next().ok_or_else(usage)?;
-        match option.as_str() {
-            "--declaration" => declaration = Some(value),
-            "--header" => outputs.push((c_header::print, value.into())),
-            "--glue" => outputs.push((c_glue::print, value.into())),
-            "--rust" => outputs.push((rust::print, value.into())),
-            _ => return Err(usage()),
-        }
+fn run(arguments: &[String]) -> Result<(), String> {
+    let [kind, output, declaration, sources @ ..] = arguments else {
+        return Err(USAGE.into());
+    };
+    let print = match kind.as_str() {
+        "--header" => header::print,
+        "--glue" => tracepoints::print,
+        "--rust" => rust::print,
+        _ => return Err(USAGE.into()),
+    };
+    let mut enums = Vec::new();
+    for source in sources {
+        enums.extend(parser::enums(source, &read(source)?)?);
     }
-    Ok(Arguments {
-        declaration: declaration.ok_or_else(usage)?,
-        outputs,
-    })
+    let system = parser::system(declaration, &read(declaration)?, enums)?;
+    fs::write(output, print(&system)).map_err(|error| format!("{output}: error: {error}"))
 }
 
-/// Reads the declaration and writes the outputs.
-fn run(arguments: &Arguments) -> Result<(), String> {
-    let path = arguments.declaration.clone();
-    let text =
-        std::fs::read_to_string(&path).map_err(|error| format!("{path}: error: {error}\n"))?;
-    let source = Source { path, text };
-    let system = parser::parse(&source)
-        .map_err(|diagnostic| vec![diagnostic])
-        .and_then(|declaration| check::check(&declaration))
-        .map_err(|diagnostics| report(&source, &diagnostics))?;
-    for (printer, path) in &arguments.outputs {
-        output::write_if_changed(path, &printer(&system))
-            .map_err(|error| format!("{}: error: {error}\n", path.display()))?;
-    }
-    Ok(())
-}
-
-/// Prints all that is wrong with the declaration.
-fn report(source: &Source, diagnostics: &[Diagnostic]) -> String {
-    let rendered: Vec<_> = diagnostics.iter().map(|it| source.render(it)).collect();
-    rendered.join("\n")
+fn read(path: &str) -> Result<String, String> {
+    fs::read_to_string(path).map_err(|error| format!("{path}: error: {error}"))
 }

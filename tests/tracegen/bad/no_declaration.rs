@@ -1,6 +1,0 @@
-// SPDX-License-Identifier: GPL-2.0
-
-//! There is no declaration.
-
-/// Nothing.
-fn nothing() {}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Every type of field, a class, as many fields as there can be, and text that is easy to get wrong.
+
+/// A macro with the same name is not the declaration.
+macro_rules! trace_events {
+    ($($declaration:tt)*) => {
+        include!("generated.rs");
+    };
+}
+
+named! {
+    /// A state.
+    #[repr(u8)]
+    pub enum State {
+        /// It is idle.
+        Idle => "idle";
+        /// With a help text.
+        RunsForALongTime =>
+            "runs_for_a_long_time", "It runs.";
+    }
+}
+
+named! {
+    /// No field is of this type.
+    pub enum Unused {
+        /// The value.
+        Value => "value";
+    }
+}
+
+trace_events! {
+    system sample;
+
+    // Not a doc comment.
+    /// What happens to a task.
+    ///
+    /// The class says more:
+    ///
+    /// - This is
+    ///   a list.
+    class task {
+        /// The task's thread id.
+        pid: Pid,
+        /// The task's name.
+        comm: Comm,
+        /// How long it took,
+        /// in two lines.
+        took_ns: Ns,
+    } => "comm={comm} pid={pid} took_ns={took_ns}";
+
+    /// A task begins.
+    event task_begin: task;
+
+    /// As many fields as there can be.
+    event everything {
+        /// Yes or no.
+        yes: bool,
+        /// Thirty-two bits.
+        a: i32,
+        /// Sixty-four bits.
+        b: i64,
+        /// Thirty-two bits.
+        c: u32,
+        /// Sixty-four bits.
+        d: u64,
+        /// A CPU.
+        cpu: Cpu,
+        /// The state before.
+        before: State,
+        /// The state after.
+        after: State,
+        /// The first's name.
+        first_comm: Comm,
+        /// The second's name.
+        second_comm: Comm,
+        /// When it began.
+        start_ns: Ns,
+        /// A thread id.
+        pid: Pid,
+    } => "yes={yes} a={a} b={b} c={c} d={d} cpu={cpu} "
+        "{before}->{after} {first_comm} ==> {second_comm} {start_ns} {pid}";
+
+    /// A task ends.
+    ///
+    /// And more about that.
+    event task_end: task;
+
+    /// An event called like its class.
+    event task: task;
+
+    /// One small field, printed twice.
+    event any {
+        /// The value.
+        value: State,
+    } => "value={value}, again {value}";
+}
