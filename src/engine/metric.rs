@@ -13,8 +13,8 @@ use crate::engine::{
 named! {
     /// A duration that is recorded; each has a histogram on every CPU. All are in nanoseconds.
     ///
-    /// Let *out* be the time that a task left a CPU, *in* the time that it next gets one, and *wake*
-    /// the time between at which it was put on a run queue.
+    /// Let *out* be the time that a task left a CPU, *in* the time that it next gets one, and
+    /// *wake* the time between at which it was put on a run queue.
     #[repr(usize)]
     pub enum Metric {
         /// *in* to *out*: a stay of a task on a CPU, however it ended.
@@ -32,8 +32,8 @@ named! {
         Offcpu => "offcpu", "Absences of tasks that blocked, until they run again.";
         /// A stay of a CPU in its idle task.
         Idle => "idle", "Stays of a CPU in its idle task.";
-        /// The wakeup as `sched_waking` tells it to *in*, when the task had blocked. It begins a little
-        /// earlier than [`Metric::RunqWakeup`], when the waker starts.
+        /// The wakeup as `sched_waking` tells it to *in*, when the task had blocked. It begins a
+        /// little earlier than [`Metric::RunqWakeup`], when the waker starts.
         Wakeup => "wakeup", "Times from sched_waking until the task runs.";
     }
 }
@@ -42,8 +42,7 @@ impl Metric {
     /// How many there are besides [`Metric::Wakeup`], which is the last.
     pub const COUNT_WITHOUT_WAKEUP: usize = Self::Wakeup as usize;
 
-    /// Returns whose sample it is: of the one who leaves the CPU at a switch, or of the one who gets
-    /// it.
+    /// Returns which task of a switch a sample belongs to.
     #[inline(always)]
     pub const fn side(self) -> Side {
         match self {
@@ -53,9 +52,9 @@ impl Metric {
     }
 }
 
-/// A metric that is shown: one that is recorded, or the sum of several.
+/// A metric as it is shown: one that is recorded, or the sum of several.
 ///
-/// What is the sum of others is added up when it is read, not when it is written.
+/// A sum is computed when it is read, so that a sample is written once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Series {
     /// The name that the files use.
@@ -113,39 +112,39 @@ impl MetricSet {
     pub const NONE: Self = Self(0);
     /// All.
     pub const ALL: Self = Self((1 << Metric::COUNT) - 1);
-    /// What is recorded unless something else is asked for: all but [`Metric::Wakeup`], whose waits are
+    /// The metrics that are recorded by default: all but [`Metric::Wakeup`], whose waits are
     /// those of [`Metric::RunqWakeup`], from a little earlier.
     pub const DEFAULT: Self = Self(Self::ALL.0 & !Self::bit(Metric::Wakeup));
 
-    /// Those that need nothing of a task but that it has the CPU.
+    /// The metrics that need no state of a task.
     const OF_CPUS: u32 = Self::bit(Metric::Oncpu) | Self::bit(Metric::Idle);
 
     const fn bit(metric: Metric) -> u32 {
         1 << metric as u32
     }
 
-    /// Says whether `metric` is on.
+    /// Returns whether `metric` is on.
     #[inline(always)]
     pub const fn contains(self, metric: Metric) -> bool {
         self.0 & Self::bit(metric) != 0
     }
 
-    /// Says whether all parts of `shown` are on.
+    /// Returns whether all parts of `shown` are on.
     pub fn shows(self, shown: Series) -> bool {
         shown.parts.iter().all(|part| self.contains(*part))
     }
 
-    /// Says whether any metric is on.
+    /// Returns whether any metric is on.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Says whether any metric is on that looks at a task's last switch-out.
+    /// Returns whether any metric is on that looks at a task's last switch-out.
     pub const fn needs_tasks(self) -> bool {
         self.0 & !Self::OF_CPUS != 0
     }
 
-    /// Says whether any metric is on that depends on when a task was woken.
+    /// Returns whether any metric is on that depends on when a task was woken.
     pub const fn needs_wakeups(self) -> bool {
         let others = Self::OF_CPUS | Self::bit(Metric::RunqPreempt) | Self::bit(Metric::Offcpu);
         self.0 & !others != 0
@@ -156,7 +155,7 @@ impl MetricSet {
         self.0
     }
 
-    /// Creates a set from a number, of which it ignores what is no metric.
+    /// Creates a set from a number; bits of no metric are ignored.
     pub const fn from_bits(bits: u32) -> Self {
         Self(bits & Self::ALL.0)
     }
@@ -182,12 +181,12 @@ impl fmt::Display for MetricSet {
 named! {
     /// An event that is counted on every CPU.
     ///
-    /// With the name of a metric for the count of its histogram, these hold on every CPU, as long as the
-    /// metrics in them are on:
+    /// With the name of a metric for the count of its histogram, these hold on every CPU, as long
+    /// as the metrics in them are on:
     ///
     /// - `switches = oncpu + idle + start_unseen`
-    /// - `switches = to_idle + runq + wait_unseen + untracked`: every switch leads to the idle task, or
-    ///   ends a task's wait.
+    /// - `switches = to_idle + runq + wait_unseen + untracked`: every switch leads to the idle
+    ///   task, or ends a task's wait.
     /// - `offcpu = blocked_interruptible + blocked_uninterruptible + blocked_other`
     /// - `offcpu = wakeup + wake_unseen`
     #[repr(usize)]
@@ -200,17 +199,17 @@ named! {
         ///
         /// The idle task is no task: its switches are in neither of the two.
         Involuntary => "involuntary", "Switches by which a task left the CPU runnable.";
-        /// Switches that ended a stay whose start is not known, and that are in no histogram: the first
-        /// on each CPU after measuring began, and those at which the clock was found to have gone
-        /// backwards.
+        /// Switches that ended a stay whose start is not known, and that are in no histogram: the
+        /// first on each CPU after measuring began, and those at which the clock was found to have
+        /// gone backwards.
         StartUnseen => "start_unseen", "Switches that ended a stay whose start was not seen.";
         /// Switches to the idle task.
         ToIdle => "to_idle", "Switches to the idle task.";
-        /// Switches to a task whose wait began at a time that is not known: before measuring did, as a
-        /// rule. Or it is exiting, and the PID that it has given up is in use again.
+        /// Switches to a task whose wait began at a time that is not known: before measuring did,
+        /// as a rule. Or it is exiting, and the PID that it has given up is in use again.
         WaitUnseen => "wait_unseen", "Switches to a task whose wait has no known beginning.";
-        /// Switches to a task that is not kept track of: there was no memory for it, or it is exiting, and
-        /// its state was swept out with the PID that it has given up.
+        /// Switches to a task that is not kept track of: there was no memory for it, or it is
+        /// exiting, and its state was swept out with the PID that it has given up.
         Untracked => "untracked", "Switches to a task that is not kept track of.";
         /// Waits whose task left the CPU neither to sleep nor runnable: it stopped, was traced, or
         /// parked; or when it woke is not known.

@@ -2,11 +2,11 @@
 
 //! Enums whose values have names.
 
-/// Declares an enum by a table: a row `Value => "name";` for each value, or `Value => "name", "help";`
-/// if they have help texts.
+/// Declares an enum by a table, which has a row for each value: `Value => "name";`, or with help
+/// texts `Value => "name", "help";`.
 ///
-/// The values count from 0 in the order of the rows. `scripts/tracegen` reads the tables, too, for the
-/// trace events: it looks for the lines `named! {` and `}`.
+/// The values count from 0 in the order of the rows. `scripts/tracegen` reads the tables, too, for
+/// the trace events: it looks for the lines `named! {` and `}`.
 macro_rules! named {
     (
         $(#[$meta:meta])*

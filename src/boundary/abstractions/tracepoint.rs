@@ -78,8 +78,8 @@ pub(crate) fn synchronize() {
 /// - `Function` must be the type `Option<unsafe extern "C" fn(..)>` that bindgen makes of a C
 ///   function pointer, and C must check it against the prototype of `TRACEPOINT`, with
 ///   `check_trace_callback_type_<tracepoint>()`.
-/// - `FUNCTION` must not be `None`. It must be sound to call with a pointer to a `Data` as its first
-///   argument, in any context in which the tracepoint is hit.
+/// - `FUNCTION` must not be `None`. It must be sound to call with a pointer to a `Data` as its
+///   first argument, in any context in which the tracepoint is hit.
 pub(crate) unsafe trait Probe {
     /// What the function is called with.
     type Data: Send + Sync + 'static;
@@ -128,8 +128,8 @@ impl<T: Send + Sync + 'static> Registration<T> {
         const { assert!(size_of::<P::Function>() == size_of::<*mut c_void>()) };
         context::might_sleep();
         let tracepoint = Tracepoint::find(P::TRACEPOINT).ok_or(ENOENT)?;
-        // SAFETY: A `Function` is a function pointer or null by the contract of `Probe`, and as large
-        // as a pointer.
+        // SAFETY: A `Function` is a function pointer or null by the contract of `Probe`, and as
+        // large as a pointer.
         let probe = unsafe { transmute_copy::<P::Function, *mut c_void>(&P::FUNCTION) };
         // SAFETY: The tracepoint is valid by the type's invariant, and the probe fits it by the
         // contract of `Probe`. `data` is kept until the probe is off and nobody runs it.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What is written to the files that take words or numbers.
+//! Parses the words and numbers that are written to files.
 
 use core::fmt;
 
@@ -57,7 +57,7 @@ pub fn number(word: &[u8]) -> Option<u64> {
         .filter(|_| text.starts_with(|c: char| c.is_ascii_digit()))
 }
 
-/// What is done at an outlier besides reporting it.
+/// The actions at an outlier, besides reporting it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Actions(u32);
 
@@ -72,8 +72,8 @@ impl Actions {
     /// None.
     pub const NONE: Self = Self(0);
 
-    /// Reads names separated by white space or commas, or `none` alone; `None` for anything else, and
-    /// for `snapshot` where the kernel takes none.
+    /// Reads names separated by white space or commas, or `none` alone; `None` for anything else,
+    /// and for `snapshot` where the kernel takes none.
     pub fn parse(text: &[u8], has_snapshots: bool) -> Option<Self> {
         let offered = |&(_, bit): &(_, u32)| has_snapshots || bit != Self::SNAPSHOT;
         let names = Self::NAMES.into_iter().filter(offered);
@@ -90,12 +90,12 @@ impl Actions {
         self.0 & Self::SNAPSHOT != 0
     }
 
-    /// Returns them as a number, for [`Actions::from_bits`].
+    /// Returns the set as a number, for [`Actions::from_bits`].
     pub const fn bits(self) -> u32 {
         self.0
     }
 
-    /// Reads them back.
+    /// Creates a set from a number; other bits are ignored.
     pub const fn from_bits(bits: u32) -> Self {
         Self(bits & (Self::TRACING_OFF | Self::SNAPSHOT))
     }
@@ -107,7 +107,7 @@ impl fmt::Display for Actions {
     }
 }
 
-/// A number from 1 up, or `none`, which is 0 in here and nowhere else.
+/// A number from 1 up, or `none`, which is stored as 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OrNone(pub u64);
 

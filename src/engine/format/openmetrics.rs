@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The same numbers as [OpenMetrics 1.0] text, for Prometheus and its kin.
+//! The same numbers as [OpenMetrics 1.0] text, for Prometheus and programs that read its format.
 //!
-//! A text is made family by family, so that nobody needs the memory for more than one snapshot:
+//! The text is written family by family, so that memory for one snapshot is enough:
 //!
 //! 1. [`head`], once;
 //! 2. for each counter: [`counter_head`], then [`counter_sample`] for each scope;
@@ -19,9 +19,9 @@
 //! the histograms' own buckets at every precision, and inclusive as `le` wants it: no sample is
 //! moved. Seconds are the nanoseconds with a decimal point in them: nothing is rounded.
 //!
-//! What OpenMetrics calls info is a gauge here, as Prometheus has it in its own metrics, and there
-//! are no exemplars: so the text is read by what only knows the older Prometheus format, too, such
-//! as node_exporter's textfile collector.
+//! The info family of OpenMetrics is a gauge here, as in Prometheus' own metrics, and there are no
+//! exemplars: so programs that only know the older Prometheus format, such as node_exporter's
+//! textfile collector, can read the text, too.
 //!
 //! [OpenMetrics 1.0]: https://prometheus.io/docs/specs/om/open_metrics_spec/
 
@@ -55,15 +55,13 @@ use crate::engine::{
 /// The first bucket holds the values below two to the power of this, in nanoseconds.
 const FIRST_BITS: u32 = 8;
 
-/// How many `le` buckets a histogram has, `+Inf` included.
+/// The number of `le` buckets of a histogram, `+Inf` included.
 pub const BUCKETS: usize = (VALUE_BITS - FIRST_BITS + 1) as usize + 1;
 
-/// How long the text of one scope is, in bytes: never longer than this.
-///
-/// A scope more takes no more than this again.
+/// The maximum length of the text of one scope, in bytes. Each further scope adds at most as much.
 pub const MAX_LEN: usize = 8 * 1024 + Series::ALL.len() * (BUCKETS + 6) * 112;
 
-/// Writes what is said once: the build, and the settings.
+/// Writes the families without a scope: the build and the settings.
 pub fn head(
     out: &mut impl Write,
     version: impl Display,
@@ -101,7 +99,7 @@ pub fn head(
     writeln!(out, "schedhist_precision_bits {}", precision.bits())
 }
 
-/// Writes what comes before the samples of `counter`.
+/// Writes the lines before the samples of `counter`.
 pub fn counter_head(out: &mut impl Write, counter: Counter) -> fmt::Result {
     family(out, counter.name(), "counter", counter.help())
 }
@@ -120,7 +118,7 @@ pub fn counter_sample(
     }
 }
 
-/// Writes how many outliers were reported, and how many were not, of all CPUs.
+/// Writes the numbers of reported and of suppressed outliers of all CPUs.
 pub fn outliers(out: &mut impl Write, reported: u64, suppressed: u64) -> fmt::Result {
     let help = "Samples above a threshold that were reported as outliers.";
     family(out, "outliers", "counter", help)?;
@@ -130,7 +128,7 @@ pub fn outliers(out: &mut impl Write, reported: u64, suppressed: u64) -> fmt::Re
     writeln!(out, "schedhist_outliers_suppressed_total {suppressed}")
 }
 
-/// Writes what comes before the samples of `metric`.
+/// Writes the lines before the samples of `metric`.
 pub fn histogram_head(out: &mut impl Write, metric: Series) -> fmt::Result {
     let Series { name, help, .. } = metric;
     writeln!(out, "# HELP schedhist_{name}_seconds {help}")?;
@@ -163,7 +161,7 @@ pub fn histogram_samples<B: Deref<Target = [u64]>>(
         )?;
         writeln!(out, "{below}")?;
     }
-    // Both of these out of the buckets, so that they agree.
+    // Computed from the buckets, so that it agrees with them.
     let count = buckets.fold(below, |sum, (_, count)| sum.wrapping_add(count));
     writeln!(
         out,
