@@ -50,14 +50,10 @@ int schedhist_cpu_to_node(int cpu);
 /* Visits every task, with the RCU read lock held. */
 void schedhist_visit_tasks(schedhist_visit visit, void *data);
 
-/* Whether outliers are watched for. */
-struct schedhist_watching_key {
-	struct static_key_false key;
-};
-
-extern struct schedhist_watching_key schedhist_watching;
-
-/* Switches that on or off. May sleep. */
+/*
+ * Makes outliers a listener to the events, or ends that. May sleep; to be
+ * called by one at a time.
+ */
 void schedhist_set_watching(bool on);
 
 typedef void (*schedhist_soon)(struct irq_work *work);

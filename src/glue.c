@@ -52,16 +52,17 @@ int schedhist_cpu_to_node(int cpu)
 	return cpu_to_node(cpu);
 }
 
-struct schedhist_watching_key schedhist_watching = {
-	.key = STATIC_KEY_FALSE_INIT,
-};
-
 void schedhist_set_watching(bool on)
 {
+	static bool was_on;
+
+	if (on == was_on)
+		return;
 	if (on)
-		static_branch_enable(&schedhist_watching.key);
+		static_branch_inc(&schedhist_trace_any.key);
 	else
-		static_branch_disable(&schedhist_watching.key);
+		static_branch_dec(&schedhist_trace_any.key);
+	was_on = on;
 }
 
 void schedhist_init_irq_work(struct irq_work *work, schedhist_soon call)

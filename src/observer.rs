@@ -85,7 +85,21 @@ impl<'a> TracingObserver<'a> {
     }
 
     /// Emits the event of a sample, if anybody listens.
-    fn emit(&self, sample: &Sample, task: &Identity) {
+    fn emit(&self, sample: &Sample) {
+        let is_enabled = match sample.metric {
+            Metric::Oncpu => events::trace_oncpu_enabled(),
+            Metric::RunqWakeup | Metric::RunqPreempt => events::trace_runq_enabled(),
+            Metric::BlockedInterruptible | Metric::BlockedUninterruptible => {
+                events::trace_blocked_enabled()
+            }
+            Metric::Offcpu => events::trace_offcpu_enabled(),
+            Metric::Wakeup => events::trace_wakeup_enabled(),
+            Metric::Idle => events::trace_idle_enabled(),
+        };
+        if !is_enabled {
+            return;
+        }
+        let task = self.names.identify(sample.metric.side());
         let (pid, comm, prio) = (task.pid, &task.comm, task.prio);
         let (cpu, duration, cause) = (self.cpu, sample.value, sample.cause);
         match sample.metric {
@@ -122,11 +136,9 @@ impl Observer for &TracingObserver<'_> {
     }
 
     fn sample(self, sample: &Sample) {
-        let task = || self.identify(sample.metric.side());
-        if events::any_enabled() {
-            self.emit(sample, &task());
-        }
+        self.emit(sample);
         if let Some(log) = self.log {
+            let task = || self.identify(sample.metric.side());
             self.outliers.check(log, self.cpu, sample, task);
         }
     }

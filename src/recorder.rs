@@ -27,7 +27,6 @@ use crate::{
             task_newtask::TaskNewtask,
             work::Work, //
         },
-        outlier_key,
         task_table::{
             TaskStates,
             TaskTable, //
@@ -184,7 +183,8 @@ impl<'a> view::Switch for SwitchView<'a> {
 impl<S: Settings + 'static> SchedSwitch<S> for Recorder {
     #[inline(always)]
     fn is_watched() -> bool {
-        events::any_enabled() || outlier_key::is_on()
+        // Outliers count as a listener: see `outlier_key`.
+        events::any_enabled()
     }
 
     #[inline(always)]

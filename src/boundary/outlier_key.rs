@@ -1,30 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The static key that tells the probe whether it is to watch for outliers.
+//! The static key that tells the probe to take the way that looks at each sample.
+//!
+//! It is the key of the trace events, which is on while anybody listens to one of them: outliers are
+//! one listener more. So both together cost a switch one patched branch.
 //!
 //! C header: [`include/linux/jump_label.h`](srctree/include/linux/jump_label.h)
-
-use kernel::jump_label::static_branch_unlikely;
 
 use crate::boundary::{
     abstractions::context,
     bindings, //
 };
 
-/// Says whether [`switch`] is on. Costs one patched branch.
-#[inline(always)]
-pub(crate) fn is_on() -> bool {
-    // SAFETY: C defines the variable, and its `key` is a static key.
-    unsafe {
-        static_branch_unlikely!(
-            bindings::schedhist_watching,
-            bindings::schedhist_watching_key,
-            key
-        )
-    }
-}
-
-/// Switches watching on or off. Sleeps. To be called by one at a time.
+/// Makes outliers a listener, or ends that. Sleeps. To be called by one at a time.
 pub(crate) fn switch(on: bool) {
     context::might_sleep();
     // SAFETY: Process context.
