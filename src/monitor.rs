@@ -36,22 +36,16 @@ use crate::{
         },
     },
     outliers::Outliers,
+    reading::{
+        Baselines,
+        Reading, //
+    },
     recorder::Recorder,
     records::{
         CpuRecords,
         Records, //
     },
 };
-
-/// What there was at the last reset.
-pub(crate) struct Baselines {
-    /// What each possible CPU had recorded, in the order of their numbers.
-    pub(crate) cpus: KVVec<Baseline<KVVec<u64>>>,
-    /// How many outliers had been reported.
-    pub(crate) reported: u64,
-    /// How many outliers had been suppressed.
-    pub(crate) suppressed: u64,
-}
 
 /// The probes of a recorder, in the order in which they come off. Each is gone for good, and no CPU
 /// runs it any more, before the next one comes off; the recorder outlives them all, and so nobody asks
@@ -126,7 +120,7 @@ struct State {
 }
 
 impl State {
-    fn reading(&self) -> Reading {
+    fn reading(&self, outliers: &Arc<Outliers>) -> Reading {
         Reading {
             enabled: self.enabled,
             metrics: self.metrics,
@@ -136,6 +130,7 @@ impl State {
                 .map_or(0, |probes| probes.recorder.memory()),
             records: self.records.clone(),
             baselines: self.baselines.clone(),
+            outliers: outliers.clone(),
             resets: self.resets,
         }
     }
@@ -174,22 +169,6 @@ pub(crate) struct Monitor {
     outliers: Arc<Outliers>,
 }
 
-/// What a reader sees: taken at once, so that it fits together.
-pub(crate) struct Reading {
-    /// Whether measuring is on.
-    pub(crate) enabled: bool,
-    /// Which metrics are on while it is.
-    pub(crate) metrics: MetricSet,
-    /// How much memory the states of tasks take, in bytes.
-    pub(crate) task_memory: usize,
-    /// The records.
-    pub(crate) records: Arc<Records>,
-    /// What to subtract from them.
-    pub(crate) baselines: Option<Arc<Baselines>>,
-    /// How many resets there had been.
-    pub(crate) resets: u64,
-}
-
 impl Monitor {
     /// Creates a monitor that is off, for `metrics`. Sleeps; fails with `ENOMEM`.
     pub(crate) fn new(scheme: Scheme, metrics: MetricSet) -> Result<Arc<Self>> {
@@ -212,13 +191,13 @@ impl Monitor {
     }
 
     /// Returns the outliers, which are watched for while measuring is on.
-    pub(crate) fn outliers(&self) -> &Outliers {
+    pub(crate) fn outliers(&self) -> &Arc<Outliers> {
         &self.outliers
     }
 
     /// Looks at it all. Sleeps.
     pub(crate) fn read(&self) -> Reading {
-        self.state.lock().reading()
+        self.state.lock().reading(&self.outliers)
     }
 
     /// Calls `again` where there was a reset since `reading` was taken: what a reader has seen of it is
@@ -232,7 +211,7 @@ impl Monitor {
         if state.resets == reading.resets {
             return Ok(());
         }
-        again(&state.reading())
+        again(&state.reading(&self.outliers))
     }
 
     /// Switches measuring on or off; no effect where it is so already. Sleeps.

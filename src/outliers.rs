@@ -2,15 +2,13 @@
 
 //! Outliers: what is to be watched for, and what happens when one is seen.
 
-use core::{
-    fmt,
-    sync::atomic::{
-        AtomicBool, AtomicU32,
-        Ordering::{
-            Acquire,
-            Relaxed,
-            Release, //
-        },
+use core::sync::atomic::{
+    AtomicBool,
+    AtomicU32,
+    Ordering::{
+        Acquire,
+        Relaxed,
+        Release, //
     },
 };
 
@@ -27,10 +25,6 @@ use kernel::{
 use crate::{
     boundary::{
         abstractions::{
-            debugfs::{
-                Line,
-                Stream, //
-            },
             irq_work::IrqWork,
             per_cpu::PerCpu,
             tracepoint,
@@ -42,10 +36,7 @@ use crate::{
         tracing, //
     },
     engine::{
-        format::{
-            input::Actions,
-            text, //
-        },
+        format::input::Actions,
         identity::Identity,
         metric::{
             MetricSet,
@@ -403,44 +394,22 @@ impl Outliers {
             .filter_map(|(cpu, log)| Some((log.first_after(seen)?, cpu, log)))
             .min_by_key(|(id, ..)| *id)
     }
-}
 
-impl Stream for Outliers {
-    fn wait_queue(&self) -> &DeferredWaitQueue {
-        &self.wait_queue
-    }
-
-    fn latest(&self) -> u64 {
-        self.last()
-    }
-
-    fn next_after(&self, seen: u64) -> Option<u64> {
+    /// Returns the number of the oldest outlier kept that comes after the number `seen`; `None` while an
+    /// earlier one may still be in flight on another CPU, so that a reader skips none.
+    pub(crate) fn next_after(&self, seen: u64) -> Option<u64> {
         let find = |seen| self.first_after(seen).map(|(id, ..)| (id, ()));
         self.budget.limit.next_after(seen, find).map(|(id, ())| id)
     }
 
-    fn has_ended(&self) -> bool {
+    /// Returns whether no outlier can come any more. [`Outliers::next_after`] finds all that were
+    /// reported once this has returned true.
+    pub(crate) fn has_ended(&self) -> bool {
         !self.can_come.load(Acquire) || self.budget.limit.has_ended()
     }
 
-    fn longest(&self) -> usize {
-        text::OUTLIER_MAX
+    /// Returns the queue that is woken at each outlier, and when [`Outliers::has_ended`] becomes true.
+    pub(crate) fn wait_queue(&self) -> &DeferredWaitQueue {
+        &self.wait_queue
     }
-
-    fn head(&self, out: &mut Line<'_>) -> fmt::Result {
-        text::outliers_head(out)
-    }
-
-    fn show(&self, number: u64, out: &mut Line<'_>) -> fmt::Result {
-        let mut culprits = [Culprit::default(); CULPRITS];
-        match self.read(number, &mut culprits) {
-            Some((cpu, outlier)) => text::outlier(out, cpu, &outlier, named(&outlier, &culprits)),
-            None => Ok(()),
-        }
-    }
-}
-
-/// Returns those of `culprits` that are there.
-pub(crate) fn named<'a>(outlier: &Outlier, culprits: &'a [Culprit]) -> &'a [Culprit] {
-    culprits.get(..outlier.culprits as usize).unwrap_or(&[])
 }

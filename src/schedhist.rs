@@ -19,8 +19,8 @@ mod events;
 mod files;
 mod monitor;
 mod observer;
-
 mod outliers;
+mod reading;
 mod recorder;
 mod records;
 
@@ -37,7 +37,6 @@ use engine::{
     },
     metric::MetricSet, //
 };
-use files::MonitorFile;
 use monitor::Monitor;
 
 module! {
@@ -62,7 +61,7 @@ const VERSION: &str = env!("SCHEDHIST_VERSION");
 /// The kernel takes the trace events down with the module. An event that is in use, enabled or with
 /// a trigger, keeps the module from being unloaded.
 struct SchedHist {
-    _files: Tree<MonitorFile>,
+    _files: Tree,
     _monitor: Arc<Monitor>,
 }
 

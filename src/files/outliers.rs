@@ -1,46 +1,109 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How outliers are shown.
+//! `outliers` and `outlier_pipe`.
 
 use core::fmt;
 
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+use super::View;
 use crate::{
-    boundary::abstractions::debugfs::Text,
+    boundary::abstractions::{
+        debugfs::{
+            Line,
+            Stream,
+            Text, //
+        },
+        wait::DeferredWaitQueue, //
+    },
     engine::{
         format::text,
         outlier::log::{
             Culprit,
+            Outlier,
             CULPRITS,
             KEPT, //
         },
     },
-    outliers::{
-        named, //
-        Outliers,
-    },
+    monitor::Monitor,
+    outliers::Outliers,
+    reading::Reading, //
 };
 
-/// The length of a text of all outliers that are kept, as a guess, in bytes.
-pub(super) fn size_hint(outliers: &Outliers) -> usize {
-    let kept: u64 = outliers
-        .logs()
-        .map(|(_, log)| log.reported().min(KEPT as u64))
-        .sum();
-    1024 + kept as usize * 512
+/// All outliers that are kept, in the order of their numbers.
+pub(super) struct Kept;
+
+impl View for Kept {
+    fn size_hint(&self, monitor: &Monitor, _last_len: usize) -> usize {
+        let logs = monitor.outliers().logs();
+        let kept: u64 = logs.map(|(_, log)| log.reported().min(KEPT as u64)).sum();
+        1024 + kept as usize * 512
+    }
+
+    fn show(&self, reading: &Reading, out: &mut Text<'_>) -> Result {
+        let outliers = &reading.outliers;
+        text::outliers_head(out)?;
+        let mut culprits = [Culprit::default(); CULPRITS];
+        let mut seen = 0;
+        // New outliers replace the oldest meanwhile: stop at the last that there is now.
+        let last = outliers.last();
+        while let Some((id, cpu, log)) = outliers.first_after(seen).filter(|(id, ..)| *id <= last) {
+            if let Some(outlier) = log.read(id, &mut culprits) {
+                show_one(out, cpu, &outlier, &culprits)?;
+            }
+            seen = id;
+        }
+        Ok(())
+    }
 }
 
-/// Shows all outliers that are kept, in the order of their numbers.
-pub(super) fn show_all(outliers: &Outliers, out: &mut Text<'_>) -> fmt::Result {
-    text::outliers_head(out)?;
-    let mut culprits = [Culprit::default(); CULPRITS];
-    let mut seen = 0;
-    // The newest take the places of the oldest meanwhile: no further than what is there now.
-    let last = outliers.last();
-    while let Some((id, cpu, log)) = outliers.first_after(seen).filter(|(id, ..)| *id <= last) {
-        if let Some(outlier) = log.read(id, &mut culprits) {
-            text::outlier(out, cpu, &outlier, named(&outlier, &culprits))?;
-        }
-        seen = id;
+/// Outliers as they happen.
+pub(super) struct Pipe(pub(super) Arc<Outliers>);
+
+impl Stream for Pipe {
+    fn wait_queue(&self) -> &DeferredWaitQueue {
+        self.0.wait_queue()
     }
-    Ok(())
+
+    fn latest(&self) -> u64 {
+        self.0.last()
+    }
+
+    fn next_after(&self, seen: u64) -> Option<u64> {
+        self.0.next_after(seen)
+    }
+
+    fn has_ended(&self) -> bool {
+        self.0.has_ended()
+    }
+
+    fn longest(&self) -> usize {
+        text::OUTLIER_MAX
+    }
+
+    fn head(&self, out: &mut Line<'_>) -> fmt::Result {
+        text::outliers_head(out)
+    }
+
+    fn show(&self, number: u64, out: &mut Line<'_>) -> fmt::Result {
+        let mut culprits = [Culprit::default(); CULPRITS];
+        match self.0.read(number, &mut culprits) {
+            Some((cpu, outlier)) => show_one(out, cpu, &outlier, &culprits),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Writes an outlier with those of `culprits` that it has.
+fn show_one(
+    out: &mut impl fmt::Write,
+    cpu: u32,
+    outlier: &Outlier,
+    culprits: &[Culprit],
+) -> fmt::Result {
+    let culprits = culprits.get(..outlier.culprits as usize).unwrap_or(&[]);
+    text::outlier(out, cpu, outlier, culprits)
 }

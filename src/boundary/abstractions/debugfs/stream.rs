@@ -1,26 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Files that are streams, as tracefs has `trace_pipe`: a read blocks until there is something that came
-//! after the file was opened, and returns it.
+//! Files that are streams, like `trace_pipe` in tracefs: a read returns the items that were added
+//! since the file was opened, and blocks until there is one.
 
 use core::{
     fmt,
-    pin::Pin,
-    sync::atomic::{
-        AtomicBool, AtomicU64,
-        Ordering::{
-            Acquire,
-            Relaxed,
-            Release, //
-        },
-    },
+    pin::Pin, //
 };
 
 use kernel::{
+    bindings,
     error::from_result,
+    ffi::{
+        c_char,
+        c_int, //
+    },
     new_mutex,
     prelude::*,
-    sync::Mutex,
+    sync::{
+        atomic::{
+            Acquire,
+            Atomic,
+            Relaxed,
+            Release, //
+        },
+        Mutex, //
+    },
     uaccess::{
         UserPtr,
         UserSlice,
@@ -28,46 +33,42 @@ use kernel::{
     },
 };
 
-use crate::boundary::abstractions::debugfs::{
-    bindings,
-    c_char,
-    c_int, //
-    File,
+use super::{
     Node,
-    Tree,
+    PINNING, //
 };
 use crate::boundary::abstractions::{
     context,
     wait::DeferredWaitQueue, //
 };
 
-/// What a stream is of: things that are numbered, and come one after the other.
-pub(crate) trait Stream: Send + Sync {
-    /// Returns the bell that is rung when there is something new, and when [`Stream::has_ended`] changes to
-    /// true.
+/// A file that is a stream of numbered items.
+pub(crate) trait Stream: Send + Sync + 'static {
+    /// Returns the queue on which readers wait. It is woken when an item is added, and when
+    /// [`Stream::has_ended`] becomes true.
     fn wait_queue(&self) -> &DeferredWaitQueue;
 
-    /// Returns the number of the latest.
+    /// Returns the number of the latest item; 0 for none.
     fn latest(&self) -> u64;
 
-    /// Returns the number of the next one after the number `seen`, if there is any.
+    /// Returns the number of the item that follows the number `seen`, if there is one.
     fn next_after(&self, seen: u64) -> Option<u64>;
 
-    /// Returns whether nothing can come any more. Whatever came before this returned true is found after
-    /// it.
+    /// Returns whether no more items can come. [`Stream::next_after`] finds all items once this has
+    /// returned true.
     fn has_ended(&self) -> bool;
 
-    /// Returns how long the text of one of them is at most, with the head before it.
+    /// Returns the maximum length of an item's text, together with the head, in bytes.
     fn longest(&self) -> usize;
 
-    /// Writes what the first text that is read from an open file begins with.
+    /// Writes the head, which precedes the first text that is read from an open file.
     fn head(&self, out: &mut Line<'_>) -> fmt::Result;
 
-    /// Writes the text of the one with this number; nothing where it is gone.
+    /// Writes the text of item `number`; nothing if it is no longer kept.
     fn show(&self, number: u64, out: &mut Line<'_>) -> fmt::Result;
 }
 
-/// The text of what comes next.
+/// The text of an item that is being written.
 pub(crate) struct Line<'a> {
     room: &'a mut [u8],
     len: usize,
@@ -83,18 +84,18 @@ impl fmt::Write for Line<'_> {
     }
 }
 
-/// What an open file has left to return: a text of which some may have been read already.
+/// The part of an item's text that an open file has yet to return.
 struct Rest {
     text: KVVec<u8>,
     start: usize,
     end: usize,
-    /// Whether the head is still to come.
+    /// Whether the next text is the first, which begins with the head.
     is_first: bool,
 }
 
 impl Rest {
-    /// Makes the text of the one with this number.
-    fn fill(&mut self, stream: &dyn Stream, number: u64) -> Result {
+    /// Replaces the text by that of item `number`.
+    fn fill(&mut self, stream: &impl Stream, number: u64) -> Result {
         let mut line = Line {
             room: &mut self.text,
             len: 0,
@@ -118,31 +119,43 @@ impl Rest {
 }
 
 /// An open file.
+///
+/// # Invariants
+///
+/// `stream` is valid as long as the file is open.
 #[pin_data]
 struct Reader<T> {
-    /// The node of the file, which is there as long as the file can be open.
-    node: *const Node<T>,
-    /// Up to which number its texts have been made. Written by who holds `rest`.
-    seen: AtomicU64,
-    /// Whether `rest` has any text. Written by who holds it.
-    has_rest: AtomicBool,
+    stream: *const T,
+    /// The last item whose text was put into `rest`. Written under the lock of `rest`.
+    seen: Atomic<u64>,
+    /// Whether `rest` has any text. Written under its lock.
+    has_rest: Atomic<bool>,
     #[pin]
     rest: Mutex<Rest>,
 }
 
-impl<T> Reader<T> {
-    /// Returns whether a read would not block, whatever comes of it.
-    fn is_ready(&self, stream: &dyn Stream) -> bool {
-        // First: whoever sees that the last one is taken sees what is left of it, too.
-        let seen = self.seen.load(Acquire);
-        self.has_rest.load(Relaxed) || stream.next_after(seen).is_some() || stream.has_ended()
+impl<T: Stream> Reader<T> {
+    fn stream(&self) -> &T {
+        // SAFETY: Valid by the type's invariant, as the reader is dropped when the file is closed.
+        unsafe { &*self.stream }
     }
 
-    /// Copies what there is by now: as many whole texts as there is room for, or some of the first.
-    fn copy(&self, stream: &dyn Stream, out: &mut UserSliceWriter) -> Result<usize> {
+    /// Returns whether a read would return at once, be it with an error.
+    fn is_ready(&self) -> bool {
+        // `seen` first: if it says that the last item was taken, `has_rest` must be as new.
+        let seen = self.seen.load(Acquire);
+        self.has_rest.load(Relaxed)
+            || self.stream().next_after(seen).is_some()
+            || self.stream().has_ended()
+    }
+
+    /// Copies the items that there are now: as many whole texts as `out` has room for, or a part of
+    /// the first. Returns the number of bytes.
+    fn copy(&self, out: &mut UserSliceWriter) -> Result<usize> {
+        let stream = self.stream();
         let mut rest = self.rest.lock();
         let mut copied: usize = 0;
-        // What comes meanwhile is for the next read, so that this one ends.
+        // Items that are added from here on are left to the next read, so that this one ends.
         let last = stream.latest();
         while !out.is_empty() {
             if rest.get().is_empty() {
@@ -162,7 +175,7 @@ impl<T> Reader<T> {
             }
             match out.write_slice(text.get(..len).unwrap_or(&[])) {
                 Ok(()) => {}
-                // What was copied before is not lost.
+                // The read returns what was copied before.
                 Err(_) if copied != 0 => break,
                 Err(error) => return Err(error),
             }
@@ -174,35 +187,26 @@ impl<T> Reader<T> {
     }
 }
 
-impl<T: File> Tree<T> {
-    /// The operations of a file with [`File::stream`].
-    pub(super) const OPERATIONS_OF_STREAM: &'static bindings::file_operations =
-        &bindings::file_operations {
-            owner: Self::OPERATIONS.owner,
-            open: Some(Self::open_stream),
-            read: Some(Self::read_stream),
-            poll: Some(Self::poll_stream),
-            release: Some(Self::release_stream),
-            ..pin_init::zeroed()
-        };
+impl<T: Stream> Node<T> {
+    /// The operations of [`Tree::stream`](super::Tree::stream).
+    pub(super) const STREAM: &'static bindings::file_operations = &bindings::file_operations {
+        open: Some(Self::open_stream),
+        read: Some(Self::read_stream),
+        poll: Some(Self::poll_stream),
+        release: Some(Self::release_stream),
+        ..PINNING
+    };
 
     /// # Safety
     ///
-    /// Must be called by debugfs, to open a file of a tree of `T`.
+    /// Must be called by debugfs, to open a file whose inode points to a `Node<T>`.
     unsafe extern "C" fn open_stream(
         inode: *mut bindings::inode,
         file: *mut bindings::file,
     ) -> c_int {
-        // SAFETY: debugfs set `i_private` to the node, and lets nobody remove the file meanwhile.
-        let node = unsafe { (*inode).i_private }.cast::<Node<T>>().cast_const();
         from_result(|| {
-            context::might_sleep();
-            // SAFETY: As above.
-            let known = unsafe { &*node };
-            if !known.published.load(Acquire) {
-                return Err(EAGAIN);
-            }
-            let stream = known.stream()?;
+            // SAFETY: This is the `open` operation. The node is used until the file is closed.
+            let stream = &unsafe { Self::of_opened(inode) }?.file;
             let rest = Rest {
                 text: KVVec::from_elem(0, stream.longest(), GFP_KERNEL)?,
                 start: 0,
@@ -211,17 +215,19 @@ impl<T: File> Tree<T> {
             };
             let reader = KBox::pin_init(
                 pin_init!(Reader {
-                    node,
-                    seen: AtomicU64::new(stream.latest()),
-                    has_rest: AtomicBool::new(false),
+                    seen: Atomic::new(stream.latest()),
+                    has_rest: Atomic::new(false),
+                    // INVARIANT: Part of the node, which lives as long as the file is open.
+                    stream,
                     rest <- new_mutex!(rest, "schedhist::Reader::rest"),
                 }),
                 GFP_KERNEL,
             )?;
-            // SAFETY: It is not moved: the box is made of this pointer again when the file is closed.
+            // SAFETY: The reader is not moved: `release_stream` turns this pointer into a pinned
+            // box.
             let reader = KBox::into_raw(unsafe { Pin::into_inner_unchecked(reader) });
-            // There is no position, and so no lock of it, on which others who have the same open file
-            // would wait uninterruptibly for who is asleep in `read()`.
+            // Without a position there is no lock of it. While a reader sleeps, others that share
+            // the open file would wait for that lock uninterruptibly.
             //
             // SAFETY: The file is being opened, and nobody else has it yet. This always succeeds.
             unsafe {
@@ -234,96 +240,86 @@ impl<T: File> Tree<T> {
 
     /// # Safety
     ///
-    /// Must be called by debugfs, to close a file that [`Tree::open_stream`] opened.
+    /// Must be called by debugfs, to close a file that [`Node::open_stream`] opened.
     unsafe extern "C" fn release_stream(
         _inode: *mut bindings::inode,
         file: *mut bindings::file,
     ) -> c_int {
-        // SAFETY: By the safety requirement this is from `into_raw` in `open_stream`, and nobody has the
-        // file any more. It was pinned, and is not moved when it is dropped.
+        // SAFETY: By the safety requirement the pointer is from `into_raw` in `open_stream`, and
+        // nobody uses the file any more. The reader was pinned, and is not moved here.
         drop(unsafe {
             Pin::new_unchecked(KBox::from_raw((*file).private_data.cast::<Reader<T>>()))
         });
         0
     }
 
+    /// Returns the reader of an open file.
+    ///
     /// # Safety
     ///
-    /// `file` must be a file that [`Tree::open_stream`] opened, and that is not closed during `'a`.
+    /// [`Node::open_stream`] must have opened `file`, which must not be closed during `'a`.
     unsafe fn reader_of<'a>(file: *mut bindings::file) -> &'a Reader<T> {
-        // SAFETY: `open_stream` put it there, and it is there until the file is closed.
+        // SAFETY: `open_stream` put the pointer there. The reader lives until the file is closed.
         unsafe { &*(*file).private_data.cast() }
     }
 
     /// # Safety
     ///
-    /// Must be called by debugfs, on a file that [`Tree::open_stream`] opened.
+    /// Must be called by debugfs, on a file that [`Node::open_stream`] opened.
     unsafe extern "C" fn read_stream(
         file: *mut bindings::file,
         buffer: *mut c_char,
         count: usize,
         _position: *mut bindings::loff_t,
     ) -> isize {
-        // SAFETY: By the safety requirement; it is not closed before this returns.
+        // SAFETY: By the safety requirement; the file is not closed before this returns.
         let reader = unsafe { Self::reader_of(file) };
-        // SAFETY: debugfs lets nobody remove the file meanwhile.
-        let node = unsafe { &*reader.node };
-        // SAFETY: An open file.
-        let is_patient = unsafe { (*file).f_flags } & bindings::O_NONBLOCK == 0;
+        // SAFETY: The file is valid, as above.
+        let may_block = unsafe { (*file).f_flags } & bindings::O_NONBLOCK == 0;
         let mut out = UserSlice::new(UserPtr::from_ptr(buffer.cast()), count).writer();
         from_result(|| {
             context::might_sleep();
-            let stream = node.stream()?;
+            let stream = reader.stream();
             if count == 0 {
                 return Ok(0);
             }
             loop {
-                // Before looking: what was reported last is not to be missed.
+                // Before the copy, so that the last items are not missed.
                 let has_ended = stream.has_ended();
-                let copied = reader.copy(stream, &mut out)?;
+                let copied = reader.copy(&mut out)?;
                 if copied != 0 {
                     return Ok(copied as isize);
                 }
                 if has_ended {
                     return Err(ENODATA);
                 }
-                if !is_patient {
+                if !may_block {
                     return Err(EAGAIN);
                 }
-                // Each one may be gone before it can be shown.
+                // The wait may return at once each time, if items are gone before they are shown.
                 if current!().signal_pending() {
                     return Err(ERESTARTSYS);
                 }
-                stream.wait_queue().wait_until(|| reader.is_ready(stream))?;
+                stream.wait_queue().wait_until(|| reader.is_ready())?;
             }
         })
     }
 
     /// # Safety
     ///
-    /// Must be called by debugfs, on a file that [`Tree::open_stream`] opened.
+    /// Must be called by debugfs, on a file that [`Node::open_stream`] opened.
     unsafe extern "C" fn poll_stream(
         file: *mut bindings::file,
         table: *mut bindings::poll_table_struct,
     ) -> bindings::__poll_t {
-        // SAFETY: By the safety requirement; it is not closed before this returns.
+        // SAFETY: By the safety requirement; the file is not closed before this returns.
         let reader = unsafe { Self::reader_of(file) };
-        // SAFETY: debugfs lets nobody remove the file meanwhile.
-        let node = unsafe { &*reader.node };
-        let Ok(stream) = node.stream() else {
-            return 0;
-        };
-        // SAFETY: This is the `poll` operation. An open file pins the module, and so the wait_queue.
-        unsafe { stream.wait_queue().poll_wait(file, table) };
-        match reader.is_ready(stream) {
+        // SAFETY: This is the `poll` operation. The open file pins the module, and with it the tree
+        // and the wait queue.
+        unsafe { reader.stream().wait_queue().poll_wait(file, table) };
+        match reader.is_ready() {
             true => bindings::POLLIN | bindings::POLLRDNORM,
             false => 0,
         }
-    }
-}
-
-impl<T: File> Node<T> {
-    fn stream(&self) -> Result<&dyn Stream> {
-        self.file.stream().ok_or(EINVAL)
     }
 }

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `enable`, `metrics` and `reset`.
+
+use core::fmt;
+
+use kernel::prelude::*;
+
+use super::{
+    Control,
+    Setting, //
+};
+use crate::{
+    engine::metric::MetricSet,
+    monitor::Monitor,
+    reading::Reading, //
+};
+
+/// What the file `metrics` and the module parameter take, for the kernel log.
+pub(crate) const METRICS_EXPECTED: &str = "metric names (see hist/), or all, default, none";
+
+/// Whether measuring is on.
+pub(super) struct Enable;
+
+impl Control for Enable {
+    const EXPECTED: &'static str = "0 or 1";
+    type Value = bool;
+
+    fn parse(&self, input: &[u8]) -> Option<bool> {
+        match input {
+            b"0" => Some(false),
+            b"1" => Some(true),
+            _ => None,
+        }
+    }
+
+    fn set(&self, monitor: &Monitor, enabled: bool) -> Result {
+        monitor.set_enabled(enabled)
+    }
+}
+
+impl Setting for Enable {
+    const SIZE: usize = 2;
+
+    fn get(&self, reading: &Reading) -> impl fmt::Display {
+        u8::from(reading.enabled)
+    }
+}
+
+/// The names of the metrics that are on.
+pub(super) struct Metrics;
+
+impl Control for Metrics {
+    const EXPECTED: &'static str = METRICS_EXPECTED;
+    type Value = MetricSet;
+
+    fn parse(&self, input: &[u8]) -> Option<MetricSet> {
+        MetricSet::parse(input).ok()
+    }
+
+    fn set(&self, monitor: &Monitor, metrics: MetricSet) -> Result {
+        monitor.set_metrics(metrics)
+    }
+}
+
+impl Setting for Metrics {
+    const SIZE: usize = 256;
+
+    fn get(&self, reading: &Reading) -> impl fmt::Display {
+        reading.metrics
+    }
+}
+
+/// Starts the text files from 0.
+pub(super) struct Reset;
+
+impl Control for Reset {
+    const EXPECTED: &'static str = "1";
+    type Value = ();
+
+    fn parse(&self, input: &[u8]) -> Option<()> {
+        (input == b"1").then_some(())
+    }
+
+    fn set(&self, monitor: &Monitor, (): ()) -> Result {
+        monitor.reset()
+    }
+}

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `hist/METRIC`.
+
+use kernel::prelude::*;
+
+use super::View;
+use crate::{
+    boundary::abstractions::debugfs::Text,
+    engine::{
+        format::text::{
+            self,
+            Scope, //
+        },
+        metric::Series, //
+    },
+    monitor::Monitor,
+    reading::{
+        Reading,
+        Since, //
+    },
+};
+
+/// The histogram of a metric.
+pub(super) struct Histogram(pub(super) Scope, pub(super) Series);
+
+impl View for Histogram {
+    fn size_hint(&self, monitor: &Monitor, _last_len: usize) -> usize {
+        // Less than half of the buckets are filled in most histograms.
+        512 + monitor.read().records.scheme().buckets() * 16
+    }
+
+    fn show(&self, reading: &Reading, out: &mut Text<'_>) -> Result {
+        let Self(scope, metric) = *self;
+        let snapshot = reading.snapshot(Since::Reset, scope, metric)?;
+        Ok(text::histogram(out, metric, scope, &snapshot)?)
+    }
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `openmetrics`.
+
+use kernel::prelude::*;
+
+use super::View;
+use crate::{
+    boundary::abstractions::debugfs::Text,
+    engine::{
+        format::{
+            openmetrics,
+            text::Scope, //
+        },
+        metric::Counter, //
+    },
+    monitor::Monitor,
+    reading::{
+        Reading,
+        Since, //
+    },
+    VERSION,
+};
+
+/// Everything, for a monitoring system. All of it counts since the module was loaded, whatever was
+/// reset: a counter there must only grow.
+pub(super) struct OpenMetrics(pub(super) Scope);
+
+impl View for OpenMetrics {
+    fn size_hint(&self, _monitor: &Monitor, _last_len: usize) -> usize {
+        openmetrics::MAX_LEN + 1
+    }
+
+    fn show(&self, reading: &Reading, out: &mut Text<'_>) -> Result {
+        let scope = self.0;
+        if scope == Scope::All {
+            let precision = reading.records.scheme().precision();
+            openmetrics::head(out, VERSION, precision, reading.enabled, reading.metrics)?;
+        }
+        for counter in Counter::ALL {
+            let value = reading.counter(Since::Load, scope, counter);
+            openmetrics::counter_head(out, counter)?;
+            openmetrics::counter_sample(out, counter, scope, value)?;
+        }
+        if scope == Scope::All {
+            let reported = reading.reported(Since::Load);
+            openmetrics::outliers(out, reported, reading.suppressed(Since::Load))?;
+        }
+        reading.for_each_shown(Since::Load, scope, |metric, snapshot| {
+            openmetrics::histogram_head(out, metric)?;
+            Ok(openmetrics::histogram_samples(
+                out, metric, scope, snapshot,
+            )?)
+        })?;
+        Ok(openmetrics::end(out)?)
+    }
+}

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `threshold_ns/METRIC`, `outlier_rate`, `outlier_limit` and `on_outlier`.
+
+use core::fmt;
+
+use kernel::prelude::*;
+
+use super::{
+    Control,
+    Setting, //
+};
+use crate::{
+    engine::{
+        format::input::{
+            Actions,
+            OrNone, //
+        },
+        metric::Series,
+        outlier::rate::Rate, //
+    },
+    monitor::Monitor,
+    reading::Reading, //
+};
+
+/// The threshold of a metric.
+pub(super) struct Threshold(pub(super) Series);
+
+impl Control for Threshold {
+    const FOLDER: &'static str = "threshold_ns/";
+    const EXPECTED: &'static str = "a number of nanoseconds (1 or more), or none";
+    type Value = OrNone;
+
+    fn parse(&self, input: &[u8]) -> Option<OrNone> {
+        OrNone::parse(input, u64::MAX)
+    }
+
+    fn set(&self, monitor: &Monitor, OrNone(nanoseconds): OrNone) -> Result {
+        monitor.outliers().set_threshold(self.0, nanoseconds)
+    }
+}
+
+impl Setting for Threshold {
+    const SIZE: usize = 32;
+
+    fn get(&self, reading: &Reading) -> impl fmt::Display {
+        OrNone(reading.outliers.threshold(self.0))
+    }
+}
+
+/// How many outliers are reported per second.
+pub(super) struct OutlierRate;
+
+impl Control for OutlierRate {
+    const EXPECTED: &'static str = "outliers per second, 1 to 1000000000, or none";
+    type Value = OrNone;
+
+    fn parse(&self, input: &[u8]) -> Option<OrNone> {
+        OrNone::parse(input, Rate::MAX)
+    }
+
+    fn set(&self, monitor: &Monitor, OrNone(rate): OrNone) -> Result {
+        monitor.outliers().set_rate(rate);
+        Ok(())
+    }
+}
+
+impl Setting for OutlierRate {
+    const SIZE: usize = 32;
+
+    fn get(&self, reading: &Reading) -> impl fmt::Display {
+        OrNone(reading.outliers.rate())
+    }
+}
+
+/// How many more outliers are reported at all.
+pub(super) struct OutlierLimit;
+
+impl Control for OutlierLimit {
+    const EXPECTED: &'static str = "a number (1 or more), or none";
+    type Value = OrNone;
+
+    fn parse(&self, input: &[u8]) -> Option<OrNone> {
+        OrNone::parse(input, u64::MAX)
+    }
+
+    fn set(&self, monitor: &Monitor, OrNone(limit): OrNone) -> Result {
+        monitor.outliers().set_limit(limit);
+        Ok(())
+    }
+}
+
+impl Setting for OutlierLimit {
+    const SIZE: usize = 32;
+
+    fn get(&self, reading: &Reading) -> impl fmt::Display {
+        OrNone(reading.outliers.limit())
+    }
+}
+
+/// What is done at an outlier besides reporting it.
+pub(super) struct OnOutlier;
+
+impl Control for OnOutlier {
+    const EXPECTED: &'static str = "none, tracing_off, snapshot, or both words";
+    type Value = Actions;
+
+    fn parse(&self, input: &[u8]) -> Option<Actions> {
+        // A kernel without this option warns when it is asked for a snapshot.
+        Actions::parse(input, cfg!(CONFIG_TRACER_SNAPSHOT))
+    }
+
+    fn set(&self, monitor: &Monitor, actions: Actions) -> Result {
+        monitor.outliers().set_actions(actions);
+        Ok(())
+    }
+}
+
+impl Setting for OnOutlier {
+    const SIZE: usize = 32;
+
+    fn get(&self, reading: &Reading) -> impl fmt::Display {
+        reading.outliers.actions()
+    }
+}

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `raw`.
+
+use kernel::prelude::*;
+
+use super::View;
+use crate::{
+    boundary::abstractions::{
+        clock::local_clock,
+        debugfs::Text, //
+    },
+    engine::format::{
+        raw,
+        text::Scope, //
+    },
+    monitor::Monitor,
+    reading::Reading, //
+};
+
+/// Everything, for a program. All of it counts since the module was loaded, whatever was reset.
+pub(super) struct Raw;
+
+impl View for Raw {
+    fn size_hint(&self, monitor: &Monitor, last_len: usize) -> usize {
+        let mut length = raw::Length(last_len);
+        if last_len == 0 {
+            write(&monitor.read(), &mut length);
+        }
+        // The snapshot may grow until it is read.
+        length.0 + length.0 / 4 + 32768
+    }
+
+    fn show(&self, reading: &Reading, out: &mut Text<'_>) -> Result {
+        write(reading, out);
+        Ok(())
+    }
+}
+
+impl raw::Sink for Text<'_> {
+    fn write(&mut self, bytes: &[u8]) {
+        self.write_bytes(bytes);
+    }
+}
+
+fn write(reading: &Reading, out: &mut impl raw::Sink) {
+    let info = raw::Info {
+        time: local_clock(),
+        enabled: reading.enabled,
+        metrics: reading.metrics,
+        scheme: reading.records.scheme(),
+        cpus: reading.records.cpus().count() as u32,
+    };
+    raw::snapshot(out, &info, reading.cpus(Scope::All));
+}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `summary`.
+
+use kernel::prelude::*;
+
+use super::View;
+use crate::{
+    boundary::abstractions::debugfs::Text,
+    engine::{
+        format::text::{
+            self,
+            Scope, //
+        },
+        metric::Series, //
+    },
+    monitor::Monitor,
+    reading::{
+        Reading,
+        Since, //
+    },
+};
+
+/// A table for people.
+pub(super) struct Summary(pub(super) Scope);
+
+impl View for Summary {
+    fn size_hint(&self, _monitor: &Monitor, _last_len: usize) -> usize {
+        1024 + Series::ALL.len() * 160
+    }
+
+    fn show(&self, reading: &Reading, out: &mut Text<'_>) -> Result {
+        let scope = self.0;
+        text::summary_head(out, scope, reading.enabled, |counter| {
+            reading.counter(Since::Reset, scope, counter)
+        })?;
+        reading.for_each_shown(Since::Reset, scope, |metric, snapshot| {
+            Ok(text::summary_row(out, metric, snapshot)?)
+        })
+    }
+}

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What a reader of a file sees: the records, added up over CPUs, since the last reset or all of
+//! them.
+
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+use crate::{
+    engine::{
+        format::text::Scope,
+        histogram::snapshot::{
+            Baseline,
+            Snapshot, //
+        },
+        metric::{
+            Counter,
+            Metric,
+            MetricSet,
+            Series, //
+        },
+    },
+    outliers::Outliers,
+    records::{
+        CpuRecords,
+        Records, //
+    },
+};
+
+/// The baseline of one CPU.
+type CpuBaseline = Baseline<KVVec<u64>>;
+
+/// What there was at the last reset.
+pub(crate) struct Baselines {
+    /// What each possible CPU had recorded, in the order of their numbers.
+    pub(crate) cpus: KVVec<CpuBaseline>,
+    /// How many outliers had been reported.
+    pub(crate) reported: u64,
+    /// How many outliers had been suppressed.
+    pub(crate) suppressed: u64,
+}
+
+/// The moment that a count starts from. All counts of a file start from the same one.
+#[derive(Clone, Copy)]
+pub(crate) enum Since {
+    /// When the module was loaded: for programs, which subtract an earlier reading themselves.
+    Load,
+    /// The last reset: for people.
+    Reset,
+}
+
+/// A consistent view of the settings and the records, taken under the monitor's lock.
+///
+/// The probes go on recording meanwhile.
+pub(crate) struct Reading {
+    /// Whether measuring is on.
+    pub(crate) enabled: bool,
+    /// Which metrics are on while measuring is.
+    pub(crate) metrics: MetricSet,
+    /// How much memory the states of tasks take, in bytes.
+    pub(crate) task_memory: usize,
+    /// The records.
+    pub(crate) records: Arc<Records>,
+    /// What to subtract from the records.
+    pub(crate) baselines: Option<Arc<Baselines>>,
+    /// The outliers.
+    pub(crate) outliers: Arc<Outliers>,
+    /// How many resets there had been.
+    pub(crate) resets: u64,
+}
+
+impl Reading {
+    /// Iterates over the records of the CPUs in `scope`, each with its baseline if there was a
+    /// reset.
+    pub(crate) fn cpus(
+        &self,
+        scope: Scope,
+    ) -> impl Iterator<Item = (&CpuRecords, Option<&CpuBaseline>)> + '_ {
+        self.records
+            .cpus()
+            .enumerate()
+            .filter(move |(_, cpu)| scope == Scope::All || scope == Scope::Cpu(cpu.number()))
+            .map(|(i, records)| {
+                let baselines = self.baselines.as_ref();
+                (
+                    records,
+                    baselines.and_then(|baselines| baselines.cpus.get(i)),
+                )
+            })
+    }
+
+    /// Adds up a count over the CPUs in `scope`. `now` returns the count in a CPU's records,
+    /// `before` the one in its baseline.
+    fn sum(
+        &self,
+        since: Since,
+        scope: Scope,
+        now: impl Fn(&CpuRecords) -> u64,
+        before: impl Fn(&CpuBaseline) -> u64,
+    ) -> u64 {
+        self.cpus(scope).fold(0, |sum, (records, baseline)| {
+            let before = match since {
+                Since::Load => 0,
+                Since::Reset => baseline.map_or(0, &before),
+            };
+            sum.wrapping_add(now(records).wrapping_sub(before))
+        })
+    }
+
+    /// Returns a counter, added up over the CPUs in `scope`.
+    pub(crate) fn counter(&self, since: Since, scope: Scope, counter: Counter) -> u64 {
+        self.sum(
+            since,
+            scope,
+            |records| records.counter(counter),
+            |baseline| baseline.counter(counter),
+        )
+    }
+
+    /// Returns the number of samples of `metric`, added up over the CPUs in `scope`.
+    pub(crate) fn count(&self, since: Since, scope: Scope, metric: Metric) -> u64 {
+        self.sum(
+            since,
+            scope,
+            |records| records.count_of(metric),
+            |baseline| baseline.count(metric),
+        )
+    }
+
+    /// Copies the histogram of `metric`, added up over the CPUs in `scope`. Fails with `ENOMEM`.
+    pub(crate) fn snapshot(
+        &self,
+        since: Since,
+        scope: Scope,
+        metric: Series,
+    ) -> Result<Snapshot<KVVec<u64>>> {
+        let scheme = self.records.scheme();
+        let counts = KVVec::from_elem(0, scheme.buckets(), GFP_KERNEL)?;
+        let mut snapshot = Snapshot::new(scheme, counts).ok_or(EINVAL)?;
+        for (records, baseline) in self.cpus(scope) {
+            for part in metric.parts {
+                match since {
+                    Since::Load => snapshot.add_since_load(records, baseline, *part),
+                    Since::Reset => snapshot.add(records, baseline, *part),
+                }
+            }
+        }
+        Ok(snapshot)
+    }
+
+    /// Calls `show` with the histogram of each metric that is on or has samples. Copies one
+    /// histogram at a time. Fails as [`Reading::snapshot`] and `show` do.
+    pub(crate) fn for_each_shown(
+        &self,
+        since: Since,
+        scope: Scope,
+        mut show: impl FnMut(Series, &Snapshot<KVVec<u64>>) -> Result,
+    ) -> Result {
+        for metric in Series::ALL {
+            let snapshot = self.snapshot(since, scope, metric)?;
+            if self.metrics.shows(metric) || snapshot.count() != 0 {
+                show(metric, &snapshot)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the number of outliers that were reported.
+    pub(crate) fn reported(&self, since: Since) -> u64 {
+        let before = self.baselines_of(since).map_or(0, |at| at.reported);
+        self.outliers.last().wrapping_sub(before)
+    }
+
+    /// Returns the number of outliers that were suppressed.
+    pub(crate) fn suppressed(&self, since: Since) -> u64 {
+        let before = self.baselines_of(since).map_or(0, |at| at.suppressed);
+        self.outliers.suppressed().wrapping_sub(before)
+    }
+
+    /// Returns the baselines to subtract, if any.
+    fn baselines_of(&self, since: Since) -> Option<&Baselines> {
+        match since {
+            Since::Load => None,
+            Since::Reset => self.baselines.as_deref(),
+        }
+    }
+}
