@@ -2,20 +2,16 @@
 
 //! Outliers: what is to be watched for, and what happens when one is seen.
 
-use core::sync::atomic::{
-    AtomicBool,
-    AtomicU32,
-    Ordering::{
-        Acquire,
-        Relaxed,
-        Release, //
-    },
-};
-
 use kernel::{
     new_mutex,
     prelude::*,
     sync::{
+        atomic::{
+            Acquire,
+            Atomic,
+            Relaxed,
+            Release, //
+        },
         Arc,
         Mutex,
         SetOnce, //
@@ -62,7 +58,7 @@ use crate::{
 const RATE: u64 = 100;
 
 /// Something that the kernel log says once, until it is armed again.
-struct Notice(AtomicU32);
+struct Notice(Atomic<u32>);
 
 impl Notice {
     const ARMED: u32 = 0;
@@ -70,7 +66,7 @@ impl Notice {
     const SAID: u32 = 2;
 
     const fn new() -> Self {
-        Self(AtomicU32::new(Self::ARMED))
+        Self(Atomic::new(Self::ARMED))
     }
 
     /// Makes `change`, after which there is to be a new reason; then lets it be said once more, if it was
@@ -86,7 +82,7 @@ impl Notice {
 
     fn advance(&self, from: u32, to: u32) -> bool {
         // As a rule it has been said: then no line of the cache is written that others read.
-        self.0.load(Relaxed) == from && self.0.compare_exchange(from, to, Relaxed, Relaxed).is_ok()
+        self.0.load(Relaxed) == from && self.0.cmpxchg(from, to, Relaxed).is_ok()
     }
 
     /// Notes that there is a reason; returns whether the log is yet to say it.
@@ -154,9 +150,9 @@ pub(crate) struct Outliers {
     measured: Mutex<MetricSet>,
     thresholds: Thresholds,
     /// Whether an outlier can come, as far as thresholds and what is measured are concerned.
-    can_come: AtomicBool,
+    can_come: Atomic<bool>,
     budget: Arc<Budget>,
-    actions: AtomicU32,
+    actions: Atomic<u32>,
     /// Made when the first threshold is set, and kept.
     logs: SetOnce<PerCpu<Log>>,
     #[pin]
@@ -172,7 +168,7 @@ impl Outliers {
         try_pin_init!(Self {
             measured <- new_mutex!(MetricSet::NONE, "schedhist::Outliers::measured"),
             thresholds: Thresholds::new(),
-            can_come: AtomicBool::new(false),
+            can_come: Atomic::new(false),
             budget: Arc::new(
                 Budget {
                     rate: Rate::new(RATE),
@@ -182,7 +178,7 @@ impl Outliers {
                 },
                 GFP_KERNEL,
             )?,
-            actions: AtomicU32::new(Actions::NONE.bits()),
+            actions: Atomic::new(Actions::NONE.bits()),
             logs: SetOnce::new(),
             wait_queue <- DeferredWaitQueue::new(),
             printer <- IrqWork::new(budget.clone()),
