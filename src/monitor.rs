@@ -47,9 +47,11 @@ use crate::{
     },
 };
 
-/// The probes of a recorder, in the order in which they come off. Each is gone for good, and no CPU
-/// runs it any more, before the next one comes off; the recorder outlives them all, and so nobody asks
-/// for its work any more when it goes.
+/// The probes of a recorder.
+///
+/// The order of the fields is the order in which the probes are unregistered. No CPU runs a probe
+/// any more when the next one is unregistered. The recorder is dropped last: nobody queues its work
+/// then.
 struct Probes {
     _switches: Registration<Recorder>,
     _hotplug: hotplug::Registration<Recorder>,
@@ -59,9 +61,7 @@ struct Probes {
 }
 
 impl Probes {
-    /// Begins a recorder that records `metrics`. Sleeps.
-    ///
-    /// Registers no probe that no metric needs.
+    /// Creates a recorder of `metrics` and registers the probes that they need. Sleeps.
     fn new(records: Arc<Records>, metrics: MetricSet, outliers: Arc<Outliers>) -> Result<Self> {
         records.begin(metrics);
         let register_switches = switches_of(records.scheme(), metrics);
@@ -69,7 +69,7 @@ impl Probes {
         let mut new_tasks = None;
         if metrics.needs_tasks() {
             new_tasks = Some(TaskNewtaskProbe::register(recorder.clone())?);
-            // Every task was there before, and is found now, or is told of by the probe of new tasks.
+            // From here on the probe sees new tasks; this finds those that existed before.
             recorder.make_room();
         }
         let mut wakings = None;
@@ -87,7 +87,7 @@ impl Probes {
     }
 }
 
-/// What registers the probe of switches that is compiled for these settings.
+/// Returns the function that registers the variant of the `sched_switch` probe for these settings.
 fn switches_of(
     scheme: Scheme,
     metrics: MetricSet,
@@ -107,11 +107,11 @@ fn switches_of(
     }
 }
 
-/// What the controls change.
+/// The state that the controls change.
 struct State {
     enabled: bool,
     metrics: MetricSet,
-    /// There while `enabled`, unless no metric is on.
+    /// Present while `enabled`, unless no metric is on.
     probes: Option<Probes>,
     records: Arc<Records>,
     baselines: Option<Arc<Baselines>>,
@@ -135,9 +135,9 @@ impl State {
         }
     }
 
-    /// Takes the probes off and, if measuring is on, puts those on that the metrics need.
+    /// Unregisters the probes and, if measuring is on, registers those that the metrics need.
     ///
-    /// On an error measuring is off.
+    /// Switches measuring off on an error.
     fn restart(&mut self, outliers: &Arc<Outliers>) -> Result {
         self.probes = None;
         let mut result = Ok(());
@@ -160,8 +160,8 @@ impl State {
 
 /// The records and the controls.
 ///
-/// While measuring is off, and while no metric is on, no probe is registered, and a context switch
-/// costs what it costs without us.
+/// While measuring is off or no metric is on, no probe is registered: a context switch costs
+/// nothing extra.
 #[pin_data]
 pub(crate) struct Monitor {
     #[pin]
@@ -190,18 +190,19 @@ impl Monitor {
         )
     }
 
-    /// Returns the outliers, which are watched for while measuring is on.
+    /// Returns the outliers.
     pub(crate) fn outliers(&self) -> &Arc<Outliers> {
         &self.outliers
     }
 
-    /// Looks at it all. Sleeps.
+    /// Returns the current reading. Sleeps.
     pub(crate) fn read(&self) -> Reading {
         self.state.lock().reading(&self.outliers)
     }
 
-    /// Calls `again` where there was a reset since `reading` was taken: what a reader has seen of it is
-    /// cut in two. No other reset comes while that runs. Sleeps.
+    /// Calls `again` with a new reading if there was a reset since `reading` was taken: a text that
+    /// was made meanwhile may mix what was before the reset with what was after it. There is no
+    /// other reset while `again` runs. Sleeps.
     pub(crate) fn if_reset_since(
         &self,
         reading: &Reading,
@@ -214,11 +215,11 @@ impl Monitor {
         again(&state.reading(&self.outliers))
     }
 
-    /// Switches measuring on or off; no effect where it is so already. Sleeps.
+    /// Switches measuring on or off; no effect if it is so already. Sleeps.
     ///
-    /// When it returns after switching off, no probe runs any more, and the records stand still.
-    /// Switching on fails with `ENOENT` when the kernel lacks a tracepoint, with `ENOSPC` when it has no
-    /// state of CPU hotplug left, and with `ENOMEM`.
+    /// Once measuring is off, no probe runs any more, and the records do not change. Switching on
+    /// fails with `ENOENT` if the kernel lacks a tracepoint, with `ENOSPC` if it has no CPU hotplug
+    /// state left, and with `ENOMEM`.
     pub(crate) fn set_enabled(&self, enabled: bool) -> Result {
         let mut state = self.state.lock();
         if enabled == state.enabled {
@@ -228,11 +229,11 @@ impl Monitor {
         state.restart(&self.outliers)
     }
 
-    /// Chooses which metrics are on; no effect where it is those already. Sleeps.
+    /// Sets which metrics are on; no effect if these are on already. Sleeps.
     ///
-    /// Where measuring is on it begins anew, so that no stamp from before becomes a sample. Fails as
-    /// [`Monitor::set_enabled`] does: where there is no room for the records, before anything has
-    /// changed; else measuring is off, and the metrics are chosen.
+    /// If measuring is on, it begins anew, so that no stamp from before becomes a sample. Fails
+    /// with `ENOMEM` before anything has changed if the records cannot be allocated. Otherwise
+    /// fails as [`Monitor::set_enabled`] does: then the metrics are set, and measuring is off.
     pub(crate) fn set_metrics(&self, metrics: MetricSet) -> Result {
         let mut state = self.state.lock();
         if metrics == state.metrics {
@@ -252,13 +253,13 @@ impl Monitor {
         state.restart(&self.outliers)
     }
 
-    /// Makes what is recorded by now the baseline: the text files start from 0, with minima and maxima of
-    /// the time from now on. Measuring goes on meanwhile, and each CPU's part of the baseline is of one
-    /// moment. Sleeps; fails with `ENOMEM`, and then changes nothing.
+    /// Makes the current records the baseline: the text files start from 0, with new minima and
+    /// maxima. Measuring goes on meanwhile. The baseline of each CPU is taken at one moment.
+    /// Sleeps; fails with `ENOMEM`, and then changes nothing.
     pub(crate) fn reset(&self) -> Result {
         let mut state = self.state.lock();
         let records = state.records.clone();
-        // Nothing can fail once the first CPU has begun anew.
+        // All is allocated first: nothing can fail once the first baseline is taken.
         let mut baselines = UniqueArc::new(
             Baselines {
                 cpus: KVVec::new(),
@@ -282,7 +283,7 @@ impl Monitor {
         baselines.reported = self.outliers.last();
         baselines.suppressed = self.outliers.suppressed();
         for (baseline, cpu) in baselines.cpus.iter_mut().zip(records.cpus()) {
-            // The CPU itself takes it, with interrupts off: so it is not in the midst of a switch.
+            // On the CPU itself, with interrupts off: no switch is being recorded there.
             smp::run_on(cpu.number(), || baseline.take(cpu));
         }
         state.baselines = Some(baselines.into());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Outliers: what is to be watched for, and what happens when one is seen.
+//! Outliers: their thresholds, their limits, and what happens when a sample is above its threshold.
 
 use kernel::{
     new_mutex,
@@ -57,7 +57,7 @@ use crate::{
 /// How many outliers are reported per second unless told otherwise.
 const RATE: u64 = 100;
 
-/// Something that the kernel log says once, until it is armed again.
+/// A message that is logged once, until it is armed again.
 struct Notice(Atomic<u32>);
 
 impl Notice {
@@ -69,8 +69,9 @@ impl Notice {
         Self(Atomic::new(Self::ARMED))
     }
 
-    /// Makes `change`, after which there is to be a new reason; then lets it be said once more, if it was
-    /// said before. If it was not, what comes during the change may be the reason.
+    /// Makes `change`, and then arms the notice again if it was due or logged before.
+    ///
+    /// A notice that was armed stays as it is: an outlier during the change may make it due.
     fn renew<T>(&self, change: impl FnOnce() -> T) -> T {
         let is_armed = self.0.load(Relaxed) == Self::ARMED;
         let changed = change();
@@ -81,22 +82,22 @@ impl Notice {
     }
 
     fn advance(&self, from: u32, to: u32) -> bool {
-        // As a rule it has been said: then no line of the cache is written that others read.
+        // The state rarely is `from`; looking first keeps the cache line shared then.
         self.0.load(Relaxed) == from && self.0.cmpxchg(from, to, Relaxed).is_ok()
     }
 
-    /// Notes that there is a reason; returns whether the log is yet to say it.
+    /// Makes the notice due. Returns whether it was armed, so that it is to be logged.
     fn is_first(&self) -> bool {
         self.advance(Self::ARMED, Self::DUE)
     }
 
-    /// Returns whether it is to be said now.
+    /// Returns whether the notice is due; it then counts as logged.
     fn take(&self) -> bool {
         self.advance(Self::DUE, Self::SAID)
     }
 }
 
-/// How many outliers may be reported, of all CPUs.
+/// Limits how many outliers all CPUs together report.
 struct Budget {
     rate: Rate,
     limit: Limit,
@@ -105,10 +106,11 @@ struct Budget {
 }
 
 impl Budget {
-    /// Returns the number of an outlier that may be reported; of one that may not, what is to be said in
-    /// the log. `now` is a time of [`Rate::take`].
+    /// Returns the number of the next outlier if it may be reported, or else the notice that tells
+    /// why not. `now` is a time as in [`Rate::take`].
     fn take(&self, now: u64) -> Result<u64, &Notice> {
-        // A limit that is used up takes no turns of the rate, save in a race for its last number.
+        // Checked first so that the rate is not charged; a race for the last number may still do
+        // so.
         if self.limit.is_used_up() {
             return Err(&self.limit_notice);
         }
@@ -119,12 +121,12 @@ impl Budget {
     }
 }
 
-/// Says in the log what keeps outliers from being reported: not in the probe, which must not print.
+/// Logs the notices that are due. The probe itself must not print.
 impl Job for Budget {
     fn run(&self) {
         const REST: &str = "suppressing more (see outliers_suppressed in status)";
 
-        // Where there is no limit any more, nothing is suppressed any more.
+        // A limit that was lifted in the meantime is not logged: it suppresses nothing any more.
         if self.rate_notice.take() {
             match self.rate.get() {
                 0 => {}
@@ -142,28 +144,28 @@ impl Job for Budget {
 
 /// The outliers of all CPUs.
 ///
-/// While no threshold is set, nothing is kept, and watching costs a switch one patched branch.
+/// While no threshold is set, no outlier is kept, and the check costs a switch one patched branch.
 #[pin_data]
 pub(crate) struct Outliers {
-    /// Held by who sets a threshold, and with it what is measured: a [`MetricSet`].
+    /// The metrics that are measured. The lock serialises all changes of settings.
     #[pin]
     measured: Mutex<MetricSet>,
     thresholds: Thresholds,
-    /// Whether an outlier can come, as far as thresholds and what is measured are concerned.
+    /// Whether a metric with a threshold is measured, so that outliers can come.
     can_come: Atomic<bool>,
     budget: Arc<Budget>,
     actions: Atomic<u32>,
-    /// Made when the first threshold is set, and kept.
+    /// Allocated when the first threshold is set, and kept until unload.
     logs: SetOnce<PerCpu<Log>>,
     #[pin]
     wait_queue: DeferredWaitQueue,
-    /// Prints the notices of the budget.
+    /// Logs the notices of the budget.
     #[pin]
     printer: IrqWork<Budget>,
 }
 
 impl Outliers {
-    /// Watches for nothing.
+    /// Creates the outliers with no threshold set. Sleeps; fails with `ENOMEM`.
     pub(crate) fn new() -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             measured <- new_mutex!(MetricSet::NONE, "schedhist::Outliers::measured"),
@@ -190,13 +192,13 @@ impl Outliers {
         self.thresholds.get(metric)
     }
 
-    /// Sets the threshold of `metric`, in nanoseconds; 0 takes it away. Sleeps.
+    /// Sets the threshold of `metric`, in nanoseconds; 0 removes it. Sleeps.
     ///
-    /// Fails with `ENOMEM` when there is no room for outliers, and then changes nothing.
+    /// Fails with `ENOMEM` if the logs cannot be allocated, and then changes nothing.
     pub(crate) fn set_threshold(&self, metric: Series, nanoseconds: u64) -> Result {
         let measured = self.measured.lock();
         if nanoseconds != 0 && self.logs.as_ref().is_none() {
-            // Nobody else populates it.
+            // The lock is held, so nobody else populates it.
             self.logs.populate(PerCpu::new(cpu_memory::new_log)?);
         }
         let set = || self.thresholds.set(metric, nanoseconds);
@@ -204,23 +206,23 @@ impl Outliers {
         budget.rate_notice.renew(|| budget.limit_notice.renew(set));
         outlier_key::switch(self.thresholds.is_any_set());
         if self.can_come.load(Relaxed) && !self.thresholds.is_any_set_of(*measured) {
-            // A probe may still be about to report one by the old threshold.
+            // A probe may still be about to report an outlier by the old threshold.
             tracepoint::synchronize();
         }
         self.settle(*measured);
         Ok(())
     }
 
-    /// Takes note of which metrics are measured from now on; none while measuring is off. No probe may be
-    /// registered that measures others. Sleeps.
+    /// Sets which metrics are measured from now on; none while measuring is off. No probe that
+    /// measures other metrics may be registered. Sleeps.
     pub(crate) fn set_measured(&self, metrics: MetricSet) {
         let mut measured = self.measured.lock();
         *measured = metrics;
         self.settle(metrics);
     }
 
-    /// Tells those who wait for outliers when none can come any more. No probe may be about to report one
-    /// then.
+    /// Updates `can_come`, and wakes the waiters if no outlier can come any more. No probe may be
+    /// about to report one then.
     fn settle(&self, measured: MetricSet) {
         let can_come = self.thresholds.is_any_set_of(measured);
         self.can_come.store(can_come, Release);
@@ -229,28 +231,29 @@ impl Outliers {
         }
     }
 
-    /// Returns how many outliers may be reported per second; 0 for any number.
+    /// Returns how many outliers may be reported per second; 0 for no limit.
     pub(crate) fn rate(&self) -> u64 {
         self.budget.rate.get()
     }
 
-    /// Lets so many outliers be reported per second, and in a burst; 0 for any number. Sleeps.
+    /// Sets how many outliers may be reported per second, and in a burst; 0 for no limit. Sleeps.
     pub(crate) fn set_rate(&self, per_second: u64) {
         let _guard = self.measured.lock();
         self.budget.rate_notice.renew(|| {
             self.budget.rate.set(per_second);
-            // What a probe refuses by the old rate is no reason to say that the new one is reached.
+            // An outlier that a probe suppresses by the old rate must not trigger the notice of the
+            // new one.
             tracepoint::synchronize();
         });
     }
 
-    /// Returns how many outliers may be reported; 0 for all.
+    /// Returns how many outliers may be reported; 0 for no limit.
     pub(crate) fn limit(&self) -> u64 {
         self.budget.limit.get()
     }
 
-    /// Lets so many more outliers be reported from now on; 0 for all. Those that other CPUs report
-    /// meanwhile count. Sleeps.
+    /// Sets how many more outliers may be reported from now on; 0 for no limit. Those that other
+    /// CPUs report meanwhile count. Sleeps.
     pub(crate) fn set_limit(&self, limit: u64) {
         let _guard = self.measured.lock();
         self.budget.limit_notice.renew(|| {
@@ -258,7 +261,7 @@ impl Outliers {
             // As in `set_rate()`.
             tracepoint::synchronize();
         });
-        // CPUs may have passed the new end before it was set: those who wait are to see that.
+        // CPUs may have passed the new end before it was set: the waiters must see that.
         self.wait_queue.wake_all();
     }
 
@@ -277,13 +280,13 @@ impl Outliers {
         self.logs().count() * size_of::<Log>()
     }
 
-    /// Goes through the logs of all possible CPUs, with the CPUs' numbers; there are none before the
-    /// first threshold is set.
+    /// Iterates over the logs of all possible CPUs, with the CPUs' numbers. There are none before
+    /// the first threshold is set.
     pub(crate) fn logs(&self) -> impl Iterator<Item = (u32, &Log)> + '_ {
         self.logs.as_ref().into_iter().flat_map(PerCpu::numbered)
     }
 
-    /// Returns the log of `cpu`, if outliers are watched for.
+    /// Returns the log of `cpu` if a threshold is set.
     pub(crate) fn watched_log(&self, cpu: u32) -> Option<&Log> {
         match self.thresholds.is_any_set() {
             true => self.logs.as_ref()?.get(cpu),
@@ -291,9 +294,10 @@ impl Outliers {
         }
     }
 
-    /// Reports `sample` of `task`, taken on `cpu` and noted in its `log`, if it is above the threshold.
+    /// Reports `sample` if it is above its threshold.
     ///
-    /// To be called in the `sched_switch` probe, by the CPU itself.
+    /// `task` is whose sample it is, `cpu` where it was taken, and `log` the log of that CPU. To be
+    /// called in the `sched_switch` probe, on `cpu` itself.
     pub(crate) fn check(
         &self,
         log: &Log,
@@ -313,7 +317,7 @@ impl Outliers {
                 return log.suppress();
             }
         };
-        // There always is a place.
+        // Cannot fail: there always is a slot.
         let Some((outlier, culprits)) = log.report(id, sample, &task()) else {
             return self.budget.limit.done();
         };
@@ -350,7 +354,7 @@ impl Outliers {
         self.wait_queue.wake_all();
     }
 
-    /// Does what is to be done at an outlier. Last, so that the trace ends with its events.
+    /// Takes the actions of an outlier. Called after its events, so that a stopped trace has them.
     fn act(&self) {
         let actions = self.actions();
         if actions.takes_snapshot() {
@@ -366,14 +370,14 @@ impl Outliers {
         self.budget.limit.last()
     }
 
-    /// Returns how many outliers were not reported, as there were too many.
+    /// Returns how many outliers were not reported because there were too many.
     pub(crate) fn suppressed(&self) -> u64 {
         self.logs()
             .fold(0, |sum, (_, log)| sum.wrapping_add(log.suppressed()))
     }
 
-    /// Copies the outlier `id`, and its culprits into `culprits`, with the CPU that it was on; `None` when
-    /// it is not kept, or no longer.
+    /// Returns a copy of outlier `id` with its CPU, and copies its culprits into `culprits`.
+    /// Returns `None` if the outlier is not kept, or no longer.
     pub(crate) fn read(
         &self,
         id: u64,
@@ -383,16 +387,17 @@ impl Outliers {
             .find_map(|(cpu, log)| Some((cpu, log.read(id, culprits)?)))
     }
 
-    /// Returns the number of the oldest outlier kept that comes after the number `seen`, with the CPU
-    /// that it was on.
+    /// Returns the oldest outlier kept that comes after the number `seen`: its number, its CPU, and
+    /// the log of that CPU.
     pub(crate) fn first_after(&self, seen: u64) -> Option<(u64, u32, &Log)> {
         self.logs()
             .filter_map(|(cpu, log)| Some((log.first_after(seen)?, cpu, log)))
             .min_by_key(|(id, ..)| *id)
     }
 
-    /// Returns the number of the oldest outlier kept that comes after the number `seen`; `None` while an
-    /// earlier one may still be in flight on another CPU, so that a reader skips none.
+    /// Returns the number of the oldest outlier kept that comes after the number `seen`. Returns
+    /// `None` while an earlier one may still be in flight on another CPU, so that readers skip
+    /// none.
     pub(crate) fn next_after(&self, seen: u64) -> Option<u64> {
         let find = |seen| self.first_after(seen).map(|(id, ..)| (id, ()));
         self.budget.limit.next_after(seen, find).map(|(id, ())| id)
@@ -404,7 +409,8 @@ impl Outliers {
         !self.can_come.load(Acquire) || self.budget.limit.has_ended()
     }
 
-    /// Returns the queue that is woken at each outlier, and when [`Outliers::has_ended`] becomes true.
+    /// Returns the wait queue. It is woken at each outlier, and when [`Outliers::has_ended`]
+    /// becomes true.
     pub(crate) fn wait_queue(&self) -> &DeferredWaitQueue {
         &self.wait_queue
     }

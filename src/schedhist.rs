@@ -2,10 +2,10 @@
 
 //! schedhist: per-CPU histograms of what the scheduler does to tasks.
 //!
-//! Three rooms: [`engine`] computes and knows no kernel; `boundary` holds what Rust for Linux
-//! lacks, and all `unsafe`; the rest is the module: its probes (`recorder`), switching them on and
-//! off (`monitor`), its files (`files`), its trace events (`events`, and `observer`, which emits them),
-//! and what is too long (`outliers`).
+//! The source has three parts. [`engine`] computes, and is independent of the kernel. `boundary`
+//! holds the abstractions that Rust for Linux lacks, and all `unsafe`. The rest is the module: its
+//! probes (`recorder`), their control (`monitor`), its files (`files`, which show a `reading`), its
+//! trace events (`events`, emitted by `observer`), and samples above a threshold (`outliers`).
 
 use kernel::{
     prelude::*,
@@ -52,14 +52,14 @@ const VERSION: &str = env!("SCHEDHIST_VERSION");
 
 /// The loaded module.
 ///
-/// The order of the fields is the order in which unloading takes them down:
+/// The order of the fields is the order in which unloading drops them:
 ///
-/// 1. The files: nobody reads or switches anything any more.
-/// 2. The monitor. Its probes come off, and `tracepoint_synchronize_unregister()` waits until no
-///    CPU is in one of them; then their memory goes.
+/// 1. The files: nobody reads or writes a file any more.
+/// 2. The monitor. It unregisters its probes, `tracepoint_synchronize_unregister()` waits until no
+///    CPU runs one of them, and then their memory is freed.
 ///
-/// The kernel takes the trace events down with the module. An event that is in use, enabled or with
-/// a trigger, keeps the module from being unloaded.
+/// The kernel removes the trace events with the module. An event that is in use, enabled or with a
+/// trigger, keeps the module from being unloaded.
 struct SchedHist {
     _files: Tree,
     _monitor: Arc<Monitor>,
