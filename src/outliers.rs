@@ -40,6 +40,7 @@ use crate::{
         },
         outlier::{
             log::{
+                next_after,
                 Culprit,
                 Limit,
                 Log,
@@ -106,9 +107,9 @@ struct Budget {
 }
 
 impl Budget {
-    /// Returns the number of the next outlier if it may be reported, or else the notice that tells
-    /// why not. `now` is a time as in [`Rate::take`].
-    fn take(&self, now: u64) -> Result<u64, &Notice> {
+    /// Returns the number of the next outlier if it may be reported, in `log`, or else the notice that
+    /// tells why not. `now` is a time as in [`Rate::take`].
+    fn take(&self, now: u64, log: &Log) -> Result<u64, &Notice> {
         // Checked first so that the rate is not charged; a race for the last number may still do
         // so.
         if self.limit.is_used_up() {
@@ -117,7 +118,7 @@ impl Budget {
         if !self.rate.take(now) {
             return Err(&self.rate_notice);
         }
-        self.limit.take().ok_or(&self.limit_notice)
+        log.take(&self.limit).ok_or(&self.limit_notice)
     }
 }
 
@@ -308,7 +309,7 @@ impl Outliers {
         if !self.thresholds.is_exceeded_by(sample) {
             return;
         }
-        let id = match self.budget.take(sample.end) {
+        let id = match self.budget.take(sample.end, log) {
             Ok(id) => id,
             Err(notice) => {
                 if notice.is_first() {
@@ -400,7 +401,8 @@ impl Outliers {
     /// none.
     pub(crate) fn next_after(&self, seen: u64) -> Option<u64> {
         let find = |seen| self.first_after(seen).map(|(id, ..)| (id, ()));
-        self.budget.limit.next_after(seen, find).map(|(id, ())| id)
+        let is_any_before = |id| self.logs().any(|(_, log)| log.may_report_before(id));
+        next_after(seen, find, is_any_before).map(|(id, ())| id)
     }
 
     /// Returns whether no outlier can come any more. [`Outliers::next_after`] finds all that were

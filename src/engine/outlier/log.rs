@@ -6,8 +6,10 @@ use core::mem::size_of;
 
 use crate::engine::{
     atomic::{
+        fence, //
         AtomicU64,
         Ordering::{
+            AcqRel,
             Acquire,
             Relaxed,
             Release, //
@@ -178,9 +180,11 @@ impl Limit {
     }
 
     /// Returns a number for an outlier, unless there were too many already.
+    ///
+    /// Whoever takes a number sees all that those did who took the numbers before it, up to there.
     pub fn take(&self) -> Option<u64> {
         self.next
-            .fetch_update(Relaxed, Relaxed, |next| {
+            .fetch_update(AcqRel, Relaxed, |next| {
                 (next < self.end.load(Relaxed)).then(|| next.wrapping_add(1))
             })
             .ok()
@@ -191,39 +195,36 @@ impl Limit {
         self.done.fetch_add(1, Release);
     }
 
-    /// Returns what `first_after` finds after the number `seen`: an outlier's number, and any more.
-    /// But where an earlier one may be on its way on another CPU there is none yet: so that who looks
-    /// for one after the other misses none.
-    pub fn next_after<T>(
-        &self,
-        seen: u64,
-        mut first_after: impl FnMut(u64) -> Option<(u64, T)>,
-    ) -> Option<(u64, T)> {
-        let found = first_after(seen)?;
-        let skipped = found.0.wrapping_sub(1);
-        if skipped == seen {
-            return Some(found);
-        }
-        if self.is_awaited(skipped) {
-            return None;
-        }
-        // Not any more: if it was when we looked, it is there now.
-        first_after(seen)
-    }
-
-    /// Says whether the outlier `id`, which cannot be read, may still be on its way: one of the last
-    /// [`KEPT`] numbers, where not all of those taken are done.
-    fn is_awaited(&self, id: u64) -> bool {
-        let done = self.done.load(Acquire);
-        let last = self.last();
-        // The last may have been read before the one that was just found was taken.
-        id > last || (last.wrapping_sub(id) < KEPT as u64 && done != last)
-    }
-
     /// Returns the number of the last outlier; 0 for none.
     pub fn last(&self) -> u64 {
         self.next.load(Relaxed).wrapping_sub(1)
     }
+}
+
+/// Returns what `first_after` finds after the number `seen`: an outlier's number, and any more.
+///
+/// `None` if there is none, or if an earlier one may be on its way on another CPU, however long that
+/// takes: so a reader who goes from one to the next misses none that is kept. `is_any_before` says of
+/// a number whether [`Log::may_report_before`] it in any of the logs.
+pub fn next_after<T>(
+    seen: u64,
+    mut first_after: impl FnMut(u64) -> Option<(u64, T)>,
+    mut is_any_before: impl FnMut(u64) -> bool,
+) -> Option<(u64, T)> {
+    let mut found = first_after(seen)?;
+    while found.0.wrapping_sub(1) != seen {
+        if is_any_before(found.0) {
+            return None;
+        }
+        // All before it can be read by now, unless they are no longer kept. If it is itself no longer
+        // kept, this may find one before which there are others.
+        let again = first_after(seen)?;
+        if again.0 <= found.0 {
+            return Some(again);
+        }
+        found = again;
+    }
+    Some(found)
 }
 
 /// A sample above the threshold of its metric; times in nanoseconds of its CPU's clock.
@@ -391,6 +392,8 @@ impl Place {
 #[derive(Debug)]
 pub struct Log {
     history: History,
+    /// A number which the outlier that the CPU is about to report has at least; 0 while there is none.
+    pending: Cell,
     /// How many outliers there ever were.
     count: Cell,
     suppressed: Cell,
@@ -405,6 +408,7 @@ impl Log {
     pub const fn new() -> Self {
         Self {
             history: History::new(),
+            pending: Cell::new(0),
             count: Cell::new(0),
             suppressed: Cell::new(0),
             places: [const { Place::new() }; KEPT],
@@ -431,6 +435,30 @@ impl Log {
         self.count.get()
     }
 
+    /// Takes a number of `limit` for an outlier that is to be reported here next, unless there were too
+    /// many already. Readers wait for it from now on.
+    ///
+    /// First the number is announced, then taken. So whoever sees a later outlier sees that this one
+    /// is on its way, or that it has come.
+    pub fn take(&self, limit: &Limit) -> Option<u64> {
+        self.pending.set(limit.last().wrapping_add(1));
+        let id = limit.take();
+        if id.is_none() {
+            self.pending.set(0);
+        }
+        id
+    }
+
+    /// Says whether an outlier whose number is less than `id` may be on its way. If not, whoever looks
+    /// now finds all of them that are kept.
+    ///
+    /// Of a number that somebody has found, as in [`next_after`].
+    pub fn may_report_before(&self, id: u64) -> bool {
+        let pending = self.pending.get();
+        fence(Acquire);
+        pending != 0 && pending < id
+    }
+
     /// Notes the outlier `id`, and returns it with its culprits, oldest first.
     pub fn report(
         &self,
@@ -441,6 +469,8 @@ impl Log {
         let count = self.count.get();
         let place = self.places.get(count as usize % KEPT)?;
         place.fill(id, sample, task, &self.history);
+        fence(Release);
+        self.pending.set(0);
         self.count.set(count.wrapping_add(1));
         Some((place.outlier()?, place.culprits()))
     }

@@ -48,6 +48,7 @@ use schedhist_engine::{
         outlier::{
             history::Stay,
             log::{
+                next_after,
                 Culprit,
                 Limit,
                 Log, //
@@ -528,34 +529,33 @@ fn nothing_comes_after_the_end() {
         let writer = thread::spawn({
             let (limit, log) = (limit.clone(), logs[1].clone());
             move || {
-                let id = limit.take().expect("it is the first");
+                let id = log.take(&limit).expect("it is the first");
                 report(&log, id);
                 limit.done();
             }
         });
         let has_ended = limit.has_ended();
-        let seen = look(&limit, &logs, 0);
+        let seen = look(&logs, 0);
         assert!(seen == 1 || !has_ended);
         writer.join().expect("the writer does not fail");
         assert!(limit.is_used_up() && limit.has_ended());
-        assert_eq!(look(&limit, &logs, 0), 1);
+        assert_eq!(look(&logs, 0), 1);
     });
 }
 
 /// Goes from the outlier `seen` to the next in `logs`, if that can be had by now. None is left out.
-fn look(limit: &Limit, logs: &[Arc<Log>; 2], seen: u64) -> u64 {
+fn look(logs: &[Arc<Log>; 2], seen: u64) -> u64 {
     let first_after = |seen| {
         logs.iter()
             .filter_map(|log| Some((log.first_after(seen)?, log)))
             .min_by_key(|(id, _)| *id)
     };
-    limit
-        .next_after(seen, first_after)
-        .map_or(seen, |(id, log)| {
-            assert_eq!(id, seen + 1);
-            assert!(is_there(log, id));
-            id
-        })
+    let is_any_before = |id| logs.iter().any(|log| log.may_report_before(id));
+    next_after(seen, first_after, is_any_before).map_or(seen, |(id, log)| {
+        assert_eq!(id, seen + 1);
+        assert!(is_there(log, id));
+        id
+    })
 }
 
 /// The second of two outliers can be read, and the first is on its way on another CPU.
@@ -565,7 +565,8 @@ fn an_outlier_on_its_way_is_waited_for() {
         let limit = Arc::new(Limit::new(0));
         settle(&*limit);
         let logs = [0, 1].map(|_| Arc::new(new_log()));
-        assert_eq!((limit.take(), limit.take()), (Some(1), Some(2)));
+        assert_eq!(logs[0].take(&limit), Some(1));
+        assert_eq!(logs[1].take(&limit), Some(2));
         report(&logs[1], 2);
         limit.done();
         let writer = thread::spawn({
@@ -575,10 +576,10 @@ fn an_outlier_on_its_way_is_waited_for() {
                 limit.done();
             }
         });
-        let mut seen = look(&limit, &logs, 0);
+        let mut seen = look(&logs, 0);
         writer.join().expect("the writer does not fail");
         while seen < 2 {
-            seen = look(&limit, &logs, seen);
+            seen = look(&logs, seen);
         }
     });
 }
@@ -593,20 +594,20 @@ fn a_reader_gets_all_outliers() {
         let writers = logs.clone().map(|log| {
             let limit = limit.clone();
             thread::spawn(move || {
-                let id = limit.take().expect("there is no limit");
+                let id = log.take(&limit).expect("there is no limit");
                 report(&log, id);
                 limit.done();
             })
         });
         // Meanwhile, and afterwards.
-        let mut seen = look(&limit, &logs, 0);
+        let mut seen = look(&logs, 0);
         for writer in writers {
             writer.join().expect("a writer does not fail");
         }
         while seen < 2 {
-            seen = look(&limit, &logs, seen);
+            seen = look(&logs, seen);
         }
-        assert_eq!(look(&limit, &logs, 2), 2);
+        assert_eq!(look(&logs, 2), 2);
     });
 }
 

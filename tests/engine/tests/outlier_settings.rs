@@ -16,7 +16,6 @@ use schedhist_engine::engine::{
     outlier::log::{
         Limit,
         Thresholds, //
-        KEPT,
     },
     switch::sample::{
         Cause,
@@ -136,29 +135,4 @@ fn the_least_threshold_counts() {
     thresholds.set(shown("runq_wakeup"), 0);
     assert!(!thresholds.is_any_set());
     assert_eq!(both(), (None, None));
-}
-
-#[test]
-fn awaited_are_the_last_16_until_all_are_done() {
-    const LAST: u64 = 20;
-
-    let limit = Limit::new(0);
-    // It is not there, but the one after it.
-    let is_awaited = |id| {
-        let found = limit.next_after(id - 1, |_| Some((id + 1, ())));
-        found.is_none()
-    };
-    for id in 1..=LAST {
-        assert_eq!(limit.take(), Some(id));
-    }
-    for _ in 0..LAST {
-        for id in 1..=LAST {
-            assert_eq!(is_awaited(id), id > LAST - KEPT as u64, "{id}");
-        }
-        limit.done();
-    }
-    for id in 1..=LAST {
-        assert!(!is_awaited(id), "{id}");
-    }
-    assert_eq!(limit.last(), LAST);
 }
