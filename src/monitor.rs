@@ -29,10 +29,19 @@ use crate::{
             bucket::Scheme,
             snapshot::Baseline, //
         },
-        metric::MetricSet,
-        switch::settings::{
-            Dynamic,
-            Fixed, //
+        metric::{
+            Metric,
+            MetricSet, //
+        },
+        switch::{
+            settings::{
+                Dynamic,
+                Fixed, //
+            },
+            task_state::{
+                AllWakeups,
+                QueuedWakeups, //
+            },
         },
     },
     outliers::Outliers,
@@ -65,7 +74,7 @@ impl Probes {
     fn new(records: Arc<Records>, metrics: MetricSet, outliers: Arc<Outliers>) -> Result<Self> {
         records.begin(metrics);
         let register_switches = switches_of(records.scheme(), metrics);
-        let recorder = Arc::new(Recorder::new(&records, metrics, outliers)?, GFP_KERNEL)?;
+        let recorder = Arc::new(Recorder::new(&records, outliers)?, GFP_KERNEL)?;
         let mut new_tasks = None;
         if metrics.needs_tasks() {
             new_tasks = Some(TaskNewtaskProbe::register(recorder.clone())?);
@@ -74,7 +83,11 @@ impl Probes {
         }
         let mut wakings = None;
         if metrics.needs_wakeups() {
-            wakings = Some(SchedWakingProbe::register(recorder.clone())?);
+            let register = match metrics.contains(Metric::Wakeup) {
+                true => SchedWakingProbe::<_, AllWakeups>::register,
+                false => SchedWakingProbe::<_, QueuedWakeups>::register,
+            };
+            wakings = Some(register(recorder.clone())?);
         }
         let hotplug = hotplug::Registration::new(recorder.clone())?;
         Ok(Self {

@@ -28,15 +28,12 @@ use crate::{
             work::Work, //
         },
         task_table::{
+            TaskPages,
             TaskStates,
             TaskTable, //
         },
     },
     engine::{
-        metric::{
-            Metric,
-            MetricSet, //
-        },
         switch::{
             sample::Observer,
             settings::{
@@ -46,6 +43,7 @@ use crate::{
             switch_out::PrevState,
             task_state::{
                 record_wakeup,
+                Notes,
                 TaskState, //
             },
             view, //
@@ -66,24 +64,17 @@ use crate::{
 /// Measuring, from when it is switched on until it is switched off: what the probes work on.
 pub(crate) struct Recorder {
     records: PerCpuRef<CpuRecords>,
-    /// Whether all wakeups are noted: see [`record_wakeup`].
-    notes_wakeups: bool,
     tasks: TaskStates,
     outliers: Arc<Outliers>,
     sweep: Pin<KBox<Work<TaskTable>>>,
 }
 
 impl Recorder {
-    /// Creates a recorder that fills `records` with `metrics`. Sleeps; fails with `ENOMEM`.
-    pub(crate) fn new(
-        records: &Records,
-        metrics: MetricSet,
-        outliers: Arc<Outliers>,
-    ) -> Result<Self> {
+    /// Creates a recorder that fills `records`. Sleeps; fails with `ENOMEM`.
+    pub(crate) fn new(records: &Records, outliers: Arc<Outliers>) -> Result<Self> {
         let tasks = TaskTable::new()?;
         Ok(Self {
             records: records.per_cpu(),
-            notes_wakeups: metrics.contains(Metric::Wakeup),
             outliers,
             sweep: Work::new(tasks.clone())?,
             tasks: TaskStates::new(tasks),
@@ -148,7 +139,7 @@ impl view::Task for Task<'_> {
 /// A context switch, with the states of its tasks.
 struct SwitchView<'a> {
     switch: &'a Switch<'a>,
-    tasks: &'a TaskStates,
+    tasks: TaskPages<'a>,
 }
 
 impl<'a> view::Switch for SwitchView<'a> {
@@ -176,7 +167,7 @@ impl<'a> view::Switch for SwitchView<'a> {
 
     #[inline(always)]
     fn state(&self, pid: i32) -> &TaskState {
-        self.tasks.get(pid, self.switch)
+        self.tasks.get(pid)
     }
 }
 
@@ -208,7 +199,7 @@ impl Recorder {
     #[inline(always)]
     fn record<S: Settings>(&self, switch: &Switch<'_>, observer: impl Observer) {
         let records = self.records.this(switch);
-        let tasks = &self.tasks;
+        let tasks = self.tasks.pages(switch);
         records.switch::<S>(&SwitchView { switch, tasks }, observer);
     }
 }
@@ -224,7 +215,7 @@ impl Hotplug for Recorder {
 
 /// A wakeup, with the state of its task.
 struct WakeupView<'a> {
-    waking: &'a Waking<'a>,
+    waking: Waking<'a>,
     tasks: &'a TaskStates,
 }
 
@@ -243,17 +234,14 @@ impl<'a> view::Wakeup for WakeupView<'a> {
 
     #[inline(always)]
     fn state(&self, pid: i32) -> &TaskState {
-        self.tasks.get(pid, self.waking)
+        self.tasks.pages(&self.waking).get(pid)
     }
 }
 
-impl SchedWaking for Recorder {
+impl<N: Notes> SchedWaking<N> for Recorder {
     #[inline(always)]
     fn sched_waking(&self, waking: Waking<'_>) {
-        let wakeup = WakeupView {
-            waking: &waking,
-            tasks: &self.tasks,
-        };
-        record_wakeup(&wakeup, self.notes_wakeups);
+        let tasks = &self.tasks;
+        record_wakeup::<N>(WakeupView { waking, tasks });
     }
 }

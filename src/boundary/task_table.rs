@@ -9,6 +9,7 @@
 //! tree would take less, and each switch some loads and lines of the cache more.
 
 use core::{
+    marker::PhantomData,
     mem::MaybeUninit,
     ptr,
     sync::atomic::{
@@ -110,11 +111,34 @@ impl TaskStates {
         &self.table
     }
 
+    /// Returns what to look up states in, for as long as preemption is off.
+    #[inline(always)]
+    pub(crate) fn pages<'a>(&'a self, _: &'a impl NoPreemption) -> TaskPages<'a> {
+        // INVARIANT: By the type's invariant; and `table` keeps the pages.
+        TaskPages {
+            pages: self.pages,
+            _lifetime: PhantomData,
+        }
+    }
+}
+
+/// The pages of a [`TaskTable`], to look up states in.
+///
+/// # Invariants
+///
+/// `pages` is where those of a `TaskTable` begin that stays for `'a`, and preemption is off for `'a`.
+#[derive(Clone, Copy)]
+pub(crate) struct TaskPages<'a> {
+    pages: *const AtomicPtr<Page>,
+    _lifetime: PhantomData<&'a TaskTable>,
+}
+
+impl<'a> TaskPages<'a> {
     /// Returns the state of the task `pid`; [`TaskState::untracked`] if there is no room for it.
     #[inline(always)]
-    pub(crate) fn get<'a>(&'a self, pid: i32, _: &'a impl NoPreemption) -> &'a TaskState {
+    pub(crate) fn get(self, pid: i32) -> &'a TaskState {
         let (page, place) = split(pid);
-        // SAFETY: By the type's invariant, and that of `TaskTable`, there are `PAGES` of them, and
+        // SAFETY: By the type's invariant and that of `TaskTable` there are `PAGES` of them, and
         // `split()` returns a number below that.
         let slot = unsafe { &*self.pages.add(page) };
         let states = untagged(slot.load(Ordering::Acquire));

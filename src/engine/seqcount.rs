@@ -83,3 +83,9 @@ impl SeqCount {
         (count == self.0.get()).then_some(copied)
     }
 }
+
+impl Default for SeqCount {
+    fn default() -> Self {
+        Self::new()
+    }
+}

@@ -82,7 +82,7 @@ unsafe impl ThisCpu for Switch<'_> {
 // SAFETY: It exists only within the probe, with interrupts off.
 unsafe impl NoPreemption for Switch<'_> {}
 
-/// What can be probed with; where there are several ways to do it, `V` tells which.
+/// Receives `sched_switch`. `V` selects one of its compiled variants.
 pub(crate) trait SchedSwitch<V>: Send + Sync + 'static {
     /// Says whether [`SchedSwitch::sched_switch_watched`] is to be called, which is rare, instead of
     /// [`SchedSwitch::sched_switch`].

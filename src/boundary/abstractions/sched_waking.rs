@@ -33,8 +33,8 @@ pub(crate) struct Waking<'a> {
 // SAFETY: It exists only within the probe, and `try_to_wake_up()` has preemption off around that.
 unsafe impl NoPreemption for Waking<'_> {}
 
-/// What can be probed with.
-pub(crate) trait SchedWaking: Send + Sync + 'static {
+/// Receives `sched_waking`. `V` selects one of its compiled variants.
+pub(crate) trait SchedWaking<V>: Send + Sync + 'static {
     /// Is told of every task that is being woken, by the waker, before it is put on a run queue; not
     /// of new ones.
     ///
@@ -50,7 +50,10 @@ pub(crate) trait SchedWaking: Send + Sync + 'static {
 /// # Safety
 ///
 /// Must be called by the `sched_waking` tracepoint, with a pointer to a `T` as `data`.
-unsafe extern "C" fn probe<T: SchedWaking>(data: *mut c_void, task: *mut bindings::task_struct) {
+unsafe extern "C" fn probe<T: SchedWaking<V>, V>(
+    data: *mut c_void,
+    task: *mut bindings::task_struct,
+) {
     // SAFETY: `data` is what `register` passed: an `Arc<T>` that is kept while we can be called.
     let recorder = unsafe { &*data.cast::<T>() };
     // SAFETY: The waker sees to it that the task exists as long as it wakes it.
@@ -64,14 +67,14 @@ unsafe extern "C" fn probe<T: SchedWaking>(data: *mut c_void, task: *mut binding
 }
 
 /// The probe that calls `T` at every wakeup.
-pub(crate) struct SchedWakingProbe<T>(PhantomData<fn() -> T>);
+pub(crate) struct SchedWakingProbe<T, V>(PhantomData<fn() -> (T, V)>);
 
 // SAFETY: `glue.c` checks the type against `sched_waking`, and `probe` expects a pointer to a `T`.
 // It may be called there by the contract of `SchedWaking`.
-unsafe impl<T: SchedWaking> Probe for SchedWakingProbe<T> {
+unsafe impl<T: SchedWaking<V>, V> Probe for SchedWakingProbe<T, V> {
     type Data = T;
     type Function = bindings::schedhist_sched_waking_probe;
 
     const TRACEPOINT: &'static CStr = c_str!("sched_waking");
-    const FUNCTION: Self::Function = Some(probe::<T>);
+    const FUNCTION: Self::Function = Some(probe::<T, V>);
 }

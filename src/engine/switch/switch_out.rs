@@ -59,44 +59,46 @@ impl SwitchOut {
 ///
 /// Working that out is for the task's next switch-in, where it is needed, and where only one case is
 /// of interest at a time.
+///
+/// It has as many bits as the cell that keeps it: extending it there would take an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PrevState(u32);
+pub struct PrevState(u64);
 
 impl PrevState {
     /// From the arguments of the `sched_switch` tracepoint.
     #[inline(always)]
     pub const fn new(preempt: bool, prev_state: u32) -> Self {
-        Self(if preempt { 0 } else { prev_state })
+        Self(if preempt { 0 } else { prev_state as u64 })
     }
 
     /// Returns it as a number, for [`PrevState::from_bits`].
     #[inline(always)]
-    pub(in crate::engine) const fn bits(self) -> u32 {
+    pub(in crate::engine) const fn bits(self) -> u64 {
         self.0
     }
 
     /// Reads it back.
     #[inline(always)]
-    pub(in crate::engine) const fn from_bits(bits: u32) -> Self {
+    pub(in crate::engine) const fn from_bits(bits: u64) -> Self {
         Self(bits)
     }
 
     /// Says whether the task stayed runnable.
     #[inline(always)]
     pub const fn is_runnable(self) -> bool {
-        SwitchOut::is_runnable(false, self.0)
+        self.0 == 0
     }
 
     /// Returns whether a task that gets a CPU again had blocked in interruptible sleep. A dead task,
     /// whose other bits mean nothing, does not get one.
     #[inline(always)]
     pub const fn is_interruptible(self) -> bool {
-        self.0 & TASK_INTERRUPTIBLE != 0
+        self.0 & TASK_INTERRUPTIBLE as u64 != 0
     }
 
     /// Returns what it means.
     #[inline(always)]
     pub const fn switch_out(self) -> SwitchOut {
-        SwitchOut::new(false, self.0)
+        SwitchOut::new(false, self.0 as u32)
     }
 }

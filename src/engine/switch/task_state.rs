@@ -200,7 +200,7 @@ impl TaskState {
         }
         self.out.set(now);
         self.run_delay.set(task.run_delay());
-        self.state.set(u64::from(state.bits()));
+        self.state.set(state.bits());
         self.cpu.set(u64::from(cpu));
     }
 
@@ -226,7 +226,7 @@ impl TaskState {
     #[inline(always)]
     pub(in crate::engine) fn take(&self) -> LastSwitchOut {
         let woken = self.woken.get();
-        let state = PrevState::from_bits(self.state.get() as u32);
+        let state = PrevState::from_bits(self.state.get());
         if woken != 0 {
             let kept = if state.is_runnable() { woken & !1 } else { 0 };
             // Not if it is the same: the waker may just write it anew.
@@ -252,11 +252,33 @@ impl Default for TaskState {
     }
 }
 
+/// Which wakeups are noted.
+pub trait Notes: 'static {
+    /// Whether all are, and not only those of tasks that the kernel has queued already.
+    const ALL: bool;
+}
+
+/// All wakeups are noted.
+#[derive(Clone, Copy, Debug)]
+pub struct AllWakeups;
+
+impl Notes for AllWakeups {
+    const ALL: bool = true;
+}
+
+/// The wakeups of tasks are noted that the kernel has queued already.
+#[derive(Clone, Copy, Debug)]
+pub struct QueuedWakeups;
+
+impl Notes for QueuedWakeups {
+    const ALL: bool = false;
+}
+
 /// Records that a task is being woken: the `sched_waking` event. Any CPU may call this, in any
 /// context; wakers of one task take turns, or it wakes itself.
 ///
-/// With `notes_all`, each wakeup is noted, as [`Metric::Wakeup`] needs it. Otherwise only a wakeup of
-/// a task whose [`Task::last_queued`] is set already, although the task is asleep: the kernel stamps
+/// With [`AllWakeups`], each is noted, as [`Metric::Wakeup`] needs it. With [`QueuedWakeups`], only that
+/// of a task whose [`Task::last_queued`] is set already, although the task is asleep: the kernel stamps
 /// a task when it migrates it, even one whose dequeue it has put off, and which sleeps; and does not
 /// stamp it again when it wakes. The wait then begins here.
 ///
@@ -265,17 +287,17 @@ impl Default for TaskState {
 /// (`wait_task_inactive()`: a tracer, a core dump); or that is migrated again just now, and has no
 /// stamp for a moment. The kernel adds its sleep to its `run_delay`.
 #[inline(always)]
-pub fn record_wakeup(wakeup: &impl Wakeup, notes_all: bool) {
+pub fn record_wakeup<N: Notes>(wakeup: impl Wakeup) {
     // Read once: while the task is moved, there may be no stamp for a moment.
     let was_queued = wakeup.task().last_queued() != 0;
-    if notes_all || was_queued {
+    if N::ALL || was_queued {
         note_wakeup(wakeup, was_queued);
     }
 }
 
 /// Not inlined: most wakeups are not noted, and those save no register for this.
 #[inline(never)]
-fn note_wakeup(wakeup: &impl Wakeup, was_queued: bool) {
+fn note_wakeup(wakeup: impl Wakeup, was_queued: bool) {
     let task = wakeup.task();
     let state = wakeup.state(task.pid());
     // A task without a state is counted as untracked when it runs.

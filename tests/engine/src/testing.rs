@@ -20,6 +20,7 @@ use crate::engine::{
         },
         task_state::{
             record_wakeup,
+            AllWakeups,
             TaskState, //
         },
         view, //
@@ -197,7 +198,7 @@ impl view::Wakeup for Wakeup<'_> {
 
 /// Wakes `task` at `now`, while all wakeups are noted.
 pub fn wake(now: u64, task: Task, state: &TaskState) {
-    record_wakeup(&Wakeup { now, task, state }, true);
+    record_wakeup::<AllWakeups>(Wakeup { now, task, state });
 }
 
 /// How a task may have left a CPU whose stay ended so.

@@ -28,7 +28,9 @@ use schedhist_engine::engine::{
         },
         switch_out::PrevState,
         task_state::{
-            record_wakeup, //
+            record_wakeup,
+            AllWakeups,
+            QueuedWakeups,
             TaskState as State,
         },
     },
@@ -221,7 +223,10 @@ impl Recorder {
                     task: shown(Some(&task)),
                     state: session.state(task.pid),
                 };
-                record_wakeup(&wakeup, session.metrics.contains(Metric::Wakeup));
+                match session.metrics.contains(Metric::Wakeup) {
+                    true => record_wakeup::<AllWakeups>(wakeup),
+                    false => record_wakeup::<QueuedWakeups>(wakeup),
+                }
             }
             Event::Switch {
                 cpu,
