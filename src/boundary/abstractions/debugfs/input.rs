@@ -12,7 +12,8 @@ use kernel::{
     },
     ffi::{
         c_char,
-        c_int, //
+        c_int,
+        c_void, //
     },
     prelude::*,
     uaccess::{
@@ -54,7 +55,10 @@ impl<T: Writable> Node<T> {
     /// The operations of [`Tree::write_only`](super::Tree::write_only).
     pub(super) const WRITE_ONLY: &'static bindings::file_operations = &bindings::file_operations {
         open: Some(Self::open_write_only),
+        read: Some(bindings::seq_read),
         write: Some(Self::write),
+        llseek: Some(bindings::seq_lseek),
+        release: Some(bindings::single_release),
         ..PINNING
     };
 
@@ -68,10 +72,18 @@ impl<T: Writable> Node<T> {
         from_result(|| {
             // SAFETY: This is the `open` operation.
             unsafe { Self::of_opened(inode) }?;
-            // SAFETY: `file` is being opened.
-            to_result(unsafe { bindings::nonseekable_open(inode, file) })?;
+            // A `seq_file` without a text: so its position is as that of a file that can be read.
+            //
+            // SAFETY: `file` is being opened, and `show_nothing` uses no data.
+            to_result(unsafe {
+                bindings::single_open(file, Some(Self::show_nothing), core::ptr::null_mut())
+            })?;
             Ok(0)
         })
+    }
+
+    extern "C" fn show_nothing(_: *mut bindings::seq_file, _: *mut c_void) -> c_int {
+        EINVAL.to_errno()
     }
 
     /// # Safety
