@@ -584,6 +584,31 @@ fn an_outlier_on_its_way_is_waited_for() {
     });
 }
 
+/// One of two CPUs is done. Whoever sees its outlier sees also whether the other has taken a number
+/// before it.
+#[test]
+fn an_outlier_with_an_earlier_number_is_on_its_way() {
+    in_all_orders(1, || {
+        let limit = Arc::new(Limit::new(0));
+        settle(&*limit);
+        let logs = [0, 1].map(|_| Arc::new(new_log()));
+        let [slow, fast] = logs.clone().map(|log| {
+            let limit = limit.clone();
+            thread::spawn(move || {
+                let id = log.take(&limit).expect("there is no limit");
+                report(&log, id);
+                limit.done();
+            })
+        });
+        fast.join().expect("a writer does not fail");
+        let mut seen = look(&logs, 0);
+        slow.join().expect("a writer does not fail");
+        while seen < 2 {
+            seen = look(&logs, seen);
+        }
+    });
+}
+
 /// Two CPUs report an outlier each, and who goes from one to the next gets both, in order.
 #[test]
 fn a_reader_gets_all_outliers() {
