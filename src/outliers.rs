@@ -391,9 +391,15 @@ impl Outliers {
     /// Returns the oldest outlier kept that comes after the number `seen`: its number, its CPU, and
     /// the log of that CPU.
     pub(crate) fn first_after(&self, seen: u64) -> Option<(u64, u32, &Log)> {
-        self.logs()
-            .filter_map(|(cpu, log)| Some((log.first_after(seen)?, cpu, log)))
-            .min_by_key(|(id, ..)| *id)
+        let mut first: Option<(u64, u32, &Log)> = None;
+        for (cpu, log) in self.logs() {
+            if let Some(id) = log.first_after(seen) {
+                if first.is_none_or(|(least, ..)| id < least) {
+                    first = Some((id, cpu, log));
+                }
+            }
+        }
+        first
     }
 
     /// Returns the number of the oldest outlier kept that comes after the number `seen`. Returns

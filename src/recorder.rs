@@ -33,21 +33,19 @@ use crate::{
             TaskTable, //
         },
     },
-    engine::{
-        switch::{
-            sample::Observer,
-            settings::{
-                Dynamic,
-                Settings, //
-            },
-            switch_out::PrevState,
-            task_state::{
-                record_wakeup,
-                Notes,
-                TaskState, //
-            },
-            view, //
+    engine::switch::{
+        sample::Observer,
+        settings::{
+            Dynamic,
+            Settings, //
         },
+        switch_out::PrevState,
+        task_state::{
+            record_wakeup,
+            Notes,
+            TaskState, //
+        },
+        view, //
     },
     events,
     observer::{

@@ -4,11 +4,11 @@
 
 usage: sites.py MODULE EVENT...
 
-- At each place where an event, or what watches for outliers, can be switched on, there is a single
-  nop, which the kernel patches into a jump.
+- At each place where an event can be switched on, there is a single nop, which the kernel patches into
+  a jump.
 - Each event has such a place.
-- What a context switch runs while nothing is in use has exactly two of them, one for all events and
-  one for the outliers, and calls nothing that has to do with either.
+- What a context switch runs while nothing is in use has exactly one of them, for all events and the
+  outliers, and calls nothing that has to do with either.
 - Neither it nor a wakeup takes a lock then, writes what others do with an instruction that is atomic for
   all CPUs, or calls anything of the kernel but its clock.
 - No probe, nor what the kernel's macros make of our events, can come to a panic, a BUG() or a WARN() in
@@ -29,16 +29,18 @@ from typing import Callable, Collection, Iterable
 ENTRY, CODE, TARGET, KEY, FLAGS = 16, 0, 4, 8, 3
 KEY_OF_TRACEPOINT = 8
 NOPS = {2: "66 90", 5: "0f 1f 44 00 00"}
-SYSTEM, WATCHING = "schedhist_trace_any", "schedhist_watching"
+SYSTEM = "schedhist_trace_any"
 SWITCH, WATCHED = re.compile(r"12sched_switch5probe"), re.compile(r"13watched_probe")
 WAKING, NEWTASK = re.compile(r"12sched_waking5probe"), re.compile(r"12task_newtask5probe")
 # What watches a switch, and what emits.
-OUTSIDE = re.compile(r"Witness|watched|outlier|events|trace|tp_func")
+OUTSIDE = re.compile(r"TracingObserver|watched|outlier|events|trace|tp_func")
 # What of the kernel is called while nothing is in use: besides the clock, what the compiler puts in.
 OF_KERNEL = {"local_clock", "__fentry__", "__x86_return_thunk"}
 # What a probe calls besides while it is in use: what is rare, and the events.
 IN_USE = {
+    "rust_helper_atomic_read",
     "rust_helper_atomic_read_acquire",
+    "rust_helper_atomic_try_cmpxchg_relaxed",
     # Of a new task: room for its state.
     "rust_helper_krealloc_node_align",
     # Of an outlier: to wake who waits for it, to name its culprit, and what `on_outlier` asks for.
@@ -189,7 +191,7 @@ def main(module: str, events: list[str]) -> None:
     keys = Counter(site.key for site in found)
     if missing := {f"__tracepoint_{event}" for event in events} - keys.keys():
         die(f"no site of {missing}")
-    if others := keys.keys() - {f"__tracepoint_{event}" for event in events} - {SYSTEM, WATCHING}:
+    if others := keys.keys() - {f"__tracepoint_{event}" for event in events} - {SYSTEM}:
         die(f"sites of {others}")
     print(f"# {len(found)} sites: {dict(sorted(keys.items()))}")
     switch, waking, newtask, watched = (
@@ -258,7 +260,7 @@ def check(probe: Function, found: list[Site], watched: Collection[str]) -> None:
     plain = reached(probe)
     addresses = {at.address for at in plain}
     passed = sorted(site.key for site in found if site.address in addresses)
-    if passed != sorted((SYSTEM, WATCHING)):
+    if passed != [SYSTEM]:
         die(f"a switch passes the sites of {passed}")
     calls = called(plain)
     if wrong := set(filter(OUTSIDE.search, calls)):

@@ -118,7 +118,7 @@ fn the_worst_sample_is_never_torn() {
         let mut now = 1;
         for n in 1..=SAMPLES {
             now += n;
-            idle_at(&cpu, now, |_| identity(n));
+            idle_at(cpu, now, |_| identity(n));
         }
     };
     let last = AtomicU64::new(0);
@@ -411,7 +411,7 @@ fn counts_never_go_down() {
                     let mut now = 1;
                     for n in 0..SAMPLES {
                         now += 100 + n % 2;
-                        idle_at(&cpu, now, |_| Identity::default());
+                        idle_at(cpu, now, |_| Identity::default());
                     }
                 });
             }

@@ -80,7 +80,7 @@ fn share(quantile: Quantile) -> usize {
 fn record(cpu: &Cpu<Vec<Cell>>, now: &mut u64, values: &[u64]) {
     for value in values {
         *now += value;
-        idle_at(&cpu, *now, |_| Identity::default());
+        idle_at(cpu, *now, |_| Identity::default());
     }
 }
 

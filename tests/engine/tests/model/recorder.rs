@@ -27,12 +27,7 @@ use schedhist_engine::engine::{
             Side, //
         },
         switch_out::PrevState,
-        task_state::{
-            record_wakeup,
-            AllWakeups,
-            QueuedWakeups,
-            TaskState as State,
-        },
+        task_state::{record_wakeup, AllWakeups, QueuedWakeups, TaskState as State},
     },
 };
 use schedhist_engine::testing::{
