@@ -25,7 +25,8 @@ ours=''
 # slow, and so does a busy host, for which there is twice the time.
 declare -A limit
 takes() { limit[$1]=$2; }
-seconds_for() { echo $((${limit[$1]-300} * (${#ours} ? 5 : 2))); }
+# seconds_for TEST: in $REPLY.
+seconds_for() { REPLY=$((${limit[$1]-300} * (${#ours} ? 5 : 2))); }
 
 skip() {
 	printf '%s\n' "$*" > "$work/skip"
@@ -149,38 +150,63 @@ seeks_leaks() {
 	for test; do seeking[$test]=1; done
 }
 
-# reports_of TEST: what the log has of them since mark_log TEST, if anything.
-reports_of() {
-	local allocations=(--allocations)
-	is_marked "$1" || {
-		echo "the log has lost its beginning"
-		return
-	}
-	[[ -z ${lacking[$1]-} ]] || allocations=()
-	stamped_since "$1" > "$work/since"
-	! ../../scripts/check-log "${allocations[@]}" "$work/since" 2>&1
-}
-
 mark_log() { printf 'schedhist-test: %s\n' "$1" > /dev/kmsg; }
 
 # is_marked NAME: the log still has all since mark_log NAME.
 is_marked() { dmesg | grep -c " schedhist-test: $1\$" > /dev/null; }
 
-# stamped_since NAME: the log after the last mark_log NAME.
-stamped_since() {
-	dmesg | awk -v mark="schedhist-test: $1" '
+# after_mark NAME: of a log, what comes after the last mark_log NAME.
+after_mark() {
+	awk -v mark="schedhist-test: $1" '
 		substr($0, length($0) - length(mark)) == " " mark { on = 1; n = 0; next }
 		on { line[++n] = $0 }
 		END { for (i = 1; i <= n; i++) print line[i] }
 	'
 }
 
-# log_since NAME: the same without time stamps.
-log_since() { stamped_since "$1" | sed -E 's/^\[ *[0-9]+\.[0-9]+\](\[ *[TC][0-9]+\])? //'; }
+without_stamps() { sed -E 's/^\[ *[0-9]+\.[0-9]+\](\[ *[TC][0-9]+\])? //'; }
 
-# keep_log: scripts/vm gets what the log holds, which begins anew: searching megabytes takes seconds.
+# log_since NAME: what the kernel's log has after the last mark_log NAME, without time stamps.
+log_since() { dmesg | after_mark "$1" | without_stamps; }
+
+# take_log: what the log holds becomes $work/log. The log begins anew: searching megabytes takes seconds.
+take_log() { dmesg --syslog --read-clear > "$work/log"; }
+
+# log_is_clean TEST: one search finds the mark of the test in $work/log, and no line that a report consists of.
+pattern=()
+log_is_clean() {
+	local allocations=(--allocations) found
+	[[ -z ${lacking[$1]-} ]] || allocations=()
+	if [[ -z ${pattern[${#allocations[@]}]-} ]]; then
+		pattern[${#allocations[@]}]=$(../../scripts/check-log "${allocations[@]}" --pattern)
+	fi
+	found=$(grep -aE -- " schedhist-test: $1\$|${pattern[${#allocations[@]}]}" "$work/log") || :
+	[[ $found == *" schedhist-test: $1" && $found != *$'\n'* ]]
+}
+
+# reports_of TEST: what $work/log has of them since mark_log TEST, if anything.
+reports_of() {
+	local allocations=(--allocations)
+	grep -qa -- " schedhist-test: $1\$" "$work/log" || {
+		echo "the log has lost its beginning"
+		return
+	}
+	[[ -z ${lacking[$1]-} ]] || allocations=()
+	after_mark "$1" < "$work/log" > "$work/since"
+	! ../../scripts/check-log "${allocations[@]}" "$work/since" 2>&1
+}
+
+# keep_log: scripts/vm gets $work/log.
 keep_log() {
-	[[ -z ${SCHEDHIST_LOG-} ]] || dmesg --syslog --read-clear >> "$SCHEDHIST_LOG"
+	local lines
+	[[ -n ${SCHEDHIST_LOG-} ]] || return 0
+	# A few lines without a process.
+	mapfile -t -n 1000 lines < "$work/log"
+	if ((${#lines[@]} == 1000)); then
+		cat "$work/log"
+	elif ((${#lines[@]})); then
+		printf '%s\n' "${lines[@]}"
+	fi >> "$SCHEDHIST_LOG"
 }
 
 # our_lines NAME: what the module has said since mark_log NAME.
@@ -224,6 +250,17 @@ workload_stop() {
 hurry() { echo 1 > /sys/kernel/rcu_expedited; }
 hurry_as_usual() { echo $((${#ours} > 0)) > /sys/kernel/rcu_expedited; }
 
+# rm_if_there FILE...: starts rm only where there is one.
+rm_if_there() {
+	local file
+	for file; do
+		if [[ -e $file ]]; then
+			rm -rf "$@"
+			return
+		fi
+	done
+}
+
 # --- after each test ---
 
 tracing_reset() {
@@ -258,11 +295,16 @@ cleanup() {
 	workload_stop
 	background_stop
 	hurry_as_usual
-	faults_off
+	# Only kernels of ours make allocations fail.
+	if [[ -e /sys/kernel/debug/failslab ]]; then
+		# shellcheck source=tests/guest/faults.bash
+		. ./faults.bash
+		faults_off
+	fi
 	tracing_reset
 	for module in fail_call schedhist schedhisu selfwake hold; do
 		! loaded "$module" || rmmod "$module"
 	done
-	rm -rf "$work"/{before,after}
+	rm_if_there "$work"/{before,after}
 	assert_gone
 }

@@ -27,12 +27,12 @@ test_event_filter() {
 	only 'comm=napper'
 
 	# This shell leaves the CPU to wait for its child.
-	echo "pid == $$" > "$event/filter"
+	echo "pid == $BASHPID" > "$event/filter"
 	echo > "$tracefs/trace"
 	echo 1 > "$event/enable"
 	sleep 0.1
 	echo 0 > "$event/enable"
-	only "pid=$$ "
+	only "pid=$BASHPID "
 
 	echo "cause == 1 && duration_ns > 1000000" > "$(folder offcpu)/filter"
 	echo > "$tracefs/trace"

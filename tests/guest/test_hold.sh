@@ -7,7 +7,7 @@
 # On CPU 1; unloading is done on CPU 0, which needs nothing of the other.
 test_hold_newtask() {
 	local pid start held waits='' state=/sys/module/schedhist/initstate
-	taskset --pid --cpu-list 0 $$ > /dev/null
+	taskset --pid --cpu-list 0 $BASHPID > /dev/null
 	load_helper hold
 	workload_start taskset --cpu-list 1 bash -c 'while :; do /bin/true; done'
 	pid=$(< "$work/workload")

@@ -13,7 +13,7 @@ test_overtake() {
 	local sleeper event number=20
 	load_helper overtake
 	sleeper=$(parameter overtake sleeper_pid)
-	taskset --pid --cpu-list 0 $$ > /dev/null
+	taskset --pid --cpu-list 0 $BASHPID > /dev/null
 	load_all
 	# A sleep that began before measuring did is no sample.
 	echo 1 > /sys/module/overtake/parameters/run

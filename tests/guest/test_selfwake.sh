@@ -19,7 +19,7 @@ test_selfwake() {
 	local sleeper event before asleep inside
 	load_helper selfwake
 	sleeper=$(parameter selfwake sleeper_pid)
-	taskset --pid --cpu-list 1 $$ > /dev/null
+	taskset --pid --cpu-list 1 $BASHPID > /dev/null
 	load_all
 	# A sleep that began before measuring did is no sample.
 	until (($(parameter selfwake wakeups) > 2)); do self_wake 1000; done
