@@ -124,8 +124,8 @@ run_debug_built() {
 	fake scripts/vm 'while [[ $1 != tests/guest/run ]]; do shift; done; shift; printf "ok %s\n" "$@"'
 	fake tests/bed/run 'sleep 3; echo "ok bed/a"'
 	run 0 "$tree/tests/run" debug lint bed
-	says "bed running; the kernel debug is being built; 1 of 3 jobs done, about"
-	says ": the kernel debug is being built; 2 of 3 jobs done, about"
+	says "bed running; the kernel debug is being built; 1 of 4 jobs done, about"
+	says ": the kernel debug is being built; 2 of 4 jobs done, about"
 }
 
 # It says how long it takes, and remembers how long it took.
