@@ -1,8 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Write bad input to a control of schedhist; all of it must be refused and change nothing."""
+"""Writes bad input to controls of schedhist; all of it must be refused and change nothing.
 
-import argparse
+usage: bad_input.py FILE...
+
+Prints for each FILE, a path, how many lines this makes schedhist write to the kernel log, and FILE.
+"""
+
+# Nothing more: where the machine is emulated each import takes long.
 import errno
 import os
 import sys
@@ -29,8 +34,8 @@ def inputs_for(path):
     return [text for text in INPUTS if text not in NUMBERS] + NO_NUMBERS + too_many
 
 
-def main(path):
-    """Tries them all."""
+def refuses_all(path):
+    """Whether it does, and says what it did not refuse."""
     wrong = []
     fd = os.open(path, os.O_RDWR)
 
@@ -60,17 +65,13 @@ def main(path):
     if isinstance(before, bytes):
         os.lseek(fd, 1, os.SEEK_SET)
         refused("write at 1", errno.EINVAL, lambda: os.write(fd, b"1"))
-    print("\n".join(wrong), end="\n" if wrong else "")
-    return bool(wrong)
+    os.close(fd)
+    for text in wrong:
+        print(f"{path}: {text}", file=sys.stderr)
+    # The last line is of what is written at an offset, which the kernel refuses where there is none.
+    print(len(inputs_for(path)) + isinstance(before, bytes), path)
+    return not wrong
 
 
-parser = argparse.ArgumentParser(description=__doc__)
-parser.add_argument("--number", action="store_true",
-                    help="print how many lines this makes schedhist write to the log, write nothing")
-parser.add_argument("file", metavar="FILE")
-arguments = parser.parse_args()
-if arguments.number:
-    # And the one that is written at an offset, which the kernel refuses where there is none.
-    print(len(inputs_for(arguments.file)) + 1)
-    sys.exit(0)
-sys.exit(main(arguments.file))
+# Each of them, also after one that takes something.
+sys.exit(not all([refuses_all(path) for path in sys.argv[1:]]))

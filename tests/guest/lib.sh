@@ -72,6 +72,9 @@ fails_with() {
 	[[ $said == *"$text"* ]] || fail "'$*' failed with '$said', wanted '$text'"
 }
 
+# write FILE TEXT: for fails_with.
+write() { echo "$2" > "$1"; }
+
 # --- the module ---
 
 load() { insmod "$ko" "$@"; }
@@ -211,6 +214,34 @@ keep_log() {
 
 # our_lines NAME: what the module has said since mark_log NAME.
 our_lines() { log_since "$1" | grep '^schedhist: ' || true; }
+
+# log_is_quiet 1, log_is_quiet 0: keeps the log off the console, which is slow, where each of many inputs is
+# refused by a line. What is more than a line ends the guest at once, before it gets lost among them.
+log_is_quiet() {
+	case $1 in
+	1)
+		echo N > /sys/module/printk/parameters/ignore_loglevel
+		dmesg --console-level 1
+		# A race of the kernel's own is one to it, too.
+		[[ $ours == kcsan ]] || echo 1 > /proc/sys/kernel/panic_on_warn
+		;;
+	0)
+		echo 0 > /proc/sys/kernel/panic_on_warn
+		dmesg --console-level 7
+		echo Y > /sys/module/printk/parameters/ignore_loglevel
+		;;
+	esac
+}
+
+# bad_input FILE...: they refuse it all. What the log says since mark_log bad_input is in $work/lines, and in
+# $work/refused how many lines there are to be, and the path, for each of them.
+bad_input() {
+	log_is_quiet 1
+	trap 'log_is_quiet 0' EXIT
+	python3 -SE bad_input.py "${@/#/$debugfs/}" > "$work/refused"
+	log_is_quiet 0
+	our_lines bad_input > "$work/lines"
+}
 
 # --- a workload in the background ---
 

@@ -4,27 +4,30 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import NamedTuple
 
 HEAD = "# schedhist outliers version 1\n"
 KEPT, CULPRITS, STAYS = 16, 32, 256
-TEXT = re.compile(
+# Each is compiled when it is first used, and data classes are not used: where the machine is emulated, to compile
+# the one and to import the other takes longer than most of what begins by importing this.
+TEXT = (
     r"outlier id (?P<id>\d+) metric (?P<metric>[a-z_]+) cause (?P<cause>[a-z]+) cpu (?P<cpu>\d+) "
     r"duration_ns (?P<duration_ns>\d+) start_ns (?P<start_ns>\d+) end_ns (?P<end_ns>\d+) "
     r"missing_ns (?P<missing_ns>\d+) culprits (?P<number>\d+) pid (?P<pid>\d+) prio (?P<prio>-?\d+) "
     r"comm (?P<comm>.*)"
 )
-CULPRIT_TEXT = re.compile(
+CULPRIT_TEXT = (
     r"  culprit id (?P<id>\d+) ran_ns (?P<ran_ns>\d+) slices (?P<slices>\d+) pid (?P<pid>\d+) "
     r"prio (?P<prio>-?\d+) comm (?P<comm>.*)"
 )
-EVENT = re.compile(
+EVENT = (
     r".*: outlier: id=(?P<id>\d+) metric=(?P<metric>[a-z_]+) comm=(?P<comm>.*) pid=(?P<pid>\d+) "
     r"prio=(?P<prio>-?\d+) cpu=(?P<cpu>\d+) cause=(?P<cause>[a-z]+) duration_ns=(?P<duration_ns>\d+) "
     r"start_ns=(?P<start_ns>\d+) end_ns=(?P<end_ns>\d+) culprits=(?P<number>\d+) "
     r"missing_ns=(?P<missing_ns>\d+)"
 )
-CULPRIT_EVENT = re.compile(
+CULPRIT_EVENT = (
     r".*: culprit: id=(?P<id>\d+) comm=(?P<comm>.*) pid=(?P<pid>\d+) prio=(?P<prio>-?\d+) "
     r"cpu=(?P<cpu>\d+) ran_ns=(?P<ran_ns>\d+) slices=(?P<slices>\d+)"
 )
@@ -34,8 +37,7 @@ class Wrong(Exception):
     """What is read is not as it should be."""
 
 
-@dataclass(frozen=True)
-class Culprit:
+class Culprit(NamedTuple):
     id: int
     ran_ns: int
     slices: int
@@ -44,8 +46,7 @@ class Culprit:
     comm: str
 
 
-@dataclass
-class Outlier:
+class Outlier(SimpleNamespace):
     id: int
     metric: str
     cause: str
@@ -58,7 +59,10 @@ class Outlier:
     pid: int
     prio: int
     comm: str
-    culprits: list[Culprit] = field(default_factory=list)
+    culprits: list[Culprit]
+
+    def __init__(self, **values: str | int) -> None:
+        super().__init__(**values, culprits=[])
 
     def check(self) -> Outlier:
         """The laws."""
@@ -97,9 +101,9 @@ def read_text(text: str) -> list[Outlier]:
     if not text.endswith("\n"):
         raise Wrong(f"the last line is not whole: {text[-80:]!r}")
     for line in text.splitlines()[1:]:
-        if match := TEXT.fullmatch(line):
+        if match := re.fullmatch(TEXT, line):
             outliers.append(Outlier(**values(match)))
-        elif (match := CULPRIT_TEXT.fullmatch(line)) and outliers:
+        elif (match := re.fullmatch(CULPRIT_TEXT, line)) and outliers:
             outliers[-1].culprits.append(Culprit(**values(match)))
         else:
             raise Wrong(f"what is this? {line!r}")
@@ -110,13 +114,13 @@ def read_trace(text: str) -> list[Outlier]:
     """From a trace, read as Latin-1; others may come between those of one."""
     outliers: dict[int, Outlier] = {}
     for line in text.splitlines():
-        if match := EVENT.fullmatch(line):
+        if match := re.fullmatch(EVENT, line):
             found = Outlier(**values(match))
             found.comm = escaped(found.comm)
             if found.id in outliers:
                 raise Wrong(f"twice: {line!r}")
             outliers[found.id] = found
-        elif match := CULPRIT_EVENT.fullmatch(line):
+        elif match := re.fullmatch(CULPRIT_EVENT, line):
             found = values(match)
             found["comm"] = escaped(found["comm"])
             outlier = outliers.get(found["id"])

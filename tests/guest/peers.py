@@ -363,7 +363,7 @@ def timehist() -> None:
         _, messages = perf.communicate()
         if re.search("lost", messages, re.I):
             die(f"perf lost events: {messages}")
-        command = ["perf", "sched", "timehist", "--input", data]
+        command = ["perf", "sched", "timehist", "--no-call-graph", "--input", data]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         before, on, off, after = marks.seconds()
     figure = r"\s+(\d+\.\d+)"

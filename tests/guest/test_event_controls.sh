@@ -11,11 +11,15 @@ system=$tracefs/events/schedhist/enable
 
 # is_on EVENT STATE-OF-EVENT STATE-OF-SYSTEM
 is_on() {
-	local listed=
-	same "enable of $1" "$(< "$(folder "$1")/enable")" "$2"
-	same "enable of the system with $1 at $2" "$(< "$system")" "$3"
-	grep -qx "schedhist:$1" "$tracefs/set_event" && listed=1
-	same "$1 in set_event" "${listed:-0}" "$2"
+	local listed=0 lines
+	# Without a fork.
+	read -r REPLY < "$tracefs/events/schedhist/$1/enable"
+	same "enable of $1" "$REPLY" "$2"
+	read -r REPLY < "$system"
+	same "enable of the system with $1 at $2" "$REPLY" "$3"
+	mapfile -t lines < "$tracefs/set_event"
+	[[ " ${lines[*]} " != *" schedhist:$1 "* ]] || listed=1
+	same "$1 in set_event" "$listed" "$2"
 }
 
 test_event_enable() {
@@ -45,9 +49,12 @@ test_event_enable() {
 	for event in "${events[@]}"; do is_on "$event" 0 0; done
 }
 
+# entries: how many the trace has.
+entries() { awk '$1 == "entries:" { n += $2 } END { print n + 0 }' "$tracefs"/per_cpu/*/stats; }
+
 # An event that is on is emitted, and no other; one that is off is not.
 test_event_alone() {
-	local event
+	local event number
 	load metrics=all
 	outliers_of runq
 	for event in "${events[@]}"; do
@@ -55,10 +62,10 @@ test_event_alone() {
 		echo 1 > "$(folder "$event")/enable"
 		some_switches
 		echo 0 > "$(folder "$event")/enable"
+		number=$(entries)
 		trace_lines > "$work/trace"
-		sleep 0.2
-		same "lines of the trace after $event was switched off" "$(trace_lines | wc -l)" \
-			"$(wc -l < "$work/trace")"
+		sleep 0.1
+		same "entries of the trace after $event was switched off" "$(entries)" "$number"
 		grep -q ": $event: " "$work/trace" || fail "no $event"
 		if grep -v ": $event: " "$work/trace"; then
 			fail "these are not $event"
@@ -67,7 +74,7 @@ test_event_alone() {
 }
 
 test_event_filter_fields() {
-	local event type field operator filter operators value number=0
+	local event type field operator filter operators terms value number=0
 	about_texts
 	hurry
 	load
@@ -81,11 +88,15 @@ test_event_filter_fields() {
 				operators=('==' '!=' '<' '<=' '>' '>=' '&') value=5
 				refused_filter "$field ~ \"x*\""
 			fi
+			# All at once: each change of a filter waits for grace periods.
+			terms=''
 			for operator in "${operators[@]}"; do
-				echo "$field $operator $value" > "$filter"
-				[[ $(< "$filter") == "$field $operator "* ]] || fail "the filter is $(< "$filter")"
+				terms+="${terms:+ || }$field $operator $value"
 				number=$((number + 1))
 			done
+			echo "$terms" > "$filter"
+			read -r REPLY < "$filter"
+			same "the filter of $event" "$REPLY" "$terms"
 		done < <(fields "$event")
 		refused_filter 'nonsense == 1'
 		refused_filter 'cpu =='
@@ -97,41 +108,44 @@ test_event_filter_fields() {
 }
 
 # refused_filter FILTER: the event that the caller is at does not take it.
-refused_filter() {
-	# shellcheck disable=SC2016 # of that shell
-	fails_with "Invalid argument" bash -c 'echo "$1" > "$2"' sh "$1" "$filter"
-}
+refused_filter() { fails_with "Invalid argument" write "$filter" "$1"; }
 
-# A histogram of the kernel's for each field; all see the same events.
+# A histogram of the kernel's for each field; all of an event see the same. They are small, for the kernel fills
+# them with all their rows at once; what has no room is counted.
 test_event_hist_fields() {
-	local event type field trigger keys number=0
+	local event field type trigger number=0
 	about_texts
 	hurry
 	load metrics=all
 	outliers_of runq
+	measure 0
 	for event in "${events[@]}"; do
-		trigger=$(folder "$event")/trigger
-		keys=()
-		measure 0
 		while read -r field type; do
-			echo "hist:keys=$field:size=4096" >> "$trigger"
-			keys+=("$field")
-		done < <(fields "$event")
-		measure 1
-		some_switches
-		measure 0
-		cat "$(folder "$event")/hist" > "$work/hist"
-		same "histograms of $event" "$(hits "$work/hist" | wc -l)" "${#keys[@]}"
-		same "different numbers of hits of $event" "$(hits "$work/hist" | sort -u | wc -l)" 1
-		within "hits of $event" 1 "$(hits "$work/hist" | head -n 1)" 1000000
-		for field in "${keys[@]}"; do
-			grep -qE "^\{ $field: .* \} hitcount: +[1-9]" "$work/hist" || fail "nothing by $field of $event"
-			echo "!hist:keys=$field:size=4096" >> "$trigger"
+			echo "hist:keys=$field:size=256" >> "$(folder "$event")/trigger"
+			echo "$field" >> "$work/fields.$event"
 			number=$((number + 1))
-		done
-		! grep -q '^hist' "$trigger" || fail "triggers of $event are still there"
+		done < <(fields "$event")
 	done
 	note "$number triggers"
+	measure 1
+	some_switches
+	measure 0
+	for event in "${events[@]}"; do
+		trigger=$(folder "$event")/trigger
+		cat "$(folder "$event")/hist" > "$work/hist"
+		hits "$work/hist" > "$work/hits"
+		same "histograms of $event" "$(wc -l < "$work/hits")" "$(wc -l < "$work/fields.$event")"
+		same "different numbers of hits of $event" "$(sort -u "$work/hits" | wc -l)" 1
+		within "hits of $event" 1 "$(head -n 1 "$work/hits")" 1000000
+		awk '$1 == "{" && / hitcount: +[1-9]/ { print substr($2, 1, length($2) - 1) }' "$work/hist" |
+			sort -u > "$work/rows"
+		diff "$work/rows" <(sort "$work/fields.$event") || fail "not these fields of $event have rows"
+		while read -r field; do
+			echo "!hist:keys=$field:size=256" >> "$trigger"
+		done < "$work/fields.$event"
+		! grep -q '^hist' "$trigger" || fail "triggers of $event are still there"
+	done
+	rm "$work"/fields.*
 	unload
 	assert_gone
 }

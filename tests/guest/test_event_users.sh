@@ -57,7 +57,7 @@ test_unload_perf() {
 	kept_by "perf record"
 	interrupt "$perf"
 	let_go
-	perf script -i "$work/perf.data" -F event,trace 2> /dev/null > "$work/script"
+	"${no_symbols[@]}" perf script -i "$work/perf.data" -F event,trace 2> /dev/null > "$work/script"
 	grep -q 'schedhist:runq: ' "$work/script" || fail "perf recorded nothing"
 }
 

@@ -65,7 +65,7 @@ test_event_samples() {
 	save "$work/after"
 	nothing_lost "$instance"
 	as_of_ftrace "$instance/trace" > "$work/ftrace"
-	python3 ./samples.py "$work/before" "$work/after" "$work/ftrace"
+	python3 -S ./samples.py "$work/before" "$work/after" "$work/ftrace"
 }
 
 takes test_event_window 480
@@ -106,11 +106,11 @@ test_event_window() {
 	bpftrace_end "$bpftrace"
 
 	as_of_ftrace "$instance/trace" > "$work/ftrace"
-	perf script -i "$work/perf.data" --show-lost-events -F event,trace 2> /dev/null | as_of_perf > "$work/perf"
+	"${no_symbols[@]}" perf script -i "$work/perf.data" --show-lost-events -F event,trace 2> /dev/null | as_of_perf > "$work/perf"
 	trace-cmd report "$work/trace.dat" 2> /dev/null | sed '/^cpus=/d' | as_of_ftrace > "$work/trace-cmd"
 	diff "$work/ftrace" "$work/perf" > "$work/diff" || fail "perf sees others: $(head "$work/diff")"
 	diff "$work/ftrace" "$work/trace-cmd" > "$work/diff" || fail "trace-cmd sees others: $(head "$work/diff")"
-	python3 ./samples.py "$work/before" "$work/after" "$work/ftrace"
+	python3 -S ./samples.py "$work/before" "$work/after" "$work/ftrace"
 	expected_counts > "$work/expected"
 	while read -r event wanted; do
 		counts="$(count_of "$event" "$work/ftrace") $(count_of "$event" "$work/perf") "

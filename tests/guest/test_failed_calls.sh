@@ -8,11 +8,10 @@
 # shellcheck source=tests/guest/faults.bash
 . ./faults.bash
 
-# with_failure FUNCTION NTH RESULT COMMAND...
+# with_failure NTH COMMAND...: the call of that number fails, of the function that fail_call was loaded for.
 with_failure() {
-	load_helper fail_call function="$1" nth="$2" result="$3"
-	"${@:4}"
-	rmmod fail_call
+	echo "$1" > /sys/module/fail_call/parameters/nth
+	"${@:2}"
 }
 
 # load_fails ERROR: so it does, and nothing is left.
@@ -29,7 +28,7 @@ enable_fails() {
 
 load_works() {
 	load
-	messages 2
+	/bin/true
 	measure 0
 	assert_laws
 	unload
@@ -49,10 +48,12 @@ test_failed_calls() {
 	unload
 	while read -r function result last step error; do
 		[[ -z ${SCHEDHIST_THOROUGH-} ]] || step=1
-		for nth in $(seq 1 "$step" "$last"); do
-			with_failure "$function" "$nth" "$result" load_fails "$error"
+		load_helper fail_call function="$function" result="$result"
+		for ((nth = 1; nth <= last; nth += step)); do
+			with_failure "$nth" load_fails "$error"
 		done
-		with_failure "$function" $((last + 1)) "$result" load_works
+		with_failure $((last + 1)) load_works
+		rmmod fail_call
 		note "$function: $last calls, one in $step failed with '$error'"
 	done <<- END
 		debugfs_create_dir -1 $folders 1 Operation not permitted
@@ -70,10 +71,12 @@ test_failed_calls_enable() {
 	load metrics=all precision=7
 	measure 0
 	while read -r function result last error; do
-		for nth in $(seq "$last"); do
-			with_failure "$function" "$nth" "$result" enable_fails "$error"
+		load_helper fail_call function="$function" result="$result"
+		for ((nth = 1; nth <= last; nth++)); do
+			with_failure "$nth" enable_fails "$error"
 		done
-		with_failure "$function" $((last + 1)) "$result" measure 1
+		with_failure $((last + 1)) measure 1
+		rmmod fail_call
 		same enable "$(< "$debugfs/enable")" 1
 		measure 0
 		assert_laws

@@ -30,7 +30,7 @@ under_storm() {
 seeks_leaks test_fire
 takes test_fire $((${SCHEDHIST_THOROUGH:+1} + 0 ? 2400 : 600))
 test_fire() {
-	local cycles=1000 seconds=30 warmup=20 before after
+	local cycles=1000 seconds=20 warmup=20 before after
 	[[ -z ${SCHEDHIST_THOROUGH-} ]] || seconds=900
 	cycles=${SCHEDHIST_CYCLES:-$cycles} seconds=${SCHEDHIST_SECONDS:-$seconds}
 	helper fire

@@ -17,24 +17,6 @@
 
 seed() { echo "${SCHEDHIST_SEED:-$SRANDOM}"; }
 
-# A refusal is a line in the log. There it can stay, for the console is slow; what is more than a line
-# ends the guest at once, before it gets lost among them.
-log_is_quiet() {
-	case $1 in
-	1)
-		echo N > /sys/module/printk/parameters/ignore_loglevel
-		dmesg --console-level 1
-		# A race of the kernel's own is one to it, too.
-		[[ $ours == kcsan ]] || echo 1 > /proc/sys/kernel/panic_on_warn
-		;;
-	0)
-		echo 0 > /proc/sys/kernel/panic_on_warn
-		dmesg --console-level 7
-		echo Y > /sys/module/printk/parameters/ignore_loglevel
-		;;
-	esac
-}
-
 # fuzz_quietly NAME COMMAND...: with no report in the log, of which all but our own lines is on stderr.
 fuzz_quietly() {
 	local name=$1 rc=0
@@ -56,7 +38,7 @@ fuzz_quietly() {
 seeks_leaks test_fuzz_files test_fuzz_parameters
 takes test_fuzz_files 4000
 test_fuzz_files() {
-	local inputs=150000 seconds=20
+	local inputs=150000 seconds=10
 	# Kernels of ours are slow, and have as many to find as the time allows.
 	[[ -z ${SCHEDHIST_THOROUGH-} ]] || inputs=1000000 seconds=$((${#ours} ? 600 : 2400))
 	helper fuzz
@@ -80,7 +62,7 @@ test_fuzz_files() {
 
 takes test_fuzz_parameters 900
 test_fuzz_parameters() {
-	local loads=200 seconds=12
+	local loads=200 seconds=8
 	[[ -z ${SCHEDHIST_THOROUGH-} ]] || loads=1000 seconds=300
 	helper fuzz_params
 	hurry

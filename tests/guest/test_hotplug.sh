@@ -19,7 +19,7 @@ test_hotplug() {
 	# Somebody who is woken all the time.
 	setsid bash -c "while cat '$debugfs/outlier_pipe'; do :; done" > /dev/null &
 	reader=$!
-	for ((i = 0; i < 5; i++)); do
+	for ((i = 0; i < 3; i++)); do
 		echo 0 > "$online"
 		# Also what belongs to a CPU that is offline is read, and made the baseline.
 		echo 1 > "$debugfs/reset"
@@ -29,7 +29,7 @@ test_hotplug() {
 		sleep 0.3
 		echo 1 > "$debugfs/reset"
 	done
-	sleep 1
+	sleep 0.3
 	kill -KILL -- "-$reader"
 	wait "$reader" || true
 	while pgrep --session "$reader" > /dev/null; do sleep 0.1; done

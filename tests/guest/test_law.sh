@@ -55,9 +55,9 @@ test_ctxt() {
 	local switches ctxt start_least start_ctxt start_most end_least end_ctxt end_most grown least most
 	load
 	workload_start
-	sleep 1
+	sleep 0.3
 	look start
-	sleep 5
+	sleep 2
 	look end
 	grown=$((end_ctxt - start_ctxt))
 	least=$((end_least - start_most - $(nproc)))

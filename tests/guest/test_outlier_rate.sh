@@ -22,8 +22,9 @@ reaches() {
 
 # said NAME NUMBER TEXT: waits until the log has said it so often since mark_log NAME.
 said() {
-	until (($(our_lines "$1" | grep -c "$3" || true) >= $2)); do sleep 0.1; done
-	same "lines about $3" "$(our_lines "$1" | grep -c "$3")" "$2"
+	local number
+	until number=$(our_lines "$1" | grep -c "$3" || true) && ((number >= $2)); do sleep 0.1; done
+	same "lines about $3" "$number" "$2"
 }
 
 # The first burst is all that a second may have, then each comes in its time; and each that does not come is
@@ -42,7 +43,7 @@ test_outlier_rate() {
 	sure=$(uptime_ms)
 	reaches outliers 20
 	reaches outliers_suppressed 1
-	reaches outliers 60
+	reaches outliers 40
 	sure=$(($(uptime_ms) - sure))
 	measure 0
 	elapsed=$(($(uptime_ms) - begin + 10))
@@ -70,7 +71,7 @@ test_outlier_said() {
 	local i=0 control
 	load
 	mark_log said
-	workload_start
+	workload_start_bursts
 	echo 1000000 > "$debugfs/outlier_rate"
 	echo 5 > "$debugfs/outlier_limit"
 	echo 1 > "$debugfs/threshold_ns/oncpu"
@@ -79,7 +80,7 @@ test_outlier_said() {
 	same outliers "$(status outliers)" 5
 	for control in outlier_limit threshold_ns/oncpu; do
 		echo 7 > "$debugfs/$control"
-		reaches outliers_suppressed $((++i * 1000 + $(status outliers_suppressed)))
+		reaches outliers_suppressed $((++i * 500 + $(status outliers_suppressed)))
 		said said $((1 + i)) "^schedhist: outlier_limit: limit of [57] reached, suppressing more"
 		same outliers "$(status outliers)" 12
 	done
@@ -87,14 +88,14 @@ test_outlier_said() {
 	same "lines about the rate" "$(our_lines said | grep -c outlier_rate || true)" 0
 	echo 3 > "$debugfs/outlier_rate"
 	echo none > "$debugfs/outlier_limit"
-	reaches outliers_suppressed $((1000 + $(status outliers_suppressed)))
+	reaches outliers_suppressed $((500 + $(status outliers_suppressed)))
 	said said 1 "^schedhist: outlier_rate: limit of 3 per second reached"
 	echo 3 > "$debugfs/outlier_rate"
-	reaches outliers_suppressed $((1000 + $(status outliers_suppressed)))
+	reaches outliers_suppressed $((500 + $(status outliers_suppressed)))
 	said said 2 "^schedhist: outlier_rate: limit of 3 per second reached"
 	# What is no limit is never reached.
 	echo none > "$debugfs/outlier_rate"
-	reaches outliers $((5000 + $(status outliers)))
+	reaches outliers $((1000 + $(status outliers)))
 	workload_stop
 	measure 0
 	said said 2 "^schedhist: outlier_rate: "

@@ -23,7 +23,7 @@ compare() {
 	# One window may be disturbed, as where the host does not run all CPUs of the guest.
 	for try in 1 2 3; do
 		rc=0
-		said=$(python3 ./peers.py "$1" 2>&1) || rc=$?
+		said=$(python3 -S ./peers.py "$1" 2>&1) || rc=$?
 		((rc != 77 || try > 1)) || skip "$said"
 		printf '%s\n' "$said"
 		((rc)) || break

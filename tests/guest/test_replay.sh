@@ -20,9 +20,9 @@ replay() {
 	local rc
 	for _ in 1 2 3 4; do
 		rm -rf "$work/replay"
-		python3 replay record "$work/replay" "$@"
+		python3 -S replay record "$work/replay" "$@"
 		rc=0
-		python3 replay check "$work/replay" || rc=$?
+		python3 -S replay check "$work/replay" || rc=$?
 		# EX_TEMPFAIL
 		((rc == 75)) || return "$rc"
 	done
@@ -105,12 +105,12 @@ test_replay_sees() {
 			print
 		}
 	}'
-	fails_with differences python3 replay check "$work/replay"
+	fails_with differences python3 -S replay check "$work/replay"
 	edit '$1 == "count" { $2++ } $1 == "bucket" && !n++ { $4++ } 1'
-	fails_with "the reference has" python3 replay check "$work/replay"
+	fails_with "the reference has" python3 -S replay check "$work/replay"
 	edit '$1 == "sum" { $2 += 100000000 } 1'
-	fails_with "sum" python3 replay check "$work/replay"
+	fails_with "sum" python3 -S replay check "$work/replay"
 	echo "$good" > "$file"
 	sed -i 's/^\(cpu0 wait_unseen\) .*/\1 1000/' "$work/replay/after/status"
-	fails_with wait_unseen python3 replay check "$work/replay"
+	fails_with wait_unseen python3 -S replay check "$work/replay"
 }

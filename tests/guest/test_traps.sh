@@ -12,7 +12,7 @@ trap_set() {
 	about_numbers
 	load_all
 	measure 0
-	python3 ./traps.py "$1"
+	python3 -S ./traps.py "$1"
 	assert_laws
 }
 

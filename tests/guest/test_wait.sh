@@ -6,7 +6,7 @@
 
 wait_case() {
 	load
-	python3 ./wait_cases.py "$1"
+	python3 -S ./wait_cases.py "$1"
 }
 
 test_wait_nonblock() { wait_case nonblock; }

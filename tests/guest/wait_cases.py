@@ -164,7 +164,7 @@ def bursts() -> None:
         for _ in range(50):
             number = report(8)
             for reader in readers:
-                until("all texts", lambda reader=reader: len(reader.outliers()) >= number)
+                until("all texts", lambda reader=reader: reader.number() >= number)
     finally:
         os.killpg(load.pid, signal.SIGKILL)
     for reader in readers:

@@ -54,6 +54,10 @@ class Waiting(threading.Thread):
         text = "".join(list(self.texts))
         return read_text(text) if text else []
 
+    def number(self) -> int:
+        """How many outliers there are, without reading what they say."""
+        return "".join(list(self.texts)).count("outlier id ")
+
     def bare(self) -> list[Outlier]:
         """The same where another reader may have got the head."""
         return read_text(HEAD + "".join(list(self.texts)).removeprefix(HEAD))

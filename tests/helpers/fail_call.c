@@ -17,11 +17,21 @@ static long result;
 module_param(result, long, 0444);
 MODULE_PARM_DESC(result, "What it returns");
 
-static int nth = 1;
-module_param(nth, int, 0444);
-MODULE_PARM_DESC(nth, "Which call of it");
-
+static int nth;
 static atomic_t calls = ATOMIC_INIT(0);
+
+static int set_nth(const char *value, const struct kernel_param *parameter)
+{
+	atomic_set(&calls, 0);
+	return param_set_int(value, parameter);
+}
+
+static const struct kernel_param_ops nth_ops = {
+	.set = set_nth,
+	.get = param_get_int,
+};
+module_param_cb(nth, &nth_ops, &nth, 0600);
+MODULE_PARM_DESC(nth, "Which call of it, counted from when this is written; 0 for none");
 
 /* In the place of the function: the address to return to is on the stack already. */
 asmlinkage void fail_call_return(void);
@@ -62,7 +72,6 @@ static int __init fail_call_init(void)
 static void __exit fail_call_exit(void)
 {
 	unregister_kprobe(&probe);
-	pr_info("%s was called %d times\n", function, atomic_read(&calls));
 }
 
 module_init(fail_call_init);

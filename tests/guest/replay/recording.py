@@ -22,7 +22,7 @@ EVENTS_A = [
     "sched_migrate_task",
 ]
 EVENTS_B = ["sched_switch"]
-BUFFER_KB = 24 * 1024
+BUFFER_KB = 12 * 1024
 
 
 class Instance:
