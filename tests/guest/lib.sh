@@ -21,10 +21,10 @@ release=$(uname -r)
 ours=''
 [[ $release != *-schedhist-* ]] || ours=${release##*-schedhist-}
 
-# takes TEST SECONDS: for those that need more time than most. A kernel that checks everything makes all of them
-# slow, and so does a busy host, for which there is twice the time.
+# allow_seconds TEST SECONDS: for those that need more time than most. A kernel that checks everything makes all
+# of them slow, and so does a busy host, for which there is twice the time.
 declare -A limit
-takes() { limit[$1]=$2; }
+allow_seconds() { limit[$1]=$2; }
 # seconds_for TEST: in $REPLY.
 seconds_for() { REPLY=$((${limit[$1]-300} * (${#ours} ? 5 : 2))); }
 
@@ -278,8 +278,8 @@ workload_stop() {
 
 # Grace periods of RCU are what loading and unloading waits for, and each filter of an event: shorter, many
 # of them fit. Kernels of ours are slow without them.
-hurry() { echo 1 > /sys/kernel/rcu_expedited; }
-hurry_as_usual() { echo $((${#ours} > 0)) > /sys/kernel/rcu_expedited; }
+expedite_rcu() { echo 1 > /sys/kernel/rcu_expedited; }
+rcu_as_usual() { echo $((${#ours} > 0)) > /sys/kernel/rcu_expedited; }
 
 # rm_if_there FILE...: starts rm only where there is one.
 rm_if_there() {
@@ -325,7 +325,7 @@ cleanup() {
 	local module
 	workload_stop
 	background_stop
-	hurry_as_usual
+	rcu_as_usual
 	# Only kernels of ours make allocations fail.
 	if [[ -e /sys/kernel/debug/failslab ]]; then
 		# shellcheck source=tests/guest/faults.bash

@@ -60,7 +60,7 @@ test_metrics_are_off() {
 test_metrics_often() {
 	local metric
 	load
-	hurry
+	expedite_rcu
 	workload_start_bursts
 	for metric in "${metrics[@]}"; do
 		choose "$metric"

@@ -35,7 +35,7 @@ test_enable_often() {
 	local i number=80
 	[[ -z ${SCHEDHIST_THOROUGH-} ]] || number=400
 	load
-	hurry
+	expedite_rcu
 	workload_start_bursts
 	for ((i = 0; i < number; i++)); do
 		measure $((i % 2))

@@ -76,7 +76,7 @@ test_event_alone() {
 test_event_filter_fields() {
 	local event type field operator filter operators terms value number=0
 	about_texts
-	hurry
+	expedite_rcu
 	load
 	for event in "${events[@]}"; do
 		filter=$(folder "$event")/filter
@@ -115,7 +115,7 @@ refused_filter() { fails_with "Invalid argument" write "$filter" "$1"; }
 test_event_hist_fields() {
 	local event field type trigger number=0
 	about_texts
-	hurry
+	expedite_rcu
 	load metrics=all
 	outliers_of runq
 	measure 0

@@ -68,13 +68,13 @@ test_event_samples() {
 	python3 -S ./samples.py "$work/before" "$work/after" "$work/ftrace"
 }
 
-takes test_event_window 480
+allow_seconds test_event_window 480
 test_event_window() {
 	local event wanted counts perf trace_cmd bpftrace
 	for event in perf trace-cmd bpftrace; do
 		[[ -n $(command -v "$event") ]] || skip "there is no $event"
 	done
-	hurry
+	expedite_rcu
 	load metrics=all
 	measure 0
 	outliers_of runq 150

@@ -38,10 +38,10 @@ load_works() {
 seeks_leaks test_failed_calls test_failed_calls_enable
 
 # As many calls of each as there are; of the many that make a file every fifth, but for a thorough run.
-takes test_failed_calls 600
+allow_seconds test_failed_calls 600
 test_failed_calls() {
 	local function result nth step last error files folders
-	hurry
+	expedite_rcu
 	load
 	files=$(find "$debugfs" -type f | wc -l)
 	folders=$(find "$debugfs" -type d | wc -l)
@@ -67,7 +67,7 @@ test_failed_calls() {
 
 test_failed_calls_enable() {
 	local function result nth last error
-	hurry
+	expedite_rcu
 	load metrics=all precision=7
 	measure 0
 	while read -r function result last error; do

@@ -66,10 +66,10 @@ load_in_turn() {
 }
 
 lacks_memory test_fault_load
-takes test_fault_load 600
+allow_seconds test_fault_load 600
 test_fault_load() {
 	faults_on
-	hurry
+	expedite_rcu
 	load_in_turn rest 1 ""
 	load_in_turn once 7 ""
 	places_note
@@ -79,7 +79,7 @@ test_fault_load() {
 lacks_memory test_fault_load_all
 test_fault_load_all() {
 	faults_on
-	hurry
+	expedite_rcu
 	load_in_turn rest 53 "metrics=all precision=7"
 	places_note
 }
@@ -88,7 +88,7 @@ lacks_memory test_fault_enable
 test_fault_enable() {
 	local how n refused
 	faults_on
-	hurry
+	expedite_rcu
 	load metrics=all precision=7
 	for how in rest once; do
 		refused=0
@@ -121,7 +121,7 @@ lacks_memory test_fault_off
 test_fault_off() {
 	local how n event
 	faults_on
-	hurry
+	expedite_rcu
 	for event in "${probed[@]}"; do
 		echo 1 > "$tracefs/events/$event/enable"
 	done
@@ -168,11 +168,11 @@ test_fault_off() {
 
 # Either nothing changes, or measuring is off and `enable` says so.
 lacks_memory test_fault_metrics
-takes test_fault_metrics 420
+allow_seconds test_fault_metrics 420
 test_fault_metrics() {
 	local at_first how n unchanged=0 off=0 before memory
 	faults_on
-	hurry
+	expedite_rcu
 	operation write "$debugfs/metrics" all
 	while read -r at_first how; do
 		for ((n = 1;; n++)); do
@@ -221,7 +221,7 @@ lacks_memory test_fault_threshold
 test_fault_threshold() {
 	local how n refused=0
 	faults_on
-	hurry
+	expedite_rcu
 	operation write "$debugfs/threshold_ns/runq" 1000000
 	for how in rest once; do
 		for ((n = 1;; n++)); do
@@ -330,7 +330,7 @@ lacks_memory test_fault_events
 test_fault_events() {
 	local how n refused=0 enable=$tracefs/events/schedhist/enable
 	faults_on
-	hurry
+	expedite_rcu
 	load
 	# The kernel makes its buffers full-sized when an event is first enabled.
 	echo 1 > "$enable"
@@ -390,7 +390,7 @@ test_fault_fork() {
 }
 
 # Without memory a sweep leaves all pages where they are, and the next one gets them.
-takes test_fault_sweep 400
+allow_seconds test_fault_sweep 400
 test_fault_sweep() {
 	local before swollen pid attr
 	faults_on

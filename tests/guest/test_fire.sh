@@ -28,7 +28,7 @@ under_storm() {
 }
 
 seeks_leaks test_fire
-takes test_fire $((${SCHEDHIST_THOROUGH:+1} + 0 ? 2400 : 600))
+allow_seconds test_fire $((${SCHEDHIST_THOROUGH:+1} + 0 ? 2400 : 600))
 test_fire() {
 	local cycles=1000 seconds=20 warmup=20 before after
 	[[ -z ${SCHEDHIST_THOROUGH-} ]] || seconds=900

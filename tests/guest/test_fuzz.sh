@@ -36,14 +36,14 @@ fuzz_quietly() {
 }
 
 seeks_leaks test_fuzz_files test_fuzz_parameters
-takes test_fuzz_files 4000
+allow_seconds test_fuzz_files 4000
 test_fuzz_files() {
 	local inputs=150000 seconds=10
 	# Kernels of ours are slow, and have as many to find as the time allows.
 	[[ -z ${SCHEDHIST_THOROUGH-} ]] || inputs=1000000 seconds=$((${#ours} ? 600 : 2400))
 	helper fuzz
 	load
-	hurry
+	expedite_rcu
 	workload_start_bursts
 	fuzz_quietly test_fuzz_files "$work/fuzz" "$debugfs" "${SCHEDHIST_FUZZ_INPUTS:-$inputs}" \
 		"${SCHEDHIST_FUZZ_SECONDS:-$seconds}" "$(seed)"
@@ -60,12 +60,12 @@ test_fuzz_files() {
 	assert_gone
 }
 
-takes test_fuzz_parameters 900
+allow_seconds test_fuzz_parameters 900
 test_fuzz_parameters() {
 	local loads=200 seconds=8
 	[[ -z ${SCHEDHIST_THOROUGH-} ]] || loads=1000 seconds=300
 	helper fuzz_params
-	hurry
+	expedite_rcu
 	fuzz_quietly test_fuzz_parameters "$work/fuzz_params" "$ko" "${SCHEDHIST_FUZZ_LOADS:-$loads}" \
 		"${SCHEDHIST_FUZZ_SECONDS:-$seconds}" "$(seed)"
 	assert_gone

@@ -12,7 +12,7 @@ test_hold_newtask() {
 	workload_start taskset --cpu-list 1 bash -c 'while :; do /bin/true; done'
 	pid=$(< "$work/workload")
 	load
-	hurry
+	expedite_rcu
 	echo "$pid" > /sys/module/hold/parameters/pid
 	until [[ $(parameter hold holding) == Y ]]; do sleep 0.01; done
 	start=${EPOCHREALTIME/./}

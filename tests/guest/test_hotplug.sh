@@ -12,7 +12,7 @@ test_hotplug() {
 	local online=/sys/devices/system/cpu/cpu1/online i reader before
 	[[ -w $online ]] || skip "CPU 1 cannot go offline"
 	load metrics=all
-	hurry
+	expedite_rcu
 	workload_start
 	echo none > "$debugfs/outlier_rate"
 	echo 1 > "$debugfs/threshold_ns/idle"
@@ -44,7 +44,7 @@ test_hotplug() {
 test_hotplug_stopper() {
 	local online=/sys/devices/system/cpu/cpu1/online
 	[[ -w $online ]] || skip "CPU 1 cannot go offline"
-	hurry
+	expedite_rcu
 	load
 	instance_open offcpu
 	echo perf > "$instance/trace_clock"

@@ -44,11 +44,11 @@ neighbours_go() {
 	rm -f "$work"/bpftrace.*
 }
 
-takes test_neighbours 600
+allow_seconds test_neighbours 600
 test_neighbours() {
 	local bpftrace switches
 	[[ -n $(command -v bpftrace) ]] || skip "there is no bpftrace"
-	hurry
+	expedite_rcu
 	neighbours_come
 	load metrics=all
 	neighbours_see

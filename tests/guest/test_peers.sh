@@ -7,11 +7,11 @@
 # shellcheck source=tests/guest/oracle.bash
 . ./oracle.bash
 
-takes test_peer_runqlat 600
-takes test_peer_cpudist_offcpu 600
-takes test_peer_cpudist_oncpu 1200
-takes test_peer_schedstat 600
-takes test_peer_timehist 900
+allow_seconds test_peer_runqlat 600
+allow_seconds test_peer_cpudist_offcpu 600
+allow_seconds test_peer_cpudist_oncpu 1200
+allow_seconds test_peer_schedstat 600
+allow_seconds test_peer_timehist 900
 
 # compare PEER [TOOL]: in one window of three
 compare() {

@@ -16,7 +16,7 @@ watched() { awk '$1 == "setup_watchpoints:" { print $2 }' /sys/kernel/debug/kcsa
 test_races() {
 	local before at_first i
 	[[ -e $kcsan/skip_watch ]] || is_beyond kcsan "the kernel does not look for data races"
-	hurry
+	expedite_rcu
 	load metrics=all
 	at_first=$(< "$kcsan/skip_watch")
 	echo none > "$debugfs/outlier_rate"

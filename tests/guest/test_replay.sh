@@ -6,13 +6,13 @@
 
 . ./oracle.bash
 
-takes test_replay_messaging 900
-takes test_replay_pipe 900
-takes test_replay_stress 900
-takes test_replay_forks 900
-takes test_replay_pids 900
-takes test_replay_toggle 900
-takes test_replay_sees 900
+allow_seconds test_replay_messaging 900
+allow_seconds test_replay_pipe 900
+allow_seconds test_replay_stress 900
+allow_seconds test_replay_forks 900
+allow_seconds test_replay_pids 900
+allow_seconds test_replay_toggle 900
+allow_seconds test_replay_sees 900
 
 # replay ARGUMENTS...: a window, and its comparison, into $work/replay. One that tells too little, as where
 # the host had other things to do, is followed by another.

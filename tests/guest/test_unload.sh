@@ -10,20 +10,20 @@
 . ./growth.bash
 
 seeks_leaks test_unload_often
-takes test_unload_often $((${SCHEDHIST_THOROUGH:+1} + 0 ? 4500 : 600))
+allow_seconds test_unload_often $((${SCHEDHIST_THOROUGH:+1} + 0 ? 4500 : 600))
 test_unload_often() {
 	local cycles=80 start=20 before after
 	[[ -z ${SCHEDHIST_THOROUGH-} ]] || cycles=1000
 	cycles=${SCHEDHIST_CYCLES:-$cycles}
 	((cycles > start)) || fail "SCHEDHIST_CYCLES must be more than $start"
-	helper lives
+	helper reload
 	echo 1 > "$tracefs/events/sched/sched_switch/enable"
 	workload_start_bursts
-	"$work/lives" "$ko" 1 "$start"
+	"$work/reload" "$ko" 1 "$start"
 	workload_stop
 	before=$(kernel_memory)
 	workload_start_bursts
-	"$work/lives" "$ko" $((start + 1)) "$cycles"
+	"$work/reload" "$ko" $((start + 1)) "$cycles"
 	workload_stop
 	after=$(kernel_memory)
 	note "$cycles load/unload cycles, in order"

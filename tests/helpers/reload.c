@@ -3,7 +3,7 @@
  * Loads, uses and unloads schedhist, one life after the other, in eight ways
  * in turn: see test_unload.sh.
  *
- * usage: lives MODULE FIRST LAST
+ * usage: reload MODULE FIRST LAST
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -153,7 +153,7 @@ int main(int argc, char **argv)
 	int ko = argc == 4 ? open(argv[1], O_RDONLY | O_CLOEXEC) : -1;
 
 	if (ko < 0)
-		fail("usage: lives MODULE FIRST LAST");
+		fail("usage: reload MODULE FIRST LAST");
 	for (life = atoi(argv[2]); life <= atoi(argv[3]); life++) {
 		/* Most of them quick, all ways also at the natural pace. */
 		say("/sys/kernel/rcu_expedited", 0, life % 20 >= 4 ? "1" : "0");
