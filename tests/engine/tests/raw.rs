@@ -343,7 +343,7 @@ fn probes_go_on() {
                     .wrapping_add(1);
                 now += random >> (30 + random % 34);
                 now %= 1 << 62;
-                idle_at(&cpu, now, |_| Identity::default());
+                idle_at(cpu, now, |_| Identity::default());
             }
         });
         while cpu.counter(Counter::Switches) < least {
