@@ -118,7 +118,7 @@ fn the_worst_sample_is_never_torn() {
         let mut now = 1;
         for n in 1..=SAMPLES {
             now += n;
-            idle_at(cpu, now, |_| identity(n));
+            idle_at(&cpu, now, |_| identity(n));
         }
     };
     let last = AtomicU64::new(0);
