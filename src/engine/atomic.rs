@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The atomics that the engine shares between CPUs: those of `core`.
+//! The atomics that the engine uses for data shared between CPUs: those of `core`.
 //!
-//! Under `cfg(loom)`, which only `tests/engine` sets, those of a model of memory, which shows a reader
-//! all that the language allows it to see. All of the engine's takes them from here.
+//! Under `cfg(loom)`, which only `tests/engine` sets, a model of memory replaces them. It shows a
+//! reader every value that the language allows the reader to see. All of the engine takes its
+//! atomics from here.
 
 pub(super) use core::sync::atomic::Ordering;
 

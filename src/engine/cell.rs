@@ -9,13 +9,13 @@ use crate::engine::atomic::{
 
 /// A 64-bit cell with one writer at a time and any number of readers.
 ///
-/// Changing it is a plain load and a plain store: the writer is the CPU that the cell belongs to,
-/// with interrupts off, so that nothing can come between the two. A reader sees the value of
-/// before or after, never half of one, and no order between two cells.
+/// An update is a plain load and a plain store: the writer is the CPU that owns the cell, with
+/// interrupts off, so nothing can come between the two. A reader sees the value from before or
+/// after an update, never a torn one. Accesses to two cells are not ordered.
 ///
-/// This is a `core` atomic and not the kernel's `Atomic<u64>`, because the latter's loads and
-/// stores are calls of C helper functions, and these are single instructions on the hot path.
-/// Relaxed loads and stores of a `core` atomic are what `READ_ONCE()` and `WRITE_ONCE()` are in C.
+/// This is a `core` atomic and not the kernel's `Atomic<u64>`: loads and stores of the latter call
+/// C helper functions, and on the hot path these must be single instructions. Relaxed loads and
+/// stores of a `core` atomic are what `READ_ONCE()` and `WRITE_ONCE()` are in C.
 #[derive(Debug)]
 pub struct Cell(AtomicU64);
 
@@ -25,19 +25,19 @@ impl Cell {
         Self(AtomicU64::new(value))
     }
 
-    /// Reads the cell; any CPU may.
+    /// Reads the cell. Any CPU may call this.
     #[inline(always)]
     pub fn get(&self) -> u64 {
         self.0.load(Relaxed)
     }
 
-    /// Writes the cell; only its writer may.
+    /// Writes the cell. Only its writer may call this.
     #[inline(always)]
     pub fn set(&self, value: u64) {
         self.0.store(value, Relaxed);
     }
 
-    /// Adds `n` to the cell, wrapping; only its writer may.
+    /// Adds `n` to the cell, wrapping. Only its writer may call this.
     #[inline(always)]
     pub fn add(&self, n: u64) {
         self.set(self.get().wrapping_add(n));

@@ -4,9 +4,9 @@
 
 use core::num::NonZeroU64;
 
-/// Returns the quotient and the remainder of `dividend` and `divisor`.
+/// Returns the quotient and the remainder of `dividend` divided by `divisor`.
 ///
-/// Bit by bit, and so only for what is shown.
+/// Divides bit by bit if `dividend` exceeds 64 bits, so use this only for output.
 pub(super) fn div_rem(dividend: u128, divisor: NonZeroU64) -> (u128, u64) {
     if let Ok(dividend) = u64::try_from(dividend) {
         return (u128::from(dividend / divisor), dividend % divisor);
@@ -21,7 +21,7 @@ pub(super) fn div_rem(dividend: u128, divisor: NonZeroU64) -> (u128, u64) {
             quotient |= 1;
         }
     }
-    // Less than the divisor.
+    // `rest` is less than `divisor`, so it fits into 64 bits.
     (quotient, rest as u64)
 }
 

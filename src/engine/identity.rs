@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Who a task is, as far as it is shown.
+//! The identity of a task: its PID, priority and name.
 
 use crate::engine::cell::Cell;
 
-/// A task, as far as it is named in what is shown.
+/// The identity of a task, as the files and trace events show it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
     /// The thread id in the initial PID namespace; 0 for the idle task.
     pub pid: i32,
     /// The kernel's priority.
     pub prio: i32,
-    /// The name, filled up with NULs.
+    /// The name, padded with NULs.
     pub comm: [u8; 16],
 }
 
-/// A place for an identity that one CPU writes and any CPU reads, perhaps torn.
+/// Storage for an identity that one CPU writes and any CPU reads. A read may be torn.
 #[derive(Debug)]
 pub(super) struct IdentityCells {
     pid_and_prio: Cell,
@@ -39,7 +39,7 @@ impl IdentityCells {
         self.comm[1].set(u64::from_le_bytes([i, j, k, l, m, n, o, p]));
     }
 
-    /// Returns the thread id alone.
+    /// Returns only the thread id.
     pub(super) fn pid(&self) -> i32 {
         (self.pid_and_prio.get() >> 32) as i32
     }

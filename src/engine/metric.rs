@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The metrics and the counters: their names and what they mean.
+//! The metrics and the counters: their names and meanings.
 
 use core::fmt;
 
@@ -39,7 +39,7 @@ named! {
 }
 
 impl Metric {
-    /// How many there are besides [`Metric::Wakeup`], which is the last.
+    /// The number of metrics without [`Metric::Wakeup`], which is the last.
     pub const COUNT_WITHOUT_WAKEUP: usize = Self::Wakeup as usize;
 
     /// Returns which task of a switch a sample belongs to.
@@ -52,21 +52,21 @@ impl Metric {
     }
 }
 
-/// A metric as it is shown: one that is recorded, or the sum of several.
+/// A metric as the files show it: a recorded metric, or the sum of several.
 ///
-/// A sum is computed when it is read, so that a sample is written once.
+/// Sums are computed on read, so that each sample is written only once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Series {
     /// The name that the files use.
     pub name: &'static str,
-    /// What it measures, as [`Metric::help`].
+    /// The help text, as [`Metric::help`] returns it.
     pub help: &'static str,
-    /// What it is the sum of.
+    /// The metrics that it is the sum of.
     pub parts: &'static [Metric],
 }
 
 impl Series {
-    /// All of them, in the order in which they are shown.
+    /// All series, in the order in which the files show them.
     pub const ALL: [Self; 9] = [
         Self::only(&[Metric::Oncpu]),
         Self {
@@ -83,7 +83,7 @@ impl Series {
         Self::only(&[Metric::Wakeup]),
     ];
 
-    /// One that is recorded as it is.
+    /// Creates the series of one recorded metric.
     const fn only(metric: &'static [Metric; 1]) -> Self {
         Self {
             name: metric[0].name(),
@@ -92,31 +92,31 @@ impl Series {
         }
     }
 
-    /// The bits of its parts in a [`MetricSet`].
+    /// Returns the bits of its parts in a [`MetricSet`].
     fn bits(self) -> u32 {
         let bits = |bits, part: &Metric| bits | MetricSet::bit(*part);
         self.parts.iter().fold(0, bits)
     }
 }
 
-/// Which metrics are on.
+/// A set of metrics, such as those that are on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MetricSet(u32);
 
-/// A word that is not the name of a metric, or no word at all.
+/// The error of [`MetricSet::parse`]: a word is not the name of a metric, or there is no word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotAMetric;
 
 impl MetricSet {
-    /// None.
+    /// No metrics.
     pub const NONE: Self = Self(0);
-    /// All.
+    /// All metrics.
     pub const ALL: Self = Self((1 << Metric::COUNT) - 1);
-    /// The metrics that are recorded by default: all but [`Metric::Wakeup`], whose waits are
-    /// those of [`Metric::RunqWakeup`], from a little earlier.
+    /// The metrics that are recorded by default: all but [`Metric::Wakeup`], which measures the
+    /// waits of [`Metric::RunqWakeup`] from slightly earlier.
     pub const DEFAULT: Self = Self(Self::ALL.0 & !Self::bit(Metric::Wakeup));
 
-    /// The metrics that need no state of a task.
+    /// The metrics that need no per-task state.
     const OF_CPUS: u32 = Self::bit(Metric::Oncpu) | Self::bit(Metric::Idle);
 
     const fn bit(metric: Metric) -> u32 {
@@ -139,12 +139,12 @@ impl MetricSet {
         self.0 == 0
     }
 
-    /// Returns whether any metric is on that looks at a task's last switch-out.
+    /// Returns whether any metric is on that needs a task's last switch-out.
     pub const fn needs_tasks(self) -> bool {
         self.0 & !Self::OF_CPUS != 0
     }
 
-    /// Returns whether any metric is on that depends on when a task was woken.
+    /// Returns whether any metric is on that depends on the time of a wakeup.
     pub const fn needs_wakeups(self) -> bool {
         let others = Self::OF_CPUS | Self::bit(Metric::RunqPreempt) | Self::bit(Metric::Offcpu);
         self.0 & !others != 0
@@ -155,13 +155,13 @@ impl MetricSet {
         self.0
     }
 
-    /// Creates a set from a number; bits of no metric are ignored.
+    /// Creates a set from a number. Ignores bits that belong to no metric.
     pub const fn from_bits(bits: u32) -> Self {
         Self(bits & Self::ALL.0)
     }
 
-    /// Reads a set from names of metrics, as in [`Series`], separated by commas or white space.
-    /// `all`, `default` and `none` are names, too.
+    /// Parses names of metrics, as in [`Series`], separated by commas or white space. `all` and
+    /// `default` are also names, and so is `none`, which must stand alone.
     pub fn parse(text: &[u8]) -> Result<Self, NotAMetric> {
         let series = Series::ALL.into_iter();
         let names = series.map(|series| (series.name, series.bits()));

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The engine: what schedhist computes, with no kernel in it.
+//! The engine: everything that schedhist computes, independent of the kernel.
 //!
-//! Safe, `no_std`, free of allocation and of floating point. The module compiles it against the
-//! kernel's `core`, and `tests/engine` compiles the same files as an ordinary crate, so that the
-//! code that the tests, loom and the fuzzers see is the code that ships.
+//! The engine is safe Rust, `no_std`, without allocation or floating point. The module compiles it
+//! against the kernel's `core`; `tests/engine` compiles the same files as an ordinary crate. So
+//! tests, loom and fuzzers run on the code that ships.
 //!
 //! | folder or file | its job |
 //! | --- | --- |
-//! | [`switch`] | what one CPU records, switch by switch, and what is kept about a task meanwhile |
-//! | [`histogram`] | buckets, sums, extremes; copies to read from, quantiles |
-//! | [`outlier`] | samples above a threshold, and who had the CPU meanwhile |
-//! | [`format`] | text, OpenMetrics and binary formats of the files; what is written to them |
-//! | [`metric`] | the metrics and counters: names, meaning |
-//! | `named` | enums by a table of names, which the event generator reads, too |
-//! | [`identity`] | who a task is, as far as it is shown |
+//! | [`switch`] | the records of a CPU, updated at each switch, and the state kept for each task |
+//! | [`histogram`] | buckets, sums, extremes; snapshots for readers, quantiles |
+//! | [`outlier`] | samples above a threshold, with the tasks that had the CPU meanwhile |
+//! | [`format`] | text, OpenMetrics and binary formats of the files; parsing of input |
+//! | [`metric`] | the metrics and counters: names and meaning |
+//! | `named` | enums declared from a table of names, which the event generator reads, too |
+//! | [`identity`] | a task's PID, priority and name |
 //! | [`cell`] | a counter that one CPU writes and any CPU reads |
-//! | [`seqcount`] | several cells that are read as one CPU left them |
+//! | [`seqcount`] | a sequence counter, for consistent copies of several cells |
 //! | `div` | division of 128-bit numbers |
-//! | `atomic` | where the atomics come from |
+//! | `atomic` | the atomics, which loom replaces |
 
 mod atomic;
 pub mod cell;

@@ -2,11 +2,11 @@
 
 //! Enums whose values have names.
 
-/// Declares an enum by a table, which has a row for each value: `Value => "name";`, or with help
-/// texts `Value => "name", "help";`.
+/// Declares an enum from a table with one row per value: `Value => "name";`, or with help texts
+/// `Value => "name", "help";`.
 ///
-/// The values count from 0 in the order of the rows. `scripts/tracegen` reads the tables, too, for
-/// the trace events: it looks for the lines `named! {` and `}`.
+/// Values are numbered from 0 in the order of the rows. `scripts/tracegen` also reads the tables,
+/// for the trace events: it looks for the lines `named! {` and `}`.
 macro_rules! named {
     (
         $(#[$meta:meta])*
@@ -22,7 +22,7 @@ macro_rules! named {
         }
 
         impl $Name {
-            /// Returns what is shown as help: one line without backslash and quotation mark.
+            /// Returns the help text: one line without backslashes or quotation marks.
             pub const fn help(self) -> &'static str {
                 match self {
                     $(Self::$Value => $help,)*
@@ -46,7 +46,7 @@ macro_rules! named {
             /// The number of values.
             pub const COUNT: usize = Self::ALL.len();
 
-            /// All values, in the order in which they are shown.
+            /// All values, in the order in which the files show them.
             pub const ALL: [Self; [$($name),*].len()] = [$(Self::$Value),*];
 
             /// Returns the name that the files and the trace events use.
