@@ -2,10 +2,10 @@
 
 //! Base-2 log-linear buckets: the H2 scheme.
 //!
-//! Every power of two is cut into `2^p` buckets of equal width, where `p` is the precision, so
-//! that a bucket is at most `2^-p` of its lower bound wide. Values below `2^(p+1)` have a bucket
-//! of their own. All bounds are powers of two and sums of powers of two: no rounding anywhere, and
-//! the bucket of a value is one count of leading zeros, two shifts and an addition.
+//! Every power of two is cut into `2^p` buckets of equal width, where `p` is the precision, so that
+//! a bucket is at most `2^-p` of its lower bound wide. Each value below `2^(p+1)` has its own
+//! bucket. All bounds are powers of two or sums of them, so nothing is rounded. Finding the bucket
+//! of a value takes one count of leading zeros, two shifts and an addition.
 //!
 //! | precision | width, at most | buckets | bytes |
 //! | --- | --- | --- | --- |
@@ -19,7 +19,8 @@
 //!
 //! The scheme is the one of <https://github.com/iopsystems/histogram>, with a last, open bucket.
 
-/// Values below `2^VALUE_BITS` are told apart; with nanoseconds that is 18 minutes and 19 seconds.
+/// Values below `2^VALUE_BITS` go to bounded buckets; in nanoseconds, that is 18 minutes and 19
+/// seconds.
 pub const VALUE_BITS: u32 = 40;
 
 /// The lowest value of the last, open bucket.
@@ -38,10 +39,10 @@ impl Precision {
     pub const MIN: u32 = 1;
     /// The finest: 128 buckets to a power of two.
     pub const MAX: u32 = 7;
-    /// What a user gets who does not ask: 32 buckets to a power of two, 3.13 % wide at most.
+    /// The default: 32 buckets to a power of two, at most 3.13 % wide.
     pub const DEFAULT: u32 = 5;
 
-    /// Creates a precision of `bits`, which must lie within `MIN..=MAX`.
+    /// Creates a precision of `bits`; returns `None` unless `bits` lies within `MIN..=MAX`.
     pub const fn new(bits: u32) -> Option<Self> {
         if bits >= Self::MIN && bits <= Self::MAX {
             // INVARIANT: Just checked.
@@ -67,7 +68,7 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// Says whether this is the last bucket, which holds all that is too large for the others.
+    /// Returns whether this is the last bucket, which holds all values too large for the others.
     pub const fn is_overflow(self) -> bool {
         self.lower == OVERFLOW
     }
@@ -96,20 +97,20 @@ impl Scheme {
         self.precision
     }
 
-    /// Returns how many buckets there are, the last, open one included.
+    /// Returns the number of buckets, including the last, open one.
     #[inline(always)]
     pub const fn buckets(self) -> usize {
         self.last().wrapping_add(1)
     }
 
-    /// Returns the last bucket. Nothing wraps here, by the invariant of `Precision`.
+    /// Returns the index of the last bucket. Nothing wraps here, by the invariant of `Precision`.
     #[inline(always)]
     const fn last(self) -> usize {
         let p = self.precision.bits();
         (VALUE_BITS.wrapping_sub(p).wrapping_add(1) as usize).wrapping_shl(p)
     }
 
-    /// Returns the bucket of `value`, always below [`Scheme::buckets`].
+    /// Returns the index of the bucket of `value`, always below [`Scheme::buckets`].
     #[inline(always)]
     pub const fn index(self, value: u64) -> usize {
         match self.finite_index(value) {
@@ -118,7 +119,7 @@ impl Scheme {
         }
     }
 
-    /// Returns the bucket of `value`, unless that is the last.
+    /// Returns the index of the bucket of `value`, or `None` if that is the last bucket.
     #[inline(always)]
     pub(in crate::engine) const fn finite_index(self, value: u64) -> Option<usize> {
         let index = self.index_or_beyond(value);
@@ -129,14 +130,15 @@ impl Scheme {
         }
     }
 
-    /// Returns the bucket of `value`, or any number above where that is the last.
+    /// Returns the index of the bucket of `value`. For a value of the last bucket, the result may
+    /// be any number that is not below [`Scheme::last`].
     ///
-    /// All of this wraps, so that a probe has no path to a panic; and it is written so that the
-    /// compiler makes few instructions of it.
+    /// The arithmetic wraps, so that a probe has no path to a panic. It is written so that the
+    /// compiler emits few instructions.
     #[inline(always)]
     const fn index_or_beyond(self, value: u64) -> usize {
         let p = self.precision.bits();
-        // How often the value must be halved to have p + 1 bits; 0 if it has no more.
+        // The number of halvings that leave the value p + 1 bits; 0 if it has no more.
         let shift = (value.wrapping_shr(p) | 1).leading_zeros() ^ (u64::BITS - 1);
         let octave = (shift as usize).wrapping_shl(p);
         octave.wrapping_add(value.wrapping_shr(shift) as usize)

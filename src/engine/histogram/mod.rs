@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Histograms: buckets, what is kept beside them, and copies to read from.
+//! Histograms: buckets, totals such as sums and extremes, and snapshots for readers.
 
 pub mod bucket;
 pub mod snapshot;

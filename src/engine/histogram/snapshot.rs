@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A copy of a histogram to read from, of one CPU or added up over several.
+//! Snapshots and baselines: copies of histograms for readers, and their state at the last reset.
 
 use core::{
     num::NonZeroU64,
@@ -42,7 +42,7 @@ pub struct Quantile {
 impl Quantile {
     const WHOLE: u64 = 100_000;
 
-    /// All of them, in the order in which they are shown.
+    /// All quantiles, in the order in which the files show them.
     pub const ALL: [Self; 5] = [
         Self::new("p50", 50_000),
         Self::new("p90", 90_000),
@@ -55,43 +55,45 @@ impl Quantile {
         Self { name, per_100k }
     }
 
-    /// Returns how many of `count` samples are not greater than the quantile: at least 1, unless
-    /// `count` is 0.
+    /// Returns how many of `count` samples do not exceed the quantile: at least 1, unless `count`
+    /// is 0.
     const fn rank(self, count: u64) -> u64 {
-        // Split, so that nothing overflows.
+        // Split so that nothing overflows.
         (count / Self::WHOLE) * self.per_100k
             + ((count % Self::WHOLE) * self.per_100k).div_ceil(Self::WHOLE)
     }
 }
 
-/// What a CPU had recorded when it was last reset.
+/// The records of a CPU at its last reset.
 ///
-/// Whoever shows what came after subtracts its counts: the CPU's own only ever grow. Extremes cannot be
-/// subtracted, so the CPU begins new ones at a reset, and those of all periods before it stand here.
+/// Readers subtract the counts of the baseline from those of the CPU, which only ever grow.
+/// Extremes cannot be subtracted: the CPU begins new ones at a reset, and the baseline keeps those
+/// of all earlier periods.
 ///
 /// # Invariants
 ///
-/// `counts` has as many elements as [`Cpu::cells`] says for the scheme, and for all metrics or those of
-/// [`MetricSet::DEFAULT`](crate::engine::metric::MetricSet::DEFAULT); `stride` is `scheme.buckets()`.
+/// `counts` has as many elements as [`Cpu::cells`] says for the scheme, and for all metrics or
+/// those of [`MetricSet::DEFAULT`](crate::engine::metric::MetricSet::DEFAULT); `stride` is
+/// `scheme.buckets()`.
 #[derive(Debug)]
 pub struct Baseline<B> {
     counters: [u64; Counter::COUNT],
     sums: [u128; Metric::COUNT],
-    /// Of all periods before the reset, back to when the module was loaded.
+    /// The extremes of all periods from the load of the module to the reset.
     extremes: [Extremes; Metric::COUNT],
     counts: B,
     stride: usize,
 }
 
 impl<B: DerefMut<Target = [u64]>> Baseline<B> {
-    /// Creates a baseline of nothing over `counts`, or gives up when those are not
-    /// as many as [`Cpu::cells`] says.
+    /// Creates a baseline of zeros that stores its counts in `counts`; returns `None` unless
+    /// `counts` has as many elements as [`Cpu::cells`] says.
     pub fn new(scheme: Scheme, mut counts: B) -> Option<Self> {
         if !Cpu::<[Cell]>::is_number_of_cells(scheme, counts.len()) {
             return None;
         }
         counts.fill(0);
-        // INVARIANT: Just checked.
+        // INVARIANT: The number of elements was just checked, and `stride` is `scheme.buckets()`.
         Some(Self {
             counters: [0; Counter::COUNT],
             sums: [0; Metric::COUNT],
@@ -101,17 +103,17 @@ impl<B: DerefMut<Target = [u64]>> Baseline<B> {
         })
     }
 
-    /// Takes over the extremes of `earlier`, the baseline of the same CPU that this one is to replace. To
+    /// Copies the extremes of `earlier`, the baseline of the same CPU that this one replaces. Must
     /// be called before [`Baseline::take`].
     pub fn follow(&mut self, earlier: &Self) {
         self.extremes = earlier.extremes;
     }
 
-    /// Takes what `cpu` has recorded as the baseline, adds the extremes of the period that ends now to
-    /// those of the periods before, and begins new ones.
+    /// Makes the current records of `cpu` the baseline. Adds the extremes of the period that ends
+    /// now to those of the periods before, and makes the CPU begin new ones.
     ///
-    /// Must not run at the same time as [`Cpu::switch`] on the same `Cpu`, so that all of it is of
-    /// the same moment. Does not allocate.
+    /// Must not run at the same time as [`Cpu::switch`] on the same `Cpu`, so that all values are
+    /// of the same moment. Does not allocate.
     pub fn take<C: AsRef<[Cell]> + ?Sized>(&mut self, cpu: &Cpu<C>) {
         for (mine, counter) in self.counters.iter_mut().zip(Counter::ALL) {
             *mine = cpu.counter(counter);
@@ -133,18 +135,18 @@ impl<B: DerefMut<Target = [u64]>> Baseline<B> {
 }
 
 impl<B: Deref<Target = [u64]>> Baseline<B> {
-    /// Returns what `counter` was.
+    /// Returns the value of `counter` at the reset.
     pub fn counter(&self, counter: Counter) -> u64 {
         self.counters[counter as usize]
     }
 
-    /// Returns how many samples of `metric` there were.
+    /// Returns the number of samples of `metric` at the reset.
     pub fn count(&self, metric: Metric) -> u64 {
         let counts = self.counts(metric).iter();
         counts.fold(0, |sum, n| sum.wrapping_add(*n))
     }
 
-    /// Returns the extremes of `metric` before the reset, since the module was loaded.
+    /// Returns the extremes of `metric` from the load of the module to the reset.
     pub fn extremes(&self, metric: Metric) -> Extremes {
         self.extremes[metric as usize]
     }
@@ -155,8 +157,8 @@ impl<B: Deref<Target = [u64]>> Baseline<B> {
     }
 }
 
-/// Returns the extremes of `metric` on `cpu` since the module was loaded: those since the last reset, and
-/// those before it, which `baseline` has.
+/// Returns the extremes of `metric` on `cpu` since the module was loaded: those since the last
+/// reset, together with those before it from `baseline`.
 pub fn extremes_since_load<C, D>(
     cpu: &Cpu<C>,
     baseline: Option<&Baseline<D>>,
@@ -170,11 +172,11 @@ where
     before.fold(cpu.extremes(metric))
 }
 
-/// A copy of the histograms of one metric, added up.
+/// A copy of the histograms of one series, added up over its parts and over CPUs.
 ///
-/// The probes go on while it is made. Its count is the sum of its buckets by construction; sum,
-/// minimum and maximum may be ahead of the buckets, or behind them, by the samples that were
-/// recorded meanwhile.
+/// The probes keep recording while the copy is made. Its count is the sum of its buckets by
+/// construction; sum, minimum and maximum may be ahead of the buckets, or behind them, by the
+/// samples that were recorded meanwhile.
 ///
 /// # Invariants
 ///
@@ -189,14 +191,14 @@ pub struct Snapshot<B> {
 }
 
 impl<B: DerefMut<Target = [u64]>> Snapshot<B> {
-    /// Creates an empty snapshot over `counts`, or gives up when those are not
-    /// `scheme.buckets()` many.
+    /// Creates an empty snapshot that stores its counts in `counts`; returns `None` unless `counts`
+    /// has `scheme.buckets()` elements.
     pub fn new(scheme: Scheme, mut counts: B) -> Option<Self> {
         if counts.len() != scheme.buckets() {
             return None;
         }
         counts.fill(0);
-        // INVARIANT: Just checked.
+        // INVARIANT: The number of elements was just checked.
         Some(Self {
             scheme,
             counts,
@@ -206,7 +208,7 @@ impl<B: DerefMut<Target = [u64]>> Snapshot<B> {
         })
     }
 
-    /// Adds what `cpu` has recorded of `metric` since `baseline`.
+    /// Adds the samples of `metric` that `cpu` has recorded since `baseline`.
     pub fn add<C, D>(&mut self, cpu: &Cpu<C>, baseline: Option<&Baseline<D>>, metric: Metric)
     where
         C: AsRef<[Cell]> + ?Sized,
@@ -225,8 +227,8 @@ impl<B: DerefMut<Target = [u64]>> Snapshot<B> {
         self.add_totals(cpu.number(), sum, cpu.extremes(metric));
     }
 
-    /// Adds what `cpu` has recorded of `metric` since the module was loaded. The `baseline` of the last
-    /// reset has the extremes of the time before it.
+    /// Adds the samples of `metric` that `cpu` has recorded since the module was loaded. The
+    /// `baseline` of the last reset holds the extremes from before the reset.
     pub fn add_since_load<C, D>(
         &mut self,
         cpu: &Cpu<C>,
@@ -271,29 +273,30 @@ impl<B: Deref<Target = [u64]>> Snapshot<B> {
         self.sum
     }
 
-    /// Returns the least sample, unless there is none.
+    /// Returns the least sample, or `None` if there is no sample.
     pub fn min(&self) -> Option<u64> {
         (self.min != u64::MAX).then_some(self.min)
     }
 
-    /// Returns the greatest sample, unless there is none.
+    /// Returns the greatest sample, or `None` if there is no sample.
     pub fn max(&self) -> Option<u64> {
         self.worst.map(|(_, worst)| worst.value)
     }
 
-    /// Returns the greatest sample with whose it was, and the number of the CPU that took it.
+    /// Returns the number of the CPU that took the greatest sample, and the sample with its task
+    /// and time.
     pub fn worst(&self) -> Option<(u32, Worst)> {
         self.worst
     }
 
-    /// Returns the mean, rounded down, unless there is no sample.
+    /// Returns the mean, rounded down, or `None` if there is no sample.
     pub fn mean(&self) -> Option<u64> {
         let (mean, _) = div_rem(self.sum, NonZeroU64::new(self.count())?);
-        // It is not greater than the maximum, unless the sum is far ahead of the buckets.
+        // The mean is at most the maximum, unless the sum is far ahead of the buckets.
         Some(u64::try_from(mean).unwrap_or(u64::MAX))
     }
 
-    /// Returns the buckets that are not empty, in ascending order, each with its count.
+    /// Returns the non-empty buckets, in ascending order, each with its count.
     pub fn buckets(&self) -> impl Iterator<Item = (Bounds, u64)> + '_ {
         self.counts
             .iter()
@@ -302,8 +305,8 @@ impl<B: Deref<Target = [u64]>> Snapshot<B> {
             .map(|(index, count)| (self.scheme.bounds(index), *count))
     }
 
-    /// Returns all quantiles, in the order of [`Quantile::ALL`], each with the bounds of the bucket
-    /// that it lies in, unless there is no sample.
+    /// Returns all quantiles, in the order of [`Quantile::ALL`], each with the bounds of its
+    /// bucket, or with `None` if there is no sample.
     pub fn quantiles(&self) -> impl Iterator<Item = (Quantile, Option<Bounds>)> {
         let all = self.count();
         let mut found = [None; Quantile::ALL.len()];

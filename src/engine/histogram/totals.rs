@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a histogram holds besides its buckets: sum, extremes, and whose the greatest sample was.
+//! The totals of a histogram, kept besides its buckets: the sum, the extremes, and the task of the
+//! greatest sample.
 
 use core::mem::{
     offset_of,
@@ -18,20 +19,20 @@ use crate::engine::{
     seqcount::SeqCount, //
 };
 
-/// All bits but the topmost.
+/// All bits but the most significant one.
 const HALF: u64 = u64::MAX >> 1;
 
 // A sum grows by less than 2^63 from one call of `carry` to the next.
 const _: () = assert!(Totals::CARRY_EVERY.ilog2() + VALUE_BITS < 63);
 
-/// The greatest sample of a histogram, and whose it was.
+/// The greatest sample of a histogram, with its task and time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Worst {
     /// The sample, in nanoseconds.
     pub value: u64,
     /// The task.
     pub task: Identity,
-    /// When the sample was taken, in nanoseconds of the CPU's clock.
+    /// The time at which the sample was taken, in nanoseconds of the CPU's clock.
     pub time: u64,
 }
 
@@ -40,19 +41,19 @@ pub struct Worst {
 pub struct Extremes {
     /// The least sample, in nanoseconds; `u64::MAX` when there is none.
     pub min: u64,
-    /// The greatest sample, unless there is none.
+    /// The greatest sample; `None` when there is none.
     pub worst: Option<Worst>,
 }
 
 impl Extremes {
-    /// Those of a period without samples.
+    /// The extremes of a period without samples.
     pub const NONE: Self = Self {
         min: u64::MAX,
         worst: None,
     };
 
-    /// Returns the extremes of this period and a `later` one together. Of two equal maxima the first
-    /// stays, as it does while recording.
+    /// Returns the extremes of this period and a `later` one together. Of two equal maxima the
+    /// earlier one is kept, as while recording.
     pub fn fold(self, later: Self) -> Self {
         let worst = match (self.worst, later.worst) {
             (Some(first), Some(second)) if second.value > first.value => Some(second),
@@ -65,12 +66,12 @@ impl Extremes {
     }
 }
 
-/// The least and the greatest sample of a metric, in the form in which one comparison looks at both.
+/// The least and the greatest sample of a metric, stored so that one comparison checks both.
 #[derive(Debug)]
 struct Range {
     /// The least sample, subtracted from 0; 1 while there is no sample.
     minus_min: Cell,
-    /// How much the greatest sample is above the least.
+    /// The greatest sample minus the least.
     width: Cell,
 }
 
@@ -82,8 +83,8 @@ impl Range {
         }
     }
 
-    /// Returns whether `value` is neither less than the least nor greater than the greatest sample. If
-    /// there is no sample, no value is, but for `u64::MAX`, which no duration is.
+    /// Returns whether `value` lies between the least and the greatest sample, inclusive. Without a
+    /// sample, this holds only for `u64::MAX`, which no duration is.
     #[inline(always)]
     fn contains(&self, value: u64) -> bool {
         value.wrapping_add(self.minus_min.get()) <= self.width.get()
@@ -103,14 +104,15 @@ impl Range {
     }
 }
 
-/// What of a metric's totals changes seldom.
+/// The parts of a metric's totals that change rarely.
 #[derive(Debug)]
 struct Rare {
-    /// Of the other cells here, and of the metric's [`Range`].
+    /// Guards the other cells here, and the metric's [`Range`].
     seqcount: SeqCount,
-    /// How often bit 63 of the metric's sum has changed, as far as that has been noticed.
+    /// The number of changes of bit 63 of the metric's sum that [`Totals::carry`] has noticed so
+    /// far.
     half_wraps: Cell,
-    /// When the greatest sample was taken; 0 while there is none.
+    /// The time of the greatest sample; 0 while there is none.
     time: Cell,
     task: IdentityCells,
 }
@@ -126,18 +128,19 @@ impl Rare {
     }
 }
 
-/// What the histograms of a CPU hold besides their buckets.
+/// The totals of all histograms of a CPU.
 ///
-/// What each sample needs of all metrics stands side by side: the sums take one cache line, the ranges
-/// two. So a switch that ends several durations touches few lines.
+/// The cells that each sample needs are grouped across metrics: the sums take one cache line, the
+/// ranges two. A switch that ends several durations therefore touches few lines.
 ///
 /// # Sums
 ///
-/// A sum of 64 bits would wrap: 20000 tasks that sleep for an hour each get there in ten days. To look
-/// for a carry takes three instructions for each sample. Instead, [`Totals::carry`] counts how often
-/// bit 63 of a sum has changed, from time to time, but at least once while the sum grows by 2^63. The
-/// whole sum follows from that count and the 64 bits, also when the bit has changed since: then it
-/// does not fit the count's lowest bit. `cnt32_to_63()` in the kernel does the same.
+/// A sum of 64 bits would wrap: 20000 tasks that each sleep for an hour at a time get there in ten
+/// days. Checking for a carry would take three instructions per sample. Instead, [`Totals::carry`]
+/// is called from time to time, at least once while a sum grows by 2^63, and counts how often bit
+/// 63 of each sum has changed. The count and the 64 bits give the whole sum, even if bit 63 has
+/// changed since the count: the bit then differs from the count's lowest bit. The kernel's
+/// `cnt32_to_63()` does the same.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(in crate::engine) struct Totals {
@@ -147,7 +150,7 @@ pub(in crate::engine) struct Totals {
     rare: [Rare; Metric::COUNT],
 }
 
-// What each sample needs takes three cache lines.
+// The cells that each sample needs take three cache lines.
 const _: () = assert!(
     cfg!(loom)
         || (offset_of!(Totals, ranges) == 64
@@ -156,7 +159,7 @@ const _: () = assert!(
 );
 
 impl Totals {
-    /// [`Totals::carry`] is to be called at least once while each metric gets so many samples.
+    /// [`Totals::carry`] must be called at least once in this many samples of each metric.
     pub(in crate::engine) const CARRY_EVERY: u64 = 1 << 20;
 
     pub(in crate::engine) const fn new() -> Self {
@@ -167,17 +170,19 @@ impl Totals {
         }
     }
 
-    /// Adds a sample that is less than 2 to the power of [`VALUE_BITS`] to the sum of `metric`.
+    /// Adds a sample, which must be less than 2 to the power of [`VALUE_BITS`], to the sum of
+    /// `metric`.
     #[inline(always)]
     pub(in crate::engine) fn add(&self, metric: Metric, value: u64) {
         self.sums[metric as usize].add(value);
     }
 
-    /// Adds any sample to the sum of `metric`. Slow.
+    /// Adds a sample of any size to the sum of `metric`. Slow.
     pub(in crate::engine) fn add_large(&self, metric: Metric, value: u64) {
         let half = value & HALF;
         self.carry_of(metric);
-        // No sum may grow by 2^63 twice unnoticed. Only a duration of 292 years takes two steps.
+        // Bit 63 must not change twice between two calls of `carry_of()`. Only a duration of 292
+        // years takes two steps.
         for part in [value - half, half] {
             if part != 0 {
                 self.add(metric, part);
@@ -186,7 +191,7 @@ impl Totals {
         }
     }
 
-    /// Notices the sums that have wrapped.
+    /// Counts the changes of bit 63 of all sums since the last call.
     #[cold]
     #[inline(never)]
     pub(in crate::engine) fn carry(&self) {
@@ -209,7 +214,8 @@ impl Totals {
     /// Reads the sum of all samples of `metric`.
     pub(in crate::engine) fn sum(&self, metric: Metric) -> u128 {
         let rare = &self.rare[metric as usize];
-        // By the counter, the sum has changed its bit once at most since the count of that.
+        // The sequence counter ensures that bit 63 of this `sum` has changed at most once since
+        // this `half_wraps`.
         let (half_wraps, sum) = rare
             .seqcount
             .read(|| (rare.half_wraps.get(), self.sums[metric as usize].get()));
@@ -218,7 +224,7 @@ impl Totals {
         (u128::from(wraps) << 64) | u128::from(sum)
     }
 
-    /// Compares a sample of `metric` with the least and the greatest.
+    /// Compares a sample of `metric` with the extremes, and updates them if it lies outside.
     #[inline(always)]
     pub(in crate::engine) fn compare(
         &self,
@@ -233,7 +239,7 @@ impl Totals {
         }
     }
 
-    /// Notes a new least or greatest sample. Rare: it gets ever harder to be one.
+    /// Records a new least or greatest sample. Rare: new extremes become ever less likely.
     #[cold]
     #[inline(never)]
     fn extend(&self, metric: Metric, value: u64, time: u64, task: impl FnOnce() -> Identity) {
@@ -256,7 +262,7 @@ impl Totals {
         });
     }
 
-    /// Reads the least and the greatest sample of `metric`, as they were at one time.
+    /// Reads the least and the greatest sample of `metric`, both as of the same moment.
     pub(in crate::engine) fn extremes(&self, metric: Metric) -> Extremes {
         let (range, rare) = (&self.ranges[metric as usize], &self.rare[metric as usize]);
         rare.seqcount.read(|| {
@@ -272,14 +278,14 @@ impl Totals {
         })
     }
 
-    /// Begins new least and greatest samples. Must not run at the same time as the writer.
+    /// Discards the extremes and begins new ones. Must not run at the same time as the writer.
     pub(in crate::engine) fn restart_extremes(&self) {
         for metric in Metric::ALL {
             self.set_extremes(metric, u64::MAX, u64::MAX, 0, &Identity::default());
         }
     }
 
-    /// Takes over what `other` holds. Must not run at the same time as the writer of either.
+    /// Copies the totals of `other`. Must not run at the same time as the writer of either.
     pub(in crate::engine) fn take_over(&self, other: &Self) {
         for (mine, theirs) in self.sums.iter().zip(&other.sums) {
             mine.set(theirs.get());
@@ -306,8 +312,8 @@ mod tests {
         time::Duration, //
     };
 
-    /// A CPU that is stopped in the midst of its update, as a virtual CPU may be: its samples do not
-    /// vanish meanwhile.
+    /// Samples of a CPU do not vanish while the CPU is stopped in the middle of an update, as a
+    /// virtual CPU may be.
     #[test]
     fn a_stopped_writer_hides_no_sample() {
         let totals = Totals::new();
@@ -332,7 +338,8 @@ mod tests {
             });
             has_started.recv().expect("the writer does not fail");
             scope.spawn(move || answer.send(totals.extremes(Metric::Idle)));
-            // It may wait, or say what there was before; but not that there was nothing.
+            // The reader may wait, or return the earlier extremes, but must not return that there
+            // are none.
             let early = answered.recv_timeout(Duration::from_millis(200)).ok();
             go_on.send(()).expect("the writer does not fail");
             let extremes = early.unwrap_or_else(|| answered.recv().expect("the reader ends"));
