@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Parses the words and numbers that are written to files.
+//! Parses words and numbers written to the files.
 
 use core::fmt;
 
@@ -10,9 +10,10 @@ pub(in crate::engine) fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.split(is_separator).filter(|word| !word.is_empty())
 }
 
-/// Reads a set of bits from their names, separated by commas or white space, or from `none` alone.
+/// Parses the names of a set of bits, separated by commas or white space, or `none` alone.
 ///
-/// A name may stand for several bits. Returns `None` for any other word, and for no word at all.
+/// A name may stand for several bits. Returns `None` if a word is not a name, or if there is no
+/// word.
 pub(in crate::engine) fn read_set(
     text: &[u8],
     names: impl Iterator<Item = (&'static str, u32)> + Clone,
@@ -31,7 +32,7 @@ pub(in crate::engine) fn read_set(
     }
 }
 
-/// Writes the names of the bits in `set`, with spaces between them, or `none`.
+/// Writes the names of the bits in `set`, separated by spaces, or `none` if there are none.
 pub(in crate::engine) fn write_set(
     f: &mut fmt::Formatter<'_>,
     set: u32,
@@ -48,16 +49,17 @@ pub(in crate::engine) fn write_set(
     }
 }
 
-/// Reads a number of nothing but decimal digits, if it is one and not too large.
+/// Parses a number of decimal digits only. Returns `None` for anything else, and for a number above
+/// `u64::MAX`.
 pub fn number(word: &[u8]) -> Option<u64> {
     let text = core::str::from_utf8(word).ok()?;
-    // A sign would be fine with `parse`.
+    // `parse()` would accept a sign.
     text.parse()
         .ok()
         .filter(|_| text.starts_with(|c: char| c.is_ascii_digit()))
 }
 
-/// The actions at an outlier, besides reporting it.
+/// The actions taken on an outlier, besides reporting it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Actions(u32);
 
@@ -69,23 +71,24 @@ impl Actions {
         ("snapshot", Self::SNAPSHOT),
     ];
 
-    /// None.
+    /// No actions.
     pub const NONE: Self = Self(0);
 
-    /// Reads names separated by white space or commas, or `none` alone; `None` for anything else,
-    /// and for `snapshot` where the kernel takes none.
+    /// Parses names of actions separated by commas or white space, or `none` alone. Returns `None`
+    /// for anything else, and for `snapshot` if the kernel offers no snapshots (`has_snapshots` is
+    /// false).
     pub fn parse(text: &[u8], has_snapshots: bool) -> Option<Self> {
         let offered = |&(_, bit): &(_, u32)| has_snapshots || bit != Self::SNAPSHOT;
         let names = Self::NAMES.into_iter().filter(offered);
         read_set(text, names).map(Self)
     }
 
-    /// Returns whether the trace is stopped.
+    /// Returns whether an outlier stops the trace.
     pub const fn stops_tracing(self) -> bool {
         self.0 & Self::TRACING_OFF != 0
     }
 
-    /// Returns whether a snapshot of the trace is taken.
+    /// Returns whether an outlier takes a snapshot of the trace.
     pub const fn takes_snapshot(self) -> bool {
         self.0 & Self::SNAPSHOT != 0
     }
@@ -95,7 +98,7 @@ impl Actions {
         self.0
     }
 
-    /// Creates a set from a number; other bits are ignored.
+    /// Creates a set from a number. Ignores other bits.
     pub const fn from_bits(bits: u32) -> Self {
         Self(bits & (Self::TRACING_OFF | Self::SNAPSHOT))
     }
@@ -107,12 +110,12 @@ impl fmt::Display for Actions {
     }
 }
 
-/// A number from 1 up, or `none`, which is stored as 0.
+/// A number that is at least 1, or `none`, which is stored as 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OrNone(pub u64);
 
 impl OrNone {
-    /// Reads `none`, or a number from 1 to `most`.
+    /// Parses `none`, or a number from 1 to `most`.
     pub fn parse(word: &[u8], most: u64) -> Option<Self> {
         if word == b"none" {
             return Some(Self(0));

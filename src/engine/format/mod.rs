@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the files contain: the text and binary formats, and the parsing of what is written to them.
+//! The contents of the files: the text and binary formats, and the parsing of input.
 
 pub mod input;
 pub mod openmetrics;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The same numbers as [OpenMetrics 1.0] text, for Prometheus and programs that read its format.
+//! The counters and histograms as [OpenMetrics 1.0] text, for Prometheus and programs that read its
+//! format.
 //!
 //! The text is written family by family, so that memory for one snapshot is enough:
 //!
@@ -10,18 +11,19 @@
 //! 4. for each metric: [`histogram_head`], then [`histogram_samples`] for each scope;
 //! 5. [`end`], once.
 //!
-//! Each metric that is shown is a family of its own, so that `schedhist_runq_seconds` is not mixed
-//! up with its parts, `schedhist_runq_wakeup_seconds` and `schedhist_runq_preempt_seconds`. Samples
-//! of all CPUs have no label; those of one CPU have the label `cpu`.
+//! Each [`Series`] is a family of its own, so that `schedhist_runq_seconds` is not mixed up with
+//! its parts, `schedhist_runq_wakeup_seconds` and `schedhist_runq_preempt_seconds`. Samples of all
+//! CPUs have no label; those of one CPU have the label `cpu`.
 //!
-//! The buckets are thinned to one for each power of two, always the same, whatever the precision
-//! and whatever is in them: `2^8 - 1` ns up to `2^40 - 1` ns, and `+Inf`. Those are upper bounds of
-//! the histograms' own buckets at every precision, and inclusive as `le` wants it: no sample is
-//! moved. Seconds are the nanoseconds with a decimal point in them: nothing is rounded.
+//! The buckets are merged into one for each power of two: `2^8 - 1` ns up to `2^40 - 1` ns, and
+//! `+Inf`. They are always the same, independent of the precision and of the counts. Their bounds
+//! are upper bounds of the histograms' own buckets at every precision, and inclusive as `le`
+//! requires, so no sample is moved. Seconds are nanoseconds with a decimal point inserted, so
+//! nothing is rounded.
 //!
-//! The info family of OpenMetrics is a gauge here, as in Prometheus' own metrics, and there are no
-//! exemplars: so programs that only know the older Prometheus format, such as node_exporter's
-//! textfile collector, can read the text, too.
+//! OpenMetrics' info family is a gauge here, as in Prometheus' own metrics, and there are no
+//! exemplars. Programs that only know the older Prometheus format, such as node_exporter's textfile
+//! collector, can therefore read the text, too.
 //!
 //! [OpenMetrics 1.0]: https://prometheus.io/docs/specs/om/open_metrics_spec/
 
@@ -52,13 +54,13 @@ use crate::engine::{
     },
 };
 
-/// The first bucket holds the values below two to the power of this, in nanoseconds.
+/// The first bucket holds the values below `2^FIRST_BITS` ns.
 const FIRST_BITS: u32 = 8;
 
 /// The number of `le` buckets of a histogram, `+Inf` included.
 pub const BUCKETS: usize = (VALUE_BITS - FIRST_BITS + 1) as usize + 1;
 
-/// The maximum length of the text of one scope, in bytes. Each further scope adds at most as much.
+/// The maximum length of the text of one scope, in bytes. Each further scope adds at most the same.
 pub const MAX_LEN: usize = 8 * 1024 + Series::ALL.len() * (BUCKETS + 6) * 112;
 
 /// Writes the families without a scope: the build and the settings.
@@ -138,7 +140,7 @@ pub fn histogram_head(out: &mut impl Write, metric: Series) -> fmt::Result {
 
 /// Writes the samples of `metric`: the cumulative buckets, the count and the sum.
 ///
-/// The snapshot should have no baseline: a scraper takes counts that get less for a restart.
+/// The snapshot should have no baseline: a scraper takes a decreasing count for a restart.
 pub fn histogram_samples<B: Deref<Target = [u64]>>(
     out: &mut impl Write,
     metric: Series,
@@ -195,7 +197,7 @@ fn family(out: &mut impl Write, name: &str, kind: &str, help: &str) -> fmt::Resu
     writeln!(out, "# TYPE schedhist_{name} {kind}")
 }
 
-/// The label of a scope, with the comma after it.
+/// The label of a scope with a trailing comma; empty for all CPUs.
 struct Cpu(Scope);
 
 impl Display for Cpu {
@@ -207,7 +209,7 @@ impl Display for Cpu {
     }
 }
 
-/// A number of nanoseconds, shown in seconds with all nine decimals.
+/// A number of nanoseconds, written in seconds with all nine decimals.
 struct Seconds(u128);
 
 impl Display for Seconds {
@@ -222,7 +224,7 @@ impl Display for Seconds {
     }
 }
 
-/// Writes the value of a label, between its quotation marks.
+/// Writes and escapes the value of a label, between its quotation marks.
 struct LabelValue<'a, W>(&'a mut W);
 
 impl<W: Write> Write for LabelValue<'_, W> {

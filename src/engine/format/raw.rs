@@ -2,19 +2,19 @@
 
 //! The binary snapshot, for tools.
 //!
-//! Its layout is documented in `include/uapi/schedhist_raw.h`, whose structures the functions here
-//! write one by one: what that says is not said again.
+//! `include/uapi/schedhist_raw.h` documents the layout, and this file does not repeat it. The
+//! functions here write the structures of that header one by one.
 //!
-//! Histograms go out as pairs of an index and a count for each bucket that is not empty. Pairs
-//! have a fixed size, so that a reader needs no decoder but a `struct`, and two thirds of all
-//! buckets may be in use before a plain array would be smaller. Numbers of variable length would
-//! take a third of the space, but more time, and of that a reader at 64 CPUs has less.
+//! A histogram is written as pairs of an index and a count, one for each bucket that is not empty.
+//! Pairs have a fixed size, so that a reader needs no decoder but a `struct`; a plain array would
+//! be smaller only if more than two thirds of all buckets were in use. Numbers of variable length
+//! would take a third of the space but more time, and time is scarcer for a reader at 64 CPUs.
 //!
-//! Most buckets are empty, and most of those side by side: of a group in which all are, no more is
-//! seen. A count that is written is read once: whatever the probes do meanwhile, what is written is
-//! what was counted. A record's length comes before its pairs, and is known in time because pairs are
-//! collected in a small array on the stack, which becomes a record whenever it is full. So there is
-//! one pass over the memory of a CPU, and no copy of it.
+//! Most buckets are empty and adjacent to other empty ones, so a group of empty buckets is skipped
+//! as a whole. A count that is written comes from a single read of its bucket, so the bucket had
+//! that value, whatever the probes record meanwhile. A record's length precedes its pairs. To know
+//! the length in time, pairs are collected in a small array on the stack, which is written as a
+//! record whenever it is full. This takes one pass over the memory of a CPU, and no copy of it.
 
 use core::ops::Deref;
 
@@ -40,22 +40,23 @@ use crate::engine::{
     switch::cpu::Cpu, //
 };
 
-/// What a snapshot begins with: `SCHEDHIST_RAW_MAGIC`.
+/// The first bytes of a snapshot: `SCHEDHIST_RAW_MAGIC`.
 pub const MAGIC: [u8; 8] = *b"SCHDHIST";
 
 /// The version of the layout: `SCHEDHIST_RAW_VERSION`.
 pub const VERSION: u32 = 1;
 
-/// The bit of the flags that says that it was measuring: `SCHEDHIST_RAW_ENABLED`.
+/// The flag of a snapshot taken while schedhist was enabled: `SCHEDHIST_RAW_ENABLED`.
 const ENABLED: u32 = 1;
 
-/// How many buckets are looked at together: a line of the cache.
+/// The number of buckets that are checked together for being empty: one cache line.
 const GROUP: usize = 8;
 
-/// How many pairs go into one record at most. They wait on the stack, which is small in a kernel.
+/// The maximum number of pairs in a record. They are collected on the stack, which is small in a
+/// kernel.
 const PAIRS: usize = 64;
 
-// The sizes of the structures, in bytes, without the arrays at the ends of some.
+// The sizes of the structures, in bytes, without trailing arrays.
 const HEADER_LEN: usize = 56;
 const RECORD_LEN: usize = 8;
 const NAME_LEN: usize = 48;
@@ -65,7 +66,7 @@ const WORST_LEN: usize = 56;
 const BUCKETS_LEN: usize = 24;
 const PAIR_LEN: usize = 12;
 
-/// What a record is.
+/// The type of a record.
 #[derive(Clone, Copy)]
 #[repr(u32)]
 enum Type {
@@ -79,13 +80,13 @@ enum Type {
     Buckets,
 }
 
-/// Where a snapshot goes, piece by piece.
+/// Receives a snapshot, piece by piece.
 pub trait Sink {
-    /// Takes the next bytes.
+    /// Receives the next bytes.
     fn write(&mut self, bytes: &[u8]);
 }
 
-/// A sink that keeps nothing but the number of bytes.
+/// A sink that only counts the bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Length(pub usize);
 
@@ -95,25 +96,25 @@ impl Sink for Length {
     }
 }
 
-/// What a snapshot says about itself.
+/// The contents of a snapshot's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Info {
-    /// When it is made, in nanoseconds of the CPU's clock.
+    /// The time of the snapshot, in nanoseconds of the CPU's clock.
     pub time: u64,
-    /// Whether it is being measured.
+    /// Whether schedhist is enabled.
     pub enabled: bool,
-    /// Which metrics are on.
+    /// The metrics that are on.
     pub metrics: MetricSet,
     /// The scheme of the buckets.
     pub scheme: Scheme,
-    /// How many CPUs are possible.
+    /// The number of possible CPUs.
     pub cpus: u32,
 }
 
-/// Writes a snapshot of `cpus`, which must be `info.cpus` many, each with its baseline if there was a
-/// reset. All that it shows is since the module was loaded.
+/// Writes a snapshot of `cpus`, each with its baseline if there was a reset. There must be
+/// `info.cpus` of them. All values are since the module was loaded.
 ///
-/// Does not allocate. The probes may go on meanwhile.
+/// Does not allocate. The probes may keep recording meanwhile.
 pub fn snapshot<'a, B, D, S>(
     out: &mut S,
     info: &Info,
@@ -131,8 +132,8 @@ pub fn snapshot<'a, B, D, S>(
     record::<RECORD_LEN>(out, Type::End, RECORD_LEN, |_| {});
 }
 
-/// Returns how long a snapshot can get at most, in bytes, with `cpus` possible CPUs that each have
-/// memory for `metrics`, whether those are on or not.
+/// Returns the maximum length of a snapshot in bytes, with `cpus` possible CPUs that each have
+/// memory for `metrics`, whether those metrics are on or not.
 pub const fn max_len(scheme: Scheme, metrics: MetricSet, cpus: usize) -> usize {
     let metrics = metrics.bits().count_ones() as usize;
     let buckets = scheme.buckets();
@@ -198,7 +199,7 @@ fn name(out: &mut impl Sink, kind: Type, number: u32, name: &str) {
     });
 }
 
-/// Writes all about one CPU.
+/// Writes all records of one CPU.
 fn one_cpu<B, D>(out: &mut impl Sink, cpu: &Cpu<B>, baseline: Option<&Baseline<D>>)
 where
     B: AsRef<[Cell]> + ?Sized,
@@ -233,7 +234,7 @@ where
     }
 }
 
-/// Writes a greatest sample.
+/// Writes the greatest sample of `metric` on one CPU.
 fn one_worst(out: &mut impl Sink, cpu: u32, metric: Metric, worst: &Worst) {
     record::<WORST_LEN>(out, Type::Worst, WORST_LEN, |fields| {
         fields.u32(cpu);
@@ -255,7 +256,7 @@ fn all_buckets(out: &mut impl Sink, cpu: u32, metric: Metric, buckets: &[Cell]) 
             continue;
         }
         for (bucket, index) in group.iter().zip(first..) {
-            // Read once: it may be another number the next time.
+            // Read only once: a second read may return another count.
             let count = bucket.get();
             if count == 0 {
                 continue;
@@ -277,7 +278,7 @@ fn all_buckets(out: &mut impl Sink, cpu: u32, metric: Metric, buckets: &[Cell]) 
     }
 }
 
-/// Says whether all buckets of a group are empty.
+/// Returns whether all buckets of a group are empty.
 fn are_empty(group: &[Cell; GROUP]) -> bool {
     group.iter().fold(0, |any, bucket| any | bucket.get()) == 0
 }
@@ -299,7 +300,7 @@ fn some_buckets(out: &mut impl Sink, cpu: u32, metric: Metric, pairs: &[[u8; PAI
     }
 }
 
-/// Writes a record of `len` bytes in all, or the first `N` bytes of it.
+/// Writes a record of `len` bytes, or only its first `N` bytes if the record is longer.
 fn record<const N: usize>(
     out: &mut impl Sink,
     kind: Type,
@@ -313,7 +314,7 @@ fn record<const N: usize>(
     out.write(&fields.bytes);
 }
 
-/// The bytes of a structure that is filled field by field. What is not filled is 0.
+/// The bytes of a structure that is filled field by field. Unfilled bytes are 0.
 struct Fields<const N: usize> {
     bytes: [u8; N],
     filled: usize,
@@ -328,7 +329,7 @@ impl<const N: usize> Fields<N> {
         }
     }
 
-    /// Fills the next field. One too many for the structure is dropped.
+    /// Fills the next field. Drops a field that does not fit.
     #[inline(always)]
     fn bytes<const M: usize>(&mut self, field: [u8; M]) {
         let end = self.filled.wrapping_add(M);

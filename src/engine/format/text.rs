@@ -2,9 +2,9 @@
 
 //! The text formats of the files.
 //!
-//! Each begins with a comment that names the format and its version; the version goes up when a
-//! reader could trip over a change. Then come lines of words with one space between them, easy to
-//! read with `awk`. Only the summary, made for the eye, is laid out in columns.
+//! Each text begins with a comment that names the format and its version; the version goes up with
+//! every change that could break a reader. Lines of words follow, separated by single spaces and
+//! easy to parse with `awk`. Only the summary, which people read, is laid out in columns.
 
 use core::{
     fmt::{
@@ -33,12 +33,12 @@ use crate::engine::{
     },
 };
 
-/// Whose samples a text is about.
+/// The CPUs whose samples a text shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// Those of all CPUs, added up.
+    /// All CPUs, added up.
     All,
-    /// Those of one CPU.
+    /// One CPU.
     Cpu(u32),
 }
 
@@ -63,11 +63,12 @@ impl Display for Bounds {
 
 /// Writes one histogram.
 ///
-/// `key value` lines first. The minimum, the maximum and the quantiles are there when the count is
-/// not 0. With the maximum comes whose it was, where and when; in the task's name anything that is
-/// not printable, and the backslash, is written as `\\xNN`. A quantile is given by the two bounds of its bucket. Then `bucket LOWER UPPER COUNT`, a
-/// line for each bucket that is not empty, with inclusive bounds; the upper bound of the last
-/// bucket, for values too large for the others, is `inf`.
+/// `key value` lines come first, with the minimum, the maximum and the quantiles only when the
+/// count is not 0. The maximum comes with its task, CPU and time; in the task's name, the backslash
+/// and anything that is not printable are written as `\xNN`. A quantile is given by the two bounds
+/// of its bucket. Lines `bucket LOWER UPPER COUNT` follow, one for each bucket that is not empty,
+/// with inclusive bounds. The upper bound of the last bucket, for values too large for the others,
+/// is `inf`.
 pub fn histogram<B: Deref<Target = [u64]>>(
     out: &mut impl Write,
     metric: Series,
@@ -101,7 +102,7 @@ pub fn histogram<B: Deref<Target = [u64]>>(
     Ok(())
 }
 
-/// Writes the head of the summary: what it is, and the counters of `scope`.
+/// Writes the head of the summary: its title, the counters of `scope` and the names of the columns.
 pub fn summary_head(
     out: &mut impl Write,
     scope: Scope,
@@ -123,8 +124,8 @@ pub fn summary_head(
 
 /// Writes the summary's row of `metric`.
 ///
-/// A quantile is shown by the upper bound of its bucket, or by the maximum where that is less: it
-/// is too high by the width of a bucket at most, and never too low.
+/// A quantile is shown as the upper bound of its bucket, or as the maximum if that is less: it is
+/// too high by the width of a bucket at most, and never too low.
 pub fn summary_row<B: Deref<Target = [u64]>>(
     out: &mut impl Write,
     metric: Series,
@@ -135,7 +136,8 @@ pub fn summary_row<B: Deref<Target = [u64]>>(
     Nanoseconds(snapshot.mean()).write_column(out)?;
     for (_, bounds) in snapshot.quantiles() {
         let upper = bounds.map(|bounds| match max {
-            // Else the sample that became the maximum is in its bucket, and not yet in the totals.
+            // If the maximum is below the bucket, the sample that became the maximum is in its
+            // bucket, but not yet in the totals.
             Some(max) if max >= bounds.lower => bounds.upper.min(max),
             _ => bounds.upper,
         });
@@ -153,14 +155,14 @@ pub fn summary_row<B: Deref<Target = [u64]>>(
     writeln!(out)
 }
 
-/// Writes the first line of what shows outliers.
+/// Writes the first line of the text of outliers.
 pub fn outliers_head(out: &mut impl Write) -> fmt::Result {
     writeln!(out, "# schedhist outliers version 1")
 }
 
-/// Writes an outlier of `cpu` and its culprits, a line for each: words, of which the first tells what
-/// it is and the others are a key and a value in turn. They are those of the trace events; the name
-/// of the task comes last, as it may have spaces in it.
+/// Writes an outlier of `cpu` and its culprits, one line each. The first word of a line is its
+/// kind; pairs of a key and a value follow, with the keys of the trace events. The name of the task
+/// comes last, as it may contain spaces.
 pub fn outlier(
     out: &mut impl Write,
     cpu: u32,
@@ -199,12 +201,12 @@ pub fn outlier(
     Ok(())
 }
 
-/// The longest text of an outlier with its head, in bytes: numbers have 20 digits at most, and names
-/// 16 bytes, of each of which four are made at most.
+/// The maximum length of the text of an outlier with its head, in bytes: numbers have at most 20
+/// digits, and names have 16 bytes, each written as at most four.
 pub const OUTLIER_MAX: usize = 1024 + crate::engine::outlier::log::CULPRITS * 256;
 
-/// Writes bytes on one line whatever they are: `\xNN` for one that is not printable, for the backslash
-/// and for `quote`.
+/// Writes any bytes on one line, with `\xNN` for the backslash, for `quote` and for a byte that is
+/// not printable.
 fn escape(out: &mut impl Write, bytes: &[u8], quote: Option<u8>) -> fmt::Result {
     for byte in bytes {
         match byte {
@@ -227,13 +229,13 @@ impl Display for Comm<'_> {
     }
 }
 
-/// What was written to a file, in quotation marks, for the log. A long text is cut, and then dots
-/// follow the quotation mark.
+/// Input written to a file, in quotation marks, for the log. A long text is cut, and dots then
+/// follow the closing quotation mark.
 #[derive(Clone, Copy, Debug)]
 pub struct Quoted<'a>(pub &'a [u8]);
 
 impl Quoted<'_> {
-    /// How many bytes are shown.
+    /// The maximum number of bytes shown.
     pub const MOST: usize = 64;
 }
 
@@ -263,11 +265,11 @@ pub fn status_line(
     }
 }
 
-/// A duration for the eye: three significant digits and a unit; `-` for none.
+/// A duration for people to read: three significant digits and a unit; `-` for none.
 struct Nanoseconds(Option<u64>);
 
 impl Nanoseconds {
-    /// Writes it into a column of its own.
+    /// Writes the duration as a right-aligned column.
     fn write_column(&self, out: &mut impl Write) -> fmt::Result {
         const UNITS: [(u64, &str); 4] = [
             (1_000_000_000, "s"),
@@ -279,7 +281,7 @@ impl Nanoseconds {
         let Some(nanoseconds) = self.0 else {
             return write!(out, "{:>10}", "-");
         };
-        // The step that leaves three digits, rounded; seconds keep all theirs.
+        // Round to the step that leaves three digits; seconds keep all their digits.
         let mut step: u64 = 1;
         let mut digits = nanoseconds;
         while digits >= 1_000 && step < 1_000_000_000 {
