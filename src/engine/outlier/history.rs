@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The last stays on a CPU: who had it, and when.
+//! The last stays on a CPU: the tasks that had it, and when.
 
 use crate::engine::{
     cell::Cell,
@@ -10,21 +10,21 @@ use crate::engine::{
     },
 };
 
-/// How many stays are kept. A power of two. Few in the model, as in [`super::log`].
+/// The number of stays that are kept, a power of two. Small under loom, as in [`super::log`].
 pub const STAYS: usize = if cfg!(loom) { 2 } else { 256 };
 
 /// A stay of a task, or of the idle task, on a CPU; times in nanoseconds of the CPU's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stay {
-    /// Who had the CPU.
+    /// The task that had the CPU.
     pub task: Identity,
-    /// Since when.
+    /// The time at which the task got the CPU.
     pub since: u64,
-    /// Until when.
+    /// The time at which the task left the CPU.
     pub until: u64,
 }
 
-/// A place for a stay.
+/// Storage for one stay.
 #[derive(Debug)]
 struct Place {
     since: Cell,
@@ -47,15 +47,15 @@ impl Place {
 /// Only the CPU itself writes and reads it, with interrupts off.
 #[derive(Debug)]
 pub struct History {
-    /// How many stays there ever were.
+    /// The number of stays ever recorded.
     count: Cell,
-    /// How many of the first are to be ignored.
+    /// Stays with a number below this one are ignored.
     forgotten: Cell,
     places: [Place; STAYS],
 }
 
 impl History {
-    /// Creates an empty one.
+    /// Creates an empty history.
     pub const fn new() -> Self {
         Self {
             count: Cell::new(0),
@@ -64,9 +64,9 @@ impl History {
         }
     }
 
-    /// Notes a stay that has just ended. Stays come in the order of time; there may be gaps between
-    /// them. Where one begins before the last one ended, the clock went backwards: then those before
-    /// are forgotten.
+    /// Records a stay that has just ended. Stays must come in chronological order; there may be
+    /// gaps between them. If a stay begins before the last one ended, the clock went backwards: all
+    /// earlier stays are then forgotten.
     pub fn push(&self, stay: &Stay) {
         let count = self.count.get();
         let last = self.place(count.wrapping_sub(1));
@@ -81,13 +81,13 @@ impl History {
         self.count.set(count.wrapping_add(1));
     }
 
-    /// Goes through the stays that are kept and of which some part lies between `since` and `until`,
-    /// from the oldest on. Of the first and the last only the part that does is given.
+    /// Returns the kept stays that overlap the time from `since` to `until`, oldest first, each
+    /// clipped to that time.
     pub fn between(&self, since: u64, until: u64) -> impl Iterator<Item = Stay> + '_ {
         let count = self.count.get();
         let oldest = self.forgotten.get().max(count.saturating_sub(STAYS as u64));
         let mut first = count;
-        // Most of what is asked for is recent.
+        // Search backwards, as callers mostly ask for recent stays.
         while first > oldest {
             match self.place(first.wrapping_sub(1)) {
                 Some(place) if place.until.get() > since => first = first.wrapping_sub(1),

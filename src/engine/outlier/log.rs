@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Samples above a threshold, with who had the CPU meanwhile.
+//! The log of outliers: samples above a threshold, with the tasks that had the CPU meanwhile.
 
 use core::mem::size_of;
 
@@ -36,25 +36,25 @@ use crate::engine::{
     },
 };
 
-/// How many outliers are kept of each CPU. In the model every access counts: there are few.
+/// The number of outliers kept for each CPU. Small under loom, where every access counts.
 pub const KEPT: usize = if cfg!(loom) { 2 } else { 16 };
 
-/// How many culprits an outlier can have.
+/// The maximum number of culprits of an outlier.
 pub const CULPRITS: usize = if cfg!(loom) { 1 } else { 32 };
 
-/// The thresholds that are set: what is shown, and what a sample is compared with.
+/// The thresholds: those set for each series, and those that samples are compared with.
 ///
-/// The cells are written by whoever sets a threshold, one at a time, and read by any CPU.
+/// Only one setter at a time writes the cells; any CPU reads them.
 #[derive(Debug)]
 pub struct Thresholds {
-    /// In the order of [`Series::ALL`]; 0 for none.
+    /// The thresholds that are set, in the order of [`Series::ALL`]; 0 for none.
     shown: [Cell; Series::ALL.len()],
-    /// What a sample of each metric must exceed; `u64::MAX` for none.
+    /// The value that a sample of each metric must exceed; `u64::MAX` for none.
     effective: [Cell; Metric::COUNT],
 }
 
 impl Thresholds {
-    /// Sets none.
+    /// Creates thresholds of which none is set.
     pub const fn new() -> Self {
         Self {
             shown: [const { Cell::new(0) }; Series::ALL.len()],
@@ -69,9 +69,9 @@ impl Thresholds {
             .map_or(0, Cell::get)
     }
 
-    /// Sets the threshold of `shown`, in nanoseconds; 0 takes it away.
+    /// Sets the threshold of `shown`, in nanoseconds; 0 removes it.
     ///
-    /// A metric that is part of several that are shown is compared with the least of their thresholds.
+    /// A metric that is part of several series is compared with the least of their thresholds.
     pub fn set(&self, shown: Series, nanoseconds: u64) {
         if let Some(cell) = Self::index(shown).and_then(|index| self.shown.get(index)) {
             cell.set(nanoseconds);
@@ -87,12 +87,12 @@ impl Thresholds {
         }
     }
 
-    /// Returns whether any is set.
+    /// Returns whether any threshold is set.
     pub fn is_any_set(&self) -> bool {
         self.shown.iter().any(|cell| cell.get() != 0)
     }
 
-    /// Returns whether any is set that applies to one of `metrics`.
+    /// Returns whether any threshold is set that applies to one of `metrics`.
     pub fn is_any_set_of(&self, metrics: MetricSet) -> bool {
         Series::ALL.into_iter().any(|shown| {
             let is_measured = |part: &Metric| metrics.contains(*part);
@@ -100,7 +100,7 @@ impl Thresholds {
         })
     }
 
-    /// Says whether `sample` is above the threshold of its metric.
+    /// Returns whether `sample` is above the threshold of its metric.
     #[inline(always)]
     pub fn is_exceeded_by(&self, sample: &Sample) -> bool {
         sample.value > self.effective[sample.metric as usize].get()
@@ -117,8 +117,8 @@ impl Default for Thresholds {
     }
 }
 
-/// How many outliers may be reported, and the number of the next. All CPUs share it, and so it has a
-/// cache line of its own.
+/// Limits and numbers the outliers that are reported. All CPUs share it, so it has a cache line of
+/// its own.
 ///
 /// # Invariants
 ///
@@ -128,16 +128,16 @@ impl Default for Thresholds {
 pub struct Limit {
     /// The number of the next outlier.
     next: AtomicU64,
-    /// How many of the numbers taken are those of outliers that can be read by now.
+    /// The number of outliers that have taken a number and can be read by now.
     done: AtomicU64,
-    /// The number at which it ends; `u64::MAX` for no end.
+    /// The first number that cannot be taken; `u64::MAX` for no limit.
     end: AtomicU64,
-    /// What was last set.
+    /// The limit as it was last set.
     limit: AtomicU64,
 }
 
 impl Limit {
-    /// Allows `limit` outliers, or all for 0.
+    /// Allows `limit` outliers; 0 allows any number.
     pub const fn new(limit: u64) -> Self {
         Self {
             next: AtomicU64::new(1),
@@ -154,34 +154,36 @@ impl Limit {
         }
     }
 
-    /// Allows `limit` more outliers from now on, or all for 0.
+    /// Allows `limit` more outliers from now on; 0 allows any number.
     pub fn set(&self, limit: u64) {
         self.limit.store(limit, Relaxed);
         self.end
             .store(Self::end_of(self.next.load(Relaxed), limit), Relaxed);
     }
 
-    /// Returns what was last set.
+    /// Returns the limit as it was last set.
     pub fn get(&self) -> u64 {
         self.limit.load(Relaxed)
     }
 
-    /// Returns whether there were as many outliers as may be reported.
+    /// Returns whether as many outliers as the limit allows have taken a number.
     pub fn is_used_up(&self) -> bool {
         self.next.load(Relaxed) >= self.end.load(Relaxed)
     }
 
-    /// Returns whether there were as many, and all of them can be read by now. Whoever looks for one
-    /// after this has returned true finds any that is left.
+    /// Returns whether the limit is used up and all its outliers can be read by now. A reader that
+    /// looks for an outlier after this has returned true finds any that is left.
     pub fn has_ended(&self) -> bool {
-        // First: it is never ahead of `next`, which then has not changed since.
+        // Read `done` before `next`: `done` is never ahead of it, so if both agree, `next` has not
+        // changed since.
         let done = self.done.load(Acquire);
         self.is_used_up() && done == self.last()
     }
 
-    /// Returns a number for an outlier, unless there were too many already.
+    /// Takes a number for an outlier; returns `None` if the limit is used up.
     ///
-    /// Whoever takes a number sees all that those did who took the numbers before it, up to there.
+    /// The caller sees everything that the takers of all earlier numbers did before they took
+    /// theirs.
     pub fn take(&self) -> Option<u64> {
         self.next
             .fetch_update(AcqRel, Relaxed, |next| {
@@ -190,7 +192,7 @@ impl Limit {
             .ok()
     }
 
-    /// Notes that the outlier of a number that was taken can be read.
+    /// Records that an outlier that has taken a number can be read.
     pub fn done(&self) {
         self.done.fetch_add(1, Release);
     }
@@ -201,11 +203,13 @@ impl Limit {
     }
 }
 
-/// Returns what `first_after` finds after the number `seen`: an outlier's number, and any more.
+/// Returns the next outlier after the number `seen`, as `first_after` finds it: its number and any
+/// further data.
 ///
-/// `None` if there is none, or if an earlier one may be on its way on another CPU, however long that
-/// takes: so a reader who goes from one to the next misses none that is kept. `is_any_before` says of
-/// a number whether [`Log::may_report_before`] it in any of the logs.
+/// Returns `None` if there is no such outlier, or while an earlier one may be in flight on another
+/// CPU, however long that takes. A reader that goes from one outlier to the next therefore misses
+/// none that is kept. `is_any_before` returns whether [`Log::may_report_before`] holds for a number
+/// in any of the logs.
 pub fn next_after<T>(
     seen: u64,
     mut first_after: impl FnMut(u64) -> Option<(u64, T)>,
@@ -216,8 +220,8 @@ pub fn next_after<T>(
         if is_any_before(found.0) {
             return None;
         }
-        // All before it can be read by now, unless they are no longer kept. If it is itself no longer
-        // kept, this may find one before which there are others.
+        // All outliers before this one can be read by now, unless they are no longer kept. If this
+        // one is no longer kept either, the search may find a later one, with others before it.
         let again = first_after(seen)?;
         if again.0 <= found.0 {
             return Some(again);
@@ -230,21 +234,21 @@ pub fn next_after<T>(
 /// A sample above the threshold of its metric; times in nanoseconds of its CPU's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outlier {
-    /// Its number, from 1 on.
+    /// The number of the outlier, from 1 on.
     pub id: u64,
     /// The sample.
     pub sample: Sample,
-    /// Whose it is.
+    /// The task that the sample belongs to.
     pub task: Identity,
-    /// How many culprits there are.
+    /// The number of culprits.
     pub culprits: u32,
-    /// For how much of the time nobody is named, in nanoseconds: the CPU's history does not reach
-    /// back so far, or too many tasks had the CPU.
+    /// The part of the duration that no culprit accounts for, in nanoseconds: the CPU's history
+    /// does not reach back so far, or too many tasks had the CPU.
     pub missing: u64,
 }
 
 impl Outlier {
-    /// Returns when it began.
+    /// Returns the time at which the duration began.
     pub fn start(&self) -> u64 {
         self.sample.end.saturating_sub(self.sample.value)
     }
@@ -255,9 +259,9 @@ impl Outlier {
 pub struct Culprit {
     /// The task.
     pub task: Identity,
-    /// How long it had the CPU during the outlier, in nanoseconds.
+    /// The time for which the task had the CPU during the outlier, in nanoseconds.
     pub ran: u64,
-    /// In how many stays.
+    /// The number of stays in which the task had the CPU.
     pub slices: u32,
 }
 
@@ -292,10 +296,10 @@ impl CulpritCells {
     }
 }
 
-/// A place for an outlier with its culprits.
+/// Storage for an outlier with its culprits.
 #[derive(Debug)]
 struct Place {
-    /// Of the cells below.
+    /// Guards the cells below.
     seqcount: SeqCount,
     id: Cell,
     metric_and_cause: Cell,
@@ -322,7 +326,7 @@ impl Place {
         }
     }
 
-    /// Fills the place. Only the CPU it belongs to may.
+    /// Fills the place. Only the CPU that owns it may call this.
     fn fill(&self, id: u64, sample: &Sample, task: &Identity, history: &History) {
         self.seqcount.write(|| {
             self.id.set(id);
@@ -335,14 +339,14 @@ impl Place {
         });
     }
 
-    /// Notes who had the CPU during `sample`.
+    /// Records the tasks that had the CPU during `sample`.
     fn blame(&self, sample: &Sample, history: &History) {
         let start = sample.end.saturating_sub(sample.value);
         let mut missing = sample.value;
         let mut len = 0;
         for stay in history.between(start, sample.end) {
             let ran = stay.until.wrapping_sub(stay.since);
-            // The name may have changed meanwhile: it is the PID that counts.
+            // Only the PID is compared: the name may have changed meanwhile.
             let same = |cells: &&CulpritCells| cells.task.pid() == stay.task.pid;
             let known = self.culprits.iter().take(len).find(same);
             if let Some(cells) = known {
@@ -386,25 +390,26 @@ impl Place {
     }
 }
 
-/// What a CPU keeps of its outliers: the last [`KEPT`] of them, and who had it lately.
+/// The outliers of a CPU: the last [`KEPT`] of them, and the history of the tasks that had the CPU.
 ///
 /// Only that CPU writes it, with interrupts off; any CPU may read the outliers meanwhile.
 #[derive(Debug)]
 pub struct Log {
     history: History,
-    /// A number which the outlier that the CPU is about to report has at least; 0 while there is none.
+    /// A lower bound of the number of the outlier that the CPU is about to report; 0 while it is
+    /// about to report none.
     pending: Cell,
-    /// How many outliers there ever were.
+    /// The number of outliers ever reported here.
     count: Cell,
     suppressed: Cell,
     places: [Place; KEPT],
 }
 
-// It is allocated as it is, and an allocator rounds up to a power of two.
+// A log is allocated on its own, and the allocator rounds its size up to a power of two.
 const _: () = assert!(cfg!(loom) || size_of::<Log>() <= 32 * 1024);
 
 impl Log {
-    /// Creates an empty one.
+    /// Creates an empty log.
     pub const fn new() -> Self {
         Self {
             history: History::new(),
@@ -415,12 +420,12 @@ impl Log {
         }
     }
 
-    /// Notes who just had the CPU. To be called at every switch.
+    /// Records the stay on the CPU that has just ended. Must be called at every switch.
     pub fn stay(&self, stay: &Stay) {
         self.history.push(stay);
     }
 
-    /// Notes that there were too many outliers for another one.
+    /// Counts an outlier that is not reported because there were too many.
     pub fn suppress(&self) {
         self.suppressed.add(1);
     }
@@ -435,11 +440,11 @@ impl Log {
         self.count.get()
     }
 
-    /// Takes a number of `limit` for an outlier that is to be reported here next, unless there were too
-    /// many already. Readers wait for it from now on.
+    /// Takes a number from `limit` for the outlier to be reported next in this log; returns `None`
+    /// if the limit is used up. Readers wait for that outlier from now on.
     ///
-    /// First the number is announced, then taken. So whoever sees a later outlier sees that this one
-    /// is on its way, or that it has come.
+    /// The number is announced before it is taken. A reader that sees a later outlier therefore
+    /// sees either that this one is in flight, or that it has been reported.
     pub fn take(&self, limit: &Limit) -> Option<u64> {
         self.pending.set(limit.last().wrapping_add(1));
         let id = limit.take();
@@ -449,17 +454,17 @@ impl Log {
         id
     }
 
-    /// Says whether an outlier whose number is less than `id` may be on its way. If not, whoever looks
-    /// now finds all of them that are kept.
+    /// Returns whether an outlier with a number less than `id` may be in flight. If not, a search
+    /// from now on finds all such outliers that are kept.
     ///
-    /// Of a number that somebody has found, as in [`next_after`].
+    /// `id` must be a number that a reader has found, as in [`next_after`].
     pub fn may_report_before(&self, id: u64) -> bool {
         let pending = self.pending.get();
         fence(Acquire);
         pending != 0 && pending < id
     }
 
-    /// Notes the outlier `id`, and returns it with its culprits, oldest first.
+    /// Records the outlier `id`, and returns it with its culprits, oldest first.
     pub fn report(
         &self,
         id: u64,
@@ -475,8 +480,8 @@ impl Log {
         Some((place.outlier()?, place.culprits()))
     }
 
-    /// Returns the number of the oldest outlier kept that comes after the outlier `seen`, unless there
-    /// is none. One that is still being written is not kept yet.
+    /// Returns the number of the oldest kept outlier after the outlier `seen`, or `None` if there
+    /// is none. An outlier that is still being written is not kept yet.
     pub fn first_after(&self, seen: u64) -> Option<u64> {
         self.places
             .iter()
@@ -485,11 +490,12 @@ impl Log {
             .min()
     }
 
-    /// Copies the outlier `id`, and its culprits into `copied`, of which the first are theirs, as many
-    /// as it says. `None` when it is not kept yet, or no longer.
+    /// Returns the outlier `id`, and copies its culprits to the beginning of `copied`;
+    /// [`Outlier::culprits`] is their number. Returns `None` when the outlier is not kept yet, or
+    /// no longer.
     ///
-    /// One try is enough: if the place is being written, the outlier that was there is no longer kept,
-    /// and the new one is not kept yet.
+    /// One try is enough: if the place is being written, the outlier that was there is no longer
+    /// kept, and the new one is not kept yet.
     pub fn read(&self, id: u64, copied: &mut [Culprit; CULPRITS]) -> Option<Outlier> {
         let is_it = |place: &&Place| id != 0 && place.id.get() == id;
         let place = self.places.iter().find(is_it)?;
