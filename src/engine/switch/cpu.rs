@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What one CPU records, switch by switch.
+//! The records of one CPU, updated at each switch.
 
 use core::mem::offset_of;
 
@@ -43,10 +43,11 @@ use crate::engine::{
     },
 };
 
-/// What a CPU has besides its buckets.
+/// The records of a CPU besides its buckets.
 ///
-/// What every switch needs comes first, on two cache lines; then the totals, of which a switch needs
-/// the first three lines at most. It takes whole lines, and so the buckets after it begin on one, too.
+/// The fields that every switch needs come first, on two cache lines. The totals follow, of which a
+/// switch needs at most the first three lines. The header takes whole lines, so the buckets after
+/// it begin on one, too.
 ///
 /// # Invariants
 ///
@@ -57,25 +58,26 @@ pub struct Header {
     /// The number of the CPU.
     number: u32,
     pub(in crate::engine) scheme: Scheme,
-    /// How many buckets a metric has.
+    /// The number of buckets of each metric.
     pub(in crate::engine) stride: usize,
-    /// When the running task got the CPU, in nanoseconds of the CPU's clock; 0: not seen.
+    /// The time at which the running task got the CPU, in nanoseconds of the CPU's clock; 0 if not
+    /// seen.
     since: Cell,
-    /// When measuring began.
+    /// The time at which measuring began.
     began: Cell,
-    /// Which metrics are on: a [`MetricSet`].
+    /// The metrics that are on: a [`MetricSet`].
     pub(in crate::engine) on: Cell,
     counters: [Cell; Counter::COUNT],
     totals: Totals,
 }
 
-// Another counter would take a third line.
+// Another counter would make a switch need a third line before `totals`.
 const _: () = assert!(cfg!(loom) || offset_of!(Header, totals) == 2 * 64);
 
 impl Header {
-    /// Creates what the CPU `number` has before it has recorded anything.
+    /// Creates the header of the CPU `number`, which has recorded nothing yet.
     pub const fn new(number: u32, scheme: Scheme) -> Self {
-        // INVARIANT: Just so.
+        // INVARIANT: `stride` is set to `scheme.buckets()`.
         Self {
             number,
             scheme,
@@ -92,15 +94,15 @@ impl Header {
 /// The counters and histograms of one CPU.
 ///
 /// Only that CPU writes them, in [`Cpu::switch`]; any CPU may read them meanwhile. `B` holds the
-/// buckets of all metrics, one metric after the other. It may be `[Cell]`, so that everything is
-/// in one piece of memory: first the header, then the cells.
+/// buckets of all metrics, one metric after the other. It may be `[Cell]`: header and cells then
+/// share one piece of memory, the header first.
 ///
-/// It begins on a cache line of its own, so that two CPUs never write the same one.
+/// A `Cpu` begins on a cache line of its own, so that two CPUs never write the same line.
 ///
 /// # Invariants
 ///
-/// `buckets` has as many cells as [`Cpu::cells`] says for the scheme of `header`, and for all
-/// metrics or those of [`MetricSet::DEFAULT`].
+/// `buckets` has as many cells as [`Cpu::cells`] returns for the scheme of `header` and for either
+/// all metrics or [`MetricSet::DEFAULT`].
 #[repr(C)]
 #[derive(Debug)]
 pub struct Cpu<B: ?Sized> {
@@ -109,7 +111,7 @@ pub struct Cpu<B: ?Sized> {
 }
 
 impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
-    /// Returns how many cells the buckets of a CPU take on which `metrics` can be on.
+    /// Returns the number of cells for the buckets of a CPU on which `metrics` can be on.
     pub const fn cells(scheme: Scheme, metrics: MetricSet) -> usize {
         let count = if metrics.contains(Metric::Wakeup) {
             Metric::COUNT
@@ -119,7 +121,7 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         count * scheme.buckets()
     }
 
-    /// Says whether `number` cells are as many as [`Cpu::cells`] says, for all metrics or those of
+    /// Returns whether `number` is what [`Cpu::cells`] returns for all metrics or for
     /// [`MetricSet::DEFAULT`].
     pub(in crate::engine) fn is_number_of_cells(scheme: Scheme, number: usize) -> bool {
         [MetricSet::DEFAULT, MetricSet::ALL]
@@ -127,8 +129,8 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
             .any(|metrics| number == Self::cells(scheme, metrics))
     }
 
-    /// Creates the records of the CPU `number` over `buckets`, or gives up when those are not
-    /// as many as [`Cpu::cells`] says. They should be 0.
+    /// Creates the records of the CPU `number` with `buckets`, which should be 0; returns `None`
+    /// unless there are as many of them as [`Cpu::cells`] returns.
     pub fn new(number: u32, scheme: Scheme, buckets: B) -> Option<Self>
     where
         B: Sized,
@@ -136,7 +138,7 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         if !Self::is_number_of_cells(scheme, buckets.as_ref().len()) {
             return None;
         }
-        // INVARIANT: Just checked.
+        // INVARIANT: The number of cells was just checked.
         Some(Self {
             header: Header::new(number, scheme),
             buckets,
@@ -145,15 +147,16 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
 
     /// Records a context switch, with the settings `S`, which must be those of this CPU.
     ///
-    /// Only the CPU itself may call this, with interrupts off. Every switch ends as [`Counter`]
-    /// says.
+    /// Only the CPU itself may call this, with interrupts off. Every switch is counted as
+    /// [`Counter`] documents.
     #[inline(always)]
     pub fn switch<S: Settings>(&self, switch: &impl Switch, observer: impl Observer) {
         // Cannot fail; checked once so that the bounds checks below fold away.
         if self.buckets.as_ref().len() < S::CELLS {
             return;
         }
-        // Before the clock is read, which takes a call: so it is one value less to be kept meanwhile.
+        // Read the state before the clock, which takes a call: one value less then stays live
+        // across it.
         let prev_state = switch.prev_state();
         let now = switch.now();
         self.leave::<S>(now, switch, prev_state, observer);
@@ -197,7 +200,7 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         let since = self.header.since.get();
         self.header.since.set(now);
         let stay = now.wrapping_sub(since);
-        // Where `since` is 0 or later than `now`, and nowhere else.
+        // True if `since` is 0 or later than `now`, and only then.
         if stay >= now {
             return self.unseen(since);
         }
@@ -229,14 +232,14 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         }
         let away = now.wrapping_sub(left.out);
         if left.state.is_runnable() {
-            // Not by the kernel's stamps: it makes none for a task that was preempted with its
+            // The kernel's stamps do not help: it makes none for a task that was preempted with its
             // sleep state set.
             return self.record::<S>(Metric::RunqPreempt, away, Cause::Preempted, now, observer);
         }
         self.end_absence::<S>(now, away, task, &left, observer);
     }
 
-    /// Records what `task` did while it was away: it had left the CPU to block.
+    /// Records the absence of `task`, which had left the CPU to block.
     #[inline(always)]
     fn end_absence<S: Settings>(
         &self,
@@ -279,9 +282,8 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         }
     }
 
-    /// Records that `task` gets the CPU at `now`, if it never had one, or `state` is not known to be
-    /// the task's.
-    ///
+    /// Records that `task` gets the CPU at `now`, if the task never had one, or if `state` is not
+    /// known to be the task's.
     #[inline(always)]
     fn enter_unknown<S: Settings>(
         &self,
@@ -300,13 +302,14 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         });
     }
 
-    /// Records the wait of a task that runs for the first time, if it began since measuring did.
+    /// Records the wait of a task that runs for the first time, unless the wait began before
+    /// measuring did.
     #[inline(always)]
     fn enter_new<S: Settings>(&self, now: u64, task: impl Task, observer: impl Observer) {
         let last_queued = task.last_queued();
         self.compare(now, last_queued);
         let waited = waited(now, task.run_delay(), last_queued);
-        // It was forked with nothing added up: so this is when its wait began.
+        // The task was forked with a `run_delay` of 0, so this is the time at which its wait began.
         let since = now.saturating_sub(waited);
         if last_queued != 0 && since >= self.header.began.get() {
             self.record::<S>(Metric::RunqWakeup, waited, Cause::Fork, now, observer);
@@ -315,7 +318,8 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         }
     }
 
-    /// Counts if `stamp`, which may be of another CPU's clock, is later than `now`.
+    /// Counts [`Counter::ClockBackwards`] if `stamp`, possibly of another CPU's clock, is later
+    /// than `now`.
     #[inline(always)]
     fn compare(&self, now: u64, stamp: u64) {
         if now < stamp {
@@ -323,8 +327,8 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         }
     }
 
-    /// Counts the stamps that a wait after a sleep is made of, if they are later than `now`. That of
-    /// the waker is counted where it enters for `wakeup`.
+    /// Does the same as `compare()` for the stamps from which a wait after a sleep is computed. If
+    /// `wakeup` is on, the waker's stamp has been compared for that metric already.
     #[cold]
     fn compare_stamps<S: Settings>(&self, now: u64, last_queued: u64, woken: Option<Woken>) {
         self.compare(now, last_queued);
@@ -336,7 +340,8 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         }
     }
 
-    /// Counts a wait that is not known to have begun at `out`.
+    /// Counts a wait that is not known to have begun at `out`, which is later than the time of the
+    /// switch.
     #[cold]
     fn unseen_wait(&self, out: u64) {
         self.count(Counter::WaitUnseen);
@@ -354,7 +359,8 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         }
     }
 
-    /// Begins to measure `metrics` at `now`: nothing that began before becomes a sample.
+    /// Starts to measure `metrics` at `now`. Durations that began before `now` do not become
+    /// samples.
     ///
     /// Must not run at the same time as [`Cpu::switch`] on the same `Cpu`.
     pub fn begin(&self, now: u64, metrics: MetricSet) {
@@ -363,7 +369,7 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         self.header.on.set(u64::from(metrics.bits()));
     }
 
-    /// Takes over what `other`, which may have fewer metrics, has recorded.
+    /// Copies the records of `other`, which may have fewer metrics.
     ///
     /// Must not run at the same time as [`Cpu::switch`] on either.
     pub fn take_over(&self, other: &Self) {
@@ -377,8 +383,8 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         self.header.totals.take_over(&other.header.totals);
     }
 
-    /// Forgets when the running task got the CPU, so that its stay does not become a sample: for a
-    /// CPU that is about to come online, which was not idle meanwhile.
+    /// Forgets the time at which the running task got the CPU, so that its stay does not become a
+    /// sample. Meant for a CPU that is about to come online and was not idle meanwhile.
     ///
     /// Must not run at the same time as [`Cpu::switch`] on the same `Cpu`.
     pub fn forget(&self) {
@@ -416,7 +422,7 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         self.record_until::<S>(now, metric, value, cause, now, observer);
     }
 
-    /// Records the sample of something that ended at `end`, which is before `now`.
+    /// Records a sample of a duration that ended at `end`, which is not later than `now`.
     #[inline(always)]
     fn record_until<S: Settings>(
         &self,
@@ -455,7 +461,7 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         self.header.number
     }
 
-    /// Says which metrics there are buckets for.
+    /// Returns the metrics that have buckets.
     pub fn capacity(&self) -> MetricSet {
         if self.buckets.as_ref().len() < Self::cells(self.header.scheme, MetricSet::ALL) {
             MetricSet::DEFAULT
@@ -483,7 +489,7 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
             .unwrap_or(&[])
     }
 
-    /// Counts the samples of `metric`.
+    /// Returns the number of samples of `metric`.
     pub fn count_of(&self, metric: Metric) -> u64 {
         self.buckets(metric)
             .iter()
@@ -500,18 +506,18 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         self.extremes(metric).min
     }
 
-    /// Reads the greatest sample of `metric`, unless there is none.
+    /// Reads the greatest sample of `metric`; `None` when there is none.
     pub fn worst(&self, metric: Metric) -> Option<Worst> {
         self.extremes(metric).worst
     }
 
-    /// Reads the least and the greatest sample of `metric` since they last began anew. Waits for a
-    /// CPU that is about to change them.
+    /// Reads the least and the greatest sample of `metric` since the extremes last began anew.
+    /// Waits while the CPU is changing them.
     pub fn extremes(&self, metric: Metric) -> Extremes {
         self.header.totals.extremes(metric)
     }
 
-    /// Begins new minima and maxima.
+    /// Begins new minima and maxima of all metrics.
     ///
     /// Must not run at the same time as [`Cpu::switch`] on the same `Cpu`.
     pub fn restart_extremes(&self) {
@@ -519,7 +525,7 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
     }
 }
 
-/// Counts a value that is too large for all buckets but the last. Out of the way.
+/// Counts a value that is too large for all buckets but the last. Kept out of line.
 #[cold]
 #[inline(never)]
 fn overflow(last: Option<&Cell>, totals: &Totals, metric: Metric, value: u64) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A context switch: what a CPU records of it, and what is kept about its tasks until the next one.
+//! Context switches: the records of each CPU, and the state kept for each task between switches.
 
 pub mod cpu;
 pub mod sample;

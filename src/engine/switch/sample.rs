@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A single sample, for those who want to see each.
+//! Single samples, and the observer that receives them.
 
 use crate::engine::{
     identity::Identity,
@@ -48,52 +48,52 @@ impl From<SwitchOut> for Cause {
 /// A sample, as it goes into a histogram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// What it is a sample of.
+    /// The metric that was measured.
     pub metric: Metric,
     /// The sample, in nanoseconds.
     pub value: u64,
-    /// When the time that was measured ended, in nanoseconds of the CPU's clock: now, but for a sleep,
-    /// which ended when the task was woken.
+    /// The end of the duration, in nanoseconds of the CPU's clock: the time of the switch, or for a
+    /// sleep the time at which the task was woken.
     pub end: u64,
-    /// How it came about, or how it ended.
+    /// How the duration came about, or how it ended.
     pub cause: Cause,
 }
 
-/// Which of the two tasks of a switch.
+/// One of the two tasks of a switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// The one that leaves the CPU.
+    /// The task that leaves the CPU.
     Prev,
-    /// The one that gets it.
+    /// The task that gets the CPU.
     Next,
 }
 
-/// Who watches a switch.
+/// Receives the stays and samples of a switch.
 ///
-/// What does nothing costs nothing: a switch is compiled for each kind of observer.
+/// A switch is compiled for each type of observer, so a method that does nothing costs nothing.
 pub trait Observer: Copy {
-    /// Names one of the two tasks.
+    /// Returns the identity of one of the two tasks.
     fn identify(self, side: Side) -> Identity;
 
-    /// Returns what names one of the two tasks. Called when a sample is the worst so far, out of the way,
-    /// and so best made of little.
+    /// Returns a function that identifies one of the two tasks. The function is called out of line,
+    /// when a sample is the worst so far, so it should capture little.
     #[inline(always)]
     fn namer(self, side: Side) -> impl FnOnce() -> Identity {
         move || self.identify(side)
     }
 
-    /// Is told of the stay on the CPU that ends now, before the samples, where its start was seen:
-    /// since when it was, and now, in nanoseconds of the CPU's clock.
+    /// Receives the start and the end of the stay on the CPU that ends now, in nanoseconds of the
+    /// CPU's clock. Called before the samples of the switch, and only if the start was seen.
     #[inline(always)]
     fn stay(self, _since: u64, _now: u64) {}
 
-    /// Is told of each sample of a metric that is on, in the order in which they are taken: that of
-    /// the one who leaves the CPU first.
+    /// Receives each sample of a metric that is on, in the order in which they are taken: those of
+    /// the task that leaves the CPU come first.
     #[inline(always)]
     fn sample(self, _sample: &Sample) {}
 }
 
-/// Only names the tasks.
+/// A function that identifies tasks is an observer that does nothing else.
 impl<F: Fn(Side) -> Identity + Copy> Observer for F {
     #[inline(always)]
     fn identify(self, side: Side) -> Identity {

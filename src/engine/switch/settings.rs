@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What of a CPU's settings is known when the probe is compiled.
+//! The settings of a CPU that are known when the probe is compiled.
 //!
-//! The probe is compiled for any settings, and once for each precision with the metrics that are on by
-//! default, with constants in place of loads and branches.
+//! The probe is compiled once for any settings, and once for each precision with the metrics that
+//! are on by default. The latter have constants in place of loads and branches.
 
 use crate::engine::{
     cell::Cell,
@@ -21,16 +21,16 @@ use crate::engine::{
     },
 };
 
-/// What of the settings of a CPU is known when the code is compiled.
+/// The settings of a CPU that are known when the code is compiled.
 pub trait Settings {
-    /// How many cells the buckets take at least.
+    /// The minimum number of cells of the buckets.
     const CELLS: usize;
 
-    /// Which metrics are on.
+    /// Returns the metrics that are on.
     fn metrics(header: &Header) -> MetricSet;
 
-    /// Returns the bucket in `buckets`, those of all metrics, that `value` of `metric` goes to, unless
-    /// it is too large for all but the last.
+    /// Returns the bucket of `value` of `metric` in `buckets`, which holds the buckets of all
+    /// metrics. Returns `None` if `value` is too large for all buckets but the last.
     fn bucket<'a>(
         header: &Header,
         buckets: &'a [Cell],
@@ -42,7 +42,7 @@ pub trait Settings {
     fn last_bucket<'a>(header: &Header, buckets: &'a [Cell], metric: Metric) -> Option<&'a Cell>;
 }
 
-/// Nothing of the settings is known.
+/// No setting is known when the code is compiled.
 #[derive(Clone, Copy, Debug)]
 pub struct Dynamic;
 
@@ -96,7 +96,7 @@ impl<const P: u32> Settings for Fixed<P> {
     #[inline(always)]
     fn bucket<'a>(_: &Header, buckets: &'a [Cell], metric: Metric, value: u64) -> Option<&'a Cell> {
         let first = metric as usize * const { Self::SCHEME.buckets() };
-        // All indices lie within these: the compiler knows, and checks none.
+        // All indices lie within these cells, so the compiler drops the next bounds check.
         let buckets = buckets.get(..Self::CELLS)?;
         buckets.get(first.wrapping_add(Self::SCHEME.finite_index(value)?))
     }

@@ -8,13 +8,13 @@
 pub enum SwitchOut {
     /// The task stayed runnable: it was preempted, or it yielded.
     Preempted,
-    /// It blocked in interruptible sleep (S).
+    /// The task blocked in interruptible sleep (S).
     Interruptible,
-    /// It blocked in uninterruptible sleep (D), in an idle wait (I), or was frozen.
+    /// The task blocked in uninterruptible sleep (D), in an idle wait (I), or was frozen.
     Uninterruptible,
-    /// It stopped, was traced, or parked.
+    /// The task stopped, was traced, or parked.
     Stopped,
-    /// It exited.
+    /// The task exited.
     Dead,
 }
 
@@ -25,11 +25,11 @@ const TASK_DEAD: u32 = 0x80;
 const TASK_RTLOCK_WAIT: u32 = 0x1000;
 const TASK_FROZEN: u32 = 0x8000;
 
-// What the kernel itself shows as uninterruptible: `__task_state_index()`.
+// The states that the kernel itself shows as uninterruptible: `__task_state_index()`.
 const UNINTERRUPTIBLE: u32 = TASK_UNINTERRUPTIBLE | TASK_RTLOCK_WAIT | TASK_FROZEN;
 
 impl SwitchOut {
-    /// Says whether a task that left the CPU is still runnable.
+    /// Returns whether a task that left the CPU is still runnable.
     ///
     /// `preempt` and `prev_state` are the arguments of the `sched_switch` tracepoint. A task that
     /// was preempted after it had set its sleep state (`preempt` true, `prev_state` not 0) has not
@@ -39,7 +39,7 @@ impl SwitchOut {
         preempt || prev_state == 0
     }
 
-    /// Tells the end of a stay from the arguments of the `sched_switch` tracepoint.
+    /// Classifies the end of a stay by the arguments of the `sched_switch` tracepoint.
     pub const fn new(preempt: bool, prev_state: u32) -> Self {
         if Self::is_runnable(preempt, prev_state) {
             Self::Preempted
@@ -55,48 +55,49 @@ impl SwitchOut {
     }
 }
 
-/// How a task left a CPU, as a switch tells it; [`SwitchOut`] is what that means.
+/// The state in which a task left a CPU, as the switch passes it; [`SwitchOut`] is its meaning.
 ///
-/// Working that out is for the task's next switch-in, where it is needed, and where only one case is
-/// of interest at a time.
+/// The meaning is worked out at the task's next switch-in, where it is needed and only one case
+/// matters at a time.
 ///
-/// It has as many bits as the cell that keeps it: extending it there would take an instruction.
+/// A `PrevState` is as wide as the cell that stores it: extending it there would take an
+/// instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PrevState(u64);
 
 impl PrevState {
-    /// From the arguments of the `sched_switch` tracepoint.
+    /// Creates the state from the arguments of the `sched_switch` tracepoint.
     #[inline(always)]
     pub const fn new(preempt: bool, prev_state: u32) -> Self {
         Self(if preempt { 0 } else { prev_state as u64 })
     }
 
-    /// Returns it as a number, for [`PrevState::from_bits`].
+    /// Returns the state as a number, for [`PrevState::from_bits`].
     #[inline(always)]
     pub(in crate::engine) const fn bits(self) -> u64 {
         self.0
     }
 
-    /// Reads it back.
+    /// Creates the state from a number that [`PrevState::bits`] returned.
     #[inline(always)]
     pub(in crate::engine) const fn from_bits(bits: u64) -> Self {
         Self(bits)
     }
 
-    /// Says whether the task stayed runnable.
+    /// Returns whether the task stayed runnable.
     #[inline(always)]
     pub const fn is_runnable(self) -> bool {
         self.0 == 0
     }
 
-    /// Returns whether a task that gets a CPU again had blocked in interruptible sleep. A dead task,
-    /// whose other bits mean nothing, does not get one.
+    /// Returns whether the task had blocked in interruptible sleep. Valid for a task that gets a
+    /// CPU again: a dead task, whose other bits mean nothing, does not get one.
     #[inline(always)]
     pub const fn is_interruptible(self) -> bool {
         self.0 & TASK_INTERRUPTIBLE as u64 != 0
     }
 
-    /// Returns what it means.
+    /// Returns the meaning of the state.
     #[inline(always)]
     pub const fn switch_out(self) -> SwitchOut {
         SwitchOut::new(false, self.0 as u32)

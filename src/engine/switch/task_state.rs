@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What is kept about a task from its switch-out to its next switch-in.
+//! The state of a task, kept from its switch-out to its next switch-in.
 
 #[cfg(doc)]
 use crate::engine::metric::Metric;
@@ -15,10 +15,10 @@ use crate::engine::{
     },
 };
 
-/// When a task was woken.
+/// A wakeup of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::engine) struct Woken {
-    /// In nanoseconds of the waker's clock.
+    /// The time of the wakeup, in nanoseconds of the waker's clock.
     pub(in crate::engine) time: u64,
     /// Whether the kernel had put the task on a run queue already: [`Task::last_queued`] was not 0.
     pub(in crate::engine) was_queued: bool,
@@ -26,15 +26,17 @@ pub(in crate::engine) struct Woken {
 
 /// The state of a task, by PID.
 ///
-/// Only the CPU that the task is on writes it, with one exception: a waker writes when it woke the
-/// task, and writes nothing else; and the task is on no CPU then, about to leave it, or wakes itself.
-/// Only the CPU that the task gets next reads it: the run queues' locks lie between that and the CPU
-/// that it left.
+/// Only the CPU that the task is on writes the state, with one exception: a waker writes `woken`,
+/// and nothing else. The task is then on no CPU, is about to leave its CPU, or wakes itself. Only
+/// the CPU that the task gets next reads the state; the run queues' locks order this read after the
+/// writes of the CPU that the task left.
 ///
-/// An interrupt that comes while a task wakes itself may wake others, whose states are not this one;
-/// or the same task, which does not sleep, so that it does not matter which of the two stamps stays.
+/// An interrupt may come while a task wakes itself, and may wake tasks, too. Other tasks have
+/// states of their own. The interrupted task is not asleep, so it does not matter which of the two
+/// stamps stays.
 ///
-/// It has a cache line of its own, so that two CPUs write the same line only for the same task.
+/// A state has a cache line of its own, so that two CPUs write the same line only for the same
+/// task.
 ///
 /// # Invariants
 ///
@@ -42,22 +44,24 @@ pub(in crate::engine) struct Woken {
 #[repr(align(64))]
 #[derive(Debug)]
 pub struct TaskState {
-    /// The [`Task::id`] of the task whose state it is; 0: nobody's.
+    /// The [`Task::id`] of the owner, the task whose state this is; 0 for none.
     owner: Cell,
-    /// When the owner left a CPU, in nanoseconds; [`TaskState::NOT_OUT`] while it is on one.
+    /// The time at which the owner left a CPU, in nanoseconds; [`TaskState::NOT_OUT`] while the
+    /// owner is on one.
     out: Cell,
     /// [`Task::run_delay`] at that time.
     run_delay: Cell,
-    /// How it left: a [`PrevState`].
+    /// The state in which the owner left: a [`PrevState`].
     state: Cell,
-    /// Which CPU it left.
+    /// The CPU that the owner left.
     cpu: Cell,
-    /// When the owner was woken since it last got a CPU after a sleep, in nanoseconds, times 2; 1 is
-    /// added if the kernel had queued it already. 0: not noted. See [`record_wakeup`].
+    /// The time at which the owner was woken since it last got a CPU after a sleep, in nanoseconds,
+    /// times 2, plus 1 if the kernel had queued the owner already; 0 if no wakeup was noted. See
+    /// [`record_wakeup`].
     woken: Cell,
 }
 
-/// What is known of a task's last switch-out.
+/// A task's last switch-out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::engine) struct LastSwitchOut {
     pub(in crate::engine) out: u64,
@@ -68,14 +72,15 @@ pub(in crate::engine) struct LastSwitchOut {
     woken: u64,
 }
 
-/// Returns the waits of `task` up to `now`: what the kernel has accounted, and what it is about to.
+/// Returns the sum of a task's waits up to `now`: `run_delay`, which the kernel has accounted, and
+/// the time since `last_queued`, which it is about to account.
 #[inline(always)]
 pub(in crate::engine) fn waited(now: u64, run_delay: u64, last_queued: u64) -> u64 {
     run_delay.wrapping_add(now.saturating_sub(last_queued))
 }
 
 impl LastSwitchOut {
-    /// Returns when the task was woken, if that was noted.
+    /// Returns the task's wakeup, if one was noted.
     #[inline(always)]
     pub(in crate::engine) fn woken(&self) -> Option<Woken> {
         (self.woken != 0).then_some(Woken {
@@ -84,10 +89,11 @@ impl LastSwitchOut {
         })
     }
 
-    /// Returns how long a task waited for a CPU after a sleep, of the time `away` that it had none
-    /// until `now`; `None` if that is not known. `run_delay` and `last_queued` are the task's.
+    /// Returns how long a task waited for a CPU after a sleep, or `None` if that is not known.
+    /// `away` is the time without a CPU, up to `now`, of which the wait is the last part.
+    /// `run_delay` and `last_queued` are the task's.
     ///
-    /// `unusual` is called if it cannot be told at one glance, as after a step of the clock.
+    /// Calls `unusual` if the usual case does not apply, for example after a step of the clock.
     #[inline(always)]
     pub(in crate::engine) fn wait(
         &self,
@@ -97,11 +103,12 @@ impl LastSwitchOut {
         last_queued: u64,
         unusual: impl FnOnce(),
     ) -> Option<u64> {
-        // `waited()`, but for a clock that went backwards.
+        // The same as `waited()`, unless the clock went backwards.
         let waited = run_delay.wrapping_add(now.wrapping_sub(last_queued));
         let wait = waited.wrapping_sub(self.run_delay);
         let is_usual = now >= last_queued
-            // If the task has no stamp it is longer.
+            // Without a stamp, `last_queued` is 0 and `wait` is at least `now`, so not less than
+            // `away`.
             && wait < away
             && self.woken & 1 == 0;
         match is_usual {
@@ -113,43 +120,44 @@ impl LastSwitchOut {
         }
     }
 
-    /// As [`LastSwitchOut::wait`], if more has to be looked at.
+    /// Returns the wait as [`LastSwitchOut::wait`] does, for the cases that need further checks.
     #[cold]
     fn unusual_wait(&self, now: u64, away: u64, run_delay: u64, last_queued: u64) -> Option<u64> {
         if last_queued == 0 {
             return None;
         }
         let wait = match self.woken() {
-            // The kernel's stamp was there before the wakeup was: see `record_wakeup()`. A wakeup
-            // from before is not of this sleep: see `TaskState::take()`.
+            // The kernel's stamp is older than the wakeup: see `record_wakeup()`. A wakeup from
+            // before the switch-out does not belong to this sleep: see `TaskState::take()`.
             Some(woken) if woken.was_queued && woken.time >= self.out => {
                 now.saturating_sub(woken.time)
             }
             _ => waited(now, run_delay, last_queued).wrapping_sub(self.run_delay),
         };
-        // Clocks of two CPUs may differ by a little; a wait is no longer than the absence.
+        // The clocks of two CPUs may differ slightly, but a wait is no longer than the absence.
         Some(wait.min(away))
     }
 }
 
 impl TaskState {
-    /// [`LastSwitchOut::out`] of a task that gets a CPU and was not seen to leave the one before:
-    /// later than any time. The kernel does not tell of a switch on a CPU that is offline already:
-    /// the one from the task that took it offline (`DECLARE_TRACE_EVENT` in
-    /// `include/linux/tracepoint.h`).
+    /// The [`LastSwitchOut::out`] of a task that gets a CPU without having been seen to leave the
+    /// previous one: later than any time. The kernel emits no `sched_switch` on a CPU that is
+    /// offline already, and so not for the switch from the task that took the CPU offline
+    /// (`DECLARE_TRACE_EVENT` in `include/linux/tracepoint.h`).
     pub(in crate::engine) const NOT_OUT: u64 = u64::MAX;
 
-    /// The owner that stands for all tasks that nothing can be kept of. It is nobody's ID.
+    /// The owner that stands for all untracked tasks. No task has this ID.
     const UNTRACKED: u64 = u64::MAX;
 
-    /// Creates the state of a PID that nothing is known of.
+    /// Creates the state of a PID of which nothing is known.
     pub const fn new() -> Self {
         Self::of(0)
     }
 
-    /// Creates the state that stands for those of all tasks for which there is no room.
+    /// Creates the state that is shared by all tasks for which there is no room.
     pub const fn untracked() -> Self {
-        // INVARIANT: All functions that write return before that if `is_untracked()`.
+        // INVARIANT: No task has the ID `UNTRACKED`, and `is_free_for()` is false for this state.
+        // Every write comes after a check by `is_of()` or `is_free_for()`.
         Self::of(Self::UNTRACKED)
     }
 
@@ -164,7 +172,7 @@ impl TaskState {
         }
     }
 
-    /// Returns whether this stands for the state of a task for which there is no room.
+    /// Returns whether this is the state that is shared by all tasks for which there is no room.
     #[inline(always)]
     pub(in crate::engine) fn is_untracked(&self) -> bool {
         self.owner.get() == Self::UNTRACKED
@@ -177,13 +185,14 @@ impl TaskState {
     }
 
     /// Returns whether this may become the state of `task`, which is not its owner. A task gives up
-    /// its PID before it leaves the CPU for the last time, and by then the PID may be another's.
+    /// its PID before it leaves the CPU for the last time, and another task may have the PID by
+    /// then.
     fn is_free_for(&self, task: impl Task) -> bool {
         !self.is_untracked() && !task.is_exiting()
     }
 
-    /// Makes this the state of `task`, of whose last switch-out nothing is known, unless the task
-    /// may have given up its PID. The next switch-out is then noted even if it exits meanwhile.
+    /// Makes this the state of `task`, whose last switch-out is not known, unless the task may have
+    /// given up its PID. The next switch-out is then recorded even if the task exits meanwhile.
     pub(in crate::engine) fn claim(&self, task: impl Task) {
         if self.is_free_for(task) {
             self.owner.set(task.id());
@@ -192,7 +201,7 @@ impl TaskState {
         }
     }
 
-    /// Notes that `task` left `cpu` at `now` as `state` tells.
+    /// Records that `task` left `cpu` at `now` in the state `state`.
     #[inline(always)]
     pub(in crate::engine) fn leave(&self, now: u64, cpu: u32, task: impl Task, state: PrevState) {
         if !self.is_of(task) && !self.is_taken_over_by(task) {
@@ -204,7 +213,8 @@ impl TaskState {
         self.cpu.set(u64::from(cpu));
     }
 
-    /// Makes `task`, which leaves its CPU, the owner; returns whether it may be.
+    /// Makes `task`, which is leaving its CPU, the owner if this state is free for it; returns
+    /// whether it is.
     #[cold]
     fn is_taken_over_by(&self, task: impl Task) -> bool {
         let is_free = self.is_free_for(task);
@@ -214,22 +224,23 @@ impl TaskState {
         is_free
     }
 
-    /// Returns what is known of the last switch-out of the owner, which gets a CPU now; after this
-    /// it is on one. Forgets the wakeup that ended its sleep, too.
+    /// Returns the last switch-out of the owner, which gets a CPU now, and marks the owner as being
+    /// on one. Forgets the wakeup that ended the owner's sleep, too.
     ///
-    /// As a rule no waker comes in between, as the task is awake, and does not run yet. But a task
-    /// that was preempted with its sleep state set is on a run queue and yet can be woken, just as it
-    /// gets the CPU: the waker has not got the run queue's lock yet. If the task blocks before the
-    /// waker has it, that wakeup ends the sleep. So one that is noted before this is kept, as one
-    /// that is noted after it is; other sleeps' wakeups overwrite it. [`Woken::was_queued`] is the
-    /// one that matters, as such wakeups may not be noted: it is of the past, and is forgotten.
+    /// Usually no waker runs at the same time, as the task is awake but does not run yet. The
+    /// exception is a task that was preempted with its sleep state set: it is on a run queue, and
+    /// can still be woken just as it gets the CPU, by a waker that does not have the run queue's
+    /// lock yet. If the task blocks before the waker has the lock, that wakeup ends the sleep. A
+    /// wakeup of such a task is therefore kept whether it is noted before or after this call; the
+    /// wakeups of later sleeps overwrite it. [`Woken::was_queued`] is cleared, though: it belongs
+    /// to the past, and would be taken for a later wakeup that is not noted.
     #[inline(always)]
     pub(in crate::engine) fn take(&self) -> LastSwitchOut {
         let woken = self.woken.get();
         let state = PrevState::from_bits(self.state.get());
         if woken != 0 {
             let kept = if state.is_runnable() { woken & !1 } else { 0 };
-            // Not if it is the same: the waker may just write it anew.
+            // Do not store an unchanged value: the waker may be writing it anew just now.
             if kept != woken {
                 self.woken.set(kept);
             }
@@ -252,13 +263,14 @@ impl Default for TaskState {
     }
 }
 
-/// Which wakeups are noted.
+/// Selects the wakeups that are noted.
 pub trait Notes: 'static {
-    /// Whether all are, and not only those of tasks that the kernel has queued already.
+    /// Whether all wakeups are noted, and not only those of tasks that the kernel has queued
+    /// already.
     const ALL: bool;
 }
 
-/// All wakeups are noted.
+/// Notes all wakeups.
 #[derive(Clone, Copy, Debug)]
 pub struct AllWakeups;
 
@@ -266,7 +278,7 @@ impl Notes for AllWakeups {
     const ALL: bool = true;
 }
 
-/// The wakeups of tasks are noted that the kernel has queued already.
+/// Notes only the wakeups of tasks that the kernel has queued already.
 #[derive(Clone, Copy, Debug)]
 pub struct QueuedWakeups;
 
@@ -275,27 +287,30 @@ impl Notes for QueuedWakeups {
 }
 
 /// Records that a task is being woken: the `sched_waking` event. Any CPU may call this, in any
-/// context; wakers of one task take turns, or it wakes itself.
+/// context. Wakers of one task take turns, unless the task wakes itself.
 ///
-/// With [`AllWakeups`], each is noted, as [`Metric::Wakeup`] needs it. With [`QueuedWakeups`], only that
-/// of a task whose [`Task::last_queued`] is set already, although the task is asleep: the kernel stamps
-/// a task when it migrates it, even one whose dequeue it has put off, and which sleeps; and does not
-/// stamp it again when it wakes. The wait then begins here.
+/// With [`AllWakeups`], every wakeup is noted, as [`Metric::Wakeup`] requires. With
+/// [`QueuedWakeups`], only the wakeup of a task whose [`Task::last_queued`] is already set although
+/// the task is asleep is noted. The kernel stamps a task when it migrates it, even a sleeping task
+/// whose dequeue is delayed, and does not stamp it again at the wakeup. The wait of such a task
+/// begins at the wakeup.
 ///
-/// What remains is a task that is migrated so, and whose dequeue is then completed by a change of its
-/// scheduling class, or for a task that waits until it is off the run queue
-/// (`wait_task_inactive()`: a tracer, a core dump); or that is migrated again just now, and has no
-/// stamp for a moment. The kernel adds its sleep to its `run_delay`.
+/// Two cases remain, in which the kernel adds the sleep of a task to its `run_delay`:
+///
+/// - The task is migrated like that, and its delayed dequeue is then completed by a change of its
+///   scheduling class, or for another task that waits until it is off the run queue
+///   (`wait_task_inactive()`: a tracer, a core dump).
+/// - The task is being migrated again during the wakeup, and has no stamp for a moment.
 #[inline(always)]
 pub fn record_wakeup<N: Notes>(wakeup: impl Wakeup) {
-    // Read once: while the task is moved, there may be no stamp for a moment.
+    // Read only once: a task that is being migrated may have no stamp for a moment.
     let was_queued = wakeup.task().last_queued() != 0;
     if N::ALL || was_queued {
         note_wakeup(wakeup, was_queued);
     }
 }
 
-/// Not inlined: most wakeups are not noted, and those save no register for this.
+/// Notes a wakeup. Not inlined, so that wakeups that are not noted, as most are, save no registers.
 #[inline(never)]
 fn note_wakeup(wakeup: impl Wakeup, was_queued: bool) {
     let task = wakeup.task();

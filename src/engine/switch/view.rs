@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a tracepoint shows: the views of a context switch and of a wakeup that the engine works on.
+//! The engine's views of a context switch and of a wakeup, as the tracepoints pass them.
 //!
 //! The probes implement these traits on the kernel's own structures, and the tests on those of a
-//! model. Each method reads one thing, and the engine calls it only where it needs that: what is not
-//! needed is not read.
+//! model. Each method reads one value, and the engine calls it only if that value is needed.
 
 use crate::engine::switch::{
     switch_out::PrevState,
@@ -16,8 +15,8 @@ pub trait Task: Copy {
     /// Returns the thread id in the initial PID namespace; 0 for the idle task.
     fn pid(self) -> i32;
 
-    /// Returns a number that no other task has that lives at the same time, such as the address.
-    /// Neither 0 nor `u64::MAX`.
+    /// Returns a number that no other living task has, such as the address. Neither 0 nor
+    /// `u64::MAX`.
     fn id(self) -> u64;
 
     /// Returns whether the task is exiting, and may have given up its PID already.
@@ -38,7 +37,7 @@ pub trait Task: Copy {
 
 /// A context switch: the `sched_switch` tracepoint.
 pub trait Switch {
-    /// How the tasks are shown.
+    /// The view of a task.
     type Task: Task;
 
     /// Reads the CPU's clock, in nanoseconds. Called once for each switch.
@@ -47,20 +46,20 @@ pub trait Switch {
     /// Returns the task that leaves the CPU.
     fn prev(&self) -> Self::Task;
 
-    /// Returns how it leaves.
+    /// Returns the state in which that task leaves the CPU.
     fn prev_state(&self) -> PrevState;
 
     /// Returns the task that gets the CPU.
     fn next(&self) -> Self::Task;
 
-    /// Returns the state that is kept for the task `pid`, which is not the idle task;
+    /// Returns the state that is kept for the task `pid`, which must not be the idle task;
     /// [`TaskState::untracked`] if there is none.
     fn state(&self, pid: i32) -> &TaskState;
 }
 
 /// A wakeup: the `sched_waking` tracepoint.
 pub trait Wakeup {
-    /// How the task is shown.
+    /// The view of a task.
     type Task: Task;
 
     /// Reads the waker's clock, in nanoseconds.
