@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Bindings to `include/schedhist_bindings.h`, made by bindgen when the module is built.
+//! Bindings to `include/schedhist_bindings.h`, which bindgen generates when the module is built.
 //!
-//! Types that the `kernel` crate has bindings for are taken from there.
+//! If the `kernel` crate has bindings for a type, they are used instead.
 
 #![allow(
     clippy::all,

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The records of a CPU, each in one piece of memory that is near to the CPU.
+//! Allocation of a CPU's records, in one piece of memory on the CPU's NUMA node.
 //!
-//! One piece, because the allocator rounds each up to a power of two: at defaults the header fits
-//! into what is left of the 64 KiB that the buckets take anyway.
+//! The header and the buckets share an allocation because the allocator rounds each up to a power
+//! of two. With the default settings the header fits into the rest of the 64 KiB that the buckets
+//! take anyway.
 //!
 //! C header: [`include/linux/topology.h`](srctree/include/linux/topology.h)
 
@@ -41,7 +42,7 @@ use crate::engine::{
     },
 };
 
-// At defaults they take 64 KiB at most, as the allocator rounds them.
+// With the default settings the records take at most 64 KiB, including the allocator's rounding.
 const _: () = {
     let Some(precision) = Precision::new(Precision::DEFAULT) else {
         panic!("the default is no precision");
@@ -52,13 +53,13 @@ const _: () = {
     assert!(layout.size().next_power_of_two() <= 64 * 1024);
 };
 
-/// Returns the layout of the records of a CPU on which `metrics` can be on; `None`
-/// when that is more than there can be.
+/// Returns the layout of the records of a CPU on which `metrics` can be on. Returns `None` if the
+/// size exceeds the limit of a [`Layout`].
 const fn layout(scheme: Scheme, metrics: MetricSet) -> Option<Layout> {
     let Ok(cells) = Layout::array::<Cell>(Cpu::<[Cell]>::cells(scheme, metrics)) else {
         return None;
     };
-    // As `repr(C)` has it.
+    // `repr(C)` has the same layout.
     let Ok((layout, _)) = Layout::new::<Header>().extend(cells) else {
         return None;
     };
@@ -75,17 +76,18 @@ pub(crate) fn new_cpu(
     let layout = layout(scheme, metrics).ok_or(ENOMEM)?;
     let memory: NonNull<u8> =
         KVmalloc::alloc(layout, GFP_KERNEL | __GFP_ZERO, node_of(number))?.cast();
-    // SAFETY: The memory is ours alone, large enough and aligned: by `layout` the header is what it
-    // begins with.
+    // SAFETY: The memory was just allocated and has no other user. By `layout` it begins with a
+    // header, so that it is large enough and aligned.
     unsafe { memory.cast::<Header>().write(Header::new(number, scheme)) };
-    // The length of a slice becomes that of the slice at the end.
+    // The cast keeps the length, as that of the slice at the end of `Cpu`.
     let records =
         ptr::slice_from_raw_parts_mut(memory.as_ptr().cast::<Cell>(), cells) as *mut Cpu<[Cell]>;
-    // INVARIANT: There are as many cells as `Cpu::cells` says.
+    // INVARIANT: There are as many cells as `Cpu::cells` returned.
     //
-    // SAFETY: From `KVmalloc`, which passes it to us, with the size and the alignment of a
-    // `Cpu<[Cell]>` of so many cells: `layout` is the layout that `repr(C)` gives it. The header was
-    // just written, and the cells after it, which are integers, are 0.
+    // SAFETY: The memory is from `KVmalloc`, and the box becomes its only owner. Its size and
+    // alignment are those of a `Cpu<[Cell]>` of `cells` cells: `layout` is the layout that
+    // `repr(C)` gives it. The header was just written. The cells after it are integers, which are
+    // 0.
     Ok(unsafe { KVBox::from_raw(records) })
 }
 
@@ -93,12 +95,14 @@ pub(crate) fn new_cpu(
 pub(crate) fn new_log(number: u32) -> Result<KVBox<Log>> {
     let layout = Layout::new::<Log>();
     let memory = KVmalloc::alloc(layout, GFP_KERNEL | __GFP_ZERO, node_of(number))?;
-    // SAFETY: From `KVmalloc`, which passes it to us, with the layout of a `Log`. It is made of
-    // integers alone, which are 0: as `Log::new` has it. Too large to be made on the stack.
+    // A `Log` is too large to be created on the stack.
+    //
+    // SAFETY: The memory is from `KVmalloc`, has the layout of a `Log`, and the box becomes its
+    // only owner. A `Log` consists of integers only. They are all 0, as in `Log::new()`.
     Ok(unsafe { KVBox::from_raw(memory.cast::<Log>().as_ptr()) })
 }
 
-/// Returns the NUMA node that `cpu`, which must be possible, is part of, if that is known.
+/// Returns the NUMA node of `cpu`, which must be a possible CPU; `NO_NODE` if the node is unknown.
 fn node_of(cpu: u32) -> NumaNode {
     // SAFETY: Callable in any context, with the number of a possible CPU.
     let node = unsafe { bindings::schedhist_cpu_to_node(cpu as c_int) };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The kernel log: one form for all that is refused.
+//! The message in the kernel log about a value that is refused.
 
 use core::fmt;
 
@@ -8,10 +8,10 @@ use kernel::prelude::*;
 
 use crate::engine::format::text::Quoted;
 
-/// Says in the log that `value` was not taken for what has this `name`, and `why`; returns the error for
-/// whoever wrote it.
+/// Logs that `name` does not accept `value`, and `why`. Returns the error for the writer of the
+/// value.
 pub(crate) fn refused(name: impl fmt::Display, value: &[u8], why: fmt::Arguments<'_>) -> Error {
-    // As arguments, as the kernel's own macros print but few types.
+    // Passed by `format_args!`, as the kernel's own macros can print few types directly.
     pr_warn!("{}: {why}\n", format_args!("{name}: {}", Quoted(value)));
     EINVAL
 }

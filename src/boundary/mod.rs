@@ -2,9 +2,9 @@
 
 //! The kernel boundary.
 //!
-//! All `unsafe` and all use of C bindings live here, and in the trace event emitters that are
-//! generated from `events.rs`. What a kernel version changes is met here too. What other modules
-//! could use as it is stands in [`abstractions`].
+//! This module contains all `unsafe` code and all uses of C bindings, except for the trace event
+//! emitters that are generated from `events.rs`. Differences between kernel versions are handled
+//! here, too. Code that other modules could use as it is lives in [`abstractions`].
 
 pub(crate) mod abstractions;
 pub(crate) mod bindings;

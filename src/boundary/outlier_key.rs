@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The static key that tells the probe to take the way that looks at each sample.
+//! The static key that makes the probe check each sample for an outlier.
 //!
-//! It is the key of the trace events, which is on while anybody listens to one of them: outliers are
-//! one listener more. So both together cost a switch one patched branch.
+//! The trace events share this key, which is on while at least one of them is enabled. Outliers
+//! count as one more listener. So trace events and outliers together cost a switch one patched
+//! branch.
 //!
 //! C header: [`include/linux/jump_label.h`](srctree/include/linux/jump_label.h)
 
@@ -12,7 +13,10 @@ use crate::boundary::{
     bindings, //
 };
 
-/// Makes outliers a listener, or ends that. Sleeps. To be called by one at a time.
+/// Adds outliers to the listeners of the key, or removes them; no effect if it is so already.
+/// Sleeps.
+///
+/// The caller must serialise calls.
 pub(crate) fn switch(on: bool) {
     context::might_sleep();
     // SAFETY: Process context.

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Module parameters. C defines them, as the `module!` macro has none that are text or that sysfs shows.
-//! None of them can change after the module was loaded.
+//! Module parameters.
+//!
+//! C defines them, as parameters of the `module!` macro cannot be text and do not appear in sysfs.
+//! No parameter can change after the module was loaded.
 
 use kernel::{
     prelude::*,
@@ -11,18 +13,18 @@ use kernel::{
 use crate::boundary::bindings;
 use crate::engine::histogram::bucket::Precision;
 
-// A literal in C.
+// The C header has it as a literal.
 const _: () = assert!(Precision::DEFAULT == bindings::SCHEDHIST_PRECISION_DEFAULT);
 
 /// Returns the parameter `precision`.
 pub(crate) fn precision() -> u32 {
-    // SAFETY: A static of ours that is written only before the module's initialisation.
+    // SAFETY: A static of `glue.c` that is written only before the module's initialisation.
     unsafe { bindings::schedhist_precision }
 }
 
 /// Returns the parameter `metrics`.
 pub(crate) fn metrics() -> &'static [u8] {
-    // SAFETY: A static of ours that `module_param_string()` keeps NUL-terminated, and that is
-    // written only before the module's initialisation.
+    // SAFETY: A static of `glue.c` that `module_param_string()` keeps NUL-terminated. It is written
+    // only before the module's initialisation.
     unsafe { CStr::from_char_ptr((&raw const bindings::schedhist_metrics).cast()) }.to_bytes()
 }

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The state of tasks, by PID.
+//! The states of tasks, by PID.
 //!
-//! An array of pointers to pages, one for each 64 PIDs: looking a PID up takes two loads and no
-//! search. The pages are filled in ahead of time, when a task is created and when measuring begins, so
-//! that the probe of the scheduler allocates nothing. Pages that hold no living task's PID are swept
-//! out when there are many, so that the memory follows the PIDs in use. The pointers take 512 KiB; a
-//! tree would take less, and each switch some loads and lines of the cache more.
+//! The table is an array of pointers to pages, with a page for each 64 PIDs: a look-up takes two
+//! loads and no search. Pages are allocated ahead of time, when a task is created and when
+//! measuring begins, so that the scheduler's probes allocate nothing. Once there are many pages, a
+//! sweep frees those without a PID of a living task, so that memory follows the PIDs in use.
+//!
+//! The pointers take 512 KiB. A tree would take less memory, but cost each switch more loads and
+//! cache lines.
 
 use core::{
     marker::PhantomData,
@@ -37,10 +39,11 @@ use crate::{
     engine::switch::task_state::TaskState, //
 };
 
-/// How many tasks a page holds: 64, of 64 bytes each.
+/// The binary logarithm of the number of tasks in a page: 64 tasks, of 64 bytes each.
 const PAGE_BITS: u32 = 6;
 
-/// How many pages there can be. The kernel gives out no PID from `PID_MAX_LIMIT` on: 2^22.
+/// The maximum number of pages. The kernel allocates PIDs below `PID_MAX_LIMIT` only, which is
+/// 2^22.
 const PAGES: usize = 1 << (22 - PAGE_BITS);
 
 /// A sweep begins when there are more pages than this.
@@ -48,58 +51,62 @@ const SWEEP_MIN: usize = 256;
 
 type Page = [TaskState; 1 << PAGE_BITS];
 
-/// Stands for each page that is not there, so that a look-up need not ask.
+/// Stands in for each page that is not allocated, so that a look-up needs no check.
 static NO_PAGE: Page = [const { TaskState::untracked() }; 1 << PAGE_BITS];
 
 const fn no_page() -> *mut Page {
     (&raw const NO_PAGE).cast_mut()
 }
 
-/// Shows that preemption is off, so that what RCU protects stays as long as this does.
+/// Proof that preemption is off: objects that RCU protects stay valid while a value exists.
 ///
 /// # Safety
 ///
-/// A value must exist only while preemption is off, on the CPU that has it.
+/// A value must exist only while preemption is off on the CPU that runs the code that has it.
 pub(crate) unsafe trait NoPreemption {}
 
-/// A table with room for the state of every task that there is.
+/// A table with room for the state of every existing task.
 ///
 /// # Invariants
 ///
-/// There are [`PAGES`] pointers in `pages`. Each is that of [`NO_PAGE`], or comes from a `KBox`, with [`SUSPECT`] added while a
-/// sweep finds out whether the page is needed. What it points to stays for an RCU grace period after
-/// the pointer is gone.
+/// There are [`PAGES`] pointers in `pages`. Each points to [`NO_PAGE`] or comes from a `KBox`. A
+/// pointer from a `KBox` has [`SUSPECT`] added while a sweep finds out whether the page is needed.
+/// A page stays valid for an RCU grace period after its pointer was removed from `pages`.
 pub(crate) struct TaskTable {
     pages: KVVec<AtomicPtr<Page>>,
-    /// How many pages there are.
+    /// The number of allocated pages.
     count: AtomicUsize,
-    /// How many there may be before the next sweep.
+    /// The number of pages above which the next sweep begins.
     limit: AtomicUsize,
 }
 
-/// Added to the address of a page that nobody has asked for since the sweep began.
+/// Added to the address of a page for which no room was requested since the sweep began.
 const SUSPECT: usize = 1;
 
-/// A reference to a [`TaskTable`] for who looks up states in it.
+/// A reference to a [`TaskTable`] for look-ups.
 ///
 /// # Invariants
 ///
-/// `pages` is where those of `table` begin: so a look-up does not have to read the table itself.
+/// `pages` points to the first of the `pages` of `table`, so that a look-up need not read the table
+/// itself.
 pub(crate) struct TaskStates {
     pages: *const AtomicPtr<Page>,
     table: Arc<TaskTable>,
 }
 
-// SAFETY: It is a reference to a table, with the address of what that owns.
+// SAFETY: This is an `Arc` of a table, which is `Send` and `Sync`, with the address of memory that
+// the table owns.
 unsafe impl Send for TaskStates {}
 
-// SAFETY: As above.
+// SAFETY: Shared references give access to the table, which is `Sync`, and to its pages by atomic
+// operations only.
 unsafe impl Sync for TaskStates {}
 
 impl TaskStates {
     /// Refers to `table`.
     pub(crate) fn new(table: Arc<TaskTable>) -> Self {
-        // INVARIANT: Just so.
+        // INVARIANT: This is the address of the first. It stays so, as a table never changes the
+        // number of its `pages`.
         Self {
             pages: table.pages.as_ptr(),
             table,
@@ -111,10 +118,11 @@ impl TaskStates {
         &self.table
     }
 
-    /// Returns what to look up states in, for as long as preemption is off.
+    /// Returns the pages, for look-ups while preemption is off.
     #[inline(always)]
     pub(crate) fn pages<'a>(&'a self, _: &'a impl NoPreemption) -> TaskPages<'a> {
-        // INVARIANT: By the type's invariant; and `table` keeps the pages.
+        // INVARIANT: `pages` points to those of `table` by the type's invariant. `self` keeps the
+        // table for `'a`, and preemption is off for `'a` by the contract of `NoPreemption`.
         TaskPages {
             pages: self.pages,
             _lifetime: PhantomData,
@@ -122,11 +130,12 @@ impl TaskStates {
     }
 }
 
-/// The pages of a [`TaskTable`], to look up states in.
+/// The pages of a [`TaskTable`], for look-ups.
 ///
 /// # Invariants
 ///
-/// `pages` is where those of a `TaskTable` begin that stays for `'a`, and preemption is off for `'a`.
+/// `pages` points to the first of the `pages` of a `TaskTable` that exists for `'a`. Preemption is
+/// off for `'a`.
 #[derive(Clone, Copy)]
 pub(crate) struct TaskPages<'a> {
     pages: *const AtomicPtr<Page>,
@@ -134,28 +143,29 @@ pub(crate) struct TaskPages<'a> {
 }
 
 impl<'a> TaskPages<'a> {
-    /// Returns the state of the task `pid`; [`TaskState::untracked`] if there is no room for it.
+    /// Returns the state of the task `pid`; [`TaskState::untracked`] if the table has no room for
+    /// it.
     #[inline(always)]
     pub(crate) fn get(self, pid: i32) -> &'a TaskState {
         let (page, place) = split(pid);
-        // SAFETY: By the type's invariant and that of `TaskTable` there are `PAGES` of them, and
-        // `split()` returns a number below that.
+        // SAFETY: By the invariants of this type and of `TaskTable` there are `PAGES` pointers from
+        // `pages` on, and `split()` returns a page number below `PAGES`.
         let slot = unsafe { &*self.pages.add(page) };
         let states = untagged(slot.load(Ordering::Acquire));
-        // SAFETY: By the invariant of `TaskTable` the page stays for a grace period, which does not
-        // end before preemption is on again; and `split()` returns a place in it.
+        // SAFETY: By the invariant of `TaskTable` the page stays valid for a grace period, which
+        // does not end before preemption is on again. `split()` returns a place within a page.
         unsafe { (*states).get_unchecked(place) }
     }
 }
 
 impl TaskTable {
-    /// Creates a table without any room. Sleeps; fails with `ENOMEM`.
+    /// Creates a table without pages. Sleeps; fails with `ENOMEM`.
     pub(crate) fn new() -> Result<Arc<Self>> {
         let mut pages = KVVec::with_capacity(PAGES, GFP_KERNEL)?;
         for _ in 0..PAGES {
             pages.push(AtomicPtr::new(no_page()), GFP_KERNEL)?;
         }
-        // INVARIANT: Just so, and no page is there.
+        // INVARIANT: The loop pushed `PAGES` pointers to `NO_PAGE`.
         let table = Self {
             pages,
             count: AtomicUsize::new(0),
@@ -164,13 +174,15 @@ impl TaskTable {
         Ok(Arc::new(table, GFP_KERNEL)?)
     }
 
-    /// Makes room for the task `pid`, unless there is. Does not sleep, but preemption must be on, as the
-    /// allocator of `PREEMPT_RT` needs it. Fails with `ENOMEM`, and with `ERANGE` for what is no PID.
+    /// Makes room for the task `pid` if the table has none for it. Does not sleep, but preemption
+    /// must be on, as the allocator of `PREEMPT_RT` requires. Fails with `ENOMEM`.
     ///
     /// The task must be one that [`schedhist_visit_tasks()`](bindings::schedhist_visit_tasks)
-    /// finds: a sweep leaves room only for those, and for who asked for it since the sweep began.
+    /// finds. A sweep keeps the room of those tasks, and room that was requested since the sweep
+    /// began.
     pub(crate) fn make_room(&self, pid: i32) -> Result {
         let (page, _) = split(pid);
+        // Cannot fail: `split()` returns a page number below `PAGES`.
         let slot = self.pages.get(page).ok_or(ERANGE)?;
         loop {
             let found = slot.load(Ordering::Acquire);
@@ -184,26 +196,26 @@ impl TaskTable {
         }
     }
 
-    /// Makes room for all tasks that there are, as far as memory allows.
+    /// Makes room for all existing tasks, as far as memory allows.
     pub(crate) fn make_room_for_all(&self) {
         /// # Safety
         ///
         /// `table` must point to a `TaskTable`, `task` to a task.
         unsafe extern "C" fn visit(task: *mut bindings::task_struct, table: *mut c_void) {
-            // SAFETY: This is the table that is passed below.
+            // SAFETY: `table` points to a `TaskTable` by the safety requirement.
             let table = unsafe { &*table.cast::<TaskTable>() };
             // SAFETY: The task exists while it is visited.
             let task = unsafe { Task::from_raw(task) };
-            // Where there is no memory the task is counted as untracked whenever it runs.
+            // Without memory for its state, the task counts as untracked whenever it runs.
             let _ = table.make_room(task.pid());
         }
 
         let table = ptr::from_ref(self).cast_mut().cast::<c_void>();
-        // SAFETY: `visit` expects a table, and is called only before this returns.
+        // SAFETY: `visit` expects a table, and is not called any more once this has returned.
         unsafe { bindings::schedhist_visit_tasks(Some(visit), table) };
     }
 
-    /// Returns whether there are so many pages that a sweep may be worth the while.
+    /// Returns whether there are so many pages that a sweep may be worthwhile.
     pub(crate) fn wants_sweep(&self) -> bool {
         self.count.load(Ordering::Relaxed) > self.limit.load(Ordering::Relaxed)
     }
@@ -216,16 +228,17 @@ impl TaskTable {
 }
 
 impl Job for TaskTable {
-    /// Sweeps out the pages that no living task needs.
+    /// Frees the pages that no living task needs.
     ///
-    /// First all pages become suspects. Then every task asks for its own again, and so does every
-    /// task that is created meanwhile, which is on the list of tasks before it is told of. What
-    /// is still suspect goes.
+    /// The sweep first marks all pages as suspect. It then makes room for every task again, which
+    /// clears the marks of their pages. A task that is created meanwhile is on the list of tasks
+    /// before its `task_newtask` probe makes room for it, so that it is not missed. Last, the sweep
+    /// removes the pages that are still suspect, and frees them after a grace period.
     ///
-    /// A task that is exiting and has given up its PID may find its page gone. It is counted as
-    /// untracked then.
+    /// The page of an exiting task that has given up its PID may be freed. The task then counts as
+    /// untracked.
     fn run(&self) {
-        // Queued again while the last sweep was under way.
+        // The job was queued again while the last sweep was running.
         if !self.wants_sweep() {
             return;
         }
@@ -240,22 +253,23 @@ impl Job for TaskTable {
         let mut swept = KVVec::new();
         for slot in self.pages.iter() {
             let found = slot.load(Ordering::Acquire);
-            // If there is no memory to remember it, the page stays until the next sweep.
+            // Without memory to remember it, the page stays until the next sweep.
             if found == untagged(found) || swept.reserve(1, GFP_KERNEL).is_err() {
                 continue;
             }
             if exchange(slot, found, no_page()) {
                 self.count.fetch_sub(1, Ordering::Relaxed);
-                // SAFETY: From a `KBox` by the type's invariant, and now nobody finds it any more.
+                // SAFETY: The pointer is from a `KBox` by the type's invariant. It was just removed
+                // from `pages`, so that nothing else can make a box of it.
                 let page: KBox<Page> = unsafe { KBox::from_raw(untagged(found)) };
-                // Cannot fail: just reserved.
+                // Cannot fail: room was reserved above.
                 let _ = swept.push_within_capacity(page);
             }
         }
         let count = self.count.load(Ordering::Relaxed);
         self.limit
             .store(SWEEP_MIN.max(2 * count), Ordering::Relaxed);
-        // A probe may still look at one.
+        // Probes may still use a swept page. `swept` is dropped after this.
         //
         // SAFETY: Process context.
         unsafe { bindings::synchronize_rcu() };
@@ -267,15 +281,16 @@ impl Drop for TaskTable {
         for slot in self.pages.iter() {
             let page = untagged(slot.load(Ordering::Relaxed));
             if page != no_page() {
-                // SAFETY: From a `KBox` by the type's invariant, and nobody else has the table.
+                // SAFETY: The pointer is from a `KBox` by the type's invariant, and `self` is the
+                // only reference to the table.
                 drop(unsafe { KBox::from_raw(page) });
             }
         }
     }
 }
 
-/// Splits a PID, which is less than `PID_MAX_LIMIT` and not negative, into the number of its page and
-/// its place there. Both are within bounds, whatever the PID.
+/// Splits a PID, which is less than `PID_MAX_LIMIT` and not negative, into the number of its page
+/// and its place in the page. Both are within bounds for any other `pid`, too.
 #[inline(always)]
 fn split(pid: i32) -> (usize, usize) {
     let pid = pid as u32 as usize;
@@ -290,28 +305,28 @@ fn untagged(page: *mut Page) -> *mut Page {
     page.map_addr(|address| address & !SUSPECT)
 }
 
-/// Puts `new` in the place of `current`; returns false if something else is there.
+/// Replaces `current` by `new` in `slot`. Returns false if `slot` holds another pointer.
 fn exchange(slot: &AtomicPtr<Page>, current: *mut Page, new: *mut Page) -> bool {
     slot.compare_exchange(current, new, Ordering::AcqRel, Ordering::Acquire)
         .is_ok()
 }
 
-/// Puts `page` where there is none; if there is one by now, drops it and returns false.
+/// Puts `page` into `slot`. If `slot` has a page by now, drops `page` and returns false.
 fn insert(slot: &AtomicPtr<Page>, page: KBox<Page>) -> bool {
     let page = KBox::into_raw(page);
     let is_done = exchange(slot, no_page(), page);
     if !is_done {
-        // SAFETY: From a `KBox`, as said above, and nobody else has seen it.
+        // SAFETY: The pointer is from `KBox::into_raw()` above, and was not stored anywhere.
         drop(unsafe { KBox::from_raw(page) });
     }
     is_done
 }
 
-/// Allocates a page, not from the reserves, as others need them more. Does not sleep.
+/// Allocates a page. Does not sleep, and leaves the memory reserves to more urgent users.
 fn new_page() -> Result<KBox<Page>> {
-    // It includes `__GFP_NOWARN`.
+    // `GFP_NOWAIT` includes `__GFP_NOWARN`.
     let memory: KBox<MaybeUninit<Page>> = KBox::new_uninit(GFP_NOWAIT | __GFP_ZERO)?;
-    // SAFETY: Zero bytes are a valid page: a task's state is made of integers. They are those of
-    // `TaskState::new()`.
+    // SAFETY: Zero bytes are a valid page: a task's state consists of integers. `TaskState::new()`
+    // has the same bytes.
     Ok(unsafe { memory.assume_init() })
 }

@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What can be done with the trace buffer of the kernel's top-level trace instance.
+//! Control of the trace buffer of the kernel's top-level trace instance.
 //!
 //! C header: [`include/linux/trace_printk.h`](srctree/include/linux/trace_printk.h)
 
 use kernel::bindings;
 
-/// Stops tracing: the buffer stays as it is, until somebody writes 1 to `tracing_on`. Any context.
+/// Stops tracing: the buffer stays as it is until a user writes 1 to `tracing_on`. Any context.
 pub(crate) fn off() {
     // SAFETY: Callable in any context.
     unsafe { bindings::tracing_off() };
 }
 
-/// Exchanges the buffer with the snapshot's. Where none was allocated, the kernel stops tracing
-/// instead and says so in the buffer.
+/// Swaps the buffer with the snapshot buffer. If no snapshot buffer was allocated, the kernel stops
+/// tracing instead and writes a message about it into the buffer.
 ///
-/// Callable with interrupts off and the run queue's lock held, as the kernel's own snapshot triggers
-/// on scheduler events show; not in an NMI.
+/// Callable with interrupts off and the run queue's lock held, as the kernel's own snapshot
+/// triggers on scheduler events are. Not callable in an NMI.
 pub(crate) fn snapshot() {
-    // SAFETY: As said above.
+    // SAFETY: Callable with interrupts off and any lock held. In an NMI the kernel takes no
+    // snapshot and writes a message instead.
     unsafe { bindings::tracing_snapshot() };
 }

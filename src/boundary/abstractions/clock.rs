@@ -6,12 +6,12 @@
 
 use crate::boundary::bindings;
 
-/// Reads the clock of the running CPU, in nanoseconds since some time near the boot.
+/// Reads the clock of the running CPU, in nanoseconds since a moment near boot.
 ///
-/// Callable in any context. It does not go backwards on one CPU, save where the hardware lies; two
-/// CPUs may differ by up to a tick where the time stamp counter is not stable.
+/// Callable in any context. The clock of one CPU does not go backwards unless the hardware is
+/// faulty. The clocks of two CPUs may differ by up to a tick if the time stamp counter is unstable.
 #[inline(always)]
 pub(crate) fn local_clock() -> u64 {
-    // SAFETY: Callable in any context, and takes nothing.
+    // SAFETY: Callable in any context, without arguments.
     unsafe { bindings::local_clock() }
 }

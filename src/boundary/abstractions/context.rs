@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The contexts that this module's code relies on, asserted.
+//! Assertions about the context in which code runs.
 //!
-//! Each function asserts one thing of what runs here, where the kernel has
-//! `CONFIG_RUST_DEBUG_ASSERTIONS`, and compiles to nothing where it has not. What is wrong ends in a
-//! panic of Rust, and so in a `BUG()`; sleeping where one must not is reported as the kernel does.
+//! Each function asserts one property if the kernel has `CONFIG_RUST_DEBUG_ASSERTIONS`, and
+//! compiles to nothing otherwise. A failed assertion is a Rust panic, which ends in a `BUG()`.
+//! [`might_sleep`] reports a failure as the kernel's own `might_sleep()` does.
 //!
 //! C headers: [`include/linux/preempt.h`](srctree/include/linux/preempt.h),
 //! [`include/linux/irqflags.h`](srctree/include/linux/irqflags.h)
@@ -19,7 +19,7 @@ use crate::boundary::{
     bindings, //
 };
 
-/// Interrupts are off on this CPU: nothing comes in between but an NMI.
+/// Asserts that interrupts are off on this CPU: only an NMI can come in between.
 #[inline(always)]
 pub(crate) fn assert_irqs_disabled() {
     if cfg!(debug_assertions) {
@@ -27,7 +27,7 @@ pub(crate) fn assert_irqs_disabled() {
     }
 }
 
-/// Preemption is off, by whatever means. An interrupt may still come in between.
+/// Asserts that preemption is off, by whatever means. An interrupt may still come in between.
 #[inline(always)]
 pub(crate) fn assert_preemption_disabled() {
     if cfg!(debug_assertions) {
@@ -37,7 +37,7 @@ pub(crate) fn assert_preemption_disabled() {
     }
 }
 
-/// Interrupts are off, unless `is_exempt`.
+/// Asserts that interrupts are off, unless `is_exempt` returns true.
 #[inline(always)]
 pub(crate) fn assert_irqs_disabled_unless(is_exempt: impl FnOnce() -> bool) {
     if cfg!(debug_assertions) {
@@ -45,10 +45,11 @@ pub(crate) fn assert_irqs_disabled_unless(is_exempt: impl FnOnce() -> bool) {
     }
 }
 
-/// Interrupts and preemption are on, in a task, so that also `PREEMPT_RT` lets it allocate memory.
+/// Asserts that interrupts and preemption are on, in a task. Code may then allocate memory even on
+/// `PREEMPT_RT`.
 #[inline(always)]
 pub(crate) fn assert_preemptible() {
-    // Without the count the kernel does not know.
+    // Without the preemption count the kernel cannot tell.
     if cfg!(debug_assertions) && cfg!(CONFIG_PREEMPT_COUNT) {
         // SAFETY: Callable in any context.
         let is_on = unsafe { bindings::schedhist_preemptible() };
@@ -56,7 +57,8 @@ pub(crate) fn assert_preemptible() {
     }
 }
 
-/// This is the CPU that `cpu` tells. To be asked where nothing can migrate.
+/// Asserts that this CPU's number is the one that `cpu` returns. The caller must not be able to
+/// migrate.
 #[inline(always)]
 pub(crate) fn assert_this_cpu(cpu: impl FnOnce() -> u32) {
     if cfg!(debug_assertions) {
@@ -65,7 +67,8 @@ pub(crate) fn assert_this_cpu(cpu: impl FnOnce() -> u32) {
     }
 }
 
-/// `cpu` is offline, and so runs nothing. To be asked where CPU hotplug cannot change that.
+/// Asserts that `cpu` is offline, and so runs nothing. CPU hotplug must not be able to change that
+/// meanwhile.
 #[inline(always)]
 pub(crate) fn assert_offline(cpu: u32) {
     if cfg!(debug_assertions) {
@@ -73,8 +76,8 @@ pub(crate) fn assert_offline(cpu: u32) {
     }
 }
 
-/// What runs here may sleep. Where it may not, the kernel says so, if it has
-/// `CONFIG_DEBUG_ATOMIC_SLEEP`.
+/// Asserts that the caller may sleep. A kernel with `CONFIG_DEBUG_ATOMIC_SLEEP` reports callers
+/// that may not.
 #[track_caller]
 #[inline(always)]
 pub(crate) fn might_sleep() {
@@ -83,7 +86,7 @@ pub(crate) fn might_sleep() {
     }
 }
 
-/// Says whether `task` is the one that runs here.
+/// Returns whether `task` is the current task.
 pub(crate) fn is_current(task: Task<'_>) -> bool {
     // SAFETY: Callable in any context.
     let current = unsafe { bindings::get_current() };

@@ -6,8 +6,8 @@
 //! holds files of any such types. Each type gets file operations of its own, with only those that
 //! it implements.
 //!
-//! Not `kernel::debugfs`: its file operations have no `.owner`, so that a module can be unloaded
-//! while one of its files is open, and the later `close()` runs into freed memory.
+//! This does not use `kernel::debugfs`: its file operations have no `.owner`, so that a module can
+//! be unloaded while one of its files is open. The later `close()` then runs into freed memory.
 //!
 //! C header: [`include/linux/debugfs.h`](srctree/include/linux/debugfs.h)
 
@@ -44,17 +44,17 @@ pub(crate) use text::{
     Text, //
 };
 
-/// What the operations of all files have in common: an open file pins the module.
+/// The base of all file operations: an open file pins the module.
 const PINNING: bindings::file_operations = bindings::file_operations {
     owner: &raw mut bindings::__this_module,
     ..pin_init::zeroed()
 };
 
-/// What the inode of a file of type `T` points to.
+/// The data that the inode of a file of type `T` points to.
 struct Node<T> {
     file: T,
     published: Arc<Atomic<bool>>,
-    /// The length of the text of a [`Readable`] file when it was last shown; 0 before.
+    /// The length of the text of a [`Readable`] file when it was last shown; 0 if it never was.
     last_len: Atomic<usize>,
 }
 
@@ -70,7 +70,7 @@ impl<T> Node<T> {
         context::might_sleep();
         // SAFETY: By the safety requirement `i_private` is the pointer that `Tree::file` passed to
         // debugfs. The node lives until `debugfs_remove()` has returned, which waits for this
-        // operation; and an open file pins the module, which drops no tree then.
+        // operation. Once open, the file pins the module, so that the tree is not dropped.
         let node = unsafe { &*(*inode).i_private.cast::<Self>() };
         match node.published.load(Acquire) {
             true => Ok(node),
@@ -79,15 +79,16 @@ impl<T> Node<T> {
     }
 }
 
-/// Names a folder of a [`Tree`], as its place among [`Tree::folders`]; `None` for the tree's own.
+/// Identifies a folder of a [`Tree`]: an index into [`Tree::folders`], or `None` for the tree's
+/// own.
 #[derive(Clone, Copy)]
 pub(crate) struct Folder(Option<usize>);
 
-/// A folder in debugfs with all that is below it.
+/// A folder in debugfs with everything below it.
 ///
 /// Its files cannot be opened before [`Tree::publish`]. An open file holds a reference to the
 /// module, which therefore cannot be unloaded. So no file is open when a tree is dropped, neither
-/// in a load that fails after all nor in an unload.
+/// after a failed load nor during an unload.
 ///
 /// All files belong to root. Their types may differ: the tree keeps each file in a box whose type
 /// is erased, and only the file's operations know the type.
@@ -122,7 +123,7 @@ impl Tree {
         let published = Arc::new(Atomic::new(false), GFP_KERNEL)?;
         // SAFETY: No parent means the root of debugfs.
         let root = unsafe { create_folder(name, core::ptr::null_mut()) }?;
-        // INVARIANT: Just created, with nothing in it.
+        // INVARIANT: The folder was just created, with nothing in it.
         Ok(Self {
             root,
             folders: KVec::new(),
@@ -150,7 +151,8 @@ impl Tree {
         // SAFETY: By the type's invariant the parent is a folder that exists as long as the tree.
         let folder = unsafe { create_folder(name, self.dentry(parent)?.as_ptr()) }?;
         let place = self.folders.len();
-        // INVARIANT: Just created, below `root`. If this fails, the folder is removed with `root`.
+        // INVARIANT: The folder was just created, below `root`. If this fails, dropping the tree
+        // removes the folder with `root`.
         self.folders.push(folder, GFP_KERNEL)?;
         Ok(Folder(Some(place)))
     }
@@ -239,7 +241,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Lets the files be opened. To be called when nothing can fail any more.
+    /// Allows the files to be opened. To be called once loading the module cannot fail any more.
     pub(crate) fn publish(&self) {
         self.published.store(true, Release);
     }
@@ -248,8 +250,8 @@ impl Tree {
 impl Drop for Tree {
     fn drop(&mut self) {
         context::might_sleep();
-        // Removes all that is below, too, and waits for running operations. The fields, and `nodes`
-        // with them, are dropped after this.
+        // Removes everything below `root`, too, and waits for running operations. The fields,
+        // `nodes` among them, are dropped after this.
         //
         // SAFETY: `root` is a folder of ours by the type's invariant.
         unsafe { bindings::debugfs_remove(self.root.as_ptr()) };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! CPUs that come online.
+//! A callback for CPUs that come online.
 //!
 //! C header: [`include/linux/cpuhotplug.h`](srctree/include/linux/cpuhotplug.h)
 
@@ -25,9 +25,9 @@ use kernel::{
 
 use crate::boundary::abstractions::context;
 
-/// Who wants to know.
+/// Receives CPU hotplug callbacks.
 pub(crate) trait Hotplug: Send + Sync + 'static {
-    /// Is told of a CPU that is about to come online. Nothing runs on it yet.
+    /// Called when `cpu` is about to come online. Nothing runs on it yet.
     ///
     /// Process context, may sleep.
     fn prepare(&self, cpu: u32);
@@ -37,7 +37,7 @@ pub(crate) trait Hotplug: Send + Sync + 'static {
 ///
 /// # Invariants
 ///
-/// Allocated by us, with callbacks that expect an [`Instance`].
+/// [`Registration::new`] allocated the state, whose callbacks expect the node of an [`Instance`].
 struct State(bindings::cpuhp_state);
 
 impl Drop for State {
@@ -47,7 +47,7 @@ impl Drop for State {
     }
 }
 
-/// What the callbacks find by its node.
+/// An instance of a [`State`]. The callbacks find it by its node.
 #[pin_data]
 struct Instance<T> {
     listener: Arc<T>,
@@ -55,13 +55,15 @@ struct Instance<T> {
     node: Opaque<bindings::hlist_node>,
 }
 
-/// Tells a listener of CPUs that come online, until it is dropped. That sleeps.
+/// A listener that is called for CPUs that come online, until the registration is dropped.
+///
+/// Dropping it sleeps.
 ///
 /// # Invariants
 ///
 /// `instance` is linked into `state`.
 pub(crate) struct Registration<T: Hotplug> {
-    // The state goes last: it must be empty then.
+    // `state` is dropped last. It must have no instance then.
     instance: Pin<KBox<Instance<T>>>,
     state: State,
 }
@@ -70,13 +72,14 @@ pub(crate) struct Registration<T: Hotplug> {
 // unlinked under their lock.
 unsafe impl<T: Hotplug> Send for Registration<T> {}
 
-// SAFETY: As above; and nothing can be done with a shared reference.
+// SAFETY: No method takes a shared reference, so threads can do nothing with one.
 unsafe impl<T: Hotplug> Sync for Registration<T> {}
 
 impl<T: Hotplug> Registration<T> {
-    /// Begins to tell `listener` of CPUs that come online; not of those that are. Sleeps.
+    /// Registers `listener` for CPUs that come online; not for those that are online already.
+    /// Sleeps.
     ///
-    /// Fails with `ENOMEM`, and with `ENOSPC` when there is no state left.
+    /// Fails with `ENOMEM`, and with `ENOSPC` if the kernel has no hotplug state left.
     pub(crate) fn new(listener: Arc<T>) -> Result<Self> {
         context::might_sleep();
         let instance = KBox::pin_init(
@@ -86,15 +89,16 @@ impl<T: Hotplug> Registration<T> {
             }),
             GFP_KERNEL,
         )?;
-        // SAFETY: What is registered as having several instances is called with a CPU and a node:
-        // `cpuhp_setup_state_multi()` makes the same cast.
+        // SAFETY: CPU hotplug calls the callbacks of a state with several instances with a CPU and
+        // a node. `cpuhp_setup_state_multi()` makes the same cast.
         let callback = unsafe {
             transmute::<
                 unsafe extern "C" fn(c_uint, *mut bindings::hlist_node) -> c_int,
                 unsafe extern "C" fn(c_uint) -> c_int,
             >(prepare::<T>)
         };
-        // SAFETY: The name is static, and the callback stays until the state is dropped.
+        // SAFETY: The name is static. The callback is code of this module, which stays loaded until
+        // the state is dropped.
         let state = unsafe {
             bindings::__cpuhp_setup_state(
                 bindings::cpuhp_state_CPUHP_BP_PREPARE_DYN,
@@ -106,14 +110,14 @@ impl<T: Hotplug> Registration<T> {
             )
         };
         to_result(state)?;
-        // INVARIANT: Just allocated.
+        // INVARIANT: The state was just allocated, with a callback that expects an `Instance<T>`.
         let state = State(state as bindings::cpuhp_state);
-        // SAFETY: The node is part of an `Instance<T>` that stays where it is, and is removed
-        // before that is dropped.
+        // SAFETY: The node is part of an `Instance<T>` that is pinned. `drop()` removes the node
+        // before the instance is dropped.
         to_result(unsafe {
             bindings::__cpuhp_state_add_instance(state.0, instance.node.get(), false)
         })?;
-        // INVARIANT: Just linked.
+        // INVARIANT: The instance was just linked into the state.
         Ok(Self { instance, state })
     }
 }
@@ -121,21 +125,23 @@ impl<T: Hotplug> Registration<T> {
 impl<T: Hotplug> Drop for Registration<T> {
     fn drop(&mut self) {
         context::might_sleep();
-        // SAFETY: Linked, by the type's invariant. No callback runs after this.
+        // SAFETY: The instance is linked into the state by the type's invariant. No callback runs
+        // after this.
         unsafe {
             bindings::__cpuhp_state_remove_instance(self.state.0, self.instance.node.get(), false);
         }
     }
 }
 
-/// The callback.
+/// The callback that CPU hotplug calls.
 ///
 /// # Safety
 ///
 /// Must be called by CPU hotplug with the node of an `Instance<T>`.
 unsafe extern "C" fn prepare<T: Hotplug>(cpu: c_uint, node: *mut bindings::hlist_node) -> c_int {
     let node = Opaque::cast_from(node);
-    // SAFETY: By the safety requirement. The instance is there as long as its node is linked.
+    // SAFETY: By the safety requirement the node is part of an `Instance<T>`, which exists as long
+    // as the node is linked.
     let instance = unsafe { &*container_of!(node, Instance<T>, node) };
     context::might_sleep();
     context::assert_offline(cpu);

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Work that a probe asks for.
+//! Work that a probe can queue.
 //!
-//! A probe holds the run queue's lock, and so can neither wake anybody nor queue work. `irq_work` runs a
-//! moment later, in an interrupt, and queues it. (Without the interrupt in between `PREEMPT_RT` would
-//! leave it to a thread of this CPU, which is parked early when the CPU goes offline.) The last switches
-//! of a CPU that goes offline would be too late for `irq_work`, too; of these the kernel does not tell, as
-//! the CPU is not online any more.
+//! A probe holds the run queue's lock, and so can neither wake a task nor queue work. `irq_work`
+//! runs a moment later, in a hard interrupt, and queues the work from there. (Any other `irq_work`
+//! is run on `PREEMPT_RT` by a thread of this CPU, which is parked early when the CPU goes
+//! offline.)
+//!
+//! The last switches of a CPU that goes offline come too late even for `irq_work`. No probe sees
+//! them: tracepoints are not hit on a CPU that is no longer online.
 //!
 //! C header: [`include/linux/irq_work.h`](srctree/include/linux/irq_work.h)
 
@@ -30,13 +32,15 @@ use crate::boundary::{
     bindings, //
 };
 
-/// A job that can be asked for from any context, a probe included, and is done soon.
+/// A job that can be queued in any context, a probe included, and runs soon after.
 ///
-/// Dropping it waits until nobody asks any more, and then for the job. That sleeps.
+/// Dropping it waits for a pending `irq_work`, and then cancels the job or waits for it. That
+/// sleeps.
 ///
 /// # Invariants
 ///
-/// `irq_work` is initialised with [`call`] for this `T`, and part of a `IrqWork<T>` that does not move.
+/// `irq_work` is initialised with [`call`] for this `T`, and part of an `IrqWork<T>` that does not
+/// move.
 #[pin_data(PinnedDrop)]
 pub(crate) struct IrqWork<T: Job> {
     #[pin]
@@ -44,14 +48,15 @@ pub(crate) struct IrqWork<T: Job> {
     work: Pin<KBox<Work<T>>>,
 }
 
-// SAFETY: The functions of `irq_work` can be called from any thread.
+// SAFETY: The functions of `irq_work` can be called from any thread, and `Work<T>` is `Send`.
 unsafe impl<T: Job> Send for IrqWork<T> {}
 
-// SAFETY: As above.
+// SAFETY: A shared reference gives access to `queue()` only. It calls `irq_work_queue()`, which any
+// number of CPUs may call at the same time.
 unsafe impl<T: Job> Sync for IrqWork<T> {}
 
 impl<T: Job> IrqWork<T> {
-    /// Creates what nobody has asked for. Sleeps; fails with `ENOMEM`.
+    /// Creates an `irq_work` that is not queued. Sleeps; fails with `ENOMEM`.
     pub(crate) fn new(job: Arc<T>) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             // INVARIANT: Initialised here, and pinned.
@@ -63,10 +68,10 @@ impl<T: Job> IrqWork<T> {
         })
     }
 
-    /// Asks for the job to be done; no effect while that is still to come. Any context.
+    /// Queues the job; no effect while the job is pending. Callable in any context.
     pub(crate) fn queue(&self) {
-        // SAFETY: Initialised by the type's invariant. Who can ask has a reference, and the work is
-        // waited for before it goes away.
+        // SAFETY: Initialised by the type's invariant. The caller has a reference, and `drop()`
+        // waits for the `irq_work` before its memory is freed.
         unsafe { bindings::irq_work_queue(self.irq_work.get()) };
     }
 }
@@ -75,22 +80,23 @@ impl<T: Job> IrqWork<T> {
 impl<T: Job> PinnedDrop for IrqWork<T> {
     fn drop(self: Pin<&mut Self>) {
         context::might_sleep();
-        // Nobody asks for `work`, which is dropped after this, any more.
+        // Nothing queues `work` after this, so that it can be dropped next.
         //
         // SAFETY: Initialised by the type's invariant.
         unsafe { bindings::irq_work_sync(self.irq_work.get()) };
     }
 }
 
-/// What `irq_work` calls, in an interrupt; or, on a CPU that goes offline, in the task that stops it,
-/// with interrupts off.
+/// The function that `irq_work` calls, in an interrupt. On a CPU that goes offline, the task that
+/// stops the CPU may call it instead, with interrupts off.
 ///
 /// # Safety
 ///
-/// Must be called with the `irq_work` of a `IrqWork<T>`.
+/// Must be called with the `irq_work` of an `IrqWork<T>`.
 unsafe extern "C" fn call<T: Job>(irq_work: *mut bindings::irq_work) {
     let irq_work = Opaque::cast_from(irq_work);
-    // SAFETY: By the safety requirement; it is not dropped before this returns.
+    // SAFETY: By the safety requirement `irq_work` is part of an `IrqWork<T>`, whose `drop()` waits
+    // until this function has returned.
     let soon = unsafe { &*container_of!(irq_work, IrqWork<T>, irq_work) };
     context::assert_irqs_disabled();
     soon.work.queue();

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Abstractions that Rust for Linux lacks. Nothing here is specific to this module: each file could go
-//! upstream as it is.
+//! Abstractions that Rust for Linux lacks.
+//!
+//! Nothing here is specific to this module: each file could go upstream as it is.
 
 pub(crate) mod clock;
 pub(crate) mod context;

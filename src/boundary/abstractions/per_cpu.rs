@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Something for each possible CPU.
+//! A value for each possible CPU.
 //!
-//! Not the kernel's per-CPU allocator, which gives out 32 KiB at most, and a CPU's histograms take
-//! more. Boxes have no such limit, and each may lie where its CPU is near. A table of them by CPU
-//! number costs one load instead of an addition to `%gs`.
+//! This does not use the kernel's per-CPU allocator, which allocates 32 KiB at most: a CPU's
+//! histograms take more. Boxes have no such limit, and each can be on the NUMA node of its CPU. A
+//! table of boxes by CPU number costs one load instead of an addition to `%gs`.
 //!
 //! C header: [`include/linux/cpumask.h`](srctree/include/linux/cpumask.h)
 
@@ -19,11 +19,12 @@ use kernel::{
     sync::Arc, //
 };
 
-/// Shows that what runs here stays on this CPU.
+/// Proof that the running code stays on this CPU.
 ///
 /// # Safety
 ///
-/// While a value exists, what has it must run on the CPU whose number [`ThisCpu::cpu`] returns.
+/// While a value exists, the code that has it must run on the CPU whose number [`ThisCpu::cpu`]
+/// returns.
 pub(crate) unsafe trait ThisCpu {
     /// Returns the number of this CPU.
     fn cpu(&self) -> u32;
@@ -33,14 +34,15 @@ pub(crate) unsafe trait ThisCpu {
 ///
 /// # Invariants
 ///
-/// There is a slot for each number below `nr_cpu_ids()`; that of a possible CPU is not `None`.
+/// There is a slot for each number below `nr_cpu_ids()`. The slot of a possible CPU is not `None`.
 pub(crate) struct PerCpu<T: ?Sized> {
-    /// By CPU number; `None` for the numbers of CPUs that are not possible.
+    /// Indexed by CPU number; `None` if there is no possible CPU of this number.
     slots: KVVec<Option<KVBox<T>>>,
 }
 
 impl<T: ?Sized> PerCpu<T> {
-    /// Creates one `T` for each possible CPU, of whose number `create` is told. Process context.
+    /// Creates a `T` for each possible CPU, by a call of `create` with the CPU's number. Process
+    /// context.
     pub(crate) fn new(mut create: impl FnMut(u32) -> Result<KVBox<T>>) -> Result<Self> {
         let mut slots = KVVec::with_capacity(nr_cpu_ids() as usize, GFP_KERNEL)?;
         for cpu in 0..nr_cpu_ids() {
@@ -51,80 +53,84 @@ impl<T: ?Sized> PerCpu<T> {
             };
             slots.push(slot, GFP_KERNEL)?;
         }
-        // INVARIANT: Just so.
+        // INVARIANT: The loop pushed one slot for each number, and a value for each possible CPU.
         Ok(Self { slots })
     }
 
-    /// Returns what belongs to the CPU number `cpu`, if that is possible.
+    /// Returns the value of CPU `cpu`, if that is a possible CPU.
     #[inline(always)]
     pub(crate) fn get(&self, cpu: u32) -> Option<&T> {
         self.slots.get(cpu as usize)?.as_deref()
     }
 
-    /// Goes through the possible CPUs with their numbers.
+    /// Iterates over the values, each with the number of its CPU, in the order of these numbers.
     pub(crate) fn numbered(&self) -> impl Iterator<Item = (u32, &T)> + '_ {
         let slots = (0..).zip(self.slots.iter());
         slots.filter_map(|(cpu, slot)| Some((cpu, slot.as_deref()?)))
     }
 
-    /// Goes through the possible CPUs in the order of their numbers.
+    /// Iterates over the values, in the order of the CPUs' numbers.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> + '_ {
         self.slots.iter().filter_map(|slot| slot.as_deref())
     }
 }
 
-/// A reference to a [`PerCpu`] for who needs what belongs to this CPU.
+/// A reference to a [`PerCpu`] that saves a load in look-ups of this CPU's value.
 ///
 /// # Invariants
 ///
-/// `slots` is where those of `all` begin: so that `all` itself need not be read.
+/// `slots` points to the first slot of `all`, so that [`PerCpuRef::this`] need not read `all`
+/// itself.
 pub(crate) struct PerCpuRef<T: ?Sized> {
     slots: *const Option<KVBox<T>>,
     all: Arc<PerCpu<T>>,
 }
 
-// SAFETY: It is an `Arc`, with the address of what that owns.
+// SAFETY: This is an `Arc` with the address of memory that the `Arc` keeps allocated. An
+// `Arc<PerCpu<T>>` can be sent to another thread if `T` is `Send` and `Sync`.
 unsafe impl<T: ?Sized + Send + Sync> Send for PerCpuRef<T> {}
 
-// SAFETY: As above.
+// SAFETY: A shared reference gives access to shared references to a `T` only, which is `Sync`.
 unsafe impl<T: ?Sized + Send + Sync> Sync for PerCpuRef<T> {}
 
 impl<T: ?Sized> PerCpuRef<T> {
     /// Refers to `all`.
     pub(crate) fn new(all: Arc<PerCpu<T>>) -> Self {
-        // INVARIANT: Just so; nobody changes `all` any more.
+        // INVARIANT: This is the address of the first slot. It stays so, as `PerCpu` never changes
+        // its slots after it was created.
         Self {
             slots: all.slots.as_ptr(),
             all,
         }
     }
 
-    /// Returns what belongs to this CPU.
+    /// Returns the value of this CPU.
     #[inline(always)]
     pub(crate) fn this(&self, here: &impl ThisCpu) -> &T {
-        // SAFETY: By the type's invariant. A CPU that runs is possible: its number is below
-        // `nr_cpu_ids()`, and so there is a slot, with something in it, by the invariant of `PerCpu`.
+        // SAFETY: `slots` points to the slots of `all` by the type's invariant. A running CPU is a
+        // possible one: its number is below `nr_cpu_ids()`. So by the invariant of `PerCpu` there
+        // is a slot for it, which is not `None`.
         unsafe {
             let slot = &*self.slots.add(here.cpu() as usize);
             slot.as_deref().unwrap_unchecked()
         }
     }
 
-    /// Returns what belongs to the CPU number `cpu`, if that is possible.
+    /// Returns the value of CPU `cpu`, if that is a possible CPU.
     pub(crate) fn get(&self, cpu: u32) -> Option<&T> {
         self.all.get(cpu)
     }
 }
 
-/// Says whether `cpu` is the number of a possible CPU.
+/// Returns whether `cpu` is the number of a possible CPU.
 fn is_possible(cpu: u32) -> bool {
     // SAFETY: `__cpu_possible_mask` is a static of the kernel, and does not change after boot.
     let possible = unsafe { Cpumask::from_raw(&raw const bindings::__cpu_possible_mask) };
     CpuId::from_u32(cpu).is_some_and(|cpu| possible.test(cpu))
 }
 
-/// Says whether `cpu` is the number of a CPU that is online. It may just be changing, unless CPU hotplug
-/// is kept from that.
+/// Returns whether `cpu` is the number of an online CPU. The answer may be outdated at once unless
+/// the caller excludes CPU hotplug.
 pub(super) fn is_online(cpu: u32) -> bool {
     // SAFETY: `__cpu_online_mask` is a static of the kernel, whose bits change one at a time.
     let online = unsafe { Cpumask::from_raw(&raw const bindings::__cpu_online_mask) };

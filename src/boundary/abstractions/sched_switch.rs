@@ -27,16 +27,16 @@ use crate::boundary::{
     task_table::NoPreemption, //
 };
 
-/// A context switch that is just happening on this CPU.
+/// A context switch that is in progress on this CPU.
 ///
-/// It exists only within the probe. `__schedule()` holds the run queue's lock there and has
-/// interrupts off: no printing, no allocation, no wakeup, no lock.
+/// A value exists only within the probe. `__schedule()` holds the run queue's lock there and has
+/// interrupts off: the probe must not print, allocate, wake a task or take a lock.
 pub(crate) struct Switch<'a> {
     /// Whether the task was preempted, in the sense of `SM_PREEMPT`.
     pub(crate) preempt: bool,
     /// The task that leaves the CPU.
     pub(crate) prev: Task<'a>,
-    /// The task that gets it.
+    /// The task that gets the CPU.
     pub(crate) next: Task<'a>,
     /// The state of `prev`, as `__schedule()` read it.
     pub(crate) prev_state: u32,
@@ -46,7 +46,7 @@ pub(crate) struct Switch<'a> {
 impl Switch<'_> {
     /// # Safety
     ///
-    /// Must be called within the probe, with its arguments.
+    /// Must be called within the probe, with the arguments of the tracepoint.
     #[inline(always)]
     unsafe fn new(
         preempt: bool,
@@ -56,22 +56,23 @@ impl Switch<'_> {
     ) -> Self {
         let switch = Self {
             preempt,
-            // SAFETY: `prev` is running here, and so exists until `__schedule()` has switched away.
+            // SAFETY: `prev` is running here, and so exists until `__schedule()` has switched away
+            // from it, which is after the probe.
             prev: unsafe { Task::from_raw(prev) },
-            // SAFETY: `next` is about to run here, and so exists as long.
+            // SAFETY: `next` is about to run here, and so exists until the probe returns.
             next: unsafe { Task::from_raw(next) },
             prev_state,
             _this_cpu: PhantomData,
         };
-        // So nobody else writes what belongs to this CPU.
+        // Per-CPU data has no other writer meanwhile.
         context::assert_irqs_disabled();
         context::assert_this_cpu(|| switch.cpu());
         switch
     }
 }
 
-// SAFETY: The task that leaves is still `current`, and so its CPU is this one; and it exists only
-// within the probe, with interrupts off.
+// SAFETY: `prev` is still `current`, and so its CPU is this one. A `Switch` exists only within the
+// probe, which cannot migrate, as interrupts are off.
 unsafe impl ThisCpu for Switch<'_> {
     #[inline(always)]
     fn cpu(&self) -> u32 {
@@ -79,21 +80,22 @@ unsafe impl ThisCpu for Switch<'_> {
     }
 }
 
-// SAFETY: It exists only within the probe, with interrupts off.
+// SAFETY: A `Switch` exists only within the probe, in which interrupts are off.
 unsafe impl NoPreemption for Switch<'_> {}
 
 /// Receives `sched_switch`. `V` selects one of its compiled variants.
 pub(crate) trait SchedSwitch<V>: Send + Sync + 'static {
-    /// Says whether [`SchedSwitch::sched_switch_watched`] is to be called, which is rare, instead of
-    /// [`SchedSwitch::sched_switch`].
+    /// Returns whether the probe calls [`SchedSwitch::sched_switch_watched`] instead of
+    /// [`SchedSwitch::sched_switch`]. Should rarely be true.
     fn is_watched() -> bool;
 
-    /// Is told of every context switch, on the CPU on which it happens.
+    /// Called at every context switch, on the CPU on which it happens.
     ///
     /// Interrupts are off and the run queue's lock is held: see [`Switch`].
     fn sched_switch(&self, switch: &Switch<'_>);
 
-    /// The same while somebody wants to know more of each switch.
+    /// Called in place of [`SchedSwitch::sched_switch`] while [`SchedSwitch::is_watched`] returns
+    /// true, in the same context.
     fn sched_switch_watched(&self, switch: &Switch<'_>);
 }
 
@@ -110,22 +112,25 @@ unsafe extern "C" fn probe<T: SchedSwitch<V>, V>(
     prev_state: c_uint,
 ) {
     if T::is_watched() {
-        // With the arguments where they are, so that this costs the other case nothing.
+        // Pass the arguments through unchanged: the common path then spills nothing.
         //
-        // SAFETY: As our caller has it.
+        // SAFETY: These are the arguments of the tracepoint, and `data` points to a `T`, by the
+        // safety requirement.
         return unsafe { watched_probe::<T, V>(data, preempt, prev, next, prev_state) };
     }
-    // SAFETY: `data` is what `register` passed: an `Arc<T>` that is kept while we can be called.
+    // SAFETY: `register()` passed `data`: the address of a `T` in an `Arc`, which is kept while the
+    // probe can be called.
     let recorder = unsafe { &*data.cast::<T>() };
-    // SAFETY: As our caller has it.
+    // SAFETY: This is the probe, and these are the arguments of the tracepoint by the safety
+    // requirement.
     recorder.sched_switch(&unsafe { Switch::new(preempt, prev, next, prev_state) });
 }
 
-/// The same, out of the way.
+/// The rest of [`probe`] for a watched switch, out of line.
 ///
 /// # Safety
 ///
-/// As for [`probe`].
+/// Must be called by [`probe`], with the arguments that the tracepoint passed to it.
 #[cold]
 #[inline(never)]
 unsafe extern "C" fn watched_probe<T: SchedSwitch<V>, V>(
@@ -135,9 +140,11 @@ unsafe extern "C" fn watched_probe<T: SchedSwitch<V>, V>(
     next: *mut bindings::task_struct,
     prev_state: c_uint,
 ) {
-    // SAFETY: As in `probe`.
+    // SAFETY: `register()` passed `data`: the address of a `T` in an `Arc`, which is kept while the
+    // probe can be called.
     let recorder = unsafe { &*data.cast::<T>() };
-    // SAFETY: As our caller has it.
+    // SAFETY: This is part of the probe, and these are the arguments of the tracepoint by the
+    // safety requirement.
     recorder.sched_switch_watched(&unsafe { Switch::new(preempt, prev, next, prev_state) });
 }
 
@@ -145,7 +152,8 @@ unsafe extern "C" fn watched_probe<T: SchedSwitch<V>, V>(
 pub(crate) struct SchedSwitchProbe<T, V>(PhantomData<fn() -> (T, V)>);
 
 // SAFETY: `glue.c` checks the type against `sched_switch`, and `probe` expects a pointer to a `T`.
-// It may run with interrupts off and the run queue's lock held, by the contract of `SchedSwitch`.
+// `probe` may run with interrupts off and the run queue's lock held, by the contract of
+// `SchedSwitch`.
 unsafe impl<T: SchedSwitch<V>, V> Probe for SchedSwitchProbe<T, V> {
     type Data = T;
     type Function = bindings::schedhist_sched_switch_probe;

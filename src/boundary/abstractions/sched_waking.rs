@@ -23,25 +23,26 @@ use crate::boundary::{
     task_table::NoPreemption, //
 };
 
-/// A wakeup that is just happening on this CPU. It exists only within the probe.
+/// A wakeup that is in progress on this CPU. A value exists only within the probe.
 pub(crate) struct Waking<'a> {
     /// The task that is being woken.
     pub(crate) task: Task<'a>,
     _this_cpu: PhantomData<NotThreadSafe>,
 }
 
-// SAFETY: It exists only within the probe, and `try_to_wake_up()` has preemption off around that.
+// SAFETY: A `Waking` exists only within the probe, and `try_to_wake_up()` has preemption off while
+// it calls the probe.
 unsafe impl NoPreemption for Waking<'_> {}
 
 /// Receives `sched_waking`. `V` selects one of its compiled variants.
 pub(crate) trait SchedWaking<V>: Send + Sync + 'static {
-    /// Is told of every task that is being woken, by the waker, before it is put on a run queue; not
-    /// of new ones.
+    /// Called for every task that is being woken, in the context of the waker, before the task is
+    /// put on a run queue. Not called for new tasks.
     ///
-    /// Interrupts are off and the task's `pi_lock` is held, unless a task wakes itself: then only
-    /// preemption is off, and an interrupt on this CPU may run the probe in between, for another task
-    /// or for the same one. So what it writes must not belong to the CPU, as its records do, unless
-    /// it is a single store.
+    /// Interrupts are off and the task's `pi_lock` is held, unless a task wakes itself. In that
+    /// case only preemption is off, and an interrupt on this CPU may run the probe in between, for
+    /// another task or for the same one. So the implementation must not write per-CPU data such as
+    /// the CPU's records, except by a single store.
     fn sched_waking(&self, waking: Waking<'_>);
 }
 
@@ -54,9 +55,10 @@ unsafe extern "C" fn probe<T: SchedWaking<V>, V>(
     data: *mut c_void,
     task: *mut bindings::task_struct,
 ) {
-    // SAFETY: `data` is what `register` passed: an `Arc<T>` that is kept while we can be called.
+    // SAFETY: `register()` passed `data`: the address of a `T` in an `Arc`, which is kept while the
+    // probe can be called.
     let recorder = unsafe { &*data.cast::<T>() };
-    // SAFETY: The waker sees to it that the task exists as long as it wakes it.
+    // SAFETY: The waker ensures that the task exists while it is being woken.
     let task = unsafe { Task::from_raw(task) };
     context::assert_preemption_disabled();
     context::assert_irqs_disabled_unless(|| context::is_current(task));
@@ -70,7 +72,7 @@ unsafe extern "C" fn probe<T: SchedWaking<V>, V>(
 pub(crate) struct SchedWakingProbe<T, V>(PhantomData<fn() -> (T, V)>);
 
 // SAFETY: `glue.c` checks the type against `sched_waking`, and `probe` expects a pointer to a `T`.
-// It may be called there by the contract of `SchedWaking`.
+// `probe` may be called there by the contract of `SchedWaking`.
 unsafe impl<T: SchedWaking<V>, V> Probe for SchedWakingProbe<T, V> {
     type Data = T;
     type Function = bindings::schedhist_sched_waking_probe;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Running something on another CPU.
+//! Running a function on another CPU.
 //!
 //! C headers: [`include/linux/smp.h`](srctree/include/linux/smp.h),
 //! [`include/linux/cpu.h`](srctree/include/linux/cpu.h)
@@ -15,16 +15,17 @@ use crate::boundary::{
     bindings, //
 };
 
-/// Runs `f` on `cpu` with interrupts off, and returns when it is done. Where `cpu` is offline `f`
-/// runs here, and the CPU stays offline meanwhile.
+/// Runs `f` on `cpu` with interrupts off, and waits until `f` returns. If `cpu` is offline, `f`
+/// runs on this CPU, and `cpu` stays offline meanwhile.
 ///
-/// Either way nothing else happens on `cpu` while `f` runs. `f` must not sleep. This sleeps.
+/// Either way `cpu` runs nothing else while `f` runs. `f` must not sleep. `run_on()` itself sleeps.
 pub(crate) fn run_on<F: FnOnce() + Send>(cpu: u32, f: F) {
     /// # Safety
     ///
-    /// `slot` must point to an `Option<F>` that nobody else has.
+    /// `slot` must point to an `Option<F>` to which there is no other reference in use.
     unsafe extern "C" fn call<F: FnOnce()>(slot: *mut c_void) {
-        // SAFETY: This is the slot below, which its owner does not touch meanwhile.
+        // SAFETY: `run_on()` passes its `slot`, which it does not touch until this call has
+        // returned.
         let slot = unsafe { &mut *slot.cast::<Option<F>>() };
         if let Some(f) = slot.take() {
             context::assert_irqs_disabled();
@@ -34,11 +35,12 @@ pub(crate) fn run_on<F: FnOnce() + Send>(cpu: u32, f: F) {
 
     context::might_sleep();
     let mut slot = Some(f);
-    // SAFETY: Process context; undone below.
+    // SAFETY: Process context. The lock is released below.
     unsafe { bindings::cpus_read_lock() };
-    // This fails only where the CPU is offline: then `f` is still there.
+    // This fails only if the CPU is offline: then `f` is still in the slot.
     //
-    // SAFETY: `call` expects the slot, and the slot outlives the call, which is waited for.
+    // SAFETY: `call` expects the slot. The slot outlives the call, as this waits until `call` has
+    // returned.
     unsafe {
         bindings::schedhist_call_on_cpu(
             cpu as c_int,
@@ -50,6 +52,6 @@ pub(crate) fn run_on<F: FnOnce() + Send>(cpu: u32, f: F) {
         context::assert_offline(cpu);
         f();
     }
-    // SAFETY: Taken above.
+    // SAFETY: The lock was taken above, by this task.
     unsafe { bindings::cpus_read_unlock() };
 }

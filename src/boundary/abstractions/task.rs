@@ -16,8 +16,8 @@ pub(crate) const COMM_LEN: usize = bindings::TASK_COMM_LEN as usize;
 
 /// A task that is known to exist for `'a`.
 ///
-/// Unlike `kernel::task::Task` it stands for no reference count: a probe must not take one for
-/// every event.
+/// Unlike `kernel::task::Task` it does not hold a reference: a probe must not take one for every
+/// event.
 ///
 /// # Invariants
 ///
@@ -37,8 +37,8 @@ impl<'a> Task<'a> {
     #[inline(always)]
     pub(crate) unsafe fn from_raw(task: *mut bindings::task_struct) -> Self {
         Self {
-            // SAFETY: A pointer to something valid is not null.
-            // INVARIANT: By the safety requirement.
+            // SAFETY: A pointer to a valid `task_struct` is not null.
+            // INVARIANT: The `task_struct` is valid for `'a` by the safety requirement.
             task: unsafe { NonNull::new_unchecked(task) },
             _lifetime: PhantomData,
         }
@@ -52,7 +52,7 @@ impl<'a> Task<'a> {
         unsafe { (&raw const (*self.task.as_ptr()).pid).read_volatile() }
     }
 
-    /// Says whether this is the idle task of a CPU.
+    /// Returns whether this is the idle task of a CPU.
     #[inline(always)]
     pub(crate) fn is_idle(self) -> bool {
         self.pid() == 0
@@ -65,47 +65,48 @@ impl<'a> Task<'a> {
         unsafe { (&raw const (*self.task.as_ptr()).thread_info.cpu).read_volatile() }
     }
 
-    /// Returns when the task was put on the run queue that it is on, in nanoseconds of that CPU's
-    /// clock: `sched_info.last_queued`. 0 if it is on none, and for a task that was preempted with
-    /// its sleep state set. Any context: it may just be changing.
+    /// Returns the time at which the task was put on its current run queue, in nanoseconds of that
+    /// CPU's clock: `sched_info.last_queued`. Returns 0 if the task is on no run queue, and for a
+    /// task that was preempted with its sleep state set. Callable in any context: another CPU may
+    /// be changing the value.
     ///
     /// The kernel stamps every enqueue itself, under the run queue's lock. At the `sched_switch`
-    /// tracepoint the stamp of the task that gets the CPU is still there: `sched_info_switch()` runs
-    /// after it.
+    /// tracepoint the task that gets the CPU still has its stamp: `sched_info_switch()` runs after
+    /// the tracepoint.
     #[inline(always)]
     pub(crate) fn last_queued(self) -> u64 {
         // SAFETY: Valid by the type's invariant. Volatile, as another CPU may change it.
         unsafe { (&raw const (*self.task.as_ptr()).sched_info.last_queued).read_volatile() }
     }
 
-    /// Returns a number that no other task that lives at the same time has: the address.
+    /// Returns a number that no other task has during this task's life: its address.
     #[inline(always)]
     pub(crate) fn id(self) -> u64 {
         self.task.as_ptr() as u64
     }
 
-    /// Says whether the task is on its way out, and may have given up its PID.
+    /// Returns whether the task is exiting. It may have given up its PID then.
     #[inline(always)]
     pub(crate) fn is_exiting(self) -> bool {
-        // SAFETY: Valid by the type's invariant. Volatile, as others may set other flags.
+        // SAFETY: Valid by the type's invariant. Volatile, as other flags may change meanwhile.
         let flags = unsafe { (&raw const (*self.task.as_ptr()).flags).read_volatile() };
         flags & bindings::PF_EXITING != 0
     }
 
-    /// Returns the task's waits for a CPU that are over, and what migrations cut off the present
-    /// one, added up; in nanoseconds: `sched_info.run_delay`.
+    /// Returns the sum of the task's completed waits for a CPU, in nanoseconds:
+    /// `sched_info.run_delay`. The parts of the current wait that migrations cut off count, too.
     #[inline(always)]
     pub(crate) fn run_delay(self) -> u64 {
-        // SAFETY: Valid by the type's invariant. Volatile, as another CPU may change it, except for a
-        // task that leaves or gets a CPU, within the `sched_switch` probe: the run queue's lock is
-        // held there.
+        // SAFETY: Valid by the type's invariant. Volatile, as another CPU may change it. It does
+        // not change for the two tasks of a switch within the `sched_switch` probe, as the run
+        // queue's lock is held there.
         unsafe { (&raw const (*self.task.as_ptr()).sched_info.run_delay).read_volatile() }
     }
 
     /// Returns whether the task ever had a CPU: `sched_info.pcount` is not 0.
     #[inline(always)]
     pub(crate) fn has_run(self) -> bool {
-        // SAFETY: Valid by the type's invariant. Volatile as above.
+        // SAFETY: Valid by the type's invariant. Volatile, as another CPU may change it.
         unsafe { (&raw const (*self.task.as_ptr()).sched_info.pcount).read_volatile() != 0 }
     }
 
@@ -116,12 +117,12 @@ impl<'a> Task<'a> {
         unsafe { (&raw const (*self.task.as_ptr()).prio).read_volatile() }
     }
 
-    /// Returns a copy of the name, which ends in a NUL. It may be torn when the task is just being
-    /// renamed, as in any of the kernel's own events.
+    /// Returns a copy of the name, which ends in a NUL. The copy may be torn if the task is being
+    /// renamed meanwhile, as in any of the kernel's own events.
     #[inline(always)]
     pub(crate) fn comm(self) -> [u8; COMM_LEN] {
         // SAFETY: Valid by the type's invariant. Volatile, as another CPU may change it. The last
-        // byte stays NUL whatever happens: see `__set_task_comm()`.
+        // byte always is a NUL: see `__set_task_comm()`.
         unsafe { (&raw const (*self.task.as_ptr()).comm).read_volatile() }
     }
 }

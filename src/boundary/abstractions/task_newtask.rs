@@ -21,14 +21,16 @@ use crate::boundary::{
     bindings, //
 };
 
-/// What can be probed with.
+/// Receives `task_newtask`.
 pub(crate) trait TaskNewtask: Send + Sync + 'static {
-    /// Is told of every new task, before it first runs and after the walk over all tasks finds it:
-    /// of those that are forked, and of the kernel's I/O and vhost workers, which
-    /// `sched_process_fork` does not tell of. Not of idle tasks.
+    /// Called for every new task, before it first runs and after a walk over all tasks can find it.
     ///
-    /// Runs in the context of the parent. It may allocate with `GFP_NOWAIT`, on `PREEMPT_RT` too, as
-    /// preemption is on: since 7.0 tracepoints are called under SRCU. It must not sleep otherwise.
+    /// New tasks are the forked ones and the kernel's I/O and vhost workers, which
+    /// `sched_process_fork` does not report. Not called for idle tasks.
+    ///
+    /// Runs in the context of the parent. The implementation may allocate with `GFP_NOWAIT`, even
+    /// on `PREEMPT_RT`, as preemption is on: since 7.0 tracepoints are called under SRCU. It must
+    /// not sleep otherwise.
     fn task_newtask(&self, task: Task<'_>);
 }
 
@@ -42,9 +44,11 @@ unsafe extern "C" fn probe<T: TaskNewtask>(
     task: *mut bindings::task_struct,
     _clone_flags: u64,
 ) {
-    // SAFETY: `data` is what `register` passed: an `Arc<T>` that is kept while we can be called.
+    // SAFETY: `register()` passed `data`: the address of a `T` in an `Arc`, which is kept while the
+    // probe can be called.
     let tracker = unsafe { &*data.cast::<T>() };
-    // SAFETY: `copy_process()` returns the task, which nobody has woken yet, only after this.
+    // SAFETY: The task exists: it has not been woken yet, and `copy_process()` returns it only
+    // after this.
     let task = unsafe { Task::from_raw(task) };
     context::assert_preemptible();
     if !task.is_idle() {
@@ -56,7 +60,7 @@ unsafe extern "C" fn probe<T: TaskNewtask>(
 pub(crate) struct TaskNewtaskProbe<T>(PhantomData<fn() -> T>);
 
 // SAFETY: `glue.c` checks the type against `task_newtask`, and `probe` expects a pointer to a `T`.
-// It may be called there by the contract of `TaskNewtask`.
+// `probe` may be called there by the contract of `TaskNewtask`.
 unsafe impl<T: TaskNewtask> Probe for TaskNewtaskProbe<T> {
     type Data = T;
     type Function = bindings::schedhist_task_newtask_probe;

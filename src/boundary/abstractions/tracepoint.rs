@@ -22,7 +22,7 @@ use crate::boundary::{
     bindings, //
 };
 
-/// A tracepoint of the kernel proper.
+/// A tracepoint of the kernel image.
 ///
 /// # Invariants
 ///
@@ -31,9 +31,10 @@ use crate::boundary::{
 struct Tracepoint(NonNull<bindings::tracepoint>);
 
 impl Tracepoint {
-    /// Finds a tracepoint by name. Those of the scheduler are not exported, so this is the way.
+    /// Finds a tracepoint by name. Process context.
     ///
-    /// Process context.
+    /// The kernel does not export the scheduler's tracepoints, so that a module can reach them only
+    /// by a search.
     fn find(name: &CStr) -> Option<Self> {
         struct Search<'a> {
             name: &'a CStr,
@@ -42,9 +43,10 @@ impl Tracepoint {
 
         /// # Safety
         ///
-        /// `search` must point to a `Search` that nobody else has, `tracepoint` to a tracepoint.
+        /// `search` must point to a `Search` to which there is no other reference in use,
+        /// `tracepoint` to a tracepoint.
         unsafe extern "C" fn visit(tracepoint: *mut bindings::tracepoint, search: *mut c_void) {
-            // SAFETY: This is the `Search` that `find` passes below, and nobody else has it.
+            // SAFETY: `find()` passes its `Search`, and does not use it during the walk.
             let search = unsafe { &mut *search.cast::<Search<'_>>() };
             // SAFETY: `for_each_kernel_tracepoint()` passes valid tracepoints, whose name is a C
             // string.
@@ -64,7 +66,7 @@ impl Tracepoint {
     }
 }
 
-/// Waits until no CPU is in a call of a probe that it had begun before. Sleeps.
+/// Waits until all calls of probes that are in progress now have returned, on all CPUs. Sleeps.
 pub(crate) fn synchronize() {
     context::might_sleep();
     // SAFETY: Process context.
@@ -81,7 +83,7 @@ pub(crate) fn synchronize() {
 /// - `FUNCTION` must not be `None`. It must be sound to call with a pointer to a `Data` as its
 ///   first argument, in any context in which the tracepoint is hit.
 pub(crate) unsafe trait Probe {
-    /// What the function is called with.
+    /// The data that the function is called with.
     type Data: Send + Sync + 'static;
 
     /// The type of the function.
@@ -95,48 +97,49 @@ pub(crate) unsafe trait Probe {
 
     /// Calls the function with `data` whenever the tracepoint is hit, until the guard is dropped.
     ///
-    /// Fails with `ENOENT` when the kernel has no such tracepoint, and with `ENOMEM`. Sleeps.
+    /// Fails with `ENOENT` if the kernel has no such tracepoint, and with `ENOMEM`. Sleeps.
     fn register(data: Arc<Self::Data>) -> Result<Registration<Self::Data>> {
         Registration::new::<Self>(data)
     }
 }
 
-/// A registered probe, with the data that it is called with.
+/// A registered probe and its data.
 ///
-/// Dropping it takes the probe off, then waits with `tracepoint_synchronize_unregister()` until no
-/// CPU runs the probe any more, and only then lets go of the data. It sleeps, in both.
+/// Dropping it unregisters the probe, then waits with `tracepoint_synchronize_unregister()` until
+/// no CPU runs the probe any more, and only then drops the data. Unregistering and waiting both
+/// sleep.
 ///
 /// # Invariants
 ///
-/// `probe` is registered on `tracepoint` with the address of what `data` holds.
+/// `probe` is registered on `tracepoint` with the address of the `T` in `data`.
 pub(crate) struct Registration<T: Send + Sync + 'static> {
     tracepoint: Tracepoint,
     probe: *mut c_void,
     data: Arc<T>,
 }
 
-// SAFETY: `probe` is the address of a function, `Tracepoint` one of a static, and `Arc<T>` can be
-// sent when `T` is `Send` and `Sync`.
+// SAFETY: `probe` is the address of a function, `tracepoint` that of a static, and an `Arc<T>` can
+// be sent to another thread if `T` is `Send` and `Sync`.
 unsafe impl<T: Send + Sync + 'static> Send for Registration<T> {}
 
-// SAFETY: As above; and nothing can be done with a shared reference.
+// SAFETY: No method takes a shared reference, so threads can do nothing with one.
 unsafe impl<T: Send + Sync + 'static> Sync for Registration<T> {}
 
 impl<T: Send + Sync + 'static> Registration<T> {
-    /// See [`Probe::register`].
+    /// Registers the function of `P`: see [`Probe::register`].
     fn new<P: Probe<Data = T> + ?Sized>(data: Arc<T>) -> Result<Self> {
         const { assert!(size_of::<P::Function>() == size_of::<*mut c_void>()) };
         context::might_sleep();
         let tracepoint = Tracepoint::find(P::TRACEPOINT).ok_or(ENOENT)?;
-        // SAFETY: A `Function` is a function pointer or null by the contract of `Probe`, and as
-        // large as a pointer.
+        // SAFETY: By the contract of `Probe` a `Function` is a function pointer or null. It has the
+        // size of a pointer.
         let probe = unsafe { transmute_copy::<P::Function, *mut c_void>(&P::FUNCTION) };
         // SAFETY: The tracepoint is valid by the type's invariant, and the probe fits it by the
-        // contract of `Probe`. `data` is kept until the probe is off and nobody runs it.
+        // contract of `Probe`. `data` is kept until the probe is unregistered and no CPU runs it.
         to_result(unsafe {
             bindings::tracepoint_probe_register(tracepoint.0.as_ptr(), probe, Self::argument(&data))
         })?;
-        // INVARIANT: Just registered.
+        // INVARIANT: The probe was just registered, with this address.
         Ok(Self {
             tracepoint,
             probe,
@@ -152,9 +155,9 @@ impl<T: Send + Sync + 'static> Registration<T> {
 impl<T: Send + Sync + 'static> Drop for Registration<T> {
     fn drop(&mut self) {
         context::might_sleep();
-        // SAFETY: Registered with just these, by the type's invariant. This fails only when it is
-        // not; when there is no memory for a shorter list of probes the kernel leaves a stub in
-        // the place of ours.
+        // SAFETY: The probe is registered with these arguments by the type's invariant. Only an
+        // unregistered probe makes this fail: without memory for a shorter list of probes the
+        // kernel replaces ours by a stub.
         unsafe {
             bindings::tracepoint_probe_unregister(
                 self.tracepoint.0.as_ptr(),
@@ -162,10 +165,11 @@ impl<T: Send + Sync + 'static> Drop for Registration<T> {
                 Self::argument(&self.data),
             );
         }
-        // A CPU may still be in the probe. `data`, dropped after this, must outlive that, and so
-        // must the code of the module.
+        // A CPU may still be in the probe. `data`, which is dropped after this, and the module's
+        // code must outlive that call.
         //
-        // SAFETY: Process context, by the contract of this type.
+        // SAFETY: Process context: dropping a registration sleeps, by the documentation of the
+        // type.
         unsafe { bindings::schedhist_tracepoint_synchronize_unregister() };
     }
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Waking those who wait for something, from a probe.
+//! A wait queue that a probe can wake.
 //!
-//! The locks of wait queues cannot be taken in an interrupt on `PREEMPT_RT`, and so it is work that wakes:
-//! see [`super::irq_work`].
+//! On `PREEMPT_RT` the lock of a wait queue cannot be taken in an interrupt. So the wakeup is left
+//! to work: see [`super::irq_work`].
 //!
 //! C header: [`include/linux/wait.h`](srctree/include/linux/wait.h)
 
@@ -25,11 +25,11 @@ use crate::boundary::{
     bindings, //
 };
 
-/// Those who wait.
+/// The wait queue itself.
 ///
 /// # Invariants
 ///
-/// Initialised, and does not move.
+/// `queue` is initialised, and does not move.
 #[pin_data]
 struct Queue {
     #[pin]
@@ -39,7 +39,8 @@ struct Queue {
 // SAFETY: The functions of wait queues can be called from any thread.
 unsafe impl Send for Queue {}
 
-// SAFETY: As above.
+// SAFETY: A shared reference gives access to the functions of wait queues only, which any number of
+// threads may call at the same time.
 unsafe impl Sync for Queue {}
 
 impl Queue {
@@ -74,9 +75,9 @@ impl Job for Queue {
     }
 }
 
-/// A bell that can be rung from any context, and that many can wait for.
+/// A wait queue that can be woken from any context, and on which any number of tasks can wait.
 ///
-/// Dropping it waits until nobody is woken any more. That sleeps.
+/// Dropping it waits until no wakeup is pending. That sleeps.
 #[pin_data]
 pub(crate) struct DeferredWaitQueue {
     #[pin]
@@ -85,7 +86,7 @@ pub(crate) struct DeferredWaitQueue {
 }
 
 impl DeferredWaitQueue {
-    /// Creates a bell that nobody waits for. Sleeps; fails with `ENOMEM`.
+    /// Creates an empty wait queue. Sleeps; fails with `ENOMEM`.
     pub(crate) fn new() -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             waiting: Arc::pin_init(Queue::new(), GFP_KERNEL)?,
@@ -93,7 +94,7 @@ impl DeferredWaitQueue {
         })
     }
 
-    /// Wakes those who wait, soon; costs little where nobody does. Any context.
+    /// Wakes all waiters soon; costs little if there are none. Callable in any context.
     pub(crate) fn wake_all(&self) {
         // SAFETY: Initialised by the type's invariant.
         if unsafe { bindings::schedhist_has_sleeper(self.waiting.queue.get()) } {
@@ -101,15 +102,15 @@ impl DeferredWaitQueue {
         }
     }
 
-    /// Waits until `condition` holds, which is looked at again whenever the bell rings.
+    /// Waits until `condition` returns true. Each wakeup has it checked again.
     ///
-    /// Fails with `ERESTARTSYS` when a signal comes first. Process context, sleeps.
+    /// Fails with `ERESTARTSYS` if a signal comes first. Process context, sleeps.
     pub(crate) fn wait_until<F: Fn() -> bool>(&self, condition: F) -> Result {
         /// # Safety
         ///
         /// `condition` must point to an `F`.
         unsafe extern "C" fn holds<F: Fn() -> bool>(condition: *mut c_void) -> bool {
-            // SAFETY: This is the condition below.
+            // SAFETY: `wait_until()` passes the address of its `condition`.
             let condition = unsafe { &*condition.cast::<F>() };
             condition()
         }
@@ -125,19 +126,20 @@ impl DeferredWaitQueue {
         })
     }
 
-    /// Lets who polls `file` wait for the wait_queue, too.
+    /// Adds this wait queue to those that a poll of `file` waits on.
     ///
     /// # Safety
     ///
-    /// Must be called from the `poll` operation of `file`, with its `table`. The file must be closed
-    /// before the bell is dropped.
+    /// Must be called from the `poll` operation of `file`, with its `table`. The file must be
+    /// closed before the wait queue is dropped.
     pub(crate) unsafe fn poll_wait(
         &self,
         file: *mut bindings::file,
         table: *mut bindings::poll_table_struct,
     ) {
-        // SAFETY: The queue is initialised by the type's invariant, and is there as long as the file
-        // is open; the rest by the safety requirements.
+        // SAFETY: The queue is initialised by the type's invariant. By the safety requirements it
+        // exists as long as the file is open, and `file` and `table` are those of a `poll`
+        // operation.
         unsafe { bindings::schedhist_poll_wait(file, self.waiting.queue.get(), table) };
     }
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Work that is done later, and that dies with its owner.
+//! Work that a work queue does later. Dropping the work cancels it.
 //!
-//! Not `kernel::workqueue`: its work cannot be cancelled, and a module must not be unloaded while
-//! any is pending.
+//! This does not use `kernel::workqueue`: its work cannot be cancelled, and a module must not be
+//! unloaded while any is pending.
 //!
 //! C header: [`include/linux/workqueue.h`](srctree/include/linux/workqueue.h)
 
@@ -21,15 +21,16 @@ use kernel::{
 
 use crate::boundary::abstractions::context;
 
-/// What is to be done.
+/// A job for a work queue.
 pub(crate) trait Job: Send + Sync + 'static {
-    /// Does it. Process context, may sleep; one at a time.
+    /// Does the job. Process context, may sleep. Never runs twice at the same time.
     fn run(&self);
 }
 
-/// A job that can be asked for from any context, and is done soon.
+/// A job that can be queued from any context in which no lock of the scheduler is held, and runs
+/// soon after. [`super::irq_work`] has no such limit.
 ///
-/// Dropping it waits until the job is done, or takes care that it is not. That sleeps.
+/// Dropping it cancels the job if it is pending, and waits for it if it is running. That sleeps.
 ///
 /// # Invariants
 ///
@@ -44,11 +45,12 @@ pub(crate) struct Work<T: Job> {
 // SAFETY: The functions of work queues can be called from any thread.
 unsafe impl<T: Job> Send for Work<T> {}
 
-// SAFETY: As above.
+// SAFETY: A shared reference gives access to `queue()` only. It calls `queue_work_on()`, which any
+// number of threads may call at the same time.
 unsafe impl<T: Job> Sync for Work<T> {}
 
 impl<T: Job> Work<T> {
-    /// Creates work that nobody has asked for. Sleeps; fails with `ENOMEM`.
+    /// Creates work that is not queued. Sleeps; fails with `ENOMEM`.
     pub(crate) fn new(job: Arc<T>) -> Result<Pin<KBox<Self>>> {
         KBox::pin_init(
             pin_init!(Self {
@@ -71,10 +73,11 @@ impl<T: Job> Work<T> {
         )
     }
 
-    /// Asks for the job to be done; no effect while that is still to come. Any context.
+    /// Queues the job; no effect while the job is pending. Any context, without a lock of the
+    /// scheduler.
     pub(crate) fn queue(&self) {
-        // SAFETY: Initialised by the type's invariant. Who can ask has a reference, and the work is
-        // cancelled before it goes away.
+        // SAFETY: Initialised by the type's invariant. The caller has a reference, and `drop()`
+        // cancels the work before its memory is freed.
         unsafe {
             bindings::queue_work_on(
                 bindings::wq_misc_consts_WORK_CPU_UNBOUND as i32,
@@ -94,14 +97,15 @@ impl<T: Job> PinnedDrop for Work<T> {
     }
 }
 
-/// What the work queue calls.
+/// The function that the work queue calls.
 ///
 /// # Safety
 ///
 /// Must be called by a work queue, with the work of a `Work<T>`.
 unsafe extern "C" fn call<T: Job>(work: *mut bindings::work_struct) {
     let work = Opaque::cast_from(work);
-    // SAFETY: By the safety requirement; it is not dropped before this returns.
+    // SAFETY: By the safety requirement `work` is part of a `Work<T>`, whose `drop()` waits until
+    // this function has returned.
     let work = unsafe { &*container_of!(work, Work<T>, work) };
     context::might_sleep();
     work.job.run();

@@ -39,7 +39,7 @@ pub(crate) trait Writable: Send + Sync + 'static {
 
     /// Returns the error for input that is not passed to [`Writable::write`], and logs `why`.
     ///
-    /// `input` may be cut.
+    /// `input` may be truncated.
     fn refuse(&self, input: &[u8], why: fmt::Arguments<'_>) -> Error;
 }
 
@@ -70,9 +70,9 @@ impl<T: Writable> Node<T> {
         file: *mut bindings::file,
     ) -> c_int {
         from_result(|| {
-            // SAFETY: This is the `open` operation.
+            // SAFETY: This is the `open` operation, of a file for a `T` by the safety requirement.
             unsafe { Self::of_opened(inode) }?;
-            // A `seq_file` without a text: so its position is as that of a file that can be read.
+            // A `seq_file` without a text handles the file's position as for a readable file.
             //
             // SAFETY: `file` is being opened, and `show_nothing` uses no data.
             to_result(unsafe {

@@ -140,17 +140,17 @@ impl<T: Stream> Reader<T> {
         unsafe { &*self.stream }
     }
 
-    /// Returns whether a read would return at once, be it with an error.
+    /// Returns whether a read would return at once, with data or with an error.
     fn is_ready(&self) -> bool {
-        // `seen` first: if it says that the last item was taken, `has_rest` must be as new.
+        // Load `seen` first: if it already counts the last item, `has_rest` must be as recent.
         let seen = self.seen.load(Acquire);
         self.has_rest.load(Relaxed)
             || self.stream().next_after(seen).is_some()
             || self.stream().has_ended()
     }
 
-    /// Copies the items that there are now: as many whole texts as `out` has room for, or a part of
-    /// the first. Returns the number of bytes.
+    /// Copies the present items to `out`: as many whole texts as fit, or a part of the first.
+    /// Returns the number of bytes copied.
     fn copy(&self, out: &mut UserSliceWriter) -> Result<usize> {
         let stream = self.stream();
         let mut rest = self.rest.lock();
@@ -175,7 +175,7 @@ impl<T: Stream> Reader<T> {
             }
             match out.write_slice(text.get(..len).unwrap_or(&[])) {
                 Ok(()) => {}
-                // The read returns what was copied before.
+                // The read returns the bytes that were copied before.
                 Err(_) if copied != 0 => break,
                 Err(error) => return Err(error),
             }
@@ -205,7 +205,8 @@ impl<T: Stream> Node<T> {
         file: *mut bindings::file,
     ) -> c_int {
         from_result(|| {
-            // SAFETY: This is the `open` operation. The node is used until the file is closed.
+            // SAFETY: This is the `open` operation, of a file for a `T` by the safety requirement.
+            // The node is not used after the file is closed.
             let stream = &unsafe { Self::of_opened(inode) }?.file;
             let rest = Rest {
                 text: KVVec::from_elem(0, stream.longest(), GFP_KERNEL)?,
@@ -226,10 +227,11 @@ impl<T: Stream> Node<T> {
             // SAFETY: The reader is not moved: `release_stream` turns this pointer into a pinned
             // box.
             let reader = KBox::into_raw(unsafe { Pin::into_inner_unchecked(reader) });
-            // Without a position there is no lock of it. While a reader sleeps, others that share
-            // the open file would wait for that lock uninterruptibly.
+            // A file without a position has no position lock. With one, tasks that share the open
+            // file would wait for that lock uninterruptibly while another of them sleeps in a read.
             //
-            // SAFETY: The file is being opened, and nobody else has it yet. This always succeeds.
+            // SAFETY: The file is being opened, so that nothing else uses it yet. `stream_open()`
+            // always succeeds.
             unsafe {
                 (*file).private_data = reader.cast();
                 bindings::stream_open(inode, file);
@@ -246,7 +248,7 @@ impl<T: Stream> Node<T> {
         file: *mut bindings::file,
     ) -> c_int {
         // SAFETY: By the safety requirement the pointer is from `into_raw` in `open_stream`, and
-        // nobody uses the file any more. The reader was pinned, and is not moved here.
+        // nothing uses the file any more. The reader was pinned, and is not moved here.
         drop(unsafe {
             Pin::new_unchecked(KBox::from_raw((*file).private_data.cast::<Reader<T>>()))
         });
@@ -272,9 +274,10 @@ impl<T: Stream> Node<T> {
         count: usize,
         _position: *mut bindings::loff_t,
     ) -> isize {
-        // SAFETY: By the safety requirement; the file is not closed before this returns.
+        // SAFETY: `open_stream` opened the file by the safety requirement. The file is not closed
+        // before this operation returns.
         let reader = unsafe { Self::reader_of(file) };
-        // SAFETY: The file is valid, as above.
+        // SAFETY: The file is open by the safety requirement, and so valid.
         let may_block = unsafe { (*file).f_flags } & bindings::O_NONBLOCK == 0;
         let mut out = UserSlice::new(UserPtr::from_ptr(buffer.cast()), count).writer();
         from_result(|| {
@@ -284,7 +287,7 @@ impl<T: Stream> Node<T> {
                 return Ok(0);
             }
             loop {
-                // Before the copy, so that the last items are not missed.
+                // Checked before the copy, so that the last items are not missed.
                 let has_ended = stream.has_ended();
                 let copied = reader.copy(&mut out)?;
                 if copied != 0 {
@@ -296,7 +299,8 @@ impl<T: Stream> Node<T> {
                 if !may_block {
                     return Err(EAGAIN);
                 }
-                // The wait may return at once each time, if items are gone before they are shown.
+                // The wait may return at once each time, if items are discarded before they are
+                // shown.
                 if current!().signal_pending() {
                     return Err(ERESTARTSYS);
                 }
@@ -312,7 +316,8 @@ impl<T: Stream> Node<T> {
         file: *mut bindings::file,
         table: *mut bindings::poll_table_struct,
     ) -> bindings::__poll_t {
-        // SAFETY: By the safety requirement; the file is not closed before this returns.
+        // SAFETY: `open_stream` opened the file by the safety requirement. The file is not closed
+        // before this operation returns.
         let reader = unsafe { Self::reader_of(file) };
         // SAFETY: This is the `poll` operation. The open file pins the module, and with it the tree
         // and the wait queue.

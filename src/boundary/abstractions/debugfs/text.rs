@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Files that have a text.
+//! Files that can be read as a text.
 //!
 //! C header: [`include/linux/seq_file.h`](srctree/include/linux/seq_file.h)
 
@@ -32,24 +32,25 @@ use crate::boundary::abstractions::context;
 
 /// A file that can be read.
 pub(crate) trait Readable: Send + Sync + 'static {
-    /// Estimates the length of the text in bytes; a good estimate saves producing the text again.
-    /// `last_len` is how long it was the last time, or 0.
+    /// Estimates the length of the text in bytes. A text that exceeds the estimate has to be
+    /// produced again. `last_len` is the length of the last text, or 0.
     fn size_hint(&self, last_len: usize) -> usize;
 
     /// Writes the text of the file. Process context, may sleep.
     ///
-    /// Called again if the text did not fit, and so must have no side effects.
+    /// Called again if the text did not fit, and so must not have side effects.
     fn show(&self, out: &mut Text<'_>) -> Result;
 }
 
 /// The text of a file that is being read.
 ///
-/// Holds a pointer, not a reference: others take the lock in the `seq_file` while its text is
-/// produced.
+/// Holds a pointer, not a reference: other tasks may access the lock in the `seq_file` while its
+/// text is produced.
 ///
 /// # Invariants
 ///
-/// `seq` points to a `seq_file` that is valid for `'a`, and whose lock is held for us.
+/// `seq` points to a `seq_file` that is valid for `'a`. The caller of [`Node::show`] holds its
+/// lock.
 pub(crate) struct Text<'a> {
     seq: NonNull<bindings::seq_file>,
     _lifetime: PhantomData<&'a bindings::seq_file>,
@@ -58,8 +59,8 @@ pub(crate) struct Text<'a> {
 impl Text<'_> {
     /// Appends bytes, which need not be text.
     pub(crate) fn write_bytes(&mut self, bytes: &[u8]) {
-        // It is no error if the bytes do not fit: `seq_read()` then enlarges its buffer, and has
-        // the text produced again.
+        // It is no error if the bytes do not fit: `seq_read()` then enlarges its buffer and
+        // produces the text again.
         //
         // SAFETY: `seq` is valid by the type's invariant, and `bytes` for its length.
         unsafe {
@@ -71,7 +72,7 @@ impl Text<'_> {
         };
     }
 
-    /// Discards all that was written.
+    /// Discards everything that was written.
     pub(crate) fn clear(&mut self) {
         // SAFETY: `seq` is valid and locked by the type's invariant. A file has one record only, so
         // that everything in the buffer was written through `self`.
@@ -101,7 +102,8 @@ impl<T: Readable> Node<T> {
     /// Must be called by debugfs, to open a file whose inode points to a `Node<T>`.
     unsafe extern "C" fn open(inode: *mut bindings::inode, file: *mut bindings::file) -> c_int {
         from_result(|| {
-            // SAFETY: This is the `open` operation. The node is used until the file is closed.
+            // SAFETY: This is the `open` operation, of a file for a `T` by the safety requirement.
+            // The node is not used after the file is closed.
             let node = unsafe { Self::of_opened(inode) }?;
             let size = node.file.size_hint(node.last_len.load(Relaxed));
             let private = core::ptr::from_ref(node).cast_mut().cast();
@@ -127,9 +129,9 @@ impl<T: Readable> Node<T> {
                 _lifetime: PhantomData,
             };
             node.file.show(&mut text)?;
-            // SAFETY: `seq` is valid and locked, as above.
+            // SAFETY: The caller passes a valid `seq_file`, and holds its lock meanwhile.
             let (len, size) = unsafe { ((*seq).count, (*seq).size) };
-            // A text that did not fit was cut.
+            // A text that did not fit was truncated.
             if len < size {
                 node.last_len.store(len, Relaxed);
             }
