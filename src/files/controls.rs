@@ -16,7 +16,7 @@ use crate::{
     reading::Reading, //
 };
 
-/// What the file `metrics` and the module parameter take, for the kernel log.
+/// The input that the file `metrics` and the module parameter accept, for the kernel log.
 pub(crate) const METRICS_EXPECTED: &str = "metric names (see hist/), or all, default, none";
 
 /// Whether measuring is on.
@@ -71,7 +71,7 @@ impl Setting for Metrics {
     }
 }
 
-/// Starts the text files from 0.
+/// Restarts the counts from 0 in all files but `openmetrics` and `raw`.
 pub(super) struct Reset;
 
 impl Control for Reset {

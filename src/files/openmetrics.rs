@@ -22,8 +22,10 @@ use crate::{
     VERSION,
 };
 
-/// Everything, for a monitoring system. All of it counts since the module was loaded, whatever was
-/// reset: a counter there must only grow.
+/// All records, for a monitoring system.
+///
+/// All numbers count from the load of the module, and a reset does not affect them: a counter of
+/// OpenMetrics must only grow.
 pub(super) struct OpenMetrics(pub(super) Scope);
 
 impl View for OpenMetrics {

@@ -48,7 +48,7 @@ impl Setting for Threshold {
     }
 }
 
-/// How many outliers are reported per second.
+/// The maximum number of outliers reported per second.
 pub(super) struct OutlierRate;
 
 impl Control for OutlierRate {
@@ -73,7 +73,7 @@ impl Setting for OutlierRate {
     }
 }
 
-/// How many more outliers are reported at all.
+/// The maximum number of outliers reported from now on.
 pub(super) struct OutlierLimit;
 
 impl Control for OutlierLimit {
@@ -98,7 +98,7 @@ impl Setting for OutlierLimit {
     }
 }
 
-/// What is done at an outlier besides reporting it.
+/// The actions at an outlier besides its report.
 pub(super) struct OnOutlier;
 
 impl Control for OnOutlier {
@@ -106,7 +106,7 @@ impl Control for OnOutlier {
     type Value = Actions;
 
     fn parse(&self, input: &[u8]) -> Option<Actions> {
-        // A kernel without this option warns when it is asked for a snapshot.
+        // A kernel without this option warns at a request for a snapshot.
         Actions::parse(input, cfg!(CONFIG_TRACER_SNAPSHOT))
     }
 

@@ -33,7 +33,7 @@ use crate::{
     reading::Reading, //
 };
 
-/// All outliers that are kept, in the order of their numbers.
+/// All kept outliers, in the order of their numbers.
 pub(super) struct Kept;
 
 impl View for Kept {
@@ -48,7 +48,7 @@ impl View for Kept {
         text::outliers_head(out)?;
         let mut culprits = [Culprit::default(); CULPRITS];
         let mut seen = 0;
-        // New outliers replace the oldest meanwhile: stop at the last that there is now.
+        // New outliers may come during the loop: stop at the one that is the last now.
         let last = outliers.last();
         while let Some((id, cpu, log)) = outliers.first_after(seen).filter(|(id, ..)| *id <= last) {
             if let Some(outlier) = log.read(id, &mut culprits) {
@@ -97,7 +97,7 @@ impl Stream for Pipe {
     }
 }
 
-/// Writes an outlier with those of `culprits` that it has.
+/// Writes an outlier with its culprits, which are the first of `culprits`.
 fn show_one(
     out: &mut impl fmt::Write,
     cpu: u32,

@@ -18,7 +18,8 @@ use crate::{
     reading::Reading, //
 };
 
-/// Everything, for a program. All of it counts since the module was loaded, whatever was reset.
+/// All records, for programs. All numbers count from the load of the module, and a reset does not
+/// affect them.
 pub(super) struct Raw;
 
 impl View for Raw {
@@ -27,7 +28,7 @@ impl View for Raw {
         if last_len == 0 {
             write(&monitor.read(), &mut length);
         }
-        // The snapshot may grow until it is read.
+        // The snapshot may grow before it is read.
         length.0 + length.0 / 4 + 32768
     }
 

@@ -30,7 +30,8 @@ use crate::{
     VERSION,
 };
 
-/// Settings and counters, of all CPUs and of each. The counters count since the last reset.
+/// Settings and counters, for all CPUs together and for each. The counters count from the last
+/// reset.
 pub(super) struct Status;
 
 impl View for Status {
