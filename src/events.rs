@@ -6,29 +6,30 @@
 //! header, the C file that defines the tracepoints, and the Rust functions that emit the events.
 //! Each event gets two functions here:
 //!
-//! - `trace_<event>(…)` emits it. While nobody listens, this costs one patched branch, and whatever
-//!   the caller spends on the arguments.
-//! - `trace_<event>_enabled()` returns whether anybody listens, for callers whose arguments are
-//!   costly.
+//! - `trace_<event>(…)` emits the event. While the event is disabled, a call costs one patched
+//!   branch and the evaluation of its arguments.
+//! - `trace_<event>_enabled()` returns whether the event is enabled, for callers whose arguments
+//!   are costly.
 //!
-//! `any_enabled()` returns, for one patched branch, whether anybody listens to any of the events.
+//! `any_enabled()` returns, at the cost of one patched branch, whether any of the events is
+//! enabled, or an outlier threshold is set.
 //!
 //! # Declarations
 //!
 //! - `system` names the folder below `events/` in tracefs.
-//! - `event` declares an event: its fields, then how a record is printed, each field once or more,
-//!   in a string that may be several, one after the other.
-//! - `class` declares the fields and the print of several events; `event name: class;` is one of
-//!   them.
+//! - `event` declares an event: its fields, then the format in which a record is printed. The
+//!   format has each field at least once, and may consist of several adjacent string literals.
+//! - `class` declares the fields and the format of several events. `event name: class;` declares
+//!   one of these events.
 //!
-//! Everything is documented with `///`, and the text goes into the generated Rust.
+//! Each declaration has a `///` comment, which is copied into the generated Rust code.
 //!
 //! A field's type is `i32`, `i64`, `u32`, `u64`, `bool`, `Ns` (a duration or a time in nanoseconds,
 //! `u64`; the field's name ends in `_ns`), `Pid` (a `pid_t`), `Cpu` (the number of a CPU), `Comm`
 //! (a task's name, `char[TASK_COMM_LEN]`), or an enum that the engine declares with the macro
-//! `named!`: the record has its number in one byte, and its name is printed. `Kbuild` lists the
-//! files of these enums. The order of the fields is that of the arguments. In the record they are
-//! sorted by alignment, so that there are no holes.
+//! `named!`. A record stores the number of an enum's variant in one byte, and prints the variant's
+//! name. `Kbuild` lists the files that declare these enums. The arguments have the order of the
+//! fields. A record has its fields sorted by alignment, so that it has no holes.
 
 use crate::engine::{
     metric::Metric,
@@ -37,7 +38,7 @@ use crate::engine::{
 
 /// Declares trace events.
 ///
-/// What the compiler sees in its place is generated from the declaration.
+/// Expands to the Rust code that tracegen generated from the declaration.
 macro_rules! trace_events {
     ($($declaration:tt)*) => {
         include!(concat!(env!("SCHEDHIST_GENERATED"), "/events_generated.rs"));

@@ -5,18 +5,18 @@
 //! ```text
 //! enable               0 or 1; can be written
 //! metrics              the names of the metrics that are on; can be written
-//! reset                write 1 to start from 0
+//! reset                write 1 to restart counts from 0, but not in openmetrics and raw
 //! threshold_ns/METRIC  a sample above this is an outlier; can be written
-//! outlier_rate         how many outliers are reported per second; can be written
-//! outlier_limit        how many more outliers are reported at all; can be written
-//! on_outlier           what else is done at an outlier; can be written
-//! outliers             the last outliers, and who had the CPU meanwhile
-//! outlier_pipe         outliers as they happen: a read blocks until there is one
-//! status               settings and counters, of all CPUs and of each
+//! outlier_rate         maximum number of outliers reported per second; can be written
+//! outlier_limit        maximum number of outliers reported from now on; can be written
+//! on_outlier           further actions at an outlier; can be written
+//! outliers             the last outliers, and the tasks that had the CPU meanwhile
+//! outlier_pipe         a read blocks until the next outlier, then returns it
+//! status               settings and counters, for all CPUs together and for each
 //! summary              a table for people
-//! openmetrics          everything, for a monitoring system
-//! raw                  everything, for a program: include/uapi/schedhist_raw.h
-//! hist/METRIC          a histogram, of all CPUs
+//! openmetrics          all records, for a monitoring system
+//! raw                  all records, for programs: include/uapi/schedhist_raw.h
+//! hist/METRIC          a histogram, for all CPUs together
 //! per_cpu/cpuN/...     hist/METRIC, summary and openmetrics of one CPU
 //! ```
 //!
@@ -111,7 +111,7 @@ struct Files<'a> {
 }
 
 impl Files<'_> {
-    /// Creates the files that exist for all CPUs and for each.
+    /// Creates the files that exist for all CPUs together and for each CPU.
     fn of_scope(&mut self, folder: Folder, scope: Scope) -> Result {
         self.read_only(folder, "summary", summary::Summary(scope))?;
         self.read_only(folder, "openmetrics", openmetrics::OpenMetrics(scope))?;
@@ -161,7 +161,7 @@ trait View: Send + Sync + 'static {
 
     /// Writes the text of the file, as of `reading`. Process context, may sleep.
     ///
-    /// May be called again, as [`Readable::show`]; also if there was a reset meanwhile.
+    /// May be called again, as [`Readable::show`] may, and also if there was a reset meanwhile.
     fn show(&self, reading: &Reading, out: &mut Text<'_>) -> Result;
 }
 
@@ -170,17 +170,17 @@ trait Control: Send + Sync + 'static {
     /// The path of the folder, with a slash at its end, for the kernel log.
     const FOLDER: &'static str = "";
 
-    /// What can be written, for the kernel log.
+    /// The input that the file accepts, for the kernel log.
     const EXPECTED: &'static str;
 
-    /// What the input means.
+    /// The type of parsed input.
     type Value;
 
-    /// Parses the input, without the white space around it; `None` unless it is as
-    /// [`Self::EXPECTED`] says.
+    /// Parses the input, without the white space around it. Returns `None` if the input does not
+    /// match [`Self::EXPECTED`].
     fn parse(&self, input: &[u8]) -> Option<Self::Value>;
 
-    /// Applies what was written. Process context, may sleep.
+    /// Applies a parsed value. Process context, may sleep.
     fn set(&self, monitor: &Monitor, value: Self::Value) -> Result;
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What must be C: static inlines, the check of our probes' prototypes, and the
- * module's version, which the module! macro has no word for.
+ * Code that must be C: wrappers of static inlines, the check of our probes'
+ * prototypes, the module's parameters, and its version, for which the module!
+ * macro has no key.
  */
 
 #include <linux/irq_work.h>
@@ -32,7 +33,7 @@ void schedhist_visit_tasks(schedhist_visit visit, void *data)
 
 	rcu_read_lock();
 	/*
-	 * Not for_each_process_thread(): with PROVE_RCU_LIST that asks for
+	 * Not for_each_process_thread(): with PROVE_RCU_LIST it refers to
 	 * tasklist_lock, which is not exported.
 	 */
 	for_each_process(process)
@@ -99,7 +100,7 @@ bool schedhist_preemptible(void)
 }
 #endif
 
-/* Never called: it does not compile when a tracepoint's prototype changes. */
+/* Never called: fails to compile if a tracepoint's prototype has changed. */
 static void __maybe_unused check_prototypes(void)
 {
 	check_trace_callback_type_sched_switch((schedhist_sched_switch_probe)NULL);
@@ -108,8 +109,8 @@ static void __maybe_unused check_prototypes(void)
 }
 
 /*
- * The module! macro has no parameters that are text, and shows none in sysfs:
- * so both are here.
+ * Parameters of the module! macro cannot be text and do not appear in sysfs, so
+ * they are defined here.
  */
 unsigned int schedhist_precision = SCHEDHIST_PRECISION_DEFAULT;
 module_param_named(precision, schedhist_precision, uint, 0444);

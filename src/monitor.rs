@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Measuring: what is recorded, switched on and off, and reset.
+//! Control of measuring: switching it on and off, choosing the metrics, and resetting the records.
 
 use kernel::{
     new_mutex,
@@ -59,8 +59,8 @@ use crate::{
 /// The probes of a recorder.
 ///
 /// The order of the fields is the order in which the probes are unregistered. No CPU runs a probe
-/// any more when the next one is unregistered. The recorder is dropped last: nobody queues its work
-/// then.
+/// any more when the next one is unregistered. The recorder is dropped last, when no probe can
+/// queue its work any more.
 struct Probes {
     _switches: Registration<Recorder>,
     _hotplug: hotplug::Registration<Recorder>,
@@ -78,7 +78,7 @@ impl Probes {
         let mut new_tasks = None;
         if metrics.needs_tasks() {
             new_tasks = Some(TaskNewtaskProbe::register(recorder.clone())?);
-            // From here on the probe sees new tasks; this finds those that existed before.
+            // The probe sees all tasks that are created from here on. Make room for the others.
             recorder.make_room();
         }
         let mut wakings = None;
@@ -124,11 +124,11 @@ fn switches_of(
 struct State {
     enabled: bool,
     metrics: MetricSet,
-    /// Present while `enabled`, unless no metric is on.
+    /// Present while measuring is on, unless no metric is on.
     probes: Option<Probes>,
     records: Arc<Records>,
     baselines: Option<Arc<Baselines>>,
-    /// How many resets there were.
+    /// The number of resets so far.
     resets: u64,
 }
 
@@ -213,9 +213,9 @@ impl Monitor {
         self.state.lock().reading(&self.outliers)
     }
 
-    /// Calls `again` with a new reading if there was a reset since `reading` was taken: a text that
-    /// was made meanwhile may mix what was before the reset with what was after it. There is no
-    /// other reset while `again` runs. Sleeps.
+    /// Calls `again` with a new reading if there was a reset since `reading` was taken. A text that
+    /// was produced meanwhile may mix counts from before the reset with counts from after it. There
+    /// is no other reset while `again` runs. Sleeps.
     pub(crate) fn if_reset_since(
         &self,
         reading: &Reading,
@@ -228,7 +228,7 @@ impl Monitor {
         again(&state.reading(&self.outliers))
     }
 
-    /// Switches measuring on or off; no effect if it is so already. Sleeps.
+    /// Switches measuring on or off; no effect if it is in that state already. Sleeps.
     ///
     /// Once measuring is off, no probe runs any more, and the records do not change. Switching on
     /// fails with `ENOENT` if the kernel lacks a tracepoint, with `ENOSPC` if it has no CPU hotplug
@@ -244,9 +244,10 @@ impl Monitor {
 
     /// Sets which metrics are on; no effect if these are on already. Sleeps.
     ///
-    /// If measuring is on, it begins anew, so that no stamp from before becomes a sample. Fails
-    /// with `ENOMEM` before anything has changed if the records cannot be allocated. Otherwise
-    /// fails as [`Monitor::set_enabled`] does: then the metrics are set, and measuring is off.
+    /// If measuring is on, it restarts, so that no earlier time stamp becomes part of a sample.
+    ///
+    /// Fails with `ENOMEM`, and changes nothing, if the records cannot be allocated. Other failures
+    /// are those of [`Monitor::set_enabled`]: they leave the new metrics set and measuring off.
     pub(crate) fn set_metrics(&self, metrics: MetricSet) -> Result {
         let mut state = self.state.lock();
         if metrics == state.metrics {
@@ -266,13 +267,15 @@ impl Monitor {
         state.restart(&self.outliers)
     }
 
-    /// Makes the current records the baseline: the text files start from 0, with new minima and
-    /// maxima. Measuring goes on meanwhile. The baseline of each CPU is taken at one moment.
-    /// Sleeps; fails with `ENOMEM`, and then changes nothing.
+    /// Makes the current records the baseline: in all files but `openmetrics` and `raw` the counts
+    /// start from 0, with new minima and maxima.
+    ///
+    /// Measuring goes on meanwhile. The baseline of each CPU is taken at one moment. Sleeps; fails
+    /// with `ENOMEM`, and then changes nothing.
     pub(crate) fn reset(&self) -> Result {
         let mut state = self.state.lock();
         let records = state.records.clone();
-        // All is allocated first: nothing can fail once the first baseline is taken.
+        // Allocate everything first: nothing can fail once the first baseline is taken.
         let mut baselines = UniqueArc::new(
             Baselines {
                 cpus: KVVec::new(),
@@ -296,7 +299,7 @@ impl Monitor {
         baselines.reported = self.outliers.last();
         baselines.suppressed = self.outliers.suppressed();
         for (baseline, cpu) in baselines.cpus.iter_mut().zip(records.cpus()) {
-            // On the CPU itself, with interrupts off: no switch is being recorded there.
+            // This runs on the CPU itself, with interrupts off: no switch is being recorded there.
             smp::run_on(cpu.number(), || baseline.take(cpu));
         }
         state.baselines = Some(baselines.into());

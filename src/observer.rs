@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The observers of a context switch: one only names its tasks, the other emits trace events.
+//! The observers of a context switch.
+//!
+//! One only identifies the tasks of the switch. The other also emits trace events and reports
+//! outliers.
 
 use crate::{
     boundary::abstractions::{
@@ -25,7 +28,7 @@ use crate::{
     outliers::Outliers, //
 };
 
-/// Names the tasks of a switch, and ignores its samples.
+/// Identifies the tasks of a switch, and ignores its samples.
 #[derive(Clone, Copy)]
 pub(crate) struct SilentObserver<'a> {
     prev: Task<'a>,
@@ -73,7 +76,7 @@ pub(crate) struct TracingObserver<'a> {
 }
 
 impl<'a> TracingObserver<'a> {
-    /// Observes `switch`, on this CPU.
+    /// Creates an observer of `switch`, which is in progress on this CPU.
     pub(crate) fn new(switch: &'a Switch<'a>, outliers: &'a Outliers) -> Self {
         let cpu = switch.cpu();
         Self {
@@ -84,7 +87,7 @@ impl<'a> TracingObserver<'a> {
         }
     }
 
-    /// Emits the event of a sample, if anybody listens.
+    /// Emits the event of a sample if the event is enabled.
     fn emit(&self, sample: &Sample) {
         let is_enabled = match sample.metric {
             Metric::Oncpu => events::trace_oncpu_enabled(),
@@ -144,7 +147,7 @@ impl Observer for &TracingObserver<'_> {
     }
 }
 
-/// Copies what is shown of a task. Out of line, as it is rarely called.
+/// Copies a task's PID, priority and name. Out of line, as it is rarely called.
 #[cold]
 #[inline(never)]
 fn identify(task: Task<'_>) -> Identity {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Outliers: their thresholds, their limits, and what happens when a sample is above its threshold.
+//! Outliers: their thresholds, their limits, and the handling of samples above a threshold.
 
 use kernel::{
     new_mutex,
@@ -55,7 +55,7 @@ use crate::{
     events, //
 };
 
-/// How many outliers are reported per second unless told otherwise.
+/// The default maximum of outliers per second.
 const RATE: u64 = 100;
 
 /// A message that is logged once, until it is armed again.
@@ -70,7 +70,7 @@ impl Notice {
         Self(Atomic::new(Self::ARMED))
     }
 
-    /// Makes `change`, and then arms the notice again if it was due or logged before.
+    /// Calls `change`, and then arms the notice again if it was due or logged before.
     ///
     /// A notice that was armed stays as it is: an outlier during the change may make it due.
     fn renew<T>(&self, change: impl FnOnce() -> T) -> T {
@@ -83,11 +83,12 @@ impl Notice {
     }
 
     fn advance(&self, from: u32, to: u32) -> bool {
-        // The state rarely is `from`; looking first keeps the cache line shared then.
+        // The state rarely is `from`. A load first keeps the cache line shared in all other cases.
         self.0.load(Relaxed) == from && self.0.cmpxchg(from, to, Relaxed).is_ok()
     }
 
-    /// Makes the notice due. Returns whether it was armed, so that it is to be logged.
+    /// Makes the notice due if it is armed. Returns whether it was armed: the caller then queues
+    /// the printer.
     fn is_first(&self) -> bool {
         self.advance(Self::ARMED, Self::DUE)
     }
@@ -107,11 +108,11 @@ struct Budget {
 }
 
 impl Budget {
-    /// Returns the number of the next outlier if it may be reported, in `log`, or else the notice that
-    /// tells why not. `now` is a time as in [`Rate::take`].
+    /// Takes the number of the next outlier, to be reported in `log`. Fails with the notice of the
+    /// limit that forbids a report. `now` is a time as in [`Rate::take`].
     fn take(&self, now: u64, log: &Log) -> Result<u64, &Notice> {
-        // Checked first so that the rate is not charged; a race for the last number may still do
-        // so.
+        // Checked first so that a used-up limit does not charge the rate. A race for the last
+        // number may still charge it.
         if self.limit.is_used_up() {
             return Err(&self.limit_notice);
         }
@@ -127,7 +128,7 @@ impl Job for Budget {
     fn run(&self) {
         const REST: &str = "suppressing more (see outliers_suppressed in status)";
 
-        // A limit that was lifted in the meantime is not logged: it suppresses nothing any more.
+        // A limit that was removed in the meantime is not logged: it suppresses nothing any more.
         if self.rate_notice.take() {
             match self.rate.get() {
                 0 => {}
@@ -199,7 +200,7 @@ impl Outliers {
     pub(crate) fn set_threshold(&self, metric: Series, nanoseconds: u64) -> Result {
         let measured = self.measured.lock();
         if nanoseconds != 0 && self.logs.as_ref().is_none() {
-            // The lock is held, so nobody else populates it.
+            // Only the holder of the lock populates it.
             self.logs.populate(PerCpu::new(cpu_memory::new_log)?);
         }
         let set = || self.thresholds.set(metric, nanoseconds);
@@ -207,7 +208,7 @@ impl Outliers {
         budget.rate_notice.renew(|| budget.limit_notice.renew(set));
         outlier_key::switch(self.thresholds.is_any_set());
         if self.can_come.load(Relaxed) && !self.thresholds.is_any_set_of(*measured) {
-            // A probe may still be about to report an outlier by the old threshold.
+            // A probe may still be reporting an outlier by the old threshold.
             tracepoint::synchronize();
         }
         self.settle(*measured);
@@ -222,8 +223,8 @@ impl Outliers {
         self.settle(metrics);
     }
 
-    /// Updates `can_come`, and wakes the waiters if no outlier can come any more. No probe may be
-    /// about to report one then.
+    /// Updates `can_come`, and wakes the waiters if no outlier can come any more. In that case no
+    /// probe may still be reporting one.
     fn settle(&self, measured: MetricSet) {
         let can_come = self.thresholds.is_any_set_of(measured);
         self.can_come.store(can_come, Release);
@@ -253,25 +254,26 @@ impl Outliers {
         self.budget.limit.get()
     }
 
-    /// Sets how many more outliers may be reported from now on; 0 for no limit. Those that other
-    /// CPUs report meanwhile count. Sleeps.
+    /// Sets how many more outliers may be reported from now on; 0 for no limit. Outliers that other
+    /// CPUs report during the call count. Sleeps.
     pub(crate) fn set_limit(&self, limit: u64) {
         let _guard = self.measured.lock();
         self.budget.limit_notice.renew(|| {
             self.budget.limit.set(limit);
-            // As in `set_rate()`.
+            // An outlier that a probe suppresses by the old limit must not trigger the notice of
+            // the new one.
             tracepoint::synchronize();
         });
-        // CPUs may have passed the new end before it was set: the waiters must see that.
+        // Reports on other CPUs may have used up the limit meanwhile: the waiters must see that.
         self.wait_queue.wake_all();
     }
 
-    /// Returns what is done at an outlier.
+    /// Returns the actions at an outlier.
     pub(crate) fn actions(&self) -> Actions {
         Actions::from_bits(self.actions.load(Relaxed))
     }
 
-    /// Chooses what is done at an outlier.
+    /// Sets the actions at an outlier.
     pub(crate) fn set_actions(&self, actions: Actions) {
         self.actions.store(actions.bits(), Relaxed);
     }
@@ -281,8 +283,8 @@ impl Outliers {
         self.logs().count() * size_of::<Log>()
     }
 
-    /// Iterates over the logs of all possible CPUs, with the CPUs' numbers. There are none before
-    /// the first threshold is set.
+    /// Iterates over the logs of all possible CPUs, with the CPUs' numbers. There are no logs
+    /// before the first threshold is set.
     pub(crate) fn logs(&self) -> impl Iterator<Item = (u32, &Log)> + '_ {
         self.logs.as_ref().into_iter().flat_map(PerCpu::numbered)
     }
@@ -297,8 +299,8 @@ impl Outliers {
 
     /// Reports `sample` if it is above its threshold.
     ///
-    /// `task` is whose sample it is, `cpu` where it was taken, and `log` the log of that CPU. To be
-    /// called in the `sched_switch` probe, on `cpu` itself.
+    /// `task` identifies the task of the sample. `cpu` is the CPU on which the sample was taken,
+    /// and `log` the log of that CPU. To be called in the `sched_switch` probe, on `cpu` itself.
     pub(crate) fn check(
         &self,
         log: &Log,
@@ -318,7 +320,7 @@ impl Outliers {
                 return log.suppress();
             }
         };
-        // Cannot fail: there always is a slot.
+        // Cannot fail: the log always has a slot.
         let Some((outlier, culprits)) = log.report(id, sample, &task()) else {
             return self.budget.limit.done();
         };
@@ -378,7 +380,7 @@ impl Outliers {
     }
 
     /// Returns a copy of outlier `id` with its CPU, and copies its culprits into `culprits`.
-    /// Returns `None` if the outlier is not kept, or no longer.
+    /// Returns `None` if the outlier is not, or no longer, kept.
     pub(crate) fn read(
         &self,
         id: u64,
@@ -388,8 +390,8 @@ impl Outliers {
             .find_map(|(cpu, log)| Some((cpu, log.read(id, culprits)?)))
     }
 
-    /// Returns the oldest outlier kept that comes after the number `seen`: its number, its CPU, and
-    /// the log of that CPU.
+    /// Finds the oldest kept outlier after the number `seen`. Returns its number, its CPU, and the
+    /// log of that CPU.
     pub(crate) fn first_after(&self, seen: u64) -> Option<(u64, u32, &Log)> {
         let mut first: Option<(u64, u32, &Log)> = None;
         for (cpu, log) in self.logs() {
@@ -402,23 +404,22 @@ impl Outliers {
         first
     }
 
-    /// Returns the number of the oldest outlier kept that comes after the number `seen`. Returns
-    /// `None` while an earlier one may still be in flight on another CPU, so that readers skip
-    /// none.
+    /// Returns the number of the oldest kept outlier after the number `seen`. Returns `None` while
+    /// a lower number may still be in flight on another CPU, so that readers never skip an outlier.
     pub(crate) fn next_after(&self, seen: u64) -> Option<u64> {
         let find = |seen| self.first_after(seen).map(|(id, ..)| (id, ()));
         let is_any_before = |id| self.logs().any(|(_, log)| log.may_report_before(id));
         next_after(seen, find, is_any_before).map(|(id, ())| id)
     }
 
-    /// Returns whether no outlier can come any more. [`Outliers::next_after`] finds all that were
-    /// reported once this has returned true.
+    /// Returns whether no outlier can come any more. Once this has returned true,
+    /// [`Outliers::next_after`] finds all outliers that were reported.
     pub(crate) fn has_ended(&self) -> bool {
         !self.can_come.load(Acquire) || self.budget.limit.has_ended()
     }
 
-    /// Returns the wait queue. It is woken at each outlier, and when [`Outliers::has_ended`]
-    /// becomes true.
+    /// Returns the wait queue of readers. It is woken at each outlier, and when
+    /// [`Outliers::has_ended`] becomes true.
     pub(crate) fn wait_queue(&self) -> &DeferredWaitQueue {
         &self.wait_queue
     }

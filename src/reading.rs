@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a reader of a file sees: the records, added up over CPUs, since the last reset or all of
-//! them.
+//! The data that a reader of a file sees: records, added up over CPUs, since the last reset or
+//! since the module was loaded.
 
 use kernel::{
     prelude::*,
@@ -32,20 +32,20 @@ use crate::{
 /// The baseline of one CPU.
 type CpuBaseline = Baseline<KVVec<u64>>;
 
-/// What there was at the last reset.
+/// The counts at the last reset.
 pub(crate) struct Baselines {
-    /// What each possible CPU had recorded, in the order of their numbers.
+    /// The baselines of the possible CPUs, in the order of their numbers.
     pub(crate) cpus: KVVec<CpuBaseline>,
-    /// How many outliers had been reported.
+    /// The number of outliers that had been reported.
     pub(crate) reported: u64,
-    /// How many outliers had been suppressed.
+    /// The number of outliers that had been suppressed.
     pub(crate) suppressed: u64,
 }
 
-/// The moment that a count starts from. All counts of a file start from the same one.
+/// The moment from which a count starts. All counts of a file start from the same moment.
 #[derive(Clone, Copy)]
 pub(crate) enum Since {
-    /// When the module was loaded: for programs, which subtract an earlier reading themselves.
+    /// The load of the module: for programs, which subtract an earlier reading themselves.
     Load,
     /// The last reset: for people.
     Reset,
@@ -57,17 +57,17 @@ pub(crate) enum Since {
 pub(crate) struct Reading {
     /// Whether measuring is on.
     pub(crate) enabled: bool,
-    /// Which metrics are on while measuring is.
+    /// The metrics that are on while measuring is on.
     pub(crate) metrics: MetricSet,
-    /// How much memory the states of tasks take, in bytes.
+    /// The memory that the states of tasks take, in bytes.
     pub(crate) task_memory: usize,
     /// The records.
     pub(crate) records: Arc<Records>,
-    /// What to subtract from the records.
+    /// The counts to subtract from the records; `None` before the first reset.
     pub(crate) baselines: Option<Arc<Baselines>>,
     /// The outliers.
     pub(crate) outliers: Arc<Outliers>,
-    /// How many resets there had been.
+    /// The number of resets before this reading.
     pub(crate) resets: u64,
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the probes do: from a tracepoint to the engine, and on to our own events.
+//! The probes: they pass each tracepoint hit to the engine, and its samples to our own trace
+//! events.
 
 use core::pin::Pin;
 
@@ -59,7 +60,7 @@ use crate::{
     },
 };
 
-/// Measuring, from when it is switched on until it is switched off: what the probes work on.
+/// The data of the probes, from when measuring is switched on until it is switched off.
 pub(crate) struct Recorder {
     records: PerCpuRef<CpuRecords>,
     tasks: TaskStates,
@@ -79,8 +80,8 @@ impl Recorder {
         })
     }
 
-    /// Makes room for the tasks that there are already. New ones are taken care of by the probe of
-    /// new tasks, which is to be registered before.
+    /// Makes room for the states of all existing tasks. The probe of new tasks does so for later
+    /// tasks, and must be registered before this is called.
     pub(crate) fn make_room(&self) {
         self.tasks.table().make_room_for_all();
     }
@@ -93,7 +94,7 @@ impl Recorder {
 
 impl TaskNewtask for Recorder {
     fn task_newtask(&self, task: Task<'_>) {
-        // Where there is no memory the task is counted as untracked whenever it runs.
+        // Without memory for its state, the task counts as untracked whenever it runs.
         let _ = self.tasks.table().make_room(task.pid());
         if self.tasks.table().wants_sweep() {
             self.sweep.queue();
@@ -187,7 +188,8 @@ impl<S: Settings + 'static> SchedSwitch<S> for Recorder {
 }
 
 impl Recorder {
-    /// Records a switch of which each sample is wanted. Not compiled for each kind of settings.
+    /// Records a switch and passes on each of its samples. Compiled once, for all settings, as it
+    /// is rarely called.
     #[inline(never)]
     fn record_watched(&self, switch: &Switch<'_>) {
         self.record::<Dynamic>(switch, &TracingObserver::new(switch, &self.outliers));
@@ -204,7 +206,7 @@ impl Recorder {
 
 impl Hotplug for Recorder {
     fn prepare(&self, cpu: u32) {
-        // It was not idle while it was offline.
+        // The time offline must not count as idle time.
         if let Some(records) = self.records.get(cpu) {
             records.forget();
         }

@@ -29,7 +29,7 @@ use crate::{
     },
 };
 
-/// The records of one CPU, in one piece.
+/// The records of one CPU, in one allocation.
 pub(crate) type CpuRecords = Cpu<[Cell]>;
 
 /// The records of all possible CPUs.
@@ -48,21 +48,21 @@ impl Records {
         })
     }
 
-    /// Takes over what `other` has recorded. No probe may be registered.
+    /// Takes over the records of `other`. No probe may be registered.
     pub(crate) fn take_over(&self, other: &Self) {
         for (mine, theirs) in self.cpus().zip(other.cpus()) {
             mine.take_over(theirs);
         }
     }
 
-    /// Says whether there is room for `metrics`.
+    /// Returns whether there is room for `metrics`.
     pub(crate) fn has_room_for(&self, metrics: MetricSet) -> bool {
         let wakeup = metrics.contains(Metric::Wakeup);
         self.cpus()
             .all(|cpu| !wakeup || cpu.capacity().contains(Metric::Wakeup))
     }
 
-    /// Returns the scheme of the buckets.
+    /// Returns the bucket scheme.
     pub(crate) fn scheme(&self) -> Scheme {
         self.scheme
     }
@@ -72,12 +72,13 @@ impl Records {
         PerCpuRef::new(self.cpus.clone())
     }
 
-    /// Goes through the records of all possible CPUs, in the order of their numbers.
+    /// Iterates over the records of all possible CPUs, in the order of their numbers.
     pub(crate) fn cpus(&self) -> impl Iterator<Item = &CpuRecords> + '_ {
         self.cpus.iter()
     }
 
-    /// Begins to measure `metrics`: nothing that began before becomes a sample. No probe may be registered.
+    /// Begins to measure `metrics`. An interval that began earlier does not become a sample. No
+    /// probe may be registered.
     pub(crate) fn begin(&self, metrics: MetricSet) {
         let now = local_clock();
         for cpu in self.cpus() {

@@ -2,10 +2,11 @@
 
 //! schedhist: per-CPU histograms of what the scheduler does to tasks.
 //!
-//! The source has three parts. [`engine`] computes, and is independent of the kernel. `boundary`
-//! holds the abstractions that Rust for Linux lacks, and all `unsafe`. The rest is the module: its
-//! probes (`recorder`), their control (`monitor`), its files (`files`, which show a `reading`), its
-//! trace events (`events`, emitted by `observer`), and samples above a threshold (`outliers`).
+//! The source has three parts. [`engine`] computes the records, and is independent of the kernel.
+//! `boundary` contains the abstractions that Rust for Linux lacks, and all `unsafe` code. The rest
+//! is the module itself: its probes (`recorder`), their control (`monitor`), its files (`files`,
+//! which show a `reading`), its trace events (`events`, emitted by `observer`), and samples above a
+//! threshold (`outliers`).
 
 use kernel::{
     prelude::*,
@@ -54,7 +55,7 @@ const VERSION: &str = env!("SCHEDHIST_VERSION");
 ///
 /// The order of the fields is the order in which unloading drops them:
 ///
-/// 1. The files: nobody reads or writes a file any more.
+/// 1. The files. After this no file operation runs any more.
 /// 2. The monitor. It unregisters its probes, `tracepoint_synchronize_unregister()` waits until no
 ///    CPU runs one of them, and then their memory is freed.
 ///
