@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the Rust code needs of C that the kernel crate has no bindings for.
- * bindgen reads this when the module is built.
+ * C declarations that the Rust code needs and the kernel crate does not bind.
+ * bindgen reads this file when the module is built.
  */
 
 #ifndef _SCHEDHIST_BINDINGS_H
@@ -19,7 +19,7 @@
 
 #include "schedhist_trace.h"
 
-/* The types of probes; glue.c checks them against the kernel. */
+/* The types of the probes. glue.c checks them against the kernel. */
 typedef void (*schedhist_sched_switch_probe)(void *data, bool preempt,
 					     struct task_struct *prev,
 					     struct task_struct *next,
@@ -41,46 +41,49 @@ extern char schedhist_metrics[128];
 typedef void (*schedhist_call)(void *data);
 typedef void (*schedhist_visit)(struct task_struct *task, void *data);
 
-/* Calls on a CPU, with interrupts off, and waits; -ENXIO where it is offline. */
+/*
+ * Calls a function on a CPU, with interrupts off, and waits until it returns.
+ * Returns -ENXIO if the CPU is offline.
+ */
 int schedhist_call_on_cpu(int cpu, schedhist_call call, void *data);
 
-/* Returns the NUMA node of a possible CPU; NUMA_NO_NODE where it is not known. */
+/* Returns the NUMA node of a possible CPU; NUMA_NO_NODE if it is unknown. */
 int schedhist_cpu_to_node(int cpu);
 
 /* Visits every task, with the RCU read lock held. */
 void schedhist_visit_tasks(schedhist_visit visit, void *data);
 
 /*
- * Makes outliers a listener to the events, or ends that. May sleep; to be
- * called by one at a time.
+ * Adds outliers to the listeners of the static key of all events, or removes
+ * them. May sleep. The caller serialises calls.
  */
 void schedhist_set_watching(bool on);
 
 typedef void (*schedhist_soon)(struct irq_work *work);
 
-/* Makes work that runs in an interrupt, on PREEMPT_RT, too. */
+/* Initialises work that runs in a hard interrupt, even on PREEMPT_RT. */
 void schedhist_init_irq_work(struct irq_work *work, schedhist_soon call);
 
-/* Says whether anybody waits, as of all that came before. */
+/* Returns whether a task waits, after a full memory barrier. */
 bool schedhist_has_sleeper(struct wait_queue_head *queue);
 
 typedef bool (*schedhist_condition)(void *data);
 
-/* Waits for a condition; -ERESTARTSYS when a signal comes first. */
+/* Waits for a condition. Returns -ERESTARTSYS if a signal comes first. */
 int schedhist_wait_event(struct wait_queue_head *queue,
 			 schedhist_condition condition, void *data);
 
-/* Lets who polls a file wait for a queue. */
+/* Adds a queue to those that a poll of a file waits on. */
 void schedhist_poll_wait(struct file *file, struct wait_queue_head *queue,
 			 struct poll_table_struct *table);
 
-/* For assertions only: there with CONFIG_RUST_DEBUG_ASSERTIONS. */
+/* For assertions only: defined with CONFIG_RUST_DEBUG_ASSERTIONS. */
 bool schedhist_irqs_disabled(void);
 
-/* False where the kernel does not count, without CONFIG_PREEMPT_COUNT. */
+/* Also for assertions only. Always false without CONFIG_PREEMPT_COUNT. */
 bool schedhist_preemptible(void);
 
-/* Waits until no CPU is in a probe that was taken off. May sleep. */
+/* Waits until no CPU runs a probe that was unregistered. May sleep. */
 void schedhist_tracepoint_synchronize_unregister(void);
 
 #endif /* _SCHEDHIST_BINDINGS_H */

@@ -1,73 +1,75 @@
 /* SPDX-License-Identifier: GPL-2.0 WITH Linux-syscall-note */
 /*
  * The layout of /sys/kernel/debug/schedhist/raw, version 1: a snapshot of all
- * that schedhist has recorded, on all possible CPUs, for tools.
+ * records of schedhist, on all possible CPUs, for tools.
  *
- * All numbers are little-endian, all offsets multiples of four, and those of
- * 64-bit numbers multiples of eight. The first thing is a struct
- * schedhist_raw_header. Records follow it, one after the other, from offset
- * header_length on; each begins with a struct schedhist_raw_record, which says
- * what it is and how long, so that one pass is enough:
+ * All numbers are little-endian. All offsets are multiples of four, and those
+ * of 64-bit numbers multiples of eight. A snapshot begins with a struct
+ * schedhist_raw_header. Records follow one another from offset header_length
+ * on. Each begins with a struct schedhist_raw_record, which holds the record's
+ * type and length, so that a reader needs one pass only:
  *
- *	METRIC, COUNTER, SUM	the names, before all that refers to them
+ *	METRIC, COUNTER, SUM	the names, before all records that refer to them
  *	CPU			for each possible CPU: its counters, then
  *	  HISTOGRAM		for each metric that has memory on it: the totals
  *	  WORST			the greatest sample, if there is one
  *	  BUCKETS		the buckets that are not empty, in any number
  *				of records; none if all are empty
- *	END			nothing comes after it
+ *	END			the last record
  *
- * Without an END at its end the snapshot is cut off.
+ * A snapshot that does not end with an END is truncated.
  *
- * What a reader must do to read snapshots of later schedhists:
+ * To be able to read snapshots of later versions of schedhist, a reader must:
  *  - refuse another magic or version,
  *  - find the first record by header_length, and each next one by length,
- *  - skip a record of a type that it does not know,
- *  - ignore what a record, or the header, holds beyond what it knows, and
+ *  - skip a record of an unknown type,
+ *  - ignore bytes of a record, or of the header, after the known fields, and
  *  - identify metrics and counters by their names, not by their numbers.
- * The version goes up only with a change that such a reader could trip over.
+ * The version is incremented only for a change that breaks such a reader.
  *
- * The probes go on while a snapshot is made. A histogram's count of samples is
- * the sum of its buckets, and nothing else; sum, minimum and worst sample may
- * be ahead of the buckets, or behind them, by the samples that were recorded
- * meanwhile; counters likewise. What does not come from a snapshot of a system
- * at rest is exact in itself all the same: a number is never half written.
+ * The probes go on recording while a snapshot is made. A histogram's count of
+ * samples is the sum of its buckets, and nothing else. The sum, the minimum and
+ * the worst sample may be ahead of the buckets, or behind them, by the samples
+ * that were recorded meanwhile. The same holds for counters. Each number is
+ * exact in itself even so: none is ever half written.
  *
- * All of it is since the module was loaded; the file "reset" does not touch it.
- * Counters, sums and buckets only ever grow: subtract two snapshots to see what
- * happened between them. Minima and worst samples cannot be subtracted. Sums
- * have 128 bits, as 64 bits of nanoseconds would wrap around: 20000 tasks that
- * sleep for an hour each get there in ten days.
+ * All numbers count from the load of the module; the file "reset" does not
+ * affect them. Counters, sums and buckets never decrease: subtract two
+ * snapshots to get the activity between them. Minima and worst samples cannot
+ * be subtracted. Sums have 128 bits, as 64 bits of nanoseconds would wrap
+ * around: 20000 tasks that sleep for an hour at a time get there in ten days.
  */
 #ifndef _UAPI_SCHEDHIST_RAW_H
 #define _UAPI_SCHEDHIST_RAW_H
 
 #include <linux/types.h>
 
-/* The bytes that a snapshot begins with; no NUL after them. */
+/* The first bytes of a snapshot. No NUL follows them. */
 #define SCHEDHIST_RAW_MAGIC	"SCHDHIST"
 
 #define SCHEDHIST_RAW_VERSION	1
 
-/* Bits of schedhist_raw_header::flags; others are to be ignored. */
-#define SCHEDHIST_RAW_ENABLED	0x1	/* it was measuring */
+/* Bits of schedhist_raw_header::flags. Readers ignore other bits. */
+#define SCHEDHIST_RAW_ENABLED	0x1	/* measuring was on */
 
 /**
- * struct schedhist_raw_header - what a snapshot begins with
+ * struct schedhist_raw_header - the beginning of a snapshot
  * @magic: SCHEDHIST_RAW_MAGIC
  * @version: SCHEDHIST_RAW_VERSION
- * @header_length: where the first record begins, in bytes; a multiple of eight
- * @time_ns: when the snapshot was begun, in nanoseconds of local_clock()
+ * @header_length: offset of the first record, in bytes; a multiple of eight
+ * @time_ns: time at the beginning of the snapshot, in nanoseconds of
+ *	local_clock()
  * @flags: SCHEDHIST_RAW_ENABLED
- * @precision: of the histograms, in bits: a power of two is cut into
- *	2^precision buckets; see schedhist_raw_lower()
+ * @precision: precision of the histograms, in bits: a power of two is divided
+ *	into 2^precision buckets; see schedhist_raw_lower()
  * @value_bits: values below 2^value_bits, in nanoseconds, have buckets with an
  *	upper bound
- * @buckets: how many buckets a histogram has: indices are below this
- * @cpus: how many CPUs are possible, and so how many CPU records there are
- * @metrics: how many METRIC records there are
- * @counters: how many COUNTER records there are
- * @metrics_on: which metrics are switched on: bit N is that of metric N
+ * @buckets: number of buckets in a histogram: indices are below this number
+ * @cpus: number of possible CPUs, which is the number of CPU records
+ * @metrics: number of METRIC records
+ * @counters: number of COUNTER records
+ * @metrics_on: set of the metrics that are switched on: bit N is that of metric
+ *	N
  */
 struct schedhist_raw_header {
 	__u8 magic[8];
@@ -84,7 +86,7 @@ struct schedhist_raw_header {
 	__u32 metrics_on;
 };
 
-/* Types of records; those that are not here are to be skipped. */
+/* Types of records. Readers skip records of other types. */
 #define SCHEDHIST_RAW_END	0	/* a struct schedhist_raw_record alone */
 #define SCHEDHIST_RAW_METRIC	1	/* struct schedhist_raw_name */
 #define SCHEDHIST_RAW_COUNTER	2	/* struct schedhist_raw_name */
@@ -95,9 +97,10 @@ struct schedhist_raw_header {
 #define SCHEDHIST_RAW_BUCKETS	7	/* struct schedhist_raw_buckets */
 
 /**
- * struct schedhist_raw_record - what each record begins with
- * @type: what it is: SCHEDHIST_RAW_*
- * @length: of all of it, this included, in bytes; a multiple of eight
+ * struct schedhist_raw_record - the beginning of each record
+ * @type: type of the record: SCHEDHIST_RAW_*
+ * @length: length of the whole record, this struct included, in bytes; a
+ *	multiple of eight
  */
 struct schedhist_raw_record {
 	__u32 type;
@@ -105,16 +108,16 @@ struct schedhist_raw_record {
 };
 
 /**
- * struct schedhist_raw_name - what a metric or a counter is called
+ * struct schedhist_raw_name - the name of a metric or a counter
  * @record: METRIC, COUNTER or SUM
  * @number: METRIC, COUNTER: the number by which other records refer to it.
- *	SUM: what it is the sum of, bucket by bucket: bit N stands for metric N
+ *	SUM: the metrics that it is the sum of, bucket by bucket: bit N stands
+ *	for metric N
  * @reserved: 0
- * @name: as in the text files, filled up with NULs, of which there is one at
- *	least
+ * @name: the name in the text files, padded with at least one NUL
  *
- * A metric that is the sum of others is not recorded; tools that show it are
- * to add up its parts.
+ * A metric that is the sum of others is not recorded. Tools that show it must
+ * add up its parts.
  */
 struct schedhist_raw_name {
 	struct schedhist_raw_record record;
@@ -127,7 +130,7 @@ struct schedhist_raw_name {
  * struct schedhist_raw_cpu - the counters of a CPU
  * @record: CPU
  * @cpu: the number of the CPU
- * @counters: how many counters follow
+ * @counters: number of counters that follow
  * @counter: the counters, by their numbers
  */
 struct schedhist_raw_cpu {
@@ -161,10 +164,10 @@ struct schedhist_raw_histogram {
  * @cpu: the number of the CPU
  * @metric: the number of the metric
  * @value_ns: the sample, in nanoseconds
- * @time_ns: when it was taken, in nanoseconds of local_clock() on that CPU
- * @pid: the thread id of the task in the initial PID namespace; 0: idle
+ * @time_ns: time of the sample, in nanoseconds of local_clock() on that CPU
+ * @pid: the thread id of the task in the initial PID namespace; 0 for idle
  * @prio: the kernel's priority of the task
- * @comm: the name of the task, filled up with NULs
+ * @comm: the name of the task, padded with NULs
  */
 struct schedhist_raw_worst {
 	struct schedhist_raw_record record;
@@ -179,13 +182,13 @@ struct schedhist_raw_worst {
 
 /**
  * struct schedhist_raw_pair - a bucket that is not empty
- * @index: of the bucket: schedhist_raw_lower() and schedhist_raw_upper() have
- *	its bounds
- * @count_low: the lower half of the number of samples in it
- * @count_high: the upper half
+ * @index: index of the bucket; schedhist_raw_lower() and schedhist_raw_upper()
+ *	return its bounds
+ * @count_low: the lower half of the number of samples in the bucket
+ * @count_high: the upper half of this number
  *
- * In halves, so that a pair takes 12 bytes, has no hole, and needs no alignment
- * but that of a __u32.
+ * The number is split into halves so that a pair takes 12 bytes, has no hole,
+ * and needs the alignment of a __u32 only.
  */
 struct schedhist_raw_pair {
 	__u32 index;
@@ -195,14 +198,14 @@ struct schedhist_raw_pair {
 
 /**
  * struct schedhist_raw_buckets - some of the buckets of a metric on a CPU
- * @record: BUCKETS; with an odd number of pairs, four bytes of padding are
- *	part of its length
+ * @record: BUCKETS; with an odd number of pairs, the length includes four bytes
+ *	of padding
  * @cpu: the number of the CPU
  * @metric: the number of the metric
- * @pairs: how many pairs follow
+ * @pairs: number of pairs that follow
  * @reserved: 0
- * @pair: the pairs, their indices ascending, also from one record of a
- *	histogram to its next
+ * @pair: the pairs, in ascending order of their indices, which continues in the
+ *	next record of the same histogram
  */
 struct schedhist_raw_buckets {
 	struct schedhist_raw_record record;
@@ -214,7 +217,7 @@ struct schedhist_raw_buckets {
 };
 
 /**
- * schedhist_raw_count() - how many samples are in a bucket
+ * schedhist_raw_count() - the number of samples in a bucket
  * @pair: the bucket
  */
 static inline __u64 schedhist_raw_count(const struct schedhist_raw_pair *pair)
@@ -225,14 +228,14 @@ static inline __u64 schedhist_raw_count(const struct schedhist_raw_pair *pair)
 /**
  * schedhist_raw_lower() - the least value that falls into a bucket
  * @precision: schedhist_raw_header::precision
- * @index: of the bucket, below schedhist_raw_header::buckets
+ * @index: index of the bucket, below schedhist_raw_header::buckets
  *
- * With p for the precision: the buckets 0 to 2^(p+1) - 1 hold one value each,
- * their index. After them each 2^p buckets cover one power of two, and are
- * twice as wide as the 2^p before. So the width is 2^shift, where shift is
- * index / 2^p - 1, or 0 if that is less, and the lower bound is
- * (index - shift * 2^p) * 2^shift. The last bucket begins at 2^value_bits, of
- * which this formula is true as well.
+ * Let p be the precision. Each of the buckets 0 to 2^(p+1) - 1 holds one value:
+ * its index. From there on, each 2^p buckets cover one power of two, and are
+ * twice as wide as the 2^p buckets before. So the width is 2^shift, with
+ * shift = max(index / 2^p - 1, 0), and the lower bound is
+ * (index - shift * 2^p) * 2^shift. This formula holds for the last bucket, too,
+ * which begins at 2^value_bits.
  *
  * Return: the bound, in nanoseconds.
  */
@@ -248,11 +251,13 @@ static inline __u64 schedhist_raw_lower(__u32 precision, __u32 index)
  * schedhist_raw_upper() - the greatest value that falls into a bucket
  * @precision: schedhist_raw_header::precision
  * @buckets: schedhist_raw_header::buckets
- * @index: of the bucket, below @buckets
+ * @index: index of the bucket, below @buckets
  *
- * One less than the lower bound of the next bucket; the last has no bound.
+ * The upper bound is one less than the lower bound of the next bucket. The last
+ * bucket has no upper bound.
  *
- * Return: the bound, in nanoseconds, inclusive; all bits set for the last.
+ * Return: the bound, in nanoseconds, inclusive; all bits set for the last
+ * bucket.
  */
 static inline __u64 schedhist_raw_upper(__u32 precision, __u32 buckets, __u32 index)
 {
