@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# The front door. What the kernel build compiles stands in Kbuild.
+# Commands for users and developers. The rules for the kernel build are in Kbuild.
 
 KDIR ?= /lib/modules/$(shell uname -r)/build
 export KDIR
 
-# Which kernel `run` and `test` boot; empty: the newest stock series that is supported.
+# The kernel that `run` and `test` boot. If empty, the newest supported stock series.
 KERNEL ?=
-# How long `run` shows its histograms, and on how many CPUs.
+# The duration of `run`, in seconds, and the number of its CPUs.
 SECONDS ?= 10
 CPUS ?= 4
 
 build := $(CURDIR)/build
-# The kernel's makefiles take tools from the command line alone, and have rustc twice.
+# The kernel's makefiles take tools from the command line only, and use rustc under two names.
 tools := $(if $(RUSTC),RUSTC=$(RUSTC) HOSTRUSTC=$(RUSTC)) $(if $(BINDGEN),BINDGEN=$(BINDGEN))
 
-# What a script that needs root advises.
+# The command that a script tells the user to repeat as root.
 export SCHEDHIST_COMMAND = $(strip make $(MAKECMDGOALS) $(MAKEOVERRIDES))
 
 .PHONY: modules install uninstall clean run check test test-matrix bench lint fmt help
@@ -28,7 +28,7 @@ modules:
 	$(MAKE) -C $(KDIR) M=$(CURDIR) MO=$(build) $(tools) modules
 	@cp $(build)/schedhist.ko .
 
-## install    install the module for modprobe (KDIR=); builds it first, if need be
+## install    install the module for modprobe (KDIR=); builds it first if necessary
 #             SIGN_KEY=FILE and SIGN_CERT=FILE sign it; INSTALL_MOD_PATH=FOLDER is another root
 install:
 	@scripts/install "$$KDIR"
@@ -37,11 +37,11 @@ install:
 uninstall:
 	@scripts/install --remove "$$KDIR"
 
-## run        show live histograms of a stock kernel in a virtual machine (KERNEL=, CPUS=, SECONDS=)
+## run        show live histograms of a stock kernel in a guest (KERNEL=, CPUS=, SECONDS=)
 run:
 	@scripts/demo $(if $(KERNEL),--kernel $(KERNEL)) --cpus $(CPUS) $(SECONDS)
 
-## check      run the tests that find most in a few minutes, after each change (KERNEL=)
+## check      run the tests that find most bugs in a few minutes, after each change (KERNEL=)
 check:
 	@tests/run --quick $(if $(KERNEL),--kernel $(KERNEL))
 
@@ -49,17 +49,17 @@ check:
 test:
 	@tests/run $(if $(KERNEL),--kernel $(KERNEL))
 
-## test-matrix  all tests in guests, on all kernels, stock and our own; ends with a table (KERNELS=)
-#              Before that, unless kernels are named, all of the engine's tests under sanitizers.
+## test-matrix  run all guest tests on all kernels, stock and our own; ends with a table (KERNELS=)
+#              Unless KERNELS= is given, runs all tests of the engine under sanitizers first.
 test-matrix:
 	$(if $(KERNELS),,@scripts/root -- tests/engine/run sanitize all)
 	@tests/matrix $(KERNELS)
 
-## bench      what schedhist costs, beside its peers, and whether that is within the budget (KERNEL=)
+## bench      measure the cost of schedhist and its peers, and compare it with the budget (KERNEL=)
 bench:
 	@tests/bench/all $(if $(KERNEL),--kernel $(KERNEL))
 
-## lint       rustfmt, clippy with the kernel's lints, checkpatch, shellcheck
+## lint       run rustfmt, clippy with the kernel's lints, checkpatch, shellcheck
 lint:
 	@scripts/lint
 
@@ -67,10 +67,10 @@ lint:
 fmt:
 	@scripts/lint --fix
 
-## clean      remove what the build left in the tree; the cache stays
+## clean      remove build output from the tree; the cache stays
 clean:
 	rm -rf build schedhist.ko
 
-## help       this text
+## help       show this text
 help:
 	@sed -n 's/^## /make /p; s/^#  /      /p' $(firstword $(MAKEFILE_LIST))
