@@ -102,6 +102,11 @@ unsafe impl Send for TaskStates {}
 // operations only.
 unsafe impl Sync for TaskStates {}
 
+const _: () = {
+    const fn is_send_and_sync<T: Send + Sync>() {}
+    is_send_and_sync::<Arc<TaskTable>>();
+};
+
 impl TaskStates {
     /// Refers to `table`.
     pub(crate) fn new(table: Arc<TaskTable>) -> Self {

@@ -38,6 +38,9 @@ named! {
     }
 }
 
+// What has no room for it has all the others.
+const _: () = assert!(Metric::Wakeup as usize + 1 == Metric::COUNT);
+
 impl Metric {
     /// The number of metrics without [`Metric::Wakeup`], which is the last.
     pub const COUNT_WITHOUT_WAKEUP: usize = Self::Wakeup as usize;
