@@ -408,7 +408,11 @@ impl Outliers {
     /// a lower number may still be in flight on another CPU, so that readers never skip an outlier.
     pub(crate) fn next_after(&self, seen: u64) -> Option<u64> {
         let find = |seen| self.first_after(seen).map(|(id, ..)| (id, ()));
-        let is_any_before = |id| self.logs().any(|(_, log)| log.may_report_before(id));
+        // After the end a CPU may still have announced a number that it does not get.
+        let is_any_before = |id| {
+            !self.budget.limit.has_ended()
+                && self.logs().any(|(_, log)| log.may_report_before(id))
+        };
         next_after(seen, find, is_any_before).map(|(id, ())| id)
     }
 
