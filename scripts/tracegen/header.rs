@@ -75,7 +75,7 @@ fn enumeration(it: &Enum, system: &System) -> String {
     )
 }
 
-/// The values of an enum for those who parse `format` files.
+/// Exports the values of an enum to programs that parse `format` files.
 fn exported(it: &Enum, system: &System) -> String {
     let name = it.c_name(system);
     let define = |constant| format!("TRACE_DEFINE_ENUM({constant});\n");
@@ -115,7 +115,7 @@ fn prototype(class: &Class, system: &System) -> String {
     )
 }
 
-/// What a record holds, how it is filled, and how it is printed.
+/// The fields of a record, the assignments that fill it, and the format that prints it.
 fn record(class: &Class, system: &System) -> String {
     let mut fields = String::new();
     let mut assignments = String::new();
@@ -126,7 +126,7 @@ fn record(class: &Class, system: &System) -> String {
             Type::Enum(_) => format!("\t\t__field(u8, {name})\n"),
         };
         assignments += &match ty {
-            // The emitters are safe to call with any bytes, so the last one may not be 0.
+            // The emitters are safe to call with any bytes, so the last byte may not be 0: set it.
             Type::Comm => format!(
                 "\t\tmemcpy(__entry->{name}, {name}, TASK_COMM_LEN);\n\
                  \t\t__entry->{name}[TASK_COMM_LEN - 1] = '\\0';\n"

@@ -2,7 +2,7 @@
 
 //! Finds the arguments of a macro in a Rust file, and splits them into tokens.
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A line of a doc comment, without the `///` and the blank after it.
@@ -15,7 +15,7 @@ pub(crate) enum Kind {
     Punct,
 }
 
-/// A token, and where it is.
+/// A token and its line.
 #[derive(Clone, Debug)]
 pub(crate) struct Token<'a> {
     pub(crate) kind: Kind,
@@ -25,7 +25,7 @@ pub(crate) struct Token<'a> {
 
 /// Returns the tokens of each `name! { … }`, the closing brace included.
 ///
-/// As rustfmt has it, the lines `name! {` and `}` begin in the first column.
+/// The lines `name! {` and `}` must begin in the first column, as rustfmt formats them.
 pub(crate) fn calls<'a>(source: &'a str, name: &str) -> Vec<Vec<Token<'a>>> {
     let opening = format!("{name}! {{");
     let mut calls = Vec::new();
@@ -43,7 +43,7 @@ pub(crate) fn calls<'a>(source: &'a str, name: &str) -> Vec<Vec<Token<'a>>> {
     calls
 }
 
-/// Splits a line. A token never goes over several.
+/// Splits a line into tokens. No token spans several lines.
 fn split<'a>(line: &'a str, number: usize, tokens: &mut Vec<Token<'a>>) {
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let mut rest = line.trim();

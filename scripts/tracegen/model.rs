@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What is declared.
+//! The model of a declaration.
 
 use std::rc::Rc;
 
@@ -11,7 +11,7 @@ pub(crate) type Docs = Vec<String>;
 pub(crate) struct System {
     /// The folder below `events/` in tracefs.
     pub(crate) name: String,
-    /// Those of the fields.
+    /// The enums that fields have as their types.
     pub(crate) enums: Vec<Rc<Enum>>,
     pub(crate) classes: Vec<Class>,
 }
@@ -19,7 +19,7 @@ pub(crate) struct System {
 /// A set of named values, which count from 0.
 #[derive(PartialEq)]
 pub(crate) struct Enum {
-    /// `LikeThis`.
+    /// In the form `LikeThis`.
     pub(crate) name: String,
     pub(crate) values: Vec<Value>,
 }
@@ -34,14 +34,14 @@ impl Enum {
 /// A value of an enum.
 #[derive(PartialEq)]
 pub(crate) struct Value {
-    /// `LikeThis`.
+    /// In the form `LikeThis`.
     pub(crate) name: String,
-    /// What is printed.
+    /// The text that is printed for it.
     pub(crate) text: String,
 }
 
 impl Value {
-    /// Returns its name in C, where `of` is the C name of its enum.
+    /// Returns its name in C; `of` is the C name of its enum.
     pub(crate) fn c_name(&self, of: &str) -> String {
         format!("{of}{}", snake_case(&self.name)).to_uppercase()
     }
@@ -59,10 +59,10 @@ fn snake_case(name: &str) -> String {
     snake
 }
 
-/// The fields and the print of one or more events.
+/// The fields and the format of one or more events.
 pub(crate) struct Class {
     pub(crate) docs: Docs,
-    /// That of the event if it is not shared.
+    /// Its own name if it is shared, or else that of its event.
     pub(crate) name: String,
     /// Whether it was declared as a class.
     pub(crate) is_shared: bool,
@@ -70,7 +70,7 @@ pub(crate) struct Class {
     pub(crate) fields: Vec<Field>,
     /// The format of `printk()`.
     pub(crate) format: String,
-    /// The arguments of that, as indices of fields.
+    /// The arguments of the format, as indices of fields.
     pub(crate) printed: Vec<usize>,
     pub(crate) events: Vec<Event>,
 }
@@ -79,7 +79,7 @@ impl Class {
     /// Returns its name in C.
     pub(crate) fn c_name(&self, system: &System) -> String {
         match self.is_shared {
-            // So that an event can be called like its class.
+            // The prefix allows an event to have the same name as its class.
             true => format!("{}_{}", system.name, self.name),
             false => self.name.clone(),
         }

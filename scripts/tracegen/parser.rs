@@ -7,10 +7,10 @@ use std::rc::Rc;
 use crate::lexer::{self, Kind, Token};
 use crate::model::{Class, Docs, Enum, Event, Field, System, Type, Value};
 
-/// BPF programs on raw tracepoints get no more arguments.
+/// The most arguments that a BPF program on a raw tracepoint can get.
 const MAX_FIELDS: usize = 12;
 
-/// Names that hist triggers take for something else.
+/// Names that have another meaning in hist triggers.
 const HIST_NAMES: &[&str] = &["hitcount", "stacktrace", "ustacktrace"];
 
 /// Reads the enums in the tables of the macro `named!`.
@@ -31,7 +31,7 @@ pub(crate) fn system(path: &str, source: &str, enums: Vec<Rc<Enum>>) -> Result<S
     }
 }
 
-/// The tokens of a file, and the number of the next one.
+/// The tokens of a macro call, and the index of the next one.
 struct Parser<'a> {
     path: &'a str,
     tokens: &'a [Token<'a>],
@@ -47,7 +47,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Refuses what was read last.
+    /// Returns an error at the token that was read last.
     fn error<T>(&self, message: impl std::fmt::Display) -> Result<T, String> {
         let last = &self.tokens[..self.at.min(self.tokens.len())];
         let line = last.last().map_or(0, |token| token.line);
@@ -221,8 +221,8 @@ impl<'a> Parser<'a> {
         Ok(fields)
     }
 
-    /// Takes strings that are one, with `{field}` for each field. Returns the format of `printk()`,
-    /// and which fields are its arguments.
+    /// Takes a text that may be split into several strings, with `{field}` for each field. Returns
+    /// the format of `printk()`, and the indices of the fields that are its arguments.
     fn print(&mut self, fields: &[Field]) -> Result<(String, Vec<usize>), String> {
         let mut text = String::from(self.take(Kind::Str)?);
         while self

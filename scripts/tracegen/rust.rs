@@ -28,7 +28,8 @@ pub(crate) fn print(system: &System) -> String {
     )
 }
 
-/// The function that asks the static key in `variable` whether anybody listens to `events`.
+/// The function that returns whether the static key in `variable` is on, which it is while anybody
+/// listens to `events`.
 fn enabled(prefix: &str, events: &str, variable: &str, ty: &str) -> String {
     format!(
         "\n\
@@ -44,7 +45,7 @@ fn enabled(prefix: &str, events: &str, variable: &str, ty: &str) -> String {
     )
 }
 
-/// The function that turns an enum of Rust into that of C.
+/// The function that converts a Rust enum to its C counterpart.
 fn conversion(it: &Enum, system: &System) -> String {
     let (rust, c) = (&it.name, it.c_name(system));
     let mut arms = String::new();

@@ -2,13 +2,13 @@
 
 //! Generates trace events for a kernel module in Rust from one declaration.
 //!
-//! The declaration is the argument of the macro `trace_events!` in a Rust file, which explains how
-//! it is written. The enums of its fields are tables of the macro `named!` in other Rust files.
-//! This program writes the C header with the `TRACE_EVENT`s, the C file that defines the
-//! tracepoints, and the Rust functions that emit the events.
+//! The declaration is the argument of the macro `trace_events!` in a Rust file; the comment at the
+//! head of that file describes the syntax. The enums of its fields are tables of the macro `named!`
+//! in other Rust files. This program writes the C header with the `TRACE_EVENT`s, the C file that
+//! defines the tracepoints, and the Rust functions that emit the events.
 //!
-//! rustc and the C compiler check what comes out; this program only refuses what neither of them
-//! would notice.
+//! rustc and the C compiler check the output; this program rejects only mistakes that neither of
+//! them would notice.
 
 mod header;
 mod lexer;
