@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash disable=SC2034
 #
-# What the scripts have in common at the command line: messages, --help, usage
-# errors (status 2), the names of kernels. Sourced; sets no traps. A script
-# that changes its folder sources this first, since it is found by $0.
+# Command-line code that the scripts share: messages, --help, usage errors
+# (status 2), the names of kernels. To be sourced; sets no traps. A script must
+# source this before it changes its folder, since $0 may be relative to the
+# first folder.
 
 # Kernel series that schedhist supports, newest first. The first one is the
 # default of every script; "-rt" may be added to each.
@@ -13,7 +14,7 @@ SUPPORTED="7.3 7.2"
 DEBUG_KERNELS="debug cfi rt-debug kcsan"
 
 SCRIPT=$(realpath -m -- "$0")
-# The script as it is called from the top of the tree.
+# The path of the script, from the top of the tree.
 SELF=$(realpath -m -- "$(dirname "${BASH_SOURCE[0]}")/..")
 SELF=${SCRIPT#"${SELF%/}/"}
 ME=${SELF#scripts/}
@@ -27,7 +28,7 @@ die() {
 	exit 1
 }
 
-# usage_from FILE: a script's usage is the comment at its head.
+# usage_from FILE: prints the usage of a script, which is the comment at its head.
 usage_from() {
 	awk '
 		FNR < 3 || /^# shellcheck / { next }
@@ -41,7 +42,7 @@ usage() {
 	usage_from "$SCRIPT"
 }
 
-# bad_usage TEXT: ends with the status of usage errors.
+# bad_usage TEXT: exits with the status of usage errors.
 bad_usage() {
 	printf '%s: %s; see %s --help\n' "$SELF" "$1" "$SELF" >&2
 	exit 2
@@ -52,12 +53,12 @@ bad_option() {
 	bad_usage "unknown option $1"
 }
 
-# need_value "$@": the option that comes first has a value after it.
+# need_value "$@": requires a value after the first argument, which is an option.
 need_value() {
 	(($# > 1)) || bad_usage "$1 needs a value"
 }
 
-# no_options "$@": for a script that has none but --help.
+# no_options "$@": for a script whose only option is --help.
 no_options() {
 	case ${1-} in
 	-h | --help) usage; exit ;;
@@ -71,7 +72,8 @@ no_arguments() {
 	(($# == 0)) || bad_usage "unexpected argument '$1'"
 }
 
-# need_root: before any work. SCHEDHIST_COMMAND is what was asked of make.
+# need_root: must be called before any work. SCHEDHIST_COMMAND is the make command that the user
+# ran.
 need_root() {
 	((EUID == 0)) || die "must run as root: sudo ${SCHEDHIST_COMMAND:-$SELF}"
 }
@@ -87,7 +89,8 @@ stock_kernels() {
 	done
 }
 
-# check_kernel_name NAME: as scripts/kernel takes it. Needs neither the root nor the network.
+# check_kernel_name NAME: requires a name that scripts/kernel accepts. Needs neither the root nor
+# the network.
 check_kernel_name() {
 	local stock
 	stock=$(stock_kernels)

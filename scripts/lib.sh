@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck disable=SC2034
 #
-# What the scripts of the test bed share, beside cli.sh: the cache, locks, and
-# the way into the root. Sourced, never run.
+# Code that the scripts of the test bed share, beside cli.sh: the cache, locks,
+# and access to the root. To be sourced, not run.
 
 # shellcheck source=scripts/cli.sh
 . "$(dirname "${BASH_SOURCE[0]}")/cli.sh"
@@ -11,7 +11,7 @@
 SCRIPTS=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
 TREE=$(cd "${SCHEDHIST_TREE:-$SCRIPTS/..}" && pwd -P)
 
-# With sudo -E, HOME is that of a user, where root should not leave gigabytes.
+# With sudo -E, HOME is the calling user's: root should not leave gigabytes there.
 cache_home() {
 	local folder=${HOME:-/root}/.cache above=${HOME:-/root}
 	if [[ ${XDG_CACHE_HOME:-} == /* ]]; then
@@ -32,18 +32,18 @@ RUN=$CACHE/run		# one folder for each guest that runs
 LOGS=$CACHE/log
 STAMPS=$ROOT/var/lib/schedhist	# goes away with the root, as it should
 
-# need_cache: there is a folder that takes files.
+# need_cache: requires that files can be created in the cache.
 need_cache() {
 	local wrong
 	[[ $CACHE == /* ]] || die "SCHEDHIST_CACHE must be an absolute path, not '$CACHE'"
 	[[ ! -e $CACHE || -d $CACHE ]] || die "$CACHE is not a folder: set SCHEDHIST_CACHE to one"
-	# A full disk still takes an empty file.
+	# Write some data: even on a full disk, an empty file can be created.
 	wrong=$({ mkdir -p "$CACHE" && head -c 65536 /dev/zero >"$CACHE/.try.$$" && rm "$CACHE/.try.$$"; } 2>&1) && return
 	rm -f "$CACHE/.try.$$" 2>/dev/null || :
 	die "cannot write to $CACHE (${wrong##*: }): fix that, or set SCHEDHIST_CACHE to another folder"
 }
 
-# need_space GB
+# need_space GB: requires that much free space for the cache.
 need_space() {
 	local free
 	need_cache
@@ -53,8 +53,8 @@ need_space() {
 }
 
 # --- Children -------------------------------------------------------------
-# Bash runs a trap only after its foreground child has ended. So long commands
-# run in the background, and are waited for: Ctrl-C then acts at once.
+# Bash runs a trap only after its foreground child has ended. Long commands
+# therefore run in the background while Bash waits: Ctrl-C then acts at once.
 
 CHILD=
 
@@ -76,7 +76,7 @@ trap 'end_child' EXIT
 trap 'printf "\n" >&2; say "interrupted; the same command goes on from here"; exit 130' INT
 trap 'exit 143' TERM HUP
 
-# step WHAT LOG COMMAND...: one line of progress, the detail goes to a log.
+# step WHAT LOG COMMAND...: runs COMMAND with its output in a log, and prints one line of progress.
 step() {
 	local what=$1 log=$LOGS/$2.log start=$SECONDS rc=0
 	shift 2
@@ -88,7 +88,7 @@ step() {
 		return 0
 	fi
 	printf 'failed after %d s\n' $((SECONDS - start)) >&2
-	# make -j buries the cause far above the end.
+	# With make -j, the error may be far above the end of the log.
 	grep -aE -m 5 'rror[:[ ]|\*\*\*|not found' "$log" | sed 's/^/    /' >&2 || :
 	say "and the end of its log:"
 	tail -n 15 "$log" | sed 's/^/    /' >&2
@@ -97,7 +97,7 @@ step() {
 	exit 1
 }
 
-# advise LOG: what to do about what goes wrong most often.
+# advise LOG: prints remedies for the most common failures.
 advise() {
 	local free unreachable again="then run the same command again, it goes on where this one stopped"
 	unreachable='Could not (resolve|connect)|Temporary failure resolving|Unable to connect|Cannot initiate the connection'
@@ -122,7 +122,7 @@ advise() {
 	say "$again"
 }
 
-# lock NAME: held until unlock, or until this process and its children have
+# lock NAME: takes a lock, and holds it until unlock, or until this process and its children have
 # ended.
 LOCK=
 
@@ -139,7 +139,7 @@ unlock() {
 	LOCK=
 }
 
-# write_file FILE: standard input becomes FILE, whole or not at all.
+# write_file FILE: atomically replaces FILE with standard input.
 write_file() {
 	mkdir -p "$(dirname "$1")" &&
 		cat >"$1.new.$$" &&
@@ -147,15 +147,16 @@ write_file() {
 		mv -f "$1.new.$$" "$1"
 }
 
-# tree_commit: what is checked out. git takes it from nobody but its owner, unless told to.
+# tree_commit: prints the commit that is checked out. Without safe.directory git refuses another
+# user's repository.
 tree_commit() {
 	git --no-optional-locks -c safe.directory="$TREE" -C "$TREE" describe --always --dirty --abbrev=12 2>/dev/null || echo "no commit"
 }
 
 # --- The root -------------------------------------------------------------
 
-# Runs as the first process of namespaces of its own. All mounts are made
-# here, so they vanish with it, however it ends.
+# Runs as the first process in new namespaces. It makes all mounts there, so they vanish when it
+# ends, for whatever reason.
 # shellcheck disable=SC2016
 ENTER='
 set -eu
@@ -202,9 +203,9 @@ env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
 exit $rc
 '
 
-# enter_root COMMAND...: this shell becomes COMMAND inside the root. When the
-# caller dies, be it by kill -9, so does all in there. RUN_FOLDER, if set, is
-# that of a guest: it is bound at /mnt.
+# enter_root COMMAND...: replaces this shell with COMMAND inside the root. When the caller dies,
+# even by kill -9, all processes in the root are killed. RUN_FOLDER, if set, is a guest's folder,
+# which is bound at /mnt.
 enter_root() {
 	mkdir -p "$BUILD"
 	exec setpriv --pdeathsig KILL \
@@ -227,7 +228,7 @@ apt_in_root() {
 		"${proxy[@]}" --no-install-recommends "$@"
 }
 
-# An install that was cut off leaves packages half set up.
+# Finishes an interrupted installation, which leaves packages half configured.
 apt_repair() {
 	in_root env DEBIAN_FRONTEND=noninteractive dpkg --configure -a --force-confold &&
 		apt_in_root --fix-broken install
