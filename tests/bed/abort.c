@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A plugin for QEMU: aborts it, as a failed assertion does, as soon as the guest's kernel runs.
+ * A QEMU plugin that aborts QEMU as a failed assertion does, as soon as the guest's kernel runs.
  *
- * arguments: left=FILE  holds a digit, how many more times that is to happen
+ * arguments: left=FILE  holds a digit: how many more times to abort
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@ EXPORT int qemu_plugin_version = API_VERSION;
 static const uint64_t KERNEL = 0xffffffff80000000;
 static const char *left;
 
-/* From now on QEMU runs as without a plugin. */
+/* Called when the plugin is off: from now on QEMU runs without it. */
 static void leave(uint64_t id)
 {
 }

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash disable=SC2034,SC2154 # failed, work, said
 #
-# What the files test_*.bash say their tests with. Sourced by run.
+# Functions for the tests in the files test_*.bash. Sourced by run.
 
-# check NAME FUNCTION ARGUMENTS...: what it says is shown when it fails. It fails with the first command that does,
-# which it would not as part of a condition.
+# check NAME FUNCTION ARGUMENTS...: runs FUNCTION as a test, and shows its output if it fails.
+# Errexit ends it at the first command that fails; in a condition, errexit would not work.
 check() {
 	local name=$1 rc
 	shift

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Test that tests/guest/sites.py refuses a built module that has one thing wrong in it.
+"""Test that tests/guest/sites.py rejects a built module that has one defect.
 
-Prints a line "ok NAME" or "not ok NAME" for each such thing.
+Prints a line "ok NAME" or "not ok NAME" for each defect.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sites import Functions, disassembly, named, tool  # noqa: E402
 EVENTS = re.search(r"^events=\((.*)\)", (GUEST / "events.bash").read_text(), re.M)[1].split()
 NOP, NOP_OF_5, CALL = b"\x90", bytes.fromhex("0f 1f 44 00 00"), bytes.fromhex("e8 00 00 00 00")
 
-# NAME: which function is called, which one instead, and what is said then.
+# NAME: the function that is called, the one to call instead, and the expected message.
 CALLS = {
     "outside": ("local_clock", "trace_clock_local", "a switch calls {'trace_clock_local'}"),
     "of-kernel": ("__x86_return_thunk", "_raw_spin_lock", "a probe calls {'_raw_spin_lock'} of the kernel"),
@@ -30,7 +30,7 @@ CALLS = {
     "thunk": ("tracing_off", "__x86_indirect_thunk_r11", "a probe may come to {'__x86_indirect_thunk_r11'}"),
     "event-panic": ("perf_trace_buf_alloc", "panic", "an event may come to {'panic'}"),
 }
-# NAME: what a function begins with, its name, and what is said then.
+# NAME: the code to put at the start of a function, its name, and the expected message.
 CODES = {
     # lock addl $1,(%rbx); ud2; call *%rax
     "locked": ("f0 83 03 01", "12sched_waking5probe", "a probe runs ['lock addl"),
@@ -42,7 +42,10 @@ CODES = {
 
 
 def with_code(module: bytes, functions: Functions, text: int, code: bytes, name: str) -> bytes:
-    """In the place of as many instructions as it needs, filled up with nops; text is where `.text` begins."""
+    """Replace the first instructions of a function with code, padded with nops.
+
+    text is the offset of `.text` in the file.
+    """
     function, *_ = named(re.compile(name), functions).values()
     start = min(function)
     end = min(address for address in function if address >= start + len(code))
@@ -59,7 +62,7 @@ def main(path: str) -> int:
     def check(name: str, file: str, says: str, events: list[str] = EVENTS) -> None:
         nonlocal failed
         done = run([sys.executable, str(GUEST / "sites.py"), file, *events], stderr=PIPE, stdout=PIPE, text=True)
-        # Nothing is wrong where it says nothing.
+        # Without an expected message, sites.py must succeed.
         good = done.returncode == 0 if not says else done.returncode == 1 and f"sites: {says}" in done.stderr
         print(f"{'' if good else 'not '}ok sites/{name}", flush=True)
         if not good:

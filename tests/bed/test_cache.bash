@@ -1,20 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash disable=SC2154,SC2016 # said, work; for other shells
 #
-# A cache that cannot be used, and a first run without the network. Sourced by run.
+# Tests a cache that cannot be used, and a first run without the network. Sourced by run.
 
-# On the disk of the cache that is in use: there is room.
+# On the disk of the cache that is in use, since that has enough space.
 empty=$(. scripts/lib.sh && need_cache && mktemp -d "$CACHE/empty.XXXXXX")
 trap 'rm -rf "$work" "$empty"' EXIT
 
-# refused CACHE TEXT...: nothing is begun, and what is said names the variable.
+# refused CACHE TEXT...: requires that scripts/root begins nothing, and fails with one line, which
+# has each TEXT and names the variable.
 refused() {
 	run 1 env SCHEDHIST_CACHE="$1" scripts/root
 	says SCHEDHIST_CACHE "${@:2}"
 	(($(wc -l <<< "$said") == 1)) || { echo "it said more"; exit 1; }
 }
 
-# on_tmpfs OPTIONS COMMAND...: in a mount namespace with a file system at $work/fs.
+# on_tmpfs OPTIONS COMMAND...: runs COMMAND in a mount namespace with a tmpfs at $work/fs.
 on_tmpfs() {
 	mkdir -p "$work/fs"
 	unshare --mount --propagation private bash -c 'mount -t tmpfs -o "$1" tmpfs "$2" && shift 2 && "$@"' \
@@ -39,7 +40,7 @@ cache_small() {
 	says "$work/fs has 0 GB left, and 8 GB are needed" "SCHEDHIST_CACHE"
 }
 
-# What fills it is a step of any script.
+# The cache fills up during a step of some script.
 cache_fills_up() {
 	run 1 on_tmpfs size=1m env SCHEDHIST_CACHE="$work/fs" bash -c '
 		. scripts/lib.sh; need_cache; step "filling it" fill cp /dev/zero "$CACHE/zeros"'
@@ -52,7 +53,7 @@ cache_is_a_file() {
 	refused "$work/file/below" "cannot write to $work/file/below (Not a directory)"
 }
 
-# With the root that is there, as another one takes minutes to make.
+# Uses the existing root, as making another one takes minutes.
 cache_with_space() {
 	local spaced="$work/a cache" root state
 	root=$(. scripts/lib.sh && echo "$ROOT")
@@ -65,7 +66,7 @@ cache_with_space() {
 	cmp Kbuild "$spaced/build/Kbuild"
 }
 
-# Root leaves nothing in the home of somebody else, as sudo -E would have it.
+# Root must leave nothing in another user's home, even if HOME names it, as with sudo -E.
 cache_of_root() {
 	local home
 	home=$(cd ~root && pwd -P)
@@ -81,7 +82,7 @@ cache_of_root() {
 	says "cannot write to $home/.cache/schedhist (Read-only file system)"
 }
 
-# first_run COMMAND...: what is about to be done is said once; it cannot be done.
+# first_run COMMAND...: requires that a first run, which must fail, announces its work once.
 first_run() {
 	run 1 env SCHEDHIST_CACHE="$empty" "$@"
 	says "first run: sets up Debian trixie in $empty" "bootstrapping Debian trixie ... failed" "run the same command again"
@@ -98,7 +99,7 @@ cache_bad_mirror() {
 	says "packages cannot be fetched from SCHEDHIST_MIRROR, http://mirror.invalid/debian:" "http_proxy"
 }
 
-# All programs but mmdebstrap; to apt-get it is installed already, or cannot be fetched.
+# PATH has all programs but mmdebstrap, which apt-get takes for installed or cannot fetch.
 cache_tools() {
 	mkdir "$work/path"
 	ln -s /usr/local/sbin/* /usr/local/bin/* /usr/sbin/* /usr/bin/* /sbin/* /bin/* "$work/path" 2> /dev/null || true

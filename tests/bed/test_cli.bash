@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash disable=SC2154 # said, work
 #
-# Help, wrong usage, wrong names, and scripts that need root. Sourced by run.
+# Tests help, wrong usage, wrong names, and scripts that need root. Sourced by run.
 #
-# Where nothing is to be started, the cache is to be in a folder that is not there, and it is not there
-# afterwards either.
+# If a script must not start anything, its test sets the cache to a folder that does not exist, and
+# requires that it does not exist afterwards either.
 
-# Another user may not be able to read the tree.
+# A copy of the tree, since another user may not be able to read the tree.
 cli_tree=$work/tree
 cli_copy() {
 	[[ ! -e $cli_tree ]] || return 0
@@ -16,29 +16,30 @@ cli_copy() {
 	chmod -R a+rX "$cli_tree"
 }
 
-# quickly STATUS COMMAND...: as run, in the copy, in five seconds, and nothing is started.
+# quickly STATUS COMMAND...: like run, but in the copy. COMMAND must end within ten seconds and
+# start nothing.
 quickly() {
 	local wanted=$1
 	shift
 	cd "$cli_tree" || exit
 	rm -rf "$work/none"
-	# SECONDS is make's as well.
+	# The Makefile has a variable SECONDS, too.
 	run "$wanted" timeout --kill-after 1 10 env -u SECONDS SCHEDHIST_CACHE="$work/none" "$@" < /dev/null
 	[[ ! -e $work/none ]] || { echo "something was started: $*"; exit 1; }
 }
 
-# by_user STATUS COMMAND...: as quickly, but as an ordinary user.
+# by_user STATUS COMMAND...: like quickly, but as an ordinary user.
 by_user() {
 	quickly "$1" setpriv --reuid 65534 --regid 65534 --clear-groups env HOME=/nonexistent "${@:2}"
 }
 
-# one_message TEXT...: that is all that was said, beside what make says itself.
+# one_message TEXT...: requires that the output is one line, apart from make's own, with each TEXT.
 one_message() {
 	says "$@"
 	(($(grep -vc '^make: ' <<< "$said") == 1)) || { echo "it said more"; exit 1; }
 }
 
-# All that a person may call.
+# Prints the scripts that a user may run.
 scripts_found() {
 	local file
 	find scripts tests -type f -perm /111 -not -path '*/target/*' | sort | while IFS= read -r file; do
@@ -55,14 +56,14 @@ cli_help() {
 	says "sage: "
 }
 
-# argparse misses arguments first, and then shows the usage.
+# argparse complains about missing arguments first, and then shows the usage.
 cli_option() {
 	quickly 2 "$1" --no-such-option
 	[[ $said == *"--no-such-option"*"$1 --help"* || $said == *"--no-such-option"*"sage: "* ||
 		$said == "usage: ${1##*/} "* ]] || { echo "it names neither the option nor its help"; exit 1; }
 }
 
-# Those that are not to be run by hand.
+# Runs the scripts that are not to be run by hand: with --help they must change nothing.
 cli_harmless() {
 	local file before after
 	before=$(cat /proc/mounts; ls -la /mnt)
@@ -77,7 +78,7 @@ cli_harmless() {
 	[[ ! -e $work/none ]]
 }
 
-# cli_root ADVICE COMMAND...: one message, and the same with or without a terminal.
+# cli_root ADVICE COMMAND...: requires one message that advises ADVICE, with or without a terminal.
 cli_root() {
 	local status=1
 	[[ $2 != make ]] || status=2
@@ -85,7 +86,7 @@ cli_root() {
 	one_message "must run as root: sudo $1"
 }
 
-# cli_name TEXT COMMAND...: as root, who could start something.
+# cli_name TEXT COMMAND...: requires one message with TEXT, even for root, who could start guests.
 cli_name() {
 	quickly 2 "${@:2}"
 	one_message "$1"

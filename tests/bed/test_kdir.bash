@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash disable=SC2154 # variables of tests/bed/run
 #
-# scripts/check-kdir, scripts/rust-metadata and make, with build folders that cannot be used. Sourced by
-# tests/bed/run.
+# Tests scripts/check-kdir, scripts/rust-metadata and make, with build folders that cannot be used.
+# Sourced by tests/bed/run.
 
-# What Debian ships, and what scripts/rust-metadata has added.
+# The headers that Debian ships, with the files that scripts/rust-metadata has added.
 stock_release=$(scripts/kernel)
 stock_kdir=/lib/modules/$stock_release/build
 # shellcheck source=scripts/lib.sh
 IFS=$'\t' read -r stock_headers kdir_supported < <(. scripts/lib.sh
 	printf '%s\t%s\n' "$ROOT/usr/src/linux-headers-$stock_release" "${SUPPORTED// / and }")
 
-# make_kdir RELEASE [NAME]: the configuration of the real headers, with another release.
+# make_kdir RELEASE [NAME]: makes a build folder with the configuration of the real headers, but
+# another release.
 make_kdir() {
 	kdir=$work/${2:-linux-headers-$1}
 	rm -rf "$kdir"
@@ -26,7 +27,7 @@ make_kdir() {
 	export RUSTC=$work/bin/rustc BINDGEN=$work/bin/bindgen
 }
 
-# That it says nothing.
+# check-kdir must succeed, and print nothing.
 kdir_accepts() {
 	run 0 scripts/check-kdir "$kdir"
 	[[ -z $said ]]
@@ -86,7 +87,8 @@ kdir_tree_space() {
 	says "schedhist itself is in $work/a tree" "move it"
 }
 
-# Nothing else goes, such as a folder that the name's first word names.
+# make clean must remove nothing else, such as a folder whose name is the first word of the tree's
+# name.
 make_clean_space() {
 	mkdir -p "$work/a tree/build" "$work/a"
 	cp Makefile "$work/a tree"
@@ -94,7 +96,7 @@ make_clean_space() {
 	[[ -d $work/a && -e $work/a\ tree/Makefile && ! -e $work/a\ tree/build ]]
 }
 
-# As root, in a user's tree: what it would leave there the user could not remove.
+# root must not build in a user's tree, since the user could not remove the files.
 make_of_other() {
 	mkdir -p "$work/owned"
 	cp -r Makefile Kbuild src include scripts "$work/owned"
@@ -104,7 +106,7 @@ make_of_other() {
 	[[ ! -e build ]]
 }
 
-# No headers help, so none are asked for.
+# New headers do not help here, so the advice must not name them.
 kdir_old() {
 	kdir_refuses "schedhist supports Linux $kdir_supported, and this is $1" "trixie-backports" \
 		"linux-image-amd64 linux-headers-amd64" "make run"
@@ -121,7 +123,7 @@ kdir_new() {
 	[[ $said != *backports* ]] || { echo "it advised an older kernel as if it were newer"; return 1; }
 }
 
-# Where there is no kernel.release, and nothing in the folder's name.
+# The release comes from utsrelease.h if there is no kernel.release, and none in the folder's name.
 kdir_utsrelease() {
 	rm "$kdir/include/config/kernel.release"
 	echo '#define UTS_RELEASE "6.13.1-test"' > "$kdir/include/generated/utsrelease.h"
@@ -158,7 +160,7 @@ kdir_dead_rustc() {
 	kdir_refuses "but $work/bin/rustc is a program that does not run"
 }
 
-# One of rustup's comes first in PATH, and Debian's is the right one.
+# rustup's rustc comes first in PATH, and Debian's is the right one.
 kdir_rustup() {
 	# shellcheck disable=SC2016 # for the root
 	run 1 scripts/root -- bash -c '
@@ -182,7 +184,7 @@ kdir_usage() {
 	says "Usage: scripts/check-kdir KDIR"
 }
 
-# make asks it first, and goes no further.
+# make must run check-kdir first, and stop if that fails.
 make_refuses() {
 	local wanted=$1
 	shift
@@ -191,14 +193,14 @@ make_refuses() {
 	[[ $said != *"Entering directory"* ]] || { echo "it went on"; return 1; }
 }
 
-# What the packages of the advice are: a kernel that is supported, and its headers.
+# The packages that the advice names must be a supported kernel and its headers.
 kdir_advice() {
 	run 0 scripts/root -- apt-cache policy linux-image-amd64 linux-headers-amd64
 	(($(grep -A 1 -E "^ (\*\*\*|   ) ${kdir_supported%% *}\.[0-9.]+-[^ ]+ " <<< "$said" |
 		grep -c ' trixie-backports/main amd64 Packages') == 2))
 }
 
-# The test bed builds only what make would build.
+# scripts/build must refuse what make refuses.
 build_asks() {
 	mkdir -p "$work/other"
 	cp -r Makefile Kbuild src include scripts "$work/other"
@@ -241,13 +243,13 @@ metadata_no_root() {
 	says "must be run as root" "sudo /scripts/rust-metadata"
 }
 
-# kdir COMMAND...: with a folder that has nothing wrong.
+# kdir COMMAND...: runs COMMAND with a build folder that has no defect.
 kdir() {
 	make_kdir "$stock_release"
 	"$@"
 }
 
-# kdir_of RELEASE COMMAND...: the same of another kernel.
+# kdir_of RELEASE COMMAND...: runs COMMAND with a build folder of another kernel.
 kdir_of() {
 	make_kdir "$1" other
 	"${@:2}"

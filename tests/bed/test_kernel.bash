@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash disable=SC2154 # said
 #
-# scripts/kernel. Sourced by run.
+# Tests scripts/kernel. Sourced by run.
 
-# In a copy of the scripts that takes a series for supported which Debian does not have, as one day 7.2.
+# Uses a copy of the scripts in which a series is supported that Debian does not have, as will be
+# the case for 7.2 one day.
 kernel_gone() {
 	mkdir "$work/gone"
 	cp -r scripts tests "$work/gone"
 	sed -i 's/^SUPPORTED=.*/SUPPORTED="7.3 9.9"/' "$work/gone/scripts/cli.sh"
 	run 1 "$work/gone/scripts/kernel" 9.9
 	says "Debian no longer has a 9.9 kernel" "+deb"
-	# Nothing else is tried before.
+	# tests/matrix must not run anything before it finds out.
 	run 1 "$work/gone/tests/matrix" --quick 7.3 9.9
 	says "Debian no longer has a 9.9 kernel"
 	[[ $said != *"running on"* ]]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash disable=SC2154 # said
 #
-# scripts/check-log. Sourced by run.
+# Tests scripts/check-log. Sourced by run.
 
-# log LINE...: a kernel log of them, below a harmless one.
+# log LINE...: writes a kernel log with a harmless line, then each LINE.
 log() {
 	printf '[    1.000000] %s\n' "Linux version 7.3.4" "$@" > "$work/kernel.log"
 }
@@ -20,7 +20,7 @@ log_report() {
 	says "$1"
 }
 
-# Tests make allocations fail, and the kernel shows a stack for each.
+# Tests make allocations fail, and the kernel logs a stack for each failure.
 log_allocation() {
 	log "insmod: page allocation failure: order:0, mode:0xcc0(GFP_KERNEL)" "Call Trace:" " dump_stack+0x1/0x2" \
 		"${@:2}"
@@ -29,7 +29,7 @@ log_allocation() {
 	says "page allocation failure"
 }
 
-# Of the races that the kernel has, only ours count.
+# The kernel has many races: only those in which the module takes part count.
 log_race() {
 	local line='=================================================================='
 	log "$line" "BUG: KCSAN: data-race in $1 / rcu_core" "write to 0xffff88807d6360c0 of 8 bytes" \
@@ -37,19 +37,19 @@ log_race() {
 	run "$2" scripts/check-log "$work/kernel.log"
 }
 
-# The bytes around a breakpoint say whether the kernel was changing an instruction there.
+# The bytes around a breakpoint show whether the kernel was patching an instruction there.
 log_breakpoint() {
 	log "Oops: int3: 0000 [#1] SMP NOPTI" "Code: 95 c2 $1 05 00 00" "Kernel panic - not syncing"
 	run "$2" scripts/check-log "$work/kernel.log"
 }
 
-# Only what comes first tells what went wrong.
+# Only the first report shows what went wrong.
 log_breakpoint_later() {
 	log "WARNING: CPU: 1 PID: 1 at kernel/fork.c:1" "Oops: int3: 0000 [#1]" "Code: 00 cc <93> 05"
 	run 1 scripts/check-log "$work/kernel.log"
 }
 
-# A race of others comes before it, and does not count.
+# A race without the module comes first, and does not count.
 log_breakpoint_after_race() {
 	local line='=================================================================='
 	log "$line" "BUG: KCSAN: data-race in tick / tock" "$line" \

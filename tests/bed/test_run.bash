@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash disable=SC2016,SC2154 # programs; said, work
 #
-# tests/run: that suites run side by side, what is shown of them, and what is left when it is ended. With
-# suites that take no time. Sourced by run.
+# Tests tests/run with suites that take no time: that it runs suites side by side, what it shows of
+# them, and what remains when it is ended. Sourced by run.
 
-# fake FILE LINE...: a script of that tree.
+# fake FILE LINE...: creates a script in the tree.
 fake() {
 	mkdir -p "$(dirname "$tree/$1")"
 	printf '%s\n' '#!/bin/bash' "cd '$tree'" "${@:2}" > "$tree/$1"
 	chmod +x "$tree/$1"
 }
 
-# tree FUNCTION: in a tree with tests/run as it is, and a cache of its own.
+# tree FUNCTION: runs FUNCTION with a tree that has the real tests/run, fake suites, and a cache of
+# its own.
 tree() {
 	tree=$work/tree
 	rm -rf "$tree"
@@ -25,7 +26,7 @@ tree() {
 	"$@"
 }
 
-# Each ends only when the other has begun; they are shown in order nevertheless.
+# Each suite ends only when the other has begun; tests/run must still show them in order.
 run_side_by_side() {
 	local meet='touch $me; for i in {1..300}; do [[ ! -e $other ]] || break; sleep 0.1; done; [[ -e $other ]] || exit 1'
 	fake scripts/lint 'me=lint other=bed' "$meet" 'sleep 1; echo "ok lint/a"'
@@ -46,7 +47,8 @@ run_fails() {
 	(($(grep -cx '=== lint' <<< "$said") == 1))
 }
 
-# A guest that goes down amid its tests: those that did not run count, even if others failed, and whatever the status.
+# A guest goes down amid its tests: those that did not run count as a failure, even if other tests
+# failed, and whatever the exit status.
 run_part() {
 	local status
 	fake tests/guest/run 'printf "%s\n" a b c d'
@@ -56,14 +58,14 @@ run_part() {
 		run 1 "$tree/tests/run" guest
 		says "not ok guest.1: 1 test was not run" "2 passed, 2 failed"
 	done
-	# All have told of themselves: one failed, and what it had the kernel report is counted already.
+	# All tests have reported: one failed, and its report in the kernel log is counted already.
 	fake scripts/vm 'while [[ $1 != tests/guest/run ]]; do shift; done; shift; for name; do' \
 		'[[ $name == a ]] && echo "not ok a" || echo "ok $name"; done; [[ " $* " != *" a "* ]] || exit 99'
 	run 1 "$tree/tests/run" guest
 	says "3 passed, 1 failed"
 }
 
-# Times that cannot be saved are no failure of a test.
+# That times cannot be saved must not count as a failed test.
 run_unsaved() {
 	mkdir "$tree/cache"
 	touch "$tree/cache/state"
@@ -72,7 +74,7 @@ run_unsaved() {
 	[[ ${said##*$'\n'} == "1 passed, 0 failed" ]]
 }
 
-# refuses TEXT COMMAND...: before anything is begun.
+# refuses TEXT COMMAND...: requires a usage error with TEXT before any suite begins.
 refuses() {
 	run 2 "${@:2}"
 	says "$1"
@@ -89,7 +91,7 @@ run_usage() {
 	refuses "cannot read $work/none" "$tree/tests/run" --after "$work/none" lint
 }
 
-# Only a run of the same tests of the same thing can be resumed.
+# Only a run with the same options, kernel and commit can be resumed.
 run_after_other() {
 	run 0 "$tree/tests/run" lint
 	printf '%s\n' "$said" > "$work/earlier"
@@ -102,13 +104,13 @@ run_after_other() {
 	git -C "$tree" init -q
 	git -C "$tree" add tests scripts
 	git -C "$tree" -c user.name=a -c user.email=b commit -q -m c
-	# The tree may be that of a user.
+	# The tree may belong to another user.
 	chown -R 65534 "$tree/.git" "$tree"
 	refuses "commit $(git -c safe.directory="$tree" -C "$tree" rev-parse --short=12 HEAD)" \
 		"$tree/tests/run" --after "$work/earlier" lint
 }
 
-# Where an earlier run has done all of it, no kernel is needed for it.
+# If an earlier run has completed the suite debug, its kernel must not be built.
 run_debug_done() {
 	fake scripts/kernel '[[ $1 != debug ]] || touch built' 'echo 7.3.0-test'
 	run 0 "$tree/tests/run" lint
@@ -118,7 +120,7 @@ run_debug_done() {
 	[[ ! -e $tree/built ]]
 }
 
-# While that kernel is being built, the progress says so.
+# The progress must say that the kernel debug is being built.
 run_debug_built() {
 	fake scripts/kernel '[[ $1 != debug ]] || sleep 4' 'echo 7.3.0-test'
 	fake scripts/vm 'while [[ $1 != tests/guest/run ]]; do shift; done; shift; printf "ok %s\n" "$@"'
@@ -128,7 +130,7 @@ run_debug_built() {
 	says ": the kernel debug is being built; 2 of 4 jobs done, about"
 }
 
-# It says how long it takes, and remembers how long it took.
+# tests/run estimates the time that it takes, and saves the time that it took.
 run_tells() {
 	fake scripts/lint 'sleep 2; echo "ok lint/a"'
 	run 0 "$tree/tests/run" lint bed
@@ -137,7 +139,7 @@ run_tells() {
 	[[ $(grep -c . "$tree/cache/state/seconds-7.3") == 2 ]]
 }
 
-# What it has begun ends with it, and what was said is shown.
+# Jobs must end with tests/run, and it must show their output.
 run_ended() {
 	local pid
 	fake scripts/lint 'echo "ok lint/a"; echo $$ > pid; sleep 1000'
@@ -153,11 +155,11 @@ run_ended() {
 	grep -qx 'ok lint/a' "$work/ended"
 	grep -qx 'ok bed/a' "$work/ended"
 	pid=$(< "$tree/pid")
-	# Its parent may not have looked at it yet.
+	# The process may be a zombie that its parent has not reaped yet.
 	[[ ! -e /proc/$pid ]] || grep -qs '^State:.Z' "/proc/$pid/status" || [[ ! -e /proc/$pid ]]
 }
 
-# end_when FILE: ends tests/run, with its output in $said, once there is that file.
+# end_when FILE: ends tests/run once FILE exists, and sets $said to its output.
 end_when() {
 	for _ in {1..300}; do
 		[[ ! -e $1 ]] || break
@@ -169,7 +171,8 @@ end_when() {
 	printf '%s\n' "$said"
 }
 
-# The first suite says nothing, and the second one is done: it is shown, as what need not be repeated.
+# The first suite prints nothing, and the second one is done: tests/run must show the second one, so
+# that --after does not repeat it.
 run_ended_silent() {
 	local run
 	fake scripts/lint 'sleep 1000'
@@ -188,7 +191,7 @@ run_ended_silent() {
 	says "3 passed, 0 failed"
 }
 
-# A kernel that is being fetched ends with it, at once.
+# Ending tests/run must end the download of a kernel at once.
 run_ended_kernel() {
 	local run pid
 	fake scripts/kernel 'echo $$ > pid; touch begun; exec sleep 1000'
@@ -199,7 +202,8 @@ run_ended_kernel() {
 	[[ ! -e /proc/$pid ]] || grep -qs '^State:.Z' "/proc/$pid/status" || [[ ! -e /proc/$pid ]]
 }
 
-# The guest's tests are spread over two guests, each once, but for those that an earlier run has done.
+# The guest's tests are split into two guests, and each test runs once, except tests that an earlier
+# run has done.
 run_guests() {
 	local names=({a..j})
 	fake tests/guest/run "printf '%s\n' ${names[*]}"

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash disable=SC2034,SC2154 # failed, said
 #
-# The tests' own runners, and what must be refused: budgets, mutants, machine code, drifted events. Sourced by run.
+# Tests the runners of the tests, and that they refuse bad input: budgets, mutants, machine code,
+# drifted events. Sourced by run.
 
 check bench/budget run 0 scripts/root -- tests/bench/test_budget
 
-# When a guest fell, another does the rest.
+# After a guest has gone down, another one runs the remaining tests.
 guest_rest() {
 	local all
 	run 0 tests/guest/run --list
@@ -17,7 +18,7 @@ guest_rest() {
 
 check guest/rest guest_rest
 
-# What a run that was cut off has done is taken over, but for what failed.
+# --after takes over the results of a run that was cut off, except failures.
 run_after() {
 	run 2 tests/run --after COPYING lockdown
 	says "COPYING is of another run: it lacks the line '# run: kernel 7.3, all, commit "
@@ -31,11 +32,12 @@ run_after() {
 
 check run/after run_after
 
-# The mutants are run by hand, but have to fit the module.
+# Users run the mutants by hand. Here their patches must apply, and the compiler must accept or
+# reject them as expected.
 tests/mutants/run --build || failed=1
 
-# tests/guest/sites.py, with machine code that it is to refuse.
+# tests/guest/sites.py must reject bad machine code.
 scripts/root -- tests/bed/sites.py "$(scripts/build)" || failed=1
 
-# scripts/tracegen, as part of a build.
+# Tests scripts/tracegen as part of a build.
 tests/tracegen/drift || failed=1

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash disable=SC2154 # said
 #
-# scripts/vm: eight boots. Sourced by run.
+# Tests scripts/vm, with eight boots. Sourced by run.
 
 vm_passes_through() {
 	# shellcheck disable=SC2016 # for the guest
@@ -14,7 +14,7 @@ vm_passes_through() {
 	says "out 3 CPUs, /schedhist, one  argument" "err"
 }
 
-# The kernel goes down. COMMAND cannot say anything about it.
+# The kernel goes down, so COMMAND cannot report anything: scripts/vm must.
 vm_report() {
 	run 99 scripts/vm --no-build -- bash -c 'echo c > /proc/sysrq-trigger; exit 0'
 	says "sysrq triggered crash"
@@ -22,7 +22,7 @@ vm_report() {
 
 vm_timeout() {
 	local seconds
-	# On a busy host the boot alone may take the shorter time.
+	# On a busy host the boot alone may exceed the shorter timeout.
 	for seconds in 40 300; do
 		run 124 timeout --signal=KILL $((seconds + 240)) \
 			scripts/vm --no-build --timeout "$seconds" -- bash -c 'echo it begins; sleep 1000'
@@ -31,14 +31,15 @@ vm_timeout() {
 	says "it begins" "the command was not done after $seconds s"
 }
 
-# The emulator holds its CPUs from the start: it is tried three times.
+# QEMU does not start its CPUs (-S): scripts/vm must try three times.
 vm_hung() {
 	run 125 env SCHEDHIST_SILENCE=5 scripts/vm --no-build --qemu -S -- true
 	says "the guest printed nothing for 5 s before the command began: booting again (2 of 3)" "again (3 of 3)" \
 		"before the command began, for the third time"
 }
 
-# aborting TIMES STATUS COMMAND...: in a guest whose QEMU aborts so many times, as its kernel begins.
+# aborting TIMES STATUS COMMAND...: runs COMMAND in a guest whose QEMU aborts TIMES times as the
+# kernel begins, and requires STATUS.
 aborting() {
 	local build plugin status=$2
 	build=$(. scripts/lib.sh && mktemp -d "$BUILD/abort.XXXXXX")
@@ -46,7 +47,7 @@ aborting() {
 	trap "rm -rf '$build'" EXIT
 	echo "$1" > "$build/left"
 	shift 2
-	# In the root, its path is another one.
+	# The folder has another path in the root.
 	plugin=/build/${build##*/}
 	scripts/root -- gcc-14 -shared -fPIC -O2 -Wall -Wextra -Wno-unused-parameter -Werror -fvisibility=hidden \
 		-o "$plugin/abort.so" tests/bed/abort.c
@@ -54,7 +55,7 @@ aborting() {
 		--qemu "-plugin $plugin/abort.so,left=$plugin/left" -- "$@"
 }
 
-# booted_again TIMES: it says so in as many lines.
+# booted_again TIMES: requires that many lines that say that the guest is booted again.
 booted_again() {
 	local lines
 	lines=$(grep -c "QEMU died of SIGABRT before the command began: booting again" <<< "$said" || true)
@@ -75,7 +76,7 @@ vm_aborts_always() {
 	echo "$((SECONDS - start)) s"
 }
 
-# What the kernel reports is its fault, however early, and the guest is not booted again.
+# A kernel report fails the run, however early it is: scripts/vm must not boot the guest again.
 vm_panics_early() {
 	run 99 scripts/vm --no-build --append "rdinit=/none init=/none root=/dev/none" -- true
 	says "Kernel panic"
@@ -83,7 +84,7 @@ vm_panics_early() {
 	[[ $said != *"booting again"* ]]
 }
 
-# CPUs that are possible, but never there; and with --icount as many as wanted that are.
+# CPUs that are possible but never present; and several CPUs that are present, with --icount.
 vm_possible() {
 	# shellcheck disable=SC2016 # for the guest
 	run 0 scripts/vm --no-build --icount --cpus 2 --possible 64 -- bash -c '
