@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash disable=SC2034 # used where it is sourced
 #
-# What tests/install/native and tests/install/guest share. Sourced.
+# Code that tests/install/native and tests/install/guest share. To be sourced.
 
 # shellcheck source=tests/said.bash
 . ../said.bash
@@ -11,7 +11,8 @@ trap 'rm -rf "$work"' EXIT
 tree=/home/somebody/schedhist
 said=''
 
-# check NAME COMMAND...: what it says is shown when it fails, which ends the test: the next one needs it.
+# check NAME COMMAND...: runs COMMAND as a test. If it fails, shows its output and exits, since the
+# next test depends on it.
 check() {
 	local name=$1 rc=0
 	shift
@@ -26,12 +27,12 @@ check() {
 	exit 1
 }
 
-# says_not PATTERN: nothing like that was in it.
+# says_not PATTERN: requires that no line of the output matches PATTERN.
 says_not() {
 	! grep -iE "$1" <<< "$said" || { echo "it said something like: $1"; exit 1; }
 }
 
-# name COMMAND: what its test is called.
+# name COMMAND: prints the name of the test of COMMAND.
 name() {
 	tr -cs 'a-z\n-' '-' <<< "$1" | sed 's/^-*//; s/-*$//; s/--*/-/g' | cut -c1-40
 }
