@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Goes wrong when it is loaded, in the way that the parameter "fault" names.
- * See run, which has the kernel's answers.
+ * Misbehaves when it is loaded, in the way that the parameter "fault" names.
+ * tests/faults/run has the reports that the kernel must print.
  */
 
 #include <linux/completion.h>
@@ -22,7 +22,7 @@ static char *fault = "none";
 module_param(fault, charp, 0444);
 MODULE_PARM_DESC(fault, "What to do wrong");
 
-/* The compiler is to see through none of it. */
+/* Volatile, so that the compiler neither reports nor removes the faults. */
 static volatile int forty = 40;
 static volatile char sink;
 
@@ -72,7 +72,7 @@ static void global_overrun(void)
 	sink = memory[sizeof(global) + forty / 40];
 }
 
-/* Many, as what is left on a stack may refer to one. */
+/* Leaks many objects, as a stale pointer on a stack may refer to one. */
 static void leak(void)
 {
 	int i;
@@ -141,7 +141,7 @@ static void lock_order(void)
 	mutex_unlock(&lock_b);
 }
 
-/* On a real-time kernel that lock sleeps. */
+/* On a real-time kernel spin_lock() may sleep. */
 static void wait_context(void)
 {
 	static DEFINE_RAW_SPINLOCK(raw);
