@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# What is asked of one guest as a whole. Sourced by tests.
+# Repeats a run in a guest when the emulator goes wrong. Sourced by tests.
 
-# again FILE COMMAND...: with what it says in FILE. Once more, and once more, where it ends with the status
-# that scripts/vm has when the emulator went wrong: then nothing was found out.
+# again FILE COMMAND...: runs COMMAND with its output in FILE. Repeats it up to twice while it ends
+# with scripts/vm's status for an emulator bug, since such a run proves nothing.
 again() {
 	local said=$1 rc
 	shift

@@ -1,25 +1,26 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash disable=SC2034,SC2154 # status; work, of run
 #
-# Runs jobs side by side, shows their output one after the other, and tells how long all of it will take.
-# Sourced by run.
+# Runs jobs side by side, shows their output one after the other, and estimates how long all of them
+# will take. Sourced by run.
 #
-# A job is a name, and what `job NAME` does. Its output is kept in $work/NAME.out. Whatever is said of the
-# time goes to stderr.
+# A job is a name; the function `job NAME` runs it. $work/NAME.out has its output. Estimates and
+# progress go to stderr.
 
-# How many run at once. A guest sleeps for much of its time, and most other jobs use one CPU.
+# How many jobs run at once. A guest sleeps for much of its time, and most other jobs use one CPU.
 slots=$(($(nproc) / 2))
 ((slots >= 2)) || slots=2
 ((slots <= 4)) || slots=4
 slots=${SCHEDHIST_JOBS:-$slots}
 
-# Of a job whose tests are known by name: the number that it is to run, and that of those that an earlier run has
-# done, which it only shows.
+# For a job whose tests are known by name: the number of tests to run, and the number of results
+# that it takes over from an earlier run.
 declare -A number=() taken=()
 declare -A pids=() began=() ended=() status=() expected=()
 running=() first=''
 
-# start_job NAME: in a process group of its own, so that all of it can be ended.
+# start_job NAME: starts a job in a process group of its own, so that all of its processes can be
+# ended.
 start_job() {
 	local name=$1
 	began[$name]=$SECONDS
@@ -36,7 +37,7 @@ start_job() {
 	running+=("$name")
 }
 
-# reap_jobs: fills in ended and status. Returns whether there was one to reap.
+# reap_jobs: sets ended and status of each job that has ended. Returns whether there was one.
 reap_jobs() {
 	local name still=() rc found=1
 	for name in "${running[@]}"; do
@@ -52,7 +53,7 @@ reap_jobs() {
 	return "$found"
 }
 
-# end_jobs: all that still run.
+# end_jobs: ends all running jobs.
 end_jobs() {
 	local name
 	for name in "${running[@]}"; do
@@ -61,7 +62,7 @@ end_jobs() {
 	done 2> /dev/null
 }
 
-# minutes SECONDS: as people say it.
+# minutes SECONDS: prints a time in minutes, with the unit.
 minutes() {
 	if (($1 < 60)); then
 		echo "1 minute"
@@ -70,17 +71,17 @@ minutes() {
 	fi
 }
 
-# reported NAME: of how many tests the job has told.
+# reported NAME: prints how many tests the job has reported.
 reported() { grep -cE '^(ok|not ok|skip) ' "$work/$1.out" || :; }
 
-# done_by NAME: how many tests it has run.
+# done_by NAME: prints how many tests the job has run.
 done_by() {
 	local count
 	count=$(($(reported "$1") - ${taken[$1]:-0}))
 	echo $((count > 0 ? count : 0))
 }
 
-# seconds_of_work NAME: what is left of a job.
+# seconds_of_work NAME: prints how many more seconds a job is expected to take.
 seconds_of_work() {
 	local name=$1 all=${expected[$1]} rest
 	if [[ -n ${ended[$name]-} ]]; then
@@ -91,13 +92,14 @@ seconds_of_work() {
 		rest=$((all - all * $(done_by "$name") / number[$name]))
 	else
 		rest=$((all - SECONDS + began[$name]))
-		# It takes longer than it should.
+		# The job takes longer than expected: assume that a tenth of its work is left.
 		((rest >= all / 10)) || rest=$((all / 10))
 	fi
 	echo "$rest"
 }
 
-# time_left NAME...: in seconds, of all jobs. As expected at first, later as fast as it has been so far.
+# time_left NAME...: prints how many more seconds all jobs are expected to take. Uses the expected
+# times at first, and later the speed so far.
 time_left() {
 	local name rest all=0 left=0 longest=0
 	for name; do
@@ -114,7 +116,8 @@ time_left() {
 	echo "$left"
 }
 
-# tell_progress NAME...: one line about all jobs; $building is set while a kernel is being built.
+# tell_progress NAME...: prints one line about all jobs; $building is set while a kernel is being
+# built.
 tell_progress() {
 	local name left text=''
 	left=$(time_left "$@")

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# What a command says, and how it ends. Sourced by tests of commands.
+# Checks the output and the exit status of commands. Sourced by tests of commands.
 
-# run STATUS COMMAND...: it ends with that status; what it says is in $said.
+# run STATUS COMMAND...: runs COMMAND, and requires that it ends with STATUS. Sets $said to its
+# output.
 run() {
 	local wanted=$1 rc=0
 	shift
@@ -12,7 +13,7 @@ run() {
 	((rc == wanted)) || { echo "status $rc, not $wanted: $*"; exit 1; }
 }
 
-# says TEXT...: that was in it.
+# says TEXT...: requires that each TEXT is in that output.
 says() {
 	local text
 	for text; do
