@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Writes bad input to controls of schedhist; all of it must be refused and change nothing.
+"""Writes bad input to control files of schedhist; each write must fail and change nothing.
 
 usage: bad_input.py FILE...
 
-Prints for each FILE, a path, how many lines this makes schedhist write to the kernel log, and FILE.
+For each FILE, a path, prints the number of lines that schedhist must log for it, and FILE.
 """
 
-# Nothing more: where the machine is emulated each import takes long.
+# Imports only these: each import takes long on an emulated machine.
 import errno
 import os
 import sys
@@ -18,7 +18,7 @@ INPUTS = [
     b"oncpu;idle", b"oncpux", b"ONCPU", b",", b"18446744073709551616", b"oncpu idle -1", b"1e3", b"1ms",
     b"tracing_on", b"tracing_off;snapshot", b"nothing", b"nothing at all", b"None", b"none1",
 ]
-# These take numbers, but not every one.
+# These controls accept some numbers, but not all.
 TAKE_NUMBERS = "threshold_ns", "outlier_rate", "outlier_limit"
 NUMBERS = b"2", b"01"
 NO_NUMBERS = [b"0", b"00", b"none none", b"none, 1"]
@@ -26,7 +26,7 @@ TOO_MANY = [b"1000000001", b"18446744073709551615"]
 
 
 def inputs_for(path):
-    """Those that are bad for it."""
+    """Returns the inputs that the control at `path` must refuse."""
     numbers = any(name in path for name in TAKE_NUMBERS)
     if not numbers:
         return INPUTS
@@ -35,7 +35,7 @@ def inputs_for(path):
 
 
 def refuses_all(path):
-    """Whether it does, and says what it did not refuse."""
+    """Returns whether every bad write fails and changes nothing; prints each exception."""
     wrong = []
     fd = os.open(path, os.O_RDWR)
 
@@ -59,19 +59,20 @@ def refuses_all(path):
 
     for text in inputs_for(path):
         refused(repr(text[:20]), errno.EINVAL, lambda text=text: os.write(fd, text))
-    # A seq_file knows no pwrite().
+    # A seq_file does not support pwrite().
     refused("pwrite at 1", errno.ESPIPE, lambda: os.pwrite(fd, b"1", 1))
-    # Nor can one seek where nothing can be read.
+    # If the file cannot be read, lseek() fails, too.
     if isinstance(before, bytes):
         os.lseek(fd, 1, os.SEEK_SET)
         refused("write at 1", errno.EINVAL, lambda: os.write(fd, b"1"))
     os.close(fd)
     for text in wrong:
         print(f"{path}: {text}", file=sys.stderr)
-    # The last line is of what is written at an offset, which the kernel refuses where there is none.
+    # One more log line for the write at an offset, which the kernel itself refuses if the file
+    # cannot be sought.
     print(len(inputs_for(path)) + isinstance(before, bytes), path)
     return not wrong
 
 
-# Each of them, also after one that takes something.
+# Tests every file, even after one has accepted bad input.
 sys.exit(not all([refuses_all(path) for path in sys.argv[1:]]))

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Delays a task by a time that is known, and looks what schedhist says of it.
+"""Delays a task by a known time, and checks what schedhist reports about it.
 
 usage: delays.py wakeup|preempt|turns|crowd
 
-schedhist must be loaded, and the helper `hog` be in $SCHEDHIST_TEST_WORK. What is known comes from those
-who act, and from the stamps of ftrace around those of schedhist: a busy host makes neither wrong.
+schedhist must be loaded, and $SCHEDHIST_TEST_WORK must contain the helper `hog`. The expected times
+come from the tasks that cause the delay, and from ftrace's stamps around those of schedhist: a busy
+host makes neither wrong.
 """
 
 from __future__ import annotations
@@ -40,17 +41,17 @@ def within(what: str, low: float, value: int, high: float) -> None:
 
 
 class TooEarly(Exception):
-    """Something else had to wait for long before the victim did, as on a busy host."""
+    """Another task waited for long before the victim did, as happens on a busy host."""
 
 
 def outliers() -> int:
-    """How many were reported."""
+    """Returns the number of outliers reported so far."""
     words = map(str.split, (DEBUGFS / "status").read_text().splitlines())
     return next(int(word[1]) for word in words if word[0] == "outliers")
 
 
 class Polling(threading.Thread):
-    """Polls for the first outlier; `answer` is what poll() says of it."""
+    """Polls for the first outlier; `answer` is what poll() returns."""
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
@@ -70,7 +71,7 @@ class Polling(threading.Thread):
 
 
 class Attempt:
-    """What was made to happen, and what was seen of it."""
+    """One delay: what caused it, and what was observed."""
 
     def __init__(self, how: str, stamps: Stamps) -> None:
         (TRACEFS / "trace").write_text("")
@@ -93,12 +94,12 @@ class Attempt:
             raise Wrong(f"no outlier of {self.victim}")
         if any(one.end_ns > two.start_ns for one, two in itertools.pairwise(victims)):
             raise Wrong(f"one wait, two outliers: {victims[:2]}")
-        # Something else may have got in its way, too.
+        # Another task may also have delayed the victim.
         traced = max(victims, key=lambda outlier: outlier.duration_ns)
         kept = self.find(read_text((DEBUGFS / "outliers").read_text()), traced.id)
         until("the reader", lambda: self.find(waiting.outliers(), traced.id))
         awaited = waiting.outliers()
-        # All that happen, in their order.
+        # All outliers, in order.
         numbers = [outlier.id for outlier in awaited]
         if numbers != list(range(numbers[0], numbers[0] + len(numbers))):
             raise Wrong(f"the reader got {numbers}")
@@ -132,17 +133,17 @@ def single(attempt: Attempt) -> None:
 
 
 def turns(attempt: Attempt) -> None:
-    """More stays than are remembered, all of them in the time of the outlier."""
+    """More stays than schedhist remembers, all of them during the outlier."""
     hog, partner = attempt.culprit("hog"), attempt.culprit("partner")
     stays = sum(culprit.slices for culprit in attempt.outlier.culprits)
     within("stays remembered", STAYS, stays, STAYS)
     within("those of the hog and its partner", STAYS - 10, hog.slices + partner.slices, STAYS)
-    # Of 1000 stays of about the same length.
+    # There were 1000 stays of about the same length.
     within("missing", 0.3 * attempt.low, attempt.outlier.missing_ns, 0.99 * attempt.outlier.duration_ns)
 
 
 def crowd(attempt: Attempt) -> None:
-    """More tasks than are named: the hog, and 40 for 10 ms each."""
+    """More tasks than an outlier names: the hog, and 40 for 10 ms each."""
     within("culprits", 32, attempt.outlier.number, 32)
     within("missing", 9 * 9.8 * MS, attempt.outlier.missing_ns, attempt.high)
     named = [culprit for culprit in attempt.outlier.culprits if culprit.comm == "crowd"]
@@ -170,7 +171,7 @@ def main() -> None:
     kind = ("runq_preempt", "preempted") if how == "preempt" else ("runq_wakeup", "wakeup")
     if (outlier.comm, outlier.cpu, outlier.prio, outlier.metric, outlier.cause) != ("victim", CPU, 125, *kind):
         raise Wrong(f"that is not the victim: {outlier}")
-    # Its clock is not quite the one of those who act.
+    # schedhist's clock differs slightly from the one that the tasks read.
     within("the wait", 0.99 * attempt.low, outlier.duration_ns, 1.01 * attempt.high)
     wait = attempt.begin.to(attempt.end)
     within("the wait, by ftrace", wait.low, outlier.duration_ns, wait.high)
@@ -182,6 +183,6 @@ if __name__ == "__main__":
         main()
     except Wrong as wrong:
         sys.exit(f"delays: {wrong}")
-    # Threads may still wait for more.
+    # Threads may still be waiting for more outliers.
     sys.stdout.flush()
     os._exit(0)

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash disable=SC2034,SC2154
 #
-# Allocations that fail, one after the other. Sourced by the tests of that.
+# Makes allocations fail, one after the other. Sourced by the tests that do so.
 
 attrs=(/sys/kernel/debug/failslab /sys/kernel/debug/fail_page_alloc)
 ENOMEM=12
 
-# What went wrong on the way is recorded here, with the stack of it.
+# Records each allocation that failed, with its stack.
 places=$tracefs/instances/schedhist_places
 
-# symbol NAME...: the address of each, of functions of the kernel, and that of what comes after it.
+# symbol NAME...: prints the address of each kernel function, and the address of the symbol after
+# it.
 symbols() {
 	awk -v names="$*" '
 		BEGIN { n = split(names, name); for (i = 1; i <= n; i++) wanted[name[i]] }
@@ -20,10 +21,10 @@ symbols() {
 	' /proc/kallsyms
 }
 
-# faults_on: sets up how allocations fail. Those of the module, whoever it has call the allocator:
-# with a function behind all of the kernel's on the stack.
+# faults_on: sets up fault injection. It fails the allocations that the module asks for, directly or
+# through others: those with an address above the kernel's own text on the stack.
 #
-# Not those of kmemleak and KASAN, which the kernel makes on the way and does without.
+# It spares those of kmemleak and KASAN, which the kernel makes on the way and can do without.
 faults_on() {
 	local attr name first after
 	local -A from to
@@ -68,7 +69,7 @@ in_module_only() {
 	for attr in "${attrs[@]}"; do echo "$module_code" > "$attr/require-start"; done
 }
 
-# All allocations of the task, those of the kernel as well.
+# Fails all allocations of the task, those of the kernel as well.
 anywhere() {
 	local attr
 	for attr in "${attrs[@]}"; do echo 0 > "$attr/require-start"; done
@@ -89,7 +90,7 @@ faults_off() {
 	done
 }
 
-# operation OPERATION ARGUMENT...: what is attempted from now on.
+# operation OPERATION ARGUMENT...: sets the operation that attempt performs from now on.
 operation() {
 	[[ -z ${doer-} ]] || operation_end
 	coproc DOER { exec "$work/fail_nth" "$@"; }
@@ -104,8 +105,9 @@ operation_end() {
 	doer=
 }
 
-# attempt HOW N [PID]: sets failed, whether any allocation failed, errno, which is 0 where all went
-# well, what was read: bytes and hash, and how many allocations there were: asked. $usual is the errno where nothing fails. Without a fork.
+# attempt HOW N [PID]: performs the operation. Sets `failed` to whether any allocation
+# failed; `errno`, which is 0 if the operation succeeded; `bytes` and `hash` of the data read; and
+# `asked`, the number of allocations. $usual is the errno without any failure. Does not fork.
 attempt() {
 	echo "$*" >&"$to_doer"
 	read -r failed errno bytes hash asked <&"$from_doer" || fail "the program has ended in attempt $*"
@@ -114,7 +116,7 @@ attempt() {
 		fail "attempt $*: errno $errno, where $failed allocations failed"
 }
 
-# --- where they failed ---
+# --- the places where they failed ---
 
 places_start() {
 	local probe
@@ -133,8 +135,8 @@ places_start() {
 	done
 }
 
-# places_note: says what failed. While the module is not loaded, as then all of its functions are
-# addresses; the last digits of these are the same for each load.
+# places_note: prints the number of failures and of distinct places. The module must not be loaded:
+# all of its functions then appear as addresses, whose last digits are the same for each load.
 places_note() {
 	! loaded schedhist || fail "the module is loaded"
 	same "events lost" "$(grep -hE '^(overrun|dropped events): [^0]' "$places"/per_cpu/*/stats || true)" ""
@@ -164,23 +166,24 @@ places_note() {
 	echo > "$places/trace"
 }
 
-# --- what is left ---
+# --- what a test leaves behind ---
 
-# No state of CPU hotplug: where the probes are off, and where their registration failed, it is gone.
+# Asserts that there is no CPU hotplug state: none exists while the probes are off, or after their
+# registration failed.
 assert_no_probe() {
 	local states
 	mapfile -t states < /sys/devices/system/cpu/hotplug/states
 	[[ ${states[*]} != *schedhist* ]] || fail "there still is a state of CPU hotplug"
 }
 
-# Nothing at all. A probe that was left would be called at the next switch, in code that is not there
-# any more.
+# Asserts that nothing of the module is left. The next switch would call a leftover probe, whose
+# code is gone.
 assert_no_trace() {
 	assert_gone
 	assert_no_probe
 }
 
-# field KEY: as status, without a fork.
+# field KEY: like `status`, without a fork.
 field() {
 	local line lines
 	mapfile -t lines < "$debugfs/status"
@@ -189,5 +192,5 @@ field() {
 	done
 }
 
-# file NAME: all of a file of one line, without a fork.
+# file NAME: reads a file of one line, without a fork.
 file() { read -r REPLY < "$debugfs/$1"; }

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Whether a trace holds all outliers, each as it should be, and the file `outliers` the last of them.
+"""Checks that a trace holds all outliers, each correct, and the file `outliers` the last of them.
 
 usage: flood.py TRACE NUMBER
 
-NUMBER is how many there were since schedhist was loaded. Measuring must be off.
+NUMBER is the number of outliers since schedhist was loaded. Measuring must be off.
 """
 
 from __future__ import annotations

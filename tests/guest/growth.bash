@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash disable=SC2154
 #
-# What is left of the kernel's memory by loading and unloading, over and over. Sourced by tests.
+# Measures the kernel memory that loading and unloading, over and over, leaves behind. Sourced by
+# tests.
 
-# In KiB, of the kinds that a module takes.
+# Prints the kernel's memory in KiB, for the kinds that a module uses.
 kernel_memory() {
 	sync
 	echo 3 > /proc/sys/vm/drop_caches
@@ -11,8 +12,9 @@ kernel_memory() {
 		END { printf "sum %d\n", sum }' /proc/meminfo
 }
 
-# assert_no_growth BEFORE AFTER CYCLES: between what kernel_memory said. It goes up and down by 1 MiB or so,
-# however many cycles there were. With KASAN what is freed stays for a while: there kmemleak tells.
+# assert_no_growth BEFORE AFTER CYCLES: compares two outputs of kernel_memory. The sum varies by 1
+# MiB or so, regardless of the number of cycles. KASAN keeps freed memory for a while: there
+# kmemleak finds the leaks.
 assert_no_growth() {
 	local growth=$((${2##* } - ${1##* })) allowed=2048
 	[[ $ours != debug ]] || allowed=$((allowed + 64 * $3))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# Whether one histogram file of schedhist is as documented.
+# Checks that one histogram file of schedhist is as documented.
 #
 # usage: awk -f histogram.awk FILE
 

@@ -1,20 +1,21 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Whether all that schedhist shows adds up, on each CPU and over all. Exact while measuring is off.
+"""Checks that everything that schedhist shows adds up, on each CPU and over all. Exact while
+measuring is off.
 
 usage: laws.py [KEY=VALUE...]
 
-With KEY=VALUE a counter or the count of a metric, over all CPUs, must be VALUE.
+With KEY=VALUE, a counter or the count of a metric, over all CPUs, must equal VALUE.
 """
 
 from __future__ import annotations
 
-# Nothing more: it runs after most tests, and where the machine is emulated each import takes long.
+# Imports only these: this runs after most tests, and each import takes long on an emulated machine.
 import os
 import sys
 
 DEBUGFS = "/sys/kernel/debug/schedhist"
-# What is equal to the sum of what, where these metrics are measured.
+# Equal sums: each holds if these metrics are measured.
 LAWS = [
     ("switches", ["oncpu", "idle", "start_unseen"], {"oncpu", "idle"}),
     ("switches", ["to_idle", "runq", "wait_unseen", "untracked"], {"runq_wakeup", "runq_preempt"}),
@@ -31,7 +32,7 @@ def same(what: str, found: object, wanted: object) -> None:
 
 
 class Histogram:
-    """What a histogram's file says. The extremes are lists, without any if there is no sample."""
+    """The contents of a histogram file. The lists of extremes are empty if there is no sample."""
 
     def __init__(self, file: str) -> None:
         values: dict[str, int] = {}
@@ -63,7 +64,7 @@ def check_merged(metric: str, merged: Histogram, of_cpus: list[Histogram]) -> No
     same(f"{metric} merged, buckets", merged.buckets, buckets)
 
 
-# Counters, and the counts of metrics: of each CPU, and of all.
+# Counters, and the counts of metrics: for each CPU, and for all.
 counts: dict[str, dict[str, int]] = {}
 measured: set[str] | None = None
 for line in lines_of("status"):
@@ -91,7 +92,7 @@ for scope, values in counts.items():
         if metrics <= measured:
             total = sum(values[part] for part in parts)
             same(f"{scope}: {whole} and {' + '.join(parts)}", values[whole], total)
-    # A stay whose start was not seen may have been a task's.
+    # A stay whose start was not seen may have been one of a task.
     tasks = values["voluntary"] + values["involuntary"]
     if not values["oncpu"] <= tasks <= values["oncpu"] + values["start_unseen"]:
         problems.append(f"{scope}: {tasks} switch-outs of tasks, oncpu {values['oncpu']}")

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# What the tests in the guest share. Sourced by tests/guest/run, which sets $work, a folder that
-# holds $ko, the module, on a fast file system.
+# Helpers that the tests in the guest share. Sourced by tests/guest/run, which sets $work, a
+# directory that holds $ko, the module, on a fast file system.
 
 debugfs=/sys/kernel/debug/schedhist
 tracefs=/sys/kernel/tracing
 event=$tracefs/events/schedhist/oncpu
 ko=${work:?}/schedhist.ko
-# All that are shown, in the order of the summary; the last is off unless asked for.
+# All metrics with a histogram, in the order of the summary; the last is off by default.
 # shellcheck disable=SC2034 # for the tests
 metrics=(oncpu runq runq_wakeup runq_preempt blocked_interruptible blocked_uninterruptible offcpu
 	idle wakeup)
@@ -16,16 +16,17 @@ metrics=(oncpu runq runq_wakeup runq_preempt blocked_interruptible blocked_unint
 # shellcheck disable=SC2034 # for the tests
 probed=(sched/sched_switch sched/sched_waking task/task_newtask)
 
-# The name of the kernel, where it is one of ours: debug, cfi, rt-debug, kcsan.
+# The kernel's name, if it is a kernel of ours: debug, cfi, rt-debug, kcsan.
 release=$(uname -r)
 ours=''
 [[ $release != *-schedhist-* ]] || ours=${release##*-schedhist-}
 
-# allow_seconds TEST SECONDS: for those that need more time than most. A kernel that checks everything makes all
-# of them slow, and so does a busy host, for which there is twice the time.
+# allow_seconds TEST SECONDS: sets the time limit of a test that needs more than most. A busy host
+# makes tests slow, so they get twice the limit; kernels of ours check everything, so there they get
+# five times the limit.
 declare -A limit
 allow_seconds() { limit[$1]=$2; }
-# seconds_for TEST: in $REPLY.
+# seconds_for TEST: sets REPLY to its time limit.
 seconds_for() { REPLY=$((${limit[$1]-300} * (${#ours} ? 5 : 2))); }
 
 skip() {
@@ -33,20 +34,21 @@ skip() {
 	exit 0
 }
 
-# is_beyond KERNEL WHY: most kernels can not do what the test wants. One of ours, which is made for it, can.
+# is_beyond KERNEL WHY: skips the test, or fails it on KERNEL, the kernel of ours that is built for
+# it.
 is_beyond() {
 	[[ $ours != "$1" ]] || fail "${*:2}"
 	skip "${*:2}"
 }
 
-# only_on_stock REASON: why kernels of ours are not asked.
+# only_on_stock REASON: skips the test on kernels of ours.
 only_on_stock() { [[ -z $ours ]] || skip "$*"; }
 
-# For those that ask how true the numbers are, and do nothing else that others do not, too.
+# For accuracy tests: a debug kernel adds nothing.
 about_numbers() { only_on_stock "whether the numbers are true does not hang on what the kernel checks"; }
 
-# For those that ask what files say, by hundreds of programs, and do little with the module: to start one
-# takes a second there.
+# For tests that check the text of files with hundreds of processes, and use the module little: on
+# kernels of ours it takes a second to start one process.
 about_texts() { only_on_stock "what the kernel's files of events say does not hang on what it checks"; }
 
 fail() {
@@ -62,7 +64,7 @@ same() { [[ $2 == "$3" ]] || fail "$1: found '$2', wanted '$3'"; }
 # within WHAT LOW VALUE HIGH
 within() { (($2 <= $3 && $3 <= $4)) || fail "$1: $3 is not within $2 to $4"; }
 
-# fails_with TEXT COMMAND...: the command fails, and says TEXT.
+# fails_with TEXT COMMAND...: asserts that the command fails and prints TEXT.
 fails_with() {
 	local text=$1 said
 	shift
@@ -82,7 +84,7 @@ unload() { rmmod schedhist; }
 loaded() { [[ -d /sys/module/$1 ]]; }
 measure() { echo "$1" > "$debugfs/enable"; }
 
-# helper NAME: puts one of tests/helpers into $work. Without them the test is skipped.
+# helper NAME: copies one of tests/helpers into $work. Skips the test if there are none.
 helper() {
 	[[ -n ${SCHEDHIST_WITH-} ]] || skip "it needs scripts/vm --with tests/helpers"
 	[[ -e $work/$1 ]] || cp "$SCHEDHIST_WITH/$1" "$work"
@@ -94,20 +96,20 @@ load_helper() {
 	insmod "$work/$1.ko" "${@:2}"
 }
 
-# parameter MODULE NAME: its value.
+# parameter MODULE NAME: prints its value.
 parameter() { echo "$(< "/sys/module/$1/parameters/$2")"; }
 
-# A module leaves nothing behind.
+# Asserts that the module has left nothing behind.
 assert_gone() {
 	! loaded schedhist || fail "the module is still loaded"
 	[[ ! -e $debugfs ]] || fail "$debugfs is still there"
 	[[ ! -e $tracefs/events/schedhist ]] || fail "the trace events are still there"
 }
 
-# The IDs of all tasks that there are, threads included.
+# Prints the IDs of all tasks, threads included.
 task_ids() { find /proc -maxdepth 3 -path '/proc/[0-9]*/task/[0-9]*' -printf '%f\n' 2> /dev/null; }
 
-# status KEY, status cpuN KEY: a value of the status file.
+# status KEY, status cpuN KEY: prints a value of the status file.
 status() {
 	awk -v key="$*" '
 		NF == 2 && $1 == key || NF == 3 && $1 " " $2 == key { print $NF; found = 1; exit }
@@ -115,7 +117,7 @@ status() {
 	' "$debugfs/status"
 }
 
-# value FILE KEY: what a histogram file says about KEY.
+# value FILE KEY: prints the value of KEY in a histogram file.
 value() { awk -v key="$2" '$1 == key { print $2 }' "$debugfs/$1"; }
 
 possible_cpus() {
@@ -127,10 +129,12 @@ possible_cpus() {
 	}' /sys/devices/system/cpu/possible
 }
 
-# assert_laws [KEY=VALUE...]: everything adds up, on each CPU and over all. Only exact while measuring is off.
+# assert_laws [KEY=VALUE...]: asserts that everything adds up, on each CPU and over all. Only exact
+# while measuring is off.
 assert_laws() { python3 -SE laws.py "$@"; }
 
-# above_1ns: how many samples were, since the last reset. Such small ones have a bucket for each value.
+# above_1ns: prints the number of samples above 1 ns since the last reset. Values this small have a
+# bucket each.
 above_1ns() {
 	local metric
 	for metric in "${metrics[@]}"; do
@@ -140,12 +144,12 @@ above_1ns() {
 
 # --- the kernel log ---
 
-# lacks_memory TEST: for those that make allocations fail, of which the kernel tells with a stack.
+# lacks_memory TEST: marks a test that makes allocations fail, which the kernel logs with a stack.
 declare -A lacking
 lacks_memory() { lacking[$1]=1; }
 
-# seeks_leaks TEST...: for those after which to look for leaks at once, and not only when the guest ends:
-# should it end early, what they did is not done again.
+# seeks_leaks TEST...: marks tests after which to look for leaks at once, not only when the guest
+# ends: if the guest ends early, the tests that have passed are not repeated.
 declare -A seeking
 # shellcheck disable=SC2034 # for run
 seeks_leaks() {
@@ -155,10 +159,10 @@ seeks_leaks() {
 
 mark_log() { printf 'schedhist-test: %s\n' "$1" > /dev/kmsg; }
 
-# is_marked NAME: the log still has all since mark_log NAME.
+# is_marked NAME: returns whether the log still holds everything since mark_log NAME.
 is_marked() { dmesg | grep -c " schedhist-test: $1\$" > /dev/null; }
 
-# after_mark NAME: of a log, what comes after the last mark_log NAME.
+# after_mark NAME: prints the part of a log after the last mark_log NAME.
 after_mark() {
 	awk -v mark="schedhist-test: $1" '
 		substr($0, length($0) - length(mark)) == " " mark { on = 1; n = 0; next }
@@ -169,13 +173,15 @@ after_mark() {
 
 without_stamps() { sed -E 's/^\[ *[0-9]+\.[0-9]+\](\[ *[TC][0-9]+\])? //'; }
 
-# log_since NAME: what the kernel's log has after the last mark_log NAME, without time stamps.
+# log_since NAME: prints the kernel log after the last mark_log NAME, without time stamps.
 log_since() { dmesg | after_mark "$1" | without_stamps; }
 
-# take_log: what the log holds becomes $work/log. The log begins anew: searching megabytes takes seconds.
+# take_log: moves the kernel log into $work/log. This clears the log: searching megabytes takes
+# seconds.
 take_log() { dmesg --syslog --read-clear > "$work/log"; }
 
-# log_is_clean TEST: one search finds the mark of the test in $work/log, and no line that a report consists of.
+# log_is_clean TEST: returns whether $work/log holds the mark of the test and no line of a report,
+# by one search.
 pattern=()
 log_is_clean() {
 	local allocations=(--allocations) found
@@ -187,7 +193,7 @@ log_is_clean() {
 	[[ $found == *" schedhist-test: $1" && $found != *$'\n'* ]]
 }
 
-# reports_of TEST: what $work/log has of them since mark_log TEST, if anything.
+# reports_of TEST: prints the reports in $work/log since mark_log TEST, and fails if there is none.
 reports_of() {
 	local allocations=(--allocations)
 	grep -qa -- " schedhist-test: $1\$" "$work/log" || {
@@ -199,11 +205,11 @@ reports_of() {
 	! ../../scripts/check-log "${allocations[@]}" "$work/since" 2>&1
 }
 
-# keep_log: scripts/vm gets $work/log.
+# keep_log: appends $work/log to the log that scripts/vm keeps, if it keeps one.
 keep_log() {
 	local lines
 	[[ -n ${SCHEDHIST_LOG-} ]] || return 0
-	# A few lines without a process.
+	# Copies a short log without starting a process.
 	mapfile -t -n 1000 lines < "$work/log"
 	if ((${#lines[@]} == 1000)); then
 		cat "$work/log"
@@ -212,17 +218,18 @@ keep_log() {
 	fi >> "$SCHEDHIST_LOG"
 }
 
-# our_lines NAME: what the module has said since mark_log NAME.
+# our_lines NAME: prints the lines that the module has logged since mark_log NAME.
 our_lines() { log_since "$1" | grep '^schedhist: ' || true; }
 
-# log_is_quiet 1, log_is_quiet 0: keeps the log off the console, which is slow, where each of many inputs is
-# refused by a line. What is more than a line ends the guest at once, before it gets lost among them.
+# log_is_quiet 1, log_is_quiet 0: keeps the log off the slow console while thousands of inputs are
+# refused, each with a line. A warning panics the guest at once, before it is lost among these
+# lines.
 log_is_quiet() {
 	case $1 in
 	1)
 		echo N > /sys/module/printk/parameters/ignore_loglevel
 		dmesg --console-level 1
-		# A race of the kernel's own is one to it, too.
+		# KCSAN reports a race in the kernel's own code as a warning, too.
 		[[ $ours == kcsan ]] || echo 1 > /proc/sys/kernel/panic_on_warn
 		;;
 	0)
@@ -233,8 +240,9 @@ log_is_quiet() {
 	esac
 }
 
-# bad_input FILE...: they refuse it all. What the log says since mark_log bad_input is in $work/lines, and in
-# $work/refused how many lines there are to be, and the path, for each of them.
+# bad_input FILE...: asserts that these files refuse all bad input. Writes the lines logged since
+# mark_log bad_input to $work/lines, and for each file the expected number of lines and its path to
+# $work/refused.
 bad_input() {
 	log_is_quiet 1
 	trap 'log_is_quiet 0' EXIT
@@ -245,21 +253,23 @@ bad_input() {
 
 # --- a workload in the background ---
 
-# messages LOOPS [GROUPS]: in each group twenty processes send so many to each of twenty others. As perf
-# bench sched messaging does, but perf takes long to start: half a minute where the kernel checks every
-# access. The tests themselves run with a high priority, so that the load does not starve them.
+# messages LOOPS [GROUPS]: in each group twenty processes send LOOPS messages to each of twenty
+# others, as perf bench sched messaging does. But perf takes half a minute to start on a kernel that
+# checks every access. The tests themselves run at a high priority, so that the load does not starve
+# them.
 messages() { nice -n 20 hackbench --groups "${2-1}" --loops "$1" > /dev/null; }
 
 # workload_start [COMMAND...]: runs it until workload_stop; by default many short messages between
-# processes, on all CPUs. In a session of its own, so that all of it can be ended at once.
+# processes, on all CPUs. It runs in a session of its own, so that all its processes can be ended at
+# once.
 workload_start() {
 	(($#)) || set -- hackbench --groups 1 --loops 100000000
 	nice -n 20 setsid "$@" > /dev/null 2>&1 &
 	echo $! > "$work/workload"
 }
 
-# The same in bursts. Whoever patches code or waits for a grace period meanwhile, as loading does,
-# waits for all CPUs in turn, and a machine that is busy all the time makes that take seconds.
+# The same in bursts. Patching code or waiting for a grace period, as loading does, waits for all
+# CPUs in turn, which takes seconds on a machine that is busy all the time.
 workload_start_bursts() {
 	workload_start bash -c \
 		'while :; do hackbench --groups 1 --loops 2; sleep 0.3; done'
@@ -271,17 +281,17 @@ workload_stop() {
 	pid=$(< "$work/workload")
 	kill -KILL -- "-$pid" 2> /dev/null || true
 	wait "$pid" 2> /dev/null || true
-	# Its processes are gone when its session is empty.
+	# All of its processes have ended when its session is empty.
 	while pgrep --session "$pid" > /dev/null; do sleep 0.1; done
 	rm "$work/workload"
 }
 
-# Grace periods of RCU are what loading and unloading waits for, and each filter of an event: shorter, many
-# of them fit. Kernels of ours are slow without them.
+# Loading and unloading wait for RCU grace periods, as does each change of an event's filter: with
+# short ones, many of them fit. They are slow on kernels of ours.
 expedite_rcu() { echo 1 > /sys/kernel/rcu_expedited; }
 rcu_as_usual() { echo $((${#ours} > 0)) > /sys/kernel/rcu_expedited; }
 
-# rm_if_there FILE...: starts rm only where there is one.
+# rm_if_there FILE...: starts rm only if one of them exists.
 rm_if_there() {
 	local file
 	for file; do
@@ -300,7 +310,7 @@ tracing_reset() {
 		[[ ! -d $instance ]] || rmdir "$instance"
 	done
 	for event in "$tracefs"/events/schedhist/*/; do
-		# Opening it for writing takes all triggers off.
+		# Opening the file for writing removes all triggers.
 		[[ ! -e $event/trigger ]] || : > "$event/trigger"
 		[[ ! -e $event/filter ]] || echo 0 > "$event/filter"
 	done
@@ -320,13 +330,13 @@ background_stop() {
 	rm -rf "$work"/background* "$work"/perf.* "$work"/bpftrace.*
 }
 
-# Ends and removes whatever a test left behind.
+# Ends all processes and removes all files that a test left behind.
 cleanup() {
 	local module
 	workload_stop
 	background_stop
 	rcu_as_usual
-	# Only kernels of ours make allocations fail.
+	# Only kernels of ours can make allocations fail.
 	if [[ -e /sys/kernel/debug/failslab ]]; then
 		# shellcheck source=tests/guest/faults.bash
 		. ./faults.bash

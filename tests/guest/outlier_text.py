@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Reads outliers: from the files `outliers` and `outlier_pipe`, and from a trace."""
+"""Reads outliers from the files `outliers` and `outlier_pipe`, and from a trace."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 HEAD = "# schedhist outliers version 1\n"
 KEPT, CULPRITS, STAYS = 16, 32, 256
-# Each is compiled when it is first used, and data classes are not used: where the machine is emulated, to compile
-# the one and to import the other takes longer than most of what begins by importing this.
+# Each pattern is compiled at its first use, and dataclasses are not imported: on an emulated
+# machine either would take longer than most programs that import this module.
 TEXT = (
     r"outlier id (?P<id>\d+) metric (?P<metric>[a-z_]+) cause (?P<cause>[a-z]+) cpu (?P<cpu>\d+) "
     r"duration_ns (?P<duration_ns>\d+) start_ns (?P<start_ns>\d+) end_ns (?P<end_ns>\d+) "
@@ -34,7 +34,7 @@ CULPRIT_EVENT = (
 
 
 class Wrong(Exception):
-    """What is read is not as it should be."""
+    """The text is not as it should be."""
 
 
 class Culprit(NamedTuple):
@@ -65,7 +65,7 @@ class Outlier(SimpleNamespace):
         super().__init__(**values, culprits=[])
 
     def check(self) -> Outlier:
-        """The laws."""
+        """Checks the laws."""
         ran = sum(culprit.ran_ns for culprit in self.culprits)
         stays = sum(culprit.slices for culprit in self.culprits)
         for what, holds in (
@@ -89,12 +89,12 @@ def values(match: re.Match[str]) -> dict:
 
 
 def escaped(comm: str) -> str:
-    """A name as the files have it; a trace has it as it is."""
+    """Returns a name as the files show it; a trace shows it unchanged."""
     return "".join(c if " " <= c <= "~" and c != "\\" else f"\\x{ord(c):02x}" for c in comm)
 
 
 def read_text(text: str) -> list[Outlier]:
-    """From a file of debugfs."""
+    """Parses the text of a debugfs file."""
     if not text.startswith(HEAD):
         raise Wrong(f"no such head: {text[:80]!r}")
     outliers: list[Outlier] = []
@@ -111,7 +111,7 @@ def read_text(text: str) -> list[Outlier]:
 
 
 def read_trace(text: str) -> list[Outlier]:
-    """From a trace, read as Latin-1; others may come between those of one."""
+    """Parses a trace, read as Latin-1; other events may lie between those of one outlier."""
     outliers: dict[int, Outlier] = {}
     for line in text.splitlines():
         if match := re.fullmatch(EVENT, line):

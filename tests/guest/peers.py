@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Compares schedhist with what other tools say of the same window.
+"""Compares schedhist with what other tools report for the same window.
 
 usage: peers.py runqlat|cpudist_offcpu|cpudist_oncpu|schedstat|timehist
 
-schedhist must be loaded, and off. The other tool runs first and ends last, and so sees a little
-more. How much more is bounded by the context switches that the kernel counts meanwhile: each is one
-sample more at most. What else differs is by definition; each comparison names it and bounds it.
+schedhist must be loaded, and off. The other tool starts first and ends last, and so sees a little
+more. The context switches that the kernel counts meanwhile bound the difference: each is at most
+one more sample. All other differences are by definition; each comparison names and bounds them.
 
-The others stamp at other places, and under emulation some ten microseconds lie between two places.
-A distribution may so be shifted by up to SHIFT ns against ours, to either side, and RARE of the
-samples by more: those during which the emulator itself had to wait for a CPU.
+The other tools take their stamps at other places, and under emulation some ten microseconds lie
+between two places. A distribution may therefore be shifted by up to SHIFT ns against ours, to
+either side, and RARE of the samples by more: those during which the emulator itself waited for a
+CPU.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ DEBUGFS = Path("/sys/kernel/debug/schedhist")
 TRACING = Path("/sys/kernel/tracing")
 SHIFT = 100_000
 RARE = 0.02
-# Seconds until the other tool must have started. What compiles a program first takes minutes where the
-# machine is emulated: there it is left out.
+# Seconds until the other tool must have started. A tool that compiles a program first takes minutes
+# on an emulated machine: it is left out there.
 PATIENCE = 40
-# More tasks that want a CPU than there are CPUs, so that waits are worth the name.
+# More runnable tasks than CPUs, so that there are substantial waits.
 WORKLOAD = ["hackbench", "--groups", "1", "--loops", "30"]
 
 Buckets = list[tuple[int, int, int]]
@@ -74,7 +75,7 @@ def counter(name: str) -> int:
 
 
 class Counts:
-    """What schedhist counted in a window."""
+    """The counts of schedhist in a window."""
 
     NAMES = ["oncpu", "runq", "runq_wakeup", "runq_preempt", "offcpu"]
     COUNTERS = ["wait_unseen", "start_unseen", "to_idle", "switches"]
@@ -106,9 +107,9 @@ def ctxt() -> int:
 
 
 def window(peer: list[str], started: str) -> tuple[Counts, int, str]:
-    """Runs the workload under both: what schedhist counted, how many switches the peer may have
-    seen besides, and what the peer said."""
-    # Read all of it once, so that the window is not one long wait for its pages.
+    """Runs the workload under both. Returns what schedhist counted, the number of switches that the
+    peer may have seen in addition, and the peer's output."""
+    # Run it once to read it into memory, so that the window is not one long wait for its pages.
     subprocess.run([*WORKLOAD[:-1], "1"], stdout=subprocess.DEVNULL, check=True)
     with tempfile.TemporaryFile("w+") as said:
         tool = subprocess.Popen(["stdbuf", "-oL", *peer], stdout=said, stderr=subprocess.STDOUT)
@@ -121,7 +122,7 @@ def window(peer: list[str], started: str) -> tuple[Counts, int, str]:
                 if tool.poll() is not None:
                     die(f"{peer[-1]} ended: {os.pread(said.fileno(), 2000, 0).decode()}")
                 time.sleep(0.2)
-            # It says so when it is about to start, or has.
+            # The peer prints this when it is about to start, or has started.
             first = ctxt()
             time.sleep(0.5)
             old = Counts()
@@ -145,7 +146,7 @@ def window(peer: list[str], started: str) -> tuple[Counts, int, str]:
 
 
 def log2_table(text: str) -> dict[int, int]:
-    """The table that BCC's tools print, as the count for each lower bound in ns."""
+    """Parses the table that BCC's tools print. Returns the count for each lower bound in ns."""
     table = {}
     unit = 1000 if re.search(r"\busecs\b", text) else die(f"no table of usecs: {text[:500]}")
     for low, count in re.findall(r"^\s*(\d+) -> \d+\s*: (\d+)", text, re.M):
@@ -154,8 +155,8 @@ def log2_table(text: str) -> dict[int, int]:
 
 
 def shape(what: str, ours: Buckets, theirs: dict[int, int], more: int, less: int) -> None:
-    """Their cumulative counts lie between ours of SHIFT below and of SHIFT above, `less` fewer or
-    `more` more. Looked at wherever one of their buckets begins."""
+    """Asserts that their cumulative counts lie between ours SHIFT below and SHIFT above, with
+    `less` fewer or `more` more samples. Checked at the lower bound of each of their buckets."""
     number = sum(n for _, _, n in ours)
     slack = RARE * number
     worst, tested = 0.0, 0
@@ -180,10 +181,11 @@ def shape(what: str, ours: Buckets, theirs: dict[int, int], more: int, less: int
 def runqlat() -> None:
     """runqlat stamps at sched_wakeup, sched_wakeup_new and at a switch-out in state R.
 
-    - It also has the waits that were under way when measuring began here: wait_unseen.
-    - It has not those of tasks that were preempted with their sleep state set: it takes them for
+    - It also has the waits that were under way when measuring began: wait_unseen.
+    - It misses the waits of tasks that were preempted with their sleep state set: it takes them for
       asleep (10 of 29762 were seen; 0.5 % and 5 are allowed).
-    - It has none of a task that its map had no room for: 10240, far more than there are here.
+    - It misses the waits of tasks for which its map has no room: it holds 10240, far more than run
+      here.
     """
     ours, more, said = window(["runqlat-libbpf"], "Tracing")
     table, count = log2_table(said), ours.count["runq"]
@@ -196,14 +198,14 @@ def runqlat() -> None:
 
 
 def cpudist_offcpu() -> None:
-    """cpudist -O of libbpf-tools takes every absence.
+    """cpudist -O of libbpf-tools counts every absence.
 
-    - Also those of preempted tasks: offcpu and runq_preempt together.
-    - Also those of the idle tasks, which share one slot: one for each switch to idle, at most. The
-      workload leaves little idle time.
-    - Also those that began before measuring did here: wait_unseen.
-    - A new task with a used PID seems to have been away since that one's last owner left: no wrap
-      of the PIDs here.
+    - It also has those of preempted tasks: offcpu and runq_preempt together.
+    - It also has those of the idle tasks, which share one slot: at most one for each switch to
+      idle. The workload leaves little idle time.
+    - It also has those that began before measuring did: wait_unseen.
+    - A new task with a reused PID seems to have been away since the last owner left: the PIDs must
+      not wrap here.
     """
     ours, more, said = window(["cpudist-libbpf", "-O"], "Tracing")
     table = log2_table(said)
@@ -216,11 +218,11 @@ def cpudist_offcpu() -> None:
 
 
 def cpudist_oncpu() -> None:
-    """cpudist of BCC takes every stay of a task on a CPU, as we do.
+    """cpudist of BCC counts every stay of a task on a CPU, as schedhist does.
 
-    - Also those under way when measuring began here: start_unseen, and those before and after.
+    - It also has those under way when measuring began: start_unseen, and those before and after.
     - It takes one of its stamps after each switch instead of before: a shift.
-    - A stay that began before it did has no start, in both.
+    - Both lack the start of a stay that began before they did.
     """
     tool = [sys.executable, "../bcc_tool.py", "/usr/sbin/cpudist-bpfcc"]
     ours, more, said = window(tool, "Tracing")
@@ -228,22 +230,22 @@ def cpudist_oncpu() -> None:
     total = sum(table.values())
     more += ours.count["start_unseen"]
     print(f"# cpudist has {total}, schedhist {count}, {more} may be added")
-    # The last switch of each CPU that we see may be after the last that it does, and it may miss
-    # one that interrupts itself.
+    # The last switch that we see on each CPU may come after the last one that cpudist sees, and
+    # cpudist may miss a switch that interrupts its own program.
     within("samples of cpudist", count - (os.cpu_count() or 1), total, count + more)
     shape("oncpu and cpudist", ours.buckets["oncpu"], table, more, 4)
 
 
 def run_delay() -> int:
-    """What the kernel has added up of waits, on all CPUs: the last but one field."""
+    """Returns the kernel's sum of all waits, over all CPUs: the last but one field."""
     lines = Path("/proc/schedstat").read_text().splitlines()
     return sum(int(line.split()[-2]) for line in lines if line.startswith("cpu"))
 
 
 class Enqueuing:
-    """What passes between sched_waking and sched_wakeup, when a task is on its run queue: added up by
-    the kernel's triggers. A task that another CPU is to queue waits for an interrupt there, and where
-    the host does not run that CPU, for milliseconds.
+    """Sums the time from sched_waking to sched_wakeup, when a task is on its run queue, with the
+    kernel's triggers. If another CPU has to queue the task, the task waits for an interrupt
+    there: for milliseconds while the host does not run that CPU.
     """
 
     SYNTHETIC = "schedhist_enqueued u64 lat"
@@ -264,7 +266,7 @@ class Enqueuing:
         return self
 
     def __exit__(self, *_: object) -> None:
-        # Opened for writing these files forget what they have.
+        # Opening these files for writing clears them.
         for event, _ in reversed(self.TRIGGERS):
             (TRACING / "events" / event / "trigger").write_text("")
         (TRACING / "synthetic_events").write_text("")
@@ -275,14 +277,14 @@ class Enqueuing:
 
 
 def schedstat() -> None:
-    """The sum of the waits, and the kernel's own.
+    """Compares the sum of the waits with the kernel's own.
 
-    - The kernel stamps with the run queue's clock, read when a task is put there, and when
-      __schedule() began; we read ours at the tracepoints. So a wait after a wakeup comes out longer
-      here by what lies between.
-    - The kernel has also those waits that were under way when measuring began, wait_unseen, and
-      those that a task left unfinished, or that are between our two looks at it: little.
-    - It has not those of tasks preempted with their sleep state set.
+    - The kernel stamps with the run queue's clock, read when a task is queued and when __schedule()
+      began; schedhist reads its clock at the tracepoints. So a wait after a wakeup is longer here
+      by the time in between.
+    - The kernel also has the waits that were under way when measuring began, wait_unseen, those
+      that a task left unfinished, and those between our two reads of its sum: little.
+    - It lacks those of tasks preempted with their sleep state set.
     """
     subprocess.run([*WORKLOAD[:-1], "1"], stdout=subprocess.DEVNULL, check=True)
     with Enqueuing() as enqueuing:
@@ -305,7 +307,7 @@ def schedstat() -> None:
 
 
 class Marks:
-    """Times on perf's clock, which is local_clock(): those of marks in a trace."""
+    """Times of marks in a trace, on perf's clock, which is local_clock()."""
 
     def __init__(self) -> None:
         self.path = TRACING / "instances" / "schedhist_marks"
@@ -329,20 +331,21 @@ def timehist() -> None:
     """perf sched timehist: run time is oncpu, sch delay is runq, and wait time is offcpu and
     runq_preempt.
 
-    - It shows a run when it ends, and then also the wait before it. Those runs that end between the
-      marks just before on and just after off are at least ours, those between just after on and
-      just before off at most.
-    - Waits that began before measuring did are not in ours: they are left out by their times.
-    - It takes a task for asleep that was woken before it was off its CPU, and so has none of its wait: by no
-      more than those were away that it says did not wait, `unseen`.
-    - Its wait after a wakeup begins at the event sched_wakeup, and it stamps at a place of its own:
-      SHIFT for each. Where other guests had the host's CPUs, sums were 3 % apart: 5 % are allowed.
+    - It shows a run when the run ends, with the wait before it. The runs that end between the marks
+      just before on and just after off are at least ours, those between just after on and just
+      before off at most.
+    - Ours lack the waits that began before measuring did: these are left out, by their times.
+    - It takes a task that was woken before it was off its CPU for asleep, and so lacks its wait:
+      the difference is at most the absences for which it shows no wait, `unseen`.
+    - Its wait after a wakeup begins at the event sched_wakeup, and it takes its stamps at another
+      place: SHIFT for each. While other guests used the host's CPUs, sums were 3 % apart: 5 % are
+      allowed.
     """
     with tempfile.TemporaryDirectory() as folder:
         data = f"{folder}/data"
         subprocess.run([*WORKLOAD[:-1], "1"], stdout=subprocess.DEVNULL, check=True)
         record = ["perf", "sched", "record", "--mmap-pages", "4096", "--output", data, "--"]
-        # `sleep` keeps perf recording until we end it.
+        # perf records for as long as `sleep` runs, until we end it.
         perf = subprocess.Popen([*record, "sleep", "1000"], stderr=subprocess.PIPE, text=True)
         child = ["pgrep", "-P", str(perf.pid), "sleep"]
         while not subprocess.run(child, capture_output=True).stdout:
@@ -379,7 +382,7 @@ def timehist() -> None:
             if begin <= started and at <= end:
                 number[i] += 1
                 run[i] += ran * 1e9
-            # What came before a run has ended when that begins.
+            # The wait before a run has ended when the run begins.
             if begin <= started - waited and started <= end:
                 delay[i] += waited * 1e9
             if begin <= started - away and started <= end:

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Ask the kernel for an event of this process by the event's number, as perf can.
+"""Asks the kernel for an event of this process by the event's number, as perf can.
 
-Prints for counting it, and for taking its fields from user space alone, "opened" or the error's name. The
-kernel asks for the one who may see into it, for the other who may trace. See perf_event_open(2).
+Prints "opened" or the error's name, once for counting the event, and once for taking its fields
+from user space alone. Counting requires permission to profile the kernel, taking fields permission
+to trace. See perf_event_open(2).
 """
 
 import argparse
@@ -24,7 +25,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 def ask(sample_type: int, flags: int) -> str:
     attr = struct.pack("=IIQQQQQ", TRACEPOINT, SIZE, number, 1, sample_type, 0, flags)
-    # This process, on any CPU, in no group.
+    # Of this process, on any CPU, in no group.
     fd = libc.syscall(PERF_EVENT_OPEN, attr.ljust(SIZE, b"\0"), 0, -1, -1, 0)
     return "opened" if fd >= 0 else errno.errorcode[ctypes.get_errno()]
 

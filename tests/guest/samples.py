@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Whether the trace events of a window are its samples, bucket by bucket, on each CPU.
+"""Checks that the trace events of a window are its samples, bucket by bucket, on each CPU.
 
 usage: samples.py BEFORE AFTER EVENTS
 
-BEFORE and AFTER are folders with copies of the histograms, PER_CPU/METRIC; EVENTS holds a line for
-each event: its name, a colon, and what it prints. Measuring must have been off at both ends.
+BEFORE and AFTER are directories with copies of the histograms, PER_CPU/METRIC; EVENTS holds a line
+for each event: its name, a colon, and its text. Measuring must have been off at both ends.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ METRICS = "oncpu", "runq", "runq_wakeup", "runq_preempt", *METRICS_OF_BLOCKED, "
 
 
 def metrics_of(event: str, cause: str) -> list[str]:
-    """The histograms that an event shows up in."""
+    """Returns the histograms that count an event."""
     if event == "runq":
         return ["runq", "runq_preempt" if cause == "preempted" else "runq_wakeup"]
     return [f"blocked_{cause}"] if event == "blocked" else [event]
 
 
 class Histogram:
-    """Its buckets by their lower bounds, and the sum."""
+    """The buckets by their lower bounds, and the sum."""
 
     def __init__(self, path: Path) -> None:
         self.buckets: Counter[int] = Counter()
@@ -63,7 +63,7 @@ def main(before: Path, after: Path, events: Path) -> int:
             found: Counter[int] = Counter()
             values = samples.pop((folder.name, metric), [])
             for value in values:
-                # The first bucket that begins no later, of those that are not empty.
+                # The last nonempty bucket that begins no later than the value.
                 index = bisect_right(lower, value) - 1
                 found[lower[index] if index >= 0 else -1] += 1
             if found != grown:

@@ -1,18 +1,19 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""What the events cost while nobody listens, from the disassembly of the module.
+"""Checks the cost of the events while nobody listens, in the disassembly of the module.
 
 usage: sites.py MODULE EVENT...
 
-- At each place where an event can be switched on, there is a single nop, which the kernel patches into
-  a jump.
+- Each place where an event can be switched on is a single nop, which the kernel patches into a
+  jump.
 - Each event has such a place.
-- What a context switch runs while nothing is in use has exactly one of them, for all events and the
-  outliers, and calls nothing that has to do with either.
-- Neither it nor a wakeup takes a lock then, writes what others do with an instruction that is atomic for
-  all CPUs, or calls anything of the kernel but its clock.
-- No probe, nor what the kernel's macros make of our events, can come to a panic, a BUG() or a WARN() in
-  the code of the module, in use or not; what they call of the kernel is known by name.
+- A context switch, while nothing is in use, passes exactly one of them, for all events and the
+  outliers, and calls no function of either.
+- Neither a switch nor a wakeup then takes a lock, uses an instruction that is atomic across CPUs on
+  shared data, or calls any function of the kernel but its clock.
+- No probe, and no function that the kernel's macros generate for our events, can reach a panic, a
+  BUG() or a WARN() in the module's code, in use or not; the kernel functions that they call are a
+  known list.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Callable, Collection, Iterable
 
-# An entry of the jump table, as arch/x86/include/asm/jump_label.h has it: two offsets of 4 bytes, to
+# An entry of the jump table, as in arch/x86/include/asm/jump_label.h: two offsets of 4 bytes, to
 # the code and to the target of the jump, and one of 8 to the key, whose two lowest bits are flags.
 ENTRY, CODE, TARGET, KEY, FLAGS = 16, 0, 4, 8, 3
 KEY_OF_TRACEPOINT = 8
@@ -32,25 +33,25 @@ NOPS = {2: "66 90", 5: "0f 1f 44 00 00"}
 SYSTEM = "schedhist_trace_any"
 SWITCH, WATCHED = re.compile(r"12sched_switch5probe"), re.compile(r"13watched_probe")
 WAKING, NEWTASK = re.compile(r"12sched_waking5probe"), re.compile(r"12task_newtask5probe")
-# What watches a switch, and what emits.
+# Functions that observe a switch, and those that emit events.
 OUTSIDE = re.compile(r"TracingObserver|watched|outlier|events|trace|tp_func")
-# What of the kernel is called while nothing is in use: besides the clock, what the compiler puts in.
+# Kernel functions called while nothing is in use: the clock, and calls that the compiler inserts.
 OF_KERNEL = {"local_clock", "__fentry__", "__x86_return_thunk"}
-# What a probe calls besides while it is in use: what is rare, and the events.
+# Kernel functions that a probe may also call while in use, on rare paths and for the events.
 IN_USE = {
     "rust_helper_atomic_read",
     "rust_helper_atomic_read_acquire",
     "rust_helper_atomic_try_cmpxchg_relaxed",
-    # Of a new task: room for its state.
+    # For a new task: allocates its state.
     "rust_helper_krealloc_node_align",
-    # Of an outlier: to wake who waits for it, to name its culprit, and what `on_outlier` asks for.
+    # For an outlier: wakes its readers, names its culprit, and does what `on_outlier` asks for.
     "irq_work_queue",
     "queue_work_on",
     "tracing_off",
     "tracing_snapshot",
 }
-# What TRACE_EVENT makes of an event for ftrace, perf and BPF, and calls in it. It has an array on its
-# stack, and so it has the kernel's stack protector.
+# Functions that TRACE_EVENT generates for ftrace, perf and BPF, and their callees. They have an
+# array on the stack, and so the kernel's stack protector.
 MADE = re.compile(r"(trace_event_raw_event|perf_trace|__bpf_trace)_")
 BY_MADE = {
     "__SCT__preempt_schedule_notrace",
@@ -62,7 +63,7 @@ BY_MADE = {
     "trace_event_buffer_reserve",
     *(f"bpf_trace_run{arguments}" for arguments in range(1, 13)),
 }
-# Prefixes that change nothing of a jump; the compiler puts one before a thunk, for its length.
+# Prefixes that do not change a jump; the compiler puts one before a thunk, for its length.
 PREFIXES = re.compile(r"(?:(?:cs|ds|bnd|notrack) )+(?=call|j)")
 LOCKED, STOPS = re.compile(r"lock |xchg .*\("), re.compile(r"ud2|int3")
 INDIRECT = re.compile(r"(call|jmp) +\*")
@@ -78,7 +79,7 @@ def die(text: str) -> None:
 
 @dataclass(frozen=True)
 class Site:
-    """A place in `.text` where a jump can be patched in, and whose key says so."""
+    """A place in `.text` where a jump can be patched in, according to its key."""
 
     address: int
     target: int
@@ -90,7 +91,7 @@ class Instruction:
     address: int
     bytes: str
     text: str
-    # Where it leads, or what the linker is to put in: the symbol.
+    # The target, or the symbol that the linker is to insert.
     symbol: str = ""
 
 
@@ -120,7 +121,7 @@ def sites(module: str) -> list[Site]:
 
 
 def disassembly(module: str) -> Functions:
-    """All functions in `.text`, by name and address."""
+    """Returns all functions in `.text`, by name and address."""
     functions: Functions = {}
     last = None
     text = tool("objdump", "--disassemble", "--reloc", "--insn-width=16", "--section=.text", module)
@@ -132,7 +133,7 @@ def disassembly(module: str) -> Functions:
             function[last.address] = last
         elif last and (match := re.search(r"R_X86_64_[A-Z0-9]+\t([^-]+)", line)):
             last.symbol = match[1]
-    # Those that are in the same section may be given by their place, or be linked already.
+    # Targets in the same section may be given as offsets, or be linked already.
     starts = {min(function): name for name, function in functions.items() if function}
     for name, function in functions.items():
         for at in function.values():
@@ -147,7 +148,7 @@ def disassembly(module: str) -> Functions:
 
 
 def reached(function: Function) -> list[Instruction]:
-    """What runs in a function, whichever way it goes, as long as no nop is patched."""
+    """Returns the instructions that a function can reach while no nop is patched."""
     seen: dict[int, Instruction] = {}
     todo = [min(function)]
     while todo:
@@ -156,7 +157,7 @@ def reached(function: Function) -> list[Instruction]:
             continue
         at = function.get(address)
         if not at:
-            # A jump out of the function: the end of it.
+            # A jump out of the function ends it.
             continue
         seen[address] = at
         operation, *operands = at.text.split()
@@ -164,7 +165,7 @@ def reached(function: Function) -> list[Instruction]:
         if operation.startswith("j"):
             if operands[0].startswith("*"):
                 die(f"a jump to who knows where: {at.text}")
-            # One that is yet to be linked leaves the function.
+            # A target that is not linked yet is outside the function.
             if not at.symbol:
                 todo.append(int(operands[0], 16))
             if operation != "jmp":
@@ -215,7 +216,7 @@ def main(module: str, events: list[str]) -> None:
 
 
 def never_stops(who: str, instructions: list[Instruction], known: set[str]) -> None:
-    """It calls none but those that are known, and comes to no trap."""
+    """Asserts that the instructions call only known functions, and reach no trap."""
     if wrong := symbols(instructions) - known:
         die(f"{who} may come to {wrong}")
     if indirect := [at.text for at in instructions if INDIRECT.match(at.text)]:
@@ -236,14 +237,15 @@ def named(pattern: re.Pattern[str], functions: Functions) -> Functions:
 
 
 def symbols(instructions: Iterable[Instruction]) -> set[str]:
-    """The functions that are called or jumped to."""
+    """Returns the functions that are called or jumped to."""
     return {at.symbol for at in instructions if at.text.startswith(("call", "j")) and at.symbol}
 
 
 def run_by(
     todo: list[Function], functions: Functions, ways: Callable[[Function], Iterable[Instruction]]
 ) -> list[Instruction]:
-    """What functions run, and what those of the module do that they come to; ways says what of each."""
+    """Returns the instructions of some functions and of all module functions that they reach.
+    `ways` returns those of one function."""
     seen: set[str] = set()
     instructions: list[Instruction] = []
     while todo:
@@ -256,7 +258,7 @@ def run_by(
 
 
 def check(probe: Function, found: list[Site], watched: Collection[str]) -> None:
-    """A probe passes the two sites, and otherwise keeps to itself."""
+    """Asserts that a probe passes only the site of the system, and calls no observer or event."""
     plain = reached(probe)
     addresses = {at.address for at in plain}
     passed = sorted(site.key for site in found if site.address in addresses)

@@ -2,8 +2,8 @@
 """Bounds for the times that schedhist stamps, from ftrace: exact, however busy the host is.
 
 A tracepoint calls its probes in the order in which they were registered. With schedhist between two
-instances of ftrace, on the clock that schedhist reads, the stamp of a switch is no earlier than that of
-the first instance and no later than that of the second. A wait after a wakeup begins between
+ftrace instances, on the clock that schedhist reads, the stamp of a switch is no earlier than that
+of the first instance and no later than that of the second. A wait after a wakeup begins between
 sched_waking and sched_wakeup. See replay/__main__.py.
 """
 
@@ -25,18 +25,18 @@ WAKEUP = re.compile(r".* pid=(\d+) .*")
 
 @dataclass
 class Span:
-    """A time that is known to lie between two others, in nanoseconds."""
+    """A time that lies between two known times, in nanoseconds."""
 
     low: int
     high: int
 
     def to(self, end: Span) -> Span:
-        """How long it is from this to that."""
+        """Returns the bounds of the duration from this time to `end`."""
         return Span(max(0, end.low - self.high), max(0, end.high - self.low))
 
 
 class Instance:
-    """Traces the scheduler's events, from now on."""
+    """Traces the scheduler's events, beginning at its creation."""
 
     def __init__(self, name: str, events: tuple[str, ...]) -> None:
         self.path = TRACEFS / "instances" / f"schedhist_{name}"
@@ -49,16 +49,16 @@ class Instance:
         (self.path / "trace").write_text("")
 
     def events(self) -> list[tuple[int, str, str]]:
-        """The time, the name and the text of each."""
+        """Returns the time, the name and the text of each event."""
         found = map(EVENT.fullmatch, (self.path / "trace").read_text("latin-1").splitlines())
         return [(int(m[1]) * 10**9 + int(m[2]) * 1000, m[3], m[4]) for m in found if m]
 
 
 class Stamps:
-    """When tasks came to a CPU and left it, and when they were woken."""
+    """The times when tasks came to a CPU and left it, and when they were woken."""
 
     def __init__(self) -> None:
-        # The order is the point.
+        # The order of registration matters.
         ENABLE.write_text("0")
         self.before = Instance("before", ("sched_switch", "sched_waking", "sched_wakeup"))
         ENABLE.write_text("1")
@@ -78,16 +78,17 @@ class Stamps:
         )
 
     def switches(self, pid: int, field: int) -> list[Span]:
-        """Those to a task (field 3) or from it (field 1), which was not there before the last clear()."""
+        """Returns the switches to a task (field 3) or from it (field 1) that did not exist before
+        the last clear()."""
         one, two = ([switch[0] for switch in switches if switch[field] == pid]
                     for switches in (self.first, self.second))
-        # It may have gone on between the two looks.
+        # The system may have gone on between reading the two instances.
         if len(one) > len(two):
             raise Wrong(f"the two instances disagree about {pid}: {one} and {two}")
         return [Span(a - ROUNDED, b + ROUNDED) for a, b in zip(one, two)]
 
     def wait(self, outlier: Outlier) -> tuple[Span, Span]:
-        """When it began and when it ended; that its own stamps lie in there."""
+        """Returns when the wait began and when it ended; asserts that its own stamps lie within."""
         pid = outlier.pid
         ends = [end for end in self.switches(pid, 3) if end.low <= outlier.end_ns <= end.high]
         if not ends:
@@ -105,12 +106,12 @@ class Stamps:
         return begin, end
 
     def ran(self, pid: int, begin: Span, end: Span) -> Span:
-        """For how long a task had a CPU between two times."""
+        """Returns how long a task had a CPU between two times."""
         total = Span(0, 0)
         leaves = self.switches(pid, 1)
         for came in self.switches(pid, 3):
             left = next((span for span in leaves if span.low >= came.low), end)
-            # What is before the one time or after the other does not count.
+            # Time before the first and after the last does not count.
             since = Span(max(begin.low, came.low), max(begin.high, came.high))
             until = Span(min(end.low, left.low), min(end.high, left.high))
             stay = since.to(until)

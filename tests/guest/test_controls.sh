@@ -33,8 +33,8 @@ test_metrics_parameter() {
 	assert_gone
 }
 
-# A metric that is off does not grow, one that comes on begins with what happens from then on, and
-# where none is on nothing is probed.
+# A metric that is off does not grow, one that is switched on counts from then on, and if all are
+# off nothing is probed.
 test_metrics_are_off() {
 	local metric
 	load metrics=idle
@@ -56,7 +56,7 @@ test_metrics_are_off() {
 	within "count of wakeup" 1 "$(value hist/wakeup count)" 100000000
 }
 
-# With the wakeup probe, and metrics changed and counts reset amid the load, everything adds up.
+# With the wakeup probe, and with metrics changed and counts reset under load, everything adds up.
 test_metrics_often() {
 	local metric
 	load
@@ -67,7 +67,8 @@ test_metrics_often() {
 		choose all
 		echo 1 > "$debugfs/reset"
 	done
-	# Between the last two lines some switches were seen, but not by this baseline.
+	# Between the last two commands some switches were seen, which this baseline does not
+	# include.
 	measure 0
 	echo 1 > "$debugfs/reset"
 	measure 1
@@ -78,8 +79,8 @@ test_metrics_often() {
 	within wakeup 10 "$(value hist/wakeup count)" 100000000
 }
 
-# A reset is a baseline, taken on each CPU at once: right after it as much is missing on the one side
-# of a law as on the other, however busy the machine is.
+# A reset is a baseline, taken on all CPUs at once: right after it the same amount is missing on
+# both sides of a law, however busy the machine is.
 test_reset() {
 	local i
 	load metrics=all
@@ -100,8 +101,8 @@ test_reset() {
 	assert_nothing_counted
 }
 
-# What is read amid resets is of one side of each: no samples are above the maximum, but for those that the
-# CPUs are just recording.
+# A file read during resets is from one side of each: no samples exceed the maximum, except those
+# that the CPUs are just recording.
 test_reset_read() {
 	local files=() i reads cut
 	load
@@ -129,7 +130,7 @@ test_reset_read() {
 	same "reads that a reset has cut in two" "$cut" 0
 }
 
-# Where nothing was counted the summary says so.
+# Asserts that the summary says that nothing was counted.
 assert_nothing_counted() {
 	awk 'NR > 4 && ($2 != 0 || $3 != "-") { print; bad = 1 } END { exit bad }' "$debugfs/summary"
 }

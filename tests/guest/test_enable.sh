@@ -17,7 +17,7 @@ test_enable() {
 	same "counters while measuring is off" "$after" "$before"
 	before=$(status switches)
 	measure 1
-	# On a busy host they take their time.
+	# On a busy host they need some time.
 	for _ in {1..100}; do
 		(($(status switches) < before + 100)) || break
 		sleep 0.5
@@ -43,7 +43,8 @@ test_enable_often() {
 	measure 0
 	workload_stop
 	assert_laws
-	# At most one for each CPU each time; none where it did not switch before measuring went off.
+	# At most one for each CPU and each time; none if the CPU did not switch before measuring
+	# went off.
 	within start_unseen 1 "$(status start_unseen)" \
 		$(((number / 2 + 1) * $(nproc) + $(status clock_backwards)))
 }
@@ -56,7 +57,7 @@ test_enable_bad_input() {
 	bad_input enable
 	same enable "$(< "$debugfs/enable")" 0
 	grep -q '^schedhist: enable: "2": expected 0 or 1$' "$work/lines"
-	# One line for each at most.
+	# At most one line for each.
 	read -r number _ < "$work/refused"
 	within "lines in the log" 1 "$(wc -l < "$work/lines")" "$number"
 	measure 1

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck disable=SC2154 # variables of lib.sh
 #
-# Every event, switched on and off, filtered, and counted by its fields: as any of the kernel's.
+# Every event is switched on and off, filtered, and counted by its fields, like any of the kernel's.
 
 # shellcheck source=tests/guest/events.bash
 . ./events.bash
@@ -12,7 +12,7 @@ system=$tracefs/events/schedhist/enable
 # is_on EVENT STATE-OF-EVENT STATE-OF-SYSTEM
 is_on() {
 	local listed=0 lines
-	# Without a fork.
+	# Does not fork.
 	read -r REPLY < "$tracefs/events/schedhist/$1/enable"
 	same "enable of $1" "$REPLY" "$2"
 	read -r REPLY < "$system"
@@ -49,10 +49,10 @@ test_event_enable() {
 	for event in "${events[@]}"; do is_on "$event" 0 0; done
 }
 
-# entries: how many the trace has.
+# entries: prints the number of entries in the trace.
 entries() { awk '$1 == "entries:" { n += $2 } END { print n + 0 }' "$tracefs"/per_cpu/*/stats; }
 
-# An event that is on is emitted, and no other; one that is off is not.
+# An enabled event is emitted, and no other; a disabled event is not.
 test_event_alone() {
 	local event number
 	load metrics=all
@@ -88,7 +88,7 @@ test_event_filter_fields() {
 				operators=('==' '!=' '<' '<=' '>' '>=' '&') value=5
 				refused_filter "$field ~ \"x*\""
 			fi
-			# All at once: each change of a filter waits for grace periods.
+			# All terms at once: each change of a filter waits for grace periods.
 			terms=''
 			for operator in "${operators[@]}"; do
 				terms+="${terms:+ || }$field $operator $value"
@@ -103,15 +103,17 @@ test_event_filter_fields() {
 		echo 0 > "$filter"
 		same "the filter of $event" "$(< "$filter")" none
 	done
-	# Numbers have 7 operators and names 3: five samples alike, idle, outlier and culprit.
+	# Numbers have 7 operators and names 3: five similar events for samples, idle, outlier and
+	# culprit.
 	same "filters" "$number" $((5 * (5 * 7 + 3) + (4 * 7 + 3) + (11 * 7 + 3) + (6 * 7 + 3)))
 }
 
-# refused_filter FILTER: the event that the caller is at does not take it.
+# refused_filter FILTER: asserts that the caller's current event refuses it.
 refused_filter() { fails_with "Invalid argument" write "$filter" "$1"; }
 
-# A histogram of the kernel's for each field; all of an event see the same. They are small, for the kernel fills
-# them with all their rows at once; what has no room is counted.
+# The kernel keeps one histogram for each field; all histograms of an event count the same events.
+# They are small, because the kernel allocates all their rows at once; it counts the events that
+# have no room.
 test_event_hist_fields() {
 	local event field type trigger number=0
 	about_texts

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck disable=SC2154 # variables of lib.sh
 #
-# How each event describes itself to those who read it.
+# The format of each event, as its readers see it.
 
 # shellcheck source=tests/guest/events.bash
 . ./events.bash
@@ -79,7 +79,7 @@ expected_culprit() {
 	END
 }
 
-# Values are numbers to the programs that read a trace: names in the text would be of no use to them.
+# Programs that read a trace take values as numbers: names in the text would be useless to them.
 test_event_format() {
 	local event expected
 	about_texts

@@ -2,14 +2,15 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck disable=SC2154 # variables of lib.sh
 #
-# Whoever uses our events keeps the module. When he is done it can be unloaded.
+# Every user of our events keeps the module loaded. When the user is done, the module can be
+# unloaded.
 
 # shellcheck source=tests/guest/events.bash
 . ./events.bash
 # shellcheck source=tests/guest/users.bash
 . ./users.bash
 
-# kept_by WHAT: the module cannot be unloaded, and still measures.
+# kept_by WHAT: asserts that the module cannot be unloaded, and still measures.
 kept_by() {
 	fails_with "in use" unload
 	same enable "$(< "$debugfs/enable")" 1
@@ -17,13 +18,13 @@ kept_by() {
 	note "references while used by $1: $(< /sys/module/schedhist/refcnt)"
 }
 
-# And now it can.
+# Asserts that the module can now be unloaded.
 let_go() {
 	unload
 	assert_gone
 }
 
-# Somebody forgets to switch an event off: it still works.
+# Unloading works even if an event was left enabled.
 test_unload_enabled() {
 	load
 	echo 1 > "$event/enable"

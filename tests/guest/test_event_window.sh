@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck disable=SC2154 # variables of lib.sh
 #
-# What happens in a window, as seen by all who can listen: the histograms, ftrace, a histogram of the
-# kernel's, perf, trace-cmd and bpftrace. Measuring is off when they come and when they go.
+# The events of a window, as all listeners see them: the histograms, ftrace, a histogram of the
+# kernel's, perf, trace-cmd and bpftrace. Measuring is off when they start and when they end.
 
 # shellcheck source=tests/guest/events.bash
 . ./events.bash
@@ -16,7 +16,7 @@ save() {
 	cp -r "$debugfs"/per_cpu/* "$1"
 }
 
-# And counts each event as the kernel does.
+# Also lets the kernel count each event.
 instance_count() {
 	local event
 	for event in "${events[@]}"; do
@@ -24,13 +24,13 @@ instance_count() {
 	done
 }
 
-# Each line that follows is an event and what it prints, sorted: whoever reads it, it is the same.
+# Prints an event and its text in each line, sorted: the same for every reader.
 as_of_ftrace() { sed -E '/^#/d; s/^.* [0-9.]+: ([a-z]+): +/\1: /' "$@" | sort; }
 as_of_perf() { sed -E 's/^ *schedhist:([a-z]+): +/\1: /' | sort; }
 
 count_of() { awk -v event="$1:" '$1 == event' "$2" | wc -l; }
 
-# grown METRIC: how many samples its histograms have more.
+# grown METRIC: prints how many samples its histograms have gained.
 grown() {
 	awk '$1 == "count" { n += FILENAME ~ /\/after\// ? $2 : -$2 } END { print n + 0 }' \
 		"$work"/{before,after}/*/hist/"$1"
@@ -40,7 +40,7 @@ culprits_of_outliers() {
 	sed -nE 's/^outlier: .* culprits=([0-9]+) .*/\1/p' "$work/ftrace" | awk '{ n += $1 } END { print n }'
 }
 
-# How often each event is to be seen.
+# Prints how often each event must have been seen.
 expected_counts() {
 	local event
 	for event in "${events[@]}"; do
@@ -53,7 +53,7 @@ expected_counts() {
 	done
 }
 
-# Not one event more or less than samples, in every bucket.
+# There is exactly one event for each sample, in every bucket.
 test_event_samples() {
 	load metrics=all
 	measure 0
@@ -100,7 +100,7 @@ test_event_window() {
 
 	nothing_lost "$instance"
 	nothing_lost "$tracefs/instances/schedhist_trace_cmd"
-	# One after the other: trace-cmd reads the kernel's symbols, and bpftrace takes some away.
+	# One after the other: trace-cmd reads the kernel's symbols, and bpftrace removes some.
 	interrupt "$trace_cmd"
 	interrupt "$perf"
 	bpftrace_end "$bpftrace"

@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck disable=SC2154 # variables of lib.sh
 #
-# Our own trace events with what the kernel offers for any: filters, and histograms of its own.
+# Our trace events with what the kernel offers for every event: filters and histograms.
 
 # shellcheck source=tests/guest/events.bash
 . ./events.bash
 
-# Only lines with TEXT, and some.
+# Asserts that all lines contain TEXT, and that there are some.
 only() {
 	trace_lines > "$work/trace"
 	if grep -v -- "$1" "$work/trace"; then
@@ -26,7 +26,7 @@ test_event_filter() {
 	echo 0 > "$event/enable"
 	only 'comm=napper'
 
-	# This shell leaves the CPU to wait for its child.
+	# This shell leaves the CPU while it waits for its child.
 	echo "pid == $BASHPID" > "$event/filter"
 	echo > "$tracefs/trace"
 	echo 1 > "$event/enable"

@@ -2,19 +2,21 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck disable=SC2154 # variables of lib.sh
 #
-# Each function of the kernel that registers something of ours fails in turn, for reasons of its own:
-# tests/helpers/fail_call.c has it do so. What was asked for fails with that error and leaves nothing.
+# Each kernel function that registers an object of ours fails in turn, with an error of its own:
+# tests/helpers/fail_call.c makes it fail. The operation fails with that error and leaves nothing
+# behind.
 
 # shellcheck source=tests/guest/faults.bash
 . ./faults.bash
 
-# with_failure NTH COMMAND...: the call of that number fails, of the function that fail_call was loaded for.
+# with_failure NTH COMMAND...: makes the NTH call of the function that fail_call was loaded for
+# fail.
 with_failure() {
 	echo "$1" > /sys/module/fail_call/parameters/nth
 	"${@:2}"
 }
 
-# load_fails ERROR: so it does, and nothing is left.
+# load_fails ERROR: asserts that loading fails with this error and leaves nothing behind.
 load_fails() {
 	fails_with "$1" load
 	assert_no_trace
@@ -37,7 +39,7 @@ load_works() {
 
 seeks_leaks test_failed_calls test_failed_calls_enable
 
-# As many calls of each as there are; of the many that make a file every fifth, but for a thorough run.
+# Fails each call in turn; of the many that create a file, every fifth, unless the run is thorough.
 allow_seconds test_failed_calls 600
 test_failed_calls() {
 	local function result nth step last error files folders

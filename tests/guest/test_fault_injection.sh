@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck disable=SC2154 # variables of lib.sh
 #
-# Each allocation of the module fails in turn, alone or with all that come after it. What was asked
-# for fails with ENOMEM and leaves nothing behind, or does without.
+# Each allocation of the module fails in turn, alone or with all that follow it. The operation fails
+# with ENOMEM and leaves nothing behind, or succeeds without the memory.
 
 # shellcheck source=tests/guest/faults.bash
 . ./faults.bash
@@ -12,7 +12,7 @@ seeks_leaks test_fault_load test_fault_load_all test_fault_enable test_fault_off
 	test_fault_metrics test_fault_threshold test_fault_reset test_fault_read test_fault_events \
 	test_fault_fork test_fault_sweep test_fault_online
 
-# files_of DIRECTORY: how many there are below it, in $REPLY. Without a fork.
+# files_of DIRECTORY: sets REPLY to the number of files below it. Does not fork.
 files_of() {
 	local files
 	shopt -s globstar
@@ -20,7 +20,8 @@ files_of() {
 	REPLY=${#files[@]}
 }
 
-# assert_works: all files are there, it measures, and everything adds up.
+# assert_works: asserts that all files are there, that the module measures, and that everything adds
+# up.
 assert_works() {
 	files_of "$debugfs"
 	same "number of files" "$REPLY" "$all_files"
@@ -32,8 +33,8 @@ assert_works() {
 	assert_laws
 }
 
-# load_in_turn HOW STEP PARAMETERS: of the hundreds of allocations for files, which are made in turns
-# of a few, every STEPth. A thorough run takes a seventh of such a step.
+# load_in_turn HOW STEP PARAMETERS: fails every STEPth of the hundreds of allocations for files,
+# which repeat a sequence of a few. A thorough run uses a seventh of the step.
 load_in_turn() {
 	local how=$1 step=$2 parameters=$3
 	local n all did_without=0 refused=0
@@ -75,7 +76,7 @@ test_fault_load() {
 	places_note
 }
 
-# The records are larger, and there is a probe more.
+# With more metrics the records are larger, and there is one more probe.
 lacks_memory test_fault_load_all
 test_fault_load_all() {
 	faults_on
@@ -115,8 +116,8 @@ test_fault_enable() {
 	places_note
 }
 
-# Taking the probes off works without memory, too. With others on the same tracepoints, so that the
-# kernel wants memory for shorter lists of probes.
+# Removing the probes also works without memory. Others probe the same tracepoints, so that the
+# kernel has to allocate shorter lists of probes.
 lacks_memory test_fault_off
 test_fault_off() {
 	local how n event
@@ -166,7 +167,7 @@ test_fault_off() {
 	assert_laws
 }
 
-# Either nothing changes, or measuring is off and `enable` says so.
+# Either nothing changes, or measuring is off and `enable` shows so.
 lacks_memory test_fault_metrics
 allow_seconds test_fault_metrics 420
 test_fault_metrics() {
@@ -200,7 +201,7 @@ test_fault_metrics() {
 			measure 1
 			/bin/true
 			measure 0
-			# That of wakeup holds where it was on from the beginning.
+			# The law for wakeup holds only if the metric was on from the beginning.
 			[[ $at_first != none ]] || assert_laws
 			unload
 			((failed)) || break
@@ -282,7 +283,8 @@ test_fault_reset() {
 	places_note
 }
 
-# What is read is the whole text, or nothing. Wherever the allocation is, as opening a file is short.
+# A read returns the whole text or fails. The kernel's own allocations fail, too: there are few
+# while a file is opened.
 lacks_memory test_fault_read
 test_fault_read() {
 	local file how n wanted refused=0 did_without=0
@@ -296,7 +298,7 @@ test_fault_read() {
 	anywhere
 	for file in enable metrics threshold_ns/oncpu outlier_{rate,limit} on_outlier outliers outlier_pipe status \
 			summary openmetrics raw hist/{oncpu,runq} per_cpu/cpu0/{hist/{oncpu,runq},summary,openmetrics}; do
-		# ENODATA, as no outlier can come.
+		# The read returns ENODATA, because no outlier can come.
 		usual=0
 		[[ $file != outlier_pipe ]] || usual=61
 		operation read "$debugfs/$file"
@@ -309,7 +311,7 @@ test_fault_read() {
 					((++refused))
 					continue
 				fi
-				# Raw has the time in it.
+				# The raw file contains the time of the snapshot.
 				[[ $file != raw ]] || hash=${wanted##*:}
 				same "$file with $how $n" "$errno:$bytes:$hash" "$wanted"
 				((failed)) || break
@@ -325,14 +327,14 @@ test_fault_read() {
 	places_note
 }
 
-# Tracing our events is the kernel's work: what it refuses leaves them as they were.
+# The kernel traces our events: if it fails to enable one, the events stay as they were.
 lacks_memory test_fault_events
 test_fault_events() {
 	local how n refused=0 enable=$tracefs/events/schedhist/enable
 	faults_on
 	expedite_rcu
 	load
-	# The kernel makes its buffers full-sized when an event is first enabled.
+	# The kernel expands its buffers to full size when the first event is enabled.
 	echo 1 > "$enable"
 	echo 0 > "$enable"
 	anywhere
@@ -355,15 +357,16 @@ test_fault_events() {
 	places_note
 }
 
-# A page for the state of each 64 PIDs, and one that points to the pages of 32768. A task without is
-# counted as untracked whenever it runs; the next one gets what it could not.
+# A page holds the state of each 64 PIDs, and one points to the pages of 32768. A task without state
+# counts as untracked whenever it runs; the next task gets the page that it could not.
 test_fault_fork() {
 	local before after base=1000000 n
 	local wanted=(untracked untracked tracked)
 	faults_on
 	echo 4194304 > /proc/sys/kernel/pid_max
 	load metrics=all
-	# Often enough to be told from whatever else goes on; where a timer is slow, it is over at once.
+	# 30 switches stand out from the rest of the system's; with a slow timer, too, the operation
+	# is short.
 	operation fork 30
 	for n in 1 2 3; do
 		for how in once "off 0"; do
@@ -389,7 +392,7 @@ test_fault_fork() {
 	places_note
 }
 
-# Without memory a sweep leaves all pages where they are, and the next one gets them.
+# Without memory a sweep leaves all pages in place, and the next sweep frees them.
 allow_seconds test_fault_sweep 400
 test_fault_sweep() {
 	local before swollen pid attr
@@ -398,7 +401,7 @@ test_fault_sweep() {
 	load
 	field task_memory_bytes
 	before=$REPLY
-	# Whoever it is, but for those who fork.
+	# Fails the allocations of every task, except inside fork.
 	for attr in "${attrs[@]}"; do
 		rejected "$attr" "${fork_code[@]}"
 		echo N > "$attr/task-filter"
@@ -410,7 +413,7 @@ test_fault_sweep() {
 	field task_memory_bytes
 	swollen=$REPLY
 	within "bytes for tasks" $((before + 300 * 4096)) "$swollen" $((before + 400 * 4096))
-	# The next sweep is due at twice as many.
+	# The next sweep is due at twice as many pages.
 	for ((; pid < 1000000 + 700 * 64; pid += 64)); do attempt off 0 "$pid"; done
 	operation_end
 	sleep 2
@@ -423,7 +426,7 @@ test_fault_sweep() {
 	places_note
 }
 
-# Nothing is allocated when a CPU comes online.
+# Bringing a CPU online allocates nothing.
 test_fault_online() {
 	local online=/sys/devices/system/cpu/cpu1/online
 	[[ -e $online ]] || skip "$online is not there"

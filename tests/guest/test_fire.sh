@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck disable=SC2016,SC2154 # a program; variables of lib.sh
 #
-# Unloading, while everything that can be done with the module is done, all at once, and CPUs come and
-# go: see fire.c. What test_unload.sh does in order, this does in disorder.
+# Unloading while every operation on the module runs at once, and CPUs go offline and online: see
+# fire.c. test_unload.sh does the same in order.
 #
-# SCHEDHIST_SEED repeats a run as far as threads can be told what to do; SCHEDHIST_CYCLES and
+# SCHEDHIST_SEED repeats a run as far as threads can be controlled; SCHEDHIST_CYCLES and
 # SCHEDHIST_SECONDS bound it.
 
 # shellcheck source=tests/guest/growth.bash
@@ -18,7 +18,8 @@ cpus_on() {
 	done
 }
 
-# under_storm COMMAND...: the storm is below all else, for the cycles are to be many.
+# under_storm COMMAND...: runs it under a storm of the lowest priority, so that it completes many
+# cycles.
 under_storm() {
 	workload_start nice -n 19 bash -c \
 		'while :; do "$0" 100; hackbench --groups 1 --loops 2; sleep 0.5; done' "$work/storm"
@@ -36,7 +37,7 @@ test_fire() {
 	helper fire
 	helper storm
 	trap cpus_on EXIT
-	# What the kernel keeps, as for buffers of traces, it takes here.
+	# The warm-up makes the kernel allocate what it keeps, such as trace buffers.
 	under_storm "$work/fire" "$ko" "$warmup" $((seconds / 4)) "${SCHEDHIST_SEED:-$SRANDOM}" > /dev/null
 	before=$(kernel_memory)
 	under_storm "$work/fire" "$ko" "$cycles" "$seconds" "${SCHEDHIST_SEED:-$SRANDOM}" | tee "$work/fire.out"

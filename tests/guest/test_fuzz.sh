@@ -2,22 +2,24 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck disable=SC2154 # variables of lib.sh
 #
-# Anything, and anything that is nearly right, to the files and to the module parameters: see fuzz.c and
-# fuzz_params.c. What is right by the documentation is taken, all else is refused and changes nothing.
+# Random input, and input that is nearly right, for the files and the module parameters: see fuzz.c
+# and fuzz_params.c. Input that is right by the documentation is accepted; all other input is
+# refused and changes nothing.
 #
 # SCHEDHIST_SEED          the seed of a run, which a fuzzer prints
-# SCHEDHIST_FUZZ_INPUTS   how many inputs the files get at most
-# SCHEDHIST_FUZZ_LOADS    how often the module is loaded at most
-# SCHEDHIST_FUZZ_SECONDS  after how long a fuzzer ends nevertheless
+# SCHEDHIST_FUZZ_INPUTS   the maximum number of inputs for the files
+# SCHEDHIST_FUZZ_LOADS    the maximum number of loads of the module
+# SCHEDHIST_FUZZ_SECONDS  the maximum run time of a fuzzer
 #
-# They get into the guest by env(1): see docs/testing.md.
+# Pass them into the guest with env(1): see docs/testing.md.
 
 # shellcheck source=tests/guest/oracle.bash
 . ./oracle.bash
 
 seed() { echo "${SCHEDHIST_SEED:-$SRANDOM}"; }
 
-# fuzz_quietly NAME COMMAND...: with no report in the log, of which all but our own lines is on stderr.
+# fuzz_quietly NAME COMMAND...: asserts that there is no report in the log. The command prints all
+# log lines but our own to stderr.
 fuzz_quietly() {
 	local name=$1 rc=0
 	shift
@@ -31,7 +33,7 @@ fuzz_quietly() {
 	../../scripts/check-log --allocations "$work/fuzz.log" || fail "the kernel has reported something"
 	# Lockdep stops after its first report.
 	! grep -qs '^ debug_locks: *0$' /proc/lockdep_stats || fail "lockdep is off"
-	# Where the beginning of the log is overwritten by now.
+	# The beginning of the log may be overwritten by now.
 	is_marked "$name" || mark_log "$name"
 }
 
@@ -39,7 +41,7 @@ seeks_leaks test_fuzz_files test_fuzz_parameters
 allow_seconds test_fuzz_files 4000
 test_fuzz_files() {
 	local inputs=150000 seconds=10
-	# Kernels of ours are slow, and have as many to find as the time allows.
+	# Kernels of ours are slow; they try as many inputs as the time allows.
 	[[ -z ${SCHEDHIST_THOROUGH-} ]] || inputs=1000000 seconds=$((${#ours} ? 600 : 2400))
 	helper fuzz
 	load
@@ -48,7 +50,7 @@ test_fuzz_files() {
 	fuzz_quietly test_fuzz_files "$work/fuzz" "$debugfs" "${SCHEDHIST_FUZZ_INPUTS:-$inputs}" \
 		"${SCHEDHIST_FUZZ_SECONDS:-$seconds}" "$(seed)"
 	workload_stop
-	# It is as good as before.
+	# The module still works.
 	measure 0
 	echo all > "$debugfs/metrics"
 	echo 1 > "$debugfs/reset"

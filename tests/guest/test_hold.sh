@@ -4,7 +4,7 @@
 #
 # Unloading waits for a task that is about to call a probe of ours: see tests/helpers/hold.c.
 
-# On CPU 1; unloading is done on CPU 0, which needs nothing of the other.
+# The task is on CPU 1; unloading runs on CPU 0, which needs nothing from CPU 1.
 test_hold_newtask() {
 	local pid start held waits='' state=/sys/module/schedhist/initstate
 	taskset --pid --cpu-list 0 $BASHPID > /dev/null

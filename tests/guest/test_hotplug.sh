@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck disable=SC2154 # variables of lib.sh
 #
-# CPUs that go and come while everything is in use: a kernel with assertions checks the contexts in
-# which we are called.
+# CPUs go offline and online while everything is in use: a kernel with assertions checks the
+# contexts in which our callbacks run.
 
 # shellcheck source=tests/guest/events.bash
 . ./events.bash
@@ -16,12 +16,12 @@ test_hotplug() {
 	workload_start
 	echo none > "$debugfs/outlier_rate"
 	echo 1 > "$debugfs/threshold_ns/idle"
-	# Somebody who is woken all the time.
+	# A reader that is woken all the time.
 	setsid bash -c "while cat '$debugfs/outlier_pipe'; do :; done" > /dev/null &
 	reader=$!
 	for ((i = 0; i < 3; i++)); do
 		echo 0 > "$online"
-		# Also what belongs to a CPU that is offline is read, and made the baseline.
+		# The records of an offline CPU can be read, and made the baseline.
 		echo 1 > "$debugfs/reset"
 		before=$(value per_cpu/cpu1/hist/oncpu count)
 		same "stays on a CPU that is offline" "$before" 0
@@ -39,8 +39,9 @@ test_hotplug() {
 	assert_laws
 }
 
-# The kernel does not tell of the last switch on a CPU that goes offline, which is from the thread that takes
-# it there. When that one runs again, its last absence is not told once more: no two of them overlap.
+# The kernel does not trace the last switch on a CPU that goes offline, which is from the stopper
+# thread. When that thread runs again, its previous absence is not reported again: no two absences
+# overlap.
 test_hotplug_stopper() {
 	local online=/sys/devices/system/cpu/cpu1/online
 	[[ -w $online ]] || skip "CPU 1 cannot go offline"
@@ -56,7 +57,8 @@ test_hotplug_stopper() {
 	sleep 1
 	measure 0
 	nothing_lost "$instance"
-	# The stamp of the trace is one of its CPU, before the task runs; it is rounded to microseconds.
+	# The time stamp of the trace is taken on the CPU, before the task runs; it is rounded to
+	# microseconds.
 	awk '
 		/ comm=migration\/1 / {
 			match($0, /[0-9]+\.[0-9]+: offcpu:/)

@@ -2,21 +2,21 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck disable=SC2154 # variables of lib.sh
 #
-# Every switch is accounted for, and the kernel counts as many.
+# Every switch is accounted for, and the kernel counts the same number.
 
 test_law() {
 	load
 	messages 50 2
 	measure 0
 	within switches 1000 "$(status switches)" 1000000000
-	# Where a clock went backwards that may be another one, too.
+	# A clock that went backwards may add some more.
 	within "stays whose start was not seen" "$(status cpus_possible)" "$(status start_unseen)" \
 		$(($(status cpus_possible) + $(status clock_backwards)))
 	assert_laws
 	note "$(status switches) switches: $(status voluntary) voluntary, $(status involuntary) involuntary"
 }
 
-# Without a fork, so that little time passes between two of them.
+# Does not fork, so that little time passes between two reads.
 read_switches() {
 	local line lines
 	mapfile -t lines < "$debugfs/status"
@@ -33,8 +33,8 @@ read_ctxt() {
 	done
 }
 
-# look NAME: sets NAME_least, NAME_ctxt and NAME_most: ctxt, read between two reads of ours. Where a busy host
-# leaves much time between them, others are better.
+# look NAME: sets NAME_least, NAME_ctxt and NAME_most: ctxt, read between two reads of `switches`.
+# Tries again if much time passed between the reads, as on a busy host.
 look() {
 	local before i width=''
 	for ((i = 0; i < 15; i++)); do
@@ -50,7 +50,7 @@ look() {
 	done
 }
 
-# Between counting a switch and telling us of it the kernel may be on each of the CPUs.
+# Each CPU may be between the kernel's count of a switch and its tracepoint.
 test_ctxt() {
 	local switches ctxt start_least start_ctxt start_most end_least end_ctxt end_most grown least most
 	load

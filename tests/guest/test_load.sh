@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck disable=SC2154 # variables of lib.sh
 #
-# Loading, with good and bad parameters, and what is left when it fails.
+# Loading, with good and bad parameters, and what a failed load leaves behind.
 
 test_precision() {
 	local precision
@@ -29,28 +29,28 @@ refused() {
 
 test_precision_refused() {
 	local ours="expected 1 to 7"
-	# The kernel says once for each boot that modules of others taint it.
+	# The kernel logs once for each boot that an out-of-tree module taints it.
 	load
 	unload
 	refused 0 "Invalid parameters" "schedhist: precision: \"0\": $ours"
 	refused 8 "Invalid parameters" "schedhist: precision: \"8\": $ours"
 	refused 4294967295 "Invalid parameters" "schedhist: precision: \"4294967295\": $ours"
-	# These the kernel refuses, in its own words.
+	# The kernel itself refuses these, with its own messages.
 	refused -1 "Invalid parameters" "schedhist: \`-1' invalid for parameter \`precision'"
 	refused abc "Invalid parameters" "schedhist: \`abc' invalid for parameter \`precision'"
 	refused 99999999999 "Numerical result out of range" \
 		"schedhist: \`99999999999' invalid for parameter \`precision'"
 }
 
-# The folder in debugfs is taken, by a twin of the module that has another name.
+# The directory in debugfs exists already, created by a twin of the module under another name.
 test_clash() {
 	local lines
-	# The name that the kernel goes by has much room after it.
+	# The module's name field has room after it, so that the name can be replaced.
 	LC_ALL=C sed 's/schedhist\(\x00\{40\}\)/schedhisu\1/' "$ko" > "$work/schedhisu.ko"
 	! cmp -s "$ko" "$work/schedhisu.ko" || fail "cannot make a twin"
 	load
 	mark_log clash
-	# From a module EEXIST would mean that it is loaded already: the kernel turns it into EBUSY.
+	# A module's EEXIST would mean that it is already loaded: the kernel turns it into EBUSY.
 	fails_with "Device or resource busy" insmod "$work/schedhisu.ko"
 	lines=$(log_since clash | grep '^schedhis[tu]: ')
 	same "lines in the log" "$(wc -l <<< "$lines")" 1

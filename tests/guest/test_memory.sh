@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck disable=SC2119,SC2154 # optional arguments; variables of lib.sh
 #
-# The memory that schedhist takes: as much as it says, and not more than it may.
+# schedhist's memory: as much as it reports, and no more than its budget.
 
-# 64 KiB for each possible CPU, 64 bytes for each task, in pages of 64 PIDs in a row, and 512 KiB for a
-# table of these pages, at defaults.
+# 64 KiB for each possible CPU, 64 bytes for each task, in pages of 64 consecutive PIDs, and 512 KiB
+# for a table of these pages, at defaults.
 test_memory() {
 	local cpus records tasks pages table=$((512 * 1024))
 	load
@@ -21,7 +21,8 @@ test_memory() {
 	same "bytes for tasks while measuring is off" "$(status task_memory_bytes)" 0
 }
 
-# pages_of_tasks: how many have the state of a task that there is, the idle tasks' among them.
+# pages_of_tasks: prints the number of pages that hold the state of an existing task, including the
+# idle tasks.
 pages_of_tasks() {
 	{
 		echo 0
@@ -29,9 +30,9 @@ pages_of_tasks() {
 	} | awk '{ pages[int($1 / 64)] } END { print length(pages) }'
 }
 
-# kmallocs ARGUMENT...: loads the module with the arguments, and shows what memory the kernel's
+# kmallocs ARGUMENT...: loads the module with the arguments, and prints the memory that the kernel's
 # allocator gave to insmod meanwhile: "REQUESTED GIVEN" for each piece of more than 4 KiB, in bytes.
-# Large ones are traced twice, with the same address.
+# Large pieces are traced twice, with the same address.
 kmallocs() {
 	echo "bytes_req > 4096" > "$tracefs/events/kmem/kmalloc/filter"
 	echo 1 > "$tracefs/events/kmem/kmalloc/enable"
@@ -43,7 +44,7 @@ kmallocs() {
 		"$tracefs/trace" | sort -u | cut -d ' ' -f 2,3
 }
 
-# The records of a CPU are one piece, and no more than 64 KiB as the allocator has it.
+# The records of a CPU are one piece, which takes no more than 64 KiB in the allocator.
 test_memory_in_pieces() {
 	local cpus arguments each pieces given
 	[[ -e $tracefs/events/kmem/kmalloc/enable ]] || skip "the kernel has no kmem:kmalloc"
@@ -62,17 +63,17 @@ test_memory_in_pieces() {
 	done
 }
 
-# unreclaimable: the kernel's memory that it cannot get back by itself, in bytes: what drivers and
-# the like have from the allocators, and modules themselves.
+# unreclaimable: prints the kernel's unreclaimable memory in bytes: allocations of drivers and the
+# like, and modules themselves.
 unreclaimable() {
-	# Else each CPU keeps some of the count to itself.
+	# Otherwise each CPU keeps some of the count to itself.
 	echo 1 > /proc/sys/vm/stat_refresh
 	awk '$1 == "SUnreclaim:" || $1 == "VmallocUsed:" || $1 == "Percpu:" { sum += $2 }
 		END { print sum * 1024 }' /proc/meminfo
 }
 
-# All that loading takes: the records and the states of tasks, and the module and its files, for which
-# there is 1 MiB. Others take and return memory meanwhile, so the least of several counts.
+# Everything that loading allocates: the records, the task states, and 1 MiB for the module and its
+# files. Other tasks allocate and free memory meanwhile, so this takes the least of several counts.
 test_memory_in_all() {
 	local before taken least='' allowed
 	for ((i = 0; i < 5; i++)); do
@@ -87,10 +88,10 @@ test_memory_in_all() {
 	((least <= allowed)) || fail "loading takes $least bytes, wanted at most $allowed"
 }
 
-# The states of tasks follow the PIDs that are in use: thousands of tasks come and go, and leave no
-# more behind than a sweep lets be.
+# The task states follow the PIDs in use: thousands of tasks come and go, and leave no more behind
+# than a sweep may leave.
 test_memory_follows_pids() {
-	# A page for each 64 PIDs: each task takes one.
+	# There is a page for each 64 PIDs: here each task needs a page of its own.
 	local before after code='import os
 last = os.open("/proc/sys/kernel/ns_last_pid", os.O_WRONLY)
 for pid in range(1000, 40000, 64):

@@ -2,15 +2,15 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck disable=SC2154 # variables of lib.sh
 #
-# Others on the tracepoints that we probe: ftrace and BPF, which the kernel calls in turn with us, from a
-# list that changes whenever any of us comes or goes.
+# Other users of the tracepoints that we probe: ftrace and BPF. The kernel calls all probes in turn,
+# from a list that changes whenever one comes or goes.
 
 # shellcheck source=tests/guest/events.bash
 . ./events.bash
 # shellcheck source=tests/guest/users.bash
 . ./users.bash
 
-# neighbours_come: into $instance, and into bpftrace, whose PID is then $bpftrace.
+# neighbours_come: traces into $instance, and starts bpftrace, whose PID is then $bpftrace.
 neighbours_come() {
 	local event
 	mkdir "$instance"
@@ -22,7 +22,7 @@ neighbours_come() {
 	bpftrace_wait
 }
 
-# neighbours_see: each of them, whatever else is on these tracepoints.
+# neighbours_see: asserts that each of them sees events, whatever else is on these tracepoints.
 neighbours_see() {
 	local event
 	echo > "$instance/trace"
@@ -32,7 +32,7 @@ neighbours_see() {
 	done
 }
 
-# neighbours_go LEAST: bpftrace has seen as many switches as that.
+# neighbours_go LEAST: ends them, and asserts that bpftrace has seen at least that many switches.
 neighbours_go() {
 	local event
 	rmdir "$instance"

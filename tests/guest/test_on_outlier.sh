@@ -2,15 +2,15 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck disable=SC2119,SC2154 # optional arguments; variables of lib.sh
 #
-# What is done at an outlier besides reporting it.
+# The actions at an outlier, besides reporting it.
 
 # shellcheck source=tests/guest/oracle.bash
 . ./oracle.bash
 
 cpu=1
 
-# outlier_at ACTION...: traces the scheduler, and makes a task wait for 800 ms. The first outlier, and
-# no other, is reported.
+# outlier_at ACTION...: traces the scheduler, and makes a task wait for 800 ms. Only the first
+# outlier is reported.
 outlier_at() {
 	helper hog
 	load
@@ -20,7 +20,8 @@ outlier_at() {
 		echo 1 > "$tracefs/events/$event/enable"
 	done
 	echo > "$tracefs/trace"
-	# Not before all is traced: on a busy machine others may wait for long while code is patched.
+	# Not before everything is traced: on a busy machine other tasks may wait for long while
+	# code is patched.
 	echo 1 > "$debugfs/outlier_limit"
 	echo 600000000 > "$debugfs/threshold_ns/runq"
 	taskset --cpu-list 0 "$work/hog" wakeup "$cpu" 800 > /dev/null
@@ -28,8 +29,8 @@ outlier_at() {
 	cpu=$(sed -nE 's/^outlier .* cpu ([0-9]+) .*/\1/p' "$debugfs/outliers")
 }
 
-# ends_with_outlier FILE: what is traced of the CPU ends with the outlier and all its culprits, and
-# what led to it stands before.
+# ends_with_outlier FILE: asserts that the trace of the CPU ends with the outlier and all its
+# culprits, and shows before them what led to it.
 ends_with_outlier() {
 	local number
 	grep -v '^#' "$tracefs/per_cpu/cpu$cpu/$1" > "$work/lines"
@@ -42,13 +43,13 @@ ends_with_outlier() {
 	# That wait is a sample as well.
 	same "what it is an outlier of" "$(tail -n $((number + 2)) "$work/lines" | grep -c ' runq: ')" 1
 	grep -q ' sched_switch: .* ==> next_comm=hog ' "$work/lines" || fail "no switch to the hog"
-	# On whichever CPU.
+	# On any CPU.
 	grep -q " sched_waking: .* pid=$(pid_of_outlier) " "$tracefs/$1" || fail "nobody wakes the outlier"
 }
 
 pid_of_outlier() { sed -nE 's/^outlier .* pid ([0-9]+) .*/\1/p' "$debugfs/outliers"; }
 
-# goes_on: new events still get into the trace.
+# goes_on: asserts that new events still get into the trace.
 goes_on() {
 	echo > "$tracefs/trace"
 	taskset --cpu-list "$cpu" sleep 0.1
@@ -60,7 +61,7 @@ test_on_outlier_tracing_off() {
 	same tracing_on "$(< "$tracefs/tracing_on")" 0
 	ends_with_outlier trace
 	! goes_on || fail "tracing goes on"
-	# Until somebody switches it on, and then for good: there was the one.
+	# Once switched on again, tracing stays on: there was only one outlier.
 	echo 1 > "$tracefs/tracing_on"
 	goes_on || fail "tracing does not go on"
 }
@@ -82,7 +83,7 @@ test_on_outlier_both() {
 	! goes_on || fail "tracing goes on"
 }
 
-# The kernel stops tracing where there is no snapshot, and says so.
+# Without a snapshot buffer the kernel stops tracing, and logs so.
 test_on_outlier_no_snapshot() {
 	echo 0 > "$tracefs/snapshot"
 	outlier_at snapshot

@@ -2,15 +2,15 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck disable=SC2154 # variables of lib.sh
 #
-# An open file keeps the module.
+# An open file keeps the module loaded.
 
-# still_pinned: the module cannot be unloaded, and still works.
+# still_pinned: asserts that the module cannot be unloaded, and still works.
 still_pinned() {
 	fails_with "in use" unload
 	same enable "$(< "$debugfs/enable")" 1
 }
 
-# By a process of its own, which does nothing but hold it.
+# Another process, which does nothing else, holds the file open.
 test_open_file_of_another_process() {
 	local holder
 	load
@@ -32,7 +32,7 @@ test_open_file_read_half() {
 	exec {fd}< "$debugfs/hist/oncpu"
 	read -r -N 30 part <&"$fd"
 	still_pinned
-	# The rest of what was there when reading began.
+	# The open file still shows the contents from when reading began.
 	measure 0
 	rest=$(cat <&"$fd")
 	awk -f histogram.awk <(printf '%s%s\n' "$part" "$rest")
@@ -53,7 +53,7 @@ test_open_file_for_writing() {
 	assert_gone
 }
 
-# Even one whose reader is asleep in it.
+# Even a file whose reader sleeps in it.
 test_open_file_waiting() {
 	local reader rc=0
 	load
@@ -62,7 +62,7 @@ test_open_file_waiting() {
 	reader=$!
 	until grep -qs schedhist_wait_event "/proc/$reader/stack"; do sleep 0.1; done
 	still_pinned
-	# It gets the one, and then ends, as there are to be no more.
+	# The reader gets this outlier, and then ends, because there can be no more.
 	echo 1 > "$debugfs/outlier_limit"
 	echo 1 > "$debugfs/threshold_ns/oncpu"
 	wait "$reader" || rc=$?

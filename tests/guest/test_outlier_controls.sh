@@ -9,12 +9,12 @@
 
 threshold() { echo "$2" > "$debugfs/threshold_ns/$1"; }
 
-# metrics_after NUMBER: those of the outliers kept that came after it, each once.
+# metrics_after NUMBER: prints the metrics of the kept outliers after this number, each once.
 metrics_after() {
 	awk -v number="$1" '$1 == "outlier" && $3 > number { print $5 }' "$debugfs/outliers" | sort -u | paste -sd ' '
 }
 
-# As loaded: nothing is watched for, and nothing is taken for it.
+# By default no sample is checked, and no memory is allocated for outliers.
 test_outlier_defaults() {
 	local metric
 	load
@@ -42,7 +42,7 @@ test_outlier_thresholds() {
 		threshold wakeup "$value"
 		same threshold "$(< "$debugfs/threshold_ns/wakeup")" "${value// /}"
 	done
-	# That of the whole applies to each of its parts, and the lower one counts.
+	# The threshold of the whole applies to each of its parts, and the lower one counts.
 	threshold runq 5000000
 	threshold runq_wakeup 1000000000000
 	"$work/hog" wakeup 1 50 > /dev/null
@@ -92,7 +92,7 @@ test_outlier_thresholds_often() {
 	assert_laws
 }
 
-# What is refused is in the log as it was written.
+# The log quotes refused input as it was written.
 test_outlier_refused() {
 	load
 	mark_log refused
@@ -124,7 +124,7 @@ test_outlier_bad_input() {
 	bad_input outlier_rate outlier_limit on_outlier "${metrics[@]/#/threshold_ns/}"
 	while read -r number file; do
 		((all += number))
-		# Each names the file and quotes what it was, on one line and not too long.
+		# Each line names the file and quotes the input, on one line and not too long.
 		lines=$(grep -cE "^schedhist: ${file#"$debugfs/"}: \"[ -~]{0,256}\"(\.{3})?: $why" "$work/lines") || :
 		same "lines about $file" "$lines" "$number"
 	done < "$work/refused"

@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck disable=SC2119,SC2154 # optional arguments; variables of lib.sh
 #
-# How many outliers are reported: a rate that recovers, and a total.
+# The number of outliers reported: a rate that recovers, and a total.
 
-# In milliseconds of the guest's clock, rounded down to tens.
+# Prints the guest's uptime in milliseconds, rounded down to tens.
 uptime_ms() { awk '{ printf "%d\n", $1 * 1000 }' /proc/uptime; }
 
-# everything_is_an_outlier: of more than 1 ns.
+# everything_is_an_outlier: makes every sample above 1 ns one.
 everything_is_an_outlier() {
 	local metric
 	for metric in "${metrics[@]}"; do
@@ -15,20 +15,20 @@ everything_is_an_outlier() {
 	done
 }
 
-# reaches KEY VALUE: waits until the status says so.
+# reaches KEY VALUE: waits until the status shows this value.
 reaches() {
 	until (($(status "$1") >= $2)); do sleep 0.1; done
 }
 
-# said NAME NUMBER TEXT: waits until the log has said it so often since mark_log NAME.
+# said NAME NUMBER TEXT: waits until the log has TEXT this often since mark_log NAME.
 said() {
 	local number
 	until number=$(our_lines "$1" | grep -c "$3" || true) && ((number >= $2)); do sleep 0.1; done
 	same "lines about $3" "$number" "$2"
 }
 
-# The first burst is all that a second may have, then each comes in its time; and each that does not come is
-# counted.
+# The first burst uses up the outliers of a second, then each one comes at its time; suppressed
+# outliers are counted.
 test_outlier_rate() {
 	local begin sure elapsed reported suppressed
 	load metrics=all
@@ -59,14 +59,14 @@ test_outlier_rate() {
 	same "the last number" "$(awk '$1 == "outlier" { id = $3 } END { print id }' "$debugfs/outliers")" "$reported"
 	said rate 1 "^schedhist: outlier_rate: limit of 20 per second reached, suppressing more"
 	same "lines about the limit" "$(our_lines rate | grep -c outlier_limit || true)" 0
-	# A reset starts the status from 0, and leaves what a monitoring system reads.
+	# A reset starts the status from 0, and does not change what a monitoring system reads.
 	echo 1 > "$debugfs/reset"
 	same "after a reset" "$(status outliers) $(status outliers_suppressed)" "0 0"
 	same "for a monitoring system" \
 		"$(awk '$1 == "schedhist_outliers_total" { print $2 }' "$debugfs/openmetrics")" "$reported"
 }
 
-# The log says once that a limit is reached, and once more when it, or a threshold, was written since.
+# The log says once that a limit is reached, and again after the limit or a threshold was written.
 test_outlier_said() {
 	local i=0 control
 	load
@@ -84,7 +84,7 @@ test_outlier_said() {
 		said said $((1 + i)) "^schedhist: outlier_limit: limit of [57] reached, suppressing more"
 		same outliers "$(status outliers)" 12
 	done
-	# The rate, of which nothing has been said.
+	# The log has said nothing about the rate.
 	same "lines about the rate" "$(our_lines said | grep -c outlier_rate || true)" 0
 	echo 3 > "$debugfs/outlier_rate"
 	echo none > "$debugfs/outlier_limit"
@@ -93,7 +93,7 @@ test_outlier_said() {
 	echo 3 > "$debugfs/outlier_rate"
 	reaches outliers_suppressed $((500 + $(status outliers_suppressed)))
 	said said 2 "^schedhist: outlier_rate: limit of 3 per second reached"
-	# What is no limit is never reached.
+	# A rate of `none` is never reached.
 	echo none > "$debugfs/outlier_rate"
 	reaches outliers $((1000 + $(status outliers)))
 	workload_stop

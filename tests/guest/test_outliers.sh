@@ -2,14 +2,14 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck disable=SC2154 # variables of lib.sh
 #
-# Samples above a threshold: whose they are, how long, and who had the CPU meanwhile.
+# Samples above a threshold: whose they are, how long, and which tasks had the CPU meanwhile.
 
 # shellcheck source=tests/guest/oracle.bash
 . ./oracle.bash
 # shellcheck source=tests/guest/events.bash
 . ./events.bash
 
-# delay HOW: the trace, the file and those who wait for it all tell of a delay as it was.
+# delay HOW: asserts that the trace, the file and its waiting readers report a delay as it was.
 delay() {
 	about_numbers
 	helper hog
@@ -19,13 +19,13 @@ delay() {
 
 test_outlier_wakeup() { delay wakeup; }
 test_outlier_preempt() { delay preempt; }
-# What happened before the CPU's last 256 stays is missing, and the rest adds up.
+# The time before the CPU's last 256 stays is missing, and the rest adds up.
 test_outlier_turns() { delay turns; }
-# What those did who are not among the first 32 is missing.
+# The time of the tasks that are not among the first 32 is missing.
 test_outlier_crowd() { delay crowd; }
 
-# flood NUMBER: so many outliers there are after a workload, and each other sample is counted; the
-# trace has all outliers.
+# flood NUMBER: runs a workload. Asserts that there are this many outliers (unless NUMBER is empty),
+# that every other sample is counted as suppressed, and that the trace has all outliers.
 flood() {
 	measure 1
 	messages 1
@@ -37,7 +37,7 @@ flood() {
 	python3 -S ./flood.py "$instance/trace" "$(status outliers)"
 }
 
-# Where everything is an outlier, as many are reported as may be, and the machine lives.
+# If every sample is an outlier, as many are reported as allowed, and the machine survives.
 test_outlier_flood() {
 	local metric before
 	load metrics=all
@@ -50,7 +50,7 @@ test_outlier_flood() {
 	echo none > "$debugfs/outlier_rate"
 	echo 1000 > "$debugfs/outlier_limit"
 	flood 1000
-	# Again, and without any limit.
+	# Again, without any limit.
 	echo 500 > "$debugfs/outlier_limit"
 	flood 1500
 	before=$(status outliers_suppressed)
@@ -59,7 +59,7 @@ test_outlier_flood() {
 	same "suppressed without a limit" "$(status outliers_suppressed)" "$before"
 }
 
-# What adds up does so on a CPU that goes and returns, too.
+# The laws also hold on a CPU that goes offline and returns.
 test_outlier_hotplug() {
 	local metric online=/sys/devices/system/cpu/cpu1/online
 	[[ -e $online ]] || skip "$online is not there"
@@ -80,7 +80,7 @@ test_outlier_hotplug() {
 	done
 	measure 0
 	nothing_lost "$instance"
-	# It was reported from there after each return, too.
+	# It also reported outliers after each return.
 	within "outliers of CPU 1" 4 "$(grep -c ' outlier: .*cpu=1 ' "$instance/trace")" 100000000
 	python3 -S ./flood.py "$instance/trace" "$(status outliers)"
 }

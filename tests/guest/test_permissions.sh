@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck disable=SC2154 # variables of lib.sh
 #
-# Who is not root gets at nothing, also where debugfs and tracefs are open to all.
+# An unprivileged user has access to nothing, even if debugfs and tracefs are open to all.
 
 as_nobody() {
 	setpriv --reuid 65534 --regid 65534 --clear-groups --bounding-set -all --inh-caps -all -- "$@"
 }
 
-# Of the paths on its input, those that it can open to read, or to write.
+# Prints the paths from its input that it can open for reading or for writing.
 # shellcheck disable=SC2016 # for that shell
 opened='while IFS= read -r path; do
 	if (: < "$path") 2> /dev/null; then echo "read $path"; fi
@@ -40,7 +40,7 @@ test_permissions_closed() {
 	fails_with "Permission denied" as_nobody ls "$tracefs/events/schedhist"
 }
 
-# Then only the modes of our own files are between them and others: names of folders can be seen.
+# Then only the modes of our own files protect them: the names of directories are visible.
 test_permissions_open() {
 	local all found
 	load
@@ -50,7 +50,7 @@ test_permissions_open() {
 	same "what nobody can open" "$(opened_by as_nobody <<< "$all")" ""
 	as_nobody ls "$debugfs" > /dev/null
 	fails_with "Permission denied" as_nobody touch "$debugfs/threshold_ns/new"
-	# Nor who is root in a user namespace of their own.
+	# Nor has root in a user namespace of its own.
 	if as_nobody unshare --map-root-user true 2> /dev/null; then
 		found=$(opened_by as_nobody unshare --map-root-user <<< "$all")
 		same "what root in a namespace can open" "$found" ""
@@ -62,7 +62,7 @@ test_permissions_open() {
 test_permissions_events() {
 	local paranoid id
 	load
-	# What kernels have that no distribution has changed.
+	# The default of kernels that no distribution has changed.
 	paranoid=$(sysctl -n kernel.perf_event_paranoid)
 	id=$(< "$tracefs/events/schedhist/runq/id")
 	# shellcheck disable=SC2064 # as it is now
@@ -83,7 +83,7 @@ test_permissions_module() {
 	fails_with "not permitted" as_nobody rmmod schedhist
 	found=$(find /sys/module/schedhist -type f | opened_by as_nobody | grep -v ^read || true)
 	same "what nobody can write" "$found" ""
-	# What was chosen at loading can be seen, and cannot be changed.
+	# The parameters chosen at load time can be read, and cannot be changed.
 	same "parameters" "$(ls /sys/module/schedhist/parameters)" $'metrics\nprecision'
 	same metrics "$(as_nobody cat /sys/module/schedhist/parameters/metrics)" default
 	same precision "$(as_nobody cat /sys/module/schedhist/parameters/precision)" 5

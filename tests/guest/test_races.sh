@@ -2,17 +2,17 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck disable=SC2154 # variables of lib.sh
 #
-# Data races, where the kernel looks for them: KCSAN stops at one access in some thousands, and waits
-# whether another CPU comes by. In a guest that is too seldom to find much.
+# Data races, on a kernel that looks for them: KCSAN stops at one access in some thousands, and
+# waits for another CPU to access the same data. In a guest this happens too seldom to find much.
 
 kcsan=/sys/module/kcsan/parameters
 
-# skip_watch NUMBER: it looks at one access in so many.
+# skip_watch NUMBER: makes KCSAN check one access in this many.
 skip_watch() { echo "$1" > "$kcsan/skip_watch"; }
 
 watched() { awk '$1 == "setup_watchpoints:" { print $2 }' /sys/kernel/debug/kcsan; }
 
-# Everything that CPUs share is used at once: probes, readers, outliers, baselines, switching off and on.
+# Uses all data that CPUs share at once: probes, readers, outliers, baselines, switching off and on.
 test_races() {
 	local before at_first i
 	[[ -e $kcsan/skip_watch ]] || is_beyond kcsan "the kernel does not look for data races"

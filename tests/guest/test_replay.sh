@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck disable=SC2016,SC2119,SC2154 # awk programs; optional arguments; variables of lib.sh
 #
-# What schedhist records is what a reference computes from ftrace's events: see replay/.
+# schedhist records what a reference computes from ftrace's events: see replay/.
 
 . ./oracle.bash
 
@@ -14,8 +14,8 @@ allow_seconds test_replay_pids 900
 allow_seconds test_replay_toggle 900
 allow_seconds test_replay_sees 900
 
-# replay ARGUMENTS...: a window, and its comparison, into $work/replay. One that tells too little, as where
-# the host had other things to do, is followed by another.
+# replay ARGUMENTS...: records a window into $work/replay and compares it. Repeats an inconclusive
+# window, as when the host was busy.
 replay() {
 	local rc
 	for _ in 1 2 3 4; do
@@ -29,8 +29,8 @@ replay() {
 	fail "no window tells enough"
 }
 
-# replay_load [COMMAND...]: it is run once, to read all of it, so that the window is not one long wait for
-# its pages.
+# replay_load [COMMAND...]: runs the command once to read it into memory, so that the window is not
+# one long wait for its pages.
 replay_load() {
 	about_numbers
 	load_all
@@ -56,7 +56,7 @@ test_replay_stress() {
 	assert_laws
 }
 
-# Children that only exit, more of them than there are CPUs: first waits, last switches, zombies.
+# Children that only exit, more of them than CPUs: first waits, last switches, zombies.
 test_replay_forks() {
 	local code='import os
 for _ in range(60):
@@ -69,7 +69,7 @@ for _ in range(60):
 	assert_laws
 }
 
-# PIDs that are used again inherit nothing: the reference knows each task by its fork.
+# Reused PIDs inherit nothing: the reference identifies each task by its fork.
 test_replay_pids() {
 	helper storm
 	replay_load
@@ -78,7 +78,7 @@ test_replay_pids() {
 	assert_laws
 }
 
-# Measuring begins and ends amid the load: what began before is in no histogram. Twice, as nothing
+# Measuring begins and ends under load: what began before is in no histogram. Twice, because nothing
 # of the first time may show in the second.
 test_replay_toggle() {
 	replay_load messages 1
@@ -87,8 +87,8 @@ test_replay_toggle() {
 	assert_laws
 }
 
-# The comparison is worth something: it sees one sample in a wrong bucket, one too many, a sum that
-# is off by 0.1 s, and a wrong counter.
+# The comparison detects errors: one sample in a wrong bucket, one sample too many, a sum that is
+# off by 0.1 s, and a wrong counter.
 test_replay_sees() {
 	local file good
 	replay_load perf bench sched pipe --loop 1
@@ -96,7 +96,7 @@ test_replay_sees() {
 	file=$work/replay/after/per_cpu/cpu0/hist/offcpu
 	good=$(< "$file")
 	edit() { awk "$1" <<< "$good" > "$file"; }
-	# From the fullest bucket, which grew in the window, into another.
+	# Moves a sample from the fullest bucket, which grew in the window, into another.
 	edit '{ line[NR] = $0 } $1 == "bucket" && $4 > most { most = $4; fullest = NR } END {
 		for (i = 1; i <= NR; i++) {
 			$0 = line[i]

@@ -2,17 +2,17 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck disable=SC2154 # variables of lib.sh
 #
-# A task that wakes itself runs the probe of wakeups with interrupts on. An interrupt that comes then
-# and wakes another task loses nothing: see tests/helpers/selfwake.c.
+# A task that wakes itself runs the wakeup probe with interrupts on. An interrupt that wakes another
+# task at that moment loses nothing: see tests/helpers/selfwake.c.
 
 # shellcheck source=tests/guest/events.bash
 . ./events.bash
 . ./oracle.bash
 
-# self_wake NUMBER: by a task of this CPU.
+# self_wake NUMBER: a task of this CPU wakes itself this often.
 self_wake() { echo "$1" > /sys/module/selfwake/parameters/run; }
 
-# sleeps PID: how often it has blocked, as the kernel counts.
+# sleeps PID: prints how often it has blocked, as the kernel counts.
 sleeps() { awk '$1 == "voluntary_ctxt_switches:" { print $2 }' "/proc/$1/status"; }
 
 test_selfwake() {
@@ -21,7 +21,7 @@ test_selfwake() {
 	sleeper=$(parameter selfwake sleeper_pid)
 	taskset --pid --cpu-list 1 $BASHPID > /dev/null
 	load_all
-	# A sleep that began before measuring did is no sample.
+	# A sleep that began before measuring did is not a sample.
 	until (($(parameter selfwake wakeups) > 2)); do self_wake 1000; done
 	sleep 0.5
 	for event in wakeup offcpu blocked; do
@@ -29,11 +29,11 @@ test_selfwake() {
 	done
 	before=$(sleeps "$sleeper")
 	inside=$(parameter selfwake inside)
-	# How often interrupts come is for the machine to say, and for the host.
+	# The rate of the interrupts depends on the machine and the host.
 	until (($(parameter selfwake inside) - inside >= ${SELFWAKE_INSIDE:-100})); do
 		self_wake 20000
 	done
-	# Time for the sleeper to sleep again.
+	# The sleeper needs time to sleep again.
 	sleep 0.5
 	asleep=$(($(sleeps "$sleeper") - before))
 	inside=$(($(parameter selfwake inside) - inside))

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck disable=SC2154 # variables of lib.sh
 #
-# What the events cost while nobody listens: see sites.py; tests/bed/sites.py tests that it
-# sees what is wrong.
+# The cost of the events while nobody listens: see sites.py; tests/bed/sites.py tests that it
+# detects violations.
 
 # shellcheck source=tests/guest/events.bash
 . ./events.bash

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck disable=SC2154 # variables of lib.sh
 #
-# The files in debugfs: which there are, and what stands in them.
+# The files in debugfs: their names and their contents.
 
 expected_files() {
 	local cpu metric
@@ -58,7 +58,7 @@ test_histograms() {
 	assert_laws
 }
 
-# Disabled from the first moment, but for the few switches while loading.
+# Measuring is disabled from the start, except for the few switches while loading.
 test_histograms_nearly_empty() {
 	load precision=7
 	measure 0
@@ -66,8 +66,8 @@ test_histograms_nearly_empty() {
 	assert_laws
 }
 
-# A reader gets a whole text while everything changes, and what a histogram says of its count is
-# the sum of its buckets even then.
+# A reader gets a complete text while everything changes, and even then a histogram's count is the
+# sum of its buckets.
 test_histograms_while_measuring() {
 	local i file
 	load
@@ -96,7 +96,7 @@ test_status() {
 	same cpus_possible "$(status cpus_possible)" "$cpus"
 	precision=$(status precision)
 	same precision "$precision" 5
-	# Seven metrics of so many buckets of 8 bytes, and a little more, but not over the budget.
+	# Seven metrics of this many buckets of 8 bytes, and a little more, but not over the budget.
 	buckets=$((((40 - precision + 1) << precision) + 1))
 	within memory_bytes $((cpus * 7 * buckets * 8)) "$(status memory_bytes)" $((cpus * 65536))
 	measure 0
@@ -121,8 +121,8 @@ test_summary() {
 	' "$debugfs/summary" || { cat "$debugfs/summary"; exit 1; }
 }
 
-# What a monitoring system reads, by the parser of a published client; it says the same as the
-# histograms, and a reset does not touch it.
+# The file for monitoring systems, parsed by a published client's parser; it agrees with the
+# histograms, and a reset does not change it.
 test_openmetrics() {
 	local before after
 	load
@@ -140,7 +140,7 @@ test_openmetrics() {
 	same "after a reset" "$after" "$before"
 }
 
-# The binary snapshot holds what the histograms do, to the last bucket.
+# The binary snapshot equals the histograms, to the last bucket.
 test_raw() {
 	local metric cpu
 	load
@@ -157,7 +157,7 @@ test_raw() {
 	done
 }
 
-# quantiles_above_max FILE: of those metrics of rawdump's text where a quantile lies above the maximum.
+# quantiles_above_max FILE: prints the metrics in rawdump's text with a quantile above the maximum.
 quantiles_above_max() {
 	awk '
 		$1 == "metric" { metric = $2 }
@@ -167,8 +167,8 @@ quantiles_above_max() {
 	' "$1"
 }
 
-# A reset starts the text files from 0 and leaves the snapshot as it is: all of it, minima and maxima
-# included, is since loading. The moment that it was taken is another.
+# A reset starts the text files from 0 and leaves the snapshot unchanged: all of it, including
+# minima and maxima, is since loading. Only the time of the snapshot differs.
 test_raw_reset() {
 	local dump=../../scripts/rawdump i
 	load
@@ -188,7 +188,7 @@ test_raw_reset() {
 		same "count in the text files" "$(value hist/oncpu count)" 0
 		same "maxima in the text files" "$(cat "$debugfs"/hist/* | grep -c '^max' || true)" 0
 	done
-	# What was measured before the last reset is in the one, and not in the other.
+	# The samples before the last reset are in the snapshot, but not in the text.
 	measure 1
 	messages 1
 	measure 0

@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck disable=SC2119,SC2154 # optional arguments; variables of lib.sh
 #
-# The traps that others fell into, each provoked on purpose.
+# Mistakes that other tools made, each provoked on purpose.
 
 # shellcheck source=tests/guest/oracle.bash
 . ./oracle.bash
 
-# trap NAME: what traps.py says of it, and the laws.
+# trap NAME: runs a trap of traps.py, and checks the laws.
 trap_set() {
 	about_numbers
 	load_all
@@ -16,21 +16,21 @@ trap_set() {
 	assert_laws
 }
 
-# Idle time is no task's.
+# Idle time belongs to no task.
 test_trap_idle() { trap_set idle; }
-# Sleeps from before measuring began are no samples.
+# Sleeps from before measuring began are not samples.
 test_trap_asleep() { trap_set asleep; }
-# A wait behind a real-time task lasts as long as that runs.
+# A wait behind a real-time task lasts as long as that task runs.
 test_trap_hog_wakeup() { trap_set hog_wakeup; }
 test_trap_hog_preempt() { trap_set hog_preempt; }
 # A wait that is moved to another CPU counts as a whole, and a second wakeup does not shorten it.
 test_trap_migrate() { trap_set migrate; }
 test_trap_second_wakeup() { trap_set second_wakeup; }
 
-# above FILE VALUE: how many samples are certainly greater.
+# above FILE VALUE: prints how many samples are certainly greater.
 above() { awk -v value="$2" '$1 == "bucket" && $2 > value { n += $4 } END { print n + 0 }' "$debugfs/$1"; }
 
-# PIDs are used again 2 s after their last owner left: nobody inherits that.
+# PIDs are reused 2 s after their last owner left: the new tasks inherit nothing.
 test_trap_pid_reuse() {
 	local wraps metric before pause=2000
 	load_all
@@ -42,8 +42,8 @@ test_trap_pid_reuse() {
 	measure 0
 	note "the PIDs wrapped $wraps times"
 	within "times that the PIDs wrapped" 2 "$wraps" 1000
-	# Those who slept through the pause: the storm itself, and some of the system's, of which there
-	# are about 50. All 300 free PIDs were used before the pause, and are used again after it.
+	# Only tasks that slept through the pause: the storm itself, and about 50 of the system. All
+	# 300 free PIDs were used before the pause, and are used again after it.
 	for metric in offcpu blocked_interruptible blocked_uninterruptible runq; do
 		before=$(above "hist/$metric" $((pause * 950000)))
 		note "$metric: $before samples of more than 0.95 of the pause"
@@ -52,7 +52,7 @@ test_trap_pid_reuse() {
 	assert_laws untracked=0
 }
 
-# Every child is seen to start, and to end.
+# Every child is seen to start and to end.
 test_trap_fork_storm() {
 	local number=600
 	load_all
@@ -66,7 +66,7 @@ test_trap_fork_storm() {
 	within "first waits and others" "$number" "$(value hist/runq_wakeup count)" 100000000
 }
 
-# The counts of a CPU that goes away stay, and go on when it returns.
+# The counts of a CPU that goes offline stay, and continue when it returns.
 test_trap_hotplug() {
 	local cpu=1 before away after i online=/sys/devices/system/cpu/cpu1/online
 	[[ -e $online ]] || skip "$online is not there"

@@ -19,11 +19,11 @@ test_wait_parts() { wait_case parts; }
 test_wait_shared() { wait_case shared; }
 test_wait_seek() { wait_case seek; }
 test_wait_cat() { wait_case cat; }
-# Where none can come.
+# Reading when no outlier can come.
 test_wait_ended() { wait_case ended; }
 test_wait_woken() { wait_case woken; }
 
-# Root can open it for writing all the same.
+# Root can open the file for writing all the same.
 test_wait_written() {
 	local text
 	load

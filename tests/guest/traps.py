@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Sets the traps of test_traps.sh, and looks whether schedhist fell into them.
+"""Sets the traps of test_traps.sh, and checks that schedhist does not fall into them.
 
 usage: traps.py TRAP
 
-schedhist must be loaded, and off. Times are taken on CLOCK_MONOTONIC by those who act: the least by what
-lies within, the most by what lies around, however long a busy host takes in between. 2 % are for the
-clocks, which leaves no room for a wait that was cut off or counted twice. Where a busy host has spoilt the
-trap itself, it is set again.
+schedhist must be loaded, and off. The acting tasks take times on CLOCK_MONOTONIC: the lower bound
+is the time within, the upper bound the time around, however long a busy host takes in between. 2 %
+are for the clocks, which leaves no room for a wait that was cut off or counted twice. If a busy
+host has spoilt the trap itself, it is set again.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def within(what: str, low: float, value: int, high: float) -> None:
 
 
 class Child:
-    """A process that does `work`, when told so by `go`, and then answers with numbers."""
+    """A process that runs `work` when `go` tells it to, and then answers with numbers."""
 
     def __init__(self, work: Callable[[], tuple[int, ...]], cpus: set[int], fifo: int = 0) -> None:
         self.start_r, self.start_w = os.pipe()
@@ -85,7 +85,7 @@ class Child:
         time.sleep(0.05)
 
     def go(self) -> tuple[int, int]:
-        """When it was about to be woken, and when it had been."""
+        """Wakes it; returns a time before the wakeup and one after."""
         before = now()
         os.write(self.start_w, b"x")
         return before, now()
@@ -104,7 +104,7 @@ def present() -> tuple[int]:
 
 
 class Flag:
-    """What processes tell each other."""
+    """A flag that processes share."""
 
     def __init__(self) -> None:
         self.page = mmap.mmap(-1, mmap.PAGESIZE)
@@ -117,10 +117,10 @@ class Flag:
 
 
 def spin(length: int, begun: Flag | None = None, done: Flag | None = None) -> tuple[int, int]:
-    """Keeps the CPU for `length` ns, or until `done`. Returns the time of the end, and how long it ran at a
-    stretch.
+    """Keeps the CPU for `length` ns, or until `done`. Returns the time of the end, and the longest
+    time that it ran without a break.
 
-    For the kernel lets others run now and then, even where a real-time task wants to.
+    The kernel lets other tasks run now and then, even if a real-time task wants to run.
     """
     preemptions, longest_stay = -1, 0
     began = time_is = now()
@@ -139,7 +139,7 @@ def spin(length: int, begun: Flag | None = None, done: Flag | None = None) -> tu
 
 def prepare() -> None:
     os.sched_setaffinity(0, {0})
-    # So that all are seen to fall asleep.
+    # So that schedhist sees all fall asleep.
     measure(True)
 
 
@@ -153,7 +153,7 @@ def idle() -> None:
     cpus = os.cpu_count() or 1
     started = now()
     measure(True)
-    # A stay is known when it ends, and one that lasts all the time never is: visit every CPU.
+    # A stay is recorded when it ends, and one that lasts all the time never is: visit every CPU.
     visit(cpus)
     visited = now()
     time.sleep(3)
@@ -164,14 +164,14 @@ def idle() -> None:
     oncpu, stays = histogram("oncpu"), histogram("idle")
     within("idle and oncpu", 0.98 * visited * cpus, oncpu["sum"] + stays["sum"], wall * cpus)
     within("oncpu of an idle machine", 0, oncpu["sum"], 0.3 * wall * cpus)
-    # Idle stays of the CPUs last longer than any task's here.
+    # Idle stays of the CPUs last longer than those of any task here.
     within("longest oncpu", 0, oncpu["max"], stays["max"])
     for metric in "offcpu", "runq", "blocked_interruptible", "blocked_uninterruptible":
         within(f"longest {metric}", 0, histogram(metric).get("max", 0), wall)
 
 
 def sleepers_for(seconds: int) -> list[Child]:
-    """Tasks on any CPU that have been asleep for so long."""
+    """Returns tasks, on any CPU, that have been asleep for this long."""
     sleepers = [Child(present, os.sched_getaffinity(0)) for _ in range(20)]
     for sleeper in sleepers:
         sleeper.ready()
@@ -181,9 +181,9 @@ def sleepers_for(seconds: int) -> list[Child]:
 
 def asleep() -> None:
     """Tasks that were asleep when measuring began, and wake soon after."""
-    # Once more: what is remembered of the first time must not show either.
+    # Twice: the second time must not show what is remembered of the first, either.
     for _ in range(2):
-        # A sleep must be longer than all of the time that is measured.
+        # A sleep must be longer than the whole time that is measured.
         for seconds in 2, 4, 8, 16:
             if wake_asleep(sleepers_for(seconds)) < 950 * seconds * MS:
                 break
@@ -192,7 +192,7 @@ def asleep() -> None:
 
 
 def wake_asleep(sleepers: list[Child]) -> int:
-    """How long it was measured that these wake."""
+    """Measures while these tasks wake; returns for how long."""
     # Maxima of the last time must not be taken for those of this one.
     reset()
     unseen = counter("wait_unseen")
@@ -211,8 +211,8 @@ def wake_asleep(sleepers: list[Child]) -> int:
 
 
 def hogged(length: int, done: Flag | None = None) -> tuple[Child, Child, int]:
-    """A real-time task that has its CPU, for `length` ns or until `done`, one that sleeps there, and a time
-    before it began."""
+    """Returns a real-time task that keeps its CPU, for `length` ns or until `done`, a task that
+    sleeps there, and a time before the first one began."""
     begun = Flag()
     hog, victim = Child(lambda: spin(length, begun, done), {HOG}, 50), Child(present, {VICTIM})
     hog.ready()
@@ -234,7 +234,7 @@ def hog_wakeup() -> bool:
     if wait < 100 * MS:
         return False
     note(f"the victim ran {(ran - end) // 1000} us after the end of the hog")
-    # Another task may have waited for the hog, but no longer than that was there.
+    # Another task may have waited for the hog, but no longer than the hog was there.
     there = max(gone, ran) - began
     within("runq_wakeup max", 0.98 * wait, longest("runq_wakeup", VICTIM), 1.02 * there)
     within("runq max", 0.98 * wait, longest("runq", VICTIM), 1.02 * there)
@@ -278,7 +278,7 @@ def migrate() -> bool:
     done.set()
     hog.answer()
     measure(False)
-    # It has to be moved while it waits.
+    # The task must be moved while it waits.
     if ran < moved:
         return False
     found = longest("runq_wakeup", REFUGE)
@@ -288,7 +288,7 @@ def migrate() -> bool:
 
 
 def second_wakeup() -> bool:
-    """A task that waits already is woken again, and again."""
+    """A task that already waits is woken again, and again."""
     prepare()
     hog, victim, began = hogged(300 * MS)
     _, woken = victim.go()
@@ -312,7 +312,7 @@ def main() -> None:
     if len(sys.argv) != 2 or sys.argv[1] not in named:
         die(f"usage: traps.py {'|'.join(named)}")
     for _ in range(10):
-        # One that returns whether it could be set.
+        # A trap that returns False could not be set.
         if named[sys.argv[1]]() is not False:
             return
         note("the host was too busy to set it: once more")

@@ -3,26 +3,27 @@
 #
 # Programs that listen to all our trace events, in the background. Sourced by tests.
 #
-# *_start runs one, *_wait waits until it listens. None of them looks for symbols in the kernel or in
+# *_start runs one, *_wait waits until it listens. None of them looks up symbols in the kernel or in
 # programs, which takes a minute.
 
-# background COMMAND...: runs it until the test is over at the latest; its PID is $!.
+# background COMMAND...: runs it, at most until the test is over; its PID is $!.
 background() {
 	"$@" > "$work/background.$1" 2>&1 &
 	echo $! >> "$work/background"
 }
 
-# waits_for COMMAND...: until it succeeds.
+# waits_for COMMAND...: waits until it succeeds.
 waits_for() {
 	until "$@"; do sleep 0.1; done
 }
 
-# Before a command: in a mount namespace where the kernel shows no symbols. There are 200000, which perf and
-# trace-cmd read, some of them twice, for many seconds where the machine is emulated; nobody asks for one here.
+# Prefix for a command: runs it in a mount namespace where the kernel shows no symbols. There are
+# 200000, which perf and trace-cmd read, some of them twice, for many seconds on an emulated
+# machine; no test needs one.
 # shellcheck disable=SC2016 # for the other shell
 no_symbols=(unshare --mount bash -c 'mount --bind /dev/null /proc/kallsyms && exec "$@"' sh)
 
-# interrupt PID: as from the keyboard, and waits for its end.
+# interrupt PID: interrupts it as from the keyboard, and waits for its end.
 interrupt() {
 	kill -INT "$1"
 	wait "$1" || true
@@ -52,9 +53,9 @@ trace_cmd_wait() {
 	waits_for grep -qsx 1 "$folder/tracing_on"
 }
 
-# bpftrace_start PROBE...: counts each; all our events by default. A program that it starts runs when all
-# probes are attached, and ends it. A map for each event: in one with keys a count is lost at times, where
-# several CPUs have a new key at once.
+# bpftrace_start PROBE...: counts the events of each probe; all our events by default. A program
+# that it starts runs when all probes are attached, and ends it. There is a map for each event: a
+# map with keys may lose a count when several CPUs add a new key at once.
 bpftrace_start() {
 	local probe program=''
 	(($#)) || set -- "${events[@]/#/tracepoint:schedhist:}"

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""What those get who read the stream of outliers.
+"""Tests what readers of the stream of outliers get.
 
 usage: wait_cases.py CASE
 
-schedhist must be loaded. Every stay on a CPU can be made an outlier; those that are reported are as many
-as the limit lets through, and so happen when they are asked for. Before and after no stay is long enough.
+schedhist must be loaded. Every stay on a CPU can be made an outlier; the limit decides how many are
+reported, so they happen when a test asks for them. Before and after, no stay is long enough.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from waiting import DEBUGFS, Waiting, until
 
 PIPE = DEBUGFS / "outlier_pipe"
 NEWS = select.POLLIN | select.POLLRDNORM
-# Nothing takes so long.
+# No stay is this long.
 FAR = 1 << 62
 
 
@@ -39,24 +39,24 @@ def say(file: str, text: object) -> None:
 
 
 def last() -> int:
-    """The number of the last outlier: how many there were since loading."""
+    """Returns the number of the last outlier: how many there were since loading."""
     words = map(str.split, (DEBUGFS / "openmetrics").read_text().splitlines())
     return next(int(word[1]) for word in words if word[0] == "schedhist_outliers_total")
 
 
 def use_up(number: int) -> int:
-    """Lets so many outliers be reported and no more, and returns the number of the last."""
+    """Lets this many more outliers be reported, and returns the number of the last."""
     wanted = last() + number
     say("outlier_limit", number)
     say("threshold_ns/oncpu", 1)
     until("the outliers", lambda: last() == wanted)
-    # For this each CPU is asked, in turn: none is still in the midst of reporting.
+    # A reset runs on each CPU in turn: afterwards none is still reporting.
     say("reset", 1)
     return wanted
 
 
 def report(number: int) -> int:
-    """The same; then others may come, but do not."""
+    """Like `use_up`, but lifts the limit; the threshold lets no more outliers come."""
     wanted = use_up(number)
     say("threshold_ns/oncpu", FAR)
     say("outlier_limit", "none")
@@ -72,7 +72,7 @@ def open_pipe(flags: int = 0) -> int:
 
 
 def look(fd: int, size: int = 1 << 16) -> str:
-    """What there is to read; else the name of the error. For those that do not block."""
+    """Returns the available text, or else the name of the error. For files that do not block."""
     try:
         return os.read(fd, size).decode()
     except OSError as error:
@@ -86,7 +86,7 @@ def ready(fd: int) -> bool:
 
 
 def nonblock() -> None:
-    """Who does not want to wait is told so, and gets what comes after it opened the file."""
+    """A nonblocking read fails if there is nothing, and returns what came after the open()."""
     fd = open_pipe(os.O_NONBLOCK)
     same("nothing new", look(fd), "EAGAIN")
     number = report(1)
@@ -97,14 +97,14 @@ def nonblock() -> None:
     same("after it", look(fd), "EAGAIN")
     same("for one who comes later", look(open_pipe(os.O_NONBLOCK)), "EAGAIN")
     report(3)
-    # All that there is, and the head only once.
+    # All outliers, and the head only once.
     same("three", read_text(HEAD + look(fd)), kept()[-3:])
     same("after them", look(fd), "EAGAIN")
     same("nothing asked for", os.read(fd, 0), b"")
 
 
 def late() -> None:
-    """Who is slow gets those that are still kept."""
+    """A slow reader gets the outliers that are still kept."""
     fd = open_pipe(os.O_NONBLOCK)
     before = last()
     number = report(10 * KEPT * (os.cpu_count() or 1))
@@ -124,7 +124,7 @@ def late() -> None:
 
 
 def blocked() -> None:
-    """Who waits gets the next, and then the one after that; two get the same."""
+    """A waiting reader gets the next outlier, then the one after it; two readers get the same."""
     readers = Waiting(), Waiting()
     for number in range(1, 4):
         for reader in readers:
@@ -138,7 +138,7 @@ def blocked() -> None:
 
 
 def shared() -> None:
-    """Of two who share an open file each outlier comes to one."""
+    """If two readers share an open file, each outlier goes to one of them."""
     fd = open_pipe()
     readers = Waiting(fd), Waiting(fd)
     for _ in range(20):
@@ -153,7 +153,7 @@ def shared() -> None:
 
 
 def bursts() -> None:
-    """Who keeps up gets all, in their order, on however many CPUs they happen at once."""
+    """A reader that keeps up gets all outliers, in order, however many CPUs report them at once."""
     readers = Waiting(), Waiting()
     load = subprocess.Popen(
         ["hackbench", "--groups", "1", "--loops", "100000000"],
@@ -173,13 +173,14 @@ def bursts() -> None:
 
 
 def told(ask: Callable[[], list[tuple[int, int]]]) -> list[tuple[int, int]]:
-    """What both files tell: those who wait are woken one after the other."""
+    """Returns what poll or epoll report for both files: waiting readers are woken one after the
+    other."""
     until("news of both", lambda: len(ask()) == 2)
     return sorted(ask())
 
 
 def polled() -> None:
-    """poll() and epoll tell of news, until they are read."""
+    """poll() and epoll report news until all is read."""
     fds = open_pipe(), open_pipe()
     poll, epoll = select.poll(), select.epoll()
     for fd in fds:
@@ -187,7 +188,7 @@ def polled() -> None:
         epoll.register(fd, select.EPOLLIN)
     same("poll() without news", poll.poll(0), [])
     same("epoll without news", epoll.poll(0), [])
-    # Somebody else makes them wake.
+    # Another thread makes an outlier happen.
     other = threading.Timer(0.5, report, [1])
     other.start()
     same("epoll", told(lambda: epoll.poll(30)), [(fd, select.EPOLLIN) for fd in sorted(fds)])
@@ -196,7 +197,7 @@ def polled() -> None:
     same("what it is", read_text(look(fds[0])), kept()[-1:])
     same("poll() when one has read it", poll.poll(0), [(fds[1], NEWS)])
     same("epoll then", epoll.poll(0), [(fds[1], select.EPOLLIN)])
-    # Some of it is left.
+    # Part of the outlier is left.
     text = look(fds[1], 10)
     same("poll() when it is read in part", poll.poll(0), [(fds[1], NEWS)])
     same("what it is", read_text(text + look(fds[1])), kept()[-1:])
@@ -208,7 +209,7 @@ class Interrupted(Exception):
 
 
 def signalled() -> None:
-    """A signal ends the wait: by its handler, or for good."""
+    """A signal ends the wait: by its handler, or by killing the reader."""
 
     def handler(_number: int, _frame: object) -> None:
         raise Interrupted
@@ -221,7 +222,7 @@ def signalled() -> None:
         raise Wrong("read() returned")
     except Interrupted:
         pass
-    # And can be waited for again.
+    # The file can be waited for again.
     number = report(1)
     same("after the signal", [outlier.id for outlier in read_text(look(fd))], [number])
     child = subprocess.Popen(["cat", PIPE], stdout=subprocess.PIPE)
@@ -236,7 +237,7 @@ def is_asleep(pid: int) -> bool:
 
 
 def parts() -> None:
-    """A buffer of any size gets all of it, one part after the other."""
+    """A buffer of any size gets the whole text, one part after the other."""
     whole, stepwise = (open_pipe(os.O_NONBLOCK) for _ in range(2))
     for size in 1, 3, 7, 31, 127, 4095:
         report(2)
@@ -247,7 +248,7 @@ def parts() -> None:
                 raise Wrong(f"{len(part)} bytes into {size}")
             found += part
         same(f"read by {size}", found, text)
-    # Whole outliers where one fits.
+    # Whole outliers if one fits.
     report(2)
     text = look(whole)
     second = text.index("\noutlier ") + 1
@@ -256,7 +257,7 @@ def parts() -> None:
 
 
 def seek() -> None:
-    """It is a stream, and has no position."""
+    """The file is a stream, and has no position."""
     fd = open_pipe(os.O_NONBLOCK)
     report(1)
     for what in (
@@ -274,7 +275,7 @@ def seek() -> None:
 
 
 def trickle() -> int:
-    """Lets some outliers be reported, slowly and without an end; returns the number of the first."""
+    """Makes outliers happen slowly and without end; returns the number of the first."""
     before = last()
     say("outlier_rate", 2)
     say("threshold_ns/oncpu", 1)
@@ -285,7 +286,7 @@ def trickle() -> int:
 
 
 def cat() -> None:
-    """cat goes on until none can come any more; head and sed take the first."""
+    """cat goes on until no outlier can come any more; head and sed read the first."""
     with subprocess.Popen(["cat", PIPE], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
         for _ in range(3):
             until("cat to be asleep", lambda: is_asleep(child.pid))
@@ -304,13 +305,13 @@ def cat() -> None:
             until(f"{command} to be asleep", lambda: is_asleep(child.pid))
             number = trickle()
             out, said = child.communicate(timeout=60)
-        # As of trace_pipe, head says that it cannot seek back to the end of the last line.
+        # As with trace_pipe, head says that it cannot seek back to the end of the last line.
         print(f"# {command}: status {child.returncode}, said {said!r}")
         if child.returncode or not out.startswith(f"{HEAD}outlier id {number} "):
             raise Wrong(f"{command} got {out!r}")
 
 
-# How it becomes so that no outlier can come, and how that ends.
+# How to make outliers impossible, and how to undo that.
 ENDS = {
     "measuring is off": (("enable", 0), ("enable", 1)),
     "no metric is on": (("metrics", "none"), ("metrics", "default")),
@@ -320,19 +321,19 @@ ENDS = {
 
 
 def ended() -> None:
-    """Where no outlier can come a read fails at once, and poll() says that it would."""
+    """If no outlier can come, a read fails at once, and poll() reports that it would."""
     fd = open_pipe(os.O_NONBLOCK)
     for what, (end, begin) in ENDS.items():
         same(f"before {what}", (look(fd), ready(fd)), ("EAGAIN", False))
         report(1)
         say(*end)
-        # What is left comes first.
+        # The rest of the outliers comes first.
         same(f"what is left when {what}", read_text(HEAD + look(fd).removeprefix(HEAD)), kept()[-1:])
         for one in fd, open_pipe(), open_pipe(os.O_NONBLOCK):
             same(what, (look(one), ready(one)), ("ENODATA", True))
         say(*begin)
         same(f"after {what}", (look(fd), ready(fd)), ("EAGAIN", False))
-    # A metric that is not measured has no outliers, whatever its threshold is.
+    # A metric that is off has no outliers, whatever its threshold.
     say("threshold_ns/wakeup", 1)
     same("one that is on", look(fd), "EAGAIN")
     say("threshold_ns/oncpu", "none")
@@ -344,7 +345,7 @@ def ended() -> None:
     say("threshold_ns/oncpu", FAR)
     while look(fd) != "EAGAIN":
         pass
-    # The limit.
+    # The limit is reached.
     use_up(3)
     same("those within the limit", read_text(HEAD + look(fd)), kept()[-3:])
     for one in fd, open_pipe():
@@ -355,7 +356,7 @@ def ended() -> None:
 
 
 def woken() -> None:
-    """Who sleeps when it becomes so is woken, and told; in poll(), too."""
+    """A sleeping reader is woken when no outlier can come any more, and its read or poll() ends."""
     reader, fd = Waiting(), open_pipe()
     poll = select.poll()
     poll.register(fd, NEWS)
@@ -389,6 +390,6 @@ if __name__ == "__main__":
         sys.stdout.flush()
         sys.stderr.write(f"wait_cases: {wrong}\n")
         os._exit(1)
-    # Threads may still wait.
+    # Threads may still be waiting.
     sys.stdout.flush()
     os._exit(0)

@@ -16,7 +16,7 @@ DEBUGFS = Path("/sys/kernel/debug/schedhist")
 
 
 def until(what: str, condition: Callable[[], object]) -> None:
-    """Waits until it holds."""
+    """Waits until the condition holds."""
     end = time.monotonic() + 60
     while not condition():
         if time.monotonic() > end:
@@ -25,9 +25,9 @@ def until(what: str, condition: Callable[[], object]) -> None:
 
 
 class Waiting(threading.Thread):
-    """Reads the stream of outliers; `texts` is what it got, piece by piece.
+    """Reads the stream of outliers; `texts` holds the pieces that it got.
 
-    Where no outlier can come any more it counts that, and tries again.
+    If no outlier can come any more, it counts that, and tries again.
     """
 
     def __init__(self, fd: int | None = None) -> None:
@@ -55,11 +55,11 @@ class Waiting(threading.Thread):
         return read_text(text) if text else []
 
     def number(self) -> int:
-        """How many outliers there are, without reading what they say."""
+        """Returns the number of outliers in the texts, without parsing them."""
         return "".join(list(self.texts)).count("outlier id ")
 
     def bare(self) -> list[Outlier]:
-        """The same where another reader may have got the head."""
+        """Returns the same outliers if another reader may have got the head."""
         return read_text(HEAD + "".join(list(self.texts)).removeprefix(HEAD))
 
     def is_blocked(self) -> bool:

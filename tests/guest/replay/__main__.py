@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
-"""An independent reference for what schedhist records.
+"""An independent reference for the recordings of schedhist.
 
 usage: python3 replay record DIR [--running SECONDS] -- COMMAND...
        python3 replay check DIR
 
 `record` measures a window with schedhist (which must be loaded, and off) while ftrace records the
-scheduler's events, and keeps in DIR what both saw. COMMAND runs within the window; with --running
+scheduler's events, and keeps both recordings in DIR. COMMAND runs within the window; with --running
 the window lies within COMMAND, which is ended after it.
 
 `check` computes every metric and counter from the events alone, by the definitions, and compares
@@ -14,23 +14,23 @@ them with what schedhist recorded, CPU by CPU:
  - counts and counters must be equal;
  - every histogram, sum, minimum and maximum must be possible.
 
-What is possible is not a matter of taste. A tracepoint calls its probes in the order in which they
-were registered. We put schedhist between two ftrace instances, A before it and B after it, on
-trace_clock `perf`, which is local_clock(), the clock that schedhist reads. So of every switch we
-know that A's stamp <= schedhist's <= B's, on the same CPU and clock, however long the emulator
-dawdles in between. The start of a wait, which schedhist takes from the kernel's enqueue stamp, lies
+Intervals decide what is possible, not a tolerance. A tracepoint calls its probes in the order in
+which they were registered. We register schedhist between two ftrace instances, A before it and B
+after it, on trace_clock `perf`, which is local_clock(), the clock that schedhist reads. So for
+every switch, A's stamp <= schedhist's <= B's, on the same CPU and clock, however long the emulator
+takes in between. The start of a wait, which schedhist takes from the kernel's enqueue stamp, lies
 between the events sched_waking (or sched_process_fork) and sched_wakeup (or sched_wakeup_new). This
 gives an interval for each sample, and with them a band in which the cumulative histogram must lie.
 
-Three kinds of samples have wider intervals, and are few, which is checked:
- - Until B is on, a switch has no stamp of B's: then the next stamp of A on this CPU bounds it.
+Three kinds of samples have wider intervals. They are few, which is checked:
+ - Until B is on, a switch has no stamp of B: then the next stamp of A on this CPU bounds it.
  - A wait that was moved to another run queue: the kernel does not count the time between the two
-   queues, and stamps may be stale there. It lies between 0 and the whole absence.
- - A task forked while measuring was being switched on: whether its wait is a sample is open.
+   queues, and stamps may be stale there. The wait lies between 0 and the whole absence.
+ - A task forked while measuring was being switched on: its wait may or may not be a sample.
 
-Which switches were seen: on each CPU all from some first one, as many as `switches` says. The first
-and the last one lie between the marks that we write before and after switching on and off. Of the
-few candidates those are taken whose sums are possible: stays on a CPU add up to the time between
+On each CPU schedhist saw consecutive switches, as many as `switches` says. The first and the last
+one lie between the marks that we write before and after switching on and off. Of the few
+candidates, those are used whose sums are possible: the stays on a CPU add up to the time between
 the first and the last switch, to within a microsecond or so.
 """
 

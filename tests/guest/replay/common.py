@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What all of replay has in common."""
+"""Definitions that all of replay shares."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import NoReturn
 
 DEBUGFS = Path("/sys/kernel/debug/schedhist")
 
-# The least and the greatest that a time or a duration can be, in nanoseconds.
+# The least and the greatest possible value of a time or a duration, in nanoseconds.
 Interval = tuple[int, int]
 
 
-# As in sysexits.h: another window may tell.
+# As in sysexits.h: another window may be conclusive.
 EX_TEMPFAIL = 75
 
 

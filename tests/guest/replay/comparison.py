@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Compares what was recorded with what should have been."""
+"""Compares what schedhist recorded with what the reference expects."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from events import Trace
 from recorded import Histogram, Module
 from reference import Result
 
-# Those that must be 0: there is no reason for them here.
+# These must be 0: nothing here can cause them.
 NEVER = ["untracked", "clock_backwards", "wake_unseen"]
 PREDICTED = [
     "switches",
@@ -27,7 +27,7 @@ PREDICTED = [
 
 
 def candidates(cpu: int, trace: Trace, module: Module) -> list[int]:
-    """The first switches with which the stays on this CPU come out as recorded."""
+    """Returns the first switches with which the stays on this CPU come out as recorded."""
     switches = trace.switches[cpu]
     counters, histograms = module.counters[cpu], module.histograms[cpu]
     number = counters["switches"]
@@ -41,7 +41,7 @@ def candidates(cpu: int, trace: Trace, module: Module) -> list[int]:
     high = min(high, last - number, len(switches) - number)
     if not number:
         return [0]
-    # Sums up to each switch, so that every candidate takes a moment only.
+    # Sums up to each switch, so that each candidate is checked in constant time.
     oncpu_low, oncpu_high, ends = [0], [0], [0]
     for one, two in itertools.pairwise(switches):
         task = bool(two.prev)
@@ -96,7 +96,7 @@ def compare_histogram(where: str, histogram: Histogram, samples: list[Interval])
             width = width_of(lower, values["precision"])
             if lower % width or upper != lower + width - 1:
                 yield f"{where}: {lower} to {upper} is no bucket"
-        # What lies below the bucket, and then also what lies in it.
+        # The count below the bucket, and the count up to its end.
         for bound, below in (lower - 1, total), (upper, total + count):
             least, most = bisect.bisect_right(highs, bound), bisect.bisect_right(lows, bound)
             if not least <= below <= most:
@@ -107,7 +107,7 @@ def compare_histogram(where: str, histogram: Histogram, samples: list[Interval])
 
 
 def compare_hidden(where: str, module: Module, cpu: int, result: Result) -> Iterator[str]:
-    """Counts of the three kinds of blocking, when of some it is not known which one it was."""
+    """Compares the counts of the three kinds of blocking, where the kind of some is not known."""
     kinds = "blocked_interruptible", "blocked_uninterruptible"
     found = [module.histograms[cpu][kind].values["count"] for kind in kinds]
     known = [len(result.samples.get(kind, [])) for kind in kinds]
@@ -142,7 +142,7 @@ def compare(module: Module, results: dict[int, Result]) -> list[str]:
 
 
 def report(module: Module, results: dict[int, Result], trace: Trace) -> None:
-    """How much was compared, and how wide the bands are."""
+    """Prints how much was compared, and how wide the bands are."""
     number = sum(result.counters["switches"] for result in results.values())
     seen = [s for switches in trace.switches.values() for s in switches if s.seen]
     gaps = sorted(switch.b - switch.a for switch in seen)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Reads what ftrace saw: the events of both instances."""
+"""Reads the events of both ftrace instances."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from common import die
 
 
 class Format(NamedTuple):
-    """Where the fields of an event lie."""
+    """The position of each field of an event."""
 
     name: str
     fields: dict[str, struct.Struct]
@@ -44,8 +44,8 @@ def read_formats(text: str) -> dict[int, Format]:
 
 
 def raw_events(data: bytes) -> Iterator[tuple[int, int, int]]:
-    """The time, offset and length of each event in pages of the ring buffer (see its header_page
-    and kernel/trace/ring_buffer.c)."""
+    """Yields the time, offset and length of each event in pages of the ring buffer (see its
+    header_page and kernel/trace/ring_buffer.c)."""
     u32 = struct.Struct("<I").unpack_from
     for page in range(0, len(data), 4096):
         stamp, commit = struct.unpack_from("<QQ", data, page)
@@ -81,7 +81,7 @@ def raw_events(data: bytes) -> Iterator[tuple[int, int, int]]:
 
 @dataclass(slots=True)
 class Switch:
-    """A context switch. schedhist saw it at a time within `a` to `b`."""
+    """A context switch. schedhist's stamp lies within `a` to `b`."""
 
     cpu: int
     a: int
@@ -123,7 +123,7 @@ PID_FIELD = {
 def read_switches(
     data: bytes, cpu: int, formats: dict[int, Format], trace: Trace | None
 ) -> list[Switch]:
-    """The switches of a CPU; all other events go to `trace`."""
+    """Returns the switches of a CPU; adds all other events to `trace`."""
     switches = []
     u16 = struct.Struct("<H").unpack_from
     layout = next(f for f in formats.values() if f.name == "sched_switch")
@@ -158,10 +158,10 @@ def read_switches(
 
 
 def bracket(first: list[Switch], second: list[Switch]) -> None:
-    """Gives the switches `first` of A the stamps of those of B.
+    """Gives A's switches `first` the stamps of B's switches `second`.
 
-    Both lost none, so that B's are some of A's in a row. Times alone do not tell which: where the
-    clock is not stable it stands still at times.
+    Neither lost an event, so that B's switches are consecutive ones of A's. Times alone do not tell
+    which: an unstable clock stands still at times.
     """
     pids = [(switch.prev, switch.next) for switch in first]
     late = [(switch.prev, switch.next) for switch in second]
@@ -194,7 +194,7 @@ def read_trace(folder: Path) -> Trace:
 
 
 def in_order(trace: Trace) -> list[Switch | Other]:
-    """All events of all CPUs, by time."""
+    """Returns all events of all CPUs, by time."""
     order: list[Switch | Other] = [s for switches in trace.switches.values() for s in switches]
     order += trace.others
     order.sort(key=lambda event: event.a if isinstance(event, Switch) else event.time)

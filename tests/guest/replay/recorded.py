@@ -30,8 +30,8 @@ def read_histogram(file: Path) -> Histogram:
 
 
 def subtract(after: Histogram, before: Histogram) -> Histogram:
-    """What has come since `before`. The extremes are those of all time: `compare_histogram` takes
-    those of before, which it finds under other names, into account."""
+    """Returns the samples since `before`. The extremes are those of all time: `compare_histogram`
+    allows for the earlier ones, which are under other names."""
     values = dict(after.values)
     for key in "count", "sum":
         values[key] -= before.values[key]
@@ -47,7 +47,7 @@ def subtract(after: Histogram, before: Histogram) -> Histogram:
 
 @dataclass
 class Module:
-    """What schedhist recorded."""
+    """The recordings of schedhist."""
 
     counters: dict[int, dict[str, int]]
     histograms: dict[int, dict[str, Histogram]]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Measures a window with schedhist and with ftrace, and keeps what both saw."""
+"""Measures a window with schedhist and with ftrace, and keeps both recordings."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BUFFER_KB = 12 * 1024
 
 
 class Instance:
-    """A buffer of ftrace's of our own."""
+    """A trace instance of our own."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -97,7 +97,7 @@ def record(folder: Path, running: float | None, command: list[str]) -> None:
 
         save_module(folder / "before")
 
-        # The order is the point: A, schedhist, B.
+        # The order matters: A, schedhist, B.
         before.start(EVENTS_A)
         if running is not None:
             workload = subprocess.Popen(command, stdout=null, stderr=null, start_new_session=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What should have been recorded, by the definitions, from the events alone."""
+"""Computes the expected recordings from the events alone, by the definitions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from common import Interval, die, inconclusive
 from events import Other, Switch, Trace
 from recorded import Module
 
-# prev_state of sched_switch: include/trace/events/sched.h. Preempted is TASK_REPORT_MAX.
+# prev_state of sched_switch: include/trace/events/sched.h. A preempted task has TASK_REPORT_MAX.
 INTERRUPTIBLE = 0x01
 UNINTERRUPTIBLE = 0x02
 DEAD = 0x10 | 0x20
@@ -20,7 +20,7 @@ PREEMPTED = 0x100
 
 
 def manner(state: int) -> str:
-    """How a task left its CPU."""
+    """Returns how a task left its CPU."""
     if state in (0, PREEMPTED):
         return "preempt"
     if state == INTERRUPTIBLE:
@@ -32,16 +32,16 @@ def manner(state: int) -> str:
 
 @dataclass(slots=True)
 class Task:
-    """What the reference knows of a task."""
+    """The reference's state of a task."""
 
-    # Its last switch-out that schedhist saw, if it has not run since.
+    # The last switch-out that schedhist saw, if the task has not run since.
     out: Switch | None = None
     forked: int | None = None
     waking: int = 0
     waking_between: Interval | None = None
-    # Between when it was woken last while it had the CPU, if it was.
+    # The interval of the last wakeup while the task had the CPU, if there was one.
     woken_early: Interval | None = None
-    # Between when it was put on a run queue.
+    # The interval in which the task was put on a run queue.
     queued: Interval | None = None
     moved: bool = False
     runs: bool = False
@@ -49,16 +49,17 @@ class Task:
 
 @dataclass
 class Result:
-    """What one CPU should have recorded."""
+    """The expected recordings of one CPU."""
 
     counters: Tally[str] = field(default_factory=Tally)
     samples: dict[str, list[Interval]] = field(default_factory=dict)
-    # Waits of which it is open whether they are samples, with when they began.
+    # Waits that may or may not be samples, each with the time when it began.
     open: list[tuple[int, Interval]] = field(default_factory=list)
-    # Absences of zombies that came back: the event shows that state instead of the one they had.
+    # Absences of zombies that came back: the event shows that state instead of the one they left
+    # in.
     hidden: int = 0
     wide: int = 0
-    # Waits of those who were woken as they left.
+    # Waits of tasks that were woken while they left.
     early: int = 0
 
     def add(self, metric: str, low: int, high: int) -> None:
@@ -66,7 +67,7 @@ class Result:
 
 
 def stays(seen: list[Switch], result: Result) -> None:
-    """The stays on a CPU, which end with all switches seen but the first."""
+    """Adds the stays on a CPU: each switch seen but the first ends one."""
     result.counters["start_unseen"] += bool(seen)
     for one, two in itertools.pairwise(seen):
         metric = "oncpu" if two.prev else "idle"
@@ -79,7 +80,8 @@ def leave(switch: Switch, tasks: dict[int, Task], result: Result | None) -> None
     if result:
         result.counters["involuntary" if how == "preempt" else "voluntary"] += 1
     if task.forked is not None and not task.runs:
-        # It gave up its PID on its way out, and that is another task's by now, which waits.
+        # The old task gave up its PID while it exited, and the PID now belongs to another task,
+        # which waits.
         if how != "dead":
             inconclusive(f"two tasks are pid {switch.prev}")
         return
@@ -103,7 +105,7 @@ def enter(switch: Switch, tasks: dict[int, Task], result: Result | None, on: Int
 
 
 def wait(switch: Switch, task: Task, result: Result, on: Interval) -> None:
-    """The end of a wait, by the definitions."""
+    """Adds a wait that ends with this switch, by the definitions."""
     counters = result.counters
     if task.forked is not None:
         low, high = task.queued or die(f"pid {switch.next} was never woken")
@@ -128,8 +130,8 @@ def wait(switch: Switch, task: Task, result: Result, on: Interval) -> None:
         return
     result.add("offcpu", *away)
     if task.queued is None:
-        # `pick_next_task()` lets go of the run queue's lock for a newly idle balance, and a task whose
-        # dequeue is put off can be woken then, before the switch is told.
+        # `pick_next_task()` drops the run queue's lock for a newidle balance. A task whose dequeue
+        # is delayed can be woken then, before the tracepoint of the switch.
         task.waking_between = task.woken_early or die(
             f"pid {switch.next} got cpu {switch.cpu} at {switch.a} without a wakeup"
         )
@@ -149,39 +151,40 @@ def wait(switch: Switch, task: Task, result: Result, on: Interval) -> None:
 
 
 def note(event: Other, tasks: dict[int, Task]) -> None:
-    """Any event but a switch."""
+    """Updates the tasks for any event but a switch."""
     task = tasks.setdefault(event.pid, Task())
     if event.kind == "sched_process_fork":
-        # A PID that is used again is another task.
+        # A reused PID is another task.
         if task.out and manner(task.out.state) == "preempt":
             inconclusive(f"two tasks are pid {event.pid}")
         tasks[event.pid] = Task(forked=event.time)
     elif event.kind == "sched_waking":
         task.waking = event.time
     elif event.kind == "sched_wakeup_new":
-        # Forked before the trace began?
+        # The fork may have been before the trace began.
         if task.forked is not None:
             task.queued = (task.forked, event.time)
     elif event.kind == "sched_wakeup":
-        # Only the first one puts it on a queue; of a task that has not left there is none to do, as a rule.
+        # Only the first wakeup queues the task; a task that has not left its CPU is usually still
+        # queued.
         if task.runs:
             task.woken_early = (task.waking, event.time)
         elif task.queued is None:
-            # It may overtake the task's way off its CPU, but the queueing does not.
+            # The wakeup may begin before the task is off its CPU, but the queueing does not.
             left = task.out.a if task.out else 0
             task.queued = (max(task.waking, left), event.time)
-            # This one may have begun before the task was off its CPU.
+            # The waking may lie before the task was off its CPU.
             task.waking_between = (task.waking, event.time)
     elif event.kind == "sched_migrate_task" and task.queued:
         task.moved = True
 
 
 def unhide(order: list[Switch | Other]) -> int:
-    """Gives zombies that left runnable the state that they had; returns how often.
+    """Gives zombies that left runnable the state that they left in; returns their number.
 
-    `__trace_sched_switch_state()` adds the state of an exiting task to the one that it left with. One that
-    comes back without a wakeup was runnable: woken before it was off its CPU, as when it waits for a lock
-    of PREEMPT_RT that is free by then.
+    `__trace_sched_switch_state()` adds the exit state of an exiting task to the state in which it
+    left. If it comes back without a wakeup, it was runnable: it was woken before it was off its
+    CPU, as when it waits for a PREEMPT_RT lock that is free by then.
     """
     number = 0
     new: set[int] = set()
@@ -193,7 +196,7 @@ def unhide(order: list[Switch | Other]) -> int:
             if event.kind in ("sched_process_fork", "sched_wakeup"):
                 left.pop(event.pid, None)
             continue
-        # One that is yet to run has the PID of another, which leaves for good.
+        # A task that has yet to run has the PID of another, which leaves for good.
         if manner(event.state) == "dead" and event.prev not in new:
             left[event.prev] = event
         new.discard(event.next)
@@ -204,7 +207,7 @@ def unhide(order: list[Switch | Other]) -> int:
 
 
 def replay(trace: Trace, module: Module, order: list[Switch | Other]) -> dict[int, Result]:
-    """Computes what should have been recorded of the switches that are marked as seen."""
+    """Computes the expected recordings from the switches that are marked as seen."""
     results = {cpu: Result() for cpu in trace.switches}
     for cpu, switches in trace.switches.items():
         stays([switch for switch in switches if switch.seen], results[cpu])
@@ -230,8 +233,8 @@ def replay(trace: Trace, module: Module, order: list[Switch | Other]) -> dict[in
 
 
 def close(module: Module, results: dict[int, Result]) -> None:
-    """Decides on the waits that are open. Those that began last are samples, as many as there are:
-    from the one moment on at which measuring began."""
+    """Decides about the open waits. The last to begin are samples, as many as were recorded:
+    measuring began at one moment."""
     for cpu, result in results.items():
         known = len(result.samples.get("runq_wakeup", []))
         late = module.histograms[cpu]["runq_wakeup"].values["count"] - known
