@@ -2,11 +2,10 @@
 # SPDX-License-Identifier: GPL-2.0
 """Check OpenMetrics text of schedhist with a published parser.
 
-The parser is that of the Python package prometheus_client (Debian:
-python3-prometheus-client). It refuses what is not OpenMetrics. On top of that
-this checks what a histogram of schedhist must be: buckets in ascending order,
-counts that do not fall, +Inf, _count and _sum there and in agreement, bounds
-that are a whole number of nanoseconds, and the end.
+The parser is that of the Python package prometheus_client (Debian: python3-prometheus-client). It
+refuses text that is not OpenMetrics. In addition this checks the properties of schedhist's
+histograms: buckets in ascending order, counts that do not fall, +Inf, _count and _sum present and
+in agreement, bounds that are a whole number of nanoseconds, and the end.
 """
 
 import argparse
@@ -62,7 +61,7 @@ def check_histogram(family, lines):
     check(len(all_bounds) == 1, f"{family.name}: bounds differ between CPUs")
     check(family.unit == "seconds", f"{family.name}: unit {family.unit!r}")
 
-    # The parser makes floating-point numbers of counts; here they are exact.
+    # The parser converts counts to floating point; here they are exact.
     exact = {}
     for line in lines:
         if line.startswith(f"{family.name}_bucket{{") and 'le="+Inf"' in line:
@@ -76,7 +75,7 @@ def check_histogram(family, lines):
 
 
 def check_text(text):
-    """Check all that a file holds."""
+    """Check the whole text of a file."""
     check(text.endswith("\n# EOF\n"), "does not end with # EOF")
     lines = text.splitlines()
     try:
@@ -97,7 +96,7 @@ def check_text(text):
             check_histogram(family, lines)
     check(kinds["histogram"] and kinds["counter"], f"too few families: {kinds}")
 
-    # The older format, as textfile collectors read it, has the same samples in it.
+    # The older format, which textfile collectors read, contains the same samples.
     old = {sample.name for family in old_parser.text_string_to_metric_families(text)
            for sample in family.samples}
     new = {sample.name for family in families for sample in family.samples}

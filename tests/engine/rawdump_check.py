@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Check scripts/rawdump against the reader in C, with good and with broken snapshots.
+"""Check scripts/rawdump against the C reader, with good and with broken snapshots.
 
-READER is the program made of tests/raw.c. Both are given each FILE, then files
-with some bytes changed, numbers put in, parts left out or twice, for SECONDS.
-They must agree on whether it is a snapshot, and on its counters, buckets and sums.
-rawdump must print all of what it takes, and refuse all else by Broken, which is
-one line for its user; any other exception shows here.
+READER is the program built from tests/raw.c. Both read each FILE, and then, for SECONDS, files with
+bytes changed, numbers replaced, and parts removed or doubled. They must agree on whether it is a
+snapshot, and on its counters, buckets and sums. rawdump must print every snapshot that it accepts,
+and refuse all other input with Broken, which is one line for its user; any other exception shows
+here.
 """
 
 import argparse
@@ -22,7 +22,7 @@ NUMBERS = (0, 1, 7, 8, 24, 63, 64, 0x7fffffff, 0x80000000, 0xfffffff8, 0xfffffff
 
 
 def read_by_c(reader, data):
-    """What the reader in C prints of data, or None where it refuses it."""
+    """Return what the C reader prints for data, or None if it refuses it."""
     run = subprocess.run([reader], input=data, capture_output=True, check=False)
     if run.returncode not in (0, 1):
         raise AssertionError(f"the reader ended with {run.returncode}: {run.stderr}")
@@ -30,7 +30,8 @@ def read_by_c(reader, data):
 
 
 def said_by_c(text):
-    """Counters, buckets and sums that the reader in C has printed; the last word counts."""
+    """Return the counters, buckets and sums in the C reader's output; a repeated one replaces the
+    one before."""
     counters, buckets, sums = {}, {}, {}
     for line in text.split(b"\n"):
         words = line.split(b" ")
@@ -47,7 +48,7 @@ def said_by_c(text):
 
 
 def said_by_rawdump(snapshot):
-    """The same of what rawdump has read."""
+    """Return the same from what rawdump has read."""
     counters = {cpu: list(values) for cpu, values in snapshot.counters.items() if values}
     buckets, sums = {}, {}
     for (cpu, metric), histogram in snapshot.histograms.items():
@@ -61,7 +62,7 @@ def said_by_rawdump(snapshot):
 
 
 def check(rawdump, reader, data):
-    """Raises AssertionError where the two do not agree, and whatever rawdump should not."""
+    """Raise AssertionError if the two readers disagree; pass on rawdump's unexpected exceptions."""
     text = read_by_c(reader, data)
     try:
         snapshot = rawdump.Snapshot(data)
@@ -70,8 +71,8 @@ def check(rawdump, reader, data):
         assert "\n" not in str(broken)
         return False
     assert text is not None, "rawdump alone takes it"
-    # A name with a line break in it could look like another line there; and of a CPU that comes
-    # twice rawdump keeps the last counters.
+    # A line break in a name could look like another line in the C reader's output; and if a CPU's
+    # counters come twice, rawdump keeps the last ones.
     odd = any("\n" in name for name in (*snapshot.shown, *snapshot.counter_names.values()))
     if not odd and len(snapshot.counters) == snapshot.cpu_records:
         assert said_by_rawdump(snapshot) == said_by_c(text)
@@ -83,22 +84,22 @@ def check(rawdump, reader, data):
 
 
 def number_for(rng, data):
-    """A number to put in: any, one at a limit, or one next to one that is there."""
+    """Return a number to insert: any, one at a limit, or one next to one in the data."""
     kind = rng.randrange(4)
     if kind == 0:
         return rng.getrandbits(32)
     if kind == 1:
         return rng.choice(NUMBERS)
-    # Most numbers are to fit to those of the header.
+    # Most numbers must be consistent with those of the header.
     at = rng.randrange(max(min(len(data), 56 if kind == 2 else len(data)), 1)) & ~3
     return (int.from_bytes(data[at:at + 4], "little") + rng.randint(-1, 1)) & 0xffffffff
 
 
 def mutated(rng, data):
-    """Makes one to four changes."""
+    """Return data with one to four changes."""
     data = bytearray(data)
     for _ in range(rng.randint(1, 4)):
-        # Most of it is names and buckets: what comes first matters most.
+        # Most of the data is names and buckets: its beginning matters most.
         end = rng.choice((64, 600, len(data), len(data)))
         at = rng.randrange(max(min(end, len(data)), 1))
         kind = rng.randrange(5)
@@ -126,7 +127,7 @@ def main():
     arguments = parser.parse_args()
     script, reader, seconds, seed = arguments.rawdump, arguments.reader, arguments.seconds, arguments.seed
     files = arguments.files
-    # Its name has no suffix.
+    # The script's name has no suffix.
     loader = importlib.machinery.SourceFileLoader("rawdump", script)
     rawdump = importlib.util.module_from_spec(importlib.util.spec_from_loader("rawdump", loader))
     loader.exec_module(rawdump)
@@ -144,7 +145,7 @@ def main():
 
 
 def check_or_save(rawdump, reader, data):
-    """As check(); what it fails on is left in a file."""
+    """Like check(); saves the data in a file if it fails."""
     try:
         return check(rawdump, reader, data)
     except BaseException:

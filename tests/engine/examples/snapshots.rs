@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Writes some small binary snapshots into a folder, always the same: what a fuzzer begins with.
+//! Writes some small binary snapshots into a directory, always the same: the initial corpus of a
+//! fuzzer.
 
 #[path = "../tests/filled/mod.rs"]
 #[allow(dead_code, reason = "made for tests that need more of it")]

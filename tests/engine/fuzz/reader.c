@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The reader of binary snapshots in C as a function, for the fuzzer.
+ * The C reader of binary snapshots, as a function for the fuzzer.
  */
 #define main reader_main
 #include "../tests/raw.c"

@@ -9,7 +9,7 @@ static mut SHARED: [u64; 2] = [0; 2];
 fn main() {
     let write = || {
         for n in 0..1000 {
-            // SAFETY: There is none: that is what it is for.
+            // SAFETY: None: the two threads race on purpose.
             unsafe { (&raw mut SHARED[0]).write_volatile(n) };
         }
     };

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The atomics of the engine in a model of memory: loom's.
+//! The engine's atomics in loom's memory model.
 //!
-//! Loom's own cannot be made by a constant expression, as the engine makes its cells. So each is made
-//! when it is first used. That must be by the thread that made the engine's object, before it shares
-//! it: [`settle`]; or else loom says "Causality violation".
+//! Loom's own atomics cannot be created in a constant expression, as the engine creates its cells.
+//! So each is created at its first use. That must be by the thread that made the engine's object,
+//! before it shares the object: [`settle`]. Otherwise loom reports a "Causality violation".
 
 use core::{
     cell::Cell,
@@ -23,22 +23,22 @@ thread_local! {
     static FENCED: Cell<bool> = const { Cell::new(true) };
 }
 
-/// `core::sync::atomic::fence()`; or nothing, in [`without_fences`].
+/// `core::sync::atomic::fence()`; does nothing in [`without_fences`].
 pub fn fence(order: Ordering) {
     if FENCED.get() {
         loom::sync::atomic::fence(order);
     }
 }
 
-/// Runs `test` with fences that do nothing, to show that it then fails. All threads of a model are
-/// one thread of the machine.
+/// Runs `test` with fences that do nothing, to show that it then fails. All threads of a loom model
+/// run in one thread of the machine.
 pub fn without_fences(test: impl FnOnce()) {
     FENCED.set(false);
     test();
     FENCED.set(true);
 }
 
-/// Uses all atomics in `object`, as printing it reads them all.
+/// Creates all atomics in `object`, by printing it, which reads them all.
 pub fn settle(object: &impl Debug) {
     assert!(!format!("{object:?}").is_empty());
 }
@@ -50,7 +50,7 @@ pub struct AtomicU64 {
 }
 
 impl AtomicU64 {
-    /// Creates one that holds `initial`.
+    /// Creates an atomic that holds `initial`.
     pub const fn new(initial: u64) -> Self {
         Self {
             initial,
@@ -73,12 +73,12 @@ impl AtomicU64 {
         self.modelled().store(value, order);
     }
 
-    /// Adds `n`, and returns what was there before.
+    /// Adds `n`, and returns the previous value.
     pub fn fetch_add(&self, n: u64, order: Ordering) -> u64 {
         self.modelled().fetch_add(n, order)
     }
 
-    /// Puts `new` in the place of `current`, if that is there.
+    /// Replaces `current` by `new`, if the value is `current`.
     pub fn compare_exchange(
         &self,
         current: u64,
@@ -90,7 +90,7 @@ impl AtomicU64 {
             .compare_exchange(current, new, success, failure)
     }
 
-    /// Puts what `update` makes of the value in its place, unless that is nothing.
+    /// Replaces the value by the result of `update`, unless that is `None`.
     pub fn fetch_update(
         &self,
         set: Ordering,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What only tests need: switches and wakeups that a test makes up, in place of those that the
-//! tracepoints show. They go into the engine by the way that the module takes.
+//! Test support: made-up switches and wakeups, in place of those that the tracepoints show. They
+//! enter the engine the same way as the module's.
 
 use crate::engine::{
     cell::Cell,
@@ -30,17 +30,17 @@ use crate::engine::{
 /// A task, as the kernel shows it.
 #[derive(Clone, Copy, Debug)]
 pub struct Task {
-    /// As [`view::Task`] has it.
+    /// See [`view::Task`].
     pub pid: i32,
-    /// As [`view::Task`] has it.
+    /// See [`view::Task`].
     pub id: u64,
-    /// As [`view::Task`] has it.
+    /// See [`view::Task`].
     pub is_exiting: bool,
-    /// As [`view::Task`] has it.
+    /// See [`view::Task`].
     pub has_run: bool,
-    /// As [`view::Task`] has it.
+    /// See [`view::Task`].
     pub run_delay: u64,
-    /// As [`view::Task`] has it.
+    /// See [`view::Task`].
     pub last_queued: u64,
 }
 
@@ -70,7 +70,7 @@ impl view::Task for Task {
     }
 }
 
-/// A task of which nothing is known but its PID, which serves as its address, too; 0 for the idle task.
+/// A task with only a PID, which also serves as its address; 0 for the idle task.
 pub const fn task(pid: i32) -> Task {
     Task {
         pid,
@@ -87,13 +87,13 @@ pub const IDLE: Task = task(0);
 
 /// A switch.
 pub struct Switch<'a> {
-    /// When it is.
+    /// The time of the switch.
     pub now: u64,
-    /// Who leaves the CPU.
+    /// The task that leaves the CPU.
     pub prev: Task,
-    /// How.
+    /// How it leaves.
     pub prev_state: PrevState,
-    /// Who gets it.
+    /// The task that gets the CPU.
     pub next: Task,
     /// Finds the state of a task by its PID.
     pub state: &'a dyn Fn(i32) -> &'a TaskState,
@@ -123,8 +123,8 @@ impl view::Switch for Switch<'_> {
     }
 }
 
-/// Records `switch` on `cpu` in the variant of the probe that the module chooses for `metrics`, which
-/// are on.
+/// Records `switch` on `cpu` in the variant of the probe that the module chooses for `metrics`,
+/// which are on.
 pub fn record_switch(
     cpu: &Cpu<impl AsRef<[Cell]> + ?Sized>,
     metrics: MetricSet,
@@ -146,12 +146,12 @@ pub fn record_switch(
     }
 }
 
-/// Records a switch from the idle task to itself at `now`, which ends a stay and nothing else.
+/// Records a switch from the idle task to itself at `now`, which only ends a stay.
 pub fn idle_at(cpu: &Cpu<impl AsRef<[Cell]> + ?Sized>, now: u64, observer: impl Observer) {
     record_idle::<Dynamic>(cpu, now, observer);
 }
 
-/// As [`idle_at`], with settings of which `S` is known.
+/// Like [`idle_at`], compiled for the settings `S`.
 #[inline]
 pub fn record_idle<S: Settings>(
     cpu: &Cpu<impl AsRef<[Cell]> + ?Sized>,
@@ -172,9 +172,9 @@ pub fn record_idle<S: Settings>(
 /// A wakeup.
 #[derive(Clone, Copy, Debug)]
 pub struct Wakeup<'a> {
-    /// When it is, by the waker's clock.
+    /// The time of the wakeup, by the waker's clock.
     pub now: u64,
-    /// Who is woken.
+    /// The task that is woken.
     pub task: Task,
     /// The task's state.
     pub state: &'a TaskState,
@@ -196,12 +196,12 @@ impl view::Wakeup for Wakeup<'_> {
     }
 }
 
-/// Wakes `task` at `now`, while all wakeups are noted.
+/// Wakes `task` at `now`, with all wakeups recorded.
 pub fn wake(now: u64, task: Task, state: &TaskState) {
     record_wakeup::<AllWakeups>(Wakeup { now, task, state });
 }
 
-/// How a task may have left a CPU whose stay ended so.
+/// Returns a state with which a task may have left a CPU, for a stay that ended this way.
 pub const fn prev_state_of(end: SwitchOut) -> PrevState {
     PrevState::new(
         false,

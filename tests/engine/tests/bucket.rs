@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Buckets: against a naive reference, against another implementation, and pinned to numbers.
+//! Buckets: against a naive reference, against another implementation, and against fixed numbers.
 
 mod common;
 
@@ -18,12 +18,12 @@ use schedhist_engine::engine::histogram::bucket::{
     VALUE_BITS, //
 };
 
-/// The bounds of all buckets, by adding up widths from 0.
+/// Returns the bounds of all buckets, by adding up widths from 0.
 fn naive(scheme: Scheme) -> Vec<Bounds> {
     let mut all = Vec::new();
     let mut lower: u64 = 0;
     while lower < OVERFLOW {
-        // The greatest power of two that is at most 2^-p of the lower bound; 1 for small values.
+        // The greatest power of two up to 2^-p of the lower bound; 1 for small values.
         let most = (lower >> scheme.precision().bits()).max(1);
         let width = (most / 2 + 1).next_power_of_two();
         all.push(Bounds {
@@ -67,7 +67,7 @@ fn buckets_are_contiguous_narrow_and_the_inverse_of_index() {
             }
             next = bounds.upper.wrapping_add(1);
         }
-        // The last one ends with the last number.
+        // The last bucket ends at the greatest number.
         assert_eq!(next, 0);
     }
 }
@@ -91,7 +91,7 @@ fn pinned() {
         assert_eq!(scheme.index(1000), index, "{bits}");
         assert_eq!(bounds(index), (lower, upper), "{bits}");
 
-        // Below this the index is the value; from there on two values share a bucket.
+        // Below this limit the index is the value; from there on two values share a bucket.
         let limit = 2 << bits;
         assert_eq!(scheme.index(limit - 1) as u64, limit - 1);
         assert_eq!(scheme.index(limit) as u64, limit);
@@ -131,7 +131,7 @@ proptest! {
         prop_assert_eq!(scheme.index(a.min(b)).cmp(&scheme.index(a.max(b))).is_gt(), false);
     }
 
-    /// The crate that the scheme comes from, where the two overlap.
+    /// The crate that the scheme is from, where the two overlap.
     #[test]
     fn another_implementation_agrees(scheme in any_scheme(), value in 0..OVERFLOW) {
         let bits = u8::try_from(scheme.precision().bits()).expect("a small number");
@@ -139,7 +139,7 @@ proptest! {
         peer.increment(value).expect("a value in range");
         let bucket = peer.into_iter().find(|bucket| bucket.count() == 1).expect("just added");
         let bounds = scheme.bounds(scheme.index(value));
-        // Its very last bucket also takes 2^40 itself.
+        // The crate's very last bucket also takes 2^40 itself.
         prop_assert_eq!(bucket.start(), bounds.lower);
         prop_assert_eq!(bucket.end().min(OVERFLOW - 1), bounds.upper);
     }

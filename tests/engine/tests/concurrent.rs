@@ -2,12 +2,13 @@
 
 //! Readers on other CPUs while a CPU records.
 //!
-//! The cells are relaxed atomics, and so a reader may see one sample in one of them and not yet in
-//! another. What must hold nevertheless is tested here. Real threads show what this machine's memory
-//! model allows; `loom.rs` shows all that the language allows, of fewer steps. Under Miri, as `cargo
-//! miri test --test concurrent` with `-Zmiri-many-seeds`, these tests are shown stale values, too.
+//! The cells are relaxed atomics, and so a reader may see a sample in one of them and not yet in
+//! another. These tests check the guarantees that hold nevertheless. Real threads show what this
+//! machine's memory model allows; `loom.rs` shows everything that the language allows, with fewer
+//! steps. Under Miri, as in `cargo miri test --test concurrent` with `-Zmiri-many-seeds`, these
+//! tests see stale values, too.
 //!
-//! That the sequence counter is sound is argued in `seqcount.rs`.
+//! `seqcount.rs` argues why the sequence counter is sound.
 
 use std::{
     collections::BTreeSet,
@@ -58,14 +59,14 @@ use schedhist_engine::engine::{
 };
 use schedhist_engine::testing::idle_at;
 
-/// How many samples a writer records.
+/// The number of samples that a writer records.
 const SAMPLES: u64 = if cfg!(miri) { 100 } else { 200_000 };
 
 fn scheme() -> Scheme {
     Scheme::new(Precision::new(Precision::DEFAULT).expect("within range"))
 }
 
-/// A CPU that measures, with `count` samples of the same value in the metric [`Metric::Idle`].
+/// Creates a measuring CPU with `count` samples of the same value in [`Metric::Idle`].
 fn cpu(number: u32, value: u64, count: u64) -> Cpu<Vec<Cell>> {
     let cells = Cpu::<Vec<Cell>>::cells(scheme(), MetricSet::DEFAULT);
     let bucket = Metric::Idle as usize * scheme().buckets() + scheme().index(value);
@@ -77,7 +78,7 @@ fn cpu(number: u32, value: u64, count: u64) -> Cpu<Vec<Cell>> {
     cpu
 }
 
-/// Who the `n`th sample is of: all that is shown of it follows from `n`.
+/// Returns the task of the `n`th sample: `n` determines all of it.
 fn identity(n: u64) -> Identity {
     let [a, b, c, d, e, f, g, h] = n.to_le_bytes();
     Identity {
@@ -87,7 +88,7 @@ fn identity(n: u64) -> Identity {
     }
 }
 
-/// Runs `write` on one thread and `read` again and again on two others, until it has ended.
+/// Runs `write` on one thread, and `read` repeatedly on two others until `write` has ended.
 fn meanwhile(write: impl FnOnce() + Send, read: impl Fn() + Sync) {
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -114,7 +115,7 @@ fn the_worst_sample_is_never_torn() {
     let cpu = cpu(3, 0, 0);
     let seen = AtomicU64::new(0);
     let write = || {
-        // Each is the worst so far, and so all of them are written.
+        // Each sample is the worst so far, and so all of them are written.
         let mut now = 1;
         for n in 1..=SAMPLES {
             now += n;
@@ -140,12 +141,13 @@ fn the_worst_sample_is_never_torn() {
     assert!(seen.into_inner() > 0);
 }
 
-/// How many culprits the `n`th outlier has, and in how many stays each of them had the CPU.
+/// Returns how many culprits the `n`th outlier has, and how many stays each of them.
 fn shape(n: u64) -> (u64, u64) {
     (n % (CULPRITS as u64 + 1), 1 + n % 3)
 }
 
-/// The `n`th outlier's sample. It begins at `n << 32`; each stay takes `n`, and `n` is missing.
+/// Returns the `n`th outlier's sample. It begins at `n << 32`; each stay takes `n`, and `n` is
+/// missing.
 fn outlier(n: u64) -> Sample {
     let (tasks, rounds) = shape(n);
     let value = n * (tasks * rounds + 1);
@@ -157,7 +159,7 @@ fn outlier(n: u64) -> Sample {
     }
 }
 
-/// Who the `i`th culprit of the `n`th outlier is.
+/// Returns the `i`th culprit of the `n`th outlier.
 fn culprit(n: u64, i: u64) -> Identity {
     identity(n * (CULPRITS as u64 + 1) + i)
 }
@@ -187,7 +189,7 @@ fn outliers_are_never_torn() {
             assert_eq!(culprits.count() as u64, tasks);
         }
     };
-    // Whether it was still there.
+    // Returns whether the outlier was still there.
     let read = |n| {
         let mut culprits = [Culprit::default(); CULPRITS];
         let Some(found) = log.read(n, &mut culprits) else {
@@ -210,7 +212,7 @@ fn outliers_are_never_torn() {
     let seen = AtomicU64::new(0);
     let last = AtomicU64::new(0);
     let check = || {
-        // The oldest is the next to be written over, and the newest may be being written.
+        // The oldest is the next to be overwritten, and the newest may be half written.
         let least = last.load(Ordering::Acquire);
         let oldest = log.first_after(0);
         let newest = log.first_after(least);
@@ -221,7 +223,7 @@ fn outliers_are_never_torn() {
                 last.fetch_max(n, Ordering::AcqRel);
             }
         }
-        // What is kept comes in order, one after the other.
+        // The kept outliers come in order, one after the other.
         let mut before = 0;
         while let Some(n) = log.first_after(before) {
             assert!(n > before && n <= OUTLIERS);
@@ -230,15 +232,15 @@ fn outliers_are_never_torn() {
     };
     meanwhile(write, check);
     assert!(seen.into_inner() > 0);
-    // At rest, all that are kept are there.
+    // At rest, all kept outliers are there.
     for n in 1..=OUTLIERS {
         assert_eq!(read(n), n > OUTLIERS - KEPT as u64, "{n}");
     }
     assert_eq!(log.reported(), OUTLIERS);
 }
 
-/// Lets `threads` threads take numbers, each until there are no more or it has `most`, and returns
-/// all that they got.
+/// Lets `threads` threads take numbers, each until there are no more or it has `most`. Returns all
+/// numbers that they got.
 fn take_all(limit: &Limit, threads: usize, most: u64) -> Vec<u64> {
     let mut all = Vec::new();
     thread::scope(|scope| {
@@ -271,23 +273,23 @@ fn a_limit_is_kept_by_all_together() {
     assert!(take_all(&limit, 4, u64::MAX).into_iter().eq(1..=MANY));
     assert_eq!((limit.get(), limit.last()), (MANY, MANY));
     assert_eq!(limit.take(), None);
-    // So many more, whatever there was before.
+    // This many more, whatever the limit was before.
     limit.set(7);
     assert!(take_all(&limit, 4, u64::MAX)
         .into_iter()
         .eq(MANY + 1..=MANY + 7));
     assert_eq!((limit.get(), limit.last()), (7, MANY + 7));
-    // All.
+    // No limit.
     limit.set(0);
     let (first, last) = (MANY + 8, MANY + 7 + 4 * MANY);
     assert!(take_all(&limit, 4, MANY).into_iter().eq(first..=last));
     assert_eq!((limit.get(), limit.last()), (0, last));
-    // Fewer than there were allowed.
+    // Fewer than were allowed.
     limit.set(1);
     assert_eq!(take_all(&limit, 4, u64::MAX), [last + 1]);
 }
 
-/// The limit is set again and again while numbers are taken: none is given to two, none left out.
+/// The limit is set repeatedly while numbers are taken: no number is given twice, none is left out.
 #[test]
 fn numbers_are_never_used_again() {
     const TIMES: u64 = if cfg!(miri) { 20 } else { 5_000 };
@@ -330,8 +332,8 @@ fn numbers_are_never_used_again() {
     assert_eq!(different.len() as u64, count);
 }
 
-/// CPUs report outliers at the same time, while readers go from one to the next. None of them is far
-/// behind, and so each gets all, in order.
+/// CPUs report outliers at the same time, while readers go from one to the next. No reader falls
+/// far behind, and so each gets all, in order.
 #[test]
 fn a_reader_gets_all_outliers() {
     const OUTLIERS: u64 = if cfg!(miri) { 30 } else { 20_000 };
@@ -342,7 +344,7 @@ fn a_reader_gets_all_outliers() {
     let seen = [AtomicU64::new(0), AtomicU64::new(0)];
     let (limit, all, seen) = (&limit, &logs, &seen);
     let write = |log: &Log| loop {
-        // All of them may come this far at once.
+        // All writers may come this far at once.
         let slowest = seen.iter().map(|seen| seen.load(Ordering::Acquire)).min();
         if limit.last() + WRITERS > slowest.unwrap_or_default() + KEPT as u64 {
             thread::yield_now();
@@ -352,7 +354,7 @@ fn a_reader_gets_all_outliers() {
             break;
         };
         if id % 3 == 0 {
-            // Another may overtake it.
+            // Another CPU may overtake this one.
             thread::yield_now();
         }
         assert!(log.report(id, &outlier(id), &identity(id)).is_some());
@@ -371,7 +373,7 @@ fn a_reader_gets_all_outliers() {
                 thread::yield_now();
                 continue;
             };
-            // The others must not wait for one who has failed.
+            // The writers must not wait for a reader that has failed.
             let next = if id == before + 1 { id } else { OUTLIERS };
             mine.store(next, Ordering::Release);
             assert_eq!(id, before + 1);

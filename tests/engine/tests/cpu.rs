@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a CPU records of a sequence of switches: against a naive reference that keeps all values.
+//! A CPU's recordings of a sequence of switches, against a naive reference that keeps all values.
 
 mod common;
 
@@ -44,12 +44,12 @@ use schedhist_engine::testing::{
     IDLE, //
 };
 
-/// What may happen to a CPU.
+/// An operation on a CPU.
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// After so long a task, or the idle task, leaves.
+    /// After this time a task, or the idle task, leaves.
     Switch(u64, Who),
-    /// The same, but the clock has gone back.
+    /// The same, but the clock has gone back by this time.
     Backwards(u64, Who),
     /// Measuring was switched off and on.
     Forget,
@@ -64,7 +64,7 @@ fn any_step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// All that a CPU could know.
+/// Everything that a CPU could know.
 #[derive(Default)]
 struct Naive {
     since: Option<u64>,
@@ -133,7 +133,7 @@ fn check_histogram(cpu: &Cpu<Vec<Cell>>, metric: Metric, values: &[u64]) {
     );
 }
 
-/// Nothing is lost: switches = oncpu + idle + start_unseen.
+/// No switch is lost: switches = oncpu + idle + start_unseen.
 fn check_law(cpu: &Cpu<Vec<Cell>>) {
     let count = |metric| cpu.buckets(metric).iter().map(Cell::get).sum::<u64>();
     let (oncpu, idle) = (count(Metric::Oncpu), count(Metric::Idle));
@@ -143,7 +143,7 @@ fn check_law(cpu: &Cpu<Vec<Cell>>) {
     assert!(oncpu <= tasks && tasks <= oncpu + unseen);
 }
 
-/// Plays `steps` to both, from a clock that reads `start`, which is not 0.
+/// Applies `steps` to both, from a clock that reads `start`, which is not 0.
 fn play(scheme: Scheme, start: u64, steps: &[Step]) {
     let cpu = new_cpu(scheme);
     let mut naive = Naive::default();
@@ -174,7 +174,7 @@ proptest! {
         play(scheme, start, &steps);
     }
 
-    /// What is compiled for the defaults does the same with them.
+    /// The variant compiled for the defaults does the same with them.
     #[test]
     fn defaults_as_any(
         scheme in any_scheme(),
@@ -214,7 +214,7 @@ proptest! {
     }
 }
 
-/// A CPU that measures the default metrics.
+/// Creates a CPU that measures the default metrics.
 fn default_cpu(scheme: Scheme) -> Cpu<Vec<Cell>> {
     let cells = Cpu::<Vec<Cell>>::cells(scheme, MetricSet::DEFAULT);
     let buckets = (0..cells).map(|_| Cell::new(0)).collect();
@@ -244,7 +244,7 @@ fn a_clock_that_goes_back_is_counted() {
         let cpu = new_cpu(scheme);
         switch(&cpu, 1_000, Who::Idle);
         assert_eq!(switch(&cpu, 999, Who::Blocked), None);
-        // From where it went back to, it goes on.
+        // Time goes on from where the clock went back to.
         assert_eq!(switch(&cpu, 1_099, Who::Blocked), Some(100));
         assert_eq!(cpu.counter(Counter::ClockBackwards), 1);
         assert_eq!(cpu.counter(Counter::StartUnseen), 2);
@@ -255,7 +255,7 @@ fn a_clock_that_goes_back_is_counted() {
 
 const INTERRUPTIBLE: u32 = 1;
 
-/// A CPU that one task has for itself.
+/// A CPU that runs only one task.
 struct Alone {
     cpu: Cpu<Vec<Cell>>,
     state: TaskState,
@@ -307,8 +307,8 @@ impl Alone {
     }
 }
 
-/// A waker notes a wakeup just after the task got the CPU: it saw the task while that waited there with
-/// its sleep state set, after a preemption and a migration. The task's next sleep ends by another one.
+/// A waker records a wakeup just after the task got the CPU: it saw the task waiting there with its
+/// sleep state set, after a preemption and a migration. Another wakeup ends the task's next sleep.
 #[test]
 fn a_wakeup_from_before_a_sleep_does_not_end_it() {
     let one = Alone::new();
@@ -325,8 +325,9 @@ fn a_wakeup_from_before_a_sleep_does_not_end_it() {
     assert_eq!(one.cpu.sum(Metric::BlockedInterruptible), 9_900);
 }
 
-/// A task is preempted with its sleep state set. A waker notes the wakeup, and waits for the run queue's
-/// lock; meanwhile the task gets the CPU, and blocks. Then the waker puts it on the run queue.
+/// A task is preempted with its sleep state set. A waker records the wakeup, and waits for the run
+/// queue's lock; meanwhile the task gets the CPU, and blocks. Then the waker puts it on the run
+/// queue.
 #[test]
 fn a_wakeup_from_before_a_sleep_may_end_it() {
     let one = Alone::new();
@@ -341,14 +342,14 @@ fn a_wakeup_from_before_a_sleep_may_end_it() {
     assert_eq!(one.cpu.sum(Metric::Wakeup), 4_000 - 2_400);
     assert_eq!(one.cpu.sum(Metric::RunqWakeup), 10 + 100);
     assert_eq!(one.cpu.sum(Metric::Offcpu), 1_000);
-    // It ends one sleep only.
+    // The wakeup ends one sleep only.
     one.leave(5_000, INTERRUPTIBLE, 110);
     one.enter(6_000, false, 110, 5_950);
     assert_eq!(one.cpu.counter(Counter::WakeUnseen), 1);
 }
 
-/// The kernel does not tell of the last switch on a CPU that goes offline: the task that leaves there is
-/// next seen as it gets a CPU again.
+/// The kernel does not trace the last switch on a CPU that goes offline: the task that leaves there
+/// is next seen when it gets a CPU again.
 #[test]
 fn a_switch_out_counts_once() {
     const PARKED: u32 = 0x40;
@@ -365,7 +366,7 @@ fn a_switch_out_counts_once() {
     assert_eq!(one.cpu.counter(Counter::ClockBackwards), 0);
 }
 
-/// The kernel's stamp of a wakeup may be of a clock that is ahead.
+/// The kernel's stamp of a wakeup may be from a clock that is ahead.
 #[test]
 fn a_stamp_that_is_ahead_is_counted() {
     let one = Alone::new();
@@ -388,7 +389,7 @@ fn a_wrong_number_of_cells_is_refused() {
     }
 }
 
-/// At defaults, with all cells in one piece with the rest, as the module has them.
+/// At the defaults, with all cells in one allocation with the header, as in the module.
 #[test]
 fn a_cpu_takes_64_kib_in_one_piece() {
     const SCHEME: Scheme = match Precision::new(Precision::DEFAULT) {
@@ -400,7 +401,7 @@ fn a_cpu_takes_64_kib_in_one_piece() {
     let sized = Cpu::new(3, SCHEME, [const { Cell::new(0) }; CELLS]);
     let cpu: Box<Cpu<[Cell]>> = Box::new(sized.expect("the number of cells is right"));
     assert!(size_of_val(&*cpu) <= 64 * 1024);
-    // The buckets follow the header with no gap, and make up all the rest but the padding.
+    // The buckets follow the header with no gap, and fill the rest except the padding.
     let header = size_of::<Header>();
     let end = (header + CELLS * size_of::<Cell>()).next_multiple_of(64);
     assert_eq!(size_of_val(&*cpu), end);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Who had the CPU, and who is blamed, against a reference that keeps everything.
+//! The tasks that had the CPU, and those that are blamed, against a reference that keeps
+//! everything.
 
 mod outlier;
 
@@ -40,8 +41,8 @@ use outlier::{
     read, //
 };
 
-/// Up to `most` stays, one after the other, some with a gap before, of up to 80 tasks. In some lists,
-/// the clock goes backwards now and then.
+/// Generates up to `most` stays, one after the other, some with a gap before, of up to 80 tasks. In
+/// some lists the clock goes backwards now and then.
 fn any_stays(most: usize) -> impl Strategy<Value = Vec<Stay>> {
     let gap = prop_oneof![3 => Just(0), 1 => any_span()];
     let back = prop_oneof![30 => Just(0), 1 => any_span()];
@@ -66,7 +67,7 @@ fn any_stays(most: usize) -> impl Strategy<Value = Vec<Stay>> {
     })
 }
 
-/// A time: near one of those at which a stay begins or ends, or any other.
+/// A time: near the beginning or the end of a stay, or any other.
 #[derive(Clone, Debug)]
 struct When {
     near: Index,
@@ -100,8 +101,8 @@ impl When {
     }
 }
 
-/// The last of all `stays` that there ever were, but for those before the clock went backwards,
-/// clipped.
+/// Returns the last of `stays`, without those before the clock went backwards, clipped to the time
+/// between `since` and `until`.
 fn between(stays: &[Stay], since: u64, until: u64) -> Vec<Stay> {
     let went_back = |pair: &[Stay]| pair[1].since < pair[0].until;
     let forgotten = stays.windows(2).rposition(went_back);
@@ -162,7 +163,8 @@ fn a_history_forgets_the_oldest() {
     }
 }
 
-/// Who had the CPU between `start` and `end`, with how much of the time nobody is named for.
+/// Returns the tasks that had the CPU between `start` and `end`, and how much of the time is
+/// unaccounted for.
 fn blamed(stays: &[Stay], start: u64, end: u64) -> (Vec<Culprit>, u64) {
     let mut culprits: Vec<Culprit> = Vec::new();
     for stay in between(stays, start, end) {
@@ -231,8 +233,7 @@ proptest! {
         }
     }
 
-    /// Whatever it is told, by a clock that goes as it likes, each nanosecond is blamed on one task,
-    /// or missing.
+    /// With any stays, by a clock that jumps, each nanosecond is blamed on one task, or missing.
     #[test]
     fn nobody_is_blamed_twice(
         stays in vec((any_span(), any_span(), 0..80), 0..2 * STAYS),
@@ -255,7 +256,7 @@ proptest! {
     }
 }
 
-/// The least and the most: one task in all stays, and one task too many.
+/// The extremes: one task in all stays, and one task too many.
 #[test]
 fn at_most_32_culprits() {
     for (tasks, missing) in [(1, 0), (31, 0), (32, 0), (33, 10), (64, 320)] {
@@ -276,13 +277,13 @@ fn at_most_32_culprits() {
         };
         let (outlier, culprits) = log.report(1, &sample, &identity(1, 0)).expect("always");
         assert_eq!(outlier.missing, missing);
-        // The oldest are named.
+        // The oldest tasks are named.
         let pids: Vec<i32> = culprits.map(|culprit| culprit.task.pid).collect();
         assert_eq!(pids, (0..tasks.min(32)).collect::<Vec<_>>());
     }
 }
 
-/// How long it takes to find the culprits, in the probe: at worst, of the longest history, in which
+/// The time that the probe needs to find the culprits, at worst: in the longest history, in which
 /// as many tasks as can be told apart come first.
 #[test]
 #[ignore = "a measurement"]

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! All that can happen, up to a depth: every list of operations that is possible, with the engine
-//! compared to the reference after each of them.
+//! Every possible list of operations, up to a depth, with the engine compared to the reference
+//! after each of them.
 //!
-//! The time that passes before an operation is a power of two and another one each time, so that the
-//! sum of any samples tells what they were.
+//! The time that passes before an operation is a power of two, a different one each time, so that
+//! the sum of any samples tells which they were.
 
 mod model;
 
@@ -26,9 +26,9 @@ use model::{
     World,
 };
 
-/// The search: what has been done so far, and what may be done next.
+/// The search: the operations so far, and the possible next ones.
 struct Search<'a> {
-    /// All that may be done, in a given situation; what is not possible is left out by itself.
+    /// Returns the operations to try in a given situation; the search skips the impossible ones.
     choices: &'a dyn Fn(&Kernel) -> Vec<Op>,
     ops: Vec<Op>,
     events: Vec<Event>,
@@ -37,7 +37,7 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Goes through all lists that go on from here with at most `depth` operations.
+    /// Checks all lists that continue this one with at most `depth` operations.
     fn go_on(&mut self, kernel: &Kernel, reference: &Reference, depth: u32) {
         self.lists += 1;
         let mut recorder = Recorder::new(self.cpus, scheme());
@@ -71,7 +71,7 @@ impl Search<'_> {
     }
 }
 
-/// Checks all lists of at most `depth` operations that follow `prefix`, and returns how many.
+/// Checks all lists of at most `depth` operations that follow `prefix`, and returns their number.
 fn search(
     cpus: usize,
     tasks: i32,
@@ -100,7 +100,7 @@ fn search(
     search.lists
 }
 
-/// All ways in which `cpu` can switch, when called by `call`.
+/// Returns all ways in which `cpu` can switch, with `call`.
 fn switches(kernel: &Kernel, cpu: usize, call: Call) -> Vec<Op> {
     let next = kernel.waiting(cpu).map(Some);
     let next = next.chain([None]);
@@ -140,7 +140,7 @@ fn moves(kernel: &Kernel, task: usize) -> Vec<Op> {
     ops
 }
 
-/// The CPU that the task 0 is on and the one that it can go to.
+/// Operations on the CPU of task 0 and on the CPU that it can go to.
 fn all_of_a_task(kernel: &Kernel, states: &[Sleep]) -> Vec<Op> {
     let mut ops = Vec::new();
     for cpu in 0..kernel.cpus() {
@@ -204,7 +204,7 @@ fn enable_and_disable() {
     println!("enable and disable: {lists} lists");
 }
 
-/// Fewer ways to sleep and switch, so that there is depth for the life of a PID.
+/// Fewer ways to sleep and switch, which leaves depth for the life of a PID.
 #[test]
 fn pids() {
     let choices = |kernel: &Kernel| {
@@ -226,7 +226,7 @@ fn pids() {
             for next in kernel.waiting(cpu).map(Some).chain([None]) {
                 ops.push(Op::Die { cpu, next });
             }
-            // Only the PID that the first task may have given back, or one more.
+            // Only the PID that the first task may have released, or one more.
             let pid = if kernel.is_used(1) { 2 } else { 1 };
             ops.push(Op::Fork {
                 cpu,
@@ -250,8 +250,8 @@ fn pids() {
     println!("PIDs: {lists} lists");
 }
 
-/// A task that is moved while its dequeue is delayed, and then sleeps on: the kernel stamps it as if
-/// it waited.
+/// A task is moved while its dequeue is delayed, and then sleeps on: the kernel stamps it as if it
+/// waited.
 #[test]
 fn delayed_and_moved() {
     let choices = |kernel: &Kernel| {
@@ -283,7 +283,7 @@ fn delayed_and_moved() {
 }
 
 /// A task that has given back its PID sleeps for a lock, with `PREEMPT_RT`, and is woken while the
-/// one that has the PID now waits for a CPU: that one's wakeup was earlier.
+/// new owner of the PID waits for a CPU: the new owner was woken earlier.
 #[test]
 fn woken_without_a_pid() {
     let switch = |cpu, next| Op::Switch {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What CPUs share, in all orders in which they can get at it, up to a number of preemptions, with all
+//! Data shared between CPUs, in all interleavings up to a number of preemptions, with every value
 //! that the language's memory model allows a reader to see: `tests/engine/run loom`.
 //!
-//! `concurrent.rs` tries the same on the machine, with more of everything. Here there are two or three
-//! steps of each kind, and as many outliers kept, as `engine/outlier/log.rs` has it under `cfg(loom)`;
-//! but none of their orders is left out, up to one to three preemptions, or `LOOM_MAX_PREEMPTIONS`.
+//! `concurrent.rs` tests the same on the machine, with more of everything. Here there are two or
+//! three steps of each kind, and as many outliers kept, as `engine/outlier/log.rs` has it under
+//! `cfg(loom)`; but no interleaving is left out, up to one to three preemptions, or
+//! `LOOM_MAX_PREEMPTIONS`.
 
 #![cfg(loom)]
 
@@ -75,7 +76,7 @@ use schedhist_engine::{
     },
 };
 
-/// Runs `test` in all orders, with `preemptions` at most unless the environment says otherwise.
+/// Runs `test` in all orders, with at most `preemptions` unless the environment says otherwise.
 fn in_all_orders(preemptions: usize, test: impl Fn() + Send + Sync + 'static) {
     let mut builder = Builder::new();
     builder.preemption_bound = builder.preemption_bound.or(Some(preemptions));
@@ -98,7 +99,7 @@ fn records(number: u32) -> Records {
     cpu
 }
 
-/// Two cells that always hold the same, for those who go by the counter.
+/// Two cells that are always equal for readers that use the sequence counter.
 #[derive(Debug)]
 struct Pair {
     seqcount: SeqCount,
@@ -153,7 +154,7 @@ fn without_fences_a_sequence_counter_guards_nothing() {
     without_fences(|| in_all_orders(3, pair_while_it_changes));
 }
 
-/// Who tries once is told that it met the writer, and only then.
+/// A single try fails only if it met the writer.
 #[test]
 fn a_try_fails_only_where_it_meets_the_writer() {
     static FAILED: AtomicUsize = AtomicUsize::new(0);
@@ -181,7 +182,7 @@ fn a_try_fails_only_where_it_meets_the_writer() {
     assert!(FAILED.load(Relaxed) > 0);
 }
 
-/// Who the `n`th sample is of: all of it follows from `n`.
+/// Returns the task of the `n`th sample: `n` determines all of it.
 fn identity(n: u64) -> Identity {
     let byte = n as u8;
     Identity {
@@ -191,12 +192,12 @@ fn identity(n: u64) -> Identity {
     }
 }
 
-/// Ends a stay in the idle task at `now`, the `n`th.
+/// Ends the `n`th stay in the idle task, at `now`.
 fn end_idle(cpu: &Records, now: u64, n: u64) {
     idle_at(cpu, now, |_| identity(n));
 }
 
-/// Makes a CPU that has just gone idle, at 1, and has no sample yet. Its cells are settled.
+/// Creates a CPU that has just gone idle, at 1, and has no sample yet. Its cells are settled.
 fn idle_cpu() -> Arc<Records> {
     let cpu = records(0);
     end_idle(&cpu, 1, 0);
@@ -207,12 +208,12 @@ fn idle_cpu() -> Arc<Records> {
     Arc::new(cpu)
 }
 
-/// The `n`th stay, each longer than the one before, and when it ends.
+/// Returns the length of the `n`th stay, each longer than the one before, and its end.
 fn stay(n: u64) -> (u64, u64) {
     (10 * n, 1 + 10 * n * (n + 1) / 2)
 }
 
-/// Checks that `worst` is one sample, all of it, and returns its number.
+/// Checks that `worst` is one complete sample, and returns its number.
 fn number_of(worst: Option<Worst>) -> u64 {
     worst.map_or(0, |worst| {
         let n = worst.value / 10;
@@ -230,7 +231,7 @@ fn worst_while_it_changes() {
         let cpu = cpu.clone();
         move || end_idle(&cpu, stay(2).1, 2)
     });
-    // That of before, or that of after; never none.
+    // Either the previous sample or the new one; never none.
     let first = number_of(cpu.worst(Metric::Idle));
     assert!(first == 1 || first == 2);
     assert!(number_of(cpu.worst(Metric::Idle)) >= first);
@@ -243,7 +244,7 @@ fn the_worst_sample_is_never_torn() {
     in_all_orders(2, worst_while_it_changes);
 }
 
-/// The proof is worth something: without the fences it fails.
+/// The proof can fail: without the fences it does.
 #[test]
 #[should_panic(expected = "assertion")]
 fn without_fences_the_worst_sample_is_torn() {
@@ -299,8 +300,8 @@ fn counts_never_go_down() {
     });
 }
 
-/// Samples of which the sum first gets its bit 63, and then wraps: who reads it meanwhile sees one of
-/// the sums that there were, and none of before.
+/// Samples whose sum first gets its bit 63 and then wraps: a concurrent reader only sees sums that
+/// there were, and never an earlier one after a later one.
 #[test]
 fn a_sum_that_wraps_is_never_torn() {
     const SAMPLES: [u64; 4] = [(1 << 63) - 5, 10, 1 << 62, 1 << 62];
@@ -349,7 +350,7 @@ fn sample(n: u64) -> Sample {
     }
 }
 
-/// Notes the `n`th outlier, with one culprit, who had the CPU for all but `n` of it.
+/// Reports the `n`th outlier, with one culprit, which had the CPU for all but `n` of it.
 fn report(log: &Log, n: u64) {
     let sample = sample(n);
     log.stay(&Stay {
@@ -360,7 +361,7 @@ fn report(log: &Log, n: u64) {
     assert!(log.report(n, &sample, &identity(n)).is_some());
 }
 
-/// Reads the outlier `n`, and says whether it was there, all of it.
+/// Reads the outlier `n`, and returns whether it was there, complete.
 fn is_there(log: &Log, n: u64) -> bool {
     let mut culprits = [Culprit::default(); CULPRITS];
     let Some(found) = log.read(n, &mut culprits) else {
@@ -384,7 +385,7 @@ fn new_log() -> Log {
     log
 }
 
-/// What a reader finds it can read, as long as nothing else takes its place.
+/// A reader can read the outlier that it finds, unless another one takes its place.
 fn outlier_while_it_is_written() {
     let log = Arc::new(new_log());
     let writer = thread::spawn({
@@ -452,8 +453,8 @@ fn a_limit_is_kept_by_all_together() {
     });
 }
 
-/// The limit is set while numbers are taken: none is given to two, none is left out, and there are
-/// never more than were allowed.
+/// The limit is set while numbers are taken: no number is given twice, none is left out, and there
+/// are never more than were allowed.
 #[test]
 fn numbers_are_never_used_again() {
     in_all_orders(3, || {
@@ -475,7 +476,7 @@ fn numbers_are_never_used_again() {
     });
 }
 
-/// Counts the turns that can be taken at `now`, one after the other.
+/// Returns the number of turns that can be taken at `now`, one after the other.
 fn turns(rate: &Rate, now: u64) -> usize {
     core::iter::from_fn(|| rate.take(now).then_some(())).count()
 }
@@ -491,13 +492,13 @@ fn a_rate_is_kept_by_all_together() {
         });
         let mine = turns(&rate, 10);
         assert_eq!(mine + other.join().expect("a taker does not fail"), 2);
-        // Half a second for each.
+        // Each takes half a second.
         assert_eq!(turns(&rate, 500_000_009), 0);
         assert_eq!(turns(&rate, 500_000_010), 1);
     });
 }
 
-/// The rate is set while turns are taken: the bucket is full once more at most.
+/// The rate is set while turns are taken: the bucket is refilled at most once.
 #[test]
 fn a_rate_is_set_while_turns_are_taken() {
     in_all_orders(3, || {
@@ -519,7 +520,7 @@ fn a_rate_is_set_while_turns_are_taken() {
     });
 }
 
-/// Whoever sees that the limit is used up, and looks then, finds the last one.
+/// A reader that sees that the limit is used up, and looks then, finds the last outlier.
 #[test]
 fn nothing_comes_after_the_end() {
     in_all_orders(1, || {
@@ -543,7 +544,7 @@ fn nothing_comes_after_the_end() {
     });
 }
 
-/// Goes from the outlier `seen` to the next in `logs`, if that can be had by now. None is left out.
+/// Goes from the outlier `seen` to the next in `logs`, if it can be read by now. Skips none.
 fn look(logs: &[Arc<Log>; 2], seen: u64) -> u64 {
     let first_after = |seen| {
         logs.iter()
@@ -558,7 +559,7 @@ fn look(logs: &[Arc<Log>; 2], seen: u64) -> u64 {
     })
 }
 
-/// The second of two outliers can be read, and the first is on its way on another CPU.
+/// The second of two outliers can be read while the first is in flight on another CPU.
 #[test]
 fn an_outlier_on_its_way_is_waited_for() {
     in_all_orders(2, || {
@@ -584,8 +585,8 @@ fn an_outlier_on_its_way_is_waited_for() {
     });
 }
 
-/// One of two CPUs is done. Whoever sees its outlier sees also whether the other has taken a number
-/// before it.
+/// One of two CPUs is done. A reader that sees its outlier also sees whether the other CPU has
+/// taken an earlier number.
 #[test]
 fn an_outlier_with_an_earlier_number_is_on_its_way() {
     in_all_orders(1, || {
@@ -609,7 +610,8 @@ fn an_outlier_with_an_earlier_number_is_on_its_way() {
     });
 }
 
-/// Two CPUs report an outlier each, and who goes from one to the next gets both, in order.
+/// Two CPUs report an outlier each, and a reader that goes from one to the next gets both, in
+/// order.
 #[test]
 fn a_reader_gets_all_outliers() {
     in_all_orders(1, || {
@@ -624,7 +626,7 @@ fn a_reader_gets_all_outliers() {
                 limit.done();
             })
         });
-        // Meanwhile, and afterwards.
+        // Reads while they report, and afterwards.
         let mut seen = look(&logs, 0);
         for writer in writers {
             writer.join().expect("a writer does not fail");
@@ -636,11 +638,11 @@ fn a_reader_gets_all_outliers() {
     });
 }
 
-/// A task sleeps on one CPU and is woken for another, by a waker that comes before it has left: what
-/// the kernel does between the three, as little as it is, is enough for all its cells.
+/// A task sleeps on one CPU and is woken for another, by a waker that comes before it has left: the
+/// kernel's synchronization between the three, little as it is, orders all its cells.
 ///
-/// `on_cpu` is `task_struct::on_cpu`, which the waker waits for; and that it has ended stands for the
-/// lock of the run queue that the task goes to.
+/// `on_cpu` is `task_struct::on_cpu`, which the waker waits for; the end of the waker stands for
+/// the lock of the run queue that the task goes to.
 #[test]
 fn a_task_is_handed_over() {
     const SLEEPER: Task = Task {
@@ -677,7 +679,7 @@ fn a_task_is_handed_over() {
                 !on_cpu.load(Acquire)
             }
         });
-        // Where it would have to wait this goes no further: other orders do.
+        // If the waker would have to wait, this interleaving ends here: others go on.
         if !waker.join().expect("it does not fail") {
             return;
         }

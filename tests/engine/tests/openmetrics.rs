@@ -77,7 +77,7 @@ fn text(scheme: Scheme, cpus: &[Records], each: bool) -> String {
     out
 }
 
-/// Reads the samples of a text: the name with the labels, and the value.
+/// Parses the samples of a text: the name with the labels, and the value.
 fn samples(text: &str) -> BTreeMap<&str, &str> {
     let mut samples = BTreeMap::new();
     for line in text.lines().filter(|line| !line.starts_with('#')) {
@@ -87,14 +87,14 @@ fn samples(text: &str) -> BTreeMap<&str, &str> {
     samples
 }
 
-/// Reads seconds with nine decimals as nanoseconds.
+/// Parses seconds with nine decimals into nanoseconds.
 fn nanoseconds(seconds: &str) -> u128 {
     let (whole, fraction) = seconds.split_once('.').expect("a decimal point");
     assert_eq!(fraction.len(), 9);
     format!("{whole}{fraction}").parse().expect("digits")
 }
 
-/// Makes two CPUs that have seen `steps`.
+/// Creates two CPUs that have seen `steps`.
 fn two_cpus(scheme: Scheme, steps: &[filled::Step]) -> Vec<Records> {
     let cpus = vec![
         filled::records(0, scheme, MetricSet::ALL),
@@ -107,8 +107,8 @@ fn two_cpus(scheme: Scheme, steps: &[filled::Step]) -> Vec<Records> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Each `le` bucket has exactly the samples of the buckets that end at or below it, no bucket
-    /// straddles it, and `+Inf`, `_count` and `_sum` are those of the histogram.
+    /// Each `le` bucket has exactly the samples of the histogram's buckets that end at or below it,
+    /// no bucket straddles it, and `+Inf`, `_count` and `_sum` are those of the histogram.
     #[test]
     fn le_buckets_are_sums_of_buckets(
         scheme in filled::scheme(),
@@ -189,7 +189,7 @@ fn looks_like_this() {
     }
 }
 
-/// The longest there can be fits into what is said to be the most.
+/// The longest possible text fits into the documented maximum.
 #[test]
 fn length_is_bounded() {
     let mut longest = String::new();
@@ -219,7 +219,7 @@ fn length_is_bounded() {
     );
 }
 
-/// A published parser takes it. Runs where that is installed: `PYTHON` is a Python that has it.
+/// A published parser accepts the text. Runs only if `PYTHON` is a Python that has the parser.
 #[test]
 #[cfg_attr(miri, ignore)]
 fn published_parser_takes_it() {

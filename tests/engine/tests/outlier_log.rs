@@ -34,11 +34,11 @@ use outlier::{
     read, //
 };
 
-/// What is done to a log.
+/// An operation on a log.
 #[derive(Clone, Debug)]
 enum Step {
     Stay(u64, i32),
-    /// With how many numbers that go to other CPUs before.
+    /// Reports an outlier, after this many numbers went to other CPUs.
     Report(u64, Sample),
     Suppress,
 }
@@ -86,7 +86,7 @@ proptest! {
             prop_assert_eq!(log.reported(), reported.len() as u64);
             prop_assert_eq!(log.suppressed(), suppressed);
 
-            // All that are kept are found one after the other, as they were, and no others.
+            // All kept outliers are found one after the other, unchanged, and no others.
             let kept = &reported[reported.len().saturating_sub(KEPT)..];
             for number in 0..=id + 1 {
                 let expected = kept.iter().find(|(outlier, _)| outlier.id == number);
@@ -119,7 +119,7 @@ fn there_is_no_outlier_0() {
     assert_eq!((read(&log, 0), log.first_after(0)), (None, Some(1)));
 }
 
-/// What a CPU is about to do next about an outlier.
+/// The next step of a CPU that reports an outlier.
 #[derive(Clone, Copy, Debug, Default)]
 enum Stage {
     #[default]
@@ -130,15 +130,15 @@ enum Stage {
 
 type StageCell = std::cell::Cell<Stage>;
 
-/// That a CPU goes on by so many stages.
+/// A CPU, and the number of stages by which it goes on.
 type Writes = (usize, usize);
 
-/// CPUs that report outliers, and readers who go from one to the next.
+/// CPUs that report outliers, and readers that go from one to the next.
 struct Race {
     limit: Limit,
     logs: Vec<Log>,
     stages: Vec<StageCell>,
-    /// What each reader has seen.
+    /// The last outlier that each reader has seen.
     readers: Vec<u64>,
 }
 
@@ -152,7 +152,7 @@ impl Race {
         }
     }
 
-    /// One CPU goes on.
+    /// One CPU goes on by some stages.
     fn write(&self, (cpu, stages): Writes) {
         for _ in 0..stages {
             let next = match self.stages[cpu].get() {
@@ -180,14 +180,15 @@ impl Race {
         }
     }
 
-    /// Says whether the outlier `id` is kept, or about to be.
+    /// Returns whether the outlier `id` is kept, or about to be.
     fn is_there(&self, id: u64) -> bool {
         let is_it = |stage: &StageCell| matches!(stage.get(), Stage::Report(it) if it == id);
         self.stages.iter().any(is_it) || self.logs.iter().any(|log| read(log, id).is_some())
     }
 
-    /// One reader looks for the next, and goes there; before each log that it looks into, something
-    /// else happens. Fails when it misses one that is kept or on its way.
+    /// One reader looks for the next outlier, and goes there; before it looks into each log, the
+    /// next of `meanwhile` happens. Fails if the reader misses an outlier that is kept or in
+    /// flight.
     fn read(&mut self, reader: usize, meanwhile: &[Writes]) -> Result<Option<u64>, String> {
         let before = self.readers[reader];
         let mut meanwhile = meanwhile.iter();
@@ -213,7 +214,7 @@ impl Race {
         }
     }
 
-    /// All CPUs end what they have begun; then each reader gets to the last.
+    /// All CPUs finish their outliers; then each reader must get to the last.
     fn end(&mut self) -> Result<(), String> {
         for (cpu, stage) in self.stages.iter().enumerate() {
             while !matches!(stage.get(), Stage::Take) {
@@ -238,8 +239,8 @@ fn any_writes() -> impl Strategy<Value = Writes> {
 }
 
 proptest! {
-    /// Whatever happens, and also while it looks: first something, and then one of two readers looks
-    /// for the next.
+    /// Any order of events, also while a reader looks: first some event, and then one of two
+    /// readers looks for the next outlier.
     #[test]
     fn a_reader_misses_none_that_is_on_its_way(
         steps in vec((vec(any_writes(), 0..4), 0..2usize, vec(any_writes(), 0..3 * RACERS)), 0..50),
@@ -255,8 +256,8 @@ proptest! {
     }
 }
 
-/// Number 1 goes to CPU 0, and 2 to CPU 1, which is the first to note it. All this happens before the
-/// reader looks into the first log, or the second, again into the first, and so on.
+/// Number 1 goes to CPU 0, and 2 to CPU 1, which is the first to report it. All this happens before
+/// the reader looks into the first log, or the second, again into the first, and so on.
 #[test]
 fn a_reader_waits_for_the_first() -> Result<(), String> {
     const EVENTS: [Writes; 5] = [(0, 1), (1, 2), (1, 1), (0, 1), (0, 1)];
@@ -273,7 +274,7 @@ fn a_reader_waits_for_the_first() -> Result<(), String> {
             race.end()?;
         }
     }
-    // Step by step: it is not there before the first is.
+    // Step by step: the reader does not get number 2 before number 1 is there.
     let mut race = Race::new(2, 1);
     for writes in &EVENTS[..3] {
         race.write(*writes);
@@ -286,8 +287,8 @@ fn a_reader_waits_for_the_first() -> Result<(), String> {
     Ok(())
 }
 
-/// 1 and 2 are on their way on two CPUs, for so long that a third reports 18 others meanwhile, and
-/// keeps the last 16. A reader waits for them, and misses none that is kept.
+/// 1 and 2 are in flight on two CPUs, for so long that a third reports 18 others meanwhile, and
+/// keeps the last 16. A reader waits for the two, and misses none that is kept.
 #[test]
 fn a_reader_waits_for_those_that_are_very_late() -> Result<(), String> {
     let mut race = Race::new(3, 1);

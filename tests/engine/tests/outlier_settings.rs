@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Thresholds, the limit, and who is still awaited.
+//! Thresholds, the limit, and which outliers are still awaited.
 
 use proptest::{
     collection::vec,
@@ -48,7 +48,7 @@ proptest! {
             let near = naive.iter().flat_map(|it| [it.saturating_sub(1), *it, it.saturating_add(1)]);
             for value in near.chain([0, u64::MAX]) {
                 for metric in Metric::ALL {
-                    // Above any of those that are set, and so above the least.
+                    // Above any of the thresholds, and so above the least.
                     let is_above = Series::ALL.into_iter().zip(naive).any(|(shown, threshold)| {
                         shown.parts.contains(&metric) && threshold != 0 && value > threshold
                     });
@@ -83,7 +83,7 @@ proptest! {
             }
             prop_assert_eq!((counter.get(), counter.last()), (naive.0, last));
             prop_assert_eq!(counter.is_used_up(), naive.1 == Some(0));
-            // All are done but the last.
+            // All outliers but the last are done.
             prop_assert_eq!(counter.has_ended(), naive.1 == Some(0) && done == last);
             while done < last {
                 counter.done();
@@ -102,7 +102,7 @@ fn any_limit() -> impl Strategy<Value = u64> {
     prop_oneof![2 => Just(0), 6 => 1..10u64, 1 => any::<u64>(), 1 => Just(u64::MAX)]
 }
 
-/// `runq` is the sum of two: both are compared with the least threshold that there is for them.
+/// `runq` is the sum of two metrics: both are compared with their least threshold.
 #[test]
 fn the_least_threshold_counts() {
     let shown = |name| {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! From when to when an outlier was, by a CPU that switches.
+//! The beginning and the end of outliers on a CPU that switches.
 
 mod outlier;
 
@@ -47,18 +47,18 @@ use schedhist_engine::testing::{
 
 use outlier::identity;
 
-/// The PIDs of culprits, and how long each ran.
+/// The PIDs of culprits, and the time that each ran.
 type Blamed = Vec<(i32, u64)>;
 
 /// A CPU on which everything is measured and each sample is an outlier.
 struct Watched {
     cpu: Cpu<Vec<Cell>>,
     log: Log,
-    /// What has been reported.
+    /// The reported outliers.
     reported: RefCell<Vec<(Outlier, Blamed)>>,
 }
 
-/// Watches a switch away from the task of this PID.
+/// Observes a switch away from the task with this PID.
 struct Watcher<'a>(&'a Watched, i32);
 
 impl Observer for &Watcher<'_> {
@@ -112,13 +112,13 @@ impl Watched {
             prev: task(pid),
             prev_state: prev_state_of(end),
             next,
-            // That of task 1 is kept.
+            // Only the state of task 1 is kept.
             state: &|pid| if pid == 1 { state } else { &untracked },
         };
         self.cpu.switch::<Dynamic>(&switch, &Watcher(self, pid));
     }
 
-    /// The one outlier of `metric`, with its culprits.
+    /// Returns the only outlier of `metric`, with its culprits.
     fn outlier(&self, metric: Metric) -> (Outlier, Blamed) {
         let reported = self.reported.borrow();
         let mut those = reported
@@ -139,7 +139,7 @@ fn task_1(last_queued: u64) -> Task {
 }
 
 /// Task 1 is preempted at 150, after the clock went back from 200, and waits until 240. Task 2 had
-/// the CPU until 200, but that was another 150 to 200.
+/// the CPU until 200, but that was in the earlier time from 150 to 200.
 #[test]
 fn what_was_before_the_clock_went_backwards_is_forgotten() {
     let (watched, state) = (Watched::new(), TaskState::new());
@@ -153,8 +153,8 @@ fn what_was_before_the_clock_went_backwards_is_forgotten() {
     assert_eq!((culprits, outlier.missing), (vec![(3, 90)], 0));
 }
 
-/// Task 1 sleeps from 100 to 150, and waits until 400. Task 2 has the CPU until 120, and task 3 from
-/// then on.
+/// Task 1 sleeps from 100 to 150, and waits until 400. Task 2 has the CPU until 120, and task 3
+/// from then on.
 #[test]
 fn a_sleep_ends_at_the_wakeup() {
     for (end, metric) in [
@@ -177,7 +177,7 @@ fn a_sleep_ends_at_the_wakeup() {
             assert_eq!((outlier.start(), outlier.sample.end), (start, end));
             assert_eq!((culprits.as_slice(), outlier.missing), (expected, 0));
         }
-        // The worst is known by when it was seen.
+        // The worst sample has the time when it was taken.
         let worst = watched.cpu.worst(metric).expect("a sample");
         assert_eq!((worst.value, worst.time), (50, 400));
     }

@@ -24,7 +24,7 @@ use schedhist_engine::engine::{
 };
 use schedhist_engine::testing::idle_at;
 
-/// xorshift64*: no need for more.
+/// xorshift64*, which is good enough here.
 struct Random(u64);
 
 impl Random {
@@ -35,7 +35,7 @@ impl Random {
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
 
-    /// A number below `bound`, which is not 0.
+    /// Returns a number below `bound`, which is not 0.
     fn below(&mut self, bound: u64) -> u64 {
         self.next() % bound
     }
@@ -60,15 +60,15 @@ fn distribution(random: &mut Random) -> Vec<u64> {
         .collect()
 }
 
-/// The true quantile, by its definition: the least sample that at least this share of all samples
-/// does not exceed. The share is in hundred-thousandths.
+/// Returns the true quantile, by its definition: the least sample that at least this share of all
+/// samples does not exceed. The share is in hundred-thousandths.
 fn true_quantile(sorted: &[u64], share: usize) -> u64 {
     let is_enough = |rank: &usize| rank * 100_000 >= share * sorted.len();
     let rank = (1..=sorted.len()).find(is_enough);
     sorted[rank.expect("the share is not greater than 1") - 1]
 }
 
-/// The shares of [`Quantile::ALL`].
+/// Returns the share of a quantile of [`Quantile::ALL`], from its name.
 fn share(quantile: Quantile) -> usize {
     let percent = quantile.name.strip_prefix('p').expect("pNN.NN");
     let (whole, part) = percent.split_once('.').unwrap_or((percent, ""));
@@ -76,7 +76,7 @@ fn share(quantile: Quantile) -> usize {
     digits.parse().expect("a number")
 }
 
-/// Makes a CPU of each scheme that has the samples of `values` in [`Metric::Idle`].
+/// Records the samples of `values` in [`Metric::Idle`] of a CPU.
 fn record(cpu: &Cpu<Vec<Cell>>, now: &mut u64, values: &[u64]) {
     for value in values {
         *now += value;
@@ -99,8 +99,8 @@ fn bounds_contain_the_true_quantile() {
     let schemes: Vec<Scheme> = (Precision::MIN..=Precision::MAX)
         .map(|bits| Scheme::new(Precision::new(bits).expect("within range")))
         .collect();
-    // Two CPUs of each scheme, which go on from one distribution to the next: what has been before
-    // is taken away by a reset.
+    // Two CPUs of each scheme, which record one distribution after the other: a reset removes the
+    // previous ones.
     let mut machines: Vec<_> = schemes
         .iter()
         .map(|scheme| {

@@ -22,10 +22,10 @@ use model::{
 
 const CPUS: usize = 4;
 const TASKS: i32 = 6;
-/// PIDs are below this, so that they are soon used again.
+/// PIDs are below this, so that they are soon reused.
 const PIDS: i32 = 11;
 
-/// What to do next, before it is known what is possible: big numbers stand for a choice.
+/// The next operation, before it is known what is possible: big numbers stand for a choice.
 #[derive(Clone, Copy, Debug)]
 struct Wish {
     what: u8,
@@ -46,14 +46,14 @@ fn wish() -> impl Strategy<Value = Wish> {
     })
 }
 
-/// Chooses one of `list`, if there is any.
+/// Chooses one element of `list`; `None` if it is empty.
 fn choose<T>(list: impl Iterator<Item = T>, which: usize) -> Option<T> {
     let list: Vec<T> = list.collect();
     let index = which.checked_rem(list.len())?;
     list.into_iter().nth(index)
 }
 
-/// Finds an operation that is as wished; it may still prove impossible.
+/// Finds an operation that matches the wish; it may still prove impossible.
 fn fulfil(kernel: &Kernel, wish: &Wish, is_enabled: bool) -> Option<Op> {
     let Wish {
         what,
@@ -86,7 +86,7 @@ fn fulfil(kernel: &Kernel, wish: &Wish, is_enabled: bool) -> Option<Op> {
                 None => Call::Schedule,
                 Some(_) => call,
             };
-            // Now and then the task that is woken just in time is the one to go on.
+            // Now and then the task that was just woken goes on.
             let next = match call {
                 Call::ScheduleDelayedAndWoken if to == cpu => kernel.curr(cpu),
                 _ => next,
@@ -156,7 +156,7 @@ fn world(is_rt: bool) -> World {
     world
 }
 
-/// Makes a list of operations that are possible one after the other, as wished.
+/// Makes a list of operations that are possible one after the other, following the wishes.
 fn plan(wishes: &[Wish], steps: bool, is_rt: bool) -> Vec<Op> {
     let mut world = world(is_rt);
     let mut ops = Vec::new();
@@ -174,7 +174,7 @@ fn plan(wishes: &[Wish], steps: bool, is_rt: bool) -> Vec<Op> {
     ops
 }
 
-/// Does `ops`, leaving out what is not possible, and checks everything after each.
+/// Applies `ops`, skipping the impossible ones, and checks everything after each.
 fn live(ops: &[Op], is_rt: bool) -> Result<(), String> {
     let mut world = world(is_rt);
     for op in ops {
@@ -188,12 +188,13 @@ fn live(ops: &[Op], is_rt: bool) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks `ops`; if something is wrong, shows a short list of operations with which it still is.
+/// Checks `ops`; if the check fails, shows a short list of operations with which it still fails.
 fn check(mut ops: Vec<Op>, is_rt: bool) -> Result<(), TestCaseError> {
     let Err(mut difference) = live(&ops, is_rt) else {
         return Ok(());
     };
-    // proptest would shrink the wishes, and each would then mean something else.
+    // proptest would shrink the wishes, and the remaining ones would then mean different
+    // operations.
     for many in [64, 16, 4, 1, 1] {
         let mut at = 0;
         while at < ops.len() {
@@ -210,9 +211,9 @@ fn check(mut ops: Vec<Op>, is_rt: bool) -> Result<(), TestCaseError> {
     Err(TestCaseError::fail(format!("{difference}\nafter:\n{list}")))
 }
 
-/// No sample is longer than the time between its end and when measuring began.
+/// Checks that no sample is longer than the time between the beginning of measuring and its end.
 ///
-/// The engine's worst samples are enough: the others are shorter, and each was the last at some time.
+/// The engine's worst samples suffice: the others are shorter, and each was the last at some time.
 fn no_longer_than_enabled(world: &World) -> Result<(), String> {
     let Some(began) = world.reference.began() else {
         return Ok(());
@@ -241,19 +242,19 @@ fn config(cases: u32) -> ProptestConfig {
 proptest! {
     #![proptest_config(config(32))]
 
-    /// With clocks that agree, every wait is wake to in, exactly.
+    /// With clocks that agree, every wait is exactly the time from the wakeup to the switch-in.
     #[test]
     fn clocks_that_agree(wishes in prop::collection::vec(wish(), 300..700)) {
         check(plan(&wishes, false, false), false)?;
     }
 
-    /// With clocks that jump both ways, each on its own.
+    /// With clocks that jump both ways, each independently.
     #[test]
     fn clocks_that_jump(wishes in prop::collection::vec(wish(), 300..700)) {
         check(plan(&wishes, true, false), false)?;
     }
 
-    /// With tasks that sleep after they have given back their PID.
+    /// With tasks that sleep after their PID was released.
     #[test]
     fn asleep_without_a_pid(wishes in prop::collection::vec(wish(), 300..700)) {
         check(plan(&wishes, false, true), true)?;

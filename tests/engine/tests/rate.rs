@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How often outliers may be reported.
+//! The rate at which outliers may be reported.
 
 use std::{
     sync::atomic::{
@@ -19,7 +19,7 @@ use schedhist_engine::engine::outlier::rate::Rate;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// A bucket of tokens, as books have it: in nanoseconds, of which each token takes `interval`.
+/// A textbook token bucket: it counts nanoseconds, and each token takes `interval`.
 struct Bucket {
     capacity: u64,
     interval: u64,
@@ -60,7 +60,7 @@ fn any_rate() -> impl Strategy<Value = u64> {
     ]
 }
 
-/// How much time goes by: often less than it takes for one more.
+/// Generates the time between two attempts: often less than the interval of a token.
 fn any_gap() -> impl Strategy<Value = u64> {
     prop_oneof![
         4 => Just(0),
@@ -79,7 +79,7 @@ proptest! {
         let rate = Rate::new(1);
         let mut now = start;
         for (per_second, gaps) in runs {
-            // A new rate begins with a full bucket.
+            // Setting a rate fills the bucket.
             rate.set(per_second);
             prop_assert_eq!(rate.get(), per_second);
             let mut bucket = Bucket::new(per_second);
@@ -91,20 +91,20 @@ proptest! {
         }
     }
 
-    /// However the clocks of the CPUs differ: never more than a burst, and what the time between the
-    /// first and the last has for them.
+    /// However the clocks of the CPUs differ: never more than a burst, plus the tokens for the time
+    /// between the first and the last.
     #[test]
     fn it_is_never_exceeded(per_second in 1..50u64, times in vec(0..2 * SECOND, 1..200)) {
         let rate = Rate::new(per_second);
         let taken: Vec<u64> = times.into_iter().filter(|now| rate.take(*now)).collect();
-        // The bucket is full at first, so that there is at least one.
+        // The bucket is full at first, so that at least one attempt succeeds.
         let first = taken.iter().min().expect("the first is taken");
         let last = taken.iter().max().expect("the first is taken");
         let most = per_second + (last - first) / SECOND.div_ceil(per_second);
         prop_assert!(taken.len() as u64 <= most, "{} of {most}", taken.len());
     }
 
-    /// So many in a burst, none after it, and in each second that follows so many again.
+    /// This many in a burst, none after it, and as many in each second that follows.
     #[test]
     fn it_recovers(per_second in 1..2000u64, start in 0..SECOND) {
         let rate = Rate::new(per_second);
@@ -154,7 +154,7 @@ fn all_share_it() {
         })
     };
     assert_eq!(all(PER_SECOND, 0), PER_SECOND);
-    // While time goes by, as many as there is time for, give or take what is not yet full at the end.
+    // As time passes, as many as fit into it, except for a token that is not complete at the end.
     let begin = clock.load(Relaxed);
     let tick = SECOND / PER_SECOND / 5;
     let taken = all(PER_SECOND, tick);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Reads a binary snapshot from standard input as the header says that it is to
- * be read, and prints every record on a line: the other side of raw.rs.
+ * Reads a binary snapshot from standard input as the header tells readers to, and prints every
+ * record on a line: the C counterpart of raw.rs.
  */
 #include <assert.h>
 #include <stddef.h>
@@ -53,7 +53,7 @@ static int read_all(void)
 	return 0;
 }
 
-/* Whether the numbers of the scheme fit together. */
+/* Returns whether the numbers of the scheme are consistent. */
 static int is_scheme(const struct schedhist_raw_header *header)
 {
 	__u64 precision = header->precision, bits = header->value_bits;

@@ -105,7 +105,7 @@ fn encode(scheme: Scheme, cpus: &[Records]) -> Vec<u8> {
     bytes.0
 }
 
-/// What a snapshot of `cpus` must say.
+/// Returns the expected contents of a snapshot of `cpus`.
 fn expected(scheme: Scheme, cpus: &[Records]) -> Decoded {
     let mut names = BTreeMap::new();
     for shown in Series::ALL {
@@ -156,7 +156,7 @@ fn expected(scheme: Scheme, cpus: &[Records]) -> Decoded {
     }
 }
 
-/// Makes three CPUs that have seen `steps`; one of them has no memory for wakeups.
+/// Creates three CPUs that have seen `steps`; one of them has no memory for wakeups.
 fn three_cpus(scheme: Scheme, steps: &[filled::Step]) -> Vec<Records> {
     let cpus = vec![
         filled::records(0, scheme, MetricSet::ALL),
@@ -167,7 +167,7 @@ fn three_cpus(scheme: Scheme, steps: &[filled::Step]) -> Vec<Records> {
     cpus
 }
 
-/// Makes three CPUs that have seen 3000 switches, always the same.
+/// Creates three CPUs that have seen 3000 switches, always the same.
 fn three_busy_cpus(scheme: Scheme) -> Vec<Records> {
     let steps = prop::collection::vec(filled::step(3), 3000)
         .new_tree(&mut TestRunner::deterministic())
@@ -197,8 +197,7 @@ proptest! {
         prop_assert_eq!(length, Length(data.len()));
     }
 
-    /// What is since loading is the same whether there were resets or not: to the last extreme, and
-    /// whose it was.
+    /// The numbers since loading do not depend on resets: to the last extreme, and its task.
     #[test]
     fn a_reset_changes_nothing(
         scheme in filled::scheme(),
@@ -235,7 +234,7 @@ proptest! {
         }
     }
 
-    /// A snapshot that is cut off anywhere is known to be.
+    /// A reader detects a snapshot that is cut off, wherever that is.
     #[test]
     fn cut_off_is_noticed(
         steps in prop::collection::vec(filled::step(3), 0..100),
@@ -245,7 +244,7 @@ proptest! {
         prop_assert!(decode(&data[..cut.index(data.len())]).is_none());
     }
 
-    /// What a later schedhist may add does not disturb a reader: a longer header, longer records,
+    /// The additions of a later schedhist do not disturb a reader: a longer header, longer records,
     /// records of unknown types.
     #[test]
     fn additions_are_skipped(
@@ -258,7 +257,7 @@ proptest! {
     }
 }
 
-/// Makes of a snapshot what a later schedhist might write.
+/// Converts a snapshot into one that a later schedhist might write.
 fn add(data: &[u8], extra: &[u64]) -> Vec<u8> {
     let extra: Vec<u8> = extra
         .iter()
@@ -280,7 +279,7 @@ fn add(data: &[u8], extra: &[u64]) -> Vec<u8> {
             reader.u32().expect("a length"),
         );
         let (record, next) = rest.split_at(record_len as usize);
-        // One of an unknown type, then this one, with something at its end.
+        // A record of an unknown type, then this record, with something added at its end.
         later.extend_from_slice(&[1_000_u32.to_le_bytes(), len(&[0; 8]).to_le_bytes()].concat());
         later.extend_from_slice(&extra);
         later.extend_from_slice(&kind.to_le_bytes());
@@ -292,7 +291,7 @@ fn add(data: &[u8], extra: &[u64]) -> Vec<u8> {
     later
 }
 
-/// Every metric that is recorded has a name, and every name fits into its field.
+/// Every recorded metric has a name, and every name fits into its field.
 #[test]
 fn all_have_names() {
     let names = expected(default_scheme(), &[]).names;
@@ -303,8 +302,7 @@ fn all_have_names() {
     assert_eq!(names.values().collect::<BTreeSet<_>>().len(), names.len());
 }
 
-/// At every precision the longest there can be fits into what is said to be the most; and no more
-/// is said.
+/// At every precision, the longest possible snapshot is exactly as long as the documented maximum.
 #[test]
 fn length_is_bounded() {
     for bits in [Precision::MIN, Precision::DEFAULT] {
@@ -315,7 +313,7 @@ fn length_is_bounded() {
                 bucket.set(u64::MAX);
             }
         }
-        // Two stays, to have a worst sample; the others have none.
+        // Two stays, so that there is a worst sample; the other metrics have none.
         for now in [1, 2, 3] {
             idle_at(&cpus[0], now, |_| Identity::default());
         }
@@ -325,8 +323,8 @@ fn length_is_bounded() {
     }
 }
 
-/// The probes go on while a snapshot is made: it is whole all the same, and what it says is between
-/// what was before and what is after.
+/// The probes go on while a snapshot is made: it is complete all the same, and its numbers lie
+/// between those before and those after.
 #[test]
 fn probes_go_on() {
     let scheme = default_scheme();
@@ -366,7 +364,7 @@ fn probes_go_on() {
     );
 }
 
-/// Adds up the buckets of all histograms.
+/// Returns the sum of the buckets of all histograms.
 fn count(decoded: &Decoded) -> u64 {
     let histograms = decoded.histograms.values();
     histograms
@@ -374,7 +372,7 @@ fn count(decoded: &Decoded) -> u64 {
         .sum()
 }
 
-/// The top of the tree.
+/// Returns the top of the tree.
 fn top() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
@@ -388,7 +386,7 @@ fn run(command: &mut Command, input: &[u8]) -> Output {
         .spawn()
         .expect("it runs");
     let mut stdin = child.stdin.take().expect("a pipe");
-    // It may give up before it has read all.
+    // The command may end before it has read all its input.
     let writer = thread::spawn({
         let input = input.to_vec();
         move || drop(stdin.write_all(&input))
@@ -398,7 +396,7 @@ fn run(command: &mut Command, input: &[u8]) -> Output {
     output
 }
 
-/// Runs `command` on `input`, which it must like, and returns what it printed.
+/// Runs `command` on `input`, asserts that it succeeds, and returns its output.
 fn printed(command: &mut Command, input: &[u8]) -> String {
     let output = run(command, input);
     assert!(
@@ -409,7 +407,7 @@ fn printed(command: &mut Command, input: &[u8]) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// The C header compiles without a warning, and what it says is how it is.
+/// The C header compiles without a warning, and matches the snapshots.
 #[test]
 #[cfg_attr(miri, ignore)]
 fn header_says_how_it_is() {
@@ -434,7 +432,7 @@ fn header_says_how_it_is() {
     for bits in Precision::MIN..=Precision::MAX {
         let scheme = Scheme::new(Precision::new(bits).expect("within bounds"));
         let cpus = three_busy_cpus(scheme);
-        // All of the first histogram, so that all bounds are seen.
+        // The first histogram has samples in all buckets, so that all bounds are checked.
         for bucket in cpus[0].buckets(Metric::Oncpu) {
             bucket.add(1 << 33);
         }
@@ -453,12 +451,12 @@ fn header_says_how_it_is() {
     }
 }
 
-/// Sorts lines: records come in another order than the decoder keeps them in.
+/// Sorts lines: the records come in another order than in the decoder.
 fn lines(text: &str) -> BTreeSet<String> {
     text.lines().map(String::from).collect()
 }
 
-/// `scripts/rawdump` prints what the text files show.
+/// `scripts/rawdump` prints the same as the text files show.
 #[test]
 #[cfg_attr(miri, ignore)]
 fn rawdump_prints_the_text_files() {
@@ -503,7 +501,7 @@ fn rawdump_prints_the_text_files() {
     }
 }
 
-/// `scripts/rawdump` says what is wrong with what is no snapshot, in one line.
+/// `scripts/rawdump` reports broken input in one line.
 #[test]
 #[cfg_attr(miri, ignore)]
 fn rawdump_refuses_what_is_broken() {
@@ -545,7 +543,7 @@ fn rawdump_refuses_what_is_broken() {
     }
 }
 
-/// How long a snapshot of 64 busy CPUs takes: `cargo test --release --test raw -- --ignored
+/// The time that a snapshot of 64 busy CPUs takes: `cargo test --release --test raw -- --ignored
 /// --nocapture`.
 #[test]
 #[ignore = "a measurement"]

@@ -11,7 +11,7 @@ use schedhist_engine::engine::switch::switch_out::{
     },
 };
 
-/// The states of `include/linux/sched.h` that tasks leave a CPU in.
+/// The states of `include/linux/sched.h` in which tasks leave a CPU.
 #[test]
 fn states() {
     for (state, end) in [
@@ -28,7 +28,7 @@ fn states() {
         (0x0080, Dead),            // TASK_DEAD
     ] {
         assert_eq!(SwitchOut::new(false, state), end, "{state:#x}");
-        // Preempted on its way to sleep: it has not blocked.
+        // Preempted before it went to sleep: it has not blocked.
         assert_eq!(SwitchOut::new(true, state), Preempted, "{state:#x}");
     }
 }
@@ -41,13 +41,13 @@ proptest! {
         prop_assert_eq!(runnable, preempt || state == 0);
     }
 
-    /// What is worked out later is the same.
+    /// The result that is computed later is the same.
     #[test]
     fn a_leaving_state_means_how_the_stay_ended(preempt: bool, state: u32) {
         let (leaving, end) = (PrevState::new(preempt, state), SwitchOut::new(preempt, state));
         prop_assert_eq!(leaving.switch_out(), end);
         prop_assert_eq!(leaving.is_runnable(), end == Preempted);
-        // Dead tasks do not come back, and are not asked about.
+        // Dead tasks do not come back, so the engine never asks this about them.
         if end != Dead {
             prop_assert_eq!(leaving.is_interruptible(), end == Interruptible);
         }

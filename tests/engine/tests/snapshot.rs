@@ -33,7 +33,7 @@ const SHARES: [(&str, usize, usize); 5] = [
     ("p99.99", 9999, 10000),
 ];
 
-/// The least value that is not exceeded by that share of all.
+/// Returns the least value that this share of all values does not exceed.
 fn naive_quantile(sorted: &[u64], numerator: usize, denominator: usize) -> Option<u64> {
     let rank = (sorted.len() * numerator).div_ceil(denominator);
     sorted.get(rank.checked_sub(1)?).copied()

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Sums are exact, also beyond 64 bits: 20000 tasks that sleep for an hour each get there in ten days.
+//! Sums are exact, even beyond 64 bits: 20000 tasks that sleep for an hour each exceed them in ten
+//! days.
 
 mod common;
 
@@ -44,7 +45,8 @@ fn records(scheme: Scheme, metrics: MetricSet) -> Records {
     cpu
 }
 
-/// Lets a task have `cpu` for so long. From 1 on, whatever the time was: so it may be for long again.
+/// Lets a task have `cpu` for `duration`. Each run begins at 1, so that long ones can follow each
+/// other.
 fn run(cpu: &Records, duration: u64) {
     cpu.forget();
     switch(cpu, 1, Who::Idle);
@@ -55,8 +57,8 @@ fn sum(durations: &[u64]) -> u128 {
     durations.iter().map(|duration| u128::from(*duration)).sum()
 }
 
-/// Of all magnitudes. Half of them are too large for a bucket with an upper bound, and some take a
-/// sum half of its way round or more.
+/// Generates durations of all magnitudes. Half of them are too large for a bucket with an upper
+/// bound, and some take a sum through half of its range or more.
 fn any_durations() -> impl Strategy<Value = Vec<u64>> {
     let any = (any::<u64>(), 0..64u32).prop_map(|(bits, shift)| (bits >> shift).min(u64::MAX - 1));
     let edge = proptest::sample::select(vec![
@@ -85,7 +87,7 @@ proptest! {
             so_far += u128::from(*duration);
             prop_assert_eq!(cpu.sum(Metric::Oncpu), so_far);
         }
-        // A reset, and then larger records.
+        // A reset, and then a switch to larger records.
         let cells = Records::cells(scheme, metrics);
         let mut baseline = Baseline::new(scheme, vec![0; cells]).expect("as many as asked for");
         baseline.take(&cpu);
@@ -105,14 +107,14 @@ proptest! {
         prop_assert_eq!(since_reset.sum(), sum(&after));
         let mean = sum(&after).checked_div(after.len() as u128);
         prop_assert_eq!(since_reset.mean().map(u128::from), mean);
-        // Of two CPUs.
+        // The sum of two CPUs.
         since_load.add_since_load(&cpu, Some(&baseline), Metric::Oncpu);
         prop_assert_eq!(since_load.sum(), 2 * sum(&before) + sum(&after));
     }
 }
 
-/// Nothing but durations that have a bucket: it takes 2^23 of them until the sum has got halfway round,
-/// and the CPU has to notice by itself, now and then.
+/// Only durations that have a finite bucket: after 2^23 of them the sum has gone through half of
+/// its range, and the CPU must notice that by itself, now and then.
 #[test]
 #[cfg_attr(miri, ignore = "far too slow")]
 fn short_durations_wrap_in_the_end() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The texts: golden ones, and ones that are parsed back.
+//! The text files: golden texts, and texts that are parsed back.
 
 mod common;
 
@@ -126,7 +126,7 @@ idle                               0         -         -         -         -    
     assert_eq!(out, expected);
 }
 
-/// A CPU has counted a sample in its bucket, and is yet to note that it is the greatest.
+/// A CPU has counted a sample in its bucket, but has not yet stored it as the maximum.
 #[test]
 fn a_quantile_is_not_cut_to_an_older_maximum() {
     let scheme = example().scheme();
@@ -135,7 +135,7 @@ fn a_quantile_is_not_cut_to_an_older_maximum() {
     let mut out = String::new();
     text::summary_row(&mut out, ONCPU, &snapshot_of(scheme, &[cpu])).expect("a String takes all");
     let words: Vec<_> = out.split_whitespace().take(9).collect();
-    // Of a million ns the bucket's upper bound.
+    // The upper bound of the bucket of a million ns.
     let expected = [
         "oncpu", "2", "2ns", "5ns", "1.02ms", "1.02ms", "1.02ms", "1.02ms", "5ns",
     ];
@@ -150,7 +150,7 @@ fn golden_status() {
     assert_eq!(out, "version 1.2.3\ncpu17 switches 4\n");
 }
 
-/// A head, and then the outlier.
+/// The head, and then the outlier.
 fn outlier(cpu: u32, outlier: &Outlier, culprits: &[Culprit]) -> String {
     let mut out = String::new();
     text::outliers_head(&mut out).expect("a String takes all");
@@ -234,7 +234,7 @@ fn names() {
     );
 }
 
-/// The longest text that there can be.
+/// The longest possible text.
 #[test]
 fn what_is_refused_is_quoted() {
     let cut = format!("\"{}\"...", "1".repeat(64));
@@ -267,8 +267,8 @@ fn an_outlier_is_not_too_long() {
     let mut most = 0;
     for metric in Metric::ALL {
         for cause in Cause::ALL {
-            // The start has 19 digits, as it cannot have 20 where the duration has; all other numbers
-            // have as many as there can be.
+            // The start has 19 digits: it cannot have 20 if the duration does. All other numbers
+            // have their maximum number of digits.
             let sample = Sample {
                 metric,
                 value: 10_u64.pow(19),
@@ -292,7 +292,7 @@ fn an_outlier_is_not_too_long() {
     assert!(most < text::OUTLIER_MAX, "{most}");
 }
 
-/// The words of the one line that begins with `key`.
+/// Returns the words of the one line that begins with `key`.
 fn words<'a>(text: &'a str, key: &str) -> Vec<&'a str> {
     let mut lines = text
         .lines()
@@ -311,7 +311,7 @@ fn bound(word: &str) -> u64 {
 }
 
 proptest! {
-    /// A reader gets back all that the snapshot holds.
+    /// A parser gets back everything in the snapshot.
     #[test]
     fn parses_back(
         scheme in any_scheme(),
@@ -342,7 +342,7 @@ proptest! {
     }
 }
 
-/// Undoes what was done to the name of a task.
+/// Undoes the escaping of a task's name.
 fn unescaped(name: &str) -> Vec<u8> {
     let mut parts = name.split("\\x");
     let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
@@ -353,7 +353,7 @@ fn unescaped(name: &str) -> Vec<u8> {
     bytes
 }
 
-/// The keys and values of a line, and the name of the task at its end.
+/// Returns the keys and values of a line, and the task's name at its end.
 fn fields(line: &str) -> (Vec<(&str, &str)>, Vec<u8>) {
     let (words, name) = line.split_once(" comm ").expect("a name");
     let words: Vec<&str> = words.split(' ').collect();
@@ -377,7 +377,7 @@ fn any_culprit() -> impl Strategy<Value = Culprit> {
 }
 
 proptest! {
-    /// A reader gets back all that there is, with the words of a line in pairs.
+    /// A parser gets back everything, with the words of a line in pairs.
     #[test]
     fn an_outlier_parses_back(
         id: u64,

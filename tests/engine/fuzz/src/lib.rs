@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How a fuzzer is called, and the numbers that it makes of its input.
+//! The entry point of a fuzzer, and the numbers that it makes from its input.
 
-/// Makes the function that libFuzzer calls of `$test`, which panics where something is wrong: a panic
-/// cannot leave it, and so it ends the fuzzer.
+/// Makes the function that libFuzzer calls from `$test`, which panics if it finds an error: a panic
+/// cannot unwind into libFuzzer, and so it ends the fuzzer.
 #[macro_export]
 macro_rules! fuzz {
     ($test:path) => {
@@ -17,7 +17,7 @@ macro_rules! fuzz {
             let data = if len == 0 {
                 &[]
             } else {
-                // SAFETY: By the caller.
+                // SAFETY: The caller guarantees that `data` is valid for reads of `len` bytes.
                 unsafe { core::slice::from_raw_parts(data, len) }
             };
             $test(data);
@@ -26,7 +26,7 @@ macro_rules! fuzz {
     };
 }
 
-/// An input, taken from the front; zeros come after its end.
+/// An input, consumed from the front; zeros follow after its end.
 #[derive(Clone, Copy, Debug)]
 pub struct Input<'a>(pub &'a [u8]);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the tests of the engine share.
+//! Helpers that the engine's tests share.
 
 #![allow(dead_code, reason = "not every test needs all of it")]
 
@@ -44,24 +44,24 @@ use schedhist_engine::testing::{
     IDLE, //
 };
 
-/// All schemes, the coarsest first.
+/// Returns all schemes, the coarsest first.
 pub(crate) fn schemes() -> impl Iterator<Item = Scheme> {
     (Precision::MIN..=Precision::MAX)
         .filter_map(Precision::new)
         .map(Scheme::new)
 }
 
-/// Any of them.
+/// Generates any scheme.
 pub(crate) fn any_scheme() -> impl Strategy<Value = Scheme> {
     proptest::sample::select(schemes().collect::<Vec<_>>())
 }
 
-/// A value of any magnitude.
+/// Generates a value of any magnitude.
 pub(crate) fn any_value() -> impl Strategy<Value = u64> {
     (0..u64::BITS, any::<u64>()).prop_map(|(shift, bits)| bits >> shift)
 }
 
-/// A duration, mostly of the magnitudes that a scheduler knows; some are too long for the buckets.
+/// Generates a duration, mostly of a scheduler's magnitudes; some are too long for the buckets.
 pub(crate) fn any_duration() -> impl Strategy<Value = u64> {
     (20..u64::BITS, any::<u64>()).prop_map(|(shift, bits)| bits >> shift)
 }
@@ -78,7 +78,7 @@ pub(crate) fn new_cpu(scheme: Scheme) -> Cpu<Vec<Cell>> {
     cpu
 }
 
-/// Who leaves a CPU.
+/// The task that leaves a CPU.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Who {
     /// The idle task.
@@ -96,7 +96,7 @@ pub(crate) const TASK: Identity = Identity {
     comm: *b"a \\\n task\0\0\0\0\0\0\0",
 };
 
-/// Notes what it is told of a switch.
+/// Records the samples that an observer receives.
 #[derive(Default)]
 struct Notes {
     stays: RefCell<Vec<(u64, u64)>>,
@@ -121,7 +121,7 @@ impl Observer for &Notes {
     }
 }
 
-/// Switches from `who` to the idle task, and returns the sample that was taken.
+/// Switches from `who` to the idle task, and returns the sample that the engine took.
 pub(crate) fn switch(cpu: &Cpu<Vec<Cell>>, now: u64, who: Who) -> Option<u64> {
     let (prev, end, metric, cause) = match who {
         Who::Idle => (IDLE, SwitchOut::Preempted, Metric::Idle, Cause::Idle),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A reader of binary snapshots, as strict as the format lets it be.
+//! A reader of binary snapshots, as strict as the format allows.
 
 #![allow(dead_code, reason = "not every user needs all of it")]
 
@@ -29,7 +29,7 @@ const HISTOGRAM: u32 = 5;
 const WORST: u32 = 6;
 const BUCKETS: u32 = 7;
 
-/// Numbers, one after the other. Reading past the end gives `None`.
+/// A sequence of numbers. Reading past the end gives `None`.
 #[derive(Clone, Copy)]
 pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
 
@@ -57,7 +57,7 @@ pub(crate) struct Histogram {
     pub(crate) buckets: BTreeMap<u32, u64>,
 }
 
-/// All that a snapshot says.
+/// The contents of a snapshot.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Decoded {
     pub(crate) time: u64,
@@ -72,20 +72,20 @@ pub(crate) struct Decoded {
     pub(crate) names: BTreeMap<(u32, u32), String>,
     pub(crate) counts: BTreeMap<u32, Vec<u64>>,
     pub(crate) histograms: BTreeMap<(u32, u32), Histogram>,
-    /// Whether anything came twice, or a bucket out of order, or an empty one, or a histogram without
-    /// its totals first: all that a reader need not mind, but that schedhist never writes.
+    /// Whether a record came twice, a bucket was out of order or empty, or a histogram came without
+    /// its totals first: a reader may accept these, but schedhist never writes them.
     pub(crate) is_odd: bool,
 }
 
 impl Decoded {
-    /// Says whether the numbers of the scheme fit together.
+    /// Returns whether the numbers of the scheme are consistent.
     fn is_scheme(&self) -> bool {
         let (p, bits) = (self.precision, self.value_bits);
         bits < 64 && p < bits && u64::from(self.buckets) == (u64::from(bits - p + 1) << p) + 1
     }
 }
 
-/// Reads a snapshot, unless it is broken or cut off.
+/// Reads a snapshot. Returns `None` if it is broken or cut off.
 pub(crate) fn decode(data: &[u8]) -> Option<Decoded> {
     let mut header = Reader(data);
     if header.bytes(8)? != b"SCHDHIST" || header.u32()? != 1 {

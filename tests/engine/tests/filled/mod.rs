@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! CPUs that have seen some switches, to read from.
+//! CPUs that have seen some switches, for tests of their readers.
 
 use proptest::prelude::*;
 
@@ -41,7 +41,7 @@ use schedhist_engine::testing::{
 /// The records of a CPU.
 pub(crate) type Records = Cpu<Vec<Cell>>;
 
-/// How many tasks there are besides the idle task.
+/// The number of tasks besides the idle task.
 const TASKS: usize = 6;
 
 /// A switch.
@@ -54,7 +54,7 @@ pub(crate) struct Step {
     wait: u64,
 }
 
-/// Any switch on one of `cpus` CPUs.
+/// Generates a switch on one of `cpus` CPUs.
 pub(crate) fn step(cpus: usize) -> impl Strategy<Value = Step> {
     let end = prop_oneof![
         Just(SwitchOut::Preempted),
@@ -73,13 +73,13 @@ pub(crate) fn step(cpus: usize) -> impl Strategy<Value = Step> {
     })
 }
 
-/// Any scheme.
+/// Generates any scheme.
 pub(crate) fn scheme() -> impl Strategy<Value = Scheme> {
     (Precision::MIN..=Precision::MAX)
         .prop_map(|bits| Scheme::new(Precision::new(bits).expect("within bounds")))
 }
 
-/// A task's name and numbers, made up from its index.
+/// Returns a task's name and numbers, derived from its index.
 fn identity(task: usize) -> Identity {
     const COMMS: [&[u8; 16]; TASKS + 1] = [
         b"swapper/0\0\0\0\0\0\0\0",
@@ -106,7 +106,7 @@ pub(crate) fn records(number: u32, scheme: Scheme, metrics: MetricSet) -> Record
     cpu
 }
 
-/// Lets the idle task have `cpu` for so long that the sum of it has more than 64 bits.
+/// Runs the idle task on `cpu` for so long that its sum has more than 64 bits.
 fn idle_for_ages(cpu: &Records) {
     for _ in 0..5 {
         cpu.forget();
@@ -117,7 +117,7 @@ fn idle_for_ages(cpu: &Records) {
     cpu.forget();
 }
 
-/// Lets `cpus` see `steps`, and the last of them some very long stays before.
+/// Applies `steps` to `cpus`, after some very long stays on the last of them.
 pub(crate) fn run(cpus: &[Records], steps: &[Step]) {
     if let Some(cpu) = cpus.last() {
         idle_for_ages(cpu);
@@ -129,7 +129,7 @@ pub(crate) fn run(cpus: &[Records], steps: &[Step]) {
     for step in steps {
         now += step.gap.max(1);
         let prev = current[step.cpu];
-        // A task runs on one CPU only.
+        // A task runs on one CPU at a time.
         let next = if current.contains(&step.next) {
             0
         } else {
@@ -159,10 +159,10 @@ pub(crate) fn run(cpus: &[Records], steps: &[Step]) {
     }
 }
 
-/// What a CPU had recorded at a reset.
+/// A CPU's recordings at a reset.
 pub(crate) type Before = Baseline<Vec<u64>>;
 
-/// Gives each of `cpus` without a baseline.
+/// Pairs each of `cpus` with no baseline, as if it was never reset.
 #[allow(dead_code, reason = "not for all who share this")]
 pub(crate) fn never_reset(cpus: &[Records]) -> impl Iterator<Item = (&Records, Option<&Before>)> {
     cpus.iter().map(|cpu| (cpu, None))

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The kernel's scheduler, as far as the module can see it.
+//! The kernel's scheduler, as far as the module can observe it.
 //!
-//! A task is on a run queue or is not; one of those on it is the CPU's current task. What the
-//! scheduler would decide (who is next, when, where) is up to the caller; what follows from it is
-//! done here as `kernel/sched/core.c` does it, in the same order around the tracepoints. Above all
-//! `sched_info` is stamped exactly as `kernel/sched/stats.h` does. Functions have the kernel's
-//! names.
+//! A task is either on a run queue or not; one of those on it is the CPU's current task. The caller
+//! makes the scheduler's decisions (who is next, when, on which CPU); this model performs their
+//! consequences as `kernel/sched/core.c` does, in the same order around the tracepoints. In
+//! particular, it stamps `sched_info` exactly as `kernel/sched/stats.h` does. Functions have the
+//! kernel's names.
 //!
-//! Whatever happens is told as an [`Event`].
+//! The model reports everything that happens as an [`Event`].
 
 use schedhist_engine::engine::metric::MetricSet;
 
-/// How much later a probe reads the clock than `__schedule()` has read that of the run queue.
+/// A probe reads the clock this much later than `__schedule()` reads that of the run queue.
 pub(crate) const PROBE_DELAY: u64 = 3;
 
 /// The sleep states that tasks set here: `include/linux/sched.h`.
@@ -41,13 +41,13 @@ impl Sleep {
         }
     }
 
-    /// `is_special_task_state()`: not to be woken without a reason, and so never delayed.
+    /// `is_special_task_state()`: such a task is not woken without a reason, and so never delayed.
     const fn is_special(self) -> bool {
         matches!(self, Self::Stopped | Self::Dead)
     }
 }
 
-/// `struct sched_info`, as far as it matters here.
+/// `struct sched_info`, as far as it matters for the module.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SchedInfo {
     pub(crate) pcount: u64,
@@ -55,30 +55,32 @@ pub(crate) struct SchedInfo {
     pub(crate) last_queued: u64,
 }
 
-/// `struct task_struct`, as far as it matters here.
+/// `struct task_struct`, as far as it matters for the module.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Task {
-    /// Its place in [`Kernel::tasks`]. No other task ever has the same: who it is in truth.
+    /// Its index in [`Kernel::tasks`]. No other task ever has the same: it is the task's true
+    /// identity.
     pub(crate) serial: usize,
-    /// Where its `task_struct` lies. That of a task that is gone is used again.
+    /// The address of its `task_struct`, which is reused after the task is gone.
     pub(crate) address: u64,
     pub(crate) pid: i32,
     pub(crate) comm: [u8; 16],
     pub(crate) prio: i32,
-    /// `__state`; none is `TASK_RUNNING`.
+    /// `__state`; `None` is `TASK_RUNNING`.
     pub(crate) state: Option<Sleep>,
     pub(crate) on_rq: bool,
     /// `se.sched_delayed`: asleep, though still on the run queue.
     pub(crate) sched_delayed: bool,
-    /// The CPU that it runs on, or whose run queue it is on, or that it ran on last.
+    /// The CPU that it runs on, that it is queued on, or that it ran on last.
     pub(crate) cpu: usize,
     /// `PF_EXITING`.
     pub(crate) exiting: bool,
-    /// Whether `release_task()` has given its PID back.
+    /// Whether `release_task()` has released its PID.
     pub(crate) released: bool,
-    /// Whether it has called `execve()` and become the leader of its group, once and for all.
+    /// Whether it has called `execve()` and become the leader of its group, which happens only
+    /// once.
     pub(crate) is_leader: bool,
-    /// Whether another has taken its place as the leader of the group.
+    /// Whether another task has replaced it as the leader of the group.
     pub(crate) is_replaced: bool,
     /// Whether it has left its CPU for the last time.
     pub(crate) gone: bool,
@@ -87,41 +89,41 @@ pub(crate) struct Task {
 
 #[derive(Clone, Copy, Debug)]
 struct Rq {
-    /// The current task; none is the idle task.
+    /// The current task; `None` is the idle task.
     curr: Option<usize>,
     /// `rq_clock()`.
     clock: u64,
-    /// How far `local_clock()` of this CPU is ahead of true time.
+    /// How far the `local_clock()` of this CPU is ahead of true time.
     ahead: i64,
 }
 
-/// How `__schedule()` is called, and what happens meanwhile.
+/// How `__schedule()` is called, and what happens during the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Call {
     /// `SM_PREEMPT`: the task is preempted, whatever its state.
     Preempt,
-    /// `SM_NONE`: it blocks if its state says so, and otherwise has yielded.
+    /// `SM_NONE`: it blocks if its state says so, and otherwise yields.
     Schedule,
     /// The same, but a signal is pending, so that it does not block.
     ScheduleWithSignal,
     /// The same, but the fair class delays the dequeue (`DELAY_DEQUEUE`).
     ScheduleDelayed,
-    /// The same, and while `pick_next_task()` drops the run queue's lock for a newly idle balance,
-    /// the task is woken: before the tracepoint of its own switch-out.
+    /// The same, and while `pick_next_task()` drops the run queue's lock for a newidle balance, the
+    /// task is woken: before the tracepoint of its own switch-out.
     ScheduleDelayedAndWoken,
 }
 
-/// How a task left a CPU in truth.
+/// How a task really left a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Departure {
     Runnable,
     Blocked(Sleep),
 }
 
-/// Something that happened. A task is told as it was at that moment.
+/// Something that happened. It contains the task as it was at that moment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Event {
-    /// The `sched_switch` tracepoint. No task stands for the idle task.
+    /// The `sched_switch` tracepoint. `None` stands for the idle task.
     Switch {
         cpu: usize,
         now: u64,
@@ -134,17 +136,17 @@ pub(crate) enum Event {
     Waking { task: Task, now: u64 },
     /// The `task_newtask` tracepoint.
     Fork { task: Task },
-    /// A task that slept, or is new, became ready to run. No tracepoint.
+    /// A task that slept, or is new, became runnable. No tracepoint.
     Ready { task: Task, now: u64 },
-    /// A task that waits was moved to another run queue, whose clock says `to`. No tracepoint.
+    /// A waiting task was moved to another run queue, whose clock reads `to`. No tracepoint.
     Moved { task: Task, from: u64, to: u64 },
-    /// A task that sleeps, its dequeue being delayed, was moved to another run queue. No tracepoint.
+    /// A sleeping task, whose dequeue was delayed, was moved to another run queue. No tracepoint.
     MovedAsleep { task: Task },
-    /// Measuring begins. Not of the kernel's.
+    /// Measuring begins. Not an event of the kernel.
     Enable { metrics: MetricSet, now: u64 },
-    /// There is this task at the beginning. Not of the kernel's.
+    /// This task exists at the beginning. Not an event of the kernel.
     Found { task: Task },
-    /// Measuring ends. Not of the kernel's.
+    /// Measuring ends. Not an event of the kernel.
     Disable,
 }
 
@@ -156,13 +158,13 @@ pub(crate) struct Kernel {
     rqs: Vec<Rq>,
     tasks: Vec<Task>,
     free_task_structs: Vec<u64>,
-    /// Whether a task may still sleep when its PID can be given back. `do_exit()` does not, but with
-    /// `PREEMPT_RT` it may have to for a spinlock.
+    /// Whether a task may still sleep after its PID may have been released. `do_exit()` does not,
+    /// but with `PREEMPT_RT` it may have to, for a spinlock.
     pub(crate) is_rt: bool,
 }
 
 impl Kernel {
-    /// Creates `cpus` idle CPUs, and tasks that have run before and sleep, with the PIDs from 1 on.
+    /// Creates `cpus` idle CPUs, and sleeping tasks that have run before, with the PIDs from 1 on.
     pub(crate) fn new(cpus: usize, tasks: i32) -> Self {
         let rq = Rq {
             curr: None,
@@ -198,7 +200,7 @@ impl Kernel {
         self.rqs[cpu].curr
     }
 
-    /// Says whether `task` has a CPU: `task_on_cpu()`.
+    /// Returns whether `task` has a CPU: `task_on_cpu()`.
     pub(crate) fn is_running(&self, task: usize) -> bool {
         self.rqs[self.tasks[task].cpu].curr == Some(task)
     }
@@ -211,7 +213,7 @@ impl Kernel {
         self.tasks.iter().filter(waits).map(|task| task.serial)
     }
 
-    /// Says whether a living task has `pid`.
+    /// Returns whether a living task has `pid`.
     pub(crate) fn is_used(&self, pid: i32) -> bool {
         let has_it = |task: &Task| task.pid == pid && !task.released;
         self.tasks.iter().any(has_it)
@@ -242,7 +244,7 @@ impl Kernel {
         rq.clock
     }
 
-    /// `sched_info_enqueue()`: stamps only what has no stamp.
+    /// `sched_info_enqueue()`: stamps only a task without a stamp.
     fn sched_info_enqueue(&mut self, task: usize, now: u64) {
         let info = &mut self.tasks[task].sched_info;
         if info.last_queued == 0 {
@@ -262,7 +264,7 @@ impl Kernel {
         info.last_queued = 0;
     }
 
-    /// `sched_info_arrive()`: nothing for a task without a stamp, not even `pcount`.
+    /// `sched_info_arrive()`: does nothing for a task without a stamp, not even count in `pcount`.
     fn sched_info_arrive(&mut self, task: usize, now: u64) {
         if self.tasks[task].sched_info.last_queued == 0 {
             return;
@@ -290,7 +292,7 @@ impl Kernel {
         Some(())
     }
 
-    /// `__schedule()` on `cpu`, and `pick_next_task()` chooses `next`; none is the idle task.
+    /// `__schedule()` on `cpu`, where `pick_next_task()` chooses `next`; `None` is the idle task.
     pub(crate) fn schedule(
         &mut self,
         cpu: usize,
@@ -325,7 +327,7 @@ impl Kernel {
         if call == Call::ScheduleDelayedAndWoken {
             self.try_to_wake_up(prev?, cpu, cpu, tell)?;
             if next == prev {
-                // It goes on as if nothing had been.
+                // The task goes on as if nothing had happened.
                 return Some(());
             }
         }
@@ -343,7 +345,7 @@ impl Kernel {
             next: next.map(|next| self.tasks[next]),
         });
 
-        // `sched_info_switch()` is called by `prepare_task_switch()`: after the tracepoint.
+        // `prepare_task_switch()` calls `sched_info_switch()`: after the tracepoint.
         if let Some(prev) = prev {
             self.sched_info_depart(prev, rq_clock);
         }
@@ -361,7 +363,7 @@ impl Kernel {
         Some(())
     }
 
-    /// The idle task runs only when nobody else can.
+    /// Returns whether `next` may run next: the idle task only if no task can.
     fn may_be_next(&self, cpu: usize, next: Option<usize>) -> bool {
         let is_runnable = |task: &&Task| task.on_rq && !task.sched_delayed && task.cpu == cpu;
         let mut runnable = self.tasks.iter().filter(is_runnable);
@@ -371,7 +373,7 @@ impl Kernel {
         }
     }
 
-    /// `block_task()`: off the run queue, unless the fair class delays that.
+    /// `block_task()`: dequeues the task, unless the fair class delays that.
     fn block_task(&mut self, task: usize, state: Sleep, call: Call, now: u64) -> Option<()> {
         self.sched_info_dequeue(task, now);
         let task = &mut self.tasks[task];
@@ -383,8 +385,8 @@ impl Kernel {
         Some(())
     }
 
-    /// The fair class comes to a task whose dequeue it had delayed, and dequeues it now:
-    /// `__dequeue_task()` from `pick_next_entity()`, which `sched_info` does not learn of.
+    /// The fair class reaches a task whose dequeue it had delayed, and dequeues it now:
+    /// `__dequeue_task()` from `pick_next_entity()`, without a call into `sched_info`.
     pub(crate) fn finish_delayed(&mut self, task: usize) -> Option<()> {
         let task = self.tasks.get_mut(task)?;
         if !task.sched_delayed {
@@ -395,7 +397,7 @@ impl Kernel {
         Some(())
     }
 
-    /// `try_to_wake_up()` of `task` on the CPU `by`; `select_task_rq()` chooses `to`.
+    /// `try_to_wake_up()` of `task` on the CPU `by`, where `select_task_rq()` chooses `to`.
     pub(crate) fn try_to_wake_up(
         &mut self,
         task: usize,
@@ -412,7 +414,7 @@ impl Kernel {
             now: self.local_clock(by),
         });
         if self.tasks[task].on_rq {
-            // `ttwu_runnable()`: preempted, running still, or delayed.
+            // `ttwu_runnable()`: the task was preempted, still runs, or is delayed.
             let cpu = self.tasks[task].cpu;
             if cpu != to {
                 return None;
@@ -431,7 +433,7 @@ impl Kernel {
         Some(())
     }
 
-    /// `enqueue_task()` of a task that was not ready to run before.
+    /// `enqueue_task()` of a task that was not runnable before.
     fn make_ready(&mut self, task: usize, tell: &mut impl FnMut(Event)) {
         let now = self.rq_clock(self.tasks[task].cpu);
         self.sched_info_enqueue(task, now);
@@ -441,11 +443,11 @@ impl Kernel {
         });
     }
 
-    /// `move_queued_task()`, and what the load balancer does: `dequeue_task()`, `enqueue_task()`.
+    /// `move_queued_task()`, and the load balancer's moves: `dequeue_task()`, `enqueue_task()`.
     ///
-    /// The latter stamps `last_queued` even if the task is asleep, its dequeue being delayed. Nothing
-    /// takes that stamp away when the task is dequeued, nor does the wakeup renew it: so to the
-    /// kernel, and in `/proc/schedstat`, the rest of the sleep is a wait.
+    /// The latter stamps `last_queued` even if the task sleeps with its dequeue delayed. The later
+    /// dequeue does not remove that stamp, and the wakeup does not renew it: so to the kernel, and
+    /// in `/proc/schedstat`, the rest of the sleep is a wait.
     pub(crate) fn migrate(
         &mut self,
         task: usize,
@@ -473,9 +475,9 @@ impl Kernel {
         Some(())
     }
 
-    /// The current task of `cpu` makes a new one with the PID `pid`, which starts on `to`.
+    /// The current task of `cpu` forks a new one with the PID `pid`, which starts on `to`.
     ///
-    /// An I/O thread is one that nobody told of: as when there was no memory to track it.
+    /// An I/O thread is created without an event, as if there was no memory to track it.
     pub(crate) fn fork(
         &mut self,
         cpu: usize,
@@ -533,13 +535,13 @@ impl Kernel {
         Some(())
     }
 
-    /// Says whether `task` is past `exit_notify()`, after which it does not sleep any more.
+    /// Returns whether `task` is past `exit_notify()`, after which it does not sleep any more.
     fn is_past_exit_notify(&self, task: &Task) -> bool {
         task.exiting && (task.state.is_none() || task.gone || self.is_rt)
     }
 
-    /// `release_task()` gives back the PID of a task that exits. Whoever reaps it may be faster
-    /// than the task's own way to its last switch.
+    /// `release_task()` releases the PID of an exiting task. Its reaper may be faster than the
+    /// task's own path to its last switch.
     pub(crate) fn release(&mut self, task: usize) -> Option<()> {
         let old = *self.tasks.get(task)?;
         if old.released || !self.is_past_exit_notify(&old) {
@@ -562,8 +564,8 @@ impl Kernel {
         Some(())
     }
 
-    /// The current task of `cpu`, no group leader, calls `execve()` and takes over the PID of the
-    /// leader, which is on its way out and gets the other's: `de_thread()`, `exchange_tids()`.
+    /// The current task of `cpu`, which is not the group leader, calls `execve()` and takes over
+    /// the PID of the leader, which exits and gets the other PID: `de_thread()`, `exchange_tids()`.
     pub(crate) fn exec(&mut self, cpu: usize, leader: usize) -> Option<()> {
         let curr = self.rqs[cpu].curr?;
         let old = *self.tasks.get(leader)?;

@@ -2,15 +2,15 @@
 
 //! A model of the kernel's scheduler that drives the engine, and a reference to compare it with.
 //!
-//! | file | its job |
+//! | file | contents |
 //! | --- | --- |
-//! | [`kernel`] | the scheduler: what happens, and what the tracepoints tell of it |
-//! | [`recorder`] | what the module makes of the tracepoints, with the engine |
-//! | [`reference`] | what the numbers should be |
+//! | [`kernel`] | the scheduler: what happens, and the tracepoints that report it |
+//! | [`recorder`] | the module's recordings of the tracepoints, with the engine |
+//! | [`reference`] | the expected numbers |
 //!
 //! A test applies a list of [`Op`]s to a [`World`], and calls [`World::check`] after each.
 
-// Each test uses a part of this.
+// Each test uses only a part of this module.
 #![allow(dead_code)]
 
 pub(crate) mod kernel;
@@ -41,7 +41,7 @@ use self::{
     reference::Reference, //
 };
 
-/// Something that is done to the kernel, or to the module. Tasks and CPUs are named by number.
+/// An operation on the kernel, or on the module. Tasks and CPUs are identified by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Op {
     /// Time passes.
@@ -56,13 +56,13 @@ pub(crate) enum Op {
         call: Call,
         next: Option<usize>,
     },
-    /// A task is woken by what runs on the CPU `by`, and goes to the CPU `to`.
+    /// A task is woken by a task on the CPU `by`, and goes to the CPU `to`.
     Wake { task: usize, by: usize, to: usize },
     /// A task that waits goes to the CPU `to`.
     Migrate { task: usize, to: usize },
-    /// A task sleeps whose dequeue was delayed, and now is dequeued.
+    /// A sleeping task, whose dequeue was delayed, is dequeued.
     FinishDelayed { task: usize },
-    /// The current task of `cpu` makes a new one.
+    /// The current task of `cpu` forks a new one.
     Fork {
         cpu: usize,
         pid: i32,
@@ -71,7 +71,7 @@ pub(crate) enum Op {
     },
     /// The current task of `cpu` begins to exit.
     Exit { cpu: usize },
-    /// The PID of a task that exits is given back.
+    /// The PID of an exiting task is released.
     Release { task: usize },
     /// The current task of `cpu` leaves it for the last time.
     Die { cpu: usize, next: Option<usize> },
@@ -83,8 +83,8 @@ pub(crate) enum Op {
     Disable,
 }
 
-/// Applies `op` to `kernel`, and returns what happened; none if it is not possible now. It takes a
-/// nanosecond, so that no two things happen at the same time.
+/// Applies `op` to `kernel`, and returns the events; `None` if it is not possible now. It takes a
+/// nanosecond, so that no two events happen at the same time.
 pub(crate) fn apply(kernel: &mut Kernel, op: Op) -> Option<Vec<Event>> {
     let mut events = Vec::new();
     let tell = &mut |event| events.push(event);
@@ -122,7 +122,7 @@ pub(crate) fn apply(kernel: &mut Kernel, op: Op) -> Option<Vec<Event>> {
     Some(events)
 }
 
-/// The kernel, the module in it, and what the module should say.
+/// The kernel, the module in it, and the module's expected recordings.
 #[derive(Debug)]
 pub(crate) struct World {
     pub(crate) kernel: Kernel,
@@ -131,7 +131,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// Creates `cpus` idle CPUs, and tasks that sleep, with the PIDs from 1 on.
+    /// Creates `cpus` idle CPUs, and sleeping tasks, with the PIDs from 1 on.
     pub(crate) fn new(cpus: usize, tasks: i32) -> Self {
         let kernel = Kernel::new(cpus, tasks);
         let reference = Reference::new(cpus, kernel.tasks().len());
@@ -142,7 +142,7 @@ impl World {
         }
     }
 
-    /// Does `op`, if that is possible; otherwise it says so, and nothing has changed.
+    /// Applies `op` and returns `true`, if it is possible. Otherwise changes nothing.
     pub(crate) fn apply(&mut self, op: Op) -> bool {
         let mut kernel = self.kernel.clone();
         let Some(events) = apply(&mut kernel, op) else {
@@ -165,10 +165,10 @@ impl World {
     }
 }
 
-/// How many buckets a metric has with [`scheme`].
+/// The number of buckets that a metric has with [`scheme`].
 const BUCKETS: usize = scheme().buckets();
 
-/// The scheme that the tests use: the smallest, as sum, minimum and maximum are exact.
+/// The scheme of the tests: the smallest one suffices, as sum, minimum and maximum are exact.
 pub(crate) const fn scheme() -> Scheme {
     match Precision::new(Precision::MIN) {
         Some(precision) => Scheme::new(precision),
@@ -176,7 +176,7 @@ pub(crate) const fn scheme() -> Scheme {
     }
 }
 
-/// Compares all that the engine recorded, and what it told an observer, with the reference, and
+/// Compares all of the engine's recordings, and the calls of its observer, with the reference, and
 /// checks the laws.
 pub(crate) fn check(recorder: &Recorder, reference: &Reference) -> Result<(), String> {
     let scheme = scheme();
@@ -215,7 +215,7 @@ pub(crate) fn check(recorder: &Recorder, reference: &Reference) -> Result<(), St
                 let engine = (cpu.sum(metric), cpu.min(metric));
                 return differs(&name(), format!("{engine:?}"), format!("{:?}", (sum, min)));
             }
-            // The first of the greatest.
+            // The first of the greatest samples.
             let mut worst: Option<&reference::Sample> = None;
             for sample in samples {
                 if worst.is_none_or(|worst| sample.value > worst.value) {
@@ -228,7 +228,7 @@ pub(crate) fn check(recorder: &Recorder, reference: &Reference) -> Result<(), St
             if engine != worst {
                 return differs(&name(), format!("{engine:?}"), format!("{worst:?}"));
             }
-            // An observer is told of the very samples that went into the histogram.
+            // The observer receives exactly the samples that went into the histogram.
             let seen = &seen.samples[metric as usize];
             let told = seen.iter().fold((0, 0), |(count, sum), sample| {
                 (count + 1, sum + u128::from(sample.value))
@@ -254,7 +254,7 @@ pub(crate) fn check(recorder: &Recorder, reference: &Reference) -> Result<(), St
     Ok(())
 }
 
-/// Checks the laws that are documented at [`Counter`].
+/// Checks the laws documented at [`Counter`].
 fn laws(
     counts: &[u64; Metric::COUNT],
     counter: impl Fn(Counter) -> u64,

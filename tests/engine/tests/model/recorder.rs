@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Drives the engine from the tracepoints as `src/recorder.rs` and `src/monitor.rs` do.
+//! Drives the engine from the tracepoints like `src/recorder.rs` and `src/monitor.rs`.
 
 use std::{
     cell::RefCell,
@@ -45,7 +45,7 @@ use super::{
     reference, //
 };
 
-/// How many PIDs a page of the table holds; more, in the module.
+/// The number of PIDs in a page of the table; the module has more.
 pub(crate) const PIDS_PER_PAGE: i32 = 4;
 
 type Page = [State; PIDS_PER_PAGE as usize];
@@ -71,28 +71,28 @@ impl Session {
     }
 }
 
-/// What an observer was told of the switches on a CPU.
+/// The observer's calls for the switches on a CPU.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) stays: Vec<Stay>,
     pub(crate) samples: [Vec<reference::Sample>; Metric::COUNT],
-    /// What it should not have been told.
+    /// A call that the observer should not have got, if any.
     pub(crate) wrong: Option<String>,
 }
 
-/// Watches a switch.
+/// Observes a switch.
 struct Watcher<'a> {
     now: u64,
     prev: Identity,
     next: Identity,
     seen: RefCell<&'a mut Seen>,
     log: Option<&'a Log>,
-    /// How often it was told of a stay, of a sample of the one who leaves, and of one of the other.
+    /// The number of calls for a stay, for a sample of the previous task, and for one of the next.
     told: RefCell<[u32; 3]>,
 }
 
 impl Watcher<'_> {
-    /// Notes that it was told of `what`, one of those three: to be called in that order.
+    /// Counts a call of the kind `what`, one of those three, which must come in that order.
     fn told(&self, what: usize) {
         let mut told = self.told.borrow_mut();
         told[what] += 1;
@@ -102,7 +102,7 @@ impl Watcher<'_> {
         }
     }
 
-    /// Notes an outlier, and checks that each nanosecond of it is blamed on one task, or missing.
+    /// Reports an outlier, and checks that each nanosecond of it is blamed on one task, or missing.
     fn report(&self, log: &Log, sample: &Sample, task: &Identity) {
         let reported = log.report(log.reported() + 1, sample, task);
         let (outlier, culprits) = reported.expect("there always is a place");
@@ -164,9 +164,9 @@ impl Observer for &Watcher<'_> {
 #[derive(Debug)]
 pub(crate) struct Recorder {
     pub(crate) cpus: Vec<Cpu<Vec<Cell>>>,
-    /// What an observer has seen on each of them.
+    /// The observer's calls on each CPU.
     pub(crate) seen: Vec<Seen>,
-    /// The logs of each of them, if each sample is to be an outlier.
+    /// The log of each CPU, if each sample is to be an outlier.
     logs: Vec<Log>,
     session: Option<Session>,
 }
@@ -191,7 +191,7 @@ impl Recorder {
         self.logs = self.cpus.iter().map(|_| Log::new()).collect();
     }
 
-    /// Sees what the module sees of `event`.
+    /// Passes the part of `event` that the module can observe to the engine.
     pub(crate) fn see(&mut self, event: &Event) {
         if let Event::Enable { metrics, now } = *event {
             for cpu in &self.cpus {
@@ -254,7 +254,7 @@ impl Recorder {
     }
 }
 
-/// Shows what the tracepoints show of a task; none is the idle task.
+/// Returns what the tracepoints show of a task; `None` is the idle task.
 fn shown(task: Option<&Task>) -> testing::Task {
     match task {
         Some(task) => testing::Task {
@@ -269,7 +269,7 @@ fn shown(task: Option<&Task>) -> testing::Task {
     }
 }
 
-/// Copies what is shown of a task; none is the idle task.
+/// Copies the identity of a task; `None` is the idle task.
 pub(crate) fn identify(task: Option<&Task>) -> Identity {
     match task {
         Some(task) => Identity {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the numbers should be: slow, and straight from the definitions in `metric.rs`.
+//! The expected numbers: slow, and straight from the definitions in `metric.rs`.
 //!
-//! The reference sees everything that happens, with true times. It knows tasks by who they are, not
-//! by PID or address, and looks at no stamp of the kernel's.
+//! The reference sees every event, with true times. It identifies tasks by their serial number, not
+//! by PID or address, and uses no stamp of the kernel.
 
 use std::collections::{
     BTreeMap,
@@ -34,22 +34,22 @@ use super::{
     },
 };
 
-/// A sample, with all that is shown of it.
+/// A sample, with everything that is shown of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sample {
     pub(crate) value: u64,
     pub(crate) task: Identity,
-    /// When it was taken.
+    /// The time when it was taken.
     pub(crate) time: u64,
-    /// When what was measured ended.
+    /// The end of the measured time span.
     pub(crate) end: u64,
     pub(crate) cause: Cause,
 }
 
-/// What one CPU should have recorded.
+/// The expected recordings of one CPU.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CpuReference {
-    /// When the running task got the CPU, if that was since measuring began.
+    /// The time when the running task got the CPU, if measuring was on then.
     since: Option<u64>,
     counters: [u64; Counter::COUNT],
     samples: [Vec<Sample>; Metric::COUNT],
@@ -65,7 +65,7 @@ impl CpuReference {
         &self.samples[metric as usize]
     }
 
-    /// Returns the stays that began since measuring did, whatever is measured.
+    /// Returns the stays that began since measuring did, regardless of the metrics.
     pub(crate) fn stays(&self) -> &[Stay] {
         &self.stays
     }
@@ -76,7 +76,7 @@ impl CpuReference {
 }
 
 impl Departure {
-    /// What a sample says of it.
+    /// Returns the cause in the sample of this absence.
     fn cause(self) -> Cause {
         match self {
             Self::Runnable => Cause::Preempted,
@@ -88,14 +88,14 @@ impl Departure {
     }
 }
 
-/// A wait for a CPU of a task that had slept, or is new.
+/// A wait for a CPU, by a task that slept or is new.
 #[derive(Clone, Copy, Debug)]
 struct Wait {
-    /// When it began.
+    /// The time when it began.
     since: u64,
-    /// What of it was spent on run queues that the task has been moved away from.
+    /// The time of it spent on run queues that the task has been moved away from.
     elsewhere: u64,
-    /// When the task came onto the run queue that it is on, by the clock of that CPU.
+    /// The time when the task came onto its current run queue, by the clock of that CPU.
     here_since: u64,
 }
 
@@ -108,39 +108,39 @@ struct Absence {
     how: Departure,
 }
 
-/// What is true of one task.
+/// The truth about one task.
 #[derive(Clone, Debug, Default)]
 struct Story {
     has_run: bool,
     wait: Option<Wait>,
     /// How it left a CPU last, if that was since measuring began, and can be known.
     absence: Option<Absence>,
-    /// When its last wakeup began, if that was since it last got a CPU after a sleep, and since
-    /// measuring began.
+    /// The time when its last wakeup began, if that was since it last got a CPU after a sleep, and
+    /// since measuring began.
     waking: Option<u64>,
     /// Whether it was moved in its sleep since it last got a CPU.
     moved_asleep: bool,
 }
 
-/// What all CPUs should have recorded.
+/// The expected recordings of all CPUs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reference {
     cpus: Vec<CpuReference>,
     stories: Vec<Story>,
-    /// While measuring: what is on, and since when.
+    /// While measuring: the metrics that are on, and since when.
     on: Option<(MetricSet, u64)>,
-    /// The pages of the table that there was reason to fill, by number.
+    /// The pages of the table that the module had a reason to allocate, by number.
     pages: BTreeSet<i32>,
-    /// The task that was last known to be the holder of a PID.
+    /// The last task known to hold each PID.
     holders: BTreeMap<i32, usize>,
-    /// The metrics that were on whenever measuring was.
+    /// The metrics that were on whenever measuring was on.
     always_on: Option<MetricSet>,
-    /// Whether every clock has gone on with true time.
+    /// Whether every clock has kept up with true time.
     pub(crate) clocks_agree: bool,
 }
 
 impl Reference {
-    /// Creates the reference for `cpus` CPUs, and as many `tasks` that have run before.
+    /// Creates the reference for `cpus` CPUs, and `tasks` tasks that have run before.
     pub(crate) fn new(cpus: usize, tasks: usize) -> Self {
         let has_run = Story {
             has_run: true,
@@ -158,12 +158,12 @@ impl Reference {
         &self.cpus
     }
 
-    /// Says whether `metric` was on whenever measuring was.
+    /// Returns whether `metric` was on whenever measuring was on.
     pub(crate) fn was_always_on(&self, metric: Metric) -> bool {
         self.always_on.is_none_or(|set| set.contains(metric))
     }
 
-    /// Returns when measuring began, if it has not ended.
+    /// Returns the time when measuring began, if it has not ended.
     pub(crate) fn began(&self) -> Option<u64> {
         self.on.map(|(_, began)| began)
     }
@@ -189,7 +189,7 @@ impl Reference {
         }
     }
 
-    /// Sees all of `event`.
+    /// Updates the reference for `event`, of which it sees everything.
     pub(crate) fn see(&mut self, event: &Event) {
         match *event {
             Event::Enable { metrics, now } => self.enable(metrics, now),
@@ -238,7 +238,8 @@ impl Reference {
                 }
                 if let Some(next) = &next {
                     let story = self.story(next);
-                    // One that was about to be woken while it was preempted may be asleep by then.
+                    // A task that was about to be woken while it was preempted may be asleep by
+                    // then.
                     let slept = story
                         .absence
                         .is_none_or(|absence| absence.how != Departure::Runnable);
@@ -252,7 +253,7 @@ impl Reference {
         }
     }
 
-    /// Nothing of before is known, except which tasks are new, and what waits go on.
+    /// Forgets everything from before, except which tasks are new, and the current waits.
     fn enable(&mut self, metrics: MetricSet, now: u64) {
         self.on = Some((metrics, now));
         let before = self.always_on.unwrap_or(MetricSet::ALL).bits();
@@ -305,9 +306,9 @@ impl Reference {
             Departure::Blocked(_) => Counter::Voluntary,
         });
         self.story(task).absence = None;
-        // Where there is no memory to remember it, it is forgotten. And an exiting task may have
-        // given up its PID, by which it would be remembered: only one that is known as the holder
-        // is believed to have it still.
+        // Without memory for its state, the absence is forgotten. And an exiting task may have
+        // released its PID, the key of its state: it counts as the owner only if it is known as the
+        // holder.
         let is_holder = self.holders.get(&task.pid) == Some(&task.serial);
         if !self.has_room(task) || (task.exiting && !is_holder) {
             return;
@@ -343,7 +344,7 @@ impl Reference {
             }
             self.compare(cpu, now, wait.here_since);
             let value = self.length(&wait, now);
-            // When it began, as the clock of this CPU tells it.
+            // The wait's beginning, by the clock of this CPU.
             if now - value < began {
                 return self.cpus[cpu].count(Counter::WaitUnseen);
             }
@@ -352,13 +353,13 @@ impl Reference {
         if !self.has_room(task) {
             return self.cpus[cpu].count(Counter::Untracked);
         }
-        // What was remembered under a PID is lost when the task gets another one, or the PID another
-        // task.
+        // The state under a PID is lost when the task gets another PID, or the PID another task.
         let is_holder = self.holders.get(&task.pid) == Some(&task.serial);
         let absence = match story.absence {
             Some(absence) if absence.pid == task.pid && is_holder => absence,
             _ => {
-                // From now on it is known whose the PID is, unless it may be given up already.
+                // From now on the holder of the PID is known, unless the PID may be released
+                // already.
                 if !task.exiting {
                     self.holders.insert(task.pid, task.serial);
                 }
@@ -390,17 +391,18 @@ impl Reference {
         }
         let wait = story.wait.expect("a task that had blocked was woken");
         self.compare(cpu, now, wait.here_since);
-        // A wakeup may overtake the switch-out; the wait begins with the latter.
+        // A wakeup may overtake the switch-out; the wait begins with the switch-out.
         let mut waited = self.length(&wait, now).min(away);
         if let Some(waking) = story.waking.filter(|_| story.moved_asleep) {
-            // Only the waker's clock tells when it began.
+            // Only the waker's clock tells when the wakeup began.
             if !metrics.contains(Metric::Wakeup) {
                 self.compare(cpu, now, waking);
             }
             waited = now.saturating_sub(waking).min(away);
         }
         self.sample(cpu, Metric::RunqWakeup, sample(waited, Cause::Wakeup));
-        // A sleep ended where the wait began; the worst is known by when it was taken, all the same.
+        // A sleep ended when the wait began; the worst sample nevertheless has the time when it was
+        // taken.
         let blocked = Sample {
             end: absence.out + (away - waited),
             ..sample(away - waited, cause)
@@ -416,14 +418,15 @@ impl Reference {
         }
     }
 
-    /// The clock of another CPU may be ahead.
+    /// Counts a `stamp` later than `now`: the clock of another CPU may be ahead.
     fn compare(&mut self, cpu: usize, now: u64, stamp: u64) {
         if now < stamp {
             self.cpus[cpu].count(Counter::ClockBackwards);
         }
     }
 
-    /// The length of a wait that ends at `now`: every stay on a run queue by the clock of its CPU.
+    /// Returns the length of a wait that ends at `now`: the sum of its times on each run queue, by
+    /// the clock of its CPU.
     fn length(&self, wait: &Wait, now: u64) -> u64 {
         let length = wait.elsewhere + now.saturating_sub(wait.here_since);
         if self.clocks_agree {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the tests of outliers share.
+//! Helpers that the tests of outliers share.
 
 #![allow(dead_code, reason = "not every test needs all of it")]
 
@@ -18,7 +18,7 @@ use schedhist_engine::engine::{
     switch::sample::Cause, //
 };
 
-/// A time span: often none or little, sometimes huge.
+/// Generates a time span: often none or little, sometimes huge.
 pub(crate) fn any_span() -> impl Strategy<Value = u64> {
     prop_oneof![
         2 => 0..3u64,
@@ -27,7 +27,7 @@ pub(crate) fn any_span() -> impl Strategy<Value = u64> {
     ]
 }
 
-/// A task with this PID. It may have another name and priority each time.
+/// Returns a task with this PID. It may have another name and priority each time.
 pub(crate) fn identity(pid: i32, name: u8) -> Identity {
     let mut comm = [0; 16];
     comm[0] = b'a' + name;
@@ -48,7 +48,7 @@ pub(crate) fn any_cause() -> impl Strategy<Value = Cause> {
 
 /// Reads the outlier `id`.
 pub(crate) fn read(log: &Log, id: u64) -> Option<(Outlier, Vec<Culprit>)> {
-    // What was there before must not show.
+    // The previous contents must not show.
     let junk = Culprit {
         task: identity(-1, 25),
         ran: 7,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The text of outliers: whatever a task is called, it can be read back, line by line and word by
-//! word, and is no longer than it may be.
+//! The text of outliers: with any task name, it can be read back, line by line and word by word,
+//! and does not exceed its maximum length.
 
 #![no_main]
 
@@ -31,7 +31,7 @@ fn identity(input: &mut Input<'_>) -> Identity {
     }
 }
 
-/// Words in pairs, up to `comm`, of which the name is all the rest of the line.
+/// Splits a line into pairs of words, up to `comm`, whose value is the rest of the line.
 fn pairs(line: &str) -> Vec<(&str, &str)> {
     let (words, comm) = line.split_once(" comm ").expect("the name comes last");
     let words: Vec<&str> = words.split(' ').collect();
@@ -40,7 +40,7 @@ fn pairs(line: &str) -> Vec<(&str, &str)> {
     pairs
 }
 
-/// Reads the name of a task as it is written, up to its NUL.
+/// Reads a task's name as it is written, up to its NUL.
 fn name(shown: &str) -> Vec<u8> {
     let mut name = Vec::new();
     let mut rest = shown;

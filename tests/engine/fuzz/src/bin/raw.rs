@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Two readers of binary snapshots, in Rust and in C by the header, agree on all that is given them:
-//! on whether it is a snapshot, and on what it says.
+//! Two readers of binary snapshots, in Rust and in C by the header, agree on every input: on
+//! whether it is a snapshot, and on its contents.
 
 #![no_main]
 
@@ -27,17 +27,18 @@ mod decoder;
 schedhist_fuzz::fuzz!(test);
 
 extern "C" {
-    /// `main()` of `raw.c` with `data` as its input: 0, and what it printed in memory of `malloc()`.
+    /// `main()` of `raw.c` with `data` as its input: returns 0 if it succeeds. Sets `text` to its
+    /// output, in memory from `malloc()`.
     fn schedhist_raw_reader(data: *const u8, len: usize, text: *mut *mut c_char) -> c_int;
     fn free(memory: *mut c_char);
 }
 
-/// What the reader in C makes of `data`.
+/// Returns what the C reader prints for `data`, or `None` if it refuses it.
 fn read_by_c(data: &[u8]) -> Option<String> {
     let mut text = ptr::null_mut();
-    // SAFETY: The function reads the `data.len()` bytes of `data`, and writes `text`.
+    // SAFETY: The function reads the `data.len()` bytes of `data`, and sets `text`.
     let result = unsafe { schedhist_raw_reader(data.as_ptr(), data.len(), &mut text) };
-    // SAFETY: It has set `text` to a string that is NUL-terminated.
+    // SAFETY: The function has set `text` to a NUL-terminated string.
     let printed = unsafe { CStr::from_ptr(text) }
         .to_string_lossy()
         .into_owned();
@@ -47,12 +48,12 @@ fn read_by_c(data: &[u8]) -> Option<String> {
 }
 
 extern "C" {
-    /// Libfuzzer's own changes, of `data` with room for `max` bytes; returns the new length.
+    /// LibFuzzer's own mutation of `data`, which has room for `max` bytes; returns the new length.
     fn LLVMFuzzerMutate(data: *mut u8, len: usize, max: usize) -> usize;
 }
 
-/// Called by libFuzzer to change an input: every other time as it would itself, and else by a number
-/// of 32 bits that is put in the place of another: one that is there already, or next to it. Lengths,
+/// Called by libFuzzer to mutate an input. Every other time it mutates as libFuzzer does; otherwise
+/// it replaces a number of 32 bits by another that is in the input, or by one next to it. Lengths,
 /// counts and indices are such numbers.
 ///
 /// # Safety
@@ -66,10 +67,11 @@ pub unsafe extern "C" fn LLVMFuzzerCustomMutator(
     seed: u32,
 ) -> usize {
     if seed % 2 == 0 || len < 8 {
-        // SAFETY: By the caller.
+        // SAFETY: The caller guarantees that `data` is valid for `max` bytes, of which `len` are
+        // set.
         return unsafe { LLVMFuzzerMutate(data, len, max) };
     }
-    // SAFETY: By the caller.
+    // SAFETY: The caller guarantees that the first `len` bytes of `data` are valid and set.
     let data = unsafe { core::slice::from_raw_parts_mut(data, len) };
     let mut numbers: Vec<&mut [u8]> = data.chunks_exact_mut(4).collect();
     let mut random = u64::from(seed);
@@ -80,7 +82,8 @@ pub unsafe extern "C" fn LLVMFuzzerCustomMutator(
         (random >> 33) as usize % end
     };
     let (from, to) = (below(numbers.len()), below(numbers.len()));
-    // The scheme, the lengths and the counts of the header are worth more than all else.
+    // Prefers the scheme, the lengths and the counts of the header: they decide how the rest is
+    // read.
     let from = if below(2) == 0 {
         from.min(below(14))
     } else {
@@ -92,13 +95,13 @@ pub unsafe extern "C" fn LLVMFuzzerCustomMutator(
     len
 }
 
-/// Lines come in the order of the records there, and are sorted here.
+/// Sorts lines: the C reader prints them in the order of the records.
 fn lines(text: &str) -> BTreeSet<&str> {
     text.lines().collect()
 }
 
 fn test(data: &[u8]) {
-    // A file of memory cannot be empty.
+    // The C reader's input, a file in memory, cannot be empty.
     if data.is_empty() {
         return;
     }
@@ -107,7 +110,7 @@ fn test(data: &[u8]) {
     let (Some(decoded), Some(printed)) = (by_rust, by_c) else {
         return;
     };
-    // The engine knows its own schemes only.
+    // The engine supports only its own schemes.
     let precision = Precision::new(decoded.precision).filter(|_| decoded.value_bits == VALUE_BITS);
     let Some(scheme) = precision.map(Scheme::new).filter(|_| !decoded.is_odd) else {
         return;

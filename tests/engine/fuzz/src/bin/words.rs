@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What is written to the controls: accepted where a slower reader accepts it, with the same meaning;
-//! and what is then shown means the same again.
+//! The input of the controls: accepted if a slower reader accepts it, with the same meaning; the
+//! text that is then shown means the same again.
 
 #![no_main]
 
@@ -19,7 +19,7 @@ use schedhist_engine::engine::{
 
 schedhist_fuzz::fuzz!(test);
 
-/// Every name that `metrics` takes, and the bits that it stands for.
+/// Every name that `metrics` accepts, and its bits.
 const METRICS: [(&str, u32); 12] = [
     ("oncpu", 0x01),
     ("runq", 0x06),
@@ -37,8 +37,8 @@ const METRICS: [(&str, u32); 12] = [
 
 const ACTIONS: [(&str, u32); 3] = [("none", 0), ("tracing_off", 1), ("snapshot", 2)];
 
-/// Collects the bits of `names` byte by byte; `None` for another word, for no word at all, and for a name
-/// without bits that does not stand alone.
+/// Collects the bits of `names` byte by byte. Returns `None` for an unknown word, for no word at
+/// all, and for a name without bits that does not stand alone.
 fn bits_of(text: &[u8], names: &[(&str, u32)]) -> Option<u32> {
     let mut bits = None;
     let (mut words, mut empty) = (0, 0);
