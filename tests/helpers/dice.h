@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Random numbers that a seed repeats.
+ * Random numbers that a seed reproduces.
  */
 #ifndef DICE_H
 #define DICE_H
@@ -12,7 +12,7 @@ struct dice {
 	uint64_t state;
 };
 
-/* SplitMix64: good from any seed on. */
+/* SplitMix64: good from any seed. */
 static inline uint64_t roll(struct dice *dice)
 {
 	uint64_t z = dice->state += 0x9e3779b97f4a7c15;
@@ -22,7 +22,7 @@ static inline uint64_t roll(struct dice *dice)
 	return z ^ (z >> 31);
 }
 
-/* From 0 to n - 1. */
+/* Returns a number from 0 to n - 1. */
 static inline uint64_t below(struct dice *dice, uint64_t n)
 {
 	return roll(dice) % n;
@@ -33,7 +33,7 @@ static inline bool one_in(struct dice *dice, uint64_t n)
 	return !below(dice, n);
 }
 
-/* Dice of their own for the thread `number`. */
+/* Returns separate dice for the thread `number`. */
 static inline struct dice dice_of(uint64_t seed, uint64_t number)
 {
 	struct dice dice = { seed ^ (number << 32) };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Has the call number "nth" of a function of the kernel return "result", and not do anything. What
- * fail_function of the kernel does, but for any function, where that is for the few on its list.
+ * Makes the call number "nth" of a kernel function return "result" without running it. The kernel's
+ * fail_function does the same, but only for the few functions on its list.
  */
 
 #include <linux/kprobes.h>
@@ -33,7 +33,7 @@ static const struct kernel_param_ops nth_ops = {
 module_param_cb(nth, &nth_ops, &nth, 0600);
 MODULE_PARM_DESC(nth, "Which call of it, counted from when this is written; 0 for none");
 
-/* In the place of the function: the address to return to is on the stack already. */
+/* Runs in place of the function: the return address is on the stack already. */
 asmlinkage void fail_call_return(void);
 asm(".pushsection .text\n"
 	".type fail_call_return, @function\n"
@@ -53,7 +53,7 @@ static int before(struct kprobe *probe, struct pt_regs *regs)
 	return 1;
 }
 
-/* With one the probe may go on elsewhere. */
+/* A probe with a post_handler is never optimized, so that it may change where to go on. */
 static void after(struct kprobe *probe, struct pt_regs *regs, unsigned long flags)
 {
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Does something again and again while the kernel makes allocations of this task fail.
+ * Repeats an operation while the kernel makes allocations of this task fail.
  *
  * usage: fail_nth load MODULE PARAMETERS
  *        fail_nth unload NAME
@@ -9,13 +9,13 @@
  *        fail_nth fork NAPS
  *
  * Each line of the input, "HOW N [PID]", is one attempt. HOW: once, and the Nth allocation fails;
- * rest, and it fails with all that come after it, for which the shell sets the probability of
- * failures to 100; off, and none does. PID is what a child gets. For each the program prints
- * whether any allocation failed, the errno or 0, how many bytes it read, a hash of them, and how
- * often the allocator was asked, up to the Nth time.
+ * rest, and all from the Nth on fail, for which the shell sets the probability of failures to 100;
+ * off, and none fails. PID is the child's. For each attempt the program prints whether any
+ * allocation failed, the errno or 0, the number of bytes read, a hash of them, and the number of
+ * allocations, up to the Nth.
  *
- * Faults of pages, of which the kernel makes allocations too, would be in the way: nothing is
- * touched for the first time while it lasts.
+ * Page faults, for which the kernel allocates too, would disturb the count: the program touches no
+ * new page during an attempt.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -91,7 +91,7 @@ static int read_all(void)
 	return error;
 }
 
-/* The child naps as often as it is told, and so switches. */
+/* The child naps as often as it is told, and thereby switches. */
 static int fork_child(void)
 {
 	struct clone_args args = {

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Loads and unloads schedhist while everything that can be done with it is done: see test_fire.sh.
+ * Loads and unloads schedhist while every operation on it runs: see test_fire.sh.
  *
  * usage: fire MODULE CYCLES SECONDS SEED
  *
- * A thread for each kind of use, and one that takes CPUs off and on. For each life of the module the dice
- * say which uses go on, whether they begin before it is loaded, and for how long. It is unloaded amid them:
- * that succeeds, or fails because it is in use, and then, after some more tries, when all have ceased, it
- * must succeed. Ends after so many cycles, or seconds, whichever comes first, but not before a few. In its
- * first life it stays until each of them could be done.
+ * There is a thread for each kind of use, and one that takes CPUs offline and online. For each life
+ * of the module the dice decide which uses go on, whether they begin before it is loaded, and for
+ * how long. It is unloaded during the uses: that succeeds, or fails because the module is in use;
+ * then some more tries follow, and after all uses have ceased, it must succeed. Ends after CYCLES
+ * or SECONDS, whichever comes first, but not before a few cycles. In its first life the module
+ * stays until each use has succeeded once.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -28,7 +29,7 @@
 #include "fire.h"
 #include "module.h"
 
-/* Cycles, however long they take. */
+/* The least number of cycles, however long they take. */
 enum { LEAST = 5 };
 
 static unsigned long long seed;
@@ -69,7 +70,7 @@ void nap(struct dice *dice, unsigned int milliseconds)
 	nanosleep(&(struct timespec){ .tv_nsec = below(dice, milliseconds * 1000 + 1) * 1000 }, NULL);
 }
 
-/* Who sleeps in a call of the kernel is called out of it. */
+/* Interrupts a thread that sleeps in a system call. */
 static void interrupt(int number)
 {
 	(void)number;
@@ -80,7 +81,7 @@ static void *shoot(void *argument)
 	struct shooter *me = argument;
 	unsigned int bit = 1U << (me - shooters);
 
-	/* Or the kernel's own threads, which everything waits for, would starve. */
+	/* Otherwise the kernel's own threads, which everything waits for, would starve. */
 	setpriority(PRIO_PROCESS, gettid(), 10);
 	while (!is_over) {
 		me->is_busy = true;
@@ -102,7 +103,7 @@ static void cease(void)
 		for (double start = seconds(); shooters[i].is_busy;) {
 			pthread_kill(shooters[i].thread, SIGUSR1);
 			usleep(10000);
-			/* A kernel that checks everything may take a minute to take perf off. */
+			/* A debug kernel may take a minute to remove perf's events. */
 			if (seconds() - start > 300)
 				fail("%s does not end", shooters[i].use->name);
 		}
@@ -124,7 +125,7 @@ static void *hotplug(void *argument)
 		fd = open(path, O_WRONLY);
 		if (fd < 0)
 			fail("%s", path);
-		/* The kernel may say no, at times. */
+		/* The kernel may refuse now and then. */
 		if (write(fd, "0", 1) == 1) {
 			nap(&dice, 10);
 			while (write(fd, "1", 1) != 1)
@@ -132,7 +133,7 @@ static void *hotplug(void *argument)
 			hotplugs++;
 		}
 		close(fd);
-		/* Who patches code or registers anything waits for this: a fifth of the time will do. */
+		/* Patching code and registering wait for this: use a fifth of the time. */
 		end = seconds() + 4 * (seconds() - start);
 		while (seconds() < end && !is_over)
 			nap(&dice, 50);
@@ -140,7 +141,7 @@ static void *hotplug(void *argument)
 	return NULL;
 }
 
-/* Until all uses found what they want. */
+/* Waits until each use has succeeded once, and a CPU has gone offline. */
 static void try_all(void)
 {
 	double start = seconds();
@@ -168,7 +169,7 @@ static void say(const char *path, const char *text)
 	close(fd);
 }
 
-/* The uses that hold on to trace events. */
+/* Returns the uses that hold on to trace events. */
 static unsigned int of_events(void)
 {
 	unsigned int mask = 0;
@@ -181,7 +182,7 @@ static unsigned int of_events(void)
 static unsigned long at_once, in_use, under_fire, after_fire, refused;
 static double loading, living, dying, ceasing;
 
-/* Adds the time since `start` to `sum`, and returns what it is now. */
+/* Adds the time since `start` to `sum`, and returns the current time. */
 static double add_time(double *sum, double start)
 {
 	double now = seconds();
@@ -198,15 +199,15 @@ static void live_and_die(int ko, struct dice *dice, bool is_first)
 	int tries = below(dice, 5), n;
 	double start, cease_start, ceased;
 
-	/* All that there is, at times. */
+	/* Now and then all uses. */
 	if (one_in(dice, 8))
 		mix = (1U << USES) - 1;
-	/* Grace periods are what all waits for: most of them short, so that more cycles fit. */
+	/* Everything waits for grace periods: most are short, so that more cycles fit. */
 	say("/sys/kernel/rcu_expedited", one_in(dice, 32) ? "0" : "1");
 	if (one_in(dice, 16)) {
 		/*
-		 * The kernel shows the events of a module before that can say that it cannot be loaded, and
-		 * then takes them away from whoever has begun to use them: with a warning, or worse.
+		 * The kernel shows a module's events before the module can fail to load, and then
+		 * removes them from their users: with a warning, or worse.
 		 */
 		cease();
 		acting = mix & ~of_events();
@@ -235,7 +236,7 @@ static void live_and_die(int ko, struct dice *dice, bool is_first)
 		in_use++;
 		if (n == tries)
 			break;
-		/* Some of them cease. */
+		/* Some of the uses cease. */
 		acting &= roll(dice);
 		nap(dice, 10);
 	}
@@ -261,7 +262,7 @@ static void live_and_die(int ko, struct dice *dice, bool is_first)
 	add_time(&dying, start);
 	if (!is_gone())
 		fail("something is left");
-	/* Into the next life, at times. */
+	/* Now and then the uses go on into the next life. */
 	if (one_in(dice, 2))
 		cease();
 }
@@ -296,7 +297,7 @@ int main(int argc, char **argv)
 		if (n % 50 == 49) {
 			char line[100];
 
-			/* Where it can be seen when the guest does not last. */
+			/* In the log, so that it is visible even if the guest crashes. */
 			snprintf(line, sizeof(line), "fire: seed %llu, %d cycles, %.0f s\n", seed, n + 1,
 				 seconds() - start);
 			say("/dev/kmsg", line);

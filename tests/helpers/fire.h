@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What can be done with schedhist while it comes and goes.
+ * The uses of schedhist while it is loaded and unloaded.
  */
 #ifndef FIRE_H
 #define FIRE_H
@@ -12,8 +12,8 @@
 enum { USES = 12 };
 
 /*
- * One kind of use. `act` does it once, and has let go of all when it returns: whether it found what it
- * wants of the module. A signal cuts it short.
+ * One kind of use. `act` does it once, and holds nothing when it returns. Returns whether it found
+ * what it needs of the module. A signal interrupts it.
  */
 extern const struct use {
 	const char *name;
@@ -21,10 +21,10 @@ extern const struct use {
 	bool is_of_events;
 } uses[USES];
 
-/* Ends the program. */
+/* Prints the message and ends the program. */
 void fail(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
 
-/* Sleeps for as long as that, or less. */
+/* Sleeps for at most `milliseconds`. */
 void nap(struct dice *dice, unsigned int milliseconds);
 
 #endif

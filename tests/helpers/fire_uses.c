@@ -2,8 +2,8 @@
 /*
  * See fire.h.
  *
- * At any time the module may not be there: then its files cannot be opened. A file that is open keeps it,
- * and works.
+ * The module may be absent at any time: then its files cannot be opened. An open file keeps the
+ * module loaded, and works.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -35,7 +35,7 @@ static const char *const MEASURED[] = {
 	"oncpu", "runq", "runq_wakeup", "runq_preempt", "offcpu", "blocked_interruptible", "idle", "wakeup",
 };
 
-/* -1 where it is not there at the moment. */
+/* Returns -1 if the file is not there at the moment. */
 static int open_ours(const char *folder, const char *name, int flags)
 {
 	char path[128];
@@ -43,21 +43,21 @@ static int open_ours(const char *folder, const char *name, int flags)
 
 	snprintf(path, sizeof(path), "%s%s", folder, name);
 	fd = open(path, flags | O_CLOEXEC);
-	/* Not there, going, removed while it was opened, or not yet ready. */
+	/* Absent, being removed, removed while it was opened, or not yet ready. */
 	if (fd < 0 && errno != ENOENT && errno != ENXIO && errno != EIO && errno != EAGAIN &&
 	    errno != ENODEV && errno != EINTR)
 		fail("%s cannot be opened", path);
 	return fd;
 }
 
-/* There is nothing to use at the moment. */
+/* Waits because there is nothing to use at the moment. */
 static bool idle(struct dice *dice)
 {
 	nap(dice, 2);
 	return false;
 }
 
-/* To its end, or for long enough; it must not fail. */
+/* Reads to the end, or 100 times; reading must not fail. */
 static void drain(const char *name, int fd, char *buffer, size_t size)
 {
 	ssize_t length = 1;
@@ -135,7 +135,7 @@ static bool use_pipe(struct dice *dice)
 		return idle(dice);
 	if (!is_patient)
 		poll(&ask, 1, below(dice, 30));
-	/* It sleeps until there is an outlier, or none can come any more, or a signal. */
+	/* Sleeps until there is an outlier, or none can come any more, or a signal arrives. */
 	if (read(fd, buffer, 1 + below(dice, sizeof(buffer))) < 0 && errno != EINTR && errno != EAGAIN &&
 	    errno != ENODATA)
 		fail("outlier_pipe cannot be read");
@@ -164,7 +164,7 @@ static bool use_control(struct dice *dice)
 	return true;
 }
 
-/* All outliers that there can be. */
+/* Reports all outliers that are possible. */
 static bool use_outliers(struct dice *dice)
 {
 	const char *text;
@@ -214,7 +214,7 @@ static bool use_perf(struct dice *dice)
 			continue;
 		if (read(fd, text, sizeof(text) - 1) > 0) {
 			attributes.config = atoi(text);
-			/* CPU 1 may be off, and the event gone. */
+			/* CPU 1 may be offline, and the event may be gone. */
 			events[i] = syscall(SYS_perf_event_open, &attributes, -1, i % 2, -1, PERF_FLAG_FD_CLOEXEC);
 			if (events[i] >= 0)
 				rings[i] = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, events[i], 0);
@@ -232,7 +232,7 @@ static bool use_perf(struct dice *dice)
 	return is_any;
 }
 
-/* Writes to a file of tracefs, and says whether it was there to be written to. */
+/* Writes to a file of tracefs. Returns whether the file was there to be written to. */
 static bool tell(const char *path, const char *text, int flags)
 {
 	int fd = open_ours(TRACING, path, O_WRONLY | flags);
@@ -247,7 +247,7 @@ static bool tell(const char *path, const char *text, int flags)
 	return length > 0;
 }
 
-/* What was switched on keeps the module, and can be switched off. */
+/* An enabled event keeps the module loaded, so that it can be disabled. */
 static void switch_off(const char *path, const char *text, int flags)
 {
 	while (!tell(path, text, flags))
@@ -286,7 +286,7 @@ static bool use_trigger(struct dice *dice)
 	return true;
 }
 
-/* What the kernel knows of it otherwise. */
+/* Reads what the kernel itself shows of the module. */
 static bool use_look(struct dice *dice)
 {
 	static const char *const PATHS[] = {
@@ -299,7 +299,7 @@ static bool use_look(struct dice *dice)
 	const char *path = PICK(dice, PATHS);
 	int fd = open_ours("", path, O_RDONLY | O_NONBLOCK);
 
-	/* These do not keep it, and may end any time. */
+	/* These files do not keep the module loaded, and may end at any time. */
 	for (int n = 100; fd >= 0 && n && read(fd, buffer, sizeof(buffer)) > 0; n--)
 		;
 	close(fd);

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Does to the files of schedhist what nobody should: see test_fuzz.sh.
+ * Misuses the files of schedhist: see test_fuzz.sh.
  *
  * usage: fuzz FOLDER INPUTS SECONDS SEED
  *
- * Ends after so many inputs, or seconds, whichever comes first. By turns alone, when it knows what each
- * file must read after each input, and with several threads at once, on files of their own and on files
- * that they share. An input is one write() or its like to a control, or to what cannot be written.
+ * Ends after INPUTS or SECONDS, whichever comes first. Alternates between one thread, which knows
+ * what each file must read after each input, and several threads at once, on files of their own and
+ * on shared files. An input is one write() or the like to a control, or to a file that cannot be
+ * written.
  *
- * What the kernel says meanwhile, and not schedhist, goes to stderr.
+ * Prints to stderr everything that is logged meanwhile, except lines of schedhist.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -38,11 +39,11 @@ enum { FILES = 1024, THREADS = 4, SHARED = 8, ALONE = 4000, TOGETHER = 1500 };
 struct target {
 	char *path;
 	enum kind kind;
-	/* What it reads, for a control. */
+	/* The text that a control must read. */
 	char shown[LONGEST];
 };
 
-/* A thread, and what it needs to be on its own. */
+/* A thread, and its own data. */
 struct fuzzer {
 	struct dice dice;
 	char *input, *output;
@@ -113,7 +114,7 @@ static bool is_shown(const struct target *file)
 	return file->kind > STREAM && file->kind != RESET;
 }
 
-/* What a control reads can be written to it, and then it reads the same. */
+/* Text read from a control can be written to it, and then it reads the same. */
 static void learn(void)
 {
 	char again[LONGEST];
@@ -158,7 +159,7 @@ static struct target *pick(struct dice *dice)
 
 /* --- an input --- */
 
-/* Says what was written, as far as one can. */
+/* Reports what was written, as far as possible, and ends the program. */
 static void wrong(const struct target *file, const char *what, const char *input, size_t length, ssize_t result)
 {
 	fprintf(stderr, "%s: %s: result %zd (%s), length %zu, seed %llu:", file->path, what, result,
@@ -170,8 +171,9 @@ static void wrong(const struct target *file, const char *what, const char *input
 }
 
 /*
- * Writes one input to a file that nobody else has open, and checks what comes of it. `position` is where
- * the file stands. Returns whether it was taken, and then `shown` is what the file reads.
+ * Writes one input to a file that no other thread has open, and checks the result. `position` is
+ * the file's position. Returns whether the input was accepted, and then `shown` is the text that
+ * the file reads.
  */
 static bool write_one(struct fuzzer *me, const struct target *file, int fd, off_t position,
 		      char shown[LONGEST])
@@ -183,7 +185,7 @@ static bool write_one(struct fuzzer *me, const struct target *file, int fd, off_
 	ssize_t result;
 
 	if (how == 0 && length) {
-		/* The end of it cannot be read. */
+		/* The end of the input cannot be read. */
 		size_t there = below(&me->dice, length);
 
 		if (there > LONGEST)
@@ -191,11 +193,11 @@ static bool write_one(struct fuzzer *me, const struct target *file, int fd, off_
 		memcpy(me->edge - there, input, there);
 		result = write(fd, me->edge - there, length);
 		is_good = false;
-		/* Unless it is refused unread: where there is no write(), or where no file ends. */
+		/* Unless it is refused unread: without write(), or past the largest offset. */
 		if (there < LONGEST && file->kind > STREAM && position <= INT64_MAX - (off_t)length)
 			error = EFAULT;
 	} else if (how == 1) {
-		/* These files know no places to write at. */
+		/* These files do not support pwrite(). */
 		result = pwrite(fd, input, length, one_in(&me->dice, 4) ? 0 : roll(&me->dice) >> 1);
 		is_good = false;
 		error = ESPIPE;
@@ -262,13 +264,13 @@ static off_t odd_offset(struct dice *dice)
 	}
 }
 
-/* The C library wants results to be looked at. */
+/* Ignores a result that the C library wants to be checked. */
 static void whatever(ssize_t result)
 {
 	(void)result;
 }
 
-/* It only matters that nothing goes wrong, and that these do not exist. */
+/* Makes other calls. They may fail; ioctl(), mmap() and writing by splice() must fail. */
 static void call_another(struct fuzzer *me, int fd)
 {
 	struct dice *dice = &me->dice;
@@ -296,7 +298,7 @@ static void call_another(struct fuzzer *me, int fd)
 		whatever(readv(fd, parts, below(dice, 4)));
 		break;
 	case 7:
-		/* Into what faults half way. */
+		/* Reads into a buffer that faults half way. */
 		whatever(read(fd, me->edge - below(dice, 64), 1 + below(dice, 4096)));
 		break;
 	case 8:
@@ -335,7 +337,7 @@ static void call_another(struct fuzzer *me, int fd)
 		break;
 	default:
 		fstat(fd, &status);
-		/* Not all that is shared can be written. */
+		/* Not all shared files can be written. */
 		whatever(ftruncate(fd, below(dice, 1000)));
 		fcntl(fd, F_SETFL, O_NONBLOCK | (one_in(dice, 2) ? O_APPEND : 0));
 	}
@@ -366,7 +368,7 @@ static void fuzz_alone(struct fuzzer *me, const char *status, const char *enable
 		int fd = open_for_writing(me, file);
 		bool is_still = false;
 
-		/* While nothing is measured nothing moves. */
+		/* While measuring is off, the status does not change. */
 		if (!is_shown(file) && one_in(&me->dice, 16)) {
 			read_file(enable, enabled, sizeof(enabled));
 			is_still = enabled[0] == '0';
@@ -399,7 +401,7 @@ static void fuzz_alone(struct fuzzer *me, const char *status, const char *enable
 
 /* --- with others --- */
 
-/* Under a number that no file of a thread's own can get, whoever still has it when it is closed. */
+/* Moves a descriptor above all those of a thread's own files, so that closing it cannot hit one. */
 static int to_share(int fd)
 {
 	int high = fcntl(fd, F_DUPFD, 100);
@@ -420,13 +422,13 @@ static void *fuzz_together(void *argument)
 		int slot = below(&me->dice, SHARED), fd = shared[slot];
 
 		if (one_in(&me->dice, 8)) {
-			/* Another file in its place, amid what others do with it. */
+			/* Replaces the file while others use it. */
 			fd = to_share(open(file->path, O_NONBLOCK | (file->kind == RESET ? O_WRONLY : O_RDWR)));
 			close(atomic_exchange(&shared[slot], fd));
 		} else if (one_in(&me->dice, 2)) {
 			call_another(me, fd);
 		} else if (one_in(&me->dice, 2)) {
-			/* It can be any file by now: what none takes must not be taken. */
+			/* It may be any file by now: text that no file accepts must be refused. */
 			size_t length = make_input(&me->dice, file->kind, me->input);
 			ssize_t result = write(fd, me->input, length);
 			bool is_good = false;
@@ -450,7 +452,7 @@ static void *fuzz_together(void *argument)
 
 /* --- the kernel's log --- */
 
-/* Reads on in it, early enough that nothing is lost; what is not of schedhist may be shown. */
+/* Reads the log often enough that nothing is lost; may show the lines that are not schedhist's. */
 static void watch_log(bool is_shown)
 {
 	static char text[1 << 20];
@@ -473,7 +475,7 @@ static struct fuzzer new_fuzzer(int number)
 	struct fuzzer me = { .dice = dice_of(seed, number) };
 	char *edge;
 
-	/* An input may get longer by what is done to it last. */
+	/* The last mutation may make an input longer. */
 	me.input = malloc(2 * size);
 	me.output = malloc(size);
 	edge = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

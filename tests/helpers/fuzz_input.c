@@ -31,7 +31,7 @@ static size_t add(char *buffer, size_t length, const char *word)
 	return length + strlen(word);
 }
 
-/* Some of them, mostly with what is good between them. */
+/* Writes some of the words, mostly with valid separators between them. */
 static size_t some(struct dice *dice, char *buffer, const char *const *words, size_t number, int most)
 {
 	size_t length = 0;
@@ -94,7 +94,7 @@ static size_t surround(struct dice *dice, char *buffer, size_t length)
 	return before + length + after;
 }
 
-/* One change of a byte or some. */
+/* Makes one change, of one byte or of several. */
 static size_t mutate(struct dice *dice, char *buffer, size_t length)
 {
 	size_t at = length ? below(dice, length) : 0, rest = length - at;
@@ -120,7 +120,7 @@ static size_t mutate(struct dice *dice, char *buffer, size_t length)
 		memmove(buffer + at, buffer + at + 1, rest - 1);
 		return length - 1;
 	case 4:
-		/* Twice from there on. */
+		/* Duplicates the text from there on. */
 		memmove(buffer + length, buffer + at, rest);
 		return length + rest;
 	case 5:
@@ -142,7 +142,7 @@ static size_t make_random(struct dice *dice, char *buffer, size_t length)
 	return length;
 }
 
-/* Around the longest that is taken, or far longer, most of it nothing but space. */
+/* Makes text around the maximum length, or far longer, most of it white space. */
 static size_t make_long(struct dice *dice, enum kind kind, char *buffer)
 {
 	size_t length, word, at;
@@ -160,7 +160,7 @@ static size_t make_long(struct dice *dice, enum kind kind, char *buffer)
 
 size_t make_input(struct dice *dice, enum kind kind, char *buffer)
 {
-	/* What is taken by these switches all off and on, which is slow: only some of it. */
+	/* Valid text switches these all off and on, which is slow: write it less often. */
 	bool is_slow = (kind == ENABLE || kind == METRICS) && !one_in(dice, 100);
 	char shown[LONGEST];
 	size_t length;

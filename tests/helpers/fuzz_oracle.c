@@ -23,7 +23,7 @@ static const struct word METRIC_WORDS[] = {
 	{ "offcpu", 32 },
 	{ "idle", 64 },
 	{ "wakeup", 128 },
-	/* Those above are what is shown. */
+	/* The ones above are shown. */
 	{ "runq", 2 | 4 },
 	{ "default", 127 },
 	{ "all", 255 },
@@ -77,7 +77,7 @@ static bool is_number(const char *word, size_t length, uint64_t *number)
 	return length;
 }
 
-/* Some words of the table, and nothing else but what separates them. One without bits stands alone. */
+/* Returns whether the text is words of the table. A word without bits must stand alone. */
 static bool are_words(const char *text, size_t length, const struct word *table, size_t rows,
 		      unsigned int *bits)
 {
@@ -104,7 +104,7 @@ static bool are_words(const char *text, size_t length, const struct word *table,
 	return words && (!empty || words == 1);
 }
 
-/* What the file then says: those of the first words of the table that have a bit, or that there is none. */
+/* Shows the bits as the first words of the table that have them, or as the word for none. */
 static void show_words(char *shown, const struct word *table, size_t words, unsigned int bits,
 		       const char *none)
 {
@@ -163,7 +163,7 @@ bool is_taken(enum kind kind, const char *text, size_t length, char shown[LONGES
 	}
 }
 
-/* As the kernel reads numbers: with a prefix, and perhaps a plus before and a newline after it. */
+/* Parses a number as the kernel does: a prefix is allowed, a plus before and a newline after it. */
 unsigned int precision_of(const char *text)
 {
 	int base = 10, digits = 0;

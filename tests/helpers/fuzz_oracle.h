@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What may be written to each file, as the documentation has it, and what the file reads then.
+ * The text that each file accepts, by the documentation, and the text that it then reads.
  */
 #ifndef FUZZ_ORACLE_H
 #define FUZZ_ORACLE_H
@@ -10,24 +10,24 @@
 
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 
-/* A stream is read only, too. */
+/* A stream is read-only, too. */
 enum kind { READ_ONLY, STREAM, ENABLE, METRICS, RESET, THRESHOLD, RATE, LIMIT, ON_OUTLIER, KINDS };
 
-/* As much as any file takes, and more than any control shows. */
+/* The maximum length that any file accepts, and more than any control shows. */
 enum { LONGEST = 256 };
 
-/* The kind of the file at this path below our folder. */
+/* Returns the kind of the file at this path below our directory. */
 enum kind kind_of(const char *path);
 
 /*
- * Whether a file of this kind takes the text. If so, `shown` is what it reads then, with the newline;
- * nothing where it cannot be read.
+ * Returns whether a file of this kind accepts the text. If so, `shown` is the text that the file
+ * then reads, with the newline; empty if the file cannot be read.
  */
 bool is_taken(enum kind kind, const char *text, size_t length, char shown[LONGEST]);
 
-/* The precision that the module's parameter takes the value for; 0 where it is refused. */
+/* Returns the precision that the module's parameter takes from the value; 0 if it is refused. */
 unsigned int precision_of(const char *text);
-/* Whether the module's parameter takes the value. */
+/* Returns whether the module's parameter accepts the value. */
 bool is_metrics(const char *text);
 
 #endif

@@ -4,7 +4,8 @@
  *
  * usage: fuzz_params MODULE LOADS SECONDS SEED
  *
- * What is right must be taken, and show in the files; all else must be refused, and leave nothing.
+ * Valid parameters must be accepted, and show in the files; all others must be refused, and leave
+ * nothing behind.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -34,7 +35,7 @@ static void fail(const char *what, const char *parameters)
 	exit(1);
 }
 
-/* A value may hold anything but the quotes that it is put in. */
+/* A value may hold anything but the quotes around it. */
 static void make_value(struct dice *dice, char value[LONGEST])
 {
 	static char buffer[2 * INPUT_MOST];
@@ -43,7 +44,7 @@ static void make_value(struct dice *dice, char value[LONGEST])
 	if (one_in(dice, 2)) {
 		static const char *const GOOD[] = {
 			"default", "all", "none", "oncpu", "runq,idle", " offcpu\n", "wakeup\toncpu",
-			/* The longest that there is room for, and one more. */
+			/* The longest value that fits, and one that does not. */
 			"all,all,all,all,all,all,all,all,all,all,all,all,all,all,all,all,all,all,all,all,"
 			"all,all,all,all,all,all,all,all,all,all,default",
 			"all,all,all,all,all,all,all,all,all,all,all,all,all,all,all,all,all,all,all,all,"
@@ -59,7 +60,7 @@ static void make_value(struct dice *dice, char value[LONGEST])
 	value[length] = 0;
 }
 
-/* What a file or a line of it must say. */
+/* Asserts that a file, or a line of it, has this text. */
 static void must_hold(const char *path, const char *text, const char *parameters)
 {
 	char found[4096];
@@ -90,7 +91,7 @@ int main(int argc, char **argv)
 	seed = strtoull(argv[4], NULL, 0);
 	dice = dice_of(seed, 99);
 
-	/* However long it takes, one of each. */
+	/* Continues beyond the limits until there was one of each. */
 	for (int n = 0; (n < atoi(argv[2]) && time(NULL) < end) || !accepted || !refused; n++) {
 		const char *precision = NUMBERS[below(&dice, one_in(&dice, 2) ? 7 : LENGTH(NUMBERS))];
 		char value[LONGEST] = "default", shown[LONGEST], wanted[32] = "\nprecision 5\n";
@@ -109,7 +110,7 @@ int main(int argc, char **argv)
 		}
 		switch (below(&dice, 16)) {
 		case 0:
-			/* One that does not exist is no error to the kernel. */
+			/* The kernel does not refuse an unknown parameter. */
 			length += sprintf(parameters + length, "bogus=%d", n);
 			break;
 		case 1:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Makes a task, the victim, wait for its CPU for a time that is known, while real-time tasks of
- * priority 50 have it. The victim is nice, by 5.
+ * Makes a task, the victim, wait for its CPU for a known time, while real-time tasks of priority 50
+ * have it. The victim has nice value 5.
  *
  * usage: hog HOW CPU MILLISECONDS
  *
@@ -10,8 +10,8 @@
  *      turns     the hog wakes the victim, and then takes turns with a partner, 500 times at least
  *      crowd     the hog wakes the victim and 40 others, each of which then spins for 10 ms
  *
- * Prints the PIDs of the hog and of the victim, and the least and the most that the victim can have
- * waited, in nanoseconds, by CLOCK_MONOTONIC as they themselves look at it on the way.
+ * Prints the PIDs of the hog and of the victim, and the least and the greatest time that the victim
+ * can have waited, in nanoseconds, by CLOCK_MONOTONIC as the tasks themselves read it.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -134,7 +134,7 @@ static void settle(pid_t pid)
 	exit(1);
 }
 
-/* Wakes the victim, and lets it wait while this or others have the CPU. */
+/* Wakes the victim, and lets it wait while this task or others have the CPU. */
 static pid_t wakeup(const char *how, int cpu, long long length)
 {
 	struct channel bell = channel(), there = channel(), back = channel();
@@ -190,7 +190,7 @@ static pid_t wakeup(const char *how, int cpu, long long length)
 		times->ended = now();
 	}
 	waitpid(victim, NULL, 0);
-	/* It still has to leave, for which it must not wait until all these have. */
+	/* The victim must still exit, and must not wait until all these have exited. */
 	nap(20);
 	for (int i = 0; i < number; i++) {
 		kill(others[i], SIGKILL);
@@ -199,14 +199,14 @@ static pid_t wakeup(const char *how, int cpu, long long length)
 	return victim;
 }
 
-/* Lets the victim wake this, which then has the CPU. */
+/* Lets the victim wake this task, which then has the CPU. */
 static pid_t preempt(int cpu, long long length)
 {
 	struct channel bell = channel();
 	pid_t victim = child("victim", cpu, 0);
 
 	if (!victim) {
-		/* While the hog falls asleep. */
+		/* Spins while the hog falls asleep. */
 		spin_until(now() + 50 * MS);
 		times->before = now();
 		ring(bell);

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Holds a task within task_newtask until told to let go: it is called before
- * the other probes, and they only when it returns. So one can see whether
- * a probe that is taken off meanwhile is waited for. There one may sleep, as
- * one must not where a run queue is locked.
+ * Holds a task within task_newtask until it is released: its probe is called before the others,
+ * which run only when it returns. This shows whether unregistering waits for a task that is about
+ * to call a probe. A probe of task_newtask may sleep; one under a run queue's lock must not.
  *
- * Where it has one other probe or none, the kernel changes code when
- * a probe comes off, and waits until each CPU has interrupts on. That this
- * hides nothing, it has two of ours all the time.
+ * If a tracepoint has at most one other probe, the kernel patches code when a probe is removed, and
+ * waits until each CPU has interrupts on. To rule out this effect, the tracepoint always has two
+ * probes of this module.
  */
 
 #include <linux/delay.h>

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A task that blocks while it is being woken: the waker has told sched_waking,
- * and waits for the lock of the run queue, on which the task is, preempted with
- * its sleep state set. It gets its CPU, and blocks, before the waker goes on.
+ * A task that blocks while it is being woken: the waker has traced sched_waking, and waits for the
+ * lock of the run queue, on which the task is, preempted with its sleep state set. The task gets
+ * its CPU, and blocks, before the waker goes on.
  *
- * That takes the waker to be slow just there, as where the host of a virtual
- * machine takes its CPU away. Here a probe holds it up, called after all others.
+ * This needs a waker that is slow just there, as when the host of a virtual machine takes its CPU
+ * away. Here a probe delays it, called after all others.
  *
- * To be told to "run" so often, on a CPU other than 1. Another task of ours
- * preempts the first one.
+ * Write a number to "run", on a CPU other than 1, to repeat this as often. Another task of this
+ * module preempts the first one.
  */
 
 #include <linux/compiler.h>
@@ -29,7 +29,7 @@
 
 #define CPU 1
 
-/* How often it is looked whether a step is taken, and for how long. */
+/* The interval at which a step is polled, and the timeout. */
 #define POLL_US 100
 #define LONGEST_US (20 * USEC_PER_SEC)
 
@@ -42,23 +42,23 @@ static struct task_struct *preempter;
 static struct task_struct *waker;
 static struct tracepoint *sched_waking;
 
-/* How far it is: each of them takes the step that follows. */
+/* The last completed step: each task takes the step that follows. */
 static enum {
 	ASLEEP,
-	/* The sleeper is to set its state. */
+	/* The sleeper must set its state. */
 	WANTED,
-	/* It has. */
+	/* The sleeper has set its state. */
 	READY,
-	/* It is preempted. */
+	/* The sleeper is preempted. */
 	PREEMPTED,
-	/* Its waker has told of it: the preempter lets it go on. */
+	/* The waker has traced the wakeup: the preempter lets the sleeper go on. */
 	TOLD,
 } step;
 
-/* How often it has blocked: counted with its run queue locked, before it is off its CPU. */
+/* Returns how often a task has blocked: counted under the run queue's lock, while on its CPU. */
 static unsigned long sleeps(const struct task_struct *task)
 {
-	/* It only ever grows, and is looked at until it has. */
+	/* The counter only grows, and the caller polls it until it has. */
 	return data_race(READ_ONCE(task->nvcsw));
 }
 
@@ -128,7 +128,7 @@ static int overtake(void)
 	wake_up_process(sleeper);
 	if (READ_ONCE(step) != TOLD)
 		return -EIO;
-	/* Once in between, if all went well, and once in the end. */
+	/* It blocks once in between, if all went well, and once at the end. */
 	return read_poll_timeout(sleeps, after, after == before + 2, POLL_US, LONGEST_US, false, sleeper);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Loads, uses and unloads schedhist, one life after the other, in eight ways
- * in turn: see test_unload.sh.
+ * Loads, uses and unloads schedhist, one life after the other, in eight ways in turn: see
+ * test_unload.sh.
  *
  * usage: reload MODULE FIRST LAST
  */
@@ -47,7 +47,7 @@ static void say(const char *path, int flags, const char *text)
 	close(fd);
 }
 
-/* Returns how much there is at once. */
+/* Returns the length of one read(). */
 static ssize_t look(const char *path, char *buffer, size_t size)
 {
 	int fd = open(path, O_RDONLY);
@@ -65,7 +65,7 @@ static void in_use(void)
 		fail("it is in use, and can be unloaded");
 }
 
-/* On all CPUs, as perf stat. */
+/* Counts on all CPUs, like perf stat. */
 static void count_by_perf(void)
 {
 	struct perf_event_attr attributes = { .type = PERF_TYPE_TRACEPOINT, .size = sizeof(attributes) };
@@ -83,7 +83,7 @@ static void count_by_perf(void)
 		close(events[cpu]);
 }
 
-/* Another process waits for an outlier, of which there are many soon. */
+/* Another process waits for an outlier, of which there are soon many. */
 static void wait_for_outlier(void)
 {
 	char text[512];
@@ -92,11 +92,11 @@ static void wait_for_outlier(void)
 
 	say(EVENTS "enable", 0, "1");
 	say(FOLDER "outlier_rate", 0, "none");
-	/* Before that, as nobody waits where none can come. */
+	/* Before the fork, because no reader waits if no outlier can come. */
 	say(FOLDER "threshold_ns/runq", 0, "1");
 	waiting = fork();
 	if (!waiting) {
-		/* It must not outlive us, as it keeps the module. */
+		/* The child must not outlive this process, because it keeps the module loaded. */
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		_exit(look(FOLDER "outlier_pipe", text, sizeof(text)) <= 0);
 	}
@@ -155,7 +155,7 @@ int main(int argc, char **argv)
 	if (ko < 0)
 		fail("usage: reload MODULE FIRST LAST");
 	for (life = atoi(argv[2]); life <= atoi(argv[3]); life++) {
-		/* Most of them quick, all ways also at the natural pace. */
+		/* Most lives are fast; each way also runs at normal speed. */
 		say("/sys/kernel/rcu_expedited", 0, life % 20 >= 4 ? "1" : "0");
 		if (load(ko, "precision=7"))
 			fail("cannot be loaded");

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Tasks that wake themselves, with interrupts on, while interrupts on the same
- * CPU wake another task: so that one wakeup comes in the midst of the other.
+ * Tasks that wake themselves, with interrupts on, while interrupts on the same CPU wake another
+ * task: so one wakeup comes during the other.
  *
- * To be told to "run" so many self-wakeups by a task that is bound to one CPU.
+ * Write a number to "run" for that many self-wakeups, by a task that is bound to one CPU.
  */
 
 #include <linux/atomic.h>
@@ -50,7 +50,7 @@ static int sleep_often(void *unused)
 	return 0;
 }
 
-/* The only other module with code of its own is the one that is tested. */
+/* Returns whether `ip` is in another module: the only other one with code is schedhist. */
 static bool in_another_module(unsigned long ip)
 {
 	return ip >= MODULES_VADDR && ip < MODULES_END &&

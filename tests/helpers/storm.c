@@ -4,9 +4,9 @@
  *
  * usage: storm NUMBER [PAUSE_MS]
  *
- * A third of the processes exit at once, a third sleep before, a third yield. Eight live at a time.
- * With PAUSE_MS it does so twice, with a pause between. Prints the number of times that a PID was
- * less than the one before: how often the PIDs wrapped.
+ * A third of the processes exit at once, a third sleep first, a third yield. Eight live at a time.
+ * With PAUSE_MS the program does so twice, with a pause between. Prints how often a PID was less
+ * than the one before: how often the PIDs wrapped.
  */
 #include <sched.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Tracepoints by name, for modules.
+ * Looks up tracepoints by name, for modules.
  */
 #ifndef TRACEPOINTS_H
 #define TRACEPOINTS_H
@@ -21,7 +21,7 @@ static inline void compare_tracepoint(struct tracepoint *tracepoint, void *data)
 		sought->found = tracepoint;
 }
 
-/* NULL when the kernel has none of that name. */
+/* Returns NULL if the kernel has no tracepoint of that name. */
 static inline struct tracepoint *find_tracepoint(const char *name)
 {
 	struct sought_tracepoint sought = { .name = name };
