@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# The folder build/bench, for the figures. In the end it belongs to the tree's owner: what root leaves in a user's
-# tree the user could not remove. Sourced at the top of the tree.
+# Creates build/bench, the directory of the figures, and gives it to the tree's owner at the end: a
+# user could not remove files that root leaves in the tree. Sourced at the top of the tree.
 
-# Parts that run at once rename files while another one is at it; whoever started them does it once more.
+# Parts that run at once may rename files during this; the caller that started them repeats it.
 give_figures() {
 	chown -fh --reference=. build || :
 	chown -fhR --reference=. build/bench || :

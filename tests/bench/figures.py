@@ -28,12 +28,12 @@ def to_json(*known: str) -> None:
 
 
 def shown(value: float) -> str:
-    """Small ones with a decimal."""
+    """Return the value as text: small ones with a decimal."""
     return f"{value:.0f}" if abs(value) >= 100 or value == round(value) else f"{value:.1f}"
 
 
 def arranged(figures: list[Figure]) -> tuple[list[str], dict[str, dict[str, float]]]:
-    """The columns, and the cells of each row by column."""
+    """Return the columns, and the cells of each row by column."""
     columns = list(dict.fromkeys(str(figure["column"]) for figure in figures))
     rows: dict[str, dict[str, float]] = {}
     for figure in figures:
@@ -51,7 +51,7 @@ def table(title: str, files: list[str]) -> None:
             print(f"\n{part}")
         heads = columns
         if max(len(column) for column in columns) > 11:
-            # Names are long: a letter for each.
+            # Names are long: a letter stands for each.
             heads = [chr(ord("A") + number) for number in range(len(columns))]
             for head, column in zip(heads, columns):
                 print(f"  {head}: {column}")
@@ -87,7 +87,7 @@ def budget(file: str) -> dict[tuple[str, str, str], float]:
 
 
 def check(file: str, files: list[str]) -> None:
-    """A figure that the budget names must be there, if its part is."""
+    """Check the maxima. A figure in the budget must be there, if its part is."""
     maxima = budget(file)
     missing = [name for name in files if not Path(name).is_file()]
     figures = read([name for name in files if name not in missing])

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash disable=SC2154 # variables of run
 #
-# Rows of schedhist, and of modules in C to compare it with. Sourced by run.
+# Rows of schedhist, and of C modules to compare it with. Sourced by run.
 
 debugfs=/sys/kernel/debug/schedhist
 tracing=/sys/kernel/tracing

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What it takes to read files, opening and closing them included.
+ * Measures the cost of reading files, including opening and closing them.
  *
  * usage: read-files FILE...
  *
- * Prints "INSTRUCTIONS BYTES" for all of the files together: the least of five times, as the timer
- * interrupts every now and then.
+ * Prints "INSTRUCTIONS BYTES" for all of the files together: the least of five runs, as the timer
+ * interrupts some of them.
  */
 
 #include <stdio.h>

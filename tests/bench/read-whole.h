@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Reading a file as a tool does that wants all of it, and what that costs. */
+/* Reads a whole file, like a tool that wants all of it, and counts the cost. */
 
 #include <err.h>
 #include <errno.h>
@@ -7,7 +7,7 @@
 #include <unistd.h>
 #include <x86intrin.h>
 
-/* As much as any file has: what a read() costs besides copying counts once. */
+/* As long as any file, so that the cost of a read() besides copying counts once. */
 static char read_buffer[8 << 20];
 
 /* Opens the file, reads it to its end, and closes it. Returns its length. */

@@ -1,8 +1,8 @@
 #!/usr/bin/awk -f
 # SPDX-License-Identifier: GPL-2.0
 #
-# How flat it is: by how much, in percent, the dearest row of a kind is above what the first row of all
-# adds. Copies its input, and adds lines of the same form.
+# Prints how flat the cost is: by how many percent the most expensive row of a kind exceeds the
+# first row of all. Copies its input, and adds lines of the same form.
 #
 # usage: awk -f tests/bench/scale-flat.awk FIRST-ROW
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Tasks that take turns, and what a turn costs.
+ * Tasks that take turns, and the cost of a turn.
  *
  * usage: scale-turns CPUS TASKS
  *
@@ -8,15 +8,15 @@
  *
  *	CPUS TASKS TURNS
  *
- * and has the first tasks of the first CPUs take turns, TURNS times on each CPU: the one wakes the
- * next on the same CPU, and sleeps. So there are one wakeup and one context switch to a turn. When
- * all is done it prints how many instructions that took. The line "end" ends it.
+ * and lets the first tasks of the first CPUs take turns, TURNS times on each CPU: a task wakes the
+ * next one on the same CPU, and sleeps. So there are one wakeup and one context switch per turn.
+ * When all are done it prints the number of instructions. The line "end" ends the program.
  *
- * Instructions are those of all CPUs: under --icount these take turns, too, and one that is idle
- * executes none. So those of a turn are the quotient, however many CPUs do it.
+ * Instructions are those of all CPUs: under --icount the CPUs take turns, too, and an idle one
+ * executes none. So the cost of a turn is the quotient, on any number of CPUs.
  *
- * All tasks are of the same real-time priority, so none preempts another, and each turn is like the
- * last. They must be done in the 0.95 s after which the kernel throttles them.
+ * All tasks have the same real-time priority, so none preempts another, and all turns are alike.
+ * They must end within the 0.95 s after which the kernel throttles them.
  */
 
 #define _GNU_SOURCE
@@ -41,7 +41,7 @@ struct task {
 struct cpu {
 	struct task *tasks;
 	long in_turn, left;
-	/* Not on the same cache line as another CPU's. */
+	/* Not on the same cache line as another CPU's data. */
 	char unused[128];
 };
 
@@ -105,7 +105,7 @@ static void stay_on(int cpu)
 	check(sched_setaffinity(0, sizeof(set), &set) ? errno : 0, "sched_setaffinity");
 }
 
-/* One that is made stays on this CPU, and has this priority. */
+/* The new task inherits this CPU and this priority. */
 static void make_task(void *(*function)(void *), void *arg, void *stack)
 {
 	pthread_attr_t attributes;
@@ -151,7 +151,7 @@ static unsigned long all_turns(int cpu_count)
 {
 	unsigned long start = instructions();
 
-	/* This CPU last: it turns to its tasks when this one sleeps. */
+	/* This CPU last: it runs its tasks when this one sleeps. */
 	for (int i = cpu_count - 1; i >= 0; i--)
 		wake(cpus[i].tasks[0].wakeup);
 	for (int i = 0; i < cpu_count; i++)

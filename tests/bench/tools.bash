@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash disable=SC2016,SC2154 # what is for ftrace; variables of run
 #
-# Rows of others than schedhist. Sourced by run.
+# Rows of tools other than schedhist. Sourced by run.
 
 out=$memory/out
 pids=()
 
-# start READY COMMAND...: a tool in the background, until it says READY.
+# start READY COMMAND...: starts a tool in the background, and waits until it prints READY.
 start() {
 	local ready=$1 file=$out.${#pids[@]} tries=600
 	shift
 	: > "$file"
-	# Bash has what it puts in the background ignore Ctrl-C.
+	# Bash makes background processes ignore Ctrl-C.
 	env --default-signal=INT PYTHONUNBUFFERED=1 stdbuf -oL "$@" > "$file" 2>&1 &
 	pids+=($!)
 	until grep -q "$ready" "$file"; do
@@ -23,7 +23,7 @@ start() {
 	done
 }
 
-# Ends the tools, as Ctrl-C does.
+# Ends the tools with the signal of Ctrl-C.
 stop() {
 	local pid
 	for pid in "${pids[@]}"; do
@@ -35,7 +35,8 @@ stop() {
 	pids=()
 }
 
-# ran NUMBER: whether at least so many BPF programs run at each switch, by the kernel's own count.
+# ran NUMBER: asserts that at least this many BPF programs run at each switch, by the kernel's own
+# count.
 ran() {
 	local begin number
 	echo 1 > /proc/sys/kernel/bpf_stats_enabled
@@ -46,11 +47,12 @@ ran() {
 	echo 0 > /proc/sys/kernel/bpf_stats_enabled
 	number=$(in_memory bpftool prog show | awk -v least=$(((ctxt - begin) * 97 / 100)) '
 		{ for (i = 1; i < NF; i++) if ($i == "run_cnt" && $(i + 1) >= least) n++ } END { print n + 0 }')
-	# Those of wakeups may run as often.
+	# Programs of wakeups may run as often.
 	((number >= $1)) || fail "$number of its programs ran at $((ctxt - begin)) switches each, not $1"
 }
 
-# counts FILE [all]: whether the histogram there counts, and all switches.
+# counts FILE [all]: asserts that the histogram in the file counts, and with `all` that it counts
+# all switches.
 counts() {
 	local sum
 	# "1 -> 3 : 25 |***" or "[1K, 2K) 25 |@@@"
@@ -74,7 +76,7 @@ bpf_on() {
 
 bpf_off() {
 	local sum
-	# The array's elements stand between brackets, of each CPU.
+	# The elements of each CPU's array are in brackets.
 	sum=$(in_memory bpftool map dump pinned "${pinned}_maps/cpus" |
 		tr -d ' \n' | grep -oE '"runq":\{"bucket":\[[0-9,]*' | sed 's/.*\[//' | tr ',' '\n' |
 		awk '{ n += $1 } END { print n + 0 }')
@@ -97,7 +99,7 @@ cpudist_on() { start Tracing cpudist-libbpf; }
 cpudist_off() { ran 1; stop; counts "$out.0"; }
 offcpu_on() { start Tracing cpudist-libbpf -O; }
 offcpu_off() { ran 1; stop; counts "$out.0"; }
-# Longer than it ever takes: it prints nothing.
+# A threshold that no wait reaches, so that it prints nothing.
 runqslower_on() { start Tracing runqslower-libbpf 10000000; }
 runqslower_off() { ran 1; stop; }
 
@@ -130,7 +132,7 @@ group_bpftrace() { row "runqlat.bt (bpftrace)" bpftrace_on runqlat_off; }
 
 # --- ftrace ---
 
-# How many events were written, whether or not they are still there.
+# Prints how many events were written, whether or not they are still there.
 entries() {
 	awk '/^(entries|overrun):/ { n += $2 } END { print n }' "$tracing"/per_cpu/cpu0/stats
 }
@@ -178,8 +180,8 @@ group_ftrace() {
 
 # --- perf ---
 
-# With a priority, so that it can write out what real-time tasks fill its buffers with. It starts what
-# it is to run when it is ready.
+# With a real-time priority, so that perf can write out its buffers while real-time tasks fill them.
+# perf starts its command when it is ready.
 perf_on() {
 	local tries=600
 	LD_LIBRARY_PATH=$memory env --default-signal=INT "$memory/perf" sched record -r 20 --synth=no \

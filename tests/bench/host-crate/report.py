@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Put together what callgrind counted and what Criterion timed: see tests/bench/host.
+"""Combine the counts of callgrind and the times of Criterion: see tests/bench/host.
 
-COUNTS has a file SUBJECT.OPERATION of callgrind for each line of its file `list`, CRITERION the results
-of Criterion. Prints a table, and writes the numbers to JSON. Fails where recording takes the engine more
-instructions than a crate that does no more.
+COUNTS has a file SUBJECT.OPERATION of callgrind for each line of its file `list`, CRITERION the
+results of Criterion. Prints a table, and writes the numbers to JSON. Fails if recording takes the
+engine more instructions than a crate that does no more.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 
 # Loads and stores are those of callgrind: one for each instruction that reads, or writes.
 EVENTS = {"instructions": ["Ir"], "loads": ["Dr"], "stores": ["Dw"], "branches": ["Bc", "Bi"]}
-# What does no more than the crate beside it: see src/lib.rs.
+# The subjects that do no more than the crate beside them: see src/lib.rs.
 PAIRS = {
     "schedhist, the bucket alone": "histogram (H2)",
     "schedhist, all of a stay": "hdrhistogram, 2 digits",
@@ -34,7 +34,7 @@ class Row:
     subject: str
     operation: str
     counts: dict[str, float]
-    # Nanoseconds: the mean, and the bounds within which it is with 95 %.
+    # Nanoseconds: the mean, and its 95 % confidence interval.
     time: tuple[float, float, float]
 
 

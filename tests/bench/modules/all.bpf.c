@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Run-queue latency, on-CPU and off-CPU time at once, with arrays in place of
- * hashes.
+ * Run-queue latency, on-CPU and off-CPU time at once, with arrays instead of hashes.
  */
 
 #include "types.bpf.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A module with two probes, on_switch() and on_wakeup(), which must have been
- * defined by the end of the file that includes this.
+ * A module with two probes, on_switch() and on_wakeup(), which the including file must define.
  */
 #ifndef BENCH_H
 #define BENCH_H

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Empty probes on sched_switch and sched_wakeup: what it costs to be called.
+ * Empty probes on sched_switch and sched_wakeup: the cost of calling a probe.
  */
 
 #include "bench.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The least that one histogram takes: the clock and one log2 bucket at each
- * switch, the clock at each wakeup.
+ * The least work for one histogram: the clock and one log2 bucket at each switch, the clock at each
+ * wakeup.
  */
 
 #include <linux/log2.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Run-queue latency, on-CPU and off-CPU time at once, as in all.bpf.c, but
- * without a program at wakeups: the kernel itself sums up how long each task
- * has waited for a CPU. A wait is counted when the task leaves the CPU again.
+ * Run-queue latency, on-CPU and off-CPU time at once, as in all.bpf.c, but without a program at
+ * wakeups: the kernel itself sums up how long each task has waited for a CPU. A wait is counted
+ * when the task leaves the CPU again.
  */
 
 #include "types.bpf.h"

@@ -4,9 +4,8 @@
  */
 
 /*
- * Arrays have no lock and no hash; lookups in them are inlined. A PID that is
- * used again finds what the old task left: that costs nothing, and is wrong
- * seldom.
+ * Arrays have no lock and no hash, and lookups in them are inlined. A reused PID finds the data of
+ * the old task: that costs nothing, and is seldom wrong.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

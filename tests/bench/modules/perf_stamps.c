@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Stands before the C library in perf bench, and writes to descriptor 3 the
- * nanoseconds and the switches between two of the reads that the process makes
- * after it has first asked for the time: STAMP_READS=FIRST,LAST. So what it
- * takes to make other tasks and to wait for their end, which is not the same
- * twice, stays out.
+ * Preloaded before the C library in perf bench. Writes to descriptor 3 the nanoseconds and the
+ * switches between two of the reads that the process makes after it first asks for the time:
+ * STAMP_READS=FIRST,LAST. This excludes creating other tasks and waiting for their end, whose cost
+ * varies.
  *
- * With STAMP_TIMES=N perf does what it is to do N times, one after the other:
- * in a process each, made when its libraries are loaded. That takes longer than
- * the workload.
+ * With STAMP_TIMES=N perf runs its workload N times, one after the other, each in a process that is
+ * forked after its libraries are loaded. Loading takes longer than the workload.
  *
  * usage: STAMP_READS=FIRST,LAST LD_PRELOAD=perf_stamps.so perf bench sched ... 3> FILE
  */
@@ -77,7 +75,7 @@ ssize_t read(int fd, void *buffer, size_t size)
 	return syscall(SYS_read, fd, buffer, size);
 }
 
-/* What the compiler makes of it where it cannot tell whether that much fits. */
+/* The compiler calls this if it cannot tell whether that much fits. */
 ssize_t __read_chk(int fd, void *buffer, size_t size, size_t room);
 ssize_t __read_chk(int fd, void *buffer, size_t size, size_t room)
 {

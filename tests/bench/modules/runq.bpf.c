@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Run-queue latency alone, with arrays in place of hashes.
+ * Only run-queue latency, with arrays instead of hashes.
  */
 
 #include "types.bpf.h"

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Many threads that sleep for a short time, over and over, and more of them
- * than the CPU can run at once: so that there is always one that is ready, the
- * CPU is never idle, and each sleep is one switch and one wakeup by a timer.
+ * Many threads that sleep for a short time, over and over, and more of them than the CPU can run at
+ * once: so one is always runnable, the CPU is never idle, and each sleep is one switch and one
+ * wakeup by a timer.
  *
  * usage: sleepers THREADS SLEEPS
  *
- * Prints the nanoseconds that so many SLEEPS of all of them took, and the
- * switches meanwhile.
+ * Prints the nanoseconds that SLEEPS sleeps of all threads took, and the switches meanwhile.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -18,7 +17,7 @@
 
 #include "stamp.h"
 
-/* Longer than one round of all of them takes under load: see main(). */
+/* Longer than one round of all threads takes under load: see main(). */
 #define SLEEP_NS 200000
 
 static atomic_long begun;
@@ -30,7 +29,7 @@ static void *run(void *unused)
 {
 	const struct timespec nap = { .tv_nsec = SLEEP_NS };
 
-	/* As exact as real-time tasks have it. */
+	/* As exact as for real-time tasks. */
 	prctl(PR_SET_TIMERSLACK, 1);
 	pthread_barrier_wait(&ready);
 	for (;;) {
@@ -58,7 +57,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: sleepers THREADS SLEEPS\n");
 		return 2;
 	}
-	/* The first rounds find their order. */
+	/* The order of the threads settles in the first rounds. */
 	warmup = 4L * threads;
 	last = warmup + sleeps;
 	pthread_barrier_init(&ready, NULL, threads);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What our BPF programs share: the kernel's types, as far as they are needed,
- * and the buckets of schedhist at its default precision.
+ * Definitions that our BPF programs share: the kernel's types, as far as they are needed, and the
+ * buckets of schedhist at its default precision.
  */
 #ifndef TYPES_BPF_H
 #define TYPES_BPF_H
@@ -26,7 +26,7 @@ struct task_struct {
 
 char LICENSE[] SEC("license") = "GPL";
 
-/* PIDs go up to here: the kernel's own limit on 64 bits. */
+/* The number of PIDs: the kernel's own limit on 64 bits. */
 #define PIDS (4 << 20)
 
 #define PRECISION 5
@@ -42,7 +42,7 @@ static __always_inline void count(struct histogram *histogram, u64 value)
 	u32 index;
 
 	if (value >> (PRECISION + 1)) {
-		/* The highest bit set, by halves: BPF has no instruction for it. */
+		/* The highest bit set, by bisection: BPF has no instruction for it. */
 		u64 rest = value;
 
 		for (u64 half = 32; half >= 2; half /= 2) {

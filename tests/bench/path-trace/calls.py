@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Reads what trace.c has written: the calls of the probes."""
+"""Reads the calls of the probes that trace.c has recorded."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Iterator
 RECORD = struct.Struct("<QQII")
 REGISTERS = "rdi", "rsi", "rdx", "rcx", "r8", "rsp"
 LINE = 64
-# More than the probes and what they call take of the stack.
+# More stack than the probes and their callees use.
 STACK = 8192
-# Where the kernel's own code ends, and that of modules begins.
+# The end of the kernel's own code, and the beginning of the modules'.
 MODULES = 0xffffffffc0000000
 
 READ, WRITTEN = 1, 2
@@ -21,12 +21,12 @@ READ, WRITTEN = 1, 2
 
 @dataclass
 class Call:
-    """A call of a probe, from its first instruction to where it returns."""
+    """A call of a probe, from its first instruction to its return."""
 
     kind: str
     vcpu: int
     registers: dict[str, int] = field(default_factory=dict)
-    # Each instruction, by address, and how it leads elsewhere: see flow_of() in trace.c.
+    # The address of each instruction, and how it branches: see flow_of() in trace.c.
     path: tuple[int, ...] = ()
     flows: tuple[int, ...] = ()
     loads: int = 0
@@ -35,7 +35,7 @@ class Call:
     stack: dict[int, int] = field(default_factory=dict)
     module: dict[int, int] = field(default_factory=dict)
     kernel: dict[int, int] = field(default_factory=dict)
-    # In which lines the module read or wrote the address of which task.
+    # The lines in which the module read or wrote the address of a task, with that task.
     named: dict[int, int] = field(default_factory=dict)
     prev_is_idle: bool = False
     next_is_idle: bool = False
@@ -58,12 +58,12 @@ class Call:
 
     @property
     def is_runnable(self) -> bool:
-        """Whether the task that leaves the CPU stays runnable: preempted, or its state is 0."""
+        """Returns whether the task that leaves the CPU stays runnable."""
         return bool(self.registers["rsi"] & 0xff) or not self.registers["r8"] & 0xffffffff
 
 
 def read(file: Path, vcpu: int, pid: int) -> Iterator[Call]:
-    """All calls that a vCPU has made and returned from. `pid` is where a task_struct has its PID."""
+    """Yields all completed calls on a vCPU. `pid` is the offset of the PID in task_struct."""
     call, path, flows, at = None, [], [], 0
     for address, value, size, number in RECORD.iter_unpack(file.read_bytes()):
         kind = chr(number)

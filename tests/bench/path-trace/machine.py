@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The module's machine code, where it comes from, and the names of the kernel's."""
+"""The module's machine code, its source lines, and the names of the kernel's functions."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "guest"))
 sys.dont_write_bytecode = True
 from sites import disassembly, tool  # noqa: E402
 
-# What is only a way to write a load or a store: it counts for who asked for it.
+# Plain wrappers of a load or a store: an instruction in them counts for their caller.
 PLAIN = re.compile(r"/engine/(cell|atomic)\.rs:")
 SOURCE = re.compile(r"^/schedhist/src/(.*)")
-# What compares numbers that have no sign: the check of an index, and comparisons of times.
+# Branches of unsigned comparisons: index checks, and comparisons of times.
 UNSIGNED = re.compile(r"j(a|ae|b|be)\b")
 
 
 class Kernel:
-    """Names of the kernel's functions: lines `at ADDRESS NAME`."""
+    """The names of the kernel's functions: lines `at ADDRESS NAME`."""
 
     def __init__(self, lines: list[str]) -> None:
         symbols = (line.split() for line in lines if line.startswith("at "))
@@ -36,7 +36,7 @@ class Kernel:
 
 
 class Module:
-    """The module's code. Addresses are those in its file."""
+    """The module's code. Addresses are offsets in its file."""
 
     def __init__(self, ko: str) -> None:
         self.ko = ko
@@ -49,7 +49,7 @@ class Module:
         self.frames: dict[int, list[str]] = {}
 
     def locate(self, addresses: set[int]) -> None:
-        """Finds out which lines of the sources these instructions come from, the innermost first."""
+        """Finds the source lines of these instructions, the innermost inlined one first."""
         text = "".join(f"{address:#x}\n" for address in sorted(addresses))
         command = ["addr2line", "-a", "-i", "-j", ".text", "-e", self.ko]
         run = subprocess.run(command, input=text, check=True, stdout=subprocess.PIPE,
@@ -61,29 +61,29 @@ class Module:
                 found.append(line.split(" ")[0])
 
     def line(self, address: int) -> str:
-        """The line of ours that asked for an instruction."""
+        """Returns the source line that an instruction counts for."""
         for frame in self.frames.get(address, []):
             if (match := SOURCE.match(frame)) and not PLAIN.search(frame):
                 return match[1]
         return "glue.c:0"
 
     def source(self, address: int) -> str:
-        """The file of that line."""
+        """Returns the file of that line."""
         return self.line(address).rsplit(":", 1)[0]
 
     def is_unsigned(self, address: int) -> bool:
-        """Whether a branch is one of a comparison without sign."""
+        """Returns whether a branch belongs to an unsigned comparison."""
         return bool(UNSIGNED.match(self.instructions[address].text))
 
 
 @cache
 def demangled(name: str) -> str:
-    """As it stands in the sources, without the hashes of crates."""
+    """Returns the name as in the sources, without the hashes of crates."""
     return re.sub(r"\[[0-9a-f]+\]", "", tool("c++filt", "--format=rust", name).strip())
 
 
 def offset_of_pid(ko: str) -> int:
-    """Where a task_struct has its PID, as the module was compiled."""
+    """Returns the offset of the PID in task_struct, as compiled into the module."""
     text = tool("sh", "-c", 'exec pahole --hex -C task_struct "$1" 2> /dev/null', "sh", ko)
     match = re.search(r"\bpid(?: __attribute__.*)?;\s*/\*\s*(0x[0-9a-f]+)", text)
     if not match:

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What trace.c uses of QEMU's interface for plugins, version 4: QEMU checks that when it loads one.
- * It is documented in QEMU's docs/devel/tcg-plugins.rst; Debian packages no header of it.
+ * The part of QEMU's plugin interface, version 4, that trace.c uses: QEMU checks the version when
+ * it loads a plugin. QEMU's docs/devel/tcg-plugins.rst documents it; Debian packages no header for
+ * it.
  */
 #ifndef SCHEDHIST_PATH_QEMU_H
 #define SCHEDHIST_PATH_QEMU_H
@@ -71,7 +72,7 @@ struct access_value qemu_plugin_mem_get_value(uint32_t access);
 struct array *qemu_plugin_get_registers(void);
 int qemu_plugin_read_register(struct qemu_plugin_register *handle, struct array *bytes);
 
-/* GLib's, which QEMU is linked with. */
+/* From GLib, which QEMU is linked with. */
 struct array *g_byte_array_new(void);
 struct array *g_byte_array_set_size(struct array *bytes, unsigned int length);
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Report what the machine code of the probes does, from a trace of their calls: see tests/bench/path.
+"""Report what the probes' machine code does, from a trace of their calls: see tests/bench/path.
 
-TRACE is what trace.c has written, without the number of the vCPU; SAID what the guest has said. Prints the
-report, writes its numbers to JSON, and to LISTING the code of the plain switch with how often each
-instruction runs. Fails where a probe has written a line that it must not, or has called what it must not,
-and where it goes another way while files are read.
+TRACE is the trace that trace.c has written, without the number of the vCPU; SAID is the guest's
+output. Prints the report, writes its numbers to JSON, and to LISTING the code of the plain switch
+with the number of runs of each instruction. Fails if a probe has written a line or called a
+function that it must not, or if it takes another path while files are read.
 """
 
 from __future__ import annotations
@@ -26,12 +26,13 @@ RECORDS = 64 * 1024 // LINE
 
 
 def is_next(at: int, to: int) -> bool:
-    """Whether a branch is not taken: it is 6 bytes long at most, and does not lead to the next one."""
+    """Returns whether a branch is not taken: it is at most 6 bytes long, and execution goes on
+    after it."""
     return 0 < to - at <= 6
 
 
 def usual(those: list[Call]) -> list[Call]:
-    """Those that take the way that most take."""
+    """Returns the calls that take the most frequent path."""
     if not those:
         sys.exit("path: there was no plain switch")
     path, _ = Counter(call.path for call in those).most_common(1)[0]
@@ -56,10 +57,10 @@ class Report:
         self.records = self.find_records()
         self.states = self.find_states()
 
-    # --- What memory is what -------------------------------------------------------------------------
+    # --- The kinds of memory --------------------------------------------------------------------
 
     def find_records(self) -> dict[int, int]:
-        """The first line of each CPU's records: in the piece of memory that all its switches write."""
+        """Returns the first line of each CPU's records, the block that all its switches write."""
         found = {}
         for vcpu in {call.vcpu for call in self.calls}:
             common: set[int] | None = None
@@ -74,14 +75,14 @@ class Report:
         return found
 
     def in_records(self, line: int) -> int | None:
-        """Whose records a line is part of."""
+        """Returns the CPU whose records a line is part of."""
         for vcpu, first in self.records.items():
             if first <= line < first + RECORDS:
                 return vcpu
         return None
 
     def find_states(self) -> dict[int, set[int]]:
-        """The lines of tasks' states, with the tasks that they were the states of."""
+        """Returns the lines of tasks' states, with the tasks whose states they were."""
         states: dict[int, set[int]] = {}
         for call in self.calls:
             for line, task in call.named.items():
@@ -90,7 +91,7 @@ class Report:
         return states
 
     def what(self, call: Call, line: int) -> str:
-        """What a line is that the module's own code reads or writes."""
+        """Returns the kind of a line that the module's own code reads or writes."""
         if (vcpu := self.in_records(line)) is not None:
             return "records of the CPU" if vcpu == call.vcpu else "records of ANOTHER CPU"
         for task in call.tasks:
@@ -100,7 +101,7 @@ class Report:
             return "state of the task"
         return "what all CPUs share"
 
-    # --- What is counted -----------------------------------------------------------------------------
+    # --- The counts -----------------------------------------------------------------------------
 
     def number(self, row: str, column: str, value: float, unit: str = "count") -> None:
         self.numbers.append({"part": "path", "row": row, "column": column, "value": round(value, 3),
@@ -117,7 +118,7 @@ class Report:
             print(f"{row:36}{shown}")
 
     def counted(self, row: str, call: Call) -> float:
-        """What a call did; but for memory it is the same for all calls that went the same way."""
+        """Returns a count for a call; except for memory, it is the same for a path."""
         row = row.strip()
         if row in ("loads", "stores"):
             return getattr(call, row)
@@ -171,10 +172,11 @@ class Report:
         return sum(self.what(call, line) == name and (not written or flags & WRITTEN != 0)
                    for line, flags in call.module.items())
 
-    # --- The report ----------------------------------------------------------------------------------
+    # --- The report -----------------------------------------------------------------------------
 
     def pingpong(self, vcpu: int) -> tuple[list[Call], list[Call]]:
-        """Switches between the two tasks that switch to each other most on a CPU, and wakeups of these."""
+        """Returns the switches between the two tasks that switch to each other most on a CPU, and
+        the wakeups of these."""
         pairs = Counter(frozenset(call.tasks) for call in self.calls if call.vcpu == vcpu
                         and call.kind == "S" and not call.prev_is_idle and not call.next_is_idle)
         if not pairs:
@@ -184,14 +186,15 @@ class Report:
         return [call for call in mine if call.kind == "S"], [call for call in mine if call.kind == "W"]
 
     def per_call(self) -> None:
-        # The CPUs on which tests/bench/path-trace/guest has pairs of tasks, without a reader and with one.
+        # The CPUs on which tests/bench/path-trace/guest has pairs of tasks, without a reader and
+        # with one.
         switches, wakeups = self.pingpong(1)
         blocks_read = [call for call in self.pingpong(2)[0] if not call.is_runnable]
         read = usual(blocks_read)
         blocks = [call for call in switches if not call.is_runnable]
         plain = usual(blocks)
         self.list_code(plain)
-        # How many go other ways hangs on what comes in between: extremes, and a host that is busy.
+        # The number of other paths depends on what happens meanwhile: extremes, and a busy host.
         if read[0].path != plain[0].path:
             self.wrong.append("a switch does not go the same way while another CPU reads")
         if int(self.status["passes"]) < 3:
@@ -245,7 +248,7 @@ class Report:
                 self.number(kind, f"instructions of {source}", mean)
 
     def unsigned(self, plain: list[Call], every: list[Call]) -> None:
-        """Each branch that may be the check of an index: those of times look the same."""
+        """Prints each branch that may be an index check: those of times look the same."""
         print("\nunsigned comparisons of the plain switch: of an index, of times, or of extremes")
         ran: Counter[int] = Counter()
         taken: Counter[int] = Counter()
@@ -260,7 +263,8 @@ class Report:
                       f"taken {taken[at]} times of {ran[at]}, in all switches")
 
     def called(self, those: Iterable[Call]) -> None:
-        """Who is called by whom, over all calls. What may be, sites.py says, of any way."""
+        """Prints the functions called, over all calls. sites.py checks the possible ones, on any
+        path."""
         found: Counter[str] = Counter()
         for path, flows, times in ((path, flows, times) for (path, flows), times in
                                    Counter((call.path, call.flows) for call in those).items()):
@@ -286,10 +290,10 @@ class Report:
             text = self.module.instructions[address].text.split(" <")[0]
             self.listing.append(f"{ran[address]:8} {address:6x}  {text}")
 
-    # --- Who writes what -----------------------------------------------------------------------------
+    # --- The writers of lines -------------------------------------------------------------------
 
     def sharing(self) -> None:
-        """Which lines more than one CPU has written, and whose they are."""
+        """Prints the lines that more than one CPU has written, by their kind."""
         writers: dict[tuple[str, int], set[int]] = {}
         readers: dict[tuple[str, int], set[int]] = {}
         for call in self.calls:
@@ -324,7 +328,7 @@ class Report:
             self.wrong.append("a CPU's records are used by the probe of another")
 
     def check_writes(self, call: Call) -> None:
-        """A call writes what belongs to its CPU, and the states of its own tasks."""
+        """A call writes only data of its CPU, and the states of its own tasks."""
         for line, flags in call.module.items():
             if not flags & WRITTEN or self.in_records(line) == call.vcpu:
                 continue
@@ -332,7 +336,7 @@ class Report:
                 self.wrong.append(f"{call.kind} on CPU {call.vcpu} writes the line {line * LINE:x}")
 
     def check_counts(self) -> None:
-        """What was traced is what the module counted."""
+        """The trace has as many switches as the module counted."""
         for vcpu in self.records:
             seen = sum(call.kind == "S" and call.vcpu == vcpu for call in self.calls)
             if seen != int(self.status[f"cpu{vcpu} switches"]):

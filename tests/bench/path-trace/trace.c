@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A plugin for QEMU: writes down each instruction that runs from the call of a probe until it
- * returns, and each of its accesses to memory, whosever code it is.
+ * A plugin for QEMU: records each instruction from the call of a probe until it returns, and each
+ * of its memory accesses, regardless of whose code it is.
  *
  * arguments: out=PREFIX   the records of a vCPU go to PREFIX.NUMBER
- *            probes=FILE  where the probes are; read when FILE is there and code of a module is run
- *                         for the first time; until then nothing is done
- *            armed=FILE   is made when all is ready
- *            limit=N      how many calls are written down, on each vCPU
+ *            probes=FILE  the addresses of the probes; nothing happens until FILE exists and code
+ *                         of a module runs for the first time
+ *            armed=FILE   created when all is ready
+ *            limit=N      the number of calls to record, on each vCPU
  *
- * FILE has a line `KIND ADDRESS` for each probe, with the letter that its calls get in the records.
+ * FILE has a line `KIND ADDRESS` for each probe, with the letter of its calls in the records.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,13 +22,13 @@
 
 enum { VCPUS = 64, PROBES = 32 };
 
-/* Where x86 has its modules, with and without KASLR. */
+/* The start of x86's module area, with and without KASLR. */
 static const uint64_t MODULES = 0xffffffffa0000000;
 
 /*
- * What is written: `kind` is that of a probe where it is called, 'a' and on for the registers,
- * 'I' for an instruction, with its flow_of() and its length, 'r' and 'w' for its loads and stores,
- * '.' where the call returns.
+ * A record. `kind` is that of the probe at a call, 'a' and on for the registers, 'I' for an
+ * instruction, with its flow_of() and its length, 'r' and 'w' for its loads and stores, and '.' at
+ * the return of the call.
  */
 struct record {
 	uint64_t address;
@@ -42,7 +42,7 @@ struct probe {
 	char kind;
 };
 
-/* What is known of an instruction when it is translated. */
+/* The properties of an instruction, known when it is translated. */
 struct instruction {
 	uint64_t address;
 	uint64_t next;
@@ -53,14 +53,14 @@ struct instruction {
 enum { RDI, RSI, RDX, RCX, R8, RSP, REGISTERS };
 static const char *const names[REGISTERS] = { "rdi", "rsi", "rdx", "rcx", "r8", "rsp" };
 
-/* Only its own thread uses it. */
+/* Used only by its own thread. */
 struct vcpu {
 	FILE *out;
 	struct qemu_plugin_register *registers[REGISTERS];
 	struct array *bytes;
-	/* Where the last call returns to. */
+	/* The return address of the last call. */
 	uint64_t after_call;
-	/* Where the probe returns to; 0: in none. */
+	/* The return address of the probe; 0 outside of probes. */
 	uint64_t back;
 	unsigned long calls;
 };
@@ -88,7 +88,7 @@ static uint64_t read_register(struct vcpu *vcpu, int number)
 	return value;
 }
 
-/* A probe is called: notes its arguments, and where the stack is. */
+/* Begins a call of a probe: records its arguments and the stack pointer. */
 static void begin(struct vcpu *vcpu, const struct instruction *at)
 {
 	vcpu->back = vcpu->after_call;
@@ -127,15 +127,15 @@ static void on_access(unsigned int number, uint32_t access, uint64_t address,
 }
 
 /*
- * How an instruction leads elsewhere: 'b' if a condition says so, 'j' for a jump, 'c' for a call,
- * 'r' for a return; 0: not at all.
+ * Returns how an instruction branches: 'b' for a conditional branch, 'j' for a jump, 'c' for a
+ * call, 'r' for a return; 0: not at all.
  */
 static char flow_of(const struct qemu_plugin_insn *instruction)
 {
 	unsigned char bytes[16] = { 0 };
 	size_t length = qemu_plugin_insn_data(instruction, bytes, sizeof(bytes)), i = 0;
 
-	/* Prefixes: of segments, of repetition, of the larger registers. */
+	/* Prefixes: segment, repetition, and operand size. */
 	while (i + 1 < length && (bytes[i] == 0x2e || bytes[i] == 0x3e || bytes[i] == 0xf2 ||
 				  bytes[i] == 0xf3 || (bytes[i] & 0xf0) == 0x40))
 		i++;
@@ -175,12 +175,12 @@ static void on_translation(uint64_t id, struct qemu_plugin_tb *block)
 {
 	size_t count = qemu_plugin_tb_n_insns(block);
 
-	/* Of the kernel alone. */
+	/* Only the kernel's code. */
 	if (!(qemu_plugin_tb_vaddr(block) >> 63))
 		return;
 	for (size_t i = 0; i < count; i++) {
 		struct qemu_plugin_insn *instruction = qemu_plugin_tb_get_insn(block, i);
-		/* Never freed: QEMU does not say when it forgets a block. */
+		/* Never freed: QEMU does not report when it drops a block. */
 		struct instruction *at = malloc(sizeof(*at));
 
 		if (!at)
@@ -197,7 +197,7 @@ static void on_translation(uint64_t id, struct qemu_plugin_tb *block)
 	}
 }
 
-/* Nothing is translated any more: from here on with what is to be called. */
+/* All translations are dropped: new ones get the callbacks. */
 static void arm(uint64_t id)
 {
 	FILE *file;

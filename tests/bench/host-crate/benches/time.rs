@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How long each takes, by Criterion.
+//! The time of each operation, by Criterion.
 
 #![allow(missing_docs, reason = "Criterion's macros document nothing")]
 

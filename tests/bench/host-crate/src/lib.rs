@@ -4,13 +4,14 @@
 //!
 //! | subject | what a record does |
 //! | --- | --- |
-//! | [`Bucket`] | the bucket, as the probe finds it: no more than [`H2`] does |
-//! | [`Engine`] | all of a stay on the CPU: also sum, extremes, the greatest one's task, a counter, a stamp |
+//! | [`Bucket`] | the bucket, as in the probe: no more than [`H2`] does |
+//! | [`Engine`] | a whole stay: also sum, extremes, the maximum's task, a counter, a stamp |
 //! | [`H2`] | the bucket; no sum, no extremes |
 //! | [`Hdr`] | the bucket, the count and extremes; no sum |
 //!
-//! Engine and H2 have the very same buckets: 32 to a power of two, 3.13 % wide at most. HdrHistogram
-//! knows decimal digits alone: with two of them its buckets are 0.79 % wide at most, with one 6.25 %.
+//! Engine and H2 have exactly the same buckets: 32 to a power of two, at most 3.13 % wide.
+//! HdrHistogram supports only decimal digits: with two of them its buckets are at most 0.79 % wide,
+//! with one 6.25 %.
 
 use schedhist_engine::{
     engine::{
@@ -29,18 +30,18 @@ use schedhist_engine::{
 
 pub use schedhist_engine::engine::histogram::bucket::{Precision, Scheme, VALUE_BITS};
 
-/// How many values a run records.
+/// The number of values that a run records.
 pub const VALUES: usize = 1 << 16;
 
-/// The quantiles that are asked for: those that the files show.
+/// The quantiles that the files show.
 const QUANTILES: [f64; 5] = [0.5, 0.9, 0.99, 0.999, 0.9999];
 
-/// Durations as a scheduler knows them, in nanoseconds: every power of two from 2^8 to 2^31 is as
-/// likely as any other. Always the same ones.
+/// Returns durations as in a scheduler, in nanoseconds: every power of two from 2^8 to 2^31 is
+/// equally likely. Always the same ones.
 pub fn values() -> Vec<u64> {
     let mut state: u64 = 0x9e37_79b9_7f4a_7c15;
     let mut random = || {
-        // Xorshift, by Marsaglia.
+        // Marsaglia's xorshift.
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
@@ -65,10 +66,11 @@ pub trait Subject: Sized {
     /// Records all `values`.
     fn record(&mut self, values: &[u64]);
 
-    /// Returns the upper bounds of the buckets of [`QUANTILES`]; `None` where it is not made for that.
+    /// Returns the upper bounds of the buckets of [`QUANTILES`]; `None` if it does not support
+    /// them.
     fn quantiles(&self) -> Option<[u64; 5]>;
 
-    /// Adds all that `other` has recorded; `false` where it is not made for that.
+    /// Adds the recordings of `other`; `false` if it does not support merging.
     fn merge(&mut self, other: &Self) -> bool;
 }
 
@@ -117,7 +119,7 @@ impl Subject for Bucket {
     }
 }
 
-/// What a CPU records in the module, with the settings that the probe is compiled for.
+/// The recordings of a CPU in the module, with the settings that the probe is compiled for.
 pub struct Engine {
     cpu: Cpu<Vec<Cell>>,
     now: u64,
@@ -147,7 +149,7 @@ impl Subject for Engine {
         }
     }
 
-    /// As a reader does: of what was merged.
+    /// Like a reader: from the merged histogram.
     fn quantiles(&self) -> Option<[u64; 5]> {
         let mut uppers = [0; 5];
         for (upper, (_, bounds)) in uppers.iter_mut().zip(self.snapshot.quantiles()) {
@@ -156,7 +158,7 @@ impl Subject for Engine {
         Some(uppers)
     }
 
-    /// As a reader does: into a copy, while the other goes on.
+    /// Like a reader: into a copy, while the other one goes on.
     fn merge(&mut self, other: &Self) -> bool {
         let baseline: Option<&Baseline<Vec<u64>>> = None;
         self.snapshot.add(&other.cpu, baseline, Metric::Idle);
@@ -177,7 +179,7 @@ impl Subject for H2 {
 
     fn record(&mut self, values: &[u64]) {
         for value in values {
-            // Fails where there is no bucket for it.
+            // Fails if there is no bucket for the value.
             let _ = self.0.increment(*value);
         }
     }
@@ -210,7 +212,7 @@ impl Subject for Hdr {
 
     fn record(&mut self, values: &[u64]) {
         for value in values {
-            // Fails where there is no bucket for it.
+            // Fails if there is no bucket for the value.
             let _ = self.0.record(*value);
         }
     }

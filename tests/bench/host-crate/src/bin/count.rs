@@ -4,20 +4,20 @@
 //!
 //! usage: count SUBJECT OPERATION
 //!
-//! Without arguments it checks that all subjects agree, and prints each subject, operation and how
-//! many times it is done.
+//! Without arguments it checks that all subjects agree, and prints each subject, each operation and
+//! its number of repetitions.
 
 use std::{env::args, hint::black_box, process::ExitCode};
 
 use schedhist_bench::{values, Bucket, Engine, Hdr, Subject, H2, VALUES};
 
-/// What the tool counts.
+/// The function whose instructions the tool counts.
 #[inline(never)]
 fn measured<R>(what: impl FnOnce() -> R) -> R {
     black_box(what())
 }
 
-/// Does `operation`, after one like it.
+/// Runs `operation`, after an uncounted record and merge.
 fn run<S: Subject>(operation: &str) {
     let values = values();
     let mut subject = S::new();
@@ -34,7 +34,7 @@ fn run<S: Subject>(operation: &str) {
     }
 }
 
-/// The quantiles of all values, by way of a merge.
+/// Returns the quantiles of all values, after a merge.
 fn quantiles<S: Subject>() -> [u64; 5] {
     let mut subject = S::new();
     subject.record(&values());
@@ -43,7 +43,7 @@ fn quantiles<S: Subject>() -> [u64; 5] {
     sum.quantiles().expect("there are values")
 }
 
-/// The same buckets give the same quantiles; others differ by no more than a bucket of ours.
+/// The same buckets give the same quantiles; other buckets differ by at most one of ours.
 fn check() {
     let ours = quantiles::<Engine>();
     assert_eq!(ours, quantiles::<H2>());
