@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Every type of field, a class, as many fields as there can be, and text that is easy to get wrong.
+//! Every type of field, a class, as many fields as possible, and text that is easy to get wrong.
 
 /// A macro with the same name is not the declaration.
 macro_rules! trace_events {
