@@ -295,12 +295,14 @@ impl Notes for QueuedWakeups {
 /// whose dequeue is delayed, and does not stamp it again at the wakeup. The wait of such a task
 /// begins at the wakeup.
 ///
-/// Two cases remain, in which the kernel adds the sleep of a task to its `run_delay`:
+/// Three cases remain, in which the kernel adds the sleep of a task to its `run_delay`:
 ///
 /// - The task is migrated like that, and its delayed dequeue is then completed by a change of its
 ///   scheduling class, or for another task that waits until it is off the run queue
 ///   (`wait_task_inactive()`: a tracer, a core dump).
 /// - The task is being migrated again during the wakeup, and has no stamp for a moment.
+/// - The task is migrated like that after the waker has told of the wakeup, while the waker waits for
+///   the lock of the run queue.
 #[inline(always)]
 pub fn record_wakeup<N: Notes>(wakeup: impl Wakeup) {
     // Read only once: a task that is being migrated may have no stamp for a moment.

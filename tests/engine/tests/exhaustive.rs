@@ -282,6 +282,37 @@ fn delayed_and_moved() {
     println!("delayed and moved: {lists} lists");
 }
 
+/// A waker is slow between its two steps, because its virtual CPU is stopped, or because it waits for
+/// the lock of a run queue: the task may get the CPU meanwhile, and block.
+#[test]
+fn slow_waker() {
+    let choices = |kernel: &Kernel| {
+        let mut ops = Vec::new();
+        for cpu in 0..kernel.cpus() {
+            ops.push(Op::SetState {
+                cpu,
+                state: Sleep::Interruptible,
+            });
+            ops.extend(switches(kernel, cpu, Call::Preempt));
+            ops.extend(switches(kernel, cpu, Call::Schedule));
+            ops.push(Op::FinishToWake { task: 0, to: cpu });
+            ops.push(Op::Migrate { task: 0, to: cpu });
+        }
+        ops.push(Op::BeginToWake { task: 0, by: 0 });
+        ops
+    };
+    for metrics in [MetricSet::ALL, MetricSet::DEFAULT] {
+        let wake_second = Op::Wake {
+            task: 1,
+            by: 0,
+            to: 0,
+        };
+        let prefix = [Op::Enable(metrics), WAKE_FIRST, RUN_FIRST, wake_second];
+        let lists = search(2, 2, &prefix, 9, choices);
+        println!("a slow waker: {lists} lists");
+    }
+}
+
 /// A task that has given back its PID sleeps for a lock, with `PREEMPT_RT`, and is woken while the
 /// new owner of the PID waits for a CPU: the new owner was woken earlier.
 #[test]

@@ -49,10 +49,10 @@ use schedhist_engine::{
         outlier::{
             history::Stay,
             log::{
-                next_after,
+                next_after, //
                 Culprit,
                 Limit,
-                Log, //
+                Log,
                 CULPRITS,
                 KEPT,
             },
@@ -73,6 +73,14 @@ use schedhist_engine::{
     modelled::{
         settle,
         without_fences, //
+    },
+    testing::{
+        idle_at,
+        task,
+        wake, //
+        Switch,
+        Task,
+        IDLE,
     },
 };
 

@@ -93,7 +93,7 @@ fn fulfil(kernel: &Kernel, wish: &Wish, is_enabled: bool) -> Option<Op> {
             };
             Op::Switch { cpu, call, next }
         }
-        42..=66 => {
+        42..=61 => {
             let task = choose(
                 living().filter(|task| kernel.tasks()[*task].state.is_some()),
                 which,
@@ -103,7 +103,10 @@ fn fulfil(kernel: &Kernel, wish: &Wish, is_enabled: bool) -> Option<Op> {
             } else {
                 to
             };
-            Op::Wake { task, by: cpu, to }
+            match time % 4 {
+                0 => Op::BeginToWake { task, by: cpu },
+                _ => Op::Wake { task, by: cpu, to },
+            }
         }
         67..=74 => {
             let can = |task: &usize| kernel.tasks()[*task].on_rq && !kernel.is_running(*task);
@@ -111,6 +114,15 @@ fn fulfil(kernel: &Kernel, wish: &Wish, is_enabled: bool) -> Option<Op> {
                 task: choose(living().filter(can), which)?,
                 to,
             }
+        }
+        62..=66 => {
+            let is_being_woken = |task: &usize| kernel.tasks()[*task].is_being_woken;
+            let task = choose(living().filter(is_being_woken), which)?;
+            let to = match kernel.tasks()[task].on_rq {
+                true => kernel.tasks()[task].cpu,
+                false => to,
+            };
+            Op::FinishToWake { task, to }
         }
         75..=77 => {
             let delayed = living().filter(|task| kernel.tasks()[*task].sched_delayed);

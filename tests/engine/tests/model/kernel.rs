@@ -84,6 +84,8 @@ pub(crate) struct Task {
     pub(crate) is_replaced: bool,
     /// Whether it has left its CPU for the last time.
     pub(crate) gone: bool,
+    /// Whether a waker has its `pi_lock`, and has told of the wakeup, but has not done it yet.
+    pub(crate) is_being_woken: bool,
     pub(crate) sched_info: SchedInfo,
 }
 
@@ -405,14 +407,42 @@ impl Kernel {
         to: usize,
         tell: &mut impl FnMut(Event),
     ) -> Option<()> {
+        self.begin_to_wake(task, by, tell)?;
+        self.finish_to_wake(task, to, tell)
+    }
+
+    /// The first step of `try_to_wake_up()`: it takes the task's `pi_lock`, sees that the task sleeps,
+    /// or is about to, and tells so.
+    pub(crate) fn begin_to_wake(
+        &mut self,
+        task: usize,
+        by: usize,
+        tell: &mut impl FnMut(Event),
+    ) -> Option<()> {
         let state = self.tasks.get(task)?.state?;
-        if state == Sleep::Dead {
+        if state == Sleep::Dead || self.tasks[task].is_being_woken {
             return None;
         }
         tell(Event::Waking {
             task: self.tasks[task],
             now: self.local_clock(by),
         });
+        self.tasks[task].is_being_woken = true;
+        Some(())
+    }
+
+    /// The second step of `try_to_wake_up()`: it gets the lock of the run queue. A task that is on one may
+    /// have run since the first step, and may even sleep by now.
+    pub(crate) fn finish_to_wake(
+        &mut self,
+        task: usize,
+        to: usize,
+        tell: &mut impl FnMut(Event),
+    ) -> Option<()> {
+        if !self.tasks.get(task)?.is_being_woken {
+            return None;
+        }
+        self.tasks[task].is_being_woken = false;
         if self.tasks[task].on_rq {
             // `ttwu_runnable()`: the task was preempted, still runs, or is delayed.
             let cpu = self.tasks[task].cpu;
@@ -456,6 +486,11 @@ impl Kernel {
     ) -> Option<()> {
         let cpu = self.tasks.get(task)?.cpu;
         if !self.tasks[task].on_rq || self.is_running(task) || cpu == to {
+            return None;
+        }
+        // The kernel allows this between the two steps of a wakeup. It then stamps the task after the
+        // wakeup was told, and nothing tells that stamp from one of before: see `record_wakeup()`.
+        if self.tasks[task].sched_delayed && self.tasks[task].is_being_woken {
             return None;
         }
         let from_clock = self.rq_clock(cpu);
@@ -520,6 +555,7 @@ impl Kernel {
             is_leader: false,
             is_replaced: false,
             gone: false,
+            is_being_woken: false,
             sched_info: SchedInfo::default(),
         });
         serial
@@ -554,10 +590,11 @@ impl Kernel {
         Some(())
     }
 
-    /// `do_task_dead()` up to `__schedule()`, which must follow.
+    /// `do_task_dead()` up to `__schedule()`, which must follow. It takes the task's `pi_lock`, and so
+    /// waits for a waker.
     pub(crate) fn set_dead(&mut self, cpu: usize) -> Option<()> {
         let curr = &mut self.tasks[self.rqs[cpu].curr?];
-        if !curr.exiting || curr.state.is_some() {
+        if !curr.exiting || curr.state.is_some() || curr.is_being_woken {
             return None;
         }
         curr.state = Some(Sleep::Dead);

@@ -58,6 +58,10 @@ pub(crate) enum Op {
     },
     /// A task is woken by a task on the CPU `by`, and goes to the CPU `to`.
     Wake { task: usize, by: usize, to: usize },
+    /// A waker on the CPU `by` takes the first of its two steps: see [`Kernel::begin_to_wake`].
+    BeginToWake { task: usize, by: usize },
+    /// That waker takes its second step, and the task goes to the CPU `to`.
+    FinishToWake { task: usize, to: usize },
     /// A task that waits goes to the CPU `to`.
     Migrate { task: usize, to: usize },
     /// A sleeping task, whose dequeue was delayed, is dequeued.
@@ -95,6 +99,8 @@ pub(crate) fn apply(kernel: &mut Kernel, op: Op) -> Option<Vec<Event>> {
         Op::SetState { cpu, state } => kernel.set_current_state(cpu, state)?,
         Op::Switch { cpu, call, next } => kernel.schedule(cpu, call, next, tell)?,
         Op::Wake { task, by, to } => kernel.try_to_wake_up(task, by, to, tell)?,
+        Op::BeginToWake { task, by } => kernel.begin_to_wake(task, by, tell)?,
+        Op::FinishToWake { task, to } => kernel.finish_to_wake(task, to, tell)?,
         Op::Migrate { task, to } => kernel.migrate(task, to, tell)?,
         Op::FinishDelayed { task } => kernel.finish_delayed(task)?,
         Op::Fork {
