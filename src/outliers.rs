@@ -410,8 +410,7 @@ impl Outliers {
         let find = |seen| self.first_after(seen).map(|(id, ..)| (id, ()));
         // After the end a CPU may still have announced a number that it does not get.
         let is_any_before = |id| {
-            !self.budget.limit.has_ended()
-                && self.logs().any(|(_, log)| log.may_report_before(id))
+            !self.budget.limit.has_ended() && self.logs().any(|(_, log)| log.may_report_before(id))
         };
         next_after(seen, find, is_any_before).map(|(id, ())| id)
     }
