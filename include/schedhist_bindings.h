@@ -57,12 +57,12 @@ void schedhist_visit_tasks(schedhist_visit visit, void *data);
  * Adds outliers to the listeners of the static key of all events, or removes
  * them. May sleep. The caller serialises calls.
  */
-void schedhist_set_watching(bool on);
+void schedhist_observe_outliers(bool on);
 
-typedef void (*schedhist_soon)(struct irq_work *work);
+typedef void (*schedhist_irq_work_func)(struct irq_work *work);
 
 /* Initialises work that runs in a hard interrupt, even on PREEMPT_RT. */
-void schedhist_init_irq_work(struct irq_work *work, schedhist_soon call);
+void schedhist_init_irq_work(struct irq_work *work, schedhist_irq_work_func call);
 
 /* Returns whether a task waits, after a full memory barrier. */
 bool schedhist_has_sleeper(struct wait_queue_head *queue);

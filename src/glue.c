@@ -53,7 +53,7 @@ int schedhist_cpu_to_node(int cpu)
 	return cpu_to_node(cpu);
 }
 
-void schedhist_set_watching(bool on)
+void schedhist_observe_outliers(bool on)
 {
 	static bool was_on;
 
@@ -66,7 +66,7 @@ void schedhist_set_watching(bool on)
 	was_on = on;
 }
 
-void schedhist_init_irq_work(struct irq_work *work, schedhist_soon call)
+void schedhist_init_irq_work(struct irq_work *work, schedhist_irq_work_func call)
 {
 	*work = IRQ_WORK_INIT_HARD(call);
 }

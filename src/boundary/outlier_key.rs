@@ -20,5 +20,5 @@ use crate::boundary::{
 pub(crate) fn switch(on: bool) {
     context::might_sleep();
     // SAFETY: Process context.
-    unsafe { bindings::schedhist_set_watching(on) };
+    unsafe { bindings::schedhist_observe_outliers(on) };
 }

@@ -97,7 +97,7 @@ unsafe extern "C" fn call<T: Job>(irq_work: *mut bindings::irq_work) {
     let irq_work = Opaque::cast_from(irq_work);
     // SAFETY: By the safety requirement `irq_work` is part of an `IrqWork<T>`, whose `drop()` waits
     // until this function has returned.
-    let soon = unsafe { &*container_of!(irq_work, IrqWork<T>, irq_work) };
+    let this = unsafe { &*container_of!(irq_work, IrqWork<T>, irq_work) };
     context::assert_irqs_disabled();
-    soon.work.queue();
+    this.work.queue();
 }

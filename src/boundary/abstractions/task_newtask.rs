@@ -46,13 +46,13 @@ unsafe extern "C" fn probe<T: TaskNewtask>(
 ) {
     // SAFETY: `register()` passed `data`: the address of a `T` in an `Arc`, which is kept while the
     // probe can be called.
-    let tracker = unsafe { &*data.cast::<T>() };
+    let receiver = unsafe { &*data.cast::<T>() };
     // SAFETY: The task exists: it has not been woken yet, and `copy_process()` returns it only
     // after this.
     let task = unsafe { Task::from_raw(task) };
     context::assert_preemptible();
     if !task.is_idle() {
-        tracker.task_newtask(task);
+        receiver.task_newtask(task);
     }
 }
 
