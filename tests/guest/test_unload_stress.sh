@@ -3,7 +3,7 @@
 # shellcheck disable=SC2016,SC2154 # a program; variables of lib.sh
 #
 # Unloading while every operation on the module runs at once, and CPUs go offline and online: see
-# fire.c. test_unload.sh does the same in order.
+# unload_stress.c. test_unload.sh does the same in order.
 #
 # SCHEDHIST_SEED repeats a run as far as threads can be controlled; SCHEDHIST_CYCLES and
 # SCHEDHIST_SECONDS bound it.
@@ -28,20 +28,20 @@ under_storm() {
 	cpus_on
 }
 
-seeks_leaks test_fire
-allow_seconds test_fire $((${SCHEDHIST_THOROUGH:+1} + 0 ? 2400 : 600))
-test_fire() {
+seeks_leaks test_unload_stress
+allow_seconds test_unload_stress $((${SCHEDHIST_THOROUGH:+1} + 0 ? 2400 : 600))
+test_unload_stress() {
 	local cycles=1000 seconds=20 warmup=20 before after
 	[[ -z ${SCHEDHIST_THOROUGH-} ]] || seconds=900
 	cycles=${SCHEDHIST_CYCLES:-$cycles} seconds=${SCHEDHIST_SECONDS:-$seconds}
-	helper fire
+	helper unload_stress
 	helper storm
 	trap cpus_on EXIT
 	# The warm-up makes the kernel allocate what it keeps, such as trace buffers.
-	under_storm "$work/fire" "$ko" "$warmup" $((seconds / 4)) "${SCHEDHIST_SEED:-$SRANDOM}" > /dev/null
+	under_storm "$work/unload_stress" "$ko" "$warmup" $((seconds / 4)) "${SCHEDHIST_SEED:-$SRANDOM}" > /dev/null
 	before=$(kernel_memory)
-	under_storm "$work/fire" "$ko" "$cycles" "$seconds" "${SCHEDHIST_SEED:-$SRANDOM}" | tee "$work/fire.out"
-	cycles=$(awk '{ print $2; exit }' "$work/fire.out")
+	under_storm "$work/unload_stress" "$ko" "$cycles" "$seconds" "${SCHEDHIST_SEED:-$SRANDOM}" | tee "$work/unload_stress.out"
+	cycles=$(awk '{ print $2; exit }' "$work/unload_stress.out")
 	after=$(kernel_memory)
 	note "the kernel's memory: $before then $after (KiB)"
 	assert_no_growth "$before" "$after" "$cycles"

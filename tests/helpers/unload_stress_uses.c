@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * See fire.h.
+ * See unload_stress.h.
  *
  * The module may be absent at any time: then its files cannot be opened. An open file keeps the
  * module loaded, and works.
@@ -18,7 +18,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "fire.h"
+#include "unload_stress.h"
 
 #define FOLDER "/sys/kernel/debug/schedhist/"
 #define TRACING "/sys/kernel/tracing/"
@@ -28,11 +28,12 @@
 static const char *const READABLE[] = {
 	"summary", "status", "openmetrics", "raw", "outliers", "hist/oncpu", "hist/runq", "hist/idle",
 	"hist/wakeup", "per_cpu/cpu0/summary", "per_cpu/cpu1/hist/oncpu", "per_cpu/cpu1/openmetrics",
-	"threshold_ns/runq", "enable", "metrics",
+	"threshold_ns/runq", "enable", "metrics", "groups", "group_openmetrics",
 };
 
 static const char *const MEASURED[] = {
 	"oncpu", "runq", "runq_wakeup", "runq_preempt", "offcpu", "blocked_interruptible", "idle", "wakeup",
+	"throttled",
 };
 
 /* Returns -1 if the file is not there at the moment. */

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Loads and unloads schedhist while every operation on it runs: see test_fire.sh.
+ * Loads and unloads schedhist while every operation on it runs: see test_unload_stress.sh.
  *
- * usage: fire MODULE CYCLES SECONDS SEED
+ * usage: unload_stress MODULE CYCLES SECONDS SEED
  *
  * There is a thread for each kind of use, and one that takes CPUs offline and online. For each life
  * of the module the dice decide which uses go on, whether they begin before it is loaded, and for
@@ -26,7 +26,7 @@
 #include <unistd.h>
 
 #include "dice.h"
-#include "fire.h"
+#include "unload_stress.h"
 #include "module.h"
 
 /* The least number of cycles, however long they take. */
@@ -298,7 +298,7 @@ int main(int argc, char **argv)
 			char line[100];
 
 			/* In the log, so that it is visible even if the guest crashes. */
-			snprintf(line, sizeof(line), "fire: seed %llu, %d cycles, %.0f s\n", seed, n + 1,
+			snprintf(line, sizeof(line), "unload_stress: seed %llu, %d cycles, %.0f s\n", seed, n + 1,
 				 seconds() - start);
 			say("/dev/kmsg", line);
 		}

@@ -2,8 +2,8 @@
 /*
  * The uses of schedhist while it is loaded and unloaded.
  */
-#ifndef FIRE_H
-#define FIRE_H
+#ifndef UNLOAD_STRESS_H
+#define UNLOAD_STRESS_H
 
 #include <stdbool.h>
 
