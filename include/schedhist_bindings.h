@@ -7,13 +7,17 @@
 #ifndef _SCHEDHIST_BINDINGS_H
 #define _SCHEDHIST_BINDINGS_H
 
+#include <linux/binfmts.h>
+#include <linux/cgroup.h>
 #include <linux/cpu.h>
 #include <linux/fs.h>
 #include <linux/irq_work.h>
 #include <linux/jump_label.h>
+#include <linux/limits.h>
 #include <linux/poll.h>
 #include <linux/sched.h>
 #include <linux/sched/clock.h>
+#include <linux/spinlock.h>
 #include <linux/types.h>
 #include <linux/wait.h>
 
@@ -32,11 +36,31 @@ typedef void (*schedhist_task_newtask_probe)(void *data,
 typedef void (*schedhist_sched_waking_probe)(void *data,
 					     struct task_struct *task);
 
+typedef void (*schedhist_task_rename_probe)(void *data,
+					    struct task_struct *task,
+					    const char *comm);
+
+typedef void (*schedhist_sched_process_exec_probe)(void *data,
+						   struct task_struct *task,
+						   pid_t old_pid,
+						   struct linux_binprm *bprm);
+
+typedef void (*schedhist_cgroup_attach_task_probe)(void *data,
+						   struct cgroup *cgroup,
+						   const char *path,
+						   struct task_struct *task,
+						   bool threadgroup);
+
 /* The module parameters. */
 #define SCHEDHIST_PRECISION_DEFAULT 5
 
 extern unsigned int schedhist_precision;
 extern char schedhist_metrics[128];
+
+/* A path, and what may stand beside it. */
+#define SCHEDHIST_GROUP_BY_SIZE (PATH_MAX + 64)
+
+extern char schedhist_group_by[SCHEDHIST_GROUP_BY_SIZE];
 
 typedef void (*schedhist_call)(void *data);
 typedef void (*schedhist_visit)(struct task_struct *task, void *data);
@@ -50,8 +74,47 @@ int schedhist_call_on_cpu(int cpu, schedhist_call call, void *data);
 /* Returns the NUMA node of a possible CPU; NUMA_NO_NODE if it is unknown. */
 int schedhist_cpu_to_node(int cpu);
 
+/*
+ * Returns the leader of the process with this PID of the initial namespace,
+ * or NULL. The caller holds the RCU read lock.
+ */
+struct task_struct *schedhist_find_process(pid_t pid);
+
 /* Visits every task, with the RCU read lock held. */
 void schedhist_visit_tasks(schedhist_visit visit, void *data);
+
+/* Visits every thread of a task's process, with the RCU read lock held. */
+void schedhist_visit_threads(struct task_struct *task, schedhist_visit visit,
+			     void *data);
+
+/*
+ * Finds the cgroup of a path in the default hierarchy, as the caller's cgroup
+ * namespace shows it. Returns its id and its level. May sleep. Returns -ENOENT
+ * if there is none, and -EOPNOTSUPP if the kernel has no cgroups.
+ */
+int schedhist_find_cgroup(const char *path, u64 *id, int *level);
+
+/*
+ * Returns the ancestor of the task's cgroup in the default hierarchy that is at
+ * most at max_level; NULL if that cgroup is not below the one with the id base,
+ * which is at base_level. The caller holds the RCU read lock.
+ */
+struct cgroup *schedhist_task_cgroup(struct task_struct *task, u64 base,
+				     int base_level, int max_level);
+
+/* Returns a number that no other cgroup of the hierarchy ever has. */
+u64 schedhist_cgroup_id(const struct cgroup *cgroup);
+
+/*
+ * Writes the path of a cgroup, with its NUL. Returns its length, or a negative
+ * errno if it is longer than the buffer. Does not sleep.
+ */
+int schedhist_cgroup_path(struct cgroup *cgroup, char *path, size_t size);
+
+/* A spinlock that is taken with interrupts off. */
+void schedhist_spin_lock_init(spinlock_t *lock);
+unsigned long schedhist_spin_lock_irqsave(spinlock_t *lock);
+void schedhist_spin_unlock_irqrestore(spinlock_t *lock, unsigned long flags);
 
 /*
  * Adds outliers to the listeners of the static key of all events, or removes

@@ -86,6 +86,10 @@ trace_events! {
     /// left its last CPU.
     event wakeup: sample;
 
+    /// The absence of a task whose quota was spent, from its last CPU to this one; the cause is
+    /// `throttled`.
+    event throttled: sample;
+
     /// A CPU's stay in its idle task, when it ends; with the task that ended it.
     ///
     /// Emitted as the other samples are.

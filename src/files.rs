@@ -6,6 +6,14 @@
 //! enable               0 or 1; can be written
 //! metrics              the names of the metrics that are on; can be written
 //! reset                write 1 to restart counts from 0, but not in openmetrics and raw
+//! group_by             what the tasks of a group have in common; can be written
+//! groups               the groups: counters, quantiles, and who keeps them waiting
+//! group_summary        a table for people
+//! group_openmetrics    the groups, for a monitoring system
+//! group_tasks          the group of each task
+//! group_limit          maximum number of groups, from the next write to group_by on; can be written
+//! group_memory_limit   maximum memory of their histograms, likewise; can be written
+//! group_hist/METRIC    a histogram for each group
 //! threshold_ns/METRIC  a sample above this is an outlier; can be written
 //! outlier_rate         maximum number of outliers reported per second; can be written
 //! outlier_limit        maximum number of outliers reported from now on; can be written
@@ -48,6 +56,7 @@ use crate::{
     },
     engine::{
         format::text::Scope,
+        group::records::GroupMetric,
         metric::Series, //
     },
     monitor::Monitor,
@@ -55,6 +64,8 @@ use crate::{
 };
 
 mod controls;
+mod group_openmetrics;
+mod groups;
 mod histogram;
 mod openmetrics;
 mod outlier_controls;
@@ -64,6 +75,7 @@ mod status;
 mod summary;
 
 pub(crate) use controls::METRICS_EXPECTED;
+pub(crate) use groups::group_error;
 
 /// Creates all files. They can be opened once the tree is published.
 ///
@@ -82,6 +94,18 @@ pub(crate) fn create(monitor: &Arc<Monitor>) -> Result<Tree> {
     files.read_write(root, "enable", controls::Enable)?;
     files.read_write(root, "metrics", controls::Metrics)?;
     files.write_only(root, "reset", controls::Reset)?;
+
+    files.read_write(root, "group_by", groups::GroupBy)?;
+    files.read_only(root, "groups", groups::Groups)?;
+    files.read_only(root, "group_summary", groups::Summary)?;
+    files.read_only(root, "group_openmetrics", group_openmetrics::OpenMetrics)?;
+    files.read_only(root, "group_tasks", groups::Tasks)?;
+    files.read_write(root, "group_limit", groups::GroupLimit)?;
+    files.read_write(root, "group_memory_limit", groups::GroupMemoryLimit)?;
+    let hist = files.tree.folder(root, c"group_hist")?;
+    for metric in GroupMetric::ALL {
+        files.read_only(hist, metric.name(), groups::Histograms(metric))?;
+    }
 
     let thresholds = files.tree.folder(root, c"threshold_ns")?;
     for metric in Series::ALL {
@@ -173,15 +197,18 @@ trait Control: Send + Sync + 'static {
     /// The input that the file accepts, for the kernel log.
     const EXPECTED: &'static str;
 
+    /// The length of the longest input, in bytes.
+    const MAX_LEN: usize = 256;
+
     /// The type of parsed input.
-    type Value;
+    type Value<'a>;
 
     /// Parses the input, without the white space around it. Returns `None` if the input does not
     /// match [`Self::EXPECTED`].
-    fn parse(&self, input: &[u8]) -> Option<Self::Value>;
+    fn parse<'a>(&self, input: &'a [u8]) -> Option<Self::Value<'a>>;
 
     /// Applies a parsed value. Process context, may sleep.
-    fn set(&self, monitor: &Monitor, value: Self::Value) -> Result;
+    fn set(&self, monitor: &Monitor, value: Self::Value<'_>) -> Result;
 }
 
 /// A control that can be read, too. Its text is one line.
@@ -219,6 +246,10 @@ impl<T: View> Readable for MonitorFile<T> {
 }
 
 impl<T: Control> Writable for MonitorFile<T> {
+    fn max_len(&self) -> usize {
+        T::MAX_LEN
+    }
+
     fn write(&self, input: &[u8]) -> Result {
         match self.kind.parse(input.trim_ascii()) {
             Some(value) => self.kind.set(&self.monitor, value),

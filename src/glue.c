@@ -5,18 +5,24 @@
  * macro has no key.
  */
 
+#include <linux/cgroup.h>
+#include <linux/err.h>
 #include <linux/irq_work.h>
 #include <linux/irqflags.h>
 #include <linux/jump_label.h>
 #include <linux/module.h>
+#include <linux/pid.h>
+#include <linux/pid_namespace.h>
 #include <linux/poll.h>
 #include <linux/preempt.h>
 #include <linux/rcupdate.h>
 #include <linux/sched/signal.h>
 #include <linux/smp.h>
+#include <linux/spinlock.h>
 #include <linux/topology.h>
 #include <linux/tracepoint.h>
 #include <linux/wait.h>
+#include <trace/events/cgroup.h>
 #include <trace/events/sched.h>
 #include <trace/events/task.h>
 
@@ -25,6 +31,11 @@
 void schedhist_tracepoint_synchronize_unregister(void)
 {
 	tracepoint_synchronize_unregister();
+}
+
+struct task_struct *schedhist_find_process(pid_t pid)
+{
+	return pid_task(find_pid_ns(pid, &init_pid_ns), PIDTYPE_TGID);
 }
 
 void schedhist_visit_tasks(schedhist_visit visit, void *data)
@@ -41,6 +52,94 @@ void schedhist_visit_tasks(schedhist_visit visit, void *data)
 					thread_node)
 			visit(task, data);
 	rcu_read_unlock();
+}
+
+void schedhist_visit_threads(struct task_struct *task, schedhist_visit visit,
+			     void *data)
+{
+	struct task_struct *thread;
+
+	rcu_read_lock();
+	/* Unlike for_each_thread() this does not miss a task that has no other. */
+	list_for_each_entry_rcu(thread, &task->signal->thread_head, thread_node)
+		visit(thread, data);
+	rcu_read_unlock();
+}
+
+#ifdef CONFIG_CGROUPS
+int schedhist_find_cgroup(const char *path, u64 *id, int *level)
+{
+	struct cgroup *cgroup = cgroup_get_from_path(path);
+
+	if (IS_ERR(cgroup))
+		return PTR_ERR(cgroup);
+	*id = cgroup_id(cgroup);
+	*level = cgroup->level;
+	cgroup_put(cgroup);
+	return 0;
+}
+
+struct cgroup *schedhist_task_cgroup(struct task_struct *task, u64 base,
+				     int base_level, int max_level)
+{
+	struct cgroup *cgroup = task_dfl_cgroup(task);
+	struct cgroup *above = cgroup_ancestor(cgroup, base_level);
+
+	if (!above || cgroup_id(above) != base)
+		return NULL;
+	if (cgroup->level <= max_level)
+		return cgroup;
+	return cgroup_ancestor(cgroup, max_level);
+}
+
+u64 schedhist_cgroup_id(const struct cgroup *cgroup)
+{
+	return cgroup_id(cgroup);
+}
+
+int schedhist_cgroup_path(struct cgroup *cgroup, char *path, size_t size)
+{
+	return cgroup_path(cgroup, path, size);
+}
+#else
+int schedhist_find_cgroup(const char *path, u64 *id, int *level)
+{
+	return -EOPNOTSUPP;
+}
+
+struct cgroup *schedhist_task_cgroup(struct task_struct *task, u64 base,
+				     int base_level, int max_level)
+{
+	return NULL;
+}
+
+u64 schedhist_cgroup_id(const struct cgroup *cgroup)
+{
+	return 0;
+}
+
+int schedhist_cgroup_path(struct cgroup *cgroup, char *path, size_t size)
+{
+	return -EOPNOTSUPP;
+}
+#endif
+
+void schedhist_spin_lock_init(spinlock_t *lock)
+{
+	spin_lock_init(lock);
+}
+
+unsigned long schedhist_spin_lock_irqsave(spinlock_t *lock)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(lock, flags);
+	return flags;
+}
+
+void schedhist_spin_unlock_irqrestore(spinlock_t *lock, unsigned long flags)
+{
+	spin_unlock_irqrestore(lock, flags);
 }
 
 int schedhist_call_on_cpu(int cpu, schedhist_call call, void *data)
@@ -106,6 +205,11 @@ static void __maybe_unused check_prototypes(void)
 	check_trace_callback_type_sched_switch((schedhist_sched_switch_probe)NULL);
 	check_trace_callback_type_sched_waking((schedhist_sched_waking_probe)NULL);
 	check_trace_callback_type_task_newtask((schedhist_task_newtask_probe)NULL);
+	check_trace_callback_type_task_rename((schedhist_task_rename_probe)NULL);
+	check_trace_callback_type_sched_process_exec((schedhist_sched_process_exec_probe)NULL);
+#ifdef CONFIG_CGROUPS
+	check_trace_callback_type_cgroup_attach_task((schedhist_cgroup_attach_task_probe)NULL);
+#endif
 }
 
 /*
@@ -119,5 +223,9 @@ MODULE_PARM_DESC(precision, "Histogram precision in bits, 1 to 7: buckets are at
 char schedhist_metrics[128] = "default";
 module_param_string(metrics, schedhist_metrics, sizeof(schedhist_metrics), 0444);
 MODULE_PARM_DESC(metrics, "Metrics to record: comma-separated names of files in hist/, or all, default, none");
+
+char schedhist_group_by[SCHEDHIST_GROUP_BY_SIZE] = "none";
+module_param_string(group_by, schedhist_group_by, sizeof(schedhist_group_by), 0444);
+MODULE_PARM_DESC(group_by, "What the tasks of a group have in common: none, cgroup [under PATH] [depth N], comm, process [PID...], or thread [PID...]");
 
 MODULE_VERSION(SCHEDHIST_VERSION);

@@ -14,19 +14,26 @@ use kernel::{
 
 use crate::{
     boundary::abstractions::{
+        cgroup_attach_task::CgroupAttachTaskProbe,
         hotplug,
+        sched_process_exec::SchedProcessExecProbe,
         sched_switch::SchedSwitchProbe,
         sched_waking::SchedWakingProbe,
         smp,
         task_newtask::TaskNewtaskProbe,
+        task_rename::TaskRenameProbe,
         tracepoint::{
             Probe,
             Registration, //
         },
     },
     engine::{
+        group::rule::Rule,
         histogram::{
-            bucket::Scheme,
+            bucket::{
+                Precision,
+                Scheme, //
+            },
             snapshot::Baseline, //
         },
         metric::{
@@ -44,12 +51,19 @@ use crate::{
             },
         },
     },
+    groups::{
+        Groups,
+        Limits, //
+    },
     outliers::Outliers,
     reading::{
         Baselines,
         Reading, //
     },
-    recorder::Recorder,
+    recorder::{
+        Recorder,
+        WithGroups, //
+    },
     records::{
         CpuRecords,
         Records, //
@@ -66,17 +80,42 @@ struct Probes {
     _hotplug: hotplug::Registration<Recorder>,
     _wakings: Option<Registration<Recorder>>,
     _new_tasks: Option<Registration<Recorder>>,
+    _moves: Option<Registration<Recorder>>,
+    _renames: Option<Registration<Recorder>>,
+    _execs: Option<Registration<Recorder>>,
     recorder: Arc<Recorder>,
 }
 
 impl Probes {
     /// Creates a recorder of `metrics` and registers the probes that they need. Sleeps.
-    fn new(records: Arc<Records>, metrics: MetricSet, outliers: Arc<Outliers>) -> Result<Self> {
+    fn new(
+        records: Arc<Records>,
+        metrics: MetricSet,
+        groups: Option<Arc<Groups>>,
+        outliers: Arc<Outliers>,
+    ) -> Result<Self> {
         records.begin(metrics);
-        let register_switches = switches_of(records.scheme(), metrics);
-        let recorder = Arc::new(Recorder::new(&records, outliers)?, GFP_KERNEL)?;
+        if let Some(groups) = &groups {
+            groups.begin();
+        }
+        let register_switches = match groups {
+            Some(_) => grouped_switches_of(records.scheme(), metrics),
+            None => switches_of(records.scheme(), metrics),
+        };
+        let has_groups = groups.is_some();
+        let follows_cgroups = groups.as_ref().map(|groups| groups.follows_cgroups());
+        let recorder = Arc::new(Recorder::new(&records, groups, outliers)?, GFP_KERNEL)?;
+        let (mut execs, mut renames, mut moves) = (None, None, None);
+        if has_groups {
+            execs = Some(SchedProcessExecProbe::register(recorder.clone())?);
+        }
+        match follows_cgroups {
+            Some(true) => moves = Some(CgroupAttachTaskProbe::register(recorder.clone())?),
+            Some(false) => renames = Some(TaskRenameProbe::register(recorder.clone())?),
+            None => {}
+        }
         let mut new_tasks = None;
-        if metrics.needs_tasks() {
+        if metrics.needs_tasks() || has_groups {
             new_tasks = Some(TaskNewtaskProbe::register(recorder.clone())?);
             // The probe sees all tasks that are created from here on. Make room for the others.
             recorder.make_room();
@@ -95,6 +134,9 @@ impl Probes {
             _hotplug: hotplug,
             _wakings: wakings,
             _new_tasks: new_tasks,
+            _moves: moves,
+            _renames: renames,
+            _execs: execs,
             recorder,
         })
     }
@@ -120,6 +162,18 @@ fn switches_of(
     }
 }
 
+/// Returns the function that registers the variant of the `sched_switch` probe that records groups,
+/// too.
+fn grouped_switches_of(
+    scheme: Scheme,
+    metrics: MetricSet,
+) -> fn(Arc<Recorder>) -> Result<Registration<Recorder>> {
+    if metrics != MetricSet::DEFAULT || scheme != Scheme::DEFAULT {
+        return SchedSwitchProbe::<_, WithGroups<Dynamic>>::register;
+    }
+    SchedSwitchProbe::<_, WithGroups<Fixed<{ Precision::DEFAULT }>>>::register
+}
+
 /// The state that the controls change.
 struct State {
     enabled: bool,
@@ -127,6 +181,10 @@ struct State {
     /// Present while measuring is on, unless no metric is on.
     probes: Option<Probes>,
     records: Arc<Records>,
+    /// Present while tasks are grouped.
+    groups: Option<Arc<Groups>>,
+    /// The limits of the next groups.
+    group_limits: Limits,
     baselines: Option<Arc<Baselines>>,
     /// The number of resets so far.
     resets: u64,
@@ -142,6 +200,9 @@ impl State {
                 .as_ref()
                 .map_or(0, |probes| probes.recorder.memory()),
             records: self.records.clone(),
+            groups: self.groups.clone(),
+            group_limits: self.group_limits,
+            recorder: self.probes.as_ref().map(|probes| probes.recorder.clone()),
             baselines: self.baselines.clone(),
             outliers: outliers.clone(),
             resets: self.resets,
@@ -155,7 +216,8 @@ impl State {
         self.probes = None;
         let mut result = Ok(());
         if self.enabled && !self.metrics.is_empty() {
-            match Probes::new(self.records.clone(), self.metrics, outliers.clone()) {
+            let (records, groups) = (self.records.clone(), self.groups.clone());
+            match Probes::new(records, self.metrics, groups, outliers.clone()) {
                 Ok(probes) => self.probes = Some(probes),
                 Err(error) => {
                     self.enabled = false;
@@ -190,6 +252,8 @@ impl Monitor {
             metrics,
             probes: None,
             records: Arc::new(Records::new(scheme, metrics)?, GFP_KERNEL)?,
+            groups: None,
+            group_limits: Limits::DEFAULT,
             baselines: None,
             resets: 0,
         };
@@ -265,6 +329,26 @@ impl Monitor {
         }
         state.metrics = metrics;
         state.restart(&self.outliers)
+    }
+
+    /// Sets how tasks are grouped, and begins to record new groups. Sleeps.
+    ///
+    /// If measuring is on, it restarts, so that no earlier time stamp becomes part of a sample.
+    ///
+    /// Fails as [`Groups::new`] does, and then changes nothing. Other failures are those of
+    /// [`Monitor::set_enabled`]: they leave the new groups set and measuring off.
+    pub(crate) fn set_groups(&self, rule: Rule<'_>) -> Result {
+        let mut state = self.state.lock();
+        let groups = Groups::new(rule, state.group_limits, state.records.scheme())?;
+        state.probes = None;
+        state.groups = groups;
+        state.restart(&self.outliers)
+    }
+
+    /// Changes the limits of groups. They apply to the groups that [`Monitor::set_groups`] begins
+    /// from now on. Sleeps.
+    pub(crate) fn change_group_limits(&self, change: impl FnOnce(&mut Limits)) {
+        change(&mut self.state.lock().group_limits);
     }
 
     /// Makes the current records the baseline: in all files but `openmetrics` and `raw` the counts

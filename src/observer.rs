@@ -97,6 +97,7 @@ impl<'a> TracingObserver<'a> {
             }
             Metric::Offcpu => events::trace_offcpu_enabled(),
             Metric::Wakeup => events::trace_wakeup_enabled(),
+            Metric::Throttled => events::trace_throttled_enabled(),
             Metric::Idle => events::trace_idle_enabled(),
         };
         if !is_enabled {
@@ -115,6 +116,7 @@ impl<'a> TracingObserver<'a> {
             }
             Metric::Offcpu => events::trace_offcpu(pid, comm, prio, cpu, duration, cause),
             Metric::Wakeup => events::trace_wakeup(pid, comm, prio, cpu, duration, cause),
+            Metric::Throttled => events::trace_throttled(pid, comm, prio, cpu, duration, cause),
             Metric::Idle => {
                 let next = self.names.identify(Side::Next);
                 events::trace_idle(cpu, duration, next.pid, &next.comm, next.prio);

@@ -22,7 +22,12 @@ use crate::{
             Series, //
         },
     },
+    groups::{
+        Groups,
+        Limits, //
+    },
     outliers::Outliers,
+    recorder::Recorder,
     records::{
         CpuRecords,
         Records, //
@@ -63,6 +68,12 @@ pub(crate) struct Reading {
     pub(crate) task_memory: usize,
     /// The records.
     pub(crate) records: Arc<Records>,
+    /// The groups; `None` while tasks are not grouped.
+    pub(crate) groups: Option<Arc<Groups>>,
+    /// The limits of the next groups.
+    pub(crate) group_limits: Limits,
+    /// The recorder; `None` while measuring is off.
+    pub(crate) recorder: Option<Arc<Recorder>>,
     /// The counts to subtract from the records; `None` before the first reset.
     pub(crate) baselines: Option<Arc<Baselines>>,
     /// The outliers.

@@ -3,7 +3,10 @@
 //! The probes: they pass each tracepoint hit to the engine, and its samples to our own trace
 //! events.
 
-use core::pin::Pin;
+use core::{
+    marker::PhantomData,
+    pin::Pin, //
+};
 
 use kernel::{
     prelude::*,
@@ -13,9 +16,11 @@ use kernel::{
 use crate::{
     boundary::{
         abstractions::{
+            cgroup_attach_task::CgroupAttachTask,
             clock::local_clock,
             hotplug::Hotplug,
             per_cpu::PerCpuRef,
+            sched_process_exec::SchedProcessExec,
             sched_switch::{
                 SchedSwitch,
                 Switch, //
@@ -24,9 +29,18 @@ use crate::{
                 SchedWaking,
                 Waking, //
             },
-            task::Task,
+            task::{
+                for_each_task,
+                Task,
+                COMM_LEN, //
+            },
             task_newtask::TaskNewtask,
+            task_rename::TaskRename,
             work::Work, //
+        },
+        group_memory::{
+            GroupMemory,
+            ThisCpuGroups, //
         },
         task_table::{
             TaskPages,
@@ -34,21 +48,28 @@ use crate::{
             TaskTable, //
         },
     },
-    engine::switch::{
-        sample::Observer,
-        settings::{
-            Dynamic,
-            Settings, //
+    engine::{
+        group::{
+            observer::Grouped,
+            verdict::Group, //
         },
-        switch_out::PrevState,
-        task_state::{
-            record_wakeup,
-            Notes,
-            TaskState, //
+        switch::{
+            sample::Observer,
+            settings::{
+                Dynamic,
+                Settings, //
+            },
+            switch_out::PrevState,
+            task_state::{
+                record_wakeup,
+                Notes,
+                TaskState, //
+            },
+            view, //
         },
-        view, //
     },
     events,
+    groups::Groups,
     observer::{
         SilentObserver,
         TracingObserver, //
@@ -63,6 +84,8 @@ use crate::{
 /// The data of the probes, from when measuring is switched on until it is switched off.
 pub(crate) struct Recorder {
     records: PerCpuRef<CpuRecords>,
+    /// The groups, and their records on each CPU.
+    groups: Option<(PerCpuRef<GroupMemory>, Arc<Groups>)>,
     tasks: TaskStates,
     outliers: Arc<Outliers>,
     sweep: Pin<KBox<Work<TaskTable>>>,
@@ -70,20 +93,64 @@ pub(crate) struct Recorder {
 
 impl Recorder {
     /// Creates a recorder that fills `records`. Sleeps; fails with `ENOMEM`.
-    pub(crate) fn new(records: &Records, outliers: Arc<Outliers>) -> Result<Self> {
+    pub(crate) fn new(
+        records: &Records,
+        groups: Option<Arc<Groups>>,
+        outliers: Arc<Outliers>,
+    ) -> Result<Self> {
         let tasks = TaskTable::new()?;
         Ok(Self {
             records: records.per_cpu(),
+            groups: groups.map(|groups| (groups.memories().per_cpu(), groups)),
             outliers,
             sweep: Work::new(tasks.clone())?,
             tasks: TaskStates::new(tasks),
         })
     }
 
-    /// Makes room for the states of all existing tasks. The probe of new tasks does so for later
-    /// tasks, and must be registered before this is called.
+    /// Makes room for the states of all existing tasks, and decides their groups. The probe of new
+    /// tasks does so for later tasks. It and the probes of changes of groups must be registered
+    /// before this is called.
     pub(crate) fn make_room(&self) {
         self.tasks.table().make_room_for_all();
+        if let Some((_, groups)) = &self.groups {
+            for_each_task(|task| groups.decide(task, None, &self.tasks));
+        }
+    }
+
+    /// Returns the group of each task. Sleeps; fails with `ENOMEM`.
+    pub(crate) fn members(&self) -> Result<KVVec<Member>> {
+        let mut members = KVVec::new();
+        let Some((_, groups)) = &self.groups else {
+            return Ok(members);
+        };
+        loop {
+            let mut found: usize = 0;
+            for_each_task(|task| {
+                found += 1;
+                if members.len() < members.capacity() {
+                    let member = Member {
+                        pid: task.pid(),
+                        comm: task.comm(),
+                        group: groups.verdict(task, &self.tasks).group(),
+                    };
+                    // Cannot fail: there is room.
+                    let _ = members.push_within_capacity(member);
+                }
+            });
+            if members.len() == found {
+                return Ok(members);
+            }
+            // Memory cannot be allocated during the walk.
+            members.clear();
+            members.reserve(found + found / 4, GFP_KERNEL)?;
+        }
+    }
+
+    fn decide(&self, task: Task<'_>, comm: Option<[u8; COMM_LEN]>) {
+        if let Some((_, groups)) = &self.groups {
+            groups.decide(task, comm, &self.tasks);
+        }
     }
 
     /// Returns how much memory the states of tasks take, in bytes.
@@ -92,13 +159,40 @@ impl Recorder {
     }
 }
 
+/// A task and its group.
+pub(crate) struct Member {
+    pub(crate) pid: i32,
+    pub(crate) comm: [u8; COMM_LEN],
+    pub(crate) group: Group,
+}
+
 impl TaskNewtask for Recorder {
     fn task_newtask(&self, task: Task<'_>) {
         // Without memory for its state, the task counts as untracked whenever it runs.
         let _ = self.tasks.table().make_room(task.pid());
+        self.decide(task, None);
         if self.tasks.table().wants_sweep() {
             self.sweep.queue();
         }
+    }
+}
+
+impl TaskRename for Recorder {
+    fn task_rename(&self, task: Task<'_>, comm: [u8; COMM_LEN]) {
+        self.decide(task, Some(comm));
+    }
+}
+
+impl SchedProcessExec for Recorder {
+    fn sched_process_exec(&self, task: Task<'_>) {
+        // Its PID may be another one now.
+        self.decide(task, None);
+    }
+}
+
+impl CgroupAttachTask for Recorder {
+    fn cgroup_attach_task(&self, task: Task<'_>) {
+        self.decide(task, None);
     }
 }
 
@@ -132,6 +226,11 @@ impl view::Task for Task<'_> {
     #[inline(always)]
     fn last_queued(self) -> u64 {
         self.last_queued()
+    }
+
+    #[inline(always)]
+    fn is_throttled(self) -> bool {
+        self.is_throttled()
     }
 }
 
@@ -187,12 +286,51 @@ impl<S: Settings + 'static> SchedSwitch<S> for Recorder {
     }
 }
 
+/// Settings with which groups are recorded, too.
+pub(crate) struct WithGroups<S>(PhantomData<S>);
+
+impl<S: Settings + 'static> SchedSwitch<WithGroups<S>> for Recorder {
+    #[inline(always)]
+    fn is_watched() -> bool {
+        events::any_enabled()
+    }
+
+    #[inline(always)]
+    fn sched_switch(&self, switch: &Switch<'_>) {
+        let observer = SilentObserver::new(switch);
+        match self.groups_of(switch, S::GROUP_CELLS) {
+            Some(groups) => self.record::<S>(switch, Grouped::new(observer, groups)),
+            // Does not happen.
+            None => self.record::<S>(switch, observer),
+        }
+    }
+
+    fn sched_switch_watched(&self, switch: &Switch<'_>) {
+        self.record_watched(switch);
+    }
+}
+
 impl Recorder {
+    /// Returns the groups on this CPU, if tasks are grouped and each group has `cells` cells.
+    #[inline(always)]
+    fn groups_of(
+        &self,
+        switch: &Switch<'_>,
+        cells: usize,
+    ) -> Option<ThisCpuGroups<'_, Arc<Groups>>> {
+        let (memories, groups) = self.groups.as_ref()?;
+        ThisCpuGroups::new(memories.this(switch), groups, cells)
+    }
+
     /// Records a switch and passes on each of its samples. Compiled once, for all settings, as it
     /// is rarely called.
     #[inline(never)]
     fn record_watched(&self, switch: &Switch<'_>) {
-        self.record::<Dynamic>(switch, &TracingObserver::new(switch, &self.outliers));
+        let observer = TracingObserver::new(switch, &self.outliers);
+        match self.groups_of(switch, Dynamic::GROUP_CELLS) {
+            Some(groups) => self.record::<Dynamic>(switch, Grouped::new(&observer, groups)),
+            None => self.record::<Dynamic>(switch, &observer),
+        }
     }
 
     /// Records a switch.
@@ -209,6 +347,11 @@ impl Hotplug for Recorder {
         // The time offline must not count as idle time.
         if let Some(records) = self.records.get(cpu) {
             records.forget();
+        }
+        if let Some((memories, _)) = &self.groups {
+            if let Some(memory) = memories.get(cpu) {
+                memory.enter_idle();
+            }
         }
     }
 }

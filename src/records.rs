@@ -21,10 +21,7 @@ use crate::{
     engine::{
         cell::Cell,
         histogram::bucket::Scheme,
-        metric::{
-            Metric,
-            MetricSet, //
-        },
+        metric::MetricSet,
         switch::cpu::Cpu, //
     },
 };
@@ -57,9 +54,7 @@ impl Records {
 
     /// Returns whether there is room for `metrics`.
     pub(crate) fn has_room_for(&self, metrics: MetricSet) -> bool {
-        let wakeup = metrics.contains(Metric::Wakeup);
-        self.cpus()
-            .all(|cpu| !wakeup || cpu.capacity().contains(Metric::Wakeup))
+        self.cpus().all(|cpu| cpu.capacity().contains_all(metrics))
     }
 
     /// Returns the bucket scheme.

@@ -18,6 +18,7 @@ mod boundary;
 pub mod engine;
 mod events;
 mod files;
+mod groups;
 mod monitor;
 mod observer;
 mod outliers;
@@ -32,6 +33,7 @@ use boundary::{
     params, //
 };
 use engine::{
+    group::rule::Rule,
     histogram::bucket::{
         Precision,
         Scheme, //
@@ -83,8 +85,21 @@ impl kernel::Module for SchedHist {
                 format_args!("expected {expected}"),
             ));
         };
+        let text = params::group_by();
+        let Some(rule) = Rule::parse(text) else {
+            let expected = Rule::EXPECTED;
+            return Err(log::refused(
+                "group_by",
+                text,
+                format_args!("expected {expected}"),
+            ));
+        };
         let monitor = Monitor::new(Scheme::new(precision), metrics)
             .inspect_err(|e| pr_err!("cannot set up the histograms: {e:?}\n"))?;
+        monitor.set_groups(rule).inspect_err(|e| {
+            files::group_error(rule, *e);
+            pr_err!("cannot group tasks: {e:?}\n");
+        })?;
         let files = files::create(&monitor)
             .inspect_err(|e| pr_err!("cannot create the files in debugfs: {e:?}\n"))?;
         monitor

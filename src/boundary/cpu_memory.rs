@@ -27,7 +27,10 @@ use kernel::{
     prelude::*, //
 };
 
-use crate::boundary::bindings;
+use crate::boundary::{
+    bindings,
+    group_memory::Slot, //
+};
 use crate::engine::{
     cell::Cell,
     histogram::bucket::{
@@ -100,6 +103,27 @@ pub(crate) fn new_log(number: u32) -> Result<KVBox<Log>> {
     // SAFETY: The memory is from `KVmalloc`, has the layout of a `Log`, and the box becomes its
     // only owner. A `Log` consists of integers only. They are all 0, as in `Log::new()`.
     Ok(unsafe { KVBox::from_raw(memory.cast::<Log>().as_ptr()) })
+}
+
+/// Creates empty slots for `groups` groups on the CPU `number`. Sleeps; fails with `ENOMEM`.
+pub(super) fn new_group_slots(number: u32, groups: usize) -> Result<KVBox<[Slot]>> {
+    let layout = Layout::array::<Slot>(groups).map_err(|_| ENOMEM)?;
+    let memory = KVmalloc::alloc(layout, GFP_KERNEL | __GFP_ZERO, node_of(number))?;
+    let slots = ptr::slice_from_raw_parts_mut(memory.cast::<Slot>().as_ptr(), groups);
+    // SAFETY: The memory is from `KVmalloc`, has the layout of the slice, and the box becomes its
+    // only owner. A slot consists of integers and a pointer that may be null, and 0 is what
+    // `GroupRecords::new()` has.
+    Ok(unsafe { KVBox::from_raw(slots) })
+}
+
+/// Creates `cells` cells of 0 for the CPU `number`. Sleeps; fails with `ENOMEM`.
+pub(crate) fn new_cells(number: u32, cells: usize) -> Result<KVBox<[Cell]>> {
+    let layout = Layout::array::<Cell>(cells).map_err(|_| ENOMEM)?;
+    let memory = KVmalloc::alloc(layout, GFP_KERNEL | __GFP_ZERO, node_of(number))?;
+    let records = ptr::slice_from_raw_parts_mut(memory.cast::<Cell>().as_ptr(), cells);
+    // SAFETY: The memory is from `KVmalloc`, has the layout of the slice, and the box becomes its
+    // only owner. A cell is an integer.
+    Ok(unsafe { KVBox::from_raw(records) })
 }
 
 /// Returns the NUMA node of `cpu`, which must be a possible CPU; `NO_NODE` if the node is unknown.

@@ -9,6 +9,7 @@
 pub(crate) mod abstractions;
 pub(crate) mod bindings;
 pub(crate) mod cpu_memory;
+pub(crate) mod group_memory;
 pub(crate) mod log;
 pub(crate) mod outlier_key;
 pub(crate) mod params;

@@ -28,3 +28,12 @@ pub(crate) fn metrics() -> &'static [u8] {
     // only before the module's initialisation.
     unsafe { CStr::from_char_ptr((&raw const bindings::schedhist_metrics).cast()) }.to_bytes()
 }
+
+/// The size of the text of `group_by`, in bytes: a path, and what may stand beside it.
+pub(crate) const GROUP_BY_SIZE: usize = bindings::PATH_MAX as usize + 64;
+
+/// Returns the parameter `group_by`.
+pub(crate) fn group_by() -> &'static [u8] {
+    // SAFETY: As in `metrics()`.
+    unsafe { CStr::from_char_ptr((&raw const bindings::schedhist_group_by).cast()) }.to_bytes()
+}

@@ -13,7 +13,6 @@
 use core::{
     marker::PhantomData,
     mem::MaybeUninit,
-    ptr,
     sync::atomic::{
         AtomicPtr,
         AtomicUsize,
@@ -23,15 +22,17 @@ use core::{
 
 use kernel::{
     alloc::flags::__GFP_ZERO,
-    ffi::c_void,
     prelude::*,
-    sync::Arc, //
+    sync::{
+        rcu,
+        Arc, //
+    },
 };
 
 use crate::{
     boundary::{
         abstractions::{
-            task::Task,
+            task::for_each_task,
             work::Job, //
         },
         bindings, //
@@ -58,12 +59,16 @@ const fn no_page() -> *mut Page {
     (&raw const NO_PAGE).cast_mut()
 }
 
-/// Proof that preemption is off: objects that RCU protects stay valid while a value exists.
+/// Proof that objects that RCU protects stay valid while a value exists.
 ///
 /// # Safety
 ///
-/// A value must exist only while preemption is off on the CPU that runs the code that has it.
-pub(crate) unsafe trait NoPreemption {}
+/// A value must exist only in an RCU read-side critical section, or while preemption is off on the
+/// CPU that runs the code that has it.
+pub(crate) unsafe trait RcuReader {}
+
+// SAFETY: A guard is an RCU read-side critical section.
+unsafe impl RcuReader for rcu::Guard {}
 
 /// A table with room for the state of every existing task.
 ///
@@ -123,11 +128,11 @@ impl TaskStates {
         &self.table
     }
 
-    /// Returns the pages, for look-ups while preemption is off.
+    /// Returns the pages, for look-ups while RCU protects them.
     #[inline(always)]
-    pub(crate) fn pages<'a>(&'a self, _: &'a impl NoPreemption) -> TaskPages<'a> {
+    pub(crate) fn pages<'a>(&'a self, _: &'a impl RcuReader) -> TaskPages<'a> {
         // INVARIANT: `pages` points to those of `table` by the type's invariant. `self` keeps the
-        // table for `'a`, and preemption is off for `'a` by the contract of `NoPreemption`.
+        // table for `'a`, and RCU protects its pages for `'a` by the contract of `RcuReader`.
         TaskPages {
             pages: self.pages,
             _lifetime: PhantomData,
@@ -139,8 +144,8 @@ impl TaskStates {
 ///
 /// # Invariants
 ///
-/// `pages` points to the first of the `pages` of a `TaskTable` that exists for `'a`. Preemption is
-/// off for `'a`.
+/// `pages` points to the first of the `pages` of a `TaskTable` that exists for `'a`. RCU keeps its
+/// pages for `'a`.
 #[derive(Clone, Copy)]
 pub(crate) struct TaskPages<'a> {
     pages: *const AtomicPtr<Page>,
@@ -158,7 +163,7 @@ impl<'a> TaskPages<'a> {
         let slot = unsafe { &*self.pages.add(page) };
         let states = untagged(slot.load(Ordering::Acquire));
         // SAFETY: By the invariant of `TaskTable` the page stays valid for a grace period, which
-        // does not end before preemption is on again. `split()` returns a place within a page.
+        // does not end before `'a` does. `split()` returns a place within a page.
         unsafe { (*states).get_unchecked(place) }
     }
 }
@@ -203,21 +208,10 @@ impl TaskTable {
 
     /// Makes room for all existing tasks, as far as memory allows.
     pub(crate) fn make_room_for_all(&self) {
-        /// # Safety
-        ///
-        /// `table` must point to a `TaskTable`, `task` to a task.
-        unsafe extern "C" fn visit(task: *mut bindings::task_struct, table: *mut c_void) {
-            // SAFETY: `table` points to a `TaskTable` by the safety requirement.
-            let table = unsafe { &*table.cast::<TaskTable>() };
-            // SAFETY: The task exists while it is visited.
-            let task = unsafe { Task::from_raw(task) };
+        for_each_task(|task| {
             // Without memory for its state, the task counts as untracked whenever it runs.
-            let _ = table.make_room(task.pid());
-        }
-
-        let table = ptr::from_ref(self).cast_mut().cast::<c_void>();
-        // SAFETY: `visit` expects a table, and is not called any more once this has returned.
-        unsafe { bindings::schedhist_visit_tasks(Some(visit), table) };
+            let _ = self.make_room(task.pid());
+        });
     }
 
     /// Returns whether there are so many pages that a sweep may be worthwhile.

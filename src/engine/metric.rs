@@ -21,7 +21,7 @@ named! {
         Oncpu => "oncpu", "Stays of tasks on a CPU.";
         /// *wake* to *in*: a task's wait for a CPU after it was woken, or after it was forked.
         RunqWakeup => "runq_wakeup", "Waits of tasks for a CPU after a wakeup or a fork.";
-        /// *out* to *in*, when the task left the CPU runnable.
+        /// *out* to *in*, when the task left the CPU runnable, unless it was throttled.
         RunqPreempt => "runq_preempt", "Waits of tasks for a CPU after a preemption or a yield.";
         /// *out* to *wake*, when the task blocked in interruptible sleep.
         BlockedInterruptible => "blocked_interruptible", "Interruptible sleeps, until the wakeup.";
@@ -35,15 +35,16 @@ named! {
         /// The wakeup as `sched_waking` tells it to *in*, when the task had blocked. It begins a
         /// little earlier than [`Metric::RunqWakeup`], when the waker starts.
         Wakeup => "wakeup", "Times from sched_waking until the task runs.";
+        /// *out* to *in*, when the task left the CPU because its quota was spent: that of its
+        /// cgroup (`cpu.max`), or the budget of a `SCHED_DEADLINE` task. The wait for a CPU after
+        /// the quota has returned is part of it: the kernel does not stamp that return.
+        Throttled => "throttled", "Absences of tasks whose quota was spent, until they run again.";
     }
 }
 
-// What has no room for it has all the others.
-const _: () = assert!(Metric::Wakeup as usize + 1 == Metric::COUNT);
-
 impl Metric {
-    /// The number of metrics without [`Metric::Wakeup`], which is the last.
-    pub const COUNT_WITHOUT_WAKEUP: usize = Self::Wakeup as usize;
+    /// The number of metrics in [`MetricSet::DEFAULT`], which are the first.
+    pub const COUNT_OF_DEFAULT: usize = Self::Wakeup as usize;
 
     /// Returns which task of a switch a sample belongs to.
     #[inline(always)]
@@ -70,7 +71,7 @@ pub struct Series {
 
 impl Series {
     /// All series, in the order in which the files show them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::only(&[Metric::Oncpu]),
         Self {
             name: "runq",
@@ -84,6 +85,7 @@ impl Series {
         Self::only(&[Metric::Offcpu]),
         Self::only(&[Metric::Idle]),
         Self::only(&[Metric::Wakeup]),
+        Self::only(&[Metric::Throttled]),
     ];
 
     /// Creates the series of one recorded metric.
@@ -116,8 +118,9 @@ impl MetricSet {
     /// All metrics.
     pub const ALL: Self = Self((1 << Metric::COUNT) - 1);
     /// The metrics that are recorded by default: all but [`Metric::Wakeup`], which measures the
-    /// waits of [`Metric::RunqWakeup`] from slightly earlier.
-    pub const DEFAULT: Self = Self(Self::ALL.0 & !Self::bit(Metric::Wakeup));
+    /// waits of [`Metric::RunqWakeup`] from slightly earlier, and [`Metric::Throttled`], which is
+    /// empty unless there are quotas.
+    pub const DEFAULT: Self = Self((1 << Metric::COUNT_OF_DEFAULT) - 1);
 
     /// The metrics that need no per-task state.
     const OF_CPUS: u32 = Self::bit(Metric::Oncpu) | Self::bit(Metric::Idle);
@@ -130,6 +133,11 @@ impl MetricSet {
     #[inline(always)]
     pub const fn contains(self, metric: Metric) -> bool {
         self.0 & Self::bit(metric) != 0
+    }
+
+    /// Returns whether all metrics of `other` are on.
+    pub const fn contains_all(self, other: Self) -> bool {
+        other.0 & !self.0 == 0
     }
 
     /// Returns whether all parts of `shown` are on.
@@ -149,7 +157,10 @@ impl MetricSet {
 
     /// Returns whether any metric is on that depends on the time of a wakeup.
     pub const fn needs_wakeups(self) -> bool {
-        let others = Self::OF_CPUS | Self::bit(Metric::RunqPreempt) | Self::bit(Metric::Offcpu);
+        let others = Self::OF_CPUS
+            | Self::bit(Metric::RunqPreempt)
+            | Self::bit(Metric::Offcpu)
+            | Self::bit(Metric::Throttled);
         self.0 & !others != 0
     }
 
@@ -188,8 +199,8 @@ named! {
     /// as the metrics in them are on:
     ///
     /// - `switches = oncpu + idle + start_unseen`
-    /// - `switches = to_idle + runq + wait_unseen + untracked`: every switch leads to the idle
-    ///   task, or ends a task's wait.
+    /// - `switches = to_idle + runq + throttled + wait_unseen + untracked`: every switch leads to
+    ///   the idle task, or ends a task's wait. The counter and the metric of this name agree.
     /// - `offcpu = blocked_interruptible + blocked_uninterruptible + blocked_other`
     /// - `offcpu = wakeup + wake_unseen`
     #[repr(usize)]
@@ -198,7 +209,7 @@ named! {
         Switches => "switches", "Context switches.";
         /// Switches by which a task left the CPU to block: not preempted, and no longer runnable.
         Voluntary => "voluntary", "Switches by which a task left the CPU to block.";
-        /// Switches by which a task left the CPU runnable: preempted, or by a yield.
+        /// Switches by which a task left the CPU runnable: preempted, by a yield, or throttled.
         ///
         /// The idle task is no task: its switches are in neither of the two.
         Involuntary => "involuntary", "Switches by which a task left the CPU runnable.";
@@ -227,5 +238,9 @@ named! {
         /// Times that the clock read less than the stamp that it was compared with.
         ClockBackwards =>
             "clock_backwards", "Times that the clock was behind an earlier stamp of any CPU.";
+        /// Switches to a task that had left its last CPU because its quota was spent. Counted while
+        /// any metric is on that needs the task's last switch-out, whether or not
+        /// [`Metric::Throttled`] is.
+        Throttled => "throttled", "Switches to a task that had been throttled.";
     }
 }

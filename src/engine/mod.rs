@@ -24,6 +24,7 @@ mod atomic;
 pub mod cell;
 mod div;
 pub mod format;
+pub mod group;
 pub mod histogram;
 pub mod identity;
 pub mod metric;

@@ -24,7 +24,7 @@ pub(super) struct Enable;
 
 impl Control for Enable {
     const EXPECTED: &'static str = "0 or 1";
-    type Value = bool;
+    type Value<'a> = bool;
 
     fn parse(&self, input: &[u8]) -> Option<bool> {
         match input {
@@ -52,7 +52,7 @@ pub(super) struct Metrics;
 
 impl Control for Metrics {
     const EXPECTED: &'static str = METRICS_EXPECTED;
-    type Value = MetricSet;
+    type Value<'a> = MetricSet;
 
     fn parse(&self, input: &[u8]) -> Option<MetricSet> {
         MetricSet::parse(input).ok()
@@ -76,7 +76,7 @@ pub(super) struct Reset;
 
 impl Control for Reset {
     const EXPECTED: &'static str = "1";
-    type Value = ();
+    type Value<'a> = ();
 
     fn parse(&self, input: &[u8]) -> Option<()> {
         (input == b"1").then_some(())

@@ -29,7 +29,7 @@ pub(super) struct Threshold(pub(super) Series);
 impl Control for Threshold {
     const FOLDER: &'static str = "threshold_ns/";
     const EXPECTED: &'static str = "a number of nanoseconds (1 or more), or none";
-    type Value = OrNone;
+    type Value<'a> = OrNone;
 
     fn parse(&self, input: &[u8]) -> Option<OrNone> {
         OrNone::parse(input, u64::MAX)
@@ -53,7 +53,7 @@ pub(super) struct OutlierRate;
 
 impl Control for OutlierRate {
     const EXPECTED: &'static str = "outliers per second, 1 to 1000000000, or none";
-    type Value = OrNone;
+    type Value<'a> = OrNone;
 
     fn parse(&self, input: &[u8]) -> Option<OrNone> {
         OrNone::parse(input, Rate::MAX)
@@ -78,7 +78,7 @@ pub(super) struct OutlierLimit;
 
 impl Control for OutlierLimit {
     const EXPECTED: &'static str = "a number (1 or more), or none";
-    type Value = OrNone;
+    type Value<'a> = OrNone;
 
     fn parse(&self, input: &[u8]) -> Option<OrNone> {
         OrNone::parse(input, u64::MAX)
@@ -103,7 +103,7 @@ pub(super) struct OnOutlier;
 
 impl Control for OnOutlier {
     const EXPECTED: &'static str = "none, tracing_off, snapshot, or both words";
-    type Value = Actions;
+    type Value<'a> = Actions;
 
     fn parse(&self, input: &[u8]) -> Option<Actions> {
         // A kernel without this option warns at a request for a snapshot.

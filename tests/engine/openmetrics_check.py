@@ -32,8 +32,8 @@ def check_histogram(family, lines):
     series = {}
     for sample in family.samples:
         labels = {key: value for key, value in sample.labels.items() if key != "le"}
-        check(set(labels) <= {"cpu"}, f"{sample}: unexpected label")
-        one = series.setdefault(labels.get("cpu"), {"buckets": []})
+        check(set(labels) in (set(), {"cpu"}, {"group"}), f"{sample}: unexpected label")
+        one = series.setdefault(tuple(labels.items()), {"buckets": []})
         if sample.name.endswith("_bucket"):
             one["buckets"].append((sample.labels["le"], sample.value))
         else:
@@ -42,8 +42,8 @@ def check_histogram(family, lines):
             one[kind] = sample.value
     check(series, f"{family.name}: no samples")
     all_bounds = set()
-    for cpu, one in series.items():
-        where = f"{family.name}, cpu {cpu}"
+    for labels, one in series.items():
+        where = f"{family.name}, {labels}"
         bounds = [le for le, _ in one["buckets"]]
         counts = [count for _, count in one["buckets"]]
         check(len(bounds) > 1, f"{where}: {len(bounds)} buckets")
@@ -58,19 +58,21 @@ def check_histogram(family, lines):
             check(nanoseconds == int(nanoseconds), f"{where}: le {number} is not exact")
         check((one["sum"] > 0) or counts[0] == counts[-1], f"{where}: samples without a sum")
         all_bounds.add(tuple(bounds))
-    check(len(all_bounds) == 1, f"{family.name}: bounds differ between CPUs")
+    check(len(all_bounds) == 1, f"{family.name}: bounds differ")
     check(family.unit == "seconds", f"{family.name}: unit {family.unit!r}")
 
     # The parser converts counts to floating point; here they are exact.
     exact = {}
+    start = f"{family.name}_bucket{{"
     for line in lines:
-        if line.startswith(f"{family.name}_bucket{{") and 'le="+Inf"' in line:
-            cpu = line.partition('cpu="')[2].partition('"')[0]
-            exact[cpu] = line.rsplit(" ", 1)[1]
+        if line.startswith(start) and 'le="+Inf"} ' in line:
+            labels, _, count = line[len(start):].rpartition('le="+Inf"} ')
+            exact[labels.rstrip(",")] = count
+    start = f"{family.name}_count"
     for line in lines:
-        if line.startswith((f"{family.name}_count ", f"{family.name}_count{{")):
-            cpu = line.partition('cpu="')[2].partition('"')[0]
-            check(exact.pop(cpu, None) == line.rsplit(" ", 1)[1], f"{line}: not that of +Inf")
+        if line.startswith((f"{start} ", f"{start}{{")):
+            labels, _, count = line[len(start):].rpartition(" ")
+            check(exact.pop(labels[1:-1], None) == count, f"{line}: not that of +Inf")
     check(not exact, f"{family.name}: +Inf without a count: {exact}")
 
 
@@ -94,7 +96,8 @@ def check_text(text):
         kinds[family.type] += 1
         if family.type == "histogram":
             check_histogram(family, lines)
-    check(kinds["histogram"] and kinds["counter"], f"too few families: {kinds}")
+    grouped = 'schedhist_group_by_info{rule="none"} 1' not in lines
+    check(kinds["counter"] and bool(kinds["histogram"]) == grouped, f"too few families: {kinds}")
 
     # The older format, which textfile collectors read, contains the same samples.
     old = {sample.name for family in old_parser.text_string_to_metric_families(text)

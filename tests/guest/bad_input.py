@@ -19,7 +19,7 @@ INPUTS = [
     b"tracing_on", b"tracing_off;snapshot", b"nothing", b"nothing at all", b"None", b"none1",
 ]
 # These controls accept some numbers, but not all.
-TAKE_NUMBERS = "threshold_ns", "outlier_rate", "outlier_limit"
+TAKE_NUMBERS = "threshold_ns", "outlier_rate", "outlier_limit", "group_limit", "group_memory_limit"
 NUMBERS = b"2", b"01"
 NO_NUMBERS = [b"0", b"00", b"none none", b"none, 1"]
 TOO_MANY = [b"1000000001", b"18446744073709551615"]

@@ -3,7 +3,7 @@
 #
 # Helpers that the tests of the trace events share. Sourced by them.
 
-events=(oncpu runq offcpu blocked wakeup idle outlier culprit)
+events=(oncpu runq offcpu blocked wakeup throttled idle outlier culprit)
 
 # folder EVENT: prints its directory in tracefs.
 folder() { echo "$tracefs/events/schedhist/$1"; }
@@ -41,7 +41,7 @@ outliers_of() {
 	echo 1 > "$debugfs/threshold_ns/$1"
 }
 
-# Emits some events of every kind, if all metrics are on and waits for a CPU are outliers.
+# Emits some events of every kind but `throttled`, if all metrics are on and waits for a CPU are outliers.
 some_switches() { messages 1; }
 
 # hits FILE: prints how often each of the kernel's histograms in the file counted the event. Where

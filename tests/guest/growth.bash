@@ -17,7 +17,7 @@ kernel_memory() {
 # kmemleak finds the leaks.
 assert_no_growth() {
 	local growth=$((${2##* } - ${1##* })) allowed=2048
-	[[ $ours != debug ]] || allowed=$((allowed + 64 * $3))
+	[[ $debug_kernel != debug ]] || allowed=$((allowed + 64 * $3))
 	note "the kernel's memory has grown by $growth KiB in $3 cycles"
 	within "growth of the kernel's memory" -1000000 "$growth" "$allowed"
 }

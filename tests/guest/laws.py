@@ -18,7 +18,8 @@ DEBUGFS = "/sys/kernel/debug/schedhist"
 # Equal sums: each holds if these metrics are measured.
 LAWS = [
     ("switches", ["oncpu", "idle", "start_unseen"], {"oncpu", "idle"}),
-    ("switches", ["to_idle", "runq", "wait_unseen", "untracked"], {"runq_wakeup", "runq_preempt"}),
+    ("switches", ["to_idle", "runq", "throttled", "wait_unseen", "untracked"],
+     {"runq_wakeup", "runq_preempt"}),
     ("runq", ["runq_wakeup", "runq_preempt"], set()),
     ("offcpu", ["blocked_interruptible", "blocked_uninterruptible", "blocked_other"], set()),
     ("offcpu", ["wakeup", "wake_unseen"], {"wakeup"}),
@@ -83,6 +84,11 @@ for metric in os.listdir(f"{DEBUGFS}/hist"):
     of_cpus = [Histogram(f"per_cpu/{cpu}/hist/{metric}") for cpu in cpus]
     check_merged(metric, merged, of_cpus)
     for scope, histogram in zip(["all", *cpus], [merged, *of_cpus]):
+        if metric in counts[scope]:
+            # The counter of the same name counts even while the metric is off.
+            if metric in measured:
+                same(f"{scope}: the counter {metric}", counts[scope][metric], histogram.count)
+            continue
         counts[scope][metric] = histogram.count
     counters.add(metric)
 for key in sorted(counters):

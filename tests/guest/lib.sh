@@ -8,18 +8,19 @@ debugfs=/sys/kernel/debug/schedhist
 tracefs=/sys/kernel/tracing
 event=$tracefs/events/schedhist/oncpu
 ko=${work:?}/schedhist.ko
-# All metrics with a histogram, in the order of the summary; the last is off by default.
+# All metrics with a histogram, in the order of the summary; the last two are off by
+# default.
 # shellcheck disable=SC2034 # for the tests
 metrics=(oncpu runq runq_wakeup runq_preempt blocked_interruptible blocked_uninterruptible offcpu
-	idle wakeup)
+	idle wakeup throttled)
 # The tracepoints that the module probes.
 # shellcheck disable=SC2034 # for the tests
 probed=(sched/sched_switch sched/sched_waking task/task_newtask)
 
 # The kernel's name, if it is a kernel of ours: debug, cfi, rt-debug, kcsan.
 release=$(uname -r)
-ours=''
-[[ $release != *-schedhist-* ]] || ours=${release##*-schedhist-}
+debug_kernel=''
+[[ $release != *-schedhist-* ]] || debug_kernel=${release##*-schedhist-}
 
 # allow_seconds TEST SECONDS: sets the time limit of a test that needs more than most. A busy host
 # makes tests slow, so they get twice the limit; kernels of ours check everything, so there they get
@@ -27,7 +28,7 @@ ours=''
 declare -A limit
 allow_seconds() { limit[$1]=$2; }
 # seconds_for TEST: sets REPLY to its time limit.
-seconds_for() { REPLY=$((${limit[$1]-300} * (${#ours} ? 5 : 2))); }
+seconds_for() { REPLY=$((${limit[$1]-300} * (${#debug_kernel} ? 5 : 2))); }
 
 skip() {
 	printf '%s\n' "$*" > "$work/skip"
@@ -37,12 +38,12 @@ skip() {
 # is_beyond KERNEL WHY: skips the test, or fails it on KERNEL, the kernel of ours that is built for
 # it.
 is_beyond() {
-	[[ $ours != "$1" ]] || fail "${*:2}"
+	[[ $debug_kernel != "$1" ]] || fail "${*:2}"
 	skip "${*:2}"
 }
 
 # only_on_stock REASON: skips the test on kernels of ours.
-only_on_stock() { [[ -z $ours ]] || skip "$*"; }
+only_on_stock() { [[ -z $debug_kernel ]] || skip "$*"; }
 
 # For accuracy tests: a debug kernel adds nothing.
 about_numbers() { only_on_stock "whether the numbers are true does not hang on what the kernel checks"; }
@@ -106,8 +107,8 @@ assert_gone() {
 	[[ ! -e $tracefs/events/schedhist ]] || fail "the trace events are still there"
 }
 
-# Prints the IDs of all tasks, threads included.
-task_ids() { find /proc -maxdepth 3 -path '/proc/[0-9]*/task/[0-9]*' -printf '%f\n' 2> /dev/null; }
+# Prints the IDs of all tasks, threads included. find fails when a task exits meanwhile.
+task_ids() { find /proc -maxdepth 3 -path '/proc/[0-9]*/task/[0-9]*' -printf '%f\n' 2> /dev/null || true; }
 
 # status KEY, status cpuN KEY: prints a value of the status file.
 status() {
@@ -115,6 +116,15 @@ status() {
 		NF == 2 && $1 == key || NF == 3 && $1 " " $2 == key { print $NF; found = 1; exit }
 		END { exit !found }
 	' "$debugfs/status"
+}
+
+# let_count KEY NUMBER: waits, up to 50 s, until a counter of `status` is at least NUMBER. On a busy
+# host that takes long. The caller asserts what it wants.
+let_count() {
+	for _ in {1..100}; do
+		(($(status "$1") < $2)) || return 0
+		sleep 0.5
+	done
 }
 
 # value FILE KEY: prints the value of KEY in a histogram file.
@@ -230,7 +240,7 @@ log_is_quiet() {
 		echo N > /sys/module/printk/parameters/ignore_loglevel
 		dmesg --console-level 1
 		# KCSAN reports a race in the kernel's own code as a warning, too.
-		[[ $ours == kcsan ]] || echo 1 > /proc/sys/kernel/panic_on_warn
+		[[ $debug_kernel == kcsan ]] || echo 1 > /proc/sys/kernel/panic_on_warn
 		;;
 	0)
 		echo 0 > /proc/sys/kernel/panic_on_warn
@@ -289,7 +299,7 @@ workload_stop() {
 # Loading and unloading wait for RCU grace periods, as does each change of an event's filter: with
 # short ones, many of them fit. They are slow on kernels of ours.
 expedite_rcu() { echo 1 > /sys/kernel/rcu_expedited; }
-rcu_as_usual() { echo $((${#ours} > 0)) > /sys/kernel/rcu_expedited; }
+rcu_as_usual() { echo $((${#debug_kernel} > 0)) > /sys/kernel/rcu_expedited; }
 
 # rm_if_there FILE...: starts rm only if one of them exists.
 rm_if_there() {
@@ -341,6 +351,11 @@ cleanup() {
 		# shellcheck source=tests/guest/faults.bash
 		. ./faults.bash
 		faults_off
+	fi
+	if [[ -e $work/cgroups ]]; then
+		# shellcheck source=tests/guest/groups.bash
+		. ./groups.bash
+		cgroups_off
 	fi
 	tracing_reset
 	for module in fail_call schedhist schedhisu selfwake hold; do

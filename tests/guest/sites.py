@@ -37,6 +37,9 @@ WAKING, NEWTASK = re.compile(r"12sched_waking5probe"), re.compile(r"12task_newta
 OUTSIDE = re.compile(r"TracingObserver|watched|outlier|events|trace|tp_func")
 # Kernel functions called while nothing is in use: the clock, and calls that the compiler inserts.
 OF_KERNEL = {"local_clock", "__fentry__", "__x86_return_thunk"}
+DECIDES = re.compile(r"6Groups6decide")
+# For groups: the first sample of a group on a CPU requests its histograms.
+WITH_GROUPS, OF_GROUPS = re.compile(r"WithGroups"), {"irq_work_queue"}
 # Kernel functions that a probe may also call while in use, on rare paths and for the events.
 IN_USE = {
     "rust_helper_atomic_read",
@@ -201,14 +204,20 @@ def main(module: str, events: list[str]) -> None:
     for probe in switch.values():
         check(probe, found, watched.keys())
     quiet = run_by([*switch.values(), *waking.values()], functions, reached)
-    if wrong := symbols(quiet) - functions.keys() - OF_KERNEL:
+    plain = [probe for name, probe in switch.items() if not WITH_GROUPS.search(name)]
+    without = run_by([*plain, *waking.values()], functions, reached)
+    if wrong := symbols(without) - functions.keys() - OF_KERNEL:
         die(f"a probe calls {wrong} of the kernel")
     if locked := [at.text for at in quiet if LOCKED.match(at.text)]:
         die(f"a probe runs {locked}")
     probes = switch | waking | newtask | watched
-    at_all = run_by(list(probes.values()), functions, dict.values)
+    # What decides a task's group is not followed: it runs in process context, and allocates.
+    followed = {name: each for name, each in functions.items() if not DECIDES.search(name)}
+    at_all = run_by(list(probes.values()), followed, dict.values)
     emits = {f"__SCT__tp_func_{event}" for event in events}
     never_stops("a probe", at_all, functions.keys() | OF_KERNEL | IN_USE | emits)
+    if wrong := symbols(quiet) - functions.keys() - OF_KERNEL - OF_GROUPS:
+        die(f"a probe with groups calls {wrong} of the kernel")
     made = run_by(list(named(MADE, functions).values()), functions, dict.values)
     never_stops("an event", made, functions.keys() | OF_KERNEL | BY_MADE)
     print(f"# {len(switch | waking)} probes call, by whatever way: {', '.join(sorted(symbols(quiet)))}")

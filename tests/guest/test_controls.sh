@@ -11,7 +11,7 @@ test_metrics() {
 	load
 	same default "$(< "$debugfs/metrics")" "$default"
 	choose all
-	same all "$(< "$debugfs/metrics")" "$default wakeup"
+	same all "$(< "$debugfs/metrics")" "$default wakeup throttled"
 	choose none
 	same none "$(< "$debugfs/metrics")" none
 	choose runq,idle

@@ -119,7 +119,8 @@ test_event_window() {
 		note "$event: $wanted; ftrace, perf, trace-cmd, bpftrace, hist: $counts"
 		same "$event seen by ftrace, perf, trace-cmd, bpftrace, hist" "$counts" \
 			"$wanted $wanted $wanted $wanted $wanted"
-		within "number of $event" 50 "$wanted" 100000
+		# Nothing has a quota here.
+		[[ $event == throttled ]] || within "number of $event" 50 "$wanted" 100000
 	done < "$work/expected"
 	same "outliers" "$(status outliers)" 150
 }

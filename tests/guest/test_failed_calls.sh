@@ -37,7 +37,7 @@ load_works() {
 	assert_no_trace
 }
 
-seeks_leaks test_failed_calls test_failed_calls_enable
+seeks_leaks test_failed_calls test_failed_calls_enable test_failed_calls_groups
 
 # Fails each call in turn; of the many that create a file, every fifth, unless the run is thorough.
 allow_seconds test_failed_calls 600
@@ -67,10 +67,21 @@ test_failed_calls() {
 	END
 }
 
-test_failed_calls_enable() {
+test_failed_calls_enable() { fail_enable 3; }
+
+# Two probes more: of programs that are executed, and of renames or moves.
+test_failed_calls_groups() {
+	fail_enable 5 group_by=comm
+	unload
+	fail_enable 5 group_by=cgroup
+}
+
+# fail_enable PROBES PARAMETER...: fails each call in turn while measuring is switched on, which
+# registers so many probes.
+fail_enable() {
 	local function result nth last error
 	expedite_rcu
-	load metrics=all precision=7
+	load metrics=all precision=7 "${@:2}"
 	measure 0
 	while read -r function result last error; do
 		load_helper fail_call function="$function" result="$result"
@@ -83,8 +94,8 @@ test_failed_calls_enable() {
 		measure 0
 		assert_laws
 	done <<- END
-		for_each_kernel_tracepoint 0 3 No such file or directory
-		tracepoint_probe_register -12 3 Cannot allocate memory
+		for_each_kernel_tracepoint 0 $1 No such file or directory
+		tracepoint_probe_register -12 $1 Cannot allocate memory
 		__cpuhp_setup_state -28 1 No space left on device
 		__cpuhp_state_add_instance -16 1 Device or resource busy
 	END

@@ -9,7 +9,7 @@
 . ./faults.bash
 
 seeks_leaks test_fault_load test_fault_load_all test_fault_enable test_fault_off \
-	test_fault_metrics test_fault_threshold test_fault_reset test_fault_read test_fault_events \
+	test_fault_metrics test_fault_group_by test_fault_threshold test_fault_reset test_fault_read test_fault_events \
 	test_fault_fork test_fault_sweep test_fault_online
 
 # files_of DIRECTORY: sets REPLY to the number of files below it. Does not fork.
@@ -193,7 +193,7 @@ test_fault_metrics() {
 				continue
 			fi
 			same enable "$REPLY" $((!errno))
-			[[ $(< "$debugfs/metrics") == *" wakeup" ]] || fail "metrics: $(< "$debugfs/metrics")"
+			[[ $(< "$debugfs/metrics") == *" wakeup throttled" ]] || fail "metrics: $(< "$debugfs/metrics")"
 			if ((errno)); then
 				((++off))
 				assert_no_probe
@@ -296,7 +296,7 @@ test_fault_read() {
 	echo none > "$debugfs/threshold_ns/oncpu"
 	measure 0
 	anywhere
-	for file in enable metrics threshold_ns/oncpu outlier_{rate,limit} on_outlier outliers outlier_pipe status \
+	for file in enable metrics threshold_ns/oncpu group_{by,limit,memory_limit,openmetrics} outlier_{rate,limit} on_outlier outliers outlier_pipe status \
 			summary openmetrics raw hist/{oncpu,runq} per_cpu/cpu0/{hist/{oncpu,runq},summary,openmetrics}; do
 		# The read returns ENODATA, because no outlier can come.
 		usual=0
@@ -441,3 +441,49 @@ test_fault_online() {
 	measure 0
 	assert_laws
 }
+
+# Either nothing changes, or measuring is off and `enable` shows so. Without memory for its name a
+# group is refused, and the task is in no group of its own.
+lacks_memory test_fault_group_by
+allow_seconds test_fault_group_by 420
+test_fault_group_by() {
+	local rule how n unchanged=0 off=0 did_without=0
+	faults_on
+	expedite_rcu
+	for rule in cgroup comm; do
+		operation write "$debugfs/group_by" "$rule"
+		for how in rest once; do
+			for ((n = 1;; n++)); do
+				loaded schedhist || load metrics=all
+				attempt "$how" "$n"
+				file enable
+				if ((errno && REPLY)); then
+					same group_by "$(< "$debugfs/group_by")" none
+					((++unchanged))
+					continue
+				fi
+				same enable "$REPLY" $((!errno))
+				same group_by "$(< "$debugfs/group_by")" "$rule"
+				if ((errno)); then
+					((++off))
+					assert_no_probe
+				elif ((failed)); then
+					((++did_without))
+				fi
+				measure 1
+				/bin/true
+				measure 0
+				assert_laws
+				unload
+				# The names of groups repeat a sequence of two.
+				((failed && did_without < 8)) || break
+			done
+		done
+		operation_end
+	done
+	note "$unchanged times nothing changed, $off times measuring was off, $did_without times it did without"
+	within "times that nothing changed" 1 "$unchanged" 200
+	within "times that measuring was off" 1 "$off" 200
+	places_note
+}
+

@@ -42,7 +42,7 @@ allow_seconds test_fuzz_files 4000
 test_fuzz_files() {
 	local inputs=150000 seconds=10
 	# Kernels of ours are slow; they try as many inputs as the time allows.
-	[[ -z ${SCHEDHIST_THOROUGH-} ]] || inputs=1000000 seconds=$((${#ours} ? 600 : 2400))
+	[[ -z ${SCHEDHIST_THOROUGH-} ]] || inputs=1000000 seconds=$((${#debug_kernel} ? 600 : 2400))
 	helper fuzz
 	load
 	expedite_rcu

@@ -28,13 +28,13 @@ refused() {
 }
 
 test_precision_refused() {
-	local ours="expected 1 to 7"
+	local range="expected 1 to 7"
 	# The kernel logs once for each boot that an out-of-tree module taints it.
 	load
 	unload
-	refused 0 "Invalid parameters" "schedhist: precision: \"0\": $ours"
-	refused 8 "Invalid parameters" "schedhist: precision: \"8\": $ours"
-	refused 4294967295 "Invalid parameters" "schedhist: precision: \"4294967295\": $ours"
+	refused 0 "Invalid parameters" "schedhist: precision: \"0\": $range"
+	refused 8 "Invalid parameters" "schedhist: precision: \"8\": $range"
+	refused 4294967295 "Invalid parameters" "schedhist: precision: \"4294967295\": $range"
 	# The kernel itself refuses these, with its own messages.
 	refused -1 "Invalid parameters" "schedhist: \`-1' invalid for parameter \`precision'"
 	refused abc "Invalid parameters" "schedhist: \`abc' invalid for parameter \`precision'"
@@ -67,7 +67,7 @@ test_clash() {
 test_load_parameters() {
 	local folder=/sys/module/schedhist/parameters
 	load
-	same parameters "$(cd "$folder" && stat -c '%n %a' -- * | paste -sd ' ')" "metrics 444 precision 444"
+	same parameters "$(cd "$folder" && stat -c '%n %a' -- * | paste -sd ' ')" "group_by 444 metrics 444 precision 444"
 	same precision "$(parameter schedhist precision)" 5
 	same metrics "$(parameter schedhist metrics)" default
 	unload

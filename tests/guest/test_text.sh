@@ -13,10 +13,15 @@ expected_files() {
 	echo "600 regular empty file ./outlier_limit"
 	echo "600 regular empty file ./outlier_rate"
 	echo "600 regular empty file ./on_outlier"
-	for metric in status summary openmetrics raw outliers outlier_pipe; do
+	for metric in group_by group_limit group_memory_limit; do
+		echo "600 regular empty file ./$metric"
+	done
+	for metric in status summary openmetrics raw outliers outlier_pipe groups group_summary group_tasks \
+		group_openmetrics group_hist/{oncpu,runq,offcpu}; do
 		echo "400 regular empty file ./$metric"
 	done
 	echo "755 directory ./hist"
+	echo "755 directory ./group_hist"
 	echo "755 directory ./per_cpu"
 	echo "755 directory ./threshold_ns"
 	for metric in "${metrics[@]}"; do
@@ -114,7 +119,7 @@ test_summary() {
 		same "first line" "$(head -n 1 "$file")" "# schedhist summary version 1, cpu $cpu, disabled"
 	done
 	awk -v switches="$(status switches)" -v oncpu="$(value hist/oncpu count)" '
-		NR == 2 && ($1 != "switches" || $2 != switches || NF != 22) { bad = 1 }
+		NR == 2 && ($1 != "switches" || $2 != switches || NF != 24) { bad = 1 }
 		NR == 4 && $0 !~ /^metric +count +mean +p50 +p90 +p99 +p99.9 +p99.99 +max +worst$/ { bad = 1 }
 		NR > 4 { rows[$1] = $2; if (NF < 9) bad = 1 }
 		END { exit bad || NR != 12 || rows["oncpu"] != oncpu || !rows["idle"] }

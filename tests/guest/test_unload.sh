@@ -12,7 +12,7 @@
 seeks_leaks test_unload_often
 allow_seconds test_unload_often $((${SCHEDHIST_THOROUGH:+1} + 0 ? 4500 : 600))
 test_unload_often() {
-	local cycles=80 start=20 before after
+	local cycles=60 start=15 before after
 	[[ -z ${SCHEDHIST_THOROUGH-} ]] || cycles=1000
 	cycles=${SCHEDHIST_CYCLES:-$cycles}
 	((cycles > start)) || fail "SCHEDHIST_CYCLES must be more than $start"

@@ -40,7 +40,7 @@ struct target {
 	char *path;
 	enum kind kind;
 	/* The text that a control must read. */
-	char shown[LONGEST];
+	char shown[LONGEST_SHOWN];
 };
 
 /* A thread, and its own data. */
@@ -98,10 +98,10 @@ static int found(const char *path, const struct stat *status, int type, struct F
 	return 0;
 }
 
-static void read_shown(const struct target *file, char shown[LONGEST])
+static void read_shown(const struct target *file, char shown[LONGEST_SHOWN])
 {
 	int fd = open(file->path, O_RDONLY);
-	ssize_t length = fd < 0 ? -1 : pread(fd, shown, LONGEST - 1, 0);
+	ssize_t length = fd < 0 ? -1 : pread(fd, shown, LONGEST_SHOWN - 1, 0);
 
 	if (length < 0)
 		die("%s: cannot be read", file->path);
@@ -117,7 +117,7 @@ static bool is_shown(const struct target *file)
 /* Text read from a control can be written to it, and then it reads the same. */
 static void learn(void)
 {
-	char again[LONGEST];
+	char again[LONGEST_SHOWN];
 
 	for (int i = 0; i < n_controls; i++) {
 		struct target *file = &files[controls[i]];
@@ -133,7 +133,7 @@ static void learn(void)
 
 static void check(const struct target *file)
 {
-	char shown[LONGEST];
+	char shown[LONGEST_SHOWN];
 
 	if (!is_shown(file))
 		return;
@@ -176,7 +176,7 @@ static void wrong(const struct target *file, const char *what, const char *input
  * the file reads.
  */
 static bool write_one(struct fuzzer *me, const struct target *file, int fd, off_t position,
-		      char shown[LONGEST])
+		      char shown[LONGEST_SHOWN])
 {
 	size_t length = make_input(&me->dice, file->kind, me->input);
 	const char *input = me->input;
@@ -209,7 +209,7 @@ static bool write_one(struct fuzzer *me, const struct target *file, int fd, off_
 		/* Each part is an input. */
 		size_t first = 1 + below(&me->dice, length - 1);
 		struct iovec parts[] = { { me->input, first }, { me->input + first, length - first } };
-		char then[LONGEST];
+		char then[LONGEST_SHOWN];
 
 		result = writev(fd, parts, 2);
 		is_good = is_taken(file->kind, input, first, shown) && position == 0;
@@ -364,7 +364,7 @@ static void fuzz_alone(struct fuzzer *me, const char *status, const char *enable
 
 	for (int n = 0; n < ALONE; n++) {
 		struct target *file = pick(&me->dice);
-		char shown[LONGEST], enabled[LONGEST];
+		char shown[LONGEST_SHOWN], enabled[LONGEST_SHOWN];
 		int fd = open_for_writing(me, file);
 		bool is_still = false;
 
@@ -418,7 +418,7 @@ static void *fuzz_together(void *argument)
 
 	for (int n = 0; n < TOGETHER; n++) {
 		struct target *file = pick(&me->dice);
-		char shown[LONGEST];
+		char shown[LONGEST_SHOWN];
 		int slot = below(&me->dice, SHARED), fd = shared[slot];
 
 		if (one_in(&me->dice, 8)) {

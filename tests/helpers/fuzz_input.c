@@ -11,14 +11,15 @@
 static const char *const WORDS[] = {
 	"0", "1", "2", "on", "off", "y", "N", "true", "oncpu", "runq", "runq_wakeup", "runq_preempt",
 	"blocked", "blocked_interruptible", "blocked_uninterruptible", "offcpu", "idle", "wakeup",
-	"default", "all", "none", "nothing", "tracing_off", "tracing_on", "snapshot", "1000", "42",
+	"throttled", "default", "all", "none", "nothing", "tracing_off", "tracing_on", "snapshot", "1000", "42",
+	"cgroup", "comm", "depth", "under", "/", "process", "thread",
 	"18446744073709551615", "18446744073709551616", "9223372036854775808", "4294967296", "-1",
 	"+1", "0x10", "1e9", "1ms", "%s%n", "../reset", "all default", "\357\273\2771", "\xd9\xa1",
 };
 
 static const char *const METRIC_NAMES[] = {
 	"oncpu", "runq", "runq_wakeup", "runq_preempt", "blocked_interruptible",
-	"blocked_uninterruptible", "offcpu", "idle", "wakeup", "default", "all", "none",
+	"blocked_uninterruptible", "offcpu", "idle", "wakeup", "throttled", "default", "all", "none",
 };
 
 static const char *const ACTIONS[] = { "none", "tracing_off", "snapshot" };
@@ -72,6 +73,7 @@ static size_t make_good(struct dice *dice, enum kind kind, char *buffer)
 	case THRESHOLD:
 	case RATE:
 	case LIMIT:
+	case GROUP_LIMIT:
 		return one_in(dice, 8) ? add(buffer, 0, "none") : make_number(dice, buffer);
 	case METRICS:
 		return some(dice, buffer, METRIC_NAMES, LENGTH(METRIC_NAMES), 6);
@@ -162,7 +164,7 @@ size_t make_input(struct dice *dice, enum kind kind, char *buffer)
 {
 	/* Valid text switches these all off and on, which is slow: write it less often. */
 	bool is_slow = (kind == ENABLE || kind == METRICS) && !one_in(dice, 100);
-	char shown[LONGEST];
+	char shown[LONGEST_SHOWN];
 	size_t length;
 
 	switch (below(dice, 10)) {

@@ -5,6 +5,8 @@
 #include "fuzz_oracle.h"
 
 #include <ctype.h>
+#include <errno.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,10 +25,11 @@ static const struct word METRIC_WORDS[] = {
 	{ "offcpu", 32 },
 	{ "idle", 64 },
 	{ "wakeup", 128 },
+	{ "throttled", 256 },
 	/* The ones above are shown. */
 	{ "runq", 2 | 4 },
 	{ "default", 127 },
-	{ "all", 255 },
+	{ "all", 511 },
 	{ "none", 0 },
 };
 
@@ -36,7 +39,7 @@ static const struct word ACTION_WORDS[] = {
 	{ "none", 0 },
 };
 
-enum { METRICS_SHOWN = 8, ACTIONS_SHOWN = 2 };
+enum { METRICS_SHOWN = 9, ACTIONS_SHOWN = 2 };
 
 enum kind kind_of(const char *path)
 {
@@ -52,8 +55,12 @@ enum kind kind_of(const char *path)
 		return STREAM;
 	if (!strcmp(path, "outlier_rate"))
 		return RATE;
-	if (!strcmp(path, "outlier_limit"))
+	if (!strcmp(path, "outlier_limit") || !strcmp(path, "group_memory_limit"))
 		return LIMIT;
+	if (!strcmp(path, "group_limit"))
+		return GROUP_LIMIT;
+	if (!strcmp(path, "group_by"))
+		return GROUP_BY;
 	if (!strcmp(path, "on_outlier"))
 		return ON_OUTLIER;
 	return READ_ONLY;
@@ -62,6 +69,11 @@ enum kind kind_of(const char *path)
 static bool is_space(char byte)
 {
 	return byte == ' ' || byte == '\t' || byte == '\n' || byte == '\f' || byte == '\r';
+}
+
+static bool is_space_or_comma(char byte)
+{
+	return byte == ',' || is_space(byte);
 }
 
 static bool is_number(const char *word, size_t length, uint64_t *number)
@@ -87,7 +99,7 @@ static bool are_words(const char *text, size_t length, const struct word *table,
 	for (size_t end = 0; end <= length; end++) {
 		size_t i, size = end - start;
 
-		if (end < length && text[end] != ',' && !is_space(text[end]))
+		if (end < length && !is_space_or_comma(text[end]))
 			continue;
 		for (i = 0; size && i < rows; i++) {
 			if (strlen(table[i].name) == size && !memcmp(table[i].name, text + start, size)) {
@@ -116,13 +128,91 @@ static void show_words(char *shown, const struct word *table, size_t words, unsi
 	sprintf(shown + done, "%s\n", done ? "" : none);
 }
 
-bool is_taken(enum kind kind, const char *text, size_t length, char shown[LONGEST])
+/* Returns the length of the next part between separators, and moves the text to it; 0 at the end. */
+static size_t next_part(const char **text, const char *end, bool (*is_separator)(char byte))
+{
+	size_t length = 0;
+
+	while (*text < end && is_separator(**text))
+		++*text;
+	while (*text + length < end && !is_separator((*text)[length]))
+		length++;
+	return length;
+}
+
+static size_t next_word(const char **text, const char *end)
+{
+	return next_part(text, end, is_space);
+}
+
+static bool is_word(const char *text, size_t length, const char *word)
+{
+	return length == strlen(word) && !memcmp(text, word, length);
+}
+
+/* Process IDs, of which each must be that of a process. */
+static bool are_pids(const char *text, const char *end, char *shown)
+{
+	size_t length;
+	int number = 0;
+
+	while ((length = next_part(&text, end, is_space_or_comma))) {
+		uint64_t pid;
+
+		if (++number > 64 || !is_number(text, length, &pid) || !pid || pid >= 1 << 22 ||
+		    (kill(pid, 0) && errno == ESRCH))
+			return false;
+		shown += sprintf(shown, " %llu", (unsigned long long)pid);
+		text += length;
+	}
+	strcpy(shown, "\n");
+	return true;
+}
+
+/* Knows no cgroup but the root: a rule with another one is refused. */
+static bool is_rule(const char *text, const char *end, char shown[LONGEST_SHOWN])
+{
+	bool has_under = false;
+	uint64_t depth = 0;
+	size_t length = next_word(&text, end);
+	const char *first = text;
+
+	if (is_word(first, length, "none") || is_word(first, length, "comm")) {
+		sprintf(shown, "%.*s\n", (int)length, first);
+		text += length;
+		return !next_word(&text, end);
+	}
+	text += length;
+	if (is_word(first, length, "process") || is_word(first, length, "thread"))
+		return are_pids(text, end, shown + sprintf(shown, "%.*s", (int)length, first));
+	if (!is_word(first, length, "cgroup"))
+		return false;
+	while ((length = next_word(&text, end))) {
+		const char *key = text;
+		size_t size = length;
+
+		text += size;
+		length = next_word(&text, end);
+		if (is_word(key, size, "under") && !has_under && is_word(text, length, "/"))
+			has_under = true;
+		else if (!is_word(key, size, "depth") || depth || !is_number(text, length, &depth) ||
+			 !depth || depth >= UINT32_MAX)
+			return false;
+		text += length;
+	}
+	strcpy(shown, "cgroup\n");
+	if (depth)
+		sprintf(shown, "cgroup depth %llu\n", (unsigned long long)depth);
+	return true;
+}
+
+bool is_taken(enum kind kind, const char *text, size_t length, char shown[LONGEST_SHOWN])
 {
 	unsigned int bits;
 	uint64_t number;
 
 	shown[0] = 0;
-	if (length > LONGEST)
+	if (length > (kind == GROUP_BY ? LONGEST_RULE : LONGEST))
 		return false;
 	while (length && is_space(text[length - 1]))
 		length--;
@@ -148,6 +238,13 @@ bool is_taken(enum kind kind, const char *text, size_t length, char shown[LONGES
 			return false;
 		sprintf(shown, "%llu\n", (unsigned long long)number);
 		return true;
+	case GROUP_LIMIT:
+		if (!is_number(text, length, &number) || !number || number > 4095)
+			return false;
+		sprintf(shown, "%llu\n", (unsigned long long)number);
+		return true;
+	case GROUP_BY:
+		return is_rule(text, text + length, shown);
 	case METRICS:
 		if (!are_words(text, length, METRIC_WORDS, LENGTH(METRIC_WORDS), &bits))
 			return false;
@@ -193,7 +290,7 @@ unsigned int precision_of(const char *text)
 
 bool is_metrics(const char *text)
 {
-	char shown[LONGEST];
+	char shown[LONGEST_SHOWN];
 
 	return strlen(text) < 128 && is_taken(METRICS, text, strlen(text), shown);
 }

@@ -11,10 +11,13 @@
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 
 /* A stream is read-only, too. */
-enum kind { READ_ONLY, STREAM, ENABLE, METRICS, RESET, THRESHOLD, RATE, LIMIT, ON_OUTLIER, KINDS };
+enum kind {
+	READ_ONLY, STREAM, ENABLE, METRICS, RESET, THRESHOLD, RATE, LIMIT, ON_OUTLIER, GROUP_BY, GROUP_LIMIT,
+	KINDS
+};
 
-/* The maximum length that any file accepts, and more than any control shows. */
-enum { LONGEST = 256 };
+/* The maximum length that most files accept; that of a rule; more than any control shows here. */
+enum { LONGEST = 256, LONGEST_RULE = 4096 + 64, LONGEST_SHOWN = 1024 };
 
 /* Returns the kind of the file at this path below our directory. */
 enum kind kind_of(const char *path);
@@ -23,7 +26,7 @@ enum kind kind_of(const char *path);
  * Returns whether a file of this kind accepts the text. If so, `shown` is the text that the file
  * then reads, with the newline; empty if the file cannot be read.
  */
-bool is_taken(enum kind kind, const char *text, size_t length, char shown[LONGEST]);
+bool is_taken(enum kind kind, const char *text, size_t length, char shown[LONGEST_SHOWN]);
 
 /* Returns the precision that the module's parameter takes from the value; 0 if it is refused. */
 unsigned int precision_of(const char *text);

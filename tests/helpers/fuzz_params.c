@@ -94,7 +94,7 @@ int main(int argc, char **argv)
 	/* Continues beyond the limits until there was one of each. */
 	for (int n = 0; (n < atoi(argv[2]) && time(NULL) < end) || !accepted || !refused; n++) {
 		const char *precision = NUMBERS[below(&dice, one_in(&dice, 2) ? 7 : LENGTH(NUMBERS))];
-		char value[LONGEST] = "default", shown[LONGEST], wanted[32] = "\nprecision 5\n";
+		char value[LONGEST] = "default", shown[LONGEST_SHOWN], wanted[32] = "\nprecision 5\n";
 		bool is_good = true;
 		int length = 0;
 

@@ -4,17 +4,22 @@
 //!
 //! Nothing here is specific to this module: each file could go upstream as it is.
 
+pub(crate) mod cgroup;
+pub(crate) mod cgroup_attach_task;
 pub(crate) mod clock;
 pub(crate) mod context;
 pub(crate) mod debugfs;
 pub(crate) mod hotplug;
+pub(crate) mod irq_lock;
 pub(crate) mod irq_work;
 pub(crate) mod per_cpu;
+pub(crate) mod sched_process_exec;
 pub(crate) mod sched_switch;
 pub(crate) mod sched_waking;
 pub(crate) mod smp;
 pub(crate) mod task;
 pub(crate) mod task_newtask;
+pub(crate) mod task_rename;
 pub(crate) mod tracepoint;
 pub(crate) mod wait;
 pub(crate) mod work;

@@ -24,7 +24,7 @@ use crate::boundary::{
         tracepoint::Probe, //
     },
     bindings,
-    task_table::NoPreemption, //
+    task_table::RcuReader, //
 };
 
 /// A context switch that is in progress on this CPU.
@@ -81,7 +81,7 @@ unsafe impl ThisCpu for Switch<'_> {
 }
 
 // SAFETY: A `Switch` exists only within the probe, in which interrupts are off.
-unsafe impl NoPreemption for Switch<'_> {}
+unsafe impl RcuReader for Switch<'_> {}
 
 /// Receives `sched_switch`. `V` selects one of its compiled variants.
 pub(crate) trait SchedSwitch<V>: Send + Sync + 'static {

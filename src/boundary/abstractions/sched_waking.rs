@@ -20,7 +20,7 @@ use crate::boundary::{
         tracepoint::Probe, //
     },
     bindings,
-    task_table::NoPreemption, //
+    task_table::RcuReader, //
 };
 
 /// A wakeup that is in progress on this CPU. A value exists only within the probe.
@@ -32,7 +32,7 @@ pub(crate) struct Waking<'a> {
 
 // SAFETY: A `Waking` exists only within the probe, and `try_to_wake_up()` has preemption off while
 // it calls the probe.
-unsafe impl NoPreemption for Waking<'_> {}
+unsafe impl RcuReader for Waking<'_> {}
 
 /// Receives `sched_waking`. `V` selects one of its compiled variants.
 pub(crate) trait SchedWaking<V>: Send + Sync + 'static {

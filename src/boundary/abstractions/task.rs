@@ -9,7 +9,12 @@ use core::{
     ptr::NonNull, //
 };
 
-use kernel::bindings;
+use kernel::{
+    ffi::c_void,
+    sync::rcu, //
+};
+
+use crate::boundary::bindings;
 
 /// The length of [`Task::comm`], with its final NUL.
 pub(crate) const COMM_LEN: usize = bindings::TASK_COMM_LEN as usize;
@@ -50,6 +55,38 @@ impl<'a> Task<'a> {
         // SAFETY: Valid by the type's invariant. Volatile, as `exec()` by a thread that is not the
         // leader of its group gives it the leader's id.
         unsafe { (&raw const (*self.task.as_ptr()).pid).read_volatile() }
+    }
+
+    /// Returns the id of the task's process in the initial PID namespace: that of its leader.
+    pub(crate) fn tgid(self) -> i32 {
+        // SAFETY: Valid by the type's invariant. It does not change after the task was created.
+        unsafe { (*self.task.as_ptr()).tgid }
+    }
+
+    /// Returns the leader of the task's process; `None` if the task is exiting, as the leader may
+    /// be gone then.
+    pub(crate) fn leader<'g>(self, _: &'g rcu::Guard) -> Option<Task<'g>> {
+        if self.is_exiting() {
+            return None;
+        }
+        // SAFETY: Valid by the type's invariant. Volatile, as `exec()` changes it.
+        let leader = unsafe { (&raw const (*self.task.as_ptr()).group_leader).read_volatile() };
+        // SAFETY: A leader is released after the other threads of its process, and is freed an RCU
+        // grace period later. The task has just not been exiting, so neither was released before
+        // this RCU read-side critical section began, which is at least as long as `'g`.
+        Some(unsafe { Task::from_raw(leader) })
+    }
+
+    /// Returns the time at which the task was created, on the monotonic clock. A thread that
+    /// executes a program gets the time of its leader before it gets the leader's PID.
+    pub(crate) fn start_time(self) -> u64 {
+        // SAFETY: Valid by the type's invariant. Volatile, as `exec()` changes it.
+        unsafe { (&raw const (*self.task.as_ptr()).start_time).read_volatile() }
+    }
+
+    /// Returns what tells the task's process from all others; `None` if the task is exiting.
+    pub(crate) fn process(self, rcu: &rcu::Guard) -> Option<ProcessId> {
+        self.leader(rcu).map(ProcessId::of)
     }
 
     /// Returns whether this is the idle task of a CPU.
@@ -93,6 +130,18 @@ impl<'a> Task<'a> {
         flags & bindings::PF_EXITING != 0
     }
 
+    /// Returns whether this is a kernel thread.
+    pub(crate) fn is_kernel_thread(self) -> bool {
+        // SAFETY: Valid by the type's invariant. Volatile, as other flags may change meanwhile.
+        let flags = unsafe { (&raw const (*self.task.as_ptr()).flags).read_volatile() };
+        flags & bindings::PF_KTHREAD != 0
+    }
+
+    /// Returns the address.
+    pub(super) fn as_ptr(self) -> *mut bindings::task_struct {
+        self.task.as_ptr()
+    }
+
     /// Returns the sum of the task's completed waits for a CPU, in nanoseconds:
     /// `sched_info.run_delay`. The parts of the current wait that migrations cut off count, too.
     #[inline(always)]
@@ -101,6 +150,47 @@ impl<'a> Task<'a> {
         // not change for the two tasks of a switch within the `sched_switch` probe, as the run
         // queue's lock is held there.
         unsafe { (&raw const (*self.task.as_ptr()).sched_info.run_delay).read_volatile() }
+    }
+
+    /// Returns whether the task is off its run queue until its quota returns. Valid for a task that
+    /// leaves its CPU runnable, within the `sched_switch` probe: the run queue's lock is held.
+    ///
+    /// The kernel throttles only the running task, and both ways end in the task's switch-out:
+    ///
+    /// - `cpu.max` (`CONFIG_CFS_BANDWIDTH`): on its way to user space, the task dequeues itself in
+    ///   `throttle_cfs_rq_work()`, and is then on a list of throttled tasks until
+    ///   `tg_unthrottle_up()` queues it again, or until the task moves to a run queue that is not
+    ///   throttled (`enqueue_throttled_task()`). Membership in that list is exact, but
+    ///   `task_struct::throttled` is not: `dequeue_throttled_task()` leaves it set if a throttled
+    ///   task changes its scheduling class. A task in the kernel goes on although its group is
+    ///   throttled; if it is preempted there, it waits for a CPU.
+    /// - `SCHED_DEADLINE`: `update_curr_dl_se()` sets `dl_throttled` and dequeues the task when its
+    ///   budget is spent, or given up by `sched_yield()`; `enqueue_dl_entity()` clears it. The bit
+    ///   outlives the scheduling class, so it counts only for a task with a deadline priority.
+    ///
+    /// Both call the functions of the scheduling class directly, and not `enqueue_task()`: so
+    /// [`Task::last_queued`] does not tell when the quota returned.
+    ///
+    /// Other quotas are not known here. The kernel only tells a sched_ext scheduler the `cpu.max`
+    /// of its tasks (`ops.cgroup_set_bandwidth()`), and throttles nothing itself. Real-time groups
+    /// (`CONFIG_RT_GROUP_SCHED`) are throttled as a whole.
+    #[inline(always)]
+    pub(crate) fn is_throttled(self) -> bool {
+        let task = self.task.as_ptr();
+        #[cfg(CONFIG_CFS_BANDWIDTH)]
+        {
+            // SAFETY: Valid by the type's invariant.
+            let node = unsafe { &raw mut (*task).throttle_node };
+            // SAFETY: `node` is part of the task, which is valid by the type's invariant. Volatile,
+            // as another CPU may change the list if this is called without the run queue's lock.
+            if unsafe { (&raw const (*node).next).read_volatile() } != node {
+                return true;
+            }
+        }
+        self.prio() < bindings::MAX_DL_PRIO as i32
+            // SAFETY: Valid by the type's invariant. The bit changes only under the lock of the
+            // task's run queue, which `__schedule()` holds meanwhile.
+            && unsafe { bindings::sched_dl_entity::dl_throttled_raw(&raw const (*task).dl) } != 0
     }
 
     /// Returns whether the task ever had a CPU: `sched_info.pcount` is not 0.
@@ -125,4 +215,71 @@ impl<'a> Task<'a> {
         // byte always is a NUL: see `__set_task_comm()`.
         unsafe { (&raw const (*self.task.as_ptr()).comm).read_volatile() }
     }
+}
+
+/// Tells a process from all others, even from later ones with the same PID.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ProcessId {
+    pid: i32,
+    start_time: u64,
+}
+
+impl ProcessId {
+    /// Returns the process that `leader` leads.
+    pub(crate) fn of(leader: Task<'_>) -> Self {
+        Self {
+            pid: leader.tgid(),
+            start_time: leader.start_time(),
+        }
+    }
+
+    /// Finds the process `pid`, a PID of the initial namespace. Any context.
+    pub(crate) fn find(pid: i32) -> Option<Self> {
+        let rcu = rcu::read_lock();
+        // SAFETY: The RCU read lock is held.
+        let leader = NonNull::new(unsafe { bindings::schedhist_find_process(pid) })?;
+        // SAFETY: It was found in this RCU read-side critical section, to whose end it stays valid.
+        let leader = unsafe { Task::from_raw(leader.as_ptr()) };
+        leader.process(&rcu)
+    }
+
+    /// Returns a number that no other process has.
+    pub(crate) fn key(self) -> u128 {
+        task_key(self.pid, self.start_time)
+    }
+}
+
+/// Returns a number that no other task with this PID, or with another one, has.
+pub(crate) fn task_key(pid: i32, start_time: u64) -> u128 {
+    u128::from(start_time) << 32 | u128::from(pid as u32)
+}
+
+/// Calls the `F` at `visit` with `task`.
+///
+/// # Safety
+///
+/// `visit` must point to an `F` to which there is no other reference in use, `task` to a task.
+unsafe extern "C" fn call<F: FnMut(Task<'_>)>(
+    task: *mut bindings::task_struct,
+    visit: *mut c_void,
+) {
+    // SAFETY: By the safety requirement.
+    let visit = unsafe { &mut *visit.cast::<F>() };
+    // SAFETY: The task exists while it is visited.
+    visit(unsafe { Task::from_raw(task) });
+}
+
+/// Calls `visit` for every task, but for tasks that are created or exit meanwhile perhaps not.
+/// `visit` must not sleep.
+pub(crate) fn for_each_task<F: FnMut(Task<'_>)>(mut visit: F) {
+    // SAFETY: `call` gets this `F`, and is not called any more once this has returned.
+    unsafe { bindings::schedhist_visit_tasks(Some(call::<F>), (&raw mut visit).cast()) };
+}
+
+/// Calls `visit` for every thread of the process of `task`. `visit` must not sleep.
+pub(crate) fn for_each_thread<F: FnMut(Task<'_>)>(task: Task<'_>, mut visit: F) {
+    let visit = (&raw mut visit).cast();
+    // SAFETY: The task exists. `call` gets this `F`, and is not called any more once this has
+    // returned.
+    unsafe { bindings::schedhist_visit_threads(task.as_ptr(), Some(call::<F>), visit) };
 }

@@ -114,10 +114,7 @@ pub fn counter_sample(
     value: u64,
 ) -> fmt::Result {
     let name = counter.name();
-    match scope {
-        Scope::All => writeln!(out, "schedhist_{name}_total {value}"),
-        Scope::Cpu(cpu) => writeln!(out, "schedhist_{name}_total{{cpu=\"{cpu}\"}} {value}"),
-    }
+    writeln!(out, "schedhist_{name}_total{} {value}", Labels::new(scope))
 }
 
 /// Writes the numbers of reported and of suppressed outliers of all CPUs.
@@ -132,10 +129,7 @@ pub fn outliers(out: &mut impl Write, reported: u64, suppressed: u64) -> fmt::Re
 
 /// Writes the lines before the samples of `metric`.
 pub fn histogram_head(out: &mut impl Write, metric: Series) -> fmt::Result {
-    let Series { name, help, .. } = metric;
-    writeln!(out, "# HELP schedhist_{name}_seconds {help}")?;
-    writeln!(out, "# TYPE schedhist_{name}_seconds histogram")?;
-    writeln!(out, "# UNIT schedhist_{name}_seconds seconds")
+    seconds_family(out, metric.name, "histogram", metric.help)
 }
 
 /// Writes the samples of `metric`: the cumulative buckets, the count and the sum.
@@ -147,7 +141,20 @@ pub fn histogram_samples<B: Deref<Target = [u64]>>(
     scope: Scope,
     snapshot: &Snapshot<B>,
 ) -> fmt::Result {
-    let Series { name, .. } = metric;
+    let labels = Labels::new(scope);
+    samples(out, metric.name, labels, snapshot.count(), snapshot)
+}
+
+/// Writes the samples of the histogram family `schedhist_NAME_seconds` with `labels`. There are
+/// `count` samples, or as many as there are in the buckets if that is more: those that are in no
+/// bucket are only in `+Inf`.
+pub(in crate::engine) fn samples<B: Deref<Target = [u64]>>(
+    out: &mut impl Write,
+    name: impl Display + Copy,
+    labels: Labels<'_>,
+    count: u64,
+    snapshot: &Snapshot<B>,
+) -> fmt::Result {
     let mut buckets = snapshot.buckets().peekable();
     let mut below: u64 = 0;
     for bits in FIRST_BITS..=VALUE_BITS {
@@ -155,35 +162,17 @@ pub fn histogram_samples<B: Deref<Target = [u64]>>(
         while let Some((_, count)) = buckets.next_if(|(bounds, _)| bounds.upper <= upper) {
             below = below.wrapping_add(count);
         }
-        let le = Seconds(u128::from(upper));
-        write!(
-            out,
-            "schedhist_{name}_seconds_bucket{{{}le=\"{le}\"}} ",
-            Cpu(scope)
-        )?;
-        writeln!(out, "{below}")?;
+        let labels = labels.and_le(upper);
+        writeln!(out, "schedhist_{name}_seconds_bucket{labels} {below}")?;
     }
     // Computed from the buckets, so that it agrees with them.
-    let count = buckets.fold(below, |sum, (_, count)| sum.wrapping_add(count));
-    writeln!(
-        out,
-        "schedhist_{name}_seconds_bucket{{{}le=\"+Inf\"}} {count}",
-        Cpu(scope)
-    )?;
-    let sum = Seconds(snapshot.sum());
-    match scope {
-        Scope::All => {
-            writeln!(out, "schedhist_{name}_seconds_count {count}")?;
-            writeln!(out, "schedhist_{name}_seconds_sum {sum}")
-        }
-        Scope::Cpu(cpu) => {
-            writeln!(
-                out,
-                "schedhist_{name}_seconds_count{{cpu=\"{cpu}\"}} {count}"
-            )?;
-            writeln!(out, "schedhist_{name}_seconds_sum{{cpu=\"{cpu}\"}} {sum}")
-        }
-    }
+    let count = buckets
+        .fold(below, |sum, (_, count)| sum.wrapping_add(count))
+        .max(count);
+    let (all, sum) = (labels.and_le(u64::MAX), Seconds(snapshot.sum()));
+    writeln!(out, "schedhist_{name}_seconds_bucket{all} {count}")?;
+    writeln!(out, "schedhist_{name}_seconds_count{labels} {count}")?;
+    writeln!(out, "schedhist_{name}_seconds_sum{labels} {sum}")
 }
 
 /// Writes the last line.
@@ -192,25 +181,103 @@ pub fn end(out: &mut impl Write) -> fmt::Result {
 }
 
 /// Writes the first lines of a family without a unit.
-fn family(out: &mut impl Write, name: &str, kind: &str, help: &str) -> fmt::Result {
+pub(in crate::engine) fn family(
+    out: &mut impl Write,
+    name: impl Display + Copy,
+    kind: &str,
+    help: impl Display,
+) -> fmt::Result {
     writeln!(out, "# HELP schedhist_{name} {help}")?;
     writeln!(out, "# TYPE schedhist_{name} {kind}")
 }
 
-/// The label of a scope with a trailing comma; empty for all CPUs.
-struct Cpu(Scope);
+/// Writes the first lines of the family `schedhist_NAME_seconds`.
+pub(in crate::engine) fn seconds_family(
+    out: &mut impl Write,
+    name: impl Display,
+    kind: &str,
+    help: impl Display,
+) -> fmt::Result {
+    family(out, format_args!("{name}_seconds"), kind, help)?;
+    writeln!(out, "# UNIT schedhist_{name}_seconds seconds")
+}
 
-impl Display for Cpu {
+/// The labels of a sample, in braces; empty if there are none.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::engine) struct Labels<'a> {
+    cpu: Option<u32>,
+    /// The value of the label `group`, as [`LabelValue`] writes it.
+    group: Option<&'a str>,
+    culprit: Option<&'a str>,
+    /// The upper bound of a bucket in nanoseconds; `u64::MAX` for `+Inf`.
+    le: Option<u64>,
+}
+
+impl Labels<'_> {
+    /// The labels of `scope`: none for all CPUs.
+    fn new(scope: Scope) -> Self {
+        let cpu = match scope {
+            Scope::All => None,
+            Scope::Cpu(cpu) => Some(cpu),
+        };
+        Self {
+            cpu,
+            ..Self::default()
+        }
+    }
+
+    fn and_le(self, le: u64) -> Self {
+        Self {
+            le: Some(le),
+            ..self
+        }
+    }
+}
+
+impl<'a> Labels<'a> {
+    /// The label of a group, whose value is already escaped.
+    pub(in crate::engine) fn of_group(group: &'a str) -> Self {
+        Self {
+            group: Some(group),
+            ..Self::default()
+        }
+    }
+
+    pub(in crate::engine) fn and_culprit(self, culprit: &'a str) -> Self {
+        Self {
+            culprit: Some(culprit),
+            ..self
+        }
+    }
+}
+
+impl Display for Labels<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Scope::All => Ok(()),
-            Scope::Cpu(cpu) => write!(f, "cpu=\"{cpu}\","),
+        let mut before = '{';
+        let mut next = || core::mem::replace(&mut before, ',');
+        if let Some(cpu) = self.cpu {
+            write!(f, "{}cpu=\"{cpu}\"", next())?;
+        }
+        if let Some(group) = self.group {
+            write!(f, "{}group=\"{group}\"", next())?;
+        }
+        if let Some(culprit) = self.culprit {
+            write!(f, "{}culprit=\"{culprit}\"", next())?;
+        }
+        match self.le {
+            None => {}
+            Some(u64::MAX) => write!(f, "{}le=\"+Inf\"", next())?,
+            Some(le) => write!(f, "{}le=\"{}\"", next(), Seconds(u128::from(le)))?,
+        }
+        match before {
+            '{' => Ok(()),
+            _ => f.write_char('}'),
         }
     }
 }
 
 /// A number of nanoseconds, written in seconds with all nine decimals.
-struct Seconds(u128);
+pub(in crate::engine) struct Seconds(pub(in crate::engine) u128);
 
 impl Display for Seconds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -225,7 +292,7 @@ impl Display for Seconds {
 }
 
 /// Writes and escapes the value of a label, between its quotation marks.
-struct LabelValue<'a, W>(&'a mut W);
+pub(in crate::engine) struct LabelValue<'a, W>(pub(in crate::engine) &'a mut W);
 
 impl<W: Write> Write for LabelValue<'_, W> {
     fn write_str(&mut self, s: &str) -> fmt::Result {

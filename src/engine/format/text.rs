@@ -78,12 +78,22 @@ pub fn histogram<B: Deref<Target = [u64]>>(
     writeln!(out, "# schedhist histogram version 1")?;
     writeln!(out, "metric {}", metric.name)?;
     writeln!(out, "cpu {scope}")?;
+    histogram_body(out, snapshot)
+}
+
+/// Writes the lines of a histogram that follow those which say what it is of.
+pub(in crate::engine) fn histogram_body<B: Deref<Target = [u64]>>(
+    out: &mut impl Write,
+    snapshot: &Snapshot<B>,
+) -> fmt::Result {
     writeln!(out, "unit ns")?;
     writeln!(out, "precision {}", snapshot.scheme().precision().bits())?;
     writeln!(out, "count {}", snapshot.count())?;
     writeln!(out, "sum {}", snapshot.sum())?;
-    if let (Some(min), Some((cpu, worst))) = (snapshot.min(), snapshot.worst()) {
+    if let Some(min) = snapshot.min() {
         writeln!(out, "min {min}")?;
+    }
+    if let Some((cpu, worst)) = snapshot.worst() {
         writeln!(out, "max {}", worst.value)?;
         writeln!(out, "max_cpu {cpu}")?;
         writeln!(out, "max_time {}", worst.time)?;
@@ -135,12 +145,7 @@ pub fn summary_row<B: Deref<Target = [u64]>>(
     let max = snapshot.max();
     Nanoseconds(snapshot.mean()).write_column(out)?;
     for (_, bounds) in snapshot.quantiles() {
-        let upper = bounds.map(|bounds| match max {
-            // If the maximum is below the bucket, the sample that became the maximum is in its
-            // bucket, but not yet in the totals.
-            Some(max) if max >= bounds.lower => bounds.upper.min(max),
-            _ => bounds.upper,
-        });
+        let upper = bounds.and_then(|bounds| upper_bound(bounds, max));
         Nanoseconds(upper).write_column(out)?;
     }
     Nanoseconds(max).write_column(out)?;
@@ -153,6 +158,16 @@ pub fn summary_row<B: Deref<Target = [u64]>>(
         )?;
     }
     writeln!(out)
+}
+
+/// Returns the upper bound of a quantile's bucket, or the maximum of all samples if that is less.
+pub(in crate::engine) fn upper_bound(bounds: Bounds, max: Option<u64>) -> Option<u64> {
+    Some(match max {
+        // If the maximum is below the bucket, the sample that became the maximum is in its bucket,
+        // but not yet in the totals.
+        Some(max) if max >= bounds.lower => bounds.upper.min(max),
+        _ => bounds.upper,
+    })
 }
 
 /// Writes the first line of the text of outliers.
@@ -219,13 +234,26 @@ fn escape(out: &mut impl Write, bytes: &[u8], quote: Option<u8>) -> fmt::Result 
     Ok(())
 }
 
+/// Any bytes on one line, with `\xNN` for the backslash and for a byte that is not printable.
+pub struct Escaped<'a>(pub &'a [u8]);
+
+impl Display for Escaped<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        escape(f, self.0, None)
+    }
+}
+
+/// Returns the bytes before the first NUL; all if there is none.
+pub fn up_to_nul(bytes: &[u8]) -> &[u8] {
+    bytes.split(|byte| *byte == 0).next().unwrap_or_default()
+}
+
 /// The name of a task, up to its NUL.
-struct Comm<'a>(&'a [u8]);
+pub(in crate::engine) struct Comm<'a>(pub(in crate::engine) &'a [u8]);
 
 impl Display for Comm<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = self.0.split(|byte| *byte == 0).next();
-        escape(f, name.unwrap_or_default(), None)
+        escape(f, up_to_nul(self.0), None)
     }
 }
 
@@ -266,11 +294,11 @@ pub fn status_line(
 }
 
 /// A duration for people to read: three significant digits and a unit; `-` for none.
-struct Nanoseconds(Option<u64>);
+pub struct Nanoseconds(pub Option<u64>);
 
 impl Nanoseconds {
     /// Writes the duration as a right-aligned column.
-    fn write_column(&self, out: &mut impl Write) -> fmt::Result {
+    pub fn write_column(&self, out: &mut impl Write) -> fmt::Result {
         const UNITS: [(u64, &str); 4] = [
             (1_000_000_000, "s"),
             (1_000_000, "ms"),

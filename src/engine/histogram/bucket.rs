@@ -144,6 +144,20 @@ impl Scheme {
         octave.wrapping_add(value.wrapping_shr(shift) as usize)
     }
 
+    /// Returns the index in the scheme `coarse`, which must not be finer, of the bucket in which the
+    /// bucket `index` of this scheme lies.
+    #[inline(always)]
+    pub const fn index_in(self, coarse: Self, index: usize) -> usize {
+        let (p, coarse_p) = (self.precision.bits(), coarse.precision.bits());
+        // These buckets are one wide: the index is the value.
+        if index < 1_usize.wrapping_shl(p) {
+            return coarse.index(index as u64);
+        }
+        let bits = p.wrapping_sub(coarse_p);
+        let octaves = (bits as usize).wrapping_shl(coarse_p);
+        index.wrapping_shr(bits).wrapping_add(octaves)
+    }
+
     /// Returns the bounds of the bucket `index`, which must be below [`Scheme::buckets`].
     pub const fn bounds(self, index: usize) -> Bounds {
         if index + 1 >= self.buckets() {

@@ -13,6 +13,10 @@ use core::{
 use crate::engine::{
     cell::Cell,
     div::div_rem,
+    group::records::{
+        GroupMetric,
+        GroupRecords, //
+    },
     histogram::{
         bucket::{
             Bounds,
@@ -243,6 +247,25 @@ impl<B: DerefMut<Target = [u64]>> Snapshot<B> {
         }
         let extremes = extremes_since_load(cpu, baseline, metric);
         self.add_totals(cpu.number(), cpu.sum(metric), extremes);
+    }
+
+    /// Adds the samples of `metric` that the CPU `number` has recorded for a group: `records`, and
+    /// the `buckets` of the metric.
+    pub fn add_group(
+        &mut self,
+        number: u32,
+        records: &GroupRecords,
+        buckets: &[Cell],
+        metric: GroupMetric,
+    ) {
+        for (count, bucket) in self.counts.iter_mut().zip(buckets) {
+            *count = count.wrapping_add(bucket.get());
+        }
+        let extremes = Extremes {
+            min: u64::MAX,
+            worst: records.worst(metric),
+        };
+        self.add_totals(number, records.sum(metric), extremes);
     }
 
     /// Adds the sum and the extremes of the CPU `number`.

@@ -128,10 +128,18 @@ impl Rare {
     }
 }
 
+/// Returns the whole sum of which `sum` are the lower 64 bits. Bit 63 was found changed `half_wraps`
+/// times, and has changed at most once since.
+pub(in crate::engine) fn whole_sum(half_wraps: u64, sum: u64) -> u128 {
+    let unnoticed = (half_wraps & 1) ^ (sum >> 63);
+    let wraps = half_wraps.wrapping_add(unnoticed) >> 1;
+    (u128::from(wraps) << 64) | u128::from(sum)
+}
+
 /// The totals of all histograms of a CPU.
 ///
-/// The cells that each sample needs are grouped across metrics: the sums take one cache line, the
-/// ranges two. A switch that ends several durations therefore touches few lines.
+/// The cells that each sample needs are grouped across the first metrics: the sums take one cache
+/// line, the ranges two. A switch that ends several durations therefore touches few lines.
 ///
 /// # Sums
 ///
@@ -144,29 +152,53 @@ impl Rare {
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(in crate::engine) struct Totals {
-    /// The sums modulo 2^64.
-    sums: [Cell; Metric::COUNT],
-    ranges: [Range; Metric::COUNT],
+    /// The sums of the first metrics, modulo 2^64.
+    sums: [Cell; Self::FIRST],
+    ranges: [Range; Self::FIRST],
+    /// The sums and ranges of the other metrics.
+    others: [(Cell, Range); Metric::COUNT - Self::FIRST],
     rare: [Rare; Metric::COUNT],
 }
 
-// The cells that each sample needs take three cache lines.
+// The cells that each sample of the first metrics needs take three cache lines.
 const _: () = assert!(
     cfg!(loom)
         || (offset_of!(Totals, ranges) == 64
-            && offset_of!(Totals, rare) == 3 * 64
-            && size_of::<Totals>() == 9 * 64)
+            && offset_of!(Totals, others) == 3 * 64
+            && size_of::<Totals>() == 11 * 64)
 );
 
 impl Totals {
+    /// The number of metrics whose sums fit into a cache line.
+    const FIRST: usize = 8;
+
     /// [`Totals::carry`] must be called at least once in this many samples of each metric.
     pub(in crate::engine) const CARRY_EVERY: u64 = 1 << 20;
 
     pub(in crate::engine) const fn new() -> Self {
         Self {
-            sums: [const { Cell::new(0) }; Metric::COUNT],
-            ranges: [const { Range::new() }; Metric::COUNT],
+            sums: [const { Cell::new(0) }; Self::FIRST],
+            ranges: [const { Range::new() }; Self::FIRST],
+            others: [const { (Cell::new(0), Range::new()) }; Metric::COUNT - Self::FIRST],
             rare: [const { Rare::new() }; Metric::COUNT],
+        }
+    }
+
+    /// Returns the sum of `metric`, modulo 2^64.
+    #[inline(always)]
+    fn sum_mod(&self, metric: Metric) -> &Cell {
+        match (metric as usize).checked_sub(Self::FIRST) {
+            None => &self.sums[metric as usize],
+            Some(other) => &self.others[other].0,
+        }
+    }
+
+    /// Returns the range of `metric`.
+    #[inline(always)]
+    fn range(&self, metric: Metric) -> &Range {
+        match (metric as usize).checked_sub(Self::FIRST) {
+            None => &self.ranges[metric as usize],
+            Some(other) => &self.others[other].1,
         }
     }
 
@@ -174,7 +206,7 @@ impl Totals {
     /// `metric`.
     #[inline(always)]
     pub(in crate::engine) fn add(&self, metric: Metric, value: u64) {
-        self.sums[metric as usize].add(value);
+        self.sum_mod(metric).add(value);
     }
 
     /// Adds a sample of any size to the sum of `metric`. Slow.
@@ -206,7 +238,7 @@ impl Totals {
             half_wraps,
             ..
         } = &self.rare[metric as usize];
-        if half_wraps.get() & 1 != self.sums[metric as usize].get() >> 63 {
+        if half_wraps.get() & 1 != self.sum_mod(metric).get() >> 63 {
             seqcount.write(|| half_wraps.add(1));
         }
     }
@@ -218,10 +250,8 @@ impl Totals {
         // this `half_wraps`.
         let (half_wraps, sum) = rare
             .seqcount
-            .read(|| (rare.half_wraps.get(), self.sums[metric as usize].get()));
-        let unnoticed = (half_wraps & 1) ^ (sum >> 63);
-        let wraps = half_wraps.wrapping_add(unnoticed) >> 1;
-        (u128::from(wraps) << 64) | u128::from(sum)
+            .read(|| (rare.half_wraps.get(), self.sum_mod(metric).get()));
+        whole_sum(half_wraps, sum)
     }
 
     /// Compares a sample of `metric` with the extremes, and updates them if it lies outside.
@@ -233,7 +263,7 @@ impl Totals {
         time: u64,
         task: impl FnOnce() -> Identity,
     ) {
-        let range = &self.ranges[metric as usize];
+        let range = self.range(metric);
         if !range.contains(value) {
             self.extend(metric, value, time, task);
         }
@@ -243,7 +273,7 @@ impl Totals {
     #[cold]
     #[inline(never)]
     fn extend(&self, metric: Metric, value: u64, time: u64, task: impl FnOnce() -> Identity) {
-        let (range, rare) = (&self.ranges[metric as usize], &self.rare[metric as usize]);
+        let (range, rare) = (self.range(metric), &self.rare[metric as usize]);
         let (min, max) = (range.min(), range.max());
         let is_first = rare.time.get() == 0;
         if is_first || value > max {
@@ -256,7 +286,7 @@ impl Totals {
     fn set_extremes(&self, metric: Metric, min: u64, max: u64, time: u64, task: &Identity) {
         let rare = &self.rare[metric as usize];
         rare.seqcount.write(|| {
-            self.ranges[metric as usize].set(min, max);
+            self.range(metric).set(min, max);
             rare.time.set(time);
             rare.task.set(task);
         });
@@ -264,7 +294,7 @@ impl Totals {
 
     /// Reads the least and the greatest sample of `metric`, both as of the same moment.
     pub(in crate::engine) fn extremes(&self, metric: Metric) -> Extremes {
-        let (range, rare) = (&self.ranges[metric as usize], &self.rare[metric as usize]);
+        let (range, rare) = (self.range(metric), &self.rare[metric as usize]);
         rare.seqcount.read(|| {
             let worst = Worst {
                 value: range.max(),
@@ -287,8 +317,8 @@ impl Totals {
 
     /// Copies the totals of `other`. Must not run at the same time as the writer of either.
     pub(in crate::engine) fn take_over(&self, other: &Self) {
-        for (mine, theirs) in self.sums.iter().zip(&other.sums) {
-            mine.set(theirs.get());
+        for metric in Metric::ALL {
+            self.sum_mod(metric).set(other.sum_mod(metric).get());
         }
         for (mine, theirs) in self.rare.iter().zip(&other.rare) {
             mine.seqcount

@@ -2,17 +2,17 @@
 
 //! The records of one CPU, updated at each switch.
 
-use core::mem::offset_of;
+mod header;
+mod reading;
+
+pub use self::header::Header;
 
 use crate::engine::{
     cell::Cell,
+    group::verdict::Verdict,
     histogram::{
         bucket::Scheme,
-        totals::{
-            Extremes,
-            Totals,
-            Worst, //
-        },
+        totals::Totals, //
     },
     metric::{
         Counter,
@@ -43,54 +43,6 @@ use crate::engine::{
     },
 };
 
-/// The records of a CPU besides its buckets.
-///
-/// The fields that every switch needs come first, on two cache lines. The totals follow, of which a
-/// switch needs at most the first three lines. The header takes whole lines, so the buckets after
-/// it begin on one, too.
-///
-/// # Invariants
-///
-/// `stride` is `scheme.buckets()`.
-#[repr(C, align(64))]
-#[derive(Debug)]
-pub struct Header {
-    /// The number of the CPU.
-    number: u32,
-    pub(in crate::engine) scheme: Scheme,
-    /// The number of buckets of each metric.
-    pub(in crate::engine) stride: usize,
-    /// The time at which the running task got the CPU, in nanoseconds of the CPU's clock; 0 if not
-    /// seen.
-    since: Cell,
-    /// The time at which measuring began.
-    began: Cell,
-    /// The metrics that are on: a [`MetricSet`].
-    pub(in crate::engine) on: Cell,
-    counters: [Cell; Counter::COUNT],
-    totals: Totals,
-}
-
-// Another counter would make a switch need a third line before `totals`.
-const _: () = assert!(cfg!(loom) || offset_of!(Header, totals) == 2 * 64);
-
-impl Header {
-    /// Creates the header of the CPU `number`, which has recorded nothing yet.
-    pub const fn new(number: u32, scheme: Scheme) -> Self {
-        // INVARIANT: `stride` is set to `scheme.buckets()`.
-        Self {
-            number,
-            scheme,
-            stride: scheme.buckets(),
-            since: Cell::new(0),
-            began: Cell::new(0),
-            on: Cell::new(0),
-            counters: [const { Cell::new(0) }; Counter::COUNT],
-            totals: Totals::new(),
-        }
-    }
-}
-
 /// The counters and histograms of one CPU.
 ///
 /// Only that CPU writes them, in [`Cpu::switch`]; any CPU may read them meanwhile. `B` holds the
@@ -113,10 +65,10 @@ pub struct Cpu<B: ?Sized> {
 impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
     /// Returns the number of cells for the buckets of a CPU on which `metrics` can be on.
     pub const fn cells(scheme: Scheme, metrics: MetricSet) -> usize {
-        let count = if metrics.contains(Metric::Wakeup) {
-            Metric::COUNT
+        let count = if MetricSet::DEFAULT.contains_all(metrics) {
+            Metric::COUNT_OF_DEFAULT
         } else {
-            Metric::COUNT_WITHOUT_WAKEUP
+            Metric::COUNT
         };
         count * scheme.buckets()
     }
@@ -160,7 +112,12 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         let prev_state = switch.prev_state();
         let now = switch.now();
         self.leave::<S>(now, switch, prev_state, observer);
-        self.enter::<S>(now, switch, observer);
+        self.enter::<S, _>(now, switch, observer);
+        if is_preemption(switch, prev_state, observer) {
+            let prev = switch.prev();
+            let preempter = observer.entered();
+            switch.state(prev.pid()).preempted_by(prev, preempter);
+        }
     }
 
     /// Records the task that leaves the CPU at `now`.
@@ -172,16 +129,27 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         state: PrevState,
         observer: impl Observer,
     ) {
-        self.count_switch();
+        self.count_switch(observer);
         let task = switch.prev();
         let pid = task.pid();
         if pid == 0 {
             return self.end_stay::<S>(Metric::Idle, Cause::Idle, now, observer);
         }
-        self.count(match state.is_runnable() {
-            true => Counter::Involuntary,
-            false => Counter::Voluntary,
-        });
+        let state = match state.is_runnable() {
+            true => {
+                unlikely();
+                self.count(Counter::Involuntary);
+                match task.is_throttled() {
+                    true => PrevState::THROTTLED,
+                    false => state,
+                }
+            }
+            false => {
+                self.count(Counter::Voluntary);
+                state
+            }
+        };
+        observer.leave(state);
         if S::metrics(&self.header).needs_tasks() {
             let kept = switch.state(pid);
             kept.leave(now, self.header.number, task, state);
@@ -210,16 +178,24 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
 
     /// Records the task that gets the CPU at `now`.
     #[inline(always)]
-    fn enter<S: Settings>(&self, now: u64, switch: &impl Switch, observer: impl Observer) {
+    fn enter<S: Settings, O: Observer>(&self, now: u64, switch: &impl Switch, observer: O) {
         let task = switch.next();
         let pid = task.pid();
         if pid == 0 {
+            observer.enter(Verdict::IDLE);
             return self.count(Counter::ToIdle);
         }
-        if !S::metrics(&self.header).needs_tasks() {
+        let needs_tasks = S::metrics(&self.header).needs_tasks();
+        if !O::GROUPS && !needs_tasks {
             return;
         }
         let state = switch.state(pid);
+        if O::GROUPS {
+            observer.enter(state.verdict(task.id()));
+        }
+        if !needs_tasks {
+            return;
+        }
         if !state.is_of(task) || !task.has_run() {
             return self.enter_unknown::<S>(now, task, state, observer);
         }
@@ -229,11 +205,17 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         }
         if left.cpu != self.header.number {
             self.count(Counter::Migrations);
+            observer.migrated();
         }
         let away = now.wrapping_sub(left.out);
         if left.state.is_runnable() {
+            if left.state.is_throttled() {
+                observer.throttled(away);
+                return self.end_throttling::<S>(now, away, observer);
+            }
             // The kernel's stamps do not help: it makes none for a task that was preempted with its
             // sleep state set.
+            observer.preempted(state.preempter(), away);
             return self.record::<S>(Metric::RunqPreempt, away, Cause::Preempted, now, observer);
         }
         self.end_absence::<S>(now, away, task, &left, observer);
@@ -280,6 +262,14 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
             SwitchOut::Uninterruptible => record_sleep(Metric::BlockedUninterruptible),
             _ => self.count(Counter::BlockedOther),
         }
+    }
+
+    /// Records the absence of a task that was throttled.
+    #[cold]
+    #[inline(never)]
+    fn end_throttling<S: Settings>(&self, now: u64, away: u64, observer: impl Observer) {
+        self.count(Counter::Throttled);
+        self.record::<S>(Metric::Throttled, away, Cause::Throttled, now, observer);
     }
 
     /// Records that `task` gets the CPU at `now`, if the task never had one, or if `state` is not
@@ -373,8 +363,8 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
     ///
     /// Must not run at the same time as [`Cpu::switch`] on either.
     pub fn take_over(&self, other: &Self) {
-        for (mine, theirs) in self.header.counters.iter().zip(&other.header.counters) {
-            mine.set(theirs.get());
+        for counter in Counter::ALL {
+            self.header.counter(counter).set(other.counter(counter));
         }
         let buckets = self.buckets.as_ref().iter();
         for (mine, theirs) in buckets.zip(other.buckets.as_ref()) {
@@ -391,6 +381,13 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         self.header.since.set(0);
     }
 
+    /// Begins new minima and maxima of all metrics.
+    ///
+    /// Must not run at the same time as [`Cpu::switch`] on the same `Cpu`.
+    pub fn restart_extremes(&self) {
+        self.header.totals.restart_extremes();
+    }
+
     #[inline(always)]
     fn is_on<S: Settings>(&self, metric: Metric) -> bool {
         S::metrics(&self.header).contains(metric)
@@ -398,15 +395,16 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
 
     #[inline(always)]
     fn count(&self, counter: Counter) {
-        self.header.counters[counter as usize].add(1);
+        self.header.counter(counter).add(1);
     }
 
     /// Counts a switch.
     #[inline(always)]
-    fn count_switch(&self) {
+    fn count_switch(&self, observer: impl Observer) {
         self.count(Counter::Switches);
         if self.counter(Counter::Switches) % Totals::CARRY_EVERY == 0 {
             self.header.totals.carry();
+            observer.carry();
         }
     }
 
@@ -437,14 +435,20 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
             return;
         }
         let totals = &self.header.totals;
-        match S::bucket(&self.header, self.buckets.as_ref(), metric, value) {
-            Some(bucket) => {
-                bucket.add(1);
+        let scheme = S::scheme(self.header.scheme);
+        let bucket = |index| S::bucket(&self.header, self.buckets.as_ref(), metric, index);
+        match scheme.finite_index(value) {
+            Some(index) => {
+                if let Some(bucket) = bucket(index) {
+                    bucket.add(1);
+                }
                 totals.add(metric, value);
+                observer.add(metric, value, scheme, index);
             }
             None => {
-                let last = S::last_bucket(&self.header, self.buckets.as_ref(), metric);
-                overflow(last, totals, metric, value);
+                let last = scheme.buckets().wrapping_sub(1);
+                overflow(bucket(last), totals, metric, value);
+                observer.add_large(metric, value, scheme);
             }
         }
         totals.compare(metric, value, now, observer.namer(metric.side()));
@@ -455,75 +459,18 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
             cause,
         });
     }
-
-    /// Returns the number of the CPU.
-    pub fn number(&self) -> u32 {
-        self.header.number
-    }
-
-    /// Returns the metrics that have buckets.
-    pub fn capacity(&self) -> MetricSet {
-        if self.buckets.as_ref().len() < Self::cells(self.header.scheme, MetricSet::ALL) {
-            MetricSet::DEFAULT
-        } else {
-            MetricSet::ALL
-        }
-    }
-
-    /// Returns the scheme of the buckets.
-    pub fn scheme(&self) -> Scheme {
-        self.header.scheme
-    }
-
-    /// Reads a counter.
-    pub fn counter(&self, counter: Counter) -> u64 {
-        self.header.counters[counter as usize].get()
-    }
-
-    /// Returns the buckets of `metric`.
-    pub fn buckets(&self, metric: Metric) -> &[Cell] {
-        let first = metric as usize * self.header.stride;
-        self.buckets
-            .as_ref()
-            .get(first..first + self.header.stride)
-            .unwrap_or(&[])
-    }
-
-    /// Returns the number of samples of `metric`.
-    pub fn count_of(&self, metric: Metric) -> u64 {
-        self.buckets(metric)
-            .iter()
-            .fold(0, |sum, bucket| sum.wrapping_add(bucket.get()))
-    }
-
-    /// Reads the sum of all values of `metric`, in nanoseconds.
-    pub fn sum(&self, metric: Metric) -> u128 {
-        self.header.totals.sum(metric)
-    }
-
-    /// Reads the least value of `metric`, in nanoseconds; `u64::MAX` when there is none.
-    pub fn min(&self, metric: Metric) -> u64 {
-        self.extremes(metric).min
-    }
-
-    /// Reads the greatest sample of `metric`; `None` when there is none.
-    pub fn worst(&self, metric: Metric) -> Option<Worst> {
-        self.extremes(metric).worst
-    }
-
-    /// Reads the least and the greatest sample of `metric` since the extremes last began anew.
-    /// Waits while the CPU is changing them.
-    pub fn extremes(&self, metric: Metric) -> Extremes {
-        self.header.totals.extremes(metric)
-    }
-
-    /// Begins new minima and maxima of all metrics.
-    ///
-    /// Must not run at the same time as [`Cpu::switch`] on the same `Cpu`.
-    pub fn restart_extremes(&self) {
-        self.header.totals.restart_extremes();
-    }
 }
+
+/// Returns whether the task that leaves the CPU stays runnable, and the observer wants to know.
+#[inline(always)]
+fn is_preemption<O: Observer>(switch: &impl Switch, state: PrevState, _: O) -> bool {
+    O::GROUPS && state.is_runnable() && switch.prev().pid() != 0
+}
+
+/// Keeps the path that calls this out of the way of the other one, which then takes no jump.
+#[cold]
+#[inline]
+fn unlikely() {}
 
 /// Counts a value that is too large for all buckets but the last. Kept out of line.
 #[cold]

@@ -3,10 +3,15 @@
 //! Single samples, and the observer that receives them.
 
 use crate::engine::{
+    group::verdict::Verdict,
+    histogram::bucket::Scheme,
     identity::Identity,
     metric::Metric,
     named::named,
-    switch::switch_out::SwitchOut, //
+    switch::switch_out::{
+        PrevState,
+        SwitchOut, //
+    },
 };
 
 named! {
@@ -29,6 +34,8 @@ named! {
         Fork => "fork";
         /// The CPU had nothing to run.
         Idle => "idle";
+        /// The task's quota was spent: `cpu.max`, or the budget of a `SCHED_DEADLINE` task.
+        Throttled => "throttled";
     }
 }
 
@@ -41,6 +48,7 @@ impl From<SwitchOut> for Cause {
             SwitchOut::Uninterruptible => Self::Uninterruptible,
             SwitchOut::Stopped => Self::Stopped,
             SwitchOut::Dead => Self::Dead,
+            SwitchOut::Throttled => Self::Throttled,
         }
     }
 }
@@ -72,6 +80,10 @@ pub enum Side {
 ///
 /// A switch is compiled for each type of observer, so a method that does nothing costs nothing.
 pub trait Observer: Copy {
+    /// Whether the observer needs the verdicts of tasks. If not, the verdicts that it receives mean
+    /// nothing.
+    const GROUPS: bool = false;
+
     /// Returns the identity of one of the two tasks.
     fn identify(self, side: Side) -> Identity;
 
@@ -86,6 +98,48 @@ pub trait Observer: Copy {
     /// CPU's clock. Called before the samples of the switch, and only if the start was seen.
     #[inline(always)]
     fn stay(self, _since: u64, _now: u64) {}
+
+    /// Receives the state in which a task leaves the CPU, before the samples of the switch.
+    #[inline(always)]
+    fn leave(self, _state: PrevState) {}
+
+    /// Receives the verdict of the task that gets the CPU, or that of the idle task, after the
+    /// samples of the task that leaves and before those of this task.
+    #[inline(always)]
+    fn enter(self, _verdict: Verdict) {}
+
+    /// Returns the verdict that [`Observer::enter`] received last.
+    #[inline(always)]
+    fn entered(self) -> Verdict {
+        Verdict::UNKNOWN
+    }
+
+    /// Learns that the task that gets the CPU last ran on another one.
+    #[inline(always)]
+    fn migrated(self) {}
+
+    /// Receives the verdict of the task that had preempted the one that gets the CPU now, and how
+    /// long the latter waited since, in nanoseconds. Called before that wait's sample.
+    #[inline(always)]
+    fn preempted(self, _culprit: Verdict, _wait: u64) {}
+
+    /// Learns that the task that gets the CPU was throttled, and how long it was away, in
+    /// nanoseconds.
+    #[inline(always)]
+    fn throttled(self, _away: u64) {}
+
+    /// Receives the next sample that [`Observer::sample`] receives, with the index of its bucket in
+    /// `scheme`, which is not the last.
+    #[inline(always)]
+    fn add(self, _metric: Metric, _value: u64, _scheme: Scheme, _index: usize) {}
+
+    /// Receives the next sample instead of [`Observer::add`] if its bucket is the last.
+    #[inline(always)]
+    fn add_large(self, _metric: Metric, _value: u64, _scheme: Scheme) {}
+
+    /// Called at least once in 2^20 switches, so that sums modulo 2^64 can be watched for a wrap.
+    #[inline(always)]
+    fn carry(self) {}
 
     /// Receives each sample of a metric that is on, in the order in which they are taken: those of
     /// the task that leaves the CPU come first.

@@ -7,6 +7,10 @@
 
 use crate::engine::{
     cell::Cell,
+    group::records::{
+        group_scheme,
+        GroupMetric, //
+    },
     histogram::bucket::{
         Precision,
         Scheme, //
@@ -22,24 +26,26 @@ use crate::engine::{
 };
 
 /// The settings of a CPU that are known when the code is compiled.
-pub trait Settings {
+pub trait Settings: Copy {
     /// The minimum number of cells of the buckets.
     const CELLS: usize;
+
+    /// The minimum number of cells of the histograms of a group.
+    const GROUP_CELLS: usize;
 
     /// Returns the metrics that are on.
     fn metrics(header: &Header) -> MetricSet;
 
-    /// Returns the bucket of `value` of `metric` in `buckets`, which holds the buckets of all
-    /// metrics. Returns `None` if `value` is too large for all buckets but the last.
+    /// Returns the bucket scheme, which is `scheme`.
+    fn scheme(scheme: Scheme) -> Scheme;
+
+    /// Returns the bucket `index` of `metric` in `buckets`, which holds the buckets of all metrics.
     fn bucket<'a>(
         header: &Header,
         buckets: &'a [Cell],
         metric: Metric,
-        value: u64,
+        index: usize,
     ) -> Option<&'a Cell>;
-
-    /// Returns the last bucket of `metric`.
-    fn last_bucket<'a>(header: &Header, buckets: &'a [Cell], metric: Metric) -> Option<&'a Cell>;
 }
 
 /// No setting is known when the code is compiled.
@@ -48,6 +54,7 @@ pub struct Dynamic;
 
 impl Settings for Dynamic {
     const CELLS: usize = 0;
+    const GROUP_CELLS: usize = 0;
 
     #[inline(always)]
     fn metrics(header: &Header) -> MetricSet {
@@ -55,22 +62,19 @@ impl Settings for Dynamic {
     }
 
     #[inline(always)]
+    fn scheme(scheme: Scheme) -> Scheme {
+        scheme
+    }
+
+    #[inline(always)]
     fn bucket<'a>(
         header: &Header,
         buckets: &'a [Cell],
         metric: Metric,
-        value: u64,
+        index: usize,
     ) -> Option<&'a Cell> {
         let first = (metric as usize).wrapping_mul(header.stride);
-        buckets.get(first.wrapping_add(header.scheme.finite_index(value)?))
-    }
-
-    #[inline(always)]
-    fn last_bucket<'a>(header: &Header, buckets: &'a [Cell], metric: Metric) -> Option<&'a Cell> {
-        let end = (metric as usize)
-            .wrapping_add(1)
-            .wrapping_mul(header.stride);
-        buckets.get(end.wrapping_sub(1))
+        buckets.get(first.wrapping_add(index))
     }
 }
 
@@ -87,6 +91,7 @@ impl<const P: u32> Fixed<P> {
 
 impl<const P: u32> Settings for Fixed<P> {
     const CELLS: usize = Cpu::<[Cell]>::cells(Self::SCHEME, MetricSet::DEFAULT);
+    const GROUP_CELLS: usize = GroupMetric::COUNT * group_scheme(Self::SCHEME).buckets();
 
     #[inline(always)]
     fn metrics(_: &Header) -> MetricSet {
@@ -94,17 +99,20 @@ impl<const P: u32> Settings for Fixed<P> {
     }
 
     #[inline(always)]
-    fn bucket<'a>(_: &Header, buckets: &'a [Cell], metric: Metric, value: u64) -> Option<&'a Cell> {
-        let first = metric as usize * const { Self::SCHEME.buckets() };
-        // All indices lie within these cells, so the compiler drops the next bounds check.
-        let buckets = buckets.get(..Self::CELLS)?;
-        buckets.get(first.wrapping_add(Self::SCHEME.finite_index(value)?))
+    fn scheme(_: Scheme) -> Scheme {
+        Self::SCHEME
     }
 
     #[inline(always)]
-    fn last_bucket<'a>(_: &Header, buckets: &'a [Cell], metric: Metric) -> Option<&'a Cell> {
+    fn bucket<'a>(
+        _: &Header,
+        buckets: &'a [Cell],
+        metric: Metric,
+        index: usize,
+    ) -> Option<&'a Cell> {
+        let first = metric as usize * const { Self::SCHEME.buckets() };
+        // All indices lie within these cells, so the compiler drops the next bounds check.
         let buckets = buckets.get(..Self::CELLS)?;
-        let end = (metric as usize + 1) * const { Self::SCHEME.buckets() };
-        buckets.get(end.wrapping_sub(1))
+        buckets.get(first.wrapping_add(index))
     }
 }

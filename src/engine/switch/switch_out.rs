@@ -16,6 +16,8 @@ pub enum SwitchOut {
     Stopped,
     /// The task exited.
     Dead,
+    /// The task stayed runnable, but its quota was spent.
+    Throttled,
 }
 
 // The bits of `task_struct::__state` that matter here: `include/linux/sched.h`.
@@ -61,11 +63,15 @@ impl SwitchOut {
 /// matters at a time.
 ///
 /// A `PrevState` is as wide as the cell that stores it: extending it there would take an
-/// instruction.
+/// instruction. Read as a signed number, it is positive if the task blocked, 0 if the task was
+/// preempted, and negative if the task was throttled: one comparison tells the usual case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PrevState(u64);
 
 impl PrevState {
+    /// The state of a task that is runnable, but has spent its quota.
+    pub const THROTTLED: Self = Self(1 << 63);
+
     /// Creates the state from the arguments of the `sched_switch` tracepoint.
     #[inline(always)]
     pub const fn new(preempt: bool, prev_state: u32) -> Self {
@@ -84,10 +90,16 @@ impl PrevState {
         Self(bits)
     }
 
-    /// Returns whether the task stayed runnable.
+    /// Returns whether the task stayed runnable, even if it was throttled.
     #[inline(always)]
     pub const fn is_runnable(self) -> bool {
-        self.0 == 0
+        self.0 as i64 <= 0
+    }
+
+    /// Returns whether the task was throttled.
+    #[inline(always)]
+    pub const fn is_throttled(self) -> bool {
+        (self.0 as i64) < 0
     }
 
     /// Returns whether the task had blocked in interruptible sleep. Valid for a task that gets a
@@ -100,6 +112,9 @@ impl PrevState {
     /// Returns the meaning of the state.
     #[inline(always)]
     pub const fn switch_out(self) -> SwitchOut {
+        if self.is_throttled() {
+            return SwitchOut::Throttled;
+        }
         SwitchOut::new(false, self.0 as u32)
     }
 }

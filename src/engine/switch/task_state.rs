@@ -6,6 +6,7 @@
 use crate::engine::metric::Metric;
 use crate::engine::{
     cell::Cell,
+    group::verdict::Verdict,
     switch::{
         switch_out::PrevState,
         view::{
@@ -59,6 +60,22 @@ pub struct TaskState {
     /// times 2, plus 1 if the kernel had queued the owner already; 0 if no wakeup was noted. See
     /// [`record_wakeup`].
     woken: Cell,
+    /// The verdict of a task, with the part of its [`Task::id`] that [`tag`] returns: the owner's,
+    /// unless the PID was given to a new task that has not run yet.
+    verdict: Cell,
+    /// The verdict of the task that got the CPU when the owner was preempted.
+    preempter: Cell,
+}
+
+/// Returns the part of a task's ID that is stored with its verdict, in the bits above it.
+#[inline(always)]
+fn tag(id: u64) -> u64 {
+    /// The lower bits of an ID tell tasks apart, and the lowest are 0: see [`Task::id`].
+    const BITS: u32 = 48;
+    const ZEROS: u32 = 6;
+
+    const { assert!(Verdict::BITS <= u64::BITS - BITS + ZEROS) };
+    id << (u64::BITS - BITS)
 }
 
 /// A task's last switch-out.
@@ -169,7 +186,55 @@ impl TaskState {
             state: Cell::new(0),
             cpu: Cell::new(0),
             woken: Cell::new(0),
+            verdict: Cell::new(0),
+            preempter: Cell::new(0),
         }
+    }
+
+    /// Stores the verdict of the task `id`, which has the PID of this state. Returns false if there
+    /// is no room for the task.
+    ///
+    /// Any CPU may call this, while the task runs, too. The caller must ensure that the verdict is
+    /// still right when it is stored, by a lock that every change of the task's verdict takes.
+    pub fn set_verdict(&self, id: u64, verdict: Verdict) -> bool {
+        if self.is_untracked() {
+            return false;
+        }
+        self.verdict.set(tag(id) | verdict.bits());
+        true
+    }
+
+    /// Returns whether the verdict of another task than `id` is stored: the PID was given to it
+    /// before or after.
+    pub fn has_verdict_of_another(&self, id: u64) -> bool {
+        let bits = self.verdict.get();
+        bits != 0 && (bits ^ tag(id)) >= 1 << Verdict::BITS
+    }
+
+    /// Returns the verdict of the task `id`; [`Verdict::UNKNOWN`] if none is stored, because there
+    /// is no room for the task or because its PID was given to another task.
+    #[inline(always)]
+    pub fn verdict(&self, id: u64) -> Verdict {
+        let bits = self.verdict.get() ^ tag(id);
+        if bits < 1 << Verdict::BITS {
+            Verdict::from_bits(bits)
+        } else {
+            Verdict::UNKNOWN
+        }
+    }
+
+    /// Records which task got the CPU when `task` was preempted.
+    #[inline(always)]
+    pub(in crate::engine) fn preempted_by(&self, task: impl Task, verdict: Verdict) {
+        if self.is_of(task) {
+            self.preempter.set(verdict.bits());
+        }
+    }
+
+    /// Returns the verdict of the task that got the CPU when the owner was preempted.
+    #[inline(always)]
+    pub(in crate::engine) fn preempter(&self) -> Verdict {
+        Verdict::from_bits(self.preempter.get())
     }
 
     /// Returns whether this is the state that is shared by all tasks for which there is no room.

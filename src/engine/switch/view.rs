@@ -15,8 +15,8 @@ pub trait Task: Copy {
     /// Returns the thread id in the initial PID namespace; 0 for the idle task.
     fn pid(self) -> i32;
 
-    /// Returns a number that no other living task has, such as the address. Neither 0 nor
-    /// `u64::MAX`.
+    /// Returns a number that no other living task has, such as the address. Not 0, and a multiple
+    /// of 64. The lower 48 bits are enough to tell living tasks apart.
     fn id(self) -> u64;
 
     /// Returns whether the task is exiting, and may have given up its PID already.
@@ -33,6 +33,10 @@ pub trait Task: Copy {
     /// CPU's clock: `sched_info.last_queued`. 0 if it is on none, and for a task that was preempted
     /// with its sleep state set.
     fn last_queued(self) -> u64;
+
+    /// Returns whether the task, which leaves its CPU runnable, is off the run queue until its
+    /// quota returns. Called only for such a task.
+    fn is_throttled(self) -> bool;
 }
 
 /// A context switch: the `sched_switch` tracepoint.

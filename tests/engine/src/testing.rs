@@ -42,6 +42,8 @@ pub struct Task {
     pub run_delay: u64,
     /// See [`view::Task`].
     pub last_queued: u64,
+    /// See [`view::Task`].
+    pub is_throttled: bool,
 }
 
 impl view::Task for Task {
@@ -68,17 +70,22 @@ impl view::Task for Task {
     fn last_queued(self) -> u64 {
         self.last_queued
     }
+
+    fn is_throttled(self) -> bool {
+        self.is_throttled
+    }
 }
 
-/// A task with only a PID, which also serves as its address; 0 for the idle task.
+/// A task with only a PID, which also makes its address; 0 for the idle task.
 pub const fn task(pid: i32) -> Task {
     Task {
         pid,
-        id: pid as u64,
+        id: (pid as u64) << 6,
         is_exiting: false,
         has_run: true,
         run_delay: 0,
         last_queued: 0,
+        is_throttled: false,
     }
 }
 
@@ -201,12 +208,13 @@ pub fn wake(now: u64, task: Task, state: &TaskState) {
     record_wakeup::<AllWakeups>(Wakeup { now, task, state });
 }
 
-/// Returns a state with which a task may have left a CPU, for a stay that ended this way.
+/// Returns a state with which a task may have left a CPU, for a stay that ended this way. The state
+/// of a throttled task is that of a preempted one: see [`view::Task::is_throttled`].
 pub const fn prev_state_of(end: SwitchOut) -> PrevState {
     PrevState::new(
         false,
         match end {
-            SwitchOut::Preempted => 0,
+            SwitchOut::Preempted | SwitchOut::Throttled => 0,
             SwitchOut::Interruptible => 1,
             SwitchOut::Uninterruptible => 2,
             SwitchOut::Stopped => 4,

@@ -117,7 +117,41 @@ fn precisions_out_of_range_are_refused() {
     assert!(Precision::new(Precision::DEFAULT).is_some());
 }
 
+/// Returns all pairs of a scheme and one that is not finer.
+fn pairs() -> impl Iterator<Item = (Scheme, Scheme)> {
+    let is_coarser =
+        |fine: Scheme| move |other: &Scheme| other.precision().bits() <= fine.precision().bits();
+    schemes().flat_map(move |fine| {
+        let coarser = schemes().filter(is_coarser(fine));
+        coarser.map(move |coarse| (fine, coarse))
+    })
+}
+
+#[test]
+fn an_index_in_a_coarser_scheme_is_right_at_all_boundaries() {
+    for (fine, coarse) in pairs() {
+        for bounds in naive(fine) {
+            let edges = [bounds.lower, bounds.upper].into_iter();
+            let near = edges.flat_map(|edge| edge.saturating_sub(2)..=edge.saturating_add(2));
+            for value in near {
+                let (index, expected) = (
+                    fine.index_in(coarse, fine.index(value)),
+                    coarse.index(value),
+                );
+                assert_eq!(index, expected, "{fine:?} {coarse:?} {value}");
+            }
+        }
+    }
+}
+
 proptest! {
+    #[test]
+    fn an_index_in_a_coarser_scheme_is_right(value in any_value()) {
+        for (fine, coarse) in pairs() {
+            prop_assert_eq!(fine.index_in(coarse, fine.index(value)), coarse.index(value));
+        }
+    }
+
     #[test]
     fn a_value_lies_in_its_bucket(scheme in any_scheme(), value in any_value()) {
         let index = scheme.index(value);

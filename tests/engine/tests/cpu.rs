@@ -307,6 +307,38 @@ impl Alone {
     }
 }
 
+/// An absence for quota is in no other metric, and is counted even if its metric is off.
+#[test]
+fn a_throttled_task_does_not_wait_for_a_cpu() {
+    let one = Alone::new();
+    let throttled = Task {
+        is_throttled: true,
+        ..task(1)
+    };
+    one.enter(1_000, true, 0, 990);
+    one.switch(2_000, throttled, PrevState::new(false, 0), IDLE);
+    one.enter(12_000, false, 10, 2_000);
+    assert_eq!(one.cpu.counter(Counter::Throttled), 1);
+    one.cpu.begin(1, MetricSet::ALL);
+    one.enter(12_500, false, 10, 12_100);
+    // A task may be about to sleep when it is throttled.
+    one.switch(13_000, throttled, PrevState::new(true, INTERRUPTIBLE), IDLE);
+    one.enter(43_000, false, 10, 0);
+    // A task that blocks with its budget spent has blocked.
+    one.switch(
+        44_000,
+        throttled,
+        PrevState::new(false, INTERRUPTIBLE),
+        IDLE,
+    );
+    one.enter(50_000, false, 10, 49_000);
+    assert_eq!(one.cpu.counter(Counter::Throttled), 2);
+    assert_eq!(one.cpu.counter(Counter::Involuntary), 2);
+    assert_eq!(one.cpu.sum(Metric::Throttled), 30_000);
+    assert_eq!(one.cpu.count_of(Metric::RunqPreempt), 0);
+    assert_eq!(one.cpu.sum(Metric::Offcpu), 6_000);
+}
+
 /// A waker records a wakeup just after the task got the CPU: it saw the task waiting there with its
 /// sleep state set, after a preemption and a migration. Another wakeup ends the task's next sleep.
 #[test]
@@ -376,6 +408,112 @@ fn a_stamp_that_is_ahead_is_counted() {
     one.enter(4_000, false, 0, 4_007);
     assert_eq!(one.cpu.counter(Counter::ClockBackwards), 2);
     assert_eq!(one.cpu.sum(Metric::RunqWakeup), 0);
+    // The kernel has accounted 10 ns of the wait already.
+    one.leave(5_000, INTERRUPTIBLE, 0);
+    one.enter(7_000, false, 10, 7_007);
+    assert_eq!(one.cpu.counter(Counter::ClockBackwards), 3);
+    assert_eq!(one.cpu.sum(Metric::RunqWakeup), 10);
+}
+
+/// A waker's stamp that is ahead is counted if a metric is computed from it, and only once. The
+/// kernel's stamp is ahead, too.
+#[test]
+fn a_waker_that_is_ahead_is_counted_once() {
+    for (metrics, queued_before, expected) in [
+        (MetricSet::DEFAULT, 0, 1),
+        (MetricSet::DEFAULT, 1, 2),
+        (MetricSet::ALL, 0, 2),
+        (MetricSet::ALL, 1, 2),
+    ] {
+        let one = Alone::new();
+        one.cpu.begin(1, metrics);
+        one.enter(1_000, true, 0, 990);
+        one.leave(2_000, INTERRUPTIBLE, 10);
+        let sleeping = Task {
+            last_queued: queued_before,
+            ..task(1)
+        };
+        wake(4_003, sleeping, &one.state);
+        one.enter(4_000, false, 10, 4_002);
+        let found = one.cpu.counter(Counter::ClockBackwards);
+        assert_eq!(found, expected, "{metrics} {queued_before}");
+    }
+}
+
+/// A stamp that equals the time of the switch is not ahead.
+#[test]
+fn a_stamp_of_the_same_time_is_not_ahead() {
+    let one = Alone::new();
+    one.cpu.begin(1, MetricSet::ALL);
+    one.enter(1_000, true, 0, 1_000);
+    one.leave(2_000, INTERRUPTIBLE, 0);
+    let sleeping = Task {
+        last_queued: 1,
+        ..task(1)
+    };
+    wake(4_000, sleeping, &one.state);
+    one.enter(4_000, false, 0, 4_000);
+    assert_eq!(one.cpu.counter(Counter::ClockBackwards), 0);
+    assert_eq!(one.cpu.sum(Metric::RunqWakeup), 0);
+    assert_eq!(one.cpu.sum(Metric::Offcpu), 2_000);
+}
+
+/// A task that gets a CPU in the nanosecond in which it left one was away for 0 ns.
+#[test]
+fn an_absence_may_take_no_time() {
+    let one = Alone::new();
+    one.enter(1_000, true, 0, 1_000);
+    one.leave(2_000, 0, 0);
+    one.enter(2_000, false, 0, 0);
+    assert_eq!(one.cpu.count_of(Metric::RunqPreempt), 1);
+    one.leave(3_000, INTERRUPTIBLE, 0);
+    one.enter(3_000, false, 0, 3_000);
+    assert_eq!(one.cpu.count_of(Metric::Offcpu), 1);
+    assert_eq!(one.cpu.counter(Counter::WaitUnseen), 0);
+    assert_eq!(one.cpu.counter(Counter::ClockBackwards), 0);
+}
+
+/// The wait of a new task is a sample unless it began before measuring did.
+#[test]
+fn a_new_task_may_have_waited_since_measuring_began() {
+    for (last_queued, samples) in [(499, 0), (500, 1), (501, 1)] {
+        let one = Alone::new();
+        one.cpu.begin(500, MetricSet::DEFAULT);
+        one.enter(1_000, true, 0, last_queued);
+        assert_eq!(one.cpu.count_of(Metric::RunqWakeup), samples);
+        assert_eq!(one.cpu.counter(Counter::WaitUnseen), 1 - samples);
+    }
+}
+
+/// The waker of a task that was queued already is believed, unless the wakeup is from before the
+/// sleep.
+#[test]
+fn a_wakeup_at_the_switch_out_ends_the_sleep() {
+    for (woken, wait) in [(1_999, 100), (2_000, 2_000), (2_001, 1_999)] {
+        let one = Alone::new();
+        one.enter(1_000, true, 0, 1_000);
+        one.leave(2_000, INTERRUPTIBLE, 0);
+        let sleeping = Task {
+            last_queued: 1_500,
+            ..task(1)
+        };
+        wake(woken, sleeping, &one.state);
+        one.enter(4_000, false, 0, 3_900);
+        assert_eq!(one.cpu.sum(Metric::RunqWakeup), wait);
+    }
+}
+
+/// Without a stamp of the kernel the end of a sleep is not known, however long the task was away.
+#[test]
+fn a_wait_without_a_stamp_is_not_known() {
+    for out in [0, 1, 3_999, 4_000] {
+        let one = Alone::new();
+        one.leave(out, INTERRUPTIBLE, 0);
+        one.enter(4_000, false, 0, 0);
+        assert_eq!(one.cpu.sum(Metric::Offcpu), u128::from(4_000 - out));
+        assert_eq!(one.cpu.count_of(Metric::RunqWakeup), 0);
+        assert_eq!(one.cpu.counter(Counter::WaitUnseen), 1);
+    }
 }
 
 #[test]
@@ -385,6 +523,18 @@ fn a_wrong_number_of_cells_is_refused() {
             let cells = Cpu::<Vec<Cell>>::cells(scheme, MetricSet::ALL) + off - 1;
             let buckets: Vec<Cell> = (0..cells).map(|_| Cell::new(0)).collect();
             assert!(Cpu::new(0, scheme, buckets).is_none());
+        }
+    }
+}
+
+#[test]
+fn the_capacity_follows_the_number_of_cells() {
+    for scheme in common::schemes() {
+        for metrics in [MetricSet::DEFAULT, MetricSet::ALL] {
+            let cells = Cpu::<Vec<Cell>>::cells(scheme, metrics);
+            let buckets: Vec<Cell> = (0..cells).map(|_| Cell::new(0)).collect();
+            let cpu = Cpu::new(0, scheme, buckets).expect("the number of cells is right");
+            assert_eq!(cpu.capacity(), metrics);
         }
     }
 }

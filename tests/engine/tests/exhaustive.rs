@@ -33,6 +33,8 @@ struct Search<'a> {
     ops: Vec<Op>,
     events: Vec<Event>,
     cpus: usize,
+    /// Whether groups are recorded, too.
+    grouped: bool,
     lists: u64,
 }
 
@@ -41,6 +43,9 @@ impl Search<'_> {
     fn go_on(&mut self, kernel: &Kernel, reference: &Reference, depth: u32) {
         self.lists += 1;
         let mut recorder = Recorder::new(self.cpus, scheme());
+        if self.grouped {
+            recorder.group();
+        }
         for event in &self.events {
             recorder.see(event);
         }
@@ -79,12 +84,22 @@ fn search(
     depth: u32,
     choices: impl Fn(&Kernel) -> Vec<Op>,
 ) -> u64 {
-    let mut world = World::new(cpus, tasks);
+    search_in(World::new(cpus, tasks), prefix, depth, choices)
+}
+
+/// Checks the same in `world`.
+fn search_in(
+    mut world: World,
+    prefix: &[Op],
+    depth: u32,
+    choices: impl Fn(&Kernel) -> Vec<Op>,
+) -> u64 {
     let mut search = Search {
         choices: &choices,
         ops: Vec::new(),
         events: Vec::new(),
-        cpus,
+        cpus: world.kernel.cpus(),
+        grouped: !world.recorder.groups.is_empty(),
         lists: 0,
     };
     for op in prefix {
@@ -282,6 +297,43 @@ fn delayed_and_moved() {
     println!("delayed and moved: {lists} lists");
 }
 
+/// A task spends its quota, and leaves its CPU throttled, or is told before that it may go on.
+#[test]
+fn throttled() {
+    let choices = |kernel: &Kernel| {
+        let mut ops = Vec::new();
+        for cpu in 0..kernel.cpus() {
+            ops.push(Op::SetState {
+                cpu,
+                state: Sleep::Interruptible,
+            });
+            ops.extend(all_switches(kernel, cpu));
+            ops.push(Op::Throttle { cpu });
+            ops.push(Op::Migrate { task: 0, to: cpu });
+            ops.push(Op::Wake {
+                task: 0,
+                by: 0,
+                to: cpu,
+            });
+        }
+        for task in 0..kernel.tasks().len() {
+            ops.push(Op::Unthrottle { task });
+        }
+        ops
+    };
+    let wake_second = Op::Wake {
+        task: 1,
+        by: 0,
+        to: 0,
+    };
+    let only_throttled = MetricSet::parse(b"throttled").expect("the name of a metric");
+    for metrics in [MetricSet::ALL, MetricSet::DEFAULT, only_throttled] {
+        let prefix = [Op::Enable(metrics), WAKE_FIRST, RUN_FIRST, wake_second];
+        let lists = search(2, 2, &prefix, 8, choices);
+        println!("throttled: {lists} lists");
+    }
+}
+
 /// A waker is slow between its two steps, because its virtual CPU is stopped, or because it waits for
 /// the lock of a run queue: the task may get the CPU meanwhile, and block.
 #[test]
@@ -311,6 +363,82 @@ fn slow_waker() {
         let lists = search(2, 2, &prefix, 9, choices);
         println!("a slow waker: {lists} lists");
     }
+}
+
+/// Returns `cpus` idle CPUs, and sleeping tasks in groups, which are recorded, too.
+fn with_groups(cpus: usize, tasks: i32) -> World {
+    let mut world = World::new(cpus, tasks);
+    world.group();
+    world
+}
+
+/// Two tasks of different groups are moved to each other's at any time: while they run, wait or
+/// sleep.
+#[test]
+fn moves_between_groups() {
+    let choices = |kernel: &Kernel| {
+        let mut ops = Vec::new();
+        for cpu in 0..kernel.cpus() {
+            ops.extend(switches(kernel, cpu, Call::Preempt));
+            ops.extend(switches(kernel, cpu, Call::Schedule));
+            ops.push(Op::SetState {
+                cpu,
+                state: Sleep::Interruptible,
+            });
+        }
+        for task in kernel.tasks() {
+            ops.extend(moves(kernel, task.serial));
+            ops.push(Op::Attach {
+                task: task.serial,
+                group: 3 - task.group,
+            });
+        }
+        ops
+    };
+    for metrics in [MetricSet::ALL, MetricSet::DEFAULT] {
+        let lists = search_in(with_groups(2, 2), &[Op::Enable(metrics)], 6, choices);
+        println!("moves between groups: {lists} lists");
+    }
+}
+
+/// Fewer ways to switch, which leaves depth for the life of a PID: the group of a task is known by
+/// its PID, which another task may get.
+#[test]
+fn groups_and_pids() {
+    let choices = |kernel: &Kernel| {
+        let mut ops = Vec::new();
+        for cpu in 0..kernel.cpus() {
+            ops.extend(switches(kernel, cpu, Call::Preempt));
+            ops.extend(switches(kernel, cpu, Call::Schedule));
+            ops.push(Op::Exit { cpu });
+            for next in kernel.waiting(cpu).map(Some).chain([None]) {
+                ops.push(Op::Die { cpu, next });
+            }
+            // Only the PID that the first task may have released, or one more.
+            let pid = if kernel.is_used(1) { 2 } else { 1 };
+            for is_io_thread in [false, true] {
+                ops.push(Op::Fork {
+                    cpu,
+                    pid,
+                    to: 1 - cpu,
+                    is_io_thread,
+                });
+            }
+            for leader in 0..kernel.tasks().len() {
+                ops.push(Op::Exec { cpu, leader });
+            }
+            ops.push(Op::FinishExec { cpu });
+        }
+        for task in kernel.tasks() {
+            let (task, group) = (task.serial, if task.group == 1 { 2 } else { 1 });
+            ops.push(Op::Release { task });
+            ops.push(Op::Attach { task, group });
+        }
+        ops
+    };
+    let prefix = [Op::Enable(MetricSet::ALL), WAKE_FIRST, RUN_FIRST];
+    let lists = search_in(with_groups(2, 1), &prefix, 8, choices);
+    println!("groups and PIDs: {lists} lists");
 }
 
 /// A task that has given back its PID sleeps for a lock, with `PREEMPT_RT`, and is woken while the

@@ -10,6 +10,8 @@
 
 #![cfg(loom)]
 
+mod grouped;
+
 use std::sync::atomic::{
     AtomicUsize,
     Ordering::Relaxed, //
@@ -33,6 +35,14 @@ use loom::{
 use schedhist_engine::{
     engine::{
         cell::Cell,
+        group::{
+            observer::Grouped,
+            records::{
+                Culprit as WaitCulprit,
+                GroupCounter,
+                GroupMetric, //
+            },
+        },
         histogram::{
             bucket::{
                 Precision,
@@ -63,6 +73,7 @@ use schedhist_engine::{
             cpu::Cpu,
             sample::{
                 Cause,
+                Observer,
                 Sample, //
             },
             settings::Dynamic,
@@ -84,12 +95,29 @@ use schedhist_engine::{
     },
 };
 
+use grouped::{
+    user,
+    Groups, //
+};
+
 /// Runs `test` in all orders, with at most `preemptions` unless the environment says otherwise.
 fn in_all_orders(preemptions: usize, test: impl Fn() + Send + Sync + 'static) {
     let mut builder = Builder::new();
     builder.preemption_bound = builder.preemption_bound.or(Some(preemptions));
     builder.max_branches = 20_000;
     builder.check(test);
+}
+
+/// Runs a writer and a reader side by side.
+///
+/// Loom does not find all orders by itself where the writer loads a cell before it stores it, as
+/// [`Cell::add`] does: the writer's own load hides the reader's. So the first order is that in which
+/// the writer is done before the reader begins. Nothing synchronizes the two, so the reader may
+/// still see each earlier value, and loom tries them all.
+fn side_by_side(writer: impl FnOnce() + 'static, reader: impl FnOnce() + 'static) {
+    let (writer, reader) = (thread::spawn(writer), thread::spawn(reader));
+    writer.join().expect("the writer does not fail");
+    reader.join().expect("assertion of the reader");
 }
 
 type Records = Cpu<Vec<Cell>>;
@@ -280,31 +308,33 @@ fn the_worst_sample_is_never_torn_by_a_reset() {
 
 #[test]
 fn counts_never_go_down() {
-    in_all_orders(3, || {
+    in_all_orders(1, || {
         let cpu = idle_cpu();
-        let writer = thread::spawn({
-            let cpu = cpu.clone();
-            move || {
-                for n in 1..=3 {
-                    end_idle(&cpu, 1 + 10 * n, 0);
-                }
-            }
-        });
-        let bucket = &cpu.buckets(Metric::Idle)[SCHEME.index(10)];
-        let all = || {
+        let all = |cpu: &Records| {
+            let bucket = &cpu.buckets(Metric::Idle)[SCHEME.index(10)];
             [
                 cpu.counter(Counter::Switches).into(),
                 bucket.get().into(),
                 cpu.sum(Metric::Idle),
             ]
         };
-        let (first, second) = (all(), all());
-        assert!(first
-            .iter()
-            .zip(second)
-            .all(|(first, second)| *first <= second));
-        writer.join().expect("the writer does not fail");
-        assert_eq!(all(), [4, 3, 30]);
+        side_by_side(
+            {
+                let cpu = cpu.clone();
+                move || (1..=3).for_each(|n| end_idle(&cpu, 1 + 10 * n, 0))
+            },
+            {
+                let cpu = cpu.clone();
+                move || {
+                    let (first, second) = (all(&cpu), all(&cpu));
+                    assert!(first
+                        .iter()
+                        .zip(second)
+                        .all(|(first, second)| *first <= second));
+                }
+            },
+        );
+        assert_eq!(all(&cpu), [4, 3, 30]);
     });
 }
 
@@ -314,7 +344,7 @@ fn counts_never_go_down() {
 fn a_sum_that_wraps_is_never_torn() {
     const SAMPLES: [u64; 4] = [(1 << 63) - 5, 10, 1 << 62, 1 << 62];
 
-    in_all_orders(2, || {
+    in_all_orders(1, || {
         let cpu = idle_cpu();
         let sums: Vec<u128> = SAMPLES
             .iter()
@@ -329,22 +359,29 @@ fn a_sum_that_wraps_is_never_torn() {
             end_idle(cpu, 1 + sample, 0);
         };
         record(&cpu, SAMPLES[0]);
-        let writer = thread::spawn({
-            let cpu = cpu.clone();
-            move || SAMPLES[1..].iter().for_each(|sample| record(&cpu, *sample))
-        });
-        let mut before = 0;
-        for _ in 0..2 {
-            let found = cpu.sum(Metric::Idle);
-            let place = sums.iter().position(|sum| *sum == found);
-            assert!(
-                place >= Some(before),
-                "{found:x} in {sums:x?} after {before}"
-            );
-            before = place.unwrap_or(before);
-        }
-        writer.join().expect("the writer does not fail");
-        assert_eq!(Some(&cpu.sum(Metric::Idle)), sums.last());
+        let last = sums.last().copied();
+        side_by_side(
+            {
+                let cpu = cpu.clone();
+                move || SAMPLES[1..].iter().for_each(|sample| record(&cpu, *sample))
+            },
+            {
+                let cpu = cpu.clone();
+                move || {
+                    let mut before = 0;
+                    for _ in 0..2 {
+                        let found = cpu.sum(Metric::Idle);
+                        let place = sums.iter().position(|sum| *sum == found);
+                        assert!(
+                            place >= Some(before),
+                            "{found:x} in {sums:x?} after {before}"
+                        );
+                        before = place.unwrap_or(before);
+                    }
+                }
+            },
+        );
+        assert_eq!(Some(cpu.sum(Metric::Idle)), last);
     });
 }
 
@@ -715,4 +752,231 @@ fn a_task_is_handed_over() {
         sleeper.join().expect("it does not fail");
     });
     assert!(TIMES.load(Relaxed) > 1);
+}
+
+/// A task that has set its sleep state leaves its CPU throttled, and is woken meanwhile. When it gets
+/// another CPU, its absence is that of a throttled task, whether the waker was in time or not.
+#[test]
+fn a_throttled_task_is_handed_over() {
+    in_all_orders(3, || {
+        let cpus = [records(0), records(1)];
+        let task_state = Arc::new(TaskState::new());
+        settle(&*task_state);
+        let nobody = |_| Identity::default();
+        let throttled = Task {
+            is_throttled: true,
+            ..task(7)
+        };
+        let state = |_| &*task_state;
+        let switch = |now, prev, prev_state, next| Switch {
+            now,
+            prev,
+            prev_state,
+            next,
+            state: &state,
+        };
+        let preempted = PrevState::new(true, 1);
+        let waker = thread::spawn({
+            let task_state = task_state.clone();
+            move || wake(110, task(7), &task_state)
+        });
+        cpus[0].switch::<Dynamic>(&switch(100, throttled, preempted, IDLE), nobody);
+        let idle = PrevState::new(false, 0);
+        cpus[1].switch::<Dynamic>(&switch(130, IDLE, idle, task(7)), nobody);
+        assert_eq!(cpus[0].counter(Counter::Involuntary), 1);
+        assert_eq!(cpus[1].counter(Counter::Throttled), 1);
+        assert_eq!(cpus[1].sum(Metric::Throttled), 30);
+        assert_eq!(cpus[1].count_of(Metric::RunqPreempt), 0);
+        waker.join().expect("it does not fail");
+    });
+}
+
+/// Returns records of two groups, in the second of which the task that has the CPU is.
+fn new_groups() -> Arc<Groups> {
+    let groups = Groups::without_histograms(2, SCHEME);
+    settle(&groups);
+    groups.observer().enter(user(1));
+    Arc::new(groups)
+}
+
+/// Records the `n`th stay for a group.
+fn add_to_group(groups: &Groups, n: u64) {
+    let (value, end) = stay(n);
+    groups.record(
+        Grouped::new(|_| identity(n), groups),
+        Metric::Oncpu,
+        value,
+        end,
+    );
+}
+
+fn worst_of_a_group_while_it_changes() {
+    let groups = new_groups();
+    add_to_group(&groups, 1);
+    let writer = thread::spawn({
+        let groups = groups.clone();
+        move || (2..=3).for_each(|n| add_to_group(&groups, n))
+    });
+    let worst = || number_of(groups.of(1).worst(GroupMetric::Oncpu));
+    let first = worst();
+    assert!(first >= 1);
+    assert!(worst() >= first);
+    writer.join().expect("the writer does not fail");
+    assert_eq!(worst(), 3);
+}
+
+#[test]
+fn the_worst_sample_of_a_group_is_never_torn() {
+    in_all_orders(2, worst_of_a_group_while_it_changes);
+}
+
+#[test]
+#[should_panic(expected = "assertion")]
+fn without_fences_the_worst_sample_of_a_group_is_torn() {
+    without_fences(|| in_all_orders(2, worst_of_a_group_while_it_changes));
+}
+
+fn sum_of_a_group_while_it_wraps() {
+    const SAMPLES: [u64; 4] = [(1 << 63) - 5, 10, (1 << 63) - 1, 4];
+
+    let groups = new_groups();
+    let add = |groups: &Groups, sample| groups.sample(Metric::Offcpu, sample, 1);
+    SAMPLES[..2].iter().for_each(|sample| add(&groups, *sample));
+    let sum = |groups: &Groups| groups.of(1).sum(GroupMetric::Offcpu);
+    let sums = (1..=SAMPLES.len()).map(|n| SAMPLES[..n].iter().copied().map(u128::from).sum());
+    let sums: Vec<u128> = sums.collect();
+    let last = sums.last().copied();
+    side_by_side(
+        {
+            let groups = groups.clone();
+            move || SAMPLES[2..].iter().for_each(|sample| add(&groups, *sample))
+        },
+        {
+            let groups = groups.clone();
+            move || {
+                let places = [(); 2].map(|()| {
+                    let found = sum(&groups);
+                    let place = sums.iter().position(|sum| *sum == found);
+                    place.unwrap_or_else(|| panic!("assertion: there never was {found:x}"))
+                });
+                assert!(places[0] <= places[1]);
+            }
+        },
+    );
+    assert_eq!(Some(sum(&groups)), last);
+}
+
+#[test]
+fn a_sum_of_a_group_that_wraps_is_never_torn() {
+    in_all_orders(2, sum_of_a_group_while_it_wraps);
+}
+
+#[test]
+#[should_panic(expected = "assertion")]
+fn without_fences_a_sum_of_a_group_is_torn() {
+    without_fences(|| in_all_orders(2, sum_of_a_group_while_it_wraps));
+}
+
+/// A group takes the place of another among those that kept a group waiting: a reader never adds
+/// the waits of one to the other.
+fn neighbours_while_one_is_replaced() {
+    let groups = new_groups();
+    // Of each group, one wait, as long as the square of its number.
+    let wait = |groups: &Groups, number: u32| {
+        groups.wait(1, user(number), u64::from(number * number));
+    };
+    (2..=5).for_each(|number| wait(&groups, number));
+    let writer = thread::spawn({
+        let groups = groups.clone();
+        move || wait(&groups, 6)
+    });
+    let named = |groups: &Groups| {
+        let all = groups
+            .of(1)
+            .neighbours()
+            .map(|(group, count, nanoseconds)| {
+                let number = group.number();
+                assert_eq!((count, nanoseconds), (1, u64::from(number * number)));
+                number
+            });
+        all.collect::<Vec<u32>>()
+    };
+    let found = named(&groups);
+    assert!(found == [2, 3, 4, 5] || found == [6, 3, 4, 5], "{found:?}");
+    writer.join().expect("the writer does not fail");
+    assert_eq!(named(&groups), [6, 3, 4, 5]);
+    assert_eq!(groups.of(1).ended_by(WaitCulprit::Other).count(), 5);
+}
+
+#[test]
+fn a_neighbour_that_is_replaced_is_never_torn() {
+    in_all_orders(2, neighbours_while_one_is_replaced);
+}
+
+#[test]
+#[should_panic(expected = "assertion")]
+fn without_fences_a_neighbour_is_torn() {
+    without_fences(|| in_all_orders(2, neighbours_while_one_is_replaced));
+}
+
+/// A task is moved to another group on one CPU, while it gets another CPU and leaves it: its wait
+/// and its stay belong to the same group, either the old one or the new one.
+#[test]
+fn a_task_is_moved_while_it_gets_a_cpu() {
+    static MOVED: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
+
+    const TASK: Task = Task {
+        run_delay: 5,
+        ..task(7)
+    };
+
+    in_all_orders(3, || {
+        let groups = Groups::without_histograms(3, SCHEME);
+        settle(&groups);
+        let state = Arc::new(TaskState::new());
+        settle(&*state);
+        let cpu = records(0);
+        let switch = |now, prev, next: Task| {
+            let switch = Switch {
+                now,
+                prev,
+                prev_state: PrevState::new(false, 0),
+                next,
+                state: &|_| &*state,
+            };
+            let nobody = |_| Identity::default();
+            let grouped = Grouped::new(nobody, &groups);
+            cpu.switch::<Dynamic>(&switch, grouped);
+        };
+        state.set_verdict(TASK.id, user(1));
+        switch(100, TASK, IDLE);
+        let mover = thread::spawn({
+            let state = state.clone();
+            move || state.set_verdict(TASK.id, user(2))
+        });
+        switch(130, IDLE, TASK);
+        switch(150, TASK, IDLE);
+        assert!(mover.join().expect("the mover does not fail"));
+        let of = |number| {
+            let records = groups.of(number);
+            (
+                records.samples(GroupMetric::Runq),
+                records.sum(GroupMetric::Runq),
+                records.samples(GroupMetric::Oncpu),
+                records.sum(GroupMetric::Oncpu),
+                records.counter(GroupCounter::Involuntary),
+            )
+        };
+        let (none, all) = ((0, 0, 0, 0, 0), (1, 30, 1, 20, 1));
+        // The task had the CPU before it was decided of it: group 0 has that stay.
+        assert_eq!(of(0), (0, 0, 0, 0, 1));
+        let is_new = of(2) == all;
+        assert_eq!(
+            [of(1), of(2)],
+            if is_new { [none, all] } else { [all, none] }
+        );
+        MOVED[usize::from(is_new)].fetch_add(1, Relaxed);
+        assert_eq!(state.verdict(TASK.id), user(2));
+    });
+    assert!(MOVED.iter().all(|times| times.load(Relaxed) > 0));
 }

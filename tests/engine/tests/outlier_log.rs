@@ -287,6 +287,25 @@ fn a_reader_waits_for_the_first() -> Result<(), String> {
     Ok(())
 }
 
+/// An outlier in flight keeps a reader from those after it, and from no other.
+#[test]
+fn an_outlier_in_flight_comes_before_later_ones() {
+    let (limit, log) = (Limit::new(0), Log::new());
+    let before = || [1, 2, 3].map(|id| log.may_report_before(id));
+    assert_eq!(before(), [false, false, false]);
+    assert_eq!(limit.take(), Some(1));
+    assert_eq!(log.take(&limit), Some(2));
+    assert_eq!(before(), [false, false, true]);
+    let sample = Sample {
+        metric: Metric::Idle,
+        value: 1,
+        end: 1,
+        cause: Cause::Idle,
+    };
+    assert!(log.report(2, &sample, &identity(7, 0)).is_some());
+    assert_eq!(before(), [false, false, false]);
+}
+
 /// 1 and 2 are in flight on two CPUs, for so long that a third reports 18 others meanwhile, and
 /// keeps the last 16. A reader waits for the two, and misses none that is kept.
 #[test]

@@ -16,6 +16,7 @@ use model::{
         Call,
         Kernel,
         Sleep, //
+        GROUPS,
     },
     Op, World,
 };
@@ -37,7 +38,7 @@ struct Wish {
 
 fn wish() -> impl Strategy<Value = Wish> {
     let time = prop_oneof![1u64..10, 10u64..1_000, 1_000u64..100_000_000];
-    (0u8..100, 0..CPUS, 0usize..1000, 0..CPUS, time).prop_map(|(what, cpu, which, to, time)| Wish {
+    (0u8..116, 0..CPUS, 0usize..1000, 0..CPUS, time).prop_map(|(what, cpu, which, to, time)| Wish {
         what,
         cpu,
         which,
@@ -151,7 +152,31 @@ fn fulfil(kernel: &Kernel, wish: &Wish, is_enabled: bool) -> Option<Op> {
             cpu,
             leader: choose(living(), which)?,
         },
+        100..=102 => Op::Throttle { cpu },
+        103..=105 => {
+            let throttled = living().filter(|task| kernel.tasks()[*task].is_throttled);
+            Op::Unthrottle {
+                task: choose(throttled, which)?,
+            }
+        }
         97 if is_enabled => Op::Disable,
+        106..=112 => {
+            let alive = kernel.tasks().iter().filter(|task| !task.released);
+            Op::Attach {
+                task: choose(alive, which)?.serial,
+                group: to % GROUPS,
+            }
+        }
+        113..=115 => {
+            let is_in_exec = |cpu: &usize| {
+                kernel
+                    .curr(*cpu)
+                    .is_some_and(|curr| kernel.tasks()[curr].is_in_exec)
+            };
+            Op::FinishExec {
+                cpu: choose((0..CPUS).filter(is_in_exec), which)?,
+            }
+        }
         _ if is_enabled && which % 4 != 0 => return None,
         _ => Op::Enable(match which % 5 {
             0 => MetricSet::from_bits(which as u32),
@@ -164,6 +189,7 @@ fn fulfil(kernel: &Kernel, wish: &Wish, is_enabled: bool) -> Option<Op> {
 fn world(is_rt: bool) -> World {
     let mut world = World::new(CPUS, TASKS);
     world.recorder.watch();
+    world.group();
     world.kernel.is_rt = is_rt;
     world
 }

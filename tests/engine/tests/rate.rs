@@ -134,6 +134,18 @@ fn without_a_limit_there_is_always_a_turn() {
 }
 
 #[test]
+fn a_rate_is_at_most_one_turn_per_nanosecond() {
+    for (per_second, expected) in [
+        (Rate::MAX - 1, Rate::MAX - 1),
+        (Rate::MAX, Rate::MAX),
+        (Rate::MAX + 1, Rate::MAX),
+        (u64::MAX, Rate::MAX),
+    ] {
+        assert_eq!(Rate::new(per_second).get(), expected);
+    }
+}
+
+#[test]
 fn all_share_it() {
     const PER_SECOND: u64 = if cfg!(miri) { 50 } else { 10_000 };
 

@@ -291,7 +291,7 @@ fn add(data: &[u8], extra: &[u64]) -> Vec<u8> {
     later
 }
 
-/// Every recorded metric has a name, and every name fits into its field.
+/// Every recorded metric has a name, and every name fits into its field. No two of a kind are the same.
 #[test]
 fn all_have_names() {
     let names = expected(default_scheme(), &[]).names;
@@ -299,7 +299,8 @@ fn all_have_names() {
         assert!(names.contains_key(&(METRIC, metric as u32)));
     }
     assert!(names.values().all(|name| name.len() < 32));
-    assert_eq!(names.values().collect::<BTreeSet<_>>().len(), names.len());
+    let of_kinds = names.iter().map(|((kind, _), name)| (kind, name));
+    assert_eq!(of_kinds.collect::<BTreeSet<_>>().len(), names.len());
 }
 
 /// At every precision, the longest possible snapshot is exactly as long as the documented maximum.
@@ -323,6 +324,15 @@ fn length_is_bounded() {
     }
 }
 
+/// Sets its flag at the end, even of a test that fails.
+struct SetAtEnd<'a>(&'a AtomicBool);
+
+impl Drop for SetAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
 /// The probes go on while a snapshot is made: it is complete all the same, and its numbers lie
 /// between those before and those after.
 #[test]
@@ -333,6 +343,7 @@ fn probes_go_on() {
     let done = AtomicBool::new(false);
     let (rounds, least) = if cfg!(miri) { (2, 0) } else { (300, 1000) };
     thread::scope(|scope| {
+        let _end = SetAtEnd(&done);
         scope.spawn(|| {
             let (mut now, mut random) = (1_u64, 1_u64);
             while !done.load(Relaxed) {
@@ -356,7 +367,6 @@ fn probes_go_on() {
             assert!(last <= now);
             last = now;
         }
-        done.store(true, Relaxed);
     });
     assert_eq!(
         decode(&encode(scheme, &cpus)),
@@ -555,7 +565,10 @@ fn time_of_64_cpus() {
     let mut random = 1_u64;
     for cpu in &cpus {
         for metric in Metric::ALL {
-            let samples = if metric == Metric::Wakeup { 0 } else { 100_000 };
+            let samples = match MetricSet::DEFAULT.contains(metric) {
+                true => 100_000,
+                false => 0,
+            };
             for _ in 0..samples {
                 // Log-uniform from 1 us to 100 ms or so, and thin tails.
                 random = random

@@ -33,6 +33,17 @@ fn states() {
     }
 }
 
+/// A throttled task is runnable, and nothing else.
+#[test]
+fn throttled() {
+    let state = PrevState::THROTTLED;
+    assert!(state.is_runnable() && state.is_throttled() && !state.is_interruptible());
+    assert_eq!(state.switch_out(), Throttled);
+    for state in [0, 1, 2, u32::MAX] {
+        assert!(!PrevState::new(false, state).is_throttled(), "{state:#x}");
+    }
+}
+
 proptest! {
     #[test]
     fn is_runnable_if_and_only_if_preempted(preempt: bool, state: u32) {

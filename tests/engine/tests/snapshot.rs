@@ -8,7 +8,10 @@ use common::{
     any_duration,
     any_scheme,
     cpu_of,
-    snapshot_of, //
+    new_cpu,
+    snapshot_of,
+    switch,
+    Who, //
 };
 use proptest::{
     collection::vec,
@@ -20,7 +23,11 @@ use schedhist_engine::engine::{
         Baseline,
         Snapshot, //
     },
-    metric::MetricSet,
+    metric::{
+        Counter,
+        Metric,
+        MetricSet, //
+    },
     switch::cpu::Cpu,
 };
 
@@ -109,6 +116,24 @@ fn ranks() {
     }
 }
 
+/// Of equal maxima, the one of the first CPU is shown.
+#[test]
+fn the_first_of_equal_maxima_is_kept() {
+    let scheme = common::schemes().next().expect("there are schemes");
+    let cpu = |start| {
+        let cpu = new_cpu(scheme);
+        switch(&cpu, start, Who::Idle);
+        switch(&cpu, start + 9, Who::Blocked);
+        cpu
+    };
+    let worst_of = |starts: [u64; 2]| {
+        let (_, worst) = snapshot_of(scheme, &starts.map(cpu)).worst()?;
+        Some((worst.value, worst.time))
+    };
+    assert_eq!(worst_of([1, 100]), Some((9, 10)));
+    assert_eq!(worst_of([100, 1]), Some((9, 109)));
+}
+
 #[test]
 fn empty() {
     for scheme in common::schemes() {
@@ -123,6 +148,25 @@ fn empty() {
         assert!(Snapshot::new(scheme, vec![0; scheme.buckets() - 1]).is_none());
         assert!(Snapshot::new(scheme, vec![0; scheme.buckets() + 1]).is_none());
     }
+}
+
+/// A baseline holds the counts at the reset, and the CPU begins new extremes.
+#[test]
+fn a_baseline_is_of_the_reset() {
+    let scheme = common::schemes().next().expect("there are schemes");
+    let cpu = cpu_of(scheme, &[7, 5, 9]);
+    assert_eq!(cpu.number(), 3);
+    let cells = Cpu::<Vec<Cell>>::cells(scheme, MetricSet::DEFAULT);
+    let mut baseline = Baseline::new(scheme, vec![0; cells]).expect("the right number");
+    baseline.take(&cpu);
+    assert_eq!(cpu.min(Metric::Oncpu), u64::MAX);
+    assert_eq!(cpu.worst(Metric::Oncpu), None);
+    switch(&cpu, 11, Who::Blocked);
+    assert_eq!(cpu.worst(Metric::Oncpu).map(|worst| worst.value), Some(1));
+    assert_eq!(baseline.counter(Counter::Switches), 6);
+    assert_eq!(baseline.count(Metric::Oncpu), 3);
+    assert_eq!(baseline.count(Metric::Idle), 0);
+    assert_eq!(baseline.extremes(Metric::Oncpu).min, 5);
 }
 
 #[test]

@@ -117,7 +117,7 @@ fn golden_summary() {
     let expected = "\
 # schedhist summary version 1, cpu all, enabled
 switches 12  voluntary 5  involuntary 5  start_unseen 2  to_idle 5  wait_unseen 5  untracked 5  \
-blocked_other 5  wake_unseen 5  migrations 5  clock_backwards 5
+blocked_other 5  wake_unseen 5  migrations 5  clock_backwards 5  throttled 5
 
 metric                         count      mean       p50       p90       p99     p99.9    p99.99       max  worst
 oncpu                              5      220s    1.01us     1100s     1100s     1100s     1100s     1100s  a \\x5c\\x0a task:42 on 3
@@ -229,7 +229,8 @@ fn names() {
             "dead",
             "wakeup",
             "fork",
-            "idle"
+            "idle",
+            "throttled"
         ]
     );
 }

@@ -29,11 +29,11 @@ use super::{
 };
 use crate::boundary::abstractions::context;
 
-/// The longest input that a file takes, in bytes.
-const INPUT_MAX: usize = 256;
-
 /// A file that can be written.
 pub(crate) trait Writable: Send + Sync + 'static {
+    /// Returns the length of the longest input that the file takes, in bytes.
+    fn max_len(&self) -> usize;
+
     /// Takes the whole input of one `write()`. Process context, may sleep.
     fn write(&self, input: &[u8]) -> Result;
 
@@ -115,18 +115,20 @@ fn take_input(
     position: bindings::loff_t,
 ) -> Result {
     context::might_sleep();
-    let mut input = [0; INPUT_MAX];
-    let len = count.min(INPUT_MAX);
-    let input = input.get_mut(..len).ok_or(EINVAL)?;
-    UserSlice::new(buffer, len).reader().read_slice(input)?;
+    let max = file.max_len();
+    let len = count.min(max);
+    let mut input = KVec::from_elem(0, len, GFP_KERNEL)?;
+    UserSlice::new(buffer, len)
+        .reader()
+        .read_slice(&mut input)?;
     if len != count {
-        return Err(file.refuse(input, format_args!("longer than {INPUT_MAX} bytes")));
+        return Err(file.refuse(&input, format_args!("longer than {max} bytes")));
     }
     if position != 0 {
         return Err(file.refuse(
-            input,
+            &input,
             format_args!("written at offset {position}, must start at offset 0"),
         ));
     }
-    file.write(input)
+    file.write(&input)
 }

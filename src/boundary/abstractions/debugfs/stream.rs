@@ -294,7 +294,8 @@ impl<T: Stream> Node<T> {
                     return Ok(copied as isize);
                 }
                 if has_ended {
-                    return Err(ENODATA);
+                    // 7.2 has no name for it.
+                    return Err(Error::from_errno(-(bindings::ENODATA as c_int)));
                 }
                 if !may_block {
                     return Err(EAGAIN);

@@ -12,6 +12,9 @@
 
 use schedhist_engine::engine::metric::MetricSet;
 
+/// The number of groups; 0 is the group of all tasks that are in no other group.
+pub(crate) const GROUPS: usize = 4;
+
 /// A probe reads the clock this much later than `__schedule()` reads that of the run queue.
 pub(crate) const PROBE_DELAY: u64 = 3;
 
@@ -71,6 +74,9 @@ pub(crate) struct Task {
     pub(crate) on_rq: bool,
     /// `se.sched_delayed`: asleep, though still on the run queue.
     pub(crate) sched_delayed: bool,
+    /// Whether it is on a list of throttled tasks in place of its run queue: the kernel's `on_rq`
+    /// stays set.
+    pub(crate) is_throttled: bool,
     /// The CPU that it runs on, that it is queued on, or that it ran on last.
     pub(crate) cpu: usize,
     /// `PF_EXITING`.
@@ -86,7 +92,20 @@ pub(crate) struct Task {
     pub(crate) gone: bool,
     /// Whether a waker has its `pi_lock`, and has told of the wakeup, but has not done it yet.
     pub(crate) is_being_woken: bool,
+    /// Whether it has another PID since its `execve()`, which has not told so yet.
+    pub(crate) is_in_exec: bool,
+    /// The number of the group that it is in, such as its cgroup.
+    pub(crate) group: usize,
+    /// `PF_KTHREAD`.
+    pub(crate) is_kernel_thread: bool,
     pub(crate) sched_info: SchedInfo,
+}
+
+impl Task {
+    /// Returns whether it is runnable on `cpu`, or runs there.
+    fn can_run_on(&self, cpu: usize) -> bool {
+        self.on_rq && !self.sched_delayed && !self.is_throttled && self.cpu == cpu
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -119,6 +138,7 @@ pub(crate) enum Call {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Departure {
     Runnable,
+    Throttled,
     Blocked(Sleep),
 }
 
@@ -138,6 +158,9 @@ pub(crate) enum Event {
     Waking { task: Task, now: u64 },
     /// The `task_newtask` tracepoint.
     Fork { task: Task },
+    /// The `cgroup_attach_task` or the `sched_process_exec` tracepoint: the group of a task or its
+    /// PID may be another one now.
+    Changed { task: Task },
     /// A task that slept, or is new, became runnable. No tracepoint.
     Ready { task: Task, now: u64 },
     /// A waiting task was moved to another run queue, whose clock reads `to`. No tracepoint.
@@ -181,8 +204,10 @@ impl Kernel {
             is_rt: false,
         };
         for pid in 1..=tasks {
-            let task = kernel.copy_process(pid, 0);
-            let task = &mut kernel.tasks[task];
+            let serial = kernel.copy_process(pid, 0, None, false);
+            let task = &mut kernel.tasks[serial];
+            task.group = 1 + serial % (GROUPS - 1);
+            task.is_kernel_thread = serial % 4 == 3;
             task.state = Some(Sleep::Interruptible);
             task.sched_info.pcount = 7;
             task.sched_info.run_delay = 70;
@@ -209,9 +234,7 @@ impl Kernel {
 
     /// Returns the tasks that wait for `cpu`.
     pub(crate) fn waiting(&self, cpu: usize) -> impl Iterator<Item = usize> + '_ {
-        let waits = move |task: &&Task| {
-            task.on_rq && !task.sched_delayed && task.cpu == cpu && !self.is_running(task.serial)
-        };
+        let waits = move |task: &&Task| task.can_run_on(cpu) && !self.is_running(task.serial);
         self.tasks.iter().filter(waits).map(|task| task.serial)
     }
 
@@ -326,6 +349,11 @@ impl Kernel {
             None if call != Call::Schedule => return None,
             None => {}
         }
+        if let Some(prev) = prev {
+            if departure == Departure::Runnable && self.tasks[prev].is_throttled {
+                departure = Departure::Throttled;
+            }
+        }
         if call == Call::ScheduleDelayedAndWoken {
             self.try_to_wake_up(prev?, cpu, cpu, tell)?;
             if next == prev {
@@ -355,6 +383,11 @@ impl Kernel {
             self.sched_info_arrive(next, rq_clock);
         }
         self.rqs[cpu].curr = next;
+        if let (Some(prev), Departure::Blocked(_)) = (prev, departure) {
+            // `dequeue_throttled_task()` does this before the tracepoint. A deadline task keeps
+            // `dl_throttled`, so a task may appear throttled when it blocks.
+            self.tasks[prev].is_throttled = false;
+        }
         if departure == Departure::Blocked(Sleep::Dead) {
             let prev = &mut self.tasks[prev?];
             prev.gone = true;
@@ -367,7 +400,7 @@ impl Kernel {
 
     /// Returns whether `next` may run next: the idle task only if no task can.
     fn may_be_next(&self, cpu: usize, next: Option<usize>) -> bool {
-        let is_runnable = |task: &&Task| task.on_rq && !task.sched_delayed && task.cpu == cpu;
+        let is_runnable = |task: &&Task| task.can_run_on(cpu);
         let mut runnable = self.tasks.iter().filter(is_runnable);
         match next {
             None => runnable.next().is_none(),
@@ -380,6 +413,9 @@ impl Kernel {
         self.sched_info_dequeue(task, now);
         let task = &mut self.tasks[task];
         if matches!(call, Call::ScheduleDelayed | Call::ScheduleDelayedAndWoken) {
+            if task.is_throttled {
+                return None;
+            }
             task.sched_delayed = true;
             return (!state.is_special()).then_some(());
         }
@@ -396,6 +432,27 @@ impl Kernel {
         }
         task.sched_delayed = false;
         task.on_rq = false;
+        Some(())
+    }
+
+    /// The current task of `cpu` has spent its quota: `throttle_cfs_rq_work()`, `update_curr_dl_se()`.
+    pub(crate) fn throttle(&mut self, cpu: usize) -> Option<()> {
+        let curr = &mut self.tasks[self.rqs[cpu].curr?];
+        if curr.is_throttled || curr.exiting {
+            return None;
+        }
+        curr.is_throttled = true;
+        Some(())
+    }
+
+    /// The quota of `task` returns, maybe before the task has left its CPU: `tg_unthrottle_up()`,
+    /// `dl_task_timer()`. No tracepoint, and no stamp.
+    pub(crate) fn unthrottle(&mut self, task: usize) -> Option<()> {
+        let task = self.tasks.get_mut(task)?;
+        if !task.is_throttled {
+            return None;
+        }
+        task.is_throttled = false;
         Some(())
     }
 
@@ -525,7 +582,7 @@ impl Kernel {
         if self.is_used(pid) || self.tasks[parent].exiting || self.tasks[parent].state.is_some() {
             return None;
         }
-        let child = self.copy_process(pid, to);
+        let child = self.copy_process(pid, to, Some(parent), is_io_thread);
         if !is_io_thread {
             tell(Event::Fork {
                 task: self.tasks[child],
@@ -537,18 +594,32 @@ impl Kernel {
         Some(())
     }
 
-    fn copy_process(&mut self, pid: i32, cpu: usize) -> usize {
+    fn copy_process(
+        &mut self,
+        pid: i32,
+        cpu: usize,
+        parent: Option<usize>,
+        is_io_thread: bool,
+    ) -> usize {
         let serial = self.tasks.len();
         let fresh = 0x1000 + 0x100 * serial as u64;
+        // Nothing tells an I/O thread from an earlier task of its PID that had the same address. In
+        // the kernel there is an event of it.
+        let reused = match is_io_thread {
+            true => None,
+            false => self.free_task_structs.pop(),
+        };
+        let parent = parent.map(|parent| self.tasks[parent]);
         self.tasks.push(Task {
             serial,
-            address: self.free_task_structs.pop().unwrap_or(fresh),
+            address: reused.unwrap_or(fresh),
             pid,
             comm: comm('t', serial),
             prio: 100 + (serial % 40) as i32,
             state: None,
             on_rq: false,
             sched_delayed: false,
+            is_throttled: false,
             cpu,
             exiting: false,
             released: false,
@@ -556,6 +627,9 @@ impl Kernel {
             is_replaced: false,
             gone: false,
             is_being_woken: false,
+            is_in_exec: false,
+            group: parent.map_or(0, |parent| parent.group),
+            is_kernel_thread: parent.is_some_and(|parent| parent.is_kernel_thread),
             sched_info: SchedInfo::default(),
         });
         serial
@@ -615,7 +689,37 @@ impl Kernel {
         self.tasks[leader].is_replaced = true;
         self.tasks[curr].pid = old.pid;
         self.tasks[curr].is_leader = true;
+        self.tasks[curr].is_in_exec = true;
         self.tasks[curr].comm = comm('x', curr);
+        Some(())
+    }
+
+    /// The current task of `cpu`, which has taken over a PID, comes to the end of `execve()`, and
+    /// tells so.
+    pub(crate) fn finish_exec(&mut self, cpu: usize, tell: &mut impl FnMut(Event)) -> Option<()> {
+        let curr = &mut self.tasks[self.rqs[cpu].curr?];
+        if !curr.is_in_exec || curr.exiting {
+            return None;
+        }
+        curr.is_in_exec = false;
+        tell(Event::Changed { task: *curr });
+        Some(())
+    }
+
+    /// `cgroup_attach_task()`: `task` is moved to `group`, whatever the task is doing. A task that
+    /// has released its PID cannot be found.
+    pub(crate) fn attach(
+        &mut self,
+        task: usize,
+        group: usize,
+        tell: &mut impl FnMut(Event),
+    ) -> Option<()> {
+        let task = self.tasks.get_mut(task)?;
+        if task.released || task.group == group {
+            return None;
+        }
+        task.group = group;
+        tell(Event::Changed { task: *task });
         Some(())
     }
 }

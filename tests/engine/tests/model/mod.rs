@@ -7,12 +7,14 @@
 //! | [`kernel`] | the scheduler: what happens, and the tracepoints that report it |
 //! | [`recorder`] | the module's recordings of the tracepoints, with the engine |
 //! | [`reference`] | the expected numbers |
+//! | [`groups`] | the records of groups, and the expected ones |
 //!
 //! A test applies a list of [`Op`]s to a [`World`], and calls [`World::check`] after each.
 
 // Each test uses only a part of this module.
 #![allow(dead_code)]
 
+pub(crate) mod groups;
 pub(crate) mod kernel;
 pub(crate) mod recorder;
 pub(crate) mod reference;
@@ -66,6 +68,10 @@ pub(crate) enum Op {
     Migrate { task: usize, to: usize },
     /// A sleeping task, whose dequeue was delayed, is dequeued.
     FinishDelayed { task: usize },
+    /// The current task of `cpu` has spent its quota, and is to leave its CPU.
+    Throttle { cpu: usize },
+    /// The quota of a throttled task returns.
+    Unthrottle { task: usize },
     /// The current task of `cpu` forks a new one.
     Fork {
         cpu: usize,
@@ -81,6 +87,10 @@ pub(crate) enum Op {
     Die { cpu: usize, next: Option<usize> },
     /// The current task of `cpu` takes over the PID of the task `leader`, which exits.
     Exec { cpu: usize, leader: usize },
+    /// That task comes to the end of its `execve()`.
+    FinishExec { cpu: usize },
+    /// A task is moved to another group.
+    Attach { task: usize, group: usize },
     /// Measuring begins.
     Enable(MetricSet),
     /// Measuring ends.
@@ -103,6 +113,8 @@ pub(crate) fn apply(kernel: &mut Kernel, op: Op) -> Option<Vec<Event>> {
         Op::FinishToWake { task, to } => kernel.finish_to_wake(task, to, tell)?,
         Op::Migrate { task, to } => kernel.migrate(task, to, tell)?,
         Op::FinishDelayed { task } => kernel.finish_delayed(task)?,
+        Op::Throttle { cpu } => kernel.throttle(cpu)?,
+        Op::Unthrottle { task } => kernel.unthrottle(task)?,
         Op::Fork {
             cpu,
             pid,
@@ -116,6 +128,8 @@ pub(crate) fn apply(kernel: &mut Kernel, op: Op) -> Option<Vec<Event>> {
             kernel.schedule(cpu, Call::Schedule, next, tell)?;
         }
         Op::Exec { cpu, leader } => kernel.exec(cpu, leader)?,
+        Op::FinishExec { cpu } => kernel.finish_exec(cpu, tell)?,
+        Op::Attach { task, group } => kernel.attach(task, group, tell)?,
         Op::Enable(metrics) => {
             let now = kernel.local_clock(0);
             tell(Event::Enable { metrics, now });
@@ -146,6 +160,12 @@ impl World {
             recorder: Recorder::new(cpus, scheme()),
             reference,
         }
+    }
+
+    /// Records groups, too.
+    pub(crate) fn group(&mut self) {
+        self.recorder.group();
+        self.reference.group();
     }
 
     /// Applies `op` and returns `true`, if it is possible. Otherwise changes nothing.
@@ -256,6 +276,11 @@ pub(crate) fn check(recorder: &Recorder, reference: &Reference) -> Result<(), St
         }
         laws(&counts, |counter| cpu.counter(counter), reference)
             .map_err(|law| format!("CPU {number}: {law} does not hold"))?;
+        if let Some(groups) = recorder.groups.get(number) {
+            groups::check(groups, expected.groups())
+                .and_then(|()| groups::law(groups, &counts, |counter| cpu.counter(counter)))
+                .map_err(|difference| format!("CPU {number}, {difference}"))?;
+        }
     }
     Ok(())
 }
@@ -286,9 +311,15 @@ fn laws(
             == counter(Counter::ToIdle)
                 + count(Metric::RunqWakeup)
                 + count(Metric::RunqPreempt)
+                + counter(Counter::Throttled)
                 + counter(Counter::WaitUnseen)
                 + counter(Counter::Untracked),
-        "switches = to_idle + runq + wait_unseen + untracked",
+        "switches = to_idle + runq + throttled + wait_unseen + untracked",
+    )?;
+    law(
+        &[Metric::Throttled],
+        count(Metric::Throttled) == counter(Counter::Throttled),
+        "throttled, the metric = throttled, the counter",
     )?;
     law(
         &[

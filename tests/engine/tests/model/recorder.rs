@@ -9,6 +9,13 @@ use std::{
 
 use schedhist_engine::engine::{
     cell::Cell,
+    group::{
+        observer::Grouped,
+        verdict::{
+            Group,
+            Verdict, //
+        },
+    },
     histogram::bucket::Scheme,
     identity::Identity,
     metric::{
@@ -38,6 +45,7 @@ use schedhist_engine::testing::{
 };
 
 use super::{
+    groups::CpuGroups,
     kernel::{
         Event,
         Task, //
@@ -68,6 +76,14 @@ impl Session {
             Some(page) => &page[(pid % PIDS_PER_PAGE) as usize],
             None => &self.untracked,
         }
+    }
+
+    /// Decides the verdict of `task`, and stores it if there is room.
+    fn decide(&self, task: &Task) {
+        let group = u32::try_from(task.group).ok().and_then(Group::new);
+        let verdict = Verdict::new(group.expect("a small number"), task.is_kernel_thread);
+        let id = shown(Some(task)).id;
+        self.state(task.pid).set_verdict(id, verdict);
     }
 }
 
@@ -168,6 +184,8 @@ pub(crate) struct Recorder {
     pub(crate) seen: Vec<Seen>,
     /// The log of each CPU, if each sample is to be an outlier.
     logs: Vec<Log>,
+    /// The records of groups on each CPU, if groups are recorded.
+    pub(crate) groups: Vec<CpuGroups>,
     session: Option<Session>,
 }
 
@@ -182,6 +200,7 @@ impl Recorder {
             cpus: (0..).map(new).take(cpus).collect(),
             seen: (0..cpus).map(|_| Seen::default()).collect(),
             logs: Vec::new(),
+            groups: Vec::new(),
             session: None,
         }
     }
@@ -191,11 +210,19 @@ impl Recorder {
         self.logs = self.cpus.iter().map(|_| Log::new()).collect();
     }
 
+    /// Records groups from now on.
+    pub(crate) fn group(&mut self) {
+        self.groups = self.cpus.iter().map(|_| CpuGroups::new()).collect();
+    }
+
     /// Passes the part of `event` that the module can observe to the engine.
     pub(crate) fn see(&mut self, event: &Event) {
         if let Event::Enable { metrics, now } = *event {
             for cpu in &self.cpus {
                 cpu.begin(now, metrics);
+            }
+            for groups in &self.groups {
+                groups.forget();
             }
             self.session = Some(Session {
                 metrics,
@@ -206,12 +233,17 @@ impl Recorder {
         let Some(session) = &mut self.session else {
             return;
         };
-        let tracks_tasks = session.metrics.needs_tasks();
+        let has_groups = !self.groups.is_empty();
+        let tracks_tasks = session.metrics.needs_tasks() || has_groups;
         match *event {
             Event::Disable => self.session = None,
             Event::Fork { task } | Event::Found { task } if tracks_tasks => {
                 session.make_room(task.pid);
+                if has_groups {
+                    session.decide(&task);
+                }
             }
+            Event::Changed { task } if has_groups => session.decide(&task),
             Event::Waking { task, now } if session.metrics.needs_wakeups() => {
                 let wakeup = Wakeup {
                     now,
@@ -247,7 +279,12 @@ impl Recorder {
                     log: self.logs.get(cpu),
                     told: RefCell::default(),
                 };
-                record_switch(&self.cpus[cpu], session.metrics, &switch, &watcher);
+                let (metrics, records) = (session.metrics, &self.cpus[cpu]);
+                let Some(groups) = self.groups.get_mut(cpu) else {
+                    return record_switch(records, metrics, &switch, &watcher);
+                };
+                groups.make_room();
+                record_switch(records, metrics, &switch, Grouped::new(&watcher, &*groups));
             }
             _ => {}
         }
@@ -259,11 +296,12 @@ fn shown(task: Option<&Task>) -> testing::Task {
     match task {
         Some(task) => testing::Task {
             pid: task.pid,
-            id: task.address,
+            id: task.address << 6,
             is_exiting: task.exiting,
             has_run: task.sched_info.pcount != 0,
             run_delay: task.sched_info.run_delay,
             last_queued: task.sched_info.last_queued,
+            is_throttled: task.is_throttled,
         },
         None => testing::IDLE,
     }

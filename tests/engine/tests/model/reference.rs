@@ -22,6 +22,10 @@ use schedhist_engine::engine::{
 };
 
 use super::{
+    groups::{
+        Groups,
+        Who, //
+    },
     kernel::{
         Departure,
         Event,
@@ -54,6 +58,7 @@ pub(crate) struct CpuReference {
     counters: [u64; Counter::COUNT],
     samples: [Vec<Sample>; Metric::COUNT],
     stays: Vec<Stay>,
+    groups: Option<Groups>,
 }
 
 impl CpuReference {
@@ -70,6 +75,11 @@ impl CpuReference {
         &self.stays
     }
 
+    /// Returns what is expected of groups, if they are recorded.
+    pub(crate) fn groups(&self) -> Option<&Groups> {
+        self.groups.as_ref()
+    }
+
     fn count(&mut self, counter: Counter) {
         self.counters[counter as usize] += 1;
     }
@@ -80,6 +90,7 @@ impl Departure {
     fn cause(self) -> Cause {
         match self {
             Self::Runnable => Cause::Preempted,
+            Self::Throttled => Cause::Throttled,
             Self::Blocked(Sleep::Interruptible) => Cause::Interruptible,
             Self::Blocked(Sleep::Uninterruptible | Sleep::IdleWait) => Cause::Uninterruptible,
             Self::Blocked(Sleep::Stopped) => Cause::Stopped,
@@ -106,6 +117,8 @@ struct Absence {
     cpu: usize,
     pid: i32,
     how: Departure,
+    /// The task that got the CPU then.
+    successor: Who,
 }
 
 /// The truth about one task.
@@ -120,6 +133,8 @@ struct Story {
     waking: Option<u64>,
     /// Whether it was moved in its sleep since it last got a CPU.
     moved_asleep: bool,
+    /// What was last decided of it since measuring began, and its PID at that time.
+    verdict: Option<(i32, Who)>,
 }
 
 /// The expected recordings of all CPUs.
@@ -133,6 +148,8 @@ pub(crate) struct Reference {
     pages: BTreeSet<i32>,
     /// The last task known to hold each PID.
     holders: BTreeMap<i32, usize>,
+    /// The task with each PID of which a group was last decided.
+    decided: BTreeMap<i32, usize>,
     /// The metrics that were on whenever measuring was on.
     always_on: Option<MetricSet>,
     /// Whether every clock has kept up with true time.
@@ -151,6 +168,13 @@ impl Reference {
             stories: vec![has_run; tasks],
             clocks_agree: true,
             ..Self::default()
+        }
+    }
+
+    /// Expects records of groups from now on.
+    pub(crate) fn group(&mut self) {
+        for cpu in &mut self.cpus {
+            cpu.groups = Some(Groups::default());
         }
     }
 
@@ -186,6 +210,34 @@ impl Reference {
     fn sample(&mut self, cpu: usize, metric: Metric, sample: Sample) {
         if self.is_on(metric) {
             self.cpus[cpu].samples[metric as usize].push(sample);
+            if let Some(groups) = &mut self.cpus[cpu].groups {
+                groups.sample(metric, sample);
+            }
+        }
+    }
+
+    /// The group of `task` is decided, and known from now on if there is room.
+    fn decide(&mut self, task: &Task) {
+        if self.on.is_some() && self.has_room(task) {
+            let who = Who::Task {
+                group: task.group,
+                is_kernel_thread: task.is_kernel_thread,
+            };
+            self.story(task).verdict = Some((task.pid, who));
+            self.decided.insert(task.pid, task.serial);
+        }
+    }
+
+    /// Returns what is known of the task that gets a CPU now. A verdict is kept under the PID that
+    /// the task had when it was decided, until one is kept for another task of that PID.
+    fn who(&mut self, task: Option<&Task>) -> Who {
+        let Some(task) = task else {
+            return Who::Idle;
+        };
+        let is_kept = self.decided.get(&task.pid) == Some(&task.serial);
+        match self.story(task).verdict {
+            Some((pid, who)) if pid == task.pid && is_kept => who,
+            _ => Who::Unknown,
         }
     }
 
@@ -198,7 +250,9 @@ impl Reference {
                 if self.on.is_some() {
                     self.pages.insert(task.pid / PIDS_PER_PAGE);
                 }
+                self.decide(&task);
             }
+            Event::Changed { task } => self.decide(&task),
             Event::Ready { task, now } => {
                 self.story(&task).wait = Some(Wait {
                     since: now,
@@ -228,6 +282,10 @@ impl Reference {
                 if self.on.is_some() {
                     self.cpus[cpu].count(Counter::Switches);
                     self.end_stay(cpu, now, prev.as_ref());
+                    let who = self.who(next.as_ref());
+                    if let Some(groups) = &mut self.cpus[cpu].groups {
+                        groups.switch(prev.map(|(_, how)| how), who);
+                    }
                     match &next {
                         None => self.cpus[cpu].count(Counter::ToIdle),
                         Some(next) => self.enter(cpu, now, next),
@@ -242,10 +300,11 @@ impl Reference {
                     // then.
                     let slept = story
                         .absence
-                        .is_none_or(|absence| absence.how != Departure::Runnable);
+                        .is_none_or(|absence| matches!(absence.how, Departure::Blocked(_)));
                     *story = Story {
                         has_run: true,
                         waking: story.waking.filter(|_| !slept),
+                        verdict: story.verdict,
                         ..Story::default()
                     };
                 }
@@ -260,12 +319,17 @@ impl Reference {
         self.always_on = Some(MetricSet::from_bits(before & metrics.bits()));
         self.pages.clear();
         self.holders.clear();
+        self.decided.clear();
         for cpu in &mut self.cpus {
             cpu.since = None;
+            if let Some(groups) = &mut cpu.groups {
+                groups.forget();
+            }
         }
         for story in &mut self.stories {
             story.absence = None;
             story.waking = None;
+            story.verdict = None;
         }
     }
 
@@ -302,7 +366,7 @@ impl Reference {
 
     fn leave(&mut self, cpu: usize, now: u64, task: &Task, how: Departure) {
         self.cpus[cpu].count(match how {
-            Departure::Runnable => Counter::Involuntary,
+            Departure::Runnable | Departure::Throttled => Counter::Involuntary,
             Departure::Blocked(_) => Counter::Voluntary,
         });
         self.story(task).absence = None;
@@ -314,11 +378,14 @@ impl Reference {
             return;
         }
         self.holders.insert(task.pid, task.serial);
+        let groups = self.cpus[cpu].groups.as_ref();
+        let successor = groups.map_or(Who::Unknown, Groups::now);
         self.story(task).absence = Some(Absence {
             out: now,
             cpu,
             pid: task.pid,
             how,
+            successor,
         });
     }
 
@@ -372,10 +439,26 @@ impl Reference {
         }
         if absence.cpu != cpu {
             self.cpus[cpu].count(Counter::Migrations);
+            if let Some(groups) = &mut self.cpus[cpu].groups {
+                groups.migrated();
+            }
         }
         let away = now - absence.out;
-        let Departure::Blocked(sleep) = absence.how else {
-            return self.sample(cpu, Metric::RunqPreempt, sample(away, Cause::Preempted));
+        let sleep = match absence.how {
+            Departure::Runnable => {
+                if let Some(groups) = &mut self.cpus[cpu].groups {
+                    groups.preempted(absence.successor, away);
+                }
+                return self.sample(cpu, Metric::RunqPreempt, sample(away, Cause::Preempted));
+            }
+            Departure::Throttled => {
+                self.cpus[cpu].count(Counter::Throttled);
+                if let Some(groups) = &mut self.cpus[cpu].groups {
+                    groups.throttled(away);
+                }
+                return self.sample(cpu, Metric::Throttled, sample(away, Cause::Throttled));
+            }
+            Departure::Blocked(sleep) => sleep,
         };
         let cause = absence.how.cause();
         self.sample(cpu, Metric::Offcpu, sample(away, cause));

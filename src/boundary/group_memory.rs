@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The records of groups on a CPU.
+//!
+//! Each group has its counters on every CPU from the start. Its histograms are allocated when its
+//! tasks first run there, by a work queue. Until then, samples count as not in a histogram.
+
+use core::{
+    ptr,
+    sync::atomic::{
+        AtomicPtr,
+        AtomicU32,
+        AtomicUsize, //
+        Ordering::{
+            Acquire,
+            Relaxed,
+            Release, //
+        },
+    },
+};
+
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+use crate::{
+    boundary::{
+        abstractions::{
+            irq_work::IrqWork,
+            per_cpu::{
+                PerCpu,
+                PerCpuRef, //
+            },
+            work::Job, //
+        },
+        cpu_memory, //
+    },
+    engine::{
+        cell::Cell,
+        group::{
+            observer::{
+                CpuGroups,
+                Occupant, //
+            },
+            records::{
+                GroupMetric,
+                GroupRecords, //
+            },
+            verdict::{
+                Group,
+                Verdict, //
+            },
+        },
+        histogram::bucket::Scheme,
+    },
+};
+
+/// A group on a CPU.
+///
+/// Zero bytes are one in which nothing is recorded.
+#[repr(C, align(64))]
+pub(super) struct Slot {
+    records: GroupRecords,
+    /// The cells of the histograms.
+    buckets: AtomicPtr<Cell>,
+    /// Whether these are the group's own: one of the values below.
+    state: AtomicU32,
+}
+
+/// They are cells that nobody reads: nothing was recorded yet.
+const UNUSED: u32 = 0;
+/// The same; the group's own have been requested.
+const WANTED: u32 = 1;
+/// The same; there was no memory.
+const REFUSED: u32 = 2;
+/// They are the group's own.
+const OWN: u32 = 3;
+
+/// The records of all groups on a CPU.
+///
+/// # Invariants
+///
+/// There is at least one of `slots`, and `current` points to one of them. The `buckets` of each
+/// point to as many cells as there are in `unread`: to these, or, once its `state` is [`OWN`], to
+/// cells from a `KVBox`, which do not change any more.
+pub(crate) struct GroupMemory {
+    occupant: Occupant,
+    current: AtomicPtr<Slot>,
+    slots: KVBox<[Slot]>,
+    /// The cells of groups without histograms.
+    unread: KVBox<[Cell]>,
+}
+
+impl GroupMemory {
+    /// Creates memory for `groups` groups on the CPU `number`, with histograms of `scheme`. Sleeps;
+    /// fails with `ENOMEM`, and with `EINVAL` without a group.
+    fn new(number: u32, groups: usize, scheme: Scheme) -> Result<KVBox<Self>> {
+        let unread = cpu_memory::new_cells(number, GroupMetric::COUNT * scheme.buckets())?;
+        let mut slots = cpu_memory::new_group_slots(number, groups)?;
+        for slot in slots.iter_mut() {
+            *slot.buckets.get_mut() = unread.as_ptr().cast_mut();
+        }
+        let first = slots.first().ok_or(EINVAL)?;
+        // INVARIANT: `current` is the first. All `buckets` are `unread`, and all `UNUSED`.
+        let memory = Self {
+            occupant: Occupant::new(),
+            current: AtomicPtr::new(ptr::from_ref(first).cast_mut()),
+            slots,
+            unread,
+        };
+        Ok(KVBox::new(memory, GFP_KERNEL)?)
+    }
+
+    /// Forgets which task has the CPU. No probe may be registered.
+    pub(crate) fn forget(&self) {
+        self.occupant.forget();
+        self.enter(Group::OTHER);
+    }
+
+    /// Makes the idle task the one that has the CPU, which is about to come online.
+    pub(crate) fn enter_idle(&self) {
+        self.occupant.enter(Verdict::IDLE);
+        self.enter(Group::OTHER);
+    }
+
+    /// Makes `group` the current one, or [`Group::OTHER`] if it has no slot.
+    #[inline(always)]
+    fn enter(&self, group: Group) {
+        let number = group.number() as usize;
+        let number = if number < self.slots.len() { number } else { 0 };
+        // SAFETY: The number is below the length, or 0, and there is at least one.
+        let slot = unsafe { self.slots.get_unchecked(number) };
+        // INVARIANT: This is one of `slots`.
+        self.current.store(ptr::from_ref(slot).cast_mut(), Relaxed);
+    }
+
+    /// Returns the slot of the current group.
+    #[inline(always)]
+    fn current(&self) -> &Slot {
+        // SAFETY: By the type's invariant it points to one of `slots`, which stay as long as `self`.
+        unsafe { &*self.current.load(Relaxed) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn carry(&self) {
+        self.slots.iter().for_each(|slot| slot.records.carry());
+    }
+
+    /// Returns the records of `group`, if it has a slot.
+    pub(crate) fn records(&self, group: Group) -> Option<&GroupRecords> {
+        Some(&self.slots.get(group.number() as usize)?.records)
+    }
+
+    /// Returns the cells of the histograms of `group`, if it has any.
+    pub(crate) fn buckets(&self, group: Group) -> Option<&[Cell]> {
+        let slot = self.slots.get(group.number() as usize)?;
+        if slot.state.load(Acquire) != OWN {
+            return None;
+        }
+        let cells = slot.buckets.load(Acquire);
+        // SAFETY: By the type's invariant these are as many cells as in `unread`, which stay as long
+        // as `self`.
+        Some(unsafe { core::slice::from_raw_parts(cells, self.unread.len()) })
+    }
+
+    /// Allocates the histograms that are wanted, as far as `budget` allows.
+    fn fill(&self, number: u32, budget: &Budget) {
+        for slot in self.slots.iter() {
+            if slot.state.load(Relaxed) != WANTED {
+                continue;
+            }
+            let bytes = size_of_val(&*self.unread);
+            let cells = match budget.is_left(bytes) {
+                true => cpu_memory::new_cells(number, self.unread.len()).ok(),
+                false => None,
+            };
+            // Nothing else changes `WANTED`.
+            let Some(cells) = cells else {
+                slot.state.store(REFUSED, Relaxed);
+                continue;
+            };
+            budget.take(bytes);
+            // INVARIANT: The cells are from a `KVBox`, as many as in `unread`.
+            slot.buckets
+                .store(KVBox::into_raw(cells).cast::<Cell>(), Release);
+            slot.state.store(OWN, Release);
+        }
+    }
+}
+
+impl Drop for GroupMemory {
+    fn drop(&mut self) {
+        for slot in self.slots.iter_mut() {
+            if *slot.state.get_mut() == OWN {
+                let cells = *slot.buckets.get_mut();
+                let cells = ptr::slice_from_raw_parts_mut(cells, self.unread.len());
+                // SAFETY: By the type's invariant this is a `KVBox` of so many cells, and `self` is
+                // the only reference to it.
+                drop(unsafe { KVBox::from_raw(cells) });
+            }
+        }
+    }
+}
+
+/// Limits the memory of histograms of groups.
+struct Budget {
+    /// The maximum, in bytes.
+    limit: usize,
+    used: AtomicUsize,
+}
+
+impl Budget {
+    /// Returns whether `bytes` are left.
+    fn is_left(&self, bytes: usize) -> bool {
+        self.limit.saturating_sub(self.used.load(Relaxed)) >= bytes
+    }
+
+    /// Takes `bytes`, which must be left. Only the job takes from the budget, and it never runs
+    /// twice at the same time.
+    fn take(&self, bytes: usize) {
+        self.used.store(self.used.load(Relaxed) + bytes, Relaxed);
+    }
+}
+
+/// Allocates histograms.
+struct Allocator {
+    cpus: Arc<PerCpu<GroupMemory>>,
+    budget: Budget,
+}
+
+impl Job for Allocator {
+    fn run(&self) {
+        for (number, memory) in self.cpus.numbered() {
+            memory.fill(number, &self.budget);
+        }
+    }
+}
+
+/// The records of all groups on all possible CPUs.
+#[pin_data]
+pub(crate) struct GroupMemories {
+    #[pin]
+    work: IrqWork<Allocator>,
+    allocator: Arc<Allocator>,
+}
+
+impl GroupMemories {
+    /// Creates memory for `groups` groups with histograms of `scheme`, which may take up to `limit`
+    /// bytes. Sleeps; fails with `ENOMEM`, and with `EINVAL` without a group.
+    pub(crate) fn new(groups: usize, scheme: Scheme, limit: usize) -> Result<Pin<KBox<Self>>> {
+        let cpus = PerCpu::new(|number| GroupMemory::new(number, groups, scheme))?;
+        let cpus = Arc::new(cpus, GFP_KERNEL)?;
+        let budget = Budget {
+            limit,
+            used: AtomicUsize::new(0),
+        };
+        let allocator = Arc::new(Allocator { cpus, budget }, GFP_KERNEL)?;
+        KBox::try_pin_init(
+            try_pin_init!(Self {
+                work <- IrqWork::new(allocator.clone()),
+                allocator,
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Returns a reference for the probes.
+    pub(crate) fn per_cpu(&self) -> PerCpuRef<GroupMemory> {
+        PerCpuRef::new(self.allocator.cpus.clone())
+    }
+
+    /// Iterates over the memory of the CPUs, in the order of their numbers.
+    pub(crate) fn cpus(&self) -> impl Iterator<Item = (u32, &GroupMemory)> + '_ {
+        self.allocator.cpus.numbered()
+    }
+
+    /// Returns how much memory the records take, in bytes.
+    pub(crate) fn memory(&self) -> usize {
+        let counters: usize = self.cpus().map(|(_, cpu)| size_of_val(&*cpu.slots)).sum();
+        counters + self.allocator.budget.used.load(Relaxed)
+    }
+
+    /// Requests histograms for `slot` of this CPU, unless they were requested before.
+    fn want(&self, slot: &Slot) {
+        // Only this CPU changes `UNUSED`.
+        if slot.state.load(Relaxed) == UNUSED {
+            slot.state.store(WANTED, Relaxed);
+            self.work.queue();
+        }
+    }
+}
+
+/// The groups of the CPU on which a switch is in progress.
+///
+/// # Invariants
+///
+/// `cells` is the number of cells to which each of the `buckets` of `memory` points. It is kept here
+/// so that it is read and checked once for a switch.
+pub(crate) struct ThisCpuGroups<'a, M> {
+    memory: &'a GroupMemory,
+    cells: usize,
+    memories: &'a M,
+}
+
+impl<M> Clone for ThisCpuGroups<'_, M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M> Copy for ThisCpuGroups<'_, M> {}
+
+impl<'a, M: AsRef<GroupMemories>> ThisCpuGroups<'a, M> {
+    /// Refers to `memory`, which must be that of this CPU in `memories`. Returns `None` if it has
+    /// less than `cells` cells for the histograms of a group.
+    #[inline(always)]
+    pub(crate) fn new(memory: &'a GroupMemory, memories: &'a M, cells: usize) -> Option<Self> {
+        let len = memory.unread.len();
+        if len < cells {
+            return None;
+        }
+        // INVARIANT: All `buckets` point to as many cells as there are in `unread`.
+        Some(Self {
+            memory,
+            cells: len,
+            memories,
+        })
+    }
+}
+
+impl<M: AsRef<GroupMemories>> CpuGroups for ThisCpuGroups<'_, M> {
+    #[inline(always)]
+    fn occupant(&self) -> &Occupant {
+        &self.memory.occupant
+    }
+
+    #[inline(always)]
+    fn enter(&self, group: Group) {
+        self.memory.enter(group);
+    }
+
+    #[inline(always)]
+    fn records(&self) -> &GroupRecords {
+        &self.memory.current().records
+    }
+
+    #[inline(always)]
+    fn current(&self) -> (&GroupRecords, &[Cell]) {
+        let slot = self.memory.current();
+        let cells = slot.buckets.load(Acquire);
+        // SAFETY: By the type's invariant there are so many, which stay as long as `memory`.
+        let cells = unsafe { core::slice::from_raw_parts(cells, self.cells) };
+        (&slot.records, cells)
+    }
+
+    #[inline(always)]
+    fn carry(&self) {
+        self.memory.carry();
+    }
+
+    #[inline(always)]
+    fn want_buckets(&self) {
+        want_buckets(self.memory, self.memories);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn want_buckets(memory: &GroupMemory, memories: &impl AsRef<GroupMemories>) {
+    memories.as_ref().want(memory.current());
+}

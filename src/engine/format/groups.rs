@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The text formats of groups.
+
+use core::{
+    fmt::{
+        self,
+        Display,
+        Write, //
+    },
+    ops::Deref, //
+};
+
+use crate::engine::{
+    format::text::{
+        histogram_body,
+        upper_bound,
+        Comm,
+        Escaped,
+        Nanoseconds, //
+    },
+    group::{
+        records::{
+            Culprit,
+            GroupCounter,
+            GroupMetric, //
+        },
+        totals::GroupTotals,
+        verdict::Group, //
+    },
+    histogram::snapshot::{
+        Quantile,
+        Snapshot, //
+    },
+};
+
+/// The quantiles that a line of a group shows, by their place in [`Quantile::ALL`]: p50 and p99.
+const QUANTILES: [usize; 2] = [0, 2];
+
+/// Writes the first lines of the text of groups.
+pub fn head(
+    out: &mut impl Write,
+    rule: impl Display,
+    limit: u32,
+    refused: u64,
+    memory: usize,
+) -> fmt::Result {
+    writeln!(out, "# schedhist groups version 1")?;
+    writeln!(out, "group_by {rule}")?;
+    writeln!(out, "limit {limit}")?;
+    writeln!(out, "refused {refused}")?;
+    writeln!(out, "memory_bytes {memory}")
+}
+
+/// Writes the line of a group, and a line for each other group that kept it waiting.
+///
+/// The first word of a line is its kind; pairs of a key and a value follow. The name comes last, as
+/// it may contain spaces; in it, the backslash and anything that is not printable are written as
+/// `\xNN`. A quantile is the upper bound of its bucket, or the maximum if that is less; quantiles and
+/// the maximum are `-` if there is no sample.
+pub fn group<B: Deref<Target = [u64]>>(
+    out: &mut impl Write,
+    group: Group,
+    name: &[u8],
+    totals: &GroupTotals,
+    histograms: &[Snapshot<B>; GroupMetric::COUNT],
+) -> fmt::Result {
+    write!(out, "group id {}", group.number())?;
+    for (metric, histogram) in GroupMetric::ALL.into_iter().zip(histograms) {
+        let name = metric.name();
+        let count = totals.samples(metric);
+        write!(
+            out,
+            " {name}_count {count} {name}_sum_ns {}",
+            histogram.sum()
+        )?;
+        for i in QUANTILES {
+            let quantile = histogram.quantiles().nth(i);
+            let bound = quantile.and_then(|(_, bounds)| upper_bound(bounds?, histogram.max()));
+            let quantile = Quantile::ALL[i].name;
+            write!(out, " {name}_{quantile}_ns {}", OrDash(bound))?;
+        }
+        write!(out, " {name}_max_ns {}", OrDash(histogram.max()))?;
+    }
+    for counter in GroupCounter::ALL {
+        write!(out, " {} {}", counter.name(), totals.counter(counter))?;
+    }
+    let all = GroupMetric::ALL.into_iter();
+    let all = all.fold(0_u64, |sum, metric| {
+        sum.wrapping_add(totals.samples(metric))
+    });
+    let held = histograms.iter();
+    let held = held.fold(0_u64, |sum, histogram| sum.wrapping_add(histogram.count()));
+    // The histograms may be ahead: they were read later.
+    write!(out, " not_in_histogram {}", all.saturating_sub(held))?;
+    for culprit in Culprit::ALL {
+        let (name, (count, ns)) = (culprit.name(), totals.ended_by(culprit));
+        write!(out, " ended_by_{name} {count} ended_by_{name}_ns {ns}")?;
+    }
+    for culprit in Culprit::ALL {
+        let (name, (count, ns)) = (culprit.name(), totals.preempted_by(culprit));
+        write!(
+            out,
+            " preempted_by_{name} {count} preempted_by_{name}_ns {ns}"
+        )?;
+    }
+    writeln!(out, " name {}", Escaped(name))
+}
+
+/// Writes the line of another group that kept `group` waiting.
+pub fn neighbour(
+    out: &mut impl Write,
+    group: Group,
+    other: Group,
+    waits: (u64, u128),
+    name: &[u8],
+) -> fmt::Result {
+    writeln!(
+        out,
+        "  neighbour id {} of {} ended {} ended_ns {} name {}",
+        other.number(),
+        group.number(),
+        waits.0,
+        waits.1,
+        Escaped(name)
+    )
+}
+
+/// Writes the histogram of a group: a block of lines as in
+/// [`text::histogram`](crate::engine::format::text::histogram).
+pub fn histogram<B: Deref<Target = [u64]>>(
+    out: &mut impl Write,
+    metric: GroupMetric,
+    group: Group,
+    name: &[u8],
+    histogram: &Snapshot<B>,
+) -> fmt::Result {
+    writeln!(out, "# schedhist group histogram version 1")?;
+    writeln!(out, "metric {}", metric.name())?;
+    writeln!(out, "group {}", group.number())?;
+    writeln!(out, "name {}", Escaped(name))?;
+    histogram_body(out, histogram)
+}
+
+/// Writes the first line of the text of tasks.
+pub fn tasks_head(out: &mut impl Write) -> fmt::Result {
+    writeln!(out, "# schedhist group tasks version 1")
+}
+
+/// Writes the line of a task.
+pub fn task(out: &mut impl Write, pid: i32, group: Group, comm: &[u8]) -> fmt::Result {
+    let number = group.number();
+    writeln!(out, "task pid {pid} group {number} comm {}", Comm(comm))
+}
+
+/// Writes the head of the table for people.
+pub fn summary_head(out: &mut impl Write, rule: impl Display, enabled: bool) -> fmt::Result {
+    let state = if enabled { "enabled" } else { "disabled" };
+    writeln!(
+        out,
+        "# schedhist group summary version 1, by {rule}, {state}"
+    )?;
+    writeln!(
+        out,
+        "{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}  {:>5}{:>6}{:>7}{:>6}  group, most kept waiting by",
+        "oncpu", "waits", "waited", "p50", "p99", "max", "own", "other", "kernel", "idle"
+    )
+}
+
+/// Writes a group's row of the table: how long its tasks ran, their waits, and for which share of
+/// the time that they waited a task of their own group, of another, or a kernel thread had the CPU
+/// when the wait ended, or the CPU was idle.
+pub fn summary_row<B: Deref<Target = [u64]>>(
+    out: &mut impl Write,
+    name: &[u8],
+    totals: &GroupTotals,
+    histograms: &[Snapshot<B>; GroupMetric::COUNT],
+    neighbour: Option<&[u8]>,
+) -> fmt::Result {
+    let [oncpu, runq, _] = histograms;
+    Nanoseconds(Some(clamp(oncpu.sum()))).write_column(out)?;
+    write!(out, "{:>10}", totals.samples(GroupMetric::Runq))?;
+    Nanoseconds(Some(clamp(runq.sum()))).write_column(out)?;
+    for i in QUANTILES {
+        let quantile = runq.quantiles().nth(i);
+        let bound = quantile.and_then(|(_, bounds)| upper_bound(bounds?, runq.max()));
+        Nanoseconds(bound).write_column(out)?;
+    }
+    Nanoseconds(runq.max()).write_column(out)?;
+    let all = Culprit::ALL.map(|culprit| clamp(totals.ended_by(culprit).1));
+    let sum = all.iter().fold(0_u64, |sum, ns| sum.saturating_add(*ns));
+    write!(out, "  ")?;
+    for (ns, width) in all.into_iter().zip([4, 5, 6, 5]) {
+        // Rounded down; divided first if the product would overflow. `sum` is large then, too.
+        let percent = match ns.checked_mul(100) {
+            Some(product) => product.checked_div(sum).unwrap_or(0),
+            None => ns.checked_div(sum / 100).unwrap_or(0),
+        };
+        write!(out, "{:>width$}%", percent.min(100))?;
+    }
+    write!(out, "  {}", Escaped(name))?;
+    if let Some(neighbour) = neighbour {
+        write!(out, ", {}", Escaped(neighbour))?;
+    }
+    writeln!(out)
+}
+
+fn clamp(nanoseconds: u128) -> u64 {
+    u64::try_from(nanoseconds).unwrap_or(u64::MAX)
+}
+
+/// A number, or `-` for none.
+struct OrDash(Option<u64>);
+
+impl Display for OrDash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(number) => write!(f, "{number}"),
+            None => f.write_char('-'),
+        }
+    }
+}

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Records the samples of a switch for groups.
+
+use crate::engine::{
+    cell::Cell,
+    group::{
+        records::{
+            group_scheme,
+            GroupCounter,
+            GroupMetric,
+            GroupRecords, //
+        },
+        verdict::{
+            Group,
+            Verdict, //
+        },
+    },
+    histogram::bucket::Scheme,
+    identity::Identity,
+    metric::Metric,
+    switch::{
+        sample::{
+            Observer,
+            Sample,
+            Side, //
+        },
+        switch_out::PrevState, //
+    },
+};
+
+/// The tasks of a CPU, for groups.
+#[derive(Debug)]
+pub struct Occupant {
+    /// The verdict of the task that has the CPU.
+    now: Cell,
+    /// The verdict of the task that had it before.
+    before: Cell,
+}
+
+impl Occupant {
+    /// Creates the occupant of a CPU whose task is not known. All of its bytes are 0.
+    pub const fn new() -> Self {
+        Self {
+            now: Cell::new(Verdict::UNKNOWN.bits()),
+            before: Cell::new(Verdict::UNKNOWN.bits()),
+        }
+    }
+
+    /// Forgets which task has the CPU. Must not run at the same time as a switch on it.
+    pub fn forget(&self) {
+        self.enter(Verdict::UNKNOWN);
+        self.enter(Verdict::UNKNOWN);
+    }
+
+    /// Makes `verdict` that of the task that has the CPU. To be called within a switch, or while
+    /// there can be none.
+    #[inline(always)]
+    pub fn enter(&self, verdict: Verdict) {
+        self.before.set(self.now.get());
+        self.now.set(verdict.bits());
+    }
+
+    fn now(&self) -> Verdict {
+        Verdict::from_bits(self.now.get())
+    }
+
+    fn before(&self) -> Verdict {
+        Verdict::from_bits(self.before.get())
+    }
+}
+
+impl Default for Occupant {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The records of all groups on one CPU, one of which is the current one: that of the task that has
+/// the CPU.
+pub trait CpuGroups: Copy {
+    /// Returns the occupant of the CPU.
+    fn occupant(&self) -> &Occupant;
+
+    /// Makes `group` the current one, or [`Group::OTHER`] if there are no records of it.
+    fn enter(&self, group: Group);
+
+    /// Returns the records of the current group.
+    fn records(&self) -> &GroupRecords;
+
+    /// Returns the records of the current group and its histograms: for each [`GroupMetric`] the
+    /// buckets of [`group_scheme`]. A group without memory for these has cells that nobody reads.
+    fn current(&self) -> (&GroupRecords, &[Cell]);
+
+    /// Calls [`GroupRecords::carry`] for each group.
+    fn carry(&self);
+
+    /// Requests memory for the histograms of the current group, if it has none. Called when a sample
+    /// is the greatest so far, and so when it is the first.
+    fn want_buckets(&self);
+}
+
+/// An observer that records samples for groups, and passes them on to another observer.
+///
+/// Its methods are inlined: an observer that a function takes would have to be in memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Grouped<O, G> {
+    inner: O,
+    groups: G,
+}
+
+impl<O: Observer, G: CpuGroups> Grouped<O, G> {
+    /// Creates an observer.
+    #[inline(always)]
+    pub fn new(inner: O, groups: G) -> Self {
+        Self { inner, groups }
+    }
+
+    /// Counts a sample in `buckets`; the index of its bucket in `scheme` is `index`.
+    #[inline(always)]
+    fn count(buckets: &[Cell], metric: GroupMetric, scheme: Scheme, index: usize) {
+        let coarse = group_scheme(scheme);
+        let first = (metric as usize).wrapping_mul(coarse.buckets());
+        let index = scheme.index_in(coarse, index);
+        let cells = GroupMetric::COUNT.wrapping_mul(coarse.buckets());
+        // All indices lie within these cells, so the compiler drops the next bounds check if it
+        // knows the scheme.
+        let buckets = buckets.get(..cells);
+        if let Some(bucket) = buckets.and_then(|buckets| buckets.get(first.wrapping_add(index))) {
+            bucket.add(1);
+        }
+    }
+}
+
+impl<O: Observer, G: CpuGroups> Observer for Grouped<O, G> {
+    const GROUPS: bool = true;
+
+    #[inline(always)]
+    fn identify(self, side: Side) -> Identity {
+        self.inner.identify(side)
+    }
+
+    #[inline(always)]
+    fn namer(self, side: Side) -> impl FnOnce() -> Identity {
+        self.inner.namer(side)
+    }
+
+    #[inline(always)]
+    fn stay(self, since: u64, now: u64) {
+        self.inner.stay(since, now);
+    }
+
+    #[inline(always)]
+    fn leave(self, state: PrevState) {
+        self.groups.records().count(match state.is_runnable() {
+            true => GroupCounter::Involuntary,
+            false => GroupCounter::Voluntary,
+        });
+    }
+
+    #[inline(always)]
+    fn enter(self, verdict: Verdict) {
+        self.groups.occupant().enter(verdict);
+        self.groups.enter(verdict.group());
+    }
+
+    #[inline(always)]
+    fn entered(self) -> Verdict {
+        self.groups.occupant().now()
+    }
+
+    #[inline(always)]
+    fn migrated(self) {
+        self.groups.records().count(GroupCounter::Migrations);
+    }
+
+    #[inline(always)]
+    fn preempted(self, culprit: Verdict, wait: u64) {
+        let group = self.groups.occupant().now().group();
+        let records = self.groups.records();
+        records.wait_after_preemption(group, culprit, wait);
+    }
+
+    #[inline(always)]
+    fn throttled(self, away: u64) {
+        self.groups.records().throttled(away);
+    }
+
+    #[inline(always)]
+    fn add(self, metric: Metric, value: u64, scheme: Scheme, index: usize) {
+        if let Some(metric) = GroupMetric::of(metric) {
+            let (records, buckets) = self.groups.current();
+            records.add(metric, value);
+            Self::count(buckets, metric, scheme, index);
+        }
+        self.inner.add(metric, value, scheme, index);
+    }
+
+    #[inline(always)]
+    fn add_large(self, metric: Metric, value: u64, scheme: Scheme) {
+        if let Some(metric) = GroupMetric::of(metric) {
+            let (records, buckets) = self.groups.current();
+            records.add_large(metric, value);
+            Self::count(buckets, metric, scheme, scheme.buckets().wrapping_sub(1));
+        }
+        self.inner.add_large(metric, value, scheme);
+    }
+
+    #[inline(always)]
+    fn carry(self) {
+        self.groups.carry();
+        self.inner.carry();
+    }
+
+    #[inline(always)]
+    fn sample(self, sample: &Sample) {
+        let value = sample.value;
+        if let Some(metric) = GroupMetric::of(sample.metric) {
+            let records = self.groups.records();
+            if records.is_greatest(metric, value) {
+                let namer = self.namer(sample.metric.side());
+                records.extend(metric, value, sample.end, namer);
+                self.groups.want_buckets();
+            }
+        }
+        if let Metric::RunqWakeup | Metric::RunqPreempt = sample.metric {
+            let occupant = self.groups.occupant();
+            let (group, culprit) = (occupant.now().group(), occupant.before());
+            self.groups.records().wait_ended(group, culprit, value);
+        }
+        self.inner.sample(sample);
+    }
+}

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `group_by`, `group_limit`, `group_memory_limit`, `groups`, `group_summary`, `group_tasks` and
+//! `group_hist/METRIC`.
+
+use core::fmt;
+
+use kernel::prelude::*;
+
+use super::{
+    Control,
+    Setting,
+    View, //
+};
+use crate::{
+    boundary::{
+        abstractions::{
+            cgroup::no_cgroups,
+            debugfs::Text, //
+        },
+        log,
+        params, //
+    },
+    engine::{
+        format::{
+            groups,
+            input::{
+                self,
+                OrNone, //
+            },
+        },
+        group::{
+            records::GroupMetric,
+            rule::Rule,
+            verdict::Group, //
+        },
+        histogram::snapshot::Snapshot, //
+    },
+    groups::{
+        Groups as Grouping,
+        Limits, //
+    },
+    monitor::Monitor,
+    reading::Reading,
+    recorder::Member, //
+};
+
+/// What the tasks of a group have in common.
+pub(super) struct GroupBy;
+
+impl Control for GroupBy {
+    const EXPECTED: &'static str = Rule::EXPECTED;
+    const MAX_LEN: usize = params::GROUP_BY_SIZE;
+    type Value<'a> = Rule<'a>;
+
+    fn parse<'a>(&self, input: &'a [u8]) -> Option<Rule<'a>> {
+        Rule::parse(input)
+    }
+
+    fn set(&self, monitor: &Monitor, rule: Rule<'_>) -> Result {
+        monitor
+            .set_groups(rule)
+            .inspect_err(|error| group_error(rule, *error))
+    }
+}
+
+/// Logs why a rule that was parsed was refused.
+pub(crate) fn group_error(rule: Rule<'_>, error: Error) {
+    let names = match rule {
+        Rule::Cgroup { under, .. } => under,
+        Rule::Process(pids) | Rule::Thread(pids) => pids.text(),
+        _ => return,
+    };
+    let why = match error {
+        ENOENT => "no such cgroup in the default hierarchy (v2)",
+        ESRCH => "no such process",
+        error if error == no_cgroups() => "this kernel has no cgroups",
+        _ => return,
+    };
+    log::refused("group_by", names, format_args!("{why}"));
+}
+
+impl Setting for GroupBy {
+    const SIZE: usize = 64;
+
+    fn get(&self, reading: &Reading) -> impl fmt::Display {
+        Name(reading)
+    }
+}
+
+/// The rule of a reading.
+pub(super) struct Name<'a>(pub(super) &'a Reading);
+
+impl fmt::Display for Name<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0.groups {
+            Some(groups) => f.write_str(groups.text()),
+            None => f.write_str("none"),
+        }
+    }
+}
+
+/// Calls `show` with each group and its name.
+pub(super) fn for_each_group(
+    groups: &Grouping,
+    mut show: impl FnMut(Group, &[u8]) -> Result,
+) -> Result {
+    for group in groups.numbers() {
+        let Some(name) = groups.name(group)? else {
+            break;
+        };
+        show(group, &name)?;
+    }
+    Ok(())
+}
+
+/// Copies all histograms of `group`. Fails with `ENOMEM`.
+fn histograms(
+    groups: &Grouping,
+    group: Group,
+) -> Result<[Snapshot<KVVec<u64>>; GroupMetric::COUNT]> {
+    Ok([
+        groups.histogram(group, GroupMetric::Oncpu)?,
+        groups.histogram(group, GroupMetric::Runq)?,
+        groups.histogram(group, GroupMetric::Offcpu)?,
+    ])
+}
+
+/// The groups: counters, quantiles, and who keeps them waiting.
+pub(super) struct Groups;
+
+impl View for Groups {
+    fn size_hint(&self, _monitor: &Monitor, last_len: usize) -> usize {
+        last_len.max(4096)
+    }
+
+    fn show(&self, reading: &Reading, out: &mut Text<'_>) -> Result {
+        let Some(all) = &reading.groups else {
+            return Ok(groups::head(out, Name(reading), 0, 0, 0)?);
+        };
+        let (limit, memory) = (all.limits().groups, all.memories().memory());
+        groups::head(out, Name(reading), limit, all.refused(), memory)?;
+        for_each_group(all, |group, name| {
+            let totals = all.totals(group);
+            groups::group(out, group, name, &totals, &histograms(all, group)?)?;
+            for (other, count, nanoseconds) in totals.neighbours() {
+                let name = all.name(other)?.unwrap_or(KVec::new());
+                groups::neighbour(out, group, other, (count, nanoseconds), &name)?;
+            }
+            Ok(())
+        })
+    }
+}
+
+/// A table of the groups for people.
+pub(super) struct Summary;
+
+impl View for Summary {
+    fn size_hint(&self, _monitor: &Monitor, last_len: usize) -> usize {
+        last_len.max(4096)
+    }
+
+    fn show(&self, reading: &Reading, out: &mut Text<'_>) -> Result {
+        groups::summary_head(out, Name(reading), reading.enabled)?;
+        let Some(all) = &reading.groups else {
+            return Ok(());
+        };
+        for_each_group(all, |group, name| {
+            let totals = all.totals(group);
+            if totals.samples(GroupMetric::Oncpu) == 0 {
+                return Ok(());
+            }
+            let worst = totals.neighbours().max_by_key(|(.., sum)| *sum);
+            let worst = match worst {
+                Some((group, ..)) => all.name(group)?,
+                None => None,
+            };
+            let histograms = histograms(all, group)?;
+            let worst = worst.as_deref();
+            Ok(groups::summary_row(out, name, &totals, &histograms, worst)?)
+        })
+    }
+}
+
+/// The group of each task.
+pub(super) struct Tasks;
+
+impl View for Tasks {
+    fn size_hint(&self, _monitor: &Monitor, last_len: usize) -> usize {
+        last_len.max(4096)
+    }
+
+    fn show(&self, reading: &Reading, out: &mut Text<'_>) -> Result {
+        groups::tasks_head(out)?;
+        if let Some(recorder) = &reading.recorder {
+            for Member { pid, comm, group } in &recorder.members()? {
+                groups::task(out, *pid, *group, comm)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The maximum number of groups.
+pub(super) struct GroupLimit;
+
+impl Control for GroupLimit {
+    const EXPECTED: &'static str = "a number of groups, 1 to 4095";
+    type Value<'a> = u32;
+
+    fn parse<'a>(&self, input: &'a [u8]) -> Option<u32> {
+        let number = u32::try_from(input::number(input)?).ok()?;
+        (1..=Limits::MOST_GROUPS)
+            .contains(&number)
+            .then_some(number)
+    }
+
+    fn set(&self, monitor: &Monitor, groups: u32) -> Result {
+        monitor.change_group_limits(|limits| limits.groups = groups);
+        Ok(())
+    }
+}
+
+impl Setting for GroupLimit {
+    const SIZE: usize = 16;
+
+    fn get(&self, reading: &Reading) -> impl fmt::Display {
+        reading.group_limits.groups
+    }
+}
+
+/// The maximum memory of the histograms of groups.
+pub(super) struct GroupMemoryLimit;
+
+impl Control for GroupMemoryLimit {
+    const EXPECTED: &'static str = "a number of bytes (1 or more), or none";
+    type Value<'a> = OrNone;
+
+    fn parse<'a>(&self, input: &'a [u8]) -> Option<OrNone> {
+        OrNone::parse(input, u64::MAX)
+    }
+
+    fn set(&self, monitor: &Monitor, OrNone(bytes): OrNone) -> Result {
+        monitor.change_group_limits(|limits| limits.memory = bytes);
+        Ok(())
+    }
+}
+
+impl Setting for GroupMemoryLimit {
+    const SIZE: usize = 32;
+
+    fn get(&self, reading: &Reading) -> impl fmt::Display {
+        OrNone(reading.group_limits.memory)
+    }
+}
+
+/// The histograms of a metric, one block for each group.
+pub(super) struct Histograms(pub(super) GroupMetric);
+
+impl View for Histograms {
+    fn size_hint(&self, _monitor: &Monitor, last_len: usize) -> usize {
+        last_len.max(4096)
+    }
+
+    fn show(&self, reading: &Reading, out: &mut Text<'_>) -> Result {
+        let Some(all) = &reading.groups else {
+            return Ok(());
+        };
+        for_each_group(all, |group, name| {
+            let histogram = all.histogram(group, self.0)?;
+            Ok(groups::histogram(out, self.0, group, name, &histogram)?)
+        })
+    }
+}

@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Which group a task is in: verdicts, where they are kept, rules, and the table of groups.
+
+use std::collections::HashMap;
+
+use proptest::{
+    collection::vec,
+    prelude::*, //
+};
+use schedhist_engine::engine::{
+    group::{
+        index::Index,
+        name::TaskName,
+        rule::{
+            Pids,
+            Rule, //
+        },
+        verdict::{
+            Group,
+            Verdict, //
+        },
+    },
+    switch::task_state::TaskState,
+};
+
+fn group(number: u32) -> Group {
+    Group::new(number).expect("a small number")
+}
+
+#[test]
+fn numbers_of_groups() {
+    assert_eq!(Group::OTHER, group(0));
+    let last = u32::try_from(Group::MAX).expect("it is small") - 1;
+    assert_eq!(group(last).number(), last);
+    assert_eq!(Group::new(last + 1), None);
+    assert_eq!(Group::new(u32::MAX), None);
+}
+
+#[test]
+fn verdicts_of_no_task() {
+    for (verdict, is_idle) in [(Verdict::UNKNOWN, false), (Verdict::IDLE, true)] {
+        assert_eq!(verdict.group(), Group::OTHER);
+        assert_eq!(verdict.is_idle(), is_idle);
+        assert!(!verdict.is_kernel_thread());
+    }
+    assert_eq!(Verdict::UNKNOWN, Verdict::new(Group::OTHER, false));
+}
+
+/// Generates the number of any group, often the least or the greatest.
+fn any_group() -> impl Strategy<Value = Group> {
+    let last = u32::try_from(Group::MAX).expect("it is small") - 1;
+    prop_oneof![Just(0), Just(1), Just(last), 0..=last].prop_map(group)
+}
+
+/// Generates the ID of a task: the address of a `task_struct`, of which the lower 48 bits count.
+fn any_id() -> impl Strategy<Value = u64> {
+    let addresses = prop_oneof![
+        Just(1_u64 << 6),
+        Just((1 << 48) - (1 << 6)),
+        (1_u64..1 << 42).prop_map(|n| n << 6),
+        // IDs that differ in one bit.
+        (6_u32..48).prop_map(|bit| 1 << bit),
+    ];
+    (addresses, any::<bool>()).prop_map(|(id, is_high)| match is_high {
+        true => id | (0xffff << 48),
+        false => id,
+    })
+}
+
+fn low(id: u64) -> u64 {
+    id & ((1 << 48) - 1)
+}
+
+proptest! {
+    #[test]
+    fn a_verdict_is_that_of_its_task_alone(
+        group in any_group(),
+        is_kernel_thread in any::<bool>(),
+        id in any_id(),
+        other in any_id(),
+    ) {
+        let verdict = Verdict::new(group, is_kernel_thread);
+        prop_assert_eq!(verdict.group(), group);
+        prop_assert_eq!(verdict.is_kernel_thread(), is_kernel_thread);
+        prop_assert!(!verdict.is_idle());
+
+        let state = TaskState::new();
+        prop_assert_eq!(state.verdict(id), Verdict::UNKNOWN);
+        prop_assert!(state.set_verdict(id, verdict));
+        prop_assert_eq!(state.verdict(id), verdict);
+        // Another task that gets the same PID inherits nothing, and its own verdict ends the first.
+        if low(other) != low(id) {
+            prop_assert_eq!(state.verdict(other), Verdict::UNKNOWN);
+            let new = Verdict::new(Group::OTHER, true);
+            prop_assert!(state.set_verdict(other, new));
+            prop_assert_eq!(state.verdict(other), new);
+            prop_assert_eq!(state.verdict(id), Verdict::UNKNOWN);
+        }
+    }
+
+    /// Each of the lower 48 bits of an ID counts, besides those that are always 0.
+    #[test]
+    fn ids_that_differ_in_one_bit_are_different(id in any_id(), group in any_group()) {
+        let state = TaskState::new();
+        prop_assert!(state.set_verdict(id, Verdict::new(group, true)));
+        for bit in 6..48 {
+            prop_assert_eq!(state.verdict(id ^ (1 << bit)), Verdict::UNKNOWN, "bit {}", bit);
+        }
+    }
+
+    #[test]
+    fn a_later_verdict_replaces_an_earlier_one(
+        id in any_id(),
+        verdicts in vec((any_group(), any::<bool>()), 1..8),
+    ) {
+        let state = TaskState::new();
+        for (group, is_kernel_thread) in verdicts {
+            let verdict = Verdict::new(group, is_kernel_thread);
+            prop_assert!(state.set_verdict(id, verdict));
+            prop_assert_eq!(state.verdict(id), verdict);
+        }
+    }
+
+    /// All tasks without room share one state, which must never change.
+    #[test]
+    fn without_room_nothing_is_written(id in any_id(), group in any_group()) {
+        let state = TaskState::untracked();
+        let before = format!("{state:?}");
+        prop_assert!(!state.set_verdict(id, Verdict::new(group, true)));
+        prop_assert_eq!(state.verdict(id), Verdict::UNKNOWN);
+        prop_assert_eq!(format!("{state:?}"), before);
+    }
+}
+
+#[test]
+fn a_table_of_groups_refuses_what_would_make_it_slow() {
+    for (places, room) in [(0, 0), (1, 0), (3, 0), (4, 3), (7, 3), (8, 6), (1024, 768)] {
+        let mut index = Index::new(vec![None; places]);
+        let mut inserted = 0;
+        while index.insert(u128::from(inserted), group(inserted)) {
+            inserted += 1;
+        }
+        assert_eq!(inserted, room, "{places} places");
+        assert_eq!(index.find(u128::from(room)), None);
+        for number in 0..inserted {
+            assert_eq!(index.find(u128::from(number)), Some(group(number)));
+        }
+    }
+}
+
+/// What was in the memory before does not matter.
+#[test]
+fn a_new_table_is_empty() {
+    let mut index = Index::new(vec![Some((5, group(1))); 8]);
+    assert_eq!(index.find(5), None);
+    assert!(index.insert(5, group(2)));
+    assert_eq!(index.find(5), Some(group(2)));
+}
+
+/// Generates keys: IDs of cgroups, which are small and close to each other, and names.
+fn any_key() -> impl Strategy<Value = u128> {
+    prop_oneof![0..40_u128, any::<u64>().prop_map(u128::from), any::<u128>()]
+}
+
+proptest! {
+    /// With few places, most keys collide.
+    #[test]
+    fn a_table_of_groups_is_like_a_map(
+        keys in vec(any_key(), 0..40),
+        absent in vec(any_key(), 0..40),
+        places in 0..60_usize,
+    ) {
+        let mut index = Index::new(vec![None; places]);
+        let mut map = HashMap::new();
+        for (number, key) in (1..).zip(keys) {
+            prop_assert_eq!(index.find(key), map.get(&key).copied());
+            if map.contains_key(&key) {
+                continue;
+            }
+            let has_room = map.len() < places / 4 * 3;
+            prop_assert_eq!(index.insert(key, group(number)), has_room);
+            if has_room {
+                map.insert(key, group(number));
+            }
+        }
+        for key in map.keys().copied().chain(absent) {
+            prop_assert_eq!(index.find(key), map.get(&key).copied());
+        }
+    }
+}
+
+/// Keys of cgroups that follow each other, as those of one boot do, are spread over the table: a
+/// look-up of a key that is not there meets a free place soon.
+#[test]
+fn neighbouring_keys_do_not_form_one_long_chain() {
+    const PLACES: usize = 1020;
+
+    for step in [1, 2, 64, 1 << 32, 1 << 64] {
+        let mut entries = vec![None; PLACES];
+        let mut index = Index::new(&mut entries[..]);
+        for number in 0..255 {
+            assert!(index.insert(1000 + u128::from(number) * step, group(number)));
+        }
+        let used: Vec<bool> = entries.iter().map(Option::is_some).collect();
+        let longest = used.split(|is_used| !is_used).map(<[bool]>::len).max();
+        assert!(
+            longest < Some(32),
+            "a chain of {longest:?} with step {step}"
+        );
+    }
+}
+
+fn cgroup(under: &[u8], depth: u32) -> Option<Rule<'_>> {
+    Some(Rule::Cgroup { under, depth })
+}
+
+fn pids(text: &[u8]) -> Pids<'_> {
+    Pids::parse(text).expect("PIDs")
+}
+
+#[test]
+fn rules() {
+    const ALL: u32 = Rule::ALL_LEVELS;
+
+    let process = |text| Some(Rule::Process(pids(text)));
+    let thread = |text| Some(Rule::Thread(pids(text)));
+    for (text, rule) in [
+        ("none", Some(Rule::None)),
+        ("comm", Some(Rule::Comm)),
+        ("  comm\n", Some(Rule::Comm)),
+        ("cgroup", cgroup(b"/", ALL)),
+        ("cgroup\n", cgroup(b"/", ALL)),
+        ("cgroup under /", cgroup(b"/", ALL)),
+        ("cgroup under /a.slice", cgroup(b"/a.slice", ALL)),
+        ("cgroup depth 1", cgroup(b"/", 1)),
+        ("cgroup depth 4294967294", cgroup(b"/", u32::MAX - 1)),
+        ("cgroup under /a depth 2", cgroup(b"/a", 2)),
+        ("cgroup depth 2 under /a", cgroup(b"/a", 2)),
+        ("\tcgroup  depth\n2 under /a ", cgroup(b"/a", 2)),
+        ("cgroup under /depth", cgroup(b"/depth", ALL)),
+        ("process", process(b"")),
+        (" thread\n", thread(b"")),
+        ("process 1", process(b"1")),
+        ("thread  1, 2 4194303 ", thread(b"1, 2 4194303")),
+        // Each of these is refused.
+        ("", None),
+        (" \n", None),
+        ("None", None),
+        ("none none", None),
+        ("none comm", None),
+        ("comm a", None),
+        ("cgroups", None),
+        ("cgroup /a", None),
+        ("cgroup under", None),
+        ("cgroup under a", None),
+        ("cgroup under /a /b", None),
+        ("cgroup under /a under /a", None),
+        ("cgroup depth", None),
+        ("cgroup depth 0", None),
+        ("cgroup depth -1", None),
+        ("cgroup depth +1", None),
+        ("cgroup depth 1.5", None),
+        ("cgroup depth 1 depth 1", None),
+        ("cgroup depth 4294967295", None),
+        ("cgroup depth 4294967297", None),
+        ("cgroup depth 18446744073709551617", None),
+        ("cgroup depth two", None),
+        ("cgroup under /a depth", None),
+        ("cgroup under /a depth 2 more", None),
+        ("cgroup above /a", None),
+        ("under /a", None),
+        ("processes", None),
+        ("process,1", None),
+        ("process 0", None),
+        ("process -1", None),
+        ("process +1", None),
+        ("process 1 bash", None),
+        ("thread 4194304", None),
+        ("thread 4294967297", None),
+        ("thread 18446744073709551617", None),
+    ] {
+        assert_eq!(Rule::parse(text.as_bytes()), rule, "{text:?}");
+    }
+}
+
+#[test]
+fn a_rule_is_shown_as_it_is_read() {
+    for (text, shown) in [
+        ("none", "none"),
+        ("comm", "comm"),
+        ("cgroup under /", "cgroup"),
+        (
+            "cgroup depth 3  under /a.slice",
+            "cgroup under /a.slice depth 3",
+        ),
+        ("process", "process"),
+        ("thread 1,2  3", "thread 1 2 3"),
+        // As systemd escapes a hyphen.
+        (r"cgroup under /a\x2db.slice", r"cgroup under /a\x2db.slice"),
+    ] {
+        let rule = Rule::parse(text.as_bytes()).expect("a rule");
+        assert_eq!(rule.to_string(), shown);
+    }
+}
+
+#[test]
+fn number_of_pids() {
+    let text = |count: usize| vec!["7"; count].join(" ");
+    let most = text(Pids::MOST);
+    assert_eq!(pids(most.as_bytes()).iter().count(), Pids::MOST);
+    assert_eq!(Pids::parse(text(Pids::MOST + 1).as_bytes()), None);
+    assert_eq!(pids(b"").iter().count(), 0);
+    assert_eq!(
+        pids(b" 1,22\n333 ").iter().collect::<Vec<i32>>(),
+        [1, 22, 333]
+    );
+    assert_eq!(pids(b" 1,22 ").text(), b"1,22");
+}
+
+#[test]
+fn names_of_processes() {
+    for (pid, comm, name) in [
+        (1, &b"init\0\0"[..], "1:init"),
+        (4_194_303, b"fifteen_letters\0", "4194303:fifteen_letters"),
+        (7, b"", "7:"),
+        (7, b"a b\0rest", "7:a b"),
+    ] {
+        let found = TaskName::new(pid, comm);
+        assert_eq!(&*found, name.as_bytes());
+        assert!(found.len() <= TaskName::MAX_LEN);
+    }
+    // A name that is too long is cut.
+    assert_eq!(
+        TaskName::new(i32::MIN, &[b'x'; 99]).len(),
+        TaskName::MAX_LEN
+    );
+}
+
+proptest! {
+    /// The path may have any bytes that can be printed, but white space.
+    #[test]
+    fn a_rule_survives_being_shown(
+        path in "/[!-~]{0,200}",
+        depth in prop_oneof![Just(Rule::ALL_LEVELS), 1..u32::MAX],
+    ) {
+        let rule = Rule::Cgroup { under: path.as_bytes(), depth };
+        let text = rule.to_string();
+        prop_assert_eq!(Rule::parse(text.as_bytes()), Some(rule), "{}", text);
+    }
+
+    /// A rule with any other bytes is shown on one line, and only with bytes that can be printed.
+    #[test]
+    fn a_rule_is_shown_on_one_line(path in vec(any::<u8>(), 0..100)) {
+        let mut under = vec![b'/'];
+        under.extend(path);
+        let rule = Rule::Cgroup { under: &under, depth: 1 };
+        prop_assert!(rule.to_string().bytes().all(|byte| (b' '..=b'~').contains(&byte)));
+    }
+
+    #[test]
+    fn any_text_is_a_rule_or_not(text in vec(any::<u8>(), 0..60)) {
+        match Rule::parse(&text) {
+            Some(Rule::Cgroup { under, depth }) => {
+                prop_assert!(under.starts_with(b"/") && depth >= 1);
+            }
+            Some(Rule::Process(pids) | Rule::Thread(pids)) => {
+                prop_assert!(pids.iter().all(|pid| (1..1 << 22).contains(&pid)));
+            }
+            _ => {}
+        }
+    }
+
+    /// The same with words of rules, which any bytes hardly ever are.
+    #[test]
+    fn any_words_are_a_rule_or_not(
+        words in vec(proptest::sample::select(vec![
+            "none", "comm", "cgroup", "under", "depth", "/", "/a", "0", "1", "17", "process", "thread",
+        ]), 0..7),
+    ) {
+        let text = words.join(" ");
+        let expected = match &words[..] {
+            ["none"] | ["comm"] | ["cgroup"] => true,
+            ["process" | "thread", pids @ ..] => pids.iter().all(|pid| matches!(*pid, "1" | "17")),
+            ["cgroup", "under", path] => path.starts_with('/'),
+            ["cgroup", "depth", depth] => matches!(*depth, "1" | "17"),
+            ["cgroup", "under", path, "depth", depth] | ["cgroup", "depth", depth, "under", path] => {
+                path.starts_with('/') && matches!(*depth, "1" | "17")
+            }
+            _ => false,
+        };
+        prop_assert_eq!(Rule::parse(text.as_bytes()).is_some(), expected, "{}", text);
+    }
+}

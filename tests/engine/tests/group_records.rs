@@ -1,0 +1,445 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The records of groups on a CPU, and their totals over CPUs.
+
+mod grouped;
+
+use std::collections::BTreeMap;
+
+use grouped::{
+    group,
+    identity,
+    kernel,
+    user,
+    Groups, //
+};
+use proptest::{
+    collection::vec,
+    prelude::*, //
+};
+use schedhist_engine::engine::{
+    group::{
+        records::{
+            group_scheme,
+            Culprit,
+            GroupCounter,
+            GroupMetric,
+            GroupRecords,
+            NEIGHBOURS, //
+        },
+        totals::{
+            self,
+            GroupTotals, //
+        },
+        verdict::Verdict,
+    },
+    histogram::{
+        bucket::{
+            Precision,
+            Scheme,
+            OVERFLOW, //
+        },
+        totals::Worst,
+    },
+    metric::Metric,
+    switch::{
+        sample::{
+            Observer,
+            Side, //
+        },
+        switch_out::PrevState,
+    },
+};
+
+/// Returns records of groups without histograms.
+fn groups(number: usize) -> Groups {
+    Groups::without_histograms(number, Scheme::DEFAULT)
+}
+
+/// The longest duration that a clock can measure.
+const LONGEST: u64 = (1 << 63) - 1;
+
+/// Generates a duration of any magnitude, often one that takes a sum through its 64 bits.
+fn any_duration() -> impl Strategy<Value = u64> {
+    let any = (any::<u64>(), 0..64_u32).prop_map(|(bits, shift)| bits >> shift);
+    prop_oneof![Just(0), Just(1), Just(LONGEST), any].prop_map(|value| value.min(LONGEST))
+}
+
+#[test]
+fn the_metrics_of_groups() {
+    for metric in Metric::ALL {
+        let expected = match metric {
+            Metric::Oncpu => Some(GroupMetric::Oncpu),
+            Metric::RunqWakeup | Metric::RunqPreempt => Some(GroupMetric::Runq),
+            Metric::Offcpu => Some(GroupMetric::Offcpu),
+            _ => None,
+        };
+        assert_eq!(GroupMetric::of(metric), expected, "{metric:?}");
+    }
+}
+
+#[test]
+fn histograms_of_groups_are_not_finer_than_those_of_cpus() {
+    for bits in Precision::MIN..=Precision::MAX {
+        let scheme = Scheme::new(Precision::new(bits).expect("within range"));
+        assert_eq!(group_scheme(scheme).precision().bits(), bits.min(3));
+    }
+}
+
+#[test]
+fn new_records_are_empty() {
+    let records = GroupRecords::new();
+    for metric in GroupMetric::ALL {
+        assert_eq!((records.samples(metric), records.sum(metric)), (0, 0));
+        assert_eq!(records.worst(metric), None);
+    }
+    assert!(GroupCounter::ALL
+        .iter()
+        .all(|counter| records.counter(*counter) == 0));
+    assert_eq!(records.neighbours().count(), 0);
+}
+
+/// A sample of 0, as the wait of a task that gets an idle CPU at once may be.
+#[test]
+fn a_sample_of_0_is_a_maximum() {
+    let groups = groups(2);
+    groups.observer().enter(user(1));
+    groups.sample(Metric::RunqWakeup, 0, 100);
+    let worst = Worst {
+        value: 0,
+        task: identity(Side::Next),
+        time: 100,
+    };
+    assert_eq!(groups.of(1).worst(GroupMetric::Runq), Some(worst));
+    // It is the first of the greatest.
+    groups.sample(Metric::RunqWakeup, 0, 200);
+    assert_eq!(groups.of(1).worst(GroupMetric::Runq), Some(worst));
+    groups.sample(Metric::RunqWakeup, 1, 300);
+    let worst = groups.of(1).worst(GroupMetric::Runq);
+    assert_eq!(worst.map(|worst| (worst.value, worst.time)), Some((1, 300)));
+}
+
+proptest! {
+    /// Counts, sums beyond 64 bits, maxima and buckets, with any precision.
+    #[test]
+    fn samples_as_the_naive_reference(
+        bits in Precision::MIN..=Precision::MAX,
+        samples in vec((0..Metric::COUNT, 0..3_u32, any_duration()), 0..100),
+    ) {
+        let scheme = Scheme::new(Precision::new(bits).expect("within range"));
+        let groups = Groups::new(3, scheme);
+        let mut expected: BTreeMap<_, Vec<(u64, u64, Side)>> = BTreeMap::new();
+        for (time, (metric, number, value)) in (1..).zip(samples) {
+            let metric = Metric::ALL[metric];
+            groups.observer().enter(user(number));
+            groups.sample(metric, value, time);
+            if let Some(of) = GroupMetric::of(metric) {
+                expected.entry((number, of as usize)).or_default().push((value, time, metric.side()));
+            }
+        }
+        for number in 0..3 {
+            let records = groups.of(number);
+            let histograms = groups.histograms(number);
+            for (metric, histogram) in GroupMetric::ALL.into_iter().zip(histograms) {
+                let samples = expected.remove(&(number, metric as usize)).unwrap_or_default();
+                prop_assert_eq!(records.samples(metric), samples.len() as u64);
+                let sum: u128 = samples.iter().map(|(value, ..)| u128::from(*value)).sum();
+                prop_assert_eq!(records.sum(metric), sum);
+                prop_assert_eq!(histogram.sum(), sum);
+                // The first of the greatest.
+                let worst = samples.iter().rev().max_by_key(|(value, ..)| *value);
+                let worst = worst.map(|(value, time, side)| Worst {
+                    value: *value,
+                    task: identity(*side),
+                    time: *time,
+                });
+                prop_assert_eq!(records.worst(metric), worst);
+                prop_assert_eq!(histogram.worst(), worst.map(|worst| (3, worst)));
+                let scheme = group_scheme(scheme);
+                let mut buckets = BTreeMap::new();
+                for (value, ..) in samples {
+                    *buckets.entry(scheme.bounds(scheme.index(value)).lower).or_default() += 1;
+                }
+                let found = histogram.buckets().map(|(bounds, count)| (bounds.lower, count));
+                prop_assert_eq!(found.collect::<BTreeMap<_, u64>>(), buckets);
+            }
+        }
+    }
+}
+
+/// Samples that have a finite bucket carry a sum through its 64 bits unnoticed, unless it is looked
+/// at now and then.
+#[test]
+#[cfg_attr(miri, ignore = "far too slow")]
+fn sums_are_carried() {
+    const TIMES: u64 = (1 << 23) + 10;
+
+    let groups = groups(2);
+    groups.observer().enter(user(1));
+    groups.sample(Metric::Oncpu, LONGEST, 1);
+    let (scheme, value) = (Scheme::DEFAULT, OVERFLOW - 1);
+    let index = scheme.index(value);
+    for n in 1..=TIMES {
+        let observer = groups.observer();
+        observer.add(Metric::Oncpu, value, scheme, index);
+        if n % (1 << 20) == 0 {
+            // Whichever group has the CPU then.
+            observer.enter(user(0));
+            observer.carry();
+            observer.enter(user(1));
+        }
+    }
+    let sum = u128::from(LONGEST) + u128::from(TIMES) * u128::from(value);
+    assert!(sum > 1 << 64);
+    assert_eq!(groups.of(1).sum(GroupMetric::Oncpu), sum);
+}
+
+/// A group without memory, or beyond the number of groups, is still counted.
+#[test]
+fn samples_without_a_histogram() {
+    let groups = groups(2);
+    for number in [1, 5] {
+        groups.observer().enter(user(number));
+        groups.sample(Metric::Oncpu, 10, 20);
+        groups.sample(Metric::Idle, 10, 20);
+    }
+    for number in [0, 1] {
+        let records = groups.of(number);
+        assert_eq!(records.samples(GroupMetric::Oncpu), 1);
+        assert_eq!(records.sum(GroupMetric::Oncpu), 10);
+    }
+}
+
+#[test]
+fn counters_are_of_the_task_that_has_the_cpu() {
+    let groups = groups(3);
+    let observer = groups.observer();
+    let of = |number| GroupCounter::ALL.map(|counter| groups.of(number).counter(counter));
+    observer.enter(user(1));
+    observer.migrated();
+    observer.leave(PrevState::new(true, 1));
+    observer.enter(user(2));
+    observer.leave(PrevState::new(false, 1));
+    observer.enter(Verdict::IDLE);
+    observer.enter(Verdict::UNKNOWN);
+    observer.migrated();
+    observer.throttled(70);
+    observer.leave(PrevState::new(false, 0));
+    assert_eq!(of(0), [0, 1, 1, 1, 70]);
+    assert_eq!(of(1), [0, 1, 1, 0, 0]);
+    assert_eq!(of(2), [1, 0, 0, 0, 0]);
+}
+
+#[test]
+fn culprits() {
+    for (number, verdict, expected) in [
+        (1, user(1), Culprit::Own),
+        (1, user(2), Culprit::Other),
+        (1, user(0), Culprit::Other),
+        (1, kernel(1), Culprit::Kernel),
+        (1, kernel(2), Culprit::Kernel),
+        (1, Verdict::IDLE, Culprit::Idle),
+        (1, Verdict::UNKNOWN, Culprit::Other),
+        // A task of which nothing is known is in this group.
+        (0, Verdict::UNKNOWN, Culprit::Own),
+        (0, Verdict::IDLE, Culprit::Idle),
+        (0, kernel(0), Culprit::Kernel),
+        (0, user(1), Culprit::Other),
+    ] {
+        assert_eq!(Culprit::new(group(number), verdict), expected);
+        let groups = groups(3);
+        groups.wait(number, verdict, 70);
+        groups.observer().preempted(verdict, 5);
+        for culprit in Culprit::ALL {
+            let records = groups.of(number);
+            let (ended, preempted) = (records.ended_by(culprit), records.preempted_by(culprit));
+            let is_it = u64::from(culprit == expected);
+            assert_eq!((ended.count(), ended.nanoseconds()), (is_it, 70 * is_it));
+            assert_eq!(
+                (preempted.count(), preempted.nanoseconds()),
+                (is_it, 5 * is_it)
+            );
+        }
+        let named = expected == Culprit::Other;
+        assert_eq!(groups.of(number).neighbours().count(), usize::from(named));
+    }
+}
+
+/// Stays and sleeps are nobody's fault.
+#[test]
+fn only_waits_are_blamed() {
+    for metric in Metric::ALL {
+        let groups = groups(3);
+        groups.observer().enter(user(2));
+        groups.observer().enter(user(1));
+        groups.sample(metric, 10, 20);
+        let is_wait = matches!(metric, Metric::RunqWakeup | Metric::RunqPreempt);
+        let ended = groups.of(1).ended_by(Culprit::Other);
+        assert_eq!(ended.count(), u64::from(is_wait), "{metric:?}");
+    }
+}
+
+/// The waits that other groups ended, by group, in any order: number of the group, and wait.
+type Waits = Vec<(u32, u64)>;
+
+/// Adds up waits by group.
+fn by_group(waits: &[(u32, u64)]) -> BTreeMap<u32, (u64, u64)> {
+    let mut sums = BTreeMap::new();
+    for (number, wait) in waits {
+        let (count, sum): &mut (u64, u64) = sums.entry(*number).or_default();
+        *count += 1;
+        *sum += wait;
+    }
+    sums
+}
+
+/// Generates waits that up to 20 other groups end. Some of these are heavy.
+fn any_waits() -> impl Strategy<Value = Waits> {
+    let wait = prop_oneof![Just(0), 1..100_u64, 100..10_000_u64, 10_000..1_000_000_u64];
+    let alike = prop_oneof![1..20_u32, 1..3_u32, Just(20)];
+    let mixed = vec((alike, wait), 0..200);
+    // One group after the other, each with alike waits.
+    let runs = vec((1..20_u32, 1..30_usize, 0..1000_u64), 0..20).prop_map(|runs| {
+        let run = |(number, times, wait)| vec![(number, wait); times];
+        runs.into_iter().flat_map(run).collect()
+    });
+    prop_oneof![mixed, runs]
+}
+
+/// Lets a task of the group 0 wait for others.
+fn after(waits: &[(u32, u64)]) -> Groups {
+    let groups = groups(1);
+    for (number, wait) in waits {
+        groups.wait(0, user(*number), *wait);
+    }
+    groups
+}
+
+fn named(records: &GroupRecords) -> BTreeMap<u32, (u64, u64)> {
+    let all = records.neighbours();
+    all.map(|(group, count, ns)| (group.number(), (count, ns)))
+        .collect()
+}
+
+#[test]
+fn as_many_neighbours_as_have_room_are_exact() {
+    // A wait of 0 takes a place as well.
+    let waits = [(7, 0), (8, 5), (9, 0), (3, 100), (7, 1), (9, 0), (3, 11)];
+    assert_eq!(by_group(&waits).len(), NEIGHBOURS);
+    assert_eq!(named(after(&waits).of(0)), by_group(&waits));
+}
+
+/// A group that comes late and keeps others waiting often, but never for long, is found: it need
+/// not wait for longer at once than an earlier group did in all.
+#[test]
+fn a_late_neighbour_with_many_short_waits_is_found() {
+    let early = (1..=4).flat_map(|number| [(number, 1_000_000); 10]);
+    let late = (0..50_000).map(|_| (5, 1_000));
+    let waits: Waits = early.chain(late).collect();
+    let named = named(after(&waits).of(0));
+    let heaviest = named.iter().max_by_key(|(_, (_, ns))| *ns);
+    assert_eq!(heaviest.map(|(number, _)| *number), Some(5), "{named:?}");
+}
+
+proptest! {
+    #[test]
+    fn waits_are_not_invented_and_heavy_neighbours_are_found(waits in any_waits()) {
+        let groups = after(&waits);
+        let records = groups.of(0);
+        let truth = by_group(&waits);
+        let (mut count, mut sum) = (0, 0);
+        for (_, c, ns) in records.neighbours() {
+            count += c;
+            sum += ns;
+        }
+        let other = records.ended_by(Culprit::Other);
+        prop_assert_eq!(other.count(), waits.len() as u64);
+        prop_assert!(count <= other.count() && sum <= other.nanoseconds());
+        let named = named(records);
+        prop_assert_eq!(named.len(), truth.len().min(NEIGHBOURS));
+        for (number, (count, ns)) in &named {
+            let (all, whole) = truth[number];
+            prop_assert!(*count >= 1 && *count <= all && *ns <= whole, "{} {:?}", number, named);
+        }
+        for (number, (_, ns)) in &truth {
+            let is_heavy = ns * (NEIGHBOURS as u64 + 1) > other.nanoseconds();
+            prop_assert!(!is_heavy || named.contains_key(number), "{} {:?}", number, named);
+        }
+        if truth.len() <= NEIGHBOURS {
+            prop_assert_eq!(named, truth);
+        }
+    }
+
+    /// The totals are the sums over CPUs. Among the neighbours that all CPUs name, the heavy ones are
+    /// named.
+    #[test]
+    fn totals_are_sums(all in vec((any_waits(), 0..5_u64), 0..12)) {
+        let mut totals = GroupTotals::default();
+        let mut samples = 0;
+        let mut other = (0, 0_u128);
+        let mut truth: BTreeMap<u32, (u64, u128)> = BTreeMap::new();
+        for (waits, times) in &all {
+            let groups = after(waits);
+            let observer = groups.observer();
+            for _ in 0..*times {
+                groups.sample(Metric::Oncpu, 10, 20);
+                observer.migrated();
+                observer.leave(PrevState::new(false, 1));
+                observer.preempted(kernel(1), 9);
+                groups.wait(0, Verdict::IDLE, 3);
+            }
+            let records = groups.of(0);
+            totals.add(records);
+            samples += times;
+            for (number, (count, ns)) in named(records) {
+                let sums = truth.entry(number).or_default();
+                *sums = (sums.0 + count, sums.1 + u128::from(ns));
+            }
+            other.0 += waits.len() as u64;
+            other.1 += waits.iter().map(|(_, wait)| u128::from(*wait)).sum::<u128>();
+        }
+        prop_assert_eq!(totals.samples(GroupMetric::Oncpu), samples);
+        prop_assert_eq!(totals.samples(GroupMetric::Runq), samples + other.0);
+        prop_assert_eq!(totals.samples(GroupMetric::Offcpu), 0);
+        let counters = GroupCounter::ALL.map(|counter| totals.counter(counter));
+        prop_assert_eq!(counters, [samples, 0, samples, 0, 0]);
+        let ended = Culprit::ALL.map(|culprit| totals.ended_by(culprit));
+        let idle = (samples, 3 * u128::from(samples));
+        prop_assert_eq!(ended, [(0, 0), other, (0, 0), idle]);
+        let preempted = Culprit::ALL.map(|culprit| totals.preempted_by(culprit));
+        prop_assert_eq!(preempted, [(0, 0), (0, 0), (samples, 9 * u128::from(samples)), (0, 0)]);
+
+        let neighbours: BTreeMap<_, _> = totals
+            .neighbours()
+            .map(|(group, count, ns)| (group.number(), (count, ns)))
+            .collect();
+        prop_assert_eq!(neighbours.len(), truth.len().min(totals::NEIGHBOURS));
+        let whole: u128 = truth.values().map(|(_, ns)| *ns).sum();
+        for (number, (count, ns)) in &neighbours {
+            prop_assert!(*count <= truth[number].0 && *ns <= truth[number].1);
+        }
+        for (number, (_, ns)) in &truth {
+            let is_heavy = ns * (totals::NEIGHBOURS as u128 + 1) > whole;
+            prop_assert!(!is_heavy || neighbours.contains_key(number), "{} {:?}", number, neighbours);
+        }
+        if truth.len() <= totals::NEIGHBOURS {
+            prop_assert_eq!(neighbours, truth);
+        }
+    }
+}
+
+/// A group that kept others waiting for a while on each of many CPUs is found, even if others did so
+/// for longer on one.
+#[test]
+fn a_neighbour_on_many_cpus_is_found() {
+    let mut totals = GroupTotals::default();
+    for first in [1, 5] {
+        let waits: Waits = (first..first + 4).map(|number| (number, 100)).collect();
+        totals.add(after(&waits).of(0));
+    }
+    for _ in 0..64 {
+        totals.add(after(&[(9, 60)]).of(0));
+    }
+    let heaviest = totals.neighbours().max_by_key(|(.., ns)| *ns);
+    assert_eq!(heaviest.map(|(group, ..)| group), Some(group(9)));
+}

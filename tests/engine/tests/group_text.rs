@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The text formats of groups: golden texts, and their limits.
+
+mod grouped;
+
+use grouped::{
+    group,
+    kernel,
+    user,
+    Groups, //
+};
+use proptest::{
+    collection::vec,
+    prelude::*, //
+};
+use schedhist_engine::engine::{
+    format::groups,
+    group::{
+        records::GroupMetric,
+        rule::Rule,
+        totals::GroupTotals,
+        verdict::{
+            Group,
+            Verdict, //
+        },
+    },
+    histogram::bucket::Scheme,
+    metric::Metric,
+    switch::sample::Observer,
+};
+
+const NAME: &[u8] = b"/a b\\\n\xff.slice";
+const ESCAPED: &str = r"/a b\x5c\x0a\xff.slice";
+
+/// Two groups, in the second of which something of each kind happened.
+fn example() -> Groups {
+    let groups = Groups::new(3, Scheme::DEFAULT);
+    groups.example(900);
+    groups
+}
+
+fn totals(groups: &Groups, number: u32) -> GroupTotals {
+    let mut totals = GroupTotals::default();
+    totals.add(groups.of(number));
+    totals
+}
+
+fn line(groups: &Groups, number: u32, name: &[u8]) -> String {
+    let mut out = String::new();
+    let (totals, histograms) = (totals(groups, number), groups.histograms(number));
+    groups::group(&mut out, group(number), name, &totals, &histograms).expect("a String takes all");
+    out
+}
+
+#[test]
+fn golden_group() {
+    assert_eq!(
+        line(&example(), 1, NAME),
+        format!(
+            "group id 1 \
+             oncpu_count 2 oncpu_sum_ns 2000 oncpu_p50_ns 511 oncpu_p99_ns 1500 oncpu_max_ns 1500 \
+             runq_count 4 runq_sum_ns 40000 runq_p50_ns 2047 runq_p99_ns 30000 runq_max_ns 30000 \
+             offcpu_count 0 offcpu_sum_ns 0 offcpu_p50_ns - offcpu_p99_ns - offcpu_max_ns - \
+             voluntary 2 involuntary 1 migrations 1 throttled 1 throttled_ns 900 not_in_histogram 0 \
+             ended_by_own 1 ended_by_own_ns 1000 ended_by_other 1 ended_by_other_ns 30000 \
+             ended_by_kernel 1 ended_by_kernel_ns 2000 ended_by_idle 1 ended_by_idle_ns 7000 \
+             preempted_by_own 1 preempted_by_own_ns 1 preempted_by_other 1 preempted_by_other_ns 20 \
+             preempted_by_kernel 1 preempted_by_kernel_ns 300 \
+             preempted_by_idle 1 preempted_by_idle_ns 4000 \
+             name {ESCAPED}\n"
+        )
+    );
+}
+
+/// Without histograms there are no quantiles, but the rest is as it is.
+#[test]
+fn golden_group_without_histograms() {
+    let groups = Groups::without_histograms(1, Scheme::DEFAULT);
+    groups.observer().enter(user(0));
+    groups.sample(Metric::Offcpu, 77, 100);
+    let start = "group id 0 oncpu_count 0 oncpu_sum_ns 0 oncpu_p50_ns - oncpu_p99_ns - \
+                 oncpu_max_ns - runq_count 0 runq_sum_ns 0 runq_p50_ns - runq_p99_ns - runq_max_ns \
+                 - offcpu_count 1 offcpu_sum_ns 77 offcpu_p50_ns - offcpu_p99_ns - offcpu_max_ns 77 \
+                 voluntary 0 involuntary 0 migrations 0 throttled 0 throttled_ns 0 not_in_histogram 1 \
+                 ended_by_own 0 ";
+    let text = line(&groups, 0, b"other");
+    assert!(text.starts_with(start), "{text}");
+    assert!(text.ends_with(" preempted_by_idle_ns 0 name other\n"));
+}
+
+#[test]
+fn golden_head_and_neighbour() {
+    let mut out = String::new();
+    let rule = Rule::parse(b"cgroup depth 2").expect("a rule");
+    groups::head(&mut out, rule, 255, 7, 4096).expect("a String takes all");
+    let waits = (3, u128::from(u64::MAX) + 1);
+    groups::neighbour(&mut out, group(2), group(17), waits, NAME).expect("a String takes all");
+    assert_eq!(
+        out,
+        format!(
+            "# schedhist groups version 1\n\
+             group_by cgroup depth 2\n\
+             limit 255\n\
+             refused 7\n\
+             memory_bytes 4096\n\
+             \x20 neighbour id 17 of 2 ended 3 ended_ns 18446744073709551616 name {ESCAPED}\n"
+        )
+    );
+}
+
+#[test]
+fn golden_histograms() {
+    let example = example();
+    let mut out = String::new();
+    let [oncpu, _, offcpu] = example.histograms(1);
+    for (metric, histogram) in [(GroupMetric::Oncpu, oncpu), (GroupMetric::Offcpu, offcpu)] {
+        groups::histogram(&mut out, metric, group(1), NAME, &histogram)
+            .expect("a String takes all");
+    }
+    assert_eq!(
+        out,
+        format!(
+            "# schedhist group histogram version 1\n\
+             metric oncpu\n\
+             group 1\n\
+             name {ESCAPED}\n\
+             unit ns\n\
+             precision 3\n\
+             count 2\n\
+             sum 2000\n\
+             max 1500\n\
+             max_cpu 3\n\
+             max_time 2000000\n\
+             max_pid 1\n\
+             max_prio 120\n\
+             max_comm prev\n\
+             p50 480 511\n\
+             p90 1408 1535\n\
+             p99 1408 1535\n\
+             p99.9 1408 1535\n\
+             p99.99 1408 1535\n\
+             bucket 480 511 1\n\
+             bucket 1408 1535 1\n\
+             # schedhist group histogram version 1\n\
+             metric offcpu\n\
+             group 1\n\
+             name {ESCAPED}\n\
+             unit ns\n\
+             precision 3\n\
+             count 0\n\
+             sum 0\n"
+        )
+    );
+}
+
+/// The longest wait has the name of the task that waited.
+#[test]
+fn the_worst_wait_is_of_the_task_that_got_the_cpu() {
+    let mut out = String::new();
+    let [_, runq, _] = example().histograms(1);
+    groups::histogram(&mut out, GroupMetric::Runq, group(1), b"a", &runq).expect("all is taken");
+    let lines = "max 30000\nmax_cpu 3\nmax_time 30001\nmax_pid 2\nmax_prio 120\n\
+                 max_comm next \\x5c\\x0a\\x7f\n";
+    assert!(out.contains(lines), "{out}");
+}
+
+fn row(groups: &Groups, number: u32, neighbour: Option<&[u8]>) -> String {
+    let mut out = String::new();
+    let (totals, histograms) = (totals(groups, number), groups.histograms(number));
+    groups::summary_row(&mut out, NAME, &totals, &histograms, neighbour).expect("all is taken");
+    out
+}
+
+#[test]
+fn golden_summary() {
+    let mut out = String::new();
+    groups::summary_head(&mut out, "comm", true).expect("a String takes all");
+    groups::summary_head(&mut out, Rule::None, false).expect("a String takes all");
+    let example = example();
+    out += &row(&example, 1, Some(b"the\tother"));
+    out += &row(&example, 2, None);
+    let expected = format!(
+        "\
+# schedhist group summary version 1, by comm, enabled
+     oncpu     waits    waited       p50       p99       max    own other kernel  idle  group, most kept waiting by
+# schedhist group summary version 1, by none, disabled
+     oncpu     waits    waited       p50       p99       max    own other kernel  idle  group, most kept waiting by
+    2.00us         4    40.0us    2.05us    30.0us    30.0us     2%   75%     5%   17%  {ESCAPED}, the\\x09other
+       0ns         0       0ns         -         -         -     0%    0%     0%    0%  {ESCAPED}
+"
+    );
+    assert_eq!(out, expected);
+}
+
+/// Returns the shares of own, other, kernel and idle in a row.
+fn shares(waits: [u64; 4]) -> [u64; 4] {
+    let groups = Groups::new(3, Scheme::DEFAULT);
+    let culprits = [user(1), user(2), kernel(0), Verdict::IDLE];
+    for (culprit, wait) in culprits.into_iter().zip(waits) {
+        if wait != 0 {
+            groups.wait(1, culprit, wait);
+        }
+    }
+    let row = row(&groups, 1, None);
+    let shares: Vec<u64> = row
+        .split_whitespace()
+        .filter_map(|word| word.strip_suffix('%'))
+        .map(|word| word.parse().expect("a number"))
+        .collect();
+    shares.try_into().expect("there are four")
+}
+
+#[test]
+fn shares_of_waits() {
+    // The longest duration that a clock can measure.
+    const HUGE: u64 = (1 << 63) - 1;
+
+    for (waits, expected) in [
+        ([0, 0, 0, 0], [0, 0, 0, 0]),
+        ([1, 0, 0, 0], [100, 0, 0, 0]),
+        ([0, 0, 0, 99], [0, 0, 0, 100]),
+        ([0, 0, 100, 0], [0, 0, 100, 0]),
+        ([1, 1, 0, 0], [50, 50, 0, 0]),
+        ([1, 1, 1, 0], [33, 33, 33, 0]),
+        ([99, 100, 0, 0], [49, 50, 0, 0]),
+        ([1_000, 99, 0, 0], [90, 9, 0, 0]),
+        ([1, 99_999, 0, 0], [0, 99, 0, 0]),
+        ([HUGE, 0, 0, 0], [100, 0, 0, 0]),
+        ([HUGE / 2, HUGE / 2, 0, 0], [50, 50, 0, 0]),
+        ([HUGE / 3, HUGE / 3, HUGE / 3, 0], [33, 33, 33, 0]),
+    ] {
+        assert_eq!(shares(waits), expected, "{waits:?}");
+    }
+}
+
+proptest! {
+    /// Shares are rounded down, unless the sum is so large that no time that passes comes near it.
+    #[test]
+    fn shares_are_rounded_down(
+        waits in prop::array::uniform4((0..u64::MAX / 400, 0..64_u32)),
+    ) {
+        let waits = waits.map(|(bits, shift)| bits >> shift);
+        let sum: u64 = waits.iter().sum();
+        let expected = waits.map(|wait| (wait * 100).checked_div(sum).unwrap_or(0));
+        prop_assert_eq!(shares(waits), expected);
+    }
+
+    #[test]
+    fn shares_never_overflow(waits in prop::array::uniform4(any::<u64>())) {
+        let waits = waits.map(|wait| wait.min((1 << 63) - 1));
+        prop_assert!(shares(waits).into_iter().all(|share| share <= 100));
+    }
+}
+
+/// The maximum length of a group's line besides its name: all names of values, and 44 numbers of at
+/// most 39 digits.
+const MAX: usize = 3072;
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Each text is of one line, however large the numbers and strange the names are.
+    #[test]
+    fn lines_are_not_longer_than_stated(
+        name in vec(any::<u8>(), 0..300),
+        values in vec(prop_oneof![any::<u64>(), Just(u64::MAX)], 1..20),
+    ) {
+        let last = u32::try_from(Group::MAX - 1).expect("it is small");
+        let groups = Groups::new(2, Scheme::DEFAULT);
+        for value in values {
+            let value = value.min((1 << 63) - 1);
+            groups.wait(1, user(last), value);
+            groups.observer().preempted(user(last), value);
+            groups.sample(Metric::Oncpu, value, u64::MAX);
+            groups.sample(Metric::Offcpu, value, u64::MAX);
+        }
+        let text = line(&groups, 1, &name);
+        prop_assert!(text.len() <= MAX + 4 * name.len());
+        prop_assert_eq!(text.lines().count(), 1);
+        prop_assert!(text.trim_end_matches('\n').bytes().all(|byte| (b' '..=b'~').contains(&byte)));
+
+        let mut text = String::new();
+        let waits = (u64::MAX, u128::MAX);
+        groups::neighbour(&mut text, group(last), group(last), waits, &name).expect("all is taken");
+        prop_assert!(text.len() <= 256 + 4 * name.len());
+        prop_assert_eq!(text.lines().count(), 1);
+
+        let text = row(&groups, 1, Some(&name));
+        prop_assert!(text.len() <= 256 + 4 * (name.len() + NAME.len()));
+        prop_assert_eq!(text.lines().count(), 1);
+    }
+}
+
+#[test]
+fn golden_tasks() {
+    let mut out = String::new();
+    groups::tasks_head(&mut out).expect("a String takes all");
+    groups::task(&mut out, 42, group(3), b"a \\b\n\0rest").expect("a String takes all");
+    assert_eq!(
+        out,
+        "# schedhist group tasks version 1\ntask pid 42 group 3 comm a \\x5cb\\x0a\n"
+    );
+}

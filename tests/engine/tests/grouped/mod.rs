@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The records of groups on a made-up CPU, driven through the engine's observer.
+
+#![allow(dead_code, reason = "not every test needs all of it")]
+
+use schedhist_engine::engine::{
+    cell::Cell,
+    group::{
+        observer::{
+            CpuGroups,
+            Grouped,
+            Occupant, //
+        },
+        records::{
+            group_scheme,
+            GroupMetric,
+            GroupRecords, //
+        },
+        verdict::{
+            Group,
+            Verdict, //
+        },
+    },
+    histogram::{
+        bucket::Scheme,
+        snapshot::Snapshot, //
+    },
+    identity::Identity,
+    metric::Metric,
+    switch::{
+        sample::{
+            Cause,
+            Observer,
+            Sample,
+            Side, //
+        },
+        switch_out::PrevState, //
+    },
+};
+
+/// Returns the group `number`.
+pub(crate) fn group(number: u32) -> Group {
+    Group::new(number).expect("a small number")
+}
+
+/// Returns the verdict of a task in the group `number`.
+pub(crate) fn user(number: u32) -> Verdict {
+    Verdict::new(group(number), false)
+}
+
+/// Returns the verdict of a kernel thread in the group `number`.
+pub(crate) fn kernel(number: u32) -> Verdict {
+    Verdict::new(group(number), true)
+}
+
+/// Returns the identity of the task that leaves the CPU in each switch, or of the one that gets it.
+pub(crate) fn identity(side: Side) -> Identity {
+    let (pid, comm) = match side {
+        Side::Prev => (1, *b"prev\0\0\0\0\0\0\0\0\0\0\0\0"),
+        Side::Next => (2, *b"next \\\n\x7f\0\0\0\0\0\0\0\0"),
+    };
+    Identity {
+        pid,
+        prio: 120,
+        comm,
+    }
+}
+
+/// The groups on a CPU.
+#[derive(Debug)]
+pub(crate) struct Groups {
+    occupant: Occupant,
+    current: Cell,
+    records: Vec<GroupRecords>,
+    buckets: Vec<Vec<Cell>>,
+    scheme: Scheme,
+}
+
+impl Groups {
+    /// Creates the records of `groups` groups, with histograms, on a CPU whose own have `scheme`.
+    pub(crate) fn new(groups: usize, scheme: Scheme) -> Self {
+        let cells = GroupMetric::COUNT * group_scheme(scheme).buckets();
+        let new = |_| (0..cells).map(|_| Cell::new(0)).collect();
+        Self {
+            buckets: (0..groups).map(new).collect(),
+            ..Self::without_histograms(groups, scheme)
+        }
+    }
+
+    /// Creates the same without histograms.
+    pub(crate) fn without_histograms(groups: usize, scheme: Scheme) -> Self {
+        Self {
+            occupant: Occupant::new(),
+            current: Cell::new(0),
+            records: (0..groups).map(|_| GroupRecords::new()).collect(),
+            buckets: Vec::new(),
+            scheme,
+        }
+    }
+
+    /// Returns the observer of a switch.
+    pub(crate) fn observer(&self) -> impl Observer + '_ {
+        Grouped::new(identity, self)
+    }
+
+    /// Records a sample of the task that has the CPU, which was taken at `end`.
+    pub(crate) fn sample(&self, metric: Metric, value: u64, end: u64) {
+        self.record(self.observer(), metric, value, end);
+    }
+
+    /// Records the same with another observer, in the order of the engine.
+    pub(crate) fn record(&self, observer: impl Observer, metric: Metric, value: u64, end: u64) {
+        let index = self.scheme.index(value);
+        match index + 1 < self.scheme.buckets() {
+            true => observer.add(metric, value, self.scheme, index),
+            false => observer.add_large(metric, value, self.scheme),
+        }
+        observer.sample(&Sample {
+            metric,
+            value,
+            end,
+            cause: Cause::Wakeup,
+        });
+    }
+
+    /// Lets a task of the group `victim` wait for `wait` nanoseconds, until it gets the CPU from a
+    /// task with the verdict `culprit`.
+    pub(crate) fn wait(&self, victim: u32, culprit: Verdict, wait: u64) {
+        self.observer().enter(culprit);
+        self.observer().enter(user(victim));
+        self.sample(Metric::RunqWakeup, wait, 1 + wait);
+    }
+
+    /// Lets something of each kind happen in group 1, with a throttled absence of `throttled`
+    /// nanoseconds. Its waits are ended, and its tasks preempted, by a task of the same group, by
+    /// one of another group, by a kernel thread, and by nobody.
+    pub(crate) fn example(&self, throttled: u64) {
+        self.wait(1, user(1), 1_000);
+        self.wait(1, user(2), 30_000);
+        self.wait(1, kernel(2), 2_000);
+        self.wait(1, Verdict::IDLE, 7_000);
+        let observer = self.observer();
+        for (culprit, wait) in [
+            (user(1), 1),
+            (user(2), 20),
+            (kernel(1), 300),
+            (Verdict::IDLE, 4_000),
+        ] {
+            observer.preempted(culprit, wait);
+        }
+        observer.migrated();
+        observer.throttled(throttled);
+        self.sample(Metric::Oncpu, 500, 1_000_000);
+        self.sample(Metric::Oncpu, 1_500, 2_000_000);
+        for state in [0, 1, 2] {
+            observer.leave(PrevState::new(false, state));
+        }
+    }
+
+    /// Returns the records of the group `number`.
+    pub(crate) fn of(&self, number: u32) -> &GroupRecords {
+        &self.records[number as usize]
+    }
+
+    /// Returns the histograms of the group `number`, as if of the CPU 3.
+    pub(crate) fn histograms(&self, number: u32) -> [Snapshot<Vec<u64>>; GroupMetric::COUNT] {
+        let scheme = group_scheme(self.scheme);
+        let stride = scheme.buckets();
+        GroupMetric::ALL.map(|metric| {
+            let counts = vec![7; stride];
+            let mut snapshot = Snapshot::new(scheme, counts).expect("the right number of counts");
+            let first = metric as usize * stride;
+            let buckets = self.buckets.get(number as usize);
+            let buckets = buckets.map_or(&[][..], |buckets| &buckets[first..first + stride]);
+            snapshot.add_group(3, self.of(number), buckets, metric);
+            snapshot
+        })
+    }
+}
+
+impl CpuGroups for &Groups {
+    fn occupant(&self) -> &Occupant {
+        &self.occupant
+    }
+
+    fn enter(&self, group: Group) {
+        let has_records = (group.number() as usize) < self.records.len();
+        let number = if has_records { group.number() } else { 0 };
+        self.current.set(u64::from(number));
+    }
+
+    fn records(&self) -> &GroupRecords {
+        &self.records[self.current.get() as usize]
+    }
+
+    fn current(&self) -> (&GroupRecords, &[Cell]) {
+        let current = self.current.get() as usize;
+        let buckets = self.buckets.get(current).map_or(&[][..], Vec::as_slice);
+        (&self.records[current], buckets)
+    }
+
+    fn carry(&self) {
+        self.records.iter().for_each(GroupRecords::carry);
+    }
+
+    fn want_buckets(&self) {}
+}

@@ -1,0 +1,386 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The records of groups on a CPU, in plain vectors, and the expected ones: straight from the
+//! definitions in `group/mod.rs` and `group/records.rs`.
+
+use std::collections::BTreeMap;
+
+use schedhist_engine::engine::{
+    cell::Cell,
+    group::{
+        observer::{
+            self,
+            Occupant, //
+        },
+        records::{
+            Culprit,
+            GroupCounter,
+            GroupMetric,
+            GroupRecords, //
+        },
+        verdict::Group,
+    },
+    metric::{
+        Counter,
+        Metric, //
+    },
+};
+
+use super::{
+    kernel::{
+        Departure,
+        GROUPS, //
+    },
+    reference::Sample,
+    scheme,
+    BUCKETS, //
+};
+
+/// The last group never gets memory for histograms.
+const WITHOUT_HISTOGRAMS: usize = GROUPS - 1;
+
+/// The records of all groups on a CPU.
+#[derive(Debug)]
+pub(crate) struct CpuGroups {
+    occupant: Occupant,
+    /// The number of the group of the task that has the CPU.
+    current: Cell,
+    records: Vec<GroupRecords>,
+    /// The histograms of each group; empty while there is no memory for them.
+    buckets: Vec<Vec<Cell>>,
+    /// Which groups have requested memory for histograms.
+    wanted: Vec<Cell>,
+}
+
+impl CpuGroups {
+    pub(crate) fn new() -> Self {
+        Self {
+            occupant: Occupant::new(),
+            current: Cell::new(0),
+            records: (0..GROUPS).map(|_| GroupRecords::new()).collect(),
+            buckets: (0..GROUPS).map(|_| Vec::new()).collect(),
+            wanted: (0..GROUPS).map(|_| Cell::new(0)).collect(),
+        }
+    }
+
+    /// Forgets which task has the CPU.
+    pub(crate) fn forget(&self) {
+        self.occupant.forget();
+        self.current.set(0);
+    }
+
+    /// Makes room for the histograms of all groups that get any.
+    pub(crate) fn make_room(&mut self) {
+        for buckets in &mut self.buckets[..WITHOUT_HISTOGRAMS] {
+            if buckets.is_empty() {
+                let cells = GroupMetric::COUNT * BUCKETS;
+                *buckets = (0..cells).map(|_| Cell::new(0)).collect();
+            }
+        }
+    }
+}
+
+impl observer::CpuGroups for &CpuGroups {
+    fn occupant(&self) -> &Occupant {
+        &self.occupant
+    }
+
+    fn enter(&self, group: Group) {
+        self.current.set(u64::from(group.number()));
+    }
+
+    fn records(&self) -> &GroupRecords {
+        &self.records[self.current.get() as usize]
+    }
+
+    fn current(&self) -> (&GroupRecords, &[Cell]) {
+        let current = self.current.get() as usize;
+        (&self.records[current], &self.buckets[current])
+    }
+
+    fn carry(&self) {
+        self.records.iter().for_each(GroupRecords::carry);
+    }
+
+    fn want_buckets(&self) {
+        self.wanted[self.current.get() as usize].set(1);
+    }
+}
+
+/// A task on a CPU, as far as it matters for groups.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Who {
+    /// A task of which nothing is known.
+    #[default]
+    Unknown,
+    /// The idle task.
+    Idle,
+    /// A task of which it was decided in time.
+    Task {
+        group: usize,
+        is_kernel_thread: bool,
+    },
+}
+
+impl Who {
+    fn group(self) -> usize {
+        match self {
+            Self::Unknown | Self::Idle => 0,
+            Self::Task { group, .. } => group,
+        }
+    }
+
+    /// Returns what this is to a task of `group`.
+    fn culprit(self, group: usize) -> Culprit {
+        match self {
+            Self::Idle => Culprit::Idle,
+            Self::Task {
+                is_kernel_thread: true,
+                ..
+            } => Culprit::Kernel,
+            _ if self.group() == group => Culprit::Own,
+            _ => Culprit::Other,
+        }
+    }
+}
+
+/// A number of waits, and how long they took.
+type Waits = (u64, u64);
+
+fn add(waits: &mut Waits, wait: u64) {
+    waits.0 += 1;
+    waits.1 += wait;
+}
+
+/// What is expected of a group on a CPU.
+#[derive(Clone, Debug, Default)]
+struct GroupReference {
+    samples: [Vec<Sample>; GroupMetric::COUNT],
+    counters: [u64; GroupCounter::COUNT],
+    ended_by: [Waits; Culprit::COUNT],
+    preempted_by: [Waits; Culprit::COUNT],
+    /// By the other group that had the CPU when the wait ended.
+    neighbours: BTreeMap<usize, Waits>,
+}
+
+/// What is expected of all groups on a CPU.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Groups {
+    /// The task that has the CPU, as it was known when it got the CPU.
+    now: Who,
+    /// The task that had the CPU before.
+    before: Who,
+    groups: [GroupReference; GROUPS],
+}
+
+impl Groups {
+    /// Returns the task that has the CPU.
+    pub(crate) fn now(&self) -> Who {
+        self.now
+    }
+
+    pub(crate) fn forget(&mut self) {
+        (self.now, self.before) = Default::default();
+    }
+
+    fn group(&mut self) -> &mut GroupReference {
+        &mut self.groups[self.now.group()]
+    }
+
+    fn count(&mut self, counter: GroupCounter) {
+        self.group().counters[counter as usize] += 1;
+    }
+
+    /// A task leaves the CPU, unless that was the idle task, and `next` gets it.
+    pub(crate) fn switch(&mut self, how: Option<Departure>, next: Who) {
+        match how {
+            Some(Departure::Runnable | Departure::Throttled) => {
+                self.count(GroupCounter::Involuntary)
+            }
+            Some(Departure::Blocked(_)) => self.count(GroupCounter::Voluntary),
+            None => {}
+        }
+        self.before = self.now;
+        self.now = next;
+    }
+
+    /// The task that has just got the CPU ran on another one before.
+    pub(crate) fn migrated(&mut self) {
+        self.count(GroupCounter::Migrations);
+    }
+
+    /// The task that has just got the CPU was preempted by `culprit`, `wait` ago.
+    pub(crate) fn preempted(&mut self, culprit: Who, wait: u64) {
+        let culprit = culprit.culprit(self.now.group());
+        add(&mut self.group().preempted_by[culprit as usize], wait);
+    }
+
+    /// The task that has just got the CPU was throttled, and away for `away`.
+    pub(crate) fn throttled(&mut self, away: u64) {
+        self.count(GroupCounter::Throttled);
+        self.group().counters[GroupCounter::ThrottledNs as usize] += away;
+    }
+
+    /// A sample of the task that has the CPU: of one that is about to leave it, or that has just
+    /// got it.
+    pub(crate) fn sample(&mut self, metric: Metric, sample: Sample) {
+        let place = match metric {
+            Metric::Oncpu => GroupMetric::Oncpu,
+            Metric::RunqWakeup | Metric::RunqPreempt => GroupMetric::Runq,
+            Metric::Offcpu => GroupMetric::Offcpu,
+            _ => return,
+        };
+        self.group().samples[place as usize].push(sample);
+        if place == GroupMetric::Runq {
+            let before = self.before;
+            let culprit = before.culprit(self.now.group());
+            let group = self.group();
+            add(&mut group.ended_by[culprit as usize], sample.value);
+            if culprit == Culprit::Other {
+                add(
+                    group.neighbours.entry(before.group()).or_default(),
+                    sample.value,
+                );
+            }
+        }
+    }
+}
+
+/// Compares the records of all groups on a CPU with the expected ones.
+pub(crate) fn check(cpu: &CpuGroups, expected: Option<&Groups>) -> Result<(), String> {
+    let expected = expected.ok_or("the reference expects no groups")?;
+    for (number, (records, expected)) in cpu.records.iter().zip(&expected.groups).enumerate() {
+        let buckets = &cpu.buckets[number];
+        let has_samples = expected.samples.iter().any(|samples| !samples.is_empty());
+        if (cpu.wanted[number].get() != 0) != has_samples {
+            return Err(format!(
+                "group {number}, histograms are wanted without a sample, or late"
+            ));
+        }
+        one(records, buckets, expected).map_err(|(what, engine, reference)| {
+            format!("group {number}, {what}: the engine says {engine}, the reference {reference}")
+        })?;
+    }
+    Ok(())
+}
+
+/// The name of a value, the engine's value, and the expected one.
+type Difference = (String, String, String);
+
+fn equal<T: std::fmt::Debug + PartialEq>(
+    name: &str,
+    what: &str,
+    engine: T,
+    reference: T,
+) -> Result<(), Difference> {
+    if engine == reference {
+        return Ok(());
+    }
+    Err((
+        format!("{name} {what}"),
+        format!("{engine:?}"),
+        format!("{reference:?}"),
+    ))
+}
+
+/// Compares the records of one group.
+fn one(
+    records: &GroupRecords,
+    buckets: &[Cell],
+    expected: &GroupReference,
+) -> Result<(), Difference> {
+    for (metric, samples) in GroupMetric::ALL.into_iter().zip(&expected.samples) {
+        let name = metric.name();
+        equal(name, "count", records.samples(metric), samples.len() as u64)?;
+        let sum = samples.iter().map(|sample| u128::from(sample.value)).sum();
+        equal(name, "sum", records.sum(metric), sum)?;
+        // The first of the greatest samples.
+        let mut worst: Option<&Sample> = None;
+        for sample in samples {
+            if worst.is_none_or(|worst| sample.value > worst.value) {
+                worst = Some(sample);
+            }
+        }
+        let engine = records.worst(metric);
+        let engine = engine.map(|engine| (engine.value, engine.task, engine.time));
+        let worst = worst.map(|worst| (worst.value, worst.task, worst.time));
+        equal(name, "worst", engine, worst)?;
+        if buckets.is_empty() {
+            continue;
+        }
+        let mut counts = [0; BUCKETS];
+        for sample in samples {
+            counts[scheme().index(sample.value)] += 1;
+        }
+        let first = metric as usize * BUCKETS;
+        let buckets = &buckets[first..first + BUCKETS];
+        if buckets.iter().zip(&counts).any(|(a, b)| a.get() != *b) {
+            let engine: Vec<u64> = buckets.iter().map(Cell::get).collect();
+            return equal(name, "buckets", engine, counts.to_vec());
+        }
+    }
+    for counter in GroupCounter::ALL {
+        let reference = expected.counters[counter as usize];
+        equal(counter.name(), "", records.counter(counter), reference)?;
+    }
+    for culprit in Culprit::ALL {
+        let (ended, preempted) = (records.ended_by(culprit), records.preempted_by(culprit));
+        let reference = expected.ended_by[culprit as usize];
+        let ended = (ended.count(), ended.nanoseconds());
+        equal("ended by", culprit.name(), ended, reference)?;
+        let reference = expected.preempted_by[culprit as usize];
+        let preempted = (preempted.count(), preempted.nanoseconds());
+        equal("preempted by", culprit.name(), preempted, reference)?;
+    }
+    // There are so few groups that all others are named.
+    let engine = records.neighbours();
+    let engine = engine.map(|(group, count, ns)| (group.number() as usize, (count, ns)));
+    let engine: BTreeMap<usize, Waits> = engine.collect();
+    equal("neighbours", "", engine, expected.neighbours.clone())
+}
+
+/// Checks that the groups of a CPU together have what the CPU has, whose numbers of samples and
+/// counters these are.
+pub(crate) fn law(
+    cpu: &CpuGroups,
+    counts: &[u64; Metric::COUNT],
+    counter: impl Fn(Counter) -> u64,
+) -> Result<(), String> {
+    let sum = |of: &dyn Fn(&GroupRecords) -> u64| cpu.records.iter().map(of).sum::<u64>();
+    let samples = |metric| sum(&|records| records.samples(metric));
+    let counted = |counter| sum(&|records| records.counter(counter));
+    let count = |metric: Metric| counts[metric as usize];
+    for (name, groups, whole) in [
+        ("oncpu", samples(GroupMetric::Oncpu), count(Metric::Oncpu)),
+        (
+            "runq",
+            samples(GroupMetric::Runq),
+            count(Metric::RunqWakeup) + count(Metric::RunqPreempt),
+        ),
+        (
+            "offcpu",
+            samples(GroupMetric::Offcpu),
+            count(Metric::Offcpu),
+        ),
+        (
+            "voluntary",
+            counted(GroupCounter::Voluntary),
+            counter(Counter::Voluntary),
+        ),
+        (
+            "involuntary",
+            counted(GroupCounter::Involuntary),
+            counter(Counter::Involuntary),
+        ),
+        (
+            "migrations",
+            counted(GroupCounter::Migrations),
+            counter(Counter::Migrations),
+        ),
+    ] {
+        if groups != whole {
+            return Err(format!("{name}: all groups have {groups}, the CPU {whole}"));
+        }
+    }
+    Ok(())
+}
