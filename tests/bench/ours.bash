@@ -11,11 +11,17 @@ nothing() { :; }
 group_modules() {
 	row "C module: empty probes" "insmod $SCHEDHIST_WITH/bench_empty.ko" "rmmod bench_empty"
 	row "C module: clock and one log2 bucket" "insmod $SCHEDHIST_WITH/bench_log2.ko" log2_off
+	row "C module: as runqlat" "insmod $SCHEDHIST_WITH/bench_runqlat.ko" runqlat_c_off
 }
 
 log2_off() {
 	seen "$(< /sys/module/bench_log2/parameters/switches)"
 	rmmod bench_log2
+}
+
+runqlat_c_off() {
+	seen "$(< /sys/module/bench_runqlat/parameters/waits)"
+	rmmod bench_runqlat
 }
 
 # schedhist_on METRICS
@@ -87,4 +93,16 @@ group_controls() {
 	row "schedhist: default, events were listened to before" events_again_on schedhist_off
 	row "schedhist: default, ftrace listens to oncpu" event_on event_off
 	row "schedhist: default, a threshold for runq" threshold_on threshold_off
+}
+
+# grouped_on RULE
+grouped_on() {
+	schedhist_on default
+	echo "$1" > "$debugfs/group_by"
+}
+
+group_groups() {
+	mount_cgroups
+	row "schedhist: default, by cgroup" "grouped_on cgroup" schedhist_off
+	row "schedhist: default, by comm" "grouped_on comm" schedhist_off
 }

@@ -14,7 +14,7 @@ BEGIN {
 
 { print }
 
-$3 == "default" || $3 == "all" {
+$2 !~ /groups/ && ($3 == "default" || $3 == "all") {
 	kind = $2 ~ /^precision/ ? "precision" : $2 ~ /task/ ? "tasks" : "CPUs"
 	if ($2 == first)
 		base[$3] = $4

@@ -2,9 +2,10 @@
 /*
  * Tasks that take turns, and the cost of a turn.
  *
- * usage: scale-turns CPUS TASKS
+ * usage: scale-turns CPUS TASKS [NAMES]
  *
- * Makes TASKS tasks for each of CPUS CPUs, which sleep. Then reads lines
+ * Makes TASKS tasks for each of CPUS CPUs, which sleep. The tasks of a CPU have NAMES different names
+ * in turn, 1 by default. Then reads lines
  *
  *	CPUS TASKS TURNS
  *
@@ -47,6 +48,7 @@ struct cpu {
 
 static struct cpu *cpus;
 static int done;
+static long names = 1;
 
 static void check(int error, const char *what)
 {
@@ -83,7 +85,10 @@ static void *take_turns(void *arg)
 {
 	struct task *task = arg, *next;
 	struct cpu *cpu = task->cpu;
+	char name[32];
 
+	snprintf(name, sizeof(name), "turn-%ld", (task - cpu->tasks) % names);
+	check(pthread_setname_np(pthread_self(), name), "pthread_setname_np");
 	for (;;) {
 		sleep_until_woken(task->wakeup);
 		if (cpu->left-- == 0) {
@@ -161,11 +166,13 @@ static unsigned long all_turns(int cpu_count)
 
 int main(int argc, char **argv)
 {
-	int cpu_count = argc == 3 ? atoi(argv[1]) : 0, task_count = argc == 3 ? atoi(argv[2]) : 0;
+	int cpu_count = argc > 2 ? atoi(argv[1]) : 0, task_count = argc > 2 ? atoi(argv[2]) : 0;
 	char line[512];
 
-	if (cpu_count < 1 || task_count < 2)
-		errx(2, "usage: scale-turns CPUS TASKS");
+	if (argc == 4)
+		names = atol(argv[3]);
+	if (argc > 4 || cpu_count < 1 || task_count < 2 || names < 1)
+		errx(2, "usage: scale-turns CPUS TASKS [NAMES]");
 	done = event();
 	make_tasks(cpu_count, task_count);
 	stay_on(0);

@@ -93,7 +93,12 @@ group_bpf() {
 
 # --- libbpf-tools ---
 
-runqlat_on() { start Tracing runqlat-libbpf; }
+runqlat_on() { start Tracing runqlat-libbpf "$@"; }
+# Below the root cgroup, so that it counts all tasks.
+runqlat_by_cgroup_on() {
+	mount_cgroups
+	runqlat_on -c /sys/fs/cgroup
+}
 runqlat_off() { ran 1; stop; counts "$out.0" all; }
 cpudist_on() { start Tracing cpudist-libbpf; }
 cpudist_off() { ran 1; stop; counts "$out.0"; }
@@ -113,6 +118,8 @@ three_off() { ran 3; stop; counts "$out.0" all; counts "$out.1"; counts "$out.2"
 
 group_libbpf() {
 	row "runqlat (libbpf-tools)" runqlat_on runqlat_off
+	row "runqlat -P (libbpf-tools)" "runqlat_on -P" runqlat_off
+	row "runqlat -c (libbpf-tools)" runqlat_by_cgroup_on runqlat_off
 	row "cpudist (libbpf-tools)" cpudist_on cpudist_off
 	row "cpudist -O (libbpf-tools)" offcpu_on offcpu_off
 	row "runqslower (libbpf-tools)" runqslower_on runqslower_off

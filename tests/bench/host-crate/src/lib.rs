@@ -102,8 +102,10 @@ impl Subject for Bucket {
     }
 
     fn record(&mut self, values: &[u64]) {
+        let scheme = Defaults::scheme(Scheme::DEFAULT);
         for value in values {
-            let bucket = Defaults::bucket(&self.header, &self.buckets, Metric::Idle, *value);
+            let index = scheme.index(*value);
+            let bucket = Defaults::bucket(&self.header, &self.buckets, Metric::Idle, index);
             if let Some(bucket) = bucket {
                 bucket.add(1);
             }

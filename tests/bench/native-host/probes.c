@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: GPL-2.0
+
+#include "clock.h"
+#include "layout.h"
+#include "memory.h"
+#include "module.h"
+#include "probes.h"
+
+#define PAGE 4096
+/* The size of the records of a CPU. */
+#define RECORDS (64 << 10)
+/* The pages of the states of tasks, of 64 each: enough for the PIDs here. */
+#define STATE_PAGES 16
+
+static void skip_switch(void *data, bool preempt, struct task_struct *prev,
+			struct task_struct *next, unsigned int prev_state)
+{
+	(void)data;
+	(void)preempt;
+	(void)prev;
+	(void)next;
+	(void)prev_state;
+}
+
+static void skip_wakeup(void *data, struct task_struct *task)
+{
+	(void)data;
+	(void)task;
+}
+
+static void read_clock(void *data, bool preempt, struct task_struct *prev,
+		       struct task_struct *next, unsigned int prev_state)
+{
+	(void)data;
+	(void)preempt;
+	(void)prev;
+	(void)next;
+	(void)prev_state;
+	local_clock();
+}
+
+const struct probes no_probes = { .on_switch = skip_switch, .on_wakeup = skip_wakeup };
+const struct probes clock_probes = { .on_switch = read_clock, .on_wakeup = skip_wakeup };
+
+struct probes c_probes(const char *path, const char *buckets, size_t count)
+{
+	struct module *module = load_module(path);
+	struct probes probes = {
+		.on_switch = find_symbol(module, "on_switch", NULL),
+		.on_wakeup = find_symbol(module, "on_wakeup", NULL),
+	};
+
+	if (buckets) {
+		probes.buckets = find_symbol(module, buckets, NULL);
+		probes.bucket_count = count;
+		probes.samples = 1;
+	}
+	return probes;
+}
+
+/*
+ * A recorder for one CPU. References to the memory of all CPUs and to the table of states have two
+ * words, one of which is the address of the first element. The probes read no other word.
+ */
+static void *new_recorder(char *records)
+{
+	uint64_t *recorder = take_data(SIZEOF_RECORDER, 64);
+	uint64_t *cpus = take_data(64, 64);
+	uint64_t *pages = take_data(STATE_PAGES * sizeof(*pages), 64);
+
+	/* The address and the length of the records of the only CPU. */
+	cpus[0] = (uint64_t)records;
+	cpus[1] = (RECORDS - SIZEOF_HEADER) / sizeof(uint64_t);
+	for (int i = 0; i < STATE_PAGES; i++)
+		pages[i] = (uint64_t)take_data(PAGE, PAGE);
+	for (int i = 0; i < 2; i++) {
+		recorder[OFFSET_RECORDER_RECORDS / 8 + i] = (uint64_t)cpus;
+		recorder[OFFSET_RECORDER_TASKS / 8 + i] = (uint64_t)pages;
+	}
+	return recorder;
+}
+
+struct probes schedhist_probes(const char *path)
+{
+	static struct module *module;
+	char *records = take_data(RECORDS, RECORDS);
+	/* As in Range::new(): no sample yet. */
+	uint64_t *ranges = (uint64_t *)(records + OFFSET_HEADER_TOTALS + OFFSET_TOTALS_RANGES);
+
+	if (!module)
+		module = load_module(path);
+	for (int i = 0; i < SIZEOF_TOTALS_RANGES / SIZEOF_RANGE; i++)
+		ranges[(i * SIZEOF_RANGE + OFFSET_RANGE_MINUS_MIN) / 8] = 1;
+	return (struct probes){
+		.data = new_recorder(records),
+		.on_switch = find_symbol(module, "_R*12sched_switch5probe*5FixedKm5_*",
+					 "WithGroups"),
+		.on_wakeup = find_symbol(module, "_R*12sched_waking5probe*QueuedWakeups*", NULL),
+		.buckets = (uint64_t *)(records + SIZEOF_HEADER),
+		.bucket_count = (RECORDS - SIZEOF_HEADER) / sizeof(uint64_t),
+		/* On-CPU time, the wait for the CPU, off-CPU time, the sleep. */
+		.samples = 4,
+	};
+}
