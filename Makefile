@@ -18,7 +18,9 @@ tools := $(if $(RUSTC),RUSTC=$(RUSTC) HOSTRUSTC=$(RUSTC)) $(if $(BINDGEN),BINDGE
 # The command that a script tells the user to repeat as root.
 export SCHEDHIST_COMMAND = $(strip make $(MAKECMDGOALS) $(MAKEOVERRIDES))
 
-.PHONY: modules install uninstall clean run check test test-matrix bench lint fmt help
+TOOL_TARGET := $(build)/tools-target
+
+.PHONY: modules tools install uninstall clean run check test test-matrix bench lint fmt help
 
 ## modules    build schedhist.ko for the kernel in KDIR (default: the running one)
 modules:
@@ -28,14 +30,29 @@ modules:
 	$(MAKE) -C $(KDIR) M=$(CURDIR) MO=$(build) $(tools) modules
 	@cp $(build)/schedhist.ko .
 
+## tools      build the command schedhist, its manual pages and completions, in build/tools
+#             Needs cargo 1.85 or later, which fetches three crates and what these need.
+CARGO ?= cargo
+tools:
+	@mkdir -p $(build)/tools/man $(build)/tools/completions
+	cd tools/schedhist && $(CARGO) build --quiet --release --locked --target-dir $(TOOL_TARGET)
+	@cp $(TOOL_TARGET)/release/schedhist $(build)/tools/
+	@$(build)/tools/schedhist man $(build)/tools/man
+	@for shell in bash zsh fish; do \
+		$(build)/tools/schedhist completions $$shell > $(build)/tools/completions/schedhist.$$shell || exit; \
+	done
+
 ## install    install the module for modprobe (KDIR=); builds it first if necessary
 #             SIGN_KEY=FILE and SIGN_CERT=FILE sign it; INSTALL_MOD_PATH=FOLDER is another root
+#             Also installs the command below PREFIX (/usr/local), if `make tools` has built it.
 install:
 	@scripts/install "$$KDIR"
+	@scripts/install-tools
 
 ## uninstall  remove what `make install` installed (KDIR=, INSTALL_MOD_PATH=)
 uninstall:
 	@scripts/install --remove "$$KDIR"
+	@scripts/install-tools --remove
 
 ## run        show live histograms of a stock kernel in a guest (KERNEL=, CPUS=, SECONDS=)
 run:

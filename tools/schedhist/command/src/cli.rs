@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The command line.
+
+use clap::{
+    Arg,
+    ArgAction,
+    ArgGroup,
+    Command, //
+};
+
+/// An option without a value.
+fn flag(name: &'static str, short: char, help: &'static str) -> Arg {
+    Arg::new(name)
+        .short(short)
+        .long(name)
+        .help(help)
+        .action(ArgAction::SetTrue)
+}
+
+/// An option with a value and no short form.
+fn value(name: &'static str, value: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name).value_name(value).help(help)
+}
+
+/// The positional arguments of a verb.
+fn words(names: &'static str, help: &'static str) -> Arg {
+    Arg::new("words").value_name(names).help(help).num_args(0..)
+}
+
+/// Adds the options that choose units, quantiles and the form.
+fn with_style(command: Command) -> Command {
+    command
+        .arg(flag("nanoseconds", 'n', "Show durations in nanoseconds"))
+        .arg(flag("microseconds", 'u', "Show durations in microseconds"))
+        .arg(flag("milliseconds", 'm', "Show durations in milliseconds"))
+        .group(ArgGroup::new("unit").args(["nanoseconds", "microseconds", "milliseconds"]))
+        .arg(
+            value(
+                "quantiles",
+                "LIST",
+                "Percentiles [default: 50,90,99,99.9,99.99]",
+            )
+            .short('q'),
+        )
+        .arg(flag("json", 'j', "Print JSON Lines"))
+        .arg(
+            value(
+                "separator",
+                "SEP",
+                "Print values with this separator, such as ,",
+            )
+            .short('x')
+            .conflicts_with("json"),
+        )
+}
+
+/// Adds the options of the tools of BCC.
+fn with_bcc(command: Command) -> Command {
+    command
+        .arg(words(
+            "INTERVAL COUNT",
+            "Seconds, and number of tables [default: until ^C]",
+        ))
+        .arg(flag(
+            "timestamp",
+            'T',
+            "Print the time of day with each table",
+        ))
+        .arg(flag(
+            "milliseconds",
+            'm',
+            "Milliseconds instead of microseconds",
+        ))
+        .arg(flag(
+            "pids",
+            'P',
+            "A table for each process: refused, see schedhist groups",
+        ))
+        .arg(flag(
+            "tids",
+            'L',
+            "A table for each thread: refused, see schedhist groups",
+        ))
+        .arg(
+            value(
+                "pid",
+                "PID",
+                "Only this process: refused, see schedhist groups",
+            )
+            .short('p'),
+        )
+        .arg(value("cgroup", "PATH", "Only this cgroup; needs group_by cgroup").short('c'))
+}
+
+/// Returns the command line.
+pub fn command() -> Command {
+    let program = Command::new("schedhist")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about("Latency histograms of the Linux scheduler")
+        .after_help(
+            "Without a verb, prints a summary since the module was loaded.\n\
+             No verb that reads writes anything. See schedhist(1), and docs/tool.md.",
+        )
+        .subcommand_negates_reqs(true)
+        .arg(
+            value("dir", "FOLDER", "Read a copy of the module's files")
+                .global(true)
+                .help_heading("Source"),
+        );
+    let mut program = with_style(program);
+    for verb in reading_verbs().into_iter().chain(other_verbs()) {
+        program = program.subcommand(verb);
+    }
+    program
+}
+
+/// The verbs that only read.
+fn reading_verbs() -> Vec<Command> {
+    vec![
+        with_style(Command::new("hist"))
+            .about("Print histograms, of an interval or since the module was loaded")
+            .arg(words(
+                "METRIC... INTERVAL COUNT",
+                "Metrics [default: runq]; seconds and number of intervals",
+            ))
+            .arg(flag("each-cpu", 'C', "One histogram for each CPU"))
+            .arg(value("cpu", "LIST", "Only these CPUs, such as 0-3,8"))
+            .arg(
+                value(
+                    "sub-buckets",
+                    "N",
+                    "Rows to a power of two: 1, 2, 4 and so on",
+                )
+                .short('b')
+                .default_value("1"),
+            ),
+        with_bcc(Command::new("runqlat"))
+            .about("Print run-queue latency as a table of powers of two, as BCC does")
+            .arg(value("pidnss", "", "").num_args(0).hide(true)),
+        with_bcc(Command::new("cpudist"))
+            .about("Print on-CPU time as a table of powers of two, as BCC does")
+            .arg(flag("offcpu", 'O', "Off-CPU time instead"))
+            .arg(flag("include-idle", 'I', "Add the time in the idle task"))
+            .arg(flag(
+                "extension",
+                'e',
+                "Print average, total and count, too",
+            )),
+        with_style(Command::new("groups"))
+            .about("Print which group of tasks waits, and because of which other one")
+            .arg(words("INTERVAL COUNT", "Seconds, and number of intervals"))
+            .arg(value("rows", "N", "At most N groups [default: 20]"))
+            .arg(flag("wide", 'w', "Do not cut names")),
+        with_style(Command::new("report"))
+            .about("Print what a recording holds")
+            .arg(
+                value("input", "FILE", "The recording")
+                    .short('i')
+                    .default_value("schedhist.data"),
+            )
+            .arg(words(
+                "METRIC...",
+                "Only these metrics, with their histograms",
+            ))
+            .arg(value(
+                "time",
+                "A,B",
+                "Only from A to B seconds after the beginning",
+            ))
+            .arg(flag(
+                "each",
+                'e',
+                "Each interval instead of all of them together",
+            ))
+            .arg(value(
+                "hgrm",
+                "METRIC",
+                "Print HdrHistogram's percentiles of a metric",
+            )),
+        with_style(Command::new("diff"))
+            .about("Compare repeated runs, or recordings")
+            .arg(
+                Arg::new("a")
+                    .value_name("A")
+                    .required(true)
+                    .help("Runs or a recording"),
+            )
+            .arg(Arg::new("b").value_name("B").required(true).help("Others"))
+            .arg(words("METRIC...", "Metrics [default: runq]"))
+            .arg(
+                value(
+                    "fail-above",
+                    "RULE",
+                    "Status 1 if so: such as runq:p99:+20%",
+                )
+                .action(ArgAction::Append),
+            ),
+        Command::new("doctor").about("Look for what keeps schedhist from working"),
+        Command::new("completions")
+            .about("Print completions for a shell")
+            .arg(
+                Arg::new("shell")
+                    .value_name("SHELL")
+                    .required(true)
+                    .help("bash, zsh, fish or elvish"),
+            ),
+        Command::new("man")
+            .about("Write the manual pages into a folder")
+            .hide(true)
+            .arg(Arg::new("folder").value_name("FOLDER").required(true)),
+    ]
+}
+
+/// The verbs that write: a file, or a setting of the module.
+fn other_verbs() -> Vec<Command> {
+    vec![
+        Command::new("runqslower")
+            .about("Print waits for a CPU above a limit, and all that ran meanwhile")
+            .arg(
+                Arg::new("min_us")
+                    .value_name("MIN_US")
+                    .help("Microseconds [default: 10000]"),
+            )
+            .arg(value("tid", "TID", "Only this thread").short('t'))
+            .arg(value("pid", "PID", "Only the threads of this process").short('p'))
+            .arg(flag(
+                "previous",
+                'P',
+                "Also print the culprit that ran longest",
+            )),
+        with_style(Command::new("run"))
+            .about("Run a command, and measure it and the machine meanwhile")
+            .arg(
+                value("repeat", "N", "Run it N times")
+                    .short('r')
+                    .default_value("1"),
+            )
+            .arg(value("output", "FILE", "Record the runs in FILE, for diff").short('o'))
+            .arg(
+                value("append", "", "Append to FILE")
+                    .num_args(0)
+                    .requires("output"),
+            )
+            .arg(
+                Arg::new("command")
+                    .value_name("COMMAND")
+                    .help("The command and its arguments, after --")
+                    .required(true)
+                    .num_args(1..)
+                    .trailing_var_arg(true)
+                    .allow_hyphen_values(true),
+            ),
+        Command::new("record")
+            .about("Record snapshots in a file")
+            .arg(
+                value("output", "FILE", "The file; an older one becomes FILE.old")
+                    .short('o')
+                    .default_value("schedhist.data"),
+            )
+            .arg(
+                value("interval", "MS", "Milliseconds between snapshots")
+                    .short('I')
+                    .default_value("1000"),
+            )
+            .arg(value("duration", "TIME", "End after 30s, 10m or 2h").short('d'))
+            .arg(value(
+                "ring",
+                "TIME",
+                "Keep at least the last 10m, in FILE and FILE.1",
+            ))
+            .arg(
+                Arg::new("command")
+                    .value_name("COMMAND")
+                    .help("End when this command does; after --")
+                    .num_args(0..)
+                    .trailing_var_arg(true)
+                    .allow_hyphen_values(true),
+            ),
+        Command::new("watch")
+            .about("Wait for a sample above a threshold, and say who caused it")
+            .arg(
+                Arg::new("metric")
+                    .value_name("METRIC")
+                    .default_value("runq")
+                    .help("The metric"),
+            )
+            .arg(
+                value("threshold", "US", "The threshold in microseconds")
+                    .short('T')
+                    .required(true),
+            )
+            .arg(value("duration", "TIME", "End after 30s, 10m or 2h").short('d'))
+            .arg(
+                value(
+                    "on-threshold",
+                    "ACTION",
+                    "trace; snapshot; shell,command=...; signal,num=,pid=; continue",
+                )
+                .action(ArgAction::Append),
+            )
+            .arg(flag("json", 'j', "Print JSON Lines")),
+        Command::new("ctl")
+            .about("Print or write the settings of the module")
+            .arg(
+                Arg::new("name")
+                    .value_name("NAME")
+                    .help("A setting, such as enable"),
+            )
+            .arg(
+                Arg::new("value")
+                    .value_name("VALUE")
+                    .help("Its new value")
+                    .num_args(0..),
+            ),
+    ]
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! How the command fails.
+
+use std::{
+    fmt::Display,
+    io, //
+};
+
+use schedhist_core::raw::Broken;
+
+/// Why the command ends early.
+#[derive(Debug)]
+pub enum Failure {
+    /// The arguments are wrong: status 2.
+    Usage(String),
+    /// Something cannot be done: status 1. The text names the file and the remedy.
+    Error(String),
+    /// Nothing is to be said: this status.
+    Quiet(u8),
+}
+
+impl Failure {
+    /// A failure whose text names `what`, such as a file.
+    pub fn at(what: impl Display, why: impl Display) -> Self {
+        Self::Error(format!("{what}: {why}"))
+    }
+}
+
+impl From<Broken> for Failure {
+    fn from(broken: Broken) -> Self {
+        Self::Error(broken.to_string())
+    }
+}
+
+/// The result of a verb.
+pub type Result<T = ()> = std::result::Result<T, Failure>;
+
+/// Turns an error of standard output into a failure: a reader that has gone, as `head` does, is no
+/// error.
+pub fn output(error: &io::Error) -> Failure {
+    match error.kind() {
+        io::ErrorKind::BrokenPipe => Failure::Quiet(0),
+        _ => Failure::at("cannot write the output", error),
+    }
+}
+
+/// Writes a text to standard output, at once.
+pub fn print(text: &str) -> Result {
+    use io::Write;
+    let mut out = io::stdout().lock();
+    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    written.map_err(|error| output(&error))
+}
+
+/// Writes a note to standard error. Nobody may be there to read it.
+pub fn note(text: impl Display) {
+    use io::Write;
+    let mut lines = String::new();
+    wrap(&mut lines, &format!("schedhist: {text}"));
+    let _ = io::stderr().write_all(lines.as_bytes());
+}
+
+/// The widest text: 80 columns.
+pub const WIDTH: usize = 80;
+
+/// Appends lines, broken at spaces so that none is wider than the screen; further ones are indented.
+pub fn wrap(out: &mut String, text: &str) {
+    let mut column = 0;
+    for word in text.split(' ') {
+        if column != 0 && column + 1 + word.chars().count() > WIDTH {
+            out.push_str("\n  ");
+            column = 2;
+        } else if column != 0 {
+            out.push(' ');
+            column += 1;
+        }
+        out.push_str(word);
+        column += word.chars().count();
+    }
+    out.push('\n');
+}

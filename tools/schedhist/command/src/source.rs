@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The files of the module, or a folder with copies of them. Reading them writes nothing.
+
+use std::{
+    fs::{
+        self,
+        File, //
+    },
+    io::{
+        self,
+        Read, //
+    },
+    os::unix::fs::MetadataExt,
+    path::{
+        Path,
+        PathBuf, //
+    },
+    time::{
+        Instant,
+        SystemTime, //
+    },
+};
+
+use schedhist_core::{
+    raw,
+    recording::file::Taken,
+    window::Window, //
+};
+
+use crate::{
+    failure::{
+        Failure,
+        Result, //
+    },
+    sys, //
+};
+
+/// The folder of the module.
+pub const LIVE: &str = "/sys/kernel/debug/schedhist";
+
+/// A folder with the files of the module.
+#[derive(Clone, Debug)]
+pub struct Source {
+    dir: PathBuf,
+}
+
+/// A snapshot, with what belongs to it.
+#[derive(Clone, Debug)]
+pub struct Reading {
+    /// The snapshot and its times.
+    pub taken: Taken,
+    /// The bytes that encode it.
+    pub bytes: Vec<u8>,
+    /// The file's device and inode, which differ from one load of the module to the next.
+    identity: (u64, u64),
+    /// The CPUs that are online, as the kernel lists them; `None` for a folder with copies.
+    pub online: Option<String>,
+}
+
+/// The activity between two readings.
+#[derive(Clone, Debug)]
+pub struct Frame {
+    /// The activity.
+    pub window: Window,
+    /// The wall-clock time of the end, in nanoseconds since 1970.
+    pub unix_ns: u64,
+    /// How long it took to read the snapshots, in nanoseconds.
+    pub read_ns: u64,
+    /// What happened meanwhile that readers of the figures should know.
+    pub notes: Vec<String>,
+}
+
+impl Source {
+    /// Creates a source.
+    pub fn new(dir: Option<&String>) -> Self {
+        Self {
+            dir: dir.map_or_else(|| LIVE.into(), PathBuf::from),
+        }
+    }
+
+    /// Returns whether this is the module itself.
+    pub fn is_live(&self) -> bool {
+        self.dir == Path::new(LIVE)
+    }
+
+    /// Returns the path of a file.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.join(name)
+    }
+
+    /// Reads a text file.
+    pub fn text(&self, name: &str) -> Result<String> {
+        let path = self.path(name);
+        let bytes = fs::read(&path).map_err(|error| self.explain(&path, &error))?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// Writes a control of the module.
+    pub fn write(&self, name: &str, value: &str) -> Result {
+        let path = self.path(name);
+        let written = fs::OpenOptions::new().write(true).open(&path);
+        let written =
+            written.and_then(|mut file| io::Write::write_all(&mut file, value.as_bytes()));
+        written.map_err(|error| match error.raw_os_error() {
+            Some(libc::EINVAL) => Failure::at(
+                path.display(),
+                format!(
+                    "the module refuses {:?}: the kernel log says why (dmesg)",
+                    value.trim()
+                ),
+            ),
+            _ => self.explain(&path, &error),
+        })
+    }
+
+    /// Takes a snapshot.
+    pub fn read(&self) -> Result<Reading> {
+        let path = self.path("raw");
+        let start = Instant::now();
+        let read = || -> io::Result<_> {
+            let mut file = File::open(&path)?;
+            let about = file.metadata()?;
+            // The first read makes the whole snapshot.
+            let mut bytes = vec![0; 1 << 16];
+            let first = file.read(&mut bytes)?;
+            let read_ns = sys::since(start);
+            bytes.truncate(first);
+            file.read_to_end(&mut bytes)?;
+            Ok((about, bytes, read_ns))
+        };
+        let (about, bytes, read_ns) = read().map_err(|error| self.explain(&path, &error))?;
+        let snapshot = raw::decode(&bytes).map_err(|why| Failure::at(path.display(), why))?;
+        let online = self
+            .is_live()
+            .then(|| fs::read_to_string("/sys/devices/system/cpu/online"));
+        Ok(Reading {
+            taken: Taken {
+                unix_ns: if self.is_live() {
+                    unix_ns()
+                } else {
+                    modified(&about)
+                },
+                // Copies do not say how long it took: ten milliseconds are a lot.
+                read_ns: if self.is_live() { read_ns } else { 10_000_000 },
+                snapshot,
+            },
+            bytes,
+            identity: (about.dev(), about.ino()),
+            online: online
+                .and_then(io::Result::ok)
+                .map(|text| text.trim().to_owned()),
+        })
+    }
+
+    /// Returns the failure for an error of a file, with its remedy.
+    pub fn explain(&self, path: &Path, error: &io::Error) -> Failure {
+        let remedy = match error.kind() {
+            _ if !self.is_live() && self.dir.is_dir() => "is this a copy of the module's folder?",
+            _ if !self.is_live() => "there is no such folder",
+            io::ErrorKind::NotFound if !Path::new("/sys/module/schedhist").exists() => {
+                "the module is not loaded: modprobe schedhist"
+            }
+            io::ErrorKind::NotFound if !Path::new("/sys/kernel/debug/sched").exists() => {
+                "debugfs is not mounted: mount -t debugfs none /sys/kernel/debug"
+            }
+            io::ErrorKind::NotFound => "the loaded module is of another version: schedhist doctor",
+            io::ErrorKind::PermissionDenied if sys::euid() != 0 => {
+                "only root may read and write it: run this as root, such as by sudo"
+            }
+            io::ErrorKind::PermissionDenied => {
+                "the kernel is locked down, and lets nobody write to debugfs: schedhist doctor"
+            }
+            _ => "schedhist doctor looks for the cause",
+        };
+        Failure::Error(format!("{}: {}; {remedy}", path.display(), reason(error)))
+    }
+}
+
+/// Returns the text of an error without its number.
+fn reason(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error")
+        .next()
+        .unwrap_or_default()
+        .to_owned()
+}
+
+/// Returns when a copy was written, in nanoseconds since 1970.
+fn modified(about: &fs::Metadata) -> u64 {
+    let seconds = u64::try_from(about.mtime()).unwrap_or_default();
+    seconds.saturating_mul(1_000_000_000) + u64::try_from(about.mtime_nsec()).unwrap_or_default()
+}
+
+/// Returns the wall-clock time, in nanoseconds since 1970.
+pub fn unix_ns() -> u64 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    now.map_or(0, |now| u64::try_from(now.as_nanos()).unwrap_or(u64::MAX))
+}
+
+impl Reading {
+    /// Returns the activity since the module was loaded.
+    pub fn since_load(&self) -> Frame {
+        let window = Window::since_load(&self.taken.snapshot);
+        let notes = if self.taken.snapshot.enabled {
+            Vec::new()
+        } else {
+            vec!["measuring is off: schedhist ctl enable 1".to_owned()]
+        };
+        Frame {
+            window,
+            unix_ns: self.taken.unix_ns,
+            read_ns: self.taken.read_ns,
+            notes,
+        }
+    }
+
+    /// Returns whether `old` is of the same load of the module, as far as the files tell.
+    pub fn is_same_load(&self, old: &Self) -> bool {
+        self.identity == old.identity
+    }
+
+    /// Returns the activity since `old`. If the module was loaded anew meanwhile, returns that since
+    /// the load, and a note says so.
+    pub fn since(&self, old: &Self) -> Frame {
+        let mut frame = self.since_load();
+        frame.read_ns = frame.read_ns.saturating_add(old.taken.read_ns);
+        match Window::between(&old.taken.snapshot, &self.taken.snapshot) {
+            Ok(window) if self.is_same_load(old) || !Path::new(LIVE).exists() => {
+                if window.switched {
+                    frame
+                        .notes
+                        .push("measuring or a metric was switched on or off".to_owned());
+                }
+                frame.window = window;
+            }
+            Ok(_) => frame
+                .notes
+                .push("the module was loaded anew: since its load".to_owned()),
+            Err(why) => frame.notes.push(format!("{why}; since its load")),
+        }
+        if let (Some(old), Some(new)) = (&old.online, &self.online) {
+            if old != new {
+                frame
+                    .notes
+                    .push(format!("CPUs online: {old} before, {new} now"));
+            }
+        }
+        frame
+    }
+}

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! System calls that the standard library lacks: all `unsafe` of the command is here.
+
+use std::{
+    io,
+    mem::MaybeUninit,
+    os::{
+        fd::{
+            AsRawFd,
+            FromRawFd,
+            OwnedFd,
+            RawFd, //
+        },
+        unix::process::CommandExt, //
+    },
+    process::Command,
+    ptr,
+    time::{
+        Duration,
+        Instant, //
+    },
+};
+
+/// What ended a wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Woken {
+    /// The time is over.
+    Timeout,
+    /// A signal that asks to end: SIGINT, SIGTERM or SIGHUP, by its number.
+    Signal(i32),
+    /// A child has changed its state.
+    Child,
+    /// The file descriptor is readable, or has an error.
+    Readable,
+}
+
+/// Waits for time, signals and input at once. While it exists, SIGINT, SIGTERM, SIGHUP and SIGCHLD
+/// are blocked, and only its waits receive them.
+#[derive(Debug)]
+pub struct Waiter {
+    signals: OwnedFd,
+}
+
+impl Waiter {
+    /// Blocks the signals.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the kernel has no file descriptor left.
+    pub fn new() -> io::Result<Self> {
+        let mut set = MaybeUninit::<libc::sigset_t>::uninit();
+        // SAFETY: `sigemptyset` initialises the set that it gets a valid pointer to, and the
+        // following calls get pointers to that initialised set.
+        let fd = unsafe {
+            libc::sigemptyset(set.as_mut_ptr());
+            for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGCHLD] {
+                libc::sigaddset(set.as_mut_ptr(), signal);
+            }
+            libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), ptr::null_mut());
+            libc::signalfd(-1, set.as_ptr(), libc::SFD_CLOEXEC | libc::SFD_NONBLOCK)
+        };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: `signalfd` has just returned this descriptor, and nothing else owns it.
+        let signals = unsafe { OwnedFd::from_raw_fd(fd) };
+        Ok(Self { signals })
+    }
+
+    /// Waits until `deadline`, or without a limit; also for `input` if there is one. A pending
+    /// signal comes first.
+    pub fn wait(&self, deadline: Option<Instant>, input: Option<RawFd>) -> Woken {
+        loop {
+            if let Some(woken) = self.signal() {
+                return woken;
+            }
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            if left == Some(Duration::ZERO) {
+                return Woken::Timeout;
+            }
+            // Rounded up, so that the last wait does not end too early.
+            let millis = left.map_or(-1, |left| {
+                i32::try_from(left.as_micros().div_ceil(1000)).unwrap_or(i32::MAX)
+            });
+            let poll = |fd| libc::pollfd {
+                fd,
+                events: libc::POLLIN,
+                revents: 0,
+            };
+            // A negative descriptor is ignored.
+            let mut fds = [poll(self.signals.as_raw_fd()), poll(input.unwrap_or(-1))];
+            // SAFETY: The pointer and the number are those of the array.
+            let ready = unsafe { libc::poll(fds.as_mut_ptr(), 2, millis) };
+            if ready > 0 && fds[0].revents == 0 && fds[1].revents != 0 {
+                return Woken::Readable;
+            }
+        }
+    }
+
+    /// Takes a pending signal.
+    fn signal(&self) -> Option<Woken> {
+        let mut info = MaybeUninit::<libc::signalfd_siginfo>::uninit();
+        let size = size_of::<libc::signalfd_siginfo>();
+        // SAFETY: The buffer has `size` bytes.
+        let read = unsafe { libc::read(self.signals.as_raw_fd(), info.as_mut_ptr().cast(), size) };
+        if read != size as isize {
+            return None;
+        }
+        // SAFETY: The kernel has filled all of it.
+        let signal = unsafe { info.assume_init() }.ssi_signo as i32;
+        Some(match signal {
+            libc::SIGCHLD => Woken::Child,
+            signal => Woken::Signal(signal),
+        })
+    }
+}
+
+/// Returns the effective user id.
+pub fn euid() -> u32 {
+    // SAFETY: It has no preconditions and cannot fail.
+    unsafe { libc::geteuid() }
+}
+
+/// Sends a signal.
+///
+/// # Errors
+///
+/// Fails if there is no such process, or if it may not be signalled.
+pub fn kill(pid: i32, signal: i32) -> io::Result<()> {
+    // SAFETY: It takes plain numbers.
+    match unsafe { libc::kill(pid, signal) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Returns the local time of day as `HH:MM:SS`.
+pub fn time_of_day(unix_seconds: u64) -> String {
+    let seconds = libc::time_t::try_from(unix_seconds).unwrap_or_default();
+    let mut local = MaybeUninit::<libc::tm>::zeroed();
+    // SAFETY: Both pointers are valid, and all zeros is a valid `tm` should the call fail.
+    let local = unsafe {
+        libc::localtime_r(&seconds, local.as_mut_ptr());
+        local.assume_init()
+    };
+    format!(
+        "{:02}:{:02}:{:02}",
+        local.tm_hour, local.tm_min, local.tm_sec
+    )
+}
+
+/// Makes `command` write `0` to `file` before it executes its program: this moves the new process
+/// into the cgroup whose `cgroup.procs` the file is.
+pub fn enter_cgroup(command: &mut Command, file: OwnedFd) {
+    let enter = move || {
+        // SAFETY: The buffer has one byte. `write` is safe to call between fork and exec.
+        match unsafe { libc::write(file.as_raw_fd(), c"0".as_ptr().cast(), 1) } {
+            1 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    };
+    // SAFETY: The closure only calls `write` and reads `errno`: it neither allocates nor locks.
+    unsafe { command.pre_exec(enter) };
+}
+
+/// Takes a lock on a file: shared, or exclusive without waiting. Returns whether it was taken.
+pub fn lock(file: &impl AsRawFd, exclusive: bool) -> bool {
+    let how = if exclusive {
+        libc::LOCK_EX | libc::LOCK_NB
+    } else {
+        libc::LOCK_SH
+    };
+    // SAFETY: It takes plain numbers.
+    unsafe { libc::flock(file.as_raw_fd(), how) == 0 }
+}
+
+/// Returns the clock that does not stop, in nanoseconds.
+pub fn since(start: Instant) -> u64 {
+    u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `completions` and the hidden `man`: made from the command line's own description.
+
+use std::{
+    fs,
+    path::Path, //
+};
+
+use clap::ArgMatches;
+use clap_complete::Shell;
+
+use crate::{
+    cli,
+    failure::{
+        print,
+        Failure,
+        Result, //
+    }, //
+};
+
+/// Prints the completions for a shell.
+pub fn completions(args: &ArgMatches) -> Result {
+    let name = args.get_one::<String>("shell").map_or("", String::as_str);
+    let shell: Shell = name.parse().map_err(|_| {
+        Failure::Usage(format!(
+            "no completions for '{name}': bash, zsh, fish or elvish"
+        ))
+    })?;
+    let mut text = Vec::new();
+    clap_complete::generate(shell, &mut cli::command(), "schedhist", &mut text);
+    print(&String::from_utf8_lossy(&text))
+}
+
+/// Writes `schedhist.1` and a page for each verb into a folder.
+pub fn man(args: &ArgMatches) -> Result {
+    let folder = args.get_one::<String>("folder").map_or("", String::as_str);
+    let mut program = cli::command();
+    program.build();
+    page(folder, "schedhist", program.clone())?;
+    for verb in program.get_subcommands().filter(|verb| !verb.is_hide_set()) {
+        if verb.get_name() != "help" {
+            page(
+                folder,
+                &format!("schedhist-{}", verb.get_name()),
+                verb.clone(),
+            )?;
+        }
+    }
+    Ok(())
+}
+
+fn page(folder: &str, name: &str, command: clap::Command) -> Result {
+    let path = Path::new(folder).join(format!("{name}.1"));
+    let mut text = Vec::new();
+    let page = clap_mangen::Man::new(command.display_name(name)).title(name);
+    let written = page.render(&mut text);
+    written
+        .and_then(|()| fs::write(&path, text))
+        .map_err(|e| Failure::at(path.display(), e))
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `ctl`: the settings of the module.
+
+use clap::ArgMatches;
+
+use crate::{
+    failure::{
+        print,
+        Failure,
+        Result, //
+    },
+    source::Source, //
+};
+
+/// The settings, in the order in which they are printed.
+const SETTINGS: [&str; 9] = [
+    "enable",
+    "metrics",
+    "group_by",
+    "group_limit",
+    "group_memory_limit",
+    "on_outlier",
+    "outlier_rate",
+    "outlier_limit",
+    "reset",
+];
+
+/// Prints all settings, or one, or writes one.
+pub fn ctl(args: &ArgMatches, source: &Source) -> Result {
+    let values: Vec<_> = args
+        .get_many::<String>("value")
+        .unwrap_or_default()
+        .cloned()
+        .collect();
+    let value = values.join(" ");
+    let Some(name) = args.get_one::<String>("name") else {
+        let mut out = String::new();
+        for name in SETTINGS.iter().filter(|name| **name != "reset") {
+            out += &format!("{name} {}\n", source.text(name)?.trim());
+        }
+        let metrics = source.read()?.taken.snapshot.names;
+        for series in &metrics.series {
+            let file = format!("threshold_ns/{}", series.name);
+            let threshold = source.text(&file)?;
+            if threshold.trim() != "none" {
+                out += &format!("{file} {}\n", threshold.trim());
+            }
+        }
+        return print(&out);
+    };
+    let is_threshold = |name: &str| {
+        let metric = name.strip_prefix("threshold_ns/");
+        metric.is_some_and(|m| {
+            !m.is_empty() && m.bytes().all(|b| b.is_ascii_lowercase() || b == b'_')
+        })
+    };
+    if !SETTINGS.contains(&name.as_str()) && !is_threshold(name) {
+        return Err(Failure::Usage(format!(
+            "there is no setting '{name}': there are {}, threshold_ns/METRIC",
+            SETTINGS.join(", ")
+        )));
+    }
+    match (name.as_str(), values.is_empty()) {
+        ("reset", true) => source.write(name, "1"),
+        (_, true) => print(&source.text(name)?),
+        (_, false) => source.write(name, &value),
+    }
+}

@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `diff`: compares repeated runs, and says "different" only where that can be known.
+
+use clap::ArgMatches;
+use schedhist_core::{
+    compare::{
+        self,
+        Line,
+        LEAST_RUNS,
+        LEVEL, //
+    },
+    distribution::Quantile,
+    json::Object,
+};
+
+use crate::{
+    failure::{
+        note,
+        print,
+        Failure,
+        Result, //
+    },
+    options::{
+        self,
+        Form,
+        Style, //
+    },
+    verbs::{
+        render,
+        runs::{
+            self,
+            Contents,
+            Run,
+            COMMAND,
+            MACHINE, //
+        },
+    },
+};
+
+/// A quantile with fewer samples beyond it is not shown.
+const LEAST_BEYOND: u64 = 10;
+
+/// A condition that makes `diff` fail.
+struct Rule {
+    text: String,
+    metric: String,
+    quantile: Quantile,
+    /// By how many percent B may be above A.
+    percent: f64,
+}
+
+fn rule(text: &str) -> Result<Rule> {
+    let wrong = || Failure::Usage(format!("--fail-above '{text}': such as runq:p99:+20%"));
+    let mut parts = text.split(':');
+    let (Some(metric), Some(quantile), Some(percent), None) =
+        (parts.next(), parts.next(), parts.next(), parts.next())
+    else {
+        return Err(wrong());
+    };
+    let percent = percent.strip_prefix('+').and_then(|p| p.strip_suffix('%'));
+    let percent = percent.and_then(|percent| percent.parse::<f64>().ok());
+    Ok(Rule {
+        text: text.to_owned(),
+        metric: metric.to_owned(),
+        quantile: options::quantile(quantile)?,
+        percent: percent
+            .filter(|p| p.is_finite() && *p >= 0.0)
+            .ok_or_else(wrong)?,
+    })
+}
+
+/// A row of the comparison.
+struct Row {
+    metric: String,
+    quantile: Quantile,
+    a: u64,
+    b: u64,
+    verdict: &'static str,
+    p: Option<f64>,
+}
+
+impl Row {
+    fn change(&self) -> f64 {
+        (self.b as f64 - self.a as f64) * 100.0 / (self.a as f64).max(1.0)
+    }
+}
+
+/// A failure to compare: status 2, as diff(1) has it for trouble.
+fn refuse(text: &str) -> Failure {
+    note(text);
+    Failure::Quiet(2)
+}
+
+/// Compares two files.
+pub fn diff(args: &ArgMatches) -> Result {
+    let style = Style::new(args)?;
+    let path = |name: &str| args.get_one::<String>(name).map_or("", String::as_str);
+    let rules = args.get_many::<String>("fail-above").unwrap_or_default();
+    let rules = rules.map(|text| rule(text)).collect::<Result<Vec<_>>>()?;
+    let mut metrics: Vec<_> = args
+        .get_many::<String>("words")
+        .unwrap_or_default()
+        .cloned()
+        .collect();
+    let mut quantiles = style.quantiles.clone();
+    for rule in &rules {
+        if !metrics.contains(&rule.metric) && (!metrics.is_empty() || rule.metric != "runq") {
+            metrics.push(rule.metric.clone());
+        }
+        if !quantiles.contains(&rule.quantile) {
+            quantiles.push(rule.quantile);
+        }
+    }
+    if metrics.is_empty() {
+        metrics.push("runq".to_owned());
+    }
+    let (a, b) = (runs::of_file(path("a"))?, runs::of_file(path("b"))?);
+    comparable(&a, &b)?;
+    let of_command = |run: &Run| metrics.iter().all(|m| run.histogram(COMMAND, m).is_some());
+    let scope = if a.runs.iter().chain(&b.runs).all(of_command) {
+        COMMAND
+    } else {
+        MACHINE
+    };
+    let (rows, few) = rows(&a.runs, &b.runs, scope, &metrics, &quantiles)?;
+    print(&show(&a, &b, scope, &rows, &few, &style))?;
+    judge(&rules, &rows)
+}
+
+/// Refuses what cannot be compared.
+fn comparable(a: &Contents, b: &Contents) -> Result {
+    let all = a.runs.iter().chain(&b.runs);
+    for (key, what) in [
+        ("precision", "precision"),
+        ("cpus", "number of CPUs"),
+        ("metrics_on", "set of metrics that are on"),
+        ("module", "version of the module"),
+    ] {
+        let mut values: Vec<_> = all.clone().filter_map(|run| run.pairs.get(key)).collect();
+        values.sort_unstable();
+        values.dedup();
+        if values.len() > 1 {
+            return Err(refuse(&format!(
+                "these cannot be compared: the {what} is {}",
+                values.join(" and ")
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Returns the rows, and the quantiles that have too few samples beyond them.
+fn rows(
+    a: &[Run],
+    b: &[Run],
+    scope: &str,
+    metrics: &[String],
+    quantiles: &[Quantile],
+) -> Result<(Vec<Row>, Vec<String>)> {
+    let (mut rows, mut lines, mut few) = (Vec::new(), Vec::new(), Vec::new());
+    for metric in metrics {
+        let of = |run: &Run| run.histogram(scope, metric).cloned();
+        let (Some(of_a), Some(of_b)) = (
+            a.iter().map(of).collect::<Option<Vec<_>>>(),
+            b.iter().map(of).collect::<Option<Vec<_>>>(),
+        ) else {
+            return Err(refuse(&format!(
+                "there is no metric '{metric}' in all runs"
+            )));
+        };
+        for quantile in quantiles {
+            if of_a
+                .iter()
+                .chain(&of_b)
+                .any(|d| d.beyond(*quantile) < LEAST_BEYOND)
+            {
+                few.push(format!("{metric} {quantile}"));
+                continue;
+            }
+            let values = |all: &[schedhist_core::distribution::Distribution]| {
+                all.iter()
+                    .filter_map(|d| d.quantile_upper(*quantile))
+                    .collect::<Vec<_>>()
+            };
+            let line = Line {
+                a: values(&of_a),
+                b: values(&of_b),
+            };
+            let (Some(median_a), Some(median_b)) =
+                (compare::median(&line.a), compare::median(&line.b))
+            else {
+                continue;
+            };
+            let scheme = of_a[0].scheme;
+            let bounds = scheme.bounds(scheme.index(median_a.max(median_b)));
+            let width = bounds.upper.saturating_sub(bounds.lower).saturating_add(1);
+            let is_same = median_a.abs_diff(median_b) < width;
+            rows.push(Row {
+                metric: metric.clone(),
+                quantile: *quantile,
+                a: median_a,
+                b: median_b,
+                verdict: if is_same {
+                    "same bucket"
+                } else {
+                    "cannot tell"
+                },
+                p: None,
+            });
+            lines.push(line);
+        }
+    }
+    for (row, p) in rows
+        .iter_mut()
+        .zip(compare::p_values(&lines).unwrap_or_default())
+    {
+        row.p = Some(p);
+        if p <= LEVEL && row.verdict != "same bucket" {
+            row.verdict = "different";
+        }
+    }
+    Ok((rows, few))
+}
+
+fn show(
+    a: &Contents,
+    b: &Contents,
+    scope: &str,
+    rows: &[Row],
+    few: &[String],
+    style: &Style,
+) -> String {
+    if style.form == Form::Json {
+        return rows.iter().map(|row| json(row, scope)).collect();
+    }
+    if let Form::Csv(separator) = &style.form {
+        let head = [
+            "scope", "metric", "quantile", "a_ns", "b_ns", "p", "verdict",
+        ]
+        .join(separator);
+        let rows = rows.iter().map(|row| {
+            let p = row.p.map_or(String::new(), |p| format!("{p:.4}"));
+            let (quantile, a, b) = (
+                row.quantile.to_string(),
+                row.a.to_string(),
+                row.b.to_string(),
+            );
+            [scope, &row.metric, &quantile, &a, &b, &p, row.verdict].join(separator) + "\n"
+        });
+        return head + "\n" + &rows.collect::<String>();
+    }
+    let (runs_a, runs_b) = (a.runs.len(), b.runs.len());
+    let mut out = String::new();
+    render::wrap(
+        &mut out,
+        &format!("schedhist: {runs_a} runs of A and {runs_b} of B, medians of the {scope}"),
+    );
+    out += &format!(
+        "{:<23} {:<8}{:>9}{:>9}{:>9}  {:>6}  verdict\n",
+        "metric", "quantile", "A", "B", "change", "p"
+    );
+    for row in rows {
+        let unit = style.unit;
+        let p = row.p.map_or_else(|| "-".to_owned(), |p| format!("{p:.3}"));
+        out += &format!(
+            "{:<23} {:<8}{:>9}{:>9}{:>8.1}%  {p:>6}  {}\n",
+            row.metric,
+            row.quantile.to_string(),
+            unit.text(Some(row.a)),
+            unit.text(Some(row.b)),
+            row.change(),
+            row.verdict
+        );
+    }
+    if !few.is_empty() {
+        let text = format!(
+            "note: fewer than {LEAST_BEYOND} samples beyond {}",
+            few.join(", ")
+        );
+        render::wrap(&mut out, &text);
+    }
+    if runs_a < LEAST_RUNS || runs_b < LEAST_RUNS {
+        render::wrap(
+            &mut out,
+            &format!(
+                "note: no test: it needs {LEAST_RUNS} runs of each, better 6: schedhist run -r 6"
+            ),
+        );
+    } else if !is_interleaved(&a.runs, &b.runs) {
+        render::wrap(
+            &mut out,
+            "note: all runs of one side came before those of the other: what else changed in \
+             between looks like a difference; interleave them with run --append",
+        );
+    }
+    out
+}
+
+/// Returns whether the runs of A and B took turns at least once, by the times at which they began.
+fn is_interleaved(a: &[Run], b: &[Run]) -> bool {
+    let begun = |runs: &[Run]| {
+        runs.iter()
+            .filter_map(|run| run.pairs.number::<u64>("begun_unix_ns"))
+            .collect::<Vec<_>>()
+    };
+    let (a, b) = (begun(a), begun(b));
+    let before = |a: &[u64], b: &[u64]| a.iter().max() < b.iter().min();
+    !before(&a, &b) && !before(&b, &a)
+}
+
+fn json(row: &Row, scope: &str) -> String {
+    Object::new("schedhist.diff.v1")
+        .string("scope", scope)
+        .string("metric", &row.metric)
+        .string("quantile", &row.quantile.to_string())
+        .raw("a_ns", row.a)
+        .raw("b_ns", row.b)
+        .optional("p", row.p)
+        .string("verdict", row.verdict)
+        .end()
+        + "\n"
+}
+
+/// Fails if a rule is broken: the difference is above the limit, and no chance.
+fn judge(rules: &[Rule], rows: &[Row]) -> Result {
+    for rule in rules {
+        let row = rows
+            .iter()
+            .find(|r| r.metric == rule.metric && r.quantile == rule.quantile);
+        let Some(row) = row else {
+            return Err(refuse(&format!("{}: too few samples", rule.text)));
+        };
+        if row.p.is_none() {
+            return Err(refuse(&format!(
+                "{}: cannot tell with so few runs",
+                rule.text
+            )));
+        }
+        if row.verdict == "different" && row.change() > rule.percent {
+            note(format!("{}: it is {:+.1}%", rule.text, row.change()));
+            return Err(Failure::Quiet(1));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! No verb, and `hist`: summaries and histograms.
+
+use std::time::{
+    Duration,
+    Instant, //
+};
+
+use clap::ArgMatches;
+
+use crate::{
+    failure::{
+        print,
+        Failure,
+        Result, //
+    },
+    options::{
+        check_metrics,
+        cpu_list,
+        Form,
+        Style,
+        Wanted, //
+    },
+    source::{
+        Frame,
+        Reading,
+        Source, //
+    },
+    sys::{
+        Waiter,
+        Woken, //
+    },
+    verbs::render::{
+        self,
+        Scope, //
+    },
+};
+
+/// Prints a summary of all metrics since the load.
+pub fn summary(args: &ArgMatches, source: &Source) -> Result {
+    let style = Style::new(args)?;
+    print(&render::all(&source.read()?.since_load(), &style))
+}
+
+/// Calls `show` with the activity of each interval. SIGINT and SIGTERM end the current interval,
+/// and are no failure. An interval begins with the snapshot that ended the one before, so nothing
+/// falls between two intervals.
+pub fn each_interval(
+    source: &Source,
+    first: Reading,
+    interval: Option<Duration>,
+    count: Option<u64>,
+    mut show: impl FnMut(Frame, &Reading) -> Result,
+) -> Result {
+    let waiter = Waiter::new().map_err(|error| Failure::at("signals", error))?;
+    let mut last = first;
+    let mut next = Instant::now();
+    let mut left = count;
+    loop {
+        // Measured from the beginning, so that delays do not add up.
+        let deadline = interval.map(|interval| {
+            next = (next + interval).max(Instant::now());
+            next
+        });
+        let is_over = loop {
+            match waiter.wait(deadline, None) {
+                Woken::Timeout => break false,
+                Woken::Signal(_) => break true,
+                Woken::Child | Woken::Readable => {}
+            }
+        };
+        let reading = source.read()?;
+        show(reading.since(&last), &reading)?;
+        last = reading;
+        left = left.map(|left| left - 1);
+        if is_over || left == Some(0) {
+            return Ok(());
+        }
+    }
+}
+
+/// Prints histograms.
+pub fn hist(args: &ArgMatches, source: &Source) -> Result {
+    let style = Style::new(args)?;
+    let words = args.get_many::<String>("words").unwrap_or_default();
+    let mut wanted = Wanted::new(words)?;
+    if wanted.metrics.is_empty() {
+        wanted.metrics.push("runq".to_owned());
+    }
+    let rows = args
+        .get_one::<String>("sub-buckets")
+        .and_then(|rows| rows.parse::<u64>().ok());
+    let rows = rows
+        .filter(|rows| rows.is_power_of_two() && *rows <= 128)
+        .ok_or_else(|| Failure::Usage("-b needs a power of two, from 1 to 128".to_owned()))?;
+    let list = args.get_one::<String>("cpu");
+    let cpus = list.map(|list| cpu_list(list)).transpose()?;
+    let first = source.read()?;
+    let snapshot = &first.taken.snapshot;
+    check_metrics(&snapshot.names, &wanted.metrics)?;
+    if let Some(cpu) = cpus
+        .iter()
+        .flatten()
+        .find(|c| !snapshot.cpus.iter().any(|x| x.number == **c))
+    {
+        return Err(Failure::Usage(format!("there is no CPU {cpu}")));
+    }
+    if rows > 1 << snapshot.scheme.precision().bits() {
+        return Err(Failure::Usage(format!(
+            "-b {rows} is finer than the module's precision of {} bits",
+            snapshot.scheme.precision().bits()
+        )));
+    }
+    let each = args.get_flag("each-cpu");
+    let show = |frame: &Frame| {
+        let mut out = String::new();
+        for series in wanted
+            .metrics
+            .iter()
+            .filter_map(|name| frame.window.names.series(name))
+        {
+            let is_wanted = |cpu| cpus.as_ref().is_none_or(|cpus| cpus.contains(&cpu));
+            if each {
+                let numbers = frame.window.cpus.iter().map(|cpu| cpu.number);
+                for cpu in numbers.filter(|cpu| is_wanted(*cpu)) {
+                    let one = frame.window.distribution(series, |other| other == cpu);
+                    out += &render::one(frame, series, Scope::Cpu(cpu), &one, rows, &style);
+                }
+            } else {
+                let scope = list.map_or(Scope::All, |list| Scope::List(list));
+                let all = frame.window.distribution(series, is_wanted);
+                out += &render::one(frame, series, scope, &all, rows, &style);
+            }
+        }
+        if style.form == Form::Json {
+            out += &render::counters_json(frame);
+        }
+        print(&out)
+    };
+    if let Form::Csv(separator) = &style.form {
+        print(&render::csv_head(&style, separator))?;
+    }
+    match wanted.interval {
+        None => show(&first.since_load()),
+        interval => each_interval(source, first, interval, wanted.count, |frame, _| {
+            show(&frame)
+        }),
+    }
+}

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The verbs, one to a file.
+
+mod bcc;
+mod completions;
+mod ctl;
+mod diff;
+mod doctor;
+mod groups;
+mod hist;
+mod machine;
+mod outliers;
+mod record;
+mod render;
+mod report;
+mod run;
+mod runqslower;
+mod runs;
+mod watch;
+
+use clap::ArgMatches;
+
+use crate::{
+    failure::Result,
+    source::Source, //
+};
+
+/// Runs the verb that was given.
+pub fn run(args: &ArgMatches, source: &Source) -> Result {
+    match args.subcommand() {
+        None => hist::summary(args, source),
+        Some(("hist", args)) => hist::hist(args, source),
+        Some(("runqlat", args)) => bcc::runqlat(args, source),
+        Some(("cpudist", args)) => bcc::cpudist(args, source),
+        Some(("runqslower", args)) => runqslower::runqslower(args, source),
+        Some(("groups", args)) => groups::groups(args, source),
+        Some(("run", args)) => run::run(args, source),
+        Some(("record", args)) => record::record(args, source),
+        Some(("report", args)) => report::report(args),
+        Some(("diff", args)) => diff::diff(args),
+        Some(("watch", args)) => watch::watch(args, source),
+        Some(("ctl", args)) => ctl::ctl(args, source),
+        Some(("doctor", _)) => doctor::doctor(source),
+        Some(("completions", args)) => completions::completions(args),
+        Some(("man", args)) => completions::man(args),
+        Some(_) => Ok(()),
+    }
+}

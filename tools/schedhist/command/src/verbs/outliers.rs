@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Reads outliers as they come, for `runqslower` and `watch`.
+
+use std::{
+    fs::{
+        File,
+        OpenOptions, //
+    },
+    io::{
+        ErrorKind,
+        Read, //
+    },
+    os::{
+        fd::AsRawFd,
+        unix::fs::OpenOptionsExt, //
+    },
+    time::Instant,
+};
+
+use schedhist_core::text::{
+    Outlier,
+    OutlierParser, //
+};
+
+use crate::{
+    failure::{
+        note,
+        Failure,
+        Result, //
+    },
+    source::Source,
+    sys::{
+        Waiter,
+        Woken, //
+    },
+};
+
+/// A threshold of the module, which is lowered if need be while this exists, and then restored.
+pub struct Threshold<'a> {
+    source: &'a Source,
+    file: String,
+    /// What the file held, and what was written to it.
+    replaced: Option<(String, String)>,
+}
+
+impl<'a> Threshold<'a> {
+    /// Makes the module report samples of `metric` above `ns` nanoseconds. If it reports those
+    /// already, because its threshold is lower, writes nothing.
+    pub fn new(source: &'a Source, metric: &str, ns: u64) -> Result<Self> {
+        let file = format!("threshold_ns/{metric}");
+        let before = source.text(&file)?.trim().to_owned();
+        let is_enough = before.parse::<u64>().is_ok_and(|before| before <= ns);
+        let mut threshold = Self {
+            source,
+            file,
+            replaced: None,
+        };
+        if !is_enough {
+            let mine = ns.max(1).to_string();
+            source.write(&threshold.file, &mine)?;
+            threshold.replaced = Some((before, mine));
+        }
+        Ok(threshold)
+    }
+}
+
+impl Drop for Threshold<'_> {
+    fn drop(&mut self) {
+        let Some((before, mine)) = self.replaced.take() else {
+            return;
+        };
+        // Another program may have written it meanwhile, and relies on that.
+        let now = self.source.text(&self.file);
+        if now.is_ok_and(|now| now.trim() == mine) {
+            if let Err(Failure::Error(text)) = self.source.write(&self.file, &before) {
+                note(format!("the threshold stays {mine}: {text}"));
+            }
+        }
+    }
+}
+
+/// The stream of outliers.
+pub struct Stream {
+    pipe: File,
+    parser: OutlierParser,
+    waiter: Waiter,
+    last: Option<u64>,
+}
+
+/// What came out of the stream.
+pub enum Next {
+    /// Outliers, and how many were missed since the last ones.
+    Some(Vec<Outlier>, u64),
+    /// The time is over, or a signal asks to end.
+    Over,
+}
+
+impl Stream {
+    /// Opens the stream: outliers from now on. A threshold must be set before the first
+    /// [`Stream::next`].
+    pub fn open(source: &Source) -> Result<Self> {
+        let path = source.path("outlier_pipe");
+        let pipe = OpenOptions::new()
+            .read(true)
+            .custom_flags(libc::O_NONBLOCK)
+            .open(&path);
+        Ok(Self {
+            pipe: pipe.map_err(|error| source.explain(&path, &error))?,
+            parser: OutlierParser::default(),
+            waiter: Waiter::new().map_err(|error| Failure::at("signals", error))?,
+            last: None,
+        })
+    }
+
+    /// Waits for the next outliers.
+    pub fn next(&mut self, deadline: Option<Instant>) -> Result<Next> {
+        loop {
+            match self.waiter.wait(deadline, Some(self.pipe.as_raw_fd())) {
+                Woken::Timeout | Woken::Signal(_) => return Ok(Next::Over),
+                Woken::Child => continue,
+                Woken::Readable => {}
+            }
+            let mut buffer = vec![0; 1 << 16];
+            let read = match self.pipe.read(&mut buffer) {
+                Ok(0) => return Ok(Next::Over),
+                Ok(read) => read,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => continue,
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) if error.raw_os_error() == Some(libc::ENODATA) => {
+                    return Err(Failure::Error(
+                        "no outlier can come: measuring or the metric was switched off, the \
+                         threshold was removed, or outlier_limit is used up: schedhist ctl"
+                            .to_owned(),
+                    ));
+                }
+                Err(error) => return Err(Failure::at("outlier_pipe", error)),
+            };
+            let text = String::from_utf8_lossy(&buffer[..read]).into_owned();
+            let found = self.parser.feed(&text);
+            let (Some(first), Some(last)) = (found.first(), found.last()) else {
+                continue;
+            };
+            let missed = self
+                .last
+                .map_or(0, |before| first.id.saturating_sub(before + 1));
+            self.last = Some(last.id);
+            return Ok(Next::Some(found, missed));
+        }
+    }
+}

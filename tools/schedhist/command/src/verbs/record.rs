@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `record`: snapshots in a file that is valid at each instant.
+
+use std::{
+    fs::{
+        self,
+        File,
+        OpenOptions, //
+    },
+    path::Path,
+    process::{
+        Child,
+        Command, //
+    },
+    time::{
+        Duration,
+        Instant, //
+    },
+};
+
+use clap::ArgMatches;
+use schedhist_core::{
+    recording::file::Recorder,
+    window::Window, //
+};
+
+use crate::{
+    failure::{
+        note,
+        Failure,
+        Result, //
+    },
+    options,
+    source::{
+        unix_ns,
+        Reading,
+        Source, //
+    },
+    sys::{
+        Waiter,
+        Woken, //
+    },
+};
+
+/// Begins a recording: an older file of this name becomes `FILE.old`.
+pub fn create(path: &str) -> Result<Recorder<File>> {
+    begin(path, &format!("{path}.old"))
+}
+
+/// Begins a recording: an older file of this name becomes `old`. Whatever happens meanwhile, a file of
+/// this name can be read: the new one gets the name when it has its head.
+fn begin(path: &str, old: &str) -> Result<Recorder<File>> {
+    let failed = |error| Failure::at(path, error);
+    let new = format!("{path}.new");
+    let _ = fs::remove_file(&new);
+    let file = OpenOptions::new()
+        .append(true)
+        .create_new(true)
+        .open(&new)
+        .map_err(failed)?;
+    let mut recorder = Recorder::new(file).map_err(failed)?;
+    recorder.info(&info()).map_err(failed)?;
+    if Path::new(path).exists() {
+        let _ = fs::remove_file(old);
+        // A file system may lack links.
+        fs::hard_link(path, old)
+            .or_else(|_| fs::rename(path, old))
+            .map_err(failed)?;
+    }
+    fs::rename(&new, path).map_err(failed)?;
+    Ok(recorder)
+}
+
+/// Returns `key value` lines that describe this machine and this moment.
+pub fn info() -> String {
+    let read = |path: &str| {
+        fs::read_to_string(path)
+            .unwrap_or_default()
+            .trim()
+            .to_owned()
+    };
+    format!(
+        "begun_unix_ns {}\nkernel {}\nmodule {}\ncommand {}\n",
+        unix_ns(),
+        read("/proc/sys/kernel/osrelease"),
+        read("/sys/module/schedhist/version"),
+        env!("CARGO_PKG_VERSION"),
+    )
+}
+
+/// Records until the time is over, the command ends, or SIGINT.
+pub fn record(args: &ArgMatches, source: &Source) -> Result {
+    let path = args.get_one::<String>("output").map_or("", String::as_str);
+    let millis = args
+        .get_one::<String>("interval")
+        .map_or("", String::as_str);
+    let millis: u64 = millis
+        .parse()
+        .ok()
+        .filter(|ms| (10..=3_600_000).contains(ms))
+        .ok_or_else(|| Failure::Usage(format!("-I {millis}: milliseconds, from 10 to 3600000")))?;
+    let duration = |name| {
+        args.get_one::<String>(name)
+            .map(|d| options::duration(d))
+            .transpose()
+    };
+    let (limit, ring) = (duration("duration")?, duration("ring")?);
+    let first = source.read()?;
+    let waiter = Waiter::new().map_err(|error| Failure::at("signals", error))?;
+    let mut tape = Tape::new(path, ring)?;
+    tape.take(&first)?;
+    let mut child = match args
+        .get_many::<String>("command")
+        .map(Iterator::collect::<Vec<_>>)
+    {
+        Some(words) => Some(spawn(&words)?),
+        None => None,
+    };
+    let start = Instant::now();
+    let mut next = start;
+    loop {
+        next = (next + Duration::from_millis(millis)).max(Instant::now());
+        let end = limit.map(|limit| start + limit);
+        let deadline = end.map_or(next, |end| end.min(next));
+        let is_over = loop {
+            match waiter.wait(Some(deadline), None) {
+                Woken::Timeout => break end.is_some_and(|end| end <= Instant::now()),
+                Woken::Signal(_) => break true,
+                Woken::Child => {
+                    if child
+                        .as_mut()
+                        .is_some_and(|c| !matches!(c.try_wait(), Ok(None)))
+                    {
+                        break true;
+                    }
+                }
+                Woken::Readable => {}
+            }
+        };
+        match source.read() {
+            Ok(reading) => tape.take(&reading)?,
+            Err(Failure::Error(text)) => tape.gap(&text)?,
+            Err(other) => return Err(other),
+        }
+        if is_over {
+            break;
+        }
+    }
+    let size = fs::metadata(path).map_or(0, |about| about.len());
+    note(format!("{path}: {} snapshots, {size} bytes", tape.taken));
+    if let Some(mut child) = child {
+        if let Ok(Some(status)) = child.try_wait() {
+            return match super::run::exit_status(status) {
+                0 => Ok(()),
+                status => Err(Failure::Quiet(status)),
+            };
+        }
+    }
+    Ok(())
+}
+
+fn spawn(words: &[&String]) -> Result<Child> {
+    let Some((program, arguments)) = words.split_first() else {
+        return Err(Failure::Usage("a command is missing".to_owned()));
+    };
+    let child = Command::new(program).args(arguments).spawn();
+    child.map_err(|error| Failure::at(program, error))
+}
+
+/// The recording as it grows.
+struct Tape {
+    path: String,
+    ring: Option<Duration>,
+    begun: Instant,
+    recorder: Recorder<File>,
+    last: Option<Reading>,
+    in_gap: bool,
+    taken: u64,
+}
+
+impl Tape {
+    fn new(path: &str, ring: Option<Duration>) -> Result<Self> {
+        Ok(Self {
+            path: path.to_owned(),
+            ring,
+            begun: Instant::now(),
+            recorder: create(path)?,
+            last: None,
+            in_gap: false,
+            taken: 0,
+        })
+    }
+
+    /// Appends a snapshot, and before it, what has happened since the one before.
+    fn take(&mut self, reading: &Reading) -> Result {
+        self.turn()?;
+        let mut marks = Vec::new();
+        if let Some(last) = &self.last {
+            let between = Window::between(&last.taken.snapshot, &reading.taken.snapshot);
+            match between {
+                Err(why) => marks.push(format!("gap: {why}")),
+                Ok(_) if !reading.is_same_load(last) => {
+                    marks.push("gap: the module was loaded anew".to_owned());
+                }
+                Ok(_) => {}
+            }
+            if !marks.is_empty() {
+                self.recorder.restart();
+            }
+            if let (Some(old), Some(new)) = (&last.online, &reading.online) {
+                if old != new {
+                    marks.push(format!("CPUs online: {old} before, {new} now"));
+                }
+            }
+        }
+        self.in_gap = false;
+        let path = self.path.clone();
+        let failed = |error| Failure::at(&path, error);
+        for mark in marks {
+            self.recorder.mark(&mark).map_err(failed)?;
+        }
+        self.recorder
+            .snapshot(&reading.taken, &reading.bytes)
+            .map_err(failed)?;
+        // So that a machine that dies has lost at most one interval.
+        self.recorder.get_mut().sync_data().map_err(failed)?;
+        self.last = Some(reading.clone());
+        self.taken += 1;
+        Ok(())
+    }
+
+    /// Notes that the module cannot be read, once.
+    fn gap(&mut self, why: &str) -> Result {
+        if !std::mem::replace(&mut self.in_gap, true) {
+            note(format!("{why}; waiting for it"));
+            let marked = self.recorder.mark(&format!("gap: {why}"));
+            marked.map_err(|error| Failure::at(&self.path, error))?;
+            self.recorder.restart();
+        }
+        Ok(())
+    }
+
+    /// Begins the file anew if it holds as much as was asked for: the old one becomes `FILE.1`.
+    fn turn(&mut self) -> Result {
+        if self.ring.is_some_and(|ring| self.begun.elapsed() >= ring) {
+            self.recorder = begin(&self.path, &format!("{}.1", self.path))?;
+            self.begun = Instant::now();
+        }
+        Ok(())
+    }
+}

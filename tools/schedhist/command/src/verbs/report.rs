@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `report`: what a recording holds.
+
+use clap::ArgMatches;
+use schedhist_core::{
+    distribution::Distribution,
+    recording::file::Taken,
+    window::Window, //
+};
+
+use crate::{
+    failure::{
+        print,
+        Failure,
+        Result, //
+    },
+    options::{
+        check_metrics,
+        Style, //
+    },
+    source::Frame,
+    verbs::{
+        render::{
+            self,
+            Scope, //
+        },
+        run,
+        runs, //
+    },
+};
+
+/// Prints a recording.
+pub fn report(args: &ArgMatches) -> Result {
+    let style = Style::new(args)?;
+    let path = args.get_one::<String>("input").map_or("", String::as_str);
+    let metrics: Vec<_> = args
+        .get_many::<String>("words")
+        .unwrap_or_default()
+        .cloned()
+        .collect();
+    let (from, to) = args
+        .get_one::<String>("time")
+        .map_or(Ok((0.0, f64::MAX)), |t| times(t))?;
+    let each = args.get_flag("each");
+    let mut origin = None;
+    // The first and the last snapshot of each part within the times.
+    let mut spans: Vec<(Taken, Taken)> = Vec::new();
+    let contents = runs::read(path, |before, after| {
+        let origin = *origin.get_or_insert(before.unix_ns);
+        let at = |taken: &Taken| taken.unix_ns.saturating_sub(origin) as f64 / 1e9;
+        if at(before) < from || at(after) > to {
+            return Ok(());
+        }
+        if each {
+            return show(before, after, &metrics, &style);
+        }
+        match spans.last_mut() {
+            Some((_, end)) if *end == *before => *end = after.clone(),
+            _ => spans.push((before.clone(), after.clone())),
+        }
+        Ok(())
+    })?;
+    if let Some(metric) = args.get_one::<String>("hgrm") {
+        return print(&hgrm(&spans, metric)?);
+    }
+    for (before, after) in &spans {
+        show(before, after, &metrics, &style)?;
+    }
+    for one in &contents.runs {
+        let words = one.pairs.get("words").unwrap_or("-");
+        print(&format!("{words}\n{}\n", run::table(one, &style)))?;
+    }
+    let mut out = String::new();
+    for mark in &contents.marks {
+        render::wrap(&mut out, &format!("note: {mark}"));
+    }
+    if spans.is_empty() && contents.runs.is_empty() && !each {
+        out += "note: there are not two snapshots without a gap between them\n";
+    }
+    print(&out)
+}
+
+fn times(text: &str) -> Result<(f64, f64)> {
+    let parsed = text.split_once(',').and_then(|(a, b)| {
+        let end = if b.is_empty() {
+            f64::MAX
+        } else {
+            b.parse().ok()?
+        };
+        Some((if a.is_empty() { 0.0 } else { a.parse().ok()? }, end))
+    });
+    let parsed = parsed.filter(|(a, b): &(f64, f64)| a <= b);
+    parsed.ok_or_else(|| Failure::Usage(format!("--time {text}: two numbers of seconds, A,B")))
+}
+
+fn frame(before: &Taken, after: &Taken) -> Result<Frame> {
+    let window = Window::between(&before.snapshot, &after.snapshot);
+    Ok(Frame {
+        window: window.map_err(|why| Failure::Error(why.to_string()))?,
+        unix_ns: after.unix_ns,
+        read_ns: before.read_ns.saturating_add(after.read_ns),
+        notes: Vec::new(),
+    })
+}
+
+fn show(before: &Taken, after: &Taken, metrics: &[String], style: &Style) -> Result {
+    let frame = frame(before, after)?;
+    check_metrics(&frame.window.names, metrics)?;
+    if metrics.is_empty() {
+        return print(&(render::all(&frame, style) + "\n"));
+    }
+    for series in metrics
+        .iter()
+        .filter_map(|metric| frame.window.names.series(metric))
+    {
+        let all = frame.window.distribution(series, |_| true);
+        print(&render::one(&frame, series, Scope::All, &all, 1, style))?;
+    }
+    Ok(())
+}
+
+/// Returns the percentiles in the form that HdrHistogram's plotters read, in microseconds.
+fn hgrm(spans: &[(Taken, Taken)], metric: &str) -> Result<String> {
+    let mut all: Option<Distribution> = None;
+    for (before, after) in spans {
+        let frame = frame(before, after)?;
+        check_metrics(&frame.window.names, &[metric.to_owned()])?;
+        if let Some(series) = frame.window.names.series(metric) {
+            let one = frame.window.distribution(series, |_| true);
+            match &mut all {
+                Some(all) => all.merge(&one),
+                None => all = Some(one),
+            }
+        }
+    }
+    let Some(all) = all else {
+        return Err(Failure::Error(
+            "there are not two snapshots without a gap".to_owned(),
+        ));
+    };
+    let count = all.count();
+    let us = |ns: u64| ns as f64 / 1e3;
+    let mut out = format!(
+        "{:>12} {:>14} {:>10} {:>14}\n\n",
+        "Value", "Percentile", "TotalCount", "1/(1-Percentile)"
+    );
+    let (mut below, mut variance) = (0_u64, 0.0);
+    let mean = all.sum as f64 / count.max(1) as f64 / 1e3;
+    for (bounds, n) in all.buckets() {
+        below = below.saturating_add(n);
+        let upper = bounds.upper.min(all.max.value().unwrap_or(u64::MAX));
+        let share = below as f64 / count as f64;
+        let middle = us(bounds.lower + (upper - bounds.lower.min(upper)) / 2);
+        variance += (middle - mean).powi(2) * n as f64 / count as f64;
+        let inverse = if below == count {
+            String::new()
+        } else {
+            format!("{:.2}", 1.0 / (1.0 - share))
+        };
+        out += &format!(
+            "{:>12.3} {share:>2.12} {below:>10} {inverse:>14}\n",
+            us(upper)
+        );
+    }
+    out += &format!(
+        "#[Mean    = {mean:>12.3}, StdDeviation   = {:>12.3}]\n",
+        variance.sqrt()
+    );
+    let max = all.max.value().unwrap_or_default();
+    out += &format!(
+        "#[Max     = {:>12.3}, Total count    = {count:>12}]\n",
+        us(max)
+    );
+    let (octaves, rows) = (40, 1 << all.scheme.precision().bits());
+    out += &format!("#[Buckets = {octaves:>12}, SubBuckets     = {rows:>12}]\n");
+    Ok(out)
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `runqslower`: the letters and the columns of BCC's tool of this name, and all culprits.
+
+use clap::ArgMatches;
+use schedhist_core::text::Outlier;
+
+use crate::{
+    failure::{
+        note,
+        print,
+        Failure,
+        Result, //
+    },
+    source::{
+        unix_ns,
+        Source, //
+    },
+    sys,
+    verbs::outliers::{
+        Next,
+        Stream,
+        Threshold, //
+    },
+};
+
+/// Prints waits for a CPU above a limit, until SIGINT.
+pub fn runqslower(args: &ArgMatches, source: &Source) -> Result {
+    let number = |name: &str| -> Result<Option<u64>> {
+        let text = args.get_one::<String>(name);
+        text.map(|text| text.parse())
+            .transpose()
+            .map_err(|_| Failure::Usage(format!("'{}' is no number", text.map_or("", |t| t))))
+    };
+    let min_us = number("min_us")?.unwrap_or(10_000);
+    let (tid, pid, previous) = (number("tid")?, number("pid")?, args.get_flag("previous"));
+    let min_ns = min_us.saturating_mul(1_000);
+    // First the stream: it misses nothing, and blocks the signals that would leave the threshold.
+    let mut stream = Stream::open(source)?;
+    let _threshold = Threshold::new(source, "runq", min_ns)?;
+    let mut head = format!("Tracing run queue latency higher than {min_us} us\n");
+    head += &format!(
+        "{:<8} {:<16} {:<6} {:>14}",
+        "TIME", "COMM", "TID", "LAT(us)"
+    );
+    head += if previous {
+        " PREV COMM        PREV TID\n"
+    } else {
+        "\n"
+    };
+    print(&head)?;
+    while let Next::Some(found, missed) = stream.next(None)? {
+        let is_wanted = |outlier: &&Outlier| {
+            outlier.metric.starts_with("runq")
+                && outlier.duration_ns > min_ns
+                && tid.is_none_or(|tid| i64::from(outlier.pid) == tid as i64)
+                && pid.is_none_or(|pid| is_thread_of(outlier.pid, pid))
+        };
+        let time = sys::time_of_day(unix_ns() / 1_000_000_000);
+        let mut out = String::new();
+        for outlier in found.iter().filter(is_wanted) {
+            let us = outlier.duration_ns / 1_000;
+            out += &format!("{time:<8} {:<16} {:<6} {us:>14}", outlier.comm, outlier.pid);
+            let longest = outlier.culprits.iter().max_by_key(|culprit| culprit.ran_ns);
+            match longest.filter(|_| previous) {
+                Some(culprit) => out += &format!(" {:<16} {:<6}\n", culprit.comm, culprit.pid),
+                None => out.push('\n'),
+            }
+        }
+        print(&out)?;
+        if missed != 0 {
+            note(format!("{missed} outliers were missed"));
+        }
+    }
+    Ok(())
+}
+
+/// Returns whether a thread that still exists belongs to a process.
+fn is_thread_of(tid: i32, pid: u64) -> bool {
+    std::path::Path::new(&format!("/proc/{pid}/task/{tid}")).exists()
+}

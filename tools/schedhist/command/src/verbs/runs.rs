@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Runs of a command, as `run -o` records them and as `report` and `diff` read them.
+
+use std::{
+    fmt::Write,
+    fs::File,
+    io::BufReader, //
+};
+
+use schedhist_core::{
+    distribution::Distribution,
+    recording::file::{
+        Item,
+        Player,
+        Taken, //
+    },
+    text::{
+        self,
+        Pairs, //
+    },
+    window::Window,
+};
+
+use crate::failure::{
+    note,
+    Failure,
+    Result, //
+};
+
+/// Whose samples a run has.
+pub const COMMAND: &str = "command";
+/// The same, for the whole machine.
+pub const MACHINE: &str = "machine";
+
+/// A run: figures, and histograms by whose and of which metric they are.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// `key value` lines: begun_unix_ns, wall_ns, status, cpus, module, precision.
+    pub pairs: Pairs,
+    /// Whose samples, the metric, and the samples.
+    pub histograms: Vec<(String, String, Distribution)>,
+}
+
+impl Run {
+    /// Returns the samples of a metric.
+    pub fn histogram(&self, scope: &str, metric: &str) -> Option<&Distribution> {
+        let mut found = self.histograms.iter();
+        let found = found.find(|(s, m, _)| s == scope && m == metric);
+        found.map(|(_, _, distribution)| distribution)
+    }
+
+    /// Returns the text of a run for a recording.
+    pub fn encode(&self) -> String {
+        let mut out = String::new();
+        for (key, value) in self.pairs.iter() {
+            let _ = writeln!(out, "{key} {value}");
+        }
+        for (scope, metric, distribution) in &self.histograms {
+            let precision = distribution.scheme.precision().bits();
+            let _ = writeln!(
+                out,
+                "# {scope}\nscope {scope}\nmetric {metric}\nprecision {precision}"
+            );
+            let _ = writeln!(out, "sum {}", distribution.sum);
+            if let Some(max) = distribution.max.value() {
+                let _ = writeln!(out, "max {max}");
+            }
+            for (bounds, count) in distribution.buckets() {
+                let _ = writeln!(out, "bucket {bounds} {count}");
+            }
+        }
+        out
+    }
+
+    /// Parses the text of a run.
+    pub fn decode(run: &str) -> Result<Self> {
+        let (head, blocks) = run.split_once('#').unwrap_or((run, ""));
+        let blocks = if blocks.is_empty() {
+            String::new()
+        } else {
+            format!("#{blocks}")
+        };
+        let histograms = text::histograms(&blocks)?.into_iter().filter_map(|block| {
+            let key = |key: &str| block.pairs.get(key).map(str::to_owned);
+            Some((key("scope")?, key("metric")?, block.distribution))
+        });
+        Ok(Self {
+            histograms: histograms.collect(),
+            pairs: Pairs::of_lines(head),
+        })
+    }
+}
+
+/// The contents of a recording, as far as `report` and `diff` need them.
+#[derive(Debug, Default)]
+pub struct Contents {
+    /// What was said of the machine.
+    pub info: Pairs,
+    /// The runs of a command.
+    pub runs: Vec<Run>,
+    /// The first snapshot of each part without a gap, and the last one.
+    pub spans: Vec<(Taken, Taken)>,
+    /// What happened, in words.
+    pub marks: Vec<String>,
+}
+
+/// Opens a recording.
+pub fn open(path: &str) -> Result<Player<BufReader<File>>> {
+    let file = File::open(path).map_err(|error| Failure::at(path, error))?;
+    Player::new(BufReader::new(file)).map_err(|why| Failure::at(path, why))
+}
+
+/// Reads a recording to its end; calls `between` with each two snapshots that follow one another
+/// without a gap.
+pub fn read(path: &str, mut between: impl FnMut(&Taken, &Taken) -> Result) -> Result<Contents> {
+    let mut player = open(path)?;
+    let mut contents = Contents::default();
+    let mut last: Option<Taken> = None;
+    while let Some(item) = player.next_item() {
+        match item {
+            Item::Info(text) => contents.info = Pairs::of_lines(&text),
+            Item::Run(text) => {
+                contents
+                    .runs
+                    .push(Run::decode(&text).map_err(|why| match why {
+                        Failure::Error(why) => Failure::at(path, why),
+                        other => other,
+                    })?);
+            }
+            Item::Mark(text) => {
+                if text.starts_with("gap:") {
+                    last = None;
+                }
+                contents.marks.push(text);
+            }
+            Item::Snapshot(taken) => {
+                let before = last
+                    .replace(taken.clone())
+                    .filter(|before| Window::between(&before.snapshot, &taken.snapshot).is_ok());
+                match before {
+                    Some(before) => {
+                        between(&before, &taken)?;
+                        if let Some((_, end)) = contents.spans.last_mut() {
+                            *end = taken;
+                        }
+                    }
+                    None => contents.spans.push((taken.clone(), taken)),
+                }
+            }
+        }
+    }
+    if let Some(why) = player.lost() {
+        note(format!("{path}: {why}; all before it was read"));
+    }
+    Ok(contents)
+}
+
+/// Returns the runs of a recording; a recording without any counts as one run.
+pub fn of_file(path: &str) -> Result<Contents> {
+    let mut contents = read(path, |_, _| Ok(()))?;
+    if contents.runs.is_empty() {
+        let mut histograms: Vec<(String, String, Distribution)> = Vec::new();
+        let mut wall: u64 = 0;
+        for (first, last) in &contents.spans {
+            let Ok(window) = Window::between(&first.snapshot, &last.snapshot) else {
+                continue;
+            };
+            wall = wall.saturating_add(window.span.unwrap_or_default());
+            add_window(&mut histograms, &window);
+        }
+        let Some((first, _)) = contents.spans.first() else {
+            return Err(Failure::at(path, "it holds neither runs nor snapshots"));
+        };
+        let module = contents.info.get("module").unwrap_or("-");
+        let pairs = format!("wall_ns {wall}\n{}", describe(first, module));
+        contents.runs.push(Run {
+            pairs: Pairs::of_lines(&pairs),
+            histograms,
+        });
+    }
+    Ok(contents)
+}
+
+/// Returns `key value` lines about what must be the same for a comparison.
+pub fn describe(taken: &Taken, module: &str) -> String {
+    format!(
+        "begun_unix_ns {}\ncpus {}\nprecision {}\nmetrics_on {}\nmodule {module}\n",
+        taken.unix_ns,
+        taken.snapshot.cpus.len(),
+        taken.snapshot.scheme.precision().bits(),
+        taken.snapshot.metrics_on,
+    )
+}
+
+/// Adds the samples of the machine in a window.
+pub fn add_window(histograms: &mut Vec<(String, String, Distribution)>, window: &Window) {
+    for series in &window.names.series {
+        let distribution = window.distribution(series, |_| true);
+        let mut known = histograms.iter_mut();
+        match known.find(|(scope, metric, _)| scope == MACHINE && *metric == series.name) {
+            Some((_, _, all)) => all.merge(&distribution),
+            None => histograms.push((MACHINE.to_owned(), series.name.clone(), distribution)),
+        }
+    }
+}

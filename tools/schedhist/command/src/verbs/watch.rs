@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `watch`: waits for a sample above a threshold, says who caused it, and acts, as rtla does.
+
+use std::{
+    fmt::Write,
+    process::Command,
+    time::Instant, //
+};
+
+use clap::ArgMatches;
+use schedhist_core::{
+    json::Object,
+    text::{
+        shares,
+        Outlier, //
+    },
+    units::Unit,
+};
+
+use crate::{
+    failure::{
+        note,
+        print,
+        Failure,
+        Result, //
+    },
+    options,
+    source::Source,
+    sys,
+    verbs::outliers::{
+        Next,
+        Stream,
+        Threshold, //
+    },
+};
+
+/// The exit status if the threshold was exceeded.
+const EXCEEDED: u8 = 3;
+
+/// What to do at an outlier.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Action {
+    /// The module does it: a word for its file `on_outlier`.
+    Module(&'static str),
+    /// Run a command in a shell.
+    Shell(String),
+    /// Send a signal.
+    Signal { number: i32, pid: i32 },
+    /// Do not end.
+    Continue,
+}
+
+fn action(text: &str) -> Result<Action> {
+    let wrong = || Failure::Usage(format!("'{text}' is no action: see schedhist watch --help"));
+    match text.split_once(',').unwrap_or((text, "")) {
+        ("trace", "") => Ok(Action::Module("tracing_off")),
+        ("snapshot", "") => Ok(Action::Module("snapshot")),
+        ("continue", "") => Ok(Action::Continue),
+        ("shell", rest) => {
+            let command = rest.strip_prefix("command=").ok_or_else(wrong)?;
+            Ok(Action::Shell(command.to_owned()))
+        }
+        ("signal", rest) => {
+            let value = |key: &str| rest.split(',').find_map(|pair| pair.strip_prefix(key));
+            let number = value("num=")
+                .and_then(|n| n.parse().ok())
+                .ok_or_else(wrong)?;
+            let pid = match value("pid=") {
+                Some("parent") => std::os::unix::process::parent_id() as i32,
+                pid => pid.and_then(|pid| pid.parse().ok()).ok_or_else(wrong)?,
+            };
+            Ok(Action::Signal { number, pid })
+        }
+        _ => Err(wrong()),
+    }
+}
+
+/// The file `on_outlier`, restored when this is dropped.
+struct OnOutlier<'a>(&'a Source, String);
+
+impl Drop for OnOutlier<'_> {
+    fn drop(&mut self) {
+        if let Err(Failure::Error(text)) = self.0.write("on_outlier", &self.1) {
+            note(text);
+        }
+    }
+}
+
+/// Waits for outliers.
+pub fn watch(args: &ArgMatches, source: &Source) -> Result {
+    let metric = args
+        .get_one::<String>("metric")
+        .map_or("runq", String::as_str);
+    let us = args
+        .get_one::<String>("threshold")
+        .map_or("", String::as_str);
+    let ns = us
+        .parse::<u64>()
+        .ok()
+        .filter(|us| *us > 0)
+        .and_then(|us| us.checked_mul(1_000));
+    let ns = ns.ok_or_else(|| Failure::Usage(format!("'{us}' is no threshold in microseconds")))?;
+    let actions = args.get_many::<String>("on-threshold").unwrap_or_default();
+    let actions = actions
+        .map(|text| action(text))
+        .collect::<Result<Vec<_>>>()?;
+    let duration = args
+        .get_one::<String>("duration")
+        .map(|d| options::duration(d))
+        .transpose()?;
+    let snapshot = source.read()?.taken.snapshot;
+    options::check_metrics(&snapshot.names, &[metric.to_owned()])?;
+    // First the stream: it misses nothing, and blocks the signals that would leave the settings.
+    let mut stream = Stream::open(source)?;
+    let words = actions.iter().filter_map(|action| match action {
+        Action::Module(word) => Some(*word),
+        _ => None,
+    });
+    let words: Vec<_> = words.collect();
+    let mut _restored = None;
+    if !words.is_empty() {
+        let before = source.text("on_outlier")?.trim().to_owned();
+        source.write("on_outlier", &words.join(","))?;
+        _restored = Some(OnOutlier(source, before));
+    }
+    let _threshold = Threshold::new(source, metric, ns)?;
+    let deadline = duration.map(|duration| Instant::now() + duration);
+    let mut exceeded = false;
+    while let Next::Some(found, missed) = stream.next(deadline)? {
+        let is_wanted = |o: &&Outlier| {
+            // The sum `runq` stands for both of its parts.
+            let same = o.metric == metric || (metric == "runq" && o.metric.starts_with("runq_"));
+            same && o.duration_ns > ns
+        };
+        for outlier in found.iter().filter(is_wanted) {
+            exceeded = true;
+            print(&if args.get_flag("json") {
+                json(outlier)
+            } else {
+                text(outlier)
+            })?;
+            actions.iter().try_for_each(|action| act(action, outlier))?;
+            if !actions.contains(&Action::Continue) {
+                return Err(Failure::Quiet(EXCEEDED));
+            }
+        }
+        if missed != 0 {
+            note(format!("{missed} outliers were missed"));
+        }
+    }
+    if exceeded {
+        return Err(Failure::Quiet(EXCEEDED));
+    }
+    Ok(())
+}
+
+fn act(action: &Action, outlier: &Outlier) -> Result {
+    match action {
+        Action::Module(_) | Action::Continue => Ok(()),
+        Action::Shell(command) => {
+            let status = Command::new("/bin/sh")
+                .args(["-c", command])
+                .env("SCHEDHIST_PID", outlier.pid.to_string())
+                .env("SCHEDHIST_CPU", outlier.cpu.to_string())
+                .env("SCHEDHIST_DURATION_NS", outlier.duration_ns.to_string())
+                .status()
+                .map_err(|error| Failure::at("/bin/sh", error))?;
+            if !status.success() {
+                note(format!("the shell command ended with {status}"));
+            }
+            Ok(())
+        }
+        Action::Signal { number, pid } => sys::kill(*pid, *number)
+            .map_err(|error| Failure::at(format!("signal {number} to {pid}"), error)),
+    }
+}
+
+/// Returns the parts of an outlier: who had the CPU, and for how long. They add up to the whole.
+fn parts(outlier: &Outlier) -> Vec<(String, u64)> {
+    let culprits = outlier.culprits.iter();
+    let mut parts: Vec<_> = culprits
+        .map(|culprit| match culprit.pid {
+            0 => ("idle".to_owned(), culprit.ran_ns),
+            pid => (format!("{}:{pid}", culprit.comm), culprit.ran_ns),
+        })
+        .collect();
+    parts.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
+    if outlier.missing_ns != 0 {
+        parts.push(("not known".to_owned(), outlier.missing_ns));
+    }
+    parts
+}
+
+/// Returns the analysis of an outlier.
+pub fn text(outlier: &Outlier) -> String {
+    let duration = Unit::Fitting.text(Some(outlier.duration_ns));
+    let cause = outlier.pairs.get("cause").unwrap_or("-");
+    let mut out = format!(
+        "## CPU {}: {} of {}:{}: {duration}, {cause}\n",
+        outlier.cpu, outlier.metric, outlier.comm, outlier.pid
+    );
+    let parts = parts(outlier);
+    let ns: Vec<_> = parts.iter().map(|(_, ns)| *ns).collect();
+    for ((name, ns), share) in parts.iter().zip(shares(&ns)) {
+        let time = Unit::Fitting.text(Some(*ns));
+        let _ = writeln!(out, "  {:>3}.{}% {time:>8}  {name}", share / 10, share % 10);
+    }
+    out
+}
+
+fn json(outlier: &Outlier) -> String {
+    let culprits = outlier.culprits.iter().map(|culprit| {
+        Object::default()
+            .raw("pid", culprit.pid)
+            .string("comm", &culprit.comm)
+            .raw("ran_ns", culprit.ran_ns)
+            .raw("slices", culprit.slices)
+            .end()
+    });
+    Object::new("schedhist.outlier.v1")
+        .raw("id", outlier.id)
+        .string("metric", &outlier.metric)
+        .raw("cpu", outlier.cpu)
+        .raw("duration_ns", outlier.duration_ns)
+        .raw("missing_ns", outlier.missing_ns)
+        .raw("pid", outlier.pid)
+        .string("comm", &outlier.comm)
+        .array("culprits", culprits)
+        .end()
+        + "\n"
+}

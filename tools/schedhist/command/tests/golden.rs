@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Runs the commands of `golden.md` and compares their output. `UPDATE=1 cargo test` writes the
+//! actual output into the file: review the difference.
+
+#![allow(missing_docs)]
+
+use std::{
+    env,
+    fs,
+    io::Write,
+    path::Path,
+    process::{
+        Command,
+        Output,
+        Stdio, //
+    },
+    time::{
+        Duration,
+        UNIX_EPOCH, //
+    }, //
+};
+
+use schedhist_core::{
+    engine,
+    raw,
+    recording::file::{
+        Recorder,
+        Taken, //
+    },
+    window::Window, //
+};
+
+#[path = "../../core/tests/sim/mod.rs"]
+mod sim;
+
+const GROUPS: &str = "# schedhist groups version 1
+group_by cgroup
+limit 255
+refused 0
+memory_bytes 100000
+group id 0 oncpu_sum_ns 5000000 runq_count 2 runq_sum_ns 9000 ended_by_own_ns 9000 name other
+group id 1 oncpu_sum_ns 1720000000 runq_count 578 runq_sum_ns 701000000 ended_by_own_ns 154000000 \
+ended_by_other_ns 196000000 ended_by_kernel_ns 259000000 ended_by_idle_ns 77000000 name /web.service
+  neighbour id 2 of 1 ended 100 ended_ns 190000000 name /a/very/long/path/of/a/cgroup/that/does/not/fit/batch.service
+";
+
+const GROUP_RUNQ: &str = "# schedhist group histogram version 1
+metric runq
+group 1
+name /web.service
+unit ns
+precision 3
+count 578
+sum 701000000
+max 37000000
+bucket 524288 589823 500
+bucket 33554432 37748735 78
+";
+
+fn schedhist(folder: &Path, words: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_schedhist"))
+        .args(words)
+        .current_dir(folder)
+        .env_clear()
+        .env("LC_ALL", "C")
+        .output()
+        .expect("it starts")
+}
+
+/// Writes a recording of six snapshots with a gap, and of `runs` runs of a command whose samples are
+/// `2^scale` as long.
+fn recording(path: &Path, seed: u64, runs: u64, scale: u32) {
+    let mut machine = sim::Machine::new(2, 5, seed);
+    let mut recorder = Recorder::new(fs::File::create(path).unwrap()).unwrap();
+    recorder.info("kernel 7.3.4\nmodule 0.1.0\n").unwrap();
+    let mut last: Option<raw::Snapshot> = None;
+    for i in 0..6 {
+        if i == 3 {
+            recorder.mark("gap: the module was loaded anew").unwrap();
+            machine = sim::Machine::new(2, 5, seed + 1);
+            recorder.restart();
+        }
+        machine.run(200);
+        let bytes = machine.raw();
+        let taken = Taken {
+            unix_ns: 1_000_000_000 * (i + 1),
+            read_ns: 0,
+            snapshot: raw::decode(&bytes).unwrap(),
+        };
+        recorder.snapshot(&taken, &bytes).unwrap();
+        last = Some(taken.snapshot);
+    }
+    let last = last.unwrap();
+    for run in 0..runs {
+        let mut other = sim::Machine::new(2, 5, 2 * (seed * 100 + run));
+        other.run(3_000);
+        let window = Window::since_load(&raw::decode(&other.raw()).unwrap());
+        let series = window.names.series("runq").unwrap();
+        let runq = window.distribution(series, |_| true);
+        let mut text = format!(
+            "begun_unix_ns {}\nwall_ns 1000000\nstatus 0\ncpus 2\nprecision 5\nmodule 0.1.0\n\
+             metrics_on {}\nwords true\n# command\nscope command\nmetric runq\nprecision 5\nsum {}\n",
+            // A and B take turns.
+            run * 10 + seed % 2,
+            last.metrics_on,
+            runq.sum << scale,
+        );
+        for (bounds, count) in runq.buckets() {
+            let bounds = last.scheme.bounds(last.scheme.index(bounds.lower << scale));
+            text += &format!("bucket {bounds} {count}\n");
+        }
+        recorder.run(&merged(&text)).unwrap();
+    }
+}
+
+/// Keeps the first of several lines of the same bucket.
+fn merged(text: &str) -> String {
+    let mut seen = std::collections::BTreeSet::new();
+    let is_new = |line: &&str| {
+        let words: Vec<_> = line.split(' ').collect();
+        words[0] != "bucket" || seen.insert(words[1].to_owned())
+    };
+    let lines: Vec<_> = text.lines().filter(is_new).collect();
+    lines.join("\n") + "\n"
+}
+
+fn folder() -> std::path::PathBuf {
+    let folder =
+        Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("golden-{}", std::process::id()));
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(folder.join("machine/group_hist")).unwrap();
+    let mut machine = sim::Machine::new(4, 5, 1);
+    machine.run(2_000);
+    fs::write(folder.join("machine/raw"), machine.raw()).unwrap();
+    let raw = fs::File::open(folder.join("machine/raw")).unwrap();
+    raw.set_modified(UNIX_EPOCH + Duration::from_secs(1_800_000_000))
+        .unwrap();
+    fs::write(folder.join("machine/groups"), GROUPS).unwrap();
+    fs::write(folder.join("machine/group_hist/runq"), GROUP_RUNQ).unwrap();
+    fs::create_dir_all(folder.join("broken")).unwrap();
+    fs::write(folder.join("broken/raw"), &machine.raw()[..5_000]).unwrap();
+    recording(&folder.join("a.data"), 1, 6, 0);
+    recording(&folder.join("b.data"), 2, 6, 1);
+    recording(&folder.join("c.data"), 3, 6, 0);
+    recording(&folder.join("few.data"), 4, 2, 0);
+    folder
+}
+
+#[test]
+fn golden() {
+    let folder = folder();
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden.md");
+    let wanted = fs::read_to_string(&path).unwrap();
+    let (mut found, mut skip) = (String::new(), false);
+    for line in wanted.lines() {
+        if let Some(command) = line.strip_prefix("$ schedhist") {
+            skip = true;
+            found += &format!("{line}\n");
+            let words: Vec<_> = command.split_whitespace().collect();
+            let output = schedhist(&folder, &words);
+            let (out, err) = (
+                String::from_utf8(output.stdout).unwrap(),
+                String::from_utf8(output.stderr).unwrap(),
+            );
+            let is_data =
+                words.contains(&"-j") || words.contains(&"-x") || words.contains(&"--wide");
+            for line in out.lines().chain(err.lines()) {
+                assert!(is_data || line.chars().count() <= 80, "too wide: {line}");
+                found += &format!("{}\n", line.trim_end());
+            }
+            match output.status.code() {
+                Some(0) => {}
+                status => found += &format!("[status {}]\n", status.expect("no signal")),
+            }
+        } else if line == "```" {
+            skip = false;
+            found += "```\n";
+        } else if !skip {
+            found += &format!("{line}\n");
+        }
+    }
+    fs::remove_dir_all(&folder).unwrap();
+    if env::var_os("UPDATE").is_some() {
+        return fs::write(&path, found).unwrap();
+    }
+    for (number, (found, wanted)) in found.lines().zip(wanted.lines()).enumerate() {
+        assert_eq!(found, wanted, "line {}", number + 1);
+    }
+    assert_eq!(found.lines().count(), wanted.lines().count());
+}
+
+/// A reader that goes away early is no error, and leaves no message.
+#[test]
+fn a_closed_pipe_is_quiet() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let mut child = Command::new("sh")
+        .args(["-c", "\"$0\" completions bash | head -c 1"])
+        .arg(env!("CARGO_BIN_EXE_schedhist"))
+        .current_dir(folder)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let _ = child.stdin.take().unwrap().write(b"");
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.stderr, b"");
+}
+
+/// Arguments at random end with a message and a status, and never with a panic.
+#[test]
+fn any_arguments() {
+    const WORDS: [&str; 24] = [
+        "hist", "runqlat", "cpudist", "groups", "report", "diff", "-j", "-x", ",", "-q", "99",
+        "1e9", "-b", "3", "--cpu", "0-9", "-C", "--dir", "broken", "-i", "a.data", "\u{fffd}", "",
+        "runq",
+    ];
+    let folder = env!("CARGO_TARGET_TMPDIR");
+    let mut random = sim::Random(5);
+    for _ in 0..150 {
+        let n = random.next() % 6;
+        // Ends at once even if the words are good: there is no such folder.
+        let mut words = vec!["--dir", "no-folder"];
+        words.extend((0..n).map(|_| WORDS[random.next() as usize % WORDS.len()]));
+        let output = schedhist(Path::new(folder), &words);
+        let status = output.status.code().unwrap_or(101);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(
+            status <= 2 && !said.contains("panicked"),
+            "{words:?}: {status}: {said}"
+        );
+    }
+}

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A histogram, added up over CPUs and metrics, and its quantiles.
+
+use std::fmt;
+
+use crate::engine::histogram::{
+    bucket::{
+        Bounds,
+        Scheme, //
+    },
+    totals::Worst, //
+};
+
+/// A quantile: a share of the samples, as an exact decimal fraction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quantile {
+    /// The share, in units of 10^-9; greater than 0 and at most [`Quantile::WHOLE`].
+    share: u64,
+}
+
+impl Quantile {
+    /// The share of all samples.
+    const WHOLE: u64 = 1_000_000_000;
+
+    /// The quantiles that are shown by default.
+    pub const DEFAULT: [Self; 5] = [
+        Self::per_100k(50_000),
+        Self::per_100k(90_000),
+        Self::per_100k(99_000),
+        Self::per_100k(99_900),
+        Self::per_100k(99_990),
+    ];
+
+    const fn per_100k(share: u64) -> Self {
+        Self {
+            share: share * (Self::WHOLE / 100_000),
+        }
+    }
+
+    /// Parses a percentage, such as `99.9`, or `p99.9`: greater than 0, at most 100, with at most
+    /// seven decimals.
+    pub fn parse(text: &str) -> Option<Self> {
+        let text = text.strip_prefix('p').unwrap_or(text);
+        let (whole, decimals) = text.split_once('.').unwrap_or((text, ""));
+        let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+        if whole.is_empty() || whole.len() > 3 || decimals.len() > 7 {
+            return None;
+        }
+        if !digits(whole) || !digits(decimals) || text.ends_with('.') {
+            return None;
+        }
+        let share = format!("{whole}{decimals:0<7}").parse().ok()?;
+        (share > 0 && share <= Self::WHOLE).then_some(Self { share })
+    }
+
+    /// Returns how many of `count` samples do not exceed the quantile: at least 1, unless `count`
+    /// is 0.
+    pub fn rank(self, count: u64) -> u64 {
+        let rank = (u128::from(count) * u128::from(self.share)).div_ceil(u128::from(Self::WHOLE));
+        // At most `count`.
+        rank as u64
+    }
+}
+
+impl fmt::Display for Quantile {
+    /// Writes the name, as in `p99.9`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (whole, decimals) = (self.share / 10_000_000, self.share % 10_000_000);
+        let decimals = format!("{decimals:07}");
+        let decimals = decimals.trim_end_matches('0');
+        let point = if decimals.is_empty() { "" } else { "." };
+        write!(f, "p{whole}{point}{decimals}")
+    }
+}
+
+/// What is known of the greatest sample.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Max {
+    /// There is no sample.
+    #[default]
+    None,
+    /// The greatest sample, in nanoseconds.
+    Exact(u64),
+    /// An upper bound of the greatest sample, in nanoseconds; `u64::MAX` if there is no bound.
+    AtMost(u64),
+}
+
+impl Max {
+    /// Returns the maximum, or its bound.
+    pub fn value(self) -> Option<u64> {
+        match self {
+            Self::None => None,
+            Self::Exact(value) | Self::AtMost(value) => Some(value),
+        }
+    }
+
+    /// Returns whether this is the greatest sample itself.
+    pub fn is_exact(self) -> bool {
+        matches!(self, Self::Exact(_))
+    }
+
+    /// Returns the maximum of two sets of samples together.
+    pub fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::None, max) | (max, Self::None) => max,
+            (Self::Exact(a), Self::Exact(b)) => Self::Exact(a.max(b)),
+            (Self::AtMost(a), Self::AtMost(b)) => Self::AtMost(a.max(b)),
+            (Self::Exact(exact), Self::AtMost(bound))
+            | (Self::AtMost(bound), Self::Exact(exact)) => {
+                if exact >= bound {
+                    Self::Exact(exact)
+                } else {
+                    Self::AtMost(bound)
+                }
+            }
+        }
+    }
+}
+
+/// A histogram that was added up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Distribution {
+    /// The scheme of the buckets.
+    pub scheme: Scheme,
+    /// The counts of all buckets: as many as the scheme has.
+    counts: Vec<u64>,
+    /// The sum of all samples, in nanoseconds.
+    pub sum: u128,
+    /// The least sample, in nanoseconds, if it is known.
+    pub min: Option<u64>,
+    /// The greatest sample.
+    pub max: Max,
+    /// The CPU and the task of the greatest sample, if `max` is exact.
+    pub worst: Option<(u32, Worst)>,
+}
+
+impl Distribution {
+    /// Creates an empty distribution.
+    pub fn new(scheme: Scheme) -> Self {
+        Self {
+            scheme,
+            counts: vec![0; scheme.buckets()],
+            sum: 0,
+            min: None,
+            max: Max::None,
+            worst: None,
+        }
+    }
+
+    /// Adds `count` samples to the bucket `index`. Returns `None` if there is no such bucket.
+    pub fn add(&mut self, index: u32, count: u64) -> Option<()> {
+        let bucket = self.counts.get_mut(index as usize)?;
+        *bucket = bucket.saturating_add(count);
+        Some(())
+    }
+
+    /// Adds the samples of `other`, which must have the same scheme.
+    pub fn merge(&mut self, other: &Self) {
+        for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
+            *mine = mine.saturating_add(*theirs);
+        }
+        self.sum = self.sum.saturating_add(other.sum);
+        self.min = match (self.min, other.min) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        self.extend_max(other.max, other.worst);
+    }
+
+    /// Takes the maximum of further samples into account, with the CPU and the task of that sample.
+    pub fn extend_max(&mut self, max: Max, worst: Option<(u32, Worst)>) {
+        let before = self.max;
+        self.max = before.and(max);
+        if self.max != before {
+            self.worst = worst;
+        }
+        if !self.max.is_exact() {
+            self.worst = None;
+        }
+    }
+
+    /// Subtracts the counts and the sum of `earlier`, a histogram of the same source. The maximum
+    /// becomes a bound. Returns `None` if a count would become negative.
+    pub fn since(&self, earlier: &Self) -> Option<Self> {
+        let pairs = self.counts.iter().zip(&earlier.counts);
+        let counts = pairs
+            .map(|(new, old)| new.checked_sub(*old))
+            .collect::<Option<_>>()?;
+        let mut since = Self {
+            scheme: self.scheme,
+            counts,
+            sum: self.sum.checked_sub(earlier.sum)?,
+            min: None,
+            max: Max::None,
+            worst: None,
+        };
+        since.max = since.bound_of_max(self.max.value());
+        if self.worst.is_some() && self.worst != earlier.worst {
+            since.max = self.max;
+            since.worst = self.worst;
+        }
+        Some(since)
+    }
+
+    /// Returns the bound of the maximum that the buckets give, and a maximum over a longer time.
+    fn bound_of_max(&self, longer: Option<u64>) -> Max {
+        match self.buckets().last() {
+            None => Max::None,
+            Some((bounds, _)) => Max::AtMost(bounds.upper.min(longer.unwrap_or(u64::MAX))),
+        }
+    }
+
+    /// Returns the number of samples.
+    pub fn count(&self) -> u64 {
+        self.counts.iter().fold(0, |sum, n| sum.saturating_add(*n))
+    }
+
+    /// Returns the mean, rounded down, in nanoseconds.
+    pub fn mean(&self) -> Option<u64> {
+        let mean = self.sum.checked_div(u128::from(self.count()))?;
+        Some(u64::try_from(mean).unwrap_or(u64::MAX))
+    }
+
+    /// Returns the buckets that are not empty, in ascending order, each with its count.
+    pub fn buckets(&self) -> impl DoubleEndedIterator<Item = (Bounds, u64)> + '_ {
+        let all = self.counts.iter().enumerate();
+        let filled = all.filter(|(_, count)| **count != 0);
+        filled.map(|(index, count)| (self.scheme.bounds(index), *count))
+    }
+
+    /// Returns the bucket that holds a quantile; `None` if there is no sample.
+    pub fn quantile(&self, quantile: Quantile) -> Option<Bounds> {
+        let rank = quantile.rank(self.count());
+        let mut below: u64 = 0;
+        let mut reached = self.buckets().filter(|(_, count)| {
+            below = below.saturating_add(*count);
+            below >= rank
+        });
+        reached.next().map(|(bounds, _)| bounds)
+    }
+
+    /// Returns the upper bound of a quantile's bucket, or the maximum if that is less.
+    pub fn quantile_upper(&self, quantile: Quantile) -> Option<u64> {
+        let bounds = self.quantile(quantile)?;
+        Some(match self.max.value() {
+            Some(max) if max >= bounds.lower => bounds.upper.min(max),
+            _ => bounds.upper,
+        })
+    }
+
+    /// Returns how many samples lie in buckets above the one that holds a quantile, or in the same.
+    pub fn beyond(&self, quantile: Quantile) -> u64 {
+        self.count() - quantile.rank(self.count())
+    }
+}

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Checks the sums that must hold on every CPU: see "The laws" in `docs/metrics.md`.
+
+use crate::window::{
+    Window,
+    WindowCpu, //
+};
+
+/// One side's summand of a law.
+#[derive(Clone, Copy)]
+enum Term {
+    /// The count of a recorded metric or of a sum of metrics.
+    Metric(&'static str),
+    /// A counter.
+    Counter(&'static str),
+}
+use Term::{
+    Counter,
+    Metric, //
+};
+
+/// A sum that must hold on every CPU while the metrics in it are on.
+struct Law {
+    text: &'static str,
+    whole: Term,
+    parts: &'static [Term],
+}
+
+/// All laws.
+const LAWS: [Law; 4] = [
+    Law {
+        text: "switches = oncpu + idle + start_unseen",
+        whole: Counter("switches"),
+        parts: &[Metric("oncpu"), Metric("idle"), Counter("start_unseen")],
+    },
+    Law {
+        text: "switches = to_idle + runq + throttled + wait_unseen + untracked",
+        whole: Counter("switches"),
+        parts: &[
+            Counter("to_idle"),
+            Metric("runq"),
+            Counter("throttled"),
+            Counter("wait_unseen"),
+            Counter("untracked"),
+        ],
+    },
+    Law {
+        text: "offcpu = blocked_interruptible + blocked_uninterruptible + blocked_other",
+        whole: Metric("offcpu"),
+        parts: &[
+            Metric("blocked_interruptible"),
+            Metric("blocked_uninterruptible"),
+            Counter("blocked_other"),
+        ],
+    },
+    Law {
+        text: "offcpu = wakeup + wake_unseen",
+        whole: Metric("offcpu"),
+        parts: &[Metric("wakeup"), Counter("wake_unseen")],
+    },
+];
+
+/// A law that does not hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// The law.
+    pub law: &'static str,
+    /// The CPU on which the two sides are furthest apart.
+    pub cpu: u32,
+    /// The left side minus the right side there.
+    pub off_by: i128,
+}
+
+/// The result of a check.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Checked {
+    /// The laws that do not hold, even if the samples recorded during the reading are allowed for.
+    pub violations: Vec<Violation>,
+    /// How many laws could be checked: those whose metrics were on.
+    pub checked: usize,
+    /// The greatest difference of the laws that hold.
+    pub in_flight: u128,
+}
+
+/// Checks all laws whose metrics were on.
+///
+/// A snapshot is made while the probes record, so the numbers in it are a few switches apart.
+/// `read_ns` is the time that it took to make the snapshots; the switches of four times that time
+/// are allowed for, and four more. If measuring was off, the laws must hold exactly.
+pub fn check(window: &Window, read_ns: u64) -> Checked {
+    let mut checked = Checked::default();
+    for law in &LAWS {
+        let mut furthest: Option<Violation> = None;
+        let Some(differences) = differences(window, law) else {
+            continue;
+        };
+        checked.checked += 1;
+        for (cpu, off_by) in window.cpus.iter().zip(differences) {
+            if off_by.unsigned_abs() <= slack(window, cpu, read_ns) {
+                checked.in_flight = checked.in_flight.max(off_by.unsigned_abs());
+            } else if furthest
+                .as_ref()
+                .is_none_or(|v| v.off_by.abs() < off_by.abs())
+            {
+                furthest = Some(Violation {
+                    law: law.text,
+                    cpu: cpu.number,
+                    off_by,
+                });
+            }
+        }
+        checked.violations.extend(furthest);
+    }
+    checked
+}
+
+/// Returns the left side minus the right side of a law on each CPU; `None` if a metric in it was
+/// off, or does not exist.
+fn differences(window: &Window, law: &Law) -> Option<Vec<i128>> {
+    let mut all = vec![0; window.cpus.len()];
+    add(window, law.whole, 1, &mut all)?;
+    for part in law.parts {
+        add(window, *part, -1, &mut all)?;
+    }
+    Some(all)
+}
+
+/// Adds a term, times `sign`, to the sum of each CPU.
+fn add(window: &Window, term: Term, sign: i128, all: &mut [i128]) -> Option<()> {
+    match term {
+        Counter(name) => {
+            let number = window.names.counter(name)?;
+            for (sum, cpu) in all.iter_mut().zip(&window.cpus) {
+                *sum += sign * i128::from(*cpu.counters.get(number)?);
+            }
+        }
+        Metric(name) => {
+            let series = window
+                .names
+                .series(name)
+                .filter(|series| window.is_on(series))?;
+            for (sum, cpu) in all.iter_mut().zip(&window.cpus) {
+                let parts = cpu
+                    .parts
+                    .iter()
+                    .filter(|p| series.parts.contains(&p.metric));
+                let buckets = parts.flat_map(|part| &part.buckets);
+                *sum += buckets.fold(0, |sum, (_, n)| sum + sign * i128::from(*n));
+            }
+        }
+    }
+    Some(())
+}
+
+/// Returns by how much the sides of a law may differ on a CPU.
+fn slack(window: &Window, cpu: &WindowCpu, read_ns: u64) -> u128 {
+    if !window.was_on {
+        return 0;
+    }
+    let number = window.names.counter("switches");
+    let switches = number.and_then(|number| cpu.counters.get(number)).copied();
+    let switches = u128::from(switches.unwrap_or_default());
+    // Since the load, the rate is not known: the time since the boot may be far longer.
+    let Some(span) = window.span else {
+        return 4 + switches / 100;
+    };
+    4 + switches.saturating_mul(4 * u128::from(read_ns)) / u128::from(span.max(1))
+}

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What the command `schedhist` computes.
+//!
+//! This crate takes bytes and returns values and text: it opens no file, and knows no terminal. The
+//! arithmetic of buckets comes from the module's own engine, which is compiled from its sources in
+//! `src/engine`, so that the command and the module cannot disagree.
+//!
+//! | module | its job |
+//! | --- | --- |
+//! | [`raw`] | decodes a binary snapshot, the file `raw` |
+//! | [`window`] | the activity since the load, or between two snapshots |
+//! | [`distribution`] | a histogram added up over CPUs; quantiles |
+//! | [`laws`] | checks the sums that must hold |
+//! | [`log2`] | the power-of-two table of BCC's tools |
+//! | [`units`] | durations as text |
+//! | [`text`] | parses the text files: groups, their histograms, outliers, `key value` |
+//! | [`recording`] | the file of `schedhist record` |
+//! | [`compare`] | the permutation test of `schedhist diff` |
+//! | [`json`] | writes JSON |
+
+#![forbid(unsafe_code)]
+
+#[path = "../../../../src/engine/mod.rs"]
+pub mod engine;
+
+pub mod compare;
+pub mod distribution;
+pub mod json;
+pub mod laws;
+pub mod log2;
+pub mod raw;
+pub mod recording;
+pub mod text;
+pub mod units;
+pub mod window;

@@ -1,0 +1,384 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Decodes binary snapshots: the file `raw`, whose layout `include/uapi/schedhist_raw.h` describes.
+
+use std::{
+    fmt,
+    rc::Rc, //
+};
+
+use crate::engine::{
+    format::raw::{
+        MAGIC,
+        VERSION, //
+    },
+    histogram::{
+        bucket::{
+            Precision,
+            Scheme,
+            VALUE_BITS, //
+        },
+        totals::Worst, //
+    },
+    identity::Identity, //
+};
+
+const END: u32 = 0;
+const METRIC: u32 = 1;
+const COUNTER: u32 = 2;
+const SUM: u32 = 3;
+const CPU: u32 = 4;
+const HISTOGRAM: u32 = 5;
+const WORST: u32 = 6;
+const BUCKETS: u32 = 7;
+
+const HEADER_LEN: usize = 56;
+const RECORD_LEN: usize = 8;
+const ENABLED: u32 = 1;
+
+/// The error of a reader whose input is not what it should be: one line that says what is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Broken(pub String);
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Broken {}
+
+/// Returns the error with this text.
+pub(crate) fn broken<T>(text: impl Into<String>) -> Result<T, Broken> {
+    Err(Broken(text.into()))
+}
+
+/// A metric as the text files show it: a recorded metric, or the sum of several.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Series {
+    /// Its name.
+    pub name: String,
+    /// The numbers of the recorded metrics that it is the sum of; each is less than 32.
+    pub parts: Vec<u32>,
+}
+
+/// The names of metrics and counters.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Names {
+    /// The series, in the order of the file.
+    pub series: Vec<Series>,
+    /// The counters, each with its number: its place in [`Cpu::counters`].
+    pub counters: Vec<(usize, String)>,
+}
+
+impl Names {
+    /// Returns the series called `name`.
+    pub fn series(&self, name: &str) -> Option<&Series> {
+        self.series.iter().find(|series| series.name == name)
+    }
+
+    /// Returns the number of the counter called `name`.
+    pub fn counter(&self, name: &str) -> Option<usize> {
+        let found = self.counters.iter().find(|(_, other)| other == name);
+        found.map(|(number, _)| *number)
+    }
+}
+
+/// The histogram of a metric on a CPU.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Histogram {
+    /// The number of the metric.
+    pub metric: u32,
+    /// The sum of all samples, in nanoseconds.
+    pub sum: u128,
+    /// The least sample, in nanoseconds; `u64::MAX` if there is none.
+    pub min: u64,
+    /// The greatest sample.
+    pub worst: Option<Worst>,
+    /// The index and the count of each bucket that is not empty, by ascending index.
+    pub buckets: Vec<(u32, u64)>,
+}
+
+impl Histogram {
+    /// Creates an empty histogram.
+    pub fn new(metric: u32) -> Self {
+        Self {
+            metric,
+            sum: 0,
+            min: u64::MAX,
+            worst: None,
+            buckets: Vec::new(),
+        }
+    }
+}
+
+/// The records of a CPU.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cpu {
+    /// The number of the CPU.
+    pub number: u32,
+    /// The counters, by their numbers.
+    pub counters: Vec<u64>,
+    /// The histograms, by ascending number of the metric.
+    pub histograms: Vec<Histogram>,
+}
+
+impl Cpu {
+    /// Returns the histogram of a metric, if it has memory on this CPU.
+    pub fn histogram(&self, metric: u32) -> Option<&Histogram> {
+        let place = self.histograms.binary_search_by_key(&metric, |h| h.metric);
+        self.histograms.get(place.ok()?)
+    }
+
+    /// Returns the histogram of a metric, which is created if necessary.
+    pub(crate) fn histogram_mut(&mut self, metric: u32) -> &mut Histogram {
+        let place = match self.histograms.binary_search_by_key(&metric, |h| h.metric) {
+            Ok(place) => place,
+            Err(place) => {
+                self.histograms.insert(place, Histogram::new(metric));
+                place
+            }
+        };
+        &mut self.histograms[place]
+    }
+}
+
+/// A snapshot of all that the module has recorded since it was loaded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    /// The time at which the module began to make it, in nanoseconds of `local_clock()`.
+    pub time: u64,
+    /// Whether measuring was on.
+    pub enabled: bool,
+    /// The set of metrics that were on, as bits.
+    pub metrics_on: u32,
+    /// The scheme of the buckets.
+    pub scheme: Scheme,
+    /// The names; shared, because they do not change while the module is loaded.
+    pub names: Rc<Names>,
+    /// All possible CPUs, by ascending number.
+    pub cpus: Vec<Cpu>,
+}
+
+/// Reads numbers from the front of a slice. Reading past the end gives `None`.
+#[derive(Clone, Copy)]
+pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
+
+impl<'a> Reader<'a> {
+    pub(crate) fn bytes(&mut self, len: usize) -> Option<&'a [u8]> {
+        let (head, rest) = self.0.split_at_checked(len)?;
+        self.0 = rest;
+        Some(head)
+    }
+
+    pub(crate) fn u32(&mut self) -> Option<u32> {
+        Some(u32::from_le_bytes(self.bytes(4)?.try_into().ok()?))
+    }
+
+    pub(crate) fn u64(&mut self) -> Option<u64> {
+        Some(u64::from_le_bytes(self.bytes(8)?.try_into().ok()?))
+    }
+
+    pub(crate) fn worst(&mut self) -> Option<Worst> {
+        Some(Worst {
+            value: self.u64()?,
+            time: self.u64()?,
+            task: Identity {
+                pid: self.u32()? as i32,
+                prio: self.u32()? as i32,
+                comm: self.bytes(16)?.try_into().ok()?,
+            },
+        })
+    }
+}
+
+/// Decodes a snapshot.
+///
+/// # Errors
+///
+/// Fails if `data` is not a snapshot, is cut off or inconsistent, or is of another version.
+pub fn decode(data: &[u8]) -> Result<Snapshot, Broken> {
+    let (mut snapshot, cpus, start) = header(data)?;
+    let mut names = Names::default();
+    let mut rest = Reader(data.get(start..).unwrap_or_default());
+    loop {
+        let offset = data.len() - rest.0.len();
+        let mut head = rest;
+        let (Some(kind), Some(len)) = (head.u32(), head.u32()) else {
+            return broken(format!("cut off after {} bytes", data.len()));
+        };
+        let len = len as usize;
+        if len < RECORD_LEN || len % 8 != 0 {
+            return broken(format!("record of {len} bytes at offset {offset}"));
+        }
+        let Some(record) = rest.bytes(len) else {
+            return broken(format!("cut off in the record at offset {offset}"));
+        };
+        if kind == END {
+            if !rest.0.is_empty() {
+                return broken(format!("bytes after the end, at offset {}", offset + len));
+            }
+            break;
+        }
+        one_record(
+            &mut snapshot,
+            &mut names,
+            kind,
+            Reader(&record[RECORD_LEN..]),
+        )
+        .ok_or_else(|| Broken(format!("bad record of type {kind} at offset {offset}")))?;
+    }
+    if snapshot.cpus.len() != cpus as usize {
+        return broken(format!("{} of {cpus} CPUs", snapshot.cpus.len()));
+    }
+    snapshot.cpus.sort_by_key(|cpu| cpu.number);
+    snapshot.names = Rc::new(names);
+    Ok(snapshot)
+}
+
+/// Reads the header. Returns an empty snapshot, the number of CPUs, and the offset of the first
+/// record.
+fn header(data: &[u8]) -> Result<(Snapshot, u32, usize), Broken> {
+    let Some(mut head) = data.get(..HEADER_LEN).map(Reader) else {
+        return broken("not a snapshot of schedhist: too short");
+    };
+    if head.bytes(8) != Some(&MAGIC) {
+        return broken("not a snapshot of schedhist");
+    }
+    let mut next = || head.u32().unwrap_or_default();
+    let (version, start) = (next(), next());
+    if version != VERSION {
+        return broken(format!(
+            "version {version}: this command knows version {VERSION}"
+        ));
+    }
+    let (low, high) = (next(), next());
+    let time = u64::from(low) | (u64::from(high) << 32);
+    let (flags, precision, value_bits, buckets) = (next(), next(), next(), next());
+    let (cpus, _metrics, _counters, metrics_on) = (next(), next(), next(), next());
+    let scheme = Precision::new(precision).map(Scheme::new);
+    let scheme = scheme.filter(|s| value_bits == VALUE_BITS && buckets as usize == s.buckets());
+    let Some(scheme) = scheme else {
+        return broken(format!(
+            "{buckets} buckets of precision {precision} up to 2^{value_bits}: \
+             this command does not know them"
+        ));
+    };
+    let start = start as usize;
+    if start < HEADER_LEN || start % 8 != 0 || start > data.len() {
+        return broken(format!("header of {start} bytes"));
+    }
+    let snapshot = Snapshot {
+        time,
+        enabled: flags & ENABLED != 0,
+        metrics_on,
+        scheme,
+        names: Rc::default(),
+        cpus: Vec::new(),
+    };
+    Ok((snapshot, cpus, start))
+}
+
+/// Reads the rest of a record, after its head. Returns `None` if it is not valid.
+fn one_record(
+    snapshot: &mut Snapshot,
+    names: &mut Names,
+    kind: u32,
+    mut record: Reader<'_>,
+) -> Option<()> {
+    match kind {
+        METRIC | COUNTER | SUM => {
+            let (number, _) = (record.u32()?, record.u32()?);
+            let name = record.bytes(32)?;
+            let len = name.iter().position(|byte| *byte == 0)?;
+            one_name(names, kind, number, std::str::from_utf8(&name[..len]).ok()?)
+        }
+        CPU => {
+            let (number, counters) = (record.u32()?, record.u32()?);
+            let known = snapshot.cpus.iter().any(|cpu| cpu.number == number);
+            let is_next = snapshot.cpus.last().is_none_or(|cpu| cpu.number < number);
+            if !is_next && known {
+                return None;
+            }
+            let counters = (0..counters).map(|_| record.u64()).collect::<Option<_>>()?;
+            snapshot.cpus.push(Cpu {
+                number,
+                counters,
+                histograms: Vec::new(),
+            });
+            Some(())
+        }
+        HISTOGRAM | WORST | BUCKETS => {
+            let (number, metric) = (record.u32()?, record.u32()?);
+            let buckets = snapshot.scheme.buckets();
+            // Almost always the last one.
+            let cpu = snapshot
+                .cpus
+                .iter_mut()
+                .rev()
+                .find(|cpu| cpu.number == number)?;
+            if metric >= u32::BITS {
+                return None;
+            }
+            one_part(cpu.histogram_mut(metric), kind, buckets, record)
+        }
+        _ => Some(()),
+    }
+}
+
+/// Reads a part of a histogram.
+fn one_part(
+    histogram: &mut Histogram,
+    kind: u32,
+    buckets: usize,
+    mut record: Reader<'_>,
+) -> Option<()> {
+    match kind {
+        HISTOGRAM => {
+            let (low, min, high) = (record.u64()?, record.u64()?, record.u64()?);
+            histogram.sum = (u128::from(high) << 64) | u128::from(low);
+            histogram.min = min;
+        }
+        WORST => {
+            histogram.worst = Some(record.worst()?);
+        }
+        _ => {
+            let (pairs, _) = (record.u32()?, record.u32()?);
+            for _ in 0..pairs {
+                let (index, count) = (record.u32()?, record.u64()?);
+                let is_next = histogram
+                    .buckets
+                    .last()
+                    .is_none_or(|(last, _)| *last < index);
+                if !is_next || index as usize >= buckets {
+                    return None;
+                }
+                histogram.buckets.push((index, count));
+            }
+        }
+    }
+    Some(())
+}
+
+/// Adds a name.
+fn one_name(names: &mut Names, kind: u32, number: u32, name: &str) -> Option<()> {
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    if name.is_empty() || !name.bytes().all(is_name) {
+        return None;
+    }
+    match kind {
+        COUNTER => names.counters.push((number as usize, name.to_owned())),
+        METRIC if number >= u32::BITS => return None,
+        METRIC => names.series.push(Series {
+            name: name.to_owned(),
+            parts: vec![number],
+        }),
+        _ => names.series.push(Series {
+            name: name.to_owned(),
+            parts: (0..u32::BITS)
+                .filter(|bit| (number >> bit) & 1 != 0)
+                .collect(),
+        }),
+    }
+    Some(())
+}

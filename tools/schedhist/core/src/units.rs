@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Durations as text.
+
+use crate::{
+    distribution::Max,
+    engine::format::text::Nanoseconds, //
+};
+
+/// The unit in which durations are shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Unit {
+    /// Three significant digits and the unit that fits.
+    #[default]
+    Fitting,
+    /// Nanoseconds, exactly.
+    Nanoseconds,
+    /// Microseconds, with three decimals.
+    Microseconds,
+    /// Milliseconds, with three decimals.
+    Milliseconds,
+}
+
+impl Unit {
+    /// Returns the text of a duration in nanoseconds; `-` for none.
+    pub fn text(self, nanoseconds: Option<u64>) -> String {
+        let Some(ns) = nanoseconds else {
+            return "-".to_owned();
+        };
+        match self {
+            Self::Fitting => {
+                let mut text = String::new();
+                // Writing to a String does not fail.
+                let _ = Nanoseconds(Some(ns)).write_column(&mut text);
+                text.trim_start().to_owned()
+            }
+            Self::Nanoseconds => ns.to_string(),
+            Self::Microseconds => format!("{}.{:03}", ns / 1_000, ns % 1_000),
+            Self::Milliseconds => {
+                let us = ns / 1_000 + u64::from(ns % 1_000 >= 500);
+                format!("{}.{:03}", us / 1_000, us % 1_000)
+            }
+        }
+    }
+
+    /// Returns the text of a maximum: `<` precedes an upper bound.
+    pub fn max(self, max: Max) -> String {
+        match max {
+            Max::AtMost(u64::MAX) => "inf".to_owned(),
+            Max::AtMost(bound) => format!("<{}", self.text(Some(bound))),
+            Max::Exact(_) | Max::None => self.text(max.value()),
+        }
+    }
+
+    /// Returns the text of a quantile: `inf` if it lies in the last, open bucket.
+    pub fn quantile(self, upper: Option<u64>) -> String {
+        match upper {
+            Some(u64::MAX) => "inf".to_owned(),
+            upper => self.text(upper),
+        }
+    }
+
+    /// Returns the name of the unit; empty if it differs from duration to duration.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Fitting => "",
+            Self::Nanoseconds => "ns",
+            Self::Microseconds => "us",
+            Self::Milliseconds => "ms",
+        }
+    }
+}
+
+/// Returns a sum of nanoseconds as one that fits into 64 bits: at most `u64::MAX`.
+pub fn clamp(nanoseconds: u128) -> u64 {
+    u64::try_from(nanoseconds).unwrap_or(u64::MAX)
+}
+
+/// Returns a count with at most eight characters: large ones in thousands, millions and so on.
+pub fn count(count: u64) -> String {
+    let mut value = count;
+    for suffix in ["", "k", "M", "G", "T", "P"] {
+        if value < 10_000_000 {
+            return format!("{value}{suffix}");
+        }
+        value /= 1_000;
+    }
+    format!("{value}E")
+}

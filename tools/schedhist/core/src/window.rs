@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The activity in a span of time: since the module was loaded, or between two snapshots.
+//!
+//! Counters, sums and buckets only grow, so the difference of two snapshots is the activity between
+//! them. Extremes cannot be subtracted. The worst sample of an interval is known if the worst
+//! sample since the load has changed in it. Otherwise the highest bucket that grew bounds it.
+
+use std::{
+    fmt,
+    rc::Rc, //
+};
+
+use crate::{
+    distribution::{
+        Distribution,
+        Max, //
+    },
+    engine::histogram::{
+        bucket::Scheme,
+        totals::Worst, //
+    },
+    raw::{
+        Cpu,
+        Histogram,
+        Names,
+        Series,
+        Snapshot, //
+    },
+};
+
+/// The samples of a metric on a CPU in a window.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The number of the metric.
+    pub metric: u32,
+    /// The sum of the samples, in nanoseconds.
+    pub sum: u128,
+    /// The least sample, in nanoseconds; known only since the load.
+    pub min: Option<u64>,
+    /// The greatest sample.
+    pub max: Max,
+    /// The task of the greatest sample, if `max` is exact.
+    pub worst: Option<Worst>,
+    /// The index and the count of each bucket with samples, by ascending index.
+    pub buckets: Vec<(u32, u64)>,
+}
+
+/// What a CPU did in a window.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WindowCpu {
+    /// The number of the CPU.
+    pub number: u32,
+    /// The counters, by their numbers.
+    pub counters: Vec<u64>,
+    /// The metrics with memory on this CPU.
+    pub parts: Vec<Part>,
+}
+
+/// The reason why two snapshots cannot be subtracted: the module was loaded anew between them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reloaded {
+    /// The clock reads less than before.
+    Clock,
+    /// The CPUs, the precision, or the names differ.
+    Shape,
+    /// A counter, a sum or a bucket has decreased.
+    Decreased,
+}
+
+impl fmt::Display for Reloaded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Clock => "the module or the machine was started anew: its clock went back",
+            Self::Shape => "the module was loaded anew, with other CPUs, metrics or precision",
+            Self::Decreased => "the module was loaded anew: its counts went back",
+        })
+    }
+}
+
+/// The activity in a span of time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// The names of metrics and counters.
+    pub names: Rc<Names>,
+    /// The scheme of the buckets.
+    pub scheme: Scheme,
+    /// The length in nanoseconds; `None` if the window began when the module was loaded.
+    pub span: Option<u64>,
+    /// The time of the end, in nanoseconds of `local_clock()`.
+    pub end: u64,
+    /// The set of metrics that were on at both ends, as bits.
+    pub metrics_on: u32,
+    /// Whether measuring was on at either end. If not, all counts agree exactly.
+    pub was_on: bool,
+    /// Whether measuring, or the set of metrics that were on, differed between the ends.
+    pub switched: bool,
+    /// All possible CPUs, by ascending number.
+    pub cpus: Vec<WindowCpu>,
+}
+
+impl Window {
+    /// Returns the activity since the module was loaded.
+    pub fn since_load(snapshot: &Snapshot) -> Self {
+        let cpus = snapshot.cpus.iter().map(|cpu| WindowCpu {
+            number: cpu.number,
+            counters: cpu.counters.clone(),
+            parts: cpu.histograms.iter().map(part_since_load).collect(),
+        });
+        Self {
+            names: Rc::clone(&snapshot.names),
+            scheme: snapshot.scheme,
+            span: None,
+            end: snapshot.time,
+            metrics_on: snapshot.metrics_on,
+            was_on: snapshot.enabled,
+            switched: false,
+            cpus: cpus.collect(),
+        }
+    }
+
+    /// Returns the activity between two snapshots.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the module was loaded anew between them. The activity since then is that of
+    /// [`Window::since_load`].
+    pub fn between(old: &Snapshot, new: &Snapshot) -> Result<Self, Reloaded> {
+        if new.time < old.time {
+            return Err(Reloaded::Clock);
+        }
+        let numbers = |s: &Snapshot| s.cpus.iter().map(|cpu| cpu.number).collect::<Vec<_>>();
+        if old.scheme != new.scheme || old.names != new.names || numbers(old) != numbers(new) {
+            return Err(Reloaded::Shape);
+        }
+        let pairs = old.cpus.iter().zip(&new.cpus);
+        let cpus = pairs.map(|(old, cpu)| cpu_between(new.scheme, old, cpu));
+        let cpus = cpus.collect::<Option<_>>().ok_or(Reloaded::Decreased)?;
+        Ok(Self {
+            names: Rc::clone(&new.names),
+            scheme: new.scheme,
+            span: Some(new.time - old.time),
+            end: new.time,
+            metrics_on: old.metrics_on & new.metrics_on,
+            was_on: old.enabled || new.enabled,
+            switched: old.enabled != new.enabled || old.metrics_on != new.metrics_on,
+            cpus,
+        })
+    }
+
+    /// Returns whether all parts of a series were on at both ends.
+    pub fn is_on(&self, series: &Series) -> bool {
+        series
+            .parts
+            .iter()
+            .all(|part| (self.metrics_on >> part) & 1 != 0)
+    }
+
+    /// Returns the samples of a series, added up over those CPUs that `wanted` accepts.
+    pub fn distribution(&self, series: &Series, wanted: impl Fn(u32) -> bool) -> Distribution {
+        let mut all = Distribution::new(self.scheme);
+        for cpu in self.cpus.iter().filter(|cpu| wanted(cpu.number)) {
+            for part in cpu
+                .parts
+                .iter()
+                .filter(|part| series.parts.contains(&part.metric))
+            {
+                for (index, count) in &part.buckets {
+                    // The decoder has checked the index.
+                    let _ = all.add(*index, *count);
+                }
+                all.sum = all.sum.saturating_add(part.sum);
+                all.min = match (all.min, part.min) {
+                    (Some(a), Some(b)) => Some(a.min(b)),
+                    (a, b) => a.or(b),
+                };
+                all.extend_max(part.max, part.worst.map(|worst| (cpu.number, worst)));
+            }
+        }
+        all
+    }
+
+    /// Returns the sum of a counter over all CPUs; `None` if there is no such counter.
+    pub fn counter(&self, name: &str) -> Option<u64> {
+        let number = self.names.counter(name)?;
+        let values = self.cpus.iter().filter_map(|cpu| cpu.counters.get(number));
+        Some(values.fold(0, |sum, n| sum.saturating_add(*n)))
+    }
+}
+
+/// Returns the samples of a metric on a CPU since the load.
+fn part_since_load(histogram: &Histogram) -> Part {
+    let worst = histogram.worst.filter(|_| !histogram.buckets.is_empty());
+    Part {
+        metric: histogram.metric,
+        sum: histogram.sum,
+        min: (histogram.min != u64::MAX).then_some(histogram.min),
+        max: worst.map_or(Max::None, |worst| Max::Exact(worst.value)),
+        worst,
+        buckets: histogram
+            .buckets
+            .iter()
+            .copied()
+            .filter(|(_, n)| *n != 0)
+            .collect(),
+    }
+}
+
+/// Returns what a CPU did between two snapshots; `None` if anything has decreased.
+fn cpu_between(scheme: Scheme, old: &Cpu, new: &Cpu) -> Option<WindowCpu> {
+    if old.counters.len() != new.counters.len() {
+        return None;
+    }
+    let pairs = old.counters.iter().zip(&new.counters);
+    let counters = pairs
+        .map(|(old, new)| new.checked_sub(*old))
+        .collect::<Option<_>>()?;
+    if old
+        .histograms
+        .iter()
+        .any(|h| new.histogram(h.metric).is_none())
+    {
+        return None;
+    }
+    let parts = new.histograms.iter().map(|histogram| {
+        let empty = Histogram::new(histogram.metric);
+        part_between(
+            scheme,
+            old.histogram(histogram.metric).unwrap_or(&empty),
+            histogram,
+        )
+    });
+    Some(WindowCpu {
+        number: new.number,
+        counters,
+        parts: parts.collect::<Option<_>>()?,
+    })
+}
+
+/// Returns the samples of a metric on a CPU between two snapshots; `None` if anything has decreased.
+fn part_between(scheme: Scheme, old: &Histogram, new: &Histogram) -> Option<Part> {
+    let buckets = grown(&old.buckets, &new.buckets)?;
+    let (max, worst) = max_between(scheme, old, new, &buckets);
+    Some(Part {
+        metric: new.metric,
+        sum: new.sum.checked_sub(old.sum)?,
+        min: None,
+        max,
+        worst,
+        buckets,
+    })
+}
+
+/// Returns the buckets that have grown, each with its growth; `None` if one has decreased.
+fn grown(old: &[(u32, u64)], new: &[(u32, u64)]) -> Option<Vec<(u32, u64)>> {
+    let mut old = old.iter().copied().filter(|(_, n)| *n != 0).peekable();
+    let mut grown = Vec::new();
+    for &(index, count) in new {
+        let before = match old.peek() {
+            Some((first, _)) if *first < index => return None,
+            Some((first, before)) if *first == index => {
+                let before = *before;
+                old.next();
+                before
+            }
+            _ => 0,
+        };
+        match count.checked_sub(before)? {
+            0 => {}
+            more => grown.push((index, more)),
+        }
+    }
+    old.next().is_none().then_some(grown)
+}
+
+/// Returns the greatest sample of an interval in which the buckets `grown` have grown.
+///
+/// If the worst sample since the load has changed, the new one belongs to the interval, and so it is
+/// the greatest, provided that its bucket has grown: the reader of the earlier snapshot may have
+/// counted it in its bucket already.
+fn max_between(
+    scheme: Scheme,
+    old: &Histogram,
+    new: &Histogram,
+    grown: &[(u32, u64)],
+) -> (Max, Option<Worst>) {
+    let Some((highest, _)) = grown.last() else {
+        return (Max::None, None);
+    };
+    let bounds = scheme.bounds(*highest as usize);
+    match new.worst {
+        Some(worst) if new.worst != old.worst && worst.value >= bounds.lower => {
+            if worst.value <= bounds.upper {
+                (Max::Exact(worst.value), Some(worst))
+            } else {
+                (Max::AtMost(bounds.upper), None)
+            }
+        }
+        // The worst sample since the load is at least as great as any of the interval, unless the
+        // reader saw its bucket and not yet the sample itself.
+        Some(worst) if worst.value >= bounds.lower => {
+            (Max::AtMost(bounds.upper.min(worst.value)), None)
+        }
+        _ => (Max::AtMost(bounds.upper), None),
+    }
+}

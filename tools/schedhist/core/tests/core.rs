@@ -1,0 +1,441 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Tests of the core: snapshots of a simulated machine, and the engine itself as the oracle.
+
+#![allow(missing_docs)]
+
+use schedhist_core::{
+    compare::{
+        self,
+        Line, //
+    },
+    distribution::{
+        Distribution,
+        Max,
+        Quantile, //
+    },
+    engine::{
+        self,
+        histogram::bucket::Scheme, //
+    },
+    laws,
+    log2::Log2,
+    raw,
+    recording::{
+        delta,
+        file::{
+            Item,
+            Player,
+            Recorder,
+            Taken, //
+        }, //
+    },
+    text,
+    window::{
+        Reloaded,
+        Window, //
+    },
+};
+
+mod sim;
+
+use sim::{
+    Machine,
+    Random, //
+};
+
+fn two(seed: u64) -> (Vec<u8>, Vec<u8>) {
+    let mut machine = Machine::new(3, 5, seed);
+    machine.run(500);
+    let first = machine.raw();
+    machine.run(300);
+    (first, machine.raw())
+}
+
+fn taken(bytes: &[u8], unix_ns: u64) -> Taken {
+    Taken {
+        unix_ns,
+        read_ns: 1_000,
+        snapshot: raw::decode(bytes).expect("a snapshot"),
+    }
+}
+
+#[test]
+fn laws_hold_since_load_and_between() {
+    let (first, second) = two(1);
+    let (first, second) = (raw::decode(&first).unwrap(), raw::decode(&second).unwrap());
+    let between = Window::between(&first, &second).unwrap();
+    for window in [Window::since_load(&second), between.clone()] {
+        let checked = laws::check(&window, 0);
+        assert_eq!(checked.checked, 4);
+        assert_eq!(checked.violations, []);
+    }
+    assert_eq!(between.counter("switches"), Some(900));
+    // A missing sample shows.
+    let mut wrong = between;
+    wrong.cpus[1].counters[0] += 1;
+    let found = laws::check(&wrong, 0).violations;
+    assert_eq!(found.len(), 2);
+    assert!(found
+        .iter()
+        .all(|violation| violation.cpu == 1 && violation.off_by == 1));
+}
+
+#[test]
+fn maxima_of_intervals_are_true() {
+    let (mut exact, mut bounds) = (0, 0);
+    for seed in 0..40 {
+        let (first, second) = two(seed);
+        let (first, second) = (raw::decode(&first).unwrap(), raw::decode(&second).unwrap());
+        let between = Window::between(&first, &second).unwrap();
+        for part in between.cpus.iter().flat_map(|cpu| &cpu.parts) {
+            let Some((highest, _)) = part.buckets.last() else {
+                assert_eq!(part.max, Max::None);
+                continue;
+            };
+            let bucket = between.scheme.bounds(*highest as usize);
+            match part.max {
+                Max::Exact(max) => {
+                    exact += 1;
+                    assert!((bucket.lower..=bucket.upper).contains(&max));
+                    assert_eq!(part.worst.map(|worst| worst.value), Some(max));
+                    // The simulated clock stood at the first snapshot's time.
+                    assert!(part.worst.unwrap().time > first.time);
+                }
+                Max::AtMost(bound) => {
+                    bounds += 1;
+                    assert!(bound >= bucket.lower && bound <= bucket.upper);
+                }
+                Max::None => panic!("there are samples"),
+            }
+        }
+    }
+    assert!(exact > 50 && bounds > 50, "{exact} exact, {bounds} bounds");
+}
+
+#[test]
+fn a_reload_is_seen() {
+    let (first, second) = two(3);
+    let (first, second) = (raw::decode(&first).unwrap(), raw::decode(&second).unwrap());
+    assert_eq!(Window::between(&second, &first), Err(Reloaded::Clock));
+    let mut fresh = first.clone();
+    fresh.time = second.time + 1;
+    assert_eq!(Window::between(&second, &fresh), Err(Reloaded::Decreased));
+    let mut other = Machine::new(3, 4, 3);
+    other.run(1000);
+    let mut other = raw::decode(&other.raw()).unwrap();
+    other.time = second.time + 1;
+    assert_eq!(Window::between(&second, &other), Err(Reloaded::Shape));
+}
+
+/// The engine's own quantiles, for its own percentages.
+#[test]
+fn quantiles_agree_with_the_engine() {
+    use engine::histogram::snapshot::Quantile as Engine;
+    let names: Vec<_> = Engine::ALL.iter().map(|q| q.name.to_owned()).collect();
+    let ours: Vec<_> = Quantile::DEFAULT.iter().map(Quantile::to_string).collect();
+    assert_eq!(ours, names);
+    let mut random = Random(7);
+    for round in 0..200_u64 {
+        let mut values: Vec<_> = (0..=random.next() % 3000)
+            .map(|_| (random.next() >> (random.next() % 56)) & ((1 << 41) - 1))
+            .collect();
+        values.sort_unstable();
+        let mut all = Distribution::new(Scheme::DEFAULT);
+        for value in &values {
+            all.add(Scheme::DEFAULT.index(*value) as u32, 1).unwrap();
+        }
+        for quantile in Quantile::DEFAULT {
+            // The value of that rank lies in the bucket.
+            let rank = quantile.rank(values.len() as u64) as usize;
+            let index = Scheme::DEFAULT.index(values[rank - 1]);
+            assert_eq!(
+                all.quantile(quantile),
+                Some(Scheme::DEFAULT.bounds(index)),
+                "{round}"
+            );
+        }
+    }
+}
+
+#[test]
+fn percentages() {
+    for (text, name) in [
+        ("50", "p50"),
+        ("p99.9", "p99.9"),
+        ("99.99990", "p99.9999"),
+        ("100", "p100"),
+    ] {
+        assert_eq!(Quantile::parse(text).unwrap().to_string(), name);
+    }
+    for text in [
+        "",
+        "0",
+        "101",
+        "-1",
+        "1e1",
+        "50.",
+        ".5",
+        "99.12345678",
+        "p",
+        "100.1",
+        "+5",
+    ] {
+        assert_eq!(Quantile::parse(text), None, "{text}");
+    }
+    assert_eq!(
+        Quantile::parse("99.9999999").unwrap().rank(u64::MAX),
+        18_446_744_055_262_807_542
+    );
+}
+
+/// What `print_log2_hist()` of BCC prints for these counts.
+#[test]
+fn the_table_is_that_of_bcc() {
+    let mut all = Distribution::new(Scheme::DEFAULT);
+    for (us, count) in [(0, 1), (1, 2), (3, 40), (5, 10), (17, 3), (1000, 1)] {
+        all.add(Scheme::DEFAULT.index(us * 1_000 + 400) as u32, count)
+            .unwrap();
+    }
+    let mut out = String::new();
+    Log2::new(&all, 1_000).write(&mut out, "usecs").unwrap();
+    let expected = "     usecs               : count     distribution
+         0 -> 1          : 3        |***                                     |
+         2 -> 3          : 40       |****************************************|
+         4 -> 7          : 10       |**********                              |
+         8 -> 15         : 0        |                                        |
+        16 -> 31         : 3        |***                                     |
+        32 -> 63         : 0        |                                        |
+        64 -> 127        : 0        |                                        |
+       128 -> 255        : 0        |                                        |
+       256 -> 511        : 0        |                                        |
+       512 -> 1023       : 1        |*                                       |
+";
+    assert_eq!(out, expected);
+}
+
+#[test]
+fn recordings_give_back_what_they_got() {
+    let mut machine = Machine::new(4, 5, 9);
+    let mut recorder = Recorder::new(Vec::new()).unwrap();
+    let mut snapshots = Vec::new();
+    recorder.info("kernel 7.3\n").unwrap();
+    for i in 0..20 {
+        machine.run(i * 7);
+        let bytes = machine.raw();
+        let taken = taken(&bytes, i);
+        recorder.snapshot(&taken, &bytes).unwrap();
+        snapshots.push(taken);
+    }
+    let data = recorder.get_mut().clone();
+    let mut player = Player::new(&data[..]).unwrap();
+    assert_eq!(
+        player.next_item(),
+        Some(Item::Info("kernel 7.3\n".to_owned()))
+    );
+    for taken in &snapshots {
+        assert_eq!(player.next_item(), Some(Item::Snapshot(taken.clone())));
+    }
+    assert_eq!(player.next_item(), None);
+    assert_eq!(player.lost(), None);
+    // Cut off anywhere, it gives the snapshots that were complete, and says so.
+    for end in (16..data.len()).step_by(37) {
+        let mut player = Player::new(&data[..end]).unwrap();
+        let mut complete = 0;
+        while let Some(item) = player.next_item() {
+            if let Item::Snapshot(found) = item {
+                assert_eq!(found, snapshots[complete]);
+                complete += 1;
+            }
+        }
+        assert!(complete < snapshots.len() || end == data.len());
+    }
+    // Damaged anywhere, it gives nothing wrong, and says so.
+    for at in (16..data.len()).step_by(37) {
+        let mut data = data.clone();
+        data[at] ^= 0x10;
+        let mut player = Player::new(&data[..]).unwrap();
+        let mut complete = 0;
+        while let Some(item) = player.next_item() {
+            if let Item::Snapshot(found) = item {
+                assert_eq!(found, snapshots[complete]);
+                complete += 1;
+            }
+        }
+        assert!(player.lost().is_some(), "at {at}");
+    }
+}
+
+fn mutate(random: &mut Random, data: &[u8]) -> Vec<u8> {
+    let mut data = data.to_vec();
+    for _ in 0..=random.next() % 3 {
+        let at = random.next() as usize % data.len().max(1);
+        match random.next() % 4 {
+            0 => data[at] = random.next() as u8,
+            1 => data[at] ^= 1 << (random.next() % 8),
+            2 => data.truncate(at.max(1)),
+            _ => {
+                let at = at & !3;
+                for byte in data.iter_mut().skip(at).take(4) {
+                    *byte = [0, 0xff, 0x7f, 0x80][(random.next() % 4) as usize];
+                }
+            }
+        }
+    }
+    data
+}
+
+/// Nothing panics, whatever the bytes; what is accepted can be used.
+#[test]
+fn any_bytes() {
+    let (first, second) = two(5);
+    let snapshot = raw::decode(&first).unwrap();
+    let next = raw::decode(&second).unwrap();
+    let change = delta::encode(&snapshot, &next).unwrap();
+    let mut random = Random(11);
+    let mut accepted = 0;
+    for _ in 0..4_000 {
+        if let Ok(found) = raw::decode(&mutate(&mut random, &first)) {
+            accepted += 1;
+            let _ = Window::between(&found, &next);
+            let window = Window::since_load(&found);
+            let _ = laws::check(&window, 0);
+            for series in &found.names.series {
+                let all = window.distribution(series, |_| true);
+                let _ = (all.mean(), all.quantile_upper(Quantile::DEFAULT[4]));
+            }
+            let _ = delta::encode(&found, &next);
+        }
+        let _ = delta::decode(&snapshot, &mutate(&mut random, &change));
+        let _ = text::groups(&String::from_utf8_lossy(&mutate(
+            &mut random,
+            GROUPS.as_bytes(),
+        )));
+    }
+    assert!(accepted > 100, "{accepted}");
+}
+
+const GROUPS: &str = "# schedhist groups version 1
+group_by cgroup
+limit 255
+refused 2
+memory_bytes 1000
+group id 0 oncpu_count 1 oncpu_sum_ns 5 runq_count 0 runq_p99_ns - name other
+group id 1 oncpu_count 7 oncpu_sum_ns 50 runq_count 3 runq_p99_ns 9 name /a b
+  neighbour id 0 of 1 ended 2 ended_ns 30 name other
+";
+
+#[test]
+fn groups_with_spaces_in_their_names() {
+    let groups = text::groups(GROUPS).unwrap();
+    assert_eq!((groups.rule.as_str(), groups.refused), ("cgroup", 2));
+    let group = &groups.groups[1];
+    assert_eq!(group.name, "/a b");
+    assert_eq!(group.pairs.number("runq_count"), Some(3));
+    assert_eq!(group.neighbours[0].ended_ns, 30);
+    assert_eq!(groups.groups[0].pairs.number::<u64>("runq_p99_ns"), None);
+}
+
+#[test]
+fn outliers_in_pieces() {
+    let whole = "# schedhist outliers version 1\n\
+        outlier id 4 metric runq_wakeup cause wakeup cpu 1 duration_ns 30 start_ns 1 end_ns 31 \
+        missing_ns 5 culprits 2 pid 9 prio 120 comm a b\n  \
+        culprit id 4 ran_ns 20 slices 1 pid 7 prio 120 comm x\n  \
+        culprit id 4 ran_ns 5 slices 1 pid 0 prio 120 comm swapper/1\n";
+    for cut in 0..whole.len() {
+        let mut parser = text::OutlierParser::default();
+        let mut found = parser.feed(&whole[..cut]);
+        found.extend(parser.feed(&whole[cut..]));
+        assert_eq!(found.len(), 1);
+        assert_eq!(
+            (found[0].comm.as_str(), found[0].culprits.len()),
+            ("a b", 2)
+        );
+    }
+}
+
+#[test]
+fn shares_add_up() {
+    let mut random = Random(3);
+    for n in 1..50 {
+        let values: Vec<_> = (0..n)
+            .map(|_| random.next() >> (random.next() % 40))
+            .collect();
+        assert_eq!(text::shares(&values).iter().sum::<u32>(), 1000);
+    }
+    assert_eq!(text::shares(&[0, 0]), [0, 0]);
+    assert_eq!(text::shares(&[u64::MAX, u64::MAX]), [500, 500]);
+}
+
+/// A run's quantiles: all move together with the load of the moment, and each by itself.
+fn quantiles_of_a_run(random: &mut Random, factor: u64) -> Vec<u64> {
+    let percent =
+        |random: &mut Random, spread: u64| 100 - spread + random.next() % (2 * spread + 1);
+    let load = percent(random, 30);
+    [20_000, 90_000, 400_000, 2_000_000, 9_000_000]
+        .map(|base| base * factor * load / 100 * percent(random, 15) / 100)
+        .to_vec()
+}
+
+/// Whether `diff` calls any line different.
+fn is_different(random: &mut Random, runs: usize, factor: u64) -> bool {
+    let side = |random: &mut Random, factor| {
+        (0..runs)
+            .map(|_| quantiles_of_a_run(random, factor))
+            .collect::<Vec<_>>()
+    };
+    let (a, b) = (side(random, 1), side(random, factor));
+    let lines: Vec<_> = (0..5)
+        .map(|i| Line {
+            a: a.iter().map(|run| run[i]).collect(),
+            b: b.iter().map(|run| run[i]).collect(),
+        })
+        .collect();
+    compare::p_values(&lines)
+        .unwrap()
+        .iter()
+        .any(|p| *p <= compare::LEVEL)
+}
+
+#[test]
+fn comparisons_do_not_lie() {
+    let mut random = Random(17);
+    let wrong = (0..400).filter(|_| is_different(&mut random, 6, 1)).count();
+    let found = (0..100).filter(|_| is_different(&mut random, 6, 2)).count();
+    println!("false: {wrong} of 400; found: {found} of 100");
+    // 5 % of 400 is 20; chance adds two deviations.
+    assert!(wrong <= 29, "{wrong} of 400 are false");
+    assert!(found >= 95, "{found} of 100 are found");
+    // Too few runs: no test.
+    assert_eq!(
+        compare::p_values(&[Line {
+            a: vec![1; 3],
+            b: vec![9; 3]
+        }]),
+        None
+    );
+    // All choices: the least p of 4 + 4 runs, and that of 6 + 6.
+    let p = |n: usize| {
+        compare::p_values(&[Line {
+            a: vec![1; n],
+            b: vec![9; n],
+        }])
+        .unwrap()[0]
+    };
+    assert!((p(4) - 2.0 / 70.0).abs() < 1e-12);
+    assert!((p(6) - 2.0 / 924.0).abs() < 1e-12);
+    // A random sample of them.
+    assert!(p(12) < 0.001);
+    // No difference at all.
+    assert!(
+        (compare::p_values(&[Line {
+            a: vec![5; 6],
+            b: vec![5; 6]
+        }])
+        .unwrap()[0]
+            - 1.0)
+            .abs()
+            < 1e-12
+    );
+}

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A small simulated machine: made-up switches enter the engine as those of the module do, so that
+//! snapshots of it are like real ones. Always the same for a seed.
+//!
+//! The including crate must have the engine as `crate::engine`.
+
+#![allow(dead_code, reason = "not every user needs all of it")]
+
+#[path = "../../../../../tests/engine/src/testing.rs"]
+#[allow(unreachable_pub, reason = "made for tests that need more of it")]
+mod testing;
+
+use crate::engine::{
+    cell::Cell,
+    format::raw::{
+        self,
+        Info,
+        Sink, //
+    },
+    histogram::{
+        bucket::{
+            Precision,
+            Scheme, //
+        },
+        snapshot::Baseline, //
+    },
+    identity::Identity,
+    metric::MetricSet,
+    switch::{
+        cpu::Cpu,
+        settings::Dynamic,
+        switch_out::SwitchOut,
+        task_state::TaskState, //
+    },
+};
+use testing::{
+    prev_state_of,
+    task,
+    wake,
+    Switch,
+    Task, //
+};
+
+/// Marsaglia's xorshift generator.
+pub struct Random(pub u64);
+
+impl Random {
+    /// Returns the next number.
+    pub fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 >> 8
+    }
+}
+
+struct Bytes(Vec<u8>);
+
+impl Sink for Bytes {
+    fn write(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
+    }
+}
+
+/// A machine whose CPUs each run two tasks in turn.
+pub struct Machine {
+    cpus: Vec<Cpu<Vec<Cell>>>,
+    tasks: Vec<TaskState>,
+    current: Vec<i32>,
+    has_run: Vec<bool>,
+    random: Random,
+    scheme: Scheme,
+    /// The time, in nanoseconds.
+    pub now: u64,
+}
+
+impl Machine {
+    /// Creates a machine that has just loaded the module.
+    pub fn new(cpus: usize, precision: u32, seed: u64) -> Self {
+        let scheme = Scheme::new(Precision::new(precision).expect("a precision"));
+        let cells = Cpu::<Vec<Cell>>::cells(scheme, MetricSet::ALL);
+        let cpu = |number| {
+            let buckets = (0..cells).map(|_| Cell::new(0)).collect();
+            let cpu = Cpu::new(number, scheme, buckets).expect("as many as asked for");
+            cpu.begin(1, MetricSet::ALL);
+            cpu
+        };
+        Self {
+            cpus: (0..cpus as u32).map(cpu).collect(),
+            tasks: (0..2 * cpus).map(|_| TaskState::new()).collect(),
+            current: vec![0; cpus],
+            has_run: vec![false; 2 * cpus + 1],
+            random: Random(seed | 1),
+            scheme,
+            now: 1_000_000_000,
+        }
+    }
+
+    /// Runs `switches` switches on each CPU.
+    pub fn run(&mut self, switches: u64) {
+        for _ in 0..switches {
+            for cpu in 0..self.cpus.len() {
+                self.switch(cpu);
+            }
+        }
+    }
+
+    fn switch(&mut self, cpu: usize) {
+        let spread = 1 << (self.random.next() % 12);
+        self.now += 1_000 + self.random.next() % (10_000 * spread);
+        let prev = self.current[cpu];
+        // Idle, or one of the two tasks of this CPU; never the same one.
+        let choices = [0, 2 * cpu as i32 + 1, 2 * cpu as i32 + 2];
+        let others: Vec<_> = choices.into_iter().filter(|next| *next != prev).collect();
+        let next = others[(self.random.next() % 2) as usize];
+        let ends = [
+            SwitchOut::Preempted,
+            SwitchOut::Interruptible,
+            SwitchOut::Uninterruptible,
+        ];
+        let end = ends[(self.random.next() % 3) as usize];
+        let queued = self.now - self.random.next() % (1_000 * spread);
+        let tasks = &self.tasks;
+        if next != 0 {
+            wake(queued, task(next), &tasks[next as usize - 1]);
+        }
+        let switch = Switch {
+            now: self.now,
+            prev: task(prev),
+            prev_state: prev_state_of(end),
+            next: Task {
+                has_run: self.has_run[next as usize],
+                last_queued: queued,
+                ..task(next)
+            },
+            state: &|pid| &tasks[pid as usize - 1],
+        };
+        self.cpus[cpu]
+            .switch::<Dynamic>(&switch, |side| identity(cpu, [prev, next][side as usize]));
+        self.has_run[next as usize] = true;
+        self.current[cpu] = next;
+    }
+
+    /// Returns a snapshot, as the file `raw` has it.
+    pub fn raw(&self) -> Vec<u8> {
+        let info = Info {
+            time: self.now,
+            enabled: false,
+            metrics: MetricSet::ALL,
+            scheme: self.scheme,
+            cpus: self.cpus.len() as u32,
+        };
+        let mut bytes = Bytes(Vec::new());
+        let cpus = self
+            .cpus
+            .iter()
+            .map(|cpu| (cpu, None::<&Baseline<Vec<u64>>>));
+        raw::snapshot(&mut bytes, &info, cpus);
+        bytes.0
+    }
+}
+
+fn identity(cpu: usize, pid: i32) -> Identity {
+    let name = if pid == 0 {
+        format!("swapper/{cpu}")
+    } else {
+        format!("worker {pid}")
+    };
+    let mut comm = [0; 16];
+    comm[..name.len()].copy_from_slice(name.as_bytes());
+    Identity {
+        pid,
+        prio: 120,
+        comm,
+    }
+}
