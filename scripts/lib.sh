@@ -58,7 +58,7 @@ need_space() {
 
 CHILD=
 
-attend() {
+run_interruptible() {
 	local rc=0
 	"$@" &
 	CHILD=$!
@@ -82,7 +82,7 @@ step() {
 	shift 2
 	mkdir -p "$LOGS"
 	printf 'schedhist: %s: %s ... ' "$ME" "$what" >&2
-	attend "$@" >"$log" 2>&1 </dev/null || rc=$?
+	run_interruptible "$@" >"$log" 2>&1 </dev/null || rc=$?
 	if ((rc == 0)); then
 		printf '%d s\n' $((SECONDS - start)) >&2
 		return 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash disable=SC2034,SC2154 # status; work, of run
+# shellcheck shell=bash disable=SC2034,SC2154 # status; work and quick, of run
 #
 # Runs jobs side by side, shows their output one after the other, and estimates how long all of them
 # will take. Sourced by run.
@@ -7,10 +7,13 @@
 # A job is a name; the function `job NAME` runs it. $work/NAME.out has its output. Estimates and
 # progress go to stderr.
 
-# How many jobs run at once. A guest sleeps for much of its time, and most other jobs use one CPU.
-slots=$(($(nproc) / 2))
+# How many jobs run at once. Most of them are guests, which keep a CPU busy. With more guests than
+# CPUs, the CPU of a guest often spins on a lock whose holder the host does not run. The few jobs of a
+# quick run all begin at once.
+slots=$(nproc)
 ((slots >= 2)) || slots=2
-((slots <= 4)) || slots=4
+((slots <= 5)) || slots=5
+[[ -z $quick ]] || slots=5
 slots=${SCHEDHIST_JOBS:-$slots}
 
 # For a job whose tests are known by name: the number of tests to run, and the number of results
