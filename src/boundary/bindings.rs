@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Bindings to `include/schedhist_bindings.h`, which bindgen generates when the module is built.
+//! Bindings to `glue.h`, which bindgen generates when the module is built.
 //!
 //! If the `kernel` crate has bindings for a type, they are used instead.
 

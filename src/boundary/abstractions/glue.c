@@ -26,7 +26,7 @@
 #include <trace/events/sched.h>
 #include <trace/events/task.h>
 
-#include "schedhist_bindings.h"
+#include "glue.h"
 
 void schedhist_tracepoint_synchronize_unregister(void)
 {
