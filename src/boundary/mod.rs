@@ -7,7 +7,6 @@
 //! here, too. Code that other modules could use as it is lives in [`abstractions`].
 
 pub(crate) mod abstractions;
-pub(crate) mod bindings;
 pub(crate) mod cpu_memory;
 pub(crate) mod group_memory;
 pub(crate) mod log;
@@ -15,3 +14,5 @@ pub(crate) mod outlier_key;
 pub(crate) mod params;
 pub(crate) mod task_table;
 pub(crate) mod tracing;
+
+pub(crate) use abstractions::bindings;

@@ -18,14 +18,14 @@ const _: () = assert!(Precision::DEFAULT == bindings::SCHEDHIST_PRECISION_DEFAUL
 
 /// Returns the parameter `precision`.
 pub(crate) fn precision() -> u32 {
-    // SAFETY: A static of `glue.c` that is written only before the module's initialisation.
+    // SAFETY: A static of `module.c` that is written only before the module's initialisation.
     unsafe { bindings::schedhist_precision }
 }
 
 /// Returns the parameter `metrics`.
 pub(crate) fn metrics() -> &'static [u8] {
-    // SAFETY: A static of `glue.c` that `module_param_string()` keeps NUL-terminated. It is written
-    // only before the module's initialisation.
+    // SAFETY: A static of `module.c` that `module_param_string()` keeps NUL-terminated. It is
+    // written only before the module's initialisation.
     unsafe { CStr::from_char_ptr((&raw const bindings::schedhist_metrics).cast()) }.to_bytes()
 }
 

@@ -23,15 +23,13 @@ use core::{
 use kernel::{
     alloc::flags::__GFP_ZERO,
     prelude::*,
-    sync::{
-        rcu,
-        Arc, //
-    },
+    sync::Arc, //
 };
 
 use crate::{
     boundary::{
         abstractions::{
+            rcu::RcuReader,
             task::for_each_task,
             work::Job, //
         },
@@ -58,17 +56,6 @@ static NO_PAGE: Page = [const { TaskState::untracked() }; 1 << PAGE_BITS];
 const fn no_page() -> *mut Page {
     (&raw const NO_PAGE).cast_mut()
 }
-
-/// Proof that objects that RCU protects stay valid while a value exists.
-///
-/// # Safety
-///
-/// A value must exist only in an RCU read-side critical section, or while preemption is off on the
-/// CPU that runs the code that has it.
-pub(crate) unsafe trait RcuReader {}
-
-// SAFETY: A guard is an RCU read-side critical section.
-unsafe impl RcuReader for rcu::Guard {}
 
 /// A table with room for the state of every existing task.
 ///

@@ -14,12 +14,10 @@ use kernel::{
     sync::rcu, //
 };
 
-use crate::boundary::{
-    abstractions::{
-        context,
-        task::Task, //
-    },
-    bindings, //
+use super::{
+    bindings,
+    context,
+    task::Task, //
 };
 
 /// Returns the error of a kernel without cgroups. 7.2 has no name for it.

@@ -15,15 +15,13 @@ use kernel::{
     str::CStr, //
 };
 
-use crate::boundary::{
-    abstractions::{
-        task::{
-            for_each_thread,
-            Task, //
-        },
-        tracepoint::Probe, //
+use super::{
+    bindings,
+    task::{
+        for_each_thread,
+        Task, //
     },
-    bindings, //
+    tracepoint::Probe, //
 };
 
 /// Receives `cgroup_attach_task`.

@@ -4,7 +4,7 @@
 //!
 //! C header: [`include/linux/sched/clock.h`](srctree/include/linux/sched/clock.h)
 
-use crate::boundary::bindings;
+use super::bindings;
 
 /// Reads the clock of the running CPU, in nanoseconds since a moment near boot.
 ///

@@ -11,12 +11,10 @@
 
 use kernel::cpu::CpuId;
 
-use crate::boundary::{
-    abstractions::{
-        per_cpu,
-        task::Task, //
-    },
-    bindings, //
+use super::{
+    bindings,
+    per_cpu,
+    task::Task, //
 };
 
 /// Asserts that interrupts are off on this CPU: only an NMI can come in between.

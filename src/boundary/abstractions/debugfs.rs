@@ -28,7 +28,7 @@ use kernel::{
     },
 };
 
-use crate::boundary::abstractions::context;
+use super::context;
 
 mod input;
 mod stream;

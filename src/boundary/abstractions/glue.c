@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Code that must be C: wrappers of static inlines, the check of our probes'
- * prototypes, the module's parameters, and its version, for which the module!
- * macro has no key.
+ * What the abstractions need and only C has: wrappers of static inlines and
+ * macros, and the check of the probes' prototypes.
  */
 
 #include <linux/cgroup.h>
 #include <linux/err.h>
 #include <linux/irq_work.h>
 #include <linux/irqflags.h>
-#include <linux/jump_label.h>
-#include <linux/module.h>
 #include <linux/pid.h>
 #include <linux/pid_namespace.h>
 #include <linux/poll.h>
@@ -152,19 +149,6 @@ int schedhist_cpu_to_node(int cpu)
 	return cpu_to_node(cpu);
 }
 
-void schedhist_observe_outliers(bool on)
-{
-	static bool was_on;
-
-	if (on == was_on)
-		return;
-	if (on)
-		static_branch_inc(&schedhist_trace_any.key);
-	else
-		static_branch_dec(&schedhist_trace_any.key);
-	was_on = on;
-}
-
 void schedhist_init_irq_work(struct irq_work *work, schedhist_irq_work_func call)
 {
 	*work = IRQ_WORK_INIT_HARD(call);
@@ -211,21 +195,3 @@ static void __maybe_unused check_prototypes(void)
 	check_trace_callback_type_cgroup_attach_task((schedhist_cgroup_attach_task_probe)NULL);
 #endif
 }
-
-/*
- * Parameters of the module! macro cannot be text and do not appear in sysfs, so
- * they are defined here.
- */
-unsigned int schedhist_precision = SCHEDHIST_PRECISION_DEFAULT;
-module_param_named(precision, schedhist_precision, uint, 0444);
-MODULE_PARM_DESC(precision, "Histogram precision in bits, 1 to 7: buckets are at most 2^-precision of their value wide (default 5, 3.13 %)");
-
-char schedhist_metrics[128] = "default";
-module_param_string(metrics, schedhist_metrics, sizeof(schedhist_metrics), 0444);
-MODULE_PARM_DESC(metrics, "Metrics to record: comma-separated names of files in hist/, or all, default, none");
-
-char schedhist_group_by[SCHEDHIST_GROUP_BY_SIZE] = "none";
-module_param_string(group_by, schedhist_group_by, sizeof(schedhist_group_by), 0444);
-MODULE_PARM_DESC(group_by, "What the tasks of a group have in common: none, cgroup [under PATH] [depth N], comm, process [PID...], or thread [PID...]");
-
-MODULE_VERSION(SCHEDHIST_VERSION);

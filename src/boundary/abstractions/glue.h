@@ -1,27 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * C declarations that the Rust code needs and the kernel crate does not bind.
+ * C declarations that the abstractions need and the kernel crate does not bind.
  * bindgen reads this file when the module is built.
  */
 
-#ifndef _SCHEDHIST_BINDINGS_H
-#define _SCHEDHIST_BINDINGS_H
+#ifndef _GLUE_H
+#define _GLUE_H
 
 #include <linux/binfmts.h>
 #include <linux/cgroup.h>
 #include <linux/cpu.h>
 #include <linux/fs.h>
 #include <linux/irq_work.h>
-#include <linux/jump_label.h>
-#include <linux/limits.h>
 #include <linux/poll.h>
 #include <linux/sched.h>
 #include <linux/sched/clock.h>
 #include <linux/spinlock.h>
 #include <linux/types.h>
 #include <linux/wait.h>
-
-#include "schedhist_trace.h"
 
 /* The types of the probes. glue.c checks them against the kernel. */
 typedef void (*schedhist_sched_switch_probe)(void *data, bool preempt,
@@ -50,17 +46,6 @@ typedef void (*schedhist_cgroup_attach_task_probe)(void *data,
 						   const char *path,
 						   struct task_struct *task,
 						   bool threadgroup);
-
-/* The module parameters. */
-#define SCHEDHIST_PRECISION_DEFAULT 5
-
-extern unsigned int schedhist_precision;
-extern char schedhist_metrics[128];
-
-/* A path, and what may stand beside it. */
-#define SCHEDHIST_GROUP_BY_SIZE (PATH_MAX + 64)
-
-extern char schedhist_group_by[SCHEDHIST_GROUP_BY_SIZE];
 
 typedef void (*schedhist_call)(void *data);
 typedef void (*schedhist_visit)(struct task_struct *task, void *data);
@@ -116,12 +101,6 @@ void schedhist_spin_lock_init(spinlock_t *lock);
 unsigned long schedhist_spin_lock_irqsave(spinlock_t *lock);
 void schedhist_spin_unlock_irqrestore(spinlock_t *lock, unsigned long flags);
 
-/*
- * Adds outliers to the listeners of the static key of all events, or removes
- * them. May sleep. The caller serialises calls.
- */
-void schedhist_observe_outliers(bool on);
-
 typedef void (*schedhist_irq_work_func)(struct irq_work *work);
 
 /* Initialises work that runs in a hard interrupt, even on PREEMPT_RT. */
@@ -149,4 +128,4 @@ bool schedhist_preemptible(void);
 /* Waits until no CPU runs a probe that was unregistered. May sleep. */
 void schedhist_tracepoint_synchronize_unregister(void);
 
-#endif /* _SCHEDHIST_BINDINGS_H */
+#endif /* _GLUE_H */

@@ -23,7 +23,7 @@ use kernel::{
     types::Opaque, //
 };
 
-use crate::boundary::abstractions::context;
+use super::context;
 
 /// Receives CPU hotplug callbacks.
 pub(crate) trait Hotplug: Send + Sync + 'static {

@@ -23,7 +23,7 @@ use kernel::{
     },
 };
 
-use crate::boundary::bindings;
+use super::bindings;
 
 /// A `spinlock_t` and the data that it protects.
 ///

@@ -21,15 +21,13 @@ use kernel::{
     types::Opaque, //
 };
 
-use crate::boundary::{
-    abstractions::{
-        context,
-        work::{
-            Job,
-            Work, //
-        },
-    },
-    bindings, //
+use super::{
+    bindings,
+    context,
+    work::{
+        Job,
+        Work, //
+    }, //
 };
 
 /// A job that can be queued in any context, a probe included, and runs soon after.

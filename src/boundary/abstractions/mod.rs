@@ -4,6 +4,7 @@
 //!
 //! Nothing here is specific to this module: each file could go upstream as it is.
 
+pub(crate) mod bindings;
 pub(crate) mod cgroup;
 pub(crate) mod cgroup_attach_task;
 pub(crate) mod clock;
@@ -13,6 +14,7 @@ pub(crate) mod hotplug;
 pub(crate) mod irq_lock;
 pub(crate) mod irq_work;
 pub(crate) mod per_cpu;
+pub(crate) mod rcu;
 pub(crate) mod sched_process_exec;
 pub(crate) mod sched_switch;
 pub(crate) mod sched_waking;

@@ -13,13 +13,11 @@ use kernel::{
     str::CStr, //
 };
 
-use crate::boundary::{
-    abstractions::{
-        context,
-        task::Task,
-        tracepoint::Probe, //
-    },
-    bindings, //
+use super::{
+    bindings,
+    context,
+    task::Task,
+    tracepoint::Probe, //
 };
 
 /// Receives `sched_process_exec`.

@@ -16,15 +16,13 @@ use kernel::{
     types::NotThreadSafe, //
 };
 
-use crate::boundary::{
-    abstractions::{
-        context,
-        per_cpu::ThisCpu,
-        task::Task,
-        tracepoint::Probe, //
-    },
+use super::{
     bindings,
-    task_table::RcuReader, //
+    context,
+    per_cpu::ThisCpu,
+    rcu::RcuReader,
+    task::Task,
+    tracepoint::Probe, //
 };
 
 /// A context switch that is in progress on this CPU.
@@ -86,8 +84,10 @@ unsafe impl RcuReader for Switch<'_> {}
 /// Receives `sched_switch`. `V` selects one of its compiled variants.
 pub(crate) trait SchedSwitch<V>: Send + Sync + 'static {
     /// Returns whether the probe calls [`SchedSwitch::sched_switch_watched`] instead of
-    /// [`SchedSwitch::sched_switch`]. Should rarely be true.
-    fn is_watched() -> bool;
+    /// [`SchedSwitch::sched_switch`]. Should rarely be true. Never is by default.
+    fn is_watched() -> bool {
+        false
+    }
 
     /// Called at every context switch, on the CPU on which it happens.
     ///
@@ -96,7 +96,9 @@ pub(crate) trait SchedSwitch<V>: Send + Sync + 'static {
 
     /// Called in place of [`SchedSwitch::sched_switch`] while [`SchedSwitch::is_watched`] returns
     /// true, in the same context.
-    fn sched_switch_watched(&self, switch: &Switch<'_>);
+    fn sched_switch_watched(&self, switch: &Switch<'_>) {
+        self.sched_switch(switch);
+    }
 }
 
 /// The probe itself: C calls it, and it calls `T`.

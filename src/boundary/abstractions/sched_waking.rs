@@ -13,14 +13,12 @@ use kernel::{
     types::NotThreadSafe, //
 };
 
-use crate::boundary::{
-    abstractions::{
-        context,
-        task::Task,
-        tracepoint::Probe, //
-    },
+use super::{
     bindings,
-    task_table::RcuReader, //
+    context,
+    rcu::RcuReader,
+    task::Task,
+    tracepoint::Probe, //
 };
 
 /// A wakeup that is in progress on this CPU. A value exists only within the probe.

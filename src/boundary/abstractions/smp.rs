@@ -10,9 +10,9 @@ use kernel::ffi::{
     c_void, //
 };
 
-use crate::boundary::{
-    abstractions::context,
-    bindings, //
+use super::{
+    bindings,
+    context, //
 };
 
 /// Runs `f` on `cpu` with interrupts off, and waits until `f` returns. If `cpu` is offline, `f`

@@ -14,7 +14,7 @@ use kernel::{
     sync::rcu, //
 };
 
-use crate::boundary::bindings;
+use super::bindings;
 
 /// The length of [`Task::comm`], with its final NUL.
 pub(crate) const COMM_LEN: usize = bindings::TASK_COMM_LEN as usize;

@@ -12,13 +12,11 @@ use kernel::{
     str::CStr, //
 };
 
-use crate::boundary::{
-    abstractions::{
-        context,
-        task::Task,
-        tracepoint::Probe, //
-    },
-    bindings, //
+use super::{
+    bindings,
+    context,
+    task::Task,
+    tracepoint::Probe, //
 };
 
 /// Receives `task_newtask`.

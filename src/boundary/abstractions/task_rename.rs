@@ -15,15 +15,13 @@ use kernel::{
     str::CStr, //
 };
 
-use crate::boundary::{
-    abstractions::{
-        task::{
-            Task,
-            COMM_LEN, //
-        },
-        tracepoint::Probe, //
+use super::{
+    bindings,
+    task::{
+        Task,
+        COMM_LEN, //
     },
-    bindings, //
+    tracepoint::Probe, //
 };
 
 /// Receives `task_rename`.

@@ -17,9 +17,9 @@ use kernel::{
     sync::Arc, //
 };
 
-use crate::boundary::{
-    abstractions::context,
-    bindings, //
+use super::{
+    bindings,
+    context, //
 };
 
 /// A tracepoint of the kernel image.

@@ -17,12 +17,10 @@ use kernel::{
     types::Opaque, //
 };
 
-use crate::boundary::{
-    abstractions::{
-        irq_work::IrqWork,
-        work::Job, //
-    },
-    bindings, //
+use super::{
+    bindings,
+    irq_work::IrqWork,
+    work::Job, //
 };
 
 /// The wait queue itself.

@@ -19,7 +19,7 @@ use kernel::{
     types::Opaque, //
 };
 
-use crate::boundary::abstractions::context;
+use super::context;
 
 /// A job for a work queue.
 pub(crate) trait Job: Send + Sync + 'static {

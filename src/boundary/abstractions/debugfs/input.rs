@@ -22,12 +22,12 @@ use kernel::{
     },
 };
 
+use super::super::context;
 use super::{
     Node,
     Readable,
     PINNING, //
 };
-use crate::boundary::abstractions::context;
 
 /// A file that can be written.
 pub(crate) trait Writable: Send + Sync + 'static {

@@ -33,13 +33,13 @@ use kernel::{
     },
 };
 
+use super::super::{
+    context,
+    wait::DeferredWaitQueue, //
+};
 use super::{
     Node,
     PINNING, //
-};
-use crate::boundary::abstractions::{
-    context,
-    wait::DeferredWaitQueue, //
 };
 
 /// A file that is a stream of numbered items.

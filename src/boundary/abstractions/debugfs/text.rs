@@ -24,11 +24,11 @@ use kernel::{
     sync::atomic::Relaxed, //
 };
 
+use super::super::context;
 use super::{
     Node,
     PINNING, //
 };
-use crate::boundary::abstractions::context;
 
 /// A file that can be read.
 pub(crate) trait Readable: Send + Sync + 'static {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Bindings to `glue.h`, which bindgen generates when the module is built.
+//! Bindings to the C headers of the module, `glue.h` among them. bindgen generates them when the
+//! module is built: see `Makefile.bindings`.
 //!
 //! If the `kernel` crate has bindings for a type, they are used instead.
 
@@ -19,7 +20,4 @@
 pub(crate) use kernel::bindings::*;
 use kernel::ffi;
 
-include!(concat!(
-    env!("SCHEDHIST_GENERATED"),
-    "/bindings_generated.rs"
-));
+include!(concat!(env!("MODULE_GENERATED"), "/bindings_generated.rs"));

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Proof that what RCU protects stays valid.
+//!
+//! `kernel::sync::rcu::Guard` is one such proof. A probe that runs with preemption off needs no
+//! guard, and its arguments are a proof as well.
+
+use kernel::sync::rcu;
+
+/// Proof that objects that RCU protects stay valid while a value exists.
+///
+/// # Safety
+///
+/// A value must exist only in an RCU read-side critical section, or while preemption is off on the
+/// CPU that runs the code that has it.
+pub(crate) unsafe trait RcuReader {}
+
+// SAFETY: A guard is an RCU read-side critical section.
+unsafe impl RcuReader for rcu::Guard {}

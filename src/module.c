@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What the module needs and only C has: its parameters, its version, for which
+ * the module! macro has no key, and changes of a static key.
+ */
+
+#include <linux/jump_label.h>
+#include <linux/module.h>
+
+#include "schedhist_module.h"
+
+void schedhist_observe_outliers(bool on)
+{
+	static bool was_on;
+
+	if (on == was_on)
+		return;
+	if (on)
+		static_branch_inc(&schedhist_trace_any.key);
+	else
+		static_branch_dec(&schedhist_trace_any.key);
+	was_on = on;
+}
+
+/*
+ * Parameters of the module! macro cannot be text and do not appear in sysfs, so
+ * they are defined here.
+ */
+unsigned int schedhist_precision = SCHEDHIST_PRECISION_DEFAULT;
+module_param_named(precision, schedhist_precision, uint, 0444);
+MODULE_PARM_DESC(precision, "Histogram precision in bits, 1 to 7: buckets are at most 2^-precision of their value wide (default 5, 3.13 %)");
+
+char schedhist_metrics[128] = "default";
+module_param_string(metrics, schedhist_metrics, sizeof(schedhist_metrics), 0444);
+MODULE_PARM_DESC(metrics, "Metrics to record: comma-separated names of files in hist/, or all, default, none");
+
+char schedhist_group_by[SCHEDHIST_GROUP_BY_SIZE] = "none";
+module_param_string(group_by, schedhist_group_by, sizeof(schedhist_group_by), 0444);
+MODULE_PARM_DESC(group_by, "What the tasks of a group have in common: none, cgroup [under PATH] [depth N], comm, process [PID...], or thread [PID...]");
+
+MODULE_VERSION(SCHEDHIST_VERSION);
