@@ -72,25 +72,15 @@ fn with_bcc(command: Command) -> Command {
             'm',
             "Milliseconds instead of microseconds",
         ))
-        .arg(flag(
-            "pids",
-            'P',
-            "A table for each process: refused, see schedhist groups",
-        ))
-        .arg(flag(
-            "tids",
-            'L',
-            "A table for each thread: refused, see schedhist groups",
-        ))
+        .arg(flag("pids", 'P', "A table for each process"))
+        .arg(flag("tids", 'L', "A table for each thread"))
+        .arg(value("pid", "PID", "Only this process").short('p'))
         .arg(
-            value(
-                "pid",
-                "PID",
-                "Only this process: refused, see schedhist groups",
-            )
-            .short('p'),
+            value("cgroup", "PATH", "Only this cgroup, with those below it")
+                .short('c')
+                .conflicts_with_all(["pid", "pids", "tids"]),
         )
-        .arg(value("cgroup", "PATH", "Only this cgroup; needs group_by cgroup").short('c'))
+        .group(ArgGroup::new("split").args(["pids", "tids"]))
 }
 
 /// Returns the command line.
@@ -119,7 +109,7 @@ pub fn command() -> Command {
 fn reading_verbs() -> Vec<Command> {
     vec![
         with_style(Command::new("hist"))
-            .about("Print histograms, of an interval or since the module was loaded")
+            .about("Print histograms, since the load or of intervals")
             .arg(words(
                 "METRIC... INTERVAL COUNT",
                 "Metrics [default: runq]; seconds and number of intervals",
@@ -136,10 +126,16 @@ fn reading_verbs() -> Vec<Command> {
                 .default_value("1"),
             ),
         with_bcc(Command::new("runqlat"))
-            .about("Print run-queue latency as a table of powers of two, as BCC does")
-            .arg(value("pidnss", "", "").num_args(0).hide(true)),
+            .about("Print run-queue latency in the table of BCC's runqlat")
+            .arg(
+                Arg::new("pidnss")
+                    .long("pidnss")
+                    .action(ArgAction::SetTrue)
+                    .help("A table for each PID namespace")
+                    .conflicts_with_all(["pids", "tids", "cgroup"]),
+            ),
         with_bcc(Command::new("cpudist"))
-            .about("Print on-CPU time as a table of powers of two, as BCC does")
+            .about("Print on-CPU time in the table of BCC's cpudist")
             .arg(flag("offcpu", 'O', "Off-CPU time instead"))
             .arg(flag("include-idle", 'I', "Add the time in the idle task"))
             .arg(flag(
@@ -148,9 +144,10 @@ fn reading_verbs() -> Vec<Command> {
                 "Print average, total and count, too",
             )),
         with_style(Command::new("groups"))
-            .about("Print which group of tasks waits, and because of which other one")
+            .about("Print which group of tasks waits, and because of whom")
+            .mut_arg("nanoseconds", |arg| arg.short(None))
             .arg(words("INTERVAL COUNT", "Seconds, and number of intervals"))
-            .arg(value("rows", "N", "At most N groups [default: 20]"))
+            .arg(value("rows", "N", "At most N groups [default: 20]").short('n'))
             .arg(flag("wide", 'w', "Do not cut names")),
         with_style(Command::new("report"))
             .about("Print what a recording holds")
@@ -177,7 +174,15 @@ fn reading_verbs() -> Vec<Command> {
                 "hgrm",
                 "METRIC",
                 "Print HdrHistogram's percentiles of a metric",
-            )),
+            ))
+            .arg(
+                value(
+                    "hlog",
+                    "METRIC",
+                    "Print HdrHistogram's log of the intervals of a metric",
+                )
+                .conflicts_with("hgrm"),
+            ),
         with_style(Command::new("diff"))
             .about("Compare repeated runs, or recordings")
             .arg(
@@ -216,7 +221,7 @@ fn reading_verbs() -> Vec<Command> {
 fn other_verbs() -> Vec<Command> {
     vec![
         Command::new("runqslower")
-            .about("Print waits for a CPU above a limit, and all that ran meanwhile")
+            .about("Print waits for a CPU above a limit, and who ran")
             .arg(
                 Arg::new("min_us")
                     .value_name("MIN_US")
@@ -242,6 +247,35 @@ fn other_verbs() -> Vec<Command> {
                     .num_args(0)
                     .requires("output"),
             )
+            .arg(
+                value(
+                    "interval",
+                    "MS",
+                    "Also print each interval, in milliseconds",
+                )
+                .short('I'),
+            )
+            .arg(value("delay", "MS", "Begin to measure after MS milliseconds").short('D'))
+            .arg(
+                value(
+                    "cpu",
+                    "LIST",
+                    "Of the machine, only these CPUs, such as 0-3,8",
+                )
+                .short('C'),
+            )
+            .arg(flag("no-aggr", 'A', "Also print each CPU of the machine"))
+            .arg(
+                Arg::new("table")
+                    .long("table")
+                    .action(ArgAction::SetTrue)
+                    .help("Print a table of all runs at the end"),
+            )
+            .arg(value(
+                "timeout",
+                "MS",
+                "End the command with SIGTERM after MS milliseconds",
+            ))
             .arg(
                 Arg::new("command")
                     .value_name("COMMAND")
@@ -291,6 +325,11 @@ fn other_verbs() -> Vec<Command> {
                     .required(true),
             )
             .arg(value("duration", "TIME", "End after 30s, 10m or 2h").short('d'))
+            .arg(flag(
+                "quiet",
+                'q',
+                "Only print how many there were, at the end",
+            ))
             .arg(
                 value(
                     "on-threshold",

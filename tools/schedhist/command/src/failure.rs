@@ -66,17 +66,27 @@ pub const WIDTH: usize = 80;
 
 /// Appends lines, broken at spaces so that none is wider than the screen; further ones are indented.
 pub fn wrap(out: &mut String, text: &str) {
-    let mut column = 0;
+    wrap_after(out, "", 2, text);
+}
+
+/// The same, after `begin`, with further lines indented by `indent`.
+pub fn wrap_after(out: &mut String, begin: &str, indent: usize, text: &str) {
+    out.push_str(begin);
+    let mut column = begin.chars().count();
+    let mut is_first = true;
     for word in text.split(' ') {
-        if column != 0 && column + 1 + word.chars().count() > WIDTH {
-            out.push_str("\n  ");
-            column = 2;
-        } else if column != 0 {
+        let width = word.chars().count();
+        if !is_first && column + 1 + width > WIDTH {
+            out.push('\n');
+            out.push_str(&" ".repeat(indent));
+            column = indent;
+        } else if !is_first {
             out.push(' ');
             column += 1;
         }
+        is_first = false;
         out.push_str(word);
-        column += word.chars().count();
+        column += width;
     }
     out.push('\n');
 }

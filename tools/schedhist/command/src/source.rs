@@ -110,6 +110,10 @@ impl Source {
                     value.trim()
                 ),
             ),
+            Some(libc::ESRCH) => Failure::at(
+                path.display(),
+                format!("there is no such process: {:?}", value.trim()),
+            ),
             _ => self.explain(&path, &error),
         })
     }
@@ -163,6 +167,9 @@ impl Source {
             }
             io::ErrorKind::NotFound if !Path::new("/sys/kernel/debug/sched").exists() => {
                 "debugfs is not mounted: mount -t debugfs none /sys/kernel/debug"
+            }
+            io::ErrorKind::NotFound if !self.dir.exists() => {
+                "the module is being loaded or unloaded, or has failed to create it: see dmesg"
             }
             io::ErrorKind::NotFound => "the loaded module is of another version: schedhist doctor",
             io::ErrorKind::PermissionDenied if sys::euid() != 0 => {

@@ -16,24 +16,40 @@ use std::{
     },
     process::Command,
     ptr,
+    sync::OnceLock,
     time::{
         Duration,
         Instant, //
     },
 };
 
+/// A signal that asks to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Signal {
+    /// Its number.
+    pub number: i32,
+    /// Whether the terminal sent it, as for ^C: then the children of this process have got it, too.
+    pub is_from_terminal: bool,
+}
+
 /// What ended a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Woken {
     /// The time is over.
     Timeout,
-    /// A signal that asks to end: SIGINT, SIGTERM or SIGHUP, by its number.
-    Signal(i32),
+    /// A signal that asks to end: SIGINT, SIGTERM or SIGHUP.
+    Signal(Signal),
     /// A child has changed its state.
     Child,
     /// The file descriptor is readable, or has an error.
     Readable,
 }
+
+/// The signals that were blocked before there was a [`Waiter`].
+static BLOCKED_AT_FIRST: OnceLock<libc::sigset_t> = OnceLock::new();
+
+/// The code of a signal that the kernel sent by itself, as the driver of a terminal does.
+const SI_KERNEL: i32 = 0x80;
 
 /// Waits for time, signals and input at once. While it exists, SIGINT, SIGTERM, SIGHUP and SIGCHLD
 /// are blocked, and only its waits receive them.
@@ -51,13 +67,18 @@ impl Waiter {
     pub fn new() -> io::Result<Self> {
         let mut set = MaybeUninit::<libc::sigset_t>::uninit();
         // SAFETY: `sigemptyset` initialises the set that it gets a valid pointer to, and the
-        // following calls get pointers to that initialised set.
+        // following calls get pointers to that initialised set. `pthread_sigmask` initialises the
+        // other one if it succeeds.
         let fd = unsafe {
             libc::sigemptyset(set.as_mut_ptr());
             for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGCHLD] {
                 libc::sigaddset(set.as_mut_ptr(), signal);
             }
-            libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), ptr::null_mut());
+            let mut before = MaybeUninit::<libc::sigset_t>::uninit();
+            if libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), before.as_mut_ptr()) == 0 {
+                // The first mask counts, if there are several waiters.
+                BLOCKED_AT_FIRST.get_or_init(|| before.assume_init());
+            }
             libc::signalfd(-1, set.as_ptr(), libc::SFD_CLOEXEC | libc::SFD_NONBLOCK)
         };
         if fd < 0 {
@@ -108,10 +129,13 @@ impl Waiter {
             return None;
         }
         // SAFETY: The kernel has filled all of it.
-        let signal = unsafe { info.assume_init() }.ssi_signo as i32;
-        Some(match signal {
+        let info = unsafe { info.assume_init() };
+        Some(match info.ssi_signo as i32 {
             libc::SIGCHLD => Woken::Child,
-            signal => Woken::Signal(signal),
+            number => Woken::Signal(Signal {
+                number,
+                is_from_terminal: info.ssi_code == SI_KERNEL,
+            }),
         })
     }
 }
@@ -150,6 +174,23 @@ pub fn time_of_day(unix_seconds: u64) -> String {
     )
 }
 
+/// Makes `command` begin with the signals blocked that were blocked before there was a [`Waiter`].
+/// Otherwise it would inherit those that the waiter has blocked, and not see ^C.
+pub fn with_signals(command: &mut Command) -> &mut Command {
+    let Some(mask) = BLOCKED_AT_FIRST.get().copied() else {
+        return command;
+    };
+    let restore = move || {
+        // SAFETY: The pointer is that of an initialised set.
+        match unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &mask, ptr::null_mut()) } {
+            0 => Ok(()),
+            error => Err(io::Error::from_raw_os_error(error)),
+        }
+    };
+    // SAFETY: The closure only calls `pthread_sigmask`, which neither allocates nor locks.
+    unsafe { command.pre_exec(restore) }
+}
+
 /// Makes `command` write `0` to `file` before it executes its program: this moves the new process
 /// into the cgroup whose `cgroup.procs` the file is.
 pub fn enter_cgroup(command: &mut Command, file: OwnedFd) {
@@ -164,12 +205,23 @@ pub fn enter_cgroup(command: &mut Command, file: OwnedFd) {
     unsafe { command.pre_exec(enter) };
 }
 
-/// Takes a lock on a file: shared, or exclusive without waiting. Returns whether it was taken.
-pub fn lock(file: &impl AsRawFd, exclusive: bool) -> bool {
-    let how = if exclusive {
-        libc::LOCK_EX | libc::LOCK_NB
-    } else {
-        libc::LOCK_SH
+/// How to lock a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lock {
+    /// Together with others that do the same.
+    Shared,
+    /// Alone.
+    Exclusive,
+    /// Alone, and only if no one else has the lock now.
+    ExclusiveNow,
+}
+
+/// Takes a lock on a file, in place of one that it has. Returns whether it was taken.
+pub fn lock(file: &impl AsRawFd, how: Lock) -> bool {
+    let how = match how {
+        Lock::Shared => libc::LOCK_SH,
+        Lock::Exclusive => libc::LOCK_EX,
+        Lock::ExclusiveNow => libc::LOCK_EX | libc::LOCK_NB,
     };
     // SAFETY: It takes plain numbers.
     unsafe { libc::flock(file.as_raw_fd(), how) == 0 }

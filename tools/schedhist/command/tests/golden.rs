@@ -163,8 +163,10 @@ fn golden() {
                 String::from_utf8(output.stdout).unwrap(),
                 String::from_utf8(output.stderr).unwrap(),
             );
-            let is_data =
-                words.contains(&"-j") || words.contains(&"-x") || words.contains(&"--wide");
+            let is_data = words.contains(&"-j")
+                || words.contains(&"-x")
+                || words.contains(&"--wide")
+                || words.contains(&"--hlog");
             for line in out.lines().chain(err.lines()) {
                 assert!(is_data || line.chars().count() <= 80, "too wide: {line}");
                 found += &format!("{}\n", line.trim_end());
@@ -211,14 +213,56 @@ fn a_closed_pipe_is_quiet() {
 /// Arguments at random end with a message and a status, and never with a panic.
 #[test]
 fn any_arguments() {
-    const WORDS: [&str; 24] = [
-        "hist", "runqlat", "cpudist", "groups", "report", "diff", "-j", "-x", ",", "-q", "99",
-        "1e9", "-b", "3", "--cpu", "0-9", "-C", "--dir", "broken", "-i", "a.data", "\u{fffd}", "",
+    const WORDS: [&str; 45] = [
+        "hist",
+        "runqlat",
+        "cpudist",
+        "groups",
+        "report",
+        "diff",
+        "run",
+        "record",
+        "watch",
+        "runqslower",
+        "ctl",
+        "completions",
+        "help",
+        "-j",
+        "-x",
+        ",",
+        "-q",
+        "99",
+        "1e9",
+        "-b",
+        "3",
+        "--cpu",
+        "0-9",
+        "-C",
+        "-P",
+        "-L",
+        "-p",
+        "-c",
+        "-T",
+        "-I",
+        "-D",
+        "-r",
+        "--time",
+        "1,0",
+        "--on-threshold",
+        "signal,num=-9",
+        "--dir",
+        "broken",
+        "-i",
+        "a.data",
+        "\u{fffd}",
+        "",
         "runq",
+        "--",
+        "18446744073709551616",
     ];
     let folder = env!("CARGO_TARGET_TMPDIR");
     let mut random = sim::Random(5);
-    for _ in 0..150 {
+    for _ in 0..400 {
         let n = random.next() % 6;
         // Ends at once even if the words are good: there is no such folder.
         let mut words = vec!["--dir", "no-folder"];

@@ -196,7 +196,13 @@ impl Distribution {
             worst: None,
         };
         since.max = since.bound_of_max(self.max.value());
-        if self.worst.is_some() && self.worst != earlier.worst {
+        // A maximum that has grown is that of a later sample.
+        let has_grown = self.max.is_exact() && self.max.value() > earlier.max.value();
+        let is_in = since
+            .buckets()
+            .last()
+            .is_some_and(|(bounds, _)| self.max.value() >= Some(bounds.lower));
+        if is_in && (has_grown || (self.worst.is_some() && self.worst != earlier.worst)) {
             since.max = self.max;
             since.worst = self.worst;
         }

@@ -18,6 +18,7 @@
 //! | [`recording`] | the file of `schedhist record` |
 //! | [`compare`] | the permutation test of `schedhist diff` |
 //! | [`json`] | writes JSON |
+//! | [`hdr`] | writes HdrHistogram's log |
 
 #![forbid(unsafe_code)]
 
@@ -26,6 +27,7 @@ pub mod engine;
 
 pub mod compare;
 pub mod distribution;
+pub mod hdr;
 pub mod json;
 pub mod laws;
 pub mod log2;

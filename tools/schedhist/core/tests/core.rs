@@ -439,3 +439,71 @@ fn comparisons_do_not_lie() {
             < 1e-12
     );
 }
+
+/// Decodes the histogram of a line of HdrHistogram's log: the least value and the count of each place.
+fn decode_log_line(line: &str) -> Vec<(u64, u64)> {
+    const DIGITS: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let text = line.trim_end().rsplit(',').next().unwrap();
+    let digits = text.trim_end_matches('=').chars();
+    let digits: Vec<_> = digits.map(|c| DIGITS.find(c).unwrap()).collect();
+    let bytes = digits.chunks(4).flat_map(|group| {
+        let word = group.iter().fold(0, |word, digit| word << 6 | digit) << (6 * (4 - group.len()));
+        [(word >> 16) as u8, (word >> 8) as u8, word as u8][..group.len() - 1].to_vec()
+    });
+    let bytes: Vec<_> = bytes.collect();
+    let number = |at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().unwrap());
+    assert_eq!(number(0), 0x1c84_9314);
+    assert_eq!(number(4) as usize, bytes.len() - 8);
+    // One stored block of zlib.
+    assert_eq!(bytes[8..11], [0x78, 0x01, 1]);
+    let encoded = &bytes[15..bytes.len() - 4];
+    assert_eq!(
+        u16::from_le_bytes([bytes[11], bytes[12]]) as usize,
+        encoded.len()
+    );
+    assert_eq!(encoded[..4], 0x1c84_9313_u32.to_be_bytes());
+    let (mut counts, mut place) = (Vec::new(), 0_u64);
+    let mut rest = &encoded[40..];
+    while !rest.is_empty() {
+        let length = rest.iter().position(|byte| byte & 0x80 == 0).unwrap() + 1;
+        let number = rest[..length].iter().rev();
+        let number = number.fold(0_u64, |all, byte| all << 7 | u64::from(byte & 0x7f));
+        rest = &rest[length..];
+        if number & 1 == 1 {
+            place += number.div_ceil(2);
+            continue;
+        }
+        let (bucket, sub) = (place >> 10, place & 1023);
+        let value = match bucket {
+            0 => sub,
+            bucket => (sub + 1024) << (bucket - 1),
+        };
+        counts.push((value, number / 2));
+        place += 1;
+    }
+    counts
+}
+
+#[test]
+fn hdr_histogram_log() {
+    let mut random = Random(29);
+    let mut all = Distribution::new(Scheme::DEFAULT);
+    for _ in 0..2_000 {
+        let value = (random.next() >> (random.next() % 56)) & ((1 << 40) - 1);
+        all.add(
+            Scheme::DEFAULT.index(value) as u32,
+            1 + random.next() % 1_000,
+        )
+        .unwrap();
+    }
+    let line = schedhist_core::hdr::log_line(1_500_000_000, 250_000_000, &all);
+    assert!(line.starts_with("1.500,0.250,"), "{line}");
+    let found = decode_log_line(&line);
+    let wanted: Vec<_> = all.buckets().collect();
+    assert_eq!(found.len(), wanted.len());
+    for ((value, count), (bounds, n)) in found.iter().zip(&wanted) {
+        assert_eq!(count, n);
+        // Three digits are finer than our buckets.
+        assert!((bounds.lower..=bounds.upper).contains(value), "{value}");
+    }
+}

@@ -2,6 +2,11 @@
 
 //! `runqlat` and `cpudist`: the letters and the tables of BCC's tools of these names.
 
+use std::{
+    collections::BTreeMap,
+    fs, //
+};
+
 use clap::ArgMatches;
 use schedhist_core::{
     distribution::Distribution,
@@ -10,6 +15,7 @@ use schedhist_core::{
 
 use crate::{
     failure::{
+        note,
         print,
         Failure,
         Result, //
@@ -19,9 +25,16 @@ use crate::{
         Wanted, //
     },
     source::Source,
-    sys,
+    sys::{
+        self,
+        Waiter, //
+    },
     verbs::{
-        groups::GroupHistograms,
+        grouping::Grouping,
+        groups::{
+            GroupHistograms,
+            Part, //
+        },
         hist::each_interval, //
     },
 };
@@ -34,17 +47,100 @@ struct Table {
     title: &'static str,
     /// Whether to print the average, the total and the count.
     extension: bool,
+    /// Whether a process is shown with its name, as `cpudist` does.
+    with_comm: bool,
+}
+
+/// What has a table of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Split {
+    Process,
+    Thread,
+    PidNamespace,
+}
+
+/// Whose samples are shown.
+enum Whose {
+    /// Those of the machine.
+    All,
+    /// Those of a cgroup and all that are below it.
+    Cgroup(String),
+    /// Those of one process.
+    Process(u32),
+    /// Those of each, in tables of their own.
+    Each(Split, Option<u32>),
+}
+
+impl Whose {
+    fn new(args: &ArgMatches) -> Result<Self> {
+        let pid = args.get_one::<String>("pid").map(|text| {
+            let pid = text.parse::<u32>().ok().filter(|pid| *pid > 0);
+            pid.ok_or_else(|| Failure::Usage(format!("-p {text}: not the PID of a process")))
+        });
+        let pid = pid.transpose()?;
+        let pidnss = args.try_get_one::<bool>("pidnss").ok().flatten();
+        let split = match () {
+            () if args.get_flag("tids") => Some(Split::Thread),
+            () if args.get_flag("pids") => Some(Split::Process),
+            () if pidnss.is_some_and(|wanted| *wanted) => Some(Split::PidNamespace),
+            () => None,
+        };
+        Ok(match (split, pid, args.get_one::<String>("cgroup")) {
+            (Some(split), pid, _) => Self::Each(split, pid),
+            (None, Some(pid), _) => Self::Process(pid),
+            (None, None, Some(path)) => Self::Cgroup(cgroup(path)),
+            (None, None, None) => Self::All,
+        })
+    }
+
+    /// Returns the rule by which tasks must be grouped.
+    fn rule(&self) -> Option<String> {
+        match self {
+            Self::All => None,
+            Self::Cgroup(_) => Some("cgroup".to_owned()),
+            Self::Process(pid) => Some(format!("process {pid}")),
+            Self::Each(split, pid) => {
+                let rule = if *split == Split::Thread {
+                    "thread"
+                } else {
+                    "process"
+                };
+                Some(pid.map_or_else(|| rule.to_owned(), |pid| format!("{rule} {pid}")))
+            }
+        }
+    }
+
+    /// Returns whether another rule does, too.
+    fn fits(&self, rule: &str) -> bool {
+        let list = |kind: &str, pid: u32| {
+            let pids = rule.strip_prefix(kind);
+            pids.is_some_and(|pids| pids.split(' ').any(|word| word == pid.to_string()))
+        };
+        match self {
+            Self::All => true,
+            Self::Cgroup(_) => rule == "cgroup",
+            // The group of a process is the same, whether there are others or not.
+            Self::Process(pid) | Self::Each(Split::Process | Split::PidNamespace, Some(pid)) => {
+                rule == "process" || list("process", *pid)
+            }
+            Self::Each(..) => self.rule().as_deref() == Some(rule),
+        }
+    }
+}
+
+/// Returns the name of the group of a cgroup that is given by that name, or by its folder.
+fn cgroup(path: &str) -> String {
+    let name = path.strip_prefix("/sys/fs/cgroup").unwrap_or(path);
+    format!("/{}", name.trim_matches('/'))
 }
 
 /// Prints run-queue latency.
 pub fn runqlat(args: &ArgMatches, source: &Source) -> Result {
-    if args.get_flag("pidnss") {
-        return Err(not_kept("PID namespace"));
-    }
     let table = Table {
         metrics: vec!["runq".to_owned()],
         title: "Tracing run queue latency... Hit Ctrl-C to end.\n",
         extension: false,
+        with_comm: false,
     };
     tables(args, source, &table)
 }
@@ -69,26 +165,12 @@ pub fn cpudist(args: &ArgMatches, source: &Source) -> Result {
             "Tracing on-CPU time... Hit Ctrl-C to end.\n"
         },
         extension: args.get_flag("extension"),
+        with_comm: true,
     };
     tables(args, source, &table)
 }
 
-fn not_kept(what: &str) -> Failure {
-    Failure::Usage(format!(
-        "there is no table for each {what} here: write {what} to group_by and use schedhist groups; \
-         schedhist run measures a command, -c a cgroup"
-    ))
-}
-
 fn tables(args: &ArgMatches, source: &Source, table: &Table) -> Result {
-    for (option, what) in [("pids", "process"), ("tids", "thread")] {
-        if args.get_flag(option) {
-            return Err(not_kept(what));
-        }
-    }
-    if args.get_one::<String>("pid").is_some() {
-        return Err(not_kept("process"));
-    }
     let wanted = Wanted::new(args.get_many::<String>("words").unwrap_or_default())?;
     if let Some(word) = wanted.metrics.first() {
         return Err(Failure::Usage(format!("unexpected argument '{word}'")));
@@ -98,17 +180,49 @@ fn tables(args: &ArgMatches, source: &Source, table: &Table) -> Result {
     } else {
         (1_000, "usecs")
     };
-    let first = source.read()?;
-    check_metrics(&first.taken.snapshot.names, &table.metrics)?;
-    let mut group = match args.get_one::<String>("cgroup") {
-        None => None,
-        Some(path) => Some(GroupHistograms::new(source, path, &table.metrics)?),
+    let whose = Whose::new(args)?;
+    let names = source.read()?.taken.snapshot.names;
+    check_metrics(&names, &table.metrics)?;
+    // From here on the signals are blocked that would leave the rule.
+    let _waiter = Waiter::new().map_err(|error| Failure::at("signals", error))?;
+    let (mut groups, _grouping) = match whose.rule() {
+        None => (None, None),
+        Some(rule) => {
+            let check = GroupHistograms::check(&table.metrics);
+            let grouping = check.and_then(|()| Grouping::new(source, &rule, |r| whose.fits(r)))?;
+            let groups = GroupHistograms::new(source, &table.metrics)?;
+            (Some(groups), Some(grouping))
+        }
     };
+    let mut namespaces = Namespaces::default();
+    namespaces.look(&whose);
+    // After the rule: to write it begins measuring anew.
+    let first = source.read()?;
     print(table.title)?;
     each_interval(source, first, wanted.interval, wanted.count, |frame, _| {
+        let mut out = String::from("\n");
+        if args.get_flag("timestamp") {
+            out += &format!("{:<8}\n", sys::time_of_day(frame.unix_ns / 1_000_000_000));
+        }
         let mut all = Distribution::new(frame.window.scheme);
-        match &mut group {
-            Some(group) => all = group.next(source)?,
+        match &mut groups {
+            Some(groups) => {
+                namespaces.look(&whose);
+                let parts = groups.next(source)?;
+                let sections = sections(&parts, &whose, &namespaces, table.with_comm);
+                for (head, samples) in &sections {
+                    out += head;
+                    // Writing to a String does not fail.
+                    let _ = Log2::new(samples, unit).write(&mut out, label);
+                }
+                for (_, samples) in sections {
+                    if all.count() == 0 {
+                        all = samples;
+                    } else {
+                        all.merge(&samples);
+                    }
+                }
+            }
             None => {
                 for series in table
                     .metrics
@@ -117,14 +231,9 @@ fn tables(args: &ArgMatches, source: &Source, table: &Table) -> Result {
                 {
                     all.merge(&frame.window.distribution(series, |_| true));
                 }
+                let _ = Log2::new(&all, unit).write(&mut out, label);
             }
         }
-        let mut out = String::from("\n");
-        if args.get_flag("timestamp") {
-            out += &format!("{:<8}\n", sys::time_of_day(frame.unix_ns / 1_000_000_000));
-        }
-        // Writing to a String does not fail.
-        let _ = Log2::new(&all, unit).write(&mut out, label);
         if table.extension && all.count() != 0 {
             let total = all.sum / u128::from(unit);
             let mean = total / u128::from(all.count());
@@ -133,9 +242,121 @@ fn tables(args: &ArgMatches, source: &Source, table: &Table) -> Result {
                 all.count()
             );
         }
-        for note in &frame.notes {
-            crate::failure::note(note);
+        for text in &frame.notes {
+            note(text);
         }
         print(&out)
     })
+}
+
+/// Returns the place of a group's table among others, and what stands above it; `None` if the group is
+/// in no table.
+fn section(
+    part: &Part,
+    whose: &Whose,
+    namespaces: &Namespaces,
+    with_comm: bool,
+) -> Option<(u64, String)> {
+    if part.id == 0 {
+        return None;
+    }
+    if let Whose::Cgroup(name) = whose {
+        let below = part.name.strip_prefix(name.as_str());
+        let is_below = below.is_some_and(|b| b.is_empty() || b.starts_with('/'));
+        return (name == "/" || is_below).then(|| (0, String::new()));
+    }
+    let (pid, comm) = part.name.split_once(':').unwrap_or((&part.name, ""));
+    let pid = pid.parse::<u64>().ok()?;
+    let is_in = |wanted: &u32| pid == u64::from(*wanted);
+    match whose {
+        Whose::All | Whose::Cgroup(_) => None,
+        Whose::Process(wanted) => is_in(wanted).then(|| (0, String::new())),
+        Whose::Each(Split::PidNamespace, wanted) => wanted.as_ref().is_none_or(is_in).then(|| {
+            let inode = namespaces.of(pid);
+            (inode, format!("\npidns = {inode}\n"))
+        }),
+        Whose::Each(split, wanted) => {
+            // All groups of the rule `thread PID` are of that process.
+            let is_wanted = *split == Split::Thread || wanted.as_ref().is_none_or(is_in);
+            let kind = if *split == Split::Thread {
+                "tid"
+            } else {
+                "pid"
+            };
+            let comm = if with_comm {
+                format!(" {comm}")
+            } else {
+                String::new()
+            };
+            is_wanted.then(|| (pid, format!("\n{kind} = {pid}{comm}\n")))
+        }
+    }
+}
+
+/// Returns what stands above each table, and its samples. Notes which samples are in no table.
+fn sections(
+    parts: &[Part],
+    whose: &Whose,
+    namespaces: &Namespaces,
+    with_comm: bool,
+) -> Vec<(String, Distribution)> {
+    let mut sums: BTreeMap<(u64, String), Distribution> = BTreeMap::new();
+    let mut late: u64 = 0;
+    for part in parts {
+        let Some(section) = section(part, whose, namespaces, with_comm) else {
+            continue;
+        };
+        late = late.saturating_add(part.not_in_histogram);
+        if part.samples.count() != 0 {
+            let sum = sums.entry(section);
+            sum.and_modify(|sum| sum.merge(&part.samples))
+                .or_insert_with(|| part.samples.clone());
+        }
+    }
+    if late != 0 {
+        note(format!(
+            "up to {late} samples are in no table: a group gets its histograms a moment after its \
+             first task has run"
+        ));
+    }
+    let other = parts.iter().find(|part| part.id == 0);
+    let other = other.map_or(0, |other| other.samples.count());
+    if matches!(whose, Whose::Each(_, None)) && other != 0 {
+        note(format!(
+            "{other} samples are of tasks for which there was no group"
+        ));
+    }
+    let sums = sums.into_iter();
+    sums.map(|((_, head), samples)| (head, samples)).collect()
+}
+
+/// The PID namespaces of processes, by PID. That of a process that has ended is remembered.
+#[derive(Debug, Default)]
+struct Namespaces(BTreeMap<u64, u64>);
+
+impl Namespaces {
+    /// Notes those of all processes that there are, if they are wanted.
+    fn look(&mut self, whose: &Whose) {
+        if !matches!(whose, Whose::Each(Split::PidNamespace, _)) {
+            return;
+        }
+        for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let pid = name.to_str().and_then(|name| name.parse().ok());
+            // The text is `pid:[4026531836]`.
+            let link = fs::read_link(entry.path().join("ns/pid"));
+            let inode = link.ok().and_then(|link| {
+                let text = link.to_str()?.strip_prefix("pid:[")?;
+                text.strip_suffix(']')?.parse().ok()
+            });
+            if let (Some(pid), Some(inode)) = (pid, inode) {
+                self.0.insert(pid, inode);
+            }
+        }
+    }
+
+    /// Returns the inode of that of a process, or 0 if the process ended before it was seen.
+    fn of(&self, pid: u64) -> u64 {
+        self.0.get(&pid).copied().unwrap_or_default()
+    }
 }

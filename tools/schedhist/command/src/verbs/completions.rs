@@ -50,12 +50,33 @@ pub fn man(args: &ArgMatches) -> Result {
     Ok(())
 }
 
+/// The date in the manual pages: that of the version.
+const DATE: &str = "2026-11-24";
+
 fn page(folder: &str, name: &str, command: clap::Command) -> Result {
     let path = Path::new(folder).join(format!("{name}.1"));
     let mut text = Vec::new();
-    let page = clap_mangen::Man::new(command.display_name(name)).title(name);
-    let written = page.render(&mut text);
-    written
-        .and_then(|()| fs::write(&path, text))
-        .map_err(|e| Failure::at(path.display(), e))
+    let version = concat!("schedhist ", env!("CARGO_PKG_VERSION"));
+    let page = clap_mangen::Man::new(command.display_name(name))
+        .title(name.to_uppercase())
+        .date(DATE)
+        .source(version)
+        .manual("General Commands Manual");
+    let written = page.render(&mut text).and_then(|()| {
+        let text = String::from_utf8_lossy(&text);
+        fs::write(&path, tidy(&text))
+    });
+    written.map_err(|e| Failure::at(path.display(), e))
+}
+
+/// Breaks the long lines of a synopsis, and removes spaces at the ends of lines, for mandoc's lint.
+fn tidy(page: &str) -> String {
+    let lines = page.lines().flat_map(|line| {
+        let line = line
+            .trim_end()
+            .replace("] [", "]\n[")
+            .replace("] <", "]\n<");
+        line.lines().map(str::to_owned).collect::<Vec<_>>()
+    });
+    lines.map(|line| line + "\n").collect()
 }

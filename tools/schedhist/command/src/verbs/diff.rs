@@ -134,6 +134,7 @@ fn comparable(a: &Contents, b: &Contents) -> Result {
     for (key, what) in [
         ("precision", "precision"),
         ("cpus", "number of CPUs"),
+        ("cpu_list", "list of CPUs"),
         ("metrics_on", "set of metrics that are on"),
         ("module", "version of the module"),
     ] {

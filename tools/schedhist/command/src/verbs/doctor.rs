@@ -9,12 +9,16 @@ use std::{
 
 use schedhist_core::{
     laws,
-    text::Pairs, //
+    text::{
+        self,
+        Pairs, //
+    },
 };
 
 use crate::{
     failure::{
         print,
+        wrap_after,
         Failure,
         Result, //
     },
@@ -44,35 +48,127 @@ fn read(path: &str) -> Option<String> {
     Some(fs::read_to_string(path).ok()?.trim().to_owned())
 }
 
+/// Checks of the machine.
+const MACHINE: [(&str, Check); 5] = [
+    ("kernel", kernel),
+    ("config", config),
+    ("lockdown", lockdown),
+    ("module", module),
+    ("debugfs", debugfs),
+];
+/// Checks that need the files of the module.
+const FILES: [(&str, Check); 3] = [
+    ("snapshot", snapshot),
+    ("laws", check_laws),
+    ("groups", groups),
+];
+/// Checks of what makes figures less true.
+const FIGURES: [(&str, Check); 3] = [("clock", clock), ("steal", steal), ("probes", probes)];
+
 /// Runs all checks. The exit status is the number of failures.
 pub fn doctor(source: &Source) -> Result {
-    let checks: [(&str, Check); 9] = [
-        ("kernel", kernel),
-        ("lockdown", lockdown),
-        ("module", module),
-        ("debugfs", debugfs),
-        ("snapshot", snapshot),
-        ("laws", check_laws),
-        ("groups", groups),
-        ("clock", clock),
-        ("steal", steal),
-    ];
     let (mut out, mut failures) = (String::new(), 0);
-    for (name, check) in checks {
-        match check(source) {
-            Good(text) => out += &format!("ok    {name:<9} {text}\n"),
-            Warning(text, remedy) => out += &format!("warn  {name:<9} {text}\n      -> {remedy}\n"),
+    let mut check = |name: &str, check: Check| {
+        let (mark, text, remedy) = match check(source) {
+            Good(text) => ("ok", text, None),
+            Warning(text, remedy) => ("warn", text, Some(remedy)),
             Bad(text, remedy) => {
                 failures += 1;
-                out += &format!("FAIL  {name:<9} {text}\n      -> {remedy}\n");
+                ("FAIL", text, Some(remedy))
             }
+        };
+        wrap_after(&mut out, &format!("{mark:<5} {name:<9} "), 16, &text);
+        if let Some(remedy) = remedy {
+            wrap_after(&mut out, "      -> ", 9, remedy);
         }
+    };
+    for (name, one) in MACHINE {
+        check(name, one);
+    }
+    // Without the module these would only repeat that there is none.
+    if source.path("raw").exists() {
+        for (name, one) in FILES {
+            check(name, one);
+        }
+    }
+    for (name, one) in FIGURES {
+        check(name, one);
     }
     print(&out)?;
     match failures {
         0 => Ok(()),
         failures => Err(Failure::Quiet(failures)),
     }
+}
+
+/// What the module needs of a kernel.
+const NEEDED: [&str; 4] = ["RUST", "TRACEPOINTS", "SCHED_INFO", "DEBUG_FS"];
+
+/// Returns the configuration of the kernel that runs, wherever it is found.
+fn configuration() -> Option<String> {
+    let release = read("/proc/sys/kernel/osrelease")?;
+    [
+        format!("/boot/config-{release}"),
+        format!("/lib/modules/{release}/config"),
+        format!("/lib/modules/{release}/build/.config"),
+    ]
+    .iter()
+    .find_map(|path| read(path))
+}
+
+fn config(_: &Source) -> Found {
+    if Path::new("/sys/module/schedhist").exists() {
+        return Good("the module is loaded".to_owned());
+    }
+    let Some(text) = configuration() else {
+        return Warning(
+            "the kernel's configuration is not installed".to_owned(),
+            "scripts/check-kdir in the source says whether the module can be built",
+        );
+    };
+    let is_on = |name: &str| text.lines().any(|line| line == format!("CONFIG_{name}=y"));
+    let missing: Vec<_> = NEEDED.iter().filter(|name| !is_on(name)).collect();
+    match missing.first() {
+        Some(name) => Bad(
+            format!("CONFIG_{name} is off"),
+            "boot one of Debian's kernels 7.2 and 7.3, or build yours with it",
+        ),
+        None if is_on("SCHED_PROXY_EXEC") => Bad(
+            "CONFIG_SCHED_PROXY_EXEC is on".to_owned(),
+            "boot a kernel without it: with it, tasks run on behalf of others",
+        ),
+        None => Good(NEEDED.join(", ")),
+    }
+}
+
+/// Looks for others who trace the same events, in all instances of ftrace. Programs of BPF and perf
+/// do not show there.
+fn probes(_: &Source) -> Found {
+    const TRACING: &str = "/sys/kernel/tracing";
+    if !Path::new(TRACING).join("events").exists() {
+        return Good("tracefs is not mounted, or only root may read it".to_owned());
+    }
+    let instances = fs::read_dir(format!("{TRACING}/instances"));
+    let instances = instances.into_iter().flatten().flatten();
+    let mut folders = vec![Path::new(TRACING).to_owned()];
+    folders.extend(instances.map(|entry| entry.path()));
+    let mut found = Vec::new();
+    for event in ["sched_switch", "sched_waking", "sched_wakeup"] {
+        let is_on = |folder: &std::path::PathBuf| {
+            let text = fs::read_to_string(folder.join(format!("events/sched/{event}/enable")));
+            text.is_ok_and(|text| text.starts_with('1'))
+        };
+        if folders.iter().any(is_on) {
+            found.push(event);
+        }
+    }
+    if found.is_empty() {
+        return Good("nobody traces sched_switch and wakeups with ftrace".to_owned());
+    }
+    Warning(
+        format!("{} is traced, too", found.join(", ")),
+        "its cost is part of what is measured: see /sys/kernel/tracing/set_event",
+    )
 }
 
 fn kernel(_: &Source) -> Found {
@@ -141,7 +237,7 @@ fn snapshot(source: &Source) -> Found {
             reading.taken.read_ns / 1_000
         )),
         Ok(_) => Warning("measuring is off".to_owned(), "schedhist ctl enable 1"),
-        Err(Failure::Error(text) | Failure::Usage(text)) => Bad(text, "see above"),
+        Err(Failure::Error(text) | Failure::Usage(text)) => Bad(text, "is it of this version?"),
         Err(Failure::Quiet(_)) => Bad("cannot be read".to_owned(), "see above"),
     }
 }
@@ -167,9 +263,23 @@ fn check_laws(source: &Source) -> Found {
 fn groups(source: &Source) -> Found {
     let status = source.text("groups").unwrap_or_default();
     let pairs = Pairs::of_lines(&status);
+    let groups = text::groups(&status).unwrap_or_default().groups;
+    let late = groups
+        .iter()
+        .filter_map(|group| group.pairs.number::<u64>("not_in_histogram"));
+    let late: u64 = late.sum();
+    let samples = groups
+        .iter()
+        .filter_map(|group| group.pairs.number::<u64>("oncpu_count"));
+    // A few are usual: a group gets its histograms a moment after its first task has run.
+    let is_full = late > 1_000 && late > samples.sum::<u64>() / 20;
     match (pairs.get("group_by"), pairs.number::<u64>("refused")) {
         (None, _) => Warning("not known".to_owned(), "see snapshot"),
         (Some("none"), _) => Good("tasks are not grouped".to_owned()),
+        (Some(rule), Some(0) | None) if is_full => Warning(
+            format!("by {rule}; {late} samples are in no histogram"),
+            "schedhist ctl group_memory_limit BYTES, then write group_by anew",
+        ),
         (Some(rule), Some(0) | None) => Good(format!("by {rule}")),
         (Some(rule), Some(refused)) => Warning(
             format!("by {rule}; {refused} times there was no room"),

@@ -49,83 +49,135 @@ use crate::{
 /// The classes of tasks that had the CPU when a wait ended.
 const CLASSES: [&str; 4] = ["own", "other", "kernel", "idle"];
 
-/// The histograms of one group, interval by interval.
+/// The histograms of groups by their numbers, interval by interval.
 #[derive(Debug)]
 pub struct GroupHistograms {
-    name: String,
     metrics: Vec<String>,
-    last: Distribution,
+    last: State,
+}
+
+/// What the files say at one time.
+#[derive(Debug, Default)]
+struct State {
+    rule: String,
+    groups: BTreeMap<u32, Member>,
+}
+
+#[derive(Clone, Debug)]
+struct Member {
+    name: String,
+    samples: Distribution,
+    not_in_histogram: u64,
+}
+
+/// The samples of a group in an interval.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// The number of the group; 0 has the tasks of no other group.
+    pub id: u32,
+    /// Its name.
+    pub name: String,
+    /// The samples.
+    pub samples: Distribution,
+    /// How many more there may be, of all metrics of groups: a group gets its histograms a moment
+    /// after its first task has run.
+    pub not_in_histogram: u64,
 }
 
 impl GroupHistograms {
-    /// Begins now. `path` is the name of the group, or the path of its cgroup below `/sys/fs/cgroup`.
-    pub fn new(source: &Source, path: &str, metrics: &[String]) -> Result<Self> {
+    /// Returns an error if groups have no histogram of one of these metrics.
+    pub fn check(metrics: &[String]) -> Result {
         if let Some(metric) = metrics
             .iter()
             .find(|m| !matches!(m.as_str(), "oncpu" | "runq" | "offcpu"))
         {
             return Err(Failure::Usage(format!(
-                "groups have no histogram of {metric}"
+                "groups have no histogram of {metric}, so -p, -P, -L, -c and --pidnss cannot show it"
             )));
         }
-        let rule = text::groups(&source.text("groups")?)?.rule;
-        if !rule.starts_with("cgroup") {
-            return Err(Failure::Error(format!(
-                "{}: tasks are grouped by '{rule}': schedhist ctl group_by cgroup",
-                source.path("group_by").display()
-            )));
-        }
-        let name = path
-            .strip_prefix("/sys/fs/cgroup")
-            .unwrap_or(path)
-            .trim_end_matches('/');
-        let name = if name.is_empty() { "/" } else { name };
-        let mut group = Self {
-            name: name.to_owned(),
-            metrics: metrics.to_vec(),
-            last: Distribution::new(schedhist_core::engine::histogram::bucket::Scheme::DEFAULT),
-        };
-        group.last = group.all(source)?;
-        Ok(group)
+        Ok(())
     }
 
-    fn all(&self, source: &Source) -> Result<Distribution> {
-        let mut all: Option<Distribution> = None;
+    /// Begins now. The samples of several metrics are added up.
+    pub fn new(source: &Source, metrics: &[String]) -> Result<Self> {
+        let mut groups = Self {
+            metrics: metrics.to_vec(),
+            last: State::default(),
+        };
+        groups.last = groups.state(source)?;
+        Ok(groups)
+    }
+
+    fn state(&self, source: &Source) -> Result<State> {
+        let path = source.path("groups");
+        let groups =
+            text::groups(&source.text("groups")?).map_err(|w| Failure::at(path.display(), w))?;
+        let missing = groups.groups.iter().filter_map(|group| {
+            let missing = group.pairs.number::<u64>("not_in_histogram")?;
+            Some((group.id, missing))
+        });
+        let missing: BTreeMap<_, _> = missing.collect();
+        let mut state = State {
+            rule: groups.rule,
+            groups: BTreeMap::new(),
+        };
         for metric in &self.metrics {
-            let one = histograms(source, metric)?.remove(&self.name);
-            match (&mut all, one) {
-                (Some(all), Some(one)) => all.merge(&one),
-                (None, one) => all = one,
-                _ => {}
+            for (id, (name, samples)) in histograms(source, metric)? {
+                state
+                    .groups
+                    .entry(id)
+                    .and_modify(|group| group.samples.merge(&samples))
+                    .or_insert(Member {
+                        name,
+                        samples,
+                        not_in_histogram: missing.get(&id).copied().unwrap_or_default(),
+                    });
             }
         }
-        // A group without samples yet has no block.
-        Ok(all.unwrap_or_else(|| Distribution::new(self.last.scheme)))
+        Ok(state)
     }
 
-    /// Returns the samples since the last call.
-    pub fn next(&mut self, source: &Source) -> Result<Distribution> {
-        let all = self.all(source)?;
-        // New groups have begun if a count went back, or if there were none before.
-        let since = if all.scheme == self.last.scheme {
-            all.since(&self.last)
-        } else {
-            None
-        };
-        let since = since.unwrap_or_else(|| all.clone());
-        self.last = all;
-        Ok(since)
+    /// Returns the samples of each group since the last call.
+    pub fn next(&mut self, source: &Source) -> Result<Vec<Part>> {
+        let state = self.state(source)?;
+        if state.rule != self.last.rule {
+            return Err(Failure::Error(format!(
+                "{}: it was '{}', and someone has written '{}' meanwhile",
+                source.path("group_by").display(),
+                self.last.rule,
+                state.rule
+            )));
+        }
+        let parts = state.groups.iter().map(|(id, group)| {
+            let old = self.last.groups.get(id);
+            // If a count went back, the groups have begun anew.
+            let since = old.and_then(|old| group.samples.since(&old.samples));
+            let before = since
+                .as_ref()
+                .and(old)
+                .map_or(0, |old| old.not_in_histogram);
+            Part {
+                id: *id,
+                name: group.name.clone(),
+                samples: since.unwrap_or_else(|| group.samples.clone()),
+                not_in_histogram: group.not_in_histogram.saturating_sub(before),
+            }
+        });
+        let parts = parts.collect();
+        self.last = state;
+        Ok(parts)
     }
 }
 
-/// Returns the histogram of each group, by the group's name.
-pub fn histograms(source: &Source, metric: &str) -> Result<BTreeMap<String, Distribution>> {
+/// Returns the name and the histogram of each group, by the group's number.
+pub fn histograms(source: &Source, metric: &str) -> Result<BTreeMap<u32, (String, Distribution)>> {
     let name = format!("group_hist/{metric}");
     let blocks = text::histograms(&source.text(&name)?)
         .map_err(|why| Failure::at(source.path(&name).display(), why))?;
-    let blocks = blocks
-        .into_iter()
-        .filter_map(|block| Some((block.pairs.get("name")?.to_owned(), block.distribution)));
+    let blocks = blocks.into_iter().filter_map(|block| {
+        let name = block.pairs.get("name")?.to_owned();
+        Some((block.pairs.number("group")?, (name, block.distribution)))
+    });
     Ok(blocks.collect())
 }
 
@@ -184,7 +236,7 @@ impl Row {
 struct Table {
     rule: String,
     refused: u64,
-    rows: BTreeMap<String, Row>,
+    rows: BTreeMap<u32, (String, Row)>,
 }
 
 fn read(source: &Source) -> Result<Table> {
@@ -200,10 +252,8 @@ fn read(source: &Source) -> Result<Table> {
     let mut runq = histograms(source, "runq")?;
     let rows = groups.groups.iter();
     let rows = rows.map(|group| {
-        (
-            group.name.clone(),
-            Row::new(group, runq.remove(&group.name)),
-        )
+        let runq = runq.remove(&group.id).map(|(_, runq)| runq);
+        (group.id, (group.name.clone(), Row::new(group, runq)))
     });
     Ok(Table {
         rows: rows.collect(),
@@ -237,12 +287,10 @@ pub fn groups(args: &ArgMatches, source: &Source) -> Result {
     let first = source.read()?;
     each_interval(source, first, wanted.interval, wanted.count, |frame, _| {
         let now = read(source)?;
-        let rows = now.rows.iter().map(|(name, row)| {
-            let since = last
-                .rows
-                .get(name)
-                .map_or_else(|| row.clone(), |old| row.since(old));
-            (name.clone(), since)
+        let rows = now.rows.iter().map(|(id, (name, row))| {
+            let old = last.rows.get(id);
+            let since = old.map_or_else(|| row.clone(), |(_, old)| row.since(old));
+            (*id, (name.clone(), since))
         });
         let since = Table {
             rule: now.rule.clone(),
@@ -258,8 +306,9 @@ pub fn groups(args: &ArgMatches, source: &Source) -> Result {
 fn show(table: &Table, span: &str, most: usize, wide: bool, style: &Style) -> String {
     let mut rows: Vec<_> = table
         .rows
-        .iter()
+        .values()
         .filter(|(_, r)| r.waits != 0 || r.oncpu_ns != 0)
+        .map(|(name, row)| (name, row))
         .collect();
     rows.sort_by_key(|(name, row)| (Reverse(row.waited_ns), (*name).clone()));
     let all = rows.len();

@@ -7,6 +7,7 @@ mod completions;
 mod ctl;
 mod diff;
 mod doctor;
+mod grouping;
 mod groups;
 mod hist;
 mod machine;

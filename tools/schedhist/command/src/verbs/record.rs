@@ -38,6 +38,7 @@ use crate::{
         Source, //
     },
     sys::{
+        self,
         Waiter,
         Woken, //
     },
@@ -164,7 +165,7 @@ fn spawn(words: &[&String]) -> Result<Child> {
     let Some((program, arguments)) = words.split_first() else {
         return Err(Failure::Usage("a command is missing".to_owned()));
     };
-    let child = Command::new(program).args(arguments).spawn();
+    let child = sys::with_signals(Command::new(program).args(arguments)).spawn();
     child.map_err(|error| Failure::at(program, error))
 }
 

@@ -5,6 +5,7 @@
 use clap::ArgMatches;
 use schedhist_core::{
     distribution::Distribution,
+    hdr,
     recording::file::Taken,
     window::Window, //
 };
@@ -43,6 +44,8 @@ pub fn report(args: &ArgMatches) -> Result {
         .get_one::<String>("time")
         .map_or(Ok((0.0, f64::MAX)), |t| times(t))?;
     let each = args.get_flag("each");
+    let hlog = args.get_one::<String>("hlog");
+    let mut log = String::new();
     let mut origin = None;
     // The first and the last snapshot of each part within the times.
     let mut spans: Vec<(Taken, Taken)> = Vec::new();
@@ -50,6 +53,13 @@ pub fn report(args: &ArgMatches) -> Result {
         let origin = *origin.get_or_insert(before.unix_ns);
         let at = |taken: &Taken| taken.unix_ns.saturating_sub(origin) as f64 / 1e9;
         if at(before) < from || at(after) > to {
+            return Ok(());
+        }
+        if let Some(metric) = hlog {
+            if log.is_empty() {
+                log = hdr::log_head(origin);
+            }
+            log += &log_line(before, after, metric, origin)?;
             return Ok(());
         }
         if each {
@@ -61,6 +71,12 @@ pub fn report(args: &ArgMatches) -> Result {
         }
         Ok(())
     })?;
+    if hlog.is_some() {
+        if log.is_empty() {
+            return Err(no_span());
+        }
+        return print(&log);
+    }
     if let Some(metric) = args.get_one::<String>("hgrm") {
         return print(&hgrm(&spans, metric)?);
     }
@@ -120,6 +136,21 @@ fn show(before: &Taken, after: &Taken, metrics: &[String], style: &Style) -> Res
     Ok(())
 }
 
+fn no_span() -> Failure {
+    Failure::Error("there are not two snapshots without a gap between them".to_owned())
+}
+
+/// Returns the line of an interval in HdrHistogram's log.
+fn log_line(before: &Taken, after: &Taken, metric: &str, origin: u64) -> Result<String> {
+    let frame = frame(before, after)?;
+    check_metrics(&frame.window.names, &[metric.to_owned()])?;
+    let series = frame.window.names.series(metric);
+    let all = series.map(|series| frame.window.distribution(series, |_| true));
+    let begin = before.unix_ns.saturating_sub(origin);
+    let length = after.unix_ns.saturating_sub(before.unix_ns);
+    Ok(all.map_or_else(String::new, |all| hdr::log_line(begin, length, &all)))
+}
+
 /// Returns the percentiles in the form that HdrHistogram's plotters read, in microseconds.
 fn hgrm(spans: &[(Taken, Taken)], metric: &str) -> Result<String> {
     let mut all: Option<Distribution> = None;
@@ -129,16 +160,17 @@ fn hgrm(spans: &[(Taken, Taken)], metric: &str) -> Result<String> {
         if let Some(series) = frame.window.names.series(metric) {
             let one = frame.window.distribution(series, |_| true);
             match &mut all {
+                Some(all) if all.scheme != one.scheme => {
+                    return Err(Failure::Error(
+                        "the precision changed meanwhile: choose a part by --time".to_owned(),
+                    ));
+                }
                 Some(all) => all.merge(&one),
                 None => all = Some(one),
             }
         }
     }
-    let Some(all) = all else {
-        return Err(Failure::Error(
-            "there are not two snapshots without a gap".to_owned(),
-        ));
-    };
+    let all = all.ok_or_else(no_span)?;
     let count = all.count();
     let us = |ns: u64| ns as f64 / 1e3;
     let mut out = format!(

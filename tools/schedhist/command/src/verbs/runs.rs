@@ -166,8 +166,14 @@ pub fn of_file(path: &str) -> Result<Contents> {
             let Ok(window) = Window::between(&first.snapshot, &last.snapshot) else {
                 continue;
             };
+            if histograms
+                .first()
+                .is_some_and(|(_, _, d)| d.scheme != window.scheme)
+            {
+                return Err(Failure::at(path, "the precision changed meanwhile"));
+            }
             wall = wall.saturating_add(window.span.unwrap_or_default());
-            add_window(&mut histograms, &window);
+            add_window(&mut histograms, &window, MACHINE, |_| true);
         }
         let Some((first, _)) = contents.spans.first() else {
             return Err(Failure::at(path, "it holds neither runs nor snapshots"));
@@ -193,14 +199,19 @@ pub fn describe(taken: &Taken, module: &str) -> String {
     )
 }
 
-/// Adds the samples of the machine in a window.
-pub fn add_window(histograms: &mut Vec<(String, String, Distribution)>, window: &Window) {
+/// Adds the samples in a window of those CPUs that are wanted, as those of `scope`.
+pub fn add_window(
+    histograms: &mut Vec<(String, String, Distribution)>,
+    window: &Window,
+    scope: &str,
+    is_wanted: impl Fn(u32) -> bool,
+) {
     for series in &window.names.series {
-        let distribution = window.distribution(series, |_| true);
+        let distribution = window.distribution(series, &is_wanted);
         let mut known = histograms.iter_mut();
-        match known.find(|(scope, metric, _)| scope == MACHINE && *metric == series.name) {
+        match known.find(|(s, metric, _)| s == scope && *metric == series.name) {
             Some((_, _, all)) => all.merge(&distribution),
-            None => histograms.push((MACHINE.to_owned(), series.name.clone(), distribution)),
+            None => histograms.push((scope.to_owned(), series.name.clone(), distribution)),
         }
     }
 }

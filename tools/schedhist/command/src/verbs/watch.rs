@@ -52,7 +52,12 @@ enum Action {
 }
 
 fn action(text: &str) -> Result<Action> {
-    let wrong = || Failure::Usage(format!("'{text}' is no action: see schedhist watch --help"));
+    let wrong = || {
+        Failure::Usage(format!(
+            "--on-threshold {text}: trace, snapshot, shell,command=COMMAND, signal,num=N,pid=PID, or \
+             continue"
+        ))
+    };
     match text.split_once(',').unwrap_or((text, "")) {
         ("trace", "") => Ok(Action::Module("tracing_off")),
         ("snapshot", "") => Ok(Action::Module("snapshot")),
@@ -126,7 +131,14 @@ pub fn watch(args: &ArgMatches, source: &Source) -> Result {
     }
     let _threshold = Threshold::new(source, metric, ns)?;
     let deadline = duration.map(|duration| Instant::now() + duration);
-    let mut exceeded = false;
+    let quiet = args.get_flag("quiet");
+    let (mut seen, mut missed_all) = (0_u64, 0_u64);
+    let summary = |seen: u64, missed: u64| {
+        if quiet {
+            return print(&format!("{seen} above {us} us, {missed} more missed\n"));
+        }
+        Ok(())
+    };
     while let Next::Some(found, missed) = stream.next(deadline)? {
         let is_wanted = |o: &&Outlier| {
             // The sum `runq` stands for both of its parts.
@@ -134,32 +146,37 @@ pub fn watch(args: &ArgMatches, source: &Source) -> Result {
             same && o.duration_ns > ns
         };
         for outlier in found.iter().filter(is_wanted) {
-            exceeded = true;
-            print(&if args.get_flag("json") {
-                json(outlier)
-            } else {
-                text(outlier)
-            })?;
+            seen += 1;
+            if !quiet {
+                print(&if args.get_flag("json") {
+                    json(outlier)
+                } else {
+                    text(outlier)
+                })?;
+            }
             actions.iter().try_for_each(|action| act(action, outlier))?;
             if !actions.contains(&Action::Continue) {
+                summary(seen, missed_all)?;
                 return Err(Failure::Quiet(EXCEEDED));
             }
         }
-        if missed != 0 {
+        missed_all = missed_all.saturating_add(missed);
+        if missed != 0 && !quiet {
             note(format!("{missed} outliers were missed"));
         }
     }
-    if exceeded {
-        return Err(Failure::Quiet(EXCEEDED));
+    summary(seen, missed_all)?;
+    match seen {
+        0 => Ok(()),
+        _ => Err(Failure::Quiet(EXCEEDED)),
     }
-    Ok(())
 }
 
 fn act(action: &Action, outlier: &Outlier) -> Result {
     match action {
         Action::Module(_) | Action::Continue => Ok(()),
         Action::Shell(command) => {
-            let status = Command::new("/bin/sh")
+            let status = sys::with_signals(&mut Command::new("/bin/sh"))
                 .args(["-c", command])
                 .env("SCHEDHIST_PID", outlier.pid.to_string())
                 .env("SCHEDHIST_CPU", outlier.cpu.to_string())

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The rule by which the module groups tasks, set for as long as a verb needs it.
+//!
+//! Several programs may need a rule at once. Each holds a shared lock while it does; the last one
+//! restores `none`. A second lock makes each change of that state one step.
+
+use std::{
+    fs::{
+        self,
+        File,
+        OpenOptions, //
+    },
+    io,
+};
+
+use crate::{
+    failure::{
+        Failure,
+        Result, //
+    },
+    source::Source,
+    sys::{
+        self,
+        Lock, //
+    },
+};
+
+/// Held while the users of a rule change.
+const CHANGE: &str = "/run/schedhist.lock";
+
+/// Shared by all users of a rule. Its text is the rule that one of them has written.
+const USERS: &str = "/run/schedhist-users.lock";
+
+/// The greatest number of groups.
+const MOST_GROUPS: &str = "4095";
+
+fn open(path: &str) -> Result<File> {
+    let opened = OpenOptions::new()
+        .create(true)
+        .append(true)
+        .read(true)
+        .open(path);
+    opened.map_err(|error| Failure::at(path, error))
+}
+
+fn locked(path: &str, how: Lock) -> Result<File> {
+    let file = open(path)?;
+    if !sys::lock(&file, how) {
+        return Err(Failure::at(path, io::Error::last_os_error()));
+    }
+    Ok(file)
+}
+
+/// A rule that holds while this exists. SIGINT, SIGTERM and SIGHUP must be blocked before: see
+/// [`sys::Waiter`].
+#[derive(Debug)]
+pub struct Grouping<'a> {
+    source: &'a Source,
+    /// `None` for a folder with copies.
+    users: Option<File>,
+}
+
+impl<'a> Grouping<'a> {
+    /// Makes the module group tasks by `rule`, unless it does so, or by another one that `fits`.
+    ///
+    /// # Errors
+    ///
+    /// Fails if tasks are grouped by another rule, which someone else may rely on; or if there is no
+    /// such process.
+    pub fn new(source: &'a Source, rule: &str, fits: impl Fn(&str) -> bool) -> Result<Self> {
+        let other = |now: &str| {
+            Failure::Error(format!(
+                "{}: tasks are grouped by '{now}' already, and '{rule}' is needed: schedhist ctl \
+                 group_by none ends that",
+                source.path("group_by").display()
+            ))
+        };
+        if !source.is_live() {
+            let text = source.text("groups")?;
+            let now = text.lines().find_map(|line| line.strip_prefix("group_by "));
+            let now = now.unwrap_or_default();
+            let grouping = Self {
+                source,
+                users: None,
+            };
+            return if fits(now) {
+                Ok(grouping)
+            } else {
+                Err(other(now))
+            };
+        }
+        let now = || -> Result<String> { Ok(source.text("group_by")?.trim().to_owned()) };
+        // First, as it tells whether there is a module, and who may use it.
+        now()?;
+        let _change = locked(CHANGE, Lock::Exclusive)?;
+        let rule_now = now()?;
+        if !fits(&rule_now) && rule_now != "none" {
+            return Err(other(&rule_now));
+        }
+        let users = locked(USERS, Lock::Shared)?;
+        if !fits(&rule_now) {
+            // A limit applies to the groups that the next write begins, so it can be restored at
+            // once. Few rules make more groups than the limit usually is.
+            let many = ["process", "thread"].contains(&rule);
+            let limit = source.text("group_limit")?;
+            if many {
+                source.write("group_limit", MOST_GROUPS)?;
+            }
+            let written = source.write("group_by", rule);
+            if many {
+                source.write("group_limit", limit.trim())?;
+            }
+            written?;
+            let written = now()?;
+            fs::write(USERS, &written).map_err(|error| Failure::at(USERS, error))?;
+        }
+        Ok(Self {
+            source,
+            users: Some(users),
+        })
+    }
+}
+
+impl Drop for Grouping<'_> {
+    fn drop(&mut self) {
+        let Some(users) = &self.users else { return };
+        let Ok(_change) = locked(CHANGE, Lock::Exclusive) else {
+            return;
+        };
+        // Only the last user gets it.
+        if !sys::lock(users, Lock::ExclusiveNow) {
+            return;
+        }
+        let written = fs::read_to_string(USERS).unwrap_or_default();
+        let now = self.source.text("group_by").unwrap_or_default();
+        if !written.is_empty() && written == now.trim() {
+            let _ = self.source.write("group_by", "none");
+        }
+        let _ = fs::write(USERS, "");
+    }
+}

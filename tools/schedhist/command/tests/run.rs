@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `run` passes signals on to its command, and has the status of the command.
+
+#![allow(missing_docs)]
+
+use std::{
+    fs,
+    io::{
+        BufRead,
+        BufReader, //
+    },
+    path::{
+        Path,
+        PathBuf, //
+    },
+    process::{
+        Command,
+        Output,
+        Stdio, //
+    }, //
+};
+
+use schedhist_core::engine;
+
+#[path = "../../core/tests/sim/mod.rs"]
+mod sim;
+
+/// A folder like that of the module.
+fn folder(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let folder = folder.join(format!("run-{name}-{}", std::process::id()));
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).unwrap();
+    let mut machine = sim::Machine::new(2, 5, 1);
+    machine.run(100);
+    fs::write(folder.join("raw"), machine.raw()).unwrap();
+    folder
+}
+
+fn command(folder: &Path, words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_schedhist"));
+    command.args(["run", "--dir", "."]).args(words);
+    command.current_dir(folder).stderr(Stdio::piped());
+    command
+}
+
+fn run(folder: &Path, words: &[&str]) -> Output {
+    command(folder, words).output().unwrap()
+}
+
+#[test]
+fn statuses() {
+    let folder = folder("statuses");
+    for (words, status) in [
+        (&["--", "true"][..], 0),
+        (&["--", "sh", "-c", "exit 7"], 7),
+        (&["--", "sh", "-c", "kill -KILL $$"], 137),
+        (&["--timeout", "100", "--", "sleep", "100"], 143),
+        (&["--", "/no/such/command"], 127),
+        (&["--", "/etc/passwd"], 126),
+        // The greatest of all.
+        (&["-r", "3", "--", "sh", "-c", "exit 3"], 3),
+    ] {
+        let output = run(&folder, words);
+        assert_eq!(output.status.code(), Some(status), "{words:?}");
+    }
+    // Standard output is the command's.
+    let output = run(&folder, &["--", "echo", "hello"]);
+    assert_eq!(output.stdout, b"hello\n");
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+/// The command begins with no signal blocked: it dies of one, or handles it.
+#[test]
+fn signals() {
+    let folder = folder("signals");
+    for (signal, handler, status) in [
+        (libc::SIGTERM, "", 128 + libc::SIGTERM),
+        (libc::SIGHUP, "", 128 + libc::SIGHUP),
+        (libc::SIGTERM, "trap 'exit 5' TERM; ", 5),
+        (libc::SIGINT, "trap 'exit 6' INT; ", 6),
+    ] {
+        let script = format!("{handler}echo ready; for i in $(seq 300); do sleep 0.1; done");
+        let mut child = command(&folder, &["--", "sh", "-c", &script])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let out = child.stdout.take().unwrap();
+        BufReader::new(out).read_line(&mut line).unwrap();
+        assert_eq!(line, "ready\n");
+        // SAFETY: It takes plain numbers.
+        let failed = unsafe { libc::kill(child.id() as i32, signal) };
+        assert_eq!(failed, 0);
+        let output = child.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(status), "{signal}: {said}");
+        assert!(said.contains("sh: "), "it does not print what there is");
+    }
+    fs::remove_dir_all(&folder).unwrap();
+}

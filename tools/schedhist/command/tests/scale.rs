@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A big machine: 256 CPUs and 1000 groups. Each verb takes 50 ms of CPU time and 100 MB at most, as
+//! docs/tool.md says of the release build. This test runs another build on a busy machine, and allows
+//! more time, but no more memory.
+
+#![allow(missing_docs)]
+
+use std::{
+    fmt::Write,
+    fs,
+    mem::MaybeUninit,
+    path::Path,
+    process::{
+        Command,
+        Stdio, //
+    }, //
+};
+
+use schedhist_core::engine;
+
+#[path = "../../core/tests/sim/mod.rs"]
+mod sim;
+
+const CPUS: usize = 256;
+const GROUPS: u64 = 1_000;
+
+/// The greatest CPU time, in milliseconds: of this build, which is slower.
+const MOST_MS: i64 = 1_000;
+
+/// The greatest memory, in KiB.
+const MOST_KIB: i64 = 100_000;
+
+/// Writes `groups` and `group_hist/METRIC`.
+fn groups(folder: &Path) {
+    let mut text = "# schedhist groups version 1\ngroup_by cgroup\nlimit 4095\nrefused 0\n\
+        memory_bytes 7000000\n"
+        .to_owned();
+    let name = |id: u64| {
+        format!("/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{id:032x}.slice")
+    };
+    for id in 0..GROUPS {
+        let _ = writeln!(
+            text,
+            "group id {id} oncpu_count 900000 oncpu_sum_ns {0} runq_count 900000 runq_sum_ns {1} \
+             not_in_histogram 0 ended_by_own_ns {1} ended_by_other_ns {1} ended_by_kernel_ns {1} \
+             ended_by_idle_ns {1} name {2}",
+            id * 1_000_000_007,
+            id * 100_000_007,
+            name(id)
+        );
+        for other in 1..=4 {
+            let other = (id + other) % GROUPS;
+            let _ = writeln!(
+                text,
+                "  neighbour id {other} of {id} ended 5000 ended_ns 40000000 name {}",
+                name(other)
+            );
+        }
+    }
+    fs::write(folder.join("groups"), text).unwrap();
+    fs::create_dir(folder.join("group_hist")).unwrap();
+    let scheme = engine::histogram::bucket::Scheme::new(
+        engine::histogram::bucket::Precision::new(3).expect("a precision"),
+    );
+    let mut text = String::new();
+    for id in 0..GROUPS {
+        let _ = writeln!(
+            text,
+            "# schedhist group histogram version 1\nmetric runq\ngroup {id}\nname {}\nunit ns\nprecision 3\ncount 900000\n\
+             sum 900000000\nmax 99999999",
+            name(id)
+        );
+        for index in 80..200 {
+            let _ = writeln!(text, "bucket {} 7500", scheme.bounds(index));
+        }
+    }
+    for metric in ["oncpu", "runq", "offcpu"] {
+        fs::write(folder.join("group_hist").join(metric), &text).unwrap();
+    }
+}
+
+/// Runs the command. Returns its CPU time in milliseconds, and its memory in KiB, which is at least
+/// that of this test.
+#[expect(clippy::zombie_processes, reason = "wait4 waits for it")]
+fn cost(folder: &Path, words: &[&str]) -> (i64, i64) {
+    let child = Command::new(env!("CARGO_BIN_EXE_schedhist"))
+        .args(["--dir", "machine"])
+        .args(words)
+        .current_dir(folder)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let (mut status, mut usage) = (0, MaybeUninit::<libc::rusage>::zeroed());
+    let pid = i32::try_from(child.id()).unwrap();
+    // SAFETY: Both pointers are valid, and all zeros is a valid `rusage`.
+    let (waited, usage) = unsafe {
+        let waited = libc::wait4(pid, &mut status, 0, usage.as_mut_ptr());
+        (waited, usage.assume_init())
+    };
+    assert_eq!((waited, status), (pid, 0), "{words:?}");
+    let ms = |time: libc::timeval| time.tv_sec * 1_000 + time.tv_usec / 1_000;
+    (ms(usage.ru_utime) + ms(usage.ru_stime), usage.ru_maxrss)
+}
+
+#[test]
+fn a_big_machine() {
+    let folder =
+        Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("scale-{}", std::process::id()));
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(folder.join("machine")).unwrap();
+    let mut machine = sim::Machine::new(CPUS, 5, 1);
+    machine.run(3_000);
+    let raw = machine.raw();
+    fs::write(folder.join("machine/raw"), &raw).unwrap();
+    groups(&folder.join("machine"));
+    println!("raw has {} bytes", raw.len());
+    // `record` takes two snapshots.
+    for words in [
+        &["hist"][..],
+        &["hist", "-C", "-j", "runq", "oncpu"],
+        &[],
+        &["groups"],
+        &["groups", "-j", "-n", "1000"],
+        &["record", "-I", "10", "-d", "0.01", "-o", "data"],
+        &["report", "-i", "data"],
+    ] {
+        let (ms, kib) = (0..3).map(|_| cost(&folder, words)).min().unwrap();
+        println!("{words:?}: {ms} ms, {kib} KiB");
+        assert!(ms <= MOST_MS, "{words:?}: {ms} ms");
+        assert!(kib <= MOST_KIB, "{words:?}: {kib} KiB");
+    }
+    let size = fs::metadata(folder.join("data")).unwrap().len();
+    println!("two snapshots are {size} bytes");
+    fs::remove_dir_all(&folder).unwrap();
+}

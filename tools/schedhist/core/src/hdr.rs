@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The forms of HdrHistogram: its log of intervals, which its plotters and libraries read.
+//!
+//! A line of the log has a histogram in HdrHistogram's compressed encoding of version 2, in base64.
+//! Stored blocks are valid there, so that nothing has to be compressed.
+
+use crate::distribution::Distribution;
+
+/// The cookies of the encoding, with counts as numbers of variable length.
+const ENCODED: u32 = 0x1c84_9313;
+const COMPRESSED: u32 = 0x1c84_9314;
+
+/// Significant decimal digits: finer than any precision of the module.
+const DIGITS: u32 = 3;
+
+/// The binary logarithm of the sub-buckets in half of a bucket, at three digits.
+const HALF_BITS: u32 = 10;
+
+/// Returns the place of a value among the counts, in units of one nanosecond.
+fn place(value: u64) -> usize {
+    let filled = value | ((2 << HALF_BITS) - 1);
+    let bucket = u64::BITS - filled.leading_zeros() - (HALF_BITS + 1);
+    let sub_bucket = value >> bucket;
+    // At most 54 buckets of 1024.
+    ((u64::from(bucket) << HALF_BITS) + sub_bucket) as usize
+}
+
+/// Appends a number of variable length, with the sign in the lowest bit.
+fn zigzag(out: &mut Vec<u8>, number: i64) {
+    let mut rest = ((number << 1) ^ (number >> 63)) as u64;
+    for _ in 0..8 {
+        if rest < 0x80 {
+            break;
+        }
+        out.push((rest as u8 & 0x7f) | 0x80);
+        rest >>= 7;
+    }
+    // The ninth byte has eight bits.
+    out.push(rest as u8);
+}
+
+/// Returns a histogram in the encoding, not compressed. Each sample counts as the upper bound of its
+/// bucket, or as the maximum if that is less, as for a quantile.
+fn encoded(distribution: &Distribution) -> Vec<u8> {
+    let max = distribution.max.value().unwrap_or(u64::MAX);
+    let mut counts: Vec<(usize, u64)> = Vec::new();
+    let mut highest = 2;
+    for (bounds, count) in distribution.buckets() {
+        let value = if max >= bounds.lower {
+            bounds.upper.min(max)
+        } else {
+            bounds.upper
+        };
+        // The last bucket is open.
+        let value = if value == u64::MAX {
+            bounds.lower
+        } else {
+            value
+        };
+        highest = highest.max(value);
+        match counts.last_mut() {
+            Some((last, sum)) if *last == place(value) => *sum = sum.saturating_add(count),
+            _ => counts.push((place(value), count)),
+        }
+    }
+    let mut body = Vec::new();
+    let mut next = 0;
+    for (place, count) in counts {
+        // The negative number of counts that are 0.
+        if place > next {
+            zigzag(&mut body, -((place - next) as i64));
+        }
+        zigzag(&mut body, i64::try_from(count).unwrap_or(i64::MAX));
+        next = place + 1;
+    }
+    let mut out = ENCODED.to_be_bytes().to_vec();
+    out.extend((body.len() as u32).to_be_bytes());
+    out.extend(0_u32.to_be_bytes());
+    out.extend(DIGITS.to_be_bytes());
+    out.extend(1_u64.to_be_bytes());
+    out.extend(highest.to_be_bytes());
+    out.extend(1.0_f64.to_be_bytes());
+    out.extend(body);
+    out
+}
+
+/// Wraps bytes in the format of zlib, in stored blocks.
+fn zlib(bytes: &[u8]) -> Vec<u8> {
+    let mut out = vec![0x78, 0x01];
+    let blocks = bytes.chunks(0xffff);
+    let last = blocks.len().saturating_sub(1);
+    for (number, block) in blocks.enumerate() {
+        let length = block.len() as u16;
+        out.push(u8::from(number == last));
+        out.extend(length.to_le_bytes());
+        out.extend((!length).to_le_bytes());
+        out.extend(block);
+    }
+    let (mut a, mut b) = (1_u32, 0_u32);
+    for byte in bytes {
+        a = (a + u32::from(*byte)) % 65_521;
+        b = (b + a) % 65_521;
+    }
+    out.extend(((b << 16) | a).to_be_bytes());
+    out
+}
+
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut out = String::new();
+    for group in bytes.chunks(3) {
+        let byte = |i: usize| u32::from(group.get(i).copied().unwrap_or_default());
+        let word = (byte(0) << 16) | (byte(1) << 8) | byte(2);
+        for i in 0..4 {
+            let digit = DIGITS[(word >> (18 - 6 * i)) as usize & 63];
+            out.push(if i <= group.len() {
+                char::from(digit)
+            } else {
+                '='
+            });
+        }
+    }
+    out
+}
+
+/// Returns the head of a log that begins at this time since 1970.
+pub fn log_head(unix_ns: u64) -> String {
+    format!(
+        "#[Histogram log format version 1.3]\n#[StartTime: {0}.{1:03} (seconds since epoch)]\n\
+         #[BaseTime: {0}.{1:03} (seconds since epoch)]\n\
+         \"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_Compressed_Histogram\"\n",
+        unix_ns / 1_000_000_000,
+        unix_ns / 1_000_000 % 1_000
+    )
+}
+
+/// Returns the line of an interval, by its begin since that of the log and its length. Values are in
+/// nanoseconds, the maximum of the line in milliseconds, as is usual.
+pub fn log_line(begin_ns: u64, length_ns: u64, distribution: &Distribution) -> String {
+    let body = zlib(&encoded(distribution));
+    let mut bytes = COMPRESSED.to_be_bytes().to_vec();
+    bytes.extend((body.len() as u32).to_be_bytes());
+    bytes.extend(body);
+    let max = distribution.max.value().filter(|max| *max != u64::MAX);
+    format!(
+        "{:.3},{:.3},{:.3},{}\n",
+        begin_ns as f64 / 1e9,
+        length_ns as f64 / 1e9,
+        max.unwrap_or_default() as f64 / 1e6,
+        base64(&bytes)
+    )
+}
