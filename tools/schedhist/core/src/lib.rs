@@ -18,6 +18,7 @@
 //! | [`recording`] | the file of `schedhist record` |
 //! | [`compare`] | the permutation test of `schedhist diff` |
 //! | [`json`] | writes JSON |
+//! | [`exposition`] | metrics for Prometheus: OpenMetrics, its older text, native histograms |
 
 #![forbid(unsafe_code)]
 
@@ -26,6 +27,7 @@ pub mod engine;
 
 pub mod compare;
 pub mod distribution;
+pub mod exposition;
 pub mod json;
 pub mod laws;
 pub mod log2;
