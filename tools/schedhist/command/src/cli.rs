@@ -201,6 +201,7 @@ fn reading_verbs() -> Vec<Command> {
                 )
                 .action(ArgAction::Append),
             ),
+        export(),
         Command::new("doctor").about("Look for what keeps schedhist from working"),
         Command::new("completions")
             .about("Print completions for a shell")
@@ -215,6 +216,51 @@ fn reading_verbs() -> Vec<Command> {
             .hide(true)
             .arg(Arg::new("folder").value_name("FOLDER").required(true)),
     ]
+}
+
+/// The verb that serves other programs.
+fn export() -> Command {
+    Command::new("export")
+        .about("Serve the figures to Prometheus, by HTTP or in a file")
+        .arg(
+            value("listen", "ADDRESS", "Address and port")
+                .default_value("127.0.0.1:9763")
+                .conflicts_with_all(["textfile", "once"]),
+        )
+        .arg(value(
+            "textfile",
+            "PATH",
+            "Write a file for node_exporter instead",
+        ))
+        .arg(value("interval", "SEC", "Seconds between two writes of the file").default_value("15"))
+        .arg(
+            value("once", "", "Only once: the file, or to standard output")
+                .num_args(0)
+                .action(ArgAction::SetTrue),
+        )
+        .arg(
+            value("format", "FORM", "With --once: the form on standard output")
+                .value_parser(["prometheus", "openmetrics", "protobuf"])
+                .default_value("prometheus"),
+        )
+        .arg(
+            value(
+                "per-cpu",
+                "LIST",
+                "Metrics with a histogram of each CPU, or none",
+            )
+            .default_value("runq"),
+        )
+        .arg(value("series", "N", "At most N time series").default_value("20000"))
+        .arg(
+            value(
+                "schema",
+                "N",
+                "Native histograms: 2^N buckets to a power of two",
+            )
+            .default_value("3")
+            .allow_hyphen_values(true),
+        )
 }
 
 /// The verbs that write: a file, or a setting of the module.

@@ -19,6 +19,7 @@
 //! | [`compare`] | the permutation test of `schedhist diff` |
 //! | [`json`] | writes JSON |
 //! | [`hdr`] | writes HdrHistogram's log |
+//! | [`exposition`] | metrics for Prometheus: OpenMetrics, its older text, native histograms |
 
 #![forbid(unsafe_code)]
 
@@ -27,6 +28,7 @@ pub mod engine;
 
 pub mod compare;
 pub mod distribution;
+pub mod exposition;
 pub mod hdr;
 pub mod json;
 pub mod laws;

@@ -7,6 +7,7 @@ mod completions;
 mod ctl;
 mod diff;
 mod doctor;
+mod export;
 mod grouping;
 mod groups;
 mod hist;
@@ -40,6 +41,7 @@ pub fn run(args: &ArgMatches, source: &Source) -> Result {
         Some(("record", args)) => record::record(args, source),
         Some(("report", args)) => report::report(args),
         Some(("diff", args)) => diff::diff(args),
+        Some(("export", args)) => export::export(args, source),
         Some(("watch", args)) => watch::watch(args, source),
         Some(("ctl", args)) => ctl::ctl(args, source),
         Some(("doctor", _)) => doctor::doctor(source),

@@ -1,0 +1,601 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `export`, against Debian's Prometheus and promtool. Without these, the tests that need them say
+//! so and pass, unless SCHEDHIST_PEERS is set: tests/tools/run sets it.
+
+#![allow(missing_docs)]
+
+use std::{
+    env, fs,
+    io::{
+        BufRead,
+        BufReader,
+        Read,
+        Write, //
+    },
+    net::{
+        TcpListener,
+        TcpStream, //
+    },
+    path::{
+        Path,
+        PathBuf, //
+    },
+    process::{
+        Child,
+        Command,
+        Stdio, //
+    },
+    thread,
+    time::{
+        Duration,
+        Instant, //
+    },
+};
+
+use schedhist_core::{
+    distribution::Quantile,
+    engine,
+    raw,
+    window::Window, //
+};
+
+#[path = "../../core/tests/sim/mod.rs"]
+mod sim;
+
+use sim::Machine;
+
+const GROUPS: &str = "# schedhist groups version 1
+group_by cgroup
+limit 255
+refused 3
+memory_bytes 100000
+group id 0 oncpu_count 2 oncpu_sum_ns 5000 runq_count 2 runq_sum_ns 9000 offcpu_count 0 offcpu_sum_ns 0 \
+voluntary 1 involuntary 1 migrations 0 throttled 0 throttled_ns 0 not_in_histogram 2 ended_by_own 2 \
+ended_by_own_ns 9000 ended_by_other 0 ended_by_other_ns 0 ended_by_kernel 0 ended_by_kernel_ns 0 \
+ended_by_idle 0 ended_by_idle_ns 0 name other
+group id 1 oncpu_count 578 oncpu_sum_ns 1720000000 runq_count 578 runq_sum_ns 701000000 offcpu_count 0 \
+offcpu_sum_ns 0 voluntary 500 involuntary 78 migrations 0 throttled 0 throttled_ns 0 not_in_histogram 0 \
+ended_by_own 100 ended_by_own_ns 154000000 ended_by_other 400 ended_by_other_ns 470000000 \
+ended_by_kernel 78 ended_by_kernel_ns 77000000 ended_by_idle 0 ended_by_idle_ns 0 name /a\"b\\x0a.service
+group id 2 oncpu_count 0 oncpu_sum_ns 0 runq_count 0 runq_sum_ns 0 offcpu_count 0 offcpu_sum_ns 0 \
+voluntary 0 involuntary 0 migrations 0 throttled 0 throttled_ns 0 not_in_histogram 0 ended_by_own 0 \
+ended_by_own_ns 0 name other
+";
+
+const GROUP_RUNQ: &str = "# schedhist group histogram version 1
+metric runq
+group 1
+name /a\"b\\x0a.service
+unit ns
+precision 3
+count 578
+sum 701000000
+max 37000000
+bucket 524288 589823 500
+bucket 33554432 37748735 78
+";
+
+/// A process that ends with the test.
+struct Process(Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn folder(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .join(format!("export-{name}-{}", std::process::id()));
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(folder.join("m/group_hist")).unwrap();
+    fs::write(folder.join("m/groups"), GROUPS).unwrap();
+    fs::write(folder.join("m/group_hist/runq"), GROUP_RUNQ).unwrap();
+    folder
+}
+
+fn put(folder: &Path, machine: &Machine) {
+    fs::write(folder.join("m/raw.new"), machine.raw()).unwrap();
+    fs::rename(folder.join("m/raw.new"), folder.join("m/raw")).unwrap();
+}
+
+fn schedhist(folder: &Path, words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_schedhist"));
+    command.args(words).current_dir(folder);
+    command
+}
+
+fn text(folder: &Path, words: &[&str]) -> String {
+    let output = schedhist(folder, words).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Starts the exporter. Returns it and its port.
+fn serve(folder: &Path, more: &[&str]) -> (Process, u16) {
+    let mut words = vec!["--dir", "m", "export", "--listen", "127.0.0.1:0"];
+    words.extend(more);
+    let mut child = schedhist(folder, &words)
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let line = lines.next().unwrap().unwrap();
+    let port = line.strip_prefix("schedhist: http://127.0.0.1:").unwrap();
+    let port = port.strip_suffix("/metrics").unwrap().parse().unwrap();
+    (Process(child), port)
+}
+
+/// Sends a request. Returns head and body.
+fn ask(port: u16, request: &str) -> (String, Vec<u8>) {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    let timeout = Some(Duration::from_secs(20));
+    stream.set_read_timeout(timeout).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    let end = answer
+        .windows(4)
+        .position(|four| four == b"\r\n\r\n")
+        .unwrap();
+    let head = String::from_utf8(answer[..end].to_vec()).unwrap();
+    (head, answer[end + 4..].to_vec())
+}
+
+fn get(port: u16, path: &str, accept: &str) -> (String, Vec<u8>) {
+    ask(
+        port,
+        &format!("GET {path} HTTP/1.1\r\nHost: x\r\nAccept: {accept}\r\nConnection: close\r\n\r\n"),
+    )
+}
+
+/// Returns whether a program is there; if it has to be, fails otherwise.
+fn has(program: &str) -> bool {
+    let found = Command::new(program).arg("--version").output().is_ok();
+    assert!(
+        found || env::var_os("SCHEDHIST_PEERS").is_none(),
+        "{program} is missing"
+    );
+    if !found {
+        eprintln!("not tested: {program} is missing");
+    }
+    found
+}
+
+fn value(text: &str, series: &str) -> f64 {
+    let line = text
+        .lines()
+        .find(|line| line.rsplit_once(' ').is_some_and(|(s, _)| s == series));
+    let line = line.unwrap_or_else(|| panic!("no {series} in\n{text}"));
+    line.rsplit_once(' ').unwrap().1.parse().unwrap()
+}
+
+/// All forms agree with the snapshot, and escape what must be escaped.
+#[test]
+fn forms() {
+    let folder = folder("forms");
+    let mut machine = Machine::new(4, 5, 1);
+    machine.run(2_000);
+    put(&folder, &machine);
+    let window = Window::since_load(&raw::decode(&machine.raw()).unwrap());
+    let old = text(&folder, &["--dir", "m", "export", "--once"]);
+    let open = text(
+        &folder,
+        &["--dir", "m", "export", "--once", "--format", "openmetrics"],
+    );
+    assert!(open.ends_with("# EOF\n") && !old.contains("# EOF"));
+    for series in &window.names.series {
+        let all = window.distribution(series, |_| true);
+        for text in [&old, &open] {
+            let name = format!("schedhist_{}_seconds", series.name);
+            assert_eq!(value(text, &format!("{name}_count")), all.count() as f64);
+            assert_eq!(
+                value(text, &format!("{name}_bucket{{le=\"+Inf\"}}")),
+                all.count() as f64
+            );
+            assert_eq!(value(text, &format!("{name}_sum")), all.sum as f64 / 1e9);
+            // A power of two is exact.
+            let below = all
+                .buckets()
+                .filter(|(b, _)| b.upper < 1 << 20)
+                .map(|(_, n)| n)
+                .sum::<u64>();
+            let le = format!("{name}_bucket{{le=\"0.001048575\"}}");
+            assert_eq!(value(text, &le), below as f64);
+        }
+    }
+    let per_cpu: f64 = (0..4)
+        .map(|cpu| {
+            value(
+                &old,
+                &format!("schedhist_cpu_runq_seconds_count{{cpu=\"{cpu}\"}}"),
+            )
+        })
+        .sum();
+    assert_eq!(per_cpu, value(&old, "schedhist_runq_seconds_count"));
+    assert_eq!(value(&old, "schedhist_switches_total"), 8_000.0);
+    assert!(old.contains("# TYPE schedhist_switches_total counter"));
+    assert!(open.contains("# TYPE schedhist_switches counter"));
+    let group = "group=\"/a\\\"b\\\\x0a.service\"";
+    assert_eq!(
+        value(
+            &old,
+            &format!("schedhist_group_runq_seconds_count{{{group}}}")
+        ),
+        578.0
+    );
+    let ended = format!("schedhist_group_ended_by_seconds_total{{{group},culprit=\"other\"}}");
+    assert_eq!(value(&old, &ended), 0.47);
+    // The second group of this name has a label of its own.
+    value(
+        &old,
+        "schedhist_group_voluntary_total{group=\"other\\\\#2\"}",
+    );
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+/// The number of time series is bounded: first groups are left out, then CPUs, never the machine.
+#[test]
+fn bounded() {
+    let folder = folder("bounded");
+    let mut machine = Machine::new(64, 5, 1);
+    machine.run(20);
+    put(&folder, &machine);
+    let mut groups = GROUPS.lines().take(5).collect::<Vec<_>>().join("\n");
+    let line = GROUPS.lines().nth(6).unwrap();
+    for id in 1..1_000 {
+        let one = line.replace("group id 1 ", &format!("group id {id} "));
+        groups += &format!("\n{}", one.replace("/a\"b", &format!("/{id}")));
+    }
+    fs::write(folder.join("m/groups"), groups + "\n").unwrap();
+    for (limit, cpus, groups) in [(500, true, 999), (3_000, false, 999), (20_000, false, 865)] {
+        let text = text(
+            &folder,
+            &[
+                "--dir",
+                "m",
+                "export",
+                "--once",
+                "--series",
+                &limit.to_string(),
+            ],
+        );
+        let series = text.lines().filter(|line| !line.starts_with('#')).count();
+        assert!(series <= limit + 2, "{series} of {limit}");
+        assert!(value(&text, "schedhist_runq_seconds_count") > 0.0);
+        let left_out = value(&text, "schedhist_left_out{scope=\"cpu\"}");
+        assert_eq!(left_out > 0.0, cpus, "{limit}: {left_out}");
+        let left_out = value(&text, "schedhist_left_out{scope=\"group\"}");
+        assert!(
+            left_out >= f64::from(groups) * 0.98 && left_out < 1_000.0,
+            "{limit}: {left_out}"
+        );
+    }
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+/// The server negotiates, refuses what it does not know, and outlives bad and slow clients and a
+/// module that goes away.
+#[test]
+fn server() {
+    let folder = folder("server");
+    let mut machine = Machine::new(2, 5, 1);
+    machine.run(100);
+    put(&folder, &machine);
+    let (process, port) = serve(&folder, &[]);
+    const PROTOBUF: &str = "application/vnd.google.protobuf;\
+        proto=io.prometheus.client.MetricFamily;encoding=delimited";
+    for (accept, kind) in [
+        ("", "text/plain; version=0.0.4"),
+        ("*/*", "text/plain; version=0.0.4"),
+        ("image/png", "text/plain; version=0.0.4"),
+        (
+            "application/openmetrics-text;version=1.0.0,text/plain;q=0.5",
+            "application/openmetrics",
+        ),
+        ("application/openmetrics-text;version=9.0.0", "text/plain"),
+        (
+            "application/openmetrics-text;q=0.2,text/plain;q=0.5",
+            "text/plain",
+        ),
+        (
+            &format!("{PROTOBUF};q=0.9,text/plain;q=0.5"),
+            "application/vnd.google.protobuf",
+        ),
+        (&format!("{PROTOBUF};q=0.4,text/plain;q=0.5"), "text/plain"),
+        (
+            "application/vnd.google.protobuf;encoding=text",
+            "text/plain",
+        ),
+    ] {
+        let (head, body) = get(port, "/metrics", accept);
+        assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+        assert!(
+            head.contains(&format!("Content-Type: {kind}")),
+            "{accept}: {head}"
+        );
+        assert!(head.contains(&format!("Content-Length: {}", body.len())));
+    }
+    assert!(get(port, "/", "").0.starts_with("HTTP/1.1 200"));
+    assert!(get(port, "/x", "").0.starts_with("HTTP/1.1 404"));
+    assert!(ask(port, "POST /metrics HTTP/1.1\r\n\r\n")
+        .0
+        .starts_with("HTTP/1.1 405"));
+    assert!(ask(port, "nonsense\r\n\r\n").0.starts_with("HTTP/1.1 40"));
+    let (head, body) = ask(port, "HEAD /metrics HTTP/1.0\r\n\r\n");
+    assert!(head.starts_with("HTTP/1.1 200") && body.is_empty());
+    // A client that says nothing keeps nobody waiting.
+    let mute = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    let start = Instant::now();
+    assert!(get(port, "/metrics", "").0.starts_with("HTTP/1.1 200"));
+    assert!(start.elapsed() < Duration::from_secs(3));
+    drop(mute);
+    fs::rename(folder.join("m/raw"), folder.join("m/gone")).unwrap();
+    let body = String::from_utf8(get(port, "/metrics", "").1).unwrap();
+    assert_eq!(value(&body, "schedhist_up"), 0.0);
+    assert!(!body.contains("switches"));
+    fs::rename(folder.join("m/gone"), folder.join("m/raw")).unwrap();
+    let body = String::from_utf8(get(port, "/metrics", "").1).unwrap();
+    assert_eq!(value(&body, "schedhist_up"), 1.0);
+    drop(process);
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+/// A reader of the text file never sees a part of it.
+#[test]
+fn textfile() {
+    let folder = folder("textfile");
+    let mut machine = Machine::new(2, 5, 1);
+    machine.run(100);
+    put(&folder, &machine);
+    let words = [
+        "--dir",
+        "m",
+        "export",
+        "--textfile",
+        "x.prom",
+        "--interval",
+        "0.001",
+    ];
+    let process = Process(schedhist(&folder, &words).spawn().unwrap());
+    let (path, end) = (
+        folder.join("x.prom"),
+        Instant::now() + Duration::from_secs(10),
+    );
+    let mut seen = 0;
+    while seen < 200 {
+        assert!(Instant::now() < end, "only {seen}");
+        let Ok(text) = fs::read_to_string(&path) else {
+            continue;
+        };
+        assert!(
+            text.ends_with('\n') && text.contains("schedhist_left_out"),
+            "{} bytes",
+            text.len()
+        );
+        seen += 1;
+    }
+    drop(process);
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+fn sources() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../prometheus")
+}
+
+/// promtool accepts the text and the rules, and the rules do what they say.
+#[test]
+fn promtool() {
+    if !has("promtool") {
+        return;
+    }
+    let folder = folder("promtool");
+    let mut machine = Machine::new(4, 5, 1);
+    machine.run(2_000);
+    put(&folder, &machine);
+    let body = text(&folder, &["--dir", "m", "export", "--once"]);
+    let mut check = Command::new("promtool")
+        .args(["check", "metrics"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    check
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(body.as_bytes())
+        .unwrap();
+    let output = check.wait_with_output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(output.stderr, b"", "{output:?}");
+    for words in [
+        &["check", "rules", "recording.rules.yml", "alerts.rules.yml"][..],
+        &["test", "rules", "rules.test.yml"],
+    ] {
+        let output = Command::new("promtool")
+            .args(words)
+            .current_dir(sources())
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{words:?}: {output:?}");
+    }
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+/// The dashboard is what its source makes.
+#[test]
+fn dashboard() {
+    let made = Command::new(sources().join("dashboard")).output().unwrap();
+    assert!(made.status.success());
+    let kept = fs::read(sources().join("dashboard.json")).unwrap();
+    assert!(
+        made.stdout == kept,
+        "run tools/prometheus/dashboard > tools/prometheus/dashboard.json"
+    );
+}
+
+/// Asks Prometheus. Returns the values of the result, or what it said instead.
+fn query(port: u16, query: &str) -> Result<Vec<f64>, String> {
+    let encoded: String = query.bytes().map(|byte| format!("%{byte:02x}")).collect();
+    let (_, body) = get(port, &format!("/api/v1/query?query={encoded}"), "");
+    let body = String::from_utf8(body).unwrap();
+    if !body.contains("\"status\":\"success\"") {
+        return Err(body);
+    }
+    let values = body.split("\"value\":[").skip(1);
+    let values = values.map(|rest| rest.split('"').nth(1).unwrap().parse().unwrap());
+    Ok(values.collect())
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port()
+}
+
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while !is_so() {
+        assert!(Instant::now() < end, "not within a minute: {what}");
+        thread::sleep(Duration::from_millis(200));
+    }
+}
+
+/// Prometheus scrapes native and classic histograms, and computes the quantiles that the command
+/// does. A module that is loaded anew is a counter reset, and no spike. All queries of the dashboard
+/// answer.
+#[test]
+fn prometheus() {
+    if !has("prometheus") {
+        return;
+    }
+    let folder = folder("prometheus");
+    let mut machine = Machine::new(4, 5, 1);
+    machine.run(3_000);
+    put(&folder, &machine);
+    let window = Window::since_load(&raw::decode(&machine.raw()).unwrap());
+    let (_exporter, exported) = serve(&folder, &[]);
+    let port = free_port();
+    let config = format!(
+        "global:\n  scrape_interval: 1s\nrule_files: [{0}/recording.rules.yml, {0}/alerts.rules.yml]\n\
+         scrape_configs:\n  - job_name: x\n    scrape_classic_histograms: true\n    \
+         static_configs:\n      - targets: ['127.0.0.1:{exported}']\n",
+        fs::canonicalize(sources()).unwrap().display()
+    );
+    fs::write(folder.join("prometheus.yml"), config).unwrap();
+    let log = fs::File::create(folder.join("log")).unwrap();
+    let server = Command::new("prometheus")
+        .args(["--config.file=prometheus.yml", "--storage.tsdb.path=data"])
+        .arg("--enable-feature=native-histograms")
+        .arg(format!("--web.listen-address=127.0.0.1:{port}"))
+        .current_dir(&folder)
+        .stdout(Stdio::null())
+        .stderr(log)
+        .spawn()
+        .unwrap();
+    let _server = Process(server);
+    until("it starts", || {
+        TcpStream::connect(("127.0.0.1", port)).is_ok()
+    });
+    until("it scrapes", || {
+        query(port, "up").is_ok_and(|up| up == [1.0])
+    });
+    until("it has the metrics", || {
+        query(port, "schedhist_switches_total").is_ok_and(|v| v == [12_000.0])
+    });
+    for series in &window.names.series {
+        let all = window.distribution(series, |_| true);
+        let name = format!("schedhist_{}_seconds", series.name);
+        let counts = query(port, &format!("histogram_count({name})")).unwrap();
+        assert_eq!(counts, [all.count() as f64], "{name}");
+        let sums = query(port, &format!("histogram_sum({name})")).unwrap();
+        assert!(
+            (sums[0] - all.sum as f64 / 1e9).abs() < 1e-9 * sums[0].max(1.0),
+            "{name}"
+        );
+        for (share, text) in [
+            ("0.5", "50"),
+            ("0.9", "90"),
+            ("0.99", "99"),
+            ("0.999", "99.9"),
+        ] {
+            let Some(bounds) = all.quantile(Quantile::parse(text).unwrap()) else {
+                continue;
+            };
+            let ours = (bounds.lower as f64 / 1e9, (bounds.upper as f64 + 1.0) / 1e9);
+            let native = query(port, &format!("histogram_quantile({share}, {name})")).unwrap()[0];
+            // One native bucket, and where the rank falls between two samples, the next one.
+            let width = 2_f64.powf(1.0 / 8.0) * 1.02;
+            assert!(
+                native >= ours.0 / width && native <= ours.1 * width,
+                "{name} {share}: {native} by the native histogram, ours {ours:?}"
+            );
+            let classic = format!("histogram_quantile({share}, {name}_bucket)");
+            let classic = query(port, &classic).unwrap()[0];
+            assert!(
+                classic >= ours.0 / 2.0 && classic <= (ours.1 * 2.0).max(2.6e-7),
+                "{name} {share}: {classic} by the classic histogram, ours {ours:?}"
+            );
+        }
+    }
+    let groups = query(port, "histogram_count(schedhist_group_runq_seconds)").unwrap();
+    assert_eq!(groups, [578.0]);
+    // Some activity, and then a new load with other counts.
+    for _ in 0..4 {
+        thread::sleep(Duration::from_millis(1_100));
+        machine.run(50);
+        put(&folder, &machine);
+    }
+    let scraped = "schedhist_switches_total == 12800";
+    until("the activity", || {
+        query(port, scraped).is_ok_and(|v| v.len() == 1)
+    });
+    let queries = Command::new(sources().join("dashboard"))
+        .arg("--queries")
+        .output()
+        .unwrap();
+    for line in String::from_utf8(queries.stdout).unwrap().lines() {
+        let line = line.replace("[5s]", "[30s]");
+        let answer = query(port, &line);
+        assert!(
+            answer.as_ref().is_ok_and(|v| !v.is_empty()),
+            "{line}: {answer:?}"
+        );
+    }
+    let mut anew = Machine::new(4, 5, 9);
+    anew.run(100);
+    put(&folder, &anew);
+    until("the new load", || {
+        query(port, "schedhist_switches_total == 400").is_ok_and(|v| v.len() == 1)
+    });
+    assert_eq!(
+        query(port, "resets(schedhist_switches_total[1m])").unwrap(),
+        [1.0]
+    );
+    assert_eq!(
+        query(port, "resets(schedhist_runq_seconds[1m])").unwrap(),
+        [1.0]
+    );
+    // At most what was counted before and after, with the extrapolation of both ends.
+    let increase = query(port, "increase(schedhist_switches_total[1m])").unwrap()[0];
+    assert!((800.0..2_400.0).contains(&increase), "{increase}");
+    let samples = query(
+        port,
+        "histogram_count(increase(schedhist_runq_seconds[1m]))",
+    )
+    .unwrap()[0];
+    assert!(samples > 0.0 && samples < 2_400.0, "{samples}");
+    assert_eq!(query(port, "min_over_time(up[1m])").unwrap(), [1.0]);
+    let errors = fs::read_to_string(folder.join("log")).unwrap();
+    assert!(
+        !errors.contains("level=error") && !errors.contains("level=warn"),
+        "{errors}"
+    );
+    fs::remove_dir_all(&folder).unwrap();
+}

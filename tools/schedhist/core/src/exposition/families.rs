@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The families of the machine, its CPUs and its groups, with a bound on the number of time series.
+
+use std::collections::{
+    BTreeMap,
+    BTreeSet, //
+};
+
+use super::{
+    Exposition,
+    Family,
+    Kind,
+    Sample,
+    Value,
+    SERIES_OF_HISTOGRAM, //
+};
+use crate::{
+    distribution::Distribution,
+    engine::metric,
+    raw::Snapshot,
+    text::{
+        Group,
+        Groups, //
+    },
+    window::Window,
+};
+
+/// The metrics of which groups have a histogram.
+pub const GROUP_METRICS: [&str; 3] = ["oncpu", "runq", "offcpu"];
+
+/// The classes of tasks that had the CPU when a wait ended.
+const CULPRITS: [&str; 4] = ["own", "other", "kernel", "idle"];
+
+/// The counters of a group: key in the file `groups`, name and help.
+const GROUP_COUNTERS: [(&str, &str); 4] = [
+    (
+        "voluntary",
+        "Switches by which a task left the CPU to block.",
+    ),
+    (
+        "involuntary",
+        "Switches by which a task left the CPU runnable.",
+    ),
+    (
+        "migrations",
+        "Switches to a task that last ran on another CPU.",
+    ),
+    ("throttled", "Switches to a task that had been throttled."),
+];
+
+/// The groups at one time.
+#[derive(Clone, Debug, Default)]
+pub struct GroupState {
+    /// The file `groups`.
+    pub groups: Groups,
+    /// The histograms: by metric, as in [`GROUP_METRICS`], and by the number of the group.
+    pub histograms: BTreeMap<(&'static str, u32), Distribution>,
+}
+
+/// What the families are made of.
+#[derive(Debug)]
+pub struct Input<'a> {
+    /// The snapshot.
+    pub snapshot: &'a Snapshot,
+    /// The groups, if tasks are grouped.
+    pub groups: Option<&'a GroupState>,
+    /// When the module was loaded, in nanoseconds since 1970, if that is known.
+    pub created: Option<u64>,
+    /// The version of the command.
+    pub version: &'a str,
+    /// How long it took to read the snapshot, in nanoseconds.
+    pub read_ns: u64,
+    /// The metrics of which each CPU has a histogram.
+    pub per_cpu: &'a [String],
+    /// The maximum number of time series. Those of the machine are always there.
+    pub limit: usize,
+    /// Whether a histogram is a single time series, as a native one is.
+    pub native: bool,
+}
+
+fn number(labels: Vec<(&'static str, String)>, number: u64) -> Sample {
+    Sample {
+        labels,
+        value: Value::Number(number),
+    }
+}
+
+fn seconds(labels: Vec<(&'static str, String)>, ns: u128) -> Sample {
+    Sample {
+        labels,
+        value: Value::Seconds(ns),
+    }
+}
+
+fn histogram(labels: Vec<(&'static str, String)>, distribution: Distribution) -> Sample {
+    Sample {
+        labels,
+        value: Value::Histogram(Box::new(distribution)),
+    }
+}
+
+/// The families as they grow.
+struct Builder<'a> {
+    input: &'a Input<'a>,
+    families: Vec<Family>,
+    left: usize,
+}
+
+/// Returns the families.
+pub fn build(input: &Input<'_>) -> Exposition {
+    let mut builder = Builder {
+        input,
+        families: Vec::new(),
+        left: input.limit,
+    };
+    builder.about();
+    builder.machine();
+    let cpus_left_out = builder.cpus();
+    let groups_left_out = builder.groups();
+    let left_out = |scope: &str, n| number(vec![("scope", scope.to_owned())], n);
+    builder.add(
+        "left_out",
+        "Histograms of CPUs, and groups, that are not sent: --series allows no more time series.",
+        Kind::Gauge,
+        vec![
+            left_out("cpu", cpus_left_out),
+            left_out("group", groups_left_out),
+        ],
+    );
+    Exposition {
+        families: builder.families,
+        created: input.created,
+    }
+}
+
+/// Returns the families that are sent if the module cannot be read.
+pub fn down(version: &str) -> Exposition {
+    let mut exposition = Exposition::default();
+    exposition.families.push(family(
+        "up",
+        "Whether the module could be read: 0 or 1.",
+        Kind::Gauge,
+        vec![number(Vec::new(), 0)],
+    ));
+    let labels = vec![("version", version.to_owned())];
+    exposition.families.push(family(
+        "exporter_info",
+        "The version of the command.",
+        Kind::Gauge,
+        vec![number(labels, 1)],
+    ));
+    exposition
+}
+
+fn family(name: &str, help: &str, kind: Kind, samples: Vec<Sample>) -> Family {
+    let unit = if name.ends_with("_seconds") {
+        "seconds"
+    } else {
+        ""
+    };
+    Family {
+        name: format!("schedhist_{name}"),
+        help: help.to_owned(),
+        kind,
+        unit,
+        samples,
+    }
+}
+
+impl Builder<'_> {
+    fn add(&mut self, name: &str, help: &str, kind: Kind, samples: Vec<Sample>) {
+        if samples.is_empty() {
+            return;
+        }
+        self.left = self.left.saturating_sub(samples.len() * self.series(kind));
+        self.families.push(family(name, help, kind, samples));
+    }
+
+    /// Returns the number of time series of a sample.
+    fn series(&self, kind: Kind) -> usize {
+        if kind == Kind::Histogram && !self.input.native {
+            SERIES_OF_HISTOGRAM
+        } else {
+            1
+        }
+    }
+
+    fn about(&mut self) {
+        let input = self.input;
+        let gauge = |value| vec![number(Vec::new(), value)];
+        let up = "Whether the module could be read: 0 or 1.";
+        self.add("up", up, Kind::Gauge, gauge(1));
+        let version = vec![("version", input.version.to_owned())];
+        self.add(
+            "exporter_info",
+            "The version of the command.",
+            Kind::Gauge,
+            vec![number(version, 1)],
+        );
+        let help = "Whether schedhist measures: 0 or 1.";
+        let enabled = u64::from(input.snapshot.enabled);
+        self.add("enabled", help, Kind::Gauge, gauge(enabled));
+        let help = "In the histograms behind these a bucket is at most 2^-N of its value wide.";
+        let bits = u64::from(input.snapshot.scheme.precision().bits());
+        self.add("precision", help, Kind::Gauge, gauge(bits));
+        let help = "How long it took to read the snapshot from the module.";
+        let read = vec![seconds(Vec::new(), u128::from(input.read_ns))];
+        self.add("read_seconds", help, Kind::Gauge, read);
+        if let Some(created) = input.created {
+            let at = vec![seconds(Vec::new(), u128::from(created))];
+            let help = "When the module was loaded, since 1970.";
+            self.add("start_time_seconds", help, Kind::Gauge, at);
+        }
+        let window = Window::since_load(input.snapshot);
+        let on = window.names.series.iter().map(|series| {
+            let labels = vec![("metric", series.name.clone())];
+            number(labels, u64::from(window.is_on(series)))
+        });
+        let help = "Whether the metric is among those that are measured when enabled: 0 or 1.";
+        self.add("metric_enabled", help, Kind::Gauge, on.collect());
+    }
+
+    fn machine(&mut self) {
+        let window = Window::since_load(self.input.snapshot);
+        for (_, name) in &window.names.counters {
+            let value = window.counter(name).unwrap_or_default();
+            let samples = vec![number(Vec::new(), value)];
+            self.add(name, counter_help(name), Kind::Counter, samples);
+        }
+        for series in &window.names.series {
+            let samples = vec![histogram(Vec::new(), window.distribution(series, |_| true))];
+            let name = format!("{}_seconds", series.name);
+            self.add(&name, help(&series.name), Kind::Histogram, samples);
+        }
+    }
+
+    /// Adds the families of CPUs. Returns the number of histograms for which there is no room: of a
+    /// metric, either all CPUs have one or none has.
+    fn cpus(&mut self) -> u64 {
+        let window = Window::since_load(self.input.snapshot);
+        let label = |cpu: u32| vec![("cpu", cpu.to_string())];
+        let mut left_out = 0;
+        if window.cpus.len() <= self.left {
+            if let Some(place) = window.names.counter("switches") {
+                let values = window.cpus.iter().map(|cpu| {
+                    let value = cpu.counters.get(place).copied().unwrap_or_default();
+                    number(label(cpu.number), value)
+                });
+                let values = values.collect();
+                self.add(
+                    "cpu_switches",
+                    counter_help("switches"),
+                    Kind::Counter,
+                    values,
+                );
+            }
+        }
+        for name in self.input.per_cpu {
+            let Some(series) = window.names.series(name) else {
+                continue;
+            };
+            if window.cpus.len() * self.series(Kind::Histogram) > self.left {
+                left_out += window.cpus.len() as u64;
+                continue;
+            }
+            let samples = window.cpus.iter().map(|cpu| {
+                let of_cpu = window.distribution(series, |number| number == cpu.number);
+                histogram(label(cpu.number), of_cpu)
+            });
+            let samples = samples.collect();
+            let family = format!("cpu_{name}_seconds");
+            self.add(&family, help(name), Kind::Histogram, samples);
+        }
+        left_out
+    }
+
+    /// Adds the families of groups. Returns the number of groups for which there is no room: those
+    /// with the highest numbers, so that which ones are sent does not change from scrape to scrape.
+    fn groups(&mut self) -> u64 {
+        let Some(state) = self.input.groups else {
+            return 0;
+        };
+        let rule = vec![("rule", state.groups.rule.clone())];
+        let help_of_rule = "What the tasks of a group have in common.";
+        let rule = vec![number(rule, 1)];
+        self.add("group_by_info", help_of_rule, Kind::Gauge, rule);
+        let count = vec![number(Vec::new(), state.groups.groups.len() as u64)];
+        self.add("groups", "The number of groups.", Kind::Gauge, count);
+        let refused = vec![number(Vec::new(), state.groups.refused)];
+        let help_of_refused =
+            "Decisions for which there was no group: the tasks are in the group other.";
+        self.add("group_refused", help_of_refused, Kind::Counter, refused);
+
+        let each = GROUP_METRICS.len() * self.series(Kind::Histogram)
+            + GROUP_COUNTERS.len()
+            + 2 * CULPRITS.len()
+            + 1;
+        let room = self.left / each;
+        let mut seen = BTreeSet::new();
+        let groups: Vec<_> = { state.groups.groups.iter() }
+            .take(room)
+            .map(|group| (label(group, &mut seen), group))
+            .collect();
+        for name in GROUP_METRICS {
+            let samples = groups.iter().filter_map(|(label, group)| {
+                let of_group = state.histograms.get(&(name, group.id))?;
+                Some(histogram(vec![("group", label.clone())], of_group.clone()))
+            });
+            let samples = samples.collect();
+            let family = format!("group_{name}_seconds");
+            self.add(&family, help(name), Kind::Histogram, samples);
+        }
+        for (name, help) in GROUP_COUNTERS {
+            let samples = groups.iter().filter_map(|(label, group)| {
+                let value = group.pairs.number(name)?;
+                Some(number(vec![("group", label.clone())], value))
+            });
+            let samples = samples.collect();
+            self.add(&format!("group_{name}"), help, Kind::Counter, samples);
+        }
+        self.ended_by(&groups);
+        let not_in = groups.iter().filter_map(|(label, group)| {
+            let value = group.pairs.number("not_in_histogram")?;
+            Some(number(vec![("group", label.clone())], value))
+        });
+        let help = "Samples that are in no histogram: there was no memory for it yet.";
+        let not_in = not_in.collect();
+        self.add("group_not_in_histogram", help, Kind::Gauge, not_in);
+        (state.groups.groups.len() - groups.len()) as u64
+    }
+
+    fn ended_by(&mut self, groups: &[(String, &Group)]) {
+        let labels = |label: &String, culprit: &str| {
+            vec![("group", label.clone()), ("culprit", culprit.to_owned())]
+        };
+        let each = || {
+            let pairs = groups.iter();
+            pairs.flat_map(|pair| CULPRITS.iter().map(move |culprit| (pair, *culprit)))
+        };
+        let counts = each().filter_map(|((label, group), culprit)| {
+            let value = group.pairs.number(&format!("ended_by_{culprit}"))?;
+            Some(number(labels(label, culprit), value))
+        });
+        let counts = counts.collect();
+        let help = "Waits for a CPU that ended while the culprit had the CPU.";
+        self.add("group_ended_by", help, Kind::Counter, counts);
+        let times = each().filter_map(|((label, group), culprit)| {
+            let value = group.pairs.number(&format!("ended_by_{culprit}_ns"))?;
+            Some(seconds(labels(label, culprit), value))
+        });
+        let times = times.collect();
+        let help = "Waits for a CPU that ended while the culprit had the CPU: their sum.";
+        self.add("group_ended_by_seconds", help, Kind::Counter, times);
+    }
+}
+
+/// Returns the value of the label of a group: its name, and its number if an earlier group has the
+/// same name, as in the module's own file.
+fn label<'a>(group: &'a Group, seen: &mut BTreeSet<&'a str>) -> String {
+    if seen.insert(&group.name) {
+        group.name.clone()
+    } else {
+        format!("{}\\#{}", group.name, group.id)
+    }
+}
+
+fn help(name: &str) -> &'static str {
+    let known = metric::Series::ALL
+        .iter()
+        .find(|series| series.name == name);
+    known.map_or(
+        "A metric that this version of the command does not know.",
+        |s| s.help,
+    )
+}
+
+fn counter_help(name: &str) -> &'static str {
+    let mut all = metric::Counter::ALL.into_iter();
+    let known = all.find(|counter| counter.name() == name);
+    known.map_or(
+        "A counter that this version of the command does not know.",
+        |counter| counter.help(),
+    )
+}
