@@ -95,8 +95,8 @@ impl Readable for SwitchesFile {
     }
 }
 
-/// The loaded module. Unloading drops the fields in this order: first no file is open any more, then
-/// no CPU runs the probe any more.
+/// The loaded module. Unloading drops the fields in this order: first no file is open any more,
+/// then no CPU runs the probe any more.
 struct RustProbe {
     _files: Tree,
     _probe: Registration<Switches>,
