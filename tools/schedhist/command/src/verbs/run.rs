@@ -460,8 +460,7 @@ pub fn table(run: &Run, style: &Style) -> String {
     let time = |key| style.unit.text(number(key));
     if let (Some(voluntary), Some(involuntary)) = (number("voluntary"), number("involuntary")) {
         let line = format!(
-            "{COMMAND}: {} switches ({voluntary} voluntary, {involuntary} involuntary), {} on CPU, \
-             {} waiting",
+            "{COMMAND}: {} switches ({involuntary} involuntary), {} on CPU, {} waiting",
             voluntary.saturating_add(involuntary),
             time("oncpu_ns"),
             time("waited_ns")

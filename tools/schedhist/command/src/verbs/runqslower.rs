@@ -47,7 +47,7 @@ pub fn runqslower(args: &ArgMatches, source: &Source) -> Result {
         "TIME", "COMM", "TID", "LAT(us)"
     );
     head += if previous {
-        " PREV COMM        PREV TID RAN(us)\n"
+        " PREV COMM       PREV TID RAN(us)\n"
     } else {
         "\n"
     };
@@ -75,7 +75,7 @@ pub fn runqslower(args: &ArgMatches, source: &Source) -> Result {
                 let indent = if number == 0 { 0 } else { LAT_END };
                 let ran = culprit.ran_ns / 1_000;
                 let (comm, pid) = (&culprit.comm, culprit.pid);
-                out += &format!("{:indent$} {comm:<16} {pid:<8} {ran:>6}\n", "");
+                out += &format!("{:indent$} {comm:<15} {pid:<8} {ran:>7}\n", "");
             }
         }
         print(&out)?;
