@@ -54,7 +54,7 @@ uninstall:
 	@scripts/install --remove "$$KDIR"
 	@scripts/install-tools --remove
 
-## run        show live histograms of a stock kernel in a guest (KERNEL=, CPUS=, SECONDS=)
+## run        show what the command prints about a workload, in a guest (KERNEL=, CPUS=, SECONDS=)
 run:
 	@scripts/demo $(if $(KERNEL),--kernel $(KERNEL)) --cpus $(CPUS) $(SECONDS)
 

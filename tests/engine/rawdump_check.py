@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Check scripts/rawdump against the C reader, with good and with broken snapshots.
+"""Check tests/rawdump against the C reader, with good and with broken snapshots.
 
 READER is the program built from tests/raw.c. Both read each FILE, and then, for SECONDS, files with
 bytes changed, numbers replaced, and parts removed or doubled. They must agree on whether it is a

@@ -154,10 +154,10 @@ test_raw() {
 	cat "$debugfs/raw" > "$work/raw"
 	note "$(stat -c %s "$work/raw") bytes"
 	for metric in runq offcpu idle; do
-		diff <(../../scripts/rawdump --metric "$metric" < "$work/raw") "$debugfs/hist/$metric"
+		diff <(../../tests/rawdump --metric "$metric" < "$work/raw") "$debugfs/hist/$metric"
 	done
 	for cpu in 0 $(($(nproc) - 1)); do
-		diff <(../../scripts/rawdump --cpu "$cpu" --metric oncpu < "$work/raw") \
+		diff <(../../tests/rawdump --cpu "$cpu" --metric oncpu < "$work/raw") \
 			"$debugfs/per_cpu/cpu$cpu/hist/oncpu"
 	done
 }
@@ -175,7 +175,7 @@ quantiles_above_max() {
 # A reset starts the text files from 0 and leaves the snapshot unchanged: all of it, including
 # minima and maxima, is since loading. Only the time of the snapshot differs.
 test_raw_reset() {
-	local dump=../../scripts/rawdump i
+	local dump=../../tests/rawdump i
 	load
 	for i in 1 2; do
 		measure 1

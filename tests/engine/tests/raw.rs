@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The binary snapshot, read back: here, by `raw.c` and by `scripts/rawdump`.
+//! The binary snapshot, read back: here, by `raw.c` and by `tests/rawdump`.
 
 use std::{
     collections::{
@@ -466,12 +466,12 @@ fn lines(text: &str) -> BTreeSet<String> {
     text.lines().map(String::from).collect()
 }
 
-/// `scripts/rawdump` prints the same as the text files show.
+/// `tests/rawdump` prints the same as the text files show.
 #[test]
 #[cfg_attr(miri, ignore)]
 fn rawdump_prints_the_text_files() {
     let rawdump = |args: &[&str], data: &[u8]| {
-        let mut command = Command::new(top().join("scripts/rawdump"));
+        let mut command = Command::new(top().join("tests/rawdump"));
         printed(command.args(args), data)
     };
     let scheme = default_scheme();
@@ -511,7 +511,7 @@ fn rawdump_prints_the_text_files() {
     }
 }
 
-/// `scripts/rawdump` reports broken input in one line.
+/// `tests/rawdump` reports broken input in one line.
 #[test]
 #[cfg_attr(miri, ignore)]
 fn rawdump_refuses_what_is_broken() {
@@ -542,7 +542,7 @@ fn rawdump_refuses_what_is_broken() {
         (&data[..data.len() - 8], "cut off"),
         (&data[..data.len() - 20], "cut off"),
     ] {
-        let output = run(&mut Command::new(top().join("scripts/rawdump")), broken);
+        let output = run(&mut Command::new(top().join("tests/rawdump")), broken);
         assert!(!output.status.success());
         assert!(output.stdout.is_empty());
         let error = String::from_utf8(output.stderr).expect("text");

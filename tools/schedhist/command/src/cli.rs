@@ -83,6 +83,22 @@ fn with_bcc(command: Command) -> Command {
         .group(ArgGroup::new("split").args(["pids", "tids"]))
 }
 
+/// The order of the verbs in the help; others follow.
+const ORDER: [&str; 12] = [
+    "hist",
+    "runqlat",
+    "cpudist",
+    "runqslower",
+    "groups",
+    "run",
+    "record",
+    "report",
+    "diff",
+    "watch",
+    "ctl",
+    "doctor",
+];
+
 /// Returns the command line.
 pub fn command() -> Command {
     let program = Command::new("schedhist")
@@ -100,7 +116,8 @@ pub fn command() -> Command {
         );
     let mut program = with_style(program);
     for verb in reading_verbs().into_iter().chain(other_verbs()) {
-        program = program.subcommand(verb);
+        let place = ORDER.iter().position(|name| *name == verb.get_name());
+        program = program.subcommand(verb.display_order(place.unwrap_or(ORDER.len())));
     }
     program
 }
@@ -112,7 +129,7 @@ fn reading_verbs() -> Vec<Command> {
             .about("Print histograms, since the load or of intervals")
             .arg(words(
                 "METRIC... INTERVAL COUNT",
-                "Metrics [default: runq]; seconds and number of intervals",
+                "Default: runq; seconds, number of intervals",
             ))
             .arg(flag("each-cpu", 'C', "One histogram for each CPU"))
             .arg(value("cpu", "LIST", "Only these CPUs, such as 0-3,8"))
@@ -278,7 +295,7 @@ fn other_verbs() -> Vec<Command> {
             .arg(flag(
                 "previous",
                 'P',
-                "Also print the culprit that ran longest",
+                "Also print who ran meanwhile, longest first",
             )),
         with_style(Command::new("run"))
             .about("Run a command, and measure it and the machine meanwhile")
@@ -334,7 +351,7 @@ fn other_verbs() -> Vec<Command> {
         Command::new("record")
             .about("Record snapshots in a file")
             .arg(
-                value("output", "FILE", "The file; an older one becomes FILE.old")
+                value("output", "FILE", "File; an old one: FILE.old")
                     .short('o')
                     .default_value("schedhist.data"),
             )
@@ -359,6 +376,11 @@ fn other_verbs() -> Vec<Command> {
             ),
         Command::new("watch")
             .about("Wait for a sample above a threshold, and say who caused it")
+            .after_help(
+                "Actions: trace and snapshot stop or copy the trace, at the very moment;\n\
+                 shell,command=COMMAND; signal,num=N,pid=PID (or pid=parent); continue.\n\
+                 Ends with status 3 after the first one above, unless continue is given.",
+            )
             .arg(
                 Arg::new("metric")
                     .value_name("METRIC")
@@ -380,7 +402,7 @@ fn other_verbs() -> Vec<Command> {
                 value(
                     "on-threshold",
                     "ACTION",
-                    "trace; snapshot; shell,command=...; signal,num=,pid=; continue",
+                    "What to do, see below; repeatable",
                 )
                 .action(ArgAction::Append),
             )

@@ -192,6 +192,26 @@ fn golden() {
     assert_eq!(found.lines().count(), wanted.lines().count());
 }
 
+/// The help of each verb fits on the screen.
+#[test]
+fn help_fits() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let help = schedhist(folder, &["--help"]).stdout;
+    let help = String::from_utf8(help).unwrap();
+    let verbs = help.lines().skip_while(|line| *line != "Commands:");
+    let verbs = verbs.skip(1).take_while(|line| !line.is_empty());
+    let verbs: Vec<_> = verbs
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
+    assert!(verbs.len() > 12, "{verbs:?}");
+    for verb in verbs {
+        let help = schedhist(folder, &["help", verb]).stdout;
+        for line in String::from_utf8(help).unwrap().lines() {
+            assert!(line.chars().count() <= 80, "{verb}: {line}");
+        }
+    }
+}
+
 /// A reader that goes away early is no error, and leaves no message.
 #[test]
 fn a_closed_pipe_is_quiet() {
@@ -275,4 +295,77 @@ fn any_arguments() {
             "{words:?}: {status}: {said}"
         );
     }
+}
+
+/// The checksum of a chunk of a recording: FNV-1a over its type, its length and its contents.
+fn checksum(kind_and_length: &[u8], contents: &[u8]) -> u32 {
+    let bytes = kind_and_length.iter().chain(contents);
+    bytes.fold(0x811c_9dc5, |hash, byte| {
+        (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
+    })
+}
+
+/// Changes the contents of some chunks of a recording, and makes their checksums right again.
+fn mutated(recording: &[u8], random: &mut sim::Random) -> Vec<u8> {
+    let (mut out, mut rest) = (recording[..16].to_vec(), &recording[16..]);
+    while rest.len() >= 12 {
+        let length = u32::from_le_bytes(rest[4..8].try_into().unwrap()) as usize;
+        let mut contents = rest[12..12 + length].to_vec();
+        for _ in 0..random.next() % 3 {
+            let at = random.next() as usize % contents.len();
+            match random.next() % 4 {
+                0 => contents[at] = random.next() as u8,
+                1 => contents.truncate(at.max(1)),
+                2 => contents[at] ^= 1 << (random.next() % 8),
+                _ => {
+                    let digits = contents.iter_mut().skip(at).take(20);
+                    digits.for_each(|byte| *byte = b'9');
+                }
+            }
+        }
+        let head: Vec<_> = rest[..4]
+            .iter()
+            .copied()
+            .chain((contents.len() as u32).to_le_bytes())
+            .collect();
+        out.extend(&head);
+        out.extend(checksum(&head, &contents).to_le_bytes());
+        out.extend(contents);
+        rest = &rest[12 + length..];
+    }
+    out
+}
+
+/// Recordings with wrong contents and right checksums end with a message, and never with a panic.
+#[test]
+fn any_recording() {
+    let folder =
+        Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("fuzz-{}", std::process::id()));
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).unwrap();
+    recording(&folder.join("a.data"), 1, 6, 0);
+    let good = fs::read(folder.join("a.data")).unwrap();
+    let mut random = sim::Random(31);
+    let mut accepted = 0;
+    for round in 0..150 {
+        fs::write(folder.join("b.data"), mutated(&good, &mut random)).unwrap();
+        for words in [
+            &["report", "-i", "b.data"][..],
+            &["report", "-i", "b.data", "-e", "-j", "runq"],
+            &["report", "-i", "b.data", "--hgrm", "runq"],
+            &["report", "-i", "b.data", "--hlog", "oncpu"],
+            &["diff", "a.data", "b.data"],
+        ] {
+            let output = schedhist(&folder, words);
+            let status = output.status.code().unwrap_or(101);
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(
+                status <= 2 && !said.contains("panicked"),
+                "{round}: {words:?}: {status}: {said}"
+            );
+            accepted += u32::from(status == 0);
+        }
+    }
+    assert!(accepted > 50, "{accepted}");
+    fs::remove_dir_all(&folder).unwrap();
 }

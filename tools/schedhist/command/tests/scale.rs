@@ -82,7 +82,7 @@ fn groups(folder: &Path) {
 
 /// Runs the command. Returns its CPU time in milliseconds, and its memory in KiB, which is at least
 /// that of this test.
-#[expect(clippy::zombie_processes, reason = "wait4 waits for it")]
+#[allow(clippy::zombie_processes, reason = "wait4 waits for it")]
 fn cost(folder: &Path, words: &[&str]) -> (i64, i64) {
     let child = Command::new(env!("CARGO_BIN_EXE_schedhist"))
         .args(["--dir", "machine"])

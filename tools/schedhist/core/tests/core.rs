@@ -307,13 +307,44 @@ fn any_bytes() {
             let _ = delta::encode(&found, &next);
         }
         let _ = delta::decode(&snapshot, &mutate(&mut random, &change));
-        let _ = text::groups(&String::from_utf8_lossy(&mutate(
-            &mut random,
-            GROUPS.as_bytes(),
-        )));
+        let mut text = |good: &str| {
+            let bytes = mutate(&mut random, good.as_bytes());
+            String::from_utf8_lossy(&bytes).into_owned()
+        };
+        let _ = text::groups(&text(GROUPS));
+        let _ = text::histograms(&text(HISTOGRAMS));
+        for outlier in text::OutlierParser::default().feed(&text(OUTLIERS)) {
+            let _ = text::shares(
+                &outlier
+                    .culprits
+                    .iter()
+                    .map(|c| c.ran_ns)
+                    .collect::<Vec<_>>(),
+            );
+        }
     }
     assert!(accepted > 100, "{accepted}");
 }
+
+const HISTOGRAMS: &str = "# schedhist group histogram version 1
+metric runq
+group 1
+name /web.service
+unit ns
+precision 3
+count 578
+sum 701000000
+max 37000000
+bucket 524288 589823 500
+bucket 33554432 37748735 78
+";
+
+const OUTLIERS: &str = "# schedhist outliers version 1
+outlier id 4 metric runq_wakeup cause wakeup cpu 1 duration_ns 30 start_ns 1 end_ns 31 missing_ns 5 \
+culprits 2 pid 9 prio 120 comm a b
+  culprit id 4 ran_ns 20 slices 1 pid 7 prio 120 comm x
+  culprit id 4 ran_ns 5 slices 1 pid 0 prio 120 comm swapper/1
+";
 
 const GROUPS: &str = "# schedhist groups version 1
 group_by cgroup

@@ -118,7 +118,7 @@ impl Whose {
         };
         match self {
             Self::All => true,
-            Self::Cgroup(_) => rule == "cgroup",
+            Self::Cgroup(name) => tells_apart(rule, name),
             // The group of a process is the same, whether there are others or not.
             Self::Process(pid) | Self::Each(Split::Process | Split::PidNamespace, Some(pid)) => {
                 rule == "process" || list("process", *pid)
@@ -126,6 +126,27 @@ impl Whose {
             Self::Each(..) => self.rule().as_deref() == Some(rule),
         }
     }
+}
+
+/// Returns whether a rule has groups for this cgroup and those below it alone:
+/// `cgroup [under PATH] [depth N]`.
+fn tells_apart(rule: &str, name: &str) -> bool {
+    let (mut under, mut depth) = ("", usize::MAX);
+    let mut words = rule.split(' ');
+    if words.next() != Some("cgroup") {
+        return false;
+    }
+    while let (Some(key), Some(value)) = (words.next(), words.next()) {
+        match (key, value.parse()) {
+            ("under", _) => under = value,
+            ("depth", Ok(levels)) => depth = levels,
+            _ => return false,
+        }
+    }
+    let below = name.strip_prefix(under).unwrap_or_default();
+    let levels = below.split('/').filter(|part| !part.is_empty()).count();
+    let is_root = name == "/" && under.is_empty();
+    is_root || (below.starts_with('/') && (1..=depth).contains(&levels))
 }
 
 /// Returns the name of the group of a cgroup that is given by that name, or by its folder.
@@ -358,5 +379,28 @@ impl Namespaces {
     /// Returns the inode of that of a process, or 0 if the process ended before it was seen.
     fn of(&self, pid: u64) -> u64 {
         self.0.get(&pid).copied().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_that_tell_a_cgroup_apart() {
+        for (rule, name, wanted) in [
+            ("cgroup", "/a.service", true),
+            ("cgroup", "/", true),
+            ("cgroup depth 1", "/a.service", true),
+            ("cgroup depth 1", "/a.slice/b.service", false),
+            ("cgroup under /a.slice", "/a.slice/b.service", true),
+            ("cgroup under /a.slice", "/a.slice", false),
+            ("cgroup under /a.slice", "/a.slices/b", false),
+            ("cgroup under /a.slice depth 1", "/a.slice/b/c", false),
+            ("process", "/a.service", false),
+            ("none", "/a.service", false),
+        ] {
+            assert_eq!(tells_apart(rule, name), wanted, "{rule}: {name}");
+        }
     }
 }

@@ -33,7 +33,19 @@ const CHANGE: &str = "/run/schedhist.lock";
 const USERS: &str = "/run/schedhist-users.lock";
 
 /// The greatest number of groups.
-const MOST_GROUPS: &str = "4095";
+const MOST_GROUPS: usize = 4095;
+
+/// How much memory the counters of groups may take, in bytes, unless the limit of groups is higher
+/// already; and how much a group takes on each possible CPU.
+const MEMORY: usize = 64 << 20;
+const OF_GROUP: usize = 512;
+
+/// Returns the limit of groups for a rule that makes many of them.
+fn limit_for_many(cpus: usize, now: &str) -> usize {
+    let fit = MEMORY / (OF_GROUP * cpus.max(1));
+    let now = now.trim().parse().unwrap_or_default();
+    fit.max(now).min(MOST_GROUPS)
+}
 
 fn open(path: &str) -> Result<File> {
     let opened = OpenOptions::new()
@@ -105,7 +117,9 @@ impl<'a> Grouping<'a> {
             let many = ["process", "thread"].contains(&rule);
             let limit = source.text("group_limit")?;
             if many {
-                source.write("group_limit", MOST_GROUPS)?;
+                let cpus = source.read()?.taken.snapshot.cpus.len();
+                let most = limit_for_many(cpus, &limit);
+                source.write("group_limit", &most.to_string())?;
             }
             let written = source.write("group_by", rule);
             if many {
@@ -138,5 +152,19 @@ impl Drop for Grouping<'_> {
             let _ = self.source.write("group_by", "none");
         }
         let _ = fs::write(USERS, "");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_for_many_groups() {
+        assert_eq!(limit_for_many(4, "255\n"), 4095);
+        assert_eq!(limit_for_many(64, "255\n"), 2048);
+        assert_eq!(limit_for_many(256, "255\n"), 512);
+        assert_eq!(limit_for_many(4096, "255\n"), 255);
+        assert_eq!(limit_for_many(256, "4000\n"), 4000);
     }
 }

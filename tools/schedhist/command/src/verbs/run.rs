@@ -239,20 +239,34 @@ fn append(path: &str) -> Result<Recorder<File>> {
 
 impl Job<'_> {
     fn state(&self) -> Result<State> {
-        let mut histograms = vec![None; OF_GROUPS.len()];
+        let mut histograms: Vec<Option<Distribution>> = vec![None; OF_GROUPS.len()];
         let mut counts = None;
         if let Some(cgroup) = &self.cgroup {
+            // The command may create cgroups below its own.
+            let is_ours = |name: &str| {
+                let below = name.strip_prefix(cgroup.group.as_str());
+                below.is_some_and(|below| below.is_empty() || below.starts_with('/'))
+            };
             for (found, metric) in histograms.iter_mut().zip(OF_GROUPS) {
-                let mut all = groups::histograms(self.source, metric)?.into_values();
-                *found = all.find(|(name, _)| *name == cgroup.group).map(|(_, d)| d);
+                for (name, one) in groups::histograms(self.source, metric)?.into_values() {
+                    match found {
+                        _ if !is_ours(&name) => {}
+                        None => *found = Some(one),
+                        Some(found) => found.merge(&one),
+                    }
+                }
             }
             let groups = text::groups(&self.source.text("groups")?)?;
-            let group = groups.groups.iter().find(|g| g.name == cgroup.group);
+            let groups = groups.groups.iter().filter(|group| is_ours(&group.name));
+            let mut sums = [0; COUNTS.len()];
+            for group in groups {
+                for (sum, (_, key)) in sums.iter_mut().zip(COUNTS) {
+                    let number = group.pairs.number::<u128>(key).unwrap_or_default();
+                    *sum = units::clamp(number.saturating_add(u128::from(*sum)));
+                }
+            }
             // There is no group before the first task.
-            counts = Some(COUNTS.map(|(_, key)| {
-                let number = group.and_then(|group| group.pairs.number::<u128>(key));
-                units::clamp(number.unwrap_or_default())
-            }));
+            counts = Some(sums);
         }
         Ok(State {
             reading: self.source.read()?,
@@ -446,8 +460,7 @@ pub fn table(run: &Run, style: &Style) -> String {
     let time = |key| style.unit.text(number(key));
     if let (Some(voluntary), Some(involuntary)) = (number("voluntary"), number("involuntary")) {
         let line = format!(
-            "{COMMAND}: {} switches ({voluntary} voluntary, {involuntary} involuntary), {} on CPU, \
-             {} waiting",
+            "{COMMAND}: {} switches ({involuntary} involuntary), {} on CPU, {} waiting",
             voluntary.saturating_add(involuntary),
             time("oncpu_ns"),
             time("waited_ns")

@@ -24,6 +24,9 @@ use crate::{
     },
 };
 
+/// The number of columns up to the latency.
+const LAT_END: usize = 8 + 1 + 16 + 1 + 6 + 1 + 14;
+
 /// Prints waits for a CPU above a limit, until SIGINT.
 pub fn runqslower(args: &ArgMatches, source: &Source) -> Result {
     let number = |name: &str| -> Result<Option<u64>> {
@@ -44,7 +47,7 @@ pub fn runqslower(args: &ArgMatches, source: &Source) -> Result {
         "TIME", "COMM", "TID", "LAT(us)"
     );
     head += if previous {
-        " PREV COMM        PREV TID\n"
+        " PREV COMM       PREV TID RAN(us)\n"
     } else {
         "\n"
     };
@@ -61,10 +64,18 @@ pub fn runqslower(args: &ArgMatches, source: &Source) -> Result {
         for outlier in found.iter().filter(is_wanted) {
             let us = outlier.duration_ns / 1_000;
             out += &format!("{time:<8} {:<16} {:<6} {us:>14}", outlier.comm, outlier.pid);
-            let longest = outlier.culprits.iter().max_by_key(|culprit| culprit.ran_ns);
-            match longest.filter(|_| previous) {
-                Some(culprit) => out += &format!(" {:<16} {:<6}\n", culprit.comm, culprit.pid),
-                None => out.push('\n'),
+            let mut culprits: Vec<_> = outlier.culprits.iter().collect();
+            culprits.sort_by_key(|culprit| std::cmp::Reverse(culprit.ran_ns));
+            if !previous || culprits.is_empty() {
+                out.push('\n');
+                continue;
+            }
+            for (number, culprit) in culprits.iter().enumerate() {
+                // Below the first one.
+                let indent = if number == 0 { 0 } else { LAT_END };
+                let ran = culprit.ran_ns / 1_000;
+                let (comm, pid) = (&culprit.comm, culprit.pid);
+                out += &format!("{:indent$} {comm:<15} {pid:<8} {ran:>7}\n", "");
             }
         }
         print(&out)?;

@@ -22,6 +22,7 @@ use crate::{
     failure::{
         note,
         print,
+        wrap,
         Failure,
         Result, //
     },
@@ -70,10 +71,13 @@ fn action(text: &str) -> Result<Action> {
             let value = |key: &str| rest.split(',').find_map(|pair| pair.strip_prefix(key));
             let number = value("num=")
                 .and_then(|n| n.parse().ok())
+                .filter(|number| (1..=64).contains(number))
                 .ok_or_else(wrong)?;
+            // 0 and negative numbers would stand for many processes.
+            let positive = |pid: &str| pid.parse().ok().filter(|pid| *pid > 0);
             let pid = match value("pid=") {
                 Some("parent") => std::os::unix::process::parent_id() as i32,
-                pid => pid.and_then(|pid| pid.parse().ok()).ok_or_else(wrong)?,
+                pid => pid.and_then(positive).ok_or_else(wrong)?,
             };
             Ok(Action::Signal { number, pid })
         }
@@ -213,10 +217,12 @@ fn parts(outlier: &Outlier) -> Vec<(String, u64)> {
 pub fn text(outlier: &Outlier) -> String {
     let duration = Unit::Fitting.text(Some(outlier.duration_ns));
     let cause = outlier.pairs.get("cause").unwrap_or("-");
-    let mut out = format!(
-        "## CPU {}: {} of {}:{}: {duration}, {cause}\n",
+    let mut out = String::new();
+    let head = format!(
+        "## CPU {}: {} of {}:{}: {duration}, {cause}",
         outlier.cpu, outlier.metric, outlier.comm, outlier.pid
     );
+    wrap(&mut out, &head);
     let parts = parts(outlier);
     let ns: Vec<_> = parts.iter().map(|(_, ns)| *ns).collect();
     for ((name, ns), share) in parts.iter().zip(shares(&ns)) {
@@ -246,4 +252,54 @@ fn json(outlier: &Outlier) -> String {
         .array("culprits", culprits)
         .end()
         + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use schedhist_core::text::OutlierParser;
+
+    use super::*;
+
+    #[test]
+    fn shares_of_all_culprits() {
+        let text_of_module =
+            "outlier id 4 metric blocked_uninterruptible cause preempted_in_kernel \
+            cpu 255 duration_ns 30000003 start_ns 1 end_ns 30000004 missing_ns 1000001 culprits 3 \
+            pid 4194303 prio 120 comm fifteen letters\n  \
+            culprit id 4 ran_ns 20000001 slices 1 pid 7 prio 120 comm x\n  \
+            culprit id 4 ran_ns 5000000 slices 1 pid 0 prio 120 comm swapper/1\n  \
+            culprit id 4 ran_ns 4000001 slices 9 pid 4194302 prio 49 comm \\x1b[31mred\n";
+        let found = OutlierParser::default().feed(text_of_module);
+        assert_eq!(
+            text(&found[0]),
+            "## CPU 255: blocked_uninterruptible of fifteen letters:4194303: 30.0ms,\n  \
+             preempted_in_kernel\n   \
+             66.7%   20.0ms  x:7\n   \
+             16.7%   5.00ms  idle\n   \
+             13.3%   4.00ms  \\x1b[31mred:4194302\n    \
+             3.3%   1.00ms  not known\n"
+        );
+        assert!(json(&found[0]).starts_with(
+            "{\"schema\":\"schedhist.outlier.v1\",\"id\":4,\"metric\":\"blocked_uninterruptible\""
+        ));
+    }
+
+    #[test]
+    fn actions() {
+        let signal = Action::Signal { number: 9, pid: 12 };
+        assert_eq!(action("signal,num=9,pid=12").unwrap(), signal);
+        assert_eq!(action("trace").unwrap(), Action::Module("tracing_off"));
+        let shell = Action::Shell("echo a,b".to_owned());
+        assert_eq!(action("shell,command=echo a,b").unwrap(), shell);
+        for wrong in [
+            "",
+            "trace,now",
+            "shell",
+            "signal,num=9",
+            "signal,pid=1,num=x",
+            "signal,num=9,pid=-1",
+        ] {
+            assert!(action(wrong).is_err(), "{wrong}");
+        }
+    }
 }

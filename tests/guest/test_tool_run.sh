@@ -1,0 +1,214 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck disable=SC2016,SC2119,SC2154 # programs of other shells; optional arguments; lib.sh
+#
+# The verbs of the command that run others, record, compare and wait: see test_tool.sh for the rest.
+
+# shellcheck source=tests/guest/tool.bash
+. ./tool.bash
+# shellcheck source=tests/guest/oracle.bash
+. ./oracle.bash
+
+# `run` has the status of its command, passes signals on, leaves its output alone, and restores all.
+test_tool_run() {
+	local pid
+	begin_tool
+	cgroups_on
+	ends_with 7 tool run -- sh -c 'echo out; echo err >&2; exit 7'
+	same "standard output" "$(< said)" out
+	says complaints "err"
+	says complaints "laws ok"
+	says complaints "command: "
+	narrow complaints
+	ends_with 137 tool run -- sh -c 'kill -KILL $$'
+	ends_with 127 tool run -- /no/such/command
+	ends_with 126 tool run -- /etc/passwd
+	ends_with 2 tool run
+	"$SCHEDHIST_TOOL" run -- sleep 100 2> terminated &
+	pid=$!
+	background "$pid"
+	sleep 1
+	grouped_by cgroup
+	kill -TERM "$pid"
+	status_of "$pid" 143
+	says terminated "sleep: "
+	grouped_by none
+	[[ -z $(find "$cgroupfs" -name 'schedhist-run-*') ]] || fail "a cgroup is left"
+	ends_with 143 tool run --timeout 300 -- sleep 100
+	ends_with 0 tool run -r 3 --table -C 0 -A -D 100 -- sleep 0.3
+	narrow complaints
+	says complaints "sleep (3 of 3)"
+	says complaints "cpu0 idle"
+	says complaints "note: of the machine, only CPU 0"
+	says complaints "waits for a CPU (runq) of the command"
+	ends_with 0 tool run -I 300 -j -- sleep 1
+	check_tool json complaints
+	(($(grep -c '"scope":"machine","metric":"idle"' complaints) >= 3)) || fail "too few intervals"
+	ends_with 0 tool run -x , -- true
+	says complaints "from_ns,to_ns,scope,metric,count,sum_ns,p50_ns"
+	# If tasks are grouped by another rule, that stays, and only the machine is measured.
+	echo comm > "$debugfs/group_by"
+	ends_with 0 tool run -- true
+	says complaints "only the machine is measured"
+	says complaints "note: all figures are of the whole machine"
+	grouped_by comm
+}
+
+# Two runs at once: each has its own command alone, and the last one restores the rule.
+test_tool_run_twice() {
+	local one
+	begin_tool
+	cgroups_on
+	helper delay
+	"$SCHEDHIST_TOOL" run -j -- "$work/delay" 300 3000 2> one &
+	one=$!
+	background "$one"
+	sleep 0.5
+	tool run -j -- sleep 0.1 2> two
+	grouped_by cgroup
+	wait "$one"
+	grouped_by none
+	[[ -z $(find "$cgroupfs" -name 'schedhist-run-*') ]] || fail "a cgroup is left"
+	# Two waits for each byte, about.
+	check_tool counts one 500 3000
+	check_tool counts two 0 100
+}
+
+# The switches of a command with children are those that the kernel counts for each of its processes.
+test_tool_children() {
+	begin_tool
+	cgroups_on
+	cat > Makefile <<- 'END'
+		.RECIPEPREFIX = >
+		all: $(foreach n,1 2 3 4 5 6 7 8,job$n)
+		job%:
+		>@i=0; while [ $$i -lt 300 ]; do i=$$((i + 1)); done; sleep 0.0$*; true | cat
+	END
+	tool run -j -- python3 -SE "$here/tool.py" processes costs make -j3 > /dev/null 2> json || fail "$(< json)"
+	check_tool run json costs 25
+}
+
+# A recording survives that the module is loaded anew, and CPUs that go and come: it marks both.
+test_tool_record() {
+	local pid size
+	begin_tool
+	expedite_rcu
+	workload_start_bursts
+	ends_with 3 tool record -I 100 -o status.data -- sh -c 'sleep 0.5; exit 3'
+	"$SCHEDHIST_TOOL" record -I 100 2> complaints &
+	pid=$!
+	background "$pid"
+	sleep 1
+	unload
+	sleep 0.5
+	load
+	sleep 0.5
+	if [[ -w /sys/devices/system/cpu/cpu1/online ]]; then
+		echo 0 > /sys/devices/system/cpu/cpu1/online
+		sleep 0.5
+		echo 1 > /sys/devices/system/cpu/cpu1/online
+	fi
+	sleep 0.5
+	kill -INT "$pid"
+	wait "$pid"
+	says complaints "; waiting for it"
+	says complaints "schedhist.data: "
+	tool report > said
+	narrow said
+	says said "laws ok"
+	says said "note: gap: $debugfs/raw"
+	[[ ! -w /sys/devices/system/cpu/cpu1/online ]] || says said "note: CPUs online: "
+	same "parts without a gap" "$(grep -c '^schedhist: .* switches in ' said)" 2
+	tool report --time 0,0.6 runq > part
+	says part "samples in "
+	tool report --hgrm runq > hgrm
+	says hgrm "#[Mean"
+	tool report --hlog runq | grep -c HISTFAAAA > lines
+	within "lines of the log" 8 "$(< lines)" 100
+	# A ring has a file of the time that was asked for, and one before it.
+	tool record -I 50 --ring 0.5s -d 2 -o ring 2> /dev/null
+	[[ -s ring && -s ring.1 ]] || fail "there are not two files"
+	size=$(stat -c %s ring ring.1 | paste -sd+ | bc)
+	note "10 to 20 snapshots: $size bytes"
+	tool report -i ring.1 > said
+	says said "laws ok"
+	workload_stop
+}
+
+# Waits above a threshold, with all that ran meanwhile; settings are as before, whatever happens.
+test_tool_watch() {
+	local pid
+	begin_tool
+	helper delay
+	"$SCHEDHIST_TOOL" runqslower 2000 -P > slower &
+	pid=$!
+	background "$pid"
+	sleep 1
+	same threshold "$(< "$debugfs/threshold_ns/runq")" 2000000
+	"$work/delay" 5 20000
+	sleep 1
+	kill -INT "$pid"
+	wait "$pid"
+	same threshold "$(< "$debugfs/threshold_ns/runq")" none
+	narrow slower
+	grep -E '^[0-9:]{8} delay +[0-9]+ +[0-9]+ delay +[0-9]+ +[0-9]+$' slower > lines || fail "no wait in $(< slower)"
+	within "waits of 20 ms" 4 "$(wc -l < lines)" 1000
+	(sleep 2; exec "$work/delay" 2 20000) &
+	ends_with 3 tool watch -T 10000 --on-threshold trace \
+		--on-threshold 'shell,command=echo "cpu $SCHEDHIST_CPU pid $SCHEDHIST_PID" > acted'
+	wait
+	says said "## CPU 0: runq_wakeup of delay:"
+	says said "delay:"
+	narrow said
+	[[ $(< acted) == "cpu 0 pid "* ]] || fail "the action did not see the outlier"
+	same tracing_on "$(< "$tracefs/tracing_on")" 0
+	same on_outlier "$(< "$debugfs/on_outlier")" none
+	same threshold "$(< "$debugfs/threshold_ns/runq")" none
+	# The shares of all culprits add up.
+	same "the sum of shares" "$(awk '/%/ { sum += $1 } END { print sum }' said)" 100
+	ends_with 0 tool watch -T 60000000 -d 0.5
+	(sleep 1; exec "$work/delay" 3 20000) &
+	ends_with 3 tool watch -T 10000 -d 4 -q --on-threshold continue
+	wait
+	grep -qE '^[1-9][0-9]* above 10000 us, 0 more missed$' said || fail "no summary: $(< said)"
+	(sleep 1; exec "$work/delay" 2 20000) &
+	sleep 100 &
+	pid=$!
+	background "$pid"
+	ends_with 3 tool watch -T 10000 -j --on-threshold "signal,num=15,pid=$pid"
+	check_tool json said
+	status_of "$pid" 143
+	wait
+}
+
+# A doubled delay is found, and none where nothing has changed. One in twenty comparisons of equal
+# runs may be wrong: so a wrong one gets a second try. Half of the waits are the short ones of the task
+# that causes the long ones, so p75 is the median of these.
+allow_seconds test_tool_diff 300
+test_tool_diff() {
+	local of us
+	about_numbers
+	begin_tool
+	cgroups_on
+	helper delay
+	for _ in 1 2; do
+		rm -f ./*.data
+		for _ in {1..6}; do
+			for of in a b c; do
+				us=15000
+				[[ $of != b ]] || us=30000
+				tool run -o "$of.data" --append -- "$work/delay" 30 "$us" 2> /dev/null
+			done
+		done
+		tool diff a.data b.data -q 75 > double
+		tool diff a.data c.data -q 75 > equal
+		sed 's/^/# /' double equal
+		narrow double equal
+		grep -qE 'p75 .* different$' double || fail "a doubled delay is not found: $(< double)"
+		! grep -q different$ equal || continue
+		ends_with 1 tool diff a.data b.data --fail-above runq:p75:+20%
+		ends_with 0 tool diff a.data c.data --fail-above runq:p75:+20%
+		return
+	done
+	fail "different without a difference, twice"
+}
