@@ -173,6 +173,15 @@ fn reading_verbs() -> Vec<Command> {
                 'e',
                 "Each interval instead of all of them together",
             ))
+            .arg(value("html", "OUT", "Write a page that any browser shows"))
+            .arg(
+                value(
+                    "against",
+                    "FILE",
+                    "With --html: another recording beside it",
+                )
+                .requires("html"),
+            )
             .arg(value(
                 "hgrm",
                 "METRIC",

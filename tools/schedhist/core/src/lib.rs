@@ -18,6 +18,8 @@
 //! | [`recording`] | the file of `schedhist record` |
 //! | [`compare`] | the permutation test of `schedhist diff` |
 //! | [`json`] | writes JSON |
+//! | [`timeline`] | the course of a recording, in a bounded number of columns |
+//! | [`page`] | a recording as one HTML page |
 //! | [`exposition`] | metrics for Prometheus: OpenMetrics, its older text, native histograms |
 
 #![forbid(unsafe_code)]
@@ -31,8 +33,10 @@ pub mod exposition;
 pub mod json;
 pub mod laws;
 pub mod log2;
+pub mod page;
 pub mod raw;
 pub mod recording;
 pub mod text;
+pub mod timeline;
 pub mod units;
 pub mod window;

@@ -10,6 +10,7 @@ mod doctor;
 mod export;
 mod groups;
 mod hist;
+mod html;
 mod machine;
 mod outliers;
 mod record;
