@@ -99,7 +99,8 @@ pub fn command() -> Command {
         .version(env!("CARGO_PKG_VERSION"))
         .about("Latency histograms of the Linux scheduler")
         .after_help(
-            "Without a verb, prints a summary since the module was loaded.\n\
+            "Without a verb, shows a live view on a terminal, and else prints a summary since\n\
+             the module was loaded.\n\
              No verb that reads writes anything. See schedhist(1), and docs/tool.md.",
         )
         .subcommand_negates_reqs(true)
@@ -118,6 +119,24 @@ pub fn command() -> Command {
 /// The verbs that only read.
 fn reading_verbs() -> Vec<Command> {
     vec![
+        Command::new("top")
+            .about("Show a live view: metrics, a heat map, CPUs, groups and outliers")
+            .arg(
+                value("interval", "SEC", "Seconds between two updates")
+                    .short('d')
+                    .default_value("1"),
+            )
+            .arg(value("metric", "METRIC", "The metric of the heat map").default_value("runq"))
+            .arg(
+                value("once", "", "Print one interval, and end")
+                    .num_args(0)
+                    .action(ArgAction::SetTrue),
+            )
+            .arg(
+                value("ascii", "", "Use no characters beyond ASCII")
+                    .num_args(0)
+                    .action(ArgAction::SetTrue),
+            ),
         with_style(Command::new("hist"))
             .about("Print histograms, of an interval or since the module was loaded")
             .arg(words(

@@ -194,7 +194,7 @@ fn add_cpus(cpus: &mut BTreeMap<u32, Cpu>, window: &Window) {
 }
 
 /// Returns what the groups did between two times, most time waited first.
-fn groups(first: &Groups, last: &Groups) -> (Vec<GroupRow>, String) {
+pub fn groups(first: &Groups, last: &Groups) -> (Vec<GroupRow>, String) {
     const CLASSES: [&str; 4] = ["own", "other", "kernel", "idle"];
     let number = |group: &Group, key: &str| -> u64 {
         units::clamp(group.pairs.number(key).unwrap_or_default())
