@@ -246,6 +246,20 @@ fn export() -> Command {
     Command::new("export")
         .about("Serve the figures to Prometheus, by HTTP or in a file")
         .arg(
+            value("perfetto", "OUT", "Write a trace for Perfetto instead").conflicts_with_all([
+                "listen", "textfile", "once", "format", "per-cpu", "series", "schema",
+            ]),
+        )
+        .arg(
+            value(
+                "input",
+                "FILE",
+                "With --perfetto: a recording, or trace events in text",
+            )
+            .short('i')
+            .default_value("schedhist.data"),
+        )
+        .arg(
             value("listen", "ADDRESS", "Address and port")
                 .default_value("127.0.0.1:9763")
                 .conflicts_with_all(["textfile", "once"]),

@@ -20,6 +20,7 @@
 //! | [`json`] | writes JSON |
 //! | [`timeline`] | the course of a recording, in a bounded number of columns |
 //! | [`page`] | a recording as one HTML page |
+//! | [`perfetto`] | traces for Perfetto |
 //! | [`exposition`] | metrics for Prometheus: OpenMetrics, its older text, native histograms |
 
 #![forbid(unsafe_code)]
@@ -34,6 +35,7 @@ pub mod json;
 pub mod laws;
 pub mod log2;
 pub mod page;
+pub mod perfetto;
 pub mod raw;
 pub mod recording;
 pub mod text;

@@ -13,6 +13,7 @@ mod hist;
 mod html;
 mod machine;
 mod outliers;
+mod perfetto;
 mod record;
 mod render;
 mod report;
