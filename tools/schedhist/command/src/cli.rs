@@ -105,7 +105,8 @@ pub fn command() -> Command {
         .version(env!("CARGO_PKG_VERSION"))
         .about("Latency histograms of the Linux scheduler")
         .after_help(
-            "Without a verb, prints a summary since the module was loaded.\n\
+            "Without a verb, shows a live view on a terminal, and else prints a summary since\n\
+             the module was loaded.\n\
              No verb that reads writes anything. See schedhist(1), and docs/tool.md.",
         )
         .subcommand_negates_reqs(true)
@@ -125,6 +126,24 @@ pub fn command() -> Command {
 /// The verbs that only read.
 fn reading_verbs() -> Vec<Command> {
     vec![
+        Command::new("top")
+            .about("Show a live view: metrics, a heat map, CPUs, groups and outliers")
+            .arg(
+                value("interval", "SEC", "Seconds between two updates")
+                    .short('d')
+                    .default_value("1"),
+            )
+            .arg(value("metric", "METRIC", "The metric of the heat map").default_value("runq"))
+            .arg(
+                value("once", "", "Print one interval, and end")
+                    .num_args(0)
+                    .action(ArgAction::SetTrue),
+            )
+            .arg(
+                value("ascii", "", "Use no characters beyond ASCII")
+                    .num_args(0)
+                    .action(ArgAction::SetTrue),
+            ),
         with_style(Command::new("hist"))
             .about("Print histograms, since the load or of intervals")
             .arg(words(
@@ -187,6 +206,15 @@ fn reading_verbs() -> Vec<Command> {
                 'e',
                 "Each interval instead of all of them together",
             ))
+            .arg(value("html", "OUT", "Write a page that any browser shows"))
+            .arg(
+                value(
+                    "against",
+                    "FILE",
+                    "With --html: another recording beside it",
+                )
+                .requires("html"),
+            )
             .arg(value(
                 "hgrm",
                 "METRIC",
@@ -239,6 +267,20 @@ fn reading_verbs() -> Vec<Command> {
 fn export() -> Command {
     Command::new("export")
         .about("Serve the figures to Prometheus, by HTTP or in a file")
+        .arg(
+            value("perfetto", "OUT", "Write a trace for Perfetto instead").conflicts_with_all([
+                "listen", "textfile", "once", "format", "per-cpu", "series", "schema",
+            ]),
+        )
+        .arg(
+            value(
+                "input",
+                "FILE",
+                "With --perfetto: a recording, or trace events in text",
+            )
+            .short('i')
+            .default_value("schedhist.data"),
+        )
         .arg(
             value("listen", "ADDRESS", "Address and port")
                 .default_value("127.0.0.1:9763")

@@ -7,6 +7,7 @@ mod failure;
 mod options;
 mod source;
 mod sys;
+mod tty;
 mod verbs;
 
 use std::process::ExitCode;

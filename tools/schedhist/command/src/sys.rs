@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! System calls that the standard library lacks: all `unsafe` of the command is here.
+//! System calls that the standard library lacks: all `unsafe` of the command is here, and in `tty`.
 
 use std::{
     io,

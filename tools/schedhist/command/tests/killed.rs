@@ -59,7 +59,7 @@ fn snapshots(path: &Path) -> (Vec<Snapshot>, bool) {
         match item {
             Item::Snapshot(taken) => found.push(taken.snapshot),
             Item::Mark(text) => panic!("a mark: {text}"),
-            Item::Info(_) | Item::Run(_) => {}
+            Item::Info(_) | Item::Run(_) | Item::Groups(_) | Item::Outliers(_) => {}
         }
     }
     (found, player.lost().is_some())

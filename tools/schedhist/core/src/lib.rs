@@ -19,6 +19,9 @@
 //! | [`compare`] | the permutation test of `schedhist diff` |
 //! | [`json`] | writes JSON |
 //! | [`hdr`] | writes HdrHistogram's log |
+//! | [`timeline`] | the course of a recording, in a bounded number of columns |
+//! | [`page`] | a recording as one HTML page |
+//! | [`perfetto`] | traces for Perfetto |
 //! | [`exposition`] | metrics for Prometheus: OpenMetrics, its older text, native histograms |
 
 #![forbid(unsafe_code)]
@@ -33,8 +36,11 @@ pub mod hdr;
 pub mod json;
 pub mod laws;
 pub mod log2;
+pub mod page;
+pub mod perfetto;
 pub mod raw;
 pub mod recording;
 pub mod text;
+pub mod timeline;
 pub mod units;
 pub mod window;

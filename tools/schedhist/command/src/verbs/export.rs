@@ -77,6 +77,7 @@ use crate::{
         Waiter,
         Woken, //
     },
+    verbs::perfetto,
 };
 
 /// The longest request, head and all, in bytes.
@@ -231,6 +232,10 @@ impl Exporter {
 
 /// Exports until SIGINT, or once.
 pub fn export(args: &ArgMatches, source: &Source) -> Result {
+    if let Some(out) = args.get_one::<String>("perfetto") {
+        let input = args.get_one::<String>("input").map_or("", String::as_str);
+        return perfetto::perfetto(input, out);
+    }
     let exporter = Exporter::new(args, source)?;
     let once = args.get_flag("once");
     if let Some(path) = args.get_one::<String>("textfile") {

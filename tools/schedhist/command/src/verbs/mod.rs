@@ -11,27 +11,41 @@ mod export;
 mod grouping;
 mod groups;
 mod hist;
+mod html;
 mod machine;
 mod outliers;
+mod perfetto;
 mod record;
 mod render;
 mod report;
 mod run;
 mod runqslower;
 mod runs;
+mod top;
 mod watch;
 
 use clap::ArgMatches;
 
 use crate::{
     failure::Result,
-    source::Source, //
+    source::Source,
+    tty, //
 };
+
+/// Returns whether no option asks for the summary.
+fn is_bare(args: &ArgMatches) -> bool {
+    let flags = ["nanoseconds", "microseconds", "milliseconds", "json"];
+    let values = ["quantiles", "separator"];
+    !flags.iter().any(|name| args.get_flag(name))
+        && !values.iter().any(|name| args.contains_id(name))
+}
 
 /// Runs the verb that was given.
 pub fn run(args: &ArgMatches, source: &Source) -> Result {
     match args.subcommand() {
+        None if is_bare(args) && tty::is_there() => top::live(source),
         None => hist::summary(args, source),
+        Some(("top", args)) => top::top(args, source),
         Some(("hist", args)) => hist::hist(args, source),
         Some(("runqlat", args)) => bcc::runqlat(args, source),
         Some(("cpudist", args)) => bcc::cpudist(args, source),

@@ -49,8 +49,8 @@ pub fn create(path: &str) -> Result<Recorder<File>> {
     begin(path, &format!("{path}.old"))
 }
 
-/// Begins a recording: an older file of this name becomes `old`. Whatever happens meanwhile, a file of
-/// this name can be read: the new one gets the name when it has its head.
+/// Begins a recording: an older file of this name becomes `old`. Whatever happens meanwhile, a
+/// file of this name can be read: the new one gets the name when it has its head.
 fn begin(path: &str, old: &str) -> Result<Recorder<File>> {
     let failed = |error| Failure::at(path, error);
     let new = format!("{path}.new");
@@ -111,6 +111,7 @@ pub fn record(args: &ArgMatches, source: &Source) -> Result {
     let waiter = Waiter::new().map_err(|error| Failure::at("signals", error))?;
     let mut tape = Tape::new(path, ring)?;
     tape.take(&first)?;
+    tape.details(source, true)?;
     let mut child = match args
         .get_many::<String>("command")
         .map(Iterator::collect::<Vec<_>>)
@@ -140,7 +141,10 @@ pub fn record(args: &ArgMatches, source: &Source) -> Result {
             }
         };
         match source.read() {
-            Ok(reading) => tape.take(&reading)?,
+            Ok(reading) => {
+                tape.take(&reading)?;
+                tape.details(source, is_over)?;
+            }
             Err(Failure::Error(text)) => tape.gap(&text)?,
             Err(other) => return Err(other),
         }
@@ -169,6 +173,25 @@ fn spawn(words: &[&String]) -> Result<Child> {
     child.map_err(|error| Failure::at(program, error))
 }
 
+/// The time between two records of the groups.
+const GROUPS_EVERY: Duration = Duration::from_secs(10);
+
+/// Returns the lines of those outliers in the file `outliers` whose numbers are above `last`, and
+/// the highest number. Numbers that all are lower belong to another load of the module.
+fn new_outliers(text: &str, last: u64) -> (String, u64) {
+    let number = |line: &str| {
+        let mut words = line.split_whitespace();
+        matches!(words.next(), Some("outlier" | "culprit")).then_some(())?;
+        words.nth(1)?.parse::<u64>().ok()
+    };
+    let newest = text.lines().filter_map(number).max().unwrap_or(last);
+    let last = if newest < last { 0 } else { last };
+    let new = text
+        .lines()
+        .filter(|line| number(line).is_some_and(|id| id > last));
+    (new.map(|line| format!("{line}\n")).collect(), newest)
+}
+
 /// The recording as it grows.
 struct Tape {
     path: String,
@@ -178,6 +201,10 @@ struct Tape {
     last: Option<Reading>,
     in_gap: bool,
     taken: u64,
+    /// When the groups were recorded last.
+    grouped: Option<Instant>,
+    /// The number of the last outlier.
+    outlier: Option<u64>,
 }
 
 impl Tape {
@@ -190,6 +217,8 @@ impl Tape {
             last: None,
             in_gap: false,
             taken: 0,
+            grouped: None,
+            outlier: None,
         })
     }
 
@@ -228,6 +257,35 @@ impl Tape {
         self.recorder.get_mut().sync_data().map_err(failed)?;
         self.last = Some(reading.clone());
         self.taken += 1;
+        Ok(())
+    }
+
+    /// Appends the groups, every ten seconds or if `all` is set, and the outliers that are new.
+    /// Under lockdown, neither may be there.
+    fn details(&mut self, source: &Source, all: bool) -> Result {
+        let path = self.path.clone();
+        let failed = |error| Failure::at(&path, error);
+        if all
+            || self
+                .grouped
+                .is_none_or(|last| last.elapsed() >= GROUPS_EVERY)
+        {
+            self.grouped = Some(Instant::now());
+            if let Ok(text) = source.text("groups") {
+                if !text.contains("\ngroup_by none\n") {
+                    self.recorder.groups(&text).map_err(failed)?;
+                }
+            }
+        }
+        let text = source.text("outliers").unwrap_or_default();
+        let is_first = self.outlier.is_none();
+        let last = self.outlier.unwrap_or_default();
+        let (new, newest) = new_outliers(&text, last);
+        self.outlier = Some(newest);
+        // Those from before the recording are no part of it.
+        if !new.is_empty() && !is_first {
+            self.recorder.outliers(&new).map_err(failed)?;
+        }
         Ok(())
     }
 

@@ -22,6 +22,7 @@ use crate::{
     },
     source::Frame,
     verbs::{
+        html,
         render::{
             self,
             Scope, //
@@ -35,14 +36,15 @@ use crate::{
 pub fn report(args: &ArgMatches) -> Result {
     let style = Style::new(args)?;
     let path = args.get_one::<String>("input").map_or("", String::as_str);
+    if let Some(out) = args.get_one::<String>("html") {
+        return html::html(args, path, out);
+    }
     let metrics: Vec<_> = args
         .get_many::<String>("words")
         .unwrap_or_default()
         .cloned()
         .collect();
-    let (from, to) = args
-        .get_one::<String>("time")
-        .map_or(Ok((0.0, f64::MAX)), |t| times(t))?;
+    let (from, to) = range(args)?;
     let each = args.get_flag("each");
     let hlog = args.get_one::<String>("hlog");
     let mut log = String::new();
@@ -95,6 +97,12 @@ pub fn report(args: &ArgMatches) -> Result {
         out += "note: there are not two snapshots without a gap between them\n";
     }
     print(&out)
+}
+
+/// Returns the times of `--time`, in seconds.
+pub fn range(args: &ArgMatches) -> Result<(f64, f64)> {
+    let range = args.get_one::<String>("time");
+    range.map_or(Ok((0.0, f64::MAX)), |text| times(text))
 }
 
 fn times(text: &str) -> Result<(f64, f64)> {

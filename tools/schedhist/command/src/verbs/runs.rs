@@ -17,6 +17,9 @@ use schedhist_core::{
     },
     text::{
         self,
+        Groups,
+        Outlier,
+        OutlierParser,
         Pairs, //
     },
     window::Window,
@@ -103,6 +106,10 @@ pub struct Contents {
     pub spans: Vec<(Taken, Taken)>,
     /// What happened, in words.
     pub marks: Vec<String>,
+    /// The groups as they were recorded first and last.
+    pub groups: Option<(Groups, Groups)>,
+    /// Outliers, each with its end as wall-clock time in nanoseconds since 1970.
+    pub outliers: Vec<(u64, Outlier)>,
 }
 
 /// Opens a recording.
@@ -133,6 +140,24 @@ pub fn read(path: &str, mut between: impl FnMut(&Taken, &Taken) -> Result) -> Re
                     last = None;
                 }
                 contents.marks.push(text);
+            }
+            Item::Groups(text) => {
+                if let Ok(groups) = text::groups(&text) {
+                    match &mut contents.groups {
+                        Some((_, last)) => *last = groups,
+                        None => contents.groups = Some((groups.clone(), groups)),
+                    }
+                }
+            }
+            Item::Outliers(text) => {
+                let found = OutlierParser::default().feed(&text);
+                let at = last
+                    .as_ref()
+                    .map_or((0, 0), |t| (t.unix_ns, t.snapshot.time));
+                contents.outliers.extend(found.into_iter().map(|outlier| {
+                    let end = outlier.pairs.number("end_ns").unwrap_or(at.1);
+                    (at.0.saturating_sub(at.1.saturating_sub(end)), outlier)
+                }));
             }
             Item::Snapshot(taken) => {
                 let before = last

@@ -28,6 +28,8 @@ const WHOLE: u32 = 2;
 const DELTA: u32 = 3;
 const MARK: u32 = 4;
 const RUN: u32 = 5;
+const GROUPS: u32 = 6;
+const OUTLIERS: u32 = 7;
 
 /// The greatest length of a chunk's contents: 1 GiB.
 const LONGEST: u32 = 1 << 30;
@@ -54,6 +56,10 @@ pub enum Item {
     Mark(String),
     /// A run of a command: `key value` lines, and histograms in text.
     Run(String),
+    /// The file `groups` at the time of the snapshot before.
+    Groups(String),
+    /// Outliers that were new in the file `outliers` at the time of the snapshot before.
+    Outliers(String),
 }
 
 /// The checksum of a chunk: FNV-1a with 32 bits over type, length and contents.
@@ -131,6 +137,24 @@ impl<W: Write> Recorder<W> {
         self.out.write_all(&chunk(RUN, text.as_bytes()))
     }
 
+    /// Appends the file `groups`, as it was at the last snapshot.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the output does.
+    pub fn groups(&mut self, text: &str) -> io::Result<()> {
+        self.out.write_all(&chunk(GROUPS, text.as_bytes()))
+    }
+
+    /// Appends outliers that are new since the snapshot before the last one.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the output does.
+    pub fn outliers(&mut self, text: &str) -> io::Result<()> {
+        self.out.write_all(&chunk(OUTLIERS, text.as_bytes()))
+    }
+
     /// Appends a snapshot, which `bytes` encode. It is stored as a whole if it is the first one, or
     /// if it cannot be a later one of the same load of the module.
     ///
@@ -206,8 +230,8 @@ impl<R: Read> Player<R> {
         self.lost.as_deref()
     }
 
-    /// Returns the next item; `None` at the end. A chunk that is cut off or damaged is the end, too:
-    /// see [`Player::lost`].
+    /// Returns the next item; `None` at the end. A chunk that is cut off or damaged is the end,
+    /// too: see [`Player::lost`].
     pub fn next_item(&mut self) -> Option<Item> {
         while !self.done {
             match self.chunk() {
@@ -267,6 +291,8 @@ impl<R: Read> Player<R> {
             INFO => Item::Info(text(contents)),
             MARK => Item::Mark(text(contents)),
             RUN => Item::Run(text(contents)),
+            GROUPS => Item::Groups(text(contents)),
+            OUTLIERS => Item::Outliers(text(contents)),
             WHOLE | DELTA => Item::Snapshot(self.taken(kind, &contents)?),
             _ => return Ok(None),
         }))

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `report --html`: one or two recordings as a page.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::Path, //
+};
+
+use clap::ArgMatches;
+use schedhist_core::{
+    distribution::Distribution,
+    laws,
+    page::{
+        self,
+        CpuRow,
+        GroupRow,
+        Recording, //
+    },
+    raw::Names,
+    text::{
+        Group,
+        Groups, //
+    },
+    timeline::Timeline,
+    units,
+    window::Window, //
+};
+
+use crate::{
+    failure::{
+        note,
+        Failure,
+        Result, //
+    },
+    verbs::{
+        report,
+        runs, //
+    },
+};
+
+/// The number of columns of a chart, for one recording, and for each of two.
+const COLUMNS: [usize; 2] = [240, 120];
+
+/// Writes the page.
+pub fn html(args: &ArgMatches, path: &str, out: &str) -> Result {
+    let range = report::range(args)?;
+    let mut paths = vec![path];
+    paths.extend(args.get_one::<String>("against").map(String::as_str));
+    let columns = COLUMNS[paths.len() - 1];
+    let recordings = paths.iter().map(|path| read(path, range, columns));
+    let recordings = recordings.collect::<Result<Vec<_>>>()?;
+    let text = page::render(&recordings);
+    fs::write(out, &text).map_err(|error| Failure::at(out, error))?;
+    note(format!("{out}: {} bytes", text.len()));
+    Ok(())
+}
+
+/// The totals of a CPU.
+struct Cpu {
+    switches: u64,
+    runq: Distribution,
+    oncpu: Distribution,
+}
+
+/// What is added up while the recording is read.
+#[derive(Default)]
+struct Sums {
+    timeline: Option<Timeline>,
+    cpus: BTreeMap<u32, Cpu>,
+    laws: Vec<(String, Option<String>)>,
+    /// The wall-clock time of the end of the last interval.
+    last: Option<u64>,
+    skipped: u64,
+    read_ns: u64,
+    intervals: u64,
+}
+
+fn read(path: &str, (from, to): (f64, f64), columns: usize) -> Result<Recording> {
+    let mut sums = Sums::default();
+    let mut origin = None;
+    let contents = runs::read(path, |before, after| {
+        let origin = *origin.get_or_insert(before.unix_ns);
+        let at = |ns: u64| ns.saturating_sub(origin) as f64 / 1e9;
+        if at(before.unix_ns) < from || at(after.unix_ns) > to {
+            return Ok(());
+        }
+        let window = Window::between(&before.snapshot, &after.snapshot);
+        let window = window.map_err(|why| Failure::Error(why.to_string()))?;
+        let timeline = sums
+            .timeline
+            .get_or_insert_with(|| Timeline::new(&window, columns));
+        let after_gap = sums.last.is_some_and(|last| last != before.unix_ns);
+        sums.last = Some(after.unix_ns);
+        if timeline.push(&window, after.unix_ns, after_gap).is_none() {
+            sums.skipped += 1;
+            return Ok(());
+        }
+        sums.intervals += 1;
+        sums.read_ns = sums.read_ns.max(after.read_ns);
+        add_cpus(&mut sums.cpus, &window);
+        Ok(())
+    })?;
+    let Some(timeline) = sums.timeline else {
+        let text = "there are not two snapshots without a gap between them";
+        return Err(Failure::at(path, text));
+    };
+    for (first, last) in &contents.spans {
+        let Ok(window) = Window::between(&first.snapshot, &last.snapshot) else {
+            continue;
+        };
+        if window.span == Some(0) {
+            continue;
+        }
+        let checked = laws::check(&window, first.read_ns.saturating_add(last.read_ns));
+        sums.laws.extend(checked.violations.iter().map(|violation| {
+            let off = format!("off by {} on CPU {}", violation.off_by, violation.cpu);
+            (violation.law.to_owned(), Some(off))
+        }));
+        if checked.violations.is_empty() {
+            let text = format!(
+                "{} hold on every CPU, but for at most {} switches in flight",
+                checked.checked, checked.in_flight
+            );
+            sums.laws.push((text, None));
+        }
+    }
+    let mut facts: Vec<_> = contents
+        .info
+        .iter()
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .collect();
+    let mut fact = |key: &str, value: String| facts.push((key.to_owned(), value));
+    fact("recorded", format!("{:.1} s", timeline.span() as f64 / 1e9));
+    fact("intervals", sums.intervals.to_string());
+    fact("CPUs", timeline.cpus.len().to_string());
+    fact("precision", timeline.scheme.precision().bits().to_string());
+    fact("longest read", page::duration(sums.read_ns));
+    if sums.skipped != 0 {
+        fact(
+            "left out",
+            format!("{} intervals of another kind", sums.skipped),
+        );
+    }
+    let (groups, rule) = contents
+        .groups
+        .as_ref()
+        .map_or((Vec::new(), String::new()), |(first, last)| {
+            groups(first, last)
+        });
+    let cpus = sums.cpus.into_iter().map(|(number, cpu)| CpuRow {
+        number,
+        switches: cpu.switches,
+        runq: cpu.runq,
+        oncpu: cpu.oncpu,
+    });
+    let name = Path::new(path).file_name().unwrap_or_default();
+    Ok(Recording {
+        name: name.to_string_lossy().into_owned(),
+        facts,
+        cpus: cpus.collect(),
+        laws: sums.laws,
+        marks: contents.marks,
+        groups,
+        rule,
+        outliers: contents.outliers,
+        timeline,
+    })
+}
+
+fn add_cpus(cpus: &mut BTreeMap<u32, Cpu>, window: &Window) {
+    let place = window.names.counter("switches");
+    let of = |names: &Names, name: &str, number: u32| {
+        let series = names.series(name);
+        series.map(|series| window.distribution(series, |cpu| cpu == number))
+    };
+    for cpu in &window.cpus {
+        let sums = cpus.entry(cpu.number).or_insert_with(|| Cpu {
+            switches: 0,
+            runq: Distribution::new(window.scheme),
+            oncpu: Distribution::new(window.scheme),
+        });
+        let switches = place.and_then(|place| cpu.counters.get(place));
+        sums.switches = sums
+            .switches
+            .saturating_add(switches.copied().unwrap_or_default());
+        for (sum, name) in [(&mut sums.runq, "runq"), (&mut sums.oncpu, "oncpu")] {
+            if let Some(one) = of(&window.names, name, cpu.number) {
+                sum.merge(&one);
+            }
+        }
+    }
+}
+
+/// Returns what the groups did between two times, most time waited first.
+pub fn groups(first: &Groups, last: &Groups) -> (Vec<GroupRow>, String) {
+    const CLASSES: [&str; 4] = ["own", "other", "kernel", "idle"];
+    let number = |group: &Group, key: &str| -> u64 {
+        units::clamp(group.pairs.number(key).unwrap_or_default())
+    };
+    let rows = last.groups.iter().map(|group| {
+        // New groups have begun if counts went back.
+        let old = first
+            .groups
+            .iter()
+            .find(|old| old.id == group.id && old.name == group.name)
+            .filter(|old| number(old, "runq_count") <= number(group, "runq_count"));
+        let since =
+            |key: &str| number(group, key).saturating_sub(old.map_or(0, |old| number(old, key)));
+        let mut neighbours: Vec<_> = { group.neighbours.iter() }
+            .map(|neighbour| {
+                let before = old.and_then(|old| {
+                    let mut known = old.neighbours.iter();
+                    known.find(|known| known.id == neighbour.id)
+                });
+                let before = before.map_or(0, |before| before.ended_ns);
+                let ns = units::clamp(neighbour.ended_ns.saturating_sub(before));
+                (neighbour.name.clone(), ns)
+            })
+            .filter(|(_, ns)| *ns != 0)
+            .collect();
+        neighbours.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
+        GroupRow {
+            name: group.name.clone(),
+            oncpu_ns: since("oncpu_sum_ns"),
+            waits: (since("runq_count"), since("runq_sum_ns")),
+            runq: (
+                group.pairs.number("runq_p99_ns"),
+                group.pairs.number("runq_max_ns"),
+            ),
+            ended_ns: CLASSES.map(|class| since(&format!("ended_by_{class}_ns"))),
+            neighbours,
+        }
+    });
+    let mut rows: Vec<_> = rows
+        .filter(|row| row.waits.0 != 0 || row.oncpu_ns != 0)
+        .collect();
+    rows.sort_by_key(|row| std::cmp::Reverse(row.waits.1));
+    (rows, last.rule.clone())
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `export --perfetto`: a recording, or trace events in text, as a trace for Perfetto.
+
+use std::{
+    fs,
+    io::Read, //
+};
+
+use schedhist_core::{
+    perfetto::{
+        counters::Counters,
+        events, //
+    },
+    recording::file::MAGIC,
+    window::Window, //
+};
+
+use crate::{
+    failure::{
+        note,
+        Failure,
+        Result, //
+    },
+    verbs::runs,
+};
+
+/// Writes a trace of the file `input` to the file `out`.
+pub fn perfetto(input: &str, out: &str) -> Result {
+    let failed = |error| Failure::at(input, error);
+    let mut file = fs::File::open(input).map_err(failed)?;
+    let mut begin = Vec::new();
+    let magic = MAGIC.len() as u64;
+    { &mut file }
+        .take(magic)
+        .read_to_end(&mut begin)
+        .map_err(failed)?;
+    let bytes = if begin.starts_with(&MAGIC[..8]) {
+        recording(input)?
+    } else {
+        file.read_to_end(&mut begin).map_err(failed)?;
+        let (bytes, read) = events::trace(&String::from_utf8_lossy(&begin));
+        if read.events == 0 {
+            return Err(Failure::at(
+                input,
+                "it is no recording, and has none of schedhist's trace events in text",
+            ));
+        }
+        if read.late != 0 {
+            note(format!(
+                "{} slices are more than 10 ms from where they belong: was the trace's clock \
+                 another one than perf, local or global?",
+                read.late
+            ));
+        }
+        note(format!("{} events", read.events));
+        bytes
+    };
+    fs::write(out, &bytes).map_err(|error| Failure::at(out, error))?;
+    note(format!("{out}: {} bytes", bytes.len()));
+    Ok(())
+}
+
+fn recording(input: &str) -> Result<Vec<u8>> {
+    let mut counters = Counters::default();
+    let contents = runs::read(input, |before, after| {
+        if let Ok(window) = Window::between(&before.snapshot, &after.snapshot) {
+            counters.push(&window);
+        }
+        Ok(())
+    })?;
+    for (_, outlier) in &contents.outliers {
+        counters.outlier(outlier);
+    }
+    Ok(counters.finish())
+}

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The last intervals, in as much detail as the screen shows.
+
+use std::collections::VecDeque;
+
+use schedhist_core::{
+    distribution::{
+        Distribution,
+        Max,
+        Quantile, //
+    },
+    engine::histogram::bucket::Scheme,
+    laws,
+    page::GroupRow,
+    text::Outlier,
+    timeline::{
+        rows,
+        CPU_METRIC,
+        ROWS, //
+    },
+    window::{
+        Part,
+        Window, //
+    },
+};
+
+use crate::source::Frame;
+
+/// The number of intervals that are kept: at one a second, ten minutes.
+pub const KEPT: usize = 600;
+
+/// The number of groups that are kept of each interval.
+const GROUPS: usize = 64;
+
+/// The samples of a metric.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// Their number.
+    pub count: u64,
+    /// The quantiles p50, p90, p99 and p99.9, if there are samples beyond them.
+    pub quantiles: [Option<u64>; 4],
+    /// The greatest.
+    pub max: Max,
+    /// The number of samples in each row of a heat map.
+    pub cells: Box<[u64; ROWS]>,
+}
+
+/// What a CPU did.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Cpu {
+    /// How much of the time it was not idle, in tenths of a percent.
+    pub busy: u16,
+    /// The p99 of the waits for it.
+    pub p99: Option<u64>,
+}
+
+/// What happened in an interval.
+#[derive(Clone, Debug)]
+pub struct Moment {
+    /// The wall-clock time of the end, in nanoseconds since 1970.
+    pub unix_ns: u64,
+    /// The length in nanoseconds; `None`: since the module was loaded.
+    pub span: Option<u64>,
+    /// The metrics, in the order of the names.
+    pub rows: Vec<Row>,
+    /// The switches of all CPUs.
+    pub switches: u64,
+    /// The CPUs, by their order.
+    pub cpus: Vec<Cpu>,
+    /// The groups that waited longest.
+    pub groups: Vec<GroupRow>,
+    /// Outliers that are new.
+    pub outliers: Vec<Outlier>,
+    /// Whether the laws hold.
+    pub lawful: bool,
+    /// What else a reader should know.
+    pub notes: Vec<String>,
+}
+
+impl Moment {
+    /// Creates a moment.
+    pub fn new(frame: &Frame, mut groups: Vec<GroupRow>, outliers: Vec<Outlier>) -> Self {
+        let window = &frame.window;
+        groups.truncate(GROUPS);
+        let rows = window.names.series.iter().map(|series| {
+            let all = window.distribution(series, |_| true);
+            let share = |text: &str| {
+                let share = Quantile::parse(text).filter(|share| all.beyond(*share) > 0);
+                share.and_then(|share| all.quantile_upper(share))
+            };
+            row_of(&all, ["50", "90", "99", "99.9"].map(share))
+        });
+        Self {
+            unix_ns: frame.unix_ns,
+            span: window.span,
+            rows: rows.collect(),
+            switches: window.counter("switches").unwrap_or_default(),
+            cpus: cpus(window),
+            groups,
+            outliers,
+            lawful: laws::check(window, frame.read_ns).violations.is_empty(),
+            notes: frame.notes.clone(),
+        }
+    }
+}
+
+fn row_of(all: &Distribution, quantiles: [Option<u64>; 4]) -> Row {
+    Row {
+        count: all.count(),
+        quantiles,
+        max: all.max,
+        cells: Box::new(rows(all)),
+    }
+}
+
+fn cpus(window: &Window) -> Vec<Cpu> {
+    let parts_of = |name: &str| {
+        let series = window.names.series(name);
+        series
+            .map(|series| series.parts.clone())
+            .unwrap_or_default()
+    };
+    let (waits, oncpu) = (parts_of(CPU_METRIC), parts_of("oncpu"));
+    let one = |cpu: &schedhist_core::window::WindowCpu| {
+        let of = |wanted: &[u32]| -> Vec<&Part> {
+            cpu.parts
+                .iter()
+                .filter(|part| wanted.contains(&part.metric))
+                .collect()
+        };
+        let ran: u128 = of(&oncpu).iter().map(|part| part.sum).sum();
+        let busy = ran * 1000 / u128::from(window.span.unwrap_or(window.end).max(1));
+        Cpu {
+            // A slice that began before the interval counts as a whole where it ends.
+            busy: busy.min(1000) as u16,
+            p99: p99(window.scheme, &of(&waits)),
+        }
+    };
+    window.cpus.iter().map(one).collect()
+}
+
+/// Returns the p99 of some lists of buckets together, without a histogram of all buckets.
+fn p99(scheme: Scheme, parts: &[&Part]) -> Option<u64> {
+    let count: u64 = parts
+        .iter()
+        .flat_map(|part| &part.buckets)
+        .map(|(_, n)| n)
+        .sum();
+    let beyond = count - Quantile::parse("99")?.rank(count);
+    // From the top, until more than those beyond it are passed.
+    let mut lists: Vec<_> = parts.iter().map(|part| part.buckets.as_slice()).collect();
+    let mut passed = 0;
+    loop {
+        let highest = lists
+            .iter()
+            .filter_map(|list| list.last())
+            .map(|(index, _)| *index)
+            .max()?;
+        for list in &mut lists {
+            if let Some(((_, n), rest)) = list.split_last().filter(|((i, _), _)| *i == highest) {
+                passed += n;
+                *list = rest;
+            }
+        }
+        if passed > beyond {
+            let max = parts.iter().filter_map(|part| part.max.value()).max();
+            let upper = scheme.bounds(highest as usize).upper;
+            return Some(upper.min(max.unwrap_or(u64::MAX)));
+        }
+    }
+}
+
+/// The last intervals.
+#[derive(Debug, Default)]
+pub struct History {
+    /// The names of the metrics.
+    pub names: Vec<String>,
+    /// The numbers of the CPUs.
+    pub cpus: Vec<u32>,
+    /// The intervals, the latest one last.
+    pub moments: VecDeque<Moment>,
+    /// The last outliers, each with the time of its interval, the latest one last.
+    pub outliers: VecDeque<(u64, Outlier)>,
+}
+
+impl History {
+    /// Appends an interval. One since the load gives way to the first real one, and if there are
+    /// other metrics or CPUs, all of them do.
+    pub fn push(&mut self, frame: &Frame, moment: Moment) {
+        let names: Vec<_> = { frame.window.names.series.iter() }
+            .map(|series| series.name.clone())
+            .collect();
+        let cpus: Vec<_> = frame.window.cpus.iter().map(|cpu| cpu.number).collect();
+        if names != self.names || cpus != self.cpus {
+            self.moments.clear();
+            (self.names, self.cpus) = (names, cpus);
+        }
+        for outlier in &moment.outliers {
+            self.outliers.push_back((moment.unix_ns, outlier.clone()));
+        }
+        while self.outliers.len() > KEPT {
+            self.outliers.pop_front();
+        }
+        if moment.span.is_some() {
+            self.moments.retain(|moment| moment.span.is_some());
+        }
+        self.moments.push_back(moment);
+        while self.moments.len() > KEPT {
+            self.moments.pop_front();
+        }
+    }
+}

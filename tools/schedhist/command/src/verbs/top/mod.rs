@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `top`: a live view.
+
+mod history;
+mod screen;
+mod view;
+
+use std::{
+    collections::BTreeMap,
+    env, fs,
+    io::{
+        self,
+        Write, //
+    },
+    time::{
+        Duration,
+        Instant, //
+    },
+};
+
+use clap::ArgMatches;
+use schedhist_core::text::{
+    self,
+    Groups,
+    Outlier,
+    OutlierParser, //
+};
+
+use crate::{
+    failure::{
+        output,
+        print,
+        Failure,
+        Result, //
+    },
+    options,
+    source::{
+        Reading,
+        Source, //
+    },
+    tty::{
+        self,
+        Event,
+        Tty, //
+    },
+    verbs::html,
+};
+use history::{
+    History,
+    Moment,
+    KEPT, //
+};
+use screen::{
+    Look,
+    Screen, //
+};
+use view::{
+    Choice,
+    Status, //
+};
+
+/// Reads the module again and again.
+struct Feed<'a> {
+    source: &'a Source,
+    last: Option<Reading>,
+    groups: Option<Groups>,
+    outlier: Option<u64>,
+    history: History,
+    status: Status,
+    sets: Vec<(String, Vec<u32>)>,
+}
+
+impl Feed<'_> {
+    /// Takes the next interval. A module that is not there is waited for.
+    fn next(&mut self) -> Result {
+        let reading = match self.source.read() {
+            Ok(reading) => reading,
+            Err(Failure::Error(text)) => {
+                // The end of the message has the remedy.
+                let text = text.rsplit("; ").next().unwrap_or_default().to_owned();
+                self.status.trouble = Some(text);
+                return Ok(());
+            }
+            Err(other) => return Err(other),
+        };
+        self.status.trouble = None;
+        let frame = match &self.last {
+            Some(last) if last.taken.snapshot.time == reading.taken.snapshot.time => return Ok(()),
+            Some(last) => reading.since(last),
+            None => reading.since_load(),
+        };
+        let groups = self.groups();
+        let outliers = self.outliers();
+        let moment = Moment::new(&frame, groups, outliers);
+        self.history.push(&frame, moment);
+        self.status.folds = view::folds(&self.history.cpus, &self.sets);
+        self.last = Some(reading);
+        Ok(())
+    }
+
+    fn groups(&mut self) -> Vec<schedhist_core::page::GroupRow> {
+        let text = self.source.text("groups").ok();
+        let groups = text.and_then(|text| text::groups(&text).ok());
+        let groups = groups.filter(|groups| !matches!(groups.rule.as_str(), "none" | ""));
+        let Some(groups) = groups else {
+            self.groups = None;
+            self.status.rule.clear();
+            return Vec::new();
+        };
+        let none = Groups::default();
+        let (rows, rule) = html::groups(self.groups.as_ref().unwrap_or(&none), &groups);
+        self.status.rule = rule;
+        self.groups = Some(groups);
+        rows
+    }
+
+    fn outliers(&mut self) -> Vec<Outlier> {
+        let threshold = self.source.text("threshold_ns/runq").unwrap_or_default();
+        threshold.trim().clone_into(&mut self.status.threshold);
+        let text = self.source.text("outliers").unwrap_or_default();
+        let mut all = OutlierParser::default().feed(&text);
+        all.sort_by_key(|outlier| outlier.id);
+        let newest = all.last().map_or(0, |outlier| outlier.id);
+        // Numbers that are all lower belong to another load of the module.
+        let last = self.outlier.filter(|last| *last <= newest);
+        self.outlier = Some(newest);
+        all.retain(|outlier| last.is_none_or(|last| outlier.id > last));
+        all
+    }
+}
+
+/// Shows the live view until `q` or a signal; prints one interval if there is no terminal.
+pub fn top(args: &ArgMatches, source: &Source) -> Result {
+    let interval = args
+        .get_one::<String>("interval")
+        .map_or("", String::as_str);
+    let interval = options::seconds(interval)?;
+    let metric = args.get_one::<String>("metric").map_or("", String::as_str);
+    show(
+        source,
+        interval,
+        metric,
+        args.get_flag("ascii"),
+        args.get_flag("once"),
+    )
+}
+
+/// Shows the live view as it is without options.
+pub fn live(source: &Source) -> Result {
+    show(source, Duration::from_secs(1), "runq", false, false)
+}
+
+/// Returns what the terminal can show, by the environment.
+fn look(ascii: bool) -> Look {
+    let set = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
+    let locale = set("LC_ALL")
+        .or_else(|| set("LC_CTYPE"))
+        .or_else(|| set("LANG"));
+    let locale = locale.unwrap_or_default().to_ascii_lowercase();
+    let term = set("TERM").unwrap_or_default();
+    let many = [
+        "256color",
+        "xterm",
+        "tmux",
+        "screen",
+        "kitty",
+        "alacritty",
+        "foot",
+    ];
+    let colours = set("COLORTERM").is_some() || many.iter().any(|name| term.contains(name));
+    Look {
+        colours: colours && set("NO_COLOR").is_none(),
+        unicode: !ascii && (locale.contains("utf-8") || locale.contains("utf8")),
+    }
+}
+
+fn show(source: &Source, interval: Duration, metric: &str, ascii: bool, once: bool) -> Result {
+    let first = source.read()?;
+    options::check_metrics(&first.taken.snapshot.names, &[metric.to_owned()])?;
+    let names = &first.taken.snapshot.names.series;
+    let mut feed = Feed {
+        source,
+        last: None,
+        groups: None,
+        outlier: None,
+        history: History::default(),
+        status: Status::default(),
+        sets: if source.is_live() {
+            caches()
+        } else {
+            Vec::new()
+        },
+    };
+    let mut choice = Choice {
+        metric: names
+            .iter()
+            .position(|series| series.name == metric)
+            .unwrap_or(0),
+        back: 0,
+        paused: false,
+        help: false,
+    };
+    feed.next()?;
+    let mut look = look(ascii);
+    if once || !tty::is_there() {
+        std::thread::sleep(interval);
+        feed.next()?;
+        look.colours = false;
+        let number = |name: &str| env::var(name).ok().and_then(|text| text.parse().ok());
+        let size = (
+            number("COLUMNS").unwrap_or(80).clamp(20, 1000),
+            number("LINES").unwrap_or(24).clamp(8, 1000),
+        );
+        let screen = view::draw(&feed.history, &choice, &feed.status, look, size);
+        return print(&screen.plain());
+    }
+    let mut tty = Tty::new().map_err(|error| Failure::at("the terminal", error))?;
+    let (mut next, mut shown) = (Instant::now() + interval, None);
+    let (mut clock, mut cpu) = (Instant::now(), tty::cpu_time());
+    loop {
+        paint(&feed, &choice, look, &mut shown)?;
+        match tty.wait(next) {
+            Event::End => return Ok(()),
+            Event::Resized => shown = None,
+            Event::Key('q') => return Ok(()),
+            Event::Key(key) => press(key, &mut choice, &feed.history),
+            Event::Timeout => {
+                next = (next + interval).max(Instant::now());
+                let before = feed.history.moments.len();
+                let at = feed.history.moments.back().map(|moment| moment.unix_ns);
+                feed.next()?;
+                let is_new = at != feed.history.moments.back().map(|moment| moment.unix_ns);
+                // What is looked at stays where it is while newer intervals come.
+                if is_new && (choice.paused || choice.back > 0) && before != 0 {
+                    choice.back = (choice.back + 1).min(feed.history.moments.len() - 1);
+                }
+                let (now, used) = (Instant::now(), tty::cpu_time());
+                let wall = now.duration_since(clock).as_micros().max(1);
+                let share = (used.saturating_sub(cpu)).as_micros() * 10_000 / wall;
+                feed.status.own = u64::try_from(share).ok();
+                (clock, cpu) = (now, used);
+            }
+        }
+    }
+}
+
+/// Shows what has changed.
+fn paint(feed: &Feed<'_>, choice: &Choice, look: Look, shown: &mut Option<Screen>) -> Result {
+    let size = tty::size();
+    let screen = view::draw(&feed.history, choice, &feed.status, look, size);
+    let update = screen.update(shown.as_ref(), look);
+    let mut out = io::stdout().lock();
+    let written = out.write_all(update.as_bytes()).and_then(|()| out.flush());
+    *shown = Some(screen);
+    match written {
+        Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(output(&error)),
+        _ => Ok(()),
+    }
+}
+
+fn press(key: char, choice: &mut Choice, history: &History) {
+    let most = history.moments.len().saturating_sub(1);
+    let metrics = history.names.len();
+    match key {
+        'j' => choice.metric = (choice.metric + 1).min(metrics.saturating_sub(1)),
+        'k' => choice.metric = choice.metric.saturating_sub(1),
+        'h' => choice.back = (choice.back + 1).min(most),
+        'l' => choice.back = choice.back.saturating_sub(1),
+        'H' => choice.back = (choice.back + 10).min(most),
+        'L' => choice.back = choice.back.saturating_sub(10),
+        '^' => choice.back = most.min(KEPT),
+        '$' => choice.back = 0,
+        ' ' => {
+            choice.paused = !choice.paused;
+            if !choice.paused {
+                choice.back = 0;
+            }
+        }
+        '?' => choice.help = !choice.help,
+        '\x1b' => choice.help = false,
+        // For the test that a panic leaves the terminal as it was.
+        #[cfg(debug_assertions)]
+        '!' => panic!("as asked"),
+        _ => {}
+    }
+}
+
+/// Returns the CPUs that share a last-level cache, as the kernel lists them.
+fn caches() -> Vec<(String, Vec<u32>)> {
+    let mut sets: BTreeMap<u32, (String, Vec<u32>)> = BTreeMap::new();
+    let folder = fs::read_dir("/sys/devices/system/cpu");
+    for entry in folder.into_iter().flatten().flatten() {
+        let list = (0..=4).rev().find_map(|level| {
+            let file = entry
+                .path()
+                .join(format!("cache/index{level}/shared_cpu_list"));
+            fs::read_to_string(file).ok()
+        });
+        let list = list.unwrap_or_default().trim().to_owned();
+        if let Ok(cpus) = options::cpu_list(&list) {
+            if let Some(first) = cpus.first() {
+                sets.insert(*first, (format!("LLC {list}"), cpus));
+            }
+        }
+    }
+    sets.into_values().collect()
+}

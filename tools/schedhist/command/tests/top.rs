@@ -1,0 +1,456 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `top`, in terminals that tmux makes. Without tmux, the tests say so and pass, unless
+//! SCHEDHIST_PEERS is set. SCHEDHIST_CAPTURES is a folder for what the terminals showed.
+
+#![allow(missing_docs)]
+
+use std::{
+    env, fs,
+    path::{
+        Path,
+        PathBuf, //
+    },
+    process::Command,
+    thread,
+    time::{
+        Duration,
+        Instant, //
+    },
+};
+
+use schedhist_core::engine;
+
+#[path = "../../core/tests/sim/mod.rs"]
+mod sim;
+
+use sim::Machine;
+
+/// Returns the file `groups` of `count` groups at the time `tick`.
+fn groups(count: u64, tick: u64) -> String {
+    let mut text = "# schedhist groups version 1\ngroup_by cgroup\nrefused 0\n".to_owned();
+    for id in 0..count {
+        let name = match id {
+            0 => "other".to_owned(),
+            1 => "/system.slice/web.service".to_owned(),
+            _ => format!("/system.slice/a-rather-long-name-{id}.service"),
+        };
+        text += &format!(
+            "group id {id} oncpu_sum_ns {} runq_count {} runq_sum_ns {} ended_by_own_ns {} \
+             ended_by_other_ns {} ended_by_kernel_ns 0 ended_by_idle_ns 0 name {name}\n",
+            tick * 1_000_000 * (count - id),
+            tick * 10,
+            tick * 500_000 * (count - id),
+            tick * 100_000 * (count - id),
+            tick * 400_000 * (count - id),
+        );
+        if id == 1 {
+            text += &format!(
+                "  neighbour id 2 of 1 ended 3 ended_ns {} name /batch\n",
+                tick * 9_000
+            );
+        }
+    }
+    text
+}
+
+/// A folder as the module has it, which changes.
+struct Module {
+    folder: PathBuf,
+    machine: Machine,
+    groups: u64,
+    tick: u64,
+}
+
+impl Module {
+    fn new(name: &str, cpus: usize, groups: u64) -> Self {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR"))
+            .join(format!("top-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(folder.join("m/threshold_ns")).unwrap();
+        fs::write(folder.join("m/threshold_ns/runq"), "10000000\n").unwrap();
+        let mut module = Self {
+            folder,
+            machine: Machine::new(cpus, 5, 1),
+            groups,
+            tick: 0,
+        };
+        module.tick();
+        module
+    }
+
+    fn put(&self, name: &str, contents: &[u8]) {
+        fs::write(self.folder.join("m/new"), contents).unwrap();
+        fs::rename(self.folder.join("m/new"), self.folder.join("m").join(name)).unwrap();
+    }
+
+    /// Lets some time go by.
+    fn tick(&mut self) {
+        self.tick += 1;
+        self.machine.run(40);
+        self.put("groups", groups(self.groups, self.tick).as_bytes());
+        let outlier = format!(
+            "# schedhist outliers version 1\noutlier id {0} metric runq_wakeup cause wakeup cpu 1 \
+             duration_ns 50000000 start_ns 1 end_ns 2 missing_ns 0 culprits 1 pid 7 prio 120 comm \
+             worker\n  culprit id {0} ran_ns 49000000 slices 1 pid 99 prio 49 comm hog\n",
+            self.tick
+        );
+        self.put("outliers", outlier.as_bytes());
+        self.put("raw", &self.machine.raw());
+    }
+}
+
+impl Drop for Module {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// A terminal with a shell that runs `top`.
+struct Terminal {
+    socket: String,
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        self.tmux(&["kill-server"]);
+    }
+}
+
+impl Terminal {
+    /// Starts `top` with an interval of 100 ms, and an environment.
+    fn new(module: &Module, name: &str, (width, height): (u32, u32), environment: &str) -> Self {
+        let terminal = Self {
+            socket: format!("schedhist-{name}-{}", std::process::id()),
+        };
+        let (width, height) = (width.to_string(), height.to_string());
+        let size = ["-x", &width, "-y", &height];
+        let shell = ["new-session", "-d", "-c", module.folder.to_str().unwrap()];
+        let program = ["env", "PS1=$ ", "sh"];
+        let words: Vec<_> = shell.into_iter().chain(size).chain(program).collect();
+        terminal.tmux(&words);
+        terminal.tmux(&["set", "-g", "status", "off"]);
+        terminal.tmux(&["resize-window", "-x", &width, "-y", &height]);
+        terminal.keys(&[&format!(
+            "stty -a > before; clear; \
+             RUST_BACKTRACE=0 {environment} {} --dir m top -d 0.1; echo ended $?; stty -a > after",
+            env!("CARGO_BIN_EXE_schedhist")
+        )]);
+        terminal.keys(&["Enter"]);
+        terminal
+    }
+
+    fn tmux(&self, words: &[&str]) -> String {
+        let output = Command::new("tmux")
+            .args(["-u", "-f", "/dev/null", "-L", &self.socket])
+            .args(words)
+            .env("LC_ALL", "C.UTF-8")
+            .env("TERM", "xterm-256color")
+            .env_remove("TMUX")
+            .env_remove("NO_COLOR")
+            .output()
+            .unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn keys(&self, keys: &[&str]) {
+        let words: Vec<_> = ["send-keys"]
+            .into_iter()
+            .chain(keys.iter().copied())
+            .collect();
+        self.tmux(&words);
+    }
+
+    fn text(&self) -> String {
+        self.tmux(&["capture-pane", "-p"])
+    }
+
+    /// Waits until the screen is as wanted. The module goes on meanwhile.
+    fn until(&self, module: &mut Module, what: &str, wanted: impl Fn(&str) -> bool) -> String {
+        let end = Instant::now() + Duration::from_secs(30);
+        loop {
+            let text = self.text();
+            if wanted(&text) {
+                return text;
+            }
+            assert!(Instant::now() < end, "not seen: {what}, but\n{text}");
+            module.tick();
+            thread::sleep(Duration::from_millis(110));
+        }
+    }
+
+    /// The shell is there again, and the terminal as it was.
+    fn has_ended(&self, module: &mut Module, status: &str) {
+        let ended = format!("ended {status}");
+        self.until(module, &ended, |text| text.contains(&ended));
+        let read = |name: &str| {
+            let text = fs::read_to_string(module.folder.join(name)).unwrap_or_default();
+            // The first line has the size.
+            text.split_once('\n')
+                .map(|(_, rest)| rest.to_owned())
+                .unwrap_or_default()
+        };
+        let end = Instant::now() + Duration::from_secs(10);
+        while read("after").is_empty() {
+            assert!(Instant::now() < end);
+            thread::sleep(Duration::from_millis(50));
+        }
+        assert_eq!(read("before"), read("after"));
+        let flags = self.tmux(&["display", "-p", "#{alternate_on}#{cursor_flag}#{wrap_flag}"]);
+        assert_eq!(flags.trim(), "011");
+        fs::remove_file(module.folder.join("after")).unwrap();
+    }
+
+    /// Sends a signal to `top`.
+    fn signal(&self, signal: &str) {
+        let pane = self.tmux(&["display", "-p", "#{pane_pid}"]);
+        let pane = pane.trim();
+        let children = fs::read_to_string(format!("/proc/{pane}/task/{pane}/children")).unwrap();
+        let words = [format!("-{signal}"), children.trim().to_owned()];
+        assert!(Command::new("kill").args(words).status().unwrap().success());
+    }
+}
+
+fn has_tmux() -> bool {
+    let found = Command::new("tmux").arg("-V").output().is_ok();
+    let needed = env::var_os("SCHEDHIST_PEERS").is_some();
+    assert!(found || !needed, "tmux is missing");
+    found
+}
+
+fn keep(name: &str, text: &str) {
+    if let Some(folder) = env::var_os("SCHEDHIST_CAPTURES") {
+        fs::write(Path::new(&folder).join(name), text).unwrap();
+    }
+}
+
+/// All parts are on screens of all sizes, and no line is wider than the screen.
+#[test]
+fn sizes() {
+    if !has_tmux() {
+        return;
+    }
+    for (width, height) in [(80, 24), (100, 30), (200, 60), (30, 8)] {
+        let mut module = Module::new(&format!("size{width}"), 4, 5);
+        let terminal = Terminal::new(&module, &format!("size{width}"), (width, height), "");
+        let is_drawn = |text: &str| text.contains("p50") && text.matches('█').count() > 30;
+        for _ in 0..15 {
+            module.tick();
+            thread::sleep(Duration::from_millis(110));
+        }
+        let parts: &[&str] = match height {
+            24.. => &[
+                "runq",
+                "CPUs",
+                "CPU 0",
+                "Groups",
+                "web.service",
+                "Outliers",
+                "hog:99",
+            ],
+            _ => &["runq"],
+        };
+        let text = terminal.until(&mut module, "all parts", |text| {
+            is_drawn(text) && parts.iter().all(|part| text.contains(part))
+        });
+        keep(&format!("top-{width}x{height}"), &text);
+        keep(
+            &format!("top-{width}x{height}.ansi"),
+            &terminal.tmux(&["capture-pane", "-pe"]),
+        );
+        assert!(text.starts_with("schedhist"), "{text}");
+        assert!(text.contains("q quit"), "{text}");
+        for line in text.lines() {
+            assert!(line.chars().count() <= width as usize, "{line}");
+        }
+        // Another size, and back.
+        terminal.tmux(&["resize-window", "-x", "90", "-y", "20"]);
+        let bar = |text: &str| {
+            text.lines()
+                .nth(19)
+                .is_some_and(|l| l.starts_with("q quit"))
+        };
+        terminal.until(&mut module, "20 lines", bar);
+        terminal.keys(&["q"]);
+        terminal.has_ended(&mut module, "0");
+    }
+}
+
+#[test]
+fn keys() {
+    if !has_tmux() {
+        return;
+    }
+    let mut module = Module::new("keys", 4, 5);
+    let terminal = Terminal::new(&module, "keys", (80, 24), "");
+    terminal.until(&mut module, "an interval", |text| text.contains("last "));
+    for _ in 0..5 {
+        module.tick();
+        thread::sleep(Duration::from_millis(110));
+    }
+    terminal.keys(&["?"]);
+    terminal.until(&mut module, "the help", |text| {
+        text.contains("choose the metric")
+    });
+    terminal.keys(&["?"]);
+    terminal.until(&mut module, "no help", |text| {
+        !text.contains("choose the metric")
+    });
+    terminal.until(&mut module, "runq", |text| text.contains(">runq "));
+    terminal.keys(&["j"]);
+    terminal.until(&mut module, "the next metric", |text| {
+        text.contains(">runq_wakeup")
+    });
+    terminal.keys(&["Up"]);
+    terminal.until(&mut module, "the metric before", |text| {
+        text.contains(">runq ")
+    });
+    // Back in time: it stays at that interval while others come.
+    terminal.keys(&["Left"]);
+    let text = terminal.until(&mut module, "back", |text| text.contains(" back]"));
+    let clock = |text: &str| {
+        text.split_once("last ")
+            .unwrap()
+            .1
+            .lines()
+            .nth(2)
+            .map(str::to_owned)
+    };
+    let then = clock(&text);
+    module.tick();
+    thread::sleep(Duration::from_millis(400));
+    assert_eq!(clock(&terminal.text()), then);
+    terminal.keys(&["End"]);
+    terminal.until(&mut module, "now", |text| !text.contains(" back]"));
+    terminal.keys(&["Space"]);
+    terminal.until(&mut module, "a pause", |text| text.contains("[paused]"));
+    terminal.keys(&["Space"]);
+    terminal.until(&mut module, "no pause", |text| !text.contains("[paused]"));
+    // The module goes away, and comes back with other counts.
+    let raw = module.folder.join("m/raw");
+    fs::remove_file(&raw).unwrap();
+    let end = Instant::now() + Duration::from_secs(10);
+    while !terminal.text().contains("[is this a copy") {
+        assert!(Instant::now() < end, "{}", terminal.text());
+        thread::sleep(Duration::from_millis(100));
+    }
+    module.machine = Machine::new(4, 5, 7);
+    module.outlier_restart();
+    terminal.until(&mut module, "the new load", |text| text.contains("last "));
+    terminal.keys(&["C-c"]);
+    terminal.has_ended(&mut module, "0");
+}
+
+impl Module {
+    fn outlier_restart(&mut self) {
+        self.tick = 0;
+        self.tick();
+    }
+}
+
+/// Whatever ends it, the terminal is as it was.
+#[test]
+fn restored() {
+    if !has_tmux() {
+        return;
+    }
+    for (name, how) in [
+        ("term", "TERM"),
+        ("hup", "HUP"),
+        ("int", "INT"),
+        ("panic", ""),
+    ] {
+        let mut module = Module::new(name, 2, 2);
+        let terminal = Terminal::new(&module, name, (80, 24), "");
+        terminal.until(&mut module, "an interval", |text| text.contains("last "));
+        if how.is_empty() {
+            terminal.keys(&["!"]);
+            let text = terminal.until(&mut module, "a panic", |text| text.contains("ended"));
+            assert!(text.contains("as asked"), "{text}");
+            terminal.has_ended(&mut module, "101");
+            continue;
+        }
+        // Stopped and continued, it goes on.
+        terminal.keys(&["C-z"]);
+        terminal.until(&mut module, "the shell", |text| text.contains("topped"));
+        let end = Instant::now() + Duration::from_secs(10);
+        while fs::remove_file(module.folder.join("after")).is_err() {
+            assert!(Instant::now() < end);
+            thread::sleep(Duration::from_millis(50));
+        }
+        terminal.keys(&["clear; fg; echo ended $?; stty -a > after", "Enter"]);
+        terminal.until(&mut module, "it again", |text| {
+            text.contains("last ") && text.contains("q quit")
+        });
+        terminal.signal(how);
+        terminal.has_ended(&mut module, "0");
+    }
+}
+
+/// Without UTF-8 or with --ascii, all is ASCII; with NO_COLOR, there are no colours, and shades
+/// tell the levels apart.
+#[test]
+fn plain() {
+    if !has_tmux() {
+        return;
+    }
+    for (name, environment) in [("c", "LC_ALL=C"), ("none", "env -u LC_ALL LANG=de_DE")] {
+        let mut module = Module::new(name, 4, 5);
+        let terminal = Terminal::new(&module, name, (80, 24), environment);
+        let text = terminal.until(&mut module, "a heat map", |text| text.contains("::"));
+        assert!(text.is_ascii(), "{text}");
+        keep(&format!("top-{name}"), &text);
+    }
+    let mut module = Module::new("nocolor", 4, 5);
+    let terminal = Terminal::new(&module, "nocolor", (80, 24), "NO_COLOR=1");
+    terminal.until(&mut module, "shades", |text| text.contains('▒'));
+    let text = terminal.tmux(&["capture-pane", "-pe"]);
+    let colours = (30..38).any(|colour| text.contains(&format!("[{colour}m")));
+    assert!(!text.contains("[38;") && !colours, "{text}");
+    keep("top-nocolor", &terminal.text());
+}
+
+/// 256 CPUs are folded, and of 1000 groups those that wait longest are shown.
+#[test]
+fn large() {
+    if !has_tmux() {
+        return;
+    }
+    let mut module = Module::new("large", 256, 1_000);
+    let terminal = Terminal::new(&module, "large", (200, 60), "");
+    let text = terminal.until(&mut module, "an interval", |text| {
+        text.contains("last ") && text.contains("top itself") && text.contains("web.service")
+    });
+    keep("top-large", &text);
+    for part in [
+        "256 CPUs",
+        "CPU 0-15",
+        "CPU 240-255",
+        "other",
+        "/system.slice/web.service",
+    ] {
+        assert!(text.contains(part), "no {part}:\n{text}");
+    }
+    terminal.keys(&["q"]);
+    terminal.has_ended(&mut module, "0");
+}
+
+/// Without a terminal, one interval is printed.
+#[test]
+fn once() {
+    let module = Module::new("once", 4, 5);
+    let output = Command::new(env!("CARGO_BIN_EXE_schedhist"))
+        .args(["--dir", "m", "top", "-d", "0.01"])
+        .current_dir(&module.folder)
+        .env_clear()
+        .output()
+        .unwrap();
+    assert!(output.status.success());
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.is_ascii() && !text.contains('\x1b'), "{text}");
+    assert!(
+        text.contains("since the load") && text.contains("web.service"),
+        "{text}"
+    );
+    assert_eq!(text.lines().count(), 24);
+}

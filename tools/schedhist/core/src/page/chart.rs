@@ -1,0 +1,437 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The charts of the page, as SVG.
+
+use std::fmt::Write;
+
+use super::png;
+use crate::{
+    distribution::{
+        Distribution,
+        Quantile, //
+    },
+    timeline::{
+        row,
+        row_begin,
+        rows,
+        Timeline,
+        ROWS, //
+    },
+    units::Unit,
+};
+
+/// The width of a chart, in its own units.
+const WIDTH: f64 = 760.0;
+/// The left edge of the plot: room for labels.
+const LEFT: f64 = 58.0;
+/// The right edge of the plot: room for the names of lines.
+const RIGHT: f64 = 720.0;
+const TOP: f64 = 12.0;
+
+/// Durations below this one, in nanoseconds, share the lowest row.
+const LEAST: u64 = 64;
+
+/// A range of rows, and the greatest rate of samples in a cell: what charts beside each other have
+/// in common.
+#[derive(Clone, Copy, Debug)]
+pub struct Scale {
+    /// The lowest row.
+    pub low: usize,
+    /// The highest row.
+    pub high: usize,
+    /// Samples a second.
+    pub most: f64,
+}
+
+/// Returns the number of samples in each row from the scale's lowest one on.
+pub fn cells(distribution: &Distribution) -> [u64; ROWS] {
+    let mut all = rows(distribution);
+    let least = row(LEAST);
+    for low in 0..least {
+        all[least] = all[least].saturating_add(std::mem::take(&mut all[low]));
+    }
+    all
+}
+
+fn rate(count: u64, span: u64) -> f64 {
+    count as f64 * 1e9 / span.max(1) as f64
+}
+
+/// Returns the scale of a series in all recordings; `None` if there are no samples.
+pub fn scale<'a>(all: impl Iterator<Item = (&'a Timeline, usize)>) -> Option<Scale> {
+    let mut scale: Option<Scale> = None;
+    for (timeline, place) in all {
+        for column in &timeline.columns {
+            let Some(series) = column.series.get(place) else {
+                continue;
+            };
+            for (row, count) in cells(series).into_iter().enumerate() {
+                if count != 0 {
+                    let rate = rate(count, column.span);
+                    let scale = scale.get_or_insert(Scale {
+                        low: row,
+                        high: row,
+                        most: rate,
+                    });
+                    scale.low = scale.low.min(row);
+                    scale.high = scale.high.max(row);
+                    scale.most = scale.most.max(rate);
+                }
+            }
+        }
+    }
+    scale
+}
+
+/// Returns a duration as text.
+pub fn text(ns: u64) -> String {
+    Unit::Fitting.text(Some(ns))
+}
+
+fn open(out: &mut String, height: f64, more: &str, title: &str) {
+    let _ = write!(
+        out,
+        "<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\"{more}><title>{title}</title>"
+    );
+}
+
+/// Writes the labels of the time.
+fn times(out: &mut String, timeline: &Timeline, bottom: f64) {
+    let columns = &timeline.columns;
+    let Some(first) = columns.first() else { return };
+    let width = (RIGHT - LEFT) / columns.len() as f64;
+    let ticks = columns.len().min(6);
+    for tick in 0..ticks {
+        let place = tick * columns.len() / ticks;
+        let x = LEFT + place as f64 * width;
+        let seconds = columns[place].begin.saturating_sub(first.begin) / 1_000_000_000;
+        let label = match seconds {
+            0..=119 => format!("{seconds} s"),
+            120..=7199 => format!("{} min", seconds / 60),
+            _ => format!("{:.1} h", seconds as f64 / 3600.0),
+        };
+        let _ = write!(
+            out,
+            "<path class=\"grid\" d=\"M{x:.1} {bottom}v4\"/><text x=\"{x:.1}\" \
+             y=\"{:.1}\">{label}</text>",
+            bottom + 15.0
+        );
+    }
+    for (place, column) in columns.iter().enumerate() {
+        if column.after_gap && place != 0 {
+            let x = LEFT + place as f64 * width;
+            let _ = write!(out, "<path class=\"gap\" d=\"M{x:.1} {TOP}V{bottom}\"/>");
+        }
+    }
+}
+
+/// A mark above a heat map that leads to a place in the page.
+#[derive(Clone, Debug)]
+pub struct Mark {
+    /// The wall-clock time, in nanoseconds since 1970.
+    pub time: u64,
+    /// The id of the element that it leads to.
+    pub anchor: String,
+    /// What it is.
+    pub title: String,
+}
+
+/// Returns a heat map: time from left to right, duration upwards, and the rate of samples as
+/// colour.
+pub fn heat(timeline: &Timeline, place: usize, scale: Scale, key: &str, marks: &[Mark]) -> String {
+    let rows = scale.high - scale.low + 1;
+    let height = (rows as f64 * 7.0).clamp(100.0, 280.0);
+    let (columns, bottom) = (timeline.columns.len(), TOP + height);
+    let mut pixels = vec![0; rows * columns];
+    for (x, column) in timeline.columns.iter().enumerate() {
+        let cells = cells(&column.series[place]);
+        for y in 0..rows {
+            let count = cells[scale.high - y];
+            if count != 0 {
+                // Four powers of ten, so that a single sample among many can be seen.
+                let share = 1.0 + (rate(count, column.span) / scale.most).log10() / 4.0;
+                pixels[y * columns + x] = png::level(share);
+            }
+        }
+    }
+    let mut out = String::new();
+    let area = format!("{LEFT} {TOP} {} {height}", RIGHT - LEFT);
+    let more = format!(" class=\"heat\" data-key=\"{key}\" data-area=\"{area}\"");
+    open(&mut out, bottom + 20.0, &more, "Heat map over time");
+    images(&mut out, columns, &pixels, height);
+    let step = rows.div_ceil(8).next_multiple_of(2);
+    for row in (scale.low..=scale.high).filter(|row| row % step == 0) {
+        let y = bottom - (row - scale.low) as f64 * height / rows as f64;
+        duration_label(&mut out, row_begin(row), y);
+    }
+    times(&mut out, timeline, bottom);
+    let _ = write!(
+        out,
+        "<rect class=\"frame\" x=\"{LEFT}\" y=\"{TOP}\" width=\"{}\" height=\"{height}\"/>\
+         <rect class=\"cursor\" y=\"{TOP}\" height=\"{height}\"/>",
+        RIGHT - LEFT
+    );
+    for mark in marks {
+        let at = timeline.columns.iter().position(|c| c.end >= mark.time);
+        let Some(at) = at else { continue };
+        let x = LEFT + (at as f64 + 0.5) * (RIGHT - LEFT) / columns as f64;
+        let _ = write!(
+            out,
+            "<a href=\"#{}\"><path class=\"mark\" d=\"M{x:.1} {TOP}l-5 \
+             -9h10z\"><title>{}</title></path></a>",
+            mark.anchor, mark.title
+        );
+    }
+    out + "</svg>"
+}
+
+fn images(out: &mut String, columns: usize, pixels: &[u8], height: f64) {
+    for (class, palette) in [("light", &png::LIGHT), ("dark", &png::DARK)] {
+        let url = png::data_url(columns, pixels, palette);
+        let _ = write!(
+            out,
+            "<image class=\"{class}\" href=\"{url}\" x=\"{LEFT}\" y=\"{TOP}\" width=\"{}\" \
+             height=\"{height}\" preserveAspectRatio=\"none\"/>",
+            RIGHT - LEFT
+        );
+    }
+}
+
+fn duration_label(out: &mut String, ns: u64, y: f64) {
+    let _ = write!(
+        out,
+        "<path class=\"grid\" d=\"M{} {y:.1}h4\"/><text x=\"{}\" y=\"{:.1}\" \
+         text-anchor=\"end\">{}</text>",
+        LEFT - 4.0,
+        LEFT - 7.0,
+        y + 4.0,
+        text(ns)
+    );
+}
+
+/// Returns a heat map of the greatest sample of each CPU: time from left to right, CPUs downwards.
+pub fn cpus(timeline: &Timeline, most: u64) -> String {
+    let (columns, count) = (timeline.columns.len(), timeline.cpus.len());
+    let height = (count as f64 * 10.0).clamp(20.0, 360.0);
+    let mut pixels = vec![0; columns * count];
+    for (x, column) in timeline.columns.iter().enumerate() {
+        for (y, ns) in column.cpus.iter().enumerate() {
+            if *ns != 0 {
+                let share = (*ns as f64 / 1e4).max(1.0).ln() / (most as f64 / 1e4).max(2.0).ln();
+                pixels[y * columns + x] = png::level(share);
+            }
+        }
+    }
+    let mut out = String::new();
+    let title = "Greatest wait of each CPU over time";
+    open(&mut out, TOP + height + 20.0, " class=\"cpus\"", title);
+    images(&mut out, columns, &pixels, height);
+    for place in (0..count).step_by(count.div_ceil(16)) {
+        let y = TOP + (place as f64 + 0.5) * height / count as f64 + 4.0;
+        let cpu = timeline.cpus[place];
+        let x = LEFT - 7.0;
+        let _ = write!(
+            out,
+            "<text x=\"{x}\" y=\"{y:.1}\" text-anchor=\"end\">CPU {cpu}</text>"
+        );
+    }
+    times(&mut out, timeline, TOP + height);
+    out + "</svg>"
+}
+
+/// The position of a duration on a logarithmic axis.
+fn level(ns: u64, low: f64, high: f64, height: f64) -> f64 {
+    let share = ((ns.max(1) as f64).log10() - low) / (high - low);
+    TOP + height * (1.0 - share.clamp(0.0, 1.0))
+}
+
+/// The ends of a logarithmic axis that has all rows of a scale, as powers of ten.
+fn ends(scale: Scale) -> (f64, f64) {
+    let low = (row_begin(scale.low) as f64).log10();
+    (
+        low,
+        (row_begin(scale.high + 1) as f64).log10().max(low + 0.5),
+    )
+}
+
+fn powers(out: &mut String, low: f64, high: f64, height: f64) {
+    for power in low.ceil() as i32..=high.floor() as i32 {
+        let ns = 10_f64.powi(power) as u64;
+        let y = level(ns, low, high, height);
+        let _ = write!(out, "<path class=\"grid\" d=\"M{LEFT} {y:.1}H{RIGHT}\"/>");
+        duration_label(out, ns, y);
+    }
+}
+
+/// Returns the quantiles over time.
+pub fn quantiles(timeline: &Timeline, place: usize, scale: Scale) -> String {
+    const HEIGHT: f64 = 150.0;
+    let (low, high) = ends(scale);
+    let mut out = String::new();
+    open(&mut out, TOP + HEIGHT + 20.0, "", "Quantiles over time");
+    powers(&mut out, low, high, HEIGHT);
+    times(&mut out, timeline, TOP + HEIGHT);
+    let width = (RIGHT - LEFT) / timeline.columns.len().max(1) as f64;
+    let shares = ["50", "90", "99"]
+        .map(Quantile::parse)
+        .into_iter()
+        .chain([None]);
+    let mut labels: Vec<(f64, usize, &str)> = Vec::new();
+    for (number, share) in shares.enumerate() {
+        let (mut path, mut pen_down, mut last) = (String::new(), false, 0.0);
+        for (at, column) in timeline.columns.iter().enumerate() {
+            let series = &column.series[place];
+            let value = match share {
+                Some(share) if series.beyond(share) > 0 => series.quantile_upper(share),
+                Some(_) => None,
+                None => series.max.value(),
+            };
+            let Some(value) = value else {
+                pen_down = false;
+                continue;
+            };
+            pen_down &= !column.after_gap;
+            let y = level(value, low, high, HEIGHT);
+            let x = LEFT + at as f64 * width;
+            let pen = if pen_down { 'L' } else { 'M' };
+            let _ = write!(path, "{pen}{x:.1} {y:.1}h{width:.1}");
+            (pen_down, last) = (true, y);
+        }
+        if !path.is_empty() {
+            let _ = write!(out, "<path class=\"s{number}\" d=\"{path}\"/>");
+            labels.push((last, number, ["p50", "p90", "p99", "max"][number]));
+        }
+    }
+    labels.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut above = 0.0_f64;
+    for (y, number, label) in labels {
+        above = y.max(above + 11.0);
+        let (x, y) = (RIGHT + 5.0, above + 4.0);
+        let _ = write!(
+            out,
+            "<text class=\"t{number}\" x=\"{x}\" y=\"{y:.1}\">{label}</text>"
+        );
+    }
+    out + "</svg>"
+}
+
+/// Returns the distributions by percentile, on the axis that HdrHistogram's plots have: each step
+/// to the right leaves a tenth of the samples.
+pub fn percentiles(all: &[(&str, &Distribution)], scale: Scale) -> String {
+    const HEIGHT: f64 = 170.0;
+    let (low, high) = ends(scale);
+    let mut out = String::new();
+    open(
+        &mut out,
+        TOP + HEIGHT + 20.0,
+        "",
+        "Distribution by percentile",
+    );
+    powers(&mut out, low, high, HEIGHT);
+    let most = all.iter().map(|(_, d)| d.count()).max().unwrap_or_default();
+    let decades = (most.max(10) as f64).log10().ceil().clamp(1.0, 9.0);
+    let step = (RIGHT - LEFT) / decades;
+    for decade in 0..=decades as usize {
+        let label = match decade {
+            0 => "0 %".to_owned(),
+            1 => "90 %".to_owned(),
+            2 => "99 %".to_owned(),
+            n => format!("99.{} %", "9".repeat(n - 2)),
+        };
+        let x = LEFT + decade as f64 * step;
+        let anchor = if decade == 0 { "start" } else { "middle" };
+        let (bottom, y) = (TOP + HEIGHT, TOP + HEIGHT + 15.0);
+        let _ = write!(
+            out,
+            "<path class=\"grid\" d=\"M{x:.1} {TOP}V{bottom}\"/>\
+             <text x=\"{x:.1}\" y=\"{y}\" text-anchor=\"{anchor}\">{label}</text>"
+        );
+    }
+    for (number, (name, distribution)) in all.iter().enumerate() {
+        let count = distribution.count();
+        let (mut path, mut below, mut last_x) = (String::new(), 0_u64, f64::MIN);
+        let mut y = TOP + HEIGHT;
+        for (bounds, n) in distribution.buckets() {
+            below = below.saturating_add(n);
+            let left = (count.saturating_sub(below) as f64).max(0.5) / count as f64;
+            let x = (LEFT - left.log10() * step).clamp(LEFT, RIGHT);
+            let upper = bounds
+                .upper
+                .min(distribution.max.value().unwrap_or(u64::MAX));
+            y = level(upper, low, high, HEIGHT);
+            if x - last_x >= 1.0 || below == count {
+                let pen = if path.is_empty() { 'M' } else { 'L' };
+                let _ = write!(path, "{pen}{x:.1} {y:.1}");
+                last_x = x;
+            }
+        }
+        if !path.is_empty() {
+            let x = (last_x + 5.0).min(RIGHT + 5.0);
+            let y = y + 4.0 + 11.0 * number as f64;
+            let _ = write!(
+                out,
+                "<path class=\"s{number}\" d=\"{path}\"/>\
+                 <text class=\"t{number}\" x=\"{x:.1}\" y=\"{y:.1}\">{name}</text>"
+            );
+        }
+    }
+    out + "</svg>"
+}
+
+/// Returns by how much the share of each row has grown from the first distribution to the second.
+pub fn difference(a: &Distribution, b: &Distribution, scale: Scale) -> String {
+    const HEIGHT: f64 = 130.0;
+    let share = |distribution: &Distribution| {
+        let count = distribution.count().max(1) as f64;
+        cells(distribution).map(|n| n as f64 / count)
+    };
+    let (a, b) = (share(a), share(b));
+    let all = scale.low..=scale.high;
+    let most = all
+        .clone()
+        .map(|row| (b[row] - a[row]).abs())
+        .fold(1e-6, f64::max);
+    let mut out = String::new();
+    open(
+        &mut out,
+        TOP + HEIGHT + 20.0,
+        "",
+        "Difference of the shares",
+    );
+    let (middle, width) = (
+        TOP + HEIGHT / 2.0,
+        (RIGHT - LEFT) / (scale.high - scale.low + 1) as f64,
+    );
+    for (sign, y) in [("+", TOP + 8.0), ("-", TOP + HEIGHT)] {
+        let (x, percent) = (LEFT - 7.0, most * 100.0);
+        let _ = write!(
+            out,
+            "<text x=\"{x}\" y=\"{y}\" text-anchor=\"end\">{sign}{percent:.2} %</text>"
+        );
+    }
+    let labels = (scale.high - scale.low + 1)
+        .div_ceil(10)
+        .next_multiple_of(2);
+    for row in all {
+        let x = LEFT + (row - scale.low) as f64 * width;
+        let change = b[row] - a[row];
+        let height = change.abs() / most * HEIGHT / 2.0;
+        let (y, class) = if change > 0.0 {
+            (middle - height, "r1")
+        } else {
+            (middle, "r0")
+        };
+        let width = width - 1.0;
+        let _ = write!(
+            out,
+            "<rect class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" \
+             height=\"{height:.1}\"/>"
+        );
+        if row % labels == 0 {
+            let (y, label) = (TOP + HEIGHT + 15.0, text(row_begin(row)));
+            let _ = write!(out, "<text x=\"{x:.1}\" y=\"{y}\">{label}</text>");
+        }
+    }
+    let _ = write!(out, "<path class=\"grid\" d=\"M{LEFT} {middle}H{RIGHT}\"/>");
+    out + "</svg>"
+}

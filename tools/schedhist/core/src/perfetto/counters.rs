@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The counters of a recording: of each interval, for the machine and for each CPU.
+
+use std::collections::BTreeMap;
+
+use super::{
+    Note,
+    Slice,
+    Trace,
+    Track,
+    Unit, //
+};
+use crate::{
+    distribution::Quantile,
+    text::Outlier,
+    window::Window, //
+};
+
+/// The metrics of which the machine has quantiles.
+const METRICS: [&str; 3] = ["runq", "oncpu", "offcpu"];
+
+/// The counters of a CPU.
+struct CpuTracks {
+    busy: Track,
+    switches: Track,
+    p99: Track,
+    max: Track,
+}
+
+/// A trace of counters as it grows.
+#[derive(Default)]
+pub struct Counters {
+    trace: Trace,
+    machine: BTreeMap<String, [Track; 3]>,
+    switches: Option<Track>,
+    cpus: BTreeMap<u32, CpuTracks>,
+    lanes: Vec<(Track, u64)>,
+}
+
+impl Counters {
+    /// Adds an interval. Its counters hold from its beginning on. The times are those of the
+    /// module's clock.
+    pub fn push(&mut self, window: &Window) {
+        let Some(span) = window.span.filter(|span| *span != 0) else {
+            return;
+        };
+        let begin = window.end.saturating_sub(span);
+        let rate = |count: u64| {
+            let rate = u128::from(count) * 1_000_000_000 / u128::from(span);
+            u64::try_from(rate).unwrap_or(u64::MAX)
+        };
+        let shares = ["50", "99"].map(Quantile::parse);
+        for name in METRICS {
+            let Some(series) = window.names.series(name) else {
+                continue;
+            };
+            let all = window.distribution(series, |_| true);
+            let trace = &mut self.trace;
+            let tracks = self.machine.entry(name.to_owned()).or_insert_with(|| {
+                ["p50", "p99", "max"]
+                    .map(|what| trace.counter(None, &format!("{name} {what}"), Unit::Nanoseconds))
+            });
+            let values = shares.map(|share| share.and_then(|share| all.quantile_upper(share)));
+            let values = [values[0], values[1], all.max.value()];
+            for (track, value) in tracks.iter().zip(values) {
+                trace.count(*track, begin, value.unwrap_or(0));
+            }
+        }
+        let trace = &mut self.trace;
+        let switches = self
+            .switches
+            .get_or_insert_with(|| trace.counter(None, "switches a second", Unit::Count));
+        let all = window.counter("switches").unwrap_or_default();
+        trace.count(*switches, begin, rate(all));
+        let place = window.names.counter("switches");
+        for cpu in &window.cpus {
+            let number = cpu.number;
+            let of = |name: &str| {
+                let series = window.names.series(name);
+                series.map(|series| window.distribution(series, |other| other == number))
+            };
+            let (Some(oncpu), Some(runq)) = (of("oncpu"), of("runq")) else {
+                continue;
+            };
+            let trace = &mut self.trace;
+            let tracks = self.cpus.entry(number).or_insert_with(|| {
+                let parent = Some(trace.track(None, &format!("CPU {number}")));
+                CpuTracks {
+                    busy: trace.counter(parent, "busy", Unit::Percent),
+                    switches: trace.counter(parent, "switches a second", Unit::Count),
+                    p99: trace.counter(parent, "runq p99", Unit::Nanoseconds),
+                    max: trace.counter(parent, "runq max", Unit::Nanoseconds),
+                }
+            });
+            let busy = (oncpu.sum * 100 / u128::from(span)).min(100) as u64;
+            let count = place.and_then(|place| cpu.counters.get(place)).copied();
+            let p99 = shares[1].and_then(|share| runq.quantile_upper(share));
+            trace.count(tracks.busy, begin, busy);
+            trace.count(tracks.switches, begin, rate(count.unwrap_or_default()));
+            trace.count(tracks.p99, begin, p99.unwrap_or(0));
+            trace.count(tracks.max, begin, runq.max.value().unwrap_or(0));
+        }
+    }
+
+    /// Adds an outlier, on a track where it overlaps no earlier one.
+    pub fn outlier(&mut self, outlier: &Outlier) {
+        let (Some(begin), Some(end)) = (
+            outlier.pairs.number::<u64>("start_ns"),
+            outlier.pairs.number::<u64>("end_ns"),
+        ) else {
+            return;
+        };
+        let trace = &mut self.trace;
+        let lane = self.lanes.iter().position(|(_, busy)| *busy <= begin);
+        let lane = lane.unwrap_or_else(|| {
+            self.lanes.push((trace.track(None, "outliers"), 0));
+            self.lanes.len() - 1
+        });
+        self.lanes[lane].1 = end;
+        let mut notes = vec![
+            Note::Number("duration_ns", outlier.duration_ns),
+            Note::Number("cpu", u64::from(outlier.cpu)),
+        ];
+        notes.extend(outlier.culprits.iter().map(|culprit| {
+            let text = format!("{}:{} ran {} ns", culprit.comm, culprit.pid, culprit.ran_ns);
+            Note::Text("culprit", text)
+        }));
+        self.trace.slice(&Slice {
+            track: self.lanes[lane].0,
+            begin,
+            duration: end.saturating_sub(begin),
+            name: format!("{} of {}:{}", outlier.metric, outlier.comm, outlier.pid),
+            notes,
+            from: Vec::new(),
+            to: Vec::new(),
+        });
+    }
+
+    /// Returns the trace.
+    pub fn finish(self) -> Vec<u8> {
+        self.trace.finish()
+    }
+}

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Traces for Perfetto, read back by a decoder of our own.
+
+#![allow(missing_docs)]
+
+use std::collections::BTreeMap;
+
+use schedhist_core::{
+    engine,
+    perfetto::{
+        counters::Counters,
+        events, //
+    },
+    raw,
+    text::OutlierParser,
+    window::Window, //
+};
+
+mod sim;
+
+/// What ftrace prints: a task that runs, waits and runs again; the times are late and rounded.
+const TRACE: &str = "# tracer: nop
+          my app-7     [000] d..2.    10.000300: oncpu: comm=my app pid=7 prio=120 cpu=0 duration_ns=200001 cause=preempted
+          <idle>-0     [001] d..2.    10.000350: idle: cpu=1 duration_ns=50000 next_comm=x next_pid=9 next_prio=120
+             hog-9     [000] d..2.    10.050320: oncpu: comm=hog pid=9 prio=49 cpu=0 duration_ns=50000123 cause=interruptible
+             hog-9     [000] d..2.    10.050330: runq: comm=my app pid=7 prio=120 cpu=0 duration_ns=50000200 cause=preempted
+             hog-9     [000] d..2.    10.050340: outlier: id=3 metric=runq_preempt comm=my app pid=7 prio=120 cpu=0 cause=preempted duration_ns=50000200 start_ns=10000300100 end_ns=10050300300 culprits=1 missing_ns=0
+             hog-9     [000] d..2.    10.050341: culprit: id=3 comm=hog pid=9 prio=49 cpu=0 ran_ns=50000123 slices=1
+          my app-7     [000] d..2.    10.050400: oncpu: comm=my app pid=7 prio=120 cpu=0 duration_ns=90000 cause=interruptible
+            perf  7 [000]    10.060000:   schedhist:oncpu: comm=my app pid=7 prio=120 cpu=0 duration_ns=1000 cause=interruptible
+";
+
+/// A field of a message.
+#[derive(Clone, Debug)]
+enum Field<'a> {
+    Number(u64),
+    Bytes(&'a [u8]),
+}
+
+impl<'a> Field<'a> {
+    fn number(&self) -> u64 {
+        match self {
+            Self::Number(number) => *number,
+            Self::Bytes(_) => panic!("no number"),
+        }
+    }
+
+    fn bytes(&self) -> &'a [u8] {
+        match self {
+            Self::Bytes(bytes) => bytes,
+            Self::Number(_) => panic!("no bytes"),
+        }
+    }
+}
+
+fn varint(data: &mut &[u8]) -> u64 {
+    let (mut value, mut shift) = (0, 0);
+    loop {
+        let (byte, rest) = data.split_first().expect("not cut off");
+        *data = rest;
+        value |= u64::from(byte & 0x7f) << shift;
+        shift += 7;
+        if byte & 0x80 == 0 {
+            return value;
+        }
+    }
+}
+
+/// Decodes a message: its fields with their numbers.
+fn decode(mut data: &[u8]) -> Vec<(u64, Field<'_>)> {
+    let mut fields = Vec::new();
+    while !data.is_empty() {
+        let tag = varint(&mut data);
+        let field = match tag & 7 {
+            0 => Field::Number(varint(&mut data)),
+            1 => {
+                let (head, rest) = data.split_at(8);
+                data = rest;
+                Field::Number(u64::from_le_bytes(head.try_into().unwrap()))
+            }
+            2 => {
+                let len = varint(&mut data) as usize;
+                let (head, rest) = data.split_at(len);
+                data = rest;
+                Field::Bytes(head)
+            }
+            other => panic!("wire type {other}"),
+        };
+        fields.push((tag >> 3, field));
+    }
+    fields
+}
+
+fn one<'a>(fields: &[(u64, Field<'a>)], number: u64) -> Option<Field<'a>> {
+    let mut found = fields.iter().filter(|(field, _)| *field == number);
+    found.next().map(|(_, field)| field.clone())
+}
+
+fn text(fields: &[(u64, Field<'_>)], number: u64) -> String {
+    let bytes = one(fields, number).map(|field| field.bytes().to_vec());
+    String::from_utf8(bytes.unwrap_or_default()).unwrap()
+}
+
+/// A trace, read back.
+#[derive(Debug, Default)]
+struct Decoded {
+    /// Name, thread id and parent of each track.
+    tracks: BTreeMap<u64, (String, Option<u64>, Option<u64>)>,
+    /// Track, begin, length and name of each slice.
+    slices: Vec<(u64, u64, u64, String)>,
+    /// The slices at which each flow begins and ends.
+    flows: BTreeMap<u64, [Option<String>; 2]>,
+    /// Time and value, by track.
+    counters: BTreeMap<u64, Vec<(u64, u64)>>,
+}
+
+fn read(trace: &[u8]) -> Decoded {
+    let mut decoded = Decoded::default();
+    let mut open: BTreeMap<u64, (u64, String)> = BTreeMap::new();
+    let mut last = 0;
+    for (number, packet) in decode(trace) {
+        assert_eq!(number, 1);
+        let packet = decode(packet.bytes());
+        assert_eq!(one(&packet, 10).unwrap().number(), 1);
+        if let Some(track) = one(&packet, 60) {
+            let track = decode(track.bytes());
+            let thread = one(&track, 4).map(|thread| decode(thread.bytes()));
+            let name = thread
+                .as_ref()
+                .map_or(text(&track, 2), |thread| text(thread, 5));
+            let tid = thread.map(|thread| one(&thread, 2).unwrap().number());
+            let parent = one(&track, 5).map(|parent| parent.number());
+            assert!(parent.is_none_or(|parent| decoded.tracks.contains_key(&parent)));
+            let id = one(&track, 1).unwrap().number();
+            assert!(decoded.tracks.insert(id, (name, tid, parent)).is_none());
+            continue;
+        }
+        let time = one(&packet, 8).unwrap().number();
+        assert!(time >= last, "out of order");
+        last = time;
+        let event = decode(one(&packet, 11).unwrap().bytes());
+        let track = one(&event, 11).unwrap().number();
+        assert!(decoded.tracks.contains_key(&track));
+        match one(&event, 9).unwrap().number() {
+            1 => {
+                let name = text(&event, 23);
+                for (field, flow) in &event {
+                    if let 47 | 48 = field {
+                        let ends = decoded.flows.entry(flow.number()).or_default();
+                        ends[(*field - 47) as usize] = Some(name.clone());
+                    }
+                }
+                let before = open.insert(track, (time, name));
+                assert!(before.is_none(), "slices overlap");
+            }
+            2 => {
+                let (begin, name) = open.remove(&track).expect("it has begun");
+                decoded.slices.push((track, begin, time - begin, name));
+            }
+            4 => {
+                let value = one(&event, 30).unwrap().number();
+                decoded
+                    .counters
+                    .entry(track)
+                    .or_default()
+                    .push((time, value));
+            }
+            other => panic!("type {other}"),
+        }
+    }
+    assert!(open.is_empty());
+    decoded
+}
+
+#[test]
+fn slices_are_exact() {
+    let (trace, read_events) = events::trace(TRACE);
+    assert_eq!((read_events.events, read_events.late), (8, 0));
+    let decoded = read(&trace);
+    let ran = |tid| {
+        let mine = decoded
+            .slices
+            .iter()
+            .filter(|(track, .., name)| decoded.tracks[track].1 == Some(tid) && name == "running");
+        mine.map(|(_, _, duration, _)| duration).sum::<u64>()
+    };
+    assert_eq!(ran(7), 200_001 + 90_000 + 1_000);
+    assert_eq!(ran(9), 50_000_123);
+    let names: Vec<_> = decoded
+        .tracks
+        .values()
+        .map(|(name, ..)| name.as_str())
+        .collect();
+    for name in ["my app", "hog", "CPU 0", "CPU 1", "waits", "outliers"] {
+        assert!(names.contains(&name), "{names:?}");
+    }
+    let wait = decoded
+        .slices
+        .iter()
+        .find(|slice| slice.3 == "waiting, preempted")
+        .unwrap();
+    assert_eq!(wait.2, 50_000_200);
+    // The outlier has its own stamps, and leads to the slice of its culprit.
+    let name = "runq_preempt of my app:7";
+    let outlier = decoded.slices.iter().find(|slice| slice.3 == name).unwrap();
+    assert_eq!((outlier.1, outlier.2), (10_000_300_100, 50_000_200));
+    let flows: Vec<_> = decoded.flows.values().collect();
+    assert_eq!(
+        flows,
+        [&[Some(name.to_owned()), Some("running".to_owned())]]
+    );
+}
+
+#[test]
+fn any_text() {
+    let mut random = sim::Random(3);
+    let bytes = TRACE.as_bytes();
+    for _ in 0..300 {
+        let mut text = bytes.to_vec();
+        for _ in 0..1 + random.next() % 20 {
+            let at = random.next() as usize % text.len();
+            match random.next() % 3 {
+                0 => text[at] = (random.next() % 256) as u8,
+                1 => text.truncate(at.max(1)),
+                _ => text[at] = bytes[random.next() as usize % bytes.len()],
+            }
+        }
+        let (trace, _) = events::trace(&String::from_utf8_lossy(&text));
+        decode(&trace);
+    }
+    assert_eq!(events::trace("").0, b"");
+}
+
+#[test]
+fn counters_are_those_of_the_intervals() {
+    let mut machine = sim::Machine::new(3, 5, 1);
+    let mut snapshots = Vec::new();
+    for _ in 0..4 {
+        machine.run(100);
+        snapshots.push(raw::decode(&machine.raw()).unwrap());
+    }
+    let mut counters = Counters::default();
+    let windows: Vec<_> = { snapshots.windows(2) }
+        .map(|two| Window::between(&two[0], &two[1]).unwrap())
+        .collect();
+    for window in &windows {
+        counters.push(window);
+    }
+    let text = "outlier id 1 metric runq_wakeup cause wakeup cpu 2 duration_ns 500 start_ns 1000 \
+                end_ns 1500 missing_ns 0 culprits 0 pid 7 prio 120 comm a\n";
+    for _ in 0..2 {
+        counters.outlier(&OutlierParser::default().feed(text)[0]);
+    }
+    let decoded = read(&counters.finish());
+    // The second one overlaps the first, and is on another track.
+    assert_eq!(decoded.slices.len(), 2);
+    assert_ne!(decoded.slices[0].0, decoded.slices[1].0);
+    let track = |name: &str, parent: Option<&str>| {
+        let found = decoded.tracks.iter().find(|(_, (track, _, above))| {
+            let above = above.map(|above| decoded.tracks[&above].0.as_str());
+            track == name && above == parent
+        });
+        *found.unwrap().0
+    };
+    let runq = windows[0].names.series("runq").unwrap().clone();
+    let max = |cpu: Option<u32>| -> Vec<(u64, u64)> {
+        let all = windows.iter().zip(&snapshots).map(|(window, before)| {
+            let of = window.distribution(&runq, |number| cpu.is_none_or(|cpu| cpu == number));
+            (before.time, of.max.value().unwrap())
+        });
+        all.collect()
+    };
+    assert_eq!(decoded.counters[&track("runq max", None)], max(None));
+    assert_eq!(
+        decoded.counters[&track("runq max", Some("CPU 2"))],
+        max(Some(2))
+    );
+    let rates = &decoded.counters[&track("switches a second", Some("CPU 1"))];
+    let span = windows[0].span.unwrap();
+    assert_eq!(rates[0].1, 100 * 1_000_000_000 / span);
+}
