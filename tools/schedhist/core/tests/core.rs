@@ -478,7 +478,8 @@ fn decode_log_line(line: &str) -> Vec<(u64, u64)> {
     let digits = text.trim_end_matches('=').chars();
     let digits: Vec<_> = digits.map(|c| DIGITS.find(c).unwrap()).collect();
     let bytes = digits.chunks(4).flat_map(|group| {
-        let word = group.iter().fold(0, |word, digit| word << 6 | digit) << (6 * (4 - group.len()));
+        let word =
+            group.iter().fold(0, |word, digit| (word << 6) | digit) << (6 * (4 - group.len()));
         [(word >> 16) as u8, (word >> 8) as u8, word as u8][..group.len() - 1].to_vec()
     });
     let bytes: Vec<_> = bytes.collect();
@@ -498,7 +499,7 @@ fn decode_log_line(line: &str) -> Vec<(u64, u64)> {
     while !rest.is_empty() {
         let length = rest.iter().position(|byte| byte & 0x80 == 0).unwrap() + 1;
         let number = rest[..length].iter().rev();
-        let number = number.fold(0_u64, |all, byte| all << 7 | u64::from(byte & 0x7f));
+        let number = number.fold(0_u64, |all, byte| (all << 7) | u64::from(byte & 0x7f));
         rest = &rest[length..];
         if number & 1 == 1 {
             place += number.div_ceil(2);
