@@ -18,6 +18,7 @@
 //! | [`recording`] | the file of `schedhist record` |
 //! | [`compare`] | the permutation test of `schedhist diff` |
 //! | [`json`] | writes JSON |
+//! | [`merge`] | windows of several machines, added up |
 //! | [`timeline`] | the course of a recording, in a bounded number of columns |
 //! | [`page`] | a recording as one HTML page |
 //! | [`perfetto`] | traces for Perfetto |
@@ -34,6 +35,7 @@ pub mod exposition;
 pub mod json;
 pub mod laws;
 pub mod log2;
+pub mod merge;
 pub mod page;
 pub mod perfetto;
 pub mod raw;
