@@ -378,6 +378,9 @@ fn textfile() {
         seen += 1;
     }
     drop(process);
+    let words = ["--dir", "m", "export", "--textfile", "none/x.prom"];
+    let output = schedhist(&folder, &words).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
     fs::remove_dir_all(&folder).unwrap();
 }
 

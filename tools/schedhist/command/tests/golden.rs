@@ -64,6 +64,7 @@ fn schedhist(folder: &Path, words: &[&str]) -> Output {
         .current_dir(folder)
         .env_clear()
         .env("LC_ALL", "C")
+        .env("TZ", "UTC")
         .output()
         .expect("it starts")
 }
@@ -211,10 +212,10 @@ fn a_closed_pipe_is_quiet() {
 /// Arguments at random end with a message and a status, and never with a panic.
 #[test]
 fn any_arguments() {
-    const WORDS: [&str; 24] = [
-        "hist", "runqlat", "cpudist", "groups", "report", "diff", "-j", "-x", ",", "-q", "99",
-        "1e9", "-b", "3", "--cpu", "0-9", "-C", "--dir", "broken", "-i", "a.data", "\u{fffd}", "",
-        "runq",
+    const WORDS: [&str; 26] = [
+        "top", "--once", "hist", "runqlat", "cpudist", "groups", "report", "diff", "-j", "-x", ",",
+        "-q", "99", "1e9", "-b", "3", "--cpu", "0-9", "-C", "--dir", "broken", "-i", "a.data",
+        "\u{fffd}", "", "runq",
     ];
     let folder = env!("CARGO_TARGET_TMPDIR");
     let mut random = sim::Random(5);

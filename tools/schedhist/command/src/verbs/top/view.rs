@@ -284,7 +284,7 @@ fn metrics(
     let name = match screen.width {
         0..40 => 11,
         40..60 => 14,
-        _ => 24,
+        _ => 25,
     };
     // On the narrowest screens, there is no room for the rate.
     let rate_width = if screen.width < 40 { 0 } else { 9 };
