@@ -443,7 +443,8 @@ fn dashboard() {
 
 /// Asks Prometheus. Returns the values of the result, or what it said instead.
 fn query(port: u16, query: &str) -> Result<Vec<f64>, String> {
-    let encoded: String = query.bytes().map(|byte| format!("%{byte:02x}")).collect();
+    let encoded: Vec<_> = query.bytes().map(|byte| format!("%{byte:02x}")).collect();
+    let encoded = encoded.concat();
     let (_, body) = get(port, &format!("/api/v1/query?query={encoded}"), "");
     let body = String::from_utf8(body).unwrap();
     if !body.contains("\"status\":\"success\"") {
