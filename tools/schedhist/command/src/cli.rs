@@ -188,9 +188,14 @@ fn reading_verbs() -> Vec<Command> {
         with_style(Command::new("report"))
             .about("Print what a recording holds")
             .arg(
-                value("input", "FILE", "The recording")
-                    .short('i')
-                    .default_value("schedhist.data"),
+                value(
+                    "input",
+                    "FILE",
+                    "The recording; several, or a folder, are added up",
+                )
+                .short('i')
+                .action(ArgAction::Append)
+                .default_value("schedhist.data"),
             )
             .arg(words(
                 "METRIC...",

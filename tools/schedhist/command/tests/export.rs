@@ -378,6 +378,9 @@ fn textfile() {
         seen += 1;
     }
     drop(process);
+    let words = ["--dir", "m", "export", "--textfile", "none/x.prom"];
+    let output = schedhist(&folder, &words).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
     fs::remove_dir_all(&folder).unwrap();
 }
 
@@ -440,7 +443,8 @@ fn dashboard() {
 
 /// Asks Prometheus. Returns the values of the result, or what it said instead.
 fn query(port: u16, query: &str) -> Result<Vec<f64>, String> {
-    let encoded: String = query.bytes().map(|byte| format!("%{byte:02x}")).collect();
+    let encoded: Vec<_> = query.bytes().map(|byte| format!("%{byte:02x}")).collect();
+    let encoded = encoded.concat();
     let (_, body) = get(port, &format!("/api/v1/query?query={encoded}"), "");
     let body = String::from_utf8(body).unwrap();
     if !body.contains("\"status\":\"success\"") {

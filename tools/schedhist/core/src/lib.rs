@@ -19,6 +19,7 @@
 //! | [`compare`] | the permutation test of `schedhist diff` |
 //! | [`json`] | writes JSON |
 //! | [`hdr`] | writes HdrHistogram's log |
+//! | [`merge`] | windows of several machines, added up |
 //! | [`timeline`] | the course of a recording, in a bounded number of columns |
 //! | [`page`] | a recording as one HTML page |
 //! | [`perfetto`] | traces for Perfetto |
@@ -36,6 +37,7 @@ pub mod hdr;
 pub mod json;
 pub mod laws;
 pub mod log2;
+pub mod merge;
 pub mod page;
 pub mod perfetto;
 pub mod raw;

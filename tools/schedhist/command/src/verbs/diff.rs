@@ -115,7 +115,8 @@ pub fn diff(args: &ArgMatches) -> Result {
     if metrics.is_empty() {
         metrics.push("runq".to_owned());
     }
-    let (a, b) = (runs::of_file(path("a"))?, runs::of_file(path("b"))?);
+    let of = |name: &str| runs::of_path(path(name), &metrics);
+    let (a, b) = (of("a")?, of("b")?);
     comparable(&a, &b)?;
     let of_command = |run: &Run| metrics.iter().all(|m| run.histogram(COMMAND, m).is_some());
     let scope = if a.runs.iter().chain(&b.runs).all(of_command) {

@@ -266,6 +266,10 @@ fn textfile(args: &ArgMatches, exporter: &Exporter, path: &str, once: bool) -> R
         .map_or("", String::as_str);
     let interval = options::seconds(interval)?;
     let waiter = Waiter::new().map_err(|error| Failure::at("signals", error))?;
+    // If it is the file that cannot be written, that will not change.
+    if let (Err(error), Ok(_)) = (exporter.write(path), exporter.source.read()) {
+        return Err(error);
+    }
     let mut next = Instant::now();
     let mut failed = false;
     loop {

@@ -13,6 +13,7 @@ mod groups;
 mod hist;
 mod html;
 mod machine;
+mod merged;
 mod outliers;
 mod perfetto;
 mod record;

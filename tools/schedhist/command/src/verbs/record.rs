@@ -189,7 +189,7 @@ fn new_outliers(text: &str, last: u64) -> (String, u64) {
     let new = text
         .lines()
         .filter(|line| number(line).is_some_and(|id| id > last));
-    (new.map(|line| format!("{line}\n")).collect(), newest)
+    (new.flat_map(|line| [line, "\n"]).collect(), newest)
 }
 
 /// The recording as it grows.

@@ -23,6 +23,7 @@ use crate::{
     source::Frame,
     verbs::{
         html,
+        merged,
         render::{
             self,
             Scope, //
@@ -36,6 +37,10 @@ use crate::{
 pub fn report(args: &ArgMatches) -> Result {
     let style = Style::new(args)?;
     let path = args.get_one::<String>("input").map_or("", String::as_str);
+    let files = merged::files(args.get_many("input").unwrap_or_default())?;
+    if files.len() != 1 || *path != files[0] {
+        return many(args, &files, &style);
+    }
     if let Some(out) = args.get_one::<String>("html") {
         return html::html(args, path, out);
     }
@@ -99,6 +104,24 @@ pub fn report(args: &ArgMatches) -> Result {
     print(&out)
 }
 
+/// Prints the sum of several recordings.
+fn many(args: &ArgMatches, files: &[String], style: &Style) -> Result {
+    for option in ["time", "html", "hgrm"] {
+        if args.contains_id(option) {
+            return Err(Failure::Usage(format!("--{option} takes one recording")));
+        }
+    }
+    if args.get_flag("each") {
+        return Err(Failure::Usage("--each takes one recording".to_owned()));
+    }
+    let metrics = args.get_many::<String>("words").unwrap_or_default();
+    show_frame(
+        &merged::frame(files)?,
+        &metrics.cloned().collect::<Vec<_>>(),
+        style,
+    )
+}
+
 /// Returns the times of `--time`, in seconds.
 pub fn range(args: &ArgMatches) -> Result<(f64, f64)> {
     let range = args.get_one::<String>("time");
@@ -129,17 +152,20 @@ fn frame(before: &Taken, after: &Taken) -> Result<Frame> {
 }
 
 fn show(before: &Taken, after: &Taken, metrics: &[String], style: &Style) -> Result {
-    let frame = frame(before, after)?;
+    show_frame(&frame(before, after)?, metrics, style)
+}
+
+fn show_frame(frame: &Frame, metrics: &[String], style: &Style) -> Result {
     check_metrics(&frame.window.names, metrics)?;
     if metrics.is_empty() {
-        return print(&(render::all(&frame, style) + "\n"));
+        return print(&(render::all(frame, style) + "\n"));
     }
     for series in metrics
         .iter()
         .filter_map(|metric| frame.window.names.series(metric))
     {
         let all = frame.window.distribution(series, |_| true);
-        print(&render::one(&frame, series, Scope::All, &all, 1, style))?;
+        print(&render::one(frame, series, Scope::All, &all, 1, style))?;
     }
     Ok(())
 }

@@ -25,10 +25,13 @@ use schedhist_core::{
     window::Window,
 };
 
-use crate::failure::{
-    note,
-    Failure,
-    Result, //
+use crate::{
+    failure::{
+        note,
+        Failure,
+        Result, //
+    },
+    verbs::merged,
 };
 
 /// Whose samples a run has.
@@ -181,8 +184,25 @@ pub fn read(path: &str, mut between: impl FnMut(&Taken, &Taken) -> Result) -> Re
     Ok(contents)
 }
 
+/// Returns the runs of a recording, or of all recordings in a folder, with the histograms of some
+/// metrics.
+pub fn of_path(path: &str, metrics: &[String]) -> Result<Contents> {
+    let mut all = Contents::default();
+    for file in merged::files([path.to_owned()].iter())? {
+        let mut contents = of_file(&file)?;
+        for run in &mut contents.runs {
+            run.histograms
+                .retain(|(_, metric, _)| metrics.contains(metric));
+        }
+        all.info = contents.info;
+        all.runs.extend(contents.runs);
+        all.marks.extend(contents.marks);
+    }
+    Ok(all)
+}
+
 /// Returns the runs of a recording; a recording without any counts as one run.
-pub fn of_file(path: &str) -> Result<Contents> {
+fn of_file(path: &str) -> Result<Contents> {
     let mut contents = read(path, |_, _| Ok(()))?;
     if contents.runs.is_empty() {
         let mut histograms: Vec<(String, String, Distribution)> = Vec::new();

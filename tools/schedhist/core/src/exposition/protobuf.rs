@@ -200,12 +200,12 @@ pub(crate) fn number(out: &mut Vec<u8>, field: u64, value: u64) {
 
 /// Appends a field with bytes: a string, a message, packed numbers.
 pub(crate) fn bytes(out: &mut Vec<u8>, field: u64, value: &[u8]) {
-    varint(out, field << 3 | 2);
+    varint(out, (field << 3) | 2);
     varint(out, value.len() as u64);
     out.extend(value);
 }
 
 fn double(out: &mut Vec<u8>, field: u64, value: f64) {
-    varint(out, field << 3 | 1);
+    varint(out, (field << 3) | 1);
     out.extend(value.to_le_bytes());
 }

@@ -76,7 +76,7 @@ pub fn data_url(width: usize, pixels: &[u8], palette: &Palette) -> String {
         // No filter.
         lines.push(0);
         let pairs = line.chunks(2);
-        lines.extend(pairs.map(|two| two[0] << 4 | two.get(1).copied().unwrap_or_default()));
+        lines.extend(pairs.map(|two| (two[0] << 4) | two.get(1).copied().unwrap_or_default()));
     }
     chunk(&mut png, b"IDAT", &stored(&lines));
     chunk(&mut png, b"IEND", &[]);
@@ -99,7 +99,7 @@ fn stored(data: &[u8]) -> Vec<u8> {
         a = (a + u32::from(*byte)) % 65_521;
         b = (b + a) % 65_521;
     }
-    out.extend((b << 16 | a).to_be_bytes());
+    out.extend(((b << 16) | a).to_be_bytes());
     out
 }
 

@@ -72,7 +72,7 @@ pub fn base64(data: &[u8]) -> String {
     let mut out = String::with_capacity(data.len().div_ceil(3) * 4);
     for three in data.chunks(3) {
         let byte = |i: usize| u32::from(three.get(i).copied().unwrap_or_default());
-        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
+        let bits = (byte(0) << 16) | (byte(1) << 8) | byte(2);
         for digit in 0..4 {
             if digit <= three.len() {
                 out.push(char::from(DIGITS[(bits >> (18 - 6 * digit)) as usize & 63]));

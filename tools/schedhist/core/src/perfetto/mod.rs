@@ -179,7 +179,7 @@ impl Trace {
         bytes(&mut event, 23, slice.name.as_bytes());
         for (field, flows) in [(47, &slice.from), (48, &slice.to)] {
             for flow in flows {
-                varint(&mut event, field << 3 | 1);
+                varint(&mut event, (field << 3) | 1);
                 event.extend(flow.to_le_bytes());
             }
         }

@@ -29,7 +29,7 @@ pub const LEVELS: u8 = 8;
 
 /// The colours of the levels, from few samples to many, in the palette of 256 colours. They grow
 /// lighter from one to the next, so that colour-blind people see the same order.
-const RAMP: [u8; LEVELS as usize] = [17, 18, 24, 30, 36, 78, 149, 228];
+const RAMP: [u8; LEVELS as usize] = [25, 31, 37, 42, 78, 149, 191, 229];
 
 /// What the terminal can show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

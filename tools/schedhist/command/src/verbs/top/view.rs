@@ -284,7 +284,7 @@ fn metrics(
     let name = match screen.width {
         0..40 => 11,
         40..60 => 14,
-        _ => 24,
+        _ => 25,
     };
     // On the narrowest screens, there is no room for the rate.
     let rate_width = if screen.width < 40 { 0 } else { 9 };
@@ -392,12 +392,8 @@ fn heat(
         screen.text(LEFT, top + 1, "no samples", Style::Dim);
         return;
     };
-    // Each line has as many rows as it takes; powers of two where they are two.
-    let step = match (high - low + 1).div_ceil(rows).max(1) {
-        1 => 1,
-        step => step.next_multiple_of(2),
-    };
-    let low = low / step * step;
+    // Each line has as many rows as it takes.
+    let step = (high - low + 1).div_ceil(rows).max(1);
     let used = (high - low + 1).div_ceil(step).min(rows);
     for line in 0..used {
         let y = top + used - line;

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Many recordings at once: one after the other, so that memory does not depend on their number.
+
+use std::{
+    fs,
+    io::Read,
+    path::{
+        Path,
+        PathBuf, //
+    },
+};
+
+use schedhist_core::{
+    laws,
+    merge,
+    raw::Snapshot,
+    recording::file::{
+        Item,
+        MAGIC, //
+    },
+    window::Window, //
+};
+
+use crate::{
+    failure::{
+        note,
+        Failure,
+        Result, //
+    },
+    source::Frame,
+    verbs::runs,
+};
+
+/// Returns the recordings that paths stand for: a folder stands for all recordings in it, by name.
+pub fn files<'a>(paths: impl Iterator<Item = &'a String>) -> Result<Vec<String>> {
+    let mut all = Vec::new();
+    for path in paths {
+        if !Path::new(path).is_dir() {
+            all.push(path.clone());
+            continue;
+        }
+        let failed = |error| Failure::at(path, error);
+        let entries = fs::read_dir(path).map_err(failed)?;
+        let entries = entries
+            .collect::<std::io::Result<Vec<_>>>()
+            .map_err(failed)?;
+        let mut found: Vec<PathBuf> = entries.into_iter().map(|entry| entry.path()).collect();
+        found.retain(|file| file.is_file() && is_recording(file));
+        found.sort_unstable();
+        if found.is_empty() {
+            return Err(Failure::at(path, "there is no recording in this folder"));
+        }
+        all.extend(found.iter().map(|file| file.to_string_lossy().into_owned()));
+    }
+    Ok(all)
+}
+
+fn is_recording(path: &Path) -> bool {
+    let mut magic = [0; MAGIC.len()];
+    let read = fs::File::open(path).and_then(|mut file| file.read_exact(&mut magic));
+    read.is_ok() && magic == MAGIC
+}
+
+/// The sum of recordings.
+struct Sum {
+    window: Option<Window>,
+    /// The number of recordings, and in how many of them the laws do not hold.
+    files: usize,
+    unlawful: usize,
+    unix_ns: u64,
+    marks: usize,
+}
+
+impl Sum {
+    fn add(&mut self, path: &str, window: &Window) -> Result {
+        match &mut self.window {
+            Some(sum) => merge::add(sum, window).map_err(|what| {
+                Failure::at(
+                    path,
+                    format!("it cannot be added to the others: {what} differs"),
+                )
+            }),
+            sum => {
+                *sum = Some(window.clone());
+                Ok(())
+            }
+        }
+    }
+
+    /// Adds what happened between the first and the last snapshot of each part of a recording.
+    fn file(&mut self, path: &str) -> Result {
+        let mut player = runs::open(path)?;
+        let mut ends: Option<(Snapshot, u64)> = None;
+        let mut last: Option<(Snapshot, u64, u64)> = None;
+        let mut is_lawful = true;
+        let mut found = false;
+        loop {
+            let item = player.next_item();
+            let is_gap = match &item {
+                None => true,
+                Some(Item::Mark(text)) => {
+                    self.marks += 1;
+                    text.starts_with("gap:")
+                }
+                Some(_) => false,
+            };
+            if is_gap {
+                if let (Some((first, begun)), Some((end, read_ns, unix_ns))) =
+                    (ends.take(), last.take())
+                {
+                    let window = Window::between(&first, &end);
+                    let window = window.map_err(|why| Failure::at(path, why))?;
+                    let read_ns = read_ns.saturating_add(begun);
+                    is_lawful &= laws::check(&window, read_ns).violations.is_empty();
+                    self.unix_ns = self.unix_ns.max(unix_ns);
+                    self.add(path, &window)?;
+                    found = true;
+                }
+                (ends, last) = (None, None);
+            }
+            match item {
+                None => break,
+                Some(Item::Snapshot(taken)) if ends.is_none() => {
+                    ends = Some((taken.snapshot, taken.read_ns));
+                }
+                Some(Item::Snapshot(taken)) => {
+                    last = Some((taken.snapshot, taken.read_ns, taken.unix_ns));
+                }
+                Some(_) => {}
+            }
+        }
+        if let Some(why) = player.lost() {
+            note(format!("{path}: {why}; all before it was read"));
+        }
+        if !found {
+            note(format!(
+                "{path}: it has not two snapshots without a gap between them"
+            ));
+        }
+        self.files += usize::from(found);
+        self.unlawful += usize::from(!is_lawful);
+        Ok(())
+    }
+}
+
+/// Returns the sum of recordings as one frame.
+pub fn frame(paths: &[String]) -> Result<Frame> {
+    let mut sum = Sum {
+        window: None,
+        files: 0,
+        unlawful: 0,
+        unix_ns: 0,
+        marks: 0,
+    };
+    for path in paths {
+        sum.file(path)?;
+    }
+    let Some(window) = sum.window else {
+        return Err(Failure::Error(
+            "there are not two snapshots without a gap between them".to_owned(),
+        ));
+    };
+    let mut notes = vec![format!(
+        "{} recordings are added up, CPUs of the same number together, for {} in all",
+        sum.files,
+        schedhist_core::page::duration(window.span.unwrap_or_default())
+    )];
+    if sum.marks != 0 {
+        notes.push(format!("there are {} marks, such as gaps", sum.marks));
+    }
+    if sum.unlawful != 0 {
+        notes.push(format!("the laws do not hold in {} of them", sum.unlawful));
+    }
+    Ok(Frame {
+        window,
+        unix_ns: sum.unix_ns,
+        // They were checked for each; what was in flight adds up.
+        read_ns: if sum.unlawful == 0 { u64::MAX } else { 0 },
+        notes,
+    })
+}

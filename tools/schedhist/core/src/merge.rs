@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Adds up windows of several machines. Histograms of the same precision add up exactly, so the
+//! quantiles of the sum are those of all samples together, to a bucket.
+
+use crate::window::{
+    Part,
+    Window,
+    WindowCpu, //
+};
+
+/// Adds the samples and counters of `other`: those of CPUs of the same number together. The length
+/// becomes the sum of both.
+///
+/// # Errors
+///
+/// Returns what differs, if buckets or names do; then `sum` has not changed.
+pub fn add(sum: &mut Window, other: &Window) -> Result<(), &'static str> {
+    if sum.scheme != other.scheme {
+        return Err("the precision");
+    }
+    if sum.names != other.names {
+        return Err("the names of the metrics");
+    }
+    sum.span = match (sum.span, other.span) {
+        (Some(a), Some(b)) => Some(a.saturating_add(b)),
+        _ => None,
+    };
+    sum.end = sum.end.max(other.end);
+    sum.metrics_on &= other.metrics_on;
+    sum.was_on |= other.was_on;
+    sum.switched |= other.switched;
+    for cpu in &other.cpus {
+        match sum.cpus.binary_search_by_key(&cpu.number, |cpu| cpu.number) {
+            Ok(place) => add_cpu(&mut sum.cpus[place], cpu),
+            Err(place) => sum.cpus.insert(place, cpu.clone()),
+        }
+    }
+    Ok(())
+}
+
+fn add_cpu(sum: &mut WindowCpu, other: &WindowCpu) {
+    for (counter, more) in sum.counters.iter_mut().zip(&other.counters) {
+        *counter = counter.saturating_add(*more);
+    }
+    for part in &other.parts {
+        match sum.parts.iter_mut().find(|mine| mine.metric == part.metric) {
+            Some(mine) => add_part(mine, part),
+            None => sum.parts.push(part.clone()),
+        }
+    }
+}
+
+fn add_part(sum: &mut Part, other: &Part) {
+    sum.sum = sum.sum.saturating_add(other.sum);
+    sum.min = match (sum.min, other.min) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    };
+    let before = sum.max;
+    sum.max = before.and(other.max);
+    if sum.max != before {
+        sum.worst = other.worst;
+    }
+    if !sum.max.is_exact() {
+        sum.worst = None;
+    }
+    let mut merged = Vec::with_capacity(sum.buckets.len().max(other.buckets.len()));
+    let mut mine = sum.buckets.iter().copied().peekable();
+    for &(index, more) in &other.buckets {
+        while let Some(before) = mine.next_if(|(first, _)| *first < index) {
+            merged.push(before);
+        }
+        let before = mine.next_if(|(first, _)| *first == index);
+        merged.push((index, more.saturating_add(before.map_or(0, |(_, n)| n))));
+    }
+    merged.extend(mine);
+    sum.buckets = merged;
+}
