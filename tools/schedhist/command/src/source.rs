@@ -227,8 +227,8 @@ impl Reading {
         self.identity == old.identity
     }
 
-    /// Returns the activity since `old`. If the module was loaded anew meanwhile, returns that since
-    /// the load, and a note says so.
+    /// Returns the activity since `old`. If the module was loaded anew meanwhile, returns that
+    /// since the load, and a note says so.
     pub fn since(&self, old: &Self) -> Frame {
         let mut frame = self.since_load();
         frame.read_ns = frame.read_ns.saturating_add(old.taken.read_ns);
