@@ -64,8 +64,8 @@ pub fn note(text: impl Display) {
 /// The widest text: 80 columns.
 pub const WIDTH: usize = 80;
 
-/// Appends lines, broken at spaces so that none is wider than the screen; further ones are
-/// indented.
+/// Appends lines, broken at spaces so that none is wider than the screen. Further ones
+/// are indented.
 pub fn wrap(out: &mut String, text: &str) {
     wrap_after(out, "", 2, text);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A big machine: 256 CPUs and 1000 groups. Each verb takes 50 ms of CPU time and 100 MB at most, as
-//! docs/tool.md says of the release build. This test runs another build on a busy machine, and allows
-//! more time, but no more memory.
+//! A big machine: 256 CPUs and 1000 groups. Each verb takes 50 ms of CPU time and 100 MB at most,
+//! as docs/tool.md says of the release build. This test runs another build on a busy machine, and
+//! allows more time, but no more memory.
 
 #![allow(missing_docs)]
 
@@ -67,8 +67,8 @@ fn groups(folder: &Path) {
     for id in 0..GROUPS {
         let _ = writeln!(
             text,
-            "# schedhist group histogram version 1\nmetric runq\ngroup {id}\nname {}\nunit ns\nprecision 3\ncount 900000\n\
-             sum 900000000\nmax 99999999",
+            "# schedhist group histogram version 1\nmetric runq\ngroup {id}\nname {}\nunit ns\n\
+             precision 3\ncount 900000\nsum 900000000\nmax 99999999",
             name(id)
         );
         for index in 80..200 {

@@ -40,8 +40,8 @@ fn zigzag(out: &mut Vec<u8>, number: i64) {
     out.push(rest as u8);
 }
 
-/// Returns a histogram in the encoding, not compressed. Each sample counts as the upper bound of its
-/// bucket, or as the maximum if that is less, as for a quantile.
+/// Returns a histogram in the encoding, not compressed. Each sample counts as the upper bound of
+/// its bucket, or as the maximum if that is less, as for a quantile.
 fn encoded(distribution: &Distribution) -> Vec<u8> {
     let max = distribution.max.value().unwrap_or(u64::MAX);
     let mut counts: Vec<(usize, u64)> = Vec::new();
@@ -129,14 +129,15 @@ pub fn log_head(unix_ns: u64) -> String {
     format!(
         "#[Histogram log format version 1.3]\n#[StartTime: {0}.{1:03} (seconds since epoch)]\n\
          #[BaseTime: {0}.{1:03} (seconds since epoch)]\n\
-         \"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_Compressed_Histogram\"\n",
+         \"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\
+         \"Interval_Compressed_Histogram\"\n",
         unix_ns / 1_000_000_000,
         unix_ns / 1_000_000 % 1_000
     )
 }
 
-/// Returns the line of an interval, by its begin since that of the log and its length. Values are in
-/// nanoseconds, the maximum of the line in milliseconds, as is usual.
+/// Returns the line of an interval, by its begin since that of the log and its length. Values are
+/// in nanoseconds, the maximum of the line in milliseconds, as is usual.
 pub fn log_line(begin_ns: u64, length_ns: u64, distribution: &Distribution) -> String {
     let body = zlib(&encoded(distribution));
     let mut bytes = COMPRESSED.to_be_bytes().to_vec();

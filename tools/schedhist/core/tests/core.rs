@@ -340,8 +340,8 @@ bucket 33554432 37748735 78
 ";
 
 const OUTLIERS: &str = "# schedhist outliers version 1
-outlier id 4 metric runq_wakeup cause wakeup cpu 1 duration_ns 30 start_ns 1 end_ns 31 missing_ns 5 \
-culprits 2 pid 9 prio 120 comm a b
+outlier id 4 metric runq_wakeup cause wakeup cpu 1 duration_ns 30 start_ns 1 end_ns 31 \
+missing_ns 5 culprits 2 pid 9 prio 120 comm a b
   culprit id 4 ran_ns 20 slices 1 pid 7 prio 120 comm x
   culprit id 4 ran_ns 5 slices 1 pid 0 prio 120 comm swapper/1
 ";
@@ -471,7 +471,7 @@ fn comparisons_do_not_lie() {
     );
 }
 
-/// Decodes the histogram of a line of HdrHistogram's log: the least value and the count of each place.
+/// Decodes a line of HdrHistogram's log: the least value and the count of each place.
 fn decode_log_line(line: &str) -> Vec<(u64, u64)> {
     const DIGITS: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let text = line.trim_end().rsplit(',').next().unwrap();

@@ -270,8 +270,8 @@ fn tables(args: &ArgMatches, source: &Source, table: &Table) -> Result {
     })
 }
 
-/// Returns the place of a group's table among others, and what stands above it; `None` if the group is
-/// in no table.
+/// Returns the place of a group's table among others, and what stands above it; `None` if the group
+/// is in no table.
 fn section(
     part: &Part,
     whose: &Whose,

@@ -78,8 +78,8 @@ impl<'a> Grouping<'a> {
     ///
     /// # Errors
     ///
-    /// Fails if tasks are grouped by another rule, which someone else may rely on; or if there is no
-    /// such process.
+    /// Fails if tasks are grouped by another rule, which someone else may rely on; or if there is
+    /// no such process.
     pub fn new(source: &'a Source, rule: &str, fits: impl Fn(&str) -> bool) -> Result<Self> {
         let other = |now: &str| {
             Failure::Error(format!(

@@ -92,7 +92,8 @@ impl GroupHistograms {
             .find(|m| !matches!(m.as_str(), "oncpu" | "runq" | "offcpu"))
         {
             return Err(Failure::Usage(format!(
-                "groups have no histogram of {metric}, so -p, -P, -L, -c and --pidnss cannot show it"
+                "groups have no histogram of {metric}, so -p, -P, -L, -c and --pidnss cannot show \
+                 it"
             )));
         }
         Ok(())

@@ -214,8 +214,8 @@ pub fn run(args: &ArgMatches, source: &Source) -> Result {
     }
 }
 
-/// Writes to standard error, whose reader may have gone. As with perf stat, standard output belongs to
-/// the command.
+/// Writes to standard error, whose reader may have gone. As with perf stat, standard output belongs
+/// to the command.
 fn eprint_all(text: &str) {
     use std::io::Write;
     let _ = std::io::stderr().write_all(text.as_bytes());
@@ -503,8 +503,8 @@ pub fn table(run: &Run, style: &Style) -> String {
     }
     if let Some(late) = number("not_in_histogram").filter(|late| *late != 0) {
         let text = format!(
-            "note: {late} samples of the {COMMAND} are in no histogram: a group gets these a moment \
-             after its first task has run"
+            "note: {late} samples of the {COMMAND} are in no histogram: a group gets these a \
+             moment after its first task has run"
         );
         render::wrap(&mut out, &text);
     }

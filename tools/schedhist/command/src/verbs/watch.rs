@@ -55,8 +55,8 @@ enum Action {
 fn action(text: &str) -> Result<Action> {
     let wrong = || {
         Failure::Usage(format!(
-            "--on-threshold {text}: trace, snapshot, shell,command=COMMAND, signal,num=N,pid=PID, or \
-             continue"
+            "--on-threshold {text}: trace, snapshot, shell,command=COMMAND, \
+             signal,num=N,pid=PID, or continue"
         ))
     };
     match text.split_once(',').unwrap_or((text, "")) {
