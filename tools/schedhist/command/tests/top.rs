@@ -167,7 +167,7 @@ impl Terminal {
 
     /// Waits until the screen is as wanted. The module goes on meanwhile.
     fn until(&self, module: &mut Module, what: &str, wanted: impl Fn(&str) -> bool) -> String {
-        let end = Instant::now() + Duration::from_secs(30);
+        let end = Instant::now() + Duration::from_secs(60);
         loop {
             let text = self.text();
             if wanted(&text) {

@@ -87,7 +87,7 @@ const LONGEST: usize = 16 << 10;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The number of clients that are served at once.
-const MOST: usize = 8;
+const MOST: usize = 64;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
