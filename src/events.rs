@@ -69,7 +69,7 @@ trace_events! {
         /// The CPU on which the sample was taken.
         cpu: Cpu,
         /// The sample, in nanoseconds.
-        duration_ns: Ns,
+        duration_ns: Ns as weight,
         /// How it came about, or how it ended: see the event.
         cause: Cause,
     } => "comm={comm} pid={pid} prio={prio} cpu={cpu} duration_ns={duration_ns} cause={cause}";
@@ -104,7 +104,7 @@ trace_events! {
         /// The CPU.
         cpu: Cpu,
         /// Length of the stay, in nanoseconds.
-        duration_ns: Ns,
+        duration_ns: Ns as weight,
         /// The thread id of the task that runs next.
         next_pid: Pid,
         /// That thread's name.
@@ -138,7 +138,7 @@ trace_events! {
         /// When it ended.
         end_ns: Ns,
         /// The sample, in nanoseconds.
-        duration_ns: Ns,
+        duration_ns: Ns as weight,
         /// How many events `culprit` follow.
         culprits: u32,
         /// For how much of the time no culprit is named: the CPU's record of its last stays does

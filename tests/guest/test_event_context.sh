@@ -254,3 +254,45 @@ test_context_bpftrace() {
 	note "$(count_of_map right) events in the right context, $(count_of_map victim) of the victim"
 	python3 -S ./context.py shares "$work/background.naps" 10 "$work/said"
 }
+
+# Profiles of the time off CPU, by perf's own means: perf report and a flame graph show three sleeps
+# with their shares, and so does offcputime.
+allow_seconds test_offcpu_profile 480
+test_offcpu_profile() {
+	local symbols profile name other=''
+	[[ -n $(command -v perf) ]] || skip "there is no perf"
+	load
+	victim_start
+	# Programs would read 200000 symbols, for many seconds on an emulated machine.
+	grep -E ' (_text|_stext|_etext|_end|__schedule|schedule|schedule_tail|.*futex.*|.*pipe_.*|.*nanosleep.*|do_syscall_64)$' \
+		/proc/kallsyms > "$work/perf.kallsyms"
+	symbols=(unshare --mount bash -c 'mount --bind "$0" /proc/kallsyms && exec "$@"' "$work/perf.kallsyms")
+	if [[ -n $(command -v offcputime-libbpf) ]]; then
+		background "${symbols[@]}" offcputime-libbpf -p "$victim" 8
+		other=$!
+	fi
+	"${symbols[@]}" perf record -q -g -e schedhist:offcpu -m 512 --no-buildid --no-buildid-cache \
+		-o "$work/perf.data" -p "$victim" -- bash -c "echo > $work/background.in; sleep 8"
+	[[ -z $other ]] || wait "$other"
+	victim_end
+	"${symbols[@]}" perf script -i "$work/perf.data" -F comm,tid,period,event,ip,sym,dso 2> /dev/null > "$work/perf.script"
+	../../scripts/flamegraph --folded "$work/perf.script" > "$work/perf.folded"
+	../../scripts/flamegraph "$work/perf.script" > "$work/perf.svg"
+	cp "$work/background.naps" "$work/naps.said"
+	python3 -S ./context.py shares "$work/naps.said" 2 "$work/perf.folded"
+	[[ -z $other ]] || python3 -S ./context.py shares "$work/naps.said" 2 "$work/background.unshare"
+	python3 -S -c 'import sys, xml.dom.minidom as dom; print("#", len(dom.parse(sys.argv[1]).getElementsByTagName("rect")), "rectangles")' \
+		"$work/perf.svg"
+	"${symbols[@]}" perf report --stdio --children -g none --sort sym -i "$work/perf.data" 2> /dev/null > "$work/perf.report"
+	for name in nap_futex nap_pipe nap_timer; do
+		grep -q "<title>$name: " "$work/perf.svg" || fail "the flame graph has no $name"
+		profile=$(awk -v name="$name" '$NF == name { sub("%", "", $1); printf "%d", $1 * 100 }' "$work/perf.report")
+		within "hundredths of per cent of $name, as perf report says" \
+			$(($(share_of "$name") - 200)) "${profile:-0}" $(($(share_of "$name") + 200))
+	done
+}
+
+# share_of NAME: prints the share of a sleep, as the victim says, in hundredths of per cent.
+share_of() {
+	awk -v name="$1" '{ sum += $2 } $1 == name { n = $2 } END { printf "%d", 10000 * n / sum }' "$work/naps.said"
+}
