@@ -14,9 +14,14 @@
 //! `any_enabled()` returns, at the cost of one patched branch, whether any of the events is
 //! enabled, or an outlier threshold is set.
 //!
+//! The module learns about listeners before an event can be emitted: see
+//! `boundary::trace_listeners`.
+//!
 //! # Declarations
 //!
-//! - `system` names the folder below `events/` in tracefs.
+//! - `system` names the folder below `events/` in tracefs. With `: hooked` the module defines the C
+//!   functions `<system>_trace_listen()`, `<system>_trace_unlisten()` and `<system>_trace_used()`,
+//!   which the generated header describes.
 //! - `event` declares an event: its fields, then the format in which a record is printed. The
 //!   format has each field at least once, and may consist of several adjacent string literals.
 //! - `class` declares the fields and the format of several events. `event name: class;` declares
@@ -28,7 +33,8 @@
 //! `u64`; the field's name ends in `_ns`), `Pid` (a `pid_t`), `Cpu` (the number of a CPU), `Comm`
 //! (a task's name, `char[TASK_COMM_LEN]`), or an enum that the engine declares with the macro
 //! `named!`. A record stores the number of an enum's variant in one byte, and prints the variant's
-//! name. `Kbuild` lists the files that declare these enums. The arguments have the order of the
+//! name. perf takes a field whose type is followed by `as weight` as the weight of the event: the
+//! period of its sample, and what it adds to a count. `Kbuild` lists the files that declare these enums. The arguments have the order of the
 //! fields. A record has its fields sorted by alignment, so that it has no holes.
 
 use crate::engine::{
@@ -46,12 +52,13 @@ macro_rules! trace_events {
 }
 
 trace_events! {
-    system schedhist;
+    system schedhist: hooked;
 
     /// A sample of a task, as it goes into a histogram.
     ///
-    /// Emitted at a context switch, with interrupts off and the run-queue lock held, while the
-    /// metric is on.
+    /// Emitted while the metric is on, in the context of the task: `oncpu` at the switch, with
+    /// interrupts off and the run-queue lock held; the others after it, when the task has the CPU,
+    /// with preemption off.
     class sample {
         /// The task's thread id, in the initial PID namespace.
         pid: Pid,
@@ -62,7 +69,7 @@ trace_events! {
         /// The CPU on which the sample was taken.
         cpu: Cpu,
         /// The sample, in nanoseconds.
-        duration_ns: Ns,
+        duration_ns: Ns as weight,
         /// How it came about, or how it ended: see the event.
         cause: Cause,
     } => "comm={comm} pid={pid} prio={prio} cpu={cpu} duration_ns={duration_ns} cause={cause}";
@@ -92,12 +99,12 @@ trace_events! {
 
     /// A CPU's stay in its idle task, when it ends; with the task that ended it.
     ///
-    /// Emitted as the other samples are.
+    /// Emitted at the switch, in the context of the idle task.
     event idle {
         /// The CPU.
         cpu: Cpu,
         /// Length of the stay, in nanoseconds.
-        duration_ns: Ns,
+        duration_ns: Ns as weight,
         /// The thread id of the task that runs next.
         next_pid: Pid,
         /// That thread's name.
@@ -109,7 +116,7 @@ trace_events! {
 
     /// A sample above the threshold of its metric.
     ///
-    /// Emitted after the sample's own event, and followed by an event `culprit` for each task that
+    /// Emitted after the sample's own event, in the same context, and followed by an event `culprit` for each task that
     /// had the CPU meanwhile.
     event outlier {
         /// Its number, which its culprits have as well.
@@ -131,7 +138,7 @@ trace_events! {
         /// When it ended.
         end_ns: Ns,
         /// The sample, in nanoseconds.
-        duration_ns: Ns,
+        duration_ns: Ns as weight,
         /// How many events `culprit` follow.
         culprits: u32,
         /// For how much of the time no culprit is named: the CPU's record of its last stays does

@@ -16,6 +16,7 @@ use crate::{
     boundary::abstractions::{
         cgroup_attach_task::CgroupAttachTaskProbe,
         hotplug,
+        sched_exit::wait_for_exits,
         sched_process_exec::SchedProcessExecProbe,
         sched_switch::SchedSwitchProbe,
         sched_waking::SchedWakingProbe,
@@ -27,6 +28,7 @@ use crate::{
             Registration, //
         },
     },
+    delivery::Delivery,
     engine::{
         group::rule::Rule,
         histogram::{
@@ -70,6 +72,15 @@ use crate::{
     },
 };
 
+/// Waits, when it is dropped, until all samples that the last switches left have been delivered.
+struct LastExits;
+
+impl Drop for LastExits {
+    fn drop(&mut self) {
+        wait_for_exits();
+    }
+}
+
 /// The probes of a recorder.
 ///
 /// The order of the fields is the order in which the probes are unregistered. No CPU runs a probe
@@ -77,6 +88,7 @@ use crate::{
 /// queue its work any more.
 struct Probes {
     _switches: Registration<Recorder>,
+    _exits: LastExits,
     _hotplug: hotplug::Registration<Recorder>,
     _wakings: Option<Registration<Recorder>>,
     _new_tasks: Option<Registration<Recorder>>,
@@ -92,7 +104,7 @@ impl Probes {
         records: Arc<Records>,
         metrics: MetricSet,
         groups: Option<Arc<Groups>>,
-        outliers: Arc<Outliers>,
+        delivery: Arc<Delivery>,
     ) -> Result<Self> {
         records.begin(metrics);
         if let Some(groups) = &groups {
@@ -104,7 +116,7 @@ impl Probes {
         };
         let has_groups = groups.is_some();
         let follows_cgroups = groups.as_ref().map(|groups| groups.follows_cgroups());
-        let recorder = Arc::new(Recorder::new(&records, groups, outliers)?, GFP_KERNEL)?;
+        let recorder = Arc::new(Recorder::new(&records, groups, delivery)?, GFP_KERNEL)?;
         let (mut execs, mut renames, mut moves) = (None, None, None);
         if has_groups {
             execs = Some(SchedProcessExecProbe::register(recorder.clone())?);
@@ -131,6 +143,7 @@ impl Probes {
         let hotplug = hotplug::Registration::new(recorder.clone())?;
         Ok(Self {
             _switches: register_switches(recorder.clone())?,
+            _exits: LastExits,
             _hotplug: hotplug,
             _wakings: wakings,
             _new_tasks: new_tasks,
@@ -212,12 +225,12 @@ impl State {
     /// Unregisters the probes and, if measuring is on, registers those that the metrics need.
     ///
     /// Switches measuring off on an error.
-    fn restart(&mut self, outliers: &Arc<Outliers>) -> Result {
+    fn restart(&mut self, delivery: &Arc<Delivery>) -> Result {
         self.probes = None;
         let mut result = Ok(());
         if self.enabled && !self.metrics.is_empty() {
             let (records, groups) = (self.records.clone(), self.groups.clone());
-            match Probes::new(records, self.metrics, groups, outliers.clone()) {
+            match Probes::new(records, self.metrics, groups, delivery.clone()) {
                 Ok(probes) => self.probes = Some(probes),
                 Err(error) => {
                     self.enabled = false;
@@ -225,7 +238,7 @@ impl State {
                 }
             }
         }
-        outliers.set_measured(match self.probes {
+        delivery.outliers().set_measured(match self.probes {
             Some(_) => self.metrics,
             None => MetricSet::NONE,
         });
@@ -241,7 +254,7 @@ impl State {
 pub(crate) struct Monitor {
     #[pin]
     state: Mutex<State>,
-    outliers: Arc<Outliers>,
+    delivery: Arc<Delivery>,
 }
 
 impl Monitor {
@@ -258,9 +271,10 @@ impl Monitor {
             resets: 0,
         };
         let outliers = Arc::pin_init(Outliers::new(), GFP_KERNEL)?;
+        let delivery = Arc::new(Delivery::new(outliers)?, GFP_KERNEL)?;
         Arc::pin_init(
             pin_init!(Self {
-                outliers,
+                delivery,
                 state <- new_mutex!(state, "schedhist::Monitor::state"),
             }),
             GFP_KERNEL,
@@ -269,12 +283,17 @@ impl Monitor {
 
     /// Returns the outliers.
     pub(crate) fn outliers(&self) -> &Arc<Outliers> {
-        &self.outliers
+        self.delivery.outliers()
+    }
+
+    /// Returns how samples are delivered.
+    pub(crate) fn delivery(&self) -> &Arc<Delivery> {
+        &self.delivery
     }
 
     /// Returns the current reading. Sleeps.
     pub(crate) fn read(&self) -> Reading {
-        self.state.lock().reading(&self.outliers)
+        self.state.lock().reading(self.outliers())
     }
 
     /// Calls `again` with a new reading if there was a reset since `reading` was taken. A text that
@@ -289,7 +308,7 @@ impl Monitor {
         if state.resets == reading.resets {
             return Ok(());
         }
-        again(&state.reading(&self.outliers))
+        again(&state.reading(self.outliers()))
     }
 
     /// Switches measuring on or off; no effect if it is in that state already. Sleeps.
@@ -303,7 +322,7 @@ impl Monitor {
             return Ok(());
         }
         state.enabled = enabled;
-        state.restart(&self.outliers)
+        state.restart(&self.delivery)
     }
 
     /// Sets which metrics are on; no effect if these are on already. Sleeps.
@@ -328,7 +347,7 @@ impl Monitor {
             state.records = records;
         }
         state.metrics = metrics;
-        state.restart(&self.outliers)
+        state.restart(&self.delivery)
     }
 
     /// Sets how tasks are grouped, and begins to record new groups. Sleeps.
@@ -342,7 +361,7 @@ impl Monitor {
         let groups = Groups::new(rule, state.group_limits, state.records.scheme())?;
         state.probes = None;
         state.groups = groups;
-        state.restart(&self.outliers)
+        state.restart(&self.delivery)
     }
 
     /// Changes the limits of groups. They apply to the groups that [`Monitor::set_groups`] begins
@@ -380,8 +399,8 @@ impl Monitor {
             }
         }
         state.resets += 1;
-        baselines.reported = self.outliers.last();
-        baselines.suppressed = self.outliers.suppressed();
+        baselines.reported = self.outliers().last();
+        baselines.suppressed = self.outliers().suppressed();
         for (baseline, cpu) in baselines.cpus.iter_mut().zip(records.cpus()) {
             // This runs on the CPU itself, with interrupts off: no switch is being recorded there.
             smp::run_on(cpu.number(), || baseline.take(cpu));

@@ -11,6 +11,10 @@ use crate::{
         sched_switch::Switch,
         task::Task, //
     },
+    delivery::{
+        is_listened_to,
+        Delivery, //
+    },
     engine::{
         identity::Identity,
         metric::Metric,
@@ -18,14 +22,16 @@ use crate::{
             history::Stay,
             log::Log, //
         },
-        switch::sample::{
-            Observer,
-            Sample,
-            Side, //
+        switch::{
+            pending::Pending,
+            sample::{
+                Observer,
+                Sample,
+                Side, //
+            },
         },
     },
-    events,
-    outliers::Outliers, //
+    events, //
 };
 
 /// Identifies the tasks of a switch, and ignores its samples.
@@ -66,61 +72,36 @@ impl Observer for SilentObserver<'_> {
     }
 }
 
-/// Emits an event for each sample, and checks each for an outlier.
+/// Emits an event for each sample, and checks each for an outlier; or leaves that to the task that
+/// the sample belongs to.
 pub(crate) struct TracingObserver<'a> {
     names: SilentObserver<'a>,
     cpu: u32,
-    outliers: &'a Outliers,
+    delivery: &'a Delivery,
+    /// `None` if samples of the task that gets the CPU are delivered at the switch, too.
+    pending: Option<&'a Pending>,
     /// `None` while no threshold is set.
     log: Option<&'a Log>,
 }
 
 impl<'a> TracingObserver<'a> {
     /// Creates an observer of `switch`, which is in progress on this CPU.
-    pub(crate) fn new(switch: &'a Switch<'a>, outliers: &'a Outliers) -> Self {
+    pub(crate) fn new(switch: &'a Switch<'a>, delivery: &'a Delivery) -> Self {
         let cpu = switch.cpu();
         Self {
             names: SilentObserver::new(switch),
             cpu,
-            outliers,
-            log: outliers.watched_log(cpu),
+            delivery,
+            pending: delivery.pending(switch),
+            log: delivery.outliers().watched_log(cpu),
         }
     }
 
-    /// Emits the event of a sample if the event is enabled.
-    fn emit(&self, sample: &Sample) {
-        let is_enabled = match sample.metric {
-            Metric::Oncpu => events::trace_oncpu_enabled(),
-            Metric::RunqWakeup | Metric::RunqPreempt => events::trace_runq_enabled(),
-            Metric::BlockedInterruptible | Metric::BlockedUninterruptible => {
-                events::trace_blocked_enabled()
-            }
-            Metric::Offcpu => events::trace_offcpu_enabled(),
-            Metric::Wakeup => events::trace_wakeup_enabled(),
-            Metric::Throttled => events::trace_throttled_enabled(),
-            Metric::Idle => events::trace_idle_enabled(),
-        };
-        if !is_enabled {
-            return;
-        }
-        let task = self.names.identify(sample.metric.side());
-        let (pid, comm, prio) = (task.pid, &task.comm, task.prio);
-        let (cpu, duration, cause) = (self.cpu, sample.value, sample.cause);
-        match sample.metric {
-            Metric::Oncpu => events::trace_oncpu(pid, comm, prio, cpu, duration, cause),
-            Metric::RunqWakeup | Metric::RunqPreempt => {
-                events::trace_runq(pid, comm, prio, cpu, duration, cause);
-            }
-            Metric::BlockedInterruptible | Metric::BlockedUninterruptible => {
-                events::trace_blocked(pid, comm, prio, cpu, duration, cause);
-            }
-            Metric::Offcpu => events::trace_offcpu(pid, comm, prio, cpu, duration, cause),
-            Metric::Wakeup => events::trace_wakeup(pid, comm, prio, cpu, duration, cause),
-            Metric::Throttled => events::trace_throttled(pid, comm, prio, cpu, duration, cause),
-            Metric::Idle => {
-                let next = self.names.identify(Side::Next);
-                events::trace_idle(cpu, duration, next.pid, &next.comm, next.prio);
-            }
+    /// Emits the event of the idle task's stay, which names the task that ended it.
+    fn emit_idle(&self, sample: &Sample) {
+        if events::trace_idle_enabled() {
+            let next = self.names.identify(Side::Next);
+            events::trace_idle(self.cpu, sample.value, next.pid, &next.comm, next.prio);
         }
     }
 }
@@ -140,12 +121,21 @@ impl Observer for &TracingObserver<'_> {
         }
     }
 
+    #[inline(always)]
     fn sample(self, sample: &Sample) {
-        self.emit(sample);
-        if let Some(log) = self.log {
-            let task = || self.identify(sample.metric.side());
-            self.outliers.check(log, self.cpu, sample, task);
+        let side = sample.metric.side();
+        let task = || self.identify(side);
+        if let (Side::Next, Some(pending)) = (side, self.pending) {
+            let is_wanted = self.log.is_some() || is_listened_to(sample.metric);
+            // There is room for all samples of a switch.
+            if !is_wanted || pending.push(sample, task) {
+                return;
+            }
         }
+        if sample.metric == Metric::Idle {
+            self.emit_idle(sample);
+        }
+        self.delivery.deliver(self.log, self.cpu, sample, task);
     }
 }
 

@@ -300,7 +300,9 @@ impl Outliers {
     /// Reports `sample` if it is above its threshold.
     ///
     /// `task` identifies the task of the sample. `cpu` is the CPU on which the sample was taken,
-    /// and `log` the log of that CPU. To be called in the `sched_switch` probe, on `cpu` itself.
+    /// and `log` the log of that CPU. To be called in a probe, on `cpu` itself, with interrupts off,
+    /// before the next switch.
+    #[inline(always)]
     pub(crate) fn check(
         &self,
         log: &Log,
@@ -308,9 +310,15 @@ impl Outliers {
         sample: &Sample,
         task: impl FnOnce() -> Identity,
     ) {
-        if !self.thresholds.is_exceeded_by(sample) {
-            return;
+        if self.thresholds.is_exceeded_by(sample) {
+            self.report(log, cpu, sample, &task());
         }
+    }
+
+    /// Reports an outlier, within the limits.
+    #[cold]
+    #[inline(never)]
+    fn report(&self, log: &Log, cpu: u32, sample: &Sample, task: &Identity) {
         let id = match self.budget.take(sample.end, log) {
             Ok(id) => id,
             Err(notice) => {
@@ -321,7 +329,7 @@ impl Outliers {
             }
         };
         // Cannot fail: the log always has a slot.
-        let Some((outlier, culprits)) = log.report(id, sample, &task()) else {
+        let Some((outlier, culprits)) = log.report(id, sample, task) else {
             return self.budget.limit.done();
         };
         events::trace_outlier(

@@ -48,6 +48,7 @@ use crate::{
             TaskTable, //
         },
     },
+    delivery::Delivery,
     engine::{
         group::{
             observer::Grouped,
@@ -74,7 +75,6 @@ use crate::{
         SilentObserver,
         TracingObserver, //
     },
-    outliers::Outliers,
     records::{
         CpuRecords,
         Records, //
@@ -87,7 +87,7 @@ pub(crate) struct Recorder {
     /// The groups, and their records on each CPU.
     groups: Option<(PerCpuRef<GroupMemory>, Arc<Groups>)>,
     tasks: TaskStates,
-    outliers: Arc<Outliers>,
+    delivery: Arc<Delivery>,
     sweep: Pin<KBox<Work<TaskTable>>>,
 }
 
@@ -96,13 +96,13 @@ impl Recorder {
     pub(crate) fn new(
         records: &Records,
         groups: Option<Arc<Groups>>,
-        outliers: Arc<Outliers>,
+        delivery: Arc<Delivery>,
     ) -> Result<Self> {
         let tasks = TaskTable::new()?;
         Ok(Self {
             records: records.per_cpu(),
             groups: groups.map(|groups| (groups.memories().per_cpu(), groups)),
-            outliers,
+            delivery,
             sweep: Work::new(tasks.clone())?,
             tasks: TaskStates::new(tasks),
         })
@@ -326,7 +326,7 @@ impl Recorder {
     /// is rarely called.
     #[inline(never)]
     fn record_watched(&self, switch: &Switch<'_>) {
-        let observer = TracingObserver::new(switch, &self.outliers);
+        let observer = TracingObserver::new(switch, &self.delivery);
         match self.groups_of(switch, Dynamic::GROUP_CELLS) {
             Some(groups) => self.record::<Dynamic>(switch, Grouped::new(&observer, groups)),
             None => self.record::<Dynamic>(switch, &observer),

@@ -5,7 +5,7 @@
 //! The source has three parts. [`engine`] computes the records, and is independent of the kernel.
 //! `boundary` contains the abstractions that Rust for Linux lacks, and all `unsafe` code. The rest
 //! is the module itself: its probes (`recorder`), their control (`monitor`), its files (`files`,
-//! which show a `reading`), its trace events (`events`, emitted by `observer`), and samples above a
+//! which show a `reading`), its trace events (`events`, emitted by `delivery`), and samples above a
 //! threshold (`outliers`).
 
 use kernel::{
@@ -14,6 +14,7 @@ use kernel::{
 };
 
 mod boundary;
+mod delivery;
 #[forbid(unsafe_code)]
 pub mod engine;
 mod events;
@@ -31,7 +32,12 @@ use boundary::{
     bindings,
     log,
     params, //
+    trace_listeners::{
+        Listeners,
+        Prepared, //
+    },
 };
+use delivery::Exits;
 use engine::{
     group::rule::Rule,
     histogram::bucket::{
@@ -60,12 +66,15 @@ const VERSION: &str = env!("SCHEDHIST_VERSION");
 /// 1. The files. After this no file operation runs any more.
 /// 2. The monitor. It unregisters its probes, `tracepoint_synchronize_unregister()` waits until no
 ///    CPU runs one of them, and then their memory is freed.
+/// 3. The listeners of the trace events. There are none any more; if the probe that emitted their
+///    events is still registered, it is unregistered in the same way.
 ///
 /// The kernel removes the trace events with the module. An event that is in use, enabled or with a
 /// trigger, keeps the module from being unloaded.
 struct SchedHist {
     _files: Tree,
     _monitor: Arc<Monitor>,
+    _listeners: Listeners<Exits>,
 }
 
 impl kernel::Module for SchedHist {
@@ -96,6 +105,8 @@ impl kernel::Module for SchedHist {
         };
         let monitor = Monitor::new(Scheme::new(precision), metrics)
             .inspect_err(|e| pr_err!("cannot set up the histograms: {e:?}\n"))?;
+        let exits = Arc::pin_init(Exits::new(monitor.delivery().clone()), GFP_KERNEL)?;
+        let listeners = Prepared::new(exits)?;
         monitor.set_groups(rule).inspect_err(|e| {
             files::group_error(rule, *e);
             pr_err!("cannot group tasks: {e:?}\n");
@@ -106,11 +117,13 @@ impl kernel::Module for SchedHist {
             .set_enabled(true)
             .inspect_err(|e| pr_err!("cannot probe the scheduler: {e:?}\n"))?;
         // Nothing can fail from here on.
+        let listeners = listeners.start();
         files.publish();
         pr_info!("version {VERSION}, measuring\n");
         Ok(Self {
             _files: files,
             _monitor: monitor,
+            _listeners: listeners,
         })
     }
 }

@@ -11,6 +11,8 @@ pub(crate) type Docs = Vec<String>;
 pub(crate) struct System {
     /// The folder below `events/` in tracefs.
     pub(crate) name: String,
+    /// Whether the module wants to know about listeners before an event can be emitted.
+    pub(crate) is_hooked: bool,
     /// The enums that fields have as their types.
     pub(crate) enums: Vec<Rc<Enum>>,
     pub(crate) classes: Vec<Class>,
@@ -85,6 +87,11 @@ impl Class {
         }
     }
 
+    /// Returns the field that perf takes as the weight of an event.
+    pub(crate) fn weight(&self) -> Option<&Field> {
+        self.fields.iter().find(|field| field.is_weight)
+    }
+
     /// Returns the fields in the order of a record: by alignment, so that there are no holes.
     pub(crate) fn record(&self) -> Vec<&Field> {
         let mut fields: Vec<_> = self.fields.iter().collect();
@@ -104,6 +111,8 @@ pub(crate) struct Field {
     pub(crate) docs: Docs,
     pub(crate) name: String,
     pub(crate) ty: Type,
+    /// Whether perf takes the value as the weight of the event.
+    pub(crate) is_weight: bool,
 }
 
 /// The type of a field.

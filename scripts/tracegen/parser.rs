@@ -136,6 +136,10 @@ impl<'a> Parser<'a> {
     fn system(&mut self, mut enums: Vec<Rc<Enum>>) -> Result<System, String> {
         self.expect(&["system"])?;
         let name = self.take(Kind::Word)?.into();
+        let is_hooked = self.eat(":");
+        if is_hooked {
+            self.expect(&["hooked"])?;
+        }
         self.expect(&[";"])?;
 
         let mut classes: Vec<Class> = Vec::new();
@@ -181,12 +185,13 @@ impl<'a> Parser<'a> {
         enums.retain(|it| fields().any(|field| matches!(&field.ty, Type::Enum(own) if own == it)));
         Ok(System {
             name,
+            is_hooked,
             enums,
             classes,
         })
     }
 
-    /// Takes `{ name: Type, … }`.
+    /// Takes `{ name: Type, … }`; one of the types may be followed by `as weight`.
     fn fields(&mut self, enums: &[Rc<Enum>]) -> Result<Vec<Field>, String> {
         let mut fields = Vec::new();
         self.expect(&["{"])?;
@@ -198,6 +203,16 @@ impl<'a> Parser<'a> {
             let Some(ty) = Type::new(ty_name, enums) else {
                 return self.error(format_args!("unknown type `{ty_name}`"));
             };
+            let is_weight = self.eat("as");
+            if is_weight {
+                self.expect(&["weight"])?;
+                if !matches!(&ty, Type::Number(number) if number.c == "u64") {
+                    return self.error("a weight is of the type `u64` or `Ns`");
+                }
+                if fields.iter().any(|field: &Field| field.is_weight) {
+                    return self.error("an event has one weight at most");
+                }
+            }
             if fields.len() == MAX_FIELDS {
                 return self.error(format_args!("an event has at most {MAX_FIELDS} fields"));
             }
@@ -214,6 +229,7 @@ impl<'a> Parser<'a> {
                 docs,
                 name: name.into(),
                 ty,
+                is_weight,
             });
             self.expect(&[","])?;
             docs = self.docs();

@@ -13,6 +13,7 @@ pub(crate) mod log;
 pub(crate) mod outlier_key;
 pub(crate) mod params;
 pub(crate) mod task_table;
+pub(crate) mod trace_listeners;
 pub(crate) mod tracing;
 
 pub(crate) use abstractions::bindings;

@@ -65,16 +65,18 @@ events_again_on() {
 	echo 0 > "$tracing/events/schedhist/enable"
 }
 
+# event_on EVENT
 event_on() {
 	schedhist_on default
-	echo 1 > "$tracing/events/schedhist/oncpu/enable"
+	echo 1 > "$tracing/events/schedhist/$1/enable"
 }
 
+# event_off EVENT
 event_off() {
 	local count
 	count=$(entries)
 	seen "$count"
-	echo 0 > "$tracing/events/schedhist/oncpu/enable"
+	echo 0 > "$tracing/events/schedhist/$1/enable"
 	echo > "$tracing/trace"
 	rmmod schedhist
 }
@@ -91,7 +93,8 @@ threshold_off() {
 
 group_controls() {
 	row "schedhist: default, events were listened to before" events_again_on schedhist_off
-	row "schedhist: default, ftrace listens to oncpu" event_on event_off
+	row "schedhist: default, ftrace listens to oncpu" "event_on oncpu" "event_off oncpu"
+	row "schedhist: default, ftrace listens to runq" "event_on runq" "event_off runq"
 	row "schedhist: default, a threshold for runq" threshold_on threshold_off
 }
 

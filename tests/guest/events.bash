@@ -28,6 +28,10 @@ instance_open() {
 	done
 }
 
+# Prints an event and its text in each line, sorted: the same for every reader.
+as_of_ftrace() { sed -E '/^#/d; s/^.* [0-9.]+: ([a-z]+): +/\1: /' "$@" | sort; }
+as_of_perf() { sed -E 's/^ *schedhist:([a-z]+): +/\1: /' | sort; }
+
 # nothing_lost INSTANCE: no event was overwritten or dropped.
 nothing_lost() {
 	same "events lost by ${1##*/}" "$(grep -hE '^(overrun|commit overrun|dropped events): [^0]' "$1"/per_cpu/*/stats || true)" ""

@@ -33,6 +33,8 @@ NOPS = {2: "66 90", 5: "0f 1f 44 00 00"}
 SYSTEM = "schedhist_trace_any"
 SWITCH, WATCHED = re.compile(r"12sched_switch5probe"), re.compile(r"13watched_probe")
 WAKING, NEWTASK = re.compile(r"12sched_waking5probe"), re.compile(r"12task_newtask5probe")
+# Registered only while somebody listens: it delivers what the switch left.
+EXIT = re.compile(r"10sched_exit5probe")
 # Functions that observe a switch, and those that emit events.
 OUTSIDE = re.compile(r"TracingObserver|watched|outlier|events|trace|tp_func")
 # Kernel functions called while nothing is in use: the clock, and calls that the compiler inserts.
@@ -45,6 +47,8 @@ IN_USE = {
     "rust_helper_atomic_read",
     "rust_helper_atomic_read_acquire",
     "rust_helper_atomic_try_cmpxchg_relaxed",
+    # After a switch: the number of this CPU, to find what the switch left on it.
+    "rust_helper_raw_smp_processor_id",
     # For a new task: allocates its state.
     "rust_helper_krealloc_node_align",
     # For an outlier: wakes its readers, names its culprit, and does what `on_outlier` asks for.
@@ -70,6 +74,9 @@ BY_MADE = {
 PREFIXES = re.compile(r"(?:(?:cs|ds|bnd|notrack) )+(?=call|j)")
 LOCKED, STOPS = re.compile(r"lock |xchg .*\("), re.compile(r"ud2|int3")
 INDIRECT = re.compile(r"(call|jmp) +\*")
+# Interrupts off and on again, for an outlier that is reported after the switch. Where there is no
+# Xen, the kernel replaces these calls by the instructions themselves when it loads the module.
+OF_XEN = re.compile(r"pv_ops\+0x[0-9a-f]+")
 
 
 def tool(*command: str) -> str:
@@ -198,8 +205,8 @@ def main(module: str, events: list[str]) -> None:
     if others := keys.keys() - {f"__tracepoint_{event}" for event in events} - {SYSTEM}:
         die(f"sites of {others}")
     print(f"# {len(found)} sites: {dict(sorted(keys.items()))}")
-    switch, waking, newtask, watched = (
-        named(pattern, functions) for pattern in (SWITCH, WAKING, NEWTASK, WATCHED)
+    switch, waking, newtask, watched, leaving = (
+        named(pattern, functions) for pattern in (SWITCH, WAKING, NEWTASK, WATCHED, EXIT)
     )
     for probe in switch.values():
         check(probe, found, watched.keys())
@@ -210,7 +217,7 @@ def main(module: str, events: list[str]) -> None:
         die(f"a probe calls {wrong} of the kernel")
     if locked := [at.text for at in quiet if LOCKED.match(at.text)]:
         die(f"a probe runs {locked}")
-    probes = switch | waking | newtask | watched
+    probes = switch | waking | newtask | watched | leaving
     # What decides a task's group is not followed: it runs in process context, and allocates.
     followed = {name: each for name, each in functions.items() if not DECIDES.search(name)}
     at_all = run_by(list(probes.values()), followed, dict.values)
@@ -226,6 +233,7 @@ def main(module: str, events: list[str]) -> None:
 
 def never_stops(who: str, instructions: list[Instruction], known: set[str]) -> None:
     """Asserts that the instructions call only known functions, and reach no trap."""
+    instructions = [at for at in instructions if not OF_XEN.fullmatch(at.symbol)]
     if wrong := symbols(instructions) - known:
         die(f"{who} may come to {wrong}")
     if indirect := [at.text for at in instructions if INDIRECT.match(at.text)]:

@@ -24,10 +24,6 @@ instance_count() {
 	done
 }
 
-# Prints an event and its text in each line, sorted: the same for every reader.
-as_of_ftrace() { sed -E '/^#/d; s/^.* [0-9.]+: ([a-z]+): +/\1: /' "$@" | sort; }
-as_of_perf() { sed -E 's/^ *schedhist:([a-z]+): +/\1: /' | sort; }
-
 count_of() { awk -v event="$1:" '$1 == event' "$2" | wc -l; }
 
 # grown METRIC: prints how many samples its histograms have gained.

@@ -37,7 +37,7 @@ load_works() {
 	assert_no_trace
 }
 
-seeks_leaks test_failed_calls test_failed_calls_enable test_failed_calls_groups
+seeks_leaks test_failed_calls test_failed_calls_enable test_failed_calls_groups test_failed_calls_listen
 
 # Fails each call in turn; of the many that create a file, every fifth, unless the run is thorough.
 allow_seconds test_failed_calls 600
@@ -74,6 +74,24 @@ test_failed_calls_groups() {
 	fail_enable 5 group_by=comm
 	unload
 	fail_enable 5 group_by=cgroup
+}
+
+# An event that cannot get the probe that emits it in its context cannot be enabled; nor one that
+# then cannot get its own.
+test_failed_calls_listen() {
+	local nth runq=$tracefs/events/schedhist/runq/enable
+	load
+	load_helper fail_call function=tracepoint_probe_register result=-12
+	for nth in 1 2; do
+		with_failure "$nth" fails_with "Cannot allocate memory" write "$runq" 1
+		same "enable of runq" "$(< "$runq")" 0
+	done
+	with_failure 3 write "$runq" 1
+	same "enable of runq" "$(< "$runq")" 1
+	echo 0 > "$runq"
+	rmmod fail_call
+	unload
+	assert_gone
 }
 
 # fail_enable PROBES PARAMETER...: fails each call in turn while measuring is switched on, which

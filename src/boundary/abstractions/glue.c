@@ -139,6 +139,19 @@ void schedhist_spin_unlock_irqrestore(spinlock_t *lock, unsigned long flags)
 	spin_unlock_irqrestore(lock, flags);
 }
 
+unsigned long schedhist_irq_save(void)
+{
+	unsigned long flags;
+
+	local_irq_save(flags);
+	return flags;
+}
+
+void schedhist_irq_restore(unsigned long flags)
+{
+	local_irq_restore(flags);
+}
+
 int schedhist_call_on_cpu(int cpu, schedhist_call call, void *data)
 {
 	return smp_call_function_single(cpu, call, data, 1);
@@ -187,6 +200,7 @@ bool schedhist_preemptible(void)
 static void __maybe_unused check_prototypes(void)
 {
 	check_trace_callback_type_sched_switch((schedhist_sched_switch_probe)NULL);
+	check_trace_callback_type_sched_exit_tp((schedhist_sched_exit_probe)NULL);
 	check_trace_callback_type_sched_waking((schedhist_sched_waking_probe)NULL);
 	check_trace_callback_type_task_newtask((schedhist_task_newtask_probe)NULL);
 	check_trace_callback_type_task_rename((schedhist_task_rename_probe)NULL);

@@ -25,6 +25,8 @@ typedef void (*schedhist_sched_switch_probe)(void *data, bool preempt,
 					     struct task_struct *next,
 					     unsigned int prev_state);
 
+typedef void (*schedhist_sched_exit_probe)(void *data, bool is_switch);
+
 typedef void (*schedhist_task_newtask_probe)(void *data,
 					     struct task_struct *task,
 					     u64 clone_flags);
@@ -100,6 +102,10 @@ int schedhist_cgroup_path(struct cgroup *cgroup, char *path, size_t size);
 void schedhist_spin_lock_init(spinlock_t *lock);
 unsigned long schedhist_spin_lock_irqsave(spinlock_t *lock);
 void schedhist_spin_unlock_irqrestore(spinlock_t *lock, unsigned long flags);
+
+/* Switches the interrupts of this CPU off, and back to what they were. */
+unsigned long schedhist_irq_save(void);
+void schedhist_irq_restore(unsigned long flags);
 
 typedef void (*schedhist_irq_work_func)(struct irq_work *work);
 

@@ -15,6 +15,7 @@ pub(crate) mod irq_lock;
 pub(crate) mod irq_work;
 pub(crate) mod per_cpu;
 pub(crate) mod rcu;
+pub(crate) mod sched_exit;
 pub(crate) mod sched_process_exec;
 pub(crate) mod sched_switch;
 pub(crate) mod sched_waking;

@@ -3,6 +3,7 @@
 //! Context switches: the records of each CPU, and the state kept for each task between switches.
 
 pub mod cpu;
+pub mod pending;
 pub mod sample;
 pub mod settings;
 pub mod switch_out;

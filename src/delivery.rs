@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Delivery of samples to the listeners of trace events, and to the outliers.
+//!
+//! A sample of the task that leaves the CPU is delivered at the switch. Samples of the task that
+//! gets the CPU are complete at the switch as well, but then the other task is still current: what
+//! ftrace, perf and BPF take from the context, such as the PID, the cgroup or the stack, would be
+//! those of the wrong task. So the switch leaves these samples on the CPU, and a probe of
+//! `sched_exit_tp` delivers them in the task that they belong to.
+//!
+//! That probe is registered while there are listeners. While there are none, a threshold may be
+//! set: then outliers are checked for at the switch.
+
+use core::sync::atomic::{
+    AtomicBool,
+    Ordering::{
+        Acquire,
+        Release, //
+    },
+};
+
+use kernel::{
+    new_mutex,
+    prelude::*,
+    sync::{
+        Arc,
+        Mutex, //
+    },
+};
+
+use crate::{
+    boundary::{
+        abstractions::{
+            per_cpu::{
+                PerCpu,
+                PerCpuRef,
+                ThisCpu, //
+            },
+            sched_exit::{
+                wait_for_exits,
+                SchedExit,
+                SchedExitProbe,
+                ScheduleExit, //
+            },
+            tracepoint::{
+                Probe,
+                Registration, //
+            },
+        },
+        trace_listeners::Adapt, //
+    },
+    engine::{
+        identity::Identity,
+        metric::Metric,
+        outlier::log::Log,
+        switch::{
+            pending::Pending,
+            sample::Sample, //
+        },
+    },
+    events,
+    outliers::Outliers, //
+};
+
+/// Delivers samples.
+pub(crate) struct Delivery {
+    pending: PerCpuRef<Pending>,
+    /// Whether the probe of `sched_exit_tp` is registered. Of `core`, because a load of the kernel's
+    /// `Atomic` is a call, which each switch with a threshold would take.
+    is_in_context: AtomicBool,
+    outliers: Arc<Outliers>,
+}
+
+impl Delivery {
+    /// Creates a delivery with no probe. Sleeps; fails with `ENOMEM`.
+    pub(crate) fn new(outliers: Arc<Outliers>) -> Result<Self> {
+        let pending = PerCpu::new(|_| Ok(KVBox::new(Pending::new(), GFP_KERNEL)?))?;
+        Ok(Self {
+            pending: PerCpuRef::new(Arc::new(pending, GFP_KERNEL)?),
+            is_in_context: AtomicBool::new(false),
+            outliers,
+        })
+    }
+
+    /// Returns the outliers.
+    pub(crate) fn outliers(&self) -> &Arc<Outliers> {
+        &self.outliers
+    }
+
+    /// Returns where the samples of the task that gets this CPU are to be left, which is empty, at
+    /// a switch. Returns `None` if they are to be delivered at once.
+    #[inline(always)]
+    pub(crate) fn pending(&self, here: &impl ThisCpu) -> Option<&Pending> {
+        // Once the flag is seen, the probe is: it was registered before.
+        if !self.is_in_context.load(Acquire) {
+            return None;
+        }
+        let pending = self.pending.this(here);
+        pending.clear();
+        Some(pending)
+    }
+
+    /// Emits the event of a sample, and checks it for an outlier. `log` is `None` while no threshold
+    /// is set. To be called on `cpu` itself, in the task of the sample if that is possible.
+    #[inline(always)]
+    pub(crate) fn deliver(
+        &self,
+        log: Option<&Log>,
+        cpu: u32,
+        sample: &Sample,
+        task: impl Fn() -> Identity,
+    ) {
+        if is_listened_to(sample.metric) {
+            emit(cpu, sample, &task());
+        }
+        if let Some(log) = log {
+            self.outliers.check(log, cpu, sample, task);
+        }
+    }
+}
+
+impl SchedExit for Delivery {
+    fn sched_exit(&self, exit: &ScheduleExit) {
+        let pending = self.pending.this(exit);
+        if pending.is_empty() {
+            return;
+        }
+        let cpu = exit.cpu();
+        let log = self.outliers.watched_log(cpu);
+        let deliver = || pending.take(|sample, task| self.deliver(log, cpu, sample, || *task));
+        match log {
+            None => deliver(),
+            // A trace that an outlier stops ends with the events of the outlier: nothing that an
+            // interrupt does comes after them. Nor do readers of the log have to wait for one.
+            Some(_) => exit.with_irqs_off(deliver),
+        }
+    }
+}
+
+/// Returns whether somebody listens to the event of the samples of `metric`; `idle` has an event of
+/// its own.
+#[inline(always)]
+pub(crate) fn is_listened_to(metric: Metric) -> bool {
+    match metric {
+        Metric::Oncpu => events::trace_oncpu_enabled(),
+        Metric::RunqWakeup | Metric::RunqPreempt => events::trace_runq_enabled(),
+        Metric::BlockedInterruptible | Metric::BlockedUninterruptible => {
+            events::trace_blocked_enabled()
+        }
+        Metric::Offcpu => events::trace_offcpu_enabled(),
+        Metric::Wakeup => events::trace_wakeup_enabled(),
+        Metric::Throttled => events::trace_throttled_enabled(),
+        Metric::Idle => false,
+    }
+}
+
+/// Emits the event of a sample.
+#[cold]
+#[inline(never)]
+fn emit(cpu: u32, sample: &Sample, task: &Identity) {
+    let (pid, comm, prio) = (task.pid, &task.comm, task.prio);
+    let (duration, cause) = (sample.value, sample.cause);
+    match sample.metric {
+        Metric::Oncpu => events::trace_oncpu(pid, comm, prio, cpu, duration, cause),
+        Metric::RunqWakeup | Metric::RunqPreempt => {
+            events::trace_runq(pid, comm, prio, cpu, duration, cause);
+        }
+        Metric::BlockedInterruptible | Metric::BlockedUninterruptible => {
+            events::trace_blocked(pid, comm, prio, cpu, duration, cause);
+        }
+        Metric::Offcpu => events::trace_offcpu(pid, comm, prio, cpu, duration, cause),
+        Metric::Wakeup => events::trace_wakeup(pid, comm, prio, cpu, duration, cause),
+        Metric::Throttled => events::trace_throttled(pid, comm, prio, cpu, duration, cause),
+        Metric::Idle => {}
+    }
+}
+
+/// The probe of `sched_exit_tp`, while it is registered.
+#[pin_data]
+pub(crate) struct Exits {
+    #[pin]
+    probe: Mutex<Option<Registration<Delivery>>>,
+    delivery: Arc<Delivery>,
+}
+
+impl Exits {
+    /// Creates this without a probe. Sleeps.
+    pub(crate) fn new(delivery: Arc<Delivery>) -> impl PinInit<Self> {
+        pin_init!(Self {
+            probe <- new_mutex!(None, "schedhist::Exits::probe"),
+            delivery,
+        })
+    }
+}
+
+impl Adapt for Exits {
+    /// Registers the probe if there are listeners, and unregisters it if there are none.
+    ///
+    /// No sample is lost between: a switch leaves samples for the probe only after it has been
+    /// registered; and before it is unregistered, all that were left have been delivered.
+    fn adapt(&self, is_any: fn() -> bool) -> Result {
+        let mut probe = self.probe.lock();
+        match (is_any(), probe.is_some()) {
+            (true, false) => {
+                *probe = Some(SchedExitProbe::register(self.delivery.clone())?);
+                self.delivery.is_in_context.store(true, Release);
+            }
+            (false, true) => {
+                self.delivery.is_in_context.store(false, Release);
+                wait_for_exits();
+                *probe = None;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,298 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck disable=SC2016,SC2154 # for other shells; variables of lib.sh
+#
+# In whose context events are: whatever a listener takes from the context is of the task that the
+# event is about. With a victim that sleeps in known ways, a hog and a storm.
+
+# shellcheck source=tests/guest/events.bash
+. ./events.bash
+# shellcheck source=tests/guest/users.bash
+. ./users.bash
+# shellcheck source=tests/guest/groups.bash
+. ./groups.bash
+
+# The events of the task that gets the CPU.
+incoming=runq,offcpu,blocked,wakeup
+
+# Runs the helper naps, and sets $victim.
+victim_start() {
+	helper naps
+	mkfifo "$work/background.in"
+	"$work/naps" < "$work/background.in" > "$work/background.naps" &
+	victim=$!
+	echo "$victim" >> "$work/background"
+	exec {victim_in}> "$work/background.in"
+	until [[ $(< "/proc/$victim/comm") == naps ]]; do sleep 0.1; done
+}
+
+# Waits until the victim has said how long it slept.
+victim_end() {
+	exec {victim_in}>&-
+	wait "$victim"
+}
+
+# A hog on each CPU, and a storm of messages.
+others_start() {
+	workload_start bash -c 'for cpu in 0 1; do taskset --cpu-list "$cpu" bash -c "while :; do :; done" & done
+		while :; do hackbench --groups 1 --loops 2; sleep 0.3; done'
+}
+
+# window SECONDS: measures for so long.
+window() {
+	measure 1
+	sleep "$1"
+	measure 0
+}
+
+# ftrace: the records themselves, set_event_pid, the stacks of hist triggers and of outliers.
+test_context_ftrace() {
+	local pids=$tracefs/instances/schedhist_pids event
+	load metrics=all
+	measure 0
+	victim_start
+	others_start
+	outliers_of offcpu
+	echo 10000000 > "$debugfs/threshold_ns/offcpu"
+	instance_open "${events[@]}"
+	echo "hist:keys=common_stacktrace:vals=duration_ns if pid == $victim" > "$instance/events/schedhist/offcpu/trigger"
+	echo "stacktrace if pid == $victim" > "$instance/events/schedhist/outlier/trigger"
+	mkdir "$pids"
+	echo "$victim" > "$pids/set_event_pid"
+	for event in ${incoming//,/ }; do echo 1 > "$pids/events/schedhist/$event/enable"; done
+	window 4
+	nothing_lost "$instance"
+	cat "$instance/trace" > "$work/ftrace"
+	cat "$pids/trace" > "$work/set_event_pid"
+	cat "$instance/events/schedhist/offcpu/hist" > "$work/hist"
+	rmdir "$pids"
+	workload_stop
+	victim_end
+	python3 -S ./context.py all <(grep -v '^ => ' "$work/ftrace")
+	python3 -S ./context.py same <(grep -v '^ => ' "$work/ftrace") "$victim" "$incoming" "$work/set_event_pid"
+	# The window begins and ends within a sleep, and the hogs make some of them longer.
+	python3 -S ./context.py shares "$work/background.naps" 10 "$work/hist"
+	outliers_have_stacks
+}
+
+# Each outlier of the victim is followed by the stack where it slept: of the functions of its three
+# sleeps it has those of one.
+outliers_have_stacks() {
+	awk -v pid="$victim" '
+		function end() { known += kind ~ /^(f+|p+|t+)$/; seen[substr(kind, 1, 1)] = 1; stack = 0; kind = "" }
+		/^ => / && stack { kind = kind (/futex_/ ? "f" : "") (/pipe_read/ ? "p" : "") (/nanosleep/ ? "t" : ""); next }
+		stack { end() }
+		/: outlier: / { on = index($0, " pid=" pid " "); n += on > 0; next }
+		/<stack trace>/ && on { stack = 1 }
+		END {
+			if (stack) end()
+			printf "# %d outliers of the victim, %d with the stack of a sleep\n", n, known
+			exit !(n >= 20 && known == n && seen["f"] && seen["p"] && seen["t"])
+		}
+	' "$work/ftrace" || fail "outliers without their stacks"
+}
+
+# Listeners come and go under load, forks and hotplug, and with them the probe that runs after each
+# switch. Whether an outlier is reported at the switch or after it, each is reported, and once; and a
+# listener that was there all the time has seen each sample.
+test_context_toggled() {
+	local metric on
+	helper storm
+	load metrics=all
+	measure 0
+	echo 1 > "$debugfs/reset"
+	echo none > "$debugfs/outlier_rate"
+	for metric in "${metrics[@]}"; do echo 1 > "$debugfs/threshold_ns/$metric"; done
+	mkdir "$instance"
+	workload_start bash -c "while :; do hackbench --groups 1 --loops 1; $work/storm 60; done"
+	measure 1
+	for on in {1..15}; do
+		echo 1 > "$instance/events/schedhist/runq/enable"
+		[[ $on != 5 ]] || echo 0 > /sys/devices/system/cpu/cpu1/online
+		echo 1 > "$instance/events/schedhist/outlier/enable"
+		echo 0 > "$instance/events/schedhist/enable"
+		[[ $on != 8 ]] || echo 1 > /sys/devices/system/cpu/cpu1/online
+		[[ $on != 11 ]] || { measure 0; measure 1; }
+	done
+	measure 0
+	workload_stop
+	note "$(above_1ns) samples, $(status outliers) outliers, $(status outliers_suppressed) suppressed"
+	same "outliers and suppressed ones" $(($(status outliers) + $(status outliers_suppressed))) "$(above_1ns)"
+	within "outliers" 5000 "$(status outliers)" 10000000
+	assert_laws
+	unload
+	assert_gone
+}
+
+# A probe that is on the tracepoint itself, as raw tracepoints of BPF and fprobes are, sees each
+# sample, too; and once the module has noticed it, in the right context.
+test_context_raw() {
+	local raw=$tracefs/events/schedhist_raw/runq
+	load metrics=all
+	measure 0
+	echo 't:schedhist_raw/runq runq pid=$arg1:s32' > "$tracefs/dynamic_events" || skip "the kernel has no such probes"
+	trap ': > "$raw/trigger"; echo > "$tracefs/dynamic_events"' EXIT
+	echo 'hist:keys=common_pid,pid:size=4096' > "$raw/trigger"
+	# The module notices in a work queue.
+	sleep 1
+	some_before=$(value hist/runq count)
+	measure 1
+	some_switches
+	measure 0
+	cat "$raw/hist" > "$work/hist"
+	same "events" "$(hits "$work/hist")" $(($(value hist/runq count) - some_before))
+	within "events" 100 "$(hits "$work/hist")" 1000000
+	same "events in the wrong context" "$(awk '$1 == "{" && $3 + 0 != $5 + 0' "$work/hist")" ""
+	echo '!hist:keys=common_pid,pid:size=4096' > "$raw/trigger"
+	echo > "$tracefs/dynamic_events"
+	trap - EXIT
+	unload
+	assert_gone
+}
+
+# perf_context NAME OPTIONS...: records our samples in the background, until perf.off is written.
+perf_context() {
+	local name=$1 names
+	shift
+	names=$(printf 'schedhist:%s,' oncpu ${incoming//,/ })
+	mkfifo "$work/perf.$name.off"
+	exec "${no_symbols[@]}" perf record -q -e "${names%,}" -m 512 --no-buildid --no-buildid-cache \
+		-o "$work/perf.$name.data" "$@" -- \
+		bash -c "echo on > $work/perf.$name.on; read -r _ < $work/perf.$name.off"
+}
+
+# perf: -p and -G see the events of the task or cgroup, all of them and no others.
+allow_seconds test_context_perf 480
+test_context_perf() {
+	local name
+	local -A perf
+	[[ -n $(command -v perf) ]] || skip "there is no perf"
+	load metrics=all
+	measure 0
+	cgroups_on
+	# The kernel gives no cgroup its part of perf before this file of the root is written first.
+	echo +cpu > "$cgroupfs/cgroup.subtree_control"
+	echo -cpu > "$cgroupfs/cgroup.subtree_control"
+	mkdir "$base/victim"
+	victim_start
+	echo "$victim" > "$base/victim/cgroup.procs"
+	others_start
+	instance_open "${events[@]}"
+	background perf_context pid -p "$victim"
+	perf[pid]=$!
+	background perf_context cgroup -a -G schedhist/victim
+	perf[cgroup]=$!
+	for name in pid cgroup; do
+		until [[ -e $work/perf.$name.on ]]; do
+			kill -0 "${perf[$name]}" || fail "perf ends: $(< "$work/background.perf_context")"
+			sleep 0.1
+		done
+	done
+	window 4
+	nothing_lost "$instance"
+	cat "$instance/trace" > "$work/ftrace"
+	workload_stop
+	for name in pid cgroup; do
+		echo > "$work/perf.$name.off"
+		wait "${perf[$name]}"
+	done
+	victim_end
+	for name in pid cgroup; do
+		"${no_symbols[@]}" perf script -i "$work/perf.$name.data" -F tid,event,trace 2> /dev/null > "$work/perf.$name"
+	done
+	python3 -S ./context.py all "$work/ftrace"
+	python3 -S ./context.py same "$work/ftrace" "$victim" "oncpu,$incoming" "$work/perf.pid" "$work/perf.cgroup"
+}
+
+# bpftrace: tid, comm, cgroup and kstack.
+allow_seconds test_context_bpftrace 480
+test_context_bpftrace() {
+	local bpftrace event cgroup
+	[[ -n $(command -v bpftrace) ]] || skip "there is no bpftrace"
+	load metrics=all
+	measure 0
+	cgroups_on
+	mkdir "$base/victim"
+	victim_start
+	echo "$victim" > "$base/victim/cgroup.procs"
+	cgroup=$(stat -c %i "$base/victim")
+	others_start
+	instance_open "${events[@]}"
+	mkfifo "$work/bpftrace.on" "$work/bpftrace.off"
+	for event in oncpu ${incoming//,/ }; do
+		cat <<- END
+			tracepoint:schedhist:$event {
+				if ((int32)tid == args.pid && comm == args.comm) { @right = count(); } else { @wrong = count(); }
+				if (args.pid == $victim) {
+					@victim = count();
+					if (cgroup != $cgroup) { @outside = count(); }
+				} else if (cgroup == $cgroup) { @outside = count(); }
+			}
+		END
+	done > "$work/bpftrace.bt"
+	echo "tracepoint:schedhist:offcpu /args.pid == $victim/ { @ns[kstack(raw, 16)] = sum(args.duration_ns); }" \
+		>> "$work/bpftrace.bt"
+	cat > "$work/bpftrace.child" <<- END
+		echo on > $work/bpftrace.on
+		read -r _ < $work/bpftrace.off
+	END
+	background bpftrace -q "$work/bpftrace.bt" -c "/bin/bash $work/bpftrace.child"
+	bpftrace=$!
+	bpftrace_wait
+	window 4
+	nothing_lost "$instance"
+	cat "$instance/trace" > "$work/ftrace"
+	workload_stop
+	bpftrace_end "$bpftrace"
+	victim_end
+	cp "$work/background.bpftrace" "$work/said"
+	count_of_map() { sed -nE "s/^@$1: ([0-9]+)$/\1/p" "$work/said"; }
+	same "events in the wrong context, of the wrong cgroup" "$(count_of_map wrong) $(count_of_map outside)" "0 0"
+	same "events of the victim" "$(count_of_map victim)" \
+		"$(grep -cE ": (oncpu|${incoming//,/|}): .* pid=$victim " "$work/ftrace")"
+	same "events" "$(count_of_map right)" "$(grep -cE ": (oncpu|${incoming//,/|}): " "$work/ftrace")"
+	note "$(count_of_map right) events in the right context, $(count_of_map victim) of the victim"
+	python3 -S ./context.py shares "$work/background.naps" 10 "$work/said"
+}
+
+# Profiles of the time off CPU, by perf's own means: perf report and a flame graph show three sleeps
+# with their shares, and so does offcputime.
+allow_seconds test_offcpu_profile 480
+test_offcpu_profile() {
+	local symbols profile name other=''
+	[[ -n $(command -v perf) ]] || skip "there is no perf"
+	load
+	victim_start
+	# Programs would read 200000 symbols, for many seconds on an emulated machine.
+	grep -E ' (_text|_stext|_etext|_end|__schedule|schedule|schedule_tail|.*futex.*|.*pipe_.*|.*nanosleep.*|do_syscall_64)$' \
+		/proc/kallsyms > "$work/perf.kallsyms"
+	symbols=(unshare --mount bash -c 'mount --bind "$0" /proc/kallsyms && exec "$@"' "$work/perf.kallsyms")
+	if [[ -n $(command -v offcputime-libbpf) ]]; then
+		background "${symbols[@]}" offcputime-libbpf -p "$victim" 8
+		other=$!
+	fi
+	"${symbols[@]}" perf record -q -g -e schedhist:offcpu -m 512 --no-buildid --no-buildid-cache \
+		-o "$work/perf.data" -p "$victim" -- bash -c "echo > $work/background.in; sleep 8"
+	[[ -z $other ]] || wait "$other"
+	victim_end
+	"${symbols[@]}" perf script -i "$work/perf.data" -F comm,tid,period,event,ip,sym,dso 2> /dev/null > "$work/perf.script"
+	../../scripts/flamegraph --folded "$work/perf.script" > "$work/perf.folded"
+	../../scripts/flamegraph "$work/perf.script" > "$work/perf.svg"
+	cp "$work/background.naps" "$work/naps.said"
+	python3 -S ./context.py shares "$work/naps.said" 2 "$work/perf.folded"
+	[[ -z $other ]] || python3 -S ./context.py shares "$work/naps.said" 2 "$work/background.unshare"
+	python3 -S -c 'import sys, xml.dom.minidom as dom; print("#", len(dom.parse(sys.argv[1]).getElementsByTagName("rect")), "rectangles")' \
+		"$work/perf.svg"
+	"${symbols[@]}" perf report --stdio --children -g none --sort sym -i "$work/perf.data" 2> /dev/null > "$work/perf.report"
+	for name in nap_futex nap_pipe nap_timer; do
+		grep -q "<title>$name: " "$work/perf.svg" || fail "the flame graph has no $name"
+		profile=$(awk -v name="$name" '$NF == name { sub("%", "", $1); printf "%d", $1 * 100 }' "$work/perf.report")
+		within "hundredths of per cent of $name, as perf report says" \
+			$(($(share_of "$name") - 200)) "${profile:-0}" $(($(share_of "$name") + 200))
+	done
+}
+
+# share_of NAME: prints the share of a sleep, as the victim says, in hundredths of per cent.
+share_of() {
+	awk -v name="$1" '{ sum += $2 } $1 == name { n = $2 } END { printf "%d", 10000 * n / sum }' "$work/naps.said"
+}

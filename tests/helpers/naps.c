@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Sleeps in three ways for a fifth, three tenths and half of the time: on a futex, in a read from a
+ * pipe, and on a timer. Between two rounds it also runs for a millisecond.
+ *
+ * usage: naps
+ *
+ * Goes on until its standard input ends. Then prints how long each of the sleeps took by
+ * CLOCK_MONOTONIC, in nanoseconds, since the last byte came from there: "nap_futex N",
+ * "nap_pipe N", "nap_timer N".
+ *
+ * It is compiled with frame pointers, and makes its system calls by itself: so each sleep has the
+ * function of its name on top of its user stack.
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+static const long MS = 1000000;
+
+static __attribute__((always_inline)) inline long call(long number, long a, long b, long c, long d)
+{
+	register long r10 asm("r10") = d;
+
+	asm volatile("syscall"
+		     : "+a"(number)
+		     : "D"(a), "S"(b), "d"(c), "r"(r10)
+		     : "rcx", "r11", "memory");
+	return number;
+}
+
+static int word, request[2], reply[2];
+
+static __attribute__((noinline)) void nap_futex(void)
+{
+	struct timespec length = { .tv_nsec = 20 * MS };
+
+	call(SYS_futex, (long)&word, FUTEX_WAIT_PRIVATE, 0, (long)&length);
+	asm volatile("");
+}
+
+static __attribute__((noinline)) void nap_pipe(void)
+{
+	char byte = 'x';
+
+	if (write(request[1], &byte, 1) != 1)
+		exit(1);
+	call(SYS_read, reply[0], (long)&byte, 1, 0);
+	asm volatile("");
+}
+
+static __attribute__((noinline)) void nap_timer(void)
+{
+	struct timespec length = { .tv_nsec = 50 * MS };
+
+	call(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, (long)&length, 0);
+	asm volatile("");
+}
+
+static long long now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * 1000LL * MS + ts.tv_nsec;
+}
+
+/* Answers each byte after 30 ms. */
+static void answer(void)
+{
+	char byte;
+
+	close(request[1]);
+	while (read(request[0], &byte, 1) == 1) {
+		nanosleep(&(struct timespec){ .tv_nsec = 30 * MS }, NULL);
+		if (write(reply[1], &byte, 1) != 1)
+			exit(1);
+	}
+	exit(0);
+}
+
+int main(void)
+{
+	static const struct {
+		const char *name;
+		void (*nap)(void);
+	} naps[] = { { "nap_futex", nap_futex }, { "nap_pipe", nap_pipe }, { "nap_timer", nap_timer } };
+	long long slept[3] = { 0 };
+	char byte;
+	ssize_t got;
+
+	if (pipe(request) || pipe(reply) || fcntl(0, F_SETFL, O_NONBLOCK)) {
+		perror("naps");
+		return 1;
+	}
+	if (!fork())
+		answer();
+	while ((got = read(0, &byte, 1)) != 0) {
+		long long end = now() + MS;
+
+		for (int i = 0; i < 3 && got == 1; i++)
+			slept[i] = 0;
+		while (now() < end)
+			;
+		for (int i = 0; i < 3; i++) {
+			long long start = now();
+
+			naps[i].nap();
+			slept[i] += now() - start;
+		}
+	}
+	for (int i = 0; i < 3; i++)
+		printf("%s %lld\n", naps[i].name, slept[i]);
+	return 0;
+}
