@@ -6,6 +6,7 @@
 
 pub(crate) mod cgroup;
 pub(crate) mod cgroup_attach_task;
+pub(crate) mod cgroup_mkdir;
 pub(crate) mod clock;
 pub(crate) mod context;
 pub(crate) mod debugfs;
@@ -14,6 +15,7 @@ pub(crate) mod irq_lock;
 pub(crate) mod irq_work;
 pub(crate) mod per_cpu;
 pub(crate) mod sched_process_exec;
+pub(crate) mod sched_process_exit;
 pub(crate) mod sched_switch;
 pub(crate) mod sched_waking;
 pub(crate) mod smp;
