@@ -177,6 +177,8 @@ pub(crate) struct Groups {
     limits: Limits,
     /// The scheme of the histograms of groups.
     scheme: Scheme,
+    /// The time at which they began.
+    since: u64,
     memories: Pin<KBox<GroupMemories>>,
     /// The lock also orders verdicts: a verdict is stored while it is held, and what it depends on
     /// was read after it was taken. So the verdict stored last is that of the last change.
@@ -261,6 +263,7 @@ impl Groups {
                 text,
                 limits,
                 scheme,
+                since: local_clock(),
                 memories,
                 directory <- IrqLock::new(directory),
                 sweeping <- new_mutex!((), "schedhist::Groups::sweeping"),
@@ -312,6 +315,16 @@ impl Groups {
             gone: directory.gone,
             unfollowed: directory.lineage.lost(),
         }
+    }
+
+    /// Returns the scheme of the histograms.
+    pub(crate) fn scheme(&self) -> Scheme {
+        self.scheme
+    }
+
+    /// Returns the time at which the groups began, in nanoseconds.
+    pub(crate) fn since(&self) -> u64 {
+        self.since
     }
 
     /// Waits until no place changes its group. None does until the result is dropped. Sleeps.

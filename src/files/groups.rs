@@ -121,7 +121,7 @@ pub(super) fn for_each_group(
 }
 
 /// Copies all histograms of `group`. Fails with `ENOMEM`.
-fn histograms(
+pub(super) fn histograms(
     groups: &Grouping,
     group: Group,
 ) -> Result<[Snapshot<KVVec<u64>>; GroupMetric::COUNT]> {

@@ -182,6 +182,17 @@ test_group_list_storm() {
 	storm_stop
 }
 
+# figures: prints what text, in the format of the file groups, and raw have in common.
+figures() {
+	awk '$1 == "group" {
+		line = $3
+		for (i = 4; $i != "name"; i += 2)
+			if ($i ~ /_(count|sum_ns)$|^ended|^preempted|^voluntary|^throttled|^live/) line = line " " $i "=" $(i + 1)
+		sub(/.* name /, "")
+		print line, $0
+	}'
+}
+
 # Groups that are dead give up their places when others want them, and nothing is lost.
 test_group_gone() {
 	local i live service
@@ -206,6 +217,7 @@ test_group_gone() {
 	same "state of live" "$(of_group /schedhist/live tasks) $(of_group /schedhist/live live)" "1 1"
 	assert_group_laws
 	../engine/openmetrics_check.py "$debugfs/group_openmetrics"
+	same "groups in raw" "$(../../scripts/rawdump --groups "$debugfs/raw" | figures)" "$(figures < "$debugfs/groups")"
 	# Processes that end. All others are live.
 	echo $(($(pgrep --count .) + 20)) > "$debugfs/group_limit"
 	group_begin process
