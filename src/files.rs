@@ -7,6 +7,7 @@
 //! metrics              the names of the metrics that are on; can be written
 //! reset                write 1 to restart counts from 0, but not in openmetrics and raw
 //! group_by             what the tasks of a group have in common; can be written
+//! group_rules          the list of rules; can be written to change it
 //! groups               the groups: counters, quantiles, and who keeps them waiting
 //! group_summary        a table for people
 //! group_openmetrics    the groups, for a monitoring system
@@ -96,6 +97,7 @@ pub(crate) fn create(monitor: &Arc<Monitor>) -> Result<Tree> {
     files.write_only(root, "reset", controls::Reset)?;
 
     files.read_write(root, "group_by", groups::GroupBy)?;
+    files.writable_view(root, "group_rules", groups::Rules)?;
     files.read_only(root, "groups", groups::Groups)?;
     files.read_only(root, "group_summary", groups::Summary)?;
     files.read_only(root, "group_openmetrics", group_openmetrics::OpenMetrics)?;
@@ -153,6 +155,16 @@ impl Files<'_> {
 
     fn read_write(&mut self, folder: Folder, name: &'static str, setting: impl Setting) -> Result {
         let (name, file) = self.file(name, setting)?;
+        self.tree.read_write(folder, &name, file)
+    }
+
+    fn writable_view(
+        &mut self,
+        folder: Folder,
+        name: &'static str,
+        file: impl View + Control,
+    ) -> Result {
+        let (name, file) = self.file(name, file)?;
         self.tree.read_write(folder, &name, file)
     }
 

@@ -36,6 +36,6 @@ MODULE_PARM_DESC(metrics, "Metrics to record: comma-separated names of files in 
 
 char schedhist_group_by[SCHEDHIST_GROUP_BY_SIZE] = "none";
 module_param_string(group_by, schedhist_group_by, sizeof(schedhist_group_by), 0444);
-MODULE_PARM_DESC(group_by, "What the tasks of a group have in common: none, cgroup [under PATH] [depth N], comm, process [PID...], or thread [PID...]");
+MODULE_PARM_DESC(group_by, "What the tasks of a group have in common: none, cgroup [under PATH] [depth N], comm, process [PID...], thread [PID...], or list");
 
 MODULE_VERSION(SCHEDHIST_VERSION);

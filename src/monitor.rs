@@ -15,9 +15,11 @@ use kernel::{
 use crate::{
     boundary::abstractions::{
         cgroup_attach_task::CgroupAttachTaskProbe,
+        cgroup_mkdir::CgroupMkdirProbe,
         hotplug,
         sched_exit::wait_for_exits,
         sched_process_exec::SchedProcessExecProbe,
+        sched_process_exit::SchedProcessExitProbe,
         sched_switch::SchedSwitchProbe,
         sched_waking::SchedWakingProbe,
         smp,
@@ -30,7 +32,13 @@ use crate::{
     },
     delivery::Delivery,
     engine::{
-        group::rule::Rule,
+        group::{
+            list::{
+                Command,
+                Pattern, //
+            },
+            rule::Rule, //
+        },
         histogram::{
             bucket::{
                 Precision,
@@ -115,16 +123,20 @@ impl Probes {
             None => switches_of(records.scheme(), metrics),
         };
         let has_groups = groups.is_some();
-        let follows_cgroups = groups.as_ref().map(|groups| groups.follows_cgroups());
+        let (mut follows_cgroups, mut follows_names) = (false, false);
+        if let Some(groups) = &groups {
+            (follows_cgroups, follows_names) = (groups.follows_cgroups(), groups.follows_names());
+        }
         let recorder = Arc::new(Recorder::new(&records, groups, delivery)?, GFP_KERNEL)?;
         let (mut execs, mut renames, mut moves) = (None, None, None);
         if has_groups {
             execs = Some(SchedProcessExecProbe::register(recorder.clone())?);
         }
-        match follows_cgroups {
-            Some(true) => moves = Some(CgroupAttachTaskProbe::register(recorder.clone())?),
-            Some(false) => renames = Some(TaskRenameProbe::register(recorder.clone())?),
-            None => {}
+        if follows_cgroups {
+            moves = Some(CgroupAttachTaskProbe::register(recorder.clone())?);
+        }
+        if follows_names {
+            renames = Some(TaskRenameProbe::register(recorder.clone())?);
         }
         let mut new_tasks = None;
         if metrics.needs_tasks() || has_groups {
@@ -187,6 +199,42 @@ fn grouped_switches_of(
     SchedSwitchProbe::<_, WithGroups<Fixed<{ Precision::DEFAULT }>>>::register
 }
 
+/// The probes that tell rules of what happens while measuring is off, too. None of them is hit by a
+/// context switch.
+#[derive(Default)]
+struct Tracking {
+    forks: Option<Registration<Groups>>,
+    exits: Option<Registration<Groups>>,
+    cgroups: Option<Registration<Groups>>,
+}
+
+impl Tracking {
+    /// Registers the probes that `groups` need for the forks of processes, or for cgroups.
+    fn begin(&mut self, groups: &Arc<Groups>, follows_forks: bool, names_cgroups: bool) -> Result {
+        if follows_forks && self.forks.is_none() {
+            // Exits first: otherwise a process could get a mark, end, and keep it.
+            self.exits = Some(SchedProcessExitProbe::register(groups.clone())?);
+            self.forks = Some(TaskNewtaskProbe::register(groups.clone())?);
+        }
+        if names_cgroups && self.cgroups.is_none() {
+            self.cgroups = Some(CgroupMkdirProbe::register(groups.clone())?);
+        }
+        Ok(())
+    }
+
+    /// Unregisters the probes that `groups` do not need any more.
+    fn end(&mut self, groups: &Groups) {
+        let (follows_forks, names_cgroups) = groups.tracks();
+        if !follows_forks {
+            self.forks = None;
+            self.exits = None;
+        }
+        if !names_cgroups {
+            self.cgroups = None;
+        }
+    }
+}
+
 /// The state that the controls change.
 struct State {
     enabled: bool,
@@ -194,6 +242,8 @@ struct State {
     /// Present while measuring is on, unless no metric is on.
     probes: Option<Probes>,
     records: Arc<Records>,
+    /// What the list of rules follows, whether measuring is on or not.
+    tracking: Tracking,
     /// Present while tasks are grouped.
     groups: Option<Arc<Groups>>,
     /// The limits of the next groups.
@@ -264,6 +314,7 @@ impl Monitor {
             enabled: false,
             metrics,
             probes: None,
+            tracking: Tracking::default(),
             records: Arc::new(Records::new(scheme, metrics)?, GFP_KERNEL)?,
             groups: None,
             group_limits: Limits::DEFAULT,
@@ -350,7 +401,8 @@ impl Monitor {
         state.restart(&self.delivery)
     }
 
-    /// Sets how tasks are grouped, and begins to record new groups. Sleeps.
+    /// Sets how tasks are grouped, and begins to record new groups. No effect if they are by a list
+    /// of rules already, and are to be: the list may have rules of several users. Sleeps.
     ///
     /// If measuring is on, it restarts, so that no earlier time stamp becomes part of a sample.
     ///
@@ -358,10 +410,56 @@ impl Monitor {
     /// [`Monitor::set_enabled`]: they leave the new groups set and measuring off.
     pub(crate) fn set_groups(&self, rule: Rule<'_>) -> Result {
         let mut state = self.state.lock();
+        let is_list = { state.groups.as_ref() }.is_some_and(|groups| groups.is_list());
+        if rule == Rule::List && is_list {
+            return Ok(());
+        }
         let groups = Groups::new(rule, state.group_limits, state.records.scheme())?;
         state.probes = None;
+        state.tracking = Tracking::default();
         state.groups = groups;
         state.restart(&self.delivery)
+    }
+
+    /// Changes the list of rules. Measuring goes on, and other groups keep their counts. Sleeps.
+    ///
+    /// Fails with `EINVAL` if tasks are not grouped by a list, as [`Groups::find`],
+    /// [`Groups::add_rule`] and [`Groups::remove_rule`] do, and with `ENOENT` if the kernel lacks a
+    /// tracepoint; then changes nothing.
+    pub(crate) fn change_rules(&self, command: Command<'_>) -> Result {
+        let mut state = self.state.lock();
+        let State {
+            groups,
+            tracking,
+            probes,
+            ..
+        } = &mut *state;
+        let groups = { groups.as_ref() }.filter(|groups| groups.is_list());
+        let groups = groups.ok_or(EINVAL)?;
+        let recorder = probes.as_ref().map(|probes| &probes.recorder);
+        let result = match command {
+            Command::Remove(name) => groups.remove_rule(name),
+            Command::Add(definition) => {
+                let (mut follows_forks, mut names_cgroups) = (false, false);
+                match definition.pattern {
+                    Pattern::Children(_) => follows_forks = true,
+                    Pattern::Cgroup(_) => names_cgroups = cfg!(CONFIG_CGROUPS),
+                    _ => {}
+                }
+                let tasks = recorder.map(|recorder| recorder.tasks());
+                // Register the probes first, so that they miss nothing.
+                tracking
+                    .begin(groups, follows_forks, names_cgroups)
+                    .and_then(|()| Groups::find(definition.pattern))
+                    .and_then(|found| groups.add_rule(&definition, found, tasks))
+            }
+        };
+        tracking.end(groups);
+        result?;
+        if let Some(recorder) = recorder {
+            recorder.decide_all();
+        }
+        Ok(())
     }
 
     /// Changes the limits of groups. They apply to the groups that [`Monitor::set_groups`] begins

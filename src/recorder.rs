@@ -70,7 +70,10 @@ use crate::{
         },
     },
     events,
-    groups::Groups,
+    groups::{
+        Groups,
+        Sweeper, //
+    },
     observer::{
         SilentObserver,
         TracingObserver, //
@@ -89,6 +92,8 @@ pub(crate) struct Recorder {
     tasks: TaskStates,
     delivery: Arc<Delivery>,
     sweep: Pin<KBox<Work<TaskTable>>>,
+    /// Present while tasks are grouped.
+    group_sweep: Option<Pin<KBox<Work<Sweeper>>>>,
 }
 
 impl Recorder {
@@ -99,7 +104,18 @@ impl Recorder {
         delivery: Arc<Delivery>,
     ) -> Result<Self> {
         let tasks = TaskTable::new()?;
+        let group_sweep = match &groups {
+            Some(groups) => {
+                let sweeper = Sweeper {
+                    groups: groups.clone(),
+                    tasks: TaskStates::new(tasks.clone()),
+                };
+                Some(Work::new(Arc::new(sweeper, GFP_KERNEL)?)?)
+            }
+            None => None,
+        };
         Ok(Self {
+            group_sweep,
             records: records.per_cpu(),
             groups: groups.map(|groups| (groups.memories().per_cpu(), groups)),
             delivery,
@@ -113,9 +129,19 @@ impl Recorder {
     /// before this is called.
     pub(crate) fn make_room(&self) {
         self.tasks.table().make_room_for_all();
-        if let Some((_, groups)) = &self.groups {
-            for_each_task(|task| groups.decide(task, None, &self.tasks));
+        self.decide_all();
+    }
+
+    /// Decides the groups of all tasks, if tasks are grouped.
+    pub(crate) fn decide_all(&self) {
+        if self.groups.is_some() {
+            for_each_task(|task| self.decide(task, None));
         }
+    }
+
+    /// Returns the states of tasks.
+    pub(crate) fn tasks(&self) -> &TaskStates {
+        &self.tasks
     }
 
     /// Returns the group of each task. Sleeps; fails with `ENOMEM`.
@@ -149,7 +175,10 @@ impl Recorder {
 
     fn decide(&self, task: Task<'_>, comm: Option<[u8; COMM_LEN]>) {
         if let Some((_, groups)) = &self.groups {
-            groups.decide(task, comm, &self.tasks);
+            let wants_sweep = groups.decide(task, comm, &self.tasks);
+            if let (true, Some(sweep)) = (wants_sweep, &self.group_sweep) {
+                sweep.queue();
+            }
         }
     }
 
@@ -170,6 +199,9 @@ impl TaskNewtask for Recorder {
     fn task_newtask(&self, task: Task<'_>) {
         // Without memory for its state, the task counts as untracked whenever it runs.
         let _ = self.tasks.table().make_room(task.pid());
+        if let Some((_, groups)) = &self.groups {
+            groups.fork(task);
+        }
         self.decide(task, None);
         if self.tasks.table().wants_sweep() {
             self.sweep.queue();

@@ -15,6 +15,11 @@
  *	  WORST			the greatest sample, if there is one
  *	  BUCKETS		the buckets that are not empty, in any number
  *				of records; none if all are empty
+ *	GROUPING		while tasks are grouped: how, then
+ *	  GROUP			each group, of all CPUs together
+ *	  GROUP_BUCKETS		its buckets that are not empty, likewise
+ *	  NEIGHBOUR		other groups that had the CPU when its waits
+ *				ended
  *	END			the last record
  *
  * A snapshot that does not end with an END is truncated.
@@ -38,6 +43,10 @@
  * snapshots to get the activity between them. Minima and worst samples cannot
  * be subtracted. Sums have 128 bits, as 64 bits of nanoseconds would wrap
  * around: 20000 tasks that sleep for an hour at a time get there in ten days.
+ *
+ * The numbers of groups count from the write to group_by that began them:
+ * subtract only snapshots with the same schedhist_raw_grouping::since_ns. A
+ * group is identified by its name: its number may be given to another one.
  */
 #ifndef _UAPI_SCHEDHIST_RAW_H
 #define _UAPI_SCHEDHIST_RAW_H
@@ -95,6 +104,16 @@ struct schedhist_raw_header {
 #define SCHEDHIST_RAW_HISTOGRAM	5	/* struct schedhist_raw_histogram */
 #define SCHEDHIST_RAW_WORST	6	/* struct schedhist_raw_worst */
 #define SCHEDHIST_RAW_BUCKETS	7	/* struct schedhist_raw_buckets */
+#define SCHEDHIST_RAW_GROUPING	8	/* struct schedhist_raw_grouping */
+#define SCHEDHIST_RAW_GROUP	9	/* struct schedhist_raw_group */
+#define SCHEDHIST_RAW_GROUP_BUCKETS	10 /* struct schedhist_raw_group_buckets */
+#define SCHEDHIST_RAW_NEIGHBOUR	11	/* struct schedhist_raw_neighbour */
+
+/* Metrics, counters and culprits of groups. */
+#define SCHEDHIST_RAW_GROUP_METRICS	3 /* oncpu, runq, offcpu */
+#define SCHEDHIST_RAW_GROUP_COUNTERS	5 /* voluntary, involuntary, migrations, */
+					  /* throttled, throttled_ns */
+#define SCHEDHIST_RAW_GROUP_CULPRITS	4 /* own, other, kernel, idle */
 
 /**
  * struct schedhist_raw_record - the beginning of each record
@@ -214,6 +233,115 @@ struct schedhist_raw_buckets {
 	__u32 pairs;
 	__u32 reserved;
 	struct schedhist_raw_pair pair[];
+};
+
+/**
+ * struct schedhist_raw_grouping - how tasks are grouped
+ * @record: GROUPING; the length includes padding after @rule
+ * @since_ns: time at which these groups began, in nanoseconds of local_clock();
+ *	another time means other groups
+ * @refused: as in the file groups
+ * @gone: likewise
+ * @limit: the maximum number of groups
+ * @precision: the precision of their histograms, as
+ *	schedhist_raw_header::precision
+ * @buckets: the number of buckets in one, likewise
+ * @rule_length: the length of @rule in bytes, without its padding
+ * @rule: what the file group_by holds
+ */
+struct schedhist_raw_grouping {
+	struct schedhist_raw_record record;
+	__u64 since_ns;
+	__u64 refused;
+	__u64 gone;
+	__u32 limit;
+	__u32 precision;
+	__u32 buckets;
+	__u32 rule_length;
+	char rule[];
+};
+
+/**
+ * struct schedhist_raw_group_metric - a metric of a group
+ * @count: the number of samples, in buckets or not
+ * @sum_low_ns: the lower half of their sum, in nanoseconds
+ * @sum_high_ns: the upper half of this sum
+ * @max_ns: the greatest sample; 0 if there is none
+ */
+struct schedhist_raw_group_metric {
+	__u64 count;
+	__u64 sum_low_ns;
+	__u64 sum_high_ns;
+	__u64 max_ns;
+};
+
+/**
+ * struct schedhist_raw_group_waits - some of the waits of a group
+ * @count: how many there were
+ * @sum_ns: how long they took, in nanoseconds, modulo 2^64
+ */
+struct schedhist_raw_group_waits {
+	__u64 count;
+	__u64 sum_ns;
+};
+
+/**
+ * struct schedhist_raw_group - a group
+ * @record: GROUP; the length includes padding after @name
+ * @group: its number; 0 is "other"
+ * @tasks: how many tasks it has
+ * @live: 0 if it is dead, otherwise 1
+ * @name_length: the length of @name in bytes, without its padding
+ * @metric: its metrics
+ * @counter: its counters
+ * @ended_by: its waits by who had the CPU when they ended
+ * @preempted_by: its waits after a preemption by who preempted the task
+ * @name: the name, as it is: any bytes but NUL
+ */
+struct schedhist_raw_group {
+	struct schedhist_raw_record record;
+	__u32 group;
+	__u32 tasks;
+	__u32 live;
+	__u32 name_length;
+	struct schedhist_raw_group_metric metric[SCHEDHIST_RAW_GROUP_METRICS];
+	__u64 counter[SCHEDHIST_RAW_GROUP_COUNTERS];
+	struct schedhist_raw_group_waits ended_by[SCHEDHIST_RAW_GROUP_CULPRITS];
+	struct schedhist_raw_group_waits preempted_by[SCHEDHIST_RAW_GROUP_CULPRITS];
+	char name[];
+};
+
+/**
+ * struct schedhist_raw_group_buckets - some of the buckets of a metric of a group
+ * @record: GROUP_BUCKETS, padded as BUCKETS
+ * @group: the number of the group
+ * @metric: the place of the metric in schedhist_raw_group::metric
+ * @pairs: number of pairs that follow
+ * @reserved: 0
+ * @pair: the pairs, as those of BUCKETS, with
+ *	schedhist_raw_grouping::precision and ::buckets
+ */
+struct schedhist_raw_group_buckets {
+	struct schedhist_raw_record record;
+	__u32 group;
+	__u32 metric;
+	__u32 pairs;
+	__u32 reserved;
+	struct schedhist_raw_pair pair[];
+};
+
+/**
+ * struct schedhist_raw_neighbour - waits that one other group ended
+ * @record: NEIGHBOUR
+ * @group: the number of the group that waited
+ * @other: the number of the other group
+ * @waits: lower bounds, as in the file groups
+ */
+struct schedhist_raw_neighbour {
+	struct schedhist_raw_record record;
+	__u32 group;
+	__u32 other;
+	struct schedhist_raw_group_waits waits;
 };
 
 /**

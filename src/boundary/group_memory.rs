@@ -20,8 +20,12 @@ use core::{
 };
 
 use kernel::{
+    new_mutex,
     prelude::*,
-    sync::Arc, //
+    sync::{
+        Arc,
+        Mutex, //
+    },
 };
 
 use crate::{
@@ -32,6 +36,7 @@ use crate::{
                 PerCpu,
                 PerCpuRef, //
             },
+            smp,
             work::Job, //
         },
         cpu_memory, //
@@ -47,6 +52,7 @@ use crate::{
                 GroupMetric,
                 GroupRecords, //
             },
+            set::GroupSet,
             verdict::{
                 Group,
                 Verdict, //
@@ -159,10 +165,52 @@ impl GroupMemory {
         if slot.state.load(Acquire) != OWN {
             return None;
         }
+        Some(self.cells(slot))
+    }
+
+    /// Returns the cells of `slot`, which must be one of `slots`.
+    fn cells(&self, slot: &Slot) -> &[Cell] {
         let cells = slot.buckets.load(Acquire);
         // SAFETY: By the type's invariant these are as many cells as in `unread`, which stay as long
         // as `self`.
-        Some(unsafe { core::slice::from_raw_parts(cells, self.unread.len()) })
+        unsafe { core::slice::from_raw_parts(cells, self.unread.len()) }
+    }
+
+    /// Adds what `group` recorded here to `gone`, and forgets it. Returns false, and does nothing, if
+    /// the task that has the CPU got it as one of `group`.
+    ///
+    /// To be called by this CPU, and not while it records a switch; nothing may read these groups,
+    /// or allocate their histograms, meanwhile.
+    fn fold(&self, group: Group, gone: Group) -> bool {
+        let (group, gone) = (group.number() as usize, gone.number() as usize);
+        let (Some(from), Some(to)) = (self.slots.get(group), self.slots.get(gone)) else {
+            return true;
+        };
+        if ptr::eq(self.current.load(Relaxed), from) {
+            return false;
+        }
+        to.records.absorb(&from.records);
+        from.records.clear();
+        match (from.state.load(Relaxed), to.state.load(Relaxed)) {
+            (OWN, OWN) => {
+                for (from, to) in self.cells(from).iter().zip(self.cells(to)) {
+                    to.add(from.get());
+                    from.set(0);
+                }
+            }
+            (OWN, _) => {
+                // INVARIANT: `to` gets the cells of `from`, and `from` those that nobody reads.
+                to.buckets.store(from.buckets.load(Relaxed), Release);
+                to.state.store(OWN, Release);
+                from.state.store(UNUSED, Relaxed);
+                let unread = self.unread.as_ptr().cast_mut();
+                from.buckets.store(unread, Release);
+            }
+            // The next group of this place may have more luck.
+            (REFUSED, _) => from.state.store(UNUSED, Relaxed),
+            _ => {}
+        }
+        true
     }
 
     /// Allocates the histograms that are wanted, as far as `budget` allows.
@@ -225,18 +273,29 @@ impl Budget {
 }
 
 /// Allocates histograms.
+#[pin_data]
 struct Allocator {
     cpus: Arc<PerCpu<GroupMemory>>,
     budget: Budget,
+    /// Held while the cells of groups change.
+    #[pin]
+    changing: Mutex<()>,
 }
 
 impl Job for Allocator {
     fn run(&self) {
+        let _changing = self.changing.lock();
         for (number, memory) in self.cpus.numbered() {
             memory.fill(number, &self.budget);
         }
     }
 }
+
+/// The number of groups that are folded without a break.
+const AT_ONCE: usize = 16;
+
+/// The number of groups whose neighbours are looked at without a break.
+const LOOKED_AT: usize = 512;
 
 /// The records of all groups on all possible CPUs.
 #[pin_data]
@@ -256,7 +315,12 @@ impl GroupMemories {
             limit,
             used: AtomicUsize::new(0),
         };
-        let allocator = Arc::new(Allocator { cpus, budget }, GFP_KERNEL)?;
+        let allocator = pin_init!(Allocator {
+            cpus,
+            budget,
+            changing <- new_mutex!((), "schedhist::Allocator::changing"),
+        });
+        let allocator = Arc::pin_init(allocator, GFP_KERNEL)?;
         KBox::try_pin_init(
             try_pin_init!(Self {
                 work <- IrqWork::new(allocator.clone()),
@@ -280,6 +344,50 @@ impl GroupMemories {
     pub(crate) fn memory(&self) -> usize {
         let counters: usize = self.cpus().map(|(_, cpu)| size_of_val(&*cpu.slots)).sum();
         counters + self.allocator.budget.used.load(Relaxed)
+    }
+
+    /// Adds what the groups in `retired` recorded to `gone`, and forgets it. No task may get a CPU as
+    /// one of them any more. Those that are left in `retired` have nothing on any CPU; a task that
+    /// has a CPU since it was in one of the others does not let it go yet.
+    ///
+    /// A CPU has its interrupts off for as long as it takes to do so with [`AT_ONCE`] groups, or to
+    /// look at the neighbours of [`LOOKED_AT`] groups.
+    ///
+    /// Sleeps; fails with `ENOMEM`, and then changes nothing. Nothing may read the groups meanwhile.
+    pub(crate) fn fold(&self, retired: &mut GroupSet<KVVec<u64>>, gone: Group) -> Result {
+        let mut all = KVVec::with_capacity(retired.len(), GFP_KERNEL)?;
+        let mut busy = KVVec::with_capacity(retired.len(), GFP_KERNEL)?;
+        for group in retired.iter() {
+            // Neither can fail: there is room.
+            let _ = all.push_within_capacity(group);
+        }
+        let mut is_busy = KVVec::from_elem(false, all.len(), GFP_KERNEL)?;
+        let _changing = self.allocator.changing.lock();
+        for (number, memory) in self.cpus() {
+            busy.clear();
+            for (groups, is_busy) in all.chunks(AT_ONCE).zip(is_busy.chunks_mut(AT_ONCE)) {
+                smp::run_on(number, || {
+                    for (group, is_busy) in groups.iter().zip(is_busy) {
+                        if !memory.fold(*group, gone) {
+                            *is_busy = true;
+                            let _ = busy.push_within_capacity(*group);
+                        }
+                    }
+                });
+            }
+            let is_folded = |group| retired.contains(group) && !busy.contains(&group);
+            for slots in memory.slots.chunks(LOOKED_AT) {
+                smp::run_on(number, || {
+                    for slot in slots {
+                        slot.records.rename_neighbours(is_folded, gone);
+                    }
+                });
+            }
+        }
+        for (group, _) in all.iter().zip(is_busy).filter(|(_, is_busy)| *is_busy) {
+            retired.remove(*group);
+        }
+        Ok(())
     }
 
     /// Requests histograms for `slot` of this CPU, unless they were requested before.

@@ -201,6 +201,19 @@ impl TaskTable {
         });
     }
 
+    /// Calls `visit` with the states of each page. `visit` must not sleep.
+    pub(crate) fn for_each_page(&self, mut visit: impl FnMut(&[TaskState])) {
+        for slot in self.pages.iter() {
+            let _rcu = rcu::read_lock();
+            let page = untagged(slot.load(Ordering::Acquire));
+            if page != no_page() {
+                // SAFETY: By the type's invariant the page stays valid for a grace period, which
+                // does not end while the RCU read lock is held.
+                visit(unsafe { &*page });
+            }
+        }
+    }
+
     /// Returns whether there are so many pages that a sweep may be worthwhile.
     pub(crate) fn wants_sweep(&self) -> bool {
         self.count.load(Ordering::Relaxed) > self.limit.load(Ordering::Relaxed)

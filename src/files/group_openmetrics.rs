@@ -48,6 +48,7 @@ impl View for OpenMetrics {
     }
 
     fn show(&self, reading: &Reading, out: &mut Text<'_>) -> Result {
+        let _hold = reading.groups.as_ref().map(|groups| groups.hold());
         let (mut groups, all) = match &reading.groups {
             Some(groups) => collect(groups)?,
             None => (KVVec::new(), All::default()),
@@ -99,12 +100,13 @@ fn label(name: &[u8], repeated: Option<Group>) -> Result<CString> {
 /// of all groups together. Fails with `ENOMEM`.
 fn collect(groups: &Groups) -> Result<(KVVec<Shown>, All)> {
     let mut shown = KVVec::new();
+    let head = groups.head();
     let mut all = All {
         groups: 0,
         left_out: 0,
-        limit: groups.limits().groups,
-        refused: groups.refused(),
-        memory: groups.memories().memory(),
+        limit: head.limit,
+        refused: head.refused,
+        memory: head.memory,
     };
     let mut room = format::MAX_LEN;
     for_each_group(groups, |group, name| {

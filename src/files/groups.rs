@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `group_by`, `group_limit`, `group_memory_limit`, `groups`, `group_summary`, `group_tasks` and
-//! `group_hist/METRIC`.
+//! `group_by`, `group_rules`, `group_limit`, `group_memory_limit`, `groups`, `group_summary`,
+//! `group_tasks` and `group_hist/METRIC`.
 
 use core::fmt;
 
@@ -23,13 +23,20 @@ use crate::{
     },
     engine::{
         format::{
-            groups,
+            groups::{
+                self,
+                Head, //
+            },
             input::{
                 self,
                 OrNone, //
             },
         },
         group::{
+            list::{
+                Command,
+                Pattern, //
+            },
             records::GroupMetric,
             rule::Rule,
             verdict::Group, //
@@ -100,22 +107,21 @@ impl fmt::Display for Name<'_> {
     }
 }
 
-/// Calls `show` with each group and its name.
+/// Calls `show` with each group and its name. To be called while the groups are held.
 pub(super) fn for_each_group(
     groups: &Grouping,
     mut show: impl FnMut(Group, &[u8]) -> Result,
 ) -> Result {
     for group in groups.numbers() {
-        let Some(name) = groups.name(group)? else {
-            break;
-        };
-        show(group, &name)?;
+        if let Some(name) = groups.name(group)? {
+            show(group, &name)?;
+        }
     }
     Ok(())
 }
 
 /// Copies all histograms of `group`. Fails with `ENOMEM`.
-fn histograms(
+pub(super) fn histograms(
     groups: &Grouping,
     group: Group,
 ) -> Result<[Snapshot<KVVec<u64>>; GroupMetric::COUNT]> {
@@ -129,6 +135,62 @@ fn histograms(
 /// The groups: counters, quantiles, and who keeps them waiting.
 pub(super) struct Groups;
 
+/// The list of rules. What is written changes it.
+pub(super) struct Rules;
+
+impl View for Rules {
+    fn size_hint(&self, _monitor: &Monitor, last_len: usize) -> usize {
+        last_len.max(4096)
+    }
+
+    fn show(&self, reading: &Reading, out: &mut Text<'_>) -> Result {
+        groups::rules_head(out)?;
+        if let Some(all) = &reading.groups {
+            let mut number = 0;
+            while let Some(rule) = all.rule_text(number)? {
+                groups::rule(out, rule.to_str().unwrap_or_default())?;
+                number += 1;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Control for Rules {
+    const EXPECTED: &'static str = Command::EXPECTED;
+    const MAX_LEN: usize = params::GROUP_BY_SIZE + Command::MAX_NAME;
+    type Value<'a> = Command<'a>;
+
+    fn parse<'a>(&self, input: &'a [u8]) -> Option<Command<'a>> {
+        Command::parse(input)
+    }
+
+    fn set(&self, monitor: &Monitor, command: Command<'_>) -> Result {
+        monitor
+            .change_rules(command)
+            .inspect_err(|error| rule_error(command, *error))
+    }
+}
+
+/// Logs why a command that was parsed was refused.
+fn rule_error(command: Command<'_>, error: Error) {
+    let (name, is_cgroup) = match command {
+        Command::Add(rule) => (rule.name, matches!(rule.pattern, Pattern::Cgroup(_))),
+        Command::Remove(name) => (name, false),
+    };
+    let why = match error {
+        EINVAL => "group_by is not list",
+        EEXIST => "there is a rule of this name",
+        ENOSPC => "too many rules, groups, or followed processes",
+        ENOENT if is_cgroup => "no such cgroup in the default hierarchy (v2)",
+        ENOENT => "no such rule",
+        ESRCH => "no such process",
+        error if error == no_cgroups() => "this kernel has no cgroups",
+        _ => return,
+    };
+    log::refused("group_rules", name, format_args!("{why}"));
+}
+
 impl View for Groups {
     fn size_hint(&self, _monitor: &Monitor, last_len: usize) -> usize {
         last_len.max(4096)
@@ -136,13 +198,17 @@ impl View for Groups {
 
     fn show(&self, reading: &Reading, out: &mut Text<'_>) -> Result {
         let Some(all) = &reading.groups else {
-            return Ok(groups::head(out, Name(reading), 0, 0, 0)?);
+            return Ok(groups::head(out, Name(reading), &Head::default())?);
         };
-        let (limit, memory) = (all.limits().groups, all.memories().memory());
-        groups::head(out, Name(reading), limit, all.refused(), memory)?;
+        let _hold = all.hold();
+        groups::head(out, Name(reading), &all.head())?;
+        let members = all.members()?;
         for_each_group(all, |group, name| {
             let totals = all.totals(group);
-            groups::group(out, group, name, &totals, &histograms(all, group)?)?;
+            let members = members.get(group.number() as usize);
+            let members = members.copied().unwrap_or_default();
+            let histograms = histograms(all, group)?;
+            groups::group(out, group, name, members, &totals, &histograms)?;
             for (other, count, nanoseconds) in totals.neighbours() {
                 let name = all.name(other)?.unwrap_or(KVec::new());
                 groups::neighbour(out, group, other, (count, nanoseconds), &name)?;
@@ -165,6 +231,7 @@ impl View for Summary {
         let Some(all) = &reading.groups else {
             return Ok(());
         };
+        let _hold = all.hold();
         for_each_group(all, |group, name| {
             let totals = all.totals(group);
             if totals.samples(GroupMetric::Oncpu) == 0 {
@@ -266,6 +333,7 @@ impl View for Histograms {
         let Some(all) = &reading.groups else {
             return Ok(());
         };
+        let _hold = all.hold();
         for_each_group(all, |group, name| {
             let histogram = all.histogram(group, self.0)?;
             Ok(groups::histogram(out, self.0, group, name, &histogram)?)

@@ -4,7 +4,13 @@
 
 use kernel::prelude::*;
 
-use super::View;
+use super::{
+    groups::{
+        for_each_group,
+        histograms, //
+    },
+    View, //
+};
 use crate::{
     boundary::abstractions::{
         clock::local_clock,
@@ -18,23 +24,23 @@ use crate::{
     reading::Reading, //
 };
 
-/// All records, for programs. All numbers count from the load of the module, and a reset does not
-/// affect them.
+/// All records, for programs. All numbers count from the load of the module, or from when the groups
+/// began, and a reset does not affect them.
 pub(super) struct Raw;
 
 impl View for Raw {
     fn size_hint(&self, monitor: &Monitor, last_len: usize) -> usize {
         let mut length = raw::Length(last_len);
         if last_len == 0 {
-            write(&monitor.read(), &mut length);
+            // If this fails, reading does.
+            let _ = write(&monitor.read(), &mut length);
         }
         // The snapshot may grow before it is read.
         length.0 + length.0 / 4 + 32768
     }
 
     fn show(&self, reading: &Reading, out: &mut Text<'_>) -> Result {
-        write(reading, out);
-        Ok(())
+        write(reading, out)
     }
 }
 
@@ -44,7 +50,7 @@ impl raw::Sink for Text<'_> {
     }
 }
 
-fn write(reading: &Reading, out: &mut impl raw::Sink) {
+fn write(reading: &Reading, out: &mut impl raw::Sink) -> Result {
     let info = raw::Info {
         time: local_clock(),
         enabled: reading.enabled,
@@ -52,5 +58,27 @@ fn write(reading: &Reading, out: &mut impl raw::Sink) {
         scheme: reading.records.scheme(),
         cpus: reading.records.cpus().count() as u32,
     };
-    raw::snapshot(out, &info, reading.cpus(Scope::All));
+    raw::begin(out, &info, reading.cpus(Scope::All));
+    if let Some(groups) = &reading.groups {
+        let _hold = groups.hold();
+        let rule = groups.text().as_bytes();
+        raw::grouping(out, groups.since(), rule, &groups.head(), groups.scheme());
+        let members = groups.members()?;
+        for_each_group(groups, |group, name| {
+            let members = members.get(group.number() as usize);
+            let members = members.copied().unwrap_or_default();
+            let histograms = histograms(groups, group)?;
+            raw::group(
+                out,
+                group,
+                name,
+                members,
+                &groups.totals(group),
+                &histograms,
+            );
+            Ok(())
+        })?;
+    }
+    raw::end(out);
+    Ok(())
 }

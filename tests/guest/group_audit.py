@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Checks that each task is in the group that its cgroup, process, or name asks for.
+"""Checks that each task is in the group that its cgroup, process, or name asks for, or the list of
+rules.
 
 usage: group_audit.py RULE
 
@@ -12,12 +13,19 @@ from __future__ import annotations
 import os
 import sys
 
-from group_files import groups, read, tasks
+from group_files import groups, lines_of, read, tasks, unescape
 
 # PF_KTHREAD
 KTHREAD = 0x200000
 
 rule = sys.argv[1].split()
+# The rules of a list: name, kind and argument.
+rules = []
+if rule[0] == "list":
+    # Takes long.
+    from fnmatch import fnmatchcase
+
+    rules = [line.split(" ", 3)[1:] for line in lines_of("group_rules") if line.startswith("rule ")]
 options = dict(zip(rule[1::2], rule[2::2], strict=True))
 under, depth = options.get("under", "/"), int(options.get("depth", 1 << 30))
 
@@ -38,6 +46,27 @@ def comm_group(folder: str) -> str:
     return f"{name}*" if int(read(f"{folder}/stat").rpartition(")")[2].split()[6]) & KTHREAD else name
 
 
+def matches(kind: str, argument: str, process: str, folder: str, name: str) -> bool:
+    """Returns whether a rule of a list matches a task."""
+    if kind == "cgroup":
+        [path] = [line[3:] for line in read(f"{folder}/cgroup").splitlines() if line.startswith("0::")]
+        return path == argument or path.startswith(f"{argument}/")
+    if kind == "pid":
+        return process in argument.replace(",", " ").split()
+    if kind == "comm":
+        return fnmatchcase(read(f"{folder}/comm").removesuffix("\n"), argument)
+    # What a process has in its environment, those that it forks have, too.
+    return f"SCHEDHIST_RULE={name}" in read(f"/proc/{process}/environ").split("\0")
+
+
+def list_group(process: str, folder: str) -> str:
+    """Returns the name of the first rule that matches a task."""
+    for name, kind, argument in rules:
+        if matches(kind, argument, process, folder, unescape(name)):
+            return unescape(name)
+    return "other"
+
+
 def wanted() -> dict[int, str]:
     """Returns the name of the group of each task, by PID. Leaves zombies out."""
     found = {}
@@ -47,7 +76,9 @@ def wanted() -> dict[int, str]:
                 folder = f"/proc/{process}/task/{task}"
                 if read(f"{folder}/stat").rpartition(")")[2].split()[0] in "ZX":
                     continue
-                if rule[0] == "comm":
+                if rules:
+                    found[int(task)] = list_group(process, folder)
+                elif rule[0] == "comm":
                     found[int(task)] = comm_group(folder)
                 elif rule[0] == "process":
                     found[int(task)] = f"{process}:{comm_group(f'/proc/{process}')}"

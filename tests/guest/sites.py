@@ -39,7 +39,7 @@ EXIT = re.compile(r"10sched_exit5probe")
 OUTSIDE = re.compile(r"TracingObserver|watched|outlier|events|trace|tp_func")
 # Kernel functions called while nothing is in use: the clock, and calls that the compiler inserts.
 OF_KERNEL = {"local_clock", "__fentry__", "__x86_return_thunk"}
-DECIDES = re.compile(r"6Groups6decide")
+DECIDES = re.compile(r"6Groups(?:6decide|4fork)")
 # For groups: the first sample of a group on a CPU requests its histograms.
 WITH_GROUPS, OF_GROUPS = re.compile(r"WithGroups"), {"irq_work_queue"}
 # Kernel functions that a probe may also call while in use, on rare paths and for the events.

@@ -28,7 +28,7 @@ test_permissions_modes() {
 	found=$(find "$debugfs" -type f -printf '%m %P\n' | grep -vE '^(400|600|200) ' || true)
 	same "files with another mode" "$found" ""
 	found=$(find "$debugfs" -type f -perm /222 -printf '%P\n' | grep -v ^threshold_ns/ | sort | paste -sd ' ')
-	same "files that can be written" "$found" "enable group_by group_limit group_memory_limit metrics on_outlier outlier_limit outlier_rate reset"
+	same "files that can be written" "$found" "enable group_by group_limit group_memory_limit group_rules metrics on_outlier outlier_limit outlier_rate reset"
 	same "what is not root's" "$(find "$debugfs" ! -uid 0 -o ! -gid 0)" ""
 	same "folders others can write to" "$(find "$debugfs" -type d -perm /022)" ""
 }

@@ -59,6 +59,29 @@ impl Subtree {
         })
     }
 
+    /// Returns the path of the cgroup below which the subtree is, as [`Cgroup::path`] does; `ENOENT`
+    /// if it is gone. The context is that of [`exists`].
+    pub(crate) fn path(&self) -> Result<KVec<u8>> {
+        let mut path = KVec::from_elem(0, bindings::PATH_MAX as usize, GFP_KERNEL)?;
+        // SAFETY: Process context, and the buffer has that size.
+        let len = unsafe {
+            bindings::schedhist_cgroup_path_of(self.base, path.as_mut_ptr().cast(), path.len())
+        };
+        let len = usize::try_from(len).map_err(|_| ENOENT)?;
+        path.truncate(len);
+        Ok(path)
+    }
+
+    /// Makes `cgroup` the one below which the subtree is.
+    pub(crate) fn follow(&mut self, cgroup: &Cgroup<'_>) {
+        self.base = cgroup.id();
+    }
+
+    /// Returns whether `task` is in the subtree.
+    pub(crate) fn contains(&self, task: Task<'_>, rcu: &rcu::Guard) -> bool {
+        self.cgroup_of(task, rcu).is_some()
+    }
+
     /// Returns the cgroup of `task`, or its ancestor at the lowest level of the subtree. Returns
     /// `None` if the task is not in the subtree. A task that has exited stays in its last cgroup.
     pub(crate) fn cgroup_of<'a>(&self, task: Task<'_>, _: &'a rcu::Guard) -> Option<Cgroup<'a>> {
@@ -83,6 +106,14 @@ impl Subtree {
     }
 }
 
+/// Returns whether there still is a cgroup with this [`Cgroup::id`]. Process context of a task in the
+/// initial cgroup namespace, or in one that shows the cgroup.
+pub(crate) fn exists(id: u64) -> bool {
+    context::might_sleep();
+    // SAFETY: Process context.
+    unsafe { bindings::schedhist_cgroup_exists(id) }
+}
+
 /// A cgroup.
 ///
 /// # Invariants
@@ -94,6 +125,23 @@ pub(crate) struct Cgroup<'a> {
 }
 
 impl Cgroup<'_> {
+    /// Creates a reference to `cgroup`. Returns `None` if it is not in the default hierarchy.
+    ///
+    /// # Safety
+    ///
+    /// `cgroup` must point to a cgroup that stays valid for the lifetime of the result.
+    pub(super) unsafe fn from_raw(cgroup: *mut bindings::cgroup) -> Option<Self> {
+        // SAFETY: By the safety requirement.
+        if !unsafe { bindings::schedhist_is_default_cgroup(cgroup) } {
+            return None;
+        }
+        // INVARIANT: By the safety requirement.
+        Some(Self {
+            cgroup,
+            _lifetime: PhantomData,
+        })
+    }
+
     /// Returns a number that no other cgroup of the hierarchy ever has.
     pub(crate) fn id(&self) -> u64 {
         // SAFETY: Valid by the type's invariant.

@@ -98,6 +98,33 @@ int schedhist_cgroup_path(struct cgroup *cgroup, char *path, size_t size)
 {
 	return cgroup_path(cgroup, path, size);
 }
+
+bool schedhist_cgroup_exists(u64 id)
+{
+	struct cgroup *cgroup = cgroup_get_from_id(id);
+
+	if (IS_ERR(cgroup))
+		return false;
+	cgroup_put(cgroup);
+	return true;
+}
+
+int schedhist_cgroup_path_of(u64 id, char *path, size_t size)
+{
+	struct cgroup *cgroup = cgroup_get_from_id(id);
+	int length;
+
+	if (IS_ERR(cgroup))
+		return -ENOENT;
+	length = cgroup_path(cgroup, path, size);
+	cgroup_put(cgroup);
+	return length < 0 || length >= size ? -E2BIG : length;
+}
+
+bool schedhist_is_default_cgroup(const struct cgroup *cgroup)
+{
+	return cgroup->root == &cgrp_dfl_root;
+}
 #else
 int schedhist_find_cgroup(const char *path, u64 *id, int *level)
 {
@@ -118,6 +145,21 @@ u64 schedhist_cgroup_id(const struct cgroup *cgroup)
 int schedhist_cgroup_path(struct cgroup *cgroup, char *path, size_t size)
 {
 	return -EOPNOTSUPP;
+}
+
+bool schedhist_cgroup_exists(u64 id)
+{
+	return false;
+}
+
+int schedhist_cgroup_path_of(u64 id, char *path, size_t size)
+{
+	return -ENOENT;
+}
+
+bool schedhist_is_default_cgroup(const struct cgroup *cgroup)
+{
+	return false;
 }
 #endif
 
@@ -205,7 +247,9 @@ static void __maybe_unused check_prototypes(void)
 	check_trace_callback_type_task_newtask((schedhist_task_newtask_probe)NULL);
 	check_trace_callback_type_task_rename((schedhist_task_rename_probe)NULL);
 	check_trace_callback_type_sched_process_exec((schedhist_sched_process_exec_probe)NULL);
+	check_trace_callback_type_sched_process_exit((schedhist_sched_process_exit_probe)NULL);
 #ifdef CONFIG_CGROUPS
 	check_trace_callback_type_cgroup_attach_task((schedhist_cgroup_attach_task_probe)NULL);
+	check_trace_callback_type_cgroup_mkdir((schedhist_cgroup_mkdir_probe)NULL);
 #endif
 }

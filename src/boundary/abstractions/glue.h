@@ -49,6 +49,13 @@ typedef void (*schedhist_cgroup_attach_task_probe)(void *data,
 						   struct task_struct *task,
 						   bool threadgroup);
 
+typedef void (*schedhist_cgroup_mkdir_probe)(void *data, struct cgroup *cgroup,
+					     const char *path);
+
+typedef void (*schedhist_sched_process_exit_probe)(void *data,
+						   struct task_struct *task,
+						   bool group_dead);
+
 typedef void (*schedhist_call)(void *data);
 typedef void (*schedhist_visit)(struct task_struct *task, void *data);
 
@@ -97,6 +104,21 @@ u64 schedhist_cgroup_id(const struct cgroup *cgroup);
  * errno if it is longer than the buffer. Does not sleep.
  */
 int schedhist_cgroup_path(struct cgroup *cgroup, char *path, size_t size);
+
+/*
+ * Returns whether there is a cgroup with this id in the default hierarchy. May
+ * sleep.
+ */
+bool schedhist_cgroup_exists(u64 id);
+
+/*
+ * Writes the path of the cgroup with this id as schedhist_cgroup_path() does.
+ * Returns -ENOENT if there is none, and -E2BIG if it does not fit. May sleep.
+ */
+int schedhist_cgroup_path_of(u64 id, char *path, size_t size);
+
+/* Returns whether a cgroup is in the default hierarchy. */
+bool schedhist_is_default_cgroup(const struct cgroup *cgroup);
 
 /* A spinlock that is taken with interrupts off. */
 void schedhist_spin_lock_init(spinlock_t *lock);

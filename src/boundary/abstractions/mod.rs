@@ -7,6 +7,7 @@
 pub(crate) mod bindings;
 pub(crate) mod cgroup;
 pub(crate) mod cgroup_attach_task;
+pub(crate) mod cgroup_mkdir;
 pub(crate) mod clock;
 pub(crate) mod context;
 pub(crate) mod debugfs;
@@ -17,6 +18,7 @@ pub(crate) mod per_cpu;
 pub(crate) mod rcu;
 pub(crate) mod sched_exit;
 pub(crate) mod sched_process_exec;
+pub(crate) mod sched_process_exit;
 pub(crate) mod sched_switch;
 pub(crate) mod sched_waking;
 pub(crate) mod smp;

@@ -217,6 +217,12 @@ impl<'a> Task<'a> {
     }
 }
 
+/// Calls `look` with the current task.
+pub(crate) fn with_current<R>(look: impl FnOnce(Task<'_>) -> R) -> R {
+    // SAFETY: The current task exists while it runs this.
+    look(unsafe { Task::from_raw(kernel::task::Task::current_raw()) })
+}
+
 /// Tells a process from all others, even from later ones with the same PID.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ProcessId {
@@ -231,6 +237,17 @@ impl ProcessId {
             pid: leader.tgid(),
             start_time: leader.start_time(),
         }
+    }
+
+    /// Returns the process of `task`, which may be exiting.
+    ///
+    /// # Safety
+    ///
+    /// `task` must be the current task, and must not have reached `exit_notify()`.
+    pub(super) unsafe fn of_exiting(task: *mut bindings::task_struct) -> Self {
+        // SAFETY: The current task exists. A leader is released after the other threads of its
+        // process, and no task before its `exit_notify()`.
+        Self::of(unsafe { Task::from_raw((*task).group_leader) })
     }
 
     /// Finds the process `pid`, a PID of the initial namespace. Any context.

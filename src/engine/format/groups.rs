@@ -37,19 +37,49 @@ use crate::engine::{
 /// The quantiles that a line of a group shows, by their place in [`Quantile::ALL`]: p50 and p99.
 const QUANTILES: [usize; 2] = [0, 2];
 
+/// What is said of all groups together.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Head {
+    /// The maximum number of groups.
+    pub limit: u32,
+    /// The number of decisions for which there was no group.
+    pub refused: u64,
+    /// The memory of their records, in bytes.
+    pub memory: usize,
+    /// The number of groups that gave up their places.
+    pub gone: u64,
+    /// The number of processes that a rule should have followed, for which there was no room.
+    pub unfollowed: u64,
+}
+
 /// Writes the first lines of the text of groups.
-pub fn head(
-    out: &mut impl Write,
-    rule: impl Display,
-    limit: u32,
-    refused: u64,
-    memory: usize,
-) -> fmt::Result {
+pub fn head(out: &mut impl Write, rule: impl Display, head: &Head) -> fmt::Result {
     writeln!(out, "# schedhist groups version 1")?;
     writeln!(out, "group_by {rule}")?;
-    writeln!(out, "limit {limit}")?;
-    writeln!(out, "refused {refused}")?;
-    writeln!(out, "memory_bytes {memory}")
+    writeln!(out, "limit {}", head.limit)?;
+    writeln!(out, "refused {}", head.refused)?;
+    writeln!(out, "memory_bytes {}", head.memory)?;
+    writeln!(out, "gone {}", head.gone)?;
+    writeln!(out, "unfollowed {}", head.unfollowed)
+}
+
+/// Writes the first line of the text of a list of rules.
+pub fn rules_head(out: &mut impl Write) -> fmt::Result {
+    writeln!(out, "# schedhist group rules version 1")
+}
+
+/// Writes the line of a rule of a list.
+pub fn rule(out: &mut impl Write, rule: impl Display) -> fmt::Result {
+    writeln!(out, "rule {rule}")
+}
+
+/// The tasks of a group.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Members {
+    /// How many there are.
+    pub tasks: u32,
+    /// Whether there are any, or there is still what they have in common: a cgroup, or a rule.
+    pub is_live: bool,
 }
 
 /// Writes the line of a group, and a line for each other group that kept it waiting.
@@ -62,6 +92,7 @@ pub fn group<B: Deref<Target = [u64]>>(
     out: &mut impl Write,
     group: Group,
     name: &[u8],
+    members: Members,
     totals: &GroupTotals,
     histograms: &[Snapshot<B>; GroupMetric::COUNT],
 ) -> fmt::Result {
@@ -104,6 +135,8 @@ pub fn group<B: Deref<Target = [u64]>>(
             " preempted_by_{name} {count} preempted_by_{name}_ns {ns}"
         )?;
     }
+    let Members { tasks, is_live } = members;
+    write!(out, " tasks {tasks} live {}", u8::from(is_live))?;
     writeln!(out, " name {}", Escaped(name))
 }
 

@@ -20,14 +20,28 @@ use core::ops::Deref;
 
 use crate::engine::{
     cell::Cell,
+    format::groups::{
+        Head,
+        Members, //
+    },
+    group::{
+        records::{
+            Culprit,
+            GroupCounter,
+            GroupMetric, //
+        },
+        totals::GroupTotals,
+        verdict::Group, //
+    },
     histogram::{
         bucket::{
             Scheme,
             VALUE_BITS, //
         },
         snapshot::{
-            extremes_since_load, //
+            extremes_since_load,
             Baseline,
+            Snapshot, //
         },
         totals::Worst, //
     },
@@ -65,6 +79,10 @@ const HISTOGRAM_LEN: usize = 40;
 const WORST_LEN: usize = 56;
 const BUCKETS_LEN: usize = 24;
 const PAIR_LEN: usize = 12;
+const GROUPING_LEN: usize = 48;
+const GROUP_LEN: usize =
+    24 + GroupMetric::COUNT * 32 + GroupCounter::COUNT * 8 + Culprit::COUNT * 2 * 16;
+const NEIGHBOUR_LEN: usize = 32;
 
 /// The type of a record.
 #[derive(Clone, Copy)]
@@ -78,6 +96,10 @@ enum Type {
     Histogram,
     Worst,
     Buckets,
+    Grouping,
+    Group,
+    GroupBuckets,
+    Neighbour,
 }
 
 /// Receives a snapshot, piece by piece.
@@ -124,12 +146,105 @@ pub fn snapshot<'a, B, D, S>(
     D: Deref<Target = [u64]> + 'a,
     S: Sink,
 {
+    begin(out, info, cpus);
+    end(out);
+}
+
+/// Writes a [`snapshot`], but not its end: [`grouping`] and groups may follow, and then [`end`].
+pub fn begin<'a, B, D, S>(
+    out: &mut S,
+    info: &Info,
+    cpus: impl Iterator<Item = (&'a Cpu<B>, Option<&'a Baseline<D>>)>,
+) where
+    B: AsRef<[Cell]> + ?Sized + 'a,
+    D: Deref<Target = [u64]> + 'a,
+    S: Sink,
+{
     header(out, info);
     names(out);
     for (cpu, baseline) in cpus {
         one_cpu(out, cpu, baseline);
     }
+}
+
+/// Writes the end of a snapshot.
+pub fn end(out: &mut impl Sink) {
     record::<RECORD_LEN>(out, Type::End, RECORD_LEN, |_| {});
+}
+
+/// Writes how tasks are grouped, since the time `since`. `rule` is the text of the rule, and `scheme`
+/// that of the histograms. [`group`] follows for each group.
+pub fn grouping(out: &mut impl Sink, since: u64, rule: &[u8], head: &Head, scheme: Scheme) {
+    let len = GROUPING_LEN + rule.len().next_multiple_of(8);
+    record::<GROUPING_LEN>(out, Type::Grouping, len, |fields| {
+        fields.u64(since);
+        fields.u64(head.refused);
+        fields.u64(head.gone);
+        fields.u32(head.limit);
+        fields.u32(scheme.precision().bits());
+        fields.u32(scheme.buckets() as u32);
+        fields.u32(rule.len() as u32);
+    });
+    text(out, rule);
+}
+
+/// Writes a group with its histograms, whose scheme is that of the [`grouping`].
+pub fn group<B: Deref<Target = [u64]>>(
+    out: &mut impl Sink,
+    group: Group,
+    name: &[u8],
+    members: Members,
+    totals: &GroupTotals,
+    histograms: &[Snapshot<B>; GroupMetric::COUNT],
+) {
+    let number = group.number();
+    let len = GROUP_LEN + name.len().next_multiple_of(8);
+    record::<GROUP_LEN>(out, Type::Group, len, |fields| {
+        fields.u32(number);
+        fields.u32(members.tasks);
+        fields.u32(u32::from(members.is_live));
+        fields.u32(name.len() as u32);
+        for (metric, histogram) in GroupMetric::ALL.into_iter().zip(histograms) {
+            let sum = histogram.sum();
+            fields.u64(totals.samples(metric));
+            fields.u64(sum as u64);
+            fields.u64((sum >> 64) as u64);
+            fields.u64(histogram.max().unwrap_or(0));
+        }
+        for counter in GroupCounter::ALL {
+            fields.u64(totals.counter(counter));
+        }
+        for of in [GroupTotals::ended_by, GroupTotals::preempted_by] {
+            for culprit in Culprit::ALL {
+                let (count, nanoseconds) = of(totals, culprit);
+                fields.u64(count);
+                fields.u64(nanoseconds as u64);
+            }
+        }
+    });
+    text(out, name);
+    for (metric, histogram) in (0..).zip(histograms) {
+        all_buckets(
+            out,
+            (Type::GroupBuckets, number, metric),
+            histogram.counts(),
+        );
+    }
+    for (other, count, nanoseconds) in totals.neighbours() {
+        record::<NEIGHBOUR_LEN>(out, Type::Neighbour, NEIGHBOUR_LEN, |fields| {
+            fields.u32(number);
+            fields.u32(other.number());
+            fields.u64(count);
+            fields.u64(nanoseconds as u64);
+        });
+    }
+}
+
+/// Writes text that ends a record, with its padding.
+fn text(out: &mut impl Sink, text: &[u8]) {
+    out.write(text);
+    let padding = text.len().next_multiple_of(8) - text.len();
+    out.write([0; 8].get(..padding).unwrap_or_default());
 }
 
 /// Returns the maximum length of a snapshot in bytes, with `cpus` possible CPUs that each have
@@ -230,7 +345,7 @@ where
         if let Some(worst) = extremes.worst {
             one_worst(out, cpu.number(), metric, &worst);
         }
-        all_buckets(out, cpu.number(), metric, buckets);
+        all_buckets(out, (Type::Buckets, cpu.number(), metric as u32), buckets);
     }
 }
 
@@ -247,22 +362,43 @@ fn one_worst(out: &mut impl Sink, cpu: u32, metric: Metric, worst: &Worst) {
     });
 }
 
+/// The count of a bucket.
+trait Count {
+    fn count(&self) -> u64;
+}
+
+impl Count for Cell {
+    fn count(&self) -> u64 {
+        self.get()
+    }
+}
+
+impl Count for u64 {
+    fn count(&self) -> u64 {
+        *self
+    }
+}
+
+/// The type of a record of buckets, and whose buckets they are: the number of a CPU or a group, and
+/// that of a metric.
+type Owner = (Type, u32, u32);
+
 /// Writes the buckets that are not empty.
-fn all_buckets(out: &mut impl Sink, cpu: u32, metric: Metric, buckets: &[Cell]) {
+fn all_buckets<C: Count>(out: &mut impl Sink, owner: Owner, buckets: &[C]) {
     let mut pairs = [[0; PAIR_LEN]; PAIRS];
     let mut filled = 0;
     for (group, first) in buckets.chunks(GROUP).zip((0_u32..).step_by(GROUP)) {
-        if <&[Cell; GROUP]>::try_from(group).is_ok_and(are_empty) {
+        if <&[C; GROUP]>::try_from(group).is_ok_and(are_empty) {
             continue;
         }
         for (bucket, index) in group.iter().zip(first..) {
             // Read only once: a second read may return another count.
-            let count = bucket.get();
+            let count = bucket.count();
             if count == 0 {
                 continue;
             }
             if filled == PAIRS {
-                some_buckets(out, cpu, metric, &pairs);
+                some_buckets(out, owner, &pairs);
                 filled = 0;
             }
             if let Some(pair) = pairs.get_mut(filled) {
@@ -274,23 +410,24 @@ fn all_buckets(out: &mut impl Sink, cpu: u32, metric: Metric, buckets: &[Cell]) 
         }
     }
     if let Some(pairs @ [_, ..]) = pairs.get(..filled) {
-        some_buckets(out, cpu, metric, pairs);
+        some_buckets(out, owner, pairs);
     }
 }
 
 /// Returns whether all buckets of a group are empty.
-fn are_empty(group: &[Cell; GROUP]) -> bool {
-    group.iter().fold(0, |any, bucket| any | bucket.get()) == 0
+fn are_empty<C: Count>(group: &[C; GROUP]) -> bool {
+    group.iter().fold(0, |any, bucket| any | bucket.count()) == 0
 }
 
 /// Writes some of the buckets that are not empty.
-fn some_buckets(out: &mut impl Sink, cpu: u32, metric: Metric, pairs: &[[u8; PAIR_LEN]]) {
+fn some_buckets(out: &mut impl Sink, owner: Owner, pairs: &[[u8; PAIR_LEN]]) {
+    let (kind, number, metric) = owner;
     let bytes = pairs.as_flattened();
     let len = BUCKETS_LEN + bytes.len();
     let padding = len.next_multiple_of(8) - len;
-    record::<BUCKETS_LEN>(out, Type::Buckets, len + padding, |fields| {
-        fields.u32(cpu);
-        fields.u32(metric as u32);
+    record::<BUCKETS_LEN>(out, kind, len + padding, |fields| {
+        fields.u32(number);
+        fields.u32(metric);
         fields.u32(pairs.len() as u32);
         fields.u32(0);
     });

@@ -1,37 +1,51 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Finds the group of a key, such as the ID of a cgroup.
+//! Finds the group of a key, such as the ID of a cgroup, or another value.
 
 use core::ops::DerefMut;
 
 use crate::engine::group::verdict::Group;
 
-/// A key and its group, or nothing.
-pub type Entry = Option<(u128, Group)>;
+/// A key and what it stands for, a group if nothing else is said; or nothing.
+pub type Entry<V = Group> = Option<(u128, V)>;
 
-/// A hash table from keys to groups, in memory of a fixed size: open addressing with linear probing.
+/// A hash table from keys to groups, or to other small values, in memory of a fixed size: open
+/// addressing with linear probing.
 #[derive(Debug)]
 pub struct Index<B> {
     entries: B,
     len: usize,
 }
 
-impl<B: DerefMut<Target = [Entry]>> Index<B> {
+impl<V: Copy, B: DerefMut<Target = [Entry<V>]>> Index<B> {
     /// Creates an empty table that stores its entries in `entries`.
     pub fn new(mut entries: B) -> Self {
         entries.fill(None);
         Self { entries, len: 0 }
     }
 
-    /// Returns the group of `key`.
-    pub fn find(&self, key: u128) -> Option<Group> {
+    /// Returns the value of `key`.
+    pub fn find(&self, key: u128) -> Option<V> {
         let place = self.place_of(key)?;
-        let (_, group) = (*self.entries.get(place)?)?;
-        Some(group)
+        let (_, value) = (*self.entries.get(place)?)?;
+        Some(value)
     }
 
-    /// Makes `group` the group of `key`, which has none yet. Returns false if there is no room.
-    pub fn insert(&mut self, key: u128, group: Group) -> bool {
+    /// Returns the value of `key`, to be changed.
+    pub fn find_mut(&mut self, key: u128) -> Option<&mut V> {
+        let place = self.place_of(key)?;
+        let (_, value) = self.entries.get_mut(place)?.as_mut()?;
+        Some(value)
+    }
+
+    /// Calls `change` with each value.
+    pub fn for_each_value(&mut self, mut change: impl FnMut(&mut V)) {
+        let entries = self.entries.iter_mut().flatten();
+        entries.for_each(|(_, value)| change(value));
+    }
+
+    /// Makes `value` the value of `key`, which has none yet. Returns false if there is no room.
+    pub fn insert(&mut self, key: u128, value: V) -> bool {
         // A table that is nearly full would be slow.
         if self.len >= self.entries.len() / 4 * 3 {
             return false;
@@ -39,7 +53,7 @@ impl<B: DerefMut<Target = [Entry]>> Index<B> {
         let place = self.place_of(key);
         match place.and_then(|place| self.entries.get_mut(place)) {
             Some(entry) => {
-                *entry = Some((key, group));
+                *entry = Some((key, value));
                 self.len += 1;
                 true
             }
@@ -62,14 +76,14 @@ impl<B: DerefMut<Target = [Entry]>> Index<B> {
         // A place is free, so this ends earlier.
         for _ in 0..self.entries.len() {
             place = (place + 1).checked_rem(self.entries.len()).unwrap_or(0);
-            let Some(Some((other, group))) = self.entries.get(place).copied() else {
+            let Some(Some((other, value))) = self.entries.get(place).copied() else {
                 return;
             };
             let first = hash(other).checked_rem(self.entries.len()).unwrap_or(0);
             if self.distance(first, place) >= self.distance(hole, place) {
                 self.take(place);
                 if let Some(entry) = self.entries.get_mut(hole) {
-                    *entry = Some((other, group));
+                    *entry = Some((other, value));
                 }
                 hole = place;
             }
@@ -77,7 +91,7 @@ impl<B: DerefMut<Target = [Entry]>> Index<B> {
     }
 
     /// Frees a place, and returns its entry.
-    fn take(&mut self, place: usize) -> Entry {
+    fn take(&mut self, place: usize) -> Entry<V> {
         self.entries.get_mut(place)?.take()
     }
 
@@ -96,7 +110,7 @@ impl<B: DerefMut<Target = [Entry]>> Index<B> {
         let first = hash(key).checked_rem(self.entries.len())?;
         let (begin, end) = self.entries.split_at_checked(first)?;
         let from_first = end.iter().chain(begin).enumerate();
-        let is_place = |entry: &Entry| entry.is_none_or(|(other, _)| other == key);
+        let is_place = |entry: &Entry<V>| entry.is_none_or(|(other, _)| other == key);
         let (offset, _) = { from_first }.find(|(_, entry)| is_place(entry))?;
         (first + offset).checked_rem(self.entries.len())
     }

@@ -13,9 +13,13 @@
 //! [`TaskState`]: crate::engine::switch::task_state::TaskState
 
 pub mod index;
+pub mod lineage;
+pub mod list;
 pub mod name;
 pub mod observer;
+pub mod places;
 pub mod records;
 pub mod rule;
+pub mod set;
 pub mod totals;
 pub mod verdict;

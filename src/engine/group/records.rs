@@ -121,6 +121,12 @@ impl Waits {
         self.nanoseconds.add(nanoseconds);
     }
 
+    /// Adds other waits.
+    fn add_all(&self, other: &Self) {
+        self.count.add(other.count());
+        self.nanoseconds.add(other.nanoseconds());
+    }
+
     /// Returns the number of waits.
     pub fn count(&self) -> u64 {
         self.count.get()
@@ -138,9 +144,69 @@ struct Neighbour {
     /// The number of the group plus 1; 0 while this is free.
     group: Cell,
     waits: Waits,
-    /// The lead of this group over groups that have no room: see
-    /// [`GroupRecords::wait_ended_by_neighbour`].
-    lead: Cell,
+    /// How much the nanoseconds of the waits are ahead of the lead of this group over groups that
+    /// have no room: see [`GroupRecords::wait_ended_by_neighbour`]. So a wait changes both at once.
+    lost: Cell,
+}
+
+impl Neighbour {
+    const fn new() -> Self {
+        Self {
+            group: Cell::new(0),
+            waits: Waits::new(),
+            lost: Cell::new(0),
+        }
+    }
+
+    fn get(&self) -> NeighbourValues {
+        NeighbourValues {
+            group: self.group.get(),
+            count: self.waits.count(),
+            nanoseconds: self.waits.nanoseconds(),
+            lost: self.lost.get(),
+        }
+    }
+
+    fn set(&self, values: NeighbourValues) {
+        self.group.set(values.group);
+        self.waits.count.set(values.count);
+        self.waits.nanoseconds.set(values.nanoseconds);
+        self.lost.set(values.lost);
+    }
+
+    fn lead(&self) -> u64 {
+        self.get().lead()
+    }
+
+    /// Shortens the lead, which is at least `nanoseconds`.
+    fn lose(&self, nanoseconds: u64) {
+        self.lost.add(nanoseconds);
+    }
+}
+
+/// The values of a [`Neighbour`].
+#[derive(Clone, Copy, Debug, Default)]
+struct NeighbourValues {
+    group: u64,
+    count: u64,
+    nanoseconds: u64,
+    lost: u64,
+}
+
+impl NeighbourValues {
+    fn lead(&self) -> u64 {
+        self.nanoseconds.wrapping_sub(self.lost)
+    }
+
+    /// Returns the values of what both counted.
+    fn and(self, other: Self) -> Self {
+        Self {
+            group: self.group,
+            count: self.count.wrapping_add(other.count),
+            nanoseconds: self.nanoseconds.wrapping_add(other.nanoseconds),
+            lost: self.lost.wrapping_add(other.lost),
+        }
+    }
 }
 
 /// The parts of a metric's totals that change rarely.
@@ -190,7 +256,8 @@ pub struct GroupRecords {
     rare: [Rare; GroupMetric::COUNT],
     /// The other groups that had the CPU when most of the waits ended.
     neighbours: [Neighbour; NEIGHBOURS],
-    /// Guards what changes rarely, with the maxima, and the neighbours while one replaces another.
+    /// Guards what changes rarely, with the maxima, and the neighbours while one takes the place of
+    /// another.
     seqcount: SeqCount,
 }
 
@@ -214,13 +281,7 @@ impl GroupRecords {
                     task: IdentityCells::new(),
                 }
             }; GroupMetric::COUNT],
-            neighbours: [const {
-                Neighbour {
-                    group: Cell::new(0),
-                    waits: Waits::new(),
-                    lead: Cell::new(0),
-                }
-            }; NEIGHBOURS],
+            neighbours: [const { Neighbour::new() }; NEIGHBOURS],
             seqcount: SeqCount::new(),
         }
     }
@@ -304,54 +365,168 @@ impl GroupRecords {
         let kind = Culprit::new(group, culprit);
         self.ended_by[kind as usize].add(wait);
         if let Culprit::Other = kind {
-            self.wait_ended_by_neighbour(culprit.group(), wait);
+            let key = u64::from(culprit.group().number()) + 1;
+            let [first, ..] = &self.neighbours;
+            match first.group.get() == key {
+                true => first.waits.add(wait),
+                false => self.wait_ended_by_neighbour(key, wait),
+            }
         }
     }
 
-    /// Records the wait for the group that ended it, if there is room for that group, or makes
-    /// room. What is recorded of the group that had the room then counts for no group.
+    /// Records the wait for the group of `key` that ended it, if there is room for that group, or
+    /// makes room. What is recorded of the group that had the room then counts for no group.
     ///
     /// This is the algorithm of Misra and Gries for frequent items, with waits as weights. A wait of
     /// a group without room shortens the leads of all groups that have room, until one of them has
     /// none left and is replaced. So whenever a group ended more than one of `NEIGHBOURS + 1` parts
     /// of the time that other groups did, it has room.
+    ///
+    /// The groups that have room come first. The very first of them is found without a call, so it
+    /// is one with a great lead.
     #[inline(never)]
-    fn wait_ended_by_neighbour(&self, group: Group, wait: u64) {
-        let key = u64::from(group.number()) + 1;
-        let mut least = &self.neighbours[0];
+    fn wait_ended_by_neighbour(&self, key: u64, wait: u64) {
+        let [first, ..] = &self.neighbours;
         for neighbour in &self.neighbours {
             let owner = neighbour.group.get();
             if owner == key {
                 neighbour.waits.add(wait);
-                let lead = neighbour.lead.get();
-                return neighbour.lead.set(lead.saturating_add(wait));
+                // Not as soon as the other lead is greater: two groups that take turns would change
+                // places each time.
+                if neighbour.lead() / 2 > first.lead() {
+                    self.swap(first, neighbour);
+                }
+                return;
             }
-            // Room is taken in this order and never given up, so `key` has none further on.
             if owner == 0 {
-                return self.replace(neighbour, key, wait, wait);
+                break;
             }
-            if neighbour.lead.get() < least.lead.get() {
+        }
+        self.make_room(NeighbourValues {
+            group: key,
+            count: 1,
+            nanoseconds: wait,
+            lost: 0,
+        });
+    }
+
+    /// Records waits that a group ended that has no room.
+    #[cold]
+    fn make_room(&self, waits: NeighbourValues) {
+        let [first, others @ ..] = &self.neighbours;
+        let mut least = first;
+        for neighbour in core::iter::once(first).chain(others) {
+            if neighbour.group.get() == 0 {
+                return self.seqcount.write(|| neighbour.set(waits));
+            }
+            if neighbour.lead() < least.lead() {
                 least = neighbour;
             }
         }
-        let lost = wait.min(least.lead.get());
-        for neighbour in &self.neighbours {
-            neighbour.lead.set(neighbour.lead.get().wrapping_sub(lost));
-        }
-        if wait > lost {
-            self.replace(least, key, wait, wait.wrapping_sub(lost));
+        let lost = waits.lead().min(least.lead());
+        self.neighbours.iter().for_each(|known| known.lose(lost));
+        if waits.lead() > lost {
+            let lost = waits.lost.wrapping_add(lost);
+            self.seqcount
+                .write(|| least.set(NeighbourValues { lost, ..waits }));
         }
     }
 
-    /// Gives the room of `neighbour` to the group of `key`, whose first wait this is.
     #[cold]
-    fn replace(&self, neighbour: &Neighbour, key: u64, wait: u64, lead: u64) {
+    fn swap(&self, one: &Neighbour, other: &Neighbour) {
+        let (first, second) = (one.get(), other.get());
         self.seqcount.write(|| {
-            neighbour.group.set(key);
-            neighbour.waits.count.set(1);
-            neighbour.waits.nanoseconds.set(wait);
+            one.set(second);
+            other.set(first);
         });
-        neighbour.lead.set(lead);
+    }
+
+    /// Adds waits that a group ended, which may have room.
+    fn absorb_neighbour(&self, waits: NeighbourValues) {
+        let has_room = |known: &&Neighbour| known.group.get() == waits.group;
+        match self.neighbours.iter().find(has_room) {
+            Some(known) => self.seqcount.write(|| known.set(known.get().and(waits))),
+            None => self.make_room(waits),
+        }
+    }
+
+    /// Adds all that `other` recorded on the same CPU.
+    ///
+    /// To be called by the CPU itself, as all that writes, and not while it records a switch.
+    pub fn absorb(&self, other: &Self) {
+        for metric in GroupMetric::ALL {
+            let i = metric as usize;
+            self.counts[i].add(other.samples(metric));
+            let sum = self.sum(metric).wrapping_add(other.sum(metric));
+            self.seqcount.write(|| {
+                self.sums[i].set(sum as u64);
+                // As many as bit 63 has changed while the sum grew.
+                self.rare[i].half_wraps.set((sum >> 63) as u64);
+            });
+            if let Some(worst) = other.worst(metric) {
+                if self.is_greatest(metric, worst.value) {
+                    self.extend(metric, worst.value, worst.time, || worst.task);
+                }
+            }
+        }
+        for counter in GroupCounter::ALL {
+            self.counters[counter as usize].add(other.counter(counter));
+        }
+        for culprit in Culprit::ALL {
+            self.ended_by[culprit as usize].add_all(other.ended_by(culprit));
+            self.preempted_by[culprit as usize].add_all(other.preempted_by(culprit));
+        }
+        let others = other.neighbours.iter().map(Neighbour::get);
+        for waits in others.filter(|waits| waits.group != 0) {
+            self.absorb_neighbour(waits);
+        }
+    }
+
+    /// Forgets all that was recorded. As [`GroupRecords::absorb`].
+    pub fn clear(&self) {
+        self.seqcount.write(|| {
+            for metric in GroupMetric::ALL {
+                let (i, rare) = (metric as usize, &self.rare[metric as usize]);
+                for cell in [&self.counts[i], &self.sums[i], &self.maxima[i]] {
+                    cell.set(0);
+                }
+                rare.half_wraps.set(0);
+            }
+            self.counters.iter().for_each(|cell| cell.set(0));
+            let waits = self.ended_by.iter().chain(&self.preempted_by);
+            waits.for_each(|waits| {
+                waits.count.set(0);
+                waits.nanoseconds.set(0);
+            });
+            let neighbours = self.neighbours.iter();
+            neighbours.for_each(|known| known.set(NeighbourValues::default()));
+        });
+    }
+
+    /// Makes `to` the neighbour wherever one of the groups for which `is_it` returns true is. As
+    /// [`GroupRecords::absorb`].
+    pub fn rename_neighbours(&self, is_it: impl Fn(Group) -> bool, to: Group) {
+        let is_it = |values: &NeighbourValues| group_of(values.group).is_some_and(&is_it);
+        loop {
+            let mut used = self
+                .neighbours
+                .iter()
+                .filter(|known| known.group.get() != 0);
+            let Some(renamed) = used.find(|known| is_it(&known.get())) else {
+                return;
+            };
+            let waits = renamed.get();
+            // The last one takes the place, so that the places in use come first.
+            let last = used.last().unwrap_or(renamed);
+            self.seqcount.write(|| {
+                renamed.set(last.get());
+                last.set(NeighbourValues::default());
+            });
+            self.absorb_neighbour(NeighbourValues {
+                group: u64::from(to.number()) + 1,
+                ..waits
+            });
+        }
     }
 
     /// Records that a wait of a task of `group`, whose records these are, began when `culprit`
@@ -411,14 +586,15 @@ impl GroupRecords {
     /// [`GroupRecords::ended_by`]. A group that ended more than one of `NEIGHBOURS + 1` parts of
     /// their time is there, but while the CPU is recording, it may be missing.
     pub fn neighbours(&self) -> impl Iterator<Item = (Group, u64, u64)> + '_ {
-        self.neighbours.iter().filter_map(|neighbour| {
-            let Neighbour { group, waits, .. } = neighbour;
-            let read = || (group.get(), waits.count(), waits.nanoseconds());
-            let (key, count, nanoseconds) = self.seqcount.read(read);
-            let number = u32::try_from(key.checked_sub(1)?).ok()?;
-            Some((Group::new(number)?, count, nanoseconds))
-        })
+        let read = || self.neighbours.each_ref().map(Neighbour::get);
+        let all = self.seqcount.read(read).into_iter();
+        all.filter_map(|of| Some((group_of(of.group)?, of.count, of.nanoseconds)))
     }
+}
+
+/// Returns the group of a [`Neighbour`].
+fn group_of(key: u64) -> Option<Group> {
+    Group::new(u32::try_from(key.checked_sub(1)?).ok()?)
 }
 
 impl Default for GroupRecords {

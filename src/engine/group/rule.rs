@@ -30,12 +30,14 @@ pub enum Rule<'a> {
     Process(Pids<'a>),
     /// They are the same thread.
     Thread(Pids<'a>),
+    /// They match the same rule of a [list](crate::engine::group::list).
+    List,
 }
 
 impl<'a> Rule<'a> {
     /// The text that [`Rule::parse`] accepts, for error messages.
     pub const EXPECTED: &'static str = "none, cgroup [under PATH] [depth N], comm, \
-                                          process [PID...], or thread [PID...]";
+                                          process [PID...], thread [PID...], or list";
 
     /// The depth of all levels.
     pub const ALL_LEVELS: u32 = u32::MAX;
@@ -51,6 +53,7 @@ impl<'a> Rule<'a> {
             b"process" => return Pids::parse(rest).map(Self::Process),
             b"thread" => return Pids::parse(rest).map(Self::Thread),
             b"comm" => Self::Comm,
+            b"list" => Self::List,
             b"cgroup" => {
                 let (mut under, mut depth) = (None, None);
                 while let Some(word) = words.next() {
@@ -88,6 +91,7 @@ impl fmt::Display for Rule<'_> {
         match *self {
             Self::None => f.write_str("none"),
             Self::Comm => f.write_str("comm"),
+            Self::List => f.write_str("list"),
             Self::Process(pids) => write!(f, "process{pids}"),
             Self::Thread(pids) => write!(f, "thread{pids}"),
             Self::Cgroup { under, depth } => {

@@ -281,6 +281,11 @@ impl<B: DerefMut<Target = [u64]>> Snapshot<B> {
 }
 
 impl<B: Deref<Target = [u64]>> Snapshot<B> {
+    /// Returns the counts of all buckets.
+    pub fn counts(&self) -> &[u64] {
+        &self.counts
+    }
+
     /// Returns the scheme of the buckets.
     pub fn scheme(&self) -> Scheme {
         self.scheme

@@ -6,7 +6,10 @@
 use crate::engine::metric::Metric;
 use crate::engine::{
     cell::Cell,
-    group::verdict::Verdict,
+    group::verdict::{
+        Group,
+        Verdict, //
+    },
     switch::{
         switch_out::PrevState,
         view::{
@@ -202,6 +205,16 @@ impl TaskState {
         }
         self.verdict.set(tag(id) | verdict.bits());
         true
+    }
+
+    /// Forgets the verdict if `is_it` returns true for its group, whichever task it is of. The context
+    /// is that of [`TaskState::set_verdict`].
+    pub fn forget_verdict(&self, is_it: impl FnOnce(Group) -> bool) {
+        let bits = self.verdict.get();
+        // The state without room has no verdict.
+        if bits != 0 && is_it(Verdict::from_bits(bits).group()) {
+            self.verdict.set(0);
+        }
     }
 
     /// Returns whether the verdict of another task than `id` is stored: the PID was given to it

@@ -15,8 +15,13 @@ use proptest::{
     prelude::*, //
 };
 use schedhist_engine::engine::{
-    format::groups,
+    format::groups::{
+        self,
+        Head,
+        Members, //
+    },
     group::{
+        list::Shown,
         records::GroupMetric,
         rule::Rule,
         totals::GroupTotals,
@@ -32,6 +37,10 @@ use schedhist_engine::engine::{
 
 const NAME: &[u8] = b"/a b\\\n\xff.slice";
 const ESCAPED: &str = r"/a b\x5c\x0a\xff.slice";
+const MEMBERS: Members = Members {
+    tasks: 17,
+    is_live: true,
+};
 
 /// Two groups, in the second of which something of each kind happened.
 fn example() -> Groups {
@@ -49,7 +58,8 @@ fn totals(groups: &Groups, number: u32) -> GroupTotals {
 fn line(groups: &Groups, number: u32, name: &[u8]) -> String {
     let mut out = String::new();
     let (totals, histograms) = (totals(groups, number), groups.histograms(number));
-    groups::group(&mut out, group(number), name, &totals, &histograms).expect("a String takes all");
+    groups::group(&mut out, group(number), name, MEMBERS, &totals, &histograms)
+        .expect("a String takes all");
     out
 }
 
@@ -68,7 +78,7 @@ fn golden_group() {
              preempted_by_own 1 preempted_by_own_ns 1 preempted_by_other 1 preempted_by_other_ns 20 \
              preempted_by_kernel 1 preempted_by_kernel_ns 300 \
              preempted_by_idle 1 preempted_by_idle_ns 4000 \
-             name {ESCAPED}\n"
+             tasks 17 live 1 name {ESCAPED}\n"
         )
     );
 }
@@ -86,14 +96,21 @@ fn golden_group_without_histograms() {
                  ended_by_own 0 ";
     let text = line(&groups, 0, b"other");
     assert!(text.starts_with(start), "{text}");
-    assert!(text.ends_with(" preempted_by_idle_ns 0 name other\n"));
+    assert!(text.ends_with(" preempted_by_idle_ns 0 tasks 17 live 1 name other\n"));
 }
 
 #[test]
 fn golden_head_and_neighbour() {
     let mut out = String::new();
     let rule = Rule::parse(b"cgroup depth 2").expect("a rule");
-    groups::head(&mut out, rule, 255, 7, 4096).expect("a String takes all");
+    let head = Head {
+        limit: 255,
+        refused: 7,
+        memory: 4096,
+        gone: 12,
+        unfollowed: 3,
+    };
+    groups::head(&mut out, rule, &head).expect("a String takes all");
     let waits = (3, u128::from(u64::MAX) + 1);
     groups::neighbour(&mut out, group(2), group(17), waits, NAME).expect("a String takes all");
     assert_eq!(
@@ -104,8 +121,25 @@ fn golden_head_and_neighbour() {
              limit 255\n\
              refused 7\n\
              memory_bytes 4096\n\
+             gone 12\n\
+             unfollowed 3\n\
              \x20 neighbour id 17 of 2 ended 3 ended_ns 18446744073709551616 name {ESCAPED}\n"
         )
+    );
+}
+
+#[test]
+fn golden_rules() {
+    let mut out = String::new();
+    groups::rules_head(&mut out).expect("a String takes all");
+    let rule = Shown {
+        name: b"web",
+        text: b"comm a b*",
+    };
+    groups::rule(&mut out, rule).expect("a String takes all");
+    assert_eq!(
+        out,
+        "# schedhist group rules version 1\nrule web comm a b*\n"
     );
 }
 

@@ -886,10 +886,6 @@ fn neighbours_while_one_is_replaced() {
         groups.wait(1, user(number), u64::from(number * number));
     };
     (2..=5).for_each(|number| wait(&groups, number));
-    let writer = thread::spawn({
-        let groups = groups.clone();
-        move || wait(&groups, 6)
-    });
     let named = |groups: &Groups| {
         let all = groups
             .of(1)
@@ -901,9 +897,17 @@ fn neighbours_while_one_is_replaced() {
             });
         all.collect::<Vec<u32>>()
     };
-    let found = named(&groups);
-    assert!(found == [2, 3, 4, 5] || found == [6, 3, 4, 5], "{found:?}");
-    writer.join().expect("the writer does not fail");
+    let (written, read) = (groups.clone(), groups.clone());
+    side_by_side(
+        move || wait(&written, 6),
+        move || {
+            let found = named(&read);
+            assert!(
+                found == [2, 3, 4, 5] || found == [6, 3, 4, 5],
+                "assertion: {found:?}"
+            );
+        },
+    );
     assert_eq!(named(&groups), [6, 3, 4, 5]);
     assert_eq!(groups.of(1).ended_by(WaitCulprit::Other).count(), 5);
 }

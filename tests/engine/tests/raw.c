@@ -26,6 +26,17 @@ static_assert(offsetof(struct schedhist_raw_worst, comm) == 40, "worst");
 static_assert(sizeof(struct schedhist_raw_pair) == 12, "pair");
 static_assert(sizeof(struct schedhist_raw_buckets) == 24, "buckets");
 static_assert(offsetof(struct schedhist_raw_buckets, pair) == 24, "buckets");
+static_assert(sizeof(struct schedhist_raw_grouping) == 48, "grouping");
+static_assert(offsetof(struct schedhist_raw_grouping, limit) == 32, "grouping");
+static_assert(offsetof(struct schedhist_raw_grouping, rule) == 48, "grouping");
+static_assert(sizeof(struct schedhist_raw_group) == 288, "group");
+static_assert(offsetof(struct schedhist_raw_group, metric) == 24, "group");
+static_assert(offsetof(struct schedhist_raw_group, counter) == 120, "group");
+static_assert(offsetof(struct schedhist_raw_group, ended_by) == 160, "group");
+static_assert(offsetof(struct schedhist_raw_group, name) == 288, "group");
+static_assert(sizeof(struct schedhist_raw_group_buckets) == 24, "group_buckets");
+static_assert(sizeof(struct schedhist_raw_neighbour) == 32, "neighbour");
+static_assert(offsetof(struct schedhist_raw_neighbour, waits) == 16, "neighbour");
 
 #define U64(n) ((unsigned long long)(n))
 

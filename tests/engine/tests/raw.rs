@@ -33,6 +33,10 @@ use proptest::{
 
 use schedhist_engine::engine::{
     format::{
+        groups::{
+            Head,
+            Members, //
+        },
         raw::{
             self,
             Info,
@@ -43,6 +47,10 @@ use schedhist_engine::engine::{
             self,
             Scope, //
         },
+    },
+    group::{
+        records::group_scheme,
+        totals::GroupTotals, //
     },
     histogram::{
         bucket::{
@@ -64,6 +72,7 @@ use schedhist_engine::testing::idle_at;
 
 mod decoder;
 mod filled;
+mod grouped;
 
 use decoder::{
     decode,
@@ -79,6 +88,7 @@ use filled::{
     Before,
     Records, //
 };
+use grouped::Groups;
 
 #[derive(Default)]
 struct Bytes(Vec<u8>);
@@ -255,6 +265,65 @@ proptest! {
         let later = add(&encode(default_scheme(), &cpus), &extra);
         prop_assert_eq!(decode(&later), Some(expected(default_scheme(), &cpus)));
     }
+}
+
+/// A snapshot with groups is one to readers that do not know groups, and `rawdump` prints all of them.
+#[test]
+fn groups_are_more_records() {
+    let scheme = default_scheme();
+    let cpus = three_busy_cpus(scheme);
+    let mut bytes = Bytes::default();
+    raw::begin(&mut bytes, &info(scheme, &cpus), filled::never_reset(&cpus));
+    let head = Head {
+        limit: 255,
+        refused: 7,
+        memory: 1,
+        gone: 12,
+        unfollowed: 0,
+    };
+    let groups = Groups::new(3, scheme);
+    groups.example(900);
+    let coarse = group_scheme(scheme);
+    raw::grouping(&mut bytes, 77, b"cgroup depth 2", &head, coarse);
+    for (number, name) in [(0, &b"other"[..]), (1, b"/a b\\\xff"), (2, b"")] {
+        let mut totals = GroupTotals::default();
+        totals.add(groups.of(number));
+        let members = Members {
+            tasks: number,
+            is_live: number != 2,
+        };
+        let histograms = groups.histograms(number);
+        let group = grouped::group(number);
+        raw::group(&mut bytes, group, name, members, &totals, &histograms);
+    }
+    raw::end(&mut bytes);
+    assert_eq!(decode(&bytes.0), Some(expected(scheme, &cpus)));
+    let mut rawdump = Command::new(top().join("scripts/rawdump"));
+    let text = printed(rawdump.arg("--groups"), &bytes.0);
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 5, "{text}");
+    assert_eq!(lines[0], "group_by cgroup depth 2");
+    assert_eq!(
+        lines[2],
+        "group id 1 oncpu_count 2 oncpu_sum_ns 2000 oncpu_max_ns 1500 \
+         runq_count 4 runq_sum_ns 40000 runq_max_ns 30000 \
+         offcpu_count 0 offcpu_sum_ns 0 offcpu_max_ns 0 \
+         voluntary 2 involuntary 1 migrations 1 throttled 1 throttled_ns 900 \
+         ended_by_own 1 ended_by_own_ns 1000 ended_by_other 1 ended_by_other_ns 30000 \
+         ended_by_kernel 1 ended_by_kernel_ns 2000 ended_by_idle 1 ended_by_idle_ns 7000 \
+         preempted_by_own 1 preempted_by_own_ns 1 preempted_by_other 1 preempted_by_other_ns 20 \
+         preempted_by_kernel 1 preempted_by_kernel_ns 300 \
+         preempted_by_idle 1 preempted_by_idle_ns 4000 \
+         tasks 1 live 1 in_histogram 6 name /a b\\x5c\\xff"
+    );
+    assert_eq!(
+        lines[3],
+        "  neighbour id 2 of 1 ended 1 ended_ns 30000 name "
+    );
+    assert!(
+        lines[4].ends_with(" tasks 2 live 0 in_histogram 0 name "),
+        "{text}"
+    );
 }
 
 /// Converts a snapshot into one that a later schedhist might write.

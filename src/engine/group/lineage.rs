@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Which processes descend from which: the marks that a process passes on to those that it forks.
+
+use core::ops::DerefMut;
+
+use crate::engine::group::index::{
+    Entry,
+    Index, //
+};
+
+/// The marks of processes, in memory of a fixed size.
+///
+/// A mark is a bit. A process has a key that no other process ever has. A process that is forked
+/// begins with the marks of the process that forked it, so the parent's later death, or a change of
+/// its parent, has no effect.
+#[derive(Debug)]
+pub struct Lineage<B> {
+    marks: Index<B>,
+    /// The number of marked processes that are not known, as there was no room.
+    lost: u64,
+}
+
+impl<B: DerefMut<Target = [Entry<u64>]>> Lineage<B> {
+    /// Creates a lineage in which no process is marked, in the memory of `entries`.
+    pub fn new(entries: B) -> Self {
+        Self {
+            marks: Index::new(entries),
+            lost: 0,
+        }
+    }
+
+    /// Returns the marks of the process `key`.
+    pub fn marks(&self, key: u128) -> u64 {
+        self.marks.find(key).unwrap_or(0)
+    }
+
+    /// Returns how many processes should have got marks for which there was no room.
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// Adds `marks` to those of the process `key`. Returns false if there is no room.
+    pub fn mark(&mut self, key: u128, marks: u64) -> bool {
+        match self.marks.find_mut(key) {
+            Some(known) => {
+                *known |= marks;
+                true
+            }
+            None => self.marks.insert(key, marks),
+        }
+    }
+
+    /// Records that the process `parent` has forked the process `child`. May be called again for the
+    /// same child: what it got since then stays.
+    pub fn fork(&mut self, parent: u128, child: u128) {
+        let marks = self.marks(parent);
+        if marks != 0 && self.marks.find(child).is_none() && !self.marks.insert(child, marks) {
+            self.lost += 1;
+        }
+    }
+
+    /// Records that the process `key` has ended: it forks no other process any more.
+    pub fn exit(&mut self, key: u128) {
+        self.marks.remove(key);
+    }
+
+    /// Removes `marks` from all processes.
+    pub fn forget(&mut self, marks: u64) {
+        // A process without marks keeps its place until it ends.
+        self.marks.for_each_value(|of| *of &= !marks);
+    }
+}

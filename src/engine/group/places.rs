@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The places of groups: which key has which group, and which places can be had again.
+//!
+//! A group keeps its place until another one wants it. It then goes through three states:
+//!
+//! 1. In use: its key finds it, and tasks get it as their verdict.
+//! 2. Retired: no key finds it, so that no task gets it any more. Its counters are being added to
+//!    those of the groups that are gone, CPU by CPU.
+//! 3. Vacant: nothing is recorded in it, and no task has it. The next group takes the place.
+//!
+//! Whether a group is dead is decided without a lock, by a walk over all tasks, and so may not be
+//! true any more when the group is to be retired. Therefore each place remembers when a key last
+//! found it: [`Places::retire`] leaves out those that were found since the walk began.
+
+use core::ops::DerefMut;
+
+use crate::engine::group::{
+    index::{
+        Entry,
+        Index, //
+    },
+    verdict::Group,
+};
+
+/// The place of a group.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    state: State,
+    /// The key, while the place is in use.
+    key: u128,
+    /// The time at which the key last found it.
+    found: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Vacant,
+    Used,
+    Retired,
+}
+
+impl Place {
+    /// A place that no group has.
+    pub const VACANT: Self = Self {
+        state: State::Vacant,
+        key: 0,
+        found: 0,
+    };
+}
+
+/// The places of the groups from 1 on.
+#[derive(Debug)]
+pub struct Places<P, I> {
+    places: P,
+    index: Index<I>,
+    /// Counts the times that a key was looked up.
+    time: u64,
+    vacant: usize,
+    /// No place before this one is vacant.
+    first: usize,
+    /// The place that was retired last: the next ones come after it, so that a group that died
+    /// lately usually keeps its place for long.
+    hand: usize,
+}
+
+impl<P: DerefMut<Target = [Place]>, I: DerefMut<Target = [Entry]>> Places<P, I> {
+    /// Returns the number of entries that the index of `places` places needs.
+    pub const fn entries(places: usize) -> usize {
+        // See `Index::insert()`.
+        2 * places + 2
+    }
+
+    /// Creates vacant places in the memory of `places`. `entries` has as many entries as
+    /// [`Places::entries`] returns.
+    pub fn new(mut places: P, entries: I) -> Self {
+        places.fill(Place::VACANT);
+        Self {
+            vacant: places.len(),
+            places,
+            index: Index::new(entries),
+            time: 0,
+            first: 0,
+            hand: 0,
+        }
+    }
+
+    /// Returns the current time, for [`Places::retire`].
+    pub fn now(&self) -> u64 {
+        self.time
+    }
+
+    /// Returns the number of places that are vacant.
+    pub fn vacant(&self) -> usize {
+        self.vacant
+    }
+
+    /// Returns the key of `group`, if its place is in use.
+    pub fn key(&self, group: Group) -> Option<u128> {
+        let place = self.places.get(number_of(group)?)?;
+        (place.state == State::Used).then_some(place.key)
+    }
+
+    /// Returns whether the place of `group` is vacant, or there is none.
+    pub fn is_vacant(&self, group: Group) -> bool {
+        let place = number_of(group).and_then(|number| self.places.get(number));
+        place.is_none_or(|place| place.state == State::Vacant)
+    }
+
+    /// Returns whether `group` is retired.
+    pub fn is_retired(&self, group: Group) -> bool {
+        let place = number_of(group).and_then(|number| self.places.get(number));
+        place.is_some_and(|place| place.state == State::Retired)
+    }
+
+    /// Returns the group of `key`. This is no reason for it to keep its place.
+    pub fn peek(&self, key: u128) -> Option<Group> {
+        self.index.find(key)
+    }
+
+    /// Returns the group of `key`, which a task is about to get.
+    pub fn find(&mut self, key: u128) -> Option<Group> {
+        let group = self.index.find(key)?;
+        self.touch(group);
+        Some(group)
+    }
+
+    /// Remembers that a task is about to get `group`.
+    fn touch(&mut self, group: Group) {
+        self.time += 1;
+        let place = number_of(group).and_then(|number| self.places.get_mut(number));
+        if let Some(place) = place {
+            place.found = self.time;
+        }
+    }
+
+    /// Gives a vacant place to the group of `key`, which has none. Returns `None` if there is none.
+    pub fn take(&mut self, key: u128) -> Option<Group> {
+        if self.vacant == 0 {
+            return None;
+        }
+        let mut rest = self.places.iter().enumerate().skip(self.first);
+        let (number, _) = rest.find(|(_, place)| place.state == State::Vacant)?;
+        self.first = number;
+        let group = group_of(number)?;
+        self.give(group, key).then_some(group)
+    }
+
+    /// Makes `key` the key of `group`, whose place may be in use, retired or vacant. Returns false
+    /// if there is no such place.
+    pub fn give(&mut self, group: Group, key: u128) -> bool {
+        let Some(place) = number_of(group).and_then(|number| self.places.get_mut(number)) else {
+            return false;
+        };
+        if place.state == State::Used {
+            self.index.remove(place.key);
+        }
+        // Cannot fail: each place has one key at most.
+        if !self.index.insert(key, group) {
+            return false;
+        }
+        if place.state == State::Vacant {
+            self.vacant -= 1;
+        }
+        place.state = State::Used;
+        place.key = key;
+        self.touch(group);
+        true
+    }
+
+    /// Retires up to `most` groups for which `is_dead` returns true, unless a task was about to get
+    /// them since the time `since`. Calls `retired` with each.
+    pub fn retire(
+        &mut self,
+        since: u64,
+        most: usize,
+        mut is_dead: impl FnMut(Group) -> bool,
+        mut retired: impl FnMut(Group),
+    ) {
+        let mut left = most;
+        for _ in 0..self.places.len() {
+            if left == 0 {
+                return;
+            }
+            self.hand = (self.hand + 1).checked_rem(self.places.len()).unwrap_or(0);
+            let (Some(place), Some(group)) = (self.places.get_mut(self.hand), group_of(self.hand))
+            else {
+                return;
+            };
+            if place.state == State::Used && place.found <= since && is_dead(group) {
+                place.state = State::Retired;
+                self.index.remove(place.key);
+                retired(group);
+                left -= 1;
+            }
+        }
+    }
+
+    /// Calls `retired` with each group that is retired.
+    pub fn for_each_retired(&self, retired: impl FnMut(Group)) {
+        let numbered = self.places.iter().enumerate();
+        numbered
+            .filter(|(_, place)| place.state == State::Retired)
+            .filter_map(|(number, _)| group_of(number))
+            .for_each(retired);
+    }
+
+    /// Makes the place of `group` vacant, and returns true, if it is still retired.
+    pub fn vacate(&mut self, group: Group) -> bool {
+        let Some(number) = number_of(group) else {
+            return false;
+        };
+        match self.places.get_mut(number) {
+            Some(place) if place.state == State::Retired => {
+                *place = Place::VACANT;
+                self.vacant += 1;
+                self.first = self.first.min(number);
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Returns the number of the place of `group`.
+fn number_of(group: Group) -> Option<usize> {
+    (group.number() as usize).checked_sub(1)
+}
+
+/// Returns the group whose place has the number `number`.
+fn group_of(number: usize) -> Option<Group> {
+    Group::new(u32::try_from(number).ok()?.checked_add(1)?)
+}

@@ -1,0 +1,367 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Lists of rules: what is written, which tasks match, and which processes descend from which.
+
+use std::collections::{
+    HashMap,
+    HashSet, //
+};
+
+use proptest::{
+    collection::vec,
+    prelude::*,
+    sample::select, //
+};
+use schedhist_engine::engine::group::{
+    lineage::Lineage,
+    list::{
+        matches_glob,
+        Command,
+        Definition,
+        List,
+        Matcher,
+        Pattern,
+        Rule,
+        Shown,
+        Subject, //
+    },
+    rule::Pids,
+    verdict::Group, //
+};
+
+fn group(number: u32) -> Group {
+    Group::new(number).expect("a small number")
+}
+
+fn add<'a>(name: &'a [u8], text: &'a [u8], pattern: Pattern<'a>) -> Option<Command<'a>> {
+    Some(Command::Add(Definition {
+        name,
+        text,
+        pattern,
+    }))
+}
+
+fn pids(text: &[u8]) -> Pids<'_> {
+    Pids::parse(text).expect("PIDs")
+}
+
+#[test]
+fn commands() {
+    let long = "x".repeat(Command::MAX_NAME);
+    let fits = format!("remove {long}");
+    let too_long = format!("remove {long}x");
+    for (text, command) in [
+        (
+            "add web cgroup /a.slice",
+            add(b"web", b"cgroup /a.slice", Pattern::Cgroup(b"/a.slice")),
+        ),
+        (
+            "  add\tweb  cgroup   /  ",
+            add(b"web", b"cgroup   /", Pattern::Cgroup(b"/")),
+        ),
+        (
+            "add a pid 1,2 3",
+            add(b"a", b"pid 1,2 3", Pattern::Processes(pids(b"1,2 3"))),
+        ),
+        (
+            "add a comm kworker/* x ",
+            add(b"a", b"comm kworker/* x", Pattern::Comm(b"kworker/* x")),
+        ),
+        (
+            "add a children 17\n",
+            add(b"a", b"children 17", Pattern::Children(17)),
+        ),
+        ("remove a", Some(Command::Remove(b"a"))),
+        ("remove add", Some(Command::Remove(b"add"))),
+        (&fits, Some(Command::Remove(long.as_bytes()))),
+        // Each of these is refused.
+        (&too_long, None),
+        ("", None),
+        ("add", None),
+        ("remove", None),
+        ("remove a b", None),
+        ("remove other", None),
+        ("add gone comm x", None),
+        ("add a", None),
+        ("add a cgroup", None),
+        ("add a cgroup b", None),
+        ("add a cgroup / /", None),
+        ("add a pid", None),
+        ("add a pid x", None),
+        ("add a pid 0", None),
+        ("add a comm", None),
+        ("add a children", None),
+        ("add a children 1,2", None),
+        ("add a children 1 2", None),
+        ("add a children 0", None),
+        ("add a children -1", None),
+        ("add a children 4194304", None),
+        ("add a name x", None),
+        ("move a", None),
+    ] {
+        assert_eq!(Command::parse(text.as_bytes()), command, "{text:?}");
+    }
+}
+
+#[test]
+fn a_rule_is_shown_on_one_line() {
+    let shown = Shown {
+        name: b"a\\b",
+        text: b"comm x\ny",
+    };
+    assert_eq!(shown.to_string(), r"a\x5cb comm x\x0ay");
+}
+
+#[test]
+fn globs() {
+    for (glob, name, is_match) in [
+        ("", "", true),
+        ("", "a", false),
+        ("a", "a", true),
+        ("a", "", false),
+        ("a", "ab", false),
+        ("ab", "a", false),
+        ("*", "", true),
+        ("*", "anything", true),
+        ("a*", "a", true),
+        ("a*", "b", false),
+        ("*b", "ab", true),
+        ("*b", "abb", true),
+        ("*b", "abc", false),
+        ("a*b*c", "a1b2b3c", true),
+        ("a*b*c", "a1c2b3", false),
+        ("**", "x", true),
+        ("?", "", false),
+        ("?", "x", true),
+        ("?*?", "x", false),
+        ("?*?", "xy", true),
+        ("[abc]", "b", true),
+        ("[abc]", "d", false),
+        ("[a-c]x", "bx", true),
+        ("[!a-c]", "b", false),
+        ("[!a-c]", "d", true),
+        ("[!a-c]", "", false),
+        ("[]]", "]", true),
+        ("[!]]", "]", false),
+        ("[a-]", "-", true),
+        ("[a", "[a", true),
+        ("[a", "a", false),
+        ("[", "[", true),
+        (r"\*", "*", true),
+        (r"\*", "x", false),
+        (r"\", r"\", true),
+        ("kworker/*:?", "kworker/0:1", true),
+    ] {
+        let found = matches_glob(glob.as_bytes(), name.as_bytes());
+        assert_eq!(found, is_match, "{glob:?} {name:?}");
+    }
+}
+
+/// What a glob matches, by trying everything.
+fn naive(glob: &[u8], name: &[u8]) -> bool {
+    match (glob, name) {
+        ([], []) => true,
+        ([b'*', rest @ ..], _) => (0..=name.len()).any(|i| naive(rest, &name[i..])),
+        ([b'?', rest @ ..], [_, name @ ..]) => naive(rest, name),
+        ([one, rest @ ..], [other, name @ ..]) => one == other && naive(rest, name),
+        _ => false,
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_glob_is_as_the_naive_one(
+        glob in vec(select(b"**?ab".to_vec()), 0..8),
+        name in vec(select(b"ab".to_vec()), 0..10),
+    ) {
+        prop_assert_eq!(matches_glob(&glob, &name), naive(&glob, &name));
+    }
+
+    #[test]
+    fn any_bytes_are_a_glob_and_a_command_or_not(
+        text in vec(any::<u8>(), 0..40),
+        name in vec(any::<u8>(), 0..20),
+    ) {
+        // Neither panics. Without special bytes a glob matches itself alone.
+        let _ = Command::parse(&text);
+        let found = matches_glob(&text, &name);
+        if !text.iter().any(|byte| br"*?[\".contains(byte)) {
+            prop_assert_eq!(found, text == name);
+            prop_assert!(matches_glob(&text, &text));
+        }
+    }
+}
+
+/// A task, as a list sees it. A cgroup is a number: those that divide it are above it.
+struct Task {
+    cgroup: u32,
+    process: Option<u128>,
+    marks: u64,
+    comm: &'static [u8],
+}
+
+impl Subject<u32> for Task {
+    fn is_in(&self, cgroup: &u32) -> bool {
+        self.cgroup % cgroup == 0
+    }
+
+    fn process(&self) -> Option<u128> {
+        self.process
+    }
+
+    fn marks(&self) -> u64 {
+        self.marks
+    }
+
+    fn with_comm(&self, look: impl FnOnce(&[u8]) -> bool) -> bool {
+        look(self.comm)
+    }
+}
+
+type Rules = Vec<Option<Rule<Vec<u8>, Vec<u128>, u32>>>;
+
+fn list(places: usize) -> List<Rules> {
+    List::new((0..places).map(|_| None).collect())
+}
+
+fn rule(number: u32, matcher: Matcher<Vec<u8>, Vec<u128>, u32>) -> Rule<Vec<u8>, Vec<u128>, u32> {
+    let name = number.to_string().into_bytes();
+    Rule::new(name, b"text".to_vec(), matcher, group(number))
+}
+
+#[test]
+fn the_first_rule_that_matches_has_a_task() {
+    let mut rules = list(8);
+    let task = Task {
+        cgroup: 12,
+        process: Some(7),
+        marks: 0,
+        comm: b"bash",
+    };
+    assert_eq!(rules.group_of(&task), None);
+    for (number, matcher, expected) in [
+        (1, Matcher::Cgroup(5), None),
+        (2, Matcher::Processes(vec![8, 9]), None),
+        (3, Matcher::Comm(b"b?s".to_vec()), None),
+        (4, Matcher::Children, None),
+        (5, Matcher::Comm(b"b*".to_vec()), Some(5)),
+        (6, Matcher::Processes(vec![6, 7]), Some(5)),
+        (7, Matcher::Cgroup(4), Some(5)),
+    ] {
+        rules.add(rule(number, matcher)).expect("there is room");
+        assert_eq!(rules.group_of(&task), expected.map(group), "{number}");
+    }
+    for (removed, expected) in [(5, Some(6)), (1, Some(6)), (6, Some(7)), (7, None)] {
+        let rule = rules.remove(removed.to_string().as_bytes());
+        assert_eq!(rule.expect("it is there").group, group(removed));
+        assert!(rules.remove(removed.to_string().as_bytes()).is_none());
+        assert_eq!(rules.group_of(&task), expected.map(group), "{removed}");
+    }
+    let exiting = Task {
+        process: None,
+        ..task
+    };
+    rules
+        .add(rule(6, Matcher::Processes(vec![7])))
+        .expect("room");
+    assert_eq!(rules.group_of(&task), Some(group(6)));
+    assert_eq!(rules.group_of(&exiting), None);
+    let mut cgroups = 0;
+    rules.for_each_cgroup(|_| cgroups += 1);
+    assert_eq!((cgroups, rules.has_children()), (0, true));
+    rules.remove(b"4").expect("it is there");
+    assert!(!rules.has_children());
+}
+
+proptest! {
+    /// Rules keep their order, whatever is removed, and a mark is that of one rule at a time.
+    #[test]
+    fn a_list_is_like_a_vector(
+        places in 0..70_usize,
+        steps in vec((0..3, 0..80_u32), 0..300),
+    ) {
+        let mut rules = list(places);
+        let mut model: Vec<u32> = Vec::new();
+        let mut marks: HashMap<u32, u64> = HashMap::new();
+        for (kind, number) in steps {
+            let name = number.to_string();
+            prop_assert_eq!(rules.find(name.as_bytes()).is_some(), model.contains(&number));
+            if kind == 0 {
+                let removed = rules.remove(name.as_bytes());
+                prop_assert_eq!(removed.map(|rule| rule.mark()), marks.remove(&number));
+                model.retain(|other| *other != number);
+            } else if !model.contains(&number) {
+                let is_full = model.len() == places.min(64);
+                prop_assert_eq!(rules.is_full(), is_full);
+                match rules.add(rule(number, Matcher::Children)) {
+                    Ok(mark) => {
+                        prop_assert!(!is_full && mark.is_power_of_two());
+                        prop_assert!(marks.values().all(|other| *other != mark));
+                        marks.insert(number, mark);
+                        model.push(number);
+                    }
+                    Err(rule) => prop_assert!(is_full && rule.group == group(number)),
+                }
+            }
+            let found: Vec<u32> = rules.iter().map(|rule| rule.group.number()).collect();
+            prop_assert_eq!(&found, &model);
+            // A task with some of the marks.
+            let task = Task {
+                cgroup: 1,
+                process: None,
+                marks: marks.get(&number).copied().unwrap_or(0) | marks.get(&7).copied().unwrap_or(0),
+                comm: b"",
+            };
+            let first = model.iter().find(|other| **other == number || **other == 7);
+            prop_assert_eq!(rules.group_of(&task), first.copied().map(group));
+        }
+    }
+
+    /// The marks of processes are those of the naive reference, as long as there is room.
+    #[test]
+    fn marks_are_inherited(
+        places in select(vec![0_usize, 8, 200]),
+        steps in vec((0..5, 0..30_u128, 0..30_u128, 0..4_u32), 0..200),
+    ) {
+        let mut lineage = Lineage::new(vec![None; places]);
+        let mut model: HashMap<u128, u64> = HashMap::new();
+        let mut lost = 0;
+        let room = places / 4 * 3;
+        for (kind, one, other, mark) in steps {
+            let mark = 1 << mark;
+            match kind {
+                0 => {
+                    let has_room = model.contains_key(&one) || model.len() < room;
+                    prop_assert_eq!(lineage.mark(one, mark), has_room);
+                    if has_room {
+                        *model.entry(one).or_default() |= mark;
+                    }
+                }
+                1 | 2 => {
+                    lineage.fork(one, other);
+                    let marks = model.get(&one).copied().unwrap_or(0);
+                    if marks != 0 && !model.contains_key(&other) {
+                        if model.len() < room {
+                            model.insert(other, marks);
+                        } else {
+                            lost += 1;
+                        }
+                    }
+                }
+                3 => {
+                    lineage.exit(one);
+                    model.remove(&one);
+                }
+                _ => {
+                    lineage.forget(mark);
+                    model.values_mut().for_each(|marks| *marks &= !mark);
+                }
+            }
+            let keys: HashSet<u128> = (0..30).collect();
+            for key in keys {
+                prop_assert_eq!(lineage.marks(key), model.get(&key).copied().unwrap_or(0));
+            }
+            prop_assert_eq!(lineage.lost(), lost);
+        }
+    }
+}

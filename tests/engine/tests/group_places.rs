@@ -1,0 +1,403 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The places of groups, and how they are had again.
+
+mod grouped;
+
+use std::collections::{
+    BTreeMap,
+    BTreeSet, //
+};
+
+use grouped::{
+    group,
+    kernel,
+    user,
+    Groups, //
+};
+use proptest::{
+    collection::vec,
+    prelude::*, //
+};
+use schedhist_engine::engine::{
+    group::{
+        index::Entry,
+        places::{
+            Place,
+            Places, //
+        },
+        records::{
+            Culprit,
+            GroupCounter,
+            GroupMetric,
+            GroupRecords,
+            NEIGHBOURS, //
+        },
+        set::GroupSet,
+        verdict::{
+            Group,
+            Verdict, //
+        },
+    },
+    histogram::bucket::Scheme,
+    metric::Metric,
+    switch::{
+        sample::Observer,
+        switch_out::PrevState,
+        task_state::TaskState, //
+    },
+};
+
+type Table = Places<Vec<Place>, Vec<Entry>>;
+
+fn table(places: usize) -> Table {
+    let entries = vec![None; Table::entries(places)];
+    Places::new(vec![Place::VACANT; places], entries)
+}
+
+fn retire(
+    places: &mut Table,
+    since: u64,
+    most: usize,
+    is_dead: impl FnMut(Group) -> bool,
+) -> Vec<u32> {
+    let mut retired = Vec::new();
+    places.retire(since, most, is_dead, |group| retired.push(group.number()));
+    retired
+}
+
+#[test]
+fn a_group_that_was_found_since_keeps_its_place() {
+    let mut places = table(3);
+    for key in 1..=3 {
+        assert_eq!(places.take(key), Some(group(key as u32)));
+    }
+    assert_eq!((places.take(4), places.vacant()), (None, 0));
+    let since = places.now();
+    assert_eq!(places.find(2), Some(group(2)));
+    // To look at it is not to find it.
+    assert_eq!(places.peek(3), Some(group(3)));
+    let mut retired = retire(&mut places, since, 9, |_| true);
+    retired.sort_unstable();
+    assert_eq!(retired, [1, 3]);
+    assert_eq!((places.peek(1), places.peek(2)), (None, Some(group(2))));
+    // A retired place is not vacant yet.
+    assert_eq!((places.take(4), places.vacant()), (None, 0));
+    assert!(places.is_retired(group(1)) && !places.is_vacant(group(1)));
+    assert!(!places.vacate(group(2)));
+    assert!(places.vacate(group(1)));
+    assert!(!places.vacate(group(1)) && places.is_vacant(group(1)));
+    assert_eq!(
+        (places.take(4), places.find(4)),
+        (Some(group(1)), Some(group(1)))
+    );
+    // A retired group whose name comes again is in use again, and stays so.
+    assert!(places.give(group(3), 30));
+    assert_eq!(
+        (places.find(30), places.key(group(3))),
+        (Some(group(3)), Some(30))
+    );
+    assert!(!places.vacate(group(3)));
+    // There is no such place.
+    for number in [0, 4] {
+        assert!(!places.give(group(number), 99) && !places.vacate(group(number)));
+        assert!(places.is_vacant(group(number)) && !places.is_retired(group(number)));
+        assert_eq!(places.key(group(number)), None);
+    }
+    assert_eq!(places.peek(99), None);
+}
+
+/// Those that were retired long ago come last.
+#[test]
+fn places_are_given_up_in_turn() {
+    let mut places = table(5);
+    for key in 1..=5 {
+        places.take(key);
+    }
+    let mut order = Vec::new();
+    for key in 6..=15 {
+        let now = places.now();
+        let retired = retire(&mut places, now, 1, |_| true);
+        assert_eq!(retired.len(), 1);
+        assert!(places.vacate(group(retired[0])));
+        assert_eq!(places.take(key), Some(group(retired[0])));
+        order.push(retired[0]);
+    }
+    assert_eq!(
+        order[..5].iter().collect::<BTreeSet<_>>().len(),
+        5,
+        "{order:?}"
+    );
+    assert_eq!(order[..5], order[5..]);
+}
+
+proptest! {
+    /// Against a map of keys, with all that happens to places in any order.
+    #[test]
+    fn places_are_like_a_map(
+        size in 0..12_usize,
+        steps in vec((0..6, 0..20_u128, 0..13_u32), 0..200),
+    ) {
+        let mut places = table(size);
+        let mut used: BTreeMap<u128, u32> = BTreeMap::new();
+        let mut retired: BTreeSet<u32> = BTreeSet::new();
+        for (kind, key, number) in steps {
+            match kind {
+                0 | 1 => {
+                    let found = places.find(key);
+                    prop_assert_eq!(found, used.get(&key).copied().map(group));
+                    if found.is_none() {
+                        let taken = places.take(key);
+                        prop_assert_eq!(taken.is_some(), used.len() + retired.len() < size);
+                        if let Some(taken) = taken {
+                            prop_assert!(!used.values().any(|other| *other == taken.number()));
+                            prop_assert!(!retired.contains(&taken.number()));
+                            used.insert(key, taken.number());
+                        }
+                    }
+                }
+                2 if !used.contains_key(&key) => {
+                    let exists = (1..=size as u32).contains(&number);
+                    prop_assert_eq!(places.give(group(number), key), exists);
+                    if exists {
+                        retired.remove(&number);
+                        used.retain(|_, other| *other != number);
+                        used.insert(key, number);
+                    }
+                }
+                3 => {
+                    let now = places.now();
+                    let found = retire(&mut places, now, key as usize, |group| group.number() % 3 == number % 3);
+                    let dead = used.values().filter(|other| **other % 3 == number % 3).count();
+                    prop_assert_eq!(found.len(), dead.min(key as usize));
+                    used.retain(|_, other| !found.contains(other));
+                    retired.extend(found);
+                }
+                4 => prop_assert_eq!(places.vacate(group(number)), retired.remove(&number)),
+                _ => {}
+            }
+            let mut all = BTreeSet::new();
+            places.for_each_retired(|group| { all.insert(group.number()); });
+            prop_assert_eq!(&all, &retired);
+            prop_assert_eq!(places.vacant(), size - used.len() - retired.len());
+            for key in 0..20 {
+                prop_assert_eq!(places.peek(key), used.get(&key).copied().map(group));
+            }
+        }
+    }
+
+    #[test]
+    fn a_set_of_groups_is_a_set(words in 0..4_usize, steps in vec((any::<bool>(), 0..300_u32), 0..100)) {
+        let mut set = GroupSet::new(vec![0; words]);
+        let mut model = BTreeSet::new();
+        for (is_insertion, number) in steps {
+            if is_insertion {
+                set.insert(group(number));
+                if (number as usize) < words * 64 {
+                    model.insert(number);
+                }
+            } else {
+                set.remove(group(number));
+                model.remove(&number);
+            }
+            prop_assert_eq!(set.contains(group(number)), model.contains(&number));
+            prop_assert_eq!((set.len(), set.is_empty()), (model.len(), model.is_empty()));
+            let found: Vec<u32> = set.iter().map(Group::number).collect();
+            prop_assert_eq!(found, model.iter().copied().collect::<Vec<_>>());
+        }
+    }
+}
+
+#[test]
+fn words_of_sets() {
+    for (groups, words) in [(0, 0), (1, 1), (64, 1), (65, 2), (4097, 65)] {
+        assert_eq!(GroupSet::<Vec<u64>>::words(groups), words);
+    }
+    let set = GroupSet::new(vec![5, 1]);
+    assert_eq!((set.len(), set.iter().count()), (3, 3));
+}
+
+/// A verdict that names a group that is gone is forgotten; others stay.
+#[test]
+fn verdicts_are_forgotten() {
+    let state = TaskState::new();
+    state.forget_verdict(|_| panic!("there is none"));
+    for (number, is_kept) in [(3, true), (4, false)] {
+        let verdict = Verdict::new(group(number), true);
+        assert!(state.set_verdict(1 << 6, verdict));
+        state.forget_verdict(|of| of == group(4));
+        let expected = if is_kept { verdict } else { Verdict::UNKNOWN };
+        assert_eq!(state.verdict(1 << 6), expected);
+    }
+    TaskState::untracked().forget_verdict(|_| panic!("there is none"));
+}
+
+/// Something that a task of a group did.
+type Event = (u32, u32, u64);
+
+/// Lets tasks of three groups wait for tasks of others, run and leave.
+fn play(groups: &Groups, events: &[Event]) {
+    for (victim, culprit, wait) in events {
+        let verdict = match culprit {
+            20 => kernel(1),
+            21 => Verdict::IDLE,
+            number => user(*number),
+        };
+        groups.wait(*victim, verdict, *wait);
+        groups.sample(Metric::Oncpu, wait / 2, 7 + wait);
+        let observer = groups.observer();
+        observer.preempted(verdict, *wait);
+        observer.migrated();
+        observer.throttled(*wait);
+        observer.leave(PrevState::new(wait % 2 == 0, 1));
+    }
+}
+
+fn neighbours(records: &GroupRecords) -> BTreeMap<u32, (u64, u64)> {
+    let all = records.neighbours();
+    all.map(|(group, count, ns)| (group.number(), (count, ns)))
+        .collect()
+}
+
+/// All exact values of some records.
+fn values(records: &GroupRecords) -> Vec<u128> {
+    let mut all = Vec::new();
+    for metric in GroupMetric::ALL {
+        all.extend([u128::from(records.samples(metric)), records.sum(metric)]);
+    }
+    for counter in GroupCounter::ALL {
+        all.push(u128::from(records.counter(counter)));
+    }
+    for culprit in Culprit::ALL {
+        for waits in [records.ended_by(culprit), records.preempted_by(culprit)] {
+            all.extend([u128::from(waits.count()), u128::from(waits.nanoseconds())]);
+        }
+    }
+    all
+}
+
+fn any_events() -> impl Strategy<Value = Vec<Event>> {
+    vec(
+        (
+            0..3_u32,
+            0..22_u32,
+            prop_oneof![0..50_u64, 0..1_000_000_u64],
+        ),
+        0..60,
+    )
+}
+
+proptest! {
+    /// What a group recorded is all in the one that absorbs it, and nothing is left of it.
+    #[test]
+    fn nothing_is_lost_when_a_group_is_absorbed(events in any_events(), heavy in 0..22_u32) {
+        let groups = Groups::without_histograms(3, Scheme::DEFAULT);
+        play(&groups, &events);
+        play(&groups, &vec![(2, heavy, 1_000_000); 20]);
+        let (to, from) = (groups.of(1), groups.of(2));
+        let sums: Vec<u128> = values(to).iter().zip(values(from)).map(|(a, b)| a + b).collect();
+        let longest = GroupMetric::ALL.map(|metric| {
+            let (one, other) = (to.worst(metric), from.worst(metric));
+            // The one that was there stays if both are as great.
+            if other.map(|other| other.value) > one.map(|one| one.value) { other } else { one }
+        });
+        let (before, added) = (neighbours(to), neighbours(from));
+        to.absorb(from);
+        from.clear();
+        prop_assert_eq!(values(to), sums);
+        for (metric, longest) in GroupMetric::ALL.into_iter().zip(longest) {
+            prop_assert_eq!(to.worst(metric), longest);
+            prop_assert_eq!(from.worst(metric), None);
+        }
+        prop_assert!(values(from).iter().all(|value| *value == 0) && neighbours(from).is_empty());
+        let mut both = before;
+        for (number, (count, ns)) in added {
+            let sum = both.entry(number).or_default();
+            *sum = (sum.0 + count, sum.1 + ns);
+        }
+        let found = neighbours(to);
+        if both.len() <= NEIGHBOURS {
+            prop_assert_eq!(&found, &both);
+        }
+        for (number, (count, ns)) in &found {
+            prop_assert!(*count <= both[number].0 && *ns <= both[number].1, "{:?} {:?}", found, both);
+        }
+        // It can be used again.
+        groups.wait(2, user(1), 5);
+        prop_assert_eq!(neighbours(from), BTreeMap::from([(1, (1, 5))]));
+    }
+
+    /// Neighbours that are gone are one neighbour, and the others stay as they are.
+    #[test]
+    fn neighbours_are_renamed(events in any_events(), bits in any::<u32>()) {
+        let groups = Groups::without_histograms(3, Scheme::DEFAULT);
+        play(&groups, &events);
+        let is_it = |number: u32| number < 32 && (bits >> number) & 1 != 0;
+        for number in 0..3 {
+            let mut expected: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
+            for (other, (count, ns)) in neighbours(groups.of(number)) {
+                let sum = expected.entry(if is_it(other) { 99 } else { other }).or_default();
+                *sum = (sum.0 + count, sum.1 + ns);
+            }
+            groups.of(number).rename_neighbours(|group| is_it(group.number()), group(99));
+            prop_assert_eq!(neighbours(groups.of(number)), expected);
+        }
+        // Places in use still come first: all of them can be had.
+        for number in 40..40 + NEIGHBOURS as u32 {
+            groups.wait(0, user(number), 1 << 40);
+        }
+        let found = neighbours(groups.of(0));
+        prop_assert!((40..40 + NEIGHBOURS as u32).all(|number| found.contains_key(&number)), "{:?}", found);
+    }
+}
+
+/// A sum beyond 64 bits stays whole, and goes on to be carried.
+#[test]
+fn long_sums_are_absorbed() {
+    const LONGEST: u64 = (1 << 63) - 1;
+
+    let groups = Groups::without_histograms(3, Scheme::DEFAULT);
+    let mut sum = 0;
+    for number in [1, 2, 1, 2, 2] {
+        groups.observer().enter(user(number));
+        groups.sample(Metric::Oncpu, LONGEST, 1);
+        sum += u128::from(LONGEST);
+    }
+    let (to, from) = (groups.of(1), groups.of(2));
+    to.absorb(from);
+    from.clear();
+    assert_eq!(to.sum(GroupMetric::Oncpu), sum);
+    groups.observer().enter(user(1));
+    for _ in 0..5 {
+        groups.sample(Metric::Oncpu, LONGEST, 1);
+        sum += u128::from(LONGEST);
+        groups.observer().carry();
+        assert_eq!(to.sum(GroupMetric::Oncpu), sum);
+    }
+    assert_eq!(from.sum(GroupMetric::Oncpu), 0);
+}
+
+/// The neighbour that ends most waits is found first: it is not at the end of the list for ever.
+#[test]
+fn neighbours_change_places() {
+    let groups = Groups::without_histograms(2, Scheme::DEFAULT);
+    for number in 2..6 {
+        groups.wait(1, user(number), 10);
+    }
+    let first = || {
+        groups
+            .of(1)
+            .neighbours()
+            .next()
+            .map(|(group, ..)| group.number())
+    };
+    assert_eq!(first(), Some(2));
+    for _ in 0..10 {
+        groups.wait(1, user(5), 10);
+    }
+    assert_eq!(first(), Some(5));
+    assert_eq!(
+        neighbours(groups.of(1)),
+        BTreeMap::from([(2, (1, 10)), (3, (1, 10)), (4, (1, 10)), (5, (11, 110))])
+    );
+}

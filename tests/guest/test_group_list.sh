@@ -1,0 +1,315 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck disable=SC2154 # variables of lib.sh
+#
+# Groups by a list of named rules, and groups that are gone.
+
+# shellcheck source=tests/guest/groups.bash
+. ./groups.bash
+
+# rule COMMAND: changes the list.
+rule() { write "$debugfs/group_rules" "$1"; }
+
+# rules: prints the list.
+rules() { sed -n 's/^rule //p' "$debugfs/group_rules"; }
+
+# number_of NAME: prints the number of a group.
+number_of() { of_group "$1" id; }
+
+# group_of PID: prints the name of the group of a task.
+group_of() {
+	local number
+	number=$(awk -v pid="$1" '$3 == pid { print $5 }' "$debugfs/group_tasks")
+	awk -v id="$number" '$1 == "group" && $3 == id { sub(/.* name /, ""); print }' "$debugfs/groups"
+}
+
+# refused ERROR WHY COMMAND...: each command is refused with one line in the log, and changes nothing.
+refused() {
+	local error=$1 why=$2 before command
+	shift 2
+	before=$(rules; names_of_groups)
+	for command; do
+		mark_log refused
+		fails_with "$error" rule "$command"
+		our_lines refused > "$work/lines"
+		same "lines for '$command'" "$(wc -l < "$work/lines")" 1
+		[[ $(< "$work/lines") == "schedhist: group_rules: \""*"$why"* ]] || fail "'$command': the log says $(< "$work/lines")"
+	done
+	same "after bad commands" "$(rules; names_of_groups)" "$before"
+}
+
+# begin_sleeper NAME [COMMAND...]: begins a process, through COMMAND, and sets $NAME to its PID.
+begin_sleeper() {
+	local name=$1
+	shift
+	"$@" sleep 1000 &
+	printf -v "$name" %s $!
+}
+
+test_group_list_rules() {
+	local one two three i
+	cgroups_on
+	load
+	refused "Invalid argument" "group_by is not list" "add a comm x" "remove a"
+	begin_sleeper one
+	begin_sleeper two
+	mkdir "$base"/{service,service/part}
+	# To the file of the cgroup, which has no name of a process in it.
+	begin_sleeper three
+	echo "$three" > "$base/service/part/cgroup.procs"
+	group_begin list
+	same group_by "$(< "$debugfs/group_by")" list
+	same groups "$(names_of_groups)" other
+	rule "add service cgroup /schedhist/service"
+	rule "add one pid $one"
+	rule "add sleepers comm sl[a-e]?p*"
+	same rules "$(rules)" "service cgroup /schedhist/service"$'\n'"one pid $one"$'\n'"sleepers comm sl[a-e]?p*"
+	same "group of one" "$(group_of "$one")" one
+	same "group of two" "$(group_of "$two")" sleepers
+	same "group of three" "$(group_of "$three")" service
+	same "group of this" "$(group_of $$)" other
+	same "tasks of one" "$(of_group one tasks) $(of_group one live)" "1 1"
+	# Another user of the list begins the same way, and disturbs nobody.
+	echo list > "$debugfs/group_by"
+	same rules "$(rules | wc -l)" 3
+	refused "File exists" "there is a rule of this name" "add one comm x"
+	refused "No such file" "no such rule" "remove two"
+	refused "No such file" "no such cgroup in the default hierarchy (v2)" "add x cgroup /nothing"
+	refused "No such process" "no such process" "add x pid $one 4194303" "add x children 4194303"
+	refused "Invalid argument" "expected add NAME cgroup PATH" "" add "add x" "add x comm" "add x cgroup a" \
+		"add x cgroup / /" "add x pid" "add x pid 0" "add x pid 1 x" "add x children" "add x children 1 2" \
+		"add x children -1" "add x process 1" "add other comm x" "add gone comm x" "remove" "remove x y" \
+		"remove other" "add $(printf 'x%.0s' {1..65}) comm x" "delete one"
+	# The first match wins, and the next one takes over.
+	rule "remove one"
+	same "group of one" "$(group_of "$one")" sleepers
+	same "tasks of one" "$(of_group one tasks) $(of_group one live)" "0 0"
+	i=$(of_group sleepers id)
+	rule "remove sleepers"
+	same "group of one" "$(group_of "$one")" other
+	# A rule that comes back goes on in its group.
+	rule "add sleepers comm sleep"
+	same "group of sleepers" "$(of_group sleepers id)" "$i"
+	# A service that restarts is still what its rule names.
+	echo "$three" > "$cgroupfs/cgroup.procs"
+	rmdir "$base"/service{/part,}
+	same "group of three" "$(group_of "$three")" sleepers
+	mkdir "$base"/{service,other,service/part}
+	echo "$three" > "$base/service/part/cgroup.procs"
+	same "group of three" "$(group_of "$three")" service
+	# So it is while measuring is off.
+	measure 0
+	echo "$three" > "$cgroupfs/cgroup.procs"
+	rmdir "$base"/service{/part,}
+	mkdir "$base"/service
+	echo "$three" > "$base/service/cgroup.procs"
+	measure 1
+	same "group of three" "$(group_of "$three")" service
+	for ((i = 3; i <= 64; i++)); do
+		rule "add rule$i comm rule$i"
+	done
+	refused "No space left" "too many rules" "add x comm x"
+	measure 0
+	assert_group_laws
+	echo none > "$debugfs/group_by"
+	echo list > "$debugfs/group_by"
+	same groups "$(rules; names_of_groups)" other
+	kill "$one" "$two" "$three"
+}
+
+# All that a process forks belongs to it, however it is done, and nothing else.
+test_group_list_children() {
+	cgroups_on
+	load
+	group_begin list
+	python3 -SEW ignore group_children.py "$base"
+	measure 0
+	assert_group_laws
+}
+
+# Two users change the list at once, amid a storm: each task is in the group of the first rule that
+# matches it, and the groups add up to the machine.
+allow_seconds test_group_list_storm $((${SCHEDHIST_THOROUGH:+1} + 0 ? 1200 : 200))
+test_group_list_storm() {
+	local i user rounds=1 pids=()
+	[[ -z ${SCHEDHIST_THOROUGH-} ]] || rounds=20
+	cgroups_on
+	load
+	expedite_rcu
+	storm_start fork into move exec rename mkdir
+	group_begin list
+	rule "add first cgroup /schedhist/move/a"
+	# shellcheck disable=SC2016 # for the other shell
+	SCHEDHIST_RULE=tree sh -c 'echo "add tree children $$" > "$0"; exec python3 -SEW ignore group_children.py grow' \
+		"$debugfs/group_rules" &
+	pids+=($!)
+	for user in a b; do
+		while :; do
+			rule "add $user-fork cgroup /schedhist/fork"
+			rule "add $user-name comm [$user-y]*"
+			rule "add $user-pid pid $$"
+			rule "remove $user-fork"
+			rule "add $user-child children $$"
+			cat "$debugfs"/{groups,group_rules,group_tasks} > /dev/null
+			rule "remove $user-name"
+			rule "remove $user-pid"
+			rule "remove $user-child"
+		done &
+		pids+=($!)
+	done
+	for ((i = 0; i < rounds; i++)); do
+		sleep "${SCHEDHIST_THOROUGH:+1}4"
+		kill -STOP "${pids[@]:1}"
+		storm_pause
+		# What the two users have followed so far is not known.
+		for user in a b; do
+			! rules | grep -q "^$user-child " || rule "remove $user-child"
+		done
+		rule "add names comm [a-y]*"
+		assert_members list
+		rule "remove names"
+		storm_signal CONT
+	done
+	kill -KILL "${pids[@]:1}"
+	sleep 1
+	measure 0
+	storm_signal STOP
+	same unfollowed "$(head_of unfollowed)" 0
+	assert_group_laws
+	assert_laws
+	kill -KILL "${pids[0]}"
+	pkill -KILL -f 'group_children.py grow' || true
+	storm_stop
+}
+
+# figures: prints what text, in the format of the file groups, and raw have in common.
+figures() {
+	awk '$1 == "group" {
+		line = $3
+		for (i = 4; $i != "name"; i += 2)
+			if ($i ~ /_(count|sum_ns)$|^ended|^preempted|^voluntary|^throttled|^live/) line = line " " $i "=" $(i + 1)
+		sub(/.* name /, "")
+		print line, $0
+	}'
+}
+
+# Groups that are dead give up their places when others want them, and nothing is lost.
+test_group_gone() {
+	local i live service
+	cgroups_on
+	load
+	echo 20 > "$debugfs/group_limit"
+	# Cgroups that are removed, and one that is not.
+	mkdir "$base/live"
+	group_begin "cgroup under /schedhist"
+	sleep 1000 &
+	live=$!
+	echo "$live" > "$base/live/cgroup.procs"
+	in_cgroup live hackbench --groups 1 --loops 5 > /dev/null
+	service=$(of_group /schedhist/live id)
+	churn 300
+	measure 0
+	same "id of a live group" "$(of_group /schedhist/live id)" "$service"
+	within "places that were given up" 200 "$(head_of gone)" 300
+	within "refused" 0 "$(head_of refused)" 100
+	within "stays of groups that are gone" 200 "$(of_group gone oncpu_count)" 1000000
+	same "state of gone" "$(of_group gone tasks) $(of_group gone live)" "0 0"
+	same "state of live" "$(of_group /schedhist/live tasks) $(of_group /schedhist/live live)" "1 1"
+	assert_group_laws
+	../engine/openmetrics_check.py "$debugfs/group_openmetrics"
+	same "groups in raw" "$(../../scripts/rawdump --groups "$debugfs/raw" | figures)" "$(figures < "$debugfs/groups")"
+	# Processes that end. All others are live.
+	echo $(($(pgrep --count .) + 20)) > "$debugfs/group_limit"
+	group_begin process
+	for ((i = 0; i < 200; i++)); do
+		/bin/true
+	done
+	measure 0
+	within "places that were given up" 50 "$(head_of gone)" 1000
+	assert_group_laws
+	# Rules that are removed, while measuring is on and off.
+	echo 2 > "$debugfs/group_limit"
+	group_begin list
+	for ((i = 0; i < 5; i++)); do
+		rule "add a$i pid $live"
+		rule "add b$i pid $$"
+		refused "No space left" "too many rules, groups" "add c comm x"
+		((i != 2)) || measure 0
+		rule "remove a$i"
+		rule "remove b$i"
+	done
+	same "names" "$(names_of_groups)" $'other\ngone\na4\nb4'
+	measure 1
+	measure 0
+	assert_group_laws
+	kill "$live"
+}
+
+# churn NUMBER: makes and removes so many cgroups, with a process in each.
+churn() {
+	python3 -SE -c '
+import os, sys, time
+root = open("/sys/fs/cgroup/cgroup.procs", "w", buffering=1)
+for i in range(int(sys.argv[2])):
+    path = f"{sys.argv[1]}/container-{i}"
+    os.mkdir(path)
+    with open(f"{path}/cgroup.procs", "w") as procs:
+        procs.write("0")
+    time.sleep(0.002)
+    root.write("0\n")
+    os.rmdir(path)
+' "$base" "$1"
+}
+
+# The same amid a storm, with few places.
+test_group_gone_storm() {
+	local rule
+	cgroups_on
+	load
+	expedite_rcu
+	storm_start fork into exec rename mkdir
+	echo $(($(pgrep --count .) + 40)) > "$debugfs/group_limit"
+	for rule in process cgroup comm; do
+		group_begin "$rule"
+		sleep 3
+		measure 0
+		storm_signal STOP
+		note "by $rule: $(head_of gone) gone, $(head_of refused) refused"
+		[[ $rule != process ]] || within "places that were given up" 40 "$(head_of gone)" 1000000
+		assert_group_laws
+		assert_laws
+		storm_signal CONT
+	done
+	storm_stop
+}
+
+# Hierarchies of v1 do not matter, whatever their cgroups are called: on a host that has both kinds, the
+# group of a task is that of its cgroup in v2.
+test_group_hybrid() {
+	local i task v1=$work/v1
+	mkdir "$v1"
+	mount -t cgroup -o none,name=schedhist none "$v1" || skip "this kernel has no cgroups of v1"
+	cgroups_on
+	load
+	mkdir "$v1"/{one,two} "$base"/{one,both}
+	begin_sleeper task
+	echo "$task" > "$base/one/cgroup.procs"
+	group_begin cgroup
+	for ((i = 0; i < 20; i++)); do
+		echo "$task" > "$v1/one/cgroup.procs"
+		echo "$task" > "$v1/two/cgroup.procs"
+	done
+	same "group of a task that moved in v1" "$(group_of "$task")" /schedhist/one
+	same "v1 groups" "$(names_of_groups | grep -cE '^/(one|two)')" 0
+	echo "$task" > "$base/both/cgroup.procs"
+	same "group of a task that moved in v2" "$(group_of "$task")" /schedhist/both
+	measure 0
+	assert_group_laws
+	echo none > "$debugfs/group_by"
+	echo list > "$debugfs/group_by"
+	refused "No such file" "no such cgroup in the default hierarchy (v2)" "add x cgroup /one"
+	kill "$task"
+	wait "$task" || true
+	rmdir "$v1"/{one,two}
+	umount "$v1"
+}
