@@ -23,7 +23,10 @@ use core::{
 use kernel::{
     alloc::flags::__GFP_ZERO,
     prelude::*,
-    sync::Arc, //
+    sync::{
+        rcu,
+        Arc, //
+    },
 };
 
 use crate::{
