@@ -188,14 +188,10 @@ fn reading_verbs() -> Vec<Command> {
         with_style(Command::new("report"))
             .about("Print what a recording holds")
             .arg(
-                value(
-                    "input",
-                    "FILE",
-                    "The recording; several, or a folder, are added up",
-                )
-                .short('i')
-                .action(ArgAction::Append)
-                .default_value("schedhist.data"),
+                value("input", "FILE", "One recording, or several")
+                    .short('i')
+                    .action(ArgAction::Append)
+                    .default_value("schedhist.data"),
             )
             .arg(words(
                 "METRIC...",
@@ -278,13 +274,9 @@ fn export() -> Command {
             ]),
         )
         .arg(
-            value(
-                "input",
-                "FILE",
-                "With --perfetto: a recording, or trace events in text",
-            )
-            .short('i')
-            .default_value("schedhist.data"),
+            value("input", "FILE", "For --perfetto: its source")
+                .short('i')
+                .default_value("schedhist.data"),
         )
         .arg(
             value("listen", "ADDRESS", "Address and port")
@@ -303,27 +295,22 @@ fn export() -> Command {
                 .action(ArgAction::SetTrue),
         )
         .arg(
-            value("format", "FORM", "With --once: the form on standard output")
-                .value_parser(["prometheus", "openmetrics", "protobuf"])
-                .default_value("prometheus"),
-        )
-        .arg(
             value(
-                "per-cpu",
-                "LIST",
-                "Metrics with a histogram of each CPU, or none",
+                "format",
+                "FORM",
+                "With --once: prometheus, openmetrics or protobuf",
             )
-            .default_value("runq"),
+            .hide_possible_values(true)
+            .hide_default_value(true)
+            .value_parser(["prometheus", "openmetrics", "protobuf"])
+            .default_value("prometheus"),
         )
+        .arg(value("per-cpu", "LIST", "Metrics shown for each CPU, or none").default_value("runq"))
         .arg(value("series", "N", "At most N time series").default_value("20000"))
         .arg(
-            value(
-                "schema",
-                "N",
-                "Native histograms: 2^N buckets to a power of two",
-            )
-            .default_value("3")
-            .allow_hyphen_values(true),
+            value("schema", "N", "Native: 2^N buckets to a power of two")
+                .default_value("3")
+                .allow_hyphen_values(true),
         )
 }
 

@@ -201,6 +201,16 @@ fn slices_are_exact() {
         .find(|slice| slice.3 == "waiting, preempted")
         .unwrap();
     assert_eq!(wait.2, 50_000_200);
+    // On the CPU's track, the event of hog is later than the begin of the next slice.
+    let on_cpu = decoded
+        .slices
+        .iter()
+        .find(|slice| slice.3 == "hog:9")
+        .unwrap();
+    assert_eq!(
+        (on_cpu.1 + on_cpu.2, on_cpu.2),
+        (10_050_310_000, 50_000_123)
+    );
     // The outlier has its own stamps, and leads to the slice of its culprit.
     let name = "runq_preempt of my app:7";
     let outlier = decoded.slices.iter().find(|slice| slice.3 == name).unwrap();
