@@ -20,7 +20,7 @@ export SCHEDHIST_COMMAND = $(strip make $(MAKECMDGOALS) $(MAKEOVERRIDES))
 
 TOOL_TARGET := $(build)/tools-target
 
-.PHONY: modules tools install uninstall clean run check test test-matrix bench lint fmt help
+.PHONY: modules tools install uninstall deb clean run check test test-matrix test-packages bench lint fmt help
 
 ## modules    build schedhist.ko for the kernel in KDIR (default: the running one)
 modules:
@@ -54,6 +54,10 @@ uninstall:
 	@scripts/install --remove "$$KDIR"
 	@scripts/install-tools --remove
 
+## deb        build the Debian packages schedhist and schedhist-dkms, in build/deb
+deb:
+	@scripts/deb
+
 ## run        show what the command prints about a workload, in a guest (KERNEL=, CPUS=, SECONDS=)
 run:
 	@scripts/demo $(if $(KERNEL),--kernel $(KERNEL)) --cpus $(CPUS) $(SECONDS)
@@ -71,6 +75,10 @@ test:
 test-matrix:
 	$(if $(KERNELS),,@scripts/root -- tests/engine/run sanitize all)
 	@tests/matrix $(KERNELS)
+
+## test-packages  test the Debian packages: fresh installations, upgrades, interruptions, removal
+test-packages:
+	@tests/packages/run --whole
 
 ## bench      measure the cost of schedhist and its peers, and compare it with the budget (KERNEL=)
 bench:

@@ -103,11 +103,11 @@ check_cli() {
 
 	check cli/root/run cli_root "make run" make run
 	check cli/root/run-kernel cli_root "make run KERNEL=7.2" make run KERNEL=7.2
-	for name in test check test-matrix bench lint fmt; do
+	for name in test check test-matrix test-packages deb bench lint fmt; do
 		grep -q "^$name:" Makefile || continue
 		check "cli/root/$name" cli_root "make $name" make "$name"
 	done
-	for file in scripts/{vm,root,kernel,lint} tests/{run,matrix} tests/{bed,faults,lockdown,mutants}/run \
+	for file in scripts/{vm,root,kernel,lint,deb} tests/{run,matrix} tests/{bed,faults,lockdown,mutants,packages}/run \
 		tests/bench/{all,host,path,peers,read,scale} tests/tracegen/drift; do
 		case $file in
 		scripts/vm) check "cli/root/$file" cli_root "$file" "$file" -- true ;;

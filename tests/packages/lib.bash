@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash disable=SC2034 # used where it is sourced
+#
+# Code that tests/packages/native and tests/packages/guest share. To be sourced.
+
+# shellcheck source=tests/said.bash
+. ../said.bash
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+said=''
+
+# check NAME COMMAND...: runs COMMAND as a test. If it fails, shows its output and exits, since the
+# next test depends on it.
+check() {
+	local name=$1 rc=0
+	shift
+	("$@") > "$work/log" 2>&1 &
+	wait $! || rc=$?
+	if ((rc == 0)); then
+		echo "ok packages/$name"
+		return
+	fi
+	echo "not ok packages/$name"
+	sed 's/^/# /' "$work/log"
+	exit 1
+}
+
+# says_not PATTERN: requires that no line of the output matches PATTERN.
+says_not() {
+	! grep -iE "$1" <<< "$said" || { echo "it said something like: $1"; exit 1; }
+}
