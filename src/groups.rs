@@ -338,8 +338,8 @@ impl Groups {
         Group::new(self.limits.groups + 1).unwrap_or(Group::OTHER)
     }
 
-    /// Iterates over the groups, whether they exist or not: first [`Group::OTHER`] and the one of all
-    /// that are gone.
+    /// Iterates over the groups, whether they exist or not: first [`Group::OTHER`] and the one of
+    /// all that are gone.
     pub(crate) fn numbers(&self) -> impl Iterator<Item = Group> {
         let rest = (1..=self.limits.groups).filter_map(Group::new);
         Iterator::chain([Group::OTHER, self.gone()].into_iter(), rest)
@@ -472,8 +472,8 @@ impl Groups {
         mem::take(&mut directory.wants_sweep)
     }
 
-    /// Returns whether a task that is exiting, and cannot be asked for its process any more, stays in
-    /// `group`.
+    /// Returns whether a task that is exiting, and cannot be asked for its process any more, stays
+    /// in `group`.
     fn keeps(&self, group: Group, directory: &Directory) -> bool {
         match self.kind {
             Kind::Cgroup(_) | Kind::Comm => false,
@@ -483,8 +483,8 @@ impl Groups {
     }
 
     /// Records that the current task has created `task`: a process begins with the marks of the one
-    /// that forked it. No effect if that is known already. The recorder calls this before it decides
-    /// the verdict of a new task, as its probe may come before that of the groups.
+    /// that forked it. No effect if that is known already. The recorder calls this before it
+    /// decides the verdict of a new task, as its probe may come before that of the groups.
     #[inline(never)]
     pub(crate) fn fork(&self, task: Task<'_>) {
         if !self.is_list() || task.pid() != task.tgid() {
@@ -568,8 +568,8 @@ impl Groups {
         }
     }
 
-    /// Makes room for new groups: those that are dead, as nothing is left of what their tasks had in
-    /// common, give up their places, and what they recorded is added up as gone. Returns how many
+    /// Makes room for new groups: those that are dead, as nothing is left of what their tasks had
+    /// in common, give up their places, and what they recorded is added up as gone. Returns how many
     /// did so. `tasks` has the verdicts of tasks; `None` if no probe is registered.
     ///
     /// Sleeps; fails with `ENOMEM`.
@@ -616,8 +616,8 @@ impl Groups {
         Ok(freed)
     }
 
-    /// Adds up what the `retired` groups recorded as gone, and makes their places vacant. Returns how
-    /// many there were.
+    /// Adds up what the `retired` groups recorded as gone, and makes their places vacant. Returns
+    /// how many there were.
     fn fold(
         &self,
         retired: &mut GroupSet<KVVec<u64>>,
@@ -677,8 +677,8 @@ impl Groups {
         Ok(Found { matcher, root })
     }
 
-    /// Appends a rule to the list. Tasks get its group when they are decided again. `tasks` is as for
-    /// [`Groups::sweep`].
+    /// Appends a rule to the list. Tasks get its group when they are decided again. `tasks` is as
+    /// for [`Groups::sweep`].
     ///
     /// Sleeps. Fails with `EEXIST` if there is a rule of this name, with `ENOSPC` if there are too
     /// many rules or groups, with `ESRCH` if the process has ended, and with `ENOMEM`; then changes
@@ -766,8 +766,8 @@ impl Groups {
         (directory.list.has_children(), has_cgroups)
     }
 
-    /// Returns the text of the rule with the number `number` in the order of the list. Sleeps; fails
-    /// with `ENOMEM`.
+    /// Returns the text of the rule with the number `number` in the order of the list. Sleeps;
+    /// fails with `ENOMEM`.
     pub(crate) fn rule_text(&self, number: usize) -> Result<Option<CString>> {
         let directory = self.directory.lock();
         let rule = directory.list.iter().nth(number);
@@ -966,8 +966,8 @@ impl Directory {
         if let Some(group) = self.places.find(key) {
             return group;
         }
-        // While there are all groups, a key that was refused stays so: there is no more room, and its
-        // name does not change. A process that moves asks for the same key once for each thread.
+        // While there are all groups, a key that was refused stays so: there is no more room, and
+        // its name does not change. A process that moves asks for the same key once for each thread.
         if self.last_refused != Some(key) {
             match name().and_then(|name| self.insert(key, names, name)) {
                 Ok(group) => {
