@@ -224,7 +224,7 @@ metadata_usage() {
 	run 2 scripts/rust-metadata 7.3.1 7.3.2
 	says "one release at a time"
 	run 0 scripts/rust-metadata --help
-	says "Usage: scripts/rust-metadata" "2 GB"
+	says "Usage: scripts/rust-metadata" "3 GB"
 }
 
 metadata_old() {
