@@ -36,10 +36,22 @@ static __attribute__((always_inline)) inline long call(long number, long a, long
 
 static int word, request[2], reply[2];
 
+/* When the sleep began. */
+static long long began;
+
+static long long now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * 1000LL * MS + ts.tv_nsec;
+}
+
 static __attribute__((noinline)) void nap_futex(void)
 {
 	struct timespec length = { .tv_nsec = 20 * MS };
 
+	began = now();
 	call(SYS_futex, (long)&word, FUTEX_WAIT_PRIVATE, 0, (long)&length);
 	asm volatile("");
 }
@@ -50,6 +62,7 @@ static __attribute__((noinline)) void nap_pipe(void)
 
 	if (write(request[1], &byte, 1) != 1)
 		exit(1);
+	began = now();
 	call(SYS_read, reply[0], (long)&byte, 1, 0);
 	asm volatile("");
 }
@@ -58,16 +71,9 @@ static __attribute__((noinline)) void nap_timer(void)
 {
 	struct timespec length = { .tv_nsec = 50 * MS };
 
+	began = now();
 	call(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, (long)&length, 0);
 	asm volatile("");
-}
-
-static long long now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * 1000LL * MS + ts.tv_nsec;
 }
 
 /* Answers each byte after 30 ms. */
@@ -108,10 +114,8 @@ int main(void)
 		while (now() < end)
 			;
 		for (int i = 0; i < 3; i++) {
-			long long start = now();
-
 			naps[i].nap();
-			slept[i] += now() - start;
+			slept[i] += now() - began;
 		}
 	}
 	for (int i = 0; i < 3; i++)
