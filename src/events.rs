@@ -47,7 +47,7 @@ use crate::engine::{
 /// Expands to the Rust code that tracegen generated from the declaration.
 macro_rules! trace_events {
     ($($declaration:tt)*) => {
-        include!(concat!(env!("SCHEDHIST_GENERATED"), "/events_generated.rs"));
+        include!(concat!(env!("MODULE_GENERATED"), "/events_generated.rs"));
     };
 }
 
