@@ -187,11 +187,11 @@ group_ftrace() {
 
 # --- perf ---
 
-# With a real-time priority, so that perf can write out its buffers while real-time tasks fill them.
-# perf starts its command when it is ready.
-perf_on() {
+# record_on ARGUMENT...: starts perf, with a real-time priority, so that it can write out its buffers
+# while real-time tasks fill them. perf starts its command when it is ready.
+record_on() {
 	local tries=600
-	LD_LIBRARY_PATH=$memory env --default-signal=INT "$memory/perf" sched record -r 20 --synth=no \
+	LD_LIBRARY_PATH=$memory env --default-signal=INT "$memory/perf" "$@" -r 20 --synth=no \
 		-o "$memory/perf.data" sleep 100000 > "$out.0" 2>&1 &
 	pids+=($!)
 	until pgrep -fx "sleep 100000" > /dev/null; do
@@ -203,12 +203,37 @@ perf_on() {
 	done
 }
 
-perf_off() {
+# record_off TENTHS: asserts that perf has recorded at least so many tenths of the switches.
+record_off() {
 	local count
 	stop
 	count=$(sed -nE 's/.*\(([0-9]+) samples\).*/\1/p' "$out.0")
-	((${count:-0} >= counted * 17 / 10)) || fail "${count:-no} samples of $counted switches: $(tail -n 2 "$out.0")"
+	((${count:-0} >= counted * $1 / 10)) || fail "${count:-no} samples of $counted switches: $(tail -n 2 "$out.0")"
 	rm -f "$memory/perf.data"
 }
 
-group_perf() { row "perf sched record" perf_on perf_off; }
+group_perf() { row "perf sched record" "record_on sched record" "record_off 17"; }
+
+# --- stacks of those that sleep ---
+
+offcputime_on() { start Tracing offcputime-libbpf; }
+offcputime_off() {
+	ran 1
+	stop
+	# A stack ends in "-    NAME (PID)" and the time in microseconds.
+	grep -qE '^ +[0-9]+$' "$out.0" || fail "it has no stack"
+}
+
+profile_on() {
+	schedhist_on default
+	record_on record -a -g -e schedhist:offcpu
+}
+profile_off() {
+	record_off 8
+	rmmod schedhist
+}
+
+group_stacks() {
+	row "offcputime (libbpf-tools)" offcputime_on offcputime_off
+	row "schedhist: perf record -g -e schedhist:offcpu" profile_on profile_off
+}

@@ -217,7 +217,7 @@ test_group_gone() {
 	same "state of live" "$(of_group /schedhist/live tasks) $(of_group /schedhist/live live)" "1 1"
 	assert_group_laws
 	../engine/openmetrics_check.py "$debugfs/group_openmetrics"
-	same "groups in raw" "$(../../scripts/rawdump --groups "$debugfs/raw" | figures)" "$(figures < "$debugfs/groups")"
+	same "groups in raw" "$(../../tests/rawdump --groups "$debugfs/raw" | figures)" "$(figures < "$debugfs/groups")"
 	# Processes that end. All others are live.
 	echo $(($(pgrep --count .) + 20)) > "$debugfs/group_limit"
 	group_begin process

@@ -13,7 +13,7 @@ expected_files() {
 	echo "600 regular empty file ./outlier_limit"
 	echo "600 regular empty file ./outlier_rate"
 	echo "600 regular empty file ./on_outlier"
-	for metric in group_by group_limit group_memory_limit; do
+	for metric in group_by group_rules group_limit group_memory_limit; do
 		echo "600 regular empty file ./$metric"
 	done
 	for metric in status summary openmetrics raw outliers outlier_pipe groups group_summary group_tasks \

@@ -111,7 +111,7 @@ static void read_shown(const struct target *file, char shown[LONGEST_SHOWN])
 
 static bool is_shown(const struct target *file)
 {
-	return file->kind > STREAM && file->kind != RESET;
+	return file->kind > STREAM && file->kind != RESET && file->kind != GROUP_RULES;
 }
 
 /* Text read from a control can be written to it, and then it reads the same. */

@@ -61,6 +61,8 @@ enum kind kind_of(const char *path)
 		return GROUP_LIMIT;
 	if (!strcmp(path, "group_by"))
 		return GROUP_BY;
+	if (!strcmp(path, "group_rules"))
+		return GROUP_RULES;
 	if (!strcmp(path, "on_outlier"))
 		return ON_OUTLIER;
 	return READ_ONLY;

@@ -10,9 +10,10 @@
 
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 
-/* A stream is read-only, too. */
+/* A stream is read-only, too. Rules are always refused: no input groups tasks by a list. */
 enum kind {
 	READ_ONLY, STREAM, ENABLE, METRICS, RESET, THRESHOLD, RATE, LIMIT, ON_OUTLIER, GROUP_BY, GROUP_LIMIT,
+	GROUP_RULES,
 	KINDS
 };
 

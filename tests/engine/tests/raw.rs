@@ -298,7 +298,7 @@ fn groups_are_more_records() {
     }
     raw::end(&mut bytes);
     assert_eq!(decode(&bytes.0), Some(expected(scheme, &cpus)));
-    let mut rawdump = Command::new(top().join("scripts/rawdump"));
+    let mut rawdump = Command::new(top().join("tests/rawdump"));
     let text = printed(rawdump.arg("--groups"), &bytes.0);
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len(), 5, "{text}");
