@@ -18,6 +18,8 @@ test_tool_remedies() {
 	local verb words
 	need_tool
 	cd "$work" || exit
+	# Another test may have left one.
+	rm -f schedhist.data
 	for verb in "${verbs[@]}"; do
 		read -ra words <<< "$verb"
 		ends_with 1 tool "${words[@]}"
