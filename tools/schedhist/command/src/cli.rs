@@ -127,7 +127,7 @@ pub fn command() -> Command {
 fn reading_verbs() -> Vec<Command> {
     vec![
         Command::new("top")
-            .about("Show a live view: metrics, a heat map, CPUs, groups and outliers")
+            .about("Show a live view: metrics, a heat map, CPUs, groups, outliers")
             .arg(
                 value("interval", "SEC", "Seconds between two updates")
                     .short('d')
