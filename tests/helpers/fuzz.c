@@ -222,6 +222,9 @@ static bool write_one(struct fuzzer *me, const struct target *file, int fd, off_
 	}
 	if (is_good && result != (ssize_t)length)
 		wrong(file, "was refused", input, length, result);
+	/* A rule may name processes of which one is missing. */
+	if (!is_good && file->kind == GROUP_BY && error == EINVAL && result == -1 && errno == ESRCH)
+		errno = error;
 	if (!is_good && (result != -1 || errno != error))
 		wrong(file, result == -1 ? "was refused in another way" : "was taken", input, length, result);
 	if (is_good)
