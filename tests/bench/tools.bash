@@ -233,7 +233,21 @@ profile_off() {
 	rmmod schedhist
 }
 
+by_stack='hist:keys=common_stacktrace:vals=duration_ns'
+by_stack_on() {
+	schedhist_on default
+	echo "$by_stack" > "$tracing/events/schedhist/offcpu/trigger"
+}
+by_stack_off() {
+	local count
+	count=$(awk '$1 == "Hits:" { print $2 }' "$tracing/events/schedhist/offcpu/hist")
+	((count >= counted * 8 / 10)) || fail "${count:-no} hits of $counted switches"
+	echo "!$by_stack" > "$tracing/events/schedhist/offcpu/trigger"
+	rmmod schedhist
+}
+
 group_stacks() {
 	row "offcputime (libbpf-tools)" offcputime_on offcputime_off
+	row "schedhist: hist trigger by stack on offcpu" by_stack_on by_stack_off
 	row "schedhist: perf record -g -e schedhist:offcpu" profile_on profile_off
 }

@@ -275,7 +275,8 @@ test_group_gone_storm() {
 		measure 0
 		storm_signal STOP
 		note "by $rule: $(head_of gone) gone, $(head_of refused) refused"
-		[[ $rule != process ]] || within "places that were given up" 40 "$(head_of gone)" 1000000
+		# How many depends on how fast the storm is.
+		[[ $rule != process ]] || within "places that were given up" 1 "$(head_of gone)" 1000000
 		assert_group_laws
 		assert_laws
 		storm_signal CONT
