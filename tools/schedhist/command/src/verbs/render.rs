@@ -373,22 +373,46 @@ pub fn counters_json(frame: &Frame) -> String {
     line
 }
 
+/// Returns the names of the columns of a distribution: see [`csv_values`].
+pub fn csv_columns(style: &Style) -> Vec<String> {
+    let mut columns = vec!["count".to_owned(), "sum_ns".to_owned()];
+    let quantiles = style.quantiles.iter();
+    columns.extend(quantiles.map(|quantile| format!("{quantile}_ns")));
+    columns.push("max_ns".to_owned());
+    columns
+}
+
+/// Returns the values of a distribution: a quantile is the upper bound of its bucket.
+pub fn csv_values(distribution: &Distribution, style: &Style) -> Vec<String> {
+    let mut values = vec![
+        distribution.count().to_string(),
+        distribution.sum.to_string(),
+    ];
+    let quantiles = style.quantiles.iter();
+    values.extend(quantiles.map(|quantile| csv_number(distribution.quantile_upper(*quantile))));
+    values.push(csv_number(distribution.max.value()));
+    values
+}
+
+/// Returns the text of a value: nothing stands for none.
+pub fn csv_number(number: Option<u64>) -> String {
+    match number {
+        Some(u64::MAX) => "inf".to_owned(),
+        number => number.map_or(String::new(), |number| number.to_string()),
+    }
+}
+
 /// Returns the names of the columns that [`csv`] prints.
 pub fn csv_head(style: &Style, separator: &str) -> String {
-    let mut columns: Vec<_> = ["unix_ns", "span_ns", "metric", "cpu", "count", "sum_ns"]
+    let mut columns = ["unix_ns", "span_ns", "metric", "cpu"]
         .map(str::to_owned)
         .to_vec();
-    columns.extend(
-        style
-            .quantiles
-            .iter()
-            .map(|quantile| format!("{quantile}_ns")),
-    );
-    columns.extend(["max_ns".to_owned(), "max_is_exact".to_owned()]);
+    columns.extend(csv_columns(style));
+    columns.push("max_is_exact".to_owned());
     columns.join(separator) + "\n"
 }
 
-/// Returns a row of values: a quantile is the upper bound of its bucket; nothing stands for none.
+/// Returns a row of values.
 pub fn csv(
     frame: &Frame,
     series: &Series,
@@ -397,21 +421,13 @@ pub fn csv(
     style: &Style,
     separator: &str,
 ) -> String {
-    let number = |number: Option<u64>| match number {
-        Some(u64::MAX) => "inf".to_owned(),
-        number => number.map_or(String::new(), |number| number.to_string()),
-    };
     let mut values = vec![
         frame.unix_ns.to_string(),
-        number(frame.window.span),
+        csv_number(frame.window.span),
         series.name.clone(),
         scope.text(),
-        distribution.count().to_string(),
-        distribution.sum.to_string(),
     ];
-    let quantiles = style.quantiles.iter();
-    values.extend(quantiles.map(|quantile| number(distribution.quantile_upper(*quantile))));
-    values.push(number(distribution.max.value()));
+    values.extend(csv_values(distribution, style));
     values.push(u8::from(distribution.max.is_exact()).to_string());
     values.join(separator) + "\n"
 }

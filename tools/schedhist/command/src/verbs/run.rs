@@ -567,11 +567,9 @@ fn json(run: &Run, (scope, metric, d): &(String, String, Distribution), style: &
 
 /// Returns the names of the columns of [`csv`].
 fn csv_head(style: &Style, separator: &str) -> String {
-    let columns = ["from_ns", "to_ns", "scope", "metric", "count", "sum_ns"];
-    let mut columns: Vec<_> = columns.map(str::to_owned).to_vec();
-    let quantiles = style.quantiles.iter();
-    columns.extend(quantiles.map(|quantile| format!("{quantile}_ns")));
-    columns.push("max_ns".to_owned());
+    let columns = ["from_ns", "to_ns", "scope", "metric"];
+    let mut columns = columns.map(str::to_owned).to_vec();
+    columns.extend(render::csv_columns(style));
     columns.join(separator) + "\n"
 }
 
@@ -581,20 +579,12 @@ fn csv(
     style: &Style,
     separator: &str,
 ) -> String {
-    let number = |number: Option<u64>| match number {
-        Some(u64::MAX) => "inf".to_owned(),
-        number => number.map_or(String::new(), |number| number.to_string()),
-    };
     let mut values = vec![
-        number(run.pairs.number("from_ns")),
-        number(run.pairs.number("to_ns")),
+        render::csv_number(run.pairs.number("from_ns")),
+        render::csv_number(run.pairs.number("to_ns")),
         scope.clone(),
         metric.clone(),
-        d.count().to_string(),
-        d.sum.to_string(),
     ];
-    let quantiles = style.quantiles.iter();
-    values.extend(quantiles.map(|quantile| number(d.quantile_upper(*quantile))));
-    values.push(number(d.max.value()));
+    values.extend(render::csv_values(d, style));
     values.join(separator) + "\n"
 }
