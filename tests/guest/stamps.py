@@ -42,6 +42,7 @@ class Instance:
         self.path = TRACEFS / "instances" / f"schedhist_{name}"
         self.path.mkdir()
         (self.path / "trace_clock").write_text("perf")
+        (self.path / "buffer_size_kb").write_text("4096")
         for event in events:
             (self.path / "events/sched" / event / "enable").write_text("1")
 
@@ -49,7 +50,10 @@ class Instance:
         (self.path / "trace").write_text("")
 
     def events(self) -> list[tuple[int, str, str]]:
-        """Returns the time, the name and the text of each event."""
+        """Returns the time, the name and the text of each event; asserts that none was overwritten."""
+        for stats in self.path.glob("per_cpu/cpu*/stats"):
+            if not re.search(r"^overrun: 0$", stats.read_text(), re.MULTILINE):
+                raise Wrong(f"the trace is too small: {stats}")
         found = map(EVENT.fullmatch, (self.path / "trace").read_text("latin-1").splitlines())
         return [(int(m[1]) * 10**9 + int(m[2]) * 1000, m[3], m[4]) for m in found if m]
 
