@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Moves the records of one group to another.
+
+use super::{
+    neighbours::{
+        Neighbour,
+        NeighbourValues, //
+    },
+    Culprit,
+    GroupCounter,
+    GroupMetric,
+    GroupRecords, //
+};
+
+impl GroupRecords {
+    /// Adds all that `other` recorded on the same CPU.
+    ///
+    /// To be called by the CPU itself, as all that writes, and not while it records a switch.
+    pub fn absorb(&self, other: &Self) {
+        for metric in GroupMetric::ALL {
+            let i = metric as usize;
+            self.counts[i].add(other.samples(metric));
+            let sum = self.sum(metric).wrapping_add(other.sum(metric));
+            self.seqcount.write(|| {
+                self.sums[i].set(sum as u64);
+                // As many as bit 63 has changed while the sum grew.
+                self.rare[i].half_wraps.set((sum >> 63) as u64);
+            });
+            if let Some(worst) = other.worst(metric) {
+                if self.is_greatest(metric, worst.value) {
+                    self.extend(metric, worst.value, worst.time, || worst.task);
+                }
+            }
+        }
+        for counter in GroupCounter::ALL {
+            self.counters[counter as usize].add(other.counter(counter));
+        }
+        for culprit in Culprit::ALL {
+            self.ended_by[culprit as usize].add_all(other.ended_by(culprit));
+            self.preempted_by[culprit as usize].add_all(other.preempted_by(culprit));
+        }
+        let others = other.neighbours.iter().map(Neighbour::get);
+        for waits in others.filter(|waits| waits.group != 0) {
+            self.absorb_neighbour(waits);
+        }
+    }
+
+    /// Forgets all that was recorded. As [`GroupRecords::absorb`].
+    pub fn clear(&self) {
+        self.seqcount.write(|| {
+            for metric in GroupMetric::ALL {
+                let (i, rare) = (metric as usize, &self.rare[metric as usize]);
+                for cell in [&self.counts[i], &self.sums[i], &self.maxima[i]] {
+                    cell.set(0);
+                }
+                rare.half_wraps.set(0);
+            }
+            self.counters.iter().for_each(|cell| cell.set(0));
+            let waits = self.ended_by.iter().chain(&self.preempted_by);
+            waits.for_each(|waits| {
+                waits.count.set(0);
+                waits.nanoseconds.set(0);
+            });
+            let neighbours = self.neighbours.iter();
+            neighbours.for_each(|known| known.set(NeighbourValues::default()));
+        });
+    }
+}

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The other groups that kept a group waiting.
+
+use super::{
+    waits::Waits,
+    GroupRecords, //
+};
+use crate::engine::{
+    cell::Cell,
+    group::verdict::Group, //
+};
+
+/// The number of other groups that [`GroupRecords`] names.
+pub const NEIGHBOURS: usize = 4;
+
+/// Waits that ended while a task of one other group had the CPU.
+#[derive(Debug)]
+pub(super) struct Neighbour {
+    /// The number of the group plus 1; 0 while this is free.
+    pub(super) group: Cell,
+    pub(super) waits: Waits,
+    /// How much the nanoseconds of the waits are ahead of the lead of this group over groups that
+    /// have no room: see [`GroupRecords::wait_ended_by_neighbour`]. So a wait changes both at once.
+    lost: Cell,
+}
+
+impl Neighbour {
+    pub(super) const fn new() -> Self {
+        Self {
+            group: Cell::new(0),
+            waits: Waits::new(),
+            lost: Cell::new(0),
+        }
+    }
+
+    pub(super) fn get(&self) -> NeighbourValues {
+        NeighbourValues {
+            group: self.group.get(),
+            count: self.waits.count(),
+            nanoseconds: self.waits.nanoseconds(),
+            lost: self.lost.get(),
+        }
+    }
+
+    pub(super) fn set(&self, values: NeighbourValues) {
+        self.group.set(values.group);
+        self.waits.count.set(values.count);
+        self.waits.nanoseconds.set(values.nanoseconds);
+        self.lost.set(values.lost);
+    }
+
+    fn lead(&self) -> u64 {
+        self.get().lead()
+    }
+
+    /// Shortens the lead, which is at least `nanoseconds`.
+    fn lose(&self, nanoseconds: u64) {
+        self.lost.add(nanoseconds);
+    }
+}
+
+/// The values of a [`Neighbour`].
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct NeighbourValues {
+    pub(super) group: u64,
+    count: u64,
+    nanoseconds: u64,
+    lost: u64,
+}
+
+impl NeighbourValues {
+    fn lead(&self) -> u64 {
+        self.nanoseconds.wrapping_sub(self.lost)
+    }
+
+    /// Returns the values of what both counted.
+    fn and(self, other: Self) -> Self {
+        Self {
+            group: self.group,
+            count: self.count.wrapping_add(other.count),
+            nanoseconds: self.nanoseconds.wrapping_add(other.nanoseconds),
+            lost: self.lost.wrapping_add(other.lost),
+        }
+    }
+}
+
+impl GroupRecords {
+    /// Records the wait for the group of `key` that ended it, if there is room for that group, or
+    /// makes room. What is recorded of the group that had the room then counts for no group.
+    ///
+    /// This is the algorithm of Misra and Gries for frequent items, with waits as weights. A wait of
+    /// a group without room shortens the leads of all groups that have room, until one of them has
+    /// none left and is replaced. So whenever a group ended more than one of `NEIGHBOURS + 1` parts
+    /// of the time that other groups did, it has room.
+    ///
+    /// The groups that have room come first. The very first of them is found without a call, so it
+    /// is one with a great lead.
+    #[inline(never)]
+    pub(super) fn wait_ended_by_neighbour(&self, key: u64, wait: u64) {
+        let [first, ..] = &self.neighbours;
+        for neighbour in &self.neighbours {
+            let owner = neighbour.group.get();
+            if owner == key {
+                neighbour.waits.add(wait);
+                // Not as soon as the other lead is greater: two groups that take turns would change
+                // places each time.
+                if neighbour.lead() / 2 > first.lead() {
+                    self.swap(first, neighbour);
+                }
+                return;
+            }
+            if owner == 0 {
+                break;
+            }
+        }
+        self.make_room(NeighbourValues {
+            group: key,
+            count: 1,
+            nanoseconds: wait,
+            lost: 0,
+        });
+    }
+
+    /// Records waits that a group ended that has no room.
+    #[cold]
+    fn make_room(&self, waits: NeighbourValues) {
+        let [first, others @ ..] = &self.neighbours;
+        let mut least = first;
+        for neighbour in core::iter::once(first).chain(others) {
+            if neighbour.group.get() == 0 {
+                return self.seqcount.write(|| neighbour.set(waits));
+            }
+            if neighbour.lead() < least.lead() {
+                least = neighbour;
+            }
+        }
+        let lost = waits.lead().min(least.lead());
+        self.neighbours.iter().for_each(|known| known.lose(lost));
+        if waits.lead() > lost {
+            let lost = waits.lost.wrapping_add(lost);
+            self.seqcount
+                .write(|| least.set(NeighbourValues { lost, ..waits }));
+        }
+    }
+
+    #[cold]
+    fn swap(&self, one: &Neighbour, other: &Neighbour) {
+        let (first, second) = (one.get(), other.get());
+        self.seqcount.write(|| {
+            one.set(second);
+            other.set(first);
+        });
+    }
+
+    /// Adds waits that a group ended, which may have room.
+    pub(super) fn absorb_neighbour(&self, waits: NeighbourValues) {
+        let has_room = |known: &&Neighbour| known.group.get() == waits.group;
+        match self.neighbours.iter().find(has_room) {
+            Some(known) => self.seqcount.write(|| known.set(known.get().and(waits))),
+            None => self.make_room(waits),
+        }
+    }
+
+    /// Makes `to` the neighbour wherever one of the groups for which `is_it` returns true is. As
+    /// [`GroupRecords::absorb`].
+    pub fn rename_neighbours(&self, is_it: impl Fn(Group) -> bool, to: Group) {
+        let is_it = |values: &NeighbourValues| group_of(values.group).is_some_and(&is_it);
+        loop {
+            let mut used = self
+                .neighbours
+                .iter()
+                .filter(|known| known.group.get() != 0);
+            let Some(renamed) = used.find(|known| is_it(&known.get())) else {
+                return;
+            };
+            let waits = renamed.get();
+            // The last one takes the place, so that the places in use come first.
+            let last = used.last().unwrap_or(renamed);
+            self.seqcount.write(|| {
+                renamed.set(last.get());
+                last.set(NeighbourValues::default());
+            });
+            self.absorb_neighbour(NeighbourValues {
+                group: u64::from(to.number()) + 1,
+                ..waits
+            });
+        }
+    }
+
+    /// Returns the other groups that had the CPU when waits ended, with the number of these waits
+    /// and the nanoseconds that they took. Waits that ended by further groups are only in
+    /// [`GroupRecords::ended_by`]. A group that ended more than one of `NEIGHBOURS + 1` parts of
+    /// their time is there, but while the CPU is recording, it may be missing.
+    pub fn neighbours(&self) -> impl Iterator<Item = (Group, u64, u64)> + '_ {
+        let read = || self.neighbours.each_ref().map(Neighbour::get);
+        let all = self.seqcount.read(read).into_iter();
+        all.filter_map(|of| Some((group_of(of.group)?, of.count, of.nanoseconds)))
+    }
+}
+
+/// Returns the group of a [`Neighbour`].
+fn group_of(key: u64) -> Option<Group> {
+    Group::new(u32::try_from(key.checked_sub(1)?).ok()?)
+}

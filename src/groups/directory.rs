@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The names of groups, and which key has which.
+
+use kernel::{
+    prelude::*,
+    sync::rcu, //
+};
+
+use super::{
+    rules::NamedCgroup,
+    verdicts::ListedTask, //
+};
+use crate::{
+    boundary::abstractions::{
+        clock::local_clock,
+        task::{
+            Task,
+            COMM_LEN, //
+        },
+    },
+    engine::group::{
+        index::Entry,
+        lineage::Lineage,
+        list,
+        name::TaskName,
+        places::{
+            Place,
+            Places, //
+        },
+        verdict::Group, //
+    },
+};
+
+pub(super) type ListRule = list::Rule<KVec<u8>, KVec<u128>, NamedCgroup>;
+
+/// The names of groups, and which key has which.
+pub(super) struct Directory {
+    pub(super) places: Places<KVVec<Place>, KVVec<Entry>>,
+    /// The names of the groups from 1 on, by number.
+    pub(super) names: KVVec<KVec<u8>>,
+    /// The rules, if groups are by [`Kind::List`].
+    pub(super) list: list::List<KVec<Option<ListRule>>>,
+    /// The number of rules that were added to the list.
+    pub(super) rules: u64,
+    /// Which processes the rules follow.
+    pub(super) lineage: Lineage<KVVec<Entry<u64>>>,
+    /// The number of verdicts that a task got although it should have got another: there were too
+    /// many groups, or no memory for a name.
+    pub(super) refused: u64,
+    /// The key that was refused last, as there are all groups.
+    pub(super) last_refused: Option<u128>,
+    /// Whether a task was refused since the last sweep.
+    pub(super) was_refused: bool,
+    /// Whether a sweep may make room.
+    pub(super) wants_sweep: bool,
+    /// The time before which there is no other sweep.
+    pub(super) next_sweep: u64,
+    /// The number of groups that gave up their places.
+    pub(super) gone: u64,
+}
+
+/// Whether keys with the same name belong to the same group.
+pub(super) enum Names {
+    /// They do, as those of a cgroup that was removed and created again.
+    Shared,
+    /// They do not: a PID may be used again.
+    Own,
+}
+
+impl Directory {
+    /// Returns the group of `key`, which is that of the process or thread `pid`, or makes one. `task`
+    /// has its name, or is about to get the name `comm`.
+    pub(super) fn group_of_task(
+        &mut self,
+        key: u128,
+        task: Task<'_>,
+        pid: i32,
+        comm: Option<[u8; COMM_LEN]>,
+    ) -> Group {
+        let name = || TaskName::new(pid, &comm.unwrap_or_else(|| task.comm()));
+        let group = self.group_of(key, Names::Own, || {
+            // Renaming allocates nothing.
+            let mut room = KVec::with_capacity(TaskName::MAX_LEN, GFP_NOWAIT)?;
+            room.extend_from_slice(&name(), GFP_NOWAIT)?;
+            Ok(room)
+        });
+        if comm.is_some() && group != Group::OTHER {
+            if let Some(known) = self.names.get_mut(group.number() as usize - 1) {
+                known.clear();
+                // Cannot fail: there is room for the longest name.
+                let _ = known.extend_from_slice(&name(), GFP_NOWAIT);
+            }
+        }
+        group
+    }
+
+    /// Returns the group of `key`, or makes one with the name that `name` returns.
+    pub(super) fn group_of(
+        &mut self,
+        key: u128,
+        names: Names,
+        name: impl FnOnce() -> Result<KVec<u8>>,
+    ) -> Group {
+        if let Some(group) = self.places.find(key) {
+            return group;
+        }
+        // While there are all groups, a key that was refused stays so: there is no more room, and
+        // its name does not change. A process that moves asks for the same key once for each thread.
+        if self.last_refused != Some(key) {
+            match name().and_then(|name| self.insert(key, names, name)) {
+                Ok(group) => {
+                    // In time, so that no task is refused meanwhile.
+                    if self.places.vacant() < self.names.len() / 8 {
+                        self.want_sweep();
+                    }
+                    return group;
+                }
+                Err(ENOSPC) => self.last_refused = Some(key),
+                Err(_) => {}
+            }
+        }
+        self.refused += 1;
+        self.was_refused = true;
+        self.want_sweep();
+        Group::OTHER
+    }
+
+    /// Requests a sweep, unless there was one lately.
+    fn want_sweep(&mut self) {
+        self.wants_sweep |= local_clock() >= self.next_sweep;
+    }
+
+    /// Returns the group with this name, dead or alive.
+    pub(super) fn place_named(&self, name: &[u8]) -> Option<Group> {
+        let numbered = self.names.iter().zip((1..).filter_map(Group::new));
+        let mut same = numbered.filter(|(known, _)| ***known == *name);
+        let (_, group) = same.find(|(_, group)| !self.places.is_vacant(*group))?;
+        Some(group)
+    }
+
+    /// Makes a group for `key`, or gives it the group that has its name, if names are shared.
+    fn insert(&mut self, key: u128, names: Names, name: KVec<u8>) -> Result<Group> {
+        let same = match names {
+            Names::Shared => self.place_named(&name),
+            Names::Own => None,
+        };
+        if let Some(group) = same {
+            // Cannot fail: there is such a place.
+            return self.places.give(group, key).then_some(group).ok_or(ENOSPC);
+        }
+        let group = self.places.take(key).ok_or(ENOSPC)?;
+        if let Some(room) = self.names.get_mut(group.number() as usize - 1) {
+            *room = name;
+        }
+        Ok(group)
+    }
+
+    /// Returns the group of the first rule that matches `task`.
+    pub(super) fn rule_of(
+        &self,
+        task: Task<'_>,
+        comm: Option<[u8; COMM_LEN]>,
+        rcu: &rcu::Guard,
+    ) -> Option<Group> {
+        self.list.group_of(&ListedTask {
+            task,
+            comm,
+            lineage: &self.lineage,
+            rcu,
+        })
+    }
+
+    /// Returns whether there is a rule whose group is `group`.
+    pub(super) fn has_rule_of(&self, group: Group) -> bool {
+        self.list.iter().any(|rule| rule.group == group)
+    }
+}

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The list of rules, and what a rule names.
+
+use core::mem;
+
+use kernel::{
+    prelude::*,
+    str::{
+        CStr,
+        CString, //
+    },
+};
+
+use super::{
+    copy,
+    directory::Directory,
+    Groups, //
+};
+use crate::{
+    boundary::{
+        abstractions::{
+            cgroup::{
+                Cgroup,
+                Subtree, //
+            },
+            cgroup_mkdir::CgroupMkdir,
+            task::ProcessId, //
+        },
+        task_table::TaskStates, //
+    },
+    engine::group::{
+        lineage::Lineage,
+        list::{
+            self,
+            Definition,
+            Matcher,
+            Pattern, //
+        },
+        rule::Pids, //
+    },
+};
+
+/// The room for processes that rules follow, in processes, times 4/3: see [`Index`].
+///
+/// [`Index`]: crate::engine::group::index::Index
+const FOLLOWED: usize = 1 << 15;
+
+/// A cgroup that a rule names.
+pub(crate) struct NamedCgroup {
+    pub(super) subtree: Subtree,
+    /// The path, as the initial cgroup namespace shows it.
+    path: KVec<u8>,
+}
+
+/// Which tasks a rule matches, once its cgroup or its processes are found.
+pub(crate) struct Found {
+    matcher: Matcher<KVec<u8>, KVec<u128>, NamedCgroup>,
+    /// The process that the rule follows, with its PID.
+    root: Option<(i32, ProcessId)>,
+}
+
+impl Groups {
+    /// Finds what `pattern` names. Sleeps; fails with `ENOENT`, `ESRCH`, `EOPNOTSUPP` and `ENOMEM`,
+    /// as [`Groups::new`] does.
+    pub(crate) fn find(pattern: Pattern<'_>) -> Result<Found> {
+        let mut root = None;
+        let matcher = match pattern {
+            Pattern::Cgroup(path) => {
+                let subtree = find_cgroup(path, 0)?;
+                let path = subtree.path()?;
+                Matcher::Cgroup(NamedCgroup { subtree, path })
+            }
+            Pattern::Processes(pids) => {
+                let mut keys = KVec::new();
+                for process in find_processes(pids)? {
+                    keys.push(process.key(), GFP_KERNEL)?;
+                }
+                Matcher::Processes(keys)
+            }
+            Pattern::Comm(glob) => Matcher::Comm(copy(glob, GFP_KERNEL)?),
+            Pattern::Children(pid) => {
+                root = Some((pid, ProcessId::find(pid).ok_or(ESRCH)?));
+                Matcher::Children
+            }
+        };
+        Ok(Found { matcher, root })
+    }
+
+    /// Appends a rule to the list. Tasks get its group when they are decided again. `tasks` is as
+    /// for [`Groups::sweep`].
+    ///
+    /// Sleeps. Fails with `EEXIST` if there is a rule of this name, with `ENOSPC` if there are too
+    /// many rules or groups, with `ESRCH` if the process has ended, and with `ENOMEM`; then changes
+    /// nothing.
+    pub(crate) fn add_rule(
+        &self,
+        definition: &Definition<'_>,
+        found: Found,
+        tasks: Option<&TaskStates>,
+    ) -> Result {
+        let name = copy(definition.name, GFP_KERNEL)?;
+        let text = copy(definition.text, GFP_KERNEL)?;
+        let mut name_of_group = copy(definition.name, GFP_KERNEL)?;
+        let mut lineage = KVVec::new();
+        if found.root.is_some() && !self.directory.lock().list.has_children() {
+            lineage = KVVec::from_elem(None, FOLLOWED, GFP_KERNEL)?;
+        }
+        let is_there = |directory: &Directory| match directory.list.find(&name) {
+            Some(_) => Err(EEXIST),
+            None if directory.list.is_full() => Err(ENOSPC),
+            None => Ok(directory.place_named(&name).is_some() || directory.places.vacant() != 0),
+        };
+        // Only the caller adds rules, and no place is taken otherwise.
+        let has_room = is_there(&self.directory.lock())?;
+        if !has_room && self.sweep(tasks)? == 0 {
+            return Err(ENOSPC);
+        }
+        // Freed at the end, without the lock.
+        let _replaced;
+        let mut directory = self.directory.lock();
+        if found.root.is_some() && !directory.list.has_children() {
+            // No process has a mark.
+            let new = Lineage::new(mem::take(&mut lineage));
+            _replaced = mem::replace(&mut directory.lineage, new);
+        }
+        directory.rules += 1;
+        let key = u128::from(directory.rules);
+        let group = match directory.place_named(&name) {
+            Some(group) => directory.places.give(group, key).then_some(group),
+            None => {
+                let group = directory.places.take(key);
+                let number = group.map_or(0, |group| group.number() as usize - 1);
+                if let (Some(_), Some(room)) = (group, directory.names.get_mut(number)) {
+                    mem::swap(room, &mut name_of_group);
+                }
+                group
+            }
+        };
+        let group = group.ok_or(ENOSPC)?;
+        let rule = list::Rule::new(name, text, found.matcher, group);
+        let mark = directory.list.add(rule).map_err(|_| ENOSPC)?;
+        let Some((pid, process)) = found.root else {
+            return Ok(());
+        };
+        let is_marked = directory.lineage.mark(process.key(), mark);
+        // If it has ended since, its end may have been seen before its mark was there.
+        let error = match ProcessId::find(pid) {
+            Some(now) if now == process && is_marked => return Ok(()),
+            Some(now) if now == process => ENOSPC,
+            _ => ESRCH,
+        };
+        directory.lineage.exit(process.key());
+        let removed = directory.list.remove(definition.name);
+        drop(directory);
+        drop(removed);
+        Err(error)
+    }
+
+    /// Removes the rule `name` from the list. Its group is dead once its tasks have been decided
+    /// again. Fails with `ENOENT` if there is no such rule.
+    pub(crate) fn remove_rule(&self, name: &[u8]) -> Result {
+        let mut directory = self.directory.lock();
+        let removed = directory.list.remove(name).ok_or(ENOENT)?;
+        directory.lineage.forget(removed.mark());
+        drop(directory);
+        drop(removed);
+        Ok(())
+    }
+
+    /// Returns whether rules follow the processes that others fork, and whether they name cgroups.
+    pub(crate) fn tracks(&self) -> (bool, bool) {
+        let mut directory = self.directory.lock();
+        let mut has_cgroups = false;
+        directory.list.for_each_cgroup(|_| has_cgroups = true);
+        (directory.list.has_children(), has_cgroups)
+    }
+
+    /// Returns the text of the rule with the number `number` in the order of the list. Sleeps;
+    /// fails with `ENOMEM`.
+    pub(crate) fn rule_text(&self, number: usize) -> Result<Option<CString>> {
+        let directory = self.directory.lock();
+        let rule = directory.list.iter().nth(number);
+        let Some((name, text)) = rule.map(|rule| (rule.name.len(), rule.text.len())) else {
+            return Ok(None);
+        };
+        drop(directory);
+        // Allocated first, as this must not sleep with the lock held.
+        let (mut name, mut text) = (
+            KVec::with_capacity(name, GFP_KERNEL)?,
+            KVec::with_capacity(text, GFP_KERNEL)?,
+        );
+        let directory = self.directory.lock();
+        let Some(rule) = directory.list.iter().nth(number) else {
+            return Ok(None);
+        };
+        name.extend_from_slice(&rule.name, GFP_NOWAIT)?;
+        text.extend_from_slice(&rule.text, GFP_NOWAIT)?;
+        drop(directory);
+        let shown = list::Shown {
+            name: &name,
+            text: &text,
+        };
+        Ok(Some(CString::try_from_fmt(fmt!(
+            "{}",
+            format_args!("{shown}")
+        ))?))
+    }
+}
+
+/// A cgroup that is made again is the one that a rule names by its path.
+impl CgroupMkdir for Groups {
+    fn cgroup_mkdir(&self, cgroup: &Cgroup<'_>) {
+        // Without memory, the rule goes on without this cgroup.
+        let Ok(path) = cgroup.path() else {
+            return;
+        };
+        let mut directory = self.directory.lock();
+        directory.list.for_each_cgroup(|named| {
+            if *named.path == *path {
+                named.subtree.follow(cgroup);
+            }
+        });
+    }
+}
+
+/// Finds the cgroup `path`, with `depth` levels below it: see [`Subtree::find`].
+pub(super) fn find_cgroup(path: &[u8], depth: u32) -> Result<Subtree> {
+    let mut text = KVec::with_capacity(path.len() + 1, GFP_KERNEL)?;
+    text.extend_from_slice(path, GFP_KERNEL)?;
+    text.push(0, GFP_KERNEL)?;
+    let path = CStr::from_bytes_with_nul(&text).map_err(|_| EINVAL)?;
+    Subtree::find(path, depth)
+}
+
+/// Finds the processes with these PIDs. Fails with `ESRCH` if there is no such process, and with
+/// `ENOMEM`.
+pub(super) fn find_processes(pids: Pids<'_>) -> Result<KVec<ProcessId>> {
+    let mut found = KVec::new();
+    for pid in pids.iter() {
+        found.push(ProcessId::find(pid).ok_or(ESRCH)?, GFP_KERNEL)?;
+    }
+    Ok(found)
+}

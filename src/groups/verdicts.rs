@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Decides which task is in which group.
+
+use core::mem;
+
+use kernel::{
+    prelude::*,
+    sync::rcu, //
+};
+
+use super::{
+    copy,
+    directory::{
+        Directory,
+        Names, //
+    },
+    rules::NamedCgroup,
+    Groups,
+    Kind, //
+};
+use crate::{
+    boundary::{
+        abstractions::{
+            sched_process_exit::SchedProcessExit,
+            task::{
+                task_key,
+                with_current,
+                ProcessId,
+                Task,
+                COMM_LEN, //
+            },
+            task_newtask::TaskNewtask, //
+        },
+        task_table::TaskStates, //
+    },
+    engine::{
+        format::text::up_to_nul,
+        group::{
+            index::Entry,
+            lineage::Lineage,
+            list::Subject,
+            verdict::{
+                Group,
+                Verdict, //
+            },
+        },
+    },
+};
+
+impl Groups {
+    /// Decides the verdict of `task` and stores it in `tasks`. `comm` is the name that the task is
+    /// about to get, if any. Returns true if a [sweep](Groups::sweep) may make room for new groups.
+    /// Any context but a hard interrupt, without a lock of the scheduler.
+    pub(crate) fn decide(
+        &self,
+        task: Task<'_>,
+        comm: Option<[u8; COMM_LEN]>,
+        tasks: &TaskStates,
+    ) -> bool {
+        let rcu = rcu::read_lock();
+        let mut directory = self.directory.lock();
+        let pages = tasks.pages(&rcu);
+        let state = pages.get(task.pid());
+        // A walk may still find a task that has given up its PID meanwhile. If another task has the
+        // PID by now, its verdict was stored under the lock, so the first task is seen to be exiting.
+        if task.is_exiting() {
+            let group = state.verdict(task.id()).group();
+            if state.has_verdict_of_another(task.id()) || self.keeps(group, &directory) {
+                return false;
+            }
+        }
+        let group = self.group_of(task, comm, &mut directory, &rcu);
+        let verdict = Verdict::new(group, task.is_kernel_thread());
+        // Without memory for its state, the task counts as untracked whenever it runs.
+        let _ = state.set_verdict(task.id(), verdict);
+        mem::take(&mut directory.wants_sweep)
+    }
+
+    /// Returns whether a task that is exiting, and cannot be asked for its process any more, stays
+    /// in `group`.
+    fn keeps(&self, group: Group, directory: &Directory) -> bool {
+        match self.kind {
+            Kind::Cgroup(_) | Kind::Comm => false,
+            Kind::Process(_) | Kind::Thread(_) => directory.places.key(group).is_some(),
+            Kind::List => directory.has_rule_of(group),
+        }
+    }
+
+    /// Records that the current task has created `task`: a process begins with the marks of the one
+    /// that forked it. No effect if that is known already. The recorder calls this before it
+    /// decides the verdict of a new task, as its probe may come before that of the groups.
+    #[inline(never)]
+    pub(crate) fn fork(&self, task: Task<'_>) {
+        if !self.is_list() || task.pid() != task.tgid() {
+            return;
+        }
+        let rcu = rcu::read_lock();
+        let parent = with_current(|parent| parent.process(&rcu));
+        if let (Some(child), Some(parent)) = (task.process(&rcu), parent) {
+            let mut directory = self.directory.lock();
+            directory.lineage.fork(parent.key(), child.key());
+        }
+    }
+
+    /// Returns the verdict of `task` as it is stored in `tasks`.
+    pub(crate) fn verdict(&self, task: Task<'_>, tasks: &TaskStates) -> Verdict {
+        let rcu = rcu::read_lock();
+        let verdict = tasks.pages(&rcu).get(task.pid()).verdict(task.id());
+        verdict
+    }
+
+    /// Returns the group of `task`, but makes none.
+    pub(super) fn peek(&self, task: Task<'_>) -> Group {
+        let rcu = rcu::read_lock();
+        let directory = self.directory.lock();
+        let key = match &self.kind {
+            Kind::Comm => Some(comm_key(&task.comm())),
+            Kind::Process(those) => process_of(task, those, &rcu).map(ProcessId::key),
+            Kind::Thread(those) => is_thread_of(task, those, &rcu).then(|| thread_key(task)),
+            Kind::Cgroup(subtree) => {
+                let cgroup = subtree.cgroup_of(task, &rcu);
+                cgroup.map(|cgroup| u128::from(cgroup.id()))
+            }
+            Kind::List => return directory.rule_of(task, None, &rcu).unwrap_or(Group::OTHER),
+        };
+        let group = key.and_then(|key| directory.places.peek(key));
+        group.unwrap_or(Group::OTHER)
+    }
+
+    /// Returns the group of `task`.
+    fn group_of(
+        &self,
+        task: Task<'_>,
+        comm: Option<[u8; COMM_LEN]>,
+        directory: &mut Directory,
+        rcu: &rcu::Guard,
+    ) -> Group {
+        match &self.kind {
+            Kind::Comm => {
+                let comm = comm.unwrap_or_else(|| task.comm());
+                let name = || copy(up_to_nul(&comm), GFP_NOWAIT);
+                directory.group_of(comm_key(&comm), Names::Shared, name)
+            }
+            Kind::Process(those) => {
+                // Of its threads, the leader gives the process its name.
+                let (Some(process), Some(leader)) =
+                    (process_of(task, those, rcu), task.leader(rcu))
+                else {
+                    return Group::OTHER;
+                };
+                let comm = comm.filter(|_| task.pid() == task.tgid());
+                directory.group_of_task(process.key(), leader, task.tgid(), comm)
+            }
+            Kind::Thread(those) => {
+                if !is_thread_of(task, those, rcu) {
+                    return Group::OTHER;
+                }
+                directory.group_of_task(thread_key(task), task, task.pid(), comm)
+            }
+            Kind::Cgroup(subtree) => match subtree.cgroup_of(task, rcu) {
+                Some(cgroup) => {
+                    let key = u128::from(cgroup.id());
+                    directory.group_of(key, Names::Shared, || cgroup.path())
+                }
+                None => Group::OTHER,
+            },
+            Kind::List => {
+                let group = directory.rule_of(task, comm, rcu);
+                // It keeps its place anyway, as its rule exists.
+                group.unwrap_or(Group::OTHER)
+            }
+        }
+    }
+}
+
+impl TaskNewtask for Groups {
+    fn task_newtask(&self, task: Task<'_>) {
+        self.fork(task);
+    }
+}
+
+impl SchedProcessExit for Groups {
+    fn process_ended(&self, process: ProcessId) {
+        self.directory.lock().lineage.exit(process.key());
+    }
+}
+
+/// A task, as the rules of a list look at it.
+pub(super) struct ListedTask<'a> {
+    pub(super) task: Task<'a>,
+    pub(super) comm: Option<[u8; COMM_LEN]>,
+    pub(super) lineage: &'a Lineage<KVVec<Entry<u64>>>,
+    pub(super) rcu: &'a rcu::Guard,
+}
+
+impl Subject<NamedCgroup> for ListedTask<'_> {
+    fn is_in(&self, cgroup: &NamedCgroup) -> bool {
+        cgroup.subtree.contains(self.task, self.rcu)
+    }
+
+    fn process(&self) -> Option<u128> {
+        self.task.process(self.rcu).map(ProcessId::key)
+    }
+
+    fn marks(&self) -> u64 {
+        self.process().map_or(0, |key| self.lineage.marks(key))
+    }
+
+    fn with_comm(&self, look: impl FnOnce(&[u8]) -> bool) -> bool {
+        look(up_to_nul(&self.comm.unwrap_or_else(|| self.task.comm())))
+    }
+}
+
+/// Returns the key of the threads with this name.
+fn comm_key(comm: &[u8; COMM_LEN]) -> u128 {
+    // What follows the first NUL does not belong to the name.
+    let name = up_to_nul(comm);
+    let mut key = [0; COMM_LEN];
+    key[..name.len()].copy_from_slice(name);
+    u128::from_le_bytes(key)
+}
+
+/// Returns the process of `task` if it is one of `those`, or if there are none.
+fn process_of(task: Task<'_>, those: &[ProcessId], rcu: &rcu::Guard) -> Option<ProcessId> {
+    let process = task.process(rcu)?;
+    (those.is_empty() || those.contains(&process)).then_some(process)
+}
+
+/// Returns whether `task` is a thread of one of `those` processes, or whether there are none.
+fn is_thread_of(task: Task<'_>, those: &[ProcessId], rcu: &rcu::Guard) -> bool {
+    those.is_empty() || process_of(task, those, rcu).is_some()
+}
+
+/// Returns a number that no other thread has.
+fn thread_key(task: Task<'_>) -> u128 {
+    task_key(task.pid(), task.start_time())
+}
