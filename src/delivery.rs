@@ -159,18 +159,18 @@ pub(crate) fn is_listened_to(metric: Metric) -> bool {
 #[inline(never)]
 fn emit(cpu: u32, sample: &Sample, task: &Identity) {
     let (pid, comm, prio) = (task.pid, &task.comm, task.prio);
-    let (duration, cause) = (sample.value, sample.cause);
+    let (duration, cause, group) = (sample.value, sample.cause, task.group.number());
     match sample.metric {
-        Metric::Oncpu => events::trace_oncpu(pid, comm, prio, cpu, duration, cause),
+        Metric::Oncpu => events::trace_oncpu(pid, comm, prio, cpu, duration, cause, group),
         Metric::RunqWakeup | Metric::RunqPreempt => {
-            events::trace_runq(pid, comm, prio, cpu, duration, cause);
+            events::trace_runq(pid, comm, prio, cpu, duration, cause, group);
         }
         Metric::BlockedInterruptible | Metric::BlockedUninterruptible => {
-            events::trace_blocked(pid, comm, prio, cpu, duration, cause);
+            events::trace_blocked(pid, comm, prio, cpu, duration, cause, group);
         }
-        Metric::Offcpu => events::trace_offcpu(pid, comm, prio, cpu, duration, cause),
-        Metric::Wakeup => events::trace_wakeup(pid, comm, prio, cpu, duration, cause),
-        Metric::Throttled => events::trace_throttled(pid, comm, prio, cpu, duration, cause),
+        Metric::Offcpu => events::trace_offcpu(pid, comm, prio, cpu, duration, cause, group),
+        Metric::Wakeup => events::trace_wakeup(pid, comm, prio, cpu, duration, cause, group),
+        Metric::Throttled => events::trace_throttled(pid, comm, prio, cpu, duration, cause, group),
         Metric::Idle => {}
     }
 }

@@ -34,8 +34,10 @@
 //! (a task's name, `char[TASK_COMM_LEN]`), or an enum that the engine declares with the macro
 //! `named!`. A record stores the number of an enum's variant in one byte, and prints the variant's
 //! name. perf takes a field whose type is followed by `as weight` as the weight of the event: the
-//! period of its sample, and what it adds to a count. `Kbuild` lists the files that declare these enums. The arguments have the order of the
-//! fields. A record has its fields sorted by alignment, so that it has no holes.
+//! period of its sample, and what it adds to a count. A field whose type is followed by
+//! `= field - field` is computed from two earlier ones, and is no argument. `Kbuild` lists the files
+//! that declare these enums. The arguments have the order of the fields. A record has its fields
+//! sorted by alignment, so that it has no holes.
 
 use crate::engine::{
     metric::Metric,
@@ -72,7 +74,11 @@ trace_events! {
         duration_ns: Ns as weight,
         /// How it came about, or how it ended: see the event.
         cause: Cause,
-    } => "comm={comm} pid={pid} prio={prio} cpu={cpu} duration_ns={duration_ns} cause={cause}";
+        /// The task's group, by its number in the file `groups`; 0 for the group `other`, and while
+        /// tasks are not grouped.
+        group: u32,
+    } => "comm={comm} pid={pid} prio={prio} cpu={cpu} duration_ns={duration_ns} cause={cause} "
+        "group={group}";
 
     /// A task's stay on a CPU, when it ends; the cause is how it ended.
     event oncpu: sample;
@@ -116,8 +122,8 @@ trace_events! {
 
     /// A sample above the threshold of its metric.
     ///
-    /// Emitted after the sample's own event, in the same context, and followed by an event `culprit` for each task that
-    /// had the CPU meanwhile.
+    /// Emitted after the sample's own event, in the same context, and followed by an event `culprit`
+    /// for each task that had the CPU meanwhile.
     event outlier {
         /// Its number, which its culprits have as well.
         id: u64,
@@ -133,20 +139,22 @@ trace_events! {
         cpu: Cpu,
         /// As in the sample's own event.
         cause: Cause,
-        /// When it began, in nanoseconds of that CPU's clock.
-        start_ns: Ns,
-        /// When it ended.
+        /// When it ended, in nanoseconds of that CPU's clock.
         end_ns: Ns,
         /// The sample, in nanoseconds.
         duration_ns: Ns as weight,
+        /// When it began.
+        start_ns: Ns = end_ns - duration_ns,
         /// How many events `culprit` follow.
         culprits: u32,
         /// For how much of the time no culprit is named: the CPU's record of its last stays does
         /// not reach back far enough, there were too many tasks, or it was offline meanwhile.
         missing_ns: Ns,
+        /// As in the sample's own event; 0 for the idle task.
+        group: u32,
     } => "id={id} metric={metric} comm={comm} pid={pid} prio={prio} cpu={cpu} cause={cause} "
         "duration_ns={duration_ns} start_ns={start_ns} end_ns={end_ns} culprits={culprits} "
-        "missing_ns={missing_ns}";
+        "missing_ns={missing_ns} group={group}";
 
     /// A task that had the CPU during an outlier; oldest first.
     event culprit {
@@ -164,5 +172,8 @@ trace_events! {
         ran_ns: Ns,
         /// In how many stays.
         slices: u32,
-    } => "id={id} comm={comm} pid={pid} prio={prio} cpu={cpu} ran_ns={ran_ns} slices={slices}";
+        /// The task's group in the first of these stays; 0 for the idle task, too.
+        group: u32,
+    } => "id={id} comm={comm} pid={pid} prio={prio} cpu={cpu} ran_ns={ran_ns} slices={slices} "
+        "group={group}";
 }

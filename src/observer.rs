@@ -16,6 +16,10 @@ use crate::{
         Delivery, //
     },
     engine::{
+        group::{
+            observer::Occupant,
+            verdict::Group, //
+        },
         identity::Identity,
         metric::Metric,
         outlier::{
@@ -82,11 +86,18 @@ pub(crate) struct TracingObserver<'a> {
     pending: Option<&'a Pending>,
     /// `None` while no threshold is set.
     log: Option<&'a Log>,
+    /// Which group has the CPU; `None` if tasks are not grouped.
+    occupant: Option<&'a Occupant>,
 }
 
 impl<'a> TracingObserver<'a> {
-    /// Creates an observer of `switch`, which is in progress on this CPU.
-    pub(crate) fn new(switch: &'a Switch<'a>, delivery: &'a Delivery) -> Self {
+    /// Creates an observer of `switch`, which is in progress on this CPU. `occupant` is that of the
+    /// CPU if tasks are grouped.
+    pub(crate) fn new(
+        switch: &'a Switch<'a>,
+        delivery: &'a Delivery,
+        occupant: Option<&'a Occupant>,
+    ) -> Self {
         let cpu = switch.cpu();
         Self {
             names: SilentObserver::new(switch),
@@ -94,7 +105,19 @@ impl<'a> TracingObserver<'a> {
             delivery,
             pending: delivery.pending(switch),
             log: delivery.outliers().watched_log(cpu),
+            occupant,
         }
+    }
+
+    /// Returns the identity of one of the two tasks, which must be the occupant of the CPU, with its
+    /// group. The task that leaves is the occupant until its samples have come, and the other one is
+    /// when its own come.
+    fn identify_occupant(&self, side: Side) -> Identity {
+        let mut task = self.names.identify(side);
+        if let Some(occupant) = self.occupant {
+            task.group = occupant.now().group();
+        }
+        task
     }
 
     /// Emits the event of the idle task's stay, which names the task that ended it.
@@ -114,7 +137,7 @@ impl Observer for &TracingObserver<'_> {
     fn stay(self, since: u64, now: u64) {
         if let Some(log) = self.log {
             log.stay(&Stay {
-                task: self.identify(Side::Prev),
+                task: self.identify_occupant(Side::Prev),
                 since,
                 until: now,
             });
@@ -124,7 +147,7 @@ impl Observer for &TracingObserver<'_> {
     #[inline(always)]
     fn sample(self, sample: &Sample) {
         let side = sample.metric.side();
-        let task = || self.identify(side);
+        let task = || self.identify_occupant(side);
         if let (Side::Next, Some(pending)) = (side, self.pending) {
             let is_wanted = self.log.is_some() || is_listened_to(sample.metric);
             // There is room for all samples of a switch.
@@ -147,5 +170,7 @@ fn identify(task: Task<'_>) -> Identity {
         pid: task.pid(),
         prio: task.prio(),
         comm: task.comm(),
+        // Most of those who ask do not need it: see `identify_occupant()`.
+        group: Group::OTHER,
     }
 }

@@ -340,11 +340,11 @@ impl Outliers {
             outlier.task.prio,
             cpu,
             sample.cause,
-            outlier.start(),
             sample.end,
             sample.value,
             outlier.culprits,
             outlier.missing,
+            outlier.task.group.number(),
         );
         if events::trace_culprit_enabled() {
             for culprit in culprits {
@@ -357,6 +357,7 @@ impl Outliers {
                     cpu,
                     culprit.ran,
                     culprit.slices,
+                    task.group.number(),
                 );
             }
         }

@@ -51,7 +51,10 @@ use crate::{
     delivery::Delivery,
     engine::{
         group::{
-            observer::Grouped,
+            observer::{
+                CpuGroups,
+                Grouped, //
+            },
             verdict::Group, //
         },
         switch::{
@@ -358,10 +361,13 @@ impl Recorder {
     /// is rarely called.
     #[inline(never)]
     fn record_watched(&self, switch: &Switch<'_>) {
-        let observer = TracingObserver::new(switch, &self.delivery);
+        let observe = |occupant| TracingObserver::new(switch, &self.delivery, occupant);
         match self.groups_of(switch, Dynamic::GROUP_CELLS) {
-            Some(groups) => self.record::<Dynamic>(switch, Grouped::new(&observer, groups)),
-            None => self.record::<Dynamic>(switch, &observer),
+            Some(groups) => {
+                let observer = observe(Some(groups.occupant()));
+                self.record::<Dynamic>(switch, Grouped::new(&observer, groups));
+            }
+            None => self.record::<Dynamic>(switch, &observe(None)),
         }
     }
 

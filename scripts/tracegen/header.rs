@@ -144,8 +144,8 @@ fn arguments(class: &Class, system: &System, argument: impl Fn(&Field) -> String
         Type::Comm => format!("const char *{}", field.name),
         Type::Enum(it) => format!("enum {} {}", it.c_name(system), field.name),
     };
-    let parameters: Vec<_> = class.fields.iter().map(parameter).collect();
-    let names: Vec<_> = class.fields.iter().map(argument).collect();
+    let parameters: Vec<_> = class.arguments().map(parameter).collect();
+    let names: Vec<_> = class.arguments().map(argument).collect();
     format!(
         "\tTP_PROTO({}),\n\n\tTP_ARGS({})",
         parameters.join(",\n\t\t "),
@@ -157,7 +157,8 @@ fn arguments(class: &Class, system: &System, argument: impl Fn(&Field) -> String
 fn record(class: &Class, system: &System) -> String {
     let mut fields = String::new();
     let mut assignments = String::new();
-    for Field { name, ty, .. } in class.record() {
+    for field in class.record() {
+        let Field { name, ty, .. } = field;
         fields += &match ty {
             Type::Number(number) => format!("\t\t__field({}, {name})\n", number.c),
             Type::Comm => format!("\t\t__array(char, {name}, TASK_COMM_LEN)\n"),
@@ -169,7 +170,10 @@ fn record(class: &Class, system: &System) -> String {
                 "\t\tmemcpy(__entry->{name}, {name}, TASK_COMM_LEN);\n\
                  \t\t__entry->{name}[TASK_COMM_LEN - 1] = '\\0';\n"
             ),
-            _ => format!("\t\t__entry->{name} = {name};\n"),
+            _ => match &field.difference {
+                Some((from, less)) => format!("\t\t__entry->{name} = {from} - {less};\n"),
+                None => format!("\t\t__entry->{name} = {name};\n"),
+            },
         };
     }
     let argument = |index: &usize| {

@@ -68,7 +68,7 @@ pub(crate) struct Class {
     pub(crate) name: String,
     /// Whether it was declared as a class.
     pub(crate) is_shared: bool,
-    /// In the order of the arguments.
+    /// In the order of the declaration.
     pub(crate) fields: Vec<Field>,
     /// The format of `printk()`.
     pub(crate) format: String,
@@ -92,6 +92,13 @@ impl Class {
         self.fields.iter().find(|field| field.is_weight)
     }
 
+    /// Returns the fields that are arguments, in their order.
+    pub(crate) fn arguments(&self) -> impl Iterator<Item = &Field> {
+        self.fields
+            .iter()
+            .filter(|field| field.difference.is_none())
+    }
+
     /// Returns the fields in the order of a record: by alignment, so that there are no holes.
     pub(crate) fn record(&self) -> Vec<&Field> {
         let mut fields: Vec<_> = self.fields.iter().collect();
@@ -113,6 +120,8 @@ pub(crate) struct Field {
     pub(crate) ty: Type,
     /// Whether perf takes the value as the weight of the event.
     pub(crate) is_weight: bool,
+    /// The fields whose difference this one is, if it is no argument.
+    pub(crate) difference: Option<(String, String)>,
 }
 
 /// The type of a field.

@@ -8,7 +8,7 @@ use crate::lexer::{self, Kind, Token};
 use crate::model::{Class, Docs, Enum, Event, Field, System, Type, Value};
 
 /// The most arguments that a BPF program on a raw tracepoint can get.
-const MAX_FIELDS: usize = 12;
+const MAX_ARGUMENTS: usize = 12;
 
 /// Names that have another meaning in hist triggers.
 const HIST_NAMES: &[&str] = &["hitcount", "stacktrace", "ustacktrace"];
@@ -191,7 +191,8 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// Takes `{ name: Type, … }`; one of the types may be followed by `as weight`.
+    /// Takes `{ name: Type, … }`. One of the types may be followed by `as weight`, and a type by
+    /// `= name - name`, with the names of earlier arguments.
     fn fields(&mut self, enums: &[Rc<Enum>]) -> Result<Vec<Field>, String> {
         let mut fields = Vec::new();
         self.expect(&["{"])?;
@@ -213,8 +214,12 @@ impl<'a> Parser<'a> {
                     return self.error("an event has one weight at most");
                 }
             }
-            if fields.len() == MAX_FIELDS {
-                return self.error(format_args!("an event has at most {MAX_FIELDS} fields"));
+            let difference = self.difference(&ty, &fields)?;
+            let arguments = fields.iter().filter(|field| field.difference.is_none());
+            if difference.is_none() && arguments.count() == MAX_ARGUMENTS {
+                return self.error(format_args!(
+                    "an event has at most {MAX_ARGUMENTS} arguments"
+                ));
             }
             if docs.is_empty() {
                 return self.error(format_args!("`{name}` has no doc comment"));
@@ -230,11 +235,40 @@ impl<'a> Parser<'a> {
                 name: name.into(),
                 ty,
                 is_weight,
+                difference,
             });
             self.expect(&[","])?;
             docs = self.docs();
         }
         Ok(fields)
+    }
+
+    /// Takes `= name - name`, if it comes next, for a field of the type `ty` that follows `fields`.
+    fn difference(
+        &mut self,
+        ty: &Type,
+        fields: &[Field],
+    ) -> Result<Option<(String, String)>, String> {
+        if !self.eat("=") {
+            return Ok(None);
+        }
+        let from = self.argument(fields)?;
+        self.expect(&["-"])?;
+        let less = self.argument(fields)?;
+        if !matches!(ty, Type::Number(number) if number.c == "u64") {
+            return self.error("a difference is of the type `u64` or `Ns`");
+        }
+        Ok(Some((from, less)))
+    }
+
+    /// Takes the name of one of the `fields` that are arguments.
+    fn argument(&mut self, fields: &[Field]) -> Result<String, String> {
+        let name = self.take(Kind::Word)?;
+        let mut arguments = fields.iter().filter(|field| field.difference.is_none());
+        match arguments.any(|field| field.name == name) {
+            true => Ok(name.into()),
+            false => self.error(format_args!("no argument `{name}` comes before")),
+        }
     }
 
     /// Takes a text that may be split into several strings, with `{field}` for each field. Returns

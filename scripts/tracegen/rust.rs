@@ -72,7 +72,7 @@ impl Class {
     fn emitter(&self, event: &Event, system: &System) -> String {
         let name = &event.name;
         let list = |print: &dyn Fn(&Field) -> String| -> String {
-            let items: Vec<_> = self.fields.iter().map(print).collect();
+            let items: Vec<_> = self.arguments().map(print).collect();
             items.join(", ")
         };
         let names = list(&|field| field.name.clone());
@@ -91,7 +91,7 @@ impl Class {
             text += &format!("///\n{}", docs("", &self.docs));
         }
         text += "///\n";
-        for field in &self.fields {
+        for field in self.arguments() {
             text += &docs(&format!("- `{}`: ", field.name), &field.docs);
         }
         let enabled = enabled(

@@ -1,31 +1,43 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The identity of a task: its PID, priority and name.
+//! The identity of a task: its PID, priority, name and group.
 
-use crate::engine::cell::Cell;
+use crate::engine::{
+    cell::Cell,
+    group::verdict::Group, //
+};
 
 /// The identity of a task, as the files and trace events show it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
     /// The thread id in the initial PID namespace; 0 for the idle task.
     pub pid: i32,
-    /// The kernel's priority.
+    /// The kernel's priority, from -1 to 139.
     pub prio: i32,
     /// The name, padded with NULs.
     pub comm: [u8; 16],
+    /// The group; [`Group::OTHER`] if tasks are not grouped, for the idle task, and wherever nothing
+    /// shows the group.
+    pub group: Group,
 }
 
 /// Storage for an identity that one CPU writes and any CPU reads. A read may be torn.
 #[derive(Debug)]
 pub(super) struct IdentityCells {
-    pid_and_prio: Cell,
+    /// From the highest bit on: the PID, the group, and the priority in [`PRIO_BITS`].
+    numbers: Cell,
     comm: [Cell; 2],
 }
+
+/// The number of bits in which a priority is stored. More than the kernel's priorities need.
+const PRIO_BITS: u32 = 12;
+
+const _: () = assert!(Group::MAX <= 1 << (u32::BITS - PRIO_BITS));
 
 impl IdentityCells {
     pub(super) const fn new() -> Self {
         Self {
-            pid_and_prio: Cell::new(0),
+            numbers: Cell::new(0),
             comm: [const { Cell::new(0) }; 2],
         }
     }
@@ -33,26 +45,31 @@ impl IdentityCells {
     #[inline(always)]
     pub(super) fn set(&self, task: &Identity) {
         let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = task.comm;
-        self.pid_and_prio
-            .set((u64::from(task.pid as u32) << 32) | u64::from(task.prio as u32));
+        let prio = task.prio as u32 & ((1 << PRIO_BITS) - 1);
+        let low = (task.group.number() << PRIO_BITS) | prio;
+        self.numbers
+            .set((u64::from(task.pid as u32) << 32) | u64::from(low));
         self.comm[0].set(u64::from_le_bytes([a, b, c, d, e, f, g, h]));
         self.comm[1].set(u64::from_le_bytes([i, j, k, l, m, n, o, p]));
     }
 
     /// Returns only the thread id.
     pub(super) fn pid(&self) -> i32 {
-        (self.pid_and_prio.get() >> 32) as i32
+        (self.numbers.get() >> 32) as i32
     }
 
     pub(super) fn get(&self) -> Identity {
-        let ids = self.pid_and_prio.get();
+        let numbers = self.numbers.get();
         let mut comm = [0; 16];
         comm[..8].copy_from_slice(&self.comm[0].get().to_le_bytes());
         comm[8..].copy_from_slice(&self.comm[1].get().to_le_bytes());
         Identity {
-            pid: (ids >> 32) as i32,
-            prio: ids as i32,
+            pid: (numbers >> 32) as i32,
+            // Shifted up first, so that the sign comes back.
+            prio: ((numbers as u32) << (u32::BITS - PRIO_BITS)) as i32 >> (u32::BITS - PRIO_BITS),
             comm,
+            // Cannot fail: there are as many groups as these bits have values.
+            group: Group::new(numbers as u32 >> PRIO_BITS).unwrap_or(Group::OTHER),
         }
     }
 }

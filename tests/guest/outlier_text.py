@@ -15,21 +15,21 @@ TEXT = (
     r"outlier id (?P<id>\d+) metric (?P<metric>[a-z_]+) cause (?P<cause>[a-z]+) cpu (?P<cpu>\d+) "
     r"duration_ns (?P<duration_ns>\d+) start_ns (?P<start_ns>\d+) end_ns (?P<end_ns>\d+) "
     r"missing_ns (?P<missing_ns>\d+) culprits (?P<number>\d+) pid (?P<pid>\d+) prio (?P<prio>-?\d+) "
-    r"comm (?P<comm>.*)"
+    r"group (?P<group>\d+) comm (?P<comm>.*)"
 )
 CULPRIT_TEXT = (
     r"  culprit id (?P<id>\d+) ran_ns (?P<ran_ns>\d+) slices (?P<slices>\d+) pid (?P<pid>\d+) "
-    r"prio (?P<prio>-?\d+) comm (?P<comm>.*)"
+    r"prio (?P<prio>-?\d+) group (?P<group>\d+) comm (?P<comm>.*)"
 )
 EVENT = (
     r".*: outlier: id=(?P<id>\d+) metric=(?P<metric>[a-z_]+) comm=(?P<comm>.*) pid=(?P<pid>\d+) "
     r"prio=(?P<prio>-?\d+) cpu=(?P<cpu>\d+) cause=(?P<cause>[a-z]+) duration_ns=(?P<duration_ns>\d+) "
     r"start_ns=(?P<start_ns>\d+) end_ns=(?P<end_ns>\d+) culprits=(?P<number>\d+) "
-    r"missing_ns=(?P<missing_ns>\d+)"
+    r"missing_ns=(?P<missing_ns>\d+) group=(?P<group>\d+)"
 )
 CULPRIT_EVENT = (
     r".*: culprit: id=(?P<id>\d+) comm=(?P<comm>.*) pid=(?P<pid>\d+) prio=(?P<prio>-?\d+) "
-    r"cpu=(?P<cpu>\d+) ran_ns=(?P<ran_ns>\d+) slices=(?P<slices>\d+)"
+    r"cpu=(?P<cpu>\d+) ran_ns=(?P<ran_ns>\d+) slices=(?P<slices>\d+) group=(?P<group>\d+)"
 )
 
 
@@ -43,6 +43,7 @@ class Culprit(NamedTuple):
     slices: int
     pid: int
     prio: int
+    group: int
     comm: str
 
 
@@ -58,6 +59,7 @@ class Outlier(SimpleNamespace):
     number: int
     pid: int
     prio: int
+    group: int
     comm: str
     culprits: list[Culprit]
 

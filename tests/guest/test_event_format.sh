@@ -28,9 +28,10 @@ expected_sample() {
 		field:pid_t pid; offset:16; size:4; signed:1;
 		field:int prio; offset:20; size:4; signed:1;
 		field:unsigned int cpu; offset:24; size:4; signed:0;
-		field:char comm[16]; offset:28; size:16; signed:0;
-		field:u8 cause; offset:44; size:1; signed:0;
-		print fmt: "comm=%s pid=%d prio=%d cpu=%u duration_ns=%llu cause=%s", REC->comm, REC->pid, REC->prio, REC->cpu, ${ull}REC->duration_ns, __print_symbolic(REC->cause, $symbols_of_cause)
+		field:unsigned int group; offset:28; size:4; signed:0;
+		field:char comm[16]; offset:32; size:16; signed:0;
+		field:u8 cause; offset:48; size:1; signed:0;
+		print fmt: "comm=%s pid=%d prio=%d cpu=%u duration_ns=%llu cause=%s group=%u", REC->comm, REC->pid, REC->prio, REC->cpu, ${ull}REC->duration_ns, __print_symbolic(REC->cause, $symbols_of_cause), REC->group
 	END
 }
 
@@ -50,18 +51,19 @@ expected_outlier() {
 	local ull='(unsigned long long)'
 	cat <<- END
 		field:u64 id; offset:8; size:8; signed:0;
-		field:u64 start_ns; offset:16; size:8; signed:0;
-		field:u64 end_ns; offset:24; size:8; signed:0;
-		field:u64 duration_ns; offset:32; size:8; signed:0;
+		field:u64 end_ns; offset:16; size:8; signed:0;
+		field:u64 duration_ns; offset:24; size:8; signed:0;
+		field:u64 start_ns; offset:32; size:8; signed:0;
 		field:u64 missing_ns; offset:40; size:8; signed:0;
 		field:pid_t pid; offset:48; size:4; signed:1;
 		field:int prio; offset:52; size:4; signed:1;
 		field:unsigned int cpu; offset:56; size:4; signed:0;
 		field:unsigned int culprits; offset:60; size:4; signed:0;
-		field:u8 metric; offset:64; size:1; signed:0;
-		field:char comm[16]; offset:65; size:16; signed:0;
-		field:u8 cause; offset:81; size:1; signed:0;
-		print fmt: "id=%llu metric=%s comm=%s pid=%d prio=%d cpu=%u cause=%s duration_ns=%llu start_ns=%llu end_ns=%llu culprits=%u missing_ns=%llu", ${ull}REC->id, __print_symbolic(REC->metric, $symbols_of_metric), REC->comm, REC->pid, REC->prio, REC->cpu, __print_symbolic(REC->cause, $symbols_of_cause), ${ull}REC->duration_ns, ${ull}REC->start_ns, ${ull}REC->end_ns, REC->culprits, ${ull}REC->missing_ns
+		field:unsigned int group; offset:64; size:4; signed:0;
+		field:u8 metric; offset:68; size:1; signed:0;
+		field:char comm[16]; offset:69; size:16; signed:0;
+		field:u8 cause; offset:85; size:1; signed:0;
+		print fmt: "id=%llu metric=%s comm=%s pid=%d prio=%d cpu=%u cause=%s duration_ns=%llu start_ns=%llu end_ns=%llu culprits=%u missing_ns=%llu group=%u", ${ull}REC->id, __print_symbolic(REC->metric, $symbols_of_metric), REC->comm, REC->pid, REC->prio, REC->cpu, __print_symbolic(REC->cause, $symbols_of_cause), ${ull}REC->duration_ns, ${ull}REC->start_ns, ${ull}REC->end_ns, REC->culprits, ${ull}REC->missing_ns, REC->group
 	END
 }
 
@@ -74,8 +76,9 @@ expected_culprit() {
 		field:int prio; offset:28; size:4; signed:1;
 		field:unsigned int cpu; offset:32; size:4; signed:0;
 		field:unsigned int slices; offset:36; size:4; signed:0;
-		field:char comm[16]; offset:40; size:16; signed:0;
-		print fmt: "id=%llu comm=%s pid=%d prio=%d cpu=%u ran_ns=%llu slices=%u", ${ull}REC->id, REC->comm, REC->pid, REC->prio, REC->cpu, ${ull}REC->ran_ns, REC->slices
+		field:unsigned int group; offset:40; size:4; signed:0;
+		field:char comm[16]; offset:44; size:16; signed:0;
+		print fmt: "id=%llu comm=%s pid=%d prio=%d cpu=%u ran_ns=%llu slices=%u group=%u", ${ull}REC->id, REC->comm, REC->pid, REC->prio, REC->cpu, ${ull}REC->ran_ns, REC->slices, REC->group
 	END
 }
 

@@ -39,7 +39,7 @@ test_event_filter() {
 	echo 1 > "$(folder offcpu)/enable"
 	sleep 0.5
 	echo 0 > "$(folder offcpu)/enable"
-	only 'duration_ns=[0-9]\{7,\} cause=interruptible$'
+	only 'duration_ns=[0-9]\{7,\} cause=interruptible group=0$'
 }
 
 test_event_hist_trigger() {

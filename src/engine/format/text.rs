@@ -188,7 +188,7 @@ pub fn outlier(
     writeln!(
         out,
         "outlier id {} metric {} cause {} cpu {cpu} duration_ns {} start_ns {} end_ns {} \
-         missing_ns {} culprits {} pid {} prio {} comm {}",
+         missing_ns {} culprits {} pid {} prio {} group {} comm {}",
         outlier.id,
         sample.metric.name(),
         sample.cause.name(),
@@ -199,17 +199,19 @@ pub fn outlier(
         culprits.len(),
         task.pid,
         task.prio,
+        task.group.number(),
         Comm(&task.comm),
     )?;
     for culprit in culprits {
         writeln!(
             out,
-            "  culprit id {} ran_ns {} slices {} pid {} prio {} comm {}",
+            "  culprit id {} ran_ns {} slices {} pid {} prio {} group {} comm {}",
             outlier.id,
             culprit.ran,
             culprit.slices,
             culprit.task.pid,
             culprit.task.prio,
+            culprit.task.group.number(),
             Comm(&culprit.task.comm),
         )?;
     }

@@ -61,7 +61,9 @@ impl Occupant {
         self.now.set(verdict.bits());
     }
 
-    fn now(&self) -> Verdict {
+    /// Returns the verdict of the task that has the CPU: within a switch that of the task that
+    /// leaves, until [`Occupant::enter`].
+    pub fn now(&self) -> Verdict {
         Verdict::from_bits(self.now.get())
     }
 

@@ -3,7 +3,7 @@
 //! Verdicts: the group of a task, as its state stores it.
 
 /// The number of a group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Group(u32);
 
 impl Group {

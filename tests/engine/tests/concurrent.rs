@@ -22,6 +22,7 @@ use std::{
 
 use schedhist_engine::engine::{
     cell::Cell,
+    group::verdict::Group,
     histogram::{
         bucket::{
             Precision,
@@ -83,8 +84,9 @@ fn identity(n: u64) -> Identity {
     let [a, b, c, d, e, f, g, h] = n.to_le_bytes();
     Identity {
         pid: i32::try_from(n).expect("not too many"),
-        prio: -i32::try_from(n).expect("not too many"),
+        prio: -i32::from(a),
         comm: [a, b, c, d, e, f, g, h, h, g, f, e, d, c, b, a],
+        group: Group::new(n as u32 % 1024).expect("not too many"),
     }
 }
 

@@ -42,6 +42,7 @@ use schedhist_engine::{
                 GroupCounter,
                 GroupMetric, //
             },
+            verdict::Group,
         },
         histogram::{
             bucket::{
@@ -225,6 +226,7 @@ fn identity(n: u64) -> Identity {
         pid: n as i32,
         prio: -(n as i32),
         comm: [byte; 16],
+        group: Group::new(n as u32).expect("not too many"),
     }
 }
 

@@ -8,6 +8,7 @@ use proptest::{
 };
 
 use schedhist_engine::engine::{
+    group::verdict::Group,
     identity::Identity,
     metric::Metric,
     switch::{
@@ -39,7 +40,14 @@ fn samples() -> impl Strategy<Value = Vec<Sample>> {
 }
 
 fn identities() -> impl Strategy<Value = Identity> {
-    any::<(i32, i32, [u8; 16])>().prop_map(|(pid, prio, comm)| Identity { pid, prio, comm })
+    (any::<(i32, [u8; 16])>(), -1..140, 0..Group::MAX as u32).prop_map(
+        |((pid, comm), prio, group)| Identity {
+            pid,
+            prio,
+            comm,
+            group: Group::new(group).expect("below the maximum"),
+        },
+    )
 }
 
 fn taken(pending: &Pending) -> Vec<(Sample, Identity)> {

@@ -17,6 +17,7 @@ use schedhist_engine::engine::{
         Quoted,
         Scope, //
     },
+    group::verdict::Group,
     histogram::{
         bucket::{
             Precision,
@@ -173,24 +174,34 @@ fn golden_outlier() {
         culprits: 3,
         missing: 5,
     };
-    let culprit = |pid, prio, comm, ran, slices| Culprit {
-        task: Identity { pid, prio, comm },
+    let culprit = |(pid, prio, group), comm, ran, slices| Culprit {
+        task: Identity {
+            pid,
+            prio,
+            comm,
+            group: Group::new(group).expect("below the maximum"),
+        },
         ran,
         slices,
     };
     let culprits = [
-        culprit(4_194_303, 98, *b"k w/1:2 \\x\\ end\\", 29_000, 2),
-        culprit(0, 120, *b"swapper/3\0\0\0\0\0\0\0", 994, 12),
-        culprit(7, -1, *b"\x1b\t\x7f\xc3\xa9\xff\0hidden\0\0\0", 1, 1),
+        culprit(
+            (4_194_303, 98, 1_048_575),
+            *b"k w/1:2 \\x\\ end\\",
+            29_000,
+            2,
+        ),
+        culprit((0, 120, 0), *b"swapper/3\0\0\0\0\0\0\0", 994, 12),
+        culprit((7, -1, 12), *b"\x1b\t\x7f\xc3\xa9\xff\0hidden\0\0\0", 1, 1),
     ];
     assert_eq!(
         outlier(3, &example, &culprits),
         "# schedhist outliers version 1\n\
          outlier id 17 metric runq_wakeup cause wakeup cpu 3 duration_ns 30000 start_ns 1000007 \
-         end_ns 1030007 missing_ns 5 culprits 3 pid 42 prio 120 comm a \\x5c\\x0a task\n  \
-         culprit id 17 ran_ns 29000 slices 2 pid 4194303 prio 98 comm k w/1:2 \\x5cx\\x5c end\\x5c\n  \
-         culprit id 17 ran_ns 994 slices 12 pid 0 prio 120 comm swapper/3\n  \
-         culprit id 17 ran_ns 1 slices 1 pid 7 prio -1 comm \\x1b\\x09\\x7f\\xc3\\xa9\\xff\n"
+         end_ns 1030007 missing_ns 5 culprits 3 pid 42 prio 120 group 0 comm a \\x5c\\x0a task\n  \
+         culprit id 17 ran_ns 29000 slices 2 pid 4194303 prio 98 group 1048575 comm k w/1:2 \\x5cx\\x5c end\\x5c\n  \
+         culprit id 17 ran_ns 994 slices 12 pid 0 prio 120 group 0 comm swapper/3\n  \
+         culprit id 17 ran_ns 1 slices 1 pid 7 prio -1 group 12 comm \\x1b\\x09\\x7f\\xc3\\xa9\\xff\n"
     );
     assert_eq!(
         outlier(
@@ -203,7 +214,7 @@ fn golden_outlier() {
         ),
         "# schedhist outliers version 1\n\
          outlier id 17 metric runq_wakeup cause wakeup cpu 0 duration_ns 30000 start_ns 1000007 \
-         end_ns 1030007 missing_ns 5 culprits 0 pid 42 prio 120 comm a \\x5c\\x0a task\n"
+         end_ns 1030007 missing_ns 5 culprits 0 pid 42 prio 120 group 0 comm a \\x5c\\x0a task\n"
     );
 }
 
@@ -259,6 +270,7 @@ fn an_outlier_is_not_too_long() {
         pid: i32::MIN,
         prio: i32::MIN,
         comm: [0xff; 16],
+        group: Group::new(Group::MAX as u32 - 1).expect("the greatest"),
     };
     let culprit = Culprit {
         task,
@@ -365,10 +377,12 @@ fn fields(line: &str) -> (Vec<(&str, &str)>, Vec<u8>) {
 fn any_identity() -> impl Strategy<Value = Identity> {
     let byte = prop_oneof![1 => Just(0), 20 => any::<u8>(), 20 => proptest::char::range(' ', '~').prop_map(|char| char as u8)];
     let comm = proptest::collection::vec(byte, 16);
-    (any::<i32>(), any::<i32>(), comm).prop_map(|(pid, prio, comm)| Identity {
+    let group = 0..Group::MAX as u32;
+    (any::<i32>(), any::<i32>(), comm, group).prop_map(|(pid, prio, comm, group)| Identity {
         pid,
         prio,
         comm: comm.try_into().expect("16 bytes"),
+        group: Group::new(group).expect("below the maximum"),
     })
 }
 
@@ -406,8 +420,12 @@ proptest! {
             pairs.iter().map(|(key, value)| (String::from(*key), value.to_string())).collect::<Vec<_>>()
         };
         let ids = |task: &Identity| {
-            [("pid", task.pid), ("prio", task.prio)]
-                .map(|(key, value)| (String::from(key), value.to_string()))
+            [
+                ("pid", task.pid.to_string()),
+                ("prio", task.prio.to_string()),
+                ("group", task.group.number().to_string()),
+            ]
+            .map(|(key, value)| (String::from(key), value))
         };
 
         let mut lines = text.lines();

@@ -24,6 +24,16 @@ trace_events! {
         bytes: u64 as weight,
     } => "bytes={bytes}";
 
+    /// An event with a field that is no argument.
+    event span {
+        /// When it ended.
+        end_ns: Ns,
+        /// How long it took.
+        took_ns: Ns as weight,
+        /// When it began.
+        start_ns: Ns = end_ns - took_ns,
+    } => "{start_ns} {end_ns} {took_ns}";
+
     /// An event without a weight.
     event light {
         /// The CPU.

@@ -63,6 +63,9 @@ CHECK_SIZE(sample_wait, took_ns, 8);
 CHECK_SIZE(sample_wait, bytes, 8);
 CHECK_SIZE(sample_wait, cpu, 4);
 CHECK_SIZE(alone, bytes, 8);
+CHECK_SIZE(span, end_ns, 8);
+CHECK_SIZE(span, took_ns, 8);
+CHECK_SIZE(span, start_ns, 8);
 CHECK_SIZE(light, cpu, 4);
 
 struct sample_trace_any_key sample_trace_any = {

@@ -107,6 +107,43 @@ DEFINE_EVENT_FN(alone, alone,
 	sample_trace_reg, sample_trace_unreg
 );
 
+DECLARE_EVENT_CLASS(span,
+
+	TP_PROTO(u64 end_ns,
+		 u64 took_ns),
+
+	TP_ARGS(end_ns,
+		__perf_count(took_ns)),
+
+	TP_STRUCT__entry(
+		__field(u64, end_ns)
+		__field(u64, took_ns)
+		__field(u64, start_ns)
+	),
+
+	TP_fast_assign(
+		__entry->end_ns = end_ns;
+		__entry->took_ns = took_ns;
+		__entry->start_ns = end_ns - took_ns;
+	),
+
+	TP_printk("%llu %llu %llu",
+		  (unsigned long long)__entry->start_ns,
+		  (unsigned long long)__entry->end_ns,
+		  (unsigned long long)__entry->took_ns)
+);
+
+DEFINE_EVENT_FN(span, span,
+
+	TP_PROTO(u64 end_ns,
+		 u64 took_ns),
+
+	TP_ARGS(end_ns,
+		took_ns),
+
+	sample_trace_reg, sample_trace_unreg
+);
+
 TRACE_EVENT_FN(light,
 
 	TP_PROTO(unsigned int cpu),

@@ -9,6 +9,7 @@ use std::cell::RefCell;
 use proptest::prelude::*;
 use schedhist_engine::engine::{
     cell::Cell,
+    group::verdict::Group,
     histogram::{
         bucket::{
             Precision,
@@ -94,6 +95,7 @@ pub(crate) const TASK: Identity = Identity {
     pid: 42,
     prio: 120,
     comm: *b"a \\\n task\0\0\0\0\0\0\0",
+    group: Group::OTHER,
 };
 
 /// Records the samples that an observer receives.

@@ -155,6 +155,7 @@ pub(crate) fn decode(data: &[u8]) -> Option<Decoded> {
                                 pid: record.u32()? as i32,
                                 prio: record.u32()? as i32,
                                 comm: record.bytes(16)?.try_into().ok()?,
+                                ..Identity::default()
                             },
                         });
                     }
@@ -205,7 +206,9 @@ pub(crate) fn listing(scheme: Scheme, decoded: &Decoded) -> String {
         let Histogram { sum, min, .. } = histogram;
         writeln!(out, "histogram {cpu} {metric} {sum:032x} {min}").expect("a String takes all");
         if let Some(Worst { value, time, task }) = histogram.worst {
-            let Identity { pid, prio, comm } = task;
+            let Identity {
+                pid, prio, comm, ..
+            } = task;
             write!(out, "worst {cpu} {metric} {value} {time} {pid} {prio} ")
                 .expect("a String takes all");
             for byte in comm {

@@ -94,6 +94,7 @@ fn identity(task: usize) -> Identity {
         pid: [0, 1, 42, 4_194_303, i32::MAX, 7, 8][task],
         prio: [120, 120, -1, 0, 139, 99, 100][task],
         comm: *COMMS[task],
+        ..Identity::default()
     }
 }
 

@@ -64,6 +64,7 @@ pub(crate) fn identity(side: Side) -> Identity {
         pid,
         prio: 120,
         comm,
+        ..Identity::default()
     }
 }
 

@@ -314,6 +314,7 @@ pub(crate) fn identify(task: Option<&Task>) -> Identity {
             pid: task.pid,
             prio: task.prio,
             comm: task.comm,
+            ..Identity::default()
         },
         None => Identity::default(),
     }

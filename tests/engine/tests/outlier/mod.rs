@@ -7,6 +7,7 @@
 use proptest::prelude::*;
 
 use schedhist_engine::engine::{
+    group::verdict::Group,
     identity::Identity,
     metric::Metric,
     outlier::log::{
@@ -35,6 +36,7 @@ pub(crate) fn identity(pid: i32, name: u8) -> Identity {
         pid,
         prio: 100 + i32::from(name),
         comm,
+        group: Group::new((pid as u32).wrapping_mul(7) % 5000).expect("not too many"),
     }
 }
 

@@ -187,6 +187,7 @@ impl<'a> Reader<'a> {
                 pid: self.u32()? as i32,
                 prio: self.u32()? as i32,
                 comm: self.bytes(16)?.try_into().ok()?,
+                ..Identity::default()
             },
         })
     }

@@ -255,6 +255,8 @@ pub struct Culprit {
     pub pid: i32,
     /// Its name.
     pub comm: String,
+    /// Its group; 0 for none.
+    pub group: u32,
 }
 
 /// A sample above the threshold.
@@ -274,6 +276,8 @@ pub struct Outlier {
     pub pid: i32,
     /// The name of the task.
     pub comm: String,
+    /// The number of its group; 0 for none.
+    pub group: u32,
     /// All fields.
     pub pairs: Pairs,
     /// Who had the CPU meanwhile.
@@ -329,6 +333,8 @@ fn outlier(rest: &str) -> Option<(Outlier, usize)> {
         missing_ns: pairs.number("missing_ns")?,
         pid: pairs.number("pid")?,
         comm: pairs.get("comm")?.to_owned(),
+        // Not there in what early versions of the module wrote.
+        group: pairs.number("group").unwrap_or(0),
         pairs,
         culprits: Vec::new(),
     };
@@ -342,6 +348,7 @@ fn culprit(rest: &str) -> Option<Culprit> {
         slices: pairs.number("slices")?,
         pid: pairs.number("pid")?,
         comm: pairs.get("comm")?.to_owned(),
+        group: pairs.number("group").unwrap_or(0),
     })
 }
 

@@ -7,6 +7,7 @@
 
 use schedhist_engine::engine::{
     format::text,
+    group::verdict::Group,
     identity::Identity,
     metric::Metric,
     outlier::log::{
@@ -28,6 +29,7 @@ fn identity(input: &mut Input<'_>) -> Identity {
         pid: i32::from_le_bytes(input.bytes()),
         prio: i32::from_le_bytes(input.bytes()),
         comm: input.bytes(),
+        group: Group::new(u32::from_le_bytes(input.bytes()) % Group::MAX as u32).expect("below"),
     }
 }
 
@@ -118,6 +120,7 @@ fn test(data: &[u8]) {
             ("culprits", count.to_string()),
             ("pid", outlier.task.pid.to_string()),
             ("prio", outlier.task.prio.to_string()),
+            ("group", outlier.task.group.number().to_string()),
         ],
     );
     for culprit in &culprits {
@@ -133,6 +136,7 @@ fn test(data: &[u8]) {
                 ("slices", culprit.slices.to_string()),
                 ("pid", culprit.task.pid.to_string()),
                 ("prio", culprit.task.prio.to_string()),
+                ("group", culprit.task.group.number().to_string()),
             ],
         );
     }

@@ -237,6 +237,7 @@ fn json(outlier: &Outlier) -> String {
         Object::default()
             .raw("pid", culprit.pid)
             .string("comm", &culprit.comm)
+            .raw("group", culprit.group)
             .raw("ran_ns", culprit.ran_ns)
             .raw("slices", culprit.slices)
             .end()
@@ -249,6 +250,7 @@ fn json(outlier: &Outlier) -> String {
         .raw("missing_ns", outlier.missing_ns)
         .raw("pid", outlier.pid)
         .string("comm", &outlier.comm)
+        .raw("group", outlier.group)
         .array("culprits", culprits)
         .end()
         + "\n"
@@ -265,8 +267,8 @@ mod tests {
         let text_of_module =
             "outlier id 4 metric blocked_uninterruptible cause preempted_in_kernel \
             cpu 255 duration_ns 30000003 start_ns 1 end_ns 30000004 missing_ns 1000001 culprits 3 \
-            pid 4194303 prio 120 comm fifteen letters\n  \
-            culprit id 4 ran_ns 20000001 slices 1 pid 7 prio 120 comm x\n  \
+            pid 4194303 prio 120 group 12 comm fifteen letters\n  \
+            culprit id 4 ran_ns 20000001 slices 1 pid 7 prio 120 group 3 comm x\n  \
             culprit id 4 ran_ns 5000000 slices 1 pid 0 prio 120 comm swapper/1\n  \
             culprit id 4 ran_ns 4000001 slices 9 pid 4194302 prio 49 comm \\x1b[31mred\n";
         let found = OutlierParser::default().feed(text_of_module);
@@ -282,6 +284,13 @@ mod tests {
         assert!(json(&found[0]).starts_with(
             "{\"schema\":\"schedhist.outlier.v1\",\"id\":4,\"metric\":\"blocked_uninterruptible\""
         ));
+        for part in [
+            "\"comm\":\"fifteen letters\",\"group\":12,",
+            "\"comm\":\"x\",\"group\":3,",
+            "\"comm\":\"swapper/1\",\"group\":0,",
+        ] {
+            assert!(json(&found[0]).contains(part), "{part}");
+        }
     }
 
     #[test]

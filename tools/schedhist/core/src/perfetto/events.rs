@@ -20,7 +20,7 @@ use super::{
 const EVENTS: [&str; 6] = ["oncpu", "runq", "idle", "throttled", "outlier", "culprit"];
 
 /// The fields of these events.
-const FIELDS: [&str; 17] = [
+const FIELDS: [&str; 18] = [
     "id",
     "metric",
     "comm",
@@ -38,6 +38,7 @@ const FIELDS: [&str; 17] = [
     "next_comm",
     "next_pid",
     "next_prio",
+    "group",
 ];
 
 /// By how much an event may be late, in nanoseconds. More is a sign of another clock.
@@ -97,6 +98,12 @@ impl Event {
     /// Returns a field as a number.
     pub fn number<T: std::str::FromStr>(&self, key: &str) -> Option<T> {
         self.text(key).parse().ok()
+    }
+
+    /// Returns a note on the task's group, if it is in one.
+    fn group(&self) -> Option<Note> {
+        let group: u64 = self.number("group")?;
+        (group != 0).then_some(Note::Number("group", group))
     }
 
     fn task(&self) -> Option<(i32, String)> {
@@ -279,6 +286,7 @@ fn one_event(
             let notes = &mut builder.slices[place].notes;
             notes.push(Note::Number("cpu", u64::from(cpu)));
             notes.push(Note::Text("end", cause));
+            notes.extend(event.group());
             runs.entry((cpu, pid)).or_default().push(place);
             let track = builder.cpu(cpu);
             builder.slice(track, event.time, duration, format!("{comm}:{pid}"));
@@ -298,6 +306,7 @@ fn one_event(
             let place = builder.slice(track, event.time, duration, name);
             let note = Note::Number("cpu", u64::from(cpu));
             builder.slices[place].notes.push(note);
+            builder.slices[place].notes.extend(event.group());
         }
         _ => {
             let (pid, comm) = event.task()?;
@@ -308,6 +317,7 @@ fn one_event(
             let end = exact.unwrap_or(event.time);
             let track = builder.lane(cpu, end.saturating_sub(duration), end);
             let place = builder.slice(track, end, duration, name);
+            builder.slices[place].notes.extend(event.group());
             outliers.insert(event.number("id")?, place);
         }
     }

@@ -173,5 +173,6 @@ fn identity(cpu: usize, pid: i32) -> Identity {
         pid,
         prio: 120,
         comm,
+        ..Identity::default()
     }
 }
