@@ -24,6 +24,11 @@ extern char schedhist_metrics[128];
 
 extern char schedhist_group_by[SCHEDHIST_GROUP_BY_SIZE];
 
+/* Rules of a list, with a path or two. */
+#define SCHEDHIST_GROUP_RULES_SIZE (2 * PATH_MAX)
+
+extern char schedhist_group_rules[SCHEDHIST_GROUP_RULES_SIZE];
+
 /*
  * Adds outliers to the listeners of the static key of all events, or removes
  * them. May sleep. The caller serialises calls.

@@ -76,7 +76,10 @@ mod status;
 mod summary;
 
 pub(crate) use controls::METRICS_EXPECTED;
-pub(crate) use groups::group_error;
+pub(crate) use groups::{
+    group_error,
+    rule_error, //
+};
 
 /// Creates all files. They can be opened once the tree is published.
 ///

@@ -38,4 +38,8 @@ char schedhist_group_by[SCHEDHIST_GROUP_BY_SIZE] = "none";
 module_param_string(group_by, schedhist_group_by, sizeof(schedhist_group_by), 0444);
 MODULE_PARM_DESC(group_by, "What the tasks of a group have in common: none, cgroup [under PATH] [depth N], comm, process [PID...], thread [PID...], or list");
 
+char schedhist_group_rules[SCHEDHIST_GROUP_RULES_SIZE];
+module_param_string(group_rules, schedhist_group_rules, sizeof(schedhist_group_rules), 0444);
+MODULE_PARM_DESC(group_rules, "Rules for group_by=list, with semicolons between them: NAME cgroup PATH|pid PID...|comm GLOB|children PID");
+
 MODULE_VERSION(SCHEDHIST_VERSION);

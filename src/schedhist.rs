@@ -39,7 +39,13 @@ use boundary::{
 };
 use delivery::Exits;
 use engine::{
-    group::rule::Rule,
+    group::{
+        list::{
+            Command,
+            Definition, //
+        },
+        rule::Rule, //
+    },
     histogram::bucket::{
         Precision,
         Scheme, //
@@ -103,6 +109,17 @@ impl kernel::Module for SchedHist {
                 format_args!("expected {expected}"),
             ));
         };
+        let rules = params::group_rules();
+        for (text, definition) in Definition::all(rules) {
+            if definition.is_none() {
+                let expected = Definition::EXPECTED;
+                return Err(log::refused(
+                    "group_rules",
+                    text,
+                    format_args!("expected {expected}"),
+                ));
+            }
+        }
         let monitor = Monitor::new(Scheme::new(precision), metrics)
             .inspect_err(|e| pr_err!("cannot set up the histograms: {e:?}\n"))?;
         let exits = Arc::pin_init(Exits::new(monitor.delivery().clone()), GFP_KERNEL)?;
@@ -111,6 +128,13 @@ impl kernel::Module for SchedHist {
             files::group_error(rule, *e);
             pr_err!("cannot group tasks: {e:?}\n");
         })?;
+        for definition in Definition::all(rules).filter_map(|(_, definition)| definition) {
+            let command = Command::Add(definition);
+            monitor.change_rules(command).inspect_err(|e| {
+                files::rule_error(command, *e);
+                pr_err!("cannot add a rule for groups: {e:?}\n");
+            })?;
+        }
         let files = files::create(&monitor)
             .inspect_err(|e| pr_err!("cannot create the files in debugfs: {e:?}\n"))?;
         monitor

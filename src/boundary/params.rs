@@ -37,3 +37,9 @@ pub(crate) fn group_by() -> &'static [u8] {
     // SAFETY: As in `metrics()`.
     unsafe { CStr::from_char_ptr((&raw const bindings::schedhist_group_by).cast()) }.to_bytes()
 }
+
+/// Returns the parameter `group_rules`.
+pub(crate) fn group_rules() -> &'static [u8] {
+    // SAFETY: As in `metrics()`.
+    unsafe { CStr::from_char_ptr((&raw const bindings::schedhist_group_rules).cast()) }.to_bytes()
+}

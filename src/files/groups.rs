@@ -173,7 +173,7 @@ impl Control for Rules {
 }
 
 /// Logs why a command that was parsed was refused.
-fn rule_error(command: Command<'_>, error: Error) {
+pub(crate) fn rule_error(command: Command<'_>, error: Error) {
     let (name, is_cgroup) = match command {
         Command::Add(rule) => (rule.name, matches!(rule.pattern, Pattern::Cgroup(_))),
         Command::Remove(name) => (name, false),

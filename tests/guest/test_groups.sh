@@ -161,6 +161,48 @@ test_groups_parameter() {
 	END
 }
 
+# rules_refused ERROR WHY RULES: asserts that the module is not loaded with these rules, and that the log says why.
+rules_refused() {
+	local lines
+	mark_log rules
+	fails_with "$1" load "group_by=${4-list}" "group_rules=\"$3\""
+	lines=$(our_lines rules)
+	[[ ${lines%%$'\n'*} == "schedhist: group_rules: \""*"\": "*"$2"* ]] || fail "for '$3' the log says: $lines"
+	assert_gone
+}
+
+test_groups_rules_parameter() {
+	local text shown
+	# With each kind of rule, and what may stand around one.
+	text="mine pid  $$ ; work comm k[a-z]orker/*"$'\n'"build  children $BASHPID;; root cgroup /;"
+	load group_by=list group_rules="\"$text\""
+	same parameter "$(parameter schedhist group_rules)" "$text"
+	same group_by "$(< "$debugfs/group_by")" list
+	shown=$(printf 'rule %s\n' "mine pid  $$" "work comm k[a-z]orker/*" "build children $BASHPID" "root cgroup /")
+	same rules "$(sed 1d "$debugfs/group_rules")" "$shown"
+	same tasks "$(of_group mine tasks)" 1
+	within "tasks of kworkers" 1 "$(of_group work tasks)" 1000
+	messages 1
+	within "stays of children" 20 "$(of_group build oncpu_count)" 1000000000
+	within "stays of the rest" 1 "$(of_group root oncpu_count)" 1000000000
+	same "tasks of no rule" "$(of_group other tasks)" 0
+	unload
+	load group_by=list group_rules=
+	same "no rules" "$(sed 1d "$debugfs/group_rules")" ""
+	unload
+	rules_refused "Invalid parameters" "\"db com pg*\": expected NAME cgroup PATH" "web cgroup /; db com pg*; sh comm sh"
+	rules_refused "Invalid parameters" "\"gone pid 1\": expected" "gone pid 1"
+	rules_refused "Invalid parameters" "\"x\": expected" "x"
+	rules_refused "Invalid parameters" "\"web\": group_by is not list" "web cgroup /" none
+	rules_refused "Invalid parameters" "\"web\": group_by is not list" "web cgroup /" cgroup
+	rules_refused "File exists" "\"a\": there is a rule of this name" "a comm x; a comm y"
+	rules_refused "No such process" "\"b\": no such process" "a comm x; b pid 4194303"
+	rules_refused "Unknown symbol" "\"b\": no such cgroup" "a children $$; b cgroup /nothing"
+	# Longer than the parameter can be: the kernel's own message.
+	fails_with "No space left" load group_by=list "group_rules=\"$(printf 'x%.0s' {1..8200})\""
+	assert_gone
+}
+
 # Without the default hierarchy mounted, all tasks are in its root.
 test_groups_no_mount() {
 	! mountpoint -q /sys/fs/cgroup || skip "cgroups are mounted"

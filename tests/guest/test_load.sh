@@ -67,7 +67,7 @@ test_clash() {
 test_load_parameters() {
 	local folder=/sys/module/schedhist/parameters
 	load
-	same parameters "$(cd "$folder" && stat -c '%n %a' -- * | paste -sd ' ')" "group_by 444 metrics 444 precision 444"
+	same parameters "$(cd "$folder" && stat -c '%n %a' -- * | paste -sd ' ')" "group_by 444 group_rules 444 metrics 444 precision 444"
 	same precision "$(parameter schedhist precision)" 5
 	same metrics "$(parameter schedhist metrics)" default
 	unload

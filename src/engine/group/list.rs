@@ -66,36 +66,64 @@ impl<'a> Command<'a> {
     pub fn parse(text: &'a [u8]) -> Option<Self> {
         let (verb, rest) = split_word(text)?;
         let (name, rest) = split_word(rest)?;
-        // These are in the same files as the groups of rules.
-        if name.len() > Self::MAX_NAME || matches!(name, b"other" | b"gone") {
+        if !is_name(name) {
             return None;
         }
         match verb {
             b"remove" => rest.is_empty().then_some(Self::Remove(name)),
-            b"add" => {
-                let (kind, argument) = split_word(rest)?;
-                let pattern = match kind {
-                    b"cgroup" if argument.starts_with(b"/") && is_word(argument) => {
-                        Pattern::Cgroup(argument)
-                    }
-                    b"pid" if !argument.is_empty() => Pattern::Processes(Pids::parse(argument)?),
-                    b"children" => {
-                        number(argument)?;
-                        Pattern::Children(Pids::parse(argument)?.iter().next()?)
-                    }
-                    // A name of a thread may contain spaces.
-                    b"comm" if !argument.is_empty() => Pattern::Comm(argument),
-                    _ => return None,
-                };
-                Some(Self::Add(Definition {
-                    name,
-                    text: rest,
-                    pattern,
-                }))
-            }
+            b"add" => Definition::named(name, rest).map(Self::Add),
             _ => None,
         }
     }
+}
+
+impl<'a> Definition<'a> {
+    /// The text that [`Definition::all`] accepts, for error messages.
+    pub const EXPECTED: &'static str = "NAME cgroup PATH|pid PID...|comm GLOB|children PID; ...";
+
+    /// Parses several rules, each as in a command, without `add`. They are separated by semicolons
+    /// or line feeds. Iterates over the text of each, with the rule, or `None` if the text is none.
+    pub fn all(text: &'a [u8]) -> impl Iterator<Item = (&'a [u8], Option<Self>)> {
+        let pieces = text.split(|byte| matches!(byte, b';' | b'\n'));
+        let rules = pieces
+            .map(<[u8]>::trim_ascii)
+            .filter(|rule| !rule.is_empty());
+        rules.map(|rule| (rule, Self::parse(rule)))
+    }
+
+    fn parse(text: &'a [u8]) -> Option<Self> {
+        let (name, rest) = split_word(text)?;
+        is_name(name).then(|| Self::named(name, rest)).flatten()
+    }
+
+    /// Parses what follows the name of a rule.
+    fn named(name: &'a [u8], text: &'a [u8]) -> Option<Self> {
+        let (kind, argument) = split_word(text)?;
+        let pattern = match kind {
+            b"cgroup" if argument.starts_with(b"/") && is_word(argument) => {
+                Pattern::Cgroup(argument)
+            }
+            b"pid" if !argument.is_empty() => Pattern::Processes(Pids::parse(argument)?),
+            b"children" => {
+                number(argument)?;
+                Pattern::Children(Pids::parse(argument)?.iter().next()?)
+            }
+            // A name of a thread may contain spaces.
+            b"comm" if !argument.is_empty() => Pattern::Comm(argument),
+            _ => return None,
+        };
+        Some(Self {
+            name,
+            text,
+            pattern,
+        })
+    }
+}
+
+/// Returns whether a rule may have this name. `other` and `gone` are in the same files as the groups
+/// of rules.
+fn is_name(name: &[u8]) -> bool {
+    name.len() <= Command::MAX_NAME && !matches!(name, b"other" | b"gone")
 }
 
 /// Splits the first word off, and the white space around it.

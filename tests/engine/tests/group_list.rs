@@ -104,6 +104,35 @@ fn commands() {
 }
 
 #[test]
+fn several_rules() {
+    let text = b"; web cgroup /a ;;\n db  comm pg* x\nother comm y;add pid 1;z;remove a;\n";
+    let all: Vec<_> = Definition::all(text)
+        .map(|(text, rule)| (text, rule.map(Command::Add)))
+        .collect();
+    let expected: [(&[u8], _); 6] = [
+        (
+            b"web cgroup /a",
+            add(b"web", b"cgroup /a", Pattern::Cgroup(b"/a")),
+        ),
+        (
+            b"db  comm pg* x",
+            add(b"db", b"comm pg* x", Pattern::Comm(b"pg* x")),
+        ),
+        (b"other comm y", None),
+        (
+            b"add pid 1",
+            add(b"add", b"pid 1", Pattern::Processes(pids(b"1"))),
+        ),
+        (b"z", None),
+        (b"remove a", None),
+    ];
+    assert_eq!(all, expected);
+    for text in ["", ";", " \n ; \n"] {
+        assert_eq!(Definition::all(text.as_bytes()).count(), 0);
+    }
+}
+
+#[test]
 fn a_rule_is_shown_on_one_line() {
     let shown = Shown {
         name: b"a\\b",
