@@ -180,10 +180,12 @@ static bool write_one(struct fuzzer *me, const struct target *file, int fd, off_
 {
 	size_t length = make_input(&me->dice, file->kind, me->input);
 	const char *input = me->input;
-	int error = EINVAL, how = below(&me->dice, 16);
-	bool is_good = is_taken(file->kind, input, length, shown) && position == 0;
+	int error = error_of(file->kind, input, length, shown), how = below(&me->dice, 16);
+	bool is_good = !error && position == 0;
 	ssize_t result;
 
+	if (position != 0 || !error)
+		error = EINVAL;
 	if (how == 0 && length) {
 		/* The end of the input cannot be read. */
 		size_t there = below(&me->dice, length);
@@ -193,8 +195,10 @@ static bool write_one(struct fuzzer *me, const struct target *file, int fd, off_
 		memcpy(me->edge - there, input, there);
 		result = write(fd, me->edge - there, length);
 		is_good = false;
+		error = EINVAL;
 		/* Unless it is refused unread: without write(), or past the largest offset. */
-		if (there < LONGEST && file->kind > STREAM && position <= INT64_MAX - (off_t)length)
+		if ((there < LONGEST || file->kind == GROUP_BY || file->kind == GROUP_RULES) &&
+		    file->kind > STREAM && position <= INT64_MAX - (off_t)length)
 			error = EFAULT;
 	} else if (how == 1) {
 		/* These files do not support pwrite(). */
@@ -212,7 +216,10 @@ static bool write_one(struct fuzzer *me, const struct target *file, int fd, off_
 		char then[LONGEST_SHOWN];
 
 		result = writev(fd, parts, 2);
-		is_good = is_taken(file->kind, input, first, shown) && position == 0;
+		error = error_of(file->kind, input, first, shown);
+		is_good = !error && position == 0;
+		if (position != 0)
+			error = EINVAL;
 		if (is_good && is_taken(file->kind, input + first, length - first, then))
 			strcpy(shown, then);
 		else if (is_good)
@@ -222,9 +229,6 @@ static bool write_one(struct fuzzer *me, const struct target *file, int fd, off_
 	}
 	if (is_good && result != (ssize_t)length)
 		wrong(file, "was refused", input, length, result);
-	/* A rule may name processes of which one is missing. */
-	if (!is_good && file->kind == GROUP_BY && error == EINVAL && result == -1 && errno == ESRCH)
-		errno = error;
 	if (!is_good && (result != -1 || errno != error))
 		wrong(file, result == -1 ? "was refused in another way" : "was taken", input, length, result);
 	if (is_good)

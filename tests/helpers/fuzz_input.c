@@ -24,6 +24,12 @@ static const char *const METRIC_NAMES[] = {
 
 static const char *const ACTIONS[] = { "none", "tracing_off", "snapshot" };
 
+/* Of the PIDs, 4194303 is that of no process, and 4194304 cannot be one. */
+static const char *const RULES[] = {
+	"none", "comm", "process 1", "process", "thread 1,2", "1", "2", "4194303", "4194304", "cgroup",
+	"cgroup under /", "under", "/", "/nothing", "//", "depth", "depth 2", "cgroup under /nothing",
+};
+
 static const char SEPARATORS[] = { ' ', ',', '\n', '\t', '\r', '\f', '\v', ';', '\0', '\xa0' };
 
 static size_t add(char *buffer, size_t length, const char *word)
@@ -75,6 +81,8 @@ static size_t make_good(struct dice *dice, enum kind kind, char *buffer)
 	case LIMIT:
 	case GROUP_LIMIT:
 		return one_in(dice, 8) ? add(buffer, 0, "none") : make_number(dice, buffer);
+	case GROUP_BY:
+		return some(dice, buffer, RULES, LENGTH(RULES), 3);
 	case METRICS:
 		return some(dice, buffer, METRIC_NAMES, LENGTH(METRIC_NAMES), 6);
 	case ON_OUTLIER:

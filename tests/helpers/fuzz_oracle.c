@@ -152,29 +152,31 @@ static bool is_word(const char *text, size_t length, const char *word)
 	return length == strlen(word) && !memcmp(text, word, length);
 }
 
-/* Process IDs, of which each must be that of a process. */
-static bool are_pids(const char *text, const char *end, char *shown)
+/* Process IDs. EINVAL if one of these is none, and else ESRCH if one is not that of a process. */
+static int error_of_pids(const char *text, const char *end, char *shown)
 {
 	size_t length;
-	int number = 0;
+	int number = 0, error = 0;
 
 	while ((length = next_part(&text, end, is_space_or_comma))) {
 		uint64_t pid;
 
-		if (++number > 64 || !is_number(text, length, &pid) || !pid || pid >= 1 << 22 ||
-		    (kill(pid, 0) && errno == ESRCH))
-			return false;
+		if (++number > 64 || !is_number(text, length, &pid) || !pid || pid >= 1 << 22)
+			return EINVAL;
+		if (kill(pid, 0) && errno == ESRCH)
+			error = ESRCH;
 		shown += sprintf(shown, " %llu", (unsigned long long)pid);
 		text += length;
 	}
 	strcpy(shown, "\n");
-	return true;
+	return error;
 }
 
-/* Knows no cgroup but the root: a rule with another one is refused. */
-static bool is_rule(const char *text, const char *end, char shown[LONGEST_SHOWN])
+/* Knows no cgroup but the root: with another one the error is ENOENT, unless the rule is none. */
+static int error_of_rule(const char *text, const char *end, char shown[LONGEST_SHOWN])
 {
-	bool has_under = false;
+	const char *under = NULL;
+	size_t under_length = 0;
 	uint64_t depth = 0;
 	size_t length = next_word(&text, end);
 	const char *first = text;
@@ -182,44 +184,69 @@ static bool is_rule(const char *text, const char *end, char shown[LONGEST_SHOWN]
 	if (is_word(first, length, "none") || is_word(first, length, "comm")) {
 		sprintf(shown, "%.*s\n", (int)length, first);
 		text += length;
-		return !next_word(&text, end);
+		return next_word(&text, end) ? EINVAL : 0;
 	}
 	text += length;
 	if (is_word(first, length, "process") || is_word(first, length, "thread"))
-		return are_pids(text, end, shown + sprintf(shown, "%.*s", (int)length, first));
+		return error_of_pids(text, end, shown + sprintf(shown, "%.*s", (int)length, first));
 	if (!is_word(first, length, "cgroup"))
-		return false;
+		return EINVAL;
 	while ((length = next_word(&text, end))) {
 		const char *key = text;
 		size_t size = length;
 
 		text += size;
 		length = next_word(&text, end);
-		if (is_word(key, size, "under") && !has_under && is_word(text, length, "/"))
-			has_under = true;
-		else if (!is_word(key, size, "depth") || depth || !is_number(text, length, &depth) ||
-			 !depth || depth >= UINT32_MAX)
-			return false;
+		if (is_word(key, size, "under") && !under && length && text[0] == '/') {
+			under = text;
+			under_length = length;
+		} else if (!is_word(key, size, "depth") || depth || !is_number(text, length, &depth) ||
+			   !depth || depth >= UINT32_MAX) {
+			return EINVAL;
+		}
 		text += length;
 	}
-	strcpy(shown, "cgroup\n");
+	shown += sprintf(shown, "cgroup");
+	if (under && memchr(under, '\0', under_length))
+		return EINVAL;
+	/* More slashes than one are the root, too. */
+	for (size_t i = 0; i < under_length; i++)
+		if (under[i] != '/')
+			return ENOENT;
+	if (under_length > 1 && under_length < LONGEST_SHOWN / 2)
+		shown += sprintf(shown, " under %.*s", (int)under_length, under);
 	if (depth)
-		sprintf(shown, "cgroup depth %llu\n", (unsigned long long)depth);
-	return true;
+		shown += sprintf(shown, " depth %llu", (unsigned long long)depth);
+	strcpy(shown, "\n");
+	return 0;
 }
 
-bool is_taken(enum kind kind, const char *text, size_t length, char shown[LONGEST_SHOWN])
-{
-	unsigned int bits;
-	uint64_t number;
+static bool is_taken_otherwise(enum kind kind, const char *text, size_t length, char *shown);
 
+int error_of(enum kind kind, const char *text, size_t length, char shown[LONGEST_SHOWN])
+{
 	shown[0] = 0;
 	if (length > (kind == GROUP_BY ? LONGEST_RULE : LONGEST))
-		return false;
+		return EINVAL;
 	while (length && is_space(text[length - 1]))
 		length--;
 	while (length && is_space(text[0]))
 		text++, length--;
+	if (kind == GROUP_BY)
+		return error_of_rule(text, text + length, shown);
+	return is_taken_otherwise(kind, text, length, shown) ? 0 : EINVAL;
+}
+
+bool is_taken(enum kind kind, const char *text, size_t length, char shown[LONGEST_SHOWN])
+{
+	return !error_of(kind, text, length, shown);
+}
+
+/* As is_taken(), for text without space around it, and not for rules. */
+static bool is_taken_otherwise(enum kind kind, const char *text, size_t length, char *shown)
+{
+	unsigned int bits;
+	uint64_t number;
 
 	switch (kind) {
 	case ENABLE:
@@ -245,8 +272,6 @@ bool is_taken(enum kind kind, const char *text, size_t length, char shown[LONGES
 			return false;
 		sprintf(shown, "%llu\n", (unsigned long long)number);
 		return true;
-	case GROUP_BY:
-		return is_rule(text, text + length, shown);
 	case METRICS:
 		if (!are_words(text, length, METRIC_WORDS, LENGTH(METRIC_WORDS), &bits))
 			return false;

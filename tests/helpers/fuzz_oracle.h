@@ -24,6 +24,12 @@ enum { LONGEST = 256, LONGEST_RULE = 4096 + 64, LONGEST_SHOWN = 1024 };
 enum kind kind_of(const char *path);
 
 /*
+ * Returns the error with which a file of this kind refuses the text, or 0 if it accepts the text.
+ * `shown` is as for is_taken().
+ */
+int error_of(enum kind kind, const char *text, size_t length, char shown[LONGEST_SHOWN]);
+
+/*
  * Returns whether a file of this kind accepts the text. If so, `shown` is the text that the file
  * then reads, with the newline; empty if the file cannot be read.
  */
