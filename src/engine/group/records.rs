@@ -174,15 +174,14 @@ impl GroupRecords {
     /// the CPU.
     #[inline(always)]
     pub(in crate::engine) fn wait_ended(&self, group: Group, culprit: Verdict, wait: u64) {
-        let kind = Culprit::new(group, culprit);
-        self.ended_by[kind as usize].add(wait);
-        if let Culprit::Other = kind {
-            let key = u64::from(culprit.group().number()) + 1;
-            let [first, ..] = &self.neighbours;
-            match first.group.get() == key {
-                true => first.waits.add(wait),
-                false => self.wait_ended_by_neighbour(key, wait),
+        // Not by the number of the culprit's kind: branches are shorter than computing that.
+        match culprit.user_group() {
+            Some(other) if other == group => self.ended_by[Culprit::Own as usize].add(wait),
+            Some(other) => {
+                self.ended_by[Culprit::Other as usize].add(wait);
+                self.wait_ended_by_other(other, wait);
             }
+            None => self.ended_by[Culprit::new(group, culprit) as usize].add(wait),
         }
     }
 

@@ -59,11 +59,11 @@ impl Verdict {
         Self(group.0 | kernel)
     }
 
-    /// Creates a verdict from a number that [`Verdict::bits`] returned. Ignores other bits.
+    /// Creates a verdict from `bits`, which [`Verdict::bits`] returned.
     #[inline(always)]
     pub(in crate::engine) const fn from_bits(bits: u64) -> Self {
-        // INVARIANT: The other bits are cleared.
-        Self(bits as u32 & ((1 << Self::BITS) - 1))
+        // INVARIANT: By the caller's promise.
+        Self(bits as u32)
     }
 
     /// Returns the verdict as a number, for [`Verdict::from_bits`].

@@ -212,7 +212,7 @@ impl TaskState {
     pub fn forget_verdict(&self, is_it: impl FnOnce(Group) -> bool) {
         let bits = self.verdict.get();
         // The state without room has no verdict.
-        if bits != 0 && is_it(Verdict::from_bits(bits).group()) {
+        if bits != 0 && is_it(Verdict::from_bits(bits & ((1 << Verdict::BITS) - 1)).group()) {
             self.verdict.set(0);
         }
     }

@@ -41,7 +41,7 @@ impl GroupRecords {
             self.preempted_by[culprit as usize].add_all(other.preempted_by(culprit));
         }
         let others = other.neighbours.iter().map(Neighbour::get);
-        for waits in others.filter(|waits| waits.group != 0) {
+        for waits in others.filter(|waits| !waits.is_free()) {
             self.absorb_neighbour(waits);
         }
     }

@@ -17,7 +17,7 @@ pub const NEIGHBOURS: usize = 4;
 /// Waits that ended while a task of one other group had the CPU.
 #[derive(Debug)]
 pub(super) struct Neighbour {
-    /// The number of the group plus 1; 0 while this is free.
+    /// The number of the group; 0 while this is free.
     pub(super) group: Cell,
     pub(super) waits: Waits,
     /// How much the nanoseconds of the waits are ahead of the lead of this group over groups that
@@ -54,6 +54,11 @@ impl Neighbour {
         self.get().lead()
     }
 
+    /// Returns whether no group has this place.
+    fn is_free(&self) -> bool {
+        self.get().is_free()
+    }
+
     /// Shortens the lead, which is at least `nanoseconds`.
     fn lose(&self, nanoseconds: u64) {
         self.lost.add(nanoseconds);
@@ -70,6 +75,16 @@ pub(super) struct NeighbourValues {
 }
 
 impl NeighbourValues {
+    /// Returns whether these are those of a place that no group has.
+    pub(super) fn is_free(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Returns the group.
+    fn group(&self) -> Option<Group> {
+        (!self.is_free()).then_some(Group::new(u32::try_from(self.group).ok()?)?)
+    }
+
     fn lead(&self) -> u64 {
         self.nanoseconds.wrapping_sub(self.lost)
     }
@@ -86,7 +101,18 @@ impl NeighbourValues {
 }
 
 impl GroupRecords {
-    /// Records the wait for the group of `key` that ended it, if there is room for that group, or
+    /// Records a wait that a task of another group, `group`, ended.
+    #[inline(always)]
+    pub(super) fn wait_ended_by_other(&self, group: Group, wait: u64) {
+        let [first, ..] = &self.neighbours;
+        // If the group is `other`, this may be the first wait here, and takes the free place.
+        match first.group.get() as u32 == group.number() {
+            true => first.waits.add(wait),
+            false => self.wait_ended_by_neighbour(group, wait),
+        }
+    }
+
+    /// Records the wait for the group that ended it, if there is room for that group, or
     /// makes room. What is recorded of the group that had the room then counts for no group.
     ///
     /// This is the algorithm of Misra and Gries for frequent items, with waits as weights. A wait of
@@ -97,7 +123,8 @@ impl GroupRecords {
     /// The groups that have room come first. The very first of them is found without a call, so it
     /// is one with a great lead.
     #[inline(never)]
-    pub(super) fn wait_ended_by_neighbour(&self, key: u64, wait: u64) {
+    fn wait_ended_by_neighbour(&self, group: Group, wait: u64) {
+        let key = u64::from(group.number());
         let [first, ..] = &self.neighbours;
         for neighbour in &self.neighbours {
             let owner = neighbour.group.get();
@@ -110,7 +137,7 @@ impl GroupRecords {
                 }
                 return;
             }
-            if owner == 0 {
+            if neighbour.is_free() {
                 break;
             }
         }
@@ -128,7 +155,7 @@ impl GroupRecords {
         let [first, others @ ..] = &self.neighbours;
         let mut least = first;
         for neighbour in core::iter::once(first).chain(others) {
-            if neighbour.group.get() == 0 {
+            if neighbour.is_free() {
                 return self.seqcount.write(|| neighbour.set(waits));
             }
             if neighbour.lead() < least.lead() {
@@ -165,12 +192,9 @@ impl GroupRecords {
     /// Makes `to` the neighbour wherever one of the groups for which `is_it` returns true is. As
     /// [`GroupRecords::absorb`].
     pub fn rename_neighbours(&self, is_it: impl Fn(Group) -> bool, to: Group) {
-        let is_it = |values: &NeighbourValues| group_of(values.group).is_some_and(&is_it);
+        let is_it = |values: &NeighbourValues| values.group().is_some_and(&is_it);
         loop {
-            let mut used = self
-                .neighbours
-                .iter()
-                .filter(|known| known.group.get() != 0);
+            let mut used = self.neighbours.iter().filter(|known| !known.is_free());
             let Some(renamed) = used.find(|known| is_it(&known.get())) else {
                 return;
             };
@@ -182,7 +206,7 @@ impl GroupRecords {
                 last.set(NeighbourValues::default());
             });
             self.absorb_neighbour(NeighbourValues {
-                group: u64::from(to.number()) + 1,
+                group: u64::from(to.number()),
                 ..waits
             });
         }
@@ -195,11 +219,6 @@ impl GroupRecords {
     pub fn neighbours(&self) -> impl Iterator<Item = (Group, u64, u64)> + '_ {
         let read = || self.neighbours.each_ref().map(Neighbour::get);
         let all = self.seqcount.read(read).into_iter();
-        all.filter_map(|of| Some((group_of(of.group)?, of.count, of.nanoseconds)))
+        all.filter_map(|of| Some((of.group()?, of.count, of.nanoseconds)))
     }
-}
-
-/// Returns the group of a [`Neighbour`].
-fn group_of(key: u64) -> Option<Group> {
-    Group::new(u32::try_from(key.checked_sub(1)?).ok()?)
 }
