@@ -35,6 +35,8 @@ struct Search<'a> {
     cpus: usize,
     /// Whether groups are recorded, too.
     grouped: bool,
+    /// Whether groups are those of a list of rules.
+    listed: bool,
     lists: u64,
 }
 
@@ -45,6 +47,9 @@ impl Search<'_> {
         let mut recorder = Recorder::new(self.cpus, scheme());
         if self.grouped {
             recorder.group();
+        }
+        if self.listed {
+            recorder.list();
         }
         for event in &self.events {
             recorder.see(event);
@@ -100,6 +105,7 @@ fn search_in(
         events: Vec::new(),
         cpus: world.kernel.cpus(),
         grouped: !world.recorder.groups.is_empty(),
+        listed: world.recorder.is_listed(),
         lists: 0,
     };
     for op in prefix {
@@ -439,6 +445,74 @@ fn groups_and_pids() {
     let prefix = [Op::Enable(MetricSet::ALL), WAKE_FIRST, RUN_FIRST];
     let lists = search_in(with_groups(2, 1), &prefix, 8, choices);
     println!("groups and PIDs: {lists} lists");
+}
+
+/// Groups in which no task is any more are folded into what is gone, while some of their tasks still
+/// have a CPU, were preempted by one another, or kept others waiting.
+#[test]
+fn dead_groups() {
+    let choices = |kernel: &Kernel| {
+        let mut ops = Vec::new();
+        for cpu in 0..kernel.cpus() {
+            ops.extend(switches(kernel, cpu, Call::Preempt));
+            ops.push(Op::Exit { cpu });
+            for next in kernel.waiting(cpu).map(Some).chain([None]) {
+                ops.push(Op::Die { cpu, next });
+            }
+        }
+        for task in kernel.tasks() {
+            let (task, group) = (task.serial, 3 - task.group);
+            ops.push(Op::Release { task });
+            ops.push(Op::Attach { task, group });
+        }
+        ops.extend([1, 2].map(|group| Op::Fold { group }));
+        ops
+    };
+    let wake = |task, to| Op::Wake { task, by: 0, to };
+    // Both tasks wait for the same CPU.
+    let prefix = [Op::Enable(MetricSet::ALL), wake(0, 0), wake(1, 0)];
+    let lists = search_in(with_groups(2, 2), &prefix, 10, choices);
+    println!("dead groups: {lists} lists");
+}
+
+/// A rule follows a process and those that it forks, from any moment on, and is removed at any
+/// moment; then its group may be folded, and a rule may follow another process in the same group.
+#[test]
+fn followed_processes() {
+    let choices = |kernel: &Kernel| {
+        let mut ops = Vec::new();
+        for cpu in 0..kernel.cpus() {
+            ops.extend(switches(kernel, cpu, Call::Preempt));
+            ops.push(Op::Exit { cpu });
+            for next in kernel.waiting(cpu).map(Some).chain([None]) {
+                ops.push(Op::Die { cpu, next });
+            }
+            let pid = if kernel.is_used(1) { 2 } else { 1 };
+            for is_io_thread in [false, true] {
+                ops.push(Op::Fork {
+                    cpu,
+                    pid,
+                    to: cpu,
+                    is_io_thread,
+                });
+            }
+        }
+        for task in kernel.tasks() {
+            let (task, group) = (task.serial, if task.group == 1 { 2 } else { 1 });
+            ops.push(Op::Release { task });
+            ops.push(Op::Follow { task });
+            if !kernel.tasks()[task].exiting {
+                ops.push(Op::Attach { task, group });
+            }
+        }
+        ops.extend([Op::Unfollow, Op::Fold { group: 1 }]);
+        ops
+    };
+    let mut world = World::new(1, 1);
+    world.list();
+    let prefix = [Op::Enable(MetricSet::ALL), WAKE_FIRST, RUN_FIRST];
+    let lists = search_in(world, &prefix, 7, choices);
+    println!("followed processes: {lists} lists");
 }
 
 /// A task that has given back its PID sleeps for a lock, with `PREEMPT_RT`, and is woken while the

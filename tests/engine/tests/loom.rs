@@ -27,7 +27,7 @@ use loom::{
                 Release, //
             },
         },
-        Arc,
+        Arc, Mutex,
     },
     thread, //
 };
@@ -36,13 +36,22 @@ use schedhist_engine::{
     engine::{
         cell::Cell,
         group::{
+            index::Entry,
+            lineage::Lineage,
             observer::Grouped,
+            places::{
+                Place,
+                Places, //
+            },
             records::{
                 Culprit as WaitCulprit,
                 GroupCounter,
                 GroupMetric, //
             },
-            verdict::Group,
+            verdict::{
+                Group,
+                Verdict, //
+            },
         },
         histogram::{
             bucket::{
@@ -923,6 +932,81 @@ fn a_neighbour_that_is_replaced_is_never_torn() {
 #[should_panic(expected = "assertion")]
 fn without_fences_a_neighbour_is_torn() {
     without_fences(|| in_all_orders(2, neighbours_while_one_is_replaced));
+}
+
+/// The process with the only rule has forked another one, and the cgroup of the only group comes
+/// again, while a sweep, which found no task in it, folds the group: as `Groups::sweep()`, and
+/// `Groups::decide()` for the new task, both with the lock of the directory. The task's group is one
+/// that has a place, and never one that gives its place up.
+#[test]
+fn a_group_that_comes_again_while_it_is_folded() {
+    static KEPT_OR_GONE: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
+
+    const KEY: u128 = 7;
+    const PARENT: u128 = 1;
+    const CHILD: u128 = 2;
+    const TASK: Task = task(9);
+
+    struct Directory {
+        places: Places<Vec<Place>, Vec<Entry>>,
+        lineage: Lineage<Vec<Entry<u64>>>,
+    }
+
+    in_all_orders(3, || {
+        let entries = Places::<Vec<Place>, Vec<Entry>>::entries(1);
+        let mut directory = Directory {
+            places: Places::new(vec![Place::VACANT], vec![None; entries]),
+            lineage: Lineage::new(vec![None; 4]),
+        };
+        let group = directory.places.take(KEY).expect("there is a place");
+        assert!(directory.lineage.mark(PARENT, 1));
+        let directory = Arc::new(Mutex::new(directory));
+        let state = Arc::new(TaskState::new());
+        settle(&*state);
+        // An earlier task of the PID was in the group.
+        assert!(state.set_verdict(TASK.id << 1, Verdict::new(group, false)));
+        let decider = thread::spawn({
+            let (directory, state) = (directory.clone(), state.clone());
+            move || {
+                directory
+                    .lock()
+                    .expect("no poison")
+                    .lineage
+                    .fork(PARENT, CHILD);
+                let mut directory = directory.lock().expect("no poison");
+                // Its probe may come twice: the recorder's, and that of the groups.
+                directory.lineage.fork(PARENT, CHILD);
+                assert_eq!(directory.lineage.marks(CHILD), 1);
+                let places = &mut directory.places;
+                let group = match places.find(KEY) {
+                    Some(group) => group,
+                    // By its name it is the same group, until its place is vacant.
+                    None if places.is_retired(group) => {
+                        assert!(places.give(group, KEY));
+                        group
+                    }
+                    None => places.take(KEY).expect("it is vacant"),
+                };
+                state.set_verdict(TASK.id, Verdict::new(group, false));
+            }
+        });
+        let lock = || directory.lock().expect("no poison");
+        let since = lock().places.now();
+        let is_dead = state.verdict(TASK.id).group() != group;
+        lock().places.retire(since, 1, |_| is_dead, |_| {});
+        {
+            let directory = lock();
+            state.forget_verdict(|of| directory.places.is_retired(of));
+        }
+        let is_gone = lock().places.vacate(group);
+        decider.join().expect("the decider does not fail");
+        KEPT_OR_GONE[usize::from(is_gone)].fetch_add(1, Relaxed);
+        let directory = lock();
+        assert_eq!(state.verdict(TASK.id).group(), group);
+        assert_eq!(directory.places.key(group), Some(KEY));
+        assert_eq!(directory.lineage.marks(CHILD), 1);
+    });
+    assert!(KEPT_OR_GONE.iter().all(|number| number.load(Relaxed) > 0));
 }
 
 /// A task is moved to another group on one CPU, while it gets another CPU and leaves it: its wait

@@ -38,7 +38,7 @@ struct Wish {
 
 fn wish() -> impl Strategy<Value = Wish> {
     let time = prop_oneof![1u64..10, 10u64..1_000, 1_000u64..100_000_000];
-    (0u8..116, 0..CPUS, 0usize..1000, 0..CPUS, time).prop_map(|(what, cpu, which, to, time)| Wish {
+    (0u8..119, 0..CPUS, 0usize..1000, 0..CPUS, time).prop_map(|(what, cpu, which, to, time)| Wish {
         what,
         cpu,
         which,
@@ -177,6 +177,9 @@ fn fulfil(kernel: &Kernel, wish: &Wish, is_enabled: bool) -> Option<Op> {
                 cpu: choose((0..CPUS).filter(is_in_exec), which)?,
             }
         }
+        116..=118 => Op::Fold {
+            group: 1 + which % (GROUPS - 1),
+        },
         _ if is_enabled && which % 4 != 0 => return None,
         _ => Op::Enable(match which % 5 {
             0 => MetricSet::from_bits(which as u32),

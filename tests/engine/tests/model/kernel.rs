@@ -15,6 +15,13 @@ use schedhist_engine::engine::metric::MetricSet;
 /// The number of groups; 0 is the group of all tasks that are in no other group.
 pub(crate) const GROUPS: usize = 4;
 
+/// The number of the group whose records are those of all groups that gave up their places.
+pub(crate) const GONE: usize = GROUPS;
+
+/// The group of the rule by which a process is followed, if groups are those of a list of rules.
+/// Tasks that are in one of the groups after it, such as a cgroup, have a rule, too.
+pub(crate) const FOLLOWED: usize = 1;
+
 /// A probe reads the clock this much later than `__schedule()` reads that of the run queue.
 pub(crate) const PROBE_DELAY: u64 = 3;
 
@@ -98,10 +105,25 @@ pub(crate) struct Task {
     pub(crate) group: usize,
     /// `PF_KTHREAD`.
     pub(crate) is_kernel_thread: bool,
+    /// The process of which it is a thread: the number of the task that began it.
+    pub(crate) process: usize,
+    /// Whether it is followed: it is, or descends from, the process that a rule names.
+    pub(crate) is_followed: bool,
+    /// Whether groups are those of a list of rules.
+    pub(crate) is_listed: bool,
     pub(crate) sched_info: SchedInfo,
 }
 
 impl Task {
+    /// Returns the group to which the task belongs, by its rule if there is a list of these.
+    pub(crate) fn true_group(&self) -> usize {
+        match self.group {
+            _ if self.is_listed && self.is_followed => FOLLOWED,
+            FOLLOWED if self.is_listed => 0,
+            group => group,
+        }
+    }
+
     /// Returns whether it is runnable on `cpu`, or runs there.
     fn can_run_on(&self, cpu: usize) -> bool {
         self.on_rq && !self.sched_delayed && !self.is_throttled && self.cpu == cpu
@@ -161,6 +183,16 @@ pub(crate) enum Event {
     /// The `cgroup_attach_task` or the `sched_process_exec` tracepoint: the group of a task or its
     /// PID may be another one now.
     Changed { task: Task },
+    /// A process has forked another: `task_newtask`, too, but before [`Event::Fork`].
+    Forked { parent: usize, child: usize },
+    /// The last thread of a process begins to exit: `sched_process_exit`.
+    Ended { process: usize },
+    /// A rule follows a process from now on. Not an event of the kernel.
+    Follow { process: usize },
+    /// That rule is removed. Not an event of the kernel.
+    Unfollow,
+    /// A group in which no task is gives up its place. Not an event of the kernel.
+    Fold { group: usize },
     /// A task that slept, or is new, became runnable. No tracepoint.
     Ready { task: Task, now: u64 },
     /// A waiting task was moved to another run queue, whose clock reads `to`. No tracepoint.
@@ -183,6 +215,8 @@ pub(crate) struct Kernel {
     rqs: Vec<Rq>,
     tasks: Vec<Task>,
     free_task_structs: Vec<u64>,
+    /// Whether a rule follows a process.
+    has_follower: bool,
     /// Whether a task may still sleep after its PID may have been released. `do_exit()` does not,
     /// but with `PREEMPT_RT` it may have to, for a spinlock.
     pub(crate) is_rt: bool,
@@ -201,6 +235,7 @@ impl Kernel {
             rqs: vec![rq; cpus],
             tasks: Vec::new(),
             free_task_structs: Vec::new(),
+            has_follower: false,
             is_rt: false,
         };
         for pid in 1..=tasks {
@@ -213,6 +248,13 @@ impl Kernel {
             task.sched_info.run_delay = 70;
         }
         kernel
+    }
+
+    /// Makes groups those of a list of rules.
+    pub(crate) fn list(&mut self) {
+        for task in &mut self.tasks {
+            task.is_listed = true;
+        }
     }
 
     pub(crate) fn tasks(&self) -> &[Task] {
@@ -584,6 +626,10 @@ impl Kernel {
         }
         let child = self.copy_process(pid, to, Some(parent), is_io_thread);
         if !is_io_thread {
+            tell(Event::Forked {
+                parent: self.tasks[parent].process,
+                child: self.tasks[child].process,
+            });
             tell(Event::Fork {
                 task: self.tasks[child],
             });
@@ -630,18 +676,29 @@ impl Kernel {
             is_in_exec: false,
             group: parent.map_or(0, |parent| parent.group),
             is_kernel_thread: parent.is_some_and(|parent| parent.is_kernel_thread),
+            process: match parent {
+                Some(parent) if is_io_thread => parent.process,
+                _ => serial,
+            },
+            is_followed: parent.is_some_and(|parent| parent.is_followed),
+            is_listed: parent.is_some_and(|parent| parent.is_listed),
             sched_info: SchedInfo::default(),
         });
         serial
     }
 
     /// The current task of `cpu` begins to exit: `do_exit()` up to `exit_notify()`.
-    pub(crate) fn exit(&mut self, cpu: usize) -> Option<()> {
+    pub(crate) fn exit(&mut self, cpu: usize, tell: &mut impl FnMut(Event)) -> Option<()> {
         let curr = &mut self.tasks[self.rqs[cpu].curr?];
         if curr.exiting || curr.state.is_some() {
             return None;
         }
         curr.exiting = true;
+        let process = curr.process;
+        let lives = |task: &Task| task.process == process && !task.exiting;
+        if !self.tasks.iter().any(lives) {
+            tell(Event::Ended { process });
+        }
         Some(())
     }
 
@@ -720,6 +777,55 @@ impl Kernel {
         }
         task.group = group;
         tell(Event::Changed { task: *task });
+        Some(())
+    }
+
+    /// A rule is added that follows the process of `task`; all tasks are decided again.
+    pub(crate) fn follow(&mut self, task: usize, tell: &mut impl FnMut(Event)) -> Option<()> {
+        let task = *self.tasks.get(task)?;
+        if self.has_follower || !task.is_listed || task.exiting {
+            return None;
+        }
+        self.has_follower = true;
+        let process = task.process;
+        // A thread that is exiting cannot be asked for its process any more.
+        let lives = |task: &&mut Task| task.process == process && !task.exiting;
+        for task in self.tasks.iter_mut().filter(lives) {
+            task.is_followed = true;
+        }
+        tell(Event::Follow { process });
+        self.decide_all(tell);
+        Some(())
+    }
+
+    /// That rule is removed.
+    pub(crate) fn unfollow(&mut self, tell: &mut impl FnMut(Event)) -> Option<()> {
+        if !self.has_follower {
+            return None;
+        }
+        self.has_follower = false;
+        for task in &mut self.tasks {
+            task.is_followed = false;
+        }
+        tell(Event::Unfollow);
+        self.decide_all(tell);
+        Some(())
+    }
+
+    fn decide_all(&self, tell: &mut impl FnMut(Event)) {
+        for task in self.tasks.iter().filter(|task| !task.released) {
+            tell(Event::Changed { task: *task });
+        }
+    }
+
+    /// `group` gives up its place. No walk over all tasks finds one in it; one that has released its
+    /// PID may still have a CPU.
+    pub(crate) fn fold(&self, group: usize, tell: &mut impl FnMut(Event)) -> Option<()> {
+        let is_in_it = |task: &Task| !task.released && task.true_group() == group;
+        if self.tasks.iter().any(is_in_it) {
+            return None;
+        }
+        tell(Event::Fold { group });
         Some(())
     }
 }

@@ -91,6 +91,12 @@ pub(crate) enum Op {
     FinishExec { cpu: usize },
     /// A task is moved to another group.
     Attach { task: usize, group: usize },
+    /// A rule follows the process of a task, and those that it forks from now on.
+    Follow { task: usize },
+    /// That rule is removed.
+    Unfollow,
+    /// A dead group gives up its place, and what its tasks did is added up as gone.
+    Fold { group: usize },
     /// Measuring begins.
     Enable(MetricSet),
     /// Measuring ends.
@@ -121,7 +127,7 @@ pub(crate) fn apply(kernel: &mut Kernel, op: Op) -> Option<Vec<Event>> {
             to,
             is_io_thread,
         } => kernel.fork(cpu, pid, to, is_io_thread, tell)?,
-        Op::Exit { cpu } => kernel.exit(cpu)?,
+        Op::Exit { cpu } => kernel.exit(cpu, tell)?,
         Op::Release { task } => kernel.release(task)?,
         Op::Die { cpu, next } => {
             kernel.set_dead(cpu)?;
@@ -130,6 +136,9 @@ pub(crate) fn apply(kernel: &mut Kernel, op: Op) -> Option<Vec<Event>> {
         Op::Exec { cpu, leader } => kernel.exec(cpu, leader)?,
         Op::FinishExec { cpu } => kernel.finish_exec(cpu, tell)?,
         Op::Attach { task, group } => kernel.attach(task, group, tell)?,
+        Op::Follow { task } => kernel.follow(task, tell)?,
+        Op::Unfollow => kernel.unfollow(tell)?,
+        Op::Fold { group } => kernel.fold(group, tell)?,
         Op::Enable(metrics) => {
             let now = kernel.local_clock(0);
             tell(Event::Enable { metrics, now });
@@ -166,6 +175,13 @@ impl World {
     pub(crate) fn group(&mut self) {
         self.recorder.group();
         self.reference.group();
+    }
+
+    /// Records groups, too, which are those of a list of rules.
+    pub(crate) fn list(&mut self) {
+        self.group();
+        self.kernel.list();
+        self.recorder.list();
     }
 
     /// Applies `op` and returns `true`, if it is possible. Otherwise changes nothing.

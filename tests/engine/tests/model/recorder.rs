@@ -10,6 +10,14 @@ use std::{
 use schedhist_engine::engine::{
     cell::Cell,
     group::{
+        index::Entry,
+        lineage::Lineage,
+        list::{
+            List,
+            Matcher,
+            Rule,
+            Subject, //
+        },
         observer::Grouped,
         verdict::{
             Group,
@@ -49,6 +57,8 @@ use super::{
     kernel::{
         Event,
         Task, //
+        FOLLOWED,
+        GROUPS,
     },
     reference, //
 };
@@ -57,6 +67,99 @@ use super::{
 pub(crate) const PIDS_PER_PAGE: i32 = 4;
 
 type Page = [State; PIDS_PER_PAGE as usize];
+
+type ListRule = Rule<Vec<u8>, Vec<u128>, usize>;
+
+/// A list of rules: first one that follows a process, if there is any, then one for each cgroup,
+/// which has the number of the group.
+#[derive(Debug)]
+struct Listed {
+    list: List<Vec<Option<ListRule>>>,
+    lineage: Lineage<Vec<Entry<u64>>>,
+}
+
+/// A task, as rules look at it.
+struct ListedTask<'a>(&'a Task, &'a Lineage<Vec<Entry<u64>>>);
+
+impl Subject<usize> for ListedTask<'_> {
+    fn is_in(&self, cgroup: &usize) -> bool {
+        self.0.group == *cgroup
+    }
+
+    fn process(&self) -> Option<u128> {
+        (!self.0.exiting).then_some(self.0.process as u128)
+    }
+
+    fn marks(&self) -> u64 {
+        self.process().map_or(0, |process| self.1.marks(process))
+    }
+
+    fn with_comm(&self, look: impl FnOnce(&[u8]) -> bool) -> bool {
+        look(&self.0.comm)
+    }
+}
+
+impl Listed {
+    const NAME: &'static [u8] = b"followed";
+
+    fn new() -> Self {
+        let mut all = Self {
+            list: List::new((0..GROUPS).map(|_| None).collect()),
+            lineage: Lineage::new(vec![None; 16]),
+        };
+        for cgroup in FOLLOWED + 1..GROUPS {
+            all.add(&[b'0' + cgroup as u8], Matcher::Cgroup(cgroup), cgroup);
+        }
+        all
+    }
+
+    fn add(
+        &mut self,
+        name: &[u8],
+        matcher: Matcher<Vec<u8>, Vec<u128>, usize>,
+        group: usize,
+    ) -> u64 {
+        let group = Group::new(group as u32).expect("a small number");
+        let rule = Rule::new(name.to_vec(), Vec::new(), matcher, group);
+        self.list.add(rule).expect("there is room")
+    }
+
+    /// A task is in one cgroup at most, and the rule of a process comes last. So that it is the
+    /// first that matches, the others are added again.
+    fn follow(&mut self, process: usize) {
+        let mut others: Vec<_> = (FOLLOWED + 1..GROUPS).collect();
+        for cgroup in &others {
+            self.list
+                .remove(&[b'0' + *cgroup as u8])
+                .expect("it is there");
+        }
+        let mark = self.add(Self::NAME, Matcher::Children, FOLLOWED);
+        assert!(self.lineage.mark(process as u128, mark));
+        for cgroup in others.drain(..) {
+            self.add(&[b'0' + cgroup as u8], Matcher::Cgroup(cgroup), cgroup);
+        }
+    }
+
+    fn unfollow(&mut self) {
+        let rule = self.list.remove(Self::NAME).expect("there is one");
+        self.lineage.forget(rule.mark());
+    }
+
+    /// Returns the group of `task`, whose verdict in `state` is known so far, as `Groups::decide()`
+    /// finds it. Returns `None` if that stays.
+    fn decide(&self, task: &Task, state: &State) -> Option<Group> {
+        let id = shown(Some(task)).id;
+        if task.exiting {
+            let group = state.verdict(id).group();
+            let has_rule = self.list.iter().any(|rule| rule.group == group);
+            if state.has_verdict_of_another(id) || has_rule {
+                return None;
+            }
+        }
+        let group = self.list.group_of(&ListedTask(task, &self.lineage));
+        Some(group.unwrap_or(Group::OTHER))
+    }
+}
 
 /// Measuring, from when it is switched on until it is switched off.
 #[derive(Debug)]
@@ -79,11 +182,16 @@ impl Session {
     }
 
     /// Decides the verdict of `task`, and stores it if there is room.
-    fn decide(&self, task: &Task) {
-        let group = u32::try_from(task.group).ok().and_then(Group::new);
-        let verdict = Verdict::new(group.expect("a small number"), task.is_kernel_thread);
-        let id = shown(Some(task)).id;
-        self.state(task.pid).set_verdict(id, verdict);
+    fn decide(&self, task: &Task, listed: Option<&Listed>) {
+        let state = self.state(task.pid);
+        let group = match listed {
+            Some(listed) => listed.decide(task, state),
+            None => u32::try_from(task.group).ok().and_then(Group::new),
+        };
+        if let Some(group) = group {
+            let verdict = Verdict::new(group, task.is_kernel_thread);
+            state.set_verdict(shown(Some(task)).id, verdict);
+        }
     }
 }
 
@@ -186,6 +294,7 @@ pub(crate) struct Recorder {
     logs: Vec<Log>,
     /// The records of groups on each CPU, if groups are recorded.
     pub(crate) groups: Vec<CpuGroups>,
+    listed: Option<Listed>,
     session: Option<Session>,
 }
 
@@ -201,6 +310,7 @@ impl Recorder {
             seen: (0..cpus).map(|_| Seen::default()).collect(),
             logs: Vec::new(),
             groups: Vec::new(),
+            listed: None,
             session: None,
         }
     }
@@ -213,6 +323,48 @@ impl Recorder {
     /// Records groups from now on.
     pub(crate) fn group(&mut self) {
         self.groups = self.cpus.iter().map(|_| CpuGroups::new()).collect();
+    }
+
+    /// Makes groups those of a list of rules.
+    pub(crate) fn list(&mut self) {
+        self.listed = Some(Listed::new());
+    }
+
+    /// Returns whether groups are those of a list of rules.
+    pub(crate) fn is_listed(&self) -> bool {
+        self.listed.is_some()
+    }
+
+    /// Updates the list of rules, which lives on while measuring is off.
+    fn see_rules(&mut self, event: &Event) {
+        let Some(listed) = &mut self.listed else {
+            return;
+        };
+        match *event {
+            Event::Forked { parent, child } => {
+                listed.lineage.fork(parent as u128, child as u128);
+            }
+            Event::Ended { process } => listed.lineage.exit(process as u128),
+            Event::Follow { process } => listed.follow(process),
+            Event::Unfollow => listed.unfollow(),
+            _ => {}
+        }
+    }
+
+    /// Folds a dead group, as `Groups::fold()` does.
+    fn fold(&mut self, group: usize) {
+        match &self.session {
+            Some(session) => {
+                let states = session.pages.values().flatten();
+                states.for_each(|state| {
+                    state.forget_verdict(|of| of.number() as usize == group);
+                });
+            }
+            None => self.groups.iter().for_each(CpuGroups::forget),
+        }
+        for groups in &mut self.groups {
+            groups.fold(group);
+        }
     }
 
     /// Passes the part of `event` that the module can observe to the engine.
@@ -230,6 +382,11 @@ impl Recorder {
                 untracked: State::untracked(),
             });
         }
+        self.see_rules(event);
+        if let Event::Fold { group } = *event {
+            self.fold(group);
+        }
+        let listed = self.listed.as_ref();
         let Some(session) = &mut self.session else {
             return;
         };
@@ -240,10 +397,10 @@ impl Recorder {
             Event::Fork { task } | Event::Found { task } if tracks_tasks => {
                 session.make_room(task.pid);
                 if has_groups {
-                    session.decide(&task);
+                    session.decide(&task, listed);
                 }
             }
-            Event::Changed { task } if has_groups => session.decide(&task),
+            Event::Changed { task } if has_groups => session.decide(&task, listed),
             Event::Waking { task, now } if session.metrics.needs_wakeups() => {
                 let wakeup = Wakeup {
                     now,

@@ -220,7 +220,7 @@ impl Reference {
     fn decide(&mut self, task: &Task) {
         if self.on.is_some() && self.has_room(task) {
             let who = Who::Task {
-                group: task.group,
+                group: task.true_group(),
                 is_kernel_thread: task.is_kernel_thread,
             };
             self.story(task).verdict = Some((task.pid, who));
@@ -253,6 +253,9 @@ impl Reference {
                 self.decide(&task);
             }
             Event::Changed { task } => self.decide(&task),
+            Event::Forked { .. } | Event::Ended { .. } | Event::Follow { .. } | Event::Unfollow => {
+            }
+            Event::Fold { group } => self.fold(group),
             Event::Ready { task, now } => {
                 self.story(&task).wait = Some(Wait {
                     since: now,
@@ -309,6 +312,24 @@ impl Reference {
                     };
                 }
             }
+        }
+    }
+
+    /// What the tasks of `group` did is added up as gone. A task that released its PID, and is still
+    /// in the group, is in none from now on, except for its stay on a CPU.
+    fn fold(&mut self, folded: usize) {
+        for story in &mut self.stories {
+            let is_in_it = |(_, who)| matches!(who, Who::Task { group, .. } if group == folded);
+            if story.verdict.is_some_and(is_in_it) {
+                story.verdict = None;
+            }
+        }
+        let is_on = self.on.is_some();
+        for groups in self.cpus.iter_mut().filter_map(|cpu| cpu.groups.as_mut()) {
+            if !is_on {
+                groups.forget();
+            }
+            groups.fold(folded);
         }
     }
 
