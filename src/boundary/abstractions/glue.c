@@ -19,9 +19,13 @@
 #include <linux/topology.h>
 #include <linux/tracepoint.h>
 #include <linux/wait.h>
-#include <trace/events/cgroup.h>
 #include <trace/events/sched.h>
 #include <trace/events/task.h>
+
+/* The header needs the definitions that only a kernel with cgroups has. */
+#ifdef CONFIG_CGROUPS
+#include <trace/events/cgroup.h>
+#endif
 
 #include "glue.h"
 
