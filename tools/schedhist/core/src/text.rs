@@ -255,6 +255,8 @@ pub struct Culprit {
     pub pid: i32,
     /// Its name.
     pub comm: String,
+    /// Its group, if tasks are grouped.
+    pub group: Option<String>,
 }
 
 /// A sample above the threshold.
@@ -274,6 +276,8 @@ pub struct Outlier {
     pub pid: i32,
     /// The name of the task.
     pub comm: String,
+    /// Its group, if tasks are grouped.
+    pub group: Option<String>,
     /// All fields.
     pub pairs: Pairs,
     /// Who had the CPU meanwhile.
@@ -329,6 +333,7 @@ fn outlier(rest: &str) -> Option<(Outlier, usize)> {
         missing_ns: pairs.number("missing_ns")?,
         pid: pairs.number("pid")?,
         comm: pairs.get("comm")?.to_owned(),
+        group: group(&pairs),
         pairs,
         culprits: Vec::new(),
     };
@@ -342,7 +347,14 @@ fn culprit(rest: &str) -> Option<Culprit> {
         slices: pairs.number("slices")?,
         pid: pairs.number("pid")?,
         comm: pairs.get("comm")?.to_owned(),
+        group: group(&pairs),
     })
+}
+
+/// Returns the value of `group`, which is missing or `-` if tasks are not grouped.
+fn group(pairs: &Pairs) -> Option<String> {
+    let group = pairs.get("group").filter(|group| *group != "-");
+    group.map(str::to_owned)
 }
 
 /// Splits the whole into shares in tenths of a percent that add up to 1000 exactly: the largest

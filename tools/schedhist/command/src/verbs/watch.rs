@@ -10,7 +10,11 @@ use std::{
 
 use clap::ArgMatches;
 use schedhist_core::{
-    json::Object,
+    json::{
+        quoted,
+        Object, //
+    },
+    stacks::Stack,
     text::{
         shares,
         Outlier, //
@@ -29,10 +33,13 @@ use crate::{
     options,
     source::Source,
     sys,
-    verbs::outliers::{
-        Next,
-        Stream,
-        Threshold, //
+    verbs::{
+        outliers::{
+            Next,
+            Stream,
+            Threshold, //
+        },
+        stacks::Stacks, //
     },
 };
 
@@ -122,6 +129,10 @@ pub fn watch(args: &ArgMatches, source: &Source) -> Result {
     options::check_metrics(&snapshot.names, &[metric.to_owned()])?;
     // First the stream: it misses nothing, and blocks the signals that would leave the settings.
     let mut stream = Stream::open(source)?;
+    let mut stacks = match args.get_flag("stacks") {
+        true => Some(Stacks::new(source)?),
+        false => None,
+    };
     let words = actions.iter().filter_map(|action| match action {
         Action::Module(word) => Some(*word),
         _ => None,
@@ -152,10 +163,11 @@ pub fn watch(args: &ArgMatches, source: &Source) -> Result {
         for outlier in found.iter().filter(is_wanted) {
             seen += 1;
             if !quiet {
+                let stack = stacks.as_mut().map(|stacks| stacks.of(outlier.id));
                 print(&if args.get_flag("json") {
-                    json(outlier)
+                    json(outlier, stack.as_ref())
                 } else {
-                    text(outlier)
+                    text(outlier) + &stack.map_or_else(String::new, stack_text)
                 })?;
             }
             actions.iter().try_for_each(|action| act(action, outlier))?;
@@ -203,7 +215,11 @@ fn parts(outlier: &Outlier) -> Vec<(String, u64)> {
     let mut parts: Vec<_> = culprits
         .map(|culprit| match culprit.pid {
             0 => ("idle".to_owned(), culprit.ran_ns),
-            pid => (format!("{}:{pid}", culprit.comm), culprit.ran_ns),
+            pid => {
+                let group = culprit.group.as_ref();
+                let group = group.map_or_else(String::new, |group| format!(" ({group})"));
+                (format!("{}:{pid}{group}", culprit.comm), culprit.ran_ns)
+            }
         })
         .collect();
     parts.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
@@ -218,10 +234,13 @@ pub fn text(outlier: &Outlier) -> String {
     let duration = Unit::Fitting.text(Some(outlier.duration_ns));
     let cause = outlier.pairs.get("cause").unwrap_or("-");
     let mut out = String::new();
-    let head = format!(
+    let mut head = format!(
         "## CPU {}: {} of {}:{}: {duration}, {cause}",
         outlier.cpu, outlier.metric, outlier.comm, outlier.pid
     );
+    if let Some(group) = &outlier.group {
+        let _ = write!(head, ", group {group}");
+    }
     wrap(&mut out, &head);
     let parts = parts(outlier);
     let ns: Vec<_> = parts.iter().map(|(_, ns)| *ns).collect();
@@ -232,26 +251,49 @@ pub fn text(outlier: &Outlier) -> String {
     out
 }
 
-fn json(outlier: &Outlier) -> String {
+/// Returns the stack with which the task had left its CPU, below [`text`].
+fn stack_text(stack: Option<Stack>) -> String {
+    let Some(stack) = stack else {
+        return "  the trace has no stack of it\n".to_owned();
+    };
+    let frames = stack.iter().map(|frame| format!("    {frame}\n"));
+    "  had left the CPU in:\n".to_owned() + &frames.collect::<String>()
+}
+
+/// Returns an object. `stack` is that of `--stacks`, where it was found.
+fn json(outlier: &Outlier, stack: Option<&Option<Stack>>) -> String {
     let culprits = outlier.culprits.iter().map(|culprit| {
-        Object::default()
+        let object = Object::default()
             .raw("pid", culprit.pid)
-            .string("comm", &culprit.comm)
+            .string("comm", &culprit.comm);
+        with_group(object, culprit.group.as_deref())
             .raw("ran_ns", culprit.ran_ns)
             .raw("slices", culprit.slices)
             .end()
     });
-    Object::new("schedhist.outlier.v1")
+    let object = Object::new("schedhist.outlier.v1")
         .raw("id", outlier.id)
         .string("metric", &outlier.metric)
         .raw("cpu", outlier.cpu)
         .raw("duration_ns", outlier.duration_ns)
         .raw("missing_ns", outlier.missing_ns)
         .raw("pid", outlier.pid)
-        .string("comm", &outlier.comm)
-        .array("culprits", culprits)
-        .end()
-        + "\n"
+        .string("comm", &outlier.comm);
+    let object = with_group(object, outlier.group.as_deref()).array("culprits", culprits);
+    let object = match stack {
+        None => object,
+        Some(None) => object.raw("stack", "null"),
+        Some(Some(frames)) => object.array("stack", frames.iter().map(|frame| quoted(frame))),
+    };
+    object.end() + "\n"
+}
+
+/// Adds the group of a task, if tasks are grouped.
+fn with_group(object: Object, group: Option<&str>) -> Object {
+    match group {
+        Some(group) => object.string("group", group),
+        None => object,
+    }
 }
 
 #[cfg(test)]
@@ -279,9 +321,54 @@ mod tests {
              13.3%   4.00ms  \\x1b[31mred:4194302\n    \
              3.3%   1.00ms  not known\n"
         );
-        assert!(json(&found[0]).starts_with(
+        let without = json(&found[0], None);
+        assert!(without.starts_with(
             "{\"schema\":\"schedhist.outlier.v1\",\"id\":4,\"metric\":\"blocked_uninterruptible\""
         ));
+        assert!(!without.contains("stack") && !without.contains("group"));
+    }
+
+    #[test]
+    fn stacks() {
+        let stack = vec!["anon_pipe_read".to_owned(), "vfs_read".to_owned()];
+        let text_of_module =
+            "outlier id 4 metric runq cpu 0 duration_ns 3 missing_ns 3 culprits 0 \
+            pid 7 prio 120 comm x\n";
+        let found = OutlierParser::default().feed(text_of_module);
+        let with = json(&found[0], Some(&Some(stack.clone())));
+        assert!(with.ends_with("\"culprits\":[],\"stack\":[\"anon_pipe_read\",\"vfs_read\"]}\n"));
+        assert!(json(&found[0], Some(&None)).ends_with(",\"stack\":null}\n"));
+        assert_eq!(
+            stack_text(Some(stack)),
+            "  had left the CPU in:\n    anon_pipe_read\n    vfs_read\n"
+        );
+        assert_eq!(stack_text(None), "  the trace has no stack of it\n");
+    }
+
+    /// Tasks have a group in the text if they are grouped.
+    #[test]
+    fn groups() {
+        let text_of_module =
+            "outlier id 4 metric runq cpu 0 duration_ns 3 missing_ns 0 culprits 2 \
+            pid 7 group /web.service prio 120 comm x\n  \
+            culprit id 4 ran_ns 2 slices 1 pid 8 group /a prio 120 comm y\n  \
+            culprit id 4 ran_ns 1 slices 1 pid 9 group - prio 120 comm z\n";
+        let found = OutlierParser::default().feed(text_of_module);
+        let said = text(&found[0]);
+        assert!(
+            said.starts_with("## CPU 0: runq of x:7: 3ns, -, group /web.service\n"),
+            "{said}"
+        );
+        assert!(
+            said.contains("2ns  y:8 (/a)\n") && said.contains("1ns  z:9\n"),
+            "{said}"
+        );
+        let said = json(&found[0], None);
+        assert!(
+            said.contains("\"comm\":\"x\",\"group\":\"/web.service\""),
+            "{said}"
+        );
+        assert!(said.contains("\"comm\":\"z\",\"ran_ns\""), "{said}");
     }
 
     #[test]
