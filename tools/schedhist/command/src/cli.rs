@@ -440,6 +440,12 @@ fn other_verbs() -> Vec<Command> {
                 )
                 .action(ArgAction::Append),
             )
+            .arg(
+                Arg::new("stacks")
+                    .long("stacks")
+                    .action(ArgAction::SetTrue)
+                    .help("Also print the kernel stack of the task"),
+            )
             .arg(flag("json", 'j', "Print JSON Lines")),
         Command::new("ctl")
             .about("Print or write the settings of the module")

@@ -191,18 +191,44 @@ pub fn with_signals(command: &mut Command) -> &mut Command {
     unsafe { command.pre_exec(restore) }
 }
 
-/// Makes `command` write `0` to `file` before it executes its program: this moves the new process
-/// into the cgroup whose `cgroup.procs` the file is.
-pub fn enter_cgroup(command: &mut Command, file: OwnedFd) {
-    let enter = move || {
-        // SAFETY: The buffer has one byte. `write` is safe to call between fork and exec.
-        match unsafe { libc::write(file.as_raw_fd(), c"0".as_ptr().cast(), 1) } {
-            1 => Ok(()),
-            _ => Err(io::Error::last_os_error()),
-        }
+/// What a process writes to a file before it executes its program.
+pub enum Entry {
+    /// `0`: in `cgroup.procs`, this stands for the writer.
+    Zero,
+    /// A text, and after it the PID of the writer.
+    WithPid(String),
+}
+
+/// Makes `command` write `entry` to `file` before it executes its program. If that fails, the command
+/// does not start, or after [`Entry::WithPid`] starts nevertheless.
+pub fn write_first(command: &mut Command, file: OwnedFd, entry: Entry) {
+    let (mut text, with_pid) = match entry {
+        Entry::Zero => (b"0".to_vec(), false),
+        Entry::WithPid(text) => (text.into_bytes(), true),
     };
-    // SAFETY: The closure only calls `write` and reads `errno`: it neither allocates nor locks.
-    unsafe { command.pre_exec(enter) };
+    // So that pushing digits does not allocate.
+    text.reserve(16);
+    let before = text.len();
+    let write = move || {
+        text.truncate(before);
+        if with_pid {
+            let mut pid = std::process::id();
+            while pid != 0 {
+                text.insert(before, b'0' + (pid % 10) as u8);
+                pid /= 10;
+            }
+        }
+        // SAFETY: The pointer and the length are those of the text. `write` is safe to call between
+        // fork and exec.
+        let written = unsafe { libc::write(file.as_raw_fd(), text.as_ptr().cast(), text.len()) };
+        if written < 0 && !with_pid {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(())
+    };
+    // SAFETY: The closure only calls `getpid` and `write`, reads `errno`, and changes a buffer within
+    // its capacity: it neither allocates nor locks.
+    unsafe { command.pre_exec(write) };
 }
 
 /// How to lock a file.

@@ -16,6 +16,7 @@
 //! | [`units`] | durations as text |
 //! | [`text`] | parses the text files: groups, their histograms, outliers, `key value` |
 //! | [`recording`] | the file of `schedhist record` |
+//! | [`stacks`] | parses what ftrace prints of outliers and their stacks |
 //! | [`compare`] | the permutation test of `schedhist diff` |
 //! | [`json`] | writes JSON |
 //! | [`hdr`] | writes HdrHistogram's log |
@@ -42,6 +43,7 @@ pub mod page;
 pub mod perfetto;
 pub mod raw;
 pub mod recording;
+pub mod stacks;
 pub mod text;
 pub mod timeline;
 pub mod units;

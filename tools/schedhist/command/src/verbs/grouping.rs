@@ -148,7 +148,13 @@ impl Drop for Grouping<'_> {
         }
         let written = fs::read_to_string(USERS).unwrap_or_default();
         let now = self.source.text("group_by").unwrap_or_default();
-        if !written.is_empty() && written == now.trim() {
+        // Others may have added rules to the list meanwhile, and rely on them.
+        let is_used = written == "list"
+            && self
+                .source
+                .text("group_rules")
+                .is_ok_and(|rules| rules.lines().any(|line| line.starts_with("rule ")));
+        if !written.is_empty() && written == now.trim() && !is_used {
             let _ = self.source.write("group_by", "none");
         }
         let _ = fs::write(USERS, "");

@@ -12,7 +12,6 @@ mod grouping;
 mod groups;
 mod hist;
 mod html;
-mod machine;
 mod merged;
 mod outliers;
 mod perfetto;
@@ -22,6 +21,7 @@ mod report;
 mod run;
 mod runqslower;
 mod runs;
+mod stacks;
 mod top;
 mod watch;
 

@@ -100,8 +100,16 @@ fn losses(frame: &Frame) -> Option<String> {
     (!counters.is_empty()).then(|| format!("not in histograms: {}", counters.join(", ")))
 }
 
+/// Returns the unit for a headline, if the user chose one.
+pub fn in_unit(unit: Unit) -> String {
+    match unit.name() {
+        "" => String::new(),
+        name => format!(", in {name}"),
+    }
+}
+
 /// Appends the notes of a frame.
-fn notes(out: &mut String, frame: &Frame, violations: &[String]) {
+pub fn notes(out: &mut String, frame: &Frame, violations: &[String]) {
     for line in frame
         .notes
         .iter()
@@ -119,10 +127,7 @@ pub fn summary(frame: &Frame, style: &Style) -> String {
     let (state, violations) = laws(frame);
     let switches = frame.window.counter("switches").unwrap_or_default();
     let cpus = frame.window.cpus.len();
-    let unit = match style.unit.name() {
-        "" => String::new(),
-        name => format!(", in {name}"),
-    };
+    let unit = in_unit(style.unit);
     wrap(
         &mut out,
         &format!(
@@ -378,7 +383,7 @@ pub fn csv_columns(style: &Style) -> Vec<String> {
     let mut columns = vec!["count".to_owned(), "sum_ns".to_owned()];
     let quantiles = style.quantiles.iter();
     columns.extend(quantiles.map(|quantile| format!("{quantile}_ns")));
-    columns.push("max_ns".to_owned());
+    columns.extend(["max_ns", "max_is_exact"].map(str::to_owned));
     columns
 }
 
@@ -391,6 +396,7 @@ pub fn csv_values(distribution: &Distribution, style: &Style) -> Vec<String> {
     let quantiles = style.quantiles.iter();
     values.extend(quantiles.map(|quantile| csv_number(distribution.quantile_upper(*quantile))));
     values.push(csv_number(distribution.max.value()));
+    values.push(u8::from(distribution.max.is_exact()).to_string());
     values
 }
 
@@ -408,7 +414,6 @@ pub fn csv_head(style: &Style, separator: &str) -> String {
         .map(str::to_owned)
         .to_vec();
     columns.extend(csv_columns(style));
-    columns.push("max_is_exact".to_owned());
     columns.join(separator) + "\n"
 }
 
@@ -428,7 +433,6 @@ pub fn csv(
         scope.text(),
     ];
     values.extend(csv_values(distribution, style));
-    values.push(u8::from(distribution.max.is_exact()).to_string());
     values.join(separator) + "\n"
 }
 

@@ -92,7 +92,8 @@ pub fn report(args: &ArgMatches) -> Result {
     }
     for one in &contents.runs {
         let words = one.pairs.get("words").unwrap_or("-");
-        print(&format!("{words}\n{}\n", run::table(one, &style)))?;
+        let unit = render::in_unit(style.unit);
+        print(&format!("{words}{unit}\n{}\n", run::table(one, &style)))?;
     }
     let mut out = String::new();
     for mark in &contents.marks {

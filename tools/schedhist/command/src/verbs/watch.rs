@@ -3,6 +3,7 @@
 //! `watch`: waits for a sample above a threshold, says who caused it, and acts, as rtla does.
 
 use std::{
+    collections::BTreeMap,
     fmt::Write,
     process::Command,
     time::Instant, //
@@ -10,8 +11,13 @@ use std::{
 
 use clap::ArgMatches;
 use schedhist_core::{
-    json::Object,
+    json::{
+        quoted,
+        Object, //
+    },
+    stacks::Stack,
     text::{
+        groups,
         shares,
         Outlier, //
     },
@@ -29,10 +35,13 @@ use crate::{
     options,
     source::Source,
     sys,
-    verbs::outliers::{
-        Next,
-        Stream,
-        Threshold, //
+    verbs::{
+        outliers::{
+            Next,
+            Stream,
+            Threshold, //
+        },
+        stacks::Stacks, //
     },
 };
 
@@ -122,6 +131,10 @@ pub fn watch(args: &ArgMatches, source: &Source) -> Result {
     options::check_metrics(&snapshot.names, &[metric.to_owned()])?;
     // First the stream: it misses nothing, and blocks the signals that would leave the settings.
     let mut stream = Stream::open(source)?;
+    let mut stacks = match args.get_flag("stacks") {
+        true => Some(Stacks::new(source)?),
+        false => None,
+    };
     let words = actions.iter().filter_map(|action| match action {
         Action::Module(word) => Some(*word),
         _ => None,
@@ -149,13 +162,18 @@ pub fn watch(args: &ArgMatches, source: &Source) -> Result {
             let same = o.metric == metric || (metric == "runq" && o.metric.starts_with("runq_"));
             same && o.duration_ns > ns
         };
+        let names = match quiet {
+            true => Names::new(),
+            false => group_names(source, &found),
+        };
         for outlier in found.iter().filter(is_wanted) {
             seen += 1;
             if !quiet {
+                let stack = stacks.as_mut().map(|stacks| stacks.of(outlier.id));
                 print(&if args.get_flag("json") {
-                    json(outlier)
+                    json(outlier, &names, stack.as_ref())
                 } else {
-                    text(outlier)
+                    text(outlier, &names) + &stack.map_or_else(String::new, stack_text)
                 })?;
             }
             actions.iter().try_for_each(|action| act(action, outlier))?;
@@ -197,13 +215,40 @@ fn act(action: &Action, outlier: &Outlier) -> Result {
     }
 }
 
+/// The names of groups, by their numbers.
+type Names = BTreeMap<u32, String>;
+
+/// Returns the names of the groups there are, if `found` has tasks of groups.
+fn group_names(source: &Source, found: &[Outlier]) -> Names {
+    let has_group = |outlier: &Outlier| {
+        outlier.group != 0 || outlier.culprits.iter().any(|culprit| culprit.group != 0)
+    };
+    if !found.iter().any(has_group) {
+        return Names::new();
+    }
+    // Without names, the numbers are shown.
+    let text = source.text("groups").unwrap_or_default();
+    let groups = groups(&text).unwrap_or_default().groups;
+    groups.into_iter().map(|group| (group.id, group.name)).collect()
+}
+
+/// Returns how the group of a task is shown; nothing for 0, which is none or the group "other".
+fn name_of(group: u32, names: &Names) -> Option<String> {
+    let name = || names.get(&group).map_or_else(|| group.to_string(), Clone::clone);
+    (group != 0).then(name)
+}
+
 /// Returns the parts of an outlier: who had the CPU, and for how long. They add up to the whole.
-fn parts(outlier: &Outlier) -> Vec<(String, u64)> {
+fn parts(outlier: &Outlier, names: &Names) -> Vec<(String, u64)> {
     let culprits = outlier.culprits.iter();
     let mut parts: Vec<_> = culprits
         .map(|culprit| match culprit.pid {
             0 => ("idle".to_owned(), culprit.ran_ns),
-            pid => (format!("{}:{pid}", culprit.comm), culprit.ran_ns),
+            pid => {
+                let group = name_of(culprit.group, names);
+                let group = group.map_or_else(String::new, |group| format!(" ({group})"));
+                (format!("{}:{pid}{group}", culprit.comm), culprit.ran_ns)
+            }
         })
         .collect();
     parts.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
@@ -214,16 +259,19 @@ fn parts(outlier: &Outlier) -> Vec<(String, u64)> {
 }
 
 /// Returns the analysis of an outlier.
-pub fn text(outlier: &Outlier) -> String {
+fn text(outlier: &Outlier, names: &Names) -> String {
     let duration = Unit::Fitting.text(Some(outlier.duration_ns));
     let cause = outlier.pairs.get("cause").unwrap_or("-");
     let mut out = String::new();
-    let head = format!(
+    let mut head = format!(
         "## CPU {}: {} of {}:{}: {duration}, {cause}",
         outlier.cpu, outlier.metric, outlier.comm, outlier.pid
     );
+    if let Some(group) = name_of(outlier.group, names) {
+        let _ = write!(head, ", group {group}");
+    }
     wrap(&mut out, &head);
-    let parts = parts(outlier);
+    let parts = parts(outlier, names);
     let ns: Vec<_> = parts.iter().map(|(_, ns)| *ns).collect();
     for ((name, ns), share) in parts.iter().zip(shares(&ns)) {
         let time = Unit::Fitting.text(Some(*ns));
@@ -232,28 +280,50 @@ pub fn text(outlier: &Outlier) -> String {
     out
 }
 
-fn json(outlier: &Outlier) -> String {
+/// Returns the stack with which the task had left its CPU, below [`text`].
+fn stack_text(stack: Option<Stack>) -> String {
+    let Some(stack) = stack else {
+        return "  the trace has no stack of it\n".to_owned();
+    };
+    let frames = stack.iter().map(|frame| format!("    {frame}\n"));
+    "  had left the CPU in:\n".to_owned() + &frames.collect::<String>()
+}
+
+/// Returns an object. `stack` is that of `--stacks`, where it was found.
+fn json(outlier: &Outlier, names: &Names, stack: Option<&Option<Stack>>) -> String {
     let culprits = outlier.culprits.iter().map(|culprit| {
-        Object::default()
+        let object = Object::default()
             .raw("pid", culprit.pid)
-            .string("comm", &culprit.comm)
-            .raw("group", culprit.group)
+            .string("comm", &culprit.comm);
+        with_group(object, culprit.group, names)
             .raw("ran_ns", culprit.ran_ns)
             .raw("slices", culprit.slices)
             .end()
     });
-    Object::new("schedhist.outlier.v1")
+    let object = Object::new("schedhist.outlier.v1")
         .raw("id", outlier.id)
         .string("metric", &outlier.metric)
         .raw("cpu", outlier.cpu)
         .raw("duration_ns", outlier.duration_ns)
         .raw("missing_ns", outlier.missing_ns)
         .raw("pid", outlier.pid)
-        .string("comm", &outlier.comm)
-        .raw("group", outlier.group)
-        .array("culprits", culprits)
-        .end()
-        + "\n"
+        .string("comm", &outlier.comm);
+    let object = with_group(object, outlier.group, names).array("culprits", culprits);
+    let object = match stack {
+        None => object,
+        Some(None) => object.raw("stack", "null"),
+        Some(Some(frames)) => object.array("stack", frames.iter().map(|frame| quoted(frame))),
+    };
+    object.end() + "\n"
+}
+
+/// Adds the group of a task, and its name if that is known.
+fn with_group(object: Object, group: u32, names: &Names) -> Object {
+    let object = object.raw("group", group);
+    match names.get(&group) {
+        Some(name) => object.string("group_name", name),
+        None => object,
+    }
 }
 
 #[cfg(test)]
@@ -273,24 +343,69 @@ mod tests {
             culprit id 4 ran_ns 4000001 slices 9 pid 4194302 prio 49 comm \\x1b[31mred\n";
         let found = OutlierParser::default().feed(text_of_module);
         assert_eq!(
-            text(&found[0]),
+            text(&found[0], &Names::new()),
             "## CPU 255: blocked_uninterruptible of fifteen letters:4194303: 30.0ms,\n  \
-             preempted_in_kernel\n   \
-             66.7%   20.0ms  x:7\n   \
+             preempted_in_kernel, group 12\n   \
+             66.7%   20.0ms  x:7 (3)\n   \
              16.7%   5.00ms  idle\n   \
              13.3%   4.00ms  \\x1b[31mred:4194302\n    \
              3.3%   1.00ms  not known\n"
         );
-        assert!(json(&found[0]).starts_with(
+        let without = json(&found[0], &Names::new(), None);
+        assert!(without.starts_with(
             "{\"schema\":\"schedhist.outlier.v1\",\"id\":4,\"metric\":\"blocked_uninterruptible\""
         ));
+        assert!(!without.contains("stack") && !without.contains("group_name"));
         for part in [
             "\"comm\":\"fifteen letters\",\"group\":12,",
             "\"comm\":\"x\",\"group\":3,",
             "\"comm\":\"swapper/1\",\"group\":0,",
         ] {
-            assert!(json(&found[0]).contains(part), "{part}");
+            assert!(without.contains(part), "{part}");
         }
+    }
+
+    #[test]
+    fn stacks() {
+        let stack = vec!["anon_pipe_read".to_owned(), "vfs_read".to_owned()];
+        let text_of_module =
+            "outlier id 4 metric runq cpu 0 duration_ns 3 missing_ns 3 culprits 0 \
+            pid 7 prio 120 comm x\n";
+        let found = OutlierParser::default().feed(text_of_module);
+        let with = json(&found[0], &Names::new(), Some(&Some(stack.clone())));
+        assert!(with.ends_with("\"culprits\":[],\"stack\":[\"anon_pipe_read\",\"vfs_read\"]}\n"));
+        assert!(json(&found[0], &Names::new(), Some(&None)).ends_with(",\"stack\":null}\n"));
+        assert_eq!(
+            stack_text(Some(stack)),
+            "  had left the CPU in:\n    anon_pipe_read\n    vfs_read\n"
+        );
+        assert_eq!(stack_text(None), "  the trace has no stack of it\n");
+    }
+
+    #[test]
+    fn names_of_groups() {
+        let text_of_module =
+            "outlier id 4 metric runq cpu 0 duration_ns 3 missing_ns 0 culprits 2 \
+            pid 7 prio 120 group 1 comm x\n  \
+            culprit id 4 ran_ns 2 slices 1 pid 8 prio 120 group 2 comm y\n  \
+            culprit id 4 ran_ns 1 slices 1 pid 9 prio 120 group 0 comm z\n";
+        let found = OutlierParser::default().feed(text_of_module);
+        let names = [(0, "other"), (1, "/web.service"), (2, "/a")];
+        let names: Names = names.map(|(id, name)| (id, name.to_owned())).into();
+        let said = text(&found[0], &names);
+        assert!(
+            said.starts_with("## CPU 0: runq of x:7: 3ns, -, group /web.service\n"),
+            "{said}"
+        );
+        assert!(
+            said.contains("2ns  y:8 (/a)\n") && said.contains("1ns  z:9\n"),
+            "{said}"
+        );
+        let said = json(&found[0], &names, None);
+        assert!(
+            said.contains("\"comm\":\"x\",\"group\":1,\"group_name\":\"/web.service\""),
+            "{said}"
+        );
     }
 
     #[test]

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! One run of a command: starts it, waits for it, and takes the difference of what was counted.
+
+use std::{
+    fmt::Write,
+    process::{
+        Child,
+        Command,
+        ExitStatus, //
+    },
+    time::{
+        Duration,
+        Instant, //
+    },
+};
+
+use schedhist_core::{
+    distribution::Distribution,
+    text::{
+        self,
+        Pairs, //
+    },
+    units,
+};
+
+use super::{
+    exit_status,
+    own_group::OwnGroup,
+    print::{
+        self,
+        eprint_all, //
+    },
+};
+use crate::{
+    failure::{
+        note,
+        Failure,
+        Result, //
+    },
+    options::Style,
+    source::{
+        Frame,
+        Reading,
+        Source, //
+    },
+    sys::{
+        self,
+        Waiter,
+        Woken, //
+    },
+    verbs::{
+        groups,
+        runs::{
+            self,
+            Run,
+            COMMAND,
+            MACHINE, //
+        },
+    },
+};
+
+/// The metrics that a group has histograms of.
+const OF_GROUPS: [&str; 3] = ["oncpu", "runq", "offcpu"];
+
+/// Counts of the command's group: the key in a run, and that in the file `groups`.
+pub const COUNTS: [(&str, &str); 6] = [
+    ("voluntary", "voluntary"),
+    ("involuntary", "involuntary"),
+    ("migrations", "migrations"),
+    ("oncpu_ns", "oncpu_sum_ns"),
+    ("waited_ns", "runq_sum_ns"),
+    ("not_in_histogram", "not_in_histogram"),
+];
+
+/// What is to be measured, and how.
+pub struct Job<'a> {
+    pub source: &'a Source,
+    pub waiter: Waiter,
+    pub own_group: Option<OwnGroup<'a>>,
+    pub words: Vec<&'a String>,
+    pub interval: Option<Duration>,
+    pub delay: Option<Duration>,
+    pub timeout: Option<Duration>,
+    /// The CPUs of the machine that count, as numbers and as the user gave them.
+    pub cpus: Option<(Vec<u32>, String)>,
+    pub each_cpu: bool,
+    pub style: Style,
+}
+
+/// All that is known at one time.
+struct State {
+    reading: Reading,
+    histograms: Vec<Option<Distribution>>,
+    counts: Option<[u64; COUNTS.len()]>,
+}
+
+/// What came of one run.
+pub struct Outcome {
+    /// `None` if the module could not be read at the end.
+    pub run: Option<Run>,
+    pub status: ExitStatus,
+    /// Whether a signal asks to end.
+    pub is_over: bool,
+}
+
+impl Job<'_> {
+    fn state(&self) -> Result<State> {
+        let mut histograms: Vec<Option<Distribution>> = vec![None; OF_GROUPS.len()];
+        let mut counts = None;
+        if let Some(own) = &self.own_group {
+            for (found, metric) in histograms.iter_mut().zip(OF_GROUPS) {
+                for (name, one) in groups::histograms(self.source, metric)?.into_values() {
+                    match found {
+                        _ if !own.has(&name) => {}
+                        None => *found = Some(one),
+                        Some(found) => found.merge(&one),
+                    }
+                }
+            }
+            let groups = text::groups(&self.source.text("groups")?)?;
+            let groups = groups.groups.iter().filter(|group| own.has(&group.name));
+            let mut sums = [0; COUNTS.len()];
+            for group in groups {
+                for (sum, (_, key)) in sums.iter_mut().zip(COUNTS) {
+                    let number = group.pairs.number::<u128>(key).unwrap_or_default();
+                    *sum = units::clamp(number.saturating_add(u128::from(*sum)));
+                }
+            }
+            // There is no group before the first task.
+            counts = Some(sums);
+        }
+        Ok(State {
+            reading: self.source.read()?,
+            histograms,
+            counts,
+        })
+    }
+
+    fn spawn(&self) -> Result<Child> {
+        let program = self.words[0];
+        let mut command = Command::new(program);
+        sys::with_signals(command.args(&self.words[1..]));
+        if let Some(own) = &self.own_group {
+            own.enter(&mut command)?;
+        }
+        let spawned = command.spawn();
+        if let Some(own) = &self.own_group {
+            own.has_entered();
+        }
+        spawned.map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => {
+                note(format!("{program}: command not found"));
+                Failure::Quiet(127)
+            }
+            _ => {
+                note(format!("{program}: {error}"));
+                Failure::Quiet(126)
+            }
+        })
+    }
+
+    /// Runs the command once, and prints what it did.
+    pub fn once(&self, title: &str) -> Result<Outcome> {
+        let mut first = self.state()?;
+        let start = Instant::now();
+        let mut child = self.spawn()?;
+        let pid = i32::try_from(child.id()).unwrap_or_default();
+        let mut last: Option<(State, Duration)> = None;
+        let (mut begin, mut end) = (self.delay, self.timeout);
+        let mut tick = self.interval.map(|ms| ms + begin.unwrap_or_default());
+        let mut is_over = false;
+        let status = loop {
+            let waited = child.try_wait();
+            if let Some(status) = waited.map_err(|error| Failure::at(self.words[0], error))? {
+                break status;
+            }
+            let deadline = [begin, end, tick].into_iter().flatten().min();
+            match self.waiter.wait(deadline.map(|after| start + after), None) {
+                Woken::Signal(signal) => {
+                    is_over = true;
+                    if !signal.is_from_terminal {
+                        let _ = sys::kill(pid, signal.number);
+                    }
+                }
+                Woken::Timeout => {
+                    let now = start.elapsed();
+                    if begin.take_if(|begin| *begin <= now).is_some() {
+                        first = self.state()?;
+                    } else if end.take_if(|end| *end <= now).is_some() {
+                        let _ = sys::kill(pid, libc::SIGTERM);
+                    } else if let (Some(due), Some(interval)) = (tick, self.interval) {
+                        let after = self.state()?;
+                        let (before, from) = match &last {
+                            Some((state, at)) => (state, Some(*at)),
+                            None => (&first, self.delay),
+                        };
+                        let (run, frame) = self.between(before, &after, None, from, now);
+                        last = Some((after, now));
+                        eprint_all(&print::text_of(&run, &frame, title, &self.style));
+                        tick = Some((due + interval).max(now));
+                    }
+                }
+                Woken::Child | Woken::Readable => {}
+            }
+        };
+        let wall = start.elapsed();
+        let after = self.state();
+        if let Some(own) = &self.own_group {
+            own.leave();
+        }
+        if begin.is_some() {
+            note("the command ended before it was to be measured: -D");
+        }
+        let run = match after {
+            Ok(after) => {
+                if begin.is_some() {
+                    first = self.state()?;
+                }
+                let (run, frame) = self.between(&first, &after, Some(status), self.delay, wall);
+                eprint_all(&print::text_of(&run, &frame, title, &self.style));
+                Some(run)
+            }
+            Err(Failure::Error(why) | Failure::Usage(why)) => {
+                note(why);
+                None
+            }
+            Err(quiet) => return Err(quiet),
+        };
+        Ok(Outcome {
+            run,
+            status,
+            is_over,
+        })
+    }
+
+    /// Returns the activity between two states, as a run.
+    fn between(
+        &self,
+        old: &State,
+        new: &State,
+        status: Option<ExitStatus>,
+        from: Option<Duration>,
+        to: Duration,
+    ) -> (Run, Frame) {
+        let frame = new.reading.since(&old.reading);
+        let mut histograms = Vec::new();
+        let of_groups = old.histograms.iter().zip(&new.histograms);
+        for (metric, (old, new)) in OF_GROUPS.iter().zip(of_groups) {
+            if let Some(new) = new {
+                let since = old.as_ref().and_then(|old| new.since(old));
+                let since = since.unwrap_or_else(|| new.clone());
+                histograms.push((COMMAND.to_owned(), (*metric).to_owned(), since));
+            }
+        }
+        let is_wanted = |cpu| {
+            let cpus = self.cpus.as_ref();
+            cpus.is_none_or(|(cpus, _)| cpus.contains(&cpu))
+        };
+        runs::add_window(&mut histograms, &frame.window, MACHINE, is_wanted);
+        if self.each_cpu {
+            let numbers = frame.window.cpus.iter().map(|cpu| cpu.number);
+            for number in numbers.filter(|cpu| is_wanted(*cpu)) {
+                let scope = format!("cpu{number}");
+                runs::add_window(&mut histograms, &frame.window, &scope, |cpu| cpu == number);
+            }
+        }
+        let module = std::fs::read_to_string("/sys/module/schedhist/version").unwrap_or_default();
+        let mut pairs = runs::describe(&old.reading.taken, module.trim());
+        let list = self.cpus.as_ref().map_or("all", |(_, list)| list);
+        let (from, to) = (from.unwrap_or_default().as_nanos(), to.as_nanos());
+        let words: Vec<_> = self.words.iter().map(|word| word.as_str()).collect();
+        let words = words.join(" ").replace(['\n', '#'], " ");
+        // Writing to a String does not fail.
+        let _ = write!(
+            pairs,
+            "cpu_list {list}\nwall_ns {}\nfrom_ns {from}\nto_ns {to}\nwords {words}\n",
+            to.saturating_sub(from)
+        );
+        if let Some(status) = status {
+            let _ = writeln!(pairs, "status {}", exit_status(status));
+        }
+        if let (Some(old), Some(new)) = (old.counts, new.counts) {
+            for (((key, _), old), new) in COUNTS.iter().zip(old).zip(new) {
+                // The groups began anew if a count went back.
+                let _ = writeln!(pairs, "{key} {}", new.checked_sub(old).unwrap_or(new));
+            }
+        }
+        let run = Run {
+            pairs: Pairs::of_lines(&pairs),
+            histograms,
+        };
+        (run, frame)
+    }
+}

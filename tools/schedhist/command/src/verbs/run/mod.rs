@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `run`: measures a command with its children, and the machine beside it.
+
+use std::{
+    fs::{
+        File,
+        OpenOptions, //
+    },
+    os::unix::process::ExitStatusExt,
+    process::ExitStatus,
+    time::Duration,
+};
+
+use clap::ArgMatches;
+use schedhist_core::recording::file::Recorder;
+
+use crate::{
+    failure::{
+        note,
+        Failure,
+        Result, //
+    },
+    options::{
+        self,
+        Form,
+        Style, //
+    },
+    source::Source,
+    sys::Waiter,
+    verbs::{
+        record,
+        runs, //
+    },
+};
+
+mod job;
+mod own_group;
+mod print;
+
+use job::Job;
+use own_group::OwnGroup;
+pub use print::table;
+
+/// Returns the exit status to pass on: 128 and the signal for a command that was killed.
+pub fn exit_status(status: ExitStatus) -> u8 {
+    let number = status
+        .code()
+        .unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
+    u8::try_from(number).unwrap_or(1)
+}
+
+/// Runs the command, once or several times.
+pub fn run(args: &ArgMatches, source: &Source) -> Result {
+    let style = Style::new(args)?;
+    let repeat = args
+        .get_one::<String>("repeat")
+        .map_or(Ok(1), |n| options::count(n))?;
+    let millis = |name: &str| {
+        let text = args.get_one::<String>(name);
+        let parsed = text.map(|text| {
+            let number = text.parse().ok().filter(|ms| (1..=86_400_000).contains(ms));
+            let wrong = || Failure::Usage(format!("--{name} {text}: milliseconds, 1 or more"));
+            number.map(Duration::from_millis).ok_or_else(wrong)
+        });
+        parsed.transpose()
+    };
+    // First, as it tells whether there is a module, and who may use it.
+    let snapshot = source.read()?.taken.snapshot;
+    let cpus = args.get_one::<String>("cpu").map(|list| {
+        let cpus = options::cpu_list(list)?;
+        let is_there = |cpu: &u32| snapshot.cpus.iter().any(|there| there.number == *cpu);
+        match cpus.iter().find(|cpu| !is_there(cpu)) {
+            Some(cpu) => Err(Failure::Usage(format!("there is no CPU {cpu}"))),
+            None => Ok((cpus, list.clone())),
+        }
+    });
+    let cpus = cpus.transpose()?;
+    let (interval, delay, timeout) = (millis("interval")?, millis("delay")?, millis("timeout")?);
+    let mut recorder = match args.get_one::<String>("output") {
+        None => None,
+        Some(path) if args.get_flag("append") && std::path::Path::new(path).exists() => {
+            Some(append(path)?)
+        }
+        Some(path) => Some(record::create(path)?),
+    };
+    // Before the cgroup: it blocks the signals that would leave that behind.
+    let waiter = Waiter::new().map_err(|error| Failure::at("signals", error))?;
+    let own_group = OwnGroup::new(source);
+    if let Err(why) = &own_group {
+        note(format!(
+            "only the machine is measured, not the command by itself: {why}"
+        ));
+    }
+    let job = Job {
+        source,
+        waiter,
+        own_group: own_group.ok(),
+        words: args
+            .get_many::<String>("command")
+            .unwrap_or_default()
+            .collect(),
+        interval,
+        delay,
+        timeout,
+        cpus,
+        each_cpu: args.get_flag("no-aggr"),
+        style,
+    };
+    if let Form::Csv(separator) = &job.style.form {
+        print::eprint_all(&print::csv_head(&job.style, separator));
+    }
+    let mut status = 0;
+    let mut runs = Vec::new();
+    for number in 1..=repeat {
+        let title = match repeat {
+            1 => job.words[0].clone(),
+            _ => format!("{} ({number} of {repeat})", job.words[0]),
+        };
+        let outcome = job.once(&title)?;
+        status = status.max(exit_status(outcome.status));
+        let Some(run) = outcome.run else {
+            return Err(Failure::Quiet(status.max(1)));
+        };
+        if let Some(recorder) = &mut recorder {
+            let written = recorder.run(&run.encode());
+            written.map_err(|error| Failure::at("the output file", error))?;
+        }
+        runs.push(run);
+        if outcome.is_over {
+            break;
+        }
+    }
+    if args.get_flag("table") && job.style.form == Form::Text {
+        print::eprint_all(&print::table_of_runs(&runs, job.style.unit));
+    }
+    match status {
+        0 => Ok(()),
+        status => Err(Failure::Quiet(status)),
+    }
+}
+
+fn append(path: &str) -> Result<Recorder<File>> {
+    // Fails unless it is a recording.
+    let lost = {
+        let mut player = runs::open(path)?;
+        while player.next_item().is_some() {}
+        player.lost().map(str::to_owned)
+    };
+    if let Some(why) = lost {
+        return Err(Failure::at(path, format!("{why}: nothing can be appended")));
+    }
+    let file = OpenOptions::new().append(true).open(path);
+    Ok(Recorder::append(
+        file.map_err(|error| Failure::at(path, error))?,
+    ))
+}

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A group of its own for a command and its children: a cgroup, or a rule in the module's list.
+
+use std::{
+    cell::Cell,
+    fs::{
+        self,
+        OpenOptions, //
+    },
+    path::{
+        Path,
+        PathBuf, //
+    },
+    process::Command,
+};
+
+use crate::{
+    failure::{
+        note,
+        Failure,
+        Result, //
+    },
+    source::Source,
+    sys::{
+        self,
+        Entry, //
+    },
+    verbs::grouping::Grouping, //
+};
+
+/// The number of commands that can be measured at once by cgroups.
+const MOST: u32 = 64;
+
+/// The names of cgroups and rules begin so.
+const PREFIX: &str = "schedhist-run-";
+
+/// A group that exists for as long as this does.
+#[derive(Debug)]
+pub struct OwnGroup<'a> {
+    /// The name of the group in the module's files.
+    pub name: String,
+    way: Way<'a>,
+    _grouping: Grouping<'a>,
+}
+
+/// How tasks get into the group.
+#[derive(Debug)]
+enum Way<'a> {
+    /// By a cgroup, with this folder.
+    Cgroup(PathBuf),
+    /// By a rule in `group_rules`, which each command adds for itself.
+    Rule {
+        source: &'a Source,
+        is_added: Cell<bool>,
+    },
+}
+
+impl<'a> OwnGroup<'a> {
+    /// Makes the module group tasks by cgroup, and creates a cgroup below that of this process. If
+    /// tasks are grouped by a list of rules, or if there are no cgroups of version 2, uses a rule of
+    /// the list. Returns why neither is possible, otherwise. Signals must be blocked before.
+    pub fn new(source: &'a Source) -> std::result::Result<Self, String> {
+        if !source.is_live() {
+            return Err("these are copies of the module's files".to_owned());
+        }
+        let by = |failure| match failure {
+            Failure::Error(text) | Failure::Usage(text) => text,
+            Failure::Quiet(_) => "group_by cannot be written".to_owned(),
+        };
+        let rule_now = source.text("group_by").map_err(by)?;
+        match rule_now.trim() {
+            "list" => Self::with_rule(source).map_err(by),
+            "none" => Self::with_cgroup(source)
+                .or_else(|why| Self::with_rule(source).map_err(|_| by(why))),
+            _ => Self::with_cgroup(source).map_err(by),
+        }
+    }
+
+    fn with_cgroup(source: &'a Source) -> Result<Self> {
+        let failed = |why: String| Err(Failure::Error(why));
+        let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+        let own = own.lines().find_map(|line| line.strip_prefix("0::"));
+        let Some(own) = own.map(|own| own.trim_end_matches('/')) else {
+            return failed("there is no cgroup hierarchy of version 2".to_owned());
+        };
+        if !fs::exists("/sys/fs/cgroup/cgroup.procs").unwrap_or(false) {
+            return failed(
+                "no cgroup hierarchy of version 2 is mounted at /sys/fs/cgroup".to_owned(),
+            );
+        }
+        let grouping = Grouping::new(source, "cgroup", |rule| rule == "cgroup")?;
+        let created = (0..MOST).find_map(|number| {
+            let name = format!("{own}/{PREFIX}{number}");
+            let path = PathBuf::from(format!("/sys/fs/cgroup{name}"));
+            // Of two runs, only one can create it.
+            fs::create_dir(&path).ok().map(|()| (path, name))
+        });
+        let Some((path, name)) = created else {
+            return failed(format!("no cgroup can be created in /sys/fs/cgroup{own}"));
+        };
+        Ok(Self {
+            name,
+            way: Way::Cgroup(path),
+            _grouping: grouping,
+        })
+    }
+
+    fn with_rule(source: &'a Source) -> Result<Self> {
+        let grouping = Grouping::new(source, "list", |rule| rule == "list")?;
+        let mut others = 0;
+        for name in rules(source)? {
+            match name.strip_prefix(PREFIX).map(str::parse::<u32>) {
+                // Its run was killed.
+                Some(Ok(pid)) if !Path::new(&format!("/proc/{pid}")).exists() => {
+                    let _ = source.write("group_rules", &format!("remove {name}"));
+                }
+                Some(Ok(_)) => {}
+                _ => others += 1,
+            }
+        }
+        if others != 0 {
+            note(format!(
+                "of {others} rules in group_rules, each comes first: tasks of the command that it \
+                 matches count there"
+            ));
+        }
+        Ok(Self {
+            name: format!("{PREFIX}{}", std::process::id()),
+            way: Way::Rule {
+                source,
+                is_added: Cell::new(false),
+            },
+            _grouping: grouping,
+        })
+    }
+
+    /// Returns whether a group of the module has tasks of the command.
+    pub fn has(&self, group: &str) -> bool {
+        // The command may create cgroups below its own.
+        let below = group.strip_prefix(self.name.as_str());
+        below.is_some_and(|below| below.is_empty() || below.starts_with('/'))
+    }
+
+    /// Makes `command` enter the group before it executes its program.
+    pub fn enter(&self, command: &mut Command) -> Result {
+        let (path, entry) = match &self.way {
+            Way::Cgroup(path) => (path.join("cgroup.procs"), Entry::Zero),
+            Way::Rule { source, .. } => {
+                let rule = format!("add {} children ", self.name);
+                (source.path("group_rules"), Entry::WithPid(rule))
+            }
+        };
+        let file = OpenOptions::new().write(true).open(&path);
+        let file = file.map_err(|error| Failure::at(path.display(), error))?;
+        sys::write_first(command, file.into(), entry);
+        Ok(())
+    }
+
+    /// To be called once the command executes its program. Says so if it is not in the group.
+    pub fn has_entered(&self) {
+        let Way::Rule { source, is_added } = &self.way else {
+            return;
+        };
+        is_added.set(rules(source).is_ok_and(|rules| rules.contains(&self.name)));
+        if !is_added.get() {
+            note(format!(
+                "the rule {} could not be added: the kernel log says why (dmesg)",
+                self.name
+            ));
+        }
+    }
+
+    /// To be called when the command has ended: the next one enters anew.
+    pub fn leave(&self) {
+        if let Way::Rule { source, is_added } = &self.way {
+            if is_added.take() {
+                if let Err(Failure::Error(why)) =
+                    source.write("group_rules", &format!("remove {}", self.name))
+                {
+                    note(why);
+                }
+            }
+        }
+    }
+}
+
+impl Drop for OwnGroup<'_> {
+    fn drop(&mut self) {
+        self.leave();
+        if let Way::Cgroup(path) = &self.way {
+            if let Err(error) = fs::remove_dir(path) {
+                note(format!("{} stays: {error}", path.display()));
+            }
+        }
+    }
+}
+
+/// Returns the names of the rules in the list.
+fn rules(source: &Source) -> Result<Vec<String>> {
+    let text = source.text("group_rules")?;
+    let names = text.lines().filter_map(|line| {
+        let mut words = line.strip_prefix("rule ")?.split(' ');
+        words.next().map(str::to_owned)
+    });
+    Ok(names.collect())
+}

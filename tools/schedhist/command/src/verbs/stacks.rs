@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The kernel stacks of tasks that an outlier delayed, by an instance of ftrace that exists for as
+//! long as they are wanted.
+
+use std::{
+    fs::{
+        self,
+        File,
+        OpenOptions, //
+    },
+    io::{
+        self,
+        ErrorKind,
+        Read, //
+    },
+    os::unix::fs::OpenOptionsExt,
+    path::{
+        Path,
+        PathBuf, //
+    },
+    thread,
+    time::{
+        Duration,
+        Instant, //
+    },
+};
+
+use schedhist_core::stacks::{
+    below_scheduler,
+    Stack,
+    StackParser, //
+};
+
+use crate::{
+    failure::{
+        note,
+        Failure,
+        Result, //
+    },
+    source::Source,
+};
+
+const TRACEFS: &str = "/sys/kernel/tracing";
+
+/// The names of instances begin so; the PID of their process follows.
+const PREFIX: &str = "schedhist-watch-";
+
+/// How long to wait for the stack of an outlier: the event comes a moment after it, when the task
+/// runs.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// What the new instance may have taken over from the top-level one, and must not have.
+const PLAIN: [&str; 8] = [
+    "noraw",
+    "nohex",
+    "nobin",
+    "noverbose",
+    "nofields",
+    "nosym-offset",
+    "nosym-addr",
+    "context-info",
+];
+
+/// An instance of ftrace that records outliers with their stacks. It is removed when this is dropped.
+#[derive(Debug)]
+pub struct Stacks {
+    instance: PathBuf,
+    /// `None` while it is set up, and while it is removed.
+    pipe: Option<File>,
+    parser: StackParser,
+}
+
+impl Stacks {
+    /// Creates the instance. Signals must be blocked before, and no threshold be set: see
+    /// [`super::outliers::Stream`].
+    ///
+    /// # Errors
+    ///
+    /// Fails if there is no tracefs, if it may not be written, or if the module has no such event.
+    pub fn new(source: &Source) -> Result<Self> {
+        if !source.is_live() {
+            return Err(Failure::Usage(
+                "--stacks: these are copies of the module's files".to_owned(),
+            ));
+        }
+        let instances = Path::new(TRACEFS).join("instances");
+        remove_abandoned(&instances);
+        let instance = instances.join(format!("{PREFIX}{}", std::process::id()));
+        fs::create_dir(&instance).map_err(|error| explain(&instance, &error))?;
+        let mut stacks = Self {
+            instance,
+            pipe: None,
+            parser: StackParser::default(),
+        };
+        // A stack has about 100 bytes; outliers come rarely.
+        stacks.write("buffer_size_kb", "64")?;
+        for option in PLAIN {
+            // A kernel need not have all of them.
+            let _ = stacks.write("trace_options", option);
+        }
+        stacks.write("trace_options", "stacktrace")?;
+        stacks.write("events/schedhist/outlier/enable", "1")?;
+        let path = stacks.instance.join("trace_pipe");
+        let pipe = OpenOptions::new()
+            .read(true)
+            .custom_flags(libc::O_NONBLOCK)
+            .open(&path);
+        stacks.pipe = Some(pipe.map_err(|error| explain(&path, &error))?);
+        Ok(stacks)
+    }
+
+    fn write(&self, name: &str, text: &str) -> Result {
+        let path = self.instance.join(name);
+        fs::write(&path, text).map_err(|error| explain(&path, &error))
+    }
+
+    /// Returns the stack with which the task of an outlier had left its CPU, innermost frame first.
+    /// Returns `None` if ftrace does not have it, as when it lost the event.
+    pub fn of(&mut self, id: u64) -> Option<Stack> {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            self.read();
+            if let Some(stack) = self.parser.take(id) {
+                return Some(below_scheduler(&stack).to_vec());
+            }
+            if Instant::now() >= end {
+                return None;
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Reads what there is.
+    fn read(&mut self) {
+        let Some(pipe) = &mut self.pipe else { return };
+        let mut buffer = [0; 1 << 13];
+        loop {
+            match pipe.read(&mut buffer) {
+                // Nothing was recorded yet.
+                Ok(0) => break,
+                Ok(read) => self.parser.feed(&String::from_utf8_lossy(&buffer[..read])),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => break,
+            }
+        }
+        self.parser.pause();
+    }
+}
+
+impl Drop for Stacks {
+    fn drop(&mut self) {
+        // An instance that is in use cannot be removed.
+        self.pipe = None;
+        if let Err(error) = fs::remove_dir(&self.instance) {
+            note(format!("{} stays: {error}", self.instance.display()));
+        }
+    }
+}
+
+/// Removes the instances of processes that were killed: each keeps the module loaded.
+fn remove_abandoned(instances: &Path) {
+    let Ok(entries) = fs::read_dir(instances) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let pid = name.to_str().and_then(|name| name.strip_prefix(PREFIX));
+        let pid = pid.and_then(|pid| pid.parse::<u32>().ok());
+        if pid.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
+            let _ = fs::remove_dir(entry.path());
+        }
+    }
+}
+
+/// Returns the failure for an error of tracefs, with its remedy.
+fn explain(path: &Path, error: &io::Error) -> Failure {
+    let remedy = match error.kind() {
+        _ if !Path::new(TRACEFS).join("instances").exists() => {
+            "tracefs is not mounted: mount -t tracefs none /sys/kernel/tracing"
+        }
+        ErrorKind::PermissionDenied => {
+            "only root may write it, and nobody if the kernel is locked down"
+        }
+        _ => "leave out --stacks",
+    };
+    Failure::at(path.display(), format!("{error}; {remedy}"))
+}
