@@ -5,6 +5,7 @@
 usage: context.py all TRACE
        context.py same TRACE PID EVENTS FILE...
        context.py shares NAPS PERCENT FILE...
+       context.py stacks SYMBOLS FILE
 
 TRACE is a trace of ftrace. `all` checks each of its lines: the PID in the record's common fields is
 that of the task, 0 for an idle CPU; a culprit comes in the context of its outlier.
@@ -13,9 +14,13 @@ that of the task, 0 for an idle CPU; a culprit comes in the context of its outli
 commas between), in the same order, and no others. The lines of a FILE are those of ftrace, or
 "TID schedhist:EVENT: TEXT" as perf script -F tid,event,trace prints them.
 
-`shares` checks that each FILE has the three sleeps of the helper naps with the shares that NAPS, its
-output, says, to within PERCENT of the whole, and almost nothing else. A FILE is the histogram of a hist
+`shares` checks that each FILE has the places where a helper sleeps or waits with the shares that NAPS,
+its output, says, to within PERCENT of the whole, and almost nothing else. A FILE is the histogram of a hist
 trigger, folded stacks, the output of offcputime, or that of bpftrace, with stacks of addresses.
+
+`stacks` checks stacks of addresses, of the kernel and of user space, in a FILE of bpftrace. SYMBOLS has
+the functions of the helper naps. If it is the victim's, both are of the same sleep; if it is not, the
+user stack is of none.
 """
 
 from __future__ import annotations
@@ -112,7 +117,11 @@ def weights(path: str) -> Iterator[tuple[str, int]]:
 
 
 def functions_of_kernel() -> list[tuple[int, str]]:
-    with open("/proc/kallsyms", encoding="ascii") as symbols:
+    return functions_of("/proc/kallsyms")
+
+
+def functions_of(path: str) -> list[tuple[int, str]]:
+    with open(path, encoding="ascii") as symbols:
         return sorted((int(words[0], 16), words[2]) for words in map(str.split, symbols))
 
 
@@ -120,15 +129,40 @@ def function_at(address: str, functions: list[tuple[int, str]]) -> str:
     return functions[bisect_right(functions, (int(address, 16), "\x7f")) - 1][1]
 
 
+def check_stacks(symbols: str, path: str) -> list[str]:
+    kernel, user, wrong, counts = functions_of_kernel(), functions_of(symbols), [], Counter()
+    text = Path(path).read_text(errors="replace")
+    for is_victim, in_kernel, in_user, number in re.findall(
+        r"^@stacks\[([01]),\s*([0-9a-f\s]*),\s*([0-9a-f\s]*)\]: (\d+)$", text, re.MULTILINE
+    ):
+        functions = "\n".join(function_at(address, kernel) for address in in_kernel.split())
+        callers = [function_at(address, user) for address in in_user.split()]
+        asleep = {name for name, pattern in SLEEPS.items() if pattern.search(functions)}
+        here = set(SLEEPS) & set(callers)
+        if is_victim == "0":
+            kind, is_right = "of others", not here
+        else:
+            kind = "of the victim's sleeps" if asleep else "of the victim, elsewhere"
+            is_right = len(here) <= 1 and asleep <= here
+        counts[kind] += int(number)
+        if not is_right:
+            wrong.append(f"{path}: {number} {kind}: {functions.split()} and {callers}")
+    print("# user stacks:", ", ".join(f"{counts[kind]} {kind}" for kind in sorted(counts)))
+    if counts["of the victim's sleeps"] < 50 or counts["of others"] < 50:
+        wrong.append(f"{path}: too few to tell")
+    return wrong
+
+
 def check_shares(naps: str, percent: float, path: str) -> list[str]:
     told = dict(line.split() for line in Path(naps).read_text().splitlines())
-    slept = {name: int(told[name]) for name in SLEEPS}
+    slept = {name: int(time) for name, time in told.items()}
+    patterns = {name: SLEEPS.get(name) or re.compile(rf"\b{name}\b") for name in slept}
     found: Counter[str] = Counter()
     for stack, weight in weights(path):
-        names = [name for name, pattern in SLEEPS.items() if pattern.search(stack)]
+        names = [name for name, pattern in patterns.items() if pattern.search(stack)]
         found[names[0] if len(names) == 1 else "others"] += weight
     wrong, told_shares = [], []
-    for name in (*SLEEPS, "others"):
+    for name in (*slept, "others"):
         share = 100 * found[name] / max(sum(found.values()), 1)
         wanted = 100 * slept.get(name, 0) / sum(slept.values())
         told_shares.append(f"{name} {share:.2f} % of {wanted:.2f} %")
@@ -145,6 +179,8 @@ def main(arguments: list[str]) -> int:
         wrong = check_all(arguments[1])
     elif arguments[:1] == ["same"] and len(arguments) >= 5:
         wrong = check_same(arguments[1], int(arguments[2]), arguments[3].split(","), arguments[4:])
+    elif arguments[:1] == ["stacks"] and len(arguments) == 3:
+        wrong = check_stacks(arguments[1], arguments[2])
     elif arguments[:1] == ["shares"] and len(arguments) >= 4:
         percent = float(arguments[2])
         wrong = [it for file in arguments[3:] for it in check_shares(arguments[1], percent, file)]

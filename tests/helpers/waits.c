@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Runs all the time, and is preempted at two known places: a real-time task, the hog, takes its CPU
+ * for 20 ms while it is in wait_short(), and then for 60 ms while it is in wait_long().
+ *
+ * usage: waits CPU
+ *        waits quota
+ *
+ * Goes on until its standard input ends. Then prints for how long it did not have the CPU at each
+ * place, in nanoseconds, since the last byte came from there: "wait_short N", "wait_long N". That is
+ * the time by CLOCK_MONOTONIC, less that by the clock of the thread's CPU time.
+ *
+ * With `quota` there is no hog: the program runs in wait_quota(), on whatever CPU and quota it is
+ * given, until it is killed.
+ *
+ * It is compiled with frame pointers. The three functions call nothing, so that each is on top of
+ * the user stack while it is preempted.
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+static const long MS = 1000000;
+
+/* For how long the hog is to take the CPU, in nanoseconds; it sets this to 0 afterwards. */
+static volatile long *wanted;
+
+static long long now(clockid_t clock)
+{
+	struct timespec ts;
+
+	clock_gettime(clock, &ts);
+	return ts.tv_sec * 1000LL * MS + ts.tv_nsec;
+}
+
+static long long off_cpu(void)
+{
+	return now(CLOCK_MONOTONIC) - now(CLOCK_THREAD_CPUTIME_ID);
+}
+
+static __attribute__((noinline)) void wait_short(void)
+{
+	while (*wanted)
+		;
+	asm volatile("");
+}
+
+static __attribute__((noinline)) void wait_long(void)
+{
+	while (*wanted)
+		;
+	asm volatile("" : : "r"(&wanted));
+}
+
+static __attribute__((noinline, noreturn)) void wait_quota(void)
+{
+	for (;;)
+		asm volatile("");
+}
+
+static void die(const char *what)
+{
+	perror(what);
+	exit(1);
+}
+
+static __attribute__((noreturn)) void be_hog(void)
+{
+	if (prctl(PR_SET_PDEATHSIG, 9) || prctl(PR_SET_NAME, "hog") ||
+	    sched_setscheduler(0, SCHED_FIFO, &(struct sched_param){ 50 }))
+		die("hog");
+	for (;;) {
+		long long begin = now(CLOCK_MONOTONIC);
+
+		while (now(CLOCK_MONOTONIC) < begin + *wanted)
+			;
+		*wanted = 0;
+		nanosleep(&(struct timespec){ .tv_nsec = 5 * MS }, NULL);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	static const struct {
+		const char *name;
+		long length;
+		void (*wait)(void);
+	} waits[] = { { "wait_short", 20, wait_short }, { "wait_long", 60, wait_long } };
+	long long waited[2] = { 0 };
+	cpu_set_t cpus;
+	char byte;
+	ssize_t got;
+
+	if (argc != 2)
+		return 2;
+	if (!strcmp(argv[1], "quota"))
+		wait_quota();
+	CPU_ZERO(&cpus);
+	CPU_SET(atoi(argv[1]), &cpus);
+	wanted = mmap(NULL, sizeof(*wanted), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (wanted == MAP_FAILED || sched_setaffinity(0, sizeof(cpus), &cpus) ||
+	    fcntl(0, F_SETFL, O_NONBLOCK))
+		die("waits");
+	if (!fork())
+		be_hog();
+	while ((got = read(0, &byte, 1)) != 0) {
+		if (got == 1)
+			memset(waited, 0, sizeof(waited));
+		for (int i = 0; i < 2; i++) {
+			long long before = off_cpu();
+
+			*wanted = waits[i].length * MS;
+			waits[i].wait();
+			waited[i] += off_cpu() - before;
+		}
+	}
+	for (int i = 0; i < 2; i++)
+		printf("%s %lld\n", waits[i].name, waited[i]);
+	return 0;
+}
