@@ -7,7 +7,7 @@
 # first folder.
 
 # Kernel series that schedhist supports, newest first. The first one is the
-# default of every script; "-rt" may be added to each.
+# default of every script; "-rt" or "-cloud" may be added to each.
 SUPPORTED="7.3 7.2"
 
 # Kernels of our own, by the names of their files in scripts/kernels.
@@ -82,10 +82,17 @@ is_debug_kernel() {
 	[[ $1 =~ ^[a-z-]+$ && " $DEBUG_KERNELS " == *" $1 "* ]]
 }
 
+# Debian's cloud kernels lack what gives a guest its root: CONFIG_NET_9P.
+is_cloud_kernel() {
+	[[ $1 == *-cloud ]]
+}
+
+NO_9P="Debian's cloud kernels have no 9p, which gives the guest its root"
+
 stock_kernels() {
 	local series
 	for series in $SUPPORTED; do
-		printf '%s %s-rt ' "$series" "$series"
+		printf '%s %s-rt %s-cloud ' "$series" "$series" "$series"
 	done
 }
 
@@ -96,7 +103,7 @@ check_kernel_name() {
 	stock=$(stock_kernels)
 	if is_debug_kernel "$1" || [[ $1 =~ ^[^\ ]+$ && " $stock" == *" $1 "* ]]; then
 		return
-	elif [[ $1 =~ ^[0-9]+\.[0-9]+(-rt)?$ ]]; then
+	elif [[ $1 =~ ^[0-9]+\.[0-9]+(-rt|-cloud)?$ ]]; then
 		bad_usage "kernel $1 is not supported, schedhist needs ${SUPPORTED// / or }"
 	fi
 	bad_usage "no kernel is called '$1', only $stock$DEBUG_KERNELS"

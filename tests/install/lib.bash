@@ -3,34 +3,10 @@
 #
 # Code that tests/install/native and tests/install/guest share. To be sourced.
 
-# shellcheck source=tests/said.bash
-. ../said.bash
+# shellcheck source=tests/checks.bash
+. ../checks.bash
 
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
 tree=/home/somebody/schedhist
-said=''
-
-# check NAME COMMAND...: runs COMMAND as a test. If it fails, shows its output and exits, since the
-# next test depends on it.
-check() {
-	local name=$1 rc=0
-	shift
-	("$@") > "$work/log" 2>&1 &
-	wait $! || rc=$?
-	if ((rc == 0)); then
-		echo "ok install/$name"
-		return
-	fi
-	echo "not ok install/$name"
-	sed 's/^/# /' "$work/log"
-	exit 1
-}
-
-# says_not PATTERN: requires that no line of the output matches PATTERN.
-says_not() {
-	! grep -iE "$1" <<< "$said" || { echo "it said something like: $1"; exit 1; }
-}
 
 # name COMMAND: prints the name of the test of COMMAND.
 name() {

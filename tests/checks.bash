@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash disable=SC2034 # used where it is sourced
 #
-# Code that tests/packages/native and tests/packages/guest share. To be sourced.
+# Code of tests that check commands one after the other, in a root or a guest. Sourced by scripts in
+# the folder of a suite, which is the current one.
 
 # shellcheck source=tests/said.bash
 . ../said.bash
 
+suite=${PWD##*/}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 said=''
@@ -18,10 +20,10 @@ check() {
 	("$@") > "$work/log" 2>&1 &
 	wait $! || rc=$?
 	if ((rc == 0)); then
-		echo "ok packages/$name"
+		echo "ok $suite/$name"
 		return
 	fi
-	echo "not ok packages/$name"
+	echo "not ok $suite/$name"
 	sed 's/^/# /' "$work/log"
 	exit 1
 }
