@@ -74,8 +74,65 @@ test_tool_run_twice() {
 	check_tool counts two 0 100
 }
 
+# Where tasks are grouped by a list, each run has a rule of its own there, and leaves those of others.
+test_tool_run_list() {
+	local one pid
+	begin_tool
+	helper delay
+	echo list > "$debugfs/group_by"
+	echo 'add theirs comm nobody*' > "$debugfs/group_rules"
+	"$SCHEDHIST_TOOL" run -j -- "$work/delay" 300 3000 2> one &
+	one=$!
+	background "$one"
+	sleep 0.5
+	# It executes another program and has a child that outlives it.
+	tool run -j -- sh -c 'sleep 5 > /dev/null 2>&1 & exec sleep 0.1' 2> two
+	rules_are theirs "schedhist-run-$one"
+	wait "$one"
+	rules_are theirs
+	check_tool counts one 500 3000
+	check_tool counts two 1 100
+	ends_with 0 tool run -r 3 -- sh -c 'true; true'
+	says complaints "command: "
+	says complaints "match one of the 1 earlier rules in group_rules"
+	ends_with 127 tool run -- /no/such/command
+	rules_are theirs
+	"$SCHEDHIST_TOOL" run -- sleep 100 2> terminated &
+	pid=$!
+	background "$pid"
+	sleep 1
+	rules_are theirs "schedhist-run-$pid"
+	kill -TERM "$pid"
+	status_of "$pid" 143
+	says terminated "command: "
+	rules_are theirs
+	# A rule is left by what cannot be handled, and the next run removes it.
+	"$SCHEDHIST_TOOL" run -- sleep 1 2> /dev/null &
+	pid=$!
+	background "$pid"
+	sleep 0.5
+	kill -KILL "$pid"
+	status_of "$pid" 137
+	rules_are theirs "schedhist-run-$pid"
+	ends_with 0 tool run -- true
+	rules_are theirs
+	grouped_by list
+	# Where there are no cgroups, run begins a list and ends it.
+	echo none > "$debugfs/group_by"
+	! mountpoint -q "$cgroupfs" || umount "$cgroupfs" || return 0
+	ends_with 0 tool run -- sh -c 'true; true'
+	says complaints "command: "
+	grouped_by none
+}
+
+# rules_are NAME...: asserts the names of the rules in the list.
+rules_are() {
+	same "the rules" "$(sed -n 's/^rule \([^ ]*\) .*/\1/p' "$debugfs/group_rules" | xargs)" "$*"
+}
+
 # The switches of a command with children are those that the kernel counts for each of its processes.
 test_tool_children() {
+	local rule
 	begin_tool
 	cgroups_on
 	cat > Makefile <<- 'END'
@@ -84,8 +141,12 @@ test_tool_children() {
 		job%:
 		>@i=0; while [ $$i -lt 300 ]; do i=$$((i + 1)); done; sleep 0.0$*; true | cat
 	END
-	tool run -j -- python3 -SE "$here/tool.py" processes costs make -j3 > /dev/null 2> json || fail "$(< json)"
-	check_tool run json costs 25
+	# By a cgroup, and by a rule of a list.
+	for rule in none list; do
+		echo "$rule" > "$debugfs/group_by"
+		tool run -j -- python3 -SE "$here/tool.py" processes costs make -j3 > /dev/null 2> json || fail "$(< json)"
+		check_tool run json costs 25
+	done
 }
 
 # A recording survives that the module is loaded anew, and CPUs that go and come: it marks both.
@@ -181,6 +242,59 @@ test_tool_watch() {
 	status_of "$pid" 143
 	wait
 }
+
+# With --stacks, each outlier has the kernel stack with which its task had left the CPU. What watch
+# writes for it is in an instance of ftrace, which is gone at the end.
+test_tool_stacks() {
+	local instances=$tracefs/instances pid other signal
+	begin_tool
+	helper naps
+	helper hog
+	mkfifo hold
+	"$work/naps" < hold > /dev/null &
+	pid=$!
+	background "$pid"
+	exec 8> hold
+	# Each nap is one outlier: on a futex, a pipe and a timer.
+	"$SCHEDHIST_TOOL" watch offcpu -T 15000 -d 2.5 -j --stacks --on-threshold continue > json &
+	other=$!
+	background "$other"
+	sleep 1
+	same instance "$(ls "$instances")" "schedhist-watch-$other"
+	same "the events of others" "$(< "$tracefs/events/schedhist/enable")" 0
+	status_of "$other" 3
+	exec 8>&-
+	check_tool stacks json naps __futex_wait anon_pipe_read do_nanosleep
+	no_instance
+	# The victim sleeps in a read from a pipe when the hog wakes it.
+	(sleep 1; exec "$work/hog" wakeup 1 250 > /dev/null) &
+	ends_with 3 tool watch runq_wakeup -T 100000 -d 4 --stacks --on-threshold continue
+	wait
+	narrow said
+	sed 's/^/# /' said
+	says said "had left the CPU in: anon_pipe_read"
+	no_instance
+	# It is gone after each signal. After SIGKILL, which nobody can handle, the next one removes it.
+	for signal in INT TERM HUP KILL; do
+		"$SCHEDHIST_TOOL" watch -T 60000000 --stacks &
+		pid=$!
+		background "$pid"
+		until [[ -d $instances/schedhist-watch-$pid && $(< "$debugfs/threshold_ns/runq") != none ]]; do
+			sleep 0.1
+		done
+		kill -s "$signal" "$pid"
+		if [[ $signal == KILL ]]; then
+			status_of "$pid" 137
+			same "what is left" "$(ls "$instances")" "schedhist-watch-$pid"
+			ends_with 0 tool watch -T 60000000 -d 0.1 --stacks
+		else
+			status_of "$pid" 0
+		fi
+		no_instance
+	done
+}
+
+no_instance() { same "instances that are left" "$(ls "$tracefs/instances")" ""; }
 
 # A doubled delay is found, and none where nothing has changed. One in twenty comparisons of equal
 # runs may be wrong: so a wrong one gets a second try. Half of the waits are the short ones of the task

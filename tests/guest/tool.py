@@ -9,10 +9,12 @@ usage: tool.py histograms DEBUGFS ALL EACH
        tool.py table FILE LEAST MOST
        tool.py split PID THREADS ONE PIDS TIDS PIDNSS ONCPU
        tool.py peers TOOL
+       tool.py peers_bcc TOOL
        tool.py sleeper CPU
        tool.py processes FILE COMMAND...
        tool.py run JSON FILE LEAST
        tool.py counts JSON LEAST MOST
+       tool.py stacks JSON COMM FUNCTION...
 
 histograms  the output of `hist -j` is what the text files of the module say, for all CPUs and each
 forms       the summary has the same figures as CSV, JSON Lines and in `hist`
@@ -21,11 +23,14 @@ json        each line is an object with a schema
 table       a table of runqlat has LEAST to MOST samples
 split       the tables of a process, processes, threads and namespaces are those of `sleeper`
 peers       the tools of libbpf-tools count the same over the same window
+peers_bcc   so do those of BCC itself
 sleeper     two threads on a CPU wake up every few milliseconds; prints their PIDs
 processes   runs the command, and writes to FILE what it and its children cost by the kernel's own
             counters: voluntary and involuntary switches, and the number of processes
 run         what `run -j` says of the command is what `processes` wrote
 counts      `run -j` has LEAST to MOST switches of the command
+stacks      each outlier of the task COMM has a stack with one of the functions, whose names begin so,
+            and each of them is in some stack
 """
 
 from __future__ import annotations
@@ -213,12 +218,16 @@ def pair(peer: list[str], mine: list[str]) -> tuple[Table, Table, int]:
     running = []
 
     def start(number: int, command: list[str]) -> None:
-        running.append(subprocess.Popen(command, stdout=said[number]))
-        for _ in range(200):
+        buffered = {**os.environ, "PYTHONUNBUFFERED": "1"}
+        running.append(subprocess.Popen(command, stdout=said[number], env=buffered))
+        # A tool of BCC compiles its program first.
+        for _ in range(4000):
             if "Tracing" in read(f"said.{number}"):
                 return
+            if running[-1].poll() is not None:
+                break
             time.sleep(0.2)
-        die(f"{command[0]} does not start")
+        die(f"{command} does not start: {read(f'said.{number}')}")
 
     # Reads it into memory: little is to happen between the two starts.
     subprocess.run([*mine, "0.1", "1"], stdout=subprocess.DEVNULL, check=True)
@@ -260,6 +269,13 @@ def peers(tool: str) -> None:
     near("runqlat", *pair(["runqlat-libbpf"], [tool, "runqlat"]))
     # It also has the absences of the idle tasks; the workload leaves little idle time.
     near("cpudist -O", *pair(["cpudist-libbpf", "-O"], [tool, "cpudist", "-O"]))
+
+
+def peers_bcc(tool: str) -> None:
+    flagged = [sys.executable, f"{os.path.dirname(os.path.abspath(__file__))}/../bcc_tool.py"]
+    for name in "runqlat", "cpudist":
+        peer = [*flagged, f"/usr/sbin/{name}-bpfcc"]
+        near(f"{name} of BCC", *pair(peer, [tool, name]))
 
 
 # --- workloads ---
@@ -331,6 +347,19 @@ def counts(path: str, least: str, most: str) -> None:
     die(f"{path} has no command")
 
 
+def stacks(path: str, comm: str, *functions: str) -> None:
+    found = [o["stack"] for o in objects(path) if o["comm"] == comm]
+    print(f"# {len(found)} outliers of {comm}, such as {found[:1]}", flush=True)
+    seen = set()
+    for stack in found:
+        names = [f for f in functions if any(frame.startswith(f) for frame in stack or [])]
+        # The scheduler's own frames are left out.
+        if len(names) != 1 or "__schedule" in stack:
+            die(f"the stack of {comm} is {stack}")
+        seen.add(names[0])
+    same(f"functions in which {comm} slept", sorted(seen), sorted(functions))
+
+
 def main() -> None:
     verbs = {
         "histograms": histograms,
@@ -340,10 +369,12 @@ def main() -> None:
         "table": table,
         "split": split,
         "peers": peers,
+        "peers_bcc": peers_bcc,
         "sleeper": sleeper,
         "processes": processes,
         "run": run,
         "counts": counts,
+        "stacks": stacks,
     }
     if len(sys.argv) < 2 or sys.argv[1] not in verbs:
         print(__doc__)

@@ -173,7 +173,8 @@ pub fn watch(args: &ArgMatches, source: &Source) -> Result {
                 print(&if args.get_flag("json") {
                     json(outlier, &names, stack.as_ref())
                 } else {
-                    text(outlier, &names) + &stack.map_or_else(String::new, stack_text)
+                    text(outlier, &names)
+                        + &stack.map_or_else(String::new, |stack| stack_text(outlier, stack))
                 })?;
             }
             actions.iter().try_for_each(|action| act(action, outlier))?;
@@ -281,12 +282,16 @@ fn text(outlier: &Outlier, names: &Names) -> String {
 }
 
 /// Returns the stack with which the task had left its CPU, below [`text`].
-fn stack_text(stack: Option<Stack>) -> String {
+fn stack_text(outlier: &Outlier, stack: Option<Stack>) -> String {
     let Some(stack) = stack else {
         return "  the trace has no stack of it\n".to_owned();
     };
     let frames = stack.iter().map(|frame| format!("    {frame}\n"));
-    "  had left the CPU in:\n".to_owned() + &frames.collect::<String>()
+    let head = match outlier.pairs.get("cause") {
+        Some("fork") => "  begins in:\n",
+        _ => "  had left the CPU in:\n",
+    };
+    head.to_owned() + &frames.collect::<String>()
 }
 
 /// Returns an object. `stack` is that of `--stacks`, where it was found.
@@ -376,10 +381,18 @@ mod tests {
         assert!(with.ends_with("\"culprits\":[],\"stack\":[\"anon_pipe_read\",\"vfs_read\"]}\n"));
         assert!(json(&found[0], &Names::new(), Some(&None)).ends_with(",\"stack\":null}\n"));
         assert_eq!(
-            stack_text(Some(stack)),
+            stack_text(&found[0], Some(stack.clone())),
             "  had left the CPU in:\n    anon_pipe_read\n    vfs_read\n"
         );
-        assert_eq!(stack_text(None), "  the trace has no stack of it\n");
+        let text_of_module =
+            "outlier id 5 metric runq cause fork cpu 0 duration_ns 3 missing_ns 3 \
+            culprits 0 pid 7 prio 120 comm x\n";
+        let new = OutlierParser::default().feed(text_of_module);
+        assert!(stack_text(&new[0], Some(stack)).starts_with("  begins in:\n"));
+        assert_eq!(
+            stack_text(&found[0], None),
+            "  the trace has no stack of it\n"
+        );
     }
 
     #[test]

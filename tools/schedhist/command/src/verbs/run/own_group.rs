@@ -121,8 +121,8 @@ impl<'a> OwnGroup<'a> {
         }
         if others != 0 {
             note(format!(
-                "of {others} rules in group_rules, each comes first: tasks of the command that it \
-                 matches count there"
+                "tasks of the command that match one of the {others} earlier rules in group_rules \
+                 are counted there"
             ));
         }
         Ok(Self {
