@@ -14,6 +14,7 @@ use schedhist_core::{
     laws,
     page::{
         self,
+        flame::Stacks,
         CpuRow,
         GroupRow,
         Recording, //
@@ -50,11 +51,32 @@ pub fn html(args: &ArgMatches, path: &str, out: &str) -> Result {
     paths.extend(args.get_one::<String>("against").map(String::as_str));
     let columns = COLUMNS[paths.len() - 1];
     let recordings = paths.iter().map(|path| read(path, range, columns));
-    let recordings = recordings.collect::<Result<Vec<_>>>()?;
+    let mut recordings = recordings.collect::<Result<Vec<_>>>()?;
+    let files = args.get_many::<String>("stacks").into_iter().flatten();
+    let files: Vec<_> = files.collect();
+    if files.len() > recordings.len() {
+        let text = "--stacks: one file for each recording, and no more";
+        return Err(Failure::Usage(text.to_owned()));
+    }
+    for (recording, file) in recordings.iter_mut().zip(files) {
+        recording.stacks = Some(stacks(file)?);
+    }
     let text = page::render(&recordings);
     fs::write(out, &text).map_err(|error| Failure::at(out, error))?;
     note(format!("{out}: {} bytes", text.len()));
     Ok(())
+}
+
+fn stacks(path: &str) -> Result<Stacks> {
+    let bytes = fs::read(path).map_err(|error| Failure::at(path, error))?;
+    Stacks::parse(&name(path), &String::from_utf8_lossy(&bytes))
+        .map_err(|why| Failure::at(path, why))
+}
+
+/// Returns the name of a file without its folders.
+fn name(path: &str) -> String {
+    let name = Path::new(path).file_name().unwrap_or_default();
+    name.to_string_lossy().into_owned()
 }
 
 /// The totals of a CPU.
@@ -155,9 +177,8 @@ fn read(path: &str, (from, to): (f64, f64), columns: usize) -> Result<Recording>
         runq: cpu.runq,
         oncpu: cpu.oncpu,
     });
-    let name = Path::new(path).file_name().unwrap_or_default();
     Ok(Recording {
-        name: name.to_string_lossy().into_owned(),
+        name: name(path),
         facts,
         cpus: cpus.collect(),
         laws: sums.laws,
@@ -165,6 +186,7 @@ fn read(path: &str, (from, to): (f64, f64), columns: usize) -> Result<Recording>
         groups,
         rule,
         outliers: contents.outliers,
+        stacks: None,
         timeline,
     })
 }

@@ -7,6 +7,7 @@
 //! script, which adds values under the pointer and sorting.
 
 mod chart;
+pub mod flame;
 mod png;
 mod sha256;
 
@@ -101,6 +102,8 @@ pub struct Recording {
     pub rule: String,
     /// Outliers, each with its end as wall-clock time in nanoseconds since 1970.
     pub outliers: Vec<(u64, Outlier)>,
+    /// Stacks that were recorded meanwhile.
+    pub stacks: Option<flame::Stacks>,
 }
 
 /// Returns text with the characters escaped that mean something in HTML.
@@ -148,12 +151,13 @@ pub fn render(all: &[Recording]) -> String {
     );
     out += "<nav><a href=\"#summary\">Summary</a><a href=\"#metrics\">Over time</a>\
             <a href=\"#cpus\">CPUs</a><a href=\"#groups\">Groups</a>\
-            <a href=\"#outliers\">Outliers</a><a href=\"#about\">About the recording</a></nav>";
+            <a href=\"#outliers\">Outliers</a><a href=\"#stacks\">Stacks</a><a href=\"#about\">About the recording</a></nav>";
     summary(&mut out, all);
     let shown = metrics(&mut out, all);
     cpus(&mut out, all);
     groups(&mut out, all);
     outliers(&mut out, all);
+    stacks(&mut out, all);
     about(&mut out, all);
     data(&mut out, all, &shown);
     let _ = writeln!(out, "<script>{SCRIPT}</script></body></html>");
@@ -640,6 +644,28 @@ fn outliers(out: &mut String, all: &[Recording]) {
             );
         }
     });
+}
+
+fn stacks(out: &mut String, all: &[Recording]) {
+    out.push_str("<h2 id=\"stacks\">Stacks</h2>");
+    if all.iter().all(|recording| recording.stacks.is_none()) {
+        out.push_str(
+            "<p>None given. <code>perf record -g -e schedhist:offcpu -p PID</code> records where a \
+             process blocks, <code>perf script &gt; FILE</code> prints it, and <code>schedhist report \
+             --html OUT --stacks FILE</code> draws it as a flame graph here.</p>",
+        );
+        return;
+    }
+    for (number, recording) in all.iter().enumerate() {
+        let Some(stacks) = &recording.stacks else {
+            continue;
+        };
+        if all.len() > 1 {
+            let letter = ['A', 'B'][number.min(1)];
+            let _ = write!(out, "<h3>{letter}: {}</h3>", escaped(&recording.name));
+        }
+        flame::write(out, stacks);
+    }
 }
 
 fn about(out: &mut String, all: &[Recording]) {

@@ -514,6 +514,10 @@ fn cpus(
     }
 }
 
+/// Who has the CPU at the end of a wait, and the letters for it.
+const CLASSES: [&str; 4] = ["own", "other", "kernel", "idle"];
+const LETTERS: [char; 4] = ['o', 't', 'k', 'i'];
+
 fn groups(screen: &mut Screen, moment: &Moment, status: &Status, (top, lines): (usize, usize)) {
     if lines < 2 {
         return;
@@ -524,8 +528,12 @@ fn groups(screen: &mut Screen, moment: &Moment, status: &Status, (top, lines): (
         screen.text(0, top + 1, text, Style::Dim);
         return;
     }
-    let about = format!(" by {}: who waits, because of whom", status.rule);
-    screen.text(6, top, &about, Style::Dim);
+    let about = format!(" by {}: who waits, because of", status.rule);
+    let mut x = screen.text(6, top, &about, Style::Dim);
+    for (class, name) in CLASSES.iter().enumerate() {
+        let text = format!(" {}:{name}", LETTERS[class]);
+        x = screen.text(x, top, &text, Style::Class(class as u8));
+    }
     if moment.groups.is_empty() {
         screen.text(0, top + 1, "nobody waited", Style::Dim);
     }
@@ -535,8 +543,12 @@ fn groups(screen: &mut Screen, moment: &Moment, status: &Status, (top, lines): (
         let y = top + 1 + number;
         // The end of a path says more than its beginning.
         let length = group.name.chars().count();
-        let skip = length.saturating_sub(name_width - 1);
-        let name: String = group.name.chars().skip(skip).collect();
+        let name = if length < name_width {
+            group.name.clone()
+        } else {
+            let skip = length - (name_width - 3);
+            "..".to_owned() + &group.name.chars().skip(skip).collect::<String>()
+        };
         screen.text(0, y, &name, Style::Plain);
         let percent = |ns: u64| {
             if moment.span.is_some() {
@@ -551,8 +563,7 @@ fn groups(screen: &mut Screen, moment: &Moment, status: &Status, (top, lines): (
         x = screen.text(x, y, &waited, Style::Plain) + 1;
         let shares = shares(&group.ended_ns);
         for (class, share) in shares.iter().enumerate() {
-            let letter = ["o", "t", "k", "i"][class];
-            let text = format!(" {letter}{:>3}%", (share + 5) / 10);
+            let text = format!(" {}{:>3}%", LETTERS[class], (share + 5) / 10);
             x = screen.text(x, y, &text, Style::Class(class as u8));
         }
         if let Some((most, ns)) = group.neighbours.first() {
