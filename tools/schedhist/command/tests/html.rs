@@ -137,8 +137,18 @@ fn perf_script(path: &Path, count: u64) {
     let mut text = String::new();
     for i in 0..count {
         let task = ["nginx", "web <script>alert(1)</script>", "batch job"][(i % 3) as usize];
-        let _ = writeln!(text, "{task} {} {} schedhist:offcpu: ", 100 + i % 3, 1_000 + i * i % 90_001);
-        let reason = ["futex_wait", "do_epoll_wait", "hrtimer_nanosleep", "anon_pipe_read"];
+        let _ = writeln!(
+            text,
+            "{task} {} {} schedhist:offcpu: ",
+            100 + i % 3,
+            1_000 + i * i % 90_001
+        );
+        let reason = [
+            "futex_wait",
+            "do_epoll_wait",
+            "hrtimer_nanosleep",
+            "anon_pipe_read",
+        ];
         let _ = writeln!(
             text,
             "\tffffffff81000000 __schedule+0x1 ([kernel.kallsyms])\n\
@@ -149,7 +159,10 @@ fn perf_script(path: &Path, count: u64) {
         );
         for depth in (0..i % 23).rev() {
             let branch = i % (depth + 2);
-            let _ = writeln!(text, "\t 7f00 f{depth}_{branch}(int)+0x3 (/usr/lib/a (deleted))");
+            let _ = writeln!(
+                text,
+                "\t 7f00 f{depth}_{branch}(int)+0x3 (/usr/lib/a (deleted))"
+            );
         }
         let _ = writeln!(text, "\t 7f01 main+0x9 (/usr/bin/x)\n");
     }
@@ -247,7 +260,12 @@ fn an_hour() {
     check_page(&page);
     assert!(!page.contains("does not hold") && !page.contains("class=\"bad\""));
     // The flame graph has the program and its reasons, and leaves out what is narrow.
-    for part in ["<title>nginx: ", "<title>futex_wait: ", "offcpu.txt: 915ms in all", " or less are left out"] {
+    for part in [
+        "<title>nginx: ",
+        "<title>futex_wait: ",
+        "offcpu.txt: 915ms in all",
+        " or less are left out",
+    ] {
         assert!(page.contains(part), "no {part}");
     }
     let data = between(&page, "id=\"data\">", "</script>");
@@ -288,7 +306,11 @@ fn beside_each_other() {
     let folder = folder("two");
     record(&folder.join("a.data"), 1, HOUR / 4, 99);
     record(&folder.join("b.data"), 2, HOUR / 8, HOUR);
-    fs::write(folder.join("a.folded"), "x;main;read_[k] 3000\nx;main 1000\n").unwrap();
+    fs::write(
+        folder.join("a.folded"),
+        "x;main;read_[k] 3000\nx;main 1000\n",
+    )
+    .unwrap();
     perf_script(&folder.join("b.txt"), 100);
     let words = [
         "report",
@@ -323,7 +345,10 @@ fn beside_each_other() {
     for (words, status) in [
         (&["--html", "y.html", "--stacks", "none"][..], 1),
         (&["--html", "y.html", "--stacks", "missing"], 1),
-        (&["--html", "y.html", "--stacks", "b.txt", "--stacks", "b.txt"], 2),
+        (
+            &["--html", "y.html", "--stacks", "b.txt", "--stacks", "b.txt"],
+            2,
+        ),
         (&["--stacks", "b.txt"], 2),
     ] {
         let output = schedhist(&folder, &[&["report", "-i", "a.data"], words].concat());

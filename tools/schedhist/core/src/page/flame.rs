@@ -227,8 +227,8 @@ fn frame(line: &str) -> Option<Frame> {
         (true, file) => format!("[{}]", file.trim_matches(['[', ']'])),
         (false, _) => symbol.to_owned(),
     };
-    let is_kernel = file.ends_with(".ko")
-        || (file.starts_with('[') && !matches!(file, "[unknown]" | "[vdso]"));
+    let is_kernel =
+        file.ends_with(".ko") || (file.starts_with('[') && !matches!(file, "[unknown]" | "[vdso]"));
     Some(Frame { name, is_kernel })
 }
 
@@ -482,11 +482,18 @@ bare 7 schedhist:offcpu: duration_ns=7
             callers.retain(|(_, below, _)| *below > y);
             if let Some((left, below, room)) = callers.last() {
                 assert!((below - y - ROW).abs() < 0.01);
-                assert!(x >= left - 0.02 && x + width <= left + room + 0.04, "{rect}");
+                assert!(
+                    x >= left - 0.02 && x + width <= left + room + 0.04,
+                    "{rect}"
+                );
             }
             callers.push((x, y, width));
         }
-        let whole: f64 = out.split("class=\"ft\"").skip(1).map(|r| number(r, "width")).sum();
+        let whole: f64 = out
+            .split("class=\"ft\"")
+            .skip(1)
+            .map(|r| number(r, "width"))
+            .sum();
         assert!((whole - 2.0 * WIDTH).abs() < 0.1, "all, and the only task");
     }
 }
