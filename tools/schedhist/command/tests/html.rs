@@ -252,7 +252,12 @@ fn an_hour() {
     let folder = folder("hour");
     record(&folder.join("a.data"), 1, HOUR, 2_345);
     perf_script(&folder.join("offcpu.txt"), 20_000);
-    let words = ["report", "-i", "a.data", "--html", "a.html"];
+    let watched = format!(
+        "{{\"schema\":\"schedhist.outlier.v1\",\"id\":1,\"duration_ns\":{STALL},\
+         \"stack\":[\"__schedule+0x1/0x2\",\"<futex>\"]}}\n"
+    );
+    fs::write(folder.join("watched"), watched).unwrap();
+    let words = ["report", "-i", "a.data", "--html", "a.html", "--stacks", "watched"];
     let output = schedhist(&folder, &[&words[..], &["--stacks", "offcpu.txt"]].concat());
     assert!(output.status.success(), "{output:?}");
     let page = fs::read_to_string(folder.join("a.html")).unwrap();
@@ -296,6 +301,7 @@ fn an_hour() {
     assert!(page.contains("<a href=\"#o0-0\">") && page.contains("<tr id=\"o0-0\">"));
     assert!(page.contains("hog:9 50.0ms (100.0 %)"), "the culprit");
     assert!(page.contains("/&lt;script&gt;alert(1)&lt;/script&gt;"));
+    assert!(page.contains("__schedule &lt; &lt;futex&gt;"), "the stack");
     assert!(page.contains("class=\"gap\""));
     fs::remove_dir_all(&folder).unwrap();
 }

@@ -15,6 +15,7 @@ use schedhist_core::{
     page::{
         self,
         flame::Stacks,
+        watched,
         CpuRow,
         GroupRow,
         Recording, //
@@ -52,25 +53,35 @@ pub fn html(args: &ArgMatches, path: &str, out: &str) -> Result {
     let columns = COLUMNS[paths.len() - 1];
     let recordings = paths.iter().map(|path| read(path, range, columns));
     let mut recordings = recordings.collect::<Result<Vec<_>>>()?;
-    let files = args.get_many::<String>("stacks").into_iter().flatten();
-    let files: Vec<_> = files.collect();
-    if files.len() > recordings.len() {
-        let text = "--stacks: one file for each recording, and no more";
-        return Err(Failure::Usage(text.to_owned()));
-    }
-    for (recording, file) in recordings.iter_mut().zip(files) {
-        recording.stacks = Some(stacks(file)?);
-    }
+    add_stacks(args, &mut recordings)?;
     let text = page::render(&recordings);
     fs::write(out, &text).map_err(|error| Failure::at(out, error))?;
     note(format!("{out}: {} bytes", text.len()));
     Ok(())
 }
 
-fn stacks(path: &str) -> Result<Stacks> {
-    let bytes = fs::read(path).map_err(|error| Failure::at(path, error))?;
-    Stacks::parse(&name(path), &String::from_utf8_lossy(&bytes))
-        .map_err(|why| Failure::at(path, why))
+/// Adds the stacks of outliers, and those of each recording, in this order.
+fn add_stacks(args: &ArgMatches, recordings: &mut [Recording]) -> Result {
+    let mut next = 0;
+    for path in args.get_many::<String>("stacks").into_iter().flatten() {
+        let bytes = fs::read(path).map_err(|error| Failure::at(path, error))?;
+        let text = String::from_utf8_lossy(&bytes);
+        if text.starts_with('{') {
+            let watched = watched::parse(&text);
+            for recording in recordings.iter_mut() {
+                recording.watched.extend(watched.clone());
+            }
+            continue;
+        }
+        let Some(recording) = recordings.get_mut(next) else {
+            let text = "--stacks: there are more files than recordings";
+            return Err(Failure::Usage(text.to_owned()));
+        };
+        let stacks = Stacks::parse(&name(path), &text);
+        recording.stacks = Some(stacks.map_err(|why| Failure::at(path, why))?);
+        next += 1;
+    }
+    Ok(())
 }
 
 /// Returns the name of a file without its folders.
@@ -141,10 +152,11 @@ fn read(path: &str, (from, to): (f64, f64), columns: usize) -> Result<Recording>
             (violation.law.to_owned(), Some(off))
         }));
         if checked.violations.is_empty() {
-            let text = format!(
-                "{} hold on every CPU, but for at most {} switches in flight",
-                checked.checked, checked.in_flight
-            );
+            let mut text = format!("{} hold on every CPU", checked.checked);
+            if checked.in_flight != 0 {
+                let number = checked.in_flight;
+                text += &format!(", but for at most {number} switches in flight");
+            }
             sums.laws.push((text, None));
         }
     }
@@ -187,6 +199,7 @@ fn read(path: &str, (from, to): (f64, f64), columns: usize) -> Result<Recording>
         rule,
         outliers: contents.outliers,
         stacks: None,
+        watched: watched::Watched::new(),
         timeline,
     })
 }

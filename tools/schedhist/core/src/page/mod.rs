@@ -10,6 +10,7 @@ mod chart;
 pub mod flame;
 mod png;
 mod sha256;
+pub mod watched;
 
 use std::fmt::Write;
 
@@ -104,6 +105,8 @@ pub struct Recording {
     pub outliers: Vec<(u64, Outlier)>,
     /// Stacks that were recorded meanwhile.
     pub stacks: Option<flame::Stacks>,
+    /// Stacks of the outliers.
+    pub watched: watched::Watched,
 }
 
 /// Returns text with the characters escaped that mean something in HTML.
@@ -602,12 +605,18 @@ fn outliers(out: &mut String, all: &[Recording]) {
         return;
     }
     pair(out, all, |out, number, recording| {
+        let stack = |outlier: &Outlier| recording.watched.get(&(outlier.id, outlier.duration_ns));
+        let has_stacks = { recording.outliers.iter() }.any(|(_, it)| stack(it).is_some());
         out.push_str(
             "<div class=\"scroll\"><table class=\"sort\"><thead><tr><th>at</th><th \
              class=\"l\">metric</th>\
              <th class=\"l\">task</th><th>CPU</th><th>duration</th><th class=\"l\">who had the CPU\
-             </th></tr></thead><tbody>",
+             </th>",
         );
+        if has_stacks {
+            out.push_str("<th class=\"l\">where it had left the CPU, innermost frame first</th>");
+        }
+        out.push_str("</tr></thead><tbody>");
         let first = recording
             .timeline
             .columns
@@ -633,7 +642,15 @@ fn outliers(out: &mut String, all: &[Recording]) {
                 format!("{task} {} ({share:.1} %)", text(culprit.ran_ns))
             });
             let words: Vec<_> = words.collect();
-            let _ = write!(out, "<td class=\"l name\">{}</td></tr>", words.join(", "));
+            let _ = write!(out, "<td class=\"l name\">{}</td>", words.join(", "));
+            if has_stacks {
+                let frames = stack(outlier).into_iter().flatten();
+                // Without the offset in the function.
+                let names = frames.map(|frame| frame.split('+').next().unwrap_or_default());
+                let names: Vec<_> = names.map(escaped).collect();
+                let _ = write!(out, "<td class=\"l stack\">{}</td>", names.join(" &lt; "));
+            }
+            out.push_str("</tr>");
         }
         out.push_str("</tbody></table></div>");
         if recording.outliers.len() > MOST {
