@@ -20,7 +20,7 @@ use super::{
 const EVENTS: [&str; 6] = ["oncpu", "runq", "idle", "throttled", "outlier", "culprit"];
 
 /// The fields of these events.
-const FIELDS: [&str; 17] = [
+const FIELDS: [&str; 18] = [
     "id",
     "metric",
     "comm",
@@ -38,6 +38,7 @@ const FIELDS: [&str; 17] = [
     "next_comm",
     "next_pid",
     "next_prio",
+    "group",
 ];
 
 /// By how much an event may be late, in nanoseconds. More is a sign of another clock.
@@ -77,8 +78,8 @@ impl Event {
                     fields.insert(key, value.to_owned());
                     last = Some(key);
                 }
-                // Names of tasks may have spaces.
-                (_, Some(key)) => {
+                // Names of tasks may have spaces. Fields that are not known are left out.
+                (_, Some(key)) if key.ends_with("comm") => {
                     if let Some(value) = fields.get_mut(key) {
                         value.push(' ');
                         value.push_str(word);
