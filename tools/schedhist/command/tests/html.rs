@@ -257,7 +257,9 @@ fn an_hour() {
          \"stack\":[\"__schedule+0x1/0x2\",\"<futex>\"]}}\n"
     );
     fs::write(folder.join("watched"), watched).unwrap();
-    let words = ["report", "-i", "a.data", "--html", "a.html", "--stacks", "watched"];
+    let words = [
+        "report", "-i", "a.data", "--html", "a.html", "--stacks", "watched",
+    ];
     let output = schedhist(&folder, &[&words[..], &["--stacks", "offcpu.txt"]].concat());
     assert!(output.status.success(), "{output:?}");
     let page = fs::read_to_string(folder.join("a.html")).unwrap();
