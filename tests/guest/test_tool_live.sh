@@ -10,8 +10,7 @@
 
 # unload_under_readers: as `unload`, but the command may be reading a file at this moment.
 unload_under_readers() {
-	local try
-	for try in {1..50}; do
+	for _ in {1..50}; do
 		rmmod schedhist 2> complaints && return
 		sleep 0.1
 	done
@@ -24,8 +23,7 @@ terminal() { tmux -u -f /dev/null -S "$work/tmux" "$@"; }
 
 # on_screen PATTERN: waits until the terminal shows it.
 on_screen() {
-	local try
-	for try in {1..100}; do
+	for _ in {1..100}; do
 		terminal capture-pane -p > screen
 		! grep -qE -- "$1" screen || return 0
 		sleep 0.2
