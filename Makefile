@@ -20,7 +20,7 @@ export SCHEDHIST_COMMAND = $(strip make $(MAKECMDGOALS) $(MAKEOVERRIDES))
 
 TOOL_TARGET := $(build)/tools-target
 
-.PHONY: modules tools install uninstall deb clean run check test test-matrix test-packages bench lint fmt help
+.PHONY: modules tools install uninstall deb clean run check test test-matrix test-report test-packages bench lint fmt help
 
 ## modules    build schedhist.ko for the kernel in KDIR (default: the running one)
 modules:
@@ -75,6 +75,10 @@ test:
 test-matrix:
 	$(if $(KERNELS),,@scripts/root -- tests/engine/run sanitize all)
 	@tests/matrix $(KERNELS)
+
+## test-report    look at pages of the command with Debian's Chromium (600 MB)
+test-report:
+	@tests/report/run
 
 ## test-packages  test the Debian packages: fresh installations, upgrades, interruptions, removal
 test-packages:

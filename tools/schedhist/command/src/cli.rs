@@ -216,6 +216,15 @@ fn reading_verbs() -> Vec<Command> {
                 )
                 .requires("html"),
             )
+            .arg(
+                value(
+                    "stacks",
+                    "FILE",
+                    "With --html: stacks, by perf script or folded",
+                )
+                .action(ArgAction::Append)
+                .requires("html"),
+            )
             .arg(value(
                 "hgrm",
                 "METRIC",

@@ -116,12 +116,25 @@ fn fixed(words: &[&str], line: &str) -> Option<String> {
 }
 
 fn schedhist(folder: &Path, words: &[&str]) -> Output {
+    schedhist_with(folder, words, &[])
+}
+
+/// Splits `$ NAME=VALUE... schedhist WORDS` into the settings and the words; `None` if it is
+/// something else.
+fn command(line: &str) -> Option<(Vec<(&str, &str)>, &str)> {
+    let (settings, words) = line.strip_prefix("$ ")?.split_once("schedhist")?;
+    let settings = { settings.split_whitespace() }.map(|word| word.split_once('='));
+    Some((settings.collect::<Option<_>>()?, words))
+}
+
+fn schedhist_with(folder: &Path, words: &[&str], settings: &[(&str, &str)]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_schedhist"))
         .args(words)
         .current_dir(folder)
         .env_clear()
         .env("LC_ALL", "C")
         .env("TZ", "UTC")
+        .envs(settings.iter().copied())
         .output()
         .expect("it starts")
 }
@@ -223,11 +236,13 @@ fn golden() {
     let wanted = fs::read_to_string(&path).unwrap();
     let (mut found, mut skip) = (String::new(), false);
     for line in wanted.lines() {
-        if let Some(command) = line.strip_prefix("$ schedhist") {
+        if let Some((settings, command)) = command(line) {
             skip = true;
             found += &format!("{line}\n");
             let words: Vec<_> = command.split_whitespace().collect();
-            let output = schedhist(&folder, &words);
+            let output = schedhist_with(&folder, &words, &settings);
+            let columns = settings.iter().find(|(name, _)| *name == "COLUMNS");
+            let columns = columns.map_or(80, |(_, value)| value.parse().unwrap());
             let (out, err) = (
                 String::from_utf8(output.stdout).unwrap(),
                 String::from_utf8(output.stderr).unwrap(),
@@ -237,9 +252,13 @@ fn golden() {
                 || words.contains(&"--wide")
                 || words.contains(&"--hlog");
             for line in out.lines().chain(err.lines()) {
-                assert!(is_data || line.chars().count() <= 80, "too wide: {line}");
+                assert!(
+                    is_data || line.chars().count() <= columns,
+                    "too wide: {line}"
+                );
                 if let Some(line) = fixed(&words, line) {
-                    found += &format!("{}\n", line.trim_end());
+                    found += &format!("{}
+", line.trim_end());
                 }
             }
             match output.status.code() {

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! `report --html`: the page holds what was recorded, loads nothing, and stays small.
+//! SCHEDHIST_PAGES is a folder for the pages: tests/report/run looks at them with a browser.
 
 #![allow(missing_docs)]
 
 use std::{
+    env,
+    fmt::Write,
     fs,
     path::{
         Path,
@@ -33,8 +36,8 @@ mod sim;
 /// The number of snapshots of an hour at one a second.
 const HOUR: u64 = 3_600;
 
-/// A wait that no task of the simulated machine has.
-const STALL: u64 = 7_000_000_000;
+/// A wait that no task of the simulated machine has: all others are shorter than 10 ms.
+const STALL: u64 = 50_000_000;
 
 const GROUPS: &str = "# schedhist groups version 1
 group_by cgroup
@@ -65,6 +68,8 @@ fn folder(name: &str) -> PathBuf {
 /// middle.
 fn record(path: &Path, seed: u64, count: u64, stall: u64) {
     let mut machine = sim::Machine::new(4, 5, seed);
+    machine.spread = 6;
+    let (mut before, mut moved) = (Vec::new(), None);
     let mut recorder = Recorder::new(fs::File::create(path).unwrap()).unwrap();
     recorder.info("kernel 7.3.4\nmodule 0.1.0\n").unwrap();
     for i in 0..count {
@@ -75,14 +80,27 @@ fn record(path: &Path, seed: u64, count: u64, stall: u64) {
         let bytes = machine.raw();
         let mut snapshot = raw::decode(&bytes).unwrap();
         let time = snapshot.time;
-        if i >= stall {
-            let index = snapshot.scheme.index(STALL) as u32;
-            let wakeup = snapshot.names.series("runq_wakeup").unwrap().parts[0];
-            let histogram = { snapshot.cpus[2].histograms.iter_mut() }
-                .find(|histogram| histogram.metric == wakeup)
-                .unwrap();
-            histogram.buckets.push((index, 1));
-            histogram.sum += u128::from(STALL);
+        let scheme = snapshot.scheme;
+        let wakeup = snapshot.names.series("runq_wakeup").unwrap().parts[0];
+        let mut waits = snapshot.cpus[2].histograms.iter_mut();
+        if let Some(waits) = waits.find(|histogram| histogram.metric == wakeup) {
+            // A wait of this interval becomes the stall, so that the laws hold.
+            let grown = std::mem::replace(&mut before, waits.buckets.clone());
+            if i == stall {
+                let new = waits.buckets.iter().find(|bucket| !grown.contains(bucket));
+                moved = Some(new.unwrap().0);
+            }
+            if let Some(moved) = moved {
+                let at = waits.buckets.iter().position(|(index, _)| *index == moved);
+                let at = at.unwrap();
+                waits.buckets[at].1 -= 1;
+                if waits.buckets[at].1 == 0 {
+                    waits.buckets.remove(at);
+                }
+                waits.buckets.push((scheme.index(STALL) as u32, 1));
+                let lower = scheme.bounds(moved as usize).lower;
+                waits.sum += u128::from(STALL - lower);
+            }
         }
         let taken = Taken {
             unix_ns: 1_800_000_000_000_000_000 + i * 1_000_000_000,
@@ -104,6 +122,51 @@ fn record(path: &Path, seed: u64, count: u64, stall: u64) {
             recorder.outliers(&text).unwrap();
         }
     }
+}
+
+/// Keeps a page for a browser.
+fn keep(name: &str, page: &str) {
+    if let Some(folder) = env::var_os("SCHEDHIST_PAGES") {
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(Path::new(&folder).join(name), page).unwrap();
+    }
+}
+
+/// Writes what `perf script` prints of `count` sleeps, of which many are alike.
+fn perf_script(path: &Path, count: u64) {
+    let mut text = String::new();
+    for i in 0..count {
+        let task = ["nginx", "web <script>alert(1)</script>", "batch job"][(i % 3) as usize];
+        let _ = writeln!(
+            text,
+            "{task} {} {} schedhist:offcpu: ",
+            100 + i % 3,
+            1_000 + i * i % 90_001
+        );
+        let reason = [
+            "futex_wait",
+            "do_epoll_wait",
+            "hrtimer_nanosleep",
+            "anon_pipe_read",
+        ];
+        let _ = writeln!(
+            text,
+            "\tffffffff81000000 __schedule+0x1 ([kernel.kallsyms])\n\
+             \tffffffff81000001 schedule+0x1 ([kernel.kallsyms])\n\
+             \tffffffff81000002 {}+0x1f ([kernel.kallsyms])\n\
+             \tffffffff81000003 do_syscall_64+0x2 ([kernel.kallsyms])",
+            reason[(i % 4) as usize]
+        );
+        for depth in (0..i % 23).rev() {
+            let branch = i % (depth + 2);
+            let _ = writeln!(
+                text,
+                "\t 7f00 f{depth}_{branch}(int)+0x3 (/usr/lib/a (deleted))"
+            );
+        }
+        let _ = writeln!(text, "\t 7f01 main+0x9 (/usr/bin/x)\n");
+    }
+    fs::write(path, text).unwrap();
 }
 
 /// Returns the part of a text between two others.
@@ -188,10 +251,30 @@ fn sha256() {
 fn an_hour() {
     let folder = folder("hour");
     record(&folder.join("a.data"), 1, HOUR, 2_345);
-    let output = schedhist(&folder, &["report", "-i", "a.data", "--html", "a.html"]);
+    perf_script(&folder.join("offcpu.txt"), 20_000);
+    let watched = format!(
+        "{{\"schema\":\"schedhist.outlier.v1\",\"id\":1,\"duration_ns\":{STALL},\
+         \"stack\":[\"__schedule+0x1/0x2\",\"<futex>\"]}}\n"
+    );
+    fs::write(folder.join("watched"), watched).unwrap();
+    let words = [
+        "report", "-i", "a.data", "--html", "a.html", "--stacks", "watched",
+    ];
+    let output = schedhist(&folder, &[&words[..], &["--stacks", "offcpu.txt"]].concat());
     assert!(output.status.success(), "{output:?}");
     let page = fs::read_to_string(folder.join("a.html")).unwrap();
+    keep("hour.html", &page);
     check_page(&page);
+    assert!(!page.contains("does not hold") && !page.contains("class=\"bad\""));
+    // The flame graph has the program and its reasons, and leaves out what is narrow.
+    for part in [
+        "<title>nginx: ",
+        "<title>futex_wait: ",
+        "offcpu.txt: 915ms in all",
+        " or less are left out",
+    ] {
+        assert!(page.contains(part), "no {part}");
+    }
     let data = between(&page, "id=\"data\">", "</script>");
     let times = between(data, "\"times\":[[", "]],");
     let times: Vec<u64> = times
@@ -218,8 +301,9 @@ fn an_hour() {
     let share = found[0] as f64 / cells.len() as f64;
     assert!((share - 2_345.0 / HOUR as f64).abs() < 0.02, "{share}");
     assert!(page.contains("<a href=\"#o0-0\">") && page.contains("<tr id=\"o0-0\">"));
-    assert!(page.contains("hog:9 7.00s (100.0 %)"), "the culprit");
+    assert!(page.contains("hog:9 50.0ms (100.0 %)"), "the culprit");
     assert!(page.contains("/&lt;script&gt;alert(1)&lt;/script&gt;"));
+    assert!(page.contains("__schedule &lt; &lt;futex&gt;"), "the stack");
     assert!(page.contains("class=\"gap\""));
     fs::remove_dir_all(&folder).unwrap();
 }
@@ -230,6 +314,12 @@ fn beside_each_other() {
     let folder = folder("two");
     record(&folder.join("a.data"), 1, HOUR / 4, 99);
     record(&folder.join("b.data"), 2, HOUR / 8, HOUR);
+    fs::write(
+        folder.join("a.folded"),
+        "x;main;read_[k] 3000\nx;main 1000\n",
+    )
+    .unwrap();
+    perf_script(&folder.join("b.txt"), 100);
     let words = [
         "report",
         "-i",
@@ -238,11 +328,18 @@ fn beside_each_other() {
         "x.html",
         "--against",
         "b.data",
+        "--stacks",
+        "a.folded",
+        "--stacks",
+        "b.txt",
     ];
     let output = schedhist(&folder, &words);
     assert!(output.status.success(), "{output:?}");
     let page = fs::read_to_string(folder.join("x.html")).unwrap();
+    keep("two.html", &page);
     check_page(&page);
+    assert!(page.contains("<title>read: 3.00us, 75.00 %</title>"));
+    assert!(page.matches("class=\"flame\"").count() == 2);
     assert!(page.contains("A: a.data") && page.contains("B: b.data"));
     assert!(page.contains("From A to B") && page.contains("Difference of the shares"));
     let data = between(&page, "id=\"data\">", "</script>");
@@ -251,6 +348,20 @@ fn beside_each_other() {
         between(recording, "\"low\":", ",\"cells\"").to_owned()
     };
     assert_eq!(scale("a.data"), scale("b.data"));
+    // Stacks that are none, more of them than recordings, and stacks of no page.
+    fs::write(folder.join("none"), "no stacks").unwrap();
+    for (words, status) in [
+        (&["--html", "y.html", "--stacks", "none"][..], 1),
+        (&["--html", "y.html", "--stacks", "missing"], 1),
+        (
+            &["--html", "y.html", "--stacks", "b.txt", "--stacks", "b.txt"],
+            2,
+        ),
+        (&["--stacks", "b.txt"], 2),
+    ] {
+        let output = schedhist(&folder, &[&["report", "-i", "a.data"], words].concat());
+        assert_eq!(output.status.code(), Some(status), "{output:?}");
+    }
     // Nothing can be shown of a file without two snapshots.
     record(&folder.join("c.data"), 1, 1, 0);
     let output = schedhist(&folder, &["report", "-i", "c.data", "--html", "c.html"]);

@@ -119,7 +119,17 @@ impl Drop for Terminal {
 
 impl Terminal {
     /// Starts `top` with an interval of 100 ms, and an environment.
-    fn new(module: &Module, name: &str, (width, height): (u32, u32), environment: &str) -> Self {
+    fn new(module: &Module, name: &str, size: (u32, u32), environment: &str) -> Self {
+        Self::start(module, name, size, environment, "0.1")
+    }
+
+    fn start(
+        module: &Module,
+        name: &str,
+        (width, height): (u32, u32),
+        environment: &str,
+        seconds: &str,
+    ) -> Self {
         let terminal = Self {
             socket: format!("schedhist-{name}-{}", std::process::id()),
         };
@@ -133,7 +143,7 @@ impl Terminal {
         terminal.tmux(&["resize-window", "-x", &width, "-y", &height]);
         terminal.keys(&[&format!(
             "stty -a > before; clear; \
-             RUST_BACKTRACE=0 {environment} {} --dir m top -d 0.1; echo ended $?; stty -a > after",
+             RUST_BACKTRACE=0 {environment} {} --dir m top -d {seconds}; echo ended $?; stty -a > after",
             env!("CARGO_BIN_EXE_schedhist")
         )]);
         terminal.keys(&["Enter"]);
@@ -433,6 +443,39 @@ fn large() {
     }
     terminal.keys(&["q"]);
     terminal.has_ended(&mut module, "0");
+}
+
+/// At one refresh a second, a machine of 64 CPUs takes it 1 % of one CPU at most, as it shows
+/// itself. This build is not that of a release, and the machine may be busy: it gets twice that.
+#[test]
+fn cost() {
+    if !has_tmux() {
+        return;
+    }
+    for (cpus, groups, most) in [(64, 50, 2.0), (256, 1_000, 5.0)] {
+        let mut module = Module::new(&format!("cost{cpus}"), cpus, groups);
+        let name = format!("cost{cpus}");
+        let terminal = Terminal::start(&module, &name, (200, 60), "", "1");
+        let shown = |text: &str| -> Option<f64> {
+            let (_, rest) = text.lines().next()?.split_once("top itself ")?;
+            rest.split_once('%')?.0.parse().ok()
+        };
+        // The least of several intervals, each with other figures.
+        let (mut all, mut last) = (Vec::new(), None);
+        while all.len() < 4 {
+            let text = terminal.until(&mut module, "another interval", |text| {
+                shown(text).is_some() && Some(text) != last.as_deref()
+            });
+            all.extend(shown(&text));
+            last = Some(text);
+        }
+        let least = all.iter().copied().fold(f64::INFINITY, f64::min);
+        println!("{cpus} CPUs, {groups} groups: {all:?} % of one CPU");
+        assert!(least <= most, "{cpus} CPUs: {all:?} %");
+        keep(&format!("top-cost-{cpus}"), &last.unwrap());
+        terminal.keys(&["q"]);
+        terminal.has_ended(&mut module, "0");
+    }
 }
 
 /// Without a terminal, one interval is printed.

@@ -24,10 +24,10 @@ const TRACE: &str = "# tracer: nop
           my app-7     [000] d..2.    10.000300: oncpu: comm=my app pid=7 prio=120 cpu=0 duration_ns=200001 cause=preempted
           <idle>-0     [001] d..2.    10.000350: idle: cpu=1 duration_ns=50000 next_comm=x next_pid=9 next_prio=120
              hog-9     [000] d..2.    10.050320: oncpu: comm=hog pid=9 prio=49 cpu=0 duration_ns=50000123 cause=interruptible
-             hog-9     [000] d..2.    10.050330: runq: comm=my app pid=7 prio=120 cpu=0 duration_ns=50000200 cause=preempted group=12
-             hog-9     [000] d..2.    10.050340: outlier: id=3 metric=runq_preempt comm=my app pid=7 prio=120 cpu=0 cause=preempted duration_ns=50000200 start_ns=10000300100 end_ns=10050300300 culprits=1 missing_ns=0 group=12
-             hog-9     [000] d..2.    10.050341: culprit: id=3 comm=hog pid=9 prio=49 cpu=0 ran_ns=50000123 slices=1 group=0
-          my app-7     [000] d..2.    10.050400: oncpu: comm=my app pid=7 prio=120 cpu=0 duration_ns=90000 cause=interruptible
+             hog-9     [000] d..2.    10.050330: runq: comm=my app pid=7 prio=120 cpu=0 duration_ns=50000200 cause=preempted group=4
+             hog-9     [000] d..2.    10.050340: outlier: id=3 metric=runq_preempt comm=my app pid=7 prio=120 cpu=0 cause=preempted duration_ns=50000200 start_ns=10000300100 end_ns=10050300300 culprits=1 missing_ns=0 group=4
+             hog-9     [000] d..2.    10.050341: culprit: id=3 comm=hog pid=9 prio=49 cpu=0 ran_ns=50000123 slices=1 group=12 of_tomorrow=1
+          my app-7     [000] d..2.    10.050400: oncpu: comm=my app pid=7 prio=120 cpu=0 duration_ns=90000 cause=interruptible group=4
             perf  7 [000]    10.060000:   schedhist:oncpu: comm=my app pid=7 prio=120 cpu=0 duration_ns=1000 cause=interruptible
 ";
 

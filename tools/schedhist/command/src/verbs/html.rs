@@ -14,6 +14,8 @@ use schedhist_core::{
     laws,
     page::{
         self,
+        flame::Stacks,
+        watched,
         CpuRow,
         GroupRow,
         Recording, //
@@ -50,11 +52,42 @@ pub fn html(args: &ArgMatches, path: &str, out: &str) -> Result {
     paths.extend(args.get_one::<String>("against").map(String::as_str));
     let columns = COLUMNS[paths.len() - 1];
     let recordings = paths.iter().map(|path| read(path, range, columns));
-    let recordings = recordings.collect::<Result<Vec<_>>>()?;
+    let mut recordings = recordings.collect::<Result<Vec<_>>>()?;
+    add_stacks(args, &mut recordings)?;
     let text = page::render(&recordings);
     fs::write(out, &text).map_err(|error| Failure::at(out, error))?;
     note(format!("{out}: {} bytes", text.len()));
     Ok(())
+}
+
+/// Adds the stacks of outliers, and those of each recording, in this order.
+fn add_stacks(args: &ArgMatches, recordings: &mut [Recording]) -> Result {
+    let mut next = 0;
+    for path in args.get_many::<String>("stacks").into_iter().flatten() {
+        let bytes = fs::read(path).map_err(|error| Failure::at(path, error))?;
+        let text = String::from_utf8_lossy(&bytes);
+        if text.starts_with('{') {
+            let watched = watched::parse(&text);
+            for recording in recordings.iter_mut() {
+                recording.watched.extend(watched.clone());
+            }
+            continue;
+        }
+        let Some(recording) = recordings.get_mut(next) else {
+            let text = "--stacks: there are more files than recordings";
+            return Err(Failure::Usage(text.to_owned()));
+        };
+        let stacks = Stacks::parse(&name(path), &text);
+        recording.stacks = Some(stacks.map_err(|why| Failure::at(path, why))?);
+        next += 1;
+    }
+    Ok(())
+}
+
+/// Returns the name of a file without its folders.
+fn name(path: &str) -> String {
+    let name = Path::new(path).file_name().unwrap_or_default();
+    name.to_string_lossy().into_owned()
 }
 
 /// The totals of a CPU.
@@ -119,10 +152,11 @@ fn read(path: &str, (from, to): (f64, f64), columns: usize) -> Result<Recording>
             (violation.law.to_owned(), Some(off))
         }));
         if checked.violations.is_empty() {
-            let text = format!(
-                "{} hold on every CPU, but for at most {} switches in flight",
-                checked.checked, checked.in_flight
-            );
+            let mut text = format!("{} hold on every CPU", checked.checked);
+            if checked.in_flight != 0 {
+                let number = checked.in_flight;
+                text += &format!(", but for at most {number} switches in flight");
+            }
             sums.laws.push((text, None));
         }
     }
@@ -155,9 +189,8 @@ fn read(path: &str, (from, to): (f64, f64), columns: usize) -> Result<Recording>
         runq: cpu.runq,
         oncpu: cpu.oncpu,
     });
-    let name = Path::new(path).file_name().unwrap_or_default();
     Ok(Recording {
-        name: name.to_string_lossy().into_owned(),
+        name: name(path),
         facts,
         cpus: cpus.collect(),
         laws: sums.laws,
@@ -165,6 +198,8 @@ fn read(path: &str, (from, to): (f64, f64), columns: usize) -> Result<Recording>
         groups,
         rule,
         outliers: contents.outliers,
+        stacks: None,
+        watched: watched::Watched::new(),
         timeline,
     })
 }

@@ -104,10 +104,11 @@ fn times(out: &mut String, timeline: &Timeline, bottom: f64) {
     for tick in 0..ticks {
         let place = tick * columns.len() / ticks;
         let x = LEFT + place as f64 * width;
-        let seconds = columns[place].begin.saturating_sub(first.begin) / 1_000_000_000;
+        let ns = columns[place].begin.saturating_sub(first.begin);
+        let seconds = ns.saturating_add(500_000_000) / 1_000_000_000;
         let label = match seconds {
             0..=119 => format!("{seconds} s"),
-            120..=7199 => format!("{} min", seconds / 60),
+            120..=7199 => format!("{} min", (seconds + 30) / 60),
             _ => format!("{:.1} h", seconds as f64 / 3600.0),
         };
         let _ = write!(

@@ -7,8 +7,10 @@
 //! script, which adds values under the pointer and sorting.
 
 mod chart;
+pub mod flame;
 mod png;
 mod sha256;
+pub mod watched;
 
 use std::fmt::Write;
 
@@ -101,6 +103,10 @@ pub struct Recording {
     pub rule: String,
     /// Outliers, each with its end as wall-clock time in nanoseconds since 1970.
     pub outliers: Vec<(u64, Outlier)>,
+    /// Stacks that were recorded meanwhile.
+    pub stacks: Option<flame::Stacks>,
+    /// Stacks of the outliers.
+    pub watched: watched::Watched,
 }
 
 /// Returns text with the characters escaped that mean something in HTML.
@@ -148,12 +154,13 @@ pub fn render(all: &[Recording]) -> String {
     );
     out += "<nav><a href=\"#summary\">Summary</a><a href=\"#metrics\">Over time</a>\
             <a href=\"#cpus\">CPUs</a><a href=\"#groups\">Groups</a>\
-            <a href=\"#outliers\">Outliers</a><a href=\"#about\">About the recording</a></nav>";
+            <a href=\"#outliers\">Outliers</a><a href=\"#stacks\">Stacks</a><a href=\"#about\">About the recording</a></nav>";
     summary(&mut out, all);
     let shown = metrics(&mut out, all);
     cpus(&mut out, all);
     groups(&mut out, all);
     outliers(&mut out, all);
+    stacks(&mut out, all);
     about(&mut out, all);
     data(&mut out, all, &shown);
     let _ = writeln!(out, "<script>{SCRIPT}</script></body></html>");
@@ -598,12 +605,18 @@ fn outliers(out: &mut String, all: &[Recording]) {
         return;
     }
     pair(out, all, |out, number, recording| {
+        let stack = |outlier: &Outlier| recording.watched.get(&(outlier.id, outlier.duration_ns));
+        let has_stacks = { recording.outliers.iter() }.any(|(_, it)| stack(it).is_some());
         out.push_str(
             "<div class=\"scroll\"><table class=\"sort\"><thead><tr><th>at</th><th \
              class=\"l\">metric</th>\
              <th class=\"l\">task</th><th>CPU</th><th>duration</th><th class=\"l\">who had the CPU\
-             </th></tr></thead><tbody>",
+             </th>",
         );
+        if has_stacks {
+            out.push_str("<th class=\"l\">where it had left the CPU, innermost frame first</th>");
+        }
+        out.push_str("</tr></thead><tbody>");
         let first = recording
             .timeline
             .columns
@@ -629,7 +642,15 @@ fn outliers(out: &mut String, all: &[Recording]) {
                 format!("{task} {} ({share:.1} %)", text(culprit.ran_ns))
             });
             let words: Vec<_> = words.collect();
-            let _ = write!(out, "<td class=\"l name\">{}</td></tr>", words.join(", "));
+            let _ = write!(out, "<td class=\"l name\">{}</td>", words.join(", "));
+            if has_stacks {
+                let frames = stack(outlier).into_iter().flatten();
+                // Without the offset in the function.
+                let names = frames.map(|frame| frame.split('+').next().unwrap_or_default());
+                let names: Vec<_> = names.map(escaped).collect();
+                let _ = write!(out, "<td class=\"l stack\">{}</td>", names.join(" &lt; "));
+            }
+            out.push_str("</tr>");
         }
         out.push_str("</tbody></table></div>");
         if recording.outliers.len() > MOST {
@@ -640,6 +661,28 @@ fn outliers(out: &mut String, all: &[Recording]) {
             );
         }
     });
+}
+
+fn stacks(out: &mut String, all: &[Recording]) {
+    out.push_str("<h2 id=\"stacks\">Stacks</h2>");
+    if all.iter().all(|recording| recording.stacks.is_none()) {
+        out.push_str(
+            "<p>None given. <code>perf record -g -e schedhist:offcpu -p PID</code> records where a \
+             process blocks, <code>perf script &gt; FILE</code> prints it, and <code>schedhist report \
+             --html OUT --stacks FILE</code> draws it as a flame graph here.</p>",
+        );
+        return;
+    }
+    for (number, recording) in all.iter().enumerate() {
+        let Some(stacks) = &recording.stacks else {
+            continue;
+        };
+        if all.len() > 1 {
+            let letter = ['A', 'B'][number.min(1)];
+            let _ = write!(out, "<h3>{letter}: {}</h3>", escaped(&recording.name));
+        }
+        flame::write(out, stacks);
+    }
 }
 
 fn about(out: &mut String, all: &[Recording]) {

@@ -65,6 +65,41 @@
 			say(Math.min(Math.max(at + step, 0), times.length - 1), null);
 		});
 	}
+	for (const svg of document.querySelectorAll('svg.flame')) {
+		const out = svg.parentNode.parentNode.querySelector('output'), whole = svg.viewBox.baseVal.width;
+		const usual = 'Click a frame to see it as wide as the page, and the lowest one to see all.';
+		const frames = [...svg.querySelectorAll('g')].map((g) => {
+			const rect = g.querySelector('rect'), title = g.querySelector('title').textContent;
+			const label = g.querySelector('text') ?? g.appendChild(document.createElementNS(svg.namespaceURI, 'text'));
+			label.setAttribute('y', rect.y.baseVal.value + 12);
+			return { g, rect, label, title, name: title.slice(0, title.lastIndexOf(': ')),
+				x: rect.x.baseVal.value, y: rect.y.baseVal.value, width: rect.width.baseVal.value };
+		});
+		const zoom = (to) => {
+			for (const frame of frames) {
+				const begin = Math.max((frame.x - to.x) * whole / to.width, 0);
+				const end = Math.min((frame.x + frame.width - to.x) * whole / to.width, whole);
+				const shown = end - begin > 0.1, room = Math.floor((end - begin - 6) / 6.65);
+				frame.g.classList.toggle('off', !shown);
+				if (!shown)
+					continue;
+				frame.rect.setAttribute('x', begin);
+				frame.rect.setAttribute('width', end - begin);
+				frame.label.setAttribute('x', begin + 3);
+				frame.label.textContent = room < 3 ? '' : frame.name.length <= room ? frame.name :
+					frame.name.slice(0, room - 2) + '..';
+			}
+		};
+		const under = (event) => frames.find((frame) => frame.g.contains(event.target));
+		out.textContent = usual;
+		svg.addEventListener('pointermove', (event) => out.textContent = under(event)?.title ?? usual);
+		svg.addEventListener('pointerleave', () => out.textContent = usual);
+		svg.addEventListener('click', (event) => {
+			const found = under(event);
+			if (found)
+				zoom(found);
+		});
+	}
 	for (const table of document.querySelectorAll('table.sort')) {
 		const body = table.tBodies[0];
 		[...table.tHead.rows[0].cells].forEach((cell, place) => {

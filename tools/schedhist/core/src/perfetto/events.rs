@@ -78,8 +78,8 @@ impl Event {
                     fields.insert(key, value.to_owned());
                     last = Some(key);
                 }
-                // Names of tasks may have spaces.
-                (_, Some(key)) => {
+                // Names of tasks may have spaces. Fields that are not known are left out.
+                (_, Some(key)) if key.ends_with("comm") => {
                     if let Some(value) = fields.get_mut(key) {
                         value.push(' ');
                         value.push_str(word);

@@ -73,6 +73,8 @@ pub struct Machine {
     scheme: Scheme,
     /// The time, in nanoseconds.
     pub now: u64,
+    /// Slices are shorter than `10 << spread` microseconds.
+    pub spread: u32,
 }
 
 impl Machine {
@@ -94,6 +96,7 @@ impl Machine {
             random: Random(seed | 1),
             scheme,
             now: 1_000_000_000,
+            spread: 11,
         }
     }
 
@@ -107,7 +110,7 @@ impl Machine {
     }
 
     fn switch(&mut self, cpu: usize) {
-        let spread = 1 << (self.random.next() % 12);
+        let spread = 1 << (self.random.next() % (u64::from(self.spread) + 1));
         self.now += 1_000 + self.random.next() % (10_000 * spread);
         let prev = self.current[cpu];
         // Idle, or one of the two tasks of this CPU; never the same one.

@@ -102,17 +102,29 @@ impl Plan {
                 left -= 2;
             }
         }
+        plan.grow(left, [heat, metrics + 1, cpus, groups, outliers]);
+        // Each line of the heat map has as many rows as any other: some lines may be left.
+        let rows = heat.saturating_sub(1);
+        let (_, used) = lines_of(rows, plan.heat - 1);
+        left = plan.heat.saturating_sub(1 + used.max(1));
+        plan.heat -= left;
+        plan.grow(left, [0, metrics + 1, cpus, groups, outliers]);
+        plan
+    }
+
+    /// Adds `left` lines, one to each part in turn, up to what it needs.
+    fn grow(&mut self, mut left: usize, most: [usize; 5]) {
         let mut grown = true;
         while left > 0 && grown {
             grown = false;
             let all = [
-                (&mut plan.heat, heat),
-                (&mut plan.metrics, metrics + 1),
-                (&mut plan.cpus, cpus),
-                (&mut plan.groups, groups),
-                (&mut plan.outliers, outliers),
+                &mut self.heat,
+                &mut self.metrics,
+                &mut self.cpus,
+                &mut self.groups,
+                &mut self.outliers,
             ];
-            for (part, most) in all {
+            for (part, most) in all.into_iter().zip(most) {
                 if left > 0 && *part < most && *part > 0 {
                     *part += 1;
                     left -= 1;
@@ -120,7 +132,6 @@ impl Plan {
                 }
             }
         }
-        plan
     }
 }
 
@@ -213,7 +224,8 @@ fn title(
         }
         words.push(format!("{} CPUs", history.cpus.len()));
         let rate = per_second(moment.switches, moment);
-        words.push(format!("{rate} switches/s"));
+        let unit = if moment.span.is_some() { "/s" } else { "" };
+        words.push(format!("{rate} switches{unit}"));
     }
     if let Some(own) = status.own {
         words.push(format!("top itself {}.{:02}% CPU", own / 100, own % 100));
@@ -356,6 +368,12 @@ fn range(history: &History, last: usize, choice: &Choice, width: usize) -> Optio
     (low <= high).then(|| (low.max(row(LEAST)).min(high), high))
 }
 
+/// Returns how many rows of the heat map share a line, and how many of `lines` they take.
+fn lines_of(rows: usize, lines: usize) -> (usize, usize) {
+    let step = rows.div_ceil(lines.max(1)).max(1);
+    (step, rows.div_ceil(step).min(lines))
+}
+
 fn heat(
     screen: &mut Screen,
     history: &History,
@@ -392,9 +410,7 @@ fn heat(
         screen.text(LEFT, top + 1, "no samples", Style::Dim);
         return;
     };
-    // Each line has as many rows as it takes.
-    let step = (high - low + 1).div_ceil(rows).max(1);
-    let used = (high - low + 1).div_ceil(step).min(rows);
+    let (step, used) = lines_of(high - low + 1, rows);
     for line in 0..used {
         let y = top + used - line;
         let from = low + line * step;
@@ -514,6 +530,10 @@ fn cpus(
     }
 }
 
+/// Who has the CPU at the end of a wait, and the letters for it.
+const CLASSES: [&str; 4] = ["own", "other", "kernel", "idle"];
+const LETTERS: [char; 4] = ['o', 't', 'k', 'i'];
+
 fn groups(screen: &mut Screen, moment: &Moment, status: &Status, (top, lines): (usize, usize)) {
     if lines < 2 {
         return;
@@ -524,8 +544,12 @@ fn groups(screen: &mut Screen, moment: &Moment, status: &Status, (top, lines): (
         screen.text(0, top + 1, text, Style::Dim);
         return;
     }
-    let about = format!(" by {}: who waits, because of whom", status.rule);
-    screen.text(6, top, &about, Style::Dim);
+    let about = format!(" by {}: who waits, because of", status.rule);
+    let mut x = screen.text(6, top, &about, Style::Dim);
+    for (class, name) in CLASSES.iter().enumerate() {
+        let text = format!(" {}:{name}", LETTERS[class]);
+        x = screen.text(x, top, &text, Style::Class(class as u8));
+    }
     if moment.groups.is_empty() {
         screen.text(0, top + 1, "nobody waited", Style::Dim);
     }
@@ -535,8 +559,12 @@ fn groups(screen: &mut Screen, moment: &Moment, status: &Status, (top, lines): (
         let y = top + 1 + number;
         // The end of a path says more than its beginning.
         let length = group.name.chars().count();
-        let skip = length.saturating_sub(name_width - 1);
-        let name: String = group.name.chars().skip(skip).collect();
+        let name = if length < name_width {
+            group.name.clone()
+        } else {
+            let skip = length - (name_width - 3);
+            "..".to_owned() + &group.name.chars().skip(skip).collect::<String>()
+        };
         screen.text(0, y, &name, Style::Plain);
         let percent = |ns: u64| {
             if moment.span.is_some() {
@@ -551,8 +579,7 @@ fn groups(screen: &mut Screen, moment: &Moment, status: &Status, (top, lines): (
         x = screen.text(x, y, &waited, Style::Plain) + 1;
         let shares = shares(&group.ended_ns);
         for (class, share) in shares.iter().enumerate() {
-            let letter = ["o", "t", "k", "i"][class];
-            let text = format!(" {letter}{:>3}%", (share + 5) / 10);
+            let text = format!(" {}{:>3}%", LETTERS[class], (share + 5) / 10);
             x = screen.text(x, y, &text, Style::Class(class as u8));
         }
         if let Some((most, ns)) = group.neighbours.first() {

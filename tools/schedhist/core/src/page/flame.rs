@@ -1,0 +1,499 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Stacks as a flame graph: folded ones, or the output of `perf script`, whose parser is that of
+//! `scripts/flamegraph`.
+
+use std::{
+    collections::{
+        btree_map::Entry,
+        BTreeMap, //
+    },
+    fmt::Write,
+};
+
+use super::{
+    chart,
+    escaped, //
+};
+
+/// The most frames that a graph has: what is narrower than so many others is left out.
+const MOST: usize = 1_000;
+
+/// The most levels that a graph has, and that are taken of a stack.
+const DEEPEST: usize = 100;
+
+/// The number of stacks in the table.
+const LISTED: usize = 20;
+
+const WIDTH: f64 = 1_200.0;
+const ROW: f64 = 17.0;
+/// Frames narrower than this are left out.
+const LEAST: f64 = 0.5;
+/// The width of a character of the graph's font.
+const CHARACTER: f64 = 6.65;
+
+/// Why there are no stacks.
+pub const NEITHER: &str = "it has no stacks: wanted is the output of perf script, or lines of \
+    stacks folded as `comm;outermost;...;innermost NANOSECONDS`";
+
+/// A function in a stack, or the task at its outer end.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Frame {
+    /// Its name.
+    pub name: String,
+    /// Whether it belongs to the kernel.
+    pub is_kernel: bool,
+}
+
+/// Stacks, outermost frame first, each with its weight.
+#[derive(Clone, Debug, Default)]
+pub struct Stacks {
+    /// The name of the file.
+    pub name: String,
+    /// The weights.
+    pub weights: BTreeMap<Vec<Frame>, u64>,
+    /// Whether some weight is no time: then all are numbers.
+    pub are_numbers: bool,
+}
+
+impl Stacks {
+    /// Parses a file.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there are no stacks in it.
+    pub fn parse(name: &str, text: &str) -> Result<Self, &'static str> {
+        let mut stacks = Self {
+            name: name.to_owned(),
+            ..Self::default()
+        };
+        // Only perf indents lines.
+        if text.lines().any(|line| line.starts_with([' ', '\t'])) {
+            stacks.script(text);
+        } else {
+            for line in text.lines() {
+                stacks.folded(line);
+            }
+        }
+        if stacks.weights.values().all(|weight| *weight == 0) {
+            return Err(NEITHER);
+        }
+        Ok(stacks)
+    }
+
+    fn add(&mut self, mut stack: Vec<Frame>, weight: u64) {
+        stack.truncate(DEEPEST);
+        match self.weights.entry(stack) {
+            Entry::Occupied(mut at) => *at.get_mut() = at.get().saturating_add(weight),
+            Entry::Vacant(at) => {
+                at.insert(weight);
+            }
+        }
+    }
+
+    fn folded(&mut self, line: &str) {
+        let Some((stack, weight)) = line.rsplit_once(' ') else {
+            return;
+        };
+        let Ok(weight) = weight.parse() else { return };
+        let frames = stack.split(';').map(|name| {
+            let kernel = name.strip_suffix("_[k]");
+            Frame {
+                name: kernel.unwrap_or(name).to_owned(),
+                is_kernel: kernel.is_some(),
+            }
+        });
+        self.add(frames.collect(), weight);
+    }
+
+    fn script(&mut self, text: &str) {
+        let mut open: Option<(Head, Vec<Frame>)> = None;
+        for line in text.lines().filter(|line| !line.starts_with('#')) {
+            if let (true, Some((_, frames))) = (line.starts_with([' ', '\t']), &mut open) {
+                if let Some(frame) = frame(line) {
+                    frames.push(frame);
+                    continue;
+                }
+            }
+            if let Some((head, frames)) = open.take() {
+                self.sample(head, frames);
+            }
+            open = head(line.trim()).map(|head| (head, Vec::new()));
+        }
+        if let Some((head, frames)) = open {
+            self.sample(head, frames);
+        }
+    }
+
+    /// Takes a sample; the innermost of the frames is the first one.
+    fn sample(&mut self, head: Head, mut frames: Vec<Frame>) {
+        if head.is_ours {
+            // The scheduler's own frame is the innermost that tells something.
+            let schedule = |frame: &Frame| matches!(&*frame.name, "__schedule" | "schedule_tail");
+            frames.drain(..frames.iter().position(schedule).unwrap_or(0));
+        }
+        frames.push(Frame {
+            name: head.comm,
+            is_kernel: false,
+        });
+        frames.reverse();
+        self.are_numbers |= !head.is_ours;
+        self.add(frames, head.weight);
+    }
+
+    fn total(&self) -> u64 {
+        { self.weights.values() }.fold(0, |sum, weight| sum.saturating_add(*weight))
+    }
+
+    fn weight(&self, weight: u64) -> String {
+        if self.are_numbers {
+            weight.to_string()
+        } else {
+            chart::text(weight)
+        }
+    }
+}
+
+/// The first line of a sample.
+struct Head {
+    comm: String,
+    weight: u64,
+    is_ours: bool,
+}
+
+/// Parses `comm [PID/]TID [CPU] [TIME:] [PERIOD] EVENT: FIELDS`. The name may have blanks.
+fn head(line: &str) -> Option<Head> {
+    let is_number = |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
+    let is_task = |word: &str| match word.split_once('/') {
+        Some((process, thread)) => is_number(process) && is_number(thread),
+        None => is_number(word),
+    };
+    let mut words = Vec::new();
+    for word in line.split_whitespace() {
+        // Both are parts of the line.
+        let at = word.as_ptr() as usize - line.as_ptr() as usize;
+        words.push((at, word));
+    }
+    let task = 1 + words.iter().skip(1).position(|(_, word)| is_task(word))?;
+    let rest = &words[task + 1..];
+    let event = rest.iter().position(|(_, word)| {
+        word.strip_suffix(':').is_some_and(|event| {
+            !event.is_empty() && !event.bytes().all(|b| b == b'.' || b.is_ascii_digit())
+        })
+    });
+    let is_ours = event.is_some_and(|at| rest[at].1.starts_with("schedhist:"));
+    let period = event.and_then(|at| rest.get(at.checked_sub(1)?)?.1.parse().ok());
+    let duration = { rest.iter() }.find_map(|(_, word)| word.strip_prefix("duration_ns="));
+    let duration = duration.and_then(|digits| digits.parse().ok());
+    Some(Head {
+        comm: line[..words[task].0].trim_end().to_owned(),
+        weight: duration.or(period).unwrap_or(1),
+        is_ours,
+    })
+}
+
+/// Parses `ADDRESS SYMBOL+OFFSET (FILE)`.
+fn frame(line: &str) -> Option<Frame> {
+    let (address, rest) = line.trim().split_once(' ')?;
+    if !address.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return None;
+    }
+    // The file may have parentheses, and the symbol as well.
+    let rest = rest.trim();
+    let mut depth = 0;
+    let begin = rest.ends_with(')').then(|| {
+        rest.char_indices().rev().find(|(_, c)| {
+            depth += match c {
+                ')' => 1,
+                '(' => -1,
+                _ => 0,
+            };
+            depth == 0
+        })
+    });
+    let (symbol, file) = match begin.flatten() {
+        Some((at, _)) => (&rest[..at], &rest[at + 1..rest.len() - 1]),
+        None => (rest, ""),
+    };
+    let symbol = symbol.trim();
+    let offset = symbol.rsplit_once("+0x").filter(|(_, offset)| {
+        !offset.is_empty() && offset.bytes().all(|byte| byte.is_ascii_hexdigit())
+    });
+    let symbol = offset.map_or(symbol, |(symbol, _)| symbol);
+    let is_unknown = matches!(symbol, "" | "[unknown]");
+    let short = file.rsplit('/').next().unwrap_or_default();
+    let name = match (is_unknown, short) {
+        (true, "" | "[unknown]") => "[unknown]".to_owned(),
+        (true, file) => format!("[{}]", file.trim_matches(['[', ']'])),
+        (false, _) => symbol.to_owned(),
+    };
+    let is_kernel =
+        file.ends_with(".ko") || (file.starts_with('[') && !matches!(file, "[unknown]" | "[vdso]"));
+    Some(Frame { name, is_kernel })
+}
+
+/// A frame of the graph, with those that it called.
+#[derive(Default)]
+struct Node<'a> {
+    weight: u64,
+    callees: BTreeMap<&'a Frame, Node<'a>>,
+}
+
+impl Node<'_> {
+    fn weights(&self, all: &mut Vec<u64>) {
+        all.push(self.weight);
+        for callee in self.callees.values() {
+            callee.weights(all);
+        }
+    }
+
+    fn depth(&self, least: u64) -> usize {
+        let callees = { self.callees.values() }.filter(|callee| callee.weight > least);
+        1 + callees.map(|callee| callee.depth(least)).max().unwrap_or(0)
+    }
+}
+
+/// What a frame is drawn with.
+struct Drawing<'a> {
+    out: String,
+    stacks: &'a Stacks,
+    whole: u64,
+    /// Frames of this weight or less are left out.
+    least: u64,
+    height: f64,
+    left_out: bool,
+}
+
+impl Drawing<'_> {
+    fn share(&self, weight: u64) -> f64 {
+        weight as f64 / self.whole.max(1) as f64
+    }
+
+    /// Draws a frame, its callees above it.
+    fn frame(&mut self, name: &str, class: &str, node: &Node<'_>, x: f64, level: usize) {
+        if node.weight <= self.least {
+            self.left_out = true;
+            return;
+        }
+        let width = self.share(node.weight) * WIDTH;
+        let y = self.height - (level + 1) as f64 * ROW;
+        let text = format!(
+            "{name}: {}, {:.2} %",
+            self.stacks.weight(node.weight),
+            self.share(node.weight) * 100.0
+        );
+        let _ = write!(
+            self.out,
+            "<g><title>{}</title><rect class=\"{class}\" x=\"{x:.2}\" y=\"{y}\" width=\"{width:.2}\" \
+             height=\"{}\"/>",
+            escaped(&text),
+            ROW - 1.0
+        );
+        let room = ((width - 6.0) / CHARACTER).max(0.0) as usize;
+        if room >= 3 {
+            let length = name.chars().count();
+            let name = if length <= room {
+                name.to_owned()
+            } else {
+                name.chars().take(room - 2).collect::<String>() + ".."
+            };
+            let _ = write!(
+                self.out,
+                "<text x=\"{:.2}\" y=\"{}\">{}</text>",
+                x + 3.0,
+                y + 12.0,
+                escaped(&name)
+            );
+        }
+        self.out.push_str("</g>");
+        let mut x = x;
+        for (frame, callee) in &node.callees {
+            let class = match (level, frame.is_kernel) {
+                (0, _) => "ft",
+                (_, true) => "fk",
+                (_, false) => "fu",
+            };
+            self.frame(&frame.name, class, callee, x, level + 1);
+            x += self.share(callee.weight) * WIDTH;
+        }
+    }
+}
+
+/// Writes the graph, and a table of the stacks with the greatest weights.
+pub fn write(out: &mut String, stacks: &Stacks) {
+    let mut root = Node::default();
+    for (stack, weight) in &stacks.weights {
+        root.weight = root.weight.saturating_add(*weight);
+        let mut node = &mut root;
+        for frame in stack {
+            node = node.callees.entry(frame).or_default();
+            node.weight = node.weight.saturating_add(*weight);
+        }
+    }
+    let mut weights = Vec::new();
+    root.weights(&mut weights);
+    weights.sort_unstable_by_key(|weight| std::cmp::Reverse(*weight));
+    let narrowest = (stacks.total() as f64 * LEAST / WIDTH) as u64;
+    let least = weights.get(MOST).copied().unwrap_or(0).max(narrowest);
+    let depth = root.depth(least);
+    let height = depth as f64 * ROW;
+    let mut drawing = Drawing {
+        out: String::new(),
+        stacks,
+        whole: root.weight,
+        least,
+        height,
+        left_out: false,
+    };
+    drawing.frame("all", "ft", &root, 0.0, 0);
+    let total = stacks.weight(root.weight);
+    let what = if stacks.are_numbers {
+        format!("{total} in all")
+    } else {
+        format!("{total} in all: the width of a frame is its time")
+    };
+    let left_out = if drawing.left_out {
+        let share = drawing.share(least) * 100.0;
+        format!("; frames of {share:.2} % or less are left out")
+    } else {
+        String::new()
+    };
+    let _ = write!(
+        out,
+        "<figure><div class=\"scroll\"><svg class=\"flame\" viewBox=\"0 0 {WIDTH} {height}\" \
+         role=\"img\"><title>Flame graph</title>{}</svg></div><output></output><figcaption>{}: {what}\
+         {left_out}. The kernel's frames are the darker ones; callees stand above their \
+         callers.</figcaption></figure>",
+        drawing.out,
+        escaped(&stacks.name)
+    );
+    table(out, stacks, root.weight);
+}
+
+fn table(out: &mut String, stacks: &Stacks, whole: u64) {
+    let mut all: Vec<_> = stacks.weights.iter().collect();
+    all.sort_by_key(|(_, weight)| std::cmp::Reverse(**weight));
+    let shown = all.len().min(LISTED);
+    let _ = write!(
+        out,
+        "<details><summary>{shown} of {} stacks, the greatest first</summary><div class=\"scroll\">\
+         <table><thead><tr><th>{}</th><th>share</th><th class=\"l\">stack, innermost frame first\
+         </th></tr></thead><tbody>",
+        all.len(),
+        if stacks.are_numbers { "number" } else { "time" }
+    );
+    for (stack, weight) in all.into_iter().take(LISTED) {
+        let names = stack.iter().rev().map(|frame| escaped(&frame.name));
+        let names: Vec<_> = names.collect();
+        let _ = write!(
+            out,
+            "<tr><td>{}</td><td>{:.1} %</td><td class=\"l stack\">{}</td></tr>",
+            stacks.weight(*weight),
+            *weight as f64 * 100.0 / whole.max(1) as f64,
+            names.join(" &lt; ")
+        );
+    }
+    out.push_str("</tbody></table></div></details>");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folded(stacks: &Stacks) -> Vec<String> {
+        let mut lines = Vec::new();
+        for (stack, weight) in &stacks.weights {
+            let names: Vec<_> = stack
+                .iter()
+                .map(|frame| frame.name.clone() + if frame.is_kernel { "_[k]" } else { "" })
+                .collect();
+            lines.push(format!("{} {weight}", names.join(";")));
+        }
+        lines
+    }
+
+    #[test]
+    fn of_perf_script() {
+        let text = "# a comment
+my nap 12/34 [001] 12.345678: 2000 schedhist:offcpu: 
+\tffffffff81000001 perf_trace_run_bpf_submit+0x12 ([kernel.kallsyms])
+\tffffffff81000001 __schedule+0x12 ([kernel.kallsyms])
+\tffffffff81000002 do_nanosleep+0x1a ([kernel.kallsyms])
+\t    7f0000000001 operator new(unsigned long)+0x7 (/usr/lib/libx (deleted))
+\t    7f0000000002 [unknown] (/usr/lib/y.so)
+\t    7f0000000003 [unknown] ([unknown])
+
+my nap 12/34 [001] 12.345679: schedhist:offcpu: cpu=1 duration_ns=500 cause=x
+\tffffffff81000001 __schedule+0x12 ([kernel.kallsyms])
+
+bare 7 schedhist:offcpu: duration_ns=7
+";
+        let stacks = Stacks::parse("x", text).unwrap();
+        assert!(!stacks.are_numbers);
+        assert_eq!(
+            folded(&stacks),
+            [
+                "bare 7",
+                "my nap;[unknown];[y.so];operator new(unsigned long);do_nanosleep_[k];__schedule_[k] 2000",
+                "my nap;__schedule_[k] 500",
+            ]
+        );
+        assert_eq!(stacks.total(), 2507);
+        // Of other events it is their number, or their period.
+        let text = "a 1 cycles:u: \n\t 1 f+0x1 (/a)\n\na 1 cycles:u: \n\t 1 f+0x1 (/a)\n";
+        let stacks = Stacks::parse("x", text).unwrap();
+        assert!(stacks.are_numbers);
+        assert_eq!(folded(&stacks), ["a;f 2"]);
+    }
+
+    #[test]
+    fn of_folded_lines() {
+        let stacks = Stacks::parse("x", "a b;main;read_[k] 12\nnonsense\na b;main 3\n").unwrap();
+        assert_eq!(folded(&stacks), ["a b;main 3", "a b;main;read_[k] 12"]);
+        for text in ["", "nonsense", "a;b x\n", "a 0\n", "{}\n"] {
+            assert_eq!(Stacks::parse("x", text).unwrap_err(), NEITHER, "{text}");
+        }
+    }
+
+    /// Widths are shares, callees lie within their callers, and the number of frames is bounded.
+    #[test]
+    fn bounded() {
+        let mut text = String::new();
+        for i in 0..20_000_u64 {
+            let (a, b) = (i % 7, i % 311);
+            let _ = writeln!(text, "task;f{a};<g{b}>;h{i} {}", 1 + i % 100 * (i % 13));
+        }
+        let stacks = Stacks::parse("a&b", &text).unwrap();
+        let mut out = String::new();
+        write(&mut out, &stacks);
+        let frames = out.matches("<g>").count();
+        assert!((100..=MOST).contains(&frames), "{frames}");
+        assert!(out.len() < 250_000, "{}", out.len());
+        assert!(out.contains("a&amp;b: ") && out.contains("or less are left out"));
+        assert!(!out.contains("<g1>"));
+        let number = |text: &str, name: &str| -> f64 {
+            let rest = text.split_once(&format!(" {name}=\"")).unwrap().1;
+            rest.split('"').next().unwrap().parse().unwrap()
+        };
+        let mut callers: Vec<(f64, f64, f64)> = Vec::new();
+        for rect in out.split("<rect").skip(1) {
+            let (x, y, width) = (number(rect, "x"), number(rect, "y"), number(rect, "width"));
+            assert!(width >= LEAST - 0.01 && y >= 0.0, "{rect}");
+            callers.retain(|(_, below, _)| *below > y);
+            if let Some((left, below, room)) = callers.last() {
+                assert!((below - y - ROW).abs() < 0.01);
+                assert!(
+                    x >= left - 0.02 && x + width <= left + room + 0.04,
+                    "{rect}"
+                );
+            }
+            callers.push((x, y, width));
+        }
+        let whole: f64 = out
+            .split("class=\"ft\"")
+            .skip(1)
+            .map(|r| number(r, "width"))
+            .sum();
+        assert!((whole - 2.0 * WIDTH).abs() < 0.1, "all, and the only task");
+    }
+}
