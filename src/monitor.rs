@@ -17,10 +17,11 @@ use crate::{
         cgroup_attach_task::CgroupAttachTaskProbe,
         cgroup_mkdir::CgroupMkdirProbe,
         hotplug,
+        per_cpu::PerCpuTable,
         sched_exit::wait_for_exits,
         sched_process_exec::SchedProcessExecProbe,
         sched_process_exit::SchedProcessExitProbe,
-        sched_switch::SchedSwitchProbe,
+        sched_switch::SchedSwitchCpuProbe,
         sched_waking::SchedWakingProbe,
         smp,
         task_newtask::TaskNewtaskProbe,
@@ -71,6 +72,7 @@ use crate::{
         Reading, //
     },
     recorder::{
+        CpuRecorder,
         Recorder,
         WithGroups, //
     },
@@ -95,7 +97,7 @@ impl Drop for LastExits {
 /// any more when the next one is unregistered. The recorder is dropped last, when no probe can
 /// queue its work any more.
 struct Probes {
-    _switches: Registration<Recorder>,
+    _switches: Registration<PerCpuTable<CpuRecorder>>,
     _exits: LastExits,
     _hotplug: hotplug::Registration<Recorder>,
     _wakings: Option<Registration<Recorder>>,
@@ -154,7 +156,7 @@ impl Probes {
         }
         let hotplug = hotplug::Registration::new(recorder.clone())?;
         Ok(Self {
-            _switches: register_switches(recorder.clone())?,
+            _switches: register_switches(CpuRecorder::all(&recorder)?)?,
             _exits: LastExits,
             _hotplug: hotplug,
             _wakings: wakings,
@@ -171,19 +173,19 @@ impl Probes {
 fn switches_of(
     scheme: Scheme,
     metrics: MetricSet,
-) -> fn(Arc<Recorder>) -> Result<Registration<Recorder>> {
+) -> fn(Arc<PerCpuTable<CpuRecorder>>) -> Result<Registration<PerCpuTable<CpuRecorder>>> {
     if metrics != MetricSet::DEFAULT {
-        return SchedSwitchProbe::<_, Dynamic>::register;
+        return SchedSwitchCpuProbe::<_, Dynamic>::register;
     }
     match scheme.precision().bits() {
-        1 => SchedSwitchProbe::<_, Fixed<1>>::register,
-        2 => SchedSwitchProbe::<_, Fixed<2>>::register,
-        3 => SchedSwitchProbe::<_, Fixed<3>>::register,
-        4 => SchedSwitchProbe::<_, Fixed<4>>::register,
-        5 => SchedSwitchProbe::<_, Fixed<5>>::register,
-        6 => SchedSwitchProbe::<_, Fixed<6>>::register,
-        7 => SchedSwitchProbe::<_, Fixed<7>>::register,
-        _ => SchedSwitchProbe::<_, Dynamic>::register,
+        1 => SchedSwitchCpuProbe::<_, Fixed<1>>::register,
+        2 => SchedSwitchCpuProbe::<_, Fixed<2>>::register,
+        3 => SchedSwitchCpuProbe::<_, Fixed<3>>::register,
+        4 => SchedSwitchCpuProbe::<_, Fixed<4>>::register,
+        5 => SchedSwitchCpuProbe::<_, Fixed<5>>::register,
+        6 => SchedSwitchCpuProbe::<_, Fixed<6>>::register,
+        7 => SchedSwitchCpuProbe::<_, Fixed<7>>::register,
+        _ => SchedSwitchCpuProbe::<_, Dynamic>::register,
     }
 }
 
@@ -192,11 +194,11 @@ fn switches_of(
 fn grouped_switches_of(
     scheme: Scheme,
     metrics: MetricSet,
-) -> fn(Arc<Recorder>) -> Result<Registration<Recorder>> {
+) -> fn(Arc<PerCpuTable<CpuRecorder>>) -> Result<Registration<PerCpuTable<CpuRecorder>>> {
     if metrics != MetricSet::DEFAULT || scheme != Scheme::DEFAULT {
-        return SchedSwitchProbe::<_, WithGroups<Dynamic>>::register;
+        return SchedSwitchCpuProbe::<_, WithGroups<Dynamic>>::register;
     }
-    SchedSwitchProbe::<_, WithGroups<Fixed<{ Precision::DEFAULT }>>>::register
+    SchedSwitchCpuProbe::<_, WithGroups<Fixed<{ Precision::DEFAULT }>>>::register
 }
 
 /// The probes that tell rules of what happens while measuring is off, too. None of them is hit by a

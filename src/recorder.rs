@@ -5,6 +5,7 @@
 
 use core::{
     marker::PhantomData,
+    mem::offset_of,
     pin::Pin, //
 };
 
@@ -19,7 +20,11 @@ use crate::{
             cgroup_attach_task::CgroupAttachTask,
             clock::local_clock,
             hotplug::Hotplug,
-            per_cpu::PerCpuRef,
+            per_cpu::{
+                CpuRef,
+                PerCpuRef,
+                PerCpuTable, //
+            },
             sched_process_exec::SchedProcessExec,
             sched_switch::{
                 SchedSwitch,
@@ -191,6 +196,40 @@ impl Recorder {
     }
 }
 
+/// What the probe of context switches needs on one CPU. Only read.
+///
+/// All but the last field, which is needed for a watched switch, is on one cache line.
+#[repr(C, align(64))]
+pub(crate) struct CpuRecorder {
+    records: CpuRef<CpuRecords>,
+    tasks: TaskStates,
+    groups: Option<(CpuRef<GroupMemory>, Arc<Groups>)>,
+    delivery: Arc<Delivery>,
+}
+
+const _: () = assert!(offset_of!(CpuRecorder, delivery) == 64);
+
+impl CpuRecorder {
+    /// Creates one for each CPU. Sleeps; fails with `ENOMEM`.
+    pub(crate) fn all(recorder: &Recorder) -> Result<Arc<PerCpuTable<Self>>> {
+        let table = PerCpuTable::new(|cpu| {
+            Ok(Self {
+                // Neither of the two can fail: the CPU is possible.
+                records: recorder.records.of(cpu).ok_or(EINVAL)?,
+                groups: match &recorder.groups {
+                    Some((memories, groups)) => {
+                        Some((memories.of(cpu).ok_or(EINVAL)?, groups.clone()))
+                    }
+                    None => None,
+                },
+                tasks: TaskStates::new(recorder.tasks.table().clone()),
+                delivery: recorder.delivery.clone(),
+            })
+        })?;
+        Ok(Arc::new(table, GFP_KERNEL)?)
+    }
+}
+
 /// A task and its group.
 pub(crate) struct Member {
     pub(crate) pid: i32,
@@ -304,7 +343,7 @@ impl<'a> view::Switch for SwitchView<'a> {
     }
 }
 
-impl<S: Settings + 'static> SchedSwitch<S> for Recorder {
+impl<S: Settings + 'static> SchedSwitch<S> for CpuRecorder {
     #[inline(always)]
     fn is_watched() -> bool {
         // Outliers count as a listener: see `outlier_key`.
@@ -324,7 +363,7 @@ impl<S: Settings + 'static> SchedSwitch<S> for Recorder {
 /// Settings with which groups are recorded, too.
 pub(crate) struct WithGroups<S>(PhantomData<S>);
 
-impl<S: Settings + 'static> SchedSwitch<WithGroups<S>> for Recorder {
+impl<S: Settings + 'static> SchedSwitch<WithGroups<S>> for CpuRecorder {
     #[inline(always)]
     fn is_watched() -> bool {
         events::any_enabled()
@@ -333,7 +372,7 @@ impl<S: Settings + 'static> SchedSwitch<WithGroups<S>> for Recorder {
     #[inline(always)]
     fn sched_switch(&self, switch: &Switch<'_>) {
         let observer = SilentObserver::new(switch);
-        match self.groups_of(switch, S::GROUP_CELLS) {
+        match self.groups(S::GROUP_CELLS) {
             Some(groups) => self.record::<S>(switch, Grouped::new(observer, groups)),
             // Does not happen.
             None => self.record::<S>(switch, observer),
@@ -345,16 +384,12 @@ impl<S: Settings + 'static> SchedSwitch<WithGroups<S>> for Recorder {
     }
 }
 
-impl Recorder {
+impl CpuRecorder {
     /// Returns the groups on this CPU, if tasks are grouped and each group has `cells` cells.
     #[inline(always)]
-    fn groups_of(
-        &self,
-        switch: &Switch<'_>,
-        cells: usize,
-    ) -> Option<ThisCpuGroups<'_, Arc<Groups>>> {
-        let (memories, groups) = self.groups.as_ref()?;
-        ThisCpuGroups::new(memories.this(switch), groups, cells)
+    fn groups(&self, cells: usize) -> Option<ThisCpuGroups<'_, Arc<Groups>>> {
+        let (memory, groups) = self.groups.as_ref()?;
+        ThisCpuGroups::new(memory, groups, cells)
     }
 
     /// Records a switch and passes on each of its samples. Compiled once, for all settings, as it
@@ -362,7 +397,7 @@ impl Recorder {
     #[inline(never)]
     fn record_watched(&self, switch: &Switch<'_>) {
         let observe = |occupant| TracingObserver::new(switch, &self.delivery, occupant);
-        match self.groups_of(switch, Dynamic::GROUP_CELLS) {
+        match self.groups(Dynamic::GROUP_CELLS) {
             Some(groups) => {
                 let observer = observe(Some(groups.occupant()));
                 self.record::<Dynamic>(switch, Grouped::new(&observer, groups));
@@ -374,7 +409,7 @@ impl Recorder {
     /// Records a switch.
     #[inline(always)]
     fn record<S: Settings>(&self, switch: &Switch<'_>, observer: impl Observer) {
-        let records = self.records.this(switch);
+        let records = &self.records;
         let tasks = self.tasks.pages(switch);
         records.switch::<S>(&SwitchView { switch, tasks }, observer);
     }

@@ -114,7 +114,7 @@ impl TaskStates {
     }
 
     /// Returns the table.
-    pub(crate) fn table(&self) -> &TaskTable {
+    pub(crate) fn table(&self) -> &Arc<TaskTable> {
         &self.table
     }
 

@@ -4,9 +4,15 @@
 //!
 //! This does not use the kernel's per-CPU allocator, which allocates 32 KiB at most: a CPU's
 //! histograms take more. Boxes have no such limit, and each can be on the NUMA node of its CPU. A
-//! table of boxes by CPU number costs one load instead of an addition to `%gs`.
+//! table of boxes by CPU number costs one load instead of an addition to `%gs`. Small values can be
+//! in the table themselves.
 //!
 //! C header: [`include/linux/cpumask.h`](srctree/include/linux/cpumask.h)
+
+use core::{
+    ops::Deref,
+    ptr::NonNull, //
+};
 
 use kernel::{
     bindings,
@@ -15,6 +21,7 @@ use kernel::{
         CpuId,
     },
     cpumask::Cpumask,
+    ffi::c_void,
     prelude::*,
     sync::Arc, //
 };
@@ -119,6 +126,93 @@ impl<T: ?Sized> PerCpuRef<T> {
     /// Returns the value of CPU `cpu`, if that is a possible CPU.
     pub(crate) fn get(&self, cpu: u32) -> Option<&T> {
         self.all.get(cpu)
+    }
+
+    /// Returns a reference to the value of CPU `cpu` alone, if that is a possible CPU.
+    pub(crate) fn of(&self, cpu: u32) -> Option<CpuRef<T>> {
+        // INVARIANT: The value is one of `all`.
+        Some(CpuRef {
+            value: NonNull::from(self.all.get(cpu)?),
+            _all: self.all.clone(),
+        })
+    }
+}
+
+/// A reference to the value of one CPU in a [`PerCpu`], which takes no look-up.
+///
+/// # Invariants
+///
+/// `value` points to a value of `_all`.
+pub(crate) struct CpuRef<T: ?Sized> {
+    value: NonNull<T>,
+    _all: Arc<PerCpu<T>>,
+}
+
+// SAFETY: This is an `Arc` with the address of memory that the `Arc` keeps allocated. An
+// `Arc<PerCpu<T>>` can be sent to another thread if `T` is `Send` and `Sync`.
+unsafe impl<T: ?Sized + Send + Sync> Send for CpuRef<T> {}
+
+// SAFETY: A shared reference gives access to a shared reference to a `T` only, which is `Sync`.
+unsafe impl<T: ?Sized + Send + Sync> Sync for CpuRef<T> {}
+
+impl<T: ?Sized> Deref for CpuRef<T> {
+    type Target = T;
+
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        // SAFETY: By the type's invariant the value exists as long as `self`: a `PerCpu` neither
+        // moves nor replaces its values.
+        unsafe { self.value.as_ref() }
+    }
+}
+
+/// A small `T` for each possible CPU, side by side in one piece of memory. A probe that has the
+/// address of that memory finds the `T` of its CPU without a load.
+///
+/// # Invariants
+///
+/// There is a place for each number below `nr_cpu_ids()`. That of a possible CPU is not `None`.
+pub(crate) struct PerCpuTable<T> {
+    /// Indexed by CPU number; `None` if there is no possible CPU of this number.
+    places: KVVec<Option<T>>,
+}
+
+impl<T> PerCpuTable<T> {
+    /// Creates a `T` for each possible CPU, by a call of `create` with the CPU's number. Process
+    /// context.
+    pub(crate) fn new(mut create: impl FnMut(u32) -> Result<T>) -> Result<Self> {
+        let mut places = KVVec::with_capacity(nr_cpu_ids() as usize, GFP_KERNEL)?;
+        for cpu in 0..nr_cpu_ids() {
+            let place = match is_possible(cpu) {
+                true => Some(create(cpu)?),
+                false => None,
+            };
+            places.push(place, GFP_KERNEL)?;
+        }
+        // INVARIANT: The loop pushed one place for each number, and a value for each possible CPU.
+        Ok(Self { places })
+    }
+
+    /// Returns the address of the places, for [`PerCpuTable::this`].
+    pub(crate) fn address(&self) -> *mut c_void {
+        self.places.as_ptr().cast_mut().cast()
+    }
+
+    /// Returns the value of this CPU in the table at `address`.
+    ///
+    /// # Safety
+    ///
+    /// `address` must be what [`PerCpuTable::address`] returned for a table of `T` that exists for
+    /// `'a`.
+    #[inline(always)]
+    pub(crate) unsafe fn this<'a>(address: *mut c_void, here: &'a impl ThisCpu) -> &'a T {
+        // SAFETY: By the safety requirement these are the places of a table. A running CPU is a
+        // possible one: its number is below `nr_cpu_ids()`. So by the invariant of `PerCpuTable`
+        // there is a place for it, which is not `None`.
+        unsafe {
+            let place = &*address.cast::<Option<T>>().add(here.cpu() as usize);
+            place.as_ref().unwrap_unchecked()
+        }
     }
 }
 

@@ -19,8 +19,12 @@ use kernel::{
 use super::{
     bindings,
     context,
-    per_cpu::ThisCpu,
+    per_cpu::{
+        PerCpuTable,
+        ThisCpu, //
+    },
     rcu::RcuReader,
+    smp::this_cpu,
     task::Task,
     tracepoint::Probe, //
 };
@@ -64,17 +68,16 @@ impl Switch<'_> {
         };
         // Per-CPU data has no other writer meanwhile.
         context::assert_irqs_disabled();
-        context::assert_this_cpu(|| switch.cpu());
+        context::assert_this_cpu(|| switch.prev.cpu());
         switch
     }
 }
 
-// SAFETY: `prev` is still `current`, and so its CPU is this one. A `Switch` exists only within the
-// probe, which cannot migrate, as interrupts are off.
+// SAFETY: A `Switch` exists only within the probe, which cannot migrate, as interrupts are off.
 unsafe impl ThisCpu for Switch<'_> {
     #[inline(always)]
     fn cpu(&self) -> u32 {
-        self.prev.cpu()
+        this_cpu()
     }
 }
 
@@ -101,12 +104,70 @@ pub(crate) trait SchedSwitch<V>: Send + Sync + 'static {
     }
 }
 
+/// How a probe finds the `T` that it calls.
+///
+/// # Safety
+///
+/// `find()` must be sound to call within the probe, with what `argument()` returned for data that
+/// exists meanwhile.
+unsafe trait Find<T> {
+    /// The data that the probe is registered with.
+    type Data: Send + Sync + 'static;
+
+    /// Returns what the probe is called with.
+    fn argument(data: &Self::Data) -> *mut c_void;
+
+    /// Returns the `T`.
+    ///
+    /// # Safety
+    ///
+    /// `argument` must be what [`Find::argument`] returned for data that exists for `'a`.
+    unsafe fn find<'a>(argument: *mut c_void, switch: &'a Switch<'_>) -> &'a T;
+}
+
+/// One `T` for all CPUs.
+struct Shared;
+
+// SAFETY: The argument is the address of the `T`.
+unsafe impl<T: Send + Sync + 'static> Find<T> for Shared {
+    type Data = T;
+
+    fn argument(data: &T) -> *mut c_void {
+        core::ptr::from_ref(data).cast_mut().cast()
+    }
+
+    #[inline(always)]
+    unsafe fn find<'a>(argument: *mut c_void, _: &'a Switch<'_>) -> &'a T {
+        // SAFETY: It is the address of a `T` that exists for `'a`, by the safety requirement.
+        unsafe { &*argument.cast() }
+    }
+}
+
+/// A `T` for each CPU.
+struct EachCpu;
+
+// SAFETY: The argument is the address of a table of `T`.
+unsafe impl<T: Send + Sync + 'static> Find<T> for EachCpu {
+    type Data = PerCpuTable<T>;
+
+    fn argument(data: &PerCpuTable<T>) -> *mut c_void {
+        data.address()
+    }
+
+    #[inline(always)]
+    unsafe fn find<'a>(argument: *mut c_void, switch: &'a Switch<'_>) -> &'a T {
+        // SAFETY: It is the address of a table of `T` that exists for `'a`, by the safety
+        // requirement.
+        unsafe { PerCpuTable::this(argument, switch) }
+    }
+}
+
 /// The probe itself: C calls it, and it calls `T`.
 ///
 /// # Safety
 ///
-/// Must be called by the `sched_switch` tracepoint, with a pointer to a `T` as `data`.
-unsafe extern "C" fn probe<T: SchedSwitch<V>, V>(
+/// Must be called by the `sched_switch` tracepoint, with an argument of `F` for a `T` as `data`.
+unsafe extern "C" fn probe<T: SchedSwitch<V>, V, F: Find<T>>(
     data: *mut c_void,
     preempt: bool,
     prev: *mut bindings::task_struct,
@@ -116,16 +177,16 @@ unsafe extern "C" fn probe<T: SchedSwitch<V>, V>(
     if T::is_watched() {
         // Pass the arguments through unchanged: the common path then spills nothing.
         //
-        // SAFETY: These are the arguments of the tracepoint, and `data` points to a `T`, by the
+        // SAFETY: These are the arguments of the tracepoint, and `data` is one of `F`, by the
         // safety requirement.
-        return unsafe { watched_probe::<T, V>(data, preempt, prev, next, prev_state) };
+        return unsafe { watched_probe::<T, V, F>(data, preempt, prev, next, prev_state) };
     }
-    // SAFETY: `register()` passed `data`: the address of a `T` in an `Arc`, which is kept while the
-    // probe can be called.
-    let recorder = unsafe { &*data.cast::<T>() };
     // SAFETY: This is the probe, and these are the arguments of the tracepoint by the safety
     // requirement.
-    recorder.sched_switch(&unsafe { Switch::new(preempt, prev, next, prev_state) });
+    let switch = unsafe { Switch::new(preempt, prev, next, prev_state) };
+    // SAFETY: `register()` passed `data`: the argument for data in an `Arc`, which is kept while the
+    // probe can be called.
+    unsafe { F::find(data, &switch) }.sched_switch(&switch);
 }
 
 /// The rest of [`probe`] for a watched switch, out of line.
@@ -135,22 +196,23 @@ unsafe extern "C" fn probe<T: SchedSwitch<V>, V>(
 /// Must be called by [`probe`], with the arguments that the tracepoint passed to it.
 #[cold]
 #[inline(never)]
-unsafe extern "C" fn watched_probe<T: SchedSwitch<V>, V>(
+unsafe extern "C" fn watched_probe<T: SchedSwitch<V>, V, F: Find<T>>(
     data: *mut c_void,
     preempt: bool,
     prev: *mut bindings::task_struct,
     next: *mut bindings::task_struct,
     prev_state: c_uint,
 ) {
-    // SAFETY: `register()` passed `data`: the address of a `T` in an `Arc`, which is kept while the
-    // probe can be called.
-    let recorder = unsafe { &*data.cast::<T>() };
     // SAFETY: This is part of the probe, and these are the arguments of the tracepoint by the
     // safety requirement.
-    recorder.sched_switch_watched(&unsafe { Switch::new(preempt, prev, next, prev_state) });
+    let switch = unsafe { Switch::new(preempt, prev, next, prev_state) };
+    // SAFETY: `register()` passed `data`: the argument for data in an `Arc`, which is kept while the
+    // probe can be called.
+    unsafe { F::find(data, &switch) }.sched_switch_watched(&switch);
 }
 
 /// The probe that calls `T` at every context switch of every CPU.
+#[allow(dead_code, reason = "for modules that need nothing of one CPU")]
 pub(crate) struct SchedSwitchProbe<T, V>(PhantomData<fn() -> (T, V)>);
 
 // SAFETY: `glue.c` checks the type against `sched_switch`, and `probe` expects a pointer to a `T`.
@@ -161,5 +223,26 @@ unsafe impl<T: SchedSwitch<V>, V> Probe for SchedSwitchProbe<T, V> {
     type Function = bindings::schedhist_sched_switch_probe;
 
     const TRACEPOINT: &'static CStr = c_str!("sched_switch");
-    const FUNCTION: Self::Function = Some(probe::<T, V>);
+    const FUNCTION: Self::Function = Some(probe::<T, V, Shared>);
+
+    fn argument(data: &T) -> *mut c_void {
+        Shared::argument(data)
+    }
+}
+
+/// The probe that calls at every context switch the `T` of the CPU on which it happens. It takes a
+/// cache line less than to find what belongs to the CPU by way of a `T` that all CPUs share.
+pub(crate) struct SchedSwitchCpuProbe<T, V>(PhantomData<fn() -> (T, V)>);
+
+// SAFETY: As above, but `probe` expects an argument of `EachCpu`.
+unsafe impl<T: SchedSwitch<V>, V> Probe for SchedSwitchCpuProbe<T, V> {
+    type Data = PerCpuTable<T>;
+    type Function = bindings::schedhist_sched_switch_probe;
+
+    const TRACEPOINT: &'static CStr = c_str!("sched_switch");
+    const FUNCTION: Self::Function = Some(probe::<T, V, EachCpu>);
+
+    fn argument(data: &PerCpuTable<T>) -> *mut c_void {
+        EachCpu::argument(data)
+    }
 }

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Running a function on another CPU.
+//! The number of this CPU, and running a function on another one.
 //!
 //! C headers: [`include/linux/smp.h`](srctree/include/linux/smp.h),
 //! [`include/linux/cpu.h`](srctree/include/linux/cpu.h)
+
+use core::{
+    arch::asm,
+    hint::assert_unchecked, //
+};
 
 use kernel::ffi::{
     c_int,
@@ -14,6 +19,30 @@ use super::{
     bindings,
     context, //
 };
+
+/// Returns the number of this CPU, as `raw_smp_processor_id()` does. Any context; the number may be
+/// outdated at once if the caller can migrate.
+///
+/// The kernel keeps the number in the cache line of the preemption count, which is in use all the
+/// time: `DECLARE_PER_CPU_CACHE_HOT` in
+/// [`arch/x86/include/asm/smp.h`](srctree/arch/x86/include/asm/smp.h).
+#[inline(always)]
+pub(crate) fn this_cpu() -> u32 {
+    let cpu: u64;
+    // SAFETY: This is a load of a per-CPU variable of the kernel, which exists on each CPU and is
+    // only written while the kernel boots. A load of 32 bits clears the upper half of the register:
+    // told so, the compiler does not clear it again.
+    unsafe {
+        asm!(
+            "movl %gs:{variable}(%rip), {cpu:e}",
+            variable = sym bindings::cpu_number,
+            cpu = lateout(reg) cpu,
+            options(att_syntax, pure, readonly, nostack, preserves_flags),
+        );
+        assert_unchecked(cpu <= u64::from(u32::MAX));
+    }
+    cpu as u32
+}
 
 /// Runs `f` on `cpu` with interrupts off, and waits until `f` returns. If `cpu` is offline, `f`
 /// runs on this CPU, and `cpu` stays offline meanwhile.

@@ -80,8 +80,8 @@ pub(crate) fn synchronize() {
 /// - `Function` must be the type `Option<unsafe extern "C" fn(..)>` that bindgen makes of a C
 ///   function pointer, and C must check it against the prototype of `TRACEPOINT`, with
 ///   `check_trace_callback_type_<tracepoint>()`.
-/// - `FUNCTION` must not be `None`. It must be sound to call with a pointer to a `Data` as its
-///   first argument, in any context in which the tracepoint is hit.
+/// - `FUNCTION` must not be `None`. It must be sound to call with what `argument()` returned as its
+///   first argument, as long as the `Data` exists, in any context in which the tracepoint is hit.
 pub(crate) unsafe trait Probe {
     /// The data that the function is called with.
     type Data: Send + Sync + 'static;
@@ -94,6 +94,12 @@ pub(crate) unsafe trait Probe {
 
     /// The function.
     const FUNCTION: Self::Function;
+
+    /// Returns what the function is called with for `data`: its address by default. It must be
+    /// valid as long as `data` exists.
+    fn argument(data: &Self::Data) -> *mut c_void {
+        core::ptr::from_ref(data).cast_mut().cast()
+    }
 
     /// Calls the function with `data` whenever the tracepoint is hit, until the guard is dropped.
     ///
@@ -111,15 +117,17 @@ pub(crate) unsafe trait Probe {
 ///
 /// # Invariants
 ///
-/// `probe` is registered on `tracepoint` with the address of the `T` in `data`.
+/// `probe` is registered on `tracepoint` with `argument`, which is that of `data`.
 pub(crate) struct Registration<T: Send + Sync + 'static> {
     tracepoint: Tracepoint,
     probe: *mut c_void,
-    data: Arc<T>,
+    argument: *mut c_void,
+    /// Kept until the probe is unregistered and no CPU runs it.
+    _data: Arc<T>,
 }
 
-// SAFETY: `probe` is the address of a function, `tracepoint` that of a static, and an `Arc<T>` can
-// be sent to another thread if `T` is `Send` and `Sync`.
+// SAFETY: `probe` is the address of a function, `tracepoint` that of a static, `argument` is not
+// dereferenced, and an `Arc<T>` can be sent to another thread if `T` is `Send` and `Sync`.
 unsafe impl<T: Send + Sync + 'static> Send for Registration<T> {}
 
 // SAFETY: No method takes a shared reference, so threads can do nothing with one.
@@ -134,21 +142,19 @@ impl<T: Send + Sync + 'static> Registration<T> {
         // SAFETY: By the contract of `Probe` a `Function` is a function pointer or null. It has the
         // size of a pointer.
         let probe = unsafe { transmute_copy::<P::Function, *mut c_void>(&P::FUNCTION) };
+        let argument = P::argument(&data);
         // SAFETY: The tracepoint is valid by the type's invariant, and the probe fits it by the
         // contract of `Probe`. `data` is kept until the probe is unregistered and no CPU runs it.
         to_result(unsafe {
-            bindings::tracepoint_probe_register(tracepoint.0.as_ptr(), probe, Self::argument(&data))
+            bindings::tracepoint_probe_register(tracepoint.0.as_ptr(), probe, argument)
         })?;
-        // INVARIANT: The probe was just registered, with this address.
+        // INVARIANT: The probe was just registered, with this argument.
         Ok(Self {
             tracepoint,
             probe,
-            data,
+            argument,
+            _data: data,
         })
-    }
-
-    fn argument(data: &Arc<T>) -> *mut c_void {
-        core::ptr::from_ref::<T>(data).cast_mut().cast()
     }
 }
 
@@ -162,10 +168,10 @@ impl<T: Send + Sync + 'static> Drop for Registration<T> {
             bindings::tracepoint_probe_unregister(
                 self.tracepoint.0.as_ptr(),
                 self.probe,
-                Self::argument(&self.data),
+                self.argument,
             );
         }
-        // A CPU may still be in the probe. `data`, which is dropped after this, and the module's
+        // A CPU may still be in the probe. `_data`, which is dropped after this, and the module's
         // code must outlive that call.
         //
         // SAFETY: Process context: dropping a registration sleeps, by the documentation of the

@@ -126,6 +126,64 @@ impl Rare {
             task: IdentityCells::new(),
         }
     }
+
+    /// Records a new least or greatest sample of the metric, whose `range` does not contain it.
+    /// Rare: new extremes become ever less likely.
+    #[cold]
+    #[inline(never)]
+    fn extend(&self, range: &Range, value: u64, time: u64, task: impl FnOnce() -> Identity) {
+        let (min, max) = (range.min(), range.max());
+        let is_first = self.time.get() == 0;
+        if is_first || value > max {
+            self.set_extremes(range, value.min(min), value, time, &task());
+        } else {
+            self.seqcount.write(|| range.set(value, max));
+        }
+    }
+
+    fn set_extremes(&self, range: &Range, min: u64, max: u64, time: u64, task: &Identity) {
+        self.seqcount.write(|| {
+            range.set(min, max);
+            self.time.set(time);
+            self.task.set(task);
+        });
+    }
+}
+
+/// The sum of a metric.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::engine) struct Sum<'a> {
+    /// The sum modulo 2^64.
+    sum: &'a Cell,
+    rare: &'a Rare,
+}
+
+impl Sum<'_> {
+    /// Adds a sample of any size. Slow.
+    pub(in crate::engine) fn add_large(self, value: u64) {
+        let half = value & HALF;
+        self.carry();
+        // Bit 63 must not change twice between two calls of `carry()`. Only a duration of 292 years
+        // takes two steps.
+        for part in [value - half, half] {
+            if part != 0 {
+                self.sum.add(part);
+                self.carry();
+            }
+        }
+    }
+
+    /// Counts the change of bit 63 since the last call.
+    fn carry(self) {
+        let Rare {
+            seqcount,
+            half_wraps,
+            ..
+        } = self.rare;
+        if half_wraps.get() & 1 != self.sum.get() >> 63 {
+            seqcount.write(|| half_wraps.add(1));
+        }
+    }
 }
 
 /// Returns the whole sum of which `sum` are the lower 64 bits. Bit 63 was found changed `half_wraps`
@@ -138,8 +196,10 @@ pub(in crate::engine) fn whole_sum(half_wraps: u64, sum: u64) -> u128 {
 
 /// The totals of all histograms of a CPU.
 ///
-/// The cells that each sample needs are grouped across the first metrics: the sums take one cache
-/// line, the ranges two. A switch that ends several durations therefore touches few lines.
+/// The four metrics of a plain switch, from a task that sleeps to one that was woken, come first:
+/// their sums, and then their ranges on a line of their own. Those of a preemption and of the idle
+/// task share the next line. The caller's records begin before the totals and fill the line of the
+/// first sums: see [`Totals::BEFORE`].
 ///
 /// # Sums
 ///
@@ -150,56 +210,78 @@ pub(in crate::engine) fn whole_sum(half_wraps: u64, sum: u64) -> u128 {
 /// changed since the count: the bit then differs from the count's lowest bit. The kernel's
 /// `cnt32_to_63()` does the same.
 #[derive(Debug)]
-#[repr(C, align(64))]
+#[repr(C)]
 pub(in crate::engine) struct Totals {
-    /// The sums of the first metrics, modulo 2^64.
-    sums: [Cell; Self::FIRST],
-    ranges: [Range; Self::FIRST],
+    /// The sums of the metrics of a plain switch, modulo 2^64.
+    sums: [Cell; 4],
+    /// The ranges of the same metrics.
+    ranges: [Range; 4],
+    /// Two cells of the caller, for what it counts at the switches that need the next totals.
+    pub(in crate::engine) beside: [Cell; 2],
     /// The sums and ranges of the other metrics.
-    others: [(Cell, Range); Metric::COUNT - Self::FIRST],
+    others: [(Cell, Range); Metric::COUNT - 4],
     rare: [Rare; Metric::COUNT],
 }
 
-// The cells that each sample of the first metrics needs take three cache lines.
-const _: () = assert!(
-    cfg!(loom)
-        || (offset_of!(Totals, ranges) == 64
-            && offset_of!(Totals, others) == 3 * 64
-            && size_of::<Totals>() == 11 * 64)
-);
-
 impl Totals {
-    /// The number of metrics whose sums fit into a cache line.
-    const FIRST: usize = 8;
+    /// The totals should begin this many bytes after the beginning of a cache line.
+    pub(in crate::engine) const BEFORE: usize = 32;
 
     /// [`Totals::carry`] must be called at least once in this many samples of each metric.
     pub(in crate::engine) const CARRY_EVERY: u64 = 1 << 20;
 
     pub(in crate::engine) const fn new() -> Self {
+        // A plain switch needs one cache line here, besides the one that the totals share with what
+        // comes before them. A preemption and a stay in the idle task need one more.
+        const {
+            assert!(
+                cfg!(loom)
+                    || (Self::BEFORE + offset_of!(Self, ranges) == 64
+                        && Self::BEFORE + offset_of!(Self, beside) == 2 * 64
+                        && Self::BEFORE + offset_of!(Self, others) == 2 * 64 + 16
+                        && size_of::<[(Cell, Range); 2]>() == 48)
+            );
+        }
         Self {
-            sums: [const { Cell::new(0) }; Self::FIRST],
-            ranges: [const { Range::new() }; Self::FIRST],
-            others: [const { (Cell::new(0), Range::new()) }; Metric::COUNT - Self::FIRST],
+            sums: [const { Cell::new(0) }; 4],
+            ranges: [const { Range::new() }; 4],
+            beside: [const { Cell::new(0) }; 2],
+            others: [const { (Cell::new(0), Range::new()) }; Metric::COUNT - 4],
             rare: [const { Rare::new() }; Metric::COUNT],
+        }
+    }
+
+    /// Returns the sum of `metric`, modulo 2^64, and its range. Each index is a constant, so that
+    /// none is checked.
+    #[inline(always)]
+    fn of(&self, metric: Metric) -> (&Cell, &Range) {
+        const fn both((sum, range): &(Cell, Range)) -> (&Cell, &Range) {
+            (sum, range)
+        }
+
+        match metric {
+            Metric::Oncpu => (&self.sums[0], &self.ranges[0]),
+            Metric::RunqWakeup => (&self.sums[1], &self.ranges[1]),
+            Metric::Offcpu => (&self.sums[2], &self.ranges[2]),
+            Metric::BlockedInterruptible => (&self.sums[3], &self.ranges[3]),
+            Metric::RunqPreempt => both(&self.others[0]),
+            Metric::Idle => both(&self.others[1]),
+            Metric::BlockedUninterruptible => both(&self.others[2]),
+            Metric::Wakeup => both(&self.others[3]),
+            Metric::Throttled => both(&self.others[4]),
         }
     }
 
     /// Returns the sum of `metric`, modulo 2^64.
     #[inline(always)]
     fn sum_mod(&self, metric: Metric) -> &Cell {
-        match (metric as usize).checked_sub(Self::FIRST) {
-            None => &self.sums[metric as usize],
-            Some(other) => &self.others[other].0,
-        }
+        self.of(metric).0
     }
 
     /// Returns the range of `metric`.
     #[inline(always)]
     fn range(&self, metric: Metric) -> &Range {
-        match (metric as usize).checked_sub(Self::FIRST) {
-            None => &self.ranges[metric as usize],
-            Some(other) => &self.others[other].1,
-        }
+        self.of(metric).1
     }
 
     /// Adds a sample, which must be less than 2 to the power of [`VALUE_BITS`], to the sum of
@@ -209,17 +291,12 @@ impl Totals {
         self.sum_mod(metric).add(value);
     }
 
-    /// Adds a sample of any size to the sum of `metric`. Slow.
-    pub(in crate::engine) fn add_large(&self, metric: Metric, value: u64) {
-        let half = value & HALF;
-        self.carry_of(metric);
-        // Bit 63 must not change twice between two calls of `carry_of()`. Only a duration of 292
-        // years takes two steps.
-        for part in [value - half, half] {
-            if part != 0 {
-                self.add(metric, part);
-                self.carry_of(metric);
-            }
+    /// Returns the sum of `metric`, to add a large sample.
+    #[inline(always)]
+    pub(in crate::engine) fn whole(&self, metric: Metric) -> Sum<'_> {
+        Sum {
+            sum: self.sum_mod(metric),
+            rare: &self.rare[metric as usize],
         }
     }
 
@@ -228,18 +305,7 @@ impl Totals {
     #[inline(never)]
     pub(in crate::engine) fn carry(&self) {
         for metric in Metric::ALL {
-            self.carry_of(metric);
-        }
-    }
-
-    fn carry_of(&self, metric: Metric) {
-        let Rare {
-            seqcount,
-            half_wraps,
-            ..
-        } = &self.rare[metric as usize];
-        if half_wraps.get() & 1 != self.sum_mod(metric).get() >> 63 {
-            seqcount.write(|| half_wraps.add(1));
+            self.whole(metric).carry();
         }
     }
 
@@ -265,31 +331,12 @@ impl Totals {
     ) {
         let range = self.range(metric);
         if !range.contains(value) {
-            self.extend(metric, value, time, task);
-        }
-    }
-
-    /// Records a new least or greatest sample. Rare: new extremes become ever less likely.
-    #[cold]
-    #[inline(never)]
-    fn extend(&self, metric: Metric, value: u64, time: u64, task: impl FnOnce() -> Identity) {
-        let (range, rare) = (self.range(metric), &self.rare[metric as usize]);
-        let (min, max) = (range.min(), range.max());
-        let is_first = rare.time.get() == 0;
-        if is_first || value > max {
-            self.set_extremes(metric, value.min(min), value, time, &task());
-        } else {
-            rare.seqcount.write(|| range.set(value, max));
+            self.rare[metric as usize].extend(range, value, time, task);
         }
     }
 
     fn set_extremes(&self, metric: Metric, min: u64, max: u64, time: u64, task: &Identity) {
-        let rare = &self.rare[metric as usize];
-        rare.seqcount.write(|| {
-            self.range(metric).set(min, max);
-            rare.time.set(time);
-            rare.task.set(task);
-        });
+        self.rare[metric as usize].set_extremes(self.range(metric), min, max, time, task);
     }
 
     /// Reads the least and the greatest sample of `metric`, both as of the same moment.
@@ -358,7 +405,7 @@ mod tests {
         let totals = &totals;
         thread::scope(|scope| {
             scope.spawn(move || {
-                let range = &totals.ranges[Metric::Idle as usize];
+                let range = totals.range(Metric::Idle);
                 totals.rare[Metric::Idle as usize].seqcount.write(|| {
                     range.minus_min.set(50_u64.wrapping_neg());
                     started.send(()).expect("the other end is there");

@@ -12,7 +12,10 @@ use crate::engine::{
     group::verdict::Verdict,
     histogram::{
         bucket::Scheme,
-        totals::Totals, //
+        totals::{
+            Sum,
+            Totals, //
+        },
     },
     metric::{
         Counter,
@@ -447,7 +450,7 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
             }
             None => {
                 let last = scheme.buckets().wrapping_sub(1);
-                overflow(bucket(last), totals, metric, value);
+                overflow(bucket(last), totals.whole(metric), value);
                 observer.add_large(metric, value, scheme);
             }
         }
@@ -475,9 +478,9 @@ fn unlikely() {}
 /// Counts a value that is too large for all buckets but the last. Kept out of line.
 #[cold]
 #[inline(never)]
-fn overflow(last: Option<&Cell>, totals: &Totals, metric: Metric, value: u64) {
+fn overflow(last: Option<&Cell>, sum: Sum<'_>, value: u64) {
     if let Some(bucket) = last {
         bucket.add(1);
     }
-    totals.add_large(metric, value);
+    sum.add_large(value);
 }

@@ -110,8 +110,8 @@ impl LastSwitchOut {
     }
 
     /// Returns how long a task waited for a CPU after a sleep, or `None` if that is not known.
-    /// `away` is the time without a CPU, up to `now`, of which the wait is the last part.
-    /// `run_delay` and `last_queued` are the task's.
+    /// `away` is the time without a CPU, from [`LastSwitchOut::out`] to `now`, of which the wait is
+    /// the last part. `run_delay` and `last_queued` are the task's.
     ///
     /// Calls `unusual` if the usual case does not apply, for example after a step of the clock.
     #[inline(always)]
@@ -146,12 +146,11 @@ impl LastSwitchOut {
         if last_queued == 0 {
             return None;
         }
+        let since_wakeup = |woken: Woken| now.saturating_sub(woken.time);
         let wait = match self.woken() {
             // The kernel's stamp is older than the wakeup: see `record_wakeup()`. A wakeup from
             // before the switch-out does not belong to this sleep: see `TaskState::take()`.
-            Some(woken) if woken.was_queued && woken.time >= self.out => {
-                now.saturating_sub(woken.time)
-            }
+            Some(woken) if woken.was_queued && since_wakeup(woken) <= away => since_wakeup(woken),
             _ => waited(now, run_delay, last_queued).wrapping_sub(self.run_delay),
         };
         // The clocks of two CPUs may differ slightly, but a wait is no longer than the absence.

@@ -10,7 +10,8 @@ import subprocess
 import sys
 
 FIELDS = {
-    "Recorder": ["records", "tasks"],
+    "CpuRecorder": ["records", "tasks"],
+    "Recorder": ["tasks"],
     "Header": ["totals"],
     "Totals": ["ranges"],
     "Range": ["minus_min"],

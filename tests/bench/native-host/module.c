@@ -39,6 +39,12 @@ static char *read_file(const char *path)
 	return text;
 }
 
+/*
+ * The number of the CPU, as the kernel keeps it for each CPU. Modules read it relative to %gs,
+ * which is 0 in user space.
+ */
+static int cpu_number;
+
 static void missing(void)
 {
 	die("a probe called a function of the kernel that is not there");
@@ -60,6 +66,8 @@ static uint64_t address_of(const struct module *module, const Elf64_Sym *symbol)
 		return (uint64_t)local_clock;
 	if (!strcmp(name, "__x86_return_thunk"))
 		return (uint64_t)return_thunk;
+	if (!strcmp(name, "cpu_number"))
+		return (uint64_t)&cpu_number;
 	return (uint64_t)missing;
 }
 

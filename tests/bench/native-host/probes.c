@@ -59,30 +59,32 @@ struct probes c_probes(const char *path, const char *buckets, size_t count)
 }
 
 /*
- * A recorder for one CPU. References to the memory of all CPUs and to the table of states have two
- * words, one of which is the address of the first element. The probes read no other word.
+ * The data of the probes on the only CPU. A reference to the table of states has two words, one of
+ * which is the address of the first element. The probes do not read the other one.
  */
-static void *new_recorder(char *records)
+static void set_data(struct probes *probes, char *records)
 {
 	uint64_t *recorder = take_data(SIZEOF_RECORDER, 64);
-	uint64_t *cpus = take_data(64, 64);
+	uint64_t *here = take_data(SIZEOF_CPURECORDER, 64);
 	uint64_t *pages = take_data(STATE_PAGES * sizeof(*pages), 64);
 
-	/* The address and the length of the records of the only CPU. */
-	cpus[0] = (uint64_t)records;
-	cpus[1] = (RECORDS - SIZEOF_HEADER) / sizeof(uint64_t);
+	/* The address of the records, and how many buckets they have. */
+	here[OFFSET_CPURECORDER_RECORDS / 8] = (uint64_t)records;
+	here[OFFSET_CPURECORDER_RECORDS / 8 + 1] = (RECORDS - SIZEOF_HEADER) / sizeof(uint64_t);
 	for (int i = 0; i < STATE_PAGES; i++)
 		pages[i] = (uint64_t)take_data(PAGE, PAGE);
 	for (int i = 0; i < 2; i++) {
-		recorder[OFFSET_RECORDER_RECORDS / 8 + i] = (uint64_t)cpus;
+		here[OFFSET_CPURECORDER_TASKS / 8 + i] = (uint64_t)pages;
 		recorder[OFFSET_RECORDER_TASKS / 8 + i] = (uint64_t)pages;
 	}
-	return recorder;
+	probes->data = here;
+	probes->wakeup_data = recorder;
 }
 
 struct probes schedhist_probes(const char *path)
 {
 	static struct module *module;
+	struct probes probes;
 	char *records = take_data(RECORDS, RECORDS);
 	/* As in Range::new(): no sample yet. */
 	uint64_t *ranges = (uint64_t *)(records + OFFSET_HEADER_TOTALS + OFFSET_TOTALS_RANGES);
@@ -91,8 +93,7 @@ struct probes schedhist_probes(const char *path)
 		module = load_module(path);
 	for (int i = 0; i < SIZEOF_TOTALS_RANGES / SIZEOF_RANGE; i++)
 		ranges[(i * SIZEOF_RANGE + OFFSET_RANGE_MINUS_MIN) / 8] = 1;
-	return (struct probes){
-		.data = new_recorder(records),
+	probes = (struct probes){
 		.on_switch = find_symbol(module, "_R*12sched_switch5probe*5FixedKm5_*",
 					 "WithGroups"),
 		.on_wakeup = find_symbol(module, "_R*12sched_waking5probe*QueuedWakeups*", NULL),
@@ -101,4 +102,6 @@ struct probes schedhist_probes(const char *path)
 		/* On-CPU time, the wait for the CPU, off-CPU time, the sleep. */
 		.samples = 4,
 	};
+	set_data(&probes, records);
+	return probes;
 }

@@ -12,7 +12,7 @@
 struct task_struct;
 
 struct probes {
-	void *data;
+	void *data, *wakeup_data;
 	void (*on_switch)(void *data, bool preempt, struct task_struct *prev,
 			  struct task_struct *next, unsigned int prev_state);
 	void (*on_wakeup)(void *data, struct task_struct *task);

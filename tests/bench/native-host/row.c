@@ -59,7 +59,7 @@ static uint64_t end_turn(struct row *row, enum cache cache)
 
 	if (row->switch_alone) {
 		fake_now = woken;
-		probes.on_wakeup(probes.data, next);
+		probes.on_wakeup(probes.wakeup_data, next);
 		probes.on_wakeup = no_probes.on_wakeup;
 	}
 	evict(cache);
@@ -69,7 +69,7 @@ static uint64_t end_turn(struct row *row, enum cache cache)
 		begin_steps();
 	begin = ticks();
 	fake_now = woken;
-	probes.on_wakeup(probes.data, next);
+	probes.on_wakeup(probes.wakeup_data, next);
 	*queued = woken;
 	fake_now = now;
 	probes.on_switch(probes.data, false, prev, next, TASK_INTERRUPTIBLE);

@@ -99,6 +99,9 @@ class Report:
                 return "task_struct"
         if line in self.states:
             return "state of the task"
+        # The number of this CPU lies beside the preemption count, which the clock changes.
+        if line in call.kernel:
+            return "the kernel's clock and counters"
         return "what all CPUs share"
 
     # --- The counts -----------------------------------------------------------------------------

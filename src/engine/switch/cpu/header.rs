@@ -15,9 +15,11 @@ use crate::engine::{
 
 /// The records of a CPU besides its buckets.
 ///
-/// The fields that every switch needs come first, on two cache lines. The totals follow, of which a
-/// switch needs at most the first three lines, and then the counters that are rarely needed. The
-/// header takes whole lines, so the buckets after it begin on one, too.
+/// What a plain switch needs comes first, on two cache lines: all that it writes besides the
+/// buckets is on the first one, and the second one has the extremes with which it compares. The
+/// third line is for preemptions and for the idle task. The settings and the counters that are
+/// rarely needed come last. The header takes whole lines, so the buckets after it begin on one,
+/// too.
 ///
 /// # Invariants
 ///
@@ -28,51 +30,51 @@ pub struct Header {
     /// The number of the CPU.
     pub(super) number: u32,
     pub(in crate::engine) scheme: Scheme,
-    /// The number of buckets of each metric.
-    pub(in crate::engine) stride: usize,
     /// The time at which the running task got the CPU, in nanoseconds of the CPU's clock; 0 if not
     /// seen.
     pub(super) since: Cell,
+    switches: Cell,
+    voluntary: Cell,
+    /// The totals, with two counters beside those of preemptions and of the idle task.
+    pub(super) totals: Totals,
     /// The time at which measuring began.
     pub(super) began: Cell,
-    /// The metrics that are on: a [`MetricSet`].
+    /// The metrics that are on: a [`MetricSet`](crate::engine::metric::MetricSet).
     pub(in crate::engine) on: Cell,
-    /// The first counters.
-    counters: [Cell; FIRST_COUNTERS],
-    pub(super) totals: Totals,
-    /// The other counters.
-    other_counters: [Cell; Counter::COUNT - FIRST_COUNTERS],
+    /// The number of buckets of each metric.
+    pub(in crate::engine) stride: usize,
+    /// By [`Counter`]. Those that are kept above are not used.
+    other_counters: [Cell; Counter::COUNT],
 }
-
-/// The number of counters that share cache lines with what every switch needs.
-const FIRST_COUNTERS: usize = 11;
-
-// Another counter before `totals` would make a switch need a third line there.
-const _: () = assert!(cfg!(loom) || offset_of!(Header, totals) == 2 * 64);
 
 impl Header {
     /// Creates the header of the CPU `number`, which has recorded nothing yet.
     pub const fn new(number: u32, scheme: Scheme) -> Self {
+        const { assert!(cfg!(loom) || offset_of!(Self, totals) == Totals::BEFORE) };
         // INVARIANT: `stride` is set to `scheme.buckets()`.
         Self {
             number,
             scheme,
-            stride: scheme.buckets(),
             since: Cell::new(0),
+            switches: Cell::new(0),
+            voluntary: Cell::new(0),
+            totals: Totals::new(),
             began: Cell::new(0),
             on: Cell::new(0),
-            counters: [const { Cell::new(0) }; FIRST_COUNTERS],
-            totals: Totals::new(),
-            other_counters: [const { Cell::new(0) }; Counter::COUNT - FIRST_COUNTERS],
+            stride: scheme.buckets(),
+            other_counters: [const { Cell::new(0) }; Counter::COUNT],
         }
     }
 
     /// Returns the cell of `counter`.
     #[inline(always)]
     pub(super) fn counter(&self, counter: Counter) -> &Cell {
-        match (counter as usize).checked_sub(FIRST_COUNTERS) {
-            None => &self.counters[counter as usize],
-            Some(other) => &self.other_counters[other],
+        match counter {
+            Counter::Switches => &self.switches,
+            Counter::Voluntary => &self.voluntary,
+            Counter::Involuntary => &self.totals.beside[0],
+            Counter::ToIdle => &self.totals.beside[1],
+            _ => &self.other_counters[counter as usize],
         }
     }
 }
