@@ -257,8 +257,7 @@ fn golden() {
                     "too wide: {line}"
                 );
                 if let Some(line) = fixed(&words, line) {
-                    found += &format!("{}
-", line.trim_end());
+                    found += &format!("{}\n", line.trim_end());
                 }
             }
             match output.status.code() {

@@ -230,12 +230,19 @@ fn group_names(source: &Source, found: &[Outlier]) -> Names {
     // Without names, the numbers are shown.
     let text = source.text("groups").unwrap_or_default();
     let groups = groups(&text).unwrap_or_default().groups;
-    groups.into_iter().map(|group| (group.id, group.name)).collect()
+    groups
+        .into_iter()
+        .map(|group| (group.id, group.name))
+        .collect()
 }
 
 /// Returns how the group of a task is shown; nothing for 0, which is none or the group "other".
 fn name_of(group: u32, names: &Names) -> Option<String> {
-    let name = || names.get(&group).map_or_else(|| group.to_string(), Clone::clone);
+    let name = || {
+        names
+            .get(&group)
+            .map_or_else(|| group.to_string(), Clone::clone)
+    };
     (group != 0).then(name)
 }
 
