@@ -103,7 +103,7 @@ check_cli() {
 
 	check cli/root/run cli_root "make run" make run
 	check cli/root/run-kernel cli_root "make run KERNEL=7.2" make run KERNEL=7.2
-	for name in test check test-matrix test-packages deb bench lint fmt; do
+	for name in test check test-matrix test-report test-packages deb bench lint fmt; do
 		grep -q "^$name:" Makefile || continue
 		check "cli/root/$name" cli_root "make $name" make "$name"
 	done
