@@ -78,6 +78,7 @@ test_tool_run_twice() {
 test_tool_run_list() {
 	local one pid
 	begin_tool
+	[[ -n $SCHEDHIST_THOROUGH ]] || skip "test_tool_children has a list, too; this is for --thorough"
 	helper delay
 	echo list > "$debugfs/group_by"
 	echo 'add theirs comm nobody*' > "$debugfs/group_rules"
@@ -249,7 +250,7 @@ test_tool_stacks() {
 	local instances=$tracefs/instances pid other signal
 	begin_tool
 	helper naps
-	helper hog
+	helper delay
 	mkfifo hold
 	"$work/naps" < hold > /dev/null &
 	pid=$!
@@ -266,13 +267,12 @@ test_tool_stacks() {
 	exec 8>&-
 	check_tool stacks json naps __futex_wait anon_pipe_read do_nanosleep
 	no_instance
-	# The victim sleeps in a read from a pipe when the hog wakes it.
-	(sleep 1; exec "$work/hog" wakeup 1 250 > /dev/null) &
-	ends_with 3 tool watch runq_wakeup -T 100000 -d 4 --stacks --on-threshold continue
+	# The victim is a new task, and waits before it runs for the first time.
+	(sleep 1; exec "$work/delay" 3 100000) &
+	ends_with 3 tool watch runq_wakeup -T 50000 -d 4 --stacks --on-threshold continue
 	wait
 	narrow said
-	sed 's/^/# /' said
-	says said "had left the CPU in: anon_pipe_read"
+	says said "begins in: ret_from_fork"
 	no_instance
 	# It is gone after each signal. After SIGKILL, which nobody can handle, the next one removes it.
 	for signal in INT TERM HUP KILL; do
