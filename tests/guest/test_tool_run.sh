@@ -82,13 +82,15 @@ test_tool_run_list() {
 	helper delay
 	echo list > "$debugfs/group_by"
 	echo 'add theirs comm nobody*' > "$debugfs/group_rules"
-	"$SCHEDHIST_TOOL" run -j -- "$work/delay" 300 3000 2> one &
+	rm -f over
+	"$SCHEDHIST_TOOL" run -j -- sh -c "'$work/delay' 300 3000; until [ -e over ]; do sleep 0.1; done" 2> one &
 	one=$!
 	background "$one"
-	sleep 0.5
+	rules_become theirs "schedhist-run-$one"
 	# It executes another program and has a child that outlives it.
 	tool run -j -- sh -c 'sleep 5 > /dev/null 2>&1 & exec sleep 0.1' 2> two
 	rules_are theirs "schedhist-run-$one"
+	touch over
 	wait "$one"
 	rules_are theirs
 	check_tool counts one 500 3000
@@ -101,17 +103,16 @@ test_tool_run_list() {
 	"$SCHEDHIST_TOOL" run -- sleep 100 2> terminated &
 	pid=$!
 	background "$pid"
-	sleep 1
-	rules_are theirs "schedhist-run-$pid"
+	rules_become theirs "schedhist-run-$pid"
 	kill -TERM "$pid"
 	status_of "$pid" 143
 	says terminated "command: "
 	rules_are theirs
 	# A rule is left by what cannot be handled, and the next run removes it.
-	"$SCHEDHIST_TOOL" run -- sleep 1 2> /dev/null &
+	"$SCHEDHIST_TOOL" run -- sleep 5 2> /dev/null &
 	pid=$!
 	background "$pid"
-	sleep 0.5
+	rules_become theirs "schedhist-run-$pid"
 	kill -KILL "$pid"
 	status_of "$pid" 137
 	rules_are theirs "schedhist-run-$pid"
@@ -126,9 +127,19 @@ test_tool_run_list() {
 	grouped_by none
 }
 
+# names_of_rules: prints the names of the rules in the list.
+names_of_rules() { sed -n 's/^rule \([^ ]*\) .*/\1/p' "$debugfs/group_rules" | xargs; }
+
 # rules_are NAME...: asserts the names of the rules in the list.
-rules_are() {
-	same "the rules" "$(sed -n 's/^rule \([^ ]*\) .*/\1/p' "$debugfs/group_rules" | xargs)" "$*"
+rules_are() { same "the rules" "$(names_of_rules)" "$*"; }
+
+# rules_become NAME...: waits until the rules in the list have these names.
+rules_become() {
+	for _ in {1..200}; do
+		[[ $(names_of_rules) != "$*" ]] || return 0
+		sleep 0.1
+	done
+	rules_are "$@"
 }
 
 # The switches of a command with children are those that the kernel counts for each of its processes.
