@@ -66,13 +66,14 @@ impl<'a> SilentObserver<'a> {
 impl Observer for SilentObserver<'_> {
     #[inline(always)]
     fn identify(self, side: Side) -> Identity {
-        identify(self.task(side))
+        // Most of those who ask do not need the group: see `identify_occupant()`.
+        identify(self.task(side), Group::OTHER)
     }
 
     #[inline(always)]
     fn namer(self, side: Side) -> impl FnOnce() -> Identity {
         let task = self.task(side);
-        move || identify(task)
+        move || identify(task, Group::OTHER)
     }
 }
 
@@ -113,11 +114,8 @@ impl<'a> TracingObserver<'a> {
     /// group. The task that leaves is the occupant until its samples have come, and the other one is
     /// when its own come.
     fn identify_occupant(&self, side: Side) -> Identity {
-        let mut task = self.names.identify(side);
-        if let Some(occupant) = self.occupant {
-            task.group = occupant.now().group();
-        }
-        task
+        let group = { self.occupant }.map_or(Group::OTHER, |occupant| occupant.now().group());
+        identify(self.names.task(side), group)
     }
 
     /// Emits the event of the idle task's stay, which names the task that ended it.
@@ -162,15 +160,14 @@ impl Observer for &TracingObserver<'_> {
     }
 }
 
-/// Copies a task's PID, priority and name. Out of line, as it is rarely called.
+/// Returns the identity of a task in `group`. Out of line, as it is rarely called.
 #[cold]
 #[inline(never)]
-fn identify(task: Task<'_>) -> Identity {
+fn identify(task: Task<'_>, group: Group) -> Identity {
     Identity {
         pid: task.pid(),
         prio: task.prio(),
         comm: task.comm(),
-        // Most of those who ask do not need it: see `identify_occupant()`.
-        group: Group::OTHER,
+        group,
     }
 }
