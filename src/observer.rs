@@ -94,6 +94,7 @@ pub(crate) struct TracingObserver<'a> {
 impl<'a> TracingObserver<'a> {
     /// Creates an observer of `switch`, which is in progress on this CPU. `occupant` is that of the
     /// CPU if tasks are grouped.
+    #[inline(always)]
     pub(crate) fn new(
         switch: &'a Switch<'a>,
         delivery: &'a Delivery,
@@ -113,6 +114,7 @@ impl<'a> TracingObserver<'a> {
     /// Returns the identity of one of the two tasks, which must be the occupant of the CPU, with its
     /// group. The task that leaves is the occupant until its samples have come, and the other one is
     /// when its own come.
+    #[inline(always)]
     fn identify_occupant(&self, side: Side) -> Identity {
         let group = { self.occupant }.map_or(Group::OTHER, |occupant| occupant.now().group());
         identify(self.names.task(side), group)

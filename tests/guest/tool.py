@@ -211,8 +211,8 @@ def ctxt() -> int:
     return int(re.search(r"^ctxt (\d+)", read("/proc/stat"), re.M)[1])
 
 
-def pair(peer: list[str], mine: list[str]) -> tuple[Table, Table, int]:
-    """Runs a workload under two tools. Returns their tables, and the number of switches that the
+def pair(peer: list[str], mine: list[str], loops: int = 120) -> tuple[Table, Table, int]:
+    """Runs a workload under two tools, longer for a peer that begins slowly. Returns their tables, and the number of switches that the
     peer may have seen before ours began and after it ended."""
     said = [open(f"said.{number}", "w+", encoding="utf-8") for number in range(2)]
     running = []
@@ -236,7 +236,7 @@ def pair(peer: list[str], mine: list[str]) -> tuple[Table, Table, int]:
         first = ctxt()
         start(1, mine)
         began = ctxt()
-        subprocess.run(["hackbench", "-g", "2", "-l", "120"], stdout=subprocess.DEVNULL, check=True)
+        subprocess.run(["hackbench", "-g", "2", "-l", str(loops)], stdout=subprocess.DEVNULL, check=True)
         ended = ctxt()
         for process in reversed(running):
             process.send_signal(signal.SIGINT)
@@ -275,7 +275,7 @@ def peers_bcc(tool: str) -> None:
     flagged = [sys.executable, f"{os.path.dirname(os.path.abspath(__file__))}/../bcc_tool.py"]
     for name in "runqlat", "cpudist":
         peer = [*flagged, f"/usr/sbin/{name}-bpfcc"]
-        near(f"{name} of BCC", *pair(peer, [tool, name]))
+        near(f"{name} of BCC", *pair(peer, [tool, name], 400))
 
 
 # --- workloads ---

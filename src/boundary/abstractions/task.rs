@@ -6,6 +6,10 @@
 
 use core::{
     marker::PhantomData,
+    mem::{
+        align_of,
+        offset_of, //
+    },
     ptr::NonNull, //
 };
 
@@ -211,9 +215,22 @@ impl<'a> Task<'a> {
     /// renamed meanwhile, as in any of the kernel's own events.
     #[inline(always)]
     pub(crate) fn comm(self) -> [u8; COMM_LEN] {
-        // SAFETY: Valid by the type's invariant. Volatile, as another CPU may change it. The last
-        // byte always is a NUL: see `__set_task_comm()`.
-        unsafe { (&raw const (*self.task.as_ptr()).comm).read_volatile() }
+        // Two loads, where a volatile array of bytes takes sixteen.
+        const {
+            assert!(offset_of!(bindings::task_struct, comm) % align_of::<u64>() == 0);
+            assert!(align_of::<bindings::task_struct>() >= align_of::<u64>());
+        }
+        // SAFETY: Valid by the type's invariant, and aligned as asserted above. Volatile, as another
+        // CPU may change it. The last byte always is a NUL: see `__set_task_comm()`.
+        let words = unsafe {
+            let comm = &raw const (*self.task.as_ptr()).comm;
+            comm.cast::<[u64; COMM_LEN / 8]>().read_volatile()
+        };
+        let mut comm = [0; COMM_LEN];
+        for (bytes, word) in comm.chunks_exact_mut(8).zip(words) {
+            bytes.copy_from_slice(&word.to_ne_bytes());
+        }
+        comm
     }
 }
 
