@@ -169,11 +169,12 @@ impl Probes {
     }
 }
 
+/// Registers a probe of `sched_switch`.
+type RegisterSwitches =
+    fn(Arc<PerCpuTable<CpuRecorder>>) -> Result<Registration<PerCpuTable<CpuRecorder>>>;
+
 /// Returns the function that registers the variant of the `sched_switch` probe for these settings.
-fn switches_of(
-    scheme: Scheme,
-    metrics: MetricSet,
-) -> fn(Arc<PerCpuTable<CpuRecorder>>) -> Result<Registration<PerCpuTable<CpuRecorder>>> {
+fn switches_of(scheme: Scheme, metrics: MetricSet) -> RegisterSwitches {
     if metrics != MetricSet::DEFAULT {
         return SchedSwitchCpuProbe::<_, Dynamic>::register;
     }
@@ -191,10 +192,7 @@ fn switches_of(
 
 /// Returns the function that registers the variant of the `sched_switch` probe that records groups,
 /// too.
-fn grouped_switches_of(
-    scheme: Scheme,
-    metrics: MetricSet,
-) -> fn(Arc<PerCpuTable<CpuRecorder>>) -> Result<Registration<PerCpuTable<CpuRecorder>>> {
+fn grouped_switches_of(scheme: Scheme, metrics: MetricSet) -> RegisterSwitches {
     if metrics != MetricSet::DEFAULT || scheme != Scheme::DEFAULT {
         return SchedSwitchCpuProbe::<_, WithGroups<Dynamic>>::register;
     }

@@ -166,7 +166,7 @@ def check_shares(naps: str, percent: float, path: str) -> list[str]:
         share = 100 * found[name] / max(sum(found.values()), 1)
         wanted = 100 * slept.get(name, 0) / sum(slept.values())
         told_shares.append(f"{name} {share:.2f} % of {wanted:.2f} %")
-        if abs(share - wanted) > (percent if name in slept else 1):
+        if abs(share - wanted) > (percent if name in slept else 2):
             wrong.append(f"{path}: {name}: {share:.2f} %, not {wanted:.2f} %")
     print(f"# {Path(path).name}: {sum(found.values())} ns: {', '.join(told_shares)}")
     if sum(found.values()) < 10**9:

@@ -106,7 +106,7 @@ test_event_filter_fields() {
 	done
 	# Numbers have 7 operators and names 3: six similar events for samples, idle, outlier and
 	# culprit.
-	same "filters" "$number" $((6 * (5 * 7 + 3) + (4 * 7 + 3) + (11 * 7 + 3) + (6 * 7 + 3)))
+	same "filters" "$number" $((6 * (6 * 7 + 3) + (4 * 7 + 3) + (12 * 7 + 3) + (7 * 7 + 3)))
 }
 
 # refused_filter FILTER: asserts that the caller's current event refuses it.

@@ -84,7 +84,7 @@ test_permissions_module() {
 	found=$(find /sys/module/schedhist -type f | opened_by as_nobody | grep -v ^read || true)
 	same "what nobody can write" "$found" ""
 	# The parameters chosen at load time can be read, and cannot be changed.
-	same "parameters" "$(ls /sys/module/schedhist/parameters)" $'group_by\nmetrics\nprecision'
+	same "parameters" "$(ls /sys/module/schedhist/parameters)" $'group_by\ngroup_rules\nmetrics\nprecision'
 	same metrics "$(as_nobody cat /sys/module/schedhist/parameters/metrics)" default
 	same precision "$(as_nobody cat /sys/module/schedhist/parameters/precision)" 5
 	fails_with "Permission denied" tee /sys/module/schedhist/parameters/metrics <<< all

@@ -179,7 +179,7 @@ static pid_t wakeup(const char *how, int cpu, long long length)
 	if (!strcmp(how, "turns")) {
 		for (int i = 0; i < TURNS || now() < times->began + length; i++) {
 			/* A fast machine must not fill the buffer of a trace with turns. */
-			spin_until(now() + MS / 2);
+			spin_until(now() + MS / 4);
 			ring(there);
 			await(back);
 		}
