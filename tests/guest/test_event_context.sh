@@ -127,7 +127,7 @@ test_context_toggled() {
 	workload_stop
 	note "$(above_1ns) samples, $(status outliers) outliers, $(status outliers_suppressed) suppressed"
 	same "outliers and suppressed ones" $(($(status outliers) + $(status outliers_suppressed))) "$(above_1ns)"
-	within "outliers" 5000 "$(status outliers)" 10000000
+	within "outliers" 1000 "$(status outliers)" 10000000
 	assert_laws
 	unload
 	assert_gone
