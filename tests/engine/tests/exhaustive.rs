@@ -161,6 +161,24 @@ fn moves(kernel: &Kernel, task: usize) -> Vec<Op> {
     ops
 }
 
+/// The end of the task that has a CPU: it begins to exit, or dies and another one comes.
+fn exits(kernel: &Kernel, cpu: usize) -> Vec<Op> {
+    let next = kernel.waiting(cpu).map(Some);
+    let dies = next.chain([None]).map(|next| Op::Die { cpu, next });
+    [Op::Exit { cpu }].into_iter().chain(dies).collect()
+}
+
+/// A fork. The PID is the one that the first task may have released, or one more: no others.
+fn fork(kernel: &Kernel, cpu: usize, to: usize, is_io_thread: bool) -> Op {
+    let pid = if kernel.is_used(1) { 2 } else { 1 };
+    Op::Fork {
+        cpu,
+        pid,
+        to,
+        is_io_thread,
+    }
+}
+
 /// Operations on the CPU of task 0 and on the CPU that it can go to.
 fn all_of_a_task(kernel: &Kernel, states: &[Sleep]) -> Vec<Op> {
     let mut ops = Vec::new();
@@ -243,18 +261,8 @@ fn pids() {
                 cpu,
                 state: Sleep::Interruptible,
             });
-            ops.push(Op::Exit { cpu });
-            for next in kernel.waiting(cpu).map(Some).chain([None]) {
-                ops.push(Op::Die { cpu, next });
-            }
-            // Only the PID that the first task may have released, or one more.
-            let pid = if kernel.is_used(1) { 2 } else { 1 };
-            ops.push(Op::Fork {
-                cpu,
-                pid,
-                to: 1 - cpu,
-                is_io_thread: false,
-            });
+            ops.extend(exits(kernel, cpu));
+            ops.push(fork(kernel, cpu, 1 - cpu, false));
             for leader in 0..kernel.tasks().len() {
                 ops.push(Op::Exec { cpu, leader });
             }
@@ -416,20 +424,8 @@ fn groups_and_pids() {
         for cpu in 0..kernel.cpus() {
             ops.extend(switches(kernel, cpu, Call::Preempt));
             ops.extend(switches(kernel, cpu, Call::Schedule));
-            ops.push(Op::Exit { cpu });
-            for next in kernel.waiting(cpu).map(Some).chain([None]) {
-                ops.push(Op::Die { cpu, next });
-            }
-            // Only the PID that the first task may have released, or one more.
-            let pid = if kernel.is_used(1) { 2 } else { 1 };
-            for is_io_thread in [false, true] {
-                ops.push(Op::Fork {
-                    cpu,
-                    pid,
-                    to: 1 - cpu,
-                    is_io_thread,
-                });
-            }
+            ops.extend(exits(kernel, cpu));
+            ops.extend([false, true].map(|io| fork(kernel, cpu, 1 - cpu, io)));
             for leader in 0..kernel.tasks().len() {
                 ops.push(Op::Exec { cpu, leader });
             }
@@ -455,10 +451,7 @@ fn dead_groups() {
         let mut ops = Vec::new();
         for cpu in 0..kernel.cpus() {
             ops.extend(switches(kernel, cpu, Call::Preempt));
-            ops.push(Op::Exit { cpu });
-            for next in kernel.waiting(cpu).map(Some).chain([None]) {
-                ops.push(Op::Die { cpu, next });
-            }
+            ops.extend(exits(kernel, cpu));
         }
         for task in kernel.tasks() {
             let (task, group) = (task.serial, 3 - task.group);
@@ -483,19 +476,8 @@ fn followed_processes() {
         let mut ops = Vec::new();
         for cpu in 0..kernel.cpus() {
             ops.extend(switches(kernel, cpu, Call::Preempt));
-            ops.push(Op::Exit { cpu });
-            for next in kernel.waiting(cpu).map(Some).chain([None]) {
-                ops.push(Op::Die { cpu, next });
-            }
-            let pid = if kernel.is_used(1) { 2 } else { 1 };
-            for is_io_thread in [false, true] {
-                ops.push(Op::Fork {
-                    cpu,
-                    pid,
-                    to: cpu,
-                    is_io_thread,
-                });
-            }
+            ops.extend(exits(kernel, cpu));
+            ops.extend([false, true].map(|io| fork(kernel, cpu, cpu, io)));
         }
         for task in kernel.tasks() {
             let (task, group) = (task.serial, if task.group == 1 { 2 } else { 1 });
