@@ -25,6 +25,8 @@ mod stacks;
 mod top;
 mod watch;
 
+use std::path::Path;
+
 use clap::ArgMatches;
 
 use crate::{
@@ -64,4 +66,11 @@ pub fn run(args: &ArgMatches, source: &Source) -> Result {
         Some(("man", args)) => completions::man(args),
         Some(_) => Ok(()),
     }
+}
+
+/// Returns whether there is a process that owns what is called `name`, which is `prefix` with its
+/// PID. Returns `None` if that is no such name.
+fn has_owner(name: &str, prefix: &str) -> Option<bool> {
+    let pid: u32 = name.strip_prefix(prefix)?.parse().ok()?;
+    Some(Path::new(&format!("/proc/{pid}")).exists())
 }

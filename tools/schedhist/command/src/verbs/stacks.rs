@@ -39,6 +39,7 @@ use crate::{
         Result, //
     },
     source::Source,
+    verbs::has_owner, //
 };
 
 const TRACEFS: &str = "/sys/kernel/tracing";
@@ -165,9 +166,8 @@ fn remove_abandoned(instances: &Path) {
     };
     for entry in entries.flatten() {
         let name = entry.file_name();
-        let pid = name.to_str().and_then(|name| name.strip_prefix(PREFIX));
-        let pid = pid.and_then(|pid| pid.parse::<u32>().ok());
-        if pid.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
+        let has_owner = name.to_str().and_then(|name| has_owner(name, PREFIX));
+        if has_owner == Some(false) {
             let _ = fs::remove_dir(entry.path());
         }
     }

@@ -8,10 +8,7 @@ use std::{
         self,
         OpenOptions, //
     },
-    path::{
-        Path,
-        PathBuf, //
-    },
+    path::PathBuf,
     process::Command,
 };
 
@@ -26,7 +23,10 @@ use crate::{
         self,
         Entry, //
     },
-    verbs::grouping::Grouping, //
+    verbs::{
+        grouping::Grouping,
+        has_owner, //
+    },
 };
 
 /// The number of commands that can be measured at once by cgroups.
@@ -110,13 +110,13 @@ impl<'a> OwnGroup<'a> {
         let grouping = Grouping::new(source, "list", |rule| rule == "list")?;
         let mut others = 0;
         for name in rules(source)? {
-            match name.strip_prefix(PREFIX).map(str::parse::<u32>) {
+            match has_owner(&name, PREFIX) {
                 // Its run was killed.
-                Some(Ok(pid)) if !Path::new(&format!("/proc/{pid}")).exists() => {
+                Some(false) => {
                     let _ = source.write("group_rules", &format!("remove {name}"));
                 }
-                Some(Ok(_)) => {}
-                _ => others += 1,
+                Some(true) => {}
+                None => others += 1,
             }
         }
         if others != 0 {
