@@ -10,6 +10,9 @@
 # default of every script; "-rt" or "-cloud" may be added to each.
 SUPPORTED="7.3 7.2"
 
+# The kernel of Debian unstable, which newer compilers have built.
+UNSTABLE=sid
+
 # Kernels of our own, by the names of their files in scripts/kernels.
 DEBUG_KERNELS="debug cfi rt-debug kcsan"
 
@@ -82,6 +85,11 @@ is_debug_kernel() {
 	[[ $1 =~ ^[a-z-]+$ && " $DEBUG_KERNELS " == *" $1 "* ]]
 }
 
+# has_headers NAME: returns whether the root has Debian's own headers of the kernel.
+has_headers() {
+	[[ $1 != "$UNSTABLE" ]] && ! is_debug_kernel "$1"
+}
+
 # Debian's cloud kernels lack what gives a guest its root: CONFIG_NET_9P.
 is_cloud_kernel() {
 	[[ $1 == *-cloud ]]
@@ -94,6 +102,7 @@ stock_kernels() {
 	for series in $SUPPORTED; do
 		printf '%s %s-rt %s-cloud ' "$series" "$series" "$series"
 	done
+	printf '%s ' "$UNSTABLE"
 }
 
 # check_kernel_name NAME: requires a name that scripts/kernel accepts. Needs neither the root nor

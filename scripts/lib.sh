@@ -26,6 +26,7 @@ cache_home() {
 
 CACHE=${SCHEDHIST_CACHE:-$(cache_home)/schedhist}
 ROOT=$CACHE/root	# the Debian root
+UNSTABLE_ROOT=$CACHE/$UNSTABLE	# another one, with the compilers of Debian unstable
 BUILD=$CACHE/build	# build folders, /build inside the root
 STATE=$CACHE/state	# small facts worth remembering between runs
 RUN=$CACHE/run		# one folder for each guest that runs
@@ -226,6 +227,16 @@ apt_in_root() {
 	in_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -y \
 		-o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=600 -o Acquire::Retries=3 \
 		"${proxy[@]}" --no-install-recommends "$@"
+}
+
+# new_root FOLDER SUITE OPTIONS...: makes a root of this suite of Debian in FOLDER, with these options
+# of mmdebstrap. Removes what an interrupted run has left there.
+new_root() {
+	local folder=$1 suite=$2
+	shift 2
+	rm -rf --one-file-system "$folder"
+	setpriv --pdeathsig KILL unshare --mount --pid --fork --kill-child --mount-proc \
+		mmdebstrap --variant=apt "$@" "$suite" "$folder" ${SCHEDHIST_MIRROR:+"$SCHEDHIST_MIRROR"}
 }
 
 # Finishes an interrupted installation, which leaves packages half configured.

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash disable=SC2034,SC2154 # release and others of scripts/kernel
+#
+# Debian unstable, for scripts/kernel to source. A module needs the compilers of its kernel, and
+# these are newer than the root's: so they have a root of their own, $ROOT from here on. Guests run
+# the kernel with the programs of the first root, which $FIRST is.
+
+FIRST=$ROOT
+ROOT=$UNSTABLE_ROOT
+
+# What is needed to build modules, and the Rust metadata.
+TOOLCHAIN="make gcc libc6-dev bc bison flex libelf-dev libssl-dev pahole perl python3 xz-utils
+kmod rustc rust-src rustfmt bindgen"
+
+# A mirror may lag behind: its release file then counts as expired.
+bootstrap() {
+	new_root "$ROOT.new" "$UNSTABLE" --aptopt='Acquire::Check-Valid-Until "false"' &&
+		mkdir -p "$ROOT.new"/{scripts,schedhist,build} &&
+		sync -f "$ROOT.new" &&
+		mv -T "$ROOT.new" "$ROOT"
+}
+
+# install_toolchain PACKAGE...
+install_toolchain() {
+	apt_repair && apt_in_root install "$@" && apt_in_root upgrade && apt_in_root clean
+}
+
+# not_now TEXT...: ends the script because no module can be built now. tests/matrix shows the reason.
+not_now() {
+	rm -f "$choice"
+	write_file "$STATE/no-$UNSTABLE" <<<"$*"
+	say "$*"
+	exit 77
+}
+
+# The compilers of unstable move on before its kernel is built with them.
+check_compilers() {
+	local config=$ROOT/usr/src/linux-headers-$release/.config want have
+	want=$(sed -n 's/^CONFIG_RUSTC_VERSION_TEXT="\(.*\)"$/\1/p' "$config")
+	have=$(in_root rustc --version)
+	[[ $have == "$want" ]] ||
+		not_now "unstable's kernel $release was built with '$want', and its rustc is '$have': wait for its next kernel"
+}
+
+# hand_over: gives the kernel to the root that guests run in. Hard links need no room.
+hand_over() {
+	local modules=lib/modules/$release
+	rm -rf "$FIRST/$modules.new" "${FIRST:?}/$modules" &&
+		cp -al "$ROOT/$modules" "$FIRST/$modules.new" &&
+		rm -f "$FIRST/$modules.new"/{build,source} &&
+		mv -T "$FIRST/$modules.new" "$FIRST/$modules"
+}
