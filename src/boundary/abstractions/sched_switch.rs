@@ -126,6 +126,7 @@ unsafe trait Find<T> {
 }
 
 /// One `T` for all CPUs.
+#[allow(dead_code, reason = "for modules that need nothing of one CPU")]
 struct Shared;
 
 // SAFETY: The argument is the address of the `T`.
