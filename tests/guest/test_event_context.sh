@@ -220,7 +220,6 @@ test_context_perf() {
 	mkdir "$base/victim"
 	victim_start naps
 	echo "$victim" > "$base/victim/cgroup.procs"
-	others_start
 	instance_open "${events[@]}"
 	background perf_context pid "oncpu,$incoming" -p "$victim"
 	perf[pid]=$!
@@ -231,6 +230,8 @@ test_context_perf() {
 		perf[sum]=$!
 	fi
 	for name in "${kinds[@]}"; do perf_on "$name" "${perf[$name]}"; done
+	# Only now, for the listeners to start sooner.
+	others_start
 	window 4
 	nothing_lost "$instance"
 	cat "$instance/trace" > "$work/ftrace"
@@ -261,7 +262,6 @@ test_context_bpftrace() {
 	victim_start naps
 	echo "$victim" > "$base/victim/cgroup.procs"
 	cgroup=$(stat -c %i "$base/victim")
-	others_start
 	instance_open "${events[@]}"
 	mkfifo "$work/bpftrace.on" "$work/bpftrace.off"
 	for event in oncpu ${incoming//,/ }; do
@@ -291,6 +291,7 @@ test_context_bpftrace() {
 	background bpftrace -q "$work/bpftrace.bt" -c "/bin/bash $work/bpftrace.child"
 	bpftrace=$!
 	bpftrace_wait
+	others_start
 	window 4
 	# The kernel runs no program of BPF while another one, or a system call on maps, goes on on the CPU.
 	missed=$(awk '$1 == "recursion_misses:" { n += $2 } END { print n + 0 }' "/proc/$bpftrace/fdinfo/"*)
