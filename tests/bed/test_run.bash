@@ -219,6 +219,21 @@ run_guests() {
 	says $'=== guest\nok c\nok '
 }
 
+# While no module can be built for unstable's kernel, its tests are skipped, with the reason; those of
+# other kernels are run. Any other failure ends the matrix.
+run_matrix() {
+	cp tests/matrix "$tree/tests"
+	fake tests/guest/run 'printf "%s\n" a b'
+	fake tests/run 'echo "ok a"; echo "ok b"; echo "2 passed, 0 failed"'
+	fake scripts/kernel '[[ $1 == sid ]] || { echo 7.3.0-test; exit; }' 'mkdir -p cache/state' \
+		'echo "its rustc is newer" > cache/state/no-sid; exit 77'
+	run 0 "$tree/tests/matrix" --quick 7.3 sid
+	says "(1) its rustc is newer" "2 passed, 0 failed, 2 skipped"
+	fake scripts/kernel 'exit 1'
+	run 1 "$tree/tests/matrix" --quick sid
+	[[ $said != *"running on"* ]]
+}
+
 check run/side-by-side tree run_side_by_side
 check run/fails tree run_fails
 check run/tells tree run_tells
@@ -232,3 +247,4 @@ check run/ended tree run_ended
 check run/ended-silent tree run_ended_silent
 check run/ended-kernel tree run_ended_kernel
 check run/guests tree run_guests
+check run/matrix tree run_matrix
