@@ -35,11 +35,21 @@ not_now() {
 
 # The compilers of unstable move on before its kernel is built with them.
 check_compilers() {
-	local config=$ROOT/usr/src/linux-headers-$release/.config want have
-	want=$(sed -n 's/^CONFIG_RUSTC_VERSION_TEXT="\(.*\)"$/\1/p' "$config")
-	have=$(in_root rustc --version)
-	[[ $have == "$want" ]] ||
-		not_now "unstable's kernel $release was built with '$want', and its rustc is '$have': wait for its next kernel"
+	local config=$ROOT/usr/src/linux-headers-$release/.config gcc llvm
+	gcc=$(sed -nE 's/^CONFIG_CC_VERSION_TEXT="([^ ]*) .*"$/\1/p' "$config")
+	same_compiler RUSTC_VERSION_TEXT "$(in_root rustc --version)"
+	same_compiler CC_VERSION_TEXT "$(in_root "$gcc" --version | head -n 1)"
+	llvm=$(in_root rustc --version --verbose |
+		awk -F'[ .]' '$1 == "LLVM" { printf "%d%02d%02d", $3, $4, $5 }')
+	same_compiler RUSTC_LLVM_VERSION "$llvm"
+}
+
+# same_compiler OPTION FOUND
+same_compiler() {
+	local built
+	built=$(sed -nE "s/^CONFIG_$1=\"?([^\"]*)\"?\$/\1/p" "$config")
+	[[ $2 == "$built" ]] ||
+		not_now "unstable's kernel $release was built with '$built' ($1), and what it has now is '$2': wait for its next kernel"
 }
 
 # hand_over: gives the kernel to the root that guests run in. Hard links need no room.

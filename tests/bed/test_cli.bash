@@ -128,7 +128,6 @@ check_cli() {
 	check cli/name/fault cli_name "'7.3' is not a kernel of our own" tests/faults/run 7.3
 	check cli/name/mutant cli_name "there is no mutant 'nope'" tests/mutants/run nope
 	check cli/name/topic cli_name "there is no topic 'nope'" tests/bed/run nope
-	check cli/name/sample cli_name "the root has none of 'sid'" tests/samples/run --kernel sid
 	check cli/name/kernel cli_name "no kernel is called ''" scripts/kernel ''
 	check cli/name/two-kernels cli_name "no kernel is called '7.3 7.2'" scripts/kernel '7.3 7.2'
 	check cli/name/cloud cli_name "Debian's cloud kernels have no 9p" scripts/vm --kernel 7.3-cloud -- true

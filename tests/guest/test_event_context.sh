@@ -36,6 +36,7 @@ victim_end() {
 others_start() {
 	workload_start bash -c 'for cpu in 0 1; do taskset --cpu-list "$cpu" bash -c "while :; do :; done" & done
 		while :; do hackbench --groups 1 --loops 2; sleep 0.3; done'
+	until pgrep hackbench > /dev/null; do sleep 0.1; done
 }
 
 # window SECONDS: measures for so long.
