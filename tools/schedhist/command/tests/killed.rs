@@ -142,7 +142,10 @@ fn killed_at_any_instant() {
     let mut random = sim::Random(23);
     // How many recordings had all snapshots, lacked the last one, and had one in part.
     let (mut all, mut one_less, mut cut) = (0, 0, 0);
-    for kill in 0..KILLS {
+    let mut kill = 0;
+    // On a busy host most kills come late, so it takes more of them.
+    while kill < KILLS || (all.min(one_less) < 10 && kill < 10 * KILLS) {
+        kill += 1;
         let path = folder.join("data");
         let _ = fs::remove_file(&path);
         let mut child = Command::new(env!("CARGO_BIN_EXE_schedhist"))
@@ -193,7 +196,7 @@ fn killed_at_any_instant() {
         cut += u32::from(is_cut);
     }
     println!("{all} had all snapshots, {one_less} all but the last one, {cut} a part of one");
-    // Otherwise the kills come too early or too late. On a busy host most of them come late.
-    assert!(all >= 10 && one_less > 0, "{all} and {one_less}");
+    // Otherwise the kills come too early or too late.
+    assert!(all >= 10 && one_less >= 10, "{all} and {one_less}");
     fs::remove_dir_all(&folder).unwrap();
 }
