@@ -154,6 +154,12 @@ tree_commit() {
 	git --no-optional-locks -c safe.directory="$TREE" -C "$TREE" describe --always --dirty --abbrev=12 2>/dev/null || echo "no commit"
 }
 
+# config_value FILE OPTION: prints the value of CONFIG_OPTION in a kernel's configuration. Strings in
+# auto.conf have had no quotes since 5.17.
+config_value() {
+	sed -nE "s/^CONFIG_$2=\"?([^\"]*)\"?\$/\1/p" "$1"
+}
+
 # --- The root -------------------------------------------------------------
 
 # Runs as the first process in new namespaces. It makes all mounts there, so they vanish when it
