@@ -2,11 +2,10 @@
 # shellcheck shell=bash disable=SC2034,SC2154 # release and others of scripts/kernel
 #
 # Debian unstable, for scripts/kernel to source. A module needs the compilers of its kernel, and
-# these are newer than the root's: so they have a root of their own, $ROOT from here on. Guests run
-# the kernel with the programs of the first root, which $FIRST is.
+# these are newer than the root's: so they have a root of their own. Guests run the kernel with the
+# programs of the first root, which $FIRST is.
 
 FIRST=$ROOT
-ROOT=$UNSTABLE_ROOT
 
 # What is needed to build modules, and the Rust metadata.
 TOOLCHAIN="make gcc libc6-dev bc bison flex libelf-dev libssl-dev pahole perl python3 xz-utils
@@ -18,6 +17,22 @@ bootstrap() {
 		mkdir -p "$ROOT.new"/{scripts,schedhist,build} &&
 		sync -f "$ROOT.new" &&
 		mv -T "$ROOT.new" "$ROOT"
+}
+
+# Makes unstable's root if need be; it is $ROOT from here on.
+use_unstable() {
+	ROOT=$UNSTABLE_ROOT
+	if [[ ! -d $ROOT ]]; then
+		need_space 6
+		step "bootstrapping Debian $UNSTABLE" "bootstrap-$UNSTABLE" bootstrap
+	fi
+}
+
+# A kernel that was chosen before may not fit newer compilers.
+renew_toolchain() {
+	rm -f "$choice"
+	# shellcheck disable=SC2086 # words
+	step "installing unstable's compilers" "packages-$UNSTABLE" install_toolchain $TOOLCHAIN
 }
 
 # install_toolchain PACKAGE...
@@ -36,18 +51,18 @@ not_now() {
 # The compilers of unstable move on before its kernel is built with them.
 check_compilers() {
 	local config=$ROOT/usr/src/linux-headers-$release/.config gcc llvm
-	gcc=$(sed -nE 's/^CONFIG_CC_VERSION_TEXT="([^ ]*) .*"$/\1/p' "$config")
+	gcc=$(config_value "$config" CC_VERSION_TEXT)
 	same_compiler RUSTC_VERSION_TEXT "$(in_root rustc --version)"
-	same_compiler CC_VERSION_TEXT "$(in_root "$gcc" --version | head -n 1)"
+	same_compiler CC_VERSION_TEXT "$(in_root "${gcc%% *}" --version | head -n 1)"
 	llvm=$(in_root rustc --version --verbose |
 		awk -F'[ .]' '$1 == "LLVM" { printf "%d%02d%02d", $3, $4, $5 }')
 	same_compiler RUSTC_LLVM_VERSION "$llvm"
 }
 
-# same_compiler OPTION FOUND
+# same_compiler OPTION FOUND: for check_compilers.
 same_compiler() {
 	local built
-	built=$(sed -nE "s/^CONFIG_$1=\"?([^\"]*)\"?\$/\1/p" "$config")
+	built=$(config_value "$config" "$1")
 	[[ $2 == "$built" ]] ||
 		not_now "unstable's kernel $release was built with '$built' ($1), and what it has now is '$2': wait for its next kernel"
 }
