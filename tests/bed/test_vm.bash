@@ -22,8 +22,8 @@ vm_report() {
 
 vm_timeout() {
 	local seconds
-	# On a busy host the boot alone may exceed the shorter timeout.
-	for seconds in 40 300; do
+	# On a busy host the boot alone may exceed the shorter timeouts.
+	for seconds in 20 60 300; do
 		run 124 timeout --signal=KILL $((seconds + 240)) \
 			scripts/vm --no-build --timeout "$seconds" -- bash -c 'echo it begins; sleep 1000'
 		[[ $said != *"it begins"* ]] || break
