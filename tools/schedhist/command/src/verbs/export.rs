@@ -40,12 +40,12 @@ use std::{
 
 use clap::ArgMatches;
 use schedhist_core::{
+    engine::group::records::GroupMetric,
     exposition::{
         families::{
             self,
             GroupState,
-            Input,
-            GROUP_METRICS, //
+            Input, //
         },
         negotiate::{
             self,
@@ -198,7 +198,7 @@ impl Exporter {
             groups,
             ..GroupState::default()
         };
-        for metric in GROUP_METRICS {
+        for metric in GroupMetric::ALL.map(GroupMetric::name) {
             let text = self.source.text(&format!("group_hist/{metric}")).ok();
             let blocks = text.and_then(|text| files::histograms(&text).ok());
             for block in blocks.unwrap_or_default() {

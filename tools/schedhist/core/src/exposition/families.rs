@@ -17,7 +17,16 @@ use super::{
 };
 use crate::{
     distribution::Distribution,
-    engine::metric,
+    engine::{
+        group::records::{
+            Culprit,
+            GroupMetric, //
+        },
+        metric::{
+            self,
+            Counter, //
+        }, //
+    },
     raw::Snapshot,
     text::{
         Group,
@@ -26,27 +35,12 @@ use crate::{
     window::Window,
 };
 
-/// The metrics of which groups have a histogram.
-pub const GROUP_METRICS: [&str; 3] = ["oncpu", "runq", "offcpu"];
-
-/// The classes of tasks that had the CPU when a wait ended.
-const CULPRITS: [&str; 4] = ["own", "other", "kernel", "idle"];
-
-/// The counters of a group: key in the file `groups`, name and help.
-const GROUP_COUNTERS: [(&str, &str); 4] = [
-    (
-        "voluntary",
-        "Switches by which a task left the CPU to block.",
-    ),
-    (
-        "involuntary",
-        "Switches by which a task left the CPU runnable.",
-    ),
-    (
-        "migrations",
-        "Switches to a task that last ran on another CPU.",
-    ),
-    ("throttled", "Switches to a task that had been throttled."),
+/// The counters of a group, which are counters of a CPU, too.
+const GROUP_COUNTERS: [Counter; 4] = [
+    Counter::Voluntary,
+    Counter::Involuntary,
+    Counter::Migrations,
+    Counter::Throttled,
 ];
 
 /// The groups at one time.
@@ -54,7 +48,7 @@ const GROUP_COUNTERS: [(&str, &str); 4] = [
 pub struct GroupState {
     /// The file `groups`.
     pub groups: Groups,
-    /// The histograms: by metric, as in [`GROUP_METRICS`], and by the number of the group.
+    /// The histograms: by the name of the [`GroupMetric`], and by the number of the group.
     pub histograms: BTreeMap<(&'static str, u32), Distribution>,
 }
 
@@ -292,9 +286,9 @@ impl Builder<'_> {
             "Decisions for which there was no group: the tasks are in the group other.";
         self.add("group_refused", help_of_refused, Kind::Counter, refused);
 
-        let each = GROUP_METRICS.len() * self.series(Kind::Histogram)
+        let each = GroupMetric::COUNT * self.series(Kind::Histogram)
             + GROUP_COUNTERS.len()
-            + 2 * CULPRITS.len()
+            + 2 * Culprit::COUNT
             + 1;
         let room = self.left / each;
         let mut seen = BTreeSet::new();
@@ -302,7 +296,7 @@ impl Builder<'_> {
             .take(room)
             .map(|group| (label(group, &mut seen), group))
             .collect();
-        for name in GROUP_METRICS {
+        for name in GroupMetric::ALL.map(GroupMetric::name) {
             let samples = groups.iter().filter_map(|(label, group)| {
                 let of_group = state.histograms.get(&(name, group.id))?;
                 Some(histogram(vec![("group", label.clone())], of_group.clone()))
@@ -311,13 +305,15 @@ impl Builder<'_> {
             let family = format!("group_{name}_seconds");
             self.add(&family, help(name), Kind::Histogram, samples);
         }
-        for (name, help) in GROUP_COUNTERS {
+        for counter in GROUP_COUNTERS {
+            let name = counter.name();
             let samples = groups.iter().filter_map(|(label, group)| {
                 let value = group.pairs.number(name)?;
                 Some(number(vec![("group", label.clone())], value))
             });
             let samples = samples.collect();
-            self.add(&format!("group_{name}"), help, Kind::Counter, samples);
+            let name = format!("group_{name}");
+            self.add(&name, counter.help(), Kind::Counter, samples);
         }
         self.ended_by(&groups);
         let not_in = groups.iter().filter_map(|(label, group)| {
@@ -336,7 +332,7 @@ impl Builder<'_> {
         };
         let each = || {
             let pairs = groups.iter();
-            pairs.flat_map(|pair| CULPRITS.iter().map(move |culprit| (pair, *culprit)))
+            pairs.flat_map(|pair| Culprit::ALL.map(|culprit| (pair, culprit.name())))
         };
         let counts = each().filter_map(|((label, group), culprit)| {
             let value = group.pairs.number(&format!("ended_by_{culprit}"))?;
