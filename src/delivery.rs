@@ -65,9 +65,10 @@ use crate::{
 /// Delivers samples.
 pub(crate) struct Delivery {
     pending: PerCpuRef<Pending>,
-    /// Whether the probe of `sched_exit_tp` is registered. Of `core`, because a load of the kernel's
-    /// `Atomic` is a call, which each switch with a threshold would take.
-    is_in_context: AtomicBool,
+    /// Whether a switch leaves its samples for the probe of `sched_exit_tp`, which is registered
+    /// then. Of `core`, because a load of the kernel's `Atomic` is a call, which each switch with a
+    /// threshold would take.
+    is_left_for_exit: AtomicBool,
     outliers: Arc<Outliers>,
 }
 
@@ -77,7 +78,7 @@ impl Delivery {
         let pending = PerCpu::new(|_| Ok(KVBox::new(Pending::new(), GFP_KERNEL)?))?;
         Ok(Self {
             pending: PerCpuRef::new(Arc::new(pending, GFP_KERNEL)?),
-            is_in_context: AtomicBool::new(false),
+            is_left_for_exit: AtomicBool::new(false),
             outliers,
         })
     }
@@ -92,7 +93,7 @@ impl Delivery {
     #[inline(always)]
     pub(crate) fn pending(&self, here: &impl ThisCpu) -> Option<&Pending> {
         // Once the flag is seen, the probe is: it was registered before.
-        if !self.is_in_context.load(Acquire) {
+        if !self.is_left_for_exit.load(Acquire) {
             return None;
         }
         let pending = self.pending.this(here);
@@ -203,10 +204,10 @@ impl Adapt for Exits {
         match (is_any(), probe.is_some()) {
             (true, false) => {
                 *probe = Some(SchedExitProbe::register(self.delivery.clone())?);
-                self.delivery.is_in_context.store(true, Release);
+                self.delivery.is_left_for_exit.store(true, Release);
             }
             (false, true) => {
-                self.delivery.is_in_context.store(false, Release);
+                self.delivery.is_left_for_exit.store(false, Release);
                 wait_for_exits();
                 *probe = None;
             }

@@ -32,12 +32,14 @@
 //! A field's type is `i32`, `i64`, `u32`, `u64`, `bool`, `Ns` (a duration or a time in nanoseconds,
 //! `u64`; the field's name ends in `_ns`), `Pid` (a `pid_t`), `Cpu` (the number of a CPU), `Comm`
 //! (a task's name, `char[TASK_COMM_LEN]`), or an enum that the engine declares with the macro
-//! `named!`. A record stores the number of an enum's variant in one byte, and prints the variant's
-//! name. perf takes a field whose type is followed by `as weight` as the weight of the event: the
-//! period of its sample, and what it adds to a count. A field whose type is followed by
-//! `= field - field` is computed from two earlier ones, and is no argument. `Kbuild` lists the files
-//! that declare these enums. The arguments have the order of the fields. A record has its fields
-//! sorted by alignment, so that it has no holes.
+//! `named!`, in a file that `Kbuild` lists. A record stores the number of an enum's variant in one
+//! byte, and prints the variant's name. perf takes a field whose type is followed by `as weight` as
+//! the weight of the event: the period of its sample, and what it adds to a count. A field whose type
+//! is followed by `= field - field` is computed from two earlier ones, and is no argument.
+//!
+//! The arguments have the order of the fields. There are at most twelve, as many as a BPF program on
+//! a raw tracepoint gets; `outlier` has twelve. A record has its fields sorted by alignment, so that
+//! it has no holes.
 
 use crate::engine::{
     metric::Metric,

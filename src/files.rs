@@ -29,9 +29,10 @@
 //! per_cpu/cpuN/...     hist/METRIC, summary and openmetrics of one CPU
 //! ```
 //!
-//! To add a file, write a type for it in a module below this one, which implements [`View`] if the
-//! file can be read, [`Control`] if it can be written or [`Setting`] if both, and put it into the
-//! tree in [`create`] with its name.
+//! To add a file, write a type for it in a module below this one, and put it into the tree in
+//! [`create`] with its name. The type implements [`View`] if the file can be read and [`Control`] if
+//! it can be written; [`Setting`] instead if both, and its text is one line; [`Stream`] if a read
+//! blocks.
 
 use core::fmt::{
     self,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The probes: they pass each tracepoint hit to the engine, and its samples to our own trace
-//! events.
+//! The probes of switches and wakeups: they pass each tracepoint hit to the engine, and its samples
+//! to our own trace events.
 
 use core::{
     marker::PhantomData,

@@ -15,6 +15,13 @@ named! {
     ///
     /// Let *out* be the time that a task left a CPU, *in* the time that it next gets one, and
     /// *wake* the time between at which it was put on a run queue.
+    ///
+    /// To add a metric: a row here, those of the default set first, since
+    /// [`Metric::COUNT_OF_DEFAULT`] is the number of the first other one; whether it needs
+    /// wakeups, in [`MetricSet::needs_wakeups`], or no state of tasks, in `OF_CPUS`; where its
+    /// samples come from, in `switch/cpu.rs`, and
+    /// [`pending::MAX`](crate::engine::switch::pending::MAX) if a switch can then have more of the
+    /// task that gets the CPU; its event in `src/events.rs` and `src/delivery.rs`.
     #[repr(usize)]
     pub enum Metric {
         /// *in* to *out*: a stay of a task on a CPU, however it ended.
@@ -225,12 +232,12 @@ named! {
         /// Switches to a task that is not kept track of: there was no memory for it, or it is
         /// exiting, and its state was swept out with the PID that it has given up.
         Untracked => "untracked", "Switches to a task that is not kept track of.";
-        /// Waits whose task left the CPU neither to sleep nor runnable: it stopped, was traced, or
+        /// Absences whose task left the CPU neither to sleep nor runnable: it stopped, was traced, or
         /// parked; or when it woke is not known.
         BlockedOther =>
             "blocked_other", "Absences of tasks that blocked, but not in a plain sleep.";
-        /// Waits of a task that had blocked whose `sched_waking` event was not seen. Counted while
-        /// [`Metric::Wakeup`] is on.
+        /// Absences of a task that had blocked whose `sched_waking` event was not seen. Counted
+        /// while [`Metric::Wakeup`] is on.
         WakeUnseen =>
             "wake_unseen", "Absences of tasks that blocked whose sched_waking was not seen.";
         /// Switches to a task that left another CPU when it last ran.

@@ -59,8 +59,9 @@ impl Subtree {
         })
     }
 
-    /// Returns the path of the cgroup below which the subtree is, as [`Cgroup::path`] does; `ENOENT`
-    /// if it is gone. The context is that of [`exists`].
+    /// Returns the path of the cgroup below which the subtree is, as [`Cgroup::path`] does. Fails
+    /// with `ENOENT` if it is gone, or its path is longer than `PATH_MAX`, and with `ENOMEM`. The
+    /// context is that of [`exists`].
     pub(crate) fn path(&self) -> Result<KVec<u8>> {
         let mut path = KVec::from_elem(0, bindings::PATH_MAX as usize, GFP_KERNEL)?;
         // SAFETY: Process context, and the buffer has that size.
@@ -82,7 +83,7 @@ impl Subtree {
         self.cgroup_of(task, rcu).is_some()
     }
 
-    /// Returns the cgroup of `task`, or its ancestor at the lowest level of the subtree. Returns
+    /// Returns the cgroup of `task`, or its ancestor at the deepest level of the subtree. Returns
     /// `None` if the task is not in the subtree. A task that has exited stays in its last cgroup.
     pub(crate) fn cgroup_of<'a>(&self, task: Task<'_>, _: &'a rcu::Guard) -> Option<Cgroup<'a>> {
         // SAFETY: The task exists, and the guard shows that this is an RCU read-side critical

@@ -2,8 +2,8 @@
 
 //! Assertions about the context in which code runs.
 //!
-//! Each function asserts one property if the kernel has `CONFIG_RUST_DEBUG_ASSERTIONS`, and
-//! compiles to nothing otherwise. A failed assertion is a Rust panic, which ends in a `BUG()`.
+//! Each function `assert_*` asserts one property if the kernel has `CONFIG_RUST_DEBUG_ASSERTIONS`,
+//! and compiles to nothing otherwise. A failed assertion is a Rust panic, which ends in a `BUG()`.
 //! [`might_sleep`] reports a failure as the kernel's own `might_sleep()` does.
 //!
 //! C headers: [`include/linux/preempt.h`](srctree/include/linux/preempt.h),

@@ -61,7 +61,7 @@ void schedhist_visit_threads(struct task_struct *task, schedhist_visit visit,
 	struct task_struct *thread;
 
 	rcu_read_lock();
-	/* Unlike for_each_thread() this does not miss a task that has no other. */
+	/* Not for_each_thread(), for the same reason. */
 	list_for_each_entry_rcu(thread, &task->signal->thread_head, thread_node)
 		visit(thread, data);
 	rcu_read_unlock();

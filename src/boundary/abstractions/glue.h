@@ -89,9 +89,9 @@ void schedhist_visit_threads(struct task_struct *task, schedhist_visit visit,
 int schedhist_find_cgroup(const char *path, u64 *id, int *level);
 
 /*
- * Returns the ancestor of the task's cgroup in the default hierarchy that is at
- * most at max_level; NULL if that cgroup is not below the one with the id base,
- * which is at base_level. The caller holds the RCU read lock.
+ * Returns the task's cgroup in the default hierarchy, or its ancestor at
+ * max_level if it is deeper; NULL unless it is the cgroup with the id base,
+ * which is at base_level, or below it. The caller holds the RCU read lock.
  */
 struct cgroup *schedhist_task_cgroup(struct task_struct *task, u64 base,
 				     int base_level, int max_level);

@@ -2,7 +2,8 @@
 
 //! Abstractions that Rust for Linux lacks.
 //!
-//! Nothing here is specific to this module: each file could go upstream as it is.
+//! Nothing here depends on the rest of this module: each file could go upstream, but for the prefix
+//! `schedhist` of functions in C, of lockdep classes and of a hotplug state.
 
 pub(crate) mod bindings;
 pub(crate) mod cgroup;

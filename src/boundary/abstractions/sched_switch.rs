@@ -167,7 +167,8 @@ unsafe impl<T: Send + Sync + 'static> Find<T> for EachCpu {
 ///
 /// # Safety
 ///
-/// Must be called by the `sched_switch` tracepoint, with an argument of `F` for a `T` as `data`.
+/// Must be called by the `sched_switch` tracepoint. `data` must be what `F::argument()` returned, for
+/// data that exists until this returns.
 unsafe extern "C" fn probe<T: SchedSwitch<V>, V, F: Find<T>>(
     data: *mut c_void,
     preempt: bool,

@@ -39,8 +39,8 @@ pub(crate) trait SchedWaking<V>: Send + Sync + 'static {
     ///
     /// Interrupts are off and the task's `pi_lock` is held, unless a task wakes itself. In that
     /// case only preemption is off, and an interrupt on this CPU may run the probe in between, for
-    /// another task or for the same one. So the implementation must not write per-CPU data such as
-    /// the CPU's records, except by a single store.
+    /// another task or for the same one. So the implementation must not write per-CPU data, except by
+    /// a single store.
     fn sched_waking(&self, waking: Waking<'_>);
 }
 
@@ -55,12 +55,12 @@ unsafe extern "C" fn probe<T: SchedWaking<V>, V>(
 ) {
     // SAFETY: `register()` passed `data`: the address of a `T` in an `Arc`, which is kept while the
     // probe can be called.
-    let recorder = unsafe { &*data.cast::<T>() };
+    let receiver = unsafe { &*data.cast::<T>() };
     // SAFETY: The waker ensures that the task exists while it is being woken.
     let task = unsafe { Task::from_raw(task) };
     context::assert_preemption_disabled();
     context::assert_irqs_disabled_unless(|| context::is_current(task));
-    recorder.sched_waking(Waking {
+    receiver.sched_waking(Waking {
         task,
         _this_cpu: PhantomData,
     });

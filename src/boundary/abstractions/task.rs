@@ -111,7 +111,8 @@ impl<'a> Task<'a> {
     /// task that was preempted with its sleep state set. Callable in any context: another CPU may
     /// be changing the value.
     ///
-    /// The kernel stamps every enqueue itself, under the run queue's lock. At the `sched_switch`
+    /// `enqueue_task()` stamps a task that has no stamp, under the run queue's lock, but not when a
+    /// quota returns: see [`Task::is_throttled`]. At the `sched_switch`
     /// tracepoint the task that gets the CPU still has its stamp: `sched_info_switch()` runs after
     /// the tracepoint.
     #[inline(always)]
@@ -178,6 +179,8 @@ impl<'a> Task<'a> {
     /// Other quotas are not known here. The kernel only tells a sched_ext scheduler the `cpu.max`
     /// of its tasks (`ops.cgroup_set_bandwidth()`), and throttles nothing itself. Real-time groups
     /// (`CONFIG_RT_GROUP_SCHED`) are throttled as a whole.
+    /// Exact while the lock of the task's run queue is held, as at `sched_switch` for the task that
+    /// leaves the CPU. Elsewhere the answer may be out of date.
     #[inline(always)]
     pub(crate) fn is_throttled(self) -> bool {
         let task = self.task.as_ptr();
@@ -186,14 +189,15 @@ impl<'a> Task<'a> {
             // SAFETY: Valid by the type's invariant.
             let node = unsafe { &raw mut (*task).throttle_node };
             // SAFETY: `node` is part of the task, which is valid by the type's invariant. Volatile,
-            // as another CPU may change the list if this is called without the run queue's lock.
+            // as another CPU may change the list where the run queue's lock is not held.
             if unsafe { (&raw const (*node).next).read_volatile() } != node {
                 return true;
             }
         }
         self.prio() < bindings::MAX_DL_PRIO as i32
             // SAFETY: Valid by the type's invariant. The bit changes only under the lock of the
-            // task's run queue, which `__schedule()` holds meanwhile.
+            // task's run queue; where that is not held, any value of the byte that is loaded is
+            // valid.
             && unsafe { bindings::sched_dl_entity::dl_throttled_raw(&raw const (*task).dl) } != 0
     }
 
@@ -204,7 +208,8 @@ impl<'a> Task<'a> {
         unsafe { (&raw const (*self.task.as_ptr()).sched_info.pcount).read_volatile() != 0 }
     }
 
-    /// Returns the effective priority: 0 to 99 for real time, 100 to 139 for nice -20 to 19.
+    /// Returns the effective priority: -1 for a deadline, 0 to 99 for real time, 100 to 139 for nice
+    /// -20 to 19.
     #[inline(always)]
     pub(crate) fn prio(self) -> i32 {
         // SAFETY: Valid by the type's invariant. Volatile, as another CPU may change it.
@@ -283,7 +288,7 @@ impl ProcessId {
     }
 }
 
-/// Returns a number that no other task with this PID, or with another one, has.
+/// Returns a number that no other task has, before or after.
 pub(crate) fn task_key(pid: i32, start_time: u64) -> u128 {
     u128::from(start_time) << 32 | u128::from(pid as u32)
 }
@@ -303,8 +308,8 @@ unsafe extern "C" fn call<F: FnMut(Task<'_>)>(
     visit(unsafe { Task::from_raw(task) });
 }
 
-/// Calls `visit` for every task, but for tasks that are created or exit meanwhile perhaps not.
-/// `visit` must not sleep.
+/// Calls `visit` for every task but the idle tasks; those that are created or exit meanwhile may be
+/// missed. `visit` must not sleep.
 pub(crate) fn for_each_task<F: FnMut(Task<'_>)>(mut visit: F) {
     // SAFETY: `call` gets this `F`, and is not called any more once this has returned.
     unsafe { bindings::schedhist_visit_tasks(Some(call::<F>), (&raw mut visit).cast()) };

@@ -26,7 +26,7 @@ use super::{
 
 /// Receives `task_rename`.
 pub(crate) trait TaskRename: Send + Sync + 'static {
-    /// Called before a task gets the name `comm`, which may be longer than a task's name can be.
+    /// Called before a task gets the name `comm`, which is cut to the length that a name can have.
     ///
     /// Runs in the context of the task, of another thread of its process, or of a kernel thread that
     /// creates it; `execveat()` may hold the RCU read lock. The implementation must not sleep.

@@ -117,7 +117,7 @@ pub(crate) unsafe trait Probe {
 ///
 /// # Invariants
 ///
-/// `probe` is registered on `tracepoint` with `argument`, which is that of `data`.
+/// `probe` is registered on `tracepoint` with `argument`, which is that of `_data`.
 pub(crate) struct Registration<T: Send + Sync + 'static> {
     tracepoint: Tracepoint,
     probe: *mut c_void,
@@ -172,10 +172,8 @@ impl<T: Send + Sync + 'static> Drop for Registration<T> {
             );
         }
         // A CPU may still be in the probe. `_data`, which is dropped after this, and the module's
-        // code must outlive that call.
-        //
-        // SAFETY: Process context: dropping a registration sleeps, by the documentation of the
+        // code must outlive that call. Dropping a registration sleeps, by the documentation of the
         // type.
-        unsafe { bindings::schedhist_tracepoint_synchronize_unregister() };
+        synchronize();
     }
 }

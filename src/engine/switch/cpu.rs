@@ -48,7 +48,8 @@ use crate::engine::{
 
 /// The counters and histograms of one CPU.
 ///
-/// Only that CPU writes them, in [`Cpu::switch`]; any CPU may read them meanwhile. `B` holds the
+/// Only that CPU writes them, in [`Cpu::switch`]; other functions write only while no switch can. Any
+/// CPU may read them meanwhile. `B` holds the
 /// buckets of all metrics, one metric after the other. It may be `[Cell]`: header and cells then
 /// share one piece of memory, the header first.
 ///
@@ -333,8 +334,8 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         }
     }
 
-    /// Counts a wait that is not known to have begun at `out`, which is later than the time of the
-    /// switch.
+    /// Counts a wait whose beginning is not known: `out` is later than the switch, since the clock
+    /// went backwards, or it is [`TaskState::NOT_OUT`].
     #[cold]
     fn unseen_wait(&self, out: u64) {
         self.count(Counter::WaitUnseen);
@@ -377,7 +378,7 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
     }
 
     /// Forgets the time at which the running task got the CPU, so that its stay does not become a
-    /// sample. Meant for a CPU that is about to come online and was not idle meanwhile.
+    /// sample. Meant for a CPU that comes online: the time offline is not idle time.
     ///
     /// Must not run at the same time as [`Cpu::switch`] on the same `Cpu`.
     pub fn forget(&self) {

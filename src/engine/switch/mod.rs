@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Context switches: the records of each CPU, and the state kept for each task between switches.
+//! Context switches: the records of each CPU, and the state that is kept for each task.
 
 pub mod cpu;
 pub mod pending;

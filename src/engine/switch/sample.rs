@@ -128,8 +128,8 @@ pub trait Observer: Copy {
     #[inline(always)]
     fn throttled(self, _away: u64) {}
 
-    /// Receives the next sample that [`Observer::sample`] receives, with the index of its bucket in
-    /// `scheme`, which is not the last.
+    /// Receives the next sample that [`Observer::sample`] receives, and `index`, that of its bucket
+    /// in `scheme`. The bucket is not the last one.
     #[inline(always)]
     fn add(self, _metric: Metric, _value: u64, _scheme: Scheme, _index: usize) {}
 

@@ -3,7 +3,8 @@
 //! The settings of a CPU that are known when the probe is compiled.
 //!
 //! The probe is compiled once for any settings, and once for each precision with the metrics that
-//! are on by default. The latter have constants in place of loads and branches.
+//! are on by default; with groups, once for any settings and once for the defaults. All but those
+//! for any settings have constants in place of loads and branches.
 
 use crate::engine::{
     cell::Cell,

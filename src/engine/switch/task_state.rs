@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The state of a task, kept from its switch-out to its next switch-in.
+//! The state of a task, kept from its switch-out to its next switch-in, and its verdict.
 
 #[cfg(doc)]
 use crate::engine::metric::Metric;
@@ -30,10 +30,11 @@ pub(in crate::engine) struct Woken {
 
 /// The state of a task, by PID.
 ///
-/// Only the CPU that the task is on writes the state, with one exception: a waker writes `woken`,
-/// and nothing else. The task is then on no CPU, is about to leave its CPU, or wakes itself. Only
-/// the CPU that the task gets next reads the state; the run queues' locks order this read after the
-/// writes of the CPU that the task left.
+/// Only the CPU that the task is on writes the state, with two exceptions. A waker writes `woken`:
+/// the task is then on no CPU, is about to leave its CPU, or wakes itself. And any CPU writes
+/// `verdict`, under the lock that [`TaskState::set_verdict`] asks for, and any CPU reads it. The
+/// rest is read only by the CPU that the task gets next; the run queues' locks order this read after
+/// the writes of the CPU that the task left.
 ///
 /// An interrupt may come while a task wakes itself, and may wake tasks, too. Other tasks have
 /// states of their own. The interrupted task is not asleep, so it does not matter which of the two
@@ -59,7 +60,7 @@ pub struct TaskState {
     state: Cell,
     /// The CPU that the owner left.
     cpu: Cell,
-    /// The time at which the owner was woken since it last got a CPU after a sleep, in nanoseconds,
+    /// The time of the owner's last wakeup since it last got a CPU after a sleep, in nanoseconds,
     /// times 2, plus 1 if the kernel had queued the owner already; 0 if no wakeup was noted. See
     /// [`record_wakeup`].
     woken: Cell,
@@ -176,7 +177,8 @@ impl TaskState {
     /// Creates the state that is shared by all tasks for which there is no room.
     pub const fn untracked() -> Self {
         // INVARIANT: No task has the ID `UNTRACKED`, and `is_free_for()` is false for this state.
-        // Every write comes after a check by `is_of()` or `is_free_for()`.
+        // Every write comes after a check by `is_of()`, `is_free_for()` or `is_untracked()`, for
+        // `take()` by its caller; `forget_verdict()` writes only where a verdict is stored.
         Self::of(Self::UNTRACKED)
     }
 
@@ -210,7 +212,7 @@ impl TaskState {
     /// is that of [`TaskState::set_verdict`].
     pub fn forget_verdict(&self, is_it: impl FnOnce(Group) -> bool) {
         let bits = self.verdict.get();
-        // The state without room has no verdict.
+        // The state of untracked tasks has no verdict.
         if bits != 0 && is_it(Verdict::from_bits(bits & ((1 << Verdict::BITS) - 1)).group()) {
             self.verdict.set(0);
         }

@@ -32,7 +32,7 @@ pub(crate) const METRICS: [(&str, u32); 13] = [
     ("none", 0),
 ];
 
-/// Every name that `outlier_action` accepts, and its bits.
+/// Every name that `on_outlier` accepts, and its bits.
 pub(crate) const ACTIONS: [(&str, u32); 3] = [("none", 0), ("tracing_off", 1), ("snapshot", 2)];
 
 /// Collects the bits of `names` byte by byte. Returns `None` for an unknown word, for no word at
