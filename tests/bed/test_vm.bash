@@ -55,11 +55,13 @@ aborting() {
 		--qemu "-plugin $plugin/abort.so,left=$plugin/left" -- "$@"
 }
 
-# booted_again TIMES: requires that many lines that say that the guest is booted again.
+# booted_again TIMES: requires that many lines that say that the guest is booted again, besides those
+# for QEMU's own bug, about once in 40 boots.
 booted_again() {
-	local lines
+	local lines own
 	lines=$(grep -c "QEMU died of SIGABRT before the command began: booting again" <<< "$said" || true)
-	((lines == $1)) || { echo "$lines lines say that it boots again"; exit 1; }
+	own=$(grep -c "msix_table_mmio_write: Assertion" <<< "$said" || true)
+	((lines >= $1 && lines <= $1 + own)) || { echo "$lines lines say that it boots again"; exit 1; }
 }
 
 vm_aborts_once() {
@@ -81,7 +83,7 @@ vm_panics_early() {
 	run 99 scripts/vm --no-build --append "rdinit=/none init=/none root=/dev/none" -- true
 	says "Kernel panic"
 	booted_again 0
-	[[ $said != *"booting again"* ]]
+	[[ ${said#*Kernel panic} != *"booting again"* ]]
 }
 
 # CPUs that are possible but never present; and several CPUs that are present, with --icount.
