@@ -47,8 +47,6 @@ IN_USE = {
     "rust_helper_atomic_read",
     "rust_helper_atomic_read_acquire",
     "rust_helper_atomic_try_cmpxchg_relaxed",
-    # After a switch: the number of this CPU, to find what the switch left on it.
-    "rust_helper_raw_smp_processor_id",
     # For a new task: allocates its state.
     "rust_helper_krealloc_node_align",
     # For an outlier: wakes its readers, names its culprit, and does what `on_outlier` asks for.

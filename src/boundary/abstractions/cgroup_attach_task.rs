@@ -28,7 +28,8 @@ use super::{
 pub(crate) trait CgroupAttachTask: Send + Sync + 'static {
     /// Called after `task` has moved to another cgroup of any hierarchy.
     ///
-    /// Interrupts are off, except on `PREEMPT_RT`: the implementation must not sleep.
+    /// Interrupts are off, except on `PREEMPT_RT`: the implementation must not sleep, but for a
+    /// `spinlock_t` there.
     fn cgroup_attach_task(&self, task: Task<'_>);
 }
 

@@ -25,7 +25,8 @@ use super::{
 pub(crate) trait CgroupMkdir: Send + Sync + 'static {
     /// Called for each new cgroup of the default hierarchy, before any task can be in it.
     ///
-    /// Interrupts are off, except on `PREEMPT_RT`: the implementation must not sleep.
+    /// Interrupts are off, except on `PREEMPT_RT`: the implementation must not sleep, but for a
+    /// `spinlock_t` there.
     fn cgroup_mkdir(&self, cgroup: &Cgroup<'_>);
 }
 

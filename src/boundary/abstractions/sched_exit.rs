@@ -12,7 +12,6 @@ use core::marker::PhantomData;
 
 use kernel::{
     c_str,
-    cpu::CpuId,
     ffi::c_void,
     str::CStr,
     types::NotThreadSafe, //
@@ -22,6 +21,7 @@ use super::{
     bindings,
     context,
     per_cpu::ThisCpu,
+    smp::this_cpu,
     tracepoint::Probe, //
 };
 
@@ -48,7 +48,7 @@ impl ScheduleExit {
 unsafe impl ThisCpu for ScheduleExit {
     #[inline(always)]
     fn cpu(&self) -> u32 {
-        CpuId::current().as_u32()
+        this_cpu()
     }
 }
 

@@ -23,7 +23,8 @@ use super::{
 pub(crate) trait SchedProcessExit: Send + Sync + 'static {
     /// Called when the last thread of a process exits. The process forks no other one any more.
     ///
-    /// Runs in the context of the thread, with preemption on. The implementation must not sleep.
+    /// Runs in the context of the thread, with preemption on. The implementation must not sleep, but
+    /// for a `spinlock_t` on `PREEMPT_RT`.
     fn process_ended(&self, process: ProcessId);
 }
 

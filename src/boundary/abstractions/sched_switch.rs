@@ -32,7 +32,8 @@ use super::{
 /// A context switch that is in progress on this CPU.
 ///
 /// A value exists only within the probe. `__schedule()` holds the run queue's lock there and has
-/// interrupts off: the probe must not print, allocate, wake a task or take a lock.
+/// interrupts off: the probe must not print, allocate or wake a task, nor take a lock that may be held
+/// where a task is woken.
 pub(crate) struct Switch<'a> {
     /// Whether the task was preempted, in the sense of `SM_PREEMPT`.
     pub(crate) preempt: bool,
