@@ -212,6 +212,13 @@ test_tool_record() {
 	workload_stop
 }
 
+# delay_watched METRIC NUMBER MICROSECONDS: delays tasks once METRIC has a threshold, however long the
+# host takes until then.
+delay_watched() {
+	until [[ $(< "$debugfs/threshold_ns/$1") != none ]]; do sleep 0.1; done
+	exec "$work/delay" "${@:2}"
+}
+
 # Waits above a threshold, with all that ran meanwhile; settings are as before, whatever happens.
 test_tool_watch() {
 	local pid
@@ -220,7 +227,7 @@ test_tool_watch() {
 	"$SCHEDHIST_TOOL" runqslower 2000 -P > slower &
 	pid=$!
 	background "$pid"
-	sleep 1
+	until [[ $(< "$debugfs/threshold_ns/runq") != none ]]; do sleep 0.1; done
 	same threshold "$(< "$debugfs/threshold_ns/runq")" 2000000
 	"$work/delay" 5 20000
 	sleep 1
@@ -231,7 +238,7 @@ test_tool_watch() {
 	grep -E '^[0-9:]{8} delay +[0-9]+ +[0-9]+ delay +[0-9]+ +[0-9]+$' slower > lines || fail "no wait in $(< slower)"
 	within "waits of 20 ms" 4 "$(wc -l < lines)" 1000
 	# So long that no other wait is, on a busy host: all that wait on CPU 0 wait for this one.
-	(sleep 2; exec "$work/delay" 2 500000) &
+	delay_watched runq 2 500000 &
 	ends_with 3 tool watch -T 250000 --on-threshold trace \
 		--on-threshold 'shell,command=echo "cpu $SCHEDHIST_CPU pid $SCHEDHIST_PID" > acted'
 	wait
@@ -245,11 +252,11 @@ test_tool_watch() {
 	# The shares of all culprits add up.
 	same "the sum of shares" "$(awk '/%/ { sum += $1 } END { print sum }' said)" 100
 	ends_with 0 tool watch -T 60000000 -d 0.5
-	(sleep 1; exec "$work/delay" 3 20000) &
+	delay_watched runq 3 20000 &
 	ends_with 3 tool watch -T 10000 -d 4 -q --on-threshold continue
 	wait
 	grep -qE '^[1-9][0-9]* above 10000 us, 0 more missed$' said || fail "no summary: $(< said)"
-	(sleep 1; exec "$work/delay" 2 20000) &
+	delay_watched runq 2 20000 &
 	sleep 100 &
 	pid=$!
 	background "$pid"
@@ -275,7 +282,7 @@ test_tool_stacks() {
 	"$SCHEDHIST_TOOL" watch offcpu -T 15000 -d 2.5 -j --stacks --on-threshold continue > json &
 	other=$!
 	background "$other"
-	sleep 1
+	until [[ -n $(ls "$instances") ]]; do sleep 0.1; done
 	same instance "$(ls "$instances")" "schedhist-watch-$other"
 	same "the events of others" "$(< "$tracefs/events/schedhist/enable")" 0
 	status_of "$other" 3
@@ -283,7 +290,7 @@ test_tool_stacks() {
 	check_tool stacks json naps __futex_wait anon_pipe_read do_nanosleep
 	no_instance
 	# The victim is a new task, and waits before it runs for the first time; or later, on a busy host.
-	(sleep 1; exec "$work/delay" 3 100000) &
+	delay_watched runq_wakeup 3 100000 &
 	ends_with 3 tool watch runq_wakeup -T 50000 -d 4 --stacks --on-threshold continue
 	wait
 	narrow said
