@@ -161,8 +161,7 @@ test_tool_groups() {
 	"$SCHEDHIST_TOOL" runqlat -p "$pid" 100 > first &
 	first=$!
 	background "$first"
-	sleep 1
-	grouped_by "process $pid"
+	soon_grouped_by "process $pid"
 	tool runqlat -p "$pid" 1 1 > second
 	check_tool table second 50 100000
 	grouped_by "process $pid"

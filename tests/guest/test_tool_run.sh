@@ -27,8 +27,8 @@ test_tool_run() {
 	"$SCHEDHIST_TOOL" run -- sleep 100 2> terminated &
 	pid=$!
 	background "$pid"
-	sleep 1
-	grouped_by cgroup
+	soon_grouped_by cgroup
+	sleep 0.5
 	kill -TERM "$pid"
 	status_of "$pid" 143
 	says terminated "sleep: "
@@ -63,7 +63,7 @@ test_tool_run_twice() {
 	"$SCHEDHIST_TOOL" run -j -- "$work/delay" 300 3000 2> one &
 	one=$!
 	background "$one"
-	sleep 0.5
+	soon_grouped_by cgroup
 	tool run -j -- sleep 0.1 2> two
 	grouped_by cgroup
 	wait "$one"
