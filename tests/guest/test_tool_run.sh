@@ -212,10 +212,12 @@ test_tool_record() {
 	workload_stop
 }
 
-# delay_watched METRIC NUMBER MICROSECONDS: delays tasks once METRIC has a threshold, however long the
-# host takes until then.
+# soon_watched METRIC: waits until a command in the background has set a threshold.
+soon_watched() { until [[ $(< "$debugfs/threshold_ns/$1") != none ]]; do sleep 0.1; done; }
+
+# delay_watched METRIC NUMBER MICROSECONDS: delays tasks once METRIC has a threshold.
 delay_watched() {
-	until [[ $(< "$debugfs/threshold_ns/$1") != none ]]; do sleep 0.1; done
+	soon_watched "$1"
 	exec "$work/delay" "${@:2}"
 }
 
@@ -227,7 +229,7 @@ test_tool_watch() {
 	"$SCHEDHIST_TOOL" runqslower 2000 -P > slower &
 	pid=$!
 	background "$pid"
-	until [[ $(< "$debugfs/threshold_ns/runq") != none ]]; do sleep 0.1; done
+	soon_watched runq
 	same threshold "$(< "$debugfs/threshold_ns/runq")" 2000000
 	"$work/delay" 5 20000
 	sleep 1
