@@ -118,6 +118,19 @@ status() {
 	' "$debugfs/status"
 }
 
+# waits_for COMMAND...: waits until it succeeds. Fails after four minutes, which a busy host does not
+# need; kernels of ours get five times as long.
+waits_for() {
+	local end=$((SECONDS + 240 * (${#debug_kernel} ? 5 : 1)))
+	until "$@"; do
+		((SECONDS < end)) || fail "waited too long for: $*"
+		sleep 0.1
+	done
+}
+
+# holds FILE TEXT: whether this is all it has.
+holds() { [[ $(< "$1") == "$2" ]]; }
+
 # let_count KEY NUMBER: waits, up to 50 s, until a counter of `status` is at least NUMBER. On a busy
 # host that takes long. The caller asserts what it wants.
 let_count() {

@@ -23,7 +23,7 @@ victim_start() {
 	victim=$!
 	echo "$victim" >> "$work/background"
 	exec {victim_in}> "$work/background.in"
-	until [[ $(< "/proc/$victim/comm") == "$1" ]]; do sleep 0.1; done
+	waits_for holds "/proc/$victim/comm" "$1"
 }
 
 # Waits until the victim has said how long it slept or waited.
@@ -36,7 +36,7 @@ victim_end() {
 others_start() {
 	workload_start bash -c 'for cpu in 0 1; do taskset --cpu-list "$cpu" bash -c "while :; do :; done" & done
 		while :; do hackbench --groups 1 --loops 2; sleep 0.3; done'
-	until pgrep hackbench > /dev/null; do sleep 0.1; done
+	waits_for pgrep hackbench > /dev/null
 }
 
 # window SECONDS: measures for so long.
@@ -392,7 +392,7 @@ test_wait_profiles() {
 	taskset --cpu-list 0 "$work/waits" quota &
 	throttled=$!
 	echo "$throttled" >> "$work/background"
-	until [[ $(< "/proc/$throttled/comm") == waits ]]; do sleep 0.1; done
+	waits_for holds "/proc/$throttled/comm" waits
 	victim_start waits 1
 	preempted=$victim
 	echo "$throttled" > "$base/service/cgroup.procs"

@@ -9,12 +9,13 @@
 # shellcheck source=tests/guest/groups.bash
 . ./groups.bash
 
+# runs_sleep NAME: whether the first task of a cgroup does.
+runs_sleep() { grep -qsx sleep "/proc/$(head -n 1 "$base/$1/cgroup.procs")/comm"; }
+
 # sleeper NAME: starts a task that sleeps in a cgroup, so that there is a group of it.
 sleeper() {
 	in_cgroup "$1" sleep 1000 &
-	until grep -qsx sleep "/proc/$(head -n 1 "$base/$1/cgroup.procs")/comm"; do
-		sleep 0.1
-	done
+	waits_for runs_sleep "$1"
 }
 
 # comms EVENT [TEXT]: prints the names of the tasks of an event whose line has TEXT, each once.

@@ -17,7 +17,7 @@ test_open_file_of_another_process() {
 	sleep 1000 3< "$debugfs/per_cpu/cpu0/hist/oncpu" &
 	holder=$!
 	# The shell opens it after the fork.
-	until [[ $(readlink "/proc/$holder/fd/3") == "$debugfs/per_cpu/cpu0/hist/oncpu" ]]; do sleep 0.1; done
+	waits_for test "/proc/$holder/fd/3" -ef "$debugfs/per_cpu/cpu0/hist/oncpu"
 	still_pinned
 	kill "$holder"
 	wait "$holder" || true
@@ -60,7 +60,7 @@ test_open_file_waiting() {
 	echo 1000000000000000 > "$debugfs/threshold_ns/oncpu"
 	cat "$debugfs/outlier_pipe" > "$work/awaited" &
 	reader=$!
-	until grep -qs schedhist_wait_event "/proc/$reader/stack"; do sleep 0.1; done
+	waits_for grep -qs schedhist_wait_event "/proc/$reader/stack"
 	still_pinned
 	# The reader gets this outlier, and then ends, because there can be no more.
 	echo 1 > "$debugfs/outlier_limit"
@@ -74,7 +74,7 @@ test_open_file_waiting() {
 	echo 1000000000000000 > "$debugfs/threshold_ns/oncpu"
 	cat "$debugfs/outlier_pipe" &
 	reader=$!
-	until grep -qs schedhist_wait_event "/proc/$reader/stack"; do sleep 0.1; done
+	waits_for grep -qs schedhist_wait_event "/proc/$reader/stack"
 	still_pinned
 	kill "$reader"
 	wait "$reader" || true

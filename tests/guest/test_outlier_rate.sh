@@ -15,16 +15,21 @@ everything_is_an_outlier() {
 	done
 }
 
+# counted KEY VALUE: whether the status shows at least this value.
+counted() { (($(status "$1") >= $2)); }
+
 # reaches KEY VALUE: waits until the status shows this value.
 reaches() {
-	until (($(status "$1") >= $2)); do sleep 0.1; done
+	waits_for counted "$1" "$2"
 }
+
+# logged NAME NUMBER TEXT: whether the log has TEXT at least this often since mark_log NAME.
+logged() { (($(our_lines "$1" | grep -c "$3") >= $2)); }
 
 # said NAME NUMBER TEXT: waits until the log has TEXT this often since mark_log NAME.
 said() {
-	local number
-	until number=$(our_lines "$1" | grep -c "$3" || true) && ((number >= $2)); do sleep 0.1; done
-	same "lines about $3" "$number" "$2"
+	waits_for logged "$@"
+	same "lines about $3" "$(our_lines "$1" | grep -c "$3")" "$2"
 }
 
 # The first burst uses up the outliers of a second, then each one comes at its time; suppressed

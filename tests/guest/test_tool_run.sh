@@ -60,12 +60,14 @@ test_tool_run_twice() {
 	begin_tool
 	cgroups_on
 	helper delay
-	"$SCHEDHIST_TOOL" run -j -- "$work/delay" 300 3000 2> one &
+	rm -f over
+	"$SCHEDHIST_TOOL" run -j -- sh -c "'$work/delay' 300 3000; until [ -e over ]; do sleep 0.1; done" 2> one &
 	one=$!
 	background "$one"
 	soon_grouped_by cgroup
 	tool run -j -- sleep 0.1 2> two
 	grouped_by cgroup
+	touch over
 	wait "$one"
 	grouped_by none
 	[[ -z $(find "$cgroupfs" -name 'schedhist-run-*') ]] || fail "a cgroup is left"
@@ -212,14 +214,25 @@ test_tool_record() {
 	workload_stop
 }
 
-# soon_watched METRIC: waits until a command in the background has set a threshold.
-soon_watched() { until [[ $(< "$debugfs/threshold_ns/$1") != none ]]; do sleep 0.1; done; }
+# is_watched METRIC: whether it has a threshold.
+is_watched() { ! holds "$debugfs/threshold_ns/$1" none; }
 
-# delay_watched METRIC NUMBER MICROSECONDS: delays tasks once METRIC has a threshold.
-delay_watched() {
-	soon_watched "$1"
-	exec "$work/delay" "${@:2}"
+# sees_delays NUMBER MICROSECONDS METRIC ARGUMENT...: delays so many tasks, each for so long, once
+# `watch METRIC ARGUMENT...` runs, which then must end as it does after outliers. Keeps the output in
+# $work/said.
+sees_delays() {
+	local pid left=$1
+	"$SCHEDHIST_TOOL" watch "${@:3}" > said &
+	pid=$!
+	background "$pid"
+	waits_for is_watched_by "$pid" "$3"
+	while ((left--)); do "$work/delay" 1 "$2"; done
+	status_of "$pid" 3
 }
+
+# is_watched_by PID METRIC: whether this process watches it, or has ended: an outlier of another task
+# may have ended it before anybody saw the threshold.
+is_watched_by() { is_watched "$2" || ! kill -0 "$1" 2> /dev/null; }
 
 # Waits above a threshold, with all that ran meanwhile; settings are as before, whatever happens.
 test_tool_watch() {
@@ -229,7 +242,7 @@ test_tool_watch() {
 	"$SCHEDHIST_TOOL" runqslower 2000 -P > slower &
 	pid=$!
 	background "$pid"
-	soon_watched runq
+	waits_for is_watched runq
 	same threshold "$(< "$debugfs/threshold_ns/runq")" 2000000
 	"$work/delay" 5 20000
 	sleep 1
@@ -239,11 +252,14 @@ test_tool_watch() {
 	narrow slower
 	grep -E '^[0-9:]{8} delay +[0-9]+ +[0-9]+ delay +[0-9]+ +[0-9]+$' slower > lines || fail "no wait in $(< slower)"
 	within "waits of 20 ms" 4 "$(wc -l < lines)" 1000
-	# So long that no other wait is, on a busy host: all that wait on CPU 0 wait for this one.
-	delay_watched runq 2 500000 &
-	ends_with 3 tool watch -T 250000 --on-threshold trace \
-		--on-threshold 'shell,command=echo "cpu $SCHEDHIST_CPU pid $SCHEDHIST_PID" > acted'
-	wait
+	# So long that hardly any other wait is, on a busy host: all that wait on CPU 0 wait for this one.
+	for _ in 1 2 3; do
+		echo 1 > "$tracefs/tracing_on"
+		sees_delays 2 500000 runq -T 250000 --on-threshold trace \
+			--on-threshold 'shell,command=echo "cpu $SCHEDHIST_CPU pid $SCHEDHIST_PID" > acted'
+		! grep -q delay: said || break
+		note "another task waited as long: $(< said)"
+	done
 	says said "## CPU 0: runq_"
 	says said "delay:"
 	narrow said
@@ -254,18 +270,14 @@ test_tool_watch() {
 	# The shares of all culprits add up.
 	same "the sum of shares" "$(awk '/%/ { sum += $1 } END { print sum }' said)" 100
 	ends_with 0 tool watch -T 60000000 -d 0.5
-	delay_watched runq 3 20000 &
-	ends_with 3 tool watch -T 10000 -d 4 -q --on-threshold continue
-	wait
+	sees_delays 3 20000 runq -T 10000 -d 4 -q --on-threshold continue
 	grep -qE '^[1-9][0-9]* above 10000 us, 0 more missed$' said || fail "no summary: $(< said)"
-	delay_watched runq 2 20000 &
 	sleep 100 &
 	pid=$!
 	background "$pid"
-	ends_with 3 tool watch -T 10000 -j --on-threshold "signal,num=15,pid=$pid"
+	sees_delays 2 20000 runq -T 10000 -j --on-threshold "signal,num=15,pid=$pid"
 	check_tool json said
 	status_of "$pid" 143
-	wait
 }
 
 # With --stacks, each outlier has the kernel stack with which its task had left the CPU. What watch
@@ -284,17 +296,16 @@ test_tool_stacks() {
 	"$SCHEDHIST_TOOL" watch offcpu -T 15000 -d 2.5 -j --stacks --on-threshold continue > json &
 	other=$!
 	background "$other"
-	until [[ -n $(ls "$instances") ]]; do sleep 0.1; done
+	waits_for test -d "$instances/schedhist-watch-$other"
 	same instance "$(ls "$instances")" "schedhist-watch-$other"
 	same "the events of others" "$(< "$tracefs/events/schedhist/enable")" 0
 	status_of "$other" 3
 	exec 8>&-
 	check_tool stacks json naps __futex_wait anon_pipe_read do_nanosleep
 	no_instance
-	# The victim is a new task, and waits before it runs for the first time; or later, on a busy host.
-	delay_watched runq_wakeup 3 100000 &
-	ends_with 3 tool watch runq_wakeup -T 50000 -d 4 --stacks --on-threshold continue
-	wait
+	# The victims are new tasks, which wait before they run for the first time, or at their first
+	# wakeup. Up to half of them have begun to run and are preempted, which is no runq_wakeup.
+	sees_delays 10 100000 runq_wakeup -T 50000 -d 4 --stacks --on-threshold continue
 	narrow said
 	grep -qE '^  (begins|had left the CPU) in:$' said || fail "no stack: $(< said)"
 	no_instance
@@ -303,9 +314,8 @@ test_tool_stacks() {
 		"$SCHEDHIST_TOOL" watch -T 60000000 --stacks &
 		pid=$!
 		background "$pid"
-		until [[ -d $instances/schedhist-watch-$pid && $(< "$debugfs/threshold_ns/runq") != none ]]; do
-			sleep 0.1
-		done
+		waits_for test -d "$instances/schedhist-watch-$pid"
+		waits_for is_watched runq
 		kill -s "$signal" "$pid"
 		if [[ $signal == KILL ]]; then
 			status_of "$pid" 137

@@ -53,7 +53,7 @@ narrow() {
 grouped_by() { same group_by "$(< "$debugfs/group_by")" "$1"; }
 
 # soon_grouped_by RULE: waits until a command in the background has set this rule.
-soon_grouped_by() { until [[ $(< "$debugfs/group_by") == "$1" ]]; do sleep 0.1; done; }
+soon_grouped_by() { waits_for holds "$debugfs/group_by" "$1"; }
 
 # background PID...: has these processes ended after the test, if they have not ended before.
 background() { echo "$*" >> "$work/background"; }

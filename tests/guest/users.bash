@@ -12,11 +12,6 @@ background() {
 	echo $! >> "$work/background"
 }
 
-# waits_for COMMAND...: waits until it succeeds.
-waits_for() {
-	until "$@"; do sleep 0.1; done
-}
-
 # Prefix for a command: runs it in a mount namespace where the kernel shows no symbols. There are
 # 200000, which perf and trace-cmd read, some of them twice, for many seconds on an emulated
 # machine; no test needs one.
