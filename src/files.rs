@@ -114,9 +114,9 @@ pub(crate) fn create(monitor: &Arc<Monitor>) -> Result<Tree> {
     }
 
     let thresholds = files.tree.folder(root, c"threshold_ns")?;
-    for metric in Series::ALL {
-        let threshold = outlier_controls::Threshold(metric);
-        files.read_write(thresholds, metric.name, threshold)?;
+    for series in Series::ALL {
+        let threshold = outlier_controls::Threshold(series);
+        files.read_write(thresholds, series.name, threshold)?;
     }
     files.read_write(root, "outlier_rate", outlier_controls::OutlierRate)?;
     files.read_write(root, "outlier_limit", outlier_controls::OutlierLimit)?;
@@ -146,8 +146,8 @@ impl Files<'_> {
         self.read_only(folder, "summary", summary::Summary(scope))?;
         self.read_only(folder, "openmetrics", openmetrics::OpenMetrics(scope))?;
         let hist = self.tree.folder(folder, c"hist")?;
-        for metric in Series::ALL {
-            self.read_only(hist, metric.name, histogram::Histogram(scope, metric))?;
+        for series in Series::ALL {
+            self.read_only(hist, series.name, histogram::Histogram(scope, series))?;
         }
         Ok(())
     }

@@ -189,21 +189,21 @@ impl Outliers {
         })
     }
 
-    /// Returns the threshold of `metric`, in nanoseconds; 0 for none.
-    pub(crate) fn threshold(&self, metric: Series) -> u64 {
-        self.thresholds.get(metric)
+    /// Returns the threshold of `series`, in nanoseconds; 0 for none.
+    pub(crate) fn threshold(&self, series: Series) -> u64 {
+        self.thresholds.get(series)
     }
 
-    /// Sets the threshold of `metric`, in nanoseconds; 0 removes it. Sleeps.
+    /// Sets the threshold of `series`, in nanoseconds; 0 removes it. Sleeps.
     ///
     /// Fails with `ENOMEM` if the logs cannot be allocated, and then changes nothing.
-    pub(crate) fn set_threshold(&self, metric: Series, nanoseconds: u64) -> Result {
+    pub(crate) fn set_threshold(&self, series: Series, nanoseconds: u64) -> Result {
         let measured = self.measured.lock();
         if nanoseconds != 0 && self.logs.as_ref().is_none() {
             // Only the holder of the lock populates it.
             self.logs.populate(PerCpu::new(cpu_memory::new_log)?);
         }
-        let set = || self.thresholds.set(metric, nanoseconds);
+        let set = || self.thresholds.set(series, nanoseconds);
         let budget = &self.budget;
         budget.rate_notice.renew(|| budget.limit_notice.renew(set));
         outlier_key::switch(self.thresholds.is_any_set());

@@ -140,18 +140,18 @@ impl Reading {
         )
     }
 
-    /// Copies the histogram of `metric`, added up over the CPUs in `scope`. Fails with `ENOMEM`.
+    /// Copies the histogram of `series`, added up over the CPUs in `scope`. Fails with `ENOMEM`.
     pub(crate) fn snapshot(
         &self,
         since: Since,
         scope: Scope,
-        metric: Series,
+        series: Series,
     ) -> Result<Snapshot<KVVec<u64>>> {
         let scheme = self.records.scheme();
         let counts = KVVec::from_elem(0, scheme.buckets(), GFP_KERNEL)?;
         let mut snapshot = Snapshot::new(scheme, counts).ok_or(EINVAL)?;
         for (records, baseline) in self.cpus(scope) {
-            for part in metric.parts {
+            for part in series.parts {
                 match since {
                     Since::Load => snapshot.add_since_load(records, baseline, *part),
                     Since::Reset => snapshot.add(records, baseline, *part),
@@ -161,7 +161,7 @@ impl Reading {
         Ok(snapshot)
     }
 
-    /// Calls `show` with the histogram of each metric that is on or has samples. Copies one
+    /// Calls `show` with the histogram of each series that is on or has samples. Copies one
     /// histogram at a time. Fails as [`Reading::snapshot`] and `show` do.
     pub(crate) fn for_each_shown(
         &self,
@@ -169,10 +169,10 @@ impl Reading {
         scope: Scope,
         mut show: impl FnMut(Series, &Snapshot<KVVec<u64>>) -> Result,
     ) -> Result {
-        for metric in Series::ALL {
-            let snapshot = self.snapshot(since, scope, metric)?;
-            if self.metrics.shows(metric) || snapshot.count() != 0 {
-                show(metric, &snapshot)?;
+        for series in Series::ALL {
+            let snapshot = self.snapshot(since, scope, series)?;
+            if self.metrics.shows(series) || snapshot.count() != 0 {
+                show(series, &snapshot)?;
             }
         }
         Ok(())

@@ -16,12 +16,16 @@ named! {
     /// Let *out* be the time that a task left a CPU, *in* the time that it next gets one, and
     /// *wake* the time between at which it was put on a run queue.
     ///
-    /// To add a metric: a row here, those of the default set first, since
-    /// [`Metric::COUNT_OF_DEFAULT`] is the number of the first other one; whether it needs
-    /// wakeups, in [`MetricSet::needs_wakeups`], or no state of tasks, in `OF_CPUS`; where its
-    /// samples come from, in `switch/cpu.rs`, and
-    /// [`pending::MAX`](crate::engine::switch::pending::MAX) if a switch can then have more of the
-    /// task that gets the CPU; its event in `src/events.rs` and `src/delivery.rs`.
+    /// To add a metric:
+    ///
+    /// 1. a row here, those of the default set first: [`Metric::COUNT_OF_DEFAULT`] is the number of
+    ///    the first other one;
+    /// 2. in [`MetricSet::needs_wakeups`] if it needs the wakeups of tasks, in `OF_CPUS` if it needs
+    ///    no state of tasks;
+    /// 3. its samples, in `switch/cpu.rs`; and
+    ///    [`pending::MAX`](crate::engine::switch::pending::MAX), if a switch can then have more
+    ///    samples of the task that gets the CPU;
+    /// 4. its event, in `src/events.rs` and `src/delivery.rs`.
     #[repr(usize)]
     pub enum Metric {
         /// *in* to *out*: a stay of a task on a CPU, however it ended.
@@ -147,9 +151,9 @@ impl MetricSet {
         other.0 & !self.0 == 0
     }
 
-    /// Returns whether all parts of `shown` are on.
-    pub fn shows(self, shown: Series) -> bool {
-        shown.parts.iter().all(|part| self.contains(*part))
+    /// Returns whether all parts of `series` are on.
+    pub fn shows(self, series: Series) -> bool {
+        series.parts.iter().all(|part| self.contains(*part))
     }
 
     /// Returns whether any metric is on.

@@ -31,8 +31,8 @@ impl View for Histogram {
     }
 
     fn show(&self, reading: &Reading, out: &mut Text<'_>) -> Result {
-        let Self(scope, metric) = *self;
-        let snapshot = reading.snapshot(Since::Reset, scope, metric)?;
-        Ok(text::histogram(out, metric, scope, &snapshot)?)
+        let Self(scope, series) = *self;
+        let snapshot = reading.snapshot(Since::Reset, scope, series)?;
+        Ok(text::histogram(out, series, scope, &snapshot)?)
     }
 }

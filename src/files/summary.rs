@@ -34,8 +34,8 @@ impl View for Summary {
         text::summary_head(out, scope, reading.enabled, |counter| {
             reading.counter(Since::Reset, scope, counter)
         })?;
-        reading.for_each_shown(Since::Reset, scope, |metric, snapshot| {
-            Ok(text::summary_row(out, metric, snapshot)?)
+        reading.for_each_shown(Since::Reset, scope, |series, snapshot| {
+            Ok(text::summary_row(out, series, snapshot)?)
         })
     }
 }

@@ -38,7 +38,7 @@ use crate::engine::{
     },
     group::{
         records::{
-            Culprit,
+            CulpritKind,
             GroupCounter,
             GroupMetric, //
         },
@@ -63,7 +63,7 @@ pub const MAX_LABEL: usize = 1024;
 /// The number of lines of a group: those of its histograms, of its counters, of its waits by
 /// culprit, and of `not_in_histogram`.
 const LINES: usize =
-    GroupMetric::COUNT * (BUCKETS + 2) + GroupCounter::COUNT + Culprit::COUNT * 4 + 1;
+    GroupMetric::COUNT * (BUCKETS + 2) + GroupCounter::COUNT + CulpritKind::COUNT * 4 + 1;
 
 /// The maximum length of a line of a group besides its label, in bytes.
 const LINE: usize = 112;
@@ -197,18 +197,18 @@ fn waits<'a>(
     name: &str,
     which: &str,
     groups: impl Iterator<Item = (&'a str, &'a GroupTotals)> + Clone,
-    of: impl Fn(&GroupTotals, Culprit) -> (u64, u128) + Copy,
+    of: impl Fn(&GroupTotals, CulpritKind) -> (u64, u128) + Copy,
 ) -> fmt::Result {
     family(out, name, "counter", format_args!("{which}."))?;
     for (group, totals) in groups.clone() {
-        for culprit in Culprit::ALL {
+        for culprit in CulpritKind::ALL {
             let labels = Labels::of_group(group).and_culprit(culprit.name());
             count(out, name, labels, of(totals, culprit).0)?;
         }
     }
     seconds_family(out, name, "counter", format_args!("{which}: their sum."))?;
     for (group, totals) in groups {
-        for culprit in Culprit::ALL {
+        for culprit in CulpritKind::ALL {
             let labels = Labels::of_group(group).and_culprit(culprit.name());
             time(out, name, labels, of(totals, culprit).1)?;
         }

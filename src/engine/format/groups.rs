@@ -21,7 +21,7 @@ use crate::engine::{
     },
     group::{
         records::{
-            Culprit,
+            CulpritKind,
             GroupCounter,
             GroupMetric, //
         },
@@ -124,11 +124,11 @@ pub fn group<B: Deref<Target = [u64]>>(
     let held = held.fold(0_u64, |sum, histogram| sum.wrapping_add(histogram.count()));
     // The histograms may be ahead: they were read later.
     write!(out, " not_in_histogram {}", all.saturating_sub(held))?;
-    for culprit in Culprit::ALL {
+    for culprit in CulpritKind::ALL {
         let (name, (count, ns)) = (culprit.name(), totals.ended_by(culprit));
         write!(out, " ended_by_{name} {count} ended_by_{name}_ns {ns}")?;
     }
-    for culprit in Culprit::ALL {
+    for culprit in CulpritKind::ALL {
         let (name, (count, ns)) = (culprit.name(), totals.preempted_by(culprit));
         write!(
             out,
@@ -220,7 +220,7 @@ pub fn summary_row<B: Deref<Target = [u64]>>(
         Nanoseconds(bound).write_column(out)?;
     }
     Nanoseconds(runq.max()).write_column(out)?;
-    let all = Culprit::ALL.map(|culprit| clamp(totals.ended_by(culprit).1));
+    let all = CulpritKind::ALL.map(|culprit| clamp(totals.ended_by(culprit).1));
     let sum = all.iter().fold(0_u64, |sum, ns| sum.saturating_add(*ns));
     write!(out, "  ")?;
     for (ns, width) in all.into_iter().zip([4, 5, 6, 5]) {

@@ -86,12 +86,12 @@ pub fn head(
 
     let help = "Whether the metric is among those that are measured when enabled: 0 or 1.";
     family(out, "metric_enabled", "gauge", help)?;
-    for shown in Series::ALL {
-        let on = u8::from(metrics.shows(shown));
+    for series in Series::ALL {
+        let on = u8::from(metrics.shows(series));
         writeln!(
             out,
             "schedhist_metric_enabled{{metric=\"{}\"}} {on}",
-            shown.name
+            series.name
         )?;
     }
 
@@ -127,22 +127,22 @@ pub fn outliers(out: &mut impl Write, reported: u64, suppressed: u64) -> fmt::Re
     writeln!(out, "schedhist_outliers_suppressed_total {suppressed}")
 }
 
-/// Writes the lines before the samples of `metric`.
-pub fn histogram_head(out: &mut impl Write, metric: Series) -> fmt::Result {
-    seconds_family(out, metric.name, "histogram", metric.help)
+/// Writes the lines before the samples of `series`.
+pub fn histogram_head(out: &mut impl Write, series: Series) -> fmt::Result {
+    seconds_family(out, series.name, "histogram", series.help)
 }
 
-/// Writes the samples of `metric`: the cumulative buckets, the count and the sum.
+/// Writes the samples of `series`: the cumulative buckets, the count and the sum.
 ///
 /// The snapshot should have no baseline: a scraper takes a decreasing count for a restart.
 pub fn histogram_samples<B: Deref<Target = [u64]>>(
     out: &mut impl Write,
-    metric: Series,
+    series: Series,
     scope: Scope,
     snapshot: &Snapshot<B>,
 ) -> fmt::Result {
     let labels = Labels::new(scope);
-    samples(out, metric.name, labels, snapshot.count(), snapshot)
+    samples(out, series.name, labels, snapshot.count(), snapshot)
 }
 
 /// Writes the samples of the histogram family `schedhist_NAME_seconds` with `labels`. There are

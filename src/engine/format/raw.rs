@@ -26,7 +26,7 @@ use crate::engine::{
     },
     group::{
         records::{
-            Culprit,
+            CulpritKind,
             GroupCounter,
             GroupMetric, //
         },
@@ -81,7 +81,7 @@ const BUCKETS_LEN: usize = 24;
 const PAIR_LEN: usize = 12;
 const GROUPING_LEN: usize = 48;
 const GROUP_LEN: usize =
-    24 + GroupMetric::COUNT * 32 + GroupCounter::COUNT * 8 + Culprit::COUNT * 2 * 16;
+    24 + GroupMetric::COUNT * 32 + GroupCounter::COUNT * 8 + CulpritKind::COUNT * 2 * 16;
 const NEIGHBOUR_LEN: usize = 32;
 
 /// The type of a record.
@@ -215,7 +215,7 @@ pub fn group<B: Deref<Target = [u64]>>(
             fields.u64(totals.counter(counter));
         }
         for of in [GroupTotals::ended_by, GroupTotals::preempted_by] {
-            for culprit in Culprit::ALL {
+            for culprit in CulpritKind::ALL {
                 let (count, nanoseconds) = of(totals, culprit);
                 fields.u64(count);
                 fields.u64(nanoseconds as u64);
@@ -264,7 +264,7 @@ pub const fn max_len(scheme: Scheme, metrics: MetricSet, cpus: usize) -> usize {
 fn header(out: &mut impl Sink, info: &Info) {
     let metrics = Series::ALL
         .iter()
-        .filter(|shown| shown.parts.len() == 1)
+        .filter(|series| series.parts.len() == 1)
         .count();
     let mut fields = Fields::<HEADER_LEN>::new();
     fields.bytes(MAGIC);
@@ -284,15 +284,15 @@ fn header(out: &mut impl Sink, info: &Info) {
 
 /// Writes the names of metrics, of sums of metrics, and of counters.
 fn names(out: &mut impl Sink) {
-    for shown in Series::ALL {
-        if let [metric] = shown.parts {
-            name(out, Type::Metric, *metric as u32, shown.name);
+    for series in Series::ALL {
+        if let [metric] = series.parts {
+            name(out, Type::Metric, *metric as u32, series.name);
         } else {
-            let bits = shown
+            let bits = series
                 .parts
                 .iter()
                 .fold(0, |bits, part| bits | (1 << *part as u32));
-            name(out, Type::Sum, bits, shown.name);
+            name(out, Type::Sum, bits, series.name);
         }
     }
     for counter in Counter::ALL {

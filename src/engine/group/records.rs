@@ -10,7 +10,7 @@ mod waits;
 pub use self::{
     metric::{
         group_scheme,
-        Culprit,
+        CulpritKind,
         GroupCounter,
         GroupMetric, //
     },
@@ -62,9 +62,9 @@ pub struct GroupRecords {
     maxima: [Cell; GroupMetric::COUNT],
     counters: [Cell; GroupCounter::COUNT],
     /// Waits by who had the CPU when they ended.
-    ended_by: [Waits; Culprit::COUNT],
+    ended_by: [Waits; CulpritKind::COUNT],
     /// Waits after a preemption, by who preempted the task.
-    preempted_by: [Waits; Culprit::COUNT],
+    preempted_by: [Waits; CulpritKind::COUNT],
     rare: [Rare; GroupMetric::COUNT],
     /// The other groups that had the CPU when most of the waits ended.
     neighbours: [Neighbour; NEIGHBOURS],
@@ -84,8 +84,8 @@ impl GroupRecords {
             sums: [const { Cell::new(0) }; GroupMetric::COUNT],
             maxima: [const { Cell::new(0) }; GroupMetric::COUNT],
             counters: [const { Cell::new(0) }; GroupCounter::COUNT],
-            ended_by: [const { Waits::new() }; Culprit::COUNT],
-            preempted_by: [const { Waits::new() }; Culprit::COUNT],
+            ended_by: [const { Waits::new() }; CulpritKind::COUNT],
+            preempted_by: [const { Waits::new() }; CulpritKind::COUNT],
             rare: [const {
                 Rare {
                     half_wraps: Cell::new(0),
@@ -176,12 +176,12 @@ impl GroupRecords {
     pub(in crate::engine) fn wait_ended(&self, group: Group, culprit: Verdict, wait: u64) {
         // Not by the number of the culprit's kind: branches are shorter than computing that.
         match culprit.user_group() {
-            Some(other) if other == group => self.ended_by[Culprit::Own as usize].add(wait),
+            Some(other) if other == group => self.ended_by[CulpritKind::Own as usize].add(wait),
             Some(other) => {
-                self.ended_by[Culprit::Other as usize].add(wait);
+                self.ended_by[CulpritKind::Other as usize].add(wait);
                 self.wait_ended_by_other(other, wait);
             }
-            None => self.ended_by[Culprit::new(group, culprit) as usize].add(wait),
+            None => self.ended_by[CulpritKind::new(group, culprit) as usize].add(wait),
         }
     }
 
@@ -194,7 +194,7 @@ impl GroupRecords {
         culprit: Verdict,
         wait: u64,
     ) {
-        self.preempted_by[Culprit::new(group, culprit) as usize].add(wait);
+        self.preempted_by[CulpritKind::new(group, culprit) as usize].add(wait);
     }
 
     /// Reads a counter.
@@ -228,12 +228,12 @@ impl GroupRecords {
     }
 
     /// Returns the waits that ended while `culprit` had the CPU.
-    pub fn ended_by(&self, culprit: Culprit) -> &Waits {
+    pub fn ended_by(&self, culprit: CulpritKind) -> &Waits {
         &self.ended_by[culprit as usize]
     }
 
     /// Returns the waits that began when `culprit` preempted the task.
-    pub fn preempted_by(&self, culprit: Culprit) -> &Waits {
+    pub fn preempted_by(&self, culprit: CulpritKind) -> &Waits {
         &self.preempted_by[culprit as usize]
     }
 }

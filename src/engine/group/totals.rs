@@ -4,7 +4,7 @@
 
 use crate::engine::group::{
     records::{
-        Culprit,
+        CulpritKind,
         GroupCounter,
         GroupMetric,
         GroupRecords,
@@ -23,8 +23,8 @@ pub const NEIGHBOURS: usize = 8;
 pub struct GroupTotals {
     samples: [u64; GroupMetric::COUNT],
     counters: [u64; GroupCounter::COUNT],
-    ended_by: [(u64, u128); Culprit::COUNT],
-    preempted_by: [(u64, u128); Culprit::COUNT],
+    ended_by: [(u64, u128); CulpritKind::COUNT],
+    preempted_by: [(u64, u128); CulpritKind::COUNT],
     neighbours: [Option<Neighbour>; NEIGHBOURS],
 }
 
@@ -47,7 +47,7 @@ impl GroupTotals {
         for (sum, counter) in self.counters.iter_mut().zip(GroupCounter::ALL) {
             *sum = sum.wrapping_add(records.counter(counter));
         }
-        for culprit in Culprit::ALL {
+        for culprit in CulpritKind::ALL {
             let i = culprit as usize;
             add(&mut self.ended_by[i], records.ended_by(culprit));
             add(&mut self.preempted_by[i], records.preempted_by(culprit));
@@ -104,13 +104,13 @@ impl GroupTotals {
 
     /// Returns the number of waits that ended while `culprit` had the CPU, and how long they took in
     /// nanoseconds.
-    pub fn ended_by(&self, culprit: Culprit) -> (u64, u128) {
+    pub fn ended_by(&self, culprit: CulpritKind) -> (u64, u128) {
         self.ended_by[culprit as usize]
     }
 
     /// Returns the number of waits that began when `culprit` preempted the task, and how long they
     /// took in nanoseconds.
-    pub fn preempted_by(&self, culprit: Culprit) -> (u64, u128) {
+    pub fn preempted_by(&self, culprit: CulpritKind) -> (u64, u128) {
         self.preempted_by[culprit as usize]
     }
 

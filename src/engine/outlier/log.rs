@@ -62,25 +62,25 @@ impl Thresholds {
         }
     }
 
-    /// Returns the threshold of `shown`, in nanoseconds; 0 for none.
-    pub fn get(&self, shown: Series) -> u64 {
-        Self::index(shown)
+    /// Returns the threshold of `series`, in nanoseconds; 0 for none.
+    pub fn get(&self, series: Series) -> u64 {
+        Self::index(series)
             .and_then(|index| self.shown.get(index))
             .map_or(0, Cell::get)
     }
 
-    /// Sets the threshold of `shown`, in nanoseconds; 0 removes it.
+    /// Sets the threshold of `series`, in nanoseconds; 0 removes it.
     ///
     /// A metric that is part of several series is compared with the least of their thresholds.
-    pub fn set(&self, shown: Series, nanoseconds: u64) {
-        if let Some(cell) = Self::index(shown).and_then(|index| self.shown.get(index)) {
+    pub fn set(&self, series: Series, nanoseconds: u64) {
+        if let Some(cell) = Self::index(series).and_then(|index| self.shown.get(index)) {
             cell.set(nanoseconds);
         }
         for metric in Metric::ALL {
             let least = Series::ALL
                 .into_iter()
-                .filter(|shown| shown.parts.contains(&metric))
-                .map(|shown| self.get(shown))
+                .filter(|series| series.parts.contains(&metric))
+                .map(|series| self.get(series))
                 .filter(|threshold| *threshold != 0)
                 .min();
             self.effective[metric as usize].set(least.unwrap_or(u64::MAX));
@@ -94,9 +94,9 @@ impl Thresholds {
 
     /// Returns whether any threshold is set that applies to one of `metrics`.
     pub fn is_any_set_of(&self, metrics: MetricSet) -> bool {
-        Series::ALL.into_iter().any(|shown| {
+        Series::ALL.into_iter().any(|series| {
             let is_measured = |part: &Metric| metrics.contains(*part);
-            self.get(shown) != 0 && shown.parts.iter().any(is_measured)
+            self.get(series) != 0 && series.parts.iter().any(is_measured)
         })
     }
 
@@ -106,8 +106,8 @@ impl Thresholds {
         sample.value > self.effective[sample.metric as usize].get()
     }
 
-    fn index(shown: Series) -> Option<usize> {
-        Series::ALL.into_iter().position(|other| other == shown)
+    fn index(series: Series) -> Option<usize> {
+        Series::ALL.into_iter().position(|other| other == series)
     }
 }
 

@@ -27,7 +27,7 @@ use schedhist_engine::engine::{
             Places, //
         },
         records::{
-            Culprit,
+            CulpritKind,
             GroupCounter,
             GroupMetric,
             GroupRecords,
@@ -268,7 +268,7 @@ fn values(records: &GroupRecords) -> Vec<u128> {
     for counter in GroupCounter::ALL {
         all.push(u128::from(records.counter(counter)));
     }
-    for culprit in Culprit::ALL {
+    for culprit in CulpritKind::ALL {
         for waits in [records.ended_by(culprit), records.preempted_by(culprit)] {
             all.extend([u128::from(waits.count()), u128::from(waits.nanoseconds())]);
         }

@@ -21,7 +21,7 @@ use schedhist_engine::engine::{
     group::{
         records::{
             group_scheme,
-            Culprit,
+            CulpritKind,
             GroupCounter,
             GroupMetric,
             GroupRecords,
@@ -233,24 +233,24 @@ fn counters_are_of_the_task_that_has_the_cpu() {
 #[test]
 fn culprits() {
     for (number, verdict, expected) in [
-        (1, user(1), Culprit::Own),
-        (1, user(2), Culprit::Other),
-        (1, user(0), Culprit::Other),
-        (1, kernel(1), Culprit::Kernel),
-        (1, kernel(2), Culprit::Kernel),
-        (1, Verdict::IDLE, Culprit::Idle),
-        (1, Verdict::UNKNOWN, Culprit::Other),
+        (1, user(1), CulpritKind::Own),
+        (1, user(2), CulpritKind::Other),
+        (1, user(0), CulpritKind::Other),
+        (1, kernel(1), CulpritKind::Kernel),
+        (1, kernel(2), CulpritKind::Kernel),
+        (1, Verdict::IDLE, CulpritKind::Idle),
+        (1, Verdict::UNKNOWN, CulpritKind::Other),
         // A task of which nothing is known is in this group.
-        (0, Verdict::UNKNOWN, Culprit::Own),
-        (0, Verdict::IDLE, Culprit::Idle),
-        (0, kernel(0), Culprit::Kernel),
-        (0, user(1), Culprit::Other),
+        (0, Verdict::UNKNOWN, CulpritKind::Own),
+        (0, Verdict::IDLE, CulpritKind::Idle),
+        (0, kernel(0), CulpritKind::Kernel),
+        (0, user(1), CulpritKind::Other),
     ] {
-        assert_eq!(Culprit::new(group(number), verdict), expected);
+        assert_eq!(CulpritKind::new(group(number), verdict), expected);
         let groups = groups(3);
         groups.wait(number, verdict, 70);
         groups.observer().preempted(verdict, 5);
-        for culprit in Culprit::ALL {
+        for culprit in CulpritKind::ALL {
             let records = groups.of(number);
             let (ended, preempted) = (records.ended_by(culprit), records.preempted_by(culprit));
             let is_it = u64::from(culprit == expected);
@@ -260,7 +260,7 @@ fn culprits() {
                 (is_it, 5 * is_it)
             );
         }
-        let named = expected == Culprit::Other;
+        let named = expected == CulpritKind::Other;
         assert_eq!(groups.of(number).neighbours().count(), usize::from(named));
     }
 }
@@ -274,7 +274,7 @@ fn only_waits_are_blamed() {
         groups.observer().enter(user(1));
         groups.sample(metric, 10, 20);
         let is_wait = matches!(metric, Metric::RunqWakeup | Metric::RunqPreempt);
-        let ended = groups.of(1).ended_by(Culprit::Other);
+        let ended = groups.of(1).ended_by(CulpritKind::Other);
         assert_eq!(ended.count(), u64::from(is_wait), "{metric:?}");
     }
 }
@@ -352,7 +352,7 @@ proptest! {
             count += c;
             sum += ns;
         }
-        let other = records.ended_by(Culprit::Other);
+        let other = records.ended_by(CulpritKind::Other);
         prop_assert_eq!(other.count(), waits.len() as u64);
         prop_assert!(count <= other.count() && sum <= other.nanoseconds());
         let named = named(records);
@@ -403,10 +403,10 @@ proptest! {
         prop_assert_eq!(totals.samples(GroupMetric::Offcpu), 0);
         let counters = GroupCounter::ALL.map(|counter| totals.counter(counter));
         prop_assert_eq!(counters, [samples, 0, samples, 0, 0]);
-        let ended = Culprit::ALL.map(|culprit| totals.ended_by(culprit));
+        let ended = CulpritKind::ALL.map(|culprit| totals.ended_by(culprit));
         let idle = (samples, 3 * u128::from(samples));
         prop_assert_eq!(ended, [(0, 0), other, (0, 0), idle]);
-        let preempted = Culprit::ALL.map(|culprit| totals.preempted_by(culprit));
+        let preempted = CulpritKind::ALL.map(|culprit| totals.preempted_by(culprit));
         prop_assert_eq!(preempted, [(0, 0), (0, 0), (samples, 9 * u128::from(samples)), (0, 0)]);
 
         let neighbours: BTreeMap<_, _> = totals

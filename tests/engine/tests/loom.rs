@@ -44,7 +44,7 @@ use schedhist_engine::{
                 Places, //
             },
             records::{
-                Culprit as WaitCulprit,
+                CulpritKind,
                 GroupCounter,
                 GroupMetric, //
             },
@@ -920,7 +920,7 @@ fn neighbours_while_one_is_replaced() {
         },
     );
     assert_eq!(named(&groups), [6, 3, 4, 5]);
-    assert_eq!(groups.of(1).ended_by(WaitCulprit::Other).count(), 5);
+    assert_eq!(groups.of(1).ended_by(CulpritKind::Other).count(), 5);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use super::{
         Neighbour,
         NeighbourValues, //
     },
-    Culprit,
+    CulpritKind,
     GroupCounter,
     GroupMetric,
     GroupRecords, //
@@ -36,7 +36,7 @@ impl GroupRecords {
         for counter in GroupCounter::ALL {
             self.counters[counter as usize].add(other.counter(counter));
         }
-        for culprit in Culprit::ALL {
+        for culprit in CulpritKind::ALL {
             self.ended_by[culprit as usize].add_all(other.ended_by(culprit));
             self.preempted_by[culprit as usize].add_all(other.preempted_by(culprit));
         }

@@ -61,7 +61,7 @@ named! {
 named! {
     /// Who kept a task from its CPU.
     #[repr(usize)]
-    pub enum Culprit {
+    pub enum CulpritKind {
         /// A task of the same group.
         Own => "own";
         /// A task of another group.
@@ -73,7 +73,7 @@ named! {
     }
 }
 
-impl Culprit {
+impl CulpritKind {
     /// Returns what a task with the verdict `culprit` is to a task of `group`.
     #[inline(always)]
     pub fn new(group: Group, culprit: Verdict) -> Self {

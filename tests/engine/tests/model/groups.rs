@@ -13,7 +13,7 @@ use schedhist_engine::engine::{
             Occupant, //
         },
         records::{
-            Culprit,
+            CulpritKind,
             GroupCounter,
             GroupMetric,
             GroupRecords, //
@@ -156,15 +156,15 @@ impl Who {
     }
 
     /// Returns what this is to a task of `group`.
-    fn culprit(self, group: usize) -> Culprit {
+    fn culprit(self, group: usize) -> CulpritKind {
         match self {
-            Self::Idle => Culprit::Idle,
+            Self::Idle => CulpritKind::Idle,
             Self::Task {
                 is_kernel_thread: true,
                 ..
-            } => Culprit::Kernel,
-            _ if self.group() == group => Culprit::Own,
-            _ => Culprit::Other,
+            } => CulpritKind::Kernel,
+            _ if self.group() == group => CulpritKind::Own,
+            _ => CulpritKind::Other,
         }
     }
 }
@@ -182,8 +182,8 @@ fn add(waits: &mut Waits, wait: u64) {
 struct GroupReference {
     samples: [Vec<Sample>; GroupMetric::COUNT],
     counters: [u64; GroupCounter::COUNT],
-    ended_by: [Waits; Culprit::COUNT],
-    preempted_by: [Waits; Culprit::COUNT],
+    ended_by: [Waits; CulpritKind::COUNT],
+    preempted_by: [Waits; CulpritKind::COUNT],
     /// By the other group that had the CPU when the wait ended.
     neighbours: BTreeMap<usize, Waits>,
     /// Whether there were more of them than the records have room for.
@@ -307,7 +307,7 @@ impl Groups {
             let culprit = before.culprit(self.now.group());
             let group = self.group();
             add(&mut group.ended_by[culprit as usize], sample.value);
-            if culprit == Culprit::Other {
+            if culprit == CulpritKind::Other {
                 add(
                     group.neighbours.entry(before.group()).or_default(),
                     sample.value,
@@ -394,7 +394,7 @@ fn one(
         let reference = expected.counters[counter as usize];
         equal(counter.name(), "", records.counter(counter), reference)?;
     }
-    for culprit in Culprit::ALL {
+    for culprit in CulpritKind::ALL {
         let (ended, preempted) = (records.ended_by(culprit), records.preempted_by(culprit));
         let reference = expected.ended_by[culprit as usize];
         let ended = (ended.count(), ended.nanoseconds());

@@ -19,7 +19,7 @@ use crate::{
     distribution::Distribution,
     engine::{
         group::records::{
-            Culprit,
+            CulpritKind,
             GroupMetric, //
         },
         metric::{
@@ -288,7 +288,7 @@ impl Builder<'_> {
 
         let each = GroupMetric::COUNT * self.series(Kind::Histogram)
             + GROUP_COUNTERS.len()
-            + 2 * Culprit::COUNT
+            + 2 * CulpritKind::COUNT
             + 1;
         let room = self.left / each;
         let mut seen = BTreeSet::new();
@@ -332,7 +332,7 @@ impl Builder<'_> {
         };
         let each = || {
             let pairs = groups.iter();
-            pairs.flat_map(|pair| Culprit::ALL.map(|culprit| (pair, culprit.name())))
+            pairs.flat_map(|pair| CulpritKind::ALL.map(|culprit| (pair, culprit.name())))
         };
         let counts = each().filter_map(|((label, group), culprit)| {
             let value = group.pairs.number(&format!("ended_by_{culprit}"))?;
