@@ -95,7 +95,9 @@ test_tool_intervals() {
 	tool hist 0.5 3 -j > three
 	"$SCHEDHIST_TOOL" hist -j 100 > one &
 	background $!
-	sleep 2
+	# It has read what the interval begins with.
+	waits_for catches_signals $!
+	sleep 1.5
 	kill -INT $!
 	wait $!
 	workload_stop
@@ -106,7 +108,7 @@ test_tool_intervals() {
 	# A reader that reads loses nothing for others.
 	"$SCHEDHIST_TOOL" hist 100 > /dev/null &
 	background $!
-	sleep 0.5
+	waits_for catches_signals $!
 	same reset "$(tool ctl enable)" 1
 	kill -INT $!
 	wait $!

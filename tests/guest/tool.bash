@@ -55,6 +55,9 @@ grouped_by() { same group_by "$(< "$debugfs/group_by")" "$1"; }
 # soon_grouped_by RULE: waits until a command in the background has set this rule.
 soon_grouped_by() { waits_for holds "$debugfs/group_by" "$1"; }
 
+# catches_signals PID: whether a process handles signals as the command does while it waits.
+catches_signals() { [[ $(readlink "/proc/$1/fd/"*) == *signalfd* ]]; }
+
 # background PID...: has these processes ended after the test, if they have not ended before.
 background() { echo "$*" >> "$work/background"; }
 
