@@ -65,10 +65,8 @@ names_of_groups() { sed -n 's/^group .* name //p' "$debugfs/groups"; }
 storm_start() {
 	echo $(($(max_task_id) + 400)) > /proc/sys/kernel/pid_max
 	: > "$work/storm_log"
-	setsid python3 -SE group_storm.py run "$base" "$work/storm_log" "$@" > "$work/storm_said" 2>&1 &
+	yielding python3 -SE group_storm.py run "$base" "$work/storm_log" "$@" > "$work/storm_said" 2>&1 &
 	echo $! > "$work/storm_leader"
-	# The storm gets a tenth of what the test gets: it is to disturb the test, not to stop it.
-	[[ ! -e /proc/$!/autogroup ]] || echo 10 > "/proc/$!/autogroup"
 	while [[ ! -s $work/storm_log ]]; do
 		kill -0 "$(< "$work/storm_leader")" || fail "the storm ended: $(< "$work/storm_said")"
 		sleep 0.2
@@ -77,31 +75,21 @@ storm_start() {
 
 max_task_id() { task_ids | sort -n | tail -n 1; }
 
-# storm_signal SIGNAL: sends it to all processes of the storm.
-storm_signal() { pkill "-$1" --session "$(< "$work/storm_leader")" || true; }
+# storm_signal SIGNAL: sends it to all processes of the storm at once: they are one process group.
+storm_signal() { kill "-$1" -- "-$(< "$work/storm_leader")"; }
 
 # storm_pause: stops all processes of the storm, in the middle of what they do.
 storm_pause() {
-	local leader
-	leader=$(< "$work/storm_leader")
 	storm_signal STOP
-	# Until it stops, a process may create another one.
-	while pgrep --session "$leader" --runstates RSD > /dev/null; do
-		storm_signal STOP
-		sleep 0.1
-	done
+	sleep 0.1
+	# A process stops when it returns to user space.
+	while pgrep --pgroup "$(< "$work/storm_leader")" --runstates RSD > /dev/null; do sleep 0.1; done
 }
 
 # storm_end: ends the storm.
 storm_end() {
-	local leader
 	[[ -e $work/storm_leader ]] || return 0
-	leader=$(< "$work/storm_leader")
-	while pgrep --session "$leader" > /dev/null; do
-		storm_signal KILL
-		sleep 0.1
-	done
-	wait "$leader" 2> /dev/null || true
+	kill_group "$(< "$work/storm_leader")"
 	rm -f "$work/storm_leader"
 	echo 4194304 > /proc/sys/kernel/pid_max
 }

@@ -107,8 +107,11 @@ assert_gone() {
 	[[ ! -e $tracefs/events/schedhist ]] || fail "the trace events are still there"
 }
 
-# Prints the IDs of all tasks, threads included. find fails when a task exits meanwhile.
-task_ids() { find /proc -maxdepth 3 -path '/proc/[0-9]*/task/[0-9]*' -printf '%f\n' 2> /dev/null || true; }
+# Prints the IDs of all tasks, threads included.
+task_ids() {
+	local all=(/proc/[0-9]*/task/[0-9]*)
+	printf '%s\n' "${all[@]##*/}"
+}
 
 # status KEY, status cpuN KEY: prints a value of the status file.
 status() {
@@ -287,8 +290,18 @@ messages() { nice -n 20 hackbench --groups "${2-1}" --loops "$1" > /dev/null; }
 # once.
 workload_start() {
 	(($#)) || set -- hackbench --groups 1 --loops 100000000
-	nice -n 20 setsid "$@" > /dev/null 2>&1 &
+	yielding "$@" > /dev/null 2>&1 &
 	echo $! > "$work/workload"
+}
+
+# yielding COMMAND...: executes it in a session of its own, which gets a tenth of the CPU time that a
+# session with its tests gets: it is to disturb them, not to stop them. Sessions share the CPUs by the
+# nice value of their autogroup, whatever those of their processes are. It can be set only from
+# within: what has not called setsid() yet would set that of the tests.
+yielding() {
+	# shellcheck disable=SC2016 # for the other shell
+	exec nice -n 20 setsid sh -c '[ ! -e /proc/self/autogroup ] || echo 10 > /proc/self/autogroup
+		exec "$@"' sh "$@"
 }
 
 # The same in bursts. Patching code or waiting for a grace period, as loading does, waits for all
@@ -299,14 +312,24 @@ workload_start_bursts() {
 }
 
 workload_stop() {
-	local pid
 	[[ -e $work/workload ]] || return 0
-	pid=$(< "$work/workload")
-	kill -KILL -- "-$pid" 2> /dev/null || true
-	wait "$pid" 2> /dev/null || true
-	# All of its processes have ended when its session is empty.
-	while pgrep --session "$pid" > /dev/null; do sleep 0.1; done
+	kill_group "$(< "$work/workload")"
 	rm "$work/workload"
+}
+
+# kill_group PGID: kills a process group whose leader is a child of this shell, and waits until no
+# process of it is left. The signal gets to all of them at once, those that are forked meanwhile
+# included; and nothing looks through /proc, which takes long amid a storm.
+kill_group() {
+	kill -KILL -- "-$1" 2> /dev/null || true
+	wait "$1" 2> /dev/null || true
+	while kill -0 -- "-$1" 2> /dev/null; do sleep 0.1; done
+}
+
+# Prints the number of processes.
+count_processes() {
+	local all=(/proc/[0-9]*)
+	echo "${#all[@]}"
 }
 
 # Loading and unloading wait for RCU grace periods, as does each change of an event's filter: with

@@ -34,9 +34,12 @@ victim_end() {
 
 # A hog on each CPU, and a storm of messages.
 others_start() {
+	rm -f "$work/others"
 	workload_start bash -c 'for cpu in 0 1; do taskset --cpu-list "$cpu" bash -c "while :; do :; done" & done
-		while :; do hackbench --groups 1 --loops 2; sleep 0.3; done'
-	waits_for pgrep hackbench > /dev/null
+		hackbench --groups 1 --loops 2
+		: > "$0"
+		while :; do sleep 0.3; hackbench --groups 1 --loops 2; done' "$work/others"
+	waits_for test -e "$work/others"
 }
 
 # window SECONDS: measures for so long.

@@ -158,7 +158,7 @@ test_group_list_storm() {
 		pids+=($!)
 	done
 	for ((i = 0; i < rounds; i++)); do
-		sleep "${SCHEDHIST_THOROUGH:+1}4"
+		sleep "${SCHEDHIST_THOROUGH:+1}6"
 		kill -STOP "${pids[@]:1}"
 		storm_pause
 		# What the two users have followed so far is not known.
@@ -220,7 +220,7 @@ test_group_gone() {
 	../engine/openmetrics_check.py "$debugfs/group_openmetrics"
 	same "groups in raw" "$(../../tests/rawdump --groups "$debugfs/raw" | figures)" "$(figures < "$debugfs/groups")"
 	# Processes that end. All others are live.
-	echo $(($(pgrep --count .) + 20)) > "$debugfs/group_limit"
+	echo $(($(count_processes) + 20)) > "$debugfs/group_limit"
 	group_begin process
 	for ((i = 0; i < 200; i++)); do
 		/bin/true
@@ -269,7 +269,7 @@ test_group_gone_storm() {
 	load
 	expedite_rcu
 	storm_start fork into exec rename mkdir
-	echo $(($(pgrep --count .) + 40)) > "$debugfs/group_limit"
+	echo $(($(count_processes) + 40)) > "$debugfs/group_limit"
 	for rule in process cgroup comm; do
 		group_begin "$rule"
 		sleep 3

@@ -63,7 +63,7 @@ test_groups_audit() {
 	for rule in "${rules[@]}"; do
 		group_begin "$rule"
 		for ((i = 0; i < (${#SCHEDHIST_THOROUGH} ? 20 : 1); i++)); do
-			sleep $((storm_seconds / 2))
+			sleep "$storm_seconds"
 			storm_pause
 			note "by $rule"
 			same refused "$(head_of refused)" 0

@@ -30,9 +30,7 @@ test_hotplug() {
 		echo 1 > "$debugfs/reset"
 	done
 	sleep 0.3
-	kill -KILL -- "-$reader"
-	wait "$reader" || true
-	while pgrep --session "$reader" > /dev/null; do sleep 0.1; done
+	kill_group "$reader"
 	workload_stop
 	measure 0
 	within "stays on a CPU that is back" 1 "$(value per_cpu/cpu1/hist/oncpu count)" 1000000000
