@@ -154,6 +154,8 @@ test_group_list_storm() {
 			rule "remove $user-name"
 			rule "remove $user-pid"
 			rule "remove $user-child"
+			# The storm, which yields to this, needs time, too.
+			sleep 0.2
 		done &
 		pids+=($!)
 	done
