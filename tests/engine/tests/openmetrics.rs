@@ -59,11 +59,11 @@ fn text(scheme: Scheme, cpus: &[Records], each: bool) -> String {
         }
     }
     openmetrics::outliers(&mut out, u64::MAX, 7).expect("a String takes all");
-    for metric in Series::ALL {
-        openmetrics::histogram_head(&mut out, metric).expect("a String takes all");
+    for series in Series::ALL {
+        openmetrics::histogram_head(&mut out, series).expect("a String takes all");
         for (scope, cpus) in &scopes {
-            let snapshot = filled::snapshot(scheme, *cpus, metric);
-            openmetrics::histogram_samples(&mut out, metric, *scope, &snapshot)
+            let snapshot = filled::snapshot(scheme, *cpus, series);
+            openmetrics::histogram_samples(&mut out, series, *scope, &snapshot)
                 .expect("a String takes all");
         }
     }
@@ -115,11 +115,11 @@ proptest! {
         let texts = if each { 2 } else { 1 };
         prop_assert!(text.len() <= openmetrics::MAX_LEN * texts);
         let samples = samples(&text);
-        for metric in Series::ALL {
-            let name = format!("schedhist_{}_seconds", metric.name);
+        for series in Series::ALL {
+            let name = format!("schedhist_{}_seconds", series.name);
             let scopes = if each { cpus.chunks(1) } else { cpus.chunks(2) };
             for cpus in scopes {
-                let snapshot = filled::snapshot(scheme, cpus, metric);
+                let snapshot = filled::snapshot(scheme, cpus, series);
                 let (cpu, comma) = match each {
                     true => (format!("cpu=\"{}\"", cpus[0].number()), ","),
                     false => (String::new(), ""),

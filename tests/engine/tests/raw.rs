@@ -118,12 +118,12 @@ fn encode(scheme: Scheme, cpus: &[Records]) -> Vec<u8> {
 /// Returns the expected contents of a snapshot of `cpus`.
 fn expected(scheme: Scheme, cpus: &[Records]) -> Decoded {
     let mut names = BTreeMap::new();
-    for shown in Series::ALL {
-        let key = match shown.parts {
+    for series in Series::ALL {
+        let key = match series.parts {
             [metric] => (METRIC, *metric as u32),
             parts => (SUM, parts.iter().map(|part| 1 << *part as u32).sum()),
         };
-        names.insert(key, shown.name.to_string());
+        names.insert(key, series.name.to_string());
     }
     for counter in Counter::ALL {
         names.insert((COUNTER, counter as u32), counter.name().to_string());
@@ -548,15 +548,15 @@ fn rawdump_prints_the_text_files() {
         let data = encode(scheme, &cpus);
         let mut all = String::new();
         let mut each = String::new();
-        for shown in Series::ALL {
-            let snapshot = filled::snapshot(scheme, &cpus, shown);
-            text::histogram(&mut all, shown, Scope::All, &snapshot).expect("a String takes all");
+        for series in Series::ALL {
+            let snapshot = filled::snapshot(scheme, &cpus, series);
+            text::histogram(&mut all, series, Scope::All, &snapshot).expect("a String takes all");
         }
         for cpu in &cpus {
             let mut one = String::new();
-            for shown in Series::ALL {
-                let snapshot = filled::snapshot(scheme, [cpu], shown);
-                text::histogram(&mut one, shown, Scope::Cpu(cpu.number()), &snapshot)
+            for series in Series::ALL {
+                let snapshot = filled::snapshot(scheme, [cpu], series);
+                text::histogram(&mut one, series, Scope::Cpu(cpu.number()), &snapshot)
                     .expect("a String takes all");
             }
             assert_eq!(rawdump(&["--cpu", &cpu.number().to_string()], &data), one);

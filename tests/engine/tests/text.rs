@@ -52,9 +52,9 @@ fn example() -> Snapshot<Vec<u64>> {
     snapshot_of(scheme, &[cpu])
 }
 
-fn histogram(metric: Series, scope: Scope, snapshot: &Snapshot<Vec<u64>>) -> String {
+fn histogram(series: Series, scope: Scope, snapshot: &Snapshot<Vec<u64>>) -> String {
     let mut out = String::new();
-    text::histogram(&mut out, metric, scope, snapshot).expect("a String takes all");
+    text::histogram(&mut out, series, scope, snapshot).expect("a String takes all");
     out
 }
 

@@ -169,16 +169,16 @@ pub(crate) fn never_reset(cpus: &[Records]) -> impl Iterator<Item = (&Records, O
     cpus.iter().map(|cpu| (cpu, None))
 }
 
-/// Copies the histogram of `metric`, added up over `cpus`.
+/// Copies the histogram of `series`, added up over `cpus`.
 pub(crate) fn snapshot<'a>(
     scheme: Scheme,
     cpus: impl IntoIterator<Item = &'a Records>,
-    metric: Series,
+    series: Series,
 ) -> Snapshot<Vec<u64>> {
     let counts = vec![0; scheme.buckets()];
     let mut snapshot = Snapshot::new(scheme, counts).expect("as many as there are buckets");
     for cpu in cpus {
-        for part in metric.parts {
+        for part in series.parts {
             snapshot.add(cpu, None::<&Before>, *part);
         }
     }
