@@ -285,6 +285,16 @@ bad_input() {
 # them.
 messages() { nice -n 20 hackbench --groups "${2-1}" --loops "$1" > /dev/null; }
 
+# yielding COMMAND...: executes it in a session of its own, which gets a tenth of the CPU time that the
+# session of the tests gets: it is to disturb them, not to stop them. What counts between sessions is
+# the nice value of the autogroup; that of a process counts where the kernel has no autogroups. The
+# autogroup's can be set only after setsid(): before, it is that of the tests.
+yielding() {
+	# shellcheck disable=SC2016 # for the other shell
+	exec nice -n 20 setsid sh -c '[ ! -e /proc/self/autogroup ] || echo 10 > /proc/self/autogroup
+		exec "$@"' sh "$@"
+}
+
 # workload_start [COMMAND...]: runs it until workload_stop; by default many short messages between
 # processes, on all CPUs. It runs in a session of its own, so that all its processes can be ended at
 # once.
@@ -292,16 +302,6 @@ workload_start() {
 	(($#)) || set -- hackbench --groups 1 --loops 100000000
 	yielding "$@" > /dev/null 2>&1 &
 	echo $! > "$work/workload"
-}
-
-# yielding COMMAND...: executes it in a session of its own, which gets a tenth of the CPU time that a
-# session with its tests gets: it is to disturb them, not to stop them. Sessions share the CPUs by the
-# nice value of their autogroup, whatever those of their processes are. It can be set only from
-# within: what has not called setsid() yet would set that of the tests.
-yielding() {
-	# shellcheck disable=SC2016 # for the other shell
-	exec nice -n 20 setsid sh -c '[ ! -e /proc/self/autogroup ] || echo 10 > /proc/self/autogroup
-		exec "$@"' sh "$@"
 }
 
 # The same in bursts. Patching code or waiting for a grace period, as loading does, waits for all

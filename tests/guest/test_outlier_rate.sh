@@ -18,18 +18,18 @@ everything_is_an_outlier() {
 # counted KEY VALUE: whether the status shows at least this value.
 counted() { (($(status "$1") >= $2)); }
 
-# reaches KEY VALUE: waits until the status shows this value.
-reaches() {
-	waits_for counted "$1" "$2"
+# logged NAME NUMBER TEXT: sets number to how often the log has TEXT since mark_log NAME; returns whether
+# it is at least NUMBER.
+logged() {
+	number=$(our_lines "$1" | grep -c "$3") || true
+	((number >= $2))
 }
-
-# logged NAME NUMBER TEXT: whether the log has TEXT at least this often since mark_log NAME.
-logged() { (($(our_lines "$1" | grep -c "$3") >= $2)); }
 
 # said NAME NUMBER TEXT: waits until the log has TEXT this often since mark_log NAME.
 said() {
+	local number
 	waits_for logged "$@"
-	same "lines about $3" "$(our_lines "$1" | grep -c "$3")" "$2"
+	same "lines about $3" "$number" "$2"
 }
 
 # The first burst uses up the outliers of a second, then each one comes at its time; suppressed
@@ -46,9 +46,9 @@ test_outlier_rate() {
 	begin=$(uptime_ms)
 	measure 1
 	sure=$(uptime_ms)
-	reaches outliers 20
-	reaches outliers_suppressed 1
-	reaches outliers 40
+	waits_for counted outliers 20
+	waits_for counted outliers_suppressed 1
+	waits_for counted outliers 40
 	sure=$(($(uptime_ms) - sure))
 	measure 0
 	elapsed=$(($(uptime_ms) - begin + 10))
@@ -80,12 +80,12 @@ test_outlier_said() {
 	echo 1000000 > "$debugfs/outlier_rate"
 	echo 5 > "$debugfs/outlier_limit"
 	echo 1 > "$debugfs/threshold_ns/oncpu"
-	reaches outliers_suppressed 100
+	waits_for counted outliers_suppressed 100
 	said said 1 "^schedhist: outlier_limit: limit of 5 reached, suppressing more"
 	same outliers "$(status outliers)" 5
 	for control in outlier_limit threshold_ns/oncpu; do
 		echo 7 > "$debugfs/$control"
-		reaches outliers_suppressed $((++i * 500 + $(status outliers_suppressed)))
+		waits_for counted outliers_suppressed $((++i * 500 + $(status outliers_suppressed)))
 		said said $((1 + i)) "^schedhist: outlier_limit: limit of [57] reached, suppressing more"
 		same outliers "$(status outliers)" 12
 	done
@@ -93,14 +93,14 @@ test_outlier_said() {
 	same "lines about the rate" "$(our_lines said | grep -c outlier_rate || true)" 0
 	echo 3 > "$debugfs/outlier_rate"
 	echo none > "$debugfs/outlier_limit"
-	reaches outliers_suppressed $((500 + $(status outliers_suppressed)))
+	waits_for counted outliers_suppressed $((500 + $(status outliers_suppressed)))
 	said said 1 "^schedhist: outlier_rate: limit of 3 per second reached"
 	echo 3 > "$debugfs/outlier_rate"
-	reaches outliers_suppressed $((500 + $(status outliers_suppressed)))
+	waits_for counted outliers_suppressed $((500 + $(status outliers_suppressed)))
 	said said 2 "^schedhist: outlier_rate: limit of 3 per second reached"
 	# A rate of `none` is never reached.
 	echo none > "$debugfs/outlier_rate"
-	reaches outliers $((1000 + $(status outliers)))
+	waits_for counted outliers $((1000 + $(status outliers)))
 	workload_stop
 	measure 0
 	said said 2 "^schedhist: outlier_rate: "

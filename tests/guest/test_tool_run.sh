@@ -54,16 +54,22 @@ test_tool_run() {
 	grouped_by comm
 }
 
+# run_until_over: `run`s 300 delays in the background, and goes on until there is a file `over`. Its PID
+# is $one, and what it prints is in the file `one`.
+run_until_over() {
+	rm -f over
+	"$SCHEDHIST_TOOL" run -j -- sh -c "'$work/delay' 300 3000; until [ -e over ]; do sleep 0.1; done" 2> one &
+	one=$!
+	background "$one"
+}
+
 # Two runs at once: each has its own command alone, and the last one restores the rule.
 test_tool_run_twice() {
 	local one
 	begin_tool
 	cgroups_on
 	helper delay
-	rm -f over
-	"$SCHEDHIST_TOOL" run -j -- sh -c "'$work/delay' 300 3000; until [ -e over ]; do sleep 0.1; done" 2> one &
-	one=$!
-	background "$one"
+	run_until_over
 	soon_grouped_by cgroup
 	tool run -j -- sleep 0.1 2> two
 	grouped_by cgroup
@@ -84,10 +90,7 @@ test_tool_run_list() {
 	helper delay
 	echo list > "$debugfs/group_by"
 	echo 'add theirs comm nobody*' > "$debugfs/group_rules"
-	rm -f over
-	"$SCHEDHIST_TOOL" run -j -- sh -c "'$work/delay' 300 3000; until [ -e over ]; do sleep 0.1; done" 2> one &
-	one=$!
-	background "$one"
+	run_until_over
 	rules_become theirs "schedhist-run-$one"
 	# It executes another program and has a child that outlives it.
 	tool run -j -- sh -c 'sleep 5 > /dev/null 2>&1 & exec sleep 0.1' 2> two

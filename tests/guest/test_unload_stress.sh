@@ -18,10 +18,9 @@ cpus_on() {
 	done
 }
 
-# under_storm COMMAND...: runs it under a storm of the lowest priority, so that it completes many
-# cycles.
+# under_storm COMMAND...: runs it under a storm, which yields to it, so that it completes many cycles.
 under_storm() {
-	workload_start nice -n 19 bash -c \
+	workload_start bash -c \
 		'while :; do "$0" 100; hackbench --groups 1 --loops 2; sleep 0.5; done' "$work/storm"
 	"$@"
 	workload_stop
