@@ -67,8 +67,7 @@ cli_option() {
 cli_harmless() {
 	local file before after
 	before=$(cat /proc/mounts; ls -la /mnt)
-	for file in $(find scripts tests -type f -perm /111 -not -path '*/target/*' | sort); do
-		! scripts_found | grep -qxF "$file" || continue
+	for file in $(find scripts tests -type f -perm /111 -not -path '*/target/*' | grep -vxF -f <(scripts_found) | sort); do
 		head -n 1 "$file" | grep -q '^#!' || continue
 		echo "$file"
 		(cd "$cli_tree" && timeout --kill-after 1 10 env SCHEDHIST_CACHE="$work/none" "$file" --help < /dev/null) || true
