@@ -109,7 +109,7 @@ make_of_other() {
 # New headers do not help here, so the advice must not name them.
 kdir_old() {
 	kdir_refuses "schedhist supports Linux $kdir_supported, and this is $1" "trixie-backports" \
-		"linux-image-amd64 linux-headers-amd64" "make run"
+		"linux-image-amd64/trixie-backports linux-headers-amd64/trixie-backports" "make run"
 	[[ $said != *"linux-headers-$1"* ]] || { echo "it asked for headers of $1"; return 1; }
 }
 
