@@ -500,7 +500,8 @@ impl Monitor {
         baselines.reported = self.outliers().last();
         baselines.suppressed = self.outliers().suppressed();
         for (baseline, cpu) in baselines.cpus.iter_mut().zip(records.cpus()) {
-            // This runs on the CPU itself, with interrupts off: no switch is being recorded there.
+            // This runs with interrupts off, on the CPU itself, or on this one if that CPU is offline:
+            // no switch is being recorded there.
             smp::run_on(cpu.number(), || baseline.take(cpu));
         }
         state.baselines = Some(baselines.into());

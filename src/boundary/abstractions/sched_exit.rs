@@ -21,7 +21,10 @@ use super::{
     bindings,
     context,
     per_cpu::ThisCpu,
-    smp::this_cpu,
+    smp::{
+        this_cpu,
+        with_irqs_off, //
+    },
     tracepoint::Probe, //
 };
 
@@ -36,11 +39,7 @@ pub(crate) struct ScheduleExit {
 impl ScheduleExit {
     /// Calls `f` with interrupts off.
     pub(crate) fn with_irqs_off(&self, f: impl FnOnce()) {
-        // SAFETY: Callable in any context.
-        let flags = unsafe { bindings::schedhist_irq_save() };
-        f();
-        // SAFETY: These are the flags from before, on the same CPU.
-        unsafe { bindings::schedhist_irq_restore(flags) };
+        with_irqs_off(f);
     }
 }
 

@@ -44,6 +44,15 @@ pub(crate) fn this_cpu() -> u32 {
     cpu as u32
 }
 
+/// Calls `f` with the interrupts of this CPU off. Any context.
+pub(crate) fn with_irqs_off(f: impl FnOnce()) {
+    // SAFETY: Callable in any context.
+    let flags = unsafe { bindings::schedhist_irq_save() };
+    f();
+    // SAFETY: These are the flags from before, on the same CPU, as `f` cannot migrate.
+    unsafe { bindings::schedhist_irq_restore(flags) };
+}
+
 /// Runs `f` on `cpu` with interrupts off, and waits until `f` returns. If `cpu` is offline, `f`
 /// runs on this CPU, and `cpu` stays offline meanwhile.
 ///
@@ -79,7 +88,7 @@ pub(crate) fn run_on<F: FnOnce() + Send>(cpu: u32, f: F) {
     }
     if let Some(f) = slot.take() {
         context::assert_offline(cpu);
-        f();
+        with_irqs_off(f);
     }
     // SAFETY: The lock was taken above, by this task.
     unsafe { bindings::cpus_read_unlock() };
