@@ -21,6 +21,7 @@ use kernel::{
 use crate::{
     boundary::{
         abstractions::{
+            clock::local_clock,
             irq_work::IrqWork,
             per_cpu::PerCpu,
             tracepoint,
@@ -319,7 +320,8 @@ impl Outliers {
     #[cold]
     #[inline(never)]
     fn report(&self, log: &Log, cpu: u32, sample: &Sample, task: &Identity) {
-        let id = match self.budget.take(sample.end, log) {
+        // Not the end of the sample: a task that was blocked is reported when it runs again.
+        let id = match self.budget.take(local_clock(), log) {
             Ok(id) => id,
             Err(notice) => {
                 if notice.is_first() {
