@@ -374,6 +374,35 @@ test_groups_limits() {
 	assert_group_laws
 }
 
+# The kernel cuts a path that is too long without an error: its cgroup has no group of its own.
+test_groups_long_path() {
+	cgroups_on
+	load
+	group_begin "cgroup under /schedhist"
+	python3 -SE -c '
+import os, sys, time
+root = open("/sys/fs/cgroup/cgroup.procs", "w", buffering=1)
+os.chdir(sys.argv[1])
+for _ in range(17):
+    os.mkdir("x" * 250)
+    os.chdir("x" * 250)
+for leaf in "ab":
+    os.mkdir(leaf)
+    with open(f"{leaf}/cgroup.procs", "w") as procs:
+        procs.write("0")
+    time.sleep(0.001)
+    root.write("0\n")
+    os.rmdir(leaf)
+for _ in range(17):
+    os.chdir("..")
+    os.rmdir("x" * 250)
+' "$base"
+	measure 0
+	within refused 2 "$(head_of refused)" 1000
+	same groups "$(names_of_groups)" other
+	assert_group_laws
+}
+
 # A service that starts again goes on in its group, however often: its new cgroup has the old path.
 test_groups_restart() {
 	local before

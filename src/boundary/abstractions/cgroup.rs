@@ -150,17 +150,14 @@ impl Cgroup<'_> {
     }
 
     /// Returns the path, as `/proc/PID/cgroup` shows it in the initial cgroup namespace. Does not
-    /// sleep; fails with `ENOMEM`, and with `E2BIG` if it has `PATH_MAX` bytes or more.
+    /// sleep; fails with `ENOMEM`, and with `E2BIG` if it has more than `PATH_MAX - 2` bytes.
     pub(crate) fn path(&self) -> Result<KVec<u8>> {
         let mut path = KVec::from_elem(0, bindings::PATH_MAX as usize, GFP_NOWAIT)?;
         // SAFETY: Valid by the type's invariant, and the buffer has that size.
         let len = unsafe {
             bindings::schedhist_cgroup_path(self.cgroup, path.as_mut_ptr().cast(), path.len())
         };
-        let len = usize::try_from(len)
-            .ok()
-            .filter(|len| *len < path.len())
-            .ok_or(E2BIG)?;
+        let len = usize::try_from(len).map_err(|_| E2BIG)?;
         let mut short = KVec::with_capacity(len, GFP_NOWAIT)?;
         short.extend_from_slice(path.get(..len).ok_or(E2BIG)?, GFP_NOWAIT)?;
         Ok(short)

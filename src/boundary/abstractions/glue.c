@@ -100,7 +100,10 @@ u64 schedhist_cgroup_id(const struct cgroup *cgroup)
 
 int schedhist_cgroup_path(struct cgroup *cgroup, char *path, size_t size)
 {
-	return cgroup_path(cgroup, path, size);
+	int length = cgroup_path(cgroup, path, size);
+
+	/* A path that is too long is cut off, without an error. */
+	return length < 0 || (size_t)length + 1 >= size ? -E2BIG : length;
 }
 
 bool schedhist_cgroup_exists(u64 id)
@@ -120,9 +123,9 @@ int schedhist_cgroup_path_of(u64 id, char *path, size_t size)
 
 	if (IS_ERR(cgroup))
 		return -ENOENT;
-	length = cgroup_path(cgroup, path, size);
+	length = schedhist_cgroup_path(cgroup, path, size);
 	cgroup_put(cgroup);
-	return length < 0 || length >= size ? -E2BIG : length;
+	return length;
 }
 
 bool schedhist_is_default_cgroup(const struct cgroup *cgroup)

@@ -100,8 +100,8 @@ struct cgroup *schedhist_task_cgroup(struct task_struct *task, u64 base,
 u64 schedhist_cgroup_id(const struct cgroup *cgroup);
 
 /*
- * Writes the path of a cgroup, with its NUL. Returns its length, or a negative
- * errno if it is longer than the buffer. Does not sleep.
+ * Writes the path of a cgroup, with its NUL. Returns its length, or -E2BIG if
+ * the path and its NUL do not leave one byte of the buffer. Does not sleep.
  */
 int schedhist_cgroup_path(struct cgroup *cgroup, char *path, size_t size);
 
