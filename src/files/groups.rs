@@ -146,11 +146,7 @@ impl View for Rules {
     fn show(&self, reading: &Reading, out: &mut Text<'_>) -> Result {
         groups::rules_head(out)?;
         if let Some(all) = &reading.groups {
-            let mut number = 0;
-            while let Some(rule) = all.rule_text(number)? {
-                groups::rule(out, rule.to_str().unwrap_or_default())?;
-                number += 1;
-            }
+            all.for_each_rule(|rule| Ok(groups::rule(out, rule)?))?;
         }
         Ok(())
     }

@@ -6,10 +6,7 @@ use core::mem;
 
 use kernel::{
     prelude::*,
-    str::{
-        CStr,
-        CString, //
-    },
+    str::CStr, //
 };
 
 use super::{
@@ -176,35 +173,38 @@ impl Groups {
         (directory.list.has_children(), has_cgroups)
     }
 
-    /// Returns the text of the rule with the number `number` in the order of the list. Sleeps;
-    /// fails with `ENOMEM`.
-    pub(crate) fn rule_text(&self, number: usize) -> Result<Option<CString>> {
-        let directory = self.directory.lock();
-        let rule = directory.list.iter().nth(number);
-        let Some((name, text)) = rule.map(|rule| (rule.name.len(), rule.text.len())) else {
-            return Ok(None);
-        };
-        drop(directory);
-        // Allocated first, as this must not sleep with the lock held.
-        let (mut name, mut text) = (
-            KVec::with_capacity(name, GFP_KERNEL)?,
-            KVec::with_capacity(text, GFP_KERNEL)?,
-        );
-        let directory = self.directory.lock();
-        let Some(rule) = directory.list.iter().nth(number) else {
-            return Ok(None);
-        };
-        name.extend_from_slice(&rule.name, GFP_NOWAIT)?;
-        text.extend_from_slice(&rule.text, GFP_NOWAIT)?;
-        drop(directory);
-        let shown = list::Shown {
-            name: &name,
-            text: &text,
-        };
-        Ok(Some(CString::try_from_fmt(fmt!(
-            "{}",
-            format_args!("{shown}")
-        ))?))
+    /// Calls `show` for each rule, in their order. All are from the same moment. Sleeps; fails with
+    /// `ENOMEM`, and as `show` does.
+    pub(crate) fn for_each_rule(&self, mut show: impl FnMut(list::Shown<'_>) -> Result) -> Result {
+        // The names and texts, one after the other. Allocated first, as this must not sleep with the
+        // lock held.
+        let (mut bytes, mut lens) = (KVVec::new(), KVec::new());
+        loop {
+            let (size, count) = {
+                let directory = self.directory.lock();
+                let sizes = { directory.list.iter() }.map(|rule| rule.name.len() + rule.text.len());
+                let (size, count) = (sizes.sum(), directory.list.iter().count());
+                if size <= bytes.capacity() && count <= lens.capacity() {
+                    for rule in directory.list.iter() {
+                        bytes.extend_from_slice(&rule.name, GFP_NOWAIT)?;
+                        bytes.extend_from_slice(&rule.text, GFP_NOWAIT)?;
+                        lens.push((rule.name.len(), rule.text.len()), GFP_NOWAIT)?;
+                    }
+                    break;
+                }
+                (size, count)
+            };
+            bytes = KVVec::with_capacity(size, GFP_KERNEL)?;
+            lens = KVec::with_capacity(count, GFP_KERNEL)?;
+        }
+        let mut rest = &bytes[..];
+        for (name, text) in &lens {
+            let (rule, others) = rest.split_at_checked(name + text).ok_or(EINVAL)?;
+            let (name, text) = rule.split_at_checked(*name).ok_or(EINVAL)?;
+            show(list::Shown { name, text })?;
+            rest = others;
+        }
+        Ok(())
     }
 }
 
