@@ -102,7 +102,10 @@ impl Setting for OutlierLimit {
 pub(super) struct OnOutlier;
 
 impl Control for OnOutlier {
-    const EXPECTED: &'static str = "none, tracing_off, snapshot, or both words";
+    const EXPECTED: &'static str = match cfg!(CONFIG_TRACER_SNAPSHOT) {
+        true => "none, tracing_off, snapshot, or both words",
+        false => "none or tracing_off",
+    };
     type Value<'a> = Actions;
 
     fn parse(&self, input: &[u8]) -> Option<Actions> {
