@@ -88,18 +88,22 @@ impl Groups {
     }
 
     /// Records that the current task has created `task`: a process begins with the marks of the one
-    /// that forked it. No effect if that is known already. The recorder calls this before it
-    /// decides the verdict of a new task, as its probe may come before that of the groups.
+    /// that forked it. No effect if that is known already. Returns false if there is no room. The
+    /// recorder calls this before it decides the verdict of a new task, as its probe may come before
+    /// that of the groups.
     #[inline(never)]
-    pub(crate) fn fork(&self, task: Task<'_>) {
+    pub(crate) fn fork(&self, task: Task<'_>) -> bool {
         if !self.is_list() || task.pid() != task.tgid() {
-            return;
+            return true;
         }
         let rcu = rcu::read_lock();
         let parent = with_current(|parent| parent.process(&rcu));
-        if let (Some(child), Some(parent)) = (task.process(&rcu), parent) {
-            let mut directory = self.directory.lock();
-            directory.lineage.fork(parent.key(), child.key());
+        match (parent, task.process(&rcu)) {
+            (Some(parent), Some(child)) => {
+                let mut directory = self.directory.lock();
+                directory.lineage.fork(parent.key(), child.key())
+            }
+            _ => true,
         }
     }
 
@@ -176,7 +180,10 @@ impl Groups {
 
 impl TaskNewtask for Groups {
     fn task_newtask(&self, task: Task<'_>) {
-        self.fork(task);
+        // Counted here only, as the recorder's probe sees the same fork.
+        if !self.fork(task) {
+            self.directory.lock().lineage.count_lost();
+        }
     }
 }
 

@@ -51,13 +51,17 @@ impl<B: DerefMut<Target = [Entry<u64>]>> Lineage<B> {
         }
     }
 
-    /// Records that the process `parent` has forked the process `child`. May be called again for the
-    /// same child: what it got since then stays.
-    pub fn fork(&mut self, parent: u128, child: u128) {
+    /// Records that the process `parent` has forked the process `child`. Returns false if there is no
+    /// room for the child's marks. May be called again for the same child: what it got since then
+    /// stays.
+    pub fn fork(&mut self, parent: u128, child: u128) -> bool {
         let marks = self.marks(parent);
-        if marks != 0 && self.marks.find(child).is_none() && !self.marks.insert(child, marks) {
-            self.lost += 1;
-        }
+        marks == 0 || self.marks.find(child).is_some() || self.marks.insert(child, marks)
+    }
+
+    /// Counts a process for whose marks there was no room. To be called once for each.
+    pub fn count_lost(&mut self) {
+        self.lost += 1;
     }
 
     /// Records that the process `key` has ended: it forks no other process any more.

@@ -367,14 +367,16 @@ proptest! {
                     }
                 }
                 1 | 2 => {
-                    lineage.fork(one, other);
+                    let has_room = lineage.fork(one, other);
                     let marks = model.get(&one).copied().unwrap_or(0);
-                    if marks != 0 && !model.contains_key(&other) {
-                        if model.len() < room {
-                            model.insert(other, marks);
-                        } else {
-                            lost += 1;
-                        }
+                    let is_new = marks != 0 && !model.contains_key(&other);
+                    prop_assert_eq!(has_room, !is_new || model.len() < room);
+                    if is_new && has_room {
+                        model.insert(other, marks);
+                    }
+                    if !has_room {
+                        lineage.count_lost();
+                        lost += 1;
                     }
                 }
                 3 => {
