@@ -12,11 +12,17 @@ use core::{
 
 use crate::engine::{
     format::{
-        input::number,
+        input::{
+            number,
+            split_word, //
+        },
         text::Escaped, //
     },
     group::{
-        rule::Pids,
+        rule::{
+            is_path,
+            Pids, //
+        },
         verdict::Group, //
     },
 };
@@ -62,7 +68,7 @@ impl<'a> Command<'a> {
     /// The maximum length of a name, in bytes.
     pub const MAX_NAME: usize = 64;
 
-    /// Parses a command. Returns `None` if `text` is none.
+    /// Parses a command. Returns `None` if `text` is not a command.
     pub fn parse(text: &'a [u8]) -> Option<Self> {
         let (verb, rest) = split_word(text)?;
         let (name, rest) = split_word(rest)?;
@@ -100,9 +106,7 @@ impl<'a> Definition<'a> {
     fn named(name: &'a [u8], text: &'a [u8]) -> Option<Self> {
         let (kind, argument) = split_word(text)?;
         let pattern = match kind {
-            b"cgroup" if argument.starts_with(b"/") && is_word(argument) => {
-                Pattern::Cgroup(argument)
-            }
+            b"cgroup" if is_path(argument) => Pattern::Cgroup(argument),
             b"pid" if !argument.is_empty() => Pattern::Processes(Pids::parse(argument)?),
             b"children" => {
                 number(argument)?;
@@ -124,18 +128,6 @@ impl<'a> Definition<'a> {
 /// of rules.
 fn is_name(name: &[u8]) -> bool {
     name.len() <= Command::MAX_NAME && !matches!(name, b"other" | b"gone")
-}
-
-/// Splits the first word off, and the white space around it.
-fn split_word(text: &[u8]) -> Option<(&[u8], &[u8])> {
-    let text = text.trim_ascii();
-    let end = { text.iter() }.position(u8::is_ascii_whitespace);
-    let (word, rest) = text.split_at_checked(end.unwrap_or(text.len()))?;
-    (!word.is_empty()).then_some((word, rest.trim_ascii()))
-}
-
-fn is_word(text: &[u8]) -> bool {
-    !text.iter().any(u8::is_ascii_whitespace)
 }
 
 /// Returns whether the whole of `name` matches `glob`.

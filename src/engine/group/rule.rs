@@ -7,6 +7,7 @@ use core::fmt;
 use crate::engine::format::{
     input::{
         number,
+        split_word,
         words, //
     },
     text::Escaped, //
@@ -42,11 +43,9 @@ impl<'a> Rule<'a> {
     /// The depth of all levels.
     pub const ALL_LEVELS: u32 = u32::MAX;
 
-    /// Parses a rule. Returns `None` if `text` is none.
+    /// Parses a rule. Returns `None` if `text` is not a rule.
     pub fn parse(text: &'a [u8]) -> Option<Self> {
-        let text = text.trim_ascii();
-        let first = { text.iter() }.position(u8::is_ascii_whitespace);
-        let (first, rest) = text.split_at_checked(first.unwrap_or(text.len()))?;
+        let (first, rest) = split_word(text)?;
         let mut words = { rest.split(u8::is_ascii_whitespace) }.filter(|word| !word.is_empty());
         let rule = match first {
             b"none" => Self::None,
@@ -59,9 +58,7 @@ impl<'a> Rule<'a> {
                 while let Some(word) = words.next() {
                     let value = words.next()?;
                     match word {
-                        b"under" if under.is_none() && value.starts_with(b"/") => {
-                            under = Some(value);
-                        }
+                        b"under" if under.is_none() && is_path(value) => under = Some(value),
                         b"depth" if depth.is_none() => depth = Some(Self::parse_depth(value)?),
                         _ => return None,
                     }
@@ -82,6 +79,11 @@ impl<'a> Rule<'a> {
             .contains(&depth)
             .then_some(depth as u32)
     }
+}
+
+/// Returns whether `word` can be the path of a cgroup.
+pub(super) fn is_path(word: &[u8]) -> bool {
+    word.starts_with(b"/") && !{ word.iter() }.any(|byte| *byte == 0 || byte.is_ascii_whitespace())
 }
 
 /// Writes the rule as [`Rule::parse`] reads it. Only in a path with bytes that are not printable are

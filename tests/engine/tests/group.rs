@@ -254,6 +254,7 @@ fn rules() {
         ("cgroup /a", None),
         ("cgroup under", None),
         ("cgroup under a", None),
+        ("cgroup under /a\0b", None),
         ("cgroup under /a /b", None),
         ("cgroup under /a under /a", None),
         ("cgroup depth", None),

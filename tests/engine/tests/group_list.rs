@@ -86,6 +86,7 @@ fn commands() {
         ("add a cgroup", None),
         ("add a cgroup b", None),
         ("add a cgroup / /", None),
+        ("add a cgroup /a\0b", None),
         ("add a pid", None),
         ("add a pid x", None),
         ("add a pid 0", None),
