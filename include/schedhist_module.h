@@ -31,7 +31,7 @@ extern char schedhist_group_rules[SCHEDHIST_GROUP_RULES_SIZE];
 
 /*
  * Adds outliers to the listeners of the static key of all events, or removes
- * them. May sleep. The caller serialises calls.
+ * them; no effect if it is so already. Sleeps.
  */
 void schedhist_observe_outliers(bool on);
 

@@ -6,20 +6,22 @@
 
 #include <linux/jump_label.h>
 #include <linux/module.h>
+#include <linux/mutex.h>
 
 #include "schedhist_module.h"
 
 void schedhist_observe_outliers(bool on)
 {
+	static DEFINE_MUTEX(lock);
 	static bool was_on;
 
-	if (on == was_on)
-		return;
-	if (on)
+	mutex_lock(&lock);
+	if (on && !was_on)
 		static_branch_inc(&schedhist_trace_any.key);
-	else
+	else if (!on && was_on)
 		static_branch_dec(&schedhist_trace_any.key);
 	was_on = on;
+	mutex_unlock(&lock);
 }
 
 /*

@@ -15,8 +15,6 @@ use crate::boundary::{
 
 /// Adds outliers to the listeners of the key, or removes them; no effect if it is so already.
 /// Sleeps.
-///
-/// The caller must serialise calls.
 pub(crate) fn switch(on: bool) {
     context::might_sleep();
     // SAFETY: Process context.
