@@ -30,7 +30,7 @@ pub(crate) fn metrics() -> &'static [u8] {
 }
 
 /// The size of the text of `group_by`, in bytes: a path, and what may stand beside it.
-pub(crate) const GROUP_BY_SIZE: usize = bindings::PATH_MAX as usize + 64;
+pub(crate) const GROUP_BY_SIZE: usize = bindings::SCHEDHIST_GROUP_BY_SIZE as usize;
 
 /// Returns the parameter `group_by`.
 pub(crate) fn group_by() -> &'static [u8] {
