@@ -101,8 +101,9 @@ impl Delivery {
         Some(pending)
     }
 
-    /// Emits the event of a sample, and checks it for an outlier. `log` is `None` while no threshold
-    /// is set. To be called on `cpu` itself, in the task of the sample if that is possible.
+    /// Emits the event of a sample, and checks it for an outlier. `log` is `None` while no
+    /// threshold is set. To be called on `cpu` itself, in the task of the sample if that is
+    /// possible.
     #[inline(always)]
     pub(crate) fn deliver(
         &self,

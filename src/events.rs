@@ -27,6 +27,9 @@
 //! - `class` declares the fields and the format of several events. `event name: class;` declares
 //!   one of these events.
 //!
+//! To add an event, declare it below and emit it where its values are known: those of samples in
+//! `src/delivery.rs`, where `is_listened_to()` says whether anybody listens.
+//!
 //! Each declaration has a `///` comment, which is copied into the generated Rust code.
 //!
 //! A field's type is `i32`, `i64`, `u32`, `u64`, `bool`, `Ns` (a duration or a time in nanoseconds,
@@ -34,12 +37,12 @@
 //! (a task's name, `char[TASK_COMM_LEN]`), or an enum that the engine declares with the macro
 //! `named!`, in a file that `Kbuild` lists. A record stores the number of an enum's variant in one
 //! byte, and prints the variant's name. perf takes a field whose type is followed by `as weight` as
-//! the weight of the event: the period of its sample, and what it adds to a count. A field whose type
-//! is followed by `= field - field` is computed from two earlier ones, and is no argument.
+//! the weight of the event: the period of its sample, and what it adds to a count. A field whose
+//! type is followed by `= field - field` is computed from two earlier ones, and is no argument.
 //!
-//! The arguments have the order of the fields. There are at most twelve, as many as a BPF program on
-//! a raw tracepoint gets; `outlier` has twelve. A record has its fields sorted by alignment, so that
-//! it has no holes.
+//! The arguments have the order of the fields. There are at most twelve, as many as a BPF program
+//! on a raw tracepoint gets; `outlier` has twelve. A record has its fields sorted by alignment, so
+//! that it has no holes.
 
 use crate::engine::{
     metric::Metric,
@@ -124,8 +127,8 @@ trace_events! {
 
     /// A sample above the threshold of its metric.
     ///
-    /// Emitted after the sample's own event, in the same context, and followed by an event `culprit`
-    /// for each task that had the CPU meanwhile.
+    /// Emitted after the sample's own event, in the same context, and followed by an event
+    /// `culprit` for each task that had the CPU meanwhile.
     event outlier {
         /// Its number, which its culprits have as well.
         id: u64,

@@ -12,7 +12,7 @@
 //! group_summary        a table for people
 //! group_openmetrics    the groups, for a monitoring system
 //! group_tasks          the group of each task
-//! group_limit          maximum number of groups, from the next write to group_by on; can be written
+//! group_limit          maximum number of groups from the next group_by on; can be written
 //! group_memory_limit   maximum memory of their histograms, likewise; can be written
 //! group_hist/METRIC    a histogram for each group
 //! threshold_ns/METRIC  a sample above this is an outlier; can be written
@@ -30,9 +30,9 @@
 //! ```
 //!
 //! To add a file, write a type for it in a module below this one, and put it into the tree in
-//! [`create`] with its name. The type implements [`View`] if the file can be read and [`Control`] if
-//! it can be written; [`Setting`] instead if both, and its text is one line; [`Stream`] if a read
-//! blocks.
+//! [`create`] with its name. The type implements [`View`] if the file can be read and [`Control`]
+//! if it can be written; [`Setting`] instead if both, and its text is one line; [`Stream`] if a
+//! read blocks.
 
 use core::fmt::{
     self,

@@ -204,7 +204,7 @@ fn grouped_switches_of(scheme: Scheme, metrics: MetricSet) -> RegisterSwitches {
 #[derive(Default)]
 struct Tracking {
     forks: Option<Registration<Groups>>,
-    exits: Option<Registration<Groups>>,
+    process_exits: Option<Registration<Groups>>,
     cgroups: Option<Registration<Groups>>,
 }
 
@@ -213,7 +213,7 @@ impl Tracking {
     fn begin(&mut self, groups: &Arc<Groups>, follows_forks: bool, names_cgroups: bool) -> Result {
         if follows_forks && self.forks.is_none() {
             // Exits first: otherwise a process could get a mark, end, and keep it.
-            self.exits = Some(SchedProcessExitProbe::register(groups.clone())?);
+            self.process_exits = Some(SchedProcessExitProbe::register(groups.clone())?);
             self.forks = Some(TaskNewtaskProbe::register(groups.clone())?);
         }
         if names_cgroups && self.cgroups.is_none() {
@@ -227,7 +227,7 @@ impl Tracking {
         let (follows_forks, names_cgroups) = groups.tracks();
         if !follows_forks {
             self.forks = None;
-            self.exits = None;
+            self.process_exits = None;
         }
         if !names_cgroups {
             self.cgroups = None;
@@ -401,8 +401,8 @@ impl Monitor {
         state.restart(&self.delivery)
     }
 
-    /// Sets how tasks are grouped, and begins to record new groups. No effect if they are by a list
-    /// of rules already, and are to be: the list may have rules of several users. Sleeps.
+    /// Sets how tasks are grouped, and begins to record new groups. No effect if `rule` is `list`
+    /// and tasks are grouped by a list already, which may have rules of several users. Sleeps.
     ///
     /// If measuring is on, it restarts, so that no earlier time stamp becomes part of a sample.
     ///
@@ -500,8 +500,8 @@ impl Monitor {
         baselines.reported = self.outliers().last();
         baselines.suppressed = self.outliers().suppressed();
         for (baseline, cpu) in baselines.cpus.iter_mut().zip(records.cpus()) {
-            // This runs with interrupts off, on the CPU itself, or on this one if that CPU is offline:
-            // no switch is being recorded there.
+            // This runs with interrupts off, on the CPU itself, or on this one if that CPU is
+            // offline: no switch is being recorded there.
             smp::run_on(cpu.number(), || baseline.take(cpu));
         }
         state.baselines = Some(baselines.into());

@@ -111,9 +111,9 @@ impl<'a> TracingObserver<'a> {
         }
     }
 
-    /// Returns the identity of one of the two tasks, which must be the occupant of the CPU, with its
-    /// group. The task that leaves is the occupant until its samples have come, and the other one is
-    /// when its own come.
+    /// Returns the identity of one of the two tasks, which must be the occupant of the CPU, with
+    /// its group. The task that leaves is the occupant until its samples have come, and the other
+    /// one is when its own come.
     #[inline(always)]
     fn identify_occupant(&self, side: Side) -> Identity {
         let group = { self.occupant }.map_or(Group::OTHER, |occupant| occupant.now().group());

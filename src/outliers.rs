@@ -301,8 +301,8 @@ impl Outliers {
     /// Reports `sample` if it is above its threshold.
     ///
     /// `task` identifies the task of the sample. `cpu` is the CPU on which the sample was taken,
-    /// and `log` the log of that CPU. To be called in a probe, on `cpu` itself, with interrupts off,
-    /// before the next switch.
+    /// and `log` the log of that CPU. To be called in a probe, on `cpu` itself, with interrupts
+    /// off, before the next switch.
     #[inline(always)]
     pub(crate) fn check(
         &self,

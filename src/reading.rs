@@ -72,7 +72,7 @@ pub(crate) struct Reading {
     pub(crate) groups: Option<Arc<Groups>>,
     /// The limits of the next groups.
     pub(crate) group_limits: Limits,
-    /// The recorder; `None` while measuring is off.
+    /// The recorder; `None` while no probe is registered: measuring is off, or no metric is on.
     pub(crate) recorder: Option<Arc<Recorder>>,
     /// The counts to subtract from the records; `None` before the first reset.
     pub(crate) baselines: Option<Arc<Baselines>>,

@@ -64,7 +64,7 @@ use crate::{
 
 /// A group on a CPU.
 ///
-/// Zero bytes are one in which nothing is recorded.
+/// A slot of zero bytes is an empty one.
 #[repr(C, align(64))]
 pub(super) struct Slot {
     records: GroupRecords,
@@ -74,13 +74,13 @@ pub(super) struct Slot {
     state: AtomicU32,
 }
 
-/// They are cells that nobody reads: nothing was recorded yet.
+/// `buckets` are cells that nobody reads. No histograms were requested.
 const UNUSED: u32 = 0;
-/// The same; the group's own have been requested.
+/// `buckets` are cells that nobody reads. Histograms were requested.
 const WANTED: u32 = 1;
-/// The same; there was no memory.
+/// `buckets` are cells that nobody reads. There was no memory for histograms.
 const REFUSED: u32 = 2;
-/// They are the group's own.
+/// `buckets` are those of the group's own histograms.
 const OWN: u32 = 3;
 
 /// The records of all groups on a CPU.
@@ -89,7 +89,8 @@ const OWN: u32 = 3;
 ///
 /// There is at least one of `slots`, and `current` points to one of them. The `buckets` of each
 /// point to as many cells as there are in `unread`: to these, or, once its `state` is [`OWN`], to
-/// cells from a `KVBox`, which do not change any more.
+/// cells from a `KVBox` that belong to this slot alone. [`GroupMemory::fold`] may move them to
+/// another slot; only dropping `self` frees them.
 pub(crate) struct GroupMemory {
     occupant: Occupant,
     current: AtomicPtr<Slot>,
@@ -144,7 +145,8 @@ impl GroupMemory {
     /// Returns the slot of the current group.
     #[inline(always)]
     fn current(&self) -> &Slot {
-        // SAFETY: By the type's invariant it points to one of `slots`, which stay as long as `self`.
+        // SAFETY: By the type's invariant it points to one of `slots`, which stay as long as
+        // `self`.
         unsafe { &*self.current.load(Relaxed) }
     }
 
@@ -171,13 +173,13 @@ impl GroupMemory {
     /// Returns the cells of `slot`, which must be one of `slots`.
     fn cells(&self, slot: &Slot) -> &[Cell] {
         let cells = slot.buckets.load(Acquire);
-        // SAFETY: By the type's invariant these are as many cells as in `unread`, which stay as long
-        // as `self`.
+        // SAFETY: By the type's invariant these are as many cells as in `unread`, which stay as
+        // long as `self`.
         unsafe { core::slice::from_raw_parts(cells, self.unread.len()) }
     }
 
-    /// Adds what `group` recorded here to `gone`, and forgets it. Returns false, and does nothing, if
-    /// the task that has the CPU got it as one of `group`.
+    /// Adds what `group` recorded here to `gone`, and forgets it. Returns false, and does nothing,
+    /// if the task that has the CPU got it as one of `group`.
     ///
     /// To be called by this CPU, and not while it records a switch; nothing may read these groups,
     /// or allocate their histograms, meanwhile.
@@ -346,14 +348,15 @@ impl GroupMemories {
         counters + self.allocator.budget.used.load(Relaxed)
     }
 
-    /// Adds what the groups in `retired` recorded to `gone`, and forgets it. No task may get a CPU as
-    /// one of them any more. Those that are left in `retired` have nothing on any CPU; a task that
-    /// has a CPU since it was in one of the others does not let it go yet.
+    /// Adds what the groups in `retired` recorded to `gone`, and forgets it. No task may get a CPU
+    /// as one of them any more. Those that are left in `retired` have nothing on any CPU; a task
+    /// that has a CPU since it was in one of the others does not let it go yet.
     ///
     /// A CPU has its interrupts off for as long as it takes to do so with [`AT_ONCE`] groups, or to
     /// look at the neighbours of [`LOOKED_AT`] groups.
     ///
-    /// Sleeps; fails with `ENOMEM`, and then changes nothing. Nothing may read the groups meanwhile.
+    /// Sleeps; fails with `ENOMEM`, and then changes nothing. Nothing may read the groups
+    /// meanwhile.
     pub(crate) fn fold(&self, retired: &mut GroupSet<KVVec<u64>>, gone: Group) -> Result {
         let mut all = KVVec::with_capacity(retired.len(), GFP_KERNEL)?;
         let mut busy = KVVec::with_capacity(retired.len(), GFP_KERNEL)?;
@@ -404,8 +407,8 @@ impl GroupMemories {
 ///
 /// # Invariants
 ///
-/// `cells` is the number of cells to which each of the `buckets` of `memory` points. It is kept here
-/// so that it is read and checked once for a switch.
+/// `cells` is the number of cells to which each of the `buckets` of `memory` points. It is kept
+/// here so that it is read and checked once for a switch.
 pub(crate) struct ThisCpuGroups<'a, M> {
     memory: &'a GroupMemory,
     cells: usize,

@@ -178,7 +178,7 @@ impl<T: Adapt> Drop for Listeners<T> {
         // The work may be pending, since the last listener that was on a tracepoint itself went.
         // This waits for it.
         self.work = None;
-        // Whatever the work was to do.
+        // Does what the cancelled work would have done.
         let _ = self.data.adapt(|| false);
         // SAFETY: It is the address of a box by the type's invariant, and nothing uses it any more.
         drop(unsafe { KBox::from_raw(self.target) });

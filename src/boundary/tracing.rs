@@ -16,9 +16,9 @@ pub(crate) fn off() {
 /// tracing instead and writes a message about it into the buffer.
 ///
 /// Callable with interrupts off and the run queue's lock held, as the kernel's own snapshot
-/// triggers on scheduler events are. Not callable in an NMI.
+/// triggers on scheduler events are. In an NMI the kernel takes no snapshot, and writes a message
+/// into the buffer instead.
 pub(crate) fn snapshot() {
-    // SAFETY: Callable with interrupts off and any lock held. In an NMI the kernel takes no
-    // snapshot and writes a message instead.
+    // SAFETY: Callable in any context, with any lock held.
     unsafe { bindings::tracing_snapshot() };
 }

@@ -16,8 +16,8 @@ pub struct Identity {
     pub prio: i32,
     /// The name, padded with NULs.
     pub comm: [u8; 16],
-    /// The group; [`Group::OTHER`] if tasks are not grouped, for the idle task, and wherever nothing
-    /// shows the group.
+    /// The group; [`Group::OTHER`] if tasks are not grouped, for the idle task, and wherever
+    /// nothing shows the group.
     pub group: Group,
 }
 

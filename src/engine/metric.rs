@@ -20,12 +20,14 @@ named! {
     ///
     /// 1. a row here, those of the default set first: [`Metric::COUNT_OF_DEFAULT`] is the number of
     ///    the first other one;
-    /// 2. in [`MetricSet::needs_wakeups`] if it needs the wakeups of tasks, in `OF_CPUS` if it needs
-    ///    no state of tasks;
+    /// 2. in [`MetricSet::needs_wakeups`] if it needs the wakeups of tasks, in `OF_CPUS` if it
+    ///    needs no state of tasks;
     /// 3. its samples, in `switch/cpu.rs`; and
     ///    [`pending::MAX`](crate::engine::switch::pending::MAX), if a switch can then have more
     ///    samples of the task that gets the CPU;
-    /// 4. its event, in `src/events.rs` and `src/delivery.rs`.
+    /// 4. in [`Series::ALL`], [`Metric::side`] and `Totals::of`; and in `GroupMetric::of`, if
+    ///    groups have histograms of it;
+    /// 5. its event: see `src/events.rs`.
     #[repr(usize)]
     pub enum Metric {
         /// *in* to *out*: a stay of a task on a CPU, however it ended.
@@ -214,6 +216,10 @@ named! {
     ///   the idle task, or ends a task's wait. The counter and the metric of this name agree.
     /// - `offcpu = blocked_interruptible + blocked_uninterruptible + blocked_other`
     /// - `offcpu = wakeup + wake_unseen`
+    ///
+    /// To add a counter: a row here, and where it is counted, in `switch/cpu.rs` or
+    /// `switch/task_state.rs`. If it is counted at each switch, also a field of its own in
+    /// `Header`. A law of it goes into this list, `docs/metrics.md` and `tests/guest/laws.py`.
     #[repr(usize)]
     pub enum Counter {
         /// Context switches seen.
@@ -236,8 +242,8 @@ named! {
         /// Switches to a task that is not kept track of: there was no memory for it, or it is
         /// exiting, and its state was swept out with the PID that it has given up.
         Untracked => "untracked", "Switches to a task that is not kept track of.";
-        /// Absences whose task left the CPU neither to sleep nor runnable: it stopped, was traced, or
-        /// parked; or when it woke is not known.
+        /// Absences whose task left the CPU neither to sleep nor runnable: it stopped, was traced,
+        /// or parked; or when it woke is not known.
         BlockedOther =>
             "blocked_other", "Absences of tasks that blocked, but not in a plain sleep.";
         /// Absences of a task that had blocked whose `sched_waking` event was not seen. Counted

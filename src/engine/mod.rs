@@ -10,6 +10,7 @@
 //! | --- | --- |
 //! | [`switch`] | the records of a CPU, updated at each switch, and the state kept for each task |
 //! | [`histogram`] | buckets, sums, extremes; snapshots for readers, quantiles |
+//! | [`group`] | the group of each task, and the records of each group on a CPU |
 //! | [`outlier`] | samples above a threshold, with the tasks that had the CPU meanwhile |
 //! | [`format`] | text, OpenMetrics and binary formats of the files; parsing of input |
 //! | [`metric`] | the metrics and counters: names and meaning |

@@ -24,8 +24,8 @@ use crate::{
     reading::Reading, //
 };
 
-/// All records, for programs. All numbers count from the load of the module, or from when the groups
-/// began, and a reset does not affect them.
+/// All records, for programs. All numbers count from the load of the module, or from when the
+/// groups began, and a reset does not affect them.
 pub(super) struct Raw;
 
 impl View for Raw {

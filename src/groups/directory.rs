@@ -69,8 +69,8 @@ pub(super) enum Names {
 }
 
 impl Directory {
-    /// Returns the group of `key`, which is that of the process or thread `pid`, or makes one. `task`
-    /// has its name, or is about to get the name `comm`.
+    /// Returns the group of `key`, which is that of the process or thread `pid`, or makes one.
+    /// `task` has its name, or is about to get the name `comm`.
     pub(super) fn group_of_task(
         &mut self,
         key: u128,
@@ -106,7 +106,8 @@ impl Directory {
             return group;
         }
         // While there are all groups, a key that was refused stays so: there is no more room, and
-        // its name does not change. A process that moves asks for the same key once for each thread.
+        // its name does not change. A process that moves asks for the same key once for each
+        // thread.
         if self.last_refused != Some(key) {
             match name().and_then(|name| self.insert(key, names, name)) {
                 Ok(group) => {

@@ -38,7 +38,8 @@ use crate::{
     },
 };
 
-/// The room for processes that rules follow, in processes, times 4/3: see [`Index`].
+/// The number of entries for processes that rules follow; three quarters of them can be used: see
+/// [`Index`].
 ///
 /// [`Index`]: crate::engine::group::index::Index
 const FOLLOWED: usize = 1 << 15;
@@ -176,8 +177,8 @@ impl Groups {
     /// Calls `show` for each rule, in their order. All are from the same moment. Sleeps; fails with
     /// `ENOMEM`, and as `show` does.
     pub(crate) fn for_each_rule(&self, mut show: impl FnMut(list::Shown<'_>) -> Result) -> Result {
-        // The names and texts, one after the other. Allocated first, as this must not sleep with the
-        // lock held.
+        // The names and texts, one after the other. Allocated first, as this must not sleep with
+        // the lock held.
         let (mut bytes, mut lens) = (KVVec::new(), KVec::new());
         loop {
             let (size, count) = {

@@ -26,14 +26,16 @@ use crate::{
 /// The maximum number of groups that one sweep retires.
 const RETIRED_AT_ONCE: usize = 64;
 
-/// The time between sweeps, in nanoseconds, and that after a sweep which found no dead group.
+/// The least time between sweeps, in nanoseconds.
 const SWEEP_EVERY: u64 = 10_000_000;
+
+/// The least time after a sweep that found no dead group, in nanoseconds.
 const IN_VAIN_EVERY: u64 = 200_000_000;
 
 impl Groups {
     /// Makes room for new groups: those that are dead, as nothing is left of what their tasks had
-    /// in common, give up their places, and what they recorded is added up as gone. Returns how many
-    /// did so. `tasks` has the verdicts of tasks; `None` if no probe is registered.
+    /// in common, give up their places, and what they recorded is added up as gone. Returns how
+    /// many did so. `tasks` has the verdicts of tasks; `None` if no probe is registered.
     ///
     /// Sleeps; fails with `ENOMEM`.
     pub(crate) fn sweep(&self, tasks: Option<&TaskStates>) -> Result<usize> {

@@ -51,7 +51,8 @@ use crate::{
 impl Groups {
     /// Decides the verdict of `task` and stores it in `tasks`. `comm` is the name that the task is
     /// about to get, if any. Returns true if a [sweep](Groups::sweep) may make room for new groups.
-    /// Any context but a hard interrupt, without a lock of the scheduler.
+    /// The context is that of
+    /// [`IrqLock::lock`](crate::boundary::abstractions::irq_lock::IrqLock::lock).
     pub(crate) fn decide(
         &self,
         task: Task<'_>,
@@ -63,7 +64,8 @@ impl Groups {
         let pages = tasks.pages(&rcu);
         let state = pages.get(task.pid());
         // A walk may still find a task that has given up its PID meanwhile. If another task has the
-        // PID by now, its verdict was stored under the lock, so the first task is seen to be exiting.
+        // PID by now, its verdict was stored under the lock, so the first task is seen to be
+        // exiting.
         if task.is_exiting() {
             let group = state.verdict(task.id()).group();
             if state.has_verdict_of_another(task.id()) || self.keeps(group, &directory) {
@@ -89,8 +91,8 @@ impl Groups {
 
     /// Records that the current task has created `task`: a process begins with the marks of the one
     /// that forked it. No effect if that is known already. Returns false if there is no room. The
-    /// recorder calls this before it decides the verdict of a new task, as its probe may come before
-    /// that of the groups.
+    /// recorder calls this before it decides the verdict of a new task, as its probe may come
+    /// before that of the groups.
     #[inline(never)]
     pub(crate) fn fork(&self, task: Task<'_>) -> bool {
         if !self.is_list() || task.pid() != task.tgid() {
@@ -188,7 +190,7 @@ impl TaskNewtask for Groups {
 }
 
 impl SchedProcessExit for Groups {
-    fn process_ended(&self, process: ProcessId) {
+    fn sched_process_exit(&self, process: ProcessId) {
         self.directory.lock().lineage.exit(process.key());
     }
 }

@@ -99,7 +99,8 @@ impl Subtree {
         if cgroup.is_null() {
             return None;
         }
-        // INVARIANT: RCU protects a task's cgroup and its ancestors for as long as the guard exists.
+        // INVARIANT: RCU protects a task's cgroup and its ancestors for as long as the guard
+        // exists.
         Some(Cgroup {
             cgroup,
             _lifetime: PhantomData,
@@ -107,8 +108,8 @@ impl Subtree {
     }
 }
 
-/// Returns whether there still is a cgroup with this [`Cgroup::id`]. Process context of a task in the
-/// initial cgroup namespace, or in one that shows the cgroup.
+/// Returns whether there still is a cgroup with this [`Cgroup::id`]. Process context of a task in
+/// the initial cgroup namespace, or in one that shows the cgroup.
 pub(crate) fn exists(id: u64) -> bool {
     context::might_sleep();
     // SAFETY: Process context.

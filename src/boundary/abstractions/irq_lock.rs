@@ -59,7 +59,8 @@ impl<T> IrqLock<T> {
         })
     }
 
-    /// Takes the lock. Any context but a hard interrupt; must not be held already.
+    /// Takes the lock, which must not be held already. Not in a hard interrupt. On `PREEMPT_RT`
+    /// this sleeps: interrupts and preemption must be on, and no raw spinlock held.
     pub(crate) fn lock(&self) -> Guard<'_, T> {
         // SAFETY: Initialised by the type's invariant.
         let flags = unsafe { bindings::schedhist_spin_lock_irqsave(self.lock.get()) };
@@ -87,15 +88,16 @@ impl<T> Deref for Guard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: This thread holds the lock by the type's invariant, so nothing else uses the data.
+        // SAFETY: This thread holds the lock by the type's invariant, so nothing else uses the
+        // data.
         unsafe { &*self.lock.data.get() }
     }
 }
 
 impl<T> DerefMut for Guard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: As for `deref()`; the guard is borrowed mutably, so no other reference to the data
-        // is in use.
+        // SAFETY: As for `deref()`; the guard is borrowed mutably, so no other reference to the
+        // data is in use.
         unsafe { &mut *self.lock.data.get() }
     }
 }

@@ -43,7 +43,8 @@ impl ScheduleExit {
     }
 }
 
-// SAFETY: A `ScheduleExit` exists only within the probe, which cannot migrate, as preemption is off.
+// SAFETY: A `ScheduleExit` exists only within the probe, which cannot migrate, as preemption is
+// off.
 unsafe impl ThisCpu for ScheduleExit {
     #[inline(always)]
     fn cpu(&self) -> u32 {
@@ -91,8 +92,8 @@ unsafe impl<T: SchedExit> Probe for SchedExitProbe<T> {
     const FUNCTION: Self::Function = Some(probe::<T>);
 }
 
-/// Waits until each switch of which a probe of `sched_switch` has returned, on whichever CPU, has
-/// come to `sched_exit_tp` and its probes have returned. Sleeps.
+/// Waits until every switch that is in progress on any CPU has come to `sched_exit_tp`, and its
+/// probes have returned. Sleeps.
 ///
 /// Preemption is off from the one tracepoint to the other, which is what RCU waits for.
 pub(crate) fn wait_for_exits() {

@@ -25,8 +25,8 @@ pub(crate) trait SchedProcessExec: Send + Sync + 'static {
     /// Called after `task` has executed a program. If it was not the leader of its thread group, it
     /// has the leader's PID now.
     ///
-    /// Runs in the context of the task, with preemption on. The implementation must not sleep, but for
-    /// a `spinlock_t` on `PREEMPT_RT`.
+    /// Runs in the context of the task, with preemption on. The implementation must not sleep, but
+    /// for a `spinlock_t` on `PREEMPT_RT`.
     fn sched_process_exec(&self, task: Task<'_>);
 }
 

@@ -23,9 +23,9 @@ use super::{
 pub(crate) trait SchedProcessExit: Send + Sync + 'static {
     /// Called when the last thread of a process exits. The process forks no other one any more.
     ///
-    /// Runs in the context of the thread, with preemption on. The implementation must not sleep, but
-    /// for a `spinlock_t` on `PREEMPT_RT`.
-    fn process_ended(&self, process: ProcessId);
+    /// Runs in the context of the thread, with preemption on. The implementation must not sleep,
+    /// but for a `spinlock_t` on `PREEMPT_RT`.
+    fn sched_process_exit(&self, process: ProcessId);
 }
 
 /// The probe itself: C calls it, and it calls `T`.
@@ -47,7 +47,7 @@ unsafe extern "C" fn probe<T: SchedProcessExit>(
     // SAFETY: The task is the current one, and on its way to `exit_notify()`.
     let process = unsafe { ProcessId::of_exiting(task) };
     context::assert_preemptible();
-    receiver.process_ended(process);
+    receiver.sched_process_exit(process);
 }
 
 /// The probe that calls `T` for every process that ends.

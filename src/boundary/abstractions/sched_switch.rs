@@ -32,8 +32,8 @@ use super::{
 /// A context switch that is in progress on this CPU.
 ///
 /// A value exists only within the probe. `__schedule()` holds the run queue's lock there and has
-/// interrupts off: the probe must not print, allocate or wake a task, nor take a lock that may be held
-/// where a task is woken.
+/// interrupts off: the probe must not print, allocate or wake a task, nor take a lock that may be
+/// held where a task is woken.
 pub(crate) struct Switch<'a> {
     /// Whether the task was preempted, in the sense of `SM_PREEMPT`.
     pub(crate) preempt: bool,
@@ -49,7 +49,8 @@ pub(crate) struct Switch<'a> {
 impl Switch<'_> {
     /// # Safety
     ///
-    /// Must be called within the probe, with the arguments of the tracepoint.
+    /// Must be called within the probe, with the arguments of the tracepoint. The result must not
+    /// outlive the call of the probe.
     #[inline(always)]
     unsafe fn new(
         preempt: bool,
@@ -168,8 +169,8 @@ unsafe impl<T: Send + Sync + 'static> Find<T> for EachCpu {
 ///
 /// # Safety
 ///
-/// Must be called by the `sched_switch` tracepoint. `data` must be what `F::argument()` returned, for
-/// data that exists until this returns.
+/// Must be called by the `sched_switch` tracepoint. `data` must be what `F::argument()` returned,
+/// for data that exists until this returns.
 unsafe extern "C" fn probe<T: SchedSwitch<V>, V, F: Find<T>>(
     data: *mut c_void,
     preempt: bool,
@@ -187,8 +188,8 @@ unsafe extern "C" fn probe<T: SchedSwitch<V>, V, F: Find<T>>(
     // SAFETY: This is the probe, and these are the arguments of the tracepoint by the safety
     // requirement.
     let switch = unsafe { Switch::new(preempt, prev, next, prev_state) };
-    // SAFETY: `register()` passed `data`: the argument for data in an `Arc`, which is kept while the
-    // probe can be called.
+    // SAFETY: `register()` passed `data`: the argument for data in an `Arc`, which is kept while
+    // the probe can be called.
     unsafe { F::find(data, &switch) }.sched_switch(&switch);
 }
 
@@ -209,8 +210,8 @@ unsafe extern "C" fn watched_probe<T: SchedSwitch<V>, V, F: Find<T>>(
     // SAFETY: This is part of the probe, and these are the arguments of the tracepoint by the
     // safety requirement.
     let switch = unsafe { Switch::new(preempt, prev, next, prev_state) };
-    // SAFETY: `register()` passed `data`: the argument for data in an `Arc`, which is kept while the
-    // probe can be called.
+    // SAFETY: `register()` passed `data`: the argument for data in an `Arc`, which is kept while
+    // the probe can be called.
     unsafe { F::find(data, &switch) }.sched_switch_watched(&switch);
 }
 

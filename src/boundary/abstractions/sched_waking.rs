@@ -39,8 +39,8 @@ pub(crate) trait SchedWaking<V>: Send + Sync + 'static {
     ///
     /// Interrupts are off and the task's `pi_lock` is held, unless a task wakes itself. In that
     /// case only preemption is off, and an interrupt on this CPU may run the probe in between, for
-    /// another task or for the same one. So the implementation must not write per-CPU data, except by
-    /// a single store.
+    /// another task or for the same one. So the implementation must not write per-CPU data, except
+    /// by a single store.
     fn sched_waking(&self, waking: Waking<'_>);
 }
 

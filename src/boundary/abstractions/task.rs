@@ -179,8 +179,6 @@ impl<'a> Task<'a> {
     /// Other quotas are not known here. The kernel only tells a sched_ext scheduler the `cpu.max`
     /// of its tasks (`ops.cgroup_set_bandwidth()`), and throttles nothing itself. Real-time groups
     /// (`CONFIG_RT_GROUP_SCHED`) are throttled as a whole.
-    /// Exact while the lock of the task's run queue is held, as at `sched_switch` for the task that
-    /// leaves the CPU. Elsewhere the answer may be out of date.
     #[inline(always)]
     pub(crate) fn is_throttled(self) -> bool {
         let task = self.task.as_ptr();
@@ -208,8 +206,8 @@ impl<'a> Task<'a> {
         unsafe { (&raw const (*self.task.as_ptr()).sched_info.pcount).read_volatile() != 0 }
     }
 
-    /// Returns the effective priority: -1 for a deadline, 0 to 99 for real time, 100 to 139 for nice
-    /// -20 to 19.
+    /// Returns the effective priority: -1 for a deadline, 0 to 99 for real time, 100 to 139 for
+    /// nice -20 to 19.
     #[inline(always)]
     pub(crate) fn prio(self) -> i32 {
         // SAFETY: Valid by the type's invariant. Volatile, as another CPU may change it.
@@ -225,8 +223,8 @@ impl<'a> Task<'a> {
             assert!(offset_of!(bindings::task_struct, comm) % align_of::<u64>() == 0);
             assert!(align_of::<bindings::task_struct>() >= align_of::<u64>());
         }
-        // SAFETY: Valid by the type's invariant, and aligned as asserted above. Volatile, as another
-        // CPU may change it. The last byte always is a NUL: see `__set_task_comm()`.
+        // SAFETY: Valid by the type's invariant, and aligned as asserted above. Volatile, as
+        // another CPU may change it. The last byte always is a NUL: see `__set_task_comm()`.
         let words = unsafe {
             let comm = &raw const (*self.task.as_ptr()).comm;
             comm.cast::<[u64; COMM_LEN / 8]>().read_volatile()

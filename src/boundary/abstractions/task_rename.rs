@@ -28,9 +28,9 @@ use super::{
 pub(crate) trait TaskRename: Send + Sync + 'static {
     /// Called before a task gets the name `comm`, which is cut to the length that a name can have.
     ///
-    /// Runs in the context of the task, of another thread of its process, or of a kernel thread that
-    /// creates it; `execveat()` may hold the RCU read lock. The implementation must not sleep, but for
-    /// a `spinlock_t` on `PREEMPT_RT`.
+    /// Runs in the context of the task, of another thread of its process, or of a kernel thread
+    /// that creates it; `execveat()` may hold the RCU read lock. The implementation must not sleep,
+    /// but for a `spinlock_t` on `PREEMPT_RT`.
     fn task_rename(&self, task: Task<'_>, comm: [u8; COMM_LEN]);
 }
 

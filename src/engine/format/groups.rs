@@ -78,7 +78,8 @@ pub fn rule(out: &mut impl Write, rule: impl Display) -> fmt::Result {
 pub struct Members {
     /// How many there are.
     pub tasks: u32,
-    /// Whether there are any, or there is still what they have in common: a cgroup, or a rule.
+    /// Whether there are any, or there is still what they have in common: a rule, or a cgroup that
+    /// the reader's cgroup namespace shows.
     pub is_live: bool,
 }
 
@@ -86,8 +87,8 @@ pub struct Members {
 ///
 /// The first word of a line is its kind; pairs of a key and a value follow. The name comes last, as
 /// it may contain spaces; in it, the backslash and anything that is not printable are written as
-/// `\xNN`. A quantile is the upper bound of its bucket, or the maximum if that is less; quantiles and
-/// the maximum are `-` if there is no sample.
+/// `\xNN`. A quantile is the upper bound of its bucket, or the maximum if that is less; quantiles
+/// and the maximum are `-` if there is no sample.
 pub fn group<B: Deref<Target = [u64]>>(
     out: &mut impl Write,
     group: Group,

@@ -172,8 +172,8 @@ pub fn end(out: &mut impl Sink) {
     record::<RECORD_LEN>(out, Type::End, RECORD_LEN, |_| {});
 }
 
-/// Writes how tasks are grouped, since the time `since`. `rule` is the text of the rule, and `scheme`
-/// that of the histograms. [`group`] follows for each group.
+/// Writes how tasks are grouped, since the time `since`. `rule` is the text of the rule, and
+/// `scheme` that of the histograms. [`group`] follows for each group.
 pub fn grouping(out: &mut impl Sink, since: u64, rule: &[u8], head: &Head, scheme: Scheme) {
     let len = GROUPING_LEN + rule.len().next_multiple_of(8);
     record::<GROUPING_LEN>(out, Type::Grouping, len, |fields| {

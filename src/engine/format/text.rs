@@ -345,7 +345,7 @@ mod tests {
     use std::string::String;
 
     #[test]
-    fn durations_for_the_eye() {
+    fn durations_for_people() {
         for (nanoseconds, expected) in [
             (None, "-"),
             (Some(0), "0ns"),

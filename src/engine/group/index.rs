@@ -104,8 +104,8 @@ impl<V: Copy, B: DerefMut<Target = [Entry<V>]>> Index<B> {
         }
     }
 
-    /// Returns the place of `key`, or else the free place that it would get. Returns `None` if there
-    /// is neither.
+    /// Returns the place of `key`, or else the free place that it would get. Returns `None` if
+    /// there is neither.
     fn place_of(&self, key: u128) -> Option<usize> {
         let first = hash(key).checked_rem(self.entries.len())?;
         let (begin, end) = self.entries.split_at_checked(first)?;

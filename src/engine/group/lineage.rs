@@ -51,9 +51,9 @@ impl<B: DerefMut<Target = [Entry<u64>]>> Lineage<B> {
         }
     }
 
-    /// Records that the process `parent` has forked the process `child`. Returns false if there is no
-    /// room for the child's marks. May be called again for the same child: what it got since then
-    /// stays.
+    /// Records that the process `parent` has forked the process `child`. Returns false if there is
+    /// no room for the child's marks. May be called again for the same child: what it got since
+    /// then stays.
     pub fn fork(&mut self, parent: u128, child: u128) -> bool {
         let marks = self.marks(parent);
         marks == 0 || self.marks.find(child).is_some() || self.marks.insert(child, marks)

@@ -124,8 +124,8 @@ impl<'a> Definition<'a> {
     }
 }
 
-/// Returns whether a rule may have this name. `other` and `gone` are in the same files as the groups
-/// of rules.
+/// Returns whether a rule may have this name. `other` and `gone` are in the same files as the
+/// groups of rules.
 fn is_name(name: &[u8]) -> bool {
     name.len() <= Command::MAX_NAME && !matches!(name, b"other" | b"gone")
 }
@@ -215,7 +215,8 @@ pub trait Subject<C> {
     fn with_comm(&self, look: impl FnOnce(&[u8]) -> bool) -> bool;
 }
 
-/// Which tasks a rule matches. `T` holds text, `P` holds the keys of processes, and `C` is a cgroup.
+/// Which tasks a rule matches. `T` holds text, `P` holds the keys of processes, and `C` is a
+/// cgroup.
 #[derive(Debug)]
 pub enum Matcher<T, P, C> {
     /// Those in this cgroup or below it.

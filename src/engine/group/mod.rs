@@ -2,10 +2,10 @@
 
 //! Groups: what tasks of the same cgroup, process or name have in common.
 //!
-//! Each task has a [`verdict::Verdict`], which names its group. The verdict is decided when the task
-//! is created, moved or renamed, and is kept in its [`TaskState`], so that a switch only reads it.
-//! Each sample of a task is then recorded a second time, in the [`records::GroupRecords`] that its
-//! group has on this CPU: see [`observer::Grouped`].
+//! Each task has a [`verdict::Verdict`], which names its group. The verdict is decided when the
+//! task is created, moved or renamed, and is kept in its [`TaskState`], so that a switch only reads
+//! it. Each sample of a task is then recorded a second time, in the [`records::GroupRecords`] that
+//! its group has on this CPU: see [`observer::Grouped`].
 //!
 //! A task's group is decided when the task gets the CPU. The wait that ends then and the stay that
 //! begins then belong to that group, whatever the verdict is later.

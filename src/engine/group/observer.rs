@@ -97,8 +97,8 @@ pub trait CpuGroups: Copy {
     /// Calls [`GroupRecords::carry`] for each group.
     fn carry(&self);
 
-    /// Requests memory for the histograms of the current group, if it has none. Called when a sample
-    /// is the greatest so far, and so when it is the first.
+    /// Requests memory for the histograms of the current group, if it has none. Called when a
+    /// sample is the greatest so far, and so when it is the first.
     fn want_buckets(&self);
 }
 

@@ -144,7 +144,7 @@ impl GroupRecords {
         }
     }
 
-    /// Returns whether no sample of `metric` so far was greater.
+    /// Returns whether `value` is greater than each sample of `metric` so far.
     #[inline(always)]
     pub(in crate::engine) fn is_greatest(&self, metric: GroupMetric, value: u64) -> bool {
         value >= self.maxima[metric as usize].get()

@@ -86,8 +86,8 @@ pub(super) fn is_path(word: &[u8]) -> bool {
     word.starts_with(b"/") && !{ word.iter() }.any(|byte| *byte == 0 || byte.is_ascii_whitespace())
 }
 
-/// Writes the rule as [`Rule::parse`] reads it. Only in a path with bytes that are not printable are
-/// these written as `\xNN`; a backslash, which systemd has in its names, stays as it is.
+/// Writes the rule as [`Rule::parse`] reads it. Only in a path with bytes that are not printable
+/// are these written as `\xNN`; a backslash, which systemd has in its names, stays as it is.
 impl fmt::Display for Rule<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {

@@ -18,7 +18,8 @@ pub const NEIGHBOURS: usize = 8;
 
 /// The counters of a group, added up over CPUs.
 ///
-/// The probes keep recording meanwhile: see [`Snapshot`](crate::engine::histogram::snapshot::Snapshot).
+/// The probes keep recording meanwhile: see
+/// [`Snapshot`](crate::engine::histogram::snapshot::Snapshot).
 #[derive(Debug, Default)]
 pub struct GroupTotals {
     samples: [u64; GroupMetric::COUNT],
@@ -102,8 +103,8 @@ impl GroupTotals {
         self.counters[counter as usize]
     }
 
-    /// Returns the number of waits that ended while `culprit` had the CPU, and how long they took in
-    /// nanoseconds.
+    /// Returns the number of waits that ended while `culprit` had the CPU, and how long they took
+    /// in nanoseconds.
     pub fn ended_by(&self, culprit: CulpritKind) -> (u64, u128) {
         self.ended_by[culprit as usize]
     }
@@ -116,8 +117,8 @@ impl GroupTotals {
 
     /// Returns other groups that had the CPU when waits ended, with the number of these waits and
     /// how long they took in nanoseconds, in no order. Of the groups that the CPUs name, each that
-    /// took more than one of `NEIGHBOURS + 1` parts of their time is there. The sum may be less than
-    /// [`GroupTotals::ended_by`] says of other groups.
+    /// took more than one of `NEIGHBOURS + 1` parts of their time is there. The sum may be less
+    /// than [`GroupTotals::ended_by`] says of other groups.
     pub fn neighbours(&self) -> impl Iterator<Item = (Group, u64, u128)> + '_ {
         let all = self.neighbours.iter().flatten();
         all.map(|known| (known.group, known.count, known.nanoseconds))

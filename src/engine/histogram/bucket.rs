@@ -144,8 +144,8 @@ impl Scheme {
         octave.wrapping_add(value.wrapping_shr(shift) as usize)
     }
 
-    /// Returns the index in the scheme `coarse`, which must not be finer, of the bucket in which the
-    /// bucket `index` of this scheme lies.
+    /// Returns the index in the scheme `coarse`, which must not be finer, of the bucket in which
+    /// the bucket `index` of this scheme lies.
     #[inline(always)]
     pub const fn index_in(self, coarse: Self, index: usize) -> usize {
         let (p, coarse_p) = (self.precision.bits(), coarse.precision.bits());

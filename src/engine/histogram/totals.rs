@@ -186,8 +186,8 @@ impl Sum<'_> {
     }
 }
 
-/// Returns the whole sum of which `sum` are the lower 64 bits. Bit 63 was found changed `half_wraps`
-/// times, and has changed at most once since.
+/// Returns the whole sum of which `sum` are the lower 64 bits. Bit 63 was found changed
+/// `half_wraps` times, and has changed at most once since.
 pub(in crate::engine) fn whole_sum(half_wraps: u64, sum: u64) -> u128 {
     let unnoticed = (half_wraps & 1) ^ (sum >> 63);
     let wraps = half_wraps.wrapping_add(unnoticed) >> 1;

@@ -33,8 +33,8 @@ pub(in crate::engine) struct Woken {
 /// Only the CPU that the task is on writes the state, with two exceptions. A waker writes `woken`:
 /// the task is then on no CPU, is about to leave its CPU, or wakes itself. And any CPU writes
 /// `verdict`, under the lock that [`TaskState::set_verdict`] asks for, and any CPU reads it. The
-/// rest is read only by the CPU that the task gets next; the run queues' locks order this read after
-/// the writes of the CPU that the task left.
+/// rest is read only by the CPU that the task gets next; the run queues' locks order this read
+/// after the writes of the CPU that the task left.
 ///
 /// An interrupt may come while a task wakes itself, and may wake tasks, too. Other tasks have
 /// states of their own. The interrupted task is not asleep, so it does not matter which of the two
@@ -208,8 +208,8 @@ impl TaskState {
         true
     }
 
-    /// Forgets the verdict if `is_it` returns true for its group, whichever task it is of. The context
-    /// is that of [`TaskState::set_verdict`].
+    /// Forgets the verdict if `is_it` returns true for its group, whichever task it is of. The
+    /// context is that of [`TaskState::set_verdict`].
     pub fn forget_verdict(&self, is_it: impl FnOnce(Group) -> bool) {
         let bits = self.verdict.get();
         // The state of untracked tasks has no verdict.
@@ -380,8 +380,8 @@ impl Notes for QueuedWakeups {
 ///   scheduling class, or for another task that waits until it is off the run queue
 ///   (`wait_task_inactive()`: a tracer, a core dump).
 /// - The task is being migrated again during the wakeup, and has no stamp for a moment.
-/// - The task is migrated like that after the waker has told of the wakeup, while the waker waits for
-///   the lock of the run queue.
+/// - The task is migrated like that after `sched_waking`, while the waker waits for the lock of the
+///   run queue.
 #[inline(always)]
 pub fn record_wakeup<N: Notes>(wakeup: impl Wakeup) {
     // Read only once: a task that is being migrated may have no stamp for a moment.

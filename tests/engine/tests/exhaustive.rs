@@ -348,8 +348,8 @@ fn throttled() {
     }
 }
 
-/// A waker is slow between its two steps, because its virtual CPU is stopped, or because it waits for
-/// the lock of a run queue: the task may get the CPU meanwhile, and block.
+/// A waker is slow between its two steps, because its virtual CPU is stopped, or because it waits
+/// for the lock of a run queue: the task may get the CPU meanwhile, and block.
 #[test]
 fn slow_waker() {
     let choices = |kernel: &Kernel| {
@@ -443,8 +443,8 @@ fn groups_and_pids() {
     println!("groups and PIDs: {lists} lists");
 }
 
-/// Groups in which no task is any more are folded into what is gone, while some of their tasks still
-/// have a CPU, were preempted by one another, or kept others waiting.
+/// Groups in which no task is any more are folded into what is gone, while some of their tasks
+/// still have a CPU, were preempted by one another, or kept others waiting.
 #[test]
 fn dead_groups() {
     let choices = |kernel: &Kernel| {

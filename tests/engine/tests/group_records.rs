@@ -370,8 +370,8 @@ proptest! {
         }
     }
 
-    /// The totals are the sums over CPUs. Among the neighbours that all CPUs name, the heavy ones are
-    /// named.
+    /// The totals are the sums over CPUs. Among the neighbours that all CPUs name, the heavy ones
+    /// are named.
     #[test]
     fn totals_are_sums(all in vec((any_waits(), 0..5_u64), 0..12)) {
         let mut totals = GroupTotals::default();
@@ -428,8 +428,8 @@ proptest! {
     }
 }
 
-/// A group that kept others waiting for a while on each of many CPUs is found, even if others did so
-/// for longer on one.
+/// A group that kept others waiting for a while on each of many CPUs is found, even if others did
+/// so for longer on one.
 #[test]
 fn a_neighbour_on_many_cpus_is_found() {
     let mut totals = GroupTotals::default();

@@ -121,9 +121,9 @@ fn in_all_orders(preemptions: usize, test: impl Fn() + Send + Sync + 'static) {
 /// Runs a writer and a reader side by side.
 ///
 /// Loom does not find all orders by itself where the writer loads a cell before it stores it, as
-/// [`Cell::add`] does: the writer's own load hides the reader's. So the first order is that in which
-/// the writer is done before the reader begins. Nothing synchronizes the two, so the reader may
-/// still see each earlier value, and loom tries them all.
+/// [`Cell::add`] does: the writer's own load hides the reader's. So the first order is that in
+/// which the writer is done before the reader begins. Nothing synchronizes the two, so the reader
+/// may still see each earlier value, and loom tries them all.
 fn side_by_side(writer: impl FnOnce() + 'static, reader: impl FnOnce() + 'static) {
     let (writer, reader) = (thread::spawn(writer), thread::spawn(reader));
     writer.join().expect("the writer does not fail");
@@ -765,8 +765,8 @@ fn a_task_is_handed_over() {
     assert!(TIMES.load(Relaxed) > 1);
 }
 
-/// A task that has set its sleep state leaves its CPU throttled, and is woken meanwhile. When it gets
-/// another CPU, its absence is that of a throttled task, whether the waker was in time or not.
+/// A task that has set its sleep state leaves its CPU throttled, and is woken meanwhile. When it
+/// gets another CPU, its absence is that of a throttled task, whether the waker was in time or not.
 #[test]
 fn a_throttled_task_is_handed_over() {
     in_all_orders(3, || {
@@ -936,8 +936,8 @@ fn without_fences_a_neighbour_is_torn() {
 
 /// The process with the only rule has forked another one, and the cgroup of the only group comes
 /// again, while a sweep, which found no task in it, folds the group: as `Groups::sweep()`, and
-/// `Groups::decide()` for the new task, both with the lock of the directory. The task's group is one
-/// that has a place, and never one that gives its place up.
+/// `Groups::decide()` for the new task, both with the lock of the directory. The task's group is
+/// one that has a place, and never one that gives its place up.
 #[test]
 fn a_group_that_comes_again_while_it_is_folded() {
     static KEPT_OR_GONE: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];

@@ -267,7 +267,8 @@ proptest! {
     }
 }
 
-/// A snapshot with groups is one to readers that do not know groups, and `rawdump` prints all of them.
+/// A snapshot with groups is one to readers that do not know groups, and `rawdump` prints all of
+/// them.
 #[test]
 fn groups_are_more_records() {
     let scheme = default_scheme();
@@ -360,7 +361,8 @@ fn add(data: &[u8], extra: &[u64]) -> Vec<u8> {
     later
 }
 
-/// Every recorded metric has a name, and every name fits into its field. No two of a kind are the same.
+/// Every recorded metric has a name, and every name fits into its field. No two of a kind are the
+/// same.
 #[test]
 fn all_have_names() {
     let names = expected(default_scheme(), &[]).names;

@@ -115,10 +115,10 @@ impl GroupRecords {
     /// Records the wait for the group that ended it, if there is room for that group, or
     /// makes room. What is recorded of the group that had the room then counts for no group.
     ///
-    /// This is the algorithm of Misra and Gries for frequent items, with waits as weights. A wait of
-    /// a group without room shortens the leads of all groups that have room, until one of them has
-    /// none left and is replaced. So whenever a group ended more than one of `NEIGHBOURS + 1` parts
-    /// of the time that other groups did, it has room.
+    /// This is the algorithm of Misra and Gries for frequent items, with waits as weights. A wait
+    /// of a group without room shortens the leads of all groups that have room, until one of them
+    /// has none left and is replaced. So whenever a group ended more than one of `NEIGHBOURS + 1`
+    /// parts of the time that other groups did, it has room.
     ///
     /// The groups that have room come first. The very first of them is found without a call, so it
     /// is one with a great lead.

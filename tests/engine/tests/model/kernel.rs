@@ -477,7 +477,8 @@ impl Kernel {
         Some(())
     }
 
-    /// The current task of `cpu` has spent its quota: `throttle_cfs_rq_work()`, `update_curr_dl_se()`.
+    /// The current task of `cpu` has spent its quota: `throttle_cfs_rq_work()`,
+    /// `update_curr_dl_se()`.
     pub(crate) fn throttle(&mut self, cpu: usize) -> Option<()> {
         let curr = &mut self.tasks[self.rqs[cpu].curr?];
         if curr.is_throttled || curr.exiting {
@@ -510,8 +511,8 @@ impl Kernel {
         self.finish_to_wake(task, to, tell)
     }
 
-    /// The first step of `try_to_wake_up()`: it takes the task's `pi_lock`, sees that the task sleeps,
-    /// or is about to, and tells so.
+    /// The first step of `try_to_wake_up()`: it takes the task's `pi_lock`, sees that the task
+    /// sleeps, or is about to, and tells so.
     pub(crate) fn begin_to_wake(
         &mut self,
         task: usize,
@@ -530,8 +531,8 @@ impl Kernel {
         Some(())
     }
 
-    /// The second step of `try_to_wake_up()`: it gets the lock of the run queue. A task that is on one may
-    /// have run since the first step, and may even sleep by now.
+    /// The second step of `try_to_wake_up()`: it gets the lock of the run queue. A task that is on
+    /// one may have run since the first step, and may even sleep by now.
     pub(crate) fn finish_to_wake(
         &mut self,
         task: usize,
@@ -587,8 +588,9 @@ impl Kernel {
         if !self.tasks[task].on_rq || self.is_running(task) || cpu == to {
             return None;
         }
-        // The kernel allows this between the two steps of a wakeup. It then stamps the task after the
-        // wakeup was told, and nothing tells that stamp from one of before: see `record_wakeup()`.
+        // The kernel allows this between the two steps of a wakeup. It then stamps the task after
+        // the wakeup was told, and nothing tells that stamp from one of before: see
+        // `record_wakeup()`.
         if self.tasks[task].sched_delayed && self.tasks[task].is_being_woken {
             return None;
         }
@@ -721,8 +723,8 @@ impl Kernel {
         Some(())
     }
 
-    /// `do_task_dead()` up to `__schedule()`, which must follow. It takes the task's `pi_lock`, and so
-    /// waits for a waker.
+    /// `do_task_dead()` up to `__schedule()`, which must follow. It takes the task's `pi_lock`, and
+    /// so waits for a waker.
     pub(crate) fn set_dead(&mut self, cpu: usize) -> Option<()> {
         let curr = &mut self.tasks[self.rqs[cpu].curr?];
         if !curr.exiting || curr.state.is_some() || curr.is_being_woken {
@@ -818,8 +820,8 @@ impl Kernel {
         }
     }
 
-    /// `group` gives up its place. No walk over all tasks finds one in it; one that has released its
-    /// PID may still have a CPU.
+    /// `group` gives up its place. No walk over all tasks finds one in it; one that has released
+    /// its PID may still have a CPU.
     pub(crate) fn fold(&self, group: usize, tell: &mut impl FnMut(Event)) -> Option<()> {
         let is_in_it = |task: &Task| !task.released && task.true_group() == group;
         if self.tasks.iter().any(is_in_it) {

@@ -315,8 +315,8 @@ impl Reference {
         }
     }
 
-    /// What the tasks of `group` did is added up as gone. A task that released its PID, and is still
-    /// in the group, is in none from now on, except for its stay on a CPU.
+    /// What the tasks of `group` did is added up as gone. A task that released its PID, and is
+    /// still in the group, is in none from now on, except for its stay on a CPU.
     fn fold(&mut self, folded: usize) {
         for story in &mut self.stories {
             let is_in_it = |(_, who)| matches!(who, Who::Task { group, .. } if group == folded);

@@ -199,8 +199,8 @@ pub enum Entry {
     WithPid(String),
 }
 
-/// Makes `command` write `entry` to `file` before it executes its program. If that fails, the command
-/// does not start, or after [`Entry::WithPid`] starts nevertheless.
+/// Makes `command` write `entry` to `file` before it executes its program. If that fails, the
+/// command does not start, or after [`Entry::WithPid`] starts nevertheless.
 pub fn write_first(command: &mut Command, file: OwnedFd, entry: Entry) {
     let (mut text, with_pid) = match entry {
         Entry::Zero => (b"0".to_vec(), false),
@@ -226,8 +226,8 @@ pub fn write_first(command: &mut Command, file: OwnedFd, entry: Entry) {
         }
         Ok(())
     };
-    // SAFETY: The closure only calls `getpid` and `write`, reads `errno`, and changes a buffer within
-    // its capacity: it neither allocates nor locks.
+    // SAFETY: The closure only calls `getpid` and `write`, reads `errno`, and changes a buffer
+    // within its capacity: it neither allocates nor locks.
     unsafe { command.pre_exec(write) };
 }
 

@@ -474,8 +474,8 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 }
 
 /// Prometheus scrapes native and classic histograms, and computes the quantiles that the command
-/// does. A module that is loaded anew is a counter reset, and no spike. All queries of the dashboard
-/// answer.
+/// does. A module that is loaded anew is a counter reset, and no spike. All queries of the
+/// dashboard answer.
 #[test]
 fn prometheus() {
     if !has("prometheus") {

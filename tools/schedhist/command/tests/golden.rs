@@ -83,8 +83,8 @@ missing_ns 0 culprits 1 pid 4194303 prio 120 comm worker
   culprit id 5 ran_ns 9000000 slices 1 pid 4194303 prio 120 comm worker
 ";
 
-/// Returns a line without what depends on the time and on the machine that the test runs on; `None` if
-/// nothing else is in it.
+/// Returns a line without what depends on the time and on the machine that the test runs on; `None`
+/// if nothing else is in it.
 fn fixed(words: &[&str], line: &str) -> Option<String> {
     match (words[0], line) {
         ("runqslower", line) if line.chars().nth(2) == Some(':') => {
@@ -101,7 +101,8 @@ fn fixed(words: &[&str], line: &str) -> Option<String> {
             });
             Some(words.collect::<Vec<_>>().join(" "))
         }
-        // The checks of the files are of those here; of the other ones, the names are the same everywhere.
+        // The checks of the files are of those here; of the other ones, the names are the same
+        // everywhere.
         ("doctor", line) => {
             let of_files = ["debugfs", "snapshot", "laws", "groups"];
             let name = line.get(6..16).unwrap_or_default().trim();
@@ -139,8 +140,8 @@ fn schedhist_with(folder: &Path, words: &[&str], settings: &[(&str, &str)]) -> O
         .expect("it starts")
 }
 
-/// Writes a recording of six snapshots with a gap, and of `runs` runs of a command whose samples are
-/// `2^scale` as long.
+/// Writes a recording of six snapshots with a gap, and of `runs` runs of a command whose samples
+/// are `2^scale` as long.
 fn recording(path: &Path, seed: u64, runs: u64, scale: u32) {
     let mut machine = sim::Machine::new(2, 5, seed);
     let mut recorder = Recorder::new(fs::File::create(path).unwrap()).unwrap();

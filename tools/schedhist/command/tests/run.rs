@@ -74,7 +74,8 @@ fn statuses() {
 /// The command begins with no signal blocked: it dies of one, or handles it.
 #[test]
 fn signals() {
-    // Under nohup, or in the background of a script, some are ignored, and what is started inherits that.
+    // Under nohup, or in the background of a script, some are ignored, and what is started inherits
+    // that.
     for signal in [libc::SIGTERM, libc::SIGHUP, libc::SIGINT] {
         // SAFETY: It takes plain numbers.
         unsafe { libc::signal(signal, libc::SIG_DFL) };

@@ -8,9 +8,9 @@
 //! share of these choices that look at least as different as the actual one.
 //!
 //! Several lines (quantiles, metrics) are tested together: a choice counts for a line if **any**
-//! line looks as different under it (Westfall and Young's step with the maximum). So the probability
-//! to call any of the lines different although nothing has changed is at most the level, however
-//! many lines there are.
+//! line looks as different under it (Westfall and Young's step with the maximum). So the
+//! probability to call any of the lines different although nothing has changed is at most the
+//! level, however many lines there are.
 
 /// The least number of runs on either side for which there is a test.
 pub const LEAST_RUNS: usize = 4;
@@ -73,8 +73,8 @@ pub fn p_values(lines: &[Line]) -> Option<Vec<f64>> {
     )
 }
 
-/// Returns the ranks of all runs, minus their mean and divided by their deviation, so that lines can
-/// be compared. Equal figures share their ranks.
+/// Returns the ranks of all runs, minus their mean and divided by their deviation, so that lines
+/// can be compared. Equal figures share their ranks.
 fn scores(line: &Line) -> Vec<f64> {
     let all: Vec<_> = line.a.iter().chain(&line.b).copied().collect();
     let rank = |value: u64| {

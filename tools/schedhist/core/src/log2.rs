@@ -3,8 +3,8 @@
 //! The table of powers of two that BCC's tools print.
 //!
 //! Scripts parse this table, so it is the same to the last space as what `print_log2_hist()` of
-//! BCC's `table.py` prints. Its buckets are powers of two of microseconds or milliseconds, which are
-//! no bounds of ours: each of our buckets goes to where its middle falls.
+//! BCC's `table.py` prints. Its buckets are powers of two of microseconds or milliseconds, which
+//! are no bounds of ours: each of our buckets goes to where its middle falls.
 
 use std::fmt::{
     self,

@@ -16,8 +16,8 @@ const FRAMES: usize = 128;
 /// A stack, innermost frame first.
 pub type Stack = Vec<String>;
 
-/// Parses the text of `trace_pipe` as it comes, in pieces of any size. Each CPU has its own sequence
-/// of events: a stack belongs to the last outlier of its CPU.
+/// Parses the text of `trace_pipe` as it comes, in pieces of any size. Each CPU has its own
+/// sequence of events: a stack belongs to the last outlier of its CPU.
 #[derive(Debug, Default)]
 pub struct StackParser {
     /// An incomplete line.
@@ -89,8 +89,8 @@ impl StackParser {
     }
 }
 
-/// Parses `TASK-PID [CPU] FLAGS TIME: EVENT: FIELDS`. The name of the task may hold any text of up to
-/// 15 bytes, which is too short for what is looked for here.
+/// Parses `TASK-PID [CPU] FLAGS TIME: EVENT: FIELDS`. The name of the task may hold any text of up
+/// to 15 bytes, which is too short for what is looked for here.
 fn entry(line: &str) -> Option<(u32, Entry)> {
     line.match_indices('[').find_map(|(at, _)| {
         let (cpu, rest) = line[at + 1..].split_once("] ")?;

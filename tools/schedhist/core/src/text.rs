@@ -24,8 +24,8 @@ use crate::{
 pub struct Pairs(BTreeMap<String, String>);
 
 impl Pairs {
-    /// Parses `key value` pairs, separated by single spaces. The value of the key `last` is the rest
-    /// of the line.
+    /// Parses `key value` pairs, separated by single spaces. The value of the key `last` is the
+    /// rest of the line.
     fn of_line(line: &str, last: &str) -> Option<Self> {
         let mut pairs = BTreeMap::new();
         let mut rest = line;

@@ -237,7 +237,8 @@ fn cpu_between(scheme: Scheme, old: &Cpu, new: &Cpu) -> Option<WindowCpu> {
     })
 }
 
-/// Returns the samples of a metric on a CPU between two snapshots; `None` if anything has decreased.
+/// Returns the samples of a metric on a CPU between two snapshots; `None` if anything has
+/// decreased.
 fn part_between(scheme: Scheme, old: &Histogram, new: &Histogram) -> Option<Part> {
     let buckets = grown(&old.buckets, &new.buckets)?;
     let (max, worst) = max_between(scheme, old, new, &buckets);
@@ -275,8 +276,8 @@ fn grown(old: &[(u32, u64)], new: &[(u32, u64)]) -> Option<Vec<(u32, u64)>> {
 
 /// Returns the greatest sample of an interval in which the buckets `grown` have grown.
 ///
-/// If the worst sample since the load has changed, the new one belongs to the interval, and so it is
-/// the greatest, provided that its bucket has grown: the reader of the earlier snapshot may have
+/// If the worst sample since the load has changed, the new one belongs to the interval, and so it
+/// is the greatest, provided that its bucket has grown: the reader of the earlier snapshot may have
 /// counted it in its bucket already.
 fn max_between(
     scheme: Scheme,

@@ -181,7 +181,8 @@ pub fn summary(frame: &Frame, style: &Style) -> String {
     out
 }
 
-/// Returns a histogram with bars: `rows` rows to a power of two, which must be a power of two itself.
+/// Returns a histogram with bars: `rows` rows to a power of two, which must be a power of two
+/// itself.
 pub fn histogram(
     frame: &Frame,
     series: &Series,

@@ -63,7 +63,8 @@ const PLAIN: [&str; 8] = [
     "context-info",
 ];
 
-/// An instance of ftrace that records outliers with their stacks. It is removed when this is dropped.
+/// An instance of ftrace that records outliers with their stacks. It is removed when this is
+/// dropped.
 #[derive(Debug)]
 pub struct Stacks {
     instance: PathBuf,

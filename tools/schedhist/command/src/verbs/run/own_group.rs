@@ -58,8 +58,8 @@ enum Way<'a> {
 
 impl<'a> OwnGroup<'a> {
     /// Makes the module group tasks by cgroup, and creates a cgroup below that of this process. If
-    /// tasks are grouped by a list of rules, or if there are no cgroups of version 2, uses a rule of
-    /// the list. Returns why neither is possible, otherwise. Signals must be blocked before.
+    /// tasks are grouped by a list of rules, or if there are no cgroups of version 2, uses a rule
+    /// of the list. Returns why neither is possible, otherwise. Signals must be blocked before.
     pub fn new(source: &'a Source) -> std::result::Result<Self, String> {
         if !source.is_live() {
             return Err("these are copies of the module's files".to_owned());
