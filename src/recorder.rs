@@ -242,8 +242,8 @@ impl TaskNewtask for Recorder {
         // Without memory for its state, the task counts as untracked whenever it runs.
         let _ = self.tasks.table().make_room(task.pid());
         if let Some((_, groups)) = &self.groups {
-            // The probe of the groups counts it if there is no room.
-            let _ = groups.fork(task);
+            // The probe of the groups counts.
+            groups.fork(task, false);
         }
         self.decide(task, None);
         if self.tasks.table().wants_sweep() {

@@ -90,22 +90,21 @@ impl Groups {
     }
 
     /// Records that the current task has created `task`: a process begins with the marks of the one
-    /// that forked it. No effect if that is known already. Returns false if there is no room. The
-    /// recorder calls this before it decides the verdict of a new task, as its probe may come
-    /// before that of the groups.
+    /// that forked it. No effect if that is known already. If there is no room and `counts` is
+    /// true, counts the process as lost. The recorder calls this before it decides the verdict of a
+    /// new task, as its probe may come before that of the groups.
     #[inline(never)]
-    pub(crate) fn fork(&self, task: Task<'_>) -> bool {
+    pub(crate) fn fork(&self, task: Task<'_>, counts: bool) {
         if !self.is_list() || task.pid() != task.tgid() {
-            return true;
+            return;
         }
         let rcu = rcu::read_lock();
         let parent = with_current(|parent| parent.process(&rcu));
-        match (parent, task.process(&rcu)) {
-            (Some(parent), Some(child)) => {
-                let mut directory = self.directory.lock();
-                directory.lineage.fork(parent.key(), child.key())
+        if let (Some(child), Some(parent)) = (task.process(&rcu), parent) {
+            let mut directory = self.directory.lock();
+            if !directory.lineage.fork(parent.key(), child.key()) && counts {
+                directory.lineage.count_lost();
             }
-            _ => true,
         }
     }
 
@@ -183,9 +182,7 @@ impl Groups {
 impl TaskNewtask for Groups {
     fn task_newtask(&self, task: Task<'_>) {
         // Counted here only, as the recorder's probe sees the same fork.
-        if !self.fork(task) {
-            self.directory.lock().lineage.count_lost();
-        }
+        self.fork(task, true);
     }
 }
 
