@@ -42,6 +42,7 @@ use crate::{
                 SchedExitProbe,
                 ScheduleExit, //
             },
+            smp::with_irqs_off,
             tracepoint::{
                 Probe,
                 Registration, //
@@ -134,7 +135,7 @@ impl SchedExit for Delivery {
             None => deliver(),
             // A trace that an outlier stops ends with the events of the outlier: nothing that an
             // interrupt does comes after them. Nor do readers of the log have to wait for one.
-            Some(_) => exit.with_irqs_off(deliver),
+            Some(_) => with_irqs_off(deliver),
         }
     }
 }

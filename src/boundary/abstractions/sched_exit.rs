@@ -21,10 +21,7 @@ use super::{
     bindings,
     context,
     per_cpu::ThisCpu,
-    smp::{
-        this_cpu,
-        with_irqs_off, //
-    },
+    smp::this_cpu,
     tracepoint::Probe, //
 };
 
@@ -34,13 +31,6 @@ use super::{
 /// must not sleep, and an interrupt may come in between.
 pub(crate) struct ScheduleExit {
     _this_cpu: PhantomData<NotThreadSafe>,
-}
-
-impl ScheduleExit {
-    /// Calls `f` with interrupts off.
-    pub(crate) fn with_irqs_off(&self, f: impl FnOnce()) {
-        with_irqs_off(f);
-    }
 }
 
 // SAFETY: A `ScheduleExit` exists only within the probe, which cannot migrate, as preemption is
