@@ -193,7 +193,7 @@ pub fn outlier(
         sample.metric.name(),
         sample.cause.name(),
         sample.value,
-        outlier.start(),
+        sample.start(),
         sample.end,
         outlier.missing,
         culprits.len(),

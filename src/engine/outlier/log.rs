@@ -31,8 +31,8 @@ use crate::engine::{
     },
     seqcount::SeqCount,
     switch::sample::{
-        Cause,
-        Sample, //
+        Sample,
+        SampleCells, //
     },
 };
 
@@ -247,13 +247,6 @@ pub struct Outlier {
     pub missing: u64,
 }
 
-impl Outlier {
-    /// Returns the time at which the duration began.
-    pub fn start(&self) -> u64 {
-        self.sample.end.saturating_sub(self.sample.value)
-    }
-}
-
 /// A task that had the CPU during an outlier.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Culprit {
@@ -302,9 +295,7 @@ struct Place {
     /// Guards the cells below.
     seqcount: SeqCount,
     id: Cell,
-    metric_and_cause: Cell,
-    value: Cell,
-    end: Cell,
+    sample: SampleCells,
     task: IdentityCells,
     missing: Cell,
     len: Cell,
@@ -316,9 +307,7 @@ impl Place {
         Self {
             seqcount: SeqCount::new(),
             id: Cell::new(0),
-            metric_and_cause: Cell::new(0),
-            value: Cell::new(0),
-            end: Cell::new(0),
+            sample: SampleCells::new(),
             task: IdentityCells::new(),
             missing: Cell::new(0),
             len: Cell::new(0),
@@ -330,10 +319,7 @@ impl Place {
     fn fill(&self, id: u64, sample: &Sample, task: &Identity, history: &History) {
         self.seqcount.write(|| {
             self.id.set(id);
-            self.metric_and_cause
-                .set(((sample.metric as u64) << 8) | sample.cause as u64);
-            self.value.set(sample.value);
-            self.end.set(sample.end);
+            self.sample.set(sample);
             self.task.set(task);
             self.blame(sample, history);
         });
@@ -341,10 +327,9 @@ impl Place {
 
     /// Records the tasks that had the CPU during `sample`.
     fn blame(&self, sample: &Sample, history: &History) {
-        let start = sample.end.saturating_sub(sample.value);
         let mut missing = sample.value;
         let mut len = 0;
-        for stay in history.between(start, sample.end) {
+        for stay in history.between(sample.start(), sample.end) {
             let ran = stay.until.wrapping_sub(stay.since);
             // Only the PID is compared: the name may have changed meanwhile.
             let same = |cells: &&CulpritCells| cells.task.pid() == stay.task.pid;
@@ -369,15 +354,9 @@ impl Place {
     }
 
     fn outlier(&self) -> Option<Outlier> {
-        let kind = self.metric_and_cause.get();
         Some(Outlier {
             id: self.id.get(),
-            sample: Sample {
-                metric: *Metric::ALL.get((kind >> 8) as usize)?,
-                value: self.value.get(),
-                end: self.end.get(),
-                cause: *Cause::ALL.get((kind & 0xff) as usize)?,
-            },
+            sample: self.sample.get()?,
             task: self.task.get(),
             culprits: self.len.get() as u32,
             missing: self.missing.get(),

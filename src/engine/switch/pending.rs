@@ -8,50 +8,15 @@ use crate::engine::{
         Identity,
         IdentityCells, //
     },
-    metric::Metric,
     switch::sample::{
-        Cause,
-        Sample, //
+        Sample,
+        SampleCells, //
     },
 };
 
 /// The most samples that a switch has of the task that gets the CPU: its absence, the time since
 /// its waker's stamp, its wait and its sleep.
 pub const MAX: usize = 4;
-
-#[derive(Debug)]
-struct SampleCells {
-    metric_and_cause: Cell,
-    value: Cell,
-    end: Cell,
-}
-
-impl SampleCells {
-    const fn new() -> Self {
-        Self {
-            metric_and_cause: Cell::new(0),
-            value: Cell::new(0),
-            end: Cell::new(0),
-        }
-    }
-
-    fn set(&self, sample: &Sample) {
-        self.metric_and_cause
-            .set(((sample.metric as u64) << 8) | sample.cause as u64);
-        self.value.set(sample.value);
-        self.end.set(sample.end);
-    }
-
-    fn get(&self) -> Option<Sample> {
-        let kind = self.metric_and_cause.get();
-        Some(Sample {
-            metric: *Metric::ALL.get((kind >> 8) as usize)?,
-            value: self.value.get(),
-            end: self.end.get(),
-            cause: *Cause::ALL.get((kind & 0xff) as usize)?,
-        })
-    }
-}
 
 /// The samples that a switch leaves for the task that gets the CPU, and that task's identity at the
 /// switch.

@@ -3,6 +3,7 @@
 //! Single samples, and the observer that receives them.
 
 use crate::engine::{
+    cell::Cell,
     group::verdict::Verdict,
     histogram::bucket::Scheme,
     identity::Identity,
@@ -65,6 +66,50 @@ pub struct Sample {
     pub end: u64,
     /// How the duration came about, or how it ended.
     pub cause: Cause,
+}
+
+impl Sample {
+    /// Returns the time at which the duration began, in nanoseconds of the CPU's clock.
+    pub fn start(&self) -> u64 {
+        self.end.saturating_sub(self.value)
+    }
+}
+
+/// Storage for a sample that one CPU writes and any CPU reads. A read may be torn.
+#[derive(Debug)]
+pub(in crate::engine) struct SampleCells {
+    metric_and_cause: Cell,
+    value: Cell,
+    end: Cell,
+}
+
+impl SampleCells {
+    pub(in crate::engine) const fn new() -> Self {
+        Self {
+            metric_and_cause: Cell::new(0),
+            value: Cell::new(0),
+            end: Cell::new(0),
+        }
+    }
+
+    pub(in crate::engine) fn set(&self, sample: &Sample) {
+        self.metric_and_cause
+            .set(((sample.metric as u64) << 8) | sample.cause as u64);
+        self.value.set(sample.value);
+        self.end.set(sample.end);
+    }
+
+    /// Returns the sample. Cannot fail: metric and cause are in one cell, so even a read that is
+    /// torn finds a pair that was stored.
+    pub(in crate::engine) fn get(&self) -> Option<Sample> {
+        let kind = self.metric_and_cause.get();
+        Some(Sample {
+            metric: *Metric::ALL.get((kind >> 8) as usize)?,
+            value: self.value.get(),
+            end: self.end.get(),
+            cause: *Cause::ALL.get((kind & 0xff) as usize)?,
+        })
+    }
 }
 
 /// One of the two tasks of a switch.

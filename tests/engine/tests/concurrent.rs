@@ -200,7 +200,7 @@ fn outliers_are_never_torn() {
         let (tasks, rounds) = shape(n);
         assert_eq!(found.id, n);
         assert_eq!(found.sample, outlier(n));
-        assert_eq!(found.start(), n << 32);
+        assert_eq!(found.sample.start(), n << 32);
         assert_eq!(found.task, identity(n));
         assert_eq!(u64::from(found.culprits), tasks);
         assert_eq!(found.missing, n);

@@ -216,7 +216,7 @@ proptest! {
                 culprits: u32::try_from(expected.len()).expect("32 at most"),
                 missing,
             });
-            prop_assert_eq!(outlier.start(), start);
+            prop_assert_eq!(outlier.sample.start(), start);
 
             prop_assert!(culprits.len() <= CULPRITS);
             let ran: u64 = culprits.iter().map(|culprit| culprit.ran).sum();
@@ -249,7 +249,7 @@ proptest! {
             let sample = Sample { metric: Metric::Offcpu, value, end, cause };
             let task = identity(1, 1);
             let (outlier, culprits) = log.report(id, &sample, &task).expect("always");
-            prop_assert_eq!(outlier.start(), end.saturating_sub(value));
+            prop_assert_eq!(outlier.sample.start(), end.saturating_sub(value));
             let ran = culprits.map(|culprit| u128::from(culprit.ran)).sum::<u128>();
             prop_assert_eq!(ran + u128::from(outlier.missing), u128::from(value));
         }

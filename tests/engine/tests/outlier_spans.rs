@@ -149,7 +149,7 @@ fn what_was_before_the_clock_went_backwards_is_forgotten() {
     let next = task_1(150);
     watched.leave(240, 3, SwitchOut::Preempted, &state, next);
     let (outlier, culprits) = watched.outlier(Metric::RunqPreempt);
-    assert_eq!((outlier.start(), outlier.sample.end), (150, 240));
+    assert_eq!((outlier.sample.start(), outlier.sample.end), (150, 240));
     assert_eq!((culprits, outlier.missing), (vec![(3, 90)], 0));
 }
 
@@ -174,7 +174,7 @@ fn a_sleep_ends_at_the_wakeup() {
             (Metric::Offcpu, 100, 400, &[(2, 20), (3, 280)]),
         ] {
             let (outlier, culprits) = watched.outlier(metric);
-            assert_eq!((outlier.start(), outlier.sample.end), (start, end));
+            assert_eq!((outlier.sample.start(), outlier.sample.end), (start, end));
             assert_eq!((culprits.as_slice(), outlier.missing), (expected, 0));
         }
         // The worst sample has the time when it was taken.

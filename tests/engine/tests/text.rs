@@ -295,7 +295,7 @@ fn an_outlier_is_not_too_long() {
                 culprits: CULPRITS as u32,
                 missing: u64::MAX,
             };
-            assert_eq!(longest.start().to_string().len(), 19);
+            assert_eq!(longest.sample.start().to_string().len(), 19);
             let text = outlier(u32::MAX, &longest, &[culprit; CULPRITS]);
             assert_eq!(text.lines().count(), 2 + CULPRITS);
             most = most.max(text.len());

@@ -114,7 +114,7 @@ fn test(data: &[u8]) {
             ("cause", sample.cause.name().to_string()),
             ("cpu", cpu.to_string()),
             ("duration_ns", sample.value.to_string()),
-            ("start_ns", outlier.start().to_string()),
+            ("start_ns", outlier.sample.start().to_string()),
             ("end_ns", sample.end.to_string()),
             ("missing_ns", outlier.missing.to_string()),
             ("culprits", count.to_string()),
