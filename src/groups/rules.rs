@@ -89,8 +89,8 @@ impl Groups {
     /// for [`Groups::sweep`].
     ///
     /// Sleeps. Fails with `EEXIST` if there is a rule of this name, with `ENOSPC` if there are too
-    /// many rules or groups, with `ESRCH` if the process has ended, and with `ENOMEM`; then changes
-    /// nothing.
+    /// many rules, groups or followed processes, with `ESRCH` if the process has ended, and with
+    /// `ENOMEM`; then changes nothing.
     pub(crate) fn add_rule(
         &self,
         definition: &Definition<'_>,
@@ -122,6 +122,17 @@ impl Groups {
             let new = Lineage::new(mem::take(&mut lineage));
             _replaced = mem::replace(&mut directory.lineage, new);
         }
+        let mark = directory.list.next_mark().ok_or(ENOSPC)?;
+        if let Some((pid, process)) = found.root {
+            // As the lock is held, its end will be seen only after it is marked: else it is seen to
+            // be exiting here.
+            if ProcessId::find(pid) != Some(process) {
+                return Err(ESRCH);
+            }
+            if !directory.lineage.mark(process.key(), mark) {
+                return Err(ENOSPC);
+            }
+        }
         directory.rules += 1;
         let key = u128::from(directory.rules);
         let group = match directory.place_named(&name) {
@@ -135,24 +146,12 @@ impl Groups {
                 group
             }
         };
-        let group = group.ok_or(ENOSPC)?;
-        let rule = list::Rule::new(name, text, found.matcher, group);
-        let mark = directory.list.add(rule).map_err(|_| ENOSPC)?;
-        let Some((pid, process)) = found.root else {
-            return Ok(());
-        };
-        let is_marked = directory.lineage.mark(process.key(), mark);
-        // If it has ended since, its end may have been seen before its mark was there.
-        let error = match ProcessId::find(pid) {
-            Some(now) if now == process && is_marked => return Ok(()),
-            Some(now) if now == process => ENOSPC,
-            _ => ESRCH,
-        };
-        directory.lineage.exit(process.key());
-        let removed = directory.list.remove(definition.name);
-        drop(directory);
-        drop(removed);
-        Err(error)
+        // None of this can fail, as there was room, and nobody else takes it.
+        let added = group.ok_or(ENOSPC).and_then(|group| {
+            let rule = list::Rule::new(name, text, found.matcher, group);
+            directory.list.add(rule).map_err(|_| ENOSPC)
+        });
+        added.inspect_err(|_| directory.lineage.forget(mark))
     }
 
     /// Removes the rule `name` from the list. Its group is dead once its tasks have been decided

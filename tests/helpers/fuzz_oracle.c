@@ -152,9 +152,13 @@ static bool is_word(const char *text, size_t length, const char *word)
 	return length == strlen(word) && !memcmp(text, word, length);
 }
 
-/* Process IDs. EINVAL if one of these is none, and else ESRCH if one is not that of a process. */
+/*
+ * Process IDs. EINVAL if one of these is none, or if there are commas only, and else ESRCH if one is
+ * not that of a process.
+ */
 static int error_of_pids(const char *text, const char *end, char *shown)
 {
+	bool has_commas = memchr(text, ',', end - text);
 	size_t length;
 	int number = 0, error = 0;
 
@@ -168,6 +172,8 @@ static int error_of_pids(const char *text, const char *end, char *shown)
 		shown += sprintf(shown, " %llu", (unsigned long long)pid);
 		text += length;
 	}
+	if (!number && has_commas)
+		return EINVAL;
 	strcpy(shown, "\n");
 	return error;
 }

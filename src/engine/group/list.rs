@@ -68,6 +68,9 @@ impl<'a> Command<'a> {
     /// The maximum length of a name, in bytes.
     pub const MAX_NAME: usize = 64;
 
+    /// The maximum length of a glob, in bytes.
+    pub const MAX_GLOB: usize = 128;
+
     /// Parses a command. Returns `None` if `text` is not a command.
     pub fn parse(text: &'a [u8]) -> Option<Self> {
         let (verb, rest) = split_word(text)?;
@@ -112,8 +115,7 @@ impl<'a> Definition<'a> {
                 number(argument)?;
                 Pattern::Children(Pids::parse(argument)?.iter().next()?)
             }
-            // A name of a thread may contain spaces.
-            b"comm" if !argument.is_empty() => Pattern::Comm(argument),
+            b"comm" if is_glob(argument) => Pattern::Comm(argument),
             _ => return None,
         };
         Some(Self {
@@ -127,7 +129,13 @@ impl<'a> Definition<'a> {
 /// Returns whether a rule may have this name. `other` and `gone` are in the same files as the
 /// groups of rules.
 fn is_name(name: &[u8]) -> bool {
-    name.len() <= Command::MAX_NAME && !matches!(name, b"other" | b"gone")
+    name.len() <= Command::MAX_NAME && !name.contains(&0) && !matches!(name, b"other" | b"gone")
+}
+
+/// Returns whether a rule may have this glob. It is matched with interrupts off, so it must not be
+/// long. A name of a thread may contain spaces.
+fn is_glob(glob: &[u8]) -> bool {
+    (1..=Command::MAX_GLOB).contains(&glob.len()) && !glob.contains(&0)
 }
 
 /// Returns whether the whole of `name` matches `glob`.
@@ -332,20 +340,24 @@ where
         self.iter().count() >= self.rules.len().min(Self::MOST)
     }
 
-    /// Appends a rule, whose name no other one may have. Returns its mark, or the rule if there is
-    /// no room.
-    pub fn add(&mut self, mut rule: Rule<T, P, C>) -> Result<u64, Rule<T, P, C>> {
+    /// Returns the mark that the next rule gets, or `None` if there is no room.
+    pub fn next_mark(&self) -> Option<u64> {
         let used = self.iter().fold(0, |used, rule| used | rule.mark);
-        if self.is_full() {
+        (!self.is_full()).then(|| 1 << (!used).trailing_zeros())
+    }
+
+    /// Appends a rule, whose name no other one may have. It gets [`List::next_mark`]. Returns the
+    /// rule if there is no room.
+    pub fn add(&mut self, mut rule: Rule<T, P, C>) -> Result<(), Rule<T, P, C>> {
+        let Some(mark) = self.next_mark() else {
             return Err(rule);
-        }
-        let mark = 1 << (!used).trailing_zeros();
+        };
         let Some(place) = self.rules.iter_mut().find(|place| place.is_none()) else {
             return Err(rule);
         };
         rule.mark = mark;
         *place = Some(rule);
-        Ok(mark)
+        Ok(())
     }
 
     /// Removes the rule with this name, and returns it.

@@ -130,7 +130,8 @@ impl<'a> Pids<'a> {
     /// The kernel allocates PIDs below this number only.
     const LIMIT: u64 = 1 << 22;
 
-    /// Parses PIDs. Returns `None` if a word is not a PID, and if there are too many.
+    /// Parses PIDs. Returns `None` if a word is not a PID, if there are too many, and if there are
+    /// only commas: then some command has found no process, and all are not meant.
     pub fn parse(text: &'a [u8]) -> Option<Self> {
         let text = text.trim_ascii();
         let mut count: usize = 0;
@@ -138,8 +139,9 @@ impl<'a> Pids<'a> {
             Self::parse_one(word)?;
             count += 1;
         }
+        let is_empty = count == 0 && !text.is_empty();
         // INVARIANT: These are as many PIDs.
-        (count <= Self::MOST).then_some(Self(text))
+        (count <= Self::MOST && !is_empty).then_some(Self(text))
     }
 
     fn parse_one(word: &[u8]) -> Option<i32> {

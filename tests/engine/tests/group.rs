@@ -273,6 +273,8 @@ fn rules() {
         ("under /a", None),
         ("processes", None),
         ("process,1", None),
+        ("process ,", None),
+        ("thread , ,", None),
         ("process 0", None),
         ("process -1", None),
         ("process +1", None),

@@ -88,6 +88,10 @@ fn commands() {
         ("add a cgroup / /", None),
         ("add a cgroup /a\0b", None),
         ("add a pid", None),
+        ("add a pid ,", None),
+        ("add a\0 pid 1", None),
+        ("remove a\0", None),
+        ("add a comm x\0", None),
         ("add a pid x", None),
         ("add a pid 0", None),
         ("add a comm", None),
@@ -130,6 +134,15 @@ fn several_rules() {
     assert_eq!(all, expected);
     for text in ["", ";", " \n ; \n"] {
         assert_eq!(Definition::all(text.as_bytes()).count(), 0);
+    }
+}
+
+#[test]
+fn a_glob_is_not_long() {
+    for (len, is_accepted) in [(Command::MAX_GLOB, true), (Command::MAX_GLOB + 1, false)] {
+        let text = format!("add a comm {}", "*".repeat(len));
+        let command = Command::parse(text.as_bytes());
+        assert_eq!(command.is_some(), is_accepted, "{len}");
     }
 }
 
@@ -323,14 +336,17 @@ proptest! {
             } else if !model.contains(&number) {
                 let is_full = model.len() == places.min(64);
                 prop_assert_eq!(rules.is_full(), is_full);
-                match rules.add(rule(number, Matcher::Children)) {
-                    Ok(mark) => {
-                        prop_assert!(!is_full && mark.is_power_of_two());
+                let mark = rules.next_mark();
+                prop_assert_eq!(mark.is_none(), is_full);
+                match (mark, rules.add(rule(number, Matcher::Children))) {
+                    (Some(mark), Ok(())) => {
+                        prop_assert!(mark.is_power_of_two());
                         prop_assert!(marks.values().all(|other| *other != mark));
                         marks.insert(number, mark);
                         model.push(number);
                     }
-                    Err(rule) => prop_assert!(is_full && rule.group == group(number)),
+                    (_, Ok(())) => prop_assert!(false, "there was no room"),
+                    (_, Err(rule)) => prop_assert!(is_full && rule.group == group(number)),
                 }
             }
             let found: Vec<u32> = rules.iter().map(|rule| rule.group.number()).collect();

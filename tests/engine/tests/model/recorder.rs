@@ -121,7 +121,9 @@ impl Listed {
     ) -> u64 {
         let group = Group::new(group as u32).expect("a small number");
         let rule = Rule::new(name.to_vec(), Vec::new(), matcher, group);
-        self.list.add(rule).expect("there is room")
+        let mark = self.list.next_mark().expect("there is room");
+        self.list.add(rule).expect("there is room");
+        mark
     }
 
     /// A task is in one cgroup at most, and the rule of a process comes last. So that it is the
