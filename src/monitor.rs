@@ -91,11 +91,20 @@ impl Drop for LastExits {
     }
 }
 
+/// Ends the sweeps of a recorder when it is dropped. The recorder itself lives on while it is read,
+/// but must not decide the groups of tasks any more when the next one does.
+struct LastSweeps(Arc<Recorder>);
+
+impl Drop for LastSweeps {
+    fn drop(&mut self) {
+        self.0.end_sweeps();
+    }
+}
+
 /// The probes of a recorder.
 ///
 /// The order of the fields is the order in which the probes are unregistered. No CPU runs a probe
-/// any more when the next one is unregistered. The recorder is dropped last, when no probe can
-/// queue its work any more.
+/// any more when the next one is unregistered. The sweeps end last, when no probe can queue any.
 struct Probes {
     _switches: Registration<PerCpuTable<CpuRecorder>>,
     _exits: LastExits,
@@ -105,6 +114,7 @@ struct Probes {
     _moves: Option<Registration<Recorder>>,
     _renames: Option<Registration<Recorder>>,
     _execs: Option<Registration<Recorder>>,
+    _sweeps: LastSweeps,
     recorder: Arc<Recorder>,
 }
 
@@ -164,6 +174,7 @@ impl Probes {
             _moves: moves,
             _renames: renames,
             _execs: execs,
+            _sweeps: LastSweeps(recorder.clone()),
             recorder,
         })
     }

@@ -181,6 +181,15 @@ impl Recorder {
         }
     }
 
+    /// Cancels the sweeps that the probes have queued, and waits for those that are running. The
+    /// probes must not be registered any more. Sleeps.
+    pub(crate) fn end_sweeps(&self) {
+        self.sweep.cancel();
+        if let Some(sweep) = &self.group_sweep {
+            sweep.cancel();
+        }
+    }
+
     fn decide(&self, task: Task<'_>, comm: Option<[u8; COMM_LEN]>) {
         if let Some((_, groups)) = &self.groups {
             let wants_sweep = groups.decide(task, comm, &self.tasks);

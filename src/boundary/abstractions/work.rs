@@ -45,8 +45,8 @@ pub(crate) struct Work<T: Job> {
 // SAFETY: The functions of work queues can be called from any thread.
 unsafe impl<T: Job> Send for Work<T> {}
 
-// SAFETY: A shared reference gives access to `queue()` only. It calls `queue_work_on()`, which any
-// number of threads may call at the same time.
+// SAFETY: A shared reference gives access to `queue()` and `cancel()` only. Any number of threads
+// may call `queue_work_on()` and `cancel_work_sync()`, as these do, at the same time.
 unsafe impl<T: Job> Sync for Work<T> {}
 
 impl<T: Job> Work<T> {
@@ -86,14 +86,19 @@ impl<T: Job> Work<T> {
             );
         }
     }
+
+    /// Cancels the job if it is pending, and waits for it if it is running. Sleeps.
+    pub(crate) fn cancel(&self) {
+        context::might_sleep();
+        // SAFETY: Initialised by the type's invariant.
+        unsafe { bindings::cancel_work_sync(self.work.get()) };
+    }
 }
 
 #[pinned_drop]
 impl<T: Job> PinnedDrop for Work<T> {
     fn drop(self: Pin<&mut Self>) {
-        context::might_sleep();
-        // SAFETY: Initialised by the type's invariant.
-        unsafe { bindings::cancel_work_sync(self.work.get()) };
+        self.cancel();
     }
 }
 
