@@ -107,10 +107,9 @@ pub fn group<B: Deref<Target = [u64]>>(
             histogram.sum()
         )?;
         for i in QUANTILES {
-            let quantile = histogram.quantiles().nth(i);
-            let bound = quantile.and_then(|(_, bounds)| upper_bound(bounds?, histogram.max()));
             let quantile = Quantile::ALL[i].name;
-            write!(out, " {name}_{quantile}_ns {}", OrDash(bound))?;
+            let bound = OrDash(quantile_of(histogram, i));
+            write!(out, " {name}_{quantile}_ns {bound}")?;
         }
         write!(out, " {name}_max_ns {}", OrDash(histogram.max()))?;
     }
@@ -216,9 +215,7 @@ pub fn summary_row<B: Deref<Target = [u64]>>(
     write!(out, "{:>10}", totals.samples(GroupMetric::Runq))?;
     Nanoseconds(Some(clamp(runq.sum()))).write_column(out)?;
     for i in QUANTILES {
-        let quantile = runq.quantiles().nth(i);
-        let bound = quantile.and_then(|(_, bounds)| upper_bound(bounds?, runq.max()));
-        Nanoseconds(bound).write_column(out)?;
+        Nanoseconds(quantile_of(runq, i)).write_column(out)?;
     }
     Nanoseconds(runq.max()).write_column(out)?;
     let all = CulpritKind::ALL.map(|culprit| clamp(totals.ended_by(culprit).1));
@@ -237,6 +234,12 @@ pub fn summary_row<B: Deref<Target = [u64]>>(
         write!(out, ", {}", Escaped(neighbour))?;
     }
     writeln!(out)
+}
+
+/// Returns the upper bound of quantile `i` of [`Quantile::ALL`], or `None` if there is no sample.
+fn quantile_of<B: Deref<Target = [u64]>>(histogram: &Snapshot<B>, i: usize) -> Option<u64> {
+    let (_, bounds) = histogram.quantiles().nth(i)?;
+    upper_bound(bounds?, histogram.max())
 }
 
 fn clamp(nanoseconds: u128) -> u64 {

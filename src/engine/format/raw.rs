@@ -247,8 +247,8 @@ fn text(out: &mut impl Sink, text: &[u8]) {
     out.write([0; 8].get(..padding).unwrap_or_default());
 }
 
-/// Returns the maximum length of a snapshot in bytes, with `cpus` possible CPUs that each have
-/// memory for `metrics`, whether those metrics are on or not.
+/// Returns the maximum length of a snapshot without groups, in bytes, with `cpus` possible CPUs
+/// that each have memory for `metrics`, whether those metrics are on or not.
 pub const fn max_len(scheme: Scheme, metrics: MetricSet, cpus: usize) -> usize {
     let metrics = metrics.bits().count_ones() as usize;
     let buckets = scheme.buckets();

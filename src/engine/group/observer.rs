@@ -102,7 +102,8 @@ pub trait CpuGroups: Copy {
     fn want_buckets(&self);
 }
 
-/// An observer that records samples for groups, and passes them on to another observer.
+/// An observer that records samples for groups. Passes samples, stays and identities on to another
+/// observer; what concerns groups ends here.
 ///
 /// Its methods are inlined: an observer that a function takes would have to be in memory.
 #[derive(Clone, Copy, Debug)]

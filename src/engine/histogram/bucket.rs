@@ -5,7 +5,7 @@
 //! Every power of two is cut into `2^p` buckets of equal width, where `p` is the precision, so that
 //! a bucket is at most `2^-p` of its lower bound wide. Each value below `2^(p+1)` has its own
 //! bucket. All bounds are powers of two or sums of them, so nothing is rounded. Finding the bucket
-//! of a value takes one count of leading zeros, two shifts and an addition.
+//! of a value takes one count of leading zeros, three shifts, and three other operations on bits.
 //!
 //! | precision | width, at most | buckets | bytes |
 //! | --- | --- | --- | --- |

@@ -48,9 +48,10 @@ use crate::engine::{
 
 /// The counters and histograms of one CPU.
 ///
-/// Only that CPU writes them, in [`Cpu::switch`]; other functions write only while no switch can.
-/// Any CPU may read them meanwhile. `B` holds the buckets of all metrics, one metric after the
-/// other. It may be `[Cell]`: header and cells then share one piece of memory, the header first.
+/// Only that CPU writes them, in [`Cpu::switch`]; other functions write only while no switch can be
+/// in progress. Any CPU may read them meanwhile. `B` holds the buckets of all metrics, one metric
+/// after the other. It may be `[Cell]`: header and cells then share one piece of memory, the header
+/// first.
 ///
 /// A `Cpu` begins on a cache line of its own, so that two CPUs never write the same line.
 ///

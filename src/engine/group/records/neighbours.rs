@@ -20,8 +20,8 @@ pub(super) struct Neighbour {
     /// The number of the group; 0 while this is free.
     pub(super) group: Cell,
     pub(super) waits: Waits,
-    /// How much the nanoseconds of the waits are ahead of the lead of this group over groups that
-    /// have no room: see [`GroupRecords::wait_ended_by_neighbour`]. So a wait changes both at once.
+    /// The nanoseconds of `waits`, minus the lead of this group over groups that have no room: see
+    /// [`GroupRecords::wait_ended_by_neighbour`]. A wait adds to both, and so does not write this.
     lost: Cell,
 }
 
