@@ -3,21 +3,21 @@
 //! The groups of tasks: which task is in which, and what their tasks did.
 
 mod directory;
+mod held;
 mod rules;
 mod sweep;
 mod verdicts;
 
-pub(crate) use self::sweep::Sweeper;
+pub(crate) use self::{
+    held::HeldGroups,
+    sweep::Sweeper, //
+};
 
 use kernel::{
     new_mutex,
     prelude::*,
     str::CString,
     sync::{
-        lock::{
-            mutex::MutexBackend,
-            Guard, //
-        },
         Arc,
         Mutex, //
     },
@@ -39,18 +39,12 @@ use crate::{
             },
             clock::local_clock,
             irq_lock::IrqLock,
-            task::{
-                for_each_task,
-                ProcessId, //
-            },
+            task::ProcessId, //
         },
         group_memory::GroupMemories, //
     },
     engine::{
-        format::groups::{
-            Head,
-            Members, //
-        },
+        format::groups::Head,
         group::{
             index::Entry,
             lineage::Lineage,
@@ -59,18 +53,12 @@ use crate::{
                 Place,
                 Places, //
             },
-            records::{
-                group_scheme,
-                GroupMetric, //
-            },
+            records::group_scheme,
             rule::Rule,
-            totals::GroupTotals,
+            set::GroupSet,
             verdict::Group, //
         },
-        histogram::{
-            bucket::Scheme,
-            snapshot::Snapshot, //
-        },
+        histogram::bucket::Scheme,
     },
 };
 
@@ -126,9 +114,10 @@ pub(crate) struct Groups {
     /// Held during a sweep.
     #[pin]
     sweeping: Mutex<()>,
-    /// Held while groups are read, and while a place changes its group.
+    /// The groups that are dead and have not given up their places yet: what they recorded counts
+    /// as gone. Held while groups are read, and while a group is retired or a place gets vacant.
     #[pin]
-    stable: Mutex<()>,
+    retired: Mutex<GroupSet<KVVec<u64>>>,
 }
 
 impl Groups {
@@ -184,6 +173,7 @@ impl Groups {
         let scheme = group_scheme(scheme);
         // With "other" and "gone".
         let memories = GroupMemories::new(limit + 2, scheme, memory)?;
+        let retired = no_groups(limits.groups)?;
         Arc::pin_init(
             pin_init!(Self {
                 kind,
@@ -194,7 +184,7 @@ impl Groups {
                 memories,
                 directory <- IrqLock::new(directory),
                 sweeping <- new_mutex!((), "schedhist::Groups::sweeping"),
-                stable <- new_mutex!((), "schedhist::Groups::stable"),
+                retired <- new_mutex!(retired, "schedhist::Groups::retired"),
             }),
             GFP_KERNEL,
         )
@@ -254,13 +244,8 @@ impl Groups {
         self.since
     }
 
-    /// Waits until no place changes its group. None does until the result is dropped. Sleeps.
-    pub(crate) fn hold(&self) -> Guard<'_, (), MutexBackend> {
-        self.stable.lock()
-    }
-
-    /// Returns the group whose counters are those of all groups that gave up their places.
-    fn gone(&self) -> Group {
+    /// Returns the group of all groups that are gone.
+    pub(crate) fn gone(&self) -> Group {
         // Cannot fail: the limit is far below the greatest number.
         Group::new(self.limits.groups + 1).unwrap_or(Group::OTHER)
     }
@@ -270,87 +255,6 @@ impl Groups {
     pub(crate) fn numbers(&self) -> impl Iterator<Item = Group> {
         let rest = (1..=self.limits.groups).filter_map(Group::new);
         Iterator::chain([Group::OTHER, self.gone()].into_iter(), rest)
-    }
-
-    /// Returns the counters of `group`, added up over CPUs.
-    pub(crate) fn totals(&self, group: Group) -> GroupTotals {
-        let mut totals = GroupTotals::default();
-        for records in { self.memories.cpus() }.filter_map(|(_, cpu)| cpu.records(group)) {
-            totals.add(records);
-        }
-        totals
-    }
-
-    /// Copies the histogram of `metric` of `group`, added up over CPUs. Fails with `ENOMEM`.
-    pub(crate) fn histogram(
-        &self,
-        group: Group,
-        metric: GroupMetric,
-    ) -> Result<Snapshot<KVVec<u64>>> {
-        let stride = self.scheme.buckets();
-        let first = metric as usize * stride;
-        let counts = KVVec::from_elem(0, stride, GFP_KERNEL)?;
-        let mut histogram = Snapshot::new(self.scheme, counts).ok_or(EINVAL)?;
-        for (number, cpu) in self.memories.cpus() {
-            let Some(records) = cpu.records(group) else {
-                continue;
-            };
-            let buckets = cpu
-                .buckets(group)
-                .and_then(|all| all.get(first..first + stride));
-            histogram.add_group(number, records, buckets.unwrap_or(&[]), metric);
-        }
-        Ok(histogram)
-    }
-
-    /// Returns a copy of the name of `group`, or `None` if there is no such group.
-    pub(crate) fn name(&self, group: Group) -> Result<Option<KVec<u8>>> {
-        let number = match group {
-            Group::OTHER => return Ok(Some(copy(b"other", GFP_KERNEL)?)),
-            group if group == self.gone() => {
-                let gone = self.directory.lock().gone;
-                return match gone {
-                    0 => Ok(None),
-                    _ => Ok(Some(copy(b"gone", GFP_KERNEL)?)),
-                };
-            }
-            group => group.number() as usize - 1,
-        };
-        // Allocated first, as this must not sleep with the lock held.
-        let mut room = KVec::new();
-        loop {
-            let len = {
-                let directory = self.directory.lock();
-                if directory.places.is_vacant(group) {
-                    return Ok(None);
-                }
-                let Some(name) = directory.names.get(number) else {
-                    return Ok(None);
-                };
-                if name.len() <= room.capacity() {
-                    room.extend_from_slice(name, GFP_NOWAIT)?;
-                    break;
-                }
-                name.len()
-            };
-            room = KVec::with_capacity(len, GFP_KERNEL)?;
-        }
-        Ok(Some(room))
-    }
-
-    /// Returns the tasks of each group, by its number. Sleeps; fails with `ENOMEM`.
-    pub(crate) fn members(&self) -> Result<KVVec<Members>> {
-        let len = self.limits.groups as usize + 2;
-        let mut members = KVVec::from_elem(Members::default(), len, GFP_KERNEL)?;
-        for_each_task(|task| {
-            if let Some(of) = members.get_mut(self.peek(task).number() as usize) {
-                of.tasks += 1;
-            }
-        });
-        for (of, group) in members.iter_mut().zip((0..).filter_map(Group::new)) {
-            of.is_live = of.tasks != 0 || group == Group::OTHER || self.is_kept(group);
-        }
-        Ok(members)
     }
 
     /// Returns whether `group` would get tasks again even if it has none: its cgroup or its rule
@@ -376,6 +280,12 @@ impl AsRef<GroupMemories> for Arc<Groups> {
     fn as_ref(&self) -> &GroupMemories {
         self.memories()
     }
+}
+
+/// Creates an empty set of up to `limit` groups, besides "other" and "gone".
+fn no_groups(limit: u32) -> Result<GroupSet<KVVec<u64>>> {
+    let words = GroupSet::<KVVec<u64>>::words(limit as usize + 2);
+    Ok(GroupSet::new(KVVec::from_elem(0, words, GFP_KERNEL)?))
 }
 
 /// Copies bytes.

@@ -45,8 +45,11 @@
  * around: 20000 tasks that sleep for an hour at a time get there in ten days.
  *
  * The numbers of groups count from the write to group_by that began them:
- * subtract only snapshots with the same schedhist_raw_grouping::since_ns. A
- * group is identified by its name: its number may be given to another one.
+ * subtract only snapshots with the same schedhist_raw_grouping::since_ns, and
+ * only groups with the same number and name. The number of a group that is gone
+ * may be given to another one, even of the same name: if a count is less than
+ * before, the group is new. Two groups may have the same name, as by comm a
+ * thread may be named "other".
  */
 #ifndef _UAPI_SCHEDHIST_RAW_H
 #define _UAPI_SCHEDHIST_RAW_H

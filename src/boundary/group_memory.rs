@@ -349,15 +349,20 @@ impl GroupMemories {
     }
 
     /// Adds what the groups in `retired` recorded to `gone`, and forgets it. No task may get a CPU
-    /// as one of them any more. Those that are left in `retired` have nothing on any CPU; a task
-    /// that has a CPU since it was in one of the others does not let it go yet.
+    /// as one of them any more. Removes those that have nothing left on any CPU, and calls `folded`
+    /// with each of them. The others stay: a task that was in them still has a CPU.
     ///
     /// A CPU has its interrupts off for as long as it takes to do so with [`AT_ONCE`] groups, or to
     /// look at the neighbours of [`LOOKED_AT`] groups.
     ///
     /// Sleeps; fails with `ENOMEM`, and then changes nothing. Nothing may read the groups
     /// meanwhile.
-    pub(crate) fn fold(&self, retired: &mut GroupSet<KVVec<u64>>, gone: Group) -> Result {
+    pub(crate) fn fold(
+        &self,
+        retired: &mut GroupSet<KVVec<u64>>,
+        gone: Group,
+        mut folded: impl FnMut(Group),
+    ) -> Result {
         let mut all = KVVec::with_capacity(retired.len(), GFP_KERNEL)?;
         let mut busy = KVVec::with_capacity(retired.len(), GFP_KERNEL)?;
         for group in retired.iter() {
@@ -387,8 +392,9 @@ impl GroupMemories {
                 });
             }
         }
-        for (group, _) in all.iter().zip(is_busy).filter(|(_, is_busy)| *is_busy) {
+        for (group, _) in all.iter().zip(is_busy).filter(|(_, is_busy)| !*is_busy) {
             retired.remove(*group);
+            folded(*group);
         }
         Ok(())
     }

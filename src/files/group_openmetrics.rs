@@ -8,10 +8,7 @@ use kernel::{
 };
 
 use super::{
-    groups::{
-        for_each_group,
-        Name, //
-    },
+    groups::Name,
     View, //
 };
 use crate::{
@@ -31,7 +28,7 @@ use crate::{
             verdict::Group, //
         },
     },
-    groups::Groups,
+    groups::HeldGroups,
     monitor::Monitor,
     reading::Reading, //
 };
@@ -48,13 +45,13 @@ impl View for OpenMetrics {
     }
 
     fn show(&self, reading: &Reading, out: &mut Text<'_>) -> Result {
-        let _hold = reading.groups.as_ref().map(|groups| groups.hold());
-        let (mut groups, all) = match &reading.groups {
+        let held = reading.groups.as_ref().map(|groups| groups.hold());
+        let (mut groups, all) = match &held {
             Some(groups) => collect(groups)?,
             None => (KVVec::new(), All::default()),
         };
         format::head(out, Name(reading), &all)?;
-        if let Some(all) = &reading.groups {
+        if let Some(all) = &held {
             let shown = groups.iter().map(|shown| (shown.label(), &shown.totals));
             format::counters(out, shown)?;
             for metric in GroupMetric::ALL {
@@ -98,7 +95,7 @@ fn label(name: &[u8], repeated: Option<Group>) -> Result<CString> {
 
 /// Returns the groups that have samples, as many as there is room for in the text, and what is said
 /// of all groups together. Fails with `ENOMEM`.
-fn collect(groups: &Groups) -> Result<(KVVec<Shown>, All)> {
+fn collect(groups: &HeldGroups<'_>) -> Result<(KVVec<Shown>, All)> {
     let mut shown = KVVec::new();
     let head = groups.head();
     let mut all = All {
@@ -109,7 +106,7 @@ fn collect(groups: &Groups) -> Result<(KVVec<Shown>, All)> {
         memory: head.memory,
     };
     let mut room = format::MAX_LEN;
-    for_each_group(groups, |group, name| {
+    groups.for_each(|group, name| {
         all.groups += 1;
         let totals = groups.totals(group);
         let has_samples = |metric: &GroupMetric| totals.samples(*metric) != 0;
@@ -118,7 +115,9 @@ fn collect(groups: &Groups) -> Result<(KVVec<Shown>, All)> {
         }
         let mut label = label(name, None)?;
         let is_same = |earlier: &Shown| earlier.label.to_bytes() == label.to_bytes();
-        if shown.iter().any(is_same) {
+        // So that a thread of this name keeps its label once groups are gone.
+        let is_reserved = name == b"gone" && group != groups.gone();
+        if is_reserved || shown.iter().any(is_same) {
             label = self::label(name, Some(group))?;
         }
         let len = label.to_bytes().len();

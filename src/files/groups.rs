@@ -38,15 +38,10 @@ use crate::{
                 Pattern, //
             },
             records::GroupMetric,
-            rule::Rule,
-            verdict::Group, //
+            rule::Rule, //
         },
-        histogram::snapshot::Snapshot, //
     },
-    groups::{
-        Groups as Grouping,
-        Limits, //
-    },
+    groups::Limits,
     monitor::Monitor,
     reading::Reading,
     recorder::Member, //
@@ -105,31 +100,6 @@ impl fmt::Display for Name<'_> {
             None => f.write_str("none"),
         }
     }
-}
-
-/// Calls `show` with each group and its name. To be called while the groups are held.
-pub(super) fn for_each_group(
-    groups: &Grouping,
-    mut show: impl FnMut(Group, &[u8]) -> Result,
-) -> Result {
-    for group in groups.numbers() {
-        if let Some(name) = groups.name(group)? {
-            show(group, &name)?;
-        }
-    }
-    Ok(())
-}
-
-/// Copies all histograms of `group`. Fails with `ENOMEM`.
-pub(super) fn histograms(
-    groups: &Grouping,
-    group: Group,
-) -> Result<[Snapshot<KVVec<u64>>; GroupMetric::COUNT]> {
-    Ok([
-        groups.histogram(group, GroupMetric::Oncpu)?,
-        groups.histogram(group, GroupMetric::Runq)?,
-        groups.histogram(group, GroupMetric::Offcpu)?,
-    ])
 }
 
 /// The groups: counters, quantiles, and who keeps them waiting.
@@ -196,15 +166,13 @@ impl View for Groups {
         let Some(all) = &reading.groups else {
             return Ok(groups::head(out, Name(reading), &Head::default())?);
         };
-        let _hold = all.hold();
+        let all = all.hold();
         groups::head(out, Name(reading), &all.head())?;
         let members = all.members()?;
-        for_each_group(all, |group, name| {
+        all.for_each(|group, name| {
             let totals = all.totals(group);
-            let members = members.get(group.number() as usize);
-            let members = members.copied().unwrap_or_default();
-            let histograms = histograms(all, group)?;
-            groups::group(out, group, name, members, &totals, &histograms)?;
+            let histograms = all.histograms(group)?;
+            groups::group(out, group, name, members.of(group), &totals, &histograms)?;
             for (other, count, nanoseconds) in totals.neighbours() {
                 let name = all.name(other)?.unwrap_or(KVec::new());
                 groups::neighbour(out, group, other, (count, nanoseconds), &name)?;
@@ -227,8 +195,8 @@ impl View for Summary {
         let Some(all) = &reading.groups else {
             return Ok(());
         };
-        let _hold = all.hold();
-        for_each_group(all, |group, name| {
+        let all = all.hold();
+        all.for_each(|group, name| {
             let totals = all.totals(group);
             if totals.samples(GroupMetric::Oncpu) == 0 {
                 return Ok(());
@@ -238,7 +206,7 @@ impl View for Summary {
                 Some((group, ..)) => all.name(group)?,
                 None => None,
             };
-            let histograms = histograms(all, group)?;
+            let histograms = all.histograms(group)?;
             let worst = worst.as_deref();
             Ok(groups::summary_row(out, name, &totals, &histograms, worst)?)
         })
@@ -329,8 +297,8 @@ impl View for Histograms {
         let Some(all) = &reading.groups else {
             return Ok(());
         };
-        let _hold = all.hold();
-        for_each_group(all, |group, name| {
+        let all = all.hold();
+        all.for_each(|group, name| {
             let histogram = all.histogram(group, self.0)?;
             Ok(groups::histogram(out, self.0, group, name, &histogram)?)
         })

@@ -4,13 +4,7 @@
 
 use kernel::prelude::*;
 
-use super::{
-    groups::{
-        for_each_group,
-        histograms, //
-    },
-    View, //
-};
+use super::View;
 use crate::{
     boundary::abstractions::{
         clock::local_clock,
@@ -60,19 +54,17 @@ fn write(reading: &Reading, out: &mut impl raw::Sink) -> Result {
     };
     raw::begin(out, &info, reading.cpus(Scope::All));
     if let Some(groups) = &reading.groups {
-        let _hold = groups.hold();
+        let groups = groups.hold();
         let rule = groups.text().as_bytes();
         raw::grouping(out, groups.since(), rule, &groups.head(), groups.scheme());
         let members = groups.members()?;
-        for_each_group(groups, |group, name| {
-            let members = members.get(group.number() as usize);
-            let members = members.copied().unwrap_or_default();
-            let histograms = histograms(groups, group)?;
+        groups.for_each(|group, name| {
+            let histograms = groups.histograms(group)?;
             raw::group(
                 out,
                 group,
                 name,
-                members,
+                members.of(group),
                 &groups.totals(group),
                 &histograms,
             );

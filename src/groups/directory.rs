@@ -50,13 +50,13 @@ pub(super) struct Directory {
     pub(super) refused: u64,
     /// The key that was refused last, as there are all groups.
     pub(super) last_refused: Option<u128>,
-    /// Whether a task was refused since the last sweep.
+    /// Whether a task was refused that may not have been decided again since.
     pub(super) was_refused: bool,
     /// Whether a sweep may make room.
     pub(super) wants_sweep: bool,
     /// The time before which there is no other sweep.
     pub(super) next_sweep: u64,
-    /// The number of groups that gave up their places.
+    /// The number of groups that were retired.
     pub(super) gone: u64,
 }
 
@@ -132,11 +132,11 @@ impl Directory {
         self.wants_sweep |= local_clock() >= self.next_sweep;
     }
 
-    /// Returns the group with this name, dead or alive.
+    /// Returns the group with this name, dead or alive, unless it is retired.
     pub(super) fn place_named(&self, name: &[u8]) -> Option<Group> {
         let numbered = self.names.iter().zip((1..).filter_map(Group::new));
         let mut same = numbered.filter(|(known, _)| ***known == *name);
-        let (_, group) = same.find(|(_, group)| !self.places.is_vacant(*group))?;
+        let (_, group) = same.find(|(_, group)| self.places.is_used(*group))?;
         Some(group)
     }
 

@@ -2,6 +2,8 @@
 
 //! Makes room for new groups: dead ones give up their places.
 
+use core::mem;
+
 use kernel::{
     prelude::*,
     sync::Arc, //
@@ -9,6 +11,7 @@ use kernel::{
 
 use super::{
     directory::Directory,
+    no_groups,
     Groups, //
 };
 use crate::{
@@ -19,8 +22,7 @@ use crate::{
             work::Job, //
         },
         task_table::TaskStates, //
-    },
-    engine::group::set::GroupSet,
+    }, //
 };
 
 /// The maximum number of groups that one sweep retires.
@@ -40,9 +42,18 @@ impl Groups {
     /// Sleeps; fails with `ENOMEM`.
     pub(crate) fn sweep(&self, tasks: Option<&TaskStates>) -> Result<usize> {
         let _sweeping = self.sweeping.lock();
-        let words = GroupSet::<KVVec<u64>>::words(self.limits.groups as usize + 2);
-        let mut live = GroupSet::new(KVVec::from_elem(0, words, GFP_KERNEL)?);
-        let mut retired = GroupSet::new(KVVec::from_elem(0, words, GFP_KERNEL)?);
+        let freed = self.retire(tasks).and_then(|()| self.fold(tasks));
+        let pause = match freed {
+            Ok(1..) => SWEEP_EVERY,
+            _ => IN_VAIN_EVERY,
+        };
+        self.directory.lock().next_sweep = local_clock() + pause;
+        freed
+    }
+
+    /// Retires dead groups. Fails with `ENOMEM`.
+    fn retire(&self, tasks: Option<&TaskStates>) -> Result {
+        let mut live = no_groups(self.limits.groups)?;
         // Whatever gets a task from here on is not retired.
         let since = self.directory.lock().places.now();
         for_each_task(|task| {
@@ -56,38 +67,29 @@ impl Groups {
                 live.insert(group);
             }
         }
-        {
-            let mut directory = self.directory.lock();
-            directory.was_refused = false;
-            let Directory { places, .. } = &mut *directory;
-            // These could not be folded in an earlier sweep.
-            places.for_each_retired(|group| retired.insert(group));
-            let wanted = (self.limits.groups as usize / 4).max(1);
-            let wanted = wanted.saturating_sub(places.vacant());
-            places.retire(
-                since,
-                wanted.min(RETIRED_AT_ONCE),
-                |group| !live.contains(group),
-                |group| retired.insert(group),
-            );
-        }
-        let freed = self.fold(&mut retired, tasks)?;
-        let pause = if freed == 0 {
-            IN_VAIN_EVERY
-        } else {
-            SWEEP_EVERY
-        };
-        self.directory.lock().next_sweep = local_clock() + pause;
-        Ok(freed)
+        // Whoever reads the groups sees them all, either before or afterwards.
+        let mut retired = self.retired.lock();
+        let mut directory = self.directory.lock();
+        let Directory { places, gone, .. } = &mut *directory;
+        let wanted = (self.limits.groups as usize / 4).max(1);
+        let wanted = wanted.saturating_sub(places.vacant());
+        places.retire(
+            since,
+            wanted.min(RETIRED_AT_ONCE),
+            |group| !live.contains(group),
+            |group| {
+                retired.insert(group);
+                *gone += 1;
+            },
+        );
+        Ok(())
     }
 
-    /// Adds up what the `retired` groups recorded as gone, and makes their places vacant. Returns
-    /// how many there were.
-    fn fold(
-        &self,
-        retired: &mut GroupSet<KVVec<u64>>,
-        tasks: Option<&TaskStates>,
-    ) -> Result<usize> {
+    /// Moves what the retired groups recorded to the group of those that are gone, and makes their
+    /// places vacant. Returns how many there were. A group that a task has not let go yet is left
+    /// for the next time.
+    fn fold(&self, tasks: Option<&TaskStates>) -> Result<usize> {
+        let mut retired = self.retired.lock();
         if retired.is_empty() {
             return Ok(0);
         }
@@ -95,24 +97,20 @@ impl Groups {
         // yet left for the last time. It then counts as one of no group.
         match tasks {
             Some(tasks) => tasks.table().for_each_page(|states| {
-                // A place may have got a group again meanwhile.
-                let directory = self.directory.lock();
-                let is_it = |group| retired.contains(group) && directory.places.is_retired(group);
-                states.iter().for_each(|state| state.forget_verdict(is_it));
+                // Verdicts change with the lock held.
+                let _directory = self.directory.lock();
+                let is_retired = |group| retired.contains(group);
+                { states.iter() }.for_each(|state| state.forget_verdict(is_retired));
             }),
             None => self.begin(),
         }
-        let _stable = self.stable.lock();
-        self.memories.fold(retired, self.gone())?;
         let mut freed = 0;
-        for group in retired.iter() {
+        self.memories.fold(&mut retired, self.gone(), |group| {
             let mut directory = self.directory.lock();
-            if directory.places.vacate(group) {
-                freed += 1;
-                directory.gone += 1;
-                directory.last_refused = None;
-            }
-        }
+            directory.places.vacate(group);
+            directory.last_refused = None;
+            freed += 1;
+        })?;
         Ok(freed)
     }
 }
@@ -127,7 +125,7 @@ impl Job for Sweeper {
     fn run(&self) {
         // Without memory there is no room either.
         let freed = self.groups.sweep(Some(&self.tasks)).unwrap_or(0);
-        if freed != 0 && self.groups.directory.lock().was_refused {
+        if freed != 0 && mem::take(&mut self.groups.directory.lock().was_refused) {
             for_each_task(|task| {
                 // If it is wanted, there will be another one.
                 let _ = self.groups.decide(task, None, &self.tasks);

@@ -248,6 +248,91 @@ test_group_gone() {
 	kill "$live"
 }
 
+# A group that is dead gives up no place while its last task has a CPU. What the task did on other CPUs
+# counts as gone meanwhile, and so does the group.
+test_group_gone_busy() {
+	local try spinner count
+	[[ $(nproc) != 1 ]] || skip "it takes two CPUs"
+	load
+	echo 1 > "$debugfs/group_limit"
+	for ((try = 0; try < 10; try++)); do
+		rm -f "$work"/{spin,spins}
+		# The kernel lets no real-time task run for ever, so this may come too late.
+		python3 -SE -c '
+import os, sys, time
+os.sched_setaffinity(0, {0})
+while not os.path.exists(sys.argv[1] + "/spin"):
+    time.sleep(0.01)
+os.sched_setaffinity(0, {1})
+os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(10))
+open(sys.argv[1] + "/spins", "w").close()
+while True:
+    pass
+' "$work" &
+		spinner=$!
+		group_begin list
+		rule "add a pid $spinner"
+		waits_for at_least 20 of_group a oncpu_count
+		: > "$work/spin"
+		waits_for test -e "$work/spins"
+		count=$(of_group a oncpu_count)
+		rule "remove a"
+		if (rule "add b comm x") 2> /dev/null; then
+			kill "$spinner"
+			continue
+		fi
+		same "groups while one gives up its place" "$(names_of_groups)" $'other\ngone'
+		within "stays of the dead group" "$count" "$(of_group gone oncpu_count)" $((count + 10))
+		kill "$spinner"
+		waits_for rule "add b comm x"
+		measure 0
+		same "groups" "$(names_of_groups)" $'other\ngone\nb'
+		assert_group_laws
+		return
+	done
+	fail "the task did not keep its CPU in $try tries"
+}
+
+# at_least NUMBER COMMAND...: whether COMMAND prints so great a number.
+at_least() { (($("${@:2}") >= $1)); }
+
+# A task for which there was no place gets one as soon as some task finds that there is room.
+test_group_refused_again() {
+	local i tasks=() groups
+	load
+	echo 1 > "$debugfs/group_limit"
+	for ((i = 0; i < 3; i++)); do
+		bash -c 'trap "printf renamed > /proc/$$/comm" USR1; while :; do sleep 0.1; done' &
+		tasks+=($!)
+	done
+	group_begin "process ${tasks[*]}"
+	groups=$(for i in "${tasks[@]}"; do group_of "$i"; done)
+	same "tasks that have a group" "$(grep -cvx other <<< "$groups")" 1
+	# Nobody who is refused makes room.
+	sleep 1
+	for i in "${tasks[@]}"; do
+		[[ $(group_of "$i") == other ]] || kill "$i"
+	done
+	sleep 1
+	# Only this one asks for a group again.
+	for i in "${tasks[@]}"; do
+		kill -USR1 "$i" 2> /dev/null && break
+	done
+	waits_for has_group "${tasks[@]}"
+	measure 0
+	assert_group_laws
+	kill "${tasks[@]}" 2> /dev/null || true
+}
+
+# has_group PID...: whether one of these tasks has a group of its own.
+has_group() {
+	local task
+	for task; do
+		[[ $(group_of "$task") =~ ^(|other)$ ]] || return 0
+	done
+	return 1
+}
+
 # churn NUMBER: makes and removes so many cgroups, with a process in each.
 churn() {
 	python3 -SE -c '

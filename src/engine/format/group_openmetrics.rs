@@ -79,13 +79,14 @@ pub const fn group_len(label: usize) -> usize {
 /// The name of a group as the value of a label, escaped as OpenMetrics wants it.
 ///
 /// It is the name as in the other files, where `\xNN` stands for what is not printable. If an
-/// earlier group has the same name, `\#` and the number of the group follow, so that each group has
-/// a value of its own: a thread may have the name `other`, and a PID may be used again.
+/// earlier group has the same name, or the name is `gone`, `\#` and the number of the group follow,
+/// so that each group has a value of its own: a thread may have the name `other`, and a PID may be
+/// used again.
 #[derive(Clone, Copy, Debug)]
 pub struct LabelValue<'a> {
     /// The name.
     pub name: &'a [u8],
-    /// The group, if an earlier one has the same name.
+    /// The group, if its name is that of an earlier one, or may be.
     pub repeated: Option<Group>,
 }
 

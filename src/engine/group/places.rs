@@ -5,8 +5,9 @@
 //! A group keeps its place until another one wants it. It then goes through three states:
 //!
 //! 1. In use: its key finds it, and tasks get it as their verdict.
-//! 2. Retired: no key finds it, so that no task gets it any more. Its counters are being added to
-//!    those of the groups that are gone, CPU by CPU.
+//! 2. Retired: no key finds it, so that no task gets it any more. What it recorded counts as that
+//!    of the groups that are gone, and is being moved there, CPU by CPU. If its key or its name
+//!    comes again, that is another group.
 //! 3. Vacant: nothing is recorded in it, and no task has it. The next group takes the place.
 //!
 //! Whether a group is dead is decided without a lock, by a walk over all tasks, and so may not be
@@ -101,16 +102,9 @@ impl<P: DerefMut<Target = [Place]>, I: DerefMut<Target = [Entry]>> Places<P, I> 
         (place.state == State::Used).then_some(place.key)
     }
 
-    /// Returns whether the place of `group` is vacant, or there is none.
-    pub fn is_vacant(&self, group: Group) -> bool {
-        let place = number_of(group).and_then(|number| self.places.get(number));
-        place.is_none_or(|place| place.state == State::Vacant)
-    }
-
-    /// Returns whether `group` is retired.
-    pub fn is_retired(&self, group: Group) -> bool {
-        let place = number_of(group).and_then(|number| self.places.get(number));
-        place.is_some_and(|place| place.state == State::Retired)
+    /// Returns whether the place of `group` is in use.
+    pub fn is_used(&self, group: Group) -> bool {
+        self.key(group).is_some()
     }
 
     /// Returns the group of `key`. This is no reason for it to keep its place.
@@ -146,14 +140,16 @@ impl<P: DerefMut<Target = [Place]>, I: DerefMut<Target = [Entry]>> Places<P, I> 
         self.give(group, key).then_some(group)
     }
 
-    /// Makes `key` the key of `group`, whose place may be in use, retired or vacant. Returns false
-    /// if there is no such place.
+    /// Makes `key` the key of `group`, whose place may be in use or vacant. Returns false, and does
+    /// nothing, if it is retired, or if there is no such place.
     pub fn give(&mut self, group: Group, key: u128) -> bool {
         let Some(place) = number_of(group).and_then(|number| self.places.get_mut(number)) else {
             return false;
         };
-        if place.state == State::Used {
-            self.index.remove(place.key);
+        match place.state {
+            State::Used => self.index.remove(place.key),
+            State::Retired => return false,
+            State::Vacant => {}
         }
         // Cannot fail: each place has one key at most.
         if !self.index.insert(key, group) {
@@ -196,16 +192,7 @@ impl<P: DerefMut<Target = [Place]>, I: DerefMut<Target = [Entry]>> Places<P, I> 
         }
     }
 
-    /// Calls `retired` with each group that is retired.
-    pub fn for_each_retired(&self, retired: impl FnMut(Group)) {
-        let numbered = self.places.iter().enumerate();
-        numbered
-            .filter(|(_, place)| place.state == State::Retired)
-            .filter_map(|(number, _)| group_of(number))
-            .for_each(retired);
-    }
-
-    /// Makes the place of `group` vacant, and returns true, if it is still retired.
+    /// Makes the place of `group` vacant, and returns true, if it is retired.
     pub fn vacate(&mut self, group: Group) -> bool {
         let Some(number) = number_of(group) else {
             return false;

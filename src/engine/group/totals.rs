@@ -40,8 +40,9 @@ struct Neighbour {
 }
 
 impl GroupTotals {
-    /// Adds what the group did on another CPU.
-    pub fn add(&mut self, records: &GroupRecords) {
+    /// Adds what the group did on another CPU. `name` returns the group as which a neighbour is to
+    /// be named.
+    pub fn add(&mut self, records: &GroupRecords, name: impl Fn(Group) -> Group) {
         for (sum, metric) in self.samples.iter_mut().zip(GroupMetric::ALL) {
             *sum = sum.wrapping_add(records.samples(metric));
         }
@@ -54,7 +55,7 @@ impl GroupTotals {
             add(&mut self.preempted_by[i], records.preempted_by(culprit));
         }
         for (group, count, nanoseconds) in records.neighbours() {
-            self.add_neighbour(group, count, u128::from(nanoseconds));
+            self.add_neighbour(name(group), count, u128::from(nanoseconds));
         }
     }
 

@@ -48,7 +48,7 @@ fn label(name: &[u8], repeated: Option<Group>) -> String {
 
 fn totals(groups: &Groups, number: u32) -> GroupTotals {
     let mut totals = GroupTotals::default();
-    totals.add(groups.of(number));
+    totals.add(groups.of(number), |group| group);
     totals
 }
 

@@ -83,25 +83,29 @@ fn a_group_that_was_found_since_keeps_its_place() {
     assert_eq!((places.peek(1), places.peek(2)), (None, Some(group(2))));
     // A retired place is not vacant yet.
     assert_eq!((places.take(4), places.vacant()), (None, 0));
-    assert!(places.is_retired(group(1)) && !places.is_vacant(group(1)));
+    assert!(!places.is_used(group(1)) && places.is_used(group(2)));
     assert!(!places.vacate(group(2)));
     assert!(places.vacate(group(1)));
-    assert!(!places.vacate(group(1)) && places.is_vacant(group(1)));
+    assert!(!places.vacate(group(1)) && !places.is_used(group(1)));
     assert_eq!(
         (places.take(4), places.find(4)),
         (Some(group(1)), Some(group(1)))
     );
-    // A retired group whose name comes again is in use again, and stays so.
-    assert!(places.give(group(3), 30));
+    // A retired group does not come back, but its place gets another group.
+    assert!(!places.give(group(3), 30));
+    assert_eq!((places.find(30), places.key(group(3))), (None, None));
+    assert!(places.vacate(group(3)));
+    assert_eq!(places.take(30), Some(group(3)));
+    // A group in use gets another key.
+    assert!(places.give(group(3), 31));
     assert_eq!(
-        (places.find(30), places.key(group(3))),
-        (Some(group(3)), Some(30))
+        (places.find(30), places.find(31), places.key(group(3))),
+        (None, Some(group(3)), Some(31))
     );
-    assert!(!places.vacate(group(3)));
     // There is no such place.
     for number in [0, 4] {
         assert!(!places.give(group(number), 99) && !places.vacate(group(number)));
-        assert!(places.is_vacant(group(number)) && !places.is_retired(group(number)));
+        assert!(!places.is_used(group(number)));
         assert_eq!(places.key(group(number)), None);
     }
     assert_eq!(places.peek(99), None);
@@ -157,10 +161,9 @@ proptest! {
                     }
                 }
                 2 if !used.contains_key(&key) => {
-                    let exists = (1..=size as u32).contains(&number);
-                    prop_assert_eq!(places.give(group(number), key), exists);
-                    if exists {
-                        retired.remove(&number);
+                    let can = (1..=size as u32).contains(&number) && !retired.contains(&number);
+                    prop_assert_eq!(places.give(group(number), key), can);
+                    if can {
                         used.retain(|_, other| *other != number);
                         used.insert(key, number);
                     }
@@ -176,9 +179,10 @@ proptest! {
                 4 => prop_assert_eq!(places.vacate(group(number)), retired.remove(&number)),
                 _ => {}
             }
-            let mut all = BTreeSet::new();
-            places.for_each_retired(|group| { all.insert(group.number()); });
-            prop_assert_eq!(&all, &retired);
+            for number in 0..14 {
+                let is_used = used.values().any(|other| *other == number);
+                prop_assert_eq!(places.is_used(group(number)), is_used);
+            }
             prop_assert_eq!(places.vacant(), size - used.len() - retired.len());
             for key in 0..20 {
                 prop_assert_eq!(places.peek(key), used.get(&key).copied().map(group));

@@ -389,7 +389,7 @@ proptest! {
                 groups.wait(0, Verdict::IDLE, 3);
             }
             let records = groups.of(0);
-            totals.add(records);
+            totals.add(records, |group| group);
             samples += times;
             for (number, (count, ns)) in named(records) {
                 let sums = truth.entry(number).or_default();
@@ -435,10 +435,10 @@ fn a_neighbour_on_many_cpus_is_found() {
     let mut totals = GroupTotals::default();
     for first in [1, 5] {
         let waits: Waits = (first..first + 4).map(|number| (number, 100)).collect();
-        totals.add(after(&waits).of(0));
+        totals.add(after(&waits).of(0), |group| group);
     }
     for _ in 0..64 {
-        totals.add(after(&[(9, 60)]).of(0));
+        totals.add(after(&[(9, 60)]).of(0), |group| group);
     }
     let heaviest = totals.neighbours().max_by_key(|(.., ns)| *ns);
     assert_eq!(heaviest.map(|(group, ..)| group), Some(group(9)));

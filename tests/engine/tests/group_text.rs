@@ -51,7 +51,7 @@ fn example() -> Groups {
 
 fn totals(groups: &Groups, number: u32) -> GroupTotals {
     let mut totals = GroupTotals::default();
-    totals.add(groups.of(number));
+    totals.add(groups.of(number), |group| group);
     totals
 }
 

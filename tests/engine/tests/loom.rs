@@ -953,18 +953,18 @@ fn a_group_that_comes_again_while_it_is_folded() {
     }
 
     in_all_orders(3, || {
-        let entries = Places::<Vec<Place>, Vec<Entry>>::entries(1);
+        let entries = Places::<Vec<Place>, Vec<Entry>>::entries(2);
         let mut directory = Directory {
-            places: Places::new(vec![Place::VACANT], vec![None; entries]),
+            places: Places::new(vec![Place::VACANT; 2], vec![None; entries]),
             lineage: Lineage::new(vec![None; 4]),
         };
-        let group = directory.places.take(KEY).expect("there is a place");
+        let old = directory.places.take(KEY).expect("there is a place");
         assert!(directory.lineage.mark(PARENT, 1));
         let directory = Arc::new(Mutex::new(directory));
         let state = Arc::new(TaskState::new());
         settle(&*state);
         // An earlier task of the PID was in the group.
-        assert!(state.set_verdict(TASK.id << 1, Verdict::new(group, false)));
+        assert!(state.set_verdict(TASK.id << 1, Verdict::new(old, false)));
         let decider = thread::spawn({
             let (directory, state) = (directory.clone(), state.clone());
             move || {
@@ -978,31 +978,29 @@ fn a_group_that_comes_again_while_it_is_folded() {
                 directory.lineage.fork(PARENT, CHILD);
                 assert_eq!(directory.lineage.marks(CHILD), 1);
                 let places = &mut directory.places;
-                let group = match places.find(KEY) {
-                    Some(group) => group,
-                    // By its name it is the same group, until its place is vacant.
-                    None if places.is_retired(group) => {
-                        assert!(places.give(group, KEY));
-                        group
-                    }
-                    None => places.take(KEY).expect("it is vacant"),
-                };
+                let found = places.find(KEY);
+                // Once it is retired, another group has the name.
+                let group = found.unwrap_or_else(|| places.take(KEY).expect("there is a place"));
                 state.set_verdict(TASK.id, Verdict::new(group, false));
             }
         });
         let lock = || directory.lock().expect("no poison");
         let since = lock().places.now();
-        let is_dead = state.verdict(TASK.id).group() != group;
-        lock().places.retire(since, 1, |_| is_dead, |_| {});
-        {
-            let directory = lock();
-            state.forget_verdict(|of| directory.places.is_retired(of));
+        let is_dead = state.verdict(TASK.id).group() != old;
+        let mut retired = None;
+        lock()
+            .places
+            .retire(since, 1, |_| is_dead, |group| retired = Some(group));
+        if let Some(retired) = retired {
+            let _directory = lock();
+            state.forget_verdict(|of| of == retired);
         }
-        let is_gone = lock().places.vacate(group);
+        let is_gone = lock().places.vacate(old);
+        assert_eq!(retired.is_some(), is_gone);
         decider.join().expect("the decider does not fail");
         KEPT_OR_GONE[usize::from(is_gone)].fetch_add(1, Relaxed);
         let directory = lock();
-        assert_eq!(state.verdict(TASK.id).group(), group);
+        let group = state.verdict(TASK.id).group();
         assert_eq!(directory.places.key(group), Some(KEY));
         assert_eq!(directory.lineage.marks(CHILD), 1);
     });

@@ -288,7 +288,7 @@ fn groups_are_more_records() {
     raw::grouping(&mut bytes, 77, b"cgroup depth 2", &head, coarse);
     for (number, name) in [(0, &b"other"[..]), (1, b"/a b\\\xff"), (2, b"")] {
         let mut totals = GroupTotals::default();
-        totals.add(groups.of(number));
+        totals.add(groups.of(number), |group| group);
         let members = Members {
             tasks: number,
             is_live: number != 2,

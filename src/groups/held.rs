@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The groups, for those who read them.
+
+use core::ops::Deref;
+
+use kernel::{
+    prelude::*,
+    sync::lock::{
+        mutex::MutexBackend,
+        Guard, //
+    },
+};
+
+use super::{
+    copy,
+    Groups, //
+};
+use crate::{
+    boundary::abstractions::task::for_each_task,
+    engine::{
+        format::groups::Members,
+        group::{
+            records::GroupMetric,
+            set::GroupSet,
+            totals::GroupTotals,
+            verdict::Group, //
+        },
+        histogram::snapshot::Snapshot, //
+    },
+};
+
+/// The groups, of which none is retired, and no place gets another one, as long as this exists.
+pub(crate) struct HeldGroups<'a> {
+    groups: &'a Groups,
+    retired: Guard<'a, GroupSet<KVVec<u64>>, MutexBackend>,
+}
+
+impl Groups {
+    /// Waits until no place changes its group, for those who read several groups. Sleeps.
+    pub(crate) fn hold(&self) -> HeldGroups<'_> {
+        HeldGroups {
+            groups: self,
+            retired: self.retired.lock(),
+        }
+    }
+}
+
+impl Deref for HeldGroups<'_> {
+    type Target = Groups;
+
+    fn deref(&self) -> &Groups {
+        self.groups
+    }
+}
+
+impl HeldGroups<'_> {
+    /// Calls `show` with each group and its name: [`Group::OTHER`] first, then, once there is any,
+    /// the one of all that are gone. Fails with `ENOMEM`, and as `show` does.
+    pub(crate) fn for_each(&self, mut show: impl FnMut(Group, &[u8]) -> Result) -> Result {
+        for group in self.numbers() {
+            if let Some(name) = self.name(group)? {
+                show(group, &name)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Calls `each` with those groups whose records are those of `group`.
+    fn for_each_part(&self, group: Group, mut each: impl FnMut(Group)) {
+        each(group);
+        // The records of the retired groups are being moved there.
+        if group == self.gone() {
+            self.retired.iter().for_each(each);
+        }
+    }
+
+    /// Returns the counters of `group`, added up over CPUs.
+    pub(crate) fn totals(&self, group: Group) -> GroupTotals {
+        let mut totals = GroupTotals::default();
+        let name = |neighbour| match self.retired.contains(neighbour) {
+            true => self.gone(),
+            false => neighbour,
+        };
+        self.for_each_part(group, |part| {
+            for records in { self.memories.cpus() }.filter_map(|(_, cpu)| cpu.records(part)) {
+                totals.add(records, name);
+            }
+        });
+        totals
+    }
+
+    /// Copies all histograms of `group`. Fails with `ENOMEM`.
+    pub(crate) fn histograms(
+        &self,
+        group: Group,
+    ) -> Result<[Snapshot<KVVec<u64>>; GroupMetric::COUNT]> {
+        Ok([
+            self.histogram(group, GroupMetric::Oncpu)?,
+            self.histogram(group, GroupMetric::Runq)?,
+            self.histogram(group, GroupMetric::Offcpu)?,
+        ])
+    }
+
+    /// Copies the histogram of `metric` of `group`, added up over CPUs. Fails with `ENOMEM`.
+    pub(crate) fn histogram(
+        &self,
+        group: Group,
+        metric: GroupMetric,
+    ) -> Result<Snapshot<KVVec<u64>>> {
+        let stride = self.scheme.buckets();
+        let first = metric as usize * stride;
+        let counts = KVVec::from_elem(0, stride, GFP_KERNEL)?;
+        let mut histogram = Snapshot::new(self.scheme, counts).ok_or(EINVAL)?;
+        self.for_each_part(group, |part| {
+            for (number, cpu) in self.memories.cpus() {
+                let Some(records) = cpu.records(part) else {
+                    continue;
+                };
+                let buckets = { cpu.buckets(part) }.and_then(|all| all.get(first..first + stride));
+                histogram.add_group(number, records, buckets.unwrap_or(&[]), metric);
+            }
+        });
+        Ok(histogram)
+    }
+
+    /// Returns a copy of the name of `group`, or `None` if there is no such group.
+    pub(crate) fn name(&self, group: Group) -> Result<Option<KVec<u8>>> {
+        let number = match group {
+            Group::OTHER => return Ok(Some(copy(b"other", GFP_KERNEL)?)),
+            group if group == self.gone() => {
+                let gone = self.directory.lock().gone;
+                return match gone {
+                    0 => Ok(None),
+                    _ => Ok(Some(copy(b"gone", GFP_KERNEL)?)),
+                };
+            }
+            group => group.number() as usize - 1,
+        };
+        // Allocated first, as this must not sleep with the lock held.
+        let mut room = KVec::new();
+        loop {
+            let len = {
+                let directory = self.directory.lock();
+                if !directory.places.is_used(group) {
+                    return Ok(None);
+                }
+                let Some(name) = directory.names.get(number) else {
+                    return Ok(None);
+                };
+                if name.len() <= room.capacity() {
+                    room.extend_from_slice(name, GFP_NOWAIT)?;
+                    break;
+                }
+                name.len()
+            };
+            room = KVec::with_capacity(len, GFP_KERNEL)?;
+        }
+        Ok(Some(room))
+    }
+
+    /// Returns the tasks of each group. Sleeps; fails with `ENOMEM`.
+    pub(crate) fn members(&self) -> Result<AllMembers> {
+        let len = self.limits.groups as usize + 2;
+        let mut members = KVVec::from_elem(Members::default(), len, GFP_KERNEL)?;
+        for_each_task(|task| {
+            if let Some(of) = members.get_mut(self.peek(task).number() as usize) {
+                of.tasks += 1;
+            }
+        });
+        for (of, group) in members.iter_mut().zip((0..).filter_map(Group::new)) {
+            of.is_live = of.tasks != 0 || group == Group::OTHER || self.is_kept(group);
+        }
+        Ok(AllMembers(members))
+    }
+}
+
+/// The tasks of each group.
+pub(crate) struct AllMembers(KVVec<Members>);
+
+impl AllMembers {
+    /// Returns the tasks of `group`.
+    pub(crate) fn of(&self, group: Group) -> Members {
+        let members = self.0.get(group.number() as usize);
+        members.copied().unwrap_or_default()
+    }
+}
