@@ -106,3 +106,30 @@ fn signals() {
     }
     fs::remove_dir_all(&folder).unwrap();
 }
+
+/// A command that ends before it is to be measured: nothing is shown, and its status counts.
+#[test]
+fn early_end() {
+    let folder = folder("early");
+    let output = run(&folder, &["-D", "60000", "--", "sh", "-c", "exit 3"]);
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{text}");
+    assert!(!text.contains("runq"), "{text}");
+    assert!(
+        text.contains("ended before it was to be measured"),
+        "{text}"
+    );
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+/// The command goes on when the module's files are gone, and its status counts.
+#[test]
+fn unloaded_meanwhile() {
+    let folder = folder("unloaded");
+    let script = "rm raw; sleep 1; : > done; exit 7";
+    let output = run(&folder, &["-I", "100", "--", "sh", "-c", script]);
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(7), "{text}");
+    assert!(folder.join("done").exists(), "{text}");
+    fs::remove_dir_all(&folder).unwrap();
+}

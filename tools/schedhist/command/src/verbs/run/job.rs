@@ -97,8 +97,10 @@ struct State {
 
 /// What came of one run.
 pub struct Outcome {
-    /// `None` if the module could not be read at the end.
+    /// `None` if the module could not be read, or if the command ended early.
     pub run: Option<Run>,
+    /// Whether the command ended before it was to be measured.
+    pub is_early: bool,
     pub status: ExitStatus,
     /// Whether a signal asks to end.
     pub is_over: bool,
@@ -137,6 +139,18 @@ impl Job<'_> {
         })
     }
 
+    /// Returns the state, or prints why it cannot be read: the command goes on all the same.
+    fn state_or_note(&self) -> Option<State> {
+        match self.state() {
+            Ok(state) => Some(state),
+            Err(Failure::Error(why) | Failure::Usage(why)) => {
+                note(why);
+                None
+            }
+            Err(Failure::Quiet(_)) => None,
+        }
+    }
+
     fn spawn(&self) -> Result<Child> {
         let program = self.words[0];
         let mut command = Command::new(program);
@@ -162,7 +176,7 @@ impl Job<'_> {
 
     /// Runs the command once, and prints what it did.
     pub fn once(&self, title: &str) -> Result<Outcome> {
-        let mut first = self.state()?;
+        let mut first = Some(self.state()?);
         let start = Instant::now();
         let mut child = self.spawn()?;
         let pid = i32::try_from(child.id()).unwrap_or_default();
@@ -178,7 +192,8 @@ impl Job<'_> {
             let deadline = [begin, end, tick].into_iter().flatten().min();
             match self.waiter.wait(deadline.map(|after| start + after), None) {
                 Woken::Signal(signal) => {
-                    is_over = true;
+                    // ^\ may only ask the command for something, such as Java for its threads.
+                    is_over |= signal.number != libc::SIGQUIT;
                     if !signal.is_from_terminal {
                         let _ = sys::kill(pid, signal.number);
                     }
@@ -186,18 +201,20 @@ impl Job<'_> {
                 Woken::Timeout => {
                     let now = start.elapsed();
                     if begin.take_if(|begin| *begin <= now).is_some() {
-                        first = self.state()?;
+                        first = self.state_or_note();
                     } else if end.take_if(|end| *end <= now).is_some() {
                         let _ = sys::kill(pid, libc::SIGTERM);
                     } else if let (Some(due), Some(interval)) = (tick, self.interval) {
-                        let after = self.state()?;
-                        let (before, from) = match &last {
-                            Some((state, at)) => (state, Some(*at)),
-                            None => (&first, self.delay),
+                        let before = match &last {
+                            Some((state, at)) => Some((state, Some(*at))),
+                            None => first.as_ref().map(|first| (first, self.delay)),
                         };
-                        let (run, frame) = self.between(before, &after, None, from, now);
-                        last = Some((after, now));
-                        eprint_all(&print::text_of(&run, &frame, title, &self.style));
+                        if let (Some((before, from)), Some(after)) = (before, self.state_or_note())
+                        {
+                            let (run, frame) = self.between(before, &after, None, from, now);
+                            last = Some((after, now));
+                            eprint_all(&print::text_of(&run, &frame, title, &self.style));
+                        }
                         tick = Some((due + interval).max(now));
                     }
                 }
@@ -205,30 +222,23 @@ impl Job<'_> {
             }
         };
         let wall = start.elapsed();
-        let after = self.state();
+        let after = self.state_or_note();
         if let Some(own) = &self.own_group {
             own.leave();
         }
-        if begin.is_some() {
+        let is_early = begin.is_some();
+        if is_early {
             note("the command ended before it was to be measured: -D");
+            first = None;
         }
-        let run = match after {
-            Ok(after) => {
-                if begin.is_some() {
-                    first = self.state()?;
-                }
-                let (run, frame) = self.between(&first, &after, Some(status), self.delay, wall);
-                eprint_all(&print::text_of(&run, &frame, title, &self.style));
-                Some(run)
-            }
-            Err(Failure::Error(why) | Failure::Usage(why)) => {
-                note(why);
-                None
-            }
-            Err(quiet) => return Err(quiet),
-        };
+        let run = first.zip(after).map(|(first, after)| {
+            let (run, frame) = self.between(&first, &after, Some(status), self.delay, wall);
+            eprint_all(&print::text_of(&run, &frame, title, &self.style));
+            run
+        });
         Ok(Outcome {
             run,
+            is_early,
             status,
             is_over,
         })

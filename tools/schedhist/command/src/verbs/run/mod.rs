@@ -119,14 +119,17 @@ pub fn run(args: &ArgMatches, source: &Source) -> Result {
         };
         let outcome = job.once(&title)?;
         status = status.max(exit_status(outcome.status));
-        let Some(run) = outcome.run else {
-            return Err(Failure::Quiet(status.max(1)));
-        };
-        if let Some(recorder) = &mut recorder {
-            let written = recorder.run(&run.encode());
-            written.map_err(|error| Failure::at("the output file", error))?;
+        match outcome.run {
+            Some(run) => {
+                if let Some(recorder) = &mut recorder {
+                    let written = recorder.run(&run.encode());
+                    written.map_err(|error| Failure::at("the output file", error))?;
+                }
+                runs.push(run);
+            }
+            None if outcome.is_early => {}
+            None => return Err(Failure::Quiet(status.max(1))),
         }
-        runs.push(run);
         if outcome.is_over {
             break;
         }
