@@ -9,9 +9,14 @@ use std::{
     fs::{
         self,
         File,
-        OpenOptions, //
+        OpenOptions,
+        Permissions, //
     },
     io,
+    os::unix::fs::{
+        OpenOptionsExt,
+        PermissionsExt, //
+    },
 };
 
 use crate::{
@@ -47,12 +52,19 @@ fn limit_for_many(cpus: usize, now: &str) -> usize {
     fit.max(now).min(MOST_GROUPS)
 }
 
+/// Only root may open it: whoever can read a file can lock it, and so stop all others.
 fn open(path: &str) -> Result<File> {
     let opened = OpenOptions::new()
         .create(true)
         .append(true)
         .read(true)
+        .mode(0o600)
         .open(path);
+    let opened = opened.and_then(|file| {
+        // Earlier versions let everybody read it.
+        file.set_permissions(Permissions::from_mode(0o600))?;
+        Ok(file)
+    });
     opened.map_err(|error| Failure::at(path, error))
 }
 
