@@ -39,6 +39,7 @@ use crate::{
     },
     sys::{
         self,
+        Signal,
         Waiter,
         Woken, //
     },
@@ -121,6 +122,7 @@ pub fn record(args: &ArgMatches, source: &Source) -> Result {
     };
     let start = Instant::now();
     let mut next = start;
+    let mut is_asked = false;
     loop {
         next = (next + Duration::from_millis(millis)).max(Instant::now());
         let end = limit.map(|limit| start + limit);
@@ -128,7 +130,13 @@ pub fn record(args: &ArgMatches, source: &Source) -> Result {
         let is_over = loop {
             match waiter.wait(Some(deadline), None) {
                 Woken::Timeout => break end.is_some_and(|end| end <= Instant::now()),
-                Woken::Signal(_) => break true,
+                Woken::Signal(signal) => {
+                    if let Some(child) = &child {
+                        pass_on(child, &signal);
+                    }
+                    is_asked = true;
+                    break true;
+                }
                 Woken::Child => {
                     if child
                         .as_mut()
@@ -155,6 +163,12 @@ pub fn record(args: &ArgMatches, source: &Source) -> Result {
     let size = fs::metadata(path).map_or(0, |about| about.len());
     note(format!("{path}: {} snapshots, {size} bytes", tape.taken));
     if let Some(mut child) = child {
+        // A signal asks the command to end, too: by itself, or from the terminal.
+        while is_asked && matches!(child.try_wait(), Ok(None)) {
+            if let Woken::Signal(signal) = waiter.wait(None, None) {
+                pass_on(&child, &signal);
+            }
+        }
         if let Ok(Some(status)) = child.try_wait() {
             return match super::run::exit_status(status) {
                 0 => Ok(()),
@@ -163,6 +177,13 @@ pub fn record(args: &ArgMatches, source: &Source) -> Result {
         }
     }
     Ok(())
+}
+
+/// Sends a signal to the command, unless the terminal has done so.
+fn pass_on(child: &Child, signal: &Signal) {
+    if !signal.is_from_terminal {
+        let _ = sys::kill(i32::try_from(child.id()).unwrap_or_default(), signal.number);
+    }
 }
 
 fn spawn(words: &[&String]) -> Result<Child> {
@@ -237,6 +258,8 @@ impl Tape {
             }
             if !marks.is_empty() {
                 self.recorder.restart();
+                // Their numbers begin anew.
+                self.outlier = Some(0);
             }
             if let (Some(old), Some(new)) = (&last.online, &reading.online) {
                 if old != new {
@@ -305,6 +328,12 @@ impl Tape {
         if self.ring.is_some_and(|ring| self.begun.elapsed() >= ring) {
             self.recorder = begin(&self.path, &format!("{}.1", self.path))?;
             self.begun = Instant::now();
+            self.grouped = None;
+            // Each file has the whole of the intervals that it holds.
+            if let (Some(last), false) = (&self.last, self.in_gap) {
+                let written = self.recorder.snapshot(&last.taken, &last.bytes);
+                written.map_err(|error| Failure::at(&self.path, error))?;
+            }
         }
         Ok(())
     }
