@@ -105,10 +105,33 @@ pub struct Group {
 pub struct Groups {
     /// The rule, as written to `group_by`; `none` if tasks are not grouped.
     pub rule: String,
+    /// How many groups there can be.
+    pub limit: Option<u32>,
     /// How often a task went to "other" because there were no more groups.
     pub refused: u64,
     /// The groups.
     pub groups: Vec<Group>,
+}
+
+impl Groups {
+    /// Returns whether the group `id` is that of all groups that are gone. What a group did before
+    /// it was gone is added to it at once, so what it gains is not of the time between two texts.
+    pub fn is_gone(&self, id: u32) -> bool {
+        self.limit
+            .is_some_and(|limit| id.checked_sub(1) == Some(limit))
+    }
+
+    /// Returns whether a group of this text is the one that had the same number in an earlier text
+    /// of the same rule, by their names there and here. Another group may have got the number.
+    pub fn is_same(&self, earlier: &str, name: &str) -> bool {
+        let kind = self.rule.split(' ').next().unwrap_or_default();
+        if !matches!(kind, "process" | "thread") {
+            return earlier == name;
+        }
+        // The group of a process or thread stays when that is renamed.
+        let pid = |name: &str| name.split_once(':').map(|(pid, _)| pid.to_owned());
+        pid(earlier).map_or(earlier == name, |earlier| pid(name) == Some(earlier))
+    }
 }
 
 /// Parses the file `groups`.
@@ -126,6 +149,10 @@ pub fn groups(text: &str) -> Result<Groups, Broken> {
         let parsed = match line.split_once(' ') {
             Some(("group_by", rule)) => {
                 all.rule = rule.to_owned();
+                Some(())
+            }
+            Some(("limit", number)) => {
+                all.limit = number.parse().ok();
                 Some(())
             }
             Some(("refused", number)) => {
@@ -219,7 +246,8 @@ fn one_histogram(block: &str) -> Result<TextHistogram, Broken> {
             .ok_or_else(|| Broken(format!("cannot parse {line:?} at this precision")))?;
     }
     if distribution.count() != 0 {
-        distribution.max = pairs.number("max").map_or(Max::None, Max::Exact);
+        let bound = pairs.number("max_at_most").map_or(Max::None, Max::AtMost);
+        distribution.max = pairs.number("max").map_or(bound, Max::Exact);
     }
     Ok(TextHistogram {
         pairs,

@@ -356,6 +356,35 @@ group id 1 oncpu_count 7 oncpu_sum_ns 50 runq_count 3 runq_p99_ns 9 name /a b
   neighbour id 0 of 1 ended 2 ended_ns 30 name other
 ";
 
+/// A number may be another group's by now, and a process may have another name.
+#[test]
+fn groups_of_two_times() {
+    let by = |rule: &str| text::Groups {
+        rule: rule.to_owned(),
+        limit: Some(255),
+        ..text::Groups::default()
+    };
+    for (rule, earlier, name, is_same) in [
+        ("cgroup", "/a", "/a", true),
+        ("cgroup depth 2", "/a", "/b", false),
+        ("comm", "1:a", "1:b", false),
+        ("process", "12:bash", "12:make", true),
+        ("process 12 13", "12:bash", "13:bash", false),
+        ("thread", "12:a:b", "12:c", true),
+        ("process", "other", "other", true),
+        ("process", "gone", "12:bash", false),
+    ] {
+        assert_eq!(
+            by(rule).is_same(earlier, name),
+            is_same,
+            "{rule}: {earlier}, {name}"
+        );
+    }
+    let groups = by("cgroup");
+    assert!(groups.is_gone(256) && !groups.is_gone(255) && !groups.is_gone(0));
+    assert!(!text::Groups::default().is_gone(1));
+}
+
 #[test]
 fn groups_with_spaces_in_their_names() {
     let groups = text::groups(GROUPS).unwrap();

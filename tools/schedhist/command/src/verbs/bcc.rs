@@ -10,6 +10,7 @@ use std::{
 use clap::ArgMatches;
 use schedhist_core::{
     distribution::Distribution,
+    engine::format::text::Escaped,
     log2::Log2, //
 };
 
@@ -282,7 +283,9 @@ fn section(
         return None;
     }
     if let Whose::Cgroup(name) = whose {
-        let below = part.name.strip_prefix(name.as_str());
+        // As the module's files show it.
+        let shown = Escaped(name.as_bytes()).to_string();
+        let below = part.name.strip_prefix(&shown);
         let is_below = below.is_some_and(|b| b.is_empty() || b.starts_with('/'));
         return (name == "/" || is_below).then(|| (0, String::new()));
     }
@@ -323,16 +326,31 @@ fn sections(
 ) -> Vec<(String, Distribution)> {
     let mut sums: BTreeMap<(u64, String), Distribution> = BTreeMap::new();
     let mut late: u64 = 0;
+    let mut gone = 0;
     for part in parts {
         let Some(section) = section(part, whose, namespaces, with_comm) else {
             continue;
         };
         late = late.saturating_add(part.not_in_histogram);
-        if part.samples.count() != 0 {
+        let Some(samples) = &part.samples else {
+            gone += 1;
+            continue;
+        };
+        if samples.count() != 0 {
             let sum = sums.entry(section);
-            sum.and_modify(|sum| sum.merge(&part.samples))
-                .or_insert_with(|| part.samples.clone());
+            sum.and_modify(|sum| sum.merge(samples))
+                .or_insert_with(|| samples.clone());
         }
+    }
+    if gone != 0 {
+        let groups = if gone == 1 {
+            "1 group is"
+        } else {
+            &format!("{gone} groups are")
+        };
+        note(format!(
+            "{groups} gone: what was counted there since the last table is in none"
+        ));
     }
     if late != 0 {
         note(format!(
@@ -341,7 +359,8 @@ fn sections(
         ));
     }
     let other = parts.iter().find(|part| part.id == 0);
-    let other = other.map_or(0, |other| other.samples.count());
+    let other = other.and_then(|other| other.samples.as_ref());
+    let other = other.map_or(0, Distribution::count);
     if matches!(whose, Whose::Each(_, None)) && other != 0 {
         note(format!(
             "{other} samples are of tasks for which there was no group"

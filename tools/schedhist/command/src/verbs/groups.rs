@@ -23,7 +23,8 @@ use schedhist_core::{
     text::{
         self,
         shares,
-        Group, //
+        Group,
+        Groups, //
     },
     units,
 };
@@ -47,7 +48,7 @@ use crate::{
 };
 
 /// The classes of tasks that had the CPU when a wait ended.
-const CLASSES: [&str; 4] = ["own", "other", "kernel", "idle"];
+pub const CLASSES: [&str; 4] = ["own", "other", "kernel", "idle"];
 
 /// The histograms of groups by their numbers, interval by interval.
 #[derive(Debug)]
@@ -59,7 +60,8 @@ pub struct GroupHistograms {
 /// What the files say at one time.
 #[derive(Debug, Default)]
 struct State {
-    rule: String,
+    all: Groups,
+    /// The groups, but for those that are gone.
     groups: BTreeMap<u32, Member>,
 }
 
@@ -77,8 +79,8 @@ pub struct Part {
     pub id: u32,
     /// Its name.
     pub name: String,
-    /// The samples.
-    pub samples: Distribution,
+    /// The samples; `None` for a group that is gone, whose last ones are not known.
+    pub samples: Option<Distribution>,
     /// How many more there may be, of all metrics of groups: a group gets its histograms a moment
     /// after its first task has run.
     pub not_in_histogram: u64,
@@ -119,11 +121,14 @@ impl GroupHistograms {
         });
         let missing: BTreeMap<_, _> = missing.collect();
         let mut state = State {
-            rule: groups.rule,
+            all: groups,
             groups: BTreeMap::new(),
         };
         for metric in &self.metrics {
             for (id, (name, samples)) in histograms(source, metric)? {
+                if state.all.is_gone(id) {
+                    continue;
+                }
                 state
                     .groups
                     .entry(id)
@@ -141,17 +146,29 @@ impl GroupHistograms {
     /// Returns the samples of each group since the last call.
     pub fn next(&mut self, source: &Source) -> Result<Vec<Part>> {
         let state = self.state(source)?;
-        if state.rule != self.last.rule {
+        if state.all.rule != self.last.all.rule {
             return Err(Failure::Error(format!(
                 "{}: it was '{}', and someone has written '{}' meanwhile",
                 source.path("group_by").display(),
-                self.last.rule,
-                state.rule
+                self.last.all.rule,
+                state.all.rule
             )));
         }
+        let is_there = |(id, old): (&u32, &Member)| {
+            let now = state.groups.get(id);
+            now.is_some_and(|now| state.all.is_same(&old.name, &now.name))
+        };
+        let gone = self.last.groups.iter().filter(|old| !is_there(*old));
+        let gone = gone.map(|(id, old)| Part {
+            id: *id,
+            name: old.name.clone(),
+            samples: None,
+            not_in_histogram: 0,
+        });
         let parts = state.groups.iter().map(|(id, group)| {
             let old = self.last.groups.get(id);
-            // If a count went back, the groups have begun anew.
+            let old = old.filter(|old| state.all.is_same(&old.name, &group.name));
+            // If a count went back, it is another group of the same name.
             let since = old.and_then(|old| group.samples.since(&old.samples));
             let before = since
                 .as_ref()
@@ -160,11 +177,11 @@ impl GroupHistograms {
             Part {
                 id: *id,
                 name: group.name.clone(),
-                samples: since.unwrap_or_else(|| group.samples.clone()),
+                samples: Some(since.unwrap_or_else(|| group.samples.clone())),
                 not_in_histogram: group.not_in_histogram.saturating_sub(before),
             }
         });
-        let parts = parts.collect();
+        let parts = gone.chain(parts).collect();
         self.last = state;
         Ok(parts)
     }
@@ -209,9 +226,14 @@ impl Row {
         }
     }
 
-    /// Subtracts an earlier row. Counts that went back mean that new groups have begun.
+    /// Subtracts an earlier row. A count that went back means that this is another group.
     fn since(&self, old: &Self) -> Self {
-        if self.waits < old.waits || self.oncpu_ns < old.oncpu_ns {
+        let mut ended = self.ended_ns.iter().zip(old.ended_ns);
+        if self.waits < old.waits
+            || self.oncpu_ns < old.oncpu_ns
+            || self.waited_ns < old.waited_ns
+            || ended.any(|(new, old)| *new < old)
+        {
             return self.clone();
         }
         let mut new = self.clone();
@@ -221,12 +243,15 @@ impl Row {
         for (new, old) in new.ended_ns.iter_mut().zip(old.ended_ns) {
             *new = new.saturating_sub(old);
         }
+        // What is gone was another neighbour before.
+        new.neighbours.remove("gone");
         for (name, ns) in &mut new.neighbours {
             *ns = ns.saturating_sub(old.neighbours.get(name).copied().unwrap_or_default());
         }
-        if let (Some(new), Some(old)) = (&mut new.runq, &old.runq) {
-            if let Some(since) = new.since(old) {
-                *new = since;
+        if let (Some(runq), Some(old)) = (&mut new.runq, &old.runq) {
+            match runq.since(old) {
+                Some(since) => *runq = since,
+                None => new.runq = None,
             }
         }
         new
@@ -235,8 +260,7 @@ impl Row {
 
 /// All groups at one time.
 struct Table {
-    rule: String,
-    refused: u64,
+    all: Groups,
     rows: BTreeMap<u32, (String, Row)>,
 }
 
@@ -258,8 +282,7 @@ fn read(source: &Source) -> Result<Table> {
     });
     Ok(Table {
         rows: rows.collect(),
-        rule: groups.rule,
-        refused: groups.refused,
+        all: groups,
     })
 }
 
@@ -288,14 +311,15 @@ pub fn groups(args: &ArgMatches, source: &Source) -> Result {
     let first = source.read()?;
     each_interval(source, first, wanted.interval, wanted.count, |frame, _| {
         let now = read(source)?;
-        let rows = now.rows.iter().map(|(id, (name, row))| {
+        let rows = now.rows.iter().filter(|(id, _)| !now.all.is_gone(**id));
+        let rows = rows.map(|(id, (name, row))| {
             let old = last.rows.get(id);
+            let old = old.filter(|(earlier, _)| now.all.is_same(earlier, name));
             let since = old.map_or_else(|| row.clone(), |(_, old)| row.since(old));
             (*id, (name.clone(), since))
         });
         let since = Table {
-            rule: now.rule.clone(),
-            refused: now.refused,
+            all: now.all.clone(),
             rows: rows.collect(),
         };
         let text = show(&since, &render::span(&frame), most, wide, &style);
@@ -324,7 +348,7 @@ fn show(table: &Table, span: &str, most: usize, wide: bool, style: &Style) -> St
             let mut out = String::new();
             render::wrap(
                 &mut out,
-                &format!("schedhist: groups by {}, {span}", table.rule),
+                &format!("schedhist: groups by {}, {span}", table.all.rule),
             );
             out += "  oncpu   waits  waited     p99     max  own oth ker idl  group\n";
             for (name, row) in rows {
@@ -333,9 +357,12 @@ fn show(table: &Table, span: &str, most: usize, wide: bool, style: &Style) -> St
             if all > most {
                 let _ = writeln!(out, "... and {} more: --rows", all - most);
             }
-            if table.refused != 0 {
+            if table.all.refused != 0 {
                 let note = "groups that found no room are in other: schedhist ctl group_limit";
-                render::wrap(&mut out, &format!("note: {} times, {note}", table.refused));
+                render::wrap(
+                    &mut out,
+                    &format!("note: {} times, {note}", table.all.refused),
+                );
             }
             out
         }

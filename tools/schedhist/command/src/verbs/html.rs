@@ -23,7 +23,8 @@ use schedhist_core::{
     raw::Names,
     text::{
         Group,
-        Groups, //
+        Groups,
+        Neighbour, //
     },
     timeline::Timeline,
     units,
@@ -37,6 +38,7 @@ use crate::{
         Result, //
     },
     verbs::{
+        groups::CLASSES,
         report,
         runs, //
     },
@@ -230,24 +232,34 @@ fn add_cpus(cpus: &mut BTreeMap<u32, Cpu>, window: &Window) {
 
 /// Returns what the groups did between two times, most time waited first.
 pub fn groups(first: &Groups, last: &Groups) -> (Vec<GroupRow>, String) {
-    const CLASSES: [&str; 4] = ["own", "other", "kernel", "idle"];
     let number = |group: &Group, key: &str| -> u64 {
         units::clamp(group.pairs.number(key).unwrap_or_default())
     };
-    let rows = last.groups.iter().map(|group| {
-        // New groups have begun if counts went back.
+    // What is gone is not of this time, unless that is all.
+    let is_shown = |group: &&Group| first.groups.is_empty() || !last.is_gone(group.id);
+    let rows = last.groups.iter().filter(is_shown).map(|group| {
+        // If a count went back, it is another group of the same name.
         let old = first
             .groups
             .iter()
-            .find(|old| old.id == group.id && old.name == group.name)
-            .filter(|old| number(old, "runq_count") <= number(group, "runq_count"));
+            .find(|old| old.id == group.id && last.is_same(&old.name, &group.name))
+            .filter(|old| {
+                let keys = ["runq_count", "runq_sum_ns", "oncpu_sum_ns"];
+                keys.iter()
+                    .all(|key| number(old, key) <= number(group, key))
+            });
         let since =
             |key: &str| number(group, key).saturating_sub(old.map_or(0, |old| number(old, key)));
+        // What is gone was another neighbour before.
+        let is_known = |neighbour: &&Neighbour| old.is_none() || !last.is_gone(neighbour.id);
         let mut neighbours: Vec<_> = { group.neighbours.iter() }
+            .filter(is_known)
             .map(|neighbour| {
                 let before = old.and_then(|old| {
                     let mut known = old.neighbours.iter();
-                    known.find(|known| known.id == neighbour.id)
+                    known.find(|known| {
+                        known.id == neighbour.id && last.is_same(&known.name, &neighbour.name)
+                    })
                 });
                 let before = before.map_or(0, |before| before.ended_ns);
                 let ns = units::clamp(neighbour.ended_ns.saturating_sub(before));

@@ -9,7 +9,10 @@ use std::{
 };
 
 use schedhist_core::{
-    distribution::Distribution,
+    distribution::{
+        Distribution,
+        Max, //
+    },
     recording::file::{
         Item,
         Player,
@@ -69,8 +72,10 @@ impl Run {
                 "# {scope}\nscope {scope}\nmetric {metric}\nprecision {precision}"
             );
             let _ = writeln!(out, "sum {}", distribution.sum);
-            if let Some(max) = distribution.max.value() {
-                let _ = writeln!(out, "max {max}");
+            match distribution.max {
+                Max::None => {}
+                Max::Exact(max) => drop(writeln!(out, "max {max}")),
+                Max::AtMost(max) => drop(writeln!(out, "max_at_most {max}")),
             }
             for (bounds, count) in distribution.buckets() {
                 let _ = writeln!(out, "bucket {bounds} {count}");

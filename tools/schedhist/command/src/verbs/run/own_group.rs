@@ -12,6 +12,8 @@ use std::{
     process::Command,
 };
 
+use schedhist_core::engine::format::text::Escaped;
+
 use crate::{
     failure::{
         note,
@@ -38,7 +40,7 @@ const PREFIX: &str = "schedhist-run-";
 /// A group that exists for as long as this does.
 #[derive(Debug)]
 pub struct OwnGroup<'a> {
-    /// The name of the group in the module's files.
+    /// The name of the group, as the module's files show it.
     pub name: String,
     way: Way<'a>,
     _grouping: Grouping<'a>,
@@ -100,7 +102,7 @@ impl<'a> OwnGroup<'a> {
             return failed(format!("no cgroup can be created in /sys/fs/cgroup{own}"));
         };
         Ok(Self {
-            name,
+            name: Escaped(name.as_bytes()).to_string(),
             way: Way::Cgroup(path),
             _grouping: grouping,
         })

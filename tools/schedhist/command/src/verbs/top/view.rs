@@ -26,7 +26,10 @@ use super::{
         LEVELS, //
     },
 };
-use crate::sys;
+use crate::{
+    sys,
+    verbs::groups::CLASSES, //
+};
 
 /// The number of CPUs that are shown each for itself.
 const UNFOLDED: usize = 16;
@@ -41,7 +44,7 @@ pub struct Choice {
     pub metric: usize,
     /// How many intervals before the last one; 0 follows.
     pub back: usize,
-    /// The number of intervals at which it was paused.
+    /// Whether it was paused, and so does not follow.
     pub paused: bool,
     /// Whether the help is shown.
     pub help: bool,
@@ -530,8 +533,7 @@ fn cpus(
     }
 }
 
-/// Who has the CPU at the end of a wait, and the letters for it.
-const CLASSES: [&str; 4] = ["own", "other", "kernel", "idle"];
+/// The letters for [`CLASSES`].
 const LETTERS: [char; 4] = ['o', 't', 'k', 'i'];
 
 fn groups(screen: &mut Screen, moment: &Moment, status: &Status, (top, lines): (usize, usize)) {
