@@ -107,7 +107,8 @@ pub fn command() -> Command {
         .after_help(
             "Without a verb, shows a live view on a terminal, and else prints a summary since\n\
              the module was loaded.\n\
-             No verb that reads writes anything. See schedhist(1), and docs/tool.md.",
+             Verbs that read change no setting, but that some group tasks meanwhile.\n\
+             See schedhist(1), and docs/tool.md.",
         )
         .subcommand_negates_reqs(true)
         .arg(

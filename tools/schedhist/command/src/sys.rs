@@ -37,7 +37,7 @@ pub struct Signal {
 pub enum Woken {
     /// The time is over.
     Timeout,
-    /// A signal that asks to end: SIGINT, SIGTERM or SIGHUP.
+    /// A signal that asks to end: SIGINT, SIGTERM, SIGHUP or SIGQUIT.
     Signal(Signal),
     /// A child has changed its state.
     Child,
@@ -51,8 +51,11 @@ static BLOCKED_AT_FIRST: OnceLock<libc::sigset_t> = OnceLock::new();
 /// The code of a signal that the kernel sent by itself, as the driver of a terminal does.
 const SI_KERNEL: i32 = 0x80;
 
-/// Waits for time, signals and input at once. While it exists, SIGINT, SIGTERM, SIGHUP and SIGCHLD
-/// are blocked, and only its waits receive them.
+/// The signals that ask to end.
+const ENDING: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
+
+/// Waits for time, signals and input at once. While it exists, SIGINT, SIGTERM, SIGQUIT, SIGCHLD
+/// and, unless it is ignored, SIGHUP are blocked, and only its waits receive them.
 #[derive(Debug)]
 pub struct Waiter {
     signals: OwnedFd,
@@ -71,8 +74,13 @@ impl Waiter {
         // other one if it succeeds.
         let fd = unsafe {
             libc::sigemptyset(set.as_mut_ptr());
-            for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGCHLD] {
-                libc::sigaddset(set.as_mut_ptr(), signal);
+            libc::sigaddset(set.as_mut_ptr(), libc::SIGCHLD);
+            for signal in ENDING {
+                // If nohup ignores it, it would be delivered all the same. The shell ignores SIGINT
+                // for what scripts run in the background, but `kill -INT` is to end that.
+                if signal != libc::SIGHUP || !is_ignored(signal) {
+                    libc::sigaddset(set.as_mut_ptr(), signal);
+                }
             }
             let mut before = MaybeUninit::<libc::sigset_t>::uninit();
             if libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), before.as_mut_ptr()) == 0 {
@@ -137,6 +145,17 @@ impl Waiter {
                 is_from_terminal: info.ssi_code == SI_KERNEL,
             }),
         })
+    }
+}
+
+/// Returns whether this process ignores a signal.
+fn is_ignored(signal: i32) -> bool {
+    let mut action = MaybeUninit::<libc::sigaction>::uninit();
+    // SAFETY: It writes an action to the valid pointer if it succeeds, which is the only case in
+    // which that is read.
+    unsafe {
+        libc::sigaction(signal, ptr::null(), action.as_mut_ptr()) == 0
+            && action.assume_init().sa_sigaction == libc::SIG_IGN
     }
 }
 
@@ -253,7 +272,7 @@ pub fn lock(file: &impl AsRawFd, how: Lock) -> bool {
     unsafe { libc::flock(file.as_raw_fd(), how) == 0 }
 }
 
-/// Returns the clock that does not stop, in nanoseconds.
+/// Returns the time since `start`, in nanoseconds.
 pub fn since(start: Instant) -> u64 {
     u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }

@@ -62,8 +62,13 @@ pub fn ctl(args: &ArgMatches, source: &Source) -> Result {
         )));
     }
     match (name.as_str(), values.is_empty()) {
-        ("reset", true) => source.write(name, "1"),
+        ("reset", true) => Err(Failure::Usage(
+            "reset holds nothing to print: schedhist ctl reset 1".to_owned(),
+        )),
         (_, true) => print(&source.text(name)?),
+        (_, false) if value.trim().is_empty() => {
+            Err(Failure::Usage(format!("{name}: the value is empty")))
+        }
         (_, false) => source.write(name, &value),
     }
 }

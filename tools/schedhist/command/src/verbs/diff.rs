@@ -105,7 +105,7 @@ pub fn diff(args: &ArgMatches) -> Result {
         .collect();
     let mut quantiles = style.quantiles.clone();
     for rule in &rules {
-        if !metrics.contains(&rule.metric) && (!metrics.is_empty() || rule.metric != "runq") {
+        if !metrics.contains(&rule.metric) {
             metrics.push(rule.metric.clone());
         }
         if !quantiles.contains(&rule.quantile) {

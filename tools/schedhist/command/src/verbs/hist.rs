@@ -40,12 +40,13 @@ use crate::{
 /// Prints a summary of all metrics since the load.
 pub fn summary(args: &ArgMatches, source: &Source) -> Result {
     let style = Style::new(args)?;
-    print(&render::all(&source.read()?.since_load(), &style))
+    let all = render::all(&source.read()?.since_load(), &style);
+    print(&(render::head(&style) + &all))
 }
 
-/// Calls `show` with the activity of each interval. SIGINT and SIGTERM end the current interval,
-/// and are no failure. An interval begins with the snapshot that ended the one before, so nothing
-/// falls between two intervals.
+/// Calls `show` with the activity of each interval. A signal that asks to end ends the current
+/// interval, and is no failure. An interval begins with the snapshot that ended the one before, so
+/// nothing falls between two intervals.
 pub fn each_interval(
     source: &Source,
     first: Reading,
@@ -138,9 +139,7 @@ pub fn hist(args: &ArgMatches, source: &Source) -> Result {
         }
         print(&out)
     };
-    if let Form::Csv(separator) = &style.form {
-        print(&render::csv_head(&style, separator))?;
-    }
+    print(&render::head(&style))?;
     match wanted.interval {
         None => show(&first.since_load()),
         interval => each_interval(source, first, interval, wanted.count, |frame, _| {

@@ -30,7 +30,10 @@ use std::path::Path;
 use clap::ArgMatches;
 
 use crate::{
-    failure::Result,
+    failure::{
+        Failure,
+        Result, //
+    },
     source::Source,
     tty, //
 };
@@ -45,6 +48,11 @@ fn is_bare(args: &ArgMatches) -> bool {
 
 /// Runs the verb that was given.
 pub fn run(args: &ArgMatches, source: &Source) -> Result {
+    if let (Some((verb, _)), false) = (args.subcommand(), is_bare(args)) {
+        return Err(Failure::Usage(format!(
+            "options other than --dir come after '{verb}'"
+        )));
+    }
     match args.subcommand() {
         None if is_bare(args) && tty::is_there() => top::live(source),
         None => hist::summary(args, source),

@@ -86,6 +86,16 @@ pub struct Stream {
     parser: OutlierParser,
     waiter: Waiter,
     last: Option<u64>,
+    /// How many had been suppressed when the stream was opened.
+    suppressed: Option<u64>,
+}
+
+/// Returns how many outliers the module has not reported since the last reset.
+fn suppressed(source: &Source) -> Option<u64> {
+    let status = source.text("status").ok()?;
+    let mut counts =
+        { status.lines() }.filter_map(|line| line.strip_prefix("outliers_suppressed "));
+    counts.next()?.trim().parse().ok()
 }
 
 /// What came out of the stream.
@@ -110,7 +120,15 @@ impl Stream {
             parser: OutlierParser::default(),
             waiter: Waiter::new().map_err(|error| Failure::at("signals", error))?,
             last: None,
+            suppressed: suppressed(source),
         })
+    }
+
+    /// Returns how many outliers of all metrics were not reported since the stream was opened, as
+    /// there were too many: they have no number, so none is missed.
+    pub fn suppressed(&self, source: &Source) -> u64 {
+        let now = suppressed(source).zip(self.suppressed);
+        now.map_or(0, |(now, before)| now.saturating_sub(before))
     }
 
     /// Waits for the next outliers.
@@ -138,13 +156,15 @@ impl Stream {
             };
             let text = String::from_utf8_lossy(&buffer[..read]).into_owned();
             let found = self.parser.feed(&text);
-            let (Some(first), Some(last)) = (found.first(), found.last()) else {
+            if found.is_empty() {
                 continue;
-            };
-            let missed = self
-                .last
-                .map_or(0, |before| first.id.saturating_sub(before + 1));
-            self.last = Some(last.id);
+            }
+            let mut missed = 0_u64;
+            for outlier in &found {
+                let before = self.last.replace(outlier.id);
+                let between = before.map_or(0, |before| outlier.id.saturating_sub(before + 1));
+                missed = missed.saturating_add(between);
+            }
             return Ok(Next::Some(found, missed));
         }
     }

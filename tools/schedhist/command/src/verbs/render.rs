@@ -453,7 +453,7 @@ pub fn one(
     }
 }
 
-/// Returns all metrics of a frame in the form that the user chose.
+/// Returns all metrics of a frame in the form that the user chose, without [`head`].
 pub fn all(frame: &Frame, style: &Style) -> String {
     let each = |one: &dyn Fn(&Series, &Distribution) -> String| {
         let series = frame.window.names.series.iter();
@@ -463,9 +463,20 @@ pub fn all(frame: &Frame, style: &Style) -> String {
     match &style.form {
         Form::Text => summary(frame, style),
         Form::Json => each(&|s, d| json(frame, s, Scope::All, d, style)) + &counters_json(frame),
-        Form::Csv(separator) => {
-            csv_head(style, separator)
-                + &each(&|s, d| csv(frame, s, Scope::All, d, style, separator))
-        }
+        Form::Csv(separator) => each(&|s, d| csv(frame, s, Scope::All, d, style, separator)),
     }
+}
+
+/// Returns what comes first, once, in the form that the user chose.
+pub fn head(style: &Style) -> String {
+    match &style.form {
+        Form::Text | Form::Json => String::new(),
+        Form::Csv(separator) => csv_head(style, separator),
+    }
+}
+
+/// Replaces what a terminal would take for a command. A recording may come from someone else.
+pub fn printable(text: &str) -> String {
+    let shown = |c: char| if c.is_control() { '\u{fffd}' } else { c };
+    text.chars().map(shown).collect()
 }

@@ -12,12 +12,14 @@ use schedhist_core::{
 
 use crate::{
     failure::{
+        note,
         print,
         Failure,
         Result, //
     },
     options::{
         check_metrics,
+        Form,
         Style, //
     },
     source::Frame,
@@ -52,6 +54,9 @@ pub fn report(args: &ArgMatches) -> Result {
     let (from, to) = range(args)?;
     let each = args.get_flag("each");
     let hlog = args.get_one::<String>("hlog");
+    if hlog.is_none() && !args.contains_id("hgrm") {
+        print(&render::head(&style))?;
+    }
     let mut log = String::new();
     let mut origin = None;
     // The first and the last snapshot of each part within the times.
@@ -91,23 +96,28 @@ pub fn report(args: &ArgMatches) -> Result {
         show(before, after, &metrics, &style)?;
     }
     for one in &contents.runs {
-        let words = one.pairs.get("words").unwrap_or("-");
+        let words = render::printable(one.pairs.get("words").unwrap_or("-"));
         let unit = render::in_unit(style.unit);
         print(&format!("{words}{unit}\n{}\n", run::table(one, &style)))?;
     }
-    let mut out = String::new();
-    for mark in &contents.marks {
-        render::wrap(&mut out, &format!("note: {mark}"));
-    }
+    let mut notes = contents.marks;
     if spans.is_empty() && contents.runs.is_empty() && !each {
-        out += "note: there are not two snapshots without a gap between them\n";
+        notes.push("there are not two snapshots without a gap between them".to_owned());
+    }
+    let mut out = String::new();
+    for text in notes.iter().map(|text| render::printable(text)) {
+        match style.form {
+            Form::Text => render::wrap(&mut out, &format!("note: {text}")),
+            // Programs read the output.
+            Form::Json | Form::Csv(_) => note(text),
+        }
     }
     print(&out)
 }
 
 /// Prints the sum of several recordings.
 fn many(args: &ArgMatches, files: &[String], style: &Style) -> Result {
-    for option in ["time", "html", "hgrm"] {
+    for option in ["time", "html", "hgrm", "hlog"] {
         if args.contains_id(option) {
             return Err(Failure::Usage(format!("--{option} takes one recording")));
         }
@@ -116,6 +126,7 @@ fn many(args: &ArgMatches, files: &[String], style: &Style) -> Result {
         return Err(Failure::Usage("--each takes one recording".to_owned()));
     }
     let metrics = args.get_many::<String>("words").unwrap_or_default();
+    print(&render::head(style))?;
     show_frame(
         &merged::frame(files)?,
         &metrics.cloned().collect::<Vec<_>>(),
@@ -159,7 +170,8 @@ fn show(before: &Taken, after: &Taken, metrics: &[String], style: &Style) -> Res
 fn show_frame(frame: &Frame, metrics: &[String], style: &Style) -> Result {
     check_metrics(&frame.window.names, metrics)?;
     if metrics.is_empty() {
-        return print(&(render::all(frame, style) + "\n"));
+        let end = if style.form == Form::Text { "\n" } else { "" };
+        return print(&(render::all(frame, style) + end));
     }
     for series in metrics
         .iter()

@@ -83,6 +83,10 @@ pub fn runqslower(args: &ArgMatches, source: &Source) -> Result {
             note(format!("{missed} outliers were missed"));
         }
     }
+    match stream.suppressed(source) {
+        0 => {}
+        number => note(format!("{number} outliers were not reported: outlier_rate")),
+    }
     Ok(())
 }
 

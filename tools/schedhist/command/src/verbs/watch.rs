@@ -15,6 +15,7 @@ use schedhist_core::{
         quoted,
         Object, //
     },
+    raw,
     stacks::Stack,
     text::{
         groups,
@@ -95,12 +96,52 @@ fn action(text: &str) -> Result<Action> {
 }
 
 /// The file `on_outlier`, restored when this is dropped.
-struct OnOutlier<'a>(&'a Source, String);
+struct OnOutlier<'a> {
+    source: &'a Source,
+    before: String,
+    mine: String,
+}
+
+impl<'a> OnOutlier<'a> {
+    fn new(source: &'a Source, words: &str) -> Result<Self> {
+        let now = || -> Result<String> { Ok(source.text("on_outlier")?.trim().to_owned()) };
+        let before = now()?;
+        source.write("on_outlier", words)?;
+        let mine = now()?;
+        Ok(Self {
+            source,
+            before,
+            mine,
+        })
+    }
+}
 
 impl Drop for OnOutlier<'_> {
     fn drop(&mut self) {
-        if let Err(Failure::Error(text)) = self.0.write("on_outlier", &self.1) {
+        // Another program may have written it meanwhile, and relies on that.
+        let now = self.source.text("on_outlier");
+        if now.is_ok_and(|now| now.trim() != self.mine) {
+            return;
+        }
+        if let Err(Failure::Error(text)) = self.source.write("on_outlier", &self.before) {
             note(text);
+        }
+    }
+}
+
+/// Notes which other outliers cause an action of the module, too: it takes any of them.
+fn note_others(source: &Source, names: &raw::Names, metric: &str, ns: u64, words: &str) {
+    for series in &names.series {
+        let file = format!("threshold_ns/{}", series.name);
+        let Ok(threshold) = source.text(&file) else {
+            continue;
+        };
+        let threshold = threshold.trim();
+        let is_lower = threshold.parse().is_ok_and(|threshold: u64| threshold < ns);
+        if threshold != "none" && (series.name != metric || is_lower) {
+            note(format!(
+                "{file} is {threshold}: such an outlier causes '{words}', too"
+            ));
         }
     }
 }
@@ -142,15 +183,21 @@ pub fn watch(args: &ArgMatches, source: &Source) -> Result {
     let words: Vec<_> = words.collect();
     let mut _restored = None;
     if !words.is_empty() {
-        let before = source.text("on_outlier")?.trim().to_owned();
-        source.write("on_outlier", &words.join(","))?;
-        _restored = Some(OnOutlier(source, before));
+        let words = words.join(",");
+        note_others(source, &snapshot.names, metric, ns, &words);
+        _restored = Some(OnOutlier::new(source, &words)?);
     }
     let _threshold = Threshold::new(source, metric, ns)?;
     let deadline = duration.map(|duration| Instant::now() + duration);
     let quiet = args.get_flag("quiet");
     let (mut seen, mut missed_all) = (0_u64, 0_u64);
-    let summary = |seen: u64, missed: u64| {
+    let summary = |stream: &Stream, seen: u64, missed: u64| {
+        match stream.suppressed(source) {
+            0 => {}
+            number => note(format!(
+                "{number} outliers, of any metric, were not reported: outlier_rate"
+            )),
+        }
         if quiet {
             return print(&format!("{seen} above {us} us, {missed} more missed\n"));
         }
@@ -179,7 +226,7 @@ pub fn watch(args: &ArgMatches, source: &Source) -> Result {
             }
             actions.iter().try_for_each(|action| act(action, outlier))?;
             if !actions.contains(&Action::Continue) {
-                summary(seen, missed_all)?;
+                summary(&stream, seen, missed_all)?;
                 return Err(Failure::Quiet(EXCEEDED));
             }
         }
@@ -188,7 +235,7 @@ pub fn watch(args: &ArgMatches, source: &Source) -> Result {
             note(format!("{missed} outliers were missed"));
         }
     }
-    summary(seen, missed_all)?;
+    summary(&stream, seen, missed_all)?;
     match seen {
         0 => Ok(()),
         _ => Err(Failure::Quiet(EXCEEDED)),
