@@ -211,9 +211,14 @@ def ctxt() -> int:
     return int(re.search(r"^ctxt (\d+)", read("/proc/stat"), re.M)[1])
 
 
-def pair(peer: list[str], mine: list[str], loops: int = 120) -> tuple[Table, Table, int]:
-    """Runs a workload under two tools, longer for a peer that begins slowly. Returns their tables, and the number of switches that the
-    peer may have seen before ours began and after it ended."""
+def to_idle() -> int:
+    return int(re.search(r"^to_idle (\d+)", read("/sys/kernel/debug/schedhist/status"), re.M)[1])
+
+
+def pair(peer: list[str], mine: list[str], loops: int = 120) -> tuple[Table, Table, int, int]:
+    """Runs a workload under two tools, longer for a peer that begins slowly. Returns their tables, the
+    number of switches that the peer may have seen before ours began and after it ended, and how many
+    switches to the idle tasks it has seen."""
     said = [open(f"said.{number}", "w+", encoding="utf-8") for number in range(2)]
     running = []
 
@@ -233,7 +238,7 @@ def pair(peer: list[str], mine: list[str], loops: int = 120) -> tuple[Table, Tab
     subprocess.run([*mine, "0.1", "1"], stdout=subprocess.DEVNULL, check=True)
     try:
         start(0, ["stdbuf", "-oL", *peer])
-        first = ctxt()
+        first, idle = ctxt(), to_idle()
         start(1, mine)
         began = ctxt()
         subprocess.run(["hackbench", "-g", "2", "-l", str(loops)], stdout=subprocess.DEVNULL, check=True)
@@ -242,18 +247,22 @@ def pair(peer: list[str], mine: list[str], loops: int = 120) -> tuple[Table, Tab
             process.send_signal(signal.SIGINT)
             same("status", process.wait(60), 0)
         more = began - first + ctxt() - ended
+        idle = to_idle() - idle
     finally:
         for process in running:
             process.kill()
-    return one_table("said.0"), one_table("said.1"), more
+    return one_table("said.0"), one_table("said.1"), more, idle
 
 
-def near(what: str, theirs: Table, ours: Table, more: int) -> None:
+def near(what: str, theirs: Table, ours: Table, more: int, idle: int) -> None:
     """Asserts that both counts are within 2 %, and the samples about as long. The peer may have seen
-    `more` switches."""
+    `more` switches, and counts `idle` absences of idle tasks."""
     of_peer, of_us = sum(theirs.values()), sum(ours.values())
-    print(f"# {what}: the peer has {of_peer}, schedhist {of_us}; {more} switches beside", flush=True)
-    within(f"samples of {what}", 0.98 * (of_peer - more), of_us, 1.02 * of_peer)
+    print(
+        f"# {what}: the peer has {of_peer}, schedhist {of_us}; {more} switches beside, {idle} to idle",
+        flush=True,
+    )
+    within(f"samples of {what}", 0.98 * (of_peer - more - idle), of_us, 1.02 * of_peer)
     within(f"switches beside {what}", 0, more, 0.1 * of_peer)
     # Under emulation, stamps at other places differ by tens of microseconds.
     for low in (512, 4096):
@@ -266,8 +275,9 @@ def near(what: str, theirs: Table, ours: Table, more: int) -> None:
 
 
 def peers(tool: str) -> None:
-    near("runqlat", *pair(["runqlat-libbpf"], [tool, "runqlat"]))
-    # It also has the absences of the idle tasks; the workload leaves little idle time.
+    *tables, _ = pair(["runqlat-libbpf"], [tool, "runqlat"])
+    near("runqlat", *tables, 0)
+    # It also has the absences of the idle tasks.
     near("cpudist -O", *pair(["cpudist-libbpf", "-O"], [tool, "cpudist", "-O"]))
 
 
@@ -275,7 +285,8 @@ def peers_bcc(tool: str) -> None:
     flagged = [sys.executable, f"{os.path.dirname(os.path.abspath(__file__))}/../bcc_tool.py"]
     for name in "runqlat", "cpudist":
         peer = [*flagged, f"/usr/sbin/{name}-bpfcc"]
-        near(f"{name} of BCC", *pair(peer, [tool, name], 400))
+        *tables, _ = pair(peer, [tool, name], 400)
+        near(f"{name} of BCC", *tables, 0)
 
 
 # --- workloads ---
