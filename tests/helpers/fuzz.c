@@ -215,8 +215,9 @@ static bool write_one(struct fuzzer *me, const struct target *file, int fd, off_
 		struct iovec parts[] = { { me->input, first }, { me->input + first, length - first } };
 		char then[LONGEST_SHOWN];
 
-		result = writev(fd, parts, 2);
+		/* First, as it changes errno. */
 		error = error_of(file->kind, input, first, shown);
+		result = writev(fd, parts, 2);
 		is_good = !error && position == 0;
 		if (position != 0)
 			error = EINVAL;
