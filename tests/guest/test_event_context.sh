@@ -292,7 +292,7 @@ test_context_bpftrace() {
 		echo on > $work/bpftrace.on
 		read -r _ < $work/bpftrace.off
 	END
-	background bpftrace -q "$work/bpftrace.bt" -c "/bin/bash $work/bpftrace.child"
+	background bpftrace_run "$work/bpftrace.bt" -c "/bin/bash $work/bpftrace.child"
 	bpftrace=$!
 	bpftrace_wait
 	others_start
@@ -305,7 +305,7 @@ test_context_bpftrace() {
 	bpftrace_end "$bpftrace"
 	waited=$(of_group /schedhist/victim runq_sum_ns)
 	victim_end
-	cp "$work/background.bpftrace" "$work/said"
+	cp "$work/background.bpftrace_run" "$work/said"
 	count_of_map() { sed -nE "s/^@$1: ([0-9]+)$/\1/p" "$work/said"; }
 	same "events in the wrong context, of the wrong cgroup" "$(count_of_map wrong) $(count_of_map outside)" "0 0"
 	same "events of the victim" "$(count_of_map victim)" \
@@ -318,11 +318,12 @@ test_context_bpftrace() {
 	python3 -S ./context.py stacks "$work/naps.symbols" "$work/said"
 }
 
-# symbols_of PID HELPER: prints where its functions are, in the form of /proc/kallsyms.
+# symbols_of PID HELPER: prints where its functions are, in the form of /proc/kallsyms. Several parts of
+# a small program may be mapped from the beginning of its file; it begins with the first one.
 symbols_of() {
 	local base=0 value kind name
 	[[ $(readelf --file-header "$work/$2") != *"Type: "*DYN* ]] ||
-		base=0x$(sed -nE "s|^([0-9a-f]+)-\S+ \S+ 0+ .*/$2\$|\1|p" "/proc/$1/maps")
+		base=0x$(sed -nE "/\/$2\$/ { s/-.*//p; q }" "/proc/$1/maps")
 	nm --defined-only "$work/$2" | while read -r value kind name; do
 		printf '%x %s %s\n' $((16#$value + base)) "$kind" "$name"
 	done

@@ -48,6 +48,17 @@ trace_cmd_wait() {
 	waits_for grep -qsx 1 "$folder/tracing_on"
 }
 
+# bpftrace_run ARGUMENT...: runs it. For a kernel without BTF it needs the headers. virtme-ng mounts an
+# empty folder over that of their source.
+bpftrace_run() {
+	if [[ ! -e /sys/kernel/btf/vmlinux ]]; then
+		BPFTRACE_KERNEL_BUILD=/lib/modules/$(uname -r)/build
+		export BPFTRACE_KERNEL_BUILD BPFTRACE_KERNEL_SOURCE=$BPFTRACE_KERNEL_BUILD/source
+		! mountpoint -q /var/cache || umount /var/cache
+	fi
+	exec bpftrace -q "$@"
+}
+
 # bpftrace_start PROBE...: counts the events of each probe; all our events by default. A program
 # that it starts runs when all probes are attached, and ends it. There is a map for each event: a
 # map with keys may lose a count when several CPUs add a new key at once.
@@ -62,12 +73,19 @@ bpftrace_start() {
 		echo on > $work/bpftrace.on
 		read -r _ < $work/bpftrace.off
 	END
-	exec bpftrace -q -e "$program" -c "/bin/bash $work/bpftrace.child"
+	bpftrace_run -e "$program" -c "/bin/bash $work/bpftrace.child"
 }
 
+bpftrace_is_on() {
+	kill -0 "$bpftrace" || fail "bpftrace has ended: $(tail -n 5 "$work"/background.bpftrace*)"
+	read -r -t 1 _
+}
+
+# Waits until $bpftrace listens. The FIFO is opened for both directions, as a reader alone waits for a
+# writer that may never come.
 bpftrace_wait() {
 	waits_for test -p "$work/bpftrace.on"
-	read -r _ < "$work/bpftrace.on"
+	waits_for bpftrace_is_on <> "$work/bpftrace.on"
 }
 
 bpftrace_end() {
