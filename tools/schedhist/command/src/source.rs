@@ -222,9 +222,10 @@ impl Reading {
         }
     }
 
-    /// Returns whether `old` is of the same load of the module, as far as the files tell.
+    /// Returns whether `old` is of the same load of the module, as far as the files tell: a copy is
+    /// another file each time.
     pub fn is_same_load(&self, old: &Self) -> bool {
-        self.identity == old.identity
+        self.online.is_none() || self.identity == old.identity
     }
 
     /// Returns the activity since `old`. If the module was loaded anew meanwhile, returns that
@@ -233,8 +234,7 @@ impl Reading {
         let mut frame = self.since_load();
         frame.read_ns = frame.read_ns.saturating_add(old.taken.read_ns);
         match Window::between(&old.taken.snapshot, &self.taken.snapshot) {
-            // A copy is another file each time.
-            Ok(window) if self.is_same_load(old) || self.online.is_none() => {
+            Ok(window) if self.is_same_load(old) => {
                 if window.switched {
                     frame
                         .notes
