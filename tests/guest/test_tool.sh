@@ -181,8 +181,13 @@ test_tool_groups() {
 		grouped_by "$rule"
 	done
 	echo none > "$debugfs/group_by"
-	ends_with 1 tool runqlat -p 4194000 1 1
-	says complaints "there is no such process"
+	for rule in none process; do
+		echo "$rule" > "$debugfs/group_by"
+		ends_with 1 tool runqlat -p 4194000 1 1
+		says complaints "there is no such process"
+	done
+	ends_with 1 tool runqlat -c "$base/c" 1 1
+	says complaints "there is no such cgroup"
 	echo cgroup > "$debugfs/group_by"
 	sleep 1
 	tool groups -n 3 > said

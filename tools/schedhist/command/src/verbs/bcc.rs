@@ -4,7 +4,8 @@
 
 use std::{
     collections::BTreeMap,
-    fs, //
+    fs,
+    path::Path, //
 };
 
 use clap::ArgMatches;
@@ -39,6 +40,9 @@ use crate::{
         hist::each_interval, //
     },
 };
+
+/// Where cgroups of version 2 are mounted.
+const CGROUPS: &str = "/sys/fs/cgroup";
 
 /// The table to print.
 struct Table {
@@ -111,6 +115,29 @@ impl Whose {
         }
     }
 
+    /// Returns an error if there is no such cgroup or process.
+    ///
+    /// Where every process has a group, the module is not told which one is meant, and so does not
+    /// check it.
+    fn check(&self) -> Result {
+        match self {
+            Self::Cgroup(name)
+                if Path::new(CGROUPS).join("cgroup.procs").exists()
+                    && !Path::new(&format!("{CGROUPS}{name}")).is_dir() =>
+            {
+                Err(Failure::Error(format!("-c {name}: there is no such cgroup")))
+            }
+            Self::Process(pid) | Self::Each(_, Some(pid))
+                if !Path::new(&format!("/proc/{pid}")).exists() =>
+            {
+                Err(Failure::Error(format!(
+                    "-p {pid}: there is no such process"
+                )))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Returns whether another rule does, too.
     fn fits(&self, rule: &str) -> bool {
         let list = |kind: &str, pid: u32| {
@@ -152,7 +179,7 @@ fn tells_apart(rule: &str, name: &str) -> bool {
 
 /// Returns the name of the group of a cgroup that is given by that name, or by its folder.
 fn cgroup(path: &str) -> String {
-    let name = path.strip_prefix("/sys/fs/cgroup").unwrap_or(path);
+    let name = path.strip_prefix(CGROUPS).unwrap_or(path);
     format!("/{}", name.trim_matches('/'))
 }
 
@@ -203,6 +230,9 @@ fn tables(args: &ArgMatches, source: &Source, table: &Table) -> Result {
         (1_000, "usecs")
     };
     let whose = Whose::new(args)?;
+    if source.is_live() {
+        whose.check()?;
+    }
     let names = source.read()?.taken.snapshot.names;
     check_metrics(&names, &table.metrics)?;
     // From here on the signals are blocked that would leave the rule.

@@ -31,6 +31,7 @@ use schedhist_core::{
 
 use crate::{
     failure::{
+        note,
         print,
         Failure,
         Result, //
@@ -300,13 +301,8 @@ pub fn groups(args: &ArgMatches, source: &Source) -> Result {
     let wide = args.get_flag("wide");
     let mut last = read(source)?;
     if wanted.interval.is_none() {
-        return print(&show(
-            &last,
-            "since group_by was written",
-            most,
-            wide,
-            &style,
-        ));
+        let span = "since group_by was written";
+        return print(&show(&last, span, most, wide, &style));
     }
     let first = source.read()?;
     each_interval(source, first, wanted.interval, wanted.count, |frame, _| {
@@ -322,8 +318,14 @@ pub fn groups(args: &ArgMatches, source: &Source) -> Result {
             all: now.all.clone(),
             rows: rows.collect(),
         };
-        let text = show(&since, &render::span(&frame), most, wide, &style);
+        let mut text = show(&since, &render::span(&frame), most, wide, &style);
         last = now;
+        for line in &frame.notes {
+            match style.form {
+                Form::Text => render::wrap(&mut text, &format!("note: {line}")),
+                Form::Json | Form::Csv(_) => note(line),
+            }
+        }
         print(&text)
     })
 }
