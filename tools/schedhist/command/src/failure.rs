@@ -23,8 +23,16 @@ pub enum Failure {
 impl Failure {
     /// A failure whose text names `what`, such as a file.
     pub fn at(what: impl Display, why: impl Display) -> Self {
-        Self::Error(format!("{what}: {why}"))
+        Self::Error(format!("{what}: {}", plain(why)))
     }
+}
+
+/// Returns what an error says, without the number that the standard library appends to it.
+pub fn plain(error: impl Display) -> String {
+    let text = error.to_string();
+    let number = text.split_once(" (os error ");
+    let rest = number.and_then(|(before, rest)| Some((before, rest.split_once(')')?.1)));
+    rest.map_or_else(|| text.clone(), |(before, after)| before.to_owned() + after)
 }
 
 impl From<Broken> for Failure {
@@ -57,7 +65,7 @@ pub fn print(text: &str) -> Result {
 pub fn note(text: impl Display) {
     use io::Write;
     let mut lines = String::new();
-    wrap(&mut lines, &format!("schedhist: {text}"));
+    wrap(&mut lines, &format!("schedhist: {}", plain(text)));
     let _ = io::stderr().write_all(lines.as_bytes());
 }
 
@@ -90,4 +98,18 @@ pub fn wrap_after(out: &mut String, begin: &str, indent: usize, text: &str) {
         column += width;
     }
     out.push('\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_errors() {
+        let error = io::Error::from_raw_os_error(libc::ENOENT);
+        assert_eq!(plain(&error), "No such file or directory");
+        let text = format!("a: {error}; mount it");
+        assert_eq!(plain(text), "a: No such file or directory; mount it");
+        assert_eq!(plain("as it is (os error"), "as it is (os error");
+    }
 }

@@ -30,6 +30,7 @@ use schedhist_core::{
 
 use crate::{
     failure::{
+        plain,
         Failure,
         Result, //
     },
@@ -180,17 +181,8 @@ impl Source {
             }
             _ => "schedhist doctor looks for the cause",
         };
-        Failure::Error(format!("{}: {}; {remedy}", path.display(), reason(error)))
+        Failure::Error(format!("{}: {}; {remedy}", path.display(), plain(error)))
     }
-}
-
-/// Returns the text of an error without its number.
-fn reason(error: &io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error")
-        .next()
-        .unwrap_or_default()
-        .to_owned()
 }
 
 /// Returns when a copy was written, in nanoseconds since 1970.

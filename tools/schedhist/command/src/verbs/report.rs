@@ -54,9 +54,13 @@ pub fn report(args: &ArgMatches) -> Result {
     let (from, to) = range(args)?;
     let each = args.get_flag("each");
     let hlog = args.get_one::<String>("hlog");
-    if hlog.is_none() && !args.contains_id("hgrm") {
-        print(&render::head(&style))?;
-    }
+    let mut is_headed = false;
+    let mut show_one = |before: &Taken, after: &Taken| {
+        if !std::mem::replace(&mut is_headed, true) {
+            print(&render::head(&style))?;
+        }
+        show(before, after, &metrics, &style)
+    };
     let mut log = String::new();
     let mut origin = None;
     // The first and the last snapshot of each part within the times.
@@ -75,7 +79,7 @@ pub fn report(args: &ArgMatches) -> Result {
             return Ok(());
         }
         if each {
-            return show(before, after, &metrics, &style);
+            return show_one(before, after);
         }
         match spans.last_mut() {
             Some((_, end)) if *end == *before => *end = after.clone(),
@@ -93,13 +97,9 @@ pub fn report(args: &ArgMatches) -> Result {
         return print(&hgrm(&spans, metric)?);
     }
     for (before, after) in &spans {
-        show(before, after, &metrics, &style)?;
+        show_one(before, after)?;
     }
-    for one in &contents.runs {
-        let words = render::printable(one.pairs.get("words").unwrap_or("-"));
-        let unit = render::in_unit(style.unit);
-        print(&format!("{words}{unit}\n{}\n", run::table(one, &style)))?;
-    }
+    print(&run::recorded(&contents.runs, &style))?;
     let mut notes = contents.marks;
     if spans.is_empty() && contents.runs.is_empty() && !each {
         notes.push("there are not two snapshots without a gap between them".to_owned());

@@ -40,7 +40,7 @@ mod print;
 
 use job::Job;
 use own_group::OwnGroup;
-pub use print::table;
+pub use print::recorded;
 
 /// Returns the exit status to pass on: 128 and the signal for a command that was killed.
 pub fn exit_status(status: ExitStatus) -> u8 {
@@ -107,9 +107,7 @@ pub fn run(args: &ArgMatches, source: &Source) -> Result {
         each_cpu: args.get_flag("no-aggr"),
         style,
     };
-    if let Form::Csv(separator) = &job.style.form {
-        print::eprint_all(&print::csv_head(&job.style, separator));
-    }
+    print::eprint_all(&print::head(&job.style));
     let mut status = 0;
     let mut runs = Vec::new();
     for number in 1..=repeat {

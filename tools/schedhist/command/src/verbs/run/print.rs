@@ -40,16 +40,37 @@ pub fn eprint_all(text: &str) {
     let _ = std::io::stderr().write_all(text.as_bytes());
 }
 
+/// Returns the lines of a run for programs; `None` if the user chose text.
+fn records(run: &Run, style: &Style) -> Option<String> {
+    let histograms = run.histograms.iter();
+    match &style.form {
+        Form::Json => Some(histograms.map(|h| json(run, h, style)).collect()),
+        Form::Csv(separator) => Some(histograms.map(|h| csv(run, h, style, separator)).collect()),
+        Form::Text => None,
+    }
+}
+
+/// Returns recorded runs in the form that the user chose.
+pub fn recorded(runs: &[Run], style: &Style) -> String {
+    let head = if runs.is_empty() {
+        String::new()
+    } else {
+        head(style)
+    };
+    let one = |run: &Run| {
+        let words = render::printable(run.pairs.get("words").unwrap_or("-"));
+        let unit = render::in_unit(style.unit);
+        let text = || format!("{words}{unit}\n{}\n", table(run, style));
+        records(run, style).unwrap_or_else(text)
+    };
+    head + &runs.iter().map(one).collect::<String>()
+}
+
 /// Returns a run in the form that the user chose.
 pub fn text_of(run: &Run, frame: &Frame, title: &str, style: &Style) -> String {
-    match &style.form {
-        Form::Json => run.histograms.iter().map(|h| json(run, h, style)).collect(),
-        Form::Csv(separator) => run
-            .histograms
-            .iter()
-            .map(|h| csv(run, h, style, separator))
-            .collect(),
-        Form::Text => {
+    match records(run, style) {
+        Some(records) => records,
+        None => {
             let time = |key| Unit::Fitting.text(run.pairs.number(key));
             let (state, violations) = render::laws(frame);
             let span = match run.pairs.get("status") {
@@ -67,7 +88,7 @@ pub fn text_of(run: &Run, frame: &Frame, title: &str, style: &Style) -> String {
 }
 
 /// Returns the table of a run.
-pub fn table(run: &Run, style: &Style) -> String {
+fn table(run: &Run, style: &Style) -> String {
     let mut out = String::new();
     let number = |key| run.pairs.number::<u64>(key);
     let time = |key| style.unit.text(number(key));
@@ -178,8 +199,16 @@ fn json(run: &Run, (scope, metric, d): &(String, String, Distribution), style: &
     render::distribution_json(object, d, style).end() + "\n"
 }
 
+/// Returns what stands above all runs.
+pub fn head(style: &Style) -> String {
+    match &style.form {
+        Form::Text | Form::Json => String::new(),
+        Form::Csv(separator) => csv_head(style, separator),
+    }
+}
+
 /// Returns the names of the columns of [`csv`].
-pub fn csv_head(style: &Style, separator: &str) -> String {
+fn csv_head(style: &Style, separator: &str) -> String {
     let columns = ["from_ns", "to_ns", "scope", "metric"];
     let mut columns = columns.map(str::to_owned).to_vec();
     columns.extend(render::csv_columns(style));
