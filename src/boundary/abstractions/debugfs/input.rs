@@ -117,18 +117,24 @@ fn take_input(
     context::might_sleep();
     let max = file.max_len();
     let len = count.min(max);
-    let mut input = KVec::from_elem(0, len, GFP_KERNEL)?;
-    UserSlice::new(buffer, len)
-        .reader()
-        .read_slice(&mut input)?;
+    // Short input needs no memory: what is done without any can be asked for without any.
+    let (mut short, mut long) = ([0; 64], KVec::new());
+    let input = match short.get_mut(..len) {
+        Some(input) => input,
+        None => {
+            long.resize(len, 0, GFP_KERNEL)?;
+            &mut long[..]
+        }
+    };
+    UserSlice::new(buffer, len).reader().read_slice(input)?;
     if len != count {
-        return Err(file.refuse(&input, format_args!("longer than {max} bytes")));
+        return Err(file.refuse(input, format_args!("longer than {max} bytes")));
     }
     if position != 0 {
         return Err(file.refuse(
-            &input,
+            input,
             format_args!("written at offset {position}, must start at offset 0"),
         ));
     }
-    file.write(&input)
+    file.write(input)
 }
