@@ -279,6 +279,7 @@ while True:
 		rule "remove a"
 		if (rule "add b comm x") 2> /dev/null; then
 			kill "$spinner"
+			echo none > "$debugfs/group_by"
 			continue
 		fi
 		same "groups while one gives up its place" "$(names_of_groups)" $'other\ngone'
