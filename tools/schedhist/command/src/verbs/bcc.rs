@@ -125,7 +125,9 @@ impl Whose {
                 if Path::new(CGROUPS).join("cgroup.procs").exists()
                     && !Path::new(&format!("{CGROUPS}{name}")).is_dir() =>
             {
-                Err(Failure::Error(format!("-c {name}: there is no such cgroup")))
+                Err(Failure::Error(format!(
+                    "-c {name}: there is no such cgroup"
+                )))
             }
             Self::Process(pid) | Self::Each(_, Some(pid))
                 if !Path::new(&format!("/proc/{pid}")).exists() =>
