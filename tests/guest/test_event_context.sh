@@ -308,11 +308,12 @@ test_context_bpftrace() {
 	cp "$work/background.bpftrace_run" "$work/said"
 	count_of_map() { sed -nE "s/^@$1: ([0-9]+)$/\1/p" "$work/said"; }
 	same "events in the wrong context, of the wrong cgroup" "$(count_of_map wrong) $(count_of_map outside)" "0 0"
-	same "events of the victim" "$(count_of_map victim)" \
-		"$(grep -cE ": (oncpu|${incoming//,/|}): .* pid=$victim " "$work/ftrace")"
+	emitted=$(grep -cE ": (oncpu|${incoming//,/|}): .* pid=$victim " "$work/ftrace")
+	within "events of the victim that bpftrace saw" $((emitted - missed)) "$(count_of_map victim)" "$emitted"
 	emitted=$(grep -cE ": (oncpu|${incoming//,/|}): " "$work/ftrace")
 	within "events that bpftrace saw" $((emitted - missed)) "$(count_of_map right)" "$emitted"
-	same "the waits of its cgroup, in ns" "$(count_of_map waited)" "$waited"
+	# Any of its waits may be among those that were missed.
+	within "the waits of its cgroup, in ns" $((missed ? 1 : waited)) "$(count_of_map waited)" "$waited"
 	note "$(count_of_map right) events in the right context, $(count_of_map victim) of the victim"
 	python3 -S ./context.py shares "$work/background.naps" 100 "$work/said"
 	python3 -S ./context.py stacks "$work/naps.symbols" "$work/said"
