@@ -180,7 +180,6 @@ test_tool_groups() {
 		tool runqlat -p "$pid" 0.5 1 > /dev/null
 		grouped_by "$rule"
 	done
-	echo none > "$debugfs/group_by"
 	for rule in none process; do
 		echo "$rule" > "$debugfs/group_by"
 		ends_with 1 tool runqlat -p 4194000 1 1

@@ -37,12 +37,12 @@ use crate::{
             GroupHistograms,
             Part, //
         },
-        hist::each_interval, //
+        has_cgroups,
+        hist::each_interval,
+        is_process,
+        CGROUPS, //
     },
 };
-
-/// Where cgroups of version 2 are mounted.
-const CGROUPS: &str = "/sys/fs/cgroup";
 
 /// The table to print.
 struct Table {
@@ -122,20 +122,15 @@ impl Whose {
     fn check(&self) -> Result {
         match self {
             Self::Cgroup(name)
-                if Path::new(CGROUPS).join("cgroup.procs").exists()
-                    && !Path::new(&format!("{CGROUPS}{name}")).is_dir() =>
+                if has_cgroups() && !Path::new(&format!("{CGROUPS}{name}")).is_dir() =>
             {
                 Err(Failure::Error(format!(
                     "-c {name}: there is no such cgroup"
                 )))
             }
-            Self::Process(pid) | Self::Each(_, Some(pid))
-                if !Path::new(&format!("/proc/{pid}")).exists() =>
-            {
-                Err(Failure::Error(format!(
-                    "-p {pid}: there is no such process"
-                )))
-            }
+            Self::Process(pid) | Self::Each(_, Some(pid)) if !is_process(*pid) => Err(
+                Failure::Error(format!("-p {pid}: there is no such process")),
+            ),
             _ => Ok(()),
         }
     }

@@ -31,7 +31,6 @@ use schedhist_core::{
 
 use crate::{
     failure::{
-        note,
         print,
         Failure,
         Result, //
@@ -320,12 +319,7 @@ pub fn groups(args: &ArgMatches, source: &Source) -> Result {
         };
         let mut text = show(&since, &render::span(&frame), most, wide, &style);
         last = now;
-        for line in &frame.notes {
-            match style.form {
-                Form::Text => render::wrap(&mut text, &format!("note: {line}")),
-                Form::Json | Form::Csv(_) => note(line),
-            }
-        }
+        render::tell(&mut text, &frame.notes, &style);
         print(&text)
     })
 }

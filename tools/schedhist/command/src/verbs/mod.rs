@@ -80,5 +80,18 @@ pub fn run(args: &ArgMatches, source: &Source) -> Result {
 /// PID. Returns `None` if that is no such name.
 fn has_owner(name: &str, prefix: &str) -> Option<bool> {
     let pid: u32 = name.strip_prefix(prefix)?.parse().ok()?;
-    Some(Path::new(&format!("/proc/{pid}")).exists())
+    Some(is_process(pid))
+}
+
+/// Returns whether there is a process with this PID.
+fn is_process(pid: u32) -> bool {
+    Path::new(&format!("/proc/{pid}")).exists()
+}
+
+/// Where cgroups of version 2 are mounted.
+const CGROUPS: &str = "/sys/fs/cgroup";
+
+/// Returns whether they are mounted there.
+fn has_cgroups() -> bool {
+    Path::new(CGROUPS).join("cgroup.procs").exists()
 }

@@ -25,7 +25,10 @@ use schedhist_core::{
 pub use crate::failure::wrap;
 
 use crate::{
-    failure::WIDTH,
+    failure::{
+        note,
+        WIDTH, //
+    },
     options::{
         Form,
         Style, //
@@ -118,6 +121,17 @@ pub fn notes(out: &mut String, frame: &Frame, violations: &[String]) {
         .chain(violations.to_vec())
     {
         wrap(out, &format!("note: {line}"));
+    }
+}
+
+/// Appends notes to the output if it is text. Otherwise programs read it, and the notes go to
+/// standard error.
+pub fn tell(out: &mut String, notes: &[String], style: &Style) {
+    for text in notes.iter().map(|text| printable(text)) {
+        match style.form {
+            Form::Text => wrap(out, &format!("note: {text}")),
+            Form::Json | Form::Csv(_) => note(text),
+        }
     }
 }
 

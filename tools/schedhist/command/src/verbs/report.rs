@@ -12,7 +12,6 @@ use schedhist_core::{
 
 use crate::{
     failure::{
-        note,
         print,
         Failure,
         Result, //
@@ -105,13 +104,7 @@ pub fn report(args: &ArgMatches) -> Result {
         notes.push("there are not two snapshots without a gap between them".to_owned());
     }
     let mut out = String::new();
-    for text in notes.iter().map(|text| render::printable(text)) {
-        match style.form {
-            Form::Text => render::wrap(&mut out, &format!("note: {text}")),
-            // Programs read the output.
-            Form::Json | Form::Csv(_) => note(text),
-        }
-    }
+    render::tell(&mut out, &notes, &style);
     print(&out)
 }
 

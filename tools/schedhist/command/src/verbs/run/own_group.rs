@@ -27,7 +27,9 @@ use crate::{
     },
     verbs::{
         grouping::Grouping,
-        has_owner, //
+        has_cgroups,
+        has_owner,
+        CGROUPS, //
     },
 };
 
@@ -86,20 +88,20 @@ impl<'a> OwnGroup<'a> {
         let Some(own) = own.map(|own| own.trim_end_matches('/')) else {
             return failed("there is no cgroup hierarchy of version 2".to_owned());
         };
-        if !fs::exists("/sys/fs/cgroup/cgroup.procs").unwrap_or(false) {
-            return failed(
-                "no cgroup hierarchy of version 2 is mounted at /sys/fs/cgroup".to_owned(),
-            );
+        if !has_cgroups() {
+            return failed(format!(
+                "no cgroup hierarchy of version 2 is mounted at {CGROUPS}"
+            ));
         }
         let grouping = Grouping::new(source, "cgroup", |rule| rule == "cgroup")?;
         let created = (0..MOST).find_map(|number| {
             let name = format!("{own}/{PREFIX}{number}");
-            let path = PathBuf::from(format!("/sys/fs/cgroup{name}"));
+            let path = PathBuf::from(format!("{CGROUPS}{name}"));
             // Of two runs, only one can create it.
             fs::create_dir(&path).ok().map(|()| (path, name))
         });
         let Some((path, name)) = created else {
-            return failed(format!("no cgroup can be created in /sys/fs/cgroup{own}"));
+            return failed(format!("no cgroup can be created in {CGROUPS}{own}"));
         };
         Ok(Self {
             name: Escaped(name.as_bytes()).to_string(),
