@@ -24,6 +24,8 @@ victim_start() {
 	echo "$victim" >> "$work/background"
 	exec {victim_in}> "$work/background.in"
 	waits_for holds "/proc/$victim/comm" "$1"
+	# So that the child of naps is not born in the cgroup that the victim will be moved to.
+	[[ $1 != naps ]] || waits_for pgrep --parent "$victim" > "$work/victim.child"
 }
 
 # Waits until the victim has said how long it slept or waited.
