@@ -66,7 +66,7 @@ test_outlier_hotplug() {
 	load metrics=all
 	measure 0
 	for metric in "${metrics[@]}"; do
-		echo 100000 > "$debugfs/threshold_ns/$metric"
+		echo 10000000 > "$debugfs/threshold_ns/$metric"
 	done
 	echo none > "$debugfs/outlier_rate"
 	instance_open outlier culprit
