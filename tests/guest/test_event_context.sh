@@ -269,7 +269,6 @@ test_context_bpftrace() {
 	echo "$victim" > "$base/victim/cgroup.procs"
 	cgroup=$(stat -c %i "$base/victim")
 	instance_open "${events[@]}"
-	mkfifo "$work/bpftrace.on" "$work/bpftrace.off"
 	for event in oncpu ${incoming//,/ }; do
 		cat <<- END
 			tracepoint:schedhist:$event {
@@ -290,11 +289,7 @@ test_context_bpftrace() {
 	END
 	echo cgroup > "$debugfs/group_by"
 	symbols_of "$victim" naps > "$work/naps.symbols"
-	cat > "$work/bpftrace.child" <<- END
-		echo on > $work/bpftrace.on
-		read -r _ < $work/bpftrace.off
-	END
-	background bpftrace_run "$work/bpftrace.bt" -c "/bin/bash $work/bpftrace.child"
+	background bpftrace_run "$work/bpftrace.bt"
 	bpftrace=$!
 	bpftrace_wait
 	others_start

@@ -48,32 +48,32 @@ trace_cmd_wait() {
 	waits_for grep -qsx 1 "$folder/tracing_on"
 }
 
-# bpftrace_run ARGUMENT...: runs it. For a kernel without BTF it needs the headers. virtme-ng mounts an
-# empty folder over that of their source.
+# bpftrace_run ARGUMENT...: runs it until bpftrace_end. The program that it starts begins once all
+# probes are attached. For a kernel without BTF it needs the headers. virtme-ng mounts an empty folder
+# over that of their source.
 bpftrace_run() {
+	mkfifo "$work/bpftrace.on" "$work/bpftrace.off"
+	cat > "$work/bpftrace.child" <<- END
+		echo on > $work/bpftrace.on
+		read -r _ < $work/bpftrace.off
+	END
 	if [[ ! -e /sys/kernel/btf/vmlinux ]]; then
 		BPFTRACE_KERNEL_BUILD=/lib/modules/$(uname -r)/build
 		export BPFTRACE_KERNEL_BUILD BPFTRACE_KERNEL_SOURCE=$BPFTRACE_KERNEL_BUILD/source
 		! mountpoint -q /var/cache || umount /var/cache
 	fi
-	exec bpftrace -q "$@"
+	exec bpftrace -q "$@" -c "/bin/bash $work/bpftrace.child"
 }
 
-# bpftrace_start PROBE...: counts the events of each probe; all our events by default. A program
-# that it starts runs when all probes are attached, and ends it. There is a map for each event: a
-# map with keys may lose a count when several CPUs add a new key at once.
+# bpftrace_start PROBE...: counts the events of each probe; all our events by default. There is a map
+# for each event: a map with keys may lose a count when several CPUs add a new key at once.
 bpftrace_start() {
 	local probe program=''
 	(($#)) || set -- "${events[@]/#/tracepoint:schedhist:}"
 	for probe; do
 		program+="$probe { @${probe##*:} = count(); } "
 	done
-	mkfifo "$work/bpftrace.on" "$work/bpftrace.off"
-	cat > "$work/bpftrace.child" <<- END
-		echo on > $work/bpftrace.on
-		read -r _ < $work/bpftrace.off
-	END
-	bpftrace_run -e "$program" -c "/bin/bash $work/bpftrace.child"
+	bpftrace_run -e "$program"
 }
 
 bpftrace_is_on() {
