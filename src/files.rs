@@ -31,8 +31,9 @@
 //!
 //! To add a file, write a type for it in a module below this one, and put it into the tree in
 //! [`create`] with its name. The type implements [`View`] if the file can be read and [`Control`]
-//! if it can be written; [`Setting`] instead if both, and its text is one line; [`Stream`] if a
-//! read blocks.
+//! if it can be written; [`Setting`] instead if both, and its text is one line; `Stream` if a read
+//! blocks. Add it to the list above and to the ABI document; and one that can be written, to `ctl`
+//! of the command, to `kind_of()` in `tests/helpers/fuzz_oracle.c` and to `docs/security.md`.
 
 use core::fmt::{
     self,

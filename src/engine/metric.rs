@@ -19,9 +19,11 @@ named! {
     /// To add a metric:
     ///
     /// 1. a row here, those of the default set first: [`Metric::COUNT_OF_DEFAULT`] is the number of
-    ///    the first other one;
-    /// 2. in [`MetricSet::needs_wakeups`] if it needs the wakeups of tasks, in `OF_CPUS` if it
-    ///    needs no state of tasks;
+    ///    the first other one. With one more of them the default set would exceed the 64 KiB for
+    ///    each CPU that `boundary/cpu_memory.rs` asserts;
+    /// 2. in `OF_CPUS` if it needs no state of tasks, or else in `others` of
+    ///    [`MetricSet::needs_wakeups`] if it needs no wakeups. If it needs the time of every
+    ///    wakeup, also where `src/monitor.rs` chooses `AllWakeups`;
     /// 3. its samples, in `switch/cpu.rs`; and
     ///    [`pending::MAX`](crate::engine::switch::pending::MAX), if a switch can then have more
     ///    samples of the task that gets the CPU;
@@ -217,9 +219,11 @@ named! {
     /// - `offcpu = blocked_interruptible + blocked_uninterruptible + blocked_other`
     /// - `offcpu = wakeup + wake_unseen`
     ///
-    /// To add a counter: a row here, and where it is counted, in `switch/cpu.rs` or
-    /// `switch/task_state.rs`. If it is counted at each switch, also a field of its own in
-    /// `Header`. A law of it goes into this list, `docs/metrics.md` and `tests/guest/laws.py`.
+    /// To add a counter: a row here, and where it is counted, in `switch/cpu.rs`. If it is counted
+    /// at each switch, also a field of its own in `Header`. If the events that it counts are in no
+    /// histogram: `LOSSES` of the command, in `verbs/render.rs`. A law of it goes into this list,
+    /// `docs/metrics.md`, the ABI document, the command's `core/src/laws.rs`,
+    /// `tests/guest/laws.py` and `tests/engine/tests/model/mod.rs`.
     #[repr(usize)]
     pub enum Counter {
         /// Context switches seen.
