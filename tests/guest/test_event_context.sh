@@ -294,8 +294,7 @@ test_context_bpftrace() {
 	bpftrace_wait
 	others_start
 	window 4
-	# The kernel runs no program of BPF while another one, or a system call on maps, goes on on the CPU.
-	missed=$(awk '$1 == "recursion_misses:" { n += $2 } END { print n + 0 }' "/proc/$bpftrace/fdinfo/"*)
+	missed=$(bpftrace_missed "$bpftrace")
 	nothing_lost "$instance"
 	cat "$instance/trace" > "$work/ftrace"
 	workload_stop

@@ -253,27 +253,41 @@ test_groups_names() {
 
 # --- the figures ---
 
-# The kernel accounts the same time: what its clock leaves out, such as interrupts, is less than 2 %.
+# The kernel accounts the same time: what its clock leaves out, such as interrupts, is less than 2 %. Its
+# clock and ours are read at different moments of a switch. A busy host may stop a CPU between them for
+# so long that the test needs another attempt.
 test_groups_cpu_stat() {
-	local name usage sum
+	local try agrees
 	about_numbers
 	cgroups_on
 	load
-	mkdir "$base"/{busy,half,messages}
+	for try in 1 2 3; do
+		compare_cpu_stat "$try"
+		[[ -z $agrees ]] || return 0
+	done
+	fail "the kernel says something else, three times"
+}
+
+# compare_cpu_stat TRY: lets processes run in three cgroups, and sets $agrees if their groups and the
+# kernel agree.
+compare_cpu_stat() {
+	local name usage sum
+	agrees=yes
+	mkdir "$base"/{busy,half,messages}"$1"
 	group_begin cgroup
 	# A process that begins and ends there has no time elsewhere.
-	in_cgroup busy timeout 4 sh -c 'while :; do :; done' &
+	in_cgroup "busy$1" timeout 4 sh -c 'while :; do :; done' &
 	# shellcheck disable=SC2016 # for the other shell
-	in_cgroup half timeout 4 bash -c 'while :; do read -rt 0.002 < <(:) || :; for ((i = 0; i < 99; i++)); do :; done; done' &
-	in_cgroup messages hackbench --groups 1 --loops 20 > /dev/null
+	in_cgroup "half$1" timeout 4 bash -c 'while :; do read -rt 0.002 < <(:) || :; for ((i = 0; i < 99; i++)); do :; done; done' &
+	in_cgroup "messages$1" hackbench --groups 1 --loops 20 > /dev/null
 	wait
 	measure 0
 	assert_group_laws
-	for name in busy half messages; do
+	for name in {busy,half,messages}"$1"; do
 		usage=$(awk '$1 == "usage_usec" { print $2 * 1000 }' "$base/$name/cpu.stat")
 		sum=$(of_group "/schedhist/$name" oncpu_sum_ns)
 		note "$name: $sum ns, the kernel says $usage ns, $(((sum - usage) * 10000 / usage)) in 10000 more"
-		within "$name" $((usage - usage / 50 - 1000000)) "$sum" $((usage + usage / 50 + 1000000))
+		((sum >= usage - usage / 50 - 1000000 && sum <= usage + usage / 50 + 1000000)) || agrees=''
 	done
 }
 

@@ -88,6 +88,13 @@ bpftrace_wait() {
 	waits_for bpftrace_is_on <> "$work/bpftrace.on"
 }
 
+# bpftrace_missed PID: prints how many events its programs have missed: the kernel runs no program of BPF
+# while another one, or a system call on maps, goes on on the CPU. It does not give such an event to
+# perf either, if a program listens to it.
+bpftrace_missed() {
+	awk '$1 == "recursion_misses:" { n += $2 } END { print n + 0 }' "/proc/$1/fdinfo/"*
+}
+
 bpftrace_end() {
 	echo > "$work/bpftrace.off"
 	wait "$1"
