@@ -18,6 +18,10 @@ tools := $(if $(RUSTC),RUSTC=$(RUSTC) HOSTRUSTC=$(RUSTC)) $(if $(BINDGEN),BINDGE
 # The command that a script tells the user to repeat as root.
 export SCHEDHIST_COMMAND = $(strip make $(MAKECMDGOALS) $(MAKEOVERRIDES))
 
+# Files of root in another user's tree would keep that user from building again.
+as_owner = [ "$$(id -u)" != 0 ] || [ -O . ] || \
+	{ echo "schedhist: run make as $$(stat -c %U .), who owns this tree" >&2; exit 1; }
+
 TOOL_TARGET := $(build)/tools-target
 
 .PHONY: modules tools install uninstall deb clean run check test test-matrix test-report test-packages bench lint fmt help
@@ -25,8 +29,7 @@ TOOL_TARGET := $(build)/tools-target
 ## modules    build schedhist.ko for the kernel in KDIR (default: the running one)
 modules:
 	@scripts/check-kdir "$$KDIR"
-	@[ "$$(id -u)" != 0 ] || [ -O . ] || \
-		{ echo "schedhist: run make as $$(stat -c %U .), who owns this tree" >&2; exit 1; }
+	@$(as_owner)
 	$(MAKE) -C $(KDIR) M=$(CURDIR) MO=$(build) $(tools) modules
 	@cp $(build)/schedhist.ko .
 
@@ -34,6 +37,7 @@ modules:
 #             Needs cargo 1.85 or later, which fetches three crates and what these need.
 CARGO ?= cargo
 tools:
+	@$(as_owner)
 	@mkdir -p $(build)/tools/man $(build)/tools/completions
 	cd tools/schedhist && $(CARGO) build --quiet --release --locked --target-dir $(TOOL_TARGET)
 	@cp $(TOOL_TARGET)/release/schedhist $(build)/tools/
