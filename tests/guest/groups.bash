@@ -67,7 +67,7 @@ storm_start() {
 	: > "$work/storm_log"
 	yielding python3 -SE group_storm.py run "$base" "$work/storm_log" "$@" > "$work/storm_said" 2>&1 &
 	echo $! > "$work/storm_leader"
-	while [[ ! -s $work/storm_log ]]; do
+	while (($(cut -d ' ' -f 1 "$work/storm_log" | sort -u | wc -l) < ($# ? $# : 7))); do
 		kill -0 "$(< "$work/storm_leader")" || fail "the storm ended: $(< "$work/storm_said")"
 		sleep 0.2
 	done

@@ -4,11 +4,15 @@
 #
 # The control `enable`.
 
+# unseen NUMBER: whether so many CPUs have switched since measuring began, for each time that it did.
+unseen() { (($(status start_unseen) >= $1)); }
+
 test_enable() {
 	local before after
 	load
 	workload_start
 	same enable "$(< "$debugfs/enable")" 1
+	waits_for unseen "$(nproc)"
 	measure 0
 	same enable "$(< "$debugfs/enable")" 0
 	before=$(cat "$debugfs/status" "$debugfs"/hist/* "$debugfs"/per_cpu/*/{hist/*,summary,openmetrics})
@@ -18,6 +22,7 @@ test_enable() {
 	before=$(status switches)
 	measure 1
 	let_count switches $((before + 100))
+	waits_for unseen $((2 * $(nproc)))
 	measure 0
 	workload_stop
 	within "switches after measuring again" $((before + 100)) "$(status switches)" 1000000000

@@ -330,7 +330,7 @@ symbols_of() {
 # with their shares, and so does offcputime.
 allow_seconds test_offcpu_profile 480
 test_offcpu_profile() {
-	local symbols name other=''
+	local symbols name other='' perf
 	[[ -n $(command -v perf) ]] || skip "there is no perf"
 	load
 	victim_start naps
@@ -340,11 +340,17 @@ test_offcpu_profile() {
 		background "${symbols[@]}" offcputime-libbpf -p "$victim" 8
 		other=$!
 	fi
-	"${symbols[@]}" perf record -q -g -e schedhist:offcpu -m 512 --no-buildid --no-buildid-cache \
-		-o "$work/perf.data" -p "$victim" -- bash -c "echo > $work/background.in; sleep 8"
+	background perf_context sleeps offcpu -g -p "$victim"
+	perf=$!
+	perf_on sleeps "$perf"
+	echo >&"$victim_in"
+	sleep 8
 	[[ -z $other ]] || wait "$other"
+	# What it says is not to be of a longer time than the profile.
 	victim_end
-	"${symbols[@]}" perf script -i "$work/perf.data" -F comm,tid,period,event,ip,sym,dso 2> /dev/null > "$work/perf.script"
+	# perf ends with it, and then terminates its own child.
+	wait "$perf" || :
+	"${symbols[@]}" perf script -i "$work/perf.sleeps.data" -F comm,tid,period,event,ip,sym,dso 2> /dev/null > "$work/perf.script"
 	../../scripts/flamegraph --folded "$work/perf.script" > "$work/perf.folded"
 	../../scripts/flamegraph "$work/perf.script" > "$work/perf.svg"
 	cp "$work/background.naps" "$work/naps.said"
@@ -353,7 +359,7 @@ test_offcpu_profile() {
 	[[ -z $other ]] || python3 -S ./context.py shares "$work/naps.said" 4 "$work/background.unshare"
 	python3 -S -c 'import sys, xml.dom.minidom as dom; print("#", len(dom.parse(sys.argv[1]).getElementsByTagName("rect")), "rectangles")' \
 		"$work/perf.svg"
-	"${symbols[@]}" perf report --stdio --children -g none --sort sym -i "$work/perf.data" 2> /dev/null > "$work/perf.report"
+	"${symbols[@]}" perf report --stdio --children -g none --sort sym -i "$work/perf.sleeps.data" 2> /dev/null > "$work/perf.report"
 	for name in nap_futex nap_pipe nap_timer; do
 		grep -q "<title>$name: " "$work/perf.svg" || fail "the flame graph has no $name"
 		report_shows "$name" "$work/perf.report"

@@ -293,12 +293,17 @@ compare_cpu_stat() {
 
 # Processes and threads: the kernel counts for each thread.
 test_groups_process() {
-	local mode
+	local mode rc
 	about_numbers
 	load
 	for mode in process thread some; do
-		python3 -SE group_process.py "$mode"
-		assert_group_laws
+		for _ in {1..5}; do
+			rc=0
+			python3 -SE group_process.py "$mode" || rc=$?
+			assert_group_laws
+			((rc == 75)) || break
+		done
+		((rc == 0)) || fail "by $mode: not what the kernel says"
 	done
 }
 

@@ -58,6 +58,7 @@ test_ctxt() {
 	sleep 0.3
 	look start
 	sleep 2
+	let_count switches $((start_most + 2000))
 	look end
 	grown=$((end_ctxt - start_ctxt))
 	least=$((end_least - start_most - $(nproc)))

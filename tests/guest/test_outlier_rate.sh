@@ -88,8 +88,9 @@ test_outlier_rate_late() {
 		measure 0
 		reported=$(status outliers) suppressed=$(status outliers_suppressed)
 		note "$reported reported, $suppressed suppressed"
-		# Other tasks may have waited as long, and exceeded the rate.
-		((suppressed > 0 && reported + suppressed > rate)) || break
+		# Other tasks may have waited as long, and exceeded the rate. Or the sleep began so late that the
+		# wait was short.
+		((reported + suppressed < 2 || suppressed > 0 && reported + suppressed > rate)) || break
 	done
 	within "outliers, all of them reported" 2 "$reported" 1000
 	same suppressed "$suppressed" 0

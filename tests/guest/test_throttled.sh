@@ -93,20 +93,24 @@ test_throttled_quota() {
 
 # With the metric off these absences are nowhere else, and the counter still has them.
 test_throttled_counter() {
-	local group spinner longest
+	local group spinner throttled
 	about_numbers
 	[[ $(nproc) != 1 ]] || skip "it takes two CPUs"
 	load
 	quota_begin
 	sleep 2
+	let_count throttled 4
 	touch "$work/stop"
 	wait "$spinner"
 	measure 0
 	assert_laws
-	within "the counter" 3 "$(status throttled)" 1000
+	throttled=$(status throttled)
+	within "the counter" 3 "$throttled" 1000
 	same "samples of a metric that is off" "$(value hist/throttled count)" 0
-	longest=$(value hist/runq_preempt max_comm)
-	[[ $longest != bash ]] || within "its longest wait after a preemption" 0 "$(value hist/runq_preempt max)" 30000000
+	# A busy host may make a wait as long as these absences, but not as many.
+	within "waits after a preemption that are as long" 0 \
+		"$(awk '$1 == "bucket" && $2 > 30000000 { n += $4 } END { print n + 0 }' "$debugfs/hist/runq_preempt")" \
+		$((throttled / 2))
 }
 
 # SCHED_DEADLINE: 20 ms in each 100 ms.

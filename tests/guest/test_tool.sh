@@ -157,7 +157,7 @@ test_tool_groups() {
 	mkdir -p "$base/a/b"
 	echo "$pid" > "$base/a/b/cgroup.procs"
 	tool runqlat -c "$base/a" 1 1 > cgroup
-	check_tool table cgroup 50 100000
+	check_tool table cgroup 10 100000
 	grouped_by none
 	# Two at once: the last one restores the rule.
 	"$SCHEDHIST_TOOL" runqlat -p "$pid" 100 > first &
@@ -165,7 +165,7 @@ test_tool_groups() {
 	background "$first"
 	soon_grouped_by "process $pid"
 	tool runqlat -p "$pid" 1 1 > second
-	check_tool table second 50 100000
+	check_tool table second 10 100000
 	grouped_by "process $pid"
 	# Another rule is refused: the first one relies on its own.
 	ends_with 1 tool runqlat -P 1 1
@@ -173,7 +173,7 @@ test_tool_groups() {
 	kill -INT "$first"
 	wait "$first"
 	grouped_by none
-	check_tool table first 50 100000
+	check_tool table first 10 100000
 	# A rule that the user wrote stays.
 	for rule in "process $pid" process; do
 		echo "$rule" > "$debugfs/group_by"

@@ -8,15 +8,6 @@
 # shellcheck source=tests/guest/tool.bash
 . ./tool.bash
 
-# unload_under_readers: as `unload`, but the command may be reading a file at this moment.
-unload_under_readers() {
-	for _ in {1..50}; do
-		rmmod schedhist 2> complaints && return
-		sleep 0.1
-	done
-	fail "cannot be unloaded: $(< complaints)"
-}
-
 # --- top ---
 
 terminal() { tmux -u -f /dev/null -S "$work/tmux" "$@"; }

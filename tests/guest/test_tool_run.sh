@@ -71,15 +71,16 @@ test_tool_run_twice() {
 	helper delay
 	run_until_over
 	soon_grouped_by cgroup
-	tool run -j -- sleep 0.1 2> two
+	# Not on CPU 0, where the other one's real-time task would preempt it all the time.
+	taskset --cpu-list 1 "$SCHEDHIST_TOOL" run -j -- sleep 0.1 2> two
 	grouped_by cgroup
 	touch over
 	wait "$one"
 	grouped_by none
 	[[ -z $(find "$cgroupfs" -name 'schedhist-run-*') ]] || fail "a cgroup is left"
-	# Two waits for each byte, about.
+	# Two waits for each byte, about. The other one waits for its program to be read from a disk.
 	check_tool counts one 500 3000
-	check_tool counts two 0 100
+	check_tool counts two 0 400
 }
 
 # Where tasks are grouped by a list, each run has a rule of its own there, and leaves those of others.
@@ -180,8 +181,9 @@ test_tool_record() {
 	"$SCHEDHIST_TOOL" record -I 100 2> complaints &
 	pid=$!
 	background "$pid"
+	waits_for catches_signals "$pid"
 	sleep 1
-	unload
+	unload_under_readers
 	sleep 0.5
 	load
 	sleep 0.5
@@ -334,7 +336,7 @@ test_tool_stacks() {
 no_instance() { same "instances that are left" "$(ls "$tracefs/instances")" ""; }
 
 # A doubled delay is found, and none where nothing has changed. One in twenty comparisons of equal
-# runs may be wrong: so a wrong one gets a second try. Half of the waits are the short ones of the task
+# runs may be wrong, and a busy host may hide a difference: so there is a second try. Half of the waits are the short ones of the task
 # that causes the long ones, and on PREEMPT_RT three quarters: p90 is a long one in any case.
 allow_seconds test_tool_diff 300
 test_tool_diff() {
@@ -347,20 +349,20 @@ test_tool_diff() {
 		rm -f ./*.data
 		for _ in {1..6}; do
 			for of in a b c; do
-				us=15000
-				[[ $of != b ]] || us=30000
-				tool run -o "$of.data" --append -- "$work/delay" 30 "$us" 2> /dev/null
+				us=10000
+				[[ $of != b ]] || us=20000
+				tool run -o "$of.data" --append -- "$work/delay" 100 "$us" 2> /dev/null
 			done
 		done
 		tool diff a.data b.data -q 90 > double
 		tool diff a.data c.data -q 90 > equal
 		sed 's/^/# /' double equal
 		narrow double equal
-		grep -qE 'p90 .* different$' double || fail "a doubled delay is not found: $(< double)"
+		grep -qE 'p90 .* different$' double || continue
 		! grep -q different$ equal || continue
 		ends_with 1 tool diff a.data b.data --fail-above runq:p90:+20%
 		ends_with 0 tool diff a.data c.data --fail-above runq:p90:+20%
 		return
 	done
-	fail "different without a difference, twice"
+	fail "a doubled delay was not found, or one where there was none, twice"
 }

@@ -61,6 +61,15 @@ catches_signals() { [[ $(readlink "/proc/$1/fd/"*) == *signalfd* ]]; }
 # background PID...: has these processes ended after the test, if they have not ended before.
 background() { echo "$*" >> "$work/background"; }
 
+# unload_under_readers: as `unload`, but the command may be reading a file at this moment.
+unload_under_readers() {
+	for _ in {1..50}; do
+		rmmod schedhist 2> "$work/unloaded" && return
+		sleep 0.1
+	done
+	fail "cannot be unloaded: $(< "$work/unloaded")"
+}
+
 # status_of PID STATUS: waits for a process in the background, and asserts its status.
 status_of() {
 	local rc=0

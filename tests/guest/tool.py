@@ -130,14 +130,15 @@ def forms(everything: str, csv: str, json: str) -> None:
 def intervals(path: str, count: str, seconds: str) -> None:
     found = objects(path)
     same("intervals", len(found), 2 * int(count))
+    spans = [counters["span_ns"] / 1e9 for counters in found[1::2]]
     for counters in found[1::2]:
         same("laws_failed", counters["laws_failed"], [])
         if counters["switches"] < 10:
             die(f"{counters['switches']} switches")
-        # The host may be busy.
-        span = counters["span_ns"] / 1e9
-        if not 0.5 * float(seconds) < span < 20 * float(seconds):
-            die(f"an interval of {span} s")
+    # If the host is busy, one interval may be longer, and the next one shorter.
+    whole = int(count) * float(seconds)
+    if min(spans) <= 0 or not 0.9 * whole < sum(spans) < 20 * whole:
+        die(f"intervals of {spans} s")
 
 
 def json_lines(*paths: str) -> None:
@@ -179,18 +180,18 @@ def table(path: str, least: str, most: str) -> None:
 def split(pid: str, *paths: str) -> None:
     threads, one, pids, tids, pidnss, oncpu = paths
     tid_list = read(threads).split()
-    within("samples of one process", 100, sum(one_table(one).values()), 100000)
+    within("samples of one process", 20, sum(one_table(one).values()), 100000)
     found = tables(read(pids))
     if len(found) < 3 or any(not re.fullmatch(r"pid = \d+", head) for head in found):
         die(f"the tables of {pids} are {list(found)}")
-    within("samples of it among others", 50, sum(found[f"pid = {pid}"].values()), 100000)
+    within("samples of it among others", 10, sum(found[f"pid = {pid}"].values()), 100000)
     found = tables(read(tids))
     same("threads", sorted(found), sorted(f"tid = {tid}" for tid in tid_list))
     for tid in tid_list:
-        within(f"samples of thread {tid}", 20, sum(found[f"tid = {tid}"].values()), 100000)
+        within(f"samples of thread {tid}", 4, sum(found[f"tid = {tid}"].values()), 100000)
     found = tables(read(pidnss))
     inode = re.sub(r"\D", "", os.readlink("/proc/self/ns/pid"))
-    within("samples of its namespace", 50, sum(found[f"pidns = {inode}"].values()), 1000000)
+    within("samples of its namespace", 10, sum(found[f"pidns = {inode}"].values()), 1000000)
     text = read(oncpu)
     found = tables(text)
     if not any(head.startswith(f"pid = {pid} ") for head in found):

@@ -81,8 +81,10 @@ class Child:
         os._exit(0)
 
     def ready(self) -> None:
+        """Waits until it is asleep."""
         os.read(self.answer_r, 5)
-        time.sleep(0.05)
+        while Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0] != "S":
+            time.sleep(0.01)
 
     def go(self) -> tuple[int, int]:
         """Wakes it; returns a time before the wakeup and one after."""
@@ -210,6 +212,12 @@ def wake_asleep(sleepers: list[Child]) -> int:
     return wall
 
 
+def others_waited(victim: Child, limit: float) -> bool:
+    """Returns whether a task that waited before the hog came has waited for longer than that."""
+    found = [histogram(metric, VICTIM) for metric in ("runq", "runq_wakeup")]
+    return any(one.get("max", 0) > limit and one["max_pid"] != victim.pid for one in found)
+
+
 def hogged(length: int, done: Flag | None = None) -> tuple[Child, Child, int]:
     """Returns a real-time task that keeps its CPU, for `length` ns or until `done`, a task that
     sleeps there, and a time before the first one began."""
@@ -230,12 +238,11 @@ def hog_wakeup() -> bool:
     _, woken = victim.go()
     (end, stay), gone, (ran,) = hog.answer(), now(), victim.answer()
     measure(False)
-    wait = min(end, ran) - woken
-    if wait < 100 * MS:
+    wait, there = min(end, ran) - woken, max(gone, ran) - began
+    if wait < 100 * MS or others_waited(victim, 1.02 * there):
         return False
     note(f"the victim ran {(ran - end) // 1000} us after the end of the hog")
     # Another task may have waited for the hog, but no longer than the hog was there.
-    there = max(gone, ran) - began
     within("runq_wakeup max", 0.98 * wait, longest("runq_wakeup", VICTIM), 1.02 * there)
     within("runq max", 0.98 * wait, longest("runq", VICTIM), 1.02 * there)
     within("oncpu max", 0.98 * stay, longest("oncpu", HOG), 1.02 * there)
@@ -298,11 +305,10 @@ def second_wakeup() -> bool:
         os.kill(victim.pid, 18)  # SIGCONT wakes what sleeps
     (end, _), gone, (ran,) = hog.answer(), now(), victim.answer()
     measure(False)
-    wait = min(end, ran) - woken
-    if wait < 200 * MS:
+    wait, there = min(end, ran) - woken, max(gone, ran) - began
+    if wait < 200 * MS or others_waited(victim, 1.02 * there):
         return False
-    found = longest("runq_wakeup", VICTIM)
-    within("runq_wakeup max", 0.98 * wait, found, 1.02 * (max(gone, ran) - began))
+    within("runq_wakeup max", 0.98 * wait, longest("runq_wakeup", VICTIM), 1.02 * there)
     return True
 
 
