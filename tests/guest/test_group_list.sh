@@ -180,9 +180,14 @@ test_group_list_storm() {
 	assert_group_laws
 	assert_laws
 	kill -KILL "${pids[0]}"
-	pkill -KILL -f 'group_children.py grow' || true
+	while [[ -n $(grown) ]]; do
+		grown | xargs kill -KILL 2> /dev/null || true
+	done
 	storm_stop
 }
+
+# grown: prints the PIDs of all that `group_children.py grow` has forked, whatever they execute.
+grown() { { grep -lszx SCHEDHIST_RULE=tree /proc/[0-9]*/environ || true; } | cut -d / -f 3; }
 
 # figures: prints what text, in the format of the file groups, and raw have in common.
 figures() {
