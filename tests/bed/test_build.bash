@@ -12,3 +12,25 @@ build_for() {
 for series in $SUPPORTED; do
 	check "build/$series" build_for "$series"
 done
+
+# Another run begins to build while this one looks whether that is needed, and takes away the stamp.
+begin_build() {
+	local ko place builds state
+	ko=$(scripts/build)
+	place=$(dirname "${ko#/build/}")
+	builds=$(. scripts/lib.sh && echo "$BUILD")
+	state=$(. scripts/lib.sh && echo "$STATE")
+	mkdir "$work/bin"
+	cat > "$work/bin/find" <<- END
+		#!/bin/sh
+		rm -f "$builds/$place/.built"
+		exec $(type -P find) "\$@"
+	END
+	chmod +x "$work/bin/find"
+	flock "$state/build-${place//\//-}.lock" sleep 2 &
+	PATH=$work/bin:$PATH run 0 scripts/build
+	wait
+	says "waiting for another run" "building the module"
+}
+
+check build/begun begin_build
