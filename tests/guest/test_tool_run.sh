@@ -285,6 +285,49 @@ test_tool_watch() {
 	status_of "$pid" 143
 }
 
+# does_at_outliers WORD: whether the module does this at an outlier.
+does_at_outliers() { grep -qw "$1" "$debugfs/on_outlier"; }
+
+# Two at once, with two thresholds and two actions: when the first one or the second one ends, the
+# other one still gets what it needs, and at the end all is as before.
+test_tool_watch_twice() {
+	local pids number first
+	begin_tool
+	helper delay
+	for first in 0 1; do
+		pids=()
+		for number in 0 1; do
+			"$SCHEDHIST_TOOL" watch -T "$((100000 - 40000 * number))" --on-threshold continue \
+				--on-threshold "$( ((number)) && echo snapshot || echo trace)" > "said$number" 2> /dev/null &
+			pids+=("$!")
+			background "$!"
+			waits_for holds "$debugfs/threshold_ns/runq" "$((100000000 - 40000000 * number))"
+		done
+		kill -INT "${pids[first]}"
+		wait "${pids[first]}" || true
+		does_at_outliers tracing_off || fail "trace: $(< "$debugfs/on_outlier")"
+		does_at_outliers snapshot || fail "snapshot: $(< "$debugfs/on_outlier")"
+		same threshold "$(< "$debugfs/threshold_ns/runq")" 60000000
+		"$work/delay" 1 300000
+		waits_for grep -q delay: "said$((1 - first))"
+		kill -INT "${pids[1 - first]}"
+		status_of "${pids[1 - first]}" 3
+		same threshold "$(< "$debugfs/threshold_ns/runq")" none
+		same on_outlier "$(< "$debugfs/on_outlier")" none
+		echo 1 > "$tracefs/tracing_on"
+	done
+	# What one has left that was killed, the next one restores.
+	"$SCHEDHIST_TOOL" watch -T 60000000 &
+	pids=("$!")
+	background "$!"
+	waits_for is_watched runq
+	kill -KILL "${pids[0]}"
+	wait "${pids[0]}" 2> /dev/null || true
+	same threshold "$(< "$debugfs/threshold_ns/runq")" 60000000000
+	ends_with 0 tool watch -T 120000000 -d 0.1
+	same threshold "$(< "$debugfs/threshold_ns/runq")" none
+}
+
 # With --stacks, each outlier has the kernel stack with which its task had left the CPU. What watch
 # writes for it is in an instance of ftrace, which is gone at the end.
 test_tool_stacks() {
@@ -336,8 +379,10 @@ test_tool_stacks() {
 no_instance() { same "instances that are left" "$(ls "$tracefs/instances")" ""; }
 
 # A doubled delay is found, and none where nothing has changed. One in twenty comparisons of equal
-# runs may be wrong, and a busy host may hide a difference: so there is a second try. Half of the waits are the short ones of the task
-# that causes the long ones, and on PREEMPT_RT three quarters: p90 is a long one in any case.
+# runs may be wrong, and a busy host may hide a difference: so there is a second try. Half of the waits
+# are the short ones of the task that causes the long ones, and on PREEMPT_RT three quarters: p85 is a
+# long one in any case. A run takes less than the 950 ms after which the kernel's fair server helps
+# tasks that wait for a real-time one.
 allow_seconds test_tool_diff 300
 test_tool_diff() {
 	local of us
@@ -351,17 +396,17 @@ test_tool_diff() {
 			for of in a b c; do
 				us=10000
 				[[ $of != b ]] || us=20000
-				tool run -o "$of.data" --append -- "$work/delay" 100 "$us" 2> /dev/null
+				tool run -o "$of.data" --append -- "$work/delay" 42 "$us" 2> /dev/null
 			done
 		done
-		tool diff a.data b.data -q 90 > double
-		tool diff a.data c.data -q 90 > equal
+		tool diff a.data b.data -q 85 > double
+		tool diff a.data c.data -q 85 > equal
 		sed 's/^/# /' double equal
 		narrow double equal
-		grep -qE 'p90 .* different$' double || continue
+		grep -qE 'p85 .* different$' double || continue
 		! grep -q different$ equal || continue
-		ends_with 1 tool diff a.data b.data --fail-above runq:p90:+20%
-		ends_with 0 tool diff a.data c.data --fail-above runq:p90:+20%
+		ends_with 1 tool diff a.data b.data --fail-above runq:p85:+20%
+		ends_with 0 tool diff a.data c.data --fail-above runq:p85:+20%
 		return
 	done
 	fail "a doubled delay was not found, or one where there was none, twice"

@@ -5,18 +5,9 @@
 //! Several programs may need a rule at once. Each holds a shared lock while it does; the last one
 //! restores `none`. A second lock makes each change of that state one step.
 
-use std::{
-    fs::{
-        self,
-        File,
-        OpenOptions,
-        Permissions, //
-    },
-    io,
-    os::unix::fs::{
-        OpenOptionsExt,
-        PermissionsExt, //
-    },
+use std::fs::{
+    self,
+    File, //
 };
 
 use crate::{
@@ -29,10 +20,8 @@ use crate::{
         self,
         Lock, //
     },
+    verbs::locks,
 };
-
-/// Held while the users of a rule change.
-const CHANGE: &str = "/run/schedhist.lock";
 
 /// Shared by all users of a rule. Its text is the rule that one of them has written.
 const USERS: &str = "/run/schedhist-users.lock";
@@ -50,30 +39,6 @@ fn limit_for_many(cpus: usize, now: &str) -> usize {
     let fit = MEMORY / (OF_GROUP * cpus.max(1));
     let now = now.trim().parse().unwrap_or_default();
     fit.max(now).min(MOST_GROUPS)
-}
-
-/// Only root may open it: whoever can read a file can lock it, and so stop all others.
-fn open(path: &str) -> Result<File> {
-    let opened = OpenOptions::new()
-        .create(true)
-        .append(true)
-        .read(true)
-        .mode(0o600)
-        .open(path);
-    let opened = opened.and_then(|file| {
-        // Earlier versions let everybody read it.
-        file.set_permissions(Permissions::from_mode(0o600))?;
-        Ok(file)
-    });
-    opened.map_err(|error| Failure::at(path, error))
-}
-
-fn locked(path: &str, how: Lock) -> Result<File> {
-    let file = open(path)?;
-    if !sys::lock(&file, how) {
-        return Err(Failure::at(path, io::Error::last_os_error()));
-    }
-    Ok(file)
 }
 
 /// A rule that holds while this exists. SIGINT, SIGTERM and SIGHUP must be blocked before: see
@@ -117,12 +82,12 @@ impl<'a> Grouping<'a> {
         let now = || -> Result<String> { Ok(source.text("group_by")?.trim().to_owned()) };
         // First, as it tells whether there is a module, and who may use it.
         now()?;
-        let _change = locked(CHANGE, Lock::Exclusive)?;
+        let _change = locks::change()?;
         let rule_now = now()?;
         if !fits(&rule_now) && rule_now != "none" {
             return Err(other(&rule_now));
         }
-        let users = locked(USERS, Lock::Shared)?;
+        let users = locks::locked(USERS, Lock::Shared)?;
         if !fits(&rule_now) {
             // A limit applies to the groups that the next write begins, so it can be restored at
             // once. Few rules make more groups than the limit usually is.
@@ -151,7 +116,7 @@ impl<'a> Grouping<'a> {
 impl Drop for Grouping<'_> {
     fn drop(&mut self) {
         let Some(users) = &self.users else { return };
-        let Ok(_change) = locked(CHANGE, Lock::Exclusive) else {
+        let Ok(_change) = locks::change() else {
             return;
         };
         // Only the last user gets it.

@@ -25,7 +25,6 @@ use schedhist_core::text::{
 
 use crate::{
     failure::{
-        note,
         Failure,
         Result, //
     },
@@ -34,50 +33,16 @@ use crate::{
         Waiter,
         Woken, //
     },
+    verbs::setting::Setting,
 };
 
-/// A threshold of the module, which is lowered if need be while this exists, and then restored.
-pub struct Threshold<'a> {
-    source: &'a Source,
-    file: String,
-    /// What the file held, and what was written to it.
-    replaced: Option<(String, String)>,
-}
-
-impl<'a> Threshold<'a> {
-    /// Makes the module report samples of `metric` above `ns` nanoseconds. If it reports those
-    /// already, because its threshold is lower, writes nothing.
-    pub fn new(source: &'a Source, metric: &str, ns: u64) -> Result<Self> {
-        let file = format!("threshold_ns/{metric}");
-        let before = source.text(&file)?.trim().to_owned();
-        let is_enough = before.parse::<u64>().is_ok_and(|before| before <= ns);
-        let mut threshold = Self {
-            source,
-            file,
-            replaced: None,
-        };
-        if !is_enough {
-            let mine = ns.max(1).to_string();
-            source.write(&threshold.file, &mine)?;
-            threshold.replaced = Some((before, mine));
-        }
-        Ok(threshold)
-    }
-}
-
-impl Drop for Threshold<'_> {
-    fn drop(&mut self) {
-        let Some((before, mine)) = self.replaced.take() else {
-            return;
-        };
-        // Another program may have written it meanwhile, and relies on that.
-        let now = self.source.text(&self.file);
-        if now.is_ok_and(|now| now.trim() == mine) {
-            if let Err(Failure::Error(text)) = self.source.write(&self.file, &before) {
-                note(format!("the threshold stays {mine}: {text}"));
-            }
-        }
-    }
+/// Makes the module report samples of `metric` above `ns` nanoseconds for as long as the result
+/// exists. If it reports those already, because its threshold is lower, writes nothing.
+pub fn threshold<'a>(source: &'a Source, metric: &str, ns: u64) -> Result<Setting<'a>> {
+    Setting::new(source, &format!("threshold_ns/{metric}"), |now| {
+        let is_enough = now.parse::<u64>().is_ok_and(|now| now <= ns);
+        (!is_enough).then(|| ns.max(1).to_string())
+    })
 }
 
 /// The stream of outliers.

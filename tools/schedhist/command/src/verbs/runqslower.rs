@@ -18,9 +18,9 @@ use crate::{
     },
     sys,
     verbs::outliers::{
+        threshold,
         Next,
-        Stream,
-        Threshold, //
+        Stream, //
     },
 };
 
@@ -40,7 +40,7 @@ pub fn runqslower(args: &ArgMatches, source: &Source) -> Result {
     let min_ns = min_us.saturating_mul(1_000);
     // First the stream: it misses nothing, and blocks the signals that would leave the threshold.
     let mut stream = Stream::open(source)?;
-    let _threshold = Threshold::new(source, "runq", min_ns)?;
+    let _threshold = threshold(source, "runq", min_ns)?;
     let mut head = format!("Tracing run queue latency higher than {min_us} us\n");
     head += &format!(
         "{:<8} {:<16} {:<6} {:>14}",

@@ -38,10 +38,11 @@ use crate::{
     sys,
     verbs::{
         outliers::{
+            threshold,
             Next,
-            Stream,
-            Threshold, //
+            Stream, //
         },
+        setting::Setting,
         stacks::Stacks, //
     },
 };
@@ -95,38 +96,17 @@ fn action(text: &str) -> Result<Action> {
     }
 }
 
-/// The file `on_outlier`, restored when this is dropped.
-struct OnOutlier<'a> {
-    source: &'a Source,
-    before: String,
-    mine: String,
-}
-
-impl<'a> OnOutlier<'a> {
-    fn new(source: &'a Source, words: &str) -> Result<Self> {
-        let now = || -> Result<String> { Ok(source.text("on_outlier")?.trim().to_owned()) };
-        let before = now()?;
-        source.write("on_outlier", words)?;
-        let mine = now()?;
-        Ok(Self {
-            source,
-            before,
-            mine,
-        })
-    }
-}
-
-impl Drop for OnOutlier<'_> {
-    fn drop(&mut self) {
-        // Another program may have written it meanwhile, and relies on that.
-        let now = self.source.text("on_outlier");
-        if now.is_ok_and(|now| now.trim() != self.mine) {
-            return;
-        }
-        if let Err(Failure::Error(text)) = self.source.write("on_outlier", &self.before) {
-            note(text);
-        }
-    }
+/// Makes the module take these actions at each outlier, besides those that it takes already, for as
+/// long as the result exists.
+fn on_outlier<'a>(source: &'a Source, words: &[&str]) -> Result<Setting<'a>> {
+    Setting::new(source, "on_outlier", |now| {
+        let now: Vec<_> = { now.split([',', ' ']) }
+            .filter(|word| !word.is_empty() && *word != "none")
+            .collect();
+        let missing = words.iter().filter(|word| !now.contains(word));
+        let all: Vec<_> = now.iter().chain(missing).copied().collect();
+        (all.len() > now.len()).then(|| all.join(","))
+    })
 }
 
 /// Notes which other outliers cause an action of the module, too: it takes any of them.
@@ -183,11 +163,10 @@ pub fn watch(args: &ArgMatches, source: &Source) -> Result {
     let words: Vec<_> = words.collect();
     let mut _restored = None;
     if !words.is_empty() {
-        let words = words.join(",");
-        note_others(source, &snapshot.names, metric, ns, &words);
-        _restored = Some(OnOutlier::new(source, &words)?);
+        note_others(source, &snapshot.names, metric, ns, &words.join(","));
+        _restored = Some(on_outlier(source, &words)?);
     }
-    let _threshold = Threshold::new(source, metric, ns)?;
+    let _threshold = threshold(source, metric, ns)?;
     let deadline = duration.map(|duration| Instant::now() + duration);
     let quiet = args.get_flag("quiet");
     let (mut seen, mut missed_all) = (0_u64, 0_u64);
@@ -213,6 +192,10 @@ pub fn watch(args: &ArgMatches, source: &Source) -> Result {
             true => Names::new(),
             false => group_names(source, &found),
         };
+        missed_all = missed_all.saturating_add(missed);
+        if missed != 0 && !quiet {
+            note(format!("{missed} outliers were missed"));
+        }
         for outlier in found.iter().filter(is_wanted) {
             seen += 1;
             if !quiet {
@@ -229,10 +212,6 @@ pub fn watch(args: &ArgMatches, source: &Source) -> Result {
                 summary(&stream, seen, missed_all)?;
                 return Err(Failure::Quiet(EXCEEDED));
             }
-        }
-        missed_all = missed_all.saturating_add(missed);
-        if missed != 0 && !quiet {
-            note(format!("{missed} outliers were missed"));
         }
     }
     summary(&stream, seen, missed_all)?;
