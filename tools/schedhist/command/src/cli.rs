@@ -2,7 +2,10 @@
 
 //! The command line.
 
+use std::ffi::OsString;
+
 use clap::{
+    value_parser,
     Arg,
     ArgAction,
     ArgGroup,
@@ -208,7 +211,16 @@ fn reading_verbs() -> Vec<Command> {
                 'e',
                 "Each interval instead of all of them together",
             ))
-            .arg(value("html", "OUT", "Write a page that any browser shows"))
+            .arg(
+                value("html", "OUT", "Write a page that any browser shows").conflicts_with_all([
+                    "words",
+                    "each",
+                    "json",
+                    "separator",
+                    "hgrm",
+                    "hlog",
+                ]),
+            )
             .arg(
                 value(
                     "against",
@@ -387,6 +399,7 @@ fn other_verbs() -> Vec<Command> {
                 Arg::new("command")
                     .value_name("COMMAND")
                     .help("The command and its arguments, after --")
+                    .value_parser(value_parser!(OsString))
                     .required(true)
                     .num_args(1..)
                     .trailing_var_arg(true)
@@ -414,6 +427,7 @@ fn other_verbs() -> Vec<Command> {
                 Arg::new("command")
                     .value_name("COMMAND")
                     .help("End when this command does; after --")
+                    .value_parser(value_parser!(OsString))
                     .num_args(0..)
                     .trailing_var_arg(true)
                     .allow_hyphen_values(true),

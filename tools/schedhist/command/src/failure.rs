@@ -61,11 +61,24 @@ pub fn print(text: &str) -> Result {
     written.map_err(|error| output(&error))
 }
 
+/// Replaces what a terminal would take for a command. A recording may come from someone else.
+pub fn printable(text: &str) -> String {
+    let shown = |c: char| {
+        if c.is_control() && c != '\n' {
+            '\u{fffd}'
+        } else {
+            c
+        }
+    };
+    text.chars().map(shown).collect()
+}
+
 /// Writes a note to standard error. Nobody may be there to read it.
 pub fn note(text: impl Display) {
     use io::Write;
     let mut lines = String::new();
-    wrap(&mut lines, &format!("schedhist: {}", plain(text)));
+    let text = printable(&plain(text));
+    wrap(&mut lines, &format!("schedhist: {text}"));
     let _ = io::stderr().write_all(lines.as_bytes());
 }
 

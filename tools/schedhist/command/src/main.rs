@@ -4,6 +4,7 @@
 
 mod cli;
 mod failure;
+mod files;
 mod options;
 mod source;
 mod sys;

@@ -17,6 +17,10 @@ use std::{
         TcpListener,
         TcpStream, //
     },
+    os::unix::{
+        fs::PermissionsExt,
+        process::CommandExt, //
+    },
     path::{
         Path,
         PathBuf, //
@@ -236,6 +240,29 @@ fn forms() {
     fs::remove_dir_all(&folder).unwrap();
 }
 
+/// A reader takes no exposition in which a family comes twice.
+#[test]
+fn one_of_each_family() {
+    let folder = folder("families");
+    let mut machine = Machine::new(2, 5, 1);
+    machine.run(100);
+    put(&folder, &machine);
+    let words = [
+        "--dir",
+        "m",
+        "export",
+        "--once",
+        "--per-cpu",
+        "runq,idle,runq",
+    ];
+    let text = text(&folder, &words);
+    for name in ["runq", "idle"] {
+        let head = format!("# TYPE schedhist_cpu_{name}_seconds ");
+        assert_eq!(text.matches(&head).count(), 1, "{name}");
+    }
+    fs::remove_dir_all(&folder).unwrap();
+}
+
 /// The number of time series is bounded: first groups are left out, then CPUs, never the machine.
 #[test]
 fn bounded() {
@@ -380,6 +407,25 @@ fn textfile() {
         seen += 1;
     }
     drop(process);
+    // The collector runs as another user, whatever the umask.
+    let words = ["--dir", "m", "export", "--once", "--textfile", "x.prom"];
+    let mut command = schedhist(&folder, &words);
+    // SAFETY: It takes a plain number, and may be called between fork and exec.
+    unsafe {
+        command.pre_exec(|| {
+            libc::umask(0o077);
+            Ok(())
+        });
+    }
+    assert!(command.status().unwrap().success());
+    let mode = fs::metadata(&path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o644);
+    // A device, for one, stays what it is.
+    std::os::unix::fs::symlink("/dev/null", folder.join("null")).unwrap();
+    let words = ["--dir", "m", "export", "--once", "--textfile", "null"];
+    let output = schedhist(&folder, &words).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(folder.join("null").is_symlink());
     let words = ["--dir", "m", "export", "--textfile", "none/x.prom"];
     let output = schedhist(&folder, &words).output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{output:?}");

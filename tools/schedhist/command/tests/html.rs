@@ -108,9 +108,10 @@ fn record(path: &Path, seed: u64, count: u64, stall: u64) {
             snapshot,
         };
         recorder.snapshot(&taken, &bytes).unwrap();
-        if i == 0 || i == count - 1 {
-            let groups =
-                GROUPS.replace("oncpu_sum_ns 5000", &format!("oncpu_sum_ns {}", 5_000 + i));
+        // At the beginning and the end of each part: after the gap, the module counts anew.
+        if [0, (count / 2).saturating_sub(1), count / 2, count - 1].contains(&i) {
+            let ran = 5_000 + i % (count / 2).max(1);
+            let groups = GROUPS.replace("oncpu_sum_ns 5000", &format!("oncpu_sum_ns {ran}"));
             recorder.groups(&groups).unwrap();
         }
         if i == stall {
@@ -227,6 +228,24 @@ fn check_page(page: &str) {
         }
     }
     assert_eq!(open, Vec::<&str>::new());
+}
+
+/// With `--time`, outliers of other times are left out. The groups are those of the whole recording:
+/// what they did before the gap, and after it.
+#[test]
+fn a_part_of_the_time() {
+    let folder = folder("part");
+    record(&folder.join("data"), 3, 40, 30);
+    for (time, is_there) in [("0,10", false), ("25,35", true), ("32,39", false)] {
+        let words = ["report", "-i", "data", "--html", "page", "--time", time];
+        let output = schedhist(&folder, &words);
+        assert!(output.status.success(), "{output:?}");
+        let page = fs::read_to_string(folder.join("page")).unwrap();
+        check_page(&page);
+        assert_eq!(page.contains("hog:9"), is_there, "{time}");
+        assert!(page.contains("of the whole recording") && page.contains("38ns"));
+    }
+    fs::remove_dir_all(&folder).unwrap();
 }
 
 #[test]

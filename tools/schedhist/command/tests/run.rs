@@ -5,10 +5,16 @@
 #![allow(missing_docs)]
 
 use std::{
+    ffi::OsStr,
     fs,
     io::{
         BufRead,
         BufReader, //
+    },
+    os::unix::{
+        ffi::OsStrExt,
+        fs::PermissionsExt,
+        process::CommandExt, //
     },
     path::{
         Path,
@@ -68,6 +74,86 @@ fn statuses() {
     // Standard output is the command's.
     let output = run(&folder, &["--", "echo", "hello"]);
     assert_eq!(output.stdout, b"hello\n");
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+/// Arguments need not be UTF-8.
+#[test]
+fn any_bytes() {
+    let folder = folder("bytes");
+    let mut command = command(&folder, &["--", "printf", "%s"]);
+    let output = command.arg(OsStr::from_bytes(b"caf\xe9")).output().unwrap();
+    assert_eq!(output.stdout, b"caf\xe9");
+    assert!(output.status.success());
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+/// A parent that ignores SIGCHLD leaves that to its children.
+#[test]
+fn ignored_children() {
+    let folder = folder("children");
+    for (words, status) in [
+        (&["--", "sh", "-c", "exit 7"][..], 7),
+        (&["--", "/no/such/command"], 127),
+    ] {
+        let mut command = command(&folder, words);
+        // SAFETY: It takes plain numbers, and may be called between fork and exec.
+        unsafe {
+            command.pre_exec(|| {
+                libc::signal(libc::SIGCHLD, libc::SIG_IGN);
+                Ok(())
+            });
+        }
+        assert_eq!(command.output().unwrap().status.code(), Some(status));
+    }
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+/// What `-o` would destroy stays as it is: an older recording if there is no such command, and what
+/// is no regular file.
+#[test]
+fn kept_files() {
+    let folder = folder("kept");
+    let schedhist = |words: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_schedhist"));
+        command.args(words).current_dir(&folder).output().unwrap()
+    };
+    let files = || {
+        let entries = fs::read_dir(&folder).unwrap();
+        let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    for verb in ["run", "record"] {
+        fs::write(folder.join("file"), "an older recording").unwrap();
+        fs::create_dir_all(folder.join("folder")).unwrap();
+        let _ = std::os::unix::fs::symlink("raw", folder.join("link"));
+        let before = files();
+        for out in ["file", "folder", "link"] {
+            let words = [verb, "--dir", ".", "-o", out, "--", "/no/such/command"];
+            assert!(!schedhist(&words).status.success(), "{words:?}");
+            assert_eq!(files(), before, "{words:?}");
+        }
+        assert_eq!(
+            fs::read(folder.join("file")).unwrap(),
+            b"an older recording"
+        );
+        assert!(folder.join("link").is_symlink());
+        let output = schedhist(&[verb, "--dir", ".", "-o", "file", "--", "true"]);
+        assert!(output.status.success(), "{output:?}");
+        let mode = fs::metadata(folder.join("file"))
+            .unwrap()
+            .permissions()
+            .mode();
+        assert_eq!(mode & 0o777, 0o600);
+        assert_eq!(
+            fs::read(folder.join("file.old")).unwrap(),
+            b"an older recording"
+        );
+        for name in ["file", "file.old"] {
+            fs::remove_file(folder.join(name)).unwrap();
+        }
+    }
     fs::remove_dir_all(&folder).unwrap();
 }
 

@@ -7,6 +7,8 @@ use std::collections::{
     VecDeque, //
 };
 
+use crate::text::whole_lines;
+
 /// The most stacks that are kept until somebody asks for them.
 const KEPT: usize = 256;
 
@@ -39,11 +41,12 @@ enum Entry {
 impl StackParser {
     /// Takes the next piece of text. Ignores what it cannot parse.
     pub fn feed(&mut self, text: &str) {
-        self.partial.push_str(text);
-        while let Some(end) = self.partial.find('\n') {
-            let line: String = self.partial.drain(..=end).collect();
+        let all = std::mem::take(&mut self.partial) + text;
+        let (whole, rest) = whole_lines(&all);
+        for line in whole.lines() {
             self.line(line.trim_end());
         }
+        rest.clone_into(&mut self.partial);
     }
 
     /// Says that nothing follows for now, so that the last stack is complete: the kernel writes all

@@ -2,21 +2,28 @@
 
 //! Parses the text files: `status`, `groups`, `group_hist/METRIC` and `outliers`.
 
-use std::collections::BTreeMap;
+use std::{
+    cmp::Reverse,
+    collections::BTreeMap, //
+};
 
 use crate::{
     distribution::{
         Distribution,
         Max, //
     },
-    engine::histogram::bucket::{
-        Precision,
-        Scheme, //
+    engine::{
+        group::totals::NEIGHBOURS,
+        histogram::bucket::{
+            Precision,
+            Scheme, //
+        },
     },
     raw::{
         broken,
         Broken, //
     },
+    units,
 };
 
 /// The keys and values of a line, or of several lines.
@@ -131,6 +138,37 @@ impl Groups {
         // The group of a process or thread stays when that is renamed.
         let pid = |name: &str| name.split_once(':').map(|(pid, _)| pid.to_owned());
         pid(earlier).map_or(earlier == name, |earlier| pid(name) == Some(earlier))
+    }
+}
+
+impl Group {
+    /// Returns how long each other group kept this one waiting since an earlier text, in which this
+    /// group was `old`; without `old`, since the groups began. The longest comes first. These are
+    /// lower bounds: the module names a few groups of many, so one that it did not name before may
+    /// have been there. `all` are the groups that this one is of.
+    pub fn neighbours_since(&self, old: Option<&Self>, all: &Groups) -> Vec<(String, u64)> {
+        let before_of = |now: &Neighbour| {
+            let Some(old) = old else { return Some(0) };
+            let is_same =
+                |before: &&Neighbour| before.id == now.id && all.is_same(&before.name, &now.name);
+            match old.neighbours.iter().find(is_same) {
+                // What is gone was another neighbour before.
+                _ if all.is_gone(now.id) => None,
+                Some(before) => Some(before.ended_ns),
+                None if old.neighbours.len() < NEIGHBOURS => Some(0),
+                None => None,
+            }
+        };
+        let of_all = |group: &Self| group.pairs.number::<u128>("ended_by_other_ns");
+        let before = old.and_then(of_all).unwrap_or_default();
+        let most = of_all(self).map_or(u128::MAX, |now| now.saturating_sub(before));
+        let neighbours = self.neighbours.iter().filter_map(|now| {
+            let ns = now.ended_ns.saturating_sub(before_of(now)?).min(most);
+            (ns != 0).then(|| (now.name.clone(), units::clamp(ns)))
+        });
+        let mut neighbours: Vec<_> = neighbours.collect();
+        neighbours.sort_by_key(|(_, ns)| Reverse(*ns));
+        neighbours
     }
 }
 
@@ -312,6 +350,11 @@ pub struct Outlier {
     pub culprits: Vec<Culprit>,
 }
 
+/// Splits a text behind its last line that is complete.
+pub(crate) fn whole_lines(text: &str) -> (&str, &str) {
+    text.split_at(text.rfind('\n').map_or(0, |end| end + 1))
+}
+
 /// Parses outliers as they come: text in pieces of any size.
 #[derive(Debug, Default)]
 pub struct OutlierParser {
@@ -326,11 +369,12 @@ impl OutlierParser {
     /// cannot parse.
     pub fn feed(&mut self, text: &str) -> Vec<Outlier> {
         let mut done = Vec::new();
-        self.partial.push_str(text);
-        while let Some(end) = self.partial.find('\n') {
-            let line: String = self.partial.drain(..=end).collect();
-            self.line(line.trim_end_matches('\n'), &mut done);
+        let all = std::mem::take(&mut self.partial) + text;
+        let (whole, rest) = whole_lines(&all);
+        for line in whole.lines() {
+            self.line(line, &mut done);
         }
+        rest.clone_into(&mut self.partial);
         done
     }
 

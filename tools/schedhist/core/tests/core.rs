@@ -396,6 +396,56 @@ fn groups_with_spaces_in_their_names() {
     assert_eq!(groups.groups[0].pairs.number::<u64>("runq_p99_ns"), None);
 }
 
+/// Of the neighbours of a group, only what they did between two texts counts.
+#[test]
+fn neighbours_of_an_interval() {
+    let text = |other: u64, neighbours: &[(u32, u64, &str)]| {
+        let mut text = format!(
+            "# schedhist groups version 1\ngroup_by process\nlimit 255\nrefused 0\n\
+             group id 1 ended_by_other_ns {other} name 1:a\n"
+        );
+        for (id, ns, name) in neighbours {
+            text += &format!("  neighbour id {id} of 1 ended 1 ended_ns {ns} name {name}\n");
+        }
+        text::groups(&text).unwrap()
+    };
+    let between = |old: &text::Groups, new: &text::Groups| {
+        new.groups[0].neighbours_since(Some(&old.groups[0]), new)
+    };
+    let named = |all: &[(&str, u64)]| -> Vec<(String, u64)> {
+        all.iter()
+            .map(|(name, ns)| ((*name).to_owned(), *ns))
+            .collect()
+    };
+    let old = text(1000, &[(2, 300, "2:b"), (3, 200, "3:c"), (256, 90, "gone")]);
+    // One is renamed, one is new, and one is another process that has got the number.
+    let new = text(
+        1900,
+        &[
+            (2, 700, "2:exec"),
+            (5, 60, "5:e"),
+            (3, 250, "9:c"),
+            (256, 400, "gone"),
+        ],
+    );
+    let since = named(&[("2:exec", 400), ("9:c", 250), ("5:e", 60)]);
+    assert_eq!(between(&old, &new), since);
+    let whole = [("2:exec", 700), ("gone", 400), ("9:c", 250), ("5:e", 60)];
+    assert_eq!(new.groups[0].neighbours_since(None, &new), named(&whole));
+    // The module named as many as it does: the others may have been there.
+    let names: Vec<_> = (2..10).map(|id| format!("{id}:x")).collect();
+    let full: Vec<_> = (2..)
+        .zip(&names)
+        .map(|(id, name)| (id, 100, name.as_str()))
+        .collect();
+    let old = text(5000, &full);
+    let new = text(5100, &[(2, 190, "2:x"), (20, 4000, "20:late")]);
+    assert_eq!(between(&old, &new), named(&[("2:x", 90)]));
+    // Nobody kept it waiting for longer than all together.
+    let new = text(5010, &[(2, 190, "2:x")]);
+    assert_eq!(between(&old, &new), named(&[("2:x", 10)]));
+}
+
 #[test]
 fn outliers_in_pieces() {
     let whole = "# schedhist outliers version 1\n\

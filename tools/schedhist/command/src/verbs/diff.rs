@@ -12,6 +12,7 @@ use schedhist_core::{
     },
     distribution::Quantile,
     json::Object,
+    units::Unit, //
 };
 
 use crate::{
@@ -115,7 +116,11 @@ pub fn diff(args: &ArgMatches) -> Result {
     if metrics.is_empty() {
         metrics.push("runq".to_owned());
     }
-    let of = |name: &str| runs::of_path(path(name), &metrics);
+    // Status 1 is that of a difference.
+    let of = |name: &str| match runs::of_path(path(name), &metrics) {
+        Err(Failure::Error(text)) => Err(refuse(&text)),
+        contents => contents,
+    };
     let (a, b) = (of("a")?, of("b")?);
     comparable(&a, &b)?;
     let of_command = |run: &Run| metrics.iter().all(|m| run.histogram(COMMAND, m).is_some());
@@ -252,21 +257,31 @@ fn show(
         });
         return head + "\n" + &rows.collect::<String>();
     }
-    let (runs_a, runs_b) = (a.runs.len(), b.runs.len());
+    let (runs_a, runs_b, unit) = (a.runs.len(), b.runs.len(), style.unit);
     let mut out = String::new();
     render::wrap(
         &mut out,
-        &format!("schedhist: {runs_a} runs of A and {runs_b} of B, medians of the {scope}"),
+        &format!(
+            "schedhist: {runs_a} runs of A and {runs_b} of B, medians of the {scope}{}",
+            render::in_unit(unit)
+        ),
     );
+    // Three significant digits are short; all digits of a second in microseconds are not.
+    let (name, width) = match unit {
+        Unit::Fitting => (23, 9),
+        _ => {
+            let names = rows.iter().map(|row| row.metric.len());
+            (names.max().unwrap_or_default().max(6), 14)
+        }
+    };
     out += &format!(
-        "{:<23} {:<8}{:>9}{:>9}{:>9}  {:>6}  verdict\n",
+        "{:<name$} {:<8}{:>width$}{:>width$}{:>9}  {:>6}  verdict\n",
         "metric", "quantile", "A", "B", "change", "p"
     );
     for row in rows {
-        let unit = style.unit;
         let p = row.p.map_or_else(|| "-".to_owned(), |p| format!("{p:.3}"));
         out += &format!(
-            "{:<23} {:<8}{:>9}{:>9}{:>8.1}%  {p:>6}  {}\n",
+            "{:<name$} {:<8}{:>width$}{:>width$}{:>8.1}%  {p:>6}  {}\n",
             row.metric,
             row.quantile.to_string(),
             unit.text(Some(row.a)),

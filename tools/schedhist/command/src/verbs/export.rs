@@ -3,9 +3,11 @@
 //! `export`: for Prometheus and programs that read its formats.
 
 use std::{
+    collections::BTreeSet,
     fs::{
         self,
-        OpenOptions, //
+        OpenOptions,
+        Permissions, //
     },
     io::{
         self,
@@ -20,7 +22,7 @@ use std::{
         fd::AsRawFd,
         unix::fs::{
             MetadataExt,
-            OpenOptionsExt, //
+            PermissionsExt, //
         }, //
     },
     sync::{
@@ -114,7 +116,10 @@ impl Exporter {
         let schema = text("schema").parse().ok();
         let schema = schema.filter(|s| (protobuf::COARSEST..=protobuf::FINEST).contains(s));
         let per_cpu = text("per-cpu").split(',').map(str::to_owned);
-        let per_cpu = per_cpu.filter(|name| name != "none").collect::<Vec<_>>();
+        let mut seen = BTreeSet::new();
+        // Twice the same family would make readers refuse all of them.
+        let per_cpu = per_cpu.filter(|name| name != "none" && seen.insert(name.clone()));
+        let per_cpu = per_cpu.collect::<Vec<_>>();
         if let Ok(reading) = source.read() {
             options::check_metrics(&reading.taken.snapshot.names, &per_cpu)?;
         }
@@ -212,16 +217,19 @@ impl Exporter {
 
     /// Writes the metrics beside a file, and then renames them to it, so that nobody reads a part.
     fn write(&self, path: &str) -> Result {
+        crate::files::check_replaceable(path)?;
         let body = self.scrape(Form::Text(Dialect::Prometheus))?;
         let aside = format!("{path}.{}.new", std::process::id());
         let written = OpenOptions::new()
             .write(true)
             .create(true)
             .truncate(true)
-            // The collector runs as another user.
-            .mode(0o644)
             .open(&aside)
-            .and_then(|mut file| file.write_all(&body))
+            .and_then(|mut file| {
+                // The collector runs as another user, and the umask does not matter.
+                file.set_permissions(Permissions::from_mode(0o644))?;
+                file.write_all(&body)
+            })
             .and_then(|()| fs::rename(&aside, path));
         written.map_err(|error| {
             let _ = fs::remove_file(&aside);

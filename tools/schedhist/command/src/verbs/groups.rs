@@ -26,7 +26,10 @@ use schedhist_core::{
         Group,
         Groups, //
     },
-    units,
+    units::{
+        self,
+        Unit, //
+    },
 };
 
 use crate::{
@@ -206,35 +209,33 @@ struct Row {
     waits: u64,
     waited_ns: u64,
     ended_ns: [u64; 4],
-    neighbours: BTreeMap<String, u64>,
+    neighbours: Vec<(String, u64)>,
     runq: Option<Distribution>,
 }
 
 impl Row {
-    fn new(group: &Group, runq: Option<Distribution>) -> Self {
+    fn new(group: &Group, all: &Groups, runq: Option<Distribution>) -> Self {
         let number = |key: &str| units::clamp(group.pairs.number(key).unwrap_or_default());
-        let neighbours = group.neighbours.iter();
         Self {
             oncpu_ns: number("oncpu_sum_ns"),
             waits: number("runq_count"),
             waited_ns: number("runq_sum_ns"),
             ended_ns: CLASSES.map(|class| number(&format!("ended_by_{class}_ns"))),
-            neighbours: neighbours
-                .map(|n| (n.name.clone(), units::clamp(n.ended_ns)))
-                .collect(),
+            neighbours: group.neighbours_since(None, all),
             runq,
         }
     }
 
-    /// Subtracts an earlier row. A count that went back means that this is another group.
-    fn since(&self, old: &Self) -> Self {
+    /// Subtracts an earlier row, but for the neighbours. Returns `None` if a count went back, which
+    /// means that this is another group.
+    fn since(&self, old: &Self) -> Option<Self> {
         let mut ended = self.ended_ns.iter().zip(old.ended_ns);
         if self.waits < old.waits
             || self.oncpu_ns < old.oncpu_ns
             || self.waited_ns < old.waited_ns
             || ended.any(|(new, old)| *new < old)
         {
-            return self.clone();
+            return None;
         }
         let mut new = self.clone();
         new.oncpu_ns -= old.oncpu_ns;
@@ -243,18 +244,13 @@ impl Row {
         for (new, old) in new.ended_ns.iter_mut().zip(old.ended_ns) {
             *new = new.saturating_sub(old);
         }
-        // What is gone was another neighbour before.
-        new.neighbours.remove("gone");
-        for (name, ns) in &mut new.neighbours {
-            *ns = ns.saturating_sub(old.neighbours.get(name).copied().unwrap_or_default());
-        }
         if let (Some(runq), Some(old)) = (&mut new.runq, &old.runq) {
             match runq.since(old) {
                 Some(since) => *runq = since,
                 None => new.runq = None,
             }
         }
-        new
+        Some(new)
     }
 }
 
@@ -262,6 +258,34 @@ impl Row {
 struct Table {
     all: Groups,
     rows: BTreeMap<u32, (String, Row)>,
+}
+
+impl Table {
+    /// Returns what the groups did since an earlier table.
+    fn since(&self, last: &Self) -> Self {
+        let mut rows = BTreeMap::new();
+        for group in { self.all.groups.iter() }.filter(|group| !self.all.is_gone(group.id)) {
+            let Some((name, row)) = self.rows.get(&group.id) else {
+                continue;
+            };
+            let old = { last.rows.get(&group.id) }
+                .filter(|(earlier, _)| self.all.is_same(earlier, name))
+                .and_then(|(_, old)| row.since(old));
+            let since = match old {
+                None => row.clone(),
+                Some(mut since) => {
+                    let before = last.all.groups.iter().find(|old| old.id == group.id);
+                    since.neighbours = group.neighbours_since(before, &self.all);
+                    since
+                }
+            };
+            rows.insert(group.id, (name.clone(), since));
+        }
+        Self {
+            all: self.all.clone(),
+            rows,
+        }
+    }
 }
 
 fn read(source: &Source) -> Result<Table> {
@@ -278,7 +302,8 @@ fn read(source: &Source) -> Result<Table> {
     let rows = groups.groups.iter();
     let rows = rows.map(|group| {
         let runq = runq.remove(&group.id).map(|(_, runq)| runq);
-        (group.id, (group.name.clone(), Row::new(group, runq)))
+        let row = Row::new(group, &groups, runq);
+        (group.id, (group.name.clone(), row))
     });
     Ok(Table {
         rows: rows.collect(),
@@ -293,38 +318,49 @@ pub fn groups(args: &ArgMatches, source: &Source) -> Result {
     if let Some(word) = wanted.metrics.first() {
         return Err(Failure::Usage(format!("unexpected argument '{word}'")));
     }
-    let rows = args
-        .get_one::<String>("rows")
-        .map_or(Ok(20), |rows| crate::options::count(rows))?;
-    let most = usize::try_from(rows).unwrap_or(usize::MAX);
-    let wide = args.get_flag("wide");
+    let rows = args.get_one::<String>("rows");
+    let rows = rows.map(|rows| crate::options::count(rows)).transpose()?;
+    // A program wants all of them.
+    let most = match (rows, &style.form) {
+        (Some(rows), _) => usize::try_from(rows).unwrap_or(usize::MAX),
+        (None, Form::Text) => 20,
+        (None, _) => usize::MAX,
+    };
+    let shown = Shown {
+        most,
+        wide: args.get_flag("wide"),
+        style: &style,
+    };
     let mut last = read(source)?;
+    print(&csv_head(&style))?;
+    let first = source.read()?;
     if wanted.interval.is_none() {
         let span = "since group_by was written";
-        return print(&show(&last, span, most, wide, &style));
+        return print(&show(&last, span, (first.taken.unix_ns, None), &shown));
     }
-    let first = source.read()?;
     each_interval(source, first, wanted.interval, wanted.count, |frame, _| {
         let now = read(source)?;
-        let rows = now.rows.iter().filter(|(id, _)| !now.all.is_gone(**id));
-        let rows = rows.map(|(id, (name, row))| {
-            let old = last.rows.get(id);
-            let old = old.filter(|(earlier, _)| now.all.is_same(earlier, name));
-            let since = old.map_or_else(|| row.clone(), |(_, old)| row.since(old));
-            (*id, (name.clone(), since))
-        });
-        let since = Table {
-            all: now.all.clone(),
-            rows: rows.collect(),
-        };
-        let mut text = show(&since, &render::span(&frame), most, wide, &style);
+        let since = now.since(&last);
+        let time = (frame.unix_ns, frame.window.span);
+        let mut text = show(&since, &render::span(&frame), time, &shown);
         last = now;
         render::tell(&mut text, &frame.notes, &style);
         print(&text)
     })
 }
 
-fn show(table: &Table, span: &str, most: usize, wide: bool, style: &Style) -> String {
+/// How much is shown of the groups, and how.
+struct Shown<'a> {
+    most: usize,
+    /// Names are not cut.
+    wide: bool,
+    style: &'a Style,
+}
+
+/// Returns the groups. `time` is the wall-clock time in nanoseconds since 1970, and the length of the
+/// interval; `None`: since `group_by` was written.
+fn show(table: &Table, span: &str, time: (u64, Option<u64>), shown: &Shown<'_>) -> String {
+    let Shown { most, wide, style } = *shown;
     let mut rows: Vec<_> = table
         .rows
         .values()
@@ -337,16 +373,22 @@ fn show(table: &Table, span: &str, most: usize, wide: bool, style: &Style) -> St
     match &style.form {
         Form::Json => rows
             .iter()
-            .map(|(name, row)| json(name, row, style))
+            .map(|(name, row)| json(name, row, time, style))
             .collect(),
-        Form::Csv(separator) => csv(&rows, separator),
+        Form::Csv(separator) => csv(&rows, time, separator),
         Form::Text => {
             let mut out = String::new();
+            let unit = render::in_unit(style.unit);
             render::wrap(
                 &mut out,
-                &format!("schedhist: groups by {}, {span}", table.all.rule),
+                &format!("schedhist: groups by {}, {span}{unit}", table.all.rule),
             );
-            out += "  oncpu   waits  waited     p99     max  own oth ker idl  group\n";
+            let width = width(style);
+            for column in ["oncpu", "waits", "waited", "p99", "max"] {
+                let width = if column == "waits" { 7 } else { width };
+                let _ = write!(out, "{column:>width$} ");
+            }
+            out += " own oth ker idl  group\n";
             for (name, row) in rows {
                 text_row(&mut out, name, row, wide, style);
             }
@@ -371,9 +413,10 @@ fn text_row(out: &mut String, name: &str, row: &Row, wide: bool, style: &Style) 
     let runq = row.runq.as_ref();
     let p99 = runq.and_then(|runq| runq.quantile_upper(p99?));
     let max = runq.map_or_else(|| "-".to_owned(), |runq| unit.max(runq.max));
+    let width = width(style);
     let _ = write!(
         out,
-        "{:>7} {:>7} {:>7} {:>7} {max:>7} ",
+        "{:>width$} {:>7} {:>width$} {:>width$} {max:>width$} ",
         unit.text(Some(row.oncpu_ns)),
         units::count(row.waits),
         unit.text(Some(row.waited_ns)),
@@ -382,15 +425,15 @@ fn text_row(out: &mut String, name: &str, row: &Row, wide: bool, style: &Style) 
     for share in shares(&row.ended_ns) {
         let _ = write!(out, "{:>4}", share / 10);
     }
-    let room = if wide { usize::MAX } else { 80 - 58 };
+    // Not less than the end of a long path.
+    let room = 80_usize.saturating_sub(30 + 4 * width).max(22);
+    let room = if wide { usize::MAX } else { room };
     let _ = writeln!(out, "  {}", cut(name, room));
     let waited: u64 = row
         .ended_ns
         .iter()
         .fold(0, |sum, ns| sum.saturating_add(*ns));
-    let mut neighbours: Vec<_> = row.neighbours.iter().filter(|(_, ns)| **ns != 0).collect();
-    neighbours.sort_by_key(|(_, ns)| Reverse(**ns));
-    for (name, ns) in neighbours.into_iter().take(2) {
+    for (name, ns) in row.neighbours.iter().take(2) {
         let percent = u128::from(*ns) * 100 / u128::from(waited.max(1));
         let room = if wide { usize::MAX } else { 80 - 24 };
         let _ = writeln!(out, "        {percent:>3}% kept by {}", cut(name, room));
@@ -407,8 +450,10 @@ fn cut(name: &str, room: usize) -> String {
     format!("..{rest}")
 }
 
-fn json(name: &str, row: &Row, style: &Style) -> String {
+fn json(name: &str, row: &Row, (unix_ns, span): (u64, Option<u64>), style: &Style) -> String {
     let mut object = Object::new("schedhist.group.v1")
+        .raw("unix_ns", unix_ns)
+        .optional("span_ns", span)
         .string("name", name)
         .raw("oncpu_ns", row.oncpu_ns)
         .raw("waits", row.waits)
@@ -425,8 +470,24 @@ fn json(name: &str, row: &Row, style: &Style) -> String {
     object.end() + "\n"
 }
 
-fn csv(rows: &[(&String, &Row)], separator: &str) -> String {
-    let mut out = [
+/// Returns the width of a column of durations: three significant digits are short, all digits of a
+/// second in microseconds are not.
+fn width(style: &Style) -> usize {
+    if style.unit == Unit::Fitting {
+        7
+    } else {
+        14
+    }
+}
+
+/// Returns the names of the columns that [`csv`] prints, if the user chose that form.
+fn csv_head(style: &Style) -> String {
+    let Form::Csv(separator) = &style.form else {
+        return String::new();
+    };
+    let columns = [
+        "unix_ns",
+        "span_ns",
         "oncpu_ns",
         "waits",
         "waited_ns",
@@ -435,14 +496,17 @@ fn csv(rows: &[(&String, &Row)], separator: &str) -> String {
         "kernel_ns",
         "idle_ns",
         "name",
-    ]
-    .join(separator)
-        + "\n";
-    for (name, row) in rows {
-        let mut values = vec![row.oncpu_ns, row.waits, row.waited_ns];
-        values.extend(row.ended_ns);
-        let values: Vec<_> = values.iter().map(u64::to_string).collect();
-        let _ = writeln!(out, "{}{separator}{name}", values.join(separator));
-    }
-    out
+    ];
+    columns.join(separator) + "\n"
+}
+
+fn csv(rows: &[(&String, &Row)], (unix_ns, span): (u64, Option<u64>), separator: &str) -> String {
+    let line = |(name, row): &(&String, &Row)| {
+        let mut values = vec![unix_ns.to_string(), render::csv_number(span)];
+        let numbers = [row.oncpu_ns, row.waits, row.waited_ns];
+        values.extend(numbers.iter().chain(&row.ended_ns).map(u64::to_string));
+        values.push(render::csv_text(name, separator));
+        values.join(separator) + "\n"
+    };
+    rows.iter().map(line).collect()
 }

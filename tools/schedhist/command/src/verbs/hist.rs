@@ -8,6 +8,7 @@ use std::time::{
 };
 
 use clap::ArgMatches;
+use schedhist_core::distribution::Distribution;
 
 use crate::{
     failure::{
@@ -33,6 +34,7 @@ use crate::{
     },
     verbs::render::{
         self,
+        About,
         Scope, //
     },
 };
@@ -40,8 +42,10 @@ use crate::{
 /// Prints a summary of all metrics since the load.
 pub fn summary(args: &ArgMatches, source: &Source) -> Result {
     let style = Style::new(args)?;
-    let all = render::all(&source.read()?.since_load(), &style);
-    print(&(render::head(&style) + &all))
+    let frame = source.read()?.since_load();
+    print(&(render::head(&style) + &render::all(&frame, &style)))?;
+    render::tell_beside(&frame, &style);
+    Ok(())
 }
 
 /// Calls `show` with the activity of each interval. A signal that asks to end ends the current
@@ -116,28 +120,40 @@ pub fn hist(args: &ArgMatches, source: &Source) -> Result {
     let each = args.get_flag("each-cpu");
     let show = |frame: &Frame| {
         let mut out = String::new();
+        let laws = render::laws(frame);
         for series in wanted
             .metrics
             .iter()
             .filter_map(|name| frame.window.names.series(name))
         {
+            let one = |scope, distribution: &Distribution| {
+                let about = About {
+                    frame,
+                    laws: &laws,
+                    series,
+                    scope,
+                };
+                render::one(about, distribution, rows, &style)
+            };
             let is_wanted = |cpu| cpus.as_ref().is_none_or(|cpus| cpus.contains(&cpu));
             if each {
                 let numbers = frame.window.cpus.iter().map(|cpu| cpu.number);
                 for cpu in numbers.filter(|cpu| is_wanted(*cpu)) {
-                    let one = frame.window.distribution(series, |other| other == cpu);
-                    out += &render::one(frame, series, Scope::Cpu(cpu), &one, rows, &style);
+                    let of_cpu = frame.window.distribution(series, |other| other == cpu);
+                    out += &one(Scope::Cpu(cpu), &of_cpu);
                 }
             } else {
                 let scope = list.map_or(Scope::All, |list| Scope::List(list));
                 let all = frame.window.distribution(series, is_wanted);
-                out += &render::one(frame, series, scope, &all, rows, &style);
+                out += &one(scope, &all);
             }
         }
         if style.form == Form::Json {
             out += &render::counters_json(frame);
         }
-        print(&out)
+        print(&out)?;
+        render::tell_beside(frame, &style);
+        Ok(())
     };
     print(&render::head(&style))?;
     match wanted.interval {

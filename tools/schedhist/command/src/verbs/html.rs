@@ -3,6 +3,7 @@
 //! `report --html`: one or two recordings as a page.
 
 use std::{
+    cmp::Reverse,
     collections::BTreeMap,
     fs,
     path::Path, //
@@ -23,8 +24,7 @@ use schedhist_core::{
     raw::Names,
     text::{
         Group,
-        Groups,
-        Neighbour, //
+        Groups, //
     },
     timeline::Timeline,
     units,
@@ -37,6 +37,7 @@ use crate::{
         Failure,
         Result, //
     },
+    files,
     verbs::{
         groups::CLASSES,
         report,
@@ -52,6 +53,10 @@ pub fn html(args: &ArgMatches, path: &str, out: &str) -> Result {
     let range = report::range(args)?;
     let mut paths = vec![path];
     paths.extend(args.get_one::<String>("against").map(String::as_str));
+    let stacks = args.get_many::<String>("stacks").into_iter().flatten();
+    for path in { paths.iter().copied() }.chain(stacks.map(String::as_str)) {
+        files::check_other(path, out)?;
+    }
     let columns = COLUMNS[paths.len() - 1];
     let recordings = paths.iter().map(|path| read(path, range, columns));
     let mut recordings = recordings.collect::<Result<Vec<_>>>()?;
@@ -68,6 +73,10 @@ fn add_stacks(args: &ArgMatches, recordings: &mut [Recording]) -> Result {
     for path in args.get_many::<String>("stacks").into_iter().flatten() {
         let bytes = fs::read(path).map_err(|error| Failure::at(path, error))?;
         let text = String::from_utf8_lossy(&bytes);
+        if text.trim().is_empty() {
+            note(format!("{path}: it is empty"));
+            continue;
+        }
         if text.starts_with('{') {
             let watched = watched::parse(&text);
             for recording in recordings.iter_mut() {
@@ -115,7 +124,7 @@ struct Sums {
 fn read(path: &str, (from, to): (f64, f64), columns: usize) -> Result<Recording> {
     let mut sums = Sums::default();
     let mut origin = None;
-    let contents = runs::read(path, |before, after| {
+    let mut contents = runs::read(path, |before, after| {
         let origin = *origin.get_or_insert(before.unix_ns);
         let at = |ns: u64| ns.saturating_sub(origin) as f64 / 1e9;
         if at(before.unix_ns) < from || at(after.unix_ns) > to {
@@ -179,12 +188,18 @@ fn read(path: &str, (from, to): (f64, f64), columns: usize) -> Result<Recording>
             format!("{} intervals of another kind", sums.skipped),
         );
     }
-    let (groups, rule) = contents
-        .groups
-        .as_ref()
-        .map_or((Vec::new(), String::new()), |(first, last)| {
-            groups(first, last)
-        });
+    if (from, to) != report::WHOLE {
+        let begin = timeline.columns.first().map_or(0, |column| column.begin);
+        let end = timeline.columns.last().map_or(0, |column| column.end);
+        contents
+            .outliers
+            .retain(|(time, _)| (begin..=end).contains(time));
+        fact(
+            "of the whole recording",
+            "its groups, its laws, and what happened".to_owned(),
+        );
+    }
+    let (groups, rule) = all_groups(&contents.groups);
     let cpus = sums.cpus.into_iter().map(|(number, cpu)| CpuRow {
         number,
         switches: cpu.switches,
@@ -230,6 +245,42 @@ fn add_cpus(cpus: &mut BTreeMap<u32, Cpu>, window: &Window) {
     }
 }
 
+/// Returns what the groups of the last rule did in all parts of a recording, and that rule.
+fn all_groups(parts: &[(Groups, Groups)]) -> (Vec<GroupRow>, String) {
+    let rule = parts.last().map_or("", |(_, last)| &last.rule);
+    let mut all: Vec<GroupRow> = Vec::new();
+    for (first, last) in parts.iter().filter(|(_, last)| last.rule == rule) {
+        for row in groups(first, last).0 {
+            match all.iter_mut().find(|known| known.name == row.name) {
+                Some(known) => add_row(known, &row),
+                None => all.push(row),
+            }
+        }
+    }
+    all.sort_by_key(|row| Reverse(row.waits.1));
+    (all, rule.to_owned())
+}
+
+/// Adds what a group of the same name did in a later part.
+fn add_row(sum: &mut GroupRow, row: &GroupRow) {
+    let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
+    add(&mut sum.oncpu_ns, row.oncpu_ns);
+    add(&mut sum.waits.0, row.waits.0);
+    add(&mut sum.waits.1, row.waits.1);
+    for (sum, more) in sum.ended_ns.iter_mut().zip(row.ended_ns) {
+        add(sum, more);
+    }
+    // The quantile of all parts is not known.
+    sum.runq = (None, sum.runq.1.max(row.runq.1));
+    for (name, ns) in &row.neighbours {
+        match sum.neighbours.iter_mut().find(|(known, _)| known == name) {
+            Some((_, known)) => add(known, *ns),
+            None => sum.neighbours.push((name.clone(), *ns)),
+        }
+    }
+    sum.neighbours.sort_by_key(|(_, ns)| Reverse(*ns));
+}
+
 /// Returns what the groups did between two times, most time waited first.
 pub fn groups(first: &Groups, last: &Groups) -> (Vec<GroupRow>, String) {
     let number = |group: &Group, key: &str| -> u64 {
@@ -250,24 +301,6 @@ pub fn groups(first: &Groups, last: &Groups) -> (Vec<GroupRow>, String) {
             });
         let since =
             |key: &str| number(group, key).saturating_sub(old.map_or(0, |old| number(old, key)));
-        // What is gone was another neighbour before.
-        let is_known = |neighbour: &&Neighbour| old.is_none() || !last.is_gone(neighbour.id);
-        let mut neighbours: Vec<_> = { group.neighbours.iter() }
-            .filter(is_known)
-            .map(|neighbour| {
-                let before = old.and_then(|old| {
-                    let mut known = old.neighbours.iter();
-                    known.find(|known| {
-                        known.id == neighbour.id && last.is_same(&known.name, &neighbour.name)
-                    })
-                });
-                let before = before.map_or(0, |before| before.ended_ns);
-                let ns = units::clamp(neighbour.ended_ns.saturating_sub(before));
-                (neighbour.name.clone(), ns)
-            })
-            .filter(|(_, ns)| *ns != 0)
-            .collect();
-        neighbours.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
         GroupRow {
             name: group.name.clone(),
             oncpu_ns: since("oncpu_sum_ns"),
@@ -277,12 +310,12 @@ pub fn groups(first: &Groups, last: &Groups) -> (Vec<GroupRow>, String) {
                 group.pairs.number("runq_max_ns"),
             ),
             ended_ns: CLASSES.map(|class| since(&format!("ended_by_{class}_ns"))),
-            neighbours,
+            neighbours: group.neighbours_since(old, last),
         }
     });
     let mut rows: Vec<_> = rows
         .filter(|row| row.waits.0 != 0 || row.oncpu_ns != 0)
         .collect();
-    rows.sort_by_key(|row| std::cmp::Reverse(row.waits.1));
+    rows.sort_by_key(|row| Reverse(row.waits.1));
     (rows, last.rule.clone())
 }

@@ -22,11 +22,13 @@ use crate::{
         Failure,
         Result, //
     },
+    files,
     verbs::runs,
 };
 
 /// Writes a trace of the file `input` to the file `out`.
 pub fn perfetto(input: &str, out: &str) -> Result {
+    files::check_other(input, out)?;
     let failed = |error| Failure::at(input, error);
     let mut file = fs::File::open(input).map_err(failed)?;
     let mut begin = Vec::new();

@@ -3,11 +3,13 @@
 //! `record`: snapshots in a file that is valid at each instant.
 
 use std::{
+    ffi::OsString,
     fs::{
         self,
         File,
         OpenOptions, //
     },
+    os::unix::fs::OpenOptionsExt,
     path::Path,
     process::{
         Child,
@@ -31,7 +33,7 @@ use crate::{
         Failure,
         Result, //
     },
-    options,
+    files, options,
     source::{
         unix_ns,
         Reading,
@@ -45,33 +47,82 @@ use crate::{
     },
 };
 
-/// Begins a recording: an older file of this name becomes `FILE.old`.
-pub fn create(path: &str) -> Result<Recorder<File>> {
-    begin(path, &format!("{path}.old"))
+/// A recording that is written. It begins as `FILE.new`, which is removed again unless it gets its
+/// name.
+pub struct Output {
+    recorder: Recorder<File>,
+    path: String,
+    is_named: bool,
 }
 
-/// Begins a recording: an older file of this name becomes `old`. Whatever happens meanwhile, a
-/// file of this name can be read: the new one gets the name when it has its head.
-fn begin(path: &str, old: &str) -> Result<Recorder<File>> {
-    let failed = |error| Failure::at(path, error);
-    let new = format!("{path}.new");
-    let _ = fs::remove_file(&new);
-    let file = OpenOptions::new()
-        .append(true)
-        .create_new(true)
-        .open(&new)
-        .map_err(failed)?;
-    let mut recorder = Recorder::new(file).map_err(failed)?;
-    recorder.info(&info()).map_err(failed)?;
-    if Path::new(path).exists() {
-        let _ = fs::remove_file(old);
-        // A file system may lack links.
-        fs::hard_link(path, old)
-            .or_else(|_| fs::rename(path, old))
+impl Output {
+    /// Begins a recording. As `perf.data`, only its owner can read it.
+    pub fn begin(path: &str) -> Result<Self> {
+        files::check_replaceable(path)?;
+        let failed = |error| Failure::at(path, error);
+        let new = format!("{path}.new");
+        let _ = fs::remove_file(&new);
+        let file = OpenOptions::new()
+            .append(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&new)
             .map_err(failed)?;
+        let mut output = Self {
+            recorder: Recorder::new(file).map_err(failed)?,
+            path: path.to_owned(),
+            is_named: false,
+        };
+        output.recorder.info(&info()).map_err(failed)?;
+        Ok(output)
     }
-    fs::rename(&new, path).map_err(failed)?;
-    Ok(recorder)
+
+    /// Goes on with a recording that there is.
+    pub fn append(path: &str, file: File) -> Self {
+        Self {
+            recorder: Recorder::append(file),
+            path: path.to_owned(),
+            is_named: true,
+        }
+    }
+
+    /// Gives the recording its name, unless it has it. An older file of this name becomes `FILE`
+    /// with the ending `old`. Whatever happens meanwhile, a file of this name can be read.
+    pub fn publish(&mut self, old: &str) -> Result {
+        if self.is_named {
+            return Ok(());
+        }
+        let path = &self.path;
+        let failed = |error| Failure::at(path, error);
+        files::check_replaceable(path)?;
+        if Path::new(path).exists() {
+            let old = format!("{path}.{old}");
+            let _ = fs::remove_file(&old);
+            // A file system may lack links.
+            fs::hard_link(path, &old)
+                .or_else(|_| fs::rename(path, &old))
+                .map_err(failed)?;
+        }
+        fs::rename(format!("{path}.new"), path).map_err(failed)?;
+        self.is_named = true;
+        Ok(())
+    }
+
+    /// Appends to the recording.
+    pub fn write(
+        &mut self,
+        write: impl FnOnce(&mut Recorder<File>) -> std::io::Result<()>,
+    ) -> Result {
+        write(&mut self.recorder).map_err(|error| Failure::at(&self.path, error))
+    }
+}
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        if !self.is_named {
+            let _ = fs::remove_file(format!("{}.new", self.path));
+        }
+    }
 }
 
 /// Returns `key value` lines that describe this machine and this moment.
@@ -114,15 +165,16 @@ pub fn record(args: &ArgMatches, source: &Source) -> Result {
     tape.take(&first)?;
     tape.details(source, true)?;
     let mut child = match args
-        .get_many::<String>("command")
+        .get_many::<OsString>("command")
         .map(Iterator::collect::<Vec<_>>)
     {
         Some(words) => Some(spawn(&words)?),
         None => None,
     };
+    // Not before: an older recording stays if there is no such command.
+    tape.output.publish("old")?;
     let start = Instant::now();
     let mut next = start;
-    let mut is_asked = false;
     loop {
         next = (next + Duration::from_millis(millis)).max(Instant::now());
         let end = limit.map(|limit| start + limit);
@@ -134,7 +186,6 @@ pub fn record(args: &ArgMatches, source: &Source) -> Result {
                     if let Some(child) = &child {
                         pass_on(child, &signal);
                     }
-                    is_asked = true;
                     break true;
                 }
                 Woken::Child => {
@@ -163,8 +214,9 @@ pub fn record(args: &ArgMatches, source: &Source) -> Result {
     let size = fs::metadata(path).map_or(0, |about| about.len());
     note(format!("{path}: {} snapshots, {size} bytes", tape.taken));
     if let Some(mut child) = child {
-        // A signal asks the command to end, too: by itself, or from the terminal.
-        while is_asked && matches!(child.try_wait(), Ok(None)) {
+        // A signal asks the command to end, too: by itself, or from the terminal. If only the time
+        // is over, the command goes on.
+        while matches!(child.try_wait(), Ok(None)) {
             if let Woken::Signal(signal) = waiter.wait(None, None) {
                 pass_on(&child, &signal);
             }
@@ -186,12 +238,12 @@ fn pass_on(child: &Child, signal: &Signal) {
     }
 }
 
-fn spawn(words: &[&String]) -> Result<Child> {
+fn spawn(words: &[&OsString]) -> Result<Child> {
     let Some((program, arguments)) = words.split_first() else {
         return Err(Failure::Usage("a command is missing".to_owned()));
     };
     let child = sys::with_signals(Command::new(program).args(arguments)).spawn();
-    child.map_err(|error| Failure::at(program, error))
+    child.map_err(|error| Failure::at(program.to_string_lossy(), error))
 }
 
 /// The time between two records of the groups.
@@ -215,10 +267,9 @@ fn new_outliers(text: &str, last: u64) -> (String, u64) {
 
 /// The recording as it grows.
 struct Tape {
-    path: String,
     ring: Option<Duration>,
     begun: Instant,
-    recorder: Recorder<File>,
+    output: Output,
     last: Option<Reading>,
     in_gap: bool,
     taken: u64,
@@ -231,10 +282,9 @@ struct Tape {
 impl Tape {
     fn new(path: &str, ring: Option<Duration>) -> Result<Self> {
         Ok(Self {
-            path: path.to_owned(),
             ring,
             begun: Instant::now(),
-            recorder: create(path)?,
+            output: Output::begin(path)?,
             last: None,
             in_gap: false,
             taken: 0,
@@ -257,9 +307,10 @@ impl Tape {
                 Ok(_) => {}
             }
             if !marks.is_empty() {
-                self.recorder.restart();
-                // Their numbers begin anew.
+                self.output.recorder.restart();
+                // Their numbers begin anew, and so do the counts of the groups.
                 self.outlier = Some(0);
+                self.grouped = None;
             }
             if let (Some(old), Some(new)) = (&last.online, &reading.online) {
                 if old != new {
@@ -268,16 +319,14 @@ impl Tape {
             }
         }
         self.in_gap = false;
-        let path = self.path.clone();
-        let failed = |error| Failure::at(&path, error);
-        for mark in marks {
-            self.recorder.mark(&mark).map_err(failed)?;
-        }
-        self.recorder
-            .snapshot(&reading.taken, &reading.bytes)
-            .map_err(failed)?;
-        // So that a machine that dies has lost at most one interval.
-        self.recorder.get_mut().sync_data().map_err(failed)?;
+        self.output.write(|recorder| {
+            for mark in marks {
+                recorder.mark(&mark)?;
+            }
+            recorder.snapshot(&reading.taken, &reading.bytes)?;
+            // So that a machine that dies has lost at most one interval.
+            recorder.get_mut().sync_data()
+        })?;
         self.last = Some(reading.clone());
         self.taken += 1;
         Ok(())
@@ -286,8 +335,6 @@ impl Tape {
     /// Appends the groups, every ten seconds or if `all` is set, and the outliers that are new.
     /// Under lockdown, neither may be there.
     fn details(&mut self, source: &Source, all: bool) -> Result {
-        let path = self.path.clone();
-        let failed = |error| Failure::at(&path, error);
         if all
             || self
                 .grouped
@@ -296,7 +343,7 @@ impl Tape {
             self.grouped = Some(Instant::now());
             if let Ok(text) = source.text("groups") {
                 if !text.contains("\ngroup_by none\n") {
-                    self.recorder.groups(&text).map_err(failed)?;
+                    self.output.write(|recorder| recorder.groups(&text))?;
                 }
             }
         }
@@ -307,7 +354,7 @@ impl Tape {
         self.outlier = Some(newest);
         // Those from before the recording are no part of it.
         if !new.is_empty() && !is_first {
-            self.recorder.outliers(&new).map_err(failed)?;
+            self.output.write(|recorder| recorder.outliers(&new))?;
         }
         Ok(())
     }
@@ -316,9 +363,9 @@ impl Tape {
     fn gap(&mut self, why: &str) -> Result {
         if !std::mem::replace(&mut self.in_gap, true) {
             note(format!("{why}; waiting for it"));
-            let marked = self.recorder.mark(&format!("gap: {why}"));
-            marked.map_err(|error| Failure::at(&self.path, error))?;
-            self.recorder.restart();
+            self.output
+                .write(|recorder| recorder.mark(&format!("gap: {why}")))?;
+            self.output.recorder.restart();
         }
         Ok(())
     }
@@ -326,13 +373,15 @@ impl Tape {
     /// Begins the file anew if it holds as much as was asked for: the old one becomes `FILE.1`.
     fn turn(&mut self) -> Result {
         if self.ring.is_some_and(|ring| self.begun.elapsed() >= ring) {
-            self.recorder = begin(&self.path, &format!("{}.1", self.path))?;
+            let mut output = Output::begin(&self.output.path)?;
+            output.publish("1")?;
+            self.output = output;
             self.begun = Instant::now();
             self.grouped = None;
             // Each file has the whole of the intervals that it holds.
             if let (Some(last), false) = (&self.last, self.in_gap) {
-                let written = self.recorder.snapshot(&last.taken, &last.bytes);
-                written.map_err(|error| Failure::at(&self.path, error))?;
+                self.output
+                    .write(|recorder| recorder.snapshot(&last.taken, &last.bytes))?;
             }
         }
         Ok(())

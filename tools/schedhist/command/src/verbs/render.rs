@@ -22,7 +22,10 @@ use schedhist_core::{
     },
 };
 
-pub use crate::failure::wrap;
+pub use crate::failure::{
+    printable,
+    wrap, //
+};
 
 use crate::{
     failure::{
@@ -135,6 +138,13 @@ pub fn tell(out: &mut String, notes: &[String], style: &Style) {
     }
 }
 
+/// Sends the notes of a frame to standard error if the output has no place for them.
+pub fn tell_beside(frame: &Frame, style: &Style) {
+    if let Form::Csv(_) = style.form {
+        tell(&mut String::new(), &frame.notes, style);
+    }
+}
+
 /// Returns the table of all metrics.
 pub fn summary(frame: &Frame, style: &Style) -> String {
     let mut out = String::new();
@@ -195,18 +205,29 @@ pub fn summary(frame: &Frame, style: &Style) -> String {
     out
 }
 
+/// What a histogram is about.
+#[derive(Clone, Copy, Debug)]
+pub struct About<'a> {
+    /// The time.
+    pub frame: &'a Frame,
+    /// What [`laws`] says of it.
+    pub laws: &'a (String, Vec<String>),
+    /// The metric.
+    pub series: &'a Series,
+    /// The CPUs.
+    pub scope: Scope<'a>,
+}
+
 /// Returns a histogram with bars: `rows` rows to a power of two, which must be a power of two
 /// itself.
-pub fn histogram(
-    frame: &Frame,
-    series: &Series,
-    scope: Scope<'_>,
-    distribution: &Distribution,
-    rows: u64,
-    style: &Style,
-) -> String {
+fn histogram(about: About<'_>, distribution: &Distribution, rows: u64, style: &Style) -> String {
     let mut out = String::new();
-    let (state, violations) = laws(frame);
+    let About {
+        frame,
+        laws: (state, violations),
+        series,
+        scope,
+    } = about;
     let cpu = match scope {
         Scope::All => String::new(),
         other => format!(", CPU {}", other.text()),
@@ -242,7 +263,7 @@ pub fn histogram(
         wrap(&mut out, &max);
     }
     bars(&mut out, distribution, rows, style.unit);
-    notes(&mut out, frame, &violations);
+    notes(&mut out, frame, violations);
     out
 }
 
@@ -423,6 +444,14 @@ pub fn csv_number(number: Option<u64>) -> String {
     }
 }
 
+/// Returns a text as a value: quoted, as RFC 4180 has it, if it would not be one value otherwise.
+pub fn csv_text(text: &str, separator: &str) -> String {
+    if text.contains(separator) || text.contains(['"', '\n', '\r']) {
+        return format!("\"{}\"", text.replace('"', "\"\""));
+    }
+    text.to_owned()
+}
+
 /// Returns the names of the columns that [`csv`] prints.
 pub fn csv_head(style: &Style, separator: &str) -> String {
     let mut columns = ["unix_ns", "span_ns", "metric", "cpu"]
@@ -445,23 +474,22 @@ pub fn csv(
         frame.unix_ns.to_string(),
         csv_number(frame.window.span),
         series.name.clone(),
-        scope.text(),
+        csv_text(&scope.text(), separator),
     ];
     values.extend(csv_values(distribution, style));
     values.join(separator) + "\n"
 }
 
 /// Returns a histogram in the form that the user chose.
-pub fn one(
-    frame: &Frame,
-    series: &Series,
-    scope: Scope<'_>,
-    distribution: &Distribution,
-    rows: u64,
-    style: &Style,
-) -> String {
+pub fn one(about: About<'_>, distribution: &Distribution, rows: u64, style: &Style) -> String {
+    let About {
+        frame,
+        series,
+        scope,
+        ..
+    } = about;
     match &style.form {
-        Form::Text => histogram(frame, series, scope, distribution, rows, style) + "\n",
+        Form::Text => histogram(about, distribution, rows, style) + "\n",
         Form::Json => json(frame, series, scope, distribution, style),
         Form::Csv(separator) => csv(frame, series, scope, distribution, style, separator),
     }
@@ -487,10 +515,4 @@ pub fn head(style: &Style) -> String {
         Form::Text | Form::Json => String::new(),
         Form::Csv(separator) => csv_head(style, separator),
     }
-}
-
-/// Replaces what a terminal would take for a command. A recording may come from someone else.
-pub fn printable(text: &str) -> String {
-    let shown = |c: char| if c.is_control() { '\u{fffd}' } else { c };
-    text.chars().map(shown).collect()
 }

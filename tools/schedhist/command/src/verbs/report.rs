@@ -27,6 +27,7 @@ use crate::{
         merged,
         render::{
             self,
+            About,
             Scope, //
         },
         run,
@@ -99,13 +100,13 @@ pub fn report(args: &ArgMatches) -> Result {
         show_one(before, after)?;
     }
     print(&run::recorded(&contents.runs, &style))?;
-    let mut notes = contents.marks;
-    if spans.is_empty() && contents.runs.is_empty() && !each {
-        notes.push("there are not two snapshots without a gap between them".to_owned());
-    }
     let mut out = String::new();
-    render::tell(&mut out, &notes, &style);
-    print(&out)
+    render::tell(&mut out, &contents.marks, &style);
+    print(&out)?;
+    if !is_headed && contents.runs.is_empty() {
+        return Err(no_span());
+    }
+    Ok(())
 }
 
 /// Prints the sum of several recordings.
@@ -127,10 +128,13 @@ fn many(args: &ArgMatches, files: &[String], style: &Style) -> Result {
     )
 }
 
+/// The times of a whole recording, in seconds.
+pub const WHOLE: (f64, f64) = (0.0, f64::MAX);
+
 /// Returns the times of `--time`, in seconds.
 pub fn range(args: &ArgMatches) -> Result<(f64, f64)> {
     let range = args.get_one::<String>("time");
-    range.map_or(Ok((0.0, f64::MAX)), |text| times(text))
+    range.map_or(Ok(WHOLE), |text| times(text))
 }
 
 fn times(text: &str) -> Result<(f64, f64)> {
@@ -166,12 +170,19 @@ fn show_frame(frame: &Frame, metrics: &[String], style: &Style) -> Result {
         let end = if style.form == Form::Text { "\n" } else { "" };
         return print(&(render::all(frame, style) + end));
     }
+    let laws = render::laws(frame);
     for series in metrics
         .iter()
         .filter_map(|metric| frame.window.names.series(metric))
     {
         let all = frame.window.distribution(series, |_| true);
-        print(&render::one(frame, series, Scope::All, &all, 1, style))?;
+        let about = About {
+            frame,
+            laws: &laws,
+            series,
+            scope: Scope::All,
+        };
+        print(&render::one(about, &all, 1, style))?;
     }
     Ok(())
 }

@@ -31,6 +31,7 @@ use schedhist_core::{
 use crate::{
     failure::{
         note,
+        printable,
         Failure,
         Result, //
     },
@@ -93,7 +94,7 @@ impl Run {
             format!("#{blocks}")
         };
         let histograms = text::histograms(&blocks)?.into_iter().filter_map(|block| {
-            let key = |key: &str| block.pairs.get(key).map(str::to_owned);
+            let key = |key: &str| block.pairs.get(key).map(printable);
             Some((key("scope")?, key("metric")?, block.distribution))
         });
         Ok(Self {
@@ -114,8 +115,9 @@ pub struct Contents {
     pub spans: Vec<(Taken, Taken)>,
     /// What happened, in words.
     pub marks: Vec<String>,
-    /// The groups as they were recorded first and last.
-    pub groups: Option<(Groups, Groups)>,
+    /// The groups as they were recorded first and last, for each part without a gap in which they
+    /// were of one rule.
+    pub groups: Vec<(Groups, Groups)>,
     /// Outliers, each with its end as wall-clock time in nanoseconds since 1970.
     pub outliers: Vec<(u64, Outlier)>,
 }
@@ -132,6 +134,7 @@ pub fn read(path: &str, mut between: impl FnMut(&Taken, &Taken) -> Result) -> Re
     let mut player = open(path)?;
     let mut contents = Contents::default();
     let mut last: Option<Taken> = None;
+    let mut is_new_part = true;
     while let Some(item) = player.next_item() {
         match item {
             Item::Info(text) => contents.info = Pairs::of_lines(&text),
@@ -146,15 +149,19 @@ pub fn read(path: &str, mut between: impl FnMut(&Taken, &Taken) -> Result) -> Re
             Item::Mark(text) => {
                 if text.starts_with("gap:") {
                     last = None;
+                    is_new_part = true;
                 }
                 contents.marks.push(text);
             }
             Item::Groups(text) => {
                 if let Ok(groups) = text::groups(&text) {
-                    match &mut contents.groups {
-                        Some((_, last)) => *last = groups,
-                        None => contents.groups = Some((groups.clone(), groups)),
+                    match contents.groups.last_mut() {
+                        Some((_, last)) if !is_new_part && last.rule == groups.rule => {
+                            *last = groups;
+                        }
+                        _ => contents.groups.push((groups.clone(), groups)),
                     }
+                    is_new_part = false;
                 }
             }
             Item::Outliers(text) => {

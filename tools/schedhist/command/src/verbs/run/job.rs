@@ -3,6 +3,8 @@
 //! One run of a command: starts it, waits for it, and takes the difference of what was counted.
 
 use std::{
+    borrow::Cow,
+    ffi::OsString,
     fmt::Write,
     process::{
         Child,
@@ -78,7 +80,7 @@ pub struct Job<'a> {
     pub source: &'a Source,
     pub waiter: Waiter,
     pub own_group: Option<OwnGroup<'a>>,
-    pub words: Vec<&'a String>,
+    pub words: Vec<&'a OsString>,
     pub interval: Option<Duration>,
     pub delay: Option<Duration>,
     pub timeout: Option<Duration>,
@@ -107,6 +109,11 @@ pub struct Outcome {
 }
 
 impl Job<'_> {
+    /// Returns the name of the program, to be shown.
+    pub fn program(&self) -> Cow<'_, str> {
+        self.words[0].to_string_lossy()
+    }
+
     fn state(&self) -> Result<State> {
         let mut histograms: Vec<Option<Distribution>> = vec![None; OF_GROUPS.len()];
         let mut counts = None;
@@ -152,8 +159,7 @@ impl Job<'_> {
     }
 
     fn spawn(&self) -> Result<Child> {
-        let program = self.words[0];
-        let mut command = Command::new(program);
+        let mut command = Command::new(self.words[0]);
         sys::with_signals(command.args(&self.words[1..]));
         if let Some(own) = &self.own_group {
             own.enter(&mut command)?;
@@ -164,11 +170,11 @@ impl Job<'_> {
         }
         spawned.map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => {
-                note(format!("{program}: command not found"));
+                note(format!("{}: command not found", self.program()));
                 Failure::Quiet(127)
             }
             _ => {
-                note(format!("{program}: {error}"));
+                note(format!("{}: {error}", self.program()));
                 Failure::Quiet(126)
             }
         })
@@ -186,7 +192,7 @@ impl Job<'_> {
         let mut is_over = false;
         let status = loop {
             let waited = child.try_wait();
-            if let Some(status) = waited.map_err(|error| Failure::at(self.words[0], error))? {
+            if let Some(status) = waited.map_err(|error| Failure::at(self.program(), error))? {
                 break status;
             }
             let deadline = [begin, end, tick].into_iter().flatten().min();
@@ -279,7 +285,9 @@ impl Job<'_> {
         let mut pairs = runs::describe(&old.reading.taken, module.trim());
         let list = self.cpus.as_ref().map_or("all", |(_, list)| list);
         let (from, to) = (from.unwrap_or_default().as_nanos(), to.as_nanos());
-        let words: Vec<_> = self.words.iter().map(|word| word.as_str()).collect();
+        let words: Vec<_> = { self.words.iter() }
+            .map(|word| word.to_string_lossy())
+            .collect();
         let words = words.join(" ").replace(['\n', '#'], " ");
         // Writing to a String does not fail.
         let _ = write!(
@@ -289,6 +297,9 @@ impl Job<'_> {
         );
         if let Some(status) = status {
             let _ = writeln!(pairs, "status {}", exit_status(status));
+        }
+        if !frame.notes.is_empty() {
+            let _ = writeln!(pairs, "notes {}", frame.notes.join("; "));
         }
         if let (Some(old), Some(new)) = (old.counts, new.counts) {
             for (((key, _), old), new) in COUNTS.iter().zip(old).zip(new) {

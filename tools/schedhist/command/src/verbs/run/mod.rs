@@ -3,17 +3,11 @@
 //! `run`: measures a command with its children, and the machine beside it.
 
 use std::{
-    fs::{
-        File,
-        OpenOptions, //
-    },
-    os::unix::process::ExitStatusExt,
-    process::ExitStatus,
+    ffi::OsString, fs::OpenOptions, os::unix::process::ExitStatusExt, process::ExitStatus,
     time::Duration,
 };
 
 use clap::ArgMatches;
-use schedhist_core::recording::file::Recorder;
 
 use crate::{
     failure::{
@@ -29,7 +23,7 @@ use crate::{
     source::Source,
     sys::Waiter,
     verbs::{
-        record,
+        record::Output,
         runs, //
     },
 };
@@ -77,12 +71,12 @@ pub fn run(args: &ArgMatches, source: &Source) -> Result {
     });
     let cpus = cpus.transpose()?;
     let (interval, delay, timeout) = (millis("interval")?, millis("delay")?, millis("timeout")?);
-    let mut recorder = match args.get_one::<String>("output") {
+    let mut output = match args.get_one::<String>("output") {
         None => None,
         Some(path) if args.get_flag("append") && std::path::Path::new(path).exists() => {
             Some(append(path)?)
         }
-        Some(path) => Some(record::create(path)?),
+        Some(path) => Some(Output::begin(path)?),
     };
     // Before the cgroup: it blocks the signals that would leave that behind.
     let waiter = Waiter::new().map_err(|error| Failure::at("signals", error))?;
@@ -97,7 +91,7 @@ pub fn run(args: &ArgMatches, source: &Source) -> Result {
         waiter,
         own_group: own_group.ok(),
         words: args
-            .get_many::<String>("command")
+            .get_many::<OsString>("command")
             .unwrap_or_default()
             .collect(),
         interval,
@@ -112,16 +106,18 @@ pub fn run(args: &ArgMatches, source: &Source) -> Result {
     let mut runs = Vec::new();
     for number in 1..=repeat {
         let title = match repeat {
-            1 => job.words[0].clone(),
-            _ => format!("{} ({number} of {repeat})", job.words[0]),
+            1 => job.program().into_owned(),
+            _ => format!("{} ({number} of {repeat})", job.program()),
         };
         let outcome = job.once(&title)?;
+        if let Some(output) = &mut output {
+            output.publish("old")?;
+        }
         status = status.max(exit_status(outcome.status));
         match outcome.run {
             Some(run) => {
-                if let Some(recorder) = &mut recorder {
-                    let written = recorder.run(&run.encode());
-                    written.map_err(|error| Failure::at("the output file", error))?;
+                if let Some(output) = &mut output {
+                    output.write(|recorder| recorder.run(&run.encode()))?;
                 }
                 runs.push(run);
             }
@@ -141,7 +137,7 @@ pub fn run(args: &ArgMatches, source: &Source) -> Result {
     }
 }
 
-fn append(path: &str) -> Result<Recorder<File>> {
+fn append(path: &str) -> Result<Output> {
     // Fails unless it is a recording.
     let lost = {
         let mut player = runs::open(path)?;
@@ -152,7 +148,6 @@ fn append(path: &str) -> Result<Recorder<File>> {
         return Err(Failure::at(path, format!("{why}: nothing can be appended")));
     }
     let file = OpenOptions::new().append(true).open(path);
-    Ok(Recorder::append(
-        file.map_err(|error| Failure::at(path, error))?,
-    ))
+    let file = file.map_err(|error| Failure::at(path, error))?;
+    Ok(Output::append(path, file))
 }

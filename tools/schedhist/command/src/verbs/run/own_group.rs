@@ -33,9 +33,6 @@ use crate::{
     },
 };
 
-/// The number of commands that can be measured at once by cgroups.
-const MOST: u32 = 64;
-
 /// The names of cgroups and rules begin so.
 const PREFIX: &str = "schedhist-run-";
 
@@ -94,15 +91,16 @@ impl<'a> OwnGroup<'a> {
             ));
         }
         let grouping = Grouping::new(source, "cgroup", |rule| rule == "cgroup")?;
-        let created = (0..MOST).find_map(|number| {
-            let name = format!("{own}/{PREFIX}{number}");
-            let path = PathBuf::from(format!("{CGROUPS}{name}"));
-            // Of two runs, only one can create it.
-            fs::create_dir(&path).ok().map(|()| (path, name))
-        });
-        let Some((path, name)) = created else {
-            return failed(format!("no cgroup can be created in {CGROUPS}{own}"));
-        };
+        let parent = format!("{CGROUPS}{own}");
+        for entry in fs::read_dir(&parent).into_iter().flatten().flatten() {
+            // Its run was killed, or has left a daemon there, which keeps it until it ends.
+            if has_owner(&entry.file_name().to_string_lossy(), PREFIX) == Some(false) {
+                let _ = fs::remove_dir(entry.path());
+            }
+        }
+        let name = format!("{own}/{PREFIX}{}", std::process::id());
+        let path = PathBuf::from(format!("{CGROUPS}{name}"));
+        fs::create_dir(&path).map_err(|error| Failure::at(path.display(), error))?;
         Ok(Self {
             name: Escaped(name.as_bytes()).to_string(),
             way: Way::Cgroup(path),

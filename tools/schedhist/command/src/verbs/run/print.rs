@@ -60,7 +60,13 @@ pub fn recorded(runs: &[Run], style: &Style) -> String {
     let one = |run: &Run| {
         let words = render::printable(run.pairs.get("words").unwrap_or("-"));
         let unit = render::in_unit(style.unit);
-        let text = || format!("{words}{unit}\n{}\n", table(run, style));
+        let text = || {
+            let mut text = format!("{words}{unit}\n{}", table(run, style));
+            if let Some(notes) = run.pairs.get("notes") {
+                render::tell(&mut text, &[notes.to_owned()], style);
+            }
+            text + "\n"
+        };
         records(run, style).unwrap_or_else(text)
     };
     head + &runs.iter().map(one).collect::<String>()
@@ -132,7 +138,10 @@ fn table(run: &Run, style: &Style) -> String {
     if let Some(list) = run.pairs.get("cpu_list").filter(|list| *list != "all") {
         render::wrap(
             &mut out,
-            &format!("note: of the {MACHINE}, only CPU {list}"),
+            &format!(
+                "note: of the {MACHINE}, only CPU {}",
+                render::printable(list)
+            ),
         );
     }
     if let Some(late) = number("not_in_histogram").filter(|late| *late != 0) {
@@ -191,6 +200,9 @@ fn json(run: &Run, (scope, metric, d): &(String, String, Distribution), style: &
         .optional("from_ns", number("from_ns"))
         .optional("to_ns", number("to_ns"))
         .optional("status", number("status"));
+    if let Some(notes) = run.pairs.get("notes") {
+        object = object.string("notes", notes);
+    }
     if scope == COMMAND {
         for (key, _) in COUNTS {
             object = object.optional(key, number(key));

@@ -180,7 +180,8 @@ pub struct History {
     pub cpus: Vec<u32>,
     /// The intervals, the latest one last.
     pub moments: VecDeque<Moment>,
-    /// The last outliers, each with the time of its interval, the latest one last.
+    /// The last outliers, each with its end as wall-clock time in nanoseconds since 1970, the latest
+    /// one last.
     pub outliers: VecDeque<(u64, Outlier)>,
 }
 
@@ -197,7 +198,10 @@ impl History {
             (self.names, self.cpus) = (names, cpus);
         }
         for outlier in &moment.outliers {
-            self.outliers.push_back((moment.unix_ns, outlier.clone()));
+            let end = outlier.pairs.number("end_ns").unwrap_or(frame.window.end);
+            let ago = frame.window.end.saturating_sub(end);
+            let time = moment.unix_ns.saturating_sub(ago);
+            self.outliers.push_back((time, outlier.clone()));
         }
         while self.outliers.len() > KEPT {
             self.outliers.pop_front();

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Files that the command writes.
+
+use std::{
+    fs,
+    os::unix::fs::MetadataExt,
+    path::Path, //
+};
+
+use crate::failure::{
+    Failure,
+    Result, //
+};
+
+/// Returns an error if something at `path` would be lost if a file got its name: a folder, a device
+/// such as `/dev/null`, or a symbolic link.
+pub fn check_replaceable(path: &str) -> Result {
+    match fs::symlink_metadata(path) {
+        Ok(about) if !about.is_file() => Err(Failure::at(
+            path,
+            "this is no regular file, so it is not replaced",
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Returns an error if `out`, which is to be written, is the file `input`.
+pub fn check_other(input: impl AsRef<Path>, out: &str) -> Result {
+    let of = |path: &Path| {
+        let about = fs::metadata(path).ok()?;
+        Some((about.dev(), about.ino()))
+    };
+    let (input, written) = (of(input.as_ref()), of(Path::new(out)));
+    if input.is_some() && input == written {
+        return Err(Failure::at(out, "this is an input file"));
+    }
+    Ok(())
+}
