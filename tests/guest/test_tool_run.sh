@@ -320,12 +320,21 @@ test_tool_watch_twice() {
 	"$SCHEDHIST_TOOL" watch -T 60000000 &
 	pids=("$!")
 	background "$!"
+	waits_for [ -s /run/schedhist-threshold_ns-runq.lock ]
 	waits_for is_watched runq
 	kill -KILL "${pids[0]}"
 	wait "${pids[0]}" 2> /dev/null || true
 	same threshold "$(< "$debugfs/threshold_ns/runq")" 60000000000
 	ends_with 0 tool watch -T 120000000 -d 0.1
 	same threshold "$(< "$debugfs/threshold_ns/runq")" none
+	# A setting that cannot be written.
+	mkdir readonly
+	# shellcheck disable=SC2016 # for the other shell
+	ends_with 1 timeout -s KILL 60 unshare --mount sh -c '
+		mount -t tmpfs none readonly && echo none > readonly/runq && mount -o remount,ro readonly &&
+			mount --bind readonly/runq "$0/threshold_ns/runq" && exec "$@"
+	' "$debugfs" "$SCHEDHIST_TOOL" watch -T 1000
+	grep -q "threshold_ns/runq: Read-only file system" complaints || fail "$(< complaints)"
 }
 
 # With --stacks, each outlier has the kernel stack with which its task had left the CPU. What watch

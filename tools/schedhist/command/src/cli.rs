@@ -417,7 +417,7 @@ fn other_verbs() -> Vec<Command> {
                     .short('I')
                     .default_value("1000"),
             )
-            .arg(value("duration", "TIME", "End after 30s, 10m or 2h").short('d'))
+            .arg(value("duration", "TIME", "End the recording after 30s, 10m or 2h").short('d'))
             .arg(value(
                 "ring",
                 "TIME",

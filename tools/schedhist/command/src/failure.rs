@@ -61,15 +61,10 @@ pub fn print(text: &str) -> Result {
     written.map_err(|error| output(&error))
 }
 
-/// Replaces what a terminal would take for a command. A recording may come from someone else.
+/// Replaces what a terminal would take for a command, and ends of lines. A recording may come from
+/// someone else.
 pub fn printable(text: &str) -> String {
-    let shown = |c: char| {
-        if c.is_control() && c != '\n' {
-            '\u{fffd}'
-        } else {
-            c
-        }
-    };
+    let shown = |c: char| if c.is_control() { '\u{fffd}' } else { c };
     text.chars().map(shown).collect()
 }
 
@@ -77,8 +72,9 @@ pub fn printable(text: &str) -> String {
 pub fn note(text: impl Display) {
     use io::Write;
     let mut lines = String::new();
-    let text = printable(&plain(text));
-    wrap(&mut lines, &format!("schedhist: {text}"));
+    // Messages of our own may have several lines.
+    let text: Vec<_> = plain(text).split('\n').map(printable).collect();
+    wrap(&mut lines, &format!("schedhist: {}", text.join("\n")));
     let _ = io::stderr().write_all(lines.as_bytes());
 }
 

@@ -53,6 +53,10 @@ impl Style {
         };
         let form = match args.get_one::<String>("separator") {
             _ if args.get_flag("json") => Form::Json,
+            // A quotation mark would end values, and not separate them.
+            Some(wrong) if wrong.is_empty() || wrong.contains(['"', '\n', '\r']) => {
+                return Err(Failure::Usage(format!("-x {wrong:?} is no separator")));
+            }
             Some(separator) => Form::Csv(separator.clone()),
             None => Form::Text,
         };

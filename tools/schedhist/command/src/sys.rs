@@ -69,9 +69,9 @@ impl Waiter {
     /// Fails if the kernel has no file descriptor left.
     pub fn new() -> io::Result<Self> {
         let mut set = MaybeUninit::<libc::sigset_t>::uninit();
-        // SAFETY: `signal` takes plain numbers. `sigemptyset` initialises the set that it gets a valid pointer to, and the
-        // following calls get pointers to that initialised set. `pthread_sigmask` initialises the
-        // other one if it succeeds.
+        // SAFETY: `signal` takes plain numbers. `sigemptyset` initialises the set that it gets a
+        // valid pointer to, and the following calls get pointers to that initialised set.
+        // `pthread_sigmask` initialises the other one if it succeeds.
         let fd = unsafe {
             // If the parent ignores it, that is inherited, and children vanish without a signal.
             libc::signal(libc::SIGCHLD, libc::SIG_DFL);

@@ -19,7 +19,10 @@ use std::{
     },
 };
 
-use schedhist_core::engine;
+use schedhist_core::{
+    engine,
+    raw, //
+};
 
 #[path = "../../core/tests/sim/mod.rs"]
 mod sim;
@@ -89,14 +92,16 @@ impl Module {
         self.tick += 1;
         self.machine.run(40);
         self.put("groups", groups(self.groups, self.tick).as_bytes());
+        let bytes = self.machine.raw();
         let outlier = format!(
             "# schedhist outliers version 1\noutlier id {0} metric runq_wakeup cause wakeup cpu 1 \
-             duration_ns 50000000 start_ns 1 end_ns 2 missing_ns 0 culprits 1 pid 7 prio 120 comm \
-             worker\n  culprit id {0} ran_ns 49000000 slices 1 pid 99 prio 49 comm hog\n",
-            self.tick
+             duration_ns 50000000 start_ns 1 end_ns {1} missing_ns 0 culprits 1 pid 7 prio 120 \
+             comm worker\n  culprit id {0} ran_ns 49000000 slices 1 pid 99 prio 49 comm hog\n",
+            self.tick,
+            raw::decode(&bytes).unwrap().time
         );
         self.put("outliers", outlier.as_bytes());
-        self.put("raw", &self.machine.raw());
+        self.put("raw", &bytes);
     }
 }
 

@@ -12,12 +12,9 @@ use crate::{
         Distribution,
         Max, //
     },
-    engine::{
-        group::totals::NEIGHBOURS,
-        histogram::bucket::{
-            Precision,
-            Scheme, //
-        },
+    engine::histogram::bucket::{
+        Precision,
+        Scheme, //
     },
     raw::{
         broken,
@@ -143,27 +140,27 @@ impl Groups {
 
 impl Group {
     /// Returns how long each other group kept this one waiting since an earlier text, in which this
-    /// group was `old`; without `old`, since the groups began. The longest comes first. These are
-    /// lower bounds: the module names a few groups of many, so one that it did not name before may
-    /// have been there. `all` are the groups that this one is of.
+    /// group was `old`; without `old`, since the groups began. The longest comes first. The module
+    /// names only some groups: of one that it did not name before, this is the least that is sure.
+    /// `all` are the groups that this one is of.
     pub fn neighbours_since(&self, old: Option<&Self>, all: &Groups) -> Vec<(String, u64)> {
-        let before_of = |now: &Neighbour| {
-            let Some(old) = old else { return Some(0) };
-            let is_same =
-                |before: &&Neighbour| before.id == now.id && all.is_same(&before.name, &now.name);
-            match old.neighbours.iter().find(is_same) {
-                // What is gone was another neighbour before.
-                _ if all.is_gone(now.id) => None,
-                Some(before) => Some(before.ended_ns),
-                None if old.neighbours.len() < NEIGHBOURS => Some(0),
-                None => None,
-            }
-        };
         let of_all = |group: &Self| group.pairs.number::<u128>("ended_by_other_ns");
         let before = old.and_then(of_all).unwrap_or_default();
         let most = of_all(self).map_or(u128::MAX, |now| now.saturating_sub(before));
-        let neighbours = self.neighbours.iter().filter_map(|now| {
-            let ns = now.ended_ns.saturating_sub(before_of(now)?).min(most);
+        let before_of = |now: &Neighbour| {
+            let Some(old) = old else { return 0 };
+            let is_same =
+                |before: &&Neighbour| before.id == now.id && all.is_same(&before.name, &now.name);
+            let named = old.neighbours.iter().fold(0_u128, |sum, neighbour| {
+                sum.saturating_add(neighbour.ended_ns)
+            });
+            let known = old.neighbours.iter().find(is_same);
+            known.map_or(before.saturating_sub(named), |known| known.ended_ns)
+        };
+        // What is gone was another neighbour before.
+        let is_known = |now: &&Neighbour| old.is_none() || !all.is_gone(now.id);
+        let neighbours = self.neighbours.iter().filter(is_known).filter_map(|now| {
+            let ns = now.ended_ns.saturating_sub(before_of(now)).min(most);
             (ns != 0).then(|| (now.name.clone(), units::clamp(ns)))
         });
         let mut neighbours: Vec<_> = neighbours.collect();

@@ -417,10 +417,11 @@ fn neighbours_of_an_interval() {
             .map(|(name, ns)| ((*name).to_owned(), *ns))
             .collect()
     };
-    let old = text(1000, &[(2, 300, "2:b"), (3, 200, "3:c"), (256, 90, "gone")]);
+    // All are named, for 600 ns.
+    let old = text(600, &[(2, 300, "2:b"), (3, 210, "3:c"), (256, 90, "gone")]);
     // One is renamed, one is new, and one is another process that has got the number.
     let new = text(
-        1900,
+        1500,
         &[
             (2, 700, "2:exec"),
             (5, 60, "5:e"),
@@ -432,18 +433,19 @@ fn neighbours_of_an_interval() {
     assert_eq!(between(&old, &new), since);
     let whole = [("2:exec", 700), ("gone", 400), ("9:c", 250), ("5:e", 60)];
     assert_eq!(new.groups[0].neighbours_since(None, &new), named(&whole));
-    // The module named as many as it does: the others may have been there.
-    let names: Vec<_> = (2..10).map(|id| format!("{id}:x")).collect();
-    let full: Vec<_> = (2..)
-        .zip(&names)
-        .map(|(id, name)| (id, 100, name.as_str()))
-        .collect();
-    let old = text(5000, &full);
-    let new = text(5100, &[(2, 190, "2:x"), (20, 4000, "20:late")]);
-    assert_eq!(between(&old, &new), named(&[("2:x", 90)]));
+    // For 4000 ns, no group was named: all of that may have been the one that is named now.
+    let old = text(4600, &[(2, 300, "2:b"), (3, 300, "3:c")]);
+    let new = text(
+        8600,
+        &[(20, 7100, "20:late"), (2, 390, "2:b"), (21, 3900, "21:may")],
+    );
+    assert_eq!(
+        between(&old, &new),
+        named(&[("20:late", 3100), ("2:b", 90)])
+    );
     // Nobody kept it waiting for longer than all together.
-    let new = text(5010, &[(2, 190, "2:x")]);
-    assert_eq!(between(&old, &new), named(&[("2:x", 10)]));
+    let new = text(4610, &[(2, 390, "2:b")]);
+    assert_eq!(between(&old, &new), named(&[("2:b", 10)]));
 }
 
 #[test]

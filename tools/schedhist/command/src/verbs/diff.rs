@@ -244,8 +244,7 @@ fn show(
     if let Form::Csv(separator) = &style.form {
         let head = [
             "scope", "metric", "quantile", "a_ns", "b_ns", "p", "verdict",
-        ]
-        .join(separator);
+        ];
         let rows = rows.iter().map(|row| {
             let p = row.p.map_or(String::new(), |p| format!("{p:.4}"));
             let (quantile, a, b) = (
@@ -253,9 +252,10 @@ fn show(
                 row.a.to_string(),
                 row.b.to_string(),
             );
-            [scope, &row.metric, &quantile, &a, &b, &p, row.verdict].join(separator) + "\n"
+            let values = [scope, &row.metric, &quantile, &a, &b, &p, row.verdict];
+            render::csv_row(&values, separator)
         });
-        return head + "\n" + &rows.collect::<String>();
+        return render::csv_row(&head, separator) + &rows.collect::<String>();
     }
     let (runs_a, runs_b, unit) = (a.runs.len(), b.runs.len(), style.unit);
     let mut out = String::new();
@@ -267,13 +267,14 @@ fn show(
         ),
     );
     // Three significant digits are short; all digits of a second in microseconds are not.
-    let (name, width) = match unit {
-        Unit::Fitting => (23, 9),
-        _ => {
-            let names = rows.iter().map(|row| row.metric.len());
-            (names.max().unwrap_or_default().max(6), 14)
-        }
-    };
+    let (mut name, mut width) = (23, 9);
+    if unit != Unit::Fitting {
+        let names = rows.iter().map(|row| row.metric.len());
+        name = names.max().unwrap_or_default().max(6);
+        let values = rows.iter().flat_map(|row| [row.a, row.b]);
+        let widths = values.map(|value| unit.text(Some(value)).len() + 2);
+        width = widths.max().unwrap_or_default().max(9);
+    }
     out += &format!(
         "{:<name$} {:<8}{:>width$}{:>width$}{:>9}  {:>6}  verdict\n",
         "metric", "quantile", "A", "B", "change", "p"

@@ -26,10 +26,7 @@ use schedhist_core::{
         Group,
         Groups, //
     },
-    units::{
-        self,
-        Unit, //
-    },
+    units,
 };
 
 use crate::{
@@ -263,6 +260,9 @@ struct Table {
 impl Table {
     /// Returns what the groups did since an earlier table.
     fn since(&self, last: &Self) -> Self {
+        let old_groups: BTreeMap<_, _> = { last.all.groups.iter() }
+            .map(|group| (group.id, group))
+            .collect();
         let mut rows = BTreeMap::new();
         for group in { self.all.groups.iter() }.filter(|group| !self.all.is_gone(group.id)) {
             let Some((name, row)) = self.rows.get(&group.id) else {
@@ -274,7 +274,7 @@ impl Table {
             let since = match old {
                 None => row.clone(),
                 Some(mut since) => {
-                    let before = last.all.groups.iter().find(|old| old.id == group.id);
+                    let before = old_groups.get(&group.id).copied();
                     since.neighbours = group.neighbours_since(before, &self.all);
                     since
                 }
@@ -332,11 +332,14 @@ pub fn groups(args: &ArgMatches, source: &Source) -> Result {
         style: &style,
     };
     let mut last = read(source)?;
-    print(&csv_head(&style))?;
-    let first = source.read()?;
-    if wanted.interval.is_none() {
+    if wanted.interval.is_none() && style.form == Form::Text {
         let span = "since group_by was written";
-        return print(&show(&last, span, (first.taken.unix_ns, None), &shown));
+        return print(&show(&last, span, (0, None), &shown));
+    }
+    let first = source.read()?;
+    print(&csv_head(&style))?;
+    if wanted.interval.is_none() {
+        return print(&show(&last, "", (first.taken.unix_ns, None), &shown));
     }
     each_interval(source, first, wanted.interval, wanted.count, |frame, _| {
         let now = read(source)?;
@@ -357,8 +360,8 @@ struct Shown<'a> {
     style: &'a Style,
 }
 
-/// Returns the groups. `time` is the wall-clock time in nanoseconds since 1970, and the length of the
-/// interval; `None`: since `group_by` was written.
+/// Returns the groups. `time` is the wall-clock time in nanoseconds since 1970, and the length of
+/// the interval; `None`: since `group_by` was written. Text does without it.
 fn show(table: &Table, span: &str, time: (u64, Option<u64>), shown: &Shown<'_>) -> String {
     let Shown { most, wide, style } = *shown;
     let mut rows: Vec<_> = table
@@ -383,14 +386,14 @@ fn show(table: &Table, span: &str, time: (u64, Option<u64>), shown: &Shown<'_>) 
                 &mut out,
                 &format!("schedhist: groups by {}, {span}{unit}", table.all.rule),
             );
-            let width = width(style);
+            let width = width(&rows, style);
             for column in ["oncpu", "waits", "waited", "p99", "max"] {
                 let width = if column == "waits" { 7 } else { width };
                 let _ = write!(out, "{column:>width$} ");
             }
             out += " own oth ker idl  group\n";
             for (name, row) in rows {
-                text_row(&mut out, name, row, wide, style);
+                text_row(&mut out, name, row, width, wide, style);
             }
             if all > most {
                 let _ = writeln!(out, "... and {} more: --rows", all - most);
@@ -407,13 +410,12 @@ fn show(table: &Table, span: &str, time: (u64, Option<u64>), shown: &Shown<'_>) 
     }
 }
 
-fn text_row(out: &mut String, name: &str, row: &Row, wide: bool, style: &Style) {
+fn text_row(out: &mut String, name: &str, row: &Row, width: usize, wide: bool, style: &Style) {
     let unit = style.unit;
     let p99 = Quantile::parse("99");
     let runq = row.runq.as_ref();
     let p99 = runq.and_then(|runq| runq.quantile_upper(p99?));
     let max = runq.map_or_else(|| "-".to_owned(), |runq| unit.max(runq.max));
-    let width = width(style);
     let _ = write!(
         out,
         "{:>width$} {:>7} {:>width$} {:>width$} {max:>width$} ",
@@ -470,14 +472,15 @@ fn json(name: &str, row: &Row, (unix_ns, span): (u64, Option<u64>), style: &Styl
     object.end() + "\n"
 }
 
-/// Returns the width of a column of durations: three significant digits are short, all digits of a
-/// second in microseconds are not.
-fn width(style: &Style) -> usize {
-    if style.unit == Unit::Fitting {
-        7
-    } else {
-        14
-    }
+/// Returns the width of a column of durations: three significant digits are short, all digits in a
+/// unit of the user's are not.
+fn width(rows: &[(&String, &Row)], style: &Style) -> usize {
+    let sums = rows.iter().flat_map(|(_, row)| {
+        let max = row.runq.as_ref().map(|runq| style.unit.max(runq.max));
+        let sums = [row.oncpu_ns, row.waited_ns].map(|ns| style.unit.text(Some(ns)));
+        sums.into_iter().chain(max)
+    });
+    sums.map(|text| text.len()).max().unwrap_or_default().max(7)
 }
 
 /// Returns the names of the columns that [`csv`] prints, if the user chose that form.
@@ -497,7 +500,7 @@ fn csv_head(style: &Style) -> String {
         "idle_ns",
         "name",
     ];
-    columns.join(separator) + "\n"
+    render::csv_row(&columns, separator)
 }
 
 fn csv(rows: &[(&String, &Row)], (unix_ns, span): (u64, Option<u64>), separator: &str) -> String {
@@ -505,8 +508,8 @@ fn csv(rows: &[(&String, &Row)], (unix_ns, span): (u64, Option<u64>), separator:
         let mut values = vec![unix_ns.to_string(), render::csv_number(span)];
         let numbers = [row.oncpu_ns, row.waits, row.waited_ns];
         values.extend(numbers.iter().chain(&row.ended_ns).map(u64::to_string));
-        values.push(render::csv_text(name, separator));
-        values.join(separator) + "\n"
+        values.push((*name).clone());
+        render::csv_row(&values, separator)
     };
     rows.iter().map(line).collect()
 }

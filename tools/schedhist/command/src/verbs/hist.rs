@@ -44,7 +44,7 @@ pub fn summary(args: &ArgMatches, source: &Source) -> Result {
     let style = Style::new(args)?;
     let frame = source.read()?.since_load();
     print(&(render::head(&style) + &render::all(&frame, &style)))?;
-    render::tell_beside(&frame, &style);
+    render::tell_beside(&frame.notes, &style);
     Ok(())
 }
 
@@ -152,7 +152,7 @@ pub fn hist(args: &ArgMatches, source: &Source) -> Result {
             out += &render::counters_json(frame);
         }
         print(&out)?;
-        render::tell_beside(frame, &style);
+        render::tell_beside(&frame.notes, &style);
         Ok(())
     };
     print(&render::head(&style))?;

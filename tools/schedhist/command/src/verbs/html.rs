@@ -73,7 +73,7 @@ fn add_stacks(args: &ArgMatches, recordings: &mut [Recording]) -> Result {
     for path in args.get_many::<String>("stacks").into_iter().flatten() {
         let bytes = fs::read(path).map_err(|error| Failure::at(path, error))?;
         let text = String::from_utf8_lossy(&bytes);
-        if text.trim().is_empty() {
+        if text.trim().is_empty() && recordings.len() == 1 {
             note(format!("{path}: it is empty"));
             continue;
         }

@@ -45,22 +45,32 @@ use crate::{
         Waiter,
         Woken, //
     },
+    verbs::runs,
 };
 
-/// A recording that is written. It begins as `FILE.new`, which is removed again unless it gets its
-/// name.
+/// A recording that is written. It begins as `FILE.PID.new`, which is removed again unless it gets
+/// its name.
 pub struct Output {
     recorder: Recorder<File>,
     path: String,
     is_named: bool,
+    /// Whether to go on with the recording of this name, if there is one.
+    appends: bool,
+}
+
+/// The name of a recording that has begun.
+fn aside(path: &str) -> String {
+    format!("{path}.{}.new", std::process::id())
 }
 
 impl Output {
-    /// Begins a recording. As `perf.data`, only its owner can read it.
-    pub fn begin(path: &str) -> Result<Self> {
+    /// Begins a recording. As `perf.data`, only its owner can read it. An older one of this name is
+    /// to get the ending `old`.
+    pub fn begin(path: &str, old: &str) -> Result<Self> {
         files::check_replaceable(path)?;
+        files::check_replaceable(&format!("{path}.{old}"))?;
         let failed = |error| Failure::at(path, error);
-        let new = format!("{path}.new");
+        let new = aside(path);
         let _ = fs::remove_file(&new);
         let file = OpenOptions::new()
             .append(true)
@@ -72,18 +82,25 @@ impl Output {
             recorder: Recorder::new(file).map_err(failed)?,
             path: path.to_owned(),
             is_named: false,
+            appends: false,
         };
         output.recorder.info(&info()).map_err(failed)?;
         Ok(output)
     }
 
-    /// Goes on with a recording that there is.
-    pub fn append(path: &str, file: File) -> Self {
-        Self {
-            recorder: Recorder::append(file),
+    /// Goes on with a recording, or begins one if there is none.
+    pub fn append(path: &str) -> Result<Self> {
+        if !Path::new(path).exists() {
+            let mut output = Self::begin(path, "old")?;
+            output.appends = true;
+            return Ok(output);
+        }
+        Ok(Self {
+            recorder: reopen(path)?,
             path: path.to_owned(),
             is_named: true,
-        }
+            appends: true,
+        })
     }
 
     /// Gives the recording its name, unless it has it. An older file of this name becomes `FILE`
@@ -95,6 +112,14 @@ impl Output {
         let path = &self.path;
         let failed = |error| Failure::at(path, error);
         files::check_replaceable(path)?;
+        let new = aside(path);
+        if self.appends && Path::new(path).exists() {
+            // Another run has begun it meanwhile.
+            self.recorder = reopen(path)?;
+            let _ = fs::remove_file(new);
+            self.is_named = true;
+            return Ok(());
+        }
         if Path::new(path).exists() {
             let old = format!("{path}.{old}");
             let _ = fs::remove_file(&old);
@@ -103,7 +128,7 @@ impl Output {
                 .or_else(|_| fs::rename(path, &old))
                 .map_err(failed)?;
         }
-        fs::rename(format!("{path}.new"), path).map_err(failed)?;
+        fs::rename(new, path).map_err(failed)?;
         self.is_named = true;
         Ok(())
     }
@@ -117,10 +142,26 @@ impl Output {
     }
 }
 
+/// Opens a recording to append to it; fails unless it is one that is whole.
+fn reopen(path: &str) -> Result<Recorder<File>> {
+    let lost = {
+        let mut player = runs::open(path)?;
+        while player.next_item().is_some() {}
+        player.lost().map(str::to_owned)
+    };
+    if let Some(why) = lost {
+        return Err(Failure::at(path, format!("{why}: nothing can be appended")));
+    }
+    let file = OpenOptions::new().append(true).open(path);
+    Ok(Recorder::append(
+        file.map_err(|error| Failure::at(path, error))?,
+    ))
+}
+
 impl Drop for Output {
     fn drop(&mut self) {
         if !self.is_named {
-            let _ = fs::remove_file(format!("{}.new", self.path));
+            let _ = fs::remove_file(aside(&self.path));
         }
     }
 }
@@ -172,7 +213,12 @@ pub fn record(args: &ArgMatches, source: &Source) -> Result {
         None => None,
     };
     // Not before: an older recording stays if there is no such command.
-    tape.output.publish("old")?;
+    if let Err(failure) = tape.output.publish("old") {
+        if let Some(child) = &child {
+            let _ = sys::kill(i32::try_from(child.id()).unwrap_or_default(), libc::SIGTERM);
+        }
+        return Err(failure);
+    }
     let start = Instant::now();
     let mut next = start;
     loop {
@@ -284,7 +330,7 @@ impl Tape {
         Ok(Self {
             ring,
             begun: Instant::now(),
-            output: Output::begin(path)?,
+            output: Output::begin(path, "old")?,
             last: None,
             in_gap: false,
             taken: 0,
@@ -372,8 +418,9 @@ impl Tape {
 
     /// Begins the file anew if it holds as much as was asked for: the old one becomes `FILE.1`.
     fn turn(&mut self) -> Result {
-        if self.ring.is_some_and(|ring| self.begun.elapsed() >= ring) {
-            let mut output = Output::begin(&self.output.path)?;
+        let is_full = self.ring.is_some_and(|ring| self.begun.elapsed() >= ring);
+        if is_full && self.output.is_named {
+            let mut output = Output::begin(&self.output.path, "1")?;
             output.publish("1")?;
             self.output = output;
             self.begun = Instant::now();

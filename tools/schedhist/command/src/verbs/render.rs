@@ -138,10 +138,10 @@ pub fn tell(out: &mut String, notes: &[String], style: &Style) {
     }
 }
 
-/// Sends the notes of a frame to standard error if the output has no place for them.
-pub fn tell_beside(frame: &Frame, style: &Style) {
+/// Sends notes to standard error if the output has no place for them.
+pub fn tell_beside(notes: &[String], style: &Style) {
     if let Form::Csv(_) = style.form {
-        tell(&mut String::new(), &frame.notes, style);
+        tell(&mut String::new(), notes, style);
     }
 }
 
@@ -444,12 +444,16 @@ pub fn csv_number(number: Option<u64>) -> String {
     }
 }
 
-/// Returns a text as a value: quoted, as RFC 4180 has it, if it would not be one value otherwise.
-pub fn csv_text(text: &str, separator: &str) -> String {
-    if text.contains(separator) || text.contains(['"', '\n', '\r']) {
-        return format!("\"{}\"", text.replace('"', "\"\""));
-    }
-    text.to_owned()
+/// Returns a row of values: one that would not be one value otherwise is quoted, as in RFC 4180.
+pub fn csv_row(values: &[impl AsRef<str>], separator: &str) -> String {
+    let quoted = values.iter().map(AsRef::as_ref).map(|value| {
+        if value.contains(separator) || value.contains(['"', '\n', '\r']) {
+            format!("\"{}\"", value.replace('"', "\"\""))
+        } else {
+            value.to_owned()
+        }
+    });
+    quoted.collect::<Vec<_>>().join(separator) + "\n"
 }
 
 /// Returns the names of the columns that [`csv`] prints.
@@ -458,7 +462,7 @@ pub fn csv_head(style: &Style, separator: &str) -> String {
         .map(str::to_owned)
         .to_vec();
     columns.extend(csv_columns(style));
-    columns.join(separator) + "\n"
+    csv_row(&columns, separator)
 }
 
 /// Returns a row of values.
@@ -474,10 +478,10 @@ pub fn csv(
         frame.unix_ns.to_string(),
         csv_number(frame.window.span),
         series.name.clone(),
-        csv_text(&scope.text(), separator),
+        scope.text(),
     ];
     values.extend(csv_values(distribution, style));
-    values.join(separator) + "\n"
+    csv_row(&values, separator)
 }
 
 /// Returns a histogram in the form that the user chose.

@@ -166,6 +166,7 @@ fn show(before: &Taken, after: &Taken, metrics: &[String], style: &Style) -> Res
 
 fn show_frame(frame: &Frame, metrics: &[String], style: &Style) -> Result {
     check_metrics(&frame.window.names, metrics)?;
+    render::tell_beside(&frame.notes, style);
     if metrics.is_empty() {
         let end = if style.form == Form::Text { "\n" } else { "" };
         return print(&(render::all(frame, style) + end));

@@ -5,9 +5,12 @@
 //! Several programs may need one at once. Each holds a shared lock while it does; the last one
 //! restores what was there before the first wrote it.
 
-use std::fs::{
-    self,
-    File, //
+use std::{
+    fs::{
+        self,
+        File, //
+    },
+    os::unix::fs::MetadataExt,
 };
 
 use crate::{
@@ -35,17 +38,50 @@ pub struct Setting<'a> {
 /// Who uses the setting.
 #[derive(Debug)]
 enum Users {
-    /// All programs that hold a shared lock on this file. Its lines are what the setting was before
-    /// one of them wrote it, and what that one wrote.
+    /// All programs that hold a shared lock on this file, which has a [`Memory`].
     Locked(String, File),
-    /// This one alone, as these are copies of the module's files. The same two values, if it has
-    /// written it.
+    /// This one alone, as these are copies of the module's files: what it was, and what this one
+    /// wrote.
     Own(Option<(String, String)>),
 }
 
-/// Parses what [`Users::Locked`] says.
-fn parse(text: &str) -> Option<(&str, &str)> {
-    text.trim_end().split_once('\n')
+/// What a setting was before one of its users wrote it, and what that one wrote. The load of the
+/// module, as the next one begins anew.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Memory {
+    load: String,
+    before: String,
+    written: String,
+}
+
+impl Memory {
+    fn parse(text: &str) -> Option<Self> {
+        let mut lines = text.lines().map(str::to_owned);
+        Some(Self {
+            load: lines.next()?,
+            before: lines.next()?,
+            written: lines.next()?,
+        })
+    }
+
+    /// Reads what a user has left.
+    fn load(path: &str) -> Option<Self> {
+        Self::parse(&fs::read_to_string(path).ok()?)
+    }
+
+    fn save(this: Option<&Self>, path: &str) -> Result {
+        let text = this.map_or_else(String::new, |memory| {
+            format!("{}\n{}\n{}\n", memory.load, memory.before, memory.written)
+        });
+        fs::write(path, text).map_err(|error| Failure::at(path, error))
+    }
+}
+
+/// Returns what tells a load of the module from the next one.
+fn load_of(source: &Source) -> Result<String> {
+    let path = source.path("raw");
+    let about = fs::metadata(&path).map_err(|error| source.explain(&path, &error))?;
+    Ok(format!("{} {}", about.dev(), about.ino()))
 }
 
 impl<'a> Setting<'a> {
@@ -58,61 +94,82 @@ impl<'a> Setting<'a> {
     ) -> Result<Self> {
         let now = || -> Result<String> { Ok(source.text(name)?.trim().to_owned()) };
         // First, as it tells whether there is a module, and who may use it.
-        now()?;
-        let _change = source.is_live().then(locks::change).transpose()?;
-        let mut setting = Self {
+        let before = now()?;
+        let with = |users| Self {
             source,
             name: name.to_owned(),
-            users: Users::Own(None),
+            users,
         };
-        if source.is_live() {
-            let path = format!("/run/schedhist-{}.lock", name.replace('/', "-"));
-            let file = locks::locked(&path, Lock::Shared)?;
-            setting.users = Users::Locked(path, file);
-        }
-        let before = now()?;
-        let Some(mine) = wanted(&before) else {
-            return Ok(setting);
-        };
-        source.write(name, &mine)?;
-        let written = now()?;
-        match &mut setting.users {
-            Users::Own(own) => *own = Some((before, written)),
-            Users::Locked(path, _) => {
-                // If another user has written it, what was there before that counts.
-                let said = fs::read_to_string(&path).unwrap_or_default();
-                let first = parse(&said).filter(|(_, written)| *written == before);
-                let first = first.map_or(before.as_str(), |(first, _)| first);
-                let text = format!("{first}\n{written}\n");
-                fs::write(&path, text).map_err(|error| Failure::at(&path, error))?;
+        if !source.is_live() {
+            let mut own = None;
+            if let Some(mine) = wanted(&before) {
+                source.write(name, &mine)?;
+                own = Some((before, now()?));
             }
+            return Ok(with(Users::Own(own)));
         }
-        Ok(setting)
+        let path = format!("/run/schedhist-{}.lock", name.replace('/', "-"));
+        let load = load_of(source)?;
+        let _change = locks::change()?;
+        let users = locks::locked(&path, Lock::Shared)?;
+        let before = now()?;
+        // If another user has written it, what was there before that counts.
+        let known = Memory::load(&path);
+        let known = known.filter(|memory| memory.load == load && memory.written == before);
+        let Some(mine) = wanted(&before) else {
+            // Someone else has written it since, who may rely on it.
+            if known.is_none() {
+                Memory::save(None, &path)?;
+            }
+            return Ok(with(Users::Locked(path, users)));
+        };
+        let first = known.as_ref().map_or(&before, |memory| &memory.before);
+        let mut memory = Memory {
+            load,
+            before: first.clone(),
+            written: mine.clone(),
+        };
+        // First, so that the next user can restore it if this process is killed.
+        Memory::save(Some(&memory), &path)?;
+        let mut write = || {
+            source.write(name, &mine)?;
+            memory.written = now()?;
+            Memory::save(Some(&memory), &path)
+        };
+        if let Err(failure) = write() {
+            let _ = source.write(name, &before);
+            let _ = Memory::save(known.as_ref(), &path);
+            return Err(failure);
+        }
+        Ok(with(Users::Locked(path, users)))
     }
 
     fn restore(&self) -> Result {
-        let said;
-        let _change;
-        let replaced = match &self.users {
-            Users::Own(own) => {
-                { own.as_ref() }.map(|(before, written)| (before.as_str(), written.as_str()))
-            }
-            Users::Locked(path, file) => {
-                _change = locks::change()?;
+        match &self.users {
+            Users::Own(None) => Ok(()),
+            Users::Own(Some((before, written))) => self.replace(written, before),
+            Users::Locked(path, users) => {
+                let _change = locks::change()?;
                 // Only the last user gets it.
-                if !sys::lock(file, Lock::ExclusiveNow) {
+                if !sys::lock(users, Lock::ExclusiveNow) {
                     return Ok(());
                 }
-                said = fs::read_to_string(path).unwrap_or_default();
-                fs::write(path, "").map_err(|error| Failure::at(path, error))?;
-                parse(&said)
+                let Some(memory) = Memory::load(path) else {
+                    return Ok(());
+                };
+                if load_of(self.source).is_ok_and(|load| load == memory.load) {
+                    self.replace(&memory.written, &memory.before)?;
+                }
+                Memory::save(None, path)
             }
-        };
-        match replaced {
-            // Another program may have written it meanwhile, and relies on that.
-            Some((before, written)) if self.source.text(&self.name)?.trim() == written => {
-                self.source.write(&self.name, before)
-            }
+        }
+    }
+
+    /// Writes `before`, unless the setting is not what was written: another program may have
+    /// written it meanwhile, and relies on that.
+    fn replace(&self, written: &str, before: &str) -> Result {
+        match self.source.text(&self.name) {
+            Ok(now) if now.trim() == written => self.source.write(&self.name, before),
             _ => Ok(()),
         }
     }
@@ -123,5 +180,28 @@ impl Drop for Setting<'_> {
         if let Err(Failure::Error(text)) = self.restore() {
             note(format!("{} is not restored: {text}", self.name));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memories() {
+        let memory = Memory {
+            load: "20 1234".to_owned(),
+            before: "none".to_owned(),
+            written: "tracing_off,snapshot".to_owned(),
+        };
+        let path = std::env::temp_dir().join(format!("schedhist-memory-{}", std::process::id()));
+        let path = path.to_str().unwrap();
+        Memory::save(Some(&memory), path).unwrap();
+        assert_eq!(Memory::load(path), Some(memory));
+        Memory::save(None, path).unwrap();
+        assert_eq!(Memory::load(path), None);
+        fs::remove_file(path).unwrap();
+        // That of another version.
+        assert_eq!(Memory::parse("none\n60000000\n"), None);
     }
 }

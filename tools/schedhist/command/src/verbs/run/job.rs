@@ -180,12 +180,18 @@ impl Job<'_> {
         })
     }
 
-    /// Runs the command once, and prints what it did.
-    pub fn once(&self, title: &str) -> Result<Outcome> {
+    /// Runs the command once, and prints what it did. Calls `started` when it runs: if that fails,
+    /// ends it.
+    pub fn once(&self, title: &str, started: &mut dyn FnMut() -> Result) -> Result<Outcome> {
         let mut first = Some(self.state()?);
         let start = Instant::now();
         let mut child = self.spawn()?;
         let pid = i32::try_from(child.id()).unwrap_or_default();
+        if let Err(failure) = started() {
+            let _ = sys::kill(pid, libc::SIGTERM);
+            let _ = child.wait();
+            return Err(failure);
+        }
         let mut last: Option<(State, Duration)> = None;
         let (mut begin, mut end) = (self.delay, self.timeout);
         let mut tick = self.interval.map(|ms| ms + begin.unwrap_or_default());
@@ -299,7 +305,7 @@ impl Job<'_> {
             let _ = writeln!(pairs, "status {}", exit_status(status));
         }
         if !frame.notes.is_empty() {
-            let _ = writeln!(pairs, "notes {}", frame.notes.join("; "));
+            let _ = writeln!(pairs, "notes {}", frame.notes.join("\t"));
         }
         if let (Some(old), Some(new)) = (old.counts, new.counts) {
             for (((key, _), old), new) in COUNTS.iter().zip(old).zip(new) {

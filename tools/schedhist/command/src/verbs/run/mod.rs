@@ -3,8 +3,10 @@
 //! `run`: measures a command with its children, and the machine beside it.
 
 use std::{
-    ffi::OsString, fs::OpenOptions, os::unix::process::ExitStatusExt, process::ExitStatus,
-    time::Duration,
+    ffi::OsString,
+    os::unix::process::ExitStatusExt,
+    process::ExitStatus,
+    time::Duration, //
 };
 
 use clap::ArgMatches;
@@ -22,10 +24,7 @@ use crate::{
     },
     source::Source,
     sys::Waiter,
-    verbs::{
-        record::Output,
-        runs, //
-    },
+    verbs::record::Output,
 };
 
 mod job;
@@ -73,10 +72,8 @@ pub fn run(args: &ArgMatches, source: &Source) -> Result {
     let (interval, delay, timeout) = (millis("interval")?, millis("delay")?, millis("timeout")?);
     let mut output = match args.get_one::<String>("output") {
         None => None,
-        Some(path) if args.get_flag("append") && std::path::Path::new(path).exists() => {
-            Some(append(path)?)
-        }
-        Some(path) => Some(Output::begin(path)?),
+        Some(path) if args.get_flag("append") => Some(Output::append(path)?),
+        Some(path) => Some(Output::begin(path, "old")?),
     };
     // Before the cgroup: it blocks the signals that would leave that behind.
     let waiter = Waiter::new().map_err(|error| Failure::at("signals", error))?;
@@ -109,10 +106,12 @@ pub fn run(args: &ArgMatches, source: &Source) -> Result {
             1 => job.program().into_owned(),
             _ => format!("{} ({number} of {repeat})", job.program()),
         };
-        let outcome = job.once(&title)?;
-        if let Some(output) = &mut output {
-            output.publish("old")?;
-        }
+        // Not before: an older recording stays if there is no such command.
+        let mut publish = || match &mut output {
+            Some(output) => output.publish("old"),
+            None => Ok(()),
+        };
+        let outcome = job.once(&title, &mut publish)?;
         status = status.max(exit_status(outcome.status));
         match outcome.run {
             Some(run) => {
@@ -135,19 +134,4 @@ pub fn run(args: &ArgMatches, source: &Source) -> Result {
         0 => Ok(()),
         status => Err(Failure::Quiet(status)),
     }
-}
-
-fn append(path: &str) -> Result<Output> {
-    // Fails unless it is a recording.
-    let lost = {
-        let mut player = runs::open(path)?;
-        while player.next_item().is_some() {}
-        player.lost().map(str::to_owned)
-    };
-    if let Some(why) = lost {
-        return Err(Failure::at(path, format!("{why}: nothing can be appended")));
-    }
-    let file = OpenOptions::new().append(true).open(path);
-    let file = file.map_err(|error| Failure::at(path, error))?;
-    Ok(Output::append(path, file))
 }

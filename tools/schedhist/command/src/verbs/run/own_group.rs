@@ -100,6 +100,8 @@ impl<'a> OwnGroup<'a> {
         }
         let name = format!("{own}/{PREFIX}{}", std::process::id());
         let path = PathBuf::from(format!("{CGROUPS}{name}"));
+        // Of an earlier process with this PID.
+        let _ = fs::remove_dir(&path);
         fs::create_dir(&path).map_err(|error| Failure::at(path.display(), error))?;
         Ok(Self {
             name: Escaped(name.as_bytes()).to_string(),

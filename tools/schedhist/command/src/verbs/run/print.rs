@@ -9,7 +9,10 @@ use schedhist_core::{
         Distribution,
         Quantile, //
     },
-    json::Object,
+    json::{
+        quoted,
+        Object, //
+    },
     units::{
         self,
         Unit, //
@@ -50,6 +53,15 @@ fn records(run: &Run, style: &Style) -> Option<String> {
     }
 }
 
+/// Returns what happened during a run that readers of the figures should know.
+fn notes(run: &Run) -> Vec<String> {
+    let notes = run.pairs.get("notes").into_iter();
+    notes
+        .flat_map(|notes| notes.split('\t'))
+        .map(str::to_owned)
+        .collect()
+}
+
 /// Returns recorded runs in the form that the user chose.
 pub fn recorded(runs: &[Run], style: &Style) -> String {
     let head = if runs.is_empty() {
@@ -62,12 +74,14 @@ pub fn recorded(runs: &[Run], style: &Style) -> String {
         let unit = render::in_unit(style.unit);
         let text = || {
             let mut text = format!("{words}{unit}\n{}", table(run, style));
-            if let Some(notes) = run.pairs.get("notes") {
-                render::tell(&mut text, &[notes.to_owned()], style);
-            }
+            render::tell(&mut text, &notes(run), style);
             text + "\n"
         };
-        records(run, style).unwrap_or_else(text)
+        let records = records(run, style);
+        if records.is_some() {
+            render::tell_beside(&notes(run), style);
+        }
+        records.unwrap_or_else(text)
     };
     head + &runs.iter().map(one).collect::<String>()
 }
@@ -75,7 +89,10 @@ pub fn recorded(runs: &[Run], style: &Style) -> String {
 /// Returns a run in the form that the user chose.
 pub fn text_of(run: &Run, frame: &Frame, title: &str, style: &Style) -> String {
     match records(run, style) {
-        Some(records) => records,
+        Some(records) => {
+            render::tell_beside(&frame.notes, style);
+            records
+        }
         None => {
             let time = |key| Unit::Fitting.text(run.pairs.number(key));
             let (state, violations) = render::laws(frame);
@@ -201,7 +218,7 @@ fn json(run: &Run, (scope, metric, d): &(String, String, Distribution), style: &
         .optional("to_ns", number("to_ns"))
         .optional("status", number("status"));
     if let Some(notes) = run.pairs.get("notes") {
-        object = object.string("notes", notes);
+        object = object.array("notes", notes.split('\t').map(quoted));
     }
     if scope == COMMAND {
         for (key, _) in COUNTS {
@@ -224,7 +241,7 @@ fn csv_head(style: &Style, separator: &str) -> String {
     let columns = ["from_ns", "to_ns", "scope", "metric"];
     let mut columns = columns.map(str::to_owned).to_vec();
     columns.extend(render::csv_columns(style));
-    columns.join(separator) + "\n"
+    render::csv_row(&columns, separator)
 }
 
 fn csv(
@@ -240,7 +257,7 @@ fn csv(
         metric.clone(),
     ];
     values.extend(render::csv_values(d, style));
-    values.join(separator) + "\n"
+    render::csv_row(&values, separator)
 }
 
 #[cfg(test)]

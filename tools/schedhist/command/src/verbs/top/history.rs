@@ -180,8 +180,8 @@ pub struct History {
     pub cpus: Vec<u32>,
     /// The intervals, the latest one last.
     pub moments: VecDeque<Moment>,
-    /// The last outliers, each with its end as wall-clock time in nanoseconds since 1970, the latest
-    /// one last.
+    /// The last outliers, each with its end as wall-clock time in nanoseconds since 1970. The
+    /// latest one comes last.
     pub outliers: VecDeque<(u64, Outlier)>,
 }
 
