@@ -140,6 +140,14 @@ unlock() {
 	LOCK=
 }
 
+# is_stale LOCK FRESH...: whether FRESH, a command, fails: without the lock, so that others need not
+# wait, and once more with it, which is then held.
+is_stale() {
+	! "${@:2}" || return
+	lock "$1" || exit
+	! "${@:2}"
+}
+
 # write_file FILE: atomically replaces FILE with standard input.
 write_file() {
 	mkdir -p "$(dirname "$1")" &&
