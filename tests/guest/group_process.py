@@ -6,8 +6,8 @@ usage: group_process.py process|thread|some
 
 Three processes of three threads run and sleep, each with its own share. The switches of each thread
 must be those of /proc/PID/task/TID/status, exactly, and its time on a CPU about that of its
-schedstat: the kernel reads its clock at other moments, which differ more while the host is busy. If only
-the time differs, the status is 75.
+schedstat: the kernel reads its clock at other moments, which differ more while the host is busy. If
+only the time differs, the status is 75.
 
 process  each process is a group
 thread   each thread is a group

@@ -291,14 +291,14 @@ does_at_outliers() { grep -qw "$1" "$debugfs/on_outlier"; }
 # Two at once, with two thresholds and two actions: when the first one or the second one ends, the
 # other one still gets what it needs, and at the end all is as before.
 test_tool_watch_twice() {
-	local pids number first
+	local pids number first actions=(trace snapshot)
 	begin_tool
 	helper delay
 	for first in 0 1; do
 		pids=()
 		for number in 0 1; do
 			"$SCHEDHIST_TOOL" watch -T "$((100000 - 40000 * number))" --on-threshold continue \
-				--on-threshold "$( ((number)) && echo snapshot || echo trace)" > "said$number" 2> /dev/null &
+				--on-threshold "${actions[number]}" > "said$number" 2> /dev/null &
 			pids+=("$!")
 			background "$!"
 			waits_for holds "$debugfs/threshold_ns/runq" "$((100000000 - 40000000 * number))"

@@ -4,8 +4,7 @@
 
 use std::{
     fs,
-    os::unix::fs::MetadataExt,
-    path::Path, //
+    os::unix::fs::MetadataExt, //
 };
 
 use crate::failure::{
@@ -26,13 +25,9 @@ pub fn check_replaceable(path: &str) -> Result {
 }
 
 /// Returns an error if `out`, which is to be written, is the file `input`.
-pub fn check_other(input: impl AsRef<Path>, out: &str) -> Result {
-    let of = |path: &Path| {
-        let about = fs::metadata(path).ok()?;
-        Some((about.dev(), about.ino()))
-    };
-    let (input, written) = (of(input.as_ref()), of(Path::new(out)));
-    if input.is_some() && input == written {
+pub fn check_other(input: &str, out: &str) -> Result {
+    let of = |path| fs::metadata(path).map(|about| (about.dev(), about.ino()));
+    if matches!((of(input), of(out)), (Ok(input), Ok(out)) if input == out) {
         return Err(Failure::at(out, "this is an input file"));
     }
     Ok(())

@@ -105,6 +105,15 @@ fn put(folder: &Path, machine: &Machine) {
     fs::rename(folder.join("m/raw.new"), folder.join("m/raw")).unwrap();
 }
 
+/// Returns a folder with what a module says after so many switches, and its machine.
+fn module(name: &str, cpus: usize, switches: u64) -> (PathBuf, Machine) {
+    let folder = folder(name);
+    let mut machine = Machine::new(cpus, 5, 1);
+    machine.run(switches);
+    put(&folder, &machine);
+    (folder, machine)
+}
+
 fn schedhist(folder: &Path, words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_schedhist"));
     command.args(words).current_dir(folder);
@@ -179,10 +188,7 @@ fn value(text: &str, series: &str) -> f64 {
 /// All forms agree with the snapshot, and escape what must be escaped.
 #[test]
 fn forms() {
-    let folder = folder("forms");
-    let mut machine = Machine::new(4, 5, 1);
-    machine.run(2_000);
-    put(&folder, &machine);
+    let (folder, machine) = module("forms", 4, 2_000);
     let window = Window::since_load(&raw::decode(&machine.raw()).unwrap());
     let old = text(&folder, &["--dir", "m", "export", "--once"]);
     let open = text(
@@ -243,10 +249,7 @@ fn forms() {
 /// A reader takes no exposition in which a family comes twice.
 #[test]
 fn one_of_each_family() {
-    let folder = folder("families");
-    let mut machine = Machine::new(2, 5, 1);
-    machine.run(100);
-    put(&folder, &machine);
+    let (folder, _) = module("families", 2, 100);
     let words = [
         "--dir",
         "m",
@@ -266,10 +269,7 @@ fn one_of_each_family() {
 /// The number of time series is bounded: first groups are left out, then CPUs, never the machine.
 #[test]
 fn bounded() {
-    let folder = folder("bounded");
-    let mut machine = Machine::new(64, 5, 1);
-    machine.run(20);
-    put(&folder, &machine);
+    let (folder, _) = module("bounded", 64, 20);
     let mut groups = GROUPS.lines().take(5).collect::<Vec<_>>().join("\n");
     let line = GROUPS.lines().nth(6).unwrap();
     for id in 1..1_000 {
@@ -307,10 +307,7 @@ fn bounded() {
 /// module that goes away.
 #[test]
 fn server() {
-    let folder = folder("server");
-    let mut machine = Machine::new(2, 5, 1);
-    machine.run(100);
-    put(&folder, &machine);
+    let (folder, _) = module("server", 2, 100);
     let (process, port) = serve(&folder, &[]);
     const PROTOBUF: &str = "application/vnd.google.protobuf;\
         proto=io.prometheus.client.MetricFamily;encoding=delimited";
@@ -375,10 +372,7 @@ fn server() {
 /// A reader of the text file never sees a part of it.
 #[test]
 fn textfile() {
-    let folder = folder("textfile");
-    let mut machine = Machine::new(2, 5, 1);
-    machine.run(100);
-    put(&folder, &machine);
+    let (folder, _) = module("textfile", 2, 100);
     let words = [
         "--dir",
         "m",
@@ -442,10 +436,7 @@ fn promtool() {
     if !has("promtool") {
         return;
     }
-    let folder = folder("promtool");
-    let mut machine = Machine::new(4, 5, 1);
-    machine.run(2_000);
-    put(&folder, &machine);
+    let (folder, _) = module("promtool", 4, 2_000);
     let body = text(&folder, &["--dir", "m", "export", "--once"]);
     let mut check = Command::new("promtool")
         .args(["check", "metrics"])
@@ -527,10 +518,7 @@ fn prometheus() {
     if !has("prometheus") {
         return;
     }
-    let folder = folder("prometheus");
-    let mut machine = Machine::new(4, 5, 1);
-    machine.run(3_000);
-    put(&folder, &machine);
+    let (folder, mut machine) = module("prometheus", 4, 3_000);
     let window = Window::since_load(&raw::decode(&machine.raw()).unwrap());
     let (_exporter, exported) = serve(&folder, &[]);
     let port = free_port();

@@ -332,15 +332,17 @@ pub fn groups(args: &ArgMatches, source: &Source) -> Result {
         style: &style,
     };
     let mut last = read(source)?;
-    if wanted.interval.is_none() && style.form == Form::Text {
+    if wanted.interval.is_none() {
+        let unix_ns = match style.form {
+            Form::Text => 0,
+            _ => source.read()?.taken.unix_ns,
+        };
         let span = "since group_by was written";
-        return print(&show(&last, span, (0, None), &shown));
+        let text = show(&last, span, (unix_ns, None), &shown);
+        return print(&(csv_head(&style) + &text));
     }
     let first = source.read()?;
     print(&csv_head(&style))?;
-    if wanted.interval.is_none() {
-        return print(&show(&last, "", (first.taken.unix_ns, None), &shown));
-    }
     each_interval(source, first, wanted.interval, wanted.count, |frame, _| {
         let now = read(source)?;
         let since = now.since(&last);

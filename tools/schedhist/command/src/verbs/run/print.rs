@@ -217,8 +217,9 @@ fn json(run: &Run, (scope, metric, d): &(String, String, Distribution), style: &
         .optional("from_ns", number("from_ns"))
         .optional("to_ns", number("to_ns"))
         .optional("status", number("status"));
-    if let Some(notes) = run.pairs.get("notes") {
-        object = object.array("notes", notes.split('\t').map(quoted));
+    let notes = notes(run);
+    if !notes.is_empty() {
+        object = object.array("notes", notes.iter().map(|note| quoted(note)));
     }
     if scope == COMMAND {
         for (key, _) in COUNTS {
