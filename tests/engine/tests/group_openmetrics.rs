@@ -30,7 +30,10 @@ use schedhist_engine::engine::{
         verdict::Group, //
     },
     histogram::bucket::Scheme,
-    metric::Metric,
+    metric::{
+        Counter,
+        Metric, //
+    },
     switch::sample::Observer,
 };
 
@@ -156,6 +159,25 @@ fn golden() {
         format!("\nschedhist_group_not_in_histogram{{{group}}} 0\n# EOF\n"),
     ] {
         assert!(text.contains(&lines), "{lines} is not in {text}");
+    }
+}
+
+/// The counters of a group are described as those of a CPU.
+#[test]
+fn help() {
+    let text = text(
+        &example(Groups::new(2, Scheme::DEFAULT)),
+        &[label(b"a", None)],
+    );
+    for (name, help) in [
+        ("voluntary", Counter::Voluntary.help()),
+        ("involuntary", Counter::Involuntary.help()),
+        ("migrations", Counter::Migrations.help()),
+        ("throttled", Counter::Throttled.help()),
+        ("throttled_seconds", Metric::Throttled.help()),
+    ] {
+        let line = format!("# HELP schedhist_group_{name} {help}\n");
+        assert!(text.contains(&line), "{line} is not in {text}");
     }
 }
 
