@@ -15,6 +15,7 @@
 //! | [`log2`] | the power-of-two table of BCC's tools |
 //! | [`units`] | durations as text |
 //! | [`text`] | parses the text files: groups, their histograms, outliers, `key value` |
+//! | [`groups`] | what groups of tasks did between two texts |
 //! | [`recording`] | the file of `schedhist record` |
 //! | [`stacks`] | parses what ftrace prints of outliers and their stacks |
 //! | [`compare`] | the permutation test of `schedhist diff` |
@@ -34,6 +35,7 @@ pub mod engine;
 pub mod compare;
 pub mod distribution;
 pub mod exposition;
+pub mod groups;
 pub mod hdr;
 pub mod json;
 pub mod laws;

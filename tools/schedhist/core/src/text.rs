@@ -2,10 +2,7 @@
 
 //! Parses the text files: `status`, `groups`, `group_hist/METRIC` and `outliers`.
 
-use std::{
-    cmp::Reverse,
-    collections::BTreeMap, //
-};
+use std::collections::BTreeMap;
 
 use crate::{
     distribution::{
@@ -19,8 +16,7 @@ use crate::{
     raw::{
         broken,
         Broken, //
-    },
-    units,
+    }, //
 };
 
 /// The keys and values of a line, or of several lines.
@@ -135,37 +131,6 @@ impl Groups {
         // The group of a process or thread stays when that is renamed.
         let pid = |name: &str| name.split_once(':').map(|(pid, _)| pid.to_owned());
         pid(earlier).map_or(earlier == name, |earlier| pid(name) == Some(earlier))
-    }
-}
-
-impl Group {
-    /// Returns how long each other group kept this one waiting since an earlier text, in which this
-    /// group was `old`; without `old`, since the groups began. The longest comes first. The module
-    /// names only some groups: of one that it did not name before, this is the least that is sure.
-    /// `all` are the groups that this one is of.
-    pub fn neighbours_since(&self, old: Option<&Self>, all: &Groups) -> Vec<(String, u64)> {
-        let of_all = |group: &Self| group.pairs.number::<u128>("ended_by_other_ns");
-        let before = old.and_then(of_all).unwrap_or_default();
-        let most = of_all(self).map_or(u128::MAX, |now| now.saturating_sub(before));
-        let before_of = |now: &Neighbour| {
-            let Some(old) = old else { return 0 };
-            let is_same =
-                |before: &&Neighbour| before.id == now.id && all.is_same(&before.name, &now.name);
-            let named = old.neighbours.iter().fold(0_u128, |sum, neighbour| {
-                sum.saturating_add(neighbour.ended_ns)
-            });
-            let known = old.neighbours.iter().find(is_same);
-            known.map_or(before.saturating_sub(named), |known| known.ended_ns)
-        };
-        // What is gone was another neighbour before.
-        let is_known = |now: &&Neighbour| old.is_none() || !all.is_gone(now.id);
-        let neighbours = self.neighbours.iter().filter(is_known).filter_map(|now| {
-            let ns = now.ended_ns.saturating_sub(before_of(now)).min(most);
-            (ns != 0).then(|| (now.name.clone(), units::clamp(ns)))
-        });
-        let mut neighbours: Vec<_> = neighbours.collect();
-        neighbours.sort_by_key(|(_, ns)| Reverse(*ns));
-        neighbours
     }
 }
 

@@ -18,7 +18,7 @@ use schedhist_core::{
         self,
         histogram::bucket::Scheme, //
     },
-    laws,
+    groups, laws,
     log2::Log2,
     raw,
     recording::{
@@ -396,22 +396,90 @@ fn groups_with_spaces_in_their_names() {
     assert_eq!(groups.groups[0].pairs.number::<u64>("runq_p99_ns"), None);
 }
 
+/// A group with a number that another one had, or with counts that went back, is a new one.
+#[test]
+fn groups_of_an_interval() {
+    // Each group has a number, the time on a CPU, waits, their sum, and that of those that idle
+    // ended.
+    let parse = |rule: &str, all: &[([u64; 5], &str)]| {
+        let mut text =
+            format!("# schedhist groups version 1\ngroup_by {rule}\nlimit 9\nrefused 0\n");
+        for ([id, oncpu, waits, ns, idle], name) in all {
+            text += &format!(
+                "group id {id} oncpu_sum_ns {oncpu} runq_count {waits} runq_sum_ns {ns} \
+                 runq_p99_ns 7 ended_by_idle_ns {idle} name {name}\n"
+            );
+        }
+        text::groups(&text).unwrap()
+    };
+    let between = |old: &text::Groups, new: &text::Groups| -> Vec<_> {
+        let rows = groups::between(old, new).into_iter();
+        rows.map(|row| {
+            assert_eq!(row.ended_ns[..3], [0, 0, 0]);
+            assert_eq!(row.runq, (Some(7), None));
+            let counts = [row.oncpu_ns, row.waits.0, row.waits.1, row.ended_ns[3]];
+            (row.id, row.name, row.is_new, counts)
+        })
+        .collect()
+    };
+    let row = |id, name: &str, is_new, counts: [u64; 4]| (id, name.to_owned(), is_new, counts);
+    let all = [
+        ([0, 5, 9, 90, 80], "other"),
+        ([1, 5, 2, 20, 20], "1:a"),
+        ([3, 5, 2, 20, 20], "0:first by name"),
+        ([4, 0, 0, 0, 0], "4:did nothing"),
+        ([10, 5, 3, 40, 0], "gone"),
+    ];
+    let old = parse("process", &all);
+    let whole = [
+        row(0, "other", true, [5, 9, 90, 80]),
+        row(10, "gone", true, [5, 3, 40, 0]),
+        row(3, "0:first by name", true, [5, 2, 20, 20]),
+        row(1, "1:a", true, [5, 2, 20, 20]),
+    ];
+    assert_eq!(between(&text::Groups::default(), &old), whole);
+    let new = [
+        ([0, 5, 9, 90, 80], "other"),
+        ([1, 6, 5, 60, 30], "1:b"),
+        ([2, 5, 1, 50, 50], "2:c"),
+        ([10, 9, 8, 99, 20], "gone"),
+    ];
+    let since = [
+        row(2, "2:c", true, [5, 1, 50, 50]),
+        row(1, "1:b", false, [1, 3, 40, 10]),
+    ];
+    assert_eq!(between(&old, &parse("process", &new)), since);
+    // A cgroup with another name is another one, and another rule begins anew.
+    let renamed = row(1, "1:b", true, [6, 5, 60, 30]);
+    let cgroups = parse("cgroup", &new);
+    assert_eq!(between(&parse("cgroup", &all), &cgroups)[0], renamed);
+    let other = row(0, "other", true, [5, 9, 90, 80]);
+    assert_eq!(between(&old, &cgroups)[1], other);
+    // One count went back.
+    for place in 0..4 {
+        let mut counts = [6, 3, 30, 30];
+        counts[place] = [4, 1, 19, 19][place];
+        let [oncpu, waits, ns, idle] = counts;
+        let again = parse("process", &[([1, oncpu, waits, ns, idle], "1:a")]);
+        assert_eq!(between(&old, &again), [row(1, "1:a", true, counts)]);
+    }
+}
+
 /// Of the neighbours of a group, only what they did between two texts counts.
 #[test]
 fn neighbours_of_an_interval() {
     let text = |other: u64, neighbours: &[(u32, u64, &str)]| {
         let mut text = format!(
             "# schedhist groups version 1\ngroup_by process\nlimit 255\nrefused 0\n\
-             group id 1 ended_by_other_ns {other} name 1:a\n"
+             group id 1 runq_count {other} ended_by_other_ns {other} name 1:a\n"
         );
         for (id, ns, name) in neighbours {
             text += &format!("  neighbour id {id} of 1 ended 1 ended_ns {ns} name {name}\n");
         }
         text::groups(&text).unwrap()
     };
-    let between = |old: &text::Groups, new: &text::Groups| {
-        new.groups[0].neighbours_since(Some(&old.groups[0]), new)
-    };
+    let between =
+        |old: &text::Groups, new: &text::Groups| groups::between(old, new)[0].neighbours.clone();
     let named = |all: &[(&str, u64)]| -> Vec<(String, u64)> {
         all.iter()
             .map(|(name, ns)| ((*name).to_owned(), *ns))
@@ -432,7 +500,7 @@ fn neighbours_of_an_interval() {
     let since = named(&[("2:exec", 400), ("9:c", 250), ("5:e", 60)]);
     assert_eq!(between(&old, &new), since);
     let whole = [("2:exec", 700), ("gone", 400), ("9:c", 250), ("5:e", 60)];
-    assert_eq!(new.groups[0].neighbours_since(None, &new), named(&whole));
+    assert_eq!(between(&text::Groups::default(), &new), named(&whole));
     // For 4000 ns, no group was named: all of that may have been the one that is named now.
     let old = text(4600, &[(2, 300, "2:b"), (3, 300, "3:c")]);
     let new = text(
@@ -446,6 +514,9 @@ fn neighbours_of_an_interval() {
     // Nobody kept it waiting for longer than all together.
     let new = text(4610, &[(2, 390, "2:b")]);
     assert_eq!(between(&old, &new), named(&[("2:b", 10)]));
+    // Another group has the number: all of this is its.
+    let new = text(4590, &[(2, 390, "2:b")]);
+    assert_eq!(between(&old, &new), named(&[("2:b", 390)]));
 }
 
 #[test]

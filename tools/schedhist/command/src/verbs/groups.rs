@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! `groups`: who waits, and because of whom.
-//!
-//! Only this file knows that groups are read from text files: `groups` and `group_hist/METRIC`.
 
 use std::{
-    cmp::Reverse,
     collections::BTreeMap,
     fmt::Write, //
 };
@@ -16,6 +13,11 @@ use schedhist_core::{
         Distribution,
         Quantile, //
     },
+    groups::{
+        self,
+        GroupRow,
+        CLASSES, //
+    },
     json::{
         quoted,
         Object, //
@@ -23,7 +25,6 @@ use schedhist_core::{
     text::{
         self,
         shares,
-        Group,
         Groups, //
     },
     units,
@@ -46,9 +47,6 @@ use crate::{
         render, //
     },
 };
-
-/// The classes of tasks that had the CPU when a wait ended.
-pub const CLASSES: [&str; 4] = ["own", "other", "kernel", "idle"];
 
 /// The histograms of groups by their numbers, interval by interval.
 #[derive(Debug)]
@@ -199,92 +197,32 @@ pub fn histograms(source: &Source, metric: &str) -> Result<BTreeMap<u32, (String
     Ok(blocks.collect())
 }
 
-/// What a group did.
-#[derive(Clone, Debug, Default)]
-struct Row {
-    oncpu_ns: u64,
-    waits: u64,
-    waited_ns: u64,
-    ended_ns: [u64; 4],
-    neighbours: Vec<(String, u64)>,
-    runq: Option<Distribution>,
-}
-
-impl Row {
-    fn new(group: &Group, all: &Groups, runq: Option<Distribution>) -> Self {
-        let number = |key: &str| units::clamp(group.pairs.number(key).unwrap_or_default());
-        Self {
-            oncpu_ns: number("oncpu_sum_ns"),
-            waits: number("runq_count"),
-            waited_ns: number("runq_sum_ns"),
-            ended_ns: CLASSES.map(|class| number(&format!("ended_by_{class}_ns"))),
-            neighbours: group.neighbours_since(None, all),
-            runq,
-        }
-    }
-
-    /// Subtracts an earlier row, but for the neighbours. Returns `None` if a count went back, which
-    /// means that this is another group.
-    fn since(&self, old: &Self) -> Option<Self> {
-        let mut ended = self.ended_ns.iter().zip(old.ended_ns);
-        if self.waits < old.waits
-            || self.oncpu_ns < old.oncpu_ns
-            || self.waited_ns < old.waited_ns
-            || ended.any(|(new, old)| *new < old)
-        {
-            return None;
-        }
-        let mut new = self.clone();
-        new.oncpu_ns -= old.oncpu_ns;
-        new.waits -= old.waits;
-        new.waited_ns = new.waited_ns.saturating_sub(old.waited_ns);
-        for (new, old) in new.ended_ns.iter_mut().zip(old.ended_ns) {
-            *new = new.saturating_sub(old);
-        }
-        if let (Some(runq), Some(old)) = (&mut new.runq, &old.runq) {
-            match runq.since(old) {
-                Some(since) => *runq = since,
-                None => new.runq = None,
-            }
-        }
-        Some(new)
-    }
-}
-
 /// All groups at one time.
+#[derive(Default)]
 struct Table {
     all: Groups,
-    rows: BTreeMap<u32, (String, Row)>,
+    /// The waits of each group, by its number.
+    runq: BTreeMap<u32, Distribution>,
 }
 
+/// What a group did, and its waits meanwhile.
+type Row = (GroupRow, Option<Distribution>);
+
 impl Table {
-    /// Returns what the groups did since an earlier table.
-    fn since(&self, last: &Self) -> Self {
-        let old_groups: BTreeMap<_, _> = { last.all.groups.iter() }
-            .map(|group| (group.id, group))
-            .collect();
-        let mut rows = BTreeMap::new();
-        for group in { self.all.groups.iter() }.filter(|group| !self.all.is_gone(group.id)) {
-            let Some((name, row)) = self.rows.get(&group.id) else {
-                continue;
-            };
-            let old = { last.rows.get(&group.id) }
-                .filter(|(earlier, _)| self.all.is_same(earlier, name))
-                .and_then(|(_, old)| row.since(old));
-            let since = match old {
-                None => row.clone(),
-                Some(mut since) => {
-                    let before = old_groups.get(&group.id).copied();
-                    since.neighbours = group.neighbours_since(before, &self.all);
-                    since
-                }
-            };
-            rows.insert(group.id, (name.clone(), since));
-        }
-        Self {
-            all: self.all.clone(),
-            rows,
-        }
+    /// Returns what the groups did since an earlier table; since an empty one, all of it.
+    fn since(&self, last: &Self) -> Vec<Row> {
+        let rows = groups::between(&last.all, &self.all)
+            .into_iter()
+            .map(|row| {
+                let runq = self.runq.get(&row.id);
+                let old = last.runq.get(&row.id).filter(|_| !row.is_new);
+                let since = match (runq, old) {
+                    (Some(runq), Some(old)) => runq.since(old),
+                    _ => runq.cloned(),
+                };
+                (row, since)
+            });
+        rows.collect()
     }
 }
 
@@ -298,16 +236,11 @@ fn read(source: &Source) -> Result<Table> {
             path.display()
         )));
     }
-    let mut runq = histograms(source, "runq")?;
-    let rows = groups.groups.iter();
-    let rows = rows.map(|group| {
-        let runq = runq.remove(&group.id).map(|(_, runq)| runq);
-        let row = Row::new(group, &groups, runq);
-        (group.id, (group.name.clone(), row))
-    });
+    let runq = histograms(source, "runq")?.into_iter();
+    let runq = runq.map(|(id, (_, runq))| (id, runq));
     Ok(Table {
-        rows: rows.collect(),
         all: groups,
+        runq: runq.collect(),
     })
 }
 
@@ -338,7 +271,13 @@ pub fn groups(args: &ArgMatches, source: &Source) -> Result {
             _ => source.read()?.taken.unix_ns,
         };
         let span = "since group_by was written";
-        let text = show(&last, span, (unix_ns, None), &shown);
+        let text = show(
+            last.since(&Table::default()),
+            &last.all,
+            span,
+            (unix_ns, None),
+            &shown,
+        );
         return print(&(csv_head(&style) + &text));
     }
     let first = source.read()?;
@@ -347,7 +286,7 @@ pub fn groups(args: &ArgMatches, source: &Source) -> Result {
         let now = read(source)?;
         let since = now.since(&last);
         let time = (frame.unix_ns, frame.window.span);
-        let mut text = show(&since, &render::span(&frame), time, &shown);
+        let mut text = show(since, &now.all, &render::span(&frame), time, &shown);
         last = now;
         render::tell(&mut text, &frame.notes, &style);
         print(&text)
@@ -364,21 +303,20 @@ struct Shown<'a> {
 
 /// Returns the groups. `time` is the wall-clock time in nanoseconds since 1970, and the length of
 /// the interval; `None`: since `group_by` was written. Text does without it.
-fn show(table: &Table, span: &str, time: (u64, Option<u64>), shown: &Shown<'_>) -> String {
+fn show(
+    mut rows: Vec<Row>,
+    groups: &Groups,
+    span: &str,
+    time: (u64, Option<u64>),
+    shown: &Shown<'_>,
+) -> String {
     let Shown { most, wide, style } = *shown;
-    let mut rows: Vec<_> = table
-        .rows
-        .values()
-        .filter(|(_, r)| r.waits != 0 || r.oncpu_ns != 0)
-        .map(|(name, row)| (name, row))
-        .collect();
-    rows.sort_by_key(|(name, row)| (Reverse(row.waited_ns), (*name).clone()));
     let all = rows.len();
     rows.truncate(most);
     match &style.form {
         Form::Json => rows
             .iter()
-            .map(|(name, row)| json(name, row, time, style))
+            .map(|(row, runq)| json(row, runq.as_ref(), time, style))
             .collect(),
         Form::Csv(separator) => csv(&rows, time, separator),
         Form::Text => {
@@ -386,7 +324,7 @@ fn show(table: &Table, span: &str, time: (u64, Option<u64>), shown: &Shown<'_>) 
             let unit = render::in_unit(style.unit);
             render::wrap(
                 &mut out,
-                &format!("schedhist: groups by {}, {span}{unit}", table.all.rule),
+                &format!("schedhist: groups by {}, {span}{unit}", groups.rule),
             );
             let width = width(&rows, style);
             for column in ["oncpu", "waits", "waited", "p99", "max"] {
@@ -394,36 +332,39 @@ fn show(table: &Table, span: &str, time: (u64, Option<u64>), shown: &Shown<'_>) 
                 let _ = write!(out, "{column:>width$} ");
             }
             out += " own oth ker idl  group\n";
-            for (name, row) in rows {
-                text_row(&mut out, name, row, width, wide, style);
+            for (row, runq) in &rows {
+                text_row(&mut out, row, runq.as_ref(), width, wide, style);
             }
             if all > most {
                 let _ = writeln!(out, "... and {} more: --rows", all - most);
             }
-            if table.all.refused != 0 {
+            if groups.refused != 0 {
                 let note = "groups that found no room are in other: schedhist ctl group_limit";
-                render::wrap(
-                    &mut out,
-                    &format!("note: {} times, {note}", table.all.refused),
-                );
+                render::wrap(&mut out, &format!("note: {} times, {note}", groups.refused));
             }
             out
         }
     }
 }
 
-fn text_row(out: &mut String, name: &str, row: &Row, width: usize, wide: bool, style: &Style) {
+fn text_row(
+    out: &mut String,
+    row: &GroupRow,
+    runq: Option<&Distribution>,
+    width: usize,
+    wide: bool,
+    style: &Style,
+) {
     let unit = style.unit;
     let p99 = Quantile::parse("99");
-    let runq = row.runq.as_ref();
     let p99 = runq.and_then(|runq| runq.quantile_upper(p99?));
     let max = runq.map_or_else(|| "-".to_owned(), |runq| unit.max(runq.max));
     let _ = write!(
         out,
         "{:>width$} {:>7} {:>width$} {:>width$} {max:>width$} ",
         unit.text(Some(row.oncpu_ns)),
-        units::count(row.waits),
-        unit.text(Some(row.waited_ns)),
+        units::count(row.waits.0),
+        unit.text(Some(row.waits.1)),
         unit.quantile(p99),
     );
     for share in shares(&row.ended_ns) {
@@ -432,7 +373,7 @@ fn text_row(out: &mut String, name: &str, row: &Row, width: usize, wide: bool, s
     // Not less than the end of a long path.
     let room = 80_usize.saturating_sub(30 + 4 * width).max(22);
     let room = if wide { usize::MAX } else { room };
-    let _ = writeln!(out, "  {}", cut(name, room));
+    let _ = writeln!(out, "  {}", cut(&row.name, room));
     let waited: u64 = row
         .ended_ns
         .iter()
@@ -454,21 +395,26 @@ fn cut(name: &str, room: usize) -> String {
     format!("..{rest}")
 }
 
-fn json(name: &str, row: &Row, (unix_ns, span): (u64, Option<u64>), style: &Style) -> String {
+fn json(
+    row: &GroupRow,
+    runq: Option<&Distribution>,
+    (unix_ns, span): (u64, Option<u64>),
+    style: &Style,
+) -> String {
     let mut object = Object::new("schedhist.group.v1")
         .raw("unix_ns", unix_ns)
         .optional("span_ns", span)
-        .string("name", name)
+        .string("name", &row.name)
         .raw("oncpu_ns", row.oncpu_ns)
-        .raw("waits", row.waits)
-        .raw("waited_ns", row.waited_ns);
+        .raw("waits", row.waits.0)
+        .raw("waited_ns", row.waits.1);
     for (class, ns) in CLASSES.iter().zip(row.ended_ns) {
         object = object.raw(&format!("ended_by_{class}_ns"), ns);
     }
     let neighbours = row.neighbours.iter();
     let neighbours = neighbours.map(|(name, ns)| format!("[{},{ns}]", quoted(name)));
     object = object.array("neighbours", neighbours);
-    if let Some(runq) = &row.runq {
+    if let Some(runq) = runq {
         object = render::distribution_json(object, runq, style);
     }
     object.end() + "\n"
@@ -476,10 +422,10 @@ fn json(name: &str, row: &Row, (unix_ns, span): (u64, Option<u64>), style: &Styl
 
 /// Returns the width of a column of durations: three significant digits are short, all digits in a
 /// unit of the user's are not.
-fn width(rows: &[(&String, &Row)], style: &Style) -> usize {
-    let sums = rows.iter().flat_map(|(_, row)| {
-        let max = row.runq.as_ref().map(|runq| style.unit.max(runq.max));
-        let sums = [row.oncpu_ns, row.waited_ns].map(|ns| style.unit.text(Some(ns)));
+fn width(rows: &[Row], style: &Style) -> usize {
+    let sums = rows.iter().flat_map(|(row, runq)| {
+        let max = runq.as_ref().map(|runq| style.unit.max(runq.max));
+        let sums = [row.oncpu_ns, row.waits.1].map(|ns| style.unit.text(Some(ns)));
         sums.into_iter().chain(max)
     });
     sums.map(|text| text.len()).max().unwrap_or_default().max(7)
@@ -505,13 +451,52 @@ fn csv_head(style: &Style) -> String {
     render::csv_row(&columns, separator)
 }
 
-fn csv(rows: &[(&String, &Row)], (unix_ns, span): (u64, Option<u64>), separator: &str) -> String {
-    let line = |(name, row): &(&String, &Row)| {
+fn csv(rows: &[Row], (unix_ns, span): (u64, Option<u64>), separator: &str) -> String {
+    let line = |(row, _): &Row| {
         let mut values = vec![unix_ns.to_string(), render::csv_number(span)];
-        let numbers = [row.oncpu_ns, row.waits, row.waited_ns];
+        let numbers = [row.oncpu_ns, row.waits.0, row.waits.1];
         values.extend(numbers.iter().chain(&row.ended_ns).map(u64::to_string));
-        values.push((*name).clone());
+        values.push(row.name.clone());
         render::csv_row(&values, separator)
     };
     rows.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns one group with that many waits of 1 ns.
+    fn table(name: &str, waits: u64) -> Table {
+        let text = format!(
+            "# schedhist groups version 1\ngroup_by cgroup\nlimit 9\nrefused 0\n\
+             group id 1 runq_count {waits} runq_sum_ns {waits} name {name}\n"
+        );
+        let histogram = format!("# runq\nprecision 3\nbucket 1 1 {waits}\n");
+        let histogram = text::histograms(&histogram).unwrap().remove(0);
+        Table {
+            all: text::groups(&text).unwrap(),
+            runq: BTreeMap::from([(1, histogram.distribution)]),
+        }
+    }
+
+    #[test]
+    fn waits_of_an_interval() {
+        let since = |last: &Table, now: &Table| {
+            let (row, waits) = now.since(last).remove(0);
+            (row.waits.0, waits.map(|waits| waits.count()))
+        };
+        let last = table("/a", 5);
+        assert_eq!(since(&Table::default(), &last), (5, Some(5)));
+        assert_eq!(since(&last, &table("/a", 7)), (2, Some(2)));
+        // Another group has got the number.
+        assert_eq!(since(&last, &table("/b", 7)), (7, Some(7)));
+        // There was no histogram at first.
+        let mut last = last;
+        last.runq.clear();
+        assert_eq!(since(&last, &table("/a", 7)), (2, Some(7)));
+        // It went back.
+        last.runq = table("/a", 9).runq;
+        assert_eq!(since(&last, &table("/a", 7)), (2, None));
+    }
 }

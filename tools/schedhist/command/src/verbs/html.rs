@@ -12,22 +12,21 @@ use std::{
 use clap::ArgMatches;
 use schedhist_core::{
     distribution::Distribution,
+    groups::{
+        self,
+        GroupRow, //
+    },
     laws,
     page::{
         self,
         flame::Stacks,
         watched,
         CpuRow,
-        GroupRow,
         Recording, //
     },
     raw::Names,
-    text::{
-        Group,
-        Groups, //
-    },
+    text::Groups,
     timeline::Timeline,
-    units,
     window::Window, //
 };
 
@@ -39,7 +38,6 @@ use crate::{
     },
     files,
     verbs::{
-        groups::CLASSES,
         report,
         runs, //
     },
@@ -250,7 +248,7 @@ fn all_groups(parts: &[(Groups, Groups)]) -> (Vec<GroupRow>, String) {
     let rule = parts.last().map_or("", |(_, last)| &last.rule);
     let mut all: Vec<GroupRow> = Vec::new();
     for (first, last) in parts.iter().filter(|(_, last)| last.rule == rule) {
-        for row in groups(first, last).0 {
+        for row in groups::between(first, last) {
             match all.iter_mut().find(|known| known.name == row.name) {
                 Some(known) => add_row(known, &row),
                 None => all.push(row),
@@ -279,43 +277,4 @@ fn add_row(sum: &mut GroupRow, row: &GroupRow) {
         }
     }
     sum.neighbours.sort_by_key(|(_, ns)| Reverse(*ns));
-}
-
-/// Returns what the groups did between two times, most time waited first.
-pub fn groups(first: &Groups, last: &Groups) -> (Vec<GroupRow>, String) {
-    let number = |group: &Group, key: &str| -> u64 {
-        units::clamp(group.pairs.number(key).unwrap_or_default())
-    };
-    // What is gone is not of this time, unless that is all.
-    let is_shown = |group: &&Group| first.groups.is_empty() || !last.is_gone(group.id);
-    let rows = last.groups.iter().filter(is_shown).map(|group| {
-        // If a count went back, it is another group of the same name.
-        let old = first
-            .groups
-            .iter()
-            .find(|old| old.id == group.id && last.is_same(&old.name, &group.name))
-            .filter(|old| {
-                let keys = ["runq_count", "runq_sum_ns", "oncpu_sum_ns"];
-                keys.iter()
-                    .all(|key| number(old, key) <= number(group, key))
-            });
-        let since =
-            |key: &str| number(group, key).saturating_sub(old.map_or(0, |old| number(old, key)));
-        GroupRow {
-            name: group.name.clone(),
-            oncpu_ns: since("oncpu_sum_ns"),
-            waits: (since("runq_count"), since("runq_sum_ns")),
-            runq: (
-                group.pairs.number("runq_p99_ns"),
-                group.pairs.number("runq_max_ns"),
-            ),
-            ended_ns: CLASSES.map(|class| since(&format!("ended_by_{class}_ns"))),
-            neighbours: group.neighbours_since(old, last),
-        }
-    });
-    let mut rows: Vec<_> = rows
-        .filter(|row| row.waits.0 != 0 || row.oncpu_ns != 0)
-        .collect();
-    rows.sort_by_key(|row| Reverse(row.waits.1));
-    (rows, last.rule.clone())
 }

@@ -31,6 +31,7 @@ use crate::{
         Quantile, //
     },
     engine::histogram::totals::Worst,
+    groups::GroupRow,
     json::quoted,
     text::Outlier,
     timeline::{
@@ -63,23 +64,6 @@ pub struct CpuRow {
     pub runq: Distribution,
     /// Its slices.
     pub oncpu: Distribution,
-}
-
-/// What a group did.
-#[derive(Clone, Debug, Default)]
-pub struct GroupRow {
-    /// Its name.
-    pub name: String,
-    /// The time that its tasks ran, in nanoseconds.
-    pub oncpu_ns: u64,
-    /// The number of its waits, and their sum in nanoseconds.
-    pub waits: (u64, u64),
-    /// The p99 and the greatest of its waits since tasks were grouped, in nanoseconds.
-    pub runq: (Option<u64>, Option<u64>),
-    /// The time that it waited, by who had the CPU at the end: own, other, kernel, idle.
-    pub ended_ns: [u64; 4],
-    /// The other groups that kept it waiting, with the time in nanoseconds.
-    pub neighbours: Vec<(String, u64)>,
 }
 
 /// A recording.

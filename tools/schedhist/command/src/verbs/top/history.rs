@@ -11,8 +11,8 @@ use schedhist_core::{
         Quantile, //
     },
     engine::histogram::bucket::Scheme,
+    groups::GroupRow,
     laws,
-    page::GroupRow,
     text::Outlier,
     timeline::{
         rows,

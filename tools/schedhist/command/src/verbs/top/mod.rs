@@ -20,11 +20,17 @@ use std::{
 };
 
 use clap::ArgMatches;
-use schedhist_core::text::{
-    self,
-    Groups,
-    Outlier,
-    OutlierParser, //
+use schedhist_core::{
+    groups::{
+        self,
+        GroupRow, //
+    },
+    text::{
+        self,
+        Groups,
+        Outlier,
+        OutlierParser, //
+    },
 };
 
 use crate::{
@@ -43,8 +49,7 @@ use crate::{
         self,
         Event,
         Tty, //
-    },
-    verbs::html,
+    }, //
 };
 use history::{
     History,
@@ -99,7 +104,7 @@ impl Feed<'_> {
         Ok(())
     }
 
-    fn groups(&mut self) -> Vec<schedhist_core::page::GroupRow> {
+    fn groups(&mut self) -> Vec<GroupRow> {
         let text = self.source.text("groups").ok();
         let groups = text.and_then(|text| text::groups(&text).ok());
         let groups = groups.filter(|groups| !matches!(groups.rule.as_str(), "none" | ""));
@@ -109,8 +114,8 @@ impl Feed<'_> {
             return Vec::new();
         };
         let none = Groups::default();
-        let (rows, rule) = html::groups(self.groups.as_ref().unwrap_or(&none), &groups);
-        self.status.rule = rule;
+        let rows = groups::between(self.groups.as_ref().unwrap_or(&none), &groups);
+        self.status.rule.clone_from(&groups.rule);
         self.groups = Some(groups);
         rows
     }

@@ -4,6 +4,7 @@
 
 use schedhist_core::{
     distribution::Max,
+    groups::CLASSES,
     text::shares,
     timeline::{
         row,
@@ -26,10 +27,7 @@ use super::{
         LEVELS, //
     },
 };
-use crate::{
-    sys,
-    verbs::groups::CLASSES, //
-};
+use crate::sys;
 
 /// The number of CPUs that are shown each for itself.
 const UNFOLDED: usize = 16;
