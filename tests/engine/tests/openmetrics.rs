@@ -183,7 +183,7 @@ fn looks_like_this() {
     }
 }
 
-/// The longest possible text fits into the documented maximum.
+/// The longest possible text fits into the documented maximum, which is not far more.
 #[test]
 fn length_is_bounded() {
     let mut longest = String::new();
@@ -206,10 +206,10 @@ fn length_is_bounded() {
     .lines()
     .filter(|line| line.starts_with('#') || !line.contains("_seconds_"))
     .fold(0, |len, line| len + line.len() + 21);
+    let needed = longest.len() + rest;
     assert!(
-        longest.len() + rest <= openmetrics::MAX_LEN,
-        "{} {rest}",
-        longest.len()
+        (needed..2 * needed).contains(&openmetrics::MAX_LEN),
+        "{needed}"
     );
 }
 
