@@ -67,6 +67,7 @@ use schedhist_engine::engine::{
         MetricSet,
         Series, //
     },
+    switch::sample::Observer,
 };
 use schedhist_engine::testing::idle_at;
 
@@ -284,6 +285,10 @@ fn groups_are_more_records() {
     };
     let groups = Groups::new(3, scheme);
     groups.example(900);
+    groups.observer().enter(grouped::user(0));
+    for _ in 0..5 {
+        groups.sample(Metric::Oncpu, 1 << 63, u64::MAX);
+    }
     let coarse = group_scheme(scheme);
     raw::grouping(&mut bytes, 77, b"cgroup depth 2", &head, coarse);
     for (number, name) in [(0, &b"other"[..]), (1, b"/a b\\\xff"), (2, b"")] {
@@ -304,6 +309,9 @@ fn groups_are_more_records() {
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len(), 5, "{text}");
     assert_eq!(lines[0], "group_by cgroup depth 2");
+    // 5 * 2^63
+    let sum = "oncpu_count 5 oncpu_sum_ns 46116860184273879040 ";
+    assert!(lines[1].contains(sum), "{text}");
     assert_eq!(
         lines[2],
         "group id 1 oncpu_count 2 oncpu_sum_ns 2000 oncpu_max_ns 1500 \
