@@ -65,6 +65,16 @@ fn any_duration() -> impl Strategy<Value = u64> {
     prop_oneof![Just(0), Just(1), Just(LONGEST), any].prop_map(|value| value.min(LONGEST))
 }
 
+/// The observer of groups passes on who the tasks are.
+#[test]
+fn tasks_are_those_of_the_inner_observer() {
+    let groups = groups(1);
+    for side in [Side::Prev, Side::Next] {
+        assert_eq!(groups.observer().identify(side), identity(side));
+        assert_eq!(groups.observer().namer(side)(), identity(side));
+    }
+}
+
 #[test]
 fn the_metrics_of_groups() {
     for metric in Metric::ALL {
