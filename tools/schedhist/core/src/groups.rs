@@ -77,9 +77,8 @@ impl GroupRow {
     fn new(group: &Group, old: Option<&Group>, all: &Groups) -> Self {
         let old = old.filter(|old| all.is_same(&old.name, &group.name));
         let counts = Counts::new(group);
-        let since = old.and_then(|old| Some((old, counts.since(&Counts::new(old))?)));
-        let old = since.map(|(old, _)| old);
-        let counts = since.map_or(counts, |(_, since)| since);
+        let since = old.and_then(|old| Some((Some(old), counts.since(&Counts::new(old))?)));
+        let (old, counts) = since.unwrap_or((None, counts));
         Self {
             id: group.id,
             name: group.name.clone(),
