@@ -25,6 +25,10 @@ use std::{
 use schedhist_core::{
     raw,
     recording::file::Taken,
+    text::{
+        self,
+        Groups, //
+    },
     window::Window, //
 };
 
@@ -95,6 +99,12 @@ impl Source {
         let path = self.path(name);
         let bytes = fs::read(&path).map_err(|error| self.explain(&path, &error))?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// Reads the groups.
+    pub fn groups(&self) -> Result<Groups> {
+        let groups = text::groups(&self.text("groups")?);
+        groups.map_err(|why| Failure::at(self.path("groups").display(), why))
     }
 
     /// Writes a control of the module.

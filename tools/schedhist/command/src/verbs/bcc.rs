@@ -32,11 +32,11 @@ use crate::{
         Waiter, //
     },
     verbs::{
-        grouping::Grouping,
-        groups::{
+        group_histograms::{
             GroupHistograms,
             Part, //
         },
+        grouping::Grouping,
         has_cgroups,
         hist::each_interval,
         is_process,

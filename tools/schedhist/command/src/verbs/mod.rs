@@ -8,6 +8,7 @@ mod ctl;
 mod diff;
 mod doctor;
 mod export;
+mod group_histograms;
 mod grouping;
 mod groups;
 mod hist;

@@ -17,14 +17,7 @@ use std::{
     },
 };
 
-use schedhist_core::{
-    distribution::Distribution,
-    text::{
-        self,
-        Pairs, //
-    },
-    units,
-};
+use schedhist_core::{distribution::Distribution, text::Pairs, units};
 
 use super::{
     exit_status,
@@ -52,7 +45,7 @@ use crate::{
         Woken, //
     },
     verbs::{
-        groups,
+        group_histograms,
         runs::{
             self,
             Run,
@@ -119,7 +112,7 @@ impl Job<'_> {
         let mut counts = None;
         if let Some(own) = &self.own_group {
             for (found, metric) in histograms.iter_mut().zip(OF_GROUPS) {
-                for (name, one) in groups::histograms(self.source, metric)?.into_values() {
+                for (name, one) in group_histograms::read(self.source, metric)?.into_values() {
                     match found {
                         _ if !own.has(&name) => {}
                         None => *found = Some(one),
@@ -127,7 +120,7 @@ impl Job<'_> {
                     }
                 }
             }
-            let groups = text::groups(&self.source.text("groups")?)?;
+            let groups = self.source.groups()?;
             let groups = groups.groups.iter().filter(|group| own.has(&group.name));
             let mut sums = [0; COUNTS.len()];
             for group in groups {

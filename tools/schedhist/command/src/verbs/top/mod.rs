@@ -26,7 +26,6 @@ use schedhist_core::{
         GroupRow, //
     },
     text::{
-        self,
         Groups,
         Outlier,
         OutlierParser, //
@@ -105,9 +104,11 @@ impl Feed<'_> {
     }
 
     fn groups(&mut self) -> Vec<GroupRow> {
-        let text = self.source.text("groups").ok();
-        let groups = text.and_then(|text| text::groups(&text).ok());
-        let groups = groups.filter(|groups| !matches!(groups.rule.as_str(), "none" | ""));
+        let groups = self
+            .source
+            .groups()
+            .ok()
+            .filter(|groups| !matches!(groups.rule.as_str(), "none" | ""));
         let Some(groups) = groups else {
             self.groups = None;
             self.status.rule.clear();
