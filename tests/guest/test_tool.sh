@@ -180,6 +180,24 @@ test_tool_groups() {
 		tool runqlat -p "$pid" 0.5 1 > /dev/null
 		grouped_by "$rule"
 	done
+	# So does one that equals what a process that was killed had written, but before the module was
+	# loaded anew. Without that, the next process restores what was there before.
+	for rule in process none; do
+		echo none > "$debugfs/group_by"
+		"$SCHEDHIST_TOOL" runqlat -P 100 > /dev/null &
+		first=$!
+		background "$first"
+		soon_grouped_by process
+		kill -KILL "$first"
+		wait "$first" || true
+		if [[ $rule == process ]]; then
+			unload
+			load
+			echo process > "$debugfs/group_by"
+		fi
+		tool runqlat -P 0.5 1 > /dev/null
+		grouped_by "$rule"
+	done
 	for rule in none process; do
 		echo "$rule" > "$debugfs/group_by"
 		ends_with 1 tool runqlat -p 4194000 1 1

@@ -41,7 +41,7 @@ use crate::{
 pub fn threshold<'a>(source: &'a Source, metric: &str, ns: u64) -> Result<Setting<'a>> {
     Setting::new(source, &format!("threshold_ns/{metric}"), |now| {
         let is_enough = now.parse::<u64>().is_ok_and(|now| now <= ns);
-        (!is_enough).then(|| ns.max(1).to_string())
+        Ok((!is_enough).then(|| ns.max(1).to_string()))
     })
 }
 

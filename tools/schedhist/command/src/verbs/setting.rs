@@ -33,6 +33,7 @@ pub struct Setting<'a> {
     source: &'a Source,
     name: String,
     users: Users,
+    is_relied_on: Option<fn(&Source) -> bool>,
 }
 
 /// Who uses the setting.
@@ -86,11 +87,11 @@ fn load_of(source: &Source) -> Result<String> {
 
 impl<'a> Setting<'a> {
     /// Writes the setting `name` if need be: `wanted` returns what to write, or `None` if the value
-    /// that it gets fits.
+    /// that it gets fits. If that may not be replaced, it returns an error.
     pub fn new(
         source: &'a Source,
         name: &str,
-        wanted: impl Fn(&str) -> Option<String>,
+        wanted: impl Fn(&str) -> Result<Option<String>>,
     ) -> Result<Self> {
         let now = || -> Result<String> { Ok(source.text(name)?.trim().to_owned()) };
         // First, as it tells whether there is a module, and who may use it.
@@ -99,10 +100,11 @@ impl<'a> Setting<'a> {
             source,
             name: name.to_owned(),
             users,
+            is_relied_on: None,
         };
         if !source.is_live() {
             let mut own = None;
-            if let Some(mine) = wanted(&before) {
+            if let Some(mine) = wanted(&before)? {
                 source.write(name, &mine)?;
                 own = Some((before, now()?));
             }
@@ -116,7 +118,7 @@ impl<'a> Setting<'a> {
         // If another user has written it, what was there before that counts.
         let known = Memory::load(&path);
         let known = known.filter(|memory| memory.load == load && memory.written == before);
-        let Some(mine) = wanted(&before) else {
+        let Some(mine) = wanted(&before)? else {
             // Someone else has written it since, who may rely on it.
             if known.is_none() {
                 Memory::save(None, &path)?;
@@ -144,6 +146,12 @@ impl<'a> Setting<'a> {
         Ok(with(Users::Locked(path, users)))
     }
 
+    /// Restores nothing if `is_relied_on` then returns that something else needs the setting.
+    pub fn unless(mut self, is_relied_on: fn(&Source) -> bool) -> Self {
+        self.is_relied_on = Some(is_relied_on);
+        self
+    }
+
     fn restore(&self) -> Result {
         match &self.users {
             Users::Own(None) => Ok(()),
@@ -168,6 +176,9 @@ impl<'a> Setting<'a> {
     /// Writes `before`, unless the setting is not what was written: another program may have
     /// written it meanwhile, and relies on that.
     fn replace(&self, written: &str, before: &str) -> Result {
+        if self.is_relied_on.is_some_and(|is| is(self.source)) {
+            return Ok(());
+        }
         match self.source.text(&self.name) {
             Ok(now) if now.trim() == written => self.source.write(&self.name, before),
             _ => Ok(()),

@@ -105,7 +105,7 @@ fn on_outlier<'a>(source: &'a Source, words: &[&str]) -> Result<Setting<'a>> {
             .collect();
         let missing = words.iter().filter(|word| !now.contains(word));
         let all: Vec<_> = now.iter().chain(missing).copied().collect();
-        (all.len() > now.len()).then(|| all.join(","))
+        Ok((all.len() > now.len()).then(|| all.join(",")))
     })
 }
 
