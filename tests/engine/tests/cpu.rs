@@ -253,6 +253,23 @@ fn a_clock_that_goes_back_is_counted() {
     }
 }
 
+#[test]
+fn new_extremes_are_those_of_later_samples() {
+    for scheme in common::schemes() {
+        let cpu = new_cpu(scheme);
+        for now in [1_000, 1_700, 1_800] {
+            switch(&cpu, now, Who::Blocked);
+        }
+        cpu.restart_extremes();
+        assert_eq!(cpu.min(Metric::Oncpu), u64::MAX);
+        assert_eq!(cpu.worst(Metric::Oncpu), None);
+        switch(&cpu, 2_100, Who::Blocked);
+        assert_eq!(cpu.min(Metric::Oncpu), 300);
+        assert_eq!(cpu.worst(Metric::Oncpu).map(|it| it.value), Some(300));
+        check_law(&cpu);
+    }
+}
+
 const INTERRUPTIBLE: u32 = 1;
 
 /// A CPU that runs only one task.

@@ -181,9 +181,11 @@ fn fulfil(kernel: &Kernel, wish: &Wish, is_enabled: bool) -> Option<Op> {
             group: 1 + which % (GROUPS - 1),
         },
         _ if is_enabled && which % 4 != 0 => return None,
-        _ => Op::Enable(match which % 5 {
+        _ => Op::Enable(match time % 8 {
             0 => MetricSet::from_bits(which as u32),
             1 => MetricSet::DEFAULT,
+            // Those that need no state of tasks.
+            2 => MetricSet::from_bits(1 << Metric::Oncpu as u32 | 1 << Metric::Idle as u32),
             _ => MetricSet::ALL,
         }),
     })
