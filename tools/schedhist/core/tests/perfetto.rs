@@ -248,7 +248,7 @@ fn any_text() {
 fn counters_are_those_of_the_intervals() {
     let mut machine = sim::Machine::new(3, 5, 1);
     let mut snapshots = Vec::new();
-    for _ in 0..4 {
+    for _ in 0..5 {
         machine.run(100);
         snapshots.push(raw::decode(&machine.raw()).unwrap());
     }
@@ -256,8 +256,8 @@ fn counters_are_those_of_the_intervals() {
     let windows: Vec<_> = { snapshots.windows(2) }
         .map(|two| Window::between(&two[0], &two[1]).unwrap())
         .collect();
-    for window in &windows {
-        counters.push(window);
+    for number in [0, 1, 3] {
+        counters.push(&windows[number]);
     }
     let text = "outlier id 1 metric runq_wakeup cause wakeup cpu 2 duration_ns 500 start_ns 1000 \
                 end_ns 1500 missing_ns 0 culprits 0 pid 7 prio 120 comm a\n";
@@ -277,11 +277,18 @@ fn counters_are_those_of_the_intervals() {
     };
     let runq = windows[0].names.series("runq").unwrap().clone();
     let max = |cpu: Option<u32>| -> Vec<(u64, u64)> {
-        let all = windows.iter().zip(&snapshots).map(|(window, before)| {
-            let of = window.distribution(&runq, |number| cpu.is_none_or(|cpu| cpu == number));
-            (before.time, of.max.value().unwrap())
-        });
-        all.collect()
+        let of = |window: &Window| {
+            window.distribution(&runq, |number| cpu.is_none_or(|cpu| cpu == number))
+        };
+        let max = |number: usize| {
+            (
+                snapshots[number].time,
+                of(&windows[number]).max.value().unwrap(),
+            )
+        };
+        // Nothing is known of the third interval, and of what came after the last one.
+        let none = |number: usize| (snapshots[number].time, 0);
+        vec![max(0), max(1), none(2), max(3), none(4)]
     };
     assert_eq!(decoded.counters[&track("runq max", None)], max(None));
     assert_eq!(

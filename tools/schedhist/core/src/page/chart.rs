@@ -227,7 +227,7 @@ pub fn cpus(timeline: &Timeline, most: u64) -> String {
     let title = "Greatest wait of each CPU over time";
     open(&mut out, TOP + height + 20.0, " class=\"cpus\"", title);
     images(&mut out, columns, &pixels, height);
-    for place in (0..count).step_by(count.div_ceil(16)) {
+    for place in (0..count).step_by(count.div_ceil(16).max(1)) {
         let y = TOP + (place as f64 + 0.5) * height / count as f64 + 4.0;
         let cpu = timeline.cpus[place];
         let x = LEFT - 7.0;

@@ -36,6 +36,8 @@ pub struct Counters {
     switches: Option<Track>,
     cpus: BTreeMap<u32, CpuTracks>,
     lanes: Vec<(Track, u64)>,
+    /// The end of the last interval.
+    end: Option<u64>,
 }
 
 impl Counters {
@@ -46,6 +48,10 @@ impl Counters {
             return;
         };
         let begin = window.end.saturating_sub(span);
+        if self.end.is_some_and(|end| end < begin) {
+            self.end();
+        }
+        self.end = Some(window.end);
         let rate = |count: u64| {
             let rate = u128::from(count) * 1_000_000_000 / u128::from(span);
             u64::try_from(rate).unwrap_or(u64::MAX)
@@ -137,8 +143,20 @@ impl Counters {
         });
     }
 
+    /// Ends the last interval: no counter holds during a gap.
+    fn end(&mut self) {
+        let Some(end) = self.end.take() else { return };
+        let of_cpu = |cpu: &CpuTracks| [cpu.busy, cpu.switches, cpu.p99, cpu.max];
+        let tracks = self.machine.values().flatten().copied();
+        let tracks = tracks.chain(self.switches);
+        for track in tracks.chain(self.cpus.values().flat_map(of_cpu)) {
+            self.trace.count(track, end, 0);
+        }
+    }
+
     /// Returns the trace.
-    pub fn finish(self) -> Vec<u8> {
+    pub fn finish(mut self) -> Vec<u8> {
+        self.end();
         self.trace.finish()
     }
 }
