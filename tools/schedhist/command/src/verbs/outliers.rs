@@ -50,7 +50,8 @@ pub struct Stream {
     pipe: File,
     parser: OutlierParser,
     waiter: Waiter,
-    last: Option<u64>,
+    /// The number of the last one that was read; at first, of the last one before.
+    last: u64,
     /// How many had been suppressed when the stream was opened.
     suppressed: Option<u64>,
 }
@@ -61,6 +62,19 @@ fn suppressed(source: &Source) -> Option<u64> {
     let mut counts =
         { status.lines() }.filter_map(|line| line.strip_prefix("outliers_suppressed "));
     counts.next()?.trim().parse().ok()
+}
+
+/// Returns the number of the outlier that a line of the file `outliers` is about.
+pub fn number(line: &str) -> Option<u64> {
+    let mut words = line.split_whitespace();
+    matches!(words.next(), Some("outlier" | "culprit")).then_some(())?;
+    words.nth(1)?.parse().ok()
+}
+
+/// Returns the number of the last outlier that there has been.
+fn last(source: &Source) -> u64 {
+    let text = source.text("outliers").unwrap_or_default();
+    text.lines().filter_map(number).max().unwrap_or_default()
 }
 
 /// What came out of the stream.
@@ -84,7 +98,7 @@ impl Stream {
             pipe: pipe.map_err(|error| source.explain(&path, &error))?,
             parser: OutlierParser::default(),
             waiter: Waiter::new().map_err(|error| Failure::at("signals", error))?,
-            last: None,
+            last: last(source),
             suppressed: suppressed(source),
         })
     }
@@ -126,9 +140,9 @@ impl Stream {
             }
             let mut missed = 0_u64;
             for outlier in &found {
-                let before = self.last.replace(outlier.id);
-                let between = before.map_or(0, |before| outlier.id.saturating_sub(before + 1));
-                missed = missed.saturating_add(between);
+                let next = self.last.saturating_add(1);
+                missed = missed.saturating_add(outlier.id.saturating_sub(next));
+                self.last = outlier.id;
             }
             return Ok(Next::Some(found, missed));
         }

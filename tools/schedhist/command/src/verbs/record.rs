@@ -45,7 +45,10 @@ use crate::{
         Waiter,
         Woken, //
     },
-    verbs::runs,
+    verbs::{
+        outliers::number,
+        runs, //
+    },
 };
 
 /// A recording that is written. It begins as `FILE.PID.new`, which is removed again unless it gets
@@ -219,44 +222,16 @@ pub fn record(args: &ArgMatches, source: &Source) -> Result {
         }
         return Err(failure);
     }
-    let start = Instant::now();
-    let mut next = start;
-    loop {
-        next = (next + Duration::from_millis(millis)).max(Instant::now());
-        let end = limit.map(|limit| start + limit);
-        let deadline = end.map_or(next, |end| end.min(next));
-        let is_over = loop {
-            match waiter.wait(Some(deadline), None) {
-                Woken::Timeout => break end.is_some_and(|end| end <= Instant::now()),
-                Woken::Signal(signal) => {
-                    if let Some(child) = &child {
-                        pass_on(child, &signal);
-                    }
-                    break true;
-                }
-                Woken::Child => {
-                    if child
-                        .as_mut()
-                        .is_some_and(|c| !matches!(c.try_wait(), Ok(None)))
-                    {
-                        break true;
-                    }
-                }
-                Woken::Readable => {}
-            }
-        };
-        match source.read() {
-            Ok(reading) => {
-                tape.take(&reading)?;
-                tape.details(source, is_over)?;
-            }
-            Err(Failure::Error(text)) => tape.gap(&text)?,
-            Err(other) => return Err(other),
+    let interval = Duration::from_millis(millis);
+    let recorded = tape.record(source, &waiter, child.as_mut(), interval, limit);
+    let recorded = recorded.map_err(|failure| match failure {
+        // At once: the command may go on for long.
+        Failure::Error(text) => {
+            note(text);
+            Failure::Quiet(1)
         }
-        if is_over {
-            break;
-        }
-    }
+        other => other,
+    });
     let size = fs::metadata(path).map_or(0, |about| about.len());
     note(format!("{path}: {} snapshots, {size} bytes", tape.taken));
     if let Some(mut child) = child {
@@ -267,14 +242,15 @@ pub fn record(args: &ArgMatches, source: &Source) -> Result {
                 pass_on(&child, &signal);
             }
         }
-        if let Ok(Some(status)) = child.try_wait() {
+        let status = child.try_wait();
+        if let (Ok(Some(status)), Ok(())) = (status, &recorded) {
             return match super::run::exit_status(status) {
                 0 => Ok(()),
                 status => Err(Failure::Quiet(status)),
             };
         }
     }
-    Ok(())
+    recorded
 }
 
 /// Sends a signal to the command, unless the terminal has done so.
@@ -298,11 +274,6 @@ const GROUPS_EVERY: Duration = Duration::from_secs(10);
 /// Returns the lines of those outliers in the file `outliers` whose numbers are above `last`, and
 /// the highest number. Numbers that all are lower belong to another load of the module.
 fn new_outliers(text: &str, last: u64) -> (String, u64) {
-    let number = |line: &str| {
-        let mut words = line.split_whitespace();
-        matches!(words.next(), Some("outlier" | "culprit")).then_some(())?;
-        words.nth(1)?.parse::<u64>().ok()
-    };
     let newest = text.lines().filter_map(number).max().unwrap_or(last);
     let last = if newest < last { 0 } else { last };
     let new = text
@@ -337,6 +308,56 @@ impl Tape {
             grouped: None,
             outlier: None,
         })
+    }
+
+    /// Appends snapshots until the time is over, the command ends, or a signal comes, which is
+    /// passed on to the command.
+    fn record(
+        &mut self,
+        source: &Source,
+        waiter: &Waiter,
+        mut child: Option<&mut Child>,
+        interval: Duration,
+        limit: Option<Duration>,
+    ) -> Result {
+        let start = Instant::now();
+        let mut next = start;
+        loop {
+            next = (next + interval).max(Instant::now());
+            let end = limit.map(|limit| start + limit);
+            let deadline = end.map_or(next, |end| end.min(next));
+            let is_over = loop {
+                match waiter.wait(Some(deadline), None) {
+                    Woken::Timeout => break end.is_some_and(|end| end <= Instant::now()),
+                    Woken::Signal(signal) => {
+                        if let Some(child) = &child {
+                            pass_on(child, &signal);
+                        }
+                        break true;
+                    }
+                    Woken::Child => {
+                        if child
+                            .as_mut()
+                            .is_some_and(|c| !matches!(c.try_wait(), Ok(None)))
+                        {
+                            break true;
+                        }
+                    }
+                    Woken::Readable => {}
+                }
+            };
+            match source.read() {
+                Ok(reading) => {
+                    self.take(&reading)?;
+                    self.details(source, is_over)?;
+                }
+                Err(Failure::Error(text)) => self.gap(&text)?,
+                Err(other) => return Err(other),
+            }
+            if is_over {
+                return Ok(());
+            }
+        }
     }
 
     /// Appends a snapshot, and before it, what has happened since the one before.

@@ -170,54 +170,58 @@ pub fn watch(args: &ArgMatches, source: &Source) -> Result {
     let deadline = duration.map(|duration| Instant::now() + duration);
     let quiet = args.get_flag("quiet");
     let (mut seen, mut missed_all) = (0_u64, 0_u64);
-    let summary = |stream: &Stream, seen: u64, missed: u64| {
-        match stream.suppressed(source) {
-            0 => {}
-            number => note(format!(
-                "{number} outliers, of any metric, were not reported: outlier_rate"
-            )),
-        }
-        if quiet {
-            return print(&format!("{seen} above {us} us, {missed} more missed\n"));
+    let mut watch = || -> Result {
+        while let Next::Some(found, missed) = stream.next(deadline)? {
+            let is_wanted = |o: &&Outlier| {
+                // The sum `runq` stands for both of its parts.
+                let same =
+                    o.metric == metric || (metric == "runq" && o.metric.starts_with("runq_"));
+                same && o.duration_ns > ns
+            };
+            let names = match quiet {
+                true => Names::new(),
+                false => group_names(source, &found),
+            };
+            missed_all = missed_all.saturating_add(missed);
+            if missed != 0 && !quiet {
+                note(format!("{missed} outliers were missed"));
+            }
+            for outlier in found.iter().filter(is_wanted) {
+                seen += 1;
+                if !quiet {
+                    let stack = stacks.as_mut().map(|stacks| stacks.of(outlier.id));
+                    print(&if args.get_flag("json") {
+                        json(outlier, &names, stack.as_ref())
+                    } else {
+                        text(outlier, &names)
+                            + &stack.map_or_else(String::new, |stack| stack_text(outlier, stack))
+                    })?;
+                }
+                actions.iter().try_for_each(|action| act(action, outlier))?;
+                if !actions.contains(&Action::Continue) {
+                    return Ok(());
+                }
+            }
         }
         Ok(())
     };
-    while let Next::Some(found, missed) = stream.next(deadline)? {
-        let is_wanted = |o: &&Outlier| {
-            // The sum `runq` stands for both of its parts.
-            let same = o.metric == metric || (metric == "runq" && o.metric.starts_with("runq_"));
-            same && o.duration_ns > ns
-        };
-        let names = match quiet {
-            true => Names::new(),
-            false => group_names(source, &found),
-        };
-        missed_all = missed_all.saturating_add(missed);
-        if missed != 0 && !quiet {
-            note(format!("{missed} outliers were missed"));
-        }
-        for outlier in found.iter().filter(is_wanted) {
-            seen += 1;
-            if !quiet {
-                let stack = stacks.as_mut().map(|stacks| stacks.of(outlier.id));
-                print(&if args.get_flag("json") {
-                    json(outlier, &names, stack.as_ref())
-                } else {
-                    text(outlier, &names)
-                        + &stack.map_or_else(String::new, |stack| stack_text(outlier, stack))
-                })?;
-            }
-            actions.iter().try_for_each(|action| act(action, outlier))?;
-            if !actions.contains(&Action::Continue) {
-                summary(&stream, seen, missed_all)?;
-                return Err(Failure::Quiet(EXCEEDED));
-            }
-        }
+    let ended = watch();
+    match stream.suppressed(source) {
+        0 => {}
+        number => note(format!(
+            "{number} outliers, of any metric, were not reported: outlier_rate"
+        )),
     }
-    summary(&stream, seen, missed_all)?;
-    match seen {
-        0 => Ok(()),
-        _ => Err(Failure::Quiet(EXCEEDED)),
+    if quiet {
+        print(&format!("{seen} above {us} us, {missed_all} more missed\n"))?;
+    }
+    match ended {
+        Err(Failure::Error(text)) if seen != 0 => {
+            note(text);
+            Err(Failure::Quiet(EXCEEDED))
+        }
+        Ok(()) if seen != 0 => Err(Failure::Quiet(EXCEEDED)),
+        ended => ended,
     }
 }
 
