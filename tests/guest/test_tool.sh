@@ -130,10 +130,13 @@ test_tool_peers() {
 	((rc == 0))
 }
 
+# Prints how often measuring has begun on a CPU.
+beginnings() { sed -n 's/^start_unseen //p' "$debugfs/status"; }
+
 # Tables of processes, threads, namespaces and cgroups are those of their tasks, and no verb leaves its
 # rule behind.
 test_tool_groups() {
-	local pid other first rule
+	local pid other first rule begun
 	begin_tool
 	cgroups_on
 	# sleeper has two threads, and shares its CPU with a loop.
@@ -203,6 +206,18 @@ test_tool_groups() {
 		ends_with 1 tool runqlat -p 4194000 1 1
 		says complaints "there is no such process"
 	done
+	# A rule that the module refuses changes nothing, and does not restart measuring.
+	echo none > "$debugfs/group_by"
+	begun=$(beginnings)
+	ends_with 1 tool runqlat -p "$(sed -n 2p threads)" 1 1
+	says complaints "there is no such process"
+	same "how often measuring began" "$(beginnings)" "$begun"
+	# Where there is no room, what is in no table is said.
+	echo 1 > "$debugfs/group_limit"
+	echo process > "$debugfs/group_by"
+	ends_with 0 tool runqlat -p "$pid" 0.5 1
+	says complaints "a task found no room for a group"
+	echo 255 > "$debugfs/group_limit"
 	ends_with 1 tool runqlat -c "$base/c" 1 1
 	says complaints "there is no such cgroup"
 	echo cgroup > "$debugfs/group_by"

@@ -46,6 +46,18 @@ test_tool_run() {
 	(($(grep -c '"scope":"machine","metric":"idle"' complaints) >= 3)) || fail "too few intervals"
 	ends_with 0 tool run -x , -- true
 	says complaints "from_ns,to_ns,scope,metric,count,sum_ns,p50_ns"
+	# What the command did is not known if its group has found no room, or has lost its counters.
+	echo 1 > "$debugfs/group_limit"
+	echo cgroup > "$debugfs/group_by"
+	ends_with 0 tool run -- true
+	says complaints "note: there was no room for a group of the command"
+	says complaints "note: all figures are of the whole machine"
+	echo none > "$debugfs/group_by"
+	echo 255 > "$debugfs/group_limit"
+	ends_with 0 tool run -- sh -c "echo none > '$debugfs/group_by'"
+	says complaints "note: group_by was written meanwhile"
+	says complaints "note: all figures are of the whole machine"
+	grouped_by none
 	# If tasks are grouped by another rule, that stays, and only the machine is measured.
 	echo comm > "$debugfs/group_by"
 	ends_with 0 tool run -- true
@@ -209,6 +221,13 @@ test_tool_record() {
 	says hgrm "#[Mean"
 	tool report --hlog runq | grep -c HISTFAAAA > lines
 	within "lines of the log" 8 "$(< lines)" 100
+	# If nothing can be written, the command goes on to its end.
+	mkdir small
+	mount -t tmpfs -o size=64k none small
+	ends_with 1 tool record -I 20 -o small/file -- sh -c "sleep 3; echo over > '$work/over'"
+	[[ -s over ]] || fail "record has not waited for the command"
+	says complaints "small/file"
+	umount small
 	# A ring has a file of the time that was asked for, and one before it.
 	tool record -I 50 --ring 0.5s -d 2 -o ring 2> /dev/null
 	[[ -s ring && -s ring.1 ]] || fail "there are not two files"
@@ -277,6 +296,10 @@ test_tool_watch() {
 	ends_with 0 tool watch -T 60000000 -d 0.5
 	sees_delays 3 20000 runq -T 10000 -d 4 -q --on-threshold continue
 	grep -qE '^[1-9][0-9]* above 10000 us, 0 more missed$' said || fail "no summary: $(< said)"
+	# If no more can come, the summary is printed as well.
+	sees_delays 3 20000 runq -T 10000 -q --on-threshold continue \
+		--on-threshold "shell,command=echo none > '$debugfs/threshold_ns/runq'"
+	grep -qE '^[1-9][0-9]* above 10000 us, [0-9]+ more missed$' said || fail "no summary: $(< said)"
 	sleep 100 &
 	pid=$!
 	background "$pid"

@@ -259,6 +259,7 @@ fn tables(args: &ArgMatches, source: &Source, table: &Table) -> Result {
                 namespaces.look(&whose);
                 let parts = groups.next(source)?;
                 let sections = sections(&parts, &whose, &namespaces, table.with_comm);
+                note_refused(groups.refused(), &whose, sections.is_empty());
                 for (head, samples) in &sections {
                     out += head;
                     // Writing to a String does not fail.
@@ -382,7 +383,7 @@ fn sections(
     if late != 0 {
         note(format!(
             "up to {late} samples are in no table: a group gets its histograms a moment after its \
-             first task has run"
+             first task has run, unless group_memory_limit is used up"
         ));
     }
     let other = parts.iter().find(|part| part.id == 0);
@@ -395,6 +396,22 @@ fn sections(
     }
     let sums = sums.into_iter();
     sums.map(|((_, head), samples)| (head, samples)).collect()
+}
+
+/// Says that groups may be in no table that should be. Where all processes or threads are shown,
+/// [`sections`] says how many samples those have.
+fn note_refused(refused: u64, whose: &Whose, is_empty: bool) {
+    let may_be_missing = match whose {
+        Whose::All | Whose::Each(_, None) => false,
+        Whose::Cgroup(_) | Whose::Process(_) => is_empty,
+        Whose::Each(..) => true,
+    };
+    if refused != 0 && may_be_missing {
+        note(format!(
+            "{refused} times, a task found no room for a group, and is in no table then: \
+             schedhist ctl group_limit"
+        ));
+    }
 }
 
 /// The PID namespaces of processes, by PID. That of a process that has ended is remembered.

@@ -81,6 +81,11 @@ impl GroupHistograms {
         Ok(groups)
     }
 
+    /// Returns how often a task found no room for a group, since `group_by` was written.
+    pub fn refused(&self) -> u64 {
+        self.last.all.refused
+    }
+
     fn state(&self, source: &Source) -> Result<State> {
         let groups = source.groups()?;
         let missing = groups.groups.iter().filter_map(|group| {

@@ -2,44 +2,95 @@
 
 //! The rule by which the module groups tasks, set for as long as a verb needs it.
 
+use std::fs;
+
 use crate::{
     failure::{
         Failure,
         Result, //
     },
     source::Source,
-    verbs::setting::Setting,
+    verbs::{
+        has_owner,
+        setting::Setting,
+        CGROUPS, //
+    },
 };
 
+/// The names of the cgroups and rules of `run` begin so.
+pub const RUN: &str = "schedhist-run-";
+
 /// The greatest number of groups.
-const MOST_GROUPS: usize = 4095;
+const MOST_GROUPS: u64 = 4095;
 
 /// How much memory the counters of groups may take, in bytes, unless the limit of groups is higher
-/// already; and how much a group takes on each possible CPU.
-const MEMORY: usize = 64 << 20;
-const OF_GROUP: usize = 512;
+/// already, and how much their histograms may; and how much the counters of a group take on each
+/// possible CPU.
+const MEMORY: u64 = 64 << 20;
+const OF_GROUP: u64 = 512;
 
-/// Returns the limit of groups for a rule that makes many of them.
-fn limit_for_many(cpus: usize) -> usize {
-    (MEMORY / (OF_GROUP * cpus.max(1))).min(MOST_GROUPS)
+/// How many cgroups may come while a verb runs.
+const NEW_CGROUPS: u64 = 64;
+
+/// Returns the number of groups that a rule makes, if there is no telling but that they are many.
+fn groups_of(rule: &str) -> Option<u64> {
+    match rule.split(' ').next() {
+        Some("process") if rule != "process" => None,
+        Some("process" | "thread") => Some(MOST_GROUPS),
+        Some("cgroup") => {
+            let path = format!("{CGROUPS}/cgroup.stat");
+            let text = fs::read_to_string(path).unwrap_or_default();
+            let mut lines = text.lines();
+            let number = lines.find_map(|line| line.strip_prefix("nr_descendants "))?;
+            Some(number.parse::<u64>().ok()?.saturating_add(NEW_CGROUPS))
+        }
+        _ => None,
+    }
 }
 
-/// Raises the limit of groups to that for many groups.
-fn raise_limit(source: &Source) -> Result<Setting<'_>> {
-    let most = limit_for_many(source.read()?.taken.snapshot.cpus.len());
-    Setting::new(source, "group_limit", |now| {
-        let is_enough = now.parse::<usize>().is_ok_and(|now| now >= most);
-        Ok((!is_enough).then(|| most.to_string()))
+/// Returns how many of them may take room.
+fn limit_of_groups(wanted: u64, cpus: usize) -> u64 {
+    let of_group = OF_GROUP * u64::try_from(cpus).unwrap_or(u64::MAX).max(1);
+    wanted.min(MEMORY / of_group).min(MOST_GROUPS)
+}
+
+/// Raises a limit, if it is lower.
+fn raise<'a>(source: &'a Source, name: &str, limit: u64) -> Result<Setting<'a>> {
+    Setting::new(source, name, |now| {
+        let is_enough = now == "none" || now.parse().is_ok_and(|now: u64| now >= limit);
+        Ok((!is_enough).then(|| limit.to_string()))
     })
 }
 
-/// Returns whether tasks are grouped by rules that others may have added, and rely on.
+/// Raises the limits, if the rule needs it. They apply to the groups that the next write of
+/// `group_by` begins, so they can be restored at once.
+fn raise_limits<'a>(source: &'a Source, rule: &str) -> Result<Vec<Setting<'a>>> {
+    let Some(groups) = groups_of(rule) else {
+        return Ok(Vec::new());
+    };
+    let cpus = source.read()?.taken.snapshot.cpus.len();
+    Ok(vec![
+        raise(source, "group_limit", limit_of_groups(groups, cpus))?,
+        raise(source, "group_memory_limit", MEMORY)?,
+    ])
+}
+
+/// Returns the names of the rules of the list.
+pub fn rules(source: &Source) -> Result<Vec<String>> {
+    let text = source.text("group_rules")?;
+    let rules = text.lines().filter_map(|line| line.strip_prefix("rule "));
+    let names = rules.filter_map(|rule| rule.split(' ').next());
+    Ok(names.map(str::to_owned).collect())
+}
+
+/// Returns whether tasks are grouped by rules that others may have added, and rely on. One that a
+/// `run` has left that was killed is nobody's.
 fn has_rules(source: &Source) -> bool {
-    let is = |name, test: fn(&str) -> bool| source.text(name).is_ok_and(|text| test(&text));
-    is("group_by", |rule| rule.trim() == "list")
-        && is("group_rules", |rules| {
-            rules.lines().any(|line| line.starts_with("rule "))
-        })
+    let is_list = source
+        .text("group_by")
+        .is_ok_and(|rule| rule.trim() == "list");
+    let is_left = |name: &String| has_owner(name, RUN) == Some(false);
+    is_list && rules(source).is_ok_and(|rules| !rules.iter().all(is_left))
 }
 
 /// A rule that holds while this exists. SIGINT, SIGTERM and SIGHUP must be blocked before: see
@@ -71,16 +122,17 @@ impl<'a> Grouping<'a> {
                 )))
             }
         };
+        let without = |rule: &str| wanted(rule).map(|_| Self { _setting: None });
         if !source.is_live() {
-            wanted(&source.groups()?.rule)?;
-            return Ok(Self { _setting: None });
+            return without(&source.groups()?.rule);
         }
-        // A limit applies to the groups that the next write begins, so it can be restored at once.
-        // Few rules make more groups than the limit usually is.
-        let is_written = wanted(source.text("group_by")?.trim())?.is_some();
-        let is_many = ["process", "thread"].contains(&rule);
-        let limit = (is_written && is_many).then(|| raise_limit(source));
-        let _limit = limit.transpose()?;
+        match (source.text("group_by"), source.groups()) {
+            (Ok(now), _) => wanted(now.trim())?,
+            // Under lockdown nobody can read or write it: a parameter of the module has set it.
+            (Err(_), Ok(groups)) if fits(&groups.rule) => return without(&groups.rule),
+            (Err(failure), _) => return Err(failure),
+        };
+        let _limits = raise_limits(source, rule)?;
         let setting = Setting::new(source, "group_by", wanted)?;
         Ok(Self {
             _setting: Some(setting.unless(has_rules)),
@@ -93,10 +145,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn limits_for_many_groups() {
-        assert_eq!(limit_for_many(4), 4095);
-        assert_eq!(limit_for_many(64), 2048);
-        assert_eq!(limit_for_many(256), 512);
-        assert_eq!(limit_for_many(4096), 32);
+    fn limits_of_groups() {
+        assert_eq!(limit_of_groups(MOST_GROUPS, 4), 4095);
+        assert_eq!(limit_of_groups(MOST_GROUPS, 64), 2048);
+        assert_eq!(limit_of_groups(MOST_GROUPS, 256), 512);
+        assert_eq!(limit_of_groups(MOST_GROUPS, 4096), 32);
+        assert_eq!(limit_of_groups(300, 64), 300);
+        assert_eq!(limit_of_groups(u64::MAX, 0), 4095);
+    }
+
+    #[test]
+    fn rules_that_make_many_groups() {
+        assert_eq!(groups_of("process"), Some(MOST_GROUPS));
+        assert_eq!(groups_of("thread"), Some(MOST_GROUPS));
+        assert_eq!(groups_of("thread 812"), Some(MOST_GROUPS));
+        assert_eq!(groups_of("process 812"), None);
+        assert_eq!(groups_of("list"), None);
     }
 }

@@ -133,12 +133,15 @@ impl<'a> Setting<'a> {
         };
         // First, so that the next user can restore it if this process is killed.
         Memory::save(Some(&memory), &path)?;
-        let mut write = || {
-            source.write(name, &mine)?;
-            memory.written = now()?;
+        if let Err(failure) = source.write(name, &mine) {
+            let _ = Memory::save(known.as_ref(), &path);
+            return Err(failure);
+        }
+        let saved = now().and_then(|written| {
+            memory.written = written;
             Memory::save(Some(&memory), &path)
-        };
-        if let Err(failure) = write() {
+        });
+        if let Err(failure) = saved {
             let _ = source.write(name, &before);
             let _ = Memory::save(known.as_ref(), &path);
             return Err(failure);

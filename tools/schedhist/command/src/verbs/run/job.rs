@@ -86,8 +86,62 @@ pub struct Job<'a> {
 /// All that is known at one time.
 struct State {
     reading: Reading,
+    own: Option<Own>,
+}
+
+/// What the module has of the command's group. There is none before the first task.
+struct Own {
+    /// The rule by which tasks are grouped.
+    rule: String,
+    /// Whether tasks found no room for a group.
+    is_full: bool,
+    is_there: bool,
     histograms: Vec<Option<Distribution>>,
-    counts: Option<[u64; COUNTS.len()]>,
+    counts: [u64; COUNTS.len()],
+}
+
+impl Own {
+    fn read(source: &Source, group: &OwnGroup<'_>) -> Result<Self> {
+        let mut histograms: Vec<Option<Distribution>> = vec![None; OF_GROUPS.len()];
+        for (found, metric) in histograms.iter_mut().zip(OF_GROUPS) {
+            for (name, one) in group_histograms::read(source, metric)?.into_values() {
+                match found {
+                    _ if !group.has(&name) => {}
+                    None => *found = Some(one),
+                    Some(found) => found.merge(&one),
+                }
+            }
+        }
+        let groups = source.groups()?;
+        let (mut counts, mut is_there) = ([0; COUNTS.len()], false);
+        for one in groups.groups.iter().filter(|one| group.has(&one.name)) {
+            is_there = true;
+            for (sum, (_, key)) in counts.iter_mut().zip(COUNTS) {
+                let number = one.pairs.number::<u128>(key).unwrap_or_default();
+                *sum = units::clamp(number.saturating_add(u128::from(*sum)));
+            }
+        }
+        Ok(Self {
+            rule: groups.rule,
+            is_full: groups.refused != 0,
+            is_there,
+            histograms,
+            counts,
+        })
+    }
+
+    /// Returns why the two do not tell what the command did between them.
+    fn gap(&self, old: &Self) -> Option<&'static str> {
+        if self.rule != old.rule {
+            Some("group_by was written meanwhile")
+        } else if self.is_there {
+            None
+        } else if self.is_full {
+            Some("there was no room for a group of the command: schedhist ctl group_limit")
+        } else {
+            Some("the module has no group of the command")
+        }
+    }
 }
 
 /// What came of one run.
@@ -108,34 +162,11 @@ impl Job<'_> {
     }
 
     fn state(&self) -> Result<State> {
-        let mut histograms: Vec<Option<Distribution>> = vec![None; OF_GROUPS.len()];
-        let mut counts = None;
-        if let Some(own) = &self.own_group {
-            for (found, metric) in histograms.iter_mut().zip(OF_GROUPS) {
-                for (name, one) in group_histograms::read(self.source, metric)?.into_values() {
-                    match found {
-                        _ if !own.has(&name) => {}
-                        None => *found = Some(one),
-                        Some(found) => found.merge(&one),
-                    }
-                }
-            }
-            let groups = self.source.groups()?;
-            let groups = groups.groups.iter().filter(|group| own.has(&group.name));
-            let mut sums = [0; COUNTS.len()];
-            for group in groups {
-                for (sum, (_, key)) in sums.iter_mut().zip(COUNTS) {
-                    let number = group.pairs.number::<u128>(key).unwrap_or_default();
-                    *sum = units::clamp(number.saturating_add(u128::from(*sum)));
-                }
-            }
-            // There is no group before the first task.
-            counts = Some(sums);
-        }
+        let group = self.own_group.as_ref();
+        let own = group.map(|group| Own::read(self.source, group));
         Ok(State {
+            own: own.transpose()?,
             reading: self.source.read()?,
-            histograms,
-            counts,
         })
     }
 
@@ -258,14 +289,21 @@ impl Job<'_> {
         from: Option<Duration>,
         to: Duration,
     ) -> (Run, Frame) {
-        let frame = new.reading.since(&old.reading);
+        let mut frame = new.reading.since(&old.reading);
+        let mut own = old.own.as_ref().zip(new.own.as_ref());
+        if let Some(why) = own.and_then(|(old, new)| new.gap(old)) {
+            frame.notes.push(why.to_owned());
+            own = None;
+        }
         let mut histograms = Vec::new();
-        let of_groups = old.histograms.iter().zip(&new.histograms);
-        for (metric, (old, new)) in OF_GROUPS.iter().zip(of_groups) {
-            if let Some(new) = new {
-                let since = old.as_ref().and_then(|old| new.since(old));
-                let since = since.unwrap_or_else(|| new.clone());
-                histograms.push((COMMAND.to_owned(), (*metric).to_owned(), since));
+        if let Some((old, new)) = own {
+            let pairs = old.histograms.iter().zip(&new.histograms);
+            for (metric, (old, new)) in OF_GROUPS.iter().zip(pairs) {
+                if let Some(new) = new {
+                    let since = old.as_ref().and_then(|old| new.since(old));
+                    let since = since.unwrap_or_else(|| new.clone());
+                    histograms.push((COMMAND.to_owned(), (*metric).to_owned(), since));
+                }
             }
         }
         let is_wanted = |cpu| {
@@ -300,8 +338,8 @@ impl Job<'_> {
         if !frame.notes.is_empty() {
             let _ = writeln!(pairs, "notes {}", frame.notes.join("\t"));
         }
-        if let (Some(old), Some(new)) = (old.counts, new.counts) {
-            for (((key, _), old), new) in COUNTS.iter().zip(old).zip(new) {
+        if let Some((old, new)) = own {
+            for (((key, _), old), new) in COUNTS.iter().zip(old.counts).zip(new.counts) {
                 // The groups began anew if a count went back.
                 let _ = writeln!(pairs, "{key} {}", new.checked_sub(old).unwrap_or(new));
             }

@@ -99,6 +99,7 @@ pub fn run(args: &ArgMatches, source: &Source) -> Result {
         style,
     };
     print::eprint_all(&print::head(&job.style));
+    let has_table = args.get_flag("table") && job.style.form == Form::Text;
     let mut status = 0;
     let mut runs = Vec::new();
     for number in 1..=repeat {
@@ -114,11 +115,14 @@ pub fn run(args: &ArgMatches, source: &Source) -> Result {
         let outcome = job.once(&title, &mut publish)?;
         status = status.max(exit_status(outcome.status));
         match outcome.run {
-            Some(run) => {
+            Some(mut run) => {
                 if let Some(output) = &mut output {
                     output.write(|recorder| recorder.run(&run.encode()))?;
                 }
-                runs.push(run);
+                if has_table {
+                    run.histograms.retain(print::is_in_table_of_runs);
+                    runs.push(run);
+                }
             }
             None if outcome.is_early => {}
             None => return Err(Failure::Quiet(status.max(1))),
@@ -127,7 +131,7 @@ pub fn run(args: &ArgMatches, source: &Source) -> Result {
             break;
         }
     }
-    if args.get_flag("table") && job.style.form == Form::Text {
+    if has_table {
         print::eprint_all(&print::table_of_runs(&runs, job.style.unit));
     }
     match status {

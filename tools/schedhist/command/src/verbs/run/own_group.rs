@@ -26,15 +26,16 @@ use crate::{
         Entry, //
     },
     verbs::{
-        grouping::Grouping,
+        grouping::{
+            rules,
+            Grouping,
+            RUN, //
+        },
         has_cgroups,
         has_owner,
         CGROUPS, //
     },
 };
-
-/// The names of cgroups and rules begin so.
-const PREFIX: &str = "schedhist-run-";
 
 /// A group that exists for as long as this does.
 #[derive(Debug)]
@@ -69,8 +70,7 @@ impl<'a> OwnGroup<'a> {
             Failure::Error(text) | Failure::Usage(text) => text,
             Failure::Quiet(_) => "group_by cannot be written".to_owned(),
         };
-        let rule_now = source.text("group_by").map_err(by)?;
-        match rule_now.trim() {
+        match source.groups().map_err(by)?.rule.as_str() {
             "list" => Self::with_rule(source).map_err(by),
             "none" => Self::with_cgroup(source)
                 .or_else(|why| Self::with_rule(source).map_err(|_| by(why))),
@@ -94,11 +94,11 @@ impl<'a> OwnGroup<'a> {
         let parent = format!("{CGROUPS}{own}");
         for entry in fs::read_dir(&parent).into_iter().flatten().flatten() {
             // Its run was killed, or has left a daemon there, which keeps it until it ends.
-            if has_owner(&entry.file_name().to_string_lossy(), PREFIX) == Some(false) {
+            if has_owner(&entry.file_name().to_string_lossy(), RUN) == Some(false) {
                 let _ = fs::remove_dir(entry.path());
             }
         }
-        let name = format!("{own}/{PREFIX}{}", std::process::id());
+        let name = format!("{own}/{RUN}{}", std::process::id());
         let path = PathBuf::from(format!("{CGROUPS}{name}"));
         // Of an earlier process with this PID.
         let _ = fs::remove_dir(&path);
@@ -114,7 +114,7 @@ impl<'a> OwnGroup<'a> {
         let grouping = Grouping::new(source, "list", |rule| rule == "list")?;
         let mut others = 0;
         for name in rules(source)? {
-            match has_owner(&name, PREFIX) {
+            match has_owner(&name, RUN) {
                 // Its run was killed.
                 Some(false) => {
                     let _ = source.write("group_rules", &format!("remove {name}"));
@@ -130,7 +130,7 @@ impl<'a> OwnGroup<'a> {
             ));
         }
         Ok(Self {
-            name: format!("{PREFIX}{}", std::process::id()),
+            name: format!("{RUN}{}", std::process::id()),
             way: Way::Rule {
                 source,
                 is_added: Cell::new(false),
@@ -198,14 +198,4 @@ impl Drop for OwnGroup<'_> {
             }
         }
     }
-}
-
-/// Returns the names of the rules in the list.
-fn rules(source: &Source) -> Result<Vec<String>> {
-    let text = source.text("group_rules")?;
-    let names = text.lines().filter_map(|line| {
-        let mut words = line.strip_prefix("rule ")?.split(' ');
-        words.next().map(str::to_owned)
-    });
-    Ok(names.collect())
 }

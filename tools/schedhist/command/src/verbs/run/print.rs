@@ -164,11 +164,17 @@ fn table(run: &Run, style: &Style) -> String {
     if let Some(late) = number("not_in_histogram").filter(|late| *late != 0) {
         let text = format!(
             "note: {late} samples of the {COMMAND} are in no histogram: a group gets these a \
-             moment after its first task has run"
+             moment after its first task has run, unless group_memory_limit is used up"
         );
         render::wrap(&mut out, &text);
     }
     out
+}
+
+/// Returns whether the table of runs needs this histogram. All of many runs on many CPUs take a lot
+/// of memory.
+pub fn is_in_table_of_runs((scope, metric, _): &(String, String, Distribution)) -> bool {
+    metric == "runq" && (scope == COMMAND || scope == MACHINE)
 }
 
 /// Returns a table with a row for each run.
@@ -332,7 +338,7 @@ command  runq             36  32.3us  1.03ms  2.05ms  2.05ms  2.05ms  2.05ms
 machine  runq             36  32.3us  1.03ms  2.06ms  2.06ms  2.06ms <8.19ms
 note: of the machine, only CPU 0-3
 note: 9 samples of the command are in no histogram: a group gets these a moment
-  after its first task has run
+  after its first task has run, unless group_memory_limit is used up
 "
         );
         let text = table(&example(12), &style(&["-n"]));
@@ -347,7 +353,7 @@ command  runq             36         32255       1032191       2048000
 machine  runq             36         32255       1032191      <8192000
 note: of the machine, only CPU 0-3
 note: 9 samples of the command are in no histogram: a group gets these a moment
-  after its first task has run
+  after its first task has run, unless group_memory_limit is used up
 "
         );
     }
