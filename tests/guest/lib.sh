@@ -13,7 +13,7 @@ ko=${work:?}/schedhist.ko
 # shellcheck disable=SC2034 # for the tests
 metrics=(oncpu runq runq_wakeup runq_preempt blocked_interruptible blocked_uninterruptible offcpu
 	idle wakeup throttled)
-# The tracepoints that the module probes.
+# The tracepoints that the module probes while tasks are not grouped and nobody listens.
 # shellcheck disable=SC2034 # for the tests
 probed=(sched/sched_switch sched/sched_waking task/task_newtask)
 

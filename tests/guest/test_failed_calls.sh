@@ -8,6 +8,8 @@
 
 # shellcheck source=tests/guest/faults.bash
 . ./faults.bash
+# shellcheck source=tests/guest/groups.bash
+. ./groups.bash
 
 # with_failure NTH COMMAND...: makes the NTH call of the function that fail_call was loaded for
 # fail.
@@ -37,7 +39,8 @@ load_works() {
 	assert_no_trace
 }
 
-seeks_leaks test_failed_calls test_failed_calls_enable test_failed_calls_groups test_failed_calls_listen
+seeks_leaks test_failed_calls test_failed_calls_enable test_failed_calls_groups test_failed_calls_rules \
+	test_failed_calls_listen
 
 # Fails each call in turn; of the many that create a file, every fifth, unless the run is thorough.
 allow_seconds test_failed_calls 600
@@ -74,6 +77,31 @@ test_failed_calls_groups() {
 	fail_enable 5 group_by=comm
 	unload
 	fail_enable 5 group_by=cgroup
+}
+
+# A rule that follows forks needs two probes more, and one of a cgroup needs one. If they cannot be
+# registered, the rule is not added.
+test_failed_calls_rules() {
+	local rules=$debugfs/group_rules probes add nth number=0
+	cgroups_on
+	load group_by=list
+	load_helper fail_call function=tracepoint_probe_register result=-12
+	while read -r probes add; do
+		for ((nth = 1; nth <= probes; nth++)); do
+			with_failure "$nth" fails_with "Cannot allocate memory" write "$rules" "$add"
+			same "number of rules" "$(grep -c '^rule ' "$rules")" "$number"
+		done
+		with_failure $((probes + 1)) write "$rules" "$add"
+		((++number))
+		same "number of rules" "$(grep -c '^rule ' "$rules")" "$number"
+	done <<- END
+		2 add children children 1
+		1 add root cgroup /
+		0 add named comm *
+	END
+	rmmod fail_call
+	unload
+	assert_gone
 }
 
 # An event that cannot get the probe that emits it in its context cannot be enabled; nor one that
