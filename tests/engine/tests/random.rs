@@ -185,7 +185,7 @@ fn fulfil(kernel: &Kernel, wish: &Wish, is_enabled: bool) -> Option<Op> {
             0 => MetricSet::from_bits(which as u32),
             1 => MetricSet::DEFAULT,
             // Those that need no state of tasks.
-            2 => MetricSet::from_bits(1 << Metric::Oncpu as u32 | 1 << Metric::Idle as u32),
+            2 => MetricSet::from_bits((1 << Metric::Oncpu as u32) | (1 << Metric::Idle as u32)),
             _ => MetricSet::ALL,
         }),
     })
