@@ -31,6 +31,7 @@ const CPU: u32 = 4;
 const HISTOGRAM: u32 = 5;
 const WORST: u32 = 6;
 const BUCKETS: u32 = 7;
+const GROUPING: u32 = 8;
 
 const HEADER_LEN: usize = 56;
 const RECORD_LEN: usize = 8;
@@ -235,6 +236,23 @@ pub fn decode(data: &[u8]) -> Result<Snapshot, Broken> {
     snapshot.cpus.sort_by_key(|cpu| cpu.number);
     snapshot.names = Rc::new(names);
     Ok(snapshot)
+}
+
+/// Returns when the groups of a snapshot began, in nanoseconds of `local_clock()`: another time
+/// means other groups. Returns `None` if tasks are not grouped.
+pub fn groups_since(data: &[u8]) -> Option<u64> {
+    let (_, _, start) = header(data).ok()?;
+    let mut rest = Reader(data.get(start..)?);
+    loop {
+        let mut record = rest;
+        let (kind, len) = (record.u32()?, record.u32()?);
+        match kind {
+            END => return None,
+            GROUPING => return record.u64(),
+            _ if (len as usize) < RECORD_LEN => return None,
+            _ => drop(rest.bytes(len as usize)?),
+        }
+    }
 }
 
 /// Reads the header. Returns an empty snapshot, the number of CPUs, and the offset of the first

@@ -266,6 +266,24 @@ fn recordings_give_back_what_they_got() {
     }
 }
 
+#[test]
+fn the_time_at_which_groups_began() {
+    let mut machine = Machine::new(2, 5, 1);
+    machine.run(10);
+    assert_eq!(raw::groups_since(&machine.raw()), None);
+    machine.groups_since = Some(1 << 40);
+    let bytes = machine.raw();
+    assert_eq!(raw::groups_since(&bytes), Some(1 << 40));
+    assert_eq!(
+        raw::decode(&bytes).map(|snapshot| snapshot.cpus.len()),
+        Ok(2)
+    );
+    for len in 0..bytes.len() {
+        let since = raw::groups_since(&bytes[..len]);
+        assert!(since.is_none_or(|since| since == 1 << 40));
+    }
+}
+
 fn mutate(random: &mut Random, data: &[u8]) -> Vec<u8> {
     let mut data = data.to_vec();
     for _ in 0..=random.next() % 3 {
@@ -307,6 +325,7 @@ fn any_bytes() {
             let _ = delta::encode(&found, &next);
         }
         let _ = delta::decode(&snapshot, &mutate(&mut random, &change));
+        let _ = raw::groups_since(&mutate(&mut random, &first));
         let mut text = |good: &str| {
             let bytes = mutate(&mut random, good.as_bytes());
             String::from_utf8_lossy(&bytes).into_owned()

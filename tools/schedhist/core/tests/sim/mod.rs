@@ -13,10 +13,13 @@ mod testing;
 
 use crate::engine::{
     cell::Cell,
-    format::raw::{
-        self,
-        Info,
-        Sink, //
+    format::{
+        groups::Head,
+        raw::{
+            self,
+            Info,
+            Sink, //
+        },
     },
     histogram::{
         bucket::{
@@ -75,6 +78,8 @@ pub struct Machine {
     pub now: u64,
     /// Slices are shorter than `10 << spread` microseconds.
     pub spread: u32,
+    /// When tasks began to be grouped.
+    pub groups_since: Option<u64>,
 }
 
 impl Machine {
@@ -97,6 +102,7 @@ impl Machine {
             scheme,
             now: 1_000_000_000,
             spread: 11,
+            groups_since: None,
         }
     }
 
@@ -159,7 +165,11 @@ impl Machine {
             .cpus
             .iter()
             .map(|cpu| (cpu, None::<&Baseline<Vec<u64>>>));
-        raw::snapshot(&mut bytes, &info, cpus);
+        raw::begin(&mut bytes, &info, cpus);
+        if let Some(since) = self.groups_since {
+            raw::grouping(&mut bytes, since, b"comm", &Head::default(), self.scheme);
+        }
+        raw::end(&mut bytes);
         bytes.0
     }
 }

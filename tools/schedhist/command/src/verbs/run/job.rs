@@ -17,7 +17,12 @@ use std::{
     },
 };
 
-use schedhist_core::{distribution::Distribution, text::Pairs, units};
+use schedhist_core::{
+    distribution::Distribution,
+    raw,
+    text::Pairs,
+    units, //
+};
 
 use super::{
     exit_status,
@@ -91,8 +96,6 @@ struct State {
 
 /// What the module has of the command's group. There is none before the first task.
 struct Own {
-    /// The rule by which tasks are grouped.
-    rule: String,
     /// Whether tasks found no room for a group.
     is_full: bool,
     is_there: bool,
@@ -122,21 +125,24 @@ impl Own {
             }
         }
         Ok(Self {
-            rule: groups.rule,
             is_full: groups.refused != 0,
             is_there,
             histograms,
             counts,
         })
     }
+}
 
-    /// Returns why the two do not tell what the command did between them.
+impl State {
+    /// Returns why the two do not tell what the command did since `old`.
     fn gap(&self, old: &Self) -> Option<&'static str> {
-        if self.rule != old.rule {
+        let own = self.own.as_ref()?;
+        let since = |state: &Self| raw::groups_since(&state.reading.bytes);
+        if since(self) != since(old) {
             Some("group_by was written meanwhile")
-        } else if self.is_there {
+        } else if own.is_there {
             None
-        } else if self.is_full {
+        } else if own.is_full {
             Some("there was no room for a group of the command: schedhist ctl group_limit")
         } else {
             Some("the module has no group of the command")
@@ -291,7 +297,7 @@ impl Job<'_> {
     ) -> (Run, Frame) {
         let mut frame = new.reading.since(&old.reading);
         let mut own = old.own.as_ref().zip(new.own.as_ref());
-        if let Some(why) = own.and_then(|(old, new)| new.gap(old)) {
+        if let Some(why) = new.gap(old) {
             frame.notes.push(why.to_owned());
             own = None;
         }
