@@ -339,6 +339,20 @@ fn as_many_neighbours_as_have_room_are_exact() {
     assert_eq!(named(after(&waits).of(0)), by_group(&waits));
 }
 
+/// The neighbour that is found first makes way for one with more than twice its time.
+#[test]
+fn a_neighbour_with_more_than_twice_the_time_comes_first() {
+    for (time, is_first) in [(0, false), (19, false), (21, false), (22, true), (45, true)] {
+        let groups = after(&[(7, 10), (8, 0), (8, time)]);
+        let first = groups.of(0).neighbours().next();
+        let expected = if is_first { (8, 2, time) } else { (7, 1, 10) };
+        assert_eq!(
+            first.map(|(group, count, ns)| (group.number(), count, ns)),
+            Some(expected)
+        );
+    }
+}
+
 /// A group that comes late and keeps others waiting often, but never for long, is found: it need
 /// not wait for longer at once than an earlier group did in all.
 #[test]
