@@ -15,3 +15,13 @@ again() {
 	done
 	return "$rc"
 }
+
+# again_shown COMMAND...: the same, with the output of the last run on standard output.
+again_shown() {
+	local said rc=0
+	said=$(mktemp)
+	again "$said" "$@" || rc=$?
+	cat "$said"
+	rm -f "$said"
+	return "$rc"
+}
