@@ -197,6 +197,7 @@ impl Builder<'_> {
         self.add("enabled", help, Kind::Gauge, gauge(enabled));
         let help = "In the histograms behind these a bucket is at most 2^-N of its value wide.";
         let bits = u64::from(input.snapshot.scheme.precision().bits());
+        // The module calls it schedhist_precision_bits, but promtool knows no such unit.
         self.add("precision", help, Kind::Gauge, gauge(bits));
         let help = "How long it took to read the snapshot from the module.";
         let read = vec![seconds(Vec::new(), u128::from(input.read_ns))];
@@ -294,7 +295,7 @@ impl Builder<'_> {
         let mut seen = BTreeSet::new();
         let groups: Vec<_> = { state.groups.groups.iter() }
             .take(room)
-            .map(|group| (label(group, &mut seen), group))
+            .map(|group| (label(&state.groups, group, &mut seen), group))
             .collect();
         for name in GroupMetric::ALL.map(GroupMetric::name) {
             let samples = groups.iter().filter_map(|(label, group)| {
@@ -352,9 +353,11 @@ impl Builder<'_> {
 }
 
 /// Returns the value of the label of a group: its name, and its number if an earlier group has the
-/// same name, as in the module's own file.
-fn label<'a>(group: &'a Group, seen: &mut BTreeSet<&'a str>) -> String {
-    if seen.insert(&group.name) {
+/// same name, as in the module's own file. The name `gone` is that of the group of all that are
+/// gone, also before there is one.
+fn label<'a>(groups: &Groups, group: &'a Group, seen: &mut BTreeSet<&'a str>) -> String {
+    let is_reserved = group.name == "gone" && !groups.is_gone(group.id);
+    if !is_reserved && seen.insert(&group.name) {
         group.name.clone()
     } else {
         format!("{}\\#{}", group.name, group.id)
@@ -378,4 +381,22 @@ fn counter_help(name: &str) -> &'static str {
         "A counter that this version of the command does not know.",
         |counter| counter.help(),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text;
+
+    #[test]
+    fn labels_of_groups() {
+        let text = "# schedhist groups version 1\ngroup_by comm\nlimit 9\n\
+                    group id 1 name a\ngroup id 2 name gone\ngroup id 3 name a\n\
+                    group id 10 name gone\n";
+        let groups = text::groups(text).unwrap();
+        let mut seen = BTreeSet::new();
+        let all = groups.groups.iter();
+        let labels: Vec<_> = all.map(|group| label(&groups, group, &mut seen)).collect();
+        assert_eq!(labels, ["a", "gone\\#2", "a\\#3", "gone"]);
+    }
 }
