@@ -136,7 +136,7 @@ beginnings() { sed -n 's/^start_unseen //p' "$debugfs/status"; }
 # Tables of processes, threads, namespaces and cgroups are those of their tasks, and no verb leaves its
 # rule behind.
 test_tool_groups() {
-	local pid other first rule begun
+	local pid other first rule begun number
 	begin_tool
 	cgroups_on
 	# sleeper has two threads, and shares its CPU with a loop.
@@ -208,6 +208,8 @@ test_tool_groups() {
 	done
 	# A rule that the module refuses changes nothing, and does not restart measuring.
 	echo none > "$debugfs/group_by"
+	# On each CPU, it begins with the first switch.
+	for number in $(seq 0 $(($(nproc) - 1))); do taskset --cpu-list "$number" true; done
 	begun=$(beginnings)
 	ends_with 1 tool runqlat -p "$(sed -n 2p threads)" 1 1
 	says complaints "there is no such process"

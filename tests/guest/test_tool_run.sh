@@ -225,8 +225,9 @@ test_tool_record() {
 	within "lines of the log" 8 "$(< lines)" 100
 	# If nothing can be written, the command goes on to its end.
 	mkdir small
-	mount -t tmpfs -o size=64k none small
-	ends_with 1 tool record -I 20 -o small/file -- sh -c "sleep 3; echo over > '$work/over'"
+	mount -t tmpfs -o size=4m none small
+	ends_with 1 tool record -I 20 -o small/file -- sh -c \
+		"cat /dev/zero > small/rest 2> /dev/null; sleep 2; echo over > '$work/over'"
 	[[ -s over ]] || fail "record has not waited for the command"
 	says complaints "small/file"
 	umount small

@@ -437,7 +437,8 @@ fn other_verbs() -> Vec<Command> {
             .after_help(
                 "Actions: trace and snapshot stop or copy the trace, at the very moment;\n\
                  shell,command=COMMAND; signal,num=N,pid=PID (or pid=parent); continue.\n\
-                 Ends with status 3 after the first one above, unless continue is given.",
+                 Ends after the first one above, unless continue is given; with status 3 if\n\
+                 there was one.",
             )
             .arg(
                 Arg::new("metric")

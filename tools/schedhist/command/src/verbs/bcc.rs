@@ -36,7 +36,10 @@ use crate::{
             GroupHistograms,
             Part, //
         },
-        grouping::Grouping,
+        grouping::{
+            Grouping,
+            MORE_GROUPS, //
+        },
         has_cgroups,
         hist::each_interval,
         is_process,
@@ -383,7 +386,7 @@ fn sections(
     if late != 0 {
         note(format!(
             "up to {late} samples are in no table: a group gets its histograms a moment after its \
-             first task has run, unless group_memory_limit is used up"
+             first task has run, unless their memory is used up, as schedhist doctor tells"
         ));
     }
     let other = parts.iter().find(|part| part.id == 0);
@@ -403,13 +406,14 @@ fn sections(
 fn note_refused(refused: u64, whose: &Whose, is_empty: bool) {
     let may_be_missing = match whose {
         Whose::All | Whose::Each(_, None) => false,
-        Whose::Cgroup(_) | Whose::Process(_) => is_empty,
-        Whose::Each(..) => true,
+        // These are one group.
+        Whose::Process(_) | Whose::Each(Split::Process | Split::PidNamespace, _) => is_empty,
+        Whose::Cgroup(_) | Whose::Each(Split::Thread, _) => true,
     };
     if refused != 0 && may_be_missing {
         note(format!(
-            "{refused} times, a task found no room for a group, and is in no table then: \
-             schedhist ctl group_limit"
+            "{refused} times, a task found no room for a group, and may be missing: \
+             {MORE_GROUPS}"
         ));
     }
 }

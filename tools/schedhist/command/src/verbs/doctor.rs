@@ -24,6 +24,7 @@ use crate::{
     },
     source::Source,
     sys,
+    verbs::grouping::MORE_GROUPS, //
 };
 
 /// What a check has found.
@@ -283,7 +284,7 @@ fn groups(source: &Source) -> Found {
         (Some(rule), Some(0) | None) => Good(format!("by {rule}")),
         (Some(rule), Some(refused)) => Warning(
             format!("by {rule}; {refused} times there was no room"),
-            "schedhist ctl group_limit N, then write group_by anew",
+            MORE_GROUPS,
         ),
     }
 }

@@ -2,7 +2,10 @@
 
 //! The rule by which the module groups tasks, set for as long as a verb needs it.
 
-use std::fs;
+use std::{
+    cell::Cell,
+    fs, //
+};
 
 use crate::{
     failure::{
@@ -28,6 +31,9 @@ const MOST_GROUPS: u64 = 4095;
 /// possible CPU.
 const MEMORY: u64 = 64 << 20;
 const OF_GROUP: u64 = 512;
+
+/// What to do if there are not enough groups.
+pub const MORE_GROUPS: &str = "schedhist ctl group_limit N, then write group_by anew";
 
 /// How many cgroups may come while a verb runs.
 const NEW_CGROUPS: u64 = 64;
@@ -126,17 +132,29 @@ impl<'a> Grouping<'a> {
         if !source.is_live() {
             return without(&source.groups()?.rule);
         }
-        match (source.text("group_by"), source.groups()) {
-            (Ok(now), _) => wanted(now.trim())?,
-            // Under lockdown nobody can read or write it: a parameter of the module has set it.
-            (Err(_), Ok(groups)) if fits(&groups.rule) => return without(&groups.rule),
-            (Err(failure), _) => return Err(failure),
-        };
-        let _limits = raise_limits(source, rule)?;
-        let setting = Setting::new(source, "group_by", wanted)?;
-        Ok(Self {
-            _setting: Some(setting.unless(has_rules)),
-        })
+        loop {
+            let rule_now = match (source.text("group_by"), source.groups()) {
+                (Ok(now), _) => now,
+                // Under lockdown nobody can read or write it: a parameter of the module has set it.
+                (Err(_), Ok(groups)) if fits(&groups.rule) => return without(&groups.rule),
+                (Err(failure), _) => return Err(failure),
+            };
+            let is_needed = wanted(rule_now.trim())?.is_some();
+            let limits = is_needed.then(|| raise_limits(source, rule));
+            let _limits = limits.transpose()?;
+            let is_late = Cell::new(false);
+            let setting = Setting::new(source, "group_by", |now| {
+                let rule = wanted(now)?;
+                is_late.set(rule.is_some() && !is_needed);
+                Ok(rule.filter(|_| !is_late.get()))
+            })?;
+            // Otherwise the last user of the rule has ended meanwhile, and limits must be raised.
+            if !is_late.get() {
+                return Ok(Self {
+                    _setting: Some(setting.unless(has_rules)),
+                });
+            }
+        }
     }
 }
 

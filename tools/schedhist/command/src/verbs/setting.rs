@@ -133,16 +133,21 @@ impl<'a> Setting<'a> {
         };
         // First, so that the next user can restore it if this process is killed.
         Memory::save(Some(&memory), &path)?;
-        if let Err(failure) = source.write(name, &mine) {
-            let _ = Memory::save(known.as_ref(), &path);
-            return Err(failure);
-        }
-        let saved = now().and_then(|written| {
-            memory.written = written;
-            Memory::save(Some(&memory), &path)
-        });
-        if let Err(failure) = saved {
-            let _ = source.write(name, &before);
+        let mut write = || {
+            source.write(name, &mine)?;
+            let written = now()?;
+            if written != memory.written {
+                memory.written = written;
+                Memory::save(Some(&memory), &path)?;
+            }
+            Ok(())
+        };
+        if let Err(failure) = write() {
+            // What the module has refused has changed nothing, and a write would, such as restart
+            // measuring.
+            if now().is_ok_and(|now| now != before) {
+                let _ = source.write(name, &before);
+            }
             let _ = Memory::save(known.as_ref(), &path);
             return Err(failure);
         }

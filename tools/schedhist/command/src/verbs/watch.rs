@@ -188,16 +188,21 @@ pub fn watch(args: &ArgMatches, source: &Source) -> Result {
             }
             for outlier in found.iter().filter(is_wanted) {
                 seen += 1;
-                if !quiet {
-                    let stack = stacks.as_mut().map(|stacks| stacks.of(outlier.id));
-                    print(&if args.get_flag("json") {
-                        json(outlier, &names, stack.as_ref())
-                    } else {
-                        text(outlier, &names)
-                            + &stack.map_or_else(String::new, |stack| stack_text(outlier, stack))
-                    })?;
-                }
+                let printed = match quiet {
+                    true => Ok(()),
+                    false => {
+                        let stack = stacks.as_mut().map(|stacks| stacks.of(outlier.id));
+                        print(&if args.get_flag("json") {
+                            json(outlier, &names, stack.as_ref())
+                        } else {
+                            let stack = stack.map(|stack| stack_text(outlier, stack));
+                            text(outlier, &names) + &stack.unwrap_or_default()
+                        })
+                    }
+                };
+                // Also if nobody reads the output any more.
                 actions.iter().try_for_each(|action| act(action, outlier))?;
+                printed?;
                 if !actions.contains(&Action::Continue) {
                     return Ok(());
                 }
@@ -212,16 +217,18 @@ pub fn watch(args: &ArgMatches, source: &Source) -> Result {
             "{number} outliers, of any metric, were not reported: outlier_rate"
         )),
     }
-    if quiet {
-        print(&format!("{seen} above {us} us, {missed_all} more missed\n"))?;
-    }
-    match ended {
-        Err(Failure::Error(text)) if seen != 0 => {
-            note(text);
+    let printed = match quiet {
+        true => print(&format!("{seen} above {us} us, {missed_all} more missed\n")),
+        false => Ok(()),
+    };
+    match ended.and(printed) {
+        ended if seen == 0 => ended,
+        ended => {
+            if let Err(Failure::Error(text)) = ended {
+                note(text);
+            }
             Err(Failure::Quiet(EXCEEDED))
         }
-        Ok(()) if seen != 0 => Err(Failure::Quiet(EXCEEDED)),
-        ended => ended,
     }
 }
 

@@ -51,6 +51,7 @@ use crate::{
     },
     verbs::{
         group_histograms,
+        grouping::MORE_GROUPS,
         runs::{
             self,
             Run,
@@ -96,8 +97,8 @@ struct State {
 
 /// What the module has of the command's group. There is none before the first task.
 struct Own {
-    /// Whether tasks found no room for a group.
-    is_full: bool,
+    /// How often a task found no room for a group.
+    refused: u64,
     is_there: bool,
     histograms: Vec<Option<Distribution>>,
     counts: [u64; COUNTS.len()],
@@ -125,7 +126,7 @@ impl Own {
             }
         }
         Ok(Self {
-            is_full: groups.refused != 0,
+            refused: groups.refused,
             is_there,
             histograms,
             counts,
@@ -135,18 +136,38 @@ impl Own {
 
 impl State {
     /// Returns why the two do not tell what the command did since `old`.
-    fn gap(&self, old: &Self) -> Option<&'static str> {
-        let own = self.own.as_ref()?;
+    fn gap(&self, old: &Self) -> Option<String> {
+        let (own, before) = (self.own.as_ref()?, old.own.as_ref()?);
         let since = |state: &Self| raw::groups_since(&state.reading.bytes);
-        if since(self) != since(old) {
-            Some("group_by was written meanwhile")
-        } else if own.is_there {
-            None
-        } else if own.is_full {
-            Some("there was no room for a group of the command: schedhist ctl group_limit")
-        } else {
-            Some("the module has no group of the command")
-        }
+        let went_back = || {
+            own.counts
+                .iter()
+                .zip(before.counts)
+                .any(|(now, old)| *now < old)
+        };
+        Some(match () {
+            () if since(self) != since(old) => "group_by was written meanwhile".to_owned(),
+            () if own.is_there && went_back() => {
+                "a cgroup that the command has removed has given up its group".to_owned()
+            }
+            () if own.is_there => return None,
+            () if own.refused != 0 => {
+                format!("there was no room for a group of the command: {MORE_GROUPS}")
+            }
+            () => "the module has no group of the command".to_owned(),
+        })
+    }
+
+    /// Returns what may be missing in what the command did since `old`.
+    fn missing(&self, old: &Self) -> Option<String> {
+        let (own, before) = (self.own.as_ref()?, old.own.as_ref()?);
+        let refused = own.refused.saturating_sub(before.refused);
+        (refused != 0).then(|| {
+            format!(
+                "{refused} times, a task found no room for a group; if it was of a cgroup that the \
+                 command has made, it is not counted as the command's: {MORE_GROUPS}"
+            )
+        })
     }
 }
 
@@ -298,8 +319,10 @@ impl Job<'_> {
         let mut frame = new.reading.since(&old.reading);
         let mut own = old.own.as_ref().zip(new.own.as_ref());
         if let Some(why) = new.gap(old) {
-            frame.notes.push(why.to_owned());
+            frame.notes.push(why);
             own = None;
+        } else {
+            frame.notes.extend(new.missing(old));
         }
         let mut histograms = Vec::new();
         if let Some((old, new)) = own {
@@ -346,8 +369,7 @@ impl Job<'_> {
         }
         if let Some((old, new)) = own {
             for (((key, _), old), new) in COUNTS.iter().zip(old.counts).zip(new.counts) {
-                // The groups began anew if a count went back.
-                let _ = writeln!(pairs, "{key} {}", new.checked_sub(old).unwrap_or(new));
+                let _ = writeln!(pairs, "{key} {}", new.saturating_sub(old));
             }
         }
         let run = Run {

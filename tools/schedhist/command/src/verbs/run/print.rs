@@ -164,7 +164,8 @@ fn table(run: &Run, style: &Style) -> String {
     if let Some(late) = number("not_in_histogram").filter(|late| *late != 0) {
         let text = format!(
             "note: {late} samples of the {COMMAND} are in no histogram: a group gets these a \
-             moment after its first task has run, unless group_memory_limit is used up"
+             moment after its first task has run, unless their memory is used up, as schedhist \
+             doctor tells"
         );
         render::wrap(&mut out, &text);
     }
@@ -338,7 +339,8 @@ command  runq             36  32.3us  1.03ms  2.05ms  2.05ms  2.05ms  2.05ms
 machine  runq             36  32.3us  1.03ms  2.06ms  2.06ms  2.06ms <8.19ms
 note: of the machine, only CPU 0-3
 note: 9 samples of the command are in no histogram: a group gets these a moment
-  after its first task has run, unless group_memory_limit is used up
+  after its first task has run, unless their memory is used up, as schedhist
+  doctor tells
 "
         );
         let text = table(&example(12), &style(&["-n"]));
@@ -353,7 +355,8 @@ command  runq             36         32255       1032191       2048000
 machine  runq             36         32255       1032191      <8192000
 note: of the machine, only CPU 0-3
 note: 9 samples of the command are in no histogram: a group gets these a moment
-  after its first task has run, unless group_memory_limit is used up
+  after its first task has run, unless their memory is used up, as schedhist
+  doctor tells
 "
         );
     }
