@@ -467,3 +467,21 @@ fn a_neighbour_on_many_cpus_is_found() {
     let heaviest = totals.neighbours().max_by_key(|(.., ns)| *ns);
     assert_eq!(heaviest.map(|(group, ..)| group), Some(group(9)));
 }
+
+/// A group that took the place of another has only as much of a lead as it had more than that one.
+#[test]
+fn a_neighbour_that_came_late_has_a_small_lead() {
+    let mut totals = GroupTotals::default();
+    let mut add = |number, wait| totals.add(after(&[(number, wait)]).of(0), |group| group);
+    (1..=8).for_each(|number| add(number, 100));
+    // It is in the place of 1.
+    add(9, 150);
+    (2..=8).for_each(|number| add(number, 1_000));
+    add(10, 60);
+    let mut numbers: Vec<u32> = totals
+        .neighbours()
+        .map(|(group, ..)| group.number())
+        .collect();
+    numbers.sort_unstable();
+    assert_eq!(numbers, [2, 3, 4, 5, 6, 7, 8, 10]);
+}
