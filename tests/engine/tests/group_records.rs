@@ -47,6 +47,10 @@ use schedhist_engine::engine::{
             Observer,
             Side, //
         },
+        settings::{
+            Fixed,
+            Settings, //
+        },
         switch_out::PrevState,
     },
 };
@@ -94,6 +98,16 @@ fn histograms_of_groups_are_not_finer_than_those_of_cpus() {
         let scheme = Scheme::new(Precision::new(bits).expect("within range"));
         assert_eq!(group_scheme(scheme).precision().bits(), bits.min(3));
     }
+}
+
+/// What is fixed when the code is compiled.
+#[test]
+fn cells_of_a_group() {
+    let cells = GroupMetric::COUNT * group_scheme(Scheme::DEFAULT).buckets();
+    assert_eq!(
+        <Fixed<{ Precision::DEFAULT }> as Settings>::GROUP_CELLS,
+        cells
+    );
 }
 
 #[test]
