@@ -87,11 +87,14 @@ proptest! {
 
         let state = TaskState::new();
         prop_assert_eq!(state.verdict(id), Verdict::UNKNOWN);
+        prop_assert!(!state.has_verdict_of_another(id));
         prop_assert!(state.set_verdict(id, verdict));
         prop_assert_eq!(state.verdict(id), verdict);
+        prop_assert!(!state.has_verdict_of_another(id));
         // Another task that gets the same PID inherits nothing, and its own verdict ends the first.
         if low(other) != low(id) {
             prop_assert_eq!(state.verdict(other), Verdict::UNKNOWN);
+            prop_assert!(state.has_verdict_of_another(other));
             let new = Verdict::new(Group::OTHER, true);
             prop_assert!(state.set_verdict(other, new));
             prop_assert_eq!(state.verdict(other), new);
@@ -105,7 +108,9 @@ proptest! {
         let state = TaskState::new();
         prop_assert!(state.set_verdict(id, Verdict::new(group, true)));
         for bit in 6..48 {
-            prop_assert_eq!(state.verdict(id ^ (1 << bit)), Verdict::UNKNOWN, "bit {}", bit);
+            let other = id ^ (1 << bit);
+            prop_assert_eq!(state.verdict(other), Verdict::UNKNOWN, "bit {}", bit);
+            prop_assert!(state.has_verdict_of_another(other), "bit {}", bit);
         }
     }
 
