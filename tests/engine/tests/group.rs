@@ -104,9 +104,13 @@ proptest! {
 
     /// Each of the lower 48 bits of an ID counts, besides those that are always 0.
     #[test]
-    fn ids_that_differ_in_one_bit_are_different(id in any_id(), group in any_group()) {
+    fn ids_that_differ_in_one_bit_are_different(
+        id in any_id(),
+        group in any_group(),
+        is_kernel_thread in any::<bool>(),
+    ) {
         let state = TaskState::new();
-        prop_assert!(state.set_verdict(id, Verdict::new(group, true)));
+        prop_assert!(state.set_verdict(id, Verdict::new(group, is_kernel_thread)));
         for bit in 6..48 {
             let other = id ^ (1 << bit);
             prop_assert_eq!(state.verdict(other), Verdict::UNKNOWN, "bit {}", bit);
