@@ -194,17 +194,19 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Decodes a snapshot.
-///
-/// # Errors
-///
-/// Fails if `data` is not a snapshot, is cut off or inconsistent, or is of another version.
-pub fn decode(data: &[u8]) -> Result<Snapshot, Broken> {
-    let (mut snapshot, cpus, start) = header(data)?;
-    let mut names = Names::default();
-    let mut rest = Reader(data.get(start..).unwrap_or_default());
-    loop {
-        let offset = data.len() - rest.0.len();
+/// The records of a snapshot.
+struct Records<'a> {
+    data: &'a [u8],
+    /// The offset of the next one.
+    at: usize,
+}
+
+impl<'a> Records<'a> {
+    /// Returns the offset and the type of the next record, and its contents after the head; `None`
+    /// at the end.
+    fn next(&mut self) -> Result<Option<(usize, u32, Reader<'a>)>, Broken> {
+        let (data, offset) = (self.data, self.at);
+        let mut rest = Reader(data.get(offset..).unwrap_or_default());
         let mut head = rest;
         let (Some(kind), Some(len)) = (head.u32(), head.u32()) else {
             return broken(format!("cut off after {} bytes", data.len()));
@@ -216,19 +218,29 @@ pub fn decode(data: &[u8]) -> Result<Snapshot, Broken> {
         let Some(record) = rest.bytes(len) else {
             return broken(format!("cut off in the record at offset {offset}"));
         };
-        if kind == END {
-            if !rest.0.is_empty() {
-                return broken(format!("bytes after the end, at offset {}", offset + len));
-            }
-            break;
+        self.at += len;
+        if kind != END {
+            return Ok(Some((offset, kind, Reader(&record[RECORD_LEN..]))));
         }
-        one_record(
-            &mut snapshot,
-            &mut names,
-            kind,
-            Reader(&record[RECORD_LEN..]),
-        )
-        .ok_or_else(|| Broken(format!("bad record of type {kind} at offset {offset}")))?;
+        if !rest.0.is_empty() {
+            return broken(format!("bytes after the end, at offset {}", self.at));
+        }
+        Ok(None)
+    }
+}
+
+/// Decodes a snapshot.
+///
+/// # Errors
+///
+/// Fails if `data` is not a snapshot, is cut off or inconsistent, or is of another version.
+pub fn decode(data: &[u8]) -> Result<Snapshot, Broken> {
+    let (mut snapshot, cpus, start) = header(data)?;
+    let mut names = Names::default();
+    let mut records = Records { data, at: start };
+    while let Some((offset, kind, record)) = records.next()? {
+        one_record(&mut snapshot, &mut names, kind, record)
+            .ok_or_else(|| Broken(format!("bad record of type {kind} at offset {offset}")))?;
     }
     if snapshot.cpus.len() != cpus as usize {
         return broken(format!("{} of {cpus} CPUs", snapshot.cpus.len()));
@@ -242,17 +254,13 @@ pub fn decode(data: &[u8]) -> Result<Snapshot, Broken> {
 /// means other groups. Returns `None` if tasks are not grouped.
 pub fn groups_since(data: &[u8]) -> Option<u64> {
     let (_, _, start) = header(data).ok()?;
-    let mut rest = Reader(data.get(start..)?);
-    loop {
-        let mut record = rest;
-        let (kind, len) = (record.u32()?, record.u32()?);
-        match kind {
-            END => return None,
-            GROUPING => return record.u64(),
-            _ if (len as usize) < RECORD_LEN => return None,
-            _ => drop(rest.bytes(len as usize)?),
+    let mut records = Records { data, at: start };
+    while let Some((_, kind, mut record)) = records.next().ok()? {
+        if kind == GROUPING {
+            return record.u64();
         }
     }
+    None
 }
 
 /// Reads the header. Returns an empty snapshot, the number of CPUs, and the offset of the first
