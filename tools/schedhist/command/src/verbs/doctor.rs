@@ -7,13 +7,7 @@ use std::{
     path::Path, //
 };
 
-use schedhist_core::{
-    laws,
-    text::{
-        self,
-        Pairs, //
-    },
-};
+use schedhist_core::laws;
 
 use crate::{
     failure::{
@@ -262,27 +256,24 @@ fn check_laws(source: &Source) -> Found {
 }
 
 fn groups(source: &Source) -> Found {
-    let status = source.text("groups").unwrap_or_default();
-    let pairs = Pairs::of_lines(&status);
-    let groups = text::groups(&status).unwrap_or_default().groups;
+    let all = source.groups().unwrap_or_default();
+    let groups = all.groups.iter();
     let late = groups
-        .iter()
+        .clone()
         .filter_map(|group| group.pairs.number::<u64>("not_in_histogram"));
     let late: u64 = late.sum();
-    let samples = groups
-        .iter()
-        .filter_map(|group| group.pairs.number::<u64>("oncpu_count"));
+    let samples = groups.filter_map(|group| group.pairs.number::<u64>("oncpu_count"));
     // A few are usual: a group gets its histograms a moment after its first task has run.
     let is_full = late > 1_000 && late > samples.sum::<u64>() / 20;
-    match (pairs.get("group_by"), pairs.number::<u64>("refused")) {
-        (None, _) => Warning("not known".to_owned(), "see snapshot"),
-        (Some("none"), _) => Good("tasks are not grouped".to_owned()),
-        (Some(rule), Some(0) | None) if is_full => Warning(
+    match (all.rule.as_str(), all.refused) {
+        ("", _) => Warning("not known".to_owned(), "see snapshot"),
+        ("none", _) => Good("tasks are not grouped".to_owned()),
+        (rule, 0) if is_full => Warning(
             format!("by {rule}; {late} samples are in no histogram"),
             "schedhist ctl group_memory_limit BYTES, then write group_by anew",
         ),
-        (Some(rule), Some(0) | None) => Good(format!("by {rule}")),
-        (Some(rule), Some(refused)) => Warning(
+        (rule, 0) => Good(format!("by {rule}")),
+        (rule, refused) => Warning(
             format!("by {rule}; {refused} times there was no room"),
             MORE_GROUPS,
         ),

@@ -43,6 +43,7 @@ use crate::{
     source::Source,
     verbs::{
         group_histograms,
+        grouping::MORE_GROUPS,
         hist::each_interval,
         render, //
     },
@@ -188,8 +189,9 @@ fn show(
                 let _ = writeln!(out, "... and {} more: --rows", all - most);
             }
             if groups.refused != 0 {
-                let note = "groups that found no room are in other: schedhist ctl group_limit";
-                render::wrap(&mut out, &format!("note: {} times, {note}", groups.refused));
+                let note = "a task found no room for a group, and is in other";
+                let note = format!("note: {} times, {note}: {MORE_GROUPS}", groups.refused);
+                render::wrap(&mut out, &note);
             }
             out
         }

@@ -71,10 +71,9 @@ pub fn number(line: &str) -> Option<u64> {
     words.nth(1)?.parse().ok()
 }
 
-/// Returns the number of the last outlier that there has been.
-fn last(source: &Source) -> u64 {
-    let text = source.text("outliers").unwrap_or_default();
-    text.lines().filter_map(number).max().unwrap_or_default()
+/// Returns the number of the last outlier in the text of the file `outliers`.
+pub fn newest(text: &str) -> Option<u64> {
+    text.lines().filter_map(number).max()
 }
 
 /// What came out of the stream.
@@ -98,7 +97,7 @@ impl Stream {
             pipe: pipe.map_err(|error| source.explain(&path, &error))?,
             parser: OutlierParser::default(),
             waiter: Waiter::new().map_err(|error| Failure::at("signals", error))?,
-            last: last(source),
+            last: newest(&source.text("outliers").unwrap_or_default()).unwrap_or_default(),
             suppressed: suppressed(source),
         })
     }

@@ -46,7 +46,10 @@ use crate::{
         Woken, //
     },
     verbs::{
-        outliers::number,
+        outliers::{
+            newest,
+            number, //
+        },
         runs, //
     },
 };
@@ -274,7 +277,7 @@ const GROUPS_EVERY: Duration = Duration::from_secs(10);
 /// Returns the lines of those outliers in the file `outliers` whose numbers are above `last`, and
 /// the highest number. Numbers that all are lower belong to another load of the module.
 fn new_outliers(text: &str, last: u64) -> (String, u64) {
-    let newest = text.lines().filter_map(number).max().unwrap_or(last);
+    let newest = newest(text).unwrap_or(last);
     let last = if newest < last { 0 } else { last };
     let new = text
         .lines()

@@ -18,7 +18,6 @@ use schedhist_core::{
     raw,
     stacks::Stack,
     text::{
-        groups,
         shares,
         Outlier, //
     },
@@ -265,8 +264,7 @@ fn group_names(source: &Source, found: &[Outlier]) -> Names {
         return Names::new();
     }
     // Without names, the numbers are shown.
-    let text = source.text("groups").unwrap_or_default();
-    let groups = groups(&text).unwrap_or_default().groups;
+    let groups = source.groups().unwrap_or_default().groups;
     groups
         .into_iter()
         .map(|group| (group.id, group.name))
