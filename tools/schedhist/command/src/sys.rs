@@ -41,8 +41,28 @@ pub enum Woken {
     Signal(Signal),
     /// A child has changed its state.
     Child,
-    /// The file descriptor is readable, or has an error.
-    Readable,
+    /// A file descriptor is ready, or has an error.
+    Ready,
+}
+
+/// A file descriptor to wait for.
+#[derive(Clone, Copy, Debug)]
+pub struct Interest {
+    fd: RawFd,
+    writes: bool,
+    /// Whether the last wait ended because it was ready.
+    pub is_ready: bool,
+}
+
+impl Interest {
+    /// Waits until `fd` can be written if `writes` is true, or else read.
+    pub fn new(fd: RawFd, writes: bool) -> Self {
+        Self {
+            fd,
+            writes,
+            is_ready: false,
+        }
+    }
 }
 
 /// The signals that were blocked before there was a [`Waiter`].
@@ -102,6 +122,22 @@ impl Waiter {
     /// Waits until `deadline`, or without a limit; also for `input` if there is one. A pending
     /// signal comes first.
     pub fn wait(&self, deadline: Option<Instant>, input: Option<RawFd>) -> Woken {
+        let mut input = input.map(|fd| Interest::new(fd, false));
+        self.wait_for_any(deadline, input.as_mut_slice())
+    }
+
+    /// Waits as [`wait`](Self::wait), for any of `interests`, and notes which of them are ready.
+    pub fn wait_for_any(&self, deadline: Option<Instant>, interests: &mut [Interest]) -> Woken {
+        let poll = |fd, events| libc::pollfd {
+            fd,
+            events,
+            revents: 0,
+        };
+        let mut fds = vec![poll(self.signals.as_raw_fd(), libc::POLLIN)];
+        fds.extend(interests.iter().map(|interest| match interest.writes {
+            true => poll(interest.fd, libc::POLLOUT),
+            false => poll(interest.fd, libc::POLLIN),
+        }));
         loop {
             if let Some(woken) = self.signal() {
                 return woken;
@@ -114,17 +150,13 @@ impl Waiter {
             let millis = left.map_or(-1, |left| {
                 i32::try_from(left.as_micros().div_ceil(1000)).unwrap_or(i32::MAX)
             });
-            let poll = |fd| libc::pollfd {
-                fd,
-                events: libc::POLLIN,
-                revents: 0,
-            };
-            // A negative descriptor is ignored.
-            let mut fds = [poll(self.signals.as_raw_fd()), poll(input.unwrap_or(-1))];
-            // SAFETY: The pointer and the number are those of the array.
-            let ready = unsafe { libc::poll(fds.as_mut_ptr(), 2, millis) };
-            if ready > 0 && fds[0].revents == 0 && fds[1].revents != 0 {
-                return Woken::Readable;
+            // SAFETY: The pointer and the number are those of the vector.
+            let ready = unsafe { libc::poll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, millis) };
+            if ready > 0 && fds[0].revents == 0 {
+                for (interest, fd) in interests.iter_mut().zip(&fds[1..]) {
+                    interest.is_ready = fd.revents != 0;
+                }
+                return Woken::Ready;
             }
         }
     }

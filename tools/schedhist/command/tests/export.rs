@@ -160,8 +160,24 @@ fn ask(port: u16, request: &str) -> (String, Vec<u8>) {
 fn get(port: u16, path: &str, accept: &str) -> (String, Vec<u8>) {
     ask(
         port,
-        &format!("GET {path} HTTP/1.1\r\nHost: x\r\nAccept: {accept}\r\nConnection: close\r\n\r\n"),
+        &format!("GET {path} HTTP/1.1\r\nHost: localhost:{port}\r\nAccept: {accept}\r\nConnection: close\r\n\r\n"),
     )
+}
+
+/// Returns the file `groups` with so many groups, besides those that no group takes.
+fn many_groups(count: u32) -> String {
+    let line = GROUPS.lines().nth(6).unwrap();
+    let mut groups: String = GROUPS
+        .lines()
+        .take(6)
+        .map(|line| format!("{line}\n"))
+        .collect();
+    for id in 1..=count {
+        let one = line.replace("group id 1 ", &format!("group id {id} "));
+        groups += &one.replace("/a\"b", &format!("/{id}\"b"));
+        groups.push('\n');
+    }
+    groups
 }
 
 /// Returns whether a program is there; if it has to be, fails otherwise.
@@ -270,13 +286,7 @@ fn one_of_each_family() {
 #[test]
 fn bounded() {
     let (folder, _) = module("bounded", 64, 20);
-    let mut groups = GROUPS.lines().take(5).collect::<Vec<_>>().join("\n");
-    let line = GROUPS.lines().nth(6).unwrap();
-    for id in 1..1_000 {
-        let one = line.replace("group id 1 ", &format!("group id {id} "));
-        groups += &format!("\n{}", one.replace("/a\"b", &format!("/{id}")));
-    }
-    fs::write(folder.join("m/groups"), groups + "\n").unwrap();
+    fs::write(folder.join("m/groups"), many_groups(999)).unwrap();
     for (limit, cpus, groups) in [(500, true, 999), (3_000, false, 999), (20_000, false, 865)] {
         let text = text(
             &folder,
@@ -296,7 +306,7 @@ fn bounded() {
         assert_eq!(left_out > 0.0, cpus, "{limit}: {left_out}");
         let left_out = value(&text, "schedhist_left_out{scope=\"group\"}");
         assert!(
-            left_out >= f64::from(groups) * 0.98 && left_out < 1_000.0,
+            left_out >= f64::from(groups) * 0.98 && left_out <= 1_000.0,
             "{limit}: {left_out}"
         );
     }
@@ -358,14 +368,193 @@ fn server() {
     assert!(get(port, "/metrics", "").0.starts_with("HTTP/1.1 200"));
     assert!(start.elapsed() < Duration::from_secs(3));
     drop(mute);
+    // A scrape is sent again for a moment.
+    let is_up = |up: f64| {
+        until("schedhist_up changes", || {
+            let body = String::from_utf8(get(port, "/metrics", "").1).unwrap();
+            assert!(up > 0.0 || value(&body, "schedhist_up") > 0.0 || !body.contains("switches"));
+            value(&body, "schedhist_up") == up
+        });
+    };
     fs::rename(folder.join("m/raw"), folder.join("m/gone")).unwrap();
-    let body = String::from_utf8(get(port, "/metrics", "").1).unwrap();
-    assert_eq!(value(&body, "schedhist_up"), 0.0);
-    assert!(!body.contains("switches"));
+    is_up(0.0);
     fs::rename(folder.join("m/gone"), folder.join("m/raw")).unwrap();
-    let body = String::from_utf8(get(port, "/metrics", "").1).unwrap();
-    assert_eq!(value(&body, "schedhist_up"), 1.0);
+    is_up(1.0);
     drop(process);
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+/// A page that binds its own name to the loopback address gets nothing.
+#[test]
+fn hosts() {
+    let (folder, _) = module("hosts", 1, 10);
+    let (process, port) = serve(&folder, &[]);
+    let status = |hosts: &[&str]| {
+        let hosts: String = hosts
+            .iter()
+            .map(|host| format!("Host: {host}\r\n"))
+            .collect();
+        let (head, body) = ask(port, &format!("GET /metrics HTTP/1.1\r\n{hosts}\r\n"));
+        let status = head.split(' ').nth(1).unwrap().to_owned();
+        assert_eq!(status == "200", body.starts_with(b"# HELP"), "{head}");
+        status
+    };
+    for host in [
+        "127.0.0.1",
+        "LOCALHOST:9763",
+        "[::1]",
+        "[::1]:80",
+        "192.0.2.1:1",
+    ] {
+        assert_eq!(status(&[host]), "200", "{host}");
+    }
+    for host in [
+        "example.org",
+        "example.org:9763",
+        "",
+        "127.0.0.1.example.org",
+        "localhost:x",
+    ] {
+        assert_eq!(status(&[host]), "421", "{host}");
+    }
+    assert_eq!(status(&[]), "200");
+    assert_eq!(status(&["localhost", "example.org"]), "421");
+    drop(process);
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+/// `--listen :PORT` is that port of all addresses.
+#[test]
+fn all_addresses() {
+    let (folder, _) = module("addresses", 1, 10);
+    let mut child = schedhist(&folder, &["--dir", "m", "export", "--listen", ":0"])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let _process = Process(child);
+    assert!(lines
+        .next()
+        .unwrap()
+        .unwrap()
+        .contains("from other machines"));
+    let mut rest = lines.map(|line| line.unwrap());
+    let line = rest.find(|line| line.contains("http://")).unwrap();
+    let port = line
+        .trim_end_matches("/metrics")
+        .rsplit_once(':')
+        .unwrap()
+        .1;
+    let (head, _) = get(port.parse().unwrap(), "/metrics", "");
+    assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+/// Returns the highest resident size of a process so far, in KiB.
+fn peak(process: &Process) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{}/status", process.0.id())).unwrap();
+    let line = status
+        .lines()
+        .find(|line| line.starts_with("VmHWM:"))
+        .unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+/// Clients that take nothing of a large answer keep nobody waiting, take no memory each, and do
+/// not delay the end.
+#[test]
+fn slow_clients() {
+    let (folder, _) = module("slow", 64, 20);
+    fs::write(folder.join("m/groups"), many_groups(4_000)).unwrap();
+    let more = [
+        "--series",
+        "10000000",
+        "--per-cpu",
+        "runq,oncpu,offcpu,idle",
+    ];
+    let (mut process, port) = serve(&folder, &more);
+    let size = get(port, "/metrics", "").1.len();
+    let alone = peak(&process);
+    let slow: Vec<_> = (0..500)
+        .map(|number: usize| {
+            let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+            let request = match number % 3 {
+                0 => "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n",
+                1 => "GET /metrics HTTP/1.1\r\nAccept: application/openmetrics-text\r\n\r\n",
+                _ => "GET /met",
+            };
+            // Those that came first are gone.
+            let _ = stream.write_all(request.as_bytes());
+            stream
+        })
+        .collect();
+    let start = Instant::now();
+    for _ in 0..3 {
+        let (head, body) = get(port, "/metrics", "");
+        assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+        assert!(body.len() * 10 > size * 9, "{} of {size} bytes", body.len());
+    }
+    assert!(
+        start.elapsed() < Duration::from_secs(10),
+        "{:?}",
+        start.elapsed()
+    );
+    let all = peak(&process);
+    assert!(
+        all < alone + (160 << 10),
+        "{all} KiB, {alone} KiB before, {size} bytes each"
+    );
+    // SAFETY: It takes plain numbers.
+    unsafe { libc::kill(process.0.id() as i32, libc::SIGTERM) };
+    let start = Instant::now();
+    assert!(process.0.wait().unwrap().success());
+    assert!(
+        start.elapsed() < Duration::from_secs(3),
+        "{:?}",
+        start.elapsed()
+    );
+    drop(slow);
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+/// Where there is no room for all groups, those that waited most are sent, and what no group takes.
+#[test]
+fn important_groups() {
+    let (folder, _) = module("important", 1, 20);
+    let mut groups = many_groups(1_000);
+    for (id, waited) in [(700, "701000009"), (900, "701000008")] {
+        let at = groups.find(&format!("group id {id} ")).unwrap();
+        let waits = groups[at..].replacen("701000000", waited, 1);
+        groups.replace_range(at.., &waits);
+    }
+    fs::write(folder.join("m/groups"), groups).unwrap();
+    let words = ["--dir", "m", "export", "--once", "--series", "2000"];
+    let text = text(&folder, &words);
+    let has = |group: &str| {
+        text.contains(&format!(
+            "schedhist_group_voluntary_total{{group=\"{group}\"}}"
+        ))
+    };
+    assert!(
+        has("other") && has("/700\\\"b\\\\x0a.service") && has("/900\\\"b\\\\x0a.service"),
+        "{text}"
+    );
+    assert!(has("/1\\\"b\\\\x0a.service") && !has("/800\\\"b\\\\x0a.service"));
+    // Long names take room, too: the number of bytes is bounded.
+    let long = many_groups(4_000).replace("/a", &format!("/{}", "long".repeat(900)));
+    fs::write(
+        folder.join("m/groups"),
+        long.replace("x0a", &"/".repeat(900)),
+    )
+    .unwrap();
+    let words = ["--dir", "m", "export", "--once", "--series", "10000000"];
+    let text = self::text(&folder, &words);
+    assert!(
+        text.len() < 17 << 20 && text.len() > 1 << 19,
+        "{}",
+        text.len()
+    );
+    assert!(value(&text, "schedhist_left_out{scope=\"group\"}") > 3_000.0);
     fs::remove_dir_all(&folder).unwrap();
 }
 

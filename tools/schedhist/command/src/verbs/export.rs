@@ -11,33 +11,13 @@ use std::{
     },
     io::{
         self,
-        Read,
         Write, //
     },
-    net::{
-        TcpListener,
-        TcpStream, //
+    os::unix::fs::{
+        MetadataExt,
+        PermissionsExt, //
     },
-    os::{
-        fd::AsRawFd,
-        unix::fs::{
-            MetadataExt,
-            PermissionsExt, //
-        }, //
-    },
-    sync::{
-        atomic::{
-            AtomicUsize,
-            Ordering, //
-        },
-        Mutex,
-        PoisonError, //
-    },
-    thread,
-    time::{
-        Duration,
-        Instant, //
-    },
+    time::Instant,
 };
 
 use clap::ArgMatches;
@@ -49,10 +29,7 @@ use schedhist_core::{
             GroupState,
             Input, //
         },
-        negotiate::{
-            self,
-            Form, //
-        },
+        negotiate::Form,
         protobuf,
         text::{
             self,
@@ -79,17 +56,14 @@ use crate::{
         Waiter,
         Woken, //
     },
-    verbs::perfetto,
+    verbs::{
+        perfetto,
+        serve, //
+    },
 };
 
-/// The longest request, head and all, in bytes.
-const LONGEST: usize = 16 << 10;
-
-/// How long a client may take to send its request, or to take the answer.
-const PATIENCE: Duration = Duration::from_secs(5);
-
-/// The number of clients that are served at once.
-const MOST: usize = 64;
+/// The bytes that groups may take in an answer.
+const GROUP_BYTES: usize = 16 << 20;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -102,12 +76,12 @@ struct Load {
 }
 
 /// Makes expositions.
-struct Exporter {
+pub struct Exporter {
     source: Source,
     schema: i32,
     per_cpu: Vec<String>,
     limit: usize,
-    last: Mutex<Option<Load>>,
+    last: Option<Load>,
 }
 
 impl Exporter {
@@ -130,18 +104,16 @@ impl Exporter {
             })?,
             per_cpu,
             limit: options::count(text("series"))? as usize,
-            last: Mutex::new(None),
+            last: None,
         })
     }
 
-    /// Reads the module and returns the metrics in a form. One client at a time: reading does not
-    /// disturb the probes, but takes memory.
-    fn scrape(&self, form: Form) -> Result<Vec<u8>> {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Reads the module and returns the metrics in a form.
+    fn scrape(&mut self, form: Form) -> Result<Vec<u8>> {
         let reading = self.source.read()?;
-        let load = self.load(&reading, last.as_ref());
+        let load = self.load(&reading, self.last.as_ref());
         let created = load.created;
-        *last = Some(load);
+        self.last = Some(load);
         let groups = self.groups();
         let exposition = families::build(&Input {
             snapshot: &reading.taken.snapshot,
@@ -151,9 +123,16 @@ impl Exporter {
             read_ns: reading.taken.read_ns,
             per_cpu: &self.per_cpu,
             limit: self.limit,
+            group_bytes: GROUP_BYTES,
             native: form == Form::Protobuf,
         });
         Ok(self.encode(&exposition, form))
+    }
+
+    /// Returns the metrics in a form. If the module is not there, `schedhist_up` says so.
+    pub fn answer(&mut self, form: Form) -> Vec<u8> {
+        self.scrape(form)
+            .unwrap_or_else(|_| self.encode(&families::down(VERSION), form))
     }
 
     fn encode(&self, exposition: &Exposition, form: Form) -> Vec<u8> {
@@ -216,7 +195,7 @@ impl Exporter {
     }
 
     /// Writes the metrics beside a file, and then renames them to it, so that nobody reads a part.
-    fn write(&self, path: &str) -> Result {
+    fn write(&mut self, path: &str) -> Result {
         crate::files::check_replaceable(path)?;
         let body = self.scrape(Form::Text(Dialect::Prometheus))?;
         let aside = format!("{path}.{}.new", std::process::id());
@@ -244,10 +223,10 @@ pub fn export(args: &ArgMatches, source: &Source) -> Result {
         let input = args.get_one::<String>("input").map_or("", String::as_str);
         return perfetto::perfetto(input, out);
     }
-    let exporter = Exporter::new(args, source)?;
+    let mut exporter = Exporter::new(args, source)?;
     let once = args.get_flag("once");
     if let Some(path) = args.get_one::<String>("textfile") {
-        return textfile(args, &exporter, path, once);
+        return textfile(args, &mut exporter, path, once);
     }
     if once {
         let form = match args.get_one::<String>("format").map(String::as_str) {
@@ -261,11 +240,11 @@ pub fn export(args: &ArgMatches, source: &Source) -> Result {
         return written.map_err(|error| output(&error));
     }
     let address = args.get_one::<String>("listen").map_or("", String::as_str);
-    serve(&exporter, address)
+    serve::serve(&mut exporter, address)
 }
 
 /// Writes a file again and again. While the module is not loaded, the file stays as it was.
-fn textfile(args: &ArgMatches, exporter: &Exporter, path: &str, once: bool) -> Result {
+fn textfile(args: &ArgMatches, exporter: &mut Exporter, path: &str, once: bool) -> Result {
     if once {
         return exporter.write(path);
     }
@@ -294,164 +273,8 @@ fn textfile(args: &ArgMatches, exporter: &Exporter, path: &str, once: bool) -> R
             match waiter.wait(Some(next), None) {
                 Woken::Signal(_) => return Ok(()),
                 Woken::Timeout => break,
-                Woken::Child | Woken::Readable => {}
+                Woken::Child | Woken::Ready => {}
             }
         }
     }
-}
-
-/// Answers requests until SIGINT.
-fn serve(exporter: &Exporter, address: &str) -> Result {
-    let listener = TcpListener::bind(address).map_err(|error| Failure::at(address, error))?;
-    let bound = listener.local_addr();
-    let bound = bound.map_err(|error| Failure::at(address, error))?;
-    let waiter = Waiter::new().map_err(|error| Failure::at("signals", error))?;
-    let nonblocking = listener.set_nonblocking(true);
-    nonblocking.map_err(|error| Failure::at(address, error))?;
-    if !bound.ip().is_loopback() {
-        note(format!(
-            "{bound} can be reached from other machines, and there is no password"
-        ));
-    }
-    note(format!("http://{bound}/metrics"));
-    let busy = AtomicUsize::new(0);
-    thread::scope(|scope| loop {
-        match waiter.wait(None, Some(listener.as_raw_fd())) {
-            // Threads that still serve a client end by themselves, in time.
-            Woken::Signal(_) => return Ok(()),
-            Woken::Timeout | Woken::Child => continue,
-            Woken::Readable => {}
-        }
-        let Ok((client, _)) = listener.accept() else {
-            // Such as when there are too many files: do not spin.
-            thread::sleep(Duration::from_millis(20));
-            continue;
-        };
-        if busy.fetch_add(1, Ordering::Relaxed) >= MOST {
-            let _ = client.set_nonblocking(true);
-            let _ = answer(
-                &client,
-                "503 Service Unavailable",
-                "text/plain",
-                b"busy\n",
-                true,
-            );
-            busy.fetch_sub(1, Ordering::Relaxed);
-            continue;
-        }
-        let busy = &busy;
-        let spawned = thread::Builder::new().spawn_scoped(scope, move || {
-            let _ = one_client(exporter, client);
-            busy.fetch_sub(1, Ordering::Relaxed);
-        });
-        if spawned.is_err() {
-            busy.fetch_sub(1, Ordering::Relaxed);
-        }
-    })
-}
-
-/// Answers one request.
-fn one_client(exporter: &Exporter, client: TcpStream) -> io::Result<()> {
-    client.set_nonblocking(false)?;
-    client.set_write_timeout(Some(PATIENCE))?;
-    let Some(head) = head(&client)? else {
-        return answer(
-            &client,
-            "400 Bad Request",
-            "text/plain",
-            b"bad request\n",
-            true,
-        );
-    };
-    let mut lines = head.split("\r\n");
-    let mut words = lines.next().unwrap_or_default().split(' ');
-    let (method, target) = (
-        words.next().unwrap_or_default(),
-        words.next().unwrap_or_default(),
-    );
-    if !words.next().unwrap_or_default().starts_with("HTTP/1.") {
-        return answer(
-            &client,
-            "400 Bad Request",
-            "text/plain",
-            b"bad request\n",
-            true,
-        );
-    }
-    let accept: Vec<_> = lines
-        .filter_map(|line| line.split_once(':'))
-        .filter(|(name, _)| name.eq_ignore_ascii_case("accept"))
-        .map(|(_, value)| value.trim())
-        .collect();
-    let with_body = method == "GET";
-    if !matches!(method, "GET" | "HEAD") {
-        let status = "405 Method Not Allowed";
-        return answer(&client, status, "text/plain", b"only GET and HEAD\n", true);
-    }
-    match target.split('?').next().unwrap_or_default() {
-        "/metrics" => {}
-        "/" => {
-            let page = b"<!doctype html><title>schedhist</title><a href=\"/metrics\">metrics</a>\n";
-            return answer(
-                &client,
-                "200 OK",
-                "text/html; charset=utf-8",
-                page,
-                with_body,
-            );
-        }
-        _ => {
-            let status = "404 Not Found";
-            return answer(&client, status, "text/plain", b"see /metrics\n", with_body);
-        }
-    }
-    let form = negotiate::choose(&accept.join(","));
-    // The client learns by the metric `schedhist_up` that the module is not there.
-    let body = exporter
-        .scrape(form)
-        .unwrap_or_else(|_| exporter.encode(&families::down(VERSION), form));
-    answer(&client, "200 OK", form.content_type(), &body, with_body)
-}
-
-/// Reads the head of a request; `None` if it is too long, or no text. The time for all of it is
-/// limited, so that a slow client does not stay.
-fn head(mut client: &TcpStream) -> io::Result<Option<String>> {
-    let deadline = Instant::now() + PATIENCE;
-    let mut head = Vec::new();
-    let mut buffer = [0; 2048];
-    loop {
-        if let Some(end) = head.windows(4).position(|four| four == b"\r\n\r\n") {
-            head.truncate(end);
-            return Ok(String::from_utf8(head).ok());
-        }
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() || head.len() > LONGEST {
-            return Ok(None);
-        }
-        client.set_read_timeout(Some(left))?;
-        match client.read(&mut buffer)? {
-            0 => return Ok(None),
-            read => head.extend(&buffer[..read]),
-        }
-    }
-}
-
-/// Sends an answer. Each connection serves one request.
-fn answer(
-    mut client: &TcpStream,
-    status: &str,
-    content_type: &str,
-    body: &[u8],
-    with_body: bool,
-) -> io::Result<()> {
-    let head = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {}\r\n\
-         X-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n",
-        body.len()
-    );
-    client.write_all(head.as_bytes())?;
-    if with_body {
-        client.write_all(body)?;
-    }
-    client.flush()
 }

@@ -72,7 +72,7 @@ pub fn each_interval(
             match waiter.wait(deadline, None) {
                 Woken::Timeout => break false,
                 Woken::Signal(_) => break true,
-                Woken::Child | Woken::Readable => {}
+                Woken::Child | Woken::Ready => {}
             }
         };
         let reading = source.read()?;

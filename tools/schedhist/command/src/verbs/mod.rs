@@ -23,6 +23,7 @@ mod report;
 mod run;
 mod runqslower;
 mod runs;
+mod serve;
 mod setting;
 mod stacks;
 mod top;

@@ -115,7 +115,7 @@ impl Stream {
             match self.waiter.wait(deadline, Some(self.pipe.as_raw_fd())) {
                 Woken::Timeout | Woken::Signal(_) => return Ok(Next::Over),
                 Woken::Child => continue,
-                Woken::Readable => {}
+                Woken::Ready => {}
             }
             let mut buffer = vec![0; 1 << 16];
             let read = match self.pipe.read(&mut buffer) {

@@ -346,7 +346,7 @@ impl Tape {
                             break true;
                         }
                     }
-                    Woken::Readable => {}
+                    Woken::Ready => {}
                 }
             };
             match source.read() {

@@ -2,9 +2,12 @@
 
 //! The families of the machine, its CPUs and its groups, with a bound on the number of time series.
 
-use std::collections::{
-    BTreeMap,
-    BTreeSet, //
+use std::{
+    cmp::Reverse,
+    collections::{
+        BTreeMap,
+        BTreeSet, //
+    },
 };
 
 use super::{
@@ -43,6 +46,9 @@ const GROUP_COUNTERS: [Counter; 4] = [
     Counter::Throttled,
 ];
 
+/// The bytes of a line of text about a group, besides its label: names, a bound, and a value.
+const SERIES_BYTES: usize = 110;
+
 /// The groups at one time.
 #[derive(Clone, Debug, Default)]
 pub struct GroupState {
@@ -69,6 +75,9 @@ pub struct Input<'a> {
     pub per_cpu: &'a [String],
     /// The maximum number of time series. Those of the machine are always there.
     pub limit: usize,
+    /// The maximum number of bytes that the groups take as text, about. Each user of the machine
+    /// can make many, with long names.
+    pub group_bytes: usize,
     /// Whether a histogram is a single time series, as a native one is.
     pub native: bool,
 }
@@ -115,7 +124,7 @@ pub fn build(input: &Input<'_>) -> Exposition {
     let left_out = |scope: &str, n| number(vec![("scope", scope.to_owned())], n);
     builder.add(
         "left_out",
-        "Histograms of CPUs, and groups, that are not sent: --series allows no more time series.",
+        "Histograms of CPUs, and groups, that are not sent: there is no room for them.",
         Kind::Gauge,
         vec![
             left_out("cpu", cpus_left_out),
@@ -270,8 +279,7 @@ impl Builder<'_> {
         left_out
     }
 
-    /// Adds the families of groups. Returns the number of groups for which there is no room: those
-    /// with the highest numbers, so that which ones are sent does not change from scrape to scrape.
+    /// Adds the families of groups. Returns the number of groups for which there is no room.
     fn groups(&mut self) -> u64 {
         let Some(state) = self.input.groups else {
             return 0;
@@ -287,16 +295,7 @@ impl Builder<'_> {
             "Decisions for which there was no group: the tasks are in the group other.";
         self.add("group_refused", help_of_refused, Kind::Counter, refused);
 
-        let each = GroupMetric::COUNT * self.series(Kind::Histogram)
-            + GROUP_COUNTERS.len()
-            + 2 * CulpritKind::COUNT
-            + 1;
-        let room = self.left / each;
-        let mut seen = BTreeSet::new();
-        let groups: Vec<_> = { state.groups.groups.iter() }
-            .take(room)
-            .map(|group| (label(&state.groups, group, &mut seen), group))
-            .collect();
+        let groups = self.important(state);
         for name in GroupMetric::ALL.map(GroupMetric::name) {
             let samples = groups.iter().filter_map(|(label, group)| {
                 let of_group = state.histograms.get(&(name, group.id))?;
@@ -325,6 +324,38 @@ impl Builder<'_> {
         let not_in = not_in.collect();
         self.add("group_not_in_histogram", help, Kind::Gauge, not_in);
         (state.groups.groups.len() - groups.len()) as u64
+    }
+
+    /// Returns the groups for which there is room, by their numbers, with their labels: the groups
+    /// of the tasks that no other takes, and then those that waited most since they began. These
+    /// times only grow, so that which groups are sent rarely changes from scrape to scrape.
+    fn important<'s>(&self, state: &'s GroupState) -> Vec<(String, &'s Group)> {
+        let series = GroupMetric::COUNT * self.series(Kind::Histogram)
+            + GROUP_COUNTERS.len()
+            + 2 * CulpritKind::COUNT
+            + 1;
+        let mut seen = BTreeSet::new();
+        let groups = state.groups.groups.iter();
+        let mut groups: Vec<_> = groups
+            .map(|group| (label(&state.groups, group, &mut seen), group))
+            .collect();
+        groups.sort_by_key(|(_, group)| {
+            let is_rest = group.id == 0 || state.groups.is_gone(group.id);
+            let time = |name| group.pairs.number::<u64>(name).unwrap_or_default();
+            let times = (time("runq_sum_ns"), time("oncpu_sum_ns"));
+            (Reverse((is_rest, times)), group.id)
+        });
+        let mut bytes = self.input.group_bytes;
+        let fits = |(label, _): &&(String, _)| {
+            // An escaped character takes two bytes.
+            let left = bytes.checked_sub(series * (SERIES_BYTES + 2 * label.len()));
+            bytes = left.unwrap_or_default();
+            left.is_some()
+        };
+        let room = groups.iter().take(self.left / series);
+        groups.truncate(room.take_while(fits).count());
+        groups.sort_by_key(|(_, group)| group.id);
+        groups
     }
 
     fn ended_by(&mut self, groups: &[(String, &Group)]) {

@@ -281,7 +281,7 @@ impl Job<'_> {
                         tick = Some((due + interval).max(now));
                     }
                 }
-                Woken::Child | Woken::Readable => {}
+                Woken::Child | Woken::Ready => {}
             }
         };
         let wall = start.elapsed();

@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The HTTP server of `export`.
+//!
+//! Every user of the machine can be its client. So one thread serves all and waits for none of
+//! them; a client has a deadline; and what one scrape made is sent to all who asked meanwhile.
+
+use std::{
+    collections::BTreeSet,
+    io::{
+        self,
+        ErrorKind,
+        Read,
+        Write, //
+    },
+    net::{
+        IpAddr,
+        Ipv6Addr,
+        SocketAddr,
+        TcpListener,
+        TcpStream, //
+    },
+    os::fd::AsRawFd,
+    sync::Arc,
+    thread,
+    time::{
+        Duration,
+        Instant, //
+    },
+};
+
+use schedhist_core::exposition::negotiate::{
+    self,
+    Form, //
+};
+
+use super::export::Exporter;
+use crate::{
+    failure::{
+        note,
+        Failure,
+        Result, //
+    },
+    sys::{
+        Interest,
+        Waiter,
+        Woken, //
+    },
+};
+
+/// The longest request, head and all, in bytes.
+const LONGEST: usize = 16 << 10;
+
+/// The time that a client has from its connection until it has taken all of the answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The number of clients that are served at once.
+const MOST: usize = 256;
+
+/// The number of clients that are accepted before the others are served again.
+const AT_ONCE: usize = 16;
+
+/// The bytes of answers that are kept at once. A larger answer is kept alone.
+const MOST_BYTES: usize = 64 << 20;
+
+/// A scrape is sent again for this many times as long as it took, so that clients cannot make the
+/// server read all the time.
+const SHARED_FOR: u32 = 4;
+
+/// What a scrape made.
+struct Scrape {
+    form: Form,
+    body: Arc<Vec<u8>>,
+    /// The time until which it is sent to others.
+    until: Instant,
+}
+
+/// A connection. It serves one request.
+struct Client {
+    stream: TcpStream,
+    /// What was received of the request.
+    request: Vec<u8>,
+    /// The answer, once the request is complete.
+    answer: Option<Answer>,
+    deadline: Instant,
+    /// The last time that the client sent or took something.
+    moved: Instant,
+}
+
+/// An answer on its way.
+struct Answer {
+    head: Vec<u8>,
+    body: Arc<Vec<u8>>,
+    /// The bytes of both that the client has taken.
+    sent: usize,
+}
+
+impl Answer {
+    fn new(status: &str, content_type: &str, body: Arc<Vec<u8>>, with_body: bool) -> Self {
+        let head = format!(
+            "HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {}\r\n\
+             X-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n",
+            body.len()
+        );
+        Self {
+            head: head.into_bytes(),
+            body: if with_body { body } else { Arc::default() },
+            sent: 0,
+        }
+    }
+
+    /// Creates an answer that says what is wrong.
+    fn error(status: &str, body: &str) -> Self {
+        let body = format!("{body}\n").into_bytes();
+        Self::new(status, "text/plain", Arc::new(body), true)
+    }
+
+    /// Returns what is left to be sent next; nothing at the end.
+    fn rest(&self) -> &[u8] {
+        match self.sent.checked_sub(self.head.len()) {
+            None => &self.head[self.sent..],
+            Some(sent) => &self.body[sent..],
+        }
+    }
+}
+
+impl Client {
+    fn new(stream: TcpStream) -> io::Result<Self> {
+        stream.set_nonblocking(true)?;
+        let now = Instant::now();
+        Ok(Self {
+            stream,
+            request: Vec::new(),
+            answer: None,
+            deadline: now + PATIENCE,
+            moved: now,
+        })
+    }
+
+    fn interest(&self) -> Interest {
+        Interest::new(self.stream.as_raw_fd(), self.answer.is_some())
+    }
+
+    /// Receives and sends as much as is possible without waiting. Returns whether the client is
+    /// still needed.
+    fn go_on(&mut self, server: &mut Server<'_>) -> io::Result<bool> {
+        if self.answer.is_none() && !self.receive(server)? {
+            return Ok(true);
+        }
+        let Some(answer) = &mut self.answer else {
+            return Ok(false);
+        };
+        while !answer.rest().is_empty() {
+            match self.stream.write(answer.rest()) {
+                Ok(sent) => answer.sent += sent,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(true),
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            }
+            self.moved = Instant::now();
+        }
+        Ok(false)
+    }
+
+    /// Receives more of the request. Returns whether there is an answer now.
+    fn receive(&mut self, server: &mut Server<'_>) -> io::Result<bool> {
+        let mut buffer = [0; 2048];
+        match self.stream.read(&mut buffer) {
+            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+            Ok(read) => self.request.extend(&buffer[..read]),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
+            Err(error) if error.kind() == ErrorKind::Interrupted => return Ok(false),
+            Err(error) => return Err(error),
+        }
+        self.moved = Instant::now();
+        let end = self.request.windows(4).position(|four| four == b"\r\n\r\n");
+        self.answer = match end {
+            Some(end) => Some(match std::str::from_utf8(&self.request[..end]) {
+                Ok(head) => server.answer(head),
+                Err(_) => Answer::error("400 Bad Request", "bad request"),
+            }),
+            None if self.request.len() > LONGEST => {
+                Some(Answer::error("400 Bad Request", "bad request"))
+            }
+            None => None,
+        };
+        Ok(self.answer.is_some())
+    }
+}
+
+/// What clients share.
+struct Server<'a> {
+    exporter: &'a mut Exporter,
+    /// The name that the user gave to the address.
+    name: &'a str,
+    bound: SocketAddr,
+    scrapes: Vec<Scrape>,
+}
+
+impl Server<'_> {
+    /// Answers a request.
+    fn answer(&mut self, head: &str) -> Answer {
+        let bad = || Answer::error("400 Bad Request", "bad request");
+        let mut lines = head.split("\r\n");
+        let words: Vec<_> = lines.next().unwrap_or_default().split(' ').collect();
+        let [method, target, version] = words[..] else {
+            return bad();
+        };
+        if !version.starts_with("HTTP/1.") {
+            return bad();
+        }
+        if !matches!(method, "GET" | "HEAD") {
+            return Answer::error("405 Method Not Allowed", "only GET and HEAD");
+        }
+        let fields: Vec<_> = lines.filter_map(|line| line.split_once(':')).collect();
+        let values = |name: &'static str| {
+            let same = fields.iter();
+            let same = same.filter(move |(other, _)| other.eq_ignore_ascii_case(name));
+            same.map(|(_, value)| value.trim())
+        };
+        // A browser always sends one. A page that binds its own name to this address must not read
+        // the answer.
+        if let Some(host) = values("host").find(|host| !self.is_named(host)) {
+            let body = format!("{} is not {host}", self.bound);
+            return Answer::error("421 Misdirected Request", &body);
+        }
+        let with_body = method == "GET";
+        match target.split('?').next().unwrap_or_default() {
+            "/metrics" => {
+                let accept: Vec<_> = values("accept").collect();
+                let form = negotiate::choose(&accept.join(","));
+                Answer::new("200 OK", form.content_type(), self.scrape(form), with_body)
+            }
+            "/" => {
+                let page =
+                    b"<!doctype html><title>schedhist</title><a href=\"/metrics\">metrics</a>\n";
+                let page = Arc::new(page.to_vec());
+                Answer::new("200 OK", "text/html; charset=utf-8", page, with_body)
+            }
+            _ => {
+                let body = Arc::new(b"see /metrics\n".to_vec());
+                Answer::new("404 Not Found", "text/plain", body, with_body)
+            }
+        }
+    }
+
+    /// Returns whether `host` names this server. Other machines may know it by any name; a loopback
+    /// address has few.
+    fn is_named(&self, host: &str) -> bool {
+        if !self.bound.ip().is_loopback() {
+            return true;
+        }
+        let name = match host.rsplit_once(':') {
+            Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) => name,
+            _ => host,
+        };
+        let six = name
+            .strip_prefix('[')
+            .and_then(|name| name.strip_suffix(']'));
+        name.parse::<IpAddr>().is_ok()
+            || six.is_some_and(|six| six.parse::<Ipv6Addr>().is_ok())
+            || name.eq_ignore_ascii_case("localhost")
+            || name.eq_ignore_ascii_case(self.name)
+    }
+
+    /// Returns the metrics in a form: made now, or a moment ago for another client.
+    fn scrape(&mut self, form: Form) -> Arc<Vec<u8>> {
+        let start = Instant::now();
+        self.scrapes.retain(|scrape| start < scrape.until);
+        if let Some(scrape) = self.scrapes.iter().find(|scrape| scrape.form == form) {
+            return scrape.body.clone();
+        }
+        let body = Arc::new(self.exporter.answer(form));
+        let end = Instant::now();
+        self.scrapes.push(Scrape {
+            form,
+            body: body.clone(),
+            until: end + (end - start) * SHARED_FOR,
+        });
+        body
+    }
+}
+
+/// Drops clients that wait for old answers, until the bodies that are left take up to
+/// [`MOST_BYTES`]. The clients are in the order in which they came.
+fn bound_bytes(clients: &mut Vec<Client>) {
+    let mut bodies = BTreeSet::new();
+    let mut bytes = 0;
+    // The newest are kept.
+    let first_kept = clients.iter().rposition(|client| {
+        let Some(answer) = &client.answer else {
+            return false;
+        };
+        if bodies.insert(Arc::as_ptr(&answer.body)) {
+            bytes += answer.body.len();
+        }
+        bytes > MOST_BYTES && bodies.len() > 1
+    });
+    clients.drain(..first_kept.map_or(0, |place| place + 1));
+}
+
+/// Opens the port. `:PORT` is that port of all addresses of the machine.
+fn listen(address: &str) -> io::Result<TcpListener> {
+    match address.strip_prefix(':') {
+        // Where there is no IPv6, only those of IPv4.
+        Some(port) => TcpListener::bind(format!("[::]:{port}"))
+            .or_else(|_| TcpListener::bind(format!("0.0.0.0:{port}"))),
+        None => TcpListener::bind(address),
+    }
+}
+
+/// Answers requests until SIGINT.
+pub fn serve(exporter: &mut Exporter, address: &str) -> Result {
+    let listener = listen(address).map_err(|error| Failure::at(address, error))?;
+    let bound = listener.local_addr();
+    let bound = bound.map_err(|error| Failure::at(address, error))?;
+    let waiter = Waiter::new().map_err(|error| Failure::at("signals", error))?;
+    let nonblocking = listener.set_nonblocking(true);
+    nonblocking.map_err(|error| Failure::at(address, error))?;
+    if !bound.ip().is_loopback() {
+        note(format!(
+            "{bound} can be reached from other machines, and there is no password"
+        ));
+    }
+    note(format!("http://{bound}/metrics"));
+    let mut server = Server {
+        exporter,
+        name: address.rsplit_once(':').map_or("", |(name, _)| name),
+        bound,
+        scrapes: Vec::new(),
+    };
+    let mut clients = Vec::<Client>::new();
+    loop {
+        let mut interests = vec![Interest::new(listener.as_raw_fd(), false)];
+        interests.extend(clients.iter().map(Client::interest));
+        let deadline = clients.iter().map(|client| client.deadline).min();
+        if let Woken::Signal(_) = waiter.wait_for_any(deadline, &mut interests) {
+            return Ok(());
+        }
+        let mut ready = interests.iter().skip(1).map(|interest| interest.is_ready);
+        clients.retain_mut(|client| {
+            let is_ready = ready.next().unwrap_or_default();
+            (!is_ready || client.go_on(&mut server).unwrap_or(false))
+                && Instant::now() < client.deadline
+        });
+        bound_bytes(&mut clients);
+        if interests[0].is_ready {
+            accept(&listener, &mut clients);
+        }
+    }
+}
+
+/// Accepts those who wait. If there are too many clients, the one that has not moved for the
+/// longest time goes.
+fn accept(listener: &TcpListener, clients: &mut Vec<Client>) {
+    for _ in 0..AT_ONCE {
+        match listener.accept() {
+            Ok((stream, _)) => clients.extend(Client::new(stream)),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+            // Such as when there are too many files: do not spin.
+            Err(_) => return thread::sleep(Duration::from_millis(20)),
+        }
+        if clients.len() > MOST {
+            let moved = clients
+                .iter()
+                .enumerate()
+                .map(|(place, client)| (client.moved, place));
+            if let Some((_, place)) = moved.min() {
+                clients.remove(place);
+            }
+        }
+    }
+}
