@@ -110,7 +110,9 @@ impl Source {
     /// Writes a control of the module.
     pub fn write(&self, name: &str, value: &str) -> Result {
         let path = self.path(name);
-        let written = fs::OpenOptions::new().write(true).open(&path);
+        // A copy has the old text; the module's files have none to cut off.
+        let mut options = fs::OpenOptions::new();
+        let written = options.write(true).truncate(true).open(&path);
         let written =
             written.and_then(|mut file| io::Write::write_all(&mut file, value.as_bytes()));
         written.map_err(|error| match error.raw_os_error() {

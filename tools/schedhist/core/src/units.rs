@@ -17,7 +17,7 @@ pub enum Unit {
     Nanoseconds,
     /// Microseconds, with three decimals.
     Microseconds,
-    /// Milliseconds, with three decimals.
+    /// Milliseconds, with three decimals, or below a millisecond exactly.
     Milliseconds,
 }
 
@@ -36,6 +36,8 @@ impl Unit {
             }
             Self::Nanoseconds => ns.to_string(),
             Self::Microseconds => format!("{}.{:03}", ns / 1_000, ns % 1_000),
+            // Rows of a histogram must differ.
+            Self::Milliseconds if (1..1_000_000).contains(&ns) => format!("0.{ns:06}"),
             Self::Milliseconds => {
                 let us = ns / 1_000 + u64::from(ns % 1_000 >= 500);
                 format!("{}.{:03}", us / 1_000, us % 1_000)
@@ -86,4 +88,23 @@ pub fn count(count: u64) -> String {
         value /= 1_000;
     }
     format!("{value}E")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn milliseconds() {
+        for (ns, text) in [
+            (0, "0.000"),
+            (256, "0.000256"),
+            (16_384, "0.016384"),
+            (999_999, "0.999999"),
+            (1_000_000, "1.000"),
+            (1_234_567, "1.235"),
+        ] {
+            assert_eq!(Unit::Milliseconds.text(Some(ns)), text);
+        }
+    }
 }
