@@ -71,8 +71,10 @@ impl Stacks {
         if text.lines().any(|line| line.starts_with([' ', '\t'])) {
             stacks.script(text);
         } else {
-            for line in text.lines() {
-                stacks.folded(line);
+            // Many files have lines that end in a number.
+            let mut lines = text.lines().filter(|line| !line.is_empty());
+            if !lines.all(|line| stacks.folded(line).is_some()) || !text.contains(';') {
+                return Err(NEITHER);
             }
         }
         if stacks.weights.values().all(|weight| *weight == 0) {
@@ -91,11 +93,10 @@ impl Stacks {
         }
     }
 
-    fn folded(&mut self, line: &str) {
-        let Some((stack, weight)) = line.rsplit_once(' ') else {
-            return;
-        };
-        let Ok(weight) = weight.parse() else { return };
+    /// Takes a folded stack, if this is one.
+    fn folded(&mut self, line: &str) -> Option<()> {
+        let (stack, weight) = line.rsplit_once(' ')?;
+        let weight = weight.parse().ok()?;
         let frames = stack.split(';').map(|name| {
             let kernel = name.strip_suffix("_[k]");
             Frame {
@@ -104,6 +105,7 @@ impl Stacks {
             }
         });
         self.add(frames.collect(), weight);
+        Some(())
     }
 
     fn script(&mut self, text: &str) {
@@ -448,9 +450,20 @@ bare 7 schedhist:offcpu: duration_ns=7
 
     #[test]
     fn of_folded_lines() {
-        let stacks = Stacks::parse("x", "a b;main;read_[k] 12\nnonsense\na b;main 3\n").unwrap();
-        assert_eq!(folded(&stacks), ["a b;main 3", "a b;main;read_[k] 12"]);
-        for text in ["", "nonsense", "a;b x\n", "a 0\n", "{}\n"] {
+        let stacks = Stacks::parse("x", "a b;main;read_[k] 12\n\na b;main 3\nidle 4\n").unwrap();
+        assert_eq!(
+            folded(&stacks),
+            ["a b;main 3", "a b;main;read_[k] 12", "idle 4"]
+        );
+        for text in [
+            "",
+            "nonsense",
+            "a;b x\n",
+            "a;b 0\n",
+            "{}\n",
+            "root 0\nuser 1000\n",
+            "a;b 1\nnonsense\n",
+        ] {
             assert_eq!(Stacks::parse("x", text).unwrap_err(), NEITHER, "{text}");
         }
     }
