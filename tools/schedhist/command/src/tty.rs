@@ -61,9 +61,10 @@ pub struct Tty {
     input: Vec<char>,
 }
 
-/// Returns whether standard input and output are a terminal.
+/// Returns whether standard input and output are a terminal that can do more than print lines.
 pub fn is_there() -> bool {
-    io::stdin().is_terminal() && io::stdout().is_terminal()
+    let is_dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
+    io::stdin().is_terminal() && io::stdout().is_terminal() && !is_dumb
 }
 
 /// Returns the time that this process has had a CPU.
@@ -161,16 +162,26 @@ impl Tty {
     pub fn wait(&mut self, deadline: Instant) -> Event {
         loop {
             if !self.input.is_empty() {
-                return Event::Key(self.input.remove(0));
+                match self.input.remove(0) {
+                    // ^Z is for all of this job, as a shell that waits for this process.
+                    '\x1a' => {
+                        stop(0);
+                        return Event::Resized;
+                    }
+                    key => return Event::Key(key),
+                }
             }
             match self.signal() {
                 None => {}
                 Some(libc::SIGWINCH) => return Event::Resized,
                 Some(libc::SIGCONT) => {
-                    self.resume();
+                    resume();
                     return Event::Resized;
                 }
-                Some(libc::SIGTSTP) => self.stop(),
+                Some(libc::SIGTSTP) => {
+                    stop(std::process::id() as i32);
+                    return Event::Resized;
+                }
                 Some(_) => return Event::End,
             }
             let left = deadline.saturating_duration_since(Instant::now());
@@ -203,10 +214,6 @@ impl Tty {
             Ok(0) => false,
             Ok(read) => {
                 self.input.extend(keys(&bytes[..read]));
-                if let Some(at) = self.input.iter().position(|key| *key == '\x1a') {
-                    self.input.remove(at);
-                    self.stop();
-                }
                 true
             }
             Err(_) => {
@@ -230,18 +237,29 @@ impl Tty {
         // SAFETY: The kernel has filled all of it.
         Some(unsafe { info.assume_init() }.ssi_signo as i32)
     }
+}
 
-    /// Stops, as ^Z asks for. SIGCONT then takes the terminal again.
-    fn stop(&self) {
-        restore();
-        // SAFETY: It takes a plain number.
-        unsafe { libc::raise(libc::SIGSTOP) };
+/// Stops this process, or its group if `whom` is 0, until SIGCONT comes. Takes the terminal again
+/// then, or at once if the kernel lets nobody stop: no shell is there who could go on with it.
+fn stop(whom: i32) {
+    restore();
+    let mut set = MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: `sigemptyset` initialises the set that it gets a valid pointer to, and the following
+    // calls get pointers to that initialised set. `kill` takes plain numbers.
+    unsafe {
+        libc::sigemptyset(set.as_mut_ptr());
+        libc::sigaddset(set.as_mut_ptr(), libc::SIGTSTP);
+        libc::kill(whom, libc::SIGTSTP);
+        // It has been pending until here.
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, set.as_ptr(), ptr::null_mut());
+        libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), ptr::null_mut());
     }
+    resume();
+}
 
-    fn resume(&self) {
-        if let Some(before) = BEFORE.get() {
-            enter(before);
-        }
+fn resume() {
+    if let Some(before) = BEFORE.get() {
+        enter(before);
     }
 }
 

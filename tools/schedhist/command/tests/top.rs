@@ -374,9 +374,16 @@ fn restored() {
         ("hup", "HUP"),
         ("int", "INT"),
         ("panic", ""),
+        // ^Z stops the job, and not only one process of it.
+        ("job", "q"),
     ] {
         let mut module = Module::new(name, 2, 2);
-        let terminal = Terminal::new(&module, name, (80, 24), "");
+        let within = if how == "q" {
+            "sh -c '\"$@\"; exit $?' sh"
+        } else {
+            ""
+        };
+        let terminal = Terminal::new(&module, name, (80, 24), within);
         terminal.until(&mut module, "an interval", |text| text.contains("last "));
         if how.is_empty() {
             terminal.keys(&["!"]);
@@ -397,8 +404,43 @@ fn restored() {
         terminal.until(&mut module, "it again", |text| {
             text.contains("last ") && text.contains("q quit")
         });
-        terminal.signal(how);
+        match how {
+            "q" => terminal.keys(&["q"]),
+            signal => terminal.signal(signal),
+        }
         terminal.has_ended(&mut module, "0");
+    }
+}
+
+/// No shell can go on with a process of an orphaned group, so ^Z leaves it running.
+#[test]
+fn orphaned() {
+    if !has_tmux() {
+        return;
+    }
+    let mut module = Module::new("orphaned", 2, 2);
+    let terminal = Terminal::new(&module, "orphaned", (80, 24), "exec");
+    let shows = |text: &str| text.contains("last ") && text.contains("q quit");
+    terminal.until(&mut module, "an interval", shows);
+    terminal.keys(&["C-z"]);
+    thread::sleep(Duration::from_millis(300));
+    terminal.keys(&["?"]);
+    terminal.until(&mut module, "help", |text| {
+        text.contains("one interval back")
+    });
+}
+
+/// A terminal that knows no escape sequences gets none.
+#[test]
+fn dumb() {
+    if !has_tmux() {
+        return;
+    }
+    for environment in ["TERM=dumb", "env -u TERM"] {
+        let mut module = Module::new("dumb", 2, 2);
+        let terminal = Terminal::new(&module, "dumb", (80, 24), environment);
+        let text = terminal.until(&mut module, "its end", |text| text.contains("ended 0"));
+        assert!(text.contains("CPU 0"), "{text}");
     }
 }
 
