@@ -411,6 +411,30 @@ test_tool_stacks() {
 	done
 }
 
+# A real-time task that keeps a CPU, and so keeps kernel workers from it, does not keep `watch` waiting.
+test_tool_stacks_hogged() {
+	local hog runtime=/proc/sys/kernel/sched_rt_runtime_us
+	begin_tool
+	(($(nproc) > 1)) || skip "one CPU"
+	# The first use of an event waits for every CPU, whoever it is by.
+	ends_with 0 tool watch -T 60000000 -d 0.1 --stacks
+	python3 -S -c '
+import os, time
+open("'"$runtime"'", "w").write("-1")
+os.sched_setaffinity(0, {1})
+os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(50))
+open("hogs", "w").close()
+end = time.monotonic() + 100
+while time.monotonic() < end: pass' &
+	hog=$!
+	background "$hog"
+	waits_for test -e hogs
+	ends_with 0 taskset --cpu-list 0 "$SCHEDHIST_TOOL" watch -T 60000000 -d 0.1 --stacks
+	kill "$hog" || fail "watch has waited for the real-time task"
+	echo 950000 > "$runtime"
+	no_instance
+}
+
 no_instance() { same "instances that are left" "$(ls "$tracefs/instances")" ""; }
 
 # A doubled delay is found, and none where nothing has changed. One in twenty comparisons of equal

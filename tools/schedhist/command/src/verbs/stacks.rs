@@ -95,8 +95,8 @@ impl Stacks {
             pipe: None,
             parser: StackParser::default(),
         };
-        // A stack has about 100 bytes; outliers come rarely.
-        stacks.write("buffer_size_kb", "64")?;
+        // Its size stays as it is, 1.4 MB for each CPU: another one would have to wait for a kernel
+        // worker on each CPU (`ring_buffer_resize()`), and so for real-time tasks that keep one.
         for option in PLAIN {
             // A kernel need not have all of them.
             let _ = stacks.write("trace_options", option);
