@@ -32,6 +32,13 @@ test_tool_remedies() {
 	ends_with 2 tool doctor
 	says said "FAIL module not loaded -> modprobe schedhist"
 	narrow said
+	# With debugfs=off on the kernel's command line, the kernel does not list it.
+	grep -v debugfs /proc/filesystems > filesystems
+	ends_with 2 unshare --mount bash -c '
+		mount --bind filesystems /proc/filesystems && umount -l /sys/kernel/debug && exec ./tool doctor'
+	says said "FAIL debugfs the kernel has none: it was booted with debugfs=off"
+	! grep -qE 'modprobe|mount -t' said || fail "doctor advises in vain: $(< said)"
+	narrow said
 	load
 	chmod a+rx . tool
 	for verb in "${verbs[@]}"; do

@@ -194,6 +194,7 @@ fn lockdown(_: &Source) -> Found {
 fn module(_: &Source) -> Found {
     let ours = env!("CARGO_PKG_VERSION");
     match read("/sys/module/schedhist/version") {
+        None if is_debugfs_off() => Bad("not loaded".to_owned(), "it needs debugfs: see below"),
         None => Bad("not loaded".to_owned(), "modprobe schedhist"),
         Some(version) if version == ours => Good(format!("version {version}")),
         Some(version) => Warning(
@@ -203,11 +204,23 @@ fn module(_: &Source) -> Found {
     }
 }
 
+/// Returns whether the kernel knows no debugfs.
+fn is_debugfs_off() -> bool {
+    let known = read("/proc/filesystems");
+    known.is_some_and(|known| !known.lines().any(|line| line.ends_with("\tdebugfs")))
+}
+
 fn debugfs(source: &Source) -> Found {
     if source.is_live() && sys::euid() != 0 {
         return Bad(
             "only root may read it".to_owned(),
             "run this as root, such as by sudo",
+        );
+    }
+    if source.is_live() && is_debugfs_off() {
+        return Bad(
+            "the kernel has none: it was booted with debugfs=off, or built so".to_owned(),
+            "boot it with debugfs=on: without it, the module cannot be loaded",
         );
     }
     if source.is_live() && !Path::new("/sys/kernel/debug/sched").exists() {
