@@ -25,10 +25,7 @@ use kernel::{
 
 use self::{
     directory::Directory,
-    rules::{
-        find_cgroup,
-        find_processes, //
-    },
+    rules::find_processes, //
 };
 use crate::{
     boundary::{
@@ -85,7 +82,8 @@ impl Limits {
 
 /// How the group of a task is found.
 enum Kind {
-    Cgroup(Subtree),
+    /// By cgroup, below the one in the directory.
+    Cgroup,
     Comm,
     /// By process: by these, or by all if there are none.
     Process(KVec<ProcessId>),
@@ -128,13 +126,21 @@ impl Groups {
     /// Sleeps. Fails with `ENOENT` if the rule names a cgroup that does not exist, with `ESRCH` if
     /// it names such a process, with `EOPNOTSUPP` if the kernel has no cgroups, and with `ENOMEM`.
     pub(crate) fn new(rule: Rule<'_>, limits: Limits, scheme: Scheme) -> Result<Option<Arc<Self>>> {
+        let mut under = None;
         let kind = match rule {
             Rule::None => return Ok(None),
             Rule::Comm => Kind::Comm,
             Rule::List => Kind::List,
             Rule::Process(pids) => Kind::Process(find_processes(pids)?),
             Rule::Thread(pids) => Kind::Thread(find_processes(pids)?),
-            Rule::Cgroup { under, depth } => Kind::Cgroup(find_cgroup(under, depth)?),
+            Rule::Cgroup { under: path, depth } => {
+                under = Some(Subtree::find(path, depth)?);
+                Kind::Cgroup
+            }
+        };
+        let path = match kind {
+            Kind::Cgroup | Kind::List => cgroup::path_buffer(GFP_KERNEL)?,
+            _ => KVec::new(),
         };
         let text = CString::try_from_fmt(fmt!("{}", format_args!("{rule}")))?;
         let limit = limits.groups as usize;
@@ -157,6 +163,8 @@ impl Groups {
             ),
             names,
             list: list::List::new(rules),
+            under,
+            path,
             rules: 0,
             lineage: Lineage::new(KVVec::new()),
             refused: 0,
@@ -194,7 +202,7 @@ impl Groups {
     /// Returns whether a task's cgroup decides its group.
     pub(crate) fn follows_cgroups(&self) -> bool {
         match self.kind {
-            Kind::Cgroup(_) => true,
+            Kind::Cgroup => true,
             // No rule can name a cgroup on other kernels.
             Kind::List => cfg!(CONFIG_CGROUPS),
             _ => false,
@@ -203,7 +211,7 @@ impl Groups {
 
     /// Returns whether a task's name decides its group, or is in the name of the group.
     pub(crate) fn follows_names(&self) -> bool {
-        !matches!(self.kind, Kind::Cgroup(_))
+        !matches!(self.kind, Kind::Cgroup)
     }
 
     /// Returns whether the groups are those of a list of rules.
@@ -262,7 +270,7 @@ impl Groups {
     fn is_kept(&self, group: Group) -> bool {
         let key = self.directory.lock().places.key(group);
         match (&self.kind, key) {
-            (Kind::Cgroup(_), Some(id)) => cgroup::exists(id as u64),
+            (Kind::Cgroup, Some(id)) => cgroup::exists(id as u64),
             (Kind::List, Some(_)) => self.directory.lock().has_rule_of(group),
             _ => false,
         }

@@ -210,8 +210,7 @@ fn grouped_switches_of(scheme: Scheme, metrics: MetricSet) -> RegisterSwitches {
     SchedSwitchCpuProbe::<_, WithGroups<Fixed<{ Precision::DEFAULT }>>>::register
 }
 
-/// The probes that tell rules of what happens while measuring is off, too. None of them is hit by a
-/// context switch.
+/// The probes that rules need while measuring is off, too. None of them is hit by a context switch.
 #[derive(Default)]
 struct Tracking {
     forks: Option<Registration<Groups>>,
@@ -253,7 +252,7 @@ struct State {
     /// Present while measuring is on, unless no metric is on.
     probes: Option<Probes>,
     records: Arc<Records>,
-    /// What the list of rules follows, whether measuring is on or not.
+    /// What the rules of groups follow, whether measuring is on or not.
     tracking: Tracking,
     /// Present while tasks are grouped.
     groups: Option<Arc<Groups>>,
@@ -417,8 +416,9 @@ impl Monitor {
     ///
     /// If measuring is on, it restarts, so that no earlier time stamp becomes part of a sample.
     ///
-    /// Fails as [`Groups::new`] does, and then changes nothing. Other failures are those of
-    /// [`Monitor::set_enabled`]: they leave the new groups set and measuring off.
+    /// Fails as [`Groups::new`] does, and with `ENOENT` if the kernel lacks a tracepoint, and then
+    /// changes nothing. Other failures are those of [`Monitor::set_enabled`]: they leave the new
+    /// groups set and measuring off.
     pub(crate) fn set_groups(&self, rule: Rule<'_>) -> Result {
         let mut state = self.state.lock();
         let is_list = { state.groups.as_ref() }.is_some_and(|groups| groups.is_list());
@@ -426,8 +426,14 @@ impl Monitor {
             return Ok(());
         }
         let groups = Groups::new(rule, state.group_limits, state.records.scheme())?;
+        let mut tracking = Tracking::default();
+        if let (Rule::Cgroup { under, .. }, Some(groups)) = (rule, &groups) {
+            let (follows_forks, names_cgroups) = groups.tracks();
+            tracking.begin(groups, follows_forks, names_cgroups)?;
+            groups.find_under_again(under);
+        }
         state.probes = None;
-        state.tracking = Tracking::default();
+        state.tracking = tracking;
         state.groups = groups;
         state.restart(&self.delivery)
     }

@@ -8,11 +8,14 @@ use kernel::{
 };
 
 use super::{
-    rules::NamedCgroup,
     verdicts::ListedTask, //
 };
 use crate::{
     boundary::abstractions::{
+        cgroup::{
+            Cgroup,
+            Subtree, //
+        },
         clock::local_clock,
         task::{
             Task,
@@ -32,7 +35,7 @@ use crate::{
     },
 };
 
-pub(super) type ListRule = list::Rule<KVec<u8>, KVec<u128>, NamedCgroup>;
+pub(super) type ListRule = list::Rule<KVec<u8>, KVec<u128>, Subtree>;
 
 /// The names of groups, and which key has which.
 pub(super) struct Directory {
@@ -41,6 +44,10 @@ pub(super) struct Directory {
     pub(super) names: KVVec<KVec<u8>>,
     /// The rules, if groups are by [`Kind::List`].
     pub(super) list: list::List<KVec<Option<ListRule>>>,
+    /// Below which cgroup tasks are grouped, if groups are by [`Kind::Cgroup`].
+    pub(super) under: Option<Subtree>,
+    /// Memory for the path of a cgroup, unless groups do not depend on cgroups.
+    pub(super) path: KVec<u8>,
     /// The number of rules that were added to the list.
     pub(super) rules: u64,
     /// Which processes the rules follow.
@@ -170,6 +177,17 @@ impl Directory {
             lineage: &self.lineage,
             rcu,
         })
+    }
+
+    /// Calls `change` with each cgroup that a rule names.
+    pub(super) fn for_each_subtree(&mut self, mut change: impl FnMut(&mut Subtree)) {
+        self.under.iter_mut().for_each(&mut change);
+        self.list.for_each_cgroup(change);
+    }
+
+    /// Returns the cgroup whose group `task` is in, if groups are by [`Kind::Cgroup`].
+    pub(super) fn cgroup_of<'a>(&self, task: Task<'_>, rcu: &'a rcu::Guard) -> Option<Cgroup<'a>> {
+        self.under.as_ref()?.cgroup_of(task, rcu)
     }
 
     /// Returns whether there is a rule whose group is `group`.

@@ -5,8 +5,7 @@
 use core::mem;
 
 use kernel::{
-    prelude::*,
-    str::CStr, //
+    prelude::*, //
 };
 
 use super::{
@@ -18,6 +17,7 @@ use crate::{
     boundary::{
         abstractions::{
             cgroup::{
+                self,
                 Cgroup,
                 Subtree, //
             },
@@ -44,16 +44,9 @@ use crate::{
 /// [`Index`]: crate::engine::group::index::Index
 const FOLLOWED: usize = 1 << 15;
 
-/// A cgroup that a rule names.
-pub(crate) struct NamedCgroup {
-    pub(super) subtree: Subtree,
-    /// The path, as the initial cgroup namespace shows it.
-    path: KVec<u8>,
-}
-
 /// Which tasks a rule matches, once its cgroup or its processes are found.
 pub(crate) struct Found {
-    matcher: Matcher<KVec<u8>, KVec<u128>, NamedCgroup>,
+    matcher: Matcher<KVec<u8>, KVec<u128>, Subtree>,
     /// The process that the rule follows, with its PID.
     root: Option<(i32, ProcessId)>,
 }
@@ -64,11 +57,7 @@ impl Groups {
     pub(crate) fn find(pattern: Pattern<'_>) -> Result<Found> {
         let mut root = None;
         let matcher = match pattern {
-            Pattern::Cgroup(path) => {
-                let subtree = find_cgroup(path, 0)?;
-                let path = subtree.path()?;
-                Matcher::Cgroup(NamedCgroup { subtree, path })
-            }
+            Pattern::Cgroup(path) => Matcher::Cgroup(Subtree::find(path, 0)?),
             Pattern::Processes(pids) => {
                 let mut keys = KVec::new();
                 for process in find_processes(pids)? {
@@ -146,12 +135,41 @@ impl Groups {
                 group
             }
         };
+        let cgroup = match &found.matcher {
+            Matcher::Cgroup(subtree) => Some(subtree.id()),
+            _ => None,
+        };
         // None of this can fail, as there was room, and nobody else takes it.
         let added = group.ok_or(ENOSPC).and_then(|group| {
             let rule = list::Rule::new(name, text, found.matcher, group);
             directory.list.add(rule).map_err(|_| ENOSPC)
         });
-        added.inspect_err(|_| directory.lineage.forget(mark))
+        added.inspect_err(|_| directory.lineage.forget(mark))?;
+        drop(directory);
+        if let (Pattern::Cgroup(path), Some(id)) = (definition.pattern, cgroup) {
+            self.find_again(path, id);
+        }
+        Ok(())
+    }
+
+    /// Looks for the cgroup `path` once more, where the cgroup `old` was found for a rule. The path
+    /// may have got a new one before the probe could find the rule. Sleeps.
+    fn find_again(&self, path: &[u8], old: u64) {
+        if let Some(new) = cgroup::find_id(path) {
+            let mut directory = self.directory.lock();
+            // If the probe has found a still newer one meanwhile, the rule does not have the old
+            // one any more.
+            directory.for_each_subtree(|subtree| subtree.replace(old, new));
+        }
+    }
+
+    /// Looks for the cgroup `path` once more, below which tasks are grouped. To be called when the
+    /// probe of new cgroups has been registered. Sleeps.
+    pub(crate) fn find_under_again(&self, path: &[u8]) {
+        let old = self.directory.lock().under.as_ref().map(Subtree::id);
+        if let Some(old) = old {
+            self.find_again(path, old);
+        }
     }
 
     /// Removes the rule `name` from the list. Its group is dead once its tasks have been decided
@@ -165,11 +183,12 @@ impl Groups {
         Ok(())
     }
 
-    /// Returns whether rules follow the processes that others fork, and whether they name cgroups.
+    /// Returns whether rules follow the processes that others fork, and whether they name cgroups
+    /// that can be removed.
     pub(crate) fn tracks(&self) -> (bool, bool) {
         let mut directory = self.directory.lock();
         let mut has_cgroups = false;
-        directory.list.for_each_cgroup(|_| has_cgroups = true);
+        directory.for_each_subtree(|subtree| has_cgroups |= subtree.may_go());
         (directory.list.has_children(), has_cgroups)
     }
 
@@ -211,26 +230,19 @@ impl Groups {
 /// A cgroup that is made again is the one that a rule names by its path.
 impl CgroupMkdir for Groups {
     fn cgroup_mkdir(&self, cgroup: &Cgroup<'_>) {
-        // Without memory, the rule goes on without this cgroup.
-        let Ok(path) = cgroup.path() else {
-            return;
-        };
         let mut directory = self.directory.lock();
-        directory.list.for_each_cgroup(|named| {
-            if *named.path == *path {
-                named.subtree.follow(cgroup);
-            }
-        });
+        let mut may_be_named = false;
+        directory.for_each_subtree(|subtree| may_be_named |= subtree.is_level_with(cgroup));
+        if !may_be_named {
+            return;
+        }
+        let mut buffer = mem::take(&mut directory.path);
+        // One that is longer than the buffer is not that of a rule.
+        if let Ok(path) = cgroup.path_in(&mut buffer) {
+            directory.for_each_subtree(|subtree| subtree.follow(cgroup, path));
+        }
+        directory.path = buffer;
     }
-}
-
-/// Finds the cgroup `path`, with `depth` levels below it: see [`Subtree::find`].
-pub(super) fn find_cgroup(path: &[u8], depth: u32) -> Result<Subtree> {
-    let mut text = KVec::with_capacity(path.len() + 1, GFP_KERNEL)?;
-    text.extend_from_slice(path, GFP_KERNEL)?;
-    text.push(0, GFP_KERNEL)?;
-    let path = CStr::from_bytes_with_nul(&text).map_err(|_| EINVAL)?;
-    Subtree::find(path, depth)
 }
 
 /// Finds the processes with these PIDs. Fails with `ESRCH` if there is no such process, and with

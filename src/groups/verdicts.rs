@@ -15,13 +15,13 @@ use super::{
         Directory,
         Names, //
     },
-    rules::NamedCgroup,
     Groups,
     Kind, //
 };
 use crate::{
     boundary::{
         abstractions::{
+            cgroup::Subtree,
             sched_process_exit::SchedProcessExit,
             task::{
                 task_key,
@@ -83,7 +83,7 @@ impl Groups {
     /// in `group`.
     fn keeps(&self, group: Group, directory: &Directory) -> bool {
         match self.kind {
-            Kind::Cgroup(_) | Kind::Comm => false,
+            Kind::Cgroup | Kind::Comm => false,
             Kind::Process(_) | Kind::Thread(_) => directory.places.key(group).is_some(),
             Kind::List => directory.has_rule_of(group),
         }
@@ -123,8 +123,8 @@ impl Groups {
             Kind::Comm => Some(comm_key(&task.comm())),
             Kind::Process(those) => process_of(task, those, &rcu).map(ProcessId::key),
             Kind::Thread(those) => is_thread_of(task, those, &rcu).then(|| thread_key(task)),
-            Kind::Cgroup(subtree) => {
-                let cgroup = subtree.cgroup_of(task, &rcu);
+            Kind::Cgroup => {
+                let cgroup = directory.cgroup_of(task, &rcu);
                 cgroup.map(|cgroup| u128::from(cgroup.id()))
             }
             Kind::List => return directory.rule_of(task, None, &rcu).unwrap_or(Group::OTHER),
@@ -163,7 +163,7 @@ impl Groups {
                 }
                 directory.group_of_task(thread_key(task), task, task.pid(), comm)
             }
-            Kind::Cgroup(subtree) => match subtree.cgroup_of(task, rcu) {
+            Kind::Cgroup => match directory.cgroup_of(task, rcu) {
                 Some(cgroup) => {
                     let key = u128::from(cgroup.id());
                     directory.group_of(key, Names::Shared, || cgroup.path())
@@ -200,9 +200,9 @@ pub(super) struct ListedTask<'a> {
     pub(super) rcu: &'a rcu::Guard,
 }
 
-impl Subject<NamedCgroup> for ListedTask<'_> {
-    fn is_in(&self, cgroup: &NamedCgroup) -> bool {
-        cgroup.subtree.contains(self.task, self.rcu)
+impl Subject<Subtree> for ListedTask<'_> {
+    fn is_in(&self, cgroup: &Subtree) -> bool {
+        cgroup.contains(self.task, self.rcu)
     }
 
     fn process(&self) -> Option<u128> {

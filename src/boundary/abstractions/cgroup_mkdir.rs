@@ -23,7 +23,8 @@ use super::{
 
 /// Receives `cgroup_mkdir`.
 pub(crate) trait CgroupMkdir: Send + Sync + 'static {
-    /// Called for each new cgroup of the default hierarchy, before any task can be in it.
+    /// Called for each new cgroup of the default hierarchy, before any task can be in it. A look at
+    /// its path finds it already.
     ///
     /// Interrupts are off, except on `PREEMPT_RT`: the implementation must not sleep, but for a
     /// `spinlock_t` there.
@@ -43,7 +44,8 @@ unsafe extern "C" fn probe<T: CgroupMkdir>(
     // SAFETY: `register()` passed `data`: the address of a `T` in an `Arc`, which is kept while the
     // probe can be called.
     let receiver = unsafe { &*data.cast::<T>() };
-    // SAFETY: The cgroup is being made, with `cgroup_mutex` held, and stays valid for this call.
+    // SAFETY: `cgroup_mkdir()` has the cgroup from `cgroup_create()`. It activates the cgroup's
+    // node after this, so that nobody else uses or removes the cgroup yet.
     if let Some(cgroup) = unsafe { Cgroup::from_raw(cgroup) } {
         receiver.cgroup_mkdir(&cgroup);
     }

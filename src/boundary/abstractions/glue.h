@@ -83,10 +83,14 @@ void schedhist_visit_threads(struct task_struct *task, schedhist_visit visit,
 
 /*
  * Finds the cgroup of a path in the default hierarchy, as the caller's cgroup
- * namespace shows it. Returns its id and its level. May sleep. Returns -ENOENT
- * if there is none, and -EOPNOTSUPP if the kernel has no cgroups.
+ * namespace shows it. Returns its id and its level, and in full, if that has a
+ * size, its path as schedhist_cgroup_path() does, with its length or -E2BIG as
+ * the result. The cgroup may still be being made; if that fails, no cgroup gets
+ * this id. May sleep. Returns -ENOENT if there is none, and -EOPNOTSUPP if the
+ * kernel has no cgroups.
  */
-int schedhist_find_cgroup(const char *path, u64 *id, int *level);
+int schedhist_find_cgroup(const char *path, size_t size, u64 *id, int *level,
+			  char *full, size_t full_size);
 
 /*
  * Returns the task's cgroup in the default hierarchy, or its ancestor at
@@ -99,6 +103,9 @@ struct cgroup *schedhist_task_cgroup(struct task_struct *task, u64 base,
 /* Returns a number that no other cgroup of the hierarchy ever has. */
 u64 schedhist_cgroup_id(const struct cgroup *cgroup);
 
+/* Returns the level of a cgroup: 0 for the root. */
+int schedhist_cgroup_level(const struct cgroup *cgroup);
+
 /*
  * Writes the path of a cgroup, with its NUL. Returns its length, or -E2BIG if
  * the path and its NUL do not leave one byte of the buffer. Does not sleep.
@@ -106,16 +113,10 @@ u64 schedhist_cgroup_id(const struct cgroup *cgroup);
 int schedhist_cgroup_path(struct cgroup *cgroup, char *path, size_t size);
 
 /*
- * Returns whether there is a cgroup with this id in the default hierarchy. May
- * sleep.
+ * Returns whether there is a cgroup with this id in the default hierarchy, as
+ * the caller's cgroup namespace shows it. May sleep.
  */
 bool schedhist_cgroup_exists(u64 id);
-
-/*
- * Writes the path of the cgroup with this id as schedhist_cgroup_path() does.
- * Returns -ENOENT if there is none, and -E2BIG if it does not fit. May sleep.
- */
-int schedhist_cgroup_path_of(u64 id, char *path, size_t size);
 
 /* Returns whether a cgroup is in the default hierarchy. */
 bool schedhist_is_default_cgroup(const struct cgroup *cgroup);
