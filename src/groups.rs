@@ -35,7 +35,10 @@ use crate::{
                 Subtree, //
             },
             clock::local_clock,
-            irq_lock::IrqLock,
+            irq_lock::{
+                new_irq_lock,
+                IrqLock, //
+            },
             task::ProcessId, //
         },
         group_memory::GroupMemories, //
@@ -190,7 +193,7 @@ impl Groups {
                 scheme,
                 since: local_clock(),
                 memories,
-                directory <- IrqLock::new(directory),
+                directory <- new_irq_lock!(directory, "schedhist::Groups::directory"),
                 sweeping <- new_mutex!((), "schedhist::Groups::sweeping"),
                 retired <- new_mutex!(retired, "schedhist::Groups::retired"),
             }),

@@ -22,7 +22,10 @@ use crate::{
     boundary::{
         abstractions::{
             clock::local_clock,
-            irq_work::IrqWork,
+            irq_work::{
+                new_irq_work,
+                IrqWork, //
+            },
             per_cpu::PerCpu,
             tracepoint,
             wait::DeferredWaitQueue,
@@ -186,7 +189,7 @@ impl Outliers {
             actions: Atomic::new(Actions::NONE.bits()),
             logs: SetOnce::new(),
             wait_queue <- DeferredWaitQueue::new(),
-            printer <- IrqWork::new(budget.clone()),
+            printer <- new_irq_work!(budget.clone(), "schedhist::Outliers::printer"),
         })
     }
 

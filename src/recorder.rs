@@ -41,7 +41,10 @@ use crate::{
             },
             task_newtask::TaskNewtask,
             task_rename::TaskRename,
-            work::Work, //
+            work::{
+                new_work,
+                Work, //
+            }, //
         },
         group_memory::{
             GroupMemory,
@@ -118,7 +121,10 @@ impl Recorder {
                     groups: groups.clone(),
                     tasks: TaskStates::new(tasks.clone()),
                 };
-                Some(Work::new(Arc::new(sweeper, GFP_KERNEL)?)?)
+                Some(new_work!(
+                    Arc::new(sweeper, GFP_KERNEL)?,
+                    "schedhist::Recorder::group_sweep"
+                )?)
             }
             None => None,
         };
@@ -127,7 +133,7 @@ impl Recorder {
             records: records.per_cpu(),
             groups: groups.map(|groups| (groups.memories().per_cpu(), groups)),
             delivery,
-            sweep: Work::new(tasks.clone())?,
+            sweep: new_work!(tasks.clone(), "schedhist::Recorder::sweep")?,
             tasks: TaskStates::new(tasks),
         })
     }

@@ -31,11 +31,8 @@ use boundary::{
     abstractions::debugfs::Tree,
     bindings,
     log,
-    params, //
-    trace_listeners::{
-        Listeners,
-        Prepared, //
-    },
+    params,
+    trace_listeners::Listeners, //
 };
 use delivery::Exits;
 use engine::{
@@ -80,7 +77,7 @@ const VERSION: &str = env!("SCHEDHIST_VERSION");
 struct SchedHist {
     _files: Tree,
     _monitor: Arc<Monitor>,
-    _listeners: Listeners<Exits>,
+    _listeners: Listeners,
 }
 
 impl kernel::Module for SchedHist {
@@ -122,8 +119,6 @@ impl kernel::Module for SchedHist {
         }
         let monitor = Monitor::new(Scheme::new(precision), metrics)
             .inspect_err(|e| pr_err!("cannot set up the histograms: {e:?}\n"))?;
-        let exits = Arc::pin_init(Exits::new(monitor.delivery().clone()), GFP_KERNEL)?;
-        let listeners = Prepared::new(exits)?;
         monitor.set_groups(rule).inspect_err(|e| {
             files::group_error(rule, *e);
             pr_err!("cannot group tasks: {e:?}\n");
@@ -140,8 +135,9 @@ impl kernel::Module for SchedHist {
         monitor
             .set_enabled(true)
             .inspect_err(|e| pr_err!("cannot probe the scheduler: {e:?}\n"))?;
+        let exits = Arc::pin_init(Exits::new(monitor.delivery().clone()), GFP_KERNEL)?;
+        let listeners = Listeners::new(exits)?;
         // Nothing can fail from here on.
-        let listeners = listeners.start();
         files.publish();
         pr_info!("version {VERSION}, measuring\n");
         Ok(Self {

@@ -31,7 +31,10 @@ use kernel::{
 use crate::{
     boundary::{
         abstractions::{
-            irq_work::IrqWork,
+            irq_work::{
+                new_irq_work,
+                IrqWork, //
+            },
             per_cpu::{
                 PerCpu,
                 PerCpuRef, //
@@ -325,7 +328,7 @@ impl GroupMemories {
         let allocator = Arc::pin_init(allocator, GFP_KERNEL)?;
         KBox::try_pin_init(
             try_pin_init!(Self {
-                work <- IrqWork::new(allocator.clone()),
+                work <- new_irq_work!(allocator.clone(), "schedhist::GroupMemories::work"),
                 allocator,
             }),
             GFP_KERNEL,

@@ -30,13 +30,13 @@ use kernel::{
 };
 
 use crate::{
-    boundary::{
-        abstractions::{
-            rcu::RcuReader,
-            task::for_each_task,
-            work::Job, //
+    boundary::abstractions::{
+        rcu::{
+            synchronize_rcu,
+            RcuReader, //
         },
-        bindings, //
+        task::for_each_task,
+        work::Job, //
     },
     engine::switch::task_state::TaskState, //
 };
@@ -177,9 +177,8 @@ impl TaskTable {
     /// Makes room for the task `pid` if the table has none for it. Does not sleep, but preemption
     /// must be on, as the allocator of `PREEMPT_RT` requires. Fails with `ENOMEM`.
     ///
-    /// The task must be one that [`schedhist_visit_tasks()`](bindings::schedhist_visit_tasks)
-    /// finds. A sweep keeps the room of those tasks, and room that was requested since the sweep
-    /// began.
+    /// The task must be one that [`for_each_task`] finds. A sweep keeps the room of those tasks, and
+    /// room that was requested since the sweep began.
     pub(crate) fn make_room(&self, pid: i32) -> Result {
         let (page, _) = split(pid);
         // Cannot fail: `split()` returns a page number below `PAGES`.
@@ -272,9 +271,7 @@ impl Job for TaskTable {
         self.limit
             .store(SWEEP_MIN.max(2 * count), Ordering::Relaxed);
         // Probes may still use a swept page. `swept` is dropped after this.
-        //
-        // SAFETY: Process context.
-        unsafe { bindings::synchronize_rcu() };
+        synchronize_rcu();
     }
 }
 

@@ -19,16 +19,12 @@
 //! C header: [`include/linux/trace_events.h`](srctree/include/linux/trace_events.h)
 
 use core::{
-    marker::PhantomData,
     pin::Pin,
     ptr, //
 };
 
 use kernel::{
-    ffi::{
-        c_int,
-        c_void, //
-    },
+    ffi::c_int,
     prelude::*,
     sync::{
         atomic::{
@@ -37,14 +33,20 @@ use kernel::{
             Full,
             Relaxed, //
         },
+        rcu,
         Arc,
+        ArcBorrow, //
     },
 };
 
 use crate::boundary::{
-    abstractions::work::{
-        Job,
-        Work, //
+    abstractions::{
+        rcu::synchronize_rcu,
+        work::{
+            new_work,
+            Job,
+            Work, //
+        }, //
     },
     bindings, //
 };
@@ -55,7 +57,7 @@ static THROUGH_CLASS: Atomic<i32> = Atomic::new(0);
 /// The number of events whose tracepoint has a probe, whoever registered it.
 static IN_USE: Atomic<i32> = Atomic::new(0);
 
-/// Null while there is no [`Listeners`].
+/// The address of the target of the [`Listeners`], or null if there is none.
 static TARGET: Atomic<*mut Target> = Atomic::new(ptr::null_mut());
 
 /// Returns whether there are listeners.
@@ -73,9 +75,9 @@ pub(crate) trait Adapt: Send + Sync + 'static {
 }
 
 /// An [`Adapt`], called from a work queue.
-struct Later<T>(Arc<T>);
+struct Later(Arc<dyn Adapt>);
 
-impl<T: Adapt> Job for Later<T> {
+impl Job for Later {
     fn run(&self) {
         // Without memory the module goes on as it is.
         let _ = self.0.adapt(is_any);
@@ -84,142 +86,80 @@ impl<T: Adapt> Job for Later<T> {
 
 /// What the functions that C calls need of a [`Listeners`].
 struct Target {
-    data: *const c_void,
-    work: *const c_void,
-    adapt: unsafe fn(*const c_void) -> Result,
-    queue: unsafe fn(*const c_void),
+    data: Arc<dyn Adapt>,
+    work: Pin<KBox<Work<Later>>>,
 }
 
-/// Calls a `T` when listeners come and go, until it is dropped.
-///
-/// To be dropped when the module is unloaded, and only then. That sleeps.
+/// Calls an [`Adapt`] when listeners come and go, until this is dropped. That sleeps.
 ///
 /// # Invariants
 ///
-/// `TARGET` is `target`, whose pointers are those of `data` and `work`.
-pub(crate) struct Listeners<T: Adapt> {
-    target: *mut Target,
-    work: Option<Pin<KBox<Work<Later<T>>>>>,
-    data: Arc<T>,
-    _owns: PhantomData<KBox<Target>>,
+/// `TARGET` is the address of `target` until the value is dropped.
+pub(crate) struct Listeners {
+    target: Arc<Target>,
 }
 
-// SAFETY: `target` is owned like a box, and its pointers are those of fields that can be sent.
-unsafe impl<T: Adapt> Send for Listeners<T> {}
-
-// SAFETY: No method takes a shared reference.
-unsafe impl<T: Adapt> Sync for Listeners<T> {}
-
-/// A [`Listeners`] that is not called yet.
-pub(crate) struct Prepared<T: Adapt> {
-    target: KBox<Target>,
-    work: Pin<KBox<Work<Later<T>>>>,
-    data: Arc<T>,
-}
-
-impl<T: Adapt> Prepared<T> {
-    /// Prepares to call `data`. Nothing is called before [`Prepared::start`]. Sleeps; fails with
-    /// `ENOMEM`.
-    pub(crate) fn new(data: Arc<T>) -> Result<Self> {
-        /// # Safety
-        ///
-        /// `data` must point to a `T`.
-        unsafe fn adapt<T: Adapt>(data: *const c_void) -> Result {
-            // SAFETY: By the safety requirement.
-            unsafe { &*data.cast::<T>() }.adapt(is_any)
-        }
-
-        /// # Safety
-        ///
-        /// `work` must point to a `Work<Later<T>>`.
-        unsafe fn queue<T: Adapt>(work: *const c_void) {
-            // SAFETY: By the safety requirement.
-            unsafe { &*work.cast::<Work<Later<T>>>() }.queue();
-        }
-
-        let work = Work::new(Arc::new(Later(data.clone()), GFP_KERNEL)?)?;
+impl Listeners {
+    /// Calls `data` from now on, also for the listeners there are already. Sleeps; fails with
+    /// `EBUSY` if there is another [`Listeners`], and with `ENOMEM`.
+    pub(crate) fn new(data: Arc<dyn Adapt>) -> Result<Self> {
         let target = Target {
-            data: ptr::from_ref::<T>(&data).cast(),
-            work: ptr::from_ref::<Work<Later<T>>>(&work).cast(),
-            adapt: adapt::<T>,
-            queue: queue::<T>,
-        };
-        Ok(Self {
-            target: KBox::new(target, GFP_KERNEL)?,
-            work,
+            work: new_work!(
+                Arc::new(Later(data.clone()), GFP_KERNEL)?,
+                "schedhist::Listeners::work"
+            )?,
             data,
-        })
-    }
-
-    /// Starts, and adapts to the listeners there are already. There must be no other [`Listeners`]
-    /// in the module, and its initialisation must not fail any more. Sleeps.
-    pub(crate) fn start(self) -> Listeners<T> {
-        let target = KBox::into_raw(self.target);
-        TARGET.store(target, kernel::sync::atomic::Release);
+        };
+        let target = Arc::new(target, GFP_KERNEL)?;
         // A barrier: either a listener that comes meanwhile sees the target, or is seen here.
-        THROUGH_CLASS.fetch_add(0, Full);
-        let _ = self.data.adapt(is_any);
-        // INVARIANT: `TARGET` was just set, and has the addresses of `data` and `work`, which are
-        // those of what an `Arc` and a box point to.
-        Listeners {
-            target,
-            work: Some(self.work),
-            data: self.data,
-            _owns: PhantomData,
-        }
+        TARGET
+            .cmpxchg(ptr::null_mut(), Arc::as_ptr(&target).cast_mut(), Full)
+            .map_err(|_| EBUSY)?;
+        // INVARIANT: `TARGET` was just set, and only dropping the value changes it again.
+        let this = Self { target };
+        let _ = this.target.data.adapt(is_any);
+        Ok(this)
     }
 }
 
-impl<T: Adapt> Drop for Listeners<T> {
+impl Drop for Listeners {
     fn drop(&mut self) {
-        // The module is being unloaded: there is no listener, and none can come, as none gets a
-        // reference to the module any more. So no function that C calls uses the target now.
         TARGET.store(ptr::null_mut(), Relaxed);
+        // Whoever has seen the target has its own reference after this, or has queued the work.
+        synchronize_rcu();
         // The work may be pending, since the last listener that was on a tracepoint itself went.
-        // This waits for it.
-        self.work = None;
+        self.target.work.cancel();
         // Does what the cancelled work would have done.
-        let _ = self.data.adapt(|| false);
-        // SAFETY: It is the address of a box by the type's invariant, and nothing uses it any more.
-        drop(unsafe { KBox::from_raw(self.target) });
+        let _ = self.target.data.adapt(|| false);
     }
 }
 
-/// Calls `f` with the target if there is one.
-///
-/// # Safety
-///
-/// Must be called by one of the functions that C calls.
-unsafe fn with_target<R>(f: impl FnOnce(&Target) -> R) -> Option<R> {
+/// Calls `look` with the target if there is one. `look` must not sleep.
+fn with_target<R>(look: impl FnOnce(ArcBorrow<'_, Target>) -> R) -> Option<R> {
+    let _rcu = rcu::read_lock();
     let target = TARGET.load(Acquire);
     if target.is_null() {
         return None;
     }
-    // SAFETY: The pointer is that of a `Listeners`, which is dropped only when the module is
-    // unloaded. The caller of C has a reference to the module.
-    Some(f(unsafe { &*target }))
+    // SAFETY: By the invariant of `Listeners` this is the address that an `Arc` points to. Dropping
+    // the `Listeners` clears `TARGET`, and then waits for this RCU read-side critical section
+    // before it drops the `Arc`. No mutable reference is made of an `Arc` that is shared.
+    Some(look(unsafe { ArcBorrow::from_raw(target) }))
 }
 
 /// Adapts to the listeners there are.
-///
-/// # Safety
-///
-/// As for [`with_target`].
-unsafe fn adapt() -> Result {
-    // SAFETY: By the safety requirement. The pointer and the function are those of the same `T`.
-    unsafe { with_target(|target| (target.adapt)(target.data)) }.unwrap_or(Ok(()))
+fn adapt() -> Result {
+    match with_target(|target| Arc::from(target)) {
+        Some(target) => target.data.adapt(is_any),
+        None => Ok(()),
+    }
 }
 
 /// See `schedhist_trace.h`.
-///
-/// # Safety
-///
-/// Must be called by the generated C code, with a reference to the module.
 #[no_mangle]
-unsafe extern "C" fn schedhist_trace_listen() -> c_int {
+extern "C" fn schedhist_trace_listen() -> c_int {
     THROUGH_CLASS.fetch_add(1, Full);
-    // SAFETY: By the safety requirement.
-    match unsafe { adapt() } {
+    match adapt() {
         Ok(()) => 0,
         Err(error) => {
             THROUGH_CLASS.fetch_add(-1, Full);
@@ -228,34 +168,24 @@ unsafe extern "C" fn schedhist_trace_listen() -> c_int {
     }
 }
 
-/// See `schedhist_trace.h`.
-///
-/// # Safety
-///
-/// Must be called by the generated C code, with a reference to the module, once for each call of
-/// [`schedhist_trace_listen`] that succeeded.
+/// See `schedhist_trace.h`. To be called once for each call of [`schedhist_trace_listen`] that
+/// succeeded.
 #[no_mangle]
-unsafe extern "C" fn schedhist_trace_unlisten() {
+extern "C" fn schedhist_trace_unlisten() {
     THROUGH_CLASS.fetch_add(-1, Full);
     // Does not fail if there is no listener; if there are others, nothing changes.
-    //
-    // SAFETY: By the safety requirement.
-    let _ = unsafe { adapt() };
+    let _ = adapt();
 }
 
 /// See `schedhist_trace.h`.
-///
-/// # Safety
-///
-/// Must be called by the generated C code, with a reference to the module.
 #[no_mangle]
-unsafe extern "C" fn schedhist_trace_used(used: bool) {
+extern "C" fn schedhist_trace_used(used: bool) {
     IN_USE.fetch_add(if used { 1 } else { -1 }, Full);
     // If the module knows about listeners already, it has adapted, or does so when they go.
     if THROUGH_CLASS.load(Relaxed) == 0 {
-        // SAFETY: By the safety requirement. The pointer and the function are those of the same
-        // `T`.
-        unsafe { with_target(|target| (target.queue)(target.work)) };
+        // Not with a reference: dropping the last one would wait for the work, which may wait for
+        // the lock of the tracepoints, which the caller holds.
+        with_target(|target| target.work.queue());
     }
 }
 

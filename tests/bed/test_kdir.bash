@@ -145,6 +145,28 @@ kdir_proxy() {
 	kdir_refuses "built with CONFIG_SCHED_PROXY_EXEC"
 }
 
+# preprocess_glue: preprocesses glue.h for the build folder's configuration, as bindgen and the compiler
+# begin, and prints our own errors.
+preprocess_glue() {
+	{
+		sed -nE 's/^(CONFIG_\w+)=y$/#define \1 1/p' "$kdir/include/config/auto.conf"
+		cat src/boundary/abstractions/glue.h
+		# The kernel's headers are not found. What is asked for comes before them.
+	} | { scripts/root -- cpp -nostdinc 2>&1 > /dev/null || :; } | sed -n 's/.*error: #error "\(.*\)"$/\1/p'
+}
+
+# glue_refuses EXPECTED EDIT: a build that has not asked check-kdir ends with this sentence, too.
+glue_refuses() {
+	said=$(preprocess_glue)
+	[[ -z $said ]] || { echo "the real configuration: $said"; return 1; }
+	sed -i "$2" "$kdir/include/config/auto.conf"
+	said=$(preprocess_glue)
+	[[ $(wc -l <<< "$said") == 1 ]] || { echo "not one sentence: $said"; return 1; }
+	says "$1"
+}
+
+glue_without() { glue_refuses "CONFIG_$1" "/^CONFIG_$1=y/d"; }
+
 kdir_no_metadata() {
 	rm "$kdir/rust/$1"
 	kdir_refuses "Rust metadata is missing" "rust/$1" "sudo scripts/rust-metadata $stock_release"
@@ -273,7 +295,15 @@ check kdir/no-release kdir_of - kdir_no_release
 check kdir/no-rust kdir kdir_without RUST
 check kdir/no-debugfs kdir kdir_without DEBUG_FS
 check kdir/no-sched-info kdir kdir_without SCHED_INFO
+check kdir/no-smp kdir kdir_without SMP
+check kdir/no-tracing kdir kdir_without TRACING
 check kdir/proxy-exec kdir kdir_proxy
+check kdir/glue-no-smp kdir glue_without SMP
+check kdir/glue-no-tracing kdir glue_without TRACING
+check kdir/glue-no-debugfs kdir glue_without DEBUG_FS
+check kdir/glue-no-sched-info kdir glue_without SCHED_INFO
+check kdir/glue-other-machine kdir glue_refuses "x86_64 only" /^CONFIG_X86_64=y/d
+check kdir/glue-proxy-exec kdir glue_refuses "without CONFIG_SCHED_PROXY_EXEC" 's/^CONFIG_SMP=y/&\nCONFIG_SCHED_PROXY_EXEC=y/'
 check kdir/other-machine kdir kdir_without X86_64 "runs on x86_64 only"
 check kdir/no-metadata kdir kdir_no_metadata libkernel.rmeta
 check kdir/no-macros kdir kdir_no_metadata libmacros.so

@@ -11,6 +11,7 @@
 #include <linux/kernfs.h>
 #include <linux/limits.h>
 #include <linux/minmax.h>
+#include <linux/percpu.h>
 #include <linux/pid.h>
 #include <linux/pid_namespace.h>
 #include <linux/poll.h>
@@ -237,22 +238,27 @@ bool schedhist_is_default_cgroup(const struct cgroup *cgroup)
 }
 #endif
 
-void schedhist_spin_lock_init(spinlock_t *lock)
+/* How many locks have the interrupts of a CPU off, and what they were before. */
+static DEFINE_PER_CPU(unsigned int, locks_held);
+static DEFINE_PER_CPU(unsigned long, flags_before);
+
+void schedhist_spin_lock(spinlock_t *lock)
 {
-	spin_lock_init(lock);
+	if (!IS_ENABLED(CONFIG_PREEMPT_RT)) {
+		unsigned long flags;
+
+		local_irq_save(flags);
+		if (__this_cpu_inc_return(locks_held) == 1)
+			__this_cpu_write(flags_before, flags);
+	}
+	spin_lock(lock);
 }
 
-unsigned long schedhist_spin_lock_irqsave(spinlock_t *lock)
+void schedhist_spin_unlock(spinlock_t *lock)
 {
-	unsigned long flags;
-
-	spin_lock_irqsave(lock, flags);
-	return flags;
-}
-
-void schedhist_spin_unlock_irqrestore(spinlock_t *lock, unsigned long flags)
-{
-	spin_unlock_irqrestore(lock, flags);
+	spin_unlock(lock);
+	if (!IS_ENABLED(CONFIG_PREEMPT_RT) && !__this_cpu_dec_return(locks_held))
+		local_irq_restore(__this_cpu_read(flags_before));
 }
 
 unsigned long schedhist_irq_save(void)

@@ -7,6 +7,26 @@
 #ifndef _GLUE_H
 #define _GLUE_H
 
+/* bindgen reads this first, so that a build ends with one of these sentences. */
+#ifndef CONFIG_X86_64
+#error "schedhist runs on x86_64 only"
+#endif
+#ifndef CONFIG_SMP
+#error "schedhist needs a kernel with CONFIG_SMP"
+#endif
+#ifndef CONFIG_TRACING
+#error "schedhist needs a kernel with CONFIG_TRACING: it has trace events"
+#endif
+#ifndef CONFIG_DEBUG_FS
+#error "schedhist needs a kernel with CONFIG_DEBUG_FS: its files are there"
+#endif
+#ifndef CONFIG_SCHED_INFO
+#error "schedhist needs a kernel with CONFIG_SCHED_INFO, which stamps each wait"
+#endif
+#ifdef CONFIG_SCHED_PROXY_EXEC
+#error "schedhist needs a kernel without CONFIG_SCHED_PROXY_EXEC: sleeps would be shown as waits"
+#endif
+
 #include <linux/binfmts.h>
 #include <linux/cgroup.h>
 #include <linux/cpu.h>
@@ -121,10 +141,13 @@ bool schedhist_cgroup_exists(u64 id);
 /* Returns whether a cgroup is in the default hierarchy. */
 bool schedhist_is_default_cgroup(const struct cgroup *cgroup);
 
-/* A spinlock that is taken with interrupts off. */
-void schedhist_spin_lock_init(spinlock_t *lock);
-unsigned long schedhist_spin_lock_irqsave(spinlock_t *lock);
-void schedhist_spin_unlock_irqrestore(spinlock_t *lock, unsigned long flags);
+/*
+ * Takes a spinlock, with interrupts off, except on PREEMPT_RT, and releases it.
+ * Interrupts are what they were before once all locks that this CPU has taken
+ * so are released, in any order.
+ */
+void schedhist_spin_lock(spinlock_t *lock);
+void schedhist_spin_unlock(spinlock_t *lock);
 
 /* Switches the interrupts of this CPU off, and back to what they were. */
 unsigned long schedhist_irq_save(void);

@@ -2,7 +2,8 @@
 
 //! A spinlock that is taken with interrupts off, wherever it is taken.
 //!
-//! 7.2 has no `SpinLockIrq`.
+//! 7.2 has no `SpinLockIrq`. As with that, guards nest in any order: a CPU counts its locks, and
+//! its interrupts are what they were when it holds none of them any more.
 //!
 //! C header: [`include/linux/spinlock.h`](srctree/include/linux/spinlock.h)
 
@@ -15,8 +16,9 @@ use core::{
 };
 
 use kernel::{
-    ffi::c_ulong,
     prelude::*,
+    str::CStr,
+    sync::LockClassKey,
     types::{
         NotThreadSafe,
         Opaque, //
@@ -46,14 +48,27 @@ unsafe impl<T: Send> Send for IrqLock<T> {}
 // and not shared by them.
 unsafe impl<T: Send> Sync for IrqLock<T> {}
 
+/// Creates an [`IrqLock`] of data, with a name and a lockdep class of its own.
+macro_rules! new_irq_lock {
+    ($data:expr, $name:literal) => {
+        IrqLock::new($data, kernel::c_str!($name), kernel::static_lock_class!())
+    };
+}
+
+pub(crate) use new_irq_lock;
+
 impl<T> IrqLock<T> {
-    /// Creates an unlocked lock.
-    pub(crate) fn new(data: T) -> impl PinInit<Self> {
+    /// Creates an unlocked lock of this class: see [`new_irq_lock`].
+    pub(crate) fn new(
+        data: T,
+        name: &'static CStr,
+        class: Pin<&'static LockClassKey>,
+    ) -> impl PinInit<Self> {
         pin_init!(Self {
             // INVARIANT: Initialised here, and pinned.
             lock <- Opaque::ffi_init(|slot| {
-                // SAFETY: The slot is valid for writing.
-                unsafe { bindings::schedhist_spin_lock_init(slot) };
+                // SAFETY: The slot is valid for writing, and the name and the key are static.
+                unsafe { bindings::__spin_lock_init(slot, name.as_char_ptr(), class.as_ptr()) };
             }),
             data: UnsafeCell::new(data),
         })
@@ -63,24 +78,23 @@ impl<T> IrqLock<T> {
     /// this sleeps: interrupts and preemption must be on, and no raw spinlock held.
     pub(crate) fn lock(&self) -> Guard<'_, T> {
         // SAFETY: Initialised by the type's invariant.
-        let flags = unsafe { bindings::schedhist_spin_lock_irqsave(self.lock.get()) };
-        // INVARIANT: The lock was just taken, with these flags.
+        unsafe { bindings::schedhist_spin_lock(self.lock.get()) };
+        // INVARIANT: The lock was just taken.
         Guard {
             lock: self,
-            flags,
             _this_thread: NotThreadSafe,
         }
     }
 }
 
-/// Gives access to the data of a lock, and releases the lock when it is dropped.
+/// Gives access to the data of a lock, and releases the lock when it is dropped. Guards can be
+/// dropped in any order.
 ///
 /// # Invariants
 ///
-/// This thread holds the lock, and `flags` is what taking it returned.
+/// This thread holds the lock.
 pub(crate) struct Guard<'a, T> {
     lock: &'a IrqLock<T>,
-    flags: c_ulong,
     _this_thread: NotThreadSafe,
 }
 
@@ -104,7 +118,8 @@ impl<T> DerefMut for Guard<'_, T> {
 
 impl<T> Drop for Guard<'_, T> {
     fn drop(&mut self) {
-        // SAFETY: The lock is held, with these flags, by the type's invariant.
-        unsafe { bindings::schedhist_spin_unlock_irqrestore(self.lock.lock.get(), self.flags) };
+        // SAFETY: This thread holds the lock by the type's invariant. It has not left its CPU since
+        // it took the lock, as interrupts are off or, on `PREEMPT_RT`, migration is.
+        unsafe { bindings::schedhist_spin_unlock(self.lock.lock.get()) };
     }
 }

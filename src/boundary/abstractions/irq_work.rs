@@ -17,13 +17,18 @@ use core::pin::Pin;
 use kernel::{
     container_of,
     prelude::*,
-    sync::Arc,
+    str::CStr,
+    sync::{
+        Arc,
+        LockClassKey, //
+    },
     types::Opaque, //
 };
 
 use super::{
     bindings,
     context,
+    rcu::synchronize_rcu,
     work::{
         Job,
         Work, //
@@ -53,16 +58,30 @@ unsafe impl<T: Job> Send for IrqWork<T> {}
 // number of CPUs may call at the same time.
 unsafe impl<T: Job> Sync for IrqWork<T> {}
 
+/// Creates [`IrqWork`] of a job, with a name and a lockdep class of its own.
+macro_rules! new_irq_work {
+    ($job:expr, $name:literal) => {
+        IrqWork::new($job, kernel::c_str!($name), kernel::static_lock_class!())
+    };
+}
+
+pub(crate) use new_irq_work;
+
 impl<T: Job> IrqWork<T> {
-    /// Creates an `irq_work` that is not queued. Sleeps; fails with `ENOMEM`.
-    pub(crate) fn new(job: Arc<T>) -> impl PinInit<Self, Error> {
+    /// Creates an `irq_work` that is not queued, of this class: see [`new_irq_work`]. Sleeps; fails
+    /// with `ENOMEM`.
+    pub(crate) fn new(
+        job: Arc<T>,
+        name: &'static CStr,
+        class: Pin<&'static LockClassKey>,
+    ) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             // INVARIANT: Initialised here, and pinned.
             irq_work <- Opaque::ffi_init(|slot| {
                 // SAFETY: The slot is valid for writing.
                 unsafe { bindings::schedhist_init_irq_work(slot, Some(call::<T>)) };
             }),
-            work: Work::new(job)?,
+            work: Work::new(job, name, class)?,
         })
     }
 
@@ -82,6 +101,12 @@ impl<T: Job> PinnedDrop for IrqWork<T> {
         //
         // SAFETY: Initialised by the type's invariant.
         unsafe { bindings::irq_work_sync(self.irq_work.get()) };
+        // For work that runs in a hard interrupt, that waits only for `IRQ_WORK_BUSY`. On
+        // `PREEMPT_RT`, `irq_work_single()` reads the flags once more after it has cleared that, to
+        // find out whether a thread waits.
+        if cfg!(CONFIG_PREEMPT_RT) {
+            synchronize_rcu();
+        }
     }
 }
 

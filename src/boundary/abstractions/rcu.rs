@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Proof that what RCU protects stays valid.
+//! Proof that what RCU protects stays valid, and waiting until it need not any more.
 //!
 //! `kernel::sync::rcu::Guard` is one such proof. A probe that runs with preemption off needs no
 //! guard, and its arguments are a proof as well.
 
 use kernel::sync::rcu;
+
+use super::{
+    bindings,
+    context, //
+};
 
 /// Proof that objects that RCU protects stay valid while a value exists.
 ///
@@ -17,3 +22,11 @@ pub(crate) unsafe trait RcuReader {}
 
 // SAFETY: A guard is an RCU read-side critical section.
 unsafe impl RcuReader for rcu::Guard {}
+
+/// Waits until all RCU read-side critical sections that are in progress now have ended. Code that
+/// runs with interrupts or preemption off is one, too. Sleeps.
+pub(crate) fn synchronize_rcu() {
+    context::might_sleep();
+    // SAFETY: Process context.
+    unsafe { bindings::synchronize_rcu() };
+}

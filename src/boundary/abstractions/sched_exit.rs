@@ -21,6 +21,7 @@ use super::{
     bindings,
     context,
     per_cpu::ThisCpu,
+    rcu::synchronize_rcu,
     smp::this_cpu,
     tracepoint::Probe, //
 };
@@ -87,7 +88,5 @@ unsafe impl<T: SchedExit> Probe for SchedExitProbe<T> {
 ///
 /// Preemption is off from the one tracepoint to the other, which is what RCU waits for.
 pub(crate) fn wait_for_exits() {
-    context::might_sleep();
-    // SAFETY: Process context.
-    unsafe { bindings::synchronize_rcu() };
+    synchronize_rcu();
 }

@@ -19,7 +19,10 @@ use kernel::{
 
 use super::{
     bindings,
-    irq_work::IrqWork,
+    irq_work::{
+        new_irq_work,
+        IrqWork, //
+    },
     work::Job, //
 };
 
@@ -88,7 +91,7 @@ impl DeferredWaitQueue {
     pub(crate) fn new() -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             waiting: Arc::pin_init(Queue::new(), GFP_KERNEL)?,
-            wake <- IrqWork::new(waiting.clone()),
+            wake <- new_irq_work!(waiting.clone(), "schedhist::DeferredWaitQueue::wake"),
         })
     }
 

@@ -11,11 +11,13 @@ use core::pin::Pin;
 
 use kernel::{
     bindings,
-    c_str,
     container_of,
     prelude::*,
-    static_lock_class,
-    sync::Arc,
+    str::CStr,
+    sync::{
+        Arc,
+        LockClassKey, //
+    },
     types::Opaque, //
 };
 
@@ -49,21 +51,35 @@ unsafe impl<T: Job> Send for Work<T> {}
 // may call `queue_work_on()` and `cancel_work_sync()`, as these do, at the same time.
 unsafe impl<T: Job> Sync for Work<T> {}
 
+/// Creates [`Work`] of a job, with a name and a lockdep class of its own.
+macro_rules! new_work {
+    ($job:expr, $name:literal) => {
+        Work::new($job, kernel::c_str!($name), kernel::static_lock_class!())
+    };
+}
+
+pub(crate) use new_work;
+
 impl<T: Job> Work<T> {
-    /// Creates work that is not queued. Sleeps; fails with `ENOMEM`.
-    pub(crate) fn new(job: Arc<T>) -> Result<Pin<KBox<Self>>> {
+    /// Creates work that is not queued, of this class: see [`new_work`]. Sleeps; fails with
+    /// `ENOMEM`.
+    pub(crate) fn new(
+        job: Arc<T>,
+        name: &'static CStr,
+        class: Pin<&'static LockClassKey>,
+    ) -> Result<Pin<KBox<Self>>> {
         KBox::pin_init(
             pin_init!(Self {
                 // INVARIANT: Initialised here, and pinned.
                 work <- Opaque::ffi_init(|slot| {
-                    // SAFETY: The slot is valid for writing, the name is static, and the key too.
+                    // SAFETY: The slot is valid for writing, and the name and the key are static.
                     unsafe {
                         bindings::init_work_with_key(
                             slot,
                             Some(call::<T>),
                             false,
-                            c_str!("schedhist::Work").as_char_ptr(),
-                            static_lock_class!().as_ptr(),
+                            name.as_char_ptr(),
+                            class.as_ptr(),
                         )
                     }
                 }),
