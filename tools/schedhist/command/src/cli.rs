@@ -5,6 +5,7 @@
 use std::ffi::OsString;
 
 use clap::{
+    builder::NonEmptyStringValueParser,
     value_parser,
     Arg,
     ArgAction,
@@ -21,9 +22,25 @@ fn flag(name: &'static str, short: char, help: &'static str) -> Arg {
         .action(ArgAction::SetTrue)
 }
 
+/// An option without a value and without a short form.
+fn long(name: &'static str, help: &'static str) -> Arg {
+    Arg::new(name)
+        .long(name)
+        .help(help)
+        .action(ArgAction::SetTrue)
+}
+
 /// An option with a value and no short form.
 fn value(name: &'static str, value: &'static str, help: &'static str) -> Arg {
-    Arg::new(name).long(name).value_name(value).help(help)
+    operand(name, value, help).long(name)
+}
+
+/// An argument with one value. An empty one is most likely that of a shell variable that is not set.
+fn operand(name: &'static str, value: &'static str, help: &'static str) -> Arg {
+    Arg::new(name)
+        .value_name(value)
+        .help(help)
+        .value_parser(NonEmptyStringValueParser::new())
 }
 
 /// The positional arguments of a verb.
@@ -35,8 +52,15 @@ fn words(names: &'static str, help: &'static str) -> Arg {
 fn with_style(command: Command) -> Command {
     command
         .arg(flag("nanoseconds", 'n', "Show durations in nanoseconds"))
-        .arg(flag("microseconds", 'u', "Show durations in microseconds"))
-        .arg(flag("milliseconds", 'm', "Show durations in milliseconds"))
+        // For programs, they are in nanoseconds.
+        .arg(
+            flag("microseconds", 'u', "Show durations in microseconds")
+                .conflicts_with_all(["json", "separator"]),
+        )
+        .arg(
+            flag("milliseconds", 'm', "Show durations in milliseconds")
+                .conflicts_with_all(["json", "separator"]),
+        )
         .group(ArgGroup::new("unit").args(["nanoseconds", "microseconds", "milliseconds"]))
         .arg(
             value(
@@ -127,6 +151,9 @@ pub fn command() -> Command {
     program
 }
 
+/// The arguments of `report` that choose what is in its tables, and how.
+const OF_TABLES: [&str; 6] = ["words", "each", "json", "separator", "quantiles", "unit"];
+
 /// The verbs that only read.
 fn reading_verbs() -> Vec<Command> {
     vec![
@@ -138,16 +165,8 @@ fn reading_verbs() -> Vec<Command> {
                     .default_value("1"),
             )
             .arg(value("metric", "METRIC", "The metric of the heat map").default_value("runq"))
-            .arg(
-                value("once", "", "Print one interval, and end")
-                    .num_args(0)
-                    .action(ArgAction::SetTrue),
-            )
-            .arg(
-                value("ascii", "", "Use no characters beyond ASCII")
-                    .num_args(0)
-                    .action(ArgAction::SetTrue),
-            ),
+            .arg(long("once", "Print one interval, and end"))
+            .arg(long("ascii", "Use no characters beyond ASCII")),
         with_style(Command::new("hist"))
             .about("Print histograms, since the load or of intervals")
             .arg(words(
@@ -163,15 +182,13 @@ fn reading_verbs() -> Vec<Command> {
                     "Rows to a power of two: 1, 2, 4 and so on",
                 )
                 .short('b')
-                .default_value("1"),
+                .default_value("1")
+                .conflicts_with_all(["json", "separator"]),
             ),
         with_bcc(Command::new("runqlat"))
             .about("Print run-queue latency in the table of BCC's runqlat")
             .arg(
-                Arg::new("pidnss")
-                    .long("pidnss")
-                    .action(ArgAction::SetTrue)
-                    .help("A table for each PID namespace")
+                long("pidnss", "A table for each PID namespace")
                     .conflicts_with_all(["pids", "tids", "cgroup"]),
             ),
         with_bcc(Command::new("cpudist"))
@@ -212,14 +229,9 @@ fn reading_verbs() -> Vec<Command> {
                 "Each interval instead of all of them together",
             ))
             .arg(
-                value("html", "OUT", "Write a page that any browser shows").conflicts_with_all([
-                    "words",
-                    "each",
-                    "json",
-                    "separator",
-                    "hgrm",
-                    "hlog",
-                ]),
+                value("html", "OUT", "Write a page that any browser shows")
+                    .conflicts_with_all(OF_TABLES)
+                    .conflicts_with_all(["hgrm", "hlog"]),
             )
             .arg(
                 value(
@@ -238,28 +250,27 @@ fn reading_verbs() -> Vec<Command> {
                 .action(ArgAction::Append)
                 .requires("html"),
             )
-            .arg(value(
-                "hgrm",
-                "METRIC",
-                "Print HdrHistogram's percentiles of a metric",
-            ))
+            .arg(
+                value(
+                    "hgrm",
+                    "METRIC",
+                    "Print HdrHistogram's percentiles of a metric",
+                )
+                .conflicts_with_all(OF_TABLES),
+            )
             .arg(
                 value(
                     "hlog",
                     "METRIC",
                     "Print HdrHistogram's log of the intervals of a metric",
                 )
+                .conflicts_with_all(OF_TABLES)
                 .conflicts_with("hgrm"),
             ),
         with_style(Command::new("diff"))
             .about("Compare repeated runs, or recordings")
-            .arg(
-                Arg::new("a")
-                    .value_name("A")
-                    .required(true)
-                    .help("Runs or a recording"),
-            )
-            .arg(Arg::new("b").value_name("B").required(true).help("Others"))
+            .arg(operand("a", "A", "Runs or a recording").required(true))
+            .arg(operand("b", "B", "Others").required(true))
             .arg(words("METRIC...", "Metrics [default: runq]"))
             .arg(
                 value(
@@ -273,16 +284,11 @@ fn reading_verbs() -> Vec<Command> {
         Command::new("doctor").about("Look for what keeps schedhist from working"),
         Command::new("completions")
             .about("Print completions for a shell")
-            .arg(
-                Arg::new("shell")
-                    .value_name("SHELL")
-                    .required(true)
-                    .help("bash, zsh, fish or elvish"),
-            ),
+            .arg(operand("shell", "SHELL", "bash, zsh, fish or elvish").required(true)),
         Command::new("man")
             .about("Write the manual pages into a folder")
             .hide(true)
-            .arg(Arg::new("folder").value_name("FOLDER").required(true)),
+            .arg(operand("folder", "FOLDER", "Where to").required(true)),
     ]
 }
 
@@ -292,13 +298,14 @@ fn export() -> Command {
         .about("Serve the figures to Prometheus, by HTTP or in a file")
         .arg(
             value("perfetto", "OUT", "Write a trace for Perfetto instead").conflicts_with_all([
-                "listen", "textfile", "once", "format", "per-cpu", "series", "schema",
+                "listen", "textfile", "interval", "once", "format", "per-cpu", "series", "schema",
             ]),
         )
         .arg(
             value("input", "FILE", "For --perfetto: its source")
                 .short('i')
-                .default_value("schedhist.data"),
+                .default_value("schedhist.data")
+                .requires("perfetto"),
         )
         .arg(
             value("listen", "ADDRESS", "Address and port")
@@ -310,12 +317,13 @@ fn export() -> Command {
             "PATH",
             "Write a file for node_exporter instead",
         ))
-        .arg(value("interval", "SEC", "Seconds between two writes of the file").default_value("15"))
         .arg(
-            value("once", "", "Only once: the file, or to standard output")
-                .num_args(0)
-                .action(ArgAction::SetTrue),
+            value("interval", "SEC", "Seconds between two writes of the file")
+                .default_value("15")
+                .requires("textfile")
+                .conflicts_with("once"),
         )
+        .arg(long("once", "Only once: the file, or to standard output"))
         .arg(
             value(
                 "format",
@@ -325,14 +333,17 @@ fn export() -> Command {
             .hide_possible_values(true)
             .hide_default_value(true)
             .value_parser(["prometheus", "openmetrics", "protobuf"])
-            .default_value("prometheus"),
+            .default_value("prometheus")
+            .requires("once")
+            .conflicts_with("textfile"),
         )
         .arg(value("per-cpu", "LIST", "Metrics shown for each CPU, or none").default_value("runq"))
         .arg(value("series", "N", "At most N time series").default_value("20000"))
         .arg(
             value("schema", "N", "Native: 2^N buckets to a power of two")
                 .default_value("3")
-                .allow_hyphen_values(true),
+                .allow_hyphen_values(true)
+                .conflicts_with("textfile"),
         )
 }
 
@@ -341,11 +352,7 @@ fn other_verbs() -> Vec<Command> {
     vec![
         Command::new("runqslower")
             .about("Print waits for a CPU above a limit, and who ran")
-            .arg(
-                Arg::new("min_us")
-                    .value_name("MIN_US")
-                    .help("Microseconds [default: 10000]"),
-            )
+            .arg(operand("min_us", "MIN_US", "Microseconds [default: 10000]"))
             .arg(value("tid", "TID", "Only this thread").short('t'))
             .arg(value("pid", "PID", "Only the threads of this process").short('p'))
             .arg(flag(
@@ -360,11 +367,24 @@ fn other_verbs() -> Vec<Command> {
                     .short('r')
                     .default_value("1"),
             )
-            .arg(value("output", "FILE", "Record the runs in FILE, for diff").short('o'))
             .arg(
-                value("append", "", "Append to FILE")
-                    .num_args(0)
-                    .requires("output"),
+                value(
+                    "output",
+                    "FILE",
+                    "Record the runs in FILE; with -j or -x, print there",
+                )
+                .short('o'),
+            )
+            .arg(value(
+                "log-fd",
+                "FD",
+                "Print to this file descriptor, not to standard error",
+            ))
+            .arg(long("append", "Append to FILE, or FD").requires("outputs"))
+            .group(
+                ArgGroup::new("outputs")
+                    .args(["output", "log-fd"])
+                    .multiple(true),
             )
             .arg(
                 value(
@@ -385,10 +405,8 @@ fn other_verbs() -> Vec<Command> {
             )
             .arg(flag("no-aggr", 'A', "Also print each CPU of the machine"))
             .arg(
-                Arg::new("table")
-                    .long("table")
-                    .action(ArgAction::SetTrue)
-                    .help("Print a table of all runs at the end"),
+                long("table", "Print a table of all runs at the end")
+                    .conflicts_with_all(["json", "separator"]),
             )
             .arg(value(
                 "timeout",
@@ -440,23 +458,17 @@ fn other_verbs() -> Vec<Command> {
                  Ends after the first one above, unless continue is given; with status 3 if\n\
                  there was one.",
             )
-            .arg(
-                Arg::new("metric")
-                    .value_name("METRIC")
-                    .default_value("runq")
-                    .help("The metric"),
-            )
+            .arg(operand("metric", "METRIC", "The metric").default_value("runq"))
             .arg(
                 value("threshold", "US", "The threshold in microseconds")
                     .short('T')
                     .required(true),
             )
             .arg(value("duration", "TIME", "End after 30s, 10m or 2h").short('d'))
-            .arg(flag(
-                "quiet",
-                'q',
-                "Only print how many there were, at the end",
-            ))
+            .arg(
+                flag("quiet", 'q', "Only print how many there were, at the end")
+                    .conflicts_with_all(["json", "stacks"]),
+            )
             .arg(
                 value(
                     "on-threshold",
@@ -465,20 +477,11 @@ fn other_verbs() -> Vec<Command> {
                 )
                 .action(ArgAction::Append),
             )
-            .arg(
-                Arg::new("stacks")
-                    .long("stacks")
-                    .action(ArgAction::SetTrue)
-                    .help("Also print the kernel stack of the task"),
-            )
+            .arg(long("stacks", "Also print the kernel stack of the task"))
             .arg(flag("json", 'j', "Print JSON Lines")),
         Command::new("ctl")
             .about("Print or write the settings of the module")
-            .arg(
-                Arg::new("name")
-                    .value_name("NAME")
-                    .help("A setting, such as enable"),
-            )
+            .arg(operand("name", "NAME", "A setting, such as enable"))
             .arg(
                 Arg::new("value")
                     .value_name("VALUE")

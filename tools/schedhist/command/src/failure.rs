@@ -16,6 +16,8 @@ pub enum Failure {
     Usage(String),
     /// Something cannot be done: status 1. The text names the file and the remedy.
     Error(String),
+    /// The output cannot be written: status 1, or 0 if only its reader has gone, as `head` does.
+    Output(io::Error),
     /// Nothing is to be said: this status.
     Quiet(u8),
 }
@@ -24,6 +26,26 @@ impl Failure {
     /// A failure whose text names `what`, such as a file.
     pub fn at(what: impl Display, why: impl Display) -> Self {
         Self::Error(format!("{what}: {}", plain(why)))
+    }
+
+    /// Notes why the command ends. Returns its exit status.
+    pub fn tell(self) -> u8 {
+        match self {
+            Self::Usage(text) => {
+                note(format!("{text}; see schedhist --help"));
+                2
+            }
+            Self::Error(text) => {
+                note(text);
+                1
+            }
+            Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => 0,
+            Self::Output(error) => {
+                note(format!("cannot write the output: {error}"));
+                1
+            }
+            Self::Quiet(status) => status,
+        }
     }
 }
 
@@ -44,21 +66,26 @@ impl From<Broken> for Failure {
 /// The result of a verb.
 pub type Result<T = ()> = std::result::Result<T, Failure>;
 
-/// Turns an error of standard output into a failure: a reader that has gone, as `head` does, is no
-/// error.
-pub fn output(error: &io::Error) -> Failure {
-    match error.kind() {
-        io::ErrorKind::BrokenPipe => Failure::Quiet(0),
-        _ => Failure::at("cannot write the output", error),
+/// Returns how a verb ends whose exit status is a verdict, such as the number of failures. Other
+/// than 0, it wins over all that went wrong besides, which is only noted.
+pub fn verdict(status: u8, ended: Result) -> Result {
+    match (status, ended) {
+        (0, ended) => ended,
+        (status, Ok(())) => Err(Failure::Quiet(status)),
+        (status, Err(Failure::Quiet(other))) => Err(Failure::Quiet(status.max(other))),
+        (status, Err(failure)) => {
+            failure.tell();
+            Err(Failure::Quiet(status))
+        }
     }
 }
 
-/// Writes a text to standard output, at once.
-pub fn print(text: &str) -> Result {
+/// Writes to standard output, at once.
+pub fn print(text: &(impl AsRef<[u8]> + ?Sized)) -> Result {
     use io::Write;
     let mut out = io::stdout().lock();
-    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-    written.map_err(|error| output(&error))
+    let written = out.write_all(text.as_ref()).and_then(|()| out.flush());
+    written.map_err(Failure::Output)
 }
 
 /// Replaces what a terminal would take for a command, and ends of lines. A recording may come from

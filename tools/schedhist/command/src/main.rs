@@ -15,31 +15,20 @@ use std::process::ExitCode;
 
 use crate::{
     failure::{
-        note,
+        print,
         Failure, //
     },
     source::Source, //
 };
 
 fn main() -> ExitCode {
-    let args = match cli::command().try_get_matches() {
-        Ok(args) => args,
-        Err(error) => {
-            // Help goes to standard output and is no failure. Its reader may have gone.
+    let ended = match cli::command().try_get_matches() {
+        Ok(args) => verbs::run(&args, &Source::new(args.get_one("dir"))),
+        Err(error) if error.use_stderr() => {
             let _ = error.print();
-            return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
+            Err(Failure::Quiet(2))
         }
+        Err(help) => print(&help.render().to_string()),
     };
-    match verbs::run(&args, &Source::new(args.get_one("dir"))) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(Failure::Quiet(status)) => ExitCode::from(status),
-        Err(Failure::Error(text)) => {
-            note(text);
-            ExitCode::FAILURE
-        }
-        Err(Failure::Usage(text)) => {
-            note(format!("{text}; see schedhist --help"));
-            ExitCode::from(2)
-        }
-    }
+    ExitCode::from(ended.map_or_else(Failure::tell, |()| 0))
 }

@@ -3,6 +3,7 @@
 //! System calls that the standard library lacks: all `unsafe` of the command is here, and in `tty`.
 
 use std::{
+    fs::File,
     io,
     mem::MaybeUninit,
     os::{
@@ -304,6 +305,35 @@ pub fn lock(file: &impl AsRawFd, how: Lock) -> bool {
     };
     // SAFETY: It takes plain numbers.
     unsafe { libc::flock(file.as_raw_fd(), how) == 0 }
+}
+
+/// Returns another descriptor of the file that `fd` is open for. Neither is passed on to commands,
+/// unless `fd` is one of the three standard ones. With `appends`, each write goes to the end.
+///
+/// # Errors
+///
+/// Fails if `fd` is not open, or not for writing.
+pub fn duplicate(fd: RawFd, appends: bool) -> io::Result<File> {
+    let failed = |result: i32| match result {
+        -1 => Err(io::Error::last_os_error()),
+        result => Ok(result),
+    };
+    // SAFETY: All of them take plain numbers.
+    let copy = unsafe {
+        let flags = failed(libc::fcntl(fd, libc::F_GETFL))?;
+        if flags & libc::O_ACCMODE == libc::O_RDONLY {
+            return Err(io::Error::from_raw_os_error(libc::EBADF));
+        }
+        if appends {
+            failed(libc::fcntl(fd, libc::F_SETFL, flags | libc::O_APPEND))?;
+        }
+        if fd > libc::STDERR_FILENO {
+            failed(libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC))?;
+        }
+        failed(libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 3))?
+    };
+    // SAFETY: `fcntl` has just returned this descriptor, and nothing else owns it.
+    Ok(unsafe { File::from_raw_fd(copy) })
 }
 
 /// Returns the time since `start`, in nanoseconds.

@@ -31,6 +31,8 @@ use schedhist_core::{
     window::Window, //
 };
 
+#[path = "golden/output.rs"]
+mod output;
 #[path = "../../core/tests/sim/mod.rs"]
 mod sim;
 
@@ -197,9 +199,9 @@ fn merged(text: &str) -> String {
     lines.join("\n") + "\n"
 }
 
-fn folder() -> std::path::PathBuf {
+fn folder(name: &str) -> std::path::PathBuf {
     let folder =
-        Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("golden-{}", std::process::id()));
+        Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(folder.join("machine/group_hist")).unwrap();
     let mut machine = sim::Machine::new(4, 5, 1);
@@ -232,7 +234,7 @@ fn folder() -> std::path::PathBuf {
 
 #[test]
 fn golden() {
-    let folder = folder();
+    let folder = folder("golden");
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden.md");
     let wanted = fs::read_to_string(&path).unwrap();
     let (mut found, mut skip) = (String::new(), false);

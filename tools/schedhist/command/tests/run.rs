@@ -219,3 +219,107 @@ fn unloaded_meanwhile() {
     assert!(folder.join("done").exists(), "{text}");
     fs::remove_dir_all(&folder).unwrap();
 }
+
+/// Lines for programs go where nothing else is printed.
+#[test]
+fn lines_apart() {
+    let folder = folder("lines");
+    let shell = |script: &str| {
+        let script = script.replace("RUN", "\"$0\" run --dir .");
+        let script = script.replace("NOISE", "sh -c 'echo noise >&2; echo out'");
+        let mut command = Command::new("sh");
+        command.args(["-c", &script, env!("CARGO_BIN_EXE_schedhist")]);
+        command.current_dir(&folder).output().unwrap()
+    };
+    let read = |file: &str| fs::read_to_string(folder.join(file)).unwrap();
+    for (script, file, first) in [
+        (
+            "RUN -j -o a -- NOISE",
+            "a",
+            "{\"schema\":\"schedhist.run.v1\"",
+        ),
+        (
+            "RUN -j -o b --append -- NOISE",
+            "b",
+            "{\"schema\":\"schedhist.run.v1\"",
+        ),
+        ("RUN -x , -o c --append -- NOISE", "c", "from_ns,"),
+        (
+            "RUN -j --log-fd 3 -- NOISE 3> d",
+            "d",
+            "{\"schema\":\"schedhist.run.v1\"",
+        ),
+        (
+            "RUN -j --log-fd 7 --append -- NOISE 7>> e",
+            "e",
+            "{\"schema\":\"schedhist.run.v1\"",
+        ),
+        ("RUN --log-fd 3 -- NOISE 3> f", "f", ""),
+    ] {
+        let mut sizes = Vec::new();
+        for _ in 0..2 {
+            let output = shell(script);
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert_eq!(output.status.code(), Some(0), "{script}: {said}");
+            assert_eq!(output.stdout, b"out\n");
+            assert!(said.contains("noise\n"), "{script}: {said}");
+            assert!(!said.contains("whose") && !said.contains("runq"), "{said}");
+            let text = read(file);
+            let has_figures = text.contains("runq") || text.contains("whose");
+            assert!(has_figures && !text.contains("noise"), "{text}");
+            assert_eq!(text.matches("from_ns,").count(), usize::from(file == "c"));
+            let lines = text.lines();
+            let rows = lines.filter(|line| line.starts_with(first)).count();
+            assert_ne!(rows, 0, "{script}: {text}");
+            sizes.push(text.lines().count() - usize::from(file == "c"));
+        }
+        let is_kept = sizes[1] == 2 * sizes[0];
+        assert_eq!(is_kept, script.contains("append"), "{script}: {sizes:?}");
+    }
+    // The command does not inherit the descriptor, and what others wrote to it stays.
+    let script = "exec 3> g; echo before >&3; RUN --log-fd 3 -- sh -c 'echo x >&3'";
+    let output = shell(script);
+    assert!(!output.status.success());
+    assert!(read("g").starts_with("before\n") && read("g").contains("whose"));
+    // An older file stays until the command runs, and a recording anyhow.
+    assert_eq!(
+        shell("RUN -j -o a -- /no/such/command").status.code(),
+        Some(127)
+    );
+    assert!(read("a").contains("runq"));
+    assert!(shell("RUN -o data -- true").status.success());
+    for (script, why) in [
+        ("RUN -j -o data -- true", "this is a recording"),
+        ("RUN -j -o data --append -- true", "this is a recording"),
+        ("RUN -j -o a --log-fd 3 -- true 3> d", "another place"),
+        ("RUN --log-fd 3 -- true 3< data", "Bad file descriptor"),
+        ("RUN --log-fd 9 -- true", "Bad file descriptor"),
+        ("RUN --log-fd 0 -- true", "1 or more"),
+        ("RUN --append -- true", "required arguments"),
+    ] {
+        let output = shell(script);
+        let said = String::from_utf8_lossy(&output.stderr).replace("\n  ", " ");
+        assert_eq!(output.status.code(), Some(2), "{script}: {said}");
+        assert!(said.contains(why), "{script}: {said}");
+    }
+    assert!(fs::read(folder.join("data"))
+        .unwrap()
+        .starts_with(b"SCHDHREC"));
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+/// A full disk does not hide how the command ended, and is an error if it ended well.
+#[test]
+fn full_disk() {
+    let folder = folder("full");
+    for (words, status) in [
+        (&["-j", "-o", "/dev/full", "--", "true"][..], 1),
+        (&["-j", "-o", "/dev/full", "--", "sh", "-c", "exit 7"], 7),
+    ] {
+        let output = run(&folder, words);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(status), "{words:?}: {said}");
+        assert!(said.contains("No space left"), "{words:?}: {said}");
+    }
+    fs::remove_dir_all(&folder).unwrap();
+}

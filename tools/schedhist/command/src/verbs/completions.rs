@@ -29,7 +29,7 @@ pub fn completions(args: &ArgMatches) -> Result {
     })?;
     let mut text = Vec::new();
     clap_complete::generate(shell, &mut cli::command(), "schedhist", &mut text);
-    print(&String::from_utf8_lossy(&text))
+    print(&text)
 }
 
 /// Writes `schedhist.1` and a page for each verb into a folder.

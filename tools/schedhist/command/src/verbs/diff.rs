@@ -19,6 +19,7 @@ use crate::{
     failure::{
         note,
         print,
+        verdict,
         Failure,
         Result, //
     },
@@ -130,8 +131,8 @@ pub fn diff(args: &ArgMatches) -> Result {
         MACHINE
     };
     let (rows, few) = rows(&a.runs, &b.runs, scope, &metrics, &quantiles)?;
-    print(&show(&a, &b, scope, &rows, &few, &style))?;
-    judge(&rules, &rows)
+    let printed = print(&show(&a, &b, scope, &rows, &few, &style));
+    verdict(judge(&rules, &rows), printed)
 }
 
 /// Refuses what cannot be compared.
@@ -340,25 +341,28 @@ fn json(row: &Row, scope: &str) -> String {
         + "\n"
 }
 
-/// Fails if a rule is broken: the difference is above the limit, and no chance.
-fn judge(rules: &[Rule], rows: &[Row]) -> Result {
+/// Returns the status of all rules together: 1 if one is broken, which is that the difference is
+/// above the limit, and no chance; else 2 if one cannot be told.
+fn judge(rules: &[Rule], rows: &[Row]) -> u8 {
+    let mut found = [false; 2];
     for rule in rules {
         let row = rows
             .iter()
             .find(|r| r.metric == rule.metric && r.quantile == rule.quantile);
-        let Some(row) = row else {
-            return Err(refuse(&format!("{}: too few samples", rule.text)));
+        let (status, why) = match row {
+            None => (2, "too few samples".to_owned()),
+            Some(row) if row.p.is_none() => (2, "cannot tell with so few runs".to_owned()),
+            Some(row) if row.verdict == "different" && row.change() > rule.percent => {
+                (1, format!("it is {:+.1}%", row.change()))
+            }
+            Some(_) => continue,
         };
-        if row.p.is_none() {
-            return Err(refuse(&format!(
-                "{}: cannot tell with so few runs",
-                rule.text
-            )));
-        }
-        if row.verdict == "different" && row.change() > rule.percent {
-            note(format!("{}: it is {:+.1}%", rule.text, row.change()));
-            return Err(Failure::Quiet(1));
-        }
+        note(format!("{}: {why}", rule.text));
+        found[status - 1] = true;
     }
-    Ok(())
+    match found {
+        [true, _] => 1,
+        [_, true] => 2,
+        _ => 0,
+    }
 }

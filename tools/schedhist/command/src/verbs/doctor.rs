@@ -12,6 +12,7 @@ use schedhist_core::laws;
 use crate::{
     failure::{
         print,
+        verdict,
         wrap_after,
         Failure,
         Result, //
@@ -89,11 +90,7 @@ pub fn doctor(source: &Source) -> Result {
     for (name, one) in FIGURES {
         check(name, one);
     }
-    print(&out)?;
-    match failures {
-        0 => Ok(()),
-        failures => Err(Failure::Quiet(failures)),
-    }
+    verdict(failures, print(&out))
 }
 
 /// What the module needs of a kernel.
@@ -246,7 +243,9 @@ fn snapshot(source: &Source) -> Found {
         )),
         Ok(_) => Warning("measuring is off".to_owned(), "schedhist ctl enable 1"),
         Err(Failure::Error(text) | Failure::Usage(text)) => Bad(text, "is it of this version?"),
-        Err(Failure::Quiet(_)) => Bad("cannot be read".to_owned(), "see above"),
+        Err(Failure::Output(_) | Failure::Quiet(_)) => {
+            Bad("cannot be read".to_owned(), "see above")
+        }
     }
 }
 

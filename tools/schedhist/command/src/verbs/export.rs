@@ -9,10 +9,7 @@ use std::{
         OpenOptions,
         Permissions, //
     },
-    io::{
-        self,
-        Write, //
-    },
+    io::Write,
     os::unix::fs::{
         MetadataExt,
         PermissionsExt, //
@@ -43,7 +40,7 @@ use schedhist_core::{
 use crate::{
     failure::{
         note,
-        output,
+        print,
         Failure,
         Result, //
     },
@@ -234,10 +231,7 @@ pub fn export(args: &ArgMatches, source: &Source) -> Result {
             Some("protobuf") => Form::Protobuf,
             _ => Form::Text(Dialect::Prometheus),
         };
-        let body = exporter.scrape(form)?;
-        let mut out = io::stdout().lock();
-        let written = out.write_all(&body).and_then(|()| out.flush());
-        return written.map_err(|error| output(&error));
+        return print(&exporter.scrape(form)?);
     }
     let address = args.get_one::<String>("listen").map_or("", String::as_str);
     serve::serve(&mut exporter, address)

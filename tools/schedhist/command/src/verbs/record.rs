@@ -30,6 +30,7 @@ use schedhist_core::{
 use crate::{
     failure::{
         note,
+        verdict,
         Failure,
         Result, //
     },
@@ -246,11 +247,8 @@ pub fn record(args: &ArgMatches, source: &Source) -> Result {
             }
         }
         let status = child.try_wait();
-        if let (Ok(Some(status)), Ok(())) = (status, &recorded) {
-            return match super::run::exit_status(status) {
-                0 => Ok(()),
-                status => Err(Failure::Quiet(status)),
-            };
+        if let Ok(Some(status)) = status {
+            return verdict(super::run::exit_status(status), recorded);
         }
     }
     recorded

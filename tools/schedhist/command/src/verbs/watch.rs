@@ -28,6 +28,7 @@ use crate::{
     failure::{
         note,
         print,
+        verdict,
         wrap,
         Failure,
         Result, //
@@ -220,15 +221,7 @@ pub fn watch(args: &ArgMatches, source: &Source) -> Result {
         true => print(&format!("{seen} above {us} us, {missed_all} more missed\n")),
         false => Ok(()),
     };
-    match ended.and(printed) {
-        ended if seen == 0 => ended,
-        ended => {
-            if let Err(Failure::Error(text)) = ended {
-                note(text);
-            }
-            Err(Failure::Quiet(EXCEEDED))
-        }
-    }
+    verdict(if seen == 0 { 0 } else { EXCEEDED }, ended.and(printed))
 }
 
 fn act(action: &Action, outlier: &Outlier) -> Result {

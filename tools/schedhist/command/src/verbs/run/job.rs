@@ -26,11 +26,9 @@ use schedhist_core::{
 
 use super::{
     exit_status,
+    log::Log,
     own_group::OwnGroup,
-    print::{
-        self,
-        eprint_all, //
-    },
+    print, //
 };
 use crate::{
     failure::{
@@ -87,6 +85,7 @@ pub struct Job<'a> {
     pub cpus: Option<(Vec<u32>, String)>,
     pub each_cpu: bool,
     pub style: Style,
+    pub log: Log,
 }
 
 /// All that is known at one time.
@@ -205,7 +204,7 @@ impl Job<'_> {
                 note(why);
                 None
             }
-            Err(Failure::Quiet(_)) => None,
+            Err(Failure::Output(_) | Failure::Quiet(_)) => None,
         }
     }
 
@@ -276,7 +275,8 @@ impl Job<'_> {
                         {
                             let (run, frame) = self.between(before, &after, None, from, now);
                             last = Some((after, now));
-                            eprint_all(&print::text_of(&run, &frame, title, &self.style));
+                            self.log
+                                .print(&print::text_of(&run, &frame, title, &self.style));
                         }
                         tick = Some((due + interval).max(now));
                     }
@@ -296,7 +296,8 @@ impl Job<'_> {
         }
         let run = first.zip(after).map(|(first, after)| {
             let (run, frame) = self.between(&first, &after, Some(status), self.delay, wall);
-            eprint_all(&print::text_of(&run, &frame, title, &self.style));
+            self.log
+                .print(&print::text_of(&run, &frame, title, &self.style));
             run
         });
         Ok(Outcome {

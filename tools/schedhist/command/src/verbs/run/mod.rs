@@ -14,6 +14,7 @@ use clap::ArgMatches;
 use crate::{
     failure::{
         note,
+        verdict,
         Failure,
         Result, //
     },
@@ -28,10 +29,12 @@ use crate::{
 };
 
 mod job;
+mod log;
 mod own_group;
 mod print;
 
 use job::Job;
+use log::Log;
 use own_group::OwnGroup;
 pub use print::recorded;
 
@@ -46,6 +49,7 @@ pub fn exit_status(status: ExitStatus) -> u8 {
 /// Runs the command, once or several times.
 pub fn run(args: &ArgMatches, source: &Source) -> Result {
     let style = Style::new(args)?;
+    let log = Log::new(args, &style)?;
     let repeat = args
         .get_one::<String>("repeat")
         .map_or(Ok(1), |n| options::count(n))?;
@@ -70,7 +74,9 @@ pub fn run(args: &ArgMatches, source: &Source) -> Result {
     });
     let cpus = cpus.transpose()?;
     let (interval, delay, timeout) = (millis("interval")?, millis("delay")?, millis("timeout")?);
-    let mut output = match args.get_one::<String>("output") {
+    // With -j and -x, the file is the log.
+    let output = args.get_one::<String>("output");
+    let mut output = match output.filter(|_| style.form == Form::Text) {
         None => None,
         Some(path) if args.get_flag("append") => Some(Output::append(path)?),
         Some(path) => Some(Output::begin(path, "old")?),
@@ -97,23 +103,43 @@ pub fn run(args: &ArgMatches, source: &Source) -> Result {
         cpus,
         each_cpu: args.get_flag("no-aggr"),
         style,
+        log,
     };
-    print::eprint_all(&print::head(&job.style));
-    let has_table = args.get_flag("table") && job.style.form == Form::Text;
     let mut status = 0;
+    let ended = repeated(
+        &job,
+        repeat,
+        args.get_flag("table"),
+        output.as_mut(),
+        &mut status,
+    );
+    verdict(status, ended.and(job.log.end()))
+}
+
+/// Runs the command `repeat` times. `status` becomes the highest of all runs.
+fn repeated(
+    job: &Job<'_>,
+    repeat: u64,
+    has_table: bool,
+    mut output: Option<&mut Output>,
+    status: &mut u8,
+) -> Result {
     let mut runs = Vec::new();
     for number in 1..=repeat {
         let title = match repeat {
             1 => job.program().into_owned(),
             _ => format!("{} ({number} of {repeat})", job.program()),
         };
-        // Not before: an older recording stays if there is no such command.
-        let mut publish = || match &mut output {
-            Some(output) => output.publish("old"),
-            None => Ok(()),
+        // Not before: what is older stays if there is no such command.
+        let mut started = || {
+            job.log.begin(&print::head(&job.style));
+            match &mut output {
+                Some(output) => output.publish("old"),
+                None => Ok(()),
+            }
         };
-        let outcome = job.once(&title, &mut publish)?;
-        status = status.max(exit_status(outcome.status));
+        let outcome = job.once(&title, &mut started)?;
+        *status = exit_status(outcome.status).max(*status);
         match outcome.run {
             Some(mut run) => {
                 if let Some(output) = &mut output {
@@ -125,17 +151,14 @@ pub fn run(args: &ArgMatches, source: &Source) -> Result {
                 }
             }
             None if outcome.is_early => {}
-            None => return Err(Failure::Quiet(status.max(1))),
+            None => return Err(Failure::Quiet(1)),
         }
         if outcome.is_over {
             break;
         }
     }
     if has_table {
-        print::eprint_all(&print::table_of_runs(&runs, job.style.unit));
+        job.log.print(&print::table_of_runs(&runs, job.style.unit));
     }
-    match status {
-        0 => Ok(()),
-        status => Err(Failure::Quiet(status)),
-    }
+    Ok(())
 }

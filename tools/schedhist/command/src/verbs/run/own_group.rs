@@ -68,7 +68,7 @@ impl<'a> OwnGroup<'a> {
         }
         let by = |failure| match failure {
             Failure::Error(text) | Failure::Usage(text) => text,
-            Failure::Quiet(_) => "group_by cannot be written".to_owned(),
+            Failure::Output(_) | Failure::Quiet(_) => "group_by cannot be written".to_owned(),
         };
         match source.groups().map_err(by)?.rule.as_str() {
             "list" => Self::with_rule(source).map_err(by),

@@ -36,13 +36,6 @@ use crate::{
     },
 };
 
-/// Writes to standard error, whose reader may have gone. As with perf stat, standard output belongs
-/// to the command.
-pub fn eprint_all(text: &str) {
-    use std::io::Write;
-    let _ = std::io::stderr().write_all(text.as_bytes());
-}
-
 /// Returns the lines of a run for programs; `None` if the user chose text.
 fn records(run: &Run, style: &Style) -> Option<String> {
     let histograms = run.histograms.iter();

@@ -9,10 +9,6 @@ mod view;
 use std::{
     collections::BTreeMap,
     env, fs,
-    io::{
-        self,
-        Write, //
-    },
     time::{
         Duration,
         Instant, //
@@ -34,7 +30,6 @@ use schedhist_core::{
 
 use crate::{
     failure::{
-        output,
         print,
         Failure,
         Result, //
@@ -256,13 +251,8 @@ fn paint(feed: &Feed<'_>, choice: &Choice, look: Look, shown: &mut Option<Screen
     let size = tty::size();
     let screen = view::draw(&feed.history, choice, &feed.status, look, size);
     let update = screen.update(shown.as_ref(), look);
-    let mut out = io::stdout().lock();
-    let written = out.write_all(update.as_bytes()).and_then(|()| out.flush());
     *shown = Some(screen);
-    match written {
-        Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(output(&error)),
-        _ => Ok(()),
-    }
+    print(&update)
 }
 
 fn press(key: char, choice: &mut Choice, history: &History) {

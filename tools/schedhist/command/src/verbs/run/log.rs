@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Where `run` prints to: standard error, as standard output belongs to the command; or, as with
+//! perf stat, another file or file descriptor, apart from what the command itself prints.
+
+use std::{
+    cell::{
+        Cell,
+        RefCell, //
+    },
+    fmt::Display,
+    fs::{
+        self,
+        File,
+        OpenOptions, //
+    },
+    io::{
+        self,
+        Read,
+        Write, //
+    },
+};
+
+use clap::ArgMatches;
+use schedhist_core::recording::file::MAGIC;
+
+use crate::{
+    failure::{
+        plain,
+        Failure,
+        Result, //
+    },
+    options::{
+        Form,
+        Style, //
+    },
+    sys,
+};
+
+pub struct Log {
+    /// `None` for standard error.
+    file: Option<File>,
+    how: How,
+    has_begun: Cell<bool>,
+    failed: RefCell<Option<io::Error>>,
+}
+
+/// What becomes of what the file holds already.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum How {
+    /// It goes.
+    Anew,
+    /// It stays, and ours follows.
+    Append,
+    /// That is up to whoever has opened the file.
+    AsItIs,
+}
+
+impl Log {
+    /// Opens the log. Must come before anything else opens a file, which might get the number of
+    /// `--log-fd`.
+    pub fn new(args: &ArgMatches, style: &Style) -> Result<Self> {
+        let appends = args.get_flag("append");
+        let path = args.get_one::<String>("output");
+        let path = path.filter(|_| style.form != Form::Text);
+        let (file, how) = match (args.get_one::<String>("log-fd"), path) {
+            (Some(_), Some(_)) => {
+                return Err(Failure::Usage(
+                    "with -j or -x, lines go to the FILE of -o: --log-fd is another place"
+                        .to_owned(),
+                ));
+            }
+            (Some(fd), None) => {
+                let wrong = |why: &dyn Display| Failure::Usage(format!("--log-fd {fd}: {why}"));
+                let number = fd.parse().ok().filter(|fd| *fd > 0);
+                let number = number.ok_or_else(|| wrong(&"a descriptor is 1 or more"))?;
+                let file = sys::duplicate(number, appends);
+                let file = file.map_err(|error| wrong(&plain(error)))?;
+                (Some(file), if appends { How::Append } else { How::AsItIs })
+            }
+            (None, Some(path)) => {
+                let how = if appends { How::Append } else { How::Anew };
+                (Some(open(path, appends)?), how)
+            }
+            (None, None) => (None, How::AsItIs),
+        };
+        Ok(Self {
+            file,
+            how,
+            has_begun: Cell::new(false),
+            failed: RefCell::new(None),
+        })
+    }
+
+    /// Prints `head`, unless the file has it already. To be called once the command runs: before
+    /// that, an older file stays as it is.
+    pub fn begin(&self, head: &str) {
+        if self.has_begun.replace(true) {
+            return;
+        }
+        let about = self.file.as_ref().and_then(|file| file.metadata().ok());
+        let is_filled = about.is_some_and(|about| about.is_file() && about.len() != 0);
+        match (&self.file, self.how) {
+            (Some(_), How::Append) if is_filled => return,
+            (Some(file), How::Anew) if is_filled => {
+                if let Err(error) = file.set_len(0) {
+                    self.fail(error);
+                }
+            }
+            _ => {}
+        }
+        self.print(head);
+    }
+
+    fn fail(&self, error: io::Error) {
+        self.failed.borrow_mut().get_or_insert(error);
+    }
+
+    /// Prints a text. The command goes on if that fails: [`Log::end`] says so.
+    pub fn print(&self, text: &str) {
+        let written = match &self.file {
+            Some(file) => { file }.write_all(text.as_bytes()),
+            None => io::stderr().write_all(text.as_bytes()),
+        };
+        if let Err(error) = written {
+            self.fail(error);
+        }
+    }
+
+    /// Returns the first error of printing.
+    pub fn end(&self) -> Result {
+        self.failed
+            .take()
+            .map_or(Ok(()), |e| Err(Failure::Output(e)))
+    }
+}
+
+/// Opens the file of `-o`, and leaves its contents for now.
+fn open(path: &str, appends: bool) -> Result<File> {
+    let mut begin = [0; MAGIC.len()];
+    let is_regular = fs::metadata(path).is_ok_and(|about| about.is_file());
+    if is_regular
+        && File::open(path).is_ok_and(|mut file| file.read_exact(&mut begin).is_ok())
+        && begin == MAGIC
+    {
+        let text = format!("-o {path}: this is a recording, as -o without -j and -x makes them");
+        return Err(Failure::Usage(text));
+    }
+    let mut options = OpenOptions::new();
+    options
+        .create(true)
+        .write(true)
+        .truncate(false)
+        .append(appends);
+    options.open(path).map_err(|error| Failure::at(path, error))
+}

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Each verb with an output that takes nothing: its exit status.
+
+use std::{
+    collections::BTreeSet,
+    fs::{
+        self,
+        File, //
+    },
+    os::{
+        fd::OwnedFd,
+        unix::net::UnixStream, //
+    },
+    path::Path,
+    process::{
+        Command,
+        Output,
+        Stdio, //
+    }, //
+};
+
+use super::{
+    folder,
+    schedhist, //
+};
+
+/// What a verb prints, and where to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Prints {
+    /// To standard output.
+    Out,
+    /// `run`, to standard error.
+    Err,
+    /// To files only.
+    Nothing,
+}
+
+use Prints::{
+    Err,
+    Nothing,
+    Out, //
+};
+
+/// The words, and what they print. Each verb must be there.
+const CASES: &[(&str, Prints)] = &[
+    ("--dir machine", Out),
+    ("--dir machine -j", Out),
+    ("--help", Out),
+    ("--version", Out),
+    ("top --once -d 0.01 --dir machine", Out),
+    ("hist --dir machine", Out),
+    ("hist 0.01 2 --dir machine -x ,", Out),
+    ("runqlat 0.01 2 --dir machine", Out),
+    ("runqlat -c /web.service 0.01 2 --dir machine", Out),
+    ("cpudist 0.01 2 --dir machine", Out),
+    ("runqslower 5 --dir settings", Out),
+    ("groups --dir machine", Out),
+    ("groups --dir machine -j", Out),
+    ("run --dir machine -- true", Err),
+    ("run --dir machine -j -- true", Err),
+    ("run --dir machine -r 2 --table -- sh -c 'exit 7'", Err),
+    ("run --dir machine -o new.data -- sh -c 'exit 7'", Err),
+    (
+        "record --dir machine -o new.data -- sh -c 'exit 5'",
+        Nothing,
+    ),
+    ("record --dir machine -o new.data -d 0.05 -I 20", Nothing),
+    ("report -i a.data", Out),
+    ("report -i few.data runq --time 0,1", Out),
+    ("report -i few.data --hgrm runq --time 0,1", Out),
+    ("report -i few.data --hlog runq", Out),
+    ("report -i few.data --html new.html", Nothing),
+    ("report -i few.data -i few.data", Out),
+    ("diff a.data b.data", Out),
+    ("diff a.data b.data -j", Out),
+    ("diff a.data b.data --fail-above runq:p50:+20%", Out),
+    ("diff a.data few.data --fail-above runq:p50:+20%", Out),
+    ("diff a.data b.data --fail-above runq:p50:+200%", Out),
+    ("export --once --dir machine", Out),
+    ("export --once --format protobuf --dir machine", Out),
+    ("export --perfetto new.pftrace -i few.data", Nothing),
+    ("export --textfile new.prom --once --dir machine", Nothing),
+    ("watch -T 5 --dir settings", Out),
+    ("watch -T 5 -j --on-threshold continue --dir settings", Out),
+    ("watch -T 5 -q --on-threshold continue --dir settings", Out),
+    ("watch -T 500000 -q -d 0.2 --dir settings", Out),
+    ("ctl --dir settings", Out),
+    ("ctl enable --dir settings", Out),
+    ("ctl enable 1 --dir settings", Nothing),
+    ("doctor --dir machine", Out),
+    ("doctor --dir nowhere", Out),
+    ("completions bash", Out),
+    ("man .", Nothing),
+    ("help", Out),
+    ("help run", Out),
+];
+
+fn command(folder: &Path, words: &str) -> Command {
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", &format!("exec \"$0\" {words}")])
+        .arg(env!("CARGO_BIN_EXE_schedhist"))
+        .current_dir(folder)
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+        .env("LC_ALL", "C")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+/// What nobody reads: as a pipe, it gives EPIPE.
+fn closed() -> Stdio {
+    OwnedFd::from(UnixStream::pair().unwrap().0).into()
+}
+
+fn full() -> Stdio {
+    File::options()
+        .write(true)
+        .open("/dev/full")
+        .unwrap()
+        .into()
+}
+
+/// A status that is a verdict, such as that a threshold was exceeded, is the same whatever becomes
+/// of the output. Otherwise, a reader that has gone is no error, and a full disk is one.
+#[test]
+fn statuses_without_output() {
+    let folder = folder("output");
+    let (mut verdicts, mut printing) = (BTreeSet::new(), 0);
+    for (words, prints) in CASES {
+        let status = |output: &Output| output.status.code().expect("no signal");
+        let lost = |to: Stdio| {
+            let mut command = command(&folder, words);
+            match prints {
+                Err => command.stderr(to),
+                Out | Nothing => command.stdout(to),
+            };
+            command.output().unwrap()
+        };
+        let plain = command(&folder, words).output().unwrap();
+        let said = String::from_utf8_lossy(&plain.stderr).into_owned();
+        assert_eq!(plain.stdout.is_empty(), *prints != Out, "{words}: {said}");
+        let wanted = status(&plain);
+        let (closed, full) = (lost(closed()), lost(full()));
+        assert_eq!(status(&closed), wanted, "{words}: a closed pipe: {said}");
+        let of_full = match (wanted, prints) {
+            (0, Out | Err) => 1,
+            _ => wanted,
+        };
+        assert_eq!(status(&full), of_full, "{words}: a full disk");
+        if *prints == Out {
+            printing += 1;
+            let said = |output: &Output| String::from_utf8_lossy(&output.stderr).into_owned();
+            let is_said =
+                |output: &Output| said(output).contains("cannot write the output: No space");
+            assert!(is_said(&full), "{words}: {}", said(&full));
+            assert!(!said(&closed).contains("cannot write"), "{words}");
+        }
+        verdicts.insert(wanted);
+    }
+    assert!(verdicts.len() > 5 && printing > 20, "{verdicts:?}");
+    let verbs: BTreeSet<_> = CASES
+        .iter()
+        .filter_map(|(words, _)| words.split(' ').next())
+        .collect();
+    let help = String::from_utf8(schedhist(&folder, &["--help"]).stdout).unwrap();
+    let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let listed = listed.take_while(|line| !line.is_empty());
+    for verb in listed.filter_map(|line| line.split_whitespace().next()) {
+        assert!(verbs.contains(verb), "there is no case of {verb}");
+    }
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+/// The order of the rules of `--fail-above` does not matter.
+#[test]
+fn order_of_rules() {
+    let folder = folder("rules");
+    let rules = [
+        ("runq:p50:+20%", 1),
+        ("runq:p99.99:+20%", 2),
+        ("runq:p50:+200%", 0),
+    ];
+    let diff = |rules: &[&str]| {
+        let mut words = vec!["diff", "a.data", "b.data"];
+        words.extend(rules.iter().flat_map(|rule| ["--fail-above", rule]));
+        schedhist(&folder, &words)
+    };
+    for (a, of_a) in rules {
+        assert_eq!(diff(&[a]).status.code(), Some(of_a), "{a}");
+        for (b, of_b) in rules.into_iter().filter(|(b, _)| *b != a) {
+            let wanted = match (of_a, of_b) {
+                (1, _) | (_, 1) => 1,
+                (2, _) | (_, 2) => 2,
+                _ => 0,
+            };
+            let output = diff(&[a, b]);
+            assert_eq!(output.status.code(), Some(wanted), "{a} {b}");
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            for (rule, of) in [(a, of_a), (b, of_b)] {
+                assert_eq!(said.contains(rule), of != 0, "{a} {b}: {said}");
+            }
+        }
+    }
+    fs::remove_dir_all(&folder).unwrap();
+}
