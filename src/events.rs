@@ -97,8 +97,8 @@ trace_events! {
     /// had left.
     event offcpu: sample;
 
-    /// A task's sleep, from when it left its last CPU until it was woken, when it runs again; the
-    /// cause is which sleep it was.
+    /// A task's interruptible or uninterruptible sleep, from when it left its last CPU until it was
+    /// woken, when it runs again; the cause is which of the two it was.
     event blocked: sample;
 
     /// The time from a task's `sched_waking` event until it runs; the cause is how the task had

@@ -40,7 +40,8 @@ named! {
         RunqPreempt => "runq_preempt", "Waits of tasks for a CPU after a preemption or a yield.";
         /// *out* to *wake*, when the task blocked in interruptible sleep.
         BlockedInterruptible => "blocked_interruptible", "Interruptible sleeps, until the wakeup.";
-        /// *out* to *wake*, when the task blocked in uninterruptible sleep.
+        /// *out* to *wake*, when the task blocked in uninterruptible sleep, but not in an idle
+        /// wait.
         BlockedUninterruptible =>
             "blocked_uninterruptible", "Uninterruptible sleeps, until the wakeup.";
         /// *out* to *in*, when the task left the CPU to block.
@@ -216,7 +217,8 @@ named! {
     /// - `switches = oncpu + idle + start_unseen`
     /// - `switches = to_idle + runq + throttled + wait_unseen + untracked`: every switch leads to
     ///   the idle task, or ends a task's wait. The counter and the metric of this name agree.
-    /// - `offcpu = blocked_interruptible + blocked_uninterruptible + blocked_other`
+    /// - `offcpu = blocked_interruptible + blocked_uninterruptible + blocked_idle +
+    ///   blocked_stopped + blocked_traced + blocked_parked + blocked_frozen + blocked_other`
     /// - `offcpu = wakeup + wake_unseen`
     ///
     /// To add a counter: a row here, and where it is counted, in `switch/cpu.rs`. If it is counted
@@ -246,10 +248,22 @@ named! {
         /// Switches to a task that is not kept track of: there was no memory for it, or it is
         /// exiting, and its state was swept out with the PID that it has given up.
         Untracked => "untracked", "Switches to a task that is not kept track of.";
-        /// Absences whose task left the CPU neither to sleep nor runnable: it stopped, was traced,
-        /// or parked; or when it woke is not known.
+        /// Absences of a task that waited idly (I): a kernel thread without work, as a rule. These
+        /// and the next ones are in [`Metric::Offcpu`], but not in a histogram of sleeps.
+        BlockedIdle => "blocked_idle", "Idle waits, as of kernel threads that have nothing to do.";
+        /// Absences of a task that stopped (T).
+        BlockedStopped => "blocked_stopped", "Absences of tasks that were stopped.";
+        /// Absences of a task that stopped for its tracer (t).
+        BlockedTraced => "blocked_traced", "Absences of tasks that stopped for their tracer.";
+        /// Absences of a kernel thread that parked (P).
+        BlockedParked => "blocked_parked", "Absences of kernel threads that parked.";
+        /// Absences of a task that entered the freezer: of a suspend, or of version 1 of cgroups.
+        /// Version 2 freezes tasks in interruptible sleep.
+        BlockedFrozen => "blocked_frozen", "Absences of tasks that entered the freezer.";
+        /// Absences of a task that left the CPU to block in a state that is not known here, or
+        /// whose wakeup time is not known.
         BlockedOther =>
-            "blocked_other", "Absences of tasks that blocked, but not in a plain sleep.";
+            "blocked_other", "Absences of tasks that blocked in another state, or woke unseen.";
         /// Absences of a task that had blocked whose `sched_waking` event was not seen. Counted
         /// while [`Metric::Wakeup`] is on.
         WakeUnseen =>

@@ -21,7 +21,9 @@ LAWS = [
     ("switches", ["to_idle", "runq", "throttled", "wait_unseen", "untracked"],
      {"runq_wakeup", "runq_preempt"}),
     ("runq", ["runq_wakeup", "runq_preempt"], set()),
-    ("offcpu", ["blocked_interruptible", "blocked_uninterruptible", "blocked_other"], set()),
+    ("offcpu", ["blocked_interruptible", "blocked_uninterruptible", "blocked_idle",
+                "blocked_stopped", "blocked_traced", "blocked_parked", "blocked_frozen",
+                "blocked_other"], set()),
     ("offcpu", ["wakeup", "wake_unseen"], {"wakeup"}),
 ]
 problems: list[str] = []

@@ -394,7 +394,7 @@ cleanup() {
 		cgroups_off
 	fi
 	tracing_reset
-	for module in fail_call schedhist schedhisu selfwake hold; do
+	for module in fail_call schedhist schedhisu selfwake hold states; do
 		! loaded "$module" || rmmod "$module"
 	done
 	rm_if_there "$work"/{before,after}

@@ -8,7 +8,8 @@
 . ./events.bash
 
 symbols_of_cause='{ 0, "preempted" }, { 1, "interruptible" }, { 2, "uninterruptible" }, { 3, "stopped" }, '
-symbols_of_cause+='{ 4, "dead" }, { 5, "wakeup" }, { 6, "fork" }, { 7, "idle" }, { 8, "throttled" }'
+symbols_of_cause+='{ 4, "dead" }, { 5, "wakeup" }, { 6, "fork" }, { 7, "idle" }, { 8, "throttled" }, '
+symbols_of_cause+='{ 9, "idle_wait" }, { 10, "traced" }, { 11, "parked" }, { 12, "frozen" }, { 13, "other" }'
 symbols_of_metric='{ 0, "oncpu" }, { 1, "runq_wakeup" }, { 2, "runq_preempt" }, { 3, "blocked_interruptible" }, '
 symbols_of_metric+='{ 4, "blocked_uninterruptible" }, { 5, "offcpu" }, { 6, "idle" }, { 7, "wakeup" }, { 8, "throttled" }'
 

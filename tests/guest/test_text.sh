@@ -119,7 +119,7 @@ test_summary() {
 		same "first line" "$(head -n 1 "$file")" "# schedhist summary version 1, cpu $cpu, disabled"
 	done
 	awk -v switches="$(status switches)" -v oncpu="$(value hist/oncpu count)" '
-		NR == 2 && ($1 != "switches" || $2 != switches || NF != 24) { bad = 1 }
+		NR == 2 && ($1 != "switches" || $2 != switches || NF != 34) { bad = 1 }
 		NR == 4 && $0 !~ /^metric +count +mean +p50 +p90 +p99 +p99.9 +p99.99 +max +worst$/ { bad = 1 }
 		NR > 4 { rows[$1] = $2; if (NF < 9) bad = 1 }
 		END { exit bad || NR != 12 || rows["oncpu"] != oncpu || !rows["idle"] }

@@ -29,10 +29,7 @@ use crate::engine::{
             Sample, //
         },
         settings::Settings,
-        switch_out::{
-            PrevState,
-            SwitchOut, //
-        },
+        switch_out::PrevState,
         task_state::{
             waited,
             LastSwitchOut,
@@ -260,11 +257,11 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
             self.record_until::<S>(woken, metric, blocked, cause, now, observer);
         };
         if left.state.is_interruptible() {
-            return record_sleep(Metric::BlockedInterruptible);
-        }
-        match left.state.switch_out() {
-            SwitchOut::Uninterruptible => record_sleep(Metric::BlockedUninterruptible),
-            _ => self.count(Counter::BlockedOther),
+            record_sleep(Metric::BlockedInterruptible);
+        } else if left.state.is_uninterruptible() {
+            record_sleep(Metric::BlockedUninterruptible);
+        } else {
+            self.header.count_absence(left.state);
         }
     }
 

@@ -23,9 +23,9 @@ named! {
         Preempted => "preempted";
         /// The task blocked in interruptible sleep (S).
         Interruptible => "interruptible";
-        /// The task blocked in uninterruptible sleep (D), in an idle wait (I), or was frozen.
+        /// The task blocked in uninterruptible sleep (D), or for a lock of `PREEMPT_RT`.
         Uninterruptible => "uninterruptible";
-        /// The task stopped, was traced, or parked.
+        /// The task stopped (T).
         Stopped => "stopped";
         /// The task exited.
         Dead => "dead";
@@ -37,6 +37,16 @@ named! {
         Idle => "idle";
         /// The task's quota was spent: `cpu.max`, or the budget of a `SCHED_DEADLINE` task.
         Throttled => "throttled";
+        /// The task waited idly (I): a kernel thread that had nothing to do, as a rule.
+        IdleWait => "idle_wait";
+        /// The task stopped for its tracer (t).
+        Traced => "traced";
+        /// The kernel thread parked (P).
+        Parked => "parked";
+        /// The task was in the freezer.
+        Frozen => "frozen";
+        /// The task blocked in a state that is not known here.
+        Other => "other";
     }
 }
 
@@ -50,6 +60,11 @@ impl From<SwitchOut> for Cause {
             SwitchOut::Stopped => Self::Stopped,
             SwitchOut::Dead => Self::Dead,
             SwitchOut::Throttled => Self::Throttled,
+            SwitchOut::IdleWait => Self::IdleWait,
+            SwitchOut::Traced => Self::Traced,
+            SwitchOut::Parked => Self::Parked,
+            SwitchOut::Frozen => Self::Frozen,
+            SwitchOut::Other => Self::Other,
         }
     }
 }

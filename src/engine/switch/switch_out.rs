@@ -2,6 +2,8 @@
 
 //! How a stay on a CPU ended.
 
+use crate::engine::metric::Counter;
+
 /// How a task's stay on a CPU ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -10,25 +12,48 @@ pub enum SwitchOut {
     Preempted,
     /// The task blocked in interruptible sleep (S).
     Interruptible,
-    /// The task blocked in uninterruptible sleep (D), in an idle wait (I), or was frozen.
+    /// The task blocked in uninterruptible sleep (D), or for a lock of `PREEMPT_RT`.
     Uninterruptible,
-    /// The task stopped, was traced, or parked.
+    /// The task waits idly (I): a kernel thread that has nothing to do, as a rule.
+    IdleWait,
+    /// The task stopped (T).
     Stopped,
+    /// The task stopped for its tracer (t).
+    Traced,
+    /// The kernel thread parked (P).
+    Parked,
+    /// The task entered the freezer (shown as D).
+    Frozen,
     /// The task exited.
     Dead,
     /// The task stayed runnable, but its quota was spent.
     Throttled,
+    /// The task blocked in a state that is not known here.
+    Other,
 }
 
 // The bits of `task_struct::__state` that matter here: `include/linux/sched.h`.
 const TASK_INTERRUPTIBLE: u32 = 0x1;
 const TASK_UNINTERRUPTIBLE: u32 = 0x2;
+const TASK_STOPPED: u32 = 0x4;
+const TASK_TRACED: u32 = 0x8;
+const TASK_PARKED: u32 = 0x40;
 const TASK_DEAD: u32 = 0x80;
+const TASK_NOLOAD: u32 = 0x400;
 const TASK_RTLOCK_WAIT: u32 = 0x1000;
 const TASK_FROZEN: u32 = 0x8000;
 
-// The states that the kernel itself shows as uninterruptible: `__task_state_index()`.
-const UNINTERRUPTIBLE: u32 = TASK_UNINTERRUPTIBLE | TASK_RTLOCK_WAIT | TASK_FROZEN;
+const TASK_IDLE: u32 = TASK_UNINTERRUPTIBLE | TASK_NOLOAD;
+
+const fn has(state: u32, bits: u32) -> bool {
+    state & bits != 0
+}
+
+/// Returns whether a state is uninterruptible sleep, and not an idle wait.
+#[inline(always)]
+const fn is_uninterruptible(state: u32) -> bool {
+    has(state, TASK_UNINTERRUPTIBLE | TASK_RTLOCK_WAIT) && !has(state, TASK_NOLOAD | TASK_FROZEN)
+}
 
 impl SwitchOut {
     /// Returns whether a task that left the CPU is still runnable.
@@ -41,18 +66,42 @@ impl SwitchOut {
         preempt || prev_state == 0
     }
 
-    /// Classifies the end of a stay by the arguments of the `sched_switch` tracepoint.
+    /// Classifies the end of a stay by the arguments of the `sched_switch` tracepoint, the usual
+    /// sleeps first. No task combines two of these states, but for those in `TASK_IDLE`.
     pub const fn new(preempt: bool, prev_state: u32) -> Self {
         if Self::is_runnable(preempt, prev_state) {
             Self::Preempted
-        } else if prev_state & TASK_DEAD != 0 {
-            Self::Dead
-        } else if prev_state & TASK_INTERRUPTIBLE != 0 {
+        } else if has(prev_state, TASK_INTERRUPTIBLE) {
             Self::Interruptible
-        } else if prev_state & UNINTERRUPTIBLE != 0 {
+        } else if is_uninterruptible(prev_state) {
             Self::Uninterruptible
-        } else {
+        } else if has(prev_state, TASK_FROZEN) {
+            Self::Frozen
+        } else if prev_state & TASK_IDLE == TASK_IDLE {
+            Self::IdleWait
+        } else if has(prev_state, TASK_STOPPED) {
             Self::Stopped
+        } else if has(prev_state, TASK_TRACED) {
+            Self::Traced
+        } else if has(prev_state, TASK_PARKED) {
+            Self::Parked
+        } else if has(prev_state, TASK_DEAD) {
+            Self::Dead
+        } else {
+            Self::Other
+        }
+    }
+
+    /// Returns the counter of the absences of tasks that left the CPU like this, if they have no
+    /// histogram of their own.
+    pub(in crate::engine) const fn counter(self) -> Counter {
+        match self {
+            Self::IdleWait => Counter::BlockedIdle,
+            Self::Stopped => Counter::BlockedStopped,
+            Self::Traced => Counter::BlockedTraced,
+            Self::Parked => Counter::BlockedParked,
+            Self::Frozen => Counter::BlockedFrozen,
+            _ => Counter::BlockedOther,
         }
     }
 }
@@ -102,11 +151,17 @@ impl PrevState {
         (self.0 as i64) < 0
     }
 
-    /// Returns whether the task had blocked in interruptible sleep. Valid for a task that gets a
-    /// CPU again: a dead task, whose other bits mean nothing, does not get one.
+    /// Returns whether the task had blocked in interruptible sleep.
     #[inline(always)]
     pub const fn is_interruptible(self) -> bool {
         self.0 & TASK_INTERRUPTIBLE as u64 != 0
+    }
+
+    /// Returns whether the task had blocked in uninterruptible sleep. Valid if it had not in
+    /// interruptible sleep.
+    #[inline(always)]
+    pub(in crate::engine) const fn is_uninterruptible(self) -> bool {
+        is_uninterruptible(self.0 as u32)
     }
 
     /// Returns the meaning of the state.

@@ -217,8 +217,13 @@ pub const fn prev_state_of(end: SwitchOut) -> PrevState {
             SwitchOut::Preempted | SwitchOut::Throttled => 0,
             SwitchOut::Interruptible => 1,
             SwitchOut::Uninterruptible => 2,
+            SwitchOut::IdleWait => 0x402,
             SwitchOut::Stopped => 4,
+            SwitchOut::Traced => 8,
+            SwitchOut::Parked => 0x40,
+            SwitchOut::Frozen => 0x8000,
             SwitchOut::Dead => 0x80,
+            SwitchOut::Other => 0x1_0000,
         },
     )
 }

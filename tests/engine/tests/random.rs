@@ -67,10 +67,14 @@ fn fulfil(kernel: &Kernel, wish: &Wish, is_enabled: bool) -> Option<Op> {
         let tasks = kernel.tasks().iter().filter(|task| !task.gone);
         tasks.map(|task| task.serial)
     };
-    let state = match which % 4 {
-        0 | 1 => Sleep::Interruptible,
-        2 => Sleep::Uninterruptible,
-        _ => Sleep::Stopped,
+    let state = match which % 12 {
+        0..=4 => Sleep::Interruptible,
+        5..=6 => Sleep::Uninterruptible,
+        7 => Sleep::IdleWait,
+        8 => Sleep::Stopped,
+        9 => Sleep::Traced,
+        10 => Sleep::Parked,
+        _ => Sleep::Frozen,
     };
     let next = choose(kernel.waiting(cpu), which);
     Some(match what {

@@ -19,13 +19,17 @@ fn states() {
         (0x0001, Interruptible),   // TASK_INTERRUPTIBLE
         (0x0002, Uninterruptible), // TASK_UNINTERRUPTIBLE
         (0x0102, Uninterruptible), // TASK_KILLABLE
-        (0x0402, Uninterruptible), // TASK_IDLE
+        (0x2102, Uninterruptible), // TASK_FREEZABLE, killable, as vfork() waits
         (0x1000, Uninterruptible), // TASK_RTLOCK_WAIT
+        (0x0402, IdleWait),        // TASK_IDLE
+        (0x2402, IdleWait),        // TASK_FREEZABLE, idle
         (0x2001, Interruptible),   // TASK_FREEZABLE, interruptible
         (0x0104, Stopped),         // TASK_STOPPED
-        (0x0008, Stopped),         // TASK_TRACED
-        (0x0040, Stopped),         // TASK_PARKED
+        (0x0008, Traced),          // TASK_TRACED
+        (0x0040, Parked),          // TASK_PARKED
+        (0x8000, Frozen),          // TASK_FROZEN
         (0x0080, Dead),            // TASK_DEAD
+        (0x1_0000, Other),         // TASK_STATE_MAX: the first that no kernel has
     ] {
         assert_eq!(SwitchOut::new(false, state), end, "{state:#x}");
         // Preempted before it went to sleep: it has not blocked.
@@ -44,6 +48,43 @@ fn throttled() {
     }
 }
 
+/// `__task_state_index()` of `include/linux/sched.h`, as the letter that the kernel shows, for a
+/// task that does not exit.
+fn shown(state: u32) -> char {
+    if state & (0x1000 | 0x8000) != 0 {
+        return 'D';
+    }
+    if state & 0x402 == 0x402 {
+        return 'I';
+    }
+    let reported = state & (0x1 | 0x2 | 0x4 | 0x8 | 0x40);
+    b"RSDTtXZP"[(u32::BITS - reported.leading_zeros()) as usize].into()
+}
+
+/// All states of tasks that block, with all flags that may come with them, are told apart as the
+/// kernel does. Frozen tasks are told from other ones that it shows as D.
+#[test]
+fn as_the_kernel_shows_it() {
+    let flags = [0x100, 0x2000, 0x4000]; // TASK_WAKEKILL, TASK_FREEZABLE and its _UNSAFE
+    for base in [0x1, 0x2, 0x402, 0x4, 0x8, 0x40, 0x1000, 0x8000] {
+        for chosen in 0..1 << flags.len() {
+            let has = |(bit, flag)| if chosen & (1 << bit) != 0 { flag } else { 0 };
+            let state = base | (0..).zip(flags).map(has).sum::<u32>();
+            let expected = match shown(state) {
+                'S' => Interruptible,
+                'D' if base == 0x8000 => Frozen,
+                'D' => Uninterruptible,
+                'I' => IdleWait,
+                'T' => Stopped,
+                't' => Traced,
+                'P' => Parked,
+                other => panic!("{state:#x} is shown as {other}"),
+            };
+            assert_eq!(SwitchOut::new(false, state), expected, "{state:#x}");
+        }
+    }
+}
+
 proptest! {
     #[test]
     fn is_runnable_if_and_only_if_preempted(preempt: bool, state: u32) {
@@ -58,9 +99,6 @@ proptest! {
         let (leaving, end) = (PrevState::new(preempt, state), SwitchOut::new(preempt, state));
         prop_assert_eq!(leaving.switch_out(), end);
         prop_assert_eq!(leaving.is_runnable(), end == Preempted);
-        // Dead tasks do not come back, so the engine never asks this about them.
-        if end != Dead {
-            prop_assert_eq!(leaving.is_interruptible(), end == Interruptible);
-        }
+        prop_assert_eq!(leaving.is_interruptible(), end == Interruptible);
     }
 }

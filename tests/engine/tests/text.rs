@@ -118,6 +118,7 @@ fn golden_summary() {
     let expected = "\
 # schedhist summary version 1, cpu all, enabled
 switches 12  voluntary 5  involuntary 5  start_unseen 2  to_idle 5  wait_unseen 5  untracked 5  \
+blocked_idle 5  blocked_stopped 5  blocked_traced 5  blocked_parked 5  blocked_frozen 5  \
 blocked_other 5  wake_unseen 5  migrations 5  clock_backwards 5  throttled 5
 
 metric                         count      mean       p50       p90       p99     p99.9    p99.99       max  worst
@@ -241,7 +242,12 @@ fn names() {
             "wakeup",
             "fork",
             "idle",
-            "throttled"
+            "throttled",
+            "idle_wait",
+            "traced",
+            "parked",
+            "frozen",
+            "other"
         ]
     );
 }

@@ -14,7 +14,7 @@ from reference import Result
 
 # These must be 0: nothing here can cause them. sched_switch does not tell a throttled task from a
 # preempted one, but no task here has a quota.
-NEVER = ["untracked", "clock_backwards", "wake_unseen", "throttled"]
+NEVER = ["untracked", "clock_backwards", "wake_unseen", "throttled", "blocked_frozen"]
 PREDICTED = [
     "switches",
     "voluntary",
@@ -22,9 +22,11 @@ PREDICTED = [
     "start_unseen",
     "to_idle",
     "wait_unseen",
-    "blocked_other",
     "migrations",
 ]
+# Absences of tasks that blocked: how many samples and how many counts there are.
+SLEEPS = ["blocked_interruptible", "blocked_uninterruptible"]
+OTHERS = ["blocked_idle", "blocked_stopped", "blocked_traced", "blocked_parked", "blocked_other"]
 
 
 def candidates(cpu: int, trace: Trace, module: Module) -> list[int]:
@@ -108,12 +110,11 @@ def compare_histogram(where: str, histogram: Histogram, samples: list[Interval])
 
 
 def compare_hidden(where: str, module: Module, cpu: int, result: Result) -> Iterator[str]:
-    """Compares the counts of the three kinds of blocking, where the kind of some is not known."""
-    kinds = "blocked_interruptible", "blocked_uninterruptible"
-    found = [module.histograms[cpu][kind].values["count"] for kind in kinds]
-    known = [len(result.samples.get(kind, [])) for kind in kinds]
-    found.append(module.counters[cpu]["blocked_other"])
-    known.append(result.counters["blocked_other"])
+    """Compares the counts of the kinds of blocking, where the kind of some is not known."""
+    found = [module.histograms[cpu][kind].values["count"] for kind in SLEEPS]
+    known = [len(result.samples.get(kind, [])) for kind in SLEEPS]
+    found += [module.counters[cpu][kind] for kind in OTHERS]
+    known += [result.counters[kind] for kind in OTHERS]
     if sum(found) != sum(known) + result.hidden or any(a < b for a, b in zip(found, known)):
         yield f"{where}: blocked {found}, the reference has {known} and {result.hidden} zombies'"
 
@@ -124,9 +125,7 @@ def compare(module: Module, results: dict[int, Result]) -> list[str]:
         counters = module.counters[cpu]
         if result.hidden:
             problems += compare_hidden(f"cpu {cpu}", module, cpu, result)
-        for name in PREDICTED:
-            if result.hidden and name == "blocked_other":
-                continue
+        for name in PREDICTED if result.hidden else PREDICTED + OTHERS:
             if counters[name] != result.counters[name]:
                 problems.append(
                     f"cpu {cpu}: {name} {counters[name]}, the reference has {result.counters[name]}"

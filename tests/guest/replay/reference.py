@@ -15,8 +15,14 @@ from recorded import Module
 INTERRUPTIBLE = 0x01
 UNINTERRUPTIBLE = 0x02
 DEAD = 0x10 | 0x20
-IDLE_WAIT = 0x80
 PREEMPTED = 0x100
+# The absences that have a counter instead of a histogram.
+COUNTED = {
+    0x04: "blocked_stopped",
+    0x08: "blocked_traced",
+    0x40: "blocked_parked",
+    0x80: "blocked_idle",
+}
 
 
 def manner(state: int) -> str:
@@ -25,9 +31,9 @@ def manner(state: int) -> str:
         return "preempt"
     if state == INTERRUPTIBLE:
         return "blocked_interruptible"
-    if state in (UNINTERRUPTIBLE, IDLE_WAIT):
+    if state == UNINTERRUPTIBLE:
         return "blocked_uninterruptible"
-    return "dead" if state & DEAD else "other"
+    return "dead" if state & DEAD else COUNTED.get(state, "blocked_other")
 
 
 @dataclass(slots=True)
@@ -142,12 +148,12 @@ def wait(switch: Switch, task: Task, result: Result, on: Interval) -> None:
     result.add("runq_wakeup", switch.a - high, switch.b - low)
     if task.waking_between:
         result.add("wakeup", switch.a - task.waking_between[1], switch.b - task.waking_between[0])
-    if how.startswith("blocked"):
-        result.add(how, low - out.b, high - out.a)
-    elif how == "dead":
+    if how == "dead":
         result.hidden += 1
+    elif how.endswith("interruptible"):
+        result.add(how, low - out.b, high - out.a)
     else:
-        counters["blocked_other"] += 1
+        counters[how] += 1
 
 
 def note(event: Other, tasks: dict[int, Task]) -> None:

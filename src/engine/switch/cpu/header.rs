@@ -10,7 +10,8 @@ use crate::engine::{
         bucket::Scheme,
         totals::Totals, //
     },
-    metric::Counter, //
+    metric::Counter,
+    switch::switch_out::PrevState, //
 };
 
 /// The records of a CPU besides its buckets.
@@ -76,5 +77,13 @@ impl Header {
             Counter::ToIdle => &self.totals.beside[1],
             _ => &self.other_counters[counter as usize],
         }
+    }
+
+    /// Counts the absence of a task that had left the CPU in `state`, which has no histogram of
+    /// sleeps.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn count_absence(&self, state: PrevState) {
+        self.counter(state.switch_out().counter()).add(1);
     }
 }

@@ -60,6 +60,7 @@ pub(crate) fn step(cpus: usize) -> impl Strategy<Value = Step> {
         Just(SwitchOut::Preempted),
         Just(SwitchOut::Interruptible),
         Just(SwitchOut::Uninterruptible),
+        Just(SwitchOut::IdleWait),
         Just(SwitchOut::Stopped),
     ];
     // Durations of all magnitudes, some of them beyond the finite buckets.

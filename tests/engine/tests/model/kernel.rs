@@ -36,6 +36,12 @@ pub(crate) enum Sleep {
     IdleWait,
     /// `__TASK_STOPPED`, with the `TASK_WAKEKILL` of `TASK_STOPPED`.
     Stopped,
+    /// `TASK_TRACED`.
+    Traced,
+    /// `TASK_PARKED`.
+    Parked,
+    /// `TASK_FROZEN`.
+    Frozen,
     /// `TASK_DEAD`.
     Dead,
 }
@@ -47,13 +53,19 @@ impl Sleep {
             Self::Uninterruptible => 0x2,
             Self::IdleWait => 0x402,
             Self::Stopped => 0x104,
+            Self::Traced => 0x8,
+            Self::Parked => 0x40,
+            Self::Frozen => 0x8000,
             Self::Dead => 0x80,
         }
     }
 
     /// `is_special_task_state()`: such a task is not woken without a reason, and so never delayed.
     const fn is_special(self) -> bool {
-        matches!(self, Self::Stopped | Self::Dead)
+        !matches!(
+            self,
+            Self::Interruptible | Self::Uninterruptible | Self::IdleWait
+        )
     }
 }
 

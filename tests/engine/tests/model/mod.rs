@@ -346,8 +346,14 @@ fn laws(
         count(Metric::Offcpu)
             == count(Metric::BlockedInterruptible)
                 + count(Metric::BlockedUninterruptible)
+                + counter(Counter::BlockedIdle)
+                + counter(Counter::BlockedStopped)
+                + counter(Counter::BlockedTraced)
+                + counter(Counter::BlockedParked)
+                + counter(Counter::BlockedFrozen)
                 + counter(Counter::BlockedOther),
-        "offcpu = blocked_interruptible + blocked_uninterruptible + blocked_other",
+        "offcpu = blocked_interruptible + blocked_uninterruptible + blocked_idle + blocked_stopped \
+         + blocked_traced + blocked_parked + blocked_frozen + blocked_other",
     )?;
     law(
         &[Metric::Offcpu, Metric::Wakeup],

@@ -92,8 +92,12 @@ impl Departure {
             Self::Runnable => Cause::Preempted,
             Self::Throttled => Cause::Throttled,
             Self::Blocked(Sleep::Interruptible) => Cause::Interruptible,
-            Self::Blocked(Sleep::Uninterruptible | Sleep::IdleWait) => Cause::Uninterruptible,
+            Self::Blocked(Sleep::Uninterruptible) => Cause::Uninterruptible,
+            Self::Blocked(Sleep::IdleWait) => Cause::IdleWait,
             Self::Blocked(Sleep::Stopped) => Cause::Stopped,
+            Self::Blocked(Sleep::Traced) => Cause::Traced,
+            Self::Blocked(Sleep::Parked) => Cause::Parked,
+            Self::Blocked(Sleep::Frozen) => Cause::Frozen,
             Self::Blocked(Sleep::Dead) => Cause::Dead,
         }
     }
@@ -515,10 +519,15 @@ impl Reference {
             Sleep::Interruptible => {
                 self.sample(cpu, Metric::BlockedInterruptible, blocked);
             }
-            Sleep::Uninterruptible | Sleep::IdleWait => {
+            Sleep::Uninterruptible => {
                 self.sample(cpu, Metric::BlockedUninterruptible, blocked);
             }
-            Sleep::Stopped | Sleep::Dead => self.cpus[cpu].count(Counter::BlockedOther),
+            Sleep::IdleWait => self.cpus[cpu].count(Counter::BlockedIdle),
+            Sleep::Stopped => self.cpus[cpu].count(Counter::BlockedStopped),
+            Sleep::Traced => self.cpus[cpu].count(Counter::BlockedTraced),
+            Sleep::Parked => self.cpus[cpu].count(Counter::BlockedParked),
+            Sleep::Frozen => self.cpus[cpu].count(Counter::BlockedFrozen),
+            Sleep::Dead => self.cpus[cpu].count(Counter::BlockedOther),
         }
     }
 

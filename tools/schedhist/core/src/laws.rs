@@ -46,11 +46,17 @@ const LAWS: [Law; 4] = [
         ],
     },
     Law {
-        text: "offcpu = blocked_interruptible + blocked_uninterruptible + blocked_other",
+        text: "offcpu = blocked_interruptible + blocked_uninterruptible + blocked_idle + blocked_stopped \
+               + blocked_traced + blocked_parked + blocked_frozen + blocked_other",
         whole: Metric("offcpu"),
         parts: &[
             Metric("blocked_interruptible"),
             Metric("blocked_uninterruptible"),
+            Counter("blocked_idle"),
+            Counter("blocked_stopped"),
+            Counter("blocked_traced"),
+            Counter("blocked_parked"),
+            Counter("blocked_frozen"),
             Counter("blocked_other"),
         ],
     },
