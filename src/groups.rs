@@ -299,7 +299,6 @@ fn no_groups(limit: u32) -> Result<GroupSet<KVVec<u64>>> {
     Ok(GroupSet::new(KVVec::from_elem(0, words, GFP_KERNEL)?))
 }
 
-/// Copies bytes.
 fn copy(bytes: &[u8], flags: kernel::alloc::Flags) -> Result<KVec<u8>> {
     let mut copied = KVec::with_capacity(bytes.len(), flags)?;
     copied.extend_from_slice(bytes, flags)?;

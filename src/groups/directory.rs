@@ -112,9 +112,8 @@ impl Directory {
         if let Some(group) = self.places.find(key) {
             return group;
         }
-        // While there are all groups, a key that was refused stays so: there is no more room, and
-        // its name does not change. A process that moves asks for the same key once for each
-        // thread.
+        // While the table is full, a refused key stays refused: its name does not change. A process
+        // that moves asks for the same key once for each thread.
         if self.last_refused != Some(key) {
             match name().and_then(|name| self.insert(key, names, name)) {
                 Ok(group) => {

@@ -30,7 +30,7 @@ use crate::{
     },
 };
 
-/// The groups, of which none is retired, and no place gets another one, as long as this exists.
+/// The groups. While this guard exists, no group is retired and no place is reused.
 pub(crate) struct HeldGroups<'a> {
     groups: &'a Groups,
     retired: Guard<'a, GroupSet<KVVec<u64>>, MutexBackend>,

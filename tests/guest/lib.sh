@@ -46,11 +46,11 @@ is_beyond() {
 only_on_stock() { [[ -z $debug_kernel ]] || skip "$*"; }
 
 # For accuracy tests: a debug kernel adds nothing.
-about_numbers() { only_on_stock "whether the numbers are true does not hang on what the kernel checks"; }
+about_numbers() { only_on_stock "whether the numbers are true does not depend on what the kernel checks"; }
 
 # For tests that check the text of files with hundreds of processes, and use the module little: on
 # kernels of ours it takes a second to start one process.
-about_texts() { only_on_stock "what the kernel's files of events say does not hang on what it checks"; }
+about_texts() { only_on_stock "what the kernel's files of events say does not depend on what it checks"; }
 
 fail() {
 	printf '%s\n' "$*" >&2

@@ -81,7 +81,7 @@ pub fn histogram<B: Deref<Target = [u64]>>(
     histogram_body(out, snapshot)
 }
 
-/// Writes the lines of a histogram that follow those which say what it is of.
+/// Writes a histogram's body: everything after its identifying lines.
 pub(in crate::engine) fn histogram_body<B: Deref<Target = [u64]>>(
     out: &mut impl Write,
     snapshot: &Snapshot<B>,

@@ -6,7 +6,7 @@ use core::ops::DerefMut;
 
 use crate::engine::group::verdict::Group;
 
-/// A key and what it stands for, a group if nothing else is said; or nothing.
+/// A key and its value (by default a group), or an empty entry.
 pub type Entry<V = Group> = Option<(u128, V)>;
 
 /// A hash table from keys to groups, or to other small values, in memory of a fixed size: open

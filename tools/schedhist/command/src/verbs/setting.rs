@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A setting of the module that is another one while a verb runs.
+//! Overrides a module setting while a verb runs, and restores it afterwards.
 //!
 //! Several programs may need one at once. Each holds a shared lock while it does; the last one
 //! restores what was there before the first wrote it.
