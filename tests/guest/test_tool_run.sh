@@ -185,6 +185,21 @@ test_tool_children() {
 	done
 }
 
+# The times of a command that often naps, beside those that the kernel keeps: see docs/tool.md. A busy
+# host may stop a CPU between the readings of the two clocks.
+test_tool_run_times() {
+	about_numbers
+	begin_tool
+	cgroups_on
+	for _ in 1 2 3; do
+		# Of its first stay on a CPU a part is not counted.
+		tool run -j -- sh -c 'read -r line < /proc/self/schedstat; echo "$line" > times; exec "$@"' \
+			sh python3 -SE "$here/tool.py" naps times 2> json || fail "$(< json)"
+		! check_tool times json times || return 0
+	done
+	fail "the kernel says something else, three times"
+}
+
 # A recording survives that the module is loaded anew, and CPUs that go and come: it marks both.
 test_tool_record() {
 	local pid size

@@ -28,6 +28,9 @@ sleeper     two threads on a CPU wake up every few milliseconds; prints their PI
 processes   runs the command, and writes to FILE what it and its children cost by the kernel's own
             counters: voluntary and involuntary switches, and the number of processes
 run         what `run -j` says of the command is what `processes` wrote
+naps        sleeps 1000 times, and appends what the kernel has counted of itself to FILE
+times       `run -j` and the kernel count the same switches and, added up, the same time on a CPU and
+            waiting; FILE has the kernel's times from early in the command, and what `naps` appended
 counts      `run -j` has LEAST to MOST switches of the command
 stacks      each outlier of the task COMM has a stack with one of the functions, whose names begin so,
             and each of them is in some stack
@@ -350,6 +353,35 @@ def run(path: str, file: str, least: str) -> None:
             die(f"the machine has fewer samples of {metric} than the command")
 
 
+def naps(path: str) -> None:
+    for _ in range(1000):
+        time.sleep(0.0005)
+    switches = sum(map(int, re.findall(r"ctxt_switches:\s+(\d+)", read("/proc/self/status"))))
+    with open(path, "a", encoding="ascii") as out:
+        out.write(f"{read('/proc/self/schedstat').strip()} {switches}\n")
+
+
+def times(path: str, file: str) -> None:
+    """A wait that ends at a switch whose wakeup has read the clock of the run queue is time on the
+    CPU for the kernel. It reads its clock earlier in a switch than schedhist, too.
+    """
+    (ran_before, waited_before, _), (ran, waited, _, switches) = (
+        map(int, line.split()) for line in read(file).splitlines()
+    )
+    found = {(o["scope"], o["metric"]): o for o in objects(path)}
+    command = found["command", "oncpu"]
+    stamps = 100_000 * switches
+    # A few come after the kernel was asked.
+    within("switches", switches, command["voluntary"] + command["involuntary"], switches + 25)
+    within("waiting", 0.98 * (waited - waited_before), command["waited_ns"], 1 << 62)
+    within("on CPU", 0, command["oncpu_ns"], 1.05 * ran + stamps)
+    least, most = ran + waited - ran_before - waited_before, ran + waited
+    both = command["oncpu_ns"] + command["waited_ns"]
+    within("on CPU and waiting", 0.98 * least, both, 1.05 * most + stamps)
+    print(f"# on CPU {command['oncpu_ns']} ns, the kernel {ran}; "
+          f"waiting {command['waited_ns']} ns, the kernel {waited}")
+
+
 def counts(path: str, least: str, most: str) -> None:
     for found in objects(path):
         if (found["scope"], found["metric"]) == ("command", "oncpu"):
@@ -385,6 +417,8 @@ def main() -> None:
         "sleeper": sleeper,
         "processes": processes,
         "run": run,
+        "naps": naps,
+        "times": times,
         "counts": counts,
         "stacks": stacks,
     }
