@@ -19,8 +19,10 @@ TRACEFS = Path("/sys/kernel/tracing")
 ENABLE = Path("/sys/kernel/debug/schedhist/enable")
 ROUNDED = 1000  # A trace shows microseconds.
 EVENT = re.compile(r".* (\d+)\.(\d{6}): (sched_\w+): (.*)")
-SWITCH = re.compile(r".* prev_pid=(\d+) .* prev_state=(\S+) ==> .* next_pid=(\d+) .*")
-WAKEUP = re.compile(r".* pid=(\d+) .*")
+SWITCH = re.compile(
+    r"prev_comm=.* prev_pid=(\d+) prev_prio=-?\d+ prev_state=(\S+) ==> next_comm=.* next_pid=(\d+) next_prio=-?\d+"
+)
+WAKEUP = re.compile(r"comm=.* pid=(\d+) prio=-?\d+ target_cpu=\d+")
 
 
 @dataclass

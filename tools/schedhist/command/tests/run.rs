@@ -323,3 +323,22 @@ fn full_disk() {
     }
     fs::remove_dir_all(&folder).unwrap();
 }
+
+/// The words of a command are recorded as they are.
+#[test]
+fn words_of_the_command() {
+    let folder = folder("words");
+    let word = "#1 a=b: \"c\" \\x\nscope x";
+    let output = run(&folder, &["-o", "data", "--", "true", word]);
+    assert!(output.status.success());
+    let mut report = Command::new(env!("CARGO_BIN_EXE_schedhist"));
+    report.args(["report", "-i", "data"]).current_dir(&folder);
+    let output = report.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        said.starts_with("true #1 a=b: \"c\" \\x\\x0ascope x\n"),
+        "{said}"
+    );
+    assert!(said.contains("note: all figures"), "{said}");
+    fs::remove_dir_all(&folder).unwrap();
+}

@@ -7,13 +7,20 @@ use std::collections::{
     VecDeque, //
 };
 
-use crate::text::whole_lines;
+use crate::text::{
+    of_bytes,
+    readable,
+    whole_lines, //
+};
 
 /// The most stacks that are kept until somebody asks for them.
 const KEPT: usize = 256;
 
 /// The most frames of a stack that are kept.
 const FRAMES: usize = 128;
+
+/// ftrace pads names of tasks to this width.
+const COMM_WIDTH: usize = 16;
 
 /// A stack, innermost frame first.
 pub type Stack = Vec<String>;
@@ -28,6 +35,8 @@ pub struct StackParser {
     waiting: BTreeMap<u32, u64>,
     /// The stack whose frames are being read, and its outlier.
     open: Option<(u64, Stack)>,
+    /// The lines since it was opened: their lengths, and whether they are frames.
+    lines: Vec<(usize, bool)>,
     done: VecDeque<(u64, Stack)>,
 }
 
@@ -35,16 +44,15 @@ pub struct StackParser {
 enum Entry {
     Outlier(u64),
     Stack,
-    Other,
 }
 
 impl StackParser {
     /// Takes the next piece of text. Ignores what it cannot parse.
-    pub fn feed(&mut self, text: &str) {
-        let all = std::mem::take(&mut self.partial) + text;
+    pub fn feed(&mut self, bytes: &[u8]) {
+        let all = std::mem::take(&mut self.partial) + &of_bytes(bytes);
         let (whole, rest) = whole_lines(&all);
-        for line in whole.lines() {
-            self.line(line.trim_end());
+        for line in whole.split_terminator('\n') {
+            self.line(line);
         }
         rest.clone_into(&mut self.partial);
     }
@@ -73,7 +81,8 @@ impl StackParser {
     }
 
     fn line(&mut self, line: &str) {
-        if let Some((cpu, entry)) = entry(line) {
+        if let Some((width, cpu, entry)) = entry(line) {
+            self.take_back(COMM_WIDTH.saturating_sub(width));
             self.close();
             match entry {
                 Entry::Outlier(id) => {
@@ -81,41 +90,62 @@ impl StackParser {
                 }
                 Entry::Stack => {
                     self.open = self.waiting.remove(&cpu).map(|id| (id, Stack::new()));
+                    self.lines.clear();
                 }
-                Entry::Other => {}
             }
-        } else if let (Some((_, stack)), Some(frame)) = (&mut self.open, frame(line)) {
-            if stack.len() < FRAMES {
-                stack.push(frame.to_owned());
+        } else if let Some((_, stack)) = &mut self.open {
+            // The kernel writes all frames at once.
+            let is_over = self.lines.last().is_some_and(|(_, is_frame)| !is_frame);
+            let frame = frame(line).filter(|_| !is_over && stack.len() < FRAMES);
+            self.lines.push((line.chars().count(), frame.is_some()));
+            stack.extend(frame.map(readable));
+            if self.lines.len() > FRAMES + COMM_WIDTH {
+                self.close();
             }
+        }
+    }
+
+    /// Takes lines back that were the begin of a name, of so many bytes, with which the header of an
+    /// event begins.
+    fn take_back(&mut self, mut bytes: usize) {
+        while let (1.., Some((length, is_frame))) = (bytes, self.lines.pop()) {
+            if let (true, Some((_, stack))) = (is_frame, &mut self.open) {
+                stack.pop();
+            }
+            bytes = bytes.saturating_sub(length + 1);
         }
     }
 }
 
-/// Parses `TASK-PID [CPU] FLAGS TIME: EVENT: FIELDS`. The name of the task may hold any text of up
-/// to 15 bytes, which is too short for what is looked for here.
-fn entry(line: &str) -> Option<(u32, Entry)> {
+/// Parses `TASK-PID [CPU] FLAGS TIME: EVENT: FIELDS`; `None` for an event of which nothing is wanted.
+/// The name of the task may hold any text of up to 15 bytes, which is too short for what is looked
+/// for here.
+/// Returns the width of the name, too.
+fn entry(line: &str) -> Option<(usize, u32, Entry)> {
     line.match_indices('[').find_map(|(at, _)| {
         let (cpu, rest) = line[at + 1..].split_once("] ")?;
         let cpu = cpu.trim().parse().ok()?;
+        let task = line[..at].trim_end();
+        let task = task.trim_end_matches(|c: char| c.is_ascii_digit());
+        let width = task.strip_suffix('-')?.chars().count();
         let mut words = rest.split_whitespace();
         let (_flags, time) = (words.next()?, words.next()?.strip_suffix(':')?);
         let is_time = time.contains('.') && time.bytes().all(|b| b == b'.' || b.is_ascii_digit());
         if !is_time {
             return None;
         }
-        let entry = match (words.next()?, words.next()) {
-            ("outlier:", Some(id)) => Entry::Outlier(id.strip_prefix("id=")?.parse().ok()?),
-            ("<stack", Some("trace>")) => Entry::Stack,
-            _ => Entry::Other,
+        let entry = match (words.next()?, words.next()?) {
+            ("outlier:", id) => Entry::Outlier(id.strip_prefix("id=")?.parse().ok()?),
+            ("<stack", "trace>") => Entry::Stack,
+            _ => return None,
         };
-        Some((cpu, entry))
+        Some((width, cpu, entry))
     })
 }
 
 /// Parses ` => FUNCTION` or ` => FUNCTION [MODULE]`.
 fn frame(line: &str) -> Option<&str> {
-    let frame = line.trim_start().strip_prefix("=> ")?;
+    let frame = line.strip_prefix(" => ")?;
     match frame.split_once(' ') {
         None => Some(frame),
         Some((_, module)) if module.starts_with('[') && !module.contains(' ') => Some(frame),
@@ -160,7 +190,7 @@ CPU:1 [LOST 3 EVENTS]
         for size in [1, 7, 64, 1 << 16] {
             let mut parser = StackParser::default();
             for piece in TEXT.as_bytes().chunks(size) {
-                parser.feed(std::str::from_utf8(piece).unwrap());
+                parser.feed(piece);
             }
             assert_eq!(parser.take(3), None, "it may go on");
             parser.pause();
@@ -187,10 +217,11 @@ CPU:1 [LOST 3 EVENTS]
             "x-1 [000] d..1. 1.0: outlier: id=5",
             "x-1 [000] d..1. 1.0: culprit: id=5",
             "x-1 [000] d..1. 1.0: <stack trace>",
-            " => f-12  [000] d..1.",
             " => f [mod]",
+            " => f-12  [000] d..1.",
+            " => after what is no frame",
         ] {
-            parser.feed(&format!("{line}\n"));
+            parser.feed(format!("{line}\n").as_bytes());
         }
         parser.pause();
         assert_eq!(parser.take(5).unwrap(), ["f [mod]"]);
@@ -202,9 +233,9 @@ CPU:1 [LOST 3 EVENTS]
     fn no_more_than_kept() {
         let mut parser = StackParser::default();
         for id in 0..1000 {
-            parser.feed(&format!("x-1 [0] d 1.0: outlier: id={id}\n"));
-            parser.feed("x-1 [0] d 1.0: <stack trace>\n");
-            (0..200).for_each(|_| parser.feed(" => f\n"));
+            parser.feed(format!("x-1 [0] d 1.0: outlier: id={id}\n").as_bytes());
+            parser.feed(b"x-1 [0] d 1.0: <stack trace>\n");
+            (0..200).for_each(|_| parser.feed(b" => f\n"));
         }
         parser.pause();
         assert_eq!(parser.done.len(), KEPT);

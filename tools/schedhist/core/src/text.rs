@@ -19,6 +19,30 @@ use crate::{
     }, //
 };
 
+/// The greatest length of the name of a task, in bytes.
+pub(crate) const LONGEST_COMM: usize = 15;
+
+/// Returns text in which each byte is a character of its own, so that none is lost, and lengths are
+/// those in bytes. Names of tasks may have any bytes.
+pub(crate) fn of_bytes(bytes: &[u8]) -> String {
+    bytes.iter().copied().map(char::from).collect()
+}
+
+/// Returns a part of what [`of_bytes`] has returned as text to be shown: bytes that are no UTF-8 as
+/// `\xNN`.
+pub(crate) fn readable(text: &str) -> String {
+    let bytes = text.chars().map(|c| u8::try_from(c).unwrap_or(b'?'));
+    let bytes: Vec<_> = bytes.collect();
+    let mut out = String::new();
+    for chunk in bytes.utf8_chunks() {
+        out.push_str(chunk.valid());
+        for byte in chunk.invalid() {
+            out.push_str(&format!("\\x{byte:02x}"));
+        }
+    }
+    out
+}
+
 /// The keys and values of a line, or of several lines.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pairs(BTreeMap<String, String>);

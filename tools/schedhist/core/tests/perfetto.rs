@@ -175,7 +175,7 @@ fn read(trace: &[u8]) -> Decoded {
 
 #[test]
 fn slices_are_exact() {
-    let (trace, read_events) = events::trace(TRACE);
+    let (trace, read_events) = events::trace(TRACE.as_bytes());
     assert_eq!((read_events.events, read_events.late), (8, 0));
     let decoded = read(&trace);
     let ran = |tid| {
@@ -238,10 +238,10 @@ fn any_text() {
                 _ => text[at] = bytes[random.next() as usize % bytes.len()],
             }
         }
-        let (trace, _) = events::trace(&String::from_utf8_lossy(&text));
+        let (trace, _) = events::trace(&text);
         decode(&trace);
     }
-    assert_eq!(events::trace("").0, b"");
+    assert_eq!(events::trace(b"").0, b"");
 }
 
 #[test]
@@ -298,4 +298,89 @@ fn counters_are_those_of_the_intervals() {
     let rates = &decoded.counters[&track("switches a second", Some("CPU 1"))];
     let span = windows[0].span.unwrap();
     assert_eq!(rates[0].1, 100 * 1_000_000_000 / span);
+}
+
+/// A name may look like the fields after it, or like an event. Each task and each CPU has its own
+/// times all the same, in all texts that are read.
+#[test]
+fn names_are_no_fields() {
+    let mut random = sim::Random(17);
+    for round in 0..400 {
+        let (mut trace, mut names) = (Vec::new(), Vec::new());
+        for tid in 1..=6_u64 {
+            let name = match tid {
+                1 => b"job pid=7 cpu=9".to_vec(),
+                _ => sim::nasty_name(&mut random),
+            };
+            let (cpu, time, ns) = (tid % 3, format!("10.{tid:03}000"), 1000 + tid);
+            // ftrace, perf script, trace-cmd report.
+            let (head, end) = match round % 3 {
+                0 => (format!("-{tid:<7} [{cpu:03}] d..2.    {time}: "), " "),
+                1 => (format!(" {tid:>7} [{cpu:03}]    {time}: schedhist:"), " "),
+                _ => (
+                    format!("-{tid:<5} [{cpu:03}]    {time}: "),
+                    "                ",
+                ),
+            };
+            let event = |event: &str, before: &str, comm: &str, after: &str| {
+                let pad = " ".repeat(16 - name.len());
+                let before = format!("{head}{event}:{end}{before}{comm}=");
+                let parts = [
+                    pad.as_bytes(),
+                    &name,
+                    before.as_bytes(),
+                    &name,
+                    after.as_bytes(),
+                ];
+                [&parts.concat()[..], b"\n"].concat()
+            };
+            let task = format!(" pid={tid} prio=120 cpu={cpu}");
+            let sample = format!("{task} duration_ns={ns} cause=preempted group=0");
+            trace.extend(event("oncpu", "", "comm", &sample));
+            trace.extend(event("runq", "", "comm", &sample));
+            let idle = format!("cpu={cpu} duration_ns={ns} ");
+            let next = format!(" next_pid={tid} next_prio=120");
+            trace.extend(event("idle", &idle, "next_comm", &next));
+            let outlier = format!("id={tid} metric=runq_wakeup ");
+            let whole = format!(
+                "{task} cause=preempted duration_ns={ns} start_ns=1 end_ns=2 culprits=1 missing_ns=0"
+            );
+            trace.extend(event("outlier", &outlier, "comm", &whole));
+            let culprit = format!("{task} ran_ns={ns} slices=1 group=0");
+            trace.extend(event("culprit", &format!("id={tid} "), "comm", &culprit));
+            names.push((tid, cpu, ns, sim::shown(&name)));
+        }
+        let said = String::from_utf8_lossy(&trace).into_owned();
+        let (bytes, read_events) = events::trace(&trace);
+        assert_eq!((read_events.events, read_events.late), (30, 0), "{said}");
+        let decoded = read(&bytes);
+        for (tid, cpu, ns, name) in names {
+            let mut tracks = decoded.tracks.iter();
+            let track = tracks.find(|(_, (_, of, _))| *of == Some(tid));
+            let (track, _) = track.unwrap_or_else(|| panic!("{tid}: {said:?}"));
+            assert_eq!(decoded.tracks[track].0, name, "{said}");
+            let ran: Vec<_> = decoded.slices.iter().filter(|s| s.0 == *track).collect();
+            assert_eq!((ran.len(), ran[0].2), (1, ns), "{said}");
+            let on_cpu = |wanted: &str, parent: &str| {
+                let is_it = |(track, .., name): &&(u64, u64, u64, String)| {
+                    let (of, _, above) = &decoded.tracks[track];
+                    let of = above.map_or(of, |above| &decoded.tracks[&above].0);
+                    name == wanted && of == parent
+                };
+                decoded
+                    .slices
+                    .iter()
+                    .filter(is_it)
+                    .map(|slice| slice.2)
+                    .sum::<u64>()
+            };
+            let cpu = format!("CPU {cpu}");
+            assert_eq!(on_cpu(&format!("{name}:{tid}"), &cpu), ns, "{said}");
+            assert_eq!(
+                on_cpu(&format!("runq_wakeup of {name}:{tid}"), &cpu),
+                ns,
+                "{said}"
+            );
+        }
+    }
 }

@@ -86,7 +86,7 @@ fn add_stacks(args: &ArgMatches, recordings: &mut [Recording]) -> Result {
             let text = "--stacks: there are more files than recordings";
             return Err(Failure::Usage(text.to_owned()));
         };
-        let stacks = Stacks::parse(&name(path), &text);
+        let stacks = Stacks::parse(&name(path), &bytes);
         recording.stacks = Some(stacks.map_err(|why| Failure::at(path, why))?);
         next += 1;
     }

@@ -41,7 +41,7 @@ pub fn perfetto(input: &str, out: &str) -> Result {
         recording(input)?
     } else {
         file.read_to_end(&mut begin).map_err(failed)?;
-        let (bytes, read) = events::trace(&String::from_utf8_lossy(&begin));
+        let (bytes, read) = events::trace(&begin);
         if read.events == 0 {
             return Err(Failure::at(
                 input,

@@ -447,7 +447,9 @@ pub fn csv_number(number: Option<u64>) -> String {
 /// Returns a row of values: one that would not be one value otherwise is quoted, as in RFC 4180.
 pub fn csv_row(values: &[impl AsRef<str>], separator: &str) -> String {
     let quoted = values.iter().map(AsRef::as_ref).map(|value| {
-        if value.contains(separator) || value.contains(['"', '\n', '\r']) {
+        // Any part of a separator: with its neighbour's, it might make one.
+        let is_special = |c| separator.contains(c) || matches!(c, '"' | '\n' | '\r');
+        if value.contains(is_special) {
             format!("\"{}\"", value.replace('"', "\"\""))
         } else {
             value.to_owned()
@@ -518,5 +520,49 @@ pub fn head(style: &Style) -> String {
     match &style.form {
         Form::Text | Form::Json => String::new(),
         Form::Csv(separator) => csv_head(style, separator),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Splits a row at the separators that are in no quotation marks.
+    fn split(row: &str, separator: &str) -> Vec<String> {
+        let (mut values, mut value) = (Vec::new(), String::new());
+        let (mut rest, mut is_quoted) = (row.strip_suffix('\n').unwrap(), false);
+        while let Some(c) = rest.chars().next() {
+            if let (false, Some(after)) = (is_quoted, rest.strip_prefix(separator)) {
+                values.push(std::mem::take(&mut value));
+                rest = after;
+            } else if let (true, Some(after)) = (is_quoted, rest.strip_prefix("\"\"")) {
+                value.push('"');
+                rest = after;
+            } else {
+                is_quoted ^= c == '"';
+                value.extend(Some(c).filter(|c| *c != '"'));
+                rest = &rest[c.len_utf8()..];
+            }
+        }
+        values.push(value);
+        values
+    }
+
+    /// Whatever names look like, and whatever separates them.
+    #[test]
+    fn values_of_a_row() {
+        let parts = [
+            "a", ",", ";", ";;", "\"", "\n", "\t", " ", "=", "\\x0a", "é",
+        ];
+        for separator in [",", ";", ";;", ";,", "\t", " ", "é"] {
+            for (i, first) in parts.iter().enumerate() {
+                for second in parts {
+                    let third = parts[(i * 7 + 3) % parts.len()];
+                    let values = [format!("{first}{second}"), third.to_owned(), String::new()];
+                    let row = csv_row(&values, separator);
+                    assert_eq!(split(&row, separator), values, "{separator:?}: {row}");
+                }
+            }
+        }
     }
 }

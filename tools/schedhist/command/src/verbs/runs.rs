@@ -87,7 +87,8 @@ impl Run {
 
     /// Parses the text of a run.
     pub fn decode(run: &str) -> Result<Self> {
-        let (head, blocks) = run.split_once('#').unwrap_or((run, ""));
+        // Not within a line, where it belongs to a word of the command.
+        let (head, blocks) = run.split_once("\n#").unwrap_or((run, ""));
         let blocks = if blocks.is_empty() {
             String::new()
         } else {

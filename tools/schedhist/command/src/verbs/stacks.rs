@@ -141,7 +141,7 @@ impl Stacks {
             match pipe.read(&mut buffer) {
                 // Nothing was recorded yet.
                 Ok(0) => break,
-                Ok(read) => self.parser.feed(&String::from_utf8_lossy(&buffer[..read])),
+                Ok(read) => self.parser.feed(&buffer[..read]),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(_) => break,
             }

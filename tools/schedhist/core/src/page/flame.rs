@@ -15,6 +15,11 @@ use super::{
     chart,
     escaped, //
 };
+use crate::text::{
+    of_bytes,
+    readable,
+    LONGEST_COMM, //
+};
 
 /// The most frames that a graph has: what is narrower than so many others is left out.
 const MOST: usize = 1_000;
@@ -57,23 +62,35 @@ pub struct Stacks {
 }
 
 impl Stacks {
-    /// Parses a file.
+    /// Parses a file. Names of tasks may have any bytes.
     ///
     /// # Errors
     ///
     /// Fails if there are no stacks in it.
-    pub fn parse(name: &str, text: &str) -> Result<Self, &'static str> {
+    pub fn parse(name: &str, bytes: &[u8]) -> Result<Self, &'static str> {
         let mut stacks = Self {
             name: name.to_owned(),
             ..Self::default()
         };
+        let text = of_bytes(bytes);
+        let lines = || text.split('\n').filter(|line| !line.is_empty());
+        let is_of_perf = |line: &str| folded(line).is_none() && head(line, false).is_some();
         // Only perf indents lines.
-        if text.lines().any(|line| line.starts_with([' ', '\t'])) {
-            stacks.script(text);
+        if lines().any(|line| line.starts_with('\t') || is_of_perf(line)) {
+            // In all lines or in none.
+            let [without, with] = [false, true].map(|has_period| samples(&text, has_period));
+            let samples = if with.len() < without.len() {
+                without
+            } else {
+                with
+            };
+            for (head, frames) in samples {
+                stacks.sample(head, frames);
+            }
         } else {
             // Many files have lines that end in a number.
-            let mut lines = text.lines().filter(|line| !line.is_empty());
-            if !lines.all(|line| stacks.folded(line).is_some()) || !text.contains(';') {
+            let are_stacks = lines().all(|line| stacks.folded(line).is_some());
+            if !are_stacks || !text.contains(';') {
                 return Err(NEITHER);
             }
         }
@@ -95,36 +112,17 @@ impl Stacks {
 
     /// Takes a folded stack, if this is one.
     fn folded(&mut self, line: &str) -> Option<()> {
-        let (stack, weight) = line.rsplit_once(' ')?;
-        let weight = weight.parse().ok()?;
-        let frames = stack.split(';').map(|name| {
-            let kernel = name.strip_suffix("_[k]");
+        let (stack, weight) = folded(line)?;
+        let frames = stack.split(';').enumerate().map(|(place, name)| {
+            // The first one is a task.
+            let kernel = name.strip_suffix("_[k]").filter(|_| place != 0);
             Frame {
-                name: kernel.unwrap_or(name).to_owned(),
+                name: readable(&unescaped(kernel.unwrap_or(name))),
                 is_kernel: kernel.is_some(),
             }
         });
         self.add(frames.collect(), weight);
         Some(())
-    }
-
-    fn script(&mut self, text: &str) {
-        let mut open: Option<(Head, Vec<Frame>)> = None;
-        for line in text.lines().filter(|line| !line.starts_with('#')) {
-            if let (true, Some((_, frames))) = (line.starts_with([' ', '\t']), &mut open) {
-                if let Some(frame) = frame(line) {
-                    frames.push(frame);
-                    continue;
-                }
-            }
-            if let Some((head, frames)) = open.take() {
-                self.sample(head, frames);
-            }
-            open = head(line.trim()).map(|head| (head, Vec::new()));
-        }
-        if let Some((head, frames)) = open {
-            self.sample(head, frames);
-        }
     }
 
     /// Takes a sample; the innermost of the frames is the first one.
@@ -156,41 +154,157 @@ impl Stacks {
     }
 }
 
-/// The first line of a sample.
+/// Returns the stack and the weight of a line of folded stacks.
+fn folded(line: &str) -> Option<(&str, u64)> {
+    let (stack, weight) = line.trim_end_matches('\r').rsplit_once(' ')?;
+    Some((stack, weight.parse().ok()?))
+}
+
+/// Returns text without the escapes `\\xNN` that `scripts/flamegraph` writes for what has a meaning in
+/// folded stacks.
+fn unescaped(text: &str) -> String {
+    let mut parts = text.split("\\x");
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let byte = part
+            .get(..2)
+            .and_then(|hex| u8::from_str_radix(hex, 16).ok());
+        match byte {
+            Some(byte) => {
+                out.push(char::from(byte));
+                out.push_str(&part[2..]);
+            }
+            None => {
+                out.push_str("\\x");
+                out.push_str(part);
+            }
+        }
+    }
+    out
+}
+
+/// What precedes the stack of a sample.
 struct Head {
     comm: String,
     weight: u64,
     is_ours: bool,
+    /// Whether the name of a task in it goes on in the next line.
+    is_open: bool,
 }
 
-/// Parses `comm [PID/]TID [CPU] [TIME:] [PERIOD] EVENT: FIELDS`. The name may have blanks.
-fn head(line: &str) -> Option<Head> {
+/// Returns the samples that `perf script` has printed, each with its frames, innermost first.
+/// `has_period` is whether each has a period before the name of its event.
+fn samples(text: &str, has_period: bool) -> Vec<(Head, Vec<Frame>)> {
+    let mut samples: Vec<(Head, Vec<Frame>)> = Vec::new();
+    // A head so far, of which the name of a task may be in several lines.
+    let mut begun: Option<String> = None;
+    let mut is_open = false;
+    let mut is_header = true;
+    let is_begin = |text: &str| {
+        let text = text.trim_start_matches(' ');
+        !text.is_empty() && !text.starts_with('\t') && text.chars().count() <= LONGEST_COMM
+    };
+    for line in text.split('\n') {
+        let is_indented =
+            line.starts_with('\t') || (line.starts_with(' ') && head(line, has_period).is_none());
+        if let (true, None, true, Some((_, frames))) =
+            (is_open, &begun, is_indented, samples.last_mut())
+        {
+            if let Some(frame) = frame(line) {
+                frames.push(frame);
+                continue;
+            }
+        }
+        is_open = false;
+        let joined = begun.take().map(|begun| begun + "\n" + line);
+        for text in joined.into_iter().chain([line.to_owned()]) {
+            match head(&text, has_period) {
+                Some(head) if head.is_open => begun = Some(text),
+                Some(head) => {
+                    samples.push((head, Vec::new()));
+                    (is_open, is_header) = (true, false);
+                }
+                None if is_header && (text.is_empty() || text.starts_with('#')) => {}
+                // No more than the begin of a name.
+                None if is_begin(&text) => {
+                    begun = Some(text);
+                }
+                None => continue,
+            }
+            break;
+        }
+    }
+    samples
+}
+
+/// Parses `COMM [PID/]TID [CPU] [TIME:] [PERIOD] EVENT: FIELDS`. The name may have anything, such as
+/// what looks like the columns after it: it reaches as far as it can.
+fn head(text: &str, has_period: bool) -> Option<Head> {
     let is_number = |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
     let is_task = |word: &str| match word.split_once('/') {
         Some((process, thread)) => is_number(process) && is_number(thread),
-        None => is_number(word),
+        None => is_number(word.strip_prefix('-').unwrap_or(word)),
+    };
+    let is_time = |word: &str| {
+        let time = word.strip_suffix(':').and_then(|time| time.split_once('.'));
+        time.is_some_and(|(whole, rest)| is_number(whole) && is_number(rest))
+    };
+    let is_cpu = |word: &str| {
+        let cpu = word.strip_prefix('[').and_then(|cpu| cpu.strip_suffix(']'));
+        cpu.is_some_and(is_number)
     };
     let mut words = Vec::new();
-    for word in line.split_whitespace() {
-        // Both are parts of the line.
-        let at = word.as_ptr() as usize - line.as_ptr() as usize;
+    for word in text.split_ascii_whitespace() {
+        // Both are parts of the text.
+        let at = word.as_ptr() as usize - text.as_ptr() as usize;
         words.push((at, word));
     }
-    let task = 1 + words.iter().skip(1).position(|(_, word)| is_task(word))?;
-    let rest = &words[task + 1..];
-    let event = rest.iter().position(|(_, word)| {
-        word.strip_suffix(':').is_some_and(|event| {
-            !event.is_empty() && !event.bytes().all(|b| b == b'.' || b.is_ascii_digit())
-        })
-    });
-    let is_ours = event.is_some_and(|at| rest[at].1.starts_with("schedhist:"));
-    let period = event.and_then(|at| rest.get(at.checked_sub(1)?)?.1.parse().ok());
-    let duration = { rest.iter() }.find_map(|(_, word)| word.strip_prefix("duration_ns="));
-    let duration = duration.and_then(|digits| digits.parse().ok());
+    let mut found = None;
+    for (place, (at, word)) in words.iter().enumerate() {
+        let event = word.strip_suffix(':');
+        let has_letters = |event: &&str| event.bytes().any(|b| b != b'.' && !b.is_ascii_digit());
+        let Some(event) = event.filter(has_letters) else {
+            continue;
+        };
+        let mut before = &words[..place];
+        // Takes the last of the columns that are left, if it is such a one.
+        let mut take = |is: &dyn Fn(&str) -> bool| {
+            let (last, rest) = before.split_last().filter(|((_, word), _)| is(word))?;
+            before = rest;
+            Some(*last)
+        };
+        let period = if has_period { take(&is_number) } else { None };
+        if has_period && period.is_none() {
+            continue;
+        }
+        take(&is_time);
+        take(&is_cpu);
+        let Some((task, _)) = take(&is_task) else {
+            continue;
+        };
+        let comm = text[..task].trim_matches([' ', '\t']);
+        if comm.chars().count() <= LONGEST_COMM {
+            found = Some((comm, period, event, &text[at + word.len()..]));
+        }
+    }
+    let (comm, period, event, fields) = found?;
+    // All but the name of the task, between the first of these and the last.
+    let name = fields.find("comm=").zip(fields.rfind("pid="));
+    let parts = match name.filter(|(begin, end)| begin < end) {
+        Some((begin, end)) => [&fields[..begin], &fields[end..]],
+        None => [fields, ""],
+    };
+    let mut words = parts.iter().flat_map(|part| part.split_ascii_whitespace());
+    let duration = words.find_map(|word| word.strip_prefix("duration_ns=")?.parse().ok());
+    let period = period.and_then(|(_, digits)| digits.parse().ok());
+    let is_ours = event.starts_with("schedhist:");
+    // Too short for a whole name and the fields after it.
+    let is_short = |(_, rest): (&str, &str)| rest.chars().count() <= LONGEST_COMM;
     Some(Head {
-        comm: line[..words[task].0].trim_end().to_owned(),
+        comm: readable(comm),
         weight: duration.or(period).unwrap_or(1),
         is_ours,
+        is_open: is_ours && fields.split_once("comm=").is_some_and(is_short),
     })
 }
 
@@ -226,8 +340,8 @@ fn frame(line: &str) -> Option<Frame> {
     let short = file.rsplit('/').next().unwrap_or_default();
     let name = match (is_unknown, short) {
         (true, "" | "[unknown]") => "[unknown]".to_owned(),
-        (true, file) => format!("[{}]", file.trim_matches(['[', ']'])),
-        (false, _) => symbol.to_owned(),
+        (true, file) => readable(&format!("[{}]", file.trim_matches(['[', ']']))),
+        (false, _) => readable(symbol),
     };
     let is_kernel =
         file.ends_with(".ko") || (file.starts_with('[') && !matches!(file, "[unknown]" | "[vdso]"));
@@ -424,33 +538,31 @@ my nap 12/34 [001] 12.345678: 2000 schedhist:offcpu:
 \t    7f0000000001 operator new(unsigned long)+0x7 (/usr/lib/libx (deleted))
 \t    7f0000000002 [unknown] (/usr/lib/y.so)
 \t    7f0000000003 [unknown] ([unknown])
-
-my nap 12/34 [001] 12.345679: schedhist:offcpu: cpu=1 duration_ns=500 cause=x
+";
+        let stacks = Stacks::parse("x", text.as_bytes()).unwrap();
+        assert!(!stacks.are_numbers);
+        let stack = "[unknown];[y.so];operator new(unsigned long);do_nanosleep_[k];__schedule_[k]";
+        assert_eq!(folded(&stacks), [format!("my nap;{stack} 2000")]);
+        // Without periods, it is the duration.
+        let text = "my nap 12/34 [001] 12.345679: schedhist:offcpu: cpu=1 duration_ns=500 cause=x
 \tffffffff81000001 __schedule+0x12 ([kernel.kallsyms])
 
 bare 7 schedhist:offcpu: duration_ns=7
 ";
-        let stacks = Stacks::parse("x", text).unwrap();
+        let stacks = Stacks::parse("x", text.as_bytes()).unwrap();
         assert!(!stacks.are_numbers);
-        assert_eq!(
-            folded(&stacks),
-            [
-                "bare 7",
-                "my nap;[unknown];[y.so];operator new(unsigned long);do_nanosleep_[k];__schedule_[k] 2000",
-                "my nap;__schedule_[k] 500",
-            ]
-        );
-        assert_eq!(stacks.total(), 2507);
+        assert_eq!(folded(&stacks), ["bare 7", "my nap;__schedule_[k] 500"]);
+        assert_eq!(stacks.total(), 507);
         // Of other events it is their number, or their period.
         let text = "a 1 cycles:u: \n\t 1 f+0x1 (/a)\n\na 1 cycles:u: \n\t 1 f+0x1 (/a)\n";
-        let stacks = Stacks::parse("x", text).unwrap();
+        let stacks = Stacks::parse("x", text.as_bytes()).unwrap();
         assert!(stacks.are_numbers);
         assert_eq!(folded(&stacks), ["a;f 2"]);
     }
 
     #[test]
     fn of_folded_lines() {
-        let stacks = Stacks::parse("x", "a b;main;read_[k] 12\n\na b;main 3\nidle 4\n").unwrap();
+        let stacks = Stacks::parse("x", b"a b;main;read_[k] 12\n\na b;main 3\nidle 4\n").unwrap();
         assert_eq!(
             folded(&stacks),
             ["a b;main 3", "a b;main;read_[k] 12", "idle 4"]
@@ -464,7 +576,11 @@ bare 7 schedhist:offcpu: duration_ns=7
             "root 0\nuser 1000\n",
             "a;b 1\nnonsense\n",
         ] {
-            assert_eq!(Stacks::parse("x", text).unwrap_err(), NEITHER, "{text}");
+            assert_eq!(
+                Stacks::parse("x", text.as_bytes()).unwrap_err(),
+                NEITHER,
+                "{text}"
+            );
         }
     }
 
@@ -476,7 +592,7 @@ bare 7 schedhist:offcpu: duration_ns=7
             let (a, b) = (i % 7, i % 311);
             let _ = writeln!(text, "task;f{a};<g{b}>;h{i} {}", 1 + i % 100 * (i % 13));
         }
-        let stacks = Stacks::parse("a&b", &text).unwrap();
+        let stacks = Stacks::parse("a&b", text.as_bytes()).unwrap();
         let mut out = String::new();
         write(&mut out, &stacks);
         let frames = out.matches("<g>").count();

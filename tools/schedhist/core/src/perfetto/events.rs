@@ -15,6 +15,11 @@ use super::{
     Trace,
     Track, //
 };
+use crate::text::{
+    of_bytes,
+    readable,
+    LONGEST_COMM, //
+};
 
 /// The events that are read.
 const EVENTS: [&str; 6] = ["oncpu", "runq", "idle", "throttled", "outlier", "culprit"];
@@ -46,57 +51,107 @@ const LATE: u64 = 10_000_000;
 
 /// An event.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Event {
+struct Event {
     /// The time in nanoseconds, as exact as the text has it.
-    pub time: u64,
+    time: u64,
     /// The name.
-    pub name: &'static str,
+    name: &'static str,
     fields: BTreeMap<&'static str, String>,
 }
 
+/// What a text is.
+enum Parsed {
+    Event(Event),
+    /// The begin of an event: the name of a task goes on in the next line.
+    Begin,
+    Other,
+}
+
+/// Returns the time and the name of an event, and its fields. The name of a task, which may precede
+/// them, may hold any text, but is too short for all that is looked for here.
+fn head(text: &str) -> Option<(u64, &'static str, &str)> {
+    let found = EVENTS.iter().filter_map(|name| {
+        text.match_indices(&format!("{name}: "))
+            .find_map(|(at, begin)| {
+                let fields = text[at + begin.len()..].trim_start_matches(' ');
+                let keys = match *name {
+                    "outlier" => ["id=", " metric="],
+                    "culprit" => ["id=", " comm="],
+                    "idle" => ["cpu=", " duration_ns="],
+                    _ => ["comm=", ""],
+                };
+                let rest = fields.strip_prefix(keys[0])?;
+                let is_there = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+                if !keys[1].is_empty() && !is_there.starts_with(keys[1]) {
+                    return None;
+                }
+                let before = text[..at].strip_suffix("schedhist:").unwrap_or(&text[..at]);
+                let before = before.trim_end().strip_suffix(':')?;
+                let time = seconds(before.rsplit([' ', '\t']).next()?)?;
+                Some((at, (time, *name, fields)))
+            })
+    });
+    found.min_by_key(|(at, _)| *at).map(|(_, head)| head)
+}
+
 impl Event {
-    /// Parses a line; `None` if it is not one of the events.
-    pub fn parse(line: &str) -> Option<Self> {
-        let found = EVENTS.iter().filter_map(|name| {
-            let at = line.find(&format!("{name}: "))?;
-            let before = line[..at].strip_suffix("schedhist:").unwrap_or(&line[..at]);
-            let before = before.trim_end().strip_suffix(':')?;
-            let time = seconds(before.rsplit([' ', '\t']).next()?)?;
-            Some((at, *name, time, &line[at + name.len() + 2..]))
+    /// Parses a line, or several if a name has ends of lines.
+    fn parse(text: &str) -> Parsed {
+        let Some((time, name, rest)) = head(text) else {
+            return Parsed::Other;
+        };
+        // No field before the name, or after it, has a name in it. The last of these keys is there
+        // to tell fields from a name that looks like some of them.
+        let (comm, pid, last) = match name {
+            "idle" => ("next_comm=", " next_pid=", " next_prio="),
+            "culprit" => ("comm=", " pid=", " ran_ns="),
+            _ => ("comm=", " pid=", " duration_ns="),
+        };
+        let Some((before, rest)) = rest.split_once(comm) else {
+            return Parsed::Other;
+        };
+        let at = rest.rfind(pid).filter(|at| rest[*at..].contains(last));
+        if rest[..at.unwrap_or(rest.len())].chars().count() > LONGEST_COMM {
+            return Parsed::Other;
+        }
+        let Some(at) = at else { return Parsed::Begin };
+        let words = before
+            .split_whitespace()
+            .chain(rest[at..].split_whitespace());
+        let pairs = words.filter_map(|word| {
+            let (key, value) = word.split_once('=')?;
+            let key = FIELDS.iter().find(|known| **known == key)?;
+            Some((*key, value.to_owned()))
         });
-        let (_, name, time, rest) = found.min_by_key(|(at, ..)| *at)?;
-        let mut fields: BTreeMap<&'static str, String> = BTreeMap::new();
-        let mut last = None;
-        for word in rest.trim_end().split(' ') {
-            let pair = word.split_once('=');
-            let known = pair.and_then(|(key, value)| {
-                let key = FIELDS.iter().find(|known| **known == key)?;
-                Some((*key, value))
-            });
-            match (known, last) {
-                (Some((key, value)), _) if !fields.contains_key(key) => {
-                    fields.insert(key, value.to_owned());
-                    last = Some(key);
+        let mut fields: BTreeMap<_, _> = pairs.collect();
+        fields.insert(comm.trim_end_matches('='), readable(&rest[..at]));
+        Parsed::Event(Self { time, name, fields })
+    }
+
+    /// Parses all events of a text.
+    fn all(bytes: &[u8]) -> Vec<Self> {
+        let text = of_bytes(bytes);
+        let (mut events, mut begun) = (Vec::new(), None);
+        for line in text.split('\n') {
+            let joined = begun.take().map(|begun: String| begun + "\n" + line);
+            for text in joined.into_iter().chain([line.to_owned()]) {
+                match Self::parse(&text) {
+                    Parsed::Event(event) => events.push(event),
+                    Parsed::Begin => begun = Some(text),
+                    Parsed::Other => continue,
                 }
-                // Names of tasks may have spaces. Fields that are not known are left out.
-                (_, Some(key)) if key.ends_with("comm") => {
-                    if let Some(value) = fields.get_mut(key) {
-                        value.push(' ');
-                        value.push_str(word);
-                    }
-                }
-                _ => {}
+                break;
             }
         }
-        Some(Self { time, name, fields })
+        events
     }
 
     fn text(&self, key: &str) -> &str {
-        self.fields.get(key).map_or("", String::as_str).trim()
+        self.fields.get(key).map_or("", String::as_str)
     }
 
     /// Returns a field as a number.
-    pub fn number<T: std::str::FromStr>(&self, key: &str) -> Option<T> {
+    fn number<T: std::str::FromStr>(&self, key: &str) -> Option<T> {
         self.text(key).parse().ok()
     }
 
@@ -213,9 +268,9 @@ impl Builder {
     }
 }
 
-/// Returns the trace of all events in a text, and what was read.
-pub fn trace(text: &str) -> (Vec<u8>, Read) {
-    let mut events: Vec<_> = text.lines().filter_map(Event::parse).collect();
+/// Returns the trace of all events in a text, and what was read. Names in it may have any bytes.
+pub fn trace(text: &[u8]) -> (Vec<u8>, Read) {
+    let mut events = Event::all(text);
     events.sort_by_key(|event| event.time);
     let mut builder = Builder::default();
     // The slices of a task on a CPU, to which flows from outliers lead.

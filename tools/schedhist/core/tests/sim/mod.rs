@@ -189,3 +189,73 @@ fn identity(cpu: usize, pid: i32) -> Identity {
         ..Identity::default()
     }
 }
+
+/// Parts of names of tasks, which may have any bytes but NUL: what looks like the texts in which
+/// names stand, what has a meaning in them, and what is no text.
+const PARTS: [&[u8]; 46] = [
+    b"a",
+    b"Z",
+    b"7",
+    b"12",
+    b" ",
+    b" ",
+    b"  ",
+    b"\n",
+    b"\t",
+    b"\r",
+    b"\x1b[31m",
+    b"\x7f",
+    b";",
+    b":",
+    b": ",
+    b"=",
+    b",",
+    b"/",
+    b"#",
+    b"-",
+    b"-7",
+    b"\\",
+    b"\\x3b",
+    b"\"",
+    b"'",
+    b"<b>",
+    b"&lt;",
+    b"{}",
+    b"\xff",
+    b"\xc3",
+    b"\xc3\xa9",
+    b"\xe2\x82\xac",
+    b"comm=",
+    b" pid=7",
+    b" cpu=9",
+    b"id=1 ",
+    b"duration_ns=5",
+    b"[001] ",
+    b"1.5: ",
+    b"0.0: runq: ",
+    b"0.0: idle: cpu=",
+    b"5 GET: x",
+    b"x:y: ",
+    b"=> f",
+    b"<stack trace>",
+    b"_[k]",
+];
+
+/// Returns a name of a task, of up to 15 bytes.
+pub fn nasty_name(random: &mut Random) -> Vec<u8> {
+    let mut name = Vec::new();
+    for _ in 0..=random.next() % 5 {
+        name.extend(PARTS[random.next() as usize % PARTS.len()]);
+    }
+    name.truncate(15);
+    name
+}
+
+/// Returns a name as text to be shown: bytes that are no UTF-8 as `\xNN`.
+pub fn shown(name: &[u8]) -> String {
+    let chunks = name.utf8_chunks().map(|chunk| {
+        let invalid = chunk.invalid().iter().map(|byte| format!("\\x{byte:02x}"));
+        chunk.valid().to_owned() + &invalid.collect::<String>()
+    });
+    chunks.collect()
+}

@@ -355,7 +355,12 @@ impl Job<'_> {
         let words: Vec<_> = { self.words.iter() }
             .map(|word| word.to_string_lossy())
             .collect();
-        let words = words.join(" ").replace(['\n', '#'], " ");
+        let words = words.join(" ");
+        let words = words.chars().map(|c| match c {
+            c if c.is_control() => format!("\\x{:02x}", u32::from(c)),
+            c => c.to_string(),
+        });
+        let words: String = words.collect();
         // Writing to a String does not fail.
         let _ = write!(
             pairs,
