@@ -8,6 +8,7 @@
 use core::{
     ptr,
     sync::atomic::{
+        AtomicBool,
         AtomicPtr,
         AtomicU32,
         AtomicUsize, //
@@ -36,10 +37,10 @@ use crate::{
                 IrqWork, //
             },
             per_cpu::{
+                is_online,
                 PerCpu,
                 PerCpuRef, //
             },
-            smp,
             work::Job, //
         },
         cpu_memory, //
@@ -75,7 +76,13 @@ pub(super) struct Slot {
     buckets: AtomicPtr<Cell>,
     /// Whether these are the group's own: one of the values below.
     state: AtomicU32,
+    /// Whether no task gets this group any more. Once the switches that had begun before have ended
+    /// and the CPU's task is not in the group, the CPU leaves the slot alone.
+    closed: AtomicBool,
 }
+
+// The counters of a group take half a KiB on a CPU.
+const _: () = assert!(size_of::<Slot>() == 512);
 
 /// `buckets` are cells that nobody reads. No histograms were requested.
 const UNUSED: u32 = 0;
@@ -110,6 +117,10 @@ impl GroupMemory {
         let mut slots = cpu_memory::new_group_slots(number, groups)?;
         for slot in slots.iter_mut() {
             *slot.buckets.get_mut() = unread.as_ptr().cast_mut();
+        }
+        // No task is ever in the last one, that of what is gone.
+        if let Some(gone) = slots.last_mut() {
+            *gone.closed.get_mut() = true;
         }
         let first = slots.first().ok_or(EINVAL)?;
         // INVARIANT: `current` is the first. All `buckets` are `unread`, and all `UNUSED`.
@@ -156,7 +167,8 @@ impl GroupMemory {
     #[cold]
     #[inline(never)]
     fn carry(&self) {
-        self.slots.iter().for_each(|slot| slot.records.carry());
+        let open = { self.slots.iter() }.filter(|slot| !slot.closed.load(Acquire));
+        open.for_each(|slot| slot.records.carry());
     }
 
     /// Returns the records of `group`, if it has a slot.
@@ -181,19 +193,15 @@ impl GroupMemory {
         unsafe { core::slice::from_raw_parts(cells, self.unread.len()) }
     }
 
-    /// Adds what `group` recorded here to `gone`, and forgets it. Returns false, and does nothing,
-    /// if the task that has the CPU got it as one of `group`.
+    /// Adds what `group`, which is closed, recorded here to `gone`, and forgets it.
     ///
-    /// To be called by this CPU, and not while it records a switch; nothing may read these groups,
-    /// or allocate their histograms, meanwhile.
-    fn fold(&self, group: Group, gone: Group) -> bool {
+    /// This CPU must leave the slot of `group` alone. Nothing may read these groups, or allocate
+    /// their histograms, meanwhile.
+    fn fold(&self, group: Group, gone: Group) {
         let (group, gone) = (group.number() as usize, gone.number() as usize);
         let (Some(from), Some(to)) = (self.slots.get(group), self.slots.get(gone)) else {
-            return true;
+            return;
         };
-        if ptr::eq(self.current.load(Relaxed), from) {
-            return false;
-        }
         to.records.absorb(&from.records);
         from.records.clear();
         match (from.state.load(Relaxed), to.state.load(Relaxed)) {
@@ -215,7 +223,7 @@ impl GroupMemory {
             (REFUSED, _) => from.state.store(UNUSED, Relaxed),
             _ => {}
         }
-        true
+        from.closed.store(false, Release);
     }
 
     /// Allocates the histograms that are wanted, as far as `budget` allows.
@@ -296,12 +304,6 @@ impl Job for Allocator {
     }
 }
 
-/// The number of groups that are folded without a break.
-const AT_ONCE: usize = 16;
-
-/// The number of groups whose neighbours are looked at without a break.
-const LOOKED_AT: usize = 512;
-
 /// The records of all groups on all possible CPUs.
 #[pin_data]
 pub(crate) struct GroupMemories {
@@ -351,55 +353,43 @@ impl GroupMemories {
         counters + self.allocator.budget.used.load(Relaxed)
     }
 
-    /// Adds what the groups in `retired` recorded to `gone`, and forgets it. No task may get a CPU
-    /// as one of them any more. Removes those that have nothing left on any CPU, and calls `folded`
-    /// with each of them. The others stay: a task that was in them still has a CPU.
-    ///
-    /// A CPU has its interrupts off for as long as it takes to do so with [`AT_ONCE`] groups, or to
-    /// look at the neighbours of [`LOOKED_AT`] groups.
-    ///
-    /// Sleeps; fails with `ENOMEM`, and then changes nothing. Nothing may read the groups
-    /// meanwhile.
-    pub(crate) fn fold(
+    /// Makes all CPUs leave `group` alone from the next switch on, unless their task is in it.
+    pub(crate) fn close(&self, group: Group) {
+        for (_, cpu) in self.cpus() {
+            if let Some(slot) = cpu.slots.get(group.number() as usize) {
+                slot.closed.store(true, Relaxed);
+            }
+        }
+    }
+
+    /// Iterates over the groups of the tasks that have a CPU. Of a CPU that is offline, no switch is
+    /// seen any more.
+    pub(crate) fn current(&self) -> impl Iterator<Item = Group> + '_ {
+        let online = self.cpus().filter(|(number, _)| is_online(*number));
+        online.map(|(_, cpu)| cpu.occupant.now().group())
+    }
+
+    /// Makes `gone` the neighbour wherever one of `groups` is, and calls `renamed` with that group.
+    /// A switch that is in progress may undo it.
+    pub(crate) fn rename_neighbours(
         &self,
-        retired: &mut GroupSet<KVVec<u64>>,
+        groups: &GroupSet<KVVec<u64>>,
         gone: Group,
-        mut folded: impl FnMut(Group),
-    ) -> Result {
-        let mut all = KVVec::with_capacity(retired.len(), GFP_KERNEL)?;
-        let mut busy = KVVec::with_capacity(retired.len(), GFP_KERNEL)?;
-        for group in retired.iter() {
-            // Neither can fail: there is room.
-            let _ = all.push_within_capacity(group);
+        mut renamed: impl FnMut(Group),
+    ) {
+        for slot in self.cpus().flat_map(|(_, cpu)| cpu.slots.iter()) {
+            let is_it = |group| groups.contains(group);
+            slot.records.rename_neighbours(is_it, gone, &mut renamed);
         }
-        let mut is_busy = KVVec::from_elem(false, all.len(), GFP_KERNEL)?;
+    }
+
+    /// Adds what `group`, which is closed, recorded to `gone`, and forgets it. All CPUs must leave
+    /// `group` alone. Nothing may read these groups meanwhile. Sleeps.
+    pub(crate) fn fold(&self, group: Group, gone: Group) {
         let _changing = self.allocator.changing.lock();
-        for (number, memory) in self.cpus() {
-            busy.clear();
-            for (groups, is_busy) in all.chunks(AT_ONCE).zip(is_busy.chunks_mut(AT_ONCE)) {
-                smp::run_on(number, || {
-                    for (group, is_busy) in groups.iter().zip(is_busy) {
-                        if !memory.fold(*group, gone) {
-                            *is_busy = true;
-                            let _ = busy.push_within_capacity(*group);
-                        }
-                    }
-                });
-            }
-            let is_folded = |group| retired.contains(group) && !busy.contains(&group);
-            for slots in memory.slots.chunks(LOOKED_AT) {
-                smp::run_on(number, || {
-                    for slot in slots {
-                        slot.records.rename_neighbours(is_folded, gone);
-                    }
-                });
-            }
+        for (_, cpu) in self.cpus() {
+            cpu.fold(group, gone);
         }
-        for (group, _) in all.iter().zip(is_busy).filter(|(_, is_busy)| !*is_busy) {
-            retired.remove(*group);
-            folded(*group);
-        }
-        Ok(())
     }
 
     /// Requests histograms for `slot` of this CPU, unless they were requested before.

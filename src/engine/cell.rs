@@ -4,7 +4,11 @@
 
 use crate::engine::atomic::{
     AtomicU64,
-    Ordering::Relaxed, //
+    Ordering::{
+        Acquire,
+        Relaxed,
+        Release, //
+    }, //
 };
 
 /// A 64-bit cell with one writer at a time and any number of readers.
@@ -35,6 +39,26 @@ impl Cell {
     #[inline(always)]
     pub fn set(&self, value: u64) {
         self.0.store(value, Relaxed);
+    }
+
+    /// Reads the cell. Its reader then sees all that happened before the [`Cell::publish`] that wrote
+    /// the value. On x86 this is the same instruction as [`Cell::get`].
+    #[inline(always)]
+    pub fn acquire(&self) -> u64 {
+        self.0.load(Acquire)
+    }
+
+    /// Writes the cell, for [`Cell::acquire`]. Only its writer may call this.
+    #[inline(always)]
+    pub fn publish(&self, value: u64) {
+        self.0.store(value, Release);
+    }
+
+    /// Replaces `old` by `new`. Any CPU may call this, but an update by the writer that is in
+    /// progress may undo it.
+    pub fn replace(&self, old: u64, new: u64) {
+        // On failure the cell does not hold `old`.
+        let _ = self.0.compare_exchange(old, new, Relaxed, Relaxed);
     }
 
     /// Adds `n` to the cell, wrapping. Only its writer may call this.

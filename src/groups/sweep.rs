@@ -18,6 +18,7 @@ use crate::{
     boundary::{
         abstractions::{
             clock::local_clock,
+            rcu::synchronize_rcu,
             task::for_each_task,
             work::Job, //
         },
@@ -87,10 +88,27 @@ impl Groups {
 
     /// Moves what the retired groups recorded to the group of those that are gone, and makes their
     /// places vacant. Returns how many there were. A group that a task has not let go yet is left
-    /// for the next time.
+    /// for the next time. Fails with `ENOMEM`.
+    ///
+    /// No CPU is interrupted. A switch runs with preemption off, so waiting for an RCU grace period
+    /// waits for each switch that may still see what was true before:
+    ///
+    /// 1. No task is in a retired group any more, except those that have a CPU, once the switches
+    ///    that found such a verdict have ended.
+    /// 2. A group in which no CPU's task is then stays so. The last task that was in it may just be
+    ///    leaving its CPU, and be recorded as the neighbour that kept the next one waiting.
+    /// 3. Once that switch has ended, too, no CPU writes the records of the group, or its name.
     fn fold(&self, tasks: Option<&TaskStates>) -> Result<usize> {
-        let mut retired = self.retired.lock();
-        if retired.is_empty() {
+        let (mut left, mut named) = (
+            no_groups(self.limits.groups)?,
+            no_groups(self.limits.groups)?,
+        );
+        // Only a sweep changes the set.
+        self.retired.lock().iter().for_each(|group| {
+            left.insert(group);
+            self.memories.close(group);
+        });
+        if left.is_empty() {
             return Ok(0);
         }
         // A task that no walk finds any more may still get a CPU: it has released its PID, but not
@@ -99,18 +117,28 @@ impl Groups {
             Some(tasks) => tasks.table().for_each_page(|states| {
                 // Verdicts change with the lock held.
                 let _directory = self.directory.lock();
-                let is_retired = |group| retired.contains(group);
+                let is_retired = |group| left.contains(group);
                 { states.iter() }.for_each(|state| state.forget_verdict(is_retired));
             }),
             None => self.begin(),
         }
+        synchronize_rcu();
+        { self.memories.current() }.for_each(|group| left.remove(group));
+        self.memories.rename_neighbours(&left, self.gone(), |_| {});
+        synchronize_rcu();
+        // Only where a switch undid it.
+        let undone = |group| named.insert(group);
+        self.memories.rename_neighbours(&left, self.gone(), undone);
+        let mut retired = self.retired.lock();
         let mut freed = 0;
-        self.memories.fold(&mut retired, self.gone(), |group| {
+        for group in left.iter().filter(|group| !named.contains(*group)) {
+            self.memories.fold(group, self.gone());
+            retired.remove(group);
             let mut directory = self.directory.lock();
             directory.places.vacate(group);
             directory.last_refused = None;
             freed += 1;
-        })?;
+        }
         Ok(freed)
     }
 }

@@ -299,6 +299,36 @@ while True:
 	fail "the task did not keep its CPU in $try tries"
 }
 
+# A user who renames a thread on one CPU, again and again, makes other CPUs do nothing: dead groups give
+# up their places without a call on another CPU.
+test_group_gone_quietly() {
+	local event=$tracefs/events/csd/csd_queue_cpu
+	[[ $(nproc) != 1 ]] || skip "it takes two CPUs"
+	[[ -e $event ]] || skip "the kernel has no csd:csd_queue_cpu"
+	load
+	echo $(($(comms | sort -u | wc -l) + 20)) > "$debugfs/group_limit"
+	group_begin comm
+	echo > "$tracefs/trace"
+	echo 1 > "$event/enable"
+	python3 -SE -c '
+import os, time
+os.sched_setaffinity(0, {0})
+for i in range(3000):
+    with open("/proc/self/comm", "w") as comm:
+        comm.write(f"name{i}")
+    time.sleep(0.001)
+'
+	echo 0 > "$event/enable"
+	measure 0
+	within "places that were given up" 40 "$(head_of gone)" 3000
+	# The module names its own functions, and it is the caller.
+	! grep -F '[schedhist]' "$tracefs/trace" || fail "other CPUs were called"
+	assert_group_laws
+}
+
+# comms: prints the names of all threads.
+comms() { cat /proc/[0-9]*/task/[0-9]*/comm 2> /dev/null; }
+
 # at_least NUMBER COMMAND...: whether COMMAND prints so great a number.
 at_least() { (($("${@:2}") >= $1)); }
 

@@ -225,7 +225,7 @@ fn is_possible(cpu: u32) -> bool {
 
 /// Returns whether `cpu` is the number of an online CPU. The answer may be outdated at once unless
 /// the caller excludes CPU hotplug.
-pub(super) fn is_online(cpu: u32) -> bool {
+pub(crate) fn is_online(cpu: u32) -> bool {
     // SAFETY: `__cpu_online_mask` is a static of the kernel, whose bits change one at a time.
     let online = unsafe { Cpumask::from_raw(&raw const bindings::__cpu_online_mask) };
     CpuId::from_u32(cpu).is_some_and(|cpu| online.test(cpu))

@@ -24,7 +24,8 @@ pub(crate) unsafe trait RcuReader {}
 unsafe impl RcuReader for rcu::Guard {}
 
 /// Waits until all RCU read-side critical sections that are in progress now have ended. Code that
-/// runs with interrupts or preemption off is one, too. Sleeps.
+/// runs with interrupts or preemption off is one, too. What runs afterwards sees what they wrote;
+/// what begins meanwhile sees what the caller wrote. Sleeps.
 pub(crate) fn synchronize_rcu() {
     context::might_sleep();
     // SAFETY: Process context.

@@ -50,9 +50,9 @@ struct Rare {
 
 /// What a group's tasks did on one CPU.
 ///
-/// The CPU writes it within its switches. [`GroupRecords::absorb`], [`GroupRecords::clear`] and
-/// [`GroupRecords::rename_neighbours`] write only while no switch can be in progress there. Any CPU
-/// may read it meanwhile. The cells that each switch needs come first.
+/// The CPU writes it within its switches, and any CPU may read it meanwhile. Once no task can be in
+/// the group any more, another CPU may write it: [`GroupRecords::absorb`] and
+/// [`GroupRecords::clear`]. The cells that each switch needs come first.
 #[repr(C)]
 #[derive(Debug)]
 pub struct GroupRecords {

@@ -200,11 +200,14 @@ impl TaskState {
     ///
     /// Any CPU may call this, while the task runs, too. The caller must ensure that the verdict is
     /// still right when it is stored, by a lock that every change of the task's verdict takes.
+    ///
+    /// A CPU that gets the verdict sees the records of its group as the caller does: empty, if the
+    /// place had another group before.
     pub fn set_verdict(&self, id: u64, verdict: Verdict) -> bool {
         if self.is_untracked() {
             return false;
         }
-        self.verdict.set(tag(id) | verdict.bits());
+        self.verdict.publish(tag(id) | verdict.bits());
         true
     }
 
@@ -229,7 +232,7 @@ impl TaskState {
     /// is no room for the task or because its PID was given to another task.
     #[inline(always)]
     pub fn verdict(&self, id: u64) -> Verdict {
-        let bits = self.verdict.get() ^ tag(id);
+        let bits = self.verdict.acquire() ^ tag(id);
         if bits < 1 << Verdict::BITS {
             Verdict::from_bits(bits)
         } else {

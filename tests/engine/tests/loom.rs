@@ -38,7 +38,10 @@ use schedhist_engine::{
         group::{
             index::Entry,
             lineage::Lineage,
-            observer::Grouped,
+            observer::{
+                CpuGroups,
+                Grouped, //
+            },
             places::{
                 Place,
                 Places, //
@@ -1005,6 +1008,133 @@ fn a_group_that_comes_again_while_it_is_folded() {
         assert_eq!(directory.lineage.marks(CHILD), 1);
     });
     assert!(KEPT_OR_GONE.iter().all(|number| number.load(Relaxed) > 0));
+}
+
+/// The time with preemption off of a CPU's switches: one at a time, and a grace period waits for the
+/// one that has begun.
+struct Preemption(Mutex<()>);
+
+impl Preemption {
+    fn off(&self, section: impl FnOnce()) {
+        let _off = self.0.lock().expect("no poison");
+        section();
+    }
+
+    fn synchronize(&self) {
+        self.off(|| {});
+    }
+}
+
+/// A group gives up its place, as in `Groups::fold()`, while a CPU goes on: the task that was in the
+/// group gets the CPU, unless it has it already, and leaves it, and the next one waits for that. The
+/// place gets another group as soon as it is vacant, which the second task moves to. What the first
+/// task did is gone, or still in the place, and never mixed with what the second one does.
+fn a_place_while_it_changes_hands(grace_periods: usize, has_cpu: bool) {
+    static LEFT_OR_VACANT: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
+
+    const FIRST: Task = task(7);
+    const SECOND: Task = task(8);
+    const GONE: u32 = 2;
+
+    in_all_orders(2, move || {
+        // Besides "other" and the place: what is gone, and the group of the second task at first.
+        let groups = Arc::new(Groups::without_histograms(4, SCHEME));
+        settle(&*groups);
+        let states = Arc::new([TaskState::new(), TaskState::new()]);
+        settle(&*states);
+        let preemption = Arc::new(Preemption(Mutex::new(())));
+        // Loom lets a thread begin in the middle of the switch only where both use the same atomic.
+        let middle = Arc::new(AtomicBool::new(false));
+        let place = Group::new(1).expect("a small number");
+        states[0].set_verdict(FIRST.id, user(1));
+        states[1].set_verdict(SECOND.id, user(3));
+        if has_cpu {
+            groups.observer().enter(user(1));
+        }
+        let cpu = thread::spawn({
+            let (groups, states) = (groups.clone(), states.clone());
+            let (preemption, middle) = (preemption.clone(), middle.clone());
+            move || {
+                if !has_cpu {
+                    preemption.off(|| groups.observer().enter(states[0].verdict(FIRST.id)));
+                }
+                preemption.off(|| {
+                    groups.sample(Metric::Oncpu, 100, 1);
+                    groups.observer().enter(states[1].verdict(SECOND.id));
+                    middle.store(true, Relaxed);
+                    groups.sample(Metric::RunqWakeup, 10, 1);
+                });
+                preemption.off(|| {
+                    groups.sample(Metric::Oncpu, 1, 2);
+                    groups.observer().enter(Verdict::IDLE);
+                });
+            }
+        });
+        let synchronize = |number| {
+            if number < grace_periods {
+                preemption.synchronize();
+            }
+        };
+        let gone = Group::new(GONE).expect("a small number");
+        let rename = || {
+            let mut is_named = false;
+            for number in 0..4 {
+                let records = groups.of(number);
+                records.rename_neighbours(|of| of == place, gone, |_| is_named = true);
+            }
+            is_named
+        };
+        states
+            .iter()
+            .for_each(|state| state.forget_verdict(|of| of == place));
+        synchronize(0);
+        middle.load(Relaxed);
+        let is_busy = (&*groups).occupant().now().group() == place;
+        rename();
+        synchronize(1);
+        let is_named = rename();
+        let is_vacant = !is_busy && !is_named;
+        if is_vacant {
+            groups.of(GONE).absorb(groups.of(1));
+            groups.of(1).clear();
+            states[1].set_verdict(SECOND.id, user(1));
+        }
+        cpu.join().expect("the CPU does not fail");
+        LEFT_OR_VACANT[usize::from(is_vacant)].fetch_add(1, Relaxed);
+        let sum = |number| groups.of(number).sum(GroupMetric::Oncpu);
+        assert_eq!((0..4).map(sum).sum::<u128>(), 101);
+        assert_eq!(sum(GONE) % 100, 0);
+        if is_vacant {
+            // What the second task did, if it did it there.
+            assert_eq!(sum(1) / 100, 0);
+            let waits = |number| groups.of(number).samples(GroupMetric::Runq);
+            assert_eq!(waits(GONE), 0);
+            for number in 0..4 {
+                assert!(groups.of(number).neighbours().all(|(of, ..)| of != place));
+            }
+        } else {
+            assert_eq!(sum(1) % 100, 0);
+        }
+    });
+    assert!(LEFT_OR_VACANT.iter().all(|number| number.load(Relaxed) > 0));
+}
+
+#[test]
+fn a_place_changes_hands() {
+    a_place_while_it_changes_hands(2, false);
+    a_place_while_it_changes_hands(2, true);
+}
+
+#[test]
+#[should_panic(expected = "assertion")]
+fn without_grace_periods_a_place_is_mixed_up() {
+    a_place_while_it_changes_hands(0, false);
+}
+
+#[test]
+#[should_panic(expected = "assertion")]
+fn with_one_grace_period_a_place_is_mixed_up() {
+    a_place_while_it_changes_hands(1, true);
 }
 
 /// A task is moved to another group on one CPU, while it gets another CPU and leaves it: its wait

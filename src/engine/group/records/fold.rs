@@ -16,7 +16,7 @@ use super::{
 impl GroupRecords {
     /// Adds all that `other` recorded on the same CPU.
     ///
-    /// To be called by the CPU itself, as all that writes, and not while it records a switch.
+    /// Nothing else may write either of the two meanwhile: neither is of a group that has tasks.
     pub fn absorb(&self, other: &Self) {
         for metric in GroupMetric::ALL {
             let i = metric as usize;
@@ -46,7 +46,7 @@ impl GroupRecords {
         }
     }
 
-    /// Forgets all that was recorded. As [`GroupRecords::absorb`].
+    /// Forgets all that was recorded. Nothing else may write these records meanwhile.
     pub fn clear(&self) {
         self.seqcount.write(|| {
             for metric in GroupMetric::ALL {

@@ -189,26 +189,23 @@ impl GroupRecords {
         }
     }
 
-    /// Makes `to` the neighbour wherever one of the groups for which `is_it` returns true is. As
-    /// [`GroupRecords::absorb`].
-    pub fn rename_neighbours(&self, is_it: impl Fn(Group) -> bool, to: Group) {
-        let is_it = |values: &NeighbourValues| values.group().is_some_and(&is_it);
-        loop {
-            let mut used = self.neighbours.iter().filter(|known| !known.is_free());
-            let Some(renamed) = used.find(|known| is_it(&known.get())) else {
-                return;
-            };
-            let waits = renamed.get();
-            // The last one takes the place, so that the places in use come first.
-            let last = used.last().unwrap_or(renamed);
-            self.seqcount.write(|| {
-                renamed.set(last.get());
-                last.set(NeighbourValues::default());
-            });
-            self.absorb_neighbour(NeighbourValues {
-                group: u64::from(to.number()),
-                ..waits
-            });
+    /// Makes `to` the neighbour wherever one of the groups for which `is_it` returns true is, and
+    /// calls `renamed` with that group. `to` may then be there several times.
+    ///
+    /// Any CPU may call this. A switch that is in progress on the CPU of the records may undo it.
+    pub fn rename_neighbours(
+        &self,
+        is_it: impl Fn(Group) -> bool,
+        to: Group,
+        mut renamed: impl FnMut(Group),
+    ) {
+        for (group, ..) in self.neighbours().filter(|(group, ..)| is_it(*group)) {
+            for known in &self.neighbours {
+                known
+                    .group
+                    .replace(u64::from(group.number()), u64::from(to.number()));
+            }
+            renamed(group);
         }
     }
 
@@ -216,6 +213,8 @@ impl GroupRecords {
     /// and the nanoseconds that they took. Waits that ended by further groups are only in
     /// [`GroupRecords::ended_by`]. A group that ended more than one of `NEIGHBOURS + 1` parts of
     /// their time is there, but while the CPU is recording, it may be missing.
+    ///
+    /// A group that is [renamed](GroupRecords::rename_neighbours) may be there several times.
     pub fn neighbours(&self) -> impl Iterator<Item = (Group, u64, u64)> + '_ {
         let read = || self.neighbours.each_ref().map(Neighbour::get);
         let all = self.seqcount.read(read).into_iter();
