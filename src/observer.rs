@@ -165,7 +165,7 @@ impl Observer for &TracingObserver<'_> {
 /// Returns the identity of a task in `group`. Out of line, as it is rarely called.
 #[cold]
 #[inline(never)]
-fn identify(task: Task<'_>, group: Group) -> Identity {
+pub(crate) fn identify(task: Task<'_>, group: Group) -> Identity {
     Identity {
         pid: task.pid(),
         prio: task.prio(),

@@ -9,6 +9,10 @@ use kernel::{
 };
 
 use crate::{
+    boundary::abstractions::{
+        clock::local_clock,
+        per_cpu::is_online, //
+    },
     engine::{
         format::text::Scope,
         histogram::snapshot::{
@@ -21,6 +25,7 @@ use crate::{
             MetricSet,
             Series, //
         },
+        switch::cpu::Stay,
     },
     groups::{
         Groups,
@@ -100,6 +105,13 @@ impl Reading {
                     baselines.and_then(|baselines| baselines.cpus.get(i)),
                 )
             })
+    }
+
+    /// Returns the stay in progress on a CPU; `None` if measuring is off, or the CPU is offline.
+    pub(crate) fn stay(&self, cpu: &CpuRecords) -> Option<Stay> {
+        // An offline CPU may not record its last switch.
+        let is_known = self.recorder.is_some() && is_online(cpu.number());
+        is_known.then(|| cpu.stay(local_clock)).flatten()
     }
 
     /// Adds up a count over the CPUs in `scope`. `now` returns the count in a CPU's records,

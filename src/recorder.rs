@@ -153,6 +153,11 @@ impl Recorder {
         }
     }
 
+    /// Returns the records of a CPU.
+    pub(crate) fn records(&self, cpu: u32) -> Option<&CpuRecords> {
+        self.records.get(cpu)
+    }
+
     /// Returns the states of tasks.
     pub(crate) fn tasks(&self) -> &TaskStates {
         &self.tasks

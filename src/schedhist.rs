@@ -20,6 +20,7 @@ pub mod engine;
 mod events;
 mod files;
 mod groups;
+mod in_progress;
 mod monitor;
 mod observer;
 mod outliers;

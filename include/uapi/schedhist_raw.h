@@ -11,15 +11,26 @@
  *
  *	METRIC, COUNTER, SUM	the names, before all records that refer to them
  *	CPU			for each possible CPU: its counters, then
+ *	  STAY			the stay in progress, if measuring is on and the
+ *				CPU is online
  *	  HISTOGRAM		for each metric that has memory on it: the totals
  *	  WORST			the greatest sample, if there is one
  *	  BUCKETS		the buckets that are not empty, in any number
  *				of records; none if all are empty
  *	GROUPING		while tasks are grouped: how, then
  *	  GROUP			each group, of all CPUs together
+ *	  GROUP_STAYS		stays in progress of its tasks, if there are any
  *	  GROUP_BUCKETS		its buckets that are not empty, likewise
  *	  NEIGHBOUR		other groups that had the CPU when its waits
  *				ended
+ *	TASK			while measuring is on: for each CPU the task that
+ *				has it, if it had it all the while
+ *	WAITING			likewise, for each kind of wait: the waits in
+ *				progress, then
+ *	  TASK			the longest ones, in no order
+ *	GROUP_WAITING		for each group with any: waits in progress
+ *	GROUP_UNSEEN		for each group with any: stays in progress whose
+ *				beginning was not seen
  *	END			the last record
  *
  * A snapshot that does not end with an END is truncated.
@@ -37,6 +48,25 @@
  * the worst sample may be ahead of the buckets, or behind them, by the samples
  * that were recorded meanwhile. The same holds for counters. Each number is
  * exact in itself even so: none is ever half written.
+ *
+ * A histogram has samples only of what has ended. What is in progress is there
+ * beside it, so that the difference of two snapshots tells what happened between
+ * them, no more and no less. For a CPU with a STAY in both, for example, tasks
+ * had it for the difference of the sums of "oncpu", plus what was in progress at
+ * the later snapshot, less what was in progress at the earlier one. Two laws:
+ *
+ *   now_ns = sum of "oncpu" + sum of "idle" + in progress + unseen_ns
+ *
+ * modulo 2^64 on each CPU with a STAY, while both metrics are on. Here the sums,
+ * and all in the STAY, are of one moment. In progress is now_ns - since_ns, or 0
+ * if the occupancy is UNSEEN.
+ *
+ * The other law is that of a group: the sum of its "oncpu" and its GROUP_STAYS
+ * are of one moment on each CPU, so that no stay is in both. Waits are looked for
+ * last: a wait that ends while the snapshot is made may be missing from it.
+ *
+ * What begins before measuring does is in no histogram when it ends. So it is not
+ * among the stays and waits in progress either, but told apart as "unseen".
  *
  * All numbers count from the load of the module; the file "reset" does not
  * affect them. Counters, sums and buckets never decrease: subtract two
@@ -111,6 +141,20 @@ struct schedhist_raw_header {
 #define SCHEDHIST_RAW_GROUP	9	/* struct schedhist_raw_group */
 #define SCHEDHIST_RAW_GROUP_BUCKETS	10 /* struct schedhist_raw_group_buckets */
 #define SCHEDHIST_RAW_NEIGHBOUR	11	/* struct schedhist_raw_neighbour */
+#define SCHEDHIST_RAW_STAY	12	/* struct schedhist_raw_stay */
+#define SCHEDHIST_RAW_TASK	13	/* struct schedhist_raw_task */
+#define SCHEDHIST_RAW_WAITING	14	/* struct schedhist_raw_waiting */
+#define SCHEDHIST_RAW_GROUP_STAYS	15 /* struct schedhist_raw_group_progress */
+#define SCHEDHIST_RAW_GROUP_WAITING	16 /* struct schedhist_raw_group_progress */
+#define SCHEDHIST_RAW_GROUP_UNSEEN	17 /* struct schedhist_raw_group_progress */
+
+/* Values of schedhist_raw_stay::occupancy. */
+#define SCHEDHIST_RAW_IS_IDLE	0	/* the idle task has the CPU */
+#define SCHEDHIST_RAW_IS_BUSY	1	/* a task has it */
+#define SCHEDHIST_RAW_IS_UNSEEN	2	/* no switch was seen yet */
+
+/* Bits of schedhist_raw_task::flags. Readers ignore other bits. */
+#define SCHEDHIST_RAW_UNSEEN	0x1	/* it began before measuring did */
 
 /* Metrics, counters and culprits of groups. */
 #define SCHEDHIST_RAW_GROUP_METRICS	3 /* oncpu, runq, offcpu */
@@ -345,6 +389,96 @@ struct schedhist_raw_neighbour {
 	__u32 group;
 	__u32 other;
 	struct schedhist_raw_group_waits waits;
+};
+
+/**
+ * struct schedhist_raw_stay - the stay in progress on a CPU
+ * @record: STAY
+ * @cpu: the number of the CPU
+ * @occupancy: what has the CPU: SCHEDHIST_RAW_IS_*
+ * @now_ns: the time at which this was read, in nanoseconds of local_clock()
+ * @since_ns: the time at which the stay began; if the occupancy is UNSEEN, the
+ *	time at which measuring did
+ * @unseen_ns: the part of the clock's time that is in no stay on this CPU:
+ *	before measuring began and until the first switch that was seen, while it
+ *	was off or the CPU offline, and by how much the clock was found to have
+ *	gone backwards; modulo 2^64
+ *
+ * The sums of "oncpu" and "idle" in the HISTOGRAM records of this CPU are of the
+ * same moment.
+ */
+struct schedhist_raw_stay {
+	struct schedhist_raw_record record;
+	__u32 cpu;
+	__u32 occupancy;
+	__u64 now_ns;
+	__u64 since_ns;
+	__u64 unseen_ns;
+};
+
+/**
+ * struct schedhist_raw_task - a task's stay on a CPU, or a wait, in progress
+ * @record: TASK
+ * @metric: the number of the metric of which it becomes a sample
+ * @flags: SCHEDHIST_RAW_UNSEEN: it does not become one, and may have begun
+ *	earlier
+ * @cpu: the CPU that the task has, or on whose run queue it is
+ * @group: the number of its group; 0 if tasks are not grouped
+ * @now_ns: the time at which it was found, in nanoseconds of local_clock()
+ * @duration_ns: how long it had taken by then, in nanoseconds
+ * @pid: the thread id of the task in the initial PID namespace
+ * @prio: the kernel's priority of the task
+ * @comm: the name of the task, padded with NULs
+ *
+ * At most 16 waits are named.
+ */
+struct schedhist_raw_task {
+	struct schedhist_raw_record record;
+	__u32 metric;
+	__u32 flags;
+	__u32 cpu;
+	__u32 group;
+	__u64 now_ns;
+	__u64 duration_ns;
+	__s32 pid;
+	__s32 prio;
+	char comm[16];
+};
+
+/**
+ * struct schedhist_raw_waiting - the waits in progress of a metric
+ * @record: WAITING
+ * @metric: the number of the metric of which they become samples
+ * @reserved: 0
+ * @now_ns: the time at which they had been found, in nanoseconds of
+ *	local_clock()
+ * @count: how many there are, but for those whose beginning was not seen
+ * @sum_ns: how long they have taken so far, in nanoseconds, modulo 2^64
+ */
+struct schedhist_raw_waiting {
+	struct schedhist_raw_record record;
+	__u32 metric;
+	__u32 reserved;
+	__u64 now_ns;
+	__u64 count;
+	__u64 sum_ns;
+};
+
+/**
+ * struct schedhist_raw_group_progress - what is in progress of a group
+ * @record: GROUP_STAYS: stays of its tasks on a CPU. GROUP_WAITING: their waits
+ *	for one. GROUP_UNSEEN: stays whose beginning was not seen
+ * @group: the number of the group
+ * @reserved: 0
+ * @count: how many there are
+ * @sum_ns: how long they have taken so far, in nanoseconds, modulo 2^64
+ */
+struct schedhist_raw_group_progress {
+	struct schedhist_raw_record record;
+	__u32 group;
+	__u32 reserved;
+	__u64 count;
+	__u64 sum_ns;
 };
 
 /**

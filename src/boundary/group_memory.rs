@@ -171,6 +171,11 @@ impl GroupMemory {
         open.for_each(|slot| slot.records.carry());
     }
 
+    /// Returns what this CPU knows of the task that has it.
+    pub(crate) fn occupant(&self) -> &Occupant {
+        &self.occupant
+    }
+
     /// Returns the records of `group`, if it has a slot.
     pub(crate) fn records(&self, group: Group) -> Option<&GroupRecords> {
         Some(&self.slots.get(group.number() as usize)?.records)

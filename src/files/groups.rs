@@ -40,8 +40,10 @@ use crate::{
             records::GroupMetric,
             rule::Rule, //
         },
+        switch::in_progress::Waiters,
     },
     groups::Limits,
+    in_progress::InProgress,
     monitor::Monitor,
     reading::Reading,
     recorder::Member, //
@@ -171,14 +173,22 @@ impl View for Groups {
         let members = all.members()?;
         all.for_each(|group, name| {
             let totals = all.totals(group);
+            let stays = all.stays(group, reading);
             let histograms = all.histograms(group)?;
-            groups::group(out, group, name, members.of(group), &totals, &histograms)?;
+            let members = members.of(group);
+            groups::group(out, group, name, members, &totals, &stays, &histograms)?;
             for (other, count, nanoseconds) in totals.neighbours() {
                 let name = all.name(other)?.unwrap_or(KVec::new());
                 groups::neighbour(out, group, other, (count, nanoseconds), &name)?;
             }
             Ok(())
-        })
+        })?;
+        // Last: a wait that ends meanwhile is then missing, and not there twice.
+        InProgress::new(reading)?
+            .find(reading, |_| {}, &mut Waiters::new())
+            .for_each_group(|group, waits, unseen| {
+                Ok(groups::in_progress(out, group, waits, unseen)?)
+            })
     }
 }
 

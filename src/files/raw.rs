@@ -10,10 +10,14 @@ use crate::{
         clock::local_clock,
         debugfs::Text, //
     },
-    engine::format::{
-        raw,
-        text::Scope, //
+    engine::{
+        format::{
+            raw,
+            text::Scope, //
+        },
+        switch::in_progress::Waiters,
     },
+    in_progress::InProgress,
     monitor::Monitor,
     reading::Reading, //
 };
@@ -52,7 +56,9 @@ fn write(reading: &Reading, out: &mut impl raw::Sink) -> Result {
         scheme: reading.records.scheme(),
         cpus: reading.records.cpus().count() as u32,
     };
-    raw::begin(out, &info, reading.cpus(Scope::All));
+    raw::begin(out, &info, reading.cpus(Scope::All), |cpu| {
+        reading.stay(cpu)
+    });
     if let Some(groups) = &reading.groups {
         let groups = groups.hold();
         let rule = groups.text().as_bytes();
@@ -66,8 +72,21 @@ fn write(reading: &Reading, out: &mut impl raw::Sink) -> Result {
                 name,
                 members.of(group),
                 &groups.totals(group),
+                &groups.stays(group, reading),
                 &histograms,
             );
+            Ok(())
+        })?;
+    }
+    if reading.recorder.is_some() {
+        // Last: a wait that ends meanwhile is then missing, and not there twice.
+        let mut waiters = Waiters::new();
+        let found = InProgress::new(reading)?;
+        let found = found.find(reading, |stay| raw::task(out, stay), &mut waiters);
+        raw::waiters(out, local_clock(), &waiters);
+        found.for_each_group(|group, waits, unseen| {
+            raw::group_waiting(out, group, waits);
+            raw::group_unseen(out, group, unseen);
             Ok(())
         })?;
     }

@@ -23,11 +23,13 @@ use crate::{
         group::{
             records::GroupMetric,
             set::GroupSet,
+            stays::GroupStays,
             totals::GroupTotals,
             verdict::Group, //
         },
         histogram::snapshot::Snapshot, //
     },
+    reading::Reading,
 };
 
 /// The groups. While this guard exists, no group is retired and no place is reused.
@@ -88,6 +90,21 @@ impl HeldGroups<'_> {
             }
         });
         totals
+    }
+
+    /// Returns the stays of the tasks of `group`, added up over CPUs. `reading` is one of these
+    /// groups.
+    pub(crate) fn stays(&self, group: Group, reading: &Reading) -> GroupStays {
+        let mut stays = GroupStays::default();
+        self.for_each_part(group, |part| {
+            let cpus = reading.records.cpus().zip(self.memories.cpus());
+            for (cpu, (_, memory)) in cpus {
+                if let Some(records) = memory.records(part) {
+                    stays.add(part, records, memory.occupant(), || reading.stay(cpu));
+                }
+            }
+        });
+        stays
     }
 
     /// Copies all histograms of `group`. Fails with `ENOMEM`.

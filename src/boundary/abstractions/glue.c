@@ -44,7 +44,7 @@ struct task_struct *schedhist_find_process(pid_t pid)
 	return pid_task(find_pid_ns(pid, &init_pid_ns), PIDTYPE_TGID);
 }
 
-void schedhist_visit_tasks(schedhist_visit visit, void *data)
+static void visit_tasks(schedhist_visit visit, void *data, bool queued)
 {
 	struct task_struct *process, *task;
 
@@ -56,8 +56,19 @@ void schedhist_visit_tasks(schedhist_visit visit, void *data)
 	for_each_process(process)
 		list_for_each_entry_rcu(task, &process->signal->thread_head,
 					thread_node)
-			visit(task, data);
+			if (!queued || READ_ONCE(task->on_rq))
+				visit(task, data);
 	rcu_read_unlock();
+}
+
+void schedhist_visit_tasks(schedhist_visit visit, void *data)
+{
+	visit_tasks(visit, data, false);
+}
+
+void schedhist_visit_queued_tasks(schedhist_visit visit, void *data)
+{
+	visit_tasks(visit, data, true);
 }
 
 void schedhist_visit_threads(struct task_struct *task, schedhist_visit visit,

@@ -97,6 +97,12 @@ struct task_struct *schedhist_find_process(pid_t pid);
 /* Visits every task, with the RCU read lock held. */
 void schedhist_visit_tasks(schedhist_visit visit, void *data);
 
+/*
+ * Visits every task that is on a run queue or has a CPU, with the RCU read lock
+ * held.
+ */
+void schedhist_visit_queued_tasks(schedhist_visit visit, void *data);
+
 /* Visits every thread of a task's process, with the RCU read lock held. */
 void schedhist_visit_threads(struct task_struct *task, schedhist_visit visit,
 			     void *data);

@@ -206,6 +206,20 @@ impl<'a> Task<'a> {
         unsafe { (&raw const (*self.task.as_ptr()).sched_info.pcount).read_volatile() != 0 }
     }
 
+    /// Returns whether the task has a CPU. A task that gets one does from before the switch on, and
+    /// one that leaves one until after it.
+    pub(crate) fn is_on_cpu(self) -> bool {
+        // SAFETY: Valid by the type's invariant. Volatile, as another CPU may change it.
+        unsafe { (&raw const (*self.task.as_ptr()).on_cpu).read_volatile() != 0 }
+    }
+
+    /// Returns whether the task neither sleeps nor is about to.
+    pub(crate) fn is_awake(self) -> bool {
+        // SAFETY: Valid by the type's invariant. Volatile, as another CPU may change it.
+        let state = unsafe { (&raw const (*self.task.as_ptr()).__state).read_volatile() };
+        state == bindings::TASK_RUNNING
+    }
+
     /// Returns the effective priority: -1 for a deadline, 0 to 99 for real time, 100 to 139 for
     /// nice -20 to 19.
     #[inline(always)]
@@ -311,6 +325,13 @@ unsafe extern "C" fn call<F: FnMut(Task<'_>)>(
 pub(crate) fn for_each_task<F: FnMut(Task<'_>)>(mut visit: F) {
     // SAFETY: `call` gets this `F`, and is not called any more once this has returned.
     unsafe { bindings::schedhist_visit_tasks(Some(call::<F>), (&raw mut visit).cast()) };
+}
+
+/// Does the same for every task that is on a run queue or has a CPU, which takes far less time where
+/// most tasks sleep.
+pub(crate) fn for_each_queued_task<F: FnMut(Task<'_>)>(mut visit: F) {
+    // SAFETY: `call` gets this `F`, and is not called any more once this has returned.
+    unsafe { bindings::schedhist_visit_queued_tasks(Some(call::<F>), (&raw mut visit).cast()) };
 }
 
 /// Calls `visit` for every thread of the process of `task`. `visit` must not sleep.

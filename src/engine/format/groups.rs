@@ -25,6 +25,7 @@ use crate::engine::{
             GroupCounter,
             GroupMetric, //
         },
+        stays::GroupStays,
         totals::GroupTotals,
         verdict::Group, //
     },
@@ -32,6 +33,7 @@ use crate::engine::{
         Quantile,
         Snapshot, //
     },
+    switch::in_progress::Waits,
 };
 
 /// The quantiles that a line of a group shows, by their place in [`Quantile::ALL`]: p50 and p99.
@@ -95,17 +97,18 @@ pub fn group<B: Deref<Target = [u64]>>(
     name: &[u8],
     members: Members,
     totals: &GroupTotals,
+    stays: &GroupStays,
     histograms: &[Snapshot<B>; GroupMetric::COUNT],
 ) -> fmt::Result {
     write!(out, "group id {}", group.number())?;
     for (metric, histogram) in GroupMetric::ALL.into_iter().zip(histograms) {
         let name = metric.name();
         let count = totals.samples(metric);
-        write!(
-            out,
-            " {name}_count {count} {name}_sum_ns {}",
-            histogram.sum()
-        )?;
+        let sum = match metric {
+            GroupMetric::Oncpu => stays.ended,
+            _ => histogram.sum(),
+        };
+        write!(out, " {name}_count {count} {name}_sum_ns {sum}")?;
         for i in QUANTILES {
             let quantile = Quantile::ALL[i].name;
             let bound = OrDash(quantile_of(histogram, i));
@@ -135,9 +138,36 @@ pub fn group<B: Deref<Target = [u64]>>(
             " preempted_by_{name} {count} preempted_by_{name}_ns {ns}"
         )?;
     }
+    write!(
+        out,
+        " oncpu_in_progress {} oncpu_in_progress_ns {}",
+        stays.count, stays.in_progress
+    )?;
     let Members { tasks, is_live } = members;
     write!(out, " tasks {tasks} live {}", u8::from(is_live))?;
     writeln!(out, " name {}", Escaped(name))
+}
+
+/// Writes the line of a group of which waits are in progress, or stays whose beginning was not seen.
+pub fn in_progress(
+    out: &mut impl Write,
+    group: Group,
+    waits: &Waits,
+    unseen: &Waits,
+) -> fmt::Result {
+    if waits.count == 0 && unseen.count == 0 {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "in_progress id {} runq_in_progress {} runq_in_progress_ns {} \
+         oncpu_unseen {} oncpu_unseen_ns {}",
+        group.number(),
+        waits.count,
+        waits.sum,
+        unseen.count,
+        unseen.sum,
+    )
 }
 
 /// Writes the line of another group that kept `group` waiting.

@@ -30,6 +30,7 @@ use crate::engine::{
             GroupCounter,
             GroupMetric, //
         },
+        stays::GroupStays,
         totals::GroupTotals,
         verdict::Group, //
     },
@@ -51,7 +52,20 @@ use crate::engine::{
         MetricSet,
         Series, //
     },
-    switch::cpu::Cpu, //
+    switch::{
+        cpu::{
+            Cpu,
+            Occupancy,
+            Stay, //
+        },
+        in_progress::{
+            TaskInProgress,
+            Waiters,
+            Waits,
+            LONGEST,
+            WAITS, //
+        },
+    },
 };
 
 /// The first bytes of a snapshot: `SCHEDHIST_RAW_MAGIC`.
@@ -83,6 +97,13 @@ const GROUPING_LEN: usize = 48;
 const GROUP_LEN: usize =
     24 + GroupMetric::COUNT * 32 + GroupCounter::COUNT * 8 + CulpritKind::COUNT * 2 * 16;
 const NEIGHBOUR_LEN: usize = 32;
+const STAY_LEN: usize = 40;
+const TASK_LEN: usize = 64;
+const WAITING_LEN: usize = 40;
+const GROUP_IN_PROGRESS_LEN: usize = 32;
+
+/// The flag of a task whose stay or wait does not become a sample: `SCHEDHIST_RAW_UNSEEN`.
+const UNSEEN: u32 = 1;
 
 /// The type of a record.
 #[derive(Clone, Copy)]
@@ -100,6 +121,12 @@ enum Type {
     Group,
     GroupBuckets,
     Neighbour,
+    Stay,
+    Task,
+    Waiting,
+    GroupStays,
+    GroupWaiting,
+    GroupUnseen,
 }
 
 /// Receives a snapshot, piece by piece.
@@ -146,15 +173,17 @@ pub fn snapshot<'a, B, D, S>(
     D: Deref<Target = [u64]> + 'a,
     S: Sink,
 {
-    begin(out, info, cpus);
+    begin(out, info, cpus, |_| None);
     end(out);
 }
 
-/// Writes a [`snapshot`], but not its end: [`grouping`] and groups may follow, and then [`end`].
+/// Writes a [`snapshot`], but not its end: [`grouping`] and groups may follow, [`waiters`] and
+/// tasks, and then [`end`]. `stay` returns the stay in progress on a CPU, if that is known.
 pub fn begin<'a, B, D, S>(
     out: &mut S,
     info: &Info,
     cpus: impl Iterator<Item = (&'a Cpu<B>, Option<&'a Baseline<D>>)>,
+    stay: impl Fn(&Cpu<B>) -> Option<Stay>,
 ) where
     B: AsRef<[Cell]> + ?Sized + 'a,
     D: Deref<Target = [u64]> + 'a,
@@ -163,8 +192,66 @@ pub fn begin<'a, B, D, S>(
     header(out, info);
     names(out);
     for (cpu, baseline) in cpus {
-        one_cpu(out, cpu, baseline);
+        one_cpu(out, cpu, baseline, stay(cpu).as_ref());
     }
+}
+
+/// Writes a task whose stay on a CPU, or whose wait, is in progress.
+pub fn task(out: &mut impl Sink, task: &TaskInProgress) {
+    record::<TASK_LEN>(out, Type::Task, TASK_LEN, |fields| {
+        fields.u32(task.metric as u32);
+        fields.u32(if task.is_sample { 0 } else { UNSEEN });
+        fields.u32(task.cpu);
+        fields.u32(task.task.group.number());
+        fields.u64(task.now);
+        fields.u64(task.duration);
+        fields.u32(task.task.pid as u32);
+        fields.u32(task.task.prio as u32);
+        fields.bytes(task.task.comm);
+    });
+}
+
+/// Writes the waits in progress, and the longest of them, each as a [`task`]. `now` is the time at
+/// which they were found.
+pub fn waiters(out: &mut impl Sink, now: u64, waiters: &Waiters) {
+    for (metric, waits) in waiters.waits() {
+        record::<WAITING_LEN>(out, Type::Waiting, WAITING_LEN, |fields| {
+            fields.u32(metric as u32);
+            fields.u32(0);
+            fields.u64(now);
+            fields.u64(waits.count);
+            fields.u64(waits.sum as u64);
+        });
+    }
+    waiters.longest().for_each(|waiter| task(out, waiter));
+}
+
+/// Writes the waits in progress of a group, if there are any.
+pub fn group_waiting(out: &mut impl Sink, group: Group, waits: &Waits) {
+    group_in_progress(
+        out,
+        Type::GroupWaiting,
+        group,
+        waits.count,
+        waits.sum as u64,
+    );
+}
+
+/// Writes the stays in progress of a group whose beginning was not seen, if there are any.
+pub fn group_unseen(out: &mut impl Sink, group: Group, stays: &Waits) {
+    group_in_progress(out, Type::GroupUnseen, group, stays.count, stays.sum as u64);
+}
+
+fn group_in_progress(out: &mut impl Sink, kind: Type, group: Group, count: u64, nanoseconds: u64) {
+    if count == 0 {
+        return;
+    }
+    record::<GROUP_IN_PROGRESS_LEN>(out, kind, GROUP_IN_PROGRESS_LEN, |fields| {
+        fields.u32(group.number());
+        fields.u32(0);
+        fields.u64(count);
+        fields.u64(nanoseconds);
+    });
 }
 
 /// Writes the end of a snapshot.
@@ -195,6 +282,7 @@ pub fn group<B: Deref<Target = [u64]>>(
     name: &[u8],
     members: Members,
     totals: &GroupTotals,
+    stays: &GroupStays,
     histograms: &[Snapshot<B>; GroupMetric::COUNT],
 ) {
     let number = group.number();
@@ -205,7 +293,10 @@ pub fn group<B: Deref<Target = [u64]>>(
         fields.u32(u32::from(members.is_live));
         fields.u32(name.len() as u32);
         for (metric, histogram) in GroupMetric::ALL.into_iter().zip(histograms) {
-            let sum = histogram.sum();
+            let sum = match metric {
+                GroupMetric::Oncpu => stays.ended,
+                _ => histogram.sum(),
+            };
             fields.u64(totals.samples(metric));
             fields.u64(sum as u64);
             fields.u64((sum >> 64) as u64);
@@ -223,6 +314,7 @@ pub fn group<B: Deref<Target = [u64]>>(
         }
     });
     text(out, name);
+    group_in_progress(out, Type::GroupStays, group, stays.count, stays.in_progress);
     for (metric, histogram) in (0..).zip(histograms) {
         all_buckets(
             out,
@@ -256,8 +348,10 @@ pub const fn max_len(scheme: Scheme, metrics: MetricSet, cpus: usize) -> usize {
         + WORST_LEN
         + buckets.div_ceil(PAIRS) * BUCKETS_LEN
         + (buckets * PAIR_LEN).next_multiple_of(8);
-    let cpu = CPU_LEN + Counter::COUNT * 8 + metrics * histogram;
-    HEADER_LEN + (Series::ALL.len() + Counter::COUNT) * NAME_LEN + cpus * cpu + RECORD_LEN
+    let cpu = CPU_LEN + Counter::COUNT * 8 + STAY_LEN + TASK_LEN + metrics * histogram;
+    let waiting = WAITS.len() * WAITING_LEN + LONGEST * TASK_LEN;
+    let names = (Series::ALL.len() + Counter::COUNT) * NAME_LEN;
+    HEADER_LEN + names + cpus * cpu + waiting + RECORD_LEN
 }
 
 /// Writes the header.
@@ -315,8 +409,12 @@ fn name(out: &mut impl Sink, kind: Type, number: u32, name: &str) {
 }
 
 /// Writes all records of one CPU.
-fn one_cpu<B, D>(out: &mut impl Sink, cpu: &Cpu<B>, baseline: Option<&Baseline<D>>)
-where
+fn one_cpu<B, D>(
+    out: &mut impl Sink,
+    cpu: &Cpu<B>,
+    baseline: Option<&Baseline<D>>,
+    stay: Option<&Stay>,
+) where
     B: AsRef<[Cell]> + ?Sized,
     D: Deref<Target = [u64]>,
 {
@@ -328,13 +426,30 @@ where
     for counter in Counter::ALL {
         out.write(&cpu.counter(counter).to_le_bytes());
     }
+    if let Some(stay) = stay {
+        record::<STAY_LEN>(out, Type::Stay, STAY_LEN, |fields| {
+            fields.u32(cpu.number());
+            fields.u32(match stay.occupancy {
+                Occupancy::Idle => 0,
+                Occupancy::Task => 1,
+                Occupancy::Unseen => 2,
+            });
+            fields.u64(stay.now);
+            fields.u64(stay.since);
+            fields.u64(stay.unseen);
+        });
+    }
     for metric in Metric::ALL {
         let buckets = cpu.buckets(metric);
         if buckets.is_empty() {
             continue;
         }
         let extremes = extremes_since_load(cpu, baseline, metric);
-        let sum = cpu.sum(metric);
+        let sum = match (metric, stay) {
+            (Metric::Oncpu, Some(stay)) => stay.oncpu,
+            (Metric::Idle, Some(stay)) => stay.idle,
+            _ => cpu.sum(metric),
+        };
         record::<HISTOGRAM_LEN>(out, Type::Histogram, HISTOGRAM_LEN, |fields| {
             fields.u32(cpu.number());
             fields.u32(metric as u32);

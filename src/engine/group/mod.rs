@@ -21,5 +21,6 @@ pub mod places;
 pub mod records;
 pub mod rule;
 pub mod set;
+pub mod stays;
 pub mod totals;
 pub mod verdict;

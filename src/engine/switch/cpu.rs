@@ -4,10 +4,21 @@
 
 mod header;
 mod reading;
+mod stay;
 
-pub use self::header::Header;
+pub use self::{
+    header::Header,
+    stay::{
+        Occupancy,
+        Stay, //
+    },
+};
 
 use crate::engine::{
+    atomic::{
+        fence,
+        Ordering::Release, //
+    },
     cell::Cell,
     group::verdict::Verdict,
     histogram::{
@@ -130,12 +141,16 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         state: PrevState,
         observer: impl Observer,
     ) {
-        self.count_switch(observer);
         let task = switch.prev();
         let pid = task.pid();
         if pid == 0 {
-            return self.end_stay::<S>(Metric::Idle, Cause::Idle, now, observer);
+            self.end_stay::<S>(Metric::Idle, Cause::Idle, now, observer);
+            // Last: until it is counted, a reader takes the stay for one of the idle task. See
+            // `Cpu::stay()`.
+            fence(Release);
+            return self.count_switch(observer);
         }
+        self.count_switch(observer);
         let state = match state.is_runnable() {
             true => {
                 unlikely();
@@ -171,7 +186,7 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         let stay = now.wrapping_sub(since);
         // True if `since` is 0 or later than `now`, and only then.
         if stay >= now {
-            return self.unseen(since);
+            return self.unseen(metric, since, now);
         }
         observer.stay(since, now);
         self.record::<S>(metric, stay, cause, now, observer);
@@ -184,6 +199,8 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         let pid = task.pid();
         if pid == 0 {
             observer.enter(Verdict::IDLE);
+            // After the stay that has ended: see `Cpu::stay()`.
+            fence(Release);
             return self.count(Counter::ToIdle);
         }
         let needs_tasks = S::metrics(&self.header).needs_tasks();
@@ -341,13 +358,15 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         }
     }
 
-    /// Counts a stay whose start is not known.
+    /// Counts a stay whose start is not known, and which ends at `now`. From here on the stays are
+    /// seen, and follow one another.
     #[cold]
-    fn unseen(&self, since: u64) {
+    fn unseen(&self, metric: Metric, since: u64, now: u64) {
         self.count(Counter::StartUnseen);
         if since != 0 {
             self.count(Counter::ClockBackwards);
         }
+        self.begin_stays(metric, now);
     }
 
     /// Starts to measure `metrics` at `now`. Durations that began before `now` do not become

@@ -24,6 +24,7 @@ use schedhist_engine::engine::{
         list::Shown,
         records::GroupMetric,
         rule::Rule,
+        stays::GroupStays,
         totals::GroupTotals,
         verdict::{
             Group,
@@ -58,8 +59,21 @@ fn totals(groups: &Groups, number: u32) -> GroupTotals {
 fn line(groups: &Groups, number: u32, name: &[u8]) -> String {
     let mut out = String::new();
     let (totals, histograms) = (totals(groups, number), groups.histograms(number));
-    groups::group(&mut out, group(number), name, MEMBERS, &totals, &histograms)
-        .expect("a String takes all");
+    let stays = GroupStays {
+        ended: histograms[0].sum(),
+        count: 2,
+        in_progress: 1_234,
+    };
+    groups::group(
+        &mut out,
+        group(number),
+        name,
+        MEMBERS,
+        &totals,
+        &stays,
+        &histograms,
+    )
+    .expect("a String takes all");
     out
 }
 
@@ -78,7 +92,7 @@ fn golden_group() {
              preempted_by_own 1 preempted_by_own_ns 1 preempted_by_other 1 preempted_by_other_ns 20 \
              preempted_by_kernel 1 preempted_by_kernel_ns 300 \
              preempted_by_idle 1 preempted_by_idle_ns 4000 \
-             tasks 17 live 1 name {ESCAPED}\n"
+             oncpu_in_progress 2 oncpu_in_progress_ns 1234 tasks 17 live 1 name {ESCAPED}\n"
         )
     );
 }
@@ -96,7 +110,7 @@ fn golden_group_without_histograms() {
                  ended_by_own 0 ";
     let text = line(&groups, 0, b"other");
     assert!(text.starts_with(start), "{text}");
-    assert!(text.ends_with(" preempted_by_idle_ns 0 tasks 17 live 1 name other\n"));
+    assert!(text.ends_with(" oncpu_in_progress_ns 1234 tasks 17 live 1 name other\n"));
 }
 
 #[test]

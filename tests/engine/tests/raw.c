@@ -37,6 +37,13 @@ static_assert(offsetof(struct schedhist_raw_group, name) == 288, "group");
 static_assert(sizeof(struct schedhist_raw_group_buckets) == 24, "group_buckets");
 static_assert(sizeof(struct schedhist_raw_neighbour) == 32, "neighbour");
 static_assert(offsetof(struct schedhist_raw_neighbour, waits) == 16, "neighbour");
+static_assert(sizeof(struct schedhist_raw_stay) == 40, "stay");
+static_assert(offsetof(struct schedhist_raw_stay, now_ns) == 16, "stay");
+static_assert(sizeof(struct schedhist_raw_task) == 64, "task");
+static_assert(offsetof(struct schedhist_raw_task, now_ns) == 24, "task");
+static_assert(offsetof(struct schedhist_raw_task, comm) == 48, "task");
+static_assert(sizeof(struct schedhist_raw_waiting) == 40, "waiting");
+static_assert(sizeof(struct schedhist_raw_group_progress) == 32, "group_progress");
 
 #define U64(n) ((unsigned long long)(n))
 
@@ -108,6 +115,9 @@ static int print_record(const struct schedhist_raw_header *header,
 	const struct schedhist_raw_histogram *histogram = (const void *)record;
 	const struct schedhist_raw_worst *worst = (const void *)record;
 	const struct schedhist_raw_buckets *buckets = (const void *)record;
+	const struct schedhist_raw_stay *stay = (const void *)record;
+	const struct schedhist_raw_task *task = (const void *)record;
+	const struct schedhist_raw_waiting *waiting = (const void *)record;
 
 	switch (record->type) {
 	case SCHEDHIST_RAW_METRIC:
@@ -144,6 +154,28 @@ static int print_record(const struct schedhist_raw_header *header,
 		    (record->length - sizeof(*buckets)) / sizeof(buckets->pair[0]) < buckets->pairs)
 			return broken("buckets do not fit");
 		return print_buckets(header, buckets);
+	case SCHEDHIST_RAW_STAY:
+		if (record->length < sizeof(*stay))
+			return broken("short stay");
+		printf("stay %u %u %llu %llu %llu\n", stay->cpu, stay->occupancy,
+		       U64(stay->now_ns), U64(stay->since_ns), U64(stay->unseen_ns));
+		break;
+	case SCHEDHIST_RAW_TASK:
+		if (record->length < sizeof(*task))
+			return broken("short task");
+		printf("task %u %u %u %u %llu %llu %d %d ", task->metric,
+		       task->flags & SCHEDHIST_RAW_UNSEEN, task->cpu, task->group,
+		       U64(task->now_ns), U64(task->duration_ns), task->pid, task->prio);
+		for (size_t i = 0; i < sizeof(task->comm); i++)
+			printf("%02x", (unsigned char)task->comm[i]);
+		printf("\n");
+		break;
+	case SCHEDHIST_RAW_WAITING:
+		if (record->length < sizeof(*waiting))
+			return broken("short waiting");
+		printf("waiting %u %llu %llu %llu\n", waiting->metric, U64(waiting->now_ns),
+		       U64(waiting->count), U64(waiting->sum_ns));
+		break;
 	default:
 		break;
 	}

@@ -50,6 +50,7 @@ use schedhist_engine::engine::{
     },
     group::{
         records::group_scheme,
+        stays::GroupStays,
         totals::GroupTotals, //
     },
     histogram::{
@@ -67,7 +68,17 @@ use schedhist_engine::engine::{
         MetricSet,
         Series, //
     },
-    switch::sample::Observer,
+    switch::{
+        in_progress::{
+            TaskInProgress,
+            Waiters,
+            Waits,
+            LONGEST,
+            WAITS, //
+        },
+        sample::Observer,
+        task_state::Waiting, //
+    },
 };
 use schedhist_engine::testing::idle_at;
 
@@ -163,7 +174,7 @@ fn expected(scheme: Scheme, cpus: &[Records]) -> Decoded {
         names,
         counts: cpus.iter().map(|cpu| (cpu.number(), counts(cpu))).collect(),
         histograms,
-        is_odd: false,
+        ..Decoded::default()
     }
 }
 
@@ -275,7 +286,8 @@ fn groups_are_more_records() {
     let scheme = default_scheme();
     let cpus = three_busy_cpus(scheme);
     let mut bytes = Bytes::default();
-    raw::begin(&mut bytes, &info(scheme, &cpus), filled::never_reset(&cpus));
+    let all = filled::never_reset(&cpus);
+    raw::begin(&mut bytes, &info(scheme, &cpus), all, |_| None);
     let head = Head {
         limit: 255,
         refused: 7,
@@ -300,14 +312,36 @@ fn groups_are_more_records() {
         };
         let histograms = groups.histograms(number);
         let group = grouped::group(number);
-        raw::group(&mut bytes, group, name, members, &totals, &histograms);
+        let stays = GroupStays {
+            ended: histograms[0].sum(),
+            count: number.into(),
+            in_progress: 7 * u64::from(number),
+        };
+        raw::group(
+            &mut bytes,
+            group,
+            name,
+            members,
+            &totals,
+            &stays,
+            &histograms,
+        );
     }
+    for (group, count) in [(1, 3), (2, 0)] {
+        let waits = Waits {
+            count,
+            sum: 1 << 70,
+        };
+        raw::group_waiting(&mut bytes, grouped::group(group), &waits);
+    }
+    let unseen = Waits { count: 1, sum: 99 };
+    raw::group_unseen(&mut bytes, grouped::group(2), &unseen);
     raw::end(&mut bytes);
     assert_eq!(decode(&bytes.0), Some(expected(scheme, &cpus)));
     let mut rawdump = Command::new(top().join("tests/rawdump"));
     let text = printed(rawdump.arg("--groups"), &bytes.0);
     let lines: Vec<&str> = text.lines().collect();
-    assert_eq!(lines.len(), 5, "{text}");
+    assert_eq!(lines.len(), 7, "{text}");
     assert_eq!(lines[0], "group_by cgroup depth 2");
     // 5 * 2^63
     let sum = "oncpu_count 5 oncpu_sum_ns 46116860184273879040 ";
@@ -323,16 +357,101 @@ fn groups_are_more_records() {
          preempted_by_own 1 preempted_by_own_ns 1 preempted_by_other 1 preempted_by_other_ns 20 \
          preempted_by_kernel 1 preempted_by_kernel_ns 300 \
          preempted_by_idle 1 preempted_by_idle_ns 4000 \
-         tasks 1 live 1 in_histogram 6 name /a b\\x5c\\xff"
+         oncpu_in_progress 1 oncpu_in_progress_ns 7 tasks 1 live 1 in_histogram 6 name /a b\\x5c\\xff"
     );
     assert_eq!(
         lines[3],
         "  neighbour id 2 of 1 ended 1 ended_ns 30000 name "
     );
     assert!(
-        lines[4].ends_with(" tasks 2 live 0 in_histogram 0 name "),
+        lines[4].ends_with(
+            " oncpu_in_progress 2 oncpu_in_progress_ns 14 tasks 2 live 0 in_histogram 0 name "
+        ),
         "{text}"
     );
+    // The sum is modulo 2^64.
+    let waits = "runq_in_progress 3 runq_in_progress_ns 0 oncpu_unseen 0 oncpu_unseen_ns 0";
+    assert_eq!(lines[5], format!("in_progress id 1 {waits}"));
+    let unseen = "runq_in_progress 0 runq_in_progress_ns 0 oncpu_unseen 1 oncpu_unseen_ns 99";
+    assert_eq!(lines[6], format!("in_progress id 2 {unseen}"));
+}
+
+/// A snapshot of one CPU with the most that can be in progress, and the same as it is to be read.
+fn in_progress(scheme: Scheme) -> (Vec<u8>, Decoded) {
+    let cpus = [filled::records(3, scheme, MetricSet::ALL)];
+    // Two stays, so that there is a worst sample; the other metrics have none.
+    for now in [10, 20, 35] {
+        idle_at(&cpus[0], now, |_| Identity::default());
+    }
+    let task = |metric: Metric, pid: u32| TaskInProgress {
+        metric,
+        is_sample: pid % 2 == 0,
+        cpu: 3,
+        now: 1_000,
+        duration: 900 - u64::from(pid),
+        task: Identity {
+            pid: pid as i32,
+            prio: -1,
+            comm: *b"a\\b\0\0\0\0\0\0\0\0\0\0\0\0\0",
+            group: grouped::group(pid),
+        },
+    };
+    let record = |metric: Metric, pid: u32| {
+        let task = task(metric, pid);
+        let numbers = [metric as u32, pid % 2, 3, pid];
+        (
+            numbers,
+            [1_000, task.duration],
+            (pid as i32, -1, task.task.comm),
+        )
+    };
+    let (mut bytes, mut waiters) = (Bytes::default(), Waiters::new());
+    for pid in 0..LONGEST as u32 {
+        let TaskInProgress { now, cpu, .. } = task(Metric::Throttled, pid);
+        let waiting = Waiting {
+            metric: Metric::Throttled,
+            waited: 900 - u64::from(pid),
+            is_sample: pid % 2 == 0,
+        };
+        waiters.add(&waiting, now, cpu, || task(Metric::Throttled, pid).task);
+    }
+    let all = filled::never_reset(&cpus);
+    raw::begin(&mut bytes, &info(scheme, &cpus), all, |cpu| cpu.stay(|| 50));
+    raw::task(&mut bytes, &task(Metric::Oncpu, 77));
+    raw::waiters(&mut bytes, 2_000, &waiters);
+    raw::end(&mut bytes);
+    let mut decoded = expected(scheme, &cpus);
+    // The first ten were not seen.
+    decoded.stays.insert(3, (0, [50, 35, 10]));
+    decoded.tasks = vec![record(Metric::Oncpu, 77)];
+    let waits = (0..LONGEST as u32).map(|pid| record(Metric::Throttled, pid));
+    decoded.tasks.extend(waits);
+    for metric in WAITS {
+        let waits = match metric {
+            Metric::Throttled => [2_000, 8, 8 * 900 - (2 + 4 + 6 + 8 + 10 + 12 + 14)],
+            _ => [2_000, 0, 0],
+        };
+        decoded.waiting.insert(metric as u32, waits);
+    }
+    (bytes.0, decoded)
+}
+
+/// What is in progress is there, for the readers in Rust and in Python.
+#[test]
+fn in_progress_is_there() {
+    let (data, expected) = in_progress(default_scheme());
+    assert_eq!(decode(&data), Some(expected));
+    let mut rawdump = Command::new(top().join("tests/rawdump"));
+    let text = printed(rawdump.arg("--in-progress"), &data);
+    for line in [
+        "stay cpu 3 is idle now 50 since 35 unseen_ns 10\n",
+        "waiting metric throttled now 2000 count 8 sum_ns 7144\n",
+        "task metric oncpu unseen 1 cpu 3 group 77 now 1000 duration_ns 823 pid 77 prio -1 \
+         comm a\\x5cb\n",
+    ] {
+        assert!(text.contains(line), "{line} is not in {text}");
+    }
+    assert_eq!(text.lines().count(), 1 + 3 + 1 + LONGEST);
 }
 
 /// Converts a snapshot into one that a later schedhist might write.
@@ -398,8 +517,12 @@ fn length_is_bounded() {
             idle_at(&cpus[0], now, |_| Identity::default());
         }
         let missing = (Metric::COUNT - 1) * 56;
+        // The buckets of one CPU, and what is in progress on another.
+        let empty = encode(scheme, &[filled::records(0, scheme, MetricSet::ALL)]).len();
+        let two_stays = 56 + 24 + 2 * 12;
+        let in_progress = in_progress(scheme).0.len() - empty - two_stays;
         let most = raw::max_len(scheme, MetricSet::ALL, 1);
-        assert_eq!(encode(scheme, &cpus).len() + missing, most);
+        assert_eq!(encode(scheme, &cpus).len() + in_progress + missing, most);
     }
 }
 
@@ -527,11 +650,11 @@ fn header_says_how_it_is() {
         }
         let data = encode(scheme, &cpus);
         let text = printed(&mut Command::new(&reader), &data);
-        let (got, expected) = (
-            lines(&text),
-            lines(&listing(scheme, &expected(scheme, &cpus))),
-        );
-        assert_eq!(got, expected);
+        let expected = listing(scheme, &expected(scheme, &cpus));
+        assert_eq!(lines(&text), lines(&expected));
+        let (other, expected) = in_progress(scheme);
+        let other = printed(&mut Command::new(&reader), &other);
+        assert_eq!(lines(&other), lines(&listing(scheme, &expected)));
         let later = printed(&mut Command::new(&reader), &add(&data, &[u64::MAX, 0]));
         assert_eq!(later, text);
         assert!(!run(&mut Command::new(&reader), &data[..data.len() - 8])

@@ -40,6 +40,11 @@ pub struct Header {
     pub(super) totals: Totals,
     /// The time at which measuring began.
     pub(super) began: Cell,
+    /// The time on the CPU's clock that is in no stay. Set whenever a stay begins whose predecessor's
+    /// start was not seen.
+    pub(super) unseen: Cell,
+    /// The balance of switches to and from the idle task while a task has the CPU. Set likewise.
+    pub(super) balance: Cell,
     /// The metrics that are on: a [`MetricSet`](crate::engine::metric::MetricSet).
     pub(in crate::engine) on: Cell,
     /// The number of buckets of each metric.
@@ -61,6 +66,8 @@ impl Header {
             voluntary: Cell::new(0),
             totals: Totals::new(),
             began: Cell::new(0),
+            unseen: Cell::new(0),
+            balance: Cell::new(0),
             on: Cell::new(0),
             stride: scheme.buckets(),
             other_counters: [const { Cell::new(0) }; Counter::COUNT],

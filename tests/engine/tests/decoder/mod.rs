@@ -28,6 +28,9 @@ const CPU: u32 = 4;
 const HISTOGRAM: u32 = 5;
 const WORST: u32 = 6;
 const BUCKETS: u32 = 7;
+const STAY: u32 = 12;
+const TASK: u32 = 13;
+const WAITING: u32 = 14;
 
 /// A sequence of numbers. Reading past the end gives `None`.
 #[derive(Clone, Copy)]
@@ -57,6 +60,10 @@ pub(crate) struct Histogram {
     pub(crate) buckets: BTreeMap<u32, u64>,
 }
 
+/// A task in the middle of a stay or a wait: the metric, the flags, the CPU, the group; the time and
+/// the duration; and the PID, the priority and the name.
+pub(crate) type TaskRecord = ([u32; 4], [u64; 2], (i32, i32, [u8; 16]));
+
 /// The contents of a snapshot.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Decoded {
@@ -72,6 +79,11 @@ pub(crate) struct Decoded {
     pub(crate) names: BTreeMap<(u32, u32), String>,
     pub(crate) counts: BTreeMap<u32, Vec<u64>>,
     pub(crate) histograms: BTreeMap<(u32, u32), Histogram>,
+    /// The stay in progress of each CPU: what has it, the time, the beginning, and the time unseen.
+    pub(crate) stays: BTreeMap<u32, (u32, [u64; 3])>,
+    pub(crate) tasks: Vec<TaskRecord>,
+    /// The waits in progress of each metric: the time, how many, and how long.
+    pub(crate) waiting: BTreeMap<u32, [u64; 3]>,
     /// Whether a record came twice, a bucket was out of order or empty, or a histogram came without
     /// its totals first: a reader may accept these, but schedhist never writes them.
     pub(crate) is_odd: bool,
@@ -134,6 +146,23 @@ pub(crate) fn decode(data: &[u8]) -> Option<Decoded> {
                 let counts = (0..counters).map(|_| record.u64()).collect::<Option<_>>()?;
                 decoded.is_odd |= decoded.counts.insert(cpu, counts).is_some();
                 cpus += 1;
+            }
+            STAY => {
+                let key = record.u32()?;
+                let stay = (record.u32()?, [record.u64()?, record.u64()?, record.u64()?]);
+                decoded.is_odd |= decoded.stays.insert(key, stay).is_some();
+            }
+            TASK => {
+                let numbers = [record.u32()?, record.u32()?, record.u32()?, record.u32()?];
+                let times = [record.u64()?, record.u64()?];
+                let (pid, prio) = (record.u32()? as i32, record.u32()? as i32);
+                let comm = record.bytes(16)?.try_into().ok()?;
+                decoded.tasks.push((numbers, times, (pid, prio, comm)));
+            }
+            WAITING => {
+                let (metric, _) = (record.u32()?, record.u32()?);
+                let waits = [record.u64()?, record.u64()?, record.u64()?];
+                decoded.is_odd |= decoded.waiting.insert(metric, waits).is_some();
             }
             HISTOGRAM | WORST | BUCKETS => {
                 let key = (record.u32()?, record.u32()?);
@@ -201,6 +230,23 @@ pub(crate) fn listing(scheme: Scheme, decoded: &Decoded) -> String {
         for (i, count) in counts.iter().enumerate() {
             writeln!(out, "count {cpu} {i} {count}").expect("a String takes all");
         }
+    }
+    for (cpu, (occupancy, [now, since, unseen])) in &decoded.stays {
+        writeln!(out, "stay {cpu} {occupancy} {now} {since} {unseen}").expect("a String takes all");
+    }
+    for ([metric, flags, cpu, group], [now, duration], (pid, prio, comm)) in &decoded.tasks {
+        write!(
+            out,
+            "task {metric} {flags} {cpu} {group} {now} {duration} {pid} {prio} "
+        )
+        .expect("a String takes all");
+        for byte in comm {
+            write!(out, "{byte:02x}").expect("a String takes all");
+        }
+        out.push('\n');
+    }
+    for (metric, [now, count, sum]) in &decoded.waiting {
+        writeln!(out, "waiting {metric} {now} {count} {sum}").expect("a String takes all");
     }
     for ((cpu, metric), histogram) in &decoded.histograms {
         let Histogram { sum, min, .. } = histogram;

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The stays of a group's tasks, ended or in progress.
+
+use crate::engine::{
+    atomic::{
+        fence,
+        spin_loop,
+        Ordering::Acquire, //
+    },
+    group::{
+        observer::Occupant,
+        records::{
+            GroupMetric,
+            GroupRecords, //
+        },
+        verdict::Group, //
+    },
+    switch::cpu::{
+        Occupancy,
+        Stay, //
+    },
+};
+
+/// The number of attempts to read between two switches.
+const ATTEMPTS: u32 = 1 << 10;
+
+/// The stays of a group's tasks, added up over CPUs. On each CPU, both sums are of one moment: a
+/// stay is in one of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GroupStays {
+    /// The sum of those that have ended, in nanoseconds.
+    pub ended: u128,
+    /// The number of those in progress whose beginning was seen.
+    pub count: u64,
+    /// How long these have taken so far, in nanoseconds.
+    pub in_progress: u64,
+}
+
+impl GroupStays {
+    /// Adds the stays of `group` on a CPU: its `records` there, what the CPU knows of its
+    /// `occupant`, and what `stay` returns as the stay in progress, if that is known.
+    pub fn add(
+        &mut self,
+        group: Group,
+        records: &GroupRecords,
+        occupant: &Occupant,
+        stay: impl Fn() -> Option<Stay>,
+    ) {
+        // The sum alone is at most one stay behind.
+        let mut found = (records.sum(GroupMetric::Oncpu), None);
+        for _ in 0..ATTEMPTS {
+            // Read first: a switch changes the occupant after it has added the last stay.
+            let now = occupant.now();
+            fence(Acquire);
+            let ended = records.sum(GroupMetric::Oncpu);
+            if now.is_idle() || now.group() != group {
+                found = (ended, None);
+                break;
+            }
+            let stay = stay();
+            fence(Acquire);
+            if records.sum(GroupMetric::Oncpu) == ended && occupant.now() == now {
+                found = (ended, stay.filter(|stay| stay.occupancy == Occupancy::Task));
+                break;
+            }
+            spin_loop();
+        }
+        let (ended, stay) = found;
+        self.ended = self.ended.wrapping_add(ended);
+        if let Some(stay) = stay {
+            self.count += 1;
+            self.in_progress = self.in_progress.saturating_add(stay.in_progress());
+        }
+    }
+}

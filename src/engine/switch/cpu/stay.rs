@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The stay in progress on a CPU, as any CPU reads it.
+//!
+//! A switch writes no more for this than it does anyway. Two laws tell a reader that it has met a
+//! switch, and must read again:
+//!
+//! - `since - oncpu - idle` does not change: stays follow one another, so the time up to the last
+//!   switch is the sum of the stays that have ended, and what was not seen. It takes both metrics.
+//! - The switches to the idle task less those from it are 1 while that has the CPU, and otherwise 0,
+//!   but for a constant.
+//!
+//! A switch that leaves the idle task is counted after the time of its stay, and one to the idle
+//! task after the time of the stay before. So a reader never takes a long stay of the one for one of
+//! the other, provided that it sees the writes in their order, as on x86. On a CPU that shows them
+//! out of order, it may do so for the nanoseconds that a switch takes.
+
+use super::Cpu;
+use crate::engine::{
+    atomic::{
+        fence,
+        spin_loop,
+        Ordering::Acquire, //
+    },
+    cell::Cell,
+    metric::{
+        Counter,
+        Metric,
+        MetricSet, //
+    },
+};
+
+/// The number of attempts to read between two switches. The CPU is between two for most of the
+/// time, unless a hypervisor stops it within one: then these take about a second.
+const ATTEMPTS: u32 = 1 << 24;
+
+/// What has a CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Occupancy {
+    /// The idle task.
+    Idle,
+    /// A task.
+    Task,
+    /// Not known: no switch was seen since measuring began, or since the CPU came online.
+    Unseen,
+}
+
+/// The stay in progress on a CPU, with what had ended by then.
+///
+/// While [`Metric::Oncpu`] and [`Metric::Idle`] are on, `now = oncpu + idle + in_progress + unseen`,
+/// modulo 2^64.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stay {
+    /// The time at which this was read, in nanoseconds.
+    pub now: u64,
+    /// The time at which the stay began; if that was not seen, the time at which measuring did.
+    pub since: u64,
+    /// What has the CPU.
+    pub occupancy: Occupancy,
+    /// The sum of the stays of tasks that have ended.
+    pub oncpu: u128,
+    /// The sum of the stays in the idle task that have ended.
+    pub idle: u128,
+    /// The time on the clock that is in no stay, not even the one in progress.
+    pub unseen: u64,
+}
+
+impl Stay {
+    /// Returns how long the stay has taken so far; 0 if its start was not seen.
+    pub fn in_progress(&self) -> u64 {
+        match self.occupancy {
+            Occupancy::Unseen => 0,
+            _ => self.now.saturating_sub(self.since),
+        }
+    }
+}
+
+/// What a switch changes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Seen {
+    since: u64,
+    balance: u64,
+    oncpu: u128,
+    idle: u128,
+}
+
+impl Seen {
+    /// Returns the time up to the last switch that is in no stay.
+    fn unseen(&self) -> u64 {
+        { self.since }
+            .wrapping_sub(self.oncpu as u64)
+            .wrapping_sub(self.idle as u64)
+    }
+}
+
+impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
+    /// Begins the stays that are seen, as the stay in `metric` ends at `now`, whose start was not.
+    pub(super) fn begin_stays(&self, metric: Metric, now: u64) {
+        let seen = Seen {
+            since: now,
+            ..self.seen()
+        };
+        // A switch from the idle task is not counted yet: see `Cpu::leave()`.
+        let uncounted = u64::from(metric == Metric::Idle);
+        self.header
+            .balance
+            .set(seen.balance.wrapping_sub(uncounted));
+        self.header.unseen.set(seen.unseen());
+    }
+
+    /// Returns the time at which the stay in progress began; 0 if that was not seen.
+    pub fn since(&self) -> u64 {
+        self.header.since.get()
+    }
+
+    /// Returns the time at which measuring began.
+    pub fn began(&self) -> u64 {
+        self.header.began.get()
+    }
+
+    /// Reads the stay in progress. `clock` reads the time. Returns `None` if each attempt meets a
+    /// switch.
+    ///
+    /// Any CPU may call this. The CPU must be online, and measuring on.
+    pub fn stay(&self, clock: impl Fn() -> u64) -> Option<Stay> {
+        for _ in 0..ATTEMPTS {
+            let stay = self.try_stay(&clock);
+            if stay.is_some() {
+                return stay;
+            }
+            spin_loop();
+        }
+        None
+    }
+
+    fn try_stay(&self, clock: impl Fn() -> u64) -> Option<Stay> {
+        let before = self.seen();
+        fence(Acquire);
+        let now = clock();
+        let (unseen, balance) = (self.header.unseen.get(), self.header.balance.get());
+        fence(Acquire);
+        let seen = self.seen();
+        if seen != before {
+            return None;
+        }
+        let Seen { oncpu, idle, .. } = seen;
+        if seen.since == 0 {
+            return Some(Stay {
+                now,
+                since: self.header.began.get(),
+                occupancy: Occupancy::Unseen,
+                oncpu,
+                idle,
+                unseen: Seen { since: now, ..seen }.unseen(),
+            });
+        }
+        if self.adds_up() && seen.unseen() != unseen {
+            return None;
+        }
+        let occupancy = match seen.balance.wrapping_sub(balance) {
+            0 => Occupancy::Task,
+            1 => Occupancy::Idle,
+            _ => return None,
+        };
+        Some(Stay {
+            // The clocks of two CPUs may differ slightly.
+            now: now.max(seen.since),
+            since: seen.since,
+            occupancy,
+            oncpu,
+            idle,
+            unseen,
+        })
+    }
+
+    /// Returns whether all stays are recorded.
+    fn adds_up(&self) -> bool {
+        let on = MetricSet::from_bits(self.header.on.get() as u32);
+        on.contains(Metric::Oncpu) && on.contains(Metric::Idle)
+    }
+
+    fn seen(&self) -> Seen {
+        let of = |counter| self.counter(counter);
+        let by_tasks = of(Counter::Voluntary).wrapping_add(of(Counter::Involuntary));
+        let from_idle = of(Counter::Switches).wrapping_sub(by_tasks);
+        Seen {
+            since: self.header.since.get(),
+            balance: of(Counter::ToIdle).wrapping_sub(from_idle),
+            oncpu: self.sum(Metric::Oncpu),
+            idle: self.sum(Metric::Idle),
+        }
+    }
+}
