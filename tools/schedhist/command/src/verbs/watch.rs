@@ -16,6 +16,7 @@ use schedhist_core::{
         Object, //
     },
     raw,
+    recording::file::Taken,
     stacks::Stack,
     text::{
         shares,
@@ -148,7 +149,8 @@ pub fn watch(args: &ArgMatches, source: &Source) -> Result {
         .get_one::<String>("duration")
         .map(|d| options::duration(d))
         .transpose()?;
-    let snapshot = source.read()?.taken.snapshot;
+    let mut clock = source.read()?.taken;
+    let snapshot = clock.snapshot.clone();
     options::check_metrics(&snapshot.names, &[metric.to_owned()])?;
     // First the stream: it misses nothing, and blocks the signals that would leave the settings.
     let mut stream = Stream::open(source)?;
@@ -193,7 +195,12 @@ pub fn watch(args: &ArgMatches, source: &Source) -> Result {
                     false => {
                         let stack = stacks.as_mut().map(|stacks| stacks.of(outlier.id));
                         print(&if args.get_flag("json") {
-                            json(outlier, &names, stack.as_ref())
+                            json(
+                                outlier,
+                                &names,
+                                unix_ns(source, &mut clock, outlier),
+                                stack.as_ref(),
+                            )
                         } else {
                             let stack = stack.map(|stack| stack_text(outlier, stack));
                             text(outlier, &names) + &stack.unwrap_or_default()
@@ -329,8 +336,29 @@ fn stack_text(outlier: &Outlier, stack: Option<Stack>) -> String {
     head.to_owned() + &frames.collect::<String>()
 }
 
+/// Returns the wall-clock time at which an outlier ended, in nanoseconds since 1970. `clock` is a
+/// snapshot, with its times by both clocks: another one a minute later, as they drift apart.
+fn unix_ns(source: &Source, clock: &mut Taken, outlier: &Outlier) -> Option<u64> {
+    let end: u64 = outlier.pairs.number("end_ns")?;
+    if end.saturating_sub(clock.snapshot.time) > 60_000_000_000 {
+        if let Ok(reading) = source.read() {
+            *clock = reading.taken;
+        }
+    }
+    // The snapshot's own time is when it was begun.
+    let unix = clock.unix_ns.saturating_sub(clock.read_ns);
+    let time = clock.snapshot.time;
+    let later = unix.saturating_add(end.saturating_sub(time));
+    Some(later.saturating_sub(time.saturating_sub(end)))
+}
+
 /// Returns an object. `stack` is that of `--stacks`, where it was found.
-fn json(outlier: &Outlier, names: &Names, stack: Option<&Option<Stack>>) -> String {
+fn json(
+    outlier: &Outlier,
+    names: &Names,
+    unix_ns: Option<u64>,
+    stack: Option<&Option<Stack>>,
+) -> String {
     let culprits = outlier.culprits.iter().map(|culprit| {
         let object = Object::default()
             .raw("pid", culprit.pid)
@@ -342,7 +370,11 @@ fn json(outlier: &Outlier, names: &Names, stack: Option<&Option<Stack>>) -> Stri
     });
     let object = Object::new("schedhist.outlier.v1")
         .raw("id", outlier.id)
+        .optional("unix_ns", unix_ns)
+        .optional("start_ns", outlier.pairs.number::<u64>("start_ns"))
+        .optional("end_ns", outlier.pairs.number::<u64>("end_ns"))
         .string("metric", &outlier.metric)
+        .optional("cause", outlier.pairs.get("cause").map(quoted))
         .raw("cpu", outlier.cpu)
         .raw("duration_ns", outlier.duration_ns)
         .raw("missing_ns", outlier.missing_ns)
@@ -391,9 +423,11 @@ mod tests {
              13.3%   4.00ms  \\x1b[31mred:4194302\n    \
              3.3%   1.00ms  not known\n"
         );
-        let without = json(&found[0], &Names::new(), None);
+        let without = json(&found[0], &Names::new(), Some(1_800), None);
         assert!(without.starts_with(
-            "{\"schema\":\"schedhist.outlier.v1\",\"id\":4,\"metric\":\"blocked_uninterruptible\""
+            "{\"schema\":\"schedhist.outlier.v1\",\"id\":4,\"unix_ns\":1800,\"start_ns\":1,\
+             \"end_ns\":30000004,\"metric\":\"blocked_uninterruptible\",\
+             \"cause\":\"preempted_in_kernel\",\"cpu\":255,"
         ));
         assert!(!without.contains("stack") && !without.contains("group_name"));
         for part in [
@@ -412,9 +446,9 @@ mod tests {
             "outlier id 4 metric runq cpu 0 duration_ns 3 missing_ns 3 culprits 0 \
             pid 7 prio 120 comm x\n";
         let found = OutlierParser::default().feed(text_of_module);
-        let with = json(&found[0], &Names::new(), Some(&Some(stack.clone())));
+        let with = json(&found[0], &Names::new(), None, Some(&Some(stack.clone())));
         assert!(with.ends_with("\"culprits\":[],\"stack\":[\"anon_pipe_read\",\"vfs_read\"]}\n"));
-        assert!(json(&found[0], &Names::new(), Some(&None)).ends_with(",\"stack\":null}\n"));
+        assert!(json(&found[0], &Names::new(), None, Some(&None)).ends_with(",\"stack\":null}\n"));
         assert_eq!(
             stack_text(&found[0], Some(stack.clone())),
             "  had left the CPU in:\n    anon_pipe_read\n    vfs_read\n"
@@ -449,7 +483,7 @@ mod tests {
             said.contains("2ns  y:8 (/a)\n") && said.contains("1ns  z:9\n"),
             "{said}"
         );
-        let said = json(&found[0], &names, None);
+        let said = json(&found[0], &names, None, None);
         assert!(
             said.contains("\"comm\":\"x\",\"group\":1,\"group_name\":\"/web.service\""),
             "{said}"
