@@ -3,8 +3,15 @@
 //! Files that the command writes.
 
 use std::{
-    fs,
-    os::unix::fs::MetadataExt, //
+    fs::{
+        self,
+        OpenOptions, //
+    },
+    io::Write,
+    os::unix::fs::{
+        fchown,
+        MetadataExt, //
+    },
 };
 
 use crate::failure::{
@@ -31,4 +38,36 @@ pub fn check_other(input: &str, out: &str) -> Result {
         return Err(Failure::at(out, "this is an input file"));
     }
     Ok(())
+}
+
+/// Writes a file, aside, and then gives it its name: nobody reads a part of it, and if the disk is
+/// full, the old one stays, whose owner and permissions it gets. What is no regular file, such as a
+/// pipe, is just written to.
+pub fn write(path: &str, bytes: &[u8]) -> Result {
+    let failed = |error| Failure::at(path, error);
+    let old = fs::metadata(path).ok();
+    if old.as_ref().is_some_and(|old| !old.is_file()) {
+        return fs::write(path, bytes).map_err(failed);
+    }
+    // Through a symbolic link.
+    let target = fs::canonicalize(path).unwrap_or_else(|_| path.into());
+    let mut aside = target.clone().into_os_string();
+    aside.push(format!(".{}.new", std::process::id()));
+    let write = || {
+        let _ = fs::remove_file(&aside);
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .open(&aside)?;
+        if let Some(old) = &old {
+            let _ = fchown(&file, Some(old.uid()), Some(old.gid()));
+            file.set_permissions(old.permissions())?;
+        }
+        file.write_all(bytes)?;
+        fs::rename(&aside, &target)
+    };
+    write().map_err(|error| {
+        let _ = fs::remove_file(&aside);
+        failed(error)
+    })
 }

@@ -64,9 +64,11 @@ fn folder(name: &str) -> PathBuf {
     folder
 }
 
-/// Records `count` snapshots, one a second, with a stall before number `stall` and a gap in the
-/// middle.
-fn record(path: &Path, seed: u64, count: u64, stall: u64) {
+/// Records `count` snapshots with a stall before number `stall` and a gap in the middle. The wall
+/// clock steps back an hour after a quarter of them. Returns when they were taken, in seconds since
+/// the first one.
+fn record(path: &Path, seed: u64, count: u64, stall: u64) -> Vec<f64> {
+    let mut times = Vec::new();
     let mut machine = sim::Machine::new(4, 5, seed);
     machine.spread = 6;
     let (mut before, mut moved) = (Vec::new(), None);
@@ -103,11 +105,13 @@ fn record(path: &Path, seed: u64, count: u64, stall: u64) {
             }
         }
         let taken = Taken {
-            unix_ns: 1_800_000_000_000_000_000 + i * 1_000_000_000,
+            unix_ns: 1_800_000_000_000_000_000 + i * 1_000_000_000
+                - if i < count / 4 { 0 } else { 3_600_000_000_000 },
             read_ns: 1_000,
             snapshot,
         };
         recorder.snapshot(&taken, &bytes).unwrap();
+        times.push(time);
         // At the beginning and the end of each part: after the gap, the module counts anew.
         if [0, (count / 2).saturating_sub(1), count / 2, count - 1].contains(&i) {
             let ran = 5_000 + i % (count / 2).max(1);
@@ -123,6 +127,11 @@ fn record(path: &Path, seed: u64, count: u64, stall: u64) {
             recorder.outliers(&text).unwrap();
         }
     }
+    let first = times[0];
+    times
+        .iter()
+        .map(|time| (time - first) as f64 / 1e9)
+        .collect()
 }
 
 /// Keeps a page for a browser.
@@ -235,14 +244,31 @@ fn check_page(page: &str) {
 #[test]
 fn a_part_of_the_time() {
     let folder = folder("part");
-    record(&folder.join("data"), 3, 40, 30);
-    for (time, is_there) in [("0,10", false), ("25,35", true), ("32,39", false)] {
+    let times = record(&folder.join("data"), 3, 40, 30);
+    for (begin, end, is_there) in [(0, 10, false), (25, 35, true), (32, 39, false)] {
+        let time = &format!("{},{}", times[begin], times[end]);
         let words = ["report", "-i", "data", "--html", "page", "--time", time];
         let output = schedhist(&folder, &words);
         assert!(output.status.success(), "{output:?}");
         let page = fs::read_to_string(folder.join("page")).unwrap();
         check_page(&page);
         assert_eq!(page.contains("hog:9"), is_there, "{time}");
+        let at = format!("<td data-v=\"{0:.3}\">{0:.3} s</td>", times[30]);
+        assert_eq!(page.contains(&at), is_there, "{time}: {at}");
+        // The mark is in the fifth of ten columns.
+        if is_there {
+            let data = between(&page, "id=\"data\">", "</script>");
+            assert_eq!(
+                between(data, "\"times\":[[", "]],").matches("],[").count(),
+                9
+            );
+            let x = between(&page, "class=\"mark\" d=\"M", " ")
+                .parse::<f64>()
+                .unwrap();
+            let area = between(&page, "data-area=\"", "\"");
+            let area: Vec<f64> = area.split(' ').map(|n| n.parse().unwrap()).collect();
+            assert_eq!(((x - area[0]) * 10.0 / area[2]) as u64, 4);
+        }
         // The row of the only group that did anything.
         assert!(page.contains("</td><td data-v=\"38\">38ns</td>"));
         assert!(page.contains("of the whole recording"), "{time}");

@@ -54,15 +54,19 @@ const KILLS: u64 = 1_000;
 /// The snapshots of a recording, and whether it ends with a part of one.
 fn snapshots(path: &Path) -> (Vec<Snapshot>, bool) {
     let mut player = Player::new(BufReader::new(File::open(path).unwrap())).unwrap();
-    let mut found = Vec::new();
+    let (mut found, mut is_cut) = (Vec::new(), false);
     while let Some(item) = player.next_item() {
         match item {
             Item::Snapshot(taken) => found.push(taken.snapshot),
             Item::Mark(text) => panic!("a mark: {text}"),
+            Item::Lost(lost) => {
+                assert!(lost.is_cut, "{lost}");
+                is_cut = true;
+            }
             Item::Info(_) | Item::Run(_) | Item::Groups(_) | Item::Outliers(_) => {}
         }
     }
-    (found, player.lost().is_some())
+    (found, is_cut)
 }
 
 /// Whether the child has the FIFO open.

@@ -17,9 +17,9 @@ pub const CPU_METRIC: &str = "runq";
 /// A part of the time: one or more intervals that follow one another.
 #[derive(Clone, Debug)]
 pub struct Column {
-    /// The wall-clock time of the beginning, in nanoseconds since 1970.
+    /// The beginning, in nanoseconds since the first snapshot of the recording.
     pub begin: u64,
-    /// The wall-clock time of the end.
+    /// The end.
     pub end: u64,
     /// The time that its intervals cover, in nanoseconds.
     pub span: u64,
@@ -76,7 +76,7 @@ impl Timeline {
         }
     }
 
-    /// Appends an interval. `end` is its end as wall-clock time, in nanoseconds since 1970. Returns
+    /// Appends an interval. `end` is its end, in nanoseconds since the first snapshot. Returns
     /// `None` if the window has other names, CPUs or buckets.
     pub fn push(&mut self, window: &Window, end: u64, after_gap: bool) -> Option<()> {
         let cpus = window.cpus.iter().map(|cpu| cpu.number);

@@ -22,9 +22,11 @@ use schedhist_core::{
     log2::Log2,
     raw,
     recording::{
+        course::Course,
         delta,
         file::{
             Item,
+            Lost,
             Player,
             Recorder,
             Taken, //
@@ -237,33 +239,215 @@ fn recordings_give_back_what_they_got() {
         assert_eq!(player.next_item(), Some(Item::Snapshot(taken.clone())));
     }
     assert_eq!(player.next_item(), None);
-    assert_eq!(player.lost(), None);
     // Cut off anywhere, it gives the snapshots that were complete, and says so.
+    let ends: Vec<_> = chunks(&data).iter().map(|chunk| chunk.1).collect();
     for end in (16..data.len()).step_by(37) {
-        let mut player = Player::new(&data[..end]).unwrap();
-        let mut complete = 0;
-        while let Some(item) = player.next_item() {
-            if let Item::Snapshot(found) = item {
-                assert_eq!(found, snapshots[complete]);
-                complete += 1;
+        let (found, lost) = play(&data[..end]);
+        let complete = ends.iter().filter(|chunk| **chunk <= end).count();
+        assert_eq!(found, snapshots[..complete.saturating_sub(1)]);
+        let rest = end - ends[..complete].last().unwrap_or(&16);
+        let cut: Vec<_> = lost.iter().map(|lost| (lost.is_cut, lost.bytes)).collect();
+        let wanted = (rest != 0).then_some((true, rest as u64));
+        assert_eq!(cut, Vec::from_iter(wanted), "at {end}");
+    }
+}
+
+/// Returns where the chunks of a recording begin and end.
+fn chunks(data: &[u8]) -> Vec<(usize, usize)> {
+    let mut found = Vec::new();
+    let mut at = 16;
+    while at < data.len() {
+        let length = u32::from_le_bytes(data[at + 4..at + 8].try_into().unwrap());
+        let end = at + 12 + length as usize;
+        found.push((at, end));
+        at = end;
+    }
+    found
+}
+
+/// Returns the snapshots of a recording, and what is lost.
+fn play(data: &[u8]) -> (Vec<Taken>, Vec<Lost>) {
+    let (mut found, mut lost) = (Vec::new(), Vec::new());
+    let Ok(mut player) = Player::new(data) else {
+        return (found, lost);
+    };
+    while let Some(item) = player.next_item() {
+        match item {
+            Item::Snapshot(taken) => found.push(taken),
+            Item::Lost(one) => lost.push(one),
+            _ => {}
+        }
+    }
+    (found, lost)
+}
+
+/// Damaged anywhere and anyhow, a recording gives nothing wrong, says so, and loses no more than
+/// what is between two whole snapshots.
+#[test]
+fn damage_costs_a_minute() {
+    let mut machine = Machine::new(2, 5, 9);
+    let mut recorder = Recorder::new(Vec::new()).unwrap();
+    let mut snapshots = Vec::new();
+    recorder.info("kernel 7.3\n").unwrap();
+    for i in 0..40 {
+        machine.run(20);
+        machine.now = (i + 1) * 5_000_000_000;
+        let bytes = machine.raw();
+        let taken = taken(&bytes, i);
+        recorder.snapshot(&taken, &bytes).unwrap();
+        recorder.outliers(&format!("outlier {i}\n")).unwrap();
+        snapshots.push(taken);
+    }
+    let good = recorder.get_mut().clone();
+    let chunks = chunks(&good);
+    let kinds = chunks.iter().map(|(at, _)| good[*at]);
+    let wholes = kinds.clone().filter(|kind| *kind == 2).count();
+    assert_eq!(wholes, 4, "one in twelve of forty");
+    // Where each snapshot begins, and the whole one that it builds on.
+    let mut places: Vec<(usize, usize, usize)> = Vec::new();
+    for ((at, end), kind) in chunks.iter().zip(kinds) {
+        match kind {
+            2 => places.push((*at, *end, *at)),
+            3 => places.push((*at, *end, places.last().unwrap().2)),
+            _ => {}
+        }
+    }
+    let mut random = Random(41);
+    let mut kinds_of_damage = [0; 5];
+    for round in 0..1_500 {
+        let mut data = good.clone();
+        let at = 16 + random.next() as usize % (good.len() - 16);
+        let length = (1 << (random.next() % 13)).min(good.len() - at);
+        let kind = random.next() as usize % 5;
+        // The bytes of the good recording that are not as they were.
+        let damaged = match kind {
+            0 | 1 => {
+                data[at] ^= 1 << (random.next() % 8);
+                at..at + 1
+            }
+            2 => {
+                data[at..at + length].fill(0);
+                at..at + length
+            }
+            3 => {
+                data.drain(at..at + length);
+                at..at + length
+            }
+            _ => {
+                data.splice(at..at, (0..length).map(|_| random.next() as u8));
+                at..at + 1
+            }
+        };
+        if data == good {
+            continue;
+        }
+        kinds_of_damage[kind] += 1;
+        let (found, lost) = play(&data);
+        let is_hit = |begin, end| damaged.start < end && damaged.end > begin;
+        let mut wanted = Vec::new();
+        let mut is_base = false;
+        for ((begin, end, whole), taken) in places.iter().zip(&snapshots) {
+            is_base = (is_base || begin == whole) && !is_hit(*begin, *end);
+            let is_after = damaged.start < *begin && damaged.start > *whole;
+            // A difference behind other damage may be left out, too.
+            if is_base && !(is_after && begin != whole) {
+                wanted.push(taken.clone());
             }
         }
-        assert!(complete < snapshots.len() || end == data.len());
+        assert!(
+            found.iter().all(|taken| snapshots.contains(taken)),
+            "{round}"
+        );
+        assert!(
+            wanted.iter().all(|taken| found.contains(taken)),
+            "{round}: {kind} at {at}"
+        );
+        // What is taken out as a whole, or at the end, cannot be missed.
+        assert!(!lost.is_empty() || kind == 3, "{round}: {kind} at {at}");
+        assert!(lost.iter().all(|lost| lost.bytes > 0));
     }
-    // Damaged anywhere, it gives nothing wrong, and says so.
-    for at in (16..data.len()).step_by(37) {
-        let mut data = data.clone();
-        data[at] ^= 0x10;
-        let mut player = Player::new(&data[..]).unwrap();
-        let mut complete = 0;
-        while let Some(item) = player.next_item() {
-            if let Item::Snapshot(found) = item {
-                assert_eq!(found, snapshots[complete]);
-                complete += 1;
+    assert!(kinds_of_damage.iter().all(|number| *number > 100));
+    // A byte of the head, but for the version.
+    for at in (0..8).chain(9..16) {
+        let mut data = good.clone();
+        data[at] ^= 4;
+        let (found, lost) = play(&data);
+        assert_eq!((found.len(), lost.len()), (40, 1), "{at}");
+    }
+}
+
+/// Recordings of the first version of the command: a single whole snapshot.
+#[test]
+fn old_recordings() {
+    let mut machine = Machine::new(2, 5, 9);
+    let mut data = b"SCHDHREC\x01\0\0\0\0\0\0\0".to_vec();
+    let mut chunk = |kind: u32, contents: &[u8]| {
+        let mut bytes = kind.to_le_bytes().to_vec();
+        bytes.extend((contents.len() as u32).to_le_bytes());
+        let all = bytes.iter().chain(contents);
+        let sum = all.fold(0x811c_9dc5, |hash: u32, byte| {
+            (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
+        });
+        bytes.extend(sum.to_le_bytes());
+        bytes.extend(contents);
+        data.extend(&bytes);
+    };
+    chunk(1, b"kernel 7.3\n");
+    let mut snapshots: Vec<Taken> = Vec::new();
+    for i in 0_u64..100 {
+        machine.run(20);
+        machine.now = (i + 1) * 5_000_000_000;
+        let bytes = machine.raw();
+        let taken = taken(&bytes, i);
+        let mut contents = i.to_le_bytes().to_vec();
+        contents.extend(1_000_u64.to_le_bytes());
+        match snapshots.last() {
+            None => contents.extend(bytes),
+            Some(last) => {
+                contents.extend(delta::encode(&last.snapshot, &taken.snapshot).unwrap());
             }
         }
-        assert!(player.lost().is_some(), "at {at}");
+        chunk(if i == 0 { 2 } else { 3 }, &contents);
+        chunk(5, format!("run {i}\n").as_bytes());
+        snapshots.push(taken);
     }
+    assert_eq!(play(&data), (snapshots.clone(), Vec::new()));
+    // The runs behind damage can be read, the differences cannot.
+    let (at, _) = chunks(&data)[1 + 2 * 50];
+    data[at + 20] ^= 1;
+    let (found, lost) = play(&data);
+    assert_eq!(found, snapshots[..50]);
+    assert_eq!(
+        (lost.len(), lost[0].snapshots, lost[0].is_cut),
+        (1, 49, false)
+    );
+    let mut player = Player::new(&data[..]).unwrap();
+    let items = std::iter::from_fn(|| player.next_item());
+    let runs = items.filter(|item| matches!(item, Item::Run(_)));
+    assert_eq!(runs.count(), 100);
+}
+
+/// Times are those of the module's clock, whatever the wall clock does; only if that goes back does
+/// the wall clock tell how long it took.
+#[test]
+fn the_course_of_a_recording() {
+    let mut machine = Machine::new(1, 5, 1);
+    let mut course = Course::default();
+    let mut at = |time: u64, unix_ns: u64| {
+        machine.now = time;
+        course.place(&taken(&machine.raw(), unix_ns))
+    };
+    assert_eq!(at(5_000, 1_000_000), 0);
+    assert_eq!(at(6_000, 7), 1_000);
+    assert_eq!(at(8_000, 9_000_000), 3_000);
+    assert_eq!(at(100, 9_000_500), 3_500);
+    assert_eq!(at(200, 0), 3_600);
+    assert_eq!(at(0, 0), 3_600);
+    assert_eq!(at(50, 0), 3_650);
+    assert_eq!(course.of(Some(40)), 3_640);
+    assert_eq!(course.of(Some(70)), 3_670);
+    assert_eq!(course.of(None), 3_650);
+    assert_eq!(Course::default().of(Some(9)), 0);
 }
 
 #[test]

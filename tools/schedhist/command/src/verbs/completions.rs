@@ -2,11 +2,6 @@
 
 //! `completions` and the hidden `man`: made from the command line's own description.
 
-use std::{
-    fs,
-    path::Path, //
-};
-
 use clap::ArgMatches;
 use clap_complete::Shell;
 
@@ -16,7 +11,8 @@ use crate::{
         print,
         Failure,
         Result, //
-    }, //
+    },
+    files, //
 };
 
 /// Prints the completions for a shell.
@@ -54,7 +50,7 @@ pub fn man(args: &ArgMatches) -> Result {
 const DATE: &str = "2026-11-24";
 
 fn page(folder: &str, name: &str, command: clap::Command) -> Result {
-    let path = Path::new(folder).join(format!("{name}.1"));
+    let path = format!("{folder}/{name}.1");
     let mut text = Vec::new();
     let version = concat!("schedhist ", env!("CARGO_PKG_VERSION"));
     let page = clap_mangen::Man::new(command.display_name(name))
@@ -62,11 +58,9 @@ fn page(folder: &str, name: &str, command: clap::Command) -> Result {
         .date(DATE)
         .source(version)
         .manual("General Commands Manual");
-    let written = page.render(&mut text).and_then(|()| {
-        let text = String::from_utf8_lossy(&text);
-        fs::write(&path, tidy(&text))
-    });
-    written.map_err(|e| Failure::at(path.display(), e))
+    page.render(&mut text)
+        .map_err(|error| Failure::at(&path, error))?;
+    files::write(&path, tidy(&String::from_utf8_lossy(&text)).as_bytes())
 }
 
 /// Breaks the long lines of a synopsis, and removes spaces at the ends of lines, for mandoc's lint.

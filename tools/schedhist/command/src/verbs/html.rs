@@ -39,7 +39,10 @@ use crate::{
     files,
     verbs::{
         report,
-        runs, //
+        runs::{
+            self,
+            Losses, //
+        },
     },
 };
 
@@ -57,12 +60,13 @@ pub fn html(args: &ArgMatches, path: &str, out: &str) -> Result {
     }
     let columns = COLUMNS[paths.len() - 1];
     let recordings = paths.iter().map(|path| read(path, range, columns));
-    let mut recordings = recordings.collect::<Result<Vec<_>>>()?;
+    let recordings = recordings.collect::<Result<Vec<_>>>()?;
+    let (mut recordings, lost): (Vec<_>, Vec<_>) = recordings.into_iter().unzip();
     add_stacks(args, &mut recordings)?;
     let text = page::render(&recordings);
-    fs::write(out, &text).map_err(|error| Failure::at(out, error))?;
+    files::write(out, text.as_bytes())?;
     note(format!("{out}: {} bytes", text.len()));
-    Ok(())
+    lost.iter().try_for_each(Losses::check)
 }
 
 /// Adds the stacks of outliers, and those of each recording, in this order.
@@ -112,20 +116,19 @@ struct Sums {
     timeline: Option<Timeline>,
     cpus: BTreeMap<u32, Cpu>,
     laws: Vec<(String, Option<String>)>,
-    /// The wall-clock time of the end of the last interval.
+    /// The end of the last interval, in nanoseconds since the first snapshot.
     last: Option<u64>,
     skipped: u64,
     read_ns: u64,
     intervals: u64,
 }
 
-fn read(path: &str, (from, to): (f64, f64), columns: usize) -> Result<Recording> {
+fn read(path: &str, range: (f64, f64), columns: usize) -> Result<(Recording, Losses)> {
     let mut sums = Sums::default();
-    let mut origin = None;
-    let mut contents = runs::read(path, |before, after| {
-        let origin = *origin.get_or_insert(before.unix_ns);
-        let at = |ns: u64| ns.saturating_sub(origin) as f64 / 1e9;
-        if at(before.unix_ns) < from || at(after.unix_ns) > to {
+    let mut contents = runs::read(path, |interval| {
+        let (before, after) = (interval.before, interval.after);
+        let (begin, end) = interval.at;
+        if !interval.is_within(range) {
             return Ok(());
         }
         let window = Window::between(&before.snapshot, &after.snapshot);
@@ -133,9 +136,9 @@ fn read(path: &str, (from, to): (f64, f64), columns: usize) -> Result<Recording>
         let timeline = sums
             .timeline
             .get_or_insert_with(|| Timeline::new(&window, columns));
-        let after_gap = sums.last.is_some_and(|last| last != before.unix_ns);
-        sums.last = Some(after.unix_ns);
-        if timeline.push(&window, after.unix_ns, after_gap).is_none() {
+        let after_gap = sums.last.is_some_and(|last| last != begin);
+        sums.last = Some(end);
+        if timeline.push(&window, end, after_gap).is_none() {
             sums.skipped += 1;
             return Ok(());
         }
@@ -186,12 +189,12 @@ fn read(path: &str, (from, to): (f64, f64), columns: usize) -> Result<Recording>
             format!("{} intervals of another kind", sums.skipped),
         );
     }
-    if (from, to) != report::WHOLE {
+    if range != report::WHOLE {
         let begin = timeline.columns.first().map_or(0, |column| column.begin);
         let end = timeline.columns.last().map_or(0, |column| column.end);
         contents
             .outliers
-            .retain(|(time, _)| (begin..=end).contains(time));
+            .retain(|(at, _)| (begin..=end).contains(at));
         fact(
             "of the whole recording",
             "its groups, its laws, and what happened".to_owned(),
@@ -204,19 +207,22 @@ fn read(path: &str, (from, to): (f64, f64), columns: usize) -> Result<Recording>
         runq: cpu.runq,
         oncpu: cpu.oncpu,
     });
-    Ok(Recording {
+    let recording = Recording {
         name: name(path),
         facts,
         cpus: cpus.collect(),
         laws: sums.laws,
-        marks: contents.marks,
+        marks: { contents.marks.into_iter() }
+            .chain(contents.lost.0.iter().map(|(_, lost)| lost.to_string()))
+            .collect(),
         groups,
         rule,
         outliers: contents.outliers,
         stacks: None,
         watched: watched::Watched::new(),
         timeline,
-    })
+    };
+    Ok((recording, contents.lost))
 }
 
 fn add_cpus(cpus: &mut BTreeMap<u32, Cpu>, window: &Window) {

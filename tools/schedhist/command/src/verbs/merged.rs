@@ -4,7 +4,6 @@
 
 use std::{
     fs,
-    io::Read,
     path::{
         Path,
         PathBuf, //
@@ -15,10 +14,7 @@ use schedhist_core::{
     laws,
     merge,
     raw::Snapshot,
-    recording::file::{
-        Item,
-        MAGIC, //
-    },
+    recording::file::Item,
     window::Window, //
 };
 
@@ -29,7 +25,10 @@ use crate::{
         Result, //
     },
     source::Frame,
-    verbs::runs,
+    verbs::runs::{
+        self,
+        Losses, //
+    },
 };
 
 /// Returns the recordings that paths stand for: a folder stands for all recordings in it, by name.
@@ -46,20 +45,19 @@ pub fn files<'a>(paths: impl Iterator<Item = &'a String>) -> Result<Vec<String>>
             .collect::<std::io::Result<Vec<_>>>()
             .map_err(failed)?;
         let mut found: Vec<PathBuf> = entries.into_iter().map(|entry| entry.path()).collect();
-        found.retain(|file| file.is_file() && is_recording(file));
+        found.retain(|file| file.is_file() && runs::is_recording(file));
         found.sort_unstable();
         if found.is_empty() {
             return Err(Failure::at(path, "there is no recording in this folder"));
         }
         all.extend(found.iter().map(|file| file.to_string_lossy().into_owned()));
     }
+    // With `--ring`, the file before is read with the one that follows it.
+    let before: Vec<_> = { all.iter() }
+        .filter_map(|path| runs::file_before(path))
+        .collect();
+    all.retain(|path| !before.contains(path));
     Ok(all)
-}
-
-fn is_recording(path: &Path) -> bool {
-    let mut magic = [0; MAGIC.len()];
-    let read = fs::File::open(path).and_then(|mut file| file.read_exact(&mut magic));
-    read.is_ok() && magic == MAGIC
 }
 
 /// The sum of recordings.
@@ -70,6 +68,7 @@ struct Sum {
     unlawful: usize,
     unix_ns: u64,
     marks: usize,
+    lost: Losses,
 }
 
 impl Sum {
@@ -90,15 +89,15 @@ impl Sum {
 
     /// Adds what happened between the first and the last snapshot of each part of a recording.
     fn file(&mut self, path: &str) -> Result {
-        let mut player = runs::open(path)?;
+        let mut reader = runs::open(path)?;
         let mut ends: Option<(Snapshot, u64)> = None;
         let mut last: Option<(Snapshot, u64, u64)> = None;
         let mut is_lawful = true;
         let mut found = false;
         loop {
-            let item = player.next_item();
+            let item = reader.next_item();
             let is_gap = match &item {
-                None => true,
+                None | Some(Item::Lost(_)) => true,
                 Some(Item::Mark(text)) => {
                     self.marks += 1;
                     text.starts_with("gap:")
@@ -130,9 +129,7 @@ impl Sum {
                 Some(_) => {}
             }
         }
-        if let Some(why) = player.lost() {
-            note(format!("{path}: {why}; all before it was read"));
-        }
+        self.lost.0.append(&mut reader.lost.0);
         if !found {
             note(format!(
                 "{path}: it has not two snapshots without a gap between them"
@@ -144,14 +141,15 @@ impl Sum {
     }
 }
 
-/// Returns the sum of recordings as one frame.
-pub fn frame(paths: &[String]) -> Result<Frame> {
+/// Returns the sum of recordings as one frame, and what could not be read.
+pub fn frame(paths: &[String]) -> Result<(Frame, Losses)> {
     let mut sum = Sum {
         window: None,
         files: 0,
         unlawful: 0,
         unix_ns: 0,
         marks: 0,
+        lost: Losses::default(),
     };
     for path in paths {
         sum.file(path)?;
@@ -169,14 +167,18 @@ pub fn frame(paths: &[String]) -> Result<Frame> {
     if sum.marks != 0 {
         notes.push(format!("there are {} marks, such as gaps", sum.marks));
     }
+    if !sum.lost.0.is_empty() {
+        notes.push(format!("{} parts cannot be read", sum.lost.0.len()));
+    }
     if sum.unlawful != 0 {
         notes.push(format!("the laws do not hold in {} of them", sum.unlawful));
     }
-    Ok(Frame {
+    let frame = Frame {
         window,
         unix_ns: sum.unix_ns,
         // They were checked for each; what was in flight adds up.
         read_ns: if sum.unlawful == 0 { u64::MAX } else { 0 },
         notes,
-    })
+    };
+    Ok((frame, sum.lost))
 }

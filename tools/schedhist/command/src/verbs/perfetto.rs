@@ -12,7 +12,10 @@ use schedhist_core::{
         counters::Counters,
         events, //
     },
-    recording::file::MAGIC,
+    recording::file::{
+        Player,
+        MAGIC, //
+    },
     window::Window, //
 };
 
@@ -23,7 +26,10 @@ use crate::{
         Result, //
     },
     files,
-    verbs::runs,
+    verbs::runs::{
+        self,
+        Losses, //
+    },
 };
 
 /// Writes a trace of the file `input` to the file `out`.
@@ -37,7 +43,8 @@ pub fn perfetto(input: &str, out: &str) -> Result {
         .take(magic)
         .read_to_end(&mut begin)
         .map_err(failed)?;
-    let bytes = if begin.starts_with(&MAGIC[..8]) {
+    let is_recording = begin.starts_with(&MAGIC[..8]) || Player::new(&begin[..]).is_ok();
+    let (bytes, lost) = if is_recording {
         recording(input)?
     } else {
         file.read_to_end(&mut begin).map_err(failed)?;
@@ -56,17 +63,18 @@ pub fn perfetto(input: &str, out: &str) -> Result {
             ));
         }
         note(format!("{} events", read.events));
-        bytes
+        (bytes, Losses::default())
     };
-    fs::write(out, &bytes).map_err(|error| Failure::at(out, error))?;
+    files::write(out, &bytes)?;
     note(format!("{out}: {} bytes", bytes.len()));
-    Ok(())
+    lost.check()
 }
 
-fn recording(input: &str) -> Result<Vec<u8>> {
+fn recording(input: &str) -> Result<(Vec<u8>, Losses)> {
     let mut counters = Counters::default();
-    let contents = runs::read(input, |before, after| {
-        if let Ok(window) = Window::between(&before.snapshot, &after.snapshot) {
+    let contents = runs::read(input, |interval| {
+        let (before, after) = (&interval.before.snapshot, &interval.after.snapshot);
+        if let Ok(window) = Window::between(before, after) {
             counters.push(&window);
         }
         Ok(())
@@ -74,5 +82,5 @@ fn recording(input: &str) -> Result<Vec<u8>> {
     for (_, outlier) in &contents.outliers {
         counters.outlier(outlier);
     }
-    Ok(counters.finish())
+    Ok((counters.finish(), contents.lost))
 }

@@ -3,6 +3,7 @@
 //! `record`: snapshots in a file that is valid at each instant.
 
 use std::{
+    collections::BTreeSet,
     ffi::OsString,
     fs::{
         self,
@@ -47,10 +48,7 @@ use crate::{
         Woken, //
     },
     verbs::{
-        outliers::{
-            newest,
-            number, //
-        },
+        outliers::number,
         runs, //
     },
 };
@@ -60,6 +58,8 @@ use crate::{
 pub struct Output {
     recorder: Recorder<File>,
     path: String,
+    /// When it was begun, as it says itself.
+    begun: u64,
     is_named: bool,
     /// Whether to go on with the recording of this name, if there is one.
     appends: bool,
@@ -74,6 +74,11 @@ impl Output {
     /// Begins a recording. As `perf.data`, only its owner can read it. An older one of this name is
     /// to get the ending `old`.
     pub fn begin(path: &str, old: &str) -> Result<Self> {
+        Self::begin_after(path, old, "")
+    }
+
+    /// The same, with another line about the recording.
+    fn begin_after(path: &str, old: &str, line: &str) -> Result<Self> {
         files::check_replaceable(path)?;
         files::check_replaceable(&format!("{path}.{old}"))?;
         let failed = |error| Failure::at(path, error);
@@ -85,13 +90,19 @@ impl Output {
             .mode(0o600)
             .open(&new)
             .map_err(failed)?;
+        // From now on, its end removes the file.
         let mut output = Self {
-            recorder: Recorder::new(file).map_err(failed)?,
+            recorder: Recorder::append(file),
             path: path.to_owned(),
+            begun: unix_ns(),
             is_named: false,
             appends: false,
         };
-        output.recorder.info(&info()).map_err(failed)?;
+        let info = info(output.begun) + line;
+        output.write(|recorder| {
+            recorder.begin()?;
+            recorder.info(&info)
+        })?;
         Ok(output)
     }
 
@@ -105,6 +116,7 @@ impl Output {
         Ok(Self {
             recorder: reopen(path)?,
             path: path.to_owned(),
+            begun: 0,
             is_named: true,
             appends: true,
         })
@@ -149,16 +161,11 @@ impl Output {
     }
 }
 
-/// Opens a recording to append to it; fails unless it is one that is whole.
+/// Opens a recording to append to it; fails unless it is one. What is damaged in it is noted: what
+/// is appended can be read all the same.
 fn reopen(path: &str) -> Result<Recorder<File>> {
-    let lost = {
-        let mut player = runs::open(path)?;
-        while player.next_item().is_some() {}
-        player.lost().map(str::to_owned)
-    };
-    if let Some(why) = lost {
-        return Err(Failure::at(path, format!("{why}: nothing can be appended")));
-    }
+    let mut reader = runs::open(path)?;
+    while reader.next_item().is_some() {}
     let file = OpenOptions::new().append(true).open(path);
     Ok(Recorder::append(
         file.map_err(|error| Failure::at(path, error))?,
@@ -173,8 +180,8 @@ impl Drop for Output {
     }
 }
 
-/// Returns `key value` lines that describe this machine and this moment.
-pub fn info() -> String {
+/// Returns `key value` lines that describe this machine and a recording that begins.
+fn info(begun: u64) -> String {
     let read = |path: &str| {
         fs::read_to_string(path)
             .unwrap_or_default()
@@ -182,8 +189,7 @@ pub fn info() -> String {
             .to_owned()
     };
     format!(
-        "begun_unix_ns {}\nkernel {}\nmodule {}\ncommand {}\n",
-        unix_ns(),
+        "begun_unix_ns {begun}\nkernel {}\nmodule {}\ncommand {}\n",
         read("/proc/sys/kernel/osrelease"),
         read("/sys/module/schedhist/version"),
         env!("CARGO_PKG_VERSION"),
@@ -210,7 +216,7 @@ pub fn record(args: &ArgMatches, source: &Source) -> Result {
     let first = source.read()?;
     let waiter = Waiter::new().map_err(|error| Failure::at("signals", error))?;
     let mut tape = Tape::new(path, ring)?;
-    tape.take(&first)?;
+    tape.take(source, &first)?;
     tape.details(source, true)?;
     let mut child = match args
         .get_many::<OsString>("command")
@@ -272,15 +278,29 @@ fn spawn(words: &[&OsString]) -> Result<Child> {
 /// The time between two records of the groups.
 const GROUPS_EVERY: Duration = Duration::from_secs(10);
 
-/// Returns the lines of those outliers in the file `outliers` whose numbers are above `last`, and
-/// the highest number. Numbers that all are lower belong to another load of the module.
-fn new_outliers(text: &str, last: u64) -> (String, u64) {
-    let newest = newest(text).unwrap_or(last);
-    let last = if newest < last { 0 } else { last };
-    let new = text
-        .lines()
-        .filter(|line| number(line).is_some_and(|id| id > last));
-    (new.flat_map(|line| [line, "\n"]).collect(), newest)
+/// What tells an outlier from all others, also from those of another load of the module: its end
+/// and its number.
+type OutlierKey = (u64, u64);
+
+/// How many outliers are known at most. The module keeps 16 of each CPU.
+const OUTLIERS_KNOWN: usize = 1 << 16;
+
+/// Returns the outliers in the text of the file `outliers`: of each its key, and its lines.
+fn outlier_blocks(text: &str) -> Vec<(OutlierKey, String)> {
+    let mut all: Vec<(OutlierKey, String)> = Vec::new();
+    for line in text.lines() {
+        let Some(id) = number(line) else { continue };
+        if line.starts_with("outlier ") {
+            let mut words = line.split(' ').skip_while(|word| *word != "end_ns");
+            let end = words.nth(1).and_then(|end| end.parse().ok());
+            all.push(((end.unwrap_or_default(), id), String::new()));
+        }
+        if let Some((_, lines)) = all.last_mut() {
+            lines.push_str(line);
+            lines.push('\n');
+        }
+    }
+    all
 }
 
 /// The recording as it grows.
@@ -291,10 +311,12 @@ struct Tape {
     last: Option<Reading>,
     in_gap: bool,
     taken: u64,
+    /// How many times it was due that the recording went to the disk: once a second.
+    synced: u64,
     /// When the groups were recorded last.
     grouped: Option<Instant>,
-    /// The number of the last outlier.
-    outlier: Option<u64>,
+    /// The outliers that were seen: each is stored once. `None` before the first snapshot.
+    outliers: Option<BTreeSet<OutlierKey>>,
 }
 
 impl Tape {
@@ -306,8 +328,9 @@ impl Tape {
             last: None,
             in_gap: false,
             taken: 0,
+            synced: 0,
             grouped: None,
-            outlier: None,
+            outliers: None,
         })
     }
 
@@ -349,36 +372,36 @@ impl Tape {
             };
             match source.read() {
                 Ok(reading) => {
-                    self.take(&reading)?;
+                    self.take(source, &reading)?;
                     self.details(source, is_over)?;
                 }
                 Err(Failure::Error(text)) => self.gap(&text)?,
                 Err(other) => return Err(other),
             }
             if is_over {
-                return Ok(());
+                return self.output.write(|recorder| recorder.get_mut().sync_data());
             }
         }
     }
 
     /// Appends a snapshot, and before it, what has happened since the one before.
-    fn take(&mut self, reading: &Reading) -> Result {
-        self.turn()?;
+    fn take(&mut self, source: &Source, reading: &Reading) -> Result {
         let mut marks = Vec::new();
-        if let Some(last) = &self.last {
+        if let Some(last) = self.last.clone() {
             let between = Window::between(&last.taken.snapshot, &reading.taken.snapshot);
             match between {
                 Err(why) => marks.push(format!("gap: {why}")),
-                Ok(_) if !reading.is_same_load(last) => {
+                Ok(_) if !reading.is_same_load(&last) => {
                     marks.push("gap: the module was loaded anew".to_owned());
                 }
                 Ok(_) => {}
             }
             if !marks.is_empty() {
                 self.output.recorder.restart();
-                // Their numbers begin anew, and so do the counts of the groups.
-                self.outlier = Some(0);
+                // The counts of the groups begin anew.
                 self.grouped = None;
+            } else if !self.in_gap {
+                self.turn(source, &last)?;
             }
             if let (Some(old), Some(new)) = (&last.online, &reading.online) {
                 if old != new {
@@ -391,39 +414,51 @@ impl Tape {
             for mark in marks {
                 recorder.mark(&mark)?;
             }
-            recorder.snapshot(&reading.taken, &reading.bytes)?;
-            // So that a machine that dies has lost at most one interval.
-            recorder.get_mut().sync_data()
+            recorder.snapshot(&reading.taken, &reading.bytes)
         })?;
+        // At whole seconds, rounded, as timers are late. More often would keep the disk busy.
+        let due = 1 + (self.begun.elapsed() + Duration::from_millis(500)).as_secs();
+        if due != std::mem::replace(&mut self.synced, due) {
+            self.output
+                .write(|recorder| recorder.get_mut().sync_data())?;
+        }
         self.last = Some(reading.clone());
         self.taken += 1;
         Ok(())
     }
 
-    /// Appends the groups, every ten seconds or if `all` is set, and the outliers that are new.
-    /// Under lockdown, neither may be there.
-    fn details(&mut self, source: &Source, all: bool) -> Result {
-        if all
-            || self
-                .grouped
-                .is_none_or(|last| last.elapsed() >= GROUPS_EVERY)
-        {
-            self.grouped = Some(Instant::now());
-            if let Ok(text) = source.text("groups") {
-                if !text.contains("\ngroup_by none\n") {
-                    self.output.write(|recorder| recorder.groups(&text))?;
-                }
+    /// Appends the groups. Under lockdown, they may not be there.
+    fn record_groups(&mut self, source: &Source) -> Result {
+        self.grouped = Some(Instant::now());
+        match source.text("groups") {
+            Ok(text) if !text.contains("\ngroup_by none\n") => {
+                self.output.write(|recorder| recorder.groups(&text))
             }
+            _ => Ok(()),
+        }
+    }
+
+    /// Appends the groups, every ten seconds or if `all` is set, and the outliers that are new.
+    fn details(&mut self, source: &Source, all: bool) -> Result {
+        let is_due = |last: Instant| last.elapsed() >= GROUPS_EVERY;
+        if all || self.grouped.is_none_or(is_due) {
+            self.record_groups(source)?;
         }
         let text = source.text("outliers").unwrap_or_default();
-        let is_first = self.outlier.is_none();
-        let last = self.outlier.unwrap_or_default();
-        let (new, newest) = new_outliers(&text, last);
-        self.outlier = Some(newest);
-        // Those from before the recording are no part of it.
-        if !new.is_empty() && !is_first {
-            self.output.write(|recorder| recorder.outliers(&new))?;
+        let there = outlier_blocks(&text);
+        if let Some(known) = &self.outliers {
+            let new = there.iter().filter(|(key, _)| !known.contains(key));
+            let new: String = new.map(|(_, lines)| lines.as_str()).collect();
+            if !new.is_empty() {
+                self.output.write(|recorder| recorder.outliers(&new))?;
+            }
         }
+        // Those from before the recording are no part of it.
+        let known = self.outliers.get_or_insert_default();
+        while known.len() > OUTLIERS_KNOWN {
+            known.pop_first();
+        }
+        known.extend(there.into_iter().map(|(key, _)| key));
         Ok(())
     }
 
@@ -439,20 +474,22 @@ impl Tape {
     }
 
     /// Begins the file anew if it holds as much as was asked for: the old one becomes `FILE.1`.
-    fn turn(&mut self) -> Result {
+    /// Both have the last snapshot, and the groups of now.
+    fn turn(&mut self, source: &Source, last: &Reading) -> Result {
         let is_full = self.ring.is_some_and(|ring| self.begun.elapsed() >= ring);
-        if is_full && self.output.is_named {
-            let mut output = Output::begin(&self.output.path, "1")?;
-            output.publish("1")?;
-            self.output = output;
-            self.begun = Instant::now();
-            self.grouped = None;
-            // Each file has the whole of the intervals that it holds.
-            if let (Some(last), false) = (&self.last, self.in_gap) {
-                self.output
-                    .write(|recorder| recorder.snapshot(&last.taken, &last.bytes))?;
-            }
+        if !is_full || !self.output.is_named {
+            return Ok(());
         }
-        Ok(())
+        self.record_groups(source)?;
+        let follows = format!("follows_unix_ns {}\n", self.output.begun);
+        let mut output = Output::begin_after(&self.output.path, "1", &follows)?;
+        output.write(|recorder| recorder.snapshot(&last.taken, &last.bytes))?;
+        for output in [&mut output, &mut self.output] {
+            output.write(|recorder| recorder.get_mut().sync_data())?;
+        }
+        output.publish("1")?;
+        self.output = output;
+        (self.begun, self.synced) = (Instant::now(), 0);
+        self.record_groups(source)
     }
 }

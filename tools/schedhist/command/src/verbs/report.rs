@@ -23,15 +23,17 @@ use crate::{
     },
     source::Frame,
     verbs::{
-        html,
-        merged,
+        html, merged,
         render::{
             self,
             About,
             Scope, //
         },
         run,
-        runs, //
+        runs::{
+            self,
+            Interval, //
+        },
     },
 };
 
@@ -65,17 +67,17 @@ pub fn report(args: &ArgMatches) -> Result {
     let mut origin = None;
     // The first and the last snapshot of each part within the times.
     let mut spans: Vec<(Taken, Taken)> = Vec::new();
-    let contents = runs::read(path, |before, after| {
-        let origin = *origin.get_or_insert(before.unix_ns);
-        let at = |taken: &Taken| taken.unix_ns.saturating_sub(origin) as f64 / 1e9;
-        if at(before) < from || at(after) > to {
+    let contents = runs::read(path, |interval| {
+        let (before, after) = (interval.before, interval.after);
+        let origin = *origin.get_or_insert(before.unix_ns.saturating_sub(interval.at.0));
+        if !interval.is_within((from, to)) {
             return Ok(());
         }
         if let Some(metric) = hlog {
             if log.is_empty() {
                 log = hdr::log_head(origin);
             }
-            log += &log_line(before, after, metric, origin)?;
+            log += &log_line(interval, metric)?;
             return Ok(());
         }
         if each {
@@ -91,10 +93,12 @@ pub fn report(args: &ArgMatches) -> Result {
         if log.is_empty() {
             return Err(no_span());
         }
-        return print(&log);
+        print(&log)?;
+        return contents.lost.check();
     }
     if let Some(metric) = args.get_one::<String>("hgrm") {
-        return print(&hgrm(&spans, metric)?);
+        print(&hgrm(&spans, metric)?)?;
+        return contents.lost.check();
     }
     for (before, after) in &spans {
         show_one(before, after)?;
@@ -102,11 +106,14 @@ pub fn report(args: &ArgMatches) -> Result {
     print(&run::recorded(&contents.runs, &style))?;
     let mut out = String::new();
     render::tell(&mut out, &contents.marks, &style);
+    if style.form == Form::Json {
+        out += &contents.lost.json();
+    }
     print(&out)?;
     if !is_headed && contents.runs.is_empty() {
         return Err(no_span());
     }
-    Ok(())
+    contents.lost.check()
 }
 
 /// Prints the sum of several recordings.
@@ -120,12 +127,13 @@ fn many(args: &ArgMatches, files: &[String], style: &Style) -> Result {
         return Err(Failure::Usage("--each takes one recording".to_owned()));
     }
     let metrics = args.get_many::<String>("words").unwrap_or_default();
+    let (frame, lost) = merged::frame(files)?;
     print(&render::head(style))?;
-    show_frame(
-        &merged::frame(files)?,
-        &metrics.cloned().collect::<Vec<_>>(),
-        style,
-    )
+    show_frame(&frame, &metrics.cloned().collect::<Vec<_>>(), style)?;
+    if style.form == Form::Json {
+        print(&lost.json())?;
+    }
+    lost.check()
 }
 
 /// The times of a whole recording, in seconds.
@@ -193,14 +201,13 @@ fn no_span() -> Failure {
 }
 
 /// Returns the line of an interval in HdrHistogram's log.
-fn log_line(before: &Taken, after: &Taken, metric: &str, origin: u64) -> Result<String> {
-    let frame = frame(before, after)?;
+fn log_line(interval: &Interval<'_>, metric: &str) -> Result<String> {
+    let frame = frame(interval.before, interval.after)?;
     check_metrics(&frame.window.names, &[metric.to_owned()])?;
     let series = frame.window.names.series(metric);
     let all = series.map(|series| frame.window.distribution(series, |_| true));
-    let begin = before.unix_ns.saturating_sub(origin);
-    let length = after.unix_ns.saturating_sub(before.unix_ns);
-    Ok(all.map_or_else(String::new, |all| hdr::log_line(begin, length, &all)))
+    let (begin, end) = interval.at;
+    Ok(all.map_or_else(String::new, |all| hdr::log_line(begin, end - begin, &all)))
 }
 
 /// Returns the percentiles in the form that HdrHistogram's plotters read, in microseconds.

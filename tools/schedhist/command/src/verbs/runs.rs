@@ -3,9 +3,10 @@
 //! Runs of a command, as `run -o` records them and as `report` and `diff` read them.
 
 use std::{
+    collections::BTreeSet,
     fmt::Write,
     fs::File,
-    io::BufReader, //
+    path::Path, //
 };
 
 use schedhist_core::{
@@ -13,10 +14,15 @@ use schedhist_core::{
         Distribution,
         Max, //
     },
-    recording::file::{
-        Item,
-        Player,
-        Taken, //
+    json::Object,
+    recording::{
+        course::Course,
+        file::{
+            Item,
+            Lost,
+            Player,
+            Taken, //
+        }, //
     },
     text::{
         self,
@@ -119,26 +125,181 @@ pub struct Contents {
     /// The groups as they were recorded first and last, for each part without a gap in which they
     /// were of one rule.
     pub groups: Vec<(Groups, Groups)>,
-    /// Outliers, each with its end as wall-clock time in nanoseconds since 1970.
+    /// Outliers, each with its end in nanoseconds since the first snapshot.
     pub outliers: Vec<(u64, Outlier)>,
+    /// What cannot be read.
+    pub lost: Losses,
+}
+
+/// What cannot be read of recordings: each with the file.
+#[derive(Debug, Default)]
+pub struct Losses(pub Vec<(String, Lost)>);
+
+impl Losses {
+    /// Returns what was lost as JSON, an object to a line.
+    pub fn json(&self) -> String {
+        let line = |(path, lost): &(String, Lost)| {
+            Object::new("schedhist.lost.v1")
+                .string("file", path)
+                .string("why", &lost.why)
+                .raw("at", lost.at)
+                .raw("bytes", lost.bytes)
+                .raw("snapshots", lost.snapshots)
+                .optional("span_ns", lost.span)
+                .raw("is_cut", lost.is_cut)
+                .end()
+                + "\n"
+        };
+        self.0.iter().map(line).collect()
+    }
+
+    /// Fails if there is damage. A recorder that was killed is no failure.
+    pub fn check(&self) -> Result {
+        match self.0.iter().any(|(_, lost)| !lost.is_cut) {
+            true => Err(Failure::Quiet(1)),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Two snapshots that follow one another without a gap.
+pub struct Interval<'a> {
+    /// The first one.
+    pub before: &'a Taken,
+    /// The second one.
+    pub after: &'a Taken,
+    /// When they were taken, in nanoseconds since the first snapshot of the recording.
+    pub at: (u64, u64),
+}
+
+impl Interval<'_> {
+    /// Returns whether it is between two times of the recording, in seconds.
+    pub fn is_within(&self, (from, to): (f64, f64)) -> bool {
+        self.at.0 as f64 / 1e9 >= from && self.at.1 as f64 / 1e9 <= to
+    }
+}
+
+/// A recording that is read: the files of `record --ring` one after the other.
+pub struct Reader {
+    /// The files that are still to be read, the last one first.
+    files: Vec<(String, Player<File>)>,
+    /// The times of the last snapshot, and of that of the file before.
+    last: Option<(u64, u64)>,
+    joint: Option<(u64, u64)>,
+    /// What could not be read.
+    pub lost: Losses,
+}
+
+/// Returns whether a file is a recording.
+pub fn is_recording(path: &Path) -> bool {
+    File::open(path).is_ok_and(|file| Player::new(file).is_ok())
+}
+
+fn player(path: &str) -> Result<Player<File>> {
+    let file = File::open(path).map_err(|error| Failure::at(path, error))?;
+    Player::new(file).map_err(|why| Failure::at(path, why))
+}
+
+/// Returns the times of a snapshot.
+fn times(taken: &Taken) -> (u64, u64) {
+    (taken.unix_ns, taken.snapshot.time)
+}
+
+/// Returns the file that `record --ring` filled before this one.
+pub fn file_before(path: &str) -> Option<String> {
+    let before = format!("{path}.1");
+    // This file may be a pipe: it is read only if there is another one.
+    let mut old = player(&before).ok()?;
+    let mut new = player(path).ok()?;
+    let mut follows = None;
+    let of = |text: &str, key: &str| Pairs::of_lines(text).get(key).map(str::to_owned);
+    let mut items = std::iter::from_fn(|| new.next_item());
+    let first = items.find_map(|item| match item {
+        Item::Info(text) => {
+            follows = of(&text, "follows_unix_ns");
+            None
+        }
+        Item::Snapshot(taken) => Some(times(&taken)),
+        _ => None,
+    })?;
+    let mut items = std::iter::from_fn(|| old.next_item());
+    if follows.is_some() {
+        let begun = items.find_map(|item| match item {
+            Item::Info(text) => Some(of(&text, "begun_unix_ns")),
+            _ => None,
+        })?;
+        return (begun == follows).then_some(before);
+    }
+    // An early version did not say so. The file begins with the last snapshot of the one before.
+    let last = items.filter_map(|item| match item {
+        Item::Snapshot(taken) => Some(times(&taken)),
+        _ => None,
+    });
+    (last.last() == Some(first)).then_some(before)
 }
 
 /// Opens a recording.
-pub fn open(path: &str) -> Result<Player<BufReader<File>>> {
-    let file = File::open(path).map_err(|error| Failure::at(path, error))?;
-    Player::new(BufReader::new(file)).map_err(|why| Failure::at(path, why))
+pub fn open(path: &str) -> Result<Reader> {
+    let mut files = vec![(path.to_owned(), player(path)?)];
+    if let Some(before) = file_before(path) {
+        files.push((before.clone(), player(&before)?));
+    }
+    Ok(Reader {
+        files,
+        last: None,
+        joint: None,
+        lost: Losses::default(),
+    })
+}
+
+impl Reader {
+    /// Returns the next item. Notes what cannot be read.
+    pub fn next_item(&mut self) -> Option<Item> {
+        loop {
+            let (path, player) = self.files.last_mut()?;
+            match player.next_item() {
+                None => {
+                    self.files.pop();
+                    self.joint = self.last;
+                }
+                Some(Item::Lost(lost)) => {
+                    note(format!("{path}: {lost}"));
+                    self.lost.0.push((path.clone(), lost.clone()));
+                    return Some(Item::Lost(lost));
+                }
+                Some(Item::Snapshot(taken)) => {
+                    self.last = Some(times(&taken));
+                    // Both files may have it.
+                    if self
+                        .joint
+                        .take()
+                        .is_none_or(|joint| Some(joint) != self.last)
+                    {
+                        return Some(Item::Snapshot(taken));
+                    }
+                }
+                item => return item,
+            }
+        }
+    }
 }
 
 /// Reads a recording to its end; calls `between` with each two snapshots that follow one another
 /// without a gap.
-pub fn read(path: &str, mut between: impl FnMut(&Taken, &Taken) -> Result) -> Result<Contents> {
-    let mut player = open(path)?;
+pub fn read(path: &str, mut between: impl FnMut(&Interval<'_>) -> Result) -> Result<Contents> {
+    let mut reader = open(path)?;
     let mut contents = Contents::default();
-    let mut last: Option<Taken> = None;
+    let mut course = Course::default();
+    let mut last: Option<(Taken, u64)> = None;
     let mut is_new_part = true;
-    while let Some(item) = player.next_item() {
+    let mut outliers = BTreeSet::new();
+    while let Some(item) = reader.next_item() {
         match item {
-            Item::Info(text) => contents.info = Pairs::of_lines(&text),
+            // That of the first file.
+            Item::Info(text) if contents.info.iter().next().is_none() => {
+                contents.info = Pairs::of_lines(&text);
+            }
+            Item::Info(_) => {}
             Item::Run(text) => {
                 contents
                     .runs
@@ -154,6 +315,10 @@ pub fn read(path: &str, mut between: impl FnMut(&Taken, &Taken) -> Result) -> Re
                 }
                 contents.marks.push(text);
             }
+            Item::Lost(_) => {
+                last = None;
+                is_new_part = true;
+            }
             Item::Groups(text) => {
                 if let Ok(groups) = text::groups(&text) {
                     match contents.groups.last_mut() {
@@ -166,22 +331,27 @@ pub fn read(path: &str, mut between: impl FnMut(&Taken, &Taken) -> Result) -> Re
                 }
             }
             Item::Outliers(text) => {
-                let found = OutlierParser::default().feed(&text);
-                let at = last
-                    .as_ref()
-                    .map_or((0, 0), |t| (t.unix_ns, t.snapshot.time));
-                contents.outliers.extend(found.into_iter().map(|outlier| {
-                    let end = outlier.pairs.number("end_ns").unwrap_or(at.1);
-                    (at.0.saturating_sub(at.1.saturating_sub(end)), outlier)
-                }));
+                for outlier in OutlierParser::default().feed(&text) {
+                    let end = outlier.pairs.number::<u64>("end_ns");
+                    // Early versions stored some again and again.
+                    if outliers.insert((outlier.id, end)) {
+                        let at = course.of(end);
+                        contents.outliers.push((at, outlier));
+                    }
+                }
             }
             Item::Snapshot(taken) => {
-                let before = last
-                    .replace(taken.clone())
-                    .filter(|before| Window::between(&before.snapshot, &taken.snapshot).is_ok());
+                let at = course.place(&taken);
+                let before = last.replace((taken.clone(), at)).filter(|(before, _)| {
+                    Window::between(&before.snapshot, &taken.snapshot).is_ok()
+                });
                 match before {
-                    Some(before) => {
-                        between(&before, &taken)?;
+                    Some((before, begin)) => {
+                        between(&Interval {
+                            before: &before,
+                            after: &taken,
+                            at: (begin, at),
+                        })?;
                         if let Some((_, end)) = contents.spans.last_mut() {
                             *end = taken;
                         }
@@ -191,9 +361,7 @@ pub fn read(path: &str, mut between: impl FnMut(&Taken, &Taken) -> Result) -> Re
             }
         }
     }
-    if let Some(why) = player.lost() {
-        note(format!("{path}: {why}; all before it was read"));
-    }
+    contents.lost = reader.lost;
     Ok(contents)
 }
 
@@ -216,7 +384,7 @@ pub fn of_path(path: &str, metrics: &[String]) -> Result<Contents> {
 
 /// Returns the runs of a recording; a recording without any counts as one run.
 fn of_file(path: &str) -> Result<Contents> {
-    let mut contents = read(path, |_, _| Ok(()))?;
+    let mut contents = read(path, |_| Ok(()))?;
     if contents.runs.is_empty() {
         let mut histograms: Vec<(String, String, Distribution)> = Vec::new();
         let mut wall: u64 = 0;

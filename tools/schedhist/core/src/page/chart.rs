@@ -98,18 +98,22 @@ fn open(out: &mut String, height: f64, more: &str, title: &str) {
 /// Writes the labels of the time.
 fn times(out: &mut String, timeline: &Timeline, bottom: f64) {
     let columns = &timeline.columns;
-    let Some(first) = columns.first() else { return };
+    let (Some(first), Some(last)) = (columns.first(), columns.last()) else {
+        return;
+    };
+    let span = last.end.saturating_sub(first.begin);
     let width = (RIGHT - LEFT) / columns.len() as f64;
     let ticks = columns.len().min(6);
     for tick in 0..ticks {
         let place = tick * columns.len() / ticks;
         let x = LEFT + place as f64 * width;
-        let ns = columns[place].begin.saturating_sub(first.begin);
-        let seconds = ns.saturating_add(500_000_000) / 1_000_000_000;
-        let label = match seconds {
-            0..=119 => format!("{seconds} s"),
-            120..=7199 => format!("{} min", (seconds + 30) / 60),
-            _ => format!("{:.1} h", seconds as f64 / 3600.0),
+        let seconds = columns[place].begin as f64 / 1e9;
+        // Labels that differ from one another.
+        let label = match span / 1_000_000_000 {
+            0..=11 => format!("{seconds:.1} s"),
+            12..=719 => format!("{seconds:.0} s"),
+            720..=43_199 => format!("{:.0} min", seconds / 60.0),
+            _ => format!("{:.1} h", seconds / 3600.0),
         };
         let _ = write!(
             out,
@@ -129,7 +133,7 @@ fn times(out: &mut String, timeline: &Timeline, bottom: f64) {
 /// A mark above a heat map that leads to a place in the page.
 #[derive(Clone, Debug)]
 pub struct Mark {
-    /// The wall-clock time, in nanoseconds since 1970.
+    /// The time, in nanoseconds since the first snapshot of the recording.
     pub time: u64,
     /// The id of the element that it leads to.
     pub anchor: String,
@@ -173,8 +177,10 @@ pub fn heat(timeline: &Timeline, place: usize, scale: Scale, key: &str, marks: &
         RIGHT - LEFT
     );
     for mark in marks {
-        let at = timeline.columns.iter().position(|c| c.end >= mark.time);
-        let Some(at) = at else { continue };
+        // Outliers are read after the snapshot.
+        let at = { timeline.columns.iter() }
+            .position(|column| column.end >= mark.time)
+            .unwrap_or(columns.saturating_sub(1));
         let x = LEFT + (at as f64 + 0.5) * (RIGHT - LEFT) / columns as f64;
         let _ = write!(
             out,

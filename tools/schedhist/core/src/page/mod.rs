@@ -85,7 +85,7 @@ pub struct Recording {
     pub groups: Vec<GroupRow>,
     /// The rule by which tasks are grouped.
     pub rule: String,
-    /// Outliers, each with its end as wall-clock time in nanoseconds since 1970.
+    /// Outliers, each with its end in nanoseconds since the first snapshot.
     pub outliers: Vec<(u64, Outlier)>,
     /// Stacks that were recorded meanwhile.
     pub stacks: Option<flame::Stacks>,
@@ -376,9 +376,10 @@ fn one_metric(out: &mut String, all: &[Recording], name: &str, scale: Scale, num
             return;
         };
         let outliers = recording.outliers.iter().take(MOST);
-        let marks = outliers.enumerate().filter(|(_, (_, outlier))| {
-            outlier.metric == name || (name == "runq" && outlier.metric.starts_with("runq_"))
-        });
+        let marks = outliers.enumerate()
+            .filter(|(_, (_, outlier))| {
+                outlier.metric == name || (name == "runq" && outlier.metric.starts_with("runq_"))
+            });
         let marks: Vec<_> = marks
             .map(|(at, (time, outlier))| Mark {
                 time: *time,
@@ -601,13 +602,8 @@ fn outliers(out: &mut String, all: &[Recording]) {
             out.push_str("<th class=\"l\">where it had left the CPU, innermost frame first</th>");
         }
         out.push_str("</tr></thead><tbody>");
-        let first = recording
-            .timeline
-            .columns
-            .first()
-            .map_or(0, |column| column.begin);
         for (at, (time, outlier)) in recording.outliers.iter().take(MOST).enumerate() {
-            let seconds = time.saturating_sub(first) as f64 / 1e9;
+            let seconds = *time as f64 / 1e9;
             let task = escaped(&format!("{}:{}", outlier.comm, outlier.pid));
             let _ = write!(
                 out,
@@ -709,9 +705,8 @@ fn data(out: &mut String, all: &[Recording], shown: &[(String, Scale)]) {
             json.push(',');
         }
         let columns = &recording.timeline.columns;
-        let first = columns.first().map_or(0, |column| column.begin);
         let times = columns.iter().map(|column| {
-            let begin = column.begin.saturating_sub(first) / 1_000_000;
+            let begin = column.begin / 1_000_000;
             format!("[{begin},{}]", column.span / 1_000_000)
         });
         let times: Vec<_> = times.collect();

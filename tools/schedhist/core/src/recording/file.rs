@@ -2,10 +2,13 @@
 
 //! The header and the chunks of a recording.
 
-use std::io::{
-    self,
-    Read,
-    Write, //
+use std::{
+    fmt,
+    io::{
+        self,
+        Read,
+        Write, //
+    },
 };
 
 use crate::{
@@ -34,6 +37,17 @@ const OUTLIERS: u32 = 7;
 /// The greatest length of a chunk's contents: 1 GiB.
 const LONGEST: u32 = 1 << 30;
 
+/// There is a whole snapshot at least so often, in nanoseconds: a damaged byte costs no more.
+const WHOLE_EVERY: u64 = 60_000_000_000;
+
+/// How many bytes are read at once, at least.
+const PIECE: usize = 1 << 16;
+
+/// How many bytes of wrong chunks are checksummed at most, in search of right ones: 4 GiB.
+const MOST_TRIED: u64 = 1 << 32;
+
+const CUT: &str = "its last part is cut off";
+
 /// A snapshot of a recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Taken {
@@ -50,7 +64,7 @@ pub struct Taken {
 pub enum Item {
     /// `key value` lines that describe the machine.
     Info(String),
-    /// A snapshot. After a [`Item::Mark`], it may belong to another load of the module.
+    /// A snapshot. After [`Item::Mark`] or [`Item::Lost`], it may be of another load of the module.
     Snapshot(Taken),
     /// What happened between two snapshots, such as a gap, in words.
     Mark(String),
@@ -60,6 +74,41 @@ pub enum Item {
     Groups(String),
     /// Outliers that were new in the file `outliers` at the time of the snapshot before.
     Outliers(String),
+    /// A part that cannot be read, and the snapshots that build on it. The snapshot that follows,
+    /// if there is one, is not compared with the one before.
+    Lost(Lost),
+}
+
+/// A part of a recording that cannot be read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Lost {
+    /// What is wrong.
+    pub why: String,
+    /// The offset in the file.
+    pub at: u64,
+    /// The number of bytes that are of no use: what is damaged, and what builds on it.
+    pub bytes: u64,
+    /// The number of snapshots that build on what is damaged.
+    pub snapshots: u64,
+    /// The time between the snapshots around it in nanoseconds, if it is known.
+    pub span: Option<u64>,
+    /// Whether it is only the last chunk, cut off: what `record` leaves if it is killed.
+    pub is_cut: bool,
+}
+
+impl fmt::Display for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (why, bytes) = (&self.why, self.bytes);
+        if self.is_cut {
+            return write!(f, "{why}, {bytes} bytes; all before it was read");
+        }
+        write!(f, "{why} at byte {}: {bytes} bytes are lost", self.at)?;
+        match (self.span, self.snapshots) {
+            (Some(ns), _) => write!(f, ", and {:.1} s between two snapshots", ns as f64 / 1e9),
+            (None, 0) => Ok(()),
+            (None, number) => write!(f, ", and {number} snapshots"),
+        }
+    }
 }
 
 /// The checksum of a chunk: FNV-1a with 32 bits over type, length and contents.
@@ -87,6 +136,8 @@ fn chunk(kind: u32, contents: &[u8]) -> Vec<u8> {
 pub struct Recorder<W> {
     out: W,
     last: Option<Snapshot>,
+    /// The module's time of the last snapshot that was stored as a whole.
+    whole: u64,
 }
 
 impl<W: Write> Recorder<W> {
@@ -95,14 +146,28 @@ impl<W: Write> Recorder<W> {
     /// # Errors
     ///
     /// Fails if `out` does.
-    pub fn new(mut out: W) -> io::Result<Self> {
-        out.write_all(&MAGIC)?;
-        Ok(Self { out, last: None })
+    pub fn new(out: W) -> io::Result<Self> {
+        let mut recorder = Self::append(out);
+        recorder.begin()?;
+        Ok(recorder)
+    }
+
+    /// Writes the header.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the output does.
+    pub fn begin(&mut self) -> io::Result<()> {
+        self.out.write_all(&MAGIC)
     }
 
     /// Goes on with a recording whose header exists already.
     pub fn append(out: W) -> Self {
-        Self { out, last: None }
+        Self {
+            out,
+            last: None,
+            whole: 0,
+        }
     }
 
     /// Returns what it writes to.
@@ -155,8 +220,9 @@ impl<W: Write> Recorder<W> {
         self.out.write_all(&chunk(OUTLIERS, text.as_bytes()))
     }
 
-    /// Appends a snapshot, which `bytes` encode. It is stored as a whole if it is the first one, or
-    /// if it cannot be a later one of the same load of the module.
+    /// Appends a snapshot, which `bytes` encode. It is stored as a whole if it is the first one, if
+    /// the last whole one is a minute old, or if it cannot be a later one of the same load of the
+    /// module.
     ///
     /// # Errors
     ///
@@ -165,10 +231,10 @@ impl<W: Write> Recorder<W> {
         let mut contents = Vec::new();
         contents.extend(taken.unix_ns.to_le_bytes());
         contents.extend(taken.read_ns.to_le_bytes());
-        let delta = self
-            .last
-            .as_ref()
-            .and_then(|last| delta::encode(last, &taken.snapshot));
+        let time = taken.snapshot.time;
+        let is_due = time.saturating_sub(self.whole) >= WHOLE_EVERY;
+        let last = self.last.as_ref().filter(|_| !is_due);
+        let delta = last.and_then(|last| delta::encode(last, &taken.snapshot));
         let kind = match delta {
             Some(delta) => {
                 contents.extend(delta);
@@ -176,6 +242,7 @@ impl<W: Write> Recorder<W> {
             }
             None => {
                 contents.extend(bytes);
+                self.whole = time;
                 WHOLE
             }
         };
@@ -190,14 +257,26 @@ impl<W: Write> Recorder<W> {
     }
 }
 
-/// Reads a recording, item by item.
+/// Reads a recording, item by item. Behind damage, it goes on at the next chunk whose checksum is
+/// right.
 #[derive(Debug)]
 pub struct Player<R> {
     input: R,
+    /// A part of the input, and how much of it is done with.
+    buffer: Vec<u8>,
+    done: usize,
+    /// The offset of `buffer` in the file.
+    offset: u64,
+    is_at_end: bool,
+    /// Why the input cannot be read to its end.
+    failed: Option<String>,
+    /// The number of bytes of wrong chunks that were checksummed.
+    tried: u64,
     last: Option<Snapshot>,
-    /// Why the recording ended before its end, if it did.
-    lost: Option<String>,
-    done: bool,
+    /// What is being lost: differences are of no use until the next whole snapshot.
+    losing: Option<Lost>,
+    /// The item that is next.
+    next: Option<Item>,
 }
 
 impl<R: Read> Player<R> {
@@ -209,7 +288,9 @@ impl<R: Read> Player<R> {
     pub fn new(mut input: R) -> Result<Self, Broken> {
         let mut magic = [0; MAGIC.len()];
         let read = input.read_exact(&mut magic);
-        if read.is_err() || magic != MAGIC {
+        let wrong = magic.iter().zip(MAGIC).filter(|(a, b)| *a != b).count();
+        // A single byte may be damaged, unless it is the version.
+        if read.is_err() || wrong > 1 || magic[8] != MAGIC[8] {
             let what = if magic.starts_with(b"SCHDHREC") {
                 "a recording of another version"
             } else {
@@ -217,72 +298,155 @@ impl<R: Read> Player<R> {
             };
             return Err(Broken(what.to_owned()));
         }
+        let damage = (wrong != 0).then(|| Lost {
+            why: "its head is wrong".to_owned(),
+            bytes: 1,
+            ..Lost::default()
+        });
         Ok(Self {
             input,
+            buffer: Vec::new(),
+            done: 0,
+            offset: MAGIC.len() as u64,
+            is_at_end: false,
+            failed: None,
+            tried: 0,
             last: None,
-            lost: None,
-            done: false,
+            losing: None,
+            next: damage.map(Item::Lost),
         })
     }
 
-    /// Returns why the rest of the recording cannot be read; `None` if it has been read to its end.
-    pub fn lost(&self) -> Option<&str> {
-        self.lost.as_deref()
+    /// Returns the next item; `None` at the end.
+    pub fn next_item(&mut self) -> Option<Item> {
+        if let Some(item) = self.next.take() {
+            return Some(item);
+        }
+        while let Some((kind, length)) = self.chunk() {
+            let begin = self.position();
+            self.done += HEAD + length;
+            let contents = self.buffer[self.done - length..self.done].to_vec();
+            match self.item(kind, contents) {
+                // A whole one: what follows builds on it.
+                Ok(Some(item @ Item::Snapshot(_))) if self.losing.is_some() => {
+                    self.next = Some(item);
+                    break;
+                }
+                Ok(Some(item)) => return Some(item),
+                // A chunk of a later version.
+                Ok(None) => {}
+                Err(why) => {
+                    let lost = self.lose(begin, &why);
+                    lost.snapshots += u64::from(kind == WHOLE || kind == DELTA);
+                }
+            }
+        }
+        self.losing.take().map(Item::Lost)
     }
 
-    /// Returns the next item; `None` at the end. A chunk that is cut off or damaged is the end,
-    /// too: see [`Player::lost`].
-    pub fn next_item(&mut self) -> Option<Item> {
-        while !self.done {
-            match self.chunk() {
-                Ok(Some((kind, contents))) => match self.item(kind, contents) {
-                    Ok(Some(item)) => return Some(item),
-                    // A chunk of a later version.
-                    Ok(None) => {}
-                    Err(why) => self.stop(&why),
-                },
-                Ok(None) => self.done = true,
-                Err(why) => self.stop(&why),
+    /// Returns the offset in the file of what is next.
+    fn position(&self) -> u64 {
+        self.offset + self.done as u64
+    }
+
+    /// Counts what is between `begin` and here as lost.
+    fn lose(&mut self, begin: u64, why: &str) -> &mut Lost {
+        let bytes = self.position() - begin;
+        let lost = self.losing.get_or_insert_with(|| Lost {
+            why: why.to_owned(),
+            at: begin,
+            ..Lost::default()
+        });
+        lost.bytes += bytes;
+        lost
+    }
+
+    /// Reads on until `length` bytes are there to work on. Returns whether they are.
+    fn fill(&mut self, length: usize) -> bool {
+        let there = self.buffer.len() - self.done;
+        if there < length && !self.is_at_end {
+            self.buffer.drain(..self.done);
+            self.offset += self.done as u64;
+            self.done = 0;
+            let wanted = (length - there).max(PIECE) as u64;
+            let mut limited = (&mut self.input).take(wanted);
+            match limited.read_to_end(&mut self.buffer) {
+                Ok(read) => self.is_at_end = (read as u64) < wanted,
+                Err(error) => {
+                    self.is_at_end = true;
+                    self.failed = Some(format!("cannot be read on: {error}"));
+                }
             }
+        }
+        self.buffer.len() - self.done >= length
+    }
+
+    /// Goes to the next chunk whose checksum is right. Returns its type and the length of its
+    /// contents; `None` at the end of the file.
+    fn chunk(&mut self) -> Option<(u32, usize)> {
+        let begin = self.position();
+        let mut wrong = None;
+        while self.fill(1) {
+            match self.chunk_here() {
+                Ok(found) => {
+                    if let Some(why) = wrong {
+                        self.lose(begin, why);
+                    }
+                    return Some(found);
+                }
+                Err(why) => wrong = wrong.or(Some(why)),
+            }
+            self.skip();
+        }
+        if let Some(why) = self.failed.take() {
+            self.lose(begin, &why);
+        } else if let Some(why) = wrong {
+            let is_first = self.losing.is_none();
+            self.lose(begin, why).is_cut = is_first && why == CUT;
         }
         None
     }
 
-    fn stop(&mut self, why: &str) {
-        self.done = true;
-        self.lost = Some(why.to_owned());
+    fn word(&self, at: usize) -> u32 {
+        let bytes = &self.buffer[self.done + at..];
+        u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
     }
 
-    /// Reads a chunk; returns `None` at the end of the file.
-    fn chunk(&mut self) -> Result<Option<(u32, Vec<u8>)>, String> {
-        let wrong = |error: io::Error| format!("cannot be read on: {error}");
-        let mut head = Vec::with_capacity(HEAD);
-        let mut limited = (&mut self.input).take(HEAD as u64);
-        limited.read_to_end(&mut head).map_err(wrong)?;
-        if head.is_empty() {
-            return Ok(None);
+    /// Returns the type and the length of the contents of the chunk that begins here, or what is
+    /// wrong with it.
+    fn chunk_here(&mut self) -> Result<(u32, usize), &'static str> {
+        if !self.fill(HEAD) {
+            return Err(CUT);
         }
-        let Ok(head) = <[u8; HEAD]>::try_from(head) else {
-            return Err("its last part is cut off".to_owned());
-        };
-        let word = |i: usize| {
-            let bytes = [head[i], head[i + 1], head[i + 2], head[i + 3]];
-            u32::from_le_bytes(bytes)
-        };
-        let (kind, length, sum) = (word(0), word(4), word(8));
+        let (kind, length, sum) = (self.word(0), self.word(4), self.word(8));
         if length > LONGEST {
-            return Err(format!("it has a part of {length} bytes"));
+            return Err("a length is wrong");
         }
-        let mut contents = Vec::new();
-        let mut limited = (&mut self.input).take(u64::from(length));
-        limited.read_to_end(&mut contents).map_err(wrong)?;
-        if contents.len() != length as usize {
-            return Err("its last part is cut off".to_owned());
+        let length = length as usize;
+        if !self.fill(HEAD + length) {
+            return Err(CUT);
         }
-        if checksum(kind, &contents) != sum {
-            return Err("a checksum is wrong".to_owned());
+        let begin = self.done + HEAD;
+        if checksum(kind, &self.buffer[begin..begin + length]) != sum {
+            self.tried += length as u64;
+            return Err("a checksum is wrong");
         }
-        Ok(Some((kind, contents)))
+        Ok((kind, length))
+    }
+
+    /// Goes on to what may be the head of a chunk, which begins with a small number.
+    fn skip(&mut self) {
+        self.done += 1;
+        while self.fill(HEAD) && self.tried <= MOST_TRIED {
+            if (1..=255).contains(&self.word(0)) && self.word(4) <= LONGEST {
+                return;
+            }
+            self.done += 1;
+        }
+        // Too short for a chunk, or not worth it.
+        while self.fill(1) {
+            self.done = self.buffer.len();
+        }
     }
 
     fn item(&mut self, kind: u32, contents: Vec<u8>) -> Result<Option<Item>, String> {
@@ -291,6 +455,8 @@ impl<R: Read> Player<R> {
             INFO => Item::Info(text(contents)),
             MARK => Item::Mark(text(contents)),
             RUN => Item::Run(text(contents)),
+            // Counts, as of a snapshot: another load of the module may have begun meanwhile.
+            GROUPS if self.losing.is_some() => return Err("lost".to_owned()),
             GROUPS => Item::Groups(text(contents)),
             OUTLIERS => Item::Outliers(text(contents)),
             WHOLE | DELTA => Item::Snapshot(self.taken(kind, &contents)?),
@@ -301,15 +467,19 @@ impl<R: Read> Player<R> {
     fn taken(&mut self, kind: u32, contents: &[u8]) -> Result<Taken, String> {
         let mut head = raw::Reader(contents);
         let (Some(unix_ns), Some(read_ns)) = (head.u64(), head.u64()) else {
-            return Err("it has a snapshot without a time".to_owned());
+            return Err("a snapshot has no time".to_owned());
         };
+        let last = self.last.as_ref();
         let snapshot = if kind == WHOLE {
             raw::decode(head.0).map_err(|error| error.to_string())?
         } else {
-            let last = self.last.as_ref();
-            last.and_then(|last| delta::decode(last, head.0))
-                .ok_or("it has a bad difference")?
+            let base = last.filter(|_| self.losing.is_none());
+            base.and_then(|base| delta::decode(base, head.0))
+                .ok_or("a difference is wrong")?
         };
+        if let Some(lost) = &mut self.losing {
+            lost.span = last.and_then(|last| snapshot.time.checked_sub(last.time));
+        }
         self.last = Some(snapshot.clone());
         Ok(Taken {
             unix_ns,

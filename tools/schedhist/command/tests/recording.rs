@@ -1,0 +1,605 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Recordings that are damaged, or in two files, or whose wall clock steps; full disks.
+
+#![allow(missing_docs)]
+
+use std::{
+    fs,
+    os::unix::process::CommandExt,
+    path::{
+        Path,
+        PathBuf, //
+    },
+    process::{
+        Child,
+        Command,
+        Output,
+        Stdio, //
+    },
+    thread,
+    time::{
+        Duration,
+        Instant, //
+    },
+};
+
+use schedhist_core::{
+    engine, raw,
+    recording::file::{
+        Item,
+        Player,
+        Recorder,
+        Taken, //
+    },
+};
+
+#[path = "../../core/tests/sim/mod.rs"]
+mod sim;
+
+const SECOND: u64 = 1_000_000_000;
+
+fn folder(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let folder = folder.join(format!("recording-{name}-{}", std::process::id()));
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+fn command(folder: &Path, words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_schedhist"));
+    command.args(words).current_dir(folder);
+    command
+}
+
+fn schedhist(folder: &Path, words: &[&str]) -> Output {
+    command(folder, words).output().unwrap()
+}
+
+/// Returns what the command wrote to standard output and to standard error, in one line.
+fn said(output: &Output) -> (String, String) {
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    let err = text(&output.stderr);
+    let words: Vec<_> = err.split_whitespace().collect();
+    (text(&output.stdout), words.join(" "))
+}
+
+/// Records a snapshot each second; `wall` returns the wall clock's time of each.
+fn record(path: &Path, count: u64, wall: impl Fn(u64) -> u64) {
+    let mut machine = sim::Machine::new(2, 5, 3);
+    let mut recorder = Recorder::new(fs::File::create(path).unwrap()).unwrap();
+    recorder.info("module 0.1.0\n").unwrap();
+    for i in 1..=count {
+        machine.run(5);
+        machine.now = i * SECOND;
+        let bytes = machine.raw();
+        let taken = Taken {
+            unix_ns: wall(i),
+            read_ns: 0,
+            snapshot: raw::decode(&bytes).unwrap(),
+        };
+        recorder.snapshot(&taken, &bytes).unwrap();
+    }
+}
+
+/// Returns the numbers of a field in lines of JSON.
+fn numbers(text: &str, field: &str) -> Vec<u64> {
+    let field = format!("\"{field}\":");
+    let values = text.split(&field).skip(1);
+    let digits = values.map(|rest| rest.split(|c: char| !c.is_ascii_digit()).next());
+    digits.filter_map(|digits| digits?.parse().ok()).collect()
+}
+
+/// Returns where the chunks of a recording begin, and their types.
+fn chunks(data: &[u8]) -> Vec<(usize, u8)> {
+    let (mut found, mut at) = (Vec::new(), 16);
+    while at < data.len() {
+        found.push((at, data[at]));
+        at += 12 + u32::from_le_bytes(data[at + 4..at + 8].try_into().unwrap()) as usize;
+    }
+    found
+}
+
+/// A damaged byte costs a minute at most; what is lost is said, and the status is 1.
+#[test]
+fn damaged() {
+    let folder = folder("damaged");
+    let path = folder.join("data");
+    record(&path, 250, |i| i * SECOND);
+    let good = fs::read(&path).unwrap();
+    let spans = |words: &[&str]| {
+        let output = schedhist(&folder, words);
+        let (out, err) = said(&output);
+        let spans: u64 = numbers(&out, "span_ns").iter().sum();
+        (output.status.code().unwrap(), spans / SECOND, out, err)
+    };
+    let words = ["report", "-i", "data", "-j", "runq"];
+    assert_eq!(spans(&words).1, 249);
+    let deltas: Vec<_> = { chunks(&good).iter() }
+        .filter(|(_, kind)| *kind == 3)
+        .map(|(at, _)| *at)
+        .collect();
+    for (nth, at) in [(0, 12), (6, 5), (30, 2), (100, 8), (150, 20), (200, 0)] {
+        let mut data = good.clone();
+        data[deltas[nth] + at] ^= 0x41;
+        fs::write(&path, &data).unwrap();
+        let (status, all, out, err) = spans(&words);
+        let lost = out.lines().last().unwrap();
+        assert!(
+            lost.starts_with("{\"schema\":\"schedhist.lost.v1\",\"file\":\"data\","),
+            "{lost}"
+        );
+        assert_eq!(status, 1, "{err}");
+        // Also those between the snapshots around the damage.
+        assert_eq!(all, 249);
+        let missing = numbers(lost, "span_ns")[0];
+        assert!(missing > SECOND && missing <= 61 * SECOND, "{lost}");
+        assert_eq!(numbers(lost, "at"), [deltas[nth] as u64]);
+        let text = format!(
+            "bytes are lost, and {}.0 s between two snapshots",
+            missing / SECOND
+        );
+        assert!(err.contains(&text) && err.contains("data: "), "{err}");
+        // The other readers do what they can, and say so.
+        for words in [
+            &["report", "-i", "data"][..],
+            &["report", "-i", "data", "-e", "-x", ","],
+            &["report", "-i", "data", "--hlog", "runq"],
+            &["report", "-i", "data", "--hgrm", "runq"],
+            &["report", "-i", "data", "--html", "page"],
+            &["report", "-i", "data", "-i", "data", "-j"],
+            &["export", "--perfetto", "trace", "-i", "data"],
+        ] {
+            let output = schedhist(&folder, words);
+            let (_, err) = said(&output);
+            assert_eq!(output.status.code(), Some(1), "{words:?}: {err}");
+            assert!(err.contains(&text), "{words:?}: {err}");
+        }
+        let page = fs::read_to_string(folder.join("page")).unwrap();
+        assert!(page.contains(&text));
+        // There is nothing before the first interval.
+        assert_eq!(page.contains("class=\"gap\""), nth != 0);
+        let lines = said(&schedhist(
+            &folder,
+            &["report", "-i", "data", "--hlog", "runq"],
+        ))
+        .0;
+        let lines = lines
+            .lines()
+            .filter(|line| line.contains("HISTFAAAA"))
+            .count();
+        assert_eq!(lines as u64, 249 - missing / SECOND);
+    }
+    // What `record` leaves when it is killed is no failure.
+    fs::write(&path, &good[..good.len() - 3]).unwrap();
+    let (status, all, out, err) = spans(&words);
+    assert_eq!((status, all), (0, 248), "{err}");
+    assert!(err.contains("its last part is cut off") && err.contains("all before it was read"));
+    assert!(out.contains("\"is_cut\":true"));
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+/// Runs behind damage are there, and more of them can be appended.
+#[test]
+fn damaged_runs() {
+    let folder = folder("runs");
+    let mut recorder = Recorder::new(fs::File::create(folder.join("data")).unwrap()).unwrap();
+    for i in 0..6 {
+        recorder
+            .run(&format!("begun_unix_ns {i}\nwords run{i}\n"))
+            .unwrap();
+    }
+    drop(recorder);
+    let mut data = fs::read(folder.join("data")).unwrap();
+    let at = chunks(&data)[2].0;
+    data[at + 5] ^= 0x20;
+    data.truncate(data.len() - 1);
+    let mut bytes = Recorder::append(Vec::new());
+    bytes.run("begun_unix_ns 6\nwords run6\n").unwrap();
+    data.append(bytes.get_mut());
+    fs::write(folder.join("data"), &data).unwrap();
+    let output = schedhist(&folder, &["report", "-i", "data"]);
+    let (out, err) = said(&output);
+    let there: Vec<_> = (0..7)
+        .filter(|i| out.contains(&format!("run{i}")))
+        .collect();
+    assert_eq!(there, [0, 1, 3, 4, 6], "{out}");
+    assert_eq!(output.status.code(), Some(1), "{err}");
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+/// Intervals are where the module's clock puts them, whatever the wall clock does meanwhile.
+#[test]
+fn the_wall_clock_steps() {
+    let folder = folder("steps");
+    let steps: [fn(u64) -> u64; 3] = [
+        |i| 9_000 * SECOND + i * SECOND,
+        // An hour back, and an hour forth.
+        |i| 9_000 * SECOND + i * SECOND - if i < 6 { 0 } else { 3_600 * SECOND },
+        |i| 9_000 * SECOND + i * SECOND + if i < 6 { 0 } else { 3_600 * SECOND },
+    ];
+    let mut all = Vec::new();
+    for wall in steps {
+        record(&folder.join("data"), 20, wall);
+        let of = |words: &[&str]| {
+            let output = schedhist(&folder, &[&["report", "-i", "data"], words].concat());
+            assert!(output.status.success(), "{words:?}: {output:?}");
+            said(&output).0
+        };
+        // The times on the module's clock, and not the wall clock's.
+        let part = of(&["--time", "8,12", "-e", "-j", "runq"]);
+        let log = of(&["--hlog", "runq"]);
+        let log: Vec<_> = { log.lines() }
+            .filter(|line| line.contains("HISTFAAAA"))
+            .map(str::to_owned)
+            .collect();
+        of(&["--html", "page", "--time", "8,12"]);
+        let page = fs::read_to_string(folder.join("page")).unwrap();
+        let (_, data) = page.split_once("id=\"data\">").unwrap();
+        let (times, _) = data.split_once("]],").unwrap();
+        all.push((numbers(&part, "time_ns"), log, times.to_owned()));
+    }
+    assert_eq!(all[0].0, [10, 11, 12, 13].map(|i| i * SECOND));
+    assert!(
+        all[0].1[18].starts_with("18.000,1.000,"),
+        "{}",
+        all[0].1[18]
+    );
+    assert!(
+        all[0]
+            .2
+            .ends_with("[[8000,1000],[9000,1000],[10000,1000],[11000,1000"),
+        "{}",
+        all[0].2
+    );
+    assert!(all[1] == all[0] && all[2] == all[0]);
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+const GROUPS: &str = "# schedhist groups version 1
+group_by comm
+refused 0
+group id 0 oncpu_sum_ns 0 runq_count 0 runq_sum_ns 0 name other
+group id 1 oncpu_sum_ns RAN runq_count 5 runq_sum_ns 4000 ended_by_own_ns 4000 name worker
+";
+
+/// Files of the module that change with each copy.
+struct Copies {
+    folder: PathBuf,
+    machine: sim::Machine,
+    number: u64,
+}
+
+impl Copies {
+    fn new(name: &str) -> Self {
+        let copies = Self {
+            folder: folder(name),
+            machine: sim::Machine::new(2, 5, 1),
+            number: 0,
+        };
+        copies.write("raw", copies.machine.raw());
+        copies
+    }
+
+    /// Gives a file another content at once.
+    fn write(&self, name: &str, bytes: impl AsRef<[u8]>) {
+        fs::write(self.folder.join("new"), bytes).unwrap();
+        fs::rename(self.folder.join("new"), self.folder.join(name)).unwrap();
+    }
+
+    fn next(&mut self) {
+        self.number += 1;
+        self.machine.run(20);
+        self.machine.now += SECOND / 10;
+        let ran = self.number.to_string();
+        self.write("groups", GROUPS.replace("RAN", &ran));
+        self.write("raw", self.machine.raw());
+    }
+
+    fn record(&self, words: &[&str]) -> Child {
+        let all = [&["--dir", ".", "record", "-o", "data"], words].concat();
+        command(&self.folder, &all)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
+    }
+
+    fn items(&self, name: &str) -> Vec<Item> {
+        let file = fs::File::open(self.folder.join(name)).unwrap();
+        let mut player = Player::new(file).unwrap();
+        std::iter::from_fn(|| player.next_item()).collect()
+    }
+}
+
+fn times(items: &[Item]) -> Vec<u64> {
+    let times = items.iter().filter_map(|item| match item {
+        Item::Snapshot(taken) => Some(taken.snapshot.time),
+        _ => None,
+    });
+    times.collect()
+}
+
+/// The two files of `--ring` are read as one recording, with all that the groups did.
+#[test]
+fn two_files() {
+    let mut copies = Copies::new("ring");
+    copies.next();
+    let mut child = copies.record(&["-I", "50", "--ring", "1", "-d", "5"]);
+    while child.try_wait().unwrap().is_none() {
+        thread::sleep(Duration::from_millis(20));
+        copies.next();
+    }
+    assert!(child.wait().unwrap().success());
+    let (old, new) = (copies.items("data.1"), copies.items("data"));
+    let (a, b) = (times(&old), times(&new));
+    assert_eq!(a.last(), b.first());
+    let whole = b.last().unwrap() - a[0];
+    let folder = &copies.folder;
+    let report = |words: &[&str]| {
+        let output = schedhist(folder, &[&["report"], words].concat());
+        assert!(output.status.success(), "{words:?}: {output:?}");
+        let (out, _) = said(&output);
+        numbers(&out, "span_ns").iter().sum::<u64>()
+    };
+    assert_eq!(report(&["-i", "data", "-j", "runq"]), whole);
+    assert_eq!(
+        report(&["-i", "data.1", "-j", "runq"]),
+        a.last().unwrap() - a[0]
+    );
+    // None counts twice.
+    assert_eq!(report(&["-i", "data", "-i", "data.1", "-j", "runq"]), whole);
+    // What the group ran, in each file, and in both.
+    let ran = |items: &[Item]| {
+        let numbers = items.iter().filter_map(|item| match item {
+            Item::Groups(text) => {
+                let (_, rest) = text.split_once("id 1 oncpu_sum_ns ")?;
+                rest.split(' ').next()?.parse::<u64>().ok()
+            }
+            _ => None,
+        });
+        numbers.collect::<Vec<_>>()
+    };
+    let (a, b) = (ran(&old), ran(&new));
+    assert!(a.len() >= 2 && b.len() >= 2, "{a:?} {b:?}");
+    report(&["-i", "data", "--html", "page"]);
+    let page = fs::read_to_string(folder.join("page")).unwrap();
+    let cell = format!("worker</td><td data-v=\"{}\"", b.last().unwrap() - a[0]);
+    assert!(page.contains(&cell), "{cell}");
+    // As early versions wrote it: without a word on the other file.
+    let early = |path: &str| {
+        let mut data = fs::read(folder.join(path)).unwrap();
+        let second = chunks(&data)[1].0;
+        data.drain(16..second);
+        fs::write(folder.join(path), data).unwrap();
+    };
+    early("data");
+    assert_eq!(report(&["-i", "data", "-j", "runq"]), whole);
+    // Another recording of this name has nothing to do with it.
+    record(&folder.join("data.1"), 5, |i| i);
+    assert!(report(&["-i", "data", "-j", "runq"]) < whole);
+    fs::remove_dir_all(folder).unwrap();
+}
+
+/// Whatever the file `outliers` does, each outlier is stored once.
+#[test]
+fn each_outlier_once() {
+    let mut copies = Copies::new("outliers");
+    let text = |ids: &[u64]| {
+        let line = |id: &u64| {
+            format!(
+                "outlier id {id} metric runq_wakeup cause wakeup cpu 1 duration_ns 9 start_ns 1 \
+                 end_ns {} missing_ns 0 culprits 1 pid 7 prio 120 comm a b\n  \
+                 culprit id {id} ran_ns 9 slices 1 pid 8 prio 120 comm c\n",
+                id * 10
+            )
+        };
+        ids.iter().map(line).collect::<String>()
+    };
+    copies.write("outliers", text(&[1]));
+    let mut child = copies.record(&["-I", "20", "-d", "3"]);
+    wait_for(&copies.folder, "data");
+    // Past the first snapshot.
+    thread::sleep(Duration::from_millis(500));
+    let contents: [&[u64]; 6] = [&[1, 2], &[2, 4], &[2, 3], &[3, 4], &[2], &[3, 4, 5]];
+    for round in 0.. {
+        if child.try_wait().unwrap().is_some() {
+            break;
+        }
+        copies.write("outliers", text(contents[round % contents.len()]));
+        copies.next();
+        thread::sleep(Duration::from_millis(50));
+    }
+    assert!(child.wait().unwrap().success());
+    let all = copies
+        .items("data")
+        .into_iter()
+        .filter_map(|item| match item {
+            Item::Outliers(text) => Some(text),
+            _ => None,
+        });
+    let all: String = all.collect();
+    for id in 1..=5 {
+        let number = |begin: &str| all.matches(&format!("{begin} id {id} ")).count();
+        let wanted = usize::from(id > 1);
+        assert_eq!(
+            (number("outlier"), number("culprit")),
+            (wanted, wanted),
+            "{id}"
+        );
+    }
+    fs::remove_dir_all(&copies.folder).unwrap();
+}
+
+/// Counts how often the child asks for the disk until it ends.
+fn syncs(child: &Child) -> u32 {
+    let pid = child.id() as libc::pid_t;
+    let mut number = 0;
+    let mut is_entry = true;
+    loop {
+        let mut status = 0;
+        // SAFETY: The pointer is valid. The child is ours, and is not waited for elsewhere.
+        let got = unsafe { libc::waitpid(pid, &mut status, libc::__WALL) };
+        assert_eq!(got, pid);
+        if libc::WIFEXITED(status) || libc::WIFSIGNALED(status) {
+            assert_eq!(status, 0);
+            return number;
+        }
+        let signal = libc::WSTOPSIG(status);
+        let mut pass = 0;
+        if signal == libc::SIGTRAP | 0x80 {
+            // SAFETY: All registers are plain numbers.
+            let mut registers: libc::user_regs_struct = unsafe { std::mem::zeroed() };
+            // SAFETY: The child is stopped, and the pointer is valid.
+            unsafe { libc::ptrace(libc::PTRACE_GETREGS, pid, 0, &mut registers) };
+            let calls = [libc::SYS_fdatasync, libc::SYS_fsync].map(|call| call as u64);
+            number += u32::from(is_entry && calls.contains(&registers.orig_rax));
+            is_entry = !is_entry;
+        } else if signal != libc::SIGTRAP {
+            pass = signal;
+        }
+        // SAFETY: As above.
+        unsafe {
+            libc::ptrace(libc::PTRACE_SETOPTIONS, pid, 0, libc::PTRACE_O_TRACESYSGOOD);
+            libc::ptrace(libc::PTRACE_SYSCALL, pid, 0, pass);
+        }
+    }
+}
+
+/// The disk is asked once a second, at the beginning and at the end, whatever the interval is.
+#[test]
+fn syncs_once_a_second() {
+    let mut copies = Copies::new("syncs");
+    copies.next();
+    #[allow(clippy::zombie_processes, reason = "it is waited for below")]
+    for (interval, wanted) in [("10", 3..=6), ("1000", 3..=6)] {
+        let words = [
+            "--dir", ".", "record", "-o", "data", "-d", "3", "-I", interval,
+        ];
+        let mut command = command(&copies.folder, &words);
+        command.stderr(Stdio::null());
+        // SAFETY: The call is safe between fork and exec.
+        unsafe {
+            command.pre_exec(|| {
+                libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0);
+                Ok(())
+            })
+        };
+        // The program stops before its first instruction, which ends the spawn.
+        let child = command.spawn().unwrap();
+        let number = syncs(&child);
+        assert!(wanted.contains(&number), "-I {interval}: {number}");
+    }
+    fs::remove_dir_all(&copies.folder).unwrap();
+}
+
+/// Returns the files in a folder whose names begin so.
+fn files(folder: &Path, begin: &str) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<_> = names.filter(|name| name.starts_with(begin)).collect();
+    names.sort();
+    names
+}
+
+/// Waits until there is a recording.
+fn wait_for(folder: &Path, name: &str) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while files(folder, name) != [name] {
+        assert!(Instant::now() < end, "there is no recording");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// If a file cannot be written as a whole, the old one stays, and nothing else is left.
+#[test]
+fn a_full_disk() {
+    let folder = folder("full");
+    record(&folder.join("data"), 20, |i| i * SECOND);
+    let limited = |blocks: u32, words: &str| {
+        let program = env!("CARGO_BIN_EXE_schedhist");
+        // The limit is in units of 512 bytes; a write above it fails as on a full disk.
+        let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec {program} {words}");
+        let output = Command::new("sh")
+            .args(["-c", &script])
+            .current_dir(&folder)
+            .output()
+            .unwrap();
+        let (_, err) = said(&output);
+        assert_eq!(output.status.code(), Some(1), "{words}: {err}");
+        assert!(err.contains("File too large"), "{words}: {err}");
+    };
+    fs::create_dir(folder.join("machine")).unwrap();
+    fs::write(folder.join("machine/raw"), sim::Machine::new(2, 5, 1).raw()).unwrap();
+    for (out, words) in [
+        ("out.html", "report -i data --html out.html"),
+        ("out.trace", "export -i data --perfetto out.trace"),
+        (
+            "out.prom",
+            "--dir machine export --once --textfile out.prom",
+        ),
+        ("out.data", "--dir machine record -d 0.1 -o out.data"),
+    ] {
+        for blocks in [0, 1] {
+            limited(blocks, words);
+            assert_eq!(files(&folder, "out."), [""; 0], "{words}");
+        }
+        fs::write(folder.join(out), "old").unwrap();
+        limited(1, words);
+        assert_eq!(files(&folder, "out."), [out], "{words}");
+        assert_eq!(fs::read(folder.join(out)).unwrap(), b"old", "{words}");
+        fs::remove_file(folder.join(out)).unwrap();
+    }
+    // What is no regular file is written to, and a link stays one.
+    fs::write(folder.join("page"), "").unwrap();
+    std::os::unix::fs::symlink("page", folder.join("link")).unwrap();
+    let words = ["report", "-i", "data", "--html", "link"];
+    assert!(schedhist(&folder, &words).status.success());
+    assert!(
+        folder.join("link").is_symlink() && fs::read(folder.join("page")).unwrap().len() > 1_000
+    );
+    let words = ["report", "-i", "data", "--html", "/dev/stdout"];
+    assert!(said(&schedhist(&folder, &words))
+        .0
+        .contains("<!doctype html>"));
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+/// If the next file of a ring cannot be begun, the one that there is stays.
+#[test]
+fn a_full_disk_and_a_ring() {
+    let mut copies = Copies::new("ring-full");
+    copies.next();
+    fs::remove_file(copies.folder.join("groups")).unwrap();
+    let words = [
+        "--dir", ".", "record", "-o", "data", "-I", "2000", "--ring", "1",
+    ];
+    let program = env!("CARGO_BIN_EXE_schedhist");
+    let child = Command::new("sh")
+        .args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\"", program])
+        .args(words)
+        .current_dir(&copies.folder)
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    wait_for(&copies.folder, "data");
+    let none = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: The first pointer is valid, and the second may be null.
+    let failed = unsafe {
+        libc::prlimit(
+            child.id() as libc::pid_t,
+            libc::RLIMIT_FSIZE,
+            &none,
+            std::ptr::null_mut(),
+        )
+    };
+    assert_eq!(failed, 0);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert_eq!(files(&copies.folder, "data"), ["data"]);
+    assert_eq!(times(&copies.items("data")).len(), 1);
+    fs::remove_dir_all(&copies.folder).unwrap();
+}
