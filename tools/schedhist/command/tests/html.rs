@@ -280,6 +280,58 @@ fn a_part_of_the_time() {
     fs::remove_dir_all(&folder).unwrap();
 }
 
+/// Of too many outliers, the longest are shown, whenever they came; and of each metric.
+#[test]
+fn the_worst_outliers() {
+    let folder = folder("worst");
+    let mut machine = sim::Machine::new(2, 5, 7);
+    let mut recorder = Recorder::new(fs::File::create(folder.join("data")).unwrap()).unwrap();
+    let mut id = 0;
+    for i in 1..=4 {
+        machine.run(20);
+        let end = i * 1_000_000_000;
+        machine.now = end;
+        let bytes = machine.raw();
+        let taken = Taken {
+            unix_ns: end,
+            read_ns: 0,
+            snapshot: raw::decode(&bytes).unwrap(),
+        };
+        recorder.snapshot(&taken, &bytes).unwrap();
+        for nth in 0..150 {
+            id += 1;
+            let (metric, ns) = match (nth % 3, nth) {
+                (0, _) => ("offcpu", 900_000_000 + id),
+                (_, 148 | 149) => ("runq_preempt", 100_000_000 + id),
+                _ => ("runq_wakeup", 20_000_000 + id),
+            };
+            let text = format!(
+                "outlier id {id} metric {metric} cause wakeup cpu 1 duration_ns {ns} start_ns 1 \
+                 end_ns {} missing_ns {ns} culprits 0 pid {id} prio 120 comm x\n",
+                end + nth
+            );
+            recorder.outliers(&text).unwrap();
+        }
+    }
+    let output = schedhist(&folder, &["report", "-i", "data", "--html", "page"]);
+    assert!(output.status.success(), "{output:?}");
+    let page = fs::read_to_string(folder.join("page")).unwrap();
+    check_page(&page);
+    assert_eq!(page.matches("<tr id=\"o0-").count(), 200);
+    // All eight are there, though 600 came.
+    let rows = between(&page, "id=\"outliers\"", "id=\"stacks\"");
+    assert_eq!(rows.matches("<td class=\"l\">runq_preempt</td>").count(), 8);
+    // The longest of the others are the last ones; they are in the order of time.
+    let ids = rows.split("<td class=\"l\">x:").skip(1);
+    let ids: Vec<u64> = ids
+        .map(|row| row.split('<').next().unwrap().parse().unwrap())
+        .collect();
+    assert!(ids.is_sorted() && ids.contains(&598), "{ids:?}");
+    assert!(page.contains("<p>And 104 more of offcpu, of 900ms at most.</p>"));
+    assert!(page.contains("<p>And 296 more of runq_wakeup, of 20.0ms at most.</p>"));
+    fs::remove_dir_all(&folder).unwrap();
+}
+
 #[test]
 fn sha256() {
     assert_eq!(

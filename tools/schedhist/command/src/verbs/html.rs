@@ -207,6 +207,7 @@ fn read(path: &str, range: (f64, f64), columns: usize) -> Result<(Recording, Los
         runq: cpu.runq,
         oncpu: cpu.oncpu,
     });
+    let (outliers, shorter) = page::worst(contents.outliers);
     let recording = Recording {
         name: name(path),
         facts,
@@ -217,7 +218,8 @@ fn read(path: &str, range: (f64, f64), columns: usize) -> Result<(Recording, Los
             .collect(),
         groups,
         rule,
-        outliers: contents.outliers,
+        outliers,
+        shorter,
         stacks: None,
         watched: watched::Watched::new(),
         timeline,

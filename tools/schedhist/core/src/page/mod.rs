@@ -12,7 +12,11 @@ mod png;
 mod sha256;
 pub mod watched;
 
-use std::fmt::Write;
+use std::{
+    cmp::Reverse,
+    collections::BTreeMap,
+    fmt::Write, //
+};
 
 use chart::{
     text,
@@ -85,12 +89,55 @@ pub struct Recording {
     pub groups: Vec<GroupRow>,
     /// The rule by which tasks are grouped.
     pub rule: String,
-    /// Outliers, each with its end in nanoseconds since the first snapshot.
+    /// Outliers, each with its end in nanoseconds since the first snapshot: the [`worst`].
     pub outliers: Vec<(u64, Outlier)>,
+    /// The other ones.
+    pub shorter: Vec<Shorter>,
     /// Stacks that were recorded meanwhile.
     pub stacks: Option<flame::Stacks>,
     /// Stacks of the outliers.
     pub watched: watched::Watched,
+}
+
+/// The outliers of a metric that are not shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shorter {
+    /// The metric.
+    pub metric: String,
+    /// Their number.
+    pub number: usize,
+    /// The longest one, in nanoseconds.
+    pub longest: u64,
+}
+
+/// Keeps as many outliers as a page shows, in the order of time: the longest of each metric, then
+/// the second of each, and so on, since sleeps are longer than waits. Returns the rest, too.
+pub fn worst(mut outliers: Vec<(u64, Outlier)>) -> (Vec<(u64, Outlier)>, Vec<Shorter>) {
+    outliers.sort_by_key(|(_, outlier)| Reverse(outlier.duration_ns));
+    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+    let ranked = outliers.into_iter().map(|outlier| {
+        let rank = seen.entry(outlier.1.metric.clone()).or_default();
+        *rank += 1;
+        (*rank, outlier)
+    });
+    let mut ranked: Vec<_> = ranked.collect();
+    // A stable sort: those of a rank stay by length.
+    ranked.sort_by_key(|(rank, _)| *rank);
+    let mut rest: Vec<Shorter> = Vec::new();
+    for (_, (_, outlier)) in ranked.drain(ranked.len().min(MOST)..) {
+        match rest.iter_mut().find(|known| known.metric == outlier.metric) {
+            Some(known) => known.number += 1,
+            // The first one is the longest.
+            None => rest.push(Shorter {
+                metric: outlier.metric,
+                number: 1,
+                longest: outlier.duration_ns,
+            }),
+        }
+    }
+    let mut kept: Vec<_> = ranked.into_iter().map(|(_, outlier)| outlier).collect();
+    kept.sort_by_key(|(at, _)| *at);
+    (kept, rest)
 }
 
 /// Returns text with the characters escaped that mean something in HTML.
@@ -375,8 +422,8 @@ fn one_metric(out: &mut String, all: &[Recording], name: &str, scale: Scale, num
         let Some(place) = recording.timeline.place(name) else {
             return;
         };
-        let outliers = recording.outliers.iter().take(MOST);
-        let marks = outliers.enumerate()
+        let marks = { recording.outliers.iter() }
+            .enumerate()
             .filter(|(_, (_, outlier))| {
                 outlier.metric == name || (name == "runq" && outlier.metric.starts_with("runq_"))
             });
@@ -602,7 +649,7 @@ fn outliers(out: &mut String, all: &[Recording]) {
             out.push_str("<th class=\"l\">where it had left the CPU, innermost frame first</th>");
         }
         out.push_str("</tr></thead><tbody>");
-        for (at, (time, outlier)) in recording.outliers.iter().take(MOST).enumerate() {
+        for (at, (time, outlier)) in recording.outliers.iter().enumerate() {
             let seconds = *time as f64 / 1e9;
             let task = escaped(&format!("{}:{}", outlier.comm, outlier.pid));
             let _ = write!(
@@ -614,7 +661,7 @@ fn outliers(out: &mut String, all: &[Recording]) {
             );
             cell(out, Some(outlier.duration_ns));
             let mut culprits: Vec<_> = outlier.culprits.iter().collect();
-            culprits.sort_by_key(|culprit| std::cmp::Reverse(culprit.ran_ns));
+            culprits.sort_by_key(|culprit| Reverse(culprit.ran_ns));
             let whole = outlier.duration_ns.max(1) as f64;
             let words = culprits.iter().take(5).map(|culprit| {
                 let share = culprit.ran_ns as f64 * 100.0 / whole;
@@ -633,11 +680,12 @@ fn outliers(out: &mut String, all: &[Recording]) {
             out.push_str("</tr>");
         }
         out.push_str("</tbody></table></div>");
-        if recording.outliers.len() > MOST {
+        for shorter in &recording.shorter {
+            let (number, longest) = (shorter.number, text(shorter.longest));
+            let metric = escaped(&shorter.metric);
             let _ = write!(
                 out,
-                "<p>And {} later ones.</p>",
-                recording.outliers.len() - MOST
+                "<p>And {number} more of {metric}, of {longest} at most.</p>"
             );
         }
     });
