@@ -200,6 +200,9 @@ test_tool_run_times() {
 	fail "the kernel says something else, three times"
 }
 
+# span_of RECORDING: prints how many nanoseconds it covers.
+span_of() { tool report -i "$1" -j runq | grep -oP '"span_ns":\K[0-9]+'; }
+
 # A recording survives that the module is loaded anew, and CPUs that go and come: it marks both.
 test_tool_record() {
 	local pid size
@@ -253,6 +256,8 @@ test_tool_record() {
 	note "10 to 20 snapshots: $size bytes"
 	tool report -i ring.1 > said
 	says said "laws ok"
+	# One part: two spans would not be a number.
+	within "nanoseconds of both files" "$(($(span_of ring.1) + 1))" "$(span_of ring)" 60000000000
 	workload_stop
 }
 
@@ -381,7 +386,7 @@ test_tool_watch_twice() {
 # With --stacks, each outlier has the kernel stack with which its task had left the CPU. What watch
 # writes for it is in an instance of ftrace, which is gone at the end.
 test_tool_stacks() {
-	local instances=$tracefs/instances pid other signal
+	local instances=$tracefs/instances pid other signal now
 	begin_tool
 	helper naps
 	helper delay
@@ -400,6 +405,9 @@ test_tool_stacks() {
 	status_of "$other" 3
 	exec 8>&-
 	check_tool stacks json naps __futex_wait anon_pipe_read do_nanosleep
+	now=$(date +%s%N)
+	within "the end of an outlier" "$((now - 60000000000))" \
+		"$(grep -oP '"unix_ns":\K[0-9]+' json | tail -n 1)" "$now"
 	no_instance
 	# The victims are new tasks, which wait before they run for the first time, or at their first
 	# wakeup. Up to half of them have begun to run and are preempted, which is no runq_wakeup.
