@@ -49,6 +49,7 @@ use crate::{
             index::Entry,
             lineage::Lineage,
             list,
+            observer::MOST_GROUPS,
             places::{
                 Place,
                 Places, //
@@ -78,9 +79,8 @@ impl Limits {
         memory: 16 << 20,
     };
 
-    /// The greatest limit of the number of groups. Each takes half a KiB on each CPU, and once in
-    /// 2^20 switches a CPU looks at the sums of all, with interrupts off.
-    pub(crate) const MOST_GROUPS: u32 = 4095;
+    /// The greatest limit of the number of groups. Each takes half a KiB on each CPU.
+    pub(crate) const MOST_GROUPS: u32 = MOST_GROUPS as u32 - 2;
 }
 
 /// How the group of a task is found.

@@ -50,7 +50,8 @@ use crate::{
         group::{
             observer::{
                 CpuGroups,
-                Occupant, //
+                Occupant,
+                MOST_GROUPS, //
             },
             records::{
                 GroupMetric,
@@ -111,8 +112,11 @@ pub(crate) struct GroupMemory {
 
 impl GroupMemory {
     /// Creates memory for `groups` groups on the CPU `number`, with histograms of `scheme`. Sleeps;
-    /// fails with `ENOMEM`, and with `EINVAL` without a group.
+    /// fails with `ENOMEM`, and with `EINVAL` without a group or with more than [`MOST_GROUPS`].
     fn new(number: u32, groups: usize, scheme: Scheme) -> Result<KVBox<Self>> {
+        if groups > MOST_GROUPS {
+            return Err(EINVAL);
+        }
         let unread = cpu_memory::new_cells(number, GroupMetric::COUNT * scheme.buckets())?;
         let mut slots = cpu_memory::new_group_slots(number, groups)?;
         for slot in slots.iter_mut() {
@@ -166,9 +170,12 @@ impl GroupMemory {
 
     #[cold]
     #[inline(never)]
-    fn carry(&self) {
-        let open = { self.slots.iter() }.filter(|slot| !slot.closed.load(Acquire));
-        open.for_each(|slot| slot.records.carry());
+    fn carry(&self, turn: u64) {
+        let number = turn.checked_rem(self.slots.len() as u64).unwrap_or(0);
+        let slot = self.slots.get(number as usize);
+        if let Some(slot) = slot.filter(|slot| !slot.closed.load(Acquire)) {
+            slot.records.carry();
+        }
     }
 
     /// Returns what this CPU knows of the task that has it.
@@ -471,8 +478,8 @@ impl<M: AsRef<GroupMemories>> CpuGroups for ThisCpuGroups<'_, M> {
     }
 
     #[inline(always)]
-    fn carry(&self) {
-        self.memory.carry();
+    fn carry(&self, turn: u64) {
+        self.memory.carry(turn);
     }
 
     #[inline(always)]

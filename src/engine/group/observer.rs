@@ -16,7 +16,10 @@ use crate::engine::{
             Verdict, //
         },
     },
-    histogram::bucket::Scheme,
+    histogram::{
+        bucket::Scheme,
+        totals::Totals, //
+    },
     identity::Identity,
     metric::Metric,
     switch::{
@@ -78,6 +81,17 @@ impl Default for Occupant {
     }
 }
 
+/// The most groups whose records a CPU may have.
+///
+/// A switch carries the sums of one group at most, whatever the number of groups is, and each sum
+/// is still carried in time.
+pub const MOST_GROUPS: usize = 4097;
+
+/// The number of switches after which the next group's sums are carried.
+const CARRY_EVERY: u64 = 128;
+
+const _: () = assert!(MOST_GROUPS as u64 * CARRY_EVERY <= Totals::CARRY_EVERY);
+
 /// The records of all groups on one CPU, one of which is the current one: that of the task that has
 /// the CPU.
 pub trait CpuGroups: Copy {
@@ -94,8 +108,9 @@ pub trait CpuGroups: Copy {
     /// buckets of [`group_scheme`]. A group without memory for these has cells that nobody reads.
     fn current(&self) -> (&GroupRecords, &[Cell]);
 
-    /// Calls [`GroupRecords::carry`] for each group.
-    fn carry(&self);
+    /// Calls [`GroupRecords::carry`] for the group number `turn % N` of the `N` groups, which are
+    /// [`MOST_GROUPS`] at most.
+    fn carry(&self, turn: u64);
 
     /// Requests memory for the histograms of the current group, if it has none. Called when a
     /// sample is the greatest so far, and so when it is the first.
@@ -137,6 +152,7 @@ impl<O: Observer, G: CpuGroups> Grouped<O, G> {
 
 impl<O: Observer, G: CpuGroups> Observer for Grouped<O, G> {
     const GROUPS: bool = true;
+    const CARRY_EVERY: u64 = CARRY_EVERY;
 
     #[inline(always)]
     fn identify(self, side: Side) -> Identity {
@@ -210,9 +226,8 @@ impl<O: Observer, G: CpuGroups> Observer for Grouped<O, G> {
     }
 
     #[inline(always)]
-    fn carry(self) {
-        self.groups.carry();
-        self.inner.carry();
+    fn carry(self, turn: u64) {
+        self.groups.carry(turn);
     }
 
     #[inline(always)]

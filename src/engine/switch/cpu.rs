@@ -420,11 +420,14 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
 
     /// Counts a switch.
     #[inline(always)]
-    fn count_switch(&self, observer: impl Observer) {
+    fn count_switch<O: Observer>(&self, observer: O) {
         self.count(Counter::Switches);
-        if self.counter(Counter::Switches) % Totals::CARRY_EVERY == 0 {
-            self.header.totals.carry();
-            observer.carry();
+        let switches = self.counter(Counter::Switches);
+        if switches % O::CARRY_EVERY == 0 {
+            if switches % Totals::CARRY_EVERY == 0 {
+                self.header.totals.carry();
+            }
+            observer.carry(switches / O::CARRY_EVERY);
         }
     }
 

@@ -5,7 +5,10 @@
 use crate::engine::{
     cell::Cell,
     group::verdict::Verdict,
-    histogram::bucket::Scheme,
+    histogram::{
+        bucket::Scheme,
+        totals::Totals, //
+    },
     identity::Identity,
     metric::Metric,
     named::named,
@@ -144,6 +147,10 @@ pub trait Observer: Copy {
     /// nothing.
     const GROUPS: bool = false;
 
+    /// The number of switches from one call of [`Observer::carry`] to the next: a power of two, and
+    /// at most [`Totals::CARRY_EVERY`].
+    const CARRY_EVERY: u64 = Totals::CARRY_EVERY;
+
     /// Returns the identity of one of the two tasks.
     fn identify(self, side: Side) -> Identity;
 
@@ -197,9 +204,10 @@ pub trait Observer: Copy {
     #[inline(always)]
     fn add_large(self, _metric: Metric, _value: u64, _scheme: Scheme) {}
 
-    /// Called at least once in 2^20 switches, so that sums modulo 2^64 can be watched for a wrap.
+    /// Called at each [`Observer::CARRY_EVERY`]th switch, so that sums modulo 2^64 can be watched
+    /// for a wrap. `turn` counts the calls.
     #[inline(always)]
-    fn carry(self) {}
+    fn carry(self, _turn: u64) {}
 
     /// Receives each sample of a metric that is on, in the order in which they are taken: those of
     /// the task that leaves the CPU come first.

@@ -395,7 +395,7 @@ fn long_sums_are_absorbed() {
     for _ in 0..5 {
         groups.sample(Metric::Oncpu, LONGEST, 1);
         sum += u128::from(LONGEST);
-        groups.observer().carry();
+        groups.observer().carry(1);
         assert_eq!(to.sum(GroupMetric::Oncpu), sum);
     }
     assert_eq!(from.sum(GroupMetric::Oncpu), 0);

@@ -17,42 +17,48 @@ use proptest::{
     collection::vec,
     prelude::*, //
 };
-use schedhist_engine::engine::{
-    group::{
-        records::{
-            group_scheme,
-            CulpritKind,
-            GroupCounter,
-            GroupMetric,
-            GroupRecords,
-            NEIGHBOURS, //
+use schedhist_engine::{
+    engine::{
+        cell::Cell,
+        group::{
+            observer::{CpuGroups, Grouped, Occupant, MOST_GROUPS},
+            records::{
+                group_scheme,
+                CulpritKind,
+                GroupCounter,
+                GroupMetric,
+                GroupRecords,
+                NEIGHBOURS, //
+            },
+            totals::{
+                self,
+                GroupTotals, //
+            },
+            verdict::{Group, Verdict},
         },
-        totals::{
-            self,
-            GroupTotals, //
+        histogram::{
+            bucket::{
+                Precision,
+                Scheme,
+                OVERFLOW, //
+            },
+            totals::Worst,
         },
-        verdict::Verdict,
+        metric::{Metric, MetricSet},
+        switch::{
+            cpu::Cpu,
+            sample::{
+                Observer,
+                Side, //
+            },
+            settings::{
+                Fixed,
+                Settings, //
+            },
+            switch_out::PrevState,
+        },
     },
-    histogram::{
-        bucket::{
-            Precision,
-            Scheme,
-            OVERFLOW, //
-        },
-        totals::Worst,
-    },
-    metric::Metric,
-    switch::{
-        sample::{
-            Observer,
-            Side, //
-        },
-        settings::{
-            Fixed,
-            Settings, //
-        },
-        switch_out::PrevState,
-    },
+    testing::idle_at,
 };
 
 /// Returns records of groups without histograms.
@@ -206,16 +212,77 @@ fn sums_are_carried() {
     for n in 1..=TIMES {
         let observer = groups.observer();
         observer.add(Metric::Oncpu, value, scheme, index);
-        if n % (1 << 20) == 0 {
-            // Whichever group has the CPU then.
+        if n % (1 << 19) == 0 {
+            // Whichever group has the CPU then. Each of the two has its turn.
             observer.enter(user(0));
-            observer.carry();
+            observer.carry(n >> 19);
             observer.enter(user(1));
         }
     }
     let sum = u128::from(LONGEST) + u128::from(TIMES) * u128::from(value);
     assert!(sum > 1 << 64);
     assert_eq!(groups.of(1).sum(GroupMetric::Oncpu), sum);
+}
+
+/// The groups of a CPU, which count in which switch each was carried last.
+struct Carried<'a> {
+    groups: &'a Groups,
+    number: u64,
+    switches: Cell,
+    last: Vec<Cell>,
+}
+
+impl CpuGroups for &Carried<'_> {
+    fn occupant(&self) -> &Occupant {
+        CpuGroups::occupant(&self.groups)
+    }
+
+    fn enter(&self, group: Group) {
+        CpuGroups::enter(&self.groups, group);
+    }
+
+    fn records(&self) -> &GroupRecords {
+        CpuGroups::records(&self.groups)
+    }
+
+    fn current(&self) -> (&GroupRecords, &[Cell]) {
+        CpuGroups::current(&self.groups)
+    }
+
+    fn carry(&self, turn: u64) {
+        self.switches.add(1);
+        self.last[(turn % self.number) as usize].set(turn);
+    }
+
+    fn want_buckets(&self) {}
+}
+
+/// A switch carries the sums of one group at most, and those of each are carried before they can
+/// have grown by 2^63.
+#[test]
+#[cfg_attr(miri, ignore = "far too slow")]
+fn one_group_is_carried_at_a_time() {
+    let scheme = Scheme::DEFAULT;
+    let cells = Cpu::<Vec<Cell>>::cells(scheme, MetricSet::DEFAULT);
+    let buckets = (0..cells).map(|_| Cell::new(0)).collect::<Vec<_>>();
+    let cpu = Cpu::new(0, scheme, buckets).expect("so many cells");
+    let number = MOST_GROUPS as u64;
+    let carried = Carried {
+        groups: &groups(2),
+        number,
+        switches: Cell::new(0),
+        last: (0..number).map(|_| Cell::new(0)).collect(),
+    };
+    // In so many switches a sum grows by far less than 2^63.
+    for n in 1..=(1 << 62) / OVERFLOW / 4 {
+        let before = carried.switches.get();
+        idle_at(&cpu, n, Grouped::new(identity, &carried));
+        assert!(carried.switches.get() <= before + 1);
+    }
+    // All had a turn meanwhile, and each has one again as soon as the others had theirs.
+    assert!(carried.last.iter().all(|turn| turn.get() != 0));
+    let first = carried.last.iter().map(Cell::get).min();
+    assert_eq!(first, Some(carried.switches.get() + 1 - number));
 }
 
 /// A group without memory, or beyond the number of groups, is still counted.

@@ -201,8 +201,9 @@ impl CpuGroups for &Groups {
         (&self.records[current], buckets)
     }
 
-    fn carry(&self) {
-        self.records.iter().for_each(GroupRecords::carry);
+    fn carry(&self, turn: u64) {
+        let number = turn % self.records.len() as u64;
+        self.records[number as usize].carry();
     }
 
     fn want_buckets(&self) {}

@@ -123,8 +123,9 @@ impl observer::CpuGroups for &CpuGroups {
         (&self.records[current], &self.buckets[current])
     }
 
-    fn carry(&self) {
-        self.records.iter().for_each(GroupRecords::carry);
+    fn carry(&self, turn: u64) {
+        let number = turn % self.records.len() as u64;
+        self.records[number as usize].carry();
     }
 
     fn want_buckets(&self) {
