@@ -25,7 +25,10 @@ use kernel::{
 
 use self::{
     directory::Directory,
-    rules::find_processes, //
+    rules::{
+        find_processes,
+        new_lineage, //
+    },
 };
 use crate::{
     boundary::{
@@ -39,6 +42,7 @@ use crate::{
                 new_irq_lock,
                 IrqLock, //
             },
+            random,
             task::ProcessId, //
         },
         group_memory::GroupMemories, //
@@ -46,9 +50,10 @@ use crate::{
     engine::{
         format::groups::Head,
         group::{
+            hash::Secret,
             index::Entry,
-            lineage::Lineage,
             list,
+            names::Names,
             observer::MOST_GROUPS,
             places::{
                 Place,
@@ -152,6 +157,11 @@ impl Groups {
         for _ in 0..limit {
             names.push(KVec::new(), GFP_KERNEL)?;
         }
+        // The others are found by their keys alone.
+        let by_name = match kind {
+            Kind::Cgroup(_) | Kind::List => most,
+            _ => 0,
+        };
         let mut rules = KVec::new();
         if let Kind::List = kind {
             rules = KVec::with_capacity(u64::BITS as usize, GFP_KERNEL)?;
@@ -163,13 +173,18 @@ impl Groups {
             places: Places::new(
                 KVVec::from_elem(Place::VACANT, limit, GFP_KERNEL)?,
                 KVVec::from_elem(None, most, GFP_KERNEL)?,
+                secret(),
             ),
-            names,
+            names: Names::new(
+                names,
+                KVVec::from_elem(None, by_name, GFP_KERNEL)?,
+                secret(),
+            ),
             list: list::List::new(rules),
             under,
             path,
             rules: 0,
-            lineage: Lineage::new(KVVec::new()),
+            lineage: new_lineage(0)?,
             refused: 0,
             last_refused: None,
             was_refused: false,
@@ -297,6 +312,11 @@ impl AsRef<GroupMemories> for Arc<Groups> {
 fn no_groups(limit: u32) -> Result<GroupSet<KVVec<u64>>> {
     let words = GroupSet::<KVVec<u64>>::words(limit as usize + 2);
     Ok(GroupSet::new(KVVec::from_elem(0, words, GFP_KERNEL)?))
+}
+
+/// Returns a secret for a hash table.
+fn secret() -> Secret {
+    Secret::new([random::number(), random::number()])
 }
 
 fn copy(bytes: &[u8], flags: kernel::alloc::Flags) -> Result<KVec<u8>> {

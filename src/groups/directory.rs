@@ -27,6 +27,7 @@ use crate::{
         lineage::Lineage,
         list,
         name::TaskName,
+        names::Names,
         places::{
             Place,
             Places, //
@@ -40,8 +41,7 @@ pub(super) type ListRule = list::Rule<KVec<u8>, KVec<u128>, Subtree>;
 /// The names of groups, and which key has which.
 pub(super) struct Directory {
     pub(super) places: Places<KVVec<Place>, KVVec<Entry>>,
-    /// The names of the groups from 1 on, by number.
-    pub(super) names: KVVec<KVec<u8>>,
+    pub(super) names: Names<KVVec<KVec<u8>>, KVVec<Entry>>,
     /// The rules, if groups are by [`Kind::List`].
     pub(super) list: list::List<KVec<Option<ListRule>>>,
     /// Below which cgroup tasks are grouped, if groups are by [`Kind::Cgroup`].
@@ -68,11 +68,11 @@ pub(super) struct Directory {
 }
 
 /// Whether keys with the same name belong to the same group.
-pub(super) enum Names {
+pub(super) enum Sharing {
     /// They do, as those of a cgroup that was removed and created again.
-    Shared,
-    /// They do not: a PID may be used again.
-    Own,
+    ByName,
+    /// They do not: a PID may be used again. Or the name is the key.
+    No,
 }
 
 impl Directory {
@@ -86,14 +86,14 @@ impl Directory {
         comm: Option<[u8; COMM_LEN]>,
     ) -> Group {
         let name = || TaskName::new(pid, &comm.unwrap_or_else(|| task.comm()));
-        let group = self.group_of(key, Names::Own, || {
+        let group = self.group_of(key, Sharing::No, || {
             // Renaming allocates nothing.
             let mut room = KVec::with_capacity(TaskName::MAX_LEN, GFP_NOWAIT)?;
             room.extend_from_slice(&name(), GFP_NOWAIT)?;
             Ok(room)
         });
         if comm.is_some() && group != Group::OTHER {
-            if let Some(known) = self.names.get_mut(group.number() as usize - 1) {
+            if let Some(known) = self.names.get_mut(group) {
                 known.clear();
                 // Cannot fail: there is room for the longest name.
                 let _ = known.extend_from_slice(&name(), GFP_NOWAIT);
@@ -106,7 +106,7 @@ impl Directory {
     pub(super) fn group_of(
         &mut self,
         key: u128,
-        names: Names,
+        sharing: Sharing,
         name: impl FnOnce() -> Result<KVec<u8>>,
     ) -> Group {
         if let Some(group) = self.places.find(key) {
@@ -115,10 +115,10 @@ impl Directory {
         // While the table is full, a refused key stays refused: its name does not change. A process
         // that moves asks for the same key once for each thread.
         if self.last_refused != Some(key) {
-            match name().and_then(|name| self.insert(key, names, name)) {
+            match name().and_then(|name| self.insert(key, sharing, name)) {
                 Ok(group) => {
                     // In time, so that no task is refused meanwhile.
-                    if self.places.vacant() < self.names.len() / 8 {
+                    if self.places.vacant() < self.places.count() / 8 {
                         self.want_sweep();
                     }
                     return group;
@@ -140,26 +140,20 @@ impl Directory {
 
     /// Returns the group with this name, dead or alive, unless it is retired.
     pub(super) fn place_named(&self, name: &[u8]) -> Option<Group> {
-        let numbered = self.names.iter().zip((1..).filter_map(Group::new));
-        let mut same = numbered.filter(|(known, _)| ***known == *name);
-        let (_, group) = same.find(|(_, group)| self.places.is_used(*group))?;
-        Some(group)
+        { self.names.find(name) }.filter(|group| self.places.is_used(*group))
     }
 
     /// Makes a group for `key`, or gives it the group that has its name, if names are shared.
-    fn insert(&mut self, key: u128, names: Names, name: KVec<u8>) -> Result<Group> {
-        let same = match names {
-            Names::Shared => self.place_named(&name),
-            Names::Own => None,
+    fn insert(&mut self, key: u128, sharing: Sharing, mut name: KVec<u8>) -> Result<Group> {
+        let same = match sharing {
+            Sharing::ByName => self.place_named(&name),
+            Sharing::No => None,
         };
         if let Some(group) = same {
-            // Cannot fail: there is such a place.
             return self.places.give(group, key).then_some(group).ok_or(ENOSPC);
         }
         let group = self.places.take(key).ok_or(ENOSPC)?;
-        if let Some(room) = self.names.get_mut(group.number() as usize - 1) {
-            *room = name;
-        }
+        self.names.set(group, &mut name);
         Ok(group)
     }
 

@@ -143,7 +143,7 @@ impl HeldGroups<'_> {
 
     /// Returns a copy of the name of `group`, or `None` if there is no such group.
     pub(crate) fn name(&self, group: Group) -> Result<Option<KVec<u8>>> {
-        let number = match group {
+        let group = match group {
             Group::OTHER => return Ok(Some(copy(b"other", GFP_KERNEL)?)),
             group if group == self.gone() => {
                 let gone = self.directory.lock().gone;
@@ -152,7 +152,7 @@ impl HeldGroups<'_> {
                     _ => Ok(Some(copy(b"gone", GFP_KERNEL)?)),
                 };
             }
-            group => group.number() as usize - 1,
+            group => group,
         };
         // Allocated first, as this must not sleep with the lock held.
         let mut room = KVec::new();
@@ -162,7 +162,7 @@ impl HeldGroups<'_> {
                 if !directory.places.is_used(group) {
                     return Ok(None);
                 }
-                let Some(name) = directory.names.get(number) else {
+                let Some(name) = directory.names.get(group) else {
                     return Ok(None);
                 };
                 if name.len() <= room.capacity() {

@@ -11,6 +11,7 @@ use kernel::{
 use super::{
     copy,
     directory::Directory,
+    secret,
     Groups, //
 };
 use crate::{
@@ -27,6 +28,7 @@ use crate::{
         task_table::TaskStates, //
     },
     engine::group::{
+        index::Entry,
         lineage::Lineage,
         list::{
             self,
@@ -89,9 +91,10 @@ impl Groups {
         let name = copy(definition.name, GFP_KERNEL)?;
         let text = copy(definition.text, GFP_KERNEL)?;
         let mut name_of_group = copy(definition.name, GFP_KERNEL)?;
-        let mut lineage = KVVec::new();
+        let mut lineage = None;
         if found.root.is_some() && !self.directory.lock().list.has_children() {
-            lineage = KVVec::from_elem(None, FOLLOWED, GFP_KERNEL)?;
+            // No process has a mark.
+            lineage = Some(new_lineage(FOLLOWED)?);
         }
         let is_there = |directory: &Directory| match directory.list.find(&name) {
             Some(_) => Err(EEXIST),
@@ -103,13 +106,9 @@ impl Groups {
         if !has_room && self.sweep(tasks)? == 0 {
             return Err(ENOSPC);
         }
-        // Freed at the end, without the lock.
-        let _replaced;
         let mut directory = self.directory.lock();
-        if found.root.is_some() && !directory.list.has_children() {
-            // No process has a mark.
-            let new = Lineage::new(mem::take(&mut lineage));
-            _replaced = mem::replace(&mut directory.lineage, new);
+        if let Some(new) = &mut lineage {
+            mem::swap(&mut directory.lineage, new);
         }
         let mark = directory.list.next_mark().ok_or(ENOSPC)?;
         if let Some((pid, process)) = found.root {
@@ -126,14 +125,9 @@ impl Groups {
         let key = u128::from(directory.rules);
         let group = match directory.place_named(&name) {
             Some(group) => directory.places.give(group, key).then_some(group),
-            None => {
-                let group = directory.places.take(key);
-                let number = group.map_or(0, |group| group.number() as usize - 1);
-                if let (Some(_), Some(room)) = (group, directory.names.get_mut(number)) {
-                    mem::swap(room, &mut name_of_group);
-                }
-                group
-            }
+            None => directory.places.take(key).inspect(|group| {
+                directory.names.set(*group, &mut name_of_group);
+            }),
         };
         let cgroup = match &found.matcher {
             Matcher::Cgroup(subtree) => Some(subtree.id()),
@@ -144,8 +138,9 @@ impl Groups {
             let rule = list::Rule::new(name, text, found.matcher, group);
             directory.list.add(rule).map_err(|_| ENOSPC)
         });
-        added.inspect_err(|_| directory.lineage.forget(mark))?;
+        // What was replaced is freed without the lock.
         drop(directory);
+        added.inspect_err(|_| self.forget(mark))?;
         if let (Pattern::Cgroup(path), Some(id)) = (definition.pattern, cgroup) {
             self.find_again(path, id);
         }
@@ -177,10 +172,21 @@ impl Groups {
     pub(crate) fn remove_rule(&self, name: &[u8]) -> Result {
         let mut directory = self.directory.lock();
         let removed = directory.list.remove(name).ok_or(ENOENT)?;
-        directory.lineage.forget(removed.mark());
         drop(directory);
-        drop(removed);
+        if let Matcher::Children = removed.matcher {
+            self.forget(removed.mark());
+        }
         Ok(())
+    }
+
+    /// Removes `mark` from all processes. The caller keeps others from using it meanwhile.
+    fn forget(&self, mark: u64) {
+        self.directory.lock().lineage.forget(mark);
+        let mut next = Some(0);
+        while let Some(first) = next {
+            // With a pause, in which interrupts are on, and others get the lock.
+            next = self.directory.lock().lineage.clean(first);
+        }
     }
 
     /// Returns whether rules follow the processes that others fork, and whether they name cgroups
@@ -243,6 +249,12 @@ impl CgroupMkdir for Groups {
         }
         directory.path = buffer;
     }
+}
+
+/// Creates a lineage for the keys of three quarters of `entries` processes. Fails with `ENOMEM`.
+pub(super) fn new_lineage(entries: usize) -> Result<Lineage<KVVec<Entry<u64>>>> {
+    let entries = KVVec::from_elem(None, entries, GFP_KERNEL)?;
+    Ok(Lineage::new(entries, secret()))
 }
 
 /// Finds the processes with these PIDs. Fails with `ESRCH` if there is no such process, and with

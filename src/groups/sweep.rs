@@ -23,7 +23,8 @@ use crate::{
             work::Job, //
         },
         task_table::TaskStates, //
-    }, //
+    },
+    engine::group::places::AT_ONCE, //
 };
 
 /// The maximum number of groups that one sweep retires.
@@ -70,19 +71,22 @@ impl Groups {
         }
         // Whoever reads the groups sees them all, either before or afterwards.
         let mut retired = self.retired.lock();
-        let mut directory = self.directory.lock();
-        let Directory { places, gone, .. } = &mut *directory;
-        let wanted = (self.limits.groups as usize / 4).max(1);
-        let wanted = wanted.saturating_sub(places.vacant());
-        places.retire(
-            since,
-            wanted.min(RETIRED_AT_ONCE),
-            |group| !live.contains(group),
-            |group| {
-                retired.insert(group);
-                *gone += 1;
-            },
-        );
+        let (all, before) = (self.limits.groups as usize, retired.len());
+        for _ in 0..all.div_ceil(AT_ONCE) {
+            let mut directory = self.directory.lock();
+            let Directory { places, gone, .. } = &mut *directory;
+            let wanted = (all / 4).max(1).saturating_sub(places.vacant());
+            let most = wanted.min(RETIRED_AT_ONCE);
+            places.retire(
+                since,
+                most.saturating_sub(retired.len() - before),
+                |group| !live.contains(group),
+                |group| {
+                    retired.insert(group);
+                    *gone += 1;
+                },
+            );
+        }
         Ok(())
     }
 

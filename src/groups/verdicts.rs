@@ -13,7 +13,7 @@ use super::{
     copy,
     directory::{
         Directory,
-        Names, //
+        Sharing, //
     },
     Groups,
     Kind, //
@@ -145,7 +145,7 @@ impl Groups {
             Kind::Comm => {
                 let comm = comm.unwrap_or_else(|| task.comm());
                 let name = || copy(up_to_nul(&comm), GFP_NOWAIT);
-                directory.group_of(comm_key(&comm), Names::Shared, name)
+                directory.group_of(comm_key(&comm), Sharing::No, name)
             }
             Kind::Process(those) => {
                 // Of its threads, the leader gives the process its name.
@@ -166,7 +166,7 @@ impl Groups {
             Kind::Cgroup => match directory.cgroup_of(task, rcu) {
                 Some(cgroup) => {
                     let key = u128::from(cgroup.id());
-                    directory.group_of(key, Names::Shared, || cgroup.path())
+                    directory.group_of(key, Sharing::ByName, || cgroup.path())
                 }
                 None => Group::OTHER,
             },

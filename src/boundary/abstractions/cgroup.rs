@@ -4,10 +4,16 @@
 //!
 //! C header: [`include/linux/cgroup.h`](srctree/include/linux/cgroup.h)
 
-use core::marker::PhantomData;
+use core::{
+    marker::PhantomData,
+    mem::MaybeUninit, //
+};
 
 use kernel::{
-    alloc::Flags,
+    alloc::{
+        flags::__GFP_ZERO,
+        Flags, //
+    },
     ffi::c_int,
     prelude::*,
     sync::rcu, //
@@ -205,8 +211,12 @@ impl Cgroup<'_> {
     /// Returns the path, as `/proc/PID/cgroup` shows it in the initial cgroup namespace. Does not
     /// sleep; fails with `ENOMEM`, and with `E2BIG` if it has more than `PATH_MAX - 2` bytes.
     pub(crate) fn path(&self) -> Result<KVec<u8>> {
-        let mut buffer = path_buffer(GFP_NOWAIT)?;
-        let path = self.path_in(&mut buffer)?;
+        // The allocator clears it far faster than `KVec::from_elem()` does.
+        let buffer: KBox<MaybeUninit<[u8; bindings::PATH_MAX as usize]>> =
+            KBox::new_uninit(GFP_NOWAIT | __GFP_ZERO)?;
+        // SAFETY: Zero bytes are bytes.
+        let mut buffer = unsafe { buffer.assume_init() };
+        let path = self.path_in(&mut *buffer)?;
         let mut short = KVec::with_capacity(path.len(), GFP_NOWAIT)?;
         short.extend_from_slice(path, GFP_NOWAIT)?;
         Ok(short)

@@ -33,6 +33,7 @@
 #include <linux/fs.h>
 #include <linux/irq_work.h>
 #include <linux/poll.h>
+#include <linux/random.h>
 #include <linux/sched.h>
 #include <linux/sched/clock.h>
 #include <linux/spinlock.h>

@@ -16,6 +16,7 @@ pub(crate) mod hotplug;
 pub(crate) mod irq_lock;
 pub(crate) mod irq_work;
 pub(crate) mod per_cpu;
+pub(crate) mod random;
 pub(crate) mod rcu;
 pub(crate) mod sched_exit;
 pub(crate) mod sched_process_exec;

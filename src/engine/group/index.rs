@@ -2,32 +2,58 @@
 
 //! Finds the group of a key, such as the ID of a cgroup, or another value.
 
-use core::ops::DerefMut;
+use core::{
+    array,
+    ops::{
+        DerefMut,
+        Range, //
+    },
+};
 
-use crate::engine::group::verdict::Group;
+use crate::engine::group::{
+    hash::Secret,
+    verdict::Group, //
+};
 
 /// A key and its value (by default a group), or an empty entry.
 pub type Entry<V = Group> = Option<(u128, V)>;
 
-/// A hash table from keys to groups, or to other small values, in memory of a fixed size: open
-/// addressing with linear probing.
+/// The number of entries of a bucket.
+const BUCKET: usize = 16;
+
+/// The most entries that [`Index::for_each_value`] looks at.
+pub const AT_ONCE: usize = 32 * BUCKET;
+
+/// A hash table from keys to groups, or to other small values, in memory of a fixed size.
+///
+/// Tables are used with a lock held and interrupts off, and users choose keys. So the work is
+/// bounded, whatever the keys are: a key is in one of two buckets of [`BUCKET`] entries. It goes to
+/// the one with more room, so that while a quarter of the table is free both are practically never
+/// full. The hash has a secret: otherwise a user could fill two buckets on purpose, and then others
+/// would be refused.
 #[derive(Debug)]
 pub struct Index<B> {
+    /// The buckets, one after the other; the last one may be shorter. In each, the entries in use
+    /// come first.
     entries: B,
     len: usize,
+    secret: Secret,
 }
 
 impl<V: Copy, B: DerefMut<Target = [Entry<V>]>> Index<B> {
     /// Creates an empty table that stores its entries in `entries`.
-    pub fn new(mut entries: B) -> Self {
+    pub fn new(mut entries: B, secret: Secret) -> Self {
         entries.fill(None);
-        Self { entries, len: 0 }
+        Self {
+            entries,
+            len: 0,
+            secret,
+        }
     }
 
     /// Returns the value of `key`.
     pub fn find(&self, key: u128) -> Option<V> {
-        let place = self.place_of(key)?;
-        let (_, value) = (*self.entries.get(place)?)?;
+        let (_, value) = (*self.entries.get(self.place_of(key)?)?)?;
         Some(value)
     }
 
@@ -38,19 +64,34 @@ impl<V: Copy, B: DerefMut<Target = [Entry<V>]>> Index<B> {
         Some(value)
     }
 
-    /// Calls `change` with each value.
-    pub fn for_each_value(&mut self, mut change: impl FnMut(&mut V)) {
-        let entries = self.entries.iter_mut().flatten();
-        entries.for_each(|(_, value)| change(value));
+    /// Calls `change` with the values of [`AT_ONCE`] entries, of which `first` is the first.
+    /// Returns the entry with which to go on, or `None` at the end.
+    ///
+    /// Begin with 0. Each value that is in the table throughout is changed, even if other keys come
+    /// and go between two calls.
+    pub fn for_each_value(&mut self, first: usize, change: impl FnMut(&mut V)) -> Option<usize> {
+        // Entries move within their bucket only, and a bucket is looked at as a whole.
+        let next = first.saturating_add(AT_ONCE).min(self.entries.len());
+        let used = self.entries.get_mut(first..next)?.iter_mut().flatten();
+        used.map(|(_, value)| value).for_each(change);
+        (next < self.entries.len()).then_some(next)
     }
 
     /// Makes `value` the value of `key`, which has none yet. Returns false if there is no room.
     pub fn insert(&mut self, key: u128, value: V) -> bool {
-        // A table that is nearly full would be slow.
+        // In a table that is nearly full, too many keys would find both buckets full.
         if self.len >= self.entries.len() / 4 * 3 {
             return false;
         }
-        let place = self.place_of(key);
+        let mut most = 0;
+        let mut place = None;
+        for bucket in self.buckets_of(key) {
+            let used = self.used(bucket.clone());
+            if bucket.len() - used > most {
+                most = bucket.len() - used;
+                place = Some(bucket.start + used);
+            }
+        }
         match place.and_then(|place| self.entries.get_mut(place)) {
             Some(entry) => {
                 *entry = Some((key, value));
@@ -63,64 +104,56 @@ impl<V: Copy, B: DerefMut<Target = [Entry<V>]>> Index<B> {
 
     /// Removes `key`, if it is there.
     pub fn remove(&mut self, key: u128) {
-        let Some(mut hole) = self.place_of(key) else {
+        let Some(place) = self.place_of(key) else {
             return;
         };
-        if self.take(hole).is_none() {
-            return;
+        let bucket = self.bucket(place / BUCKET);
+        let last = (bucket.start + self.used(bucket)).saturating_sub(1);
+        let moved = { self.entries.get_mut(last) }.and_then(Option::take);
+        match self.entries.get_mut(place) {
+            Some(entry) if place != last => *entry = moved,
+            _ => {}
         }
         self.len -= 1;
-        // No search may end at the hole that would have gone on: fill it with an entry from behind
-        // it whose search passes it, which leaves another hole.
-        let mut place = hole;
-        // A place is free, so this ends earlier.
-        for _ in 0..self.entries.len() {
-            place = (place + 1).checked_rem(self.entries.len()).unwrap_or(0);
-            let Some(Some((other, value))) = self.entries.get(place).copied() else {
-                return;
-            };
-            let first = hash(other).checked_rem(self.entries.len()).unwrap_or(0);
-            if self.distance(first, place) >= self.distance(hole, place) {
-                self.take(place);
-                if let Some(entry) = self.entries.get_mut(hole) {
-                    *entry = Some((other, value));
-                }
-                hole = place;
+    }
+
+    /// Returns the place of `key`.
+    fn place_of(&self, key: u128) -> Option<usize> {
+        for bucket in self.buckets_of(key) {
+            let first = bucket.start;
+            let used = self.entries.get(bucket)?.iter().map_while(|entry| *entry);
+            if let Some(offset) = { used }.position(|(other, _)| other == key) {
+                return Some(first + offset);
             }
         }
+        None
     }
 
-    /// Frees a place, and returns its entry.
-    fn take(&mut self, place: usize) -> Entry<V> {
-        self.entries.get_mut(place)?.take()
+    /// Returns the places of the two buckets of `key`, of which the second is empty if there is
+    /// only one.
+    fn buckets_of(&self, key: u128) -> [Range<usize>; 2] {
+        let hash = self.secret.hash(&key.to_le_bytes());
+        let (low, high) = (hash as u32 as usize, (hash >> u32::BITS) as usize);
+        let count = self.entries.len().div_ceil(BUCKET);
+        let first = low.checked_rem(count).unwrap_or(0);
+        // Any but the first.
+        let second = match high.checked_rem(count.saturating_sub(1)) {
+            Some(offset) => (first + 1 + offset).checked_rem(count).unwrap_or(0),
+            None => count,
+        };
+        [self.bucket(first), self.bucket(second)]
     }
 
-    /// Returns the number of steps from one place to another, where the first place follows the
-    /// last.
-    fn distance(&self, from: usize, to: usize) -> usize {
-        match to.checked_sub(from) {
-            Some(distance) => distance,
-            None => to + (self.entries.len() - from),
-        }
+    /// Returns the places of the bucket `number`.
+    fn bucket(&self, number: usize) -> Range<usize> {
+        let len = self.entries.len();
+        let [first, end] = array::from_fn(|i| ((number + i) * BUCKET).min(len));
+        first..end
     }
 
-    /// Returns the place of `key`, or else the free place that it would get. Returns `None` if
-    /// there is neither.
-    fn place_of(&self, key: u128) -> Option<usize> {
-        let first = hash(key).checked_rem(self.entries.len())?;
-        let (begin, end) = self.entries.split_at_checked(first)?;
-        let from_first = end.iter().chain(begin).enumerate();
-        let is_place = |entry: &Entry<V>| entry.is_none_or(|(other, _)| other == key);
-        let (offset, _) = { from_first }.find(|(_, entry)| is_place(entry))?;
-        (first + offset).checked_rem(self.entries.len())
+    /// Returns the number of entries in use in the places of a bucket.
+    fn used(&self, bucket: Range<usize>) -> usize {
+        let entries = self.entries.get(bucket).unwrap_or_default();
+        entries.iter().take_while(|entry| entry.is_some()).count()
     }
-}
-
-/// Mixes the bits of a key: Fibonacci hashing of its halves.
-fn hash(key: u128) -> usize {
-    const GOLDEN_RATIO: u64 = 0x9e37_79b9_7f4a_7c15;
-
-    let low = (key as u64).wrapping_mul(GOLDEN_RATIO);
-    let mixed = (low.rotate_left(29) ^ (key >> 64) as u64).wrapping_mul(GOLDEN_RATIO);
-    (mixed >> 32) as usize
 }

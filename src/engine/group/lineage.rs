@@ -4,9 +4,12 @@
 
 use core::ops::DerefMut;
 
-use crate::engine::group::index::{
-    Entry,
-    Index, //
+use crate::engine::group::{
+    hash::Secret,
+    index::{
+        Entry,
+        Index, //
+    },
 };
 
 /// The marks of processes, in memory of a fixed size.
@@ -17,22 +20,25 @@ use crate::engine::group::index::{
 #[derive(Debug)]
 pub struct Lineage<B> {
     marks: Index<B>,
+    /// The marks that are in use. Processes may still have others, which mean nothing.
+    used: u64,
     /// The number of marked processes that are not known, as there was no room.
     lost: u64,
 }
 
 impl<B: DerefMut<Target = [Entry<u64>]>> Lineage<B> {
     /// Creates a lineage in which no process is marked, in the memory of `entries`.
-    pub fn new(entries: B) -> Self {
+    pub fn new(entries: B, secret: Secret) -> Self {
         Self {
-            marks: Index::new(entries),
+            marks: Index::new(entries, secret),
+            used: 0,
             lost: 0,
         }
     }
 
     /// Returns the marks of the process `key`.
     pub fn marks(&self, key: u128) -> u64 {
-        self.marks.find(key).unwrap_or(0)
+        self.marks.find(key).unwrap_or(0) & self.used
     }
 
     /// Returns how many processes should have got marks for which there was no room.
@@ -42,6 +48,7 @@ impl<B: DerefMut<Target = [Entry<u64>]>> Lineage<B> {
 
     /// Adds `marks` to those of the process `key`. Returns false if there is no room.
     pub fn mark(&mut self, key: u128, marks: u64) -> bool {
+        self.used |= marks;
         match self.marks.find_mut(key) {
             Some(known) => {
                 *known |= marks;
@@ -69,9 +76,17 @@ impl<B: DerefMut<Target = [Entry<u64>]>> Lineage<B> {
         self.marks.remove(key);
     }
 
-    /// Removes `marks` from all processes.
+    /// Removes `marks` from all processes. They must not be used again before
+    /// [`Lineage::clean`] has returned `None`.
     pub fn forget(&mut self, marks: u64) {
+        self.used &= !marks;
+    }
+
+    /// Removes what [`Lineage::forget`] left in some of the memory, as [`Index::for_each_value`]
+    /// does.
+    pub fn clean(&mut self, first: usize) -> Option<usize> {
+        let used = self.used;
         // A process without marks keeps its place until it ends.
-        self.marks.for_each_value(|of| *of &= !marks);
+        self.marks.for_each_value(first, |of| *of &= used)
     }
 }

@@ -12,10 +12,12 @@
 //!
 //! [`TaskState`]: crate::engine::switch::task_state::TaskState
 
+pub mod hash;
 pub mod index;
 pub mod lineage;
 pub mod list;
 pub mod name;
+pub mod names;
 pub mod observer;
 pub mod places;
 pub mod records;

@@ -17,6 +17,7 @@
 use core::ops::DerefMut;
 
 use crate::engine::group::{
+    hash::Secret,
     index::{
         Entry,
         Index, //
@@ -30,7 +31,8 @@ pub struct Place {
     state: State,
     /// The key, while the place is in use.
     key: u128,
-    /// The time at which the key last found it.
+    /// The time at which the key last found it; while the place is vacant, the number of the one
+    /// that becomes vacant next.
     found: u64,
 }
 
@@ -50,6 +52,9 @@ impl Place {
     };
 }
 
+/// The most places that [`Places::retire`] looks at.
+pub const AT_ONCE: usize = 256;
+
 /// The places of the groups from 1 on.
 #[derive(Debug)]
 pub struct Places<P, I> {
@@ -58,8 +63,10 @@ pub struct Places<P, I> {
     /// Counts the times that a key was looked up.
     time: u64,
     vacant: usize,
-    /// No place before this one is vacant.
+    /// The first and the last of the vacant places, if there are any: the one that became vacant
+    /// first is given away first.
     first: usize,
+    last: usize,
     /// The place that was retired last: the next ones come after it, so that a group that died
     /// lately usually keeps its place for long.
     hand: usize,
@@ -74,14 +81,20 @@ impl<P: DerefMut<Target = [Place]>, I: DerefMut<Target = [Entry]>> Places<P, I> 
 
     /// Creates vacant places in the memory of `places`. `entries` has as many entries as
     /// [`Places::entries`] returns.
-    pub fn new(mut places: P, entries: I) -> Self {
-        places.fill(Place::VACANT);
+    pub fn new(mut places: P, entries: I, secret: Secret) -> Self {
+        for (place, next) in places.iter_mut().zip(1..) {
+            *place = Place {
+                found: next,
+                ..Place::VACANT
+            };
+        }
         Self {
             vacant: places.len(),
-            places,
-            index: Index::new(entries),
-            time: 0,
             first: 0,
+            last: places.len().saturating_sub(1),
+            places,
+            index: Index::new(entries, secret),
+            time: 0,
             hand: 0,
         }
     }
@@ -89,6 +102,11 @@ impl<P: DerefMut<Target = [Place]>, I: DerefMut<Target = [Entry]>> Places<P, I> 
     /// Returns the current time, for [`Places::retire`].
     pub fn now(&self) -> u64 {
         self.time
+    }
+
+    /// Returns the number of places.
+    pub fn count(&self) -> usize {
+        self.places.len()
     }
 
     /// Returns the number of places that are vacant.
@@ -128,44 +146,40 @@ impl<P: DerefMut<Target = [Place]>, I: DerefMut<Target = [Entry]>> Places<P, I> 
         }
     }
 
-    /// Gives a vacant place to the group of `key`, which has none. Returns `None` if there is none.
+    /// Gives a vacant place to the group of `key`, which has none. Returns `None` if there is none,
+    /// or, which practically does not happen, if the [`Index`] has no room for this key.
     pub fn take(&mut self, key: u128) -> Option<Group> {
-        if self.vacant == 0 {
+        let group = group_of(self.first)?;
+        let place = self.places.get_mut(self.first)?;
+        if self.vacant == 0 || !self.index.insert(key, group) {
             return None;
         }
-        let mut rest = self.places.iter().enumerate().skip(self.first);
-        let (number, _) = rest.find(|(_, place)| place.state == State::Vacant)?;
-        self.first = number;
-        let group = group_of(number)?;
-        self.give(group, key).then_some(group)
+        self.vacant -= 1;
+        self.first = place.found as usize;
+        place.state = State::Used;
+        place.key = key;
+        self.touch(group);
+        Some(group)
     }
 
-    /// Makes `key` the key of `group`, whose place may be in use or vacant. Returns false, and does
-    /// nothing, if it is retired, or if there is no such place.
+    /// Makes `key` the key of `group`. Returns false, and does nothing, if its place is not in use,
+    /// or if the [`Index`] has no room for this key.
     pub fn give(&mut self, group: Group, key: u128) -> bool {
         let Some(place) = number_of(group).and_then(|number| self.places.get_mut(number)) else {
             return false;
         };
-        match place.state {
-            State::Used => self.index.remove(place.key),
-            State::Retired => return false,
-            State::Vacant => {}
-        }
-        // Cannot fail: each place has one key at most.
-        if !self.index.insert(key, group) {
+        if place.state != State::Used || !self.index.insert(key, group) {
             return false;
         }
-        if place.state == State::Vacant {
-            self.vacant -= 1;
-        }
-        place.state = State::Used;
+        self.index.remove(place.key);
         place.key = key;
         self.touch(group);
         true
     }
 
     /// Retires up to `most` groups for which `is_dead` returns true, unless a task was about to get
-    /// them since the time `since`. Calls `retired` with each.
+    /// them since the time `since`. Calls `retired` with each. Looks at the next
+    /// [`AT_ONCE`] places only.
     pub fn retire(
         &mut self,
         since: u64,
@@ -174,7 +188,7 @@ impl<P: DerefMut<Target = [Place]>, I: DerefMut<Target = [Entry]>> Places<P, I> 
         mut retired: impl FnMut(Group),
     ) {
         let mut left = most;
-        for _ in 0..self.places.len() {
+        for _ in 0..self.places.len().min(AT_ONCE) {
             if left == 0 {
                 return;
             }
@@ -198,14 +212,17 @@ impl<P: DerefMut<Target = [Place]>, I: DerefMut<Target = [Entry]>> Places<P, I> 
             return false;
         };
         match self.places.get_mut(number) {
-            Some(place) if place.state == State::Retired => {
-                *place = Place::VACANT;
-                self.vacant += 1;
-                self.first = self.first.min(number);
-                true
-            }
-            _ => false,
+            Some(place) if place.state == State::Retired => *place = Place::VACANT,
+            _ => return false,
         }
+        if self.vacant == 0 {
+            self.first = number;
+        } else if let Some(last) = self.places.get_mut(self.last) {
+            last.found = number as u64;
+        }
+        self.last = number;
+        self.vacant += 1;
+        true
     }
 }
 

@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The groups of keys.
+//! The groups of keys and of names, and the hash by which they are found.
 
-use std::collections::HashMap;
+use std::{
+    collections::HashMap,
+    hash::{
+        DefaultHasher,
+        Hasher, //
+    },
+};
 
 use proptest::{
     collection::vec,
@@ -10,22 +16,59 @@ use proptest::{
 };
 
 use schedhist_engine::engine::group::{
-    index::Index,
+    hash::Secret,
+    index::{
+        Entry,
+        Index, //
+    },
+    names::Names,
+    places::{
+        Place,
+        Places, //
+    },
     verdict::Group, //
 };
+
+const SECRET: Secret = Secret::new([1, 2]);
 
 fn group(number: u32) -> Group {
     Group::new(number).expect("the number is small")
 }
 
+/// The kernel has the same hash, and these values: `lib/tests/siphash_kunit.c`.
+#[test]
+fn the_hash_is_that_of_the_kernel() {
+    let secret = Secret::new([0x0706_0504_0302_0100, 0x0f0e_0d0c_0b0a_0908]);
+    let bytes: Vec<u8> = (0..64).collect();
+    for (len, hash) in [
+        (0, 0x050f_c4dc),
+        (1, 0x7d57_ca93),
+        (7, 0x9bb1_1140),
+        (8, 0x8d29_9a8e),
+        (15, 0x2a51_9956),
+        (16, 0x7d90_8b66),
+        (63, 0xb7bb_b3a8),
+    ] {
+        assert_eq!(secret.hash(&bytes[..len]) as u32, hash, "{len}");
+    }
+}
+
 proptest! {
+    /// So does Rust's standard library, without a secret.
+    #[test]
+    fn the_hash_is_that_of_the_standard_library(bytes in vec(any::<u8>(), 0..600)) {
+        let mut hasher = DefaultHasher::new();
+        hasher.write(&bytes);
+        prop_assert_eq!(Secret::new([0, 0]).hash(&bytes), hasher.finish());
+    }
+
     /// The table is a map, however full it is and whatever is removed from it.
     #[test]
     fn is_a_map(
         size in 0_usize..20,
         steps in vec((any::<bool>(), 0_u128..20, 0_u32..1000), 0..200),
     ) {
-        let mut index = Index::new(vec![None; size]);
+        let mut index = Index::new(vec![None; size], SECRET);
         let mut model = HashMap::new();
         for (is_insertion, key, number) in steps {
             // Far apart, as IDs and names are.
@@ -45,15 +88,174 @@ proptest! {
             }
         }
     }
+
+    /// The same for a table of many buckets, in which keys come and go.
+    #[test]
+    fn a_large_table_is_a_map(steps in vec((any::<bool>(), 0_u128..150), 0..2000)) {
+        let mut index = Index::new(vec![None; 200], SECRET);
+        let mut model = HashMap::new();
+        for (is_insertion, key) in steps {
+            if !is_insertion {
+                index.remove(key);
+                model.remove(&key);
+            } else if !model.contains_key(&key) {
+                prop_assert!(index.insert(key, group(key as u32)));
+                model.insert(key, group(key as u32));
+            }
+        }
+        for key in 0..150 {
+            prop_assert_eq!(index.find(key), model.get(&key).copied());
+        }
+    }
 }
 
 /// A table of the size that the module gives it has room for a key of each group.
 #[test]
 fn has_room_for_all() {
     for limit in 1..200 {
-        let mut index = Index::new(vec![None; 2 * limit + 2]);
+        let mut index = Index::new(vec![None; 2 * limit + 2], SECRET);
         for key in 0..limit {
             assert!(index.insert(key as u128, group(1)));
         }
     }
+}
+
+/// Returns the longest run of entries in use: no search passes a free entry.
+fn longest_run(entries: &[Entry]) -> usize {
+    let runs = entries.split(Option::is_none).map(<[Entry]>::len);
+    runs.max().unwrap_or(0)
+}
+
+/// Asserts that a table of all groups has room for these keys, and that no search is long.
+fn assert_spread(keys: impl Iterator<Item = u128>) {
+    let mut entries = vec![None; 2 * 4095 + 2];
+    let mut index = Index::new(&mut entries[..], SECRET);
+    let mut count = 0;
+    for (number, key) in (1..).zip(keys) {
+        assert!(index.insert(key, group(number)), "{number}: {key:x}");
+        count += 1;
+    }
+    assert_eq!(count, 4095);
+    let longest = longest_run(&entries);
+    assert!(longest < 32, "a run of {longest}");
+}
+
+/// Keys that follow each other, as the IDs of the cgroups of one boot do, are spread over the table.
+#[test]
+fn neighbouring_keys_are_spread() {
+    for step in [1, 2, 64, 1 << 32, 1 << 64] {
+        assert_spread((0..4095).map(|number| 1000 + number * step));
+    }
+}
+
+/// Names of threads that all had the same hash when it had no secret.
+#[test]
+fn names_are_not_made_to_collide() {
+    const GOLDEN_RATIO: u64 = 0x9e37_79b9_7f4a_7c15;
+
+    fn old_hash(key: u128) -> u64 {
+        let low = (key as u64).wrapping_mul(GOLDEN_RATIO);
+        (low.rotate_left(29) ^ (key >> 64) as u64).wrapping_mul(GOLDEN_RATIO) >> 32
+    }
+
+    // Any 8 bytes and 7 that follow from them: these must be those of a name, with no NUL but at
+    // the end.
+    let names = (1_u64..).filter_map(|number| {
+        let low = number.wrapping_mul(0x2545_f491_4f6c_dd1d);
+        let high = low.wrapping_mul(GOLDEN_RATIO).rotate_left(29);
+        let key = (u128::from(high) << 64) | u128::from(low);
+        let (last, name) = key
+            .to_be_bytes()
+            .split_first()
+            .map(|(a, b)| (*a, b.to_vec()))?;
+        (last == 0 && !name.contains(&0)).then_some(key)
+    });
+    let mut keys: Vec<u128> = names.take(5000).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    keys.truncate(4095);
+    assert!(keys.iter().all(|key| old_hash(*key) == old_hash(keys[0])));
+    assert_spread(keys.into_iter());
+}
+
+/// However the keys are chosen, no more of them than have room in two buckets make searches longer:
+/// the next is refused. Here the secret is known.
+#[test]
+fn full_buckets_refuse() {
+    const BUCKETS: u64 = 4;
+
+    let is_in_first_two = |key: &u128| {
+        let hash = SECRET.hash(&key.to_le_bytes());
+        let first = (hash & u64::from(u32::MAX)) % BUCKETS;
+        let second = (first + 1 + (hash >> 32) % (BUCKETS - 1)) % BUCKETS;
+        first < 2 && second < 2
+    };
+    let mut entries = vec![None; 64];
+    let mut index = Index::new(&mut entries[..], SECRET);
+    let keys: Vec<u128> = (0..).filter(is_in_first_two).take(33).collect();
+    for key in &keys[..32] {
+        assert!(index.insert(*key, group(1)));
+    }
+    assert!(!index.insert(keys[32], group(1)));
+    // One that leaves makes room, wherever it was.
+    index.remove(keys[5]);
+    assert_eq!(
+        (index.find(keys[5]), index.find(keys[31])),
+        (None, Some(group(1)))
+    );
+    assert!(index.insert(keys[32], group(2)));
+    assert_eq!(index.find(keys[32]), Some(group(2)));
+    assert!(entries[..32].iter().all(Option::is_some));
+    assert!(entries[32..].iter().all(Option::is_none));
+}
+
+type AllNames = Names<Vec<Vec<u8>>, Vec<Entry>>;
+
+fn names(count: usize, entries: usize) -> AllNames {
+    Names::new(vec![Vec::new(); count], vec![None; entries], SECRET)
+}
+
+proptest! {
+    /// Names find the group that got them last, as long as it has them.
+    #[test]
+    fn names_are_like_a_map(steps in vec((1..=12_u32, 0..20_u8), 0..200)) {
+        let entries = Places::<Vec<Place>, Vec<Entry>>::entries(12);
+        let mut names = names(12, entries);
+        let mut of: Vec<Option<u8>> = vec![None; 13];
+        let mut last: HashMap<u8, u32> = HashMap::new();
+        for (number, name) in steps {
+            let mut text = vec![name; 1 + usize::from(name)];
+            names.set(group(number), &mut text);
+            let before = of[number as usize].replace(name);
+            let expected = before.map_or(Vec::new(), |old| vec![old; 1 + usize::from(old)]);
+            prop_assert_eq!(text, expected);
+            last.insert(name, number);
+            for name in 0..20 {
+                let known = last.get(&name).filter(|number| of[**number as usize] == Some(name));
+                let found = names.find(&vec![name; 1 + usize::from(name)]);
+                prop_assert_eq!(found, known.map(|number| group(*number)));
+            }
+        }
+    }
+}
+
+#[test]
+fn names_of_no_group() {
+    let mut all = names(2, 6);
+    let mut name = b"a".to_vec();
+    for number in [0, 3] {
+        all.set(group(number), &mut name);
+        assert_eq!((&name[..], all.get(group(number))), (&b"a"[..], None));
+        assert!(all.get_mut(group(number)).is_none());
+    }
+    assert_eq!(all.find(b"a"), None);
+    all.set(group(2), &mut name);
+    assert_eq!(all.find(b"a"), Some(group(2)));
+    // They need not be found.
+    let mut all = names(2, 0);
+    all.set(group(2), &mut b"a".to_vec());
+    assert_eq!(all.find(b"a"), None);
+    assert_eq!(all.get(group(2)), Some(&b"a".to_vec()));
+    all.get_mut(group(2)).expect("there is one").push(b'b');
+    assert_eq!(all.get(group(2)), Some(&b"ab".to_vec()));
 }

@@ -13,6 +13,11 @@ use proptest::{
     sample::select, //
 };
 use schedhist_engine::engine::group::{
+    hash::Secret,
+    index::{
+        Entry,
+        AT_ONCE, //
+    },
     lineage::Lineage,
     list::{
         matches_glob,
@@ -318,6 +323,49 @@ fn the_first_rule_that_matches_has_a_task() {
     assert!(!rules.has_children());
 }
 
+/// Cleans up all of the memory.
+fn clean(lineage: &mut Lineage<Vec<Entry<u64>>>) {
+    let mut next = Some(0);
+    while let Some(first) = next {
+        next = lineage.clean(first);
+    }
+}
+
+/// A process that is forked during the clean-up does not inherit what is being removed, wherever its
+/// entry is, and each step of the clean-up is short.
+#[test]
+fn marks_are_cleaned_up_in_steps() {
+    const PLACES: usize = 1 << 15;
+    const PROCESSES: u128 = (PLACES / 4 * 3) as u128;
+
+    let mut lineage = Lineage::new(vec![None; PLACES], Secret::new([1, 2]));
+    for key in 0..PROCESSES / 2 {
+        assert!(lineage.mark(key, 0b11));
+    }
+    lineage.forget(0b10);
+    let (mut next, mut steps, mut key) = (Some(0), 0, 0);
+    while let Some(first) = next {
+        for _ in 0..PROCESSES / 128 {
+            assert_eq!(lineage.marks(key), 0b01);
+            assert!(lineage.fork(key, key + PROCESSES / 2));
+            if key % 2 == 0 {
+                lineage.exit(key);
+            }
+            key += 1;
+        }
+        next = lineage.clean(first);
+        steps += 1;
+    }
+    assert_eq!(steps, PLACES / AT_ONCE);
+    assert!(key >= PROCESSES / 2);
+    // The mark is used again.
+    assert!(lineage.mark(PROCESSES, 0b10));
+    for key in 0..PROCESSES {
+        let is_alive = key >= PROCESSES / 2 || key % 2 != 0;
+        assert_eq!(lineage.marks(key), u64::from(is_alive), "{key}");
+    }
+}
+
 proptest! {
     /// Rules keep their order, whatever is removed, and a mark is that of one rule at a time.
     #[test]
@@ -365,19 +413,24 @@ proptest! {
         }
     }
 
-    /// The marks of processes are those of the naive reference, as long as there is room.
+    /// The marks of processes are those of the naive reference, as long as there is room. A mark
+    /// that was forgotten is seen nowhere from then on, and can be used again after a clean-up.
     #[test]
     fn marks_are_inherited(
         places in select(vec![0_usize, 8, 200]),
-        steps in vec((0..5, 0..30_u128, 0..30_u128, 0..4_u32), 0..200),
+        steps in vec((0..6, 0..30_u128, 0..30_u128, 0..4_u32), 0..200),
     ) {
-        let mut lineage = Lineage::new(vec![None; places]);
+        let mut lineage = Lineage::new(vec![None; places], Secret::new([1, 2]));
         let mut model: HashMap<u128, u64> = HashMap::new();
-        let mut lost = 0;
+        let (mut lost, mut forgotten) = (0, 0);
         let room = places / 4 * 3;
         for (kind, one, other, mark) in steps {
             let mark = 1 << mark;
             match kind {
+                0 if forgotten & mark != 0 => {
+                    clean(&mut lineage);
+                    forgotten = 0;
+                }
                 0 => {
                     let has_room = model.contains_key(&one) || model.len() < room;
                     prop_assert_eq!(lineage.mark(one, mark), has_room);
@@ -405,6 +458,12 @@ proptest! {
                 _ => {
                     lineage.forget(mark);
                     model.values_mut().for_each(|marks| *marks &= !mark);
+                    // Either cleaned at once, as the mark is used again, or only masked.
+                    if kind == 4 {
+                        clean(&mut lineage);
+                    } else {
+                        forgotten |= mark;
+                    }
                 }
             }
             let keys: HashSet<u128> = (0..30).collect();

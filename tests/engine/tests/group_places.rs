@@ -21,10 +21,12 @@ use proptest::{
 };
 use schedhist_engine::engine::{
     group::{
+        hash::Secret,
         index::Entry,
         places::{
             Place,
-            Places, //
+            Places,
+            AT_ONCE, //
         },
         records::{
             CulpritKind,
@@ -52,17 +54,22 @@ type Table = Places<Vec<Place>, Vec<Entry>>;
 
 fn table(places: usize) -> Table {
     let entries = vec![None; Table::entries(places)];
-    Places::new(vec![Place::VACANT; places], entries)
+    Places::new(vec![Place::VACANT; places], entries, Secret::new([1, 2]))
 }
 
 fn retire(
     places: &mut Table,
     since: u64,
     most: usize,
-    is_dead: impl FnMut(Group) -> bool,
+    mut is_dead: impl FnMut(Group) -> bool,
 ) -> Vec<u32> {
     let mut retired = Vec::new();
-    places.retire(since, most, is_dead, |group| retired.push(group.number()));
+    for _ in 0..places.count().div_ceil(AT_ONCE) {
+        let left = most - retired.len();
+        places.retire(since, left, &mut is_dead, |group| {
+            retired.push(group.number())
+        });
+    }
     retired
 }
 
@@ -142,6 +149,54 @@ fn places_are_given_up_in_turn() {
     assert_eq!(order[..5], order[5..]);
 }
 
+/// However many places there are, they are looked at a few at a time.
+#[test]
+fn places_are_retired_in_steps() {
+    const PLACES: usize = 4095;
+
+    let mut places = table(PLACES);
+    for key in 0..PLACES {
+        assert!(places.take(key as u128).is_some());
+    }
+    let since = places.now();
+    let (mut looked_at, mut dead) = (0, Vec::new());
+    for step in 1..=PLACES.div_ceil(AT_ONCE) {
+        let is_dead = |group: Group| {
+            looked_at += 1;
+            group.number() % 100 == 0
+        };
+        places.retire(since, usize::MAX, is_dead, |group| {
+            dead.push(group.number())
+        });
+        assert!(looked_at <= step * AT_ONCE);
+    }
+    assert!(looked_at >= PLACES);
+    dead.sort_unstable();
+    assert_eq!(dead, (1..).map(|n| n * 100).take(40).collect::<Vec<_>>());
+}
+
+/// The place that has been vacant for the longest time comes first, so that what happened to its
+/// last group is long ago.
+#[test]
+fn vacant_places_are_taken_in_turn() {
+    let mut places = table(4);
+    for key in 1..=4 {
+        assert_eq!(places.take(key), Some(group(key as u32)));
+    }
+    let since = places.now();
+    assert_eq!(retire(&mut places, since, 9, |_| true).len(), 4);
+    for number in [3, 1, 4] {
+        assert!(places.vacate(group(number)));
+    }
+    assert_eq!(places.take(5), Some(group(3)));
+    assert!(places.vacate(group(2)));
+    let taken: Vec<_> = (6..=9).map(|key| places.take(key)).collect();
+    assert_eq!(
+        taken,
+        [Some(group(1)), Some(group(4)), Some(group(2)), None]
+    );
+}
+
 proptest! {
     /// Against a map of keys, with all that happens to places in any order.
     #[test]
@@ -168,7 +223,7 @@ proptest! {
                     }
                 }
                 2 if !used.contains_key(&key) => {
-                    let can = (1..=size as u32).contains(&number) && !retired.contains(&number);
+                    let can = used.values().any(|other| *other == number);
                     prop_assert_eq!(places.give(group(number), key), can);
                     if can {
                         used.retain(|_, other| *other != number);

@@ -36,6 +36,7 @@ use schedhist_engine::{
     engine::{
         cell::Cell,
         group::{
+            hash::Secret,
             index::Entry,
             lineage::Lineage,
             observer::{
@@ -949,6 +950,7 @@ fn a_group_that_comes_again_while_it_is_folded() {
     const PARENT: u128 = 1;
     const CHILD: u128 = 2;
     const TASK: Task = task(9);
+    const SECRET: Secret = Secret::new([1, 2]);
 
     struct Directory {
         places: Places<Vec<Place>, Vec<Entry>>,
@@ -958,8 +960,8 @@ fn a_group_that_comes_again_while_it_is_folded() {
     in_all_orders(3, || {
         let entries = Places::<Vec<Place>, Vec<Entry>>::entries(2);
         let mut directory = Directory {
-            places: Places::new(vec![Place::VACANT; 2], vec![None; entries]),
-            lineage: Lineage::new(vec![None; 4]),
+            places: Places::new(vec![Place::VACANT; 2], vec![None; entries], SECRET),
+            lineage: Lineage::new(vec![None; 4], SECRET),
         };
         let old = directory.places.take(KEY).expect("there is a place");
         assert!(directory.lineage.mark(PARENT, 1));

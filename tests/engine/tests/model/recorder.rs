@@ -10,6 +10,7 @@ use std::{
 use schedhist_engine::engine::{
     cell::Cell,
     group::{
+        hash::Secret,
         index::Entry,
         lineage::Lineage,
         list::{
@@ -105,7 +106,7 @@ impl Listed {
     fn new() -> Self {
         let mut all = Self {
             list: List::new((0..GROUPS).map(|_| None).collect()),
-            lineage: Lineage::new(vec![None; 16]),
+            lineage: Lineage::new(vec![None; 16], Secret::new([1, 2])),
         };
         for cgroup in FOLLOWED + 1..GROUPS {
             all.add(&[b'0' + cgroup as u8], Matcher::Cgroup(cgroup), cgroup);
@@ -145,6 +146,8 @@ impl Listed {
     fn unfollow(&mut self) {
         let rule = self.list.remove(Self::NAME).expect("there is one");
         self.lineage.forget(rule.mark());
+        // The memory has no more entries than one call looks at.
+        assert_eq!(self.lineage.clean(0), None);
     }
 
     /// Returns the group of `task`, whose verdict in `state` is known so far, as `Groups::decide()`
