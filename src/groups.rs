@@ -4,12 +4,14 @@
 
 mod directory;
 mod held;
+mod late;
 mod rules;
 mod sweep;
 mod verdicts;
 
 pub(crate) use self::{
     held::HeldGroups,
+    late::Latecomers,
     sweep::Sweeper, //
 };
 
@@ -52,6 +54,7 @@ use crate::{
         group::{
             hash::Secret,
             index::Entry,
+            late::Late,
             list,
             names::Names,
             observer::MOST_GROUPS,
@@ -191,6 +194,8 @@ impl Groups {
             wants_sweep: false,
             next_sweep: 0,
             gone: 0,
+            late: Late::default(),
+            decided_late: 0,
         };
         let memory = match limits.memory {
             0 => usize::MAX,
@@ -257,6 +262,7 @@ impl Groups {
             memory: self.memories.memory(),
             gone: directory.gone,
             unfollowed: directory.lineage.lost(),
+            late: directory.decided_late,
         }
     }
 

@@ -83,6 +83,7 @@ use crate::{
     events,
     groups::{
         Groups,
+        Latecomers,
         Sweeper, //
     },
     observer::{
@@ -105,6 +106,7 @@ pub(crate) struct Recorder {
     sweep: Pin<KBox<Work<TaskTable>>>,
     /// Present while tasks are grouped.
     group_sweep: Option<Pin<KBox<Work<Sweeper>>>>,
+    latecomers: Option<Pin<KBox<Work<Latecomers>>>>,
 }
 
 impl Recorder {
@@ -128,8 +130,19 @@ impl Recorder {
             }
             None => None,
         };
+        let latecomers = match &groups {
+            Some(groups) => {
+                let latecomers = Latecomers {
+                    groups: groups.clone(),
+                    tasks: TaskStates::new(tasks.clone()),
+                };
+                Some(Work::new(Arc::new(latecomers, GFP_KERNEL)?)?)
+            }
+            None => None,
+        };
         Ok(Self {
             group_sweep,
+            latecomers,
             records: records.per_cpu(),
             groups: groups.map(|groups| (groups.memories().per_cpu(), groups)),
             delivery,
@@ -192,12 +205,15 @@ impl Recorder {
         }
     }
 
-    /// Cancels the sweeps that the probes have queued, and waits for those that are running. The
+    /// Cancels the jobs that the probes have queued, and waits for those that are running. The
     /// probes must not be registered any more. Sleeps.
     pub(crate) fn end_sweeps(&self) {
         self.sweep.cancel();
         if let Some(sweep) = &self.group_sweep {
             sweep.cancel();
+        }
+        if let Some(latecomers) = &self.latecomers {
+            latecomers.cancel();
         }
     }
 
@@ -288,6 +304,13 @@ impl SchedProcessExec for Recorder {
 impl CgroupAttachTask for Recorder {
     fn cgroup_attach_task(&self, task: Task<'_>) {
         self.decide(task, None);
+    }
+
+    fn cgroup_attach_rest(&self, task: Task<'_>) {
+        if let (Some((_, groups)), Some(latecomers)) = (&self.groups, &self.latecomers) {
+            groups.defer(task);
+            latecomers.queue();
+        }
     }
 }
 

@@ -24,6 +24,7 @@ use crate::{
     },
     engine::group::{
         index::Entry,
+        late::Late,
         lineage::Lineage,
         list,
         name::TaskName,
@@ -65,6 +66,10 @@ pub(super) struct Directory {
     pub(super) next_sweep: u64,
     /// The number of groups that were retired.
     pub(super) gone: u64,
+    /// The processes whose threads have moved, but were not decided yet.
+    pub(super) late: Late,
+    /// The number of verdicts that tasks got later than at their move.
+    pub(super) decided_late: u64,
 }
 
 /// Whether keys with the same name belong to the same group.

@@ -251,6 +251,61 @@ test_groups_names() {
 	same "groups" "$(names_of_groups)" $'other\n'"$path"
 }
 
+# many THREADS: starts a process of so many threads, which sleep, and sets pid.
+many() {
+	coproc MANY { exec python3 -SE -c "import threading, time
+for _ in range($1 - 1): threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()
+print(flush=True)
+time.sleep(1000)"; }
+	pid=$MANY_PID
+	read -r -u "${MANY[0]}"
+}
+
+# verdicts_in NAME: prints how many tasks have the group /schedhist/NAME as their verdict.
+verdicts_in() {
+	local id
+	id=$(sed -n "s/^group id \([0-9]*\) .* name \/schedhist\/$1\$/\1/p" "$debugfs/groups")
+	awk -v id="$id" '$1 == "task" && $5 == id { n++ } END { print n + 0 }' "$debugfs/group_tasks"
+}
+
+are_in() { [[ $(verdicts_in "$1") == "$2" ]]; }
+
+is_late() { [[ $(head_of late) == "$1" ]]; }
+
+# A process that moves may have more threads than are decided at once. The others follow soon, and
+# are counted.
+test_groups_large_process() {
+	local pid name
+	cgroups_on
+	load
+	mkdir "$base"/{one,other}
+	group_begin cgroup
+	many 32
+	for name in one other; do
+		echo "$pid" > "$base/$name/cgroup.procs"
+		same "tasks in $name" "$(verdicts_in "$name")" 32
+	done
+	same late "$(head_of late)" 0
+	kill "$pid"
+	wait "$pid" || :
+	many 300
+	echo "$pid" > "$base/one/cgroup.procs"
+	waits_for are_in one 300
+	waits_for is_late 268
+	for _ in {1..20}; do
+		echo "$pid" > "$base/other/cgroup.procs"
+		echo "$pid" > "$base/one/cgroup.procs"
+	done
+	echo "$pid" > "$base/other/cgroup.procs"
+	waits_for are_in other 300
+	within late 536 "$(head_of late)" $((42 * 268))
+	assert_members cgroup
+	measure 0
+	assert_group_laws
+	kill "$pid"
+	wait "$pid" || :
+}
+
 # --- the figures ---
 
 # The kernel accounts the same time: what its clock leaves out, such as interrupts, is less than 2 %. Its

@@ -18,7 +18,7 @@ use kernel::{
 use super::{
     bindings,
     task::{
-        for_each_thread,
+        visit_threads,
         Task, //
     },
     tracepoint::Probe, //
@@ -31,7 +31,18 @@ pub(crate) trait CgroupAttachTask: Send + Sync + 'static {
     /// Interrupts are off, except on `PREEMPT_RT`: the implementation must not sleep, but for a
     /// `spinlock_t` there.
     fn cgroup_attach_task(&self, task: Task<'_>);
+
+    /// Called after the process of `task` has moved, if it has more than [`THREADS`] threads:
+    /// [`CgroupAttachTask::cgroup_attach_task`] was called for so many of them only. The context is
+    /// the same.
+    fn cgroup_attach_rest(&self, task: Task<'_>);
 }
+
+/// The number of threads of a process for which [`CgroupAttachTask`] is called one by one.
+///
+/// A process moves as a whole, and may have any number of threads. The kernel itself is not quick
+/// either, but does far less for each.
+const THREADS: usize = 32;
 
 /// The probe itself: C calls it, and it calls `T`, for each task that moved.
 ///
@@ -52,7 +63,16 @@ unsafe extern "C" fn probe<T: CgroupAttachTask>(
     let task = unsafe { Task::from_raw(task) };
     if is_process {
         // The event names only the leader, which may be a zombie that stays where it is.
-        for_each_thread(task, |thread| receiver.cgroup_attach_task(thread));
+        let mut left = THREADS;
+        visit_threads(task, |thread| {
+            let is_left = left != 0;
+            match is_left {
+                true => receiver.cgroup_attach_task(thread),
+                false => receiver.cgroup_attach_rest(task),
+            }
+            left = left.saturating_sub(1);
+            is_left
+        });
     } else {
         receiver.cgroup_attach_task(task);
     }

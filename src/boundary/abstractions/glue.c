@@ -56,8 +56,10 @@ static void visit_tasks(schedhist_visit visit, void *data, bool queued)
 	for_each_process(process)
 		list_for_each_entry_rcu(task, &process->signal->thread_head,
 					thread_node)
-			if (!queued || READ_ONCE(task->on_rq))
-				visit(task, data);
+			if ((!queued || READ_ONCE(task->on_rq)) &&
+			    !visit(task, data))
+				goto out;
+out:
 	rcu_read_unlock();
 }
 
@@ -79,7 +81,8 @@ void schedhist_visit_threads(struct task_struct *task, schedhist_visit visit,
 	rcu_read_lock();
 	/* Not for_each_thread(), for the same reason. */
 	list_for_each_entry_rcu(thread, &task->signal->thread_head, thread_node)
-		visit(thread, data);
+		if (!visit(thread, data))
+			break;
 	rcu_read_unlock();
 }
 

@@ -78,7 +78,8 @@ typedef void (*schedhist_sched_process_exit_probe)(void *data,
 						   bool group_dead);
 
 typedef void (*schedhist_call)(void *data);
-typedef void (*schedhist_visit)(struct task_struct *task, void *data);
+/* Returns whether to go on. */
+typedef bool (*schedhist_visit)(struct task_struct *task, void *data);
 
 /*
  * Calls a function on a CPU, with interrupts off, and waits until it returns.

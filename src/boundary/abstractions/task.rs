@@ -287,11 +287,8 @@ impl ProcessId {
     /// Finds the process `pid`, a PID of the initial namespace. Any context.
     pub(crate) fn find(pid: i32) -> Option<Self> {
         let rcu = rcu::read_lock();
-        // SAFETY: The RCU read lock is held.
-        let leader = NonNull::new(unsafe { bindings::schedhist_find_process(pid) })?;
-        // SAFETY: It was found in this RCU read-side critical section, to whose end it stays valid.
-        let leader = unsafe { Task::from_raw(leader.as_ptr()) };
-        leader.process(&rcu)
+        let process = find_leader(pid, &rcu)?.process(&rcu);
+        process
     }
 
     /// Returns a number that no other process has.
@@ -305,39 +302,74 @@ pub(crate) fn task_key(pid: i32, start_time: u64) -> u128 {
     u128::from(start_time) << 32 | u128::from(pid as u32)
 }
 
-/// Calls the `F` at `visit` with `task`.
+/// Calls the `F` at `visit` with `task`. Returns whether to go on.
 ///
 /// # Safety
 ///
 /// `visit` must point to an `F` to which there is no other reference in use, `task` to a task.
-unsafe extern "C" fn call<F: FnMut(Task<'_>)>(
+unsafe extern "C" fn call<F: FnMut(Task<'_>) -> bool>(
     task: *mut bindings::task_struct,
     visit: *mut c_void,
-) {
+) -> bool {
     // SAFETY: By the safety requirement.
     let visit = unsafe { &mut *visit.cast::<F>() };
     // SAFETY: The task exists while it is visited.
-    visit(unsafe { Task::from_raw(task) });
+    visit(unsafe { Task::from_raw(task) })
 }
 
 /// Calls `visit` for every task but the idle tasks; those that are created or exit meanwhile may be
 /// missed. `visit` must not sleep.
-pub(crate) fn for_each_task<F: FnMut(Task<'_>)>(mut visit: F) {
+pub(crate) fn for_each_task(mut visit: impl FnMut(Task<'_>)) {
+    visit_tasks(|task| {
+        visit(task);
+        true
+    });
+}
+
+fn visit_tasks<F: FnMut(Task<'_>) -> bool>(mut visit: F) {
     // SAFETY: `call` gets this `F`, and is not called any more once this has returned.
     unsafe { bindings::schedhist_visit_tasks(Some(call::<F>), (&raw mut visit).cast()) };
 }
 
 /// Does the same for every task that is on a run queue or has a CPU, which takes far less time where
 /// most tasks sleep.
-pub(crate) fn for_each_queued_task<F: FnMut(Task<'_>)>(mut visit: F) {
+pub(crate) fn for_each_queued_task(mut visit: impl FnMut(Task<'_>)) {
+    visit_queued_tasks(|task| {
+        visit(task);
+        true
+    });
+}
+
+fn visit_queued_tasks<F: FnMut(Task<'_>) -> bool>(mut visit: F) {
     // SAFETY: `call` gets this `F`, and is not called any more once this has returned.
     unsafe { bindings::schedhist_visit_queued_tasks(Some(call::<F>), (&raw mut visit).cast()) };
 }
 
-/// Calls `visit` for every thread of the process of `task`. `visit` must not sleep.
-pub(crate) fn for_each_thread<F: FnMut(Task<'_>)>(task: Task<'_>, mut visit: F) {
+/// Calls `visit` for the threads of the process of `task`, until it returns false. `visit` must not
+/// sleep.
+pub(crate) fn visit_threads<F: FnMut(Task<'_>) -> bool>(task: Task<'_>, mut visit: F) {
     let visit = (&raw mut visit).cast();
     // SAFETY: The task exists. `call` gets this `F`, and is not called any more once this has
     // returned.
     unsafe { bindings::schedhist_visit_threads(task.as_ptr(), Some(call::<F>), visit) };
+}
+
+/// Calls `visit` for every thread of the process `pid`, a PID of the initial namespace. `visit` must
+/// not sleep. Any context.
+pub(crate) fn for_each_thread_of(pid: i32, mut visit: impl FnMut(Task<'_>)) {
+    let rcu = rcu::read_lock();
+    if let Some(leader) = find_leader(pid, &rcu) {
+        visit_threads(leader, |thread| {
+            visit(thread);
+            true
+        });
+    }
+}
+
+/// Returns the leader of the process `pid`, which may have exited before its other threads.
+fn find_leader(pid: i32, _: &rcu::Guard) -> Option<Task<'_>> {
+    // SAFETY: The RCU read lock is held.
+    let leader = NonNull::new(unsafe { bindings::schedhist_find_process(pid) })?;
+    // SAFETY: It was found in this RCU read-side critical section, to whose end it stays valid.
+    Some(unsafe { Task::from_raw(leader.as_ptr()) })
 }

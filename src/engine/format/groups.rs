@@ -52,6 +52,8 @@ pub struct Head {
     pub gone: u64,
     /// The number of processes that a rule should have followed, for which there was no room.
     pub unfollowed: u64,
+    /// The number of tasks that got their group later than at their move to another cgroup.
+    pub late: u64,
 }
 
 /// Writes the first lines of the text of groups.
@@ -62,7 +64,8 @@ pub fn head(out: &mut impl Write, rule: impl Display, head: &Head) -> fmt::Resul
     writeln!(out, "refused {}", head.refused)?;
     writeln!(out, "memory_bytes {}", head.memory)?;
     writeln!(out, "gone {}", head.gone)?;
-    writeln!(out, "unfollowed {}", head.unfollowed)
+    writeln!(out, "unfollowed {}", head.unfollowed)?;
+    writeln!(out, "late {}", head.late)
 }
 
 /// Writes the first line of the text of a list of rules.

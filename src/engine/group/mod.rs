@@ -14,6 +14,7 @@
 
 pub mod hash;
 pub mod index;
+pub mod late;
 pub mod lineage;
 pub mod list;
 pub mod name;

@@ -12,6 +12,7 @@ use schedhist_engine::engine::{
     group::{
         hash::Secret,
         index::Index,
+        late::Late,
         name::TaskName,
         rule::{
             Pids,
@@ -143,6 +144,22 @@ proptest! {
         prop_assert_eq!(state.verdict(id), Verdict::UNKNOWN);
         prop_assert_eq!(format!("{state:?}"), before);
     }
+}
+
+/// Each process is there once; if there are too many, all tasks stand for the rest.
+#[test]
+fn late_processes() {
+    let mut late = Late::default();
+    for pid in [7, 5, 7, 5] {
+        late.add(pid);
+    }
+    assert_eq!(late.pids().collect::<Vec<_>>(), [7, 5]);
+    (1..=16).for_each(|pid| late.add(pid));
+    assert!(!late.is_all());
+    assert_eq!(late.pids().count(), 16);
+    late.add(17);
+    assert!(late.is_all());
+    assert_eq!(late.pids().count(), 16);
 }
 
 #[test]

@@ -123,6 +123,7 @@ fn golden_head_and_neighbour() {
         memory: 4096,
         gone: 12,
         unfollowed: 3,
+        late: 5,
     };
     groups::head(&mut out, rule, &head).expect("a String takes all");
     let waits = (3, u128::from(u64::MAX) + 1);
@@ -137,6 +138,7 @@ fn golden_head_and_neighbour() {
              memory_bytes 4096\n\
              gone 12\n\
              unfollowed 3\n\
+             late 5\n\
              \x20 neighbour id 17 of 2 ended 3 ended_ns 18446744073709551616 name {ESCAPED}\n"
         )
     );

@@ -294,6 +294,7 @@ fn groups_are_more_records() {
         memory: 1,
         gone: 12,
         unfollowed: 0,
+        late: 0,
     };
     let groups = Groups::new(3, scheme);
     groups.example(900);

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Decides the groups of threads that could not be decided when they moved to another cgroup: a
+//! process moves as a whole, with interrupts off, and may have any number of threads.
+
+use core::mem;
+
+use kernel::sync::Arc;
+
+use super::Groups;
+use crate::{
+    boundary::{
+        abstractions::{
+            task::{
+                for_each_task,
+                for_each_thread_of,
+                Task, //
+            },
+            work::Job, //
+        },
+        task_table::TaskStates, //
+    }, //
+};
+
+impl Groups {
+    /// Remembers that threads of the process of `task` have moved. They are decided when
+    /// [`Latecomers`] runs. The context is that of [`Groups::decide`].
+    pub(crate) fn defer(&self, task: Task<'_>) {
+        self.directory.lock().late.add(task.tgid());
+    }
+}
+
+/// Decides the threads that [`Groups::defer`] has deferred.
+pub(crate) struct Latecomers {
+    pub(crate) groups: Arc<Groups>,
+    pub(crate) tasks: TaskStates,
+}
+
+impl Job for Latecomers {
+    fn run(&self) {
+        let late = mem::take(&mut self.groups.directory.lock().late);
+        let mut changed = 0;
+        let mut decide = |task: Task<'_>| {
+            let before = self.groups.verdict(task, &self.tasks);
+            // Those that were decided at once have requested a sweep, if any is wanted.
+            let _ = self.groups.decide(task, None, &self.tasks);
+            changed += u64::from(self.groups.verdict(task, &self.tasks) != before);
+        };
+        match late.is_all() {
+            true => for_each_task(decide),
+            false => { late.pids() }.for_each(|pid| for_each_thread_of(pid, &mut decide)),
+        }
+        self.groups.directory.lock().decided_late += changed;
+    }
+}
