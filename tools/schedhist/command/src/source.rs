@@ -38,7 +38,8 @@ use crate::{
         Failure,
         Result, //
     },
-    sys, //
+    sys,
+    verbs::ongoing, //
 };
 
 /// The folder of the module.
@@ -74,6 +75,8 @@ pub struct Frame {
     pub read_ns: u64,
     /// What happened meanwhile that readers of the figures should know.
     pub notes: Vec<String>,
+    /// The stays and waits that are in progress at the end, and of which nothing is in the figures.
+    pub in_progress: Vec<String>,
 }
 
 impl Source {
@@ -223,7 +226,14 @@ impl Reading {
             unix_ns: self.taken.unix_ns,
             read_ns: self.taken.read_ns,
             notes,
+            in_progress: self.longer(1_000_000_000),
         }
+    }
+
+    /// Returns the stays and waits that have taken longer than `ns` nanoseconds so far.
+    fn longer(&self, ns: u64) -> Vec<String> {
+        let all = ongoing::longer(&self.taken.snapshot, ns);
+        all.into_iter().map(|(_, text)| text).collect()
     }
 
     /// Returns whether `old` is of the same load of the module, as far as the files tell: a copy is
@@ -244,6 +254,7 @@ impl Reading {
                         .notes
                         .push("measuring or a metric was switched on or off".to_owned());
                 }
+                frame.in_progress = self.longer(window.span.unwrap_or_default());
                 frame.window = window;
             }
             Ok(_) => frame

@@ -47,6 +47,19 @@ ended_by_other_ns 196000000 ended_by_kernel_ns 259000000 ended_by_idle_ns 770000
   neighbour id 2 of 1 ended 100 ended_ns 190000000 name /a/very/long/path/of/a/cgroup/that/does/not/fit/batch.service
 ";
 
+/// A group that has only begun, and one of which a stay was not seen.
+const GROUPS_IN_PROGRESS: &str = "# schedhist groups version 1
+group_by cgroup
+limit 255
+refused 0
+group id 1 oncpu_sum_ns 18000000 runq_count 578 runq_sum_ns 701000000 oncpu_in_progress 2 \
+oncpu_in_progress_ns 14000000000 name /web.service
+group id 2 oncpu_sum_ns 0 runq_count 0 runq_sum_ns 0 oncpu_in_progress 0 oncpu_in_progress_ns 0 \
+name /starved
+in_progress id 1 runq_in_progress 0 runq_in_progress_ns 0 oncpu_unseen 1 oncpu_unseen_ns 3000000000
+in_progress id 2 runq_in_progress 3 runq_in_progress_ns 36000000000 oncpu_unseen 0 oncpu_unseen_ns 0
+";
+
 const GROUP_RUNQ: &str = "# schedhist group histogram version 1
 metric runq
 group 1
@@ -226,6 +239,25 @@ fn folder(name: &str) -> std::path::PathBuf {
     for (name, text) in SETTINGS {
         fs::write(settings.join(name), text).unwrap();
     }
+    let hog = folder.join("hog");
+    fs::create_dir_all(hog.join("group_hist")).unwrap();
+    machine.tells_progress = true;
+    machine.run_until_busy();
+    machine.now += 2_000_000_000;
+    machine.starved_since = Some(machine.now);
+    machine.now += 12_000_000_000;
+    fs::write(hog.join("raw"), machine.raw()).unwrap();
+    fs::write(hog.join("groups"), GROUPS_IN_PROGRESS).unwrap();
+    fs::write(hog.join("group_hist/runq"), GROUP_RUNQ).unwrap();
+    fs::write(hog.join("outliers"), OUTLIERS).unwrap();
+    fs::write(hog.join("outlier_pipe"), "").unwrap();
+    for series in &raw::decode(&machine.raw()).unwrap().names.series {
+        fs::create_dir_all(hog.join("threshold_ns")).unwrap();
+        fs::write(hog.join("threshold_ns").join(&series.name), "none\n").unwrap();
+    }
+    let raw = fs::File::open(hog.join("raw")).unwrap();
+    raw.set_modified(UNIX_EPOCH + Duration::from_secs(1_800_000_000))
+        .unwrap();
     fs::create_dir_all(folder.join("broken")).unwrap();
     fs::write(folder.join("broken/raw"), &machine.raw()[..5_000]).unwrap();
     recording(&folder.join("a.data"), 1, 6, 0);

@@ -29,16 +29,44 @@ pub struct GroupRow {
     /// Whether the earlier text has no such group, or another one of this number: this is all that
     /// it did.
     pub is_new: bool,
-    /// The time that its tasks ran, in nanoseconds.
+    /// The time that its tasks ran, in nanoseconds. A stay counts for as long as it has taken so far.
     pub oncpu_ns: u64,
-    /// The number of its waits, and their sum in nanoseconds.
+    /// The number of its waits that have ended, and the time that its tasks waited, in nanoseconds.
+    /// A wait counts for as long as it has taken so far.
     pub waits: (u64, u64),
+    /// What is in progress at the end.
+    pub in_progress: InProgress,
     /// The p99 and the greatest of its waits since tasks were grouped, in nanoseconds.
     pub runq: (Option<u64>, Option<u64>),
     /// The time that it waited, by who had the CPU at the end, as in [`CLASSES`].
     pub ended_ns: [u64; 4],
     /// The other groups that kept it waiting, with the time in nanoseconds; the longest is first.
     pub neighbours: Vec<(String, u64)>,
+}
+
+/// Stays and waits in progress of a group: how many, and how long they have taken so far, in
+/// nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InProgress {
+    /// The stays of its tasks on a CPU, those included whose beginning was not seen.
+    pub oncpu: (u64, u64),
+    /// Of these stays, those whose beginning was not seen: they do not become samples.
+    pub unseen: (u64, u64),
+    /// The waits for a CPU.
+    pub runq: (u64, u64),
+}
+
+impl InProgress {
+    fn new(group: &Group) -> Self {
+        let number = |key: &str| units::clamp(group.pairs.number(key).unwrap_or_default());
+        let both = |key: &str| (number(key), number(&format!("{key}_ns")));
+        let (seen, unseen) = (both("oncpu_in_progress"), both("oncpu_unseen"));
+        Self {
+            oncpu: (seen.0 + unseen.0, seen.1.saturating_add(unseen.1)),
+            unseen,
+            runq: both("runq_in_progress"),
+        }
+    }
 }
 
 /// What is counted of a group.
@@ -69,6 +97,17 @@ impl Counts {
         }
         Some(self)
     }
+
+    /// Adds what is in progress at the end, less what was in progress at the beginning.
+    fn with_progress(mut self, new: &InProgress, old: &InProgress) -> Self {
+        let seen = |all: &InProgress| all.oncpu.1 - all.unseen.1;
+        let more = |sum: u64, new: u64, old: u64| sum.saturating_add(new).saturating_sub(old);
+        self.oncpu_ns = more(self.oncpu_ns, seen(new), seen(old));
+        // A stay that is not seen is in no sum after its end.
+        self.oncpu_ns += new.unseen.1.saturating_sub(old.unseen.1);
+        self.waits.1 = more(self.waits.1, new.runq.1, old.runq.1);
+        self
+    }
 }
 
 impl GroupRow {
@@ -79,12 +118,16 @@ impl GroupRow {
         let counts = Counts::new(group);
         let since = old.and_then(|old| Some((Some(old), counts.since(&Counts::new(old))?)));
         let (old, counts) = since.unwrap_or((None, counts));
+        let in_progress = InProgress::new(group);
+        let before = old.map_or_else(InProgress::default, InProgress::new);
+        let counts = counts.with_progress(&in_progress, &before);
         Self {
             id: group.id,
             name: group.name.clone(),
             is_new: old.is_none(),
             oncpu_ns: counts.oncpu_ns,
             waits: counts.waits,
+            in_progress,
             runq: (
                 group.pairs.number("runq_p99_ns"),
                 group.pairs.number("runq_max_ns"),
@@ -104,7 +147,7 @@ pub fn between(first: &Groups, last: &Groups) -> Vec<GroupRow> {
     let is_shown = |group: &&Group| old.is_empty() || !last.is_gone(group.id);
     let rows = { last.groups.iter().filter(is_shown) }
         .map(|group| GroupRow::new(group, old.get(&group.id).copied(), last))
-        .filter(|row| row.waits.0 != 0 || row.oncpu_ns != 0);
+        .filter(|row| row.waits != (0, 0) || row.oncpu_ns != 0);
     let mut rows: Vec<_> = rows.collect();
     rows.sort_by(|a, b| (Reverse(a.waits.1), &a.name).cmp(&(Reverse(b.waits.1), &b.name)));
     rows

@@ -67,6 +67,9 @@ const LAWS: [Law; 4] = [
     },
 ];
 
+/// The law of time, in nanoseconds. It is exact while the probes record, too.
+const TIME: &str = "time = oncpu + idle + in progress + unseen";
+
 /// A law that does not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
@@ -96,6 +99,23 @@ pub struct Checked {
 /// are allowed for, and four more. If measuring was off, the laws must hold exactly.
 pub fn check(window: &Window, read_ns: u64) -> Checked {
     let mut checked = Checked::default();
+    let known = window
+        .cpus
+        .iter()
+        .filter_map(|cpu| Some((cpu, cpu.unaccounted?)));
+    let known: Vec<_> = known.collect();
+    if !known.is_empty() {
+        checked.checked += 1;
+        let furthest = known.into_iter().max_by_key(|(_, off)| off.unsigned_abs());
+        let furthest = furthest.filter(|(_, off)| *off != 0);
+        checked
+            .violations
+            .extend(furthest.map(|(cpu, off)| Violation {
+                law: TIME,
+                cpu: cpu.number,
+                off_by: off.into(),
+            }));
+    }
     for law in &LAWS {
         let mut furthest: Option<Violation> = None;
         let Some(differences) = differences(window, law) else {

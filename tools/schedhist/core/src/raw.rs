@@ -12,6 +12,7 @@ use crate::engine::{
         MAGIC,
         VERSION, //
     },
+    group::verdict::Group,
     histogram::{
         bucket::{
             Precision,
@@ -20,7 +21,8 @@ use crate::engine::{
         },
         totals::Worst, //
     },
-    identity::Identity, //
+    identity::Identity,
+    switch::cpu::Occupancy, //
 };
 
 const END: u32 = 0;
@@ -32,10 +34,14 @@ const HISTOGRAM: u32 = 5;
 const WORST: u32 = 6;
 const BUCKETS: u32 = 7;
 const GROUPING: u32 = 8;
+const STAY: u32 = 12;
+const TASK: u32 = 13;
+const WAITING: u32 = 14;
 
 const HEADER_LEN: usize = 56;
 const RECORD_LEN: usize = 8;
 const ENABLED: u32 = 1;
+const UNSEEN: u32 = 1;
 
 /// The error of a reader whose input is not what it should be: one line that says what is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -113,11 +119,73 @@ impl Histogram {
     }
 }
 
+/// The stay in progress on a CPU. The sums of `oncpu` and `idle` of the CPU are of the same moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stay {
+    /// What has the CPU.
+    pub occupancy: Occupancy,
+    /// The time at which this was read, in nanoseconds of `local_clock()`.
+    pub now: u64,
+    /// The time at which the stay began, or, if that was not seen, at which measuring did.
+    pub since: u64,
+    /// The time on the clock that is in no stay, in nanoseconds.
+    pub unseen: u64,
+}
+
+impl Stay {
+    /// Returns how long the stay has taken so far, if it is one of `what`.
+    pub fn of(&self, what: Occupancy) -> u64 {
+        if self.occupancy == what {
+            self.now.saturating_sub(self.since)
+        } else {
+            0
+        }
+    }
+}
+
+/// A stay of a task on a CPU, or a wait, that is in progress.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskInProgress {
+    /// The number of the metric of which it becomes a sample.
+    pub metric: u32,
+    /// Whether its beginning was not seen: it does not become a sample.
+    pub unseen: bool,
+    /// The CPU that the task has, or waits for.
+    pub cpu: u32,
+    /// The time at which it was found, in nanoseconds of `local_clock()`.
+    pub now: u64,
+    /// How long it had taken by then, in nanoseconds.
+    pub duration: u64,
+    /// The task.
+    pub task: Identity,
+}
+
+impl TaskInProgress {
+    /// Returns the time at which it began.
+    pub fn since(&self) -> u64 {
+        self.now.saturating_sub(self.duration)
+    }
+}
+
+/// The waits of a metric that are in progress, but for those whose beginning was not seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Waits {
+    /// The number of the metric.
+    pub metric: u32,
+    /// How many there are.
+    pub count: u64,
+    /// How long they have taken so far, in nanoseconds.
+    pub sum: u64,
+}
+
 /// The records of a CPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cpu {
     /// The number of the CPU.
     pub number: u32,
+    /// The stay in progress; `None` if measuring is off or the CPU is offline, and if the module
+    /// does not tell.
+    pub stay: Option<Stay>,
     /// The counters, by their numbers.
     pub counters: Vec<u64>,
     /// The histograms, by ascending number of the metric.
@@ -159,6 +227,73 @@ pub struct Snapshot {
     pub names: Rc<Names>,
     /// All possible CPUs, by ascending number.
     pub cpus: Vec<Cpu>,
+    /// The waits in progress; empty if the module does not tell.
+    pub waits: Vec<Waits>,
+    /// The task on each CPU, as far as it stayed there while the snapshot was made, and the longest
+    /// waits.
+    pub tasks: Vec<TaskInProgress>,
+}
+
+impl Snapshot {
+    /// Returns the stays and waits in progress that belong to a series, the longest first. Of the
+    /// idle task's stays, the PID is 0.
+    pub fn in_progress(&self, series: &Series) -> Vec<TaskInProgress> {
+        let tasks = { self.tasks.iter() }.filter(|task| series.parts.contains(&task.metric));
+        let mut all: Vec<_> = tasks.cloned().collect();
+        if series.name == "idle" {
+            all.extend(self.cpus.iter().filter_map(|cpu| idle_on(cpu, series)));
+        }
+        all.sort_by_key(|task| std::cmp::Reverse(task.duration));
+        all
+    }
+
+    /// Returns the time of the clock at the stay of a CPU, less the sum of all stays and what was not
+    /// seen, modulo 2^64: 0, by the law of time. Returns `None` if the stay is not known, or a
+    /// metric has no memory.
+    pub fn unaccounted(&self, cpu: &Cpu) -> Option<u64> {
+        let stay = cpu.stay?;
+        let sum = |name: &str| {
+            let series = self.names.series(name)?;
+            let [metric] = series.parts.as_slice() else {
+                return None;
+            };
+            Some(cpu.histogram(*metric)?.sum as u64)
+        };
+        let in_progress = stay
+            .of(Occupancy::Task)
+            .wrapping_add(stay.of(Occupancy::Idle));
+        let all = [sum("oncpu")?, sum("idle")?, in_progress, stay.unseen];
+        Some({ all.iter() }.fold(stay.now, |left, part| left.wrapping_sub(*part)))
+    }
+
+    /// Returns the task that has a CPU, if it is known.
+    pub fn task_on(&self, cpu: u32) -> Option<&TaskInProgress> {
+        let oncpu = self.names.series("oncpu")?;
+        let mut tasks = self.tasks.iter();
+        tasks.find(|task| task.cpu == cpu && oncpu.parts.contains(&task.metric))
+    }
+
+    /// Returns the number of waits in progress that belong to a series, and how long they have taken
+    /// so far, in nanoseconds.
+    pub fn waits(&self, series: &Series) -> (u64, u64) {
+        let waits = { self.waits.iter() }.filter(|waits| series.parts.contains(&waits.metric));
+        waits.fold((0, 0), |(count, sum), waits| {
+            (count + waits.count, sum.saturating_add(waits.sum))
+        })
+    }
+}
+
+/// Returns the stay of a CPU in its idle task.
+fn idle_on(cpu: &Cpu, idle: &Series) -> Option<TaskInProgress> {
+    let stay = cpu.stay?;
+    (stay.occupancy == Occupancy::Idle).then(|| TaskInProgress {
+        metric: idle.parts.first().copied().unwrap_or_default(),
+        unseen: false,
+        cpu: cpu.number,
+        now: stay.now,
+        duration: stay.of(Occupancy::Idle),
+        task: Identity::default(),
+    })
 }
 
 /// Reads numbers from the front of a slice. Reading past the end gives `None`.
@@ -302,6 +437,8 @@ fn header(data: &[u8]) -> Result<(Snapshot, u32, usize), Broken> {
         scheme,
         names: Rc::default(),
         cpus: Vec::new(),
+        waits: Vec::new(),
+        tasks: Vec::new(),
     };
     Ok((snapshot, cpus, start))
 }
@@ -330,9 +467,52 @@ fn one_record(
             let counters = (0..counters).map(|_| record.u64()).collect::<Option<_>>()?;
             snapshot.cpus.push(Cpu {
                 number,
+                stay: None,
                 counters,
                 histograms: Vec::new(),
             });
+            Some(())
+        }
+        STAY => {
+            let (number, occupancy) = (record.u32()?, record.u32()?);
+            let cpu = { snapshot.cpus.iter_mut().rev() }.find(|cpu| cpu.number == number)?;
+            let occupancy = match occupancy {
+                0 => Occupancy::Idle,
+                1 => Occupancy::Task,
+                _ => Occupancy::Unseen,
+            };
+            cpu.stay = Some(Stay {
+                occupancy,
+                now: record.u64()?,
+                since: record.u64()?,
+                unseen: record.u64()?,
+            });
+            Some(())
+        }
+        TASK => {
+            let (metric, flags) = (record.u32()?, record.u32()?);
+            let (cpu, group) = (record.u32()?, record.u32()?);
+            let (now, duration) = (record.u64()?, record.u64()?);
+            let task = Identity {
+                pid: record.u32()? as i32,
+                prio: record.u32()? as i32,
+                comm: record.bytes(16)?.try_into().ok()?,
+                group: Group::new(group)?,
+            };
+            snapshot.tasks.push(TaskInProgress {
+                metric,
+                unseen: flags & UNSEEN != 0,
+                cpu,
+                now,
+                duration,
+                task,
+            });
+            Some(())
+        }
+        WAITING => {
+            let (metric, _, _now) = (record.u32()?, record.u32()?, record.u64()?);
+            let (count, sum) = (record.u64()?, record.u64()?);
+            snapshot.waits.push(Waits { metric, count, sum });
             Some(())
         }
         HISTOGRAM | WORST | BUCKETS => {

@@ -183,6 +183,7 @@ pub fn groups(text: &str) -> Result<Groups, Broken> {
                 all.refused = number.parse().unwrap_or_default();
                 Some(())
             }
+            Some(("in_progress", rest)) => in_progress(rest, &mut all),
             Some(("group", rest)) => one_group(rest).map(|group| all.groups.push(group)),
             Some(("", _)) => line
                 .strip_prefix("  neighbour ")
@@ -210,6 +211,17 @@ fn one_group(rest: &str) -> Option<Group> {
         pairs,
         neighbours: Vec::new(),
     })
+}
+
+/// Adds what is in progress of a group to its pairs.
+fn in_progress(rest: &str, all: &mut Groups) -> Option<()> {
+    let pairs = Pairs::of_line(rest, "")?;
+    let id: u32 = pairs.number("id")?;
+    // A group that is gone by now has no line.
+    if let Some(group) = all.groups.iter_mut().find(|group| group.id == id) {
+        group.pairs.0.extend(pairs.0);
+    }
+    Some(())
 }
 
 fn neighbour(rest: &str) -> Option<(u32, Neighbour)> {

@@ -16,16 +16,20 @@ use crate::{
         Distribution,
         Max, //
     },
-    engine::histogram::{
-        bucket::Scheme,
-        totals::Worst, //
+    engine::{
+        histogram::{
+            bucket::Scheme,
+            totals::Worst, //
+        },
+        switch::cpu::Occupancy,
     },
     raw::{
         Cpu,
         Histogram,
         Names,
         Series,
-        Snapshot, //
+        Snapshot,
+        Stay, //
     },
 };
 
@@ -55,6 +59,30 @@ pub struct WindowCpu {
     pub counters: Vec<u64>,
     /// The metrics with memory on this CPU.
     pub parts: Vec<Part>,
+    /// How the CPU spent the time; `None` if that is not known, as `oncpu` or `idle` was off, or the
+    /// CPU offline, at either end.
+    pub time: Option<Time>,
+    /// The stay in progress at the end.
+    pub stay: Option<Stay>,
+    /// The time up to the end that is in no stay, and was not told as unseen either: 0, by the law
+    /// of time. `None` if that is not known.
+    pub unaccounted: Option<i64>,
+}
+
+/// How a CPU spent its time. A stay that began before the window, or that is in progress at its
+/// end, counts with its part in the window. So the three parts add up to the whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Time {
+    /// The length of the window on this CPU, in nanoseconds.
+    pub span: u64,
+    /// The time that tasks had the CPU.
+    pub oncpu: u64,
+    /// The time that the idle task had it.
+    pub idle: u64,
+    /// The time that is in no stay whose beginning was seen, because measuring began only after it.
+    pub unseen: u64,
+    /// The part of `unseen` during which a task is known to have had the CPU.
+    pub unseen_oncpu: u64,
 }
 
 /// The reason why two snapshots cannot be subtracted: the module was loaded anew between them.
@@ -106,6 +134,9 @@ impl Window {
             number: cpu.number,
             counters: cpu.counters.clone(),
             parts: cpu.histograms.iter().map(part_since_load).collect(),
+            time: None,
+            stay: cpu.stay,
+            unaccounted: unaccounted(snapshot, cpu),
         });
         Self {
             names: Rc::clone(&snapshot.names),
@@ -125,7 +156,7 @@ impl Window {
     ///
     /// Fails if the module was loaded anew between them. The activity since then is that of
     /// [`Window::since_load`].
-    pub fn between(old: &Snapshot, new: &Snapshot) -> Result<Self, Reloaded> {
+    pub fn between<'a>(old: &'a Snapshot, new: &'a Snapshot) -> Result<Self, Reloaded> {
         if new.time < old.time {
             return Err(Reloaded::Clock);
         }
@@ -135,7 +166,24 @@ impl Window {
         }
         let pairs = old.cpus.iter().zip(&new.cpus);
         let cpus = pairs.map(|(old, cpu)| cpu_between(new.scheme, old, cpu));
-        let cpus = cpus.collect::<Option<_>>().ok_or(Reloaded::Decreased)?;
+        let cpus: Option<Vec<_>> = cpus.collect();
+        let mut cpus = cpus.ok_or(Reloaded::Decreased)?;
+        let of = |name: &str| match new.names.series(name)?.parts.as_slice() {
+            [one] if (old.metrics_on & new.metrics_on) >> one & 1 != 0 => Some(*one),
+            _ => None,
+        };
+        if let (Some(oncpu), Some(idle)) = (of("oncpu"), of("idle")) {
+            for (place, cpu) in cpus.iter_mut().enumerate() {
+                cpu.unaccounted = unaccounted(new, &new.cpus[place]);
+                let at = |snapshot: &'a Snapshot| {
+                    (
+                        &snapshot.cpus[place],
+                        snapshot.task_on(cpu.number).is_some(),
+                    )
+                };
+                cpu.time = time_between(at(old), at(new), (oncpu, idle));
+            }
+        }
         Ok(Self {
             names: Rc::clone(&new.names),
             scheme: new.scheme,
@@ -178,6 +226,18 @@ impl Window {
             }
         }
         all
+    }
+
+    /// Returns how long tasks had a CPU, in nanoseconds. Where [`WindowCpu::time`] is not known, these
+    /// are the stays that ended in the window: possibly more than its length.
+    pub fn busy(&self, cpu: &WindowCpu) -> u128 {
+        if let Some(time) = cpu.time {
+            return u128::from(time.oncpu) + u128::from(time.unseen_oncpu);
+        }
+        let oncpu = self.names.series("oncpu");
+        let oncpu = oncpu.map_or(&[][..], |series| &series.parts);
+        let parts = cpu.parts.iter().filter(|part| oncpu.contains(&part.metric));
+        parts.map(|part| part.sum).sum()
     }
 
     /// Returns the sum of a counter over all CPUs; `None` if there is no such counter.
@@ -234,6 +294,55 @@ fn cpu_between(scheme: Scheme, old: &Cpu, new: &Cpu) -> Option<WindowCpu> {
         number: new.number,
         counters,
         parts: parts.collect::<Option<_>>()?,
+        time: None,
+        stay: new.stay,
+        unaccounted: None,
+    })
+}
+
+/// Returns the time that is missing on a CPU; `None` unless all stays are recorded.
+fn unaccounted(snapshot: &Snapshot, cpu: &Cpu) -> Option<i64> {
+    let is_on = |name: &str| {
+        let series = snapshot.names.series(name);
+        let mut parts = series.iter().flat_map(|series| &series.parts);
+        parts.all(|part| snapshot.metrics_on >> part & 1 != 0)
+    };
+    let all = is_on("oncpu") && is_on("idle");
+    all.then(|| snapshot.unaccounted(cpu).map(|ns| ns as i64))?
+}
+
+/// Returns how a CPU spent the time between two snapshots. With each one comes whether a task is
+/// known to have had the CPU. `metrics` are the numbers of `oncpu` and `idle`.
+fn time_between(
+    (old, was_there): (&Cpu, bool),
+    (new, is_there): (&Cpu, bool),
+    metrics: (u32, u32),
+) -> Option<Time> {
+    let (first, last) = (old.stay?, new.stay?);
+    let span = last.now.checked_sub(first.now)?;
+    let sum = |cpu: &Cpu, metric| cpu.histogram(metric).map_or(0, |histogram| histogram.sum);
+    let spent = |metric, what| {
+        // Up to each end, with what was in progress there.
+        let until = |cpu: &Cpu, stay: &Stay| sum(cpu, metric) + u128::from(stay.of(what));
+        let spent = until(new, &last).saturating_sub(until(old, &first));
+        // The clocks of two CPUs may differ slightly, and measuring may have begun anew.
+        u64::try_from(spent).unwrap_or(u64::MAX).min(span)
+    };
+    let oncpu = spent(metrics.0, Occupancy::Task);
+    let idle = spent(metrics.1, Occupancy::Idle).min(span - oncpu);
+    let unseen = span - oncpu - idle;
+    let is_oncpu = match (first.occupancy, last.occupancy) {
+        (Occupancy::Unseen, Occupancy::Unseen) => was_there && is_there,
+        (Occupancy::Unseen, _) => was_there,
+        (_, Occupancy::Unseen) => is_there,
+        _ => false,
+    };
+    Some(Time {
+        span,
+        oncpu,
+        idle,
+        unseen,
+        unseen_oncpu: if is_oncpu { unseen } else { 0 },
     })
 }
 

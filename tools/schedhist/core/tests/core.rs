@@ -16,7 +16,8 @@ use schedhist_core::{
     },
     engine::{
         self,
-        histogram::bucket::Scheme, //
+        histogram::bucket::Scheme,
+        switch::cpu::Occupancy, //
     },
     groups, laws,
     log2::Log2,
@@ -81,6 +82,171 @@ fn laws_hold_since_load_and_between() {
     assert!(found
         .iter()
         .all(|violation| violation.cpu == 1 && violation.off_by == 1));
+}
+
+/// A machine whose CPUs are all in the middle of a stay, which does not end for ten seconds: a
+/// snapshot at the beginning, in the middle, and after more switches.
+fn long_stays(seed: u64) -> (u64, [Vec<u8>; 3]) {
+    let mut machine = Machine::new(3, 5, seed);
+    machine.tells_progress = true;
+    machine.run(200);
+    machine.run_until_busy();
+    machine.starved_since = Some(machine.now);
+    let first = machine.raw();
+    machine.now += 10_000_000_000;
+    let second = machine.raw();
+    machine.run(50);
+    (machine.now - 10_000_000_000, [first, second, machine.raw()])
+}
+
+/// What is in progress is time of the interval in which it passes, and of no other.
+#[test]
+fn time_in_progress_counts_once() {
+    for seed in 0..20 {
+        let (_, [first, second, third]) = long_stays(seed);
+        let [first, second, third] =
+            [first, second, third].map(|bytes| raw::decode(&bytes).expect("a snapshot"));
+        let waiting = Window::between(&first, &second).unwrap();
+        for (cpu, before) in waiting.cpus.iter().zip(&first.cpus) {
+            let time = cpu.time.expect("it is known");
+            let is_busy = before.stay.unwrap().occupancy == Occupancy::Task;
+            let (oncpu, idle) = if is_busy { (10, 0) } else { (0, 10) };
+            assert_eq!(time.span, 10_000_000_000);
+            assert_eq!(time.oncpu, oncpu * 1_000_000_000);
+            assert_eq!((time.idle, time.unseen), (idle * 1_000_000_000, 0));
+            assert_eq!(waiting.busy(cpu), time.oncpu.into());
+        }
+        // How long the stay had taken when the first snapshot was made.
+        let earlier = |cpu: u32| {
+            let stay = first.cpus[cpu as usize].stay.unwrap();
+            u128::from(stay.of(Occupancy::Task))
+        };
+        // The whole of the stay is a sample of the next interval, but its time is not.
+        let after = Window::between(&second, &third).unwrap();
+        for (cpu, whole) in after.cpus.iter().zip(&waiting.cpus) {
+            let (time, before) = (cpu.time.unwrap(), whole.time.unwrap());
+            assert_eq!(time.oncpu + time.idle, time.span);
+            let oncpu = after.names.series("oncpu").unwrap();
+            let ended = after.distribution(oncpu, |number| number == cpu.number).sum;
+            let last = cpu.stay.unwrap().of(Occupancy::Task);
+            assert_eq!(
+                u128::from(time.oncpu),
+                ended + u128::from(last) - u128::from(before.oncpu) - earlier(cpu.number)
+            );
+            assert!(
+                before.oncpu == 0 || ended > u128::from(time.span),
+                "{ended} {time:?}"
+            );
+        }
+        let runq = first.names.series("runq").unwrap();
+        assert_eq!(first.waits(runq), (1, 0));
+        assert_eq!(second.waits(runq), (1, 10_000_000_000));
+        let waits = second.in_progress(runq);
+        assert_eq!((waits.len(), waits[0].task.pid), (1, 99));
+        assert_eq!(
+            second.task_on(0).unwrap().duration,
+            second.in_progress(second.names.series("oncpu").unwrap())[0].duration
+        );
+    }
+}
+
+/// The law of time holds to the nanosecond.
+#[test]
+fn the_law_of_time() {
+    let (_, snapshots) = long_stays(5);
+    for bytes in &snapshots {
+        let snapshot = raw::decode(bytes).unwrap();
+        let checked = laws::check(&Window::since_load(&snapshot), 1_000_000);
+        assert_eq!((checked.checked, checked.violations), (5, Vec::new()));
+        let mut wrong = snapshot.clone();
+        let idle = wrong.names.series("idle").unwrap().parts[0];
+        let cpu = &mut wrong.cpus[2];
+        cpu.histograms[idle as usize].sum += 1;
+        let found = laws::check(&Window::since_load(&wrong), 1_000_000).violations;
+        assert_eq!(found.len(), 1);
+        assert_eq!((found[0].cpu, found[0].off_by), (2, -1));
+        // It is not checked without the metric.
+        wrong.metrics_on &= !(1 << idle);
+        assert!(laws::check(&Window::since_load(&wrong), 0)
+            .violations
+            .is_empty());
+    }
+}
+
+/// A stay that began before measuring did is told apart, and yet the CPU is busy.
+#[test]
+fn stays_that_were_not_seen() {
+    let mut machine = Machine::new(2, 5, 3);
+    machine.tells_progress = true;
+    let first = raw::decode(&machine.raw()).unwrap();
+    machine.now += 4_000;
+    let second = raw::decode(&machine.raw()).unwrap();
+    let window = Window::between(&first, &second).unwrap();
+    let time = window.cpus[0].time.unwrap();
+    let expected = (4_000, 0, 0, 4_000, 4_000);
+    let found = (
+        time.span,
+        time.oncpu,
+        time.idle,
+        time.unseen,
+        time.unseen_oncpu,
+    );
+    assert_eq!(found, expected);
+    // Unless it is not known that a task has the CPU.
+    let mut without = second;
+    without.tasks.clear();
+    let window = Window::between(&first, &without).unwrap();
+    assert_eq!(window.cpus[0].time.unwrap().unseen_oncpu, 0);
+    assert!(laws::check(&window, 0).violations.is_empty());
+}
+
+/// Recordings keep what is in progress, and readers that do not know it skip it.
+#[test]
+fn recordings_of_what_is_in_progress() {
+    let (_, snapshots) = long_stays(7);
+    let mut file = Vec::new();
+    let mut recorder = Recorder::new(&mut file).unwrap();
+    let all: Vec<_> = { snapshots.iter() }.map(|bytes| taken(bytes, 1)).collect();
+    for (taken, bytes) in all.iter().zip(&snapshots) {
+        recorder.snapshot(taken, bytes).unwrap();
+    }
+    let read = |file: &[u8]| -> Vec<raw::Snapshot> {
+        let mut player = Player::new(file).unwrap();
+        let items = std::iter::from_fn(|| player.next_item());
+        let snapshots = items.filter_map(|item| match item {
+            Item::Snapshot(taken) => Some(taken.snapshot),
+            _ => None,
+        });
+        snapshots.collect()
+    };
+    let found = read(&file);
+    assert_eq!(found.len(), 3);
+    for (found, taken) in found.iter().zip(&all) {
+        let mut wanted = taken.snapshot.clone();
+        if wanted.time != all[0].snapshot.time {
+            // Only long ones are named.
+            wanted.tasks.retain(|task| task.duration >= 100_000_000);
+        }
+        assert_eq!(found, &wanted);
+    }
+    // Without its chunks, as an earlier command would have written it.
+    let (mut old, mut rest) = (file[..16].to_vec(), &file[16..]);
+    while !rest.is_empty() {
+        let length = 12 + u32::from_le_bytes(rest[4..8].try_into().unwrap()) as usize;
+        let (chunk, next) = rest.split_at(length);
+        if chunk[0] != 8 {
+            old.extend_from_slice(chunk);
+        }
+        rest = next;
+    }
+    assert!(old.len() < file.len());
+    let found = read(&old);
+    assert_eq!(found.len(), 3);
+    assert_eq!(
+        found[1].cpus[0].histograms,
+        all[1].snapshot.cpus[0].histograms
+    );
+    assert!(found[1].cpus[0].stay.is_none() && found[1].tasks.is_empty());
 }
 
 #[test]

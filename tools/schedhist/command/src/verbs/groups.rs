@@ -57,6 +57,9 @@ struct Table {
     runq: BTreeMap<u32, Distribution>,
 }
 
+/// What is in progress is told in text from this time on, in nanoseconds.
+const LONG: u64 = 100_000_000;
+
 /// What a group did, and its waits meanwhile.
 type Row = (GroupRow, Option<Distribution>);
 
@@ -225,6 +228,16 @@ fn text_row(
     let room = 80_usize.saturating_sub(30 + 4 * width).max(22);
     let room = if wide { usize::MAX } else { room };
     let _ = writeln!(out, "  {}", cut(&row.name, room));
+    for ((count, ns), what) in [
+        (row.in_progress.oncpu, "on a CPU"),
+        (row.in_progress.runq, "waiting for one"),
+    ] {
+        // In a short list, what everybody does is of no interest.
+        if ns >= LONG {
+            let time = unit.text(Some(ns));
+            let _ = writeln!(out, "        in progress: {count} {what}, {time} so far");
+        }
+    }
     let waited: u64 = row
         .ended_ns
         .iter()
@@ -257,8 +270,13 @@ fn json(
         .optional("span_ns", span)
         .string("name", &row.name)
         .raw("oncpu_ns", row.oncpu_ns)
+        .raw("oncpu_in_progress", row.in_progress.oncpu.0)
+        .raw("oncpu_in_progress_ns", row.in_progress.oncpu.1)
+        .raw("oncpu_unseen_ns", row.in_progress.unseen.1)
         .raw("waits", row.waits.0)
-        .raw("waited_ns", row.waits.1);
+        .raw("waited_ns", row.waits.1)
+        .raw("waits_in_progress", row.in_progress.runq.0)
+        .raw("waited_in_progress_ns", row.in_progress.runq.1);
     for (class, ns) in CLASSES.iter().zip(row.ended_ns) {
         object = object.raw(&format!("ended_by_{class}_ns"), ns);
     }

@@ -107,7 +107,7 @@ fn name(path: &str) -> String {
 struct Cpu {
     switches: u64,
     runq: Distribution,
-    oncpu: Distribution,
+    busy: u128,
 }
 
 /// What is added up while the recording is read.
@@ -205,7 +205,7 @@ fn read(path: &str, range: (f64, f64), columns: usize) -> Result<(Recording, Los
         number,
         switches: cpu.switches,
         runq: cpu.runq,
-        oncpu: cpu.oncpu,
+        busy: cpu.busy,
     });
     let (outliers, shorter) = page::worst(contents.outliers);
     let recording = Recording {
@@ -237,16 +237,15 @@ fn add_cpus(cpus: &mut BTreeMap<u32, Cpu>, window: &Window) {
         let sums = cpus.entry(cpu.number).or_insert_with(|| Cpu {
             switches: 0,
             runq: Distribution::new(window.scheme),
-            oncpu: Distribution::new(window.scheme),
+            busy: 0,
         });
         let switches = place.and_then(|place| cpu.counters.get(place));
         sums.switches = sums
             .switches
             .saturating_add(switches.copied().unwrap_or_default());
-        for (sum, name) in [(&mut sums.runq, "runq"), (&mut sums.oncpu, "oncpu")] {
-            if let Some(one) = of(&window.names, name, cpu.number) {
-                sum.merge(&one);
-            }
+        sums.busy += window.busy(cpu);
+        if let Some(runq) = of(&window.names, "runq", cpu.number) {
+            sums.runq.merge(&runq);
         }
     }
 }

@@ -179,6 +179,7 @@ pub fn frame(paths: &[String]) -> Result<(Frame, Losses)> {
         // They were checked for each; what was in flight adds up.
         read_ns: if sum.unlawful == 0 { u64::MAX } else { 0 },
         notes,
+        in_progress: Vec::new(),
     };
     Ok((frame, sum.lost))
 }

@@ -15,6 +15,7 @@ mod hist;
 mod html;
 mod locks;
 mod merged;
+pub mod ongoing;
 mod outliers;
 mod perfetto;
 mod record;

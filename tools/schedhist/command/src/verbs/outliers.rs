@@ -80,7 +80,9 @@ pub fn newest(text: &str) -> Option<u64> {
 pub enum Next {
     /// Outliers, and how many were missed since the last ones.
     Some(Vec<Outlier>, u64),
-    /// The time is over, or a signal asks to end.
+    /// The time is over.
+    Timeout,
+    /// A signal asks to end.
     Over,
 }
 
@@ -113,7 +115,8 @@ impl Stream {
     pub fn next(&mut self, deadline: Option<Instant>) -> Result<Next> {
         loop {
             match self.waiter.wait(deadline, Some(self.pipe.as_raw_fd())) {
-                Woken::Timeout | Woken::Signal(_) => return Ok(Next::Over),
+                Woken::Timeout => return Ok(Next::Timeout),
+                Woken::Signal(_) => return Ok(Next::Over),
                 Woken::Child => continue,
                 Woken::Ready => {}
             }

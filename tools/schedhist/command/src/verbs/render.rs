@@ -64,9 +64,14 @@ impl Scope<'_> {
 }
 
 /// Returns a name up to its NUL, with what is not printable escaped.
-pub fn comm(worst: &Worst) -> String {
-    let name = worst.task.comm.split(|byte| *byte == 0).next();
+pub fn name(comm: &[u8; 16]) -> String {
+    let name = comm.split(|byte| *byte == 0).next();
     Escaped(name.unwrap_or_default()).to_string()
+}
+
+/// Returns the name of the task of a sample.
+pub fn comm(worst: &Worst) -> String {
+    name(&worst.task.comm)
 }
 
 /// Returns the length of a frame's window in words.
@@ -116,10 +121,13 @@ pub fn in_unit(unit: Unit) -> String {
 
 /// Appends the notes of a frame.
 pub fn notes(out: &mut String, frame: &Frame, violations: &[String]) {
-    for line in frame
-        .notes
-        .iter()
-        .cloned()
+    let more = frame.in_progress.len().saturating_sub(2);
+    let in_progress = frame.in_progress.iter().take(2);
+    let in_progress = in_progress.map(|text| format!("in progress: {text}"));
+    let more = (more != 0).then(|| format!("{more} more stays and waits are in progress"));
+    for line in { frame.notes.iter().cloned() }
+        .chain(in_progress)
+        .chain(more)
         .chain(losses(frame))
         .chain(violations.to_vec())
     {

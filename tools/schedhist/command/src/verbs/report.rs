@@ -165,6 +165,7 @@ fn frame(before: &Taken, after: &Taken) -> Result<Frame> {
         unix_ns: after.unix_ns,
         read_ns: before.read_ns.saturating_add(after.read_ns),
         notes: Vec::new(),
+        in_progress: Vec::new(),
     })
 }
 

@@ -42,7 +42,7 @@ use crate::{
     verbs::has_owner, //
 };
 
-const TRACEFS: &str = "/sys/kernel/tracing";
+pub const TRACEFS: &str = "/sys/kernel/tracing";
 
 /// The names of instances begin so; the PID of their process follows.
 const PREFIX: &str = "schedhist-watch-";

@@ -5,8 +5,12 @@
 use std::{
     collections::BTreeMap,
     fmt::Write,
+    fs,
     process::Command,
-    time::Instant, //
+    time::{
+        Duration,
+        Instant, //
+    },
 };
 
 use clap::ArgMatches;
@@ -38,15 +42,36 @@ use crate::{
     source::Source,
     sys,
     verbs::{
+        ongoing::{
+            self,
+            Told, //
+        },
         outliers::{
             threshold,
             Next,
             Stream, //
         },
         setting::Setting,
-        stacks::Stacks, //
+        stacks::{
+            Stacks,
+            TRACEFS, //
+        },
     },
 };
+
+/// The metrics whose stays and waits can be seen while they last.
+const IN_PROGRESS: [&str; 6] = [
+    "oncpu",
+    "idle",
+    "runq",
+    "runq_wakeup",
+    "runq_preempt",
+    "throttled",
+];
+
+/// The time from one look at what is in progress to the next is the threshold, within these limits.
+const SHORTEST: Duration = Duration::from_millis(100);
+const LONGEST: Duration = Duration::from_secs(1);
 
 /// The exit status if the threshold was exceeded.
 const EXCEEDED: u8 = 3;
@@ -172,8 +197,52 @@ pub fn watch(args: &ArgMatches, source: &Source) -> Result {
     let deadline = duration.map(|duration| Instant::now() + duration);
     let quiet = args.get_flag("quiet");
     let (mut seen, mut missed_all) = (0_u64, 0_u64);
+    let series = { snapshot.names.series(metric) }.cloned();
+    let series = series.filter(|series| IN_PROGRESS.contains(&series.name.as_str()));
+    let period = Duration::from_nanos(ns).clamp(SHORTEST, LONGEST);
+    let (mut told, mut next) = (Told::default(), Instant::now());
     let mut watch = || -> Result {
-        while let Next::Some(found, missed) = stream.next(deadline)? {
+        loop {
+            if let Some(series) = series.as_ref().filter(|_| next <= Instant::now()) {
+                next = Instant::now() + period;
+                let snapshot = source.read()?.taken.snapshot;
+                for task in told.more(&snapshot, series, ns) {
+                    seen += 1;
+                    let printed = match quiet {
+                        true => Ok(()),
+                        false => {
+                            let names = all_names(source);
+                            let groups = |group| name_of(group, &names);
+                            print(&match args.get_flag("json") {
+                                true => ongoing::json(&task, metric, &snapshot, groups),
+                                false => ongoing::text(&task, metric, &snapshot, groups),
+                            })
+                        }
+                    };
+                    let event = Event {
+                        pid: task.task.pid,
+                        cpu: task.cpu,
+                        duration_ns: task.duration,
+                        is_ongoing: true,
+                    };
+                    actions.iter().try_for_each(|action| act(action, event))?;
+                    printed?;
+                    if !actions.contains(&Action::Continue) {
+                        return Ok(());
+                    }
+                }
+            }
+            let until = match series {
+                Some(_) => Some(deadline.map_or(next, |deadline| deadline.min(next))),
+                None => deadline,
+            };
+            let (found, missed) = match stream.next(until)? {
+                Next::Some(found, missed) => (found, missed),
+                Next::Timeout if deadline.is_none_or(|deadline| Instant::now() < deadline) => {
+                    continue;
+                }
+                Next::Timeout | Next::Over => return Ok(()),
+            };
             let is_wanted = |o: &&Outlier| {
                 // The sum `runq` stands for both of its parts.
                 let same =
@@ -189,7 +258,10 @@ pub fn watch(args: &ArgMatches, source: &Source) -> Result {
                 note(format!("{missed} outliers were missed"));
             }
             for outlier in found.iter().filter(is_wanted) {
-                seen += 1;
+                let is_end = told.ends(outlier);
+                if !is_end {
+                    seen += 1;
+                }
                 let printed = match quiet {
                     true => Ok(()),
                     false => {
@@ -203,19 +275,31 @@ pub fn watch(args: &ArgMatches, source: &Source) -> Result {
                             )
                         } else {
                             let stack = stack.map(|stack| stack_text(outlier, stack));
-                            text(outlier, &names) + &stack.unwrap_or_default()
+                            let end = if is_end {
+                                "  told of before its end\n"
+                            } else {
+                                ""
+                            };
+                            text(outlier, &names) + end + &stack.unwrap_or_default()
                         })
                     }
                 };
+                let event = Event {
+                    pid: outlier.pid,
+                    cpu: outlier.cpu,
+                    duration_ns: outlier.duration_ns,
+                    is_ongoing: false,
+                };
                 // Also if nobody reads the output any more.
-                actions.iter().try_for_each(|action| act(action, outlier))?;
+                if !is_end {
+                    actions.iter().try_for_each(|action| act(action, event))?;
+                }
                 printed?;
                 if !actions.contains(&Action::Continue) {
                     return Ok(());
                 }
             }
         }
-        Ok(())
     };
     let ended = watch();
     match stream.suppressed(source) {
@@ -231,15 +315,33 @@ pub fn watch(args: &ArgMatches, source: &Source) -> Result {
     verdict(if seen == 0 { 0 } else { EXCEEDED }, ended.and(printed))
 }
 
-fn act(action: &Action, outlier: &Outlier) -> Result {
+/// What an action is taken for.
+#[derive(Clone, Copy)]
+struct Event {
+    pid: i32,
+    cpu: u32,
+    duration_ns: u64,
+    /// Whether it has not ended, so that the module has not taken its actions.
+    is_ongoing: bool,
+}
+
+fn act(action: &Action, event: Event) -> Result {
     match action {
+        Action::Module(word) if event.is_ongoing => {
+            let (file, value) = match *word {
+                "snapshot" => ("snapshot", "1"),
+                _ => ("tracing_on", "0"),
+            };
+            let path = format!("{TRACEFS}/{file}");
+            fs::write(&path, value).map_err(|error| Failure::at(path, error))
+        }
         Action::Module(_) | Action::Continue => Ok(()),
         Action::Shell(command) => {
             let status = sys::with_signals(&mut Command::new("/bin/sh"))
                 .args(["-c", command])
-                .env("SCHEDHIST_PID", outlier.pid.to_string())
-                .env("SCHEDHIST_CPU", outlier.cpu.to_string())
-                .env("SCHEDHIST_DURATION_NS", outlier.duration_ns.to_string())
+                .env("SCHEDHIST_PID", event.pid.to_string())
+                .env("SCHEDHIST_CPU", event.cpu.to_string())
+                .env("SCHEDHIST_DURATION_NS", event.duration_ns.to_string())
                 .status()
                 .map_err(|error| Failure::at("/bin/sh", error))?;
             if !status.success() {
@@ -263,7 +365,11 @@ fn group_names(source: &Source, found: &[Outlier]) -> Names {
     if !found.iter().any(has_group) {
         return Names::new();
     }
-    // Without names, the numbers are shown.
+    all_names(source)
+}
+
+/// Returns the names of all groups. Without names, the numbers are shown.
+fn all_names(source: &Source) -> Names {
     let groups = source.groups().unwrap_or_default().groups;
     groups
         .into_iter()

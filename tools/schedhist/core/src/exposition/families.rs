@@ -28,7 +28,8 @@ use crate::{
         metric::{
             self,
             Counter, //
-        }, //
+        },
+        switch::cpu::Occupancy, //
     },
     raw::Snapshot,
     text::{
@@ -119,6 +120,7 @@ pub fn build(input: &Input<'_>) -> Exposition {
     };
     builder.about();
     builder.machine();
+    builder.in_progress();
     let cpus_left_out = builder.cpus();
     let groups_left_out = builder.groups();
     let left_out = |scope: &str, n| number(vec![("scope", scope.to_owned())], n);
@@ -239,6 +241,66 @@ impl Builder<'_> {
         }
     }
 
+    /// Adds what has not ended yet, and so is in no histogram.
+    fn in_progress(&mut self) {
+        let snapshot = self.input.snapshot;
+        let sum = |what| {
+            let stays = snapshot
+                .cpus
+                .iter()
+                .filter_map(|cpu| Some(cpu.stay?.of(what)));
+            stays.fold(None, |sum, ns| Some(sum.unwrap_or(0) + u128::from(ns)))
+        };
+        for (name, help, what) in [
+            (
+                "oncpu",
+                "Stays of tasks on a CPU in progress: how long so far.",
+                Occupancy::Task,
+            ),
+            (
+                "idle",
+                "Stays of CPUs in their idle tasks in progress: how long so far.",
+                Occupancy::Idle,
+            ),
+        ] {
+            let samples = sum(what).map(|ns| seconds(Vec::new(), ns));
+            let name = format!("{name}_in_progress_seconds");
+            self.add(&name, help, Kind::Gauge, samples.into_iter().collect());
+        }
+        let Some(runq) = snapshot
+            .names
+            .series("runq")
+            .filter(|_| !snapshot.waits.is_empty())
+        else {
+            return;
+        };
+        let (count, ns) = snapshot.waits(runq);
+        let help = "Waits for a CPU in progress.";
+        let samples = vec![number(Vec::new(), count)];
+        self.add("runq_in_progress", help, Kind::Gauge, samples);
+        let help = "Waits for a CPU in progress: how long so far.";
+        let samples = vec![seconds(Vec::new(), ns.into())];
+        self.add("runq_in_progress_seconds", help, Kind::Gauge, samples);
+        let longest = |name: &str| {
+            let all = { snapshot.names.series(name) }.map(|series| snapshot.in_progress(series));
+            all.and_then(|all| Some(all.first()?.duration))
+        };
+        for (name, help) in [
+            (
+                "oncpu",
+                "The longest stay of a task on a CPU in progress: how long so far.",
+            ),
+            (
+                "runq",
+                "The longest wait for a CPU in progress: how long so far.",
+            ),
+        ] {
+            let ns = u128::from(longest(name).unwrap_or_default());
+            let name = format!("{name}_longest_in_progress_seconds");
+            self.add(&name, help, Kind::Gauge, vec![seconds(Vec::new(), ns)]);
+        }
+    }
+
     /// Adds the families of CPUs. Returns the number of histograms for which there is no room: of a
     /// metric, either all CPUs have one or none has.
     fn cpus(&mut self) -> u64 {
@@ -259,6 +321,15 @@ impl Builder<'_> {
                     values,
                 );
             }
+        }
+        if window.cpus.len() <= self.left {
+            let values = { window.cpus.iter() }.filter_map(|cpu| {
+                let ns = cpu.stay?.of(Occupancy::Task);
+                Some(seconds(label(cpu.number), ns.into()))
+            });
+            let values = values.collect();
+            let help = "The stay of a task on the CPU in progress: how long so far.";
+            self.add("cpu_oncpu_in_progress_seconds", help, Kind::Gauge, values);
         }
         for name in self.input.per_cpu {
             let Some(series) = window.names.series(name) else {
@@ -315,6 +386,27 @@ impl Builder<'_> {
             let name = format!("group_{name}");
             self.add(&name, counter.help(), Kind::Counter, samples);
         }
+        for (name, key, help) in [
+            (
+                "group_oncpu_in_progress_seconds",
+                "oncpu_in_progress_ns",
+                "Stays of the group's tasks on a CPU in progress: how long so far.",
+            ),
+            (
+                "group_runq_in_progress_seconds",
+                "runq_in_progress_ns",
+                "Waits of the group's tasks for a CPU in progress: how long so far.",
+            ),
+        ] {
+            let is_told = { state.groups.groups.iter() }
+                .any(|group| group.pairs.get("oncpu_in_progress_ns").is_some());
+            let samples = groups.iter().filter(|_| is_told).map(|(label, group)| {
+                let ns = group.pairs.number(key).unwrap_or_default();
+                seconds(vec![("group", label.clone())], ns)
+            });
+            let samples = samples.collect();
+            self.add(name, help, Kind::Gauge, samples);
+        }
         self.ended_by(&groups);
         let not_in = groups.iter().filter_map(|(label, group)| {
             let value = group.pairs.number("not_in_histogram")?;
@@ -333,6 +425,7 @@ impl Builder<'_> {
         let series = GroupMetric::COUNT * self.series(Kind::Histogram)
             + GROUP_COUNTERS.len()
             + 2 * CulpritKind::COUNT
+            + 2
             + 1;
         let mut seen = BTreeSet::new();
         let groups = state.groups.groups.iter();

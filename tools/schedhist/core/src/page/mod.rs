@@ -66,8 +66,8 @@ pub struct CpuRow {
     pub switches: u64,
     /// Its waits.
     pub runq: Distribution,
-    /// Its slices.
-    pub oncpu: Distribution,
+    /// How long tasks had it, in nanoseconds.
+    pub busy: u128,
 }
 
 /// A recording.
@@ -524,7 +524,7 @@ fn cpus(out: &mut String, all: &[Recording]) {
              <tbody>",
         );
         for cpu in &recording.cpus {
-            let busy = cpu.oncpu.sum as f64 * 100.0 / recording.timeline.span().max(1) as f64;
+            let busy = cpu.busy as f64 * 100.0 / recording.timeline.span().max(1) as f64;
             let (number, waits) = (cpu.number, cpu.runq.count());
             let _ = write!(
                 out,

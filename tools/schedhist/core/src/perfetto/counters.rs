@@ -86,7 +86,7 @@ impl Counters {
                 let series = window.names.series(name);
                 series.map(|series| window.distribution(series, |other| other == number))
             };
-            let (Some(oncpu), Some(runq)) = (of("oncpu"), of("runq")) else {
+            let Some(runq) = of("runq") else {
                 continue;
             };
             let trace = &mut self.trace;
@@ -99,7 +99,7 @@ impl Counters {
                     max: trace.counter(parent, "runq max", Unit::Nanoseconds),
                 }
             });
-            let busy = (oncpu.sum * 100 / u128::from(span)).min(100) as u64;
+            let busy = (window.busy(cpu) * 100 / u128::from(span)).min(100) as u64;
             let count = place.and_then(|place| cpu.counters.get(place)).copied();
             let p99 = shares[1].and_then(|share| runq.quantile_upper(share));
             trace.count(tracks.busy, begin, busy);

@@ -123,7 +123,12 @@ pub fn decode(old: &Snapshot, data: &[u8]) -> Option<Snapshot> {
         scheme: old.scheme,
         names: Rc::clone(&old.names),
         cpus: old.cpus.clone(),
+        waits: Vec::new(),
+        tasks: Vec::new(),
     };
+    for cpu in &mut new.cpus {
+        cpu.stay = None;
+    }
     let buckets = new.scheme.buckets() as u64;
     let mut place = 0_u64;
     while let Some(step) = input.step()? {
@@ -210,12 +215,12 @@ impl Reader<'_> {
         None
     }
 
-    fn leb64(&mut self) -> Option<u64> {
+    pub(super) fn leb64(&mut self) -> Option<u64> {
         u64::try_from(self.leb128()?).ok()
     }
 
     /// Reads a distance: `Some(None)` at the end of a list.
-    fn step(&mut self) -> Option<Option<u64>> {
+    pub(super) fn step(&mut self) -> Option<Option<u64>> {
         Some(Some(self.leb64()?).filter(|step| *step != 0))
     }
 }

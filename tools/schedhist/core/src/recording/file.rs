@@ -17,7 +17,10 @@ use crate::{
         Broken,
         Snapshot, //
     },
-    recording::delta, //
+    recording::{
+        delta,
+        progress, //
+    },
 };
 
 /// The first bytes of a recording: magic and version.
@@ -33,6 +36,7 @@ const MARK: u32 = 4;
 const RUN: u32 = 5;
 const GROUPS: u32 = 6;
 const OUTLIERS: u32 = 7;
+const IN_PROGRESS: u32 = 8;
 
 /// The greatest length of a chunk's contents: 1 GiB.
 const LONGEST: u32 = 1 << 30;
@@ -237,6 +241,9 @@ impl<W: Write> Recorder<W> {
         let delta = last.and_then(|last| delta::encode(last, &taken.snapshot));
         let kind = match delta {
             Some(delta) => {
+                if let Some(progress) = progress::encode(&taken.snapshot) {
+                    self.out.write_all(&chunk(IN_PROGRESS, &progress))?;
+                }
                 contents.extend(delta);
                 DELTA
             }
@@ -277,6 +284,8 @@ pub struct Player<R> {
     losing: Option<Lost>,
     /// The item that is next.
     next: Option<Item>,
+    /// What is in progress at the next snapshot.
+    progress: Option<Vec<u8>>,
 }
 
 impl<R: Read> Player<R> {
@@ -314,6 +323,7 @@ impl<R: Read> Player<R> {
             last: None,
             losing: None,
             next: damage.map(Item::Lost),
+            progress: None,
         })
     }
 
@@ -459,6 +469,10 @@ impl<R: Read> Player<R> {
             GROUPS if self.losing.is_some() => return Err("lost".to_owned()),
             GROUPS => Item::Groups(text(contents)),
             OUTLIERS => Item::Outliers(text(contents)),
+            IN_PROGRESS => {
+                self.progress = Some(contents);
+                return Ok(None);
+            }
             WHOLE | DELTA => Item::Snapshot(self.taken(kind, &contents)?),
             _ => return Ok(None),
         }))
@@ -469,14 +483,19 @@ impl<R: Read> Player<R> {
         let (Some(unix_ns), Some(read_ns)) = (head.u64(), head.u64()) else {
             return Err("a snapshot has no time".to_owned());
         };
+        let progress = self.progress.take();
         let last = self.last.as_ref();
-        let snapshot = if kind == WHOLE {
+        let mut snapshot = if kind == WHOLE {
             raw::decode(head.0).map_err(|error| error.to_string())?
         } else {
             let base = last.filter(|_| self.losing.is_none());
             base.and_then(|base| delta::decode(base, head.0))
                 .ok_or("a difference is wrong")?
         };
+        if let (Some(progress), DELTA) = (progress, kind) {
+            progress::decode(&mut snapshot, &progress)
+                .ok_or("what is in progress at a snapshot is not valid")?;
+        }
         if let Some(lost) = &mut self.losing {
             lost.span = last.and_then(|last| snapshot.time.checked_sub(last.time));
         }

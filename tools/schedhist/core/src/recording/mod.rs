@@ -9,3 +9,4 @@
 pub mod course;
 pub mod delta;
 pub mod file;
+pub mod progress;

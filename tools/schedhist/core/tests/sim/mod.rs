@@ -29,12 +29,26 @@ use crate::engine::{
         snapshot::Baseline, //
     },
     identity::Identity,
-    metric::MetricSet,
+    metric::{
+        Metric,
+        MetricSet, //
+    },
     switch::{
-        cpu::Cpu,
+        cpu::{
+            Cpu,
+            Occupancy,
+            Stay, //
+        },
+        in_progress::{
+            TaskInProgress,
+            Waiters, //
+        },
         settings::Dynamic,
         switch_out::SwitchOut,
-        task_state::TaskState, //
+        task_state::{
+            TaskState,
+            Waiting, //
+        },
     },
 };
 use testing::{
@@ -80,6 +94,10 @@ pub struct Machine {
     pub spread: u32,
     /// When tasks began to be grouped.
     pub groups_since: Option<u64>,
+    /// Whether snapshots tell what is in progress.
+    pub tells_progress: bool,
+    /// When a task began to wait for CPU 0, which it does not get.
+    pub starved_since: Option<u64>,
 }
 
 impl Machine {
@@ -103,6 +121,53 @@ impl Machine {
             now: 1_000_000_000,
             spread: 11,
             groups_since: None,
+            tells_progress: false,
+            starved_since: None,
+        }
+    }
+
+    /// Runs until a task has CPU 0.
+    pub fn run_until_busy(&mut self) {
+        while self.current[0] == 0 {
+            self.run(1);
+        }
+    }
+
+    /// Returns the stay of a CPU, if it is told.
+    fn stay(&self, cpu: &Cpu<Vec<Cell>>) -> Option<Stay> {
+        let stay = || cpu.stay(|| self.now);
+        self.tells_progress.then(stay).flatten()
+    }
+
+    /// Writes the tasks that are in the middle of something.
+    fn tasks_in_progress(&self, out: &mut Bytes) {
+        for (number, cpu) in self.cpus.iter().enumerate() {
+            if let Some(stay) = self
+                .stay(cpu)
+                .filter(|stay| stay.occupancy != Occupancy::Idle)
+            {
+                let task = TaskInProgress {
+                    metric: Metric::Oncpu,
+                    is_sample: stay.occupancy == Occupancy::Task,
+                    cpu: number as u32,
+                    now: stay.now,
+                    duration: stay.now - stay.since,
+                    task: identity(number, self.current[number]),
+                };
+                raw::task(out, &task);
+            }
+        }
+        let mut waiters = Waiters::new();
+        if let Some(since) = self.starved_since {
+            let waiting = Waiting {
+                metric: Metric::RunqWakeup,
+                waited: self.now - since,
+                is_sample: true,
+            };
+            waiters.add(&waiting, self.now, 0, || identity(0, 99));
+        }
+        if self.tells_progress {
+            raw::waiters(out, self.now, &waiters);
         }
     }
 
@@ -165,10 +230,11 @@ impl Machine {
             .cpus
             .iter()
             .map(|cpu| (cpu, None::<&Baseline<Vec<u64>>>));
-        raw::begin(&mut bytes, &info, cpus);
+        raw::begin(&mut bytes, &info, cpus, |cpu| self.stay(cpu));
         if let Some(since) = self.groups_since {
             raw::grouping(&mut bytes, since, b"comm", &Head::default(), self.scheme);
         }
+        self.tasks_in_progress(&mut bytes);
         raw::end(&mut bytes);
         bytes.0
     }

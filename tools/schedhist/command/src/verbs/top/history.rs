@@ -33,6 +33,9 @@ pub const KEPT: usize = 600;
 /// The number of groups that are kept of each interval.
 const GROUPS: usize = 64;
 
+/// The number of stays and waits in progress that are kept of each interval.
+const IN_PROGRESS: usize = 8;
+
 /// The samples of a metric.
 #[derive(Clone, Debug)]
 pub struct Row {
@@ -72,6 +75,8 @@ pub struct Moment {
     pub groups: Vec<GroupRow>,
     /// Outliers that are new.
     pub outliers: Vec<Outlier>,
+    /// The stays and waits in progress at the end that began before the interval did.
+    pub in_progress: Vec<String>,
     /// Whether the laws hold.
     pub lawful: bool,
     /// What else a reader should know.
@@ -99,6 +104,12 @@ impl Moment {
             cpus: cpus(window),
             groups,
             outliers,
+            in_progress: frame
+                .in_progress
+                .iter()
+                .take(IN_PROGRESS)
+                .cloned()
+                .collect(),
             lawful: laws::check(window, frame.read_ns).violations.is_empty(),
             notes: frame.notes.clone(),
         }
@@ -115,26 +126,17 @@ fn row_of(all: &Distribution, quantiles: [Option<u64>; 4]) -> Row {
 }
 
 fn cpus(window: &Window) -> Vec<Cpu> {
-    let parts_of = |name: &str| {
-        let series = window.names.series(name);
-        series
-            .map(|series| series.parts.clone())
-            .unwrap_or_default()
-    };
-    let (waits, oncpu) = (parts_of(CPU_METRIC), parts_of("oncpu"));
+    let waits = window.names.series(CPU_METRIC);
+    let waits = waits.map_or(&[][..], |series| &series.parts);
     let one = |cpu: &schedhist_core::window::WindowCpu| {
-        let of = |wanted: &[u32]| -> Vec<&Part> {
-            cpu.parts
-                .iter()
-                .filter(|part| wanted.contains(&part.metric))
-                .collect()
-        };
-        let ran: u128 = of(&oncpu).iter().map(|part| part.sum).sum();
-        let busy = ran * 1000 / u128::from(window.span.unwrap_or(window.end).max(1));
+        let parts = cpu.parts.iter().filter(|part| waits.contains(&part.metric));
+        let parts: Vec<&Part> = parts.collect();
+        let span = cpu.time.map(|time| time.span).or(window.span);
+        let span = u128::from(span.unwrap_or(window.end).max(1));
         Cpu {
-            // A slice that began before the interval counts as a whole where it ends.
-            busy: busy.min(1000) as u16,
-            p99: p99(window.scheme, &of(&waits)),
+            // More than the whole only without the module's word on what is in progress.
+            busy: (window.busy(cpu) * 1000 / span).min(1000) as u16,
+            p99: p99(window.scheme, &parts),
         }
     };
     window.cpus.iter().map(one).collect()

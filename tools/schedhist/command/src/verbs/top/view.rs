@@ -180,7 +180,7 @@ pub fn draw(
             } else {
                 1 + moment.groups.len().max(1)
             },
-            1 + outliers.len().clamp(1, 40),
+            1 + (moment.in_progress.len() + outliers.len()).clamp(1, 40),
         ],
     );
     let mut y = 1;
@@ -193,7 +193,14 @@ pub fn draw(
     groups(&mut screen, moment, status, (y, plan.groups));
     y += plan.groups;
     if plan.outliers > 0 {
-        list_outliers(&mut screen, &outliers, status, (y, plan.outliers));
+        let in_progress = &moment.in_progress;
+        list_outliers(
+            &mut screen,
+            in_progress,
+            &outliers,
+            status,
+            (y, plan.outliers),
+        );
     }
     footer(&mut screen);
     screen
@@ -260,7 +267,8 @@ fn help(screen: &mut Screen) {
         "CPUs: how busy each was over time, and the p99 of the waits for it now.",
         "Groups: who waits, and who has the CPU at the end of the waits: (o)wn,",
         "o(t)her group, (k)ernel, (i)dle; and the other group that has it most.",
-        "Outliers: the last waits above threshold_ns, with who had the CPU.",
+        "Outliers: the last waits above threshold_ns, with who had the CPU; and what",
+        "is in progress since before the interval, and so in no histogram yet.",
     ];
     for (number, line) in lines.iter().enumerate() {
         if number + 2 < screen.height {
@@ -591,12 +599,13 @@ fn groups(screen: &mut Screen, moment: &Moment, status: &Status, (top, lines): (
 
 fn list_outliers(
     screen: &mut Screen,
+    in_progress: &[String],
     outliers: &[&(u64, schedhist_core::text::Outlier)],
     status: &Status,
     (top, lines): (usize, usize),
 ) {
     screen.text(0, top, "Outliers", Style::Bold);
-    if outliers.is_empty() {
+    if outliers.is_empty() && in_progress.is_empty() {
         let text = match status.threshold.as_str() {
             "" | "none" => "there is no threshold: schedhist ctl threshold_ns/runq 10000000",
             _ => "none yet",
@@ -610,8 +619,14 @@ fn list_outliers(
         ", the last ones: who waited, and who had the CPU",
         Style::Dim,
     );
-    for (number, (time, outlier)) in outliers.iter().rev().take(lines - 1).enumerate() {
-        let y = top + 1 + number;
+    for (number, text) in in_progress.iter().take(lines - 1).enumerate() {
+        let x = screen.text(0, top + 1 + number, "in progress: ", Style::Plain);
+        screen.text(x, top + 1 + number, text, Style::Warn);
+    }
+    let first = 1 + in_progress.len();
+    let rest = lines.saturating_sub(first);
+    for (number, (time, outlier)) in outliers.iter().rev().take(rest).enumerate() {
+        let y = top + first + number;
         let clock = sys::time_of_day(time / 1_000_000_000);
         let what = format!(
             "{clock} {:>7} {}:{} on {}",

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Stays and waits that have not ended, as `watch` tells of them, and notes below tables.
+
+use std::{
+    collections::BTreeMap,
+    fmt::Write, //
+};
+
+use schedhist_core::{
+    json::Object,
+    raw::{
+        Series,
+        Snapshot,
+        TaskInProgress, //
+    },
+    text::Outlier,
+    units::Unit, //
+};
+
+use crate::{
+    failure::wrap,
+    verbs::render::name, //
+};
+
+/// What `watch` has told of, so that it tells of nothing twice.
+#[derive(Debug, Default)]
+pub struct Told {
+    /// The time at which it was in progress, by the PID, and for idle tasks by the CPU.
+    at: BTreeMap<(i32, u32), u64>,
+}
+
+/// A task has one wait at a time. An idle task has a stay on each CPU.
+fn key(pid: i32, cpu: u32) -> (i32, u32) {
+    (pid, if pid == 0 { cpu } else { 0 })
+}
+
+impl Told {
+    /// Returns the stays or waits of a series that have taken longer than `ns` nanoseconds so far,
+    /// and were not told of; the longest is first.
+    pub fn more(&mut self, snapshot: &Snapshot, series: &Series, ns: u64) -> Vec<TaskInProgress> {
+        let mut all = snapshot.in_progress(series);
+        all.retain(|task| {
+            let key = key(task.task.pid, task.cpu);
+            let is_known = { self.at.get(&key) }.is_some_and(|at| task.since() <= *at);
+            if task.duration > ns {
+                self.at.insert(key, task.now);
+            }
+            task.duration > ns && !is_known
+        });
+        all
+    }
+
+    /// Returns whether an outlier is the end of what was told of.
+    pub fn ends(&mut self, outlier: &Outlier) -> bool {
+        let start: Option<u64> = outlier.pairs.number("start_ns");
+        let at = self.at.remove(&key(outlier.pid, outlier.cpu));
+        at.zip(start).is_some_and(|(at, start)| start <= at)
+    }
+}
+
+/// Returns what the task does in a series.
+fn doing(series: &str) -> &'static str {
+    match series {
+        "oncpu" => "still running",
+        "idle" => "still idle",
+        "throttled" => "still throttled",
+        _ => "still waiting",
+    }
+}
+
+/// Returns what `watch` prints. `groups` returns the name of a group.
+pub fn text(
+    task: &TaskInProgress,
+    series: &str,
+    snapshot: &Snapshot,
+    groups: impl Fn(u32) -> Option<String>,
+) -> String {
+    let mut head = format!(
+        "## CPU {}: {series} of {}: {} so far, {}",
+        task.cpu,
+        who(task),
+        Unit::Fitting.text(Some(task.duration)),
+        doing(series)
+    );
+    if let Some(group) = groups(task.task.group.number()) {
+        let _ = write!(head, ", group {group}");
+    }
+    if task.unseen {
+        head += "; it began before measuring did";
+    }
+    let mut out = String::new();
+    wrap(&mut out, &head);
+    if let Some(other) = holder(task, snapshot) {
+        let time = Unit::Fitting.text(Some(other.duration));
+        let group = groups(other.task.group.number());
+        let group = group.map_or_else(String::new, |group| format!(" ({group})"));
+        let _ = writeln!(out, "  {}{group} has had the CPU for {time}", who(other));
+    }
+    out
+}
+
+/// Returns the task that has the CPU for which another one waits.
+fn holder<'a>(task: &TaskInProgress, snapshot: &'a Snapshot) -> Option<&'a TaskInProgress> {
+    let other = snapshot.task_on(task.cpu)?;
+    (other.task.pid != task.task.pid && task.task.pid != 0).then_some(other)
+}
+
+/// Returns what `watch -j` prints.
+pub fn json(
+    task: &TaskInProgress,
+    series: &str,
+    snapshot: &Snapshot,
+    groups: impl Fn(u32) -> Option<String>,
+) -> String {
+    let of_task = |object: Object, task: &TaskInProgress| {
+        let group = task.task.group.number();
+        let object = object
+            .raw("pid", task.task.pid)
+            .string("comm", &name(&task.task.comm))
+            .raw("group", group);
+        match groups(group) {
+            Some(name) => object.string("group_name", &name),
+            None => object,
+        }
+        .raw("duration_ns", task.duration)
+    };
+    let object = Object::new("schedhist.in_progress.v1")
+        .raw("time_ns", task.now)
+        .string("metric", series)
+        .raw("cpu", task.cpu)
+        .raw("seen", !task.unseen);
+    let object = of_task(object, task);
+    let object = match holder(task, snapshot) {
+        Some(other) => object.raw("cpu_has", of_task(Object::default(), other).end()),
+        None => object.raw("cpu_has", "null"),
+    };
+    object.end() + "\n"
+}
+
+/// Returns the name and the PID of a task.
+fn who(task: &TaskInProgress) -> String {
+    match task.task.pid {
+        0 => "idle".to_owned(),
+        pid => format!("{}:{pid}", name(&task.task.comm)),
+    }
+}
+
+/// Returns the stays of tasks and the waits that have taken longer than `ns` nanoseconds so far,
+/// the longest first: each with a text of its own.
+pub fn longer(snapshot: &Snapshot, ns: u64) -> Vec<(u64, String)> {
+    let of = |name: &str| {
+        let series = snapshot.names.series(name);
+        series.map_or_else(Vec::new, |series| snapshot.in_progress(series))
+    };
+    let ran = of("oncpu").into_iter().map(|task| (task, "has had"));
+    let waits = of("runq").into_iter().map(|task| (task, "has waited for"));
+    let long = ran.chain(waits).filter(|(task, _)| task.duration > ns);
+    let mut all: Vec<_> = long
+        .map(|(task, what)| {
+            let time = Unit::Fitting.text(Some(task.duration));
+            let text = format!("{} {what} CPU {} for {time}", who(&task), task.cpu);
+            (task.duration, text)
+        })
+        .collect();
+    all.sort_by_key(|(ns, _)| std::cmp::Reverse(*ns));
+    all
+}
