@@ -257,6 +257,7 @@ impl Groups {
     pub(crate) fn head(&self) -> Head {
         let directory = self.directory.lock();
         Head {
+            time: local_clock(),
             limit: self.limits.groups,
             refused: directory.refused,
             memory: self.memories.memory(),

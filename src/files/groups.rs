@@ -16,6 +16,7 @@ use crate::{
     boundary::{
         abstractions::{
             cgroup::no_cgroups,
+            clock::local_clock,
             debugfs::Text, //
         },
         log,
@@ -166,7 +167,11 @@ impl View for Groups {
 
     fn show(&self, reading: &Reading, out: &mut Text<'_>) -> Result {
         let Some(all) = &reading.groups else {
-            return Ok(groups::head(out, Name(reading), &Head::default())?);
+            let head = Head {
+                time: local_clock(),
+                ..Head::default()
+            };
+            return Ok(groups::head(out, Name(reading), &head)?);
         };
         let all = all.hold();
         groups::head(out, Name(reading), &all.head())?;

@@ -42,6 +42,8 @@ const QUANTILES: [usize; 2] = [0, 2];
 /// What is said of all groups together.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Head {
+    /// The time, in nanoseconds.
+    pub time: u64,
     /// The maximum number of groups.
     pub limit: u32,
     /// The number of decisions for which there was no group.
@@ -60,6 +62,7 @@ pub struct Head {
 pub fn head(out: &mut impl Write, rule: impl Display, head: &Head) -> fmt::Result {
     writeln!(out, "# schedhist groups version 1")?;
     writeln!(out, "group_by {rule}")?;
+    writeln!(out, "time {}", head.time)?;
     writeln!(out, "limit {}", head.limit)?;
     writeln!(out, "refused {}", head.refused)?;
     writeln!(out, "memory_bytes {}", head.memory)?;

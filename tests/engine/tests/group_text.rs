@@ -33,7 +33,10 @@ use schedhist_engine::engine::{
     },
     histogram::bucket::Scheme,
     metric::Metric,
-    switch::sample::Observer,
+    switch::{
+        in_progress::Waits,
+        sample::Observer, //
+    },
 };
 
 const NAME: &[u8] = b"/a b\\\n\xff.slice";
@@ -113,11 +116,33 @@ fn golden_group_without_histograms() {
     assert!(text.ends_with(" oncpu_in_progress_ns 1234 tasks 17 live 1 name other\n"));
 }
 
+/// A group of which something is in progress has a line, and only such a group.
+#[test]
+fn golden_in_progress() {
+    let mut out = String::new();
+    let none = Waits::default();
+    let some = Waits {
+        count: 3,
+        sum: 1 << 65,
+    };
+    for (number, waits, unseen) in [(1, &none, &none), (2, &some, &none), (3, &none, &some)] {
+        groups::in_progress(&mut out, group(number), waits, unseen).expect("a String takes all");
+    }
+    assert_eq!(
+        out,
+        "in_progress id 2 runq_in_progress 3 runq_in_progress_ns 36893488147419103232 \
+         oncpu_unseen 0 oncpu_unseen_ns 0\n\
+         in_progress id 3 runq_in_progress 0 runq_in_progress_ns 0 \
+         oncpu_unseen 3 oncpu_unseen_ns 36893488147419103232\n"
+    );
+}
+
 #[test]
 fn golden_head_and_neighbour() {
     let mut out = String::new();
     let rule = Rule::parse(b"cgroup depth 2").expect("a rule");
     let head = Head {
+        time: 1 << 63,
         limit: 255,
         refused: 7,
         memory: 4096,
@@ -133,6 +158,7 @@ fn golden_head_and_neighbour() {
         format!(
             "# schedhist groups version 1\n\
              group_by cgroup depth 2\n\
+             time 9223372036854775808\n\
              limit 255\n\
              refused 7\n\
              memory_bytes 4096\n\

@@ -289,6 +289,7 @@ fn groups_are_more_records() {
     let all = filled::never_reset(&cpus);
     raw::begin(&mut bytes, &info(scheme, &cpus), all, |_| None);
     let head = Head {
+        time: 3,
         limit: 255,
         refused: 7,
         memory: 1,

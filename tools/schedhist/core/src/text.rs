@@ -129,6 +129,8 @@ pub struct Group {
 pub struct Groups {
     /// The rule, as written to `group_by`; `none` if tasks are not grouped.
     pub rule: String,
+    /// The time of reading, in nanoseconds of the module's clock.
+    pub time: Option<u64>,
     /// How many groups there can be.
     pub limit: Option<u32>,
     /// How often a task went to "other" because there were no more groups.
@@ -138,6 +140,11 @@ pub struct Groups {
 }
 
 impl Groups {
+    /// Returns the time since an earlier text, in nanoseconds; `None` if either does not tell.
+    pub fn since(&self, earlier: &Self) -> Option<u64> {
+        self.time?.checked_sub(earlier.time?)
+    }
+
     /// Returns whether the group `id` is that of all groups that are gone. What a group did before
     /// it was gone is added to it at once, so what it gains is not of the time between two texts.
     pub fn is_gone(&self, id: u32) -> bool {
@@ -173,6 +180,10 @@ pub fn groups(text: &str) -> Result<Groups, Broken> {
         let parsed = match line.split_once(' ') {
             Some(("group_by", rule)) => {
                 all.rule = rule.to_owned();
+                Some(())
+            }
+            Some(("time", number)) => {
+                all.time = number.parse().ok();
                 Some(())
             }
             Some(("limit", number)) => {

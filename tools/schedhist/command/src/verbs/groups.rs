@@ -138,7 +138,11 @@ pub fn groups(args: &ArgMatches, source: &Source) -> Result {
     each_interval(source, first, wanted.interval, wanted.count, |frame, _| {
         let now = read(source)?;
         let since = now.since(&last);
-        let time = (frame.unix_ns, frame.window.span);
+        // The groups are not read at the very time of the snapshot.
+        let time = (
+            frame.unix_ns,
+            now.all.since(&last.all).or(frame.window.span),
+        );
         let mut text = show(since, &now.all, &render::span(&frame), time, &shown);
         last = now;
         render::tell(&mut text, &frame.notes, &style);

@@ -89,16 +89,18 @@ impl Feed<'_> {
             Some(last) => reading.since(last),
             None => reading.since_load(),
         };
-        let groups = self.groups();
+        let (groups, span) = self.groups();
         let outliers = self.outliers();
-        let moment = Moment::new(&frame, groups, outliers);
+        let mut moment = Moment::new(&frame, groups, outliers);
+        moment.group_span = span.or(moment.span);
         self.history.push(&frame, moment);
         self.status.folds = view::folds(&self.history.cpus, &self.sets);
         self.last = Some(reading);
         Ok(())
     }
 
-    fn groups(&mut self) -> Vec<GroupRow> {
+    /// Returns what the groups did since they were read last, and how long that is.
+    fn groups(&mut self) -> (Vec<GroupRow>, Option<u64>) {
         let groups = self
             .source
             .groups()
@@ -107,13 +109,14 @@ impl Feed<'_> {
         let Some(groups) = groups else {
             self.groups = None;
             self.status.rule.clear();
-            return Vec::new();
+            return (Vec::new(), None);
         };
         let none = Groups::default();
-        let rows = groups::between(self.groups.as_ref().unwrap_or(&none), &groups);
+        let last = self.groups.as_ref().unwrap_or(&none);
+        let (rows, span) = (groups::between(last, &groups), groups.since(last));
         self.status.rule.clone_from(&groups.rule);
         self.groups = Some(groups);
-        rows
+        (rows, span)
     }
 
     fn outliers(&mut self) -> Vec<Outlier> {
