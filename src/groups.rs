@@ -15,6 +15,8 @@ pub(crate) use self::{
     sweep::Sweeper, //
 };
 
+use core::fmt;
+
 use kernel::{
     new_mutex,
     prelude::*,
@@ -29,7 +31,8 @@ use self::{
     directory::Directory,
     rules::{
         find_processes,
-        new_lineage, //
+        new_lineage,
+        PidsOf, //
     },
 };
 use crate::{
@@ -137,15 +140,35 @@ impl Groups {
     /// Sleeps. Fails with `ENOENT` if the rule names a cgroup that does not exist, with `ESRCH` if
     /// it names such a process, with `EOPNOTSUPP` if the kernel has no cgroups, and with `ENOMEM`.
     pub(crate) fn new(rule: Rule<'_>, limits: Limits, scheme: Scheme) -> Result<Option<Arc<Self>>> {
+        // As the initial namespaces show what the rule names.
+        let mut text = formatted(format_args!("{rule}"))?;
         let mut under = None;
         let kind = match rule {
             Rule::None => return Ok(None),
             Rule::Comm => Kind::Comm,
             Rule::List => Kind::List,
-            Rule::Process(pids) => Kind::Process(find_processes(pids)?),
-            Rule::Thread(pids) => Kind::Thread(find_processes(pids)?),
+            Rule::Process(pids) => {
+                let those = find_processes(pids)?;
+                text = formatted(format_args!("process{}", PidsOf(&those)))?;
+                Kind::Process(those)
+            }
+            Rule::Thread(pids) => {
+                let those = find_processes(pids)?;
+                text = formatted(format_args!("thread{}", PidsOf(&those)))?;
+                Kind::Thread(those)
+            }
+            Rule::Cgroup { under: b"/", depth } => {
+                under = Some(Subtree::whole(depth)?);
+                Kind::Cgroup
+            }
             Rule::Cgroup { under: path, depth } => {
-                under = Some(Subtree::find(path, depth)?);
+                let subtree = Subtree::find(path, depth)?;
+                let rule = Rule::Cgroup {
+                    under: subtree.path(),
+                    depth,
+                };
+                text = formatted(format_args!("{rule}"))?;
+                under = Some(subtree);
                 Kind::Cgroup
             }
         };
@@ -153,7 +176,6 @@ impl Groups {
             Kind::Cgroup | Kind::List => cgroup::path_buffer(GFP_KERNEL)?,
             _ => KVec::new(),
         };
-        let text = CString::try_from_fmt(fmt!("{}", format_args!("{rule}")))?;
         let limit = limits.groups as usize;
         let most = Places::<KVVec<Place>, KVVec<Entry>>::entries(limit);
         let mut names = KVVec::with_capacity(limit, GFP_KERNEL)?;
@@ -324,6 +346,11 @@ fn no_groups(limit: u32) -> Result<GroupSet<KVVec<u64>>> {
 /// Returns a secret for a hash table.
 fn secret() -> Secret {
     Secret::new([random::number(), random::number()])
+}
+
+/// Formats a text. The kernel's `fmt!` takes only types of its own.
+fn formatted(text: fmt::Arguments<'_>) -> Result<CString> {
+    CString::try_from_fmt(fmt!("{text}"))
 }
 
 fn copy(bytes: &[u8], flags: kernel::alloc::Flags) -> Result<KVec<u8>> {

@@ -467,7 +467,7 @@ impl Monitor {
                 // Register the probes first, so that they miss nothing.
                 tracking
                     .begin(groups, follows_forks, names_cgroups)
-                    .and_then(|()| Groups::find(definition.pattern))
+                    .and_then(|()| Groups::find(&definition))
                     .and_then(|found| groups.add_rule(&definition, found, tasks))
             }
         };

@@ -2,7 +2,10 @@
 
 //! The list of rules, and what a rule names.
 
-use core::mem;
+use core::{
+    fmt,
+    mem, //
+};
 
 use kernel::{
     prelude::*, //
@@ -11,6 +14,7 @@ use kernel::{
 use super::{
     copy,
     directory::Directory,
+    formatted,
     secret,
     Groups, //
 };
@@ -49,31 +53,51 @@ const FOLLOWED: usize = 1 << 15;
 /// Which tasks a rule matches, once its cgroup or its processes are found.
 pub(crate) struct Found {
     matcher: Matcher<KVec<u8>, KVec<u128>, Subtree>,
+    /// The text of the rule, with paths and PIDs of the initial namespaces.
+    text: KVec<u8>,
     /// The process that the rule follows, with its PID.
     root: Option<(i32, ProcessId)>,
 }
 
 impl Groups {
-    /// Finds what `pattern` names. Sleeps; fails with `ENOENT`, `ESRCH`, `EOPNOTSUPP` and `ENOMEM`,
-    /// as [`Groups::new`] does.
-    pub(crate) fn find(pattern: Pattern<'_>) -> Result<Found> {
+    /// Finds what `definition` names. Sleeps; fails with `ENOENT`, `ESRCH`, `EOPNOTSUPP` and
+    /// `ENOMEM`, as [`Groups::new`] does.
+    pub(crate) fn find(definition: &Definition<'_>) -> Result<Found> {
         let mut root = None;
-        let matcher = match pattern {
-            Pattern::Cgroup(path) => Matcher::Cgroup(Subtree::find(path, 0)?),
-            Pattern::Processes(pids) => {
+        let pids = |kind: &str, those: &[ProcessId]| -> Result<KVec<u8>> {
+            let text = formatted(format_args!("{kind}{}", PidsOf(those)))?;
+            copy(text.to_bytes(), GFP_KERNEL)
+        };
+        let (matcher, text) = match definition.pattern {
+            Pattern::Cgroup(path) => {
+                let subtree = Subtree::find(path, 0)?;
+                let mut text = copy(b"cgroup ", GFP_KERNEL)?;
+                text.extend_from_slice(subtree.path(), GFP_KERNEL)?;
+                (Matcher::Cgroup(subtree), text)
+            }
+            Pattern::Processes(those) => {
+                let those = find_processes(those)?;
                 let mut keys = KVec::new();
-                for process in find_processes(pids)? {
+                for process in &those {
                     keys.push(process.key(), GFP_KERNEL)?;
                 }
-                Matcher::Processes(keys)
+                (Matcher::Processes(keys), pids("pid", &those)?)
             }
-            Pattern::Comm(glob) => Matcher::Comm(copy(glob, GFP_KERNEL)?),
+            Pattern::Comm(glob) => {
+                let text = copy(definition.text, GFP_KERNEL)?;
+                (Matcher::Comm(copy(glob, GFP_KERNEL)?), text)
+            }
             Pattern::Children(pid) => {
-                root = Some((pid, ProcessId::find(pid).ok_or(ESRCH)?));
-                Matcher::Children
+                let process = ProcessId::find(pid).ok_or(ESRCH)?;
+                root = Some((pid, process));
+                (Matcher::Children, pids("children", &[process])?)
             }
         };
-        Ok(Found { matcher, root })
+        Ok(Found {
+            matcher,
+            text,
+            root,
+        })
     }
 
     /// Appends a rule to the list. Tasks get its group when they are decided again. `tasks` is as
@@ -89,7 +113,6 @@ impl Groups {
         tasks: Option<&TaskStates>,
     ) -> Result {
         let name = copy(definition.name, GFP_KERNEL)?;
-        let text = copy(definition.text, GFP_KERNEL)?;
         let mut name_of_group = copy(definition.name, GFP_KERNEL)?;
         let mut lineage = None;
         if found.root.is_some() && !self.directory.lock().list.has_children() {
@@ -113,7 +136,7 @@ impl Groups {
         let mark = directory.list.next_mark().ok_or(ENOSPC)?;
         if let Some((pid, process)) = found.root {
             // As the lock is held, its end will be seen only after it is marked: else it is seen to
-            // be exiting here.
+            // have ended here.
             if ProcessId::find(pid) != Some(process) {
                 return Err(ESRCH);
             }
@@ -135,7 +158,7 @@ impl Groups {
         };
         // None of this can fail, as there was room, and nobody else takes it.
         let added = group.ok_or(ENOSPC).and_then(|group| {
-            let rule = list::Rule::new(name, text, found.matcher, group);
+            let rule = list::Rule::new(name, found.text, found.matcher, group);
             directory.list.add(rule).map_err(|_| ENOSPC)
         });
         // What was replaced is freed without the lock.
@@ -161,7 +184,10 @@ impl Groups {
     /// Looks for the cgroup `path` once more, below which tasks are grouped. To be called when the
     /// probe of new cgroups has been registered. Sleeps.
     pub(crate) fn find_under_again(&self, path: &[u8]) {
-        let old = self.directory.lock().under.as_ref().map(Subtree::id);
+        let old = {
+            let directory = self.directory.lock();
+            { directory.under.iter() }.find(|under| under.may_go()).map(Subtree::id)
+        };
         if let Some(old) = old {
             self.find_again(path, old);
         }
@@ -257,8 +283,17 @@ pub(super) fn new_lineage(entries: usize) -> Result<Lineage<KVVec<Entry<u64>>>> 
     Ok(Lineage::new(entries, secret()))
 }
 
-/// Finds the processes with these PIDs. Fails with `ESRCH` if there is no such process, and with
-/// `ENOMEM`.
+/// The PIDs of processes, each after a space.
+pub(super) struct PidsOf<'a>(pub(super) &'a [ProcessId]);
+
+impl fmt::Display for PidsOf<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        { self.0.iter() }.try_for_each(|process| write!(f, " {}", process.pid()))
+    }
+}
+
+/// Finds the processes with these PIDs in the PID namespace of the current task. Fails with `ESRCH`
+/// if there is no such process, and with `ENOMEM`.
 pub(super) fn find_processes(pids: Pids<'_>) -> Result<KVec<ProcessId>> {
     let mut found = KVec::new();
     for pid in pids.iter() {

@@ -86,6 +86,29 @@ impl Subtree {
         })
     }
 
+    /// Returns the whole hierarchy, with `depth` levels below its root. Fails with `EOPNOTSUPP` if
+    /// the kernel has no cgroups.
+    pub(crate) fn whole(depth: u32) -> Result<Self> {
+        // SAFETY: It has no preconditions.
+        let base = unsafe { bindings::schedhist_root_cgroup() };
+        if base == 0 {
+            return Err(no_cgroups());
+        }
+        Ok(Self {
+            base,
+            base_level: 0,
+            max_level: c_int::try_from(depth).unwrap_or(c_int::MAX),
+            // The root is never made again.
+            path: KVec::new(),
+        })
+    }
+
+    /// Returns the path of the cgroup below which the subtree is, as the initial cgroup namespace
+    /// shows it; empty if [`Subtree::whole`] made it.
+    pub(crate) fn path(&self) -> &[u8] {
+        &self.path
+    }
+
     /// Returns whether the cgroup below which the subtree is can be removed.
     pub(crate) fn may_go(&self) -> bool {
         self.base_level > 0

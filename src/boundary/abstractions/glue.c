@@ -13,7 +13,6 @@
 #include <linux/minmax.h>
 #include <linux/percpu.h>
 #include <linux/pid.h>
-#include <linux/pid_namespace.h>
 #include <linux/poll.h>
 #include <linux/preempt.h>
 #include <linux/rcupdate.h>
@@ -41,7 +40,10 @@ void schedhist_tracepoint_synchronize_unregister(void)
 
 struct task_struct *schedhist_find_process(pid_t pid)
 {
-	return pid_task(find_pid_ns(pid, &init_pid_ns), PIDTYPE_TGID);
+	struct task_struct *leader = pid_task(find_vpid(pid), PIDTYPE_TGID);
+
+	/* The leader may have exited before other threads of its process. */
+	return leader && atomic_read(&leader->signal->live) ? leader : NULL;
 }
 
 static void visit_tasks(schedhist_visit visit, void *data, bool queued)
@@ -213,6 +215,11 @@ bool schedhist_is_default_cgroup(const struct cgroup *cgroup)
 {
 	return cgroup->root == &cgrp_dfl_root;
 }
+
+u64 schedhist_root_cgroup(void)
+{
+	return cgroup_id(&cgrp_dfl_root.cgrp);
+}
 #else
 int schedhist_find_cgroup(const char *path, size_t size, u64 *id, int *level,
 			  char *full, size_t full_size)
@@ -249,6 +256,11 @@ bool schedhist_cgroup_exists(u64 id)
 bool schedhist_is_default_cgroup(const struct cgroup *cgroup)
 {
 	return false;
+}
+
+u64 schedhist_root_cgroup(void)
+{
+	return 0;
 }
 #endif
 

@@ -91,8 +91,9 @@ int schedhist_call_on_cpu(int cpu, schedhist_call call, void *data);
 int schedhist_cpu_to_node(int cpu);
 
 /*
- * Returns the leader of the process with this PID of the initial namespace,
- * or NULL. The caller holds the RCU read lock.
+ * Returns the leader of the process with this PID in the PID namespace of the
+ * current task, or NULL if there is none, or if all its threads have exited.
+ * The caller holds the RCU read lock.
  */
 struct task_struct *schedhist_find_process(pid_t pid);
 
@@ -148,6 +149,9 @@ bool schedhist_cgroup_exists(u64 id);
 
 /* Returns whether a cgroup is in the default hierarchy. */
 bool schedhist_is_default_cgroup(const struct cgroup *cgroup);
+
+/* Returns the id of the root of the default hierarchy; 0 without cgroups. */
+u64 schedhist_root_cgroup(void);
 
 /*
  * Takes a spinlock, with interrupts off, except on PREEMPT_RT, and releases it.

@@ -284,11 +284,17 @@ impl ProcessId {
         Self::of(unsafe { Task::from_raw((*task).group_leader) })
     }
 
-    /// Finds the process `pid`, a PID of the initial namespace. Any context.
+    /// Finds the process that has the PID `pid` in the namespace of the current task, unless all
+    /// of its threads have exited. Process context.
     pub(crate) fn find(pid: i32) -> Option<Self> {
         let rcu = rcu::read_lock();
-        let process = find_leader(pid, &rcu)?.process(&rcu);
+        let process = find_leader(pid, &rcu).map(Self::of);
         process
+    }
+
+    /// Returns the PID in the initial namespace.
+    pub(crate) fn pid(self) -> i32 {
+        self.pid
     }
 
     /// Returns a number that no other process has.
@@ -354,8 +360,8 @@ pub(crate) fn visit_threads<F: FnMut(Task<'_>) -> bool>(task: Task<'_>, mut visi
     unsafe { bindings::schedhist_visit_threads(task.as_ptr(), Some(call::<F>), visit) };
 }
 
-/// Calls `visit` for every thread of the process `pid`, a PID of the initial namespace. `visit` must
-/// not sleep. Any context.
+/// Calls `visit` for every thread of the process that has the PID `pid` in the namespace of the
+/// current task, which is the initial one for a kernel worker. `visit` must not sleep.
 pub(crate) fn for_each_thread_of(pid: i32, mut visit: impl FnMut(Task<'_>)) {
     let rcu = rcu::read_lock();
     if let Some(leader) = find_leader(pid, &rcu) {
@@ -366,7 +372,8 @@ pub(crate) fn for_each_thread_of(pid: i32, mut visit: impl FnMut(Task<'_>)) {
     }
 }
 
-/// Returns the leader of the process `pid`, which may have exited before its other threads.
+/// Returns the leader of the process that has the PID `pid` in the namespace of the current task,
+/// unless all of its threads have exited. The leader may have exited before the others.
 fn find_leader(pid: i32, _: &rcu::Guard) -> Option<Task<'_>> {
     // SAFETY: The RCU read lock is held.
     let leader = NonNull::new(unsafe { bindings::schedhist_find_process(pid) })?;

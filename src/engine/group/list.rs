@@ -242,7 +242,7 @@ pub enum Matcher<T, P, C> {
 pub struct Rule<T, P, C> {
     /// The name.
     pub name: T,
-    /// [`Definition::text`].
+    /// [`Definition::text`], with names that are valid everywhere.
     pub text: T,
     /// Which tasks the rule matches.
     pub matcher: Matcher<T, P, C>,
