@@ -13,7 +13,10 @@ use std::{
             OwnedFd,
             RawFd, //
         },
-        unix::process::CommandExt, //
+        unix::{
+            fs::MetadataExt,
+            process::CommandExt, //
+        },
     },
     process::Command,
     ptr,
@@ -213,6 +216,36 @@ pub fn kill(pid: i32, signal: i32) -> io::Result<()> {
     }
 }
 
+/// Returns a number that no other process has had since the machine was started, and that is the
+/// same in all namespaces: the inode of its pidfd. Returns `None` if no process has this PID, or if
+/// it has ended.
+///
+/// # Errors
+///
+/// Fails if that cannot be told.
+pub fn number_of(pid: u32) -> io::Result<Option<u64>> {
+    // SAFETY: It takes plain numbers.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+    let Some(fd) = RawFd::try_from(fd).ok().filter(|fd| *fd >= 0) else {
+        let error = io::Error::last_os_error();
+        // The second two: of a thread.
+        return match error.raw_os_error() {
+            Some(libc::ESRCH | libc::EINVAL | libc::ENOENT) => Ok(None),
+            _ => Err(error),
+        };
+    };
+    // SAFETY: `pidfd_open` has just returned this descriptor, and nothing else owns it.
+    let file = File::from(unsafe { OwnedFd::from_raw_fd(fd) });
+    let mut poll = libc::pollfd {
+        fd,
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    // SAFETY: The pointer is that of one valid entry.
+    let has_ended = unsafe { libc::poll(&raw mut poll, 1, 0) } > 0;
+    Ok((!has_ended).then_some(file.metadata()?.ino()))
+}
+
 /// Returns the local time of day as `HH:MM:SS`.
 pub fn time_of_day(unix_seconds: u64) -> String {
     let seconds = libc::time_t::try_from(unix_seconds).unwrap_or_default();
@@ -253,8 +286,8 @@ pub enum Entry {
     WithPid(String),
 }
 
-/// Makes `command` write `entry` to `file` before it executes its program. If that fails, the
-/// command does not start, or after [`Entry::WithPid`] starts nevertheless.
+/// Makes `command` write `entry` to `file` before it executes its program, which it does even if
+/// that fails.
 pub fn write_first(command: &mut Command, file: OwnedFd, entry: Entry) {
     let (mut text, with_pid) = match entry {
         Entry::Zero => (b"0".to_vec(), false),
@@ -274,15 +307,35 @@ pub fn write_first(command: &mut Command, file: OwnedFd, entry: Entry) {
         }
         // SAFETY: The pointer and the length are those of the text. `write` is safe to call between
         // fork and exec.
-        let written = unsafe { libc::write(file.as_raw_fd(), text.as_ptr().cast(), text.len()) };
-        if written < 0 && !with_pid {
-            return Err(io::Error::last_os_error());
-        }
+        unsafe { libc::write(file.as_raw_fd(), text.as_ptr().cast(), text.len()) };
         Ok(())
     };
-    // SAFETY: The closure only calls `getpid` and `write`, reads `errno`, and changes a buffer
+    // SAFETY: The closure only calls `getpid` and `write`, and changes a buffer
     // within its capacity: it neither allocates nor locks.
     unsafe { command.pre_exec(write) };
+}
+
+/// Writes `0` to `file` in a child that then ends, as [`Entry::Zero`] does.
+///
+/// # Errors
+///
+/// Fails as that does.
+pub fn try_entry(file: OwnedFd) -> io::Result<()> {
+    const DONE: i32 = libc::ECANCELED;
+    let write = move || {
+        // SAFETY: The pointer is that of one byte. `write` is safe to call between fork and exec.
+        match unsafe { libc::write(file.as_raw_fd(), b"0".as_ptr().cast(), 1) } {
+            1 => Err(io::Error::from_raw_os_error(DONE)),
+            _ => Err(io::Error::last_os_error()),
+        }
+    };
+    // Not executed, as the closure fails in any case.
+    let mut command = Command::new("true");
+    // SAFETY: The closure only calls `write` and reads `errno`: it neither allocates nor locks.
+    match unsafe { command.pre_exec(write) }.spawn() {
+        Err(error) if error.raw_os_error() != Some(DONE) => Err(error),
+        _ => Ok(()),
+    }
 }
 
 /// How to lock a file.

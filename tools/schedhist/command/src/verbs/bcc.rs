@@ -42,7 +42,7 @@ use crate::{
         },
         has_cgroups,
         hist::each_interval,
-        is_process,
+        owner,
         CGROUPS, //
     },
 };
@@ -118,12 +118,21 @@ impl Whose {
         }
     }
 
-    /// Returns an error if there is no such cgroup or process.
+    /// Returns an error if there is no such cgroup or process, or if the module has other names for
+    /// it than this process.
     ///
     /// Where every process has a group, the module is not told which one is meant, and so does not
     /// check it.
     fn check(&self) -> Result {
         match self {
+            Self::Cgroup(_) if !owner::has_initial_cgroups() => Err(Failure::Error(
+                "-c: the module shows the paths of the initial cgroup namespace, and this process \
+                 is in another one: run schedhist on the host"
+                    .to_owned(),
+            )),
+            Self::Each(Split::PidNamespace, _) if !owner::has_initial_pids() => {
+                owner::need_initial_pids("--pidnss")
+            }
             Self::Cgroup(name)
                 if has_cgroups() && !Path::new(&format!("{CGROUPS}{name}")).is_dir() =>
             {
@@ -131,9 +140,15 @@ impl Whose {
                     "-c {name}: there is no such cgroup"
                 )))
             }
-            Self::Process(pid) | Self::Each(_, Some(pid)) if !is_process(*pid) => Err(
-                Failure::Error(format!("-p {pid}: there is no such process")),
-            ),
+            Self::Process(pid) | Self::Each(_, Some(pid)) => {
+                owner::check_pids("-p")?;
+                match Path::new(&format!("/proc/{pid}")).exists() {
+                    true => Ok(()),
+                    false => Err(Failure::Error(format!(
+                        "-p {pid}: there is no such process"
+                    ))),
+                }
+            }
             _ => Ok(()),
         }
     }
@@ -147,12 +162,35 @@ impl Whose {
         match self {
             Self::All => true,
             Self::Cgroup(name) => tells_apart(rule, name),
+            // Rules have the PIDs of the initial namespace.
+            Self::Process(_) | Self::Each(_, Some(_)) if !owner::has_initial_pids() => false,
             // The group of a process is the same, whether there are others or not.
             Self::Process(pid) | Self::Each(Split::Process | Split::PidNamespace, Some(pid)) => {
                 rule == "process" || list("process", *pid)
             }
             Self::Each(..) => self.rule().as_deref() == Some(rule),
         }
+    }
+
+    /// Takes the PID of the initial namespace, which groups have, in place of the one that this
+    /// process sees: the rule, which has just been written, shows it.
+    fn translate(&mut self, source: &Source) -> Result {
+        let (Self::Process(pid) | Self::Each(_, Some(pid))) = self else {
+            return Ok(());
+        };
+        if owner::has_initial_pids() {
+            return Ok(());
+        }
+        let rule = source.text("group_by")?;
+        let mut words = rule.split_whitespace().skip(1).map(str::parse);
+        match (words.next(), words.next()) {
+            (Some(Ok(shown)), None) => *pid = shown,
+            _ => {
+                let why = format!("-p {pid}: group_by was written meanwhile");
+                return Err(Failure::Error(why));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -229,7 +267,7 @@ fn tables(args: &ArgMatches, source: &Source, table: &Table) -> Result {
     } else {
         (1_000, "usecs")
     };
-    let whose = Whose::new(args)?;
+    let mut whose = Whose::new(args)?;
     if source.is_live() {
         whose.check()?;
     }
@@ -242,6 +280,12 @@ fn tables(args: &ArgMatches, source: &Source, table: &Table) -> Result {
         Some(rule) => {
             let check = GroupHistograms::check(&table.metrics);
             let grouping = check.and_then(|()| Grouping::new(source, &rule, |r| whose.fits(r)))?;
+            if source.is_live() {
+                whose.translate(source)?;
+                if matches!(whose, Whose::Each(..)) {
+                    owner::note_pids();
+                }
+            }
             let groups = GroupHistograms::new(source, &table.metrics)?;
             (Some(groups), Some(grouping))
         }

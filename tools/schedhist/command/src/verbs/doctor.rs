@@ -19,7 +19,11 @@ use crate::{
     },
     source::Source,
     sys,
-    verbs::grouping::MORE_GROUPS, //
+    verbs::{
+        grouping::MORE_GROUPS,
+        left,
+        setting, //
+    },
 };
 
 /// What a check has found.
@@ -53,10 +57,11 @@ const MACHINE: [(&str, Check); 5] = [
     ("debugfs", debugfs),
 ];
 /// Checks that need the files of the module.
-const FILES: [(&str, Check); 3] = [
+const FILES: [(&str, Check); 4] = [
     ("snapshot", snapshot),
     ("laws", check_laws),
     ("groups", groups),
+    ("settings", settings),
 ];
 /// Checks of what makes figures less true.
 const FIGURES: [(&str, Check); 3] = [("clock", clock), ("steal", steal), ("probes", probes)];
@@ -288,6 +293,23 @@ fn groups(source: &Source) -> Found {
         (rule, refused) => Warning(
             format!("by {rule}; {refused} times there was no room"),
             MORE_GROUPS,
+        ),
+    }
+}
+
+fn settings(source: &Source) -> Found {
+    let left = left(source, false);
+    if !left.is_empty() {
+        return Warning(left.join("; "), "schedhist ctl restores what was before");
+    }
+    let actions = source.text("on_outlier").unwrap_or_default();
+    match actions.trim() {
+        _ if !source.is_live() => Good("these are copies".to_owned()),
+        "" | "none" => Good("no killed schedhist has left any".to_owned()),
+        _ if setting::has_users("on_outlier") => Good("a schedhist needs on_outlier".to_owned()),
+        actions => Warning(
+            format!("on_outlier is '{actions}', for no schedhist that is known here"),
+            "if nobody needs that: schedhist ctl on_outlier none",
         ),
     }
 }

@@ -14,7 +14,10 @@ use crate::{
     },
     source::Source,
     verbs::{
-        has_owner,
+        owner::{
+            Owner,
+            State, //
+        },
         setting::Setting,
         CGROUPS, //
     },
@@ -89,14 +92,55 @@ pub fn rules(source: &Source) -> Result<Vec<String>> {
     Ok(names.map(str::to_owned).collect())
 }
 
-/// Returns whether tasks are grouped by rules that others may have added, and rely on. One that a
-/// `run` has left that was killed is nobody's.
-fn has_rules(source: &Source) -> bool {
-    let is_list = source
-        .text("group_by")
-        .is_ok_and(|rule| rule.trim() == "list");
-    let is_left = |name: &String| has_owner(name, RUN) == Some(false);
-    is_list && rules(source).is_ok_and(|rules| !rules.iter().all(is_left))
+/// Who else relies on a setting that a verb has written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reliance {
+    None,
+    /// A `run` in another container has a rule in the list.
+    OfRuns,
+    /// A user has added a rule to the list.
+    OfUsers,
+}
+
+/// Returns who else relies on the setting `name`.
+pub fn reliance(source: &Source, name: &str) -> Reliance {
+    let is_list = || {
+        source
+            .text("group_by")
+            .is_ok_and(|rule| rule.trim() == "list")
+    };
+    if !source.is_live() || name != "group_by" || !is_list() {
+        return Reliance::None;
+    }
+    let (mut of_runs, mut of_users) = (false, false);
+    for name in rules(source).unwrap_or_default() {
+        match Owner::of(&name, RUN).map(|owner| owner.state()) {
+            None => of_users = true,
+            Some(State::Alive | State::Unknown) => of_runs = true,
+            Some(State::Ended) => {}
+        }
+    }
+    match (of_users, of_runs) {
+        (true, _) => Reliance::OfUsers,
+        (false, true) => Reliance::OfRuns,
+        (false, false) => Reliance::None,
+    }
+}
+
+/// Finds the rules of each `run` that was killed, and removes them if `removes` is true.
+pub fn left(source: &Source, removes: bool) -> Vec<String> {
+    let names = rules(source).unwrap_or_default().into_iter();
+    let is_left = |name: &String| {
+        Owner::of(name, RUN).is_some_and(|owner| owner.state() == State::Ended)
+            && (!removes
+                || source
+                    .write("group_rules", &format!("remove {name}"))
+                    .is_ok())
+    };
+    let names = names.filter(is_left);
+    names
+        .map(|name| format!("group_rules has {name}, by a schedhist run that was killed"))
+        .collect()
 }
 
 /// A rule that holds while this exists. SIGINT, SIGTERM and SIGHUP must be blocked before: see
@@ -151,7 +195,7 @@ impl<'a> Grouping<'a> {
             // Otherwise the last user of the rule has ended meanwhile, and limits must be raised.
             if !is_late.get() {
                 return Ok(Self {
-                    _setting: Some(setting.unless(has_rules)),
+                    _setting: Some(setting),
                 });
             }
         }

@@ -5,6 +5,7 @@
 
 use std::{
     fs::{
+        self,
         File,
         OpenOptions,
         Permissions, //
@@ -30,9 +31,30 @@ use crate::{
 /// Held while the users of a setting change.
 const CHANGE: &str = "/run/schedhist.lock";
 
-/// Waits until nobody else changes the users of a setting, and keeps it so while the file is open.
-pub fn change() -> Result<File> {
-    locked(CHANGE, Lock::Exclusive)
+/// The folder of the notes, and how their names begin and end.
+const FOLDER: &str = "/run";
+const NOTE: (&str, &str) = ("schedhist-", ".lock");
+
+/// Returns the path of a note.
+pub fn path(name: &str) -> String {
+    format!("{FOLDER}/{}{name}{}", NOTE.0, NOTE.1)
+}
+
+/// Opens all notes, without a lock.
+pub fn notes() -> impl Iterator<Item = (String, File)> {
+    let entries = fs::read_dir(FOLDER).into_iter().flatten().flatten();
+    entries.filter_map(|entry| {
+        let name = entry.file_name().into_string().ok()?;
+        name.strip_prefix(NOTE.0)?.strip_suffix(NOTE.1)?;
+        let path = format!("{FOLDER}/{name}");
+        let file = File::open(&path).ok()?;
+        Some((path, file))
+    })
+}
+
+/// Keeps others from changing the users of a setting while the file is open.
+pub fn change(how: Lock) -> Result<File> {
+    locked(CHANGE, how)
 }
 
 /// Opens a file and locks it, for as long as it is open.
@@ -57,5 +79,7 @@ fn open(path: &str) -> Result<File> {
         file.set_permissions(Permissions::from_mode(0o600))?;
         Ok(file)
     });
+    // To be locked, it need not be writable.
+    let opened = opened.or_else(|error| File::open(path).map_err(|_| error));
     opened.map_err(|error| Failure::at(path, error))
 }

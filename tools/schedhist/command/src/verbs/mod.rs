@@ -17,6 +17,7 @@ mod locks;
 mod merged;
 pub mod ongoing;
 mod outliers;
+mod owner;
 mod perfetto;
 mod record;
 mod render;
@@ -36,10 +37,12 @@ use clap::ArgMatches;
 
 use crate::{
     failure::{
+        note,
         Failure,
         Result, //
     },
     source::Source,
+    sys,
     tty, //
 };
 
@@ -58,6 +61,7 @@ pub fn run(args: &ArgMatches, source: &Source) -> Result {
             "options other than --dir come after '{verb}'"
         )));
     }
+    look_for_left(args.subcommand_name(), source);
     match args.subcommand() {
         None if is_bare(args) && tty::is_there() => top::live(source),
         None => hist::summary(args, source),
@@ -81,16 +85,38 @@ pub fn run(args: &ArgMatches, source: &Source) -> Result {
     }
 }
 
-/// Returns whether there is a process that owns what is called `name`, which is `prefix` with its
-/// PID. Returns `None` if that is no such name.
-fn has_owner(name: &str, prefix: &str) -> Option<bool> {
-    let pid: u32 = name.strip_prefix(prefix)?.parse().ok()?;
-    Some(is_process(pid))
+/// Finds all that processes have left that were killed, and restores it if `restores` is true.
+fn left(source: &Source, restores: bool) -> Vec<String> {
+    if !source.is_live() || sys::euid() != 0 {
+        return Vec::new();
+    }
+    // Rules first: a list that has none is not needed.
+    let mut all = grouping::left(source, restores);
+    all.extend(setting::left(source, restores));
+    all.extend(stacks::left(restores));
+    all
 }
 
-/// Returns whether there is a process with this PID.
-fn is_process(pid: u32) -> bool {
-    Path::new(&format!("/proc/{pid}")).exists()
+/// Restores what was left, before a verb that writes settings itself, or else notes it.
+fn look_for_left(verb: Option<&str>, source: &Source) {
+    let restores = matches!(
+        verb,
+        Some("ctl" | "run" | "watch" | "runqslower" | "runqlat" | "cpudist")
+    );
+    // `doctor` shows it with all else, and the others do not read the module.
+    if matches!(
+        verb,
+        Some("doctor" | "report" | "diff" | "completions" | "man")
+    ) {
+        return;
+    }
+    let what = match restores {
+        true => "restored",
+        false => "schedhist ctl restores it",
+    };
+    for one in left(source, restores) {
+        note(format!("{one}: {what}"));
+    }
 }
 
 /// Where cgroups of version 2 are mounted.

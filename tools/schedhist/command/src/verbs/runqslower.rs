@@ -17,10 +17,13 @@ use crate::{
         Source, //
     },
     sys,
-    verbs::outliers::{
-        threshold,
-        Next,
-        Stream, //
+    verbs::{
+        outliers::{
+            threshold,
+            Next,
+            Stream, //
+        },
+        owner, //
     },
 };
 
@@ -38,6 +41,12 @@ pub fn runqslower(args: &ArgMatches, source: &Source) -> Result {
     let min_us = number("min_us")?.unwrap_or(10_000);
     let (tid, pid, previous) = (number("tid")?, number("pid")?, args.get_flag("previous"));
     let min_ns = min_us.saturating_mul(1_000);
+    if source.is_live() {
+        for (option, value) in [("-t", tid), ("-p", pid)] {
+            value.map_or(Ok(()), |_| owner::need_initial_pids(option))?;
+        }
+        owner::note_pids();
+    }
     // First the stream: it misses nothing, and blocks the signals that would leave the threshold.
     let mut stream = Stream::open(source)?;
     let _threshold = threshold(source, "runq", min_ns)?;

@@ -2,8 +2,9 @@
 
 //! Overrides a module setting while a verb runs, and restores it afterwards.
 //!
-//! Several programs may need one at once. Each holds a shared lock while it does; the last one
-//! restores what was there before the first wrote it.
+//! Several programs may need one at once. Each holds a shared lock on a note in `/run` while it
+//! does; the last one restores the value that was there before the first wrote it. A lock ends with
+//! its process, in all namespaces. So a note that nobody has locked was left by one that was killed.
 
 use std::{
     fs::{
@@ -12,6 +13,8 @@ use std::{
     },
     os::unix::fs::MetadataExt,
 };
+
+use schedhist_core::raw;
 
 use crate::{
     failure::{
@@ -24,7 +27,13 @@ use crate::{
         self,
         Lock, //
     },
-    verbs::locks,
+    verbs::{
+        grouping::{
+            reliance,
+            Reliance, //
+        },
+        locks, //
+    },
 };
 
 /// A setting, restored when this is dropped. Signals must be blocked before: see [`sys::Waiter`].
@@ -33,35 +42,42 @@ pub struct Setting<'a> {
     source: &'a Source,
     name: String,
     users: Users,
-    is_relied_on: Option<fn(&Source) -> bool>,
 }
 
-/// Who uses the setting.
+/// The users of the setting.
 #[derive(Debug)]
 enum Users {
     /// All programs that hold a shared lock on this file, which has a [`Memory`].
     Locked(String, File),
-    /// This one alone, as these are copies of the module's files: what it was, and what this one
-    /// wrote.
-    Own(Option<(String, String)>),
+    /// This one alone, as these are copies of the module's files.
+    Own(Option<Memory>),
 }
 
-/// What a setting was before one of its users wrote it, and what that one wrote. The load of the
-/// module, as the next one begins anew.
+/// What a setting was before one of its users wrote it, and what that one wrote.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Memory {
+    name: String,
+    /// The load of the module, as the next one begins anew.
     load: String,
     before: String,
     written: String,
+    /// What tells this write from a later one of the same value, where the module shows that;
+    /// empty until that is known.
+    stamp: String,
+    /// The PID that wrote it, in its own namespace.
+    pid: String,
 }
 
 impl Memory {
     fn parse(text: &str) -> Option<Self> {
         let mut lines = text.lines().map(str::to_owned);
         Some(Self {
+            name: lines.next()?,
             load: lines.next()?,
             before: lines.next()?,
             written: lines.next()?,
+            stamp: lines.next()?,
+            pid: lines.next()?,
         })
     }
 
@@ -71,18 +87,82 @@ impl Memory {
     }
 
     fn save(this: Option<&Self>, path: &str) -> Result {
-        let text = this.map_or_else(String::new, |memory| {
-            format!("{}\n{}\n{}\n", memory.load, memory.before, memory.written)
+        if this.is_none() && fs::metadata(path).is_ok_and(|about| about.len() == 0) {
+            return Ok(());
+        }
+        let text = this.map_or_else(String::new, |it| {
+            let lines = [
+                &it.name,
+                &it.load,
+                &it.before,
+                &it.written,
+                &it.stamp,
+                &it.pid,
+            ];
+            lines.map(|line| format!("{line}\n")).concat()
         });
         fs::write(path, text).map_err(|error| Failure::at(path, error))
     }
+
+    /// Returns whether the setting still is what was written: another program may have written it
+    /// since, and relies on that.
+    fn is_valid(&self, source: &Source) -> bool {
+        load_of(source).is_ok_and(|load| load == self.load)
+            && value_of(source, &self.name).is_ok_and(|now| now == self.written)
+            && (self.stamp.is_empty()
+                || stamp_of(source, &self.name).is_ok_and(|stamp| stamp == self.stamp))
+    }
+
+    /// Returns what is to become of the setting.
+    fn fate(&self, source: &Source) -> Fate {
+        if !self.is_valid(source) {
+            return Fate::Theirs;
+        }
+        match reliance(source, &self.name) {
+            Reliance::OfRuns => Fate::Needed,
+            Reliance::OfUsers => Fate::Theirs,
+            Reliance::None => Fate::Restored,
+        }
+    }
+}
+
+/// What is to become of a setting that its users do not need any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    /// It gets the value that was there before.
+    Restored,
+    /// Somebody else has written it, or relies on it: it stays.
+    Theirs,
+    /// A program that does not share the note needs it still.
+    Needed,
 }
 
 /// Returns what tells a load of the module from the next one.
 fn load_of(source: &Source) -> Result<String> {
+    if !source.is_live() {
+        return Ok("-".to_owned());
+    }
     let path = source.path("raw");
     let about = fs::metadata(&path).map_err(|error| source.explain(&path, &error))?;
     Ok(format!("{} {}", about.dev(), about.ino()))
+}
+
+fn value_of(source: &Source, name: &str) -> Result<String> {
+    Ok(source.text(name)?.trim().to_owned())
+}
+
+/// Returns when a setting was written, if the module shows that.
+fn stamp_of(source: &Source, name: &str) -> Result<String> {
+    if name != "group_by" || !source.is_live() {
+        return Ok("-".to_owned());
+    }
+    let since = raw::groups_since(&source.read()?.bytes);
+    Ok(since.map_or_else(|| "none".to_owned(), |ns| ns.to_string()))
+}
+
+/// Returns the path of the note for a setting.
+fn note_of(name: &str) -> String {
+    locks::path(&name.replace('/', "-"))
 }
 
 impl<'a> Setting<'a> {
@@ -93,31 +173,43 @@ impl<'a> Setting<'a> {
         name: &str,
         wanted: impl Fn(&str) -> Result<Option<String>>,
     ) -> Result<Self> {
-        let now = || -> Result<String> { Ok(source.text(name)?.trim().to_owned()) };
         // First, as it tells whether there is a module, and who may use it.
-        let before = now()?;
+        let before = value_of(source, name)?;
         let with = |users| Self {
             source,
             name: name.to_owned(),
             users,
-            is_relied_on: None,
+        };
+        let memory = |before: &str, written: String| -> Result<Memory> {
+            Ok(Memory {
+                name: name.to_owned(),
+                load: load_of(source)?,
+                before: before.to_owned(),
+                written,
+                stamp: String::new(),
+                pid: std::process::id().to_string(),
+            })
         };
         if !source.is_live() {
             let mut own = None;
             if let Some(mine) = wanted(&before)? {
                 source.write(name, &mine)?;
-                own = Some((before, now()?));
+                own = Some(memory(&before, value_of(source, name)?)?);
             }
             return Ok(with(Users::Own(own)));
         }
-        let path = format!("/run/schedhist-{}.lock", name.replace('/', "-"));
-        let load = load_of(source)?;
-        let _change = locks::change()?;
-        let users = locks::locked(&path, Lock::Shared)?;
-        let before = now()?;
+        let path = note_of(name);
+        let locked = locks::change(Lock::Exclusive)
+            .and_then(|change| Ok((change, locks::locked(&path, Lock::Shared)?)));
+        let (_change, users) = match locked {
+            // It could not be restored if this process is killed.
+            Err(failure) if wanted(&before)?.is_some() => return Err(failure),
+            Err(_) => return Ok(with(Users::Own(None))),
+            Ok(locked) => locked,
+        };
+        let before = value_of(source, name)?;
         // If another user has written it, what was there before that counts.
-        let known = Memory::load(&path);
-        let known = known.filter(|memory| memory.load == load && memory.written == before);
+        let known = Memory::load(&path).filter(|memory| memory.is_valid(source));
         let Some(mine) = wanted(&before)? else {
             // Someone else has written it since, who may rely on it.
             if known.is_none() {
@@ -126,26 +218,19 @@ impl<'a> Setting<'a> {
             return Ok(with(Users::Locked(path, users)));
         };
         let first = known.as_ref().map_or(&before, |memory| &memory.before);
-        let mut memory = Memory {
-            load,
-            before: first.clone(),
-            written: mine.clone(),
-        };
-        // First, so that the next user can restore it if this process is killed.
+        let mut memory = memory(first, mine.clone())?;
+        // First, so that it can be restored if this process is killed.
         Memory::save(Some(&memory), &path)?;
         let mut write = || {
             source.write(name, &mine)?;
-            let written = now()?;
-            if written != memory.written {
-                memory.written = written;
-                Memory::save(Some(&memory), &path)?;
-            }
-            Ok(())
+            memory.written = value_of(source, name)?;
+            memory.stamp = stamp_of(source, name)?;
+            Memory::save(Some(&memory), &path)
         };
         if let Err(failure) = write() {
             // What the module has refused has changed nothing, and a write would, such as restart
             // measuring.
-            if now().is_ok_and(|now| now != before) {
+            if value_of(source, name).is_ok_and(|now| now != before) {
                 let _ = source.write(name, &before);
             }
             let _ = Memory::save(known.as_ref(), &path);
@@ -154,44 +239,79 @@ impl<'a> Setting<'a> {
         Ok(with(Users::Locked(path, users)))
     }
 
-    /// Restores nothing if `is_relied_on` then returns that something else needs the setting.
-    pub fn unless(mut self, is_relied_on: fn(&Source) -> bool) -> Self {
-        self.is_relied_on = Some(is_relied_on);
-        self
-    }
-
     fn restore(&self) -> Result {
         match &self.users {
             Users::Own(None) => Ok(()),
-            Users::Own(Some((before, written))) => self.replace(written, before),
+            Users::Own(Some(memory)) => match memory.fate(self.source) {
+                Fate::Restored => self.source.write(&memory.name, &memory.before),
+                Fate::Theirs | Fate::Needed => Ok(()),
+            },
             Users::Locked(path, users) => {
-                let _change = locks::change()?;
-                // Only the last user gets it.
-                if !sys::lock(users, Lock::ExclusiveNow) {
-                    return Ok(());
-                }
-                let Some(memory) = Memory::load(path) else {
-                    return Ok(());
-                };
-                if load_of(self.source).is_ok_and(|load| load == memory.load) {
-                    self.replace(&memory.written, &memory.before)?;
-                }
-                Memory::save(None, path)
+                let _change = locks::change(Lock::Exclusive)?;
+                restore_last(self.source, path, users).map(|_| ())
             }
         }
     }
+}
 
-    /// Writes `before`, unless the setting is not what was written: another program may have
-    /// written it meanwhile, and relies on that.
-    fn replace(&self, written: &str, before: &str) -> Result {
-        if self.is_relied_on.is_some_and(|is| is(self.source)) {
-            return Ok(());
-        }
-        match self.source.text(&self.name) {
-            Ok(now) if now.trim() == written => self.source.write(&self.name, before),
-            _ => Ok(()),
+/// Restores a setting if nobody else uses it. Returns what was restored.
+fn restore_last(source: &Source, path: &str, users: &File) -> Result<Option<Memory>> {
+    if !sys::lock(users, Lock::ExclusiveNow) {
+        return Ok(None);
+    }
+    let Some(memory) = Memory::load(path) else {
+        return Ok(None);
+    };
+    let fate = memory.fate(source);
+    match fate {
+        Fate::Needed => return Ok(None),
+        Fate::Theirs => {}
+        Fate::Restored => source.write(&memory.name, &memory.before)?,
+    }
+    Memory::save(None, path)?;
+    Ok((fate == Fate::Restored).then_some(memory))
+}
+
+/// Finds the settings that programs have left that were killed, and restores them if `restores` is
+/// true. Returns what each was, and by whom.
+pub fn left(source: &Source, restores: bool) -> Vec<String> {
+    // A program that only looks does not wait for others.
+    let how = match restores {
+        true => Lock::Exclusive,
+        false => Lock::ExclusiveNow,
+    };
+    // Where nobody can lock, nobody has left a note.
+    let Ok(_change) = locks::change(how) else {
+        return Vec::new();
+    };
+    let mut left = Vec::new();
+    for (path, users) in locks::notes() {
+        let found = match restores {
+            true => restore_last(source, &path, &users),
+            false => Ok(Memory::load(&path).filter(|memory| {
+                sys::lock(&users, Lock::ExclusiveNow) && memory.fate(source) == Fate::Restored
+            })),
+        };
+        match found {
+            Ok(Some(memory)) => left.push(format!(
+                "{} is '{}', left by a schedhist that has ended (PID {}), and was '{}'",
+                memory.name, memory.written, memory.pid, memory.before
+            )),
+            Ok(None) | Err(Failure::Quiet(_)) => {}
+            Err(Failure::Error(why) | Failure::Usage(why)) => note(why),
         }
     }
+    left
+}
+
+/// Returns whether a program uses the setting `name` now.
+pub fn has_users(name: &str) -> bool {
+    let users = File::open(note_of(name));
+    // Whoever changes its users would take this for one.
+    let Ok(_change) = locks::change(Lock::Exclusive) else {
+        return false;
+    };
+    users.is_ok_and(|users| !sys::lock(&users, Lock::ExclusiveNow))
 }
 
 impl Drop for Setting<'_> {
@@ -209,9 +329,12 @@ mod tests {
     #[test]
     fn memories() {
         let memory = Memory {
+            name: "on_outlier".to_owned(),
             load: "20 1234".to_owned(),
             before: "none".to_owned(),
             written: "tracing_off,snapshot".to_owned(),
+            stamp: String::new(),
+            pid: "812".to_owned(),
         };
         let path = std::env::temp_dir().join(format!("schedhist-memory-{}", std::process::id()));
         let path = path.to_str().unwrap();

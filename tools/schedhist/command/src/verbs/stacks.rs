@@ -39,12 +39,15 @@ use crate::{
         Result, //
     },
     source::Source,
-    verbs::has_owner, //
+    verbs::owner::{
+        Owner,
+        State, //
+    },
 };
 
 pub const TRACEFS: &str = "/sys/kernel/tracing";
 
-/// The names of instances begin so; the PID of their process follows.
+/// The names of instances begin so; their [`Owner`] follows.
 const PREFIX: &str = "schedhist-watch-";
 
 /// How long to wait for the stack of an outlier: the event comes a moment after it, when the task
@@ -87,8 +90,7 @@ impl Stacks {
             ));
         }
         let instances = Path::new(TRACEFS).join("instances");
-        remove_abandoned(&instances);
-        let instance = instances.join(format!("{PREFIX}{}", std::process::id()));
+        let instance = instances.join(format!("{PREFIX}{}", Owner::this()?));
         fs::create_dir(&instance).map_err(|error| explain(&instance, &error))?;
         let mut stacks = Self {
             instance,
@@ -160,18 +162,25 @@ impl Drop for Stacks {
     }
 }
 
-/// Removes the instances of processes that were killed: each keeps the module loaded.
-fn remove_abandoned(instances: &Path) {
-    let Ok(entries) = fs::read_dir(instances) else {
-        return;
+/// Finds the instances of processes that were killed, each of which keeps the module loaded, and
+/// removes them if `removes` is true.
+pub fn left(removes: bool) -> Vec<String> {
+    let entries = fs::read_dir(Path::new(TRACEFS).join("instances"));
+    let paths = entries
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path());
+    let is_left = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str());
+        let owner = name.and_then(|name| Owner::of(name, PREFIX));
+        owner.is_some_and(|owner| owner.state() == State::Ended)
+            && (!removes || fs::remove_dir(path).is_ok())
     };
-    for entry in entries.flatten() {
-        let name = entry.file_name();
-        let has_owner = name.to_str().and_then(|name| has_owner(name, PREFIX));
-        if has_owner == Some(false) {
-            let _ = fs::remove_dir(entry.path());
-        }
-    }
+    let paths = paths.filter(is_left);
+    paths
+        .map(|path| format!("{} is of a schedhist watch that was killed", path.display()))
+        .collect()
 }
 
 /// Returns the failure for an error of tracefs, with its remedy.

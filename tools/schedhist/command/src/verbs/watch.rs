@@ -51,6 +51,7 @@ use crate::{
             Next,
             Stream, //
         },
+        owner,
         setting::Setting,
         stacks::{
             Stacks,
@@ -196,6 +197,9 @@ pub fn watch(args: &ArgMatches, source: &Source) -> Result {
     let _threshold = threshold(source, metric, ns)?;
     let deadline = duration.map(|duration| Instant::now() + duration);
     let quiet = args.get_flag("quiet");
+    if source.is_live() && !quiet {
+        owner::note_pids();
+    }
     let (mut seen, mut missed_all) = (0_u64, 0_u64);
     let series = { snapshot.names.series(metric) }.cloned();
     let series = series.filter(|series| IN_PROGRESS.contains(&series.name.as_str()));

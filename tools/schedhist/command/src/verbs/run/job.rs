@@ -212,7 +212,9 @@ impl Job<'_> {
         let mut command = Command::new(self.words[0]);
         sys::with_signals(command.args(&self.words[1..]));
         if let Some(own) = &self.own_group {
-            own.enter(&mut command)?;
+            if let Err(Failure::Error(why) | Failure::Usage(why)) = own.enter(&mut command) {
+                note(why);
+            }
         }
         let spawned = command.spawn();
         if let Some(own) = &self.own_group {
@@ -233,7 +235,7 @@ impl Job<'_> {
     /// Runs the command once, and prints what it did. Calls `started` when it runs: if that fails,
     /// ends it.
     pub fn once(&self, title: &str, started: &mut dyn FnMut() -> Result) -> Result<Outcome> {
-        let mut first = Some(self.state()?);
+        let mut first = self.state_or_note();
         let start = Instant::now();
         let mut child = self.spawn()?;
         let pid = i32::try_from(child.id()).unwrap_or_default();

@@ -8,7 +8,11 @@ use std::{
         self,
         OpenOptions, //
     },
-    path::PathBuf,
+    os::fd::OwnedFd,
+    path::{
+        Path,
+        PathBuf, //
+    },
     process::Command,
 };
 
@@ -32,7 +36,11 @@ use crate::{
             RUN, //
         },
         has_cgroups,
-        has_owner,
+        owner::{
+            self,
+            Owner,
+            State, //
+        },
         CGROUPS, //
     },
 };
@@ -49,8 +57,7 @@ pub struct OwnGroup<'a> {
 /// How tasks get into the group.
 #[derive(Debug)]
 enum Way<'a> {
-    /// By a cgroup, with this folder.
-    Cgroup(PathBuf),
+    Cgroup(Cgroup),
     /// By a rule in `group_rules`, which each command adds for itself.
     Rule {
         source: &'a Source,
@@ -90,39 +97,35 @@ impl<'a> OwnGroup<'a> {
                 "no cgroup hierarchy of version 2 is mounted at {CGROUPS}"
             ));
         }
-        let grouping = Grouping::new(source, "cgroup", |rule| rule == "cgroup")?;
+        // Another cgroup namespace than that of this process may be mounted.
         let parent = format!("{CGROUPS}{own}");
+        let this = std::process::id().to_string();
+        let procs = format!("{parent}/cgroup.procs");
+        let procs = fs::read_to_string(&procs).map_err(|error| Failure::at(procs, error))?;
+        if !procs.lines().any(|pid| pid == this) {
+            return failed(format!("{parent} is not the cgroup of this process"));
+        }
         for entry in fs::read_dir(&parent).into_iter().flatten().flatten() {
             // Its run was killed, or has left a daemon there, which keeps it until it ends.
-            if has_owner(&entry.file_name().to_string_lossy(), RUN) == Some(false) {
+            let owner = Owner::of(&entry.file_name().to_string_lossy(), RUN);
+            if owner.is_some_and(|owner| owner.state() == State::Ended) {
                 let _ = fs::remove_dir(entry.path());
             }
         }
-        let name = format!("{own}/{RUN}{}", std::process::id());
-        let path = PathBuf::from(format!("{CGROUPS}{name}"));
-        // Of an earlier process with this PID.
-        let _ = fs::remove_dir(&path);
-        fs::create_dir(&path).map_err(|error| Failure::at(path.display(), error))?;
+        let name = format!("{own}/{RUN}{}", Owner::this()?);
+        let cgroup = Cgroup::new(PathBuf::from(format!("{CGROUPS}{name}")))?;
         Ok(Self {
             name: Escaped(name.as_bytes()).to_string(),
-            way: Way::Cgroup(path),
-            _grouping: grouping,
+            way: Way::Cgroup(cgroup),
+            _grouping: Grouping::new(source, "cgroup", |rule| rule == "cgroup")?,
         })
     }
 
     fn with_rule(source: &'a Source) -> Result<Self> {
+        let name = format!("{RUN}{}", Owner::this()?);
         let grouping = Grouping::new(source, "list", |rule| rule == "list")?;
-        let mut others = 0;
-        for name in rules(source)? {
-            match has_owner(&name, RUN) {
-                // Its run was killed.
-                Some(false) => {
-                    let _ = source.write("group_rules", &format!("remove {name}"));
-                }
-                Some(true) => {}
-                None => others += 1,
-            }
-        }
+        let rules = rules(source)?.into_iter();
+        let others = rules.filter(|name| Owner::of(name, RUN).is_none()).count();
         if others != 0 {
             note(format!(
                 "tasks of the command that match one of the {others} earlier rules in group_rules \
@@ -130,7 +133,7 @@ impl<'a> OwnGroup<'a> {
             ));
         }
         Ok(Self {
-            name: format!("{RUN}{}", std::process::id()),
+            name,
             way: Way::Rule {
                 source,
                 is_added: Cell::new(false),
@@ -141,23 +144,27 @@ impl<'a> OwnGroup<'a> {
 
     /// Returns whether a group of the module has tasks of the command.
     pub fn has(&self, group: &str) -> bool {
+        // The module shows paths of the initial cgroup namespace: this one's may begin further
+        // down. Nobody else has a cgroup of this name.
+        let at = match &self.way {
+            Way::Cgroup(_) if !owner::has_initial_cgroups() => group.find(&self.name),
+            _ => Some(0),
+        };
         // The command may create cgroups below its own.
-        let below = group.strip_prefix(self.name.as_str());
+        let below = at.and_then(|at| group[at..].strip_prefix(self.name.as_str()));
         below.is_some_and(|below| below.is_empty() || below.starts_with('/'))
     }
 
     /// Makes `command` enter the group before it executes its program.
     pub fn enter(&self, command: &mut Command) -> Result {
         let (path, entry) = match &self.way {
-            Way::Cgroup(path) => (path.join("cgroup.procs"), Entry::Zero),
+            Way::Cgroup(Cgroup(path)) => (path.join("cgroup.procs"), Entry::Zero),
             Way::Rule { source, .. } => {
                 let rule = format!("add {} children ", self.name);
                 (source.path("group_rules"), Entry::WithPid(rule))
             }
         };
-        let file = OpenOptions::new().write(true).open(&path);
-        let file = file.map_err(|error| Failure::at(path.display(), error))?;
-        sys::write_first(command, file.into(), entry);
+        sys::write_first(command, writable(&path)?, entry);
         Ok(())
     }
 
@@ -192,10 +199,39 @@ impl<'a> OwnGroup<'a> {
 impl Drop for OwnGroup<'_> {
     fn drop(&mut self) {
         self.leave();
-        if let Way::Cgroup(path) = &self.way {
-            if let Err(error) = fs::remove_dir(path) {
-                note(format!("{} stays: {error}", path.display()));
-            }
+    }
+}
+
+/// The folder of a cgroup that is removed when this is dropped.
+#[derive(Debug)]
+struct Cgroup(PathBuf);
+
+impl Cgroup {
+    /// Creates a cgroup.
+    ///
+    /// # Errors
+    ///
+    /// Fails if it cannot be created, or if no process can enter it, as below a threaded one.
+    fn new(path: PathBuf) -> Result<Self> {
+        fs::create_dir(&path).map_err(|error| Failure::at(path.display(), error))?;
+        let this = Self(path);
+        let procs = this.0.join("cgroup.procs");
+        let tried = sys::try_entry(writable(&procs)?);
+        tried.map_err(|error| Failure::at(procs.display(), error))?;
+        Ok(this)
+    }
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_dir(&self.0) {
+            note(format!("{} stays: {error}", self.0.display()));
         }
     }
+}
+
+fn writable(path: &Path) -> Result<OwnedFd> {
+    let file = OpenOptions::new().write(true).open(path);
+    let file = file.map_err(|error| Failure::at(path.display(), error))?;
+    Ok(file.into())
 }
