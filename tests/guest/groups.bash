@@ -79,11 +79,14 @@ max_task_id() { task_ids | sort -n | tail -n 1; }
 storm_signal() { kill "-$1" -- "-$(< "$work/storm_leader")"; }
 
 # storm_pause: stops all processes of the storm, in the middle of what they do.
-storm_pause() {
-	storm_signal STOP
+storm_pause() { stop_group "$(< "$work/storm_leader")"; }
+
+# stop_group PGID: stops all processes of a process group.
+stop_group() {
+	kill -STOP -- "-$1"
 	sleep 0.1
 	# A process stops when it returns to user space.
-	while pgrep --pgroup "$(< "$work/storm_leader")" --runstates RSD > /dev/null; do sleep 0.1; done
+	while pgrep --pgroup "$1" --runstates RSD > /dev/null; do sleep 0.1; done
 }
 
 # storm_end: ends the storm.

@@ -231,6 +231,15 @@ reports_of() {
 	! ../../scripts/check-log "${allocations[@]}" "$work/since" 2>&1
 }
 
+# log_so_far TEST: asserts that there is no report in the log since the test began, or since this was
+# called last, and clears the log. For tests that fill it.
+log_so_far() {
+	take_log
+	log_is_clean "$1" || fail "the kernel log: $(reports_of "$1")"
+	keep_log
+	mark_log "$1"
+}
+
 # keep_log: appends $work/log to the log that scripts/vm keeps, if it keeps one.
 keep_log() {
 	local lines
