@@ -234,18 +234,20 @@ impl Cgroup<'_> {
     /// Returns the path, as `/proc/PID/cgroup` shows it in the initial cgroup namespace. Does not
     /// sleep; fails with `ENOMEM`, and with `E2BIG` if it has more than `PATH_MAX - 2` bytes.
     pub(crate) fn path(&self) -> Result<KVec<u8>> {
-        // The allocator clears it far faster than `KVec::from_elem()` does.
-        let buffer: KBox<MaybeUninit<[u8; bindings::PATH_MAX as usize]>> =
+        // Most paths are short, and a page would have to be cleared.
+        let mut short = [0; 256];
+        if let Ok(path) = self.path_in(&mut short) {
+            return copy(path);
+        }
+        let long: KBox<MaybeUninit<[u8; bindings::PATH_MAX as usize]>> =
             KBox::new_uninit(GFP_NOWAIT | __GFP_ZERO)?;
         // SAFETY: Zero bytes are bytes.
-        let mut buffer = unsafe { buffer.assume_init() };
-        let path = self.path_in(&mut *buffer)?;
-        let mut short = KVec::with_capacity(path.len(), GFP_NOWAIT)?;
-        short.extend_from_slice(path, GFP_NOWAIT)?;
-        Ok(short)
+        let mut long = unsafe { long.assume_init() };
+        copy(self.path_in(&mut *long)?)
     }
 
-    /// Writes the path to `buffer`: see [`Cgroup::path`] and [`path_buffer`].
+    /// Writes the path to `buffer`, and returns it: see [`Cgroup::path`] and [`path_buffer`]. Fails
+    /// with `E2BIG` if there is no room.
     pub(crate) fn path_in<'b>(&self, buffer: &'b mut [u8]) -> Result<&'b [u8]> {
         // SAFETY: Valid by the type's invariant, and the buffer has that size.
         let len = unsafe {
@@ -254,4 +256,11 @@ impl Cgroup<'_> {
         let len = usize::try_from(len).map_err(|_| E2BIG)?;
         buffer.get(..len).ok_or(E2BIG)
     }
+}
+
+/// Copies a path. Does not sleep; fails with `ENOMEM`.
+fn copy(path: &[u8]) -> Result<KVec<u8>> {
+    let mut copied = KVec::with_capacity(path.len(), GFP_NOWAIT)?;
+    copied.extend_from_slice(path, GFP_NOWAIT)?;
+    Ok(copied)
 }

@@ -288,8 +288,7 @@ impl ProcessId {
     /// of its threads have exited. Process context.
     pub(crate) fn find(pid: i32) -> Option<Self> {
         let rcu = rcu::read_lock();
-        let process = find_leader(pid, &rcu).map(Self::of);
-        process
+        find_leader(pid, &rcu).map(Self::of)
     }
 
     /// Returns the PID in the initial namespace.

@@ -3,7 +3,10 @@
 //! The groups of keys and of names, and the hash by which they are found.
 
 use std::{
-    collections::HashMap,
+    collections::{
+        hash_map,
+        HashMap, //
+    },
     hash::{
         DefaultHasher,
         Hasher, //
@@ -98,9 +101,9 @@ proptest! {
             if !is_insertion {
                 index.remove(key);
                 model.remove(&key);
-            } else if !model.contains_key(&key) {
+            } else if let hash_map::Entry::Vacant(place) = model.entry(key) {
                 prop_assert!(index.insert(key, group(key as u32)));
-                model.insert(key, group(key as u32));
+                place.insert(group(key as u32));
             }
         }
         for key in 0..150 {
@@ -140,7 +143,7 @@ fn assert_spread(keys: impl Iterator<Item = u128>) {
     assert!(longest < 32, "a run of {longest}");
 }
 
-/// Keys that follow each other, as the IDs of the cgroups of one boot do, are spread over the table.
+/// Keys that follow each other, as the IDs of the cgroups of one boot do, are spread.
 #[test]
 fn neighbouring_keys_are_spread() {
     for step in [1, 2, 64, 1 << 32, 1 << 64] {

@@ -331,8 +331,8 @@ fn clean(lineage: &mut Lineage<Vec<Entry<u64>>>) {
     }
 }
 
-/// A process that is forked during the clean-up does not inherit what is being removed, wherever its
-/// entry is, and each step of the clean-up is short.
+/// A process that is forked during the clean-up does not inherit what is being removed, wherever
+/// its entry is, and each step of the clean-up is short.
 #[test]
 fn marks_are_cleaned_up_in_steps() {
     const PLACES: usize = 1 << 15;
