@@ -305,7 +305,8 @@ fn export() -> Command {
             value("input", "FILE", "For --perfetto: its source")
                 .short('i')
                 .default_value("schedhist.data")
-                .requires("perfetto"),
+                .requires("perfetto")
+                .conflicts_with_all(["listen", "textfile", "once"]),
         )
         .arg(
             value("listen", "ADDRESS", "Address and port")

@@ -23,6 +23,8 @@ pub struct Style {
     pub unit: Unit,
     /// The quantiles.
     pub quantiles: Vec<Quantile>,
+    /// Whether the user chose them.
+    pub are_quantiles_chosen: bool,
     /// The form.
     pub form: Form,
 }
@@ -62,6 +64,7 @@ impl Style {
         };
         Ok(Self {
             unit,
+            are_quantiles_chosen: args.contains_id("quantiles"),
             quantiles,
             form,
         })

@@ -212,22 +212,36 @@ pub fn unix_ns() -> u64 {
     now.map_or(0, |now| u64::try_from(now.as_nanos()).unwrap_or(u64::MAX))
 }
 
+impl Frame {
+    /// The activity in a window that ends with a snapshot.
+    pub fn new(window: Window, end: &Taken) -> Self {
+        let notes = [
+            (
+                !end.snapshot.enabled,
+                "measuring is off: schedhist ctl enable 1",
+            ),
+            (
+                window.switched,
+                "measuring or a metric was switched on or off",
+            ),
+        ];
+        let notes = notes.iter().filter(|(is_so, _)| *is_so);
+        Self {
+            unix_ns: end.unix_ns,
+            read_ns: end.read_ns,
+            notes: notes.map(|(_, note)| (*note).to_owned()).collect(),
+            in_progress: Vec::new(),
+            window,
+        }
+    }
+}
+
 impl Reading {
     /// Returns the activity since the module was loaded.
     pub fn since_load(&self) -> Frame {
-        let window = Window::since_load(&self.taken.snapshot);
-        let notes = if self.taken.snapshot.enabled {
-            Vec::new()
-        } else {
-            vec!["measuring is off: schedhist ctl enable 1".to_owned()]
-        };
-        Frame {
-            window,
-            unix_ns: self.taken.unix_ns,
-            read_ns: self.taken.read_ns,
-            notes,
-            in_progress: self.longer(1_000_000_000),
-        }
+        let mut frame = Frame::new(Window::since_load(&self.taken.snapshot), &self.taken);
+        frame.in_progress = self.longer(1_000_000_000);
+        frame
     }
 
     /// Returns the stays and waits that have taken longer than `ns` nanoseconds so far.
@@ -249,13 +263,11 @@ impl Reading {
         frame.read_ns = frame.read_ns.saturating_add(old.taken.read_ns);
         match Window::between(&old.taken.snapshot, &self.taken.snapshot) {
             Ok(window) if self.is_same_load(old) => {
-                if window.switched {
-                    frame
-                        .notes
-                        .push("measuring or a metric was switched on or off".to_owned());
-                }
-                frame.in_progress = self.longer(window.span.unwrap_or_default());
-                frame.window = window;
+                let read_ns = frame.read_ns;
+                let span = window.span.unwrap_or_default();
+                frame = Frame::new(window, &self.taken);
+                frame.read_ns = read_ns;
+                frame.in_progress = self.longer(span);
             }
             Ok(_) => frame
                 .notes

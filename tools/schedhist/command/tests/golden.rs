@@ -31,6 +31,8 @@ use schedhist_core::{
     window::Window, //
 };
 
+#[path = "golden/options.rs"]
+mod options;
 #[path = "golden/output.rs"]
 mod output;
 #[path = "../../core/tests/sim/mod.rs"]

@@ -219,7 +219,7 @@ CPU:1 [LOST 3 EVENTS]
             "x-1 [000] d..1. 1.0: <stack trace>",
             " => f [mod]",
             " => f-12  [000] d..1.",
-            " => after what is no frame",
+            " => part_of_a_name",
         ] {
             parser.feed(format!("{line}\n").as_bytes());
         }

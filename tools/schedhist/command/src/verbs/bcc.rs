@@ -4,8 +4,12 @@
 
 use std::{
     collections::BTreeMap,
+    ffi::OsStr,
     fs,
-    path::Path, //
+    path::{
+        Component,
+        Path, //
+    }, //
 };
 
 use clap::ArgMatches;
@@ -42,7 +46,9 @@ use crate::{
         },
         has_cgroups,
         hist::each_interval,
+        is_process,
         owner,
+        render,
         CGROUPS, //
     },
 };
@@ -96,7 +102,7 @@ impl Whose {
         Ok(match (split, pid, args.get_one::<String>("cgroup")) {
             (Some(split), pid, _) => Self::Each(split, pid),
             (None, Some(pid), _) => Self::Process(pid),
-            (None, None, Some(path)) => Self::Cgroup(cgroup(path)),
+            (None, None, Some(path)) => Self::Cgroup(cgroup(path)?),
             (None, None, None) => Self::All,
         })
     }
@@ -216,9 +222,25 @@ fn tells_apart(rule: &str, name: &str) -> bool {
 }
 
 /// Returns the name of the group of a cgroup that is given by that name, or by its folder.
-fn cgroup(path: &str) -> String {
-    let name = path.strip_prefix(CGROUPS).unwrap_or(path);
-    format!("/{}", name.trim_matches('/'))
+fn cgroup(path: &str) -> Result<String> {
+    let name = Path::new(path);
+    // Relative to where the user is: no name has these.
+    let is_relative = |part| matches!(part, Component::CurDir | Component::ParentDir);
+    let folder = match name.components().any(is_relative) {
+        true => fs::canonicalize(name).map_err(|error| Failure::at(format!("-c {path}"), error))?,
+        false => name.to_owned(),
+    };
+    let is_folder = folder.starts_with(CGROUPS);
+    if folder != name && !is_folder {
+        return Err(Failure::Error(format!(
+            "-c {path}: {} is no cgroup: these are below {CGROUPS}",
+            folder.display()
+        )));
+    }
+    let below = folder.strip_prefix(CGROUPS).unwrap_or(&folder);
+    let parts = below.iter().filter(|part| *part != "/");
+    let parts: Vec<_> = parts.map(OsStr::to_string_lossy).collect();
+    Ok(format!("/{}", parts.join("/")))
 }
 
 /// Prints run-queue latency.
@@ -339,7 +361,10 @@ fn tables(args: &ArgMatches, source: &Source, table: &Table) -> Result {
                 all.count()
             );
         }
-        for text in &frame.notes {
+        let off = render::off(&frame.window, |name| {
+            table.metrics.iter().any(|m| m == name)
+        });
+        for text in frame.notes.iter().chain(&off) {
             note(text);
         }
         print(&out)
@@ -496,6 +521,24 @@ impl Namespaces {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_of_cgroups() {
+        for (path, name) in [
+            ("/", "/"),
+            ("/a.slice", "/a.slice"),
+            ("a.slice//b c/", "/a.slice/b c"),
+            ("/sys/fs/cgroup", "/"),
+            ("/sys/fs/cgroup//a.slice/b/", "/a.slice/b"),
+            ("/sys/fs/cgroups", "/sys/fs/cgroups"),
+            ("/..a", "/..a"),
+        ] {
+            assert_eq!(cgroup(path).unwrap(), name, "{path}");
+        }
+        for path in ["..", ".", "/sys/fs/cgroup/../..", "/no/such/.."] {
+            assert!(cgroup(path).is_err(), "{path}");
+        }
+    }
 
     #[test]
     fn rules_that_tell_a_cgroup_apart() {

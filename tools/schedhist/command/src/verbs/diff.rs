@@ -2,6 +2,8 @@
 
 //! `diff`: compares repeated runs, and says "different" only where that can be known.
 
+use std::collections::BTreeMap;
+
 use clap::ArgMatches;
 use schedhist_core::{
     compare::{
@@ -11,7 +13,10 @@ use schedhist_core::{
         LEVEL, //
     },
     distribution::Quantile,
-    json::Object,
+    json::{
+        quoted,
+        Object, //
+    },
     units::Unit, //
 };
 
@@ -29,7 +34,7 @@ use crate::{
         Style, //
     },
     verbs::{
-        render,
+        render, run,
         runs::{
             self,
             Contents,
@@ -40,8 +45,9 @@ use crate::{
     },
 };
 
-/// A quantile with fewer samples beyond it is not shown.
+/// Nothing is said of a quantile with fewer samples beyond it.
 const LEAST_BEYOND: u64 = 10;
+const TOO_FEW: &str = "too few samples";
 
 /// A condition that makes `diff` fail.
 struct Rule {
@@ -76,15 +82,22 @@ fn rule(text: &str) -> Result<Rule> {
 struct Row {
     metric: String,
     quantile: Quantile,
-    a: u64,
-    b: u64,
+    /// The medians of both; `None` if there are too few samples beyond the quantile.
+    values: Option<(u64, u64)>,
     verdict: &'static str,
     p: Option<f64>,
 }
 
 impl Row {
-    fn change(&self) -> f64 {
-        (self.b as f64 - self.a as f64) * 100.0 / (self.a as f64).max(1.0)
+    /// Returns by how many percent the second value is above the first.
+    fn change(&self) -> Option<f64> {
+        let (a, b) = self.values?;
+        Some((b as f64 - a as f64) * 100.0 / (a as f64).max(1.0))
+    }
+
+    /// Returns the first value, or the second one.
+    fn value(&self, side: usize) -> Option<u64> {
+        self.values.map(|(a, b)| [a, b][side])
     }
 }
 
@@ -130,8 +143,8 @@ pub fn diff(args: &ArgMatches) -> Result {
     } else {
         MACHINE
     };
-    let (rows, few) = rows(&a.runs, &b.runs, scope, &metrics, &quantiles)?;
-    let printed = print(&show(&a, &b, scope, &rows, &few, &style));
+    let rows = rows(&a.runs, &b.runs, scope, &metrics, &quantiles)?;
+    let printed = print(&show(&a, &b, scope, &rows, &style));
     verdict(judge(&rules, &rows), printed)
 }
 
@@ -158,15 +171,15 @@ fn comparable(a: &Contents, b: &Contents) -> Result {
     Ok(())
 }
 
-/// Returns the rows, and the quantiles that have too few samples beyond them.
+/// Returns the rows.
 fn rows(
     a: &[Run],
     b: &[Run],
     scope: &str,
     metrics: &[String],
     quantiles: &[Quantile],
-) -> Result<(Vec<Row>, Vec<String>)> {
-    let (mut rows, mut lines, mut few) = (Vec::new(), Vec::new(), Vec::new());
+) -> Result<Vec<Row>> {
+    let (mut rows, mut lines) = (Vec::new(), Vec::new());
     for metric in metrics {
         let of = |run: &Run| run.histogram(scope, metric).cloned();
         let (Some(of_a), Some(of_b)) = (
@@ -183,7 +196,13 @@ fn rows(
                 .chain(&of_b)
                 .any(|d| d.beyond(*quantile) < LEAST_BEYOND)
             {
-                few.push(format!("{metric} {quantile}"));
+                rows.push(Row {
+                    metric: metric.clone(),
+                    quantile: *quantile,
+                    values: None,
+                    verdict: TOO_FEW,
+                    p: None,
+                });
                 continue;
             }
             let values = |all: &[schedhist_core::distribution::Distribution]| {
@@ -207,8 +226,7 @@ fn rows(
             rows.push(Row {
                 metric: metric.clone(),
                 quantile: *quantile,
-                a: median_a,
-                b: median_b,
+                values: Some((median_a, median_b)),
                 verdict: if is_same {
                     "same bucket"
                 } else {
@@ -219,40 +237,56 @@ fn rows(
             lines.push(line);
         }
     }
-    for (row, p) in rows
-        .iter_mut()
-        .zip(compare::p_values(&lines).unwrap_or_default())
-    {
+    let tested = rows.iter_mut().filter(|row| row.values.is_some());
+    for (row, p) in tested.zip(compare::p_values(&lines).unwrap_or_default()) {
         row.p = Some(p);
         if p <= LEVEL && row.verdict != "same bucket" {
             row.verdict = "different";
         }
     }
-    Ok((rows, few))
+    Ok(rows)
 }
 
-fn show(
-    a: &Contents,
-    b: &Contents,
-    scope: &str,
-    rows: &[Row],
-    few: &[String],
-    style: &Style,
-) -> String {
+/// Returns what readers of the comparison should know.
+fn notes(a: &Contents, b: &Contents) -> Vec<String> {
+    let mut notes = Vec::new();
+    if a.runs.len() < LEAST_RUNS || b.runs.len() < LEAST_RUNS {
+        notes.push(format!(
+            "no test: it needs {LEAST_RUNS} runs of each, better 6: schedhist run -r 6"
+        ));
+    } else if !is_interleaved(&a.runs, &b.runs) {
+        let text = "all runs of one side came before those of the other: what else changed in \
+            between looks like a difference; interleave them with run --append";
+        notes.push(text.to_owned());
+    }
+    for (side, contents) in [("A", a), ("B", b)] {
+        let of_runs = contents.runs.iter().flat_map(run::happened);
+        let mut seen: BTreeMap<String, u64> = BTreeMap::new();
+        for note in contents.marks.iter().cloned().chain(of_runs) {
+            *seen.entry(note).or_default() += 1;
+        }
+        notes.extend(seen.into_iter().map(|(note, times)| match times {
+            1 => format!("{side}: {note}"),
+            times => format!("{side}, {times} times: {note}"),
+        }));
+    }
+    notes
+}
+
+fn show(a: &Contents, b: &Contents, scope: &str, rows: &[Row], style: &Style) -> String {
+    let notes = notes(a, b);
     if style.form == Form::Json {
-        return rows.iter().map(|row| json(row, scope)).collect();
+        return rows.iter().map(|row| json(row, scope, &notes)).collect();
     }
     if let Form::Csv(separator) = &style.form {
+        render::tell_beside(&notes, style);
         let head = [
             "scope", "metric", "quantile", "a_ns", "b_ns", "p", "verdict",
         ];
         let rows = rows.iter().map(|row| {
             let p = row.p.map_or(String::new(), |p| format!("{p:.4}"));
-            let (quantile, a, b) = (
-                row.quantile.to_string(),
-                row.a.to_string(),
-                row.b.to_string(),
-            );
+            let [a, b] = [0, 1].map(|side| render::csv_number(row.value(side)));
+            let quantile = row.quantile.to_string();
             let values = [scope, &row.metric, &quantile, &a, &b, &p, row.verdict];
             render::csv_row(&values, separator)
         });
@@ -267,31 +301,35 @@ fn show(
             render::in_unit(unit)
         ),
     );
+    let (known, few): (Vec<_>, Vec<_>) = rows.iter().partition(|row| row.values.is_some());
     // Three significant digits are short; all digits of a second in microseconds are not.
     let (mut name, mut width) = (23, 9);
     if unit != Unit::Fitting {
-        let names = rows.iter().map(|row| row.metric.len());
+        let names = known.iter().map(|row| row.metric.len());
         name = names.max().unwrap_or_default().max(6);
-        let values = rows.iter().flat_map(|row| [row.a, row.b]);
-        let widths = values.map(|value| unit.text(Some(value)).len() + 2);
+        let values = known.iter().flat_map(|row| [row.value(0), row.value(1)]);
+        let widths = values.map(|value| unit.text(value).len() + 2);
         width = widths.max().unwrap_or_default().max(9);
     }
     out += &format!(
         "{:<name$} {:<8}{:>width$}{:>width$}{:>9}  {:>6}  verdict\n",
         "metric", "quantile", "A", "B", "change", "p"
     );
-    for row in rows {
+    for row in known {
         let p = row.p.map_or_else(|| "-".to_owned(), |p| format!("{p:.3}"));
         out += &format!(
             "{:<name$} {:<8}{:>width$}{:>width$}{:>8.1}%  {p:>6}  {}\n",
             row.metric,
             row.quantile.to_string(),
-            unit.text(Some(row.a)),
-            unit.text(Some(row.b)),
-            row.change(),
+            unit.text(row.value(0)),
+            unit.text(row.value(1)),
+            row.change().unwrap_or_default(),
             row.verdict
         );
     }
+    let few: Vec<_> = { few.iter() }
+        .map(|row| format!("{} {}", row.metric, row.quantile))
+        .collect();
     if !few.is_empty() {
         let text = format!(
             "note: fewer than {LEAST_BEYOND} samples beyond {}",
@@ -299,20 +337,7 @@ fn show(
         );
         render::wrap(&mut out, &text);
     }
-    if runs_a < LEAST_RUNS || runs_b < LEAST_RUNS {
-        render::wrap(
-            &mut out,
-            &format!(
-                "note: no test: it needs {LEAST_RUNS} runs of each, better 6: schedhist run -r 6"
-            ),
-        );
-    } else if !is_interleaved(&a.runs, &b.runs) {
-        render::wrap(
-            &mut out,
-            "note: all runs of one side came before those of the other: what else changed in \
-             between looks like a difference; interleave them with run --append",
-        );
-    }
+    render::tell(&mut out, &notes, style);
     out
 }
 
@@ -328,15 +353,16 @@ fn is_interleaved(a: &[Run], b: &[Run]) -> bool {
     !before(&a, &b) && !before(&b, &a)
 }
 
-fn json(row: &Row, scope: &str) -> String {
+fn json(row: &Row, scope: &str, notes: &[String]) -> String {
     Object::new("schedhist.diff.v1")
         .string("scope", scope)
         .string("metric", &row.metric)
         .string("quantile", &row.quantile.to_string())
-        .raw("a_ns", row.a)
-        .raw("b_ns", row.b)
+        .optional("a_ns", row.value(0))
+        .optional("b_ns", row.value(1))
         .optional("p", row.p)
         .string("verdict", row.verdict)
+        .array("notes", notes.iter().map(|note| quoted(note)))
         .end()
         + "\n"
 }
@@ -349,11 +375,11 @@ fn judge(rules: &[Rule], rows: &[Row]) -> u8 {
         let row = rows
             .iter()
             .find(|r| r.metric == rule.metric && r.quantile == rule.quantile);
-        let (status, why) = match row {
-            None => (2, "too few samples".to_owned()),
-            Some(row) if row.p.is_none() => (2, "cannot tell with so few runs".to_owned()),
-            Some(row) if row.verdict == "different" && row.change() > rule.percent => {
-                (1, format!("it is {:+.1}%", row.change()))
+        let (status, why) = match row.map(|row| (row.p, row.change(), row)) {
+            None | Some((_, None, _)) => (2, TOO_FEW.to_owned()),
+            Some((None, ..)) => (2, "cannot tell with so few runs".to_owned()),
+            Some((_, Some(change), row)) if row.verdict == "different" && change > rule.percent => {
+                (1, format!("it is {change:+.1}%"))
             }
             Some(_) => continue,
         };

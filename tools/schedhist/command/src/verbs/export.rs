@@ -17,7 +17,10 @@ use std::{
     time::Instant,
 };
 
-use clap::ArgMatches;
+use clap::{
+    parser::ValueSource,
+    ArgMatches, //
+};
 use schedhist_core::{
     engine::group::records::GroupMetric,
     exposition::{
@@ -216,7 +219,12 @@ impl Exporter {
 
 /// Exports until SIGINT, or once.
 pub fn export(args: &ArgMatches, source: &Source) -> Result {
+    let is_given = |name| args.value_source(name) == Some(ValueSource::CommandLine);
     if let Some(out) = args.get_one::<String>("perfetto") {
+        if is_given("dir") {
+            let text = "--dir: --perfetto reads no files of the module, but -i FILE";
+            return Err(Failure::Usage(text.to_owned()));
+        }
         let input = args.get_one::<String>("input").map_or("", String::as_str);
         return perfetto::perfetto(input, out);
     }
@@ -231,6 +239,10 @@ pub fn export(args: &ArgMatches, source: &Source) -> Result {
             Some("protobuf") => Form::Protobuf,
             _ => Form::Text(Dialect::Prometheus),
         };
+        if is_given("schema") && form != Form::Protobuf {
+            let text = "--schema: only --format protobuf has native histograms";
+            return Err(Failure::Usage(text.to_owned()));
+        }
         return print(&exporter.scrape(form)?);
     }
     let address = args.get_one::<String>("listen").map_or("", String::as_str);

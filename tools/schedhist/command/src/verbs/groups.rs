@@ -31,6 +31,7 @@ use schedhist_core::{
 
 use crate::{
     failure::{
+        note,
         print,
         Failure,
         Result, //
@@ -40,7 +41,10 @@ use crate::{
         Style,
         Wanted, //
     },
-    source::Source,
+    source::{
+        Frame,
+        Source, //
+    },
     verbs::{
         group_histograms,
         grouping::MORE_GROUPS,
@@ -118,37 +122,32 @@ pub fn groups(args: &ArgMatches, source: &Source) -> Result {
         style: &style,
     };
     let mut last = read(source)?;
-    if wanted.interval.is_none() {
-        let unix_ns = match style.form {
-            Form::Text => 0,
-            _ => source.read()?.taken.unix_ns,
-        };
-        let span = "since group_by was written";
-        let text = show(
-            last.since(&Table::default()),
-            &last.all,
-            span,
-            (unix_ns, None),
-            &shown,
-        );
-        return print(&(csv_head(&style) + &text));
-    }
     let first = source.read()?;
     print(&csv_head(&style))?;
+    if wanted.interval.is_none() {
+        let frame = first.since_load();
+        let span = "since group_by was written";
+        let rows = last.since(&Table::default());
+        return print(&show(rows, &last.all, span, (&frame, None), &shown));
+    }
     each_interval(source, first, wanted.interval, wanted.count, |frame, _| {
         let now = read(source)?;
-        let since = now.since(&last);
+        let rows = now.since(&last);
         // The groups are not read at the very time of the snapshot.
-        let time = (
-            frame.unix_ns,
-            now.all.since(&last.all).or(frame.window.span),
-        );
-        let mut text = show(since, &now.all, &render::span(&frame), time, &shown);
+        let time = now.all.since(&last.all).or(frame.window.span);
         last = now;
-        render::tell(&mut text, &frame.notes, &style);
-        print(&text)
+        print(&show(
+            rows,
+            &last.all,
+            &render::span(&frame),
+            (&frame, time),
+            &shown,
+        ))
     })
 }
+
+/// The least room for a name: the end of a long path is to be seen.
+const NAME: usize = 22;
 
 /// How much is shown of the groups, and how.
 struct Shown<'a> {
@@ -158,24 +157,39 @@ struct Shown<'a> {
     style: &'a Style,
 }
 
-/// Returns the groups. `time` is the wall-clock time in nanoseconds since 1970, and the length of
-/// the interval; `None`: since `group_by` was written. Text does without it.
+/// Returns the groups, in a frame of the time in which they did that.
 fn show(
     mut rows: Vec<Row>,
     groups: &Groups,
     span: &str,
-    time: (u64, Option<u64>),
+    (frame, time): (&Frame, Option<u64>),
     shown: &Shown<'_>,
 ) -> String {
     let Shown { most, wide, style } = *shown;
+    let time = (frame.unix_ns, time);
+    let mut notes = frame.notes.clone();
+    let is_wanted = |name: &str| matches!(name, "runq" | "oncpu");
+    notes.extend(render::off(&frame.window, is_wanted));
+    if groups.refused != 0 {
+        let note = "a task found no room for a group, and is in other";
+        notes.push(format!("{} times, {note}: {MORE_GROUPS}", groups.refused));
+    }
     let all = rows.len();
     rows.truncate(most);
     match &style.form {
-        Form::Json => rows
-            .iter()
-            .map(|(row, runq)| json(row, runq.as_ref(), time, style))
-            .collect(),
-        Form::Csv(separator) => csv(&rows, time, separator),
+        Form::Json => {
+            let row = |(row, runq): &Row| json(row, runq.as_ref(), time, &notes, style);
+            let text: String = rows.iter().map(row).collect();
+            // Without a row, there is no place for them.
+            if rows.is_empty() {
+                notes.iter().for_each(note);
+            }
+            text
+        }
+        Form::Csv(separator) => {
+            render::tell_beside(&notes, style);
+            csv(&rows, time, separator, style)
+        }
         Form::Text => {
             let mut out = String::new();
             let unit = render::in_unit(style.unit);
@@ -184,52 +198,74 @@ fn show(
                 &format!("schedhist: groups by {}, {span}{unit}", groups.rule),
             );
             let width = width(&rows, style);
-            for column in ["oncpu", "waits", "waited", "p99", "max"] {
+            let quantiles = quantiles(width, style);
+            for column in ["oncpu", "waits", "waited"] {
                 let width = if column == "waits" { 7 } else { width };
                 let _ = write!(out, "{column:>width$} ");
             }
-            out += " own oth ker idl  group\n";
+            for quantile in &quantiles {
+                let _ = write!(out, "{:>width$} ", quantile.to_string());
+            }
+            let _ = writeln!(out, "{:>width$}  own oth ker idl  group", "max");
             for (row, runq) in &rows {
-                text_row(&mut out, row, runq.as_ref(), width, wide, style);
+                text_row(
+                    &mut out,
+                    row,
+                    runq.as_ref(),
+                    (width, &quantiles),
+                    wide,
+                    style,
+                );
             }
             if all > most {
                 let _ = writeln!(out, "... and {} more: --rows", all - most);
             }
-            if groups.refused != 0 {
-                let note = "a task found no room for a group, and is in other";
-                let note = format!("note: {} times, {note}: {MORE_GROUPS}", groups.refused);
-                render::wrap(&mut out, &note);
+            if style.are_quantiles_chosen {
+                out += &render::cut_note(quantiles.len(), style);
             }
+            render::tell(&mut out, &notes, style);
             out
         }
     }
+}
+
+/// Returns the percentiles for which a line of text has room: p99, or as many as fit of those that
+/// the user chose.
+fn quantiles(width: usize, style: &Style) -> Vec<Quantile> {
+    if !style.are_quantiles_chosen {
+        return Quantile::parse("99").into_iter().collect();
+    }
+    let room = 80_usize.saturating_sub(30 + NAME + 3 * width) / (width + 1);
+    style.quantiles.iter().take(room.max(1)).copied().collect()
 }
 
 fn text_row(
     out: &mut String,
     row: &GroupRow,
     runq: Option<&Distribution>,
-    width: usize,
+    (width, quantiles): (usize, &[Quantile]),
     wide: bool,
     style: &Style,
 ) {
     let unit = style.unit;
-    let p99 = Quantile::parse("99");
-    let p99 = runq.and_then(|runq| runq.quantile_upper(p99?));
     let max = runq.map_or_else(|| "-".to_owned(), |runq| unit.max(runq.max));
     let _ = write!(
         out,
-        "{:>width$} {:>7} {:>width$} {:>width$} {max:>width$} ",
+        "{:>width$} {:>7} {:>width$} ",
         unit.text(Some(row.oncpu_ns)),
         units::count(row.waits.0),
         unit.text(Some(row.waits.1)),
-        unit.quantile(p99),
     );
+    for quantile in quantiles {
+        let upper = runq.and_then(|runq| runq.quantile_upper(*quantile));
+        let _ = write!(out, "{:>width$} ", unit.quantile(upper));
+    }
+    let _ = write!(out, "{max:>width$} ");
     for share in shares(&row.ended_ns) {
         let _ = write!(out, "{:>4}", share / 10);
     }
-    // Not less than the end of a long path.
-    let room = 80_usize.saturating_sub(30 + 4 * width).max(22);
+    let columns = 3 * width + quantiles.len() * (width + 1);
+    let room = 80_usize.saturating_sub(29 + columns).max(NAME);
     let room = if wide { usize::MAX } else { room };
     let _ = writeln!(out, "  {}", cut(&row.name, room));
     for ((count, ns), what) in [
@@ -267,6 +303,7 @@ fn json(
     row: &GroupRow,
     runq: Option<&Distribution>,
     (unix_ns, span): (u64, Option<u64>),
+    notes: &[String],
     style: &Style,
 ) -> String {
     let mut object = Object::new("schedhist.group.v1")
@@ -290,7 +327,8 @@ fn json(
     if let Some(runq) = runq {
         object = render::distribution_json(object, runq, style);
     }
-    object.end() + "\n"
+    let notes = notes.iter().map(|note| quoted(note));
+    object.array("notes", notes).end() + "\n"
 }
 
 /// Returns the width of a column of durations: three significant digits are short, all digits in a
@@ -319,16 +357,28 @@ fn csv_head(style: &Style) -> String {
         "other_ns",
         "kernel_ns",
         "idle_ns",
-        "name",
     ];
+    let mut columns = columns.map(str::to_owned).to_vec();
+    // The first two would be those of the waits again.
+    columns.extend(render::csv_columns(style).split_off(2));
+    columns.push("name".to_owned());
     render::csv_row(&columns, separator)
 }
 
-fn csv(rows: &[Row], (unix_ns, span): (u64, Option<u64>), separator: &str) -> String {
-    let line = |(row, _): &Row| {
+fn csv(
+    rows: &[Row],
+    (unix_ns, span): (u64, Option<u64>),
+    separator: &str,
+    style: &Style,
+) -> String {
+    let line = |(row, runq): &Row| {
         let mut values = vec![unix_ns.to_string(), render::csv_number(span)];
         let numbers = [row.oncpu_ns, row.waits.0, row.waits.1];
         values.extend(numbers.iter().chain(&row.ended_ns).map(u64::to_string));
+        match runq {
+            Some(runq) => values.extend(render::csv_values(runq, style).split_off(2)),
+            None => values.extend(vec![String::new(); style.quantiles.len() + 2]),
+        }
         values.push(row.name.clone());
         render::csv_row(&values, separator)
     };

@@ -44,7 +44,7 @@ pub fn summary(args: &ArgMatches, source: &Source) -> Result {
     let style = Style::new(args)?;
     let frame = source.read()?.since_load();
     print(&(render::head(&style) + &render::all(&frame, &style)))?;
-    render::tell_beside(&frame.notes, &style);
+    render::notes_beside(&frame, render::is_default, &style);
     Ok(())
 }
 
@@ -152,7 +152,8 @@ pub fn hist(args: &ArgMatches, source: &Source) -> Result {
             out += &render::counters_json(frame);
         }
         print(&out)?;
-        render::tell_beside(&frame.notes, &style);
+        let is_wanted = |name: &str| wanted.metrics.iter().any(|metric| metric == name);
+        render::notes_beside(frame, is_wanted, &style);
         Ok(())
     };
     print(&render::head(&style))?;

@@ -61,6 +61,13 @@ pub fn run(args: &ArgMatches, source: &Source) -> Result {
             "options other than --dir come after '{verb}'"
         )));
     }
+    if let (Some((verb @ ("report" | "diff" | "completions" | "man"), _)), true) =
+        (args.subcommand(), args.contains_id("dir"))
+    {
+        return Err(Failure::Usage(format!(
+            "--dir: '{verb}' reads no files of the module"
+        )));
+    }
     look_for_left(args.subcommand_name(), source);
     match args.subcommand() {
         None if is_bare(args) && tty::is_there() => top::live(source),

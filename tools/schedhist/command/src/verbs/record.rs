@@ -49,6 +49,7 @@ use crate::{
     },
     verbs::{
         outliers::number,
+        render,
         runs, //
     },
 };
@@ -214,6 +215,10 @@ pub fn record(args: &ArgMatches, source: &Source) -> Result {
     };
     let (limit, ring) = (duration("duration")?, duration("ring")?);
     let first = source.read()?;
+    let frame = first.since_load();
+    let off = render::off(&frame.window, render::is_default);
+    // It would be a recording of nothing.
+    frame.notes.iter().chain(&off).for_each(note);
     let waiter = Waiter::new().map_err(|error| Failure::at("signals", error))?;
     let mut tape = Tape::new(path, ring)?;
     tape.take(source, &first)?;

@@ -7,8 +7,13 @@ use std::fmt::Write;
 use schedhist_core::{
     distribution::Distribution,
     engine::{
+        self,
         format::text::Escaped,
-        histogram::totals::Worst, //
+        histogram::totals::Worst,
+        metric::{
+            Metric,
+            MetricSet, //
+        },
     },
     json::{
         quoted,
@@ -20,6 +25,7 @@ use schedhist_core::{
         self,
         Unit, //
     },
+    window::Window,
 };
 
 pub use crate::failure::{
@@ -111,6 +117,28 @@ fn losses(frame: &Frame) -> Option<String> {
     (!counters.is_empty()).then(|| format!("not in histograms: {}", counters.join(", ")))
 }
 
+/// Returns which of the metrics that are wanted are off, in words: they have no samples, which is
+/// not the same as that nothing happened.
+pub fn off(window: &Window, is_wanted: impl Fn(&str) -> bool) -> Option<String> {
+    let series = window.names.series.iter();
+    let off = series.filter(|series| is_wanted(&series.name) && !window.is_on(series));
+    let off: Vec<_> = off.map(|series| series.name.as_str()).collect();
+    let set = match off.iter().all(|name| is_default(name)) {
+        true => "default",
+        false => "all",
+    };
+    let are = if off.len() == 1 { "is" } else { "are" };
+    let names = off.join(", ");
+    (!off.is_empty()).then(|| format!("{names} {are} off: schedhist ctl metrics {set}"))
+}
+
+/// Returns whether a metric is on unless somebody has switched it off.
+pub fn is_default(name: &str) -> bool {
+    let is_part = |part: &Metric| MetricSet::DEFAULT.contains(*part);
+    let mut all = engine::metric::Series::ALL.iter();
+    all.any(|series| series.name == name && series.parts.iter().all(is_part))
+}
+
 /// Returns the unit for a headline, if the user chose one.
 pub fn in_unit(unit: Unit) -> String {
     match unit.name() {
@@ -119,20 +147,33 @@ pub fn in_unit(unit: Unit) -> String {
     }
 }
 
-/// Appends the notes of a frame.
-pub fn notes(out: &mut String, frame: &Frame, violations: &[String]) {
+/// Returns all notes of a frame.
+pub fn all_notes(frame: &Frame, violations: &[String]) -> Vec<String> {
     let more = frame.in_progress.len().saturating_sub(2);
     let in_progress = frame.in_progress.iter().take(2);
     let in_progress = in_progress.map(|text| format!("in progress: {text}"));
     let more = (more != 0).then(|| format!("{more} more stays and waits are in progress"));
-    for line in { frame.notes.iter().cloned() }
+    { frame.notes.iter().cloned() }
         .chain(in_progress)
         .chain(more)
         .chain(losses(frame))
         .chain(violations.to_vec())
-    {
+        .collect()
+}
+
+/// Appends the notes of a frame.
+pub fn notes(out: &mut String, frame: &Frame, violations: &[String]) {
+    for line in all_notes(frame, violations) {
         wrap(out, &format!("note: {line}"));
     }
+}
+
+/// Sends the notes of a frame, and that metrics are off, to standard error if the output has no
+/// place for them.
+pub fn notes_beside(frame: &Frame, is_wanted: impl Fn(&str) -> bool, style: &Style) {
+    let mut notes = all_notes(frame, &laws(frame).1);
+    notes.extend(off(&frame.window, is_wanted));
+    tell_beside(&notes, style);
 }
 
 /// Appends notes to the output if it is text. Otherwise programs read it, and the notes go to
@@ -203,13 +244,21 @@ pub fn summary(frame: &Frame, style: &Style) -> String {
     for line in worst {
         wrap(&mut out, &line);
     }
-    if shown < style.quantiles.len() {
-        wrap(
-            &mut out,
-            &format!("note: {shown} percentiles fit into 80 columns; -j and -x print all"),
-        );
+    out += &cut_note(shown, style);
+    if let Some(off) = off(&frame.window, is_default) {
+        wrap(&mut out, &format!("note: {off}"));
     }
     notes(&mut out, frame, &violations);
+    out
+}
+
+/// Returns a note if not all percentiles that were asked for are shown.
+pub fn cut_note(shown: usize, style: &Style) -> String {
+    let mut out = String::new();
+    if shown < style.quantiles.len() {
+        let text = format!("note: {shown} percentiles fit into 80 columns; -j and -x print all");
+        wrap(&mut out, &text);
+    }
     out
 }
 
@@ -276,7 +325,7 @@ fn histogram(about: About<'_>, distribution: &Distribution, rows: u64, style: &S
 }
 
 /// Appends the rows of a histogram.
-fn bars(out: &mut String, distribution: &Distribution, rows: u64, unit: Unit) {
+pub fn bars(out: &mut String, distribution: &Distribution, rows: u64, unit: Unit) {
     let mut found: Vec<(u64, u64, u64)> = Vec::new();
     for (bounds, count) in distribution.buckets() {
         let (lower, upper) = row(bounds.lower, rows);

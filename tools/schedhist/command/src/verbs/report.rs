@@ -2,7 +2,10 @@
 
 //! `report`: what a recording holds.
 
-use clap::ArgMatches;
+use clap::{
+    parser::ValueSource,
+    ArgMatches, //
+};
 use schedhist_core::{
     distribution::Distribution,
     hdr,
@@ -12,6 +15,7 @@ use schedhist_core::{
 
 use crate::{
     failure::{
+        note,
         print,
         Failure,
         Result, //
@@ -67,6 +71,7 @@ pub fn report(args: &ArgMatches) -> Result {
     let mut origin = None;
     // The first and the last snapshot of each part within the times.
     let mut spans: Vec<(Taken, Taken)> = Vec::new();
+    let of_one = hlog.or(args.get_one::<String>("hgrm"));
     let contents = runs::read(path, |interval| {
         let (before, after) = (interval.before, interval.after);
         let origin = *origin.get_or_insert(before.unix_ns.saturating_sub(interval.at.0));
@@ -89,6 +94,10 @@ pub fn report(args: &ArgMatches) -> Result {
         }
         Ok(())
     })?;
+    if let (Some(metric), Some((first, last))) = (of_one, contents.spans.first()) {
+        let off = render::off(&frame(first, last)?.window, |name| name == metric);
+        off.iter().for_each(note);
+    }
     if hlog.is_some() {
         if log.is_empty() {
             return Err(no_span());
@@ -103,14 +112,29 @@ pub fn report(args: &ArgMatches) -> Result {
     for (before, after) in &spans {
         show_one(before, after)?;
     }
-    print(&run::recorded(&contents.runs, &style))?;
+    // These choose some of the snapshots, and a run has none.
+    let chosen = ["each", "time"]
+        .into_iter()
+        .find(|name| args.value_source(name) == Some(ValueSource::CommandLine));
+    match (chosen, contents.runs.len()) {
+        (None, _) => print(&run::recorded(&contents.runs, &metrics, &style)?)?,
+        (Some(_), 0) => {}
+        (Some(option), _) if contents.spans.is_empty() => {
+            return Err(Failure::Usage(format!(
+                "--{option}: {path} holds runs, which have no intervals"
+            )));
+        }
+        (Some(option), number) => {
+            note(format!("{number} runs are not shown with --{option}"));
+        }
+    }
     let mut out = String::new();
     render::tell(&mut out, &contents.marks, &style);
     if style.form == Form::Json {
         out += &contents.lost.json();
     }
     print(&out)?;
-    if !is_headed && contents.runs.is_empty() {
+    if !is_headed && (chosen.is_some() || contents.runs.is_empty()) {
         return Err(no_span());
     }
     contents.lost.check()
@@ -160,13 +184,10 @@ fn times(text: &str) -> Result<(f64, f64)> {
 
 fn frame(before: &Taken, after: &Taken) -> Result<Frame> {
     let window = Window::between(&before.snapshot, &after.snapshot);
-    Ok(Frame {
-        window: window.map_err(|why| Failure::Error(why.to_string()))?,
-        unix_ns: after.unix_ns,
-        read_ns: before.read_ns.saturating_add(after.read_ns),
-        notes: Vec::new(),
-        in_progress: Vec::new(),
-    })
+    let window = window.map_err(|why| Failure::Error(why.to_string()))?;
+    let mut frame = Frame::new(window, after);
+    frame.read_ns = before.read_ns.saturating_add(after.read_ns);
+    Ok(frame)
 }
 
 fn show(before: &Taken, after: &Taken, metrics: &[String], style: &Style) -> Result {
@@ -175,7 +196,11 @@ fn show(before: &Taken, after: &Taken, metrics: &[String], style: &Style) -> Res
 
 fn show_frame(frame: &Frame, metrics: &[String], style: &Style) -> Result {
     check_metrics(&frame.window.names, metrics)?;
-    render::tell_beside(&frame.notes, style);
+    let is_wanted = |name: &str| match metrics.is_empty() {
+        true => render::is_default(name),
+        false => metrics.iter().any(|metric| metric == name),
+    };
+    render::notes_beside(frame, is_wanted, style);
     if metrics.is_empty() {
         let end = if style.form == Form::Text { "\n" } else { "" };
         return print(&(render::all(frame, style) + end));
@@ -194,7 +219,10 @@ fn show_frame(frame: &Frame, metrics: &[String], style: &Style) -> Result {
         };
         print(&render::one(about, &all, 1, style))?;
     }
-    Ok(())
+    match style.form {
+        Form::Json => print(&render::counters_json(frame)),
+        Form::Text | Form::Csv(_) => Ok(()),
+    }
 }
 
 fn no_span() -> Failure {

@@ -42,8 +42,15 @@ pub fn runqslower(args: &ArgMatches, source: &Source) -> Result {
     let (tid, pid, previous) = (number("tid")?, number("pid")?, args.get_flag("previous"));
     let min_ns = min_us.saturating_mul(1_000);
     if source.is_live() {
-        for (option, value) in [("-t", tid), ("-p", pid)] {
-            value.map_or(Ok(()), |_| owner::need_initial_pids(option))?;
+        for (letter, id) in [('t', tid), ('p', pid)] {
+            let Some(id) = id else { continue };
+            owner::need_initial_pids(&format!("-{letter}"))?;
+            // Each thread has a folder there, too.
+            if !is_thread_of(id as i32, id) {
+                return Err(Failure::Error(format!(
+                    "-{letter} {id}: there is no such task"
+                )));
+            }
         }
         owner::note_pids();
     }

@@ -410,6 +410,9 @@ fn of_file(path: &str) -> Result<Contents> {
             pairs: Pairs::of_lines(&pairs),
             histograms,
         });
+    } else {
+        // They are of the snapshots.
+        contents.marks.clear();
     }
     Ok(contents)
 }

@@ -77,14 +77,13 @@ impl Stacks {
         let is_of_perf = |line: &str| folded(line).is_none() && head(line, false).is_some();
         // Only perf indents lines.
         if lines().any(|line| line.starts_with('\t') || is_of_perf(line)) {
-            // In all lines or in none.
-            let [without, with] = [false, true].map(|has_period| samples(&text, has_period));
-            let samples = if with.len() < without.len() {
-                without
-            } else {
-                with
-            };
-            for (head, frames) in samples {
+            // As a rule in all lines or in none.
+            let [without, with] = [false, true].map(|has_period| {
+                lines()
+                    .filter(|line| columns(line, has_period, false).is_some())
+                    .count()
+            });
+            for (head, frames) in samples(&text, with >= without) {
                 stacks.sample(head, frames);
             }
         } else {
@@ -193,7 +192,7 @@ struct Head {
 }
 
 /// Returns the samples that `perf script` has printed, each with its frames, innermost first.
-/// `has_period` is whether each has a period before the name of its event.
+/// `has_period` is whether most have a period before the name of their event.
 fn samples(text: &str, has_period: bool) -> Vec<(Head, Vec<Frame>)> {
     let mut samples: Vec<(Head, Vec<Frame>)> = Vec::new();
     // A head so far, of which the name of a task may be in several lines.
@@ -237,9 +236,26 @@ fn samples(text: &str, has_period: bool) -> Vec<(Head, Vec<Frame>)> {
     samples
 }
 
-/// Parses `COMM [PID/]TID [CPU] [TIME:] [PERIOD] EVENT: FIELDS`. The name may have anything, such as
-/// what looks like the columns after it: it reaches as far as it can.
+/// Parses the head of a sample, which most likely has a period, or has none. A name that is longer
+/// than the kernel's comes last.
 fn head(text: &str, has_period: bool) -> Option<Head> {
+    let mut ways = [
+        (has_period, false),
+        (!has_period, false),
+        (has_period, true),
+        (!has_period, true),
+    ]
+    .into_iter();
+    ways.find_map(|(has, is_longer)| {
+        // An exception must be no part of a name.
+        columns(text, has, is_longer).filter(|head| has == has_period || head.is_ours)
+    })
+}
+
+/// Parses `COMM [PID/]TID [CPU] [TIME:] [PERIOD] EVENT: FIELDS`. The name may have anything, such as
+/// what looks like the columns after it: it reaches as far as it can. One that is longer than the
+/// kernel's ends as soon as it can.
+fn columns(text: &str, has_period: bool, is_longer: bool) -> Option<Head> {
     let is_number = |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
     let is_task = |word: &str| match word.split_once('/') {
         Some((process, thread)) => is_number(process) && is_number(thread),
@@ -283,8 +299,11 @@ fn head(text: &str, has_period: bool) -> Option<Head> {
             continue;
         };
         let comm = text[..task].trim_matches([' ', '\t']);
-        if comm.chars().count() <= LONGEST_COMM {
-            found = Some((comm, period, event, &text[at + word.len()..]));
+        let one = (comm, period, event, &text[at + word.len()..]);
+        match comm.chars().count() <= LONGEST_COMM {
+            true if !is_longer => found = Some(one),
+            false if is_longer && !comm.contains('\n') => drop(found.get_or_insert(one)),
+            _ => {}
         }
     }
     let (comm, period, event, fields) = found?;

@@ -98,6 +98,8 @@ pub struct Machine {
     pub tells_progress: bool,
     /// When a task began to wait for CPU 0, which it does not get.
     pub starved_since: Option<u64>,
+    /// The metrics that are on, as snapshots tell.
+    pub metrics: MetricSet,
 }
 
 impl Machine {
@@ -123,6 +125,7 @@ impl Machine {
             groups_since: None,
             tells_progress: false,
             starved_since: None,
+            metrics: MetricSet::ALL,
         }
     }
 
@@ -221,7 +224,7 @@ impl Machine {
         let info = Info {
             time: self.now,
             enabled: false,
-            metrics: MetricSet::ALL,
+            metrics: self.metrics,
             scheme: self.scheme,
             cpus: self.cpus.len() as u32,
         };
@@ -258,7 +261,8 @@ fn identity(cpu: usize, pid: i32) -> Identity {
 
 /// Parts of names of tasks, which may have any bytes but NUL: what looks like the texts in which
 /// names stand, what has a meaning in them, and what is no text.
-const PARTS: [&[u8]; 46] = [
+const PARTS: [&[u8]; 47] = [
+    b"[0] d 1.0: a b",
     b"a",
     b"Z",
     b"7",

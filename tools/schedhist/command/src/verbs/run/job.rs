@@ -50,6 +50,7 @@ use crate::{
     verbs::{
         group_histograms,
         grouping::MORE_GROUPS,
+        render,
         runs::{
             self,
             Run,
@@ -327,6 +328,8 @@ impl Job<'_> {
         } else {
             frame.notes.extend(new.missing(old));
         }
+        let is_wanted = |name: &str| OF_GROUPS.contains(&name);
+        frame.notes.extend(render::off(&frame.window, is_wanted));
         let mut histograms = Vec::new();
         if let Some((old, new)) = own {
             let pairs = old.histograms.iter().zip(&new.histograms);

@@ -36,7 +36,10 @@ mod print;
 use job::Job;
 use log::Log;
 use own_group::OwnGroup;
-pub use print::recorded;
+pub use print::{
+    happened,
+    recorded, //
+};
 
 /// Returns the exit status to pass on: 128 and the signal for a command that was killed.
 pub fn exit_status(status: ExitStatus) -> u8 {

@@ -2,7 +2,10 @@
 
 //! What `run` prints: tables, JSON Lines, CSV.
 
-use std::fmt::Write;
+use std::{
+    collections::BTreeSet,
+    fmt::Write, //
+};
 
 use schedhist_core::{
     distribution::{
@@ -21,6 +24,11 @@ use schedhist_core::{
 
 use super::job::COUNTS;
 use crate::{
+    failure::{
+        Failure,
+        Result,
+        WIDTH, //
+    },
     options::{
         Form,
         Style, //
@@ -36,18 +44,20 @@ use crate::{
     },
 };
 
-/// Returns the lines of a run for programs; `None` if the user chose text.
-fn records(run: &Run, style: &Style) -> Option<String> {
+/// Returns the lines of a run for programs; `None` if the user chose text. Lines without a place for
+/// notes have them on standard error.
+fn records(run: &Run, notes: &[String], style: &Style) -> Option<String> {
     let histograms = run.histograms.iter();
+    render::tell_beside(notes, style);
     match &style.form {
-        Form::Json => Some(histograms.map(|h| json(run, h, style)).collect()),
+        Form::Json => Some(histograms.map(|h| json(run, notes, h, style)).collect()),
         Form::Csv(separator) => Some(histograms.map(|h| csv(run, h, style, separator)).collect()),
         Form::Text => None,
     }
 }
 
 /// Returns what happened during a run that readers of the figures should know.
-fn notes(run: &Run) -> Vec<String> {
+pub fn happened(run: &Run) -> Vec<String> {
     let notes = run.pairs.get("notes").into_iter();
     notes
         .flat_map(|notes| notes.split('\t'))
@@ -55,40 +65,80 @@ fn notes(run: &Run) -> Vec<String> {
         .collect()
 }
 
-/// Returns recorded runs in the form that the user chose.
-pub fn recorded(runs: &[Run], style: &Style) -> String {
-    let head = if runs.is_empty() {
-        String::new()
-    } else {
-        head(style)
-    };
-    let one = |run: &Run| {
-        let words = render::printable(run.pairs.get("words").unwrap_or("-"));
-        let unit = render::in_unit(style.unit);
-        let text = || {
-            let mut text = format!("{words}{unit}\n{}", table(run, style));
-            render::tell(&mut text, &notes(run), style);
-            text + "\n"
-        };
-        let records = records(run, style);
-        if records.is_some() {
-            render::tell_beside(&notes(run), style);
+/// Returns that, and what the figures are of.
+fn notes(run: &Run) -> Vec<String> {
+    let mut notes = happened(run);
+    let number = |key| run.pairs.number::<u64>(key);
+    if number("voluntary").is_none() && !run.histograms.iter().any(|(scope, ..)| scope == COMMAND) {
+        notes.push(format!("all figures are of the whole {MACHINE}"));
+    }
+    if let Some(list) = run.pairs.get("cpu_list").filter(|list| *list != "all") {
+        notes.push(format!("of the {MACHINE}, only CPU {list}"));
+    }
+    if let Some(late) = number("not_in_histogram").filter(|late| *late != 0) {
+        notes.push(format!(
+            "{late} samples of the {COMMAND} are in no histogram: a group gets these a moment \
+             after its first task has run, unless their memory is used up, as schedhist doctor \
+             tells"
+        ));
+    }
+    notes
+}
+
+/// Returns recorded runs in the form that the user chose. If some metrics are wanted, only these,
+/// with their histograms.
+pub fn recorded(runs: &[Run], metrics: &[String], style: &Style) -> Result<String> {
+    let mut out = String::new();
+    for run in runs {
+        let mut run = run.clone();
+        if out.is_empty() {
+            out += &head(style);
         }
-        records.unwrap_or_else(text)
-    };
-    head + &runs.iter().map(one).collect::<String>()
+        let all: BTreeSet<_> = run.histograms.iter().map(|(_, metric, _)| metric).collect();
+        if let Some(wrong) = metrics.iter().find(|metric| !all.contains(metric)) {
+            let all: Vec<_> = all.into_iter().map(String::as_str).collect();
+            return Err(Failure::Usage(format!(
+                "the runs have no metric '{wrong}': they have {}",
+                all.join(", ")
+            )));
+        }
+        let notes = notes(&run);
+        if !metrics.is_empty() {
+            run.histograms
+                .retain(|(_, metric, _)| metrics.contains(metric));
+        }
+        if let Some(records) = records(&run, &notes, style) {
+            out += &records;
+            continue;
+        }
+        let words = render::printable(run.pairs.get("words").unwrap_or("-"));
+        out += &format!("{words}{}\n", render::in_unit(style.unit));
+        out += &table(&run, !metrics.is_empty(), style);
+        render::tell(&mut out, &notes, style);
+        for (scope, metric, distribution) in &run.histograms {
+            if !metrics.is_empty() && distribution.count() != 0 {
+                out += &format!("{scope}, {metric}:\n");
+                render::bars(&mut out, distribution, 1, style.unit);
+            }
+        }
+        out.push('\n');
+    }
+    Ok(out)
 }
 
 /// Returns a run in the form that the user chose.
 pub fn text_of(run: &Run, frame: &Frame, title: &str, style: &Style) -> String {
-    match records(run, style) {
-        Some(records) => {
-            render::tell_beside(&frame.notes, style);
-            records
-        }
+    let (state, violations) = render::laws(frame);
+    let mut notes = notes(run);
+    notes.extend(
+        render::all_notes(frame, &violations)
+            .into_iter()
+            .skip(frame.notes.len()),
+    );
+    match records(run, &notes, style) {
+        Some(records) => records,
         None => {
             let time = |key| Unit::Fitting.text(run.pairs.number(key));
-            let (state, violations) = render::laws(frame);
             let span = match run.pairs.get("status") {
                 Some(_) => time("wall_ns"),
                 None => format!("from {} to {}", time("from_ns"), time("to_ns")),
@@ -96,15 +146,16 @@ pub fn text_of(run: &Run, frame: &Frame, title: &str, style: &Style) -> String {
             let unit = render::in_unit(style.unit);
             let mut out = "\n".to_owned();
             render::wrap(&mut out, &format!("{title}: {span}{unit}, {state}"));
-            out += &table(run, style);
-            render::notes(&mut out, frame, &violations);
+            out += &table(run, false, style);
+            render::tell(&mut out, &notes, style);
             out
         }
     }
 }
 
-/// Returns the table of a run.
-fn table(run: &Run, style: &Style) -> String {
+/// Returns the table of a run. Parts of metrics are in it, and metrics without samples, if they were
+/// asked for.
+fn table(run: &Run, is_asked_for: bool, style: &Style) -> String {
     let mut out = String::new();
     let number = |key| run.pairs.number::<u64>(key);
     let time = |key| style.unit.text(number(key));
@@ -118,51 +169,30 @@ fn table(run: &Run, style: &Style) -> String {
         render::wrap(&mut out, &line);
     }
     // Three significant digits are short; all digits of a second in microseconds are not.
-    let (width, most) = if style.unit == Unit::Fitting {
-        (8, 5)
-    } else {
-        (14, 2)
-    };
+    let width = if style.unit == Unit::Fitting { 8 } else { 14 };
+    let names = run.histograms.iter().map(|(_, metric, _)| metric.len() + 1);
+    let name = names.filter(|_| is_asked_for).fold(10, usize::max);
+    let most = (WIDTH - 9 - name - 9 - width) / width;
     let shown = style.quantiles.len().min(most);
-    let _ = write!(out, "{:<8} {:<10}{:>9}", "whose", "metric", "count");
+    let _ = write!(out, "{:<8} {:<name$}{:>9}", "whose", "metric", "count");
     for quantile in &style.quantiles[..shown] {
         let _ = write!(out, "{:>width$}", quantile.to_string());
     }
     let _ = writeln!(out, "{:>width$}", "max");
     for (scope, metric, distribution) in &run.histograms {
         let is_part = metric.starts_with("runq_") || metric.starts_with("blocked_");
-        if is_part || distribution.count() == 0 {
+        if !is_asked_for && (is_part || distribution.count() == 0) {
             continue;
         }
         let count = units::count(distribution.count());
-        let _ = write!(out, "{scope:<8} {metric:<10}{count:>9}");
+        let _ = write!(out, "{scope:<8} {metric:<name$}{count:>9}");
         for quantile in &style.quantiles[..shown] {
             let upper = distribution.quantile_upper(*quantile);
             let _ = write!(out, "{:>width$}", style.unit.quantile(upper));
         }
         let _ = writeln!(out, "{:>width$}", style.unit.max(distribution.max));
     }
-    if number("voluntary").is_none() && !run.histograms.iter().any(|(scope, ..)| scope == COMMAND) {
-        let _ = writeln!(out, "note: all figures are of the whole {MACHINE}");
-    }
-    if let Some(list) = run.pairs.get("cpu_list").filter(|list| *list != "all") {
-        render::wrap(
-            &mut out,
-            &format!(
-                "note: of the {MACHINE}, only CPU {}",
-                render::printable(list)
-            ),
-        );
-    }
-    if let Some(late) = number("not_in_histogram").filter(|late| *late != 0) {
-        let text = format!(
-            "note: {late} samples of the {COMMAND} are in no histogram: a group gets these a \
-             moment after its first task has run, unless their memory is used up, as schedhist \
-             doctor tells"
-        );
-        render::wrap(&mut out, &text);
-    }
-    out
+    out + &render::cut_note(shown, style)
 }
 
 /// Returns whether the table of runs needs this histogram. All of many runs on many CPUs take a lot
@@ -208,7 +238,12 @@ pub fn table_of_runs(runs: &[Run], unit: Unit) -> String {
     out
 }
 
-fn json(run: &Run, (scope, metric, d): &(String, String, Distribution), style: &Style) -> String {
+fn json(
+    run: &Run,
+    notes: &[String],
+    (scope, metric, d): &(String, String, Distribution),
+    style: &Style,
+) -> String {
     let number = |key| run.pairs.number::<u64>(key);
     let mut object = Object::new("schedhist.run.v1")
         .string("scope", scope)
@@ -217,7 +252,6 @@ fn json(run: &Run, (scope, metric, d): &(String, String, Distribution), style: &
         .optional("from_ns", number("from_ns"))
         .optional("to_ns", number("to_ns"))
         .optional("status", number("status"));
-    let notes = notes(run);
     if !notes.is_empty() {
         object = object.array("notes", notes.iter().map(|note| quoted(note)));
     }
@@ -321,7 +355,13 @@ mod tests {
 
     #[test]
     fn table_of_a_run() {
-        let text = table(&example(12), &style(&[]));
+        let text = |words: &[&str]| {
+            let (run, style) = (example(12), style(words));
+            let mut text = table(&run, false, &style);
+            render::tell(&mut text, &notes(&run), &style);
+            text
+        };
+        let (text, long) = (text(&[]), text(&["-n"]));
         narrow(&text);
         assert_eq!(
             text,
@@ -336,16 +376,16 @@ note: 9 samples of the command are in no histogram: a group gets these a moment
   doctor tells
 "
         );
-        let text = table(&example(12), &style(&["-n"]));
-        narrow(&text);
+        narrow(&long);
         assert_eq!(
-            text,
+            long,
             "\
 command: 5449 switches (1569 involuntary), 19900000000 on CPU, 99900000000
   waiting
 whose    metric        count           p50           p90           max
 command  runq             36         32255       1032191       2048000
 machine  runq             36         32255       1032191      <8192000
+note: 2 percentiles fit into 80 columns; -j and -x print all
 note: of the machine, only CPU 0-3
 note: 9 samples of the command are in no histogram: a group gets these a moment
   after its first task has run, unless their memory is used up, as schedhist
@@ -393,7 +433,7 @@ from_ns;to_ns;scope;metric;count;sum_ns;p50_ns;p99_ns;max_ns;max_is_exact
         let run = example(2);
         let style = style(&["-j", "-q", "50"]);
         assert_eq!(
-            json(&run, &run.histograms[0], &style),
+            json(&run, &[], &run.histograms[0], &style),
             concat!(
                 r#"{"schema":"schedhist.run.v1","scope":"command","metric":"runq","wall_ns":8070000"#,
                 r#"000,"from_ns":0,"to_ns":8070000000,"status":3,"voluntary":3880,"involuntary":156"#,
@@ -404,7 +444,7 @@ from_ns;to_ns;scope;metric;count;sum_ns;p50_ns;p99_ns;max_ns;max_is_exact
                 "\n"
             )
         );
-        let machine = json(&run, &run.histograms[1], &style);
+        let machine = json(&run, &[], &run.histograms[1], &style);
         // Counts of the command are not repeated.
         assert!(
             machine.contains("\"status\":3,\"count\":6,")

@@ -43,7 +43,8 @@ use crate::{
         self,
         Event,
         Tty, //
-    }, //
+    },
+    verbs::render,
 };
 use history::{
     History,
@@ -62,6 +63,8 @@ use view::{
 /// Reads the module again and again.
 struct Feed<'a> {
     source: &'a Source,
+    /// The metric that was chosen at the start.
+    metric: String,
     last: Option<Reading>,
     groups: Option<Groups>,
     outlier: Option<u64>,
@@ -84,11 +87,14 @@ impl Feed<'_> {
             Err(other) => return Err(other),
         };
         self.status.trouble = None;
-        let frame = match &self.last {
+        let mut frame = match &self.last {
             Some(last) if last.taken.snapshot.time == reading.taken.snapshot.time => return Ok(()),
             Some(last) => reading.since(last),
             None => reading.since_load(),
         };
+        let metric = self.metric.clone();
+        let is_wanted = |name: &str| name == metric || render::is_default(name);
+        frame.notes.extend(render::off(&frame.window, is_wanted));
         let (groups, span) = self.groups();
         let outliers = self.outliers();
         let mut moment = Moment::new(&frame, groups, outliers);
@@ -185,6 +191,7 @@ fn show(source: &Source, interval: Duration, metric: &str, ascii: bool, once: bo
     let names = &first.taken.snapshot.names.series;
     let mut feed = Feed {
         source,
+        metric: metric.to_owned(),
         last: None,
         groups: None,
         outlier: None,
