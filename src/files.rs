@@ -13,7 +13,7 @@
 //! group_openmetrics    the groups, for a monitoring system
 //! group_tasks          the group of each task
 //! group_limit          maximum number of groups from the next group_by on; can be written
-//! group_memory_limit   maximum memory of their histograms, likewise; can be written
+//! group_memory_limit   maximum memory of groups, likewise; can be written
 //! group_hist/METRIC    a histogram for each group
 //! threshold_ns/METRIC  a sample above this is an outlier; can be written
 //! outlier_rate         maximum number of outliers reported per second; can be written

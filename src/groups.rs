@@ -18,6 +18,7 @@ pub(crate) use self::{
 use core::fmt;
 
 use kernel::{
+    cpu::nr_cpu_ids,
     new_mutex,
     prelude::*,
     str::CString,
@@ -34,6 +35,7 @@ use self::{
         new_lineage,
         PidsOf, //
     },
+    sweep::PAUSE, //
 };
 use crate::{
     boundary::{
@@ -79,17 +81,23 @@ use crate::{
 pub(crate) struct Limits {
     /// The maximum number of groups, besides [`Group::OTHER`].
     pub(crate) groups: u32,
-    /// The maximum memory of their histograms, in bytes; 0 for no limit.
+    /// The maximum memory of their records, in bytes; 0 for no limit.
     pub(crate) memory: u64,
 }
 
-impl Limits {
+impl Default for Limits {
     /// The limits until others are set.
-    pub(crate) const DEFAULT: Self = Self {
-        groups: 255,
-        memory: 16 << 20,
-    };
+    fn default() -> Self {
+        // The counters of as many groups take half of that.
+        let of_cpus = u64::from(nr_cpu_ids()) * (256 << 10);
+        Self {
+            groups: 255,
+            memory: of_cpus.max(16 << 20),
+        }
+    }
+}
 
+impl Limits {
     /// The greatest limit of the number of groups. Each takes half a KiB on each CPU.
     pub(crate) const MOST_GROUPS: u32 = MOST_GROUPS as u32 - 2;
 }
@@ -114,6 +122,8 @@ pub(crate) struct Groups {
     /// The rule as text, with what is not printable escaped.
     text: CString,
     limits: Limits,
+    /// The memory of the places and the index, in bytes.
+    tables: usize,
     /// The scheme of the histograms of groups.
     scheme: Scheme,
     /// The time at which they began.
@@ -138,7 +148,8 @@ impl Groups {
     /// [`Rule::None`].
     ///
     /// Sleeps. Fails with `ENOENT` if the rule names a cgroup that does not exist, with `ESRCH` if
-    /// it names such a process, with `EOPNOTSUPP` if the kernel has no cgroups, and with `ENOMEM`.
+    /// it names such a process, with `EOPNOTSUPP` if the kernel has no cgroups, and with `ENOMEM`,
+    /// also if the limit of memory is too small for the counters of as many groups.
     pub(crate) fn new(rule: Rule<'_>, limits: Limits, scheme: Scheme) -> Result<Option<Arc<Self>>> {
         // As the initial namespaces show what the rule names.
         let mut text = formatted(format_args!("{rule}"))?;
@@ -211,10 +222,13 @@ impl Groups {
             rules: 0,
             lineage: new_lineage(0)?,
             refused: 0,
+            no_memory: 0,
+            lacked_memory: false,
             last_refused: None,
             was_refused: false,
             wants_sweep: false,
             next_sweep: 0,
+            pause: PAUSE,
             gone: 0,
             late: Late::default(),
             decided_late: 0,
@@ -224,14 +238,17 @@ impl Groups {
             bytes => usize::try_from(bytes).unwrap_or(usize::MAX),
         };
         let scheme = group_scheme(scheme);
+        let of_place = size_of::<Place>() + size_of::<KVec<u8>>();
+        let tables = limit * of_place + most * size_of::<Entry>();
         // With "other" and "gone".
-        let memories = GroupMemories::new(limit + 2, scheme, memory)?;
+        let memories = GroupMemories::new(limit + 2, scheme, memory.saturating_sub(tables))?;
         let retired = no_groups(limits.groups)?;
         Arc::pin_init(
             pin_init!(Self {
                 kind,
                 text,
                 limits,
+                tables,
                 scheme,
                 since: local_clock(),
                 memories,
@@ -282,7 +299,8 @@ impl Groups {
             time: local_clock(),
             limit: self.limits.groups,
             refused: directory.refused,
-            memory: self.memories.memory(),
+            no_memory: directory.no_memory,
+            memory: self.tables + self.memories.memory(),
             gone: directory.gone,
             unfollowed: directory.lineage.lost(),
             late: directory.decided_late,

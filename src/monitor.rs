@@ -327,7 +327,7 @@ impl Monitor {
             tracking: Tracking::default(),
             records: Arc::new(Records::new(scheme, metrics)?, GFP_KERNEL)?,
             groups: None,
-            group_limits: Limits::DEFAULT,
+            group_limits: Limits::default(),
             baselines: None,
             resets: 0,
         };

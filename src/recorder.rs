@@ -136,7 +136,10 @@ impl Recorder {
                     groups: groups.clone(),
                     tasks: TaskStates::new(tasks.clone()),
                 };
-                Some(Work::new(Arc::new(latecomers, GFP_KERNEL)?)?)
+                Some(new_work!(
+                    Arc::new(latecomers, GFP_KERNEL)?,
+                    "schedhist::Recorder::latecomers"
+                )?)
             }
             None => None,
         };
@@ -155,7 +158,8 @@ impl Recorder {
     /// tasks does so for later tasks. It and the probes of changes of groups must be registered
     /// before this is called.
     pub(crate) fn make_room(&self) {
-        self.tasks.table().make_room_for_all();
+        // Without memory for its state, a task counts as untracked whenever it runs.
+        let _ = self.tasks.table().make_room_for_all();
         self.decide_all();
     }
 
@@ -220,8 +224,8 @@ impl Recorder {
     fn decide(&self, task: Task<'_>, comm: Option<[u8; COMM_LEN]>) {
         if let Some((_, groups)) = &self.groups {
             let wants_sweep = groups.decide(task, comm, &self.tasks);
-            if let (true, Some(sweep)) = (wants_sweep, &self.group_sweep) {
-                sweep.queue();
+            if let (Some(delay), Some(sweep)) = (wants_sweep, &self.group_sweep) {
+                sweep.queue_after(delay);
             }
         }
     }

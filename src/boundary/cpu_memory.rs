@@ -17,12 +17,6 @@ use core::{
 };
 
 use kernel::{
-    alloc::{
-        allocator::KVmalloc,
-        flags::__GFP_ZERO, //
-        Allocator,
-        NumaNode,
-    },
     ffi::c_int,
     prelude::*, //
 };
@@ -77,8 +71,7 @@ pub(crate) fn new_cpu(
 ) -> Result<KVBox<Cpu<[Cell]>>> {
     let cells = Cpu::<[Cell]>::cells(scheme, metrics);
     let layout = layout(scheme, metrics).ok_or(ENOMEM)?;
-    let memory: NonNull<u8> =
-        KVmalloc::alloc(layout, GFP_KERNEL | __GFP_ZERO, node_of(number))?.cast();
+    let memory: NonNull<u8> = allocate(layout, number)?;
     // SAFETY: The memory was just allocated and has no other user. By `layout` it begins with a
     // header, so that it is large enough and aligned.
     unsafe { memory.cast::<Header>().write(Header::new(number, scheme)) };
@@ -87,7 +80,7 @@ pub(crate) fn new_cpu(
         ptr::slice_from_raw_parts_mut(memory.as_ptr().cast::<Cell>(), cells) as *mut Cpu<[Cell]>;
     // INVARIANT: There are as many cells as `Cpu::cells` returned.
     //
-    // SAFETY: The memory is from `KVmalloc`, and the box becomes its only owner. Its size and
+    // SAFETY: The memory is as from `KVmalloc`, and the box becomes its only owner. Its size and
     // alignment are those of a `Cpu<[Cell]>` of `cells` cells: `layout` is the layout that
     // `repr(C)` gives it. The header was just written. The cells after it are integers, which are
     // 0.
@@ -97,10 +90,10 @@ pub(crate) fn new_cpu(
 /// Creates an empty log of the outliers of the CPU `number`. Sleeps; fails with `ENOMEM`.
 pub(crate) fn new_log(number: u32) -> Result<KVBox<Log>> {
     let layout = Layout::new::<Log>();
-    let memory = KVmalloc::alloc(layout, GFP_KERNEL | __GFP_ZERO, node_of(number))?;
+    let memory = allocate(layout, number)?;
     // A `Log` is too large to be created on the stack.
     //
-    // SAFETY: The memory is from `KVmalloc`, has the layout of a `Log`, and the box becomes its
+    // SAFETY: The memory is as from `KVmalloc`, has the layout of a `Log`, and the box becomes its
     // only owner. A `Log` consists of integers only. They are all 0, as in `Log::new()`.
     Ok(unsafe { KVBox::from_raw(memory.cast::<Log>().as_ptr()) })
 }
@@ -108,10 +101,10 @@ pub(crate) fn new_log(number: u32) -> Result<KVBox<Log>> {
 /// Creates empty slots for `groups` groups on the CPU `number`. Sleeps; fails with `ENOMEM`.
 pub(super) fn new_group_slots(number: u32, groups: usize) -> Result<KVBox<[Slot]>> {
     let layout = Layout::array::<Slot>(groups).map_err(|_| ENOMEM)?;
-    let memory = KVmalloc::alloc(layout, GFP_KERNEL | __GFP_ZERO, node_of(number))?;
+    let memory = allocate(layout, number)?;
     let slots = ptr::slice_from_raw_parts_mut(memory.cast::<Slot>().as_ptr(), groups);
-    // SAFETY: The memory is from `KVmalloc`, has the layout of the slice, and the box becomes its
-    // only owner. A slot consists of integers and a pointer that may be null, and 0 is what
+    // SAFETY: The memory is as from `KVmalloc`, has the layout of the slice, and the box becomes
+    // its only owner. A slot consists of integers and a pointer that may be null, and 0 is what
     // `GroupRecords::new()` has.
     Ok(unsafe { KVBox::from_raw(slots) })
 }
@@ -119,16 +112,21 @@ pub(super) fn new_group_slots(number: u32, groups: usize) -> Result<KVBox<[Slot]
 /// Creates `cells` cells of 0 for the CPU `number`. Sleeps; fails with `ENOMEM`.
 pub(crate) fn new_cells(number: u32, cells: usize) -> Result<KVBox<[Cell]>> {
     let layout = Layout::array::<Cell>(cells).map_err(|_| ENOMEM)?;
-    let memory = KVmalloc::alloc(layout, GFP_KERNEL | __GFP_ZERO, node_of(number))?;
+    let memory = allocate(layout, number)?;
     let records = ptr::slice_from_raw_parts_mut(memory.cast::<Cell>().as_ptr(), cells);
-    // SAFETY: The memory is from `KVmalloc`, has the layout of the slice, and the box becomes its
-    // only owner. A cell is an integer.
+    // SAFETY: The memory is as from `KVmalloc`, has the layout of the slice, and the box becomes
+    // its only owner. A cell is an integer.
     Ok(unsafe { KVBox::from_raw(records) })
 }
 
-/// Returns the NUMA node of `cpu`, which must be a possible CPU; `NO_NODE` if the node is unknown.
-fn node_of(cpu: u32) -> NumaNode {
-    // SAFETY: Callable in any context, with the number of a possible CPU.
-    let node = unsafe { bindings::schedhist_cpu_to_node(cpu as c_int) };
-    NumaNode::new(node).unwrap_or(NumaNode::NO_NODE)
+/// Allocates zeroed memory as `KVmalloc` does, on the NUMA node of the CPU `number`. Sleeps; fails
+/// with `ENOMEM` rather than have the OOM killer make room.
+fn allocate(layout: Layout, number: u32) -> Result<NonNull<u8>> {
+    // `kvmalloc()` aligns like this all sizes that are multiples of it.
+    if layout.align() > 64 || layout.size() % layout.align() != 0 {
+        return Err(EINVAL);
+    }
+    // SAFETY: Process context, with the number of a possible CPU.
+    let memory = unsafe { bindings::schedhist_alloc(layout.size(), number as c_int) };
+    NonNull::new(memory.cast()).ok_or(ENOMEM)
 }

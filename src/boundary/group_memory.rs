@@ -277,7 +277,7 @@ impl Drop for GroupMemory {
     }
 }
 
-/// Limits the memory of histograms of groups.
+/// Limits the memory of groups.
 struct Budget {
     /// The maximum, in bytes.
     limit: usize,
@@ -290,8 +290,8 @@ impl Budget {
         self.limit.saturating_sub(self.used.load(Relaxed)) >= bytes
     }
 
-    /// Takes `bytes`, which must be left. Only the job takes from the budget, and it never runs
-    /// twice at the same time.
+    /// Takes `bytes`, which must be left. Only one of the two who take from the budget is there at
+    /// a time: the one that creates it, and then the job, which never runs twice at the same time.
     fn take(&self, bytes: usize) {
         self.used.store(self.used.load(Relaxed) + bytes, Relaxed);
     }
@@ -325,15 +325,24 @@ pub(crate) struct GroupMemories {
 }
 
 impl GroupMemories {
-    /// Creates memory for `groups` groups with histograms of `scheme`, which may take up to `limit`
-    /// bytes. Sleeps; fails with `ENOMEM`, and with `EINVAL` without a group.
+    /// Creates memory for `groups` groups with histograms of `scheme`, all of which may take up to
+    /// `limit` bytes. Sleeps; fails with `ENOMEM` if there is none or the limit is too small, and
+    /// with `EINVAL` without a group.
     pub(crate) fn new(groups: usize, scheme: Scheme, limit: usize) -> Result<Pin<KBox<Self>>> {
-        let cpus = PerCpu::new(|number| GroupMemory::new(number, groups, scheme))?;
-        let cpus = Arc::new(cpus, GFP_KERNEL)?;
         let budget = Budget {
             limit,
             used: AtomicUsize::new(0),
         };
+        let unread = GroupMetric::COUNT * scheme.buckets() * size_of::<Cell>();
+        let bytes = size_of::<GroupMemory>() + groups * size_of::<Slot>() + unread;
+        let cpus = PerCpu::new(|number| {
+            if !budget.is_left(bytes) {
+                return Err(ENOMEM);
+            }
+            budget.take(bytes);
+            GroupMemory::new(number, groups, scheme)
+        })?;
+        let cpus = Arc::new(cpus, GFP_KERNEL)?;
         let allocator = pin_init!(Allocator {
             cpus,
             budget,
@@ -361,8 +370,7 @@ impl GroupMemories {
 
     /// Returns how much memory the records take, in bytes.
     pub(crate) fn memory(&self) -> usize {
-        let counters: usize = self.cpus().map(|(_, cpu)| size_of_val(&*cpu.slots)).sum();
-        counters + self.allocator.budget.used.load(Relaxed)
+        self.allocator.budget.used.load(Relaxed)
     }
 
     /// Makes all CPUs leave `group` alone from the next switch on, unless their task is in it.
@@ -374,8 +382,8 @@ impl GroupMemories {
         }
     }
 
-    /// Iterates over the groups of the tasks that have a CPU. Of a CPU that is offline, no switch is
-    /// seen any more.
+    /// Iterates over the groups of the tasks that have a CPU. Of a CPU that is offline, no switch
+    /// is seen any more.
     pub(crate) fn current(&self) -> impl Iterator<Item = Group> + '_ {
         let online = self.cpus().filter(|(number, _)| is_online(*number));
         online.map(|(_, cpu)| cpu.occupant.now().group())

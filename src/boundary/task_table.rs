@@ -30,13 +30,16 @@ use kernel::{
 };
 
 use crate::{
-    boundary::abstractions::{
-        rcu::{
-            synchronize_rcu,
-            RcuReader, //
+    boundary::{
+        abstractions::{
+            rcu::{
+                synchronize_rcu,
+                RcuReader, //
+            },
+            task::for_each_task,
+            work::Job, //
         },
-        task::for_each_task,
-        work::Job, //
+        bindings, //
     },
     engine::switch::task_state::TaskState, //
 };
@@ -183,10 +186,19 @@ impl TaskTable {
         let (page, _) = split(pid);
         // Cannot fail: `split()` returns a page number below `PAGES`.
         let slot = self.pages.get(page).ok_or(ERANGE)?;
+        self.make_page(slot, new_page)
+    }
+
+    /// Makes room in `slot` for a task that the caller knows of, with memory from `allocate`.
+    fn make_page(
+        &self,
+        slot: &AtomicPtr<Page>,
+        allocate: impl Fn() -> Result<KBox<Page>>,
+    ) -> Result {
         loop {
             let found = slot.load(Ordering::Acquire);
             if found == no_page() {
-                if insert(slot, new_page()?) {
+                if insert(slot, allocate()?) {
                     self.count.fetch_add(1, Ordering::Relaxed);
                 }
             } else if found == untagged(found) || exchange(slot, found, untagged(found)) {
@@ -195,12 +207,23 @@ impl TaskTable {
         }
     }
 
-    /// Makes room for all existing tasks, as far as memory allows.
-    pub(crate) fn make_room_for_all(&self) {
-        for_each_task(|task| {
-            // Without memory for its state, the task counts as untracked whenever it runs.
-            let _ = self.make_room(task.pid());
-        });
+    /// Makes room for all existing tasks. Sleeps; fails with `ENOMEM` if there is none for some of
+    /// them.
+    pub(crate) fn make_room_for_all(&self) -> Result {
+        self.make_room_for_found(&mut Found::new()?)
+    }
+
+    /// The same; `found` is for the pages that the tasks need.
+    fn make_room_for_found(&self, found: &mut Found) -> Result {
+        // Memory cannot be waited for during the walk.
+        for_each_task(|task| found.insert(task.pid()));
+        let mut result = Ok(());
+        for (page, slot) in self.pages.iter().enumerate() {
+            if found.contains(page) {
+                result = self.make_page(slot, wait_for_page).and(result);
+            }
+        }
+        result
     }
 
     /// Calls `visit` with the states of each page. `visit` must not sleep.
@@ -243,13 +266,18 @@ impl Job for TaskTable {
         if !self.wants_sweep() {
             return;
         }
+        // Without memory for it, the next task that is created queues the job again.
+        let Ok(mut needed) = Found::new() else {
+            return;
+        };
         for slot in self.pages.iter() {
             let found = slot.load(Ordering::Acquire);
             if found != no_page() {
                 exchange(slot, found, found.map_addr(|address| address | SUSPECT));
             }
         }
-        self.make_room_for_all();
+        // What is needed and has a page keeps it.
+        let _ = self.make_room_for_found(&mut needed);
 
         let mut swept = KVVec::new();
         for slot in self.pages.iter() {
@@ -319,6 +347,41 @@ fn insert(slot: &AtomicPtr<Page>, page: KBox<Page>) -> bool {
         drop(unsafe { KBox::from_raw(page) });
     }
     is_done
+}
+
+/// The pages that tasks need.
+struct Found(KVVec<bool>);
+
+impl Found {
+    /// Creates an empty set. Sleeps; fails with `ENOMEM`.
+    fn new() -> Result<Self> {
+        Ok(Self(KVVec::from_elem(false, PAGES, GFP_KERNEL)?))
+    }
+
+    fn insert(&mut self, pid: i32) {
+        let (page, _) = split(pid);
+        if let Some(is_needed) = self.0.get_mut(page) {
+            *is_needed = true;
+        }
+    }
+
+    fn contains(&self, page: usize) -> bool {
+        self.0.get(page).is_some_and(|is_needed| *is_needed)
+    }
+}
+
+/// Allocates a page. Sleeps; fails with `ENOMEM` rather than have the OOM killer make room.
+fn wait_for_page() -> Result<KBox<Page>> {
+    const { assert!(size_of::<Page>() <= kernel::page::PAGE_SIZE) };
+    // SAFETY: Process context.
+    let memory = unsafe { bindings::schedhist_alloc(size_of::<Page>(), -1) };
+    if memory.is_null() {
+        return Err(ENOMEM);
+    }
+    // SAFETY: The memory can be freed by `kfree()`, as it is no larger than a page of the kernel,
+    // and the box becomes its only owner. It is aligned as a power of two that is its size. Zero
+    // bytes are a valid page, as in `new_page()`.
+    Ok(unsafe { KBox::from_raw(memory.cast()) })
 }
 
 /// Allocates a page. Does not sleep, and leaves the memory reserves to more urgent users.

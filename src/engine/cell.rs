@@ -41,8 +41,8 @@ impl Cell {
         self.0.store(value, Relaxed);
     }
 
-    /// Reads the cell. Its reader then sees all that happened before the [`Cell::publish`] that wrote
-    /// the value. On x86 this is the same instruction as [`Cell::get`].
+    /// Reads the cell. Its reader then sees all that happened before the [`Cell::publish`] that
+    /// wrote the value. On x86 this is the same instruction as [`Cell::get`].
     #[inline(always)]
     pub fn acquire(&self) -> u64 {
         self.0.load(Acquire)

@@ -74,11 +74,14 @@ pub(crate) fn group_error(rule: Rule<'_>, error: Error) {
     let names = match rule {
         Rule::Cgroup { under, .. } => under,
         Rule::Process(pids) | Rule::Thread(pids) => pids.text(),
-        _ => return,
+        Rule::Comm => b"comm",
+        Rule::List => b"list",
+        Rule::None => b"none",
     };
     let why = match error {
         ENOENT => "no such cgroup in the default hierarchy (v2)",
         ESRCH => "no such process",
+        ENOMEM => "no memory for the counters of as many groups, or none within group_memory_limit",
         error if error == no_cgroups() => "this kernel has no cgroups",
         _ => return,
     };

@@ -2,9 +2,12 @@
 
 //! The names of groups, and which key has which.
 
+use core::mem;
+
 use kernel::{
     prelude::*,
-    sync::rcu, //
+    sync::rcu,
+    time::Msecs, //
 };
 
 use super::{
@@ -37,6 +40,8 @@ use crate::{
     },
 };
 
+pub(super) const NSEC_PER_MSEC: u64 = 1_000_000;
+
 pub(super) type ListRule = list::Rule<KVec<u8>, KVec<u128>, Subtree>;
 
 /// The names of groups, and which key has which.
@@ -54,8 +59,13 @@ pub(super) struct Directory {
     /// Which processes the rules follow.
     pub(super) lineage: Lineage<KVVec<Entry<u64>>>,
     /// The number of verdicts that a task got although it should have got another: there were too
-    /// many groups, or no memory for a name.
+    /// many groups, or its name is too long.
     pub(super) refused: u64,
+    /// The number of verdicts that a task should have got, and for which there was no memory: for
+    /// the name of a group, or for the task's state.
+    pub(super) no_memory: u64,
+    /// Whether there was such a task that may not have been decided again since.
+    pub(super) lacked_memory: bool,
     /// The key that was refused last, as there are all groups.
     pub(super) last_refused: Option<u128>,
     /// Whether a task was refused that may not have been decided again since.
@@ -64,6 +74,8 @@ pub(super) struct Directory {
     pub(super) wants_sweep: bool,
     /// The time before which there is no other sweep.
     pub(super) next_sweep: u64,
+    /// The time from the last sweep to that one, in milliseconds.
+    pub(super) pause: Msecs,
     /// The number of groups that were retired.
     pub(super) gone: u64,
     /// The processes whose threads have moved, but were not decided yet.
@@ -123,24 +135,45 @@ impl Directory {
             match name().and_then(|name| self.insert(key, sharing, name)) {
                 Ok(group) => {
                     // In time, so that no task is refused meanwhile.
-                    if self.places.vacant() < self.places.count() / 8 {
-                        self.want_sweep();
-                    }
+                    self.wants_sweep |= self.is_nearly_full();
                     return group;
                 }
                 Err(ENOSPC) => self.last_refused = Some(key),
-                Err(_) => {}
+                Err(ENOMEM) => {
+                    self.lack_memory();
+                    return Group::OTHER;
+                }
+                // No room helps.
+                Err(_) => {
+                    self.refused += 1;
+                    return Group::OTHER;
+                }
             }
         }
         self.refused += 1;
         self.was_refused = true;
-        self.want_sweep();
+        self.wants_sweep = true;
         Group::OTHER
     }
 
-    /// Requests a sweep, unless there was one lately.
-    fn want_sweep(&mut self) {
-        self.wants_sweep |= local_clock() >= self.next_sweep;
+    /// Counts a verdict for which there was no memory. The next sweep tries again.
+    pub(super) fn lack_memory(&mut self) {
+        self.no_memory += 1;
+        self.lacked_memory = true;
+        self.wants_sweep = true;
+    }
+
+    /// Returns whether few places are vacant.
+    pub(super) fn is_nearly_full(&self) -> bool {
+        self.places.vacant() < self.places.count() / 8
+    }
+
+    /// If a sweep is wanted, returns after how many milliseconds it may begin.
+    pub(super) fn take_wanted_sweep(&mut self) -> Option<Msecs> {
+        let left = self.next_sweep.saturating_sub(local_clock());
+        // Rounded up, and at most the pause, though the clocks of two CPUs may differ.
+        let left = (left.div_ceil(NSEC_PER_MSEC) as Msecs).min(self.pause);
+        mem::take(&mut self.wants_sweep).then_some(left)
     }
 
     /// Returns the group with this name, dead or alive, unless it is retired.

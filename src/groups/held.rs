@@ -181,7 +181,8 @@ impl HeldGroups<'_> {
         let len = self.limits.groups as usize + 2;
         let mut members = KVVec::from_elem(Members::default(), len, GFP_KERNEL)?;
         for_each_task(|task| {
-            if let Some(of) = members.get_mut(self.peek(task).number() as usize) {
+            let group = self.peek(task).unwrap_or(Group::OTHER);
+            if let Some(of) = members.get_mut(group.number() as usize) {
                 of.tasks += 1;
             }
         });

@@ -6,11 +6,15 @@ use core::mem;
 
 use kernel::{
     prelude::*,
-    sync::Arc, //
+    sync::Arc,
+    time::Msecs, //
 };
 
 use super::{
-    directory::Directory,
+    directory::{
+        Directory,
+        NSEC_PER_MSEC, //
+    },
     no_groups,
     Groups, //
 };
@@ -30,11 +34,10 @@ use crate::{
 /// The maximum number of groups that one sweep retires.
 const RETIRED_AT_ONCE: usize = 64;
 
-/// The least time between sweeps, in nanoseconds.
-const SWEEP_EVERY: u64 = 10_000_000;
-
-/// The least time after a sweep that found no dead group, in nanoseconds.
-const IN_VAIN_EVERY: u64 = 200_000_000;
+/// The least time between sweeps, in milliseconds. After one that made no room it is twice as long
+/// each time, up to the maximum.
+pub(super) const PAUSE: Msecs = 10;
+const MOST_PAUSE: Msecs = 1280;
 
 impl Groups {
     /// Makes room for new groups: those that are dead, as nothing is left of what their tasks had
@@ -45,21 +48,33 @@ impl Groups {
     pub(crate) fn sweep(&self, tasks: Option<&TaskStates>) -> Result<usize> {
         let _sweeping = self.sweeping.lock();
         let freed = self.retire(tasks).and_then(|()| self.fold(tasks));
-        let pause = match freed {
-            Ok(1..) => SWEEP_EVERY,
-            _ => IN_VAIN_EVERY,
+        let mut directory = self.directory.lock();
+        directory.pause = match freed {
+            Ok(1..) => PAUSE,
+            _ => (2 * directory.pause).min(MOST_PAUSE),
         };
-        self.directory.lock().next_sweep = local_clock() + pause;
+        directory.next_sweep = local_clock() + u64::from(directory.pause) * NSEC_PER_MSEC;
+        drop(directory);
         freed
     }
 
     /// Retires dead groups. Fails with `ENOMEM`.
     fn retire(&self, tasks: Option<&TaskStates>) -> Result {
         let mut live = no_groups(self.limits.groups)?;
-        // Whatever gets a task from here on is not retired.
-        let since = self.directory.lock().places.now();
+        // Whatever gets a task from here on is not retired. Who is refused from here on is known.
+        let (since, was_refused) = {
+            let mut directory = self.directory.lock();
+            (
+                directory.places.now(),
+                mem::take(&mut directory.was_refused),
+            )
+        };
+        let mut lacks_group = false;
         for_each_task(|task| {
-            live.insert(self.peek(task));
+            match self.peek(task) {
+                Some(group) => live.insert(group),
+                None => lacks_group = true,
+            }
             if let Some(tasks) = tasks {
                 live.insert(self.verdict(task, tasks).group());
             }
@@ -71,6 +86,8 @@ impl Groups {
         }
         // Whoever reads the groups sees them all, either before or afterwards.
         let mut retired = self.retired.lock();
+        // Unless all that were refused have ended.
+        self.directory.lock().was_refused |= was_refused && lacks_group;
         let (all, before) = (self.limits.groups as usize, retired.len());
         for _ in 0..all.div_ceil(AT_ONCE) {
             let mut directory = self.directory.lock();
@@ -157,11 +174,29 @@ impl Job for Sweeper {
     fn run(&self) {
         // Without memory there is no room either.
         let freed = self.groups.sweep(Some(&self.tasks)).unwrap_or(0);
-        if freed != 0 && mem::take(&mut self.groups.directory.lock().was_refused) {
+        let (may_fit, lacked_memory) = {
+            let mut directory = self.groups.directory.lock();
+            let may_fit = directory.was_refused && directory.places.vacant() != 0;
+            directory.was_refused &= !may_fit;
+            (may_fit, mem::take(&mut directory.lacked_memory))
+        };
+        if lacked_memory {
+            // If there is none yet, some verdict is not stored again.
+            let _ = self.tasks.table().make_room_for_all();
+        }
+        if may_fit || lacked_memory {
             for_each_task(|task| {
-                // If it is wanted, there will be another one.
+                // `again()` is called after this.
                 let _ = self.groups.decide(task, None, &self.tasks);
             });
         }
+        let mut directory = self.groups.directory.lock();
+        directory.wants_sweep |= directory.was_refused
+            || directory.lacked_memory
+            || (freed != 0 && directory.is_nearly_full());
+    }
+
+    fn again(&self) -> Option<Msecs> {
+        self.groups.directory.lock().take_wanted_sweep()
     }
 }

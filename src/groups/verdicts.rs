@@ -2,11 +2,10 @@
 
 //! Decides which task is in which group.
 
-use core::mem;
-
 use kernel::{
     prelude::*,
-    sync::rcu, //
+    sync::rcu,
+    time::Msecs, //
 };
 
 use super::{
@@ -50,15 +49,15 @@ use crate::{
 
 impl Groups {
     /// Decides the verdict of `task` and stores it in `tasks`. `comm` is the name that the task is
-    /// about to get, if any. Returns true if a [sweep](Groups::sweep) may make room for new groups.
-    /// The context is that of
+    /// about to get, if any. If a [sweep](Groups::sweep) may make room, returns after how many
+    /// milliseconds it may begin. The context is that of
     /// [`IrqLock::lock`](crate::boundary::abstractions::irq_lock::IrqLock::lock).
     pub(crate) fn decide(
         &self,
         task: Task<'_>,
         comm: Option<[u8; COMM_LEN]>,
         tasks: &TaskStates,
-    ) -> bool {
+    ) -> Option<Msecs> {
         let rcu = rcu::read_lock();
         let mut directory = self.directory.lock();
         let pages = tasks.pages(&rcu);
@@ -69,14 +68,16 @@ impl Groups {
         if task.is_exiting() {
             let group = state.verdict(task.id()).group();
             if state.has_verdict_of_another(task.id()) || self.keeps(group, &directory) {
-                return false;
+                return None;
             }
         }
         let group = self.group_of(task, comm, &mut directory, &rcu);
         let verdict = Verdict::new(group, task.is_kernel_thread());
-        // Without memory for its state, the task counts as untracked whenever it runs.
-        let _ = state.set_verdict(task.id(), verdict);
-        mem::take(&mut directory.wants_sweep)
+        if !state.set_verdict(task.id(), verdict) {
+            // The task counts as untracked whenever it runs, until there is memory for its state.
+            directory.lack_memory();
+        }
+        directory.take_wanted_sweep()
     }
 
     /// Returns whether a task that is exiting, and cannot be asked for its process any more, stays
@@ -115,8 +116,9 @@ impl Groups {
         verdict
     }
 
-    /// Returns the group of `task`, but makes none.
-    pub(super) fn peek(&self, task: Task<'_>) -> Group {
+    /// Returns the group of `task`, but makes none: `None` if the task should have one that there
+    /// is not.
+    pub(super) fn peek(&self, task: Task<'_>) -> Option<Group> {
         let rcu = rcu::read_lock();
         let directory = self.directory.lock();
         let key = match &self.kind {
@@ -127,10 +129,12 @@ impl Groups {
                 let cgroup = directory.cgroup_of(task, &rcu);
                 cgroup.map(|cgroup| u128::from(cgroup.id()))
             }
-            Kind::List => return directory.rule_of(task, None, &rcu).unwrap_or(Group::OTHER),
+            Kind::List => return directory.rule_of(task, None, &rcu).or(Some(Group::OTHER)),
         };
-        let group = key.and_then(|key| directory.places.peek(key));
-        group.unwrap_or(Group::OTHER)
+        match key {
+            Some(key) => directory.places.peek(key),
+            None => Some(Group::OTHER),
+        }
     }
 
     /// Returns the group of `task`.

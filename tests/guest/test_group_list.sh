@@ -332,42 +332,33 @@ comms() { cat /proc/[0-9]*/task/[0-9]*/comm 2> /dev/null; }
 # at_least NUMBER COMMAND...: whether COMMAND prints so great a number.
 at_least() { (($("${@:2}") >= $1)); }
 
-# A task for which there was no place gets one as soon as some task finds that there is room.
+# Tasks for which there was no place get one soon after there is room, though no other task asks for one.
 test_group_refused_again() {
-	local i tasks=() groups
+	local i tasks=() refused
 	load
-	echo 1 > "$debugfs/group_limit"
-	for ((i = 0; i < 3; i++)); do
-		bash -c 'trap "printf renamed > /proc/$$/comm" USR1; while :; do sleep 0.1; done' &
+	echo 10 > "$debugfs/group_limit"
+	for ((i = 0; i < 35; i++)); do
+		sleep 1000 &
 		tasks+=($!)
 	done
 	group_begin "process ${tasks[*]}"
-	groups=$(for i in "${tasks[@]}"; do group_of "$i"; done)
-	same "tasks that have a group" "$(grep -cvx other <<< "$groups")" 1
-	# Nobody who is refused makes room.
-	sleep 1
-	for i in "${tasks[@]}"; do
-		[[ $(group_of "$i") == other ]] || kill "$i"
+	for refused in 25 15 5 0; do
+		waits_for has_refused "$refused"
+		# Nobody who is refused makes room.
+		((refused != 25)) || sleep 1
+		same "tasks that have a group" "$(grouped | wc -l)" $((refused == 0 ? 5 : 10))
+		# shellcheck disable=SC2046 # several PIDs
+		kill $(grouped)
 	done
-	sleep 1
-	# Only this one asks for a group again.
-	for i in "${tasks[@]}"; do
-		kill -USR1 "$i" 2> /dev/null && break
-	done
-	waits_for has_group "${tasks[@]}"
 	measure 0
 	assert_group_laws
-	kill "${tasks[@]}" 2> /dev/null || true
 }
 
-# has_group PID...: whether one of these tasks has a group of its own.
-has_group() {
-	local task
-	for task; do
-		[[ $(group_of "$task") =~ ^(|other)$ ]] || return 0
-	done
-	return 1
-}
+# grouped: prints the PIDs of the tasks in a group of their own.
+grouped() { sed -n 's/^task pid \([0-9]*\) group [1-9][0-9]* comm sleep$/\1/p' "$debugfs/group_tasks"; }
+
+# has_refused NUMBER: whether so many tasks could not get a group of their own.
+has_refused() { (($(grep -c '^task pid [0-9]* group 0 comm sleep$' "$debugfs/group_tasks") == $1)); }
 
 # churn NUMBER: makes and removes so many cgroups, with a process in each.
 churn() {

@@ -413,13 +413,20 @@ test_groups_limits() {
 	[[ -z ${SCHEDHIST_THOROUGH-} ]] || number=1000
 	cgroups_on
 	load
+	# All counters, and cells that no group reads, for each CPU.
+	echo 131072 > "$debugfs/group_memory_limit"
+	for limit in 4095 $((131072 / 512 / $(status cpus_possible))); do
+		echo "$limit" > "$debugfs/group_limit"
+		refuses group_by "Cannot allocate memory" group_memory_limit "cgroup depth 1" comm list
+	done
 	for limit in 50 1; do
 		echo "$limit" > "$debugfs/group_limit"
-		echo 65536 > "$debugfs/group_memory_limit"
+		echo 131072 > "$debugfs/group_memory_limit"
 		measure 0
 		echo 1 > "$debugfs/reset"
 		echo "cgroup under /schedhist" > "$debugfs/group_by"
 		counters=$(head_of memory_bytes)
+		within "memory of counters" $(((limit + 2) * 512 * $(status cpus_possible) + 7000)) "$counters" 131072
 		measure 1
 		begin_in_each "$number"
 		sleep 0.3
@@ -428,14 +435,14 @@ test_groups_limits() {
 		same limit "$(head_of limit)" "$limit"
 		same "number of groups" "$(names_of_groups | wc -l)" $((limit + 1))
 		within refused $((number - limit)) "$(head_of refused)" 1000000
-		within "memory" "$counters" "$(head_of memory_bytes)" $((counters + 65536))
+		within "memory" "$counters" "$(head_of memory_bytes)" 131072
 		within "stays of other" 1 "$(of_group other oncpu_count)" 1000000000
 		assert_group_laws
 		((limit == 1)) || within "samples in no histogram" 1 \
 			"$(awk '$1 == "group" { for (i = 2; i < NF; i++) if ($i == "not_in_histogram") n += $(i + 1) } END { print n }' "$debugfs/groups")" 1000000
 		rmdir "$base"/*/
 	done
-	same group_memory_limit "$(< "$debugfs/group_memory_limit")" 65536
+	same group_memory_limit "$(< "$debugfs/group_memory_limit")" 131072
 	# The limits are those of the next groups.
 	echo none > "$debugfs/group_memory_limit"
 	echo 1000 > "$debugfs/group_limit"

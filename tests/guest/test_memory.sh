@@ -109,3 +109,22 @@ for pid in range(1000, 40000, 64):
 	measure 0
 	assert_laws untracked=0
 }
+
+# What may sleep asks for memory as such: the pages of the states of tasks, when measuring is switched on.
+test_memory_at_enable() {
+	local event=$tracefs/events/kmem/kmalloc
+	[[ -e $event/enable ]] || skip "the kernel has no kmem:kmalloc"
+	load
+	measure 0
+	echo "bytes_req == 4096" > "$event/filter"
+	echo > "$tracefs/trace"
+	echo 1 > "$event/enable"
+	measure 1
+	echo 0 > "$event/enable"
+	echo 0 > "$event/filter"
+	# Not those of tasks that others create meanwhile.
+	grep -e "-$BASHPID .*schedhist.* bytes_req=4096 " "$tracefs/trace" > "$work/pages" ||
+		fail "no page was allocated: $(< "$tracefs/trace")"
+	! grep -vF GFP_KERNEL "$work/pages" || fail "these may not sleep"
+	within "pages of existing tasks" 1 "$(wc -l < "$work/pages")" "$(pages_of_tasks)"
+}

@@ -17,6 +17,7 @@
 #include <linux/preempt.h>
 #include <linux/rcupdate.h>
 #include <linux/sched/signal.h>
+#include <linux/slab.h>
 #include <linux/smp.h>
 #include <linux/spinlock.h>
 #include <linux/string.h>
@@ -305,9 +306,12 @@ int schedhist_call_on_cpu(int cpu, schedhist_call call, void *data)
 	return smp_call_function_single(cpu, call, data, 1);
 }
 
-int schedhist_cpu_to_node(int cpu)
+void *schedhist_alloc(size_t size, int cpu)
 {
-	return cpu_to_node(cpu);
+	const gfp_t flags = GFP_KERNEL | __GFP_ZERO | __GFP_NOWARN |
+			    __GFP_RETRY_MAYFAIL;
+
+	return kvmalloc_node(size, flags, cpu < 0 ? NUMA_NO_NODE : cpu_to_node(cpu));
 }
 
 void schedhist_init_irq_work(struct irq_work *work, schedhist_irq_work_func call)

@@ -87,8 +87,12 @@ typedef bool (*schedhist_visit)(struct task_struct *task, void *data);
  */
 int schedhist_call_on_cpu(int cpu, schedhist_call call, void *data);
 
-/* Returns the NUMA node of a possible CPU; NUMA_NO_NODE if it is unknown. */
-int schedhist_cpu_to_node(int cpu);
+/*
+ * Allocates zeroed memory for kvfree(), and for kfree() if it is no larger than
+ * a page, on the NUMA node of a possible CPU, or on any node if cpu is
+ * negative. Sleeps. Returns NULL rather than have the OOM killer make room.
+ */
+void *schedhist_alloc(size_t size, int cpu);
 
 /*
  * Returns the leader of the process with this PID in the PID namespace of the

@@ -48,6 +48,8 @@ pub struct Head {
     pub limit: u32,
     /// The number of decisions for which there was no group.
     pub refused: u64,
+    /// The number of decisions for which there was no memory.
+    pub no_memory: u64,
     /// The memory of their records, in bytes.
     pub memory: usize,
     /// The number of groups that gave up their places.
@@ -68,7 +70,8 @@ pub fn head(out: &mut impl Write, rule: impl Display, head: &Head) -> fmt::Resul
     writeln!(out, "memory_bytes {}", head.memory)?;
     writeln!(out, "gone {}", head.gone)?;
     writeln!(out, "unfollowed {}", head.unfollowed)?;
-    writeln!(out, "late {}", head.late)
+    writeln!(out, "late {}", head.late)?;
+    writeln!(out, "no_memory {}", head.no_memory)
 }
 
 /// Writes the first line of the text of a list of rules.

@@ -149,6 +149,7 @@ fn golden_head_and_neighbour() {
         gone: 12,
         unfollowed: 3,
         late: 5,
+        no_memory: 5,
     };
     groups::head(&mut out, rule, &head).expect("a String takes all");
     let waits = (3, u128::from(u64::MAX) + 1);
@@ -165,6 +166,7 @@ fn golden_head_and_neighbour() {
              gone 12\n\
              unfollowed 3\n\
              late 5\n\
+             no_memory 5\n\
              \x20 neighbour id 17 of 2 ended 3 ended_ns 18446744073709551616 name {ESCAPED}\n"
         )
     );

@@ -1012,8 +1012,8 @@ fn a_group_that_comes_again_while_it_is_folded() {
     assert!(KEPT_OR_GONE.iter().all(|number| number.load(Relaxed) > 0));
 }
 
-/// The time with preemption off of a CPU's switches: one at a time, and a grace period waits for the
-/// one that has begun.
+/// The time with preemption off of a CPU's switches: one at a time, and a grace period waits for
+/// the one that has begun.
 struct Preemption(Mutex<()>);
 
 impl Preemption {
@@ -1027,10 +1027,11 @@ impl Preemption {
     }
 }
 
-/// A group gives up its place, as in `Groups::fold()`, while a CPU goes on: the task that was in the
-/// group gets the CPU, unless it has it already, and leaves it, and the next one waits for that. The
-/// place gets another group as soon as it is vacant, which the second task moves to. What the first
-/// task did is gone, or still in the place, and never mixed with what the second one does.
+/// A group gives up its place, as in `Groups::fold()`, while a CPU goes on: the task that was in
+/// the group gets the CPU, unless it has it already, and leaves it, and the next one waits for
+/// that. The place gets another group as soon as it is vacant, which the second task moves to. What
+/// the first task did is gone, or still in the place, and never mixed with what the second one
+/// does.
 fn a_place_while_it_changes_hands(grace_periods: usize, has_cpu: bool) {
     static LEFT_OR_VACANT: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
 

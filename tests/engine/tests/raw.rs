@@ -296,6 +296,7 @@ fn groups_are_more_records() {
         gone: 12,
         unfollowed: 0,
         late: 0,
+        no_memory: 0,
     };
     let groups = Groups::new(3, scheme);
     groups.example(900);

@@ -29,11 +29,10 @@ pub const RUN: &str = "schedhist-run-";
 /// The greatest number of groups.
 const MOST_GROUPS: u64 = 4095;
 
-/// How much memory the counters of groups may take, in bytes, unless the limit of groups is higher
-/// already, and how much their histograms may; and how much the counters of a group take on each
-/// possible CPU.
+/// How much memory groups may take, in bytes, unless the limit is higher already; and how much each
+/// takes on each possible CPU, at most half of it for its counters.
 const MEMORY: u64 = 64 << 20;
-const OF_GROUP: u64 = 512;
+const OF_GROUP: u64 = 1024;
 
 /// What to do if there are not enough groups.
 pub const MORE_GROUPS: &str = "schedhist ctl group_limit N, then write group_by anew";
