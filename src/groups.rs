@@ -195,7 +195,7 @@ impl Groups {
         }
         // The others are found by their keys alone.
         let by_name = match kind {
-            Kind::Cgroup(_) | Kind::List => most,
+            Kind::Cgroup | Kind::List => most,
             _ => 0,
         };
         let mut rules = KVec::new();

@@ -19,7 +19,12 @@ use kernel::{
     }, //
 };
 
-#[allow(dead_code, unused_imports, unused_macros, reason = "the module needs some of them")]
+#[allow(
+    dead_code,
+    unused_imports,
+    unused_macros,
+    reason = "the module needs some of them"
+)]
 mod abstractions;
 use abstractions::{
     bindings,

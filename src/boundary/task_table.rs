@@ -180,8 +180,8 @@ impl TaskTable {
     /// Makes room for the task `pid` if the table has none for it. Does not sleep, but preemption
     /// must be on, as the allocator of `PREEMPT_RT` requires. Fails with `ENOMEM`.
     ///
-    /// The task must be one that [`for_each_task`] finds. A sweep keeps the room of those tasks, and
-    /// room that was requested since the sweep began.
+    /// The task must be one that [`for_each_task`] finds. A sweep keeps the room of those tasks,
+    /// and room that was requested since the sweep began.
     pub(crate) fn make_room(&self, pid: i32) -> Result {
         let (page, _) = split(pid);
         // Cannot fail: `split()` returns a page number below `PAGES`.

@@ -186,7 +186,9 @@ impl Groups {
     pub(crate) fn find_under_again(&self, path: &[u8]) {
         let old = {
             let directory = self.directory.lock();
-            { directory.under.iter() }.find(|under| under.may_go()).map(Subtree::id)
+            { directory.under.iter() }
+                .find(|under| under.may_go())
+                .map(Subtree::id)
         };
         if let Some(old) = old {
             self.find_again(path, old);

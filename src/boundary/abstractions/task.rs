@@ -336,8 +336,8 @@ fn visit_tasks<F: FnMut(Task<'_>) -> bool>(mut visit: F) {
     unsafe { bindings::schedhist_visit_tasks(Some(call::<F>), (&raw mut visit).cast()) };
 }
 
-/// Does the same for every task that is on a run queue or has a CPU, which takes far less time where
-/// most tasks sleep.
+/// Does the same for every task that is on a run queue or has a CPU, which takes far less time
+/// where most tasks sleep.
 pub(crate) fn for_each_queued_task(mut visit: impl FnMut(Task<'_>)) {
     visit_queued_tasks(|task| {
         visit(task);

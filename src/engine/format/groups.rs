@@ -157,7 +157,8 @@ pub fn group<B: Deref<Target = [u64]>>(
     writeln!(out, " name {}", Escaped(name))
 }
 
-/// Writes the line of a group of which waits are in progress, or stays whose beginning was not seen.
+/// Writes the line of a group of which waits are in progress, or stays whose beginning was not
+/// seen.
 pub fn in_progress(
     out: &mut impl Write,
     group: Group,

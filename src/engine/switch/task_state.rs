@@ -344,11 +344,11 @@ impl TaskState {
 
 impl TaskState {
     /// Returns how long `task` has been waiting, or its quota has been spent, up to `now`; `None`
-    /// if it does neither, or if it is being switched. `is_awake` is whether the task is runnable by
-    /// its own state; `began` is the time at which measuring began.
+    /// if it does neither, or if it is being switched. `is_awake` is whether the task is runnable
+    /// by its own state; `began` is the time at which measuring began.
     ///
-    /// Any CPU may call this, for a task on a run queue, on no CPU. What the answer is about may end
-    /// at any time.
+    /// Any CPU may call this, for a task on a run queue, on no CPU. What the answer is about may
+    /// end at any time.
     pub fn waiting(
         &self,
         now: u64,
@@ -426,8 +426,8 @@ pub struct Waiting {
     pub metric: Metric,
     /// How long it has taken so far, in nanoseconds.
     pub waited: u64,
-    /// Whether it becomes a sample when it ends. If not, its beginning was not seen, and it may have
-    /// begun earlier.
+    /// Whether it becomes a sample when it ends. If not, its beginning was not seen, and it may
+    /// have begun earlier.
     pub is_sample: bool,
 }
 

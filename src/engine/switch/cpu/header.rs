@@ -40,8 +40,8 @@ pub struct Header {
     pub(super) totals: Totals,
     /// The time at which measuring began.
     pub(super) began: Cell,
-    /// The time on the CPU's clock that is in no stay. Set whenever a stay begins whose predecessor's
-    /// start was not seen.
+    /// The time on the CPU's clock that is in no stay. Set whenever a stay begins whose
+    /// predecessor's start was not seen.
     pub(super) unseen: Cell,
     /// The balance of switches to and from the idle task while a task has the CPU. Set likewise.
     pub(super) balance: Cell,

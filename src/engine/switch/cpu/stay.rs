@@ -7,13 +7,13 @@
 //!
 //! - `since - oncpu - idle` does not change: stays follow one another, so the time up to the last
 //!   switch is the sum of the stays that have ended, and what was not seen. It takes both metrics.
-//! - The switches to the idle task less those from it are 1 while that has the CPU, and otherwise 0,
-//!   but for a constant.
+//! - The switches to the idle task less those from it are 1 while that has the CPU, and otherwise
+//!   0, but for a constant.
 //!
 //! A switch that leaves the idle task is counted after the time of its stay, and one to the idle
-//! task after the time of the stay before. So a reader never takes a long stay of the one for one of
-//! the other, provided that it sees the writes in their order, as on x86. On a CPU that shows them
-//! out of order, it may do so for the nanoseconds that a switch takes.
+//! task after the time of the stay before. So a reader never takes a long stay of the one for one
+//! of the other, provided that it sees the writes in their order, as on x86. On a CPU that shows
+//! them out of order, it may do so for the nanoseconds that a switch takes.
 
 use super::Cpu;
 use crate::engine::{
@@ -47,8 +47,8 @@ pub enum Occupancy {
 
 /// The stay in progress on a CPU, with what had ended by then.
 ///
-/// While [`Metric::Oncpu`] and [`Metric::Idle`] are on, `now = oncpu + idle + in_progress + unseen`,
-/// modulo 2^64.
+/// While [`Metric::Oncpu`] and [`Metric::Idle`] are on, `now = oncpu + idle + in_progress +
+/// unseen`, modulo 2^64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stay {
     /// The time at which this was read, in nanoseconds.

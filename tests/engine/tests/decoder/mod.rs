@@ -60,8 +60,8 @@ pub(crate) struct Histogram {
     pub(crate) buckets: BTreeMap<u32, u64>,
 }
 
-/// A task in the middle of a stay or a wait: the metric, the flags, the CPU, the group; the time and
-/// the duration; and the PID, the priority and the name.
+/// A task in the middle of a stay or a wait: the metric, the flags, the CPU, the group; the time
+/// and the duration; and the PID, the priority and the name.
 pub(crate) type TaskRecord = ([u32; 4], [u64; 2], (i32, i32, [u8; 16]));
 
 /// The contents of a snapshot.

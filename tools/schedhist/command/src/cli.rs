@@ -35,7 +35,8 @@ fn value(name: &'static str, value: &'static str, help: &'static str) -> Arg {
     operand(name, value, help).long(name)
 }
 
-/// An argument with one value. An empty one is most likely that of a shell variable that is not set.
+/// An argument with one value. An empty one is most likely that of a shell variable that is not
+/// set.
 fn operand(name: &'static str, value: &'static str, help: &'static str) -> Arg {
     Arg::new(name)
         .value_name(value)

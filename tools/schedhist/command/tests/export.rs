@@ -167,11 +167,8 @@ fn get(port: u16, path: &str, accept: &str) -> (String, Vec<u8>) {
 /// Returns the file `groups` with so many groups, besides those that no group takes.
 fn many_groups(count: u32) -> String {
     let line = GROUPS.lines().nth(6).unwrap();
-    let mut groups: String = GROUPS
-        .lines()
-        .take(6)
-        .map(|line| format!("{line}\n"))
-        .collect();
+    let head: Vec<_> = GROUPS.lines().take(6).collect();
+    let mut groups = head.join("\n") + "\n";
     for id in 1..=count {
         let one = line.replace("group id 1 ", &format!("group id {id} "));
         groups += &one.replace("/a\"b", &format!("/{id}\"b"));
@@ -390,10 +387,9 @@ fn hosts() {
     let (folder, _) = module("hosts", 1, 10);
     let (process, port) = serve(&folder, &[]);
     let status = |hosts: &[&str]| {
-        let hosts: String = hosts
+        let hosts = hosts
             .iter()
-            .map(|host| format!("Host: {host}\r\n"))
-            .collect();
+            .fold(String::new(), |all, host| all + "Host: " + host + "\r\n");
         let (head, body) = ask(port, &format!("GET /metrics HTTP/1.1\r\n{hosts}\r\n"));
         let status = head.split(' ').nth(1).unwrap().to_owned();
         assert_eq!(status == "200", body.starts_with(b"# HELP"), "{head}");

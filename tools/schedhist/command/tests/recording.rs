@@ -91,6 +91,14 @@ fn numbers(text: &str, field: &str) -> Vec<u64> {
     digits.filter_map(|digits| digits?.parse().ok()).collect()
 }
 
+/// Returns those of some lines of JSON that are histograms: one for each interval of a metric.
+fn histograms(text: &str) -> String {
+    let lines = text
+        .lines()
+        .filter(|line| line.contains("schedhist.histogram."));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
 /// Returns where the chunks of a recording begin, and their types.
 fn chunks(data: &[u8]) -> Vec<(usize, u8)> {
     let (mut found, mut at) = (Vec::new(), 16);
@@ -111,7 +119,7 @@ fn damaged() {
     let spans = |words: &[&str]| {
         let output = schedhist(&folder, words);
         let (out, err) = said(&output);
-        let spans: u64 = numbers(&out, "span_ns").iter().sum();
+        let spans: u64 = numbers(&histograms(&out), "span_ns").iter().sum();
         (output.status.code().unwrap(), spans / SECOND, out, err)
     };
     let words = ["report", "-i", "data", "-j", "runq"];
@@ -238,7 +246,11 @@ fn the_wall_clock_steps() {
         let page = fs::read_to_string(folder.join("page")).unwrap();
         let (_, data) = page.split_once("id=\"data\">").unwrap();
         let (times, _) = data.split_once("]],").unwrap();
-        all.push((numbers(&part, "time_ns"), log, times.to_owned()));
+        all.push((
+            numbers(&histograms(&part), "time_ns"),
+            log,
+            times.to_owned(),
+        ));
     }
     assert_eq!(all[0].0, [10, 11, 12, 13].map(|i| i * SECOND));
     assert!(
@@ -340,7 +352,7 @@ fn two_files() {
         let output = schedhist(folder, &[&["report"], words].concat());
         assert!(output.status.success(), "{words:?}: {output:?}");
         let (out, _) = said(&output);
-        numbers(&out, "span_ns").iter().sum::<u64>()
+        numbers(&histograms(&out), "span_ns").iter().sum::<u64>()
     };
     assert_eq!(report(&["-i", "data", "-j", "runq"]), whole);
     assert_eq!(

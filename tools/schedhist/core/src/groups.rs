@@ -29,7 +29,8 @@ pub struct GroupRow {
     /// Whether the earlier text has no such group, or another one of this number: this is all that
     /// it did.
     pub is_new: bool,
-    /// The time that its tasks ran, in nanoseconds. A stay counts for as long as it has taken so far.
+    /// The time that its tasks ran, in nanoseconds. A stay counts for as long as it has taken so
+    /// far.
     pub oncpu_ns: u64,
     /// The number of its waits that have ended, and the time that its tasks waited, in nanoseconds.
     /// A wait counts for as long as it has taken so far.

@@ -247,8 +247,8 @@ impl Snapshot {
         all
     }
 
-    /// Returns the time of the clock at the stay of a CPU, less the sum of all stays and what was not
-    /// seen, modulo 2^64: 0, by the law of time. Returns `None` if the stay is not known, or a
+    /// Returns the time of the clock at the stay of a CPU, less the sum of all stays and what was
+    /// not seen, modulo 2^64: 0, by the law of time. Returns `None` if the stay is not known, or a
     /// metric has no memory.
     pub fn unaccounted(&self, cpu: &Cpu) -> Option<u64> {
         let stay = cpu.stay?;
@@ -273,8 +273,8 @@ impl Snapshot {
         tasks.find(|task| task.cpu == cpu && oncpu.parts.contains(&task.metric))
     }
 
-    /// Returns the number of waits in progress that belong to a series, and how long they have taken
-    /// so far, in nanoseconds.
+    /// Returns the number of waits in progress that belong to a series, and how long they have
+    /// taken so far, in nanoseconds.
     pub fn waits(&self, series: &Series) -> (u64, u64) {
         let waits = { self.waits.iter() }.filter(|waits| series.parts.contains(&waits.metric));
         waits.fold((0, 0), |(count, sum), waits| {

@@ -105,8 +105,8 @@ impl StackParser {
         }
     }
 
-    /// Takes lines back that were the begin of a name, of so many bytes, with which the header of an
-    /// event begins.
+    /// Takes lines back that were the begin of a name, of so many bytes, with which the header of
+    /// an event begins.
     fn take_back(&mut self, mut bytes: usize) {
         while let (1.., Some((length, is_frame))) = (bytes, self.lines.pop()) {
             if let (true, Some((_, stack))) = (is_frame, &mut self.open) {
@@ -117,10 +117,9 @@ impl StackParser {
     }
 }
 
-/// Parses `TASK-PID [CPU] FLAGS TIME: EVENT: FIELDS`; `None` for an event of which nothing is wanted.
-/// The name of the task may hold any text of up to 15 bytes, which is too short for what is looked
-/// for here.
-/// Returns the width of the name, too.
+/// Parses `TASK-PID [CPU] FLAGS TIME: EVENT: FIELDS`; `None` for an event of which nothing is
+/// wanted. The name of the task may hold any text of up to 15 bytes, which is too short for what is
+/// looked for here. Returns the width of the name, too.
 fn entry(line: &str) -> Option<(usize, u32, Entry)> {
     line.match_indices('[').find_map(|(at, _)| {
         let (cpu, rest) = line[at + 1..].split_once("] ")?;

@@ -59,8 +59,8 @@ pub struct WindowCpu {
     pub counters: Vec<u64>,
     /// The metrics with memory on this CPU.
     pub parts: Vec<Part>,
-    /// How the CPU spent the time; `None` if that is not known, as `oncpu` or `idle` was off, or the
-    /// CPU offline, at either end.
+    /// How the CPU spent the time; `None` if that is not known, as `oncpu` or `idle` was off, or
+    /// the CPU offline, at either end.
     pub time: Option<Time>,
     /// The stay in progress at the end.
     pub stay: Option<Stay>,
@@ -169,7 +169,7 @@ impl Window {
         let cpus: Option<Vec<_>> = cpus.collect();
         let mut cpus = cpus.ok_or(Reloaded::Decreased)?;
         let of = |name: &str| match new.names.series(name)?.parts.as_slice() {
-            [one] if (old.metrics_on & new.metrics_on) >> one & 1 != 0 => Some(*one),
+            [one] if ((old.metrics_on & new.metrics_on) >> one) & 1 != 0 => Some(*one),
             _ => None,
         };
         if let (Some(oncpu), Some(idle)) = (of("oncpu"), of("idle")) {
@@ -228,8 +228,8 @@ impl Window {
         all
     }
 
-    /// Returns how long tasks had a CPU, in nanoseconds. Where [`WindowCpu::time`] is not known, these
-    /// are the stays that ended in the window: possibly more than its length.
+    /// Returns how long tasks had a CPU, in nanoseconds. Where [`WindowCpu::time`] is not known,
+    /// these are the stays that ended in the window: possibly more than its length.
     pub fn busy(&self, cpu: &WindowCpu) -> u128 {
         if let Some(time) = cpu.time {
             return u128::from(time.oncpu) + u128::from(time.unseen_oncpu);
@@ -305,7 +305,7 @@ fn unaccounted(snapshot: &Snapshot, cpu: &Cpu) -> Option<i64> {
     let is_on = |name: &str| {
         let series = snapshot.names.series(name);
         let mut parts = series.iter().flat_map(|series| &series.parts);
-        parts.all(|part| snapshot.metrics_on >> part & 1 != 0)
+        parts.all(|part| (snapshot.metrics_on >> part) & 1 != 0)
     };
     let all = is_on("oncpu") && is_on("idle");
     all.then(|| snapshot.unaccounted(cpu).map(|ns| ns as i64))?

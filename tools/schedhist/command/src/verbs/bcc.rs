@@ -46,7 +46,6 @@ use crate::{
         },
         has_cgroups,
         hist::each_interval,
-        is_process,
         owner,
         render,
         CGROUPS, //

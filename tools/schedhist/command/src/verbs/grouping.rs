@@ -208,9 +208,9 @@ mod tests {
     #[test]
     fn limits_of_groups() {
         assert_eq!(limit_of_groups(MOST_GROUPS, 4), 4095);
-        assert_eq!(limit_of_groups(MOST_GROUPS, 64), 2048);
-        assert_eq!(limit_of_groups(MOST_GROUPS, 256), 512);
-        assert_eq!(limit_of_groups(MOST_GROUPS, 4096), 32);
+        assert_eq!(limit_of_groups(MOST_GROUPS, 64), 1024);
+        assert_eq!(limit_of_groups(MOST_GROUPS, 256), 256);
+        assert_eq!(limit_of_groups(MOST_GROUPS, 4096), 16);
         assert_eq!(limit_of_groups(300, 64), 300);
         assert_eq!(limit_of_groups(u64::MAX, 0), 4095);
     }

@@ -4,7 +4,8 @@
 //!
 //! Several programs may need one at once. Each holds a shared lock on a note in `/run` while it
 //! does; the last one restores the value that was there before the first wrote it. A lock ends with
-//! its process, in all namespaces. So a note that nobody has locked was left by one that was killed.
+//! its process, in all namespaces. So a note that nobody has locked was left by one that was
+//! killed.
 
 use std::{
     fs::{
@@ -297,8 +298,10 @@ pub fn left(source: &Source, restores: bool) -> Vec<String> {
                 "{} is '{}', left by a schedhist that has ended (PID {}), and was '{}'",
                 memory.name, memory.written, memory.pid, memory.before
             )),
-            Ok(None) | Err(Failure::Quiet(_)) => {}
-            Err(Failure::Error(why) | Failure::Usage(why)) => note(why),
+            Ok(None) => {}
+            Err(failure) => {
+                failure.tell();
+            }
         }
     }
     left

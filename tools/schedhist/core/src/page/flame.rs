@@ -159,8 +159,8 @@ fn folded(line: &str) -> Option<(&str, u64)> {
     Some((stack, weight.parse().ok()?))
 }
 
-/// Returns text without the escapes `\\xNN` that `scripts/flamegraph` writes for what has a meaning in
-/// folded stacks.
+/// Returns text without the escapes `\\xNN` that `scripts/flamegraph` writes for what has a meaning
+/// in folded stacks.
 fn unescaped(text: &str) -> String {
     let mut parts = text.split("\\x");
     let mut out = parts.next().unwrap_or_default().to_owned();
@@ -252,9 +252,9 @@ fn head(text: &str, has_period: bool) -> Option<Head> {
     })
 }
 
-/// Parses `COMM [PID/]TID [CPU] [TIME:] [PERIOD] EVENT: FIELDS`. The name may have anything, such as
-/// what looks like the columns after it: it reaches as far as it can. One that is longer than the
-/// kernel's ends as soon as it can.
+/// Parses `COMM [PID/]TID [CPU] [TIME:] [PERIOD] EVENT: FIELDS`. The name may have anything, such
+/// as what looks like the columns after it: it reaches as far as it can. One that is longer than
+/// the kernel's ends as soon as it can.
 fn columns(text: &str, has_period: bool, is_longer: bool) -> Option<Head> {
     let is_number = |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
     let is_task = |word: &str| match word.split_once('/') {

@@ -44,8 +44,8 @@ use crate::{
     },
 };
 
-/// Returns the lines of a run for programs; `None` if the user chose text. Lines without a place for
-/// notes have them on standard error.
+/// Returns the lines of a run for programs; `None` if the user chose text. Lines without a place
+/// for notes have them on standard error.
 fn records(run: &Run, notes: &[String], style: &Style) -> Option<String> {
     let histograms = run.histograms.iter();
     render::tell_beside(notes, style);
@@ -153,8 +153,8 @@ pub fn text_of(run: &Run, frame: &Frame, title: &str, style: &Style) -> String {
     }
 }
 
-/// Returns the table of a run. Parts of metrics are in it, and metrics without samples, if they were
-/// asked for.
+/// Returns the table of a run. Parts of metrics are in it, and metrics without samples, if they
+/// were asked for.
 fn table(run: &Run, is_asked_for: bool, style: &Style) -> String {
     let mut out = String::new();
     let number = |key| run.pairs.number::<u64>(key);
