@@ -173,7 +173,7 @@ pub(crate) struct Sweeper {
 impl Job for Sweeper {
     fn run(&self) {
         // Without memory there is no room either.
-        let freed = self.groups.sweep(Some(&self.tasks)).unwrap_or(0);
+        let _ = self.groups.sweep(Some(&self.tasks));
         let (may_fit, lacked_memory) = {
             let mut directory = self.groups.directory.lock();
             let may_fit = directory.was_refused && directory.places.vacant() != 0;
@@ -190,13 +190,14 @@ impl Job for Sweeper {
                 let _ = self.groups.decide(task, None, &self.tasks);
             });
         }
-        let mut directory = self.groups.directory.lock();
-        directory.wants_sweep |= directory.was_refused
-            || directory.lacked_memory
-            || (freed != 0 && directory.is_nearly_full());
     }
 
     fn again(&self) -> Option<Msecs> {
-        self.groups.directory.lock().take_wanted_sweep()
+        let mut directory = self.groups.directory.lock();
+        let made_room = directory.pause == PAUSE;
+        directory.wants_sweep |= directory.was_refused
+            || directory.lacked_memory
+            || (made_room && directory.is_nearly_full());
+        directory.take_wanted_sweep()
     }
 }
