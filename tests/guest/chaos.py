@@ -156,7 +156,7 @@ def groups(base: str) -> Iterator[None]:
         rule = random.choice([*by, f"cgroup under {base}/{random.choice(NAMES)}", f"process {some_pid()}"])
         write(f"{SCHEDHIST}/group_limit", random.choice(["1", "20", "255", "4095"]))
         write(f"{SCHEDHIST}/group_memory_limit", random.choice(["65536", "none"]))
-        write(f"{SCHEDHIST}/group_by", rule, errno.ENOENT, errno.ESRCH)
+        write(f"{SCHEDHIST}/group_by", rule, errno.ENOENT, errno.ESRCH, errno.ENOMEM)
         time.sleep(random.random() / 5)
         yield
 

@@ -12,7 +12,7 @@ KEPT, CULPRITS, STAYS = 16, 32, 256
 # Each pattern is compiled at its first use, and dataclasses are not imported: on an emulated
 # machine either would take longer than most programs that import this module.
 TEXT = (
-    r"outlier id (?P<id>\d+) metric (?P<metric>[a-z_]+) cause (?P<cause>[a-z]+) cpu (?P<cpu>\d+) "
+    r"outlier id (?P<id>\d+) metric (?P<metric>[a-z_]+) cause (?P<cause>[a-z_]+) cpu (?P<cpu>\d+) "
     r"duration_ns (?P<duration_ns>\d+) start_ns (?P<start_ns>\d+) end_ns (?P<end_ns>\d+) "
     r"missing_ns (?P<missing_ns>\d+) culprits (?P<number>\d+) pid (?P<pid>\d+) prio (?P<prio>-?\d+) "
     r"group (?P<group>\d+) comm (?P<comm>.*)"
@@ -23,7 +23,7 @@ CULPRIT_TEXT = (
 )
 EVENT = (
     r".*: outlier: id=(?P<id>\d+) metric=(?P<metric>[a-z_]+) comm=(?P<comm>.*) pid=(?P<pid>\d+) "
-    r"prio=(?P<prio>-?\d+) cpu=(?P<cpu>\d+) cause=(?P<cause>[a-z]+) duration_ns=(?P<duration_ns>\d+) "
+    r"prio=(?P<prio>-?\d+) cpu=(?P<cpu>\d+) cause=(?P<cause>[a-z_]+) duration_ns=(?P<duration_ns>\d+) "
     r"start_ns=(?P<start_ns>\d+) end_ns=(?P<end_ns>\d+) culprits=(?P<number>\d+) "
     r"missing_ns=(?P<missing_ns>\d+) group=(?P<group>\d+)"
 )

@@ -17,7 +17,7 @@ from collections import Counter, defaultdict
 from pathlib import Path
 
 VALUES = r"cpu=(?P<cpu>\d+) duration_ns=(?P<ns>\d+)"
-SAMPLE = re.compile(r"(?P<event>[a-z]+): comm=.* pid=\d+ prio=-?\d+ " + VALUES + r" cause=(?P<cause>[a-z]+) group=\d+")
+SAMPLE = re.compile(r"(?P<event>[a-z]+): comm=.* pid=\d+ prio=-?\d+ " + VALUES + r" cause=(?P<cause>[a-z_]+) group=\d+")
 IDLE = re.compile(r"(?P<event>idle): " + VALUES + r" next_comm=.* next_pid=\d+ next_prio=-?\d+(?P<cause>)")
 METRICS_OF_BLOCKED = "blocked_interruptible", "blocked_uninterruptible"
 METRICS = "oncpu", "runq", "runq_wakeup", "runq_preempt", *METRICS_OF_BLOCKED, "offcpu", "idle", "wakeup", "throttled"

@@ -51,7 +51,8 @@ IN_USE = {
     "rust_helper_krealloc_node_align",
     # For an outlier: wakes its readers, names its culprit, and does what `on_outlier` asks for.
     "irq_work_queue",
-    "queue_work_on",
+    "queue_delayed_work_on",
+    "__msecs_to_jiffies",
     "tracing_off",
     "tracing_snapshot",
 }

@@ -15,7 +15,7 @@ import re
 import sys
 
 EVENT = re.compile(
-    r": (oncpu|runq|offcpu|throttled): +comm=.* pid=(\d+) prio=-?\d+ cpu=\d+ duration_ns=(\d+) cause=([a-z]+) group=\d+$"
+    r": (oncpu|runq|offcpu|throttled): +comm=.* pid=(\d+) prio=-?\d+ cpu=\d+ duration_ns=(\d+) cause=([a-z_]+) group=\d+$"
 )
 
 
