@@ -70,9 +70,9 @@ const IN_PROGRESS: [&str; 6] = [
     "throttled",
 ];
 
-/// The time from one look at what is in progress to the next is the threshold, within these limits.
-const SHORTEST: Duration = Duration::from_millis(100);
-const LONGEST: Duration = Duration::from_secs(1);
+/// The time from one look at what is in progress to the next. What is above the threshold by less
+/// than that most likely ends soon: then the module reports it, with its culprits.
+const PERIOD: Duration = Duration::from_secs(1);
 
 /// The exit status if the threshold was exceeded.
 const EXCEEDED: u8 = 3;
@@ -203,14 +203,15 @@ pub fn watch(args: &ArgMatches, source: &Source) -> Result {
     let (mut seen, mut missed_all) = (0_u64, 0_u64);
     let series = { snapshot.names.series(metric) }.cloned();
     let series = series.filter(|series| IN_PROGRESS.contains(&series.name.as_str()));
-    let period = Duration::from_nanos(ns).clamp(SHORTEST, LONGEST);
+    let late = Duration::from_nanos(ns).saturating_add(PERIOD).as_nanos();
+    let late = u64::try_from(late).unwrap_or(u64::MAX);
     let (mut told, mut next) = (Told::default(), Instant::now());
     let mut watch = || -> Result {
         loop {
             if let Some(series) = series.as_ref().filter(|_| next <= Instant::now()) {
-                next = Instant::now() + period;
+                next = Instant::now() + PERIOD;
                 let snapshot = source.read()?.taken.snapshot;
-                for task in told.more(&snapshot, series, ns) {
+                for task in told.more(&snapshot, series, late) {
                     seen += 1;
                     let printed = match quiet {
                         true => Ok(()),
