@@ -114,7 +114,8 @@ test_in_progress_starved() {
 	says said "still waiting hog:$hog has had the CPU"
 	ends_with 3 tool watch runq -T 100000 -d 120s -j
 	says said '"schema":"schedhist.in_progress.v1"'
-	tool watch runq -T 100000 --on-threshold continue > "$work/watched" &
+	# Not by a function: its shell would get the signal.
+	"$SCHEDHIST_TOOL" watch runq -T 100000 --on-threshold continue > "$work/watched" &
 	background $!
 	waits_for grep -q "runq of nap:$victim: .*, still waiting" "$work/watched"
 	hog_ends
