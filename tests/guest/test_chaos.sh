@@ -66,6 +66,7 @@ test_chaos() {
 			# From here on, what is counted adds up.
 			echo all > "$debugfs/metrics"
 			echo 100 > "$debugfs/group_limit"
+			echo none > "$debugfs/group_memory_limit"
 			echo none > "$debugfs/group_by"
 			group_begin "$rule"
 			sleep "$seconds"

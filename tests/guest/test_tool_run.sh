@@ -201,7 +201,7 @@ test_tool_run_times() {
 }
 
 # span_of RECORDING: prints how many nanoseconds it covers.
-span_of() { tool report -i "$1" -j runq | grep -oP '"span_ns":\K[0-9]+'; }
+span_of() { tool report -i "$1" -j runq | grep -oP 'histogram.*"span_ns":\K[0-9]+'; }
 
 # A recording survives that the module is loaded anew, and CPUs that go and come: it marks both.
 test_tool_record() {
