@@ -91,11 +91,11 @@ fn numbers(text: &str, field: &str) -> Vec<u64> {
     digits.filter_map(|digits| digits?.parse().ok()).collect()
 }
 
-/// Returns those of some lines of JSON that are histograms: one for each interval of a metric.
+/// Returns those of some lines of JSON that are the histogram of an interval, or tell what is lost.
 fn histograms(text: &str) -> String {
-    let lines = text
-        .lines()
-        .filter(|line| line.contains("schedhist.histogram."));
+    let is_one =
+        |line: &&str| line.contains("schedhist.histogram.") || line.contains("schedhist.lost.");
+    let lines = text.lines().filter(is_one);
     lines.collect::<Vec<_>>().join("\n")
 }
 

@@ -293,7 +293,7 @@ fn lines_apart() {
         ("RUN -j -o data --append -- true", "this is a recording"),
         ("RUN -j -o a --log-fd 3 -- true 3> d", "another place"),
         ("RUN --log-fd 3 -- true 3< data", "Bad file descriptor"),
-        ("RUN --log-fd 9 -- true", "Bad file descriptor"),
+        ("RUN --log-fd 777 -- true", "Bad file descriptor"),
         ("RUN --log-fd 0 -- true", "1 or more"),
         ("RUN --append -- true", "required arguments"),
     ] {

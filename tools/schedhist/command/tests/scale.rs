@@ -84,7 +84,7 @@ fn groups(folder: &Path) {
 /// that of this test.
 #[allow(clippy::zombie_processes, reason = "wait4 waits for it")]
 fn cost(folder: &Path, words: &[&str]) -> (i64, i64) {
-    let reads_module = !["report", "diff"].contains(&words[0]);
+    let reads_module = !matches!(words, ["report" | "diff", ..]);
     let folder_of_module = ["--dir", "machine"];
     let child = Command::new(env!("CARGO_BIN_EXE_schedhist"))
         .args(folder_of_module.iter().filter(|_| reads_module))
