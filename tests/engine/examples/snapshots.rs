@@ -7,29 +7,14 @@
 #[allow(dead_code, reason = "made for tests that need more of it")]
 mod filled;
 
-use std::{
-    env,
-    fs,
-    path::Path, //
-};
+use std::{env, fs, path::Path};
 
-use proptest::{
-    prelude::*,
-    strategy::ValueTree,
-    test_runner::TestRunner, //
-};
+use proptest::{prelude::*, strategy::ValueTree, test_runner::TestRunner};
 
 use schedhist_engine::engine::{
-    format::raw::{
-        self,
-        Info,
-        Sink, //
-    },
-    histogram::bucket::{
-        Precision,
-        Scheme, //
-    },
-    metric::MetricSet, //
+    format::raw::{self, Info, Sink},
+    histogram::bucket::{Precision, Scheme},
+    metric::MetricSet,
 };
 
 struct Bytes(Vec<u8>);

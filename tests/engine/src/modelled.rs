@@ -6,16 +6,8 @@
 //! So each is created at its first use. That must be by the thread that made the engine's object,
 //! before it shares the object: [`settle`]. Otherwise loom reports a "Causality violation".
 
-use core::{
-    cell::Cell,
-    fmt::Debug,
-    sync::atomic::Ordering, //
-};
-use std::{
-    format,
-    sync::OnceLock,
-    thread_local, //
-};
+use core::{cell::Cell, fmt::Debug, sync::atomic::Ordering};
+use std::{format, sync::OnceLock, thread_local};
 
 pub use loom::hint::spin_loop;
 

@@ -9,21 +9,10 @@ use crate::engine::{
     switch::{
         cpu::Cpu,
         sample::Observer,
-        settings::{
-            Dynamic,
-            Fixed,
-            Settings, //
-        },
-        switch_out::{
-            PrevState,
-            SwitchOut, //
-        },
-        task_state::{
-            record_wakeup,
-            AllWakeups,
-            TaskState, //
-        },
-        view, //
+        settings::{Dynamic, Fixed, Settings},
+        switch_out::{PrevState, SwitchOut},
+        task_state::{record_wakeup, AllWakeups, TaskState},
+        view,
     },
 };
 

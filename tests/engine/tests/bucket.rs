@@ -4,18 +4,10 @@
 
 mod common;
 
-use common::{
-    any_scheme,
-    any_value,
-    schemes, //
-};
+use common::{any_scheme, any_value, schemes};
 use proptest::prelude::*;
 use schedhist_engine::engine::histogram::bucket::{
-    Bounds,
-    Precision,
-    Scheme,
-    OVERFLOW,
-    VALUE_BITS, //
+    Bounds, Precision, Scheme, OVERFLOW, VALUE_BITS,
 };
 
 /// Returns the bounds of all buckets, by adding up widths from 0.

@@ -12,50 +12,26 @@
 
 use std::{
     collections::BTreeSet,
-    sync::atomic::{
-        AtomicBool,
-        AtomicU64,
-        Ordering, //
-    },
-    thread, //
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    thread,
 };
 
 use schedhist_engine::engine::{
     cell::Cell,
     group::verdict::Group,
     histogram::{
-        bucket::{
-            Precision,
-            Scheme, //
-        },
-        snapshot::{
-            Baseline,
-            Snapshot, //
-        },
+        bucket::{Precision, Scheme},
+        snapshot::{Baseline, Snapshot},
     },
     identity::Identity,
-    metric::{
-        Counter,
-        Metric,
-        MetricSet, //
-    },
+    metric::{Counter, Metric, MetricSet},
     outlier::{
         history::Stay,
-        log::{
-            next_after,
-            Culprit,
-            Limit,
-            Log, //
-            CULPRITS,
-            KEPT,
-        },
+        log::{next_after, Culprit, Limit, Log, CULPRITS, KEPT},
     },
     switch::{
         cpu::Cpu,
-        sample::{
-            Cause,
-            Sample, //
-        },
+        sample::{Cause, Sample},
     },
 };
 use schedhist_engine::testing::idle_at;

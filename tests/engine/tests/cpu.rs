@@ -4,45 +4,21 @@
 
 mod common;
 
-use common::{
-    any_duration,
-    any_scheme,
-    new_cpu,
-    switch, //
-    Who,
-};
+use common::{any_duration, any_scheme, new_cpu, switch, Who};
 use proptest::prelude::*;
 use schedhist_engine::engine::{
     cell::Cell,
-    histogram::bucket::{
-        Precision,
-        Scheme, //
-    },
+    histogram::bucket::{Precision, Scheme},
     identity::Identity,
-    metric::{
-        Counter,
-        Metric,
-        MetricSet, //
-    },
+    metric::{Counter, Metric, MetricSet},
     switch::{
-        cpu::{
-            Cpu,
-            Header, //
-        },
+        cpu::{Cpu, Header},
         settings::Dynamic,
         switch_out::PrevState,
-        task_state::TaskState, //
+        task_state::TaskState,
     },
 };
-use schedhist_engine::testing::{
-    idle_at,
-    record_switch,
-    task,
-    wake,
-    Switch,
-    Task,
-    IDLE, //
-};
+use schedhist_engine::testing::{idle_at, record_switch, task, wake, Switch, Task, IDLE};
 
 /// An operation on a CPU.
 #[derive(Clone, Copy, Debug)]

@@ -5,41 +5,18 @@
 
 mod outlier;
 
-use proptest::{
-    collection::vec,
-    prelude::*,
-    sample::Index, //
-};
+use proptest::{collection::vec, prelude::*, sample::Index};
 
 use schedhist_engine::engine::{
     metric::Metric,
     outlier::{
-        history::{
-            History,
-            Stay, //
-            STAYS,
-        },
-        log::{
-            Culprit,
-            Log,
-            Outlier, //
-            CULPRITS,
-            KEPT,
-        },
+        history::{History, Stay, STAYS},
+        log::{Culprit, Log, Outlier, CULPRITS, KEPT},
     },
-    switch::sample::{
-        Cause,
-        Sample, //
-    },
+    switch::sample::{Cause, Sample},
 };
 
-use outlier::{
-    any_cause,
-    any_metric,
-    any_span,
-    identity,
-    read, //
-};
+use outlier::{any_cause, any_metric, any_span, identity, read};
 
 /// Generates up to `most` stays, one after the other, some with a gap before, of up to 80 tasks. In
 /// some lists the clock goes backwards now and then.

@@ -11,19 +11,11 @@ mod model;
 use schedhist_engine::engine::metric::MetricSet;
 
 use model::{
-    apply,
-    check,
-    kernel::{
-        Call,
-        Event,
-        Kernel,
-        Sleep, //
-    },
+    apply, check,
+    kernel::{Call, Event, Kernel, Sleep},
     recorder::Recorder,
     reference::Reference,
-    scheme, //
-    Op,
-    World,
+    scheme, Op, World,
 };
 
 /// The search: the operations so far, and the possible next ones.

@@ -4,24 +4,15 @@
 
 use std::collections::HashMap;
 
-use proptest::{
-    collection::vec,
-    prelude::*, //
-};
+use proptest::{collection::vec, prelude::*};
 use schedhist_engine::engine::{
     group::{
         hash::Secret,
         index::Index,
         late::Late,
         name::TaskName,
-        rule::{
-            Pids,
-            Rule, //
-        },
-        verdict::{
-            Group,
-            Verdict, //
-        },
+        rule::{Pids, Rule},
+        verdict::{Group, Verdict},
     },
     switch::task_state::TaskState,
 };

@@ -3,33 +3,18 @@
 //! The groups of keys and of names, and the hash by which they are found.
 
 use std::{
-    collections::{
-        hash_map,
-        HashMap, //
-    },
-    hash::{
-        DefaultHasher,
-        Hasher, //
-    },
+    collections::{hash_map, HashMap},
+    hash::{DefaultHasher, Hasher},
 };
 
-use proptest::{
-    collection::vec,
-    prelude::*, //
-};
+use proptest::{collection::vec, prelude::*};
 
 use schedhist_engine::engine::group::{
     hash::Secret,
-    index::{
-        Entry,
-        Index, //
-    },
+    index::{Entry, Index},
     names::Names,
-    places::{
-        Place,
-        Places, //
-    },
-    verdict::Group, //
+    places::{Place, Places},
+    verdict::Group,
 };
 
 const SECRET: Secret = Secret::new([1, 2]);

@@ -2,36 +2,16 @@
 
 //! Lists of rules: what is written, which tasks match, and which processes descend from which.
 
-use std::collections::{
-    HashMap,
-    HashSet, //
-};
+use std::collections::{HashMap, HashSet};
 
-use proptest::{
-    collection::vec,
-    prelude::*,
-    sample::select, //
-};
+use proptest::{collection::vec, prelude::*, sample::select};
 use schedhist_engine::engine::group::{
     hash::Secret,
-    index::{
-        Entry,
-        AT_ONCE, //
-    },
+    index::{Entry, AT_ONCE},
     lineage::Lineage,
-    list::{
-        matches_glob,
-        Command,
-        Definition,
-        List,
-        Matcher,
-        Pattern,
-        Rule,
-        Shown,
-        Subject, //
-    },
+    list::{matches_glob, Command, Definition, List, Matcher, Pattern, Rule, Shown, Subject},
     rule::Pids,
-    verdict::Group, //
+    verdict::Group,
 };
 
 fn group(number: u32) -> Group {

@@ -5,35 +5,17 @@
 mod grouped;
 mod parser;
 
-use grouped::{
-    group,
-    user,
-    Groups, //
-};
+use grouped::{group, user, Groups};
 use parser::Parser;
-use proptest::{
-    collection::vec,
-    prelude::*, //
-};
+use proptest::{collection::vec, prelude::*};
 use schedhist_engine::engine::{
     format::{
-        group_openmetrics::{
-            self as format,
-            All,
-            LabelValue, //
-        },
+        group_openmetrics::{self as format, All, LabelValue},
         openmetrics,
     },
-    group::{
-        records::GroupMetric,
-        totals::GroupTotals,
-        verdict::Group, //
-    },
+    group::{records::GroupMetric, totals::GroupTotals, verdict::Group},
     histogram::bucket::Scheme,
-    metric::{
-        Counter,
-        Metric, //
-    },
+    metric::{Counter, Metric},
     switch::sample::Observer,
 };
 

@@ -4,50 +4,22 @@
 
 mod grouped;
 
-use std::collections::{
-    BTreeMap,
-    BTreeSet, //
-};
+use std::collections::{BTreeMap, BTreeSet};
 
-use grouped::{
-    group,
-    kernel,
-    user,
-    Groups, //
-};
-use proptest::{
-    collection::vec,
-    prelude::*, //
-};
+use grouped::{group, kernel, user, Groups};
+use proptest::{collection::vec, prelude::*};
 use schedhist_engine::engine::{
     group::{
         hash::Secret,
         index::Entry,
-        places::{
-            Place,
-            Places,
-            AT_ONCE, //
-        },
-        records::{
-            CulpritKind,
-            GroupCounter,
-            GroupMetric,
-            GroupRecords,
-            NEIGHBOURS, //
-        },
+        places::{Place, Places, AT_ONCE},
+        records::{CulpritKind, GroupCounter, GroupMetric, GroupRecords, NEIGHBOURS},
         set::GroupSet,
-        verdict::{
-            Group,
-            Verdict, //
-        },
+        verdict::{Group, Verdict},
     },
     histogram::bucket::Scheme,
     metric::Metric,
-    switch::{
-        sample::Observer,
-        switch_out::PrevState,
-        task_state::TaskState, //
-    },
+    switch::{sample::Observer, switch_out::PrevState, task_state::TaskState},
 };
 
 type Table = Places<Vec<Place>, Vec<Entry>>;

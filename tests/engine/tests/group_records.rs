@@ -6,55 +6,28 @@ mod grouped;
 
 use std::collections::BTreeMap;
 
-use grouped::{
-    group,
-    identity,
-    kernel,
-    user,
-    Groups, //
-};
-use proptest::{
-    collection::vec,
-    prelude::*, //
-};
+use grouped::{group, identity, kernel, user, Groups};
+use proptest::{collection::vec, prelude::*};
 use schedhist_engine::{
     engine::{
         cell::Cell,
         group::{
             observer::{CpuGroups, Grouped, Occupant, MOST_GROUPS},
             records::{
-                group_scheme,
-                CulpritKind,
-                GroupCounter,
-                GroupMetric,
-                GroupRecords,
-                NEIGHBOURS, //
+                group_scheme, CulpritKind, GroupCounter, GroupMetric, GroupRecords, NEIGHBOURS,
             },
-            totals::{
-                self,
-                GroupTotals, //
-            },
+            totals::{self, GroupTotals},
             verdict::{Group, Verdict},
         },
         histogram::{
-            bucket::{
-                Precision,
-                Scheme,
-                OVERFLOW, //
-            },
+            bucket::{Precision, Scheme, OVERFLOW},
             totals::Worst,
         },
         metric::{Metric, MetricSet},
         switch::{
             cpu::Cpu,
-            sample::{
-                Observer,
-                Side, //
-            },
-            settings::{
-                Fixed,
-                Settings, //
-            },
+            sample::{Observer, Side},
+            settings::{Fixed, Settings},
             switch_out::PrevState,
         },
     },

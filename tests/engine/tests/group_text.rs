@@ -4,39 +4,21 @@
 
 mod grouped;
 
-use grouped::{
-    group,
-    kernel,
-    user,
-    Groups, //
-};
-use proptest::{
-    collection::vec,
-    prelude::*, //
-};
+use grouped::{group, kernel, user, Groups};
+use proptest::{collection::vec, prelude::*};
 use schedhist_engine::engine::{
-    format::groups::{
-        self,
-        Head,
-        Members, //
-    },
+    format::groups::{self, Head, Members},
     group::{
         list::Shown,
         records::GroupMetric,
         rule::Rule,
         stays::GroupStays,
         totals::GroupTotals,
-        verdict::{
-            Group,
-            Verdict, //
-        },
+        verdict::{Group, Verdict},
     },
     histogram::bucket::Scheme,
     metric::Metric,
-    switch::{
-        in_progress::Waits,
-        sample::Observer, //
-    },
+    switch::{in_progress::Waits, sample::Observer},
 };
 
 const NAME: &[u8] = b"/a b\\\n\xff.slice";

@@ -8,67 +8,31 @@ mod grouped;
 use std::{
     sync::atomic::{
         AtomicBool, AtomicU64,
-        Ordering::{
-            Relaxed,
-            SeqCst, //
-        },
+        Ordering::{Relaxed, SeqCst},
     },
     thread,
 };
 
 use common::new_cpu;
-use grouped::{
-    user,
-    Groups, //
-};
-use proptest::{
-    collection::vec,
-    prelude::*, //
-};
+use grouped::{user, Groups};
+use proptest::{collection::vec, prelude::*};
 use schedhist_engine::{
     engine::{
         cell::Cell,
-        group::{
-            observer::CpuGroups,
-            stays::GroupStays,
-            verdict::Verdict, //
-        },
+        group::{observer::CpuGroups, stays::GroupStays, verdict::Verdict},
         histogram::bucket::Scheme,
         identity::Identity,
-        metric::{
-            Metric,
-            MetricSet, //
-        },
+        metric::{Metric, MetricSet},
         switch::{
-            cpu::{
-                Cpu,
-                Occupancy,
-                Stay, //
-            },
-            in_progress::{
-                Waiters,
-                LONGEST,
-                WAITS, //
-            },
-            sample::{
-                Observer,
-                Side, //
-            },
+            cpu::{Cpu, Occupancy, Stay},
+            in_progress::{Waiters, LONGEST, WAITS},
+            sample::{Observer, Side},
             settings::Dynamic,
             switch_out::PrevState,
-            task_state::{
-                TaskState,
-                Waiting, //
-            },
+            task_state::{TaskState, Waiting},
         },
     },
-    testing::{
-        task,
-        wake,
-        Switch,
-        Task,
-        IDLE, //
-    },
+    testing::{task, wake, Switch, Task, IDLE},
 };
 
 /// Switches from one task to another, or the idle task.

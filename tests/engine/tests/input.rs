@@ -5,23 +5,13 @@
 
 mod words;
 
-use proptest::{
-    collection::vec,
-    prelude::*, //
-};
+use proptest::{collection::vec, prelude::*};
 use schedhist_engine::engine::{
     format::input::Actions,
-    metric::{
-        Metric,
-        MetricSet, //
-    },
+    metric::{Metric, MetricSet},
 };
 
-use words::{
-    check,
-    ACTIONS,
-    METRICS, //
-};
+use words::{check, ACTIONS, METRICS};
 
 fn any_word() -> impl Strategy<Value = String> {
     let names = METRICS.iter().chain(&ACTIONS);

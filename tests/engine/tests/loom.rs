@@ -12,24 +12,18 @@
 
 mod grouped;
 
-use std::sync::atomic::{
-    AtomicUsize,
-    Ordering::Relaxed, //
-};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use loom::{
     model::Builder,
     sync::{
         atomic::{
             AtomicBool,
-            Ordering::{
-                Acquire,
-                Release, //
-            },
+            Ordering::{Acquire, Release},
         },
         Arc, Mutex,
     },
-    thread, //
+    thread,
 };
 
 use schedhist_engine::{
@@ -39,80 +33,36 @@ use schedhist_engine::{
             hash::Secret,
             index::Entry,
             lineage::Lineage,
-            observer::{
-                CpuGroups,
-                Grouped, //
-            },
-            places::{
-                Place,
-                Places, //
-            },
-            records::{
-                CulpritKind,
-                GroupCounter,
-                GroupMetric, //
-            },
-            verdict::{
-                Group,
-                Verdict, //
-            },
+            observer::{CpuGroups, Grouped},
+            places::{Place, Places},
+            records::{CulpritKind, GroupCounter, GroupMetric},
+            verdict::{Group, Verdict},
         },
         histogram::{
-            bucket::{
-                Precision,
-                Scheme, //
-            },
-            totals::Worst, //
+            bucket::{Precision, Scheme},
+            totals::Worst,
         },
         identity::Identity,
-        metric::{
-            Counter,
-            Metric,
-            MetricSet, //
-        },
+        metric::{Counter, Metric, MetricSet},
         outlier::{
             history::Stay,
-            log::{
-                next_after, //
-                Culprit,
-                Limit,
-                Log,
-                CULPRITS,
-                KEPT,
-            },
-            rate::Rate, //
+            log::{next_after, Culprit, Limit, Log, CULPRITS, KEPT},
+            rate::Rate,
         },
         seqcount::SeqCount,
         switch::{
             cpu::Cpu,
-            sample::{
-                Cause,
-                Observer,
-                Sample, //
-            },
+            sample::{Cause, Observer, Sample},
             settings::Dynamic,
             switch_out::PrevState,
-            task_state::TaskState, //
+            task_state::TaskState,
         },
     },
-    modelled::{
-        settle,
-        without_fences, //
-    },
-    testing::{
-        idle_at,
-        task,
-        wake, //
-        Switch,
-        Task,
-        IDLE,
-    },
+    modelled::{settle, without_fences},
+    testing::{idle_at, task, wake, Switch, Task, IDLE},
 };
 
-use grouped::{
-    user,
-    Groups, //
-};
+use grouped::{user, Groups};
 
 /// Runs `test` in all orders, with at most `preemptions` unless the environment says otherwise.
 fn in_all_orders(preemptions: usize, test: impl Fn() + Send + Sync + 'static) {

@@ -4,25 +4,12 @@
 
 use std::collections::BTreeMap;
 
-use proptest::{
-    prelude::*,
-    strategy::ValueTree, //
-};
+use proptest::{prelude::*, strategy::ValueTree};
 
 use schedhist_engine::engine::{
-    format::{
-        openmetrics,
-        text::Scope, //
-    },
-    histogram::bucket::{
-        Precision,
-        Scheme, //
-    },
-    metric::{
-        Counter,
-        MetricSet,
-        Series, //
-    },
+    format::{openmetrics, text::Scope},
+    histogram::bucket::{Precision, Scheme},
+    metric::{Counter, MetricSet, Series},
 };
 
 mod filled;

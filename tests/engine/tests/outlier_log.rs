@@ -4,35 +4,18 @@
 
 mod outlier;
 
-use proptest::{
-    collection::vec,
-    prelude::*, //
-};
+use proptest::{collection::vec, prelude::*};
 
 use schedhist_engine::engine::{
     metric::Metric,
     outlier::{
         history::Stay,
-        log::{
-            next_after,
-            Limit,
-            Log, //
-            KEPT,
-        },
+        log::{next_after, Limit, Log, KEPT},
     },
-    switch::sample::{
-        Cause,
-        Sample, //
-    },
+    switch::sample::{Cause, Sample},
 };
 
-use outlier::{
-    any_cause,
-    any_metric,
-    any_span,
-    identity,
-    read, //
-};
+use outlier::{any_cause, any_metric, any_span, identity, read};
 
 /// An operation on a log.
 #[derive(Clone, Debug)]

@@ -2,25 +2,12 @@
 
 //! Thresholds, the limit, and which outliers are still awaited.
 
-use proptest::{
-    collection::vec,
-    prelude::*, //
-};
+use proptest::{collection::vec, prelude::*};
 
 use schedhist_engine::engine::{
-    metric::{
-        Metric,
-        MetricSet,
-        Series, //
-    },
-    outlier::log::{
-        Limit,
-        Thresholds, //
-    },
-    switch::sample::{
-        Cause,
-        Sample, //
-    },
+    metric::{Metric, MetricSet, Series},
+    outlier::log::{Limit, Thresholds},
+    switch::sample::{Cause, Sample},
 };
 
 proptest! {

@@ -8,42 +8,22 @@ use std::cell::RefCell;
 
 use schedhist_engine::engine::{
     cell::Cell,
-    histogram::bucket::{
-        Precision,
-        Scheme, //
-    },
+    histogram::bucket::{Precision, Scheme},
     identity::Identity,
-    metric::{
-        Metric,
-        MetricSet, //
-    },
+    metric::{Metric, MetricSet},
     outlier::{
         history::Stay,
-        log::{
-            Log,
-            Outlier, //
-        },
+        log::{Log, Outlier},
     },
     switch::{
         cpu::Cpu,
-        sample::{
-            Observer,
-            Sample,
-            Side, //
-        },
+        sample::{Observer, Sample, Side},
         settings::Dynamic,
         switch_out::SwitchOut,
-        task_state::TaskState, //
+        task_state::TaskState,
     },
 };
-use schedhist_engine::testing::{
-    idle_at,
-    prev_state_of,
-    task,
-    Switch,
-    Task,
-    IDLE, //
-};
+use schedhist_engine::testing::{idle_at, prev_state_of, task, Switch, Task, IDLE};
 
 use outlier::identity;
 

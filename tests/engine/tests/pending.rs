@@ -2,24 +2,15 @@
 
 //! The samples that a switch leaves for the task that gets the CPU.
 
-use proptest::{
-    collection::vec,
-    prelude::*, //
-};
+use proptest::{collection::vec, prelude::*};
 
 use schedhist_engine::engine::{
     group::verdict::Group,
     identity::Identity,
     metric::Metric,
     switch::{
-        pending::{
-            Pending,
-            MAX, //
-        },
-        sample::{
-            Cause,
-            Sample, //
-        },
+        pending::{Pending, MAX},
+        sample::{Cause, Sample},
     },
 };
 

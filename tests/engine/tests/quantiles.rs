@@ -5,21 +5,11 @@
 use schedhist_engine::engine::{
     cell::Cell,
     histogram::{
-        bucket::{
-            Precision,
-            Scheme, //
-        },
-        snapshot::{
-            Baseline,
-            Quantile,
-            Snapshot, //
-        },
+        bucket::{Precision, Scheme},
+        snapshot::{Baseline, Quantile, Snapshot},
     },
     identity::Identity,
-    metric::{
-        Metric,
-        MetricSet, //
-    },
+    metric::{Metric, MetricSet},
     switch::cpu::Cpu,
 };
 use schedhist_engine::testing::idle_at;

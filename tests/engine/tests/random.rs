@@ -6,18 +6,10 @@
 mod model;
 
 use proptest::prelude::*;
-use schedhist_engine::engine::metric::{
-    Metric,
-    MetricSet, //
-};
+use schedhist_engine::engine::metric::{Metric, MetricSet};
 
 use model::{
-    kernel::{
-        Call,
-        Kernel,
-        Sleep, //
-        GROUPS,
-    },
+    kernel::{Call, Kernel, Sleep, GROUPS},
     Op, World,
 };
 

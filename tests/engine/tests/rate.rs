@@ -3,17 +3,11 @@
 //! The rate at which outliers may be reported.
 
 use std::{
-    sync::atomic::{
-        AtomicU64,
-        Ordering::Relaxed, //
-    },
-    thread, //
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    thread,
 };
 
-use proptest::{
-    collection::vec,
-    prelude::*, //
-};
+use proptest::{collection::vec, prelude::*};
 
 use schedhist_engine::engine::outlier::rate::Rate;
 

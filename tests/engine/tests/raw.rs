@@ -3,81 +3,34 @@
 //! The binary snapshot, read back: here, by `raw.c` and by `tests/rawdump`.
 
 use std::{
-    collections::{
-        BTreeMap,
-        BTreeSet, //
-    },
+    collections::{BTreeMap, BTreeSet},
     env,
     io::Write as _,
-    path::{
-        Path,
-        PathBuf, //
-    },
-    process::{
-        Command,
-        Output,
-        Stdio, //
-    },
-    sync::atomic::{
-        AtomicBool,
-        Ordering::Relaxed, //
-    },
-    thread, //
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    thread,
 };
 
-use proptest::{
-    prelude::*,
-    strategy::ValueTree,
-    test_runner::TestRunner, //
-};
+use proptest::{prelude::*, strategy::ValueTree, test_runner::TestRunner};
 
 use schedhist_engine::engine::{
     format::{
-        groups::{
-            Head,
-            Members, //
-        },
-        raw::{
-            self,
-            Info,
-            Length,
-            Sink, //
-        },
-        text::{
-            self,
-            Scope, //
-        },
+        groups::{Head, Members},
+        raw::{self, Info, Length, Sink},
+        text::{self, Scope},
     },
-    group::{
-        records::group_scheme,
-        stays::GroupStays,
-        totals::GroupTotals, //
-    },
+    group::{records::group_scheme, stays::GroupStays, totals::GroupTotals},
     histogram::{
-        bucket::{
-            Precision,
-            Scheme,
-            VALUE_BITS, //
-        },
-        snapshot::Snapshot, //
+        bucket::{Precision, Scheme, VALUE_BITS},
+        snapshot::Snapshot,
     },
     identity::Identity,
-    metric::{
-        Counter,
-        Metric,
-        MetricSet,
-        Series, //
-    },
+    metric::{Counter, Metric, MetricSet, Series},
     switch::{
-        in_progress::{
-            TaskInProgress,
-            Waiters,
-            Waits,
-            LONGEST,
-            WAITS, //
-        },
+        in_progress::{TaskInProgress, Waiters, Waits, LONGEST, WAITS},
         sample::Observer,
-        task_state::Waiting, //
+        task_state::Waiting,
     },
 };
 use schedhist_engine::testing::idle_at;
@@ -86,20 +39,8 @@ mod decoder;
 mod filled;
 mod grouped;
 
-use decoder::{
-    decode,
-    listing, //
-    Decoded,
-    Histogram,
-    Reader,
-    COUNTER,
-    METRIC,
-    SUM,
-};
-use filled::{
-    Before,
-    Records, //
-};
+use decoder::{decode, listing, Decoded, Histogram, Reader, COUNTER, METRIC, SUM};
+use filled::{Before, Records};
 use grouped::Groups;
 
 #[derive(Default)]

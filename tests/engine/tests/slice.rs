@@ -5,10 +5,7 @@
 use proptest::prelude::*;
 use schedhist_engine::engine::switch::switch_out::{
     PrevState,
-    SwitchOut::{
-        self,
-        *, //
-    },
+    SwitchOut::{self, *},
 };
 
 /// The states of `include/linux/sched.h` in which tasks leave a CPU.

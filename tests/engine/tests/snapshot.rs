@@ -4,30 +4,12 @@
 
 mod common;
 
-use common::{
-    any_duration,
-    any_scheme,
-    cpu_of,
-    new_cpu,
-    snapshot_of,
-    switch,
-    Who, //
-};
-use proptest::{
-    collection::vec,
-    prelude::*, //
-};
+use common::{any_duration, any_scheme, cpu_of, new_cpu, snapshot_of, switch, Who};
+use proptest::{collection::vec, prelude::*};
 use schedhist_engine::engine::{
     cell::Cell,
-    histogram::snapshot::{
-        Baseline,
-        Snapshot, //
-    },
-    metric::{
-        Counter,
-        Metric,
-        MetricSet, //
-    },
+    histogram::snapshot::{Baseline, Snapshot},
+    metric::{Counter, Metric, MetricSet},
     switch::cpu::Cpu,
 };
 

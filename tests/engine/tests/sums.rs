@@ -5,33 +5,16 @@
 
 mod common;
 
-use common::{
-    any_scheme,
-    switch,
-    Who, //
-};
-use proptest::{
-    collection::vec,
-    prelude::*, //
-};
+use common::{any_scheme, switch, Who};
+use proptest::{collection::vec, prelude::*};
 
 use schedhist_engine::engine::{
     cell::Cell,
     histogram::{
-        bucket::{
-            Precision,
-            Scheme,
-            OVERFLOW, //
-        },
-        snapshot::{
-            Baseline,
-            Snapshot, //
-        },
+        bucket::{Precision, Scheme, OVERFLOW},
+        snapshot::{Baseline, Snapshot},
     },
-    metric::{
-        Metric,
-        MetricSet, //
-    },
+    metric::{Metric, MetricSet},
     switch::cpu::Cpu,
 };
 

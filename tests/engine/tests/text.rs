@@ -4,42 +4,19 @@
 
 mod common;
 
-use common::{
-    any_duration,
-    any_scheme,
-    cpu_of,
-    snapshot_of, //
-};
+use common::{any_duration, any_scheme, cpu_of, snapshot_of};
 use proptest::prelude::*;
 use schedhist_engine::engine::{
-    format::text::{
-        self,
-        Quoted,
-        Scope, //
-    },
+    format::text::{self, Quoted, Scope},
     group::verdict::Group,
     histogram::{
-        bucket::{
-            Precision,
-            Scheme, //
-        },
-        snapshot::Snapshot, //
+        bucket::{Precision, Scheme},
+        snapshot::Snapshot,
     },
     identity::Identity,
-    metric::{
-        Counter,
-        Metric,
-        Series, //
-    },
-    outlier::log::{
-        Culprit,
-        Outlier, //
-        CULPRITS,
-    },
-    switch::sample::{
-        Cause,
-        Sample, //
-    },
+    metric::{Counter, Metric, Series},
+    outlier::log::{Culprit, Outlier, CULPRITS},
+    switch::sample::{Cause, Sample},
 };
 
 const ONCPU: Series = Series::ALL[0];

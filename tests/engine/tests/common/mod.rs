@@ -11,39 +11,20 @@ use schedhist_engine::engine::{
     cell::Cell,
     group::verdict::Group,
     histogram::{
-        bucket::{
-            Precision,
-            Scheme, //
-        },
-        snapshot::{
-            Baseline,
-            Snapshot, //
-        },
+        bucket::{Precision, Scheme},
+        snapshot::{Baseline, Snapshot},
     },
     identity::Identity,
-    metric::{
-        Metric,
-        MetricSet, //
-    },
+    metric::{Metric, MetricSet},
     switch::{
         cpu::Cpu,
-        sample::{
-            Cause,
-            Observer,
-            Sample,
-            Side, //
-        },
+        sample::{Cause, Observer, Sample, Side},
         settings::Dynamic,
         switch_out::SwitchOut,
-        task_state::TaskState, //
+        task_state::TaskState,
     },
 };
-use schedhist_engine::testing::{
-    prev_state_of,
-    task,
-    Switch,
-    IDLE, //
-};
+use schedhist_engine::testing::{prev_state_of, task, Switch, IDLE};
 
 /// Returns all schemes, the coarsest first.
 pub(crate) fn schemes() -> impl Iterator<Item = Scheme> {

@@ -4,20 +4,14 @@
 
 #![allow(dead_code, reason = "not every user needs all of it")]
 
-use std::{
-    collections::BTreeMap,
-    fmt::Write as _, //
-};
+use std::{collections::BTreeMap, fmt::Write as _};
 
 use schedhist_engine::engine::{
     histogram::{
-        bucket::{
-            Bounds,
-            Scheme, //
-        },
-        totals::Worst, //
+        bucket::{Bounds, Scheme},
+        totals::Worst,
     },
-    identity::Identity, //
+    identity::Identity,
 };
 
 const END: u32 = 0;

@@ -7,36 +7,16 @@ use proptest::prelude::*;
 use schedhist_engine::engine::{
     cell::Cell,
     histogram::{
-        bucket::{
-            Precision,
-            Scheme, //
-        },
-        snapshot::{
-            Baseline,
-            Snapshot, //
-        },
+        bucket::{Precision, Scheme},
+        snapshot::{Baseline, Snapshot},
     },
     identity::Identity,
-    metric::{
-        MetricSet,
-        Series, //
-    },
+    metric::{MetricSet, Series},
     switch::{
-        cpu::Cpu,
-        sample::Side,
-        settings::Dynamic,
-        switch_out::SwitchOut,
-        task_state::TaskState, //
+        cpu::Cpu, sample::Side, settings::Dynamic, switch_out::SwitchOut, task_state::TaskState,
     },
 };
-use schedhist_engine::testing::{
-    idle_at,
-    prev_state_of,
-    task,
-    wake,
-    Switch,
-    Task, //
-};
+use schedhist_engine::testing::{idle_at, prev_state_of, task, wake, Switch, Task};
 
 /// The records of a CPU.
 pub(crate) type Records = Cpu<Vec<Cell>>;

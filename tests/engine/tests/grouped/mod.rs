@@ -7,35 +7,16 @@
 use schedhist_engine::engine::{
     cell::Cell,
     group::{
-        observer::{
-            CpuGroups,
-            Grouped,
-            Occupant, //
-        },
-        records::{
-            group_scheme,
-            GroupMetric,
-            GroupRecords, //
-        },
-        verdict::{
-            Group,
-            Verdict, //
-        },
+        observer::{CpuGroups, Grouped, Occupant},
+        records::{group_scheme, GroupMetric, GroupRecords},
+        verdict::{Group, Verdict},
     },
-    histogram::{
-        bucket::Scheme,
-        snapshot::Snapshot, //
-    },
+    histogram::{bucket::Scheme, snapshot::Snapshot},
     identity::Identity,
     metric::Metric,
     switch::{
-        sample::{
-            Cause,
-            Observer,
-            Sample,
-            Side, //
-        },
-        switch_out::PrevState, //
+        sample::{Cause, Observer, Sample, Side},
+        switch_out::PrevState,
     },
 };
 

@@ -8,34 +8,17 @@ use std::collections::BTreeMap;
 use schedhist_engine::engine::{
     cell::Cell,
     group::{
-        observer::{
-            self,
-            Occupant, //
-        },
-        records::{
-            CulpritKind,
-            GroupCounter,
-            GroupMetric,
-            GroupRecords, //
-            NEIGHBOURS,
-        },
+        observer::{self, Occupant},
+        records::{CulpritKind, GroupCounter, GroupMetric, GroupRecords, NEIGHBOURS},
         verdict::Group,
     },
-    metric::{
-        Counter,
-        Metric, //
-    },
+    metric::{Counter, Metric},
 };
 
 use super::{
-    kernel::{
-        Departure,
-        GONE,
-        GROUPS, //
-    },
+    kernel::{Departure, GONE, GROUPS},
     reference::Sample,
-    scheme,
-    BUCKETS, //
+    scheme, BUCKETS,
 };
 
 /// The last group never gets memory for histograms.

@@ -20,27 +20,15 @@ pub(crate) mod recorder;
 pub(crate) mod reference;
 
 use schedhist_engine::engine::{
-    histogram::bucket::{
-        Precision,
-        Scheme, //
-    },
-    metric::{
-        Counter,
-        Metric,
-        MetricSet, //
-    },
-    outlier::history::Stay, //
+    histogram::bucket::{Precision, Scheme},
+    metric::{Counter, Metric, MetricSet},
+    outlier::history::Stay,
 };
 
 use self::{
-    kernel::{
-        Call,
-        Event,
-        Kernel,
-        Sleep, //
-    },
+    kernel::{Call, Event, Kernel, Sleep},
     recorder::Recorder,
-    reference::Reference, //
+    reference::Reference,
 };
 
 /// An operation on the kernel, or on the module. Tasks and CPUs are identified by number.

@@ -2,10 +2,7 @@
 
 //! Drives the engine from the tracepoints like `src/recorder.rs` and `src/monitor.rs`.
 
-use std::{
-    cell::RefCell,
-    collections::BTreeMap, //
-};
+use std::{cell::RefCell, collections::BTreeMap};
 
 use schedhist_engine::engine::{
     cell::Cell,
@@ -13,55 +10,27 @@ use schedhist_engine::engine::{
         hash::Secret,
         index::Entry,
         lineage::Lineage,
-        list::{
-            List,
-            Matcher,
-            Rule,
-            Subject, //
-        },
+        list::{List, Matcher, Rule, Subject},
         observer::Grouped,
-        verdict::{
-            Group,
-            Verdict, //
-        },
+        verdict::{Group, Verdict},
     },
     histogram::bucket::Scheme,
     identity::Identity,
-    metric::{
-        Metric,
-        MetricSet, //
-    },
-    outlier::{
-        history::Stay,
-        log::Log, //
-    },
+    metric::{Metric, MetricSet},
+    outlier::{history::Stay, log::Log},
     switch::{
         cpu::Cpu,
-        sample::{
-            Observer,
-            Sample,
-            Side, //
-        },
+        sample::{Observer, Sample, Side},
         switch_out::PrevState,
         task_state::{record_wakeup, AllWakeups, QueuedWakeups, TaskState as State},
     },
 };
-use schedhist_engine::testing::{
-    self,
-    record_switch,
-    Switch,
-    Wakeup, //
-};
+use schedhist_engine::testing::{self, record_switch, Switch, Wakeup};
 
 use super::{
     groups::CpuGroups,
-    kernel::{
-        Event,
-        Task, //
-        FOLLOWED,
-        GROUPS,
-    },
-    reference, //
+    kernel::{Event, Task, FOLLOWED, GROUPS},
+    reference,
 };
 
 /// The number of PIDs in a page of the table; the module has more.

@@ -5,37 +5,19 @@
 //! The reference sees every event, with true times. It identifies tasks by their serial number, not
 //! by PID or address, and uses no stamp of the kernel.
 
-use std::collections::{
-    BTreeMap,
-    BTreeSet, //
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use schedhist_engine::engine::{
     identity::Identity,
-    metric::{
-        Counter,
-        Metric,
-        MetricSet, //
-    },
+    metric::{Counter, Metric, MetricSet},
     outlier::history::Stay,
-    switch::sample::Cause, //
+    switch::sample::Cause,
 };
 
 use super::{
-    groups::{
-        Groups,
-        Who, //
-    },
-    kernel::{
-        Departure,
-        Event,
-        Sleep,
-        Task, //
-    },
-    recorder::{
-        identify, //
-        PIDS_PER_PAGE,
-    },
+    groups::{Groups, Who},
+    kernel::{Departure, Event, Sleep, Task},
+    recorder::{identify, PIDS_PER_PAGE},
 };
 
 /// A sample, with everything that is shown of it.

@@ -10,13 +10,8 @@ use schedhist_engine::engine::{
     group::verdict::Group,
     identity::Identity,
     metric::Metric,
-    outlier::log::{
-        Culprit,
-        Log,
-        Outlier, //
-        CULPRITS,
-    },
-    switch::sample::Cause, //
+    outlier::log::{Culprit, Log, Outlier, CULPRITS},
+    switch::sample::Cause,
 };
 
 /// Generates a time span: often none or little, sometimes huge.

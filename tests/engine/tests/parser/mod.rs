@@ -5,10 +5,7 @@
 use std::{
     env,
     io::Write,
-    process::{
-        Command,
-        Stdio, //
-    },
+    process::{Command, Stdio},
 };
 
 /// A Python that has the parser.

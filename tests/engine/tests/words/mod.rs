@@ -5,14 +5,10 @@
 
 use schedhist_engine::engine::{
     format::{
-        input::{
-            number, //
-            Actions,
-            OrNone,
-        },
-        text::Quoted, //
+        input::{number, Actions, OrNone},
+        text::Quoted,
     },
-    metric::MetricSet, //
+    metric::MetricSet,
 };
 
 /// Every name that `metrics` accepts, and its bits.

@@ -4,14 +4,7 @@
 
 use std::ffi::OsString;
 
-use clap::{
-    builder::NonEmptyStringValueParser,
-    value_parser,
-    Arg,
-    ArgAction,
-    ArgGroup,
-    Command, //
-};
+use clap::{builder::NonEmptyStringValueParser, value_parser, Arg, ArgAction, ArgGroup, Command};
 
 /// An option without a value.
 fn flag(name: &'static str, short: char, help: &'static str) -> Arg {

@@ -2,10 +2,7 @@
 
 //! How the command fails.
 
-use std::{
-    fmt::Display,
-    io, //
-};
+use std::{fmt::Display, io};
 
 use schedhist_core::raw::Broken;
 

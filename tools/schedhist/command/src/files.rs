@@ -3,21 +3,12 @@
 //! Files that the command writes.
 
 use std::{
-    fs::{
-        self,
-        OpenOptions, //
-    },
+    fs::{self, OpenOptions},
     io::Write,
-    os::unix::fs::{
-        fchown,
-        MetadataExt, //
-    },
+    os::unix::fs::{fchown, MetadataExt},
 };
 
-use crate::failure::{
-    Failure,
-    Result, //
-};
+use crate::failure::{Failure, Result};
 
 /// Returns an error if something at `path` would be lost if a file got its name: a folder, a device
 /// such as `/dev/null`, or a symbolic link.

@@ -14,11 +14,8 @@ mod verbs;
 use std::process::ExitCode;
 
 use crate::{
-    failure::{
-        print,
-        Failure, //
-    },
-    source::Source, //
+    failure::{print, Failure},
+    source::Source,
 };
 
 fn main() -> ExitCode {

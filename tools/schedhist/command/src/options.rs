@@ -5,16 +5,9 @@
 use std::time::Duration;
 
 use clap::ArgMatches;
-use schedhist_core::{
-    distribution::Quantile,
-    raw::Names,
-    units::Unit, //
-};
+use schedhist_core::{distribution::Quantile, raw::Names, units::Unit};
 
-use crate::failure::{
-    Failure,
-    Result, //
-};
+use crate::failure::{Failure, Result};
 
 /// How figures are printed.
 #[derive(Clone, Debug)]

@@ -3,43 +3,24 @@
 //! The files of the module, or a folder with copies of them. Reading them writes nothing.
 
 use std::{
-    fs::{
-        self,
-        File, //
-    },
-    io::{
-        self,
-        Read, //
-    },
+    fs::{self, File},
+    io::{self, Read},
     os::unix::fs::MetadataExt,
-    path::{
-        Path,
-        PathBuf, //
-    },
-    time::{
-        Instant,
-        SystemTime, //
-    },
+    path::{Path, PathBuf},
+    time::{Instant, SystemTime},
 };
 
 use schedhist_core::{
     raw,
     recording::file::Taken,
-    text::{
-        self,
-        Groups, //
-    },
-    window::Window, //
+    text::{self, Groups},
+    window::Window,
 };
 
 use crate::{
-    failure::{
-        plain,
-        Failure,
-        Result, //
-    },
+    failure::{plain, Failure, Result},
     sys,
-    verbs::ongoing, //
+    verbs::ongoing,
 };
 
 /// The folder of the module.

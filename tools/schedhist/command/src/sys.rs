@@ -7,24 +7,13 @@ use std::{
     io,
     mem::MaybeUninit,
     os::{
-        fd::{
-            AsRawFd,
-            FromRawFd,
-            OwnedFd,
-            RawFd, //
-        },
-        unix::{
-            fs::MetadataExt,
-            process::CommandExt, //
-        },
+        fd::{AsRawFd, FromRawFd, OwnedFd, RawFd},
+        unix::{fs::MetadataExt, process::CommandExt},
     },
     process::Command,
     ptr,
     sync::OnceLock,
-    time::{
-        Duration,
-        Instant, //
-    },
+    time::{Duration, Instant},
 };
 
 /// A signal that asks to end.

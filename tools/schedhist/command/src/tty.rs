@@ -4,23 +4,12 @@
 //! dropped, at a panic, and while the program is stopped.
 
 use std::{
-    io::{
-        self,
-        IsTerminal,
-        Write, //
-    },
+    io::{self, IsTerminal, Write},
     mem::MaybeUninit,
-    os::fd::{
-        AsRawFd,
-        FromRawFd,
-        OwnedFd, //
-    },
+    os::fd::{AsRawFd, FromRawFd, OwnedFd},
     ptr,
     sync::OnceLock,
-    time::{
-        Duration,
-        Instant, //
-    },
+    time::{Duration, Instant},
 };
 
 /// Alternate screen, no cursor, no wrapping at the right edge.

@@ -7,42 +7,16 @@
 
 use std::{
     env, fs,
-    io::{
-        BufRead,
-        BufReader,
-        Read,
-        Write, //
-    },
-    net::{
-        TcpListener,
-        TcpStream, //
-    },
-    os::unix::{
-        fs::PermissionsExt,
-        process::CommandExt, //
-    },
-    path::{
-        Path,
-        PathBuf, //
-    },
-    process::{
-        Child,
-        Command,
-        Stdio, //
-    },
+    io::{BufRead, BufReader, Read, Write},
+    net::{TcpListener, TcpStream},
+    os::unix::{fs::PermissionsExt, process::CommandExt},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
     thread,
-    time::{
-        Duration,
-        Instant, //
-    },
+    time::{Duration, Instant},
 };
 
-use schedhist_core::{
-    distribution::Quantile,
-    engine,
-    raw,
-    window::Window, //
-};
+use schedhist_core::{distribution::Quantile, engine, raw, window::Window};
 
 #[path = "../../core/tests/sim/mod.rs"]
 mod sim;

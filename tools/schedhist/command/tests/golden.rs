@@ -6,29 +6,17 @@
 #![allow(missing_docs)]
 
 use std::{
-    env,
-    fs,
+    env, fs,
     io::Write,
     path::Path,
-    process::{
-        Command,
-        Output,
-        Stdio, //
-    },
-    time::{
-        Duration,
-        UNIX_EPOCH, //
-    }, //
+    process::{Command, Output, Stdio},
+    time::{Duration, UNIX_EPOCH},
 };
 
 use schedhist_core::{
-    engine,
-    raw,
-    recording::file::{
-        Recorder,
-        Taken, //
-    },
-    window::Window, //
+    engine, raw,
+    recording::file::{Recorder, Taken},
+    window::Window,
 };
 
 #[path = "golden/options.rs"]

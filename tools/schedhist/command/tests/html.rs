@@ -9,25 +9,14 @@ use std::{
     env,
     fmt::Write,
     fs,
-    path::{
-        Path,
-        PathBuf, //
-    },
-    process::{
-        Command,
-        Output, //
-    },
+    path::{Path, PathBuf},
+    process::{Command, Output},
 };
 
 use schedhist_core::{
-    engine,
-    page,
-    raw,
-    recording::file::{
-        Recorder,
-        Taken, //
-    },
-    timeline::row, //
+    engine, page, raw,
+    recording::file::{Recorder, Taken},
+    timeline::row,
 };
 
 #[path = "../../core/tests/sim/mod.rs"]

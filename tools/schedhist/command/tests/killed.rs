@@ -7,42 +7,19 @@
 
 use std::{
     ffi::CString,
-    fs::{
-        self,
-        File,
-        OpenOptions, //
-    },
-    io::{
-        BufReader,
-        Write, //
-    },
-    os::{
-        fd::AsRawFd,
-        unix::fs::OpenOptionsExt, //
-    },
+    fs::{self, File, OpenOptions},
+    io::{BufReader, Write},
+    os::{fd::AsRawFd, unix::fs::OpenOptionsExt},
     path::Path,
-    process::{
-        Child,
-        Command,
-        Stdio, //
-    },
+    process::{Child, Command, Stdio},
     thread,
-    time::{
-        Duration,
-        Instant, //
-    },
+    time::{Duration, Instant},
 };
 
 use schedhist_core::{
     engine,
-    raw::{
-        self,
-        Snapshot, //
-    },
-    recording::file::{
-        Item,
-        Player, //
-    }, //
+    raw::{self, Snapshot},
+    recording::file::{Item, Player},
 };
 
 #[path = "../../core/tests/sim/mod.rs"]

@@ -6,29 +6,16 @@
 
 use std::{
     fs,
-    path::{
-        Path,
-        PathBuf, //
-    },
-    process::{
-        Command,
-        Output, //
-    },
+    path::{Path, PathBuf},
+    process::{Command, Output},
     time::Instant,
 };
 
 use schedhist_core::{
-    distribution::{
-        Distribution,
-        Quantile, //
-    },
-    engine,
-    raw,
-    recording::file::{
-        Recorder,
-        Taken, //
-    },
-    window::Window, //
+    distribution::{Distribution, Quantile},
+    engine, raw,
+    recording::file::{Recorder, Taken},
+    window::Window,
 };
 
 #[path = "../../core/tests/sim/mod.rs"]

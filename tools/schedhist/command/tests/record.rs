@@ -7,12 +7,9 @@
 use std::{
     fs,
     path::Path,
-    process::{
-        Command,
-        Stdio, //
-    },
+    process::{Command, Stdio},
     thread,
-    time::Duration, //
+    time::Duration,
 };
 
 use schedhist_core::engine;

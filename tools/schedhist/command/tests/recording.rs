@@ -7,31 +7,15 @@
 use std::{
     fs,
     os::unix::process::CommandExt,
-    path::{
-        Path,
-        PathBuf, //
-    },
-    process::{
-        Child,
-        Command,
-        Output,
-        Stdio, //
-    },
+    path::{Path, PathBuf},
+    process::{Child, Command, Output, Stdio},
     thread,
-    time::{
-        Duration,
-        Instant, //
-    },
+    time::{Duration, Instant},
 };
 
 use schedhist_core::{
     engine, raw,
-    recording::file::{
-        Item,
-        Player,
-        Recorder,
-        Taken, //
-    },
+    recording::file::{Item, Player, Recorder, Taken},
 };
 
 #[path = "../../core/tests/sim/mod.rs"]

@@ -7,24 +7,10 @@
 use std::{
     ffi::OsStr,
     fs,
-    io::{
-        BufRead,
-        BufReader, //
-    },
-    os::unix::{
-        ffi::OsStrExt,
-        fs::PermissionsExt,
-        process::CommandExt, //
-    },
-    path::{
-        Path,
-        PathBuf, //
-    },
-    process::{
-        Command,
-        Output,
-        Stdio, //
-    }, //
+    io::{BufRead, BufReader},
+    os::unix::{ffi::OsStrExt, fs::PermissionsExt, process::CommandExt},
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
 };
 
 use schedhist_core::engine;

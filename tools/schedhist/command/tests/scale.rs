@@ -11,10 +11,7 @@ use std::{
     fs,
     mem::MaybeUninit,
     path::Path,
-    process::{
-        Command,
-        Stdio, //
-    }, //
+    process::{Command, Stdio},
 };
 
 use schedhist_core::engine;

@@ -7,22 +7,13 @@
 
 use std::{
     env, fs,
-    path::{
-        Path,
-        PathBuf, //
-    },
+    path::{Path, PathBuf},
     process::Command,
     thread,
-    time::{
-        Duration,
-        Instant, //
-    },
+    time::{Duration, Instant},
 };
 
-use schedhist_core::{
-    engine,
-    raw, //
-};
+use schedhist_core::{engine, raw};
 
 #[path = "../../core/tests/sim/mod.rs"]
 mod sim;

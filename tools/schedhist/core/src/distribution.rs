@@ -5,11 +5,8 @@
 use std::fmt;
 
 use crate::engine::histogram::{
-    bucket::{
-        Bounds,
-        Scheme, //
-    },
-    totals::Worst, //
+    bucket::{Bounds, Scheme},
+    totals::Worst,
 };
 
 /// A quantile: a share of the samples, as an exact decimal fraction.

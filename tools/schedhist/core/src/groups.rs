@@ -2,17 +2,10 @@
 
 //! What groups of tasks did between two texts of the file `groups`.
 
-use std::{
-    cmp::Reverse,
-    collections::BTreeMap, //
-};
+use std::{cmp::Reverse, collections::BTreeMap};
 
 use crate::{
-    text::{
-        Group,
-        Groups,
-        Neighbour, //
-    },
+    text::{Group, Groups, Neighbour},
     units,
 };
 

@@ -2,10 +2,7 @@
 
 //! Writes JSON.
 
-use std::fmt::{
-    Display,
-    Write, //
-};
+use std::fmt::{Display, Write};
 
 /// A JSON object that is written field by field.
 #[derive(Debug, Default)]

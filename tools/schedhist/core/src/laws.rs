@@ -2,10 +2,7 @@
 
 //! Checks the sums that must hold on every CPU: see "The laws" in `docs/metrics.md`.
 
-use crate::window::{
-    Window,
-    WindowCpu, //
-};
+use crate::window::{Window, WindowCpu};
 
 /// One side's summand of a law.
 #[derive(Clone, Copy)]
@@ -15,10 +12,7 @@ enum Term {
     /// A counter.
     Counter(&'static str),
 }
-use Term::{
-    Counter,
-    Metric, //
-};
+use Term::{Counter, Metric};
 
 /// A sum that must hold on every CPU while the metrics in it are on.
 struct Law {

@@ -6,10 +6,7 @@
 //! BCC's `table.py` prints. Its buckets are powers of two of microseconds or milliseconds, which
 //! are no bounds of ours: each of our buckets goes to where its middle falls.
 
-use std::fmt::{
-    self,
-    Write, //
-};
+use std::fmt::{self, Write};
 
 use crate::distribution::Distribution;
 

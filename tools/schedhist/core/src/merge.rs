@@ -3,11 +3,7 @@
 //! Adds up windows of several machines. Histograms of the same precision add up exactly, so the
 //! quantiles of the sum are those of all samples together, to a bucket.
 
-use crate::window::{
-    Part,
-    Window,
-    WindowCpu, //
-};
+use crate::window::{Part, Window, WindowCpu};
 
 /// Adds the samples and counters of `other`: those of CPUs of the same number together. The length
 /// becomes the sum of both.

@@ -2,27 +2,17 @@
 
 //! Decodes binary snapshots: the file `raw`, whose layout `include/uapi/schedhist_raw.h` describes.
 
-use std::{
-    fmt,
-    rc::Rc, //
-};
+use std::{fmt, rc::Rc};
 
 use crate::engine::{
-    format::raw::{
-        MAGIC,
-        VERSION, //
-    },
+    format::raw::{MAGIC, VERSION},
     group::verdict::Group,
     histogram::{
-        bucket::{
-            Precision,
-            Scheme,
-            VALUE_BITS, //
-        },
-        totals::Worst, //
+        bucket::{Precision, Scheme, VALUE_BITS},
+        totals::Worst,
     },
     identity::Identity,
-    switch::cpu::Occupancy, //
+    switch::cpu::Occupancy,
 };
 
 const END: u32 = 0;

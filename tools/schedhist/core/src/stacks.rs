@@ -2,16 +2,9 @@
 
 //! Parses what ftrace prints of the event `outlier` and the stack that follows it.
 
-use std::collections::{
-    BTreeMap,
-    VecDeque, //
-};
+use std::collections::{BTreeMap, VecDeque};
 
-use crate::text::{
-    of_bytes,
-    readable,
-    whole_lines, //
-};
+use crate::text::{of_bytes, readable, whole_lines};
 
 /// The most stacks that are kept until somebody asks for them.
 const KEPT: usize = 256;

@@ -5,18 +5,9 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    distribution::{
-        Distribution,
-        Max, //
-    },
-    engine::histogram::bucket::{
-        Precision,
-        Scheme, //
-    },
-    raw::{
-        broken,
-        Broken, //
-    }, //
+    distribution::{Distribution, Max},
+    engine::histogram::bucket::{Precision, Scheme},
+    raw::{broken, Broken},
 };
 
 /// The greatest length of the name of a task, in bytes.

@@ -5,10 +5,7 @@
 use std::rc::Rc;
 
 use crate::{
-    distribution::Distribution,
-    engine::histogram::bucket::Scheme,
-    raw::Names,
-    window::Window, //
+    distribution::Distribution, engine::histogram::bucket::Scheme, raw::Names, window::Window,
 };
 
 /// The metric whose greatest sample is kept for each CPU.

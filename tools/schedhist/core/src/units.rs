@@ -2,10 +2,7 @@
 
 //! Durations as text.
 
-use crate::{
-    distribution::Max,
-    engine::format::text::Nanoseconds, //
-};
+use crate::{distribution::Max, engine::format::text::Nanoseconds};
 
 /// The unit in which durations are shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

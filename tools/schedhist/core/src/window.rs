@@ -6,31 +6,15 @@
 //! them. Extremes cannot be subtracted. The worst sample of an interval is known if the worst
 //! sample since the load has changed in it. Otherwise the highest bucket that grew bounds it.
 
-use std::{
-    fmt,
-    rc::Rc, //
-};
+use std::{fmt, rc::Rc};
 
 use crate::{
-    distribution::{
-        Distribution,
-        Max, //
-    },
+    distribution::{Distribution, Max},
     engine::{
-        histogram::{
-            bucket::Scheme,
-            totals::Worst, //
-        },
+        histogram::{bucket::Scheme, totals::Worst},
         switch::cpu::Occupancy,
     },
-    raw::{
-        Cpu,
-        Histogram,
-        Names,
-        Series,
-        Snapshot,
-        Stay, //
-    },
+    raw::{Cpu, Histogram, Names, Series, Snapshot, Stay},
 };
 
 /// The samples of a metric on a CPU in a window.

@@ -5,47 +5,24 @@
 #![allow(missing_docs)]
 
 use schedhist_core::{
-    compare::{
-        self,
-        Line, //
-    },
-    distribution::{
-        Distribution,
-        Max,
-        Quantile, //
-    },
-    engine::{
-        self,
-        histogram::bucket::Scheme,
-        switch::cpu::Occupancy, //
-    },
+    compare::{self, Line},
+    distribution::{Distribution, Max, Quantile},
+    engine::{self, histogram::bucket::Scheme, switch::cpu::Occupancy},
     groups, laws,
     log2::Log2,
     raw,
     recording::{
         course::Course,
         delta,
-        file::{
-            Item,
-            Lost,
-            Player,
-            Recorder,
-            Taken, //
-        }, //
+        file::{Item, Lost, Player, Recorder, Taken},
     },
     text,
-    window::{
-        Reloaded,
-        Window, //
-    },
+    window::{Reloaded, Window},
 };
 
 mod sim;
 
-use sim::{
-    Machine,
-    Random, //
-};
+use sim::{Machine, Random};
 
 fn two(seed: u64) -> (Vec<u8>, Vec<u8>) {
     let mut machine = Machine::new(3, 5, seed);

@@ -8,37 +8,20 @@
 use std::collections::BTreeMap;
 
 use schedhist_core::{
-    engine::{
-        self,
-        format::text::Escaped, //
-    },
+    engine::{self, format::text::Escaped},
     exposition::{
-        text::{
-            encode,
-            Dialect, //
-        },
-        Exposition,
-        Family,
-        Kind,
-        Sample,
-        Value, //
+        text::{encode, Dialect},
+        Exposition, Family, Kind, Sample, Value,
     },
     json::quoted,
     page::flame::Stacks,
     stacks::StackParser,
-    text::{
-        groups,
-        OutlierParser, //
-    }, //
+    text::{groups, OutlierParser},
 };
 
 mod sim;
 
-use sim::{
-    nasty_name,
-    shown,
-    Random, //
-};
+use sim::{nasty_name, shown, Random};
 
 const ROUNDS: u64 = 400;
 

@@ -8,13 +8,10 @@ use std::collections::BTreeMap;
 
 use schedhist_core::{
     engine,
-    perfetto::{
-        counters::Counters,
-        events, //
-    },
+    perfetto::{counters::Counters, events},
     raw,
     text::OutlierParser,
-    window::Window, //
+    window::Window,
 };
 
 mod sim;

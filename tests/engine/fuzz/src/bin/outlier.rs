@@ -10,15 +10,8 @@ use schedhist_engine::engine::{
     group::verdict::Group,
     identity::Identity,
     metric::Metric,
-    outlier::log::{
-        Culprit,
-        Outlier, //
-        CULPRITS,
-    },
-    switch::sample::{
-        Cause,
-        Sample, //
-    },
+    outlier::log::{Culprit, Outlier, CULPRITS},
+    switch::sample::{Cause, Sample},
 };
 use schedhist_fuzz::Input;
 

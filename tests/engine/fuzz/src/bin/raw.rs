@@ -7,19 +7,11 @@
 
 use std::{
     collections::BTreeSet,
-    ffi::{
-        c_char,
-        c_int, //
-        CStr,
-    },
-    ptr, //
+    ffi::{c_char, c_int, CStr},
+    ptr,
 };
 
-use schedhist_engine::engine::histogram::bucket::{
-    Precision,
-    Scheme,
-    VALUE_BITS, //
-};
+use schedhist_engine::engine::histogram::bucket::{Precision, Scheme, VALUE_BITS};
 
 #[path = "../../../tests/decoder/mod.rs"]
 mod decoder;

@@ -6,49 +6,23 @@ use std::{
     collections::BTreeMap,
     ffi::OsStr,
     fs,
-    path::{
-        Component,
-        Path, //
-    }, //
+    path::{Component, Path},
 };
 
 use clap::ArgMatches;
-use schedhist_core::{
-    distribution::Distribution,
-    engine::format::text::Escaped,
-    log2::Log2, //
-};
+use schedhist_core::{distribution::Distribution, engine::format::text::Escaped, log2::Log2};
 
 use crate::{
-    failure::{
-        note,
-        print,
-        Failure,
-        Result, //
-    },
-    options::{
-        check_metrics,
-        Wanted, //
-    },
+    failure::{note, print, Failure, Result},
+    options::{check_metrics, Wanted},
     source::Source,
-    sys::{
-        self,
-        Waiter, //
-    },
+    sys::{self, Waiter},
     verbs::{
-        group_histograms::{
-            GroupHistograms,
-            Part, //
-        },
-        grouping::{
-            Grouping,
-            MORE_GROUPS, //
-        },
+        group_histograms::{GroupHistograms, Part},
+        grouping::{Grouping, MORE_GROUPS},
         has_cgroups,
         hist::each_interval,
-        owner,
-        render,
-        CGROUPS, //
+        owner, render, CGROUPS,
     },
 };
 

@@ -7,12 +7,8 @@ use clap_complete::Shell;
 
 use crate::{
     cli,
-    failure::{
-        print,
-        Failure,
-        Result, //
-    },
-    files, //
+    failure::{print, Failure, Result},
+    files,
 };
 
 /// Prints the completions for a shell.

@@ -5,12 +5,8 @@
 use clap::ArgMatches;
 
 use crate::{
-    failure::{
-        print,
-        Failure,
-        Result, //
-    },
-    source::Source, //
+    failure::{print, Failure, Result},
+    source::Source,
 };
 
 /// The settings, in the order in which they are printed.

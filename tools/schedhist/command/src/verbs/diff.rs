@@ -6,42 +6,18 @@ use std::collections::BTreeMap;
 
 use clap::ArgMatches;
 use schedhist_core::{
-    compare::{
-        self,
-        Line,
-        LEAST_RUNS,
-        LEVEL, //
-    },
+    compare::{self, Line, LEAST_RUNS, LEVEL},
     distribution::Quantile,
-    json::{
-        quoted,
-        Object, //
-    },
-    units::Unit, //
+    json::{quoted, Object},
+    units::Unit,
 };
 
 use crate::{
-    failure::{
-        note,
-        print,
-        verdict,
-        Failure,
-        Result, //
-    },
-    options::{
-        self,
-        Form,
-        Style, //
-    },
+    failure::{note, print, verdict, Failure, Result},
+    options::{self, Form, Style},
     verbs::{
         render, run,
-        runs::{
-            self,
-            Contents,
-            Run,
-            COMMAND,
-            MACHINE, //
-        },
+        runs::{self, Contents, Run, COMMAND, MACHINE},
     },
 };
 

@@ -2,28 +2,15 @@
 
 //! `doctor`: what keeps schedhist from working, each with its remedy.
 
-use std::{
-    fs,
-    path::Path, //
-};
+use std::{fs, path::Path};
 
 use schedhist_core::laws;
 
 use crate::{
-    failure::{
-        print,
-        verdict,
-        wrap_after,
-        Failure,
-        Result, //
-    },
+    failure::{print, verdict, wrap_after, Failure, Result},
     source::Source,
     sys,
-    verbs::{
-        grouping::MORE_GROUPS,
-        left,
-        setting, //
-    },
+    verbs::{grouping::MORE_GROUPS, left, setting},
 };
 
 /// What a check has found.
@@ -38,11 +25,7 @@ enum Found {
 /// A check.
 type Check = fn(&Source) -> Found;
 
-use Found::{
-    Bad,
-    Good,
-    Warning, //
-};
+use Found::{Bad, Good, Warning};
 
 fn read(path: &str) -> Option<String> {
     Some(fs::read_to_string(path).ok()?.trim().to_owned())

@@ -4,62 +4,31 @@
 
 use std::{
     collections::BTreeSet,
-    fs::{
-        self,
-        OpenOptions,
-        Permissions, //
-    },
+    fs::{self, OpenOptions, Permissions},
     io::Write,
-    os::unix::fs::{
-        MetadataExt,
-        PermissionsExt, //
-    },
+    os::unix::fs::{MetadataExt, PermissionsExt},
     time::Instant,
 };
 
-use clap::{
-    parser::ValueSource,
-    ArgMatches, //
-};
+use clap::{parser::ValueSource, ArgMatches};
 use schedhist_core::{
     engine::group::records::GroupMetric,
     exposition::{
-        families::{
-            self,
-            GroupState,
-            Input, //
-        },
+        families::{self, GroupState, Input},
         negotiate::Form,
         protobuf,
-        text::{
-            self,
-            Dialect, //
-        },
+        text::{self, Dialect},
         Exposition,
     },
     text as files,
 };
 
 use crate::{
-    failure::{
-        note,
-        print,
-        Failure,
-        Result, //
-    },
+    failure::{note, print, Failure, Result},
     options,
-    source::{
-        Reading,
-        Source, //
-    },
-    sys::{
-        Waiter,
-        Woken, //
-    },
-    verbs::{
-        perfetto,
-        serve, //
-    },
+    source::{Reading, Source},
+    sys::{Waiter, Woken},
+    verbs::{perfetto, serve},
 };
 
 /// The bytes that groups may take in an answer.

@@ -6,17 +6,11 @@ use std::collections::BTreeMap;
 
 use schedhist_core::{
     distribution::Distribution,
-    text::{
-        self,
-        Groups, //
-    },
+    text::{self, Groups},
 };
 
 use crate::{
-    failure::{
-        Failure,
-        Result, //
-    },
+    failure::{Failure, Result},
     source::Source,
 };
 

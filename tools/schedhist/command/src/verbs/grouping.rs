@@ -2,24 +2,15 @@
 
 //! The rule by which the module groups tasks, set for as long as a verb needs it.
 
-use std::{
-    cell::Cell,
-    fs, //
-};
+use std::{cell::Cell, fs};
 
 use crate::{
-    failure::{
-        Failure,
-        Result, //
-    },
+    failure::{Failure, Result},
     source::Source,
     verbs::{
-        owner::{
-            Owner,
-            State, //
-        },
+        owner::{Owner, State},
         setting::Setting,
-        CGROUPS, //
+        CGROUPS,
     },
 };
 

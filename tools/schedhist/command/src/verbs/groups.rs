@@ -2,55 +2,22 @@
 
 //! `groups`: who waits, and because of whom.
 
-use std::{
-    collections::BTreeMap,
-    fmt::Write, //
-};
+use std::{collections::BTreeMap, fmt::Write};
 
 use clap::ArgMatches;
 use schedhist_core::{
-    distribution::{
-        Distribution,
-        Quantile, //
-    },
-    groups::{
-        self,
-        GroupRow,
-        CLASSES, //
-    },
-    json::{
-        quoted,
-        Object, //
-    },
-    text::{
-        shares,
-        Groups, //
-    },
+    distribution::{Distribution, Quantile},
+    groups::{self, GroupRow, CLASSES},
+    json::{quoted, Object},
+    text::{shares, Groups},
     units,
 };
 
 use crate::{
-    failure::{
-        note,
-        print,
-        Failure,
-        Result, //
-    },
-    options::{
-        Form,
-        Style,
-        Wanted, //
-    },
-    source::{
-        Frame,
-        Source, //
-    },
-    verbs::{
-        group_histograms,
-        grouping::MORE_GROUPS,
-        hist::each_interval,
-        render, //
-    },
+    failure::{note, print, Failure, Result},
+    options::{Form, Style, Wanted},
+    source::{Frame, Source},
+    verbs::{group_histograms, grouping::MORE_GROUPS, hist::each_interval, render},
 };
 
 /// All groups at one time.

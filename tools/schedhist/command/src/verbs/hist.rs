@@ -2,41 +2,17 @@
 
 //! No verb, and `hist`: summaries and histograms.
 
-use std::time::{
-    Duration,
-    Instant, //
-};
+use std::time::{Duration, Instant};
 
 use clap::ArgMatches;
 use schedhist_core::distribution::Distribution;
 
 use crate::{
-    failure::{
-        print,
-        Failure,
-        Result, //
-    },
-    options::{
-        check_metrics,
-        cpu_list,
-        Form,
-        Style,
-        Wanted, //
-    },
-    source::{
-        Frame,
-        Reading,
-        Source, //
-    },
-    sys::{
-        Waiter,
-        Woken, //
-    },
-    verbs::render::{
-        self,
-        About,
-        Scope, //
-    },
+    failure::{print, Failure, Result},
+    options::{check_metrics, cpu_list, Form, Style, Wanted},
+    source::{Frame, Reading, Source},
+    sys::{Waiter, Woken},
+    verbs::render::{self, About, Scope},
 };
 
 /// Prints a summary of all metrics since the load.

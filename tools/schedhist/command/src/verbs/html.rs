@@ -2,47 +2,26 @@
 
 //! `report --html`: one or two recordings as a page.
 
-use std::{
-    cmp::Reverse,
-    collections::BTreeMap,
-    fs,
-    path::Path, //
-};
+use std::{cmp::Reverse, collections::BTreeMap, fs, path::Path};
 
 use clap::ArgMatches;
 use schedhist_core::{
     distribution::Distribution,
-    groups::{
-        self,
-        GroupRow, //
-    },
+    groups::{self, GroupRow},
     laws,
-    page::{
-        self,
-        flame::Stacks,
-        watched,
-        CpuRow,
-        Recording, //
-    },
+    page::{self, flame::Stacks, watched, CpuRow, Recording},
     raw::Names,
     text::Groups,
     timeline::Timeline,
-    window::Window, //
+    window::Window,
 };
 
 use crate::{
-    failure::{
-        note,
-        Failure,
-        Result, //
-    },
+    failure::{note, Failure, Result},
     files,
     verbs::{
         report,
-        runs::{
-            self,
-            Losses, //
-        },
+        runs::{self, Losses},
     },
 };
 

@@ -4,28 +4,14 @@
 //! one another.
 
 use std::{
-    fs::{
-        self,
-        File,
-        OpenOptions,
-        Permissions, //
-    },
+    fs::{self, File, OpenOptions, Permissions},
     io,
-    os::unix::fs::{
-        OpenOptionsExt,
-        PermissionsExt, //
-    },
+    os::unix::fs::{OpenOptionsExt, PermissionsExt},
 };
 
 use crate::{
-    failure::{
-        Failure,
-        Result, //
-    },
-    sys::{
-        self,
-        Lock, //
-    },
+    failure::{Failure, Result},
+    sys::{self, Lock},
 };
 
 /// Held while the users of a setting change.

@@ -4,31 +4,15 @@
 
 use std::{
     fs,
-    path::{
-        Path,
-        PathBuf, //
-    },
+    path::{Path, PathBuf},
 };
 
-use schedhist_core::{
-    laws,
-    merge,
-    raw::Snapshot,
-    recording::file::Item,
-    window::Window, //
-};
+use schedhist_core::{laws, merge, raw::Snapshot, recording::file::Item, window::Window};
 
 use crate::{
-    failure::{
-        note,
-        Failure,
-        Result, //
-    },
+    failure::{note, Failure, Result},
     source::Frame,
-    verbs::runs::{
-        self,
-        Losses, //
-    },
+    verbs::runs::{self, Losses},
 };
 
 /// Returns the recordings that paths stand for: a folder stands for all recordings in it, by name.

@@ -36,14 +36,9 @@ use std::path::Path;
 use clap::ArgMatches;
 
 use crate::{
-    failure::{
-        note,
-        Failure,
-        Result, //
-    },
+    failure::{note, Failure, Result},
     source::Source,
-    sys,
-    tty, //
+    sys, tty,
 };
 
 /// Returns whether no option asks for the summary.

@@ -2,26 +2,16 @@
 
 //! Stays and waits that have not ended, as `watch` tells of them, and notes below tables.
 
-use std::{
-    collections::BTreeMap,
-    fmt::Write, //
-};
+use std::{collections::BTreeMap, fmt::Write};
 
 use schedhist_core::{
     json::Object,
-    raw::{
-        Series,
-        Snapshot,
-        TaskInProgress, //
-    },
+    raw::{Series, Snapshot, TaskInProgress},
     text::Outlier,
-    units::Unit, //
+    units::Unit,
 };
 
-use crate::{
-    failure::wrap,
-    verbs::render::name, //
-};
+use crate::{failure::wrap, verbs::render::name};
 
 /// What `watch` has told of, so that it tells of nothing twice.
 #[derive(Debug, Default)]

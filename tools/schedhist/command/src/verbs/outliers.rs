@@ -3,36 +3,18 @@
 //! Reads outliers as they come, for `runqslower` and `watch`.
 
 use std::{
-    fs::{
-        File,
-        OpenOptions, //
-    },
-    io::{
-        ErrorKind,
-        Read, //
-    },
-    os::{
-        fd::AsRawFd,
-        unix::fs::OpenOptionsExt, //
-    },
+    fs::{File, OpenOptions},
+    io::{ErrorKind, Read},
+    os::{fd::AsRawFd, unix::fs::OpenOptionsExt},
     time::Instant,
 };
 
-use schedhist_core::text::{
-    Outlier,
-    OutlierParser, //
-};
+use schedhist_core::text::{Outlier, OutlierParser};
 
 use crate::{
-    failure::{
-        Failure,
-        Result, //
-    },
+    failure::{Failure, Result},
     source::Source,
-    sys::{
-        Waiter,
-        Woken, //
-    },
+    sys::{Waiter, Woken},
     verbs::setting::Setting,
 };
 

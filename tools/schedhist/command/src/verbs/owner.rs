@@ -6,20 +6,11 @@
 //! All containers share the module, so a PID alone does not name a process: each PID namespace has
 //! its own, and uses them again.
 
-use std::{
-    fmt,
-    fs,
-    os::unix::fs::MetadataExt,
-    process, //
-};
+use std::{fmt, fs, os::unix::fs::MetadataExt, process};
 
 use crate::{
-    failure::{
-        note,
-        Failure,
-        Result, //
-    },
-    sys, //
+    failure::{note, Failure, Result},
+    sys,
 };
 
 /// The inodes of the initial namespaces: `PROC_PID_INIT_INO` and `PROC_CGROUP_INIT_INO`.

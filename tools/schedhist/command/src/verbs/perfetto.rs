@@ -2,34 +2,18 @@
 
 //! `export --perfetto`: a recording, or trace events in text, as a trace for Perfetto.
 
-use std::{
-    fs,
-    io::Read, //
-};
+use std::{fs, io::Read};
 
 use schedhist_core::{
-    perfetto::{
-        counters::Counters,
-        events, //
-    },
-    recording::file::{
-        Player,
-        MAGIC, //
-    },
-    window::Window, //
+    perfetto::{counters::Counters, events},
+    recording::file::{Player, MAGIC},
+    window::Window,
 };
 
 use crate::{
-    failure::{
-        note,
-        Failure,
-        Result, //
-    },
+    failure::{note, Failure, Result},
     files,
-    verbs::runs::{
-        self,
-        Losses, //
-    },
+    verbs::runs::{self, Losses},
 };
 
 /// Writes a trace of the file `input` to the file `out`.

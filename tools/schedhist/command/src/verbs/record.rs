@@ -5,53 +5,22 @@
 use std::{
     collections::BTreeSet,
     ffi::OsString,
-    fs::{
-        self,
-        File,
-        OpenOptions, //
-    },
+    fs::{self, File, OpenOptions},
     os::unix::fs::OpenOptionsExt,
     path::Path,
-    process::{
-        Child,
-        Command, //
-    },
-    time::{
-        Duration,
-        Instant, //
-    },
+    process::{Child, Command},
+    time::{Duration, Instant},
 };
 
 use clap::ArgMatches;
-use schedhist_core::{
-    recording::file::Recorder,
-    window::Window, //
-};
+use schedhist_core::{recording::file::Recorder, window::Window};
 
 use crate::{
-    failure::{
-        note,
-        verdict,
-        Failure,
-        Result, //
-    },
+    failure::{note, verdict, Failure, Result},
     files, options,
-    source::{
-        unix_ns,
-        Reading,
-        Source, //
-    },
-    sys::{
-        self,
-        Signal,
-        Waiter,
-        Woken, //
-    },
-    verbs::{
-        outliers::number,
-        render,
-        runs, //
-    },
+    source::{unix_ns, Reading, Source},
+    sys::{self, Signal, Waiter, Woken},
+    verbs::{outliers::number, render, runs},
 };
 
 /// A recording that is written. It begins as `FILE.PID.new`, which is removed again unless it gets

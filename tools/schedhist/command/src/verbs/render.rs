@@ -10,39 +10,21 @@ use schedhist_core::{
         self,
         format::text::Escaped,
         histogram::totals::Worst,
-        metric::{
-            Metric,
-            MetricSet, //
-        },
+        metric::{Metric, MetricSet},
     },
-    json::{
-        quoted,
-        Object, //
-    },
+    json::{quoted, Object},
     laws,
     raw::Series,
-    units::{
-        self,
-        Unit, //
-    },
+    units::{self, Unit},
     window::Window,
 };
 
-pub use crate::failure::{
-    printable,
-    wrap, //
-};
+pub use crate::failure::{printable, wrap};
 
 use crate::{
-    failure::{
-        note,
-        WIDTH, //
-    },
-    options::{
-        Form,
-        Style, //
-    },
-    source::Frame, //
+    failure::{note, WIDTH},
+    options::{Form, Style},
+    source::Frame,
 };
 
 /// Counters that mean that something is missing from the histograms. They are shown if not 0.

@@ -2,42 +2,18 @@
 
 //! `report`: what a recording holds.
 
-use clap::{
-    parser::ValueSource,
-    ArgMatches, //
-};
-use schedhist_core::{
-    distribution::Distribution,
-    hdr,
-    recording::file::Taken,
-    window::Window, //
-};
+use clap::{parser::ValueSource, ArgMatches};
+use schedhist_core::{distribution::Distribution, hdr, recording::file::Taken, window::Window};
 
 use crate::{
-    failure::{
-        note,
-        print,
-        Failure,
-        Result, //
-    },
-    options::{
-        check_metrics,
-        Form,
-        Style, //
-    },
+    failure::{note, print, Failure, Result},
+    options::{check_metrics, Form, Style},
     source::Frame,
     verbs::{
         html, merged,
-        render::{
-            self,
-            About,
-            Scope, //
-        },
+        render::{self, About, Scope},
         run,
-        runs::{
-            self,
-            Interval, //
-        },
+        runs::{self, Interval},
     },
 };
 

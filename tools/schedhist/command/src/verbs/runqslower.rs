@@ -6,24 +6,12 @@ use clap::ArgMatches;
 use schedhist_core::text::Outlier;
 
 use crate::{
-    failure::{
-        note,
-        print,
-        Failure,
-        Result, //
-    },
-    source::{
-        unix_ns,
-        Source, //
-    },
+    failure::{note, print, Failure, Result},
+    source::{unix_ns, Source},
     sys,
     verbs::{
-        outliers::{
-            threshold,
-            Next,
-            Stream, //
-        },
-        owner, //
+        outliers::{threshold, Next, Stream},
+        owner,
     },
 };
 

@@ -2,45 +2,21 @@
 
 //! Runs of a command, as `run -o` records them and as `report` and `diff` read them.
 
-use std::{
-    collections::BTreeSet,
-    fmt::Write,
-    fs::File,
-    path::Path, //
-};
+use std::{collections::BTreeSet, fmt::Write, fs::File, path::Path};
 
 use schedhist_core::{
-    distribution::{
-        Distribution,
-        Max, //
-    },
+    distribution::{Distribution, Max},
     json::Object,
     recording::{
         course::Course,
-        file::{
-            Item,
-            Lost,
-            Player,
-            Taken, //
-        }, //
+        file::{Item, Lost, Player, Taken},
     },
-    text::{
-        self,
-        Groups,
-        Outlier,
-        OutlierParser,
-        Pairs, //
-    },
+    text::{self, Groups, Outlier, OutlierParser, Pairs},
     window::Window,
 };
 
 use crate::{
-    failure::{
-        note,
-        printable,
-        Failure,
-        Result, //
-    },
+    failure::{note, printable, Failure, Result},
     verbs::merged,
 };
 

@@ -7,45 +7,20 @@
 
 use std::{
     collections::BTreeSet,
-    io::{
-        self,
-        ErrorKind,
-        Read,
-        Write, //
-    },
-    net::{
-        IpAddr,
-        Ipv6Addr,
-        SocketAddr,
-        TcpListener,
-        TcpStream, //
-    },
+    io::{self, ErrorKind, Read, Write},
+    net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, TcpStream},
     os::fd::AsRawFd,
     sync::Arc,
     thread,
-    time::{
-        Duration,
-        Instant, //
-    },
+    time::{Duration, Instant},
 };
 
-use schedhist_core::exposition::negotiate::{
-    self,
-    Form, //
-};
+use schedhist_core::exposition::negotiate::{self, Form};
 
 use super::export::Exporter;
 use crate::{
-    failure::{
-        note,
-        Failure,
-        Result, //
-    },
-    sys::{
-        Interest,
-        Waiter,
-        Woken, //
-    },
+    failure::{note, Failure, Result},
+    sys::{Interest, Waiter, Woken},
 };
 
 /// The longest request, head and all, in bytes.

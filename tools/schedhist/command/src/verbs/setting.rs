@@ -8,32 +8,19 @@
 //! killed.
 
 use std::{
-    fs::{
-        self,
-        File, //
-    },
+    fs::{self, File},
     os::unix::fs::MetadataExt,
 };
 
 use schedhist_core::raw;
 
 use crate::{
-    failure::{
-        note,
-        Failure,
-        Result, //
-    },
+    failure::{note, Failure, Result},
     source::Source,
-    sys::{
-        self,
-        Lock, //
-    },
+    sys::{self, Lock},
     verbs::{
-        grouping::{
-            reliance,
-            Reliance, //
-        },
-        locks, //
+        grouping::{reliance, Reliance},
+        locks,
     },
 };
 

@@ -4,45 +4,20 @@
 //! long as they are wanted.
 
 use std::{
-    fs::{
-        self,
-        File,
-        OpenOptions, //
-    },
-    io::{
-        self,
-        ErrorKind,
-        Read, //
-    },
+    fs::{self, File, OpenOptions},
+    io::{self, ErrorKind, Read},
     os::unix::fs::OpenOptionsExt,
-    path::{
-        Path,
-        PathBuf, //
-    },
+    path::{Path, PathBuf},
     thread,
-    time::{
-        Duration,
-        Instant, //
-    },
+    time::{Duration, Instant},
 };
 
-use schedhist_core::stacks::{
-    below_scheduler,
-    Stack,
-    StackParser, //
-};
+use schedhist_core::stacks::{below_scheduler, Stack, StackParser};
 
 use crate::{
-    failure::{
-        note,
-        Failure,
-        Result, //
-    },
+    failure::{note, Failure, Result},
     source::Source,
-    verbs::owner::{
-        Owner,
-        State, //
-    },
+    verbs::owner::{Owner, State},
 };
 
 pub const TRACEFS: &str = "/sys/kernel/tracing";

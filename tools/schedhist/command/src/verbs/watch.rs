@@ -7,56 +7,30 @@ use std::{
     fmt::Write,
     fs,
     process::Command,
-    time::{
-        Duration,
-        Instant, //
-    },
+    time::{Duration, Instant},
 };
 
 use clap::ArgMatches;
 use schedhist_core::{
-    json::{
-        quoted,
-        Object, //
-    },
+    json::{quoted, Object},
     raw,
     recording::file::Taken,
     stacks::Stack,
-    text::{
-        shares,
-        Outlier, //
-    },
+    text::{shares, Outlier},
     units::Unit,
 };
 
 use crate::{
-    failure::{
-        note,
-        print,
-        verdict,
-        wrap,
-        Failure,
-        Result, //
-    },
+    failure::{note, print, verdict, wrap, Failure, Result},
     options,
     source::Source,
     sys,
     verbs::{
-        ongoing::{
-            self,
-            Told, //
-        },
-        outliers::{
-            threshold,
-            Next,
-            Stream, //
-        },
+        ongoing::{self, Told},
+        outliers::{threshold, Next, Stream},
         owner,
         setting::Setting,
-        stacks::{
-            Stacks,
-            TRACEFS, //
-        },
+        stacks::{Stacks, TRACEFS},
     },
 };
 

@@ -3,23 +3,11 @@
 //! Each option of each verb has an effect, or is refused, or a note says that it has none. What
 //! could not be measured does not look like zero, whatever the form of the output.
 
-use std::{
-    collections::BTreeSet,
-    fs,
-    path::Path,
-    process::Output, //
-};
+use std::{collections::BTreeSet, fs, path::Path, process::Output};
 
-use schedhist_core::engine::metric::{
-    Metric,
-    MetricSet, //
-};
+use schedhist_core::engine::metric::{Metric, MetricSet};
 
-use super::{
-    folder,
-    schedhist,
-    sim, //
-};
+use super::{folder, schedhist, sim};
 
 /// What is to be seen of the last words of a case, which are the option.
 enum Wanted {
@@ -35,13 +23,7 @@ enum Wanted {
     In(&'static str),
 }
 
-use Wanted::{
-    Differs,
-    In,
-    Notes,
-    Refused,
-    Says, //
-};
+use Wanted::{Differs, In, Notes, Refused, Says};
 
 const BOTH: &str = "cannot be used with";
 const EMPTY: &str = "a value is required";

@@ -4,26 +4,13 @@
 
 use std::{
     collections::BTreeSet,
-    fs::{
-        self,
-        File, //
-    },
-    os::{
-        fd::OwnedFd,
-        unix::net::UnixStream, //
-    },
+    fs::{self, File},
+    os::{fd::OwnedFd, unix::net::UnixStream},
     path::Path,
-    process::{
-        Command,
-        Output,
-        Stdio, //
-    }, //
+    process::{Command, Output, Stdio},
 };
 
-use super::{
-    folder,
-    schedhist, //
-};
+use super::{folder, schedhist};
 
 /// What a verb prints, and where to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,11 +23,7 @@ enum Prints {
     Nothing,
 }
 
-use Prints::{
-    Err,
-    Nothing,
-    Out, //
-};
+use Prints::{Err, Nothing, Out};
 
 /// The words, and what they print. Each verb must be there.
 const CASES: &[(&str, Prints)] = &[

@@ -4,38 +4,19 @@
 
 use std::{
     cmp::Reverse,
-    collections::{
-        BTreeMap,
-        BTreeSet, //
-    },
+    collections::{BTreeMap, BTreeSet},
 };
 
-use super::{
-    Exposition,
-    Family,
-    Kind,
-    Sample,
-    Value,
-    SERIES_OF_HISTOGRAM, //
-};
+use super::{Exposition, Family, Kind, Sample, Value, SERIES_OF_HISTOGRAM};
 use crate::{
     distribution::Distribution,
     engine::{
-        group::records::{
-            CulpritKind,
-            GroupMetric, //
-        },
-        metric::{
-            self,
-            Counter, //
-        },
-        switch::cpu::Occupancy, //
+        group::records::{CulpritKind, GroupMetric},
+        metric::{self, Counter},
+        switch::cpu::Occupancy,
     },
     raw::Snapshot,
-    text::{
-        Group,
-        Groups, //
-    },
+    text::{Group, Groups},
     window::Window,
 };
 

@@ -16,10 +16,7 @@ pub mod negotiate;
 pub mod protobuf;
 pub mod text;
 
-use crate::{
-    distribution::Distribution,
-    engine::histogram::bucket::VALUE_BITS, //
-};
+use crate::{distribution::Distribution, engine::histogram::bucket::VALUE_BITS};
 
 /// The kind of a family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,14 +8,7 @@
 //! the width of our bucket at most, on top of the width of the native one. The classic buckets are
 //! sent, too: a server that takes native histograms ignores them unless told otherwise.
 
-use super::{
-    classic,
-    Exposition,
-    Family,
-    Kind,
-    Sample,
-    Value, //
-};
+use super::{classic, Exposition, Family, Kind, Sample, Value};
 use crate::distribution::Distribution;
 
 /// The finest schema: `2^8` buckets to a power of two.

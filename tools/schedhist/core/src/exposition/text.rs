@@ -6,14 +6,7 @@
 
 use std::fmt::Write;
 
-use super::{
-    classic,
-    Exposition,
-    Family,
-    Kind,
-    Sample,
-    Value, //
-};
+use super::{classic, Exposition, Family, Kind, Sample, Value};
 
 /// Which text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,17 +6,8 @@ use std::fmt::Write;
 
 use super::png;
 use crate::{
-    distribution::{
-        Distribution,
-        Quantile, //
-    },
-    timeline::{
-        row,
-        row_begin,
-        rows,
-        Timeline,
-        ROWS, //
-    },
+    distribution::{Distribution, Quantile},
+    timeline::{row, row_begin, rows, Timeline, ROWS},
     units::Unit,
 };
 

@@ -4,22 +4,12 @@
 //! `scripts/flamegraph`.
 
 use std::{
-    collections::{
-        btree_map::Entry,
-        BTreeMap, //
-    },
+    collections::{btree_map::Entry, BTreeMap},
     fmt::Write,
 };
 
-use super::{
-    chart,
-    escaped, //
-};
-use crate::text::{
-    of_bytes,
-    readable,
-    LONGEST_COMM, //
-};
+use super::{chart, escaped};
+use crate::text::{of_bytes, readable, LONGEST_COMM};
 
 /// The most frames that a graph has: what is narrower than so many others is left out.
 const MOST: usize = 1_000;

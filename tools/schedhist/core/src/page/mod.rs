@@ -12,40 +12,19 @@ mod png;
 mod sha256;
 pub mod watched;
 
-use std::{
-    cmp::Reverse,
-    collections::BTreeMap,
-    fmt::Write, //
-};
+use std::{cmp::Reverse, collections::BTreeMap, fmt::Write};
 
-use chart::{
-    text,
-    Mark,
-    Scale, //
-};
-use sha256::{
-    base64,
-    sha256, //
-};
+use chart::{text, Mark, Scale};
+use sha256::{base64, sha256};
 
 use crate::{
-    distribution::{
-        Distribution,
-        Max,
-        Quantile, //
-    },
+    distribution::{Distribution, Max, Quantile},
     engine::histogram::totals::Worst,
     groups::GroupRow,
     json::quoted,
     text::Outlier,
-    timeline::{
-        Timeline,
-        CPU_METRIC, //
-    },
-    units::{
-        self,
-        Unit, //
-    },
+    timeline::{Timeline, CPU_METRIC},
+    units::{self, Unit},
 };
 
 const STYLE: &str = include_str!("style.css");

@@ -54,10 +54,7 @@ fn unquoted(text: &str) -> Option<(String, &str)> {
 #[cfg(test)]
 mod tests {
     use super::parse;
-    use crate::json::{
-        quoted,
-        Object, //
-    };
+    use crate::json::{quoted, Object};
 
     #[test]
     fn stacks_of_outliers() {

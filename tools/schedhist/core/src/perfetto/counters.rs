@@ -4,18 +4,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{
-    Note,
-    Slice,
-    Trace,
-    Track,
-    Unit, //
-};
-use crate::{
-    distribution::Quantile,
-    text::Outlier,
-    window::Window, //
-};
+use super::{Note, Slice, Trace, Track, Unit};
+use crate::{distribution::Quantile, text::Outlier, window::Window};
 
 /// The metrics of which the machine has quantiles.
 const METRICS: [&str; 3] = ["runq", "oncpu", "offcpu"];

@@ -9,17 +9,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{
-    Note,
-    Slice,
-    Trace,
-    Track, //
-};
-use crate::text::{
-    of_bytes,
-    readable,
-    LONGEST_COMM, //
-};
+use super::{Note, Slice, Trace, Track};
+use crate::text::{of_bytes, readable, LONGEST_COMM};
 
 /// The events that are read.
 const EVENTS: [&str; 6] = ["oncpu", "runq", "idle", "throttled", "outlier", "culprit"];

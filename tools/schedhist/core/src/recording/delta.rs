@@ -7,12 +7,7 @@
 
 use std::rc::Rc;
 
-use crate::raw::{
-    Cpu,
-    Histogram,
-    Reader,
-    Snapshot, //
-};
+use crate::raw::{Cpu, Histogram, Reader, Snapshot};
 
 const NEW_MIN: u64 = 1;
 const NEW_WORST: u64 = 2;

@@ -4,23 +4,12 @@
 
 use std::{
     fmt,
-    io::{
-        self,
-        Read,
-        Write, //
-    },
+    io::{self, Read, Write},
 };
 
 use crate::{
-    raw::{
-        self,
-        Broken,
-        Snapshot, //
-    },
-    recording::{
-        delta,
-        progress, //
-    },
+    raw::{self, Broken, Snapshot},
+    recording::{delta, progress},
 };
 
 /// The first bytes of a recording: magic and version.

@@ -8,18 +8,8 @@
 
 use super::delta::number;
 use crate::{
-    engine::{
-        group::verdict::Group,
-        identity::Identity,
-        switch::cpu::Occupancy, //
-    },
-    raw::{
-        Reader,
-        Snapshot,
-        Stay,
-        TaskInProgress,
-        Waits, //
-    },
+    engine::{group::verdict::Group, identity::Identity, switch::cpu::Occupancy},
+    raw::{Reader, Snapshot, Stay, TaskInProgress, Waits},
 };
 
 /// Tasks are named from this duration on, in nanoseconds.

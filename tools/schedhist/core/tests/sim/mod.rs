@@ -15,49 +15,23 @@ use crate::engine::{
     cell::Cell,
     format::{
         groups::Head,
-        raw::{
-            self,
-            Info,
-            Sink, //
-        },
+        raw::{self, Info, Sink},
     },
     histogram::{
-        bucket::{
-            Precision,
-            Scheme, //
-        },
-        snapshot::Baseline, //
+        bucket::{Precision, Scheme},
+        snapshot::Baseline,
     },
     identity::Identity,
-    metric::{
-        Metric,
-        MetricSet, //
-    },
+    metric::{Metric, MetricSet},
     switch::{
-        cpu::{
-            Cpu,
-            Occupancy,
-            Stay, //
-        },
-        in_progress::{
-            TaskInProgress,
-            Waiters, //
-        },
+        cpu::{Cpu, Occupancy, Stay},
+        in_progress::{TaskInProgress, Waiters},
         settings::Dynamic,
         switch_out::SwitchOut,
-        task_state::{
-            TaskState,
-            Waiting, //
-        },
+        task_state::{TaskState, Waiting},
     },
 };
-use testing::{
-    prev_state_of,
-    task,
-    wake,
-    Switch,
-    Task, //
-};
+use testing::{prev_state_of, task, wake, Switch, Task};
 
 /// Marsaglia's xorshift generator.
 pub struct Random(pub u64);

@@ -6,57 +6,23 @@ use std::{
     borrow::Cow,
     ffi::OsString,
     fmt::Write,
-    process::{
-        Child,
-        Command,
-        ExitStatus, //
-    },
-    time::{
-        Duration,
-        Instant, //
-    },
+    process::{Child, Command, ExitStatus},
+    time::{Duration, Instant},
 };
 
-use schedhist_core::{
-    distribution::Distribution,
-    raw,
-    text::Pairs,
-    units, //
-};
+use schedhist_core::{distribution::Distribution, raw, text::Pairs, units};
 
-use super::{
-    exit_status,
-    log::Log,
-    own_group::OwnGroup,
-    print, //
-};
+use super::{exit_status, log::Log, own_group::OwnGroup, print};
 use crate::{
-    failure::{
-        note,
-        Failure,
-        Result, //
-    },
+    failure::{note, Failure, Result},
     options::Style,
-    source::{
-        Frame,
-        Reading,
-        Source, //
-    },
-    sys::{
-        self,
-        Waiter,
-        Woken, //
-    },
+    source::{Frame, Reading, Source},
+    sys::{self, Waiter, Woken},
     verbs::{
         group_histograms,
         grouping::MORE_GROUPS,
         render,
-        runs::{
-            self,
-            Run,
-            COMMAND,
-            MACHINE, //
-        },
+        runs::{self, Run, COMMAND, MACHINE},
     },
 };
 

@@ -4,36 +4,18 @@
 //! perf stat, another file or file descriptor, apart from what the command itself prints.
 
 use std::{
-    cell::{
-        Cell,
-        RefCell, //
-    },
+    cell::{Cell, RefCell},
     fmt::Display,
-    fs::{
-        self,
-        File,
-        OpenOptions, //
-    },
-    io::{
-        self,
-        Read,
-        Write, //
-    },
+    fs::{self, File, OpenOptions},
+    io::{self, Read, Write},
 };
 
 use clap::ArgMatches;
 use schedhist_core::recording::file::MAGIC;
 
 use crate::{
-    failure::{
-        plain,
-        Failure,
-        Result, //
-    },
-    options::{
-        Form,
-        Style, //
-    },
+    failure::{plain, Failure, Result},
+    options::{Form, Style},
     sys,
 };
 

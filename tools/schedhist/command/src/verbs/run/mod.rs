@@ -2,27 +2,13 @@
 
 //! `run`: measures a command with its children, and the machine beside it.
 
-use std::{
-    ffi::OsString,
-    os::unix::process::ExitStatusExt,
-    process::ExitStatus,
-    time::Duration, //
-};
+use std::{ffi::OsString, os::unix::process::ExitStatusExt, process::ExitStatus, time::Duration};
 
 use clap::ArgMatches;
 
 use crate::{
-    failure::{
-        note,
-        verdict,
-        Failure,
-        Result, //
-    },
-    options::{
-        self,
-        Form,
-        Style, //
-    },
+    failure::{note, verdict, Failure, Result},
+    options::{self, Form, Style},
     source::Source,
     sys::Waiter,
     verbs::record::Output,
@@ -36,10 +22,7 @@ mod print;
 use job::Job;
 use log::Log;
 use own_group::OwnGroup;
-pub use print::{
-    happened,
-    recorded, //
-};
+pub use print::{happened, recorded};
 
 /// Returns the exit status to pass on: 128 and the signal for a command that was killed.
 pub fn exit_status(status: ExitStatus) -> u8 {

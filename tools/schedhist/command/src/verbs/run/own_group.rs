@@ -4,44 +4,23 @@
 
 use std::{
     cell::Cell,
-    fs::{
-        self,
-        OpenOptions, //
-    },
+    fs::{self, OpenOptions},
     os::fd::OwnedFd,
-    path::{
-        Path,
-        PathBuf, //
-    },
+    path::{Path, PathBuf},
     process::Command,
 };
 
 use schedhist_core::engine::format::text::Escaped;
 
 use crate::{
-    failure::{
-        note,
-        Failure,
-        Result, //
-    },
+    failure::{note, Failure, Result},
     source::Source,
-    sys::{
-        self,
-        Entry, //
-    },
+    sys::{self, Entry},
     verbs::{
-        grouping::{
-            rules,
-            Grouping,
-            RUN, //
-        },
+        grouping::{rules, Grouping, RUN},
         has_cgroups,
-        owner::{
-            self,
-            Owner,
-            State, //
-        },
-        CGROUPS, //
+        owner::{self, Owner, State},
+        CGROUPS,
     },
 };
 

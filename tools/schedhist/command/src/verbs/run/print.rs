@@ -2,45 +2,22 @@
 
 //! What `run` prints: tables, JSON Lines, CSV.
 
-use std::{
-    collections::BTreeSet,
-    fmt::Write, //
-};
+use std::{collections::BTreeSet, fmt::Write};
 
 use schedhist_core::{
-    distribution::{
-        Distribution,
-        Quantile, //
-    },
-    json::{
-        quoted,
-        Object, //
-    },
-    units::{
-        self,
-        Unit, //
-    },
+    distribution::{Distribution, Quantile},
+    json::{quoted, Object},
+    units::{self, Unit},
 };
 
 use super::job::COUNTS;
 use crate::{
-    failure::{
-        Failure,
-        Result,
-        WIDTH, //
-    },
-    options::{
-        Form,
-        Style, //
-    },
+    failure::{Failure, Result, WIDTH},
+    options::{Form, Style},
     source::Frame,
     verbs::{
         render,
-        runs::{
-            Run,
-            COMMAND,
-            MACHINE, //
-        },
+        runs::{Run, COMMAND, MACHINE},
     },
 };
 
@@ -299,10 +276,7 @@ fn csv(
 mod tests {
     use schedhist_core::{
         distribution::Max,
-        engine::histogram::bucket::{
-            Precision,
-            Scheme, //
-        },
+        engine::histogram::bucket::{Precision, Scheme},
         text::Pairs,
     };
 

@@ -5,24 +5,13 @@
 use std::collections::VecDeque;
 
 use schedhist_core::{
-    distribution::{
-        Distribution,
-        Max,
-        Quantile, //
-    },
+    distribution::{Distribution, Max, Quantile},
     engine::histogram::bucket::Scheme,
     groups::GroupRow,
     laws,
     text::Outlier,
-    timeline::{
-        rows,
-        CPU_METRIC,
-        ROWS, //
-    },
-    window::{
-        Part,
-        Window, //
-    },
+    timeline::{rows, CPU_METRIC, ROWS},
+    window::{Part, Window},
 };
 
 use crate::source::Frame;

@@ -9,56 +9,25 @@ mod view;
 use std::{
     collections::BTreeMap,
     env, fs,
-    time::{
-        Duration,
-        Instant, //
-    },
+    time::{Duration, Instant},
 };
 
 use clap::ArgMatches;
 use schedhist_core::{
-    groups::{
-        self,
-        GroupRow, //
-    },
-    text::{
-        Groups,
-        Outlier,
-        OutlierParser, //
-    },
+    groups::{self, GroupRow},
+    text::{Groups, Outlier, OutlierParser},
 };
 
 use crate::{
-    failure::{
-        print,
-        Failure,
-        Result, //
-    },
+    failure::{print, Failure, Result},
     options,
-    source::{
-        Reading,
-        Source, //
-    },
-    tty::{
-        self,
-        Event,
-        Tty, //
-    },
+    source::{Reading, Source},
+    tty::{self, Event, Tty},
     verbs::render,
 };
-use history::{
-    History,
-    Moment,
-    KEPT, //
-};
-use screen::{
-    Look,
-    Screen, //
-};
-use view::{
-    Choice,
-    Status, //
-};
+use history::{History, Moment, KEPT};
+use screen::{Look, Screen};
+use view::{Choice, Status};
 
 /// Reads the module again and again.
 struct Feed<'a> {

@@ -6,26 +6,13 @@ use schedhist_core::{
     distribution::Max,
     groups::CLASSES,
     text::shares,
-    timeline::{
-        row,
-        row_begin,
-        ROWS, //
-    },
+    timeline::{row, row_begin, ROWS},
     units::Unit,
 };
 
 use super::{
-    history::{
-        Cpu,
-        History,
-        Moment, //
-    },
-    screen::{
-        Look,
-        Screen,
-        Style,
-        LEVELS, //
-    },
+    history::{Cpu, History, Moment},
+    screen::{Look, Screen, Style, LEVELS},
 };
 use crate::sys;
 
