@@ -223,7 +223,7 @@ named! {
     ///
     /// To add a counter: a row here, and where it is counted, in `switch/cpu.rs`. If it is counted
     /// at each switch, also a field of its own in `Header`. If the events that it counts are in no
-    /// histogram: `LOSSES` of the command, in `verbs/render.rs`. A law of it goes into this list,
+    /// histogram: `LOSSES` of the command, in `render.rs`. A law of it goes into this list,
     /// `docs/metrics.md`, the ABI document, the command's `core/src/laws.rs`,
     /// `tests/guest/laws.py` and `tests/engine/tests/model/mod.rs`.
     #[repr(usize)]

@@ -5,7 +5,14 @@
 mod cli;
 mod failure;
 mod files;
+mod group_histograms;
+mod http;
+mod ongoing;
 mod options;
+mod outliers;
+mod recordings;
+mod render;
+mod setting;
 mod source;
 mod sys;
 mod tty;

@@ -19,8 +19,7 @@ use schedhist_core::{
 
 use crate::{
     failure::{plain, Failure, Result},
-    sys,
-    verbs::ongoing,
+    ongoing, sys,
 };
 
 /// The folder of the module.

@@ -14,16 +14,16 @@ use schedhist_core::{distribution::Distribution, engine::format::text::Escaped, 
 
 use crate::{
     failure::{note, print, Failure, Result},
+    group_histograms::{GroupHistograms, Part},
     options::{check_metrics, Wanted},
+    render,
+    setting::{
+        grouping::{has_cgroups, Grouping, CGROUPS, MORE_GROUPS},
+        owner,
+    },
     source::Source,
     sys::{self, Waiter},
-    verbs::{
-        group_histograms::{GroupHistograms, Part},
-        grouping::{Grouping, MORE_GROUPS},
-        has_cgroups,
-        hist::each_interval,
-        owner, render, CGROUPS,
-    },
+    verbs::hist::each_interval,
 };
 
 /// The table to print.

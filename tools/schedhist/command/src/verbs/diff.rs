@@ -15,10 +15,9 @@ use schedhist_core::{
 use crate::{
     failure::{note, print, verdict, Failure, Result},
     options::{self, Form, Style},
-    verbs::{
-        render, run,
-        runs::{self, Contents, Run, COMMAND, MACHINE},
-    },
+    recordings::runs::{self, Contents, Run, COMMAND, MACHINE},
+    render,
+    verbs::run,
 };
 
 /// Nothing is said of a quantile with fewer samples beyond it.

@@ -8,9 +8,10 @@ use schedhist_core::laws;
 
 use crate::{
     failure::{print, verdict, wrap_after, Failure, Result},
+    setting::{self, grouping::MORE_GROUPS},
     source::Source,
     sys,
-    verbs::{grouping::MORE_GROUPS, left, setting},
+    verbs::left,
 };
 
 /// What a check has found.

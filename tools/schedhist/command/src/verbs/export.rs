@@ -25,10 +25,10 @@ use schedhist_core::{
 
 use crate::{
     failure::{note, print, Failure, Result},
-    options,
+    http, options,
+    recordings::perfetto,
     source::{Reading, Source},
     sys::{Waiter, Woken},
-    verbs::{perfetto, serve},
 };
 
 /// The bytes that groups may take in an answer.
@@ -215,7 +215,7 @@ pub fn export(args: &ArgMatches, source: &Source) -> Result {
         return print(&exporter.scrape(form)?);
     }
     let address = args.get_one::<String>("listen").map_or("", String::as_str);
-    serve::serve(&mut exporter, address)
+    http::serve(&mut exporter, address)
 }
 
 /// Writes a file again and again. While the module is not loaded, the file stays as it was.

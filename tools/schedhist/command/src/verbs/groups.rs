@@ -15,9 +15,12 @@ use schedhist_core::{
 
 use crate::{
     failure::{note, print, Failure, Result},
+    group_histograms,
     options::{Form, Style, Wanted},
+    render,
+    setting::grouping::MORE_GROUPS,
     source::{Frame, Source},
-    verbs::{group_histograms, grouping::MORE_GROUPS, hist::each_interval, render},
+    verbs::hist::each_interval,
 };
 
 /// All groups at one time.

@@ -10,9 +10,9 @@ use schedhist_core::distribution::Distribution;
 use crate::{
     failure::{print, Failure, Result},
     options::{check_metrics, cpu_list, Form, Style, Wanted},
+    render::{self, About, Scope},
     source::{Frame, Reading, Source},
     sys::{Waiter, Woken},
-    verbs::render::{self, About, Scope},
 };
 
 /// Prints a summary of all metrics since the load.

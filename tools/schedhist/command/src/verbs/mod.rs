@@ -7,36 +7,22 @@ mod completions;
 mod ctl;
 mod diff;
 mod doctor;
-mod export;
-mod group_histograms;
-mod grouping;
+pub mod export;
 mod groups;
 mod hist;
-mod html;
-mod locks;
-mod merged;
-pub mod ongoing;
-mod outliers;
-mod owner;
-mod perfetto;
 mod record;
-mod render;
-mod report;
+pub mod report;
 mod run;
 mod runqslower;
-mod runs;
-mod serve;
-mod setting;
-mod stacks;
 mod top;
 mod watch;
-
-use std::path::Path;
 
 use clap::ArgMatches;
 
 use crate::{
     failure::{note, Failure, Result},
+    outliers::stacks,
+    setting::{self, grouping},
     source::Source,
     sys, tty,
 };
@@ -119,12 +105,4 @@ fn look_for_left(verb: Option<&str>, source: &Source) {
     for one in left(source, restores) {
         note(format!("{one}: {what}"));
     }
-}
-
-/// Where cgroups of version 2 are mounted.
-const CGROUPS: &str = "/sys/fs/cgroup";
-
-/// Returns whether they are mounted there.
-fn has_cgroups() -> bool {
-    Path::new(CGROUPS).join("cgroup.procs").exists()
 }

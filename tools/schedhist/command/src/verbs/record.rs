@@ -18,9 +18,11 @@ use schedhist_core::{recording::file::Recorder, window::Window};
 use crate::{
     failure::{note, verdict, Failure, Result},
     files, options,
+    outliers::number,
+    recordings::runs,
+    render,
     source::{unix_ns, Reading, Source},
     sys::{self, Signal, Waiter, Woken},
-    verbs::{outliers::number, render, runs},
 };
 
 /// A recording that is written. It begins as `FILE.PID.new`, which is removed again unless it gets

@@ -8,13 +8,13 @@ use schedhist_core::{distribution::Distribution, hdr, recording::file::Taken, wi
 use crate::{
     failure::{note, print, Failure, Result},
     options::{check_metrics, Form, Style},
-    source::Frame,
-    verbs::{
+    recordings::{
         html, merged,
-        render::{self, About, Scope},
-        run,
         runs::{self, Interval},
     },
+    render::{self, About, Scope},
+    source::Frame,
+    verbs::run,
 };
 
 /// Prints a recording.

@@ -7,12 +7,10 @@ use schedhist_core::text::Outlier;
 
 use crate::{
     failure::{note, print, Failure, Result},
+    outliers::{threshold, Next, Stream},
+    setting::owner,
     source::{unix_ns, Source},
     sys,
-    verbs::{
-        outliers::{threshold, Next, Stream},
-        owner,
-    },
 };
 
 /// The number of columns up to the latency.

@@ -22,16 +22,15 @@ use schedhist_core::{
 
 use crate::{
     failure::{note, print, verdict, wrap, Failure, Result},
+    ongoing::{self, Told},
     options,
+    outliers::{
+        stacks::{Stacks, TRACEFS},
+        threshold, Next, Stream,
+    },
+    setting::{owner, Setting},
     source::Source,
     sys,
-    verbs::{
-        ongoing::{self, Told},
-        outliers::{threshold, Next, Stream},
-        owner,
-        setting::Setting,
-        stacks::{Stacks, TRACEFS},
-    },
 };
 
 /// The metrics whose stays and waits can be seen while they last.

@@ -15,15 +15,13 @@ use schedhist_core::{distribution::Distribution, raw, text::Pairs, units};
 use super::{exit_status, log::Log, own_group::OwnGroup, print};
 use crate::{
     failure::{note, Failure, Result},
+    group_histograms,
     options::Style,
+    recordings::runs::{self, Run, COMMAND, MACHINE},
+    render,
+    setting::grouping::MORE_GROUPS,
     source::{Frame, Reading, Source},
     sys::{self, Waiter, Woken},
-    verbs::{
-        group_histograms,
-        grouping::MORE_GROUPS,
-        render,
-        runs::{self, Run, COMMAND, MACHINE},
-    },
 };
 
 /// The metrics that a group has histograms of.

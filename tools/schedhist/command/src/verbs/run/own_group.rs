@@ -14,14 +14,12 @@ use schedhist_core::engine::format::text::Escaped;
 
 use crate::{
     failure::{note, Failure, Result},
+    setting::{
+        grouping::{has_cgroups, rules, Grouping, CGROUPS, RUN},
+        owner::{self, Owner, State},
+    },
     source::Source,
     sys::{self, Entry},
-    verbs::{
-        grouping::{rules, Grouping, RUN},
-        has_cgroups,
-        owner::{self, Owner, State},
-        CGROUPS,
-    },
 };
 
 /// A group that exists for as long as this does.

@@ -14,11 +14,9 @@ use super::job::COUNTS;
 use crate::{
     failure::{Failure, Result, WIDTH},
     options::{Form, Style},
+    recordings::runs::{Run, COMMAND, MACHINE},
+    render,
     source::Frame,
-    verbs::{
-        render,
-        runs::{Run, COMMAND, MACHINE},
-    },
 };
 
 /// Returns the lines of a run for programs; `None` if the user chose text. Lines without a place

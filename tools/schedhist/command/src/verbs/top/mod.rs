@@ -20,10 +20,9 @@ use schedhist_core::{
 
 use crate::{
     failure::{print, Failure, Result},
-    options,
+    options, render,
     source::{Reading, Source},
     tty::{self, Event, Tty},
-    verbs::render,
 };
 use history::{History, Moment, KEPT};
 use screen::{Look, Screen};

@@ -11,8 +11,8 @@ use schedhist_core::{laws, merge, raw::Snapshot, recording::file::Item, window::
 
 use crate::{
     failure::{note, Failure, Result},
+    recordings::runs::{self, Losses},
     source::Frame,
-    verbs::runs::{self, Losses},
 };
 
 /// Returns the recordings that paths stand for: a folder stands for all recordings in it, by name.

@@ -17,7 +17,7 @@ use schedhist_core::{
 
 use crate::{
     failure::{note, printable, Failure, Result},
-    verbs::merged,
+    recordings::merged,
 };
 
 /// Whose samples a run has.

@@ -2,6 +2,8 @@
 
 //! Reads outliers as they come, for `runqslower` and `watch`.
 
+pub mod stacks;
+
 use std::{
     fs::{File, OpenOptions},
     io::{ErrorKind, Read},
@@ -13,9 +15,9 @@ use schedhist_core::text::{Outlier, OutlierParser};
 
 use crate::{
     failure::{Failure, Result},
+    setting::Setting,
     source::Source,
     sys::{Waiter, Woken},
-    verbs::setting::Setting,
 };
 
 /// Makes the module report samples of `metric` above `ns` nanoseconds for as long as the result

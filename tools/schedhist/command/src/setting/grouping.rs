@@ -2,17 +2,24 @@
 
 //! The rule by which the module groups tasks, set for as long as a verb needs it.
 
-use std::{cell::Cell, fs};
+use std::{cell::Cell, fs, path::Path};
 
 use crate::{
     failure::{Failure, Result},
-    source::Source,
-    verbs::{
+    setting::{
         owner::{Owner, State},
-        setting::Setting,
-        CGROUPS,
+        Setting,
     },
+    source::Source,
 };
+
+/// Where cgroups of version 2 are mounted.
+pub const CGROUPS: &str = "/sys/fs/cgroup";
+
+/// Returns whether they are mounted there.
+pub fn has_cgroups() -> bool {
+    Path::new(CGROUPS).join("cgroup.procs").exists()
+}
 
 /// The names of the cgroups and rules of `run` begin so.
 pub const RUN: &str = "schedhist-run-";

@@ -16,8 +16,8 @@ use schedhist_core::stacks::{below_scheduler, Stack, StackParser};
 
 use crate::{
     failure::{note, Failure, Result},
+    setting::owner::{Owner, State},
     source::Source,
-    verbs::owner::{Owner, State},
 };
 
 pub const TRACEFS: &str = "/sys/kernel/tracing";
@@ -53,7 +53,7 @@ pub struct Stacks {
 
 impl Stacks {
     /// Creates the instance. Signals must be blocked before, and no threshold be set: see
-    /// [`super::outliers::Stream`].
+    /// [`super::Stream`].
     ///
     /// # Errors
     ///

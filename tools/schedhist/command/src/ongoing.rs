@@ -11,7 +11,7 @@ use schedhist_core::{
     units::Unit,
 };
 
-use crate::{failure::wrap, verbs::render::name};
+use crate::{failure::wrap, render::name};
 
 /// What `watch` has told of, so that it tells of nothing twice.
 #[derive(Debug, Default)]

@@ -13,7 +13,7 @@ use schedhist_core::{
 use crate::{
     failure::{note, Failure, Result},
     files,
-    verbs::runs::{self, Losses},
+    recordings::runs::{self, Losses},
 };
 
 /// Writes a trace of the file `input` to the file `out`.

@@ -19,10 +19,8 @@ use schedhist_core::{
 use crate::{
     failure::{note, Failure, Result},
     files,
-    verbs::{
-        report,
-        runs::{self, Losses},
-    },
+    recordings::runs::{self, Losses},
+    verbs::report,
 };
 
 /// The number of columns of a chart, for one recording, and for each of two.

@@ -7,6 +7,10 @@
 //! its process, in all namespaces. So a note that nobody has locked was left by one that was
 //! killed.
 
+pub mod grouping;
+pub mod locks;
+pub mod owner;
+
 use std::{
     fs::{self, File},
     os::unix::fs::MetadataExt,
@@ -16,12 +20,9 @@ use schedhist_core::raw;
 
 use crate::{
     failure::{note, Failure, Result},
+    setting::grouping::{reliance, Reliance},
     source::Source,
     sys::{self, Lock},
-    verbs::{
-        grouping::{reliance, Reliance},
-        locks,
-    },
 };
 
 /// A setting, restored when this is dropped. Signals must be blocked before: see [`sys::Waiter`].

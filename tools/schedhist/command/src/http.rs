@@ -17,7 +17,7 @@ use std::{
 
 use schedhist_core::exposition::negotiate::{self, Form};
 
-use super::export::Exporter;
+use crate::verbs::export::Exporter;
 use crate::{
     failure::{note, Failure, Result},
     sys::{Interest, Waiter, Woken},
