@@ -77,7 +77,7 @@ test:
 ## test-matrix  run all guest tests on all kernels, stock and our own; ends with a table (KERNELS=)
 #              Unless KERNELS= is given, runs all tests of the engine under sanitizers first.
 test-matrix:
-	$(if $(KERNELS),,@scripts/root -- tests/engine/run sanitize all)
+	$(if $(KERNELS),,@scripts/bed/root -- tests/engine/run sanitize all)
 	@tests/matrix $(KERNELS)
 
 ## test-report    look at pages of the command with Debian's Chromium (600 MB)
@@ -94,11 +94,11 @@ bench:
 
 ## lint       run rustfmt, clippy with the kernel's lints, checkpatch, shellcheck
 lint:
-	@scripts/lint
+	@scripts/bed/lint
 
 ## fmt        format the Rust sources
 fmt:
-	@scripts/lint --fix
+	@scripts/bed/lint --fix
 
 ## clean      remove build output from the tree; the cache stays
 clean:

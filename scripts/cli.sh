@@ -13,7 +13,7 @@ SUPPORTED="7.3 7.2"
 # The kernel of Debian unstable, which newer compilers have built.
 UNSTABLE=sid
 
-# Kernels of our own, by the names of their files in scripts/kernels.
+# Kernels of our own, by the names of their files in scripts/bed/kernels.
 DEBUG_KERNELS="debug cfi rt-debug kcsan"
 
 SCRIPT=$(realpath -m -- "$0")
@@ -21,6 +21,7 @@ SCRIPT=$(realpath -m -- "$0")
 SELF=$(realpath -m -- "$(dirname "${BASH_SOURCE[0]}")/..")
 SELF=${SCRIPT#"${SELF%/}/"}
 ME=${SELF#scripts/}
+ME=${ME#bed/}
 
 say() {
 	printf 'schedhist: %s: %s\n' "$ME" "$*" >&2
@@ -105,7 +106,7 @@ stock_kernels() {
 	printf '%s ' "$UNSTABLE"
 }
 
-# check_kernel_name NAME: requires a name that scripts/kernel accepts. Needs neither the root nor
+# check_kernel_name NAME: requires a name that scripts/bed/kernel accepts. Needs neither the root nor
 # the network.
 check_kernel_name() {
 	local stock

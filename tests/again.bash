@@ -4,7 +4,7 @@
 # Repeats a run in a guest when the emulator goes wrong. Sourced by tests.
 
 # again FILE COMMAND...: runs COMMAND with its output in FILE. Repeats it up to twice while it ends
-# with scripts/vm's status for an emulator bug, since such a run proves nothing.
+# with scripts/bed/vm's status for an emulator bug, since such a run proves nothing.
 again() {
 	local said=$1 rc
 	shift

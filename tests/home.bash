@@ -2,7 +2,7 @@
 # shellcheck shell=bash disable=SC2154
 #
 # A root in the cache for programs that one test alone needs. Sourced by such tests, after
-# scripts/lib.sh, with the folder of the root in $home, and what is installed there in $PACKAGES.
+# scripts/bed/lib.sh, with the folder of the root in $home, and what is installed there in $PACKAGES.
 # $work is a folder of this run, which the root has at /mnt.
 
 # in_home COMMAND...: runs it in the root, in namespaces of its own, so that nothing stays mounted or

@@ -5,7 +5,7 @@
 
 # build_for SERIES: the kernel crates of two series differ, and most tests use one of them.
 build_for() {
-	run 0 scripts/build "$1"
+	run 0 scripts/bed/build "$1"
 	[[ $said == */schedhist.ko ]]
 }
 
@@ -16,10 +16,10 @@ done
 # Another run begins to build while this one looks whether that is needed, and takes away the stamp.
 begin_build() {
 	local ko place builds state
-	ko=$(scripts/build)
+	ko=$(scripts/bed/build)
 	place=$(dirname "${ko#/build/}")
-	builds=$(. scripts/lib.sh && echo "$BUILD")
-	state=$(. scripts/lib.sh && echo "$STATE")
+	builds=$(. scripts/bed/lib.sh && echo "$BUILD")
+	state=$(. scripts/bed/lib.sh && echo "$STATE")
 	mkdir "$work/bin"
 	cat > "$work/bin/find" <<- END
 		#!/bin/sh
@@ -28,7 +28,7 @@ begin_build() {
 	END
 	chmod +x "$work/bin/find"
 	flock "$state/build-${place//\//-}.lock" sleep 2 &
-	PATH=$work/bin:$PATH run 0 scripts/build
+	PATH=$work/bin:$PATH run 0 scripts/bed/build
 	wait
 	says "waiting for another run" "building the module"
 }

@@ -4,13 +4,13 @@
 # Tests a cache that cannot be used, and a first run without the network. Sourced by run.
 
 # On the disk of the cache that is in use, since that has enough space.
-empty=$(. scripts/lib.sh && need_cache && mktemp -d "$CACHE/empty.XXXXXX")
+empty=$(. scripts/bed/lib.sh && need_cache && mktemp -d "$CACHE/empty.XXXXXX")
 trap 'rm -rf "$work" "$empty"' EXIT
 
-# refused CACHE TEXT...: requires that scripts/root begins nothing, and fails with one line, which
+# refused CACHE TEXT...: requires that scripts/bed/root begins nothing, and fails with one line, which
 # has each TEXT and names the variable.
 refused() {
-	run 1 env SCHEDHIST_CACHE="$1" scripts/root
+	run 1 env SCHEDHIST_CACHE="$1" scripts/bed/root
 	says SCHEDHIST_CACHE "${@:2}"
 	(($(wc -l <<< "$said") == 1)) || { echo "it said more"; exit 1; }
 }
@@ -23,27 +23,27 @@ on_tmpfs() {
 }
 
 cache_read_only() {
-	run 1 on_tmpfs ro env SCHEDHIST_CACHE="$work/fs" scripts/root
+	run 1 on_tmpfs ro env SCHEDHIST_CACHE="$work/fs" scripts/bed/root
 	says "cannot write to $work/fs (Read-only file system)" "SCHEDHIST_CACHE"
-	run 1 on_tmpfs ro env SCHEDHIST_CACHE="$work/fs/below" scripts/vm -- true
+	run 1 on_tmpfs ro env SCHEDHIST_CACHE="$work/fs/below" scripts/bed/vm -- true
 	says "cannot write to $work/fs/below (Read-only file system)" "SCHEDHIST_CACHE"
 }
 
 cache_full() {
 	run 1 on_tmpfs size=64k env SCHEDHIST_CACHE="$work/fs" bash -c '
-		head -c 60000 /dev/zero > "$SCHEDHIST_CACHE/most"; scripts/root'
+		head -c 60000 /dev/zero > "$SCHEDHIST_CACHE/most"; scripts/bed/root'
 	says "cannot write to $work/fs (No space left on device)" "SCHEDHIST_CACHE"
 }
 
 cache_small() {
-	run 1 on_tmpfs size=100m env SCHEDHIST_CACHE="$work/fs" scripts/root
+	run 1 on_tmpfs size=100m env SCHEDHIST_CACHE="$work/fs" scripts/bed/root
 	says "$work/fs has 0 GB left, and 8 GB are needed" "SCHEDHIST_CACHE"
 }
 
 # The cache fills up during a step of some script.
 cache_fills_up() {
 	run 1 on_tmpfs size=1m env SCHEDHIST_CACHE="$work/fs" bash -c '
-		. scripts/lib.sh; need_cache; step "filling it" fill cp /dev/zero "$CACHE/zeros"'
+		. scripts/bed/lib.sh; need_cache; step "filling it" fill cp /dev/zero "$CACHE/zeros"'
 	says "filling it ... failed" "$work/fs is full: make room, or set SCHEDHIST_CACHE" "run the same command again"
 }
 
@@ -56,13 +56,13 @@ cache_is_a_file() {
 # Uses the existing root, as making another one takes minutes.
 cache_with_space() {
 	local spaced="$work/a cache" root state
-	root=$(. scripts/lib.sh && echo "$ROOT")
-	state=$(. scripts/lib.sh && echo "$STATE")
+	root=$(. scripts/bed/lib.sh && echo "$ROOT")
+	state=$(. scripts/bed/lib.sh && echo "$STATE")
 	mkdir -p "$spaced/root" "$spaced/state"
 	cp "$state"/kernel-* "$spaced/state"
 	run 0 unshare --mount --propagation private bash -c '
-		mount --bind "$1" "$2/root" && export SCHEDHIST_CACHE="$2" && scripts/kernel &&
-			scripts/root -- sh -c "cp Kbuild /build"' sh "$root" "$spaced"
+		mount --bind "$1" "$2/root" && export SCHEDHIST_CACHE="$2" && scripts/bed/kernel &&
+			scripts/bed/root -- sh -c "cp Kbuild /build"' sh "$root" "$spaced"
 	cmp Kbuild "$spaced/build/Kbuild"
 }
 
@@ -73,11 +73,11 @@ cache_of_root() {
 	install -d -o 65534 "$work/home" "$work/home/.cache"
 	chmod 755 "$work"
 	run 1 unshare --mount --propagation private bash -c '
-		mount -t tmpfs -o ro tmpfs "$1" && env -u XDG_CACHE_HOME -u SCHEDHIST_CACHE HOME="$2" scripts/root' \
+		mount -t tmpfs -o ro tmpfs "$1" && env -u XDG_CACHE_HOME -u SCHEDHIST_CACHE HOME="$2" scripts/bed/root' \
 		sh "$home" "$work/home"
 	says "cannot write to $home/.cache/schedhist (Read-only file system)"
 	run 1 unshare --mount --propagation private bash -c '
-		mount -t tmpfs -o ro tmpfs "$1" && env -u SCHEDHIST_CACHE XDG_CACHE_HOME="$2/.cache" scripts/root' \
+		mount -t tmpfs -o ro tmpfs "$1" && env -u SCHEDHIST_CACHE XDG_CACHE_HOME="$2/.cache" scripts/bed/root' \
 		sh "$home" "$work/home"
 	says "cannot write to $home/.cache/schedhist (Read-only file system)"
 }
@@ -90,12 +90,12 @@ first_run() {
 }
 
 cache_no_network() {
-	first_run unshare --net env -u SCHEDHIST_MIRROR scripts/root
+	first_run unshare --net env -u SCHEDHIST_MIRROR scripts/bed/root
 	says "packages cannot be fetched: check the network and the proxy (http_proxy" "SCHEDHIST_MIRROR"
 }
 
 cache_bad_mirror() {
-	first_run env SCHEDHIST_MIRROR=http://mirror.invalid/debian scripts/vm -- true
+	first_run env SCHEDHIST_MIRROR=http://mirror.invalid/debian scripts/bed/vm -- true
 	says "packages cannot be fetched from SCHEDHIST_MIRROR, http://mirror.invalid/debian:" "http_proxy"
 }
 
@@ -104,7 +104,7 @@ cache_tools() {
 	mkdir "$work/path"
 	ln -s /usr/local/sbin/* /usr/local/bin/* /usr/sbin/* /usr/bin/* /sbin/* /bin/* "$work/path" 2> /dev/null || true
 	rm -f "$work/path/mmdebstrap"
-	run 1 unshare --net env PATH="$work/path" SCHEDHIST_CACHE="$empty" scripts/root
+	run 1 unshare --net env PATH="$work/path" SCHEDHIST_CACHE="$empty" scripts/bed/root
 	says "first run: sets up Debian trixie in $empty" "installs mmdebstrap on this machine, by apt-get"
 }
 

@@ -106,14 +106,14 @@ check_cli() {
 		grep -q "^$name:" Makefile || continue
 		check "cli/root/$name" cli_root "make $name" make "$name"
 	done
-	for file in scripts/{vm,root,kernel,lint,deb} tests/{run,matrix} tests/{bed,faults,lockdown,mutants,packages}/run \
+	for file in scripts/deb scripts/bed/{vm,root,kernel,lint} tests/{run,matrix} tests/{bed,faults,lockdown,mutants,packages}/run \
 		tests/bench/{all,host,path,peers,read,scale} tests/tracegen/drift; do
 		case $file in
-		scripts/vm) check "cli/root/$file" cli_root "$file" "$file" -- true ;;
+		scripts/bed/vm) check "cli/root/$file" cli_root "$file" "$file" -- true ;;
 		*) check "cli/root/$file" cli_root "$file" "$file" ;;
 		esac
 	done
-	check cli/root/debug-kernel cli_root scripts/debug-kernel scripts/debug-kernel debug
+	check cli/root/debug-kernel cli_root scripts/bed/debug-kernel scripts/bed/debug-kernel debug
 
 	for name in run test bench; do
 		check "cli/name/$name" cli_name "no kernel is called 'nope'" make "$name" KERNEL=nope
@@ -127,16 +127,16 @@ check_cli() {
 	check cli/name/fault cli_name "'7.3' is not a kernel of our own" tests/faults/run 7.3
 	check cli/name/mutant cli_name "there is no mutant 'nope'" tests/mutants/run nope
 	check cli/name/topic cli_name "there is no topic 'nope'" tests/bed/run nope
-	check cli/name/kernel cli_name "no kernel is called ''" scripts/kernel ''
-	check cli/name/two-kernels cli_name "no kernel is called '7.3 7.2'" scripts/kernel '7.3 7.2'
-	check cli/name/cloud cli_name "Debian's cloud kernels have no 9p" scripts/vm --kernel 7.3-cloud -- true
+	check cli/name/kernel cli_name "no kernel is called ''" scripts/bed/kernel ''
+	check cli/name/two-kernels cli_name "no kernel is called '7.3 7.2'" scripts/bed/kernel '7.3 7.2'
+	check cli/name/cloud cli_name "Debian's cloud kernels have no 9p" scripts/bed/vm --kernel 7.3-cloud -- true
 	check cli/name/cloud-tests cli_name "Debian's cloud kernels have no 9p" tests/run --kernel 7.3-cloud guest
 	check cli/name/test-in-guest cli_name "there is no test 'nope'" tests/guest/run law nope
-	check cli/value/vm cli_name "--kernel needs a value" scripts/vm --kernel
+	check cli/value/vm cli_name "--kernel needs a value" scripts/bed/vm --kernel
 	check cli/value/cpus cli_name "--cpus needs a number, not 'many'" make run CPUS=many
 	check cli/value/seconds cli_name "SECONDS must be a number" make run SECONDS=long
-	check cli/value/command cli_name "no command is given" scripts/vm --
-	check cli/value/bare-command cli_name "unexpected argument 'true'" scripts/vm true
+	check cli/value/command cli_name "no command is given" scripts/bed/vm --
+	check cli/value/bare-command cli_name "unexpected argument 'true'" scripts/bed/vm true
 }
 
 check_cli

@@ -5,10 +5,10 @@
 # Sourced by tests/bed/run.
 
 # The headers that Debian ships, with the files that scripts/rust-metadata has added.
-stock_release=$(scripts/kernel)
+stock_release=$(scripts/bed/kernel)
 stock_kdir=/lib/modules/$stock_release/build
-# shellcheck source=scripts/lib.sh
-IFS=$'\t' read -r stock_headers kdir_supported < <(. scripts/lib.sh
+# shellcheck source=scripts/bed/lib.sh
+IFS=$'\t' read -r stock_headers kdir_supported < <(. scripts/bed/lib.sh
 	printf '%s\t%s\n' "$ROOT/usr/src/linux-headers-$stock_release" "${SUPPORTED// / and }")
 
 # make_kdir RELEASE [NAME]: makes a build folder with the configuration of the real headers, but
@@ -40,7 +40,7 @@ kdir_refuses() {
 
 # The real headers, with the real compiler.
 kdir_real() {
-	run 0 scripts/root -- scripts/check-kdir "$stock_kdir"
+	run 0 scripts/bed/root -- scripts/check-kdir "$stock_kdir"
 	[[ -z $said ]]
 }
 
@@ -152,7 +152,7 @@ preprocess_glue() {
 		sed -nE 's/^(CONFIG_\w+)=y$/#define \1 1/p' "$kdir/include/config/auto.conf"
 		cat src/boundary/abstractions/glue.h
 		# The kernel's headers are not found. What is asked for comes before them.
-	} | { scripts/root -- cpp -nostdinc 2>&1 > /dev/null || :; } | sed -n 's/.*error: #error "\(.*\)"$/\1/p'
+	} | { scripts/bed/root -- cpp -nostdinc 2>&1 > /dev/null || :; } | sed -n 's/.*error: #error "\(.*\)"$/\1/p'
 }
 
 # glue_refuses EXPECTED EDIT: a build that has not asked check-kdir ends with this sentence, too.
@@ -185,7 +185,7 @@ kdir_dead_rustc() {
 # rustup's rustc comes first in PATH, and Debian's is the right one.
 kdir_rustup() {
 	# shellcheck disable=SC2016 # for the root
-	run 1 scripts/root -- bash -c '
+	run 1 scripts/bed/root -- bash -c '
 		printf "#!/bin/sh\necho \"rustc 1.99.0 (test)\"\n" > /tmp/rustc
 		chmod +x /tmp/rustc
 		PATH=/tmp:$PATH exec scripts/check-kdir "$1"' sh "$stock_kdir"
@@ -217,18 +217,18 @@ make_refuses() {
 
 # The packages that the advice names must be a supported kernel and its headers.
 kdir_advice() {
-	run 0 scripts/root -- apt-cache policy linux-image-amd64 linux-headers-amd64
+	run 0 scripts/bed/root -- apt-cache policy linux-image-amd64 linux-headers-amd64
 	(($(grep -A 1 -E "^ (\*\*\*|   ) ${kdir_supported%% *}\.[0-9.]+-[^ ]+ " <<< "$said" |
 		grep -c ' trixie-backports/main amd64 Packages') == 2))
 }
 
-# scripts/build must refuse what make refuses.
+# scripts/bed/build must refuse what make refuses.
 build_asks() {
 	mkdir -p "$work/other"
 	cp -r Makefile Kbuild src include scripts "$work/other"
 	# shellcheck disable=SC2016 # for the other shell
 	SCHEDHIST_TREE=$work/other run 1 unshare --mount --propagation private bash -c '
-		mount --bind "$1" "$2" && exec scripts/build' sh "$kdir/include/config/auto.conf" \
+		mount --bind "$1" "$2" && exec scripts/bed/build' sh "$kdir/include/config/auto.conf" \
 		"$stock_headers/include/config/auto.conf"
 	says "built without CONFIG_SCHED_INFO"
 }
@@ -260,7 +260,7 @@ metadata_no_headers() {
 }
 
 metadata_no_root() {
-	run 1 scripts/root -- setpriv --reuid nobody --regid nogroup --clear-groups \
+	run 1 scripts/bed/root -- setpriv --reuid nobody --regid nogroup --clear-groups \
 		/scripts/rust-metadata "$stock_release"
 	says "must be run as root" "sudo /scripts/rust-metadata"
 }

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash disable=SC2154 # said
 #
-# Tests scripts/kernel. Sourced by run.
+# Tests scripts/bed/kernel. Sourced by run.
 
 # Uses a copy of the scripts in which a series is supported that Debian does not have, as will be
 # the case for 7.2 one day.
@@ -9,7 +9,7 @@ kernel_gone() {
 	mkdir "$work/gone"
 	cp -r scripts tests "$work/gone"
 	sed -i 's/^SUPPORTED=.*/SUPPORTED="7.3 9.9"/' "$work/gone/scripts/cli.sh"
-	run 1 "$work/gone/scripts/kernel" 9.9
+	run 1 "$work/gone/scripts/bed/kernel" 9.9
 	says "Debian no longer has a 9.9 kernel" "+deb"
 	# tests/matrix must not run anything before it finds out.
 	run 1 "$work/gone/tests/matrix" --quick 7.3 9.9
@@ -18,7 +18,7 @@ kernel_gone() {
 }
 
 kernel_default() {
-	run 0 scripts/kernel
+	run 0 scripts/bed/kernel
 	[[ ${said##*$'\n'} =~ ^[0-9]+\.[0-9]+\.[0-9]+.*-amd64$ ]]
 }
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash disable=SC2154 # said
 #
-# Tests scripts/check-log. Sourced by run.
+# Tests scripts/bed/check-log. Sourced by run.
 
 # log LINE...: writes a kernel log with a harmless line, then each LINE.
 log() {
@@ -10,13 +10,13 @@ log() {
 
 log_good() {
 	log "x86/mm: Checked W+X mappings: passed" "schedhist: BUGs are no bugs here"
-	run 0 scripts/check-log "$work/kernel.log"
+	run 0 scripts/bed/check-log "$work/kernel.log"
 	[[ -z $said ]]
 }
 
 log_report() {
 	log "$1"
-	run 1 scripts/check-log "$work/none" "$work/kernel.log"
+	run 1 scripts/bed/check-log "$work/none" "$work/kernel.log"
 	says "$1"
 }
 
@@ -24,8 +24,8 @@ log_report() {
 log_allocation() {
 	log "insmod: page allocation failure: order:0, mode:0xcc0(GFP_KERNEL)" "Call Trace:" " dump_stack+0x1/0x2" \
 		"${@:2}"
-	run "$1" scripts/check-log "$work/kernel.log"
-	run 1 scripts/check-log --allocations "$work/kernel.log"
+	run "$1" scripts/bed/check-log "$work/kernel.log"
+	run 1 scripts/bed/check-log --allocations "$work/kernel.log"
 	says "page allocation failure"
 }
 
@@ -34,19 +34,19 @@ log_race() {
 	local line='=================================================================='
 	log "$line" "BUG: KCSAN: data-race in $1 / rcu_core" "write to 0xffff88807d6360c0 of 8 bytes" \
 		" $1+0x5f/0xe0" "CPU: 0 UID: 0 PID: 1 Comm: init Not tainted 7.3.4-schedhist-kcsan #1" "$line"
-	run "$2" scripts/check-log "$work/kernel.log"
+	run "$2" scripts/bed/check-log "$work/kernel.log"
 }
 
 # The bytes around a breakpoint show whether the kernel was patching an instruction there.
 log_breakpoint() {
 	log "Oops: int3: 0000 [#1] SMP NOPTI" "Code: 95 c2 $1 05 00 00" "Kernel panic - not syncing"
-	run "$2" scripts/check-log "$work/kernel.log"
+	run "$2" scripts/bed/check-log "$work/kernel.log"
 }
 
 # Only the first report shows what went wrong.
 log_breakpoint_later() {
 	log "WARNING: CPU: 1 PID: 1 at kernel/fork.c:1" "Oops: int3: 0000 [#1]" "Code: 00 cc <93> 05"
-	run 1 scripts/check-log "$work/kernel.log"
+	run 1 scripts/bed/check-log "$work/kernel.log"
 }
 
 # A race without the module comes first, and does not count.
@@ -54,7 +54,7 @@ log_breakpoint_after_race() {
 	local line='=================================================================='
 	log "$line" "BUG: KCSAN: data-race in tick / tock" "$line" \
 		"Oops: int3: 0000 [#1] SMP NOPTI" "Code: 95 c2 00 cc <93> 05 00 00"
-	run 3 scripts/check-log "$work/kernel.log"
+	run 3 scripts/bed/check-log "$work/kernel.log"
 }
 
 check log/good log_good

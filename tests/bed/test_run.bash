@@ -16,12 +16,13 @@ fake() {
 tree() {
 	tree=$work/tree
 	rm -rf "$tree"
-	mkdir -p "$tree/tests" "$tree/scripts" "$tree/tmp"
+	mkdir -p "$tree/tests" "$tree/scripts/bed" "$tree/tmp"
 	cp tests/run tests/jobs.bash tests/seconds "$tree/tests"
 	cp scripts/*.sh "$tree/scripts"
+	cp scripts/bed/lib.sh "$tree/scripts/bed"
 	export SCHEDHIST_CACHE=$tree/cache TMPDIR=$tree/tmp SCHEDHIST_JOBS=2
-	fake scripts/kernel 'echo 7.3.0-test'
-	fake scripts/lint 'echo "ok lint/a"'
+	fake scripts/bed/kernel 'echo 7.3.0-test'
+	fake scripts/bed/lint 'echo "ok lint/a"'
 	fake tests/bed/run 'echo "ok bed/a"'
 	"$@"
 }
@@ -29,7 +30,7 @@ tree() {
 # Each suite ends only when the other has begun; tests/run must still show them in order.
 run_side_by_side() {
 	local meet='touch $me; for i in {1..300}; do [[ ! -e $other ]] || break; sleep 0.1; done; [[ -e $other ]] || exit 1'
-	fake scripts/lint 'me=lint other=bed' "$meet" 'sleep 1; echo "ok lint/a"'
+	fake scripts/bed/lint 'me=lint other=bed' "$meet" 'sleep 1; echo "ok lint/a"'
 	fake tests/bed/run 'me=bed other=lint' "$meet" 'echo "ok bed/a"; echo "skip bed/b: why"'
 	run 0 "$tree/tests/run" lint bed
 	said=$(grep -v '^schedhist: ' <<< "$said" | sed 's/, [0-9]* s$//')
@@ -38,7 +39,7 @@ run_side_by_side() {
 }
 
 run_fails() {
-	fake scripts/lint 'echo "ok lint/a"; echo "not ok lint/b"; echo "# why"; exit 1'
+	fake scripts/bed/lint 'echo "ok lint/a"; echo "not ok lint/b"; echo "# why"; exit 1'
 	fake tests/bed/run 'exit 3'
 	fake tests/lockdown/run 'exit 0'
 	run 1 "$tree/tests/run" lint bed lockdown lint
@@ -53,13 +54,13 @@ run_part() {
 	local status
 	fake tests/guest/run 'printf "%s\n" a b c d'
 	for status in 1 99 125; do
-		fake scripts/vm 'while [[ $1 != tests/guest/run ]]; do shift; done; shift' \
+		fake scripts/bed/vm 'while [[ $1 != tests/guest/run ]]; do shift; done; shift' \
 			'if [[ " $* " != *" a "* ]]; then printf "ok %s\n" "$@"; exit; fi' "echo 'not ok a'; exit $status"
 		run 1 "$tree/tests/run" guest
 		says "not ok guest.1: 1 test was not run" "2 passed, 2 failed"
 	done
 	# All tests have reported: one failed, and its report in the kernel log is counted already.
-	fake scripts/vm 'while [[ $1 != tests/guest/run ]]; do shift; done; shift; for name; do' \
+	fake scripts/bed/vm 'while [[ $1 != tests/guest/run ]]; do shift; done; shift; for name; do' \
 		'[[ $name == a ]] && echo "not ok a" || echo "ok $name"; done; [[ " $* " != *" a "* ]] || exit 99'
 	run 1 "$tree/tests/run" guest
 	says "3 passed, 1 failed"
@@ -95,7 +96,7 @@ run_usage() {
 run_after_other() {
 	run 0 "$tree/tests/run" lint
 	printf '%s\n' "$said" > "$work/earlier"
-	fake scripts/lint 'exit 1'
+	fake scripts/bed/lint 'exit 1'
 	run 0 "$tree/tests/run" --after "$work/earlier" lint
 	says $'=== lint\nok lint/a\n=== lint: 1 passed, 0 failed'
 	refuses "$work/earlier is of another run" "$tree/tests/run" --after "$work/earlier" --quick lint
@@ -112,7 +113,7 @@ run_after_other() {
 
 # If an earlier run has completed the suite debug, its kernel must not be built.
 run_debug_done() {
-	fake scripts/kernel '[[ $1 != debug ]] || touch built' 'echo 7.3.0-test'
+	fake scripts/bed/kernel '[[ $1 != debug ]] || touch built' 'echo 7.3.0-test'
 	run 0 "$tree/tests/run" lint
 	printf '%s\n' "$said" '=== debug' 'ok debug/law' '=== debug: 1 passed, 0 failed, 5 s' > "$work/earlier"
 	run 0 "$tree/tests/run" --after "$work/earlier" debug lint
@@ -122,8 +123,8 @@ run_debug_done() {
 
 # The progress must say that the kernel debug is being built.
 run_debug_built() {
-	fake scripts/kernel '[[ $1 != debug ]] || sleep 4' 'echo 7.3.0-test'
-	fake scripts/vm 'while [[ $1 != tests/guest/run ]]; do shift; done; shift; printf "ok %s\n" "$@"'
+	fake scripts/bed/kernel '[[ $1 != debug ]] || sleep 4' 'echo 7.3.0-test'
+	fake scripts/bed/vm 'while [[ $1 != tests/guest/run ]]; do shift; done; shift; printf "ok %s\n" "$@"'
 	fake tests/bed/run 'sleep 3; echo "ok bed/a"'
 	run 0 "$tree/tests/run" debug lint bed
 	says "bed running; the kernel debug is being built; 1 of 4 jobs done, about"
@@ -132,7 +133,7 @@ run_debug_built() {
 
 # tests/run estimates the time that it takes, and saves the time that it took.
 run_tells() {
-	fake scripts/lint 'sleep 2; echo "ok lint/a"'
+	fake scripts/bed/lint 'sleep 2; echo "ok lint/a"'
 	run 0 "$tree/tests/run" lint bed
 	says "lint bed: about" "running, 1 of 2 jobs done, about"
 	grep -qE '^lint [2-9]$' "$tree/cache/state/seconds-7.3"
@@ -142,7 +143,7 @@ run_tells() {
 # Jobs must end with tests/run, and it must show their output.
 run_ended() {
 	local pid
-	fake scripts/lint 'echo "ok lint/a"; echo $$ > pid; sleep 1000'
+	fake scripts/bed/lint 'echo "ok lint/a"; echo $$ > pid; sleep 1000'
 	fake tests/bed/run 'echo "ok bed/a"; sleep 1000'
 	"$tree/tests/run" lint bed > "$work/ended" 2>&1 &
 	for _ in {1..300}; do
@@ -175,7 +176,7 @@ end_when() {
 # that --after does not repeat it.
 run_ended_silent() {
 	local run
-	fake scripts/lint 'sleep 1000'
+	fake scripts/bed/lint 'sleep 1000'
 	fake tests/bed/run 'echo "ok bed/a"'
 	fake tests/lockdown/run 'echo "ok lockdown/a"; touch begun; sleep 1000'
 	"$tree/tests/run" lint bed lockdown > "$work/ended" 2>&1 &
@@ -184,7 +185,7 @@ run_ended_silent() {
 	says $'=== bed\nok bed/a\n=== bed: 1 passed, 0 failed, '
 	says $'\n=== lockdown\nok lockdown/a'
 	[[ $said != *"=== lint:"* && $said != *"=== lockdown:"* ]]
-	fake scripts/lint 'echo "ok lint/a"'
+	fake scripts/bed/lint 'echo "ok lint/a"'
 	fake tests/bed/run 'exit 1'
 	fake tests/lockdown/run 'echo "ok lockdown/a"'
 	run 0 "$tree/tests/run" --after "$work/ended" lint bed lockdown
@@ -194,7 +195,7 @@ run_ended_silent() {
 # Ending tests/run must end the download of a kernel at once.
 run_ended_kernel() {
 	local run pid
-	fake scripts/kernel 'echo $$ > pid; touch begun; exec sleep 1000'
+	fake scripts/bed/kernel 'echo $$ > pid; touch begun; exec sleep 1000'
 	"$tree/tests/run" lint > "$work/ended" 2>&1 &
 	run=$!
 	end_when "$tree/begun"
@@ -207,7 +208,7 @@ run_ended_kernel() {
 run_guests() {
 	local names=({a..j})
 	fake tests/guest/run "printf '%s\n' ${names[*]}"
-	fake scripts/vm 'echo x >> guests; while [[ $1 != tests/guest/run ]]; do shift; done; shift' \
+	fake scripts/bed/vm 'echo x >> guests; while [[ $1 != tests/guest/run ]]; do shift; done; shift' \
 		'printf "ok %s\n" "$@"'
 	run 0 "$tree/tests/run" guest
 	says "10 passed, 0 failed"
@@ -225,14 +226,14 @@ run_matrix() {
 	cp tests/matrix "$tree/tests"
 	fake tests/guest/run 'printf "%s\n" a b'
 	fake tests/run 'echo "ok a"; echo "ok b"; echo "2 passed, 0 failed"'
-	fake scripts/kernel '[[ $1 == sid ]] || { echo 7.3.0-test; exit; }' 'mkdir -p cache/state' \
+	fake scripts/bed/kernel '[[ $1 == sid ]] || { echo 7.3.0-test; exit; }' 'mkdir -p cache/state' \
 		'echo "its rustc is newer" > cache/state/no-sid; exit 77'
 	run 0 "$tree/tests/matrix" --quick 7.3 sid
 	says "(1) its rustc is newer" "2 passed, 0 failed, 2 skipped"
-	fake scripts/kernel '[[ $1 == sid ]] || { echo 7.3.0-test; exit; }' 'exit 1'
+	fake scripts/bed/kernel '[[ $1 == sid ]] || { echo 7.3.0-test; exit; }' 'exit 1'
 	run 1 "$tree/tests/matrix" --quick 7.3 sid
 	says $'\nkernel ' "2 passed, 3 failed, 0 skipped"
-	fake scripts/kernel 'exit 1'
+	fake scripts/bed/kernel 'exit 1'
 	run 1 "$tree/tests/matrix" --quick 7.3
 	[[ $said != *"running on"* ]]
 }

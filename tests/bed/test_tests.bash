@@ -4,7 +4,7 @@
 # Tests the runners of the tests, and that they refuse bad input: budgets, mutants, machine code,
 # drifted events. Sourced by run.
 
-check bench/budget run 0 scripts/root -- tests/bench/test_budget
+check bench/budget run 0 scripts/bed/root -- tests/bench/test_budget
 
 # After a guest has gone down, another one runs the remaining tests.
 guest_rest() {
@@ -37,7 +37,7 @@ check run/after run_after
 tests/mutants/run --build || failed=1
 
 # tests/guest/sites.py must reject bad machine code.
-scripts/root -- tests/bed/sites.py "$(scripts/build)" || failed=1
+scripts/bed/root -- tests/bed/sites.py "$(scripts/bed/build)" || failed=1
 
 # Tests scripts/tracegen as part of a build.
 tests/tracegen/drift || failed=1

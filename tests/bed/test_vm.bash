@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash disable=SC2154 # said
 #
-# Tests scripts/vm, with eight boots. Sourced by run.
+# Tests scripts/bed/vm, with eight boots. Sourced by run.
 
 vm_passes_through() {
 	# shellcheck disable=SC2016 # for the guest
-	run 42 scripts/vm --cpus 3 --memory 512M -- bash -c '
+	run 42 scripts/bed/vm --cpus 3 --memory 512M -- bash -c '
 		echo "out $(nproc) CPUs, $PWD, $1"; echo "err" >&2
 		[[ -r $SCHEDHIST_KO && -d /sys/kernel/tracing/events && -d /sys/kernel/debug/tracing ]] || exit 1
 		awk "/MemTotal/ { exit !(\$2 > 350000 && \$2 < 530000) }" /proc/meminfo || exit 2
@@ -14,9 +14,9 @@ vm_passes_through() {
 	says "out 3 CPUs, /schedhist, one  argument" "err"
 }
 
-# The kernel goes down, so COMMAND cannot report anything: scripts/vm must.
+# The kernel goes down, so COMMAND cannot report anything: scripts/bed/vm must.
 vm_report() {
-	run 99 scripts/vm --no-build -- bash -c 'echo c > /proc/sysrq-trigger; exit 0'
+	run 99 scripts/bed/vm --no-build -- bash -c 'echo c > /proc/sysrq-trigger; exit 0'
 	says "sysrq triggered crash"
 }
 
@@ -25,15 +25,15 @@ vm_timeout() {
 	# On a busy host the boot alone may exceed the shorter timeouts.
 	for seconds in 20 60 300; do
 		run 124 timeout --signal=KILL $((seconds + 240)) \
-			scripts/vm --no-build --timeout "$seconds" -- bash -c 'echo it begins; sleep 1000'
+			scripts/bed/vm --no-build --timeout "$seconds" -- bash -c 'echo it begins; sleep 1000'
 		[[ $said != *"it begins"* ]] || break
 	done
 	says "it begins" "the command was not done after $seconds s"
 }
 
-# QEMU does not start its CPUs (-S): scripts/vm must try three times.
+# QEMU does not start its CPUs (-S): scripts/bed/vm must try three times.
 vm_hung() {
-	run 125 env SCHEDHIST_SILENCE=5 scripts/vm --no-build --qemu -S -- true
+	run 125 env SCHEDHIST_SILENCE=5 scripts/bed/vm --no-build --qemu -S -- true
 	says "the guest printed nothing for 5 s before the command began: booting again (2 of 3)" "again (3 of 3)" \
 		"before the command began, for the third time"
 }
@@ -42,16 +42,16 @@ vm_hung() {
 # kernel begins, and requires STATUS.
 aborting() {
 	local build plugin status=$2
-	build=$(. scripts/lib.sh && mktemp -d "$BUILD/abort.XXXXXX")
+	build=$(. scripts/bed/lib.sh && mktemp -d "$BUILD/abort.XXXXXX")
 	# shellcheck disable=SC2064 # as it is now
 	trap "rm -rf '$build'" EXIT
 	echo "$1" > "$build/left"
 	shift 2
 	# The folder has another path in the root.
 	plugin=/build/${build##*/}
-	scripts/root -- gcc-14 -shared -fPIC -O2 -Wall -Wextra -Wno-unused-parameter -Werror -fvisibility=hidden \
+	scripts/bed/root -- gcc-14 -shared -fPIC -O2 -Wall -Wextra -Wno-unused-parameter -Werror -fvisibility=hidden \
 		-o "$plugin/abort.so" tests/bed/abort.c
-	run "$status" env SCHEDHIST_KVM=0 scripts/vm --no-build \
+	run "$status" env SCHEDHIST_KVM=0 scripts/bed/vm --no-build \
 		--qemu "-plugin $plugin/abort.so,left=$plugin/left" -- "$@"
 }
 
@@ -78,9 +78,9 @@ vm_aborts_always() {
 	echo "$((SECONDS - start)) s"
 }
 
-# A kernel report fails the run, however early it is: scripts/vm must not boot the guest again.
+# A kernel report fails the run, however early it is: scripts/bed/vm must not boot the guest again.
 vm_panics_early() {
-	run 99 scripts/vm --no-build --append "rdinit=/none init=/none root=/dev/none" -- true
+	run 99 scripts/bed/vm --no-build --append "rdinit=/none init=/none root=/dev/none" -- true
 	says "Kernel panic"
 	booted_again 0
 	[[ ${said#*Kernel panic} != *"booting again"* ]]
@@ -89,13 +89,13 @@ vm_panics_early() {
 # CPUs that are possible but never present; and several CPUs that are present, with --icount.
 vm_possible() {
 	# shellcheck disable=SC2016 # for the guest
-	run 0 scripts/vm --no-build --icount --cpus 2 --possible 64 -- bash -c '
+	run 0 scripts/bed/vm --no-build --icount --cpus 2 --possible 64 -- bash -c '
 		echo "$(nproc) of $(< /sys/devices/system/cpu/possible)"'
 	says "2 of 0-63"
 }
 
 vm_possible_bad() {
-	run 2 scripts/vm --no-build --cpus 4 --possible 3 -- true
+	run 2 scripts/bed/vm --no-build --cpus 4 --possible 3 -- true
 	says "there cannot be 4 CPUs where 3 are possible"
 }
 

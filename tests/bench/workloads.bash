@@ -39,7 +39,7 @@ prepare_workloads() {
 	for program in perf chrt bpftool; do
 		cp "$(command -v "$program")" "$memory"
 	done
-	cp "${SCHEDHIST_WITH:?run this through scripts/vm --with tests/bench/modules}"/{sleepers,perf_stamps.so} \
+	cp "${SCHEDHIST_WITH:?run this through scripts/bed/vm --with tests/bench/modules}"/{sleepers,perf_stamps.so} \
 		"$memory"
 	ldd "$memory"/{perf,chrt} | awk '$3 ~ /^\// { print $3 }' | sort -u | xargs cp -t "$memory"
 	export PERF_CONFIG=/dev/null HOME=$memory

@@ -87,7 +87,7 @@ measure() { echo "$1" > "$debugfs/enable"; }
 
 # helper NAME: copies one of tests/helpers into $work. Skips the test if there are none.
 helper() {
-	[[ -n ${SCHEDHIST_WITH-} ]] || skip "it needs scripts/vm --with tests/helpers"
+	[[ -n ${SCHEDHIST_WITH-} ]] || skip "it needs scripts/bed/vm --with tests/helpers"
 	[[ -e $work/$1 ]] || cp "$SCHEDHIST_WITH/$1" "$work"
 }
 
@@ -213,7 +213,7 @@ log_is_clean() {
 	local allocations=(--allocations) found
 	[[ -z ${lacking[$1]-} ]] || allocations=()
 	if [[ -z ${pattern[${#allocations[@]}]-} ]]; then
-		pattern[${#allocations[@]}]=$(../../scripts/check-log "${allocations[@]}" --pattern)
+		pattern[${#allocations[@]}]=$(../../scripts/bed/check-log "${allocations[@]}" --pattern)
 	fi
 	found=$(grep -aE -- " schedhist-test: $1\$|${pattern[${#allocations[@]}]}" "$work/log") || :
 	[[ $found == *" schedhist-test: $1" && $found != *$'\n'* ]]
@@ -228,7 +228,7 @@ reports_of() {
 	}
 	[[ -z ${lacking[$1]-} ]] || allocations=()
 	after_mark "$1" < "$work/log" > "$work/since"
-	! ../../scripts/check-log "${allocations[@]}" "$work/since" 2>&1
+	! ../../scripts/bed/check-log "${allocations[@]}" "$work/since" 2>&1
 }
 
 # log_so_far TEST: asserts that there is no report in the log since the test began, or since this was
@@ -240,7 +240,7 @@ log_so_far() {
 	mark_log "$1"
 }
 
-# keep_log: appends $work/log to the log that scripts/vm keeps, if it keeps one.
+# keep_log: appends $work/log to the log that scripts/bed/vm keeps, if it keeps one.
 keep_log() {
 	local lines
 	[[ -n ${SCHEDHIST_LOG-} ]] || return 0

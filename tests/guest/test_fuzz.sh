@@ -30,7 +30,7 @@ fuzz_quietly() {
 	cat "$work/fuzz.err"
 	((rc == 0)) || fail "status $rc"
 	sed -n 's/^the log: //p' "$work/fuzz.err" > "$work/fuzz.log"
-	../../scripts/check-log --allocations "$work/fuzz.log" || fail "the kernel has reported something"
+	../../scripts/bed/check-log --allocations "$work/fuzz.log" || fail "the kernel has reported something"
 	# Lockdep stops after its first report.
 	! grep -qs '^ debug_locks: *0$' /proc/lockdep_stats || fail "lockdep is off"
 	# The beginning of the log may be overwritten by now.

@@ -3,7 +3,7 @@
 # shellcheck disable=SC2119,SC2154 # optional arguments; variables of lib.sh
 #
 # The command schedhist, with the module: what its verbs print is true, and they leave no setting
-# behind. scripts/vm --tool builds it.
+# behind. scripts/bed/vm --tool builds it.
 
 # shellcheck source=tests/guest/tool.bash
 . ./tool.bash

@@ -3,7 +3,7 @@
 # shellcheck disable=SC2119,SC2154 # optional arguments; variables of lib.sh
 #
 # The live view and the exporter, while the module is loaded, unloaded and loaded anew.
-# scripts/vm --tool builds the command.
+# scripts/bed/vm --tool builds the command.
 
 # shellcheck source=tests/guest/tool.bash
 . ./tool.bash

@@ -17,7 +17,7 @@ begin_tool() {
 
 need_tool() {
 	only_on_stock "what the command prints does not depend on what the kernel checks"
-	[[ -n ${SCHEDHIST_TOOL-} ]] || skip "it needs scripts/vm --tool"
+	[[ -n ${SCHEDHIST_TOOL-} ]] || skip "it needs scripts/bed/vm --tool"
 	# It starts faster from memory than from the host.
 	[[ -e $work/tool ]] || cp "$SCHEDHIST_TOOL" "$work/tool"
 	SCHEDHIST_TOOL=$work/tool

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash disable=SC2034,SC2154 # release and others of scripts/kernel
+# shellcheck shell=bash disable=SC2034,SC2154 # release and others of scripts/bed/kernel
 #
-# Debian unstable, for scripts/kernel to source. A module needs the compilers of its kernel, and
+# Debian unstable, for scripts/bed/kernel to source. A module needs the compilers of its kernel, and
 # these are newer than the root's: so they have a root of their own. Guests run the kernel with the
 # programs of the first root, which $FIRST is.
 
