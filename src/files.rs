@@ -10,7 +10,6 @@
 //! group_rules          the list of rules; can be written to change it
 //! groups               the groups: counters, quantiles, and who keeps them waiting
 //! group_summary        a table for people
-//! group_openmetrics    the groups, for a monitoring system
 //! group_tasks          the group of each task
 //! group_limit          maximum number of groups from the next group_by on; can be written
 //! group_memory_limit   maximum memory of groups, likewise; can be written
@@ -67,7 +66,6 @@ use crate::{
 };
 
 mod controls;
-mod group_openmetrics;
 mod groups;
 mod histogram;
 mod openmetrics;
@@ -105,7 +103,6 @@ pub(crate) fn create(monitor: &Arc<Monitor>) -> Result<Tree> {
     files.writable_view(root, "group_rules", groups::Rules)?;
     files.read_only(root, "groups", groups::Groups)?;
     files.read_only(root, "group_summary", groups::Summary)?;
-    files.read_only(root, "group_openmetrics", group_openmetrics::OpenMetrics)?;
     files.read_only(root, "group_tasks", groups::Tasks)?;
     files.read_write(root, "group_limit", groups::GroupLimit)?;
     files.read_write(root, "group_memory_limit", groups::GroupMemoryLimit)?;

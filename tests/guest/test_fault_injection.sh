@@ -296,7 +296,7 @@ test_fault_read() {
 	echo none > "$debugfs/threshold_ns/oncpu"
 	measure 0
 	anywhere
-	for file in enable metrics threshold_ns/oncpu group_{by,limit,memory_limit,openmetrics} outlier_{rate,limit} on_outlier outliers outlier_pipe status \
+	for file in enable metrics threshold_ns/oncpu group_{by,limit,memory_limit} outlier_{rate,limit} on_outlier outliers outlier_pipe status \
 			summary openmetrics raw hist/{oncpu,runq} per_cpu/cpu0/{hist/{oncpu,runq},summary,openmetrics}; do
 		# The read returns ENODATA, because no outlier can come.
 		usual=0

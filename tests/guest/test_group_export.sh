@@ -2,13 +2,22 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck disable=SC2154 # variables of lib.sh
 #
-# The groups as programs read them.
+# The groups as Prometheus gets them from the command. scripts/vm --tool builds the command.
 
-# shellcheck source=tests/guest/groups.bash
-. ./groups.bash
+# shellcheck source=tests/guest/tool.bash
+. ./tool.bash
 
-# samples_of NAME: prints the sum of a family of group_openmetrics over groups.
-samples_of() { awk -v name="$1" 'index($1, name "{") == 1 { n += $NF } END { print n + 0 }' "$debugfs/group_openmetrics"; }
+# exported: writes the metrics to $work/metrics, and checks them with a published client's parser.
+exported() {
+	tool export --once --format openmetrics > "$work/metrics"
+	"$here/../engine/openmetrics_check.py" "$work/metrics"
+}
+
+# samples_of NAME: prints the sum of a family over groups.
+samples_of() { awk -v name="$1" 'index($1, name "{") == 1 { n += $NF } END { print n + 0 }' "$work/metrics"; }
+
+# exported_value NAME: prints the value of a sample.
+exported_value() { name=$1 awk '$1 == ENVIRON["name"] { print $2 }' "$work/metrics"; }
 
 # all_groups KEY: prints the sum of a value over the groups.
 all_groups() {
@@ -18,19 +27,19 @@ all_groups() {
 	' "$debugfs/groups"
 }
 
-# openmetrics_line TEXT: asserts that a line of group_openmetrics begins so, once.
-openmetrics_line() {
-	same "lines that begin with $1" "$(text=$1 awk 'index($0, ENVIRON["text"]) == 1' "$debugfs/group_openmetrics" | wc -l)" 1
+# has_line TEXT: asserts that a line of the metrics begins so, once.
+has_line() {
+	same "lines that begin with $1" "$(text=$1 awk 'index($0, ENVIRON["text"]) == 1' "$work/metrics" | wc -l)" 1
 }
 
-# A published client's parser takes the file, whatever the names are, and it agrees with `groups`.
-test_group_openmetrics() {
+# A published client's parser takes the text, whatever the names are, and it agrees with `groups`.
+test_group_export() {
 	local before metric name path=/schedhist
 	cgroups_on
+	need_tool
 	load
-	../engine/openmetrics_check.py "$debugfs/group_openmetrics"
-	openmetrics_line 'schedhist_group_by_info{rule="none"} 1'
-	openmetrics_line 'schedhist_groups 0'
+	exported
+	! grep schedhist_group "$work/metrics" || fail "tasks are not grouped"
 	mkdir "$base"/{'a "b"\c',plain}
 	name=$(printf 'x%.0s' {1..200})
 	for _ in {1..6}; do
@@ -43,31 +52,32 @@ test_group_openmetrics() {
 	in_cgroup "${path#/schedhist/}" sleep 0.01
 	measure 0
 	assert_group_laws
-	../engine/openmetrics_check.py "$debugfs/group_openmetrics"
-	openmetrics_line 'schedhist_group_by_info{rule="cgroup"} 1'
-	openmetrics_line 'schedhist_group_oncpu_seconds_count{group="/schedhist/a \"b\"\\x5cc"} '
-	# A label of more than 1024 bytes.
-	openmetrics_line 'schedhist_groups_left_out 1'
-	same groups "$(names_of_groups | wc -l)" "$(value group_openmetrics schedhist_groups)"
+	exported
+	has_line 'schedhist_group_by_info{rule="cgroup"} 1'
+	has_line 'schedhist_group_oncpu_seconds_count{group="/schedhist/a \"b\"\\x5cc"} '
+	has_line "schedhist_group_oncpu_seconds_count{group=\"$path\"} "
+	has_line 'schedhist_left_out{scope="group"} 0'
+	same groups "$(names_of_groups | wc -l)" "$(exported_value schedhist_groups)"
 	for metric in oncpu runq offcpu; do
-		same "count of $metric in plain" "$(value group_openmetrics "schedhist_group_${metric}_seconds_count{group=\"/schedhist/plain\"}")" \
+		same "count of $metric in plain" "$(exported_value "schedhist_group_${metric}_seconds_count{group=\"/schedhist/plain\"}")" \
 			"$(of_group /schedhist/plain ${metric}_count)"
 	done
-	same "samples without the group that is left out" \
-		$(($(all_groups oncpu_count) - $(of_group "$path" oncpu_count))) \
-		"$(samples_of schedhist_group_oncpu_seconds_count)"
-	same "waits that others ended" "$(value group_openmetrics 'schedhist_group_ended_by_total{group="/schedhist/plain",culprit="other"}')" \
-		"$(of_group /schedhist/plain ended_by_other)"
-	before=$(< "$debugfs/group_openmetrics")
+	same "samples of all groups" "$(all_groups oncpu_count)" "$(samples_of schedhist_group_oncpu_seconds_count)"
+	for metric in ended_by; do
+		same "$metric others" "$(exported_value "schedhist_group_${metric}_total{group=\"/schedhist/plain\",culprit=\"other\"}")" \
+			"$(of_group /schedhist/plain ${metric}_other)"
+	done
+	before=$(grep '^schedhist_group' "$work/metrics")
 	echo 1 > "$debugfs/reset"
-	same "after a reset" "$(< "$debugfs/group_openmetrics")" "$before"
+	exported
+	same "after a reset" "$(grep '^schedhist_group' "$work/metrics")" "$before"
 
 	# A thread may have the name of the group of all others.
 	cp "$(command -v sleep)" "$work/other"
 	group_begin comm
 	"$work/other" 0.01
 	measure 0
-	../engine/openmetrics_check.py "$debugfs/group_openmetrics"
-	openmetrics_line 'schedhist_group_oncpu_seconds_count{group="other"} '
-	openmetrics_line 'schedhist_group_oncpu_seconds_count{group="other\\#'
+	exported
+	has_line 'schedhist_group_oncpu_seconds_count{group="other"} '
+	has_line 'schedhist_group_oncpu_seconds_count{group="other\\#'
 }

@@ -224,7 +224,6 @@ test_group_gone() {
 	same "state of gone" "$(of_group gone tasks) $(of_group gone live)" "0 0"
 	same "state of live" "$(of_group /schedhist/live tasks) $(of_group /schedhist/live live)" "1 1"
 	assert_group_laws
-	../engine/openmetrics_check.py "$debugfs/group_openmetrics"
 	same "groups in raw" "$(../../tests/rawdump --groups "$debugfs/raw" | figures)" "$(figures < "$debugfs/groups")"
 	# Processes that end. All others are live.
 	echo $(($(count_processes) + 20)) > "$debugfs/group_limit"

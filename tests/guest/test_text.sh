@@ -17,7 +17,7 @@ expected_files() {
 		echo "600 regular empty file ./$metric"
 	done
 	for metric in status summary openmetrics raw outliers outlier_pipe groups group_summary group_tasks \
-		group_openmetrics group_hist/{oncpu,runq,offcpu}; do
+		group_hist/{oncpu,runq,offcpu}; do
 		echo "400 regular empty file ./$metric"
 	done
 	echo "755 directory ./hist"

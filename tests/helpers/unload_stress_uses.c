@@ -28,7 +28,7 @@
 static const char *const READABLE[] = {
 	"summary", "status", "openmetrics", "raw", "outliers", "hist/oncpu", "hist/runq", "hist/idle",
 	"hist/wakeup", "per_cpu/cpu0/summary", "per_cpu/cpu1/hist/oncpu", "per_cpu/cpu1/openmetrics",
-	"threshold_ns/runq", "enable", "metrics", "groups", "group_openmetrics",
+	"threshold_ns/runq", "enable", "metrics", "groups",
 };
 
 static const char *const MEASURED[] = {

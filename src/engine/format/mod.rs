@@ -2,7 +2,6 @@
 
 //! The contents of the files: the text and binary formats, and the parsing of input.
 
-pub mod group_openmetrics;
 pub mod groups;
 pub mod input;
 pub mod openmetrics;

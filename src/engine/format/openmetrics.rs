@@ -129,7 +129,14 @@ pub fn outliers(out: &mut impl Write, reported: u64, suppressed: u64) -> fmt::Re
 
 /// Writes the lines before the samples of `series`.
 pub fn histogram_head(out: &mut impl Write, series: Series) -> fmt::Result {
-    seconds_family(out, series.name, "histogram", series.help)
+    let name = series.name;
+    family(
+        out,
+        format_args!("{name}_seconds"),
+        "histogram",
+        series.help,
+    )?;
+    writeln!(out, "# UNIT schedhist_{name}_seconds seconds")
 }
 
 /// Writes the samples of `series`: the cumulative buckets, the count and the sum.
@@ -141,20 +148,7 @@ pub fn histogram_samples<B: Deref<Target = [u64]>>(
     scope: Scope,
     snapshot: &Snapshot<B>,
 ) -> fmt::Result {
-    let labels = Labels::new(scope);
-    samples(out, series.name, labels, snapshot.count(), snapshot)
-}
-
-/// Writes the samples of the histogram family `schedhist_NAME_seconds` with `labels`. There are
-/// `count` samples, or as many as there are in the buckets if that is more: those that are in no
-/// bucket are only in `+Inf`.
-pub(in crate::engine) fn samples<B: Deref<Target = [u64]>>(
-    out: &mut impl Write,
-    name: impl Display + Copy,
-    labels: Labels<'_>,
-    count: u64,
-    snapshot: &Snapshot<B>,
-) -> fmt::Result {
+    let (name, labels) = (series.name, Labels::new(scope));
     let mut buckets = snapshot.buckets().peekable();
     let mut below: u64 = 0;
     for bits in FIRST_BITS..=VALUE_BITS {
@@ -166,9 +160,7 @@ pub(in crate::engine) fn samples<B: Deref<Target = [u64]>>(
         writeln!(out, "schedhist_{name}_seconds_bucket{labels} {below}")?;
     }
     // Computed from the buckets, so that it agrees with them.
-    let count = buckets
-        .fold(below, |sum, (_, count)| sum.wrapping_add(count))
-        .max(count);
+    let count = buckets.fold(below, |sum, (_, count)| sum.wrapping_add(count));
     let (all, sum) = (labels.and_le(u64::MAX), Seconds(snapshot.sum()));
     writeln!(out, "schedhist_{name}_seconds_bucket{all} {count}")?;
     writeln!(out, "schedhist_{name}_seconds_count{labels} {count}")?;
@@ -181,39 +173,25 @@ pub fn end(out: &mut impl Write) -> fmt::Result {
 }
 
 /// Writes the first lines of a family without a unit.
-pub(in crate::engine) fn family(
+fn family(
     out: &mut impl Write,
     name: impl Display + Copy,
     kind: &str,
-    help: impl Display,
+    help: &str,
 ) -> fmt::Result {
     writeln!(out, "# HELP schedhist_{name} {help}")?;
     writeln!(out, "# TYPE schedhist_{name} {kind}")
 }
 
-/// Writes the first lines of the family `schedhist_NAME_seconds`.
-pub(in crate::engine) fn seconds_family(
-    out: &mut impl Write,
-    name: impl Display,
-    kind: &str,
-    help: impl Display,
-) -> fmt::Result {
-    family(out, format_args!("{name}_seconds"), kind, help)?;
-    writeln!(out, "# UNIT schedhist_{name}_seconds seconds")
-}
-
 /// The labels of a sample, in braces; empty if there are none.
 #[derive(Clone, Copy, Debug, Default)]
-pub(in crate::engine) struct Labels<'a> {
+struct Labels {
     cpu: Option<u32>,
-    /// The value of the label `group`, as [`LabelValue`] writes it.
-    group: Option<&'a str>,
-    culprit: Option<&'a str>,
     /// The upper bound of a bucket in nanoseconds; `u64::MAX` for `+Inf`.
     le: Option<u64>,
 }
 
-impl Labels<'_> {
+impl Labels {
     /// The labels of `scope`: none for all CPUs.
     fn new(scope: Scope) -> Self {
         let cpu = match scope {
@@ -234,35 +212,12 @@ impl Labels<'_> {
     }
 }
 
-impl<'a> Labels<'a> {
-    /// The label of a group, whose value is already escaped.
-    pub(in crate::engine) fn of_group(group: &'a str) -> Self {
-        Self {
-            group: Some(group),
-            ..Self::default()
-        }
-    }
-
-    pub(in crate::engine) fn and_culprit(self, culprit: &'a str) -> Self {
-        Self {
-            culprit: Some(culprit),
-            ..self
-        }
-    }
-}
-
-impl Display for Labels<'_> {
+impl Display for Labels {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut before = '{';
         let mut next = || core::mem::replace(&mut before, ',');
         if let Some(cpu) = self.cpu {
             write!(f, "{}cpu=\"{cpu}\"", next())?;
-        }
-        if let Some(group) = self.group {
-            write!(f, "{}group=\"{group}\"", next())?;
-        }
-        if let Some(culprit) = self.culprit {
-            write!(f, "{}culprit=\"{culprit}\"", next())?;
         }
         match self.le {
             None => {}
@@ -277,7 +232,7 @@ impl Display for Labels<'_> {
 }
 
 /// A number of nanoseconds, written in seconds with all nine decimals.
-pub(in crate::engine) struct Seconds(pub(in crate::engine) u128);
+struct Seconds(u128);
 
 impl Display for Seconds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -292,7 +247,7 @@ impl Display for Seconds {
 }
 
 /// Writes and escapes the value of a label, between its quotation marks.
-pub(in crate::engine) struct LabelValue<'a, W>(pub(in crate::engine) &'a mut W);
+struct LabelValue<'a, W>(&'a mut W);
 
 impl<W: Write> Write for LabelValue<'_, W> {
     fn write_str(&mut self, s: &str) -> fmt::Result {
