@@ -40,7 +40,7 @@ tools:
 	@$(as_owner)
 	@mkdir -p $(build)/tools/man $(build)/tools/completions
 	cd tools/schedhist && $(CARGO) build --quiet --release --locked --target-dir $(TOOL_TARGET)
-	@cp $(TOOL_TARGET)/release/schedhist $(build)/tools/
+	@cp $(TOOL_TARGET)/x86_64-unknown-linux-gnu/release/schedhist $(build)/tools/
 	@$(build)/tools/schedhist man $(build)/tools/man
 	@for shell in bash zsh fish; do \
 		$(build)/tools/schedhist completions $$shell > $(build)/tools/completions/schedhist.$$shell || exit; \
