@@ -33,7 +33,6 @@ use crate::{
         abstractions::{
             per_cpu::{
                 PerCpu,
-                PerCpuRef,
                 ThisCpu, //
             },
             sched_exit::{
@@ -65,7 +64,7 @@ use crate::{
 
 /// Delivers samples.
 pub(crate) struct Delivery {
-    pending: PerCpuRef<Pending>,
+    pending: PerCpu<KVBox<Pending>>,
     /// Whether a switch leaves its samples for the probe of `sched_exit_tp`, which is registered
     /// then. Of `core`, because a load of the kernel's `Atomic` is a call, which each switch with a
     /// threshold would take.
@@ -76,9 +75,8 @@ pub(crate) struct Delivery {
 impl Delivery {
     /// Creates a delivery with no probe. Sleeps; fails with `ENOMEM`.
     pub(crate) fn new(outliers: Arc<Outliers>) -> Result<Self> {
-        let pending = PerCpu::new(|_| Ok(KVBox::new(Pending::new(), GFP_KERNEL)?))?;
         Ok(Self {
-            pending: PerCpuRef::new(Arc::new(pending, GFP_KERNEL)?),
+            pending: PerCpu::new(|_| Ok(KVBox::new(Pending::new(), GFP_KERNEL)?))?,
             is_left_for_exit: AtomicBool::new(false),
             outliers,
         })

@@ -2,20 +2,20 @@
 
 //! The groups of tasks: which task is in which, and what their tasks did.
 
-mod directory;
-mod held;
+mod decide;
+mod guard;
+mod kind;
 mod late;
+mod registry;
 mod rules;
 mod sweep;
-mod verdicts;
+mod tracking;
 
 pub(crate) use self::{
-    held::HeldGroups,
     late::Latecomers,
-    sweep::Sweeper, //
+    sweep::Sweeper,
+    tracking::Tracking, //
 };
-
-use core::fmt;
 
 use kernel::{
     cpu::nr_cpu_ids,
@@ -29,44 +29,28 @@ use kernel::{
 };
 
 use self::{
-    directory::Directory,
-    rules::{
-        find_processes,
-        new_lineage,
-        PidsOf, //
+    kind::{
+        Found,
+        Kind, //
     },
-    sweep::PAUSE, //
+    registry::Directory, //
 };
 use crate::{
     boundary::{
         abstractions::{
-            cgroup::{
-                self,
-                Subtree, //
-            },
+            cgroup,
             clock::local_clock,
             irq_lock::{
                 new_irq_lock,
                 IrqLock, //
-            },
-            random,
-            task::ProcessId, //
+            }, //
         },
         group_memory::GroupMemories, //
     },
     engine::{
         format::groups::Head,
         group::{
-            hash::Secret,
-            index::Entry,
-            late::Late,
-            list,
-            names::Names,
             observer::MOST_GROUPS,
-            places::{
-                Place,
-                Places, //
-            },
             records::group_scheme,
             rule::Rule,
             set::GroupSet,
@@ -100,19 +84,6 @@ impl Default for Limits {
 impl Limits {
     /// The greatest limit of the number of groups. Each takes half a KiB on each CPU.
     pub(crate) const MOST_GROUPS: u32 = MOST_GROUPS as u32 - 2;
-}
-
-/// How the group of a task is found.
-enum Kind {
-    /// By cgroup, below the one in the directory.
-    Cgroup,
-    Comm,
-    /// By process: by these, or by all if there are none.
-    Process(KVec<ProcessId>),
-    /// Each thread by itself: those of these processes, or all if there are none.
-    Thread(KVec<ProcessId>),
-    /// By the list of rules in the directory.
-    List,
 }
 
 /// The groups of tasks by one rule.
@@ -151,95 +122,17 @@ impl Groups {
     /// it names such a process, with `EOPNOTSUPP` if the kernel has no cgroups, and with `ENOMEM`,
     /// also if the limit of memory is too small for the counters of as many groups.
     pub(crate) fn new(rule: Rule<'_>, limits: Limits, scheme: Scheme) -> Result<Option<Arc<Self>>> {
-        // As the initial namespaces show what the rule names.
-        let mut text = formatted(format_args!("{rule}"))?;
-        let mut under = None;
-        let kind = match rule {
-            Rule::None => return Ok(None),
-            Rule::Comm => Kind::Comm,
-            Rule::List => Kind::List,
-            Rule::Process(pids) => {
-                let those = find_processes(pids)?;
-                text = formatted(format_args!("process{}", PidsOf(&those)))?;
-                Kind::Process(those)
-            }
-            Rule::Thread(pids) => {
-                let those = find_processes(pids)?;
-                text = formatted(format_args!("thread{}", PidsOf(&those)))?;
-                Kind::Thread(those)
-            }
-            Rule::Cgroup { under: b"/", depth } => {
-                under = Some(Subtree::whole(depth)?);
-                Kind::Cgroup
-            }
-            Rule::Cgroup { under: path, depth } => {
-                let subtree = Subtree::find(path, depth)?;
-                let rule = Rule::Cgroup {
-                    under: subtree.path(),
-                    depth,
-                };
-                text = formatted(format_args!("{rule}"))?;
-                under = Some(subtree);
-                Kind::Cgroup
-            }
-        };
-        let path = match kind {
-            Kind::Cgroup | Kind::List => cgroup::path_buffer(GFP_KERNEL)?,
-            _ => KVec::new(),
+        let Some(Found { kind, text, under }) = Kind::find(rule)? else {
+            return Ok(None);
         };
         let limit = limits.groups as usize;
-        let most = Places::<KVVec<Place>, KVVec<Entry>>::entries(limit);
-        let mut names = KVVec::with_capacity(limit, GFP_KERNEL)?;
-        for _ in 0..limit {
-            names.push(KVec::new(), GFP_KERNEL)?;
-        }
-        // The others are found by their keys alone.
-        let by_name = match kind {
-            Kind::Cgroup | Kind::List => most,
-            _ => 0,
-        };
-        let mut rules = KVec::new();
-        if let Kind::List = kind {
-            rules = KVec::with_capacity(u64::BITS as usize, GFP_KERNEL)?;
-            for _ in 0..u64::BITS {
-                rules.push(None, GFP_KERNEL)?;
-            }
-        }
-        let directory = Directory {
-            places: Places::new(
-                KVVec::from_elem(Place::VACANT, limit, GFP_KERNEL)?,
-                KVVec::from_elem(None, most, GFP_KERNEL)?,
-                secret(),
-            ),
-            names: Names::new(
-                names,
-                KVVec::from_elem(None, by_name, GFP_KERNEL)?,
-                secret(),
-            ),
-            list: list::List::new(rules),
-            under,
-            path,
-            rules: 0,
-            lineage: new_lineage(0)?,
-            refused: 0,
-            no_memory: 0,
-            lacked_memory: false,
-            last_refused: None,
-            was_refused: false,
-            wants_sweep: false,
-            next_sweep: 0,
-            pause: PAUSE,
-            gone: 0,
-            late: Late::default(),
-            decided_late: 0,
-        };
+        let directory = Directory::new(&kind, limit, under)?;
         let memory = match limits.memory {
             0 => usize::MAX,
             bytes => usize::try_from(bytes).unwrap_or(usize::MAX),
         };
         let scheme = group_scheme(scheme);
-        let of_place = size_of::<Place>() + size_of::<KVec<u8>>();
-        let tables = limit * of_place + most * size_of::<Entry>();
+        let tables = Directory::memory(limit);
         // With "other" and "gone".
         let memories = GroupMemories::new(limit + 2, scheme, memory.saturating_sub(tables))?;
         let retired = no_groups(limits.groups)?;
@@ -252,7 +145,7 @@ impl Groups {
                 scheme,
                 since: local_clock(),
                 memories,
-                directory <- new_irq_lock!(directory, "schedhist::Groups::directory"),
+                directory <- new_irq_lock!(directory, c"schedhist::Groups::directory"),
                 sweeping <- new_mutex!((), "schedhist::Groups::sweeping"),
                 retired <- new_mutex!(retired, "schedhist::Groups::retired"),
             }),
@@ -359,20 +252,4 @@ impl AsRef<GroupMemories> for Arc<Groups> {
 fn no_groups(limit: u32) -> Result<GroupSet<KVVec<u64>>> {
     let words = GroupSet::<KVVec<u64>>::words(limit as usize + 2);
     Ok(GroupSet::new(KVVec::from_elem(0, words, GFP_KERNEL)?))
-}
-
-/// Returns a secret for a hash table.
-fn secret() -> Secret {
-    Secret::new([random::number(), random::number()])
-}
-
-/// Formats a text. The kernel's `fmt!` takes only types of its own.
-fn formatted(text: fmt::Arguments<'_>) -> Result<CString> {
-    CString::try_from_fmt(fmt!("{text}"))
-}
-
-fn copy(bytes: &[u8], flags: kernel::alloc::Flags) -> Result<KVec<u8>> {
-    let mut copied = KVec::with_capacity(bytes.len(), flags)?;
-    copied.extend_from_slice(bytes, flags)?;
-    Ok(copied)
 }

@@ -13,24 +13,7 @@ use kernel::{
 };
 
 use crate::{
-    boundary::abstractions::{
-        cgroup_attach_task::CgroupAttachTaskProbe,
-        cgroup_mkdir::CgroupMkdirProbe,
-        hotplug,
-        per_cpu::PerCpuTable,
-        sched_exit::wait_for_exits,
-        sched_process_exec::SchedProcessExecProbe,
-        sched_process_exit::SchedProcessExitProbe,
-        sched_switch::SchedSwitchCpuProbe,
-        sched_waking::SchedWakingProbe,
-        smp,
-        task_newtask::TaskNewtaskProbe,
-        task_rename::TaskRenameProbe,
-        tracepoint::{
-            Probe,
-            Registration, //
-        },
-    },
+    boundary::abstractions::smp,
     delivery::Delivery,
     engine::{
         group::{
@@ -41,209 +24,27 @@ use crate::{
             rule::Rule, //
         },
         histogram::{
-            bucket::{
-                Precision,
-                Scheme, //
-            },
+            bucket::Scheme,
             snapshot::Baseline, //
         },
-        metric::{
-            Metric,
-            MetricSet, //
-        },
-        switch::{
-            settings::{
-                Dynamic,
-                Fixed, //
-            },
-            task_state::{
-                AllWakeups,
-                QueuedWakeups, //
-            },
-        },
+        metric::MetricSet,
     },
     groups::{
         Groups,
-        Limits, //
+        Limits,
+        Tracking, //
     },
     outliers::Outliers,
+    probes::Probes,
     reading::{
         Baselines,
         Reading, //
-    },
-    recorder::{
-        CpuRecorder,
-        Recorder,
-        WithGroups, //
     },
     records::{
         CpuRecords,
         Records, //
     },
 };
-
-/// Waits, when it is dropped, until all samples that the last switches left have been delivered.
-struct LastExits;
-
-impl Drop for LastExits {
-    fn drop(&mut self) {
-        wait_for_exits();
-    }
-}
-
-/// Ends the sweeps of a recorder when it is dropped. The recorder itself lives on while it is read,
-/// but must not decide the groups of tasks any more when the next one does.
-struct LastSweeps(Arc<Recorder>);
-
-impl Drop for LastSweeps {
-    fn drop(&mut self) {
-        self.0.end_sweeps();
-    }
-}
-
-/// The probes of a recorder.
-///
-/// The order of the fields is the order in which the probes are unregistered. No CPU runs a probe
-/// any more when the next one is unregistered. The sweeps end last, when no probe can queue any.
-struct Probes {
-    _switches: Registration<PerCpuTable<CpuRecorder>>,
-    _exits: LastExits,
-    _hotplug: hotplug::Registration<Recorder>,
-    _wakings: Option<Registration<Recorder>>,
-    _new_tasks: Option<Registration<Recorder>>,
-    _moves: Option<Registration<Recorder>>,
-    _renames: Option<Registration<Recorder>>,
-    _execs: Option<Registration<Recorder>>,
-    _sweeps: LastSweeps,
-    recorder: Arc<Recorder>,
-}
-
-impl Probes {
-    /// Creates a recorder of `metrics` and registers the probes that they need. Sleeps.
-    fn new(
-        records: Arc<Records>,
-        metrics: MetricSet,
-        groups: Option<Arc<Groups>>,
-        delivery: Arc<Delivery>,
-    ) -> Result<Self> {
-        records.begin(metrics);
-        if let Some(groups) = &groups {
-            groups.begin();
-        }
-        let register_switches = match groups {
-            Some(_) => grouped_switches_of(records.scheme(), metrics),
-            None => switches_of(records.scheme(), metrics),
-        };
-        let has_groups = groups.is_some();
-        let (mut follows_cgroups, mut follows_names) = (false, false);
-        if let Some(groups) = &groups {
-            (follows_cgroups, follows_names) = (groups.follows_cgroups(), groups.follows_names());
-        }
-        let recorder = Arc::new(Recorder::new(&records, groups, delivery)?, GFP_KERNEL)?;
-        let (mut execs, mut renames, mut moves) = (None, None, None);
-        if has_groups {
-            execs = Some(SchedProcessExecProbe::register(recorder.clone())?);
-        }
-        if follows_cgroups {
-            moves = Some(CgroupAttachTaskProbe::register(recorder.clone())?);
-        }
-        if follows_names {
-            renames = Some(TaskRenameProbe::register(recorder.clone())?);
-        }
-        let mut new_tasks = None;
-        if metrics.needs_tasks() || has_groups {
-            new_tasks = Some(TaskNewtaskProbe::register(recorder.clone())?);
-            // The probe sees all tasks that are created from here on. Make room for the others.
-            recorder.make_room();
-        }
-        let mut wakings = None;
-        if metrics.needs_wakeups() {
-            let register = match metrics.contains(Metric::Wakeup) {
-                true => SchedWakingProbe::<_, AllWakeups>::register,
-                false => SchedWakingProbe::<_, QueuedWakeups>::register,
-            };
-            wakings = Some(register(recorder.clone())?);
-        }
-        let hotplug = hotplug::Registration::new(recorder.clone())?;
-        Ok(Self {
-            _switches: register_switches(CpuRecorder::all(&recorder)?)?,
-            _exits: LastExits,
-            _hotplug: hotplug,
-            _wakings: wakings,
-            _new_tasks: new_tasks,
-            _moves: moves,
-            _renames: renames,
-            _execs: execs,
-            _sweeps: LastSweeps(recorder.clone()),
-            recorder,
-        })
-    }
-}
-
-/// Registers a probe of `sched_switch`.
-type RegisterSwitches =
-    fn(Arc<PerCpuTable<CpuRecorder>>) -> Result<Registration<PerCpuTable<CpuRecorder>>>;
-
-/// Returns the function that registers the variant of the `sched_switch` probe for these settings.
-fn switches_of(scheme: Scheme, metrics: MetricSet) -> RegisterSwitches {
-    if metrics != MetricSet::DEFAULT {
-        return SchedSwitchCpuProbe::<_, Dynamic>::register;
-    }
-    match scheme.precision().bits() {
-        1 => SchedSwitchCpuProbe::<_, Fixed<1>>::register,
-        2 => SchedSwitchCpuProbe::<_, Fixed<2>>::register,
-        3 => SchedSwitchCpuProbe::<_, Fixed<3>>::register,
-        4 => SchedSwitchCpuProbe::<_, Fixed<4>>::register,
-        5 => SchedSwitchCpuProbe::<_, Fixed<5>>::register,
-        6 => SchedSwitchCpuProbe::<_, Fixed<6>>::register,
-        7 => SchedSwitchCpuProbe::<_, Fixed<7>>::register,
-        _ => SchedSwitchCpuProbe::<_, Dynamic>::register,
-    }
-}
-
-/// Returns the function that registers the variant of the `sched_switch` probe that records groups,
-/// too.
-fn grouped_switches_of(scheme: Scheme, metrics: MetricSet) -> RegisterSwitches {
-    if metrics != MetricSet::DEFAULT || scheme != Scheme::DEFAULT {
-        return SchedSwitchCpuProbe::<_, WithGroups<Dynamic>>::register;
-    }
-    SchedSwitchCpuProbe::<_, WithGroups<Fixed<{ Precision::DEFAULT }>>>::register
-}
-
-/// The probes that rules need while measuring is off, too. None of them is hit by a context switch.
-#[derive(Default)]
-struct Tracking {
-    forks: Option<Registration<Groups>>,
-    process_exits: Option<Registration<Groups>>,
-    cgroups: Option<Registration<Groups>>,
-}
-
-impl Tracking {
-    /// Registers the probes that `groups` need for the forks of processes, or for cgroups.
-    fn begin(&mut self, groups: &Arc<Groups>, follows_forks: bool, names_cgroups: bool) -> Result {
-        if follows_forks && self.forks.is_none() {
-            // Exits first: otherwise a process could get a mark, end, and keep it.
-            self.process_exits = Some(SchedProcessExitProbe::register(groups.clone())?);
-            self.forks = Some(TaskNewtaskProbe::register(groups.clone())?);
-        }
-        if names_cgroups && self.cgroups.is_none() {
-            self.cgroups = Some(CgroupMkdirProbe::register(groups.clone())?);
-        }
-        Ok(())
-    }
-
-    /// Unregisters the probes that `groups` do not need any more.
-    fn end(&mut self, groups: &Groups) {
-        let (follows_forks, names_cgroups) = groups.tracks();
-        if !follows_forks {
-            self.forks = None;
-            self.process_exits = None;
-        }
-        if !names_cgroups {
-            self.cgroups = None;
-        }
-    }
-}
 
 /// The state that the controls change.
 struct State {

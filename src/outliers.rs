@@ -29,9 +29,9 @@ use crate::{
             per_cpu::PerCpu,
             tracepoint,
             wait::DeferredWaitQueue,
-            work::Job, //
+            work::Job,
+            zeroed::zeroed, //
         },
-        cpu_memory,
         outlier_key,
         tracing, //
     },
@@ -162,7 +162,7 @@ pub(crate) struct Outliers {
     budget: Arc<Budget>,
     actions: Atomic<u32>,
     /// Allocated when the first threshold is set, and kept until unload.
-    logs: SetOnce<PerCpu<Log>>,
+    logs: SetOnce<PerCpu<KVBox<Log>>>,
     #[pin]
     wait_queue: DeferredWaitQueue,
     /// Logs the notices of the budget.
@@ -189,7 +189,7 @@ impl Outliers {
             actions: Atomic::new(Actions::NONE.bits()),
             logs: SetOnce::new(),
             wait_queue <- DeferredWaitQueue::new(),
-            printer <- new_irq_work!(budget.clone(), "schedhist::Outliers::printer"),
+            printer <- new_irq_work!(budget.clone(), c"schedhist::Outliers::printer"),
         })
     }
 
@@ -205,7 +205,7 @@ impl Outliers {
         let measured = self.measured.lock();
         if nanoseconds != 0 && self.logs.as_ref().is_none() {
             // Only the holder of the lock populates it.
-            self.logs.populate(PerCpu::new(cpu_memory::new_log)?);
+            self.logs.populate(PerCpu::new(zeroed)?);
         }
         let set = || self.thresholds.set(series, nanoseconds);
         let budget = &self.budget;
@@ -290,13 +290,14 @@ impl Outliers {
     /// Iterates over the logs of all possible CPUs, with the CPUs' numbers. There are no logs
     /// before the first threshold is set.
     pub(crate) fn logs(&self) -> impl Iterator<Item = (u32, &Log)> + '_ {
-        self.logs.as_ref().into_iter().flat_map(PerCpu::numbered)
+        let logs = self.logs.as_ref().into_iter().flat_map(PerCpu::numbered);
+        logs.map(|(cpu, log)| (cpu, &**log))
     }
 
     /// Returns the log of `cpu` if a threshold is set.
     pub(crate) fn watched_log(&self, cpu: u32) -> Option<&Log> {
         match self.thresholds.is_any_set() {
-            true => self.logs.as_ref()?.get(cpu),
+            true => Some(self.logs.as_ref()?.get(cpu)?),
             false => None,
         }
     }

@@ -17,15 +17,13 @@ use kernel::{
 use crate::{
     boundary::{
         abstractions::{
-            cgroup_attach_task::CgroupAttachTask,
+            cgroup_events::CgroupAttachTask,
             clock::local_clock,
             hotplug::Hotplug,
             per_cpu::{
                 CpuRef,
-                PerCpuRef,
-                PerCpuTable, //
+                PerCpu, //
             },
-            sched_process_exec::SchedProcessExec,
             sched_switch::{
                 SchedSwitch,
                 Switch, //
@@ -39,8 +37,11 @@ use crate::{
                 Task,
                 COMM_LEN, //
             },
-            task_newtask::TaskNewtask,
-            task_rename::TaskRename,
+            task_events::{
+                SchedProcessExec,
+                TaskNewtask,
+                TaskRename, //
+            },
             work::{
                 new_work,
                 Work, //
@@ -98,9 +99,9 @@ use crate::{
 
 /// The data of the probes, from when measuring is switched on until it is switched off.
 pub(crate) struct Recorder {
-    records: PerCpuRef<CpuRecords>,
+    records: Arc<PerCpu<KVBox<CpuRecords>>>,
     /// The groups, and their records on each CPU.
-    groups: Option<(PerCpuRef<GroupMemory>, Arc<Groups>)>,
+    groups: Option<(Arc<PerCpu<KVBox<GroupMemory>>>, Arc<Groups>)>,
     tasks: TaskStates,
     delivery: Arc<Delivery>,
     sweep: Pin<KBox<Work<TaskTable>>>,
@@ -125,7 +126,7 @@ impl Recorder {
                 };
                 Some(new_work!(
                     Arc::new(sweeper, GFP_KERNEL)?,
-                    "schedhist::Recorder::group_sweep"
+                    c"schedhist::Recorder::group_sweep"
                 )?)
             }
             None => None,
@@ -138,7 +139,7 @@ impl Recorder {
                 };
                 Some(new_work!(
                     Arc::new(latecomers, GFP_KERNEL)?,
-                    "schedhist::Recorder::latecomers"
+                    c"schedhist::Recorder::latecomers"
                 )?)
             }
             None => None,
@@ -146,10 +147,10 @@ impl Recorder {
         Ok(Self {
             group_sweep,
             latecomers,
-            records: records.per_cpu(),
-            groups: groups.map(|groups| (groups.memories().per_cpu(), groups)),
+            records: records.per_cpu().clone(),
+            groups: groups.map(|groups| (groups.memories().per_cpu().clone(), groups)),
             delivery,
-            sweep: new_work!(tasks.clone(), "schedhist::Recorder::sweep")?,
+            sweep: new_work!(tasks.clone(), c"schedhist::Recorder::sweep")?,
             tasks: TaskStates::new(tasks),
         })
     }
@@ -172,7 +173,7 @@ impl Recorder {
 
     /// Returns the records of a CPU.
     pub(crate) fn records(&self, cpu: u32) -> Option<&CpuRecords> {
-        self.records.get(cpu)
+        Some(self.records.get(cpu)?)
     }
 
     /// Returns the states of tasks.
@@ -251,14 +252,14 @@ const _: () = assert!(offset_of!(CpuRecorder, delivery) == 64);
 
 impl CpuRecorder {
     /// Creates one for each CPU. Sleeps; fails with `ENOMEM`.
-    pub(crate) fn all(recorder: &Recorder) -> Result<Arc<PerCpuTable<Self>>> {
-        let table = PerCpuTable::new(|cpu| {
+    pub(crate) fn all(recorder: &Recorder) -> Result<Arc<PerCpu<Self>>> {
+        let table = PerCpu::new(|cpu| {
             Ok(Self {
                 // Neither of the two can fail: the CPU is possible.
-                records: recorder.records.of(cpu).ok_or(EINVAL)?,
+                records: PerCpu::of(&recorder.records, cpu).ok_or(EINVAL)?,
                 groups: match &recorder.groups {
                     Some((memories, groups)) => {
-                        Some((memories.of(cpu).ok_or(EINVAL)?, groups.clone()))
+                        Some((PerCpu::of(memories, cpu).ok_or(EINVAL)?, groups.clone()))
                     }
                     None => None,
                 },

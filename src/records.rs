@@ -11,10 +11,7 @@ use crate::{
     boundary::{
         abstractions::{
             clock::local_clock,
-            per_cpu::{
-                PerCpu,
-                PerCpuRef, //
-            },
+            per_cpu::PerCpu, //
         },
         cpu_memory, //
     },
@@ -31,7 +28,7 @@ pub(crate) type CpuRecords = Cpu<[Cell]>;
 
 /// The records of all possible CPUs.
 pub(crate) struct Records {
-    cpus: Arc<PerCpu<CpuRecords>>,
+    cpus: Arc<PerCpu<KVBox<CpuRecords>>>,
     scheme: Scheme,
 }
 
@@ -62,14 +59,14 @@ impl Records {
         self.scheme
     }
 
-    /// Returns a reference for the probes.
-    pub(crate) fn per_cpu(&self) -> PerCpuRef<CpuRecords> {
-        PerCpuRef::new(self.cpus.clone())
+    /// Returns the records by CPU, for the probes.
+    pub(crate) fn per_cpu(&self) -> &Arc<PerCpu<KVBox<CpuRecords>>> {
+        &self.cpus
     }
 
     /// Iterates over the records of all possible CPUs, in the order of their numbers.
     pub(crate) fn cpus(&self) -> impl Iterator<Item = &CpuRecords> + '_ {
-        self.cpus.iter()
+        self.cpus.unboxed()
     }
 
     /// Begins to measure `metrics`. An interval that began earlier does not become a sample. No

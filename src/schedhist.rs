@@ -4,8 +4,8 @@
 //!
 //! The source has three parts. [`engine`] computes the records, and is independent of the kernel.
 //! `boundary` contains the abstractions that Rust for Linux lacks, and all `unsafe` code. The rest
-//! is the module itself: its probes (`recorder`, `groups`, `delivery`) and their control
-//! (`monitor`), its files (`files`, which show a `reading`), its trace events (`events`, emitted by
+//! is the module itself: its probes (`recorder`, `groups`, `delivery`; `probes` registers
+//! them) and their control (`monitor`), its files (`files`, which show a `reading`), its trace events (`events`, emitted by
 //! `delivery`), the groups of tasks (`groups`), and samples above a threshold (`outliers`).
 
 use kernel::{
@@ -24,6 +24,7 @@ mod in_progress;
 mod monitor;
 mod observer;
 mod outliers;
+mod probes;
 mod reading;
 mod recorder;
 mod records;

@@ -8,7 +8,6 @@
 use core::fmt::Write;
 
 use kernel::{
-    c_str,
     prelude::*,
     sync::{
         atomic::{
@@ -33,6 +32,7 @@ use abstractions::{
         Text,
         Tree, //
     },
+    per_cpu::PerCpu,
     sched_switch::{
         SchedSwitch,
         SchedSwitchProbe,
@@ -68,12 +68,12 @@ trace_events! {
         pid: Pid,
         /// The task's name.
         comm: Comm,
-        /// How many context switches the module has seen, this one included.
+        /// How many context switches the module has seen on this CPU, this one included.
         switches: u64,
     } => "comm={comm} pid={pid} switches={switches}";
 }
 
-/// The number of context switches since the module was loaded.
+/// The number of context switches of a CPU since the module was loaded.
 struct Switches(Atomic<u64>);
 
 impl SchedSwitch<()> for Switches {
@@ -88,7 +88,7 @@ impl SchedSwitch<()> for Switches {
 }
 
 /// The file `switches`.
-struct SwitchesFile(Arc<Switches>);
+struct SwitchesFile(Arc<PerCpu<Switches>>);
 
 impl Readable for SwitchesFile {
     fn size_hint(&self, _last_len: usize) -> usize {
@@ -96,7 +96,8 @@ impl Readable for SwitchesFile {
     }
 
     fn show(&self, out: &mut Text<'_>) -> Result {
-        writeln!(out, "{}", self.0 .0.load(Relaxed)).map_err(|_| ENOMEM)
+        let switches = self.0.numbered().map(|(_, cpu)| cpu.0.load(Relaxed));
+        writeln!(out, "{}", switches.sum::<u64>()).map_err(|_| ENOMEM)
     }
 }
 
@@ -104,15 +105,16 @@ impl Readable for SwitchesFile {
 /// then no CPU runs the probe any more.
 struct RustProbe {
     _files: Tree,
-    _probe: Registration<Switches>,
+    _probe: Registration<PerCpu<Switches>>,
 }
 
 impl kernel::Module for RustProbe {
     fn init(_module: &'static ThisModule) -> Result<Self> {
-        let switches = Arc::new(Switches(Atomic::new(0)), GFP_KERNEL)?;
-        let mut files = Tree::new(c_str!("rust_probe"))?;
+        let switches = PerCpu::new(|_| Ok(Switches(Atomic::new(0))))?;
+        let switches = Arc::new(switches, GFP_KERNEL)?;
+        let mut files = Tree::new(c"rust_probe")?;
         let root = files.root();
-        files.read_only(root, c_str!("switches"), SwitchesFile(switches.clone()))?;
+        files.read_only(root, c"switches", SwitchesFile(switches.clone()))?;
         let probe = SchedSwitchProbe::register(switches)?;
         files.publish();
         Ok(Self {

@@ -5,26 +5,15 @@
 //! The header and the buckets share an allocation because the allocator rounds each up to a power
 //! of two. With the default settings the header fits into the rest of the 64 KiB that the buckets
 //! take anyway.
-//!
-//! C header: [`include/linux/topology.h`](srctree/include/linux/topology.h)
 
 use core::{
     alloc::Layout,
-    ptr::{
-        self,
-        NonNull, //
-    },
+    ptr, //
 };
 
-use kernel::{
-    ffi::c_int,
-    prelude::*, //
-};
+use kernel::prelude::*;
 
-use crate::boundary::{
-    bindings,
-    group_memory::Slot, //
-};
+use crate::boundary::abstractions::zeroed::allocate;
 use crate::engine::{
     cell::Cell,
     histogram::bucket::{
@@ -38,6 +27,12 @@ use crate::engine::{
         Header, //
     },
 };
+
+// SAFETY: A cell is an integer.
+unsafe impl Zeroable for Cell {}
+
+// SAFETY: A log consists of integers. They are all 0, as in `Log::new()`.
+unsafe impl Zeroable for Log {}
 
 // With the default settings the records take at most 64 KiB, including the allocator's rounding.
 const _: () = {
@@ -71,7 +66,7 @@ pub(crate) fn new_cpu(
 ) -> Result<KVBox<Cpu<[Cell]>>> {
     let cells = Cpu::<[Cell]>::cells(scheme, metrics);
     let layout = layout(scheme, metrics).ok_or(ENOMEM)?;
-    let memory: NonNull<u8> = allocate(layout, number)?;
+    let memory = allocate(layout, Some(number))?;
     // SAFETY: The memory was just allocated and has no other user. By `layout` it begins with a
     // header, so that it is large enough and aligned.
     unsafe { memory.cast::<Header>().write(Header::new(number, scheme)) };
@@ -85,48 +80,4 @@ pub(crate) fn new_cpu(
     // `repr(C)` gives it. The header was just written. The cells after it are integers, which are
     // 0.
     Ok(unsafe { KVBox::from_raw(records) })
-}
-
-/// Creates an empty log of the outliers of the CPU `number`. Sleeps; fails with `ENOMEM`.
-pub(crate) fn new_log(number: u32) -> Result<KVBox<Log>> {
-    let layout = Layout::new::<Log>();
-    let memory = allocate(layout, number)?;
-    // A `Log` is too large to be created on the stack.
-    //
-    // SAFETY: The memory is as from `KVmalloc`, has the layout of a `Log`, and the box becomes its
-    // only owner. A `Log` consists of integers only. They are all 0, as in `Log::new()`.
-    Ok(unsafe { KVBox::from_raw(memory.cast::<Log>().as_ptr()) })
-}
-
-/// Creates empty slots for `groups` groups on the CPU `number`. Sleeps; fails with `ENOMEM`.
-pub(super) fn new_group_slots(number: u32, groups: usize) -> Result<KVBox<[Slot]>> {
-    let layout = Layout::array::<Slot>(groups).map_err(|_| ENOMEM)?;
-    let memory = allocate(layout, number)?;
-    let slots = ptr::slice_from_raw_parts_mut(memory.cast::<Slot>().as_ptr(), groups);
-    // SAFETY: The memory is as from `KVmalloc`, has the layout of the slice, and the box becomes
-    // its only owner. A slot consists of integers and a pointer that may be null, and 0 is what
-    // `GroupRecords::new()` has.
-    Ok(unsafe { KVBox::from_raw(slots) })
-}
-
-/// Creates `cells` cells of 0 for the CPU `number`. Sleeps; fails with `ENOMEM`.
-pub(crate) fn new_cells(number: u32, cells: usize) -> Result<KVBox<[Cell]>> {
-    let layout = Layout::array::<Cell>(cells).map_err(|_| ENOMEM)?;
-    let memory = allocate(layout, number)?;
-    let records = ptr::slice_from_raw_parts_mut(memory.cast::<Cell>().as_ptr(), cells);
-    // SAFETY: The memory is as from `KVmalloc`, has the layout of the slice, and the box becomes
-    // its only owner. A cell is an integer.
-    Ok(unsafe { KVBox::from_raw(records) })
-}
-
-/// Allocates zeroed memory as `KVmalloc` does, on the NUMA node of the CPU `number`. Sleeps; fails
-/// with `ENOMEM` rather than have the OOM killer make room.
-fn allocate(layout: Layout, number: u32) -> Result<NonNull<u8>> {
-    // `kvmalloc()` aligns like this all sizes that are multiples of it.
-    if layout.align() > 64 || layout.size() % layout.align() != 0 {
-        return Err(EINVAL);
-    }
-    // SAFETY: Process context, with the number of a possible CPU.
-    let memory = unsafe { bindings::schedhist_alloc(layout.size(), number as c_int) };
-    NonNull::new(memory.cast()).ok_or(ENOMEM)
 }

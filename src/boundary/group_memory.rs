@@ -38,12 +38,11 @@ use crate::{
             },
             per_cpu::{
                 is_online,
-                PerCpu,
-                PerCpuRef, //
+                PerCpu, //
             },
-            work::Job, //
-        },
-        cpu_memory, //
+            work::Job,
+            zeroed::zeroed_slice, //
+        }, //
     },
     engine::{
         cell::Cell,
@@ -71,7 +70,7 @@ use crate::{
 ///
 /// A slot of zero bytes is an empty one.
 #[repr(C, align(64))]
-pub(super) struct Slot {
+struct Slot {
     records: GroupRecords,
     /// The cells of the histograms.
     buckets: AtomicPtr<Cell>,
@@ -81,6 +80,9 @@ pub(super) struct Slot {
     /// and the CPU's task is not in the group, the CPU leaves the slot alone.
     closed: AtomicBool,
 }
+
+// SAFETY: A slot consists of integers and a pointer that may be null.
+unsafe impl Zeroable for Slot {}
 
 // The counters of a group take half a KiB on a CPU.
 const _: () = assert!(size_of::<Slot>() == 512);
@@ -117,8 +119,8 @@ impl GroupMemory {
         if groups > MOST_GROUPS {
             return Err(EINVAL);
         }
-        let unread = cpu_memory::new_cells(number, GroupMetric::COUNT * scheme.buckets())?;
-        let mut slots = cpu_memory::new_group_slots(number, groups)?;
+        let unread = zeroed_slice::<Cell>(number, GroupMetric::COUNT * scheme.buckets())?;
+        let mut slots = zeroed_slice::<Slot>(number, groups)?;
         for slot in slots.iter_mut() {
             *slot.buckets.get_mut() = unread.as_ptr().cast_mut();
         }
@@ -246,7 +248,7 @@ impl GroupMemory {
             }
             let bytes = size_of_val(&*self.unread);
             let cells = match budget.is_left(bytes) {
-                true => cpu_memory::new_cells(number, self.unread.len()).ok(),
+                true => zeroed_slice::<Cell>(number, self.unread.len()).ok(),
                 false => None,
             };
             // Nothing else changes `WANTED`.
@@ -300,7 +302,7 @@ impl Budget {
 /// Allocates histograms.
 #[pin_data]
 struct Allocator {
-    cpus: Arc<PerCpu<GroupMemory>>,
+    cpus: Arc<PerCpu<KVBox<GroupMemory>>>,
     budget: Budget,
     /// Held while the cells of groups change.
     #[pin]
@@ -351,21 +353,22 @@ impl GroupMemories {
         let allocator = Arc::pin_init(allocator, GFP_KERNEL)?;
         KBox::try_pin_init(
             try_pin_init!(Self {
-                work <- new_irq_work!(allocator.clone(), "schedhist::GroupMemories::work"),
+                work <- new_irq_work!(allocator.clone(), c"schedhist::GroupMemories::work"),
                 allocator,
             }),
             GFP_KERNEL,
         )
     }
 
-    /// Returns a reference for the probes.
-    pub(crate) fn per_cpu(&self) -> PerCpuRef<GroupMemory> {
-        PerCpuRef::new(self.allocator.cpus.clone())
+    /// Returns the memory by CPU, for the probes.
+    pub(crate) fn per_cpu(&self) -> &Arc<PerCpu<KVBox<GroupMemory>>> {
+        &self.allocator.cpus
     }
 
     /// Iterates over the memory of the CPUs, in the order of their numbers.
     pub(crate) fn cpus(&self) -> impl Iterator<Item = (u32, &GroupMemory)> + '_ {
-        self.allocator.cpus.numbered()
+        let cpus = self.allocator.cpus.numbered();
+        cpus.map(|(number, memory)| (number, &**memory))
     }
 
     /// Returns how much memory the records take, in bytes.

@@ -11,8 +11,8 @@
 //! cache lines.
 
 use core::{
+    alloc::Layout,
     marker::PhantomData,
-    mem::MaybeUninit,
     sync::atomic::{
         AtomicPtr,
         AtomicUsize,
@@ -21,7 +21,6 @@ use core::{
 };
 
 use kernel::{
-    alloc::flags::__GFP_ZERO,
     prelude::*,
     sync::{
         rcu,
@@ -37,9 +36,9 @@ use crate::{
                 RcuReader, //
             },
             task::for_each_task,
-            work::Job, //
-        },
-        bindings, //
+            work::Job,
+            zeroed::allocate, //
+        }, //
     },
     engine::switch::task_state::TaskState, //
 };
@@ -55,6 +54,9 @@ const PAGES: usize = 1 << (22 - PAGE_BITS);
 const SWEEP_MIN: usize = 256;
 
 type Page = [TaskState; 1 << PAGE_BITS];
+
+// SAFETY: A task's state consists of integers. They are all 0, as in `TaskState::new()`.
+unsafe impl Zeroable for TaskState {}
 
 /// Stands in for each page that is not allocated, so that a look-up needs no check.
 static NO_PAGE: Page = [const { TaskState::untracked() }; 1 << PAGE_BITS];
@@ -373,22 +375,14 @@ impl Found {
 /// Allocates a page. Sleeps; fails with `ENOMEM` rather than have the OOM killer make room.
 fn wait_for_page() -> Result<KBox<Page>> {
     const { assert!(size_of::<Page>() <= kernel::page::PAGE_SIZE) };
-    // SAFETY: Process context.
-    let memory = unsafe { bindings::schedhist_alloc(size_of::<Page>(), -1) };
-    if memory.is_null() {
-        return Err(ENOMEM);
-    }
-    // SAFETY: The memory can be freed by `kfree()`, as it is no larger than a page of the kernel,
-    // and the box becomes its only owner. It is aligned as a power of two that is its size. Zero
-    // bytes are a valid page, as in `new_page()`.
-    Ok(unsafe { KBox::from_raw(memory.cast()) })
+    let memory = allocate(Layout::new::<Page>(), None)?;
+    // SAFETY: The memory has the layout of a `Page`, for which zero bytes are valid. `Kmalloc` can
+    // free it, as it is no larger than a page of the kernel. The box becomes its only owner.
+    Ok(unsafe { KBox::from_raw(memory.cast().as_ptr()) })
 }
 
 /// Allocates a page. Does not sleep, and leaves the memory reserves to more urgent users.
 fn new_page() -> Result<KBox<Page>> {
     // `GFP_NOWAIT` includes `__GFP_NOWARN`.
-    let memory: KBox<MaybeUninit<Page>> = KBox::new_uninit(GFP_NOWAIT | __GFP_ZERO)?;
-    // SAFETY: Zero bytes are a valid page: a task's state consists of integers. `TaskState::new()`
-    // has the same bytes.
-    Ok(unsafe { memory.assume_init() })
+    Ok(KBox::zeroed(GFP_NOWAIT)?)
 }

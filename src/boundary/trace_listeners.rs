@@ -106,7 +106,7 @@ impl Listeners {
         let target = Target {
             work: new_work!(
                 Arc::new(Later(data.clone()), GFP_KERNEL)?,
-                "schedhist::Listeners::work"
+                c"schedhist::Listeners::work"
             )?,
             data,
         };

@@ -2,20 +2,21 @@
 
 //! The list of rules, and what a rule names.
 
-use core::{
-    fmt,
-    mem, //
-};
+use core::mem;
 
-use kernel::{
-    prelude::*, //
-};
+use kernel::prelude::*;
 
 use super::{
-    copy,
-    directory::Directory,
-    formatted,
-    secret,
+    kind::{
+        copy,
+        find_processes,
+        formatted,
+        PidsOf, //
+    },
+    registry::{
+        new_lineage,
+        Directory, //
+    },
     Groups, //
 };
 use crate::{
@@ -26,21 +27,16 @@ use crate::{
                 Cgroup,
                 Subtree, //
             },
-            cgroup_mkdir::CgroupMkdir,
+            cgroup_events::CgroupMkdir,
             task::ProcessId, //
         },
         task_table::TaskStates, //
     },
-    engine::group::{
-        index::Entry,
-        lineage::Lineage,
-        list::{
-            self,
-            Definition,
-            Matcher,
-            Pattern, //
-        },
-        rule::Pids, //
+    engine::group::list::{
+        self,
+        Definition,
+        Matcher,
+        Pattern, //
     },
 };
 
@@ -277,29 +273,4 @@ impl CgroupMkdir for Groups {
         }
         directory.path = buffer;
     }
-}
-
-/// Creates a lineage for the keys of three quarters of `entries` processes. Fails with `ENOMEM`.
-pub(super) fn new_lineage(entries: usize) -> Result<Lineage<KVVec<Entry<u64>>>> {
-    let entries = KVVec::from_elem(None, entries, GFP_KERNEL)?;
-    Ok(Lineage::new(entries, secret()))
-}
-
-/// The PIDs of processes, each after a space.
-pub(super) struct PidsOf<'a>(pub(super) &'a [ProcessId]);
-
-impl fmt::Display for PidsOf<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        { self.0.iter() }.try_for_each(|process| write!(f, " {}", process.pid()))
-    }
-}
-
-/// Finds the processes with these PIDs in the PID namespace of the current task. Fails with `ESRCH`
-/// if there is no such process, and with `ENOMEM`.
-pub(super) fn find_processes(pids: Pids<'_>) -> Result<KVec<ProcessId>> {
-    let mut found = KVec::new();
-    for pid in pids.iter() {
-        found.push(ProcessId::find(pid).ok_or(ESRCH)?, GFP_KERNEL)?;
-    }
-    Ok(found)
 }

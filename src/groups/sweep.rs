@@ -11,11 +11,12 @@ use kernel::{
 };
 
 use super::{
-    directory::{
-        Directory,
-        NSEC_PER_MSEC, //
-    },
     no_groups,
+    registry::{
+        Directory,
+        NSEC_PER_MSEC,
+        PAUSE, //
+    },
     Groups, //
 };
 use crate::{
@@ -34,9 +35,7 @@ use crate::{
 /// The maximum number of groups that one sweep retires.
 const RETIRED_AT_ONCE: usize = 64;
 
-/// The least time between sweeps, in milliseconds. After one that made no room it is twice as long
-/// each time, up to the maximum.
-pub(super) const PAUSE: Msecs = 10;
+/// The most time between sweeps, in milliseconds.
 const MOST_PAUSE: Msecs = 1280;
 
 impl Groups {

@@ -31,10 +31,10 @@ ENTRY, CODE, TARGET, KEY, FLAGS = 16, 0, 4, 8, 3
 KEY_OF_TRACEPOINT = 8
 NOPS = {2: "66 90", 5: "0f 1f 44 00 00"}
 SYSTEM = "schedhist_trace_any"
-SWITCH, WATCHED = re.compile(r"12sched_switch5probe"), re.compile(r"13watched_probe")
-WAKING, NEWTASK = re.compile(r"12sched_waking5probe"), re.compile(r"12task_newtask5probe")
+SWITCH, WATCHED = re.compile(r"16SchedSwitchProbe.*5probe"), re.compile(r"13watched_probe")
+WAKING, NEWTASK = re.compile(r"16SchedWakingProbe.*5probe"), re.compile(r"16TaskNewtaskProbe.*5probe")
 # Registered only while somebody listens: it delivers what the switch left.
-EXIT = re.compile(r"10sched_exit5probe")
+EXIT = re.compile(r"14SchedExitProbe.*5probe")
 # Functions that observe a switch, and those that emit events.
 OUTSIDE = re.compile(r"TracingObserver|watched|outlier|events|trace|tp_func")
 # Kernel functions called while nothing is in use: the clock, and calls that the compiler inserts.

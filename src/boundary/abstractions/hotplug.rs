@@ -11,7 +11,6 @@ use core::{
 
 use kernel::{
     bindings,
-    c_str,
     container_of,
     error::to_result,
     ffi::{
@@ -102,7 +101,7 @@ impl<T: Hotplug> Registration<T> {
         let state = unsafe {
             bindings::__cpuhp_setup_state(
                 bindings::cpuhp_state_CPUHP_BP_PREPARE_DYN,
-                c_str!("schedhist:prepare").as_char_ptr(),
+                c"schedhist:prepare".as_char_ptr(),
                 false,
                 Some(callback),
                 None,

@@ -50,8 +50,8 @@ unsafe impl<T: Send> Sync for IrqLock<T> {}
 
 /// Creates an [`IrqLock`] of data, with a name and a lockdep class of its own.
 macro_rules! new_irq_lock {
-    ($data:expr, $name:literal) => {
-        IrqLock::new($data, kernel::c_str!($name), kernel::static_lock_class!())
+    ($data:expr, $name:expr) => {
+        IrqLock::new($data, $name, kernel::static_lock_class!())
     };
 }
 

@@ -60,8 +60,8 @@ unsafe impl<T: Job> Sync for IrqWork<T> {}
 
 /// Creates [`IrqWork`] of a job, with a name and a lockdep class of its own.
 macro_rules! new_irq_work {
-    ($job:expr, $name:literal) => {
-        IrqWork::new($job, kernel::c_str!($name), kernel::static_lock_class!())
+    ($job:expr, $name:expr) => {
+        IrqWork::new($job, $name, kernel::static_lock_class!())
     };
 }
 

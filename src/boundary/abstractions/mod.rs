@@ -7,8 +7,7 @@
 
 pub(crate) mod bindings;
 pub(crate) mod cgroup;
-pub(crate) mod cgroup_attach_task;
-pub(crate) mod cgroup_mkdir;
+pub(crate) mod cgroup_events;
 pub(crate) mod clock;
 pub(crate) mod context;
 pub(crate) mod debugfs;
@@ -19,14 +18,12 @@ pub(crate) mod per_cpu;
 pub(crate) mod random;
 pub(crate) mod rcu;
 pub(crate) mod sched_exit;
-pub(crate) mod sched_process_exec;
-pub(crate) mod sched_process_exit;
 pub(crate) mod sched_switch;
 pub(crate) mod sched_waking;
 pub(crate) mod smp;
 pub(crate) mod task;
-pub(crate) mod task_newtask;
-pub(crate) mod task_rename;
+pub(crate) mod task_events;
 pub(crate) mod tracepoint;
 pub(crate) mod wait;
 pub(crate) mod work;
+pub(crate) mod zeroed;

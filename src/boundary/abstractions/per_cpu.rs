@@ -4,8 +4,7 @@
 //!
 //! This does not use the kernel's per-CPU allocator, which allocates 32 KiB at most: a CPU's
 //! histograms take more. Boxes have no such limit, and each can be on the NUMA node of its CPU. A
-//! table of boxes by CPU number costs one load instead of an addition to `%gs`. Small values can be
-//! in the table themselves.
+//! table of boxes by CPU number costs one load instead of an addition to `%gs`.
 //!
 //! C header: [`include/linux/cpumask.h`](srctree/include/linux/cpumask.h)
 
@@ -39,145 +38,18 @@ pub(crate) unsafe trait ThisCpu {
 
 /// A `T` for each possible CPU, online or not, so that CPU hotplug changes nothing.
 ///
-/// # Invariants
-///
-/// There is a slot for each number below `nr_cpu_ids()`. The slot of a possible CPU is not `None`.
-pub(crate) struct PerCpu<T: ?Sized> {
-    /// Indexed by CPU number; `None` if there is no possible CPU of this number.
-    slots: KVVec<Option<KVBox<T>>>,
-}
-
-impl<T: ?Sized> PerCpu<T> {
-    /// Creates a `T` for each possible CPU, by a call of `create` with the CPU's number. Process
-    /// context.
-    pub(crate) fn new(mut create: impl FnMut(u32) -> Result<KVBox<T>>) -> Result<Self> {
-        let mut slots = KVVec::with_capacity(nr_cpu_ids() as usize, GFP_KERNEL)?;
-        for cpu in 0..nr_cpu_ids() {
-            let slot = if is_possible(cpu) {
-                Some(create(cpu)?)
-            } else {
-                None
-            };
-            slots.push(slot, GFP_KERNEL)?;
-        }
-        // INVARIANT: The loop pushed one slot for each number, and a value for each possible CPU.
-        Ok(Self { slots })
-    }
-
-    /// Returns the value of CPU `cpu`, if that is a possible CPU.
-    #[inline(always)]
-    pub(crate) fn get(&self, cpu: u32) -> Option<&T> {
-        self.slots.get(cpu as usize)?.as_deref()
-    }
-
-    /// Iterates over the values, each with the number of its CPU, in the order of these numbers.
-    pub(crate) fn numbered(&self) -> impl Iterator<Item = (u32, &T)> + '_ {
-        let slots = (0..).zip(self.slots.iter());
-        slots.filter_map(|(cpu, slot)| Some((cpu, slot.as_deref()?)))
-    }
-
-    /// Iterates over the values, in the order of the CPUs' numbers.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> + '_ {
-        self.slots.iter().filter_map(|slot| slot.as_deref())
-    }
-}
-
-/// A reference to a [`PerCpu`] that saves a load in look-ups of this CPU's value.
-///
-/// # Invariants
-///
-/// `slots` points to the first slot of `all`, so that [`PerCpuRef::this`] need not read `all`
-/// itself.
-pub(crate) struct PerCpuRef<T: ?Sized> {
-    slots: *const Option<KVBox<T>>,
-    all: Arc<PerCpu<T>>,
-}
-
-// SAFETY: This is an `Arc` with the address of memory that the `Arc` keeps allocated. An
-// `Arc<PerCpu<T>>` can be sent to another thread if `T` is `Send` and `Sync`.
-unsafe impl<T: ?Sized + Send + Sync> Send for PerCpuRef<T> {}
-
-// SAFETY: A shared reference gives access to shared references to a `T` only, which is `Sync`.
-unsafe impl<T: ?Sized + Send + Sync> Sync for PerCpuRef<T> {}
-
-impl<T: ?Sized> PerCpuRef<T> {
-    /// Refers to `all`.
-    pub(crate) fn new(all: Arc<PerCpu<T>>) -> Self {
-        // INVARIANT: This is the address of the first slot. It stays so, as `PerCpu` never changes
-        // its slots after it was created.
-        Self {
-            slots: all.slots.as_ptr(),
-            all,
-        }
-    }
-
-    /// Returns the value of this CPU.
-    #[inline(always)]
-    pub(crate) fn this(&self, here: &impl ThisCpu) -> &T {
-        // SAFETY: `slots` points to the slots of `all` by the type's invariant. A running CPU is a
-        // possible one: its number is below `nr_cpu_ids()`. So by the invariant of `PerCpu` there
-        // is a slot for it, which is not `None`.
-        unsafe {
-            let slot = &*self.slots.add(here.cpu() as usize);
-            slot.as_deref().unwrap_unchecked()
-        }
-    }
-
-    /// Returns the value of CPU `cpu`, if that is a possible CPU.
-    pub(crate) fn get(&self, cpu: u32) -> Option<&T> {
-        self.all.get(cpu)
-    }
-
-    /// Returns a reference to the value of CPU `cpu` alone, if that is a possible CPU.
-    pub(crate) fn of(&self, cpu: u32) -> Option<CpuRef<T>> {
-        // INVARIANT: The value is one of `all`.
-        Some(CpuRef {
-            value: NonNull::from(self.all.get(cpu)?),
-            _all: self.all.clone(),
-        })
-    }
-}
-
-/// A reference to the value of one CPU in a [`PerCpu`], which takes no look-up.
-///
-/// # Invariants
-///
-/// `value` points to a value of `_all`.
-pub(crate) struct CpuRef<T: ?Sized> {
-    value: NonNull<T>,
-    _all: Arc<PerCpu<T>>,
-}
-
-// SAFETY: This is an `Arc` with the address of memory that the `Arc` keeps allocated. An
-// `Arc<PerCpu<T>>` can be sent to another thread if `T` is `Send` and `Sync`.
-unsafe impl<T: ?Sized + Send + Sync> Send for CpuRef<T> {}
-
-// SAFETY: A shared reference gives access to a shared reference to a `T` only, which is `Sync`.
-unsafe impl<T: ?Sized + Send + Sync> Sync for CpuRef<T> {}
-
-impl<T: ?Sized> Deref for CpuRef<T> {
-    type Target = T;
-
-    #[inline(always)]
-    fn deref(&self) -> &T {
-        // SAFETY: By the type's invariant the value exists as long as `self`: a `PerCpu` neither
-        // moves nor replaces its values.
-        unsafe { self.value.as_ref() }
-    }
-}
-
-/// A small `T` for each possible CPU, side by side in one piece of memory. A probe that has the
-/// address of that memory finds the `T` of its CPU without a load.
+/// The values are side by side in one piece of memory: a `T` that a CPU writes should be a box. A
+/// probe that has the address of that memory finds the `T` of its CPU without a load.
 ///
 /// # Invariants
 ///
 /// There is a place for each number below `nr_cpu_ids()`. That of a possible CPU is not `None`.
-pub(crate) struct PerCpuTable<T> {
+pub(crate) struct PerCpu<T> {
     /// Indexed by CPU number; `None` if there is no possible CPU of this number.
     places: KVVec<Option<T>>,
 }
 
-impl<T> PerCpuTable<T> {
+impl<T> PerCpu<T> {
     /// Creates a `T` for each possible CPU, by a call of `create` with the CPU's number. Process
     /// context.
     pub(crate) fn new(mut create: impl FnMut(u32) -> Result<T>) -> Result<Self> {
@@ -193,26 +65,88 @@ impl<T> PerCpuTable<T> {
         Ok(Self { places })
     }
 
-    /// Returns the address of the places, for [`PerCpuTable::this`].
+    /// Returns the value of CPU `cpu`, if that is a possible CPU.
+    #[inline(always)]
+    pub(crate) fn get(&self, cpu: u32) -> Option<&T> {
+        self.places.get(cpu as usize)?.as_ref()
+    }
+
+    /// Iterates over the values, each with the number of its CPU, in the order of these numbers.
+    pub(crate) fn numbered(&self) -> impl Iterator<Item = (u32, &T)> + '_ {
+        let places = (0..).zip(self.places.iter());
+        places.filter_map(|(cpu, place)| Some((cpu, place.as_ref()?)))
+    }
+
+    /// Returns the value of this CPU.
+    #[inline(always)]
+    pub(crate) fn this(&self, here: &impl ThisCpu) -> &T {
+        // SAFETY: This is the address of `self`, which exists as long as the result.
+        unsafe { Self::this_at(self.address(), here) }
+    }
+
+    /// Returns the address of the values, for [`PerCpu::this_at`].
     pub(crate) fn address(&self) -> *mut c_void {
         self.places.as_ptr().cast_mut().cast()
     }
 
-    /// Returns the value of this CPU in the table at `address`.
+    /// Returns the value of this CPU, of those at `address`.
     ///
     /// # Safety
     ///
-    /// `address` must be what [`PerCpuTable::address`] returned for a table of `T` that exists for
-    /// `'a`.
+    /// `address` must be what [`PerCpu::address`] returned for values of `T` that exist for `'a`.
     #[inline(always)]
-    pub(crate) unsafe fn this<'a>(address: *mut c_void, here: &'a impl ThisCpu) -> &'a T {
-        // SAFETY: By the safety requirement these are the places of a table. A running CPU is a
-        // possible one: its number is below `nr_cpu_ids()`. So by the invariant of `PerCpuTable`
-        // there is a place for it, which is not `None`.
+    pub(crate) unsafe fn this_at<'a>(address: *mut c_void, here: &impl ThisCpu) -> &'a T {
+        // SAFETY: By the safety requirement these are the places of a `PerCpu`. A running CPU is a
+        // possible one: its number is below `nr_cpu_ids()`. So by the type's invariant there is a
+        // place for it, which is not `None`.
         unsafe {
             let place = &*address.cast::<Option<T>>().add(here.cpu() as usize);
             place.as_ref().unwrap_unchecked()
         }
+    }
+}
+
+impl<T: ?Sized> PerCpu<KVBox<T>> {
+    /// Returns a reference to the value of CPU `cpu` of `all` alone, if that is a possible CPU.
+    pub(crate) fn of(all: &Arc<Self>, cpu: u32) -> Option<CpuRef<T>> {
+        // INVARIANT: The value is one of `all`.
+        Some(CpuRef {
+            value: NonNull::from(&**all.get(cpu)?),
+            _all: all.clone(),
+        })
+    }
+
+    /// Iterates over the values in the boxes, in the order of the CPUs' numbers.
+    pub(crate) fn unboxed(&self) -> impl Iterator<Item = &T> + '_ {
+        self.places.iter().filter_map(Option::as_deref)
+    }
+}
+
+/// A reference to the boxed value of one CPU, which takes no look-up.
+///
+/// # Invariants
+///
+/// `value` points to a value of `_all`.
+pub(crate) struct CpuRef<T: ?Sized> {
+    value: NonNull<T>,
+    _all: Arc<PerCpu<KVBox<T>>>,
+}
+
+// SAFETY: This is an `Arc` with the address of memory that the `Arc` keeps allocated. An
+// `Arc<PerCpu<KVBox<T>>>` can be sent to another thread if `T` is `Send` and `Sync`.
+unsafe impl<T: ?Sized + Send + Sync> Send for CpuRef<T> {}
+
+// SAFETY: A shared reference gives access to a shared reference to a `T` only, which is `Sync`.
+unsafe impl<T: ?Sized + Send + Sync> Sync for CpuRef<T> {}
+
+impl<T: ?Sized> Deref for CpuRef<T> {
+    type Target = T;
+
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        // SAFETY: By the type's invariant the value exists as long as `self`: a `PerCpu` neither
+        // moves nor replaces its values.
+        unsafe { self.value.as_ref() }
     }
 }
 

@@ -10,20 +10,14 @@
 
 use core::marker::PhantomData;
 
-use kernel::{
-    c_str,
-    ffi::c_void,
-    str::CStr,
-    types::NotThreadSafe, //
-};
+use kernel::types::NotThreadSafe;
 
 use super::{
-    bindings,
     context,
     per_cpu::ThisCpu,
     rcu::synchronize_rcu,
     smp::this_cpu,
-    tracepoint::Probe, //
+    tracepoint::declare_probe, //
 };
 
 /// The end of a call of the scheduler on this CPU.
@@ -52,35 +46,18 @@ pub(crate) trait SchedExit: Send + Sync + 'static {
     fn sched_exit(&self, exit: &ScheduleExit);
 }
 
-/// The probe itself: C calls it, and it calls `T`.
-///
-/// # Safety
-///
-/// Must be called by the `sched_exit_tp` tracepoint, with a pointer to a `T` as `data`.
-unsafe extern "C" fn probe<T: SchedExit>(data: *mut c_void, is_switch: bool) {
-    if !is_switch {
-        return;
+declare_probe! {
+    /// The probe that calls `T` after every context switch, in the task that got the CPU.
+    SchedExitProbe<T: SchedExit>, c"sched_exit_tp", schedhist_sched_exit_probe;
+    fn(receiver, is_switch: bool) {
+        if !is_switch {
+            return;
+        }
+        context::assert_preemption_disabled();
+        receiver.sched_exit(&ScheduleExit {
+            _this_cpu: PhantomData,
+        });
     }
-    // SAFETY: `register()` passed `data`: the address of a `T` in an `Arc`, which is kept while the
-    // probe can be called.
-    let receiver = unsafe { &*data.cast::<T>() };
-    context::assert_preemption_disabled();
-    receiver.sched_exit(&ScheduleExit {
-        _this_cpu: PhantomData,
-    });
-}
-
-/// The probe that calls `T` after every context switch, in the task that got the CPU.
-pub(crate) struct SchedExitProbe<T>(PhantomData<fn() -> T>);
-
-// SAFETY: `glue.c` checks the type against `sched_exit_tp`, and `probe` expects a pointer to a `T`.
-// `probe` may be called there by the contract of `SchedExit`.
-unsafe impl<T: SchedExit> Probe for SchedExitProbe<T> {
-    type Data = T;
-    type Function = bindings::schedhist_sched_exit_probe;
-
-    const TRACEPOINT: &'static CStr = c_str!("sched_exit_tp");
-    const FUNCTION: Self::Function = Some(probe::<T>);
 }
 
 /// Waits until every switch that is in progress on any CPU has come to `sched_exit_tp`, and its

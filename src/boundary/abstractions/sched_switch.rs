@@ -7,7 +7,6 @@
 use core::marker::PhantomData;
 
 use kernel::{
-    c_str,
     ffi::{
         c_uint,
         c_void, //
@@ -20,7 +19,7 @@ use super::{
     bindings,
     context,
     per_cpu::{
-        PerCpuTable,
+        PerCpu,
         ThisCpu, //
     },
     rcu::RcuReader,
@@ -106,147 +105,68 @@ pub(crate) trait SchedSwitch<V>: Send + Sync + 'static {
     }
 }
 
-/// How a probe finds the `T` that it calls.
-///
-/// # Safety
-///
-/// `find()` must be sound to call within the probe, with what `argument()` returned for data that
-/// exists meanwhile.
-unsafe trait Find<T> {
-    /// The data that the probe is registered with.
-    type Data: Send + Sync + 'static;
+/// The probe that calls at every context switch the `T` of the CPU on which it happens. It takes a
+/// cache line less than to find what belongs to the CPU by way of a `T` that all CPUs share.
+pub(crate) struct SchedSwitchProbe<T, V>(PhantomData<fn() -> (T, V)>);
 
-    /// Returns what the probe is called with.
-    fn argument(data: &Self::Data) -> *mut c_void;
-
-    /// Returns the `T`.
+impl<T: SchedSwitch<V>, V> SchedSwitchProbe<T, V> {
+    /// The probe itself.
     ///
     /// # Safety
     ///
-    /// `argument` must be what [`Find::argument`] returned for data that exists for `'a`.
-    unsafe fn find<'a>(argument: *mut c_void, switch: &'a Switch<'_>) -> &'a T;
-}
-
-/// One `T` for all CPUs.
-#[allow(dead_code, reason = "for modules that need nothing of one CPU")]
-struct Shared;
-
-// SAFETY: The argument is the address of the `T`.
-unsafe impl<T: Send + Sync + 'static> Find<T> for Shared {
-    type Data = T;
-
-    fn argument(data: &T) -> *mut c_void {
-        core::ptr::from_ref(data).cast_mut().cast()
+    /// Must be called by the tracepoint, with the address of a [`PerCpu`] of `T` as `data`.
+    unsafe extern "C" fn probe(
+        data: *mut c_void,
+        preempt: bool,
+        prev: *mut bindings::task_struct,
+        next: *mut bindings::task_struct,
+        prev_state: c_uint,
+    ) {
+        if T::is_watched() {
+            // Pass the arguments through unchanged: the common path then spills nothing.
+            //
+            // SAFETY: These are the arguments of the tracepoint, by the safety requirement.
+            return unsafe { Self::watched_probe(data, preempt, prev, next, prev_state) };
+        }
+        // SAFETY: This is the probe, and these are the arguments of the tracepoint.
+        let switch = unsafe { Switch::new(preempt, prev, next, prev_state) };
+        // SAFETY: `register()` passed `data`: the address of the values in an `Arc`, which is kept
+        // while the probe can be called.
+        unsafe { PerCpu::<T>::this_at(data, &switch) }.sched_switch(&switch);
     }
 
-    #[inline(always)]
-    unsafe fn find<'a>(argument: *mut c_void, _: &'a Switch<'_>) -> &'a T {
-        // SAFETY: It is the address of a `T` that exists for `'a`, by the safety requirement.
-        unsafe { &*argument.cast() }
+    /// The rest of the probe for a watched switch, out of line.
+    ///
+    /// # Safety
+    ///
+    /// Must be called by the probe, with the arguments that the tracepoint passed to it.
+    #[cold]
+    #[inline(never)]
+    unsafe extern "C" fn watched_probe(
+        data: *mut c_void,
+        preempt: bool,
+        prev: *mut bindings::task_struct,
+        next: *mut bindings::task_struct,
+        prev_state: c_uint,
+    ) {
+        // SAFETY: This is part of the probe, and these are the arguments of the tracepoint.
+        let switch = unsafe { Switch::new(preempt, prev, next, prev_state) };
+        // SAFETY: As in `probe()`.
+        unsafe { PerCpu::<T>::this_at(data, &switch) }.sched_switch_watched(&switch);
     }
 }
 
-/// A `T` for each CPU.
-struct EachCpu;
-
-// SAFETY: The argument is the address of a table of `T`.
-unsafe impl<T: Send + Sync + 'static> Find<T> for EachCpu {
-    type Data = PerCpuTable<T>;
-
-    fn argument(data: &PerCpuTable<T>) -> *mut c_void {
-        data.address()
-    }
-
-    #[inline(always)]
-    unsafe fn find<'a>(argument: *mut c_void, switch: &'a Switch<'_>) -> &'a T {
-        // SAFETY: It is the address of a table of `T` that exists for `'a`, by the safety
-        // requirement.
-        unsafe { PerCpuTable::this(argument, switch) }
-    }
-}
-
-/// The probe itself: C calls it, and it calls `T`.
-///
-/// # Safety
-///
-/// Must be called by the `sched_switch` tracepoint. `data` must be what `F::argument()` returned,
-/// for data that exists until this returns.
-unsafe extern "C" fn probe<T: SchedSwitch<V>, V, F: Find<T>>(
-    data: *mut c_void,
-    preempt: bool,
-    prev: *mut bindings::task_struct,
-    next: *mut bindings::task_struct,
-    prev_state: c_uint,
-) {
-    if T::is_watched() {
-        // Pass the arguments through unchanged: the common path then spills nothing.
-        //
-        // SAFETY: These are the arguments of the tracepoint, and `data` is one of `F`, by the
-        // safety requirement.
-        return unsafe { watched_probe::<T, V, F>(data, preempt, prev, next, prev_state) };
-    }
-    // SAFETY: This is the probe, and these are the arguments of the tracepoint by the safety
-    // requirement.
-    let switch = unsafe { Switch::new(preempt, prev, next, prev_state) };
-    // SAFETY: `register()` passed `data`: the argument for data in an `Arc`, which is kept while
-    // the probe can be called.
-    unsafe { F::find(data, &switch) }.sched_switch(&switch);
-}
-
-/// The rest of [`probe`] for a watched switch, out of line.
-///
-/// # Safety
-///
-/// Must be called by [`probe`], with the arguments that the tracepoint passed to it.
-#[cold]
-#[inline(never)]
-unsafe extern "C" fn watched_probe<T: SchedSwitch<V>, V, F: Find<T>>(
-    data: *mut c_void,
-    preempt: bool,
-    prev: *mut bindings::task_struct,
-    next: *mut bindings::task_struct,
-    prev_state: c_uint,
-) {
-    // SAFETY: This is part of the probe, and these are the arguments of the tracepoint by the
-    // safety requirement.
-    let switch = unsafe { Switch::new(preempt, prev, next, prev_state) };
-    // SAFETY: `register()` passed `data`: the argument for data in an `Arc`, which is kept while
-    // the probe can be called.
-    unsafe { F::find(data, &switch) }.sched_switch_watched(&switch);
-}
-
-/// The probe that calls `T` at every context switch of every CPU.
-#[allow(dead_code, reason = "for modules that need nothing of one CPU")]
-pub(crate) struct SchedSwitchProbe<T, V>(PhantomData<fn() -> (T, V)>);
-
-// SAFETY: `glue.c` checks the type against `sched_switch`, and `probe` expects a pointer to a `T`.
-// `probe` may run with interrupts off and the run queue's lock held, by the contract of
+// SAFETY: `glue.c` checks the type against the tracepoint, and `probe()` expects what `argument()`
+// returns. It may run with interrupts off and the run queue's lock held, by the contract of
 // `SchedSwitch`.
 unsafe impl<T: SchedSwitch<V>, V> Probe for SchedSwitchProbe<T, V> {
-    type Data = T;
+    type Data = PerCpu<T>;
     type Function = bindings::schedhist_sched_switch_probe;
 
-    const TRACEPOINT: &'static CStr = c_str!("sched_switch");
-    const FUNCTION: Self::Function = Some(probe::<T, V, Shared>);
+    const TRACEPOINT: &'static CStr = c"sched_switch";
+    const FUNCTION: Self::Function = Some(Self::probe);
 
-    fn argument(data: &T) -> *mut c_void {
-        Shared::argument(data)
-    }
-}
-
-/// The probe that calls at every context switch the `T` of the CPU on which it happens. It takes a
-/// cache line less than to find what belongs to the CPU by way of a `T` that all CPUs share.
-pub(crate) struct SchedSwitchCpuProbe<T, V>(PhantomData<fn() -> (T, V)>);
-
-// SAFETY: As above, but `probe` expects an argument of `EachCpu`.
-unsafe impl<T: SchedSwitch<V>, V> Probe for SchedSwitchCpuProbe<T, V> {
-    type Data = PerCpuTable<T>;
-    type Function = bindings::schedhist_sched_switch_probe;
-
-    const TRACEPOINT: &'static CStr = c_str!("sched_switch");
-    const FUNCTION: Self::Function = Some(probe::<T, V, EachCpu>);
-
-    fn argument(data: &PerCpuTable<T>) -> *mut c_void {
-        EachCpu::argument(data)
+    fn argument(data: &PerCpu<T>) -> *mut c_void {
+        data.address()
     }
 }

@@ -6,19 +6,14 @@
 
 use core::marker::PhantomData;
 
-use kernel::{
-    c_str,
-    ffi::c_void,
-    str::CStr,
-    types::NotThreadSafe, //
-};
+use kernel::types::NotThreadSafe;
 
 use super::{
     bindings,
     context,
     rcu::RcuReader,
     task::Task,
-    tracepoint::Probe, //
+    tracepoint::declare_probe, //
 };
 
 /// A wakeup that is in progress on this CPU. A value exists only within the probe.
@@ -44,37 +39,17 @@ pub(crate) trait SchedWaking<V>: Send + Sync + 'static {
     fn sched_waking(&self, waking: Waking<'_>);
 }
 
-/// The probe itself: C calls it, and it calls `T`.
-///
-/// # Safety
-///
-/// Must be called by the `sched_waking` tracepoint, with a pointer to a `T` as `data`.
-unsafe extern "C" fn probe<T: SchedWaking<V>, V>(
-    data: *mut c_void,
-    task: *mut bindings::task_struct,
-) {
-    // SAFETY: `register()` passed `data`: the address of a `T` in an `Arc`, which is kept while the
-    // probe can be called.
-    let receiver = unsafe { &*data.cast::<T>() };
-    // SAFETY: The waker ensures that the task exists while it is being woken.
-    let task = unsafe { Task::from_raw(task) };
-    context::assert_preemption_disabled();
-    context::assert_irqs_disabled_unless(|| context::is_current(task));
-    receiver.sched_waking(Waking {
-        task,
-        _this_cpu: PhantomData,
-    });
-}
-
-/// The probe that calls `T` at every wakeup.
-pub(crate) struct SchedWakingProbe<T, V>(PhantomData<fn() -> (T, V)>);
-
-// SAFETY: `glue.c` checks the type against `sched_waking`, and `probe` expects a pointer to a `T`.
-// `probe` may be called there by the contract of `SchedWaking`.
-unsafe impl<T: SchedWaking<V>, V> Probe for SchedWakingProbe<T, V> {
-    type Data = T;
-    type Function = bindings::schedhist_sched_waking_probe;
-
-    const TRACEPOINT: &'static CStr = c_str!("sched_waking");
-    const FUNCTION: Self::Function = Some(probe::<T, V>);
+declare_probe! {
+    /// The probe that calls `T` at every wakeup.
+    SchedWakingProbe<T: SchedWaking<V>, V>, c"sched_waking", schedhist_sched_waking_probe;
+    fn(receiver, task: *mut bindings::task_struct) {
+        // SAFETY: The waker ensures that the task exists while it is being woken.
+        let task = unsafe { Task::from_raw(task) };
+        context::assert_preemption_disabled();
+        context::assert_irqs_disabled_unless(|| context::is_current(task));
+        receiver.sched_waking(Waking {
+            task,
+            _this_cpu: PhantomData,
+        });
+    }
 }

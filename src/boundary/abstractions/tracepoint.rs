@@ -109,6 +109,47 @@ pub(crate) unsafe trait Probe {
     }
 }
 
+/// Declares the type `$name` of a probe that calls a `$t`, and implements [`Probe`] for it.
+///
+/// The body is that of the function that C calls with the arguments of `$tracepoint`. `$receiver`
+/// is the `$t` there. `$function` is the type of the function in `glue.h`.
+macro_rules! declare_probe {
+    (
+        $(#[$attribute:meta])*
+        $name:ident<$t:ident: $trait:path $(, $v:ident)?>, $tracepoint:literal, $function:ident;
+        fn($receiver:ident $(, $argument:ident: $type:ty)* $(,)?) $body:block
+    ) => {
+        $(#[$attribute])*
+        pub(crate) struct $name<$t $(, $v)?>(core::marker::PhantomData<fn() -> ($t, $($v)?)>);
+
+        impl<$t: $trait $(, $v)?> $name<$t $(, $v)?> {
+            /// The probe itself.
+            ///
+            /// # Safety
+            ///
+            /// Must be called by the tracepoint, with a pointer to a `$t` as `data`.
+            unsafe extern "C" fn probe(data: *mut kernel::ffi::c_void $(, $argument: $type)*) {
+                // SAFETY: `register()` passed `data`: the address of a `$t` in an `Arc`, which is
+                // kept while the probe can be called.
+                let $receiver = unsafe { &*data.cast::<$t>() };
+                $body
+            }
+        }
+
+        // SAFETY: `glue.c` checks the type against the tracepoint, and `probe()` expects a pointer
+        // to a `$t`. It may be called there by the contract of the trait.
+        unsafe impl<$t: $trait $(, $v)?> super::tracepoint::Probe for $name<$t $(, $v)?> {
+            type Data = $t;
+            type Function = super::bindings::$function;
+
+            const TRACEPOINT: &'static kernel::str::CStr = $tracepoint;
+            const FUNCTION: Self::Function = Some(Self::probe);
+        }
+    };
+}
+
+pub(crate) use declare_probe;
+
 /// A registered probe and its data.
 ///
 /// Dropping it unregisters the probe, then waits with `tracepoint_synchronize_unregister()` until

@@ -8,7 +8,6 @@
 //! C header: [`include/linux/wait.h`](srctree/include/linux/wait.h)
 
 use kernel::{
-    c_str,
     error::to_result,
     ffi::c_void,
     prelude::*,
@@ -53,7 +52,7 @@ impl Queue {
                 unsafe {
                     bindings::__init_waitqueue_head(
                         slot,
-                        c_str!("schedhist::DeferredWaitQueue").as_char_ptr(),
+                        c"schedhist::DeferredWaitQueue".as_char_ptr(),
                         static_lock_class!().as_ptr(),
                     )
                 }
@@ -91,7 +90,7 @@ impl DeferredWaitQueue {
     pub(crate) fn new() -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             waiting: Arc::pin_init(Queue::new(), GFP_KERNEL)?,
-            wake <- new_irq_work!(waiting.clone(), "schedhist::DeferredWaitQueue::wake"),
+            wake <- new_irq_work!(waiting.clone(), c"schedhist::DeferredWaitQueue::wake"),
         })
     }
 

@@ -64,8 +64,8 @@ unsafe impl<T: Job> Sync for Work<T> {}
 
 /// Creates [`Work`] of a job, with a name and a lockdep class of its own.
 macro_rules! new_work {
-    ($job:expr, $name:literal) => {
-        Work::new($job, kernel::c_str!($name), kernel::static_lock_class!())
+    ($job:expr, $name:expr) => {
+        Work::new($job, $name, kernel::static_lock_class!())
     };
 }
 

@@ -5,6 +5,9 @@
 //! The probe is compiled once for any settings, and once for each precision with the metrics that
 //! are on by default; with groups, once for any settings and once for the defaults. All but those
 //! for any settings have constants in place of loads and branches.
+//!
+//! One variant for the six precisions that are not the default would save 14 KiB of code, and take
+//! 343 instructions for a switch and its wakeup in place of 284.
 
 use crate::engine::{
     cell::Cell,

@@ -94,9 +94,9 @@ struct probes schedhist_probes(const char *path)
 	for (int i = 0; i < SIZEOF_TOTALS_RANGES / SIZEOF_RANGE; i++)
 		ranges[(i * SIZEOF_RANGE + OFFSET_RANGE_MINUS_MIN) / 8] = 1;
 	probes = (struct probes){
-		.on_switch = find_symbol(module, "_R*12sched_switch5probe*5FixedKm5_*",
+		.on_switch = find_symbol(module, "_R*16SchedSwitchProbe*5FixedKm5_*5probe*",
 					 "WithGroups"),
-		.on_wakeup = find_symbol(module, "_R*12sched_waking5probe*QueuedWakeups*", NULL),
+		.on_wakeup = find_symbol(module, "_R*16SchedWakingProbe*QueuedWakeups*5probe*", NULL),
 		.buckets = (uint64_t *)(records + SIZEOF_HEADER),
 		.bucket_count = (RECORDS - SIZEOF_HEADER) / sizeof(uint64_t),
 		/* On-CPU time, the wait for the CPU, off-CPU time, the sleep. */

@@ -13,7 +13,7 @@ use kernel::{
 };
 
 use super::{
-    copy,
+    kind::copy,
     Groups, //
 };
 use crate::{

@@ -10,33 +10,41 @@ use kernel::{
     time::Msecs, //
 };
 
-use super::{
-    verdicts::ListedTask, //
-};
+use super::kind::Kind;
 use crate::{
     boundary::abstractions::{
         cgroup::{
+            self,
             Cgroup,
             Subtree, //
         },
         clock::local_clock,
+        random,
         task::{
+            ProcessId,
             Task,
             COMM_LEN, //
         },
     },
-    engine::group::{
-        index::Entry,
-        late::Late,
-        lineage::Lineage,
-        list,
-        name::TaskName,
-        names::Names,
-        places::{
-            Place,
-            Places, //
+    engine::{
+        format::text::up_to_nul,
+        group::{
+            hash::Secret,
+            index::Entry,
+            late::Late,
+            lineage::Lineage,
+            list::{
+                self,
+                Subject, //
+            },
+            name::TaskName,
+            names::Names,
+            places::{
+                Place,
+                Places, //
+            },
+            verdict::Group, //
         },
-        verdict::Group, //
     },
 };
 
@@ -84,6 +92,10 @@ pub(super) struct Directory {
     pub(super) decided_late: u64,
 }
 
+/// The least time between sweeps, in milliseconds. After one that made no room it is twice as long
+/// each time, up to the maximum.
+pub(super) const PAUSE: Msecs = 10;
+
 /// Whether keys with the same name belong to the same group.
 pub(super) enum Sharing {
     /// They do, as those of a cgroup that was removed and created again.
@@ -93,6 +105,70 @@ pub(super) enum Sharing {
 }
 
 impl Directory {
+    /// Creates a registry of up to `limit` groups, with none in it. `under` is as in the field.
+    /// Sleeps; fails with `ENOMEM`.
+    pub(super) fn new(kind: &Kind, limit: usize, under: Option<Subtree>) -> Result<Self> {
+        let path = match kind {
+            Kind::Cgroup | Kind::List => cgroup::path_buffer(GFP_KERNEL)?,
+            _ => KVec::new(),
+        };
+        let most = Self::entries(limit);
+        let mut names = KVVec::with_capacity(limit, GFP_KERNEL)?;
+        for _ in 0..limit {
+            names.push(KVec::new(), GFP_KERNEL)?;
+        }
+        // The others are found by their keys alone.
+        let by_name = match kind {
+            Kind::Cgroup | Kind::List => most,
+            _ => 0,
+        };
+        let mut rules = KVec::new();
+        if let Kind::List = kind {
+            rules = KVec::with_capacity(u64::BITS as usize, GFP_KERNEL)?;
+            for _ in 0..u64::BITS {
+                rules.push(None, GFP_KERNEL)?;
+            }
+        }
+        Ok(Self {
+            places: Places::new(
+                KVVec::from_elem(Place::VACANT, limit, GFP_KERNEL)?,
+                KVVec::from_elem(None, most, GFP_KERNEL)?,
+                secret(),
+            ),
+            names: Names::new(
+                names,
+                KVVec::from_elem(None, by_name, GFP_KERNEL)?,
+                secret(),
+            ),
+            list: list::List::new(rules),
+            under,
+            path,
+            rules: 0,
+            lineage: new_lineage(0)?,
+            refused: 0,
+            no_memory: 0,
+            lacked_memory: false,
+            last_refused: None,
+            was_refused: false,
+            wants_sweep: false,
+            next_sweep: 0,
+            pause: PAUSE,
+            gone: 0,
+            late: Late::default(),
+            decided_late: 0,
+        })
+    }
+
+    fn entries(limit: usize) -> usize {
+        Places::<KVVec<Place>, KVVec<Entry>>::entries(limit)
+    }
+
+    /// Returns how much memory the table of up to `limit` groups takes, in bytes.
+    pub(super) fn memory(limit: usize) -> usize {
+        let of_place = size_of::<Place>() + size_of::<KVec<u8>>();
+        limit * of_place + Self::entries(limit) * size_of::<Entry>()
+    }
+
     /// Returns the group of `key`, which is that of the process or thread `pid`, or makes one.
     /// `task` has its name, or is about to get the name `comm`.
     pub(super) fn group_of_task(
@@ -225,4 +301,41 @@ impl Directory {
     pub(super) fn has_rule_of(&self, group: Group) -> bool {
         self.list.iter().any(|rule| rule.group == group)
     }
+}
+
+/// A task, as the rules of a list look at it.
+struct ListedTask<'a> {
+    task: Task<'a>,
+    comm: Option<[u8; COMM_LEN]>,
+    lineage: &'a Lineage<KVVec<Entry<u64>>>,
+    rcu: &'a rcu::Guard,
+}
+
+impl Subject<Subtree> for ListedTask<'_> {
+    fn is_in(&self, cgroup: &Subtree) -> bool {
+        cgroup.contains(self.task, self.rcu)
+    }
+
+    fn process(&self) -> Option<u128> {
+        self.task.process(self.rcu).map(ProcessId::key)
+    }
+
+    fn marks(&self) -> u64 {
+        self.process().map_or(0, |key| self.lineage.marks(key))
+    }
+
+    fn with_comm(&self, look: impl FnOnce(&[u8]) -> bool) -> bool {
+        look(up_to_nul(&self.comm.unwrap_or_else(|| self.task.comm())))
+    }
+}
+
+/// Creates a lineage for the keys of three quarters of `entries` processes. Fails with `ENOMEM`.
+pub(super) fn new_lineage(entries: usize) -> Result<Lineage<KVVec<Entry<u64>>>> {
+    let entries = KVVec::from_elem(None, entries, GFP_KERNEL)?;
+    Ok(Lineage::new(entries, secret()))
+}
+
+/// Returns a secret for a hash table.
+fn secret() -> Secret {
+    Secret::new([random::number(), random::number()])
 }

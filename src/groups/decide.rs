@@ -9,19 +9,19 @@ use kernel::{
 };
 
 use super::{
-    copy,
-    directory::{
+    kind::{
+        copy,
+        Kind, //
+    },
+    registry::{
         Directory,
         Sharing, //
     },
-    Groups,
-    Kind, //
+    Groups, //
 };
 use crate::{
     boundary::{
         abstractions::{
-            cgroup::Subtree,
-            sched_process_exit::SchedProcessExit,
             task::{
                 task_key,
                 with_current,
@@ -29,16 +29,16 @@ use crate::{
                 Task,
                 COMM_LEN, //
             },
-            task_newtask::TaskNewtask, //
+            task_events::{
+                SchedProcessExit,
+                TaskNewtask, //
+            }, //
         },
         task_table::TaskStates, //
     },
     engine::{
         format::text::up_to_nul,
         group::{
-            index::Entry,
-            lineage::Lineage,
-            list::Subject,
             verdict::{
                 Group,
                 Verdict, //
@@ -193,32 +193,6 @@ impl TaskNewtask for Groups {
 impl SchedProcessExit for Groups {
     fn sched_process_exit(&self, process: ProcessId) {
         self.directory.lock().lineage.exit(process.key());
-    }
-}
-
-/// A task, as the rules of a list look at it.
-pub(super) struct ListedTask<'a> {
-    pub(super) task: Task<'a>,
-    pub(super) comm: Option<[u8; COMM_LEN]>,
-    pub(super) lineage: &'a Lineage<KVVec<Entry<u64>>>,
-    pub(super) rcu: &'a rcu::Guard,
-}
-
-impl Subject<Subtree> for ListedTask<'_> {
-    fn is_in(&self, cgroup: &Subtree) -> bool {
-        cgroup.contains(self.task, self.rcu)
-    }
-
-    fn process(&self) -> Option<u128> {
-        self.task.process(self.rcu).map(ProcessId::key)
-    }
-
-    fn marks(&self) -> u64 {
-        self.process().map_or(0, |key| self.lineage.marks(key))
-    }
-
-    fn with_comm(&self, look: impl FnOnce(&[u8]) -> bool) -> bool {
-        look(up_to_nul(&self.comm.unwrap_or_else(|| self.task.comm())))
     }
 }
 

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The probes that are registered while measuring is on, and the choice of their variants.
+
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+use crate::{
+    boundary::abstractions::{
+        cgroup_events::CgroupAttachTaskProbe,
+        hotplug,
+        per_cpu::PerCpu,
+        sched_exit::wait_for_exits,
+        sched_switch::SchedSwitchProbe,
+        sched_waking::SchedWakingProbe,
+        task_events::{
+            SchedProcessExecProbe,
+            TaskNewtaskProbe,
+            TaskRenameProbe, //
+        },
+        tracepoint::{
+            Probe,
+            Registration, //
+        },
+    },
+    delivery::Delivery,
+    engine::{
+        histogram::bucket::{
+            Precision,
+            Scheme, //
+        },
+        metric::{
+            Metric,
+            MetricSet, //
+        },
+        switch::{
+            settings::{
+                Dynamic,
+                Fixed, //
+            },
+            task_state::{
+                AllWakeups,
+                QueuedWakeups, //
+            },
+        },
+    },
+    groups::Groups,
+    recorder::{
+        CpuRecorder,
+        Recorder,
+        WithGroups, //
+    },
+    records::Records,
+};
+
+/// Waits, when it is dropped, until all samples that the last switches left have been delivered.
+struct WaitForExits;
+
+impl Drop for WaitForExits {
+    fn drop(&mut self) {
+        wait_for_exits();
+    }
+}
+
+/// Ends the sweeps of a recorder when it is dropped. The recorder itself lives on while it is read,
+/// but must not decide the groups of tasks any more when the next one does.
+struct WaitForSweeps(Arc<Recorder>);
+
+impl Drop for WaitForSweeps {
+    fn drop(&mut self) {
+        self.0.end_sweeps();
+    }
+}
+
+/// The probes of a recorder.
+///
+/// The order of the fields is the order in which the probes are unregistered. No CPU runs a probe
+/// any more when the next one is unregistered. The sweeps end last, when no probe can queue any.
+pub(crate) struct Probes {
+    _switches: Registration<PerCpu<CpuRecorder>>,
+    _exits: WaitForExits,
+    _hotplug: hotplug::Registration<Recorder>,
+    _wakings: Option<Registration<Recorder>>,
+    _new_tasks: Option<Registration<Recorder>>,
+    _moves: Option<Registration<Recorder>>,
+    _renames: Option<Registration<Recorder>>,
+    _execs: Option<Registration<Recorder>>,
+    _sweeps: WaitForSweeps,
+    pub(crate) recorder: Arc<Recorder>,
+}
+
+impl Probes {
+    /// Creates a recorder of `metrics` and registers the probes that they need. Sleeps.
+    pub(crate) fn new(
+        records: Arc<Records>,
+        metrics: MetricSet,
+        groups: Option<Arc<Groups>>,
+        delivery: Arc<Delivery>,
+    ) -> Result<Self> {
+        records.begin(metrics);
+        if let Some(groups) = &groups {
+            groups.begin();
+        }
+        let scheme = records.scheme();
+        let has_groups = groups.is_some();
+        let (mut follows_cgroups, mut follows_names) = (false, false);
+        if let Some(groups) = &groups {
+            (follows_cgroups, follows_names) = (groups.follows_cgroups(), groups.follows_names());
+        }
+        let recorder = Arc::new(Recorder::new(&records, groups, delivery)?, GFP_KERNEL)?;
+        let (mut execs, mut renames, mut moves) = (None, None, None);
+        if has_groups {
+            execs = Some(SchedProcessExecProbe::register(recorder.clone())?);
+        }
+        if follows_cgroups {
+            moves = Some(CgroupAttachTaskProbe::register(recorder.clone())?);
+        }
+        if follows_names {
+            renames = Some(TaskRenameProbe::register(recorder.clone())?);
+        }
+        let mut new_tasks = None;
+        if metrics.needs_tasks() || has_groups {
+            new_tasks = Some(TaskNewtaskProbe::register(recorder.clone())?);
+            // The probe sees all tasks that are created from here on. Make room for the others.
+            recorder.make_room();
+        }
+        let wakings = register_wakings(&recorder, metrics)?;
+        let hotplug = hotplug::Registration::new(recorder.clone())?;
+        Ok(Self {
+            _switches: register_switches(&recorder, scheme, metrics, has_groups)?,
+            _exits: WaitForExits,
+            _hotplug: hotplug,
+            _wakings: wakings,
+            _new_tasks: new_tasks,
+            _moves: moves,
+            _renames: renames,
+            _execs: execs,
+            _sweeps: WaitForSweeps(recorder.clone()),
+            recorder,
+        })
+    }
+}
+
+/// Registers the variant of the `sched_switch` probe for these settings.
+fn register_switches(
+    recorder: &Recorder,
+    scheme: Scheme,
+    metrics: MetricSet,
+    has_groups: bool,
+) -> Result<Registration<PerCpu<CpuRecorder>>> {
+    const DEFAULT: u32 = Precision::DEFAULT;
+
+    let precision = match metrics {
+        MetricSet::DEFAULT => scheme.precision().bits(),
+        // Only the variants for any settings.
+        _ => 0,
+    };
+    let register = match (has_groups, precision) {
+        (false, 1) => SchedSwitchProbe::<_, Fixed<1>>::register,
+        (false, 2) => SchedSwitchProbe::<_, Fixed<2>>::register,
+        (false, 3) => SchedSwitchProbe::<_, Fixed<3>>::register,
+        (false, 4) => SchedSwitchProbe::<_, Fixed<4>>::register,
+        (false, 5) => SchedSwitchProbe::<_, Fixed<5>>::register,
+        (false, 6) => SchedSwitchProbe::<_, Fixed<6>>::register,
+        (false, 7) => SchedSwitchProbe::<_, Fixed<7>>::register,
+        (false, _) => SchedSwitchProbe::<_, Dynamic>::register,
+        (true, DEFAULT) => SchedSwitchProbe::<_, WithGroups<Fixed<DEFAULT>>>::register,
+        (true, _) => SchedSwitchProbe::<_, WithGroups<Dynamic>>::register,
+    };
+    register(CpuRecorder::all(recorder)?)
+}
+
+/// Registers the variant of the `sched_waking` probe that `metrics` need, if any.
+fn register_wakings(
+    recorder: &Arc<Recorder>,
+    metrics: MetricSet,
+) -> Result<Option<Registration<Recorder>>> {
+    if !metrics.needs_wakeups() {
+        return Ok(None);
+    }
+    let register = match metrics.contains(Metric::Wakeup) {
+        true => SchedWakingProbe::<_, AllWakeups>::register,
+        false => SchedWakingProbe::<_, QueuedWakeups>::register,
+    };
+    register(recorder.clone()).map(Some)
+}
