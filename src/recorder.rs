@@ -100,14 +100,42 @@ use crate::{
 /// The data of the probes, from when measuring is switched on until it is switched off.
 pub(crate) struct Recorder {
     records: Arc<PerCpu<KVBox<CpuRecords>>>,
-    /// The groups, and their records on each CPU.
-    groups: Option<(Arc<PerCpu<KVBox<GroupMemory>>>, Arc<Groups>)>,
+    /// Present while tasks are grouped.
+    groups: Option<Grouping>,
     tasks: TaskStates,
     delivery: Arc<Delivery>,
     sweep: Pin<KBox<Work<TaskTable>>>,
-    /// Present while tasks are grouped.
-    group_sweep: Option<Pin<KBox<Work<Sweeper>>>>,
-    latecomers: Option<Pin<KBox<Work<Latecomers>>>>,
+}
+
+/// The groups, and the work that the probes leave for later.
+struct Grouping {
+    groups: Arc<Groups>,
+    sweep: Pin<KBox<Work<Sweeper>>>,
+    latecomers: Pin<KBox<Work<Latecomers>>>,
+}
+
+impl Grouping {
+    fn new(groups: Arc<Groups>, tasks: &Arc<TaskTable>) -> Result<Self> {
+        let sweeper = Sweeper {
+            groups: groups.clone(),
+            tasks: TaskStates::new(tasks.clone()),
+        };
+        let latecomers = Latecomers {
+            groups: groups.clone(),
+            tasks: TaskStates::new(tasks.clone()),
+        };
+        Ok(Self {
+            groups,
+            sweep: new_work!(
+                Arc::new(sweeper, GFP_KERNEL)?,
+                c"schedhist::Grouping::sweep"
+            )?,
+            latecomers: new_work!(
+                Arc::new(latecomers, GFP_KERNEL)?,
+                c"schedhist::Grouping::latecomers"
+            )?,
+        })
+    }
 }
 
 impl Recorder {
@@ -118,37 +146,12 @@ impl Recorder {
         delivery: Arc<Delivery>,
     ) -> Result<Self> {
         let tasks = TaskTable::new()?;
-        let group_sweep = match &groups {
-            Some(groups) => {
-                let sweeper = Sweeper {
-                    groups: groups.clone(),
-                    tasks: TaskStates::new(tasks.clone()),
-                };
-                Some(new_work!(
-                    Arc::new(sweeper, GFP_KERNEL)?,
-                    c"schedhist::Recorder::group_sweep"
-                )?)
-            }
-            None => None,
-        };
-        let latecomers = match &groups {
-            Some(groups) => {
-                let latecomers = Latecomers {
-                    groups: groups.clone(),
-                    tasks: TaskStates::new(tasks.clone()),
-                };
-                Some(new_work!(
-                    Arc::new(latecomers, GFP_KERNEL)?,
-                    c"schedhist::Recorder::latecomers"
-                )?)
-            }
-            None => None,
-        };
         Ok(Self {
-            group_sweep,
-            latecomers,
             records: records.per_cpu().clone(),
-            groups: groups.map(|groups| (groups.memories().per_cpu().clone(), groups)),
+            groups: match groups {
+                Some(groups) => Some(Grouping::new(groups, &tasks)?),
+                None => None,
+            },
             delivery,
             sweep: new_work!(tasks.clone(), c"schedhist::Recorder::sweep")?,
             tasks: TaskStates::new(tasks),
@@ -184,7 +187,7 @@ impl Recorder {
     /// Returns the group of each task. Sleeps; fails with `ENOMEM`.
     pub(crate) fn members(&self) -> Result<KVVec<Member>> {
         let mut members = KVVec::new();
-        let Some((_, groups)) = &self.groups else {
+        let Some(Grouping { groups, .. }) = &self.groups else {
             return Ok(members);
         };
         loop {
@@ -214,18 +217,15 @@ impl Recorder {
     /// probes must not be registered any more. Sleeps.
     pub(crate) fn end_sweeps(&self) {
         self.sweep.cancel();
-        if let Some(sweep) = &self.group_sweep {
-            sweep.cancel();
-        }
-        if let Some(latecomers) = &self.latecomers {
-            latecomers.cancel();
+        if let Some(grouping) = &self.groups {
+            grouping.sweep.cancel();
+            grouping.latecomers.cancel();
         }
     }
 
     fn decide(&self, task: Task<'_>, comm: Option<[u8; COMM_LEN]>) {
-        if let Some((_, groups)) = &self.groups {
-            let wants_sweep = groups.decide(task, comm, &self.tasks);
-            if let (Some(delay), Some(sweep)) = (wants_sweep, &self.group_sweep) {
+        if let Some(Grouping { groups, sweep, .. }) = &self.groups {
+            if let Some(delay) = groups.decide(task, comm, &self.tasks) {
                 sweep.queue_after(delay);
             }
         }
@@ -258,7 +258,8 @@ impl CpuRecorder {
                 // Neither of the two can fail: the CPU is possible.
                 records: PerCpu::of(&recorder.records, cpu).ok_or(EINVAL)?,
                 groups: match &recorder.groups {
-                    Some((memories, groups)) => {
+                    Some(Grouping { groups, .. }) => {
+                        let memories = groups.memories().per_cpu();
                         Some((PerCpu::of(memories, cpu).ok_or(EINVAL)?, groups.clone()))
                     }
                     None => None,
@@ -282,7 +283,7 @@ impl TaskNewtask for Recorder {
     fn task_newtask(&self, task: Task<'_>) {
         // Without memory for its state, the task counts as untracked whenever it runs.
         let _ = self.tasks.table().make_room(task.pid());
-        if let Some((_, groups)) = &self.groups {
+        if let Some(Grouping { groups, .. }) = &self.groups {
             // The probe of the groups counts.
             groups.fork(task, false);
         }
@@ -312,9 +313,9 @@ impl CgroupAttachTask for Recorder {
     }
 
     fn cgroup_attach_rest(&self, task: Task<'_>) {
-        if let (Some((_, groups)), Some(latecomers)) = (&self.groups, &self.latecomers) {
-            groups.defer(task);
-            latecomers.queue();
+        if let Some(grouping) = &self.groups {
+            grouping.groups.defer(task);
+            grouping.latecomers.queue();
         }
     }
 }
@@ -470,8 +471,8 @@ impl Hotplug for Recorder {
         if let Some(records) = self.records.get(cpu) {
             records.forget();
         }
-        if let Some((memories, _)) = &self.groups {
-            if let Some(memory) = memories.get(cpu) {
+        if let Some(Grouping { groups, .. }) = &self.groups {
+            if let Some(memory) = groups.memories().per_cpu().get(cpu) {
                 memory.enter_idle();
             }
         }

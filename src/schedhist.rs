@@ -4,9 +4,10 @@
 //!
 //! The source has three parts. [`engine`] computes the records, and is independent of the kernel.
 //! `boundary` contains the abstractions that Rust for Linux lacks, and all `unsafe` code. The rest
-//! is the module itself: its probes (`recorder`, `groups`, `delivery`; `probes` registers
-//! them) and their control (`monitor`), its files (`files`, which show a `reading`), its trace events (`events`, emitted by
-//! `delivery`), the groups of tasks (`groups`), and samples above a threshold (`outliers`).
+//! is the module itself: its probes (`recorder`, `groups`, `delivery`; `probes` registers them) and
+//! their control (`monitor`), its files (`files`, which show a `reading`), its trace events
+//! (`events`, emitted by `delivery`), the groups of tasks (`groups`), and samples above a threshold
+//! (`outliers`).
 
 use kernel::{
     prelude::*,

@@ -38,11 +38,9 @@ use crate::{
     },
     engine::{
         format::text::up_to_nul,
-        group::{
-            verdict::{
-                Group,
-                Verdict, //
-            },
+        group::verdict::{
+            Group,
+            Verdict, //
         },
     },
 };

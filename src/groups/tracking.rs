@@ -30,7 +30,12 @@ pub(crate) struct Tracking {
 
 impl Tracking {
     /// Registers the probes that `groups` need for the forks of processes, or for cgroups.
-    pub(crate) fn begin(&mut self, groups: &Arc<Groups>, follows_forks: bool, names_cgroups: bool) -> Result {
+    pub(crate) fn begin(
+        &mut self,
+        groups: &Arc<Groups>,
+        follows_forks: bool,
+        names_cgroups: bool,
+    ) -> Result {
         if follows_forks && self.forks.is_none() {
             // Exits first: otherwise a process could get a mark, end, and keep it.
             self.process_exits = Some(SchedProcessExitProbe::register(groups.clone())?);

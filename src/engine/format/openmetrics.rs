@@ -173,12 +173,7 @@ pub fn end(out: &mut impl Write) -> fmt::Result {
 }
 
 /// Writes the first lines of a family without a unit.
-fn family(
-    out: &mut impl Write,
-    name: impl Display + Copy,
-    kind: &str,
-    help: &str,
-) -> fmt::Result {
+fn family(out: &mut impl Write, name: impl Display + Copy, kind: &str, help: &str) -> fmt::Result {
     writeln!(out, "# HELP schedhist_{name} {help}")?;
     writeln!(out, "# TYPE schedhist_{name} {kind}")
 }
