@@ -34,7 +34,7 @@ modules:
 	@cp $(build)/schedhist.ko .
 
 ## tools      build the command schedhist, its manual pages and completions, in build/tools
-#             Needs cargo 1.85 or later, which fetches three crates and what these need.
+#             Needs cargo 1.85 or later, which fetches the crates that tools/schedhist/*/Cargo.toml name.
 CARGO ?= cargo
 tools:
 	@$(as_owner)

@@ -18,6 +18,7 @@ ALLOWED = {
     "0BSD",
     "BSD-2-Clause",
     "BSD-3-Clause",
+    "BSL-1.0",
     "CC0-1.0",
     "GPL-2.0-only",
     "ISC",

@@ -13,11 +13,13 @@ use std::{
     process::{Command, Output},
 };
 
+use base64::{engine::general_purpose::STANDARD, Engine};
 use schedhist_core::{
-    engine, page, raw,
+    engine, raw,
     recording::file::{Recorder, Taken},
     timeline::row,
 };
+use sha2::{Digest, Sha256};
 
 #[path = "../../core/tests/sim/mod.rs"]
 mod sim;
@@ -181,7 +183,7 @@ fn between<'a>(text: &'a str, begin: &str, end: &str) -> &'a str {
 fn check_page(page: &str) {
     assert!(page.len() < 1_000_000, "{} bytes", page.len());
     let policy = between(page, "Content-Security-Policy\" content=\"", "\"><meta");
-    let hash = |text: &str| format!("'sha256-{}'", page::sha256_base64(text.as_bytes()));
+    let hash = |text: &str| format!("'sha256-{}'", STANDARD.encode(Sha256::digest(text)));
     let style = hash(between(page, "<style>", "</style>"));
     let script = hash(between(page, "<script>", "</script>"));
     assert_eq!(
@@ -319,22 +321,6 @@ fn the_worst_outliers() {
     assert!(page.contains("<p>And 104 more of offcpu, of 900ms at most.</p>"));
     assert!(page.contains("<p>And 296 more of runq_wakeup, of 20.0ms at most.</p>"));
     fs::remove_dir_all(&folder).unwrap();
-}
-
-#[test]
-fn sha256() {
-    assert_eq!(
-        page::sha256_base64(b"abc"),
-        "ungWv48Bz+pBQUDeXa4iI7ADYaOWF3qctBD/YfIAFa0="
-    );
-    assert_eq!(
-        page::sha256_base64(b""),
-        "47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="
-    );
-    assert_eq!(
-        page::sha256_base64(&[b'a'; 119]),
-        "MeulHDE6XAgiat8Y1KNZz9/Y0ugWsT9K+VL36mWE3Ps="
-    );
 }
 
 /// An hour at one snapshot a second: the stall is in one cell, in the column of its time, and leads

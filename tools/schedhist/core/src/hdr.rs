@@ -3,7 +3,12 @@
 //! The forms of HdrHistogram: its log of intervals, which its plotters and libraries read.
 //!
 //! A line of the log has a histogram in HdrHistogram's compressed encoding of version 2, in base64.
-//! Stored blocks are valid there, so that nothing has to be compressed.
+//! Stored blocks are valid there: lines do not depend on the version of a compressor.
+
+use std::io::Write;
+
+use base64::{engine::general_purpose::STANDARD, Engine};
+use flate2::{write::ZlibEncoder, Compression};
 
 use crate::distribution::Distribution;
 
@@ -85,45 +90,6 @@ fn encoded(distribution: &Distribution) -> Vec<u8> {
     out
 }
 
-/// Wraps bytes in the format of zlib, in stored blocks.
-fn zlib(bytes: &[u8]) -> Vec<u8> {
-    let mut out = vec![0x78, 0x01];
-    let blocks = bytes.chunks(0xffff);
-    let last = blocks.len().saturating_sub(1);
-    for (number, block) in blocks.enumerate() {
-        let length = block.len() as u16;
-        out.push(u8::from(number == last));
-        out.extend(length.to_le_bytes());
-        out.extend((!length).to_le_bytes());
-        out.extend(block);
-    }
-    let (mut a, mut b) = (1_u32, 0_u32);
-    for byte in bytes {
-        a = (a + u32::from(*byte)) % 65_521;
-        b = (b + a) % 65_521;
-    }
-    out.extend(((b << 16) | a).to_be_bytes());
-    out
-}
-
-fn base64(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut out = String::new();
-    for group in bytes.chunks(3) {
-        let byte = |i: usize| u32::from(group.get(i).copied().unwrap_or_default());
-        let word = (byte(0) << 16) | (byte(1) << 8) | byte(2);
-        for i in 0..4 {
-            let digit = DIGITS[(word >> (18 - 6 * i)) as usize & 63];
-            out.push(if i <= group.len() {
-                char::from(digit)
-            } else {
-                '='
-            });
-        }
-    }
-    out
-}
-
 /// Returns the head of a log that begins at this time since 1970.
 pub fn log_head(unix_ns: u64) -> String {
     format!(
@@ -139,7 +105,10 @@ pub fn log_head(unix_ns: u64) -> String {
 /// Returns the line of an interval, by its begin since that of the log and its length. Values are
 /// in nanoseconds, the maximum of the line in milliseconds, as is usual.
 pub fn log_line(begin_ns: u64, length_ns: u64, distribution: &Distribution) -> String {
-    let body = zlib(&encoded(distribution));
+    let mut body = ZlibEncoder::new(Vec::new(), Compression::none());
+    // Writing to a Vec does not fail.
+    let _ = body.write_all(&encoded(distribution));
+    let body = body.finish().unwrap_or_default();
     let mut bytes = COMPRESSED.to_be_bytes().to_vec();
     bytes.extend((body.len() as u32).to_be_bytes());
     bytes.extend(body);
@@ -149,6 +118,6 @@ pub fn log_line(begin_ns: u64, length_ns: u64, distribution: &Distribution) -> S
         begin_ns as f64 / 1e9,
         length_ns as f64 / 1e9,
         max.unwrap_or_default() as f64 / 1e6,
-        base64(&bytes)
+        STANDARD.encode(&bytes)
     )
 }

@@ -4,6 +4,10 @@
 
 #![allow(missing_docs)]
 
+use std::io::Read;
+
+use base64::{engine::general_purpose::STANDARD, Engine};
+use flate2::read::ZlibDecoder;
 use schedhist_core::{
     compare::{self, Line},
     distribution::{Distribution, Max, Quantile},
@@ -971,26 +975,14 @@ fn comparisons_do_not_lie() {
 
 /// Decodes a line of HdrHistogram's log: the least value and the count of each place.
 fn decode_log_line(line: &str) -> Vec<(u64, u64)> {
-    const DIGITS: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let text = line.trim_end().rsplit(',').next().unwrap();
-    let digits = text.trim_end_matches('=').chars();
-    let digits: Vec<_> = digits.map(|c| DIGITS.find(c).unwrap()).collect();
-    let bytes = digits.chunks(4).flat_map(|group| {
-        let word =
-            group.iter().fold(0, |word, digit| (word << 6) | digit) << (6 * (4 - group.len()));
-        [(word >> 16) as u8, (word >> 8) as u8, word as u8][..group.len() - 1].to_vec()
-    });
-    let bytes: Vec<_> = bytes.collect();
+    let bytes = STANDARD.decode(text).unwrap();
     let number = |at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().unwrap());
     assert_eq!(number(0), 0x1c84_9314);
     assert_eq!(number(4) as usize, bytes.len() - 8);
-    // One stored block of zlib.
-    assert_eq!(bytes[8..11], [0x78, 0x01, 1]);
-    let encoded = &bytes[15..bytes.len() - 4];
-    assert_eq!(
-        u16::from_le_bytes([bytes[11], bytes[12]]) as usize,
-        encoded.len()
-    );
+    let mut encoded = Vec::new();
+    let read = ZlibDecoder::new(&bytes[8..]).read_to_end(&mut encoded);
+    read.unwrap();
     assert_eq!(encoded[..4], 0x1c84_9313_u32.to_be_bytes());
     let (mut counts, mut place) = (Vec::new(), 0_u64);
     let mut rest = &encoded[40..];

@@ -9,19 +9,19 @@
 mod chart;
 pub mod flame;
 mod png;
-mod sha256;
 pub mod watched;
 
 use std::{cmp::Reverse, collections::BTreeMap, fmt::Write};
 
+use base64::{engine::general_purpose::STANDARD, Engine};
 use chart::{text, Mark, Scale};
-use sha256::{base64, sha256};
+use serde::Serialize;
+use sha2::{Digest, Sha256};
 
 use crate::{
     distribution::{Distribution, Max, Quantile},
     engine::histogram::totals::Worst,
     groups::GroupRow,
-    json::quoted,
     text::Outlier,
     timeline::{Timeline, CPU_METRIC},
     units::{self, Unit},
@@ -142,7 +142,7 @@ pub fn duration(ns: u64) -> String {
 }
 
 fn hash(text: &str) -> String {
-    format!("'sha256-{}'", base64(&sha256(text.as_bytes())))
+    format!("'sha256-{}'", STANDARD.encode(Sha256::digest(text)))
 }
 
 /// Returns the page of one recording, or of two.
@@ -724,69 +724,71 @@ fn about(out: &mut String, all: &[Recording]) {
     });
 }
 
+/// The figures of a recording for the script.
+#[derive(Serialize)]
+struct Figures<'a> {
+    name: &'a str,
+    /// The begin and the length of each column, in milliseconds.
+    times: Vec<[u64; 2]>,
+    metrics: Vec<MetricFigures>,
+}
+
+/// The figures of a metric, column by column.
+#[derive(Serialize)]
+struct MetricFigures {
+    low: usize,
+    rows: usize,
+    /// The rows that have samples, each followed by their number.
+    cells: Vec<Vec<u64>>,
+    /// p50, p99 and the maximum.
+    quantiles: Vec<[u64; 3]>,
+}
+
+impl MetricFigures {
+    fn new(timeline: &Timeline, name: &str, scale: Scale) -> Self {
+        let place = timeline.place(name);
+        let columns = timeline.columns.iter();
+        let series = columns.filter_map(|column| column.series.get(place?));
+        let cells = |one: &Distribution| {
+            let rows = (0_u64..).zip(chart::cells(one));
+            let filled = rows.filter(|(_, count)| *count != 0);
+            filled.flat_map(|(row, count)| [row, count]).collect()
+        };
+        let quantiles = |one: &Distribution| {
+            let share = |text| Quantile::parse(text).and_then(|share| one.quantile_upper(share));
+            [share("50"), share("99"), one.max.value()].map(Option::unwrap_or_default)
+        };
+        Self {
+            low: scale.low,
+            rows: scale.high - scale.low + 1,
+            cells: series.clone().map(cells).collect(),
+            quantiles: series.map(quantiles).collect(),
+        }
+    }
+}
+
 /// Writes the figures for the script.
 fn data(out: &mut String, all: &[Recording], shown: &[(String, Scale)]) {
-    let mut json = String::from("[");
-    for (number, recording) in all.iter().enumerate() {
-        if number != 0 {
-            json.push(',');
+    let figures = all.iter().map(|recording| {
+        let timeline = &recording.timeline;
+        let times = timeline.columns.iter();
+        let shown = shown.iter();
+        Figures {
+            name: &recording.name,
+            times: times
+                .map(|column| [column.begin, column.span].map(|ns| ns / 1_000_000))
+                .collect(),
+            metrics: shown
+                .map(|(name, scale)| MetricFigures::new(timeline, name, *scale))
+                .collect(),
         }
-        let columns = &recording.timeline.columns;
-        let times = columns.iter().map(|column| {
-            let begin = column.begin / 1_000_000;
-            format!("[{begin},{}]", column.span / 1_000_000)
-        });
-        let times: Vec<_> = times.collect();
-        let _ = write!(
-            json,
-            "{{\"name\":{},\"times\":[{}],\"metrics\":[",
-            quoted(&recording.name),
-            times.join(",")
-        );
-        for (at, (name, scale)) in shown.iter().enumerate() {
-            if at != 0 {
-                json.push(',');
-            }
-            let place = recording.timeline.place(name);
-            let series = columns
-                .iter()
-                .filter_map(|column| column.series.get(place?));
-            let (mut cells, mut quantiles) = (Vec::new(), Vec::new());
-            for one in series {
-                let rows = chart::cells(one);
-                let filled = rows.iter().enumerate().filter(|(_, count)| **count != 0);
-                let filled: Vec<_> = filled.map(|(row, n)| format!("{row},{n}")).collect();
-                cells.push(format!("[{}]", filled.join(",")));
-                let share = |text: &str| {
-                    let share = Quantile::parse(text);
-                    share
-                        .and_then(|share| one.quantile_upper(share))
-                        .unwrap_or(0)
-                };
-                let max = one.max.value().unwrap_or(0);
-                quantiles.push(format!("[{},{},{max}]", share("50"), share("99")));
-            }
-            let _ = write!(
-                json,
-                "{{\"low\":{},\"rows\":{},\"cells\":[{}],\"quantiles\":[{}]}}",
-                scale.low,
-                scale.high - scale.low + 1,
-                cells.join(","),
-                quantiles.join(",")
-            );
-        }
-        json.push_str("]}");
-    }
-    json.push(']');
+    });
+    // Text and numbers: this does not fail.
+    let json = serde_json::to_string(&figures.collect::<Vec<_>>()).unwrap_or_default();
     // Nothing in it may end the element.
     let json = json.replace('<', "\\u003c");
     let _ = write!(
         out,
         "<script type=\"application/json\" id=\"data\">{json}</script>"
     );
-}
-
-/// Returns the SHA-256 of some bytes, in base64.
-pub fn sha256_base64(data: &[u8]) -> String {
-    base64(&sha256(data))
 }

@@ -2,7 +2,10 @@
 
 //! PNG images with sixteen colours, of which the first one is transparent.
 
-use super::sha256::base64;
+use std::io::Write;
+
+use base64::{engine::general_purpose::STANDARD, Engine};
+use flate2::{write::ZlibEncoder, Compression, Crc};
 
 /// A palette: the colours 1 to 15, each red, green and blue.
 pub type Palette = [[u8; 3]; 15];
@@ -71,36 +74,18 @@ pub fn data_url(width: usize, pixels: &[u8], palette: &Palette) -> String {
     colours.extend(palette.iter().flatten());
     chunk(&mut png, b"PLTE", &colours);
     chunk(&mut png, b"tRNS", &[0]);
-    let mut lines = Vec::new();
+    let mut lines = ZlibEncoder::new(Vec::new(), Compression::default());
     for line in pixels.chunks_exact(width) {
         // No filter.
-        lines.push(0);
         let pairs = line.chunks(2);
-        lines.extend(pairs.map(|two| (two[0] << 4) | two.get(1).copied().unwrap_or_default()));
+        let pairs = pairs.map(|two| (two[0] << 4) | two.get(1).copied().unwrap_or_default());
+        let line: Vec<_> = [0].into_iter().chain(pairs).collect();
+        // Writing to a Vec does not fail.
+        let _ = lines.write_all(&line);
     }
-    chunk(&mut png, b"IDAT", &stored(&lines));
+    chunk(&mut png, b"IDAT", &lines.finish().unwrap_or_default());
     chunk(&mut png, b"IEND", &[]);
-    format!("data:image/png;base64,{}", base64(&png))
-}
-
-/// Returns data as a zlib stream that does not compress.
-fn stored(data: &[u8]) -> Vec<u8> {
-    let mut out = vec![0x78, 0x01];
-    let mut blocks = data.chunks(0xffff).peekable();
-    while let Some(block) = blocks.next() {
-        out.push(u8::from(blocks.peek().is_none()));
-        let length = block.len() as u16;
-        out.extend(length.to_le_bytes());
-        out.extend((!length).to_le_bytes());
-        out.extend(block);
-    }
-    let (mut a, mut b) = (1_u32, 0_u32);
-    for byte in data {
-        a = (a + u32::from(*byte)) % 65_521;
-        b = (b + a) % 65_521;
-    }
-    out.extend(((b << 16) | a).to_be_bytes());
-    out
+    format!("data:image/png;base64,{}", STANDARD.encode(&png))
 }
 
 fn chunk(png: &mut Vec<u8>, kind: &[u8; 4], data: &[u8]) {
@@ -108,12 +93,7 @@ fn chunk(png: &mut Vec<u8>, kind: &[u8; 4], data: &[u8]) {
     let begin = png.len();
     png.extend(kind);
     png.extend(data);
-    let mut crc = u32::MAX;
-    for byte in &png[begin..] {
-        crc ^= u32::from(*byte);
-        for _ in 0..8 {
-            crc = (crc >> 1) ^ (0xedb8_8320 & (crc & 1).wrapping_neg());
-        }
-    }
-    png.extend((!crc).to_be_bytes());
+    let mut crc = Crc::new();
+    crc.update(&png[begin..]);
+    png.extend(crc.sum().to_be_bytes());
 }
