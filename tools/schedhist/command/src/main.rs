@@ -15,6 +15,7 @@ mod render;
 mod setting;
 mod source;
 mod sys;
+mod table;
 mod tty;
 mod verbs;
 

@@ -5,13 +5,12 @@
 use std::{collections::BTreeMap, fmt::Write};
 
 use schedhist_core::{
-    json::Object,
     raw::{Series, Snapshot, TaskInProgress},
     text::Outlier,
     units::Unit,
 };
 
-use crate::{failure::wrap, render::name};
+use crate::{failure::wrap, render::name, table::Cell};
 
 /// What `watch` has told of, so that it tells of nothing twice.
 #[derive(Debug, Default)]
@@ -103,29 +102,28 @@ pub fn json(
     snapshot: &Snapshot,
     groups: impl Fn(u32) -> Option<String>,
 ) -> String {
-    let of_task = |object: Object, task: &TaskInProgress| {
+    let of_task = |task: &TaskInProgress| {
         let group = task.task.group.number();
-        let object = object
-            .raw("pid", task.task.pid)
-            .string("comm", &name(&task.task.comm))
-            .raw("group", group);
-        match groups(group) {
-            Some(name) => object.string("group_name", &name),
-            None => object,
-        }
-        .raw("duration_ns", task.duration)
+        let group_name = groups(group).map_or(Cell::Absent, Cell::Text);
+        [
+            ("pid".into(), Cell::Number(task.task.pid.into())),
+            ("comm".into(), Cell::Text(name(&task.task.comm))),
+            ("group".into(), Cell::Number(group.into())),
+            ("group_name".into(), group_name),
+            ("duration_ns".into(), Cell::Time(task.duration)),
+        ]
     };
-    let object = Object::new("schedhist.in_progress.v1")
-        .raw("time_ns", task.now)
-        .string("metric", series)
-        .raw("cpu", task.cpu)
-        .raw("seen", !task.unseen);
-    let object = of_task(object, task);
-    let object = match holder(task, snapshot) {
-        Some(other) => object.raw("cpu_has", of_task(Object::default(), other).end()),
-        None => object.raw("cpu_has", "null"),
-    };
-    object.end() + "\n"
+    let holder = holder(task, snapshot);
+    let holder = holder.map_or(Cell::Unknown, |it| Cell::Object(of_task(it).into()));
+    let head = [
+        ("schema".into(), Cell::from("schedhist.in_progress.v1")),
+        ("time_ns".into(), Cell::Number(task.now.into())),
+        ("metric".into(), Cell::from(series)),
+        ("cpu".into(), Cell::Number(task.cpu.into())),
+        ("seen".into(), Cell::Flag(!task.unseen)),
+    ];
+    let fields = head.into_iter().chain(of_task(task));
+    Cell::Object(fields.chain([("cpu_has".into(), holder)]).collect()).line()
 }
 
 /// Returns the name and the PID of a task.

@@ -12,7 +12,6 @@ use schedhist_core::{
         histogram::totals::Worst,
         metric::{Metric, MetricSet},
     },
-    json::{quoted, Object},
     laws,
     raw::Series,
     units::{self, Unit},
@@ -25,6 +24,7 @@ use crate::{
     failure::{note, WIDTH},
     options::{Form, Style},
     source::Frame,
+    table::{self, Cell, Column, Table},
 };
 
 /// Counters that mean that something is missing from the histograms. They are shown if not 0.
@@ -130,7 +130,7 @@ pub fn in_unit(unit: Unit) -> String {
 }
 
 /// Returns all notes of a frame.
-pub fn all_notes(frame: &Frame, violations: &[String]) -> Vec<String> {
+pub fn notes(frame: &Frame) -> Vec<String> {
     let more = frame.in_progress.len().saturating_sub(2);
     let in_progress = frame.in_progress.iter().take(2);
     let in_progress = in_progress.map(|text| format!("in progress: {text}"));
@@ -139,23 +139,8 @@ pub fn all_notes(frame: &Frame, violations: &[String]) -> Vec<String> {
         .chain(in_progress)
         .chain(more)
         .chain(losses(frame))
-        .chain(violations.to_vec())
+        .chain(laws(frame).1)
         .collect()
-}
-
-/// Appends the notes of a frame.
-pub fn notes(out: &mut String, frame: &Frame, violations: &[String]) {
-    for line in all_notes(frame, violations) {
-        wrap(out, &format!("note: {line}"));
-    }
-}
-
-/// Sends the notes of a frame, and that metrics are off, to standard error if the output has no
-/// place for them.
-pub fn notes_beside(frame: &Frame, is_wanted: impl Fn(&str) -> bool, style: &Style) {
-    let mut notes = all_notes(frame, &laws(frame).1);
-    notes.extend(off(&frame.window, is_wanted));
-    tell_beside(&notes, style);
 }
 
 /// Appends notes to the output if it is text. Otherwise programs read it, and the notes go to
@@ -169,129 +154,122 @@ pub fn tell(out: &mut String, notes: &[String], style: &Style) {
     }
 }
 
-/// Sends notes to standard error if the output has no place for them.
-pub fn tell_beside(notes: &[String], style: &Style) {
-    if let Form::Csv(_) = style.form {
-        tell(&mut String::new(), notes, style);
-    }
-}
-
-/// Returns the table of all metrics.
-pub fn summary(frame: &Frame, style: &Style) -> String {
-    let mut out = String::new();
-    let (state, violations) = laws(frame);
-    let switches = frame.window.counter("switches").unwrap_or_default();
-    let cpus = frame.window.cpus.len();
-    let unit = in_unit(style.unit);
-    wrap(
-        &mut out,
-        &format!(
-            "schedhist: {cpus} CPUs, {switches} switches {}{unit}, {state}",
-            span(frame)
-        ),
-    );
-    // Three significant digits are short; all digits of a second in microseconds are not.
-    let width = if style.unit == Unit::Fitting { 8 } else { 14 };
-    // The name, the count and the maximum leave room for five quantiles, or for two.
-    let shown = style.quantiles.len().min((WIDTH - 23 - 9 - width) / width);
-    let _ = write!(out, "{:<23}{:>9}", "metric", "count");
-    for quantile in &style.quantiles[..shown] {
-        let _ = write!(out, "{:>width$}", quantile.to_string());
-    }
-    let _ = writeln!(out, "{:>width$}", "max");
-    let mut worst = Vec::new();
-    for series in &frame.window.names.series {
-        let distribution = frame.window.distribution(series, |_| true);
-        if distribution.count() == 0 && !frame.window.is_on(series) {
-            continue;
-        }
-        let count = units::count(distribution.count());
-        let _ = write!(out, "{:<23}{count:>9}", series.name);
-        for quantile in &style.quantiles[..shown] {
-            let upper = distribution.quantile_upper(*quantile);
-            let _ = write!(out, "{:>width$}", style.unit.quantile(upper));
-        }
-        let _ = writeln!(out, "{:>width$}", style.unit.max(distribution.max));
-        if let (Some((cpu, sample)), "runq" | "oncpu" | "offcpu") =
-            (distribution.worst, series.name.as_str())
-        {
-            let task = format!("{}:{}", comm(&sample), sample.task.pid);
-            let value = style.unit.text(Some(sample.value));
-            worst.push(format!(
-                "worst {}: {value}, {task} on CPU {cpu}",
-                series.name
-            ));
-        }
-    }
-    for line in worst {
-        wrap(&mut out, &line);
-    }
-    out += &cut_note(shown, style);
-    if let Some(off) = off(&frame.window, is_default) {
-        wrap(&mut out, &format!("note: {off}"));
-    }
-    notes(&mut out, frame, &violations);
-    out
-}
-
-/// Returns a note if not all percentiles that were asked for are shown.
-pub fn cut_note(shown: usize, style: &Style) -> String {
-    let mut out = String::new();
-    if shown < style.quantiles.len() {
-        let text = format!("note: {shown} percentiles fit into 80 columns; -j and -x print all");
-        wrap(&mut out, &text);
-    }
-    out
-}
-
-/// What a histogram is about.
-#[derive(Clone, Copy, Debug)]
-pub struct About<'a> {
-    /// The time.
-    pub frame: &'a Frame,
-    /// What [`laws`] says of it.
-    pub laws: &'a (String, Vec<String>),
-    /// The metric.
+/// A histogram: of which metric, and of which CPUs.
+#[derive(Clone, Debug)]
+pub struct Row<'a> {
     pub series: &'a Series,
-    /// The CPUs.
     pub scope: Scope<'a>,
+    pub samples: Distribution,
 }
 
-/// Returns a histogram with bars: `rows` rows to a power of two, which must be a power of two
+impl<'a> Row<'a> {
+    /// The samples of all CPUs.
+    pub fn whole(frame: &Frame, series: &'a Series) -> Self {
+        Self {
+            series,
+            scope: Scope::All,
+            samples: frame.window.distribution(series, |_| true),
+        }
+    }
+}
+
+/// Returns a table with a row for each histogram of a frame.
+fn table<'a>(frame: &'a Frame, rows: Vec<Row<'a>>, style: &Style) -> Table<'a, Row<'a>> {
+    let mut columns = vec![
+        Column::new("unix_ns", |_| Cell::Number(frame.unix_ns.into())),
+        Column::json("time_ns", |_| Cell::Number(frame.window.end.into())),
+        Column::new("span_ns", |_| Cell::time(frame.window.span)),
+        Column::new("metric", |row: &Row<'_>| Cell::from(&row.series.name)).left("metric", 23),
+        Column::new("cpu", |row: &Row<'_>| Cell::Text(row.scope.text())),
+        Column::json("on", |row: &Row<'_>| {
+            Cell::Flag(frame.window.is_on(row.series))
+        }),
+    ];
+    columns.extend(table::distribution(
+        style,
+        table::width(style.unit),
+        &style.quantiles,
+        |row: &Row<'a>| Some(&row.samples),
+    ));
+    Table::new("schedhist.histogram.v1", columns, rows)
+}
+
+/// Returns all metrics of a frame in the form that the user chose.
+pub fn summary(frame: &Frame, style: &Style, is_headed: &mut bool) -> String {
+    let series = frame.window.names.series.iter();
+    let rows = series.map(|series| Row::whole(frame, series)).collect();
+    let mut table = table(frame, rows, style);
+    let switches = frame.window.counter("switches").unwrap_or_default();
+    table.title.push(format!(
+        "schedhist: {} CPUs, {switches} switches {}{}, {}",
+        frame.window.cpus.len(),
+        span(frame),
+        in_unit(style.unit),
+        laws(frame).0
+    ));
+    table.is_minor = Box::new(|row| row.samples.count() == 0 && !frame.window.is_on(row.series));
+    let worst = table.rows.iter().filter_map(|row| {
+        let (cpu, worst) = row.samples.worst?;
+        let metric = row.series.name.as_str();
+        matches!(metric, "runq" | "oncpu" | "offcpu").then(|| {
+            let value = style.unit.text(Some(worst.value));
+            let task = format!("{}:{}", comm(&worst), worst.task.pid);
+            format!("worst {metric}: {value}, {task} on CPU {cpu}")
+        })
+    });
+    table.after = worst.collect();
+    table.notes = off(&frame.window, is_default).into_iter().collect();
+    table.notes.extend(notes(frame));
+    table.render(style, is_headed) + &counters(frame, &table.notes, style)
+}
+
+/// Returns histograms of a frame in the form that the user chose: for people with bars, `bars` of
+/// them to a power of two.
+pub fn histograms(
+    frame: &Frame,
+    rows: Vec<Row<'_>>,
+    bars: u64,
+    style: &Style,
+    is_headed: &mut bool,
+) -> String {
+    if style.form == Form::Text {
+        let one = |row: &Row<'_>| histogram(frame, row, bars, style) + "\n";
+        return rows.iter().map(one).collect();
+    }
+    let is_wanted = |name: &str| rows.iter().any(|row| row.series.name == name);
+    let mut notes = notes(frame);
+    notes.extend(off(&frame.window, is_wanted));
+    let mut table = table(frame, rows, style);
+    table.notes = notes;
+    table.render(style, is_headed) + &counters(frame, &table.notes, style)
+}
+
+/// Returns a histogram with bars: `bars` rows to a power of two, which must be a power of two
 /// itself.
-fn histogram(about: About<'_>, distribution: &Distribution, rows: u64, style: &Style) -> String {
+fn histogram(frame: &Frame, row: &Row<'_>, bars: u64, style: &Style) -> String {
     let mut out = String::new();
-    let About {
-        frame,
-        laws: (state, violations),
-        series,
-        scope,
-    } = about;
-    let cpu = match scope {
+    let samples = &row.samples;
+    let cpu = match row.scope {
         Scope::All => String::new(),
         other => format!(", CPU {}", other.text()),
     };
-    let off = if frame.window.is_on(series) {
-        ""
-    } else {
-        ", metric is off"
+    let off = match frame.window.is_on(row.series) {
+        true => "",
+        false => ", metric is off",
     };
+    let (name, count) = (&row.series.name, samples.count());
+    let (span, laws) = (span(frame), laws(frame).0);
     wrap(
         &mut out,
-        &format!(
-            "{}{cpu}: {} samples {}{off}, {state}",
-            series.name,
-            distribution.count(),
-            span(frame)
-        ),
+        &format!("{name}{cpu}: {count} samples {span}{off}, {laws}"),
     );
-    let mut line = format!("mean {}", style.unit.text(distribution.mean()));
+    let mut line = format!("mean {}", style.unit.text(samples.mean()));
     for quantile in &style.quantiles {
-        let upper = distribution.quantile_upper(*quantile);
+        let upper = samples.quantile_upper(*quantile);
         let _ = write!(line, "  {quantile} {}", style.unit.quantile(upper));
     }
-    let mut max = format!("max {}", style.unit.max(distribution.max));
-    if let Some((cpu, worst)) = distribution.worst {
+    let mut max = format!("max {}", style.unit.max(samples.max));
+    if let Some((cpu, worst)) = samples.worst {
         let _ = write!(max, " ({}:{} on CPU {cpu})", comm(&worst), worst.task.pid);
     }
     // Keep the maximum and its task together.
@@ -301,8 +279,8 @@ fn histogram(about: About<'_>, distribution: &Distribution, rows: u64, style: &S
         wrap(&mut out, &line);
         wrap(&mut out, &max);
     }
-    bars(&mut out, distribution, rows, style.unit);
-    notes(&mut out, frame, violations);
+    self::bars(&mut out, samples, bars, style.unit);
+    tell(&mut out, &notes(frame), style);
     out
 }
 
@@ -367,241 +345,34 @@ fn one_bar(out: &mut String, lower: u64, upper: u64, count: u64, most: u64, unit
     let _ = writeln!(out, "{lower:>13} -> {upper:<13}:{count:>9} |{bar:<36}|");
 }
 
-/// Returns the JSON object of a histogram: `docs/tool.md` describes the fields.
-pub fn json(
-    frame: &Frame,
-    series: &Series,
-    scope: Scope<'_>,
-    distribution: &Distribution,
-    style: &Style,
-) -> String {
-    let object = Object::new("schedhist.histogram.v1")
-        .raw("unix_ns", frame.unix_ns)
-        .raw("time_ns", frame.window.end)
-        .optional("span_ns", frame.window.span)
-        .string("metric", &series.name)
-        .string("cpu", &scope.text())
-        .raw("on", frame.window.is_on(series));
-    let mut line = distribution_json(object, distribution, style)
-        .array("notes", frame.notes.iter().map(|note| quoted(note)))
-        .end();
-    line.push('\n');
-    line
-}
-
-/// Adds the figures of a distribution to an object.
-pub fn distribution_json(object: Object, distribution: &Distribution, style: &Style) -> Object {
-    let upper = |upper: u64| match upper {
-        u64::MAX => "null".to_owned(),
-        upper => upper.to_string(),
-    };
-    let quantiles = style.quantiles.iter().filter_map(|quantile| {
-        let bounds = distribution.quantile(*quantile)?;
-        let (name, last) = (quantile.to_string(), upper(bounds.upper));
-        Some(format!(
-            "{{\"name\":{},\"lower\":{},\"upper\":{last}}}",
-            quoted(&name),
-            bounds.lower
-        ))
-    });
-    let buckets = distribution.buckets();
-    let buckets = buckets.map(|(b, count)| format!("[{},{},{count}]", b.lower, upper(b.upper)));
-    let mut object = object
-        .raw("count", distribution.count())
-        .raw("sum_ns", distribution.sum)
-        .optional("min_ns", distribution.min)
-        .optional(
-            "max_ns",
-            distribution.max.value().filter(|max| *max != u64::MAX),
-        )
-        .raw("max_is_exact", distribution.max.is_exact());
-    if let Some((cpu, worst)) = distribution.worst {
-        object = object
-            .raw("max_cpu", cpu)
-            .raw("max_pid", worst.task.pid)
-            .string("max_comm", &comm(&worst))
-            .raw("max_time_ns", worst.time);
-    }
-    object
-        .array("quantiles", quantiles)
-        .array("buckets", buckets)
-}
-
-/// Returns the JSON object of all counters, with the state of the laws.
-pub fn counters_json(frame: &Frame) -> String {
-    let mut object = Object::new("schedhist.counters.v1")
-        .raw("unix_ns", frame.unix_ns)
-        .raw("time_ns", frame.window.end)
-        .optional("span_ns", frame.window.span);
-    for (_, name) in &frame.window.names.counters {
-        object = object.optional(name, frame.window.counter(name));
+/// Returns a line with all counters and the state of the laws, for readers of JSON.
+fn counters(frame: &Frame, notes: &[String], style: &Style) -> String {
+    if style.form != Form::Json {
+        return String::new();
     }
     let checked = laws::check(&frame.window, frame.read_ns);
     let violations = checked.violations.iter().map(|violation| {
-        Object::default()
-            .string("law", violation.law)
-            .raw("cpu", violation.cpu)
-            .raw("off_by", violation.off_by)
-            .end()
+        Cell::Object(vec![
+            ("law".into(), Cell::from(violation.law)),
+            ("cpu".into(), Cell::Number(violation.cpu.into())),
+            ("off_by".into(), Cell::Number(violation.off_by)),
+        ])
     });
-    let mut line = object
-        .raw("laws_checked", checked.checked)
-        .array("laws_failed", violations)
-        .array("notes", frame.notes.iter().map(|note| quoted(note)))
-        .end();
-    line.push('\n');
-    line
-}
-
-/// Returns the names of the columns of a distribution: see [`csv_values`].
-pub fn csv_columns(style: &Style) -> Vec<String> {
-    let mut columns = vec!["count".to_owned(), "sum_ns".to_owned()];
-    let quantiles = style.quantiles.iter();
-    columns.extend(quantiles.map(|quantile| format!("{quantile}_ns")));
-    columns.extend(["max_ns", "max_is_exact"].map(str::to_owned));
-    columns
-}
-
-/// Returns the values of a distribution: a quantile is the upper bound of its bucket.
-pub fn csv_values(distribution: &Distribution, style: &Style) -> Vec<String> {
-    let mut values = vec![
-        distribution.count().to_string(),
-        distribution.sum.to_string(),
+    let head = [
+        ("schema".into(), Cell::from("schedhist.counters.v1")),
+        ("unix_ns".into(), Cell::Number(frame.unix_ns.into())),
+        ("time_ns".into(), Cell::Number(frame.window.end.into())),
+        ("span_ns".into(), Cell::time(frame.window.span)),
     ];
-    let quantiles = style.quantiles.iter();
-    values.extend(quantiles.map(|quantile| csv_number(distribution.quantile_upper(*quantile))));
-    values.push(csv_number(distribution.max.value()));
-    values.push(u8::from(distribution.max.is_exact()).to_string());
-    values
-}
-
-/// Returns the text of a value: nothing stands for none.
-pub fn csv_number(number: Option<u64>) -> String {
-    match number {
-        Some(u64::MAX) => "inf".to_owned(),
-        number => number.map_or(String::new(), |number| number.to_string()),
-    }
-}
-
-/// Returns a row of values: one that would not be one value otherwise is quoted, as in RFC 4180.
-pub fn csv_row(values: &[impl AsRef<str>], separator: &str) -> String {
-    let quoted = values.iter().map(AsRef::as_ref).map(|value| {
-        // Any part of a separator: with its neighbour's, it might make one.
-        let is_special = |c| separator.contains(c) || matches!(c, '"' | '\n' | '\r');
-        if value.contains(is_special) {
-            format!("\"{}\"", value.replace('"', "\"\""))
-        } else {
-            value.to_owned()
-        }
+    let names = frame.window.names.counters.iter();
+    let counters = names.map(|(_, name)| {
+        let count = Cell::number(frame.window.counter(name));
+        (name.clone().into(), count)
     });
-    quoted.collect::<Vec<_>>().join(separator) + "\n"
-}
-
-/// Returns the names of the columns that [`csv`] prints.
-pub fn csv_head(style: &Style, separator: &str) -> String {
-    let mut columns = ["unix_ns", "span_ns", "metric", "cpu"]
-        .map(str::to_owned)
-        .to_vec();
-    columns.extend(csv_columns(style));
-    csv_row(&columns, separator)
-}
-
-/// Returns a row of values.
-pub fn csv(
-    frame: &Frame,
-    series: &Series,
-    scope: Scope<'_>,
-    distribution: &Distribution,
-    style: &Style,
-    separator: &str,
-) -> String {
-    let mut values = vec![
-        frame.unix_ns.to_string(),
-        csv_number(frame.window.span),
-        series.name.clone(),
-        scope.text(),
+    let tail = [
+        ("laws_checked".into(), Cell::Number(checked.checked as i128)),
+        ("laws_failed".into(), Cell::List(violations.collect())),
+        ("notes".into(), Cell::texts(notes)),
     ];
-    values.extend(csv_values(distribution, style));
-    csv_row(&values, separator)
-}
-
-/// Returns a histogram in the form that the user chose.
-pub fn one(about: About<'_>, distribution: &Distribution, rows: u64, style: &Style) -> String {
-    let About {
-        frame,
-        series,
-        scope,
-        ..
-    } = about;
-    match &style.form {
-        Form::Text => histogram(about, distribution, rows, style) + "\n",
-        Form::Json => json(frame, series, scope, distribution, style),
-        Form::Csv(separator) => csv(frame, series, scope, distribution, style, separator),
-    }
-}
-
-/// Returns all metrics of a frame in the form that the user chose, without [`head`].
-pub fn all(frame: &Frame, style: &Style) -> String {
-    let each = |one: &dyn Fn(&Series, &Distribution) -> String| {
-        let series = frame.window.names.series.iter();
-        let series = series.map(|s| one(s, &frame.window.distribution(s, |_| true)));
-        series.collect::<String>()
-    };
-    match &style.form {
-        Form::Text => summary(frame, style),
-        Form::Json => each(&|s, d| json(frame, s, Scope::All, d, style)) + &counters_json(frame),
-        Form::Csv(separator) => each(&|s, d| csv(frame, s, Scope::All, d, style, separator)),
-    }
-}
-
-/// Returns what comes first, once, in the form that the user chose.
-pub fn head(style: &Style) -> String {
-    match &style.form {
-        Form::Text | Form::Json => String::new(),
-        Form::Csv(separator) => csv_head(style, separator),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Splits a row at the separators that are in no quotation marks.
-    fn split(row: &str, separator: &str) -> Vec<String> {
-        let (mut values, mut value) = (Vec::new(), String::new());
-        let (mut rest, mut is_quoted) = (row.strip_suffix('\n').unwrap(), false);
-        while let Some(c) = rest.chars().next() {
-            if let (false, Some(after)) = (is_quoted, rest.strip_prefix(separator)) {
-                values.push(std::mem::take(&mut value));
-                rest = after;
-            } else if let (true, Some(after)) = (is_quoted, rest.strip_prefix("\"\"")) {
-                value.push('"');
-                rest = after;
-            } else {
-                is_quoted ^= c == '"';
-                value.extend(Some(c).filter(|c| *c != '"'));
-                rest = &rest[c.len_utf8()..];
-            }
-        }
-        values.push(value);
-        values
-    }
-
-    /// Whatever names look like, and whatever separates them.
-    #[test]
-    fn values_of_a_row() {
-        let parts = [
-            "a", ",", ";", ";;", "\"", "\n", "\t", " ", "=", "\\x0a", "é",
-        ];
-        for separator in [",", ";", ";;", ";,", "\t", " ", "é"] {
-            for (i, first) in parts.iter().enumerate() {
-                for second in parts {
-                    let third = parts[(i * 7 + 3) % parts.len()];
-                    let values = [format!("{first}{second}"), third.to_owned(), String::new()];
-                    let row = csv_row(&values, separator);
-                    assert_eq!(split(&row, separator), values, "{separator:?}: {row}");
-                }
-            }
-        }
-    }
+    Cell::Object(head.into_iter().chain(counters).chain(tail).collect()).line()
 }

@@ -19,7 +19,6 @@
 //! | [`recording`] | the file of `schedhist record` |
 //! | [`stacks`] | parses what ftrace prints of outliers and their stacks |
 //! | [`compare`] | the permutation test of `schedhist diff` |
-//! | [`json`] | writes JSON |
 //! | [`hdr`] | writes HdrHistogram's log |
 //! | [`merge`] | windows of several machines, added up |
 //! | [`timeline`] | the course of a recording, in a bounded number of columns |
@@ -37,7 +36,6 @@ pub mod distribution;
 pub mod exposition;
 pub mod groups;
 pub mod hdr;
-pub mod json;
 pub mod laws;
 pub mod log2;
 pub mod merge;

@@ -6,7 +6,6 @@ use std::{collections::BTreeSet, fmt::Write, fs::File, path::Path};
 
 use schedhist_core::{
     distribution::{Distribution, Max},
-    json::Object,
     recording::{
         course::Course,
         file::{Item, Lost, Player, Taken},
@@ -18,6 +17,7 @@ use schedhist_core::{
 use crate::{
     failure::{note, printable, Failure, Result},
     recordings::merged,
+    table::Cell,
 };
 
 /// Whose samples a run has.
@@ -115,16 +115,17 @@ impl Losses {
     /// Returns what was lost as JSON, an object to a line.
     pub fn json(&self) -> String {
         let line = |(path, lost): &(String, Lost)| {
-            Object::new("schedhist.lost.v1")
-                .string("file", path)
-                .string("why", &lost.why)
-                .raw("at", lost.at)
-                .raw("bytes", lost.bytes)
-                .raw("snapshots", lost.snapshots)
-                .optional("span_ns", lost.span)
-                .raw("is_cut", lost.is_cut)
-                .end()
-                + "\n"
+            let fields = vec![
+                ("schema".into(), Cell::from("schedhist.lost.v1")),
+                ("file".into(), Cell::from(path)),
+                ("why".into(), Cell::from(&lost.why)),
+                ("at".into(), Cell::Number(lost.at.into())),
+                ("bytes".into(), Cell::Number(lost.bytes.into())),
+                ("snapshots".into(), Cell::Number(lost.snapshots.into())),
+                ("span_ns".into(), Cell::time(lost.span)),
+                ("is_cut".into(), Cell::Flag(lost.is_cut)),
+            ];
+            Cell::Object(fields).line()
         };
         self.0.iter().map(line).collect()
     }

@@ -8,15 +8,15 @@ use clap::ArgMatches;
 use schedhist_core::{
     compare::{self, Line, LEAST_RUNS, LEVEL},
     distribution::Quantile,
-    json::{quoted, Object},
     units::Unit,
 };
 
 use crate::{
     failure::{note, print, verdict, Failure, Result},
-    options::{self, Form, Style},
+    options::{self, Style},
     recordings::runs::{self, Contents, Run, COMMAND, MACHINE},
     render,
+    table::{Cell, Column, Table},
     verbs::run,
 };
 
@@ -249,71 +249,48 @@ fn notes(a: &Contents, b: &Contents) -> Vec<String> {
 }
 
 fn show(a: &Contents, b: &Contents, scope: &str, rows: &[Row], style: &Style) -> String {
-    let notes = notes(a, b);
-    if style.form == Form::Json {
-        return rows.iter().map(|row| json(row, scope, &notes)).collect();
-    }
-    if let Form::Csv(separator) = &style.form {
-        render::tell_beside(&notes, style);
-        let head = [
-            "scope", "metric", "quantile", "a_ns", "b_ns", "p", "verdict",
-        ];
-        let rows = rows.iter().map(|row| {
-            let p = row.p.map_or(String::new(), |p| format!("{p:.4}"));
-            let [a, b] = [0, 1].map(|side| render::csv_number(row.value(side)));
-            let quantile = row.quantile.to_string();
-            let values = [scope, &row.metric, &quantile, &a, &b, &p, row.verdict];
-            render::csv_row(&values, separator)
-        });
-        return render::csv_row(&head, separator) + &rows.collect::<String>();
-    }
-    let (runs_a, runs_b, unit) = (a.runs.len(), b.runs.len(), style.unit);
-    let mut out = String::new();
-    render::wrap(
-        &mut out,
-        &format!(
-            "schedhist: {runs_a} runs of A and {runs_b} of B, medians of the {scope}{}",
-            render::in_unit(unit)
-        ),
-    );
-    let (known, few): (Vec<_>, Vec<_>) = rows.iter().partition(|row| row.values.is_some());
+    let unit = style.unit;
     // Three significant digits are short; all digits of a second in microseconds are not.
-    let (mut name, mut width) = (23, 9);
-    if unit != Unit::Fitting {
-        let names = known.iter().map(|row| row.metric.len());
-        name = names.max().unwrap_or_default().max(6);
-        let values = known.iter().flat_map(|row| [row.value(0), row.value(1)]);
-        let widths = values.map(|value| unit.text(value).len() + 2);
-        width = widths.max().unwrap_or_default().max(9);
-    }
-    out += &format!(
-        "{:<name$} {:<8}{:>width$}{:>width$}{:>9}  {:>6}  verdict\n",
-        "metric", "quantile", "A", "B", "change", "p"
-    );
-    for row in known {
-        let p = row.p.map_or_else(|| "-".to_owned(), |p| format!("{p:.3}"));
-        out += &format!(
-            "{:<name$} {:<8}{:>width$}{:>width$}{:>8.1}%  {p:>6}  {}\n",
-            row.metric,
-            row.quantile.to_string(),
-            unit.text(row.value(0)),
-            unit.text(row.value(1)),
-            row.change().unwrap_or_default(),
-            row.verdict
-        );
-    }
-    let few: Vec<_> = { few.iter() }
+    let name = if unit == Unit::Fitting { 23 } else { 6 };
+    let change = |change| Cell::Text(format!("{change:.1}%"));
+    let columns = vec![
+        Column::new("scope", |_| Cell::from(scope)),
+        Column::new("metric", |row: &&Row| Cell::from(&row.metric)).left("metric", name),
+        Column::new("quantile", |row: &&Row| {
+            Cell::Text(row.quantile.to_string())
+        })
+        .left("quantile", 8),
+        Column::new("a_ns", |row: &&Row| Cell::time(row.value(0))).right("A", 8),
+        Column::new("b_ns", |row: &&Row| Cell::time(row.value(1))).right("B", 8),
+        Column::text(|row: &&Row| row.change().map_or(Cell::Unknown, change)).right("change", 8),
+        Column::new("p", |row: &&Row| {
+            row.p.map_or(Cell::Unknown, Cell::Probability)
+        })
+        .right("p", 7),
+        Column::new("verdict", |row: &&Row| Cell::from(row.verdict))
+            .left("verdict", 0)
+            .gap(2),
+    ];
+    let is_minor = |row: &&Row| row.values.is_none();
+    let few = rows.iter().filter(|row| is_minor(row));
+    let few: Vec<_> = few
         .map(|row| format!("{} {}", row.metric, row.quantile))
         .collect();
+    let few = few.join(", ");
+    let mut table = Table::new("schedhist.diff.v1", columns, rows.iter().collect());
+    table.title.push(format!(
+        "schedhist: {} runs of A and {} of B, medians of the {scope}{}",
+        a.runs.len(),
+        b.runs.len(),
+        render::in_unit(unit)
+    ));
+    table.is_minor = Box::new(is_minor);
     if !few.is_empty() {
-        let text = format!(
-            "note: fewer than {LEAST_BEYOND} samples beyond {}",
-            few.join(", ")
-        );
-        render::wrap(&mut out, &text);
+        let note = format!("note: fewer than {LEAST_BEYOND} samples beyond {few}");
+        table.after.push(note);
     }
-    render::tell(&mut out, &notes, style);
-    out
+    table.notes = notes(a, b);
+    table.render(style, &mut false)
 }
 
 /// Returns whether the runs of A and B took turns at least once, by the times at which they began.
@@ -326,20 +303,6 @@ fn is_interleaved(a: &[Run], b: &[Run]) -> bool {
     let (a, b) = (begun(a), begun(b));
     let before = |a: &[u64], b: &[u64]| a.iter().max() < b.iter().min();
     !before(&a, &b) && !before(&b, &a)
-}
-
-fn json(row: &Row, scope: &str, notes: &[String]) -> String {
-    Object::new("schedhist.diff.v1")
-        .string("scope", scope)
-        .string("metric", &row.metric)
-        .string("quantile", &row.quantile.to_string())
-        .optional("a_ns", row.value(0))
-        .optional("b_ns", row.value(1))
-        .optional("p", row.p)
-        .string("verdict", row.verdict)
-        .array("notes", notes.iter().map(|note| quoted(note)))
-        .end()
-        + "\n"
 }
 
 /// Returns the status of all rules together: 1 if one is broken, which is that the difference is

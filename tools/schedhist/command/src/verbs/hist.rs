@@ -5,12 +5,11 @@
 use std::time::{Duration, Instant};
 
 use clap::ArgMatches;
-use schedhist_core::distribution::Distribution;
 
 use crate::{
     failure::{print, Failure, Result},
-    options::{check_metrics, cpu_list, Form, Style, Wanted},
-    render::{self, About, Scope},
+    options::{check_metrics, cpu_list, Style, Wanted},
+    render::{self, Row, Scope},
     source::{Frame, Reading, Source},
     sys::{Waiter, Woken},
 };
@@ -19,9 +18,7 @@ use crate::{
 pub fn summary(args: &ArgMatches, source: &Source) -> Result {
     let style = Style::new(args)?;
     let frame = source.read()?.since_load();
-    print(&(render::head(&style) + &render::all(&frame, &style)))?;
-    render::notes_beside(&frame, render::is_default, &style);
-    Ok(())
+    print(&render::summary(&frame, &style, &mut false))
 }
 
 /// Calls `show` with the activity of each interval. A signal that asks to end ends the current
@@ -94,45 +91,39 @@ pub fn hist(args: &ArgMatches, source: &Source) -> Result {
         )));
     }
     let each = args.get_flag("each-cpu");
-    let show = |frame: &Frame| {
-        let mut out = String::new();
-        let laws = render::laws(frame);
-        for series in wanted
-            .metrics
-            .iter()
-            .filter_map(|name| frame.window.names.series(name))
-        {
-            let one = |scope, distribution: &Distribution| {
-                let about = About {
-                    frame,
-                    laws: &laws,
+    let is_wanted = |cpu| cpus.as_ref().is_none_or(|cpus| cpus.contains(&cpu));
+    let mut is_headed = false;
+    let mut show = |frame: &Frame| {
+        let mut all = Vec::new();
+        let series = |name| frame.window.names.series(name);
+        for series in wanted.metrics.iter().filter_map(|name| series(name)) {
+            let mut add = |scope, is_wanted: &dyn Fn(u32) -> bool| {
+                all.push(Row {
                     series,
                     scope,
-                };
-                render::one(about, distribution, rows, &style)
+                    samples: frame.window.distribution(series, is_wanted),
+                });
             };
-            let is_wanted = |cpu| cpus.as_ref().is_none_or(|cpus| cpus.contains(&cpu));
             if each {
                 let numbers = frame.window.cpus.iter().map(|cpu| cpu.number);
                 for cpu in numbers.filter(|cpu| is_wanted(*cpu)) {
-                    let of_cpu = frame.window.distribution(series, |other| other == cpu);
-                    out += &one(Scope::Cpu(cpu), &of_cpu);
+                    add(Scope::Cpu(cpu), &|other| other == cpu);
                 }
             } else {
-                let scope = list.map_or(Scope::All, |list| Scope::List(list));
-                let all = frame.window.distribution(series, is_wanted);
-                out += &one(scope, &all);
+                add(
+                    list.map_or(Scope::All, |list| Scope::List(list)),
+                    &is_wanted,
+                );
             }
         }
-        if style.form == Form::Json {
-            out += &render::counters_json(frame);
-        }
-        print(&out)?;
-        let is_wanted = |name: &str| wanted.metrics.iter().any(|metric| metric == name);
-        render::notes_beside(frame, is_wanted, &style);
-        Ok(())
+        print(&render::histograms(
+            frame,
+            all,
+            rows,
+            &style,
+            &mut is_headed,
+        ))
     };
-    print(&render::head(&style))?;
     match wanted.interval {
         None => show(&first.since_load()),
         interval => each_interval(source, first, interval, wanted.count, |frame, _| {

@@ -12,7 +12,7 @@ use crate::{
         html, merged,
         runs::{self, Interval},
     },
-    render::{self, About, Scope},
+    render::{self, Row},
     source::Frame,
     verbs::run,
 };
@@ -36,12 +36,10 @@ pub fn report(args: &ArgMatches) -> Result {
     let (from, to) = range(args)?;
     let each = args.get_flag("each");
     let hlog = args.get_one::<String>("hlog");
-    let mut is_headed = false;
+    let (mut is_headed, mut has_shown) = (false, false);
     let mut show_one = |before: &Taken, after: &Taken| {
-        if !std::mem::replace(&mut is_headed, true) {
-            print(&render::head(&style))?;
-        }
-        show(before, after, &metrics, &style)
+        has_shown = true;
+        show_frame(&frame(before, after)?, &metrics, &style, &mut is_headed)
     };
     let mut log = String::new();
     let mut origin = None;
@@ -110,7 +108,7 @@ pub fn report(args: &ArgMatches) -> Result {
         out += &contents.lost.json();
     }
     print(&out)?;
-    if !is_headed && (chosen.is_some() || contents.runs.is_empty()) {
+    if !has_shown && (chosen.is_some() || contents.runs.is_empty()) {
         return Err(no_span());
     }
     contents.lost.check()
@@ -128,8 +126,8 @@ fn many(args: &ArgMatches, files: &[String], style: &Style) -> Result {
     }
     let metrics = args.get_many::<String>("words").unwrap_or_default();
     let (frame, lost) = merged::frame(files)?;
-    print(&render::head(style))?;
-    show_frame(&frame, &metrics.cloned().collect::<Vec<_>>(), style)?;
+    let metrics: Vec<_> = metrics.cloned().collect();
+    show_frame(&frame, &metrics, style, &mut false)?;
     if style.form == Form::Json {
         print(&lost.json())?;
     }
@@ -166,39 +164,16 @@ fn frame(before: &Taken, after: &Taken) -> Result<Frame> {
     Ok(frame)
 }
 
-fn show(before: &Taken, after: &Taken, metrics: &[String], style: &Style) -> Result {
-    show_frame(&frame(before, after)?, metrics, style)
-}
-
-fn show_frame(frame: &Frame, metrics: &[String], style: &Style) -> Result {
+fn show_frame(frame: &Frame, metrics: &[String], style: &Style, is_headed: &mut bool) -> Result {
     check_metrics(&frame.window.names, metrics)?;
-    let is_wanted = |name: &str| match metrics.is_empty() {
-        true => render::is_default(name),
-        false => metrics.iter().any(|metric| metric == name),
-    };
-    render::notes_beside(frame, is_wanted, style);
     if metrics.is_empty() {
         let end = if style.form == Form::Text { "\n" } else { "" };
-        return print(&(render::all(frame, style) + end));
+        return print(&(render::summary(frame, style, is_headed) + end));
     }
-    let laws = render::laws(frame);
-    for series in metrics
-        .iter()
-        .filter_map(|metric| frame.window.names.series(metric))
-    {
-        let all = frame.window.distribution(series, |_| true);
-        let about = About {
-            frame,
-            laws: &laws,
-            series,
-            scope: Scope::All,
-        };
-        print(&render::one(about, &all, 1, style))?;
-    }
-    match style.form {
-        Form::Json => print(&render::counters_json(frame)),
-        Form::Text | Form::Csv(_) => Ok(()),
-    }
+    let series = |name| frame.window.names.series(name);
+    let series = metrics.iter().filter_map(|metric| series(metric));
+    let rows = series.map(|series| Row::whole(frame, series)).collect();
+    print(&render::histograms(frame, rows, 1, style, is_headed))
 }
 
 fn no_span() -> Failure {

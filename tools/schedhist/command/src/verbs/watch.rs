@@ -12,7 +12,6 @@ use std::{
 
 use clap::ArgMatches;
 use schedhist_core::{
-    json::{quoted, Object},
     raw,
     recording::file::Taken,
     stacks::Stack,
@@ -31,6 +30,7 @@ use crate::{
     setting::{owner, Setting},
     source::Source,
     sys,
+    table::Cell,
 };
 
 /// The metrics whose stays and waits can be seen while they last.
@@ -443,43 +443,39 @@ fn json(
     unix_ns: Option<u64>,
     stack: Option<&Option<Stack>>,
 ) -> String {
+    let group_name = |group| names.get(&group).map_or(Cell::Absent, Cell::from);
     let culprits = outlier.culprits.iter().map(|culprit| {
-        let object = Object::default()
-            .raw("pid", culprit.pid)
-            .string("comm", &culprit.comm);
-        with_group(object, culprit.group, names)
-            .raw("ran_ns", culprit.ran_ns)
-            .raw("slices", culprit.slices)
-            .end()
+        Cell::Object(vec![
+            ("pid".into(), Cell::Number(culprit.pid.into())),
+            ("comm".into(), Cell::from(&culprit.comm)),
+            ("group".into(), Cell::Number(culprit.group.into())),
+            ("group_name".into(), group_name(culprit.group)),
+            ("ran_ns".into(), Cell::Number(culprit.ran_ns.into())),
+            ("slices".into(), Cell::Number(culprit.slices.into())),
+        ])
     });
-    let object = Object::new("schedhist.outlier.v1")
-        .raw("id", outlier.id)
-        .optional("unix_ns", unix_ns)
-        .optional("start_ns", outlier.pairs.number::<u64>("start_ns"))
-        .optional("end_ns", outlier.pairs.number::<u64>("end_ns"))
-        .string("metric", &outlier.metric)
-        .optional("cause", outlier.pairs.get("cause").map(quoted))
-        .raw("cpu", outlier.cpu)
-        .raw("duration_ns", outlier.duration_ns)
-        .raw("missing_ns", outlier.missing_ns)
-        .raw("pid", outlier.pid)
-        .string("comm", &outlier.comm);
-    let object = with_group(object, outlier.group, names).array("culprits", culprits);
-    let object = match stack {
-        None => object,
-        Some(None) => object.raw("stack", "null"),
-        Some(Some(frames)) => object.array("stack", frames.iter().map(|frame| quoted(frame))),
-    };
-    object.end() + "\n"
-}
-
-/// Adds the group of a task, and its name if that is known.
-fn with_group(object: Object, group: u32, names: &Names) -> Object {
-    let object = object.raw("group", group);
-    match names.get(&group) {
-        Some(name) => object.string("group_name", name),
-        None => object,
-    }
+    let number = |key| Cell::time(outlier.pairs.number(key));
+    let cause = outlier.pairs.get("cause");
+    let frames = |stack: &Option<Stack>| stack.as_ref().map_or(Cell::Unknown, |it| Cell::texts(it));
+    let fields = vec![
+        ("schema".into(), Cell::from("schedhist.outlier.v1")),
+        ("id".into(), Cell::Number(outlier.id.into())),
+        ("unix_ns".into(), Cell::time(unix_ns)),
+        ("start_ns".into(), number("start_ns")),
+        ("end_ns".into(), number("end_ns")),
+        ("metric".into(), Cell::from(&outlier.metric)),
+        ("cause".into(), cause.map_or(Cell::Unknown, Cell::from)),
+        ("cpu".into(), Cell::Number(outlier.cpu.into())),
+        ("duration_ns".into(), Cell::Time(outlier.duration_ns)),
+        ("missing_ns".into(), Cell::Time(outlier.missing_ns)),
+        ("pid".into(), Cell::Number(outlier.pid.into())),
+        ("comm".into(), Cell::from(&outlier.comm)),
+        ("group".into(), Cell::Number(outlier.group.into())),
+        ("group_name".into(), group_name(outlier.group)),
+        ("culprits".into(), Cell::List(culprits.collect())),
+        ("stack".into(), stack.map_or(Cell::Absent, frames)),
+    ];
+    Cell::Object(fields).line()
 }
 
 #[cfg(test)]

@@ -144,7 +144,7 @@ fn repeated(
         }
     }
     if has_table {
-        job.log.print(&print::table_of_runs(&runs, job.style.unit));
+        job.log.print(&print::table_of_runs(&runs, &job.style));
     }
     Ok(())
 }

@@ -2,34 +2,23 @@
 
 //! What `run` prints: tables, JSON Lines, CSV.
 
-use std::{collections::BTreeSet, fmt::Write};
+use std::collections::BTreeSet;
 
 use schedhist_core::{
     distribution::{Distribution, Quantile},
-    json::{quoted, Object},
-    units::{self, Unit},
+    text::Pairs,
+    units::Unit,
 };
 
 use super::job::COUNTS;
 use crate::{
-    failure::{Failure, Result, WIDTH},
+    failure::{Failure, Result},
     options::{Form, Style},
     recordings::runs::{Run, COMMAND, MACHINE},
     render,
     source::Frame,
+    table::{self, Cell, Column, Table},
 };
-
-/// Returns the lines of a run for programs; `None` if the user chose text. Lines without a place
-/// for notes have them on standard error.
-fn records(run: &Run, notes: &[String], style: &Style) -> Option<String> {
-    let histograms = run.histograms.iter();
-    render::tell_beside(notes, style);
-    match &style.form {
-        Form::Json => Some(histograms.map(|h| json(run, notes, h, style)).collect()),
-        Form::Csv(separator) => Some(histograms.map(|h| csv(run, h, style, separator)).collect()),
-        Form::Text => None,
-    }
-}
 
 /// Returns what happened during a run that readers of the figures should know.
 pub fn happened(run: &Run) -> Vec<String> {
@@ -63,12 +52,9 @@ fn notes(run: &Run) -> Vec<String> {
 /// Returns recorded runs in the form that the user chose. If some metrics are wanted, only these,
 /// with their histograms.
 pub fn recorded(runs: &[Run], metrics: &[String], style: &Style) -> Result<String> {
-    let mut out = String::new();
+    let (mut out, mut is_headed) = (String::new(), false);
     for run in runs {
         let mut run = run.clone();
-        if out.is_empty() {
-            out += &head(style);
-        }
         let all: BTreeSet<_> = run.histograms.iter().map(|(_, metric, _)| metric).collect();
         if let Some(wrong) = metrics.iter().find(|metric| !all.contains(metric)) {
             let all: Vec<_> = all.into_iter().map(String::as_str).collect();
@@ -82,14 +68,14 @@ pub fn recorded(runs: &[Run], metrics: &[String], style: &Style) -> Result<Strin
             run.histograms
                 .retain(|(_, metric, _)| metrics.contains(metric));
         }
-        if let Some(records) = records(&run, &notes, style) {
-            out += &records;
+        let mut table = table(&run, !metrics.is_empty(), notes, style);
+        let words = render::printable(run.pairs.get("words").unwrap_or("-"));
+        let title = format!("{words}{}", render::in_unit(style.unit));
+        table.title.insert(0, title);
+        out += &table.render(style, &mut is_headed);
+        if style.form != Form::Text {
             continue;
         }
-        let words = render::printable(run.pairs.get("words").unwrap_or("-"));
-        out += &format!("{words}{}\n", render::in_unit(style.unit));
-        out += &table(&run, !metrics.is_empty(), style);
-        render::tell(&mut out, &notes, style);
         for (scope, metric, distribution) in &run.histograms {
             if !metrics.is_empty() && distribution.count() != 0 {
                 out += &format!("{scope}, {metric}:\n");
@@ -103,71 +89,73 @@ pub fn recorded(runs: &[Run], metrics: &[String], style: &Style) -> Result<Strin
 
 /// Returns a run in the form that the user chose.
 pub fn text_of(run: &Run, frame: &Frame, title: &str, style: &Style) -> String {
-    let (state, violations) = render::laws(frame);
     let mut notes = notes(run);
-    notes.extend(
-        render::all_notes(frame, &violations)
-            .into_iter()
-            .skip(frame.notes.len()),
-    );
-    match records(run, &notes, style) {
-        Some(records) => records,
-        None => {
-            let time = |key| Unit::Fitting.text(run.pairs.number(key));
-            let span = match run.pairs.get("status") {
-                Some(_) => time("wall_ns"),
-                None => format!("from {} to {}", time("from_ns"), time("to_ns")),
-            };
-            let unit = render::in_unit(style.unit);
-            let mut out = "\n".to_owned();
-            render::wrap(&mut out, &format!("{title}: {span}{unit}, {state}"));
-            out += &table(run, false, style);
-            render::tell(&mut out, &notes, style);
-            out
-        }
-    }
+    notes.extend(render::notes(frame).into_iter().skip(frame.notes.len()));
+    let time = |key| Unit::Fitting.text(run.pairs.number(key));
+    let span = match run.pairs.get("status") {
+        Some(_) => time("wall_ns"),
+        None => format!("from {} to {}", time("from_ns"), time("to_ns")),
+    };
+    let (unit, laws) = (render::in_unit(style.unit), render::laws(frame).0);
+    let mut table = table(run, false, notes, style);
+    let title = format!("{title}: {span}{unit}, {laws}");
+    table.title.splice(..0, [String::new(), title]);
+    // The names of the columns stand above all runs: see `head`.
+    table.render(style, &mut true)
 }
+
+/// Whose samples, the metric, and the samples.
+type Row<'a> = &'a (String, String, Distribution);
 
 /// Returns the table of a run. Parts of metrics are in it, and metrics without samples, if they
 /// were asked for.
-fn table(run: &Run, is_asked_for: bool, style: &Style) -> String {
-    let mut out = String::new();
+fn table<'a>(
+    run: &'a Run,
+    is_asked_for: bool,
+    notes: Vec<String>,
+    style: &Style,
+) -> Table<'a, Row<'a>> {
     let number = |key| run.pairs.number::<u64>(key);
-    let time = |key| style.unit.text(number(key));
+    let names = run.histograms.iter().map(|(_, metric, _)| metric.len());
+    let name = names.filter(|_| is_asked_for).fold(10, usize::max);
+    let mut columns = vec![
+        Column::new("from_ns", move |_: &Row<'_>| Cell::time(number("from_ns"))),
+        Column::new("to_ns", move |_| Cell::time(number("to_ns"))),
+        Column::new("scope", |(scope, ..): &Row<'_>| Cell::from(scope)).left("whose", 8),
+        Column::new("metric", |(_, metric, _): &Row<'_>| Cell::from(metric)).left("metric", name),
+        Column::json("wall_ns", move |_| Cell::time(number("wall_ns"))),
+        Column::json("status", move |_| Cell::number(number("status"))),
+    ];
+    // Counts of the command are not repeated.
+    columns.extend(COUNTS.map(|(key, _)| {
+        Column::json(key, move |(scope, ..): &Row<'_>| match scope == COMMAND {
+            true => Cell::number(number(key)),
+            false => Cell::Absent,
+        })
+    }));
+    columns.extend(table::distribution(
+        style,
+        table::width(style.unit),
+        &style.quantiles,
+        |(.., d): &Row<'a>| Some(d),
+    ));
+    let rows = run.histograms.iter().collect();
+    let mut table = Table::new("schedhist.run.v1", columns, rows);
+    table.is_minor = Box::new(move |(_, metric, samples)| {
+        let is_part = metric.starts_with("runq_") || metric.starts_with("blocked_");
+        !is_asked_for && (is_part || samples.count() == 0)
+    });
     if let (Some(voluntary), Some(involuntary)) = (number("voluntary"), number("involuntary")) {
-        let line = format!(
+        let time = |key| style.unit.text(number(key));
+        table.title.push(format!(
             "{COMMAND}: {} switches ({involuntary} involuntary), {} on CPU, {} waiting",
             voluntary.saturating_add(involuntary),
             time("oncpu_ns"),
             time("waited_ns")
-        );
-        render::wrap(&mut out, &line);
+        ));
     }
-    // Three significant digits are short; all digits of a second in microseconds are not.
-    let width = if style.unit == Unit::Fitting { 8 } else { 14 };
-    let names = run.histograms.iter().map(|(_, metric, _)| metric.len() + 1);
-    let name = names.filter(|_| is_asked_for).fold(10, usize::max);
-    let most = (WIDTH - 9 - name - 9 - width) / width;
-    let shown = style.quantiles.len().min(most);
-    let _ = write!(out, "{:<8} {:<name$}{:>9}", "whose", "metric", "count");
-    for quantile in &style.quantiles[..shown] {
-        let _ = write!(out, "{:>width$}", quantile.to_string());
-    }
-    let _ = writeln!(out, "{:>width$}", "max");
-    for (scope, metric, distribution) in &run.histograms {
-        let is_part = metric.starts_with("runq_") || metric.starts_with("blocked_");
-        if !is_asked_for && (is_part || distribution.count() == 0) {
-            continue;
-        }
-        let count = units::count(distribution.count());
-        let _ = write!(out, "{scope:<8} {metric:<name$}{count:>9}");
-        for quantile in &style.quantiles[..shown] {
-            let upper = distribution.quantile_upper(*quantile);
-            let _ = write!(out, "{:>width$}", style.unit.quantile(upper));
-        }
-        let _ = writeln!(out, "{:>width$}", style.unit.max(distribution.max));
-    }
-    out + &render::cut_note(shown, style)
+    table.notes = notes;
+    table
 }
 
 /// Returns whether the table of runs needs this histogram. All of many runs on many CPUs take a lot
@@ -176,98 +164,52 @@ pub fn is_in_table_of_runs((scope, metric, _): &(String, String, Distribution)) 
     metric == "runq" && (scope == COMMAND || scope == MACHINE)
 }
 
-/// Returns a table with a row for each run.
-pub fn table_of_runs(runs: &[Run], unit: Unit) -> String {
-    let is_grouped = runs
-        .iter()
-        .all(|run| run.histogram(COMMAND, "runq").is_some());
+/// Returns a table with a row for each run, for people.
+pub fn table_of_runs(runs: &[Run], style: &Style) -> String {
+    let is_grouped = { runs.iter() }.all(|run| run.histogram(COMMAND, "runq").is_some());
     let scope = if is_grouped { COMMAND } else { MACHINE };
-    let width = if unit == Unit::Fitting { 9 } else { 13 };
-    let mut out = format!(
-        "\nwaits for a CPU (runq) of the {scope}\n{:>4}{:>9}{:>9}{:>9}",
-        "run", "wall", "on CPU", "waits"
+    let width = if style.unit == Unit::Fitting { 8 } else { 12 };
+    let time =
+        |key| move |(_, run): &(usize, &Run)| Cell::Text(Unit::Fitting.text(run.pairs.number(key)));
+    let runq = move |run: &Run, cell: &dyn Fn(&Distribution) -> Cell| {
+        run.histogram(scope, "runq").map_or(Cell::Unknown, cell)
+    };
+    let mut columns = vec![
+        Column::text(|(number, _): &(usize, &Run)| Cell::Number(*number as i128)).right("run", 4),
+        Column::text(time("wall_ns")).right("wall", 8),
+        Column::text(time("oncpu_ns")).right("on CPU", 8),
+        Column::text(move |(_, run): &(usize, &Run)| runq(run, &|d| Cell::Count(d.count())))
+            .right("waits", 8),
+    ];
+    columns.extend(
+        ["50", "99"]
+            .into_iter()
+            .filter_map(Quantile::parse)
+            .map(|quantile| {
+                let upper = move |d: &Distribution| Cell::time(d.quantile_upper(quantile));
+                let column = Column::text(move |(_, run): &(usize, &Run)| runq(run, &upper));
+                column.right(quantile.to_string(), width)
+            }),
     );
-    for name in ["p50", "p99", "max"] {
-        let _ = write!(out, "{name:>width$}");
-    }
-    out.push('\n');
-    for (number, run) in runs.iter().enumerate() {
-        let time = |key| Unit::Fitting.text(run.pairs.number(key));
-        let runq = run.histogram(scope, "runq");
-        let quantile = |text| {
-            let upper = Quantile::parse(text).and_then(|q| runq?.quantile_upper(q));
-            unit.quantile(upper)
-        };
-        let _ = writeln!(
-            out,
-            "{:>4}{:>9}{:>9}{:>9}{:>width$}{:>width$}{:>width$}",
-            number + 1,
-            time("wall_ns"),
-            time("oncpu_ns"),
-            units::count(runq.map_or(0, Distribution::count)),
-            quantile("50"),
-            quantile("99"),
-            runq.map_or_else(|| "-".to_owned(), |runq| unit.max(runq.max)),
-        );
-    }
-    out
-}
-
-fn json(
-    run: &Run,
-    notes: &[String],
-    (scope, metric, d): &(String, String, Distribution),
-    style: &Style,
-) -> String {
-    let number = |key| run.pairs.number::<u64>(key);
-    let mut object = Object::new("schedhist.run.v1")
-        .string("scope", scope)
-        .string("metric", metric)
-        .optional("wall_ns", number("wall_ns"))
-        .optional("from_ns", number("from_ns"))
-        .optional("to_ns", number("to_ns"))
-        .optional("status", number("status"));
-    if !notes.is_empty() {
-        object = object.array("notes", notes.iter().map(|note| quoted(note)));
-    }
-    if scope == COMMAND {
-        for (key, _) in COUNTS {
-            object = object.optional(key, number(key));
-        }
-    }
-    render::distribution_json(object, d, style).end() + "\n"
+    let max = Column::text(move |(_, run): &(usize, &Run)| runq(run, &|d| Cell::Max(d.max)));
+    columns.push(max.right("max", width));
+    let mut table = Table::new("", columns, (1..).zip(runs).collect());
+    let title = format!("waits for a CPU (runq) of the {scope}");
+    table.title = vec![String::new(), title];
+    table.text(style)
 }
 
 /// Returns what stands above all runs.
 pub fn head(style: &Style) -> String {
-    match &style.form {
+    let run = Run {
+        pairs: Pairs::default(),
+        histograms: Vec::new(),
+    };
+    let table = table(&run, false, Vec::new(), style);
+    match style.form {
+        Form::Csv(_) => table.render(style, &mut false),
         Form::Text | Form::Json => String::new(),
-        Form::Csv(separator) => csv_head(style, separator),
     }
-}
-
-/// Returns the names of the columns of [`csv`].
-fn csv_head(style: &Style, separator: &str) -> String {
-    let columns = ["from_ns", "to_ns", "scope", "metric"];
-    let mut columns = columns.map(str::to_owned).to_vec();
-    columns.extend(render::csv_columns(style));
-    render::csv_row(&columns, separator)
-}
-
-fn csv(
-    run: &Run,
-    (scope, metric, d): &(String, String, Distribution),
-    style: &Style,
-    separator: &str,
-) -> String {
-    let mut values = vec![
-        render::csv_number(run.pairs.number("from_ns")),
-        render::csv_number(run.pairs.number("to_ns")),
-        scope.clone(),
-        metric.clone(),
-    ];
-    values.extend(render::csv_values(d, style));
-    render::csv_row(&values, separator)
 }
 
 #[cfg(test)]
@@ -275,7 +217,6 @@ mod tests {
     use schedhist_core::{
         distribution::Max,
         engine::histogram::bucket::{Precision, Scheme},
-        text::Pairs,
     };
 
     use super::*;
@@ -329,9 +270,8 @@ mod tests {
     fn table_of_a_run() {
         let text = |words: &[&str]| {
             let (run, style) = (example(12), style(words));
-            let mut text = table(&run, false, &style);
-            render::tell(&mut text, &notes(&run), &style);
-            text
+            let table = table(&run, false, notes(&run), &style);
+            table.render(&style, &mut false)
         };
         let (text, long) = (text(&[]), text(&["-n"]));
         narrow(&text);
@@ -369,7 +309,7 @@ note: 9 samples of the command are in no histogram: a group gets these a moment
     #[test]
     fn table_of_several_runs() {
         let runs = [example(12), example(4)];
-        let text = table_of_runs(&runs, Unit::Fitting);
+        let text = table_of_runs(&runs, &style(&[]));
         narrow(&text);
         assert_eq!(
             text,
@@ -380,16 +320,15 @@ waits for a CPU (runq) of the command
    2    8.07s    19.9s       12   2.02us   8.00us   8.00us
 "
         );
-        narrow(&table_of_runs(&runs, Unit::Nanoseconds));
+        narrow(&table_of_runs(&runs, &style(&["-n"])));
     }
 
     #[test]
     fn csv_of_a_run() {
         let style = style(&["-x", ";", "-q", "50,99"]);
         let run = example(4);
-        let rows = run.histograms.iter().map(|h| csv(&run, h, &style, ";"));
         assert_eq!(
-            csv_head(&style, ";") + &rows.collect::<String>(),
+            table(&run, true, Vec::new(), &style).render(&style, &mut false),
             "\
 from_ns;to_ns;scope;metric;count;sum_ns;p50_ns;p99_ns;max_ns;max_is_exact
 0;8070000000;command;runq;12;45000;2015;8000;8000;1
@@ -404,23 +343,23 @@ from_ns;to_ns;scope;metric;count;sum_ns;p50_ns;p99_ns;max_ns;max_is_exact
     fn json_of_a_run() {
         let run = example(2);
         let style = style(&["-j", "-q", "50"]);
+        let lines = table(&run, true, Vec::new(), &style).render(&style, &mut false);
+        let lines: Vec<_> = lines.lines().collect();
         assert_eq!(
-            json(&run, &[], &run.histograms[0], &style),
+            lines[0],
             concat!(
-                r#"{"schema":"schedhist.run.v1","scope":"command","metric":"runq","wall_ns":8070000"#,
-                r#"000,"from_ns":0,"to_ns":8070000000,"status":3,"voluntary":3880,"involuntary":156"#,
+                r#"{"schema":"schedhist.run.v1","from_ns":0,"to_ns":8070000000,"scope":"command","m"#,
+                r#"etric":"runq","wall_ns":8070000000,"status":3,"voluntary":3880,"involuntary":156"#,
                 r#"9,"migrations":7,"oncpu_ns":19900000000,"waited_ns":99900000000,"not_in_histogra"#,
                 r#"m":9,"count":6,"sum_ns":9000,"min_ns":null,"max_ns":2000,"max_is_exact":true,"qu"#,
                 r#"antiles":[{"name":"p50","lower":992,"upper":1007}],"buckets":[[992,1007,3],[1984"#,
-                r#",2015,3]]}"#,
-                "\n"
+                r#",2015,3]],"notes":[]}"#,
             )
         );
-        let machine = json(&run, &[], &run.histograms[1], &style);
         // Counts of the command are not repeated.
         assert!(
-            machine.contains("\"status\":3,\"count\":6,")
-                && machine.contains("\"max_is_exact\":false")
+            lines[1].contains("\"status\":3,\"count\":6,")
+                && lines[1].contains("\"max_is_exact\":false")
         );
     }
 }
