@@ -20,7 +20,7 @@ EVENTS = {"instructions": ["Ir"], "loads": ["Dr"], "stores": ["Dw"], "branches":
 # The subjects that do no more than the crate beside them: see src/lib.rs.
 PAIRS = {
     "schedhist, the bucket alone": "histogram (H2)",
-    "schedhist, all of a stay": "hdrhistogram, 2 digits",
+    "schedhist, all of a slice": "hdrhistogram, 2 digits",
 }
 WHAT = {
     "record": "to record a value",

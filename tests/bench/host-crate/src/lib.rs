@@ -129,7 +129,7 @@ pub struct Engine {
 }
 
 impl Subject for Engine {
-    const NAME: &'static str = "schedhist, all of a stay";
+    const NAME: &'static str = "schedhist, all of a slice";
 
     fn new() -> Self {
         let cpu = Cpu::new(0, Scheme::DEFAULT, cells()).expect("the number of cells is right");
