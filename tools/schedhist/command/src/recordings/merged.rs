@@ -7,11 +7,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use schedhist_core::{laws, merge, raw::Snapshot, recording::file::Item, window::Window};
+use schedhist_core::{laws, merge, recording::file::Item, window::Window};
 
 use crate::{
     failure::{note, Failure, Result},
-    recordings::runs::{self, Losses},
+    recordings::runs::{self, Event, Losses},
     source::Frame,
 };
 
@@ -73,47 +73,24 @@ impl Sum {
 
     /// Adds what happened between the first and the last snapshot of each part of a recording.
     fn file(&mut self, path: &str) -> Result {
-        let mut reader = runs::open(path)?;
-        let mut ends: Option<(Snapshot, u64)> = None;
-        let mut last: Option<(Snapshot, u64, u64)> = None;
-        let mut is_lawful = true;
-        let mut found = false;
-        loop {
-            let item = reader.next_item();
-            let is_gap = match &item {
-                None | Some(Item::Lost(_)) => true,
-                Some(Item::Mark(text)) => {
-                    self.marks += 1;
-                    text.starts_with("gap:")
-                }
-                Some(_) => false,
-            };
-            if is_gap {
-                if let (Some((first, begun)), Some((end, read_ns, unix_ns))) =
-                    (ends.take(), last.take())
-                {
-                    let window = Window::between(&first, &end);
+        let (mut is_lawful, mut found) = (true, false);
+        let mut lost = runs::walk(path, |event| {
+            match event {
+                Event::Part(first, Some(last)) => {
+                    let window = Window::between(&first.snapshot, &last.snapshot);
                     let window = window.map_err(|why| Failure::at(path, why))?;
-                    let read_ns = read_ns.saturating_add(begun);
+                    let read_ns = last.read_ns.saturating_add(first.read_ns);
                     is_lawful &= laws::check(&window, read_ns).violations.is_empty();
-                    self.unix_ns = self.unix_ns.max(unix_ns);
+                    self.unix_ns = self.unix_ns.max(last.unix_ns);
                     self.add(path, &window)?;
                     found = true;
                 }
-                (ends, last) = (None, None);
+                Event::Other(Item::Mark(_), _) => self.marks += 1,
+                _ => {}
             }
-            match item {
-                None => break,
-                Some(Item::Snapshot(taken)) if ends.is_none() => {
-                    ends = Some((taken.snapshot, taken.read_ns));
-                }
-                Some(Item::Snapshot(taken)) => {
-                    last = Some((taken.snapshot, taken.read_ns, taken.unix_ns));
-                }
-                Some(_) => {}
-            }
-        }
-        self.lost.0.append(&mut reader.lost.0);
+            Ok(())
+        })?;
+        self.lost.0.append(&mut lost.0);
         if !found {
             note(format!(
                 "{path}: it has not two snapshots without a gap between them"

@@ -230,6 +230,13 @@ pub fn open(path: &str) -> Result<Reader> {
 }
 
 impl Reader {
+    /// Returns whether the last snapshot was stored as its differences from the one before.
+    pub fn is_difference(&self) -> bool {
+        self.files
+            .last()
+            .is_some_and(|(_, player)| player.is_difference())
+    }
+
     /// Returns the next item. Notes what cannot be read.
     pub fn next_item(&mut self) -> Option<Item> {
         loop {
@@ -261,23 +268,106 @@ impl Reader {
     }
 }
 
+/// What a recording holds, in its order.
+pub enum Event<'a> {
+    /// Two snapshots that follow one another without a gap.
+    Interval(&'a Interval<'a>),
+    /// The end of a part without a gap: its first snapshot, and its last one if there are several.
+    Part(&'a Taken, Option<&'a Taken>),
+    /// All else but damage, which [`Reader`] tells, and the course up to it.
+    Other(Item, &'a Course),
+}
+
+/// A part of a recording without a gap, as it is read.
+struct Part {
+    first: Taken,
+    last: Option<Taken>,
+    /// When the last snapshot was taken, in nanoseconds since the first one of the recording.
+    at: u64,
+}
+
+impl Part {
+    fn last(&self) -> &Taken {
+        self.last.as_ref().unwrap_or(&self.first)
+    }
+
+    /// Returns whether a snapshot is of the same load of the module. A difference is.
+    fn is_followed_by(&self, taken: &Taken, is_difference: bool) -> bool {
+        is_difference || Window::between(&self.last().snapshot, &taken.snapshot).is_ok()
+    }
+}
+
+/// Reads a recording to its end, file by file: the one way through it. Returns what cannot be read.
+pub fn walk(path: &str, mut tell: impl FnMut(Event<'_>) -> Result) -> Result<Losses> {
+    let mut reader = open(path)?;
+    let mut course = Course::default();
+    let mut part: Option<Part> = None;
+    loop {
+        let item = reader.next_item();
+        let is_gap = match &item {
+            None | Some(Item::Lost(_)) => true,
+            Some(Item::Mark(text)) => text.starts_with("gap:"),
+            Some(_) => false,
+        };
+        let mut end = |part: Option<Part>| match part {
+            Some(part) => tell(Event::Part(&part.first, part.last.as_ref())),
+            None => Ok(()),
+        };
+        if is_gap {
+            end(part.take())?;
+        }
+        match item {
+            None => return Ok(reader.lost),
+            Some(Item::Lost(_)) => {}
+            Some(Item::Snapshot(taken)) => {
+                let at = course.place(&taken);
+                let is_difference = reader.is_difference();
+                match part
+                    .as_mut()
+                    .filter(|part| part.is_followed_by(&taken, is_difference))
+                {
+                    Some(part) => {
+                        tell(Event::Interval(&Interval {
+                            before: part.last(),
+                            after: &taken,
+                            at: (part.at, at),
+                        }))?;
+                        (part.last, part.at) = (Some(taken), at);
+                    }
+                    None => {
+                        let first = taken;
+                        end(part.replace(Part {
+                            first,
+                            last: None,
+                            at,
+                        }))?;
+                    }
+                }
+            }
+            Some(item) => tell(Event::Other(item, &course))?,
+        }
+    }
+}
+
 /// Reads a recording to its end; calls `between` with each two snapshots that follow one another
 /// without a gap.
 pub fn read(path: &str, mut between: impl FnMut(&Interval<'_>) -> Result) -> Result<Contents> {
-    let mut reader = open(path)?;
     let mut contents = Contents::default();
-    let mut course = Course::default();
-    let mut last: Option<(Taken, u64)> = None;
     let mut is_new_part = true;
     let mut outliers = BTreeSet::new();
-    while let Some(item) = reader.next_item() {
-        match item {
+    let lost = walk(path, |event| {
+        match event {
+            Event::Interval(interval) => between(interval)?,
+            Event::Part(first, last) => {
+                let last = last.unwrap_or(first);
+                contents.spans.push((first.clone(), last.clone()));
+                is_new_part = true;
+            }
             // That of the first file.
-            Item::Info(text) if contents.info.iter().next().is_none() => {
+            Event::Other(Item::Info(text), _) if contents.info.iter().next().is_none() => {
                 contents.info = Pairs::of_lines(&text);
             }
-            Item::Info(_) => {}
-            Item::Run(text) => {
+            Event::Other(Item::Run(text), _) => {
                 contents
                     .runs
                     .push(Run::decode(&text).map_err(|why| match why {
@@ -285,18 +375,8 @@ pub fn read(path: &str, mut between: impl FnMut(&Interval<'_>) -> Result) -> Res
                         other => other,
                     })?);
             }
-            Item::Mark(text) => {
-                if text.starts_with("gap:") {
-                    last = None;
-                    is_new_part = true;
-                }
-                contents.marks.push(text);
-            }
-            Item::Lost(_) => {
-                last = None;
-                is_new_part = true;
-            }
-            Item::Groups(text) => {
+            Event::Other(Item::Mark(text), _) => contents.marks.push(text),
+            Event::Other(Item::Groups(text), _) => {
                 if let Ok(groups) = text::groups(&text) {
                     match contents.groups.last_mut() {
                         Some((_, last)) if !is_new_part && last.rule == groups.rule => {
@@ -307,38 +387,20 @@ pub fn read(path: &str, mut between: impl FnMut(&Interval<'_>) -> Result) -> Res
                     is_new_part = false;
                 }
             }
-            Item::Outliers(text) => {
+            Event::Other(Item::Outliers(text), course) => {
                 for outlier in OutlierParser::default().feed(&text) {
                     let end = outlier.pairs.number::<u64>("end_ns");
                     // Early versions stored some again and again.
                     if outliers.insert((outlier.id, end)) {
-                        let at = course.of(end);
-                        contents.outliers.push((at, outlier));
+                        contents.outliers.push((course.of(end), outlier));
                     }
                 }
             }
-            Item::Snapshot(taken) => {
-                let at = course.place(&taken);
-                let before = last.replace((taken.clone(), at)).filter(|(before, _)| {
-                    Window::between(&before.snapshot, &taken.snapshot).is_ok()
-                });
-                match before {
-                    Some((before, begin)) => {
-                        between(&Interval {
-                            before: &before,
-                            after: &taken,
-                            at: (begin, at),
-                        })?;
-                        if let Some((_, end)) = contents.spans.last_mut() {
-                            *end = taken;
-                        }
-                    }
-                    None => contents.spans.push((taken.clone(), taken)),
-                }
-            }
+            Event::Other(..) => {}
         }
-    }
-    contents.lost = reader.lost;
+        Ok(())
+    })?;
+    contents.lost = lost;
     Ok(contents)
 }
 

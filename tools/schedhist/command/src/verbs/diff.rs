@@ -272,7 +272,7 @@ fn show(a: &Contents, b: &Contents, scope: &str, rows: &[Row], style: &Style) ->
             .gap(2),
     ];
     let is_minor = |row: &&Row| row.values.is_none();
-    let few = rows.iter().filter(|row| is_minor(row));
+    let few = rows.iter().filter(&is_minor);
     let few: Vec<_> = few
         .map(|row| format!("{} {}", row.metric, row.quantile))
         .collect();

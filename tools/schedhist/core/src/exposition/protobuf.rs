@@ -7,6 +7,8 @@
 //! bounds of ours. Each of our buckets goes to where its middle falls, so a quantile is off by half
 //! the width of our bucket at most, on top of the width of the native one. The classic buckets are
 //! sent, too: a server that takes native histograms ignores them unless told otherwise.
+//!
+//! By hand, as the licence of prost, Apache alone, does not go with GPL-2.0-only.
 
 use super::{classic, Exposition, Family, Kind, Sample, Value};
 use crate::distribution::Distribution;

@@ -275,6 +275,7 @@ pub struct Player<R> {
     next: Option<Item>,
     /// What is in progress at the next snapshot.
     progress: Option<Vec<u8>>,
+    is_difference: bool,
 }
 
 impl<R: Read> Player<R> {
@@ -313,7 +314,14 @@ impl<R: Read> Player<R> {
             losing: None,
             next: damage.map(Item::Lost),
             progress: None,
+            is_difference: false,
         })
+    }
+
+    /// Returns whether the last snapshot was stored as its differences from the one before: then it
+    /// is of the same load of the module, and nothing has decreased.
+    pub fn is_difference(&self) -> bool {
+        self.is_difference
     }
 
     /// Returns the next item; `None` at the end.
@@ -489,6 +497,7 @@ impl<R: Read> Player<R> {
             lost.span = last.and_then(|last| snapshot.time.checked_sub(last.time));
         }
         self.last = Some(snapshot.clone());
+        self.is_difference = kind == DELTA;
         Ok(Taken {
             unix_ns,
             read_ns,

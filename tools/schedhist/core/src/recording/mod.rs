@@ -4,7 +4,8 @@
 //!
 //! A recording is a header and chunks that are only ever appended. Each chunk has a checksum, so a
 //! reader notices damage, and finds the next chunk behind it. One snapshot a minute is whole, and
-//! the others hold only what has changed.
+//! the others hold only what has changed. By hand, as no crate's format is appended to, checked and
+//! resumed behind damage like this.
 
 pub mod course;
 pub mod delta;
