@@ -8,7 +8,10 @@ use std::{
     fmt::Write,
 };
 
-use super::{chart, escaped};
+use super::{
+    chart,
+    html::{self, cell, escaped, left},
+};
 use crate::text::{of_bytes, readable, LONGEST_COMM};
 
 /// The most frames that a graph has: what is narrower than so many others is left out.
@@ -501,24 +504,23 @@ fn table(out: &mut String, stacks: &Stacks, whole: u64) {
     let shown = all.len().min(LISTED);
     let _ = write!(
         out,
-        "<details><summary>{shown} of {} stacks, the greatest first</summary><div class=\"scroll\">\
-         <table><thead><tr><th>{}</th><th>share</th><th class=\"l\">stack, innermost frame first\
-         </th></tr></thead><tbody>",
-        all.len(),
-        if stacks.are_numbers { "number" } else { "time" }
+        "<details><summary>{shown} of {} stacks, the greatest first</summary>",
+        all.len()
     );
-    for (stack, weight) in all.into_iter().take(LISTED) {
-        let names = stack.iter().rev().map(|frame| escaped(&frame.name));
-        let names: Vec<_> = names.collect();
-        let _ = write!(
-            out,
-            "<tr><td>{}</td><td>{:.1} %</td><td class=\"l stack\">{}</td></tr>",
-            stacks.weight(*weight),
-            *weight as f64 * 100.0 / whole.max(1) as f64,
-            names.join(" &lt; ")
-        );
-    }
-    out.push_str("</tbody></table></div></details>");
+    let weight = if stacks.are_numbers { "number" } else { "time" };
+    let heads = format!("{weight}|share|<stack, innermost frame first");
+    html::table(out, false, &heads, |out| {
+        for (stack, weight) in all.into_iter().take(LISTED) {
+            let share = *weight as f64 * 100.0 / whole.max(1) as f64;
+            out.push_str("<tr>");
+            cell(out, stacks.weight(*weight));
+            cell(out, format_args!("{share:.1} %"));
+            let names = stack.iter().rev().map(|frame| escaped(&frame.name));
+            left(out, " stack", &names.collect::<Vec<_>>().join(" &lt; "));
+            out.push_str("</tr>");
+        }
+    });
+    out.push_str("</details>");
 }
 
 #[cfg(test)]

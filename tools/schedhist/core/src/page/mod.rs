@@ -8,6 +8,7 @@
 
 mod chart;
 pub mod flame;
+mod html;
 mod png;
 pub mod watched;
 
@@ -15,13 +16,14 @@ use std::{cmp::Reverse, collections::BTreeMap, fmt::Write};
 
 use base64::{engine::general_purpose::STANDARD, Engine};
 use chart::{text, Mark, Scale};
+use html::{cell, dim, escaped, figure, key, left, sorted, table};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use crate::{
     distribution::{Distribution, Max, Quantile},
     engine::histogram::totals::Worst,
-    groups::GroupRow,
+    groups::{GroupRow, CLASSES},
     text::Outlier,
     timeline::{Timeline, CPU_METRIC},
     units::{self, Unit},
@@ -119,23 +121,6 @@ pub fn worst(mut outliers: Vec<(u64, Outlier)>) -> (Vec<(u64, Outlier)>, Vec<Sho
     (kept, rest)
 }
 
-/// Returns text with the characters escaped that mean something in HTML.
-pub fn escaped(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            '\'' => escaped.push_str("&#39;"),
-            c if c.is_control() => escaped.push('\u{fffd}'),
-            c => escaped.push(c),
-        }
-    }
-    escaped
-}
-
 /// Returns a duration as text.
 pub fn duration(ns: u64) -> String {
     text(ns)
@@ -183,14 +168,20 @@ fn pair(out: &mut String, all: &[Recording], mut one: impl FnMut(&mut String, us
     let _ = write!(out, "<div class=\"pair{two}\">");
     for (number, recording) in all.iter().enumerate() {
         out.push_str("<div>");
-        if all.len() > 1 {
-            let letter = ['A', 'B'][number.min(1)];
-            let _ = write!(out, "<h3>{letter}: {}</h3>", escaped(&recording.name));
-        }
+        heading(out, all, number);
         one(out, number, recording);
         out.push_str("</div>");
     }
     out.push_str("</div>");
+}
+
+/// Writes which of two recordings follows.
+fn heading(out: &mut String, all: &[Recording], number: usize) {
+    if all.len() > 1 {
+        let letter = ['A', 'B'][number.min(1)];
+        let name = escaped(&all[number].name);
+        let _ = write!(out, "<h3>{letter}: {name}</h3>");
+    }
 }
 
 fn quantile(distribution: &Distribution, share: &str) -> Option<u64> {
@@ -199,10 +190,13 @@ fn quantile(distribution: &Distribution, share: &str) -> Option<u64> {
     distribution.quantile_upper(share)
 }
 
-fn cell(out: &mut String, value: Option<u64>) {
-    let sort = value.unwrap_or_default();
-    let text = Unit::Fitting.quantile(value);
-    let _ = write!(out, "<td data-v=\"{sort}\">{text}</td>");
+/// Writes a cell with a duration.
+fn time(out: &mut String, value: Option<u64>) {
+    sorted(
+        out,
+        value.unwrap_or_default(),
+        &Unit::Fitting.quantile(value),
+    );
 }
 
 fn worst_text(worst: Option<(u32, Worst)>) -> String {
@@ -228,103 +222,84 @@ fn summary(out: &mut String, all: &[Recording]) {
             }
         }
     }
+    let heads = "<metric|count|a second|mean|p50|p90|p99|p99.9|p99.99|max|<task of the max";
     pair(out, all, |out, _, recording| {
-        out.push_str(
-            "<div class=\"scroll\"><table class=\"sort\"><thead><tr><th class=\"l\">metric</th>\
-             <th>count</th><th>a second</th><th>mean</th><th>p50</th><th>p90</th><th>p99</th>\
-             <th>p99.9</th><th>p99.99</th><th>max</th><th class=\"l\">task of the \
-             max</th></tr></thead>\
-             <tbody>",
-        );
-        for (place, series) in recording.timeline.names.series.iter().enumerate() {
-            let total = recording.timeline.total(place);
-            let count = total.count();
-            let rate = count as f64 * 1e9 / recording.timeline.span().max(1) as f64;
-            let name = &series.name;
-            let _ = write!(
-                out,
-                "<tr><td class=\"l\">{name}</td><td data-v=\"{count}\">{}</td><td>{rate:.1}</td>",
-                units::count(count)
-            );
-            cell(out, total.mean());
-            for share in ["50", "90", "99", "99.9", "99.99"] {
-                cell(out, quantile(&total, share));
+        table(out, true, heads, |out| {
+            for (place, series) in recording.timeline.names.series.iter().enumerate() {
+                summary_row(out, recording, place, &series.name);
             }
-            let max = match total.max {
-                Max::None => "-".to_owned(),
-                max => escaped(&Unit::Fitting.max(max)),
-            };
-            let sort = total.max.value().unwrap_or_default();
-            let worst = worst_text(total.worst);
-            let _ = write!(
-                out,
-                "<td data-v=\"{sort}\">{max}</td><td class=\"l\">{worst}</td></tr>"
-            );
-        }
-        out.push_str("</tbody></table></div>");
+        });
     });
-    out.push_str(
-        "<p class=\"dim\">Quantiles are upper bounds of their buckets. Those with fewer than ten \
-         samples \
-         beyond them are not shown. &lt; marks an upper bound.</p>",
+    dim(
+        out,
+        "Quantiles are upper bounds of their buckets. Those with fewer than ten samples \
+         beyond them are not shown. &lt; marks an upper bound.",
     );
     if let [a, b] = all {
         changes(out, a, b);
     }
 }
 
+fn summary_row(out: &mut String, recording: &Recording, place: usize, name: &str) {
+    let total = recording.timeline.total(place);
+    let count = total.count();
+    let rate = count as f64 * 1e9 / recording.timeline.span().max(1) as f64;
+    out.push_str("<tr>");
+    left(out, "", name);
+    sorted(out, count, &units::count(count));
+    cell(out, format_args!("{rate:.1}"));
+    time(out, total.mean());
+    for share in ["50", "90", "99", "99.9", "99.99"] {
+        time(out, quantile(&total, share));
+    }
+    let max = match total.max {
+        Max::None => "-".to_owned(),
+        max => escaped(&Unit::Fitting.max(max)),
+    };
+    sorted(out, total.max.value().unwrap_or_default(), &max);
+    left(out, "", &worst_text(total.worst));
+    out.push_str("</tr>");
+}
+
 /// Writes the changes of the quantiles from the first recording to the second.
 fn changes(out: &mut String, a: &Recording, b: &Recording) {
-    out.push_str(
-        "<h3>From A to B</h3><div class=\"scroll\"><table><thead><tr><th class=\"l\">metric</th>\
-         <th>samples a second</th><th>p50</th><th>p90</th><th>p99</th><th>p99.9</th><th>max</th></tr>\
-         </thead><tbody>",
-    );
-    let percent = |a: f64, b: f64| {
-        if a == 0.0 {
-            "-".to_owned()
-        } else {
-            format!("{:+.1} %", (b - a) / a * 100.0)
-        }
+    out.push_str("<h3>From A to B</h3>");
+    let percent = |a: f64, b: f64| match a {
+        0.0 => "-".to_owned(),
+        a => format!("{:+.1} %", (b - a) / a * 100.0),
     };
-    for (place, series) in a.timeline.names.series.iter().enumerate() {
-        let Some(other) = b.timeline.place(&series.name) else {
-            continue;
-        };
-        let (x, y) = (a.timeline.total(place), b.timeline.total(other));
-        let rate = |one: &Recording, d: &Distribution| {
-            d.count() as f64 / one.timeline.span().max(1) as f64
-        };
-        let rates = percent(rate(a, &x), rate(b, &y));
-        let _ = write!(
-            out,
-            "<tr><td class=\"l\">{}</td><td>{rates}</td>",
-            series.name
-        );
-        let mut change = |x: Option<u64>, y: Option<u64>| {
-            let (Some(x), Some(y)) = (x, y) else {
-                out.push_str("<td>-</td>");
-                return;
-            };
-            let same = a.timeline.scheme == b.timeline.scheme
-                && a.timeline.scheme.index(x) == a.timeline.scheme.index(y);
-            let text = if same {
-                "same bucket".to_owned()
-            } else {
-                percent(x as f64, y as f64)
-            };
-            let _ = write!(out, "<td>{text}</td>");
-        };
-        for share in ["50", "90", "99", "99.9"] {
-            change(quantile(&x, share), quantile(&y, share));
+    let scheme = a.timeline.scheme;
+    let change = |x: Option<u64>, y: Option<u64>| match (x, y) {
+        (Some(x), Some(y)) if scheme == b.timeline.scheme && scheme.index(x) == scheme.index(y) => {
+            "same bucket".to_owned()
         }
-        change(x.max.value(), y.max.value());
-        out.push_str("</tr>");
-    }
-    out.push_str(
-        "</tbody></table></div><p class=\"dim\">Two recordings show a difference, but not whether \
-         it is \
-         chance: <code>schedhist diff</code> tests that with repeated runs.</p>",
+        (Some(x), Some(y)) => percent(x as f64, y as f64),
+        _ => "-".to_owned(),
+    };
+    let heads = "<metric|samples a second|p50|p90|p99|p99.9|max";
+    table(out, false, heads, |out| {
+        for (place, series) in a.timeline.names.series.iter().enumerate() {
+            let Some(other) = b.timeline.place(&series.name) else {
+                continue;
+            };
+            let (x, y) = (a.timeline.total(place), b.timeline.total(other));
+            let rate = |one: &Recording, d: &Distribution| {
+                d.count() as f64 / one.timeline.span().max(1) as f64
+            };
+            out.push_str("<tr>");
+            left(out, "", &series.name);
+            cell(out, percent(rate(a, &x), rate(b, &y)));
+            for share in ["50", "90", "99", "99.9"] {
+                cell(out, change(quantile(&x, share), quantile(&y, share)));
+            }
+            cell(out, change(x.max.value(), y.max.value()));
+            out.push_str("</tr>");
+        }
+    });
+    dim(
+        out,
+        "Two recordings show a difference, but not whether it is \
+         chance: <code>schedhist diff</code> tests that with repeated runs.",
     );
 }
 
@@ -335,7 +310,7 @@ fn metrics(out: &mut String, all: &[Recording]) -> Vec<(String, Scale)> {
          the time, \
          a row half a power of two, and the colour the rate of samples on a logarithmic scale: ",
     );
-    key(out);
+    colours(out);
     out.push_str(
         " from a ten-thousandth of the greatest rate, or less, to the greatest. Dashed vertical \
          lines \
@@ -374,17 +349,14 @@ fn metrics(out: &mut String, all: &[Recording]) -> Vec<(String, Scale)> {
     shown
 }
 
-/// Writes the key of the colours.
-fn key(out: &mut String) {
+/// Writes the colours of heat maps.
+fn colours(out: &mut String) {
     for level in 0..8 {
-        for (class, palette) in [("light", png::LIGHT), ("dark", png::DARK)] {
+        for (class, palette) in [(" light", png::LIGHT), (" dark", png::DARK)] {
             let [red, green, blue] = palette[level * 2];
-            let _ = write!(
-                out,
-                "<svg class=\"key {class}\" viewBox=\"0 0 1 1\" aria-hidden=\"true\"><rect \
-                 width=\"1\" \
-                 height=\"1\" fill=\"#{red:02x}{green:02x}{blue:02x}\"/></svg>"
-            );
+            let colour = format!("#{red:02x}{green:02x}{blue:02x}");
+            let rect = format_args!("width=\"1\" height=\"1\" fill=\"{colour}\"");
+            key(out, class, rect);
         }
     }
 }
@@ -421,12 +393,11 @@ fn one_metric(out: &mut String, all: &[Recording], name: &str, scale: Scale, num
         let key = format!("{recording_number}:{number}");
         let heat = chart::heat(&recording.timeline, place, scale, &key, &marks);
         let lines = chart::quantiles(&recording.timeline, place, scale);
-        let _ = write!(
+        let caption = "samples, and p50, p90, p99 and the maximum over time";
+        figure(
             out,
-            "<figure><div class=\"scroll\">{heat}</div><output></output><div \
-             class=\"scroll\">{lines}\
-             </div><figcaption>{name}: samples, and p50, p90, p99 and the maximum over time\
-             </figcaption></figure>"
+            &format!("{heat}</div><output></output><div class=\"scroll\">{lines}"),
+            format_args!("{name}: {caption}"),
         );
     });
     let totals: Vec<_> = all
@@ -451,21 +422,16 @@ fn one_metric(out: &mut String, all: &[Recording], name: &str, scale: Scale, num
     } else {
         ""
     });
-    let _ = write!(
+    figure(
         out,
-        "<figure><div class=\"scroll\">{}</div><figcaption>{name} by percentile: each step to the \
-         right \
-         leaves a tenth of the samples</figcaption></figure>",
-        chart::percentiles(&lines, scale)
+        &chart::percentiles(&lines, scale),
+        format_args!("{name} by percentile: each step to the right leaves a tenth of the samples"),
     );
     if let [(_, a), (_, b)] = totals.as_slice() {
-        let _ = write!(
-            out,
-            "<figure><div class=\"scroll\">{}</div><figcaption>{name}: by how much the share of \
-             each \
-             duration has grown from A to B (up) or shrunk (down)</figcaption></figure>",
-            chart::difference(a, b, scale)
-        );
+        let text =
+            "by how much the share of each duration has grown from A to B (up) or shrunk (down)";
+        let chart = chart::difference(a, b, scale);
+        figure(out, &chart, format_args!("{name}: {text}"));
     }
     out.push_str("</div>");
 }
@@ -481,43 +447,33 @@ fn cpus(out: &mut String, all: &[Recording]) {
         .max()
         .unwrap_or(1);
     pair(out, all, |out, _, recording| {
-        let _ = write!(
-            out,
-            "<figure><div class=\"scroll\">{}</div><figcaption>The greatest sample of \
-             {CPU_METRIC} of each \
-             CPU: up to 10 us pale, up to {} the strongest colour</figcaption></figure>",
-            chart::cpus(&recording.timeline, most),
+        let caption = format!(
+            "The greatest sample of {CPU_METRIC} of each CPU: up to 10 us pale, up to {} the \
+             strongest colour",
             text(most)
         );
-        let many = recording.cpus.len() > 16;
-        if many {
-            let _ = write!(
-                out,
-                "<details><summary>{} CPUs</summary>",
-                recording.cpus.len()
-            );
+        figure(out, &chart::cpus(&recording.timeline, most), caption);
+        let count = recording.cpus.len();
+        if count > 16 {
+            let _ = write!(out, "<details><summary>{count} CPUs</summary>");
         }
-        out.push_str(
-            "<div class=\"scroll\"><table class=\"sort\"><thead><tr><th>CPU</th><th>switches</th>\
-             <th>waits</th><th>p50</th><th>p99</th><th>p99.9</th><th>max</th><th>busy</th></tr></thead>\
-             <tbody>",
-        );
-        for cpu in &recording.cpus {
-            let busy = cpu.busy as f64 * 100.0 / recording.timeline.span().max(1) as f64;
-            let (number, waits) = (cpu.number, cpu.runq.count());
-            let _ = write!(
-                out,
-                "<tr><td>{number}</td><td>{}</td><td>{waits}</td>",
-                cpu.switches
-            );
-            for share in ["50", "99", "99.9"] {
-                cell(out, quantile(&cpu.runq, share));
+        let heads = "CPU|switches|waits|p50|p99|p99.9|max|busy";
+        table(out, true, heads, |out| {
+            for cpu in &recording.cpus {
+                out.push_str("<tr>");
+                cell(out, cpu.number);
+                cell(out, cpu.switches);
+                cell(out, cpu.runq.count());
+                for share in ["50", "99", "99.9"] {
+                    time(out, quantile(&cpu.runq, share));
+                }
+                time(out, cpu.runq.max.value());
+                let busy = cpu.busy as f64 * 100.0 / recording.timeline.span().max(1) as f64;
+                sorted(out, format_args!("{busy:.1}"), &format!("{busy:.1} %"));
+                out.push_str("</tr>");
             }
-            cell(out, cpu.runq.max.value());
-            let _ = write!(out, "<td data-v=\"{busy:.1}\">{busy:.1} %</td></tr>");
-        }
-        out.push_str("</tbody></table></div>");
-        if many {
+        });
+        if count > 16 {
             out.push_str("</details>");
         }
     });
@@ -534,75 +490,67 @@ fn groups(out: &mut String, all: &[Recording]) {
         return;
     }
     out.push_str("<p class=\"dim\">The time that tasks waited, by who had the CPU at the end: ");
-    for (class, name) in ["own group", "another group", "the kernel", "idle"]
-        .iter()
-        .enumerate()
-    {
-        let _ = write!(
+    let names = ["own group", "another group", "the kernel", "idle"];
+    for (class, name) in names.iter().enumerate() {
+        key(
             out,
-            "<svg class=\"key\" viewBox=\"0 0 1 1\" aria-hidden=\"true\"><rect class=\"g{class}\" \
-             width=\"1\" height=\"1\"/></svg> {name} "
+            "",
+            format_args!("class=\"g{class}\" width=\"1\" height=\"1\""),
         );
+        let _ = write!(out, " {name} ");
     }
     out.push_str("</p>");
     pair(out, all, |out, _, recording| {
-        let rule = escaped(&recording.rule);
-        let _ = write!(
-            out,
-            "<p>By {rule}.</p><div class=\"scroll\"><table class=\"sort\"><thead><tr><th \
-             class=\"l\">group\
-             </th><th>on CPU</th><th>waits</th><th>waited</th><th>p99</th><th>max</th>\
-             <th class=\"l\">because of</th><th class=\"l\">most, other \
-             groups</th></tr></thead><tbody>"
-        );
-        for group in recording.groups.iter().take(MOST) {
-            let name = escaped(&group.name);
-            let _ = write!(out, "<tr><td class=\"l name\">{name}</td>");
-            cell(out, Some(group.oncpu_ns));
-            let _ = write!(out, "<td>{}</td>", group.waits.0);
-            cell(out, Some(group.waits.1));
-            cell(out, group.runq.0);
-            cell(out, group.runq.1);
-            let shares = crate::text::shares(&group.ended_ns);
-            let mut bar = String::new();
-            let (mut x, mut words) = (0, Vec::new());
-            for (class, share) in shares.iter().enumerate() {
-                let _ = write!(
-                    bar,
-                    "<rect class=\"g{class}\" x=\"{x}\" width=\"{share}\" height=\"100\"/>"
-                );
-                x += share;
-                let name = ["own", "other", "kernel", "idle"][class];
-                words.push(format!("{name} {}.{} %", share / 10, share % 10));
+        let _ = write!(out, "<p>By {}.</p>", escaped(&recording.rule));
+        let heads = "<group|on CPU|waits|waited|p99|max|<because of|<most, other groups";
+        table(out, true, heads, |out| {
+            for group in recording.groups.iter().take(MOST) {
+                group_row(out, group);
             }
-            let words = words.join(", ");
-            let _ = write!(
-                out,
-                "<td class=\"l\"><svg class=\"bar\" viewBox=\"0 0 1000 100\" \
-                 preserveAspectRatio=\"none\" \
-                 role=\"img\"><title>{words}</title>{bar}</svg></td><td class=\"l name\">"
-            );
-            let most = group
-                .neighbours
-                .iter()
-                .take(3)
-                .map(|(name, ns)| format!("{} ({})", escaped(name), text(*ns)));
-            let most: Vec<_> = most.collect();
-            let _ = write!(out, "{}</td></tr>", most.join(", "));
-        }
-        out.push_str("</tbody></table></div>");
+        });
         if recording.groups.len() > MOST {
-            let _ = write!(
-                out,
-                "<p>And {} more groups.</p>",
-                recording.groups.len() - MOST
-            );
+            let more = recording.groups.len() - MOST;
+            let _ = write!(out, "<p>And {more} more groups.</p>");
         }
     });
-    out.push_str(
-        "<p class=\"dim\">p99 and max are since tasks were grouped; all else is of the \
-         recording.</p>",
+    dim(
+        out,
+        "p99 and max are since tasks were grouped; all else is of the recording.",
     );
+}
+
+fn group_row(out: &mut String, group: &GroupRow) {
+    out.push_str("<tr>");
+    left(out, " name", &escaped(&group.name));
+    time(out, Some(group.oncpu_ns));
+    cell(out, group.waits.0);
+    time(out, Some(group.waits.1));
+    time(out, group.runq.0);
+    time(out, group.runq.1);
+    let (mut bar, mut x, mut words) = (String::new(), 0, Vec::new());
+    for (class, share) in crate::text::shares(&group.ended_ns).iter().enumerate() {
+        let _ = write!(
+            bar,
+            "<rect class=\"g{class}\" x=\"{x}\" width=\"{share}\" height=\"100\"/>"
+        );
+        x += share;
+        words.push(format!(
+            "{} {}.{} %",
+            CLASSES[class],
+            share / 10,
+            share % 10
+        ));
+    }
+    let words = words.join(", ");
+    let bar = format!(
+        "<svg class=\"bar\" viewBox=\"0 0 1000 100\" preserveAspectRatio=\"none\" \
+         role=\"img\"><title>{words}</title>{bar}</svg>"
+    );
+    left(out, "", &bar);
+    let most = group.neighbours.iter().take(3);
+    let most = most.map(|(name, ns)| format!("{} ({})", escaped(name), text(*ns)));
+    left(out, " name", &most.collect::<Vec<_>>().join(", "));
+    out.push_str("</tr>");
 }
 
 fn outliers(out: &mut String, all: &[Recording]) {
@@ -618,47 +566,24 @@ fn outliers(out: &mut String, all: &[Recording]) {
     pair(out, all, |out, number, recording| {
         let stack = |outlier: &Outlier| recording.watched.get(&(outlier.id, outlier.duration_ns));
         let has_stacks = { recording.outliers.iter() }.any(|(_, it)| stack(it).is_some());
-        out.push_str(
-            "<div class=\"scroll\"><table class=\"sort\"><thead><tr><th>at</th><th \
-             class=\"l\">metric</th>\
-             <th class=\"l\">task</th><th>CPU</th><th>duration</th><th class=\"l\">who had the CPU\
-             </th>",
-        );
+        let mut heads = "at|<metric|<task|CPU|duration|<who had the CPU".to_owned();
         if has_stacks {
-            out.push_str("<th class=\"l\">where it had left the CPU, innermost frame first</th>");
+            heads += "|<where it had left the CPU, innermost frame first";
         }
-        out.push_str("</tr></thead><tbody>");
-        for (at, (time, outlier)) in recording.outliers.iter().enumerate() {
-            let seconds = *time as f64 / 1e9;
-            let task = escaped(&format!("{}:{}", outlier.comm, outlier.pid));
-            let _ = write!(
-                out,
-                "<tr id=\"o{number}-{at}\"><td data-v=\"{seconds:.3}\">{seconds:.3} s</td>\
-                 <td class=\"l\">{}</td><td class=\"l\">{task}</td><td>{}</td>",
-                escaped(&outlier.metric),
-                outlier.cpu
-            );
-            cell(out, Some(outlier.duration_ns));
-            let mut culprits: Vec<_> = outlier.culprits.iter().collect();
-            culprits.sort_by_key(|culprit| Reverse(culprit.ran_ns));
-            let whole = outlier.duration_ns.max(1) as f64;
-            let words = culprits.iter().take(5).map(|culprit| {
-                let share = culprit.ran_ns as f64 * 100.0 / whole;
-                let task = escaped(&format!("{}:{}", culprit.comm, culprit.pid));
-                format!("{task} {} ({share:.1} %)", text(culprit.ran_ns))
-            });
-            let words: Vec<_> = words.collect();
-            let _ = write!(out, "<td class=\"l name\">{}</td>", words.join(", "));
-            if has_stacks {
-                let frames = stack(outlier).into_iter().flatten();
-                // Without the offset in the function.
-                let names = frames.map(|frame| frame.split('+').next().unwrap_or_default());
-                let names: Vec<_> = names.map(escaped).collect();
-                let _ = write!(out, "<td class=\"l stack\">{}</td>", names.join(" &lt; "));
+        table(out, true, &heads, |out| {
+            for (at, (end, outlier)) in recording.outliers.iter().enumerate() {
+                let _ = write!(out, "<tr id=\"o{number}-{at}\">");
+                outlier_row(out, *end, outlier);
+                if has_stacks {
+                    let frames = stack(outlier).into_iter().flatten();
+                    // Without the offset in the function.
+                    let names = frames.map(|frame| frame.split('+').next().unwrap_or_default());
+                    let names: Vec<_> = names.map(escaped).collect();
+                    left(out, " stack", &names.join(" &lt; "));
+                }
+                out.push_str("</tr>");
             }
-            out.push_str("</tr>");
-        }
-        out.push_str("</tbody></table></div>");
+        });
         for shorter in &recording.shorter {
             let (number, longest) = (shorter.number, text(shorter.longest));
             let metric = escaped(&shorter.metric);
@@ -668,6 +593,28 @@ fn outliers(out: &mut String, all: &[Recording]) {
             );
         }
     });
+}
+
+fn outlier_row(out: &mut String, end: u64, outlier: &Outlier) {
+    let seconds = end as f64 / 1e9;
+    let task = |comm: &str, pid: i32| escaped(&format!("{comm}:{pid}"));
+    sorted(
+        out,
+        format_args!("{seconds:.3}"),
+        &format!("{seconds:.3} s"),
+    );
+    left(out, "", &escaped(&outlier.metric));
+    left(out, "", &task(&outlier.comm, outlier.pid));
+    cell(out, outlier.cpu);
+    time(out, Some(outlier.duration_ns));
+    let mut culprits: Vec<_> = outlier.culprits.iter().collect();
+    culprits.sort_by_key(|culprit| Reverse(culprit.ran_ns));
+    let words = culprits.iter().take(5).map(|culprit| {
+        let share = culprit.ran_ns as f64 * 100.0 / outlier.duration_ns.max(1) as f64;
+        let task = task(&culprit.comm, culprit.pid);
+        format!("{task} {} ({share:.1} %)", text(culprit.ran_ns))
+    });
+    left(out, " name", &words.collect::<Vec<_>>().join(", "));
 }
 
 fn stacks(out: &mut String, all: &[Recording]) {
@@ -684,10 +631,7 @@ fn stacks(out: &mut String, all: &[Recording]) {
         let Some(stacks) = &recording.stacks else {
             continue;
         };
-        if all.len() > 1 {
-            let letter = ['A', 'B'][number.min(1)];
-            let _ = write!(out, "<h3>{letter}: {}</h3>", escaped(&recording.name));
-        }
+        heading(out, all, number);
         flame::write(out, stacks);
     }
 }
@@ -695,32 +639,25 @@ fn stacks(out: &mut String, all: &[Recording]) {
 fn about(out: &mut String, all: &[Recording]) {
     out.push_str("<h2 id=\"about\">About the recording</h2>");
     pair(out, all, |out, _, recording| {
-        out.push_str("<div class=\"scroll\"><table><tbody>");
-        for (key, value) in &recording.facts {
-            let (key, value) = (escaped(key), escaped(value));
-            let _ = write!(
-                out,
-                "<tr><th class=\"l\">{key}</th><td class=\"l name\">{value}</td></tr>"
-            );
-        }
-        for (law, off) in &recording.laws {
-            let (law, class) = (escaped(law), if off.is_some() { " bad" } else { "" });
-            let off = off
-                .as_ref()
-                .map_or(String::new(), |off| format!(": {}", escaped(off)));
-            let _ = write!(
-                out,
-                "<tr><th class=\"l\">laws</th><td class=\"l name{class}\">{law}{off}</td></tr>"
-            );
-        }
-        for mark in &recording.marks {
-            let mark = escaped(mark);
-            let _ = write!(
-                out,
-                "<tr><th class=\"l\">note</th><td class=\"l name\">{mark}</td></tr>"
-            );
-        }
-        out.push_str("</tbody></table></div>");
+        table(out, false, "", |out| {
+            let mut row = |key: &str, class: &str, value: &str| {
+                let _ = write!(out, "<tr><th class=\"l\">{}</th>", escaped(key));
+                left(out, class, &escaped(value));
+                out.push_str("</tr>");
+            };
+            for (key, value) in &recording.facts {
+                row(key, " name", value);
+            }
+            for (law, off) in &recording.laws {
+                match off {
+                    Some(off) => row("laws", " name bad", &format!("{law}: {off}")),
+                    None => row("laws", " name", law),
+                }
+            }
+            for mark in &recording.marks {
+                row("note", " name", mark);
+            }
+        });
     });
 }
 
