@@ -121,3 +121,36 @@ pub fn log_line(begin_ns: u64, length_ns: u64, distribution: &Distribution) -> S
         STANDARD.encode(&bytes)
     )
 }
+
+/// Returns the percentiles in the form that HdrHistogram's plotters read, in microseconds.
+pub fn percentiles(all: &Distribution) -> String {
+    let count = all.count();
+    let us = |ns: u64| ns as f64 / 1e3;
+    let mut out = format!(
+        "{:>12} {:>14} {:>10} {:>14}\n\n",
+        "Value", "Percentile", "TotalCount", "1/(1-Percentile)"
+    );
+    let (mut below, mut variance) = (0_u64, 0.0);
+    let mean = all.sum as f64 / count.max(1) as f64 / 1e3;
+    let max = all.max.value();
+    for (bounds, n) in all.buckets() {
+        below = below.saturating_add(n);
+        let upper = bounds.upper.min(max.unwrap_or(u64::MAX));
+        let share = below as f64 / count as f64;
+        let middle = us(bounds.lower + (upper - bounds.lower.min(upper)) / 2);
+        variance += (middle - mean).powi(2) * n as f64 / count as f64;
+        let inverse = match below == count {
+            true => String::new(),
+            false => format!("{:.2}", 1.0 / (1.0 - share)),
+        };
+        let upper = us(upper);
+        out += &format!("{upper:>12.3} {share:>2.12} {below:>10} {inverse:>14}\n");
+    }
+    let (deviation, max) = (variance.sqrt(), us(max.unwrap_or_default()));
+    let (octaves, rows) = (40, 1 << all.scheme.precision().bits());
+    out + &format!(
+        "#[Mean    = {mean:>12.3}, StdDeviation   = {deviation:>12.3}]\n\
+         #[Max     = {max:>12.3}, Total count    = {count:>12}]\n\
+         #[Buckets = {octaves:>12}, SubBuckets     = {rows:>12}]\n"
+    )
+}

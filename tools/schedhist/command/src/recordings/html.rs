@@ -10,7 +10,6 @@ use schedhist_core::{
     groups::{self, GroupRow},
     laws,
     page::{self, flame::Stacks, watched, CpuRow, Recording},
-    raw::Names,
     text::Groups,
     timeline::Timeline,
     window::Window,
@@ -19,7 +18,7 @@ use schedhist_core::{
 use crate::{
     failure::{note, Failure, Result},
     files,
-    recordings::runs::{self, Losses},
+    recordings::runs::{self, Contents, Interval, Losses, NO_INTERVAL},
     verbs::report,
 };
 
@@ -80,19 +79,11 @@ fn name(path: &str) -> String {
     name.to_string_lossy().into_owned()
 }
 
-/// The totals of a CPU.
-struct Cpu {
-    switches: u64,
-    runq: Distribution,
-    busy: u128,
-}
-
 /// What is added up while the recording is read.
 #[derive(Default)]
 struct Sums {
     timeline: Option<Timeline>,
-    cpus: BTreeMap<u32, Cpu>,
-    laws: Vec<(String, Option<String>)>,
+    cpus: BTreeMap<u32, CpuRow>,
     /// The end of the last interval, in nanoseconds since the first snapshot.
     last: Option<u64>,
     skipped: u64,
@@ -100,96 +91,74 @@ struct Sums {
     intervals: u64,
 }
 
+impl Sums {
+    fn add(&mut self, interval: &Interval<'_>, columns: usize) -> Result {
+        let (begin, end) = interval.at;
+        let window = interval.window()?;
+        let timeline = self.timeline.take();
+        let mut timeline = timeline.unwrap_or_else(|| Timeline::new(&window, columns));
+        let after_gap = self.last.is_some_and(|last| last != begin);
+        self.last = Some(end);
+        if timeline.push(&window, end, after_gap).is_some() {
+            self.intervals += 1;
+            self.read_ns = self.read_ns.max(interval.after.read_ns);
+            self.add_cpus(&window);
+        } else {
+            self.skipped += 1;
+        }
+        self.timeline = Some(timeline);
+        Ok(())
+    }
+
+    fn add_cpus(&mut self, window: &Window) {
+        let place = window.names.counter("switches");
+        let runq = window.names.series("runq");
+        for cpu in &window.cpus {
+            let number = cpu.number;
+            let sums = self.cpus.entry(number).or_insert_with(|| CpuRow {
+                number,
+                switches: 0,
+                runq: Distribution::new(window.scheme),
+                busy: 0,
+            });
+            let switches = place.and_then(|place| cpu.counters.get(place));
+            let switches = switches.copied().unwrap_or_default();
+            sums.switches = sums.switches.saturating_add(switches);
+            sums.busy += window.busy(cpu);
+            if let Some(runq) = runq {
+                let samples = window.distribution(runq, |cpu| cpu == number);
+                sums.runq.merge(&samples);
+            }
+        }
+    }
+}
+
 fn read(path: &str, range: (f64, f64), columns: usize) -> Result<(Recording, Losses)> {
     let mut sums = Sums::default();
-    let mut contents = runs::read(path, |interval| {
-        let (before, after) = (interval.before, interval.after);
-        let (begin, end) = interval.at;
-        if !interval.is_within(range) {
-            return Ok(());
-        }
-        let window = Window::between(&before.snapshot, &after.snapshot);
-        let window = window.map_err(|why| Failure::Error(why.to_string()))?;
-        let timeline = sums
-            .timeline
-            .get_or_insert_with(|| Timeline::new(&window, columns));
-        let after_gap = sums.last.is_some_and(|last| last != begin);
-        sums.last = Some(end);
-        if timeline.push(&window, end, after_gap).is_none() {
-            sums.skipped += 1;
-            return Ok(());
-        }
-        sums.intervals += 1;
-        sums.read_ns = sums.read_ns.max(after.read_ns);
-        add_cpus(&mut sums.cpus, &window);
-        Ok(())
+    let mut contents = runs::read(path, |interval| match interval.is_within(range) {
+        true => sums.add(interval, columns),
+        false => Ok(()),
     })?;
-    let Some(timeline) = sums.timeline else {
-        let text = "there are not two snapshots without a gap between them";
-        return Err(Failure::at(path, text));
+    let Some(timeline) = sums.timeline.take() else {
+        return Err(Failure::at(path, NO_INTERVAL));
     };
-    for (first, last) in &contents.spans {
-        let Ok(window) = Window::between(&first.snapshot, &last.snapshot) else {
-            continue;
-        };
-        if window.span == Some(0) {
-            continue;
-        }
-        let checked = laws::check(&window, first.read_ns.saturating_add(last.read_ns));
-        sums.laws.extend(checked.violations.iter().map(|violation| {
-            let off = format!("off by {} on CPU {}", violation.off_by, violation.cpu);
-            (violation.law.to_owned(), Some(off))
-        }));
-        if checked.violations.is_empty() {
-            let mut text = format!("{} hold on every CPU", checked.checked);
-            if checked.in_flight != 0 {
-                let number = checked.in_flight;
-                text += &format!(", but for at most {number} switches in flight");
-            }
-            sums.laws.push((text, None));
-        }
-    }
-    let mut facts: Vec<_> = contents
-        .info
-        .iter()
-        .map(|(key, value)| (key.to_owned(), value.to_owned()))
-        .collect();
-    let mut fact = |key: &str, value: String| facts.push((key.to_owned(), value));
-    fact("recorded", format!("{:.1} s", timeline.span() as f64 / 1e9));
-    fact("intervals", sums.intervals.to_string());
-    fact("CPUs", timeline.cpus.len().to_string());
-    fact("precision", timeline.scheme.precision().bits().to_string());
-    fact("longest read", page::duration(sums.read_ns));
-    if sums.skipped != 0 {
-        fact(
-            "left out",
-            format!("{} intervals of another kind", sums.skipped),
-        );
-    }
+    let mut facts = facts(&contents, &sums, &timeline);
     if range != report::WHOLE {
         let begin = timeline.columns.first().map_or(0, |column| column.begin);
         let end = timeline.columns.last().map_or(0, |column| column.end);
-        contents
-            .outliers
-            .retain(|(at, _)| (begin..=end).contains(at));
-        fact(
-            "of the whole recording",
-            "its groups, its laws, and what happened".to_owned(),
-        );
+        let is_within = |at: &u64| (begin..=end).contains(at);
+        contents.outliers.retain(|(at, _)| is_within(at));
+        let all = "its groups, its laws, and what happened";
+        facts.push(("of the whole recording".to_owned(), all.to_owned()));
     }
     let (groups, rule) = all_groups(&contents.groups);
-    let cpus = sums.cpus.into_iter().map(|(number, cpu)| CpuRow {
-        number,
-        switches: cpu.switches,
-        runq: cpu.runq,
-        busy: cpu.busy,
-    });
+    let laws = laws(&contents);
     let (outliers, shorter) = page::worst(contents.outliers);
     let recording = Recording {
         name: name(path),
         facts,
-        cpus: cpus.collect(),
-        laws: sums.laws,
+        cpus: sums.cpus.into_values().collect(),
+        laws,
         marks: { contents.marks.into_iter() }
             .chain(contents.lost.0.iter().map(|(_, lost)| lost.to_string()))
             .collect(),
@@ -204,27 +173,55 @@ fn read(path: &str, range: (f64, f64), columns: usize) -> Result<(Recording, Los
     Ok((recording, contents.lost))
 }
 
-fn add_cpus(cpus: &mut BTreeMap<u32, Cpu>, window: &Window) {
-    let place = window.names.counter("switches");
-    let of = |names: &Names, name: &str, number: u32| {
-        let series = names.series(name);
-        series.map(|series| window.distribution(series, |cpu| cpu == number))
-    };
-    for cpu in &window.cpus {
-        let sums = cpus.entry(cpu.number).or_insert_with(|| Cpu {
-            switches: 0,
-            runq: Distribution::new(window.scheme),
-            busy: 0,
-        });
-        let switches = place.and_then(|place| cpu.counters.get(place));
-        sums.switches = sums
-            .switches
-            .saturating_add(switches.copied().unwrap_or_default());
-        sums.busy += window.busy(cpu);
-        if let Some(runq) = of(&window.names, "runq", cpu.number) {
-            sums.runq.merge(&runq);
+/// Returns what the check of the laws found in each part of a recording.
+fn laws(contents: &Contents) -> Vec<(String, Option<String>)> {
+    let mut laws = Vec::new();
+    for (first, last) in &contents.spans {
+        let window = Window::between(&first.snapshot, &last.snapshot).ok();
+        let Some(window) = window.filter(|window| window.span != Some(0)) else {
+            continue;
+        };
+        let checked = laws::check(&window, first.read_ns.saturating_add(last.read_ns));
+        laws.extend(checked.violations.iter().map(|violation| {
+            let off = format!("off by {} on CPU {}", violation.off_by, violation.cpu);
+            (violation.law.to_owned(), Some(off))
+        }));
+        if checked.violations.is_empty() {
+            let mut text = format!("{} hold on every CPU", checked.checked);
+            if checked.in_flight != 0 {
+                let number = checked.in_flight;
+                text += &format!(", but for at most {number} switches in flight");
+            }
+            laws.push((text, None));
         }
     }
+    laws
+}
+
+/// Returns what is known of the machine and of the recording.
+fn facts(contents: &Contents, sums: &Sums, timeline: &Timeline) -> Vec<(String, String)> {
+    let recorded = [
+        ("recorded", format!("{:.1} s", timeline.span() as f64 / 1e9)),
+        ("intervals", sums.intervals.to_string()),
+        ("CPUs", timeline.cpus.len().to_string()),
+        ("precision", timeline.scheme.precision().bits().to_string()),
+        ("longest read", page::duration(sums.read_ns)),
+    ];
+    let left_out = || {
+        (
+            "left out",
+            format!("{} intervals of another kind", sums.skipped),
+        )
+    };
+    let recorded = recorded
+        .into_iter()
+        .chain((sums.skipped != 0).then(left_out));
+    let info = contents
+        .info
+        .iter()
+        .map(|(key, value)| (key, value.to_owned()));
+    let all = info.chain(recorded);
+    all.map(|(key, value)| (key.to_owned(), value)).collect()
 }
 
 /// Returns what the groups of the last rule did in all parts of a recording, and that rule.

@@ -11,7 +11,7 @@ use schedhist_core::{laws, merge, recording::file::Item, window::Window};
 
 use crate::{
     failure::{note, Failure, Result},
-    recordings::runs::{self, Event, Losses},
+    recordings::runs::{self, Event, Losses, NO_INTERVAL},
     source::Frame,
 };
 
@@ -116,9 +116,7 @@ pub fn frame(paths: &[String]) -> Result<(Frame, Losses)> {
         sum.file(path)?;
     }
     let Some(window) = sum.window else {
-        return Err(Failure::Error(
-            "there are not two snapshots without a gap between them".to_owned(),
-        ));
+        return Err(Failure::Error(NO_INTERVAL.to_owned()));
     };
     let mut notes = vec![format!(
         "{} recordings are added up, CPUs of the same number together, for {} in all",

@@ -7,7 +7,6 @@ use std::{fs, io::Read};
 use schedhist_core::{
     perfetto::{counters::Counters, events},
     recording::file::{Player, MAGIC},
-    window::Window,
 };
 
 use crate::{
@@ -57,10 +56,7 @@ pub fn perfetto(input: &str, out: &str) -> Result {
 fn recording(input: &str) -> Result<(Vec<u8>, Losses)> {
     let mut counters = Counters::default();
     let contents = runs::read(input, |interval| {
-        let (before, after) = (&interval.before.snapshot, &interval.after.snapshot);
-        if let Ok(window) = Window::between(before, after) {
-            counters.push(&window);
-        }
+        counters.push(&interval.window()?);
         Ok(())
     })?;
     for (_, outlier) in &contents.outliers {

@@ -139,6 +139,9 @@ impl Losses {
     }
 }
 
+/// What is missing where an interval is needed.
+pub const NO_INTERVAL: &str = "there are not two snapshots without a gap between them";
+
 /// Two snapshots that follow one another without a gap.
 pub struct Interval<'a> {
     /// The first one.
@@ -150,6 +153,12 @@ pub struct Interval<'a> {
 }
 
 impl Interval<'_> {
+    /// Returns the activity.
+    pub fn window(&self) -> Result<Window> {
+        let window = Window::between(&self.before.snapshot, &self.after.snapshot);
+        window.map_err(|why| Failure::Error(why.to_string()))
+    }
+
     /// Returns whether it is between two times of the recording, in seconds.
     pub fn is_within(&self, (from, to): (f64, f64)) -> bool {
         self.at.0 as f64 / 1e9 >= from && self.at.1 as f64 / 1e9 <= to

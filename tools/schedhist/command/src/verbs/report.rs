@@ -10,7 +10,7 @@ use crate::{
     options::{check_metrics, Form, Style},
     recordings::{
         html, merged,
-        runs::{self, Interval},
+        runs::{self, Contents, NO_INTERVAL},
     },
     render::{self, Row},
     source::Frame,
@@ -33,53 +33,36 @@ pub fn report(args: &ArgMatches) -> Result {
         .unwrap_or_default()
         .cloned()
         .collect();
-    let (from, to) = range(args)?;
+    let times = range(args)?;
+    if let Some(metric) = args.get_one::<String>("hlog") {
+        return hlog(path, metric, times);
+    }
     let each = args.get_flag("each");
-    let hlog = args.get_one::<String>("hlog");
     let (mut is_headed, mut has_shown) = (false, false);
     let mut show_one = |before: &Taken, after: &Taken| {
         has_shown = true;
         show_frame(&frame(before, after)?, &metrics, &style, &mut is_headed)
     };
-    let mut log = String::new();
-    let mut origin = None;
     // The first and the last snapshot of each part within the times.
     let mut spans: Vec<(Taken, Taken)> = Vec::new();
-    let of_one = hlog.or(args.get_one::<String>("hgrm"));
+    let mut end = None;
     let contents = runs::read(path, |interval| {
+        if !interval.is_within(times) {
+            return Ok(());
+        }
         let (before, after) = (interval.before, interval.after);
-        let origin = *origin.get_or_insert(before.unix_ns.saturating_sub(interval.at.0));
-        if !interval.is_within((from, to)) {
-            return Ok(());
-        }
-        if let Some(metric) = hlog {
-            if log.is_empty() {
-                log = hdr::log_head(origin);
-            }
-            log += &log_line(interval, metric)?;
-            return Ok(());
-        }
         if each {
             return show_one(before, after);
         }
-        match spans.last_mut() {
-            Some((_, end)) if *end == *before => *end = after.clone(),
-            _ => spans.push((before.clone(), after.clone())),
+        match spans.last_mut().filter(|_| end == Some(interval.at.0)) {
+            Some((_, last)) => *last = after.clone(),
+            None => spans.push((before.clone(), after.clone())),
         }
+        end = Some(interval.at.1);
         Ok(())
     })?;
-    if let (Some(metric), Some((first, last))) = (of_one, contents.spans.first()) {
-        let off = render::off(&frame(first, last)?.window, |name| name == metric);
-        off.iter().for_each(note);
-    }
-    if hlog.is_some() {
-        if log.is_empty() {
-            return Err(no_span());
-        }
-        print(&log)?;
-        return contents.lost.check();
-    }
     if let Some(metric) = args.get_one::<String>("hgrm") {
+        note_off(&contents, metric)?;
         print(&hgrm(&spans, metric)?)?;
         return contents.lost.check();
     }
@@ -177,73 +160,62 @@ fn show_frame(frame: &Frame, metrics: &[String], style: &Style, is_headed: &mut 
 }
 
 fn no_span() -> Failure {
-    Failure::Error("there are not two snapshots without a gap between them".to_owned())
+    Failure::Error(NO_INTERVAL.to_owned())
 }
 
-/// Returns the line of an interval in HdrHistogram's log.
-fn log_line(interval: &Interval<'_>, metric: &str) -> Result<String> {
-    let frame = frame(interval.before, interval.after)?;
+/// Returns the samples of a metric in a frame.
+fn samples(frame: &Frame, metric: &str) -> Result<Distribution> {
     check_metrics(&frame.window.names, &[metric.to_owned()])?;
-    let series = frame.window.names.series(metric);
-    let all = series.map(|series| frame.window.distribution(series, |_| true));
-    let (begin, end) = interval.at;
-    Ok(all.map_or_else(String::new, |all| hdr::log_line(begin, end - begin, &all)))
+    let series = frame.window.names.series(metric).ok_or_else(no_span)?;
+    Ok(frame.window.distribution(series, |_| true))
 }
 
-/// Returns the percentiles in the form that HdrHistogram's plotters read, in microseconds.
+/// Notes that a metric is off, which the forms of HdrHistogram have no place for.
+fn note_off(contents: &Contents, metric: &str) -> Result {
+    if let Some((first, last)) = contents.spans.first() {
+        let off = render::off(&frame(first, last)?.window, |name| name == metric);
+        off.iter().for_each(note);
+    }
+    Ok(())
+}
+
+/// Prints HdrHistogram's log of a metric.
+fn hlog(path: &str, metric: &str, times: (f64, f64)) -> Result {
+    let (mut log, mut origin) = (String::new(), None);
+    let contents = runs::read(path, |interval| {
+        let (begin, end) = interval.at;
+        let origin = *origin.get_or_insert(interval.before.unix_ns.saturating_sub(begin));
+        if interval.is_within(times) {
+            let samples = samples(&frame(interval.before, interval.after)?, metric)?;
+            if log.is_empty() {
+                log = hdr::log_head(origin);
+            }
+            log += &hdr::log_line(begin, end - begin, &samples);
+        }
+        Ok(())
+    })?;
+    note_off(&contents, metric)?;
+    if log.is_empty() {
+        return Err(no_span());
+    }
+    print(&log)?;
+    contents.lost.check()
+}
+
+/// Returns the percentiles in the form that HdrHistogram's plotters read.
 fn hgrm(spans: &[(Taken, Taken)], metric: &str) -> Result<String> {
     let mut all: Option<Distribution> = None;
     for (before, after) in spans {
-        let frame = frame(before, after)?;
-        check_metrics(&frame.window.names, &[metric.to_owned()])?;
-        if let Some(series) = frame.window.names.series(metric) {
-            let one = frame.window.distribution(series, |_| true);
-            match &mut all {
-                Some(all) if all.scheme != one.scheme => {
-                    return Err(Failure::Error(
-                        "the precision changed meanwhile: choose a part by --time".to_owned(),
-                    ));
-                }
-                Some(all) => all.merge(&one),
-                None => all = Some(one),
+        let one = samples(&frame(before, after)?, metric)?;
+        match &mut all {
+            Some(all) if all.scheme != one.scheme => {
+                return Err(Failure::Error(
+                    "the precision changed meanwhile: choose a part by --time".to_owned(),
+                ));
             }
+            Some(all) => all.merge(&one),
+            None => all = Some(one),
         }
     }
-    let all = all.ok_or_else(no_span)?;
-    let count = all.count();
-    let us = |ns: u64| ns as f64 / 1e3;
-    let mut out = format!(
-        "{:>12} {:>14} {:>10} {:>14}\n\n",
-        "Value", "Percentile", "TotalCount", "1/(1-Percentile)"
-    );
-    let (mut below, mut variance) = (0_u64, 0.0);
-    let mean = all.sum as f64 / count.max(1) as f64 / 1e3;
-    for (bounds, n) in all.buckets() {
-        below = below.saturating_add(n);
-        let upper = bounds.upper.min(all.max.value().unwrap_or(u64::MAX));
-        let share = below as f64 / count as f64;
-        let middle = us(bounds.lower + (upper - bounds.lower.min(upper)) / 2);
-        variance += (middle - mean).powi(2) * n as f64 / count as f64;
-        let inverse = if below == count {
-            String::new()
-        } else {
-            format!("{:.2}", 1.0 / (1.0 - share))
-        };
-        out += &format!(
-            "{:>12.3} {share:>2.12} {below:>10} {inverse:>14}\n",
-            us(upper)
-        );
-    }
-    out += &format!(
-        "#[Mean    = {mean:>12.3}, StdDeviation   = {:>12.3}]\n",
-        variance.sqrt()
-    );
-    let max = all.max.value().unwrap_or_default();
-    out += &format!(
-        "#[Max     = {:>12.3}, Total count    = {count:>12}]\n",
-        us(max)
-    );
-    let (octaves, rows) = (40, 1 << all.scheme.precision().bits());
-    out += &format!("#[Buckets = {octaves:>12}, SubBuckets     = {rows:>12}]\n");
-    Ok(out)
+    Ok(hdr::percentiles(&all.ok_or_else(no_span)?))
 }
