@@ -60,7 +60,7 @@ use crate::{
     },
 };
 
-/// What groups may take.
+/// Limits of groups.
 #[derive(Clone, Copy)]
 pub(crate) struct Limits {
     /// The maximum number of groups, besides [`Group::OTHER`].
@@ -176,7 +176,7 @@ impl Groups {
 
     /// Returns the rule as text, with what is not printable escaped.
     pub(crate) fn text(&self) -> &str {
-        // Cannot fail: whatever is not printable ASCII is escaped.
+        // Cannot fail: all bytes other than printable ASCII are escaped.
         core::str::from_utf8(self.text.to_bytes()).unwrap_or_default()
     }
 

@@ -28,7 +28,7 @@ use crate::{
     reading::Reading, //
 };
 
-/// What is in progress of each group.
+/// Waits in progress of each group.
 pub(crate) struct InProgress {
     /// The waits for a CPU, and the stays whose beginning was not seen, by the group's number.
     groups: KVVec<(Waits, Waits)>,

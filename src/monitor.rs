@@ -53,7 +53,7 @@ struct State {
     /// Present while measuring is on, unless no metric is on.
     probes: Option<Probes>,
     records: Arc<Records>,
-    /// What the rules of groups follow, whether measuring is on or not.
+    /// Processes that rules follow, even while measuring is off.
     tracking: Tracking,
     /// Present while tasks are grouped.
     groups: Option<Arc<Groups>>,

@@ -66,7 +66,7 @@ impl<'a> SilentObserver<'a> {
 impl Observer for SilentObserver<'_> {
     #[inline(always)]
     fn identify(self, side: Side) -> Identity {
-        // Most of those who ask do not need the group: see `identify_occupant()`.
+        // Most callers do not need the group: see `identify_occupant()`.
         identify(self.task(side), Group::OTHER)
     }
 
@@ -87,7 +87,7 @@ pub(crate) struct TracingObserver<'a> {
     pending: Option<&'a Pending>,
     /// `None` while no threshold is set.
     log: Option<&'a Log>,
-    /// Which group has the CPU; `None` if tasks are not grouped.
+    /// The group that has the CPU; `None` if tasks are not grouped.
     occupant: Option<&'a Occupant>,
 }
 

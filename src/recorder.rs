@@ -237,7 +237,7 @@ impl Recorder {
     }
 }
 
-/// What the probe of context switches needs on one CPU. Only read.
+/// The read-only state that the switch probe needs on one CPU.
 ///
 /// All but the last field, which is needed for a watched switch, is on one cache line.
 #[repr(C, align(64))]

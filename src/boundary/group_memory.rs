@@ -292,8 +292,8 @@ impl Budget {
         self.limit.saturating_sub(self.used.load(Relaxed)) >= bytes
     }
 
-    /// Takes `bytes`, which must be left. Only one of the two who take from the budget is there at
-    /// a time: the one that creates it, and then the job, which never runs twice at the same time.
+    /// Takes `bytes`, which must be left. The two callers never run at the same time:
+    /// first the creator of the budget, then its job, of which only one instance runs.
     fn take(&self, bytes: usize) {
         self.used.store(self.used.load(Relaxed) + bytes, Relaxed);
     }

@@ -278,7 +278,7 @@ impl Job for TaskTable {
                 exchange(slot, found, found.map_addr(|address| address | SUSPECT));
             }
         }
-        // What is needed and has a page keeps it.
+        // Pages that are still needed are kept.
         let _ = self.make_room_for_found(&mut needed);
 
         let mut swept = KVVec::new();

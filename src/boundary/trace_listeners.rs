@@ -84,7 +84,7 @@ impl Job for Later {
     }
 }
 
-/// What the functions that C calls need of a [`Listeners`].
+/// The part of [`Listeners`] that callbacks from C use.
 struct Target {
     data: Arc<dyn Adapt>,
     work: Pin<KBox<Work<Later>>>,

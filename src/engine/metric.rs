@@ -48,7 +48,7 @@ named! {
         Offcpu => "offcpu", "Absences of tasks that blocked, until they run again.";
         /// A stay of a CPU in its idle task.
         Idle => "idle", "Stays of a CPU in its idle task.";
-        /// The wakeup as `sched_waking` tells it to *in*, when the task had blocked. It begins a
+        /// From the event `sched_waking` to *in*, when the task had blocked. It begins a
         /// little earlier than [`Metric::RunqWakeup`], when the waker starts.
         Wakeup => "wakeup", "Times from sched_waking until the task runs.";
         /// *out* to *in*, when the task left the CPU because its quota was spent: that of its

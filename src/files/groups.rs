@@ -50,7 +50,7 @@ use crate::{
     recorder::Member, //
 };
 
-/// What the tasks of a group have in common.
+/// The rule by which tasks are grouped.
 pub(super) struct GroupBy;
 
 impl Control for GroupBy {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The groups, for those who read them.
+//! The guard under which readers see the groups.
 
 use core::ops::Deref;
 
@@ -39,7 +39,7 @@ pub(crate) struct HeldGroups<'a> {
 }
 
 impl Groups {
-    /// Waits until no place changes its group, for those who read several groups. Sleeps.
+    /// Waits until no place changes its group, so that several groups can be read. Sleeps.
     pub(crate) fn hold(&self) -> HeldGroups<'_> {
         HeldGroups {
             groups: self,

@@ -20,7 +20,7 @@ use crate::{
     },
 };
 
-/// How the group of a task is found.
+/// The way in which a task's group is found.
 pub(super) enum Kind {
     /// By cgroup, below the one in the directory.
     Cgroup,
@@ -33,7 +33,7 @@ pub(super) enum Kind {
     List,
 }
 
-/// What a rule names.
+/// The object that a rule names.
 pub(super) struct Found {
     pub(super) kind: Kind,
     /// The rule as text, with what is not printable escaped.

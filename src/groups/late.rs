@@ -42,7 +42,7 @@ impl Job for Latecomers {
         let mut changed = 0;
         let mut decide = |task: Task<'_>| {
             let before = self.groups.verdict(task, &self.tasks);
-            // Those that were decided at once have requested a sweep, if any is wanted.
+            // Tasks decided at once have already requested a sweep if one is needed.
             let _ = self.groups.decide(task, None, &self.tasks);
             changed += u64::from(self.groups.verdict(task, &self.tasks) != before);
         };

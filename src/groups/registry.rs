@@ -64,7 +64,7 @@ pub(super) struct Directory {
     pub(super) path: KVec<u8>,
     /// The number of rules that were added to the list.
     pub(super) rules: u64,
-    /// Which processes the rules follow.
+    /// The processes that rules follow.
     pub(super) lineage: Lineage<KVVec<Entry<u64>>>,
     /// The number of verdicts that a task got although it should have got another: there were too
     /// many groups, or its name is too long.

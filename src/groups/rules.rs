@@ -46,7 +46,7 @@ use crate::{
 /// [`Index`]: crate::engine::group::index::Index
 const FOLLOWED: usize = 1 << 15;
 
-/// Which tasks a rule matches, once its cgroup or its processes are found.
+/// The tasks that a rule matches, with its cgroup or processes resolved.
 pub(crate) struct Found {
     matcher: Matcher<KVec<u8>, KVec<u128>, Subtree>,
     /// The text of the rule, with paths and PIDs of the initial namespaces.
@@ -157,7 +157,7 @@ impl Groups {
             let rule = list::Rule::new(name, found.text, found.matcher, group);
             directory.list.add(rule).map_err(|_| ENOSPC)
         });
-        // What was replaced is freed without the lock.
+        // Frees the old value without the lock.
         drop(directory);
         added.inspect_err(|_| self.forget(mark))?;
         if let (Pattern::Cgroup(path), Some(id)) = (definition.pattern, cgroup) {

@@ -60,7 +60,7 @@ impl Groups {
     /// Retires dead groups. Fails with `ENOMEM`.
     fn retire(&self, tasks: Option<&TaskStates>) -> Result {
         let mut live = no_groups(self.limits.groups)?;
-        // Whatever gets a task from here on is not retired. Who is refused from here on is known.
+        // From here on, no group that gets a task is retired, and refusals are noted.
         let (since, was_refused) = {
             let mut directory = self.directory.lock();
             (

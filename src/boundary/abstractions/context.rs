@@ -25,7 +25,7 @@ pub(crate) fn assert_irqs_disabled() {
     }
 }
 
-/// Asserts that preemption is off, by whatever means. An interrupt may still come in between.
+/// Asserts that preemption is off, by any means. Interrupts may still be on.
 #[inline(always)]
 pub(crate) fn assert_preemption_disabled() {
     if cfg!(debug_assertions) {

@@ -159,7 +159,7 @@ impl Tree {
 
     /// Creates a file that can be read. Sleeps; errors as for [`Tree::new`].
     ///
-    /// Root can open it for writing all the same; `write()` then fails with `EINVAL`.
+    /// Root can still open it for writing; `write()` then fails with `EINVAL`.
     pub(crate) fn read_only<T: Readable>(
         &mut self,
         parent: Folder,
@@ -183,7 +183,7 @@ impl Tree {
 
     /// Creates a file that can be written. Sleeps; errors as for [`Tree::new`].
     ///
-    /// Root can open it for reading all the same; `read()` then fails with `EINVAL`.
+    /// Root can still open it for reading; `read()` then fails with `EINVAL`.
     pub(crate) fn write_only<T: Writable>(
         &mut self,
         parent: Folder,

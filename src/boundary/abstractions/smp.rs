@@ -31,7 +31,7 @@ pub(crate) fn this_cpu() -> u32 {
     let cpu: u64;
     // SAFETY: This is a load of a per-CPU variable of the kernel, which exists on each CPU and is
     // only written while the kernel boots. A load of 32 bits clears the upper half of the register:
-    // told so, the compiler does not clear it again.
+    // by its type, the compiler knows that.
     unsafe {
         asm!(
             "movl %gs:{variable}(%rip), {cpu:e}",

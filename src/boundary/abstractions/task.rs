@@ -88,7 +88,7 @@ impl<'a> Task<'a> {
         unsafe { (&raw const (*self.task.as_ptr()).start_time).read_volatile() }
     }
 
-    /// Returns what tells the task's process from all others; `None` if the task is exiting.
+    /// Returns the identity of the task's process; `None` if the task is exiting.
     pub(crate) fn process(self, rcu: &rcu::Guard) -> Option<ProcessId> {
         self.leader(rcu).map(ProcessId::of)
     }

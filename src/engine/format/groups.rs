@@ -39,7 +39,7 @@ use crate::engine::{
 /// The quantiles that a line of a group shows, by their place in [`Quantile::ALL`]: p50 and p99.
 const QUANTILES: [usize; 2] = [0, 2];
 
-/// What is said of all groups together.
+/// Figures of all groups together.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Head {
     /// The time, in nanoseconds.

@@ -27,7 +27,7 @@ use crate::engine::{
     },
 };
 
-/// What is written to change the list.
+/// A command that changes the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command<'a> {
     /// Appends a rule.

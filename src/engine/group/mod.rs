@@ -8,7 +8,7 @@
 //! its group has on this CPU: see [`observer::Grouped`].
 //!
 //! A task's group is decided when the task gets the CPU. The wait that ends then and the stay that
-//! begins then belong to that group, whatever the verdict is later.
+//! begins then belong to that group, even if the verdict changes later.
 //!
 //! [`TaskState`]: crate::engine::switch::task_state::TaskState
 

@@ -41,14 +41,14 @@ use crate::engine::{
 /// The parts of a metric's totals that change rarely.
 #[derive(Debug)]
 struct Rare {
-    /// How often [`GroupRecords::carry`] has found bit 63 of the sum changed.
+    /// Number of changes of the sum's bit 63 that [`GroupRecords::carry`] has found.
     half_wraps: Cell,
     /// The time of the greatest sample.
     time: Cell,
     task: IdentityCells,
 }
 
-/// What a group's tasks did on one CPU.
+/// Counters and histograms of a group on one CPU.
 ///
 /// The CPU writes it within its switches, and any CPU may read it meanwhile. Once no task can be in
 /// the group any more, another CPU may write it: [`GroupRecords::absorb`] and
@@ -62,9 +62,9 @@ pub struct GroupRecords {
     /// The greatest samples, each plus 1; 0 while there is none.
     maxima: [Cell; GroupMetric::COUNT],
     counters: [Cell; GroupCounter::COUNT],
-    /// Waits by who had the CPU when they ended.
+    /// Waits, by the occupant of the CPU when they ended.
     ended_by: [Waits; CulpritKind::COUNT],
-    /// Waits after a preemption, by who preempted the task.
+    /// Waits after a preemption, by the preempting task.
     preempted_by: [Waits; CulpritKind::COUNT],
     rare: [Rare; GroupMetric::COUNT],
     /// The other groups that had the CPU when most of the waits ended.

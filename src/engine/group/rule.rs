@@ -13,7 +13,7 @@ use crate::engine::format::{
     text::Escaped, //
 };
 
-/// What the tasks of a group have in common.
+/// The rule by which tasks are grouped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule<'a> {
     /// Tasks are not grouped.
@@ -22,7 +22,7 @@ pub enum Rule<'a> {
     Cgroup {
         /// The path of the cgroup below which tasks are grouped, as `/proc/PID/cgroup` shows it.
         under: &'a [u8],
-        /// The number of levels below `under` that are told apart.
+        /// The number of levels below `under` that count.
         depth: u32,
     },
     /// Their thread's name.

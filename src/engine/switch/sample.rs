@@ -19,7 +19,7 @@ use crate::engine::{
 };
 
 named! {
-    /// How the time that is measured came about, or how it ended.
+    /// The cause of the measured time, or of its end.
     #[repr(u8)]
     pub enum Cause {
         /// The task was preempted, or it yielded.
@@ -82,7 +82,7 @@ pub struct Sample {
     /// The end of the duration, in nanoseconds of the CPU's clock: the time of the switch, or for a
     /// sleep the time at which the task was woken.
     pub end: u64,
-    /// How the duration came about, or how it ended.
+    /// The cause of the duration, or of its end.
     pub cause: Cause,
 }
 

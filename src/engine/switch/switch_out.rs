@@ -113,7 +113,7 @@ impl SwitchOut {
 ///
 /// A `PrevState` is as wide as the cell that stores it: extending it there would take an
 /// instruction. Read as a signed number, it is positive if the task blocked, 0 if the task was
-/// preempted, and negative if the task was throttled: one comparison tells the usual case.
+/// preempted, and negative if the task was throttled: one comparison finds the usual case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PrevState(u64);
 

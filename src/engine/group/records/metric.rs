@@ -59,7 +59,7 @@ named! {
 }
 
 named! {
-    /// Who kept a task from its CPU.
+    /// The class of the task that kept another one from a CPU.
     #[repr(usize)]
     pub enum CulpritKind {
         /// A task of the same group.

@@ -16,7 +16,7 @@ use crate::engine::{
 
 /// The records of a CPU besides its buckets.
 ///
-/// What a plain switch needs comes first, on two cache lines: all that it writes besides the
+/// The data of a plain switch comes first, on two cache lines: all that it writes besides the
 /// buckets is on the first one, and the second one has the extremes with which it compares. The
 /// third line is for preemptions and for the idle task. The settings and the counters that are
 /// rarely needed come last. The header takes whole lines, so the buckets after it begin on one,

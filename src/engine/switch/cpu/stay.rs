@@ -34,7 +34,7 @@ use crate::engine::{
 /// time, unless a hypervisor stops it within one: then these take about a second.
 const ATTEMPTS: u32 = 1 << 24;
 
-/// What has a CPU.
+/// The occupant of a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Occupancy {
     /// The idle task.
@@ -55,7 +55,7 @@ pub struct Stay {
     pub now: u64,
     /// The time at which the stay began; if that was not seen, the time at which measuring did.
     pub since: u64,
-    /// What has the CPU.
+    /// The occupant of the CPU.
     pub occupancy: Occupancy,
     /// The sum of the stays of tasks that have ended.
     pub oncpu: u128,
@@ -75,7 +75,7 @@ impl Stay {
     }
 }
 
-/// What a switch changes.
+/// The part that a switch changes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Seen {
     since: u64,
