@@ -627,18 +627,6 @@ fn promtool() {
     fs::remove_dir_all(&folder).unwrap();
 }
 
-/// The dashboard is what its source makes.
-#[test]
-fn dashboard() {
-    let made = Command::new(sources().join("dashboard")).output().unwrap();
-    assert!(made.status.success());
-    let kept = fs::read(sources().join("dashboard.json")).unwrap();
-    assert!(
-        made.stdout == kept,
-        "run tools/prometheus/dashboard > tools/prometheus/dashboard.json"
-    );
-}
-
 /// Asks Prometheus. Returns the values of the result, or what it said instead.
 fn query(port: u16, query: &str) -> Result<Vec<f64>, String> {
     let encoded: Vec<_> = query.bytes().map(|byte| format!("%{byte:02x}")).collect();
