@@ -19,6 +19,7 @@ use schedhist_core::{
     recording::file::{Recorder, Taken},
     timeline::row,
 };
+use serde_json::{json, Value};
 use sha2::{Digest, Sha256};
 
 #[path = "../../core/tests/sim/mod.rs"]
@@ -179,6 +180,11 @@ fn between<'a>(text: &'a str, begin: &str, end: &str) -> &'a str {
     rest.split_once(end).unwrap_or_else(|| panic!("no {end}")).0
 }
 
+/// Returns the figures for the script.
+fn figures(page: &str) -> Value {
+    serde_json::from_str(between(page, "id=\"data\">", "</script>")).unwrap()
+}
+
 /// The page is valid on its own: its policy allows its own style and script, and nothing else.
 fn check_page(page: &str) {
     assert!(page.len() < 1_000_000, "{} bytes", page.len());
@@ -248,11 +254,7 @@ fn a_part_of_the_time() {
         assert_eq!(page.contains(&at), is_there, "{time}: {at}");
         // The mark is in the fifth of ten columns.
         if is_there {
-            let data = between(&page, "id=\"data\">", "</script>");
-            assert_eq!(
-                between(data, "\"times\":[[", "]],").matches("],[").count(),
-                9
-            );
+            assert_eq!(figures(&page)[0]["times"].as_array().unwrap().len(), 10);
             let x = between(&page, "class=\"mark\" d=\"M", " ")
                 .parse::<f64>()
                 .unwrap();
@@ -330,11 +332,9 @@ fn an_hour() {
     let folder = folder("hour");
     record(&folder.join("a.data"), 1, HOUR, 2_345);
     perf_script(&folder.join("offcpu.txt"), 20_000);
-    let watched = format!(
-        "{{\"schema\":\"schedhist.outlier.v1\",\"id\":1,\"duration_ns\":{STALL},\
-         \"stack\":[\"__schedule+0x1/0x2\",\"<futex>\"]}}\n"
-    );
-    fs::write(folder.join("watched"), watched).unwrap();
+    let stack = ["__schedule+0x1/0x2", "<futex>"];
+    let watched = json!({"schema": "x", "id": 1, "duration_ns": STALL, "stack": stack});
+    fs::write(folder.join("watched"), watched.to_string()).unwrap();
     let words = [
         "report", "-i", "a.data", "--html", "a.html", "--stacks", "watched",
     ];
@@ -353,26 +353,14 @@ fn an_hour() {
     ] {
         assert!(page.contains(part), "no {part}");
     }
-    let data = between(&page, "id=\"data\">", "</script>");
-    let times = between(data, "\"times\":[[", "]],");
-    let times: Vec<u64> = times
-        .split("],[")
-        .map(|pair| pair.split(',').next().unwrap().parse().unwrap())
-        .collect();
-    assert!(
-        times.len() > 100 && times.len() <= 240,
-        "{} columns",
-        times.len()
-    );
+    let data = &figures(&page)[0];
+    let columns = data["times"].as_array().unwrap().len();
+    assert!(columns > 100 && columns <= 240, "{columns} columns");
     // The first metric is runq.
-    let cells: Vec<_> = between(data, "\"cells\":[[", "]],").split("],[").collect();
-    assert_eq!(cells.len(), times.len());
-    let stall = |cell: &&str| {
-        let numbers: Vec<u64> = cell.split(',').filter_map(|n| n.parse().ok()).collect();
-        numbers
-            .chunks(2)
-            .any(|pair| pair[0] == row(STALL) as u64 && pair[1] == 1)
-    };
+    let cells = data["metrics"][0]["cells"].as_array().unwrap();
+    assert_eq!(cells.len(), columns);
+    let stall = [json!(row(STALL)), json!(1)];
+    let stall = |cell: &Value| cell.as_array().unwrap().chunks(2).any(|pair| pair == stall);
     let found: Vec<_> = (0..cells.len()).filter(|at| stall(&cells[*at])).collect();
     assert_eq!(found.len(), 1);
     // The first interval ends at snapshot 1; the simulated clock has another pace than the wall.
@@ -420,12 +408,13 @@ fn beside_each_other() {
     assert!(page.matches("class=\"flame\"").count() == 2);
     assert!(page.contains("A: a.data") && page.contains("B: b.data"));
     assert!(page.contains("From A to B") && page.contains("Difference of the shares"));
-    let data = between(&page, "id=\"data\">", "</script>");
-    let scale = |name: &str| {
-        let recording = data.split_once(&format!("\"name\":\"{name}\"")).unwrap().1;
-        between(recording, "\"low\":", ",\"cells\"").to_owned()
-    };
-    assert_eq!(scale("a.data"), scale("b.data"));
+    let figures = figures(&page);
+    assert_eq!(
+        (&figures[0]["name"], &figures[1]["name"]),
+        (&json!("a.data"), &json!("b.data"))
+    );
+    let scale = |at: usize| ["low", "rows"].map(|key| &figures[at]["metrics"][0][key]);
+    assert_eq!(scale(0), scale(1));
     // Stacks that are none, more of them than recordings, and stacks of no page.
     fs::write(folder.join("none"), "no stacks").unwrap();
     for (words, status) in [

@@ -17,6 +17,7 @@ use schedhist_core::{
     engine, raw,
     recording::file::{Item, Player, Recorder, Taken},
 };
+use serde_json::{json, Value};
 
 #[path = "../../core/tests/sim/mod.rs"]
 mod sim;
@@ -67,20 +68,19 @@ fn record(path: &Path, count: u64, wall: impl Fn(u64) -> u64) {
     }
 }
 
-/// Returns the numbers of a field in lines of JSON.
-fn numbers(text: &str, field: &str) -> Vec<u64> {
-    let field = format!("\"{field}\":");
-    let values = text.split(&field).skip(1);
-    let digits = values.map(|rest| rest.split(|c: char| !c.is_ascii_digit()).next());
-    digits.filter_map(|digits| digits?.parse().ok()).collect()
+/// Returns those of some lines of JSON that are the histogram of an interval, or tell what is lost.
+fn histograms(text: &str) -> Vec<Value> {
+    let lines = text.lines().filter(|line| line.starts_with('{'));
+    let lines = lines.map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let schemas = ["schedhist.histogram.v1", "schedhist.lost.v1"];
+    let is_one = |line: &Value| schemas.iter().any(|schema| line["schema"] == *schema);
+    lines.filter(is_one).collect()
 }
 
-/// Returns those of some lines of JSON that are the histogram of an interval, or tell what is lost.
-fn histograms(text: &str) -> String {
-    let is_one =
-        |line: &&str| line.contains("schedhist.histogram.") || line.contains("schedhist.lost.");
-    let lines = text.lines().filter(is_one);
-    lines.collect::<Vec<_>>().join("\n")
+/// Returns the numbers of a field in lines of JSON.
+fn numbers(lines: &[Value], field: &str) -> Vec<u64> {
+    let values = lines.iter().map(|line| line[field].as_u64());
+    values.flatten().collect()
 }
 
 /// Returns where the chunks of a recording begin, and their types.
@@ -117,17 +117,17 @@ fn damaged() {
         data[deltas[nth] + at] ^= 0x41;
         fs::write(&path, &data).unwrap();
         let (status, all, out, err) = spans(&words);
-        let lost = out.lines().last().unwrap();
-        assert!(
-            lost.starts_with("{\"schema\":\"schedhist.lost.v1\",\"file\":\"data\","),
-            "{lost}"
+        let lost = &histograms(&out).pop().unwrap();
+        assert_eq!(
+            (&lost["schema"], &lost["file"]),
+            (&json!("schedhist.lost.v1"), &json!("data"))
         );
         assert_eq!(status, 1, "{err}");
         // Also those between the snapshots around the damage.
         assert_eq!(all, 249);
-        let missing = numbers(lost, "span_ns")[0];
+        let missing = lost["span_ns"].as_u64().unwrap();
         assert!(missing > SECOND && missing <= 61 * SECOND, "{lost}");
-        assert_eq!(numbers(lost, "at"), [deltas[nth] as u64]);
+        assert_eq!(lost["at"], deltas[nth]);
         let text = format!(
             "bytes are lost, and {}.0 s between two snapshots",
             missing / SECOND
@@ -229,12 +229,10 @@ fn the_wall_clock_steps() {
         of(&["--html", "page", "--time", "8,12"]);
         let page = fs::read_to_string(folder.join("page")).unwrap();
         let (_, data) = page.split_once("id=\"data\">").unwrap();
-        let (times, _) = data.split_once("]],").unwrap();
-        all.push((
-            numbers(&histograms(&part), "time_ns"),
-            log,
-            times.to_owned(),
-        ));
+        let (data, _) = data.split_once("</script>").unwrap();
+        let data: Value = serde_json::from_str(data).unwrap();
+        let times = data[0]["times"].clone();
+        all.push((numbers(&histograms(&part), "time_ns"), log, times));
     }
     assert_eq!(all[0].0, [10, 11, 12, 13].map(|i| i * SECOND));
     assert!(
@@ -242,13 +240,8 @@ fn the_wall_clock_steps() {
         "{}",
         all[0].1[18]
     );
-    assert!(
-        all[0]
-            .2
-            .ends_with("[[8000,1000],[9000,1000],[10000,1000],[11000,1000"),
-        "{}",
-        all[0].2
-    );
+    let times = [8_000, 9_000, 10_000, 11_000].map(|ms| [ms, 1_000]);
+    assert_eq!(all[0].2, json!(times));
     assert!(all[1] == all[0] && all[2] == all[0]);
     fs::remove_dir_all(&folder).unwrap();
 }
