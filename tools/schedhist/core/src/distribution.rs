@@ -158,10 +158,7 @@ impl Distribution {
             *mine = mine.saturating_add(*theirs);
         }
         self.sum = self.sum.saturating_add(other.sum);
-        self.min = match (self.min, other.min) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        };
+        self.min = [self.min, other.min].into_iter().flatten().min();
         self.extend_max(other.max, other.worst);
     }
 

@@ -10,7 +10,7 @@ use std::io::Write;
 use base64::{engine::general_purpose::STANDARD, Engine};
 use flate2::{write::ZlibEncoder, Compression};
 
-use crate::distribution::Distribution;
+use crate::{distribution::Distribution, varint::zigzag};
 
 /// The cookies of the encoding, with counts as numbers of variable length.
 const ENCODED: u32 = 0x1c84_9313;
@@ -32,8 +32,8 @@ fn place(value: u64) -> usize {
 }
 
 /// Appends a number of variable length, with the sign in the lowest bit.
-fn zigzag(out: &mut Vec<u8>, number: i64) {
-    let mut rest = ((number << 1) ^ (number >> 63)) as u64;
+fn number(out: &mut Vec<u8>, number: i64) {
+    let mut rest = zigzag(number);
     for _ in 0..8 {
         if rest < 0x80 {
             break;
@@ -74,9 +74,9 @@ fn encoded(distribution: &Distribution) -> Vec<u8> {
     for (place, count) in counts {
         // The negative number of counts that are 0.
         if place > next {
-            zigzag(&mut body, -((place - next) as i64));
+            number(&mut body, -((place - next) as i64));
         }
-        zigzag(&mut body, i64::try_from(count).unwrap_or(i64::MAX));
+        number(&mut body, i64::try_from(count).unwrap_or(i64::MAX));
         next = place + 1;
     }
     let mut out = ENCODED.to_be_bytes().to_vec();

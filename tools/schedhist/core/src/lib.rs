@@ -47,4 +47,5 @@ pub mod stacks;
 pub mod text;
 pub mod timeline;
 pub mod units;
+mod varint;
 pub mod window;

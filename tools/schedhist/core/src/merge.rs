@@ -49,10 +49,7 @@ fn add_cpu(sum: &mut WindowCpu, other: &WindowCpu) {
 
 fn add_part(sum: &mut Part, other: &Part) {
     sum.sum = sum.sum.saturating_add(other.sum);
-    sum.min = match (sum.min, other.min) {
-        (Some(a), Some(b)) => Some(a.min(b)),
-        (a, b) => a.or(b),
-    };
+    sum.min = [sum.min, other.min].into_iter().flatten().min();
     let before = sum.max;
     sum.max = before.and(other.max);
     if sum.max != before {
@@ -61,15 +58,25 @@ fn add_part(sum: &mut Part, other: &Part) {
     if !sum.max.is_exact() {
         sum.worst = None;
     }
-    let mut merged = Vec::with_capacity(sum.buckets.len().max(other.buckets.len()));
-    let mut mine = sum.buckets.iter().copied().peekable();
-    for &(index, more) in &other.buckets {
-        while let Some(before) = mine.next_if(|(first, _)| *first < index) {
+    let saturating = |a: u64, b| Some(a.saturating_add(b));
+    sum.buckets = buckets(&sum.buckets, &other.buckets, saturating).unwrap_or_default();
+}
+
+/// Adds up two lists of buckets, both by ascending index; `None` if `add` returns that.
+pub(crate) fn buckets(
+    all: &[(u32, u64)],
+    more: &[(u32, u64)],
+    add: impl Fn(u64, u64) -> Option<u64>,
+) -> Option<Vec<(u32, u64)>> {
+    let mut merged = Vec::with_capacity(all.len().max(more.len()));
+    let mut all = all.iter().copied().peekable();
+    for &(index, count) in more {
+        while let Some(before) = all.next_if(|(first, _)| *first < index) {
             merged.push(before);
         }
-        let before = mine.next_if(|(first, _)| *first == index);
-        merged.push((index, more.saturating_add(before.map_or(0, |(_, n)| n))));
+        let before = all.next_if(|(first, _)| *first == index);
+        merged.push((index, add(before.map_or(0, |(_, n)| n), count)?));
     }
-    merged.extend(mine);
-    sum.buckets = merged;
+    merged.extend(all);
+    Some(merged)
 }

@@ -11,7 +11,10 @@
 //! By hand, as the licence of prost, Apache alone, does not go with GPL-2.0-only.
 
 use super::{classic, Exposition, Family, Kind, Sample, Value};
-use crate::distribution::Distribution;
+use crate::{
+    distribution::Distribution,
+    varint::{self, zigzag},
+};
 
 /// The finest schema: `2^8` buckets to a power of two.
 pub const FINEST: i32 = 8;
@@ -173,18 +176,9 @@ fn timestamp(ns: u64) -> Vec<u8> {
     out
 }
 
-/// Maps numbers of small magnitude to small ones without a sign.
-fn zigzag(value: i64) -> u64 {
-    ((value << 1) ^ (value >> 63)) as u64
-}
-
-/// Appends a number, seven bits to a byte, the lowest first.
-pub(crate) fn varint(out: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
+/// Appends a number.
+pub(crate) fn varint(out: &mut Vec<u8>, value: u64) {
+    varint::write(out, u128::from(value));
 }
 
 /// Appends a field with a number.

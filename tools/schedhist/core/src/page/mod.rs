@@ -355,7 +355,7 @@ fn colours(out: &mut String) {
         for (class, palette) in [(" light", png::LIGHT), (" dark", png::DARK)] {
             let [red, green, blue] = palette[level * 2];
             let colour = format!("#{red:02x}{green:02x}{blue:02x}");
-            let rect = format_args!("width=\"1\" height=\"1\" fill=\"{colour}\"");
+            let rect = format!("width=\"1\" height=\"1\" fill=\"{colour}\"");
             key(out, class, rect);
         }
     }

@@ -7,7 +7,11 @@
 
 use std::rc::Rc;
 
-use crate::raw::{Cpu, Histogram, Reader, Snapshot};
+use crate::{
+    merge,
+    raw::{Cpu, Histogram, Reader, Snapshot},
+    varint::write as number,
+};
 
 const NEW_MIN: u64 = 1;
 const NEW_WORST: u64 = 2;
@@ -162,34 +166,8 @@ fn histogram(input: &mut Reader<'_>, histogram: &mut Histogram, buckets: u64) ->
         }
         grown.push(((place - 1) as u32, input.leb64()?));
     }
-    histogram.buckets = merged(&histogram.buckets, &grown)?;
+    histogram.buckets = merge::buckets(&histogram.buckets, &grown, u64::checked_add)?;
     Some(())
-}
-
-/// Adds up two lists of buckets, both by ascending index.
-fn merged(old: &[(u32, u64)], grown: &[(u32, u64)]) -> Option<Vec<(u32, u64)>> {
-    let mut all = Vec::with_capacity(old.len() + grown.len());
-    let mut old = old.iter().copied().peekable();
-    for &(index, more) in grown {
-        while let Some(before) = old.next_if(|(first, _)| *first < index) {
-            all.push(before);
-        }
-        let before = old
-            .next_if(|(first, _)| *first == index)
-            .map_or(0, |(_, n)| n);
-        all.push((index, before.checked_add(more)?));
-    }
-    all.extend(old);
-    Some(all)
-}
-
-/// Appends a number as LEB128.
-pub(super) fn number(out: &mut Vec<u8>, mut value: u128) {
-    while value >= 0x80 {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
 }
 
 impl Reader<'_> {

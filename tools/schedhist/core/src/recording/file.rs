@@ -124,7 +124,8 @@ fn chunk(kind: u32, contents: &[u8]) -> Vec<u8> {
     chunk
 }
 
-/// Appends to a recording. Each chunk is written by a single call of `write_all`.
+/// Appends to a recording: what its output fails with, its methods return. Each chunk is written by a
+/// single call of `write_all`.
 #[derive(Debug)]
 pub struct Recorder<W> {
     out: W,
@@ -135,10 +136,6 @@ pub struct Recorder<W> {
 
 impl<W: Write> Recorder<W> {
     /// Begins a recording.
-    ///
-    /// # Errors
-    ///
-    /// Fails if `out` does.
     pub fn new(out: W) -> io::Result<Self> {
         let mut recorder = Self::append(out);
         recorder.begin()?;
@@ -146,10 +143,6 @@ impl<W: Write> Recorder<W> {
     }
 
     /// Writes the header.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the output does.
     pub fn begin(&mut self) -> io::Result<()> {
         self.out.write_all(&MAGIC)
     }
@@ -169,46 +162,26 @@ impl<W: Write> Recorder<W> {
     }
 
     /// Appends `key value` lines that describe the machine.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the output does.
     pub fn info(&mut self, text: &str) -> io::Result<()> {
         self.out.write_all(&chunk(INFO, text.as_bytes()))
     }
 
     /// Appends what happened, in words.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the output does.
     pub fn mark(&mut self, text: &str) -> io::Result<()> {
         self.out.write_all(&chunk(MARK, text.as_bytes()))
     }
 
     /// Appends a run of a command.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the output does.
     pub fn run(&mut self, text: &str) -> io::Result<()> {
         self.out.write_all(&chunk(RUN, text.as_bytes()))
     }
 
     /// Appends the file `groups`, as it was at the last snapshot.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the output does.
     pub fn groups(&mut self, text: &str) -> io::Result<()> {
         self.out.write_all(&chunk(GROUPS, text.as_bytes()))
     }
 
     /// Appends outliers that are new since the snapshot before the last one.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the output does.
     pub fn outliers(&mut self, text: &str) -> io::Result<()> {
         self.out.write_all(&chunk(OUTLIERS, text.as_bytes()))
     }
@@ -216,10 +189,6 @@ impl<W: Write> Recorder<W> {
     /// Appends a snapshot, which `bytes` encode. It is stored as a whole if it is the first one, if
     /// the last whole one is a minute old, or if it cannot be a later one of the same load of the
     /// module.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the output does.
     pub fn snapshot(&mut self, taken: &Taken, bytes: &[u8]) -> io::Result<()> {
         let mut contents = Vec::new();
         contents.extend(taken.unix_ns.to_le_bytes());

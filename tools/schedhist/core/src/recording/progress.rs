@@ -6,10 +6,10 @@
 //! Numbers are LEB128, as in [`delta`](super::delta); those that may be negative are doubled, and
 //! the others of these are odd. The list of CPUs ends with a 0.
 
-use super::delta::number;
 use crate::{
     engine::{group::verdict::Group, identity::Identity, switch::cpu::Occupancy},
     raw::{Reader, Snapshot, Stay, TaskInProgress, Waits},
+    varint::{write as number, zigzag},
 };
 
 /// Tasks are named from this duration on, in nanoseconds.
@@ -18,8 +18,7 @@ const LONG: u64 = 100_000_000;
 const UNSEEN: u64 = 1;
 
 fn signed(out: &mut Vec<u8>, value: u64) {
-    let value = value as i64;
-    number(out, u128::from(((value << 1) ^ (value >> 63)) as u64));
+    number(out, u128::from(zigzag(value as i64)));
 }
 
 /// Encodes what is in progress at a snapshot; `None` if the module does not tell.
