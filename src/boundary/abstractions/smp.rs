@@ -30,8 +30,8 @@ use super::{
 pub(crate) fn this_cpu() -> u32 {
     let cpu: u64;
     // SAFETY: This is a load of a per-CPU variable of the kernel, which exists on each CPU and is
-    // only written while the kernel boots. A load of 32 bits clears the upper half of the register:
-    // by its type, the compiler knows that.
+    // only written while the kernel boots. A load of 32 bits clears the upper half of the register,
+    // which the assertion tells the compiler.
     unsafe {
         asm!(
             "movl %gs:{variable}(%rip), {cpu:e}",
