@@ -82,7 +82,6 @@ impl Delivery {
         })
     }
 
-    /// Returns the outliers.
     pub(crate) fn outliers(&self) -> &Arc<Outliers> {
         &self.outliers
     }

@@ -143,7 +143,6 @@ impl Monitor {
         )
     }
 
-    /// Returns the outliers.
     pub(crate) fn outliers(&self) -> &Arc<Outliers> {
         self.delivery.outliers()
     }

@@ -39,7 +39,6 @@ use crate::{
     },
 };
 
-/// The baseline of one CPU.
 type CpuBaseline = Baseline<KVVec<u64>>;
 
 /// The counts at the last reset.
@@ -71,7 +70,6 @@ pub(crate) struct Reading {
     pub(crate) metrics: MetricSet,
     /// The memory that the states of tasks take, in bytes.
     pub(crate) task_memory: usize,
-    /// The records.
     pub(crate) records: Arc<Records>,
     /// The groups; `None` while tasks are not grouped.
     pub(crate) groups: Option<Arc<Groups>>,
@@ -81,7 +79,6 @@ pub(crate) struct Reading {
     pub(crate) recorder: Option<Arc<Recorder>>,
     /// The counts to subtract from the records; `None` before the first reset.
     pub(crate) baselines: Option<Arc<Baselines>>,
-    /// The outliers.
     pub(crate) outliers: Arc<Outliers>,
     /// The number of resets before this reading.
     pub(crate) resets: u64,

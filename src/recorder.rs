@@ -174,12 +174,10 @@ impl Recorder {
         }
     }
 
-    /// Returns the records of a CPU.
     pub(crate) fn records(&self, cpu: u32) -> Option<&CpuRecords> {
         Some(self.records.get(cpu)?)
     }
 
-    /// Returns the states of tasks.
     pub(crate) fn tasks(&self) -> &TaskStates {
         &self.tasks
     }
@@ -456,7 +454,6 @@ impl CpuRecorder {
         }
     }
 
-    /// Records a switch.
     #[inline(always)]
     fn record<S: Settings>(&self, switch: &Switch<'_>, observer: impl Observer) {
         let records = &self.records;

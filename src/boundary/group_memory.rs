@@ -287,7 +287,6 @@ struct Budget {
 }
 
 impl Budget {
-    /// Returns whether `bytes` are left.
     fn is_left(&self, bytes: usize) -> bool {
         self.limit.saturating_sub(self.used.load(Relaxed)) >= bytes
     }

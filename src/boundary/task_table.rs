@@ -118,7 +118,6 @@ impl TaskStates {
         }
     }
 
-    /// Returns the table.
     pub(crate) fn table(&self) -> &Arc<TaskTable> {
         &self.table
     }

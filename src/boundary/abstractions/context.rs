@@ -84,7 +84,6 @@ pub(crate) fn might_sleep() {
     }
 }
 
-/// Returns whether `task` is the current task.
 pub(crate) fn is_current(task: Task<'_>) -> bool {
     // SAFETY: Callable in any context.
     let current = unsafe { bindings::get_current() };

@@ -135,7 +135,6 @@ impl<'a> Task<'a> {
         flags & bindings::PF_EXITING != 0
     }
 
-    /// Returns whether this is a kernel thread.
     pub(crate) fn is_kernel_thread(self) -> bool {
         // SAFETY: Valid by the type's invariant. Volatile, as other flags may change meanwhile.
         let flags = unsafe { (&raw const (*self.task.as_ptr()).flags).read_volatile() };

@@ -92,7 +92,6 @@ pub(crate) unsafe trait Probe {
     /// The name of the tracepoint.
     const TRACEPOINT: &'static CStr;
 
-    /// The function.
     const FUNCTION: Self::Function;
 
     /// Returns what the function is called with for `data`: its address by default. It must be

@@ -354,7 +354,6 @@ pub const fn max_len(scheme: Scheme, metrics: MetricSet, cpus: usize) -> usize {
     HEADER_LEN + names + cpus * cpu + waiting + RECORD_LEN
 }
 
-/// Writes the header.
 fn header(out: &mut impl Sink, info: &Info) {
     let metrics = Series::ALL
         .iter()
@@ -394,7 +393,6 @@ fn names(out: &mut impl Sink) {
     }
 }
 
-/// Writes one name.
 fn name(out: &mut impl Sink, kind: Type, number: u32, name: &str) {
     let mut padded = [0; 32];
     // One byte is left for the NUL.

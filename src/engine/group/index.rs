@@ -117,7 +117,6 @@ impl<V: Copy, B: DerefMut<Target = [Entry<V>]>> Index<B> {
         self.len -= 1;
     }
 
-    /// Returns the place of `key`.
     fn place_of(&self, key: u128) -> Option<usize> {
         for bucket in self.buckets_of(key) {
             let first = bucket.start;

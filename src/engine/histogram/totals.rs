@@ -278,7 +278,6 @@ impl Totals {
         self.of(metric).0
     }
 
-    /// Returns the range of `metric`.
     #[inline(always)]
     fn range(&self, metric: Metric) -> &Range {
         self.of(metric).1

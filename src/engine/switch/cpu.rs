@@ -418,7 +418,6 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         self.header.counter(counter).add(1);
     }
 
-    /// Counts a switch.
     #[inline(always)]
     fn count_switch<O: Observer>(&self, observer: O) {
         self.count(Counter::Switches);

@@ -65,7 +65,6 @@ impl Neighbour {
     }
 }
 
-/// The values of a [`Neighbour`].
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct NeighbourValues {
     pub(super) group: u64,
@@ -80,7 +79,6 @@ impl NeighbourValues {
         self.count == 0
     }
 
-    /// Returns the group.
     fn group(&self) -> Option<Group> {
         (!self.is_free()).then_some(Group::new(u32::try_from(self.group).ok()?)?)
     }

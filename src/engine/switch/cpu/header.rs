@@ -74,7 +74,6 @@ impl Header {
         }
     }
 
-    /// Returns the cell of `counter`.
     #[inline(always)]
     pub(super) fn counter(&self, counter: Counter) -> &Cell {
         match counter {

@@ -557,7 +557,6 @@ fn one_part(
     Some(())
 }
 
-/// Adds a name.
 fn one_name(names: &mut Names, kind: u32, number: u32, name: &str) -> Option<()> {
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     if name.is_empty() || !name.bytes().all(is_name) {

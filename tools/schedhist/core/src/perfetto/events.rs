@@ -40,12 +40,10 @@ const FIELDS: [&str; 18] = [
 /// By how much an event may be late, in nanoseconds. More is a sign of another clock.
 const LATE: u64 = 10_000_000;
 
-/// An event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Event {
     /// The time in nanoseconds, as exact as the text has it.
     time: u64,
-    /// The name.
     name: &'static str,
     fields: BTreeMap<&'static str, String>,
 }

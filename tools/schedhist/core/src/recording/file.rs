@@ -240,7 +240,6 @@ pub struct Player<R> {
     last: Option<Snapshot>,
     /// What is being lost: differences are of no use until the next whole snapshot.
     losing: Option<Lost>,
-    /// The item that is next.
     next: Option<Item>,
     /// What is in progress at the next snapshot.
     progress: Option<Vec<u8>>,
