@@ -17,7 +17,9 @@
  *	  WORST			the greatest sample, if there is one
  *	  BUCKETS		the buckets that are not empty, in any number
  *				of records; none if all are empty
+ *	OFFLINE			for each possible CPU that is offline
  *	GROUPING		while tasks are grouped: how, then
+ *	  GROUPING_MORE		more about them
  *	  GROUP			each group, of all CPUs together
  *	  GROUP_STAYS		stays in progress of its tasks, if there are any
  *	  GROUP_BUCKETS		its buckets that are not empty, likewise
@@ -147,6 +149,8 @@ struct schedhist_raw_header {
 #define SCHEDHIST_RAW_GROUP_STAYS	15 /* struct schedhist_raw_group_progress */
 #define SCHEDHIST_RAW_GROUP_WAITING	16 /* struct schedhist_raw_group_progress */
 #define SCHEDHIST_RAW_GROUP_UNSEEN	17 /* struct schedhist_raw_group_progress */
+#define SCHEDHIST_RAW_GROUPING_MORE	18 /* struct schedhist_raw_grouping_more */
+#define SCHEDHIST_RAW_OFFLINE	19	/* struct schedhist_raw_offline */
 
 /* Values of schedhist_raw_stay::occupancy. */
 #define SCHEDHIST_RAW_IS_IDLE	0	/* the idle task has the CPU */
@@ -309,6 +313,22 @@ struct schedhist_raw_grouping {
 };
 
 /**
+ * struct schedhist_raw_grouping_more - more about how tasks are grouped
+ * @record: GROUPING_MORE
+ * @memory_bytes: as in the file groups
+ * @no_memory: likewise
+ * @unfollowed: likewise
+ * @late: likewise
+ */
+struct schedhist_raw_grouping_more {
+	struct schedhist_raw_record record;
+	__u64 memory_bytes;
+	__u64 no_memory;
+	__u64 unfollowed;
+	__u64 late;
+};
+
+/**
  * struct schedhist_raw_group_metric - a metric of a group
  * @count: the number of samples, in buckets or not
  * @sum_low_ns: the lower half of their sum, in nanoseconds
@@ -414,6 +434,20 @@ struct schedhist_raw_stay {
 	__u64 now_ns;
 	__u64 since_ns;
 	__u64 unseen_ns;
+};
+
+/**
+ * struct schedhist_raw_offline - a possible CPU that is offline
+ * @record: OFFLINE
+ * @cpu: the number of the CPU
+ * @reserved: 0
+ *
+ * Early versions of schedhist have no such record.
+ */
+struct schedhist_raw_offline {
+	struct schedhist_raw_record record;
+	__u32 cpu;
+	__u32 reserved;
 };
 
 /**

@@ -8,7 +8,8 @@ use super::View;
 use crate::{
     boundary::abstractions::{
         clock::local_clock,
-        debugfs::Text, //
+        debugfs::Text,
+        per_cpu::is_online, //
     },
     engine::{
         format::{
@@ -59,6 +60,11 @@ fn write(reading: &Reading, out: &mut impl raw::Sink) -> Result {
     raw::begin(out, &info, reading.cpus(Scope::All), |cpu| {
         reading.stay(cpu)
     });
+    for cpu in reading.records.cpus().map(|cpu| cpu.number()) {
+        if !is_online(cpu) {
+            raw::offline(out, cpu);
+        }
+    }
     if let Some(groups) = &reading.groups {
         let groups = groups.hold();
         let rule = groups.text().as_bytes();

@@ -101,6 +101,8 @@ const STAY_LEN: usize = 40;
 const TASK_LEN: usize = 64;
 const WAITING_LEN: usize = 40;
 const GROUP_IN_PROGRESS_LEN: usize = 32;
+const GROUPING_MORE_LEN: usize = 40;
+const OFFLINE_LEN: usize = 16;
 
 /// The flag of a task whose stay or wait does not become a sample: `SCHEDHIST_RAW_UNSEEN`.
 const UNSEEN: u32 = 1;
@@ -127,6 +129,8 @@ enum Type {
     GroupStays,
     GroupWaiting,
     GroupUnseen,
+    GroupingMore,
+    Offline,
 }
 
 /// Receives a snapshot, piece by piece.
@@ -254,6 +258,14 @@ fn group_in_progress(out: &mut impl Sink, kind: Type, group: Group, count: u64, 
     });
 }
 
+/// Writes that a possible CPU is offline.
+pub fn offline(out: &mut impl Sink, cpu: u32) {
+    record::<OFFLINE_LEN>(out, Type::Offline, OFFLINE_LEN, |fields| {
+        fields.u32(cpu);
+        fields.u32(0);
+    });
+}
+
 /// Writes the end of a snapshot.
 pub fn end(out: &mut impl Sink) {
     record::<RECORD_LEN>(out, Type::End, RECORD_LEN, |_| {});
@@ -273,6 +285,12 @@ pub fn grouping(out: &mut impl Sink, since: u64, rule: &[u8], head: &Head, schem
         fields.u32(rule.len() as u32);
     });
     text(out, rule);
+    record::<GROUPING_MORE_LEN>(out, Type::GroupingMore, GROUPING_MORE_LEN, |fields| {
+        fields.u64(head.memory as u64);
+        fields.u64(head.no_memory);
+        fields.u64(head.unfollowed);
+        fields.u64(head.late);
+    });
 }
 
 /// Writes a group with its histograms, whose scheme is that of the [`grouping`].
