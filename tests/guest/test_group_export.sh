@@ -19,12 +19,13 @@ samples_of() { awk -v name="$1" 'index($1, name "{") == 1 { n += $NF } END { pri
 # exported_value NAME: prints the value of a sample.
 exported_value() { name=$1 awk '$1 == ENVIRON["name"] { print $2 }' "$work/metrics"; }
 
-# all_groups KEY: prints the sum of a value over the groups.
-all_groups() {
-	awk -v key="$1" '
-		$1 == "group" { for (i = 2; $i != "name"; i += 2) if ($i == key) n += $(i + 1) }
+# histogram_count METRIC [NAME]: prints the number of samples in the histogram of a group, or of all.
+histogram_count() {
+	name=${2-} awk '
+		$1 == "name" { is_it = ENVIRON["name"] == "" || substr($0, 6) == ENVIRON["name"] }
+		$1 == "count" && is_it { n += $2 }
 		END { print n + 0 }
-	' "$debugfs/groups"
+	' "$debugfs/group_hist/$1"
 }
 
 # has_line TEXT: asserts that a line of the metrics begins so, once.
@@ -60,10 +61,12 @@ test_group_export() {
 	same groups "$(names_of_groups | wc -l)" "$(exported_value schedhist_groups)"
 	for metric in oncpu runq offcpu; do
 		same "count of $metric in plain" "$(exported_value "schedhist_group_${metric}_seconds_count{group=\"/schedhist/plain\"}")" \
-			"$(of_group /schedhist/plain ${metric}_count)"
+			"$(histogram_count "$metric" /schedhist/plain)"
 	done
-	same "samples of all groups" "$(all_groups oncpu_count)" "$(samples_of schedhist_group_oncpu_seconds_count)"
-	for metric in ended_by; do
+	same "samples of all groups" "$(histogram_count oncpu)" "$(samples_of schedhist_group_oncpu_seconds_count)"
+	same limit "$(< "$debugfs/group_limit")" "$(exported_value schedhist_group_limit)"
+	same memory "$(head_of memory_bytes)" "$(exported_value schedhist_group_memory_bytes)"
+	for metric in ended_by preempted_by; do
 		same "$metric others" "$(exported_value "schedhist_group_${metric}_total{group=\"/schedhist/plain\",culprit=\"other\"}")" \
 			"$(of_group /schedhist/plain ${metric}_other)"
 	done

@@ -5,7 +5,6 @@
 mod cli;
 mod failure;
 mod files;
-mod group_histograms;
 mod http;
 mod ongoing;
 mod options;

@@ -11,9 +11,8 @@ use std::{
 };
 
 use schedhist_core::{
-    raw,
+    raw::{self, Groups},
     recording::file::Taken,
-    text::{self, Groups},
     window::Window,
 };
 
@@ -38,10 +37,13 @@ pub struct Reading {
     pub taken: Taken,
     /// The bytes that encode it.
     pub bytes: Vec<u8>,
-    /// The file's device and inode, which differ from one load of the module to the next.
-    identity: (u64, u64),
-    /// The CPUs that are online, as the kernel lists them; `None` for a folder with copies.
-    pub online: Option<String>,
+    /// The file.
+    path: PathBuf,
+    /// The file's device and inode, which differ from one load of the module to the next; `None`
+    /// for a copy.
+    identity: Option<(u64, u64)>,
+    /// The CPUs that are online, as a list such as `0-3,6`.
+    pub online: String,
 }
 
 /// The activity between two readings.
@@ -84,10 +86,9 @@ impl Source {
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// Reads the groups.
-    pub fn groups(&self) -> Result<Groups> {
-        let groups = text::groups(&self.text("groups")?);
-        groups.map_err(|why| Failure::at(self.path("groups").display(), why))
+    /// Reads the groups; `None` if tasks are not grouped.
+    pub fn groups(&self) -> Result<Option<Groups>> {
+        self.read()?.groups()
     }
 
     /// Writes a control of the module.
@@ -131,9 +132,7 @@ impl Source {
         };
         let (about, bytes, read_ns) = read().map_err(|error| self.explain(&path, &error))?;
         let snapshot = raw::decode(&bytes).map_err(|why| Failure::at(path.display(), why))?;
-        let online = self
-            .is_live()
-            .then(|| fs::read_to_string("/sys/devices/system/cpu/online"));
+        let online = raw::online(&bytes).unwrap_or_default();
         Ok(Reading {
             taken: Taken {
                 unix_ns: if self.is_live() {
@@ -146,10 +145,9 @@ impl Source {
                 snapshot,
             },
             bytes,
-            identity: (about.dev(), about.ino()),
-            online: online
-                .and_then(io::Result::ok)
-                .map(|text| text.trim().to_owned()),
+            path,
+            identity: self.is_live().then(|| (about.dev(), about.ino())),
+            online,
         })
     }
 
@@ -233,7 +231,7 @@ impl Reading {
     /// Returns whether `old` is of the same load of the module, as far as the files tell: a copy is
     /// another file each time.
     pub fn is_same_load(&self, old: &Self) -> bool {
-        self.online.is_none() || self.identity == old.identity
+        self.identity.is_none() || self.identity == old.identity
     }
 
     /// Returns the activity since `old`. If the module was loaded anew meanwhile, returns that
@@ -254,13 +252,18 @@ impl Reading {
                 .push("the module was loaded anew: since its load".to_owned()),
             Err(why) => frame.notes.push(format!("{why}; since its load")),
         }
-        if let (Some(old), Some(new)) = (&old.online, &self.online) {
-            if old != new {
-                frame
-                    .notes
-                    .push(format!("CPUs online: {old} before, {new} now"));
-            }
-        }
+        frame.notes.extend(self.hotplug(old));
         frame
+    }
+
+    /// Returns a note if CPUs went online or offline since `old`.
+    pub fn hotplug(&self, old: &Self) -> Option<String> {
+        let (before, now) = (&old.online, &self.online);
+        (before != now).then(|| format!("CPUs online: {before} before, {now} now"))
+    }
+
+    /// Returns the groups; `None` if tasks are not grouped.
+    pub fn groups(&self) -> Result<Option<Groups>> {
+        raw::groups(&self.bytes).map_err(|why| Failure::at(self.path.display(), why))
     }
 }

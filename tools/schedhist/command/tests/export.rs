@@ -21,7 +21,7 @@ use schedhist_core::{distribution::Quantile, engine, raw, window::Window};
 #[path = "../../core/tests/sim/mod.rs"]
 mod sim;
 
-use sim::Machine;
+use sim::{Groups, Machine};
 
 const GROUPS: &str = "# schedhist groups version 1
 group_by cgroup
@@ -68,9 +68,7 @@ fn folder(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"))
         .join(format!("export-{name}-{}", std::process::id()));
     let _ = fs::remove_dir_all(&folder);
-    fs::create_dir_all(folder.join("m/group_hist")).unwrap();
-    fs::write(folder.join("m/groups"), GROUPS).unwrap();
-    fs::write(folder.join("m/group_hist/runq"), GROUP_RUNQ).unwrap();
+    fs::create_dir_all(folder.join("m")).unwrap();
     folder
 }
 
@@ -80,10 +78,18 @@ fn put(folder: &Path, machine: &Machine) {
 }
 
 /// Returns a folder with what a module says after so many switches, and its machine.
+/// Gives the module other groups.
+fn put_groups(folder: &Path, mut machine: Machine, text: &str) -> Machine {
+    machine.groups = Some(Groups::new(text, GROUP_RUNQ));
+    put(folder, &machine);
+    machine
+}
+
 fn module(name: &str, cpus: usize, switches: u64) -> (PathBuf, Machine) {
     let folder = folder(name);
     let mut machine = Machine::new(cpus, 5, 1);
     machine.run(switches);
+    machine.groups = Some(Groups::new(GROUPS, GROUP_RUNQ));
     put(&folder, &machine);
     (folder, machine)
 }
@@ -138,7 +144,7 @@ fn get(port: u16, path: &str, accept: &str) -> (String, Vec<u8>) {
     )
 }
 
-/// Returns the file `groups` with so many groups, besides those that no group takes.
+/// Returns the text of so many groups, besides those that no group takes.
 fn many_groups(count: u32) -> String {
     let line = GROUPS.lines().nth(6).unwrap();
     let head: Vec<_> = GROUPS.lines().take(6).collect();
@@ -256,8 +262,8 @@ fn one_of_each_family() {
 /// The number of time series is bounded: first groups are left out, then CPUs, never the machine.
 #[test]
 fn bounded() {
-    let (folder, _) = module("bounded", 64, 20);
-    fs::write(folder.join("m/groups"), many_groups(999)).unwrap();
+    let (folder, machine) = module("bounded", 64, 20);
+    put_groups(&folder, machine, &many_groups(999));
     for (limit, cpus, groups) in [(500, true, 999), (3_000, false, 999), (20_000, false, 865)] {
         let text = text(
             &folder,
@@ -434,8 +440,8 @@ fn peak(process: &Process) -> u64 {
 /// not delay the end.
 #[test]
 fn slow_clients() {
-    let (folder, _) = module("slow", 64, 20);
-    fs::write(folder.join("m/groups"), many_groups(4_000)).unwrap();
+    let (folder, machine) = module("slow", 64, 20);
+    put_groups(&folder, machine, &many_groups(4_000));
     let more = [
         "--series",
         "10000000",
@@ -490,14 +496,14 @@ fn slow_clients() {
 /// Where there is no room for all groups, those that waited most are sent, and what no group takes.
 #[test]
 fn important_groups() {
-    let (folder, _) = module("important", 1, 20);
+    let (folder, machine) = module("important", 1, 20);
     let mut groups = many_groups(1_000);
     for (id, waited) in [(700, "701000009"), (900, "701000008")] {
         let at = groups.find(&format!("group id {id} ")).unwrap();
         let waits = groups[at..].replacen("701000000", waited, 1);
         groups.replace_range(at.., &waits);
     }
-    fs::write(folder.join("m/groups"), groups).unwrap();
+    let machine = put_groups(&folder, machine, &groups);
     let words = ["--dir", "m", "export", "--once", "--series", "2000"];
     let text = text(&folder, &words);
     let has = |group: &str| {
@@ -512,11 +518,7 @@ fn important_groups() {
     assert!(has("/1\\\"b\\\\x0a.service") && !has("/800\\\"b\\\\x0a.service"));
     // Long names take room, too: the number of bytes is bounded.
     let long = many_groups(4_000).replace("/a", &format!("/{}", "long".repeat(900)));
-    fs::write(
-        folder.join("m/groups"),
-        long.replace("x0a", &"/".repeat(900)),
-    )
-    .unwrap();
+    put_groups(&folder, machine, &long.replace("\\x0a", &"/".repeat(900)));
     let words = ["--dir", "m", "export", "--once", "--series", "10000000"];
     let text = self::text(&folder, &words);
     assert!(
@@ -756,6 +758,7 @@ fn prometheus() {
         );
     }
     let mut anew = Machine::new(4, 5, 9);
+    anew.groups = Some(Groups::new(GROUPS, GROUP_RUNQ));
     anew.run(100);
     put(&folder, &anew);
     until("the new load", || {

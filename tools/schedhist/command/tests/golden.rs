@@ -31,7 +31,7 @@ group_by cgroup
 limit 255
 refused 0
 memory_bytes 100000
-group id 0 oncpu_sum_ns 5000000 runq_count 2 runq_sum_ns 9000 ended_by_own_ns 9000 name other
+group id 0 oncpu_sum_ns 5000000 runq_count 2 runq_sum_ns 9000 not_in_histogram 2 ended_by_own_ns 9000 name other
 group id 1 oncpu_sum_ns 1720000000 runq_count 578 runq_sum_ns 701000000 ended_by_own_ns 154000000 \
 ended_by_other_ns 196000000 ended_by_kernel_ns 259000000 ended_by_idle_ns 77000000 name /web.service
   neighbour id 2 of 1 ended 100 ended_ns 190000000 name /a/very/long/path/of/a/cgroup/that/does/not/fit/batch.service
@@ -206,20 +206,17 @@ fn folder(name: &str) -> std::path::PathBuf {
     let folder =
         Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
     let _ = fs::remove_dir_all(&folder);
-    fs::create_dir_all(folder.join("machine/group_hist")).unwrap();
+    fs::create_dir_all(folder.join("machine")).unwrap();
     let mut machine = sim::Machine::new(4, 5, 1);
     machine.run(2_000);
+    machine.groups = Some(sim::Groups::new(GROUPS, GROUP_RUNQ));
     fs::write(folder.join("machine/raw"), machine.raw()).unwrap();
     let raw = fs::File::open(folder.join("machine/raw")).unwrap();
     raw.set_modified(UNIX_EPOCH + Duration::from_secs(1_800_000_000))
         .unwrap();
-    fs::write(folder.join("machine/groups"), GROUPS).unwrap();
-    fs::write(folder.join("machine/group_hist/runq"), GROUP_RUNQ).unwrap();
     let settings = folder.join("settings");
     fs::create_dir_all(settings.join("threshold_ns")).unwrap();
-    for name in ["raw", "groups"] {
-        fs::copy(folder.join("machine").join(name), settings.join(name)).unwrap();
-    }
+    fs::copy(folder.join("machine/raw"), settings.join("raw")).unwrap();
     let raw = fs::File::open(settings.join("raw")).unwrap();
     raw.set_modified(UNIX_EPOCH + Duration::from_secs(1_800_000_000))
         .unwrap();
@@ -230,15 +227,14 @@ fn folder(name: &str) -> std::path::PathBuf {
         fs::write(settings.join(name), text).unwrap();
     }
     let hog = folder.join("hog");
-    fs::create_dir_all(hog.join("group_hist")).unwrap();
+    fs::create_dir_all(&hog).unwrap();
+    machine.groups = Some(sim::Groups::new(GROUPS_IN_PROGRESS, GROUP_RUNQ));
     machine.tells_progress = true;
     machine.run_until_busy();
     machine.now += 2_000_000_000;
     machine.starved_since = Some(machine.now);
     machine.now += 12_000_000_000;
     fs::write(hog.join("raw"), machine.raw()).unwrap();
-    fs::write(hog.join("groups"), GROUPS_IN_PROGRESS).unwrap();
-    fs::write(hog.join("group_hist/runq"), GROUP_RUNQ).unwrap();
     fs::write(hog.join("outliers"), OUTLIERS).unwrap();
     fs::write(hog.join("outlier_pipe"), "").unwrap();
     for series in &raw::decode(&machine.raw()).unwrap().names.series {

@@ -108,7 +108,9 @@ fn record(path: &Path, seed: u64, count: u64, stall: u64) -> Vec<f64> {
         if [0, (count / 2).saturating_sub(1), count / 2, count - 1].contains(&i) {
             let ran = 5_000 + i % (count / 2).max(1);
             let groups = GROUPS.replace("oncpu_sum_ns 5000", &format!("oncpu_sum_ns {ran}"));
-            recorder.groups(&groups).unwrap();
+            machine.groups = Some(sim::Groups::new(&groups, ""));
+            recorder.groups(&machine.raw()).unwrap();
+            machine.groups = None;
         }
         if i == stall {
             let text = format!(

@@ -282,7 +282,7 @@ impl Copies {
         self.machine.run(20);
         self.machine.now += SECOND / 10;
         let ran = self.number.to_string();
-        self.write("groups", GROUPS.replace("RAN", &ran));
+        self.machine.groups = Some(sim::Groups::new(&GROUPS.replace("RAN", &ran), ""));
         self.write("raw", self.machine.raw());
     }
 
@@ -341,10 +341,7 @@ fn two_files() {
     // What the group ran, in each file, and in both.
     let ran = |items: &[Item]| {
         let numbers = items.iter().filter_map(|item| match item {
-            Item::Groups(text) => {
-                let (_, rest) = text.split_once("id 1 oncpu_sum_ns ")?;
-                rest.split(' ').next()?.parse::<u64>().ok()
-            }
+            Item::Groups(all) => u64::try_from(all.groups[1].samples[0].sum).ok(),
             _ => None,
         });
         numbers.collect::<Vec<_>>()
@@ -559,7 +556,6 @@ fn a_full_disk() {
 fn a_full_disk_and_a_ring() {
     let mut copies = Copies::new("ring-full");
     copies.next();
-    fs::remove_file(copies.folder.join("groups")).unwrap();
     let words = [
         "--dir", ".", "record", "-o", "data", "-I", "2000", "--ring", "1",
     ];

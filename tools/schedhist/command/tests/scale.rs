@@ -28,8 +28,8 @@ const MOST_MS: i64 = 1_000;
 /// The greatest memory, in KiB.
 const MOST_KIB: i64 = 100_000;
 
-/// Writes `groups` and `group_hist/METRIC`.
-fn groups(folder: &Path) {
+/// Returns groups that each have samples of all metrics.
+fn groups() -> sim::Groups {
     let mut text = "# schedhist groups version 1\ngroup_by cgroup\nlimit 4095\nrefused 0\n\
         memory_bytes 7000000\n"
         .to_owned();
@@ -55,25 +55,26 @@ fn groups(folder: &Path) {
             );
         }
     }
-    fs::write(folder.join("groups"), text).unwrap();
-    fs::create_dir(folder.join("group_hist")).unwrap();
     let scheme = engine::histogram::bucket::Scheme::new(
         engine::histogram::bucket::Precision::new(3).expect("a precision"),
     );
-    let mut text = String::new();
+    let mut histograms = String::new();
     for id in 0..GROUPS {
         let _ = writeln!(
-            text,
+            histograms,
             "# schedhist group histogram version 1\nmetric runq\ngroup {id}\nname {}\nunit ns\n\
              precision 3\ncount 900000\nsum 900000000\nmax 99999999",
             name(id)
         );
         for index in 80..200 {
-            let _ = writeln!(text, "bucket {} 7500", scheme.bounds(index));
+            let _ = writeln!(histograms, "bucket {} 7500", scheme.bounds(index));
         }
     }
-    for metric in ["oncpu", "runq", "offcpu"] {
-        fs::write(folder.join("group_hist").join(metric), &text).unwrap();
+    let histograms = [histograms.clone(), histograms.clone(), histograms];
+    sim::Groups {
+        since: 1,
+        text,
+        histograms,
     }
 }
 
@@ -111,9 +112,9 @@ fn a_big_machine() {
     fs::create_dir_all(folder.join("machine")).unwrap();
     let mut machine = sim::Machine::new(CPUS, 5, 1);
     machine.run(3_000);
+    machine.groups = Some(groups());
     let raw = machine.raw();
     fs::write(folder.join("machine/raw"), &raw).unwrap();
-    groups(&folder.join("machine"));
     println!("raw has {} bytes", raw.len());
     // `record` takes two snapshots.
     for words in [

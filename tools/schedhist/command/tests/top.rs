@@ -18,9 +18,9 @@ use schedhist_core::{engine, raw};
 #[path = "../../core/tests/sim/mod.rs"]
 mod sim;
 
-use sim::Machine;
+use sim::{Groups, Machine};
 
-/// Returns the file `groups` of `count` groups at the time `tick`.
+/// Returns the text of `count` groups at the time `tick`.
 fn groups(count: u64, tick: u64) -> String {
     let mut text = "# schedhist groups version 1\ngroup_by cgroup\nrefused 0\n".to_owned();
     for id in 0..count {
@@ -82,7 +82,7 @@ impl Module {
     fn tick(&mut self) {
         self.tick += 1;
         self.machine.run(40);
-        self.put("groups", groups(self.groups, self.tick).as_bytes());
+        self.machine.groups = Some(Groups::new(&groups(self.groups, self.tick), ""));
         let bytes = self.machine.raw();
         let outlier = format!(
             "# schedhist outliers version 1\noutlier id {0} metric runq_wakeup cause wakeup cpu 1 \

@@ -1,16 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What groups of tasks did between two texts of the file `groups`.
+//! What groups of tasks did between two snapshots.
 
 use std::{cmp::Reverse, collections::BTreeMap};
 
 use crate::{
-    text::{Group, Groups, Neighbour},
+    distribution::{Distribution, Max, Quantile},
+    engine::group::records::{CulpritKind, GroupMetric},
+    raw::{Group, GroupSamples, Groups, Neighbour, Times},
     units,
+    window::grown,
 };
 
-/// The classes of tasks that had the CPU when a wait ended.
-pub const CLASSES: [&str; 4] = ["own", "other", "kernel", "idle"];
+/// The classes of tasks that had the CPU when a wait ended: the names of [`CulpritKind`].
+pub const CLASSES: [&str; CulpritKind::COUNT] = [
+    CulpritKind::Own.name(),
+    CulpritKind::Other.name(),
+    CulpritKind::Kernel.name(),
+    CulpritKind::Idle.name(),
+];
 
 /// What a group did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,21 +27,21 @@ pub struct GroupRow {
     pub id: u32,
     /// Its name.
     pub name: String,
-    /// Whether the earlier text has no such group, or another one of this number: this is all that
-    /// it did.
+    /// Whether there was no such group at the beginning, or another one of this number: this is all
+    /// that it did.
     pub is_new: bool,
     /// The time that its tasks ran, in nanoseconds. A stay counts for as long as it has taken so
     /// far.
     pub oncpu_ns: u64,
     /// The number of its waits that have ended, and the time that its tasks waited, in nanoseconds.
     /// A wait counts for as long as it has taken so far.
-    pub waits: (u64, u64),
+    pub waits: Times,
     /// What is in progress at the end.
     pub in_progress: InProgress,
     /// The p99 and the greatest of its waits since tasks were grouped, in nanoseconds.
     pub runq: (Option<u64>, Option<u64>),
-    /// The time that it waited, by who had the CPU at the end, as in [`CLASSES`].
-    pub ended_ns: [u64; 4],
+    /// The time that it waited, by who had the CPU at the end: see [`CulpritKind`].
+    pub ended_ns: [u64; CulpritKind::COUNT],
     /// The other groups that kept it waiting, with the time in nanoseconds; the longest is first.
     pub neighbours: Vec<(String, u64)>,
 }
@@ -43,135 +51,215 @@ pub struct GroupRow {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InProgress {
     /// The stays of its tasks on a CPU, those included whose beginning was not seen.
-    pub oncpu: (u64, u64),
+    pub oncpu: Times,
     /// Of these stays, those whose beginning was not seen: they do not become samples.
-    pub unseen: (u64, u64),
+    pub unseen: Times,
     /// The waits for a CPU.
-    pub runq: (u64, u64),
+    pub runq: Times,
 }
 
 impl InProgress {
     fn new(group: &Group) -> Self {
-        let number = |key: &str| units::clamp(group.pairs.number(key).unwrap_or_default());
-        let both = |key: &str| (number(key), number(&format!("{key}_ns")));
-        let (seen, unseen) = (both("oncpu_in_progress"), both("oncpu_unseen"));
+        let (seen, unseen) = (group.stays, group.unseen);
         Self {
-            oncpu: (seen.0 + unseen.0, seen.1.saturating_add(unseen.1)),
-            unseen,
-            runq: both("runq_in_progress"),
-        }
-    }
-}
-
-/// What is counted of a group.
-#[derive(Clone, Copy)]
-struct Counts {
-    oncpu_ns: u64,
-    waits: (u64, u64),
-    ended_ns: [u64; 4],
-}
-
-impl Counts {
-    fn new(group: &Group) -> Self {
-        let number = |key: &str| units::clamp(group.pairs.number(key).unwrap_or_default());
-        Self {
-            oncpu_ns: number("oncpu_sum_ns"),
-            waits: (number("runq_count"), number("runq_sum_ns")),
-            ended_ns: CLASSES.map(|class| number(&format!("ended_by_{class}_ns"))),
-        }
-    }
-
-    /// Returns `None` if a count went back, which means that these are of another group.
-    fn since(mut self, old: &Self) -> Option<Self> {
-        self.oncpu_ns = self.oncpu_ns.checked_sub(old.oncpu_ns)?;
-        self.waits.0 = self.waits.0.checked_sub(old.waits.0)?;
-        self.waits.1 = self.waits.1.checked_sub(old.waits.1)?;
-        for (new, old) in self.ended_ns.iter_mut().zip(old.ended_ns) {
-            *new = new.checked_sub(old)?;
-        }
-        Some(self)
-    }
-
-    /// Adds what is in progress at the end, less what was in progress at the beginning.
-    fn with_progress(mut self, new: &InProgress, old: &InProgress) -> Self {
-        let seen = |all: &InProgress| all.oncpu.1 - all.unseen.1;
-        let more = |sum: u64, new: u64, old: u64| sum.saturating_add(new).saturating_sub(old);
-        self.oncpu_ns = more(self.oncpu_ns, seen(new), seen(old));
-        // A stay that is not seen is in no sum after its end.
-        self.oncpu_ns += new.unseen.1.saturating_sub(old.unseen.1);
-        self.waits.1 = more(self.waits.1, new.runq.1, old.runq.1);
-        self
-    }
-}
-
-impl GroupRow {
-    /// `old` is the group of this number in the earlier text, and `all` are the groups of the later
-    /// one.
-    fn new(group: &Group, old: Option<&Group>, all: &Groups) -> Self {
-        let old = old.filter(|old| all.is_same(&old.name, &group.name));
-        let counts = Counts::new(group);
-        let since = old.and_then(|old| Some((Some(old), counts.since(&Counts::new(old))?)));
-        let (old, counts) = since.unwrap_or((None, counts));
-        let in_progress = InProgress::new(group);
-        let before = old.map_or_else(InProgress::default, InProgress::new);
-        let counts = counts.with_progress(&in_progress, &before);
-        Self {
-            id: group.id,
-            name: group.name.clone(),
-            is_new: old.is_none(),
-            oncpu_ns: counts.oncpu_ns,
-            waits: counts.waits,
-            in_progress,
-            runq: (
-                group.pairs.number("runq_p99_ns"),
-                group.pairs.number("runq_max_ns"),
+            oncpu: (
+                seen.0.saturating_add(unseen.0),
+                seen.1.saturating_add(unseen.1),
             ),
-            ended_ns: counts.ended_ns,
-            neighbours: neighbours(group, old, all),
+            unseen,
+            runq: group.waiting,
         }
     }
 }
 
-/// Returns what each group did between two texts, if anything; who waited longest comes first.
-/// Without groups of the same rule in the first text, it is what they did since they began. Only
-/// then is the group "gone" among them, as what it gains is not of the time between two texts.
-pub fn between(first: &Groups, last: &Groups) -> Vec<GroupRow> {
-    let old = first.groups.iter().filter(|_| first.rule == last.rule);
-    let old: BTreeMap<_, _> = old.map(|group| (group.id, group)).collect();
-    let is_shown = |group: &&Group| old.is_empty() || !last.is_gone(group.id);
-    let rows = { last.groups.iter().filter(is_shown) }
-        .map(|group| GroupRow::new(group, old.get(&group.id).copied(), last))
-        .filter(|row| row.waits != (0, 0) || row.oncpu_ns != 0);
-    let mut rows: Vec<_> = rows.collect();
-    rows.sort_by(|a, b| (Reverse(a.waits.1), &a.name).cmp(&(Reverse(b.waits.1), &b.name)));
-    rows
+impl Groups {
+    /// Returns whether the group `id` is that of all groups that are gone. What a group did before
+    /// it was gone is added to it at once, so what it gains is not of the time between two
+    /// snapshots.
+    pub fn is_gone(&self, id: u32) -> bool {
+        self.limit
+            .is_some_and(|limit| id.checked_sub(1) == Some(limit))
+    }
+
+    /// Returns whether these began at the same time as others, by the same rule.
+    pub fn are_of(&self, other: &Self) -> bool {
+        (&self.rule, self.since) == (&other.rule, other.since)
+    }
+
+    /// Returns whether a group of these is the one that had the same number in earlier groups of
+    /// the same rule, by their names there and here. Another group may have got the number.
+    pub fn is_same(&self, earlier: &str, name: &str) -> bool {
+        let kind = self.rule.split(' ').next().unwrap_or_default();
+        if !matches!(kind, "process" | "thread") {
+            return earlier == name;
+        }
+        // The group of a process or thread stays when that is renamed.
+        let pid = |name: &str| name.split_once(':').map(|(pid, _)| pid.to_owned());
+        pid(earlier).map_or(earlier == name, |earlier| pid(name) == Some(earlier))
+    }
+
+    /// Returns the samples of a metric of one of these groups.
+    pub fn distribution(&self, group: &Group, metric: GroupMetric) -> Distribution {
+        let samples = &group.samples[metric as usize];
+        let mut all = Distribution::new(self.scheme);
+        all.sum = samples.sum;
+        for (index, count) in &samples.buckets {
+            // The decoder has checked the index.
+            let _ = all.add(*index, *count);
+        }
+        if !samples.buckets.is_empty() {
+            all.max = Max::Exact(samples.max);
+        }
+        all
+    }
 }
 
-/// Returns how long each other group kept this one waiting since an earlier text, in which this
-/// group was `old`; without `old`, since it began. The module names only some groups: of one that
-/// it did not name before, this is the least that is sure. `all` are the groups that this one is
-/// of.
-fn neighbours(group: &Group, old: Option<&Group>, all: &Groups) -> Vec<(String, u64)> {
-    let of_all = |group: &Group| group.pairs.number::<u128>("ended_by_other_ns");
-    let before = old.and_then(of_all).unwrap_or_default();
-    let most = of_all(group).map_or(u128::MAX, |now| now.saturating_sub(before));
-    let before_of = |now: &Neighbour| {
-        let Some(old) = old else { return 0 };
-        let is_same =
-            |before: &&Neighbour| before.id == now.id && all.is_same(&before.name, &now.name);
-        let named = old.neighbours.iter().fold(0_u128, |sum, neighbour| {
-            sum.saturating_add(neighbour.ended_ns)
+/// The groups at the ends of an interval.
+#[derive(Debug)]
+pub struct Between<'a> {
+    /// The groups at the beginning, by their numbers; `None` if they began in the interval.
+    old: Option<BTreeMap<u32, &'a Group>>,
+    new: &'a Groups,
+}
+
+impl<'a> Between<'a> {
+    /// Without earlier groups, or if all are others by now, the interval is that since they began.
+    pub fn new(old: Option<&'a Groups>, new: &'a Groups) -> Self {
+        let by_number = |old: &'a Groups| old.groups.iter().map(|group| (group.id, group));
+        Self {
+            old: { old.filter(|old| old.are_of(new)) }.map(|old| by_number(old).collect()),
+            new,
+        }
+    }
+
+    /// Returns the group as it was at the beginning, unless there was none, or another one of this
+    /// number.
+    fn before(&self, group: &Group) -> Option<&'a Group> {
+        let old = *self.old.as_ref()?.get(&group.id)?;
+        let has_grown = |(old, new): (&GroupSamples, &GroupSamples)| {
+            old.count <= new.count
+                && old.sum <= new.sum
+                && grown(&old.buckets, &new.buckets).is_some()
+        };
+        let ended = old.ended_by.iter().zip(&group.ended_by);
+        let is_same = self.new.is_same(&old.name, &group.name)
+            && { old.samples.iter().zip(&group.samples) }.all(has_grown)
+            && { old.counters.iter().zip(&group.counters) }.all(|(old, new)| old <= new)
+            && { ended }.all(|(old, new)| old.1 <= new.1);
+        is_same.then_some(old)
+    }
+
+    /// Returns what each group did, if anything; who waited longest comes first. Only since they
+    /// began is the group "gone" among them, as what it gains is not of the time between two
+    /// snapshots.
+    pub fn rows(&self) -> Vec<GroupRow> {
+        let is_shown = |group: &&Group| self.old.is_none() || !self.new.is_gone(group.id);
+        let rows = { self.new.groups.iter().filter(is_shown) }
+            .map(|group| self.row(group))
+            .filter(|row| row.waits != (0, 0) || row.oncpu_ns != 0);
+        let mut rows: Vec<_> = rows.collect();
+        rows.sort_by(|a, b| (Reverse(a.waits.1), &a.name).cmp(&(Reverse(b.waits.1), &b.name)));
+        rows
+    }
+
+    fn row(&self, group: &Group) -> GroupRow {
+        let old = self.before(group);
+        let in_progress = InProgress::new(group);
+        let began = old.map_or_else(InProgress::default, InProgress::new);
+        let samples = |of: GroupMetric| {
+            let old = old.map(|old| &old.samples[of as usize]);
+            let (count, sum) = old.map_or((0, 0), |old| (old.count, old.sum));
+            let new = &group.samples[of as usize];
+            (new.count - count, units::clamp(new.sum - sum))
+        };
+        // What is in progress at the end, less what was in progress at the beginning.
+        let more = |sum: u64, new: u64, old: u64| sum.saturating_add(new).saturating_sub(old);
+        let seen = |all: &InProgress| all.oncpu.1 - all.unseen.1;
+        let (_, oncpu) = samples(GroupMetric::Oncpu);
+        let (waits, waited) = samples(GroupMetric::Runq);
+        // A stay that is not seen is in no sum after its end.
+        let unseen = in_progress.unseen.1.saturating_sub(began.unseen.1);
+        let mut ended_ns = group.ended_by.map(|(_, ns)| ns);
+        for (ns, (_, old)) in ended_ns
+            .iter_mut()
+            .zip(old.map_or([(0, 0); 4], |old| old.ended_by))
+        {
+            *ns -= old;
+        }
+        let runq = &group.samples[GroupMetric::Runq as usize];
+        let p99 = Quantile::parse("99").and_then(|p99| {
+            let runq = self.new.distribution(group, GroupMetric::Runq);
+            runq.quantile_upper(p99)
         });
-        let known = old.neighbours.iter().find(is_same);
-        known.map_or(before.saturating_sub(named), |known| known.ended_ns)
-    };
-    // What is gone was another neighbour before.
-    let is_known = |now: &&Neighbour| old.is_none() || !all.is_gone(now.id);
-    let neighbours = group.neighbours.iter().filter(is_known).filter_map(|now| {
-        let ns = now.ended_ns.saturating_sub(before_of(now)).min(most);
-        (ns != 0).then(|| (now.name.clone(), units::clamp(ns)))
-    });
-    let mut neighbours: Vec<_> = neighbours.collect();
-    neighbours.sort_by_key(|(_, ns)| Reverse(*ns));
-    neighbours
+        GroupRow {
+            id: group.id,
+            name: group.name.to_string(),
+            is_new: old.is_none(),
+            oncpu_ns: more(oncpu, seen(&in_progress), seen(&began)).saturating_add(unseen),
+            waits: (waits, more(waited, in_progress.runq.1, began.runq.1)),
+            in_progress,
+            runq: (p99.or(group.runq_p99), (runq.max != 0).then_some(runq.max)),
+            ended_ns,
+            neighbours: self.neighbours(group, old),
+        }
+    }
+
+    /// Returns the samples that a group took of several metrics together. If tasks were grouped
+    /// meanwhile, those since then.
+    pub fn samples(&self, group: &Group, metrics: &[GroupMetric]) -> Distribution {
+        let old = self.before(group);
+        let mut all = Distribution::new(self.new.scheme);
+        for metric in metrics {
+            let new = self.new.distribution(group, *metric);
+            let since = old.and_then(|old| new.since(&self.new.distribution(old, *metric)));
+            all.merge(&since.unwrap_or(new));
+        }
+        all
+    }
+
+    /// Returns how many more samples of a group are in no histogram.
+    pub fn not_in_histogram(&self, group: &Group) -> u64 {
+        let before = self.before(group).map_or(0, Group::not_in_histogram);
+        group.not_in_histogram().saturating_sub(before)
+    }
+
+    /// Returns the groups that are gone: what they did at last is not known.
+    pub fn lost(&self) -> Vec<&'a Group> {
+        let is_there = |old: &&Group| {
+            let mut all = self.new.groups.iter();
+            all.any(|new| new.id == old.id && self.new.is_same(&old.name, &new.name))
+        };
+        let old = { self.old.iter() }.flat_map(BTreeMap::values).copied();
+        old.filter(|old| !self.new.is_gone(old.id) && !is_there(old))
+            .collect()
+    }
+
+    /// Returns how long each other group kept this one waiting since the beginning, when this group
+    /// was `old`; without `old`, since it began. The module names only some groups: of one that it
+    /// did not name before, this is the least that is sure.
+    fn neighbours(&self, group: &Group, old: Option<&Group>) -> Vec<(String, u64)> {
+        let of_all = |group: &Group| group.ended_by[CulpritKind::Other as usize].1;
+        let before = old.map_or(0, of_all);
+        let most = of_all(group).saturating_sub(before);
+        let before_of = |now: &Neighbour| {
+            let Some(old) = old else { return 0 };
+            let is_same = |before: &&Neighbour| {
+                before.id == now.id && self.new.is_same(&before.name, &now.name)
+            };
+            let named = { old.neighbours.iter() }.fold(0_u64, |sum, neighbour| {
+                sum.saturating_add(neighbour.ended.1)
+            });
+            let known = old.neighbours.iter().find(is_same);
+            known.map_or(before.saturating_sub(named), |known| known.ended.1)
+        };
+        // What is gone was another neighbour before.
+        let is_known = |now: &&Neighbour| old.is_none() || !self.new.is_gone(now.id);
+        let neighbours = group.neighbours.iter().filter(is_known).filter_map(|now| {
+            let ns = now.ended.1.saturating_sub(before_of(now)).min(most);
+            (ns != 0).then(|| (now.name.to_string(), ns))
+        });
+        let mut neighbours: Vec<_> = neighbours.collect();
+        neighbours.sort_by_key(|(_, ns)| Reverse(*ns));
+        neighbours
+    }
 }

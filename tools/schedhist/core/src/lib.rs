@@ -8,14 +8,14 @@
 //!
 //! | module | its job |
 //! | --- | --- |
-//! | [`raw`] | decodes a binary snapshot, the file `raw` |
+//! | [`raw`] | decodes a binary snapshot, the file `raw`, with its groups |
 //! | [`window`] | the activity since the load, or between two snapshots |
 //! | [`distribution`] | a histogram added up over CPUs; quantiles |
 //! | [`laws`] | checks the sums that must hold |
 //! | [`log2`] | the power-of-two table of BCC's tools |
 //! | [`units`] | durations as text |
-//! | [`text`] | parses the text files: groups, their histograms, outliers, `key value` |
-//! | [`groups`] | what groups of tasks did between two texts |
+//! | [`text`] | parses text: outliers, histograms of runs, `key value` |
+//! | [`groups`] | what groups of tasks did between two snapshots |
 //! | [`recording`] | the file of `schedhist record` |
 //! | [`stacks`] | parses what ftrace prints of outliers and their stacks |
 //! | [`compare`] | the permutation test of `schedhist diff` |

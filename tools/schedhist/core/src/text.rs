@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Parses the text files: `status`, `groups`, `group_hist/METRIC` and `outliers`.
+//! Parses text: the files `status` and `outliers`, and the histograms of runs in recordings.
 
 use std::collections::BTreeMap;
 
@@ -41,7 +41,7 @@ pub struct Pairs(BTreeMap<String, String>);
 impl Pairs {
     /// Parses `key value` pairs, separated by single spaces. The value of the key `last` is the
     /// rest of the line.
-    fn of_line(line: &str, last: &str) -> Option<Self> {
+    pub(crate) fn of_line(line: &str, last: &str) -> Option<Self> {
         let mut pairs = BTreeMap::new();
         let mut rest = line;
         while !rest.is_empty() {
@@ -89,154 +89,6 @@ impl Pairs {
     }
 }
 
-/// Another group that had the CPU when waits of a group ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Neighbour {
-    /// Its number.
-    pub id: u32,
-    /// How many waits ended while it had the CPU, at least.
-    pub ended: u64,
-    /// Their sum in nanoseconds, at least.
-    pub ended_ns: u128,
-    /// Its name.
-    pub name: String,
-}
-
-/// A group of tasks.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Group {
-    /// Its number.
-    pub id: u32,
-    /// Its name.
-    pub name: String,
-    /// Its counts, sums and quantiles.
-    pub pairs: Pairs,
-    /// The other groups that kept it waiting.
-    pub neighbours: Vec<Neighbour>,
-}
-
-/// The contents of the file `groups`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Groups {
-    /// The rule, as written to `group_by`; `none` if tasks are not grouped.
-    pub rule: String,
-    /// The time of reading, in nanoseconds of the module's clock.
-    pub time: Option<u64>,
-    /// How many groups there can be.
-    pub limit: Option<u32>,
-    /// How often a task went to "other" because there were no more groups.
-    pub refused: u64,
-    /// The groups.
-    pub groups: Vec<Group>,
-}
-
-impl Groups {
-    /// Returns the time since an earlier text, in nanoseconds; `None` if either does not tell.
-    pub fn since(&self, earlier: &Self) -> Option<u64> {
-        self.time?.checked_sub(earlier.time?)
-    }
-
-    /// Returns whether the group `id` is that of all groups that are gone. What a group did before
-    /// it was gone is added to it at once, so what it gains is not of the time between two texts.
-    pub fn is_gone(&self, id: u32) -> bool {
-        self.limit
-            .is_some_and(|limit| id.checked_sub(1) == Some(limit))
-    }
-
-    /// Returns whether a group of this text is the one that had the same number in an earlier text
-    /// of the same rule, by their names there and here. Another group may have got the number.
-    pub fn is_same(&self, earlier: &str, name: &str) -> bool {
-        let kind = self.rule.split(' ').next().unwrap_or_default();
-        if !matches!(kind, "process" | "thread") {
-            return earlier == name;
-        }
-        // The group of a process or thread stays when that is renamed.
-        let pid = |name: &str| name.split_once(':').map(|(pid, _)| pid.to_owned());
-        pid(earlier).map_or(earlier == name, |earlier| pid(name) == Some(earlier))
-    }
-}
-
-/// Parses the file `groups`.
-///
-/// # Errors
-///
-/// Fails if the first line is another one than expected, or if a line cannot be parsed.
-pub fn groups(text: &str) -> Result<Groups, Broken> {
-    let mut lines = text.lines();
-    if lines.next() != Some("# schedhist groups version 1") {
-        return broken("not a list of groups, or one of another version");
-    }
-    let mut all = Groups::default();
-    for line in lines {
-        let parsed = match line.split_once(' ') {
-            Some(("group_by", rule)) => {
-                all.rule = rule.to_owned();
-                Some(())
-            }
-            Some(("time", number)) => {
-                all.time = number.parse().ok();
-                Some(())
-            }
-            Some(("limit", number)) => {
-                all.limit = number.parse().ok();
-                Some(())
-            }
-            Some(("refused", number)) => {
-                all.refused = number.parse().unwrap_or_default();
-                Some(())
-            }
-            Some(("in_progress", rest)) => in_progress(rest, &mut all),
-            Some(("group", rest)) => one_group(rest).map(|group| all.groups.push(group)),
-            Some(("", _)) => line
-                .strip_prefix("  neighbour ")
-                .and_then(neighbour)
-                .and_then(|(of, neighbour)| {
-                    let group = all.groups.iter_mut().rev().find(|group| group.id == of)?;
-                    group.neighbours.push(neighbour);
-                    Some(())
-                }),
-            // Other keys, such as those of later versions.
-            _ => Some(()),
-        };
-        if parsed.is_none() {
-            return broken(format!("cannot parse {line:?}"));
-        }
-    }
-    Ok(all)
-}
-
-fn one_group(rest: &str) -> Option<Group> {
-    let pairs = Pairs::of_line(rest, "name")?;
-    Some(Group {
-        id: pairs.number("id")?,
-        name: pairs.get("name")?.to_owned(),
-        pairs,
-        neighbours: Vec::new(),
-    })
-}
-
-/// Adds what is in progress of a group to its pairs.
-fn in_progress(rest: &str, all: &mut Groups) -> Option<()> {
-    let pairs = Pairs::of_line(rest, "")?;
-    let id: u32 = pairs.number("id")?;
-    // A group that is gone by now has no line.
-    if let Some(group) = all.groups.iter_mut().find(|group| group.id == id) {
-        group.pairs.0.extend(pairs.0);
-    }
-    Some(())
-}
-
-fn neighbour(rest: &str) -> Option<(u32, Neighbour)> {
-    let pairs = Pairs::of_line(rest, "name")?;
-    let neighbour = Neighbour {
-        id: pairs.number("id")?,
-        ended: pairs.number("ended")?,
-        ended_ns: pairs.number("ended_ns")?,
-        name: pairs.get("name")?.to_owned(),
-    };
-    Some((pairs.number("of")?, neighbour))
-}
-
 /// A histogram in text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TextHistogram {
@@ -246,7 +98,7 @@ pub struct TextHistogram {
     pub distribution: Distribution,
 }
 
-/// Parses histograms in text: `hist/METRIC`, or the blocks of `group_hist/METRIC`.
+/// Parses histograms in text: blocks that each begin with a line `#`.
 ///
 /// # Errors
 ///

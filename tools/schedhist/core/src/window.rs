@@ -346,7 +346,7 @@ fn part_between(scheme: Scheme, old: &Histogram, new: &Histogram) -> Option<Part
 }
 
 /// Returns the buckets that have grown, each with its growth; `None` if one has decreased.
-fn grown(old: &[(u32, u64)], new: &[(u32, u64)]) -> Option<Vec<(u32, u64)>> {
+pub(crate) fn grown(old: &[(u32, u64)], new: &[(u32, u64)]) -> Option<Vec<(u32, u64)>> {
     let mut old = old.iter().copied().filter(|(_, n)| *n != 0).peekable();
     let mut grown = Vec::new();
     for &(index, count) in new {

@@ -11,14 +11,17 @@ use flate2::read::ZlibDecoder;
 use schedhist_core::{
     compare::{self, Line},
     distribution::{Distribution, Max, Quantile},
-    engine::{self, histogram::bucket::Scheme, switch::cpu::Occupancy},
-    groups, laws,
+    engine::{
+        self, group::records::GroupMetric, histogram::bucket::Scheme, switch::cpu::Occupancy,
+    },
+    groups::Between,
+    laws,
     log2::Log2,
     raw,
     recording::{
         course::Course,
         delta,
-        file::{Item, Lost, Player, Recorder, Taken},
+        file::{Item, Lost, Player, Recorder, Taken, MAGIC},
     },
     text,
     window::{Reloaded, Window},
@@ -26,7 +29,7 @@ use schedhist_core::{
 
 mod sim;
 
-use sim::{Machine, Random};
+use sim::{Groups, Machine, Random};
 
 fn two(seed: u64) -> (Vec<u8>, Vec<u8>) {
     let mut machine = Machine::new(3, 5, seed);
@@ -601,17 +604,35 @@ fn the_course_of_a_recording() {
 fn the_time_at_which_groups_began() {
     let mut machine = Machine::new(2, 5, 1);
     machine.run(10);
-    assert_eq!(raw::groups_since(&machine.raw()), None);
-    machine.groups_since = Some(1 << 40);
+    let since = |bytes: &[u8]| raw::groups(bytes).map(|groups| groups.and_then(|all| all.since));
+    assert_eq!(since(&machine.raw()), Ok(None));
+    machine.groups = Some(Groups {
+        since: 1 << 40,
+        ..Groups::new(GROUPS, HISTOGRAMS)
+    });
     let bytes = machine.raw();
-    assert_eq!(raw::groups_since(&bytes), Some(1 << 40));
+    assert_eq!(since(&bytes), Ok(Some(1 << 40)));
     assert_eq!(
         raw::decode(&bytes).map(|snapshot| snapshot.cpus.len()),
         Ok(2)
     );
     for len in 0..bytes.len() {
-        let since = raw::groups_since(&bytes[..len]);
-        assert!(since.is_none_or(|since| since == 1 << 40));
+        assert!(since(&bytes[..len]).is_err());
+    }
+}
+
+/// Returns the groups of a recording by an early version, which has the file `groups` as text.
+fn early(text: &str) -> Option<raw::Groups> {
+    let (kind, len) = (6_u32.to_le_bytes(), (text.len() as u32).to_le_bytes());
+    let bytes = kind.iter().chain(&len).chain(text.as_bytes());
+    let sum = bytes.fold(0x811c_9dc5_u32, |hash, byte| {
+        (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
+    });
+    let head = [&MAGIC[..], &kind, &len, &sum.to_le_bytes()].concat();
+    let file = [&head[..], text.as_bytes()].concat();
+    match Player::new(&file[..]).unwrap().next_item()? {
+        Item::Groups(groups) => Some(groups),
+        other => panic!("{other:?}"),
     }
 }
 
@@ -642,7 +663,11 @@ fn any_bytes() {
     let next = raw::decode(&second).unwrap();
     let change = delta::encode(&snapshot, &next).unwrap();
     let mut random = Random(11);
-    let mut accepted = 0;
+    let (mut accepted, mut with_groups) = (0, 0);
+    let mut machine = Machine::new(1, 5, 1);
+    machine.groups = Some(Groups::new(GROUPS, HISTOGRAMS));
+    let grouped = raw::only_groups(&machine.raw()).unwrap();
+    let all = raw::groups(&grouped).unwrap().unwrap();
     for _ in 0..4_000 {
         if let Ok(found) = raw::decode(&mutate(&mut random, &first)) {
             accepted += 1;
@@ -656,12 +681,23 @@ fn any_bytes() {
             let _ = delta::encode(&found, &next);
         }
         let _ = delta::decode(&snapshot, &mutate(&mut random, &change));
-        let _ = raw::groups_since(&mutate(&mut random, &first));
+        if let Ok(Some(found)) = raw::groups(&mutate(&mut random, &grouped)) {
+            with_groups += 1;
+            for old in [None, Some(&all), Some(&found)] {
+                let between = Between::new(old, &found);
+                let (_, _) = (between.rows(), between.lost());
+                for group in &found.groups {
+                    let _ = between.samples(group, &GroupMetric::ALL);
+                }
+            }
+        }
+        let _ = raw::only_groups(&mutate(&mut random, &grouped));
+        let _ = raw::online(&mutate(&mut random, &first));
         let mut text = |good: &str| {
             let bytes = mutate(&mut random, good.as_bytes());
             String::from_utf8_lossy(&bytes).into_owned()
         };
-        let _ = text::groups(&text(GROUPS));
+        let _ = early(&text(GROUPS));
         let _ = text::histograms(&text(HISTOGRAMS));
         for outlier in text::OutlierParser::default().feed(&text(OUTLIERS)) {
             let _ = text::shares(
@@ -674,6 +710,7 @@ fn any_bytes() {
         }
     }
     assert!(accepted > 100, "{accepted}");
+    assert!(with_groups > 100, "{with_groups}");
 }
 
 const HISTOGRAMS: &str = "# schedhist group histogram version 1
@@ -709,10 +746,9 @@ group id 1 oncpu_count 7 oncpu_sum_ns 50 runq_count 3 runq_p99_ns 9 name /a b
 /// A number may be another group's by now, and a process may have another name.
 #[test]
 fn groups_of_two_times() {
-    let by = |rule: &str| text::Groups {
-        rule: rule.to_owned(),
-        limit: Some(255),
-        ..text::Groups::default()
+    let by = |rule: &str| {
+        let text = format!("# schedhist groups version 1\ngroup_by {rule}\nlimit 255\n");
+        early(&text).unwrap()
     };
     for (rule, earlier, name, is_same) in [
         ("cgroup", "/a", "/a", true),
@@ -732,18 +768,27 @@ fn groups_of_two_times() {
     }
     let groups = by("cgroup");
     assert!(groups.is_gone(256) && !groups.is_gone(255) && !groups.is_gone(0));
-    assert!(!text::Groups::default().is_gone(1));
+    let early = early("# schedhist groups version 1\ngroup_by comm\n").unwrap();
+    assert!(!early.is_gone(1));
 }
 
 #[test]
 fn groups_with_spaces_in_their_names() {
-    let groups = text::groups(GROUPS).unwrap();
-    assert_eq!((groups.rule.as_str(), groups.refused), ("cgroup", 2));
-    let group = &groups.groups[1];
-    assert_eq!(group.name, "/a b");
-    assert_eq!(group.pairs.number("runq_count"), Some(3));
-    assert_eq!(group.neighbours[0].ended_ns, 30);
-    assert_eq!(groups.groups[0].pairs.number::<u64>("runq_p99_ns"), None);
+    let mut machine = Machine::new(1, 5, 1);
+    machine.groups = Some(Groups::new(GROUPS, ""));
+    let of_raw = raw::groups(&machine.raw()).unwrap().unwrap();
+    let of_text = early(GROUPS).unwrap();
+    assert_eq!(of_text.groups[1].runq_p99, Some(9));
+    assert_eq!(of_text.groups[0].runq_p99, None);
+    assert_eq!((of_raw.memory, of_raw.since), (Some(1000), Some(1)));
+    for groups in [of_raw, of_text] {
+        assert_eq!((groups.rule.as_str(), groups.refused), ("cgroup", 2));
+        let group = &groups.groups[1];
+        assert_eq!(&*group.name, "/a b");
+        assert_eq!(group.samples[GroupMetric::Runq as usize].count, 3);
+        assert_eq!(group.neighbours[0].ended, (2, 30));
+        assert_eq!(&*group.neighbours[0].name, "other");
+    }
 }
 
 /// A group with a number that another one had, or with counts that went back, is a new one.
@@ -760,10 +805,10 @@ fn groups_of_an_interval() {
                  runq_p99_ns 7 ended_by_idle_ns {idle} name {name}\n"
             );
         }
-        text::groups(&text).unwrap()
+        early(&text).unwrap()
     };
-    let between = |old: &text::Groups, new: &text::Groups| -> Vec<_> {
-        let rows = groups::between(old, new).into_iter();
+    let between = |old: Option<&raw::Groups>, new: &raw::Groups| -> Vec<_> {
+        let rows = Between::new(old, new).rows().into_iter();
         rows.map(|row| {
             assert_eq!(row.ended_ns[..3], [0, 0, 0]);
             assert_eq!(row.runq, (Some(7), None));
@@ -787,7 +832,7 @@ fn groups_of_an_interval() {
         row(3, "0:first by name", true, [5, 2, 20, 20]),
         row(1, "1:a", true, [5, 2, 20, 20]),
     ];
-    assert_eq!(between(&text::Groups::default(), &old), whole);
+    assert_eq!(between(None, &old), whole);
     let new = [
         ([0, 5, 9, 90, 80], "other"),
         ([1, 6, 5, 60, 30], "1:b"),
@@ -798,20 +843,20 @@ fn groups_of_an_interval() {
         row(2, "2:c", true, [5, 1, 50, 50]),
         row(1, "1:b", false, [1, 3, 40, 10]),
     ];
-    assert_eq!(between(&old, &parse("process", &new)), since);
+    assert_eq!(between(Some(&old), &parse("process", &new)), since);
     // A cgroup with another name is another one, and another rule begins anew.
     let renamed = row(1, "1:b", true, [6, 5, 60, 30]);
     let cgroups = parse("cgroup", &new);
-    assert_eq!(between(&parse("cgroup", &all), &cgroups)[0], renamed);
+    assert_eq!(between(Some(&parse("cgroup", &all)), &cgroups)[0], renamed);
     let other = row(0, "other", true, [5, 9, 90, 80]);
-    assert_eq!(between(&old, &cgroups)[1], other);
+    assert_eq!(between(Some(&old), &cgroups)[1], other);
     // One count went back.
     for place in 0..4 {
         let mut counts = [6, 3, 30, 30];
         counts[place] = [4, 1, 19, 19][place];
         let [oncpu, waits, ns, idle] = counts;
         let again = parse("process", &[([1, oncpu, waits, ns, idle], "1:a")]);
-        assert_eq!(between(&old, &again), [row(1, "1:a", true, counts)]);
+        assert_eq!(between(Some(&old), &again), [row(1, "1:a", true, counts)]);
     }
 }
 
@@ -826,10 +871,9 @@ fn neighbours_of_an_interval() {
         for (id, ns, name) in neighbours {
             text += &format!("  neighbour id {id} of 1 ended 1 ended_ns {ns} name {name}\n");
         }
-        text::groups(&text).unwrap()
+        early(&text).unwrap()
     };
-    let between =
-        |old: &text::Groups, new: &text::Groups| groups::between(old, new)[0].neighbours.clone();
+    let between = |old, new| Between::new(old, new).rows()[0].neighbours.clone();
     let named = |all: &[(&str, u64)]| -> Vec<(String, u64)> {
         all.iter()
             .map(|(name, ns)| ((*name).to_owned(), *ns))
@@ -848,9 +892,9 @@ fn neighbours_of_an_interval() {
         ],
     );
     let since = named(&[("2:exec", 400), ("9:c", 250), ("5:e", 60)]);
-    assert_eq!(between(&old, &new), since);
+    assert_eq!(between(Some(&old), &new), since);
     let whole = [("2:exec", 700), ("gone", 400), ("9:c", 250), ("5:e", 60)];
-    assert_eq!(between(&text::Groups::default(), &new), named(&whole));
+    assert_eq!(between(None, &new), named(&whole));
     // For 4000 ns, no group was named: all of that may have been the one that is named now.
     let old = text(4600, &[(2, 300, "2:b"), (3, 300, "3:c")]);
     let new = text(
@@ -858,15 +902,15 @@ fn neighbours_of_an_interval() {
         &[(20, 7100, "20:late"), (2, 390, "2:b"), (21, 3900, "21:may")],
     );
     assert_eq!(
-        between(&old, &new),
+        between(Some(&old), &new),
         named(&[("20:late", 3100), ("2:b", 90)])
     );
     // Nobody kept it waiting for longer than all together.
     let new = text(4610, &[(2, 390, "2:b")]);
-    assert_eq!(between(&old, &new), named(&[("2:b", 10)]));
+    assert_eq!(between(Some(&old), &new), named(&[("2:b", 10)]));
     // Another group has the number: all of this is its.
     let new = text(4590, &[(2, 390, "2:b")]);
-    assert_eq!(between(&old, &new), named(&[("2:b", 390)]));
+    assert_eq!(between(Some(&old), &new), named(&[("2:b", 390)]));
 }
 
 #[test]

@@ -14,13 +14,14 @@ use schedhist_core::{
         Exposition, Family, Kind, Sample, Value,
     },
     page::flame::Stacks,
+    raw,
     stacks::StackParser,
-    text::{groups, OutlierParser},
+    text::OutlierParser,
 };
 
 mod sim;
 
-use sim::{nasty_name, shown, Random};
+use sim::{nasty_name, shown, Groups, Machine, Random};
 
 const ROUNDS: u64 = 400;
 
@@ -174,9 +175,11 @@ fn files_of_the_module() {
              group id 1 runq_count 2 name 7:{escaped}\n  \
              neighbour id 1 of 1 ended 3 ended_ns 4 name 7:{escaped}\n"
         );
-        let all = groups(&text).unwrap();
-        assert_eq!(all.groups[0].name, format!("7:{escaped}"));
-        assert_eq!(all.groups[0].neighbours[0].name, format!("7:{escaped}"));
+        let mut machine = Machine::new(1, 5, 1);
+        machine.groups = Some(Groups::new(&text, ""));
+        let all = raw::groups(&machine.raw()).unwrap().unwrap();
+        assert_eq!(*all.groups[0].name, format!("7:{escaped}"));
+        assert_eq!(*all.groups[0].neighbours[0].name, format!("7:{escaped}"));
         assert!(all.is_same(&format!("7:{escaped}"), "7:other"));
         assert!(!all.is_same(&format!("7:{escaped}"), &format!("8:{escaped}")));
     }

@@ -7,10 +7,10 @@ use std::{cmp::Reverse, collections::BTreeMap, fs, path::Path};
 use clap::ArgMatches;
 use schedhist_core::{
     distribution::Distribution,
-    groups::{self, GroupRow},
+    groups::{Between, GroupRow},
     laws,
     page::{self, flame::Stacks, watched, CpuRow, Recording},
-    text::Groups,
+    raw::Groups,
     timeline::Timeline,
     window::Window,
 };
@@ -229,7 +229,7 @@ fn all_groups(parts: &[(Groups, Groups)]) -> (Vec<GroupRow>, String) {
     let rule = parts.last().map_or("", |(_, last)| &last.rule);
     let mut all: Vec<GroupRow> = Vec::new();
     for (first, last) in parts.iter().filter(|(_, last)| last.rule == rule) {
-        for row in groups::between(first, last) {
+        for row in Between::new(Some(first), last).rows() {
             match all.iter_mut().find(|known| known.name == row.name) {
                 Some(known) => add_row(known, &row),
                 None => all.push(row),

@@ -6,11 +6,12 @@ use std::{collections::BTreeSet, fmt::Write, fs::File, path::Path};
 
 use schedhist_core::{
     distribution::{Distribution, Max},
+    raw::Groups,
     recording::{
         course::Course,
         file::{Item, Lost, Player, Taken},
     },
-    text::{self, Groups, Outlier, OutlierParser, Pairs},
+    text::{self, Outlier, OutlierParser, Pairs},
     window::Window,
 };
 
@@ -385,16 +386,12 @@ pub fn read(path: &str, mut between: impl FnMut(&Interval<'_>) -> Result) -> Res
                     })?);
             }
             Event::Other(Item::Mark(text), _) => contents.marks.push(text),
-            Event::Other(Item::Groups(text), _) => {
-                if let Ok(groups) = text::groups(&text) {
-                    match contents.groups.last_mut() {
-                        Some((_, last)) if !is_new_part && last.rule == groups.rule => {
-                            *last = groups;
-                        }
-                        _ => contents.groups.push((groups.clone(), groups)),
-                    }
-                    is_new_part = false;
+            Event::Other(Item::Groups(groups), _) => {
+                match contents.groups.last_mut() {
+                    Some((_, last)) if !is_new_part && last.are_of(&groups) => *last = groups,
+                    _ => contents.groups.push((groups.clone(), groups)),
                 }
+                is_new_part = false;
             }
             Event::Other(Item::Outliers(text), course) => {
                 for outlier in OutlierParser::default().feed(&text) {

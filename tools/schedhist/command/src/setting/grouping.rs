@@ -81,6 +81,12 @@ fn raise_limits<'a>(source: &'a Source, rule: &str) -> Result<Vec<Setting<'a>>> 
     ])
 }
 
+/// Returns the rule by which tasks are grouped, `none` if they are not.
+pub fn rule_of(source: &Source) -> Result<String> {
+    let groups = source.groups()?;
+    Ok(groups.map_or_else(|| "none".to_owned(), |groups| groups.rule))
+}
+
 /// Returns the names of the rules of the list.
 pub fn rules(source: &Source) -> Result<Vec<String>> {
     let text = source.text("group_rules")?;
@@ -171,14 +177,16 @@ impl<'a> Grouping<'a> {
         };
         let without = |rule: &str| wanted(rule).map(|_| Self { _setting: None });
         if !source.is_live() {
-            return without(&source.groups()?.rule);
+            return without(&rule_of(source)?);
         }
         loop {
-            let rule_now = match (source.text("group_by"), source.groups()) {
-                (Ok(now), _) => now,
+            let rule_now = match source.text("group_by") {
+                Ok(now) => now,
                 // Under lockdown nobody can read or write it: a parameter of the module has set it.
-                (Err(_), Ok(groups)) if fits(&groups.rule) => return without(&groups.rule),
-                (Err(failure), _) => return Err(failure),
+                Err(failure) => match rule_of(source) {
+                    Ok(rule) if fits(&rule) => return without(&rule),
+                    _ => return Err(failure),
+                },
             };
             let is_needed = wanted(rule_now.trim())?.is_some();
             let limits = is_needed.then(|| raise_limits(source, rule));

@@ -16,8 +16,6 @@ use std::{
     os::unix::fs::MetadataExt,
 };
 
-use schedhist_core::raw;
-
 use crate::{
     failure::{note, Failure, Result},
     setting::grouping::{reliance, Reliance},
@@ -145,7 +143,7 @@ fn stamp_of(source: &Source, name: &str) -> Result<String> {
     if name != "group_by" || !source.is_live() {
         return Ok("-".to_owned());
     }
-    let since = raw::groups_since(&source.read()?.bytes);
+    let since = source.groups()?.and_then(|groups| groups.since);
     Ok(since.map_or_else(|| "none".to_owned(), |ns| ns.to_string()))
 }
 

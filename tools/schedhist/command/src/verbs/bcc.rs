@@ -10,18 +10,23 @@ use std::{
 };
 
 use clap::ArgMatches;
-use schedhist_core::{distribution::Distribution, engine::format::text::Escaped, log2::Log2};
+use schedhist_core::{
+    distribution::Distribution,
+    engine::{format::text::Escaped, group::records::GroupMetric},
+    groups::Between,
+    log2::Log2,
+    raw::{Group, Groups},
+};
 
 use crate::{
     failure::{note, print, Failure, Result},
-    group_histograms::{GroupHistograms, Part},
     options::{check_metrics, Wanted},
     render,
     setting::{
         grouping::{has_cgroups, Grouping, CGROUPS, MORE_GROUPS},
         owner,
     },
-    source::Source,
+    source::{Reading, Source},
     sys::{self, Waiter},
     verbs::hist::each_interval,
 };
@@ -270,99 +275,138 @@ fn tables(args: &ArgMatches, source: &Source, table: &Table) -> Result {
     check_metrics(&names, &table.metrics)?;
     // From here on the signals are blocked that would leave the rule.
     let _waiter = Waiter::new().map_err(|error| Failure::at("signals", error))?;
-    let (mut groups, _grouping) = match whose.rule() {
-        None => (None, None),
+    let (metrics, _grouping) = match whose.rule() {
+        None => (Vec::new(), None),
         Some(rule) => {
-            let check = GroupHistograms::check(&table.metrics);
-            let grouping = check.and_then(|()| Grouping::new(source, &rule, |r| whose.fits(r)))?;
+            let metrics = group_metrics(&table.metrics)?;
+            let grouping = Grouping::new(source, &rule, |r| whose.fits(r))?;
             if source.is_live() {
                 whose.translate(source)?;
                 if matches!(whose, Whose::Each(..)) {
                     owner::note_pids();
                 }
             }
-            let groups = GroupHistograms::new(source, &table.metrics)?;
-            (Some(groups), Some(grouping))
+            (metrics, Some(grouping))
         }
     };
     let mut namespaces = Namespaces::default();
     namespaces.look(&whose);
     // After the rule: to write it begins measuring anew.
     let first = source.read()?;
+    let mut last = match whose.rule() {
+        None => None,
+        Some(_) => first.groups()?,
+    };
     print(table.title)?;
-    each_interval(source, first, wanted.interval, wanted.count, |frame, _| {
-        let mut out = String::from("\n");
-        if args.get_flag("timestamp") {
-            out += &format!("{:<8}\n", sys::time_of_day(frame.unix_ns / 1_000_000_000));
-        }
-        let mut all = Distribution::new(frame.window.scheme);
-        match &mut groups {
-            Some(groups) => {
-                namespaces.look(&whose);
-                let parts = groups.next(source)?;
-                let sections = sections(&parts, &whose, &namespaces, table.with_comm);
-                note_refused(groups.refused(), &whose, sections.is_empty());
-                for (head, samples) in &sections {
-                    out += head;
-                    // Writing to a String does not fail.
-                    let _ = Log2::new(samples, unit).write(&mut out, label);
-                }
-                for (_, samples) in sections {
-                    if all.count() == 0 {
-                        all = samples;
-                    } else {
-                        all.merge(&samples);
+    each_interval(
+        source,
+        first,
+        wanted.interval,
+        wanted.count,
+        |frame, reading| {
+            let mut out = String::from("\n");
+            if args.get_flag("timestamp") {
+                out += &format!("{:<8}\n", sys::time_of_day(frame.unix_ns / 1_000_000_000));
+            }
+            let mut all = Distribution::new(frame.window.scheme);
+            match &mut last {
+                Some(last) => {
+                    namespaces.look(&whose);
+                    let now = groups_now(source, reading, last)?;
+                    let what = (&whose, &namespaces, table.with_comm);
+                    let sections = sections(last, &now, &metrics, what);
+                    note_refused(now.refused, &whose, sections.is_empty());
+                    *last = now;
+                    for (head, samples) in &sections {
+                        out += head;
+                        // Writing to a String does not fail.
+                        let _ = Log2::new(samples, unit).write(&mut out, label);
+                    }
+                    for (_, samples) in sections {
+                        if all.count() == 0 {
+                            all = samples;
+                        } else {
+                            all.merge(&samples);
+                        }
                     }
                 }
-            }
-            None => {
-                for series in table
-                    .metrics
-                    .iter()
-                    .filter_map(|n| frame.window.names.series(n))
-                {
-                    all.merge(&frame.window.distribution(series, |_| true));
+                None => {
+                    for series in table
+                        .metrics
+                        .iter()
+                        .filter_map(|n| frame.window.names.series(n))
+                    {
+                        all.merge(&frame.window.distribution(series, |_| true));
+                    }
+                    let _ = Log2::new(&all, unit).write(&mut out, label);
                 }
-                let _ = Log2::new(&all, unit).write(&mut out, label);
             }
-        }
-        if table.extension && all.count() != 0 {
-            let total = all.sum / u128::from(unit);
-            let mean = total / u128::from(all.count());
-            out += &format!(
-                "\navg = {mean} {label}, total: {total} {label}, count: {}\n\n",
-                all.count()
-            );
-        }
-        let off = render::off(&frame.window, |name| {
-            table.metrics.iter().any(|m| m == name)
-        });
-        for text in frame.notes.iter().chain(&off) {
-            note(text);
-        }
-        print(&out)
-    })
+            if table.extension && all.count() != 0 {
+                let total = all.sum / u128::from(unit);
+                let mean = total / u128::from(all.count());
+                out += &format!(
+                    "\navg = {mean} {label}, total: {total} {label}, count: {}\n\n",
+                    all.count()
+                );
+            }
+            let off = render::off(&frame.window, |name| {
+                table.metrics.iter().any(|m| m == name)
+            });
+            for text in frame.notes.iter().chain(&off) {
+                note(text);
+            }
+            print(&out)
+        },
+    )
+}
+
+/// Returns the metrics of groups; fails if groups do not have one of them.
+fn group_metrics(names: &[String]) -> Result<Vec<GroupMetric>> {
+    let metric = |name: &String| {
+        let mut all = GroupMetric::ALL.into_iter();
+        let found = all.find(|metric| metric.name() == name);
+        found.ok_or_else(|| {
+            Failure::Usage(format!(
+                "groups have no histogram of {name}, so -p, -P, -L, -c and --pidnss cannot show it"
+            ))
+        })
+    };
+    names.iter().map(metric).collect()
+}
+
+/// Returns the groups of a reading; fails if the rule is another one than before.
+fn groups_now(source: &Source, reading: &Reading, last: &Groups) -> Result<Groups> {
+    let now = reading.groups()?;
+    let rule = now.as_ref().map_or("none", |now| &now.rule);
+    if rule != last.rule {
+        return Err(Failure::Error(format!(
+            "{}: it was '{}', and someone has written '{rule}' meanwhile",
+            source.path("group_by").display(),
+            last.rule
+        )));
+    }
+    Ok(now.unwrap_or_else(|| last.clone()))
 }
 
 /// Returns the place of a group's table among others, and what stands above it; `None` if the group
 /// is in no table.
 fn section(
-    part: &Part,
+    group: &Group,
     whose: &Whose,
     namespaces: &Namespaces,
     with_comm: bool,
 ) -> Option<(u64, String)> {
-    if part.id == 0 {
+    if group.id == 0 {
         return None;
     }
     if let Whose::Cgroup(name) = whose {
         // As the module's files show it.
         let shown = Escaped(name.as_bytes()).to_string();
-        let below = part.name.strip_prefix(&shown);
+        let below = group.name.strip_prefix(&shown);
         let is_below = below.is_some_and(|b| b.is_empty() || b.starts_with('/'));
         return (name == "/" || is_below).then(|| (0, String::new()));
     }
-    let (pid, comm) = part.name.split_once(':').unwrap_or((&part.name, ""));
+    let (pid, comm) = group.name.split_once(':').unwrap_or((&group.name, ""));
     let pid = pid.parse::<u64>().ok()?;
     let is_in = |wanted: &u32| pid == u64::from(*wanted);
     match whose {
@@ -392,29 +436,28 @@ fn section(
 
 /// Returns what stands above each table, and its samples. Notes which samples are in no table.
 fn sections(
-    parts: &[Part],
-    whose: &Whose,
-    namespaces: &Namespaces,
-    with_comm: bool,
+    last: &Groups,
+    now: &Groups,
+    metrics: &[GroupMetric],
+    (whose, namespaces, with_comm): (&Whose, &Namespaces, bool),
 ) -> Vec<(String, Distribution)> {
+    let between = Between::new(Some(last), now);
+    let section = |group: &Group| section(group, whose, namespaces, with_comm);
     let mut sums: BTreeMap<(u64, String), Distribution> = BTreeMap::new();
     let mut late: u64 = 0;
-    let mut gone = 0;
-    for part in parts {
-        let Some(section) = section(part, whose, namespaces, with_comm) else {
+    for group in now.groups.iter().filter(|group| !now.is_gone(group.id)) {
+        let Some(section) = section(group) else {
             continue;
         };
-        late = late.saturating_add(part.not_in_histogram);
-        let Some(samples) = &part.samples else {
-            gone += 1;
-            continue;
-        };
+        late = late.saturating_add(between.not_in_histogram(group));
+        let samples = between.samples(group, metrics);
         if samples.count() != 0 {
             let sum = sums.entry(section);
-            sum.and_modify(|sum| sum.merge(samples))
-                .or_insert_with(|| samples.clone());
+            sum.and_modify(|sum| sum.merge(&samples)).or_insert(samples);
         }
     }
+    let lost = between.lost().into_iter();
+    let gone = lost.filter(|group| section(group).is_some()).count();
     if gone != 0 {
         let groups = if gone == 1 {
             "1 group is"
@@ -431,9 +474,8 @@ fn sections(
              first task has run, unless their memory is used up, as schedhist doctor tells"
         ));
     }
-    let other = parts.iter().find(|part| part.id == 0);
-    let other = other.and_then(|other| other.samples.as_ref());
-    let other = other.map_or(0, Distribution::count);
+    let other = now.groups.iter().find(|group| group.id == 0);
+    let other = other.map_or(0, |other| between.samples(other, metrics).count());
     if matches!(whose, Whose::Each(_, None)) && other != 0 {
         note(format!(
             "{other} samples are of tasks for which there was no group"

@@ -4,7 +4,7 @@
 
 use std::{fs, path::Path};
 
-use schedhist_core::laws;
+use schedhist_core::{engine::group::records::GroupMetric, laws, raw::Group};
 
 use crate::{
     failure::{print, verdict, wrap_after, Failure, Result},
@@ -257,18 +257,17 @@ fn check_laws(source: &Source) -> Found {
 }
 
 fn groups(source: &Source) -> Found {
-    let all = source.groups().unwrap_or_default();
-    let groups = all.groups.iter();
-    let late = groups
-        .clone()
-        .filter_map(|group| group.pairs.number::<u64>("not_in_histogram"));
-    let late: u64 = late.sum();
-    let samples = groups.filter_map(|group| group.pairs.number::<u64>("oncpu_count"));
+    let all = match source.groups() {
+        Ok(Some(all)) => all,
+        Ok(None) => return Good("tasks are not grouped".to_owned()),
+        Err(_) => return Warning("not known".to_owned(), "see snapshot"),
+    };
+    let late: u64 = all.groups.iter().map(Group::not_in_histogram).sum();
+    let samples =
+        { all.groups.iter() }.map(|group| group.samples[GroupMetric::Oncpu as usize].count);
     // A few are usual: a group gets its histograms a moment after its first task has run.
     let is_full = late > 1_000 && late > samples.sum::<u64>() / 20;
     match (all.rule.as_str(), all.refused) {
-        ("", _) => Warning("not known".to_owned(), "see snapshot"),
-        ("none", _) => Good("tasks are not grouped".to_owned()),
         (rule, 0) if is_full => Warning(
             format!("by {rule}; {late} samples are in no histogram"),
             "schedhist ctl group_memory_limit BYTES, then write group_by anew",

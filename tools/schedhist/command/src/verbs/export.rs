@@ -11,16 +11,12 @@ use std::{
 };
 
 use clap::{parser::ValueSource, ArgMatches};
-use schedhist_core::{
-    engine::group::records::GroupMetric,
-    exposition::{
-        families::{self, GroupState, Input},
-        negotiate::Form,
-        protobuf,
-        text::{self, Dialect},
-        Exposition,
-    },
-    text as files,
+use schedhist_core::exposition::{
+    families::{self, Input},
+    negotiate::Form,
+    protobuf,
+    text::{self, Dialect},
+    Exposition,
 };
 
 use crate::{
@@ -83,7 +79,7 @@ impl Exporter {
         let load = self.load(&reading, self.last.as_ref());
         let created = load.created;
         self.last = Some(load);
-        let groups = self.groups();
+        let groups = reading.groups()?;
         let exposition = families::build(&Input {
             snapshot: &reading.taken.snapshot,
             groups: groups.as_ref(),
@@ -139,28 +135,6 @@ impl Exporter {
             };
         }
         load
-    }
-
-    /// Returns the groups, unless tasks are not grouped, or their files cannot be read.
-    fn groups(&self) -> Option<GroupState> {
-        let groups = files::groups(&self.source.text("groups").ok()?).ok()?;
-        if matches!(groups.rule.as_str(), "none" | "") {
-            return None;
-        }
-        let mut state = GroupState {
-            groups,
-            ..GroupState::default()
-        };
-        for metric in GroupMetric::ALL.map(GroupMetric::name) {
-            let text = self.source.text(&format!("group_hist/{metric}")).ok();
-            let blocks = text.and_then(|text| files::histograms(&text).ok());
-            for block in blocks.unwrap_or_default() {
-                if let Some(id) = block.pairs.number("group") {
-                    state.histograms.insert((metric, id), block.distribution);
-                }
-            }
-        }
-        Some(state)
     }
 
     /// Writes the metrics beside a file, and then renames them to it, so that nobody reads a part.

@@ -2,71 +2,49 @@
 
 //! `groups`: who waits, and because of whom.
 
-use std::collections::BTreeMap;
-
 use clap::ArgMatches;
 use schedhist_core::{
     distribution::{Distribution, Quantile},
-    groups::{self, GroupRow, CLASSES},
-    text::{shares, Groups},
+    engine::group::records::GroupMetric,
+    groups::{Between, GroupRow, CLASSES},
+    raw::Groups,
+    text::shares,
 };
 
 use crate::{
     failure::{print, Failure, Result},
-    group_histograms,
     options::{Form, Style, Wanted},
     render,
     setting::grouping::MORE_GROUPS,
-    source::{Frame, Source},
+    source::{Frame, Reading, Source},
     table::{self, Cell, Column, Table},
     verbs::hist::each_interval,
 };
-
-/// All groups at one time.
-#[derive(Default)]
-struct All {
-    groups: Groups,
-    /// The waits of each group, by its number.
-    runq: BTreeMap<u32, Distribution>,
-}
 
 /// What is in progress is told in text from this time on, in nanoseconds.
 const LONG: u64 = 100_000_000;
 
 /// What a group did, and its waits meanwhile.
-type Row = (GroupRow, Option<Distribution>);
+type Row = (GroupRow, Distribution);
 
-impl All {
-    /// Returns what the groups did since an earlier table; since an empty one, all of it.
-    fn since(&self, last: &Self) -> Vec<Row> {
-        let rows = groups::between(&last.groups, &self.groups)
-            .into_iter()
-            .map(|row| {
-                let runq = self.runq.get(&row.id);
-                let old = last.runq.get(&row.id).filter(|_| !row.is_new);
-                let since = match (runq, old) {
-                    (Some(runq), Some(old)) => runq.since(old),
-                    _ => runq.cloned(),
-                };
-                (row, since)
-            });
-        rows.collect()
-    }
+/// Returns what the groups did since an earlier time; without one, since they began.
+fn since(old: Option<&Groups>, new: &Groups) -> Vec<Row> {
+    let between = Between::new(old, new);
+    let row = |row: GroupRow| {
+        let group = new.groups.iter().find(|group| group.id == row.id)?;
+        let waits = between.samples(group, &[GroupMetric::Runq]);
+        Some((row, waits))
+    };
+    between.rows().into_iter().filter_map(row).collect()
 }
 
-fn read(source: &Source) -> Result<All> {
-    let groups = source.groups()?;
-    if groups.rule == "none" || groups.rule.is_empty() {
-        return Err(Failure::Error(format!(
+/// Returns the groups of a reading.
+fn groups_of(reading: &Reading, source: &Source) -> Result<Groups> {
+    reading.groups()?.ok_or_else(|| {
+        Failure::Error(format!(
             "{}: tasks are not grouped: schedhist ctl group_by cgroup",
             source.path("groups").display()
-        )));
-    }
-    let runq = group_histograms::read(source, "runq")?.into_iter();
-    let runq = runq.map(|(id, (_, runq))| (id, runq));
-    Ok(All {
-        groups,
-        runq: runq.collect(),
+        ))
     })
 }
 
@@ -86,35 +64,27 @@ pub fn groups(args: &ArgMatches, source: &Source) -> Result {
         (None, _) => usize::MAX,
     };
     let mut is_headed = false;
-    let mut show =
-        |mut rows: Vec<Row>, groups: &Groups, span: &str, time: (&Frame, Option<u64>)| {
-            let more = rows.len().saturating_sub(most);
-            rows.truncate(most);
-            let mut table = table(rows, groups, span, time, args.get_flag("wide"), &style);
-            if more != 0 {
-                table.after.push(format!("... and {more} more: --rows"));
-            }
-            print(&table.render(&style, &mut is_headed))
-        };
-    let mut last = read(source)?;
+    let mut show = |mut rows: Vec<Row>, groups: &Groups, span: &str, frame: &Frame| {
+        let more = rows.len().saturating_sub(most);
+        rows.truncate(most);
+        let mut table = table(rows, groups, span, frame, args.get_flag("wide"), &style);
+        if more != 0 {
+            table.after.push(format!("... and {more} more: --rows"));
+        }
+        print(&table.render(&style, &mut is_headed))
+    };
     let first = source.read()?;
+    let mut last = groups_of(&first, source)?;
     if wanted.interval.is_none() {
-        let frame = first.since_load();
-        let rows = last.since(&All::default());
-        return show(
-            rows,
-            &last.groups,
-            "since group_by was written",
-            (&frame, None),
-        );
+        let (rows, span) = (since(None, &last), "since group_by was written");
+        return show(rows, &last, span, &first.since_load());
     }
-    each_interval(source, first, wanted.interval, wanted.count, |frame, _| {
-        let now = read(source)?;
-        let rows = now.since(&last);
-        // The groups are not read at the very time of the snapshot.
-        let time = now.groups.since(&last.groups).or(frame.window.span);
+    let (interval, count) = (wanted.interval, wanted.count);
+    each_interval(source, first, interval, count, |frame, reading| {
+        let now = groups_of(reading, source)?;
+        let rows = since(Some(&last), &now);
         last = now;
-        show(rows, &last.groups, &render::span(&frame), (&frame, time))
+        show(rows, &last, &render::span(&frame), &frame)
     })
 }
 
@@ -126,7 +96,7 @@ fn table<'a>(
     rows: Vec<Row>,
     groups: &Groups,
     span: &str,
-    (frame, time): (&'a Frame, Option<u64>),
+    frame: &'a Frame,
     is_wide: bool,
     style: &'a Style,
 ) -> Table<'a, Row> {
@@ -135,7 +105,7 @@ fn table<'a>(
     let name = |(row, _): &Row| Cell::from(&row.name);
     let mut columns = vec![
         Column::new("unix_ns", |_| Cell::Number(frame.unix_ns.into())),
-        Column::new("span_ns", move |_| Cell::time(time)),
+        Column::new("span_ns", |_| Cell::time(frame.window.span)),
         Column::json("name", name),
         Column::new("oncpu_ns", ns(|row| row.oncpu_ns)).right("oncpu", 7),
         Column::json("oncpu_in_progress", count(|row| row.in_progress.oncpu.0)),
@@ -159,7 +129,7 @@ fn table<'a>(
         true => style.quantiles.clone(),
         false => Quantile::parse("99").into_iter().collect(),
     };
-    let waits = table::distribution(style, 7, &shown, |(_, waits): &Row| waits.as_ref());
+    let waits = table::distribution(style, 7, &shown, |(_, waits): &Row| Some(waits));
     // The first two would be those of the waits again.
     let waits = waits.into_iter().enumerate();
     columns.extend(waits.map(|(place, column)| match place {
@@ -219,45 +189,4 @@ fn below(row: &GroupRow, is_wide: bool, style: &Style) -> Vec<String> {
         format!("        {percent:>3}% kept by {}", table::cut(name, room))
     });
     in_progress.chain(neighbours).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use schedhist_core::text;
-
-    use super::*;
-
-    /// Returns one group with that many waits of 1 ns.
-    fn all(name: &str, waits: u64) -> All {
-        let text = format!(
-            "# schedhist groups version 1\ngroup_by cgroup\nlimit 9\nrefused 0\n\
-             group id 1 runq_count {waits} runq_sum_ns {waits} name {name}\n"
-        );
-        let histogram = format!("# runq\nprecision 3\nbucket 1 1 {waits}\n");
-        let histogram = text::histograms(&histogram).unwrap().remove(0);
-        All {
-            groups: text::groups(&text).unwrap(),
-            runq: BTreeMap::from([(1, histogram.distribution)]),
-        }
-    }
-
-    #[test]
-    fn waits_of_an_interval() {
-        let since = |last: &All, now: &All| {
-            let (row, waits) = now.since(last).remove(0);
-            (row.waits.0, waits.map(|waits| waits.count()))
-        };
-        let last = all("/a", 5);
-        assert_eq!(since(&All::default(), &last), (5, Some(5)));
-        assert_eq!(since(&last, &all("/a", 7)), (2, Some(2)));
-        // Another group has got the number.
-        assert_eq!(since(&last, &all("/b", 7)), (7, Some(7)));
-        // There was no histogram at first.
-        let mut last = last;
-        last.runq.clear();
-        assert_eq!(since(&last, &all("/a", 7)), (2, Some(7)));
-        // It went back.
-        last.runq = all("/a", 9).runq;
-        assert_eq!(since(&last, &all("/a", 7)), (2, None));
-    }
 }

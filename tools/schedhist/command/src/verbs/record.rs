@@ -192,8 +192,8 @@ pub fn record(args: &ArgMatches, source: &Source) -> Result {
     frame.notes.iter().chain(&off).for_each(note);
     let waiter = Waiter::new().map_err(|error| Failure::at("signals", error))?;
     let mut tape = Tape::new(path, ring)?;
-    tape.take(source, &first)?;
-    tape.details(source, true)?;
+    tape.take(&first)?;
+    tape.details(source, &first, true)?;
     let mut child = match args
         .get_many::<OsString>("command")
         .map(Iterator::collect::<Vec<_>>)
@@ -348,8 +348,8 @@ impl Tape {
             };
             match source.read() {
                 Ok(reading) => {
-                    self.take(source, &reading)?;
-                    self.details(source, is_over)?;
+                    self.take(&reading)?;
+                    self.details(source, &reading, is_over)?;
                 }
                 Err(Failure::Error(text)) => self.gap(&text)?,
                 Err(other) => return Err(other),
@@ -361,7 +361,7 @@ impl Tape {
     }
 
     /// Appends a snapshot, and before it, what has happened since the one before.
-    fn take(&mut self, source: &Source, reading: &Reading) -> Result {
+    fn take(&mut self, reading: &Reading) -> Result {
         let mut marks = Vec::new();
         if let Some(last) = self.last.clone() {
             let between = Window::between(&last.taken.snapshot, &reading.taken.snapshot);
@@ -377,13 +377,9 @@ impl Tape {
                 // The counts of the groups begin anew.
                 self.grouped = None;
             } else if !self.in_gap {
-                self.turn(source, &last)?;
+                self.turn(&last)?;
             }
-            if let (Some(old), Some(new)) = (&last.online, &reading.online) {
-                if old != new {
-                    marks.push(format!("CPUs online: {old} before, {new} now"));
-                }
-            }
+            marks.extend(reading.hotplug(&last));
         }
         self.in_gap = false;
         self.output.write(|recorder| {
@@ -403,22 +399,19 @@ impl Tape {
         Ok(())
     }
 
-    /// Appends the groups. Under lockdown, they may not be there.
-    fn record_groups(&mut self, source: &Source) -> Result {
+    /// Appends the groups of a reading.
+    fn record_groups(&mut self, reading: &Reading) -> Result {
         self.grouped = Some(Instant::now());
-        match source.text("groups") {
-            Ok(text) if !text.contains("\ngroup_by none\n") => {
-                self.output.write(|recorder| recorder.groups(&text))
-            }
-            _ => Ok(()),
-        }
+        self.output
+            .write(|recorder| recorder.groups(&reading.bytes))
     }
 
-    /// Appends the groups, every ten seconds or if `all` is set, and the outliers that are new.
-    fn details(&mut self, source: &Source, all: bool) -> Result {
+    /// Appends the groups of a reading, every ten seconds or if `all` is set, and the outliers that
+    /// are new.
+    fn details(&mut self, source: &Source, reading: &Reading, all: bool) -> Result {
         let is_due = |last: Instant| last.elapsed() >= GROUPS_EVERY;
         if all || self.grouped.is_none_or(is_due) {
-            self.record_groups(source)?;
+            self.record_groups(reading)?;
         }
         let text = source.text("outliers").unwrap_or_default();
         let there = outlier_blocks(&text);
@@ -450,13 +443,13 @@ impl Tape {
     }
 
     /// Begins the file anew if it holds as much as was asked for: the old one becomes `FILE.1`.
-    /// Both have the last snapshot, and the groups of now.
-    fn turn(&mut self, source: &Source, last: &Reading) -> Result {
+    /// Both have the last snapshot and its groups.
+    fn turn(&mut self, last: &Reading) -> Result {
         let is_full = self.ring.is_some_and(|ring| self.begun.elapsed() >= ring);
         if !is_full || !self.output.is_named {
             return Ok(());
         }
-        self.record_groups(source)?;
+        self.record_groups(last)?;
         let follows = format!("follows_unix_ns {}\n", self.output.begun);
         let mut output = Output::begin_after(&self.output.path, "1", &follows)?;
         output.write(|recorder| recorder.snapshot(&last.taken, &last.bytes))?;
@@ -466,6 +459,6 @@ impl Tape {
         output.publish("1")?;
         self.output = output;
         (self.begun, self.synced) = (Instant::now(), 0);
-        self.record_groups(source)
+        self.record_groups(last)
     }
 }

@@ -348,10 +348,9 @@ fn group_names(source: &Source, found: &[Outlier]) -> Names {
 
 /// Returns the names of all groups. Without names, the numbers are shown.
 fn all_names(source: &Source) -> Names {
-    let groups = source.groups().unwrap_or_default().groups;
-    groups
-        .into_iter()
-        .map(|group| (group.id, group.name))
+    let groups = source.groups().ok().flatten();
+    { groups.into_iter().flat_map(|groups| groups.groups) }
+        .map(|group| (group.id, group.name.to_string()))
         .collect()
 }
 

@@ -2,43 +2,31 @@
 
 //! The families of the machine, its CPUs and its groups, with a bound on the number of time series.
 
-use std::{
-    cmp::Reverse,
-    collections::{BTreeMap, BTreeSet},
-};
+use std::{cmp::Reverse, collections::BTreeSet};
 
 use super::{Exposition, Family, Kind, Sample, Value, SERIES_OF_HISTOGRAM};
 use crate::{
     distribution::Distribution,
     engine::{
-        group::records::{CulpritKind, GroupMetric},
-        metric::{self, Counter},
+        group::records::{CulpritKind, GroupCounter, GroupMetric},
+        metric::{self, Counter, Metric},
         switch::cpu::Occupancy,
     },
-    raw::Snapshot,
-    text::{Group, Groups},
+    raw::{Group, Groups, Snapshot, Times},
     window::Window,
 };
 
-/// The counters of a group, which are counters of a CPU, too.
-const GROUP_COUNTERS: [Counter; 4] = [
-    Counter::Voluntary,
-    Counter::Involuntary,
-    Counter::Migrations,
-    Counter::Throttled,
+/// The counters of a group, each with its help, which is that of a CPU's.
+const GROUP_COUNTERS: [(GroupCounter, &str); GroupCounter::COUNT] = [
+    (GroupCounter::Voluntary, Counter::Voluntary.help()),
+    (GroupCounter::Involuntary, Counter::Involuntary.help()),
+    (GroupCounter::Migrations, Counter::Migrations.help()),
+    (GroupCounter::Throttled, Counter::Throttled.help()),
+    (GroupCounter::ThrottledNs, Metric::Throttled.help()),
 ];
 
 /// The bytes of a line of text about a group, besides its label: names, a bound, and a value.
 const SERIES_BYTES: usize = 110;
-
-/// The groups at one time.
-#[derive(Clone, Debug, Default)]
-pub struct GroupState {
-    /// The file `groups`.
-    pub groups: Groups,
-    /// The histograms: by the name of the [`GroupMetric`], and by the number of the group.
-    pub histograms: BTreeMap<(&'static str, u32), Distribution>,
-}
 
 /// What the families are made of.
 #[derive(Debug)]
@@ -46,7 +34,7 @@ pub struct Input<'a> {
     /// The snapshot.
     pub snapshot: &'a Snapshot,
     /// The groups, if tasks are grouped.
-    pub groups: Option<&'a GroupState>,
+    pub groups: Option<&'a Groups>,
     /// When the module was loaded, in nanoseconds since 1970, if that is known.
     pub created: Option<u64>,
     /// The version of the command.
@@ -336,87 +324,108 @@ impl Builder<'_> {
         let Some(state) = self.input.groups else {
             return 0;
         };
-        let rule = vec![("rule", state.groups.rule.clone())];
-        let help_of_rule = "What the tasks of a group have in common.";
-        let rule = vec![number(rule, 1)];
-        self.add("group_by_info", help_of_rule, Kind::Gauge, rule);
-        let count = vec![number(Vec::new(), state.groups.groups.len() as u64)];
-        self.add("groups", "The number of groups.", Kind::Gauge, count);
-        let refused = vec![number(Vec::new(), state.groups.refused)];
-        let help_of_refused =
-            "Decisions for which there was no group: the tasks are in the group other.";
-        self.add("group_refused", help_of_refused, Kind::Counter, refused);
-
+        self.about_groups(state);
         let groups = self.important(state);
-        for name in GroupMetric::ALL.map(GroupMetric::name) {
-            let samples = groups.iter().filter_map(|(label, group)| {
-                let of_group = state.histograms.get(&(name, group.id))?;
-                Some(histogram(vec![("group", label.clone())], of_group.clone()))
+        for metric in GroupMetric::ALL {
+            let samples = groups.iter().map(|(label, group)| {
+                let of_group = state.distribution(group, metric);
+                histogram(vec![("group", label.clone())], of_group)
             });
             let samples = samples.collect();
-            let family = format!("group_{name}_seconds");
-            self.add(&family, help(name), Kind::Histogram, samples);
+            let family = format!("group_{}_seconds", metric.name());
+            self.add(&family, help(metric.name()), Kind::Histogram, samples);
         }
-        for counter in GROUP_COUNTERS {
-            let name = counter.name();
-            let samples = groups.iter().filter_map(|(label, group)| {
-                let value = group.pairs.number(name)?;
-                Some(number(vec![("group", label.clone())], value))
+        for (counter, help) in GROUP_COUNTERS {
+            let samples = groups.iter().map(|(label, group)| {
+                let (labels, value) = (
+                    vec![("group", label.clone())],
+                    group.counters[counter as usize],
+                );
+                match counter {
+                    GroupCounter::ThrottledNs => seconds(labels, value.into()),
+                    _ => number(labels, value),
+                }
             });
             let samples = samples.collect();
-            let name = format!("group_{name}");
-            self.add(&name, counter.help(), Kind::Counter, samples);
+            let name = match counter {
+                GroupCounter::ThrottledNs => "throttled_seconds",
+                _ => counter.name(),
+            };
+            self.add(&format!("group_{name}"), help, Kind::Counter, samples);
         }
-        for (name, key, help) in [
+        type Of = fn(&Group) -> Times;
+        let in_progress: [(&str, &str, Of); 2] = [
             (
                 "group_oncpu_in_progress_seconds",
-                "oncpu_in_progress_ns",
                 "Stays of the group's tasks on a CPU in progress: how long so far.",
+                |group| group.stays,
             ),
             (
                 "group_runq_in_progress_seconds",
-                "runq_in_progress_ns",
                 "Waits of the group's tasks for a CPU in progress: how long so far.",
+                |group| group.waiting,
             ),
-        ] {
-            let is_told = { state.groups.groups.iter() }
-                .any(|group| group.pairs.get("oncpu_in_progress_ns").is_some());
-            let samples = groups.iter().filter(|_| is_told).map(|(label, group)| {
-                let ns = group.pairs.number(key).unwrap_or_default();
-                seconds(vec![("group", label.clone())], ns)
-            });
+        ];
+        for (name, help, of) in in_progress {
+            let samples = groups
+                .iter()
+                .map(|(label, group)| seconds(vec![("group", label.clone())], of(group).1.into()));
             let samples = samples.collect();
             self.add(name, help, Kind::Gauge, samples);
         }
-        self.ended_by(&groups);
-        let not_in = groups.iter().filter_map(|(label, group)| {
-            let value = group.pairs.number("not_in_histogram")?;
-            Some(number(vec![("group", label.clone())], value))
+        let ended = "Waits for a CPU that ended while the culprit had the CPU";
+        self.culprits("group_ended_by", ended, &groups, |group| &group.ended_by);
+        let preempted = "Waits for a CPU that began when the culprit preempted the task";
+        self.culprits("group_preempted_by", preempted, &groups, |group| {
+            &group.preempted_by
         });
+        let not_in = groups
+            .iter()
+            .map(|(label, group)| number(vec![("group", label.clone())], group.not_in_histogram()));
         let help = "Samples that are in no histogram: there was no memory for it yet.";
         let not_in = not_in.collect();
         self.add("group_not_in_histogram", help, Kind::Gauge, not_in);
-        (state.groups.groups.len() - groups.len()) as u64
+        (state.groups.len() - groups.len()) as u64
+    }
+
+    /// Adds what is said of all groups together.
+    fn about_groups(&mut self, state: &Groups) {
+        let rule = vec![("rule", state.rule.clone())];
+        let help = "What the tasks of a group have in common.";
+        self.add("group_by_info", help, Kind::Gauge, vec![number(rule, 1)]);
+        let one = |value| vec![number(Vec::new(), value)];
+        let count = state.groups.len() as u64;
+        self.add("groups", "The number of groups.", Kind::Gauge, one(count));
+        if let Some(limit) = state.limit {
+            let help = "The maximum number of groups.";
+            self.add("group_limit", help, Kind::Gauge, one(limit.into()));
+        }
+        let help = "Decisions for which there was no group: the tasks are in the group other.";
+        self.add("group_refused", help, Kind::Counter, one(state.refused));
+        if let Some(memory) = state.memory {
+            let help = "The memory of the records of groups.";
+            self.add("group_memory_bytes", help, Kind::Gauge, one(memory));
+        }
     }
 
     /// Returns the groups for which there is room, by their numbers, with their labels: the groups
     /// of the tasks that no other takes, and then those that waited most since they began. These
     /// times only grow, so that which groups are sent rarely changes from scrape to scrape.
-    fn important<'s>(&self, state: &'s GroupState) -> Vec<(String, &'s Group)> {
+    fn important<'s>(&self, state: &'s Groups) -> Vec<(String, &'s Group)> {
         let series = GroupMetric::COUNT * self.series(Kind::Histogram)
             + GROUP_COUNTERS.len()
-            + 2 * CulpritKind::COUNT
+            + 4 * CulpritKind::COUNT
             + 2
             + 1;
         let mut seen = BTreeSet::new();
-        let groups = state.groups.groups.iter();
+        let groups = state.groups.iter();
         let mut groups: Vec<_> = groups
-            .map(|group| (label(&state.groups, group, &mut seen), group))
+            .map(|group| (label(state, group, &mut seen), group))
             .collect();
         groups.sort_by_key(|(_, group)| {
-            let is_rest = group.id == 0 || state.groups.is_gone(group.id);
-            let time = |name| group.pairs.number::<u64>(name).unwrap_or_default();
-            let times = (time("runq_sum_ns"), time("oncpu_sum_ns"));
+            let is_rest = group.id == 0 || state.is_gone(group.id);
+            let time = |metric: GroupMetric| group.samples[metric as usize].sum;
+            let times = (time(GroupMetric::Runq), time(GroupMetric::Oncpu));
             (Reverse((is_rest, times)), group.id)
         });
         let mut bytes = self.input.group_bytes;
@@ -432,28 +441,28 @@ impl Builder<'_> {
         groups
     }
 
-    fn ended_by(&mut self, groups: &[(String, &Group)]) {
-        let labels = |label: &String, culprit: &str| {
-            vec![("group", label.clone()), ("culprit", culprit.to_owned())]
-        };
-        let each = || {
-            let pairs = groups.iter();
-            pairs.flat_map(|pair| CulpritKind::ALL.map(|culprit| (pair, culprit.name())))
-        };
-        let counts = each().filter_map(|((label, group), culprit)| {
-            let value = group.pairs.number(&format!("ended_by_{culprit}"))?;
-            Some(number(labels(label, culprit), value))
-        });
-        let counts = counts.collect();
-        let help = "Waits for a CPU that ended while the culprit had the CPU.";
-        self.add("group_ended_by", help, Kind::Counter, counts);
-        let times = each().filter_map(|((label, group), culprit)| {
-            let value = group.pairs.number(&format!("ended_by_{culprit}_ns"))?;
-            Some(seconds(labels(label, culprit), value))
-        });
-        let times = times.collect();
-        let help = "Waits for a CPU that ended while the culprit had the CPU: their sum.";
-        self.add("group_ended_by_seconds", help, Kind::Counter, times);
+    /// Adds the waits of each group by culprit.
+    fn culprits(
+        &mut self,
+        name: &str,
+        help: &str,
+        groups: &[(String, &Group)],
+        of: impl Fn(&Group) -> &[Times; CulpritKind::COUNT],
+    ) {
+        let (mut counts, mut times) = (Vec::new(), Vec::new());
+        for (label, group) in groups {
+            for (culprit, (count, ns)) in CulpritKind::ALL.into_iter().zip(of(group)) {
+                let labels = vec![
+                    ("group", label.clone()),
+                    ("culprit", culprit.name().to_owned()),
+                ];
+                counts.push(number(labels.clone(), *count));
+                times.push(seconds(labels, (*ns).into()));
+            }
+        }
+        self.add(name, &format!("{help}."), Kind::Counter, counts);
+        let (name, help) = (format!("{name}_seconds"), format!("{help}: their sum."));
+        self.add(&name, &help, Kind::Counter, times);
     }
 }
 
@@ -461,9 +470,9 @@ impl Builder<'_> {
 /// same name, as in the module's own file. The name `gone` is that of the group of all that are
 /// gone, also before there is one.
 fn label<'a>(groups: &Groups, group: &'a Group, seen: &mut BTreeSet<&'a str>) -> String {
-    let is_reserved = group.name == "gone" && !groups.is_gone(group.id);
+    let is_reserved = &*group.name == "gone" && !groups.is_gone(group.id);
     if !is_reserved && seen.insert(&group.name) {
-        group.name.clone()
+        group.name.to_string()
     } else {
         format!("{}\\#{}", group.name, group.id)
     }
@@ -491,14 +500,21 @@ fn counter_help(name: &str) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::text;
+    use crate::engine::histogram::bucket::Scheme;
 
     #[test]
     fn labels_of_groups() {
-        let text = "# schedhist groups version 1\ngroup_by comm\nlimit 9\n\
-                    group id 1 name a\ngroup id 2 name gone\ngroup id 3 name a\n\
-                    group id 10 name gone\n";
-        let groups = text::groups(text).unwrap();
+        let names = [(1, "a"), (2, "gone"), (3, "a"), (10, "gone")];
+        let groups = Groups {
+            rule: "comm".to_owned(),
+            time: None,
+            since: None,
+            limit: Some(9),
+            refused: 0,
+            memory: None,
+            scheme: Scheme::DEFAULT,
+            groups: names.map(|(id, name)| Group::new(id, name)).to_vec(),
+        };
         let mut seen = BTreeSet::new();
         let all = groups.groups.iter();
         let labels: Vec<_> = all.map(|group| label(&groups, group, &mut seen)).collect();

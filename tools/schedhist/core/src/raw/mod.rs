@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Decodes binary snapshots: the file `raw`, whose layout `include/uapi/schedhist_raw.h` describes.
+//!
+//! This is the only decoder: the fuzzer in `tests/engine` compiles this file, too.
 
-use std::{fmt, rc::Rc};
+mod groups;
+
+use std::{collections::BTreeSet, fmt, rc::Rc};
+
+pub use groups::{groups, only_groups, Group, GroupSamples, Groups, Neighbour, Times};
 
 use crate::engine::{
     format::raw::{MAGIC, VERSION},
-    group::verdict::Group,
+    group::verdict,
     histogram::{
         bucket::{Precision, Scheme, VALUE_BITS},
         totals::Worst,
@@ -23,10 +29,10 @@ const CPU: u32 = 4;
 const HISTOGRAM: u32 = 5;
 const WORST: u32 = 6;
 const BUCKETS: u32 = 7;
-const GROUPING: u32 = 8;
 const STAY: u32 = 12;
 const TASK: u32 = 13;
 const WAITING: u32 = 14;
+const OFFLINE: u32 = 19;
 
 const HEADER_LEN: usize = 56;
 const RECORD_LEN: usize = 8;
@@ -305,6 +311,21 @@ impl<'a> Reader<'a> {
         Some(u64::from_le_bytes(self.bytes(8)?.try_into().ok()?))
     }
 
+    /// Reads the rest of a record of buckets. Appends them to those of the records before it, each
+    /// with its index, which is less than `end`.
+    fn buckets(&mut self, end: usize, to: &mut Vec<(u32, u64)>) -> Option<()> {
+        let (pairs, _) = (self.u32()?, self.u32()?);
+        for _ in 0..pairs {
+            let (index, count) = (self.u32()?, self.u64()?);
+            let is_next = to.last().is_none_or(|(last, _)| *last < index);
+            if !is_next || index as usize >= end {
+                return None;
+            }
+            to.push((index, count));
+        }
+        Some(())
+    }
+
     pub(crate) fn worst(&mut self) -> Option<Worst> {
         Some(Worst {
             value: self.u64()?,
@@ -360,11 +381,11 @@ impl<'a> Records<'a> {
 ///
 /// Fails if `data` is not a snapshot, is cut off or inconsistent, or is of another version.
 pub fn decode(data: &[u8]) -> Result<Snapshot, Broken> {
-    let (mut snapshot, cpus, start) = header(data)?;
+    let (mut snapshot, cpus, start) = decode_header(data)?;
     let mut names = Names::default();
     let mut records = Records { data, at: start };
     while let Some((offset, kind, record)) = records.next()? {
-        one_record(&mut snapshot, &mut names, kind, record)
+        parse_record(&mut snapshot, &mut names, kind, record)
             .ok_or_else(|| Broken(format!("bad record of type {kind} at offset {offset}")))?;
     }
     if snapshot.cpus.len() != cpus as usize {
@@ -375,22 +396,35 @@ pub fn decode(data: &[u8]) -> Result<Snapshot, Broken> {
     Ok(snapshot)
 }
 
-/// Returns when the groups of a snapshot began, in nanoseconds of `local_clock()`: another time
-/// means other groups. Returns `None` if tasks are not grouped.
-pub fn groups_since(data: &[u8]) -> Option<u64> {
-    let (_, _, start) = header(data).ok()?;
+/// Returns the CPUs that are online, as a list such as `0-3,6`; `None` if it is not a snapshot.
+pub fn online(data: &[u8]) -> Option<String> {
+    let (_, _, start) = decode_header(data).ok()?;
+    let (mut possible, mut offline) = (BTreeSet::new(), BTreeSet::new());
     let mut records = Records { data, at: start };
     while let Some((_, kind, mut record)) = records.next().ok()? {
-        if kind == GROUPING {
-            return record.u64();
+        match kind {
+            CPU => possible.insert(record.u32()?),
+            OFFLINE => offline.insert(record.u32()?),
+            _ => false,
+        };
+    }
+    let mut ranges: Vec<(u32, u32)> = Vec::new();
+    for cpu in possible.difference(&offline) {
+        match ranges.last_mut() {
+            Some((_, last)) if last.checked_add(1) == Some(*cpu) => *last = *cpu,
+            _ => ranges.push((*cpu, *cpu)),
         }
     }
-    None
+    let ranges = ranges.into_iter().map(|(first, last)| match first == last {
+        true => first.to_string(),
+        false => format!("{first}-{last}"),
+    });
+    Some(ranges.collect::<Vec<_>>().join(","))
 }
 
 /// Reads the header. Returns an empty snapshot, the number of CPUs, and the offset of the first
 /// record.
-fn header(data: &[u8]) -> Result<(Snapshot, u32, usize), Broken> {
+fn decode_header(data: &[u8]) -> Result<(Snapshot, u32, usize), Broken> {
     let Some(mut head) = data.get(..HEADER_LEN).map(Reader) else {
         return broken("not a snapshot of schedhist: too short");
     };
@@ -434,7 +468,7 @@ fn header(data: &[u8]) -> Result<(Snapshot, u32, usize), Broken> {
 }
 
 /// Reads the rest of a record, after its head. Returns `None` if it is not valid.
-fn one_record(
+fn parse_record(
     snapshot: &mut Snapshot,
     names: &mut Names,
     kind: u32,
@@ -445,7 +479,7 @@ fn one_record(
             let (number, _) = (record.u32()?, record.u32()?);
             let name = record.bytes(32)?;
             let len = name.iter().position(|byte| *byte == 0)?;
-            one_name(names, kind, number, std::str::from_utf8(&name[..len]).ok()?)
+            parse_name(names, kind, number, std::str::from_utf8(&name[..len]).ok()?)
         }
         CPU => {
             let (number, counters) = (record.u32()?, record.u32()?);
@@ -487,7 +521,7 @@ fn one_record(
                 pid: record.u32()? as i32,
                 prio: record.u32()? as i32,
                 comm: record.bytes(16)?.try_into().ok()?,
-                group: Group::new(group)?,
+                group: verdict::Group::new(group)?,
             };
             snapshot.tasks.push(TaskInProgress {
                 metric,
@@ -517,14 +551,14 @@ fn one_record(
             if metric >= u32::BITS {
                 return None;
             }
-            one_part(cpu.histogram_mut(metric), kind, buckets, record)
+            parse_part(cpu.histogram_mut(metric), kind, buckets, record)
         }
         _ => Some(()),
     }
 }
 
 /// Reads a part of a histogram.
-fn one_part(
+fn parse_part(
     histogram: &mut Histogram,
     kind: u32,
     buckets: usize,
@@ -539,25 +573,12 @@ fn one_part(
         WORST => {
             histogram.worst = Some(record.worst()?);
         }
-        _ => {
-            let (pairs, _) = (record.u32()?, record.u32()?);
-            for _ in 0..pairs {
-                let (index, count) = (record.u32()?, record.u64()?);
-                let is_next = histogram
-                    .buckets
-                    .last()
-                    .is_none_or(|(last, _)| *last < index);
-                if !is_next || index as usize >= buckets {
-                    return None;
-                }
-                histogram.buckets.push((index, count));
-            }
-        }
+        _ => record.buckets(buckets, &mut histogram.buckets)?,
     }
     Some(())
 }
 
-fn one_name(names: &mut Names, kind: u32, number: u32, name: &str) -> Option<()> {
+fn parse_name(names: &mut Names, kind: u32, number: u32, name: &str) -> Option<()> {
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     if name.is_empty() || !name.bytes().all(is_name) {
         return None;

@@ -8,8 +8,8 @@ use std::{
 };
 
 use crate::{
-    raw::{self, Broken, Snapshot},
-    recording::{delta, progress},
+    raw::{self, Broken, Groups, Snapshot},
+    recording::{delta, early, progress},
 };
 
 /// The first bytes of a recording: magic and version.
@@ -26,6 +26,7 @@ const RUN: u32 = 5;
 const GROUPS: u32 = 6;
 const OUTLIERS: u32 = 7;
 const IN_PROGRESS: u32 = 8;
+const RAW_GROUPS: u32 = 9;
 
 /// The greatest length of a chunk's contents: 1 GiB.
 const LONGEST: u32 = 1 << 30;
@@ -63,8 +64,8 @@ pub enum Item {
     Mark(String),
     /// A run of a command: `key value` lines, and histograms in text.
     Run(String),
-    /// The file `groups` at the time of the snapshot before.
-    Groups(String),
+    /// The groups at the time of the snapshot before.
+    Groups(Groups),
     /// Outliers that were new in the file `outliers` at the time of the snapshot before.
     Outliers(String),
     /// A part that cannot be read, and the snapshots that build on it. The snapshot that follows,
@@ -176,9 +177,12 @@ impl<W: Write> Recorder<W> {
         self.out.write_all(&chunk(RUN, text.as_bytes()))
     }
 
-    /// Appends the file `groups`, as it was at the last snapshot.
-    pub fn groups(&mut self, text: &str) -> io::Result<()> {
-        self.out.write_all(&chunk(GROUPS, text.as_bytes()))
+    /// Appends the groups of the last snapshot, which `bytes` encode, if tasks are grouped.
+    pub fn groups(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match raw::only_groups(bytes) {
+            Some(groups) => self.out.write_all(&chunk(RAW_GROUPS, &groups)),
+            None => Ok(()),
+        }
     }
 
     /// Appends outliers that are new since the snapshot before the last one.
@@ -431,8 +435,12 @@ impl<R: Read> Player<R> {
             MARK => Item::Mark(text(contents)),
             RUN => Item::Run(text(contents)),
             // Counts, as of a snapshot: another load of the module may have begun meanwhile.
-            GROUPS if self.losing.is_some() => return Err("lost".to_owned()),
-            GROUPS => Item::Groups(text(contents)),
+            GROUPS | RAW_GROUPS if self.losing.is_some() => return Err("lost".to_owned()),
+            GROUPS => return Ok(early::groups(&text(contents)).map(Item::Groups)),
+            RAW_GROUPS => {
+                let groups = raw::groups(&contents).map_err(|error| error.to_string())?;
+                return Ok(groups.map(Item::Groups));
+            }
             OUTLIERS => Item::Outliers(text(contents)),
             IN_PROGRESS => {
                 self.progress = Some(contents);

@@ -9,5 +9,6 @@
 
 pub mod course;
 pub mod delta;
+mod early;
 pub mod file;
 pub mod progress;

@@ -11,12 +11,12 @@
 #[allow(unreachable_pub, reason = "made for tests that need more of it")]
 mod testing;
 
+use std::collections::BTreeMap;
+
 use crate::engine::{
     cell::Cell,
-    format::{
-        groups::Head,
-        raw::{self, Info, Sink},
-    },
+    format::raw::{self, Info, Sink},
+    group::records::{group_scheme, CulpritKind, GroupCounter, GroupMetric},
     histogram::{
         bucket::{Precision, Scheme},
         snapshot::Baseline,
@@ -66,8 +66,8 @@ pub struct Machine {
     pub now: u64,
     /// Slices are shorter than `10 << spread` microseconds.
     pub spread: u32,
-    /// When tasks began to be grouped.
-    pub groups_since: Option<u64>,
+    /// The groups of tasks.
+    pub groups: Option<Groups>,
     /// Whether snapshots tell what is in progress.
     pub tells_progress: bool,
     /// When a task began to wait for CPU 0, which it does not get.
@@ -96,7 +96,7 @@ impl Machine {
             scheme,
             now: 1_000_000_000,
             spread: 11,
-            groups_since: None,
+            groups: None,
             tells_progress: false,
             starved_since: None,
             metrics: MetricSet::ALL,
@@ -208,12 +208,220 @@ impl Machine {
             .iter()
             .map(|cpu| (cpu, None::<&Baseline<Vec<u64>>>));
         raw::begin(&mut bytes, &info, cpus, |cpu| self.stay(cpu));
-        if let Some(since) = self.groups_since {
-            raw::grouping(&mut bytes, since, b"comm", &Head::default(), self.scheme);
-        }
         self.tasks_in_progress(&mut bytes);
+        if let Some(groups) = &self.groups {
+            groups.write(&mut bytes.0, group_scheme(self.scheme));
+        }
         raw::end(&mut bytes);
         bytes.0
+    }
+}
+
+/// Made-up groups of tasks.
+#[derive(Clone, Debug, Default)]
+pub struct Groups {
+    /// When tasks began to be grouped.
+    pub since: u64,
+    /// The groups, as in the file `groups`. Keys that are missing are 0.
+    pub text: String,
+    /// The histograms of `oncpu`, `runq` and `offcpu`, as in `group_hist/METRIC`. Where there is none
+    /// for a group, all samples are in the bucket of their mean, unless some are said to be in none.
+    pub histograms: [String; GroupMetric::COUNT],
+}
+
+impl Groups {
+    /// Returns groups with histograms of `runq`.
+    pub fn new(text: &str, runq: &str) -> Self {
+        Self {
+            since: 1,
+            text: text.to_owned(),
+            histograms: [String::new(), runq.to_owned(), String::new()],
+        }
+    }
+
+    /// Returns the histograms of a metric, by the group.
+    fn blocks(&self, metric: GroupMetric, scheme: Scheme) -> BTreeMap<u64, Block> {
+        let number = |text: &str| text.parse::<u64>().expect("a number");
+        let blocks = self.histograms[metric as usize].split("# ").skip(1);
+        let blocks = blocks.map(|block| {
+            let (mut id, mut max, mut buckets) = (0, 0, Vec::new());
+            for line in block.lines() {
+                let words: Vec<_> = line.split(' ').collect();
+                match words[..] {
+                    ["group", group] => id = number(group),
+                    ["max", sample] => max = number(sample),
+                    ["bucket", lower, _, count] => {
+                        buckets.push((scheme.index(number(lower)) as u32, number(count)));
+                    }
+                    _ => {}
+                }
+            }
+            (id, (buckets, max))
+        });
+        blocks.collect()
+    }
+
+    /// Writes their records.
+    fn write(&self, out: &mut Vec<u8>, scheme: Scheme) {
+        let head = |key: &str| {
+            let mut lines = self.text.lines();
+            lines.find_map(|line| line.strip_prefix(key)?.strip_prefix(' '))
+        };
+        let number =
+            |key: &str, or: u64| head(key).map_or(or, |text| text.parse().expect("a number"));
+        let rule = head("group_by").expect("a rule");
+        let mut body = words64(&[self.since, number("refused", 0), number("gone", 0)]);
+        body.extend(words32(&[
+            number("limit", 255) as u32,
+            scheme.precision().bits(),
+            scheme.buckets() as u32,
+            rule.len() as u32,
+        ]));
+        body.extend(rule.as_bytes());
+        record(out, 8, body);
+        record(out, 18, words64(&[number("memory_bytes", 0), 0, 0, 0]));
+        let all = GroupMetric::ALL.map(|metric| self.blocks(metric, scheme));
+        let (mut named, mut known) = (BTreeMap::new(), Vec::new());
+        for line in self.text.lines() {
+            if let Some(line) = line.strip_prefix("group ") {
+                let pairs = pairs(line);
+                known.push(pairs["id"].parse::<u64>().expect("a number"));
+                group(out, &pairs, &all, scheme);
+            } else if let Some(line) = line.strip_prefix("  neighbour ") {
+                let pairs = pairs(line);
+                let of = |key: &str| pairs[key].parse::<u64>().expect("a number");
+                let mut body = words32(&[of("of") as u32, of("id") as u32]);
+                body.extend(words64(&[of("ended"), of("ended_ns")]));
+                record(out, 11, body);
+                named.insert(of("id"), pairs["name"]);
+            } else if let Some(line) = line.strip_prefix("in_progress ") {
+                let pairs = pairs(line);
+                times(out, 16, &pairs, "runq_in_progress");
+                times(out, 17, &pairs, "oncpu_unseen");
+            }
+        }
+        // Those that the text only names.
+        for (id, name) in named.iter().filter(|(id, _)| !known.contains(id)) {
+            let id = id.to_string();
+            let pairs = BTreeMap::from([("id", id.as_str()), ("name", *name)]);
+            group(out, &pairs, &all, scheme);
+        }
+    }
+}
+
+/// Writes the records of a group.
+fn group(
+    out: &mut Vec<u8>,
+    pairs: &BTreeMap<&str, &str>,
+    all: &[BTreeMap<u64, Block>; GroupMetric::COUNT],
+    scheme: Scheme,
+) {
+    let of = |key: &str| {
+        pairs
+            .get(key)
+            .map_or(0, |n| n.parse::<u64>().expect("a number"))
+    };
+    let (id, name) = (of("id"), unescaped(pairs["name"]));
+    let mut body = words32(&[id as u32, of("tasks") as u32, 1, name.len() as u32]);
+    let mut blocks = Vec::new();
+    for metric in GroupMetric::ALL {
+        let key = |what: &str| of(&format!("{}_{what}", metric.name()));
+        let (count, sum) = (key("count"), key("sum_ns"));
+        let mean = sum / count.max(1);
+        let made_up = || (vec![(scheme.index(mean) as u32, count)], mean);
+        let block = all[metric as usize].get(&id).cloned().unwrap_or_else(|| {
+            if count != 0 && of("not_in_histogram") == 0 {
+                made_up()
+            } else {
+                (Vec::new(), mean)
+            }
+        });
+        let max = if key("max_ns") == 0 {
+            block.1
+        } else {
+            key("max_ns")
+        };
+        body.extend(words64(&[count, sum, 0, max]));
+        blocks.push(block.0);
+    }
+    body.extend(
+        GroupCounter::ALL
+            .iter()
+            .flat_map(|counter| words64(&[of(counter.name())])),
+    );
+    for kind in ["ended_by", "preempted_by"] {
+        for culprit in CulpritKind::ALL {
+            let key = format!("{kind}_{}", culprit.name());
+            body.extend(words64(&[of(&key), of(&format!("{key}_ns"))]));
+        }
+    }
+    body.extend(name);
+    record(out, 9, body);
+    times(out, 15, pairs, "oncpu_in_progress");
+    for (metric, buckets) in (0..).zip(blocks) {
+        let mut body = words32(&[id as u32, metric, buckets.len() as u32, 0]);
+        for (index, count) in buckets {
+            body.extend(words32(&[index, count as u32, (count >> 32) as u32]));
+        }
+        record(out, 10, body);
+    }
+}
+
+/// The buckets of a histogram, and its greatest sample.
+type Block = (Vec<(u32, u64)>, u64);
+
+/// Returns the keys and values of a line, the name of which comes last.
+fn pairs(line: &str) -> BTreeMap<&str, &str> {
+    let (numbers, name) = line.split_once(" name ").unwrap_or((line, ""));
+    let words: Vec<_> = numbers.split(' ').collect();
+    let pairs = words.chunks(2).map(|pair| (pair[0], pair[1]));
+    pairs.chain([("name", name)]).collect()
+}
+
+/// Returns a name without the escapes of the text files.
+fn unescaped(name: &str) -> Vec<u8> {
+    let mut parts = name.split("\\x");
+    let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
+    for part in parts {
+        bytes.push(u8::from_str_radix(&part[..2], 16).expect("two digits"));
+        bytes.extend(&part.as_bytes()[2..]);
+    }
+    bytes
+}
+
+fn words32(numbers: &[u32]) -> Vec<u8> {
+    numbers
+        .iter()
+        .flat_map(|number| number.to_le_bytes())
+        .collect()
+}
+
+fn words64(numbers: &[u64]) -> Vec<u8> {
+    numbers
+        .iter()
+        .flat_map(|number| number.to_le_bytes())
+        .collect()
+}
+
+/// Writes a record, by `include/uapi/schedhist_raw.h`.
+fn record(out: &mut Vec<u8>, kind: u32, mut body: Vec<u8>) {
+    body.resize(body.len().next_multiple_of(8), 0);
+    out.extend(words32(&[kind, body.len() as u32 + 8]));
+    out.extend(body);
+}
+
+/// Writes what is in progress of a group, if there is anything.
+fn times(out: &mut Vec<u8>, kind: u32, pairs: &BTreeMap<&str, &str>, key: &str) {
+    let of = |key: &str| {
+        pairs
+            .get(key)
+            .map_or(0, |n| n.parse::<u64>().expect("a number"))
+    };
+    let (count, ns) = (of(key), of(&format!("{key}_ns")));
+    if count != 0 {
+        let mut body = words32(&[of("id") as u32, 0]);
+        body.extend(words64(&[count, ns]));
+        record(out, kind, body);
     }
 }
 

@@ -10,12 +10,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-use schedhist_core::{distribution::Distribution, raw, text::Pairs, units};
+use schedhist_core::{
+    distribution::Distribution,
+    engine::group::records::{GroupCounter, GroupMetric},
+    raw::Groups,
+    text::Pairs,
+    units,
+};
 
 use super::{exit_status, log::Log, own_group::OwnGroup, print};
 use crate::{
     failure::{note, Failure, Result},
-    group_histograms,
     options::Style,
     recordings::runs::{self, Run, COMMAND, MACHINE},
     render,
@@ -24,17 +29,14 @@ use crate::{
     sys::{self, Waiter, Woken},
 };
 
-/// The metrics that a group has histograms of.
-const OF_GROUPS: [&str; 3] = ["oncpu", "runq", "offcpu"];
-
-/// Counts of the command's group: the key in a run, and that in the file `groups`.
-pub const COUNTS: [(&str, &str); 6] = [
-    ("voluntary", "voluntary"),
-    ("involuntary", "involuntary"),
-    ("migrations", "migrations"),
-    ("oncpu_ns", "oncpu_sum_ns"),
-    ("waited_ns", "runq_sum_ns"),
-    ("not_in_histogram", "not_in_histogram"),
+/// The counts of the command's group, as a run has them.
+pub const COUNTS: [&str; 6] = [
+    "voluntary",
+    "involuntary",
+    "migrations",
+    "oncpu_ns",
+    "waited_ns",
+    "not_in_histogram",
 ];
 
 /// What is to be measured, and how.
@@ -61,40 +63,50 @@ struct State {
 
 /// What the module has of the command's group. There is none before the first task.
 struct Own {
+    /// When the groups began.
+    since: Option<u64>,
     /// How often a task found no room for a group.
     refused: u64,
     is_there: bool,
-    histograms: Vec<Option<Distribution>>,
+    /// By the place of the metric in [`GroupMetric::ALL`].
+    histograms: [Option<Distribution>; GroupMetric::COUNT],
     counts: [u64; COUNTS.len()],
 }
 
 impl Own {
-    fn read(source: &Source, group: &OwnGroup<'_>) -> Result<Self> {
-        let mut histograms: Vec<Option<Distribution>> = vec![None; OF_GROUPS.len()];
-        for (found, metric) in histograms.iter_mut().zip(OF_GROUPS) {
-            for (name, one) in group_histograms::read(source, metric)?.into_values() {
+    fn new(groups: Option<&Groups>, own: &OwnGroup<'_>) -> Self {
+        let mut all = Self {
+            since: groups.and_then(|groups| groups.since),
+            refused: groups.map_or(0, |groups| groups.refused),
+            is_there: false,
+            histograms: Default::default(),
+            counts: [0; COUNTS.len()],
+        };
+        let Some(groups) = groups else { return all };
+        for group in groups.groups.iter().filter(|group| own.has(&group.name)) {
+            all.is_there = true;
+            for (found, metric) in all.histograms.iter_mut().zip(GroupMetric::ALL) {
+                let one = groups.distribution(group, metric);
                 match found {
-                    _ if !group.has(&name) => {}
                     None => *found = Some(one),
                     Some(found) => found.merge(&one),
                 }
             }
-        }
-        let groups = source.groups()?;
-        let (mut counts, mut is_there) = ([0; COUNTS.len()], false);
-        for one in groups.groups.iter().filter(|one| group.has(&one.name)) {
-            is_there = true;
-            for (sum, (_, key)) in counts.iter_mut().zip(COUNTS) {
-                let number = one.pairs.number::<u128>(key).unwrap_or_default();
-                *sum = units::clamp(number.saturating_add(u128::from(*sum)));
+            let sum = |metric: GroupMetric| units::clamp(group.samples[metric as usize].sum);
+            let counter = |counter: GroupCounter| group.counters[counter as usize];
+            let counts = [
+                counter(GroupCounter::Voluntary),
+                counter(GroupCounter::Involuntary),
+                counter(GroupCounter::Migrations),
+                sum(GroupMetric::Oncpu),
+                sum(GroupMetric::Runq),
+                group.not_in_histogram(),
+            ];
+            for (all, one) in all.counts.iter_mut().zip(counts) {
+                *all = all.saturating_add(one);
             }
         }
-        Ok(Self {
-            refused: groups.refused,
-            is_there,
-            histograms,
-            counts,
-        })
+        all
     }
 }
 
@@ -102,7 +114,6 @@ impl State {
     /// Returns why the two do not tell what the command did since `old`.
     fn gap(&self, old: &Self) -> Option<String> {
         let (own, before) = (self.own.as_ref()?, old.own.as_ref()?);
-        let since = |state: &Self| raw::groups_since(&state.reading.bytes);
         let went_back = || {
             own.counts
                 .iter()
@@ -110,7 +121,7 @@ impl State {
                 .any(|(now, old)| *now < old)
         };
         Some(match () {
-            () if since(self) != since(old) => "group_by was written meanwhile".to_owned(),
+            () if own.since != before.since => "group_by was written meanwhile".to_owned(),
             () if own.is_there && went_back() => {
                 "a cgroup that the command has removed has given up its group".to_owned()
             }
@@ -153,12 +164,12 @@ impl Job<'_> {
     }
 
     fn state(&self) -> Result<State> {
-        let group = self.own_group.as_ref();
-        let own = group.map(|group| Own::read(self.source, group));
-        Ok(State {
-            own: own.transpose()?,
-            reading: self.source.read()?,
-        })
+        let reading = self.source.read()?;
+        let own = match &self.own_group {
+            Some(group) => Some(Own::new(reading.groups()?.as_ref(), group)),
+            None => None,
+        };
+        Ok(State { reading, own })
     }
 
     /// Returns the state, or prints why it cannot be read: the command goes on all the same.
@@ -292,16 +303,16 @@ impl Job<'_> {
         } else {
             frame.notes.extend(new.missing(old));
         }
-        let is_wanted = |name: &str| OF_GROUPS.contains(&name);
+        let is_wanted = |name: &str| GroupMetric::ALL.iter().any(|metric| metric.name() == name);
         frame.notes.extend(render::off(&frame.window, is_wanted));
         let mut histograms = Vec::new();
         if let Some((old, new)) = own {
             let pairs = old.histograms.iter().zip(&new.histograms);
-            for (metric, (old, new)) in OF_GROUPS.iter().zip(pairs) {
+            for (metric, (old, new)) in GroupMetric::ALL.iter().zip(pairs) {
                 if let Some(new) = new {
                     let since = old.as_ref().and_then(|old| new.since(old));
                     let since = since.unwrap_or_else(|| new.clone());
-                    histograms.push((COMMAND.to_owned(), (*metric).to_owned(), since));
+                    histograms.push((COMMAND.to_owned(), metric.name().to_owned(), since));
                 }
             }
         }
@@ -343,7 +354,7 @@ impl Job<'_> {
             let _ = writeln!(pairs, "notes {}", frame.notes.join("\t"));
         }
         if let Some((old, new)) = own {
-            for (((key, _), old), new) in COUNTS.iter().zip(old.counts).zip(new.counts) {
+            for ((key, old), new) in COUNTS.iter().zip(old.counts).zip(new.counts) {
                 let _ = writeln!(pairs, "{key} {}", new.saturating_sub(old));
             }
         }

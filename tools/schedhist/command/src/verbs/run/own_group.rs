@@ -15,7 +15,7 @@ use schedhist_core::engine::format::text::Escaped;
 use crate::{
     failure::{note, Failure, Result},
     setting::{
-        grouping::{has_cgroups, rules, Grouping, CGROUPS, RUN},
+        grouping::{has_cgroups, rule_of, rules, Grouping, CGROUPS, RUN},
         owner::{self, Owner, State},
     },
     source::Source,
@@ -54,7 +54,7 @@ impl<'a> OwnGroup<'a> {
             Failure::Error(text) | Failure::Usage(text) => text,
             Failure::Output(_) | Failure::Quiet(_) => "group_by cannot be written".to_owned(),
         };
-        match source.groups().map_err(by)?.rule.as_str() {
+        match rule_of(source).map_err(by)?.as_str() {
             "list" => Self::with_rule(source).map_err(by),
             "none" => Self::with_cgroup(source)
                 .or_else(|why| Self::with_rule(source).map_err(|_| by(why))),

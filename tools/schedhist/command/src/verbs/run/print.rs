@@ -127,7 +127,7 @@ fn table<'a>(
         Column::json("status", move |_| Cell::number(number("status"))),
     ];
     // Counts of the command are not repeated.
-    columns.extend(COUNTS.map(|(key, _)| {
+    columns.extend(COUNTS.map(|key| {
         Column::json(key, move |(scope, ..): &Row<'_>| match scope == COMMAND {
             true => Cell::number(number(key)),
             false => Cell::Absent,

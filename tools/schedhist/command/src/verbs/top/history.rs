@@ -60,8 +60,6 @@ pub struct Moment {
     pub switches: u64,
     /// The CPUs, by their order.
     pub cpus: Vec<Cpu>,
-    /// The length of the interval of the groups, which are read a little later.
-    pub group_span: Option<u64>,
     /// The groups that waited longest.
     pub groups: Vec<GroupRow>,
     /// Outliers that are new.
@@ -93,7 +91,6 @@ impl Moment {
             rows: rows.collect(),
             switches: window.counter("switches").unwrap_or_default(),
             cpus: cpus(window),
-            group_span: window.span,
             groups,
             outliers,
             in_progress: frame

@@ -14,8 +14,9 @@ use std::{
 
 use clap::ArgMatches;
 use schedhist_core::{
-    groups::{self, GroupRow},
-    text::{Groups, Outlier, OutlierParser},
+    groups::{Between, GroupRow},
+    raw::Groups,
+    text::{Outlier, OutlierParser},
 };
 
 use crate::{
@@ -63,34 +64,25 @@ impl Feed<'_> {
         let metric = self.metric.clone();
         let is_wanted = |name: &str| name == metric || render::is_default(name);
         frame.notes.extend(render::off(&frame.window, is_wanted));
-        let (groups, span) = self.groups();
+        let groups = self.groups(&reading)?;
         let outliers = self.outliers();
-        let mut moment = Moment::new(&frame, groups, outliers);
-        moment.group_span = span.or(moment.span);
+        let moment = Moment::new(&frame, groups, outliers);
         self.history.push(&frame, moment);
         self.status.folds = view::folds(&self.history.cpus, &self.sets);
         self.last = Some(reading);
         Ok(())
     }
 
-    /// Returns what the groups did since they were read last, and how long that is.
-    fn groups(&mut self) -> (Vec<GroupRow>, Option<u64>) {
-        let groups = self
-            .source
-            .groups()
-            .ok()
-            .filter(|groups| !matches!(groups.rule.as_str(), "none" | ""));
-        let Some(groups) = groups else {
-            self.groups = None;
+    /// Returns what the groups did since the reading before.
+    fn groups(&mut self, reading: &Reading) -> Result<Vec<GroupRow>> {
+        let groups = reading.groups()?;
+        let last = std::mem::replace(&mut self.groups, groups);
+        let Some(groups) = &self.groups else {
             self.status.rule.clear();
-            return (Vec::new(), None);
+            return Ok(Vec::new());
         };
-        let none = Groups::default();
-        let last = self.groups.as_ref().unwrap_or(&none);
-        let (rows, span) = (groups::between(last, &groups), groups.since(last));
         self.status.rule.clone_from(&groups.rule);
-        self.groups = Some(groups);
-        (rows, span)
+        Ok(Between::new(last.as_ref(), groups).rows())
     }
 
     fn outliers(&mut self) -> Vec<Outlier> {

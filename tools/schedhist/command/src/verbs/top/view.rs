@@ -549,7 +549,7 @@ fn groups(screen: &mut Screen, moment: &Moment, status: &Status, (top, lines): (
         screen.text(0, top + 1, "nobody waited", Style::Dim);
     }
     let name_width = (screen.width / 3).clamp(10, 60);
-    let span = moment.group_span.unwrap_or(0).max(1);
+    let span = moment.span.unwrap_or(0).max(1);
     for (number, group) in moment.groups.iter().take(lines - 1).enumerate() {
         let y = top + 1 + number;
         // The end of a path says more than its beginning.
