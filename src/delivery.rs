@@ -47,7 +47,7 @@ use crate::{
                 Registration, //
             },
         },
-        trace_listeners::Adapt, //
+        trace_listeners::ListenerHook, //
     },
     engine::{
         identity::Identity,
@@ -177,23 +177,23 @@ fn emit(cpu: u32, sample: &Sample, task: &Identity) {
 
 /// The probe of `sched_exit_tp`, while it is registered.
 #[pin_data]
-pub(crate) struct Exits {
+pub(crate) struct ExitProbe {
     #[pin]
     probe: Mutex<Option<Registration<Delivery>>>,
     delivery: Arc<Delivery>,
 }
 
-impl Exits {
+impl ExitProbe {
     /// Creates this without a probe. Sleeps.
     pub(crate) fn new(delivery: Arc<Delivery>) -> impl PinInit<Self> {
         pin_init!(Self {
-            probe <- new_mutex!(None, "schedhist::Exits::probe"),
+            probe <- new_mutex!(None, "schedhist::ExitProbe::probe"),
             delivery,
         })
     }
 }
 
-impl Adapt for Exits {
+impl ListenerHook for ExitProbe {
     /// Registers the probe if there are listeners, and unregisters it if there are none.
     ///
     /// No sample is lost between: a switch leaves samples for the probe only after it has been

@@ -86,7 +86,7 @@ trace_events! {
     } => "comm={comm} pid={pid} prio={prio} cpu={cpu} duration_ns={duration_ns} cause={cause} "
         "group={group}";
 
-    /// A task's stay on a CPU, when it ends; the cause is how it ended.
+    /// A task's slice on a CPU, when it ends; the cause is how it ended.
     event oncpu: sample;
 
     /// A task's wait for a CPU, when it gets it; the cause is what made it wait: a preemption, a
@@ -109,13 +109,13 @@ trace_events! {
     /// `throttled`.
     event throttled: sample;
 
-    /// A CPU's stay in its idle task, when it ends; with the task that ended it.
+    /// A CPU's slice in its idle task, when it ends; with the task that ended it.
     ///
     /// Emitted at the switch, in the context of the idle task.
     event idle {
         /// The CPU.
         cpu: Cpu,
-        /// Length of the stay, in nanoseconds.
+        /// Length of the slice, in nanoseconds.
         duration_ns: Ns as weight,
         /// The thread id of the task that runs next.
         next_pid: Pid,
@@ -153,7 +153,7 @@ trace_events! {
         start_ns: Ns = end_ns - duration_ns,
         /// How many events `culprit` follow.
         culprits: u32,
-        /// For how much of the time no culprit is named: the CPU's record of its last stays does
+        /// For how much of the time no culprit is named: the CPU's record of its last slices does
         /// not reach back far enough, there were too many tasks, or it was offline meanwhile.
         missing_ns: Ns,
         /// As in the sample's own event; 0 for the idle task.
@@ -176,9 +176,9 @@ trace_events! {
         cpu: Cpu,
         /// How long the task had the CPU during the outlier, in nanoseconds.
         ran_ns: Ns,
-        /// In how many stays.
+        /// In how many slices.
         slices: u32,
-        /// The task's group in the first of these stays; 0 for the idle task, too.
+        /// The task's group in the first of these slices; 0 for the idle task, too.
         group: u32,
     } => "id={id} comm={comm} pid={pid} prio={prio} cpu={cpu} ran_ns={ran_ns} slices={slices} "
         "group={group}";

@@ -33,7 +33,7 @@ use self::{
         Found,
         Kind, //
     },
-    registry::Directory, //
+    registry::GroupRegistry, //
 };
 use crate::{
     boundary::{
@@ -54,7 +54,7 @@ use crate::{
             records::group_scheme,
             rule::Rule,
             set::GroupSet,
-            verdict::Group, //
+            task_group::Group, //
         },
         histogram::bucket::Scheme,
     },
@@ -100,10 +100,10 @@ pub(crate) struct Groups {
     /// The time at which they began.
     since: u64,
     memories: Pin<KBox<GroupMemories>>,
-    /// The lock also orders verdicts: a verdict is stored while it is held, and what it depends on
-    /// was read after it was taken. So the verdict stored last is that of the last change.
+    /// The lock also orders groups: a group is stored while it is held, and what it depends on
+    /// was read after it was taken. So the group stored last is that of the last change.
     #[pin]
-    directory: IrqLock<Directory>,
+    registry: IrqLock<GroupRegistry>,
     /// Held during a sweep.
     #[pin]
     sweeping: Mutex<()>,
@@ -126,13 +126,13 @@ impl Groups {
             return Ok(None);
         };
         let limit = limits.groups as usize;
-        let directory = Directory::new(&kind, limit, under)?;
+        let registry = GroupRegistry::new(&kind, limit, under)?;
         let memory = match limits.memory {
             0 => usize::MAX,
             bytes => usize::try_from(bytes).unwrap_or(usize::MAX),
         };
         let scheme = group_scheme(scheme);
-        let tables = Directory::memory(limit);
+        let tables = GroupRegistry::memory(limit);
         // With "other" and "gone".
         let memories = GroupMemories::new(limit + 2, scheme, memory.saturating_sub(tables))?;
         let retired = no_groups(limits.groups)?;
@@ -145,7 +145,7 @@ impl Groups {
                 scheme,
                 since: local_clock(),
                 memories,
-                directory <- new_irq_lock!(directory, c"schedhist::Groups::directory"),
+                registry <- new_irq_lock!(registry, c"schedhist::Groups::registry"),
                 sweeping <- new_mutex!((), "schedhist::Groups::sweeping"),
                 retired <- new_mutex!(retired, "schedhist::Groups::retired"),
             }),
@@ -187,16 +187,16 @@ impl Groups {
 
     /// Returns what is said of all groups together.
     pub(crate) fn head(&self) -> Head {
-        let directory = self.directory.lock();
+        let registry = self.registry.lock();
         Head {
             time: local_clock(),
             limit: self.limits.groups,
-            refused: directory.refused,
-            no_memory: directory.no_memory,
+            refused: registry.refused,
+            no_memory: registry.no_memory,
             memory: self.tables + self.memories.memory(),
-            gone: directory.gone,
-            unfollowed: directory.lineage.lost(),
-            late: directory.decided_late,
+            gone: registry.gone,
+            unfollowed: registry.fork_marks.lost(),
+            late: registry.decided_late,
         }
     }
 
@@ -226,10 +226,10 @@ impl Groups {
     /// Returns whether `group` would get tasks again even if it has none: its cgroup or its rule
     /// still exists. Sleeps.
     fn is_kept(&self, group: Group) -> bool {
-        let key = self.directory.lock().places.key(group);
+        let key = self.registry.lock().places.key(group);
         match (&self.kind, key) {
             (Kind::Cgroup, Some(id)) => cgroup::exists(id as u64),
-            (Kind::List, Some(_)) => self.directory.lock().has_rule_of(group),
+            (Kind::List, Some(_)) => self.registry.lock().has_rule_of(group),
             _ => false,
         }
     }

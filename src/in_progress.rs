@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What tasks are in the middle of: stays on a CPU, and waits for one.
+//! What tasks are in the middle of: slices on a CPU, and waits for one.
 
 use kernel::{
     prelude::*,
@@ -13,7 +13,7 @@ use crate::{
         task::for_each_queued_task, //
     },
     engine::{
-        group::verdict::Group,
+        group::task_group::Group,
         metric::Metric,
         switch::{
             in_progress::{
@@ -30,7 +30,7 @@ use crate::{
 
 /// Waits in progress of each group.
 pub(crate) struct InProgress {
-    /// The waits for a CPU, and the stays whose beginning was not seen, by the group's number.
+    /// The waits for a CPU, and the slices whose beginning was not seen, by the group's number.
     groups: KVVec<(Waits, Waits)>,
 }
 
@@ -45,14 +45,14 @@ impl InProgress {
         Ok(Self { groups })
     }
 
-    /// Finds all waits in progress, and adds them to `waiters` and to their groups. Calls `stay`
-    /// with each stay of a task in progress. It must not sleep.
+    /// Finds all waits in progress, and adds them to `waiters` and to their groups. Calls `slice`
+    /// with each slice of a task in progress. It must not sleep.
     ///
     /// Looks at each task once, and takes longer only for those that are on a run queue.
     pub(crate) fn find(
         mut self,
         reading: &Reading,
-        mut stay: impl FnMut(&TaskInProgress),
+        mut slice: impl FnMut(&TaskInProgress),
         waiters: &mut Waiters,
     ) -> Self {
         let Some(recorder) = &reading.recorder else {
@@ -63,7 +63,7 @@ impl InProgress {
             let state = recorder.tasks().pages(&rcu).get(task.pid());
             let group = match self.groups.is_empty() {
                 true => Group::OTHER,
-                false => state.verdict(task.id()).group(),
+                false => state.task_group(task.id()).group(),
             };
             let of_group = self.groups.get_mut(group.number() as usize);
             let cpu = task.cpu();
@@ -86,13 +86,13 @@ impl InProgress {
             }
             let since = records.since();
             let now = local_clock();
-            // The task has the CPU in this stay, and is not about to leave it.
+            // The task has the CPU in this slice, and is not about to leave it.
             let is_there = task.is_on_cpu() && task.cpu() == cpu && records.since() == since;
             if !is_there || state.is_out(task) {
                 return;
             }
             let duration = now.saturating_sub(if since == 0 { began } else { since });
-            stay(&TaskInProgress {
+            slice(&TaskInProgress {
                 metric: Metric::Oncpu,
                 is_sample: since != 0,
                 cpu,
@@ -111,7 +111,7 @@ impl InProgress {
         self
     }
 
-    /// Calls `show` with what is in progress of each group, waits and stays.
+    /// Calls `show` with what is in progress of each group, waits and slices.
     pub(crate) fn for_each_group(
         &self,
         mut show: impl FnMut(Group, &Waits, &Waits) -> Result,

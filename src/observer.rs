@@ -18,12 +18,12 @@ use crate::{
     engine::{
         group::{
             observer::Occupant,
-            verdict::Group, //
+            task_group::Group, //
         },
         identity::Identity,
         metric::Metric,
         outlier::{
-            history::Stay,
+            history::Slice,
             log::Log, //
         },
         switch::{
@@ -120,7 +120,7 @@ impl<'a> TracingObserver<'a> {
         identify(self.names.task(side), group)
     }
 
-    /// Emits the event of the idle task's stay, which names the task that ended it.
+    /// Emits the event of the idle task's slice, which names the task that ended it.
     fn emit_idle(&self, sample: &Sample) {
         if events::trace_idle_enabled() {
             let next = self.names.identify(Side::Next);
@@ -134,9 +134,9 @@ impl Observer for &TracingObserver<'_> {
         self.names.identify(side)
     }
 
-    fn stay(self, since: u64, now: u64) {
+    fn slice(self, since: u64, now: u64) {
         if let Some(log) = self.log {
-            log.stay(&Stay {
+            log.slice(&Slice {
                 task: self.identify_occupant(Side::Prev),
                 since,
                 until: now,

@@ -25,7 +25,7 @@ use crate::{
             MetricSet,
             Series, //
         },
-        switch::cpu::Stay,
+        switch::cpu::CurrentSlice,
     },
     groups::{
         Groups,
@@ -104,11 +104,11 @@ impl Reading {
             })
     }
 
-    /// Returns the stay in progress on a CPU; `None` if measuring is off, or the CPU is offline.
-    pub(crate) fn stay(&self, cpu: &CpuRecords) -> Option<Stay> {
+    /// Returns the slice in progress on a CPU; `None` if measuring is off, or the CPU is offline.
+    pub(crate) fn current_slice(&self, cpu: &CpuRecords) -> Option<CurrentSlice> {
         // An offline CPU may not record its last switch.
         let is_known = self.recorder.is_some() && is_online(cpu.number());
-        is_known.then(|| cpu.stay(local_clock)).flatten()
+        is_known.then(|| cpu.current_slice(local_clock)).flatten()
     }
 
     /// Adds up a count over the CPUs in `scope`. `now` returns the count in a CPU's records,

@@ -64,7 +64,7 @@ use crate::{
                 CpuGroups,
                 Grouped, //
             },
-            verdict::Group, //
+            task_group::Group, //
         },
         switch::{
             sample::Observer,
@@ -75,8 +75,8 @@ use crate::{
             switch_out::PrevState,
             task_state::{
                 record_wakeup,
-                Notes,
                 TaskState, //
+                WakeupFilter,
             },
             view, //
         },
@@ -196,7 +196,7 @@ impl Recorder {
                     let member = Member {
                         pid: task.pid(),
                         comm: task.comm(),
-                        group: groups.verdict(task, &self.tasks).group(),
+                        group: groups.task_group(task, &self.tasks).group(),
                     };
                     // Cannot fail: there is room.
                     let _ = members.push_within_capacity(member);
@@ -501,10 +501,10 @@ impl<'a> view::Wakeup for WakeupView<'a> {
     }
 }
 
-impl<N: Notes> SchedWaking<N> for Recorder {
+impl<F: WakeupFilter> SchedWaking<F> for Recorder {
     #[inline(always)]
     fn sched_waking(&self, waking: Waking<'_>) {
         let tasks = &self.tasks;
-        record_wakeup::<N>(WakeupView { waking, tasks });
+        record_wakeup::<F>(WakeupView { waking, tasks });
     }
 }

@@ -37,7 +37,7 @@ use boundary::{
     params,
     trace_listeners::Listeners, //
 };
-use delivery::Exits;
+use delivery::ExitProbe;
 use engine::{
     group::{
         list::{
@@ -138,8 +138,8 @@ impl kernel::Module for SchedHist {
         monitor
             .set_enabled(true)
             .inspect_err(|e| pr_err!("cannot probe the scheduler: {e:?}\n"))?;
-        let exits = Arc::pin_init(Exits::new(monitor.delivery().clone()), GFP_KERNEL)?;
-        let listeners = Listeners::new(exits)?;
+        let exit_probe = Arc::pin_init(ExitProbe::new(monitor.delivery().clone()), GFP_KERNEL)?;
+        let listeners = Listeners::new(exit_probe)?;
         // Nothing can fail from here on.
         files.publish();
         pr_info!("version {VERSION}, measuring\n");

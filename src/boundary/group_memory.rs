@@ -57,9 +57,9 @@ use crate::{
                 GroupRecords, //
             },
             set::GroupSet,
-            verdict::{
+            task_group::{
                 Group,
-                Verdict, //
+                TaskGroup, //
             },
         },
         histogram::bucket::Scheme,
@@ -147,7 +147,7 @@ impl GroupMemory {
 
     /// Makes the idle task the one that has the CPU, which is about to come online.
     pub(crate) fn enter_idle(&self) {
-        self.occupant.enter(Verdict::IDLE);
+        self.occupant.enter(TaskGroup::IDLE);
         self.enter(Group::OTHER);
     }
 

@@ -12,6 +12,10 @@
 //!   runs with `tracepoints_mutex` held, under which no probe can be registered. So the module
 //!   adapts a moment later, in a work queue.
 //!
+//! That callback alone would do for both, without a `trace_event_reg()` of our own. But then the
+//! first samples after a write to `enable` has returned would be missing, or emitted in another
+//! task than their own.
+//!
 //! Each listener has a reference to the module. So no function here runs while the module is being
 //! unloaded. Events may be listened to before the module is initialised: the listeners are counted
 //! all the time.
@@ -66,7 +70,7 @@ fn is_any() -> bool {
 }
 
 /// Adapts to the listeners of trace events.
-pub(crate) trait Adapt: Send + Sync + 'static {
+pub(crate) trait ListenerHook: Send + Sync + 'static {
     /// Adapts to whether there are listeners, which `is_any` returns. Several threads may call this
     /// at once: the implementation must serialise them, and call `is_any` within.
     ///
@@ -74,8 +78,8 @@ pub(crate) trait Adapt: Send + Sync + 'static {
     fn adapt(&self, is_any: fn() -> bool) -> Result;
 }
 
-/// An [`Adapt`], called from a work queue.
-struct Later(Arc<dyn Adapt>);
+/// A [`ListenerHook`], called from a work queue.
+struct Later(Arc<dyn ListenerHook>);
 
 impl Job for Later {
     fn run(&self) {
@@ -86,11 +90,11 @@ impl Job for Later {
 
 /// The part of [`Listeners`] that callbacks from C use.
 struct Target {
-    data: Arc<dyn Adapt>,
+    data: Arc<dyn ListenerHook>,
     work: Pin<KBox<Work<Later>>>,
 }
 
-/// Calls an [`Adapt`] when listeners come and go, until this is dropped. That sleeps.
+/// Calls a [`ListenerHook`] when listeners come and go, until this is dropped. That sleeps.
 ///
 /// # Invariants
 ///
@@ -102,7 +106,7 @@ pub(crate) struct Listeners {
 impl Listeners {
     /// Calls `data` from now on, also for the listeners there are already. Sleeps; fails with
     /// `EBUSY` if there is another [`Listeners`], and with `ENOMEM`.
-    pub(crate) fn new(data: Arc<dyn Adapt>) -> Result<Self> {
+    pub(crate) fn new(data: Arc<dyn ListenerHook>) -> Result<Self> {
         let target = Target {
             work: new_work!(
                 Arc::new(Later(data.clone()), GFP_KERNEL)?,

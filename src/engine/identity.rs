@@ -4,7 +4,7 @@
 
 use crate::engine::{
     cell::Cell,
-    group::verdict::Group, //
+    group::task_group::Group, //
 };
 
 /// The identity of a task, as the files and trace events show it.

@@ -32,8 +32,8 @@ named! {
     /// 5. its event: see `src/events.rs`.
     #[repr(usize)]
     pub enum Metric {
-        /// *in* to *out*: a stay of a task on a CPU, however it ended.
-        Oncpu => "oncpu", "Stays of tasks on a CPU.";
+        /// *in* to *out*: a slice of a task on a CPU, however it ended.
+        Oncpu => "oncpu", "Slices of tasks on a CPU.";
         /// *wake* to *in*: a task's wait for a CPU after it was woken, or after it was forked.
         RunqWakeup => "runq_wakeup", "Waits of tasks for a CPU after a wakeup or a fork.";
         /// *out* to *in*, when the task left the CPU runnable, unless it was throttled.
@@ -46,8 +46,8 @@ named! {
             "blocked_uninterruptible", "Uninterruptible sleeps, until the wakeup.";
         /// *out* to *in*, when the task left the CPU to block.
         Offcpu => "offcpu", "Absences of tasks that blocked, until they run again.";
-        /// A stay of a CPU in its idle task.
-        Idle => "idle", "Stays of a CPU in its idle task.";
+        /// A slice of the idle task of a CPU.
+        Idle => "idle", "Slices of a CPU in its idle task.";
         /// From the event `sched_waking` to *in*, when the task had blocked. It begins a
         /// little earlier than [`Metric::RunqWakeup`], when the waker starts.
         Wakeup => "wakeup", "Times from sched_waking until the task runs.";
@@ -236,10 +236,10 @@ named! {
         ///
         /// The idle task is no task: its switches are in neither of the two.
         Involuntary => "involuntary", "Switches by which a task left the CPU runnable.";
-        /// Switches that ended a stay whose start is not known, and that are in no histogram: the
+        /// Switches that ended a slice whose start is not known, and that are in no histogram: the
         /// first on each CPU after measuring began, and those at which the clock was found to have
         /// gone backwards.
-        StartUnseen => "start_unseen", "Switches that ended a stay whose start was not seen.";
+        StartUnseen => "start_unseen", "Switches that ended a slice whose start was not seen.";
         /// Switches to the idle task.
         ToIdle => "to_idle", "Switches to the idle task.";
         /// Switches to a task whose wait began at a time that is not known: before measuring did,

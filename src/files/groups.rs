@@ -181,10 +181,10 @@ impl View for Groups {
         let members = all.members()?;
         all.for_each(|group, name| {
             let totals = all.totals(group);
-            let stays = all.stays(group, reading);
+            let slices = all.slices(group, reading);
             let histograms = all.histograms(group)?;
             let members = members.of(group);
-            groups::group(out, group, name, members, &totals, &stays, &histograms)?;
+            groups::group(out, group, name, members, &totals, &slices, &histograms)?;
             for (other, count, nanoseconds) in totals.neighbours() {
                 let name = all.name(other)?.unwrap_or(KVec::new());
                 groups::neighbour(out, group, other, (count, nanoseconds), &name)?;

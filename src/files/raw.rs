@@ -58,7 +58,7 @@ fn write(reading: &Reading, out: &mut impl raw::Sink) -> Result {
         cpus: reading.records.cpus().count() as u32,
     };
     raw::begin(out, &info, reading.cpus(Scope::All), |cpu| {
-        reading.stay(cpu)
+        reading.current_slice(cpu)
     });
     for cpu in reading.records.cpus().map(|cpu| cpu.number()) {
         if !is_online(cpu) {
@@ -78,7 +78,7 @@ fn write(reading: &Reading, out: &mut impl raw::Sink) -> Result {
                 name,
                 members.of(group),
                 &groups.totals(group),
-                &groups.stays(group, reading),
+                &groups.slices(group, reading),
                 &histograms,
             );
             Ok(())
@@ -88,7 +88,7 @@ fn write(reading: &Reading, out: &mut impl raw::Sink) -> Result {
         // Last: a wait that ends meanwhile is then missing, and not there twice.
         let mut waiters = Waiters::new();
         let found = InProgress::new(reading)?;
-        let found = found.find(reading, |stay| raw::task(out, stay), &mut waiters);
+        let found = found.find(reading, |slice| raw::task(out, slice), &mut waiters);
         raw::waiters(out, local_clock(), &waiters);
         found.for_each_group(|group, waits, unseen| {
             raw::group_waiting(out, group, waits);

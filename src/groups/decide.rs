@@ -14,7 +14,7 @@ use super::{
         Kind, //
     },
     registry::{
-        Directory,
+        GroupRegistry,
         Sharing, //
     },
     Groups, //
@@ -38,15 +38,15 @@ use crate::{
     },
     engine::{
         format::text::up_to_nul,
-        group::verdict::{
+        group::task_group::{
             Group,
-            Verdict, //
+            TaskGroup, //
         },
     },
 };
 
 impl Groups {
-    /// Decides the verdict of `task` and stores it in `tasks`. `comm` is the name that the task is
+    /// Decides the group of `task` and stores it in `tasks`. `comm` is the name that the task is
     /// about to get, if any. If a [sweep](Groups::sweep) may make room, returns after how many
     /// milliseconds it may begin. The context is that of
     /// [`IrqLock::lock`](crate::boundary::abstractions::irq_lock::IrqLock::lock).
@@ -57,40 +57,40 @@ impl Groups {
         tasks: &TaskStates,
     ) -> Option<Msecs> {
         let rcu = rcu::read_lock();
-        let mut directory = self.directory.lock();
+        let mut registry = self.registry.lock();
         let pages = tasks.pages(&rcu);
         let state = pages.get(task.pid());
         // A walk may still find a task that has given up its PID meanwhile. If another task has the
-        // PID by now, its verdict was stored under the lock, so the first task is seen to be
+        // PID by now, its group was stored under the lock, so the first task is seen to be
         // exiting.
         if task.is_exiting() {
-            let group = state.verdict(task.id()).group();
-            if state.has_verdict_of_another(task.id()) || self.keeps(group, &directory) {
+            let group = state.task_group(task.id()).group();
+            if state.has_task_group_of_another(task.id()) || self.keeps(group, &registry) {
                 return None;
             }
         }
-        let group = self.group_of(task, comm, &mut directory, &rcu);
-        let verdict = Verdict::new(group, task.is_kernel_thread());
-        if !state.set_verdict(task.id(), verdict) {
+        let group = self.group_of(task, comm, &mut registry, &rcu);
+        let task_group = TaskGroup::new(group, task.is_kernel_thread());
+        if !state.set_task_group(task.id(), task_group) {
             // The task counts as untracked whenever it runs, until there is memory for its state.
-            directory.lack_memory();
+            registry.lack_memory();
         }
-        directory.take_wanted_sweep()
+        registry.take_wanted_sweep()
     }
 
     /// Returns whether a task that is exiting, and cannot be asked for its process any more, stays
     /// in `group`.
-    fn keeps(&self, group: Group, directory: &Directory) -> bool {
+    fn keeps(&self, group: Group, registry: &GroupRegistry) -> bool {
         match self.kind {
             Kind::Cgroup | Kind::Comm => false,
-            Kind::Process(_) | Kind::Thread(_) => directory.places.key(group).is_some(),
-            Kind::List => directory.has_rule_of(group),
+            Kind::Process(_) | Kind::Thread(_) => registry.places.key(group).is_some(),
+            Kind::List => registry.has_rule_of(group),
         }
     }
 
     /// Records that the current task has created `task`: a process begins with the marks of the one
     /// that forked it. No effect if that is known already. If there is no room and `counts` is
-    /// true, counts the process as lost. The recorder calls this before it decides the verdict of a
+    /// true, counts the process as lost. The recorder calls this before it decides the group of a
     /// new task, as its probe may come before that of the groups.
     #[inline(never)]
     pub(crate) fn fork(&self, task: Task<'_>, counts: bool) {
@@ -100,37 +100,37 @@ impl Groups {
         let rcu = rcu::read_lock();
         let parent = with_current(|parent| parent.process(&rcu));
         if let (Some(child), Some(parent)) = (task.process(&rcu), parent) {
-            let mut directory = self.directory.lock();
-            if !directory.lineage.fork(parent.key(), child.key()) && counts {
-                directory.lineage.count_lost();
+            let mut registry = self.registry.lock();
+            if !registry.fork_marks.fork(parent.key(), child.key()) && counts {
+                registry.fork_marks.count_lost();
             }
         }
     }
 
-    /// Returns the verdict of `task` as it is stored in `tasks`.
-    pub(crate) fn verdict(&self, task: Task<'_>, tasks: &TaskStates) -> Verdict {
+    /// Returns the group of `task` as it is stored in `tasks`.
+    pub(crate) fn task_group(&self, task: Task<'_>, tasks: &TaskStates) -> TaskGroup {
         let rcu = rcu::read_lock();
-        let verdict = tasks.pages(&rcu).get(task.pid()).verdict(task.id());
-        verdict
+        let task_group = tasks.pages(&rcu).get(task.pid()).task_group(task.id());
+        task_group
     }
 
     /// Returns the group of `task`, but makes none: `None` if the task should have one that there
     /// is not.
     pub(super) fn peek(&self, task: Task<'_>) -> Option<Group> {
         let rcu = rcu::read_lock();
-        let directory = self.directory.lock();
+        let registry = self.registry.lock();
         let key = match &self.kind {
             Kind::Comm => Some(comm_key(&task.comm())),
             Kind::Process(those) => process_of(task, those, &rcu).map(ProcessId::key),
             Kind::Thread(those) => is_thread_of(task, those, &rcu).then(|| thread_key(task)),
             Kind::Cgroup => {
-                let cgroup = directory.cgroup_of(task, &rcu);
+                let cgroup = registry.cgroup_of(task, &rcu);
                 cgroup.map(|cgroup| u128::from(cgroup.id()))
             }
-            Kind::List => return directory.rule_of(task, None, &rcu).or(Some(Group::OTHER)),
+            Kind::List => return registry.rule_of(task, None, &rcu).or(Some(Group::OTHER)),
         };
         match key {
-            Some(key) => directory.places.peek(key),
+            Some(key) => registry.places.peek(key),
             None => Some(Group::OTHER),
         }
     }
@@ -140,14 +140,14 @@ impl Groups {
         &self,
         task: Task<'_>,
         comm: Option<[u8; COMM_LEN]>,
-        directory: &mut Directory,
+        registry: &mut GroupRegistry,
         rcu: &rcu::Guard,
     ) -> Group {
         match &self.kind {
             Kind::Comm => {
                 let comm = comm.unwrap_or_else(|| task.comm());
                 let name = || copy(up_to_nul(&comm), GFP_NOWAIT);
-                directory.group_of(comm_key(&comm), Sharing::No, name)
+                registry.group_of(comm_key(&comm), Sharing::No, name)
             }
             Kind::Process(those) => {
                 // Of its threads, the leader gives the process its name.
@@ -157,23 +157,23 @@ impl Groups {
                     return Group::OTHER;
                 };
                 let comm = comm.filter(|_| task.pid() == task.tgid());
-                directory.group_of_task(process.key(), leader, task.tgid(), comm)
+                registry.group_of_task(process.key(), leader, task.tgid(), comm)
             }
             Kind::Thread(those) => {
                 if !is_thread_of(task, those, rcu) {
                     return Group::OTHER;
                 }
-                directory.group_of_task(thread_key(task), task, task.pid(), comm)
+                registry.group_of_task(thread_key(task), task, task.pid(), comm)
             }
-            Kind::Cgroup => match directory.cgroup_of(task, rcu) {
+            Kind::Cgroup => match registry.cgroup_of(task, rcu) {
                 Some(cgroup) => {
                     let key = u128::from(cgroup.id());
-                    directory.group_of(key, Sharing::ByName, || cgroup.path())
+                    registry.group_of(key, Sharing::ByName, || cgroup.path())
                 }
                 None => Group::OTHER,
             },
             Kind::List => {
-                let group = directory.rule_of(task, comm, rcu);
+                let group = registry.rule_of(task, comm, rcu);
                 // It keeps its place anyway, as its rule exists.
                 group.unwrap_or(Group::OTHER)
             }
@@ -190,7 +190,7 @@ impl TaskNewtask for Groups {
 
 impl SchedProcessExit for Groups {
     fn sched_process_exit(&self, process: ProcessId) {
-        self.directory.lock().lineage.exit(process.key());
+        self.registry.lock().fork_marks.exit(process.key());
     }
 }
 

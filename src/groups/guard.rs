@@ -23,9 +23,9 @@ use crate::{
         group::{
             records::GroupMetric,
             set::GroupSet,
-            stays::GroupStays,
+            slices::GroupSlices,
+            task_group::Group, //
             totals::GroupTotals,
-            verdict::Group, //
         },
         histogram::snapshot::Snapshot, //
     },
@@ -33,22 +33,22 @@ use crate::{
 };
 
 /// The groups. While this guard exists, no group is retired and no place is reused.
-pub(crate) struct HeldGroups<'a> {
+pub(crate) struct GroupsGuard<'a> {
     groups: &'a Groups,
     retired: Guard<'a, GroupSet<KVVec<u64>>, MutexBackend>,
 }
 
 impl Groups {
     /// Waits until no place changes its group, so that several groups can be read. Sleeps.
-    pub(crate) fn hold(&self) -> HeldGroups<'_> {
-        HeldGroups {
+    pub(crate) fn hold(&self) -> GroupsGuard<'_> {
+        GroupsGuard {
             groups: self,
             retired: self.retired.lock(),
         }
     }
 }
 
-impl Deref for HeldGroups<'_> {
+impl Deref for GroupsGuard<'_> {
     type Target = Groups;
 
     fn deref(&self) -> &Groups {
@@ -56,7 +56,7 @@ impl Deref for HeldGroups<'_> {
     }
 }
 
-impl HeldGroups<'_> {
+impl GroupsGuard<'_> {
     /// Calls `show` with each group and its name: [`Group::OTHER`] first, then, once there is any,
     /// the one of all that are gone. Fails with `ENOMEM`, and as `show` does.
     pub(crate) fn for_each(&self, mut show: impl FnMut(Group, &[u8]) -> Result) -> Result {
@@ -92,19 +92,21 @@ impl HeldGroups<'_> {
         totals
     }
 
-    /// Returns the stays of the tasks of `group`, added up over CPUs. `reading` is one of these
+    /// Returns the slices of the tasks of `group`, added up over CPUs. `reading` is one of these
     /// groups.
-    pub(crate) fn stays(&self, group: Group, reading: &Reading) -> GroupStays {
-        let mut stays = GroupStays::default();
+    pub(crate) fn slices(&self, group: Group, reading: &Reading) -> GroupSlices {
+        let mut slices = GroupSlices::default();
         self.for_each_part(group, |part| {
             let cpus = reading.records.cpus().zip(self.memories.cpus());
             for (cpu, (_, memory)) in cpus {
                 if let Some(records) = memory.records(part) {
-                    stays.add(part, records, memory.occupant(), || reading.stay(cpu));
+                    slices.add(part, records, memory.occupant(), || {
+                        reading.current_slice(cpu)
+                    });
                 }
             }
         });
-        stays
+        slices
     }
 
     /// Copies all histograms of `group`. Fails with `ENOMEM`.
@@ -146,7 +148,7 @@ impl HeldGroups<'_> {
         let group = match group {
             Group::OTHER => return Ok(Some(copy(b"other", GFP_KERNEL)?)),
             group if group == self.gone() => {
-                let gone = self.directory.lock().gone;
+                let gone = self.registry.lock().gone;
                 return match gone {
                     0 => Ok(None),
                     _ => Ok(Some(copy(b"gone", GFP_KERNEL)?)),
@@ -158,11 +160,11 @@ impl HeldGroups<'_> {
         let mut room = KVec::new();
         loop {
             let len = {
-                let directory = self.directory.lock();
-                if !directory.places.is_used(group) {
+                let registry = self.registry.lock();
+                if !registry.places.is_used(group) {
                     return Ok(None);
                 }
-                let Some(name) = directory.names.get(group) else {
+                let Some(name) = registry.names.get(group) else {
                     return Ok(None);
                 };
                 if name.len() <= room.capacity() {

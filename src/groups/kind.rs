@@ -22,14 +22,14 @@ use crate::{
 
 /// The way in which a task's group is found.
 pub(super) enum Kind {
-    /// By cgroup, below the one in the directory.
+    /// By cgroup, below the one in the registry.
     Cgroup,
     Comm,
     /// By process: by these, or by all if there are none.
     Process(KVec<ProcessId>),
     /// Each thread by itself: those of these processes, or all if there are none.
     Thread(KVec<ProcessId>),
-    /// By the list of rules in the directory.
+    /// By the list of rules in the registry.
     List,
 }
 

@@ -26,7 +26,7 @@ impl Groups {
     /// Remembers that threads of the process of `task` have moved. They are decided when
     /// [`Latecomers`] runs. The context is that of [`Groups::decide`].
     pub(crate) fn defer(&self, task: Task<'_>) {
-        self.directory.lock().late.add(task.tgid());
+        self.registry.lock().late.add(task.tgid());
     }
 }
 
@@ -38,18 +38,18 @@ pub(crate) struct Latecomers {
 
 impl Job for Latecomers {
     fn run(&self) {
-        let late = mem::take(&mut self.groups.directory.lock().late);
+        let late = mem::take(&mut self.groups.registry.lock().late);
         let mut changed = 0;
         let mut decide = |task: Task<'_>| {
-            let before = self.groups.verdict(task, &self.tasks);
+            let before = self.groups.task_group(task, &self.tasks);
             // Tasks decided at once have already requested a sweep if one is needed.
             let _ = self.groups.decide(task, None, &self.tasks);
-            changed += u64::from(self.groups.verdict(task, &self.tasks) != before);
+            changed += u64::from(self.groups.task_group(task, &self.tasks) != before);
         };
         match late.is_all() {
             true => for_each_task(decide),
             false => { late.pids() }.for_each(|pid| for_each_thread_of(pid, &mut decide)),
         }
-        self.groups.directory.lock().decided_late += changed;
+        self.groups.registry.lock().decided_late += changed;
     }
 }

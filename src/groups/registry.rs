@@ -29,21 +29,21 @@ use crate::{
     engine::{
         format::text::up_to_nul,
         group::{
+            fork_marks::ForkMarks,
             hash::Secret,
             index::Entry,
             late::Late,
-            lineage::Lineage,
             list::{
                 self,
                 Subject, //
             },
             name::TaskName,
             names::Names,
-            places::{
+            table::{
+                GroupTable, //
                 Place,
-                Places, //
             },
-            verdict::Group, //
+            task_group::Group, //
         },
     },
 };
@@ -53,8 +53,8 @@ pub(super) const NSEC_PER_MSEC: u64 = 1_000_000;
 pub(super) type ListRule = list::Rule<KVec<u8>, KVec<u128>, Subtree>;
 
 /// The names of groups, and which key has which.
-pub(super) struct Directory {
-    pub(super) places: Places<KVVec<Place>, KVVec<Entry>>,
+pub(super) struct GroupRegistry {
+    pub(super) places: GroupTable<KVVec<Place>, KVVec<Entry>>,
     pub(super) names: Names<KVVec<KVec<u8>>, KVVec<Entry>>,
     /// The rules, if groups are by [`Kind::List`].
     pub(super) list: list::List<KVec<Option<ListRule>>>,
@@ -65,11 +65,11 @@ pub(super) struct Directory {
     /// The number of rules that were added to the list.
     pub(super) rules: u64,
     /// The processes that rules follow.
-    pub(super) lineage: Lineage<KVVec<Entry<u64>>>,
-    /// The number of verdicts that a task got although it should have got another: there were too
+    pub(super) fork_marks: ForkMarks<KVVec<Entry<u64>>>,
+    /// The number of groups that a task got although it should have got another: there were too
     /// many groups, or its name is too long.
     pub(super) refused: u64,
-    /// The number of verdicts that a task should have got, and for which there was no memory: for
+    /// The number of groups that a task should have got, and for which there was no memory: for
     /// the name of a group, or for the task's state.
     pub(super) no_memory: u64,
     /// Whether there was such a task that may not have been decided again since.
@@ -88,7 +88,7 @@ pub(super) struct Directory {
     pub(super) gone: u64,
     /// The processes whose threads have moved, but were not decided yet.
     pub(super) late: Late,
-    /// The number of verdicts that tasks got later than at their move.
+    /// The number of groups that tasks got later than at their move.
     pub(super) decided_late: u64,
 }
 
@@ -104,7 +104,7 @@ pub(super) enum Sharing {
     No,
 }
 
-impl Directory {
+impl GroupRegistry {
     /// Creates a registry of up to `limit` groups, with none in it. `under` is as in the field.
     /// Sleeps; fails with `ENOMEM`.
     pub(super) fn new(kind: &Kind, limit: usize, under: Option<Subtree>) -> Result<Self> {
@@ -130,7 +130,7 @@ impl Directory {
             }
         }
         Ok(Self {
-            places: Places::new(
+            places: GroupTable::new(
                 KVVec::from_elem(Place::VACANT, limit, GFP_KERNEL)?,
                 KVVec::from_elem(None, most, GFP_KERNEL)?,
                 secret(),
@@ -144,7 +144,7 @@ impl Directory {
             under,
             path,
             rules: 0,
-            lineage: new_lineage(0)?,
+            fork_marks: new_fork_marks(0)?,
             refused: 0,
             no_memory: 0,
             lacked_memory: false,
@@ -160,7 +160,7 @@ impl Directory {
     }
 
     fn entries(limit: usize) -> usize {
-        Places::<KVVec<Place>, KVVec<Entry>>::entries(limit)
+        GroupTable::<KVVec<Place>, KVVec<Entry>>::entries(limit)
     }
 
     /// Returns how much memory the table of up to `limit` groups takes, in bytes.
@@ -232,7 +232,7 @@ impl Directory {
         Group::OTHER
     }
 
-    /// Counts a verdict for which there was no memory. The next sweep tries again.
+    /// Counts a group for which there was no memory. The next sweep tries again.
     pub(super) fn lack_memory(&mut self) {
         self.no_memory += 1;
         self.lacked_memory = true;
@@ -281,7 +281,7 @@ impl Directory {
         self.list.group_of(&ListedTask {
             task,
             comm,
-            lineage: &self.lineage,
+            fork_marks: &self.fork_marks,
             rcu,
         })
     }
@@ -307,7 +307,7 @@ impl Directory {
 struct ListedTask<'a> {
     task: Task<'a>,
     comm: Option<[u8; COMM_LEN]>,
-    lineage: &'a Lineage<KVVec<Entry<u64>>>,
+    fork_marks: &'a ForkMarks<KVVec<Entry<u64>>>,
     rcu: &'a rcu::Guard,
 }
 
@@ -321,7 +321,7 @@ impl Subject<Subtree> for ListedTask<'_> {
     }
 
     fn marks(&self) -> u64 {
-        self.process().map_or(0, |key| self.lineage.marks(key))
+        self.process().map_or(0, |key| self.fork_marks.marks(key))
     }
 
     fn with_comm(&self, look: impl FnOnce(&[u8]) -> bool) -> bool {
@@ -329,10 +329,10 @@ impl Subject<Subtree> for ListedTask<'_> {
     }
 }
 
-/// Creates a lineage for the keys of three quarters of `entries` processes. Fails with `ENOMEM`.
-pub(super) fn new_lineage(entries: usize) -> Result<Lineage<KVVec<Entry<u64>>>> {
+/// Creates a fork_marks for the keys of three quarters of `entries` processes. Fails with `ENOMEM`.
+pub(super) fn new_fork_marks(entries: usize) -> Result<ForkMarks<KVVec<Entry<u64>>>> {
     let entries = KVVec::from_elem(None, entries, GFP_KERNEL)?;
-    Ok(Lineage::new(entries, secret()))
+    Ok(ForkMarks::new(entries, secret()))
 }
 
 /// Returns a secret for a hash table.

@@ -14,8 +14,8 @@ use super::{
         PidsOf, //
     },
     registry::{
-        new_lineage,
-        Directory, //
+        new_fork_marks,
+        GroupRegistry, //
     },
     Groups, //
 };
@@ -110,42 +110,42 @@ impl Groups {
     ) -> Result {
         let name = copy(definition.name, GFP_KERNEL)?;
         let mut name_of_group = copy(definition.name, GFP_KERNEL)?;
-        let mut lineage = None;
-        if found.root.is_some() && !self.directory.lock().list.has_children() {
+        let mut fork_marks = None;
+        if found.root.is_some() && !self.registry.lock().list.has_children() {
             // No process has a mark.
-            lineage = Some(new_lineage(FOLLOWED)?);
+            fork_marks = Some(new_fork_marks(FOLLOWED)?);
         }
-        let is_there = |directory: &Directory| match directory.list.find(&name) {
+        let is_there = |registry: &GroupRegistry| match registry.list.find(&name) {
             Some(_) => Err(EEXIST),
-            None if directory.list.is_full() => Err(ENOSPC),
-            None => Ok(directory.place_named(&name).is_some() || directory.places.vacant() != 0),
+            None if registry.list.is_full() => Err(ENOSPC),
+            None => Ok(registry.place_named(&name).is_some() || registry.places.vacant() != 0),
         };
         // Only the caller adds rules, and no place is taken otherwise.
-        let has_room = is_there(&self.directory.lock())?;
+        let has_room = is_there(&self.registry.lock())?;
         if !has_room && self.sweep(tasks)? == 0 {
             return Err(ENOSPC);
         }
-        let mut directory = self.directory.lock();
-        if let Some(new) = &mut lineage {
-            mem::swap(&mut directory.lineage, new);
+        let mut registry = self.registry.lock();
+        if let Some(new) = &mut fork_marks {
+            mem::swap(&mut registry.fork_marks, new);
         }
-        let mark = directory.list.next_mark().ok_or(ENOSPC)?;
+        let mark = registry.list.next_mark().ok_or(ENOSPC)?;
         if let Some((pid, process)) = found.root {
             // As the lock is held, its end will be seen only after it is marked: else it is seen to
             // have ended here.
             if ProcessId::find(pid) != Some(process) {
                 return Err(ESRCH);
             }
-            if !directory.lineage.mark(process.key(), mark) {
+            if !registry.fork_marks.mark(process.key(), mark) {
                 return Err(ENOSPC);
             }
         }
-        directory.rules += 1;
-        let key = u128::from(directory.rules);
-        let group = match directory.place_named(&name) {
-            Some(group) => directory.places.give(group, key).then_some(group),
-            None => directory.places.take(key).inspect(|group| {
-                directory.names.set(*group, &mut name_of_group);
+        registry.rules += 1;
+        let key = u128::from(registry.rules);
+        let group = match registry.place_named(&name) {
+            Some(group) => registry.places.give(group, key).then_some(group),
+            None => registry.places.take(key).inspect(|group| {
+                registry.names.set(*group, &mut name_of_group);
             }),
         };
         let cgroup = match &found.matcher {
@@ -155,10 +155,10 @@ impl Groups {
         // None of this can fail, as there was room, and nobody else takes it.
         let added = group.ok_or(ENOSPC).and_then(|group| {
             let rule = list::Rule::new(name, found.text, found.matcher, group);
-            directory.list.add(rule).map_err(|_| ENOSPC)
+            registry.list.add(rule).map_err(|_| ENOSPC)
         });
         // Frees the old value without the lock.
-        drop(directory);
+        drop(registry);
         added.inspect_err(|_| self.forget(mark))?;
         if let (Pattern::Cgroup(path), Some(id)) = (definition.pattern, cgroup) {
             self.find_again(path, id);
@@ -170,10 +170,10 @@ impl Groups {
     /// may have got a new one before the probe could find the rule. Sleeps.
     fn find_again(&self, path: &[u8], old: u64) {
         if let Some(new) = cgroup::find_id(path) {
-            let mut directory = self.directory.lock();
+            let mut registry = self.registry.lock();
             // If the probe has found a still newer one meanwhile, the rule does not have the old
             // one any more.
-            directory.for_each_subtree(|subtree| subtree.replace(old, new));
+            registry.for_each_subtree(|subtree| subtree.replace(old, new));
         }
     }
 
@@ -181,8 +181,8 @@ impl Groups {
     /// probe of new cgroups has been registered. Sleeps.
     pub(crate) fn find_under_again(&self, path: &[u8]) {
         let old = {
-            let directory = self.directory.lock();
-            { directory.under.iter() }
+            let registry = self.registry.lock();
+            { registry.under.iter() }
                 .find(|under| under.may_go())
                 .map(Subtree::id)
         };
@@ -194,9 +194,9 @@ impl Groups {
     /// Removes the rule `name` from the list. Its group is dead once its tasks have been decided
     /// again. Fails with `ENOENT` if there is no such rule.
     pub(crate) fn remove_rule(&self, name: &[u8]) -> Result {
-        let mut directory = self.directory.lock();
-        let removed = directory.list.remove(name).ok_or(ENOENT)?;
-        drop(directory);
+        let mut registry = self.registry.lock();
+        let removed = registry.list.remove(name).ok_or(ENOENT)?;
+        drop(registry);
         if let Matcher::Children = removed.matcher {
             self.forget(removed.mark());
         }
@@ -205,21 +205,21 @@ impl Groups {
 
     /// Removes `mark` from all processes. The caller keeps others from using it meanwhile.
     fn forget(&self, mark: u64) {
-        self.directory.lock().lineage.forget(mark);
+        self.registry.lock().fork_marks.forget(mark);
         let mut next = Some(0);
         while let Some(first) = next {
             // With a pause, in which interrupts are on, and others get the lock.
-            next = self.directory.lock().lineage.clean(first);
+            next = self.registry.lock().fork_marks.clean(first);
         }
     }
 
     /// Returns whether rules follow the processes that others fork, and whether they name cgroups
     /// that can be removed.
     pub(crate) fn tracks(&self) -> (bool, bool) {
-        let mut directory = self.directory.lock();
+        let mut registry = self.registry.lock();
         let mut has_cgroups = false;
-        directory.for_each_subtree(|subtree| has_cgroups |= subtree.may_go());
-        (directory.list.has_children(), has_cgroups)
+        registry.for_each_subtree(|subtree| has_cgroups |= subtree.may_go());
+        (registry.list.has_children(), has_cgroups)
     }
 
     /// Calls `show` for each rule, in their order. All are from the same moment. Sleeps; fails with
@@ -230,11 +230,11 @@ impl Groups {
         let (mut bytes, mut lens) = (KVVec::new(), KVec::new());
         loop {
             let (size, count) = {
-                let directory = self.directory.lock();
-                let sizes = { directory.list.iter() }.map(|rule| rule.name.len() + rule.text.len());
-                let (size, count) = (sizes.sum(), directory.list.iter().count());
+                let registry = self.registry.lock();
+                let sizes = { registry.list.iter() }.map(|rule| rule.name.len() + rule.text.len());
+                let (size, count) = (sizes.sum(), registry.list.iter().count());
                 if size <= bytes.capacity() && count <= lens.capacity() {
-                    for rule in directory.list.iter() {
+                    for rule in registry.list.iter() {
                         bytes.extend_from_slice(&rule.name, GFP_NOWAIT)?;
                         bytes.extend_from_slice(&rule.text, GFP_NOWAIT)?;
                         lens.push((rule.name.len(), rule.text.len()), GFP_NOWAIT)?;
@@ -260,17 +260,17 @@ impl Groups {
 /// A cgroup that is made again is the one that a rule names by its path.
 impl CgroupMkdir for Groups {
     fn cgroup_mkdir(&self, cgroup: &Cgroup<'_>) {
-        let mut directory = self.directory.lock();
+        let mut registry = self.registry.lock();
         let mut may_be_named = false;
-        directory.for_each_subtree(|subtree| may_be_named |= subtree.is_level_with(cgroup));
+        registry.for_each_subtree(|subtree| may_be_named |= subtree.is_level_with(cgroup));
         if !may_be_named {
             return;
         }
-        let mut buffer = mem::take(&mut directory.path);
+        let mut buffer = mem::take(&mut registry.path);
         // One that is longer than the buffer is not that of a rule.
         if let Ok(path) = cgroup.path_in(&mut buffer) {
-            directory.for_each_subtree(|subtree| subtree.follow(cgroup, path));
+            registry.for_each_subtree(|subtree| subtree.follow(cgroup, path));
         }
-        directory.path = buffer;
+        registry.path = buffer;
     }
 }

@@ -13,7 +13,7 @@ use kernel::{
 use super::{
     no_groups,
     registry::{
-        Directory,
+        GroupRegistry,
         NSEC_PER_MSEC,
         PAUSE, //
     },
@@ -29,7 +29,7 @@ use crate::{
         },
         task_table::TaskStates, //
     },
-    engine::group::places::AT_ONCE, //
+    engine::group::table::AT_ONCE, //
 };
 
 /// The maximum number of groups that one sweep retires.
@@ -41,19 +41,19 @@ const MOST_PAUSE: Msecs = 1280;
 impl Groups {
     /// Makes room for new groups: those that are dead, as nothing is left of what their tasks had
     /// in common, give up their places, and what they recorded is added up as gone. Returns how
-    /// many did so. `tasks` has the verdicts of tasks; `None` if no probe is registered.
+    /// many did so. `tasks` has the groups of tasks; `None` if no probe is registered.
     ///
     /// Sleeps; fails with `ENOMEM`.
     pub(crate) fn sweep(&self, tasks: Option<&TaskStates>) -> Result<usize> {
         let _sweeping = self.sweeping.lock();
         let freed = self.retire(tasks).and_then(|()| self.fold(tasks));
-        let mut directory = self.directory.lock();
-        directory.pause = match freed {
+        let mut registry = self.registry.lock();
+        registry.pause = match freed {
             Ok(1..) => PAUSE,
-            _ => (2 * directory.pause).min(MOST_PAUSE),
+            _ => (2 * registry.pause).min(MOST_PAUSE),
         };
-        directory.next_sweep = local_clock() + u64::from(directory.pause) * NSEC_PER_MSEC;
-        drop(directory);
+        registry.next_sweep = local_clock() + u64::from(registry.pause) * NSEC_PER_MSEC;
+        drop(registry);
         freed
     }
 
@@ -62,11 +62,8 @@ impl Groups {
         let mut live = no_groups(self.limits.groups)?;
         // From here on, no group that gets a task is retired, and refusals are noted.
         let (since, was_refused) = {
-            let mut directory = self.directory.lock();
-            (
-                directory.places.now(),
-                mem::take(&mut directory.was_refused),
-            )
+            let mut registry = self.registry.lock();
+            (registry.places.now(), mem::take(&mut registry.was_refused))
         };
         let mut lacks_group = false;
         for_each_task(|task| {
@@ -75,7 +72,7 @@ impl Groups {
                 None => lacks_group = true,
             }
             if let Some(tasks) = tasks {
-                live.insert(self.verdict(task, tasks).group());
+                live.insert(self.task_group(task, tasks).group());
             }
         });
         for group in self.numbers() {
@@ -86,11 +83,11 @@ impl Groups {
         // Whoever reads the groups sees them all, either before or afterwards.
         let mut retired = self.retired.lock();
         // Unless all that were refused have ended.
-        self.directory.lock().was_refused |= was_refused && lacks_group;
+        self.registry.lock().was_refused |= was_refused && lacks_group;
         let (all, before) = (self.limits.groups as usize, retired.len());
         for _ in 0..all.div_ceil(AT_ONCE) {
-            let mut directory = self.directory.lock();
-            let Directory { places, gone, .. } = &mut *directory;
+            let mut registry = self.registry.lock();
+            let GroupRegistry { places, gone, .. } = &mut *registry;
             let wanted = (all / 4).max(1).saturating_sub(places.vacant());
             let most = wanted.min(RETIRED_AT_ONCE);
             places.retire(
@@ -114,7 +111,7 @@ impl Groups {
     /// waits for each switch that may still see what was true before:
     ///
     /// 1. No task is in a retired group any more, except those that have a CPU, once the switches
-    ///    that found such a verdict have ended.
+    ///    that found such a group have ended.
     /// 2. A group in which no CPU's task is then stays so. The last task that was in it may just be
     ///    leaving its CPU, and be recorded as the neighbour that kept the next one waiting.
     /// 3. Once that switch has ended, too, no CPU writes the records of the group, or its name.
@@ -135,10 +132,10 @@ impl Groups {
         // yet left for the last time. It then counts as one of no group.
         match tasks {
             Some(tasks) => tasks.table().for_each_page(|states| {
-                // Verdicts change with the lock held.
-                let _directory = self.directory.lock();
+                // Groups change with the lock held.
+                let _directory = self.registry.lock();
                 let is_retired = |group| left.contains(group);
-                { states.iter() }.for_each(|state| state.forget_verdict(is_retired));
+                { states.iter() }.for_each(|state| state.forget_task_group(is_retired));
             }),
             None => self.begin(),
         }
@@ -154,9 +151,9 @@ impl Groups {
         for group in left.iter().filter(|group| !named.contains(*group)) {
             self.memories.fold(group, self.gone());
             retired.remove(group);
-            let mut directory = self.directory.lock();
-            directory.places.vacate(group);
-            directory.last_refused = None;
+            let mut registry = self.registry.lock();
+            registry.places.vacate(group);
+            registry.last_refused = None;
             freed += 1;
         }
         Ok(freed)
@@ -174,13 +171,13 @@ impl Job for Sweeper {
         // Without memory there is no room either.
         let _ = self.groups.sweep(Some(&self.tasks));
         let (may_fit, lacked_memory) = {
-            let mut directory = self.groups.directory.lock();
-            let may_fit = directory.was_refused && directory.places.vacant() != 0;
-            directory.was_refused &= !may_fit;
-            (may_fit, mem::take(&mut directory.lacked_memory))
+            let mut registry = self.groups.registry.lock();
+            let may_fit = registry.was_refused && registry.places.vacant() != 0;
+            registry.was_refused &= !may_fit;
+            (may_fit, mem::take(&mut registry.lacked_memory))
         };
         if lacked_memory {
-            // If there is none yet, some verdict is not stored again.
+            // If there is none yet, some group is not stored again.
             let _ = self.tasks.table().make_room_for_all();
         }
         if may_fit || lacked_memory {
@@ -192,11 +189,11 @@ impl Job for Sweeper {
     }
 
     fn again(&self) -> Option<Msecs> {
-        let mut directory = self.groups.directory.lock();
-        let made_room = directory.pause == PAUSE;
-        directory.wants_sweep |= directory.was_refused
-            || directory.lacked_memory
-            || (made_room && directory.is_nearly_full());
-        directory.take_wanted_sweep()
+        let mut registry = self.groups.registry.lock();
+        let made_room = registry.pause == PAUSE;
+        registry.wants_sweep |= registry.was_refused
+            || registry.lacked_memory
+            || (made_room && registry.is_nearly_full());
+        registry.take_wanted_sweep()
     }
 }

@@ -25,9 +25,9 @@ use crate::engine::{
             GroupCounter,
             GroupMetric, //
         },
-        stays::GroupStays,
+        slices::GroupSlices,
+        task_group::Group, //
         totals::GroupTotals,
-        verdict::Group, //
     },
     histogram::snapshot::{
         Quantile,
@@ -106,7 +106,7 @@ pub fn group<B: Deref<Target = [u64]>>(
     name: &[u8],
     members: Members,
     totals: &GroupTotals,
-    stays: &GroupStays,
+    slices: &GroupSlices,
     histograms: &[Snapshot<B>; GroupMetric::COUNT],
 ) -> fmt::Result {
     write!(out, "group id {}", group.number())?;
@@ -114,7 +114,7 @@ pub fn group<B: Deref<Target = [u64]>>(
         let name = metric.name();
         let count = totals.samples(metric);
         let sum = match metric {
-            GroupMetric::Oncpu => stays.ended,
+            GroupMetric::Oncpu => slices.ended,
             _ => histogram.sum(),
         };
         write!(out, " {name}_count {count} {name}_sum_ns {sum}")?;
@@ -150,14 +150,14 @@ pub fn group<B: Deref<Target = [u64]>>(
     write!(
         out,
         " oncpu_in_progress {} oncpu_in_progress_ns {}",
-        stays.count, stays.in_progress
+        slices.count, slices.in_progress
     )?;
     let Members { tasks, is_live } = members;
     write!(out, " tasks {tasks} live {}", u8::from(is_live))?;
     writeln!(out, " name {}", Escaped(name))
 }
 
-/// Writes the line of a group of which waits are in progress, or stays whose beginning was not
+/// Writes the line of a group of which waits are in progress, or slices whose beginning was not
 /// seen.
 pub fn in_progress(
     out: &mut impl Write,

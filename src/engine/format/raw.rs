@@ -30,9 +30,9 @@ use crate::engine::{
             GroupCounter,
             GroupMetric, //
         },
-        stays::GroupStays,
+        slices::GroupSlices,
+        task_group::Group, //
         totals::GroupTotals,
-        verdict::Group, //
     },
     histogram::{
         bucket::{
@@ -55,8 +55,8 @@ use crate::engine::{
     switch::{
         cpu::{
             Cpu,
+            CurrentSlice, //
             Occupancy,
-            Stay, //
         },
         in_progress::{
             TaskInProgress,
@@ -187,7 +187,7 @@ pub fn begin<'a, B, D, S>(
     out: &mut S,
     info: &Info,
     cpus: impl Iterator<Item = (&'a Cpu<B>, Option<&'a Baseline<D>>)>,
-    stay: impl Fn(&Cpu<B>) -> Option<Stay>,
+    stay: impl Fn(&Cpu<B>) -> Option<CurrentSlice>,
 ) where
     B: AsRef<[Cell]> + ?Sized + 'a,
     D: Deref<Target = [u64]> + 'a,
@@ -300,7 +300,7 @@ pub fn group<B: Deref<Target = [u64]>>(
     name: &[u8],
     members: Members,
     totals: &GroupTotals,
-    stays: &GroupStays,
+    stays: &GroupSlices,
     histograms: &[Snapshot<B>; GroupMetric::COUNT],
 ) {
     let number = group.number();
@@ -429,7 +429,7 @@ fn one_cpu<B, D>(
     out: &mut impl Sink,
     cpu: &Cpu<B>,
     baseline: Option<&Baseline<D>>,
-    stay: Option<&Stay>,
+    stay: Option<&CurrentSlice>,
 ) where
     B: AsRef<[Cell]> + ?Sized,
     D: Deref<Target = [u64]>,

@@ -12,7 +12,7 @@ use core::{
 
 use crate::engine::group::{
     hash::Secret,
-    verdict::Group, //
+    task_group::Group, //
 };
 
 /// A key and its value (by default a group), or an empty entry.

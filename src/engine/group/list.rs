@@ -23,7 +23,7 @@ use crate::engine::{
             is_path,
             Pids, //
         },
-        verdict::Group, //
+        task_group::Group, //
     },
 };
 
@@ -216,7 +216,7 @@ pub trait Subject<C> {
     /// no rule of processes.
     fn process(&self) -> Option<u128>;
 
-    /// Returns the marks that the task's process has in the lineage.
+    /// Returns the marks that the task's process has in the fork_marks.
     fn marks(&self) -> u64;
 
     /// Calls `look` with the task's name.

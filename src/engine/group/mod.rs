@@ -2,28 +2,28 @@
 
 //! Groups: what tasks of the same cgroup, process or name have in common.
 //!
-//! Each task has a [`verdict::Verdict`], which names its group. The verdict is decided when the
+//! Each task has a [`task_group::TaskGroup`], which names its group. The group is decided when the
 //! task is created, moved or renamed, and is kept in its [`TaskState`], so that a switch only reads
 //! it. Each sample of a task is then recorded a second time, in the [`records::GroupRecords`] that
 //! its group has on this CPU: see [`observer::Grouped`].
 //!
-//! A task's group is decided when the task gets the CPU. The wait that ends then and the stay that
-//! begins then belong to that group, even if the verdict changes later.
+//! A task's group is decided when the task gets the CPU. The wait that ends then and the slice that
+//! begins then belong to that group, even if it gets another one later.
 //!
 //! [`TaskState`]: crate::engine::switch::task_state::TaskState
 
+pub mod fork_marks;
 pub mod hash;
 pub mod index;
 pub mod late;
-pub mod lineage;
 pub mod list;
 pub mod name;
 pub mod names;
 pub mod observer;
-pub mod places;
 pub mod records;
 pub mod rule;
 pub mod set;
-pub mod stays;
+pub mod slices;
+pub mod table;
+pub mod task_group;
 pub mod totals;
-pub mod verdict;

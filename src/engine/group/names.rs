@@ -16,7 +16,7 @@ use crate::engine::group::{
         Entry,
         Index, //
     },
-    verdict::Group, //
+    task_group::Group, //
 };
 
 /// The names of the groups from 1 on.
@@ -37,9 +37,9 @@ where
     I: DerefMut<Target = [Entry]>,
 {
     /// Creates the names in the memory of `names`, which should be empty. `entries` has as many
-    /// entries as [`Places::entries`] returns, or none.
+    /// entries as [`GroupTable::entries`] returns, or none.
     ///
-    /// [`Places::entries`]: crate::engine::group::places::Places::entries
+    /// [`GroupTable::entries`]: crate::engine::group::table::GroupTable::entries
     pub fn new(names: N, entries: I, secret: Secret) -> Self {
         Self {
             names,

@@ -11,9 +11,9 @@ use crate::engine::{
             GroupMetric,
             GroupRecords, //
         },
-        verdict::{
+        task_group::{
             Group,
-            Verdict, //
+            TaskGroup, //
         },
     },
     histogram::{
@@ -35,9 +35,9 @@ use crate::engine::{
 /// The tasks of a CPU, for groups.
 #[derive(Debug)]
 pub struct Occupant {
-    /// The verdict of the task that has the CPU.
+    /// The group of the task that has the CPU.
     now: Cell,
-    /// The verdict of the task that had it before.
+    /// The group of the task that had it before.
     before: Cell,
 }
 
@@ -45,33 +45,33 @@ impl Occupant {
     /// Creates the occupant of a CPU whose task is not known. All of its bytes are 0.
     pub const fn new() -> Self {
         Self {
-            now: Cell::new(Verdict::UNKNOWN.bits()),
-            before: Cell::new(Verdict::UNKNOWN.bits()),
+            now: Cell::new(TaskGroup::UNKNOWN.bits()),
+            before: Cell::new(TaskGroup::UNKNOWN.bits()),
         }
     }
 
     /// Forgets which task has the CPU. Must not run at the same time as a switch on it.
     pub fn forget(&self) {
-        self.enter(Verdict::UNKNOWN);
-        self.enter(Verdict::UNKNOWN);
+        self.enter(TaskGroup::UNKNOWN);
+        self.enter(TaskGroup::UNKNOWN);
     }
 
-    /// Makes `verdict` that of the task that has the CPU. To be called within a switch, or while
+    /// Makes `task_group` that of the task that has the CPU. To be called within a switch, or while
     /// there can be none.
     #[inline(always)]
-    pub fn enter(&self, verdict: Verdict) {
+    pub fn enter(&self, task_group: TaskGroup) {
         self.before.set(self.now.get());
-        self.now.set(verdict.bits());
+        self.now.set(task_group.bits());
     }
 
-    /// Returns the verdict of the task that has the CPU: within a switch that of the task that
+    /// Returns the group of the task that has the CPU: within a switch that of the task that
     /// leaves, until [`Occupant::enter`].
-    pub fn now(&self) -> Verdict {
-        Verdict::from_bits(self.now.get())
+    pub fn now(&self) -> TaskGroup {
+        TaskGroup::from_bits(self.now.get())
     }
 
-    fn before(&self) -> Verdict {
-        Verdict::from_bits(self.before.get())
+    fn before(&self) -> TaskGroup {
+        TaskGroup::from_bits(self.before.get())
     }
 }
 
@@ -117,7 +117,7 @@ pub trait CpuGroups: Copy {
     fn want_buckets(&self);
 }
 
-/// An observer that records samples for groups. Passes samples, stays and identities on to another
+/// An observer that records samples for groups. Passes samples, slices and identities on to another
 /// observer; what concerns groups ends here.
 ///
 /// Its methods are inlined: an observer that a function takes would have to be in memory.
@@ -165,8 +165,8 @@ impl<O: Observer, G: CpuGroups> Observer for Grouped<O, G> {
     }
 
     #[inline(always)]
-    fn stay(self, since: u64, now: u64) {
-        self.inner.stay(since, now);
+    fn slice(self, since: u64, now: u64) {
+        self.inner.slice(since, now);
     }
 
     #[inline(always)]
@@ -178,13 +178,13 @@ impl<O: Observer, G: CpuGroups> Observer for Grouped<O, G> {
     }
 
     #[inline(always)]
-    fn enter(self, verdict: Verdict) {
-        self.groups.occupant().enter(verdict);
-        self.groups.enter(verdict.group());
+    fn enter(self, task_group: TaskGroup) {
+        self.groups.occupant().enter(task_group);
+        self.groups.enter(task_group.group());
     }
 
     #[inline(always)]
-    fn entered(self) -> Verdict {
+    fn entered(self) -> TaskGroup {
         self.groups.occupant().now()
     }
 
@@ -194,7 +194,7 @@ impl<O: Observer, G: CpuGroups> Observer for Grouped<O, G> {
     }
 
     #[inline(always)]
-    fn preempted(self, culprit: Verdict, wait: u64) {
+    fn preempted(self, culprit: TaskGroup, wait: u64) {
         let group = self.groups.occupant().now().group();
         let records = self.groups.records();
         records.wait_after_preemption(group, culprit, wait);

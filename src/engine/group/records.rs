@@ -23,9 +23,9 @@ use core::mem::size_of;
 use self::neighbours::Neighbour;
 use crate::engine::{
     cell::Cell,
-    group::verdict::{
+    group::task_group::{
         Group,
-        Verdict, //
+        TaskGroup, //
     },
     histogram::totals::{
         whole_sum,
@@ -174,7 +174,7 @@ impl GroupRecords {
     /// Records that a wait of a task of `group`, whose records these are, ended while `culprit` had
     /// the CPU.
     #[inline(always)]
-    pub(in crate::engine) fn wait_ended(&self, group: Group, culprit: Verdict, wait: u64) {
+    pub(in crate::engine) fn wait_ended(&self, group: Group, culprit: TaskGroup, wait: u64) {
         // Not by the number of the culprit's kind: branches are shorter than computing that.
         match culprit.user_group() {
             Some(other) if other == group => self.ended_by[CulpritKind::Own as usize].add(wait),
@@ -192,7 +192,7 @@ impl GroupRecords {
     pub(in crate::engine) fn wait_after_preemption(
         &self,
         group: Group,
-        culprit: Verdict,
+        culprit: TaskGroup,
         wait: u64,
     ) {
         self.preempted_by[CulpritKind::new(group, culprit) as usize].add(wait);

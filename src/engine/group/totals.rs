@@ -10,7 +10,7 @@ use crate::engine::group::{
         GroupRecords,
         Waits, //
     },
-    verdict::Group, //
+    task_group::Group, //
 };
 
 /// The number of other groups that [`GroupTotals`] names.

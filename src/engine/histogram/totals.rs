@@ -232,7 +232,7 @@ impl Totals {
 
     pub(in crate::engine) const fn new() -> Self {
         // A plain switch needs one cache line here, besides the one that the totals share with what
-        // comes before them. A preemption and a stay in the idle task need one more.
+        // comes before them. A preemption and a slice of the idle task need one more.
         const {
             assert!(
                 cfg!(loom)

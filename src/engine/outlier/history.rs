@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The last stays on a CPU: the tasks that had it, and when.
+//! The last slices on a CPU: the tasks that had it, and when.
 
 use crate::engine::{
     cell::Cell,
@@ -10,12 +10,12 @@ use crate::engine::{
     },
 };
 
-/// The number of stays that are kept, a power of two. Small under loom, as in [`super::log`].
-pub const STAYS: usize = if cfg!(loom) { 2 } else { 256 };
+/// The number of slices that are kept, a power of two. Small under loom, as in [`super::log`].
+pub const SLICES: usize = if cfg!(loom) { 2 } else { 256 };
 
-/// A stay of a task, or of the idle task, on a CPU; times in nanoseconds of the CPU's clock.
+/// A slice of a task, or of the idle task, on a CPU; times in nanoseconds of the CPU's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stay {
+pub struct Slice {
     /// The task that had the CPU.
     pub task: Identity,
     /// The time at which the task got the CPU.
@@ -24,7 +24,7 @@ pub struct Stay {
     pub until: u64,
 }
 
-/// Storage for one stay.
+/// Storage for one slice.
 #[derive(Debug)]
 struct Place {
     since: Cell,
@@ -42,16 +42,16 @@ impl Place {
     }
 }
 
-/// The last [`STAYS`] stays on a CPU.
+/// The last [`SLICES`] slices on a CPU.
 ///
 /// Only the CPU itself writes and reads it, with interrupts off.
 #[derive(Debug)]
 pub struct History {
-    /// The number of stays ever recorded.
+    /// The number of slices ever recorded.
     count: Cell,
-    /// Stays with a number below this one are ignored.
+    /// Slices with a number below this one are ignored.
     forgotten: Cell,
-    places: [Place; STAYS],
+    places: [Place; SLICES],
 }
 
 impl History {
@@ -60,34 +60,37 @@ impl History {
         Self {
             count: Cell::new(0),
             forgotten: Cell::new(0),
-            places: [const { Place::new() }; STAYS],
+            places: [const { Place::new() }; SLICES],
         }
     }
 
-    /// Records a stay that has just ended. Stays must come in chronological order; there may be
-    /// gaps between them. If a stay begins before the last one ended, the clock went backwards: all
-    /// earlier stays are then forgotten.
-    pub fn push(&self, stay: &Stay) {
+    /// Records a slice that has just ended. Slices must come in chronological order; there may be
+    /// gaps between them. If a slice begins before the last one ended, the clock went backwards: all
+    /// earlier slices are then forgotten.
+    pub fn push(&self, slice: &Slice) {
         let count = self.count.get();
         let last = self.place(count.wrapping_sub(1));
-        if last.is_some_and(|last| stay.since < last.until.get()) {
+        if last.is_some_and(|last| slice.since < last.until.get()) {
             self.forgotten.set(count);
         }
         if let Some(place) = self.place(count) {
-            place.since.set(stay.since);
-            place.until.set(stay.until);
-            place.task.set(&stay.task);
+            place.since.set(slice.since);
+            place.until.set(slice.until);
+            place.task.set(&slice.task);
         }
         self.count.set(count.wrapping_add(1));
     }
 
-    /// Returns the kept stays that overlap the time from `since` to `until`, oldest first, each
+    /// Returns the kept slices that overlap the time from `since` to `until`, oldest first, each
     /// clipped to that time.
-    pub fn between(&self, since: u64, until: u64) -> impl Iterator<Item = Stay> + '_ {
+    pub fn between(&self, since: u64, until: u64) -> impl Iterator<Item = Slice> + '_ {
         let count = self.count.get();
-        let oldest = self.forgotten.get().max(count.saturating_sub(STAYS as u64));
+        let oldest = self
+            .forgotten
+            .get()
+            .max(count.saturating_sub(SLICES as u64));
         let mut first = count;
-        // Search backwards, as callers mostly ask for recent stays.
+        // Search backwards, as callers mostly ask for recent slices.
         while first > oldest {
             match self.place(first.wrapping_sub(1)) {
                 Some(place) if place.until.get() > since => first = first.wrapping_sub(1),
@@ -96,18 +99,18 @@ impl History {
         }
         (first..count).filter_map(move |number| {
             let place = self.place(number)?;
-            let stay = Stay {
+            let slice = Slice {
                 task: place.task.get(),
                 since: place.since.get().max(since),
                 until: place.until.get().min(until),
             };
-            (stay.since < stay.until).then_some(stay)
+            (slice.since < slice.until).then_some(slice)
         })
     }
 
-    /// Returns the place of the stay with this number.
+    /// Returns the place of the slice with this number.
     fn place(&self, number: u64) -> Option<&Place> {
-        self.places.get(number as usize % STAYS)
+        self.places.get(number as usize % SLICES)
     }
 }
 

@@ -27,7 +27,7 @@ use crate::engine::{
     },
     outlier::history::{
         History,
-        Stay, //
+        Slice, //
     },
     seqcount::SeqCount,
     switch::sample::{
@@ -254,7 +254,7 @@ pub struct Culprit {
     pub task: Identity,
     /// The time for which the task had the CPU during the outlier, in nanoseconds.
     pub ran: u64,
-    /// The number of stays in which the task had the CPU.
+    /// The number of slices in which the task had the CPU.
     pub slices: u32,
 }
 
@@ -329,17 +329,17 @@ impl Place {
     fn blame(&self, sample: &Sample, history: &History) {
         let mut missing = sample.value;
         let mut len = 0;
-        for stay in history.between(sample.start(), sample.end) {
-            let ran = stay.until.wrapping_sub(stay.since);
+        for slice in history.between(sample.start(), sample.end) {
+            let ran = slice.until.wrapping_sub(slice.since);
             // Only the PID is compared: the name may have changed meanwhile.
-            let same = |cells: &&CulpritCells| cells.task.pid() == stay.task.pid;
+            let same = |cells: &&CulpritCells| cells.task.pid() == slice.task.pid;
             let known = self.culprits.iter().take(len).find(same);
             if let Some(cells) = known {
                 cells.ran.add(ran);
                 cells.slices.add(1);
             } else if let Some(cells) = self.culprits.get(len) {
                 cells.set(&Culprit {
-                    task: stay.task,
+                    task: slice.task,
                     ran,
                     slices: 1,
                 });
@@ -399,9 +399,9 @@ impl Log {
         }
     }
 
-    /// Records the stay on the CPU that has just ended. Must be called at every switch.
-    pub fn stay(&self, stay: &Stay) {
-        self.history.push(stay);
+    /// Records the slice on the CPU that has just ended. Must be called at every switch.
+    pub fn slice(&self, slice: &Slice) {
+        self.history.push(slice);
     }
 
     /// Counts an outlier that is not reported because there were too many.

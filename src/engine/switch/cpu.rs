@@ -2,16 +2,16 @@
 
 //! The records of one CPU, updated at each switch.
 
+mod current_slice;
 mod header;
 mod reading;
-mod stay;
 
 pub use self::{
-    header::Header,
-    stay::{
+    current_slice::{
+        CurrentSlice, //
         Occupancy,
-        Stay, //
     },
+    header::Header,
 };
 
 use crate::engine::{
@@ -20,7 +20,7 @@ use crate::engine::{
         Ordering::Release, //
     },
     cell::Cell,
-    group::verdict::Verdict,
+    group::task_group::TaskGroup,
     histogram::{
         bucket::Scheme,
         totals::{
@@ -144,9 +144,9 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         let task = switch.prev();
         let pid = task.pid();
         if pid == 0 {
-            self.end_stay::<S>(Metric::Idle, Cause::Idle, now, observer);
-            // Last: until it is counted, a reader takes the stay for one of the idle task. See
-            // `Cpu::stay()`.
+            self.end_slice::<S>(Metric::Idle, Cause::Idle, now, observer);
+            // Last: until it is counted, a reader takes the slice for one of the idle task. See
+            // `Cpu::current_slice()`.
             fence(Release);
             return self.count_switch(observer);
         }
@@ -170,11 +170,11 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
             let kept = switch.state(pid);
             kept.leave(now, self.header.number, task, state);
         }
-        self.end_stay::<S>(Metric::Oncpu, state.switch_out().into(), now, observer);
+        self.end_slice::<S>(Metric::Oncpu, state.switch_out().into(), now, observer);
     }
 
     #[inline(always)]
-    fn end_stay<S: Settings>(
+    fn end_slice<S: Settings>(
         &self,
         metric: Metric,
         cause: Cause,
@@ -183,13 +183,13 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
     ) {
         let since = self.header.since.get();
         self.header.since.set(now);
-        let stay = now.wrapping_sub(since);
+        let slice = now.wrapping_sub(since);
         // True if `since` is 0 or later than `now`, and only then.
-        if stay >= now {
+        if slice >= now {
             return self.unseen(metric, since, now);
         }
-        observer.stay(since, now);
-        self.record::<S>(metric, stay, cause, now, observer);
+        observer.slice(since, now);
+        self.record::<S>(metric, slice, cause, now, observer);
     }
 
     /// Records the task that gets the CPU at `now`.
@@ -198,8 +198,8 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         let task = switch.next();
         let pid = task.pid();
         if pid == 0 {
-            observer.enter(Verdict::IDLE);
-            // After the stay that has ended: see `Cpu::stay()`.
+            observer.enter(TaskGroup::IDLE);
+            // After the slice that has ended: see `Cpu::current_slice()`.
             fence(Release);
             return self.count(Counter::ToIdle);
         }
@@ -209,7 +209,7 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         }
         let state = switch.state(pid);
         if O::GROUPS {
-            observer.enter(state.verdict(task.id()));
+            observer.enter(state.task_group(task.id()));
         }
         if !needs_tasks {
             return;
@@ -358,7 +358,7 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         }
     }
 
-    /// Counts a stay whose start is not known, and which ends at `now`. From here on the stays are
+    /// Counts a slice whose start is not known, and which ends at `now`. From here on the slices are
     /// seen, and follow one another.
     #[cold]
     fn unseen(&self, metric: Metric, since: u64, now: u64) {
@@ -366,7 +366,7 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         if since != 0 {
             self.count(Counter::ClockBackwards);
         }
-        self.begin_stays(metric, now);
+        self.begin_slices(metric, now);
     }
 
     /// Starts to measure `metrics` at `now`. Durations that began before `now` do not become
@@ -393,7 +393,7 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         self.header.totals.take_over(&other.header.totals);
     }
 
-    /// Forgets the time at which the running task got the CPU, so that its stay does not become a
+    /// Forgets the time at which the running task got the CPU, so that its slice does not become a
     /// sample. Meant for a CPU that comes online: the time offline is not idle time.
     ///
     /// Must not run at the same time as [`Cpu::switch`] on the same `Cpu`.

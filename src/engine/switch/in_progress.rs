@@ -14,7 +14,7 @@ pub const LONGEST: usize = 16;
 /// The metrics whose waits can be seen while they last.
 pub const WAITS: [Metric; 3] = [Metric::RunqWakeup, Metric::RunqPreempt, Metric::Throttled];
 
-/// A stay of a task on a CPU, or a wait, that has not ended.
+/// A slice of a task on a CPU, or a wait, that has not ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TaskInProgress {
     /// The metric of which it becomes a sample.

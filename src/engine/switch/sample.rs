@@ -4,7 +4,7 @@
 
 use crate::engine::{
     cell::Cell,
-    group::verdict::Verdict,
+    group::task_group::TaskGroup,
     histogram::{
         bucket::Scheme,
         totals::Totals, //
@@ -139,11 +139,11 @@ pub enum Side {
     Next,
 }
 
-/// Receives the stays and samples of a switch.
+/// Receives the slices and samples of a switch.
 ///
 /// A switch is compiled for each type of observer, so a method that does nothing costs nothing.
 pub trait Observer: Copy {
-    /// Whether the observer needs the verdicts of tasks. If not, the verdicts that it receives mean
+    /// Whether the observer needs the groups of tasks. If not, the groups that it receives mean
     /// nothing.
     const GROUPS: bool = false;
 
@@ -161,34 +161,34 @@ pub trait Observer: Copy {
         move || self.identify(side)
     }
 
-    /// Receives the start and the end of the stay on the CPU that ends now, in nanoseconds of the
+    /// Receives the start and the end of the slice on the CPU that ends now, in nanoseconds of the
     /// CPU's clock. Called before the samples of the switch, and only if the start was seen.
     #[inline(always)]
-    fn stay(self, _since: u64, _now: u64) {}
+    fn slice(self, _since: u64, _now: u64) {}
 
     /// Receives the state in which a task leaves the CPU, before the samples of the switch.
     #[inline(always)]
     fn leave(self, _state: PrevState) {}
 
-    /// Receives the verdict of the task that gets the CPU, or that of the idle task, after the
+    /// Receives the group of the task that gets the CPU, or that of the idle task, after the
     /// samples of the task that leaves and before those of this task.
     #[inline(always)]
-    fn enter(self, _verdict: Verdict) {}
+    fn enter(self, _verdict: TaskGroup) {}
 
-    /// Returns the verdict that [`Observer::enter`] received last.
+    /// Returns the group that [`Observer::enter`] received last.
     #[inline(always)]
-    fn entered(self) -> Verdict {
-        Verdict::UNKNOWN
+    fn entered(self) -> TaskGroup {
+        TaskGroup::UNKNOWN
     }
 
     /// Learns that the task that gets the CPU last ran on another one.
     #[inline(always)]
     fn migrated(self) {}
 
-    /// Receives the verdict of the task that had preempted the one that gets the CPU now, and how
+    /// Receives the group of the task that had preempted the one that gets the CPU now, and how
     /// long the latter waited since, in nanoseconds. Called before that wait's sample.
     #[inline(always)]
-    fn preempted(self, _culprit: Verdict, _wait: u64) {}
+    fn preempted(self, _culprit: TaskGroup, _wait: u64) {}
 
     /// Learns that the task that gets the CPU was throttled, and how long it was away, in
     /// nanoseconds.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How a stay on a CPU ended.
+//! How a slice on a CPU ended.
 
 use crate::engine::metric::Counter;
 
-/// How a task's stay on a CPU ended.
+/// How a task's slice on a CPU ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum SwitchOut {
@@ -66,7 +66,7 @@ impl SwitchOut {
         preempt || prev_state == 0
     }
 
-    /// Classifies the end of a stay by the arguments of the `sched_switch` tracepoint, the usual
+    /// Classifies the end of a slice by the arguments of the `sched_switch` tracepoint, the usual
     /// sleeps first. No task combines two of these states, but for those in `TASK_IDLE`.
     pub const fn new(preempt: bool, prev_state: u32) -> Self {
         if Self::is_runnable(preempt, prev_state) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The state of a task, kept from its switch-out to its next switch-in, and its verdict.
+//! The state of a task, kept from its switch-out to its next switch-in, and its group.
 
 use crate::engine::{
     atomic::{
@@ -8,9 +8,9 @@ use crate::engine::{
         Ordering::Acquire, //
     },
     cell::Cell,
-    group::verdict::{
+    group::task_group::{
         Group,
-        Verdict, //
+        TaskGroup, //
     },
     metric::Metric,
     switch::{
@@ -35,7 +35,7 @@ pub(in crate::engine) struct Woken {
 ///
 /// Only the CPU that the task is on writes the state, with two exceptions. A waker writes `woken`:
 /// the task is then on no CPU, is about to leave its CPU, or wakes itself. And any CPU writes
-/// `verdict`, under the lock that [`TaskState::set_verdict`] asks for, and any CPU reads it. The
+/// `task_group`, under the lock that [`TaskState::set_task_group`] asks for, and any CPU reads it. The
 /// rest is read by the CPU that the task gets next, where the run queues' locks order this read
 /// after the writes of the CPU that the task left, and by [`TaskState::waiting`].
 ///
@@ -67,21 +67,21 @@ pub struct TaskState {
     /// times 2, plus 1 if the kernel had queued the owner already; 0 if no wakeup was noted. See
     /// [`record_wakeup`].
     woken: Cell,
-    /// The verdict of a task, with the part of its [`Task::id`] that [`tag`] returns: the owner's,
+    /// The group of a task, with the part of its [`Task::id`] that [`tag`] returns: the owner's,
     /// unless the PID was given to a new task that has not run yet.
-    verdict: Cell,
-    /// The verdict of the task that got the CPU when the owner was preempted.
+    task_group: Cell,
+    /// The group of the task that got the CPU when the owner was preempted.
     preempter: Cell,
 }
 
-/// Returns the part of a task's ID that is stored with its verdict, in the bits above it.
+/// Returns the part of a task's ID that is stored with its group, in the bits above it.
 #[inline(always)]
 fn tag(id: u64) -> u64 {
     /// The lower bits of an ID tell tasks apart, and the lowest are 0: see [`Task::id`].
     const BITS: u32 = 48;
     const ZEROS: u32 = 6;
 
-    const { assert!(Verdict::BITS <= u64::BITS - BITS + ZEROS) };
+    const { assert!(TaskGroup::BITS <= u64::BITS - BITS + ZEROS) };
     id << (u64::BITS - BITS)
 }
 
@@ -181,7 +181,7 @@ impl TaskState {
     pub const fn untracked() -> Self {
         // INVARIANT: No task has the ID `UNTRACKED`, and `is_free_for()` is false for this state.
         // Every write comes after a check by `is_of()`, `is_free_for()` or `is_untracked()`, for
-        // `take()` by its caller; `forget_verdict()` writes only where a verdict is stored.
+        // `take()` by its caller; `forget_task_group()` writes only where a group is stored.
         Self::of(Self::UNTRACKED)
     }
 
@@ -193,68 +193,68 @@ impl TaskState {
             state: Cell::new(0),
             cpu: Cell::new(0),
             woken: Cell::new(0),
-            verdict: Cell::new(0),
+            task_group: Cell::new(0),
             preempter: Cell::new(0),
         }
     }
 
-    /// Stores the verdict of the task `id`, which has the PID of this state. Returns false if there
+    /// Stores the group of the task `id`, which has the PID of this state. Returns false if there
     /// is no room for the task.
     ///
-    /// Any CPU may call this, while the task runs, too. The caller must ensure that the verdict is
-    /// still right when it is stored, by a lock that every change of the task's verdict takes.
+    /// Any CPU may call this, while the task runs, too. The caller must ensure that the group is
+    /// still right when it is stored, by a lock that every change of the task's group takes.
     ///
-    /// A CPU that gets the verdict sees the records of its group as the caller does: empty, if the
+    /// A CPU that gets the group sees the records of its group as the caller does: empty, if the
     /// place had another group before.
-    pub fn set_verdict(&self, id: u64, verdict: Verdict) -> bool {
+    pub fn set_task_group(&self, id: u64, task_group: TaskGroup) -> bool {
         if self.is_untracked() {
             return false;
         }
-        self.verdict.publish(tag(id) | verdict.bits());
+        self.task_group.publish(tag(id) | task_group.bits());
         true
     }
 
-    /// Forgets the verdict if `is_it` returns true for its group, whichever task it is of. The
-    /// context is that of [`TaskState::set_verdict`].
-    pub fn forget_verdict(&self, is_it: impl FnOnce(Group) -> bool) {
-        let bits = self.verdict.get();
-        // The state of untracked tasks has no verdict.
-        if bits != 0 && is_it(Verdict::from_bits(bits & ((1 << Verdict::BITS) - 1)).group()) {
-            self.verdict.set(0);
+    /// Forgets the group if `is_it` returns true for its group, whichever task it is of. The
+    /// context is that of [`TaskState::set_task_group`].
+    pub fn forget_task_group(&self, is_it: impl FnOnce(Group) -> bool) {
+        let bits = self.task_group.get();
+        // The state of untracked tasks has no group.
+        if bits != 0 && is_it(TaskGroup::from_bits(bits & ((1 << TaskGroup::BITS) - 1)).group()) {
+            self.task_group.set(0);
         }
     }
 
-    /// Returns whether the verdict of another task than `id` is stored: the PID was given to it
+    /// Returns whether the group of another task than `id` is stored: the PID was given to it
     /// before or after.
-    pub fn has_verdict_of_another(&self, id: u64) -> bool {
-        let bits = self.verdict.get();
-        bits != 0 && (bits ^ tag(id)) >= 1 << Verdict::BITS
+    pub fn has_task_group_of_another(&self, id: u64) -> bool {
+        let bits = self.task_group.get();
+        bits != 0 && (bits ^ tag(id)) >= 1 << TaskGroup::BITS
     }
 
-    /// Returns the verdict of the task `id`; [`Verdict::UNKNOWN`] if none is stored, because there
+    /// Returns the group of the task `id`; [`TaskGroup::UNKNOWN`] if none is stored, because there
     /// is no room for the task or because its PID was given to another task.
     #[inline(always)]
-    pub fn verdict(&self, id: u64) -> Verdict {
-        let bits = self.verdict.acquire() ^ tag(id);
-        if bits < 1 << Verdict::BITS {
-            Verdict::from_bits(bits)
+    pub fn task_group(&self, id: u64) -> TaskGroup {
+        let bits = self.task_group.acquire() ^ tag(id);
+        if bits < 1 << TaskGroup::BITS {
+            TaskGroup::from_bits(bits)
         } else {
-            Verdict::UNKNOWN
+            TaskGroup::UNKNOWN
         }
     }
 
     /// Records which task got the CPU when `task` was preempted.
     #[inline(always)]
-    pub(in crate::engine) fn preempted_by(&self, task: impl Task, verdict: Verdict) {
+    pub(in crate::engine) fn preempted_by(&self, task: impl Task, task_group: TaskGroup) {
         if self.is_of(task) {
-            self.preempter.set(verdict.bits());
+            self.preempter.set(task_group.bits());
         }
     }
 
-    /// Returns the verdict of the task that got the CPU when the owner was preempted.
+    /// Returns the group of the task that got the CPU when the owner was preempted.
     #[inline(always)]
-    pub(in crate::engine) fn preempter(&self) -> Verdict {
-        Verdict::from_bits(self.preempter.get())
+    pub(in crate::engine) fn preempter(&self) -> TaskGroup {
+        TaskGroup::from_bits(self.preempter.get())
     }
 
     /// Returns whether this is the state that is shared by all tasks for which there is no room.
@@ -438,7 +438,7 @@ impl Default for TaskState {
 }
 
 /// Selects the wakeups that are noted.
-pub trait Notes: 'static {
+pub trait WakeupFilter: 'static {
     /// Whether all wakeups are noted, and not only those of tasks that the kernel has queued
     /// already.
     const ALL: bool;
@@ -448,7 +448,7 @@ pub trait Notes: 'static {
 #[derive(Clone, Copy, Debug)]
 pub struct AllWakeups;
 
-impl Notes for AllWakeups {
+impl WakeupFilter for AllWakeups {
     const ALL: bool = true;
 }
 
@@ -456,7 +456,7 @@ impl Notes for AllWakeups {
 #[derive(Clone, Copy, Debug)]
 pub struct QueuedWakeups;
 
-impl Notes for QueuedWakeups {
+impl WakeupFilter for QueuedWakeups {
     const ALL: bool = false;
 }
 
@@ -478,10 +478,10 @@ impl Notes for QueuedWakeups {
 /// - The task is migrated like that after `sched_waking`, while the waker waits for the lock of the
 ///   run queue.
 #[inline(always)]
-pub fn record_wakeup<N: Notes>(wakeup: impl Wakeup) {
+pub fn record_wakeup<F: WakeupFilter>(wakeup: impl Wakeup) {
     // Read only once: a task that is being migrated may have no stamp for a moment.
     let was_queued = wakeup.task().last_queued() != 0;
-    if N::ALL || was_queued {
+    if F::ALL || was_queued {
         note_wakeup(wakeup, was_queued);
     }
 }

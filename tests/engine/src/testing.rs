@@ -142,7 +142,7 @@ pub fn record_switch(
     }
 }
 
-/// Records a switch from the idle task to itself at `now`, which only ends a stay.
+/// Records a switch from the idle task to itself at `now`, which only ends a slice.
 pub fn idle_at(cpu: &Cpu<impl AsRef<[Cell]> + ?Sized>, now: u64, observer: impl Observer) {
     record_idle::<Dynamic>(cpu, now, observer);
 }
@@ -197,7 +197,7 @@ pub fn wake(now: u64, task: Task, state: &TaskState) {
     record_wakeup::<AllWakeups>(Wakeup { now, task, state });
 }
 
-/// Returns a state with which a task may have left a CPU, for a stay that ended this way. The state
+/// Returns a state with which a task may have left a CPU, for a slice that ended this way. The state
 /// of a throttled task is that of a preempted one: see [`view::Task::is_throttled`].
 pub const fn prev_state_of(end: SwitchOut) -> PrevState {
     PrevState::new(

@@ -18,7 +18,7 @@ use std::{
 
 use schedhist_engine::engine::{
     cell::Cell,
-    group::verdict::Group,
+    group::task_group::Group,
     histogram::{
         bucket::{Precision, Scheme},
         snapshot::{Baseline, Snapshot},
@@ -26,7 +26,7 @@ use schedhist_engine::engine::{
     identity::Identity,
     metric::{Counter, Metric, MetricSet},
     outlier::{
-        history::Stay,
+        history::Slice,
         log::{next_after, Culprit, Limit, Log, CULPRITS, KEPT},
     },
     switch::{
@@ -119,12 +119,12 @@ fn the_worst_sample_is_never_torn() {
     assert!(seen.into_inner() > 0);
 }
 
-/// Returns how many culprits the `n`th outlier has, and how many stays each of them.
+/// Returns how many culprits the `n`th outlier has, and how many slices each of them.
 fn shape(n: u64) -> (u64, u64) {
     (n % (CULPRITS as u64 + 1), 1 + n % 3)
 }
 
-/// Returns the `n`th outlier's sample. It begins at `n << 32`; each stay takes `n`, and `n` is
+/// Returns the `n`th outlier's sample. It begins at `n << 32`; each slice takes `n`, and `n` is
 /// missing.
 fn outlier(n: u64) -> Sample {
     let (tasks, rounds) = shape(n);
@@ -154,7 +154,7 @@ fn outliers_are_never_torn() {
             for _ in 0..rounds {
                 for i in 0..tasks {
                     let until = now + n;
-                    log.stay(&Stay {
+                    log.slice(&Slice {
                         task: culprit(n, i),
                         since: now,
                         until,

@@ -10,7 +10,7 @@ use proptest::{collection::vec, prelude::*, sample::Index};
 use schedhist_engine::engine::{
     metric::Metric,
     outlier::{
-        history::{History, Stay, STAYS},
+        history::{History, Slice, SLICES},
         log::{Culprit, Log, Outlier, CULPRITS, KEPT},
     },
     switch::sample::{Cause, Sample},
@@ -18,15 +18,15 @@ use schedhist_engine::engine::{
 
 use outlier::{any_cause, any_metric, any_span, identity, read};
 
-/// Generates up to `most` stays, one after the other, some with a gap before, of up to 80 tasks. In
+/// Generates up to `most` slices, one after the other, some with a gap before, of up to 80 tasks. In
 /// some lists the clock goes backwards now and then.
-fn any_stays(most: usize) -> impl Strategy<Value = Vec<Stay>> {
+fn any_slices(most: usize) -> impl Strategy<Value = Vec<Slice>> {
     let gap = prop_oneof![3 => Just(0), 1 => any_span()];
     let back = prop_oneof![30 => Just(0), 1 => any_span()];
-    let stay = (gap, back, any_span(), 0..80, 0..3u8);
+    let slice = (gap, back, any_span(), 0..80, 0..3u8);
     let start = prop_oneof![Just(0), any_span(), 0..u64::MAX];
-    let all = (start, any::<bool>(), 1..=80, vec(stay, 0..most));
-    all.prop_map(|(start, goes_back, pids, stays)| {
+    let all = (start, any::<bool>(), 1..=80, vec(slice, 0..most));
+    all.prop_map(|(start, goes_back, pids, slices)| {
         let mut now = start;
         let make = |(gap, back, length, pid, name)| {
             if goes_back {
@@ -34,17 +34,17 @@ fn any_stays(most: usize) -> impl Strategy<Value = Vec<Stay>> {
             }
             let since = now.saturating_add(gap);
             now = since.saturating_add(length);
-            Stay {
+            Slice {
                 task: identity(pid % pids, name),
                 since,
                 until: now,
             }
         };
-        stays.into_iter().map(make).collect()
+        slices.into_iter().map(make).collect()
     })
 }
 
-/// A time: near the beginning or the end of a stay, or any other.
+/// A time: near the beginning or the end of a slice, or any other.
 #[derive(Clone, Debug)]
 struct When {
     near: Index,
@@ -65,97 +65,109 @@ fn any_when() -> impl Strategy<Value = When> {
 }
 
 impl When {
-    fn among(&self, stays: &[Stay]) -> u64 {
+    fn among(&self, slices: &[Slice]) -> u64 {
         match self.other {
             Some(time) => time,
-            None if stays.is_empty() => self.off.unsigned_abs(),
+            None if slices.is_empty() => self.off.unsigned_abs(),
             None => {
-                let stay = self.near.get(stays);
-                let time = if self.is_end { stay.until } else { stay.since };
+                let slice = self.near.get(slices);
+                let time = if self.is_end {
+                    slice.until
+                } else {
+                    slice.since
+                };
                 time.saturating_add_signed(self.off)
             }
         }
     }
 }
 
-/// Returns the last of `stays`, without those before the clock went backwards, clipped to the time
+/// Returns the last of `slices`, without those before the clock went backwards, clipped to the time
 /// between `since` and `until`.
-fn between(stays: &[Stay], since: u64, until: u64) -> Vec<Stay> {
-    let went_back = |pair: &[Stay]| pair[1].since < pair[0].until;
-    let forgotten = stays.windows(2).rposition(went_back);
+fn between(slices: &[Slice], since: u64, until: u64) -> Vec<Slice> {
+    let went_back = |pair: &[Slice]| pair[1].since < pair[0].until;
+    let forgotten = slices.windows(2).rposition(went_back);
     let oldest = forgotten.map_or(0, |before| before + 1);
-    let kept = &stays[oldest.max(stays.len().saturating_sub(STAYS))..];
+    let kept = &slices[oldest.max(slices.len().saturating_sub(SLICES))..];
     let mut clipped = Vec::new();
-    for stay in kept {
-        let (since, until) = (stay.since.max(since), stay.until.min(until));
+    for slice in kept {
+        let (since, until) = (slice.since.max(since), slice.until.min(until));
         if since < until {
-            clipped.push(Stay {
+            clipped.push(Slice {
                 since,
                 until,
-                ..*stay
+                ..*slice
             });
         }
     }
     clipped
 }
 
-fn pushed(stays: &[Stay]) -> History {
+fn pushed(slices: &[Slice]) -> History {
     let history = History::new();
-    for stay in stays {
-        history.push(stay);
+    for slice in slices {
+        history.push(slice);
     }
     history
 }
 
 proptest! {
     #[test]
-    fn a_history_is_the_last_stays(
-        stays in any_stays(3 * STAYS),
+    fn a_history_is_the_last_slices(
+        slices in any_slices(3 * SLICES),
         asked in vec((any_when(), any_when()), 20),
     ) {
-        let history = pushed(&stays);
+        let history = pushed(&slices);
         for (since, until) in asked {
-            let (since, until) = (since.among(&stays), until.among(&stays));
-            let found: Vec<Stay> = history.between(since, until).collect();
-            prop_assert_eq!(found, between(&stays, since, until));
+            let (since, until) = (since.among(&slices), until.among(&slices));
+            let found: Vec<Slice> = history.between(since, until).collect();
+            prop_assert_eq!(found, between(&slices, since, until));
         }
-        let found: Vec<Stay> = history.between(0, u64::MAX).collect();
-        prop_assert_eq!(found, between(&stays, 0, u64::MAX));
+        let found: Vec<Slice> = history.between(0, u64::MAX).collect();
+        prop_assert_eq!(found, between(&slices, 0, u64::MAX));
     }
 }
 
 #[test]
 fn a_history_forgets_the_oldest() {
-    let last = 2 * STAYS as u64 + 7;
-    let stay = |number: u64| Stay {
+    let last = 2 * SLICES as u64 + 7;
+    let slice = |number: u64| Slice {
         task: identity(i32::try_from(number).expect("not so many"), 0),
         since: 10 * number,
         until: 10 * number + 10,
     };
-    let stays: Vec<Stay> = (0..last).map(stay).collect();
-    for len in [0, 1, STAYS - 1, STAYS, STAYS + 1, 2 * STAYS, 2 * STAYS + 1] {
-        let history = pushed(&stays[..len]);
-        let found: Vec<Stay> = history.between(0, u64::MAX).collect();
-        assert_eq!(found, stays[len.saturating_sub(STAYS)..len]);
+    let slices: Vec<Slice> = (0..last).map(slice).collect();
+    for len in [
+        0,
+        1,
+        SLICES - 1,
+        SLICES,
+        SLICES + 1,
+        2 * SLICES,
+        2 * SLICES + 1,
+    ] {
+        let history = pushed(&slices[..len]);
+        let found: Vec<Slice> = history.between(0, u64::MAX).collect();
+        assert_eq!(found, slices[len.saturating_sub(SLICES)..len]);
     }
 }
 
 /// Returns the tasks that had the CPU between `start` and `end`, and how much of the time is
 /// unaccounted for.
-fn blamed(stays: &[Stay], start: u64, end: u64) -> (Vec<Culprit>, u64) {
+fn blamed(slices: &[Slice], start: u64, end: u64) -> (Vec<Culprit>, u64) {
     let mut culprits: Vec<Culprit> = Vec::new();
-    for stay in between(stays, start, end) {
-        let ran = stay.until - stay.since;
+    for slice in between(slices, start, end) {
+        let ran = slice.until - slice.since;
         let known = culprits
             .iter_mut()
-            .find(|culprit| culprit.task.pid == stay.task.pid);
+            .find(|culprit| culprit.task.pid == slice.task.pid);
         match known {
             Some(culprit) => {
                 culprit.ran += ran;
                 culprit.slices += 1;
             }
             None => culprits.push(Culprit {
-                task: stay.task,
+                task: slice.task,
                 ran,
                 slices: 1,
             }),
@@ -169,22 +181,22 @@ fn blamed(stays: &[Stay], start: u64, end: u64) -> (Vec<Culprit>, u64) {
 proptest! {
     #[test]
     fn culprits_are_those_of_the_reference(
-        stays in any_stays(2 * STAYS),
+        slices in any_slices(2 * SLICES),
         windows in vec((any_when(), any_when(), any_metric(), any_cause()), 2 * KEPT),
     ) {
         let log = Log::new();
-        for stay in &stays {
-            log.stay(stay);
+        for slice in &slices {
+            log.slice(slice);
         }
         for ((one, other, metric, cause), id) in windows.into_iter().zip(1..) {
-            let (one, other) = (one.among(&stays), other.among(&stays));
+            let (one, other) = (one.among(&slices), other.among(&slices));
             let (start, end) = (one.min(other), one.max(other));
             let sample = Sample { metric, value: end - start, end, cause };
             let victim = identity(1000, 2);
             let (outlier, culprits) = log.report(id, &sample, &victim).expect("always");
             let culprits: Vec<Culprit> = culprits.collect();
 
-            let (expected, missing) = blamed(&stays, start, end);
+            let (expected, missing) = blamed(&slices, start, end);
             prop_assert_eq!(&culprits, &expected);
             prop_assert_eq!(outlier, Outlier {
                 id,
@@ -198,9 +210,9 @@ proptest! {
             prop_assert!(culprits.len() <= CULPRITS);
             let ran: u64 = culprits.iter().map(|culprit| culprit.ran).sum();
             prop_assert_eq!(ran + outlier.missing, sample.value);
-            let within = between(&stays, start, end);
-            let known: u64 = within.iter().map(|stay| stay.until - stay.since).sum();
-            let mut pids: Vec<i32> = within.iter().map(|stay| stay.task.pid).collect();
+            let within = between(&slices, start, end);
+            let known: u64 = within.iter().map(|slice| slice.until - slice.since).sum();
+            let mut pids: Vec<i32> = within.iter().map(|slice| slice.task.pid).collect();
             pids.sort_unstable();
             pids.dedup();
             let is_all_known = known == sample.value && pids.len() <= CULPRITS;
@@ -210,16 +222,16 @@ proptest! {
         }
     }
 
-    /// With any stays, by a clock that jumps, each nanosecond is blamed on one task, or missing.
+    /// With any slices, by a clock that jumps, each nanosecond is blamed on one task, or missing.
     #[test]
     fn nobody_is_blamed_twice(
-        stays in vec((any_span(), any_span(), 0..80), 0..2 * STAYS),
+        slices in vec((any_span(), any_span(), 0..80), 0..2 * SLICES),
         samples in vec((any_span(), prop_oneof![any_span(), any::<u64>()]), 4),
     ) {
         let log = Log::new();
-        for (one, other, pid) in stays {
+        for (one, other, pid) in slices {
             let (since, until) = (one.min(other), one.max(other));
-            log.stay(&Stay { task: identity(pid, 0), since, until });
+            log.slice(&Slice { task: identity(pid, 0), since, until });
         }
         for ((value, end), id) in samples.into_iter().zip(1..) {
             let cause = Cause::Wakeup;
@@ -233,13 +245,13 @@ proptest! {
     }
 }
 
-/// The extremes: one task in all stays, and one task too many.
+/// The extremes: one task in all slices, and one task too many.
 #[test]
 fn at_most_32_culprits() {
     for (tasks, missing) in [(1, 0), (31, 0), (32, 0), (33, 10), (64, 320)] {
         let log = Log::new();
         for number in 0..tasks {
-            log.stay(&Stay {
+            log.slice(&Slice {
                 task: identity(number, 0),
                 since: 10 * u64::try_from(number).expect("not negative"),
                 until: 10 * u64::try_from(number).expect("not negative") + 10,
@@ -267,9 +279,9 @@ fn at_most_32_culprits() {
 fn time_of_a_report() {
     for tasks in [1, 2, 32, 256] {
         let log = Log::new();
-        for number in 0..STAYS as u64 {
+        for number in 0..SLICES as u64 {
             let pid = i32::try_from(number).expect("not so many") % tasks;
-            log.stay(&Stay {
+            log.slice(&Slice {
                 task: identity(pid, 0),
                 since: number,
                 until: number + 1,
@@ -277,8 +289,8 @@ fn time_of_a_report() {
         }
         let sample = Sample {
             metric: Metric::RunqWakeup,
-            value: STAYS as u64,
-            end: STAYS as u64,
+            value: SLICES as u64,
+            end: SLICES as u64,
             cause: Cause::Wakeup,
         };
         let rounds = 10_000_u32;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Which group a task is in: verdicts, where they are kept, rules, and the table of groups.
+//! Which group a task is in: groups, where they are kept, rules, and the table of groups.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use schedhist_engine::engine::{
         late::Late,
         name::TaskName,
         rule::{Pids, Rule},
-        verdict::{Group, Verdict},
+        task_group::{Group, TaskGroup},
     },
     switch::task_state::TaskState,
 };
@@ -33,13 +33,13 @@ fn numbers_of_groups() {
 }
 
 #[test]
-fn verdicts_of_no_task() {
-    for (verdict, is_idle) in [(Verdict::UNKNOWN, false), (Verdict::IDLE, true)] {
-        assert_eq!(verdict.group(), Group::OTHER);
-        assert_eq!(verdict.is_idle(), is_idle);
-        assert!(!verdict.is_kernel_thread());
+fn task_groups_of_no_task() {
+    for (task_group, is_idle) in [(TaskGroup::UNKNOWN, false), (TaskGroup::IDLE, true)] {
+        assert_eq!(task_group.group(), Group::OTHER);
+        assert_eq!(task_group.is_idle(), is_idle);
+        assert!(!task_group.is_kernel_thread());
     }
-    assert_eq!(Verdict::UNKNOWN, Verdict::new(Group::OTHER, false));
+    assert_eq!(TaskGroup::UNKNOWN, TaskGroup::new(Group::OTHER, false));
 }
 
 /// Generates the number of any group, often the least or the greatest.
@@ -75,25 +75,25 @@ proptest! {
         id in any_id(),
         other in any_id(),
     ) {
-        let verdict = Verdict::new(group, is_kernel_thread);
-        prop_assert_eq!(verdict.group(), group);
-        prop_assert_eq!(verdict.is_kernel_thread(), is_kernel_thread);
-        prop_assert!(!verdict.is_idle());
+        let task_group = TaskGroup::new(group, is_kernel_thread);
+        prop_assert_eq!(task_group.group(), group);
+        prop_assert_eq!(task_group.is_kernel_thread(), is_kernel_thread);
+        prop_assert!(!task_group.is_idle());
 
         let state = TaskState::new();
-        prop_assert_eq!(state.verdict(id), Verdict::UNKNOWN);
-        prop_assert!(!state.has_verdict_of_another(id));
-        prop_assert!(state.set_verdict(id, verdict));
-        prop_assert_eq!(state.verdict(id), verdict);
-        prop_assert!(!state.has_verdict_of_another(id));
-        // Another task that gets the same PID inherits nothing, and its own verdict ends the first.
+        prop_assert_eq!(state.task_group(id), TaskGroup::UNKNOWN);
+        prop_assert!(!state.has_task_group_of_another(id));
+        prop_assert!(state.set_task_group(id, task_group));
+        prop_assert_eq!(state.task_group(id), task_group);
+        prop_assert!(!state.has_task_group_of_another(id));
+        // Another task that gets the same PID inherits nothing, and its own group ends the first.
         if low(other) != low(id) {
-            prop_assert_eq!(state.verdict(other), Verdict::UNKNOWN);
-            prop_assert!(state.has_verdict_of_another(other));
-            let new = Verdict::new(Group::OTHER, true);
-            prop_assert!(state.set_verdict(other, new));
-            prop_assert_eq!(state.verdict(other), new);
-            prop_assert_eq!(state.verdict(id), Verdict::UNKNOWN);
+            prop_assert_eq!(state.task_group(other), TaskGroup::UNKNOWN);
+            prop_assert!(state.has_task_group_of_another(other));
+            let new = TaskGroup::new(Group::OTHER, true);
+            prop_assert!(state.set_task_group(other, new));
+            prop_assert_eq!(state.task_group(other), new);
+            prop_assert_eq!(state.task_group(id), TaskGroup::UNKNOWN);
         }
     }
 
@@ -105,24 +105,24 @@ proptest! {
         is_kernel_thread in any::<bool>(),
     ) {
         let state = TaskState::new();
-        prop_assert!(state.set_verdict(id, Verdict::new(group, is_kernel_thread)));
+        prop_assert!(state.set_task_group(id, TaskGroup::new(group, is_kernel_thread)));
         for bit in 6..48 {
             let other = id ^ (1 << bit);
-            prop_assert_eq!(state.verdict(other), Verdict::UNKNOWN, "bit {}", bit);
-            prop_assert!(state.has_verdict_of_another(other), "bit {}", bit);
+            prop_assert_eq!(state.task_group(other), TaskGroup::UNKNOWN, "bit {}", bit);
+            prop_assert!(state.has_task_group_of_another(other), "bit {}", bit);
         }
     }
 
     #[test]
     fn a_later_verdict_replaces_an_earlier_one(
         id in any_id(),
-        verdicts in vec((any_group(), any::<bool>()), 1..8),
+        task_groups in vec((any_group(), any::<bool>()), 1..8),
     ) {
         let state = TaskState::new();
-        for (group, is_kernel_thread) in verdicts {
-            let verdict = Verdict::new(group, is_kernel_thread);
-            prop_assert!(state.set_verdict(id, verdict));
-            prop_assert_eq!(state.verdict(id), verdict);
+        for (group, is_kernel_thread) in task_groups {
+            let task_group = TaskGroup::new(group, is_kernel_thread);
+            prop_assert!(state.set_task_group(id, task_group));
+            prop_assert_eq!(state.task_group(id), task_group);
         }
     }
 
@@ -131,8 +131,8 @@ proptest! {
     fn without_room_nothing_is_written(id in any_id(), group in any_group()) {
         let state = TaskState::untracked();
         let before = format!("{state:?}");
-        prop_assert!(!state.set_verdict(id, Verdict::new(group, true)));
-        prop_assert_eq!(state.verdict(id), Verdict::UNKNOWN);
+        prop_assert!(!state.set_task_group(id, TaskGroup::new(group, true)));
+        prop_assert_eq!(state.task_group(id), TaskGroup::UNKNOWN);
         prop_assert_eq!(format!("{state:?}"), before);
     }
 }

@@ -13,8 +13,8 @@ use schedhist_engine::engine::group::{
     hash::Secret,
     index::{Entry, Index},
     names::Names,
-    places::{Place, Places},
-    verdict::Group,
+    table::{GroupTable, Place},
+    task_group::Group,
 };
 
 const SECRET: Secret = Secret::new([1, 2]);
@@ -207,7 +207,7 @@ proptest! {
     /// Names find the group that got them last, as long as it has them.
     #[test]
     fn names_are_like_a_map(steps in vec((1..=12_u32, 0..20_u8), 0..200)) {
-        let entries = Places::<Vec<Place>, Vec<Entry>>::entries(12);
+        let entries = GroupTable::<Vec<Place>, Vec<Entry>>::entries(12);
         let mut names = names(12, entries);
         let mut of: Vec<Option<u8>> = vec![None; 13];
         let mut last: HashMap<u8, u32> = HashMap::new();

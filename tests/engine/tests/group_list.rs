@@ -6,12 +6,12 @@ use std::collections::{HashMap, HashSet};
 
 use proptest::{collection::vec, prelude::*, sample::select};
 use schedhist_engine::engine::group::{
+    fork_marks::ForkMarks,
     hash::Secret,
     index::{Entry, AT_ONCE},
-    lineage::Lineage,
     list::{matches_glob, Command, Definition, List, Matcher, Pattern, Rule, Shown, Subject},
     rule::Pids,
-    verdict::Group,
+    task_group::Group,
 };
 
 fn group(number: u32) -> Group {
@@ -304,10 +304,10 @@ fn the_first_rule_that_matches_has_a_task() {
 }
 
 /// Cleans up all of the memory.
-fn clean(lineage: &mut Lineage<Vec<Entry<u64>>>) {
+fn clean(fork_marks: &mut ForkMarks<Vec<Entry<u64>>>) {
     let mut next = Some(0);
     while let Some(first) = next {
-        next = lineage.clean(first);
+        next = fork_marks.clean(first);
     }
 }
 
@@ -318,31 +318,31 @@ fn marks_are_cleaned_up_in_steps() {
     const PLACES: usize = 1 << 15;
     const PROCESSES: u128 = (PLACES / 4 * 3) as u128;
 
-    let mut lineage = Lineage::new(vec![None; PLACES], Secret::new([1, 2]));
+    let mut fork_marks = ForkMarks::new(vec![None; PLACES], Secret::new([1, 2]));
     for key in 0..PROCESSES / 2 {
-        assert!(lineage.mark(key, 0b11));
+        assert!(fork_marks.mark(key, 0b11));
     }
-    lineage.forget(0b10);
+    fork_marks.forget(0b10);
     let (mut next, mut steps, mut key) = (Some(0), 0, 0);
     while let Some(first) = next {
         for _ in 0..PROCESSES / 128 {
-            assert_eq!(lineage.marks(key), 0b01);
-            assert!(lineage.fork(key, key + PROCESSES / 2));
+            assert_eq!(fork_marks.marks(key), 0b01);
+            assert!(fork_marks.fork(key, key + PROCESSES / 2));
             if key % 2 == 0 {
-                lineage.exit(key);
+                fork_marks.exit(key);
             }
             key += 1;
         }
-        next = lineage.clean(first);
+        next = fork_marks.clean(first);
         steps += 1;
     }
     assert_eq!(steps, PLACES / AT_ONCE);
     assert!(key >= PROCESSES / 2);
     // The mark is used again.
-    assert!(lineage.mark(PROCESSES, 0b10));
+    assert!(fork_marks.mark(PROCESSES, 0b10));
     for key in 0..PROCESSES {
         let is_alive = key >= PROCESSES / 2 || key % 2 != 0;
-        assert_eq!(lineage.marks(key), u64::from(is_alive), "{key}");
+        assert_eq!(fork_marks.marks(key), u64::from(is_alive), "{key}");
     }
 }
 
@@ -400,7 +400,7 @@ proptest! {
         places in select(vec![0_usize, 8, 200]),
         steps in vec((0..6, 0..30_u128, 0..30_u128, 0..4_u32), 0..200),
     ) {
-        let mut lineage = Lineage::new(vec![None; places], Secret::new([1, 2]));
+        let mut fork_marks = ForkMarks::new(vec![None; places], Secret::new([1, 2]));
         let mut model: HashMap<u128, u64> = HashMap::new();
         let (mut lost, mut forgotten) = (0, 0);
         let room = places / 4 * 3;
@@ -408,18 +408,18 @@ proptest! {
             let mark = 1 << mark;
             match kind {
                 0 if forgotten & mark != 0 => {
-                    clean(&mut lineage);
+                    clean(&mut fork_marks);
                     forgotten = 0;
                 }
                 0 => {
                     let has_room = model.contains_key(&one) || model.len() < room;
-                    prop_assert_eq!(lineage.mark(one, mark), has_room);
+                    prop_assert_eq!(fork_marks.mark(one, mark), has_room);
                     if has_room {
                         *model.entry(one).or_default() |= mark;
                     }
                 }
                 1 | 2 => {
-                    let has_room = lineage.fork(one, other);
+                    let has_room = fork_marks.fork(one, other);
                     let marks = model.get(&one).copied().unwrap_or(0);
                     let is_new = marks != 0 && !model.contains_key(&other);
                     prop_assert_eq!(has_room, !is_new || model.len() < room);
@@ -427,20 +427,20 @@ proptest! {
                         model.insert(other, marks);
                     }
                     if !has_room {
-                        lineage.count_lost();
+                        fork_marks.count_lost();
                         lost += 1;
                     }
                 }
                 3 => {
-                    lineage.exit(one);
+                    fork_marks.exit(one);
                     model.remove(&one);
                 }
                 _ => {
-                    lineage.forget(mark);
+                    fork_marks.forget(mark);
                     model.values_mut().for_each(|marks| *marks &= !mark);
                     // Either cleaned at once, as the mark is used again, or only masked.
                     if kind == 4 {
-                        clean(&mut lineage);
+                        clean(&mut fork_marks);
                     } else {
                         forgotten |= mark;
                     }
@@ -448,9 +448,9 @@ proptest! {
             }
             let keys: HashSet<u128> = (0..30).collect();
             for key in keys {
-                prop_assert_eq!(lineage.marks(key), model.get(&key).copied().unwrap_or(0));
+                prop_assert_eq!(fork_marks.marks(key), model.get(&key).copied().unwrap_or(0));
             }
-            prop_assert_eq!(lineage.lost(), lost);
+            prop_assert_eq!(fork_marks.lost(), lost);
         }
     }
 }

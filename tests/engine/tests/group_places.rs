@@ -12,21 +12,21 @@ use schedhist_engine::engine::{
     group::{
         hash::Secret,
         index::Entry,
-        places::{Place, Places, AT_ONCE},
         records::{CulpritKind, GroupCounter, GroupMetric, GroupRecords, NEIGHBOURS},
         set::GroupSet,
-        verdict::{Group, Verdict},
+        table::{GroupTable, Place, AT_ONCE},
+        task_group::{Group, TaskGroup},
     },
     histogram::bucket::Scheme,
     metric::Metric,
     switch::{sample::Observer, switch_out::PrevState, task_state::TaskState},
 };
 
-type Table = Places<Vec<Place>, Vec<Entry>>;
+type Table = GroupTable<Vec<Place>, Vec<Entry>>;
 
 fn table(places: usize) -> Table {
     let entries = vec![None; Table::entries(places)];
-    Places::new(vec![Place::VACANT; places], entries, Secret::new([1, 2]))
+    GroupTable::new(vec![Place::VACANT; places], entries, Secret::new([1, 2]))
 }
 
 fn retire(
@@ -255,19 +255,23 @@ fn words_of_sets() {
     assert_eq!((set.len(), set.iter().count()), (3, 3));
 }
 
-/// A verdict that names a group that is gone is forgotten; others stay.
+/// A group that names a group that is gone is forgotten; others stay.
 #[test]
-fn verdicts_are_forgotten() {
+fn task_groups_are_forgotten() {
     let state = TaskState::new();
-    state.forget_verdict(|_| panic!("there is none"));
+    state.forget_task_group(|_| panic!("there is none"));
     for (number, is_kept) in [(3, true), (4, false)] {
-        let verdict = Verdict::new(group(number), true);
-        assert!(state.set_verdict(1 << 6, verdict));
-        state.forget_verdict(|of| of == group(4));
-        let expected = if is_kept { verdict } else { Verdict::UNKNOWN };
-        assert_eq!(state.verdict(1 << 6), expected);
+        let task_group = TaskGroup::new(group(number), true);
+        assert!(state.set_task_group(1 << 6, task_group));
+        state.forget_task_group(|of| of == group(4));
+        let expected = if is_kept {
+            task_group
+        } else {
+            TaskGroup::UNKNOWN
+        };
+        assert_eq!(state.task_group(1 << 6), expected);
     }
-    TaskState::untracked().forget_verdict(|_| panic!("there is none"));
+    TaskState::untracked().forget_task_group(|_| panic!("there is none"));
 }
 
 /// Something that a task of a group did.
@@ -276,15 +280,15 @@ type Event = (u32, u32, u64);
 /// Lets tasks of three groups wait for tasks of others, run and leave.
 fn play(groups: &Groups, events: &[Event]) {
     for (victim, culprit, wait) in events {
-        let verdict = match culprit {
+        let task_group = match culprit {
             20 => kernel(1),
-            21 => Verdict::IDLE,
+            21 => TaskGroup::IDLE,
             number => user(*number),
         };
-        groups.wait(*victim, verdict, *wait);
+        groups.wait(*victim, task_group, *wait);
         groups.sample(Metric::Oncpu, wait / 2, 7 + wait);
         let observer = groups.observer();
-        observer.preempted(verdict, *wait);
+        observer.preempted(task_group, *wait);
         observer.migrated();
         observer.throttled(*wait);
         observer.leave(PrevState::new(wait % 2 == 0, 1));
@@ -393,7 +397,7 @@ proptest! {
             prop_assert_eq!(renamed, were_there);
             groups.of(number).rename_neighbours(is_group, group(99), |_| panic!("there is none left"));
         }
-        // Places in use still come first: all of them can be had.
+        // GroupTable in use still come first: all of them can be had.
         for number in 40..40 + NEIGHBOURS as u32 {
             groups.wait(0, user(number), 1 << 40);
         }

@@ -16,8 +16,8 @@ use schedhist_engine::{
             records::{
                 group_scheme, CulpritKind, GroupCounter, GroupMetric, GroupRecords, NEIGHBOURS,
             },
+            task_group::{Group, TaskGroup},
             totals::{self, GroupTotals},
-            verdict::{Group, Verdict},
         },
         histogram::{
             bucket::{Precision, Scheme, OVERFLOW},
@@ -284,8 +284,8 @@ fn counters_are_of_the_task_that_has_the_cpu() {
     observer.leave(PrevState::new(true, 1));
     observer.enter(user(2));
     observer.leave(PrevState::new(false, 1));
-    observer.enter(Verdict::IDLE);
-    observer.enter(Verdict::UNKNOWN);
+    observer.enter(TaskGroup::IDLE);
+    observer.enter(TaskGroup::UNKNOWN);
     observer.migrated();
     observer.throttled(70);
     observer.leave(PrevState::new(false, 0));
@@ -296,24 +296,24 @@ fn counters_are_of_the_task_that_has_the_cpu() {
 
 #[test]
 fn culprits() {
-    for (number, verdict, expected) in [
+    for (number, task_group, expected) in [
         (1, user(1), CulpritKind::Own),
         (1, user(2), CulpritKind::Other),
         (1, user(0), CulpritKind::Other),
         (1, kernel(1), CulpritKind::Kernel),
         (1, kernel(2), CulpritKind::Kernel),
-        (1, Verdict::IDLE, CulpritKind::Idle),
-        (1, Verdict::UNKNOWN, CulpritKind::Other),
+        (1, TaskGroup::IDLE, CulpritKind::Idle),
+        (1, TaskGroup::UNKNOWN, CulpritKind::Other),
         // A task of which nothing is known is in this group.
-        (0, Verdict::UNKNOWN, CulpritKind::Own),
-        (0, Verdict::IDLE, CulpritKind::Idle),
+        (0, TaskGroup::UNKNOWN, CulpritKind::Own),
+        (0, TaskGroup::IDLE, CulpritKind::Idle),
         (0, kernel(0), CulpritKind::Kernel),
         (0, user(1), CulpritKind::Other),
     ] {
-        assert_eq!(CulpritKind::new(group(number), verdict), expected);
+        assert_eq!(CulpritKind::new(group(number), task_group), expected);
         let groups = groups(3);
-        groups.wait(number, verdict, 70);
-        groups.observer().preempted(verdict, 5);
+        groups.wait(number, task_group, 70);
+        groups.observer().preempted(task_group, 5);
         for culprit in CulpritKind::ALL {
             let records = groups.of(number);
             let (ended, preempted) = (records.ended_by(culprit), records.preempted_by(culprit));
@@ -329,7 +329,7 @@ fn culprits() {
     }
 }
 
-/// Stays and sleeps are nobody's fault.
+/// Slices and sleeps are nobody's fault.
 #[test]
 fn only_waits_are_blamed() {
     for metric in Metric::ALL {
@@ -464,7 +464,7 @@ proptest! {
                 observer.migrated();
                 observer.leave(PrevState::new(false, 1));
                 observer.preempted(kernel(1), 9);
-                groups.wait(0, Verdict::IDLE, 3);
+                groups.wait(0, TaskGroup::IDLE, 3);
             }
             let records = groups.of(0);
             totals.add(records, |group| group);

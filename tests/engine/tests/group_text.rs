@@ -12,9 +12,9 @@ use schedhist_engine::engine::{
         list::Shown,
         records::GroupMetric,
         rule::Rule,
-        stays::GroupStays,
+        slices::GroupSlices,
+        task_group::{Group, TaskGroup},
         totals::GroupTotals,
-        verdict::{Group, Verdict},
     },
     histogram::bucket::Scheme,
     metric::Metric,
@@ -44,7 +44,7 @@ fn totals(groups: &Groups, number: u32) -> GroupTotals {
 fn line(groups: &Groups, number: u32, name: &[u8]) -> String {
     let mut out = String::new();
     let (totals, histograms) = (totals(groups, number), groups.histograms(number));
-    let stays = GroupStays {
+    let slices = GroupSlices {
         ended: histograms[0].sum(),
         count: 2,
         in_progress: 1_234,
@@ -55,7 +55,7 @@ fn line(groups: &Groups, number: u32, name: &[u8]) -> String {
         name,
         MEMBERS,
         &totals,
-        &stays,
+        &slices,
         &histograms,
     )
     .expect("a String takes all");
@@ -256,7 +256,7 @@ fn golden_summary() {
 /// Returns the shares of own, other, kernel and idle in a row.
 fn shares(waits: [u64; 4]) -> [u64; 4] {
     let groups = Groups::new(3, Scheme::DEFAULT);
-    let culprits = [user(1), user(2), kernel(0), Verdict::IDLE];
+    let culprits = [user(1), user(2), kernel(0), TaskGroup::IDLE];
     for (culprit, wait) in culprits.into_iter().zip(waits) {
         if wait != 0 {
             groups.wait(1, culprit, wait);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What has not ended yet: stays on a CPU, and waits for one, as readers see them.
+//! What has not ended yet: slices on a CPU, and waits for one, as readers see them.
 
 mod common;
 mod grouped;
@@ -19,12 +19,12 @@ use proptest::{collection::vec, prelude::*};
 use schedhist_engine::{
     engine::{
         cell::Cell,
-        group::{observer::CpuGroups, stays::GroupStays, verdict::Verdict},
+        group::{observer::CpuGroups, slices::GroupSlices, task_group::TaskGroup},
         histogram::bucket::Scheme,
         identity::Identity,
         metric::{Metric, MetricSet},
         switch::{
-            cpu::{Cpu, Occupancy, Stay},
+            cpu::{Cpu, CurrentSlice, Occupancy},
             in_progress::{Waiters, LONGEST, WAITS},
             sample::{Observer, Side},
             settings::Dynamic,
@@ -53,18 +53,18 @@ fn nobody(_: Side) -> Identity {
 }
 
 /// Asserts the law of time.
-fn assert_law(stay: &Stay) {
-    let sum = (stay.oncpu + stay.idle) as u64;
-    let sum = sum.wrapping_add(stay.in_progress());
-    assert_eq!(sum.wrapping_add(stay.unseen), stay.now, "{stay:?}");
+fn assert_law(slice: &CurrentSlice) {
+    let sum = (slice.oncpu + slice.idle) as u64;
+    let sum = sum.wrapping_add(slice.in_progress());
+    assert_eq!(sum.wrapping_add(slice.unseen), slice.now, "{slice:?}");
 }
 
 /// Returns how long tasks, and the idle task, had had the CPU, with what was in progress.
-fn until(stay: &Stay) -> (u128, u128) {
-    let in_progress = u128::from(stay.in_progress());
-    match stay.occupancy {
-        Occupancy::Task => (stay.oncpu + in_progress, stay.idle),
-        _ => (stay.oncpu, stay.idle + in_progress),
+fn until(slice: &CurrentSlice) -> (u128, u128) {
+    let in_progress = u128::from(slice.in_progress());
+    match slice.occupancy {
+        Occupancy::Task => (slice.oncpu + in_progress, slice.idle),
+        _ => (slice.oncpu, slice.idle + in_progress),
     }
 }
 
@@ -91,7 +91,7 @@ fn any_step() -> impl Strategy<Value = Step> {
 proptest! {
     /// After any switches, a reader finds what has the CPU, since when, and all of the time.
     #[test]
-    fn stays_of_any_switches(steps in vec(any_step(), 1..100), later in 0..1_000_u64) {
+    fn slices_of_any_switches(steps in vec(any_step(), 1..100), later in 0..1_000_u64) {
         let cpu = new_cpu(Scheme::DEFAULT);
         let (mut now, mut began, mut current, mut since) = (5_000_u64, 0, task(9), None);
         for step in steps {
@@ -116,17 +116,17 @@ proptest! {
             let next = task(next);
             switch(&cpu, now, current, next, nobody);
             (current, since) = (next, Some(now));
-            let stay = cpu.stay(|| now + later).expect("there is no switch");
-            assert_law(&stay);
-            prop_assert_eq!(stay.since, now);
-            let is_idle = stay.occupancy == Occupancy::Idle;
-            prop_assert_eq!(is_idle, current.pid == 0, "{:?}", stay);
+            let slice = cpu.current_slice(|| now + later).expect("there is no switch");
+            assert_law(&slice);
+            prop_assert_eq!(slice.since, now);
+            let is_idle = slice.occupancy == Occupancy::Idle;
+            prop_assert_eq!(is_idle, current.pid == 0, "{:?}", slice);
         }
-        let stay = cpu.stay(|| now + later).expect("there is no switch");
-        assert_law(&stay);
+        let slice = cpu.current_slice(|| now + later).expect("there is no switch");
+        assert_law(&slice);
         if since.is_none() {
-            prop_assert_eq!((stay.occupancy, stay.since), (Occupancy::Unseen, began));
-            prop_assert_eq!(stay.in_progress(), 0);
+            prop_assert_eq!((slice.occupancy, slice.since), (Occupancy::Unseen, began));
+            prop_assert_eq!(slice.in_progress(), 0);
         }
     }
 
@@ -173,8 +173,8 @@ impl Drop for SetAtEnd<'_> {
     }
 }
 
-/// A reader on another CPU never sees more or less time than has passed: neither a stay that is in
-/// its sum, too, nor a long stay of the idle task as one of a task, or the other way round.
+/// A reader on another CPU never sees more or less time than has passed: neither a slice that is in
+/// its sum, too, nor a long slice of the idle task as one of a task, or the other way round.
 #[test]
 fn a_reader_sees_all_time_once() {
     let groups = Groups::new(3, Scheme::DEFAULT);
@@ -188,17 +188,17 @@ fn a_reader_sees_all_time_once() {
         let _end = SetAtEnd(&done);
         scope.spawn(|| {
             let mut random = 1_u64;
-            let mut current = (IDLE, Verdict::IDLE);
+            let mut current = (IDLE, TaskGroup::IDLE);
             while !done.load(Relaxed) {
                 random = random
                     .wrapping_mul(6_364_136_223_846_793_005)
                     .wrapping_add(1);
                 let next = match (random >> 60, current.0.pid) {
-                    (0..8, 1..) => (IDLE, Verdict::IDLE),
+                    (0..8, 1..) => (IDLE, TaskGroup::IDLE),
                     (8..12, _) => (task(1), user(1)),
                     _ => (task(2), user(2)),
                 };
-                // Each millionth of a stay is long.
+                // Each millionth of a slice is long.
                 let time = 1 + (random >> (24 + random % 40));
                 let now = clock.fetch_add(time, SeqCst) + time;
                 switch(&cpu, now, current.0, next.0, groups.observer());
@@ -206,36 +206,36 @@ fn a_reader_sees_all_time_once() {
             }
         });
         while cpu
-            .stay(now)
-            .is_none_or(|stay| stay.occupancy == Occupancy::Unseen)
+            .current_slice(now)
+            .is_none_or(|slice| slice.occupancy == Occupancy::Unseen)
         {
             thread::yield_now();
         }
-        let mut last = cpu.stay(now).expect("there are breaks");
+        let mut last = cpu.current_slice(now).expect("there are breaks");
         let of_groups = || {
             let before = now();
             let sums = [1, 2].map(|number| {
-                let mut stays = GroupStays::default();
+                let mut slices = GroupSlices::default();
                 let (group, all) = (grouped::group(number), &groups);
-                stays.add(group, groups.of(number), all.occupant(), || cpu.stay(now));
-                stays.ended + u128::from(stays.in_progress)
+                slices.add(group, groups.of(number), all.occupant(), || cpu.current_slice(now));
+                slices.ended + u128::from(slices.in_progress)
             });
             (before, sums, now())
         };
         let mut last_of_groups = of_groups();
         for _ in 0..rounds {
-            let stay = cpu.stay(now).expect("there are breaks");
-            assert_law(&stay);
-            let (first, second) = (until(&last), until(&stay));
-            let span = u128::from(stay.now - last.now);
+            let slice = cpu.current_slice(now).expect("there are breaks");
+            assert_law(&slice);
+            let (first, second) = (until(&last), until(&slice));
+            let span = u128::from(slice.now - last.now);
             // A switch that is about to be recorded may be missing: then the time since belongs to
-            // the stay before it. Here, no time passes within a switch.
+            // the slice before it. Here, no time passes within a switch.
             assert!(
                 first.0 <= second.0 && first.1 <= second.1,
-                "{last:?} {stay:?}"
+                "{last:?} {slice:?}"
             );
             assert_eq!(second.0 - first.0 + (second.1 - first.1), span);
-            last = stay;
+            last = slice;
             let all = of_groups();
             for (old, new) in last_of_groups.1.into_iter().zip(all.1) {
                 assert!(old <= new, "{old} {new}");

@@ -30,13 +30,13 @@ use schedhist_engine::{
     engine::{
         cell::Cell,
         group::{
+            fork_marks::ForkMarks,
             hash::Secret,
             index::Entry,
-            lineage::Lineage,
             observer::{CpuGroups, Grouped},
-            places::{Place, Places},
             records::{CulpritKind, GroupCounter, GroupMetric},
-            verdict::{Group, Verdict},
+            table::{GroupTable, Place},
+            task_group::{Group, TaskGroup},
         },
         histogram::{
             bucket::{Precision, Scheme},
@@ -45,7 +45,7 @@ use schedhist_engine::{
         identity::Identity,
         metric::{Counter, Metric, MetricSet},
         outlier::{
-            history::Stay,
+            history::Slice,
             log::{next_after, Culprit, Limit, Log, CULPRITS, KEPT},
             rate::Rate,
         },
@@ -193,7 +193,7 @@ fn identity(n: u64) -> Identity {
     }
 }
 
-/// Ends the `n`th stay in the idle task, at `now`.
+/// Ends the `n`th slice of the idle task, at `now`.
 fn end_idle(cpu: &Records, now: u64, n: u64) {
     idle_at(cpu, now, |_| identity(n));
 }
@@ -209,8 +209,8 @@ fn idle_cpu() -> Arc<Records> {
     Arc::new(cpu)
 }
 
-/// Returns the length of the `n`th stay, each longer than the one before, and its end.
-fn stay(n: u64) -> (u64, u64) {
+/// Returns the length of the `n`th slice, each longer than the one before, and its end.
+fn slice(n: u64) -> (u64, u64) {
     (10 * n, 1 + 10 * n * (n + 1) / 2)
 }
 
@@ -218,7 +218,7 @@ fn stay(n: u64) -> (u64, u64) {
 fn number_of(worst: Option<Worst>) -> u64 {
     worst.map_or(0, |worst| {
         let n = worst.value / 10;
-        let (value, time) = stay(n);
+        let (value, time) = slice(n);
         let task = identity(n);
         assert_eq!(worst, Worst { value, task, time });
         n
@@ -227,10 +227,10 @@ fn number_of(worst: Option<Worst>) -> u64 {
 
 fn worst_while_it_changes() {
     let cpu = idle_cpu();
-    end_idle(&cpu, stay(1).1, 1);
+    end_idle(&cpu, slice(1).1, 1);
     let writer = thread::spawn({
         let cpu = cpu.clone();
-        move || end_idle(&cpu, stay(2).1, 2)
+        move || end_idle(&cpu, slice(2).1, 2)
     });
     // Either the previous sample or the new one; never none.
     let first = number_of(cpu.worst(Metric::Idle));
@@ -257,12 +257,12 @@ fn without_fences_the_worst_sample_is_torn() {
 fn the_worst_sample_is_never_torn_by_a_reset() {
     in_all_orders(2, || {
         let cpu = idle_cpu();
-        end_idle(&cpu, stay(1).1, 1);
+        end_idle(&cpu, slice(1).1, 1);
         let writer = thread::spawn({
             let cpu = cpu.clone();
             move || {
                 cpu.restart_extremes();
-                end_idle(&cpu, stay(2).1, 2);
+                end_idle(&cpu, slice(2).1, 2);
             }
         });
         number_of(cpu.worst(Metric::Idle));
@@ -363,7 +363,7 @@ fn sample(n: u64) -> Sample {
 /// Reports the `n`th outlier, with one culprit, which had the CPU for all but `n` of it.
 fn report(log: &Log, n: u64) {
     let sample = sample(n);
-    log.stay(&Stay {
+    log.slice(&Slice {
         task: identity(n),
         since: sample.end - sample.value,
         until: sample.end - n,
@@ -764,9 +764,9 @@ fn new_groups() -> Arc<Groups> {
     Arc::new(groups)
 }
 
-/// Records the `n`th stay for a group.
+/// Records the `n`th slice for a group.
 fn add_to_group(groups: &Groups, n: u64) {
-    let (value, end) = stay(n);
+    let (value, end) = slice(n);
     groups.record(
         Grouped::new(|_| identity(n), groups),
         Metric::Oncpu,
@@ -902,62 +902,62 @@ fn a_group_that_comes_again_while_it_is_folded() {
     const TASK: Task = task(9);
     const SECRET: Secret = Secret::new([1, 2]);
 
-    struct Directory {
-        places: Places<Vec<Place>, Vec<Entry>>,
-        lineage: Lineage<Vec<Entry<u64>>>,
+    struct GroupRegistry {
+        places: GroupTable<Vec<Place>, Vec<Entry>>,
+        fork_marks: ForkMarks<Vec<Entry<u64>>>,
     }
 
     in_all_orders(3, || {
-        let entries = Places::<Vec<Place>, Vec<Entry>>::entries(2);
-        let mut directory = Directory {
-            places: Places::new(vec![Place::VACANT; 2], vec![None; entries], SECRET),
-            lineage: Lineage::new(vec![None; 4], SECRET),
+        let entries = GroupTable::<Vec<Place>, Vec<Entry>>::entries(2);
+        let mut directory = GroupRegistry {
+            places: GroupTable::new(vec![Place::VACANT; 2], vec![None; entries], SECRET),
+            fork_marks: ForkMarks::new(vec![None; 4], SECRET),
         };
         let old = directory.places.take(KEY).expect("there is a place");
-        assert!(directory.lineage.mark(PARENT, 1));
+        assert!(directory.fork_marks.mark(PARENT, 1));
         let directory = Arc::new(Mutex::new(directory));
         let state = Arc::new(TaskState::new());
         settle(&*state);
         // An earlier task of the PID was in the group.
-        assert!(state.set_verdict(TASK.id << 1, Verdict::new(old, false)));
+        assert!(state.set_task_group(TASK.id << 1, TaskGroup::new(old, false)));
         let decider = thread::spawn({
             let (directory, state) = (directory.clone(), state.clone());
             move || {
                 directory
                     .lock()
                     .expect("no poison")
-                    .lineage
+                    .fork_marks
                     .fork(PARENT, CHILD);
                 let mut directory = directory.lock().expect("no poison");
                 // Its probe may come twice: the recorder's, and that of the groups.
-                directory.lineage.fork(PARENT, CHILD);
-                assert_eq!(directory.lineage.marks(CHILD), 1);
+                directory.fork_marks.fork(PARENT, CHILD);
+                assert_eq!(directory.fork_marks.marks(CHILD), 1);
                 let places = &mut directory.places;
                 let found = places.find(KEY);
                 // Once it is retired, another group has the name.
                 let group = found.unwrap_or_else(|| places.take(KEY).expect("there is a place"));
-                state.set_verdict(TASK.id, Verdict::new(group, false));
+                state.set_task_group(TASK.id, TaskGroup::new(group, false));
             }
         });
         let lock = || directory.lock().expect("no poison");
         let since = lock().places.now();
-        let is_dead = state.verdict(TASK.id).group() != old;
+        let is_dead = state.task_group(TASK.id).group() != old;
         let mut retired = None;
         lock()
             .places
             .retire(since, 1, |_| is_dead, |group| retired = Some(group));
         if let Some(retired) = retired {
             let _directory = lock();
-            state.forget_verdict(|of| of == retired);
+            state.forget_task_group(|of| of == retired);
         }
         let is_gone = lock().places.vacate(old);
         assert_eq!(retired.is_some(), is_gone);
         decider.join().expect("the decider does not fail");
         KEPT_OR_GONE[usize::from(is_gone)].fetch_add(1, Relaxed);
         let directory = lock();
-        let group = state.verdict(TASK.id).group();
+        let group = state.task_group(TASK.id).group();
         assert_eq!(directory.places.key(group), Some(KEY));
-        assert_eq!(directory.lineage.marks(CHILD), 1);
+        assert_eq!(directory.fork_marks.marks(CHILD), 1);
     });
     assert!(KEPT_OR_GONE.iter().all(|number| number.load(Relaxed) > 0));
 }
@@ -999,8 +999,8 @@ fn a_place_while_it_changes_hands(grace_periods: usize, has_cpu: bool) {
         // Loom lets a thread begin in the middle of the switch only where both use the same atomic.
         let middle = Arc::new(AtomicBool::new(false));
         let place = Group::new(1).expect("a small number");
-        states[0].set_verdict(FIRST.id, user(1));
-        states[1].set_verdict(SECOND.id, user(3));
+        states[0].set_task_group(FIRST.id, user(1));
+        states[1].set_task_group(SECOND.id, user(3));
         if has_cpu {
             groups.observer().enter(user(1));
         }
@@ -1009,17 +1009,17 @@ fn a_place_while_it_changes_hands(grace_periods: usize, has_cpu: bool) {
             let (preemption, middle) = (preemption.clone(), middle.clone());
             move || {
                 if !has_cpu {
-                    preemption.off(|| groups.observer().enter(states[0].verdict(FIRST.id)));
+                    preemption.off(|| groups.observer().enter(states[0].task_group(FIRST.id)));
                 }
                 preemption.off(|| {
                     groups.sample(Metric::Oncpu, 100, 1);
-                    groups.observer().enter(states[1].verdict(SECOND.id));
+                    groups.observer().enter(states[1].task_group(SECOND.id));
                     middle.store(true, Relaxed);
                     groups.sample(Metric::RunqWakeup, 10, 1);
                 });
                 preemption.off(|| {
                     groups.sample(Metric::Oncpu, 1, 2);
-                    groups.observer().enter(Verdict::IDLE);
+                    groups.observer().enter(TaskGroup::IDLE);
                 });
             }
         });
@@ -1039,7 +1039,7 @@ fn a_place_while_it_changes_hands(grace_periods: usize, has_cpu: bool) {
         };
         states
             .iter()
-            .for_each(|state| state.forget_verdict(|of| of == place));
+            .for_each(|state| state.forget_task_group(|of| of == place));
         synchronize(0);
         middle.load(Relaxed);
         let is_busy = (&*groups).occupant().now().group() == place;
@@ -1050,7 +1050,7 @@ fn a_place_while_it_changes_hands(grace_periods: usize, has_cpu: bool) {
         if is_vacant {
             groups.of(GONE).absorb(groups.of(1));
             groups.of(1).clear();
-            states[1].set_verdict(SECOND.id, user(1));
+            states[1].set_task_group(SECOND.id, user(1));
         }
         cpu.join().expect("the CPU does not fail");
         LEFT_OR_VACANT[usize::from(is_vacant)].fetch_add(1, Relaxed);
@@ -1091,7 +1091,7 @@ fn with_one_grace_period_a_place_is_mixed_up() {
 }
 
 /// A task is moved to another group on one CPU, while it gets another CPU and leaves it: its wait
-/// and its stay belong to the same group, either the old one or the new one.
+/// and its slice belong to the same group, either the old one or the new one.
 #[test]
 fn a_task_is_moved_while_it_gets_a_cpu() {
     static MOVED: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
@@ -1119,11 +1119,11 @@ fn a_task_is_moved_while_it_gets_a_cpu() {
             let grouped = Grouped::new(nobody, &groups);
             cpu.switch::<Dynamic>(&switch, grouped);
         };
-        state.set_verdict(TASK.id, user(1));
+        state.set_task_group(TASK.id, user(1));
         switch(100, TASK, IDLE);
         let mover = thread::spawn({
             let state = state.clone();
-            move || state.set_verdict(TASK.id, user(2))
+            move || state.set_task_group(TASK.id, user(2))
         });
         switch(130, IDLE, TASK);
         switch(150, TASK, IDLE);
@@ -1139,7 +1139,7 @@ fn a_task_is_moved_while_it_gets_a_cpu() {
             )
         };
         let (none, all) = ((0, 0, 0, 0, 0), (1, 30, 1, 20, 1));
-        // The task had the CPU before it was decided of it: group 0 has that stay.
+        // The task had the CPU before it was decided of it: group 0 has that slice.
         assert_eq!(of(0), (0, 0, 0, 0, 1));
         let is_new = of(2) == all;
         assert_eq!(
@@ -1147,7 +1147,7 @@ fn a_task_is_moved_while_it_gets_a_cpu() {
             if is_new { [none, all] } else { [all, none] }
         );
         MOVED[usize::from(is_new)].fetch_add(1, Relaxed);
-        assert_eq!(state.verdict(TASK.id), user(2));
+        assert_eq!(state.task_group(TASK.id), user(2));
     });
     assert!(MOVED.iter().all(|times| times.load(Relaxed) > 0));
 }

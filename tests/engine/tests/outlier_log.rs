@@ -9,7 +9,7 @@ use proptest::{collection::vec, prelude::*};
 use schedhist_engine::engine::{
     metric::Metric,
     outlier::{
-        history::Stay,
+        history::Slice,
         log::{next_after, Limit, Log, KEPT},
     },
     switch::sample::{Cause, Sample},
@@ -20,7 +20,7 @@ use outlier::{any_cause, any_metric, any_span, identity, read};
 /// An operation on a log.
 #[derive(Clone, Debug)]
 enum Step {
-    Stay(u64, i32),
+    Slice(u64, i32),
     /// Reports an outlier, after this many numbers went to other CPUs.
     Report(u64, Sample),
     Suppress,
@@ -35,7 +35,7 @@ fn any_step() -> impl Strategy<Value = Step> {
         cause,
     });
     prop_oneof![
-        3 => (any_span(), 0..5).prop_map(|(length, pid)| Step::Stay(length, pid)),
+        3 => (any_span(), 0..5).prop_map(|(length, pid)| Step::Slice(length, pid)),
         3 => (0..3u64, sample).prop_map(|(others, sample)| Step::Report(others, sample)),
         1 => Just(Step::Suppress),
     ]
@@ -49,9 +49,9 @@ proptest! {
         let mut reported = Vec::new();
         for step in steps {
             match step {
-                Step::Stay(length, pid) => {
+                Step::Slice(length, pid) => {
                     let until = now + length;
-                    log.stay(&Stay { task: identity(pid, 0), since: now, until });
+                    log.slice(&Slice { task: identity(pid, 0), since: now, until });
                     now = until;
                 }
                 Step::Report(others, sample) => {

@@ -12,7 +12,7 @@ use schedhist_engine::engine::{
     identity::Identity,
     metric::{Metric, MetricSet},
     outlier::{
-        history::Stay,
+        history::Slice,
         log::{Log, Outlier},
     },
     switch::{
@@ -46,8 +46,8 @@ impl Observer for &Watcher<'_> {
         identity(self.1, 0)
     }
 
-    fn stay(self, since: u64, until: u64) {
-        self.0.log.stay(&Stay {
+    fn slice(self, since: u64, until: u64) {
+        self.0.log.slice(&Slice {
             task: identity(self.1, 0),
             since,
             until,

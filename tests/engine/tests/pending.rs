@@ -5,7 +5,7 @@
 use proptest::{collection::vec, prelude::*};
 
 use schedhist_engine::engine::{
-    group::verdict::Group,
+    group::task_group::Group,
     identity::Identity,
     metric::Metric,
     switch::{

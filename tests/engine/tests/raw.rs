@@ -20,7 +20,7 @@ use schedhist_engine::engine::{
         raw::{self, Info, Length, Sink},
         text::{self, Scope},
     },
-    group::{records::group_scheme, stays::GroupStays, totals::GroupTotals},
+    group::{records::group_scheme, slices::GroupSlices, totals::GroupTotals},
     histogram::{
         bucket::{Precision, Scheme, VALUE_BITS},
         snapshot::Snapshot,
@@ -256,7 +256,7 @@ fn groups_are_more_records() {
         };
         let histograms = groups.histograms(number);
         let group = grouped::group(number);
-        let stays = GroupStays {
+        let stays = GroupSlices {
             ended: histograms[0].sum(),
             count: number.into(),
             in_progress: 7 * u64::from(number),
@@ -360,7 +360,7 @@ fn in_progress(scheme: Scheme) -> (Vec<u8>, Decoded) {
         waiters.add(&waiting, now, cpu, || task(Metric::Throttled, pid).task);
     }
     let all = filled::never_reset(&cpus);
-    raw::begin(&mut bytes, &info(scheme, &cpus), all, |cpu| cpu.stay(|| 50));
+    raw::begin(&mut bytes, &info(scheme, &cpus), all, |cpu| cpu.current_slice(|| 50));
     raw::task(&mut bytes, &task(Metric::Oncpu, 77));
     raw::waiters(&mut bytes, 2_000, &waiters);
     raw::end(&mut bytes);

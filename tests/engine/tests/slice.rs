@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How a stay ended, from the arguments of the `sched_switch` tracepoint.
+//! How a slice ended, from the arguments of the `sched_switch` tracepoint.
 
 use proptest::prelude::*;
 use schedhist_engine::engine::switch::switch_out::{

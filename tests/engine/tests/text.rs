@@ -8,7 +8,7 @@ use common::{any_duration, any_scheme, cpu_of, snapshot_of};
 use proptest::prelude::*;
 use schedhist_engine::engine::{
     format::text::{self, Quoted, Scope},
-    group::verdict::Group,
+    group::task_group::Group,
     histogram::{
         bucket::{Precision, Scheme},
         snapshot::Snapshot,

@@ -3,9 +3,9 @@
 //! What is recorded for groups: metrics, counters, and kinds of culprits.
 
 use crate::engine::{
-    group::verdict::{
+    group::task_group::{
         Group,
-        Verdict, //
+        TaskGroup, //
     },
     histogram::bucket::{
         Precision,
@@ -74,9 +74,9 @@ named! {
 }
 
 impl CulpritKind {
-    /// Returns what a task with the verdict `culprit` is to a task of `group`.
+    /// Returns what a task with the group `culprit` is to a task of `group`.
     #[inline(always)]
-    pub fn new(group: Group, culprit: Verdict) -> Self {
+    pub fn new(group: Group, culprit: TaskGroup) -> Self {
         match culprit.user_group() {
             Some(other) if other == group => Self::Own,
             Some(_) => Self::Other,

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::engine::{
     cell::Cell,
-    group::verdict::Group, //
+    group::task_group::Group, //
 };
 
 /// The number of other groups that [`GroupRecords`] names.

@@ -40,7 +40,7 @@ pub struct Header {
     pub(super) totals: Totals,
     /// The time at which measuring began.
     pub(super) began: Cell,
-    /// The time on the CPU's clock that is in no stay. Set whenever a stay begins whose
+    /// The time on the CPU's clock that is in no slice. Set whenever a slice begins whose
     /// predecessor's start was not seen.
     pub(super) unseen: Cell,
     /// The balance of switches to and from the idle task while a task has the CPU. Set likewise.

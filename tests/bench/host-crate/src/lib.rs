@@ -5,7 +5,7 @@
 //! | subject | what a record does |
 //! | --- | --- |
 //! | [`Bucket`] | the bucket, as in the probe: no more than [`H2`] does |
-//! | [`Engine`] | a whole stay: also sum, extremes, the maximum's task, a counter, a stamp |
+//! | [`Engine`] | a whole slice: also sum, extremes, the maximum's task, a counter, a stamp |
 //! | [`H2`] | the bucket; no sum, no extremes |
 //! | [`Hdr`] | the bucket, the count and extremes; no sum |
 //!
@@ -134,7 +134,7 @@ impl Subject for Engine {
     fn new() -> Self {
         let cpu = Cpu::new(0, Scheme::DEFAULT, cells()).expect("the number of cells is right");
         cpu.begin(0, MetricSet::DEFAULT);
-        // The first stay has no beginning.
+        // The first slice has no beginning.
         record_idle::<Defaults>(&cpu, 1, whose);
         let counts = vec![0; Scheme::DEFAULT.buckets()];
         Self {

@@ -9,7 +9,7 @@ use std::cell::RefCell;
 use proptest::prelude::*;
 use schedhist_engine::engine::{
     cell::Cell,
-    group::verdict::Group,
+    group::task_group::Group,
     histogram::{
         bucket::{Precision, Scheme},
         snapshot::{Baseline, Snapshot},
@@ -82,7 +82,7 @@ pub(crate) const TASK: Identity = Identity {
 /// Records the samples that an observer receives.
 #[derive(Default)]
 struct Notes {
-    stays: RefCell<Vec<(u64, u64)>>,
+    slices: RefCell<Vec<(u64, u64)>>,
     samples: RefCell<Vec<Sample>>,
 }
 
@@ -94,9 +94,9 @@ impl Observer for &Notes {
         }
     }
 
-    fn stay(self, since: u64, now: u64) {
+    fn slice(self, since: u64, now: u64) {
         assert!(self.samples.borrow().is_empty(), "a sample was first");
-        self.stays.borrow_mut().push((since, now));
+        self.slices.borrow_mut().push((since, now));
     }
 
     fn sample(self, sample: &Sample) {
@@ -131,8 +131,8 @@ pub(crate) fn switch(cpu: &Cpu<Vec<Cell>>, now: u64, who: Who) -> Option<u64> {
         state: &|_| &untracked,
     };
     cpu.switch::<Dynamic>(&switch, &notes);
-    let (stays, samples) = (notes.stays.into_inner(), notes.samples.into_inner());
-    let expected: Vec<Sample> = stays
+    let (slices, samples) = (notes.slices.into_inner(), notes.samples.into_inner());
+    let expected: Vec<Sample> = slices
         .iter()
         .map(|(since, until)| Sample {
             metric,

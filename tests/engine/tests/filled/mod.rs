@@ -99,7 +99,7 @@ fn idle_for_ages(cpu: &Records) {
     cpu.forget();
 }
 
-/// Applies `steps` to `cpus`, after some very long stays on the last of them.
+/// Applies `steps` to `cpus`, after some very long slices on the last of them.
 pub(crate) fn run(cpus: &[Records], steps: &[Step]) {
     if let Some(cpu) = cpus.last() {
         idle_for_ages(cpu);

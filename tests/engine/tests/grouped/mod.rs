@@ -9,7 +9,7 @@ use schedhist_engine::engine::{
     group::{
         observer::{CpuGroups, Grouped, Occupant},
         records::{group_scheme, GroupMetric, GroupRecords},
-        verdict::{Group, Verdict},
+        task_group::{Group, TaskGroup},
     },
     histogram::{bucket::Scheme, snapshot::Snapshot},
     identity::Identity,
@@ -25,14 +25,14 @@ pub(crate) fn group(number: u32) -> Group {
     Group::new(number).expect("a small number")
 }
 
-/// Returns the verdict of a task in the group `number`.
-pub(crate) fn user(number: u32) -> Verdict {
-    Verdict::new(group(number), false)
+/// Returns the group of a task in the group `number`.
+pub(crate) fn user(number: u32) -> TaskGroup {
+    TaskGroup::new(group(number), false)
 }
 
-/// Returns the verdict of a kernel thread in the group `number`.
-pub(crate) fn kernel(number: u32) -> Verdict {
-    Verdict::new(group(number), true)
+/// Returns the group of a kernel thread in the group `number`.
+pub(crate) fn kernel(number: u32) -> TaskGroup {
+    TaskGroup::new(group(number), true)
 }
 
 /// Returns the identity of the task that leaves the CPU in each switch, or of the one that gets it.
@@ -107,8 +107,8 @@ impl Groups {
     }
 
     /// Lets a task of the group `victim` wait for `wait` nanoseconds, until it gets the CPU from a
-    /// task with the verdict `culprit`.
-    pub(crate) fn wait(&self, victim: u32, culprit: Verdict, wait: u64) {
+    /// task with the group `culprit`.
+    pub(crate) fn wait(&self, victim: u32, culprit: TaskGroup, wait: u64) {
         self.observer().enter(culprit);
         self.observer().enter(user(victim));
         self.sample(Metric::RunqWakeup, wait, 1 + wait);
@@ -121,13 +121,13 @@ impl Groups {
         self.wait(1, user(1), 1_000);
         self.wait(1, user(2), 30_000);
         self.wait(1, kernel(2), 2_000);
-        self.wait(1, Verdict::IDLE, 7_000);
+        self.wait(1, TaskGroup::IDLE, 7_000);
         let observer = self.observer();
         for (culprit, wait) in [
             (user(1), 1),
             (user(2), 20),
             (kernel(1), 300),
-            (Verdict::IDLE, 4_000),
+            (TaskGroup::IDLE, 4_000),
         ] {
             observer.preempted(culprit, wait);
         }

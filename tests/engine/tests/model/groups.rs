@@ -10,7 +10,7 @@ use schedhist_engine::engine::{
     group::{
         observer::{self, Occupant},
         records::{CulpritKind, GroupCounter, GroupMetric, GroupRecords, NEIGHBOURS},
-        verdict::Group,
+        task_group::Group,
     },
     metric::{Counter, Metric},
 };

@@ -22,7 +22,7 @@ pub(crate) mod reference;
 use schedhist_engine::engine::{
     histogram::bucket::{Precision, Scheme},
     metric::{Counter, Metric, MetricSet},
-    outlier::history::Stay,
+    outlier::history::Slice,
 };
 
 use self::{
@@ -270,13 +270,13 @@ pub(crate) fn check(recorder: &Recorder, reference: &Reference) -> Result<(), St
         if let Some(wrong) = &seen.wrong {
             return Err(format!("CPU {number}, the observer, {wrong}"));
         }
-        if seen.stays != expected.stays() {
-            let (seen, expected) = (&seen.stays, expected.stays());
-            return differs("stays", format!("{seen:?}"), format!("{expected:?}"));
+        if seen.slices != expected.slices() {
+            let (seen, expected) = (&seen.slices, expected.slices());
+            return differs("slices", format!("{seen:?}"), format!("{expected:?}"));
         }
-        let overlap = |pair: &[Stay]| pair[0].until > pair[1].since;
-        if reference.clocks_agree && seen.stays.windows(2).any(overlap) {
-            return Err(format!("CPU {number}, stays overlap: {:?}", seen.stays));
+        let overlap = |pair: &[Slice]| pair[0].until > pair[1].since;
+        if reference.clocks_agree && seen.slices.windows(2).any(overlap) {
+            return Err(format!("CPU {number}, slices overlap: {:?}", seen.slices));
         }
         laws(&counts, |counter| cpu.counter(counter), reference)
             .map_err(|law| format!("CPU {number}: {law} does not hold"))?;

@@ -7,17 +7,17 @@ use std::{cell::RefCell, collections::BTreeMap};
 use schedhist_engine::engine::{
     cell::Cell,
     group::{
+        fork_marks::ForkMarks,
         hash::Secret,
         index::Entry,
-        lineage::Lineage,
         list::{List, Matcher, Rule, Subject},
         observer::Grouped,
-        verdict::{Group, Verdict},
+        task_group::{Group, TaskGroup},
     },
     histogram::bucket::Scheme,
     identity::Identity,
     metric::{Metric, MetricSet},
-    outlier::{history::Stay, log::Log},
+    outlier::{history::Slice, log::Log},
     switch::{
         cpu::Cpu,
         sample::{Observer, Sample, Side},
@@ -45,11 +45,11 @@ type ListRule = Rule<Vec<u8>, Vec<u128>, usize>;
 #[derive(Debug)]
 struct Listed {
     list: List<Vec<Option<ListRule>>>,
-    lineage: Lineage<Vec<Entry<u64>>>,
+    fork_marks: ForkMarks<Vec<Entry<u64>>>,
 }
 
 /// A task, as rules look at it.
-struct ListedTask<'a>(&'a Task, &'a Lineage<Vec<Entry<u64>>>);
+struct ListedTask<'a>(&'a Task, &'a ForkMarks<Vec<Entry<u64>>>);
 
 impl Subject<usize> for ListedTask<'_> {
     fn is_in(&self, cgroup: &usize) -> bool {
@@ -75,7 +75,7 @@ impl Listed {
     fn new() -> Self {
         let mut all = Self {
             list: List::new((0..GROUPS).map(|_| None).collect()),
-            lineage: Lineage::new(vec![None; 16], Secret::new([1, 2])),
+            fork_marks: ForkMarks::new(vec![None; 16], Secret::new([1, 2])),
         };
         for cgroup in FOLLOWED + 1..GROUPS {
             all.add(&[b'0' + cgroup as u8], Matcher::Cgroup(cgroup), cgroup);
@@ -106,7 +106,7 @@ impl Listed {
                 .expect("it is there");
         }
         let mark = self.add(Self::NAME, Matcher::Children, FOLLOWED);
-        assert!(self.lineage.mark(process as u128, mark));
+        assert!(self.fork_marks.mark(process as u128, mark));
         for cgroup in others.drain(..) {
             self.add(&[b'0' + cgroup as u8], Matcher::Cgroup(cgroup), cgroup);
         }
@@ -114,23 +114,23 @@ impl Listed {
 
     fn unfollow(&mut self) {
         let rule = self.list.remove(Self::NAME).expect("there is one");
-        self.lineage.forget(rule.mark());
+        self.fork_marks.forget(rule.mark());
         // The memory has no more entries than one call looks at.
-        assert_eq!(self.lineage.clean(0), None);
+        assert_eq!(self.fork_marks.clean(0), None);
     }
 
-    /// Returns the group of `task`, whose verdict in `state` is known so far, as `Groups::decide()`
+    /// Returns the group of `task`, whose group in `state` is known so far, as `Groups::decide()`
     /// finds it. Returns `None` if that stays.
     fn decide(&self, task: &Task, state: &State) -> Option<Group> {
         let id = shown(Some(task)).id;
         if task.exiting {
-            let group = state.verdict(id).group();
+            let group = state.task_group(id).group();
             let has_rule = self.list.iter().any(|rule| rule.group == group);
-            if state.has_verdict_of_another(id) || has_rule {
+            if state.has_task_group_of_another(id) || has_rule {
                 return None;
             }
         }
-        let group = self.list.group_of(&ListedTask(task, &self.lineage));
+        let group = self.list.group_of(&ListedTask(task, &self.fork_marks));
         Some(group.unwrap_or(Group::OTHER))
     }
 }
@@ -155,7 +155,7 @@ impl Session {
         }
     }
 
-    /// Decides the verdict of `task`, and stores it if there is room.
+    /// Decides the group of `task`, and stores it if there is room.
     fn decide(&self, task: &Task, listed: Option<&Listed>) {
         let state = self.state(task.pid);
         let group = match listed {
@@ -163,8 +163,8 @@ impl Session {
             None => u32::try_from(task.group).ok().and_then(Group::new),
         };
         if let Some(group) = group {
-            let verdict = Verdict::new(group, task.is_kernel_thread);
-            state.set_verdict(shown(Some(task)).id, verdict);
+            let task_group = TaskGroup::new(group, task.is_kernel_thread);
+            state.set_task_group(shown(Some(task)).id, task_group);
         }
     }
 }
@@ -172,7 +172,7 @@ impl Session {
 /// The observer's calls for the switches on a CPU.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
-    pub(crate) stays: Vec<Stay>,
+    pub(crate) slices: Vec<Slice>,
     pub(crate) samples: [Vec<reference::Sample>; Metric::COUNT],
     /// A call that the observer should not have got, if any.
     pub(crate) wrong: Option<String>,
@@ -185,7 +185,7 @@ struct Watcher<'a> {
     next: Identity,
     seen: RefCell<&'a mut Seen>,
     log: Option<&'a Log>,
-    /// The number of calls for a stay, for a sample of the previous task, and for one of the next.
+    /// The number of calls for a slice, for a sample of the previous task, and for one of the next.
     told: RefCell<[u32; 3]>,
 }
 
@@ -196,7 +196,7 @@ impl Watcher<'_> {
         told[what] += 1;
         let is_late = told[what + 1..].iter().any(|count| *count != 0);
         if is_late || told[0] > 1 || told[1] > 1 {
-            self.wrong(&format!("stay, sample, sample of the next: {told:?}"));
+            self.wrong(&format!("slice, sample, sample of the next: {told:?}"));
         }
     }
 
@@ -223,19 +223,19 @@ impl Observer for &Watcher<'_> {
         }
     }
 
-    fn stay(self, since: u64, now: u64) {
+    fn slice(self, since: u64, now: u64) {
         self.told(0);
         if now != self.now {
-            self.wrong(&format!("a stay until {now}"));
+            self.wrong(&format!("a slice until {now}"));
         }
-        let stay = Stay {
+        let slice = Slice {
             task: self.prev,
             since,
             until: now,
         };
-        self.seen.borrow_mut().stays.push(stay);
+        self.seen.borrow_mut().slices.push(slice);
         if let Some(log) = self.log {
-            log.stay(&stay);
+            log.slice(&slice);
         }
     }
 
@@ -316,9 +316,9 @@ impl Recorder {
         };
         match *event {
             Event::Forked { parent, child } => {
-                listed.lineage.fork(parent as u128, child as u128);
+                listed.fork_marks.fork(parent as u128, child as u128);
             }
-            Event::Ended { process } => listed.lineage.exit(process as u128),
+            Event::Ended { process } => listed.fork_marks.exit(process as u128),
             Event::Follow { process } => listed.follow(process),
             Event::Unfollow => listed.unfollow(),
             _ => {}
@@ -331,7 +331,7 @@ impl Recorder {
             Some(session) => {
                 let states = session.pages.values().flatten();
                 states.for_each(|state| {
-                    state.forget_verdict(|of| of.number() as usize == group);
+                    state.forget_task_group(|of| of.number() as usize == group);
                 });
             }
             None => self.groups.iter().for_each(CpuGroups::forget),

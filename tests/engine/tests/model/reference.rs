@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use schedhist_engine::engine::{
     identity::Identity,
     metric::{Counter, Metric, MetricSet},
-    outlier::history::Stay,
+    outlier::history::Slice,
     switch::sample::Cause,
 };
 
@@ -39,7 +39,7 @@ pub(crate) struct CpuReference {
     since: Option<u64>,
     counters: [u64; Counter::COUNT],
     samples: [Vec<Sample>; Metric::COUNT],
-    stays: Vec<Stay>,
+    slices: Vec<Slice>,
     groups: Option<Groups>,
 }
 
@@ -52,9 +52,9 @@ impl CpuReference {
         &self.samples[metric as usize]
     }
 
-    /// Returns the stays that began since measuring did, regardless of the metrics.
-    pub(crate) fn stays(&self) -> &[Stay] {
-        &self.stays
+    /// Returns the slices that began since measuring did, regardless of the metrics.
+    pub(crate) fn slices(&self) -> &[Slice] {
+        &self.slices
     }
 
     /// Returns what is expected of groups, if they are recorded.
@@ -120,7 +120,7 @@ struct Story {
     /// Whether it was moved in its sleep since it last got a CPU.
     moved_asleep: bool,
     /// What was last decided of it since measuring began, and its PID at that time.
-    verdict: Option<(i32, Who)>,
+    task_group: Option<(i32, Who)>,
 }
 
 /// The expected recordings of all CPUs.
@@ -209,19 +209,19 @@ impl Reference {
                 group: task.true_group(),
                 is_kernel_thread: task.is_kernel_thread,
             };
-            self.story(task).verdict = Some((task.pid, who));
+            self.story(task).task_group = Some((task.pid, who));
             self.decided.insert(task.pid, task.serial);
         }
     }
 
-    /// Returns what is known of the task that gets a CPU now. A verdict is kept under the PID that
+    /// Returns what is known of the task that gets a CPU now. A group is kept under the PID that
     /// the task had when it was decided, until one is kept for another task of that PID.
     fn who(&mut self, task: Option<&Task>) -> Who {
         let Some(task) = task else {
             return Who::Idle;
         };
         let is_kept = self.decided.get(&task.pid) == Some(&task.serial);
-        match self.story(task).verdict {
+        match self.story(task).task_group {
             Some((pid, who)) if pid == task.pid && is_kept => who,
             _ => Who::Unknown,
         }
@@ -270,7 +270,7 @@ impl Reference {
             } => {
                 if self.on.is_some() {
                     self.cpus[cpu].count(Counter::Switches);
-                    self.end_stay(cpu, now, prev.as_ref());
+                    self.end_slice(cpu, now, prev.as_ref());
                     let who = self.who(next.as_ref());
                     if let Some(groups) = &mut self.cpus[cpu].groups {
                         groups.switch(prev.map(|(_, how)| how), who);
@@ -293,7 +293,7 @@ impl Reference {
                     *story = Story {
                         has_run: true,
                         waking: story.waking.filter(|_| !slept),
-                        verdict: story.verdict,
+                        task_group: story.task_group,
                         ..Story::default()
                     };
                 }
@@ -302,12 +302,12 @@ impl Reference {
     }
 
     /// What the tasks of `group` did is added up as gone. A task that released its PID, and is
-    /// still in the group, is in none from now on, except for its stay on a CPU.
+    /// still in the group, is in none from now on, except for its slice on a CPU.
     fn fold(&mut self, folded: usize) {
         for story in &mut self.stories {
             let is_in_it = |(_, who)| matches!(who, Who::Task { group, .. } if group == folded);
-            if story.verdict.is_some_and(is_in_it) {
-                story.verdict = None;
+            if story.task_group.is_some_and(is_in_it) {
+                story.task_group = None;
             }
         }
         let is_on = self.on.is_some();
@@ -336,11 +336,11 @@ impl Reference {
         for story in &mut self.stories {
             story.absence = None;
             story.waking = None;
-            story.verdict = None;
+            story.task_group = None;
         }
     }
 
-    fn end_stay(&mut self, cpu: usize, now: u64, prev: Option<&(Task, Departure)>) {
+    fn end_slice(&mut self, cpu: usize, now: u64, prev: Option<&(Task, Departure)>) {
         let (metric, cause) = match prev {
             Some((_, how)) => (Metric::Oncpu, how.cause()),
             None => (Metric::Idle, Cause::Idle),
@@ -353,7 +353,7 @@ impl Reference {
                 self.cpus[cpu].count(Counter::ClockBackwards);
             }
             Some(since) => {
-                self.cpus[cpu].stays.push(Stay {
+                self.cpus[cpu].slices.push(Slice {
                     task,
                     since,
                     until: now,

@@ -7,7 +7,7 @@
 use proptest::prelude::*;
 
 use schedhist_engine::engine::{
-    group::verdict::Group,
+    group::task_group::Group,
     identity::Identity,
     metric::Metric,
     outlier::log::{Culprit, Log, Outlier, CULPRITS},

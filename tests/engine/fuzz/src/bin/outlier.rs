@@ -7,7 +7,7 @@
 
 use schedhist_engine::engine::{
     format::text,
-    group::verdict::Group,
+    group::task_group::Group,
     identity::Identity,
     metric::Metric,
     outlier::log::{Culprit, Outlier, CULPRITS},

@@ -4,7 +4,7 @@
 //!
 //! A group keeps its place until another one wants it. It then goes through three states:
 //!
-//! 1. In use: its key finds it, and tasks get it as their verdict.
+//! 1. In use: its key finds it, and tasks get it as their group.
 //! 2. Retired: no key finds it, so that no task gets it any more. What it recorded counts as that
 //!    of the groups that are gone, and is being moved there, CPU by CPU. If its key or its name
 //!    comes again, that is another group.
@@ -12,7 +12,7 @@
 //!
 //! Whether a group is dead is decided without a lock, by a walk over all tasks, and so may not be
 //! true any more when the group is to be retired. Therefore each place remembers when a key last
-//! found it: [`Places::retire`] leaves out those that were found since the walk began.
+//! found it: [`GroupTable::retire`] leaves out those that were found since the walk began.
 
 use core::ops::DerefMut;
 
@@ -22,7 +22,7 @@ use crate::engine::group::{
         Entry,
         Index, //
     },
-    verdict::Group,
+    task_group::Group,
 };
 
 /// The place of a group.
@@ -52,12 +52,12 @@ impl Place {
     };
 }
 
-/// The most places that [`Places::retire`] looks at.
+/// The most places that [`GroupTable::retire`] looks at.
 pub const AT_ONCE: usize = 256;
 
 /// The places of the groups from 1 on.
 #[derive(Debug)]
-pub struct Places<P, I> {
+pub struct GroupTable<P, I> {
     places: P,
     index: Index<I>,
     /// Counts the times that a key was looked up.
@@ -72,7 +72,7 @@ pub struct Places<P, I> {
     hand: usize,
 }
 
-impl<P: DerefMut<Target = [Place]>, I: DerefMut<Target = [Entry]>> Places<P, I> {
+impl<P: DerefMut<Target = [Place]>, I: DerefMut<Target = [Entry]>> GroupTable<P, I> {
     /// Returns the number of entries that the index of `places` places needs.
     pub const fn entries(places: usize) -> usize {
         // See `Index::insert()`.
@@ -80,7 +80,7 @@ impl<P: DerefMut<Target = [Place]>, I: DerefMut<Target = [Entry]>> Places<P, I> 
     }
 
     /// Creates vacant places in the memory of `places`. `entries` has as many entries as
-    /// [`Places::entries`] returns.
+    /// [`GroupTable::entries`] returns.
     pub fn new(mut places: P, entries: I, secret: Secret) -> Self {
         for (place, next) in places.iter_mut().zip(1..) {
             *place = Place {
@@ -99,7 +99,7 @@ impl<P: DerefMut<Target = [Place]>, I: DerefMut<Target = [Entry]>> Places<P, I> 
         }
     }
 
-    /// Returns the current time, for [`Places::retire`].
+    /// Returns the current time, for [`GroupTable::retire`].
     pub fn now(&self) -> u64 {
         self.time
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The stays of a group's tasks, ended or in progress.
+//! The slices of a group's tasks, ended or in progress.
 
 use crate::engine::{
     atomic::{
@@ -14,21 +14,21 @@ use crate::engine::{
             GroupMetric,
             GroupRecords, //
         },
-        verdict::Group, //
+        task_group::Group, //
     },
     switch::cpu::{
+        CurrentSlice, //
         Occupancy,
-        Stay, //
     },
 };
 
 /// The number of attempts to read between two switches.
 const ATTEMPTS: u32 = 1 << 10;
 
-/// The stays of a group's tasks, added up over CPUs. On each CPU, both sums are of one moment: a
-/// stay is in one of them.
+/// The slices of a group's tasks, added up over CPUs. On each CPU, both sums are of one moment: a
+/// slice is in one of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct GroupStays {
+pub struct GroupSlices {
     /// The sum of those that have ended, in nanoseconds.
     pub ended: u128,
     /// The number of those in progress whose beginning was seen.
@@ -37,20 +37,20 @@ pub struct GroupStays {
     pub in_progress: u64,
 }
 
-impl GroupStays {
-    /// Adds the stays of `group` on a CPU: its `records` there, what the CPU knows of its
-    /// `occupant`, and what `stay` returns as the stay in progress, if that is known.
+impl GroupSlices {
+    /// Adds the slices of `group` on a CPU: its `records` there, what the CPU knows of its
+    /// `occupant`, and what `slice` returns as the slice in progress, if that is known.
     pub fn add(
         &mut self,
         group: Group,
         records: &GroupRecords,
         occupant: &Occupant,
-        stay: impl Fn() -> Option<Stay>,
+        slice: impl Fn() -> Option<CurrentSlice>,
     ) {
-        // The sum alone is at most one stay behind.
+        // The sum alone is at most one slice behind.
         let mut found = (records.sum(GroupMetric::Oncpu), None);
         for _ in 0..ATTEMPTS {
-            // Read first: a switch changes the occupant after it has added the last stay.
+            // Read first: a switch changes the occupant after it has added the last slice.
             let now = occupant.now();
             fence(Acquire);
             let ended = records.sum(GroupMetric::Oncpu);
@@ -58,19 +58,22 @@ impl GroupStays {
                 found = (ended, None);
                 break;
             }
-            let stay = stay();
+            let slice = slice();
             fence(Acquire);
             if records.sum(GroupMetric::Oncpu) == ended && occupant.now() == now {
-                found = (ended, stay.filter(|stay| stay.occupancy == Occupancy::Task));
+                found = (
+                    ended,
+                    slice.filter(|slice| slice.occupancy == Occupancy::Task),
+                );
                 break;
             }
             spin_loop();
         }
-        let (ended, stay) = found;
+        let (ended, slice) = found;
         self.ended = self.ended.wrapping_add(ended);
-        if let Some(stay) = stay {
+        if let Some(slice) = slice {
             self.count += 1;
-            self.in_progress = self.in_progress.saturating_add(stay.in_progress());
+            self.in_progress = self.in_progress.saturating_add(slice.in_progress());
         }
     }
 }

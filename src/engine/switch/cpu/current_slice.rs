@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The stay in progress on a CPU, as any CPU reads it.
+//! The slice in progress on a CPU, as any CPU reads it.
 //!
 //! A switch writes no more for this than it does anyway. Two laws tell a reader that it has met a
 //! switch, and must read again:
 //!
-//! - `since - oncpu - idle` does not change: stays follow one another, so the time up to the last
-//!   switch is the sum of the stays that have ended, and what was not seen. It takes both metrics.
+//! - `since - oncpu - idle` does not change: slices follow one another, so the time up to the last
+//!   switch is the sum of the slices that have ended, and what was not seen. It takes both metrics.
 //! - The switches to the idle task less those from it are 1 while that has the CPU, and otherwise
 //!   0, but for a constant.
 //!
-//! A switch that leaves the idle task is counted after the time of its stay, and one to the idle
-//! task after the time of the stay before. So a reader never takes a long stay of the one for one
+//! A switch that leaves the idle task is counted after the time of its slice, and one to the idle
+//! task after the time of the slice before. So a reader never takes a long slice of the one for one
 //! of the other, provided that it sees the writes in their order, as on x86. On a CPU that shows
 //! them out of order, it may do so for the nanoseconds that a switch takes.
 
@@ -45,28 +45,28 @@ pub enum Occupancy {
     Unseen,
 }
 
-/// The stay in progress on a CPU, with what had ended by then.
+/// The slice in progress on a CPU, with what had ended by then.
 ///
 /// While [`Metric::Oncpu`] and [`Metric::Idle`] are on, `now = oncpu + idle + in_progress +
 /// unseen`, modulo 2^64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stay {
+pub struct CurrentSlice {
     /// The time at which this was read, in nanoseconds.
     pub now: u64,
-    /// The time at which the stay began; if that was not seen, the time at which measuring did.
+    /// The time at which the slice began; if that was not seen, the time at which measuring did.
     pub since: u64,
     /// The occupant of the CPU.
     pub occupancy: Occupancy,
-    /// The sum of the stays of tasks that have ended.
+    /// The sum of the slices of tasks that have ended.
     pub oncpu: u128,
-    /// The sum of the stays in the idle task that have ended.
+    /// The sum of the slices of the idle task that have ended.
     pub idle: u128,
-    /// The time on the clock that is in no stay, not even the one in progress.
+    /// The time on the clock that is in no slice, not even the one in progress.
     pub unseen: u64,
 }
 
-impl Stay {
-    /// Returns how long the stay has taken so far; 0 if its start was not seen.
+impl CurrentSlice {
+    /// Returns how long the slice has taken so far; 0 if its start was not seen.
     pub fn in_progress(&self) -> u64 {
         match self.occupancy {
             Occupancy::Unseen => 0,
@@ -85,7 +85,7 @@ struct Seen {
 }
 
 impl Seen {
-    /// Returns the time up to the last switch that is in no stay.
+    /// Returns the time up to the last switch that is in no slice.
     fn unseen(&self) -> u64 {
         { self.since }
             .wrapping_sub(self.oncpu as u64)
@@ -94,8 +94,8 @@ impl Seen {
 }
 
 impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
-    /// Begins the stays that are seen, as the stay in `metric` ends at `now`, whose start was not.
-    pub(super) fn begin_stays(&self, metric: Metric, now: u64) {
+    /// Begins the slices that are seen, as the slice in `metric` ends at `now`, whose start was not.
+    pub(super) fn begin_slices(&self, metric: Metric, now: u64) {
         let seen = Seen {
             since: now,
             ..self.seen()
@@ -108,7 +108,7 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         self.header.unseen.set(seen.unseen());
     }
 
-    /// Returns the time at which the stay in progress began; 0 if that was not seen.
+    /// Returns the time at which the slice in progress began; 0 if that was not seen.
     pub fn since(&self) -> u64 {
         self.header.since.get()
     }
@@ -118,22 +118,22 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         self.header.began.get()
     }
 
-    /// Reads the stay in progress. `clock` reads the time. Returns `None` if each attempt meets a
+    /// Reads the slice in progress. `clock` reads the time. Returns `None` if each attempt meets a
     /// switch.
     ///
     /// Any CPU may call this. The CPU must be online, and measuring on.
-    pub fn stay(&self, clock: impl Fn() -> u64) -> Option<Stay> {
+    pub fn current_slice(&self, clock: impl Fn() -> u64) -> Option<CurrentSlice> {
         for _ in 0..ATTEMPTS {
-            let stay = self.try_stay(&clock);
-            if stay.is_some() {
-                return stay;
+            let slice = self.try_slice(&clock);
+            if slice.is_some() {
+                return slice;
             }
             spin_loop();
         }
         None
     }
 
-    fn try_stay(&self, clock: impl Fn() -> u64) -> Option<Stay> {
+    fn try_slice(&self, clock: impl Fn() -> u64) -> Option<CurrentSlice> {
         let before = self.seen();
         fence(Acquire);
         let now = clock();
@@ -145,7 +145,7 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         }
         let Seen { oncpu, idle, .. } = seen;
         if seen.since == 0 {
-            return Some(Stay {
+            return Some(CurrentSlice {
                 now,
                 since: self.header.began.get(),
                 occupancy: Occupancy::Unseen,
@@ -162,7 +162,7 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
             1 => Occupancy::Idle,
             _ => return None,
         };
-        Some(Stay {
+        Some(CurrentSlice {
             // The clocks of two CPUs may differ slightly.
             now: now.max(seen.since),
             since: seen.since,
@@ -173,7 +173,7 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         })
     }
 
-    /// Returns whether all stays are recorded.
+    /// Returns whether all slices are recorded.
     fn adds_up(&self) -> bool {
         let on = MetricSet::from_bits(self.header.on.get() as u32);
         on.contains(Metric::Oncpu) && on.contains(Metric::Idle)

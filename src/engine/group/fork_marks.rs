@@ -18,7 +18,7 @@ use crate::engine::group::{
 /// begins with the marks of the process that forked it, so the parent's later death, or a change of
 /// its parent, has no effect.
 #[derive(Debug)]
-pub struct Lineage<B> {
+pub struct ForkMarks<B> {
     marks: Index<B>,
     /// The marks that are in use. Processes may still have others, which mean nothing.
     used: u64,
@@ -26,8 +26,8 @@ pub struct Lineage<B> {
     lost: u64,
 }
 
-impl<B: DerefMut<Target = [Entry<u64>]>> Lineage<B> {
-    /// Creates a lineage in which no process is marked, in the memory of `entries`.
+impl<B: DerefMut<Target = [Entry<u64>]>> ForkMarks<B> {
+    /// Creates a fork_marks in which no process is marked, in the memory of `entries`.
     pub fn new(entries: B, secret: Secret) -> Self {
         Self {
             marks: Index::new(entries, secret),
@@ -77,12 +77,12 @@ impl<B: DerefMut<Target = [Entry<u64>]>> Lineage<B> {
     }
 
     /// Removes `marks` from all processes. They must not be used again before
-    /// [`Lineage::clean`] has returned `None`.
+    /// [`ForkMarks::clean`] has returned `None`.
     pub fn forget(&mut self, marks: u64) {
         self.used &= !marks;
     }
 
-    /// Removes what [`Lineage::forget`] left in some of the memory, as [`Index::for_each_value`]
+    /// Removes what [`ForkMarks::forget`] left in some of the memory, as [`Index::for_each_value`]
     /// does.
     pub fn clean(&mut self, first: usize) -> Option<usize> {
         let used = self.used;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Verdicts: the group of a task, as its state stores it.
+//! Groups: the group of a task, as its state stores it.
 
 /// The number of a group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -11,7 +11,7 @@ impl Group {
     pub const OTHER: Self = Self(0);
 
     /// The maximum number of groups, [`Group::OTHER`] included.
-    pub const MAX: usize = 1 << Verdict::GROUP_BITS;
+    pub const MAX: usize = 1 << TaskGroup::GROUP_BITS;
 
     /// Creates a group from its number; returns `None` unless `number` is below [`Group::MAX`].
     pub const fn new(number: u32) -> Option<Self> {
@@ -33,40 +33,40 @@ impl Group {
 ///
 /// # Invariants
 ///
-/// The number is below `1 << Verdict::BITS`.
+/// The number is below `1 << TaskGroup::BITS`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Verdict(u32);
+pub struct TaskGroup(u32);
 
-impl Verdict {
+impl TaskGroup {
     /// The number of bits of a group's number.
     const GROUP_BITS: u32 = 20;
     const KERNEL: u32 = 1 << Self::GROUP_BITS;
     const IS_IDLE: u32 = 1 << (Self::GROUP_BITS + 1);
 
-    /// The number of bits of a verdict.
+    /// The number of bits of a group.
     pub(in crate::engine) const BITS: u32 = Self::GROUP_BITS + 2;
 
-    /// The verdict of a task of which nothing is known.
+    /// The group of a task of which nothing is known.
     pub const UNKNOWN: Self = Self(0);
 
     /// Stands for the idle task, which is in no group.
     pub const IDLE: Self = Self(Self::IS_IDLE);
 
-    /// Creates the verdict of a task in `group`.
+    /// Creates the group of a task in `group`.
     pub const fn new(group: Group, is_kernel_thread: bool) -> Self {
         let kernel = if is_kernel_thread { Self::KERNEL } else { 0 };
         // INVARIANT: Both are below `1 << BITS`.
         Self(group.0 | kernel)
     }
 
-    /// Creates a verdict from `bits`, which [`Verdict::bits`] returned.
+    /// Creates a group from `bits`, which [`TaskGroup::bits`] returned.
     #[inline(always)]
     pub(in crate::engine) const fn from_bits(bits: u64) -> Self {
         // INVARIANT: By the caller's promise.
         Self(bits as u32)
     }
 
-    /// Returns the verdict as a number, for [`Verdict::from_bits`].
+    /// Returns the group as a number, for [`TaskGroup::from_bits`].
     #[inline(always)]
     pub(in crate::engine) const fn bits(self) -> u64 {
         self.0 as u64
