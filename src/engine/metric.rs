@@ -6,8 +6,7 @@ use core::fmt;
 
 use crate::engine::{
     format::input,
-    named::named,
-    switch::sample::Side, //
+    named::named, //
 };
 
 named! {
@@ -23,7 +22,7 @@ named! {
     ///    each CPU that `boundary/cpu_memory.rs` asserts;
     /// 2. in `OF_CPUS` if it needs no state of tasks, or else in `others` of
     ///    [`MetricSet::needs_wakeups`] if it needs no wakeups. If it needs the time of every
-    ///    wakeup, also where `src/monitor.rs` chooses `AllWakeups`;
+    ///    wakeup, also where `src/probes.rs` chooses `AllWakeups`;
     /// 3. its samples, in `switch/cpu.rs`; and
     ///    [`pending::MAX`](crate::engine::switch::pending::MAX), if a switch can then have more
     ///    samples of the task that gets the CPU;
@@ -70,6 +69,15 @@ impl Metric {
             _ => Side::Next,
         }
     }
+}
+
+/// One of the two tasks of a switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// The task that leaves the CPU.
+    Prev,
+    /// The task that gets the CPU.
+    Next,
 }
 
 /// A metric as the files show it: a recorded metric, or the sum of several.

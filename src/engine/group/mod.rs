@@ -8,7 +8,7 @@
 //! its group has on this CPU: see [`observer::Grouped`].
 //!
 //! A task's group is decided when the task gets the CPU. The wait that ends then and the slice that
-//! begins then belong to that group, even if it gets another one later.
+//! begins then belong to that group, even if the task gets another one later.
 //!
 //! [`TaskState`]: crate::engine::switch::task_state::TaskState
 

@@ -2,6 +2,8 @@
 
 //! Single samples, and the observer that receives them.
 
+pub use crate::engine::metric::Side;
+
 use crate::engine::{
     cell::Cell,
     group::task_group::TaskGroup,
@@ -128,15 +130,6 @@ impl SampleCells {
             cause: *Cause::ALL.get((kind & 0xff) as usize)?,
         })
     }
-}
-
-/// One of the two tasks of a switch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
-    /// The task that leaves the CPU.
-    Prev,
-    /// The task that gets the CPU.
-    Next,
 }
 
 /// Receives the slices and samples of a switch.

@@ -217,7 +217,9 @@ fn a_reader_sees_all_time_once() {
             let sums = [1, 2].map(|number| {
                 let mut slices = GroupSlices::default();
                 let (group, all) = (grouped::group(number), &groups);
-                slices.add(group, groups.of(number), all.occupant(), || cpu.current_slice(now));
+                slices.add(group, groups.of(number), all.occupant(), || {
+                    cpu.current_slice(now)
+                });
                 slices.ended + u128::from(slices.in_progress)
             });
             (before, sums, now())

@@ -360,7 +360,9 @@ fn in_progress(scheme: Scheme) -> (Vec<u8>, Decoded) {
         waiters.add(&waiting, now, cpu, || task(Metric::Throttled, pid).task);
     }
     let all = filled::never_reset(&cpus);
-    raw::begin(&mut bytes, &info(scheme, &cpus), all, |cpu| cpu.current_slice(|| 50));
+    raw::begin(&mut bytes, &info(scheme, &cpus), all, |cpu| {
+        cpu.current_slice(|| 50)
+    });
     raw::task(&mut bytes, &task(Metric::Oncpu, 77));
     raw::waiters(&mut bytes, 2_000, &waiters);
     raw::end(&mut bytes);

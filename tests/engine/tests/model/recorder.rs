@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Drives the engine from the tracepoints like `src/recorder.rs` and `src/monitor.rs`.
+//! Drives the engine from the tracepoints like `src/recorder.rs` and `src/probes.rs`.
 
 use std::{cell::RefCell, collections::BTreeMap};
 

@@ -223,7 +223,7 @@ impl Builder<'_> {
         for (name, help, what) in [
             (
                 "oncpu",
-                "Stays of tasks on a CPU in progress: how long so far.",
+                "Slices of tasks on a CPU in progress: how long so far.",
                 Occupancy::Task,
             ),
             (
