@@ -2,7 +2,7 @@
 
 //! The charts of the page, as SVG.
 
-use std::fmt::Write;
+use std::fmt::{Display, Write};
 
 use super::png;
 use crate::{
@@ -86,6 +86,17 @@ fn open(out: &mut String, height: f64, more: &str, title: &str) {
     );
 }
 
+const END: &str = " text-anchor=\"end\"";
+
+fn label(out: &mut String, x: f64, y: f64, more: &str, text: impl Display) {
+    let _ = write!(out, "<text x=\"{x:.1}\" y=\"{y:.1}\"{more}>{text}</text>");
+}
+
+/// Writes a line that helps the eye, or that shows something else.
+fn path(out: &mut String, class: &str, path: impl Display) {
+    let _ = write!(out, "<path class=\"{class}\" d=\"{path}\"/>");
+}
+
 /// Writes the labels of the time.
 fn times(out: &mut String, timeline: &Timeline, bottom: f64) {
     let columns = &timeline.columns;
@@ -100,23 +111,19 @@ fn times(out: &mut String, timeline: &Timeline, bottom: f64) {
         let x = LEFT + place as f64 * width;
         let seconds = columns[place].begin as f64 / 1e9;
         // Labels that differ from one another.
-        let label = match span / 1_000_000_000 {
+        let text = match span / 1_000_000_000 {
             0..=11 => format!("{seconds:.1} s"),
             12..=719 => format!("{seconds:.0} s"),
             720..=43_199 => format!("{:.0} min", seconds / 60.0),
             _ => format!("{:.1} h", seconds / 3600.0),
         };
-        let _ = write!(
-            out,
-            "<path class=\"grid\" d=\"M{x:.1} {bottom}v4\"/><text x=\"{x:.1}\" \
-             y=\"{:.1}\">{label}</text>",
-            bottom + 15.0
-        );
+        path(out, "grid", format_args!("M{x:.1} {bottom}v4"));
+        label(out, x, bottom + 15.0, "", text);
     }
     for (place, column) in columns.iter().enumerate() {
         if column.after_gap && place != 0 {
             let x = LEFT + place as f64 * width;
-            let _ = write!(out, "<path class=\"gap\" d=\"M{x:.1} {TOP}V{bottom}\"/>");
+            path(out, "gap", format_args!("M{x:.1} {TOP}V{bottom}"));
         }
     }
 }
@@ -196,15 +203,8 @@ fn images(out: &mut String, columns: usize, pixels: &[u8], height: f64) {
 }
 
 fn duration_label(out: &mut String, ns: u64, y: f64) {
-    let _ = write!(
-        out,
-        "<path class=\"grid\" d=\"M{} {y:.1}h4\"/><text x=\"{}\" y=\"{:.1}\" \
-         text-anchor=\"end\">{}</text>",
-        LEFT - 4.0,
-        LEFT - 7.0,
-        y + 4.0,
-        text(ns)
-    );
+    path(out, "grid", format_args!("M{} {y:.1}h4", LEFT - 4.0));
+    label(out, LEFT - 7.0, y + 4.0, END, text(ns));
 }
 
 /// Returns a heat map of the greatest sample of each CPU: time from left to right, CPUs downwards.
@@ -226,12 +226,8 @@ pub fn cpus(timeline: &Timeline, most: u64) -> String {
     images(&mut out, columns, &pixels, height);
     for place in (0..count).step_by(count.div_ceil(16).max(1)) {
         let y = TOP + (place as f64 + 0.5) * height / count as f64 + 4.0;
-        let cpu = timeline.cpus[place];
-        let x = LEFT - 7.0;
-        let _ = write!(
-            out,
-            "<text x=\"{x}\" y=\"{y:.1}\" text-anchor=\"end\">CPU {cpu}</text>"
-        );
+        let name = format!("CPU {}", timeline.cpus[place]);
+        label(&mut out, LEFT - 7.0, y, END, name);
     }
     times(&mut out, timeline, TOP + height);
     out + "</svg>"
@@ -256,7 +252,7 @@ fn powers(out: &mut String, low: f64, high: f64, height: f64) {
     for power in low.ceil() as i32..=high.floor() as i32 {
         let ns = 10_f64.powi(power) as u64;
         let y = level(ns, low, high, height);
-        let _ = write!(out, "<path class=\"grid\" d=\"M{LEFT} {y:.1}H{RIGHT}\"/>");
+        path(out, "grid", format_args!("M{LEFT} {y:.1}H{RIGHT}"));
         duration_label(out, ns, y);
     }
 }
@@ -276,7 +272,7 @@ pub fn quantiles(timeline: &Timeline, place: usize, scale: Scale) -> String {
         .chain([None]);
     let mut labels: Vec<(f64, usize, &str)> = Vec::new();
     for (number, share) in shares.enumerate() {
-        let (mut path, mut pen_down, mut last) = (String::new(), false, 0.0);
+        let (mut line, mut pen_down, mut last) = (String::new(), false, 0.0);
         for (at, column) in timeline.columns.iter().enumerate() {
             let series = &column.series[place];
             let value = match share {
@@ -292,23 +288,20 @@ pub fn quantiles(timeline: &Timeline, place: usize, scale: Scale) -> String {
             let y = level(value, low, high, HEIGHT);
             let x = LEFT + at as f64 * width;
             let pen = if pen_down { 'L' } else { 'M' };
-            let _ = write!(path, "{pen}{x:.1} {y:.1}h{width:.1}");
+            let _ = write!(line, "{pen}{x:.1} {y:.1}h{width:.1}");
             (pen_down, last) = (true, y);
         }
-        if !path.is_empty() {
-            let _ = write!(out, "<path class=\"s{number}\" d=\"{path}\"/>");
+        if !line.is_empty() {
+            path(&mut out, &format!("s{number}"), line);
             labels.push((last, number, ["p50", "p90", "p99", "max"][number]));
         }
     }
     labels.sort_by(|a, b| a.0.total_cmp(&b.0));
     let mut above = 0.0_f64;
-    for (y, number, label) in labels {
+    for (y, number, name) in labels {
         above = y.max(above + 11.0);
-        let (x, y) = (RIGHT + 5.0, above + 4.0);
-        let _ = write!(
-            out,
-            "<text class=\"t{number}\" x=\"{x}\" y=\"{y:.1}\">{label}</text>"
-        );
+        let class = format!(" class=\"t{number}\"");
+        label(&mut out, RIGHT + 5.0, above + 4.0, &class, name);
     }
     out + "</svg>"
 }
@@ -319,18 +312,14 @@ pub fn percentiles(all: &[(&str, &Distribution)], scale: Scale) -> String {
     const HEIGHT: f64 = 170.0;
     let (low, high) = ends(scale);
     let mut out = String::new();
-    open(
-        &mut out,
-        TOP + HEIGHT + 20.0,
-        "",
-        "Distribution by percentile",
-    );
+    let title = "Distribution by percentile";
+    open(&mut out, TOP + HEIGHT + 20.0, "", title);
     powers(&mut out, low, high, HEIGHT);
     let most = all.iter().map(|(_, d)| d.count()).max().unwrap_or_default();
     let decades = (most.max(10) as f64).log10().ceil().clamp(1.0, 9.0);
     let step = (RIGHT - LEFT) / decades;
     for decade in 0..=decades as usize {
-        let label = match decade {
+        let name = match decade {
             0 => "0 %".to_owned(),
             1 => "90 %".to_owned(),
             2 => "99 %".to_owned(),
@@ -338,16 +327,14 @@ pub fn percentiles(all: &[(&str, &Distribution)], scale: Scale) -> String {
         };
         let x = LEFT + decade as f64 * step;
         let anchor = if decade == 0 { "start" } else { "middle" };
-        let (bottom, y) = (TOP + HEIGHT, TOP + HEIGHT + 15.0);
-        let _ = write!(
-            out,
-            "<path class=\"grid\" d=\"M{x:.1} {TOP}V{bottom}\"/>\
-             <text x=\"{x:.1}\" y=\"{y}\" text-anchor=\"{anchor}\">{label}</text>"
-        );
+        let bottom = TOP + HEIGHT;
+        path(&mut out, "grid", format_args!("M{x:.1} {TOP}V{bottom}"));
+        let anchor = format!(" text-anchor=\"{anchor}\"");
+        label(&mut out, x, bottom + 15.0, &anchor, name);
     }
     for (number, (name, distribution)) in all.iter().enumerate() {
         let count = distribution.count();
-        let (mut path, mut below, mut last_x) = (String::new(), 0_u64, f64::MIN);
+        let (mut line, mut below, mut last_x) = (String::new(), 0_u64, f64::MIN);
         let mut y = TOP + HEIGHT;
         for (bounds, n) in distribution.buckets() {
             below = below.saturating_add(n);
@@ -358,19 +345,16 @@ pub fn percentiles(all: &[(&str, &Distribution)], scale: Scale) -> String {
                 .min(distribution.max.value().unwrap_or(u64::MAX));
             y = level(upper, low, high, HEIGHT);
             if x - last_x >= 1.0 || below == count {
-                let pen = if path.is_empty() { 'M' } else { 'L' };
-                let _ = write!(path, "{pen}{x:.1} {y:.1}");
+                let pen = if line.is_empty() { 'M' } else { 'L' };
+                let _ = write!(line, "{pen}{x:.1} {y:.1}");
                 last_x = x;
             }
         }
-        if !path.is_empty() {
+        if !line.is_empty() {
+            path(&mut out, &format!("s{number}"), line);
             let x = (last_x + 5.0).min(RIGHT + 5.0);
-            let y = y + 4.0 + 11.0 * number as f64;
-            let _ = write!(
-                out,
-                "<path class=\"s{number}\" d=\"{path}\"/>\
-                 <text class=\"t{number}\" x=\"{x:.1}\" y=\"{y:.1}\">{name}</text>"
-            );
+            let class = format!(" class=\"t{number}\"");
+            label(&mut out, x, y + 4.0 + 11.0 * number as f64, &class, name);
         }
     }
     out + "</svg>"
@@ -390,22 +374,15 @@ pub fn difference(a: &Distribution, b: &Distribution, scale: Scale) -> String {
         .map(|row| (b[row] - a[row]).abs())
         .fold(1e-6, f64::max);
     let mut out = String::new();
-    open(
-        &mut out,
-        TOP + HEIGHT + 20.0,
-        "",
-        "Difference of the shares",
-    );
+    let title = "Difference of the shares";
+    open(&mut out, TOP + HEIGHT + 20.0, "", title);
     let (middle, width) = (
         TOP + HEIGHT / 2.0,
         (RIGHT - LEFT) / (scale.high - scale.low + 1) as f64,
     );
     for (sign, y) in [("+", TOP + 8.0), ("-", TOP + HEIGHT)] {
-        let (x, percent) = (LEFT - 7.0, most * 100.0);
-        let _ = write!(
-            out,
-            "<text x=\"{x}\" y=\"{y}\" text-anchor=\"end\">{sign}{percent:.2} %</text>"
-        );
+        let text = format!("{sign}{:.2} %", most * 100.0);
+        label(&mut out, LEFT - 7.0, y, END, text);
     }
     let labels = (scale.high - scale.low + 1)
         .div_ceil(10)
@@ -426,10 +403,9 @@ pub fn difference(a: &Distribution, b: &Distribution, scale: Scale) -> String {
              height=\"{height:.1}\"/>"
         );
         if row % labels == 0 {
-            let (y, label) = (TOP + HEIGHT + 15.0, text(row_begin(row)));
-            let _ = write!(out, "<text x=\"{x:.1}\" y=\"{y}\">{label}</text>");
+            label(&mut out, x, TOP + HEIGHT + 15.0, "", text(row_begin(row)));
         }
     }
-    let _ = write!(out, "<path class=\"grid\" d=\"M{LEFT} {middle}H{RIGHT}\"/>");
+    path(&mut out, "grid", format_args!("M{LEFT} {middle}H{RIGHT}"));
     out + "</svg>"
 }

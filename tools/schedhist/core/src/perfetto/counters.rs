@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Note, Slice, Trace, Track, Unit};
+use super::{Lanes, Note, Slice, Trace, Track, Unit};
 use crate::{distribution::Quantile, text::Outlier, window::Window};
 
 /// The metrics of which the machine has quantiles.
@@ -25,7 +25,7 @@ pub struct Counters {
     machine: BTreeMap<String, [Track; 3]>,
     switches: Option<Track>,
     cpus: BTreeMap<u32, CpuTracks>,
-    lanes: Vec<(Track, u64)>,
+    lanes: Lanes,
     /// The end of the last interval.
     end: Option<u64>,
 }
@@ -108,12 +108,8 @@ impl Counters {
             return;
         };
         let trace = &mut self.trace;
-        let lane = self.lanes.iter().position(|(_, busy)| *busy <= begin);
-        let lane = lane.unwrap_or_else(|| {
-            self.lanes.push((trace.track(None, "outliers"), 0));
-            self.lanes.len() - 1
-        });
-        self.lanes[lane].1 = end;
+        let new = || trace.track(None, "outliers");
+        let track = self.lanes.take(begin, end, new);
         let mut notes = vec![
             Note::Number("duration_ns", outlier.duration_ns),
             Note::Number("cpu", u64::from(outlier.cpu)),
@@ -123,7 +119,7 @@ impl Counters {
             Note::Text("culprit", text)
         }));
         self.trace.slice(&Slice {
-            track: self.lanes[lane].0,
+            track,
             begin,
             duration: end.saturating_sub(begin),
             name: format!("{} of {}:{}", outlier.metric, outlier.comm, outlier.pid),

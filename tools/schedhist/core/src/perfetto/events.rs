@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Note, Slice, Trace, Track};
+use super::{Lanes, Note, Slice, Trace, Track};
 use crate::text::{of_bytes, readable, LONGEST_COMM};
 
 /// The events that are read.
@@ -181,8 +181,7 @@ struct Builder {
     trace: Trace,
     threads: BTreeMap<i32, (Track, Option<Track>)>,
     cpus: BTreeMap<u32, Track>,
-    /// The tracks of a CPU's outliers, each with the end of the last one.
-    lanes: BTreeMap<u32, Vec<(Track, u64)>>,
+    lanes: BTreeMap<u32, Lanes>,
     slices: Vec<Slice>,
     read: Read,
 }
@@ -217,15 +216,8 @@ impl Builder {
     /// Returns a track of a CPU on which an outlier overlaps no earlier one.
     fn lane(&mut self, cpu: u32, begin: u64, end: u64) -> Track {
         let parent = self.cpu(cpu);
-        let lanes = self.lanes.entry(cpu).or_default();
-        let free = lanes.iter_mut().find(|(_, busy)| *busy <= begin);
-        if let Some((track, busy)) = free {
-            *busy = end;
-            return *track;
-        }
-        let track = self.trace.track(Some(parent), "outliers");
-        lanes.push((track, end));
-        track
+        let new = || self.trace.track(Some(parent), "outliers");
+        self.lanes.entry(cpu).or_default().take(begin, end, new)
     }
 
     /// Adds a slice that ends at a time. Returns its place.

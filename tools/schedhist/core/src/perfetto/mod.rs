@@ -63,6 +63,27 @@ pub struct Slice {
     pub to: Vec<u64>,
 }
 
+/// Tracks of one name for slices that may overlap, each with the end of its last one.
+#[derive(Debug, Default)]
+struct Lanes(Vec<(Track, u64)>);
+
+impl Lanes {
+    /// Returns the first one that is free, or a new one.
+    fn take(&mut self, begin: u64, end: u64, new: impl FnOnce() -> Track) -> Track {
+        match self.0.iter_mut().find(|(_, busy)| *busy <= begin) {
+            Some((track, busy)) => {
+                *busy = end;
+                *track
+            }
+            None => {
+                let track = new();
+                self.0.push((track, end));
+                track
+            }
+        }
+    }
+}
+
 /// A trace as it grows.
 #[derive(Debug, Default)]
 pub struct Trace {
