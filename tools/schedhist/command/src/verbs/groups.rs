@@ -89,7 +89,7 @@ pub fn groups(args: &ArgMatches, source: &Source) -> Result {
 }
 
 /// The least room for a name: the end of a long path is to be seen.
-const NAME: usize = 22;
+const NAME: usize = 16;
 
 /// Returns the groups, in a frame of the time in which they did that.
 fn table<'a>(
@@ -136,17 +136,11 @@ fn table<'a>(
         0 | 1 => column.json_only(),
         _ => column,
     }));
-    columns.extend(
-        ["own", "oth", "ker", "idl"]
-            .iter()
-            .enumerate()
-            .map(|(class, heading)| {
-                let share =
-                    move |(row, _): &Row| Cell::Number((shares(&row.ended_ns)[class] / 10).into());
-                let gap = if class == 0 { 2 } else { 1 };
-                Column::text(share).right(*heading, 3).gap(gap)
-            }),
-    );
+    columns.extend(CLASSES.iter().enumerate().map(|(class, heading)| {
+        let share = move |(row, _): &Row| Cell::Number((shares(&row.ended_ns)[class] / 10).into());
+        let gap = if class == 0 { 2 } else { 1 };
+        Column::text(share).right(*heading, heading.len()).gap(gap)
+    }));
     columns.push(
         Column::csv("name", name)
             .left("group", NAME)

@@ -490,8 +490,7 @@ fn groups(out: &mut String, all: &[Recording]) {
         return;
     }
     out.push_str("<p class=\"dim\">The time that tasks waited, by who had the CPU at the end: ");
-    let names = ["own group", "another group", "the kernel", "idle"];
-    for (class, name) in names.iter().enumerate() {
+    for (class, name) in CLASSES.iter().enumerate() {
         key(
             out,
             "",
