@@ -2,7 +2,7 @@
 
 //! How the command fails.
 
-use std::{fmt::Display, io};
+use std::{fmt::Display, io, path::Path};
 
 use schedhist_core::raw::Broken;
 
@@ -21,8 +21,8 @@ pub enum Failure {
 
 impl Failure {
     /// A failure whose text names `what`, such as a file.
-    pub fn at(what: impl Display, why: impl Display) -> Self {
-        Self::Error(format!("{what}: {}", plain(why)))
+    pub fn at(what: impl AsRef<Path>, why: impl Display) -> Self {
+        Self::Error(format!("{}: {}", what.as_ref().display(), plain(why)))
     }
 
     /// Notes why the command ends. Returns its exit status.
@@ -100,6 +100,16 @@ pub fn note(text: impl Display) {
     let text: Vec<_> = plain(text).split('\n').map(printable).collect();
     wrap(&mut lines, &format!("schedhist: {}", text.join("\n")));
     let _ = io::stderr().write_all(lines.as_bytes());
+}
+
+/// Says what is wrong with the arguments.
+pub fn refused(error: &clap::Error) -> Failure {
+    let mut lines = String::new();
+    for line in error.render().to_string().lines() {
+        wrap(&mut lines, line);
+    }
+    let _ = io::Write::write_all(&mut io::stderr(), lines.as_bytes());
+    Failure::Quiet(2)
 }
 
 /// The widest text: 80 columns.

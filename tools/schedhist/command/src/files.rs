@@ -6,13 +6,27 @@ use std::{
     fs::{self, OpenOptions},
     io::Write,
     os::unix::fs::{fchown, MetadataExt},
+    path::{Path, PathBuf},
 };
 
 use crate::failure::{Failure, Result};
 
+/// Returns a path with a dot and another ending behind all of it.
+pub fn with_ending(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".");
+    name.push(ending);
+    name.into()
+}
+
+/// Returns the name that a file has before it gets that of `path`.
+pub fn aside(path: &Path) -> PathBuf {
+    with_ending(path, &format!("{}.new", std::process::id()))
+}
+
 /// Returns an error if something at `path` would be lost if a file got its name: a folder, a device
 /// such as `/dev/null`, or a symbolic link.
-pub fn check_replaceable(path: &str) -> Result {
+pub fn check_replaceable(path: &Path) -> Result {
     match fs::symlink_metadata(path) {
         Ok(about) if !about.is_file() => Err(Failure::at(
             path,
@@ -23,8 +37,8 @@ pub fn check_replaceable(path: &str) -> Result {
 }
 
 /// Returns an error if `out`, which is to be written, is the file `input`.
-pub fn check_other(input: &str, out: &str) -> Result {
-    let of = |path| fs::metadata(path).map(|about| (about.dev(), about.ino()));
+pub fn check_other(input: &Path, out: &Path) -> Result {
+    let of = |path: &Path| fs::metadata(path).map(|about| (about.dev(), about.ino()));
     if matches!((of(input), of(out)), (Ok(input), Ok(out)) if input == out) {
         return Err(Failure::at(out, "this is an input file"));
     }
@@ -34,16 +48,15 @@ pub fn check_other(input: &str, out: &str) -> Result {
 /// Writes a file, aside, and then gives it its name: nobody reads a part of it, and if the disk is
 /// full, the old one stays, whose owner and permissions it gets. What is no regular file, such as a
 /// pipe, is just written to.
-pub fn write(path: &str, bytes: &[u8]) -> Result {
+pub fn write(path: &Path, bytes: &[u8]) -> Result {
     let failed = |error| Failure::at(path, error);
     let old = fs::metadata(path).ok();
     if old.as_ref().is_some_and(|old| !old.is_file()) {
         return fs::write(path, bytes).map_err(failed);
     }
     // Through a symbolic link.
-    let target = fs::canonicalize(path).unwrap_or_else(|_| path.into());
-    let mut aside = target.clone().into_os_string();
-    aside.push(format!(".{}.new", std::process::id()));
+    let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let aside = aside(&target);
     let write = || {
         let _ = fs::remove_file(&aside);
         let mut file = OpenOptions::new()

@@ -20,18 +20,17 @@ mod verbs;
 
 use std::process::ExitCode;
 
+use clap::Parser;
+
 use crate::{
-    failure::{print, Failure},
-    source::Source,
+    cli::Cli,
+    failure::{print, refused, Failure},
 };
 
 fn main() -> ExitCode {
-    let ended = match cli::command().try_get_matches() {
-        Ok(args) => verbs::run(&args, &Source::new(args.get_one("dir"))),
-        Err(error) if error.use_stderr() => {
-            let _ = error.print();
-            Err(Failure::Quiet(2))
-        }
+    let ended = match Cli::try_parse() {
+        Ok(cli) => verbs::run(&cli),
+        Err(error) if error.use_stderr() => Err(refused(&error)),
         Err(help) => print(&help.render().to_string()),
     };
     ExitCode::from(ended.map_or_else(Failure::tell, |()| 0))

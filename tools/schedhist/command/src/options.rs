@@ -1,13 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Options that several verbs share, as values.
+//! The values of options, and how they are parsed.
 
-use std::time::Duration;
+use std::{fmt::Display, str::FromStr, time::Duration};
 
-use clap::ArgMatches;
-use schedhist_core::{distribution::Quantile, raw::Names, units::Unit};
+use clap::{
+    builder::{NonEmptyStringValueParser, PossibleValue, PossibleValuesParser, TypedValueParser},
+    error, Arg, Command,
+};
+use schedhist_core::{
+    distribution::Quantile,
+    engine::metric::Series,
+    exposition::{negotiate, text::Dialect},
+    raw::{Names, Snapshot},
+    units::Unit,
+};
 
-use crate::failure::{Failure, Result};
+use crate::{
+    cli::StyleArgs,
+    failure::{Failure, Result},
+};
 
 /// How figures are printed.
 #[derive(Clone, Debug)]
@@ -34,73 +46,198 @@ pub enum Form {
 }
 
 impl Style {
-    /// Reads `-n`, `-u`, `-m`, `-q`, `-j` and `-x`.
-    pub fn new(args: &ArgMatches) -> Result<Self> {
-        let unit = match () {
-            () if args.get_flag("nanoseconds") => Unit::Nanoseconds,
-            () if args.get_flag("microseconds") => Unit::Microseconds,
-            () if args.get_flag("milliseconds") => Unit::Milliseconds,
-            () => Unit::Fitting,
-        };
-        let quantiles = match args.get_one::<String>("quantiles") {
-            None => Quantile::DEFAULT.to_vec(),
-            Some(list) => list.split(',').map(quantile).collect::<Result<_>>()?,
-        };
-        let form = match args.get_one::<String>("separator") {
-            _ if args.get_flag("json") => Form::Json,
-            // A quotation mark would end values, and not separate them.
-            Some(wrong) if wrong.is_empty() || wrong.contains(['"', '\n', '\r']) => {
-                return Err(Failure::Usage(format!("-x {wrong:?} is no separator")));
-            }
-            Some(separator) => Form::Csv(separator.clone()),
-            None => Form::Text,
-        };
-        Ok(Self {
-            unit,
-            are_quantiles_chosen: args.contains_id("quantiles"),
-            quantiles,
-            form,
-        })
+    /// Takes the style from `-n`, `-u`, `-m`, `-q`, `-j` and `-x`.
+    pub fn new(args: &StyleArgs) -> Self {
+        Self {
+            unit: match args {
+                _ if args.nanoseconds => Unit::Nanoseconds,
+                _ if args.microseconds => Unit::Microseconds,
+                _ if args.milliseconds => Unit::Milliseconds,
+                _ => Unit::Fitting,
+            },
+            are_quantiles_chosen: !args.quantiles.is_empty(),
+            quantiles: match args.quantiles.is_empty() {
+                true => Quantile::DEFAULT.to_vec(),
+                false => args.quantiles.clone(),
+            },
+            form: match &args.separator {
+                _ if args.json => Form::Json,
+                Some(separator) => Form::Csv(separator.clone()),
+                None => Form::Text,
+            },
+        }
+    }
+}
+
+/// The result of parsing a value: otherwise, what is accepted.
+pub type Parsed<T> = std::result::Result<T, String>;
+
+/// Returns a parser that calls `parse`. An empty value is refused: it is most likely that of a
+/// shell variable that is not set.
+pub fn parsed<T: Clone + Send + Sync + 'static>(
+    parse: fn(&str) -> Parsed<T>,
+) -> impl TypedValueParser<Value = T> {
+    NonEmptyStringValueParser::new().try_map(move |text| parse(&text))
+}
+
+/// Returns a parser of numbers from `least` on.
+pub fn number<T>(least: T) -> impl TypedValueParser<Value = T>
+where
+    T: Copy + Display + FromStr + PartialOrd + Send + Sync + 'static,
+{
+    NonEmptyStringValueParser::new().try_map(move |text| {
+        let number = text.parse().ok().filter(|number| *number >= least);
+        number.ok_or_else(|| format!("a number, {least} or more"))
+    })
+}
+
+/// A parser of names that shells complete. There may be others: the module or a recording may be of
+/// another version.
+#[derive(Clone)]
+pub struct Known(fn() -> Vec<&'static str>);
+
+impl TypedValueParser for Known {
+    type Value = String;
+
+    fn parse_ref(
+        &self,
+        command: &Command,
+        arg: Option<&Arg>,
+        value: &std::ffi::OsStr,
+    ) -> std::result::Result<String, error::Error> {
+        NonEmptyStringValueParser::new().parse_ref(command, arg, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(self.0().into_iter().map(PossibleValue::new)))
+    }
+}
+
+/// Returns a parser of names, some of which are `names`.
+pub fn known(names: fn() -> Vec<&'static str>) -> Known {
+    Known(names)
+}
+
+/// Returns a parser of the names of metrics.
+pub fn metric() -> Known {
+    known(|| Series::ALL.map(|series| series.name).to_vec())
+}
+
+/// Returns a parser of the forms for Prometheus.
+pub fn form() -> impl TypedValueParser<Value = negotiate::Form> {
+    PossibleValuesParser::new(["prometheus", "openmetrics", "protobuf"]).map(|name| {
+        match name.as_str() {
+            "openmetrics" => negotiate::Form::Text(Dialect::OpenMetrics),
+            "protobuf" => negotiate::Form::Protobuf,
+            _ => negotiate::Form::Text(Dialect::Prometheus),
+        }
+    })
+}
+
+/// Parses a separator. A quotation mark would end values, and not separate them.
+pub fn separator(text: &str) -> Parsed<String> {
+    match text.contains(['"', '\n', '\r']) {
+        true => Err("a text without quotation marks and ends of lines".to_owned()),
+        false => Ok(text.to_owned()),
     }
 }
 
 /// Parses a percentage.
-pub fn quantile(text: &str) -> Result<Quantile> {
-    Quantile::parse(text).ok_or_else(|| {
-        Failure::Usage(format!(
-            "'{text}' is no percentile: a number above 0, up to 100"
-        ))
-    })
+pub fn quantile(text: &str) -> Parsed<Quantile> {
+    Quantile::parse(text).ok_or_else(|| "a number above 0, up to 100".to_owned())
 }
 
-/// Parses seconds, with decimals if need be: from a millisecond to a year.
-pub fn seconds(text: &str) -> Result<Duration> {
-    let number = text
-        .parse::<f64>()
-        .ok()
-        .filter(|s| (0.001..=31_536_000.0).contains(s));
-    number
-        .map(Duration::from_secs_f64)
-        .ok_or_else(|| Failure::Usage(format!("'{text}' is no interval: seconds, from 0.001 on")))
+/// Parses the number of rows to a power of two.
+pub fn sub_buckets(text: &str) -> Parsed<u64> {
+    let rows = text.parse().ok();
+    let rows = rows.filter(|rows: &u64| rows.is_power_of_two() && *rows <= 128);
+    rows.ok_or_else(|| "a power of two, from 1 to 128".to_owned())
 }
 
-/// Parses a duration such as `30s`, `10m`, `2h`, or seconds.
-pub fn duration(text: &str) -> Result<Duration> {
-    let (number, unit) = match text.strip_suffix(['s', 'm', 'h']) {
-        Some(number) => (number, text.as_bytes()[text.len() - 1]),
-        None => (text, b's'),
+/// The units of time, in nanoseconds.
+const UNITS: [(&str, f64); 7] = [
+    ("ns", 1.0),
+    ("us", 1e3),
+    ("ms", 1e6),
+    ("s", 1e9),
+    ("m", 60e9),
+    ("h", 3_600e9),
+    ("d", 86_400e9),
+];
+
+/// The longest time that is accepted: a year, in nanoseconds.
+const YEAR: f64 = 365.0 * 86_400e9;
+
+/// Parses a time: a number and a unit, or without one, in units of `bare`. By hand, as `humantime`
+/// knows neither that nor decimals.
+fn nanoseconds(text: &str, bare: &str) -> Option<f64> {
+    let end = text.find(|c: char| c.is_ascii_alphabetic());
+    let (number, unit) = text.split_at(end.unwrap_or(text.len()));
+    let unit = if unit.is_empty() { bare } else { unit };
+    let (_, factor) = UNITS.iter().find(|(name, _)| *name == unit)?;
+    let ns = number.parse::<f64>().ok()? * factor;
+    (0.0..=YEAR).contains(&ns).then_some(ns)
+}
+
+/// Parses a time of at least `least`.
+fn time(text: &str, bare: &str, least: &str) -> Parsed<Duration> {
+    let ns = nanoseconds(text, bare).filter(|ns| Some(*ns) >= nanoseconds(least, bare));
+    ns.map(|ns| Duration::from_nanos(ns.round() as u64))
+        .ok_or_else(|| {
+            format!("a number, of {bare} or with ns, us, ms, s, m, h or d; from {least} to 365d")
+        })
+}
+
+/// Parses a time in seconds.
+pub fn seconds(text: &str) -> Parsed<Duration> {
+    time(text, "s", "1ms")
+}
+
+/// Parses a time in milliseconds.
+pub fn milliseconds(text: &str) -> Parsed<Duration> {
+    time(text, "ms", "1ms")
+}
+
+/// Parses the time between two snapshots of a recording, in milliseconds.
+pub fn between_snapshots(text: &str) -> Parsed<Duration> {
+    time(text, "ms", "10ms")
+}
+
+/// Parses a threshold in microseconds.
+pub fn threshold(text: &str) -> Parsed<Duration> {
+    time(text, "us", "1ns")
+}
+
+/// Parses the shortest wait to print, in microseconds.
+pub fn least_wait(text: &str) -> Parsed<Duration> {
+    time(text, "us", "0us")
+}
+
+/// Returns a threshold as the user most likely gave it, in microseconds.
+pub fn us(time: Duration) -> f64 {
+    time.as_nanos() as f64 / 1e3
+}
+
+/// The times of a whole recording, in seconds.
+pub const WHOLE: (f64, f64) = (0.0, f64::MAX);
+
+/// Parses a part of a recording: `A,B`, either of which may be empty. In seconds.
+pub fn times(text: &str) -> Parsed<(f64, f64)> {
+    let parse = |text: &str, empty: f64| match text {
+        "" => Some(empty),
+        text => Some(nanoseconds(text, "s")? / 1e9),
     };
-    let factor = match unit {
-        b'm' => 60,
-        b'h' => 3600,
-        _ => 1,
-    };
-    Ok(seconds(number)? * factor)
+    let parsed = text
+        .split_once(',')
+        .and_then(|(a, b)| Some((parse(a, WHOLE.0)?, parse(b, WHOLE.1)?)));
+    parsed
+        .filter(|(a, b)| a <= b)
+        .ok_or_else(|| "two times A,B, in seconds or with a unit".to_owned())
 }
 
-/// The positional arguments `[METRIC...] [interval] [count]`.
+/// The positional arguments `[METRIC...] [INTERVAL] [COUNT]`.
 #[derive(Clone, Debug, Default)]
-pub struct Wanted {
+pub struct Positionals {
     /// The names of metrics.
     pub metrics: Vec<String>,
     /// The interval; `None`: since the load.
@@ -109,27 +246,26 @@ pub struct Wanted {
     pub count: Option<u64>,
 }
 
-impl Wanted {
+impl Positionals {
     /// Sorts the arguments: numbers come last.
-    pub fn new<'a>(words: impl Iterator<Item = &'a String>) -> Result<Self> {
-        let mut wanted = Self::default();
+    pub fn new(words: &[String]) -> Result<Self> {
+        let mut all = Self::default();
         for word in words {
             let is_number = word.starts_with(|c: char| c.is_ascii_digit() || c == '.');
-            match (is_number, &wanted.interval, &wanted.count) {
-                (false, None, _) => wanted.metrics.push(word.clone()),
-                (true, None, _) => wanted.interval = Some(seconds(word)?),
-                (true, Some(_), None) => wanted.count = Some(count(word)?),
+            let wrong = |why| Failure::Usage(format!("'{word}': {why}"));
+            match (is_number, &all.interval, &all.count) {
+                (false, None, _) => all.metrics.push(word.clone()),
+                (true, None, _) => all.interval = Some(seconds(word).map_err(wrong)?),
+                (true, Some(_), None) => {
+                    let count = word.parse().ok().filter(|count| *count > 0);
+                    let count = count.ok_or_else(|| wrong("a count is 1 or more".to_owned()));
+                    all.count = Some(count?);
+                }
                 _ => return Err(Failure::Usage(format!("unexpected argument '{word}'"))),
             }
         }
-        Ok(wanted)
+        Ok(all)
     }
-}
-
-/// Parses a positive number.
-pub fn count(text: &str) -> Result<u64> {
-    let number = text.parse().ok().filter(|number| *number > 0);
-    number.ok_or_else(|| Failure::Usage(format!("'{text}' is no count: 1 or more")))
 }
 
 /// Checks the names of metrics.
@@ -146,18 +282,83 @@ pub fn check_metrics(names: &Names, metrics: &[String]) -> Result {
     Ok(())
 }
 
-/// Parses a list of CPUs such as `0-3,8`.
-pub fn cpu_list(text: &str) -> Result<Vec<u32>> {
-    let wrong = || Failure::Usage(format!("'{text}' is no list of CPUs, such as 0-3,8"));
-    let mut cpus = Vec::new();
-    for range in text.split(',') {
-        let (first, last) = range.split_once('-').unwrap_or((range, range));
-        let first: u32 = first.parse().map_err(|_| wrong())?;
-        let last: u32 = last.parse().map_err(|_| wrong())?;
-        if first > last || last > 65_535 {
-            return Err(wrong());
+/// A list of CPUs.
+#[derive(Clone, Debug)]
+pub struct CpuList {
+    /// As the user gave it.
+    pub text: String,
+    pub numbers: Vec<u32>,
+}
+
+impl CpuList {
+    /// Parses a list such as `0-3,8`.
+    pub fn parse(text: &str) -> Parsed<Self> {
+        let wrong = || "a list of CPUs, such as 0-3,8".to_owned();
+        let mut numbers = Vec::new();
+        for range in text.split(',') {
+            let (first, last) = range.split_once('-').unwrap_or((range, range));
+            let first: u32 = first.parse().map_err(|_| wrong())?;
+            let last: u32 = last.parse().map_err(|_| wrong())?;
+            if first > last || last > 65_535 {
+                return Err(wrong());
+            }
+            numbers.extend(first..=last);
         }
-        cpus.extend(first..=last);
+        Ok(Self {
+            text: text.to_owned(),
+            numbers,
+        })
     }
-    Ok(cpus)
+
+    /// Returns an error if a CPU of the list is not there.
+    pub fn check(&self, snapshot: &Snapshot) -> Result {
+        let is_there = |cpu: &u32| snapshot.cpus.iter().any(|there| there.number == *cpu);
+        match self.numbers.iter().find(|cpu| !is_there(cpu)) {
+            Some(cpu) => Err(Failure::Usage(format!("there is no CPU {cpu}"))),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_with_units() {
+        for (text, ns) in [
+            ("1", 1_000_000_000),
+            ("0.25", 250_000_000),
+            ("1.5s", 1_500_000_000),
+            ("10ms", 10_000_000),
+            ("1000us", 1_000_000),
+            ("1000000ns", 1_000_000),
+            ("2m", 120_000_000_000),
+            ("2h", 7_200_000_000_000),
+            ("365d", 31_536_000_000_000_000),
+        ] {
+            assert_eq!(seconds(text), Ok(Duration::from_nanos(ns)), "{text}");
+        }
+        for text in [
+            "", "s", "0", "x", "-1", "1 s", "1S", "1min", "0.9ms", "366d", "inf", "nan", "1e3",
+        ] {
+            assert!(seconds(text).is_err(), "{text}");
+        }
+        assert_eq!(milliseconds("5"), Ok(Duration::from_millis(5)));
+        assert_eq!(milliseconds("5s"), Ok(Duration::from_secs(5)));
+        assert_eq!(threshold("5"), Ok(Duration::from_micros(5)));
+        assert!(threshold("0").is_err() && between_snapshots("9").is_err());
+        assert_eq!(least_wait("0"), Ok(Duration::ZERO));
+        assert_eq!(times("1,2m"), Ok((1.0, 120.0)));
+        assert_eq!(times(",500ms"), Ok((0.0, 0.5)));
+        assert_eq!(times("2,"), Ok((2.0, f64::MAX)));
+        assert!(times("2,1").is_err() && times("1").is_err());
+        assert_eq!(us(Duration::from_nanos(500)).to_string(), "0.5");
+        assert_eq!(us(Duration::from_millis(10)).to_string(), "10000");
+    }
+
+    #[test]
+    fn the_command_line_is_sound() {
+        <crate::cli::Cli as clap::CommandFactory>::command().debug_assert();
+    }
 }

@@ -63,9 +63,9 @@ pub struct Frame {
 
 impl Source {
     /// Creates a source.
-    pub fn new(dir: Option<&String>) -> Self {
+    pub fn new(dir: Option<&Path>) -> Self {
         Self {
-            dir: dir.map_or_else(|| LIVE.into(), PathBuf::from),
+            dir: dir.unwrap_or(Path::new(LIVE)).to_owned(),
         }
     }
 
@@ -92,25 +92,24 @@ impl Source {
     }
 
     /// Writes a control of the module.
-    pub fn write(&self, name: &str, value: &str) -> Result {
-        let path = self.path(name);
+    pub fn write(&self, name: &str, value: &(impl AsRef<[u8]> + ?Sized)) -> Result {
+        let (path, value) = (self.path(name), value.as_ref());
+        let shown = || String::from_utf8_lossy(value).trim().to_owned();
         // A copy has the old text; the module's files have none to cut off.
         let mut options = fs::OpenOptions::new();
         let written = options.write(true).truncate(true).open(&path);
-        let written =
-            written.and_then(|mut file| io::Write::write_all(&mut file, value.as_bytes()));
+        let written = written.and_then(|mut file| io::Write::write_all(&mut file, value));
         written.map_err(|error| match error.raw_os_error() {
             Some(libc::EINVAL) => Failure::at(
-                path.display(),
+                path,
                 format!(
                     "the module refuses {:?}: the kernel log says why (dmesg)",
-                    value.trim()
+                    shown()
                 ),
             ),
-            Some(libc::ESRCH) => Failure::at(
-                path.display(),
-                format!("there is no such process: {:?}", value.trim()),
-            ),
+            Some(libc::ESRCH) => {
+                Failure::at(path, format!("there is no such process: {:?}", shown()))
+            }
             _ => self.explain(&path, &error),
         })
     }
@@ -131,7 +130,7 @@ impl Source {
             Ok((about, bytes, read_ns))
         };
         let (about, bytes, read_ns) = read().map_err(|error| self.explain(&path, &error))?;
-        let snapshot = raw::decode(&bytes).map_err(|why| Failure::at(path.display(), why))?;
+        let snapshot = raw::decode(&bytes).map_err(|why| Failure::at(path, why))?;
         let online = raw::online(&bytes).unwrap_or_default();
         Ok(Reading {
             taken: Taken {

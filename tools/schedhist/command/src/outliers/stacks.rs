@@ -169,5 +169,5 @@ fn explain(path: &Path, error: &io::Error) -> Failure {
         }
         _ => "leave out --stacks",
     };
-    Failure::at(path.display(), format!("{error}; {remedy}"))
+    Failure::at(path, format!("{error}; {remedy}"))
 }

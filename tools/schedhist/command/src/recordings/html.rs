@@ -2,9 +2,13 @@
 
 //! `report --html`: one or two recordings as a page.
 
-use std::{cmp::Reverse, collections::BTreeMap, fs, path::Path};
+use std::{
+    cmp::Reverse,
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
 
-use clap::ArgMatches;
 use schedhist_core::{
     distribution::Distribution,
     groups::{Between, GroupRow},
@@ -16,43 +20,43 @@ use schedhist_core::{
 };
 
 use crate::{
+    cli::Report,
     failure::{note, Failure, Result},
     files,
+    options::WHOLE,
     recordings::runs::{self, Contents, Interval, Losses, NO_INTERVAL},
-    verbs::report,
 };
 
 /// The number of columns of a chart, for one recording, and for each of two.
 const COLUMNS: [usize; 2] = [240, 120];
 
 /// Writes the page.
-pub fn html(args: &ArgMatches, path: &str, out: &str) -> Result {
-    let range = report::range(args)?;
+pub fn html(args: &Report, path: &Path, out: &Path) -> Result {
+    let range = args.time.unwrap_or(WHOLE);
     let mut paths = vec![path];
-    paths.extend(args.get_one::<String>("against").map(String::as_str));
-    let stacks = args.get_many::<String>("stacks").into_iter().flatten();
-    for path in { paths.iter().copied() }.chain(stacks.map(String::as_str)) {
+    paths.extend(args.against.as_deref());
+    for path in { paths.iter().copied() }.chain(args.stacks.iter().map(PathBuf::as_path)) {
         files::check_other(path, out)?;
     }
     let columns = COLUMNS[paths.len() - 1];
     let recordings = paths.iter().map(|path| read(path, range, columns));
     let recordings = recordings.collect::<Result<Vec<_>>>()?;
     let (mut recordings, lost): (Vec<_>, Vec<_>) = recordings.into_iter().unzip();
-    add_stacks(args, &mut recordings)?;
+    add_stacks(&args.stacks, &mut recordings)?;
     let text = page::render(&recordings);
     files::write(out, text.as_bytes())?;
-    note(format!("{out}: {} bytes", text.len()));
+    note(format!("{}: {} bytes", out.display(), text.len()));
     lost.iter().try_for_each(Losses::check)
 }
 
 /// Adds the stacks of outliers, and those of each recording, in this order.
-fn add_stacks(args: &ArgMatches, recordings: &mut [Recording]) -> Result {
+fn add_stacks(paths: &[PathBuf], recordings: &mut [Recording]) -> Result {
     let mut next = 0;
-    for path in args.get_many::<String>("stacks").into_iter().flatten() {
+    for path in paths {
         let bytes = fs::read(path).map_err(|error| Failure::at(path, error))?;
         let text = String::from_utf8_lossy(&bytes);
         if text.trim().is_empty() && recordings.len() == 1 {
-            note(format!("{path}: it is empty"));
+            note(format!("{}: it is empty", path.display()));
             continue;
         }
         if text.starts_with('{') {
@@ -74,8 +78,8 @@ fn add_stacks(args: &ArgMatches, recordings: &mut [Recording]) -> Result {
 }
 
 /// Returns the name of a file without its folders.
-fn name(path: &str) -> String {
-    let name = Path::new(path).file_name().unwrap_or_default();
+fn name(path: &Path) -> String {
+    let name = path.file_name().unwrap_or_default();
     name.to_string_lossy().into_owned()
 }
 
@@ -133,7 +137,7 @@ impl Sums {
     }
 }
 
-fn read(path: &str, range: (f64, f64), columns: usize) -> Result<(Recording, Losses)> {
+fn read(path: &Path, range: (f64, f64), columns: usize) -> Result<(Recording, Losses)> {
     let mut sums = Sums::default();
     let mut contents = runs::read(path, |interval| match interval.is_within(range) {
         true => sums.add(interval, columns),
@@ -143,7 +147,7 @@ fn read(path: &str, range: (f64, f64), columns: usize) -> Result<(Recording, Los
         return Err(Failure::at(path, NO_INTERVAL));
     };
     let mut facts = facts(&contents, &sums, &timeline);
-    if range != report::WHOLE {
+    if range != WHOLE {
         let begin = timeline.columns.first().map_or(0, |column| column.begin);
         let end = timeline.columns.last().map_or(0, |column| column.end);
         let is_within = |at: &u64| (begin..=end).contains(at);

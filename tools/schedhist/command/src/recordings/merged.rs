@@ -16,10 +16,10 @@ use crate::{
 };
 
 /// Returns the recordings that paths stand for: a folder stands for all recordings in it, by name.
-pub fn files<'a>(paths: impl Iterator<Item = &'a String>) -> Result<Vec<String>> {
+pub fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     let mut all = Vec::new();
     for path in paths {
-        if !Path::new(path).is_dir() {
+        if !path.is_dir() {
             all.push(path.clone());
             continue;
         }
@@ -34,7 +34,7 @@ pub fn files<'a>(paths: impl Iterator<Item = &'a String>) -> Result<Vec<String>>
         if found.is_empty() {
             return Err(Failure::at(path, "there is no recording in this folder"));
         }
-        all.extend(found.iter().map(|file| file.to_string_lossy().into_owned()));
+        all.extend(found);
     }
     // With `--ring`, the file before is read with the one that follows it.
     let before: Vec<_> = { all.iter() }
@@ -56,7 +56,7 @@ struct Sum {
 }
 
 impl Sum {
-    fn add(&mut self, path: &str, window: &Window) -> Result {
+    fn add(&mut self, path: &Path, window: &Window) -> Result {
         match &mut self.window {
             Some(sum) => merge::add(sum, window).map_err(|what| {
                 Failure::at(
@@ -72,7 +72,7 @@ impl Sum {
     }
 
     /// Adds what happened between the first and the last snapshot of each part of a recording.
-    fn file(&mut self, path: &str) -> Result {
+    fn file(&mut self, path: &Path) -> Result {
         let (mut is_lawful, mut found) = (true, false);
         let mut lost = runs::walk(path, |event| {
             match event {
@@ -93,7 +93,8 @@ impl Sum {
         self.lost.0.append(&mut lost.0);
         if !found {
             note(format!(
-                "{path}: it has not two snapshots without a gap between them"
+                "{}: it has not two snapshots without a gap between them",
+                path.display()
             ));
         }
         self.files += usize::from(found);
@@ -103,7 +104,7 @@ impl Sum {
 }
 
 /// Returns the sum of recordings as one frame, and what could not be read.
-pub fn frame(paths: &[String]) -> Result<(Frame, Losses)> {
+pub fn frame(paths: &[PathBuf]) -> Result<(Frame, Losses)> {
     let mut sum = Sum {
         window: None,
         files: 0,

@@ -2,7 +2,7 @@
 
 //! `export --perfetto`: a recording, or trace events in text, as a trace for Perfetto.
 
-use std::{fs, io::Read};
+use std::{fs, io::Read, path::Path};
 
 use schedhist_core::{
     perfetto::{counters::Counters, events},
@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Writes a trace of the file `input` to the file `out`.
-pub fn perfetto(input: &str, out: &str) -> Result {
+pub fn perfetto(input: &Path, out: &Path) -> Result {
     files::check_other(input, out)?;
     let failed = |error| Failure::at(input, error);
     let mut file = fs::File::open(input).map_err(failed)?;
@@ -49,11 +49,11 @@ pub fn perfetto(input: &str, out: &str) -> Result {
         (bytes, Losses::default())
     };
     files::write(out, &bytes)?;
-    note(format!("{out}: {} bytes", bytes.len()));
+    note(format!("{}: {} bytes", out.display(), bytes.len()));
     lost.check()
 }
 
-fn recording(input: &str) -> Result<(Vec<u8>, Losses)> {
+fn recording(input: &Path) -> Result<(Vec<u8>, Losses)> {
     let mut counters = Counters::default();
     let contents = runs::read(input, |interval| {
         counters.push(&interval.window()?);

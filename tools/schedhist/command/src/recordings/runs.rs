@@ -2,7 +2,12 @@
 
 //! Runs of a command, as `run -o` records them and as `report` and `diff` read them.
 
-use std::{collections::BTreeSet, fmt::Write, fs::File, path::Path};
+use std::{
+    collections::BTreeSet,
+    fmt::Write,
+    fs::File,
+    path::{Path, PathBuf},
+};
 
 use schedhist_core::{
     distribution::{Distribution, Max},
@@ -17,6 +22,7 @@ use schedhist_core::{
 
 use crate::{
     failure::{note, printable, Failure, Result},
+    files::with_ending,
     recordings::merged,
     table::Cell,
 };
@@ -110,15 +116,15 @@ pub struct Contents {
 
 /// What cannot be read of recordings: each with the file.
 #[derive(Debug, Default)]
-pub struct Losses(pub Vec<(String, Lost)>);
+pub struct Losses(pub Vec<(PathBuf, Lost)>);
 
 impl Losses {
     /// Returns what was lost as JSON, an object to a line.
     pub fn json(&self) -> String {
-        let line = |(path, lost): &(String, Lost)| {
+        let line = |(path, lost): &(PathBuf, Lost)| {
             let fields = vec![
                 ("schema".into(), Cell::from("schedhist.lost.v1")),
-                ("file".into(), Cell::from(path)),
+                ("file".into(), Cell::from(&*path.to_string_lossy())),
                 ("why".into(), Cell::from(&lost.why)),
                 ("at".into(), Cell::Number(lost.at.into())),
                 ("bytes".into(), Cell::Number(lost.bytes.into())),
@@ -169,7 +175,7 @@ impl Interval<'_> {
 /// A recording that is read: the files of `record --ring` one after the other.
 pub struct Reader {
     /// The files that are still to be read, the last one first.
-    files: Vec<(String, Player<File>)>,
+    files: Vec<(PathBuf, Player<File>)>,
     /// The times of the last snapshot, and of that of the file before.
     last: Option<(u64, u64)>,
     joint: Option<(u64, u64)>,
@@ -182,7 +188,7 @@ pub fn is_recording(path: &Path) -> bool {
     File::open(path).is_ok_and(|file| Player::new(file).is_ok())
 }
 
-fn player(path: &str) -> Result<Player<File>> {
+fn player(path: &Path) -> Result<Player<File>> {
     let file = File::open(path).map_err(|error| Failure::at(path, error))?;
     Player::new(file).map_err(|why| Failure::at(path, why))
 }
@@ -193,8 +199,8 @@ fn times(taken: &Taken) -> (u64, u64) {
 }
 
 /// Returns the file that `record --ring` filled before this one.
-pub fn file_before(path: &str) -> Option<String> {
-    let before = format!("{path}.1");
+pub fn file_before(path: &Path) -> Option<PathBuf> {
+    let before = with_ending(path, "1");
     // This file may be a pipe: it is read only if there is another one.
     let mut old = player(&before).ok()?;
     let mut new = player(path).ok()?;
@@ -226,7 +232,7 @@ pub fn file_before(path: &str) -> Option<String> {
 }
 
 /// Opens a recording.
-pub fn open(path: &str) -> Result<Reader> {
+pub fn open(path: &Path) -> Result<Reader> {
     let mut files = vec![(path.to_owned(), player(path)?)];
     if let Some(before) = file_before(path) {
         files.push((before.clone(), player(&before)?));
@@ -257,7 +263,7 @@ impl Reader {
                     self.joint = self.last;
                 }
                 Some(Item::Lost(lost)) => {
-                    note(format!("{path}: {lost}"));
+                    note(format!("{}: {lost}", path.display()));
                     self.lost.0.push((path.clone(), lost.clone()));
                     return Some(Item::Lost(lost));
                 }
@@ -308,7 +314,7 @@ impl Part {
 }
 
 /// Reads a recording to its end, file by file: the one way through it. Returns what cannot be read.
-pub fn walk(path: &str, mut tell: impl FnMut(Event<'_>) -> Result) -> Result<Losses> {
+pub fn walk(path: &Path, mut tell: impl FnMut(Event<'_>) -> Result) -> Result<Losses> {
     let mut reader = open(path)?;
     let mut course = Course::default();
     let mut part: Option<Part> = None;
@@ -361,7 +367,7 @@ pub fn walk(path: &str, mut tell: impl FnMut(Event<'_>) -> Result) -> Result<Los
 
 /// Reads a recording to its end; calls `between` with each two snapshots that follow one another
 /// without a gap.
-pub fn read(path: &str, mut between: impl FnMut(&Interval<'_>) -> Result) -> Result<Contents> {
+pub fn read(path: &Path, mut between: impl FnMut(&Interval<'_>) -> Result) -> Result<Contents> {
     let mut contents = Contents::default();
     let mut is_new_part = true;
     let mut outliers = BTreeSet::new();
@@ -412,9 +418,9 @@ pub fn read(path: &str, mut between: impl FnMut(&Interval<'_>) -> Result) -> Res
 
 /// Returns the runs of a recording, or of all recordings in a folder, with the histograms of some
 /// metrics.
-pub fn of_path(path: &str, metrics: &[String]) -> Result<Contents> {
+pub fn of_path(path: &Path, metrics: &[String]) -> Result<Contents> {
     let mut all = Contents::default();
-    for file in merged::files([path.to_owned()].iter())? {
+    for file in merged::files(&[path.to_owned()])? {
         let mut contents = of_file(&file)?;
         for run in &mut contents.runs {
             run.histograms
@@ -428,7 +434,7 @@ pub fn of_path(path: &str, metrics: &[String]) -> Result<Contents> {
 }
 
 /// Returns the runs of a recording; a recording without any counts as one run.
-fn of_file(path: &str) -> Result<Contents> {
+fn of_file(path: &Path) -> Result<Contents> {
     let mut contents = read(path, |_| Ok(()))?;
     if contents.runs.is_empty() {
         let mut histograms: Vec<(String, String, Distribution)> = Vec::new();

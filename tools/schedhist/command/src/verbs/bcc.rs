@@ -4,12 +4,11 @@
 
 use std::{
     collections::BTreeMap,
-    ffi::OsStr,
     fs,
-    path::{Component, Path},
+    os::unix::ffi::OsStrExt,
+    path::{Component, Path, PathBuf},
 };
 
-use clap::ArgMatches;
 use schedhist_core::{
     distribution::Distribution,
     engine::{format::text::Escaped, group::records::GroupMetric},
@@ -19,8 +18,9 @@ use schedhist_core::{
 };
 
 use crate::{
+    cli::{Bcc, Cpudist, Runqlat},
     failure::{note, print, Failure, Result},
-    options::{check_metrics, Wanted},
+    options::check_metrics,
     render,
     setting::{
         grouping::{has_cgroups, Grouping, CGROUPS, MORE_GROUPS},
@@ -55,8 +55,8 @@ enum Split {
 enum Whose {
     /// Those of the machine.
     All,
-    /// Those of a cgroup and all that are below it.
-    Cgroup(String),
+    /// Those of a cgroup and all that are below it, by its path below [`CGROUPS`].
+    Cgroup(PathBuf),
     /// Those of one process.
     Process(u32),
     /// Those of each, in tables of their own.
@@ -64,20 +64,14 @@ enum Whose {
 }
 
 impl Whose {
-    fn new(args: &ArgMatches) -> Result<Self> {
-        let pid = args.get_one::<String>("pid").map(|text| {
-            let pid = text.parse::<u32>().ok().filter(|pid| *pid > 0);
-            pid.ok_or_else(|| Failure::Usage(format!("-p {text}: not the PID of a process")))
-        });
-        let pid = pid.transpose()?;
-        let pidnss = args.try_get_one::<bool>("pidnss").ok().flatten();
+    fn new(args: &Bcc, pidnss: bool) -> Result<Self> {
         let split = match () {
-            () if args.get_flag("tids") => Some(Split::Thread),
-            () if args.get_flag("pids") => Some(Split::Process),
-            () if pidnss.is_some_and(|wanted| *wanted) => Some(Split::PidNamespace),
+            () if args.tids => Some(Split::Thread),
+            () if args.pids => Some(Split::Process),
+            () if pidnss => Some(Split::PidNamespace),
             () => None,
         };
-        Ok(match (split, pid, args.get_one::<String>("cgroup")) {
+        Ok(match (split, args.pid, &args.cgroup) {
             (Some(split), pid, _) => Self::Each(split, pid),
             (None, Some(pid), _) => Self::Process(pid),
             (None, None, Some(path)) => Self::Cgroup(cgroup(path)?),
@@ -117,13 +111,9 @@ impl Whose {
             Self::Each(Split::PidNamespace, _) if !owner::has_initial_pids() => {
                 owner::need_initial_pids("--pidnss")
             }
-            Self::Cgroup(name)
-                if has_cgroups() && !Path::new(&format!("{CGROUPS}{name}")).is_dir() =>
-            {
-                Err(Failure::Error(format!(
-                    "-c {name}: there is no such cgroup"
-                )))
-            }
+            Self::Cgroup(path) if has_cgroups() && !Path::new(CGROUPS).join(path).is_dir() => Err(
+                Failure::Error(format!("-c {}: there is no such cgroup", shown(path))),
+            ),
             Self::Process(pid) | Self::Each(_, Some(pid)) => {
                 owner::check_pids("-p")?;
                 match Path::new(&format!("/proc/{pid}")).exists() {
@@ -145,7 +135,7 @@ impl Whose {
         };
         match self {
             Self::All => true,
-            Self::Cgroup(name) => tells_apart(rule, name),
+            Self::Cgroup(path) => tells_apart(rule, &shown(path)),
             // Rules have the PIDs of the initial namespace.
             Self::Process(_) | Self::Each(_, Some(_)) if !owner::has_initial_pids() => false,
             // The group of a process is the same, whether there are others or not.
@@ -199,49 +189,56 @@ fn tells_apart(rule: &str, name: &str) -> bool {
     is_root || (below.starts_with('/') && (1..=depth).contains(&levels))
 }
 
-/// Returns the name of the group of a cgroup that is given by that name, or by its folder.
-fn cgroup(path: &str) -> Result<String> {
-    let name = Path::new(path);
+/// Returns the name of the group of a cgroup, as the module's files show it.
+fn shown(path: &Path) -> String {
+    format!("/{}", Escaped(path.as_os_str().as_bytes()))
+}
+
+/// Returns the path below [`CGROUPS`] of a cgroup that is given by that or by its folder.
+fn cgroup(path: &Path) -> Result<PathBuf> {
     // Relative to where the user is: no name has these.
     let is_relative = |part| matches!(part, Component::CurDir | Component::ParentDir);
-    let folder = match name.components().any(is_relative) {
-        true => fs::canonicalize(name).map_err(|error| Failure::at(format!("-c {path}"), error))?,
-        false => name.to_owned(),
+    let folder = match path.components().any(is_relative) {
+        true => fs::canonicalize(path).map_err(|error| Failure::at(path, error))?,
+        false => path.to_owned(),
     };
-    let is_folder = folder.starts_with(CGROUPS);
-    if folder != name && !is_folder {
+    if folder != path && !folder.starts_with(CGROUPS) {
         return Err(Failure::Error(format!(
-            "-c {path}: {} is no cgroup: these are below {CGROUPS}",
+            "-c {}: {} is no cgroup: these are below {CGROUPS}",
+            path.display(),
             folder.display()
         )));
     }
     let below = folder.strip_prefix(CGROUPS).unwrap_or(&folder);
-    let parts = below.iter().filter(|part| *part != "/");
-    let parts: Vec<_> = parts.map(OsStr::to_string_lossy).collect();
-    Ok(format!("/{}", parts.join("/")))
+    Ok(below.iter().filter(|part| *part != "/").collect())
 }
 
 /// Prints run-queue latency.
-pub fn runqlat(args: &ArgMatches, source: &Source) -> Result {
+pub fn runqlat(args: &Runqlat, source: &Source) -> Result {
     let table = Table {
         metrics: vec!["runq".to_owned()],
         title: "Tracing run queue latency... Hit Ctrl-C to end.\n",
         extension: false,
         with_comm: false,
     };
-    tables(args, source, &table)
+    tables(
+        &args.bcc,
+        Whose::new(&args.bcc, args.pidnss)?,
+        source,
+        &table,
+    )
 }
 
 /// Prints on-CPU or off-CPU time.
-pub fn cpudist(args: &ArgMatches, source: &Source) -> Result {
-    let is_off = args.get_flag("offcpu");
+pub fn cpudist(args: &Cpudist, source: &Source) -> Result {
+    let is_off = args.offcpu;
     // cpudist -O counts every absence, also of preempted tasks.
     let mut metrics = if is_off {
         vec!["offcpu", "runq_preempt"]
     } else {
         vec!["oncpu"]
     };
-    if args.get_flag("include-idle") {
+    if args.include_idle {
         metrics.push("idle");
     }
     let table = Table {
@@ -251,23 +248,18 @@ pub fn cpudist(args: &ArgMatches, source: &Source) -> Result {
         } else {
             "Tracing on-CPU time... Hit Ctrl-C to end.\n"
         },
-        extension: args.get_flag("extension"),
+        extension: args.extension,
         with_comm: true,
     };
-    tables(args, source, &table)
+    tables(&args.bcc, Whose::new(&args.bcc, false)?, source, &table)
 }
 
-fn tables(args: &ArgMatches, source: &Source, table: &Table) -> Result {
-    let wanted = Wanted::new(args.get_many::<String>("words").unwrap_or_default())?;
-    if let Some(word) = wanted.metrics.first() {
-        return Err(Failure::Usage(format!("unexpected argument '{word}'")));
-    }
-    let (unit, label) = if args.get_flag("milliseconds") {
+fn tables(args: &Bcc, mut whose: Whose, source: &Source, table: &Table) -> Result {
+    let (unit, label) = if args.milliseconds {
         (1_000_000, "msecs")
     } else {
         (1_000, "usecs")
     };
-    let mut whose = Whose::new(args)?;
     if source.is_live() {
         whose.check()?;
     }
@@ -301,11 +293,11 @@ fn tables(args: &ArgMatches, source: &Source, table: &Table) -> Result {
     each_interval(
         source,
         first,
-        wanted.interval,
-        wanted.count,
+        args.interval,
+        args.count,
         |frame, reading| {
             let mut out = String::from("\n");
-            if args.get_flag("timestamp") {
+            if args.timestamp {
                 out += &format!("{:<8}\n", sys::time_of_day(frame.unix_ns / 1_000_000_000));
             }
             let mut all = Distribution::new(frame.window.scheme);
@@ -399,12 +391,11 @@ fn section(
     if group.id == 0 {
         return None;
     }
-    if let Whose::Cgroup(name) = whose {
-        // As the module's files show it.
-        let shown = Escaped(name.as_bytes()).to_string();
+    if let Whose::Cgroup(path) = whose {
+        let shown = shown(path);
         let below = group.name.strip_prefix(&shown);
         let is_below = below.is_some_and(|b| b.is_empty() || b.starts_with('/'));
-        return (name == "/" || is_below).then(|| (0, String::new()));
+        return (shown == "/" || is_below).then(|| (0, String::new()));
     }
     let (pid, comm) = group.name.split_once(':').unwrap_or((&group.name, ""));
     let pid = pid.parse::<u64>().ok()?;
@@ -548,10 +539,10 @@ mod tests {
             ("/sys/fs/cgroups", "/sys/fs/cgroups"),
             ("/..a", "/..a"),
         ] {
-            assert_eq!(cgroup(path).unwrap(), name, "{path}");
+            assert_eq!(shown(&cgroup(path.as_ref()).unwrap()), name, "{path}");
         }
         for path in ["..", ".", "/sys/fs/cgroup/../..", "/no/such/.."] {
-            assert!(cgroup(path).is_err(), "{path}");
+            assert!(cgroup(path.as_ref()).is_err(), "{path}");
         }
     }
 

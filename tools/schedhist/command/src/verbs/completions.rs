@@ -2,32 +2,27 @@
 
 //! `completions` and the hidden `man`: made from the command line's own description.
 
-use clap::ArgMatches;
+use std::path::Path;
+
+use clap::CommandFactory;
 use clap_complete::Shell;
 
 use crate::{
-    cli,
+    cli::Cli,
     failure::{print, Failure, Result},
     files,
 };
 
 /// Prints the completions for a shell.
-pub fn completions(args: &ArgMatches) -> Result {
-    let name = args.get_one::<String>("shell").map_or("", String::as_str);
-    let shell: Shell = name.parse().map_err(|_| {
-        Failure::Usage(format!(
-            "no completions for '{name}': bash, zsh, fish or elvish"
-        ))
-    })?;
+pub fn completions(shell: Shell) -> Result {
     let mut text = Vec::new();
-    clap_complete::generate(shell, &mut cli::command(), "schedhist", &mut text);
+    clap_complete::generate(shell, &mut Cli::command(), "schedhist", &mut text);
     print(&text)
 }
 
 /// Writes `schedhist.1` and a page for each verb into a folder.
-pub fn man(args: &ArgMatches) -> Result {
-    let folder = args.get_one::<String>("folder").map_or("", String::as_str);
-    let mut program = cli::command();
+pub fn man(folder: &Path) -> Result {
+    let mut program = Cli::command();
     program.build();
     page(folder, "schedhist", program.clone())?;
     for verb in program.get_subcommands().filter(|verb| !verb.is_hide_set()) {
@@ -45,8 +40,8 @@ pub fn man(args: &ArgMatches) -> Result {
 /// The date in the manual pages: that of the version.
 const DATE: &str = "2026-11-24";
 
-fn page(folder: &str, name: &str, command: clap::Command) -> Result {
-    let path = format!("{folder}/{name}.1");
+fn page(folder: &Path, name: &str, command: clap::Command) -> Result {
+    let path = folder.join(format!("{name}.1"));
     let mut text = Vec::new();
     let version = concat!("schedhist ", env!("CARGO_PKG_VERSION"));
     let page = clap_mangen::Man::new(command.display_name(name))

@@ -2,9 +2,10 @@
 
 //! `ctl`: the settings of the module.
 
-use clap::ArgMatches;
+use std::ffi::OsStr;
 
 use crate::{
+    cli::Ctl,
     failure::{print, Failure, Result},
     source::Source,
 };
@@ -22,15 +23,16 @@ const SETTINGS: [&str; 9] = [
     "reset",
 ];
 
+/// Returns the settings, for completion.
+pub fn settings() -> Vec<&'static str> {
+    SETTINGS.to_vec()
+}
+
 /// Prints all settings, or one, or writes one.
-pub fn ctl(args: &ArgMatches, source: &Source) -> Result {
-    let values: Vec<_> = args
-        .get_many::<String>("value")
-        .unwrap_or_default()
-        .cloned()
-        .collect();
-    let value = values.join(" ");
-    let Some(name) = args.get_one::<String>("name") else {
+pub fn ctl(args: &Ctl, source: &Source) -> Result {
+    let value = args.value.join(OsStr::new(" "));
+    let value = value.as_encoded_bytes();
+    let Some(name) = &args.name else {
         let mut out = String::new();
         for name in SETTINGS.iter().filter(|name| **name != "reset") {
             out += &format!("{name} {}\n", source.text(name)?.trim());
@@ -57,14 +59,14 @@ pub fn ctl(args: &ArgMatches, source: &Source) -> Result {
             SETTINGS.join(", ")
         )));
     }
-    match (name.as_str(), values.is_empty()) {
+    match (name.as_str(), args.value.is_empty()) {
         ("reset", true) => Err(Failure::Usage(
             "reset holds nothing to print: schedhist ctl reset 1".to_owned(),
         )),
         (_, true) => print(&source.text(name)?),
-        (_, false) if value.trim().is_empty() => {
+        (_, false) if value.trim_ascii().is_empty() => {
             Err(Failure::Usage(format!("{name}: the value is empty")))
         }
-        (_, false) => source.write(name, &value),
+        (_, false) => source.write(name, value),
     }
 }

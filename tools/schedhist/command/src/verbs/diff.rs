@@ -2,9 +2,8 @@
 
 //! `diff`: compares repeated runs, and says "different" only where that can be known.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::Path};
 
-use clap::ArgMatches;
 use schedhist_core::{
     compare::{self, Line, LEAST_RUNS, LEVEL},
     distribution::Quantile,
@@ -12,8 +11,9 @@ use schedhist_core::{
 };
 
 use crate::{
+    cli::Diff,
     failure::{note, print, verdict, Failure, Result},
-    options::{self, Style},
+    options::{Parsed, Style},
     recordings::runs::{self, Contents, Run, COMMAND, MACHINE},
     render,
     table::{Cell, Column, Table},
@@ -25,7 +25,8 @@ const LEAST_BEYOND: u64 = 10;
 const TOO_FEW: &str = "too few samples";
 
 /// A condition that makes `diff` fail.
-struct Rule {
+#[derive(Clone, Debug)]
+pub struct Rule {
     text: String,
     metric: String,
     quantile: Quantile,
@@ -33,24 +34,25 @@ struct Rule {
     percent: f64,
 }
 
-fn rule(text: &str) -> Result<Rule> {
-    let wrong = || Failure::Usage(format!("--fail-above '{text}': such as runq:p99:+20%"));
-    let mut parts = text.split(':');
-    let (Some(metric), Some(quantile), Some(percent), None) =
-        (parts.next(), parts.next(), parts.next(), parts.next())
-    else {
-        return Err(wrong());
-    };
-    let percent = percent.strip_prefix('+').and_then(|p| p.strip_suffix('%'));
-    let percent = percent.and_then(|percent| percent.parse::<f64>().ok());
-    Ok(Rule {
-        text: text.to_owned(),
-        metric: metric.to_owned(),
-        quantile: options::quantile(quantile)?,
-        percent: percent
-            .filter(|p| p.is_finite() && *p >= 0.0)
-            .ok_or_else(wrong)?,
-    })
+impl Rule {
+    /// Parses a rule such as `runq:p99:+20%`.
+    pub fn parse(text: &str) -> Parsed<Self> {
+        let parts: Vec<_> = text.split(':').collect();
+        let rule = match parts[..] {
+            [metric, quantile, percent] => Some((metric, quantile, percent)),
+            _ => None,
+        };
+        let rule = rule.and_then(|(metric, quantile, percent)| {
+            let percent: f64 = percent.strip_prefix('+')?.strip_suffix('%')?.parse().ok()?;
+            Some(Self {
+                text: text.to_owned(),
+                metric: metric.to_owned(),
+                quantile: Quantile::parse(quantile)?,
+                percent: Some(percent).filter(|p| p.is_finite() && *p >= 0.0)?,
+            })
+        });
+        rule.ok_or_else(|| "a rule such as runq:p99:+20%".to_owned())
+    }
 }
 
 /// A row of the comparison.
@@ -83,18 +85,11 @@ fn refuse(text: &str) -> Failure {
 }
 
 /// Compares two files.
-pub fn diff(args: &ArgMatches) -> Result {
-    let style = Style::new(args)?;
-    let path = |name: &str| args.get_one::<String>(name).map_or("", String::as_str);
-    let rules = args.get_many::<String>("fail-above").unwrap_or_default();
-    let rules = rules.map(|text| rule(text)).collect::<Result<Vec<_>>>()?;
-    let mut metrics: Vec<_> = args
-        .get_many::<String>("words")
-        .unwrap_or_default()
-        .cloned()
-        .collect();
+pub fn diff(args: &Diff) -> Result {
+    let style = Style::new(&args.style);
+    let mut metrics = args.metrics.clone();
     let mut quantiles = style.quantiles.clone();
-    for rule in &rules {
+    for rule in &args.fail_above {
         if !metrics.contains(&rule.metric) {
             metrics.push(rule.metric.clone());
         }
@@ -106,11 +101,11 @@ pub fn diff(args: &ArgMatches) -> Result {
         metrics.push("runq".to_owned());
     }
     // Status 1 is that of a difference.
-    let of = |name: &str| match runs::of_path(path(name), &metrics) {
+    let of = |path: &Path| match runs::of_path(path, &metrics) {
         Err(Failure::Error(text)) => Err(refuse(&text)),
         contents => contents,
     };
-    let (a, b) = (of("a")?, of("b")?);
+    let (a, b) = (of(&args.a)?, of(&args.b)?);
     comparable(&a, &b)?;
     let of_command = |run: &Run| metrics.iter().all(|m| run.histogram(COMMAND, m).is_some());
     let scope = if a.runs.iter().chain(&b.runs).all(of_command) {
@@ -120,7 +115,7 @@ pub fn diff(args: &ArgMatches) -> Result {
     };
     let rows = rows(&a.runs, &b.runs, scope, &metrics, &quantiles)?;
     let printed = print(&show(&a, &b, scope, &rows, &style));
-    verdict(judge(&rules, &rows), printed)
+    verdict(judge(&args.fail_above, &rows), printed)
 }
 
 /// Refuses what cannot be compared.

@@ -7,10 +7,10 @@ use std::{
     fs::{self, OpenOptions, Permissions},
     io::Write,
     os::unix::fs::{MetadataExt, PermissionsExt},
+    path::Path,
     time::Instant,
 };
 
-use clap::{parser::ValueSource, ArgMatches};
 use schedhist_core::exposition::{
     families::{self, Input},
     negotiate::Form,
@@ -20,8 +20,9 @@ use schedhist_core::exposition::{
 };
 
 use crate::{
+    cli::Export,
     failure::{note, print, Failure, Result},
-    http, options,
+    files, http, options,
     recordings::perfetto,
     source::{Reading, Source},
     sys::{Waiter, Woken},
@@ -50,11 +51,8 @@ pub struct Exporter {
 }
 
 impl Exporter {
-    fn new(args: &ArgMatches, source: &Source) -> Result<Self> {
-        let text = |name: &str| args.get_one::<String>(name).map_or("", String::as_str);
-        let schema = text("schema").parse().ok();
-        let schema = schema.filter(|s| (protobuf::COARSEST..=protobuf::FINEST).contains(s));
-        let per_cpu = text("per-cpu").split(',').map(str::to_owned);
+    fn new(args: &Export, source: &Source) -> Result<Self> {
+        let per_cpu = args.per_cpu.iter().cloned();
         let mut seen = BTreeSet::new();
         // Twice the same family would make readers refuse all of them.
         let per_cpu = per_cpu.filter(|name| name != "none" && seen.insert(name.clone()));
@@ -64,11 +62,9 @@ impl Exporter {
         }
         Ok(Self {
             source: source.clone(),
-            schema: schema.ok_or_else(|| {
-                Failure::Usage(format!("--schema {}: from -4 to 8", text("schema")))
-            })?,
+            schema: args.schema.unwrap_or(3),
             per_cpu,
-            limit: options::count(text("series"))? as usize,
+            limit: args.series as usize,
             last: None,
         })
     }
@@ -138,10 +134,10 @@ impl Exporter {
     }
 
     /// Writes the metrics beside a file, and then renames them to it, so that nobody reads a part.
-    fn write(&mut self, path: &str) -> Result {
-        crate::files::check_replaceable(path)?;
+    fn write(&mut self, path: &Path) -> Result {
+        files::check_replaceable(path)?;
         let body = self.scrape(Form::Text(Dialect::Prometheus))?;
-        let aside = format!("{path}.{}.new", std::process::id());
+        let aside = files::aside(path);
         let written = OpenOptions::new()
             .write(true)
             .create(true)
@@ -161,46 +157,29 @@ impl Exporter {
 }
 
 /// Exports until SIGINT, or once.
-pub fn export(args: &ArgMatches, source: &Source) -> Result {
-    let is_given = |name| args.value_source(name) == Some(ValueSource::CommandLine);
-    if let Some(out) = args.get_one::<String>("perfetto") {
-        if is_given("dir") {
-            let text = "--dir: --perfetto reads no files of the module, but -i FILE";
-            return Err(Failure::Usage(text.to_owned()));
-        }
-        let input = args.get_one::<String>("input").map_or("", String::as_str);
-        return perfetto::perfetto(input, out);
+pub fn export(args: &Export, source: &Source) -> Result {
+    if let Some(out) = &args.perfetto {
+        return perfetto::perfetto(&args.input, out);
     }
     let mut exporter = Exporter::new(args, source)?;
-    let once = args.get_flag("once");
-    if let Some(path) = args.get_one::<String>("textfile") {
-        return textfile(args, &mut exporter, path, once);
+    if let Some(path) = &args.textfile {
+        return textfile(args, &mut exporter, path);
     }
-    if once {
-        let form = match args.get_one::<String>("format").map(String::as_str) {
-            Some("openmetrics") => Form::Text(Dialect::OpenMetrics),
-            Some("protobuf") => Form::Protobuf,
-            _ => Form::Text(Dialect::Prometheus),
-        };
-        if is_given("schema") && form != Form::Protobuf {
+    if args.once {
+        if args.schema.is_some() && args.format != Form::Protobuf {
             let text = "--schema: only --format protobuf has native histograms";
             return Err(Failure::Usage(text.to_owned()));
         }
-        return print(&exporter.scrape(form)?);
+        return print(&exporter.scrape(args.format)?);
     }
-    let address = args.get_one::<String>("listen").map_or("", String::as_str);
-    http::serve(&mut exporter, address)
+    http::serve(&mut exporter, &args.listen)
 }
 
 /// Writes a file again and again. While the module is not loaded, the file stays as it was.
-fn textfile(args: &ArgMatches, exporter: &mut Exporter, path: &str, once: bool) -> Result {
-    if once {
+fn textfile(args: &Export, exporter: &mut Exporter, path: &Path) -> Result {
+    if args.once {
         return exporter.write(path);
     }
-    let interval = args
-        .get_one::<String>("interval")
-        .map_or("", String::as_str);
-    let interval = options::seconds(interval)?;
     let waiter = Waiter::new().map_err(|error| Failure::at("signals", error))?;
     // If it is the file that cannot be written, that will not change.
     if let (Err(error), Ok(_)) = (exporter.write(path), exporter.source.read()) {
@@ -217,7 +196,7 @@ fn textfile(args: &ArgMatches, exporter: &mut Exporter, path: &str, once: bool) 
             }
             Err(_) => {}
         }
-        next = (next + interval).max(Instant::now());
+        next = (next + args.interval).max(Instant::now());
         loop {
             match waiter.wait(Some(next), None) {
                 Woken::Signal(_) => return Ok(()),

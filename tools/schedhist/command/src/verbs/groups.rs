@@ -2,7 +2,6 @@
 
 //! `groups`: who waits, and because of whom.
 
-use clap::ArgMatches;
 use schedhist_core::{
     distribution::{Distribution, Quantile},
     engine::group::records::GroupMetric,
@@ -12,8 +11,9 @@ use schedhist_core::{
 };
 
 use crate::{
+    cli,
     failure::{print, Failure, Result},
-    options::{Form, Style, Wanted},
+    options::{Form, Style},
     render,
     setting::grouping::MORE_GROUPS,
     source::{Frame, Reading, Source},
@@ -49,16 +49,10 @@ fn groups_of(reading: &Reading, source: &Source) -> Result<Groups> {
 }
 
 /// Prints the groups, those first that waited longest.
-pub fn groups(args: &ArgMatches, source: &Source) -> Result {
-    let style = Style::new(args)?;
-    let wanted = Wanted::new(args.get_many::<String>("words").unwrap_or_default())?;
-    if let Some(word) = wanted.metrics.first() {
-        return Err(Failure::Usage(format!("unexpected argument '{word}'")));
-    }
-    let rows = args.get_one::<String>("rows");
-    let rows = rows.map(|rows| crate::options::count(rows)).transpose()?;
+pub fn groups(args: &cli::Groups, source: &Source) -> Result {
+    let style = Style::new(&args.style);
     // A program wants all of them.
-    let most = match (rows, &style.form) {
+    let most = match (args.rows, &style.form) {
         (Some(rows), _) => usize::try_from(rows).unwrap_or(usize::MAX),
         (None, Form::Text) => 20,
         (None, _) => usize::MAX,
@@ -67,7 +61,7 @@ pub fn groups(args: &ArgMatches, source: &Source) -> Result {
     let mut show = |mut rows: Vec<Row>, groups: &Groups, span: &str, frame: &Frame| {
         let more = rows.len().saturating_sub(most);
         rows.truncate(most);
-        let mut table = table(rows, groups, span, frame, args.get_flag("wide"), &style);
+        let mut table = table(rows, groups, span, frame, args.wide, &style);
         if more != 0 {
             table.after.push(format!("... and {more} more: --rows"));
         }
@@ -75,11 +69,11 @@ pub fn groups(args: &ArgMatches, source: &Source) -> Result {
     };
     let first = source.read()?;
     let mut last = groups_of(&first, source)?;
-    if wanted.interval.is_none() {
+    if args.interval.is_none() {
         let (rows, span) = (since(None, &last), "since group_by was written");
         return show(rows, &last, span, &first.since_load());
     }
-    let (interval, count) = (wanted.interval, wanted.count);
+    let (interval, count) = (args.interval, args.count);
     each_interval(source, first, interval, count, |frame, reading| {
         let now = groups_of(reading, source)?;
         let rows = since(Some(&last), &now);

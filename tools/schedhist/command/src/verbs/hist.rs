@@ -4,19 +4,18 @@
 
 use std::time::{Duration, Instant};
 
-use clap::ArgMatches;
-
 use crate::{
+    cli::{Hist, StyleArgs},
     failure::{print, Failure, Result},
-    options::{check_metrics, cpu_list, Style, Wanted},
+    options::{check_metrics, Positionals, Style},
     render::{self, Row, Scope},
     source::{Frame, Reading, Source},
     sys::{Waiter, Woken},
 };
 
 /// Prints a summary of all metrics since the load.
-pub fn summary(args: &ArgMatches, source: &Source) -> Result {
-    let style = Style::new(args)?;
+pub fn summary(style: &StyleArgs, source: &Source) -> Result {
+    let style = Style::new(style);
     let frame = source.read()?.since_load();
     print(&render::summary(&frame, &style, &mut false))
 }
@@ -59,39 +58,25 @@ pub fn each_interval(
 }
 
 /// Prints histograms.
-pub fn hist(args: &ArgMatches, source: &Source) -> Result {
-    let style = Style::new(args)?;
-    let words = args.get_many::<String>("words").unwrap_or_default();
-    let mut wanted = Wanted::new(words)?;
+pub fn hist(args: &Hist, source: &Source) -> Result {
+    let style = Style::new(&args.style);
+    let mut wanted = Positionals::new(&args.words)?;
     if wanted.metrics.is_empty() {
         wanted.metrics.push("runq".to_owned());
     }
-    let rows = args
-        .get_one::<String>("sub-buckets")
-        .and_then(|rows| rows.parse::<u64>().ok());
-    let rows = rows
-        .filter(|rows| rows.is_power_of_two() && *rows <= 128)
-        .ok_or_else(|| Failure::Usage("-b needs a power of two, from 1 to 128".to_owned()))?;
-    let list = args.get_one::<String>("cpu");
-    let cpus = list.map(|list| cpu_list(list)).transpose()?;
+    let rows = args.sub_buckets;
     let first = source.read()?;
     let snapshot = &first.taken.snapshot;
     check_metrics(&snapshot.names, &wanted.metrics)?;
-    if let Some(cpu) = cpus
-        .iter()
-        .flatten()
-        .find(|c| !snapshot.cpus.iter().any(|x| x.number == **c))
-    {
-        return Err(Failure::Usage(format!("there is no CPU {cpu}")));
-    }
+    let cpus = args.cpu.as_ref();
+    cpus.map_or(Ok(()), |cpus| cpus.check(snapshot))?;
     if rows > 1 << snapshot.scheme.precision().bits() {
         return Err(Failure::Usage(format!(
             "-b {rows} is finer than the module's precision of {} bits",
             snapshot.scheme.precision().bits()
         )));
     }
-    let each = args.get_flag("each-cpu");
-    let is_wanted = |cpu| cpus.as_ref().is_none_or(|cpus| cpus.contains(&cpu));
+    let is_wanted = |cpu| cpus.is_none_or(|cpus| cpus.numbers.contains(&cpu));
     let mut is_headed = false;
     let mut show = |frame: &Frame| {
         let mut all = Vec::new();
@@ -104,16 +89,14 @@ pub fn hist(args: &ArgMatches, source: &Source) -> Result {
                     samples: frame.window.distribution(series, is_wanted),
                 });
             };
-            if each {
+            if args.each_cpu {
                 let numbers = frame.window.cpus.iter().map(|cpu| cpu.number);
                 for cpu in numbers.filter(|cpu| is_wanted(*cpu)) {
                     add(Scope::Cpu(cpu), &|other| other == cpu);
                 }
             } else {
-                add(
-                    list.map_or(Scope::All, |list| Scope::List(list)),
-                    &is_wanted,
-                );
+                let scope = cpus.map_or(Scope::All, |cpus| Scope::List(&cpus.text));
+                add(scope, &is_wanted);
             }
         }
         print(&render::histograms(

@@ -4,8 +4,8 @@
 
 mod bcc;
 mod completions;
-mod ctl;
-mod diff;
+pub mod ctl;
+pub mod diff;
 mod doctor;
 pub mod export;
 mod groups;
@@ -15,11 +15,10 @@ pub mod report;
 mod run;
 mod runqslower;
 mod top;
-mod watch;
-
-use clap::ArgMatches;
+pub mod watch;
 
 use crate::{
+    cli::{Cli, StyleArgs, Verb},
     failure::{note, Failure, Result},
     outliers::stacks,
     setting::{self, grouping},
@@ -27,49 +26,56 @@ use crate::{
     sys, tty,
 };
 
-/// Returns whether no option asks for the summary.
-fn is_bare(args: &ArgMatches) -> bool {
-    let flags = ["nanoseconds", "microseconds", "milliseconds", "json"];
-    let values = ["quantiles", "separator"];
-    !flags.iter().any(|name| args.get_flag(name))
-        && !values.iter().any(|name| args.contains_id(name))
-}
-
 /// Runs the verb that was given.
-pub fn run(args: &ArgMatches, source: &Source) -> Result {
-    if let (Some((verb, _)), false) = (args.subcommand(), is_bare(args)) {
-        return Err(Failure::Usage(format!(
-            "options other than --dir come after '{verb}'"
-        )));
+pub fn run(cli: &Cli) -> Result {
+    let is_bare = cli.style == StyleArgs::default();
+    let source = &Source::new(cli.dir.as_deref());
+    let Some(verb) = &cli.verb else {
+        look_for_left(source, false);
+        return match is_bare && tty::is_there() {
+            true => top::live(source),
+            false => hist::summary(&cli.style, source),
+        };
+    };
+    if !is_bare {
+        let why = "options other than --dir come after the verb";
+        return Err(Failure::Usage(why.to_owned()));
     }
-    if let (Some((verb @ ("report" | "diff" | "completions" | "man"), _)), true) =
-        (args.subcommand(), args.contains_id("dir"))
-    {
-        return Err(Failure::Usage(format!(
-            "--dir: '{verb}' reads no files of the module"
-        )));
+    let is_apart = match verb {
+        Verb::Report(_) | Verb::Diff(_) | Verb::Completions(_) | Verb::Man(_) => true,
+        Verb::Export(args) => args.perfetto.is_some(),
+        _ => false,
+    };
+    if is_apart && cli.dir.is_some() {
+        let why = "--dir: this reads no files of the module";
+        return Err(Failure::Usage(why.to_owned()));
     }
-    look_for_left(args.subcommand_name(), source);
-    match args.subcommand() {
-        None if is_bare(args) && tty::is_there() => top::live(source),
-        None => hist::summary(args, source),
-        Some(("top", args)) => top::top(args, source),
-        Some(("hist", args)) => hist::hist(args, source),
-        Some(("runqlat", args)) => bcc::runqlat(args, source),
-        Some(("cpudist", args)) => bcc::cpudist(args, source),
-        Some(("runqslower", args)) => runqslower::runqslower(args, source),
-        Some(("groups", args)) => groups::groups(args, source),
-        Some(("run", args)) => run::run(args, source),
-        Some(("record", args)) => record::record(args, source),
-        Some(("report", args)) => report::report(args),
-        Some(("diff", args)) => diff::diff(args),
-        Some(("export", args)) => export::export(args, source),
-        Some(("watch", args)) => watch::watch(args, source),
-        Some(("ctl", args)) => ctl::ctl(args, source),
-        Some(("doctor", _)) => doctor::doctor(source),
-        Some(("completions", args)) => completions::completions(args),
-        Some(("man", args)) => completions::man(args),
-        Some(_) => Ok(()),
+    match verb {
+        _ if is_apart => {}
+        // It shows with all else what was left.
+        Verb::Doctor => {}
+        // These write settings themselves.
+        Verb::Ctl(_) | Verb::Run(_) | Verb::Watch(_) => look_for_left(source, true),
+        Verb::Runqslower(_) | Verb::Runqlat(_) | Verb::Cpudist(_) => look_for_left(source, true),
+        _ => look_for_left(source, false),
+    }
+    match verb {
+        Verb::Top(args) => top::top(args, source),
+        Verb::Hist(args) => hist::hist(args, source),
+        Verb::Runqlat(args) => bcc::runqlat(args, source),
+        Verb::Cpudist(args) => bcc::cpudist(args, source),
+        Verb::Runqslower(args) => runqslower::runqslower(args, source),
+        Verb::Groups(args) => groups::groups(args, source),
+        Verb::Run(args) => run::run(args, source),
+        Verb::Record(args) => record::record(args, source),
+        Verb::Report(args) => report::report(args),
+        Verb::Diff(args) => diff::diff(args),
+        Verb::Export(args) => export::export(args, source),
+        Verb::Watch(args) => watch::watch(args, source),
+        Verb::Ctl(args) => ctl::ctl(args, source),
+        Verb::Doctor => doctor::doctor(source),
+        Verb::Completions(args) => completions::completions(args.shell),
+        Verb::Man(args) => completions::man(&args.folder),
     }
 }
 
@@ -85,19 +91,8 @@ fn left(source: &Source, restores: bool) -> Vec<String> {
     all
 }
 
-/// Restores what was left, before a verb that writes settings itself, or else notes it.
-fn look_for_left(verb: Option<&str>, source: &Source) {
-    let restores = matches!(
-        verb,
-        Some("ctl" | "run" | "watch" | "runqslower" | "runqlat" | "cpudist")
-    );
-    // `doctor` shows it with all else, and the others do not read the module.
-    if matches!(
-        verb,
-        Some("doctor" | "report" | "diff" | "completions" | "man")
-    ) {
-        return;
-    }
+/// Restores what was left if `restores` is true, or else notes it.
+fn look_for_left(source: &Source, restores: bool) {
     let what = match restores {
         true => "restored",
         false => "schedhist ctl restores it",

@@ -7,17 +7,17 @@ use std::{
     ffi::OsString,
     fs::{self, File, OpenOptions},
     os::unix::fs::OpenOptionsExt,
-    path::Path,
+    path::{Path, PathBuf},
     process::{Child, Command},
     time::{Duration, Instant},
 };
 
-use clap::ArgMatches;
 use schedhist_core::{recording::file::Recorder, window::Window};
 
 use crate::{
+    cli::Record,
     failure::{note, verdict, Failure, Result},
-    files, options,
+    files::{aside, check_replaceable, with_ending},
     outliers::number,
     recordings::runs,
     render,
@@ -29,7 +29,7 @@ use crate::{
 /// its name.
 pub struct Output {
     recorder: Recorder<File>,
-    path: String,
+    path: PathBuf,
     /// When it was begun, as it says itself.
     begun: u64,
     is_named: bool,
@@ -37,22 +37,17 @@ pub struct Output {
     appends: bool,
 }
 
-/// The name of a recording that has begun.
-fn aside(path: &str) -> String {
-    format!("{path}.{}.new", std::process::id())
-}
-
 impl Output {
     /// Begins a recording. As `perf.data`, only its owner can read it. An older one of this name is
     /// to get the ending `old`.
-    pub fn begin(path: &str, old: &str) -> Result<Self> {
+    pub fn begin(path: &Path, old: &str) -> Result<Self> {
         Self::begin_after(path, old, "")
     }
 
     /// The same, with another line about the recording.
-    fn begin_after(path: &str, old: &str, line: &str) -> Result<Self> {
-        files::check_replaceable(path)?;
-        files::check_replaceable(&format!("{path}.{old}"))?;
+    fn begin_after(path: &Path, old: &str, line: &str) -> Result<Self> {
+        check_replaceable(path)?;
+        check_replaceable(&with_ending(path, old))?;
         let failed = |error| Failure::at(path, error);
         let new = aside(path);
         let _ = fs::remove_file(&new);
@@ -79,8 +74,8 @@ impl Output {
     }
 
     /// Goes on with a recording, or begins one if there is none.
-    pub fn append(path: &str) -> Result<Self> {
-        if !Path::new(path).exists() {
+    pub fn append(path: &Path) -> Result<Self> {
+        if !path.exists() {
             let mut output = Self::begin(path, "old")?;
             output.appends = true;
             return Ok(output);
@@ -102,17 +97,17 @@ impl Output {
         }
         let path = &self.path;
         let failed = |error| Failure::at(path, error);
-        files::check_replaceable(path)?;
+        check_replaceable(path)?;
         let new = aside(path);
-        if self.appends && Path::new(path).exists() {
+        if self.appends && path.exists() {
             // Another run has begun it meanwhile.
             self.recorder = reopen(path)?;
             let _ = fs::remove_file(new);
             self.is_named = true;
             return Ok(());
         }
-        if Path::new(path).exists() {
-            let old = format!("{path}.{old}");
+        if path.exists() {
+            let old = with_ending(path, old);
             let _ = fs::remove_file(&old);
             // A file system may lack links.
             fs::hard_link(path, &old)
@@ -135,7 +130,7 @@ impl Output {
 
 /// Opens a recording to append to it; fails unless it is one. What is damaged in it is noted: what
 /// is appended can be read all the same.
-fn reopen(path: &str) -> Result<Recorder<File>> {
+fn reopen(path: &Path) -> Result<Recorder<File>> {
     let mut reader = runs::open(path)?;
     while reader.next_item().is_some() {}
     let file = OpenOptions::new().append(true).open(path);
@@ -169,38 +164,19 @@ fn info(begun: u64) -> String {
 }
 
 /// Records until the time is over, the command ends, or SIGINT.
-pub fn record(args: &ArgMatches, source: &Source) -> Result {
-    let path = args.get_one::<String>("output").map_or("", String::as_str);
-    let millis = args
-        .get_one::<String>("interval")
-        .map_or("", String::as_str);
-    let millis: u64 = millis
-        .parse()
-        .ok()
-        .filter(|ms| (10..=3_600_000).contains(ms))
-        .ok_or_else(|| Failure::Usage(format!("-I {millis}: milliseconds, from 10 to 3600000")))?;
-    let duration = |name| {
-        args.get_one::<String>(name)
-            .map(|d| options::duration(d))
-            .transpose()
-    };
-    let (limit, ring) = (duration("duration")?, duration("ring")?);
+pub fn record(args: &Record, source: &Source) -> Result {
+    let path = &args.output;
     let first = source.read()?;
     let frame = first.since_load();
     let off = render::off(&frame.window, render::is_default);
     // It would be a recording of nothing.
     frame.notes.iter().chain(&off).for_each(note);
     let waiter = Waiter::new().map_err(|error| Failure::at("signals", error))?;
-    let mut tape = Tape::new(path, ring)?;
+    let mut tape = Tape::new(path, args.ring)?;
     tape.take(&first)?;
     tape.details(source, &first, true)?;
-    let mut child = match args
-        .get_many::<OsString>("command")
-        .map(Iterator::collect::<Vec<_>>)
-    {
-        Some(words) => Some(spawn(&words)?),
-        None => None,
-    };
+    let child = args.command.split_first().map(spawn);
+    let mut child = child.transpose()?;
     // Not before: an older recording stays if there is no such command.
     if let Err(failure) = tape.output.publish("old") {
         if let Some(child) = &child {
@@ -208,8 +184,7 @@ pub fn record(args: &ArgMatches, source: &Source) -> Result {
         }
         return Err(failure);
     }
-    let interval = Duration::from_millis(millis);
-    let recorded = tape.record(source, &waiter, child.as_mut(), interval, limit);
+    let recorded = tape.record(source, &waiter, child.as_mut(), args);
     let recorded = recorded.map_err(|failure| match failure {
         // At once: the command may go on for long.
         Failure::Error(text) => {
@@ -219,7 +194,11 @@ pub fn record(args: &ArgMatches, source: &Source) -> Result {
         other => other,
     });
     let size = fs::metadata(path).map_or(0, |about| about.len());
-    note(format!("{path}: {} snapshots, {size} bytes", tape.taken));
+    note(format!(
+        "{}: {} snapshots, {size} bytes",
+        path.display(),
+        tape.taken
+    ));
     if let Some(mut child) = child {
         // A signal asks the command to end, too: by itself, or from the terminal. If only the time
         // is over, the command goes on.
@@ -243,12 +222,9 @@ fn pass_on(child: &Child, signal: &Signal) {
     }
 }
 
-fn spawn(words: &[&OsString]) -> Result<Child> {
-    let Some((program, arguments)) = words.split_first() else {
-        return Err(Failure::Usage("a command is missing".to_owned()));
-    };
+fn spawn((program, arguments): (&OsString, &[OsString])) -> Result<Child> {
     let child = sys::with_signals(Command::new(program).args(arguments)).spawn();
-    child.map_err(|error| Failure::at(program.to_string_lossy(), error))
+    child.map_err(|error| Failure::at(program, error))
 }
 
 /// The time between two records of the groups.
@@ -296,7 +272,7 @@ struct Tape {
 }
 
 impl Tape {
-    fn new(path: &str, ring: Option<Duration>) -> Result<Self> {
+    fn new(path: &Path, ring: Option<Duration>) -> Result<Self> {
         Ok(Self {
             ring,
             begun: Instant::now(),
@@ -317,14 +293,13 @@ impl Tape {
         source: &Source,
         waiter: &Waiter,
         mut child: Option<&mut Child>,
-        interval: Duration,
-        limit: Option<Duration>,
+        args: &Record,
     ) -> Result {
         let start = Instant::now();
         let mut next = start;
         loop {
-            next = (next + interval).max(Instant::now());
-            let end = limit.map(|limit| start + limit);
+            next = (next + args.interval).max(Instant::now());
+            let end = args.duration.map(|limit| start + limit);
             let deadline = end.map_or(next, |end| end.min(next));
             let is_over = loop {
                 match waiter.wait(Some(deadline), None) {

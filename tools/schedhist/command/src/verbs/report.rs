@@ -2,12 +2,14 @@
 
 //! `report`: what a recording holds.
 
-use clap::{parser::ValueSource, ArgMatches};
+use std::path::{Path, PathBuf};
+
 use schedhist_core::{distribution::Distribution, hdr, recording::file::Taken, window::Window};
 
 use crate::{
+    cli::Report,
     failure::{note, print, Failure, Result},
-    options::{check_metrics, Form, Style},
+    options::{check_metrics, Form, Style, WHOLE},
     recordings::{
         html, merged,
         runs::{self, Contents, NO_INTERVAL},
@@ -18,30 +20,25 @@ use crate::{
 };
 
 /// Prints a recording.
-pub fn report(args: &ArgMatches) -> Result {
-    let style = Style::new(args)?;
-    let path = args.get_one::<String>("input").map_or("", String::as_str);
-    let files = merged::files(args.get_many("input").unwrap_or_default())?;
+pub fn report(args: &Report) -> Result {
+    let style = Style::new(&args.style);
+    let path = &args.input[0];
+    let files = merged::files(&args.input)?;
     if files.len() != 1 || *path != files[0] {
         return many(args, &files, &style);
     }
-    if let Some(out) = args.get_one::<String>("html") {
+    if let Some(out) = &args.html {
         return html::html(args, path, out);
     }
-    let metrics: Vec<_> = args
-        .get_many::<String>("words")
-        .unwrap_or_default()
-        .cloned()
-        .collect();
-    let times = range(args)?;
-    if let Some(metric) = args.get_one::<String>("hlog") {
+    let metrics = &args.metrics;
+    let times = args.time.unwrap_or(WHOLE);
+    if let Some(metric) = &args.hlog {
         return hlog(path, metric, times);
     }
-    let each = args.get_flag("each");
     let (mut is_headed, mut has_shown) = (false, false);
     let mut show_one = |before: &Taken, after: &Taken| {
         has_shown = true;
-        show_frame(&frame(before, after)?, &metrics, &style, &mut is_headed)
+        show_frame(&frame(before, after)?, metrics, &style, &mut is_headed)
     };
     // The first and the last snapshot of each part within the times.
     let mut spans: Vec<(Taken, Taken)> = Vec::new();
@@ -51,7 +48,7 @@ pub fn report(args: &ArgMatches) -> Result {
             return Ok(());
         }
         let (before, after) = (interval.before, interval.after);
-        if each {
+        if args.each {
             return show_one(before, after);
         }
         match spans.last_mut().filter(|_| end == Some(interval.at.0)) {
@@ -61,7 +58,7 @@ pub fn report(args: &ArgMatches) -> Result {
         end = Some(interval.at.1);
         Ok(())
     })?;
-    if let Some(metric) = args.get_one::<String>("hgrm") {
+    if let Some(metric) = &args.hgrm {
         note_off(&contents, metric)?;
         print(&hgrm(&spans, metric)?)?;
         return contents.lost.check();
@@ -70,15 +67,17 @@ pub fn report(args: &ArgMatches) -> Result {
         show_one(before, after)?;
     }
     // These choose some of the snapshots, and a run has none.
-    let chosen = ["each", "time"]
-        .into_iter()
-        .find(|name| args.value_source(name) == Some(ValueSource::CommandLine));
+    let chosen = match args.each {
+        true => Some("each"),
+        false => args.time.map(|_| "time"),
+    };
     match (chosen, contents.runs.len()) {
-        (None, _) => print(&run::recorded(&contents.runs, &metrics, &style)?)?,
+        (None, _) => print(&run::recorded(&contents.runs, metrics, &style)?)?,
         (Some(_), 0) => {}
         (Some(option), _) if contents.spans.is_empty() => {
             return Err(Failure::Usage(format!(
-                "--{option}: {path} holds runs, which have no intervals"
+                "--{option}: {} holds runs, which have no intervals",
+                path.display()
             )));
         }
         (Some(option), number) => {
@@ -98,45 +97,24 @@ pub fn report(args: &ArgMatches) -> Result {
 }
 
 /// Prints the sum of several recordings.
-fn many(args: &ArgMatches, files: &[String], style: &Style) -> Result {
-    for option in ["time", "html", "hgrm", "hlog"] {
-        if args.contains_id(option) {
+fn many(args: &Report, files: &[PathBuf], style: &Style) -> Result {
+    for (option, is_given) in [
+        ("time", args.time.is_some()),
+        ("html", args.html.is_some()),
+        ("hgrm", args.hgrm.is_some()),
+        ("hlog", args.hlog.is_some()),
+        ("each", args.each),
+    ] {
+        if is_given {
             return Err(Failure::Usage(format!("--{option} takes one recording")));
         }
     }
-    if args.get_flag("each") {
-        return Err(Failure::Usage("--each takes one recording".to_owned()));
-    }
-    let metrics = args.get_many::<String>("words").unwrap_or_default();
     let (frame, lost) = merged::frame(files)?;
-    let metrics: Vec<_> = metrics.cloned().collect();
-    show_frame(&frame, &metrics, style, &mut false)?;
+    show_frame(&frame, &args.metrics, style, &mut false)?;
     if style.form == Form::Json {
         print(&lost.json())?;
     }
     lost.check()
-}
-
-/// The times of a whole recording, in seconds.
-pub const WHOLE: (f64, f64) = (0.0, f64::MAX);
-
-/// Returns the times of `--time`, in seconds.
-pub fn range(args: &ArgMatches) -> Result<(f64, f64)> {
-    let range = args.get_one::<String>("time");
-    range.map_or(Ok(WHOLE), |text| times(text))
-}
-
-fn times(text: &str) -> Result<(f64, f64)> {
-    let parsed = text.split_once(',').and_then(|(a, b)| {
-        let end = if b.is_empty() {
-            f64::MAX
-        } else {
-            b.parse().ok()?
-        };
-        Some((if a.is_empty() { 0.0 } else { a.parse().ok()? }, end))
-    });
-    let parsed = parsed.filter(|(a, b): &(f64, f64)| a <= b);
-    parsed.ok_or_else(|| Failure::Usage(format!("--time {text}: two numbers of seconds, A,B")))
 }
 
 fn frame(before: &Taken, after: &Taken) -> Result<Frame> {
@@ -180,7 +158,7 @@ fn note_off(contents: &Contents, metric: &str) -> Result {
 }
 
 /// Prints HdrHistogram's log of a metric.
-fn hlog(path: &str, metric: &str, times: (f64, f64)) -> Result {
+fn hlog(path: &Path, metric: &str, times: (f64, f64)) -> Result {
     let (mut log, mut origin) = (String::new(), None);
     let contents = runs::read(path, |interval| {
         let (begin, end) = interval.at;

@@ -2,11 +2,12 @@
 
 //! `runqslower`: the letters and the columns of BCC's tool of this name, and all culprits.
 
-use clap::ArgMatches;
 use schedhist_core::text::Outlier;
 
 use crate::{
+    cli::Runqslower,
     failure::{note, print, Failure, Result},
+    options::us,
     outliers::{threshold, Next, Stream},
     setting::owner,
     source::{unix_ns, Source},
@@ -17,16 +18,14 @@ use crate::{
 const LAT_END: usize = 8 + 1 + 16 + 1 + 6 + 1 + 14;
 
 /// Prints waits for a CPU above a limit, until SIGINT.
-pub fn runqslower(args: &ArgMatches, source: &Source) -> Result {
-    let number = |name: &str| -> Result<Option<u64>> {
-        let text = args.get_one::<String>(name);
-        text.map(|text| text.parse())
-            .transpose()
-            .map_err(|_| Failure::Usage(format!("'{}' is no number", text.map_or("", |t| t))))
-    };
-    let min_us = number("min_us")?.unwrap_or(10_000);
-    let (tid, pid, previous) = (number("tid")?, number("pid")?, args.get_flag("previous"));
-    let min_ns = min_us.saturating_mul(1_000);
+pub fn runqslower(args: &Runqslower, source: &Source) -> Result {
+    let &Runqslower {
+        min,
+        tid,
+        pid,
+        previous,
+    } = args;
+    let min_ns = min.as_nanos() as u64;
     if source.is_live() {
         for (letter, id) in [('t', tid), ('p', pid)] {
             let Some(id) = id else { continue };
@@ -43,7 +42,7 @@ pub fn runqslower(args: &ArgMatches, source: &Source) -> Result {
     // First the stream: it misses nothing, and blocks the signals that would leave the threshold.
     let mut stream = Stream::open(source)?;
     let _threshold = threshold(source, "runq", min_ns)?;
-    let mut head = format!("Tracing run queue latency higher than {min_us} us\n");
+    let mut head = format!("Tracing run queue latency higher than {} us\n", us(min));
     head += &format!(
         "{:<8} {:<16} {:<6} {:>14}",
         "TIME", "COMM", "TID", "LAT(us)"
@@ -58,7 +57,7 @@ pub fn runqslower(args: &ArgMatches, source: &Source) -> Result {
         let is_wanted = |outlier: &&Outlier| {
             outlier.metric.starts_with("runq")
                 && outlier.duration_ns > min_ns
-                && tid.is_none_or(|tid| i64::from(outlier.pid) == tid as i64)
+                && tid.is_none_or(|tid| outlier.pid == tid as i32)
                 && pid.is_none_or(|pid| is_thread_of(outlier.pid, pid))
         };
         let time = sys::time_of_day(unix_ns() / 1_000_000_000);
@@ -93,6 +92,6 @@ pub fn runqslower(args: &ArgMatches, source: &Source) -> Result {
 }
 
 /// Returns whether a thread that still exists belongs to a process.
-fn is_thread_of(tid: i32, pid: u64) -> bool {
+fn is_thread_of(tid: i32, pid: u32) -> bool {
     std::path::Path::new(&format!("/proc/{pid}/task/{tid}")).exists()
 }

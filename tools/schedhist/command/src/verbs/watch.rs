@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use clap::ArgMatches;
+use clap::builder::TypedValueParser;
 use schedhist_core::{
     raw,
     recording::file::Taken,
@@ -20,9 +20,10 @@ use schedhist_core::{
 };
 
 use crate::{
+    cli::Watch,
     failure::{note, print, verdict, wrap, Failure, Result},
     ongoing::{self, Told},
-    options,
+    options::{self, known, Parsed},
     outliers::{
         stacks::{Stacks, TRACEFS},
         threshold, Next, Stream,
@@ -52,7 +53,7 @@ const EXCEEDED: u8 = 3;
 
 /// What to do at an outlier.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Action {
+pub enum Action {
     /// The module does it: a word for its file `on_outlier`.
     Module(&'static str),
     /// Run a command in a shell.
@@ -63,36 +64,47 @@ enum Action {
     Continue,
 }
 
-fn action(text: &str) -> Result<Action> {
-    let wrong = || {
-        Failure::Usage(format!(
-            "--on-threshold {text}: trace, snapshot, shell,command=COMMAND, \
-             signal,num=N,pid=PID, or continue"
-        ))
-    };
-    match text.split_once(',').unwrap_or((text, "")) {
-        ("trace", "") => Ok(Action::Module("tracing_off")),
-        ("snapshot", "") => Ok(Action::Module("snapshot")),
-        ("continue", "") => Ok(Action::Continue),
-        ("shell", rest) => {
-            let command = rest.strip_prefix("command=").ok_or_else(wrong)?;
-            Ok(Action::Shell(command.to_owned()))
-        }
-        ("signal", rest) => {
-            let value = |key: &str| rest.split(',').find_map(|pair| pair.strip_prefix(key));
-            let number = value("num=")
-                .and_then(|n| n.parse().ok())
-                .filter(|number| (1..=64).contains(number))
-                .ok_or_else(wrong)?;
+impl Action {
+    /// Returns a parser of actions.
+    pub fn parser() -> impl TypedValueParser<Value = Self> {
+        const NAMES: [&str; 5] = [
+            "trace",
+            "snapshot",
+            "continue",
+            "shell,command=",
+            "signal,num=",
+        ];
+        known(|| NAMES.to_vec()).try_map(|text| Self::parse(&text))
+    }
+
+    fn parse(text: &str) -> Parsed<Self> {
+        let action = match text.split_once(',').unwrap_or((text, "")) {
+            ("trace", "") => Some(Self::Module("tracing_off")),
+            ("snapshot", "") => Some(Self::Module("snapshot")),
+            ("continue", "") => Some(Self::Continue),
+            ("shell", rest) => rest
+                .strip_prefix("command=")
+                .map(|command| Self::Shell(command.to_owned())),
+            ("signal", rest) => Self::signal(rest),
+            _ => None,
+        };
+        action.ok_or_else(|| {
+            "trace, snapshot, shell,command=COMMAND, signal,num=N,pid=PID, or continue".to_owned()
+        })
+    }
+
+    fn signal(rest: &str) -> Option<Self> {
+        let value = |key: &str| rest.split(',').find_map(|pair| pair.strip_prefix(key));
+        let number = value("num=")?.parse().ok();
+        let pid = match value("pid=")? {
+            "parent" => std::os::unix::process::parent_id() as i32,
+            pid => pid.parse().ok()?,
+        };
+        Some(Self::Signal {
+            number: number.filter(|number| (1..=64).contains(number))?,
             // 0 and negative numbers would stand for many processes.
-            let positive = |pid: &str| pid.parse().ok().filter(|pid| *pid > 0);
-            let pid = match value("pid=") {
-                Some("parent") => std::os::unix::process::parent_id() as i32,
-                pid => pid.and_then(positive).ok_or_else(wrong)?,
-            };
-            Ok(Action::Signal { number, pid })
-        }
-        _ => Err(wrong()),
+            pid: Some(pid).filter(|pid| *pid > 0)?,
+        })
     }
 }
 
@@ -127,170 +139,199 @@ fn note_others(source: &Source, names: &raw::Names, metric: &str, ns: u64, words
 }
 
 /// Waits for outliers.
-pub fn watch(args: &ArgMatches, source: &Source) -> Result {
-    let metric = args
-        .get_one::<String>("metric")
-        .map_or("runq", String::as_str);
-    let us = args
-        .get_one::<String>("threshold")
-        .map_or("", String::as_str);
-    let ns = us
-        .parse::<u64>()
-        .ok()
-        .filter(|us| *us > 0)
-        .and_then(|us| us.checked_mul(1_000));
-    let ns = ns.ok_or_else(|| Failure::Usage(format!("'{us}' is no threshold in microseconds")))?;
-    let actions = args.get_many::<String>("on-threshold").unwrap_or_default();
-    let actions = actions
-        .map(|text| action(text))
-        .collect::<Result<Vec<_>>>()?;
-    let duration = args
-        .get_one::<String>("duration")
-        .map(|d| options::duration(d))
-        .transpose()?;
-    let mut clock = source.read()?.taken;
-    let snapshot = clock.snapshot.clone();
-    options::check_metrics(&snapshot.names, &[metric.to_owned()])?;
+pub fn watch(args: &Watch, source: &Source) -> Result {
+    let (metric, ns) = (args.metric.as_str(), args.threshold.as_nanos() as u64);
+    let clock = source.read()?.taken;
+    let names = clock.snapshot.names.clone();
+    options::check_metrics(&names, &[metric.to_owned()])?;
     // First the stream: it misses nothing, and blocks the signals that would leave the settings.
     let mut stream = Stream::open(source)?;
-    let mut stacks = match args.get_flag("stacks") {
-        true => Some(Stacks::new(source)?),
-        false => None,
-    };
-    let words = actions.iter().filter_map(|action| match action {
+    let stacks = args.stacks.then(|| Stacks::new(source)).transpose()?;
+    let words = args.on_threshold.iter().filter_map(|action| match action {
         Action::Module(word) => Some(*word),
         _ => None,
     });
     let words: Vec<_> = words.collect();
     let mut _restored = None;
     if !words.is_empty() {
-        note_others(source, &snapshot.names, metric, ns, &words.join(","));
+        note_others(source, &names, metric, ns, &words.join(","));
         _restored = Some(on_outlier(source, &words)?);
     }
     let _threshold = threshold(source, metric, ns)?;
-    let deadline = duration.map(|duration| Instant::now() + duration);
-    let quiet = args.get_flag("quiet");
-    if source.is_live() && !quiet {
+    if source.is_live() && !args.quiet {
         owner::note_pids();
     }
-    let (mut seen, mut missed_all) = (0_u64, 0_u64);
-    let series = { snapshot.names.series(metric) }.cloned();
-    let series = series.filter(|series| IN_PROGRESS.contains(&series.name.as_str()));
-    let late = Duration::from_nanos(ns).saturating_add(PERIOD).as_nanos();
-    let late = u64::try_from(late).unwrap_or(u64::MAX);
-    let (mut told, mut next) = (Told::default(), Instant::now());
-    let mut watch = || -> Result {
-        loop {
-            if let Some(series) = series.as_ref().filter(|_| next <= Instant::now()) {
-                next = Instant::now() + PERIOD;
-                let snapshot = source.read()?.taken.snapshot;
-                for task in told.more(&snapshot, series, late) {
-                    seen += 1;
-                    let printed = match quiet {
-                        true => Ok(()),
-                        false => {
-                            let names = all_names(source);
-                            let groups = |group| name_of(group, &names);
-                            print(&match args.get_flag("json") {
-                                true => ongoing::json(&task, metric, &snapshot, groups),
-                                false => ongoing::text(&task, metric, &snapshot, groups),
-                            })
-                        }
-                    };
-                    let event = Event {
-                        pid: task.task.pid,
-                        cpu: task.cpu,
-                        duration_ns: task.duration,
-                        is_ongoing: true,
-                    };
-                    actions.iter().try_for_each(|action| act(action, event))?;
-                    printed?;
-                    if !actions.contains(&Action::Continue) {
-                        return Ok(());
-                    }
-                }
-            }
-            let until = match series {
-                Some(_) => Some(deadline.map_or(next, |deadline| deadline.min(next))),
-                None => deadline,
-            };
-            let (found, missed) = match stream.next(until)? {
-                Next::Some(found, missed) => (found, missed),
-                Next::Timeout if deadline.is_none_or(|deadline| Instant::now() < deadline) => {
-                    continue;
-                }
-                Next::Timeout | Next::Over => return Ok(()),
-            };
-            let is_wanted = |o: &&Outlier| {
-                // The sum `runq` stands for both of its parts.
-                let same =
-                    o.metric == metric || (metric == "runq" && o.metric.starts_with("runq_"));
-                same && o.duration_ns > ns
-            };
-            let names = match quiet {
-                true => Names::new(),
-                false => group_names(source, &found),
-            };
-            missed_all = missed_all.saturating_add(missed);
-            if missed != 0 && !quiet {
-                note(format!("{missed} outliers were missed"));
-            }
-            for outlier in found.iter().filter(is_wanted) {
-                let is_end = told.ends(outlier);
-                if !is_end {
-                    seen += 1;
-                }
-                let printed = match quiet {
-                    true => Ok(()),
-                    false => {
-                        let stack = stacks.as_mut().map(|stacks| stacks.of(outlier.id));
-                        print(&if args.get_flag("json") {
-                            json(
-                                outlier,
-                                &names,
-                                unix_ns(source, &mut clock, outlier),
-                                stack.as_ref(),
-                            )
-                        } else {
-                            let stack = stack.map(|stack| stack_text(outlier, stack));
-                            let end = if is_end {
-                                "  told of before its end\n"
-                            } else {
-                                ""
-                            };
-                            text(outlier, &names) + end + &stack.unwrap_or_default()
-                        })
-                    }
-                };
-                let event = Event {
-                    pid: outlier.pid,
-                    cpu: outlier.cpu,
-                    duration_ns: outlier.duration_ns,
-                    is_ongoing: false,
-                };
-                // Also if nobody reads the output any more.
-                if !is_end {
-                    actions.iter().try_for_each(|action| act(action, event))?;
-                }
-                printed?;
-                if !actions.contains(&Action::Continue) {
-                    return Ok(());
-                }
-            }
-        }
+    let mut watcher = Watcher {
+        args,
+        source,
+        ns,
+        clock,
+        stacks,
+        told: Told::default(),
+        seen: 0,
+        missed: 0,
     };
-    let ended = watch();
+    let ended = watcher.watch(&mut stream, &names);
     match stream.suppressed(source) {
         0 => {}
         number => note(format!(
             "{number} outliers, of any metric, were not reported: outlier_rate"
         )),
     }
-    let printed = match quiet {
-        true => print(&format!("{seen} above {us} us, {missed_all} more missed\n")),
+    let (seen, missed) = (watcher.seen, watcher.missed);
+    let printed = match args.quiet {
+        true => print(&format!(
+            "{seen} above {} us, {missed} more missed\n",
+            options::us(args.threshold)
+        )),
         false => Ok(()),
     };
     verdict(if seen == 0 { 0 } else { EXCEEDED }, ended.and(printed))
+}
+
+/// What is reported of a threshold.
+struct Watcher<'a> {
+    args: &'a Watch,
+    source: &'a Source,
+    /// The threshold in nanoseconds.
+    ns: u64,
+    /// See [`unix_ns`].
+    clock: Taken,
+    stacks: Option<Stacks>,
+    told: Told,
+    seen: u64,
+    missed: u64,
+}
+
+impl Watcher<'_> {
+    /// Reports what exceeds the threshold, until an action, the time or a signal ends that.
+    fn watch(&mut self, stream: &mut Stream, names: &raw::Names) -> Result {
+        let series = names.series(&self.args.metric);
+        let series = series.filter(|series| IN_PROGRESS.contains(&series.name.as_str()));
+        let deadline = self.args.duration.map(|duration| Instant::now() + duration);
+        let mut next = Instant::now();
+        loop {
+            if let Some(series) = series.filter(|_| next <= Instant::now()) {
+                next = Instant::now() + PERIOD;
+                if self.report_in_progress(series)? {
+                    return Ok(());
+                }
+            }
+            let until = match series {
+                Some(_) => Some(deadline.map_or(next, |deadline| deadline.min(next))),
+                None => deadline,
+            };
+            match stream.next(until)? {
+                Next::Some(found, missed) => {
+                    if self.report(&found, missed)? {
+                        return Ok(());
+                    }
+                }
+                Next::Timeout if deadline.is_none_or(|deadline| Instant::now() < deadline) => {}
+                Next::Timeout | Next::Over => return Ok(()),
+            }
+        }
+    }
+
+    /// Reports stays and waits that have exceeded the threshold so far. Returns whether to end.
+    fn report_in_progress(&mut self, series: &raw::Series) -> Result<bool> {
+        let snapshot = self.source.read()?.taken.snapshot;
+        let late = Duration::from_nanos(self.ns).saturating_add(PERIOD);
+        let late = u64::try_from(late.as_nanos()).unwrap_or(u64::MAX);
+        for task in self.told.more(&snapshot, series, late) {
+            self.seen += 1;
+            let print = || {
+                let names = all_names(self.source);
+                let groups = |group| name_of(group, &names);
+                print(&match self.args.json {
+                    true => ongoing::json(&task, &series.name, &snapshot, groups),
+                    false => ongoing::text(&task, &series.name, &snapshot, groups),
+                })
+            };
+            let printed = if self.args.quiet { Ok(()) } else { print() };
+            let event = Event {
+                pid: task.task.pid,
+                cpu: task.cpu,
+                duration_ns: task.duration,
+                is_ongoing: true,
+            };
+            self.act(event)?;
+            printed?;
+            if self.ends() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Reports outliers that are above the threshold. Returns whether to end.
+    fn report(&mut self, found: &[Outlier], missed: u64) -> Result<bool> {
+        let quiet = self.args.quiet;
+        let names = match quiet {
+            true => Names::new(),
+            false => group_names(self.source, found),
+        };
+        self.missed = self.missed.saturating_add(missed);
+        if missed != 0 && !quiet {
+            note(format!("{missed} outliers were missed"));
+        }
+        for outlier in found {
+            if !self.is_above(outlier) {
+                continue;
+            }
+            let is_end = self.told.ends(outlier);
+            let printed = match quiet {
+                true => Ok(()),
+                false => print(&self.shown(outlier, is_end, &names)),
+            };
+            // Also if nobody reads the output any more.
+            if !is_end {
+                self.seen += 1;
+                self.act(Event {
+                    pid: outlier.pid,
+                    cpu: outlier.cpu,
+                    duration_ns: outlier.duration_ns,
+                    is_ongoing: false,
+                })?;
+            }
+            printed?;
+            if self.ends() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn is_above(&self, outlier: &Outlier) -> bool {
+        let (metric, of) = (self.args.metric.as_str(), outlier.metric.as_str());
+        // The sum `runq` stands for both of its parts.
+        let is_same = of == metric || (metric == "runq" && of.starts_with("runq_"));
+        is_same && outlier.duration_ns > self.ns
+    }
+
+    /// Returns what is printed of an outlier; `is_end` if it was reported before its end.
+    fn shown(&mut self, outlier: &Outlier, is_end: bool, names: &Names) -> String {
+        let stack = self.stacks.as_mut().map(|stacks| stacks.of(outlier.id));
+        if self.args.json {
+            let unix_ns = unix_ns(self.source, &mut self.clock, outlier);
+            return json(outlier, names, unix_ns, stack.as_ref());
+        }
+        let mut out = text(outlier, names);
+        if is_end {
+            out += "  told of before its end\n";
+        }
+        out + &stack.map_or_else(String::new, |stack| stack_text(outlier, stack))
+    }
+
+    fn act(&self, event: Event) -> Result {
+        let mut actions = self.args.on_threshold.iter();
+        actions.try_for_each(|action| act(action, event))
+    }
+
+    /// Returns whether the first report is the last one.
+    fn ends(&self) -> bool {
+        !self.args.on_threshold.contains(&Action::Continue)
+    }
 }
 
 /// What an action is taken for.
@@ -572,10 +613,13 @@ mod tests {
     #[test]
     fn actions() {
         let signal = Action::Signal { number: 9, pid: 12 };
-        assert_eq!(action("signal,num=9,pid=12").unwrap(), signal);
-        assert_eq!(action("trace").unwrap(), Action::Module("tracing_off"));
+        assert_eq!(Action::parse("signal,num=9,pid=12").unwrap(), signal);
+        assert_eq!(
+            Action::parse("trace").unwrap(),
+            Action::Module("tracing_off")
+        );
         let shell = Action::Shell("echo a,b".to_owned());
-        assert_eq!(action("shell,command=echo a,b").unwrap(), shell);
+        assert_eq!(Action::parse("shell,command=echo a,b").unwrap(), shell);
         for wrong in [
             "",
             "trace,now",
@@ -584,7 +628,7 @@ mod tests {
             "signal,pid=1,num=x",
             "signal,num=9,pid=-1",
         ] {
-            assert!(action(wrong).is_err(), "{wrong}");
+            assert!(Action::parse(wrong).is_err(), "{wrong}");
         }
     }
 }

@@ -21,7 +21,7 @@ use schedhist_core::{
 use super::{exit_status, log::Log, own_group::OwnGroup, print};
 use crate::{
     failure::{note, Failure, Result},
-    options::Style,
+    options::{CpuList, Style},
     recordings::runs::{self, Run, COMMAND, MACHINE},
     render,
     setting::grouping::MORE_GROUPS,
@@ -44,12 +44,12 @@ pub struct Job<'a> {
     pub source: &'a Source,
     pub waiter: Waiter,
     pub own_group: Option<OwnGroup<'a>>,
-    pub words: Vec<&'a OsString>,
+    pub words: &'a [OsString],
     pub interval: Option<Duration>,
     pub delay: Option<Duration>,
     pub timeout: Option<Duration>,
-    /// The CPUs of the machine that count, as numbers and as the user gave them.
-    pub cpus: Option<(Vec<u32>, String)>,
+    /// The CPUs of the machine that count.
+    pub cpus: Option<&'a CpuList>,
     pub each_cpu: bool,
     pub style: Style,
     pub log: Log,
@@ -185,7 +185,7 @@ impl Job<'_> {
     }
 
     fn spawn(&self) -> Result<Child> {
-        let mut command = Command::new(self.words[0]);
+        let mut command = Command::new(&self.words[0]);
         sys::with_signals(command.args(&self.words[1..]));
         if let Some(own) = &self.own_group {
             if let Err(Failure::Error(why) | Failure::Usage(why)) = own.enter(&mut command) {
@@ -226,7 +226,7 @@ impl Job<'_> {
         let mut is_over = false;
         let status = loop {
             let waited = child.try_wait();
-            if let Some(status) = waited.map_err(|error| Failure::at(self.program(), error))? {
+            if let Some(status) = waited.map_err(|error| Failure::at(&self.words[0], error))? {
                 break status;
             }
             let deadline = [begin, end, tick].into_iter().flatten().min();
@@ -316,10 +316,7 @@ impl Job<'_> {
                 }
             }
         }
-        let is_wanted = |cpu| {
-            let cpus = self.cpus.as_ref();
-            cpus.is_none_or(|(cpus, _)| cpus.contains(&cpu))
-        };
+        let is_wanted = |cpu| self.cpus.is_none_or(|cpus| cpus.numbers.contains(&cpu));
         runs::add_window(&mut histograms, &frame.window, MACHINE, is_wanted);
         if self.each_cpu {
             let numbers = frame.window.cpus.iter().map(|cpu| cpu.number);
@@ -330,7 +327,7 @@ impl Job<'_> {
         }
         let module = std::fs::read_to_string("/sys/module/schedhist/version").unwrap_or_default();
         let mut pairs = runs::describe(&old.reading.taken, module.trim());
-        let list = self.cpus.as_ref().map_or("all", |(_, list)| list);
+        let list = self.cpus.map_or("all", |cpus| &cpus.text);
         let (from, to) = (from.unwrap_or_default().as_nanos(), to.as_nanos());
         let words: Vec<_> = { self.words.iter() }
             .map(|word| word.to_string_lossy())

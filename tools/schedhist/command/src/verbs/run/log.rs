@@ -5,15 +5,15 @@
 
 use std::{
     cell::{Cell, RefCell},
-    fmt::Display,
     fs::{self, File, OpenOptions},
     io::{self, Read, Write},
+    path::Path,
 };
 
-use clap::ArgMatches;
 use schedhist_core::recording::file::MAGIC;
 
 use crate::{
+    cli::Run,
     failure::{plain, Failure, Result},
     options::{Form, Style},
     sys,
@@ -41,11 +41,11 @@ enum How {
 impl Log {
     /// Opens the log. Must come before anything else opens a file, which might get the number of
     /// `--log-fd`.
-    pub fn new(args: &ArgMatches, style: &Style) -> Result<Self> {
-        let appends = args.get_flag("append");
-        let path = args.get_one::<String>("output");
+    pub fn new(args: &Run, style: &Style) -> Result<Self> {
+        let appends = args.append;
+        let path = args.output.as_ref();
         let path = path.filter(|_| style.form != Form::Text);
-        let (file, how) = match (args.get_one::<String>("log-fd"), path) {
+        let (file, how) = match (args.log_fd, path) {
             (Some(_), Some(_)) => {
                 return Err(Failure::Usage(
                     "with -j or -x, lines go to the FILE of -o: --log-fd is another place"
@@ -53,11 +53,8 @@ impl Log {
                 ));
             }
             (Some(fd), None) => {
-                let wrong = |why: &dyn Display| Failure::Usage(format!("--log-fd {fd}: {why}"));
-                let number = fd.parse().ok().filter(|fd| *fd > 0);
-                let number = number.ok_or_else(|| wrong(&"a descriptor is 1 or more"))?;
-                let file = sys::duplicate(number, appends);
-                let file = file.map_err(|error| wrong(&plain(error)))?;
+                let file = sys::duplicate(fd, appends)
+                    .map_err(|error| Failure::Usage(format!("--log-fd {fd}: {}", plain(error))))?;
                 (Some(file), if appends { How::Append } else { How::AsItIs })
             }
             (None, Some(path)) => {
@@ -118,14 +115,17 @@ impl Log {
 }
 
 /// Opens the file of `-o`, and leaves its contents for now.
-fn open(path: &str, appends: bool) -> Result<File> {
+fn open(path: &Path, appends: bool) -> Result<File> {
     let mut begin = [0; MAGIC.len()];
     let is_regular = fs::metadata(path).is_ok_and(|about| about.is_file());
     if is_regular
         && File::open(path).is_ok_and(|mut file| file.read_exact(&mut begin).is_ok())
         && begin == MAGIC
     {
-        let text = format!("-o {path}: this is a recording, as -o without -j and -x makes them");
+        let text = format!(
+            "-o {}: this is a recording, as -o without -j and -x makes them",
+            path.display()
+        );
         return Err(Failure::Usage(text));
     }
     let mut options = OpenOptions::new();

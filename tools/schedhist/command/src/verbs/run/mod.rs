@@ -2,13 +2,12 @@
 
 //! `run`: measures a command with its children, and the machine beside it.
 
-use std::{ffi::OsString, os::unix::process::ExitStatusExt, process::ExitStatus, time::Duration};
-
-use clap::ArgMatches;
+use std::{os::unix::process::ExitStatusExt, process::ExitStatus};
 
 use crate::{
+    cli::Run,
     failure::{note, verdict, Failure, Result},
-    options::{self, Form, Style},
+    options::{Form, Style},
     source::Source,
     sys::Waiter,
     verbs::record::Output,
@@ -33,38 +32,17 @@ pub fn exit_status(status: ExitStatus) -> u8 {
 }
 
 /// Runs the command, once or several times.
-pub fn run(args: &ArgMatches, source: &Source) -> Result {
-    let style = Style::new(args)?;
+pub fn run(args: &Run, source: &Source) -> Result {
+    let style = Style::new(&args.style);
     let log = Log::new(args, &style)?;
-    let repeat = args
-        .get_one::<String>("repeat")
-        .map_or(Ok(1), |n| options::count(n))?;
-    let millis = |name: &str| {
-        let text = args.get_one::<String>(name);
-        let parsed = text.map(|text| {
-            let number = text.parse().ok().filter(|ms| (1..=86_400_000).contains(ms));
-            let wrong = || Failure::Usage(format!("--{name} {text}: milliseconds, 1 or more"));
-            number.map(Duration::from_millis).ok_or_else(wrong)
-        });
-        parsed.transpose()
-    };
     // First, as it tells whether there is a module, and who may use it.
     let snapshot = source.read()?.taken.snapshot;
-    let cpus = args.get_one::<String>("cpu").map(|list| {
-        let cpus = options::cpu_list(list)?;
-        let is_there = |cpu: &u32| snapshot.cpus.iter().any(|there| there.number == *cpu);
-        match cpus.iter().find(|cpu| !is_there(cpu)) {
-            Some(cpu) => Err(Failure::Usage(format!("there is no CPU {cpu}"))),
-            None => Ok((cpus, list.clone())),
-        }
-    });
-    let cpus = cpus.transpose()?;
-    let (interval, delay, timeout) = (millis("interval")?, millis("delay")?, millis("timeout")?);
+    let cpus = args.cpu.as_ref();
+    cpus.map_or(Ok(()), |cpus| cpus.check(&snapshot))?;
     // With -j and -x, the file is the log.
-    let output = args.get_one::<String>("output");
-    let mut output = match output.filter(|_| style.form == Form::Text) {
+    let mut output = match args.output.as_deref().filter(|_| style.form == Form::Text) {
         None => None,
-        Some(path) if args.get_flag("append") => Some(Output::append(path)?),
+        Some(path) if args.append => Some(Output::append(path)?),
         Some(path) => Some(Output::begin(path, "old")?),
     };
     // Before the cgroup: it blocks the signals that would leave that behind.
@@ -79,26 +57,17 @@ pub fn run(args: &ArgMatches, source: &Source) -> Result {
         source,
         waiter,
         own_group: own_group.ok(),
-        words: args
-            .get_many::<OsString>("command")
-            .unwrap_or_default()
-            .collect(),
-        interval,
-        delay,
-        timeout,
+        words: &args.command,
+        interval: args.interval,
+        delay: args.delay,
+        timeout: args.timeout,
         cpus,
-        each_cpu: args.get_flag("no-aggr"),
+        each_cpu: args.no_aggr,
         style,
         log,
     };
     let mut status = 0;
-    let ended = repeated(
-        &job,
-        repeat,
-        args.get_flag("table"),
-        output.as_mut(),
-        &mut status,
-    );
+    let ended = repeated(&job, args.repeat, args.table, output.as_mut(), &mut status);
     verdict(status, ended.and(job.log.end()))
 }
 

@@ -190,11 +190,11 @@ impl Cgroup {
     ///
     /// Fails if it cannot be created, or if no process can enter it, as below a threaded one.
     fn new(path: PathBuf) -> Result<Self> {
-        fs::create_dir(&path).map_err(|error| Failure::at(path.display(), error))?;
+        fs::create_dir(&path).map_err(|error| Failure::at(&path, error))?;
         let this = Self(path);
         let procs = this.0.join("cgroup.procs");
         let tried = sys::try_entry(writable(&procs)?);
-        tried.map_err(|error| Failure::at(procs.display(), error))?;
+        tried.map_err(|error| Failure::at(procs, error))?;
         Ok(this)
     }
 }
@@ -209,6 +209,6 @@ impl Drop for Cgroup {
 
 fn writable(path: &Path) -> Result<OwnedFd> {
     let file = OpenOptions::new().write(true).open(path);
-    let file = file.map_err(|error| Failure::at(path.display(), error))?;
+    let file = file.map_err(|error| Failure::at(path, error))?;
     Ok(file.into())
 }

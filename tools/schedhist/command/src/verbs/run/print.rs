@@ -256,8 +256,10 @@ mod tests {
             .iter()
             .chain(words)
             .chain(&["--", "true"]);
-        let matches = crate::cli::command().get_matches_from(words);
-        Style::new(matches.subcommand().unwrap().1).unwrap()
+        match <crate::cli::Cli as clap::Parser>::parse_from(words).verb {
+            Some(crate::cli::Verb::Run(args)) => Style::new(&args.style),
+            _ => panic!("not run"),
+        }
     }
 
     fn narrow(text: &str) {

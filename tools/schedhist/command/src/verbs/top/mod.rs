@@ -12,7 +12,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use clap::ArgMatches;
 use schedhist_core::{
     groups::{Between, GroupRow},
     raw::Groups,
@@ -20,6 +19,7 @@ use schedhist_core::{
 };
 
 use crate::{
+    cli::Top,
     failure::{print, Failure, Result},
     options, render,
     source::{Reading, Source},
@@ -101,19 +101,8 @@ impl Feed<'_> {
 }
 
 /// Shows the live view until `q` or a signal; prints one interval if there is no terminal.
-pub fn top(args: &ArgMatches, source: &Source) -> Result {
-    let interval = args
-        .get_one::<String>("interval")
-        .map_or("", String::as_str);
-    let interval = options::seconds(interval)?;
-    let metric = args.get_one::<String>("metric").map_or("", String::as_str);
-    show(
-        source,
-        interval,
-        metric,
-        args.get_flag("ascii"),
-        args.get_flag("once"),
-    )
+pub fn top(args: &Top, source: &Source) -> Result {
+    show(source, args.interval, &args.metric, args.ascii, args.once)
 }
 
 /// Shows the live view as it is without options.
@@ -264,9 +253,9 @@ fn caches() -> Vec<(String, Vec<u32>)> {
             fs::read_to_string(file).ok()
         });
         let list = list.unwrap_or_default().trim().to_owned();
-        if let Ok(cpus) = options::cpu_list(&list) {
-            if let Some(first) = cpus.first() {
-                sets.insert(*first, (format!("LLC {list}"), cpus));
+        if let Ok(cpus) = options::CpuList::parse(&list) {
+            if let Some(first) = cpus.numbers.first() {
+                sets.insert(*first, (format!("LLC {list}"), cpus.numbers));
             }
         }
     }
