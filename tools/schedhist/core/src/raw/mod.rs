@@ -12,7 +12,7 @@ pub use groups::{groups, only_groups, Group, GroupSamples, Groups, Neighbour, Ti
 
 use crate::engine::{
     format::raw::{MAGIC, VERSION},
-    group::verdict,
+    group::task_group,
     histogram::{
         bucket::{Precision, Scheme, VALUE_BITS},
         totals::Worst,
@@ -521,7 +521,7 @@ fn parse_record(
                 pid: record.u32()? as i32,
                 prio: record.u32()? as i32,
                 comm: record.bytes(16)?.try_into().ok()?,
-                group: verdict::Group::new(group)?,
+                group: task_group::Group::new(group)?,
             };
             snapshot.tasks.push(TaskInProgress {
                 metric,

@@ -7,7 +7,7 @@
 //! the others of these are odd. The list of CPUs ends with a 0.
 
 use crate::{
-    engine::{group::verdict::Group, identity::Identity, switch::cpu::Occupancy},
+    engine::{group::task_group::Group, identity::Identity, switch::cpu::Occupancy},
     raw::{Reader, Snapshot, Stay, TaskInProgress, Waits},
     varint::{write as number, zigzag},
 };
