@@ -24,7 +24,7 @@ use crate::engine::{
     identity::Identity,
     metric::{Metric, MetricSet},
     switch::{
-        cpu::{Cpu, Occupancy, Stay},
+        cpu::{Cpu, CurrentSlice, Occupancy},
         in_progress::{TaskInProgress, Waiters},
         settings::Dynamic,
         switch_out::SwitchOut,
@@ -110,25 +110,25 @@ impl Machine {
         }
     }
 
-    /// Returns the stay of a CPU, if it is told.
-    fn stay(&self, cpu: &Cpu<Vec<Cell>>) -> Option<Stay> {
-        let stay = || cpu.stay(|| self.now);
-        self.tells_progress.then(stay).flatten()
+    /// Returns the current slice of a CPU, if it is told.
+    fn slice(&self, cpu: &Cpu<Vec<Cell>>) -> Option<CurrentSlice> {
+        let slice = || cpu.current_slice(|| self.now);
+        self.tells_progress.then(slice).flatten()
     }
 
     /// Writes the tasks that are in the middle of something.
     fn tasks_in_progress(&self, out: &mut Bytes) {
         for (number, cpu) in self.cpus.iter().enumerate() {
-            if let Some(stay) = self
-                .stay(cpu)
-                .filter(|stay| stay.occupancy != Occupancy::Idle)
+            if let Some(slice) = self
+                .slice(cpu)
+                .filter(|slice| slice.occupancy != Occupancy::Idle)
             {
                 let task = TaskInProgress {
                     metric: Metric::Oncpu,
-                    is_sample: stay.occupancy == Occupancy::Task,
+                    is_sample: slice.occupancy == Occupancy::Task,
                     cpu: number as u32,
-                    now: stay.now,
-                    duration: stay.now - stay.since,
+                    now: slice.now,
+                    duration: slice.now - slice.since,
                     task: identity(number, self.current[number]),
                 };
                 raw::task(out, &task);
@@ -207,7 +207,7 @@ impl Machine {
             .cpus
             .iter()
             .map(|cpu| (cpu, None::<&Baseline<Vec<u64>>>));
-        raw::begin(&mut bytes, &info, cpus, |cpu| self.stay(cpu));
+        raw::begin(&mut bytes, &info, cpus, |cpu| self.slice(cpu));
         self.tasks_in_progress(&mut bytes);
         if let Some(groups) = &self.groups {
             groups.write(&mut bytes.0, group_scheme(self.scheme));
