@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck disable=SC2154 # variables of lib.sh
 #
-# The groups as Prometheus gets them from the command. scripts/vm --tool builds the command.
+# The groups as Prometheus gets them from the command. scripts/bed/vm --tool builds the command.
 
 # shellcheck source=tests/guest/tool.bash
 . ./tool.bash

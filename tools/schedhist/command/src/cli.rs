@@ -26,9 +26,9 @@ use crate::{
     name = "schedhist",
     version,
     hide_possible_values = true,
-    after_help = "Without a verb, shows a live view on a terminal, and else prints a summary since\n\
+    after_help = "Without a verb, shows a live view on a terminal, or else prints a summary since\n\
              the module was loaded.\n\
-             Verbs that read change no setting, but that some group tasks meanwhile.\n\
+             Verbs that change a setting meanwhile restore it at their end.\n\
              Times may have a unit: 100us, 10ms, 0.5s, 5m, 2h, 1d.\n\
              See schedhist(1), and docs/tool.md."
 )]
@@ -56,7 +56,7 @@ pub enum Verb {
     Diff(Diff),
     Watch(Watch),
     Ctl(Ctl),
-    /// Look for what keeps schedhist from working
+    /// Check what schedhist needs, and print remedies
     Doctor,
     Completions(Completions),
     Export(Export),
@@ -176,12 +176,12 @@ pub struct Runqslower {
     /// Only the threads of this process
     #[arg(short, long, value_parser = number(1_u32))]
     pub pid: Option<u32>,
-    /// Also print who ran meanwhile, longest first
+    /// Also print all that ran meanwhile, longest first
     #[arg(short = 'P', long)]
     pub previous: bool,
 }
 
-/// Print which group of tasks waits, and because of whom
+/// Print how long each group of tasks waits, and for whom
 #[derive(Args)]
 #[command(mut_arg("nanoseconds", |arg| arg.short(None)))]
 pub struct Groups {
@@ -265,7 +265,7 @@ pub struct Record {
 /// The arguments of `report` that choose what is in its tables, and how.
 const OF_TABLES: [&str; 6] = ["metrics", "each", "json", "separator", "quantiles", "unit"];
 
-/// Print what a recording holds
+/// Print a recording, or make a page of it
 #[derive(Args)]
 pub struct Report {
     #[command(flatten)]
@@ -306,17 +306,17 @@ pub struct Diff {
     pub style: StyleArgs,
     /// Runs or a recording
     pub a: PathBuf,
-    /// Others
+    /// The runs or recording to compare with
     pub b: PathBuf,
     /// Metrics [default: runq]
     #[arg(value_name = "METRIC", value_parser = metric())]
     pub metrics: Vec<String>,
-    /// Status 1 if so: such as runq:p99:+20%
+    /// End with status 1 above this, as runq:p99:+20%
     #[arg(long, value_name = "RULE", value_parser = parsed(Rule::parse))]
     pub fail_above: Vec<Rule>,
 }
 
-/// Wait for a sample above a threshold, and say who caused it
+/// Wait for a sample above a threshold, and print who had the CPU
 #[derive(Args)]
 #[command(
     after_help = "Actions: trace and snapshot stop or copy the trace, at the very moment;\n\
@@ -334,10 +334,10 @@ pub struct Watch {
     /// End after 30s, 10m or 2h
     #[arg(short, long, value_name = "TIME", value_parser = parsed(seconds))]
     pub duration: Option<Duration>,
-    /// Only print how many there were, at the end
+    /// Print only the number of outliers, at the end
     #[arg(short, long, conflicts_with_all = ["json", "stacks"])]
     pub quiet: bool,
-    /// What to do, see below; repeatable
+    /// The action, see below; repeatable
     #[arg(long, value_name = "ACTION", value_parser = Action::parser())]
     pub on_threshold: Vec<Action>,
     /// Also print the kernel stack of the task

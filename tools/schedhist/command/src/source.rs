@@ -130,7 +130,7 @@ impl Source {
             Ok((about, bytes, read_ns))
         };
         let (about, bytes, read_ns) = read().map_err(|error| self.explain(&path, &error))?;
-        let snapshot = raw::decode(&bytes).map_err(|why| Failure::at(path, why))?;
+        let snapshot = raw::decode(&bytes).map_err(|why| Failure::at(&path, why))?;
         let online = raw::online(&bytes).unwrap_or_default();
         Ok(Reading {
             taken: Taken {
@@ -263,6 +263,6 @@ impl Reading {
 
     /// Returns the groups; `None` if tasks are not grouped.
     pub fn groups(&self) -> Result<Option<Groups>> {
-        raw::groups(&self.bytes).map_err(|why| Failure::at(self.path.display(), why))
+        raw::groups(&self.bytes).map_err(|why| Failure::at(&self.path, why))
     }
 }
