@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The C reader of binary snapshots, as a function for the fuzzer.
+ * The program of raw_reader.py, which reads binary snapshots, as a function for the fuzzer.
  */
+#include <assert.h>
+
 #define main reader_main
-#include "../tests/raw.c"
+#include "raw_reader.c"
 #undef main
 
 int schedhist_raw_reader(const unsigned char *data, size_t len, char **text);

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The binary snapshot, read back: here, by `raw.c` and by `tests/rawdump`.
+//! The binary snapshot, read back: by the command's decoder, by a program in C that is made from the
+//! header alone, and by `tests/rawdump`.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
-    env,
+    collections::BTreeSet,
+    env, fs,
     io::Write as _,
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
+    rc::Rc,
     sync::atomic::{AtomicBool, Ordering::Relaxed},
     thread,
 };
@@ -15,6 +17,7 @@ use std::{
 use proptest::{prelude::*, strategy::ValueTree, test_runner::TestRunner};
 
 use schedhist_engine::engine::{
+    self,
     format::{
         groups::{Head, Members},
         raw::{self, Info, Length, Sink},
@@ -22,12 +25,13 @@ use schedhist_engine::engine::{
     },
     group::{records::group_scheme, slices::GroupSlices, totals::GroupTotals},
     histogram::{
-        bucket::{Precision, Scheme, VALUE_BITS},
+        bucket::{Precision, Scheme},
         snapshot::Snapshot,
     },
     identity::Identity,
     metric::{Counter, Metric, MetricSet, Series},
     switch::{
+        cpu::Occupancy,
         in_progress::{TaskInProgress, Waiters, Waits, LONGEST, WAITS},
         sample::Observer,
         task_state::Waiting,
@@ -35,11 +39,19 @@ use schedhist_engine::engine::{
 };
 use schedhist_engine::testing::idle_at;
 
+#[path = "../../../tools/schedhist/core/src/raw/mod.rs"]
+#[allow(
+    dead_code,
+    unreachable_pub,
+    unused_imports,
+    reason = "the command needs more of it"
+)]
 mod decoder;
 mod filled;
 mod grouped;
+mod listing;
 
-use decoder::{decode, listing, Decoded, Histogram, Reader, COUNTER, METRIC, SUM};
+use decoder::{decode, Histogram, Names, Reader, Stay};
 use filled::{Before, Records};
 use grouped::Groups;
 
@@ -69,53 +81,45 @@ fn encode(scheme: Scheme, cpus: &[Records]) -> Vec<u8> {
 }
 
 /// Returns the expected contents of a snapshot of `cpus`.
-fn expected(scheme: Scheme, cpus: &[Records]) -> Decoded {
-    let mut names = BTreeMap::new();
-    for series in Series::ALL {
-        let key = match series.parts {
-            [metric] => (METRIC, *metric as u32),
-            parts => (SUM, parts.iter().map(|part| 1 << *part as u32).sum()),
-        };
-        names.insert(key, series.name.to_string());
-    }
-    for counter in Counter::ALL {
-        names.insert((COUNTER, counter as u32), counter.name().to_string());
-    }
-    let counts = |cpu: &Records| Counter::ALL.map(|counter| cpu.counter(counter)).to_vec();
-    let mut histograms = BTreeMap::new();
-    for cpu in cpus {
-        for metric in Metric::ALL {
-            let buckets = cpu.buckets(metric);
-            if buckets.is_empty() {
-                continue;
-            }
-            let histogram = Histogram {
-                sum: cpu.sum(metric),
-                min: cpu.min(metric),
-                worst: cpu.worst(metric),
-                buckets: (0..)
-                    .zip(buckets)
-                    .map(|(index, bucket)| (index, bucket.get()))
-                    .filter(|(_, count)| *count != 0)
-                    .collect(),
-            };
-            histograms.insert((cpu.number(), metric as u32), histogram);
-        }
-    }
-    Decoded {
+fn expected(scheme: Scheme, cpus: &[Records]) -> decoder::Snapshot {
+    let series = Series::ALL.iter().map(|series| decoder::Series {
+        name: series.name.to_owned(),
+        parts: series.parts.iter().map(|part| *part as u32).collect(),
+    });
+    let counters =
+        { Counter::ALL.into_iter() }.map(|counter| (counter as usize, counter.name().to_owned()));
+    let histogram = |cpu: &Records, metric: Metric| Histogram {
+        metric: metric as u32,
+        sum: cpu.sum(metric),
+        min: cpu.min(metric),
+        worst: cpu.worst(metric),
+        buckets: (0..)
+            .zip(cpu.buckets(metric))
+            .map(|(index, bucket)| (index, bucket.get()))
+            .filter(|(_, count)| *count != 0)
+            .collect(),
+    };
+    let cpus = cpus.iter().map(|cpu| decoder::Cpu {
+        number: cpu.number(),
+        stay: None,
+        counters: Counter::ALL.map(|counter| cpu.counter(counter)).to_vec(),
+        histograms: { Metric::ALL.into_iter() }
+            .filter(|metric| !cpu.buckets(*metric).is_empty())
+            .map(|metric| histogram(cpu, metric))
+            .collect(),
+    });
+    decoder::Snapshot {
         time: 0x0123_4567_89ab_cdef,
-        flags: 1,
-        precision: scheme.precision().bits(),
-        value_bits: VALUE_BITS,
-        buckets: scheme.buckets() as u32,
-        cpus: cpus.len() as u32,
-        metrics: Metric::COUNT as u32,
-        counters: Counter::COUNT as u32,
+        enabled: true,
         metrics_on: MetricSet::DEFAULT.bits(),
-        names,
-        counts: cpus.iter().map(|cpu| (cpu.number(), counts(cpu))).collect(),
-        histograms,
-        ..Decoded::default()
+        scheme,
+        names: Rc::new(Names {
+            series: series.collect(),
+            counters: counters.collect(),
+        }),
+        cpus: cpus.collect(),
+        waits: Vec::new(),
+        tasks: Vec::new(),
     }
 }
 
@@ -153,7 +157,7 @@ proptest! {
     ) {
         let cpus = three_cpus(scheme, &steps);
         let data = encode(scheme, &cpus);
-        prop_assert_eq!(decode(&data), Some(expected(scheme, &cpus)));
+        prop_assert_eq!(decode(&data), Ok(expected(scheme, &cpus)));
         prop_assert!(data.len() <= raw::max_len(scheme, MetricSet::ALL, cpus.len()));
         let mut length = Length::default();
         raw::snapshot(&mut length, &info(scheme, &cpus), filled::never_reset(&cpus));
@@ -204,7 +208,7 @@ proptest! {
         cut in any::<prop::sample::Index>(),
     ) {
         let data = encode(default_scheme(), &three_cpus(default_scheme(), &steps));
-        prop_assert!(decode(&data[..cut.index(data.len())]).is_none());
+        prop_assert!(decode(&data[..cut.index(data.len())]).is_err());
     }
 
     /// The additions of a later schedhist do not disturb a reader: a longer header, longer records,
@@ -216,7 +220,7 @@ proptest! {
     ) {
         let cpus = three_cpus(default_scheme(), &steps);
         let later = add(&encode(default_scheme(), &cpus), &extra);
-        prop_assert_eq!(decode(&later), Some(expected(default_scheme(), &cpus)));
+        prop_assert_eq!(decode(&later), Ok(expected(default_scheme(), &cpus)));
     }
 }
 
@@ -280,8 +284,31 @@ fn groups_are_more_records() {
     }
     let unseen = Waits { count: 1, sum: 99 };
     raw::group_unseen(&mut bytes, grouped::group(2), &unseen);
+    raw::offline(&mut bytes, 4_094);
     raw::end(&mut bytes);
-    assert_eq!(decode(&bytes.0), Some(expected(scheme, &cpus)));
+    assert_eq!(decode(&bytes.0), Ok(expected(scheme, &cpus)));
+    assert_eq!(decoder::online(&bytes.0).as_deref(), Some("0-1"));
+    let found = decoder::groups(&bytes.0).expect("it is whole");
+    let found = found.expect("tasks are grouped");
+    let by_c = printed(&mut Command::new(c_reader("raw-reader-groups")), &bytes.0);
+    let mut wanted = listing::of_snapshot(&expected(scheme, &cpus));
+    wanted.extend(listing::of_groups(&found));
+    assert_eq!(listing::printed(&by_c), wanted);
+    let (bits, buckets) = (coarse.precision().bits(), coarse.buckets());
+    for line in [
+        format!("grouping 77 7 12 255 {bits} {buckets} 6367726f7570206465707468203200"),
+        "grouping_more 1 0 0 0".to_owned(),
+        "offline 4094".to_owned(),
+    ] {
+        let line = line.trim_end_matches("00");
+        assert!(by_c.lines().any(|found| found == line), "{line}: {by_c}");
+    }
+    let kept = decoder::only_groups(&bytes.0).expect("tasks are grouped");
+    let kept = decoder::groups(&kept)
+        .expect("it is whole")
+        .expect("they are");
+    assert_eq!(kept.groups.len(), 3);
+    assert_eq!(kept.groups[1].samples[1], found.groups[1].samples[1]);
     let mut rawdump = Command::new(top().join("tests/rawdump"));
     let text = printed(rawdump.arg("--groups"), &bytes.0);
     let lines: Vec<&str> = text.lines().collect();
@@ -321,7 +348,7 @@ fn groups_are_more_records() {
 }
 
 /// A snapshot of one CPU with the most that can be in progress, and the same as it is to be read.
-fn in_progress(scheme: Scheme) -> (Vec<u8>, Decoded) {
+fn in_progress(scheme: Scheme) -> (Vec<u8>, decoder::Snapshot) {
     let cpus = [filled::records(3, scheme, MetricSet::ALL)];
     // Two stays, so that there is a worst sample; the other metrics have none.
     for now in [10, 20, 35] {
@@ -342,12 +369,14 @@ fn in_progress(scheme: Scheme) -> (Vec<u8>, Decoded) {
     };
     let record = |metric: Metric, pid: u32| {
         let task = task(metric, pid);
-        let numbers = [metric as u32, pid % 2, 3, pid];
-        (
-            numbers,
-            [1_000, task.duration],
-            (pid as i32, -1, task.task.comm),
-        )
+        decoder::TaskInProgress {
+            metric: metric as u32,
+            unseen: !task.is_sample,
+            cpu: 3,
+            now: 1_000,
+            duration: task.duration,
+            task: task.task,
+        }
     };
     let (mut bytes, mut waiters) = (Bytes::default(), Waiters::new());
     for pid in 0..LONGEST as u32 {
@@ -368,17 +397,28 @@ fn in_progress(scheme: Scheme) -> (Vec<u8>, Decoded) {
     raw::end(&mut bytes);
     let mut decoded = expected(scheme, &cpus);
     // The first ten were not seen.
-    decoded.stays.insert(3, (0, [50, 35, 10]));
+    decoded.cpus[0].stay = Some(Stay {
+        occupancy: Occupancy::Idle,
+        now: 50,
+        since: 35,
+        unseen: 10,
+    });
     decoded.tasks = vec![record(Metric::Oncpu, 77)];
     let waits = (0..LONGEST as u32).map(|pid| record(Metric::Throttled, pid));
     decoded.tasks.extend(waits);
-    for metric in WAITS {
-        let waits = match metric {
-            Metric::Throttled => [2_000, 8, 8 * 900 - (2 + 4 + 6 + 8 + 10 + 12 + 14)],
-            _ => [2_000, 0, 0],
-        };
-        decoded.waiting.insert(metric as u32, waits);
-    }
+    decoded.waits = { WAITS.into_iter() }
+        .map(|metric| {
+            let (count, sum) = match metric {
+                Metric::Throttled => (8, 8 * 900 - (2 + 4 + 6 + 8 + 10 + 12 + 14)),
+                _ => (0, 0),
+            };
+            decoder::Waits {
+                metric: metric as u32,
+                count,
+                sum,
+            }
+        })
+        .collect();
     (bytes.0, decoded)
 }
 
@@ -386,7 +426,7 @@ fn in_progress(scheme: Scheme) -> (Vec<u8>, Decoded) {
 #[test]
 fn in_progress_is_there() {
     let (data, expected) = in_progress(default_scheme());
-    assert_eq!(decode(&data), Some(expected));
+    assert_eq!(decode(&data), Ok(expected));
     let mut rawdump = Command::new(top().join("tests/rawdump"));
     let text = printed(rawdump.arg("--in-progress"), &data);
     for line in [
@@ -440,11 +480,15 @@ fn add(data: &[u8], extra: &[u64]) -> Vec<u8> {
 fn all_have_names() {
     let names = expected(default_scheme(), &[]).names;
     for metric in Metric::ALL {
-        assert!(names.contains_key(&(METRIC, metric as u32)));
+        let mut series = names.series.iter();
+        assert!(series.any(|series| series.parts == [metric as u32]));
     }
-    assert!(names.values().all(|name| name.len() < 32));
-    let of_kinds = names.iter().map(|((kind, _), name)| (kind, name));
-    assert_eq!(of_kinds.collect::<BTreeSet<_>>().len(), names.len());
+    let series: Vec<_> = names.series.iter().map(|series| &series.name).collect();
+    let counters: Vec<_> = names.counters.iter().map(|(_, name)| name).collect();
+    for names in [series, counters] {
+        assert!(names.iter().all(|name| name.len() < 32));
+        assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len());
+    }
 }
 
 /// At every precision, the longest possible snapshot is exactly as long as the documented maximum.
@@ -516,18 +560,14 @@ fn probes_go_on() {
             last = now;
         }
     });
-    assert_eq!(
-        decode(&encode(scheme, &cpus)),
-        Some(expected(scheme, &cpus))
-    );
+    assert_eq!(decode(&encode(scheme, &cpus)), Ok(expected(scheme, &cpus)));
 }
 
 /// Returns the sum of the buckets of all histograms.
-fn count(decoded: &Decoded) -> u64 {
-    let histograms = decoded.histograms.values();
-    histograms
-        .flat_map(|histogram| histogram.buckets.values())
-        .sum()
+fn count(snapshot: &decoder::Snapshot) -> u64 {
+    let histograms = snapshot.cpus.iter().flat_map(|cpu| &cpu.histograms);
+    let buckets = histograms.flat_map(|histogram| &histogram.buckets);
+    buckets.map(|(_, count)| count).sum()
 }
 
 /// Returns the top of the tree.
@@ -565,28 +605,40 @@ fn printed(command: &mut Command, input: &[u8]) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// The C header compiles without a warning, and matches the snapshots.
+/// Compiles the program that `raw_reader.py` makes from the header, without a warning.
+fn c_reader(name: &str) -> PathBuf {
+    let reader = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let header = top().join("include/uapi/schedhist_raw.h");
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/raw_reader.py");
+    let made = Command::new(script).arg(header).output().expect("it runs");
+    assert!(made.status.success());
+    let source = reader.with_extension("c");
+    fs::write(&source, made.stdout).expect("it is writable");
+    let strict = [
+        "-std=c11",
+        "-Wall",
+        "-Wextra",
+        "-pedantic",
+        "-Werror",
+        "-O1",
+    ];
+    let compiled = Command::new(env::var("CC").unwrap_or_else(|_| "cc".into()))
+        .args(strict)
+        .arg("-I")
+        .arg(top().join("include/uapi"))
+        .arg("-o")
+        .args([&reader, &source])
+        .status();
+    assert!(compiled.expect("there is a C compiler").success());
+    reader
+}
+
+/// The C header describes the snapshots.
 #[test]
 #[cfg_attr(miri, ignore)]
 fn header_says_how_it_is() {
-    let reader = Path::new(env!("CARGO_TARGET_TMPDIR")).join("raw-reader");
-    let compiled = Command::new(env::var("CC").unwrap_or_else(|_| "cc".into()))
-        .args([
-            "-std=c11",
-            "-Wall",
-            "-Wextra",
-            "-pedantic",
-            "-Werror",
-            "-O1",
-            "-o",
-        ])
-        .arg(&reader)
-        .arg("-I")
-        .arg(top().join("include/uapi"))
-        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/raw.c"))
-        .status();
-    assert!(compiled.expect("there is a C compiler").success());
-
+    let reader = c_reader("raw-reader");
+    let printed = |data: &[u8]| printed(&mut Command::new(&reader), data);
     for bits in Precision::MIN..=Precision::MAX {
         let scheme = Scheme::new(Precision::new(bits).expect("within bounds"));
         let cpus = three_busy_cpus(scheme);
@@ -595,23 +647,27 @@ fn header_says_how_it_is() {
             bucket.add(1 << 33);
         }
         let data = encode(scheme, &cpus);
-        let text = printed(&mut Command::new(&reader), &data);
-        let expected = listing(scheme, &expected(scheme, &cpus));
-        assert_eq!(lines(&text), lines(&expected));
+        let text = printed(&data);
+        let wanted = listing::of_snapshot(&expected(scheme, &cpus));
+        assert_eq!(listing::printed(&text), wanted);
+        // The time, flags, the scheme, and how many CPUs, metrics and counters there are.
+        let buckets = scheme.buckets();
+        let (metrics, counters) = (Metric::COUNT, Counter::COUNT);
+        let on = MetricSet::DEFAULT.bits();
+        let header =
+            format!("header 81985529216486895 1 {bits} 40 {buckets} 3 {metrics} {counters} {on}\n");
+        assert!(text.starts_with(&header), "{header} is not in {text}");
         let (other, expected) = in_progress(scheme);
-        let other = printed(&mut Command::new(&reader), &other);
-        assert_eq!(lines(&other), lines(&listing(scheme, &expected)));
-        let later = printed(&mut Command::new(&reader), &add(&data, &[u64::MAX, 0]));
-        assert_eq!(later, text);
+        let other = printed(&other);
+        assert_eq!(listing::printed(&other), listing::of_snapshot(&expected));
+        let throttled = Metric::Throttled as u32;
+        let waiting = format!("\nwaiting {throttled} 2000 8 7144\n");
+        assert!(other.contains(&waiting), "{waiting} is not in {other}");
+        assert_eq!(printed(&add(&data, &[u64::MAX, 0])), text);
         assert!(!run(&mut Command::new(&reader), &data[..data.len() - 8])
             .status
             .success());
     }
-}
-
-/// Sorts lines: the records come in another order than in the decoder.
-fn lines(text: &str) -> BTreeSet<String> {
-    text.lines().map(String::from).collect()
 }
 
 /// `tests/rawdump` prints the same as the text files show.

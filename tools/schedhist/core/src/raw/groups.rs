@@ -225,7 +225,10 @@ fn parse_record(
     };
     match kind {
         GROUPING => return None,
-        GROUPING_MORE => known.all.memory = Some(record.u64()?),
+        GROUPING_MORE => {
+            known.all.memory = Some(record.u64()?);
+            let (_no_memory, _unfollowed, _late) = (record.u64()?, record.u64()?, record.u64()?);
+        }
         GROUP => {
             let group = parse_group(record)?;
             let place = known.all.groups.len();

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What the program of `raw_reader.py` prints of a snapshot, by the command's decoder. The including
+//! crate must have the engine as `crate::engine` and the decoder as `crate::decoder`.
+
+use std::collections::BTreeSet;
+
+use crate::{
+    decoder::{Groups, Snapshot, Times},
+    engine::{histogram::bucket::Scheme, switch::cpu::Occupancy},
+};
+
+/// Returns the numbers of a line.
+fn words<const N: usize>(numbers: [u64; N]) -> String {
+    numbers.map(|number| format!(" {number}")).concat()
+}
+
+/// Returns text in hexadecimal digits, up to its NUL.
+fn hex(text: &[u8]) -> String {
+    let text = text.iter().take_while(|byte| **byte != 0);
+    " ".to_owned() + &text.map(|byte| format!("{byte:02x}")).collect::<String>()
+}
+
+/// Returns a name without the escapes of the text files.
+fn unescaped(name: &str) -> Vec<u8> {
+    let mut parts = name.split("\\x");
+    let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
+    for part in parts {
+        bytes.push(u8::from_str_radix(&part[..2], 16).expect("two digits"));
+        bytes.extend(&part.as_bytes()[2..]);
+    }
+    bytes
+}
+
+fn bucket(kind: &str, owner: u32, metric: u32, scheme: Scheme, pair: (u32, u64)) -> String {
+    let (index, count) = pair;
+    let bounds = scheme.bounds(index as usize);
+    let halves = [count & 0xffff_ffff, count >> 32];
+    let head = words([owner.into(), metric.into(), index.into()]);
+    kind.to_owned() + &head + &words(halves) + &words([bounds.lower, bounds.upper])
+}
+
+/// Returns the lines of a snapshot, but for the header.
+pub(crate) fn of_snapshot(snapshot: &Snapshot) -> BTreeSet<String> {
+    let mut lines = BTreeSet::new();
+    for series in &snapshot.names.series {
+        let bits = series.parts.iter().map(|part| 1_u64 << part).sum();
+        let head = match series.parts[..] {
+            [part] => format!("metric {part}"),
+            _ => "sum".to_owned() + &words([bits]),
+        };
+        lines.insert(head + &hex(series.name.as_bytes()));
+    }
+    for (number, name) in &snapshot.names.counters {
+        lines.insert(format!("counter {number}{}", hex(name.as_bytes())));
+    }
+    for cpu in &snapshot.cpus {
+        for (place, count) in cpu.counters.iter().enumerate() {
+            lines.insert(format!("cpu {} {place} {count}", cpu.number));
+        }
+        if let Some(stay) = cpu.stay {
+            let occupancy = match stay.occupancy {
+                Occupancy::Idle => 0,
+                Occupancy::Task => 1,
+                Occupancy::Unseen => 2,
+            };
+            let numbers = [
+                cpu.number.into(),
+                occupancy,
+                stay.now,
+                stay.since,
+                stay.unseen,
+            ];
+            lines.insert("stay".to_owned() + &words(numbers));
+        }
+        for of in &cpu.histograms {
+            let head = words([cpu.number.into(), of.metric.into()]);
+            let sums = words([of.sum as u64, of.min, (of.sum >> 64) as u64]);
+            lines.insert(format!("histogram{head}{sums}"));
+            if let Some(worst) = of.worst {
+                let (sample, task) = (words([worst.value, worst.time]), worst.task);
+                let comm = hex(&task.comm);
+                lines.insert(format!(
+                    "worst{head}{sample} {} {}{comm}",
+                    task.pid, task.prio
+                ));
+            }
+            let buckets = of.buckets.iter();
+            lines.extend(
+                buckets
+                    .map(|pair| bucket("buckets", cpu.number, of.metric, snapshot.scheme, *pair)),
+            );
+        }
+    }
+    for of in &snapshot.tasks {
+        let group = of.task.group.number();
+        let numbers = [of.metric, of.unseen.into(), of.cpu, group].map(u64::from);
+        let (head, times) = (words(numbers), words([of.now, of.duration]));
+        let (pid, prio, comm) = (of.task.pid, of.task.prio, hex(&of.task.comm));
+        lines.insert(format!("task{head}{times} {pid} {prio}{comm}"));
+    }
+    for waits in &snapshot.waits {
+        // The time is not kept.
+        lines.insert(format!(
+            "waiting {} {} {}",
+            waits.metric, waits.count, waits.sum
+        ));
+    }
+    lines
+}
+
+/// Returns the lines of groups, but for those about all of them.
+pub(crate) fn of_groups(groups: &Groups) -> BTreeSet<String> {
+    let mut lines = BTreeSet::new();
+    for group in &groups.groups {
+        let id = u64::from(group.id);
+        let mut line = "group".to_owned() + &words([id, group.tasks.into(), group.is_live.into()]);
+        for of in &group.samples {
+            line += &words([of.count, of.sum as u64, (of.sum >> 64) as u64, of.max]);
+        }
+        line += &words(group.counters);
+        for waits in group.ended_by.iter().chain(&group.preempted_by) {
+            line += &words([waits.0, waits.1]);
+        }
+        lines.insert(line + &hex(&unescaped(&group.name)));
+        for (metric, of) in (0..).zip(&group.samples) {
+            let buckets = of.buckets.iter();
+            lines.extend(
+                buckets.map(|pair| bucket("group_buckets", group.id, metric, groups.scheme, *pair)),
+            );
+        }
+        for other in &group.neighbours {
+            let numbers = [id, other.id.into(), other.ended.0, other.ended.1];
+            lines.insert("neighbour".to_owned() + &words(numbers));
+        }
+        let mut times = |kind: &str, times: Times| {
+            if times.0 != 0 {
+                lines.insert(kind.to_owned() + &words([id, times.0, times.1]));
+            }
+        };
+        times("group_stays", group.stays);
+        times("group_waiting", group.waiting);
+        times("group_unseen", group.unseen);
+    }
+    lines
+}
+
+/// Returns the lines that the program has printed, but for those that the functions above leave out.
+pub(crate) fn printed(text: &str) -> BTreeSet<String> {
+    let lines = text.lines().filter_map(|line| {
+        let mut words: Vec<_> = line.split(' ').collect();
+        match words[0] {
+            "header" | "grouping" | "grouping_more" | "offline" => return None,
+            "waiting" => drop(words.remove(2)),
+            _ => {}
+        }
+        Some(words.join(" "))
+    });
+    lines.collect()
+}
