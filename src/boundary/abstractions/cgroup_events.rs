@@ -60,8 +60,15 @@ const THREADS: usize = 32;
 
 declare_probe! {
     /// The probe that calls `T` for every task that moves to another cgroup.
-    CgroupAttachTaskProbe<T: CgroupAttachTask>, c"cgroup_attach_task", schedhist_cgroup_attach_task_probe;
-    fn(receiver, _cgroup: *mut bindings::cgroup, _path: *const c_char, task: *mut bindings::task_struct, is_process: bool) {
+    CgroupAttachTaskProbe<T: CgroupAttachTask>,
+    c"cgroup_attach_task", schedhist_cgroup_attach_task_probe;
+    fn(
+        receiver,
+        _cgroup: *mut bindings::cgroup,
+        _path: *const c_char,
+        task: *mut bindings::task_struct,
+        is_process: bool,
+    ) {
         // SAFETY: The task exists, as the mover has a reference.
         let task = unsafe { Task::from_raw(task) };
         if is_process {

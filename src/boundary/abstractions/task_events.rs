@@ -91,8 +91,14 @@ pub(crate) trait SchedProcessExec: Send + Sync + 'static {
 
 declare_probe! {
     /// The probe that calls `T` for every program that is executed.
-    SchedProcessExecProbe<T: SchedProcessExec>, c"sched_process_exec", schedhist_sched_process_exec_probe;
-    fn(receiver, task: *mut bindings::task_struct, _old_pid: pid_t, _bprm: *mut bindings::linux_binprm) {
+    SchedProcessExecProbe<T: SchedProcessExec>,
+    c"sched_process_exec", schedhist_sched_process_exec_probe;
+    fn(
+        receiver,
+        task: *mut bindings::task_struct,
+        _old_pid: pid_t,
+        _bprm: *mut bindings::linux_binprm,
+    ) {
         // SAFETY: The task is the current one.
         let task = unsafe { Task::from_raw(task) };
         context::assert_preemptible();
@@ -111,7 +117,8 @@ pub(crate) trait SchedProcessExit: Send + Sync + 'static {
 
 declare_probe! {
     /// The probe that calls `T` for every process that ends.
-    SchedProcessExitProbe<T: SchedProcessExit>, c"sched_process_exit", schedhist_sched_process_exit_probe;
+    SchedProcessExitProbe<T: SchedProcessExit>,
+    c"sched_process_exit", schedhist_sched_process_exit_probe;
     fn(receiver, task: *mut bindings::task_struct, is_last: bool) {
         if !is_last {
             return;

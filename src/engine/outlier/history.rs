@@ -65,8 +65,8 @@ impl History {
     }
 
     /// Records a slice that has just ended. Slices must come in chronological order; there may be
-    /// gaps between them. If a slice begins before the last one ended, the clock went backwards: all
-    /// earlier slices are then forgotten.
+    /// gaps between them. If a slice begins before the last one ended, the clock went backwards:
+    /// all earlier slices are then forgotten.
     pub fn push(&self, slice: &Slice) {
         let count = self.count.get();
         let last = self.place(count.wrapping_sub(1));

@@ -358,8 +358,8 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         }
     }
 
-    /// Counts a slice whose start is not known, and which ends at `now`. From here on the slices are
-    /// seen, and follow one another.
+    /// Counts a slice whose start is not known, and which ends at `now`. From here on the slices
+    /// are seen, and follow one another.
     #[cold]
     fn unseen(&self, metric: Metric, since: u64, now: u64) {
         self.count(Counter::StartUnseen);

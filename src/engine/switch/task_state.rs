@@ -35,8 +35,8 @@ pub(in crate::engine) struct Woken {
 ///
 /// Only the CPU that the task is on writes the state, with two exceptions. A waker writes `woken`:
 /// the task is then on no CPU, is about to leave its CPU, or wakes itself. And any CPU writes
-/// `task_group`, under the lock that [`TaskState::set_task_group`] asks for, and any CPU reads it. The
-/// rest is read by the CPU that the task gets next, where the run queues' locks order this read
+/// `task_group`, under the lock that [`TaskState::set_task_group`] asks for, and any CPU reads it.
+/// The rest is read by the CPU that the task gets next, where the run queues' locks order this read
 /// after the writes of the CPU that the task left, and by [`TaskState::waiting`].
 ///
 /// An interrupt may come while a task wakes itself, and may wake tasks, too. Other tasks have

@@ -197,8 +197,8 @@ pub fn wake(now: u64, task: Task, state: &TaskState) {
     record_wakeup::<AllWakeups>(Wakeup { now, task, state });
 }
 
-/// Returns a state with which a task may have left a CPU, for a slice that ended this way. The state
-/// of a throttled task is that of a preempted one: see [`view::Task::is_throttled`].
+/// Returns a state with which a task may have left a CPU, for a slice that ended this way. The
+/// state of a throttled task is that of a preempted one: see [`view::Task::is_throttled`].
 pub const fn prev_state_of(end: SwitchOut) -> PrevState {
     PrevState::new(
         false,

@@ -18,8 +18,8 @@ use schedhist_engine::engine::{
 
 use outlier::{any_cause, any_metric, any_span, identity, read};
 
-/// Generates up to `most` slices, one after the other, some with a gap before, of up to 80 tasks. In
-/// some lists the clock goes backwards now and then.
+/// Generates up to `most` slices, one after the other, some with a gap before, of up to 80 tasks.
+/// In some lists the clock goes backwards now and then.
 fn any_slices(most: usize) -> impl Strategy<Value = Vec<Slice>> {
     let gap = prop_oneof![3 => Just(0), 1 => any_span()];
     let back = prop_oneof![30 => Just(0), 1 => any_span()];

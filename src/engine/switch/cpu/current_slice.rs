@@ -94,7 +94,8 @@ impl Seen {
 }
 
 impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
-    /// Begins the slices that are seen, as the slice in `metric` ends at `now`, whose start was not.
+    /// Begins the slices that are seen, as the slice in `metric` ends at `now`, whose start was
+    /// not.
     pub(super) fn begin_slices(&self, metric: Metric, now: u64) {
         let seen = Seen {
             since: now,
