@@ -3,7 +3,7 @@
 //! Files that the command writes.
 
 use std::{
-    fs::{self, OpenOptions},
+    fs::{self, OpenOptions, Permissions},
     io::Write,
     os::unix::fs::{fchown, MetadataExt},
     path::{Path, PathBuf},
@@ -49,6 +49,11 @@ pub fn check_other(input: &Path, out: &Path) -> Result {
 /// full, the old one stays, whose owner and permissions it gets. What is no regular file, such as a
 /// pipe, is just written to.
 pub fn write(path: &Path, bytes: &[u8]) -> Result {
+    write_with(path, bytes, None)
+}
+
+/// Writes a file as [`write`] does, but with these permissions.
+pub fn write_with(path: &Path, bytes: &[u8], permissions: Option<Permissions>) -> Result {
     let failed = |error| Failure::at(path, error);
     let old = fs::metadata(path).ok();
     if old.as_ref().is_some_and(|old| !old.is_file()) {
@@ -65,7 +70,9 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result {
             .open(&aside)?;
         if let Some(old) = &old {
             let _ = fchown(&file, Some(old.uid()), Some(old.gid()));
-            file.set_permissions(old.permissions())?;
+        }
+        if let Some(permissions) = permissions.or(old.map(|old| old.permissions())) {
+            file.set_permissions(permissions)?;
         }
         file.write_all(bytes)?;
         fs::rename(&aside, &target)
