@@ -4,23 +4,25 @@
 //!
 //! Every user of the machine can be its client. So one thread serves all and waits for none of
 //! them; a client has a deadline; and what one scrape made is sent to all who asked meanwhile.
+//! tiny_http knows no deadline: each slow client would hold a thread of it for as long as it likes.
 
 use std::{
     collections::BTreeSet,
     io::{self, ErrorKind, Read, Write},
     net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, TcpStream},
-    os::fd::AsRawFd,
+    os::fd::AsFd,
     sync::Arc,
     thread,
     time::{Duration, Instant},
 };
 
+use nix::poll::{PollFd, PollFlags};
 use schedhist_core::exposition::negotiate::{self, Form};
 
 use crate::verbs::export::Exporter;
 use crate::{
     failure::{note, Failure, Result},
-    sys::{Interest, Waiter, Woken},
+    sys::{Waiter, Woken},
 };
 
 /// The longest request, head and all, in bytes.
@@ -112,8 +114,12 @@ impl Client {
         })
     }
 
-    fn interest(&self) -> Interest {
-        Interest::new(self.stream.as_raw_fd(), self.answer.is_some())
+    fn interest(&self) -> PollFd<'_> {
+        let events = match self.answer {
+            Some(_) => PollFlags::POLLOUT,
+            None => PollFlags::POLLIN,
+        };
+        PollFd::new(self.stream.as_fd(), events)
     }
 
     /// Receives and sends as much as is possible without waiting. Returns whether the client is
@@ -306,20 +312,20 @@ pub fn serve(exporter: &mut Exporter, address: &str) -> Result {
     };
     let mut clients = Vec::<Client>::new();
     loop {
-        let mut interests = vec![Interest::new(listener.as_raw_fd(), false)];
-        interests.extend(clients.iter().map(Client::interest));
+        let mut fds = vec![PollFd::new(listener.as_fd(), PollFlags::POLLIN)];
+        fds.extend(clients.iter().map(Client::interest));
         let deadline = clients.iter().map(|client| client.deadline).min();
-        if let Woken::Signal(_) = waiter.wait_for_any(deadline, &mut interests) {
+        if let Woken::Signal(_) = waiter.wait_for_any(deadline, &mut fds) {
             return Ok(());
         }
-        let mut ready = interests.iter().skip(1).map(|interest| interest.is_ready);
+        let ready: Vec<_> = fds.iter().map(|fd| fd.any() != Some(false)).collect();
+        let mut others = ready[1..].iter();
         clients.retain_mut(|client| {
-            let is_ready = ready.next().unwrap_or_default();
-            (!is_ready || client.go_on(&mut server).unwrap_or(false))
+            (others.next() == Some(&false) || client.go_on(&mut server).unwrap_or(false))
                 && Instant::now() < client.deadline
         });
         bound_bytes(&mut clients);
-        if interests[0].is_ready {
+        if ready[0] {
             accept(&listener, &mut clients);
         }
     }

@@ -9,13 +9,17 @@ use std::{
     env, fs,
     io::{BufRead, BufReader, Read, Write},
     net::{TcpListener, TcpStream},
-    os::unix::{fs::PermissionsExt, process::CommandExt},
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     thread,
     time::{Duration, Instant},
 };
 
+use nix::{
+    sys::signal::{self, Signal},
+    unistd::Pid,
+};
 use schedhist_core::{distribution::Quantile, engine, raw, window::Window};
 
 #[path = "../../core/tests/sim/mod.rs"]
@@ -480,8 +484,7 @@ fn slow_clients() {
         all < alone + (160 << 10),
         "{all} KiB, {alone} KiB before, {size} bytes each"
     );
-    // SAFETY: It takes plain numbers.
-    unsafe { libc::kill(process.0.id() as i32, libc::SIGTERM) };
+    signal::kill(Pid::from_raw(process.0.id() as i32), Signal::SIGTERM).unwrap();
     let start = Instant::now();
     assert!(process.0.wait().unwrap().success());
     assert!(
@@ -564,15 +567,13 @@ fn textfile() {
     drop(process);
     // The collector runs as another user, whatever the umask.
     let words = ["--dir", "m", "export", "--once", "--textfile", "x.prom"];
-    let mut command = schedhist(&folder, &words);
-    // SAFETY: It takes a plain number, and may be called between fork and exec.
-    unsafe {
-        command.pre_exec(|| {
-            libc::umask(0o077);
-            Ok(())
-        });
-    }
-    assert!(command.status().unwrap().success());
+    let command = schedhist(&folder, &words);
+    let mut masked = Command::new("sh");
+    masked
+        .args(["-c", "umask 077; exec \"$0\" \"$@\""])
+        .arg(command.get_program());
+    masked.args(command.get_args()).current_dir(&folder);
+    assert!(masked.status().unwrap().success());
     let mode = fs::metadata(&path).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o644);
     // A device, for one, stays what it is.

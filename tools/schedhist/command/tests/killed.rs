@@ -6,16 +6,17 @@
 #![allow(missing_docs)]
 
 use std::{
-    ffi::CString,
     fs::{self, File, OpenOptions},
     io::{BufReader, Write},
-    os::{fd::AsRawFd, unix::fs::OpenOptionsExt},
+    os::unix::fs::OpenOptionsExt,
     path::Path,
     process::{Child, Command, Stdio},
     thread,
     time::{Duration, Instant},
 };
 
+use nix::{sys::stat::Mode, unistd::mkfifo};
+use rustix::io::ioctl_fionread;
 use schedhist_core::{
     engine,
     raw::{self, Snapshot},
@@ -54,15 +55,6 @@ fn reads(child: &Child, fifo: &Path) -> bool {
     })
 }
 
-/// The number of bytes in the FIFO.
-fn unread(fifo: &File) -> libc::c_int {
-    let mut number = 0;
-    // SAFETY: The call writes a number to where the valid pointer points.
-    let failed = unsafe { libc::ioctl(fifo.as_raw_fd(), libc::FIONREAD, &mut number) };
-    assert_eq!(failed, 0);
-    number
-}
-
 /// Gives the child one snapshot. When the child has opened the FIFO for it, it has done everything
 /// with the one before.
 fn give(child: &Child, fifo: &Path, bytes: &[u8]) {
@@ -89,7 +81,7 @@ fn give(child: &Child, fifo: &Path, bytes: &[u8]) {
         assert!(Instant::now() < end, "it does not read");
     }
     // Or the child would read the next snapshot as a part of this one: it has to begin, and to end.
-    while unread(&file) != 0 {
+    while ioctl_fionread(&file).unwrap() != 0 {
         assert!(Instant::now() < end, "it does not read");
         thread::yield_now();
     }
@@ -107,10 +99,7 @@ fn killed_at_any_instant() {
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).unwrap();
     let fifo = folder.join("raw");
-    let name = CString::new(fifo.to_str().unwrap()).unwrap();
-    // SAFETY: The pointer is that of a C string.
-    let failed = unsafe { libc::mkfifo(name.as_ptr(), 0o600) };
-    assert_eq!(failed, 0);
+    mkfifo(&fifo, Mode::S_IRUSR | Mode::S_IWUSR).unwrap();
 
     let mut machine = sim::Machine::new(2, 5, 3);
     let given: Vec<_> = (0..4)

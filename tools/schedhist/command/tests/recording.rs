@@ -6,13 +6,21 @@
 
 use std::{
     fs,
-    os::unix::process::CommandExt,
+    io::Write,
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
     thread,
     time::{Duration, Instant},
 };
 
+use nix::{
+    sys::{
+        ptrace,
+        signal::Signal,
+        wait::{waitpid, WaitPidFlag, WaitStatus},
+    },
+    unistd::Pid,
+};
 use schedhist_core::{
     engine, raw,
     recording::file::{Item, Player, Recorder, Taken},
@@ -417,37 +425,30 @@ fn each_outlier_once() {
     fs::remove_dir_all(&copies.folder).unwrap();
 }
 
-/// Counts how often the child asks for the disk until it ends.
-fn syncs(child: &Child) -> u32 {
-    let pid = child.id() as libc::pid_t;
-    let mut number = 0;
-    let mut is_entry = true;
+/// Counts how often the child, which waits for a line, asks for the disk until it ends.
+fn syncs(child: &mut Child) -> u32 {
+    let pid = Pid::from_raw(child.id() as i32);
+    ptrace::attach(pid).unwrap();
+    let wait = || waitpid(pid, Some(WaitPidFlag::__WALL)).unwrap();
+    assert_eq!(wait(), WaitStatus::Stopped(pid, Signal::SIGSTOP));
+    ptrace::setoptions(pid, ptrace::Options::PTRACE_O_TRACESYSGOOD).unwrap();
+    writeln!(child.stdin.take().unwrap()).unwrap();
+    let (mut number, mut is_entry, mut pass) = (0, true, None);
     loop {
-        let mut status = 0;
-        // SAFETY: The pointer is valid. The child is ours, and is not waited for elsewhere.
-        let got = unsafe { libc::waitpid(pid, &mut status, libc::__WALL) };
-        assert_eq!(got, pid);
-        if libc::WIFEXITED(status) || libc::WIFSIGNALED(status) {
-            assert_eq!(status, 0);
-            return number;
-        }
-        let signal = libc::WSTOPSIG(status);
-        let mut pass = 0;
-        if signal == libc::SIGTRAP | 0x80 {
-            // SAFETY: All registers are plain numbers.
-            let mut registers: libc::user_regs_struct = unsafe { std::mem::zeroed() };
-            // SAFETY: The child is stopped, and the pointer is valid.
-            unsafe { libc::ptrace(libc::PTRACE_GETREGS, pid, 0, &mut registers) };
-            let calls = [libc::SYS_fdatasync, libc::SYS_fsync].map(|call| call as u64);
-            number += u32::from(is_entry && calls.contains(&registers.orig_rax));
-            is_entry = !is_entry;
-        } else if signal != libc::SIGTRAP {
-            pass = signal;
-        }
-        // SAFETY: As above.
-        unsafe {
-            libc::ptrace(libc::PTRACE_SETOPTIONS, pid, 0, libc::PTRACE_O_TRACESYSGOOD);
-            libc::ptrace(libc::PTRACE_SYSCALL, pid, 0, pass);
+        ptrace::syscall(pid, pass.take()).unwrap();
+        match wait() {
+            WaitStatus::PtraceSyscall(_) => {
+                let call = ptrace::getregs(pid).unwrap().orig_rax as i64;
+                let is_sync = [libc::SYS_fdatasync, libc::SYS_fsync].contains(&call);
+                number += u32::from(is_entry && is_sync);
+                is_entry = !is_entry;
+            }
+            WaitStatus::Stopped(_, Signal::SIGTRAP) => {}
+            WaitStatus::Stopped(_, signal) => pass = Some(signal),
+            ended => {
+                assert_eq!(ended, WaitStatus::Exited(pid, 0));
+                return number;
+            }
         }
     }
 }
@@ -462,18 +463,16 @@ fn syncs_once_a_second() {
         let words = [
             "--dir", ".", "record", "-o", "data", "-d", "3", "-I", interval,
         ];
-        let mut command = command(&copies.folder, &words);
-        command.stderr(Stdio::null());
-        // SAFETY: The call is safe between fork and exec.
-        unsafe {
-            command.pre_exec(|| {
-                libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0);
-                Ok(())
-            })
-        };
-        // The program stops before its first instruction, which ends the spawn.
-        let child = command.spawn().unwrap();
-        let number = syncs(&child);
+        let mut child = Command::new("sh")
+            .args(["-c", "read line; exec \"$0\" \"$@\""])
+            .arg(env!("CARGO_BIN_EXE_schedhist"))
+            .args(words)
+            .current_dir(&copies.folder)
+            .stdin(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let number = syncs(&mut child);
         assert!(wanted.contains(&number), "-I {interval}: {number}");
     }
     fs::remove_dir_all(&copies.folder).unwrap();
@@ -568,20 +567,13 @@ fn a_full_disk_and_a_ring() {
         .spawn()
         .unwrap();
     wait_for(&copies.folder, "data");
-    let none = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
-    // SAFETY: The first pointer is valid, and the second may be null.
-    let failed = unsafe {
-        libc::prlimit(
-            child.id() as libc::pid_t,
-            libc::RLIMIT_FSIZE,
-            &none,
-            std::ptr::null_mut(),
-        )
-    };
-    assert_eq!(failed, 0);
+    let pid = child.id().to_string();
+    let words = ["--pid", &pid, "--fsize=0"];
+    assert!(Command::new("prlimit")
+        .args(words)
+        .status()
+        .unwrap()
+        .success());
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     assert_eq!(files(&copies.folder, "data"), ["data"]);

@@ -8,11 +8,15 @@ use std::{
     ffi::OsStr,
     fs,
     io::{BufRead, BufReader},
-    os::unix::{ffi::OsStrExt, fs::PermissionsExt, process::CommandExt},
+    os::unix::{ffi::OsStrExt, fs::PermissionsExt},
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
 };
 
+use nix::{
+    sys::signal::{kill, Signal},
+    unistd::Pid,
+};
 use schedhist_core::engine;
 
 #[path = "../../core/tests/sim/mod.rs"]
@@ -35,6 +39,17 @@ fn command(folder: &Path, words: &[&str]) -> Command {
     command.args(["run", "--dir", "."]).args(words);
     command.current_dir(folder).stderr(Stdio::piped());
     command
+}
+
+/// Returns a command that begins with other dispositions of signals.
+fn with_signals(dispositions: &str, command: &Command) -> Command {
+    let mut env = Command::new("env");
+    env.arg(dispositions)
+        .arg(command.get_program())
+        .args(command.get_args());
+    env.current_dir(command.get_current_dir().unwrap())
+        .stderr(Stdio::piped());
+    env
 }
 
 fn run(folder: &Path, words: &[&str]) -> Output {
@@ -82,14 +97,7 @@ fn ignored_children() {
         (&["--", "sh", "-c", "exit 7"][..], 7),
         (&["--", "/no/such/command"], 127),
     ] {
-        let mut command = command(&folder, words);
-        // SAFETY: It takes plain numbers, and may be called between fork and exec.
-        unsafe {
-            command.pre_exec(|| {
-                libc::signal(libc::SIGCHLD, libc::SIG_IGN);
-                Ok(())
-            });
-        }
+        let mut command = with_signals("--ignore-signal=CHLD", &command(&folder, words));
         assert_eq!(command.output().unwrap().status.code(), Some(status));
     }
     fs::remove_dir_all(&folder).unwrap();
@@ -146,21 +154,18 @@ fn kept_files() {
 /// The command begins with no signal blocked: it dies of one, or handles it.
 #[test]
 fn signals() {
-    // Under nohup, or in the background of a script, some are ignored, and what is started inherits
-    // that.
-    for signal in [libc::SIGTERM, libc::SIGHUP, libc::SIGINT] {
-        // SAFETY: It takes plain numbers.
-        unsafe { libc::signal(signal, libc::SIG_DFL) };
-    }
     let folder = folder("signals");
     for (signal, handler, status) in [
-        (libc::SIGTERM, "", 128 + libc::SIGTERM),
-        (libc::SIGHUP, "", 128 + libc::SIGHUP),
-        (libc::SIGTERM, "trap 'exit 5' TERM; ", 5),
-        (libc::SIGINT, "trap 'exit 6' INT; ", 6),
+        (Signal::SIGTERM, "", 128 + libc::SIGTERM),
+        (Signal::SIGHUP, "", 128 + libc::SIGHUP),
+        (Signal::SIGTERM, "trap 'exit 5' TERM; ", 5),
+        (Signal::SIGINT, "trap 'exit 6' INT; ", 6),
     ] {
         let script = format!("{handler}echo ready; for i in $(seq 300); do sleep 0.1; done");
-        let mut child = command(&folder, &["--", "sh", "-c", &script])
+        let command = command(&folder, &["--", "sh", "-c", &script]);
+        // Under nohup, or in the background of a script, some are ignored, and what is started
+        // inherits that.
+        let mut child = with_signals("--default-signal=TERM,HUP,INT", &command)
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
@@ -168,9 +173,7 @@ fn signals() {
         let out = child.stdout.take().unwrap();
         BufReader::new(out).read_line(&mut line).unwrap();
         assert_eq!(line, "ready\n");
-        // SAFETY: It takes plain numbers.
-        let failed = unsafe { libc::kill(child.id() as i32, signal) };
-        assert_eq!(failed, 0);
+        kill(Pid::from_raw(child.id() as i32), signal).unwrap();
         let output = child.wait_with_output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(status), "{signal}: {said}");

@@ -9,11 +9,14 @@
 use std::{
     fmt::Write,
     fs,
-    mem::MaybeUninit,
     path::Path,
     process::{Command, Stdio},
 };
 
+use nix::sys::{
+    resource::{getrusage, UsageWho},
+    time::{TimeVal, TimeValLike},
+};
 use schedhist_core::engine;
 
 #[path = "../../core/tests/sim/mod.rs"]
@@ -78,30 +81,28 @@ fn groups() -> sim::Groups {
     }
 }
 
-/// Runs the command. Returns its CPU time in milliseconds, and its memory in KiB, which is at least
-/// that of this test.
-#[allow(clippy::zombie_processes, reason = "wait4 waits for it")]
+/// Runs the command. Returns its CPU time in milliseconds, and in KiB the most memory that a child
+/// has had, which is at least that of this test.
 fn cost(folder: &Path, words: &[&str]) -> (i64, i64) {
     let reads_module = !matches!(words, ["report" | "diff", ..]);
     let folder_of_module = ["--dir", "machine"];
-    let child = Command::new(env!("CARGO_BIN_EXE_schedhist"))
+    let used = || {
+        let usage = getrusage(UsageWho::RUSAGE_CHILDREN).unwrap();
+        let time: TimeVal = usage.user_time() + usage.system_time();
+        (time.num_milliseconds(), usage.max_rss())
+    };
+    let (before, _) = used();
+    let status = Command::new(env!("CARGO_BIN_EXE_schedhist"))
         .args(folder_of_module.iter().filter(|_| reads_module))
         .args(words)
         .current_dir(folder)
         .stdout(Stdio::null())
         .stderr(Stdio::null())
-        .spawn()
+        .status()
         .unwrap();
-    let (mut status, mut usage) = (0, MaybeUninit::<libc::rusage>::zeroed());
-    let pid = i32::try_from(child.id()).unwrap();
-    // SAFETY: Both pointers are valid, and all zeros is a valid `rusage`.
-    let (waited, usage) = unsafe {
-        let waited = libc::wait4(pid, &mut status, 0, usage.as_mut_ptr());
-        (waited, usage.assume_init())
-    };
-    assert_eq!((waited, status), (pid, 0), "{words:?}");
-    let ms = |time: libc::timeval| time.tv_sec * 1_000 + time.tv_usec / 1_000;
-    (ms(usage.ru_utime) + ms(usage.ru_stime), usage.ru_maxrss)
+    assert!(status.success(), "{words:?}");
+    let (after, memory) = used();
+    (after - before, memory)
 }
 
 #[test]

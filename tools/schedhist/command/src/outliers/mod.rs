@@ -7,7 +7,7 @@ pub mod stacks;
 use std::{
     fs::{File, OpenOptions},
     io::{ErrorKind, Read},
-    os::{fd::AsRawFd, unix::fs::OpenOptionsExt},
+    os::{fd::AsFd, unix::fs::OpenOptionsExt},
     time::Instant,
 };
 
@@ -98,7 +98,7 @@ impl Stream {
     /// Waits for the next outliers.
     pub fn next(&mut self, deadline: Option<Instant>) -> Result<Next> {
         loop {
-            match self.waiter.wait(deadline, Some(self.pipe.as_raw_fd())) {
+            match self.waiter.wait(deadline, Some(self.pipe.as_fd())) {
                 Woken::Timeout => return Ok(Next::Timeout),
                 Woken::Signal(_) => return Ok(Next::Over),
                 Woken::Child => continue,

@@ -5,14 +5,13 @@
 
 use std::{
     fs::{self, File, OpenOptions, Permissions},
-    io,
     os::unix::fs::{OpenOptionsExt, PermissionsExt},
 };
 
-use crate::{
-    failure::{Failure, Result},
-    sys::{self, Lock},
-};
+use nix::fcntl::Flock;
+pub use nix::fcntl::FlockArg as Lock;
+
+use crate::failure::{Failure, Result};
 
 /// Held while the users of a setting change.
 const CHANGE: &str = "/run/schedhist.lock";
@@ -26,30 +25,27 @@ pub fn path(name: &str) -> String {
     format!("{FOLDER}/{}{name}{}", NOTE.0, NOTE.1)
 }
 
-/// Opens all notes, without a lock.
-pub fn notes() -> impl Iterator<Item = (String, File)> {
+/// Opens all notes that nobody has locked, and locks them.
+pub fn unused() -> impl Iterator<Item = (String, Flock<File>)> {
     let entries = fs::read_dir(FOLDER).into_iter().flatten().flatten();
     entries.filter_map(|entry| {
         let name = entry.file_name().into_string().ok()?;
         name.strip_prefix(NOTE.0)?.strip_suffix(NOTE.1)?;
         let path = format!("{FOLDER}/{name}");
-        let file = File::open(&path).ok()?;
-        Some((path, file))
+        let alone = Flock::lock(File::open(&path).ok()?, Lock::LockExclusiveNonblock);
+        Some((path, alone.ok()?))
     })
 }
 
-/// Keeps others from changing the users of a setting while the file is open.
-pub fn change(how: Lock) -> Result<File> {
+/// Keeps others from changing the users of a setting until this is dropped.
+pub fn change(how: Lock) -> Result<Flock<File>> {
     locked(CHANGE, how)
 }
 
-/// Opens a file and locks it, for as long as it is open.
-pub fn locked(path: &str, how: Lock) -> Result<File> {
-    let file = open(path)?;
-    if !sys::lock(&file, how) {
-        return Err(Failure::at(path, io::Error::last_os_error()));
-    }
-    Ok(file)
+/// Opens a file and locks it until this is dropped.
+pub fn locked(path: &str, how: Lock) -> Result<Flock<File>> {
+    let locked = Flock::lock(open(path)?, how);
+    locked.map_err(|(_, error)| Failure::at(path, std::io::Error::from(error)))
 }
 
 /// Only root may open it: whoever can read a file can lock it, and so stop all others.

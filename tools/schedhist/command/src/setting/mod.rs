@@ -16,14 +16,16 @@ use std::{
     os::unix::fs::MetadataExt,
 };
 
+use locks::Lock;
+use nix::fcntl::Flock;
+
 use crate::{
     failure::{note, Failure, Result},
     setting::grouping::{reliance, Reliance},
     source::Source,
-    sys::{self, Lock},
 };
 
-/// A setting, restored when this is dropped. Signals must be blocked before: see [`sys::Waiter`].
+/// A setting, restored when this is dropped. Signals must be blocked before: see [`crate::sys::Waiter`].
 #[derive(Debug)]
 pub struct Setting<'a> {
     source: &'a Source,
@@ -35,7 +37,7 @@ pub struct Setting<'a> {
 #[derive(Debug)]
 enum Users {
     /// All programs that hold a shared lock on this file, which has a [`Memory`].
-    Locked(String, File),
+    Locked(String, Flock<File>),
     /// This one alone, as these are copies of the module's files.
     Own(Option<Memory>),
 }
@@ -186,8 +188,8 @@ impl<'a> Setting<'a> {
             return Ok(with(Users::Own(own)));
         }
         let path = note_of(name);
-        let locked = locks::change(Lock::Exclusive)
-            .and_then(|change| Ok((change, locks::locked(&path, Lock::Shared)?)));
+        let locked = locks::change(Lock::LockExclusive)
+            .and_then(|change| Ok((change, locks::locked(&path, Lock::LockShared)?)));
         let (_change, users) = match locked {
             // It could not be restored if this process is killed.
             Err(failure) if wanted(&before)?.is_some() => return Err(failure),
@@ -234,18 +236,18 @@ impl<'a> Setting<'a> {
                 Fate::Theirs | Fate::Needed => Ok(()),
             },
             Users::Locked(path, users) => {
-                let _change = locks::change(Lock::Exclusive)?;
-                restore_last(self.source, path, users).map(|_| ())
+                let _change = locks::change(Lock::LockExclusive)?;
+                match users.relock(Lock::LockExclusiveNonblock) {
+                    Ok(()) => restore_left(self.source, path).map(|_| ()),
+                    Err(_) => Ok(()),
+                }
             }
         }
     }
 }
 
-/// Restores a setting if nobody else uses it. Returns what was restored.
-fn restore_last(source: &Source, path: &str, users: &File) -> Result<Option<Memory>> {
-    if !sys::lock(users, Lock::ExclusiveNow) {
-        return Ok(None);
-    }
+/// Restores a setting that nobody uses any more. Returns what was restored.
+fn restore_left(source: &Source, path: &str) -> Result<Option<Memory>> {
     let Some(memory) = Memory::load(path) else {
         return Ok(None);
     };
@@ -264,20 +266,18 @@ fn restore_last(source: &Source, path: &str, users: &File) -> Result<Option<Memo
 pub fn left(source: &Source, restores: bool) -> Vec<String> {
     // A program that only looks does not wait for others.
     let how = match restores {
-        true => Lock::Exclusive,
-        false => Lock::ExclusiveNow,
+        true => Lock::LockExclusive,
+        false => Lock::LockExclusiveNonblock,
     };
     // Where nobody can lock, nobody has left a note.
     let Ok(_change) = locks::change(how) else {
         return Vec::new();
     };
     let mut left = Vec::new();
-    for (path, users) in locks::notes() {
+    for (path, _users) in locks::unused() {
         let found = match restores {
-            true => restore_last(source, &path, &users),
-            false => Ok(Memory::load(&path).filter(|memory| {
-                sys::lock(&users, Lock::ExclusiveNow) && memory.fate(source) == Fate::Restored
-            })),
+            true => restore_left(source, &path),
+            false => Ok(Memory::load(&path).filter(|it| it.fate(source) == Fate::Restored)),
         };
         match found {
             Ok(Some(memory)) => left.push(format!(
@@ -295,12 +295,12 @@ pub fn left(source: &Source, restores: bool) -> Vec<String> {
 
 /// Returns whether a program uses the setting `name` now.
 pub fn has_users(name: &str) -> bool {
-    let users = File::open(note_of(name));
     // Whoever changes its users would take this for one.
-    let Ok(_change) = locks::change(Lock::Exclusive) else {
+    let Ok(_change) = locks::change(Lock::LockExclusive) else {
         return false;
     };
-    users.is_ok_and(|users| !sys::lock(&users, Lock::ExclusiveNow))
+    let users = File::open(note_of(name));
+    users.is_ok_and(|users| Flock::lock(users, Lock::LockExclusiveNonblock).is_err())
 }
 
 impl Drop for Setting<'_> {

@@ -4,8 +4,7 @@
 
 use std::{
     collections::BTreeSet,
-    fs::{self, OpenOptions, Permissions},
-    io::Write,
+    fs::{self, Permissions},
     os::unix::fs::{MetadataExt, PermissionsExt},
     path::Path,
     time::Instant,
@@ -25,7 +24,7 @@ use crate::{
     files, http, options,
     recordings::perfetto,
     source::{Reading, Source},
-    sys::{Waiter, Woken},
+    sys::Waiter,
 };
 
 /// The bytes that groups may take in an answer.
@@ -133,26 +132,12 @@ impl Exporter {
         load
     }
 
-    /// Writes the metrics beside a file, and then renames them to it, so that nobody reads a part.
+    /// Writes the metrics to a file.
     fn write(&mut self, path: &Path) -> Result {
         files::check_replaceable(path)?;
         let body = self.scrape(Form::Text(Dialect::Prometheus))?;
-        let aside = files::aside(path);
-        let written = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .open(&aside)
-            .and_then(|mut file| {
-                // The collector runs as another user, and the umask does not matter.
-                file.set_permissions(Permissions::from_mode(0o644))?;
-                file.write_all(&body)
-            })
-            .and_then(|()| fs::rename(&aside, path));
-        written.map_err(|error| {
-            let _ = fs::remove_file(&aside);
-            Failure::at(path, error)
-        })
+        // The collector runs as another user, and the umask does not matter.
+        files::write_with(path, &body, Some(Permissions::from_mode(0o644)))
     }
 }
 
@@ -197,12 +182,8 @@ fn textfile(args: &Export, exporter: &mut Exporter, path: &Path) -> Result {
             Err(_) => {}
         }
         next = (next + args.interval).max(Instant::now());
-        loop {
-            match waiter.wait(Some(next), None) {
-                Woken::Signal(_) => return Ok(()),
-                Woken::Timeout => break,
-                Woken::Child | Woken::Ready => {}
-            }
+        if waiter.is_over_before(Some(next)) {
+            return Ok(());
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::{
     options::{check_metrics, Positionals, Style},
     render::{self, Row, Scope},
     source::{Frame, Reading, Source},
-    sys::{Waiter, Woken},
+    sys::Waiter,
 };
 
 /// Prints a summary of all metrics since the load.
@@ -40,13 +40,7 @@ pub fn each_interval(
             next = (next + interval).max(Instant::now());
             next
         });
-        let is_over = loop {
-            match waiter.wait(deadline, None) {
-                Woken::Timeout => break false,
-                Woken::Signal(_) => break true,
-                Woken::Child | Woken::Ready => {}
-            }
-        };
+        let is_over = waiter.is_over_before(deadline);
         let reading = source.read()?;
         show(reading.since(&last), &reading)?;
         last = reading;

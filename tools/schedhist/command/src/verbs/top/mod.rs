@@ -23,11 +23,12 @@ use crate::{
     failure::{print, Failure, Result},
     options, render,
     source::{Reading, Source},
+    sys,
     tty::{self, Event, Tty},
 };
 use history::{History, Moment, KEPT};
-use screen::{Look, Screen};
-use view::{Choice, Status};
+use screen::Look;
+use view::{Choice, Status, View};
 
 /// Reads the module again and again.
 struct Feed<'a> {
@@ -83,6 +84,15 @@ impl Feed<'_> {
         };
         self.status.rule.clone_from(&groups.rule);
         Ok(Between::new(last.as_ref(), groups).rows())
+    }
+
+    fn view<'a>(&'a self, choice: &'a Choice, look: Look) -> View<'a> {
+        View {
+            history: &self.history,
+            choice,
+            status: &self.status,
+            look,
+        }
     }
 
     fn outliers(&mut self) -> Vec<Outlier> {
@@ -169,21 +179,20 @@ fn show(source: &Source, interval: Duration, metric: &str, ascii: bool, once: bo
         look.colours = false;
         let number = |name: &str| env::var(name).ok().and_then(|text| text.parse().ok());
         let size = (
-            number("COLUMNS").unwrap_or(80).clamp(20, 1000),
+            number("COLUMNS").unwrap_or(80_u16).clamp(20, 1000),
             number("LINES").unwrap_or(24).clamp(8, 1000),
         );
-        let screen = view::draw(&feed.history, &choice, &feed.status, look, size);
-        return print(&screen.plain());
+        return print(&screen::plain(&feed.view(&choice, look).draw(size)));
     }
     let mut tty = Tty::new().map_err(|error| Failure::at("the terminal", error))?;
-    let (mut next, mut shown) = (Instant::now() + interval, None);
-    let (mut clock, mut cpu) = (Instant::now(), tty::cpu_time());
+    let mut next = Instant::now() + interval;
+    let (mut clock, mut cpu) = (Instant::now(), sys::cpu_time());
     loop {
-        paint(&feed, &choice, look, &mut shown)?;
+        let screen = feed.view(&choice, look).draw(tty::size());
+        print(&tty.update(screen).map_err(Failure::Output)?)?;
         match tty.wait(next) {
-            Event::End => return Ok(()),
-            Event::Resized => shown = None,
-            Event::Key('q') => return Ok(()),
+            Event::End | Event::Key('q') => return Ok(()),
+            Event::Resized => {}
             Event::Key(key) => press(key, &mut choice, &feed.history),
             Event::Timeout => {
                 next = (next + interval).max(Instant::now());
@@ -195,7 +204,7 @@ fn show(source: &Source, interval: Duration, metric: &str, ascii: bool, once: bo
                 if is_new && (choice.paused || choice.back > 0) && before != 0 {
                     choice.back = (choice.back + 1).min(feed.history.moments.len() - 1);
                 }
-                let (now, used) = (Instant::now(), tty::cpu_time());
+                let (now, used) = (Instant::now(), sys::cpu_time());
                 let wall = now.duration_since(clock).as_micros().max(1);
                 let share = (used.saturating_sub(cpu)).as_micros() * 10_000 / wall;
                 feed.status.own = u64::try_from(share).ok();
@@ -203,15 +212,6 @@ fn show(source: &Source, interval: Duration, metric: &str, ascii: bool, once: bo
             }
         }
     }
-}
-
-/// Shows what has changed.
-fn paint(feed: &Feed<'_>, choice: &Choice, look: Look, shown: &mut Option<Screen>) -> Result {
-    let size = tty::size();
-    let screen = view::draw(&feed.history, choice, &feed.status, look, size);
-    let update = screen.update(shown.as_ref(), look);
-    *shown = Some(screen);
-    print(&update)
 }
 
 fn press(key: char, choice: &mut Choice, history: &History) {
