@@ -4,6 +4,9 @@
 #
 # schedhist's memory: as much as it reports, and no more than its budget.
 
+# shellcheck source=tests/memory.bash
+. ../memory.bash
+
 # 64 KiB for each possible CPU, 64 bytes for each task, in pages of 64 consecutive PIDs, and 512 KiB
 # for a table of these pages, at defaults.
 test_memory() {
@@ -61,15 +64,6 @@ test_memory_in_pieces() {
 		[[ $arguments != precision=5 ]] || within "bytes given" "$each" "$given" 65536
 		unload
 	done
-}
-
-# unreclaimable: prints the kernel's unreclaimable memory in bytes: allocations of drivers and the
-# like, and modules themselves.
-unreclaimable() {
-	# Otherwise each CPU keeps some of the count to itself.
-	echo 1 > /proc/sys/vm/stat_refresh
-	awk '$1 == "SUnreclaim:" || $1 == "VmallocUsed:" || $1 == "Percpu:" { sum += $2 }
-		END { print sum * 1024 }' /proc/meminfo
 }
 
 # Everything that loading allocates: the records, the task states, and 1 MiB for the module and its
