@@ -4,8 +4,9 @@
 
 use std::{
     cell::Cell,
+    ffi::OsStr,
     fs::{self, OpenOptions},
-    os::fd::OwnedFd,
+    os::{fd::OwnedFd, unix::ffi::OsStrExt},
     path::{Path, PathBuf},
     process::Command,
 };
@@ -64,9 +65,10 @@ impl<'a> OwnGroup<'a> {
 
     fn with_cgroup(source: &'a Source) -> Result<Self> {
         let failed = |why: String| Err(Failure::Error(why));
-        let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-        let own = own.lines().find_map(|line| line.strip_prefix("0::"));
-        let Some(own) = own.map(|own| own.trim_end_matches('/')) else {
+        // The names of cgroups can be any bytes.
+        let own = fs::read("/proc/self/cgroup").unwrap_or_default();
+        let mut lines = own.split(|byte| *byte == b'\n');
+        let Some(own) = lines.find_map(|line| line.strip_prefix(b"0::/")) else {
             return failed("there is no cgroup hierarchy of version 2".to_owned());
         };
         if !has_cgroups() {
@@ -75,12 +77,15 @@ impl<'a> OwnGroup<'a> {
             ));
         }
         // Another cgroup namespace than that of this process may be mounted.
-        let parent = format!("{CGROUPS}{own}");
+        let parent = Path::new(CGROUPS).join(OsStr::from_bytes(own));
         let this = std::process::id().to_string();
-        let procs = format!("{parent}/cgroup.procs");
+        let procs = parent.join("cgroup.procs");
         let procs = fs::read_to_string(&procs).map_err(|error| Failure::at(procs, error))?;
         if !procs.lines().any(|pid| pid == this) {
-            return failed(format!("{parent} is not the cgroup of this process"));
+            return failed(format!(
+                "{} is not the cgroup of this process",
+                parent.display()
+            ));
         }
         for entry in fs::read_dir(&parent).into_iter().flatten().flatten() {
             // Its run was killed, or has left a daemon there, which keeps it until it ends.
@@ -89,11 +94,11 @@ impl<'a> OwnGroup<'a> {
                 let _ = fs::remove_dir(entry.path());
             }
         }
-        let name = format!("{own}/{RUN}{}", Owner::this()?);
-        let cgroup = Cgroup::new(PathBuf::from(format!("{CGROUPS}{name}")))?;
+        let path = parent.join(format!("{RUN}{}", Owner::this()?));
+        let name = &path.as_os_str().as_bytes()[CGROUPS.len()..];
         Ok(Self {
-            name: Escaped(name.as_bytes()).to_string(),
-            way: Way::Cgroup(cgroup),
+            name: Escaped(name).to_string(),
+            way: Way::Cgroup(Cgroup::new(path.clone())?),
             _grouping: Grouping::new(source, "cgroup", |rule| rule == "cgroup")?,
         })
     }
