@@ -5,6 +5,7 @@
  */
 
 #include <linux/cgroup.h>
+#include <linux/cpu.h>
 #include <linux/err.h>
 #include <linux/irq_work.h>
 #include <linux/irqflags.h>
@@ -16,6 +17,7 @@
 #include <linux/poll.h>
 #include <linux/preempt.h>
 #include <linux/rcupdate.h>
+#include <linux/sched/clock.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/smp.h>
@@ -335,6 +337,25 @@ void schedhist_poll_wait(struct file *file, struct wait_queue_head *queue,
 {
 	poll_wait(file, queue, table);
 }
+
+#ifndef CONFIG_HAVE_UNSTABLE_SCHED_CLOCK
+u64 schedhist_local_clock(void)
+{
+	return local_clock();
+}
+#endif
+
+#ifndef CONFIG_HOTPLUG_CPU
+void schedhist_cpus_read_lock(void)
+{
+	cpus_read_lock();
+}
+
+void schedhist_cpus_read_unlock(void)
+{
+	cpus_read_unlock();
+}
+#endif
 
 #ifdef CONFIG_RUST_DEBUG_ASSERTIONS
 bool schedhist_irqs_disabled(void)

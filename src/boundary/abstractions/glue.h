@@ -187,6 +187,11 @@ int schedhist_wait_event(struct wait_queue_head *queue,
 void schedhist_poll_wait(struct file *file, struct wait_queue_head *queue,
 			 struct poll_table_struct *table);
 
+/* For bindings.rs, which has these where the kernel has static inlines. */
+u64 schedhist_local_clock(void);
+void schedhist_cpus_read_lock(void);
+void schedhist_cpus_read_unlock(void);
+
 /* For assertions only: defined with CONFIG_RUST_DEBUG_ASSERTIONS. */
 bool schedhist_irqs_disabled(void);
 

@@ -5,6 +5,7 @@
 //! C headers: [`include/linux/smp.h`](srctree/include/linux/smp.h),
 //! [`include/linux/cpu.h`](srctree/include/linux/cpu.h)
 
+#[cfg(not(CONFIG_UML))]
 use core::{
     arch::asm,
     hint::assert_unchecked, //
@@ -26,6 +27,7 @@ use super::{
 /// The kernel keeps the number in the cache line of the preemption count, which is in use all the
 /// time: `DECLARE_PER_CPU_CACHE_HOT` in
 /// [`arch/x86/include/asm/smp.h`](srctree/arch/x86/include/asm/smp.h).
+#[cfg(not(CONFIG_UML))]
 #[inline(always)]
 pub(crate) fn this_cpu() -> u32 {
     let cpu: u64;
@@ -42,6 +44,14 @@ pub(crate) fn this_cpu() -> u32 {
         assert_unchecked(cpu <= u64::from(u32::MAX));
     }
     cpu as u32
+}
+
+/// The same for User Mode Linux, where no segment register leads to the per-CPU variables.
+#[cfg(CONFIG_UML)]
+#[inline(always)]
+pub(crate) fn this_cpu() -> u32 {
+    // SAFETY: Callable in any context.
+    unsafe { bindings::raw_smp_processor_id() }
 }
 
 /// Calls `f` with the interrupts of this CPU off. Any context.
