@@ -14,7 +14,7 @@ SUPPORTED="7.3 7.2"
 UNSTABLE=sid
 
 # Kernels of our own, by the names of their files in scripts/bed/kernels.
-DEBUG_KERNELS="debug cfi rt-debug kcsan"
+DEBUG_KERNELS="debug cfi rt-debug kcsan uml"
 
 SCRIPT=$(realpath -m -- "$0")
 # The path of the script, from the top of the tree.

@@ -3,9 +3,10 @@
 #
 # Tests scripts/bed/vm, with eight boots. Sourced by run.
 
+# vm_passes_through [OPTION...]
 vm_passes_through() {
 	# shellcheck disable=SC2016 # for the guest
-	run 42 scripts/bed/vm --cpus 3 --memory 512M -- bash -c '
+	run 42 scripts/bed/vm "$@" --cpus 3 --memory 512M -- bash -c '
 		echo "out $(nproc) CPUs, $PWD, $1"; echo "err" >&2
 		[[ -r $SCHEDHIST_KO && -d /sys/kernel/tracing/events && -d /sys/kernel/debug/tracing ]] || exit 1
 		awk "/MemTotal/ { exit !(\$2 > 350000 && \$2 < 530000) }" /proc/meminfo || exit 2
@@ -99,7 +100,16 @@ vm_possible_bad() {
 	says "there cannot be 4 CPUs where 3 are possible"
 }
 
+# vm_uml_bad OPTION...
+vm_uml_bad() {
+	run 2 scripts/bed/vm --kernel uml "$@" -- true
+	says "uml is a process of the host"
+}
+
 check vm/passes-through vm_passes_through
+check vm/uml-possible vm_uml_bad --possible 4
+check vm/uml-icount vm_uml_bad --icount
+check vm/uml-qemu vm_uml_bad --qemu -S
 check vm/possible vm_possible
 check vm/possible-bad vm_possible_bad
 check vm/report vm_report
