@@ -17,13 +17,15 @@ metrics=(oncpu runq runq_wakeup runq_preempt blocked_interruptible blocked_unint
 # shellcheck disable=SC2034 # for the tests
 probed=(sched/sched_switch sched/sched_waking task/task_newtask)
 
-# The kernel's name, if it is a kernel of ours: debug, cfi, rt-debug, kcsan.
+# The kernel's name, if it is a kernel of ours: debug, cfi, rt-debug, kcsan, uml. The last one checks
+# as much as debug does, but runs at the speed of the host: it is no debug_kernel.
 release=$(uname -r)
-debug_kernel=''
-[[ $release != *-schedhist-* ]] || debug_kernel=${release##*-schedhist-}
+own_kernel='' debug_kernel=''
+[[ $release != *-schedhist-* ]] || own_kernel=${release##*-schedhist-}
+[[ $own_kernel == uml ]] || debug_kernel=$own_kernel
 
 # allow_seconds TEST SECONDS: sets the time limit of a test that needs more than most. A busy host
-# makes tests slow, so they get twice the limit; kernels of ours check everything, so there they get
+# makes tests slow, so they get twice the limit; a debug kernel checks everything, so there they get
 # five times the limit.
 declare -A limit
 allow_seconds() { limit[$1]=$2; }
@@ -42,15 +44,40 @@ is_beyond() {
 	skip "${*:2}"
 }
 
-# only_on_stock REASON: skips the test on kernels of ours.
-only_on_stock() { [[ -z $debug_kernel ]] || skip "$*"; }
+# not_on_debug REASON: skips the test on a debug kernel.
+not_on_debug() { [[ -z $debug_kernel ]] || skip "$*"; }
 
 # For accuracy tests: a debug kernel adds nothing.
-about_numbers() { only_on_stock "whether the numbers are true does not depend on what the kernel checks"; }
+about_numbers() {
+	not_on_debug "whether the numbers are true does not depend on what the kernel checks"
+	needs clock
+}
 
 # For tests that check the text of files with hundreds of processes, and use the module little: on
-# kernels of ours it takes a second to start one process.
-about_texts() { only_on_stock "what the kernel's files of events say does not depend on what it checks"; }
+# a debug kernel it takes a second to start one process.
+about_texts() { not_on_debug "what the kernel's files of events say does not depend on what it checks"; }
+
+# has_clock: returns whether local_clock() has nanoseconds, and not only ticks.
+has_clock() { ! grep -qE '^sched_clk .*0\.000000$' /sys/kernel/debug/sched/debug; }
+
+# needs THING...: skips the test unless the kernel has the features and the root the programs that
+# it uses: clock, hist (triggers), perf, bpftrace, or any other program.
+needs() {
+	local thing
+	for thing; do
+		case $thing in
+		clock) has_clock || skip "the kernel's local_clock() counts ticks" ;;
+		hist) [[ -e $tracefs/events/sched/sched_switch/hist ]] || skip "the kernel has no hist triggers" ;;
+		*) [[ -n $(command -v "$thing") ]] || skip "there is no $thing" ;;
+		esac
+		case $thing in
+		perf | bpftrace)
+			[[ -e /proc/sys/kernel/perf_event_paranoid ]] ||
+				skip "the kernel has no perf events, which $thing needs"
+			;;
+		esac
+	done
+}
 
 fail() {
 	printf '%s\n' "$*" >&2
@@ -88,6 +115,7 @@ measure() { echo "$1" > "$debugfs/enable"; }
 # helper NAME: copies one of tests/helpers into $work. Skips the test if there are none.
 helper() {
 	[[ -n ${SCHEDHIST_WITH-} ]] || skip "it needs scripts/bed/vm --with tests/helpers"
+	[[ -e $SCHEDHIST_WITH/$1 ]] || skip "the kernel has no kprobes, which $1 needs"
 	[[ -e $work/$1 ]] || cp "$SCHEDHIST_WITH/$1" "$work"
 }
 
@@ -403,7 +431,7 @@ cleanup() {
 		cgroups_off
 	fi
 	tracing_reset
-	for module in fail_call schedhist schedhisu selfwake hold states; do
+	for module in fail_call schedhist schedhisu selfwake hold states churn; do
 		! loaded "$module" || rmmod "$module"
 	done
 	rm_if_there "$work"/{before,after}

@@ -214,7 +214,7 @@ allow_seconds test_context_perf 480
 test_context_perf() {
 	local name names=(pid cgroup) kinds=(pid cgroup sum) symbols=("${no_symbols[@]}")
 	local -A perf
-	[[ -n $(command -v perf) ]] || skip "there is no perf"
+	needs perf
 	# Kernels of ours have no CONFIG_CGROUP_PERF.
 	[[ -z $debug_kernel ]] || names=(pid) kinds=(pid)
 	load metrics=all
@@ -260,7 +260,7 @@ test_context_perf() {
 allow_seconds test_context_bpftrace 480
 test_context_bpftrace() {
 	local bpftrace event cgroup waited missed emitted
-	[[ -n $(command -v bpftrace) ]] || skip "there is no bpftrace"
+	needs bpftrace
 	load metrics=all
 	measure 0
 	cgroups_on
@@ -331,7 +331,7 @@ symbols_of() {
 allow_seconds test_offcpu_profile 480
 test_offcpu_profile() {
 	local symbols name other='' perf
-	[[ -n $(command -v perf) ]] || skip "there is no perf"
+	needs perf
 	load
 	victim_start naps
 	some_symbols
@@ -384,7 +384,7 @@ share_of() {
 allow_seconds test_wait_profiles 480
 test_wait_profiles() {
 	local symbols preempted throttled waited perf name
-	[[ -n $(command -v perf) ]] || skip "there is no perf"
+	needs perf
 	[[ $release != *-rt-* ]] || skip "its real-time hog makes it take minutes on a real-time kernel"
 	load metrics=default,throttled
 	measure 0

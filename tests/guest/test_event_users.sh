@@ -50,7 +50,7 @@ test_unload_triggered() {
 
 test_unload_perf() {
 	local perf
-	[[ -n $(command -v perf) ]] || skip "there is no perf"
+	needs perf
 	load
 	background perf_start
 	perf=$!
@@ -64,7 +64,7 @@ test_unload_perf() {
 
 test_unload_trace_cmd() {
 	local trace_cmd
-	[[ -n $(command -v trace-cmd) ]] || skip "there is no trace-cmd"
+	needs trace-cmd
 	load
 	background trace_cmd_start
 	trace_cmd=$!
@@ -78,7 +78,7 @@ test_unload_trace_cmd() {
 
 test_unload_bpftrace() {
 	local bpftrace
-	[[ -n $(command -v bpftrace) ]] || skip "there is no bpftrace"
+	needs bpftrace
 	load
 	background bpftrace_start
 	bpftrace=$!

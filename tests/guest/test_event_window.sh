@@ -67,9 +67,7 @@ test_event_samples() {
 allow_seconds test_event_window 480
 test_event_window() {
 	local event wanted counts perf trace_cmd bpftrace missed seen
-	for event in perf trace-cmd bpftrace; do
-		[[ -n $(command -v "$event") ]] || skip "there is no $event"
-	done
+	needs perf trace-cmd bpftrace hist
 	expedite_rcu
 	load metrics=all
 	measure 0

@@ -47,7 +47,7 @@ neighbours_go() {
 allow_seconds test_neighbours 600
 test_neighbours() {
 	local bpftrace switches
-	[[ -n $(command -v bpftrace) ]] || skip "there is no bpftrace"
+	needs bpftrace
 	expedite_rcu
 	neighbours_come
 	load metrics=all

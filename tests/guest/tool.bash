@@ -16,7 +16,7 @@ begin_tool() {
 }
 
 need_tool() {
-	only_on_stock "what the command prints does not depend on what the kernel checks"
+	not_on_debug "what the command prints does not depend on what the kernel checks"
 	[[ -n ${SCHEDHIST_TOOL-} ]] || skip "it needs scripts/bed/vm --tool"
 	# It starts faster from memory than from the host.
 	[[ -e $work/tool ]] || cp "$SCHEDHIST_TOOL" "$work/tool"
