@@ -28,8 +28,9 @@ symbols() {
 faults_on() {
 	local attr name first after
 	local -A from to
-	[[ -e /proc/self/fail-nth && -e ${attrs[0]}/require-start && -e ${attrs[1]}/require-start ]] ||
-		is_beyond debug "the kernel cannot make allocations fail: it wants CONFIG_FAILSLAB," \
+	[[ -e /proc/self/fail-nth && -e $tracefs/kprobe_events && -e ${attrs[0]}/require-start &&
+		-e ${attrs[1]}/require-start ]] ||
+		is_beyond debug "the kernel cannot make allocations fail: it wants CONFIG_FAILSLAB, CONFIG_KPROBE_EVENTS," \
 			"CONFIG_FAIL_PAGE_ALLOC and CONFIG_FAULT_INJECTION_STACKTRACE_FILTER"
 	helper fail_nth
 	[[ -s $work/symbols ]] ||

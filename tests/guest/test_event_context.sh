@@ -54,6 +54,7 @@ window() {
 # ftrace: the records themselves, set_event_pid, the stacks of hist triggers and of outliers.
 test_context_ftrace() {
 	local pids=$tracefs/instances/schedhist_pids event
+	needs hist
 	load metrics=all
 	measure 0
 	victim_start naps
@@ -143,6 +144,7 @@ test_context_toggled() {
 # sample, too; and once the module has noticed it, in the right context.
 test_context_raw() {
 	local raw=$tracefs/events/schedhist_raw/runq
+	needs hist
 	load metrics=all
 	measure 0
 	echo 't:schedhist_raw/runq runq pid=$arg1:s32' > "$tracefs/dynamic_events" || skip "the kernel has no such probes"

@@ -117,6 +117,7 @@ refused_filter() { fails_with "Invalid argument" write "$filter" "$1"; }
 # have no room.
 test_event_hist_fields() {
 	local event field type trigger number=0
+	needs hist
 	about_texts
 	expedite_rcu
 	load metrics=all

@@ -38,6 +38,7 @@ test_unload_enabled() {
 
 test_unload_triggered() {
 	local before
+	needs hist
 	load
 	echo 'hist:keys=cause' > "$event/trigger"
 	kept_by "a hist trigger"

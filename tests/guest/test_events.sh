@@ -43,6 +43,7 @@ test_event_filter() {
 }
 
 test_event_hist_trigger() {
+	needs hist
 	load
 	echo 'hist:keys=cause:vals=duration_ns' > "$event/trigger"
 	echo 'hist:name=lengths:keys=duration_ns.log2' >> "$event/trigger"

@@ -11,6 +11,7 @@
 
 test_overtake() {
 	local sleeper event number=20
+	needs hist
 	load_helper overtake
 	sleeper=$(parameter overtake sleeper_pid)
 	taskset --pid --cpu-list 0 $BASHPID > /dev/null

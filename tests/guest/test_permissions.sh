@@ -61,6 +61,7 @@ test_permissions_open() {
 
 test_permissions_events() {
 	local paranoid id
+	needs perf
 	load
 	# The default of kernels that no distribution has changed.
 	paranoid=$(sysctl -n kernel.perf_event_paranoid)

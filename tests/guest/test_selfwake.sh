@@ -17,6 +17,7 @@ sleeps() { awk '$1 == "voluntary_ctxt_switches:" { print $2 }' "/proc/$1/status"
 
 test_selfwake() {
 	local sleeper event before asleep inside
+	needs hist
 	load_helper selfwake
 	sleeper=$(parameter selfwake sleeper_pid)
 	taskset --pid --cpu-list 1 $BASHPID > /dev/null

@@ -31,6 +31,8 @@ seeks_leaks test_unload_stress
 allow_seconds test_unload_stress $((${SCHEDHIST_THOROUGH:+1} + 0 ? 2400 : 600))
 test_unload_stress() {
 	local cycles=1000 seconds=20 warmup=20 before after
+	# Each use must succeed.
+	needs perf hist
 	[[ -z ${SCHEDHIST_THOROUGH-} ]] || seconds=900
 	cycles=${SCHEDHIST_CYCLES:-$cycles} seconds=${SCHEDHIST_SECONDS:-$seconds}
 	helper unload_stress

@@ -108,6 +108,7 @@ static void wait_for_outlier(void)
 static void use(int way)
 {
 	char text[4096];
+	int has_hist;
 
 	switch (way) {
 	case 0:
@@ -129,13 +130,16 @@ static void use(int way)
 		say(TRACING "set_event", O_APPEND, "!schedhist:oncpu");
 		break;
 	case 4:
-		say(EVENTS "runq/trigger", O_APPEND, "hist:keys=cause");
+		/* Not each kernel has hist triggers. */
+		has_hist = !access(EVENTS "runq/hist", F_OK);
+		say(EVENTS "runq/trigger", O_APPEND, has_hist ? "hist:keys=cause" : "traceon");
 		nap();
 		in_use();
-		say(EVENTS "runq/trigger", O_APPEND, "!hist:keys=cause");
+		say(EVENTS "runq/trigger", O_APPEND, has_hist ? "!hist:keys=cause" : "!traceon");
 		break;
 	case 5:
-		count_by_perf();
+		if (!access("/proc/sys/kernel/perf_event_paranoid", F_OK))
+			count_by_perf();
 		break;
 	case 6:
 		wait_for_outlier();
