@@ -18,7 +18,11 @@ fn words<const N: usize>(numbers: [u64; N]) -> String {
 /// Returns text in hexadecimal digits, up to its NUL.
 fn hex(text: &[u8]) -> String {
     let text = text.iter().take_while(|byte| **byte != 0);
-    " ".to_owned() + &text.map(|byte| format!("{byte:02x}")).collect::<String>()
+    " ".to_owned()
+        + &text
+            .map(|byte| format!("{byte:02x}"))
+            .collect::<Vec<_>>()
+            .concat()
 }
 
 /// Returns a name without the escapes of the text files.
