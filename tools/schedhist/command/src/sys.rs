@@ -162,7 +162,7 @@ fn is_ignored(signal: i32) -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-    mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+    mask.is_some_and(|mask| (mask >> (signal - 1)) & 1 == 1)
 }
 
 /// Returns the effective user id.
@@ -219,7 +219,7 @@ pub fn number_of(pid: u32) -> io::Result<Option<u64>> {
 
 /// Returns the local time of day as `HH:MM:SS`.
 pub fn time_of_day(unix_seconds: u64) -> String {
-    let time = DateTime::from_timestamp(unix_seconds.cast_signed(), 0).unwrap_or_default();
+    let time = DateTime::from_timestamp(unix_seconds as i64, 0).unwrap_or_default();
     time.with_timezone(&Local).format("%H:%M:%S").to_string()
 }
 
