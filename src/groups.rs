@@ -100,7 +100,7 @@ pub(crate) struct Groups {
     /// The time at which they began.
     since: u64,
     memories: Pin<KBox<GroupMemories>>,
-    /// The lock also orders groups: a group is stored while it is held, and what it depends on
+    /// The lock also orders decisions: a group is stored while it is held, and what it depends on
     /// was read after it was taken. So the group stored last is that of the last change.
     #[pin]
     registry: IrqLock<GroupRegistry>,

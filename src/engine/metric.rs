@@ -46,7 +46,7 @@ named! {
         /// *out* to *in*, when the task left the CPU to block.
         Offcpu => "offcpu", "Absences of tasks that blocked, until they run again.";
         /// A slice of the idle task of a CPU.
-        Idle => "idle", "Slices of a CPU in its idle task.";
+        Idle => "idle", "Idle periods of a CPU.";
         /// From the event `sched_waking` to *in*, when the task had blocked. It begins a
         /// little earlier than [`Metric::RunqWakeup`], when the waker starts.
         Wakeup => "wakeup", "Times from sched_waking until the task runs.";

@@ -66,11 +66,11 @@ pub(super) struct GroupRegistry {
     pub(super) rules: u64,
     /// The processes that rules follow.
     pub(super) fork_marks: ForkMarks<KVVec<Entry<u64>>>,
-    /// The number of groups that a task got although it should have got another: there were too
-    /// many groups, or its name is too long.
+    /// How often a task got a group although it should have got another: there were too many
+    /// groups, or the name of the group is too long.
     pub(super) refused: u64,
-    /// The number of groups that a task should have got, and for which there was no memory: for
-    /// the name of a group, or for the task's state.
+    /// How often there was no memory for the group that a task should have got: for the group's
+    /// name, or for the task's state.
     pub(super) no_memory: u64,
     /// Whether there was such a task that may not have been decided again since.
     pub(super) lacked_memory: bool,
@@ -88,7 +88,7 @@ pub(super) struct GroupRegistry {
     pub(super) gone: u64,
     /// The processes whose threads have moved, but were not decided yet.
     pub(super) late: Late,
-    /// The number of groups that tasks got later than at their move.
+    /// How often a task got its group later than at its move.
     pub(super) decided_late: u64,
 }
 
@@ -329,7 +329,8 @@ impl Subject<Subtree> for ListedTask<'_> {
     }
 }
 
-/// Creates a fork_marks for the keys of three quarters of `entries` processes. Fails with `ENOMEM`.
+/// Creates [`ForkMarks`] for the keys of three quarters of `entries` processes. Fails with
+/// `ENOMEM`.
 pub(super) fn new_fork_marks(entries: usize) -> Result<ForkMarks<KVVec<Entry<u64>>>> {
     let entries = KVVec::from_elem(None, entries, GFP_KERNEL)?;
     Ok(ForkMarks::new(entries, secret()))

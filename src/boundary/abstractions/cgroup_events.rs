@@ -28,7 +28,8 @@ pub(crate) trait CgroupMkdir: Send + Sync + 'static {
 
 declare_probe! {
     /// The probe that calls `T` for every new cgroup.
-    CgroupMkdirProbe<T: CgroupMkdir>, c"cgroup_mkdir", schedhist_cgroup_mkdir_probe;
+    // SAFETY: `glue.c` checks the type against the tracepoint.
+    unsafe CgroupMkdirProbe<T: CgroupMkdir>, c"cgroup_mkdir", schedhist_cgroup_mkdir_probe;
     fn(receiver, cgroup: *mut bindings::cgroup, _path: *const c_char) {
         // SAFETY: `cgroup_mkdir()` has the cgroup from `cgroup_create()`. It activates the cgroup's
         // node after this, so that nobody else uses or removes the cgroup yet.
@@ -60,7 +61,8 @@ const THREADS: usize = 32;
 
 declare_probe! {
     /// The probe that calls `T` for every task that moves to another cgroup.
-    CgroupAttachTaskProbe<T: CgroupAttachTask>,
+    // SAFETY: `glue.c` checks the type against the tracepoint.
+    unsafe CgroupAttachTaskProbe<T: CgroupAttachTask>,
     c"cgroup_attach_task", schedhist_cgroup_attach_task_probe;
     fn(
         receiver,

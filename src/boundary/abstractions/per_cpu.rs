@@ -151,7 +151,7 @@ impl<T: ?Sized> Deref for CpuRef<T> {
 }
 
 /// Returns whether `cpu` is the number of a possible CPU.
-fn is_possible(cpu: u32) -> bool {
+pub(super) fn is_possible(cpu: u32) -> bool {
     // SAFETY: `__cpu_possible_mask` is a static of the kernel, and does not change after boot.
     let possible = unsafe { Cpumask::from_raw(&raw const bindings::__cpu_possible_mask) };
     CpuId::from_u32(cpu).is_some_and(|cpu| possible.test(cpu))

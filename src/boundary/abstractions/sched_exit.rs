@@ -48,7 +48,8 @@ pub(crate) trait SchedExit: Send + Sync + 'static {
 
 declare_probe! {
     /// The probe that calls `T` after every context switch, in the task that got the CPU.
-    SchedExitProbe<T: SchedExit>, c"sched_exit_tp", schedhist_sched_exit_probe;
+    // SAFETY: `glue.c` checks the type against the tracepoint.
+    unsafe SchedExitProbe<T: SchedExit>, c"sched_exit_tp", schedhist_sched_exit_probe;
     fn(receiver, is_switch: bool) {
         if !is_switch {
             return;

@@ -114,7 +114,8 @@ impl<T: SchedSwitch<V>, V> SchedSwitchProbe<T, V> {
     ///
     /// # Safety
     ///
-    /// Must be called by the tracepoint, with the address of a [`PerCpu`] of `T` as `data`.
+    /// Must be called by the tracepoint, with what [`PerCpu::address`] returned for values of `T`
+    /// that exist until this returns as `data`.
     unsafe extern "C" fn probe(
         data: *mut c_void,
         preempt: bool,

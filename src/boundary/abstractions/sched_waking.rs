@@ -41,7 +41,8 @@ pub(crate) trait SchedWaking<V>: Send + Sync + 'static {
 
 declare_probe! {
     /// The probe that calls `T` at every wakeup.
-    SchedWakingProbe<T: SchedWaking<V>, V>, c"sched_waking", schedhist_sched_waking_probe;
+    // SAFETY: `glue.c` checks the type against the tracepoint.
+    unsafe SchedWakingProbe<T: SchedWaking<V>, V>, c"sched_waking", schedhist_sched_waking_probe;
     fn(receiver, task: *mut bindings::task_struct) {
         // SAFETY: The waker ensures that the task exists while it is being woken.
         let task = unsafe { Task::from_raw(task) };

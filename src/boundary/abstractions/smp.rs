@@ -67,7 +67,7 @@ pub(crate) fn with_irqs_off(f: impl FnOnce() + Send) {
 }
 
 /// Runs `f` on `cpu` with interrupts off, and waits until `f` returns. If `cpu` is offline, `f`
-/// runs on this CPU, and `cpu` slices offline meanwhile.
+/// runs on this CPU, and `cpu` stays offline meanwhile.
 ///
 /// Either way `cpu` runs nothing else while `f` runs. `f` must not sleep. `run_on()` itself sleeps.
 pub(crate) fn run_on<F: FnOnce() + Send>(cpu: u32, f: F) {

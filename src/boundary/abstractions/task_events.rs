@@ -37,7 +37,8 @@ pub(crate) trait TaskNewtask: Send + Sync + 'static {
 
 declare_probe! {
     /// The probe that calls `T` for every new task.
-    TaskNewtaskProbe<T: TaskNewtask>, c"task_newtask", schedhist_task_newtask_probe;
+    // SAFETY: `glue.c` checks the type against the tracepoint.
+    unsafe TaskNewtaskProbe<T: TaskNewtask>, c"task_newtask", schedhist_task_newtask_probe;
     fn(receiver, task: *mut bindings::task_struct, _clone_flags: u64) {
         // SAFETY: The task exists: it has not been woken yet, and `copy_process()` returns it only
         // after this.
@@ -61,7 +62,8 @@ pub(crate) trait TaskRename: Send + Sync + 'static {
 
 declare_probe! {
     /// The probe that calls `T` for every task that is renamed.
-    TaskRenameProbe<T: TaskRename>, c"task_rename", schedhist_task_rename_probe;
+    // SAFETY: `glue.c` checks the type against the tracepoint.
+    unsafe TaskRenameProbe<T: TaskRename>, c"task_rename", schedhist_task_rename_probe;
     fn(receiver, task: *mut bindings::task_struct, comm: *const c_char) {
         // SAFETY: The task that is renamed exists meanwhile.
         let task = unsafe { Task::from_raw(task) };
@@ -91,7 +93,8 @@ pub(crate) trait SchedProcessExec: Send + Sync + 'static {
 
 declare_probe! {
     /// The probe that calls `T` for every program that is executed.
-    SchedProcessExecProbe<T: SchedProcessExec>,
+    // SAFETY: `glue.c` checks the type against the tracepoint.
+    unsafe SchedProcessExecProbe<T: SchedProcessExec>,
     c"sched_process_exec", schedhist_sched_process_exec_probe;
     fn(
         receiver,
@@ -117,7 +120,8 @@ pub(crate) trait SchedProcessExit: Send + Sync + 'static {
 
 declare_probe! {
     /// The probe that calls `T` for every process that ends.
-    SchedProcessExitProbe<T: SchedProcessExit>,
+    // SAFETY: `glue.c` checks the type against the tracepoint.
+    unsafe SchedProcessExitProbe<T: SchedProcessExit>,
     c"sched_process_exit", schedhist_sched_process_exit_probe;
     fn(receiver, task: *mut bindings::task_struct, is_last: bool) {
         if !is_last {

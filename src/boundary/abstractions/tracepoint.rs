@@ -112,10 +112,14 @@ pub(crate) unsafe trait Probe {
 ///
 /// The body is that of the function that C calls with the arguments of `$tracepoint`. `$receiver`
 /// is the `$t` there. `$function` is the type of the function in `glue.h`.
+///
+/// # Safety
+///
+/// `glue.c` must check `$function` against `$tracepoint`.
 macro_rules! declare_probe {
     (
         $(#[$attribute:meta])*
-        $name:ident<$t:ident: $trait:path $(, $v:ident)?>, $tracepoint:literal, $function:ident;
+        unsafe $name:ident<$t:ident: $trait:path $(, $v:ident)?>, $tracepoint:literal, $function:ident;
         fn($receiver:ident $(, $argument:ident: $type:ty)* $(,)?) $body:block
     ) => {
         $(#[$attribute])*
@@ -126,7 +130,7 @@ macro_rules! declare_probe {
             ///
             /// # Safety
             ///
-            /// Must be called by the tracepoint, with a pointer to a `$t` as `data`.
+            /// Must be called by the tracepoint, with a pointer to the receiver as `data`.
             unsafe extern "C" fn probe(data: *mut kernel::ffi::c_void $(, $argument: $type)*) {
                 // SAFETY: `register()` passed `data`: the address of a `$t` in an `Arc`, which is
                 // kept while the probe can be called.
@@ -135,8 +139,9 @@ macro_rules! declare_probe {
             }
         }
 
-        // SAFETY: `glue.c` checks the type against the tracepoint, and `probe()` expects a pointer
-        // to a `$t`. It may be called there by the contract of the trait.
+        // SAFETY: The caller of the macro ensures that the type is that of the tracepoint, and
+        // `probe()` expects a pointer to a `$t`. It may be called there by the contract of the
+        // trait.
         unsafe impl<$t: $trait $(, $v)?> super::tracepoint::Probe for $name<$t $(, $v)?> {
             type Data = $t;
             type Function = super::bindings::$function;

@@ -18,7 +18,10 @@ use kernel::{
     prelude::*, //
 };
 
-use super::bindings;
+use super::{
+    bindings,
+    per_cpu::is_possible, //
+};
 
 /// Creates a `T` of zero bytes on the NUMA node of the possible CPU `cpu`. Sleeps; fails with
 /// `ENOMEM`.
@@ -40,10 +43,13 @@ pub(crate) fn zeroed_slice<T: Zeroable>(cpu: u32, len: usize) -> Result<KVBox<[T
 
 /// Allocates zeroed memory as `KVmalloc` does, on the NUMA node of the possible CPU `cpu`, if any.
 /// If it is no larger than a page, `Kmalloc` can free it, too. Sleeps; fails with `ENOMEM` rather
-/// than have the OOM killer make room.
+/// than have the OOM killer make room, and with `EINVAL` for another CPU or an alignment above 64.
 pub(crate) fn allocate(layout: Layout, cpu: Option<u32>) -> Result<NonNull<u8>> {
     // `kvmalloc()` aligns like this all sizes that are multiples of it.
     if layout.align() > 64 || layout.size() % layout.align() != 0 {
+        return Err(EINVAL);
+    }
+    if cpu.is_some_and(|cpu| !is_possible(cpu)) {
         return Err(EINVAL);
     }
     let cpu = cpu.map_or(-1, |cpu| cpu as c_int);

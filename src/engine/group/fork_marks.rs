@@ -27,7 +27,7 @@ pub struct ForkMarks<B> {
 }
 
 impl<B: DerefMut<Target = [Entry<u64>]>> ForkMarks<B> {
-    /// Creates a fork_marks in which no process is marked, in the memory of `entries`.
+    /// Creates [`ForkMarks`] in which no process is marked, in the memory of `entries`.
     pub fn new(entries: B, secret: Secret) -> Self {
         Self {
             marks: Index::new(entries, secret),

@@ -216,7 +216,7 @@ pub trait Subject<C> {
     /// no rule of processes.
     fn process(&self) -> Option<u128>;
 
-    /// Returns the marks that the task's process has in the fork_marks.
+    /// Returns the marks that the task's process has in the [`ForkMarks`].
     fn marks(&self) -> u64;
 
     /// Calls `look` with the task's name.

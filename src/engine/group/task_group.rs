@@ -43,7 +43,7 @@ impl TaskGroup {
     const KERNEL: u32 = 1 << Self::GROUP_BITS;
     const IS_IDLE: u32 = 1 << (Self::GROUP_BITS + 1);
 
-    /// The number of bits of a group.
+    /// The number of bits of a [`TaskGroup`].
     pub(in crate::engine) const BITS: u32 = Self::GROUP_BITS + 2;
 
     /// The group of a task of which nothing is known.
@@ -52,7 +52,7 @@ impl TaskGroup {
     /// Stands for the idle task, which is in no group.
     pub const IDLE: Self = Self(Self::IS_IDLE);
 
-    /// Creates the group of a task in `group`.
+    /// Returns the value for a task in `group`.
     pub const fn new(group: Group, is_kernel_thread: bool) -> Self {
         let kernel = if is_kernel_thread { Self::KERNEL } else { 0 };
         // INVARIANT: Both are below `1 << BITS`.

@@ -214,8 +214,8 @@ impl TaskState {
         true
     }
 
-    /// Forgets the group if `is_it` returns true for its group, whichever task it is of. The
-    /// context is that of [`TaskState::set_task_group`].
+    /// Forgets the group if `is_it` returns true for it, whichever task it is of. The context is
+    /// that of [`TaskState::set_task_group`].
     pub fn forget_task_group(&self, is_it: impl FnOnce(Group) -> bool) {
         let bits = self.task_group.get();
         // The state of untracked tasks has no group.

@@ -397,7 +397,7 @@ proptest! {
             prop_assert_eq!(renamed, were_there);
             groups.of(number).rename_neighbours(is_group, group(99), |_| panic!("there is none left"));
         }
-        // GroupTable in use still come first: all of them can be had.
+        // Groups in use still come first: all of them can be had.
         for number in 40..40 + NEIGHBOURS as u32 {
             groups.wait(0, user(number), 1 << 40);
         }

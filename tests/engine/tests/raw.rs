@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The binary snapshot, read back: by the command's decoder, by a program in C that is made from the
-//! header alone, and by `tests/rawdump`.
+//! The binary snapshot, read back: by the command's decoder, by a program in C that is made from
+//! the header alone, and by `tests/rawdump`.
 
 use std::{
     collections::BTreeSet,
@@ -239,9 +239,9 @@ fn groups_are_more_records() {
         refused: 7,
         memory: 1,
         gone: 12,
-        unfollowed: 0,
-        late: 0,
-        no_memory: 0,
+        unfollowed: 5,
+        late: 6,
+        no_memory: 4,
     };
     let groups = Groups::new(3, scheme);
     groups.example(900);
@@ -297,7 +297,7 @@ fn groups_are_more_records() {
     let (bits, buckets) = (coarse.precision().bits(), coarse.buckets());
     for line in [
         format!("grouping 77 7 12 255 {bits} {buckets} 6367726f7570206465707468203200"),
-        "grouping_more 1 0 0 0".to_owned(),
+        "grouping_more 1 4 5 6".to_owned(),
         "offline 4094".to_owned(),
     ] {
         let line = line.trim_end_matches("00");

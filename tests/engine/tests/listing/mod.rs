@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the program of `raw_reader.py` prints of a snapshot, by the command's decoder. The including
-//! crate must have the engine as `crate::engine` and the decoder as `crate::decoder`.
+//! What the program of `raw_reader.py` prints of a snapshot, by the command's decoder. The
+//! including crate must have the engine as `crate::engine` and the decoder as `crate::decoder`.
 
 use std::collections::BTreeSet;
 
@@ -149,7 +149,8 @@ pub(crate) fn of_groups(groups: &Groups) -> BTreeSet<String> {
     lines
 }
 
-/// Returns the lines that the program has printed, but for those that the functions above leave out.
+/// Returns the lines that the program has printed, but for those that the functions above leave
+/// out.
 pub(crate) fn printed(text: &str) -> BTreeSet<String> {
     let lines = text.lines().filter_map(|line| {
         let mut words: Vec<_> = line.split(' ').collect();

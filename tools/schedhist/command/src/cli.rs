@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The command line. Each verb has a struct with its arguments as values; what they are parsed by is
-//! in [`crate::options`].
+//! The command line. Each verb has a struct with its arguments as values; what they are parsed by
+//! is in [`crate::options`].
 
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 

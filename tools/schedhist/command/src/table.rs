@@ -212,8 +212,8 @@ pub fn width(unit: Unit) -> usize {
     }
 }
 
-/// Returns the columns of a distribution. People see those quantiles that are in `shown`, in columns
-/// of this width at least.
+/// Returns the columns of a distribution. People see those quantiles that are in `shown`, in
+/// columns of this width at least.
 pub fn distribution<'a, R: 'a>(
     style: &Style,
     width: usize,
@@ -323,8 +323,8 @@ impl<'a, R> Table<'a, R> {
         self.columns.iter().filter(move |c| c.forms & form != 0)
     }
 
-    /// Returns the table in the form that the user chose. The names of its columns come first, once.
-    /// Notes that have no place in it go to standard error.
+    /// Returns the table in the form that the user chose. The names of its columns come first,
+    /// once. Notes that have no place in it go to standard error.
     pub fn render(&self, style: &Style, is_headed: &mut bool) -> String {
         match &style.form {
             Form::Text => self.text(style),
@@ -468,8 +468,8 @@ pub fn cut(name: &str, room: usize) -> String {
     format!("..{rest}")
 }
 
-/// Returns a row of values: one that would not be one value otherwise is quoted, as in RFC 4180.
-/// By hand, as the crate csv takes a separator of one byte: `-x` takes any text, as perf stat's does.
+/// Returns a row of values: one that would not be one value otherwise is quoted, as in RFC 4180. By
+/// hand, as the crate csv takes a separator of one byte: `-x` takes any text, as perf stat's does.
 fn separated(values: Vec<String>, separator: &str) -> String {
     let quoted = values.into_iter().map(|value| {
         // Any part of a separator: with its neighbour's, it might make one.

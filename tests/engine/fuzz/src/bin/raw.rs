@@ -90,8 +90,9 @@ pub unsafe extern "C" fn LLVMFuzzerCustomMutator(
     len
 }
 
-/// Returns whether the lines of the C reader have what schedhist never writes, and the decoder may drop:
-/// something twice, numbers that have no meaning, or a part of a histogram or a group without the rest.
+/// Returns whether the lines of the C reader have what schedhist never writes, and the decoder may
+/// drop: something twice, numbers that have no meaning, or a part of a histogram or a group without
+/// the rest.
 fn is_odd(text: &str) -> bool {
     let (mut seen, mut lines) = (BTreeSet::new(), text.lines());
     lines.any(|line| {

@@ -25,7 +25,8 @@ use crate::{
     source::Source,
 };
 
-/// A setting, restored when this is dropped. Signals must be blocked before: see [`crate::sys::Waiter`].
+/// A setting, restored when this is dropped. Signals must be blocked before: see
+/// [`crate::sys::Waiter`].
 #[derive(Debug)]
 pub struct Setting<'a> {
     source: &'a Source,

@@ -125,8 +125,8 @@ fn chunk(kind: u32, contents: &[u8]) -> Vec<u8> {
     chunk
 }
 
-/// Appends to a recording: what its output fails with, its methods return. Each chunk is written by a
-/// single call of `write_all`.
+/// Appends to a recording: what its output fails with, its methods return. Each chunk is written by
+/// a single call of `write_all`.
 #[derive(Debug)]
 pub struct Recorder<W> {
     out: W,

@@ -224,8 +224,9 @@ pub struct Groups {
     pub since: u64,
     /// The groups, as in the file `groups`. Keys that are missing are 0.
     pub text: String,
-    /// The histograms of `oncpu`, `runq` and `offcpu`, as in `group_hist/METRIC`. Where there is none
-    /// for a group, all samples are in the bucket of their mean, unless some are said to be in none.
+    /// The histograms of `oncpu`, `runq` and `offcpu`, as in `group_hist/METRIC`. Where there is
+    /// none for a group, all samples are in the bucket of their mean, unless some are said to be in
+    /// none.
     pub histograms: [String; GroupMetric::COUNT],
 }
 
