@@ -71,16 +71,12 @@ fn write(reading: &Reading, out: &mut impl raw::Sink) -> Result {
         raw::grouping(out, groups.since(), rule, &groups.head(), groups.scheme());
         let members = groups.members()?;
         groups.for_each(|group, name| {
+            let totals = groups.totals(group);
+            let slices = groups.slices(group, reading);
+            // Last: what comes meanwhile is then not missing in a histogram.
             let histograms = groups.histograms(group)?;
-            raw::group(
-                out,
-                group,
-                name,
-                members.of(group),
-                &groups.totals(group),
-                &groups.slices(group, reading),
-                &histograms,
-            );
+            let members = members.of(group);
+            raw::group(out, group, name, members, &totals, &slices, &histograms);
             Ok(())
         })?;
     }

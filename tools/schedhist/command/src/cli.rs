@@ -5,7 +5,9 @@
 
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
-use clap::{value_parser, ArgGroup, Args, Parser, Subcommand, ValueHint};
+use clap::{
+    builder::NonEmptyStringValueParser, value_parser, ArgGroup, Args, Parser, Subcommand, ValueHint,
+};
 use clap_complete::Shell;
 use schedhist_core::{
     distribution::Quantile,
@@ -385,7 +387,8 @@ pub struct Export {
         conflicts_with_all = ["listen", "textfile", "once"])]
     pub input: PathBuf,
     /// Address and port
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9763", conflicts_with_all = ["textfile", "once"])]
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9763", conflicts_with_all = ["textfile", "once"],
+        value_parser = NonEmptyStringValueParser::new())]
     pub listen: String,
     /// Write a file for node_exporter instead
     #[arg(long, value_name = "PATH")]

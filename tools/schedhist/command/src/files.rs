@@ -59,8 +59,11 @@ pub fn write_with(path: &Path, bytes: &[u8], permissions: Option<Permissions>) -
     if old.as_ref().is_some_and(|old| !old.is_file()) {
         return fs::write(path, bytes).map_err(failed);
     }
-    // Through a symbolic link.
-    let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    // Through a symbolic link, unless others may have put it there: see `check_replaceable`.
+    let target = match permissions {
+        Some(_) => path.to_owned(),
+        None => fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()),
+    };
     let aside = aside(&target);
     let write = || {
         let _ = fs::remove_file(&aside);

@@ -224,7 +224,7 @@ pub fn distribution<'a, R: 'a>(
         move |cell: fn(&Distribution) -> Cell| move |row: &R| of(row).map_or(Cell::Absent, cell);
     let mut columns = vec![
         Column::new("count", value(|d| Cell::Count(d.count()))).right("count", 8),
-        Column::new("sum_ns", value(|d| Cell::Number(d.sum as i128))),
+        Column::new("sum_ns", value(|d| Cell::Number(i128::try_from(d.sum).unwrap_or(i128::MAX)))),
         Column::json("min_ns", value(|d| Cell::time(d.min))),
     ];
     columns.extend(style.quantiles.iter().map(|quantile| {
@@ -437,7 +437,7 @@ impl Shown {
         let widest = widest.filter(|_| !column.is_cut).unwrap_or_default();
         Self {
             gap: column.gap,
-            width: column.width.max(widest),
+            width: column.width.max(widest.min(WIDTH)),
             is_right: column.is_right,
             is_optional: column.is_optional,
             is_cut: column.is_cut,

@@ -287,7 +287,11 @@ fn tables(args: &Bcc, mut whose: Whose, source: &Source, table: &Table) -> Resul
     let first = source.read()?;
     let mut last = match whose.rule() {
         None => None,
-        Some(_) => first.groups()?,
+        Some(_) => {
+            let groups = first.groups()?;
+            let is_off = || Failure::Error("someone has written group_by meanwhile".to_owned());
+            Some(groups.ok_or_else(is_off)?)
+        }
     };
     print(table.title)?;
     each_interval(

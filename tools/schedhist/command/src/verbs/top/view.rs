@@ -129,7 +129,10 @@ const HELP: [&str; 14] = [
 impl View<'_> {
     /// Draws the screen.
     pub fn draw(&self, (width, height): (u16, u16)) -> Buffer {
-        let mut screen = Buffer::empty(Rect::new(0, 0, width, height));
+        // There is an upper limit.
+        let area = Rect::new(0, 0, width, height);
+        let (width, height) = (area.width, area.height);
+        let mut screen = Buffer::empty(area);
         let row = |y, height| Rect::new(0, y, width, height);
         if width < 20 || height < 4 {
             Line::from("too small").render(row(0, 1), &mut screen);
