@@ -535,3 +535,19 @@ fn once() {
     );
     assert_eq!(text.lines().count(), 24);
 }
+
+/// A screen has an upper limit; a terminal does not.
+#[test]
+fn huge() {
+    let module = Module::new("huge", 2, 2);
+    for (columns, lines) in [("1000", "1000"), ("640", "166"), ("1000", "66")] {
+        let output = Command::new(env!("CARGO_BIN_EXE_schedhist"))
+            .current_dir(&module.folder)
+            .args(["--dir", "m", "top", "--once", "-d", "0.1"])
+            .envs([("COLUMNS", columns), ("LINES", lines)])
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{columns}x{lines}: {output:?}");
+        assert!(!output.stdout.is_empty());
+    }
+}
