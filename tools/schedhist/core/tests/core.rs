@@ -12,7 +12,10 @@ use schedhist_core::{
     compare::{self, Line},
     distribution::{Distribution, Max, Quantile},
     engine::{
-        self, group::records::GroupMetric, histogram::bucket::Scheme, switch::cpu::Occupancy,
+        self,
+        group::records::GroupMetric,
+        histogram::bucket::{Precision, Scheme},
+        switch::cpu::Occupancy,
     },
     groups::Between,
     laws,
@@ -1072,4 +1075,54 @@ fn hdr_histogram_log() {
         // Three digits are finer than our buckets.
         assert!((bounds.lower..=bounds.upper).contains(value), "{value}");
     }
+}
+
+/// Returns one group with so many waits of 1 ns, of which so many are in its histogram.
+fn one_group(name: &str, waits: u64, in_histogram: u64) -> raw::Groups {
+    let mut group = raw::Group::new(1, name);
+    group.samples[GroupMetric::Runq as usize] = raw::GroupSamples {
+        count: waits,
+        sum: waits.into(),
+        max: 1,
+        buckets: { (in_histogram != 0).then_some((1, in_histogram)) }
+            .into_iter()
+            .collect(),
+    };
+    raw::Groups {
+        rule: "cgroup".to_owned(),
+        time: Some(2),
+        since: Some(1),
+        limit: Some(9),
+        refused: 0,
+        memory: None,
+        scheme: Scheme::new(Precision::new(3).unwrap()),
+        groups: vec![group],
+    }
+}
+
+#[test]
+fn waits_of_a_group_in_an_interval() {
+    let since = |old: Option<&raw::Groups>, new: &raw::Groups| {
+        let between = Between::new(old, new);
+        let samples = between.samples(&new.groups[0], &[GroupMetric::Runq]);
+        let missing = between.not_in_histogram(&new.groups[0]);
+        let lost = between.lost().len();
+        (between.rows()[0].waits.0, samples.count(), missing, lost)
+    };
+    let old = one_group("/a", 5, 5);
+    assert_eq!(since(None, &old), (5, 5, 0, 0));
+    assert_eq!(since(Some(&old), &one_group("/a", 7, 7)), (2, 2, 0, 0));
+    // Some had no histogram.
+    assert_eq!(since(Some(&old), &one_group("/a", 9, 7)), (4, 2, 2, 0));
+    let none = one_group("/a", 5, 0);
+    assert_eq!(since(Some(&none), &one_group("/a", 7, 2)), (2, 2, 0, 0));
+    // The histogram may be ahead, as it is read later.
+    assert_eq!(since(Some(&old), &one_group("/a", 6, 7)), (1, 2, 0, 0));
+    // Another group has got the number: by its name, or as it went back.
+    assert_eq!(since(Some(&old), &one_group("/b", 7, 7)), (7, 7, 0, 1));
+    assert_eq!(since(Some(&old), &one_group("/a", 4, 4)), (4, 4, 0, 0));
+    // It was grouped anew.
+    let mut anew = one_group("/a", 7, 7);
+    anew.since = Some(2);
+    assert_eq!(since(Some(&old), &anew), (7, 7, 0, 0));
 }
