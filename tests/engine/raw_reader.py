@@ -2,15 +2,15 @@
 # SPDX-License-Identifier: GPL-2.0
 """Print a C program that reads snapshots, made from nothing but schedhist_raw.h.
 
-    raw_reader.py include/uapi/schedhist_raw.h > reader.c
+Such as: raw_reader.py include/uapi/schedhist_raw.h > reader.c
 
 The program reads a snapshot from standard input as the header tells readers to. It prints each record
 on a line: its type and its fields, without those for padding. A trailing array of numbers or structures
 takes a line for each element, after the fields. Text is printed in hexadecimal digits, up to its NUL.
 """
 
+import argparse
 import re
-import sys
 from pathlib import Path
 
 PREFIX = "schedhist_raw_"
@@ -186,4 +186,7 @@ class Program:
 
 
 if __name__ == "__main__":
-    print(Program(Path(sys.argv[1]).read_text(encoding="ascii")).source())
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("header", type=Path)
+    print(Program(parser.parse_args().header.read_text(encoding="ascii")).source())
