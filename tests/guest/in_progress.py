@@ -88,12 +88,13 @@ def nap():
         time.sleep(0.01)
 
 
-match sys.argv[1:]:
-    case ["law", number]:
-        law(int(number))
-    case ["hog", seconds, path]:
-        hog(float(seconds), path)
-    case ["nap"]:
-        nap()
-    case _:
-        sys.exit(__doc__)
+if __name__ == "__main__":
+    match sys.argv[1:]:
+        case ["law", number]:
+            law(int(number))
+        case ["hog", seconds, path]:
+            hog(float(seconds), path)
+        case ["nap"]:
+            nap()
+        case _:
+            sys.exit(__doc__)

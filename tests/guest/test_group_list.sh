@@ -428,3 +428,24 @@ test_group_hybrid() {
 	rmdir "$v1"/{one,two}
 	umount "$v1"
 }
+
+# One read of raw is of one moment: groups that come and go meanwhile are in it once, and all groups
+# together have what the machine has. `--thorough` reads it 10000 times.
+allow_seconds test_group_reads $((${SCHEDHIST_THOROUGH:+1} + 0 ? 1800 : 300))
+test_group_reads() {
+	local churn reads=1000
+	[[ -z ${SCHEDHIST_THOROUGH-} ]] || reads=10000
+	cgroups_on
+	load
+	echo 20 > "$debugfs/group_limit"
+	measure 0
+	echo "cgroup under /schedhist" > "$debugfs/group_by"
+	until [[ -e $work/enough ]]; do churn 20; done &
+	churn=$!
+	python3 -SE group_reads.py "$reads" > "$work/said" 2>&1 || fail "$(tail -n 3 "$work/said")"
+	note "$(< "$work/said")"
+	: > "$work/enough"
+	wait "$churn" || fail "groups did not come and go all the while"
+	measure 0
+	within "places that were given up" 50 "$(head_of gone)" 1000000
+}

@@ -185,6 +185,43 @@ test_tool_children() {
 	done
 }
 
+# For each interval, `run` reads one file, once.
+allow_seconds test_tool_run_reads 480
+test_tool_run_reads() {
+	local intervals tracer
+	[[ -n $(command -v bpftrace) ]] || skip "there is no bpftrace"
+	begin_tool
+	cgroups_on
+	cat > opens.bt <<-'END'
+		tracepoint:syscalls:sys_enter_open, tracepoint:syscalls:sys_enter_openat,
+		tracepoint:syscalls:sys_enter_openat2 /comm == "tool"/ { printf("%s\n", str(args.filename)); }
+	END
+	(
+		# shellcheck source=tests/guest/users.bash
+		. "$here/users.bash"
+		bpftrace_run opens.bt
+	) > opened 2>&1 &
+	tracer=$!
+	background "$tracer"
+	waits_for test -p bpftrace.on
+	read -r _ < bpftrace.on
+	tool run -I 300 -- sleep 3 2> said
+	echo > bpftrace.off
+	wait "$tracer" || fail "bpftrace: $(tail -n 5 opened)"
+	intervals=$(grep -c ': from ' said)
+	within intervals 6 "$intervals" 10
+	# Besides, those before the command begins and after its end. Two for an interval would be more.
+	awk -v raw="$debugfs/raw" '$0 == raw { n++ } END { print n + 0 }' opened > reads
+	within "reads of raw" $((intervals + 2)) "$(< reads)" $((intervals + 8))
+	# What was opened while the command ran.
+	awk -v raw="$debugfs/raw" '
+		{ all[NR] = $0 }
+		$0 == raw { places[++n] = NR }
+		END { for (i = places[n - 5]; i <= places[n - 3]; i++) print all[i] }
+	' opened | sort -u > between
+	same "files that are opened for an interval" "$(< between)" "$debugfs/raw"
+}
+
 # The times of a command that often naps, beside those that the kernel keeps: see docs/tool.md. A busy
 # host may stop a CPU between the readings of the two clocks.
 test_tool_run_times() {

@@ -51,6 +51,8 @@ pub struct Job<'a> {
     /// The CPUs of the machine that count.
     pub cpus: Option<&'a CpuList>,
     pub each_cpu: bool,
+    /// The version of the module.
+    pub module: String,
     pub style: Style,
     pub log: Log,
 }
@@ -324,8 +326,7 @@ impl Job<'_> {
                 runs::add_window(&mut histograms, &frame.window, &scope, |cpu| cpu == number);
             }
         }
-        let module = std::fs::read_to_string("/sys/module/schedhist/version").unwrap_or_default();
-        let mut pairs = runs::describe(&old.reading.taken, module.trim());
+        let mut pairs = runs::describe(&old.reading.taken, self.module.trim());
         let list = self.cpus.map_or("all", |cpus| &cpus.text);
         let (from, to) = (from.unwrap_or_default().as_nanos(), to.as_nanos());
         let words: Vec<_> = { self.words.iter() }

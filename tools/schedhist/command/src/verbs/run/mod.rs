@@ -2,7 +2,7 @@
 
 //! `run`: measures a command with its children, and the machine beside it.
 
-use std::{os::unix::process::ExitStatusExt, process::ExitStatus};
+use std::{fs, os::unix::process::ExitStatusExt, process::ExitStatus};
 
 use crate::{
     cli::Run,
@@ -63,6 +63,7 @@ pub fn run(args: &Run, source: &Source) -> Result {
         timeout: args.timeout,
         cpus,
         each_cpu: args.no_aggr,
+        module: fs::read_to_string("/sys/module/schedhist/version").unwrap_or_default(),
         style,
         log,
     };
