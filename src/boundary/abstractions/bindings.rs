@@ -23,9 +23,9 @@ use kernel::ffi;
 include!(concat!(env!("MODULE_GENERATED"), "/bindings_generated.rs"));
 
 // Where the kernel has these as static inlines, glue.c has functions that call them.
-#[cfg(not(CONFIG_HAVE_UNSTABLE_SCHED_CLOCK))]
-pub(crate) use schedhist_local_clock as local_clock;
 #[cfg(not(CONFIG_HOTPLUG_CPU))]
 pub(crate) use schedhist_cpus_read_lock as cpus_read_lock;
 #[cfg(not(CONFIG_HOTPLUG_CPU))]
 pub(crate) use schedhist_cpus_read_unlock as cpus_read_unlock;
+#[cfg(not(CONFIG_HAVE_UNSTABLE_SCHED_CLOCK))]
+pub(crate) use schedhist_local_clock as local_clock;

@@ -224,7 +224,10 @@ pub fn distribution<'a, R: 'a>(
         move |cell: fn(&Distribution) -> Cell| move |row: &R| of(row).map_or(Cell::Absent, cell);
     let mut columns = vec![
         Column::new("count", value(|d| Cell::Count(d.count()))).right("count", 8),
-        Column::new("sum_ns", value(|d| Cell::Number(i128::try_from(d.sum).unwrap_or(i128::MAX)))),
+        Column::new(
+            "sum_ns",
+            value(|d| Cell::Number(i128::try_from(d.sum).unwrap_or(i128::MAX))),
+        ),
         Column::json("min_ns", value(|d| Cell::time(d.min))),
     ];
     columns.extend(style.quantiles.iter().map(|quantile| {
