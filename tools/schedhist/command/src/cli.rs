@@ -318,7 +318,7 @@ pub struct Diff {
     pub fail_above: Vec<Rule>,
 }
 
-/// Wait for a sample above a threshold, and print who had the CPU
+/// Wait for a sample above a threshold, and print its culprits
 #[derive(Args)]
 #[command(
     after_help = "Actions: trace and snapshot stop or copy the trace, at the very moment;\n\
