@@ -6,8 +6,11 @@
 #![allow(missing_docs)]
 
 use std::{
-    env, fs,
+    env,
+    ffi::OsStr,
+    fs,
     io::Write,
+    os::unix::ffi::OsStrExt,
     path::Path,
     process::{Command, Output, Stdio},
     time::{Duration, UNIX_EPOCH},
@@ -493,5 +496,59 @@ fn any_recording() {
         }
     }
     assert!(accepted > 50, "{accepted}");
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+/// The names of files and folders need not be UTF-8.
+#[test]
+fn any_file_name() {
+    let folder = folder("any_file_name");
+    let odd = |name: &[u8]| OsStr::from_bytes(&[name, b"\xff"].concat()).to_owned();
+    for name in ["machine", "a.data", "b.data"] {
+        fs::rename(folder.join(name), folder.join(odd(name.as_bytes()))).unwrap();
+    }
+    let run = |words: &[&OsStr]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_schedhist"))
+            .args(words)
+            .current_dir(&folder)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{words:?}: {output:?}");
+    };
+    let (m, a, b) = (odd(b"machine"), odd(b"a.data"), odd(b"b.data"));
+    let (html, prom, trace, man) = (odd(b"html"), odd(b"prom"), odd(b"trace"), odd(b"man"));
+    let word = OsStr::new;
+    run(&[word("--dir"), &m, word("hist")]);
+    run(&[word("report"), word("-i"), &a]);
+    run(&[word("report"), word("-i"), &a, word("--html"), &html]);
+    run(&[
+        word("report"),
+        word("-i"),
+        &a,
+        word("--html"),
+        &html,
+        word("--against"),
+        &b,
+    ]);
+    run(&[word("diff"), &a, &b]);
+    run(&[word("export"), word("--perfetto"), &trace, word("-i"), &a]);
+    run(&[
+        word("--dir"),
+        &m,
+        word("export"),
+        word("--once"),
+        word("--textfile"),
+        &prom,
+    ]);
+    fs::create_dir(folder.join(&man)).unwrap();
+    run(&[word("man"), &man]);
+    for name in [&html, &prom, &trace] {
+        assert_ne!(
+            fs::metadata(folder.join(name)).unwrap().len(),
+            0,
+            "{name:?}"
+        );
+    }
+    assert!(fs::read_dir(folder.join(&man)).unwrap().count() > 10);
     fs::remove_dir_all(&folder).unwrap();
 }
