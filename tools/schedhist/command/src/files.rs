@@ -11,6 +11,11 @@ use std::{
 
 use crate::failure::{Failure, Result};
 
+/// Returns the text of a small file, such as one of sysfs; `None` if it cannot be read.
+pub fn read(path: &str) -> Option<String> {
+    Some(fs::read_to_string(path).ok()?.trim().to_owned())
+}
+
 /// Returns a path with a dot and another ending behind all of it.
 pub fn with_ending(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();

@@ -8,6 +8,7 @@ use schedhist_core::{engine::group::records::GroupMetric, laws, raw::Group};
 
 use crate::{
     failure::{print, verdict, wrap_after, Failure, Result},
+    files::read,
     setting::{self, grouping::MORE_GROUPS},
     source::Source,
     sys,
@@ -27,10 +28,6 @@ enum Found {
 type Check = fn(&Source) -> Found;
 
 use Found::{Bad, Good, Warning};
-
-fn read(path: &str) -> Option<String> {
-    Some(fs::read_to_string(path).ok()?.trim().to_owned())
-}
 
 /// Checks of the machine.
 const MACHINE: [(&str, Check); 5] = [

@@ -17,7 +17,7 @@ use schedhist_core::{recording::file::Recorder, window::Window};
 use crate::{
     cli::Record,
     failure::{note, verdict, Failure, Result},
-    files::{aside, check_replaceable, with_ending},
+    files::{self, aside, check_replaceable, with_ending},
     outliers::number,
     recordings::runs,
     render,
@@ -149,12 +149,7 @@ impl Drop for Output {
 
 /// Returns `key value` lines that describe this machine and a recording that begins.
 fn info(begun: u64) -> String {
-    let read = |path: &str| {
-        fs::read_to_string(path)
-            .unwrap_or_default()
-            .trim()
-            .to_owned()
-    };
+    let read = |path: &str| files::read(path).unwrap_or_default();
     format!(
         "begun_unix_ns {begun}\nkernel {}\nmodule {}\ncommand {}\n",
         read("/proc/sys/kernel/osrelease"),

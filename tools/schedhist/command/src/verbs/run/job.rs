@@ -326,7 +326,7 @@ impl Job<'_> {
                 runs::add_window(&mut histograms, &frame.window, &scope, |cpu| cpu == number);
             }
         }
-        let mut pairs = runs::describe(&old.reading.taken, self.module.trim());
+        let mut pairs = runs::describe(&old.reading.taken, &self.module);
         let list = self.cpus.map_or("all", |cpus| &cpus.text);
         let (from, to) = (from.unwrap_or_default().as_nanos(), to.as_nanos());
         let words: Vec<_> = { self.words.iter() }

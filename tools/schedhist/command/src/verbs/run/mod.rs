@@ -2,11 +2,12 @@
 
 //! `run`: measures a command with its children, and the machine beside it.
 
-use std::{fs, os::unix::process::ExitStatusExt, process::ExitStatus};
+use std::{os::unix::process::ExitStatusExt, process::ExitStatus};
 
 use crate::{
     cli::Run,
     failure::{note, verdict, Failure, Result},
+    files,
     options::{Form, Style},
     source::Source,
     sys::Waiter,
@@ -63,7 +64,7 @@ pub fn run(args: &Run, source: &Source) -> Result {
         timeout: args.timeout,
         cpus,
         each_cpu: args.no_aggr,
-        module: fs::read_to_string("/sys/module/schedhist/version").unwrap_or_default(),
+        module: files::read("/sys/module/schedhist/version").unwrap_or_default(),
         style,
         log,
     };
