@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The controls `metrics` and `reset`, and the parameter `metrics`."""
+
+import errno
+import time
+
+from harness import log
+from harness.kernel import cpus, expedite_rcu
+from harness.ktap import eq, fails, matches, note, within
+from harness.laws import check_laws
+from harness.module import (DEBUGFS, Histogram, Status, assert_gone, count, histogram, lines_of, load, measure, read,
+                            refuses_all, reset, status, unload, value, write)
+from harness.names import DEFAULT, METRICS, RECORDED
+from harness.workload import bursts, busy, messages
+
+
+def test_metrics():
+    load()
+    eq("default", value("metrics"), " ".join(DEFAULT))
+    write("metrics", "all")
+    eq("all", value("metrics"), " ".join(RECORDED))
+    write("metrics", "none")
+    eq("none", value("metrics"), "none")
+    write("metrics", "runq,idle")
+    eq("some of them", value("metrics"), "runq_wakeup runq_preempt idle")
+    write("metrics", "default")
+    eq("default again", value("metrics"), " ".join(DEFAULT))
+    eq("status", Status().settings["metrics"], " ".join(DEFAULT))
+
+
+def test_metrics_parameter():
+    load("metrics=oncpu,wakeup")
+    eq("metrics", value("metrics"), "oncpu wakeup")
+    unload()
+    mark = log.Mark()
+    fails(errno.EINVAL, load, "metrics=oncpu,bogus")
+    eq("the log", mark.ours(),
+       ['schedhist: metrics: "oncpu,bogus": expected metric names (see hist/), or all, default, none'])
+    assert_gone()
+
+
+def test_metrics_are_off():
+    """A metric that is off does not grow, one that is switched on counts from then on, and if all are off
+    nothing is probed."""
+    load("metrics=idle")
+    messages(1)
+    measure(0)
+    for metric in METRICS:
+        if metric != "idle":
+            eq(f"count of {metric}", count(metric), 0)
+    within("count of idle", 1, count("idle"))
+    write("metrics", "none")
+    measure(1)
+    before = status("switches")
+    time.sleep(0.5)
+    eq("switches with no metric on", status("switches"), before)
+    write("metrics", "all")
+    reset()
+    messages(1)
+    measure(0)
+    within("count of wakeup", 1, count("wakeup"))
+
+
+def test_metrics_often():
+    """With the wakeup probe, and with metrics changed and counts reset under load, everything adds up."""
+    load()
+    expedite_rcu()
+    with bursts():
+        for metric in METRICS:
+            write("metrics", metric)
+            write("metrics", "all")
+            reset()
+        # Between the last two commands some switches were seen, which this baseline does not include.
+        measure(0)
+        reset()
+        measure(1)
+        time.sleep(1)
+        measure(0)
+    check_laws()
+    within("wakeup", 10, count("wakeup"))
+
+
+def test_reset():
+    """A reset is a baseline, taken on all CPUs at once: right after it the same amount is missing on both
+    sides of a law, however busy the machine is."""
+    load("metrics=all")
+    with busy():
+        time.sleep(0.3)
+        for _ in range(10):
+            reset()
+        time.sleep(0.3)
+        measure(0)
+    check_laws()
+    within("switches", 1, status("switches"))
+    reset()
+    eq("switches after a reset", status("switches"), 0)
+    for metric in METRICS:
+        eq(f"samples of {metric} after a reset", count(metric), 0)
+        eq(f"maximum of {metric} after a reset", histogram(metric).max, [])
+    for line in lines_of("summary")[4:]:
+        eq("count and mean in the summary", line.split()[1:3], ["0", "-"])
+
+
+def test_reset_read():
+    """A file read during resets is from one side of each: no samples exceed the maximum, except those that
+    the CPUs are just recording."""
+    load()
+    script = f"""while echo 1 > {DEBUGFS}/reset; do sleep 0.02; done &
+        exec hackbench --groups 1 --loops 100000000"""
+    with busy("bash", "-c", script):
+        time.sleep(0.3)
+        texts = [read("hist/oncpu") for _ in range(800)]
+    found = [Histogram(text) for text in texts]
+    reads = sum(one.count >= 100 for one in found)
+    cut = sum(sum(number for lower, (_, number) in one.buckets.items() if [lower] > one.max) > cpus()
+              for one in found)
+    note(f"{reads} reads, {cut} of them cut in two")
+    within("reads that found samples", 100, reads, 800)
+    eq("reads that a reset has cut in two", cut, 0)
+
+
+def test_controls_bad_input():
+    load()
+    measure(0)
+
+    def texts():
+        return [read(name) for name in ("status", *(f"hist/{metric}" for metric in METRICS))]
+
+    before, mark = texts(), log.Mark()
+    with log.quiet():
+        number = sum(refuses_all(file) for file in ("metrics", "reset"))
+    eq("after bad input", texts(), before)
+    lines = "\n".join(mark.ours())
+    matches("the log", '^schedhist: reset: "2": expected 1$', lines)
+    matches("the log", '^schedhist: metrics: "oncpu;idle": expected metric names', lines)
+    matches("the log", r'^schedhist: metrics: "1*"\.\.\.: longer than 256 bytes$', lines)
+    within("lines in the log", 1, len(lines.splitlines()), number)

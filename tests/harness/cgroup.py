@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Cgroups of the tests, and processes in them."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+from .process import call, write_file
+
+ROOT = Path("/sys/fs/cgroup")
+# All cgroups of a test are below this one.
+BASE = ROOT / "schedhist"
+CLONE_INTO_CGROUP = 1 << 33
+CLONE3 = 435
+
+
+def is_mounted() -> bool:
+    return os.path.ismount(ROOT)
+
+
+def on() -> None:
+    """Mounts the default hierarchy and makes BASE."""
+    if not is_mounted():
+        subprocess.run(["mount", "-t", "cgroup2", "none", ROOT], check=True)
+    BASE.mkdir()
+
+
+def off() -> None:
+    """Undoes it, after a test."""
+    if is_mounted() and BASE.exists():
+        remove(BASE)
+        subprocess.run(["umount", ROOT], check=True)
+
+
+def make(*names: str) -> list[Path]:
+    for name in names:
+        (BASE / name).mkdir(parents=True, exist_ok=True)
+    return [BASE / name for name in names]
+
+
+def clone_into(folder: Path) -> int:
+    """Forks a child that begins in this cgroup."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        # struct clone_args: flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls,
+        # set_tid, set_tid_size, cgroup
+        args = (ctypes.c_uint64 * 11)(CLONE_INTO_CGROUP, 0, 0, 0, signal.SIGCHLD, 0, 0, 0, 0, 0, fd)
+        return call(CLONE3, args, ctypes.sizeof(args))
+    finally:
+        os.close(fd)
+
+
+def start_in(name: str, *command: str | Path) -> int:
+    """Starts a program in a cgroup below BASE, in which it is from its first moment on. Returns its PID."""
+    pid = clone_into(BASE / name)
+    if pid == 0:
+        try:
+            os.execvp(command[0], [str(word) for word in command])
+        finally:
+            os._exit(127)
+    return pid
+
+
+def run_in(name: str, *command: str | Path) -> int:
+    """The same, and waits for its end. Returns its status."""
+    return os.waitstatus_to_exitcode(os.waitpid(start_in(name, *command), 0)[1])
+
+
+def move(pid: int, folder: Path) -> None:
+    write_file(folder / "cgroup.procs", str(pid))
+
+
+def remove(base: Path) -> None:
+    """Removes a cgroup and those below it; their tasks go to the root."""
+    folders = [folder for folder, _, _ in os.walk(base)]
+    for folder in sorted(folders, key=len, reverse=True):
+        while True:
+            try:
+                for pid in Path(folder, "cgroup.threads").read_text().split():
+                    write_file(ROOT / "cgroup.procs", pid)
+            except OSError:
+                pass
+            try:
+                os.rmdir(folder)
+                break
+            except FileNotFoundError:
+                break
+            except OSError:
+                time.sleep(0.01)

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The kernel and its CPUs: which it is, and what it can do."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+TRACEFS = Path("/sys/kernel/tracing")
+RELEASE = os.uname().release
+# The kernel's name, if it is a kernel of ours: debug, cfi, rt-debug, kcsan, uml. The last one checks as
+# much as debug does, but runs at the speed of the host: it is no DEBUG kernel.
+OWN = RELEASE.partition("-schedhist-")[2]
+DEBUG = "" if OWN == "uml" else OWN
+
+
+def possible_cpus() -> list[int]:
+    ranges = Path("/sys/devices/system/cpu/possible").read_text().split(",")
+    bounds = [[int(bound) for bound in part.split("-")] for part in ranges]
+    return [cpu for bound in bounds for cpu in range(bound[0], bound[-1] + 1)]
+
+
+def cpus() -> int:
+    """Returns the number of CPUs that are online."""
+    return os.cpu_count() or 1
+
+
+def expedite_rcu(on: bool = True) -> None:
+    """Loading and unloading wait for RCU grace periods, as does each change of an event's filter: with
+    short ones, many of them fit."""
+    Path("/sys/kernel/rcu_expedited").write_text(str(int(on)))
+
+
+def rcu_as_usual() -> None:
+    """Grace periods are slow on kernels of ours."""
+    expedite_rcu(bool(DEBUG))
+
+
+def unreclaimable() -> int:
+    """Returns the kernel's unreclaimable memory in bytes: allocations of drivers and the like, and
+    modules themselves."""
+    # Otherwise each CPU keeps some of the count to itself.
+    Path("/proc/sys/vm/stat_refresh").write_text("1")
+    return sum_of_meminfo("SUnreclaim", "VmallocUsed", "Percpu") * 1024
+
+
+def sum_of_meminfo(*keys: str) -> int:
+    words = [line.split() for line in Path("/proc/meminfo").read_text().splitlines()]
+    return sum(int(word[1]) for word in words if word[0].rstrip(":") in keys)

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What a test needs, without which it is skipped."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+from .kernel import DEBUG, TRACEFS
+from .ktap import skip
+
+
+def not_on_debug(why: str) -> None:
+    if DEBUG:
+        skip(why)
+
+
+def about_numbers() -> None:
+    """For accuracy tests: a debug kernel adds nothing."""
+    not_on_debug("whether the numbers are true does not depend on what the kernel checks")
+    needs("clock")
+
+
+def about_texts() -> None:
+    """For tests that check texts with hundreds of processes, and use the module little: on a debug
+    kernel it takes a second to start one process."""
+    not_on_debug("what the kernel's files of events say does not depend on what it checks")
+
+
+def has_clock() -> bool:
+    """Returns whether local_clock() has nanoseconds, and not only ticks."""
+    text = Path("/sys/kernel/debug/sched/debug").read_text()
+    return not re.search(r"^sched_clk .*0\.000000$", text, re.MULTILINE)
+
+
+def needs(*things: str) -> None:
+    """Skips the test unless the kernel has the features and the root the programs that it uses: clock,
+    hist (triggers), perf, bpftrace, or any other program."""
+    for thing in things:
+        if thing == "clock":
+            if not has_clock():
+                skip("the kernel's local_clock() counts ticks")
+        elif thing == "hist":
+            if not (TRACEFS / "events/sched/sched_switch/hist").exists():
+                skip("the kernel has no hist triggers")
+        elif not shutil.which(thing):
+            skip(f"there is no {thing}")
+        elif thing in ("perf", "bpftrace") and not Path("/proc/sys/kernel/perf_event_paranoid").exists():
+            skip(f"the kernel has no perf events, which {thing} needs")
+
+
+CPU1 = Path("/sys/devices/system/cpu/cpu1/online")
+
+
+def cpu1() -> Path:
+    """Returns the file by which CPU 1 goes offline and comes back."""
+    if not CPU1.exists():
+        skip("CPU 1 cannot go offline")
+    return CPU1

@@ -1,0 +1,308 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Runs the tests in a guest, one after the other, each in a child of this interpreter."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import traceback
+from pathlib import Path
+from typing import Callable, NoReturn
+
+GUEST = Path(__file__).parents[1] / "guest"
+LEGACY = GUEST / "legacy.bash"
+
+
+def tests_found() -> dict[str, Path]:
+    """Returns the file of each test, by the test's name. Executes none: that takes long when emulated."""
+    found: dict[str, Path] = {}
+    for path in sorted(GUEST.glob("test_*")):
+        for name in re.findall(r"^(?:def )?test_(\w+)\(\)", path.read_text(encoding="utf-8"), re.MULTILINE):
+            if name in found:
+                sys.exit(f"{path.name} and {found[name].name} both have a test {name}")
+            found[name] = path
+    return dict(sorted(found.items()))
+
+
+class Test:
+    """A test, with how it is to be treated."""
+
+    def __init__(self, name: str, path: Path) -> None:
+        self.name, self.path = name, path
+        self.limit, self.lacking, self.seeking = 300, False, False
+
+    def load(self) -> None:
+        """Reads its file. The import of a file happens once, in the parent of all its tests."""
+        if self.path.suffix == ".sh":
+            said = subprocess.run(["bash", LEGACY, "declare", self.path.name, f"test_{self.name}"], cwd=GUEST,
+                                  capture_output=True, text=True, check=True).stdout.split()
+            self.limit, self.lacking, self.seeking = int(said[0]), said[1] == "1", said[2] == "1"
+            self.function: Callable[[], object] = self._legacy
+        else:
+            self.function = getattr(importlib.import_module(self.path.stem), f"test_{self.name}")
+            for key in ("limit", "lacking", "seeking"):
+                setattr(self, key, getattr(self.function, key, getattr(self, key)))
+
+    def _legacy(self) -> NoReturn:
+        os.execvp("bash", ["bash", str(LEGACY), "run", self.path.name, f"test_{self.name}"])
+
+    def seconds(self) -> int:
+        """A busy host makes tests slow, so they get twice the limit; a debug kernel checks everything, so
+        there they get five times the limit."""
+        from .kernel import DEBUG
+
+        return self.limit * (5 if DEBUG else 2)
+
+
+# --- one process group ---
+
+
+def _in_child(function: Callable[[], object], out: int) -> NoReturn:
+    """Calls the function, with its output in `out`. Ends with 0, or 77 if it asks to be skipped."""
+    from .ktap import Late, Skipped, deferred
+    from .process import WORK
+
+    def late(*_: object) -> NoReturn:
+        raise Late
+
+    status = 1
+    try:
+        os.setpgid(0, 0)
+        os.dup2(out, 1)
+        os.dup2(out, 2)
+        signal.signal(signal.SIGTERM, late)
+        try:
+            function()
+            status = 0
+        finally:
+            while deferred:
+                action, arguments = deferred.pop()
+                action(*arguments)
+    except Skipped as reason:
+        (WORK / "skip").write_text(str(reason))
+        status = 77
+    except AssertionError as error:
+        place = traceback.extract_tb(error.__traceback__)
+        calls = [f"{Path(frame.filename).name}:{frame.lineno}" for frame in place if "/guest/test_" in frame.filename]
+        print(f"{' '.join(calls)}: {error or place[-1].line}")
+        if error.__context__ and not error.__suppress_context__:
+            traceback.print_exception(error.__context__)
+        status = 1
+    except BaseException:  # noqa: must not return into the runner
+        traceback.print_exc()
+        status = 1
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+
+
+def guarded(seconds: int, function: Callable[[], object], out: int) -> int | None:
+    """Calls the function in a child, and ends its whole process group after this time. Returns the
+    status, or None if it was late."""
+    pid = os.fork()
+    if pid == 0:
+        _in_child(function, out)
+    try:
+        os.setpgid(pid, pid)
+    except PermissionError:
+        pass  # the child has begun, and did so itself
+    late = False
+    ended = os.pidfd_open(pid)
+    for action, patience in ((None, seconds), (signal.SIGTERM, 5), (signal.SIGKILL, None)):
+        if action:
+            late = True
+            os.killpg(pid, action)
+        if select.select([ended], [], [], patience)[0]:
+            break
+    os.close(ended)
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    return None if late else status
+
+
+# --- what a test leaves behind ---
+
+
+def user_processes() -> set[int]:
+    """Returns the PIDs of all processes but kernel threads and init."""
+    found = set()
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+                parent = int(file.read().rpartition(")")[2].split()[1])
+        except OSError:
+            continue
+        if parent not in (0, 2):
+            found.add(int(pid))
+    return found
+
+
+def end_leftovers(known: set[int]) -> None:
+    """Kills the processes that a test has left running, and names them: they would disturb all later
+    tests."""
+    for pid in user_processes() - known - {os.getpid()}:
+        try:
+            os.stat(f"/proc/{pid}/exe")
+            command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ")[:150].decode(errors="replace")
+            print(f"# left running: {command}")
+            os.kill(pid, signal.SIGKILL)
+        except OSError:
+            pass  # it has ended
+
+
+def tracing_reset() -> None:
+    from .kernel import TRACEFS
+    from .module import EVENTFS
+    from .process import write_file
+
+    for instance in TRACEFS.glob("instances/schedhist*"):
+        instance.rmdir()
+    for event in EVENTFS.glob("*/"):
+        # Opening the file for writing removes all triggers.
+        if (event / "trigger").exists():
+            os.close(os.open(event / "trigger", os.O_WRONLY | os.O_TRUNC))
+        if (event / "filter").exists():
+            write_file(event / "filter", "0")
+    write_file(TRACEFS / "events/enable", "0")
+    write_file(TRACEFS / "tracing_on", "1")
+    if (TRACEFS / "snapshot").exists():
+        write_file(TRACEFS / "snapshot", "0")
+    write_file(TRACEFS / "trace", "\n")
+
+
+def cleanup() -> None:
+    """Undoes all that a test left behind."""
+    from . import cgroup, kernel, module
+
+    kernel.rcu_as_usual()
+    cgroup.off()
+    tracing_reset()
+    for name in ("fail_call", "schedhist", "schedhisu", "selfwake", "hold", "states", "churn"):
+        if module.loaded(name):
+            module.remove(name)
+    module.assert_gone()
+
+
+# --- all of them ---
+
+
+def run_test(test: Test, following: Test | None, known: set[int]) -> bool:
+    """Runs a test and prints its result. Looks for leaks after the last of several tests in a row that ask
+    for it; scripts/bed/vm looks for them at the end."""
+    from . import log
+    from .process import WORK
+
+    (WORK / "skip").unlink(missing_ok=True)
+    log.begin(test.name, test.lacking)
+    with open(WORK / "out", "w+b") as file:
+        status = guarded(test.seconds(), test.function, file.fileno())
+        good = status in (0, 77)
+        if status is None:
+            file.write(b"took too long\n")
+
+        def clean() -> None:
+            if test.path.suffix == ".sh":
+                subprocess.run(["bash", LEGACY, "cleanup"], check=True, cwd=GUEST)
+            end_leftovers(known)
+            cleanup()
+
+        file.flush()
+        if guarded(300, clean, file.fileno()) != 0:
+            file.write(b"cleaning up failed, or took too long\n")
+            file.flush()
+            good = False
+        if test.seeking and following and not following.seeking:
+            leaks = [GUEST / "../../scripts/bed/find-leaks"]
+            good &= subprocess.run(leaks, stdout=file, stderr=file, check=False).returncode == 0
+        file.seek(0)
+        said = file.read().decode("utf-8", "replace").splitlines()
+    assert log.current
+    reports, tail = log.take(*log.current)
+    if reports:
+        said += ["the kernel log:", *reports.splitlines()]
+        good = False
+    skipped = (WORK / "skip").exists()
+    if not good:
+        print(f"not ok {test.name}")
+        for line in said:
+            print(f"# {line.removeprefix('# ')}")
+        for line in tail.splitlines():
+            print(f"#   log: {line}")
+    elif skipped:
+        print(f"skip {test.name}: {(WORK / 'skip').read_text()}")
+    else:
+        print(f"ok {test.name}")
+        for line in said:
+            if line.startswith("# "):
+                print(line)
+    sys.stdout.flush()
+    return good
+
+
+def run_tests(tests: list[Test]) -> bool:
+    from . import kernel
+    from .module import KO
+
+    # On a file system of the guest's own, and without debug information: many loads become fast.
+    subprocess.run(["objcopy", "--strip-debug", os.environ["SCHEDHIST_KO"], KO], check=True)
+    os.setpriority(os.PRIO_PROCESS, 0, -20)
+    kernel.rcu_as_usual()
+    known = user_processes()
+    good = True
+    for test, following in zip(tests, [*tests[1:], None]):
+        test.load()
+        if following:
+            following.load()
+        good &= run_test(test, following, known)
+    return good
+
+
+def bad_usage(text: str) -> NoReturn:
+    print(f"tests/guest/run: {text}; see tests/guest/run --help", file=sys.stderr)
+    sys.exit(2)
+
+
+def main(usage: str) -> None:
+    arguments, found = sys.argv[1:], tests_found()
+    thorough = listed = False
+    while arguments and arguments[0].startswith("-") and arguments[0] != "--except":
+        option = arguments.pop(0)
+        if option in ("-h", "--help"):
+            print(usage.strip())
+            return
+        if option not in ("--thorough", "--list"):
+            bad_usage(f"unknown option {option}")
+        thorough |= option == "--thorough"
+        listed |= option == "--list"
+    names = list(found)
+    if arguments and arguments[0] == "--except":
+        names = [name for name in names if name not in arguments[1:]]
+    elif arguments:
+        names = arguments
+        for name in names:
+            if name not in found:
+                bad_usage(f"there is no test '{name}'")
+    if listed:
+        print("\n".join(names) if names else bad_usage("there are no such tests"))
+        return
+    if "SCHEDHIST_KO" not in os.environ:
+        sys.exit("tests/guest/run: run this through scripts/bed/vm")
+    work = tempfile.mkdtemp()
+    # The tree is read-only, and compiling imports takes longer than running most programs.
+    os.environ |= {"SCHEDHIST_TEST_WORK": work, "PYTHONPYCACHEPREFIX": f"{work}/pycache",
+                   "SCHEDHIST_THOROUGH": "1" if thorough else ""}
+    sys.pycache_prefix = f"{work}/pycache"
+    sys.path.insert(0, str(GUEST))
+    os.chdir(GUEST)
+    try:
+        good = run_tests([Test(name, found[name]) for name in names])
+    finally:
+        shutil.rmtree(work)
+    sys.exit(not good)
