@@ -11,7 +11,7 @@
  *
  *	METRIC, COUNTER, SUM	the names, before all records that refer to them
  *	CPU			for each possible CPU: its counters, then
- *	  STAY			the stay in progress, if measuring is on and the
+ *	  SLICE			the slice in progress, if measuring is on and the
  *				CPU is online
  *	  HISTOGRAM		for each metric that has memory on it: the totals
  *	  WORST			the greatest sample, if there is one
@@ -21,7 +21,7 @@
  *	GROUPING		while tasks are grouped: how, then
  *	  GROUPING_MORE		more about them
  *	  GROUP			each group, of all CPUs together
- *	  GROUP_STAYS		stays in progress of its tasks, if there are any
+ *	  GROUP_SLICES		slices in progress of its tasks, if there are any
  *	  GROUP_BUCKETS		its buckets that are not empty, likewise
  *	  NEIGHBOUR		other groups that had the CPU when its waits
  *				ended
@@ -31,7 +31,7 @@
  *				progress, then
  *	  TASK			the longest ones, in no order
  *	GROUP_WAITING		for each group with any: waits in progress
- *	GROUP_UNSEEN		for each group with any: stays in progress whose
+ *	GROUP_UNSEEN		for each group with any: slices in progress whose
  *				beginning was not seen
  *	END			the last record
  *
@@ -53,22 +53,22 @@
  *
  * A histogram has samples only of what has ended. What is in progress is there
  * beside it, so that the difference of two snapshots tells what happened between
- * them, no more and no less. For a CPU with a STAY in both, for example, tasks
+ * them, no more and no less. For a CPU with a SLICE in both, for example, tasks
  * had it for the difference of the sums of "oncpu", plus what was in progress at
  * the later snapshot, less what was in progress at the earlier one. Two laws:
  *
  *   now_ns = sum of "oncpu" + sum of "idle" + in progress + unseen_ns
  *
- * modulo 2^64 on each CPU with a STAY, while both metrics are on. Here the sums,
- * and all in the STAY, are of one moment. In progress is now_ns - since_ns, or 0
+ * modulo 2^64 on each CPU with a SLICE, while both metrics are on. Here the sums,
+ * and all in the SLICE, are of one moment. In progress is now_ns - since_ns, or 0
  * if the occupancy is UNSEEN.
  *
- * The other law is that of a group: the sum of its "oncpu" and its GROUP_STAYS
- * are of one moment on each CPU, so that no stay is in both. Waits are looked for
+ * The other law is that of a group: the sum of its "oncpu" and its GROUP_SLICES
+ * are of one moment on each CPU, so that no slice is in both. Waits are looked for
  * last: a wait that ends while the snapshot is made may be missing from it.
  *
  * What begins before measuring does is in no histogram when it ends. So it is not
- * among the stays and waits in progress either, but told apart as "unseen".
+ * among the slices and waits in progress either, but told apart as "unseen".
  *
  * All numbers count from the load of the module; the file "reset" does not
  * affect them. Counters, sums and buckets never decrease: subtract two
@@ -143,16 +143,16 @@ struct schedhist_raw_header {
 #define SCHEDHIST_RAW_GROUP	9	/* struct schedhist_raw_group */
 #define SCHEDHIST_RAW_GROUP_BUCKETS	10 /* struct schedhist_raw_group_buckets */
 #define SCHEDHIST_RAW_NEIGHBOUR	11	/* struct schedhist_raw_neighbour */
-#define SCHEDHIST_RAW_STAY	12	/* struct schedhist_raw_stay */
+#define SCHEDHIST_RAW_SLICE	12	/* struct schedhist_raw_slice */
 #define SCHEDHIST_RAW_TASK	13	/* struct schedhist_raw_task */
 #define SCHEDHIST_RAW_WAITING	14	/* struct schedhist_raw_waiting */
-#define SCHEDHIST_RAW_GROUP_STAYS	15 /* struct schedhist_raw_group_progress */
+#define SCHEDHIST_RAW_GROUP_SLICES	15 /* struct schedhist_raw_group_progress */
 #define SCHEDHIST_RAW_GROUP_WAITING	16 /* struct schedhist_raw_group_progress */
 #define SCHEDHIST_RAW_GROUP_UNSEEN	17 /* struct schedhist_raw_group_progress */
 #define SCHEDHIST_RAW_GROUPING_MORE	18 /* struct schedhist_raw_grouping_more */
 #define SCHEDHIST_RAW_OFFLINE	19	/* struct schedhist_raw_offline */
 
-/* Values of schedhist_raw_stay::occupancy. */
+/* Values of schedhist_raw_slice::occupancy. */
 #define SCHEDHIST_RAW_IS_IDLE	0	/* the idle task has the CPU */
 #define SCHEDHIST_RAW_IS_BUSY	1	/* a task has it */
 #define SCHEDHIST_RAW_IS_UNSEEN	2	/* no switch was seen yet */
@@ -412,14 +412,14 @@ struct schedhist_raw_neighbour {
 };
 
 /**
- * struct schedhist_raw_stay - the stay in progress on a CPU
- * @record: STAY
+ * struct schedhist_raw_slice - the slice in progress on a CPU
+ * @record: SLICE
  * @cpu: the number of the CPU
  * @occupancy: what has the CPU: SCHEDHIST_RAW_IS_*
  * @now_ns: the time at which this was read, in nanoseconds of local_clock()
- * @since_ns: the time at which the stay began; if the occupancy is UNSEEN, the
+ * @since_ns: the time at which the slice began; if the occupancy is UNSEEN, the
  *	time at which measuring did
- * @unseen_ns: the part of the clock's time that is in no stay on this CPU:
+ * @unseen_ns: the part of the clock's time that is in no slice on this CPU:
  *	before measuring began and until the first switch that was seen, while it
  *	was off or the CPU offline, and by how much the clock was found to have
  *	gone backwards; modulo 2^64
@@ -427,7 +427,7 @@ struct schedhist_raw_neighbour {
  * The sums of "oncpu" and "idle" in the HISTOGRAM records of this CPU are of the
  * same moment.
  */
-struct schedhist_raw_stay {
+struct schedhist_raw_slice {
 	struct schedhist_raw_record record;
 	__u32 cpu;
 	__u32 occupancy;
@@ -451,7 +451,7 @@ struct schedhist_raw_offline {
 };
 
 /**
- * struct schedhist_raw_task - a task's stay on a CPU, or a wait, in progress
+ * struct schedhist_raw_task - a task's slice on a CPU, or a wait, in progress
  * @record: TASK
  * @metric: the number of the metric of which it becomes a sample
  * @flags: SCHEDHIST_RAW_UNSEEN: it does not become one, and may have begun
@@ -500,8 +500,8 @@ struct schedhist_raw_waiting {
 
 /**
  * struct schedhist_raw_group_progress - what is in progress of a group
- * @record: GROUP_STAYS: stays of its tasks on a CPU. GROUP_WAITING: their waits
- *	for one. GROUP_UNSEEN: stays whose beginning was not seen
+ * @record: GROUP_SLICES: slices of its tasks on a CPU. GROUP_WAITING: their waits
+ *	for one. GROUP_UNSEEN: slices whose beginning was not seen
  * @group: the number of the group
  * @reserved: 0
  * @count: how many there are

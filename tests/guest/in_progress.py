@@ -30,7 +30,7 @@ def rawdump():
 def times(snapshot):
     """Returns the time of each CPU that was spent in tasks, in idle, and unseen, up to now."""
     found = {}
-    for cpu, (occupancy, now, since, unseen) in snapshot.stays.items():
+    for cpu, (occupancy, now, since, unseen) in snapshot.slices.items():
         oncpu, idle = (snapshot.merged(name, [cpu]).sum for name in ("oncpu", "idle"))
         if occupancy == BUSY:
             oncpu += now - since
@@ -44,12 +44,12 @@ def times(snapshot):
 
 def law(number):
     """Checks snapshots: each by itself, and each with the one before."""
-    program, last, stays = rawdump(), {}, 0
+    program, last, slices = rawdump(), {}, 0
     for _ in range(number):
         with open("/sys/kernel/debug/schedhist/raw", "rb") as file:
             snapshot = program.Snapshot(file.read())
         found = times(snapshot)
-        stays += sum(1 for stay in snapshot.stays.values() if stay[0] != UNSEEN)
+        slices += sum(1 for current in snapshot.slices.values() if current[0] != UNSEEN)
         for cpu, (oncpu, idle, unseen, now) in found.items():
             if cpu in last and unseen == last[cpu][2]:
                 span = now - last[cpu][3]
@@ -58,8 +58,8 @@ def law(number):
                         sys.exit(f"cpu {cpu}: {what} has grown by {more} in {span} ns")
         last = found
     cpus = len(os.sched_getaffinity(1))
-    if stays < number * cpus * 9 // 10:
-        sys.exit(f"only {stays} stays in {number} snapshots of {cpus} CPUs")
+    if slices < number * cpus * 9 // 10:
+        sys.exit(f"only {slices} slices in {number} snapshots of {cpus} CPUs")
 
 
 def call(name):

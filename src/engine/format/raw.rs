@@ -97,14 +97,14 @@ const GROUPING_LEN: usize = 48;
 const GROUP_LEN: usize =
     24 + GroupMetric::COUNT * 32 + GroupCounter::COUNT * 8 + CulpritKind::COUNT * 2 * 16;
 const NEIGHBOUR_LEN: usize = 32;
-const STAY_LEN: usize = 40;
+const SLICE_LEN: usize = 40;
 const TASK_LEN: usize = 64;
 const WAITING_LEN: usize = 40;
 const GROUP_IN_PROGRESS_LEN: usize = 32;
 const GROUPING_MORE_LEN: usize = 40;
 const OFFLINE_LEN: usize = 16;
 
-/// The flag of a task whose stay or wait does not become a sample: `SCHEDHIST_RAW_UNSEEN`.
+/// The flag of a task whose slice or wait does not become a sample: `SCHEDHIST_RAW_UNSEEN`.
 const UNSEEN: u32 = 1;
 
 /// The type of a record.
@@ -123,10 +123,10 @@ enum Type {
     Group,
     GroupBuckets,
     Neighbour,
-    Stay,
+    Slice,
     Task,
     Waiting,
-    GroupStays,
+    GroupSlices,
     GroupWaiting,
     GroupUnseen,
     GroupingMore,
@@ -182,12 +182,12 @@ pub fn snapshot<'a, B, D, S>(
 }
 
 /// Writes a [`snapshot`], but not its end: [`grouping`] and groups may follow, [`waiters`] and
-/// tasks, and then [`end`]. `stay` returns the stay in progress on a CPU, if that is known.
+/// tasks, and then [`end`]. `slice` returns the slice in progress on a CPU, if that is known.
 pub fn begin<'a, B, D, S>(
     out: &mut S,
     info: &Info,
     cpus: impl Iterator<Item = (&'a Cpu<B>, Option<&'a Baseline<D>>)>,
-    stay: impl Fn(&Cpu<B>) -> Option<CurrentSlice>,
+    slice: impl Fn(&Cpu<B>) -> Option<CurrentSlice>,
 ) where
     B: AsRef<[Cell]> + ?Sized + 'a,
     D: Deref<Target = [u64]> + 'a,
@@ -196,11 +196,11 @@ pub fn begin<'a, B, D, S>(
     header(out, info);
     names(out);
     for (cpu, baseline) in cpus {
-        one_cpu(out, cpu, baseline, stay(cpu).as_ref());
+        write_cpu(out, cpu, baseline, slice(cpu).as_ref());
     }
 }
 
-/// Writes a task whose stay on a CPU, or whose wait, is in progress.
+/// Writes a task whose slice on a CPU, or whose wait, is in progress.
 pub fn task(out: &mut impl Sink, task: &TaskInProgress) {
     record::<TASK_LEN>(out, Type::Task, TASK_LEN, |fields| {
         fields.u32(task.metric as u32);
@@ -241,9 +241,15 @@ pub fn group_waiting(out: &mut impl Sink, group: Group, waits: &Waits) {
     );
 }
 
-/// Writes the stays in progress of a group whose beginning was not seen, if there are any.
-pub fn group_unseen(out: &mut impl Sink, group: Group, stays: &Waits) {
-    group_in_progress(out, Type::GroupUnseen, group, stays.count, stays.sum as u64);
+/// Writes the slices in progress of a group whose beginning was not seen, if there are any.
+pub fn group_unseen(out: &mut impl Sink, group: Group, slices: &Waits) {
+    group_in_progress(
+        out,
+        Type::GroupUnseen,
+        group,
+        slices.count,
+        slices.sum as u64,
+    );
 }
 
 fn group_in_progress(out: &mut impl Sink, kind: Type, group: Group, count: u64, nanoseconds: u64) {
@@ -300,7 +306,7 @@ pub fn group<B: Deref<Target = [u64]>>(
     name: &[u8],
     members: Members,
     totals: &GroupTotals,
-    stays: &GroupSlices,
+    slices: &GroupSlices,
     histograms: &[Snapshot<B>; GroupMetric::COUNT],
 ) {
     let number = group.number();
@@ -312,7 +318,7 @@ pub fn group<B: Deref<Target = [u64]>>(
         fields.u32(name.len() as u32);
         for (metric, histogram) in GroupMetric::ALL.into_iter().zip(histograms) {
             let sum = match metric {
-                GroupMetric::Oncpu => stays.ended,
+                GroupMetric::Oncpu => slices.ended,
                 _ => histogram.sum(),
             };
             fields.u64(totals.samples(metric));
@@ -332,7 +338,13 @@ pub fn group<B: Deref<Target = [u64]>>(
         }
     });
     text(out, name);
-    group_in_progress(out, Type::GroupStays, group, stays.count, stays.in_progress);
+    group_in_progress(
+        out,
+        Type::GroupSlices,
+        group,
+        slices.count,
+        slices.in_progress,
+    );
     for (metric, histogram) in (0..).zip(histograms) {
         all_buckets(
             out,
@@ -366,7 +378,7 @@ pub const fn max_len(scheme: Scheme, metrics: MetricSet, cpus: usize) -> usize {
         + WORST_LEN
         + buckets.div_ceil(PAIRS) * BUCKETS_LEN
         + (buckets * PAIR_LEN).next_multiple_of(8);
-    let cpu = CPU_LEN + Counter::COUNT * 8 + STAY_LEN + TASK_LEN + metrics * histogram;
+    let cpu = CPU_LEN + Counter::COUNT * 8 + SLICE_LEN + TASK_LEN + metrics * histogram;
     let waiting = WAITS.len() * WAITING_LEN + LONGEST * TASK_LEN;
     let names = (Series::ALL.len() + Counter::COUNT) * NAME_LEN;
     HEADER_LEN + names + cpus * cpu + waiting + RECORD_LEN
@@ -425,11 +437,11 @@ fn name(out: &mut impl Sink, kind: Type, number: u32, name: &str) {
 }
 
 /// Writes all records of one CPU.
-fn one_cpu<B, D>(
+fn write_cpu<B, D>(
     out: &mut impl Sink,
     cpu: &Cpu<B>,
     baseline: Option<&Baseline<D>>,
-    stay: Option<&CurrentSlice>,
+    slice: Option<&CurrentSlice>,
 ) where
     B: AsRef<[Cell]> + ?Sized,
     D: Deref<Target = [u64]>,
@@ -442,17 +454,17 @@ fn one_cpu<B, D>(
     for counter in Counter::ALL {
         out.write(&cpu.counter(counter).to_le_bytes());
     }
-    if let Some(stay) = stay {
-        record::<STAY_LEN>(out, Type::Stay, STAY_LEN, |fields| {
+    if let Some(slice) = slice {
+        record::<SLICE_LEN>(out, Type::Slice, SLICE_LEN, |fields| {
             fields.u32(cpu.number());
-            fields.u32(match stay.occupancy {
+            fields.u32(match slice.occupancy {
                 Occupancy::Idle => 0,
                 Occupancy::Task => 1,
                 Occupancy::Unseen => 2,
             });
-            fields.u64(stay.now);
-            fields.u64(stay.since);
-            fields.u64(stay.unseen);
+            fields.u64(slice.now);
+            fields.u64(slice.since);
+            fields.u64(slice.unseen);
         });
     }
     for metric in Metric::ALL {
@@ -461,9 +473,9 @@ fn one_cpu<B, D>(
             continue;
         }
         let extremes = extremes_since_load(cpu, baseline, metric);
-        let sum = match (metric, stay) {
-            (Metric::Oncpu, Some(stay)) => stay.oncpu,
-            (Metric::Idle, Some(stay)) => stay.idle,
+        let sum = match (metric, slice) {
+            (Metric::Oncpu, Some(slice)) => slice.oncpu,
+            (Metric::Idle, Some(slice)) => slice.idle,
             _ => cpu.sum(metric),
         };
         record::<HISTOGRAM_LEN>(out, Type::Histogram, HISTOGRAM_LEN, |fields| {
@@ -474,14 +486,14 @@ fn one_cpu<B, D>(
             fields.u64((sum >> 64) as u64);
         });
         if let Some(worst) = extremes.worst {
-            one_worst(out, cpu.number(), metric, &worst);
+            write_worst(out, cpu.number(), metric, &worst);
         }
         all_buckets(out, (Type::Buckets, cpu.number(), metric as u32), buckets);
     }
 }
 
 /// Writes the greatest sample of `metric` on one CPU.
-fn one_worst(out: &mut impl Sink, cpu: u32, metric: Metric, worst: &Worst) {
+fn write_worst(out: &mut impl Sink, cpu: u32, metric: Metric, worst: &Worst) {
     record::<WORST_LEN>(out, Type::Worst, WORST_LEN, |fields| {
         fields.u32(cpu);
         fields.u32(metric as u32);

@@ -51,7 +51,7 @@ mod filled;
 mod grouped;
 mod listing;
 
-use decoder::{decode, Histogram, Names, Reader, Stay};
+use decoder::{decode, Histogram, Names, Reader, SliceInProgress};
 use filled::{Before, Records};
 use grouped::Groups;
 
@@ -82,7 +82,7 @@ fn encode(scheme: Scheme, cpus: &[Records]) -> Vec<u8> {
 
 /// Returns the expected contents of a snapshot of `cpus`.
 fn expected(scheme: Scheme, cpus: &[Records]) -> decoder::Snapshot {
-    let series = Series::ALL.iter().map(|series| decoder::Series {
+    let series = Series::ALL.iter().map(|series| decoder::Metric {
         name: series.name.to_owned(),
         parts: series.parts.iter().map(|part| *part as u32).collect(),
     });
@@ -101,7 +101,7 @@ fn expected(scheme: Scheme, cpus: &[Records]) -> decoder::Snapshot {
     };
     let cpus = cpus.iter().map(|cpu| decoder::Cpu {
         number: cpu.number(),
-        stay: None,
+        slice: None,
         counters: Counter::ALL.map(|counter| cpu.counter(counter)).to_vec(),
         histograms: { Metric::ALL.into_iter() }
             .filter(|metric| !cpu.buckets(*metric).is_empty())
@@ -114,7 +114,7 @@ fn expected(scheme: Scheme, cpus: &[Records]) -> decoder::Snapshot {
         metrics_on: MetricSet::DEFAULT.bits(),
         scheme,
         names: Rc::new(Names {
-            series: series.collect(),
+            metrics: series.collect(),
             counters: counters.collect(),
         }),
         cpus: cpus.collect(),
@@ -260,7 +260,7 @@ fn groups_are_more_records() {
         };
         let histograms = groups.histograms(number);
         let group = grouped::group(number);
-        let stays = GroupSlices {
+        let slices = GroupSlices {
             ended: histograms[0].sum(),
             count: number.into(),
             in_progress: 7 * u64::from(number),
@@ -271,7 +271,7 @@ fn groups_are_more_records() {
             name,
             members,
             &totals,
-            &stays,
+            &slices,
             &histograms,
         );
     }
@@ -350,7 +350,7 @@ fn groups_are_more_records() {
 /// A snapshot of one CPU with the most that can be in progress, and the same as it is to be read.
 fn in_progress(scheme: Scheme) -> (Vec<u8>, decoder::Snapshot) {
     let cpus = [filled::records(3, scheme, MetricSet::ALL)];
-    // Two stays, so that there is a worst sample; the other metrics have none.
+    // Two slices, so that there is a worst sample; the other metrics have none.
     for now in [10, 20, 35] {
         idle_at(&cpus[0], now, |_| Identity::default());
     }
@@ -397,7 +397,7 @@ fn in_progress(scheme: Scheme) -> (Vec<u8>, decoder::Snapshot) {
     raw::end(&mut bytes);
     let mut decoded = expected(scheme, &cpus);
     // The first ten were not seen.
-    decoded.cpus[0].stay = Some(Stay {
+    decoded.cpus[0].slice = Some(SliceInProgress {
         occupancy: Occupancy::Idle,
         now: 50,
         since: 35,
@@ -430,7 +430,7 @@ fn in_progress_is_there() {
     let mut rawdump = Command::new(top().join("tests/rawdump"));
     let text = printed(rawdump.arg("--in-progress"), &data);
     for line in [
-        "stay cpu 3 is idle now 50 since 35 unseen_ns 10\n",
+        "slice cpu 3 is idle now 50 since 35 unseen_ns 10\n",
         "waiting metric throttled now 2000 count 8 sum_ns 7144\n",
         "task metric oncpu unseen 1 cpu 3 group 77 now 1000 duration_ns 823 pid 77 prio -1 \
          comm a\\x5cb\n",
@@ -480,10 +480,10 @@ fn add(data: &[u8], extra: &[u64]) -> Vec<u8> {
 fn all_have_names() {
     let names = expected(default_scheme(), &[]).names;
     for metric in Metric::ALL {
-        let mut series = names.series.iter();
+        let mut series = names.metrics.iter();
         assert!(series.any(|series| series.parts == [metric as u32]));
     }
-    let series: Vec<_> = names.series.iter().map(|series| &series.name).collect();
+    let series: Vec<_> = names.metrics.iter().map(|series| &series.name).collect();
     let counters: Vec<_> = names.counters.iter().map(|(_, name)| name).collect();
     for names in [series, counters] {
         assert!(names.iter().all(|name| name.len() < 32));
@@ -502,7 +502,7 @@ fn length_is_bounded() {
                 bucket.set(u64::MAX);
             }
         }
-        // Two stays, so that there is a worst sample; the other metrics have none.
+        // Two slices, so that there is a worst sample; the other metrics have none.
         for now in [1, 2, 3] {
             idle_at(&cpus[0], now, |_| Identity::default());
         }

@@ -47,13 +47,13 @@ fn bucket(kind: &str, owner: u32, metric: u32, scheme: Scheme, pair: (u32, u64))
 /// Returns the lines of a snapshot, but for the header.
 pub(crate) fn of_snapshot(snapshot: &Snapshot) -> BTreeSet<String> {
     let mut lines = BTreeSet::new();
-    for series in &snapshot.names.series {
-        let bits = series.parts.iter().map(|part| 1_u64 << part).sum();
-        let head = match series.parts[..] {
+    for metric in &snapshot.names.metrics {
+        let bits = metric.parts.iter().map(|part| 1_u64 << part).sum();
+        let head = match metric.parts[..] {
             [part] => format!("metric {part}"),
             _ => "sum".to_owned() + &words([bits]),
         };
-        lines.insert(head + &hex(series.name.as_bytes()));
+        lines.insert(head + &hex(metric.name.as_bytes()));
     }
     for (number, name) in &snapshot.names.counters {
         lines.insert(format!("counter {number}{}", hex(name.as_bytes())));
@@ -62,8 +62,8 @@ pub(crate) fn of_snapshot(snapshot: &Snapshot) -> BTreeSet<String> {
         for (place, count) in cpu.counters.iter().enumerate() {
             lines.insert(format!("cpu {} {place} {count}", cpu.number));
         }
-        if let Some(stay) = cpu.stay {
-            let occupancy = match stay.occupancy {
+        if let Some(slice) = cpu.slice {
+            let occupancy = match slice.occupancy {
                 Occupancy::Idle => 0,
                 Occupancy::Task => 1,
                 Occupancy::Unseen => 2,
@@ -71,11 +71,11 @@ pub(crate) fn of_snapshot(snapshot: &Snapshot) -> BTreeSet<String> {
             let numbers = [
                 cpu.number.into(),
                 occupancy,
-                stay.now,
-                stay.since,
-                stay.unseen,
+                slice.now,
+                slice.since,
+                slice.unseen,
             ];
-            lines.insert("stay".to_owned() + &words(numbers));
+            lines.insert("slice".to_owned() + &words(numbers));
         }
         for of in &cpu.histograms {
             let head = words([cpu.number.into(), of.metric.into()]);
@@ -142,7 +142,7 @@ pub(crate) fn of_groups(groups: &Groups) -> BTreeSet<String> {
                 lines.insert(kind.to_owned() + &words([id, times.0, times.1]));
             }
         };
-        times("group_stays", group.stays);
+        times("group_slices", group.slices);
         times("group_waiting", group.waiting);
         times("group_unseen", group.unseen);
     }

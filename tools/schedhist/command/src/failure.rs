@@ -4,7 +4,7 @@
 
 use std::{fmt::Display, io, path::Path};
 
-use schedhist_core::raw::Broken;
+use schedhist_core::raw::DecodeError;
 
 /// Why the command ends early.
 #[derive(Debug)]
@@ -54,9 +54,9 @@ pub fn plain(error: impl Display) -> String {
     rest.map_or_else(|| text.clone(), |(before, after)| before.to_owned() + after)
 }
 
-impl From<Broken> for Failure {
-    fn from(broken: Broken) -> Self {
-        Self::Error(broken.to_string())
+impl From<DecodeError> for Failure {
+    fn from(error: DecodeError) -> Self {
+        Self::Error(error.to_string())
     }
 }
 

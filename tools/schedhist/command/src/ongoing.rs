@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Stays and waits that have not ended, as `watch` tells of them, and notes below tables.
+//! Slices and waits that have not ended, as `watch` tells of them, and notes below tables.
 
 use std::{collections::BTreeMap, fmt::Write};
 
 use schedhist_core::{
-    raw::{Series, Snapshot, TaskInProgress},
+    raw::{Metric, Snapshot, TaskInProgress},
     text::Outlier,
     units::Unit,
 };
@@ -19,16 +19,16 @@ pub struct Told {
     at: BTreeMap<(i32, u32), u64>,
 }
 
-/// A task has one wait at a time. An idle task has a stay on each CPU.
+/// A task has one wait at a time. An idle task has a slice on each CPU.
 fn key(pid: i32, cpu: u32) -> (i32, u32) {
     (pid, if pid == 0 { cpu } else { 0 })
 }
 
 impl Told {
-    /// Returns the stays or waits of a series that have taken longer than `ns` nanoseconds so far,
+    /// Returns the slices or waits of a metric that have taken longer than `ns` nanoseconds so far,
     /// and were not told of; the longest is first.
-    pub fn more(&mut self, snapshot: &Snapshot, series: &Series, ns: u64) -> Vec<TaskInProgress> {
-        let mut all = snapshot.in_progress(series);
+    pub fn more(&mut self, snapshot: &Snapshot, metric: &Metric, ns: u64) -> Vec<TaskInProgress> {
+        let mut all = snapshot.in_progress(metric);
         all.retain(|task| {
             let key = key(task.task.pid, task.cpu);
             let is_known = { self.at.get(&key) }.is_some_and(|at| task.since() <= *at);
@@ -48,9 +48,9 @@ impl Told {
     }
 }
 
-/// Returns what the task does in a series.
-fn doing(series: &str) -> &'static str {
-    match series {
+/// Returns what the task does in a metric.
+fn doing(metric: &str) -> &'static str {
+    match metric {
         "oncpu" => "still running",
         "idle" => "still idle",
         "throttled" => "still throttled",
@@ -61,16 +61,16 @@ fn doing(series: &str) -> &'static str {
 /// Returns what `watch` prints. `groups` returns the name of a group.
 pub fn text(
     task: &TaskInProgress,
-    series: &str,
+    metric: &str,
     snapshot: &Snapshot,
     groups: impl Fn(u32) -> Option<String>,
 ) -> String {
     let mut head = format!(
-        "## CPU {}: {series} of {}: {} so far, {}",
+        "## CPU {}: {metric} of {}: {} so far, {}",
         task.cpu,
         who(task),
         Unit::Fitting.text(Some(task.duration)),
-        doing(series)
+        doing(metric)
     );
     if let Some(group) = groups(task.task.group.number()) {
         let _ = write!(head, ", group {group}");
@@ -98,7 +98,7 @@ fn holder<'a>(task: &TaskInProgress, snapshot: &'a Snapshot) -> Option<&'a TaskI
 /// Returns what `watch -j` prints.
 pub fn json(
     task: &TaskInProgress,
-    series: &str,
+    metric: &str,
     snapshot: &Snapshot,
     groups: impl Fn(u32) -> Option<String>,
 ) -> String {
@@ -118,7 +118,7 @@ pub fn json(
     let head = [
         ("schema".into(), Cell::from("schedhist.in_progress.v1")),
         ("time_ns".into(), Cell::Number(task.now.into())),
-        ("metric".into(), Cell::from(series)),
+        ("metric".into(), Cell::from(metric)),
         ("cpu".into(), Cell::Number(task.cpu.into())),
         ("seen".into(), Cell::Flag(!task.unseen)),
     ];
@@ -134,12 +134,12 @@ fn who(task: &TaskInProgress) -> String {
     }
 }
 
-/// Returns the stays of tasks and the waits that have taken longer than `ns` nanoseconds so far,
+/// Returns the slices of tasks and the waits that have taken longer than `ns` nanoseconds so far,
 /// the longest first: each with a text of its own.
 pub fn longer(snapshot: &Snapshot, ns: u64) -> Vec<(u64, String)> {
     let of = |name: &str| {
-        let series = snapshot.names.series(name);
-        series.map_or_else(Vec::new, |series| snapshot.in_progress(series))
+        let metric = snapshot.names.metric(name);
+        metric.map_or_else(Vec::new, |metric| snapshot.in_progress(metric))
     };
     let ran = of("oncpu").into_iter().map(|task| (task, "has had"));
     let waits = of("runq").into_iter().map(|task| (task, "has waited for"));

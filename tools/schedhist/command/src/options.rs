@@ -271,8 +271,8 @@ impl Positionals {
 /// Checks the names of metrics.
 pub fn check_metrics(names: &Names, metrics: &[String]) -> Result {
     for metric in metrics {
-        if names.series(metric).is_none() {
-            let known: Vec<_> = names.series.iter().map(|s| s.name.as_str()).collect();
+        if names.metric(metric).is_none() {
+            let known: Vec<_> = names.metrics.iter().map(|s| s.name.as_str()).collect();
             return Err(Failure::Usage(format!(
                 "there is no metric '{metric}': there are {}",
                 known.join(", ")

@@ -12,8 +12,7 @@ use schedhist_core::{
         histogram::totals::Worst,
         metric::{Metric, MetricSet},
     },
-    laws,
-    raw::Series,
+    laws, raw,
     units::{self, Unit},
     window::Window,
 };
@@ -102,9 +101,9 @@ fn losses(frame: &Frame) -> Option<String> {
 /// Returns which of the metrics that are wanted are off, in words: they have no samples, which is
 /// not the same as that nothing happened.
 pub fn off(window: &Window, is_wanted: impl Fn(&str) -> bool) -> Option<String> {
-    let series = window.names.series.iter();
-    let off = series.filter(|series| is_wanted(&series.name) && !window.is_on(series));
-    let off: Vec<_> = off.map(|series| series.name.as_str()).collect();
+    let metrics = window.names.metrics.iter();
+    let off = metrics.filter(|metric| is_wanted(&metric.name) && !window.is_on(metric));
+    let off: Vec<_> = off.map(|metric| metric.name.as_str()).collect();
     let set = match off.iter().all(|name| is_default(name)) {
         true => "default",
         false => "all",
@@ -118,7 +117,7 @@ pub fn off(window: &Window, is_wanted: impl Fn(&str) -> bool) -> Option<String> 
 pub fn is_default(name: &str) -> bool {
     let is_part = |part: &Metric| MetricSet::DEFAULT.contains(*part);
     let mut all = engine::metric::Series::ALL.iter();
-    all.any(|series| series.name == name && series.parts.iter().all(is_part))
+    all.any(|metric| metric.name == name && metric.parts.iter().all(is_part))
 }
 
 /// Returns the unit for a headline, if the user chose one.
@@ -134,7 +133,7 @@ pub fn notes(frame: &Frame) -> Vec<String> {
     let more = frame.in_progress.len().saturating_sub(2);
     let in_progress = frame.in_progress.iter().take(2);
     let in_progress = in_progress.map(|text| format!("in progress: {text}"));
-    let more = (more != 0).then(|| format!("{more} more stays and waits are in progress"));
+    let more = (more != 0).then(|| format!("{more} more slices and waits are in progress"));
     { frame.notes.iter().cloned() }
         .chain(in_progress)
         .chain(more)
@@ -157,18 +156,18 @@ pub fn tell(out: &mut String, notes: &[String], style: &Style) {
 /// A histogram: of which metric, and of which CPUs.
 #[derive(Clone, Debug)]
 pub struct Row<'a> {
-    pub series: &'a Series,
+    pub metric: &'a raw::Metric,
     pub scope: Scope<'a>,
     pub samples: Distribution,
 }
 
 impl<'a> Row<'a> {
     /// The samples of all CPUs.
-    pub fn whole(frame: &Frame, series: &'a Series) -> Self {
+    pub fn whole(frame: &Frame, metric: &'a raw::Metric) -> Self {
         Self {
-            series,
+            metric,
             scope: Scope::All,
-            samples: frame.window.distribution(series, |_| true),
+            samples: frame.window.distribution(metric, |_| true),
         }
     }
 }
@@ -179,10 +178,10 @@ fn table<'a>(frame: &'a Frame, rows: Vec<Row<'a>>, style: &Style) -> Table<'a, R
         Column::new("unix_ns", |_| Cell::Number(frame.unix_ns.into())),
         Column::json("time_ns", |_| Cell::Number(frame.window.end.into())),
         Column::new("span_ns", |_| Cell::time(frame.window.span)),
-        Column::new("metric", |row: &Row<'_>| Cell::from(&row.series.name)).left("metric", 23),
+        Column::new("metric", |row: &Row<'_>| Cell::from(&row.metric.name)).left("metric", 23),
         Column::new("cpu", |row: &Row<'_>| Cell::Text(row.scope.text())),
         Column::json("on", |row: &Row<'_>| {
-            Cell::Flag(frame.window.is_on(row.series))
+            Cell::Flag(frame.window.is_on(row.metric))
         }),
     ];
     columns.extend(table::distribution(
@@ -196,8 +195,8 @@ fn table<'a>(frame: &'a Frame, rows: Vec<Row<'a>>, style: &Style) -> Table<'a, R
 
 /// Returns all metrics of a frame in the form that the user chose.
 pub fn summary(frame: &Frame, style: &Style, is_headed: &mut bool) -> String {
-    let series = frame.window.names.series.iter();
-    let rows = series.map(|series| Row::whole(frame, series)).collect();
+    let metrics = frame.window.names.metrics.iter();
+    let rows = metrics.map(|metric| Row::whole(frame, metric)).collect();
     let mut table = table(frame, rows, style);
     let switches = frame.window.counter("switches").unwrap_or_default();
     table.title.push(format!(
@@ -207,10 +206,10 @@ pub fn summary(frame: &Frame, style: &Style, is_headed: &mut bool) -> String {
         in_unit(style.unit),
         laws(frame).0
     ));
-    table.is_minor = Box::new(|row| row.samples.count() == 0 && !frame.window.is_on(row.series));
+    table.is_minor = Box::new(|row| row.samples.count() == 0 && !frame.window.is_on(row.metric));
     let worst = table.rows.iter().filter_map(|row| {
         let (cpu, worst) = row.samples.worst?;
-        let metric = row.series.name.as_str();
+        let metric = row.metric.name.as_str();
         matches!(metric, "runq" | "oncpu" | "offcpu").then(|| {
             let value = style.unit.text(Some(worst.value));
             let task = format!("{}:{}", comm(&worst), worst.task.pid);
@@ -236,7 +235,7 @@ pub fn histograms(
         let one = |row: &Row<'_>| histogram(frame, row, bars, style) + "\n";
         return rows.iter().map(one).collect();
     }
-    let is_wanted = |name: &str| rows.iter().any(|row| row.series.name == name);
+    let is_wanted = |name: &str| rows.iter().any(|row| row.metric.name == name);
     let mut notes = notes(frame);
     notes.extend(off(&frame.window, is_wanted));
     let mut table = table(frame, rows, style);
@@ -253,11 +252,11 @@ fn histogram(frame: &Frame, row: &Row<'_>, bars: u64, style: &Style) -> String {
         Scope::All => String::new(),
         other => format!(", CPU {}", other.text()),
     };
-    let off = match frame.window.is_on(row.series) {
+    let off = match frame.window.is_on(row.metric) {
         true => "",
         false => ", metric is off",
     };
-    let (name, count) = (&row.series.name, samples.count());
+    let (name, count) = (&row.metric.name, samples.count());
     let (span, laws) = (span(frame), laws(frame).0);
     wrap(
         &mut out,

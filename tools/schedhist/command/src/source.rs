@@ -12,7 +12,7 @@ use std::{
 
 use schedhist_core::{
     raw::{self, Groups},
-    recording::file::Taken,
+    recording::file::TimedSnapshot,
     window::Window,
 };
 
@@ -34,7 +34,7 @@ pub struct Source {
 #[derive(Clone, Debug)]
 pub struct Reading {
     /// The snapshot and its times.
-    pub taken: Taken,
+    pub taken: TimedSnapshot,
     /// The bytes that encode it.
     pub bytes: Vec<u8>,
     /// The file.
@@ -57,7 +57,7 @@ pub struct Frame {
     pub read_ns: u64,
     /// What happened meanwhile that readers of the figures should know.
     pub notes: Vec<String>,
-    /// The stays and waits that are in progress at the end, and of which nothing is in the figures.
+    /// The slices and waits that are in progress at the end, and of which nothing is in the figures.
     pub in_progress: Vec<String>,
 }
 
@@ -133,7 +133,7 @@ impl Source {
         let snapshot = raw::decode(&bytes).map_err(|why| Failure::at(&path, why))?;
         let online = raw::online(&bytes).unwrap_or_default();
         Ok(Reading {
-            taken: Taken {
+            taken: TimedSnapshot {
                 unix_ns: if self.is_live() {
                     unix_ns()
                 } else {
@@ -191,7 +191,7 @@ pub fn unix_ns() -> u64 {
 
 impl Frame {
     /// The activity in a window that ends with a snapshot.
-    pub fn new(window: Window, end: &Taken) -> Self {
+    pub fn new(window: Window, end: &TimedSnapshot) -> Self {
         let notes = [
             (
                 !end.snapshot.enabled,
@@ -221,7 +221,7 @@ impl Reading {
         frame
     }
 
-    /// Returns the stays and waits that have taken longer than `ns` nanoseconds so far.
+    /// Returns the slices and waits that have taken longer than `ns` nanoseconds so far.
     fn longer(&self, ns: u64) -> Vec<String> {
         let all = ongoing::longer(&self.taken.snapshot, ns);
         all.into_iter().map(|(_, text)| text).collect()

@@ -193,10 +193,10 @@ fn forms() {
         &["--dir", "m", "export", "--once", "--format", "openmetrics"],
     );
     assert!(open.ends_with("# EOF\n") && !old.contains("# EOF"));
-    for series in &window.names.series {
-        let all = window.distribution(series, |_| true);
+    for metric in &window.names.metrics {
+        let all = window.distribution(metric, |_| true);
         for text in [&old, &open] {
-            let name = format!("schedhist_{}_seconds", series.name);
+            let name = format!("schedhist_{}_seconds", metric.name);
             assert_eq!(value(text, &format!("{name}_count")), all.count() as f64);
             assert_eq!(
                 value(text, &format!("{name}_bucket{{le=\"+Inf\"}}")),
@@ -699,9 +699,9 @@ fn prometheus() {
     until("it has the metrics", || {
         query(port, "schedhist_switches_total").is_ok_and(|v| v == [12_000.0])
     });
-    for series in &window.names.series {
-        let all = window.distribution(series, |_| true);
-        let name = format!("schedhist_{}_seconds", series.name);
+    for metric in &window.names.metrics {
+        let all = window.distribution(metric, |_| true);
+        let name = format!("schedhist_{}_seconds", metric.name);
         let counts = query(port, &format!("histogram_count({name})")).unwrap();
         assert_eq!(counts, [all.count() as f64], "{name}");
         let sums = query(port, &format!("histogram_sum({name})")).unwrap();

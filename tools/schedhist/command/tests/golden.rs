@@ -18,7 +18,7 @@ use std::{
 
 use schedhist_core::{
     engine, raw,
-    recording::file::{Recorder, Taken},
+    recording::file::{Recorder, TimedSnapshot},
     window::Window,
 };
 
@@ -163,7 +163,7 @@ fn recording(path: &Path, seed: u64, runs: u64, scale: u32) {
         }
         machine.run(200);
         let bytes = machine.raw();
-        let taken = Taken {
+        let taken = TimedSnapshot {
             unix_ns: 1_000_000_000 * (i + 1),
             read_ns: 0,
             snapshot: raw::decode(&bytes).unwrap(),
@@ -176,8 +176,8 @@ fn recording(path: &Path, seed: u64, runs: u64, scale: u32) {
         let mut other = sim::Machine::new(2, 5, 2 * (seed * 100 + run));
         other.run(3_000);
         let window = Window::since_load(&raw::decode(&other.raw()).unwrap());
-        let series = window.names.series("runq").unwrap();
-        let runq = window.distribution(series, |_| true);
+        let metric = window.names.metric("runq").unwrap();
+        let runq = window.distribution(metric, |_| true);
         let mut text = format!(
             "begun_unix_ns {}\nwall_ns 1000000\nstatus 0\ncpus 2\nprecision 5\nmodule 0.1.0\n\
              metrics_on {}\nwords true\n# command\nscope command\nmetric runq\nprecision 5\nsum {}\n",
@@ -223,8 +223,8 @@ fn folder(name: &str) -> std::path::PathBuf {
     let raw = fs::File::open(settings.join("raw")).unwrap();
     raw.set_modified(UNIX_EPOCH + Duration::from_secs(1_800_000_000))
         .unwrap();
-    for series in &raw::decode(&machine.raw()).unwrap().names.series {
-        fs::write(settings.join("threshold_ns").join(&series.name), "none\n").unwrap();
+    for metric in &raw::decode(&machine.raw()).unwrap().names.metrics {
+        fs::write(settings.join("threshold_ns").join(&metric.name), "none\n").unwrap();
     }
     for (name, text) in SETTINGS {
         fs::write(settings.join(name), text).unwrap();
@@ -240,9 +240,9 @@ fn folder(name: &str) -> std::path::PathBuf {
     fs::write(hog.join("raw"), machine.raw()).unwrap();
     fs::write(hog.join("outliers"), OUTLIERS).unwrap();
     fs::write(hog.join("outlier_pipe"), "").unwrap();
-    for series in &raw::decode(&machine.raw()).unwrap().names.series {
+    for metric in &raw::decode(&machine.raw()).unwrap().names.metrics {
         fs::create_dir_all(hog.join("threshold_ns")).unwrap();
-        fs::write(hog.join("threshold_ns").join(&series.name), "none\n").unwrap();
+        fs::write(hog.join("threshold_ns").join(&metric.name), "none\n").unwrap();
     }
     let raw = fs::File::open(hog.join("raw")).unwrap();
     raw.set_modified(UNIX_EPOCH + Duration::from_secs(1_800_000_000))

@@ -16,7 +16,7 @@ use std::{
 use base64::{engine::general_purpose::STANDARD, Engine};
 use schedhist_core::{
     engine, raw,
-    recording::file::{Recorder, Taken},
+    recording::file::{Recorder, TimedSnapshot},
     timeline::row,
 };
 use serde_json::{json, Value};
@@ -75,7 +75,7 @@ fn record(path: &Path, seed: u64, count: u64, stall: u64) -> Vec<f64> {
         let mut snapshot = raw::decode(&bytes).unwrap();
         let time = snapshot.time;
         let scheme = snapshot.scheme;
-        let wakeup = snapshot.names.series("runq_wakeup").unwrap().parts[0];
+        let wakeup = snapshot.names.metric("runq_wakeup").unwrap().parts[0];
         let mut waits = snapshot.cpus[2].histograms.iter_mut();
         if let Some(waits) = waits.find(|histogram| histogram.metric == wakeup) {
             // A wait of this interval becomes the stall, so that the laws hold.
@@ -96,7 +96,7 @@ fn record(path: &Path, seed: u64, count: u64, stall: u64) -> Vec<f64> {
                 waits.sum += u128::from(STALL - lower);
             }
         }
-        let taken = Taken {
+        let taken = TimedSnapshot {
             unix_ns: 1_800_000_000_000_000_000 + i * 1_000_000_000
                 - if i < count / 4 { 0 } else { 3_600_000_000_000 },
             read_ns: 1_000,
@@ -287,7 +287,7 @@ fn the_worst_outliers() {
         let end = i * 1_000_000_000;
         machine.now = end;
         let bytes = machine.raw();
-        let taken = Taken {
+        let taken = TimedSnapshot {
             unix_ns: end,
             read_ns: 0,
             snapshot: raw::decode(&bytes).unwrap(),

@@ -14,7 +14,7 @@ use std::{
 use schedhist_core::{
     distribution::{Distribution, Quantile},
     engine, raw,
-    recording::file::{Recorder, Taken},
+    recording::file::{Recorder, TimedSnapshot},
     window::Window,
 };
 
@@ -41,7 +41,7 @@ fn record(path: &Path, cpus: usize, precision: u32, seed: u64) -> Window {
     for i in 0..2 {
         machine.run(100 + 400 * i);
         let bytes = machine.raw();
-        let taken = Taken {
+        let taken = TimedSnapshot {
             unix_ns: 1_000_000_000 * (i + 1),
             read_ns: 0,
             snapshot: raw::decode(&bytes).unwrap(),
@@ -72,7 +72,7 @@ fn a_thousand() {
     for seed in 0..DISTINCT {
         let first = folder.join(format!("all/{seed:02}-000"));
         let window = record(&first, 64, 5, seed);
-        let runq = window.distribution(window.names.series("runq").unwrap(), |_| true);
+        let runq = window.distribution(window.names.metric("runq").unwrap(), |_| true);
         for copy in 1..ALL / DISTINCT {
             fs::hard_link(&first, folder.join(format!("all/{seed:02}-{copy:03}"))).unwrap();
         }

@@ -23,7 +23,7 @@ use nix::{
 };
 use schedhist_core::{
     engine, raw,
-    recording::file::{Item, Player, Recorder, Taken},
+    recording::file::{Item, Player, Recorder, TimedSnapshot},
 };
 use serde_json::{json, Value};
 
@@ -67,7 +67,7 @@ fn record(path: &Path, count: u64, wall: impl Fn(u64) -> u64) {
         machine.run(5);
         machine.now = i * SECOND;
         let bytes = machine.raw();
-        let taken = Taken {
+        let taken = TimedSnapshot {
             unix_ns: wall(i),
             read_ns: 0,
             snapshot: raw::decode(&bytes).unwrap(),

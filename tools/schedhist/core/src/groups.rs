@@ -30,7 +30,7 @@ pub struct GroupRow {
     /// Whether there was no such group at the beginning, or another one of this number: this is all
     /// that it did.
     pub is_new: bool,
-    /// The time that its tasks ran, in nanoseconds. A stay counts for as long as it has taken so
+    /// The time that its tasks ran, in nanoseconds. A slice counts for as long as it has taken so
     /// far.
     pub oncpu_ns: u64,
     /// The number of its waits that have ended, and the time that its tasks waited, in nanoseconds.
@@ -46,13 +46,13 @@ pub struct GroupRow {
     pub neighbours: Vec<(String, u64)>,
 }
 
-/// Stays and waits in progress of a group: how many, and how long they have taken so far, in
+/// Slices and waits in progress of a group: how many, and how long they have taken so far, in
 /// nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InProgress {
-    /// The stays of its tasks on a CPU, those included whose beginning was not seen.
+    /// The slices of its tasks on a CPU, those included whose beginning was not seen.
     pub oncpu: Times,
-    /// Of these stays, those whose beginning was not seen: they do not become samples.
+    /// Of these slices, those whose beginning was not seen: they do not become samples.
     pub unseen: Times,
     /// The waits for a CPU.
     pub runq: Times,
@@ -60,7 +60,7 @@ pub struct InProgress {
 
 impl InProgress {
     fn new(group: &Group) -> Self {
-        let (seen, unseen) = (group.stays, group.unseen);
+        let (seen, unseen) = (group.slices, group.unseen);
         Self {
             oncpu: (
                 seen.0.saturating_add(unseen.0),
@@ -177,7 +177,7 @@ impl<'a> Between<'a> {
         let seen = |all: &InProgress| all.oncpu.1 - all.unseen.1;
         let (_, oncpu) = samples(GroupMetric::Oncpu);
         let (waits, waited) = samples(GroupMetric::Runq);
-        // A stay that is not seen is in no sum after its end.
+        // A slice that is not seen is in no sum after its end.
         let unseen = in_progress.unseen.1.saturating_sub(began.unseen.1);
         let mut ended_ns = group.ended_by.map(|(_, ns)| ns);
         for (ns, (_, old)) in ended_ns

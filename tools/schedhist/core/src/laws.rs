@@ -156,15 +156,15 @@ fn add(window: &Window, term: Term, sign: i128, all: &mut [i128]) -> Option<()> 
             }
         }
         Metric(name) => {
-            let series = window
+            let metric = window
                 .names
-                .series(name)
-                .filter(|series| window.is_on(series))?;
+                .metric(name)
+                .filter(|metric| window.is_on(metric))?;
             for (sum, cpu) in all.iter_mut().zip(&window.cpus) {
                 let parts = cpu
                     .parts
                     .iter()
-                    .filter(|p| series.parts.contains(&p.metric));
+                    .filter(|p| metric.parts.contains(&p.metric));
                 let buckets = parts.flat_map(|part| &part.buckets);
                 *sum += buckets.fold(0, |sum, (_, n)| sum + sign * i128::from(*n));
             }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use crate::{
     distribution::{Distribution, Max},
     engine::histogram::bucket::{Precision, Scheme},
-    raw::{broken, Broken},
+    raw::{decode_error, DecodeError},
 };
 
 /// The greatest length of the name of a task, in bytes.
@@ -103,37 +103,37 @@ pub struct TextHistogram {
 /// # Errors
 ///
 /// Fails if a block has an unknown precision or a bucket that does not belong to it.
-pub fn histograms(text: &str) -> Result<Vec<TextHistogram>, Broken> {
+pub fn histograms(text: &str) -> Result<Vec<TextHistogram>, DecodeError> {
     let mut all = Vec::new();
     let mut block = String::new();
     for line in text.lines() {
         if line.starts_with('#') && !block.is_empty() {
-            all.push(one_histogram(&block)?);
+            all.push(parse_histogram(&block)?);
             block.clear();
         }
         block.push_str(line);
         block.push('\n');
     }
     if !block.is_empty() {
-        all.push(one_histogram(&block)?);
+        all.push(parse_histogram(&block)?);
     }
     Ok(all)
 }
 
-fn one_histogram(block: &str) -> Result<TextHistogram, Broken> {
+fn parse_histogram(block: &str) -> Result<TextHistogram, DecodeError> {
     let is_bucket = |line: &&str| line.starts_with("bucket ");
     let head: Vec<_> = block.lines().filter(|line| !is_bucket(line)).collect();
     let pairs = Pairs::of_lines(&head.join("\n"));
     let precision = pairs.number("precision").and_then(Precision::new);
     let Some(scheme) = precision.map(Scheme::new) else {
-        return broken("a histogram without a known precision");
+        return decode_error("a histogram without a known precision");
     };
     let mut distribution = Distribution::new(scheme);
     distribution.sum = pairs.number("sum").unwrap_or_default();
     distribution.min = pairs.number("min");
     for line in block.lines().filter(is_bucket) {
         bucket(&mut distribution, line)
-            .ok_or_else(|| Broken(format!("cannot parse {line:?} at this precision")))?;
+            .ok_or_else(|| DecodeError(format!("cannot parse {line:?} at this precision")))?;
     }
     if distribution.count() != 0 {
         let bound = pairs.number("max_at_most").map_or(Max::None, Max::AtMost);
@@ -167,7 +167,7 @@ fn bucket(distribution: &mut Distribution, line: &str) -> Option<()> {
 pub struct Culprit {
     /// How long it had the CPU, in nanoseconds.
     pub ran_ns: u64,
-    /// In how many stays.
+    /// In how many slices.
     pub slices: u64,
     /// Its thread id; 0 for idle.
     pub pid: i32,

@@ -24,8 +24,8 @@ pub struct Column {
     pub intervals: u64,
     /// Whether something is missing before it.
     pub after_gap: bool,
-    /// The samples of each series, in the order of the names.
-    pub series: Vec<Distribution>,
+    /// The samples of each metric, in the order of the names.
+    pub metrics: Vec<Distribution>,
     /// For each CPU, an upper bound of the greatest sample of [`CPU_METRIC`]; 0 if there is none.
     pub cpus: Vec<u64>,
 }
@@ -35,7 +35,7 @@ impl Column {
         self.end = later.end;
         self.span = self.span.saturating_add(later.span);
         self.intervals += later.intervals;
-        for (mine, theirs) in self.series.iter_mut().zip(&later.series) {
+        for (mine, theirs) in self.metrics.iter_mut().zip(&later.metrics) {
             mine.merge(theirs);
         }
         for (mine, theirs) in self.cpus.iter_mut().zip(&later.cpus) {
@@ -48,7 +48,7 @@ impl Column {
 /// memory does not depend on the length of the recording.
 #[derive(Clone, Debug)]
 pub struct Timeline {
-    /// The names of the series.
+    /// The names of the metrics.
     pub names: Rc<Names>,
     /// The scheme of all histograms.
     pub scheme: Scheme,
@@ -83,14 +83,14 @@ impl Timeline {
         {
             return None;
         }
-        let series = &window.names.series;
-        let of_cpus = window.names.series(CPU_METRIC);
+        let metrics = &window.names.metrics;
+        let of_cpus = window.names.metric(CPU_METRIC);
         let span = window.span.unwrap_or_default();
         let greatest = |cpu: &crate::window::WindowCpu| {
             let parts = cpu
                 .parts
                 .iter()
-                .filter(|part| of_cpus.is_some_and(|series| series.parts.contains(&part.metric)));
+                .filter(|part| of_cpus.is_some_and(|metric| metric.parts.contains(&part.metric)));
             parts.filter_map(|part| part.max.value()).max().unwrap_or(0)
         };
         let column = Column {
@@ -99,8 +99,8 @@ impl Timeline {
             span,
             intervals: 1,
             after_gap,
-            series: { series.iter() }
-                .map(|series| window.distribution(series, |_| true))
+            metrics: { metrics.iter() }
+                .map(|metric| window.distribution(metric, |_| true))
                 .collect(),
             cpus: window.cpus.iter().map(greatest).collect(),
         };
@@ -135,20 +135,20 @@ impl Timeline {
         }
     }
 
-    /// Returns the number of a series.
+    /// Returns the number of a metric.
     pub fn place(&self, name: &str) -> Option<usize> {
         self.names
-            .series
+            .metrics
             .iter()
-            .position(|series| series.name == name)
+            .position(|metric| metric.name == name)
     }
 
-    /// Returns all samples of a series.
+    /// Returns all samples of a metric.
     pub fn total(&self, place: usize) -> Distribution {
         let mut all = Distribution::new(self.scheme);
         for column in &self.columns {
-            if let Some(series) = column.series.get(place) {
-                all.merge(series);
+            if let Some(samples) = column.metrics.get(place) {
+                all.merge(samples);
             }
         }
         all

@@ -14,7 +14,7 @@ use crate::{
         histogram::{bucket::Scheme, totals::Worst},
         switch::cpu::Occupancy,
     },
-    raw::{Cpu, Histogram, Names, Series, Snapshot, Stay},
+    raw::{Cpu, Histogram, Metric, Names, SliceInProgress, Snapshot},
 };
 
 /// The samples of a metric on a CPU in a window.
@@ -46,14 +46,14 @@ pub struct WindowCpu {
     /// How the CPU spent the time; `None` if that is not known, as `oncpu` or `idle` was off, or
     /// the CPU offline, at either end.
     pub time: Option<Time>,
-    /// The stay in progress at the end.
-    pub stay: Option<Stay>,
-    /// The time up to the end that is in no stay, and was not told as unseen either: 0, by the law
+    /// The slice in progress at the end.
+    pub slice: Option<SliceInProgress>,
+    /// The time up to the end that is in no slice, and was not told as unseen either: 0, by the law
     /// of time. `None` if that is not known.
     pub unaccounted: Option<i64>,
 }
 
-/// How a CPU spent its time. A stay that began before the window, or that is in progress at its
+/// How a CPU spent its time. A slice that began before the window, or that is in progress at its
 /// end, counts with its part in the window. So the three parts add up to the whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Time {
@@ -63,7 +63,7 @@ pub struct Time {
     pub oncpu: u64,
     /// The time that the idle task had it.
     pub idle: u64,
-    /// The time that is in no stay whose beginning was seen, because measuring began only after it.
+    /// The time that is in no slice whose beginning was seen, because measuring began only after it.
     pub unseen: u64,
     /// The part of `unseen` during which a task is known to have had the CPU.
     pub unseen_oncpu: u64,
@@ -119,7 +119,7 @@ impl Window {
             counters: cpu.counters.clone(),
             parts: cpu.histograms.iter().map(part_since_load).collect(),
             time: None,
-            stay: cpu.stay,
+            slice: cpu.slice,
             unaccounted: unaccounted(snapshot, cpu),
         });
         Self {
@@ -152,7 +152,7 @@ impl Window {
         let cpus = pairs.map(|(old, cpu)| cpu_between(new.scheme, old, cpu));
         let cpus: Option<Vec<_>> = cpus.collect();
         let mut cpus = cpus.ok_or(Reloaded::Decreased)?;
-        let of = |name: &str| match new.names.series(name)?.parts.as_slice() {
+        let of = |name: &str| match new.names.metric(name)?.parts.as_slice() {
             [one] if ((old.metrics_on & new.metrics_on) >> one) & 1 != 0 => Some(*one),
             _ => None,
         };
@@ -180,22 +180,22 @@ impl Window {
         })
     }
 
-    /// Returns whether all parts of a series were on at both ends.
-    pub fn is_on(&self, series: &Series) -> bool {
-        series
+    /// Returns whether all parts of a metric were on at both ends.
+    pub fn is_on(&self, metric: &Metric) -> bool {
+        metric
             .parts
             .iter()
             .all(|part| (self.metrics_on >> part) & 1 != 0)
     }
 
-    /// Returns the samples of a series, added up over those CPUs that `wanted` accepts.
-    pub fn distribution(&self, series: &Series, wanted: impl Fn(u32) -> bool) -> Distribution {
+    /// Returns the samples of a metric, added up over those CPUs that `wanted` accepts.
+    pub fn distribution(&self, metric: &Metric, wanted: impl Fn(u32) -> bool) -> Distribution {
         let mut all = Distribution::new(self.scheme);
         for cpu in self.cpus.iter().filter(|cpu| wanted(cpu.number)) {
             for part in cpu
                 .parts
                 .iter()
-                .filter(|part| series.parts.contains(&part.metric))
+                .filter(|part| metric.parts.contains(&part.metric))
             {
                 for (index, count) in &part.buckets {
                     // The decoder has checked the index.
@@ -213,13 +213,13 @@ impl Window {
     }
 
     /// Returns how long tasks had a CPU, in nanoseconds. Where [`WindowCpu::time`] is not known,
-    /// these are the stays that ended in the window: possibly more than its length.
+    /// these are the slices that ended in the window: possibly more than its length.
     pub fn busy(&self, cpu: &WindowCpu) -> u128 {
         if let Some(time) = cpu.time {
             return u128::from(time.oncpu) + u128::from(time.unseen_oncpu);
         }
-        let oncpu = self.names.series("oncpu");
-        let oncpu = oncpu.map_or(&[][..], |series| &series.parts);
+        let oncpu = self.names.metric("oncpu");
+        let oncpu = oncpu.map_or(&[][..], |metric| &metric.parts);
         let parts = cpu.parts.iter().filter(|part| oncpu.contains(&part.metric));
         parts.map(|part| part.sum).sum()
     }
@@ -279,16 +279,16 @@ fn cpu_between(scheme: Scheme, old: &Cpu, new: &Cpu) -> Option<WindowCpu> {
         counters,
         parts: parts.collect::<Option<_>>()?,
         time: None,
-        stay: new.stay,
+        slice: new.slice,
         unaccounted: None,
     })
 }
 
-/// Returns the time that is missing on a CPU; `None` unless all stays are recorded.
+/// Returns the time that is missing on a CPU; `None` unless all slices are recorded.
 fn unaccounted(snapshot: &Snapshot, cpu: &Cpu) -> Option<i64> {
     let is_on = |name: &str| {
-        let series = snapshot.names.series(name);
-        let mut parts = series.iter().flat_map(|series| &series.parts);
+        let metric = snapshot.names.metric(name);
+        let mut parts = metric.iter().flat_map(|metric| &metric.parts);
         parts.all(|part| (snapshot.metrics_on >> part) & 1 != 0)
     };
     let all = is_on("oncpu") && is_on("idle");
@@ -302,12 +302,13 @@ fn time_between(
     (new, is_there): (&Cpu, bool),
     metrics: (u32, u32),
 ) -> Option<Time> {
-    let (first, last) = (old.stay?, new.stay?);
+    let (first, last) = (old.slice?, new.slice?);
     let span = last.now.checked_sub(first.now)?;
     let sum = |cpu: &Cpu, metric| cpu.histogram(metric).map_or(0, |histogram| histogram.sum);
     let spent = |metric, what| {
         // Up to each end, with what was in progress there.
-        let until = |cpu: &Cpu, stay: &Stay| sum(cpu, metric) + u128::from(stay.of(what));
+        let until =
+            |cpu: &Cpu, slice: &SliceInProgress| sum(cpu, metric) + u128::from(slice.of(what));
         let spent = until(new, &last).saturating_sub(until(old, &first));
         // The clocks of two CPUs may differ slightly, and measuring may have begun anew.
         u64::try_from(spent).unwrap_or(u64::MAX).min(span)

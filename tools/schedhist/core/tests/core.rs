@@ -24,7 +24,7 @@ use schedhist_core::{
     recording::{
         course::Course,
         delta,
-        file::{Item, Lost, Player, Recorder, Taken, MAGIC},
+        file::{Item, Lost, Player, Recorder, TimedSnapshot, MAGIC},
     },
     text,
     window::{Reloaded, Window},
@@ -42,8 +42,8 @@ fn two(seed: u64) -> (Vec<u8>, Vec<u8>) {
     (first, machine.raw())
 }
 
-fn taken(bytes: &[u8], unix_ns: u64) -> Taken {
-    Taken {
+fn taken(bytes: &[u8], unix_ns: u64) -> TimedSnapshot {
+    TimedSnapshot {
         unix_ns,
         read_ns: 1_000,
         snapshot: raw::decode(bytes).expect("a snapshot"),
@@ -71,7 +71,7 @@ fn laws_hold_since_load_and_between() {
         .all(|violation| violation.cpu == 1 && violation.off_by == 1));
 }
 
-/// A machine whose CPUs are all in the middle of a stay, which does not end for ten seconds: a
+/// A machine whose CPUs are all in the middle of a slice, which does not end for ten seconds: a
 /// snapshot at the beginning, in the middle, and after more switches.
 fn long_stays(seed: u64) -> (u64, [Vec<u8>; 3]) {
     let mut machine = Machine::new(3, 5, seed);
@@ -96,26 +96,26 @@ fn time_in_progress_counts_once() {
         let waiting = Window::between(&first, &second).unwrap();
         for (cpu, before) in waiting.cpus.iter().zip(&first.cpus) {
             let time = cpu.time.expect("it is known");
-            let is_busy = before.stay.unwrap().occupancy == Occupancy::Task;
+            let is_busy = before.slice.unwrap().occupancy == Occupancy::Task;
             let (oncpu, idle) = if is_busy { (10, 0) } else { (0, 10) };
             assert_eq!(time.span, 10_000_000_000);
             assert_eq!(time.oncpu, oncpu * 1_000_000_000);
             assert_eq!((time.idle, time.unseen), (idle * 1_000_000_000, 0));
             assert_eq!(waiting.busy(cpu), time.oncpu.into());
         }
-        // How long the stay had taken when the first snapshot was made.
+        // How long the slice had taken when the first snapshot was made.
         let earlier = |cpu: u32| {
-            let stay = first.cpus[cpu as usize].stay.unwrap();
-            u128::from(stay.of(Occupancy::Task))
+            let slice = first.cpus[cpu as usize].slice.unwrap();
+            u128::from(slice.of(Occupancy::Task))
         };
-        // The whole of the stay is a sample of the next interval, but its time is not.
+        // The whole of the slice is a sample of the next interval, but its time is not.
         let after = Window::between(&second, &third).unwrap();
         for (cpu, whole) in after.cpus.iter().zip(&waiting.cpus) {
             let (time, before) = (cpu.time.unwrap(), whole.time.unwrap());
             assert_eq!(time.oncpu + time.idle, time.span);
-            let oncpu = after.names.series("oncpu").unwrap();
+            let oncpu = after.names.metric("oncpu").unwrap();
             let ended = after.distribution(oncpu, |number| number == cpu.number).sum;
-            let last = cpu.stay.unwrap().of(Occupancy::Task);
+            let last = cpu.slice.unwrap().of(Occupancy::Task);
             assert_eq!(
                 u128::from(time.oncpu),
                 ended + u128::from(last) - u128::from(before.oncpu) - earlier(cpu.number)
@@ -125,14 +125,14 @@ fn time_in_progress_counts_once() {
                 "{ended} {time:?}"
             );
         }
-        let runq = first.names.series("runq").unwrap();
+        let runq = first.names.metric("runq").unwrap();
         assert_eq!(first.waits(runq), (1, 0));
         assert_eq!(second.waits(runq), (1, 10_000_000_000));
         let waits = second.in_progress(runq);
         assert_eq!((waits.len(), waits[0].task.pid), (1, 99));
         assert_eq!(
             second.task_on(0).unwrap().duration,
-            second.in_progress(second.names.series("oncpu").unwrap())[0].duration
+            second.in_progress(second.names.metric("oncpu").unwrap())[0].duration
         );
     }
 }
@@ -146,7 +146,7 @@ fn the_law_of_time() {
         let checked = laws::check(&Window::since_load(&snapshot), 1_000_000);
         assert_eq!((checked.checked, checked.violations), (5, Vec::new()));
         let mut wrong = snapshot.clone();
-        let idle = wrong.names.series("idle").unwrap().parts[0];
+        let idle = wrong.names.metric("idle").unwrap().parts[0];
         let cpu = &mut wrong.cpus[2];
         cpu.histograms[idle as usize].sum += 1;
         let found = laws::check(&Window::since_load(&wrong), 1_000_000).violations;
@@ -160,7 +160,7 @@ fn the_law_of_time() {
     }
 }
 
-/// A stay that began before measuring did is told apart, and yet the CPU is busy.
+/// A slice that began before measuring did is told apart, and yet the CPU is busy.
 #[test]
 fn stays_that_were_not_seen() {
     let mut machine = Machine::new(2, 5, 3);
@@ -233,7 +233,7 @@ fn recordings_of_what_is_in_progress() {
         found[1].cpus[0].histograms,
         all[1].snapshot.cpus[0].histograms
     );
-    assert!(found[1].cpus[0].stay.is_none() && found[1].tasks.is_empty());
+    assert!(found[1].cpus[0].slice.is_none() && found[1].tasks.is_empty());
 }
 
 #[test]
@@ -419,7 +419,7 @@ fn chunks(data: &[u8]) -> Vec<(usize, usize)> {
 }
 
 /// Returns the snapshots of a recording, and what is lost.
-fn play(data: &[u8]) -> (Vec<Taken>, Vec<Lost>) {
+fn play(data: &[u8]) -> (Vec<TimedSnapshot>, Vec<Lost>) {
     let (mut found, mut lost) = (Vec::new(), Vec::new());
     let Ok(mut player) = Player::new(data) else {
         return (found, lost);
@@ -546,7 +546,7 @@ fn old_recordings() {
         data.extend(&bytes);
     };
     chunk(1, b"kernel 7.3\n");
-    let mut snapshots: Vec<Taken> = Vec::new();
+    let mut snapshots: Vec<TimedSnapshot> = Vec::new();
     for i in 0_u64..100 {
         machine.run(20);
         machine.now = (i + 1) * 5_000_000_000;
@@ -677,8 +677,8 @@ fn any_bytes() {
             let _ = Window::between(&found, &next);
             let window = Window::since_load(&found);
             let _ = laws::check(&window, 0);
-            for series in &found.names.series {
-                let all = window.distribution(series, |_| true);
+            for metric in &found.names.metrics {
+                let all = window.distribution(metric, |_| true);
                 let _ = (all.mean(), all.quantile_upper(Quantile::DEFAULT[4]));
             }
             let _ = delta::encode(&found, &next);

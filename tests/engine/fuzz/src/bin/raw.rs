@@ -99,8 +99,8 @@ fn is_odd(text: &str) -> bool {
         let words: Vec<&str> = line.split(' ').collect();
         let number = |place: usize| words[place].parse::<u64>().unwrap_or_default();
         let key = match words[0] {
-            "metric" | "counter" | "sum" | "stay" | "group" => 1,
-            "group_stays" | "group_waiting" | "group_unseen" => 1,
+            "metric" | "counter" | "sum" | "slice" | "group" => 1,
+            "group_slices" | "group_waiting" | "group_unseen" => 1,
             "cpu" | "histogram" | "worst" => 2,
             "buckets" | "group_buckets" => 3,
             _ => words.len() - 1,
@@ -110,11 +110,11 @@ fn is_odd(text: &str) -> bool {
         is_twice
             || match words[0] {
                 "sum" => number(1).count_ones() == 1,
-                "stay" => number(2) > 2,
+                "slice" => number(2) > 2,
                 "task" => number(2) > 1,
                 "group" => number(3) > 1,
                 "worst" | "buckets" => !of("histogram", &words[1..3]),
-                "group_stays" | "group_waiting" | "group_unseen" => {
+                "group_slices" | "group_waiting" | "group_unseen" => {
                     number(2) == 0 || !of("group", &words[1..2])
                 }
                 _ => false,

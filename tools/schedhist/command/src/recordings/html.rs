@@ -116,7 +116,7 @@ impl Sums {
 
     fn add_cpus(&mut self, window: &Window) {
         let place = window.names.counter("switches");
-        let runq = window.names.series("runq");
+        let runq = window.names.metric("runq");
         for cpu in &window.cpus {
             let number = cpu.number;
             let sums = self.cpus.entry(number).or_insert_with(|| CpuRow {

@@ -14,7 +14,7 @@ use schedhist_core::{
     raw::Groups,
     recording::{
         course::Course,
-        file::{Item, Lost, Player, Taken},
+        file::{Item, Lost, Player, TimedSnapshot},
     },
     text::{self, Outlier, OutlierParser, Pairs},
     window::Window,
@@ -102,7 +102,7 @@ pub struct Contents {
     /// The runs of a command.
     pub runs: Vec<Run>,
     /// The first snapshot of each part without a gap, and the last one.
-    pub spans: Vec<(Taken, Taken)>,
+    pub spans: Vec<(TimedSnapshot, TimedSnapshot)>,
     /// What happened, in words.
     pub marks: Vec<String>,
     /// The groups as they were recorded first and last, for each part without a gap in which they
@@ -152,9 +152,9 @@ pub const NO_INTERVAL: &str = "there are not two snapshots without a gap between
 /// Two snapshots that follow one another without a gap.
 pub struct Interval<'a> {
     /// The first one.
-    pub before: &'a Taken,
+    pub before: &'a TimedSnapshot,
     /// The second one.
-    pub after: &'a Taken,
+    pub after: &'a TimedSnapshot,
     /// When they were taken, in nanoseconds since the first snapshot of the recording.
     pub at: (u64, u64),
 }
@@ -194,7 +194,7 @@ fn player(path: &Path) -> Result<Player<File>> {
 }
 
 /// Returns the times of a snapshot.
-fn times(taken: &Taken) -> (u64, u64) {
+fn times(taken: &TimedSnapshot) -> (u64, u64) {
     (taken.unix_ns, taken.snapshot.time)
 }
 
@@ -289,26 +289,26 @@ pub enum Event<'a> {
     /// Two snapshots that follow one another without a gap.
     Interval(&'a Interval<'a>),
     /// The end of a part without a gap: its first snapshot, and its last one if there are several.
-    Part(&'a Taken, Option<&'a Taken>),
+    Part(&'a TimedSnapshot, Option<&'a TimedSnapshot>),
     /// All else but damage, which [`Reader`] tells, and the course up to it.
     Other(Item, &'a Course),
 }
 
 /// A part of a recording without a gap, as it is read.
 struct Part {
-    first: Taken,
-    last: Option<Taken>,
+    first: TimedSnapshot,
+    last: Option<TimedSnapshot>,
     /// When the last snapshot was taken, in nanoseconds since the first one of the recording.
     at: u64,
 }
 
 impl Part {
-    fn last(&self) -> &Taken {
+    fn last(&self) -> &TimedSnapshot {
         self.last.as_ref().unwrap_or(&self.first)
     }
 
     /// Returns whether a snapshot is of the same load of the module. A difference is.
-    fn is_followed_by(&self, taken: &Taken, is_difference: bool) -> bool {
+    fn is_followed_by(&self, taken: &TimedSnapshot, is_difference: bool) -> bool {
         is_difference || Window::between(&self.last().snapshot, &taken.snapshot).is_ok()
     }
 }
@@ -469,7 +469,7 @@ fn of_file(path: &Path) -> Result<Contents> {
 }
 
 /// Returns `key value` lines about what must be the same for a comparison.
-pub fn describe(taken: &Taken, module: &str) -> String {
+pub fn describe(taken: &TimedSnapshot, module: &str) -> String {
     format!(
         "begun_unix_ns {}\ncpus {}\nprecision {}\nmetrics_on {}\nmodule {module}\n",
         taken.unix_ns,
@@ -486,12 +486,12 @@ pub fn add_window(
     scope: &str,
     is_wanted: impl Fn(u32) -> bool,
 ) {
-    for series in &window.names.series {
-        let distribution = window.distribution(series, &is_wanted);
+    for metric in &window.names.metrics {
+        let distribution = window.distribution(metric, &is_wanted);
         let mut known = histograms.iter_mut();
-        match known.find(|(s, metric, _)| s == scope && *metric == series.name) {
+        match known.find(|(s, name, _)| s == scope && *name == metric.name) {
             Some((_, _, all)) => all.merge(&distribution),
-            None => histograms.push((scope.to_owned(), series.name.clone(), distribution)),
+            None => histograms.push((scope.to_owned(), metric.name.clone(), distribution)),
         }
     }
 }

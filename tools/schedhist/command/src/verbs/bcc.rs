@@ -327,12 +327,12 @@ fn tables(args: &Bcc, mut whose: Whose, source: &Source, table: &Table) -> Resul
                     }
                 }
                 None => {
-                    for series in table
+                    for metric in table
                         .metrics
                         .iter()
-                        .filter_map(|n| frame.window.names.series(n))
+                        .filter_map(|n| frame.window.names.metric(n))
                     {
-                        all.merge(&frame.window.distribution(series, |_| true));
+                        all.merge(&frame.window.distribution(metric, |_| true));
                     }
                     let _ = Log2::new(&all, unit).write(&mut out, label);
                 }

@@ -37,9 +37,9 @@ pub fn ctl(args: &Ctl, source: &Source) -> Result {
         for name in SETTINGS.iter().filter(|name| **name != "reset") {
             out += &format!("{name} {}\n", source.text(name)?.trim());
         }
-        let metrics = source.read()?.taken.snapshot.names;
-        for series in &metrics.series {
-            let file = format!("threshold_ns/{}", series.name);
+        let names = source.read()?.taken.snapshot.names;
+        for metric in &names.metrics {
+            let file = format!("threshold_ns/{}", metric.name);
             let threshold = source.text(&file)?;
             if threshold.trim() != "none" {
                 out += &format!("{file} {}\n", threshold.trim());

@@ -74,13 +74,13 @@ pub fn hist(args: &Hist, source: &Source) -> Result {
     let mut is_headed = false;
     let mut show = |frame: &Frame| {
         let mut all = Vec::new();
-        let series = |name| frame.window.names.series(name);
-        for series in wanted.metrics.iter().filter_map(|name| series(name)) {
+        let find = |name| frame.window.names.metric(name);
+        for metric in wanted.metrics.iter().filter_map(|name| find(name)) {
             let mut add = |scope, is_wanted: &dyn Fn(u32) -> bool| {
                 all.push(Row {
-                    series,
+                    metric,
                     scope,
-                    samples: frame.window.distribution(series, is_wanted),
+                    samples: frame.window.distribution(metric, is_wanted),
                 });
             };
             if args.each_cpu {

@@ -4,7 +4,9 @@
 
 use std::path::{Path, PathBuf};
 
-use schedhist_core::{distribution::Distribution, hdr, recording::file::Taken, window::Window};
+use schedhist_core::{
+    distribution::Distribution, hdr, recording::file::TimedSnapshot, window::Window,
+};
 
 use crate::{
     cli::Report,
@@ -36,12 +38,12 @@ pub fn report(args: &Report) -> Result {
         return hlog(path, metric, times);
     }
     let (mut is_headed, mut has_shown) = (false, false);
-    let mut show_one = |before: &Taken, after: &Taken| {
+    let mut show_one = |before: &TimedSnapshot, after: &TimedSnapshot| {
         has_shown = true;
         show_frame(&frame(before, after)?, metrics, &style, &mut is_headed)
     };
     // The first and the last snapshot of each part within the times.
-    let mut spans: Vec<(Taken, Taken)> = Vec::new();
+    let mut spans: Vec<(TimedSnapshot, TimedSnapshot)> = Vec::new();
     let mut end = None;
     let contents = runs::read(path, |interval| {
         if !interval.is_within(times) {
@@ -117,7 +119,7 @@ fn many(args: &Report, files: &[PathBuf], style: &Style) -> Result {
     lost.check()
 }
 
-fn frame(before: &Taken, after: &Taken) -> Result<Frame> {
+fn frame(before: &TimedSnapshot, after: &TimedSnapshot) -> Result<Frame> {
     let window = Window::between(&before.snapshot, &after.snapshot);
     let window = window.map_err(|why| Failure::Error(why.to_string()))?;
     let mut frame = Frame::new(window, after);
@@ -131,9 +133,9 @@ fn show_frame(frame: &Frame, metrics: &[String], style: &Style, is_headed: &mut 
         let end = if style.form == Form::Text { "\n" } else { "" };
         return print(&(render::summary(frame, style, is_headed) + end));
     }
-    let series = |name| frame.window.names.series(name);
-    let series = metrics.iter().filter_map(|metric| series(metric));
-    let rows = series.map(|series| Row::whole(frame, series)).collect();
+    let find = |name| frame.window.names.metric(name);
+    let metrics = metrics.iter().filter_map(|name| find(name));
+    let rows = metrics.map(|metric| Row::whole(frame, metric)).collect();
     print(&render::histograms(frame, rows, 1, style, is_headed))
 }
 
@@ -144,8 +146,8 @@ fn no_span() -> Failure {
 /// Returns the samples of a metric in a frame.
 fn samples(frame: &Frame, metric: &str) -> Result<Distribution> {
     check_metrics(&frame.window.names, &[metric.to_owned()])?;
-    let series = frame.window.names.series(metric).ok_or_else(no_span)?;
-    Ok(frame.window.distribution(series, |_| true))
+    let metric = frame.window.names.metric(metric).ok_or_else(no_span)?;
+    Ok(frame.window.distribution(metric, |_| true))
 }
 
 /// Notes that a metric is off, which the forms of HdrHistogram have no place for.
@@ -181,7 +183,7 @@ fn hlog(path: &Path, metric: &str, times: (f64, f64)) -> Result {
 }
 
 /// Returns the percentiles in the form that HdrHistogram's plotters read.
-fn hgrm(spans: &[(Taken, Taken)], metric: &str) -> Result<String> {
+fn hgrm(spans: &[(TimedSnapshot, TimedSnapshot)], metric: &str) -> Result<String> {
     let mut all: Option<Distribution> = None;
     for (before, after) in spans {
         let one = samples(&frame(before, after)?, metric)?;

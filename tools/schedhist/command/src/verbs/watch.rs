@@ -13,7 +13,7 @@ use std::{
 use clap::builder::TypedValueParser;
 use schedhist_core::{
     raw,
-    recording::file::Taken,
+    recording::file::TimedSnapshot,
     stacks::Stack,
     text::{shares, Outlier},
     units::Unit,
@@ -34,7 +34,7 @@ use crate::{
     table::Cell,
 };
 
-/// The metrics whose stays and waits can be seen while they last.
+/// The metrics whose slices and waits can be seen while they last.
 const IN_PROGRESS: [&str; 6] = [
     "oncpu",
     "idle",
@@ -123,14 +123,14 @@ fn on_outlier<'a>(source: &'a Source, words: &[&str]) -> Result<Setting<'a>> {
 
 /// Notes which other outliers cause an action of the module, too: it takes any of them.
 fn note_others(source: &Source, names: &raw::Names, metric: &str, ns: u64, words: &str) {
-    for series in &names.series {
-        let file = format!("threshold_ns/{}", series.name);
+    for other in &names.metrics {
+        let file = format!("threshold_ns/{}", other.name);
         let Ok(threshold) = source.text(&file) else {
             continue;
         };
         let threshold = threshold.trim();
         let is_lower = threshold.parse().is_ok_and(|threshold: u64| threshold < ns);
-        if threshold != "none" && (series.name != metric || is_lower) {
+        if threshold != "none" && (other.name != metric || is_lower) {
             note(format!(
                 "{file} is {threshold}: such an outlier causes '{words}', too"
             ));
@@ -196,7 +196,7 @@ struct Watcher<'a> {
     /// The threshold in nanoseconds.
     ns: u64,
     /// See [`unix_ns`].
-    clock: Taken,
+    clock: TimedSnapshot,
     stacks: Option<Stacks>,
     told: Told,
     seen: u64,
@@ -206,18 +206,18 @@ struct Watcher<'a> {
 impl Watcher<'_> {
     /// Reports what exceeds the threshold, until an action, the time or a signal ends that.
     fn watch(&mut self, stream: &mut Stream, names: &raw::Names) -> Result {
-        let series = names.series(&self.args.metric);
-        let series = series.filter(|series| IN_PROGRESS.contains(&series.name.as_str()));
+        let metric = names.metric(&self.args.metric);
+        let metric = metric.filter(|metric| IN_PROGRESS.contains(&metric.name.as_str()));
         let deadline = self.args.duration.map(|duration| Instant::now() + duration);
         let mut next = Instant::now();
         loop {
-            if let Some(series) = series.filter(|_| next <= Instant::now()) {
+            if let Some(metric) = metric.filter(|_| next <= Instant::now()) {
                 next = Instant::now() + PERIOD;
-                if self.report_in_progress(series)? {
+                if self.report_in_progress(metric)? {
                     return Ok(());
                 }
             }
-            let until = match series {
+            let until = match metric {
                 Some(_) => Some(deadline.map_or(next, |deadline| deadline.min(next))),
                 None => deadline,
             };
@@ -233,19 +233,19 @@ impl Watcher<'_> {
         }
     }
 
-    /// Reports stays and waits that have exceeded the threshold so far. Returns whether to end.
-    fn report_in_progress(&mut self, series: &raw::Series) -> Result<bool> {
+    /// Reports slices and waits that have exceeded the threshold so far. Returns whether to end.
+    fn report_in_progress(&mut self, metric: &raw::Metric) -> Result<bool> {
         let snapshot = self.source.read()?.taken.snapshot;
         let late = Duration::from_nanos(self.ns).saturating_add(PERIOD);
         let late = u64::try_from(late.as_nanos()).unwrap_or(u64::MAX);
-        for task in self.told.more(&snapshot, series, late) {
+        for task in self.told.more(&snapshot, metric, late) {
             self.seen += 1;
             let print = || {
                 let names = all_names(self.source);
                 let groups = |group| name_of(group, &names);
                 print(&match self.args.json {
-                    true => ongoing::json(&task, &series.name, &snapshot, groups),
-                    false => ongoing::text(&task, &series.name, &snapshot, groups),
+                    true => ongoing::json(&task, &metric.name, &snapshot, groups),
+                    false => ongoing::text(&task, &metric.name, &snapshot, groups),
                 })
             };
             let printed = if self.args.quiet { Ok(()) } else { print() };
@@ -462,7 +462,7 @@ fn stack_text(outlier: &Outlier, stack: Option<Stack>) -> String {
 
 /// Returns the wall-clock time at which an outlier ended, in nanoseconds since 1970. `clock` is a
 /// snapshot, with its times by both clocks: another one a minute later, as they drift apart.
-fn unix_ns(source: &Source, clock: &mut Taken, outlier: &Outlier) -> Option<u64> {
+fn unix_ns(source: &Source, clock: &mut TimedSnapshot, outlier: &Outlier) -> Option<u64> {
     let end: u64 = outlier.pairs.number("end_ns")?;
     if end.saturating_sub(clock.snapshot.time) > 60_000_000_000 {
         if let Ok(reading) = source.read() {

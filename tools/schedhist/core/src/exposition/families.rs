@@ -188,9 +188,9 @@ impl Builder<'_> {
             self.add("start_time_seconds", help, Kind::Gauge, at);
         }
         let window = Window::since_load(input.snapshot);
-        let on = window.names.series.iter().map(|series| {
-            let labels = vec![("metric", series.name.clone())];
-            number(labels, u64::from(window.is_on(series)))
+        let on = window.names.metrics.iter().map(|metric| {
+            let labels = vec![("metric", metric.name.clone())];
+            number(labels, u64::from(window.is_on(metric)))
         });
         let help = "Whether the metric is among those that are measured when enabled: 0 or 1.";
         self.add("metric_enabled", help, Kind::Gauge, on.collect());
@@ -203,10 +203,10 @@ impl Builder<'_> {
             let samples = vec![number(Vec::new(), value)];
             self.add(name, counter_help(name), Kind::Counter, samples);
         }
-        for series in &window.names.series {
-            let samples = vec![histogram(Vec::new(), window.distribution(series, |_| true))];
-            let name = format!("{}_seconds", series.name);
-            self.add(&name, help(&series.name), Kind::Histogram, samples);
+        for metric in &window.names.metrics {
+            let samples = vec![histogram(Vec::new(), window.distribution(metric, |_| true))];
+            let name = format!("{}_seconds", metric.name);
+            self.add(&name, help(&metric.name), Kind::Histogram, samples);
         }
     }
 
@@ -214,11 +214,11 @@ impl Builder<'_> {
     fn in_progress(&mut self) {
         let snapshot = self.input.snapshot;
         let sum = |what| {
-            let stays = snapshot
+            let slices = snapshot
                 .cpus
                 .iter()
-                .filter_map(|cpu| Some(cpu.stay?.of(what)));
-            stays.fold(None, |sum, ns| Some(sum.unwrap_or(0) + u128::from(ns)))
+                .filter_map(|cpu| Some(cpu.slice?.of(what)));
+            slices.fold(None, |sum, ns| Some(sum.unwrap_or(0) + u128::from(ns)))
         };
         for (name, help, what) in [
             (
@@ -228,7 +228,7 @@ impl Builder<'_> {
             ),
             (
                 "idle",
-                "Stays of CPUs in their idle tasks in progress: how long so far.",
+                "Slices of CPUs in their idle tasks in progress: how long so far.",
                 Occupancy::Idle,
             ),
         ] {
@@ -238,7 +238,7 @@ impl Builder<'_> {
         }
         let Some(runq) = snapshot
             .names
-            .series("runq")
+            .metric("runq")
             .filter(|_| !snapshot.waits.is_empty())
         else {
             return;
@@ -251,13 +251,13 @@ impl Builder<'_> {
         let samples = vec![seconds(Vec::new(), ns.into())];
         self.add("runq_in_progress_seconds", help, Kind::Gauge, samples);
         let longest = |name: &str| {
-            let all = { snapshot.names.series(name) }.map(|series| snapshot.in_progress(series));
+            let all = { snapshot.names.metric(name) }.map(|metric| snapshot.in_progress(metric));
             all.and_then(|all| Some(all.first()?.duration))
         };
         for (name, help) in [
             (
                 "oncpu",
-                "The longest stay of a task on a CPU in progress: how long so far.",
+                "The longest slice of a task on a CPU in progress: how long so far.",
             ),
             (
                 "runq",
@@ -293,15 +293,15 @@ impl Builder<'_> {
         }
         if window.cpus.len() <= self.left {
             let values = { window.cpus.iter() }.filter_map(|cpu| {
-                let ns = cpu.stay?.of(Occupancy::Task);
+                let ns = cpu.slice?.of(Occupancy::Task);
                 Some(seconds(label(cpu.number), ns.into()))
             });
             let values = values.collect();
-            let help = "The stay of a task on the CPU in progress: how long so far.";
+            let help = "The slice of a task on the CPU in progress: how long so far.";
             self.add("cpu_oncpu_in_progress_seconds", help, Kind::Gauge, values);
         }
         for name in self.input.per_cpu {
-            let Some(series) = window.names.series(name) else {
+            let Some(metric) = window.names.metric(name) else {
                 continue;
             };
             if window.cpus.len() * self.series(Kind::Histogram) > self.left {
@@ -309,7 +309,7 @@ impl Builder<'_> {
                 continue;
             }
             let samples = window.cpus.iter().map(|cpu| {
-                let of_cpu = window.distribution(series, |number| number == cpu.number);
+                let of_cpu = window.distribution(metric, |number| number == cpu.number);
                 histogram(label(cpu.number), of_cpu)
             });
             let samples = samples.collect();
@@ -357,8 +357,8 @@ impl Builder<'_> {
         let in_progress: [(&str, &str, Of); 2] = [
             (
                 "group_oncpu_in_progress_seconds",
-                "Stays of the group's tasks on a CPU in progress: how long so far.",
-                |group| group.stays,
+                "Slices of the group's tasks on a CPU in progress: how long so far.",
+                |group| group.slices,
             ),
             (
                 "group_runq_in_progress_seconds",
@@ -481,7 +481,7 @@ fn label<'a>(groups: &Groups, group: &'a Group, seen: &mut BTreeSet<&'a str>) ->
 fn help(name: &str) -> &'static str {
     let known = metric::Series::ALL
         .iter()
-        .find(|series| series.name == name);
+        .find(|metric| metric.name == name);
     known.map_or(
         "A metric that this version of the command does not know.",
         |s| s.help,

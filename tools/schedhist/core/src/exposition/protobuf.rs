@@ -28,14 +28,14 @@ const ZERO_THRESHOLD: f64 = 1e-10;
 pub fn encode(exposition: &Exposition, schema: i32) -> Vec<u8> {
     let mut out = Vec::new();
     for family in &exposition.families {
-        let message = one_family(family, exposition.created, schema);
+        let message = encode_family(family, exposition.created, schema);
         varint(&mut out, message.len() as u64);
         out.extend(message);
     }
     out
 }
 
-fn one_family(family: &Family, created: Option<u64>, schema: i32) -> Vec<u8> {
+fn encode_family(family: &Family, created: Option<u64>, schema: i32) -> Vec<u8> {
     let (kind, suffix) = match family.kind {
         Kind::Counter => (0, "_total"),
         Kind::Gauge => (1, ""),
@@ -49,7 +49,7 @@ fn one_family(family: &Family, created: Option<u64>, schema: i32) -> Vec<u8> {
         bytes(
             &mut out,
             4,
-            &one_sample(family.kind, sample, created, schema),
+            &encode_sample(family.kind, sample, created, schema),
         );
     }
     if !family.unit.is_empty() {
@@ -58,7 +58,7 @@ fn one_family(family: &Family, created: Option<u64>, schema: i32) -> Vec<u8> {
     out
 }
 
-fn one_sample(kind: Kind, sample: &Sample, created: Option<u64>, schema: i32) -> Vec<u8> {
+fn encode_sample(kind: Kind, sample: &Sample, created: Option<u64>, schema: i32) -> Vec<u8> {
     let mut out = Vec::new();
     for (name, value) in &sample.labels {
         let mut label = Vec::new();

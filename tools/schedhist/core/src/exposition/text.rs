@@ -22,7 +22,7 @@ pub fn encode(exposition: &Exposition, dialect: Dialect) -> String {
     let mut out = String::new();
     for family in &exposition.families {
         // Writing to a String does not fail.
-        let _ = one_family(&mut out, family, exposition.created, dialect);
+        let _ = write_family(&mut out, family, exposition.created, dialect);
     }
     if dialect == Dialect::OpenMetrics {
         out.push_str("# EOF\n");
@@ -30,7 +30,7 @@ pub fn encode(exposition: &Exposition, dialect: Dialect) -> String {
     out
 }
 
-fn one_family(
+fn write_family(
     out: &mut String,
     family: &Family,
     created: Option<u64>,

@@ -48,15 +48,15 @@ fn rate(count: u64, span: u64) -> f64 {
     count as f64 * 1e9 / span.max(1) as f64
 }
 
-/// Returns the scale of a series in all recordings; `None` if there are no samples.
+/// Returns the scale of a metric in all recordings; `None` if there are no samples.
 pub fn scale<'a>(all: impl Iterator<Item = (&'a Timeline, usize)>) -> Option<Scale> {
     let mut scale: Option<Scale> = None;
     for (timeline, place) in all {
         for column in &timeline.columns {
-            let Some(series) = column.series.get(place) else {
+            let Some(samples) = column.metrics.get(place) else {
                 continue;
             };
-            for (row, count) in cells(series).into_iter().enumerate() {
+            for (row, count) in cells(samples).into_iter().enumerate() {
                 if count != 0 {
                     let rate = rate(count, column.span);
                     let scale = scale.get_or_insert(Scale {
@@ -147,7 +147,7 @@ pub fn heat(timeline: &Timeline, place: usize, scale: Scale, key: &str, marks: &
     let (columns, bottom) = (timeline.columns.len(), TOP + height);
     let mut pixels = vec![0; rows * columns];
     for (x, column) in timeline.columns.iter().enumerate() {
-        let cells = cells(&column.series[place]);
+        let cells = cells(&column.metrics[place]);
         for y in 0..rows {
             let count = cells[scale.high - y];
             if count != 0 {
@@ -274,11 +274,11 @@ pub fn quantiles(timeline: &Timeline, place: usize, scale: Scale) -> String {
     for (number, share) in shares.enumerate() {
         let (mut line, mut pen_down, mut last) = (String::new(), false, 0.0);
         for (at, column) in timeline.columns.iter().enumerate() {
-            let series = &column.series[place];
+            let samples = &column.metrics[place];
             let value = match share {
-                Some(share) if series.beyond(share) > 0 => series.quantile_upper(share),
+                Some(share) if samples.beyond(share) > 0 => samples.quantile_upper(share),
                 Some(_) => None,
-                None => series.max.value(),
+                None => samples.max.value(),
             };
             let Some(value) = value else {
                 pen_down = false;

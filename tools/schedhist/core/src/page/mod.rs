@@ -225,8 +225,8 @@ fn summary(out: &mut String, all: &[Recording]) {
     let heads = "<metric|count|a second|mean|p50|p90|p99|p99.9|p99.99|max|<task of the max";
     pair(out, all, |out, _, recording| {
         table(out, true, heads, |out| {
-            for (place, series) in recording.timeline.names.series.iter().enumerate() {
-                summary_row(out, recording, place, &series.name);
+            for (place, metric) in recording.timeline.names.metrics.iter().enumerate() {
+                summary_row(out, recording, place, &metric.name);
             }
         });
     });
@@ -278,8 +278,8 @@ fn changes(out: &mut String, a: &Recording, b: &Recording) {
     };
     let heads = "<metric|samples a second|p50|p90|p99|p99.9|max";
     table(out, false, heads, |out| {
-        for (place, series) in a.timeline.names.series.iter().enumerate() {
-            let Some(other) = b.timeline.place(&series.name) else {
+        for (place, metric) in a.timeline.names.metrics.iter().enumerate() {
+            let Some(other) = b.timeline.place(&metric.name) else {
                 continue;
             };
             let (x, y) = (a.timeline.total(place), b.timeline.total(other));
@@ -287,7 +287,7 @@ fn changes(out: &mut String, a: &Recording, b: &Recording) {
                 d.count() as f64 / one.timeline.span().max(1) as f64
             };
             out.push_str("<tr>");
-            left(out, "", &series.name);
+            left(out, "", &metric.name);
             cell(out, percent(rate(a, &x), rate(b, &y)));
             for share in ["50", "90", "99", "99.9"] {
                 cell(out, change(quantile(&x, share), quantile(&y, share)));
@@ -320,9 +320,9 @@ fn metrics(out: &mut String, all: &[Recording]) -> Vec<(String, Scale)> {
         return Vec::new();
     };
     let mut names: Vec<_> = FIRST.map(str::to_owned).to_vec();
-    for series in &first.timeline.names.series {
-        if !names.contains(&series.name) {
-            names.push(series.name.clone());
+    for metric in &first.timeline.names.metrics {
+        if !names.contains(&metric.name) {
+            names.push(metric.name.clone());
         }
     }
     let mut shown = Vec::new();
@@ -340,7 +340,7 @@ fn metrics(out: &mut String, all: &[Recording]) -> Vec<(String, Scale)> {
         } else {
             let _ = write!(out, "<details><summary>{name}</summary>");
         }
-        one_metric(out, all, &name, scale, shown.len());
+        metric_section(out, all, &name, scale, shown.len());
         if !is_first {
             out.push_str("</details>");
         }
@@ -361,7 +361,7 @@ fn colours(out: &mut String) {
     }
 }
 
-fn one_metric(out: &mut String, all: &[Recording], name: &str, scale: Scale, number: usize) {
+fn metric_section(out: &mut String, all: &[Recording], name: &str, scale: Scale, number: usize) {
     // The percentiles stand beside the only heat map, or below two.
     let is_pair = all.len() > 1;
     out.push_str(if is_pair {
@@ -684,7 +684,7 @@ impl MetricFigures {
     fn new(timeline: &Timeline, name: &str, scale: Scale) -> Self {
         let place = timeline.place(name);
         let columns = timeline.columns.iter();
-        let series = columns.filter_map(|column| column.series.get(place?));
+        let samples = columns.filter_map(|column| column.metrics.get(place?));
         let cells = |one: &Distribution| {
             let rows = (0_u64..).zip(chart::cells(one));
             let filled = rows.filter(|(_, count)| *count != 0);
@@ -697,8 +697,8 @@ impl MetricFigures {
         Self {
             low: scale.low,
             rows: scale.high - scale.low + 1,
-            cells: series.clone().map(cells).collect(),
-            quantiles: series.map(quantiles).collect(),
+            cells: samples.clone().map(cells).collect(),
+            quantiles: samples.map(quantiles).collect(),
         }
     }
 }

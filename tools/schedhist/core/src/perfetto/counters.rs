@@ -48,10 +48,10 @@ impl Counters {
         };
         let shares = ["50", "99"].map(Quantile::parse);
         for name in METRICS {
-            let Some(series) = window.names.series(name) else {
+            let Some(metric) = window.names.metric(name) else {
                 continue;
             };
-            let all = window.distribution(series, |_| true);
+            let all = window.distribution(metric, |_| true);
             let trace = &mut self.trace;
             let tracks = self.machine.entry(name.to_owned()).or_insert_with(|| {
                 ["p50", "p99", "max"]
@@ -73,8 +73,8 @@ impl Counters {
         for cpu in &window.cpus {
             let number = cpu.number;
             let of = |name: &str| {
-                let series = window.names.series(name);
-                series.map(|series| window.distribution(series, |other| other == number))
+                let metric = window.names.metric(name);
+                metric.map(|metric| window.distribution(metric, |other| other == number))
             };
             let Some(runq) = of("runq") else {
                 continue;

@@ -260,7 +260,7 @@ pub fn trace(text: &[u8]) -> (Vec<u8>, Read) {
     let mut culprits = Vec::new();
     for event in &events {
         builder.read.events += 1;
-        if one_event(&mut builder, event, &mut runs, &mut outliers).is_some() {
+        if add_event(&mut builder, event, &mut runs, &mut outliers).is_some() {
             culprits.extend((event.name == "culprit").then_some(event));
         }
     }
@@ -302,7 +302,7 @@ pub fn trace(text: &[u8]) -> (Vec<u8>, Read) {
 }
 
 /// Adds the slices of an event; `None` if it lacks a field.
-fn one_event(
+fn add_event(
     builder: &mut Builder,
     event: &Event,
     runs: &mut BTreeMap<(u32, i32), Vec<usize>>,

@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeMap, rc::Rc};
 
-use super::{decode_header, Broken, Reader, Records, RECORD_LEN};
+use super::{decode_header, DecodeError, Reader, Records, RECORD_LEN};
 use crate::engine::{
     format::text::Escaped,
     group::records::{CulpritKind, GroupCounter, GroupMetric},
@@ -15,12 +15,12 @@ const GROUPING: u32 = 8;
 const GROUP: u32 = 9;
 const GROUP_BUCKETS: u32 = 10;
 const NEIGHBOUR: u32 = 11;
-const GROUP_STAYS: u32 = 15;
+const GROUP_SLICES: u32 = 15;
 const GROUP_WAITING: u32 = 16;
 const GROUP_UNSEEN: u32 = 17;
 const GROUPING_MORE: u32 = 18;
 
-/// A number of stays or waits, and their sum in nanoseconds.
+/// A number of slices or waits, and their sum in nanoseconds.
 pub type Times = (u64, u64);
 
 /// The samples of a metric of a group.
@@ -66,9 +66,9 @@ pub struct Group {
     pub ended_by: [Times; CulpritKind::COUNT],
     /// Its waits after a preemption by who preempted the task.
     pub preempted_by: [Times; CulpritKind::COUNT],
-    /// The stays of its tasks on a CPU that are in progress.
-    pub stays: Times,
-    /// The stays in progress whose beginning was not seen: they do not become samples.
+    /// The slices of its tasks on a CPU that are in progress.
+    pub slices: Times,
+    /// The slices in progress whose beginning was not seen: they do not become samples.
     pub unseen: Times,
     /// The waits for a CPU that are in progress.
     pub waiting: Times,
@@ -90,7 +90,7 @@ impl Group {
             counters: Default::default(),
             ended_by: Default::default(),
             preempted_by: Default::default(),
-            stays: (0, 0),
+            slices: (0, 0),
             unseen: (0, 0),
             waiting: (0, 0),
             neighbours: Vec::new(),
@@ -137,13 +137,13 @@ pub struct Groups {
 /// # Errors
 ///
 /// Fails if `data` is not a snapshot, is cut off or inconsistent, or is of another version.
-pub fn groups(data: &[u8]) -> Result<Option<Groups>, Broken> {
+pub fn groups(data: &[u8]) -> Result<Option<Groups>, DecodeError> {
     let (snapshot, _, start) = decode_header(data)?;
     let mut found = None;
     let mut records = Records { data, at: start };
     while let Some((offset, kind, record)) = records.next()? {
         parse_record(&mut found, snapshot.time, kind, record)
-            .ok_or_else(|| Broken(format!("bad record of type {kind} at offset {offset}")))?;
+            .ok_or_else(|| DecodeError(format!("bad record of type {kind} at offset {offset}")))?;
     }
     Ok(found.map(|found: Found| found.named()))
 }
@@ -160,7 +160,7 @@ pub fn only_groups(data: &[u8]) -> Option<Vec<u8>> {
                 record.u32()?;
                 record.u32()? == GroupMetric::Runq as u32
             }
-            GROUPING | GROUP | NEIGHBOUR | GROUP_STAYS | GROUP_WAITING | GROUP_UNSEEN
+            GROUPING | GROUP | NEIGHBOUR | GROUP_SLICES | GROUP_WAITING | GROUP_UNSEEN
             | GROUPING_MORE => true,
             _ => false,
         };
@@ -221,7 +221,7 @@ fn parse_record(
                 places: BTreeMap::new(),
             });
         }
-        return (!matches!(kind, GROUP..=NEIGHBOUR | GROUP_STAYS..=GROUPING_MORE)).then_some(());
+        return (!matches!(kind, GROUP..=NEIGHBOUR | GROUP_SLICES..=GROUPING_MORE)).then_some(());
     };
     match kind {
         GROUPING => return None,
@@ -252,13 +252,13 @@ fn parse_record(
             };
             known.group(id)?.neighbours.push(neighbour);
         }
-        GROUP_STAYS | GROUP_WAITING | GROUP_UNSEEN => {
+        GROUP_SLICES | GROUP_WAITING | GROUP_UNSEEN => {
             let (id, _) = (record.u32()?, record.u32()?);
             let times = record.times()?;
             // A group that is gone by now has no record.
             if let Some(group) = known.group(id) {
                 *match kind {
-                    GROUP_STAYS => &mut group.stays,
+                    GROUP_SLICES => &mut group.slices,
                     GROUP_WAITING => &mut group.waiting,
                     _ => &mut group.unseen,
                 } = times;

@@ -29,7 +29,7 @@ const CPU: u32 = 4;
 const HISTOGRAM: u32 = 5;
 const WORST: u32 = 6;
 const BUCKETS: u32 = 7;
-const STAY: u32 = 12;
+const SLICE: u32 = 12;
 const TASK: u32 = 13;
 const WAITING: u32 = 14;
 const OFFLINE: u32 = 19;
@@ -41,24 +41,24 @@ const UNSEEN: u32 = 1;
 
 /// The error of a reader whose input is not what it should be: one line that says what is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Broken(pub String);
+pub struct DecodeError(pub String);
 
-impl fmt::Display for Broken {
+impl fmt::Display for DecodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for Broken {}
+impl std::error::Error for DecodeError {}
 
 /// Returns the error with this text.
-pub(crate) fn broken<T>(text: impl Into<String>) -> Result<T, Broken> {
-    Err(Broken(text.into()))
+pub(crate) fn decode_error<T>(text: impl Into<String>) -> Result<T, DecodeError> {
+    Err(DecodeError(text.into()))
 }
 
 /// A metric as the text files show it: a recorded metric, or the sum of several.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Series {
+pub struct Metric {
     /// Its name.
     pub name: String,
     /// The numbers of the recorded metrics that it is the sum of; each is less than 32.
@@ -68,16 +68,16 @@ pub struct Series {
 /// The names of metrics and counters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Names {
-    /// The series, in the order of the file.
-    pub series: Vec<Series>,
+    /// The metrics, in the order of the file.
+    pub metrics: Vec<Metric>,
     /// The counters, each with its number: its place in [`Cpu::counters`].
     pub counters: Vec<(usize, String)>,
 }
 
 impl Names {
-    /// Returns the series called `name`.
-    pub fn series(&self, name: &str) -> Option<&Series> {
-        self.series.iter().find(|series| series.name == name)
+    /// Returns the metric called `name`.
+    pub fn metric(&self, name: &str) -> Option<&Metric> {
+        self.metrics.iter().find(|metric| metric.name == name)
     }
 
     /// Returns the number of the counter called `name`.
@@ -115,21 +115,21 @@ impl Histogram {
     }
 }
 
-/// The stay in progress on a CPU. The sums of `oncpu` and `idle` of the CPU are of the same moment.
+/// The slice in progress on a CPU. The sums of `oncpu` and `idle` of the CPU are of the same moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stay {
+pub struct SliceInProgress {
     /// What has the CPU.
     pub occupancy: Occupancy,
     /// The time at which this was read, in nanoseconds of `local_clock()`.
     pub now: u64,
-    /// The time at which the stay began, or, if that was not seen, at which measuring did.
+    /// The time at which the slice began, or, if that was not seen, at which measuring did.
     pub since: u64,
-    /// The time on the clock that is in no stay, in nanoseconds.
+    /// The time on the clock that is in no slice, in nanoseconds.
     pub unseen: u64,
 }
 
-impl Stay {
-    /// Returns how long the stay has taken so far, if it is one of `what`.
+impl SliceInProgress {
+    /// Returns how long the slice has taken so far, if it is one of `what`.
     pub fn of(&self, what: Occupancy) -> u64 {
         if self.occupancy == what {
             self.now.saturating_sub(self.since)
@@ -139,7 +139,7 @@ impl Stay {
     }
 }
 
-/// A stay of a task on a CPU, or a wait, that is in progress.
+/// A slice of a task on a CPU, or a wait, that is in progress.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskInProgress {
     /// The number of the metric of which it becomes a sample.
@@ -179,9 +179,9 @@ pub struct Waits {
 pub struct Cpu {
     /// The number of the CPU.
     pub number: u32,
-    /// The stay in progress; `None` if measuring is off or the CPU is offline, and if the module
+    /// The slice in progress; `None` if measuring is off or the CPU is offline, and if the module
     /// does not tell.
-    pub stay: Option<Stay>,
+    pub slice: Option<SliceInProgress>,
     /// The counters, by their numbers.
     pub counters: Vec<u64>,
     /// The histograms, by ascending number of the metric.
@@ -231,63 +231,63 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Returns the stays and waits in progress that belong to a series, the longest first. Of the
-    /// idle task's stays, the PID is 0.
-    pub fn in_progress(&self, series: &Series) -> Vec<TaskInProgress> {
-        let tasks = { self.tasks.iter() }.filter(|task| series.parts.contains(&task.metric));
+    /// Returns the slices and waits in progress that belong to a metric, the longest first. Of the
+    /// idle task's slices, the PID is 0.
+    pub fn in_progress(&self, metric: &Metric) -> Vec<TaskInProgress> {
+        let tasks = { self.tasks.iter() }.filter(|task| metric.parts.contains(&task.metric));
         let mut all: Vec<_> = tasks.cloned().collect();
-        if series.name == "idle" {
-            all.extend(self.cpus.iter().filter_map(|cpu| idle_on(cpu, series)));
+        if metric.name == "idle" {
+            all.extend(self.cpus.iter().filter_map(|cpu| idle_on(cpu, metric)));
         }
         all.sort_by_key(|task| std::cmp::Reverse(task.duration));
         all
     }
 
-    /// Returns the time of the clock at the stay of a CPU, less the sum of all stays and what was
-    /// not seen, modulo 2^64: 0, by the law of time. Returns `None` if the stay is not known, or a
+    /// Returns the time of the clock at the slice of a CPU, less the sum of all slices and what was
+    /// not seen, modulo 2^64: 0, by the law of time. Returns `None` if the slice is not known, or a
     /// metric has no memory.
     pub fn unaccounted(&self, cpu: &Cpu) -> Option<u64> {
-        let stay = cpu.stay?;
+        let slice = cpu.slice?;
         let sum = |name: &str| {
-            let series = self.names.series(name)?;
-            let [metric] = series.parts.as_slice() else {
+            let metric = self.names.metric(name)?;
+            let [metric] = metric.parts.as_slice() else {
                 return None;
             };
             Some(cpu.histogram(*metric)?.sum as u64)
         };
-        let in_progress = stay
+        let in_progress = slice
             .of(Occupancy::Task)
-            .wrapping_add(stay.of(Occupancy::Idle));
-        let all = [sum("oncpu")?, sum("idle")?, in_progress, stay.unseen];
-        Some({ all.iter() }.fold(stay.now, |left, part| left.wrapping_sub(*part)))
+            .wrapping_add(slice.of(Occupancy::Idle));
+        let all = [sum("oncpu")?, sum("idle")?, in_progress, slice.unseen];
+        Some({ all.iter() }.fold(slice.now, |left, part| left.wrapping_sub(*part)))
     }
 
     /// Returns the task that has a CPU, if it is known.
     pub fn task_on(&self, cpu: u32) -> Option<&TaskInProgress> {
-        let oncpu = self.names.series("oncpu")?;
+        let oncpu = self.names.metric("oncpu")?;
         let mut tasks = self.tasks.iter();
         tasks.find(|task| task.cpu == cpu && oncpu.parts.contains(&task.metric))
     }
 
-    /// Returns the number of waits in progress that belong to a series, and how long they have
+    /// Returns the number of waits in progress that belong to a metric, and how long they have
     /// taken so far, in nanoseconds.
-    pub fn waits(&self, series: &Series) -> (u64, u64) {
-        let waits = { self.waits.iter() }.filter(|waits| series.parts.contains(&waits.metric));
+    pub fn waits(&self, metric: &Metric) -> (u64, u64) {
+        let waits = { self.waits.iter() }.filter(|waits| metric.parts.contains(&waits.metric));
         waits.fold((0, 0), |(count, sum), waits| {
             (count + waits.count, sum.saturating_add(waits.sum))
         })
     }
 }
 
-/// Returns the stay of a CPU in its idle task.
-fn idle_on(cpu: &Cpu, idle: &Series) -> Option<TaskInProgress> {
-    let stay = cpu.stay?;
-    (stay.occupancy == Occupancy::Idle).then(|| TaskInProgress {
+/// Returns the slice of a CPU in its idle task.
+fn idle_on(cpu: &Cpu, idle: &Metric) -> Option<TaskInProgress> {
+    let slice = cpu.slice?;
+    (slice.occupancy == Occupancy::Idle).then(|| TaskInProgress {
         metric: idle.parts.first().copied().unwrap_or_default(),
         unseen: false,
         cpu: cpu.number,
-        now: stay.now,
-        duration: stay.of(Occupancy::Idle),
+        now: slice.now,
+        duration: slice.of(Occupancy::Idle),
         task: Identity::default(),
     })
 }
@@ -350,26 +350,26 @@ struct Records<'a> {
 impl<'a> Records<'a> {
     /// Returns the offset and the type of the next record, and its contents after the head; `None`
     /// at the end.
-    fn next(&mut self) -> Result<Option<(usize, u32, Reader<'a>)>, Broken> {
+    fn next(&mut self) -> Result<Option<(usize, u32, Reader<'a>)>, DecodeError> {
         let (data, offset) = (self.data, self.at);
         let mut rest = Reader(data.get(offset..).unwrap_or_default());
         let mut head = rest;
         let (Some(kind), Some(len)) = (head.u32(), head.u32()) else {
-            return broken(format!("cut off after {} bytes", data.len()));
+            return decode_error(format!("cut off after {} bytes", data.len()));
         };
         let len = len as usize;
         if len < RECORD_LEN || len % 8 != 0 {
-            return broken(format!("record of {len} bytes at offset {offset}"));
+            return decode_error(format!("record of {len} bytes at offset {offset}"));
         }
         let Some(record) = rest.bytes(len) else {
-            return broken(format!("cut off in the record at offset {offset}"));
+            return decode_error(format!("cut off in the record at offset {offset}"));
         };
         self.at += len;
         if kind != END {
             return Ok(Some((offset, kind, Reader(&record[RECORD_LEN..]))));
         }
         if !rest.0.is_empty() {
-            return broken(format!("bytes after the end, at offset {}", self.at));
+            return decode_error(format!("bytes after the end, at offset {}", self.at));
         }
         Ok(None)
     }
@@ -380,16 +380,16 @@ impl<'a> Records<'a> {
 /// # Errors
 ///
 /// Fails if `data` is not a snapshot, is cut off or inconsistent, or is of another version.
-pub fn decode(data: &[u8]) -> Result<Snapshot, Broken> {
+pub fn decode(data: &[u8]) -> Result<Snapshot, DecodeError> {
     let (mut snapshot, cpus, start) = decode_header(data)?;
     let mut names = Names::default();
     let mut records = Records { data, at: start };
     while let Some((offset, kind, record)) = records.next()? {
         parse_record(&mut snapshot, &mut names, kind, record)
-            .ok_or_else(|| Broken(format!("bad record of type {kind} at offset {offset}")))?;
+            .ok_or_else(|| DecodeError(format!("bad record of type {kind} at offset {offset}")))?;
     }
     if snapshot.cpus.len() != cpus as usize {
-        return broken(format!("{} of {cpus} CPUs", snapshot.cpus.len()));
+        return decode_error(format!("{} of {cpus} CPUs", snapshot.cpus.len()));
     }
     snapshot.cpus.sort_by_key(|cpu| cpu.number);
     snapshot.names = Rc::new(names);
@@ -424,17 +424,17 @@ pub fn online(data: &[u8]) -> Option<String> {
 
 /// Reads the header. Returns an empty snapshot, the number of CPUs, and the offset of the first
 /// record.
-fn decode_header(data: &[u8]) -> Result<(Snapshot, u32, usize), Broken> {
+fn decode_header(data: &[u8]) -> Result<(Snapshot, u32, usize), DecodeError> {
     let Some(mut head) = data.get(..HEADER_LEN).map(Reader) else {
-        return broken("not a snapshot of schedhist: too short");
+        return decode_error("not a snapshot of schedhist: too short");
     };
     if head.bytes(8) != Some(&MAGIC) {
-        return broken("not a snapshot of schedhist");
+        return decode_error("not a snapshot of schedhist");
     }
     let mut next = || head.u32().unwrap_or_default();
     let (version, start) = (next(), next());
     if version != VERSION {
-        return broken(format!(
+        return decode_error(format!(
             "version {version}: this command knows version {VERSION}"
         ));
     }
@@ -445,14 +445,14 @@ fn decode_header(data: &[u8]) -> Result<(Snapshot, u32, usize), Broken> {
     let scheme = Precision::new(precision).map(Scheme::new);
     let scheme = scheme.filter(|s| value_bits == VALUE_BITS && buckets as usize == s.buckets());
     let Some(scheme) = scheme else {
-        return broken(format!(
+        return decode_error(format!(
             "{buckets} buckets of precision {precision} up to 2^{value_bits}: \
              this command does not know them"
         ));
     };
     let start = start as usize;
     if start < HEADER_LEN || start % 8 != 0 || start > data.len() {
-        return broken(format!("header of {start} bytes"));
+        return decode_error(format!("header of {start} bytes"));
     }
     let snapshot = Snapshot {
         time,
@@ -491,13 +491,13 @@ fn parse_record(
             let counters = (0..counters).map(|_| record.u64()).collect::<Option<_>>()?;
             snapshot.cpus.push(Cpu {
                 number,
-                stay: None,
+                slice: None,
                 counters,
                 histograms: Vec::new(),
             });
             Some(())
         }
-        STAY => {
+        SLICE => {
             let (number, occupancy) = (record.u32()?, record.u32()?);
             let cpu = { snapshot.cpus.iter_mut().rev() }.find(|cpu| cpu.number == number)?;
             let occupancy = match occupancy {
@@ -505,7 +505,7 @@ fn parse_record(
                 1 => Occupancy::Task,
                 _ => Occupancy::Unseen,
             };
-            cpu.stay = Some(Stay {
+            cpu.slice = Some(SliceInProgress {
                 occupancy,
                 now: record.u64()?,
                 since: record.u64()?,
@@ -586,11 +586,11 @@ fn parse_name(names: &mut Names, kind: u32, number: u32, name: &str) -> Option<(
     match kind {
         COUNTER => names.counters.push((number as usize, name.to_owned())),
         METRIC if number >= u32::BITS => return None,
-        METRIC => names.series.push(Series {
+        METRIC => names.metrics.push(Metric {
             name: name.to_owned(),
             parts: vec![number],
         }),
-        _ => names.series.push(Series {
+        _ => names.metrics.push(Metric {
             name: name.to_owned(),
             parts: (0..u32::BITS)
                 .filter(|bit| (number >> bit) & 1 != 0)

@@ -2,7 +2,7 @@
 
 //! When something happened in a recording, by the module's clock: the wall clock may step.
 
-use super::file::Taken;
+use super::file::TimedSnapshot;
 
 /// Places the snapshots of a recording, one after the other, in nanoseconds since the first one.
 #[derive(Clone, Copy, Debug, Default)]
@@ -13,7 +13,7 @@ pub struct Course {
 
 impl Course {
     /// Places the next snapshot.
-    pub fn place(&mut self, taken: &Taken) -> u64 {
+    pub fn place(&mut self, taken: &TimedSnapshot) -> u64 {
         let (time, unix) = (taken.snapshot.time, taken.unix_ns);
         let at = self.last.map_or(0, |(before, unix_before, at)| {
             // The machine was started anew: only the wall clock has gone on.

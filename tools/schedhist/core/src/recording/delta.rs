@@ -34,7 +34,7 @@ pub fn encode(old: &Snapshot, new: &Snapshot) -> Option<Vec<u8>> {
         }
         if old != new {
             number(&mut out, place - last);
-            one_cpu(&mut out, old, new)?;
+            encode_cpu(&mut out, old, new)?;
             last = place;
         }
     }
@@ -42,7 +42,7 @@ pub fn encode(old: &Snapshot, new: &Snapshot) -> Option<Vec<u8>> {
     Some(out)
 }
 
-fn one_cpu(out: &mut Vec<u8>, old: &Cpu, new: &Cpu) -> Option<()> {
+fn encode_cpu(out: &mut Vec<u8>, old: &Cpu, new: &Cpu) -> Option<()> {
     if old.counters.len() != new.counters.len() {
         return None;
     }
@@ -63,7 +63,7 @@ fn one_cpu(out: &mut Vec<u8>, old: &Cpu, new: &Cpu) -> Option<()> {
         if before != Some(histogram) {
             let metric = u128::from(histogram.metric) + 1;
             number(out, metric - last);
-            one_histogram(out, before.unwrap_or(&empty), histogram)?;
+            encode_histogram(out, before.unwrap_or(&empty), histogram)?;
             last = metric;
         }
     }
@@ -71,7 +71,7 @@ fn one_cpu(out: &mut Vec<u8>, old: &Cpu, new: &Cpu) -> Option<()> {
     Some(())
 }
 
-fn one_histogram(out: &mut Vec<u8>, old: &Histogram, new: &Histogram) -> Option<()> {
+fn encode_histogram(out: &mut Vec<u8>, old: &Histogram, new: &Histogram) -> Option<()> {
     let (min, worst) = (
         new.min != old.min,
         new.worst.filter(|_| new.worst != old.worst),
@@ -126,7 +126,7 @@ pub fn decode(old: &Snapshot, data: &[u8]) -> Option<Snapshot> {
         tasks: Vec::new(),
     };
     for cpu in &mut new.cpus {
-        cpu.stay = None;
+        cpu.slice = None;
     }
     let buckets = new.scheme.buckets() as u64;
     let mut place = 0_u64;
@@ -142,13 +142,13 @@ pub fn decode(old: &Snapshot, data: &[u8]) -> Option<Snapshot> {
             if metric > u64::from(u32::BITS) {
                 return None;
             }
-            histogram(&mut input, cpu.histogram_mut((metric - 1) as u32), buckets)?;
+            decode_histogram(&mut input, cpu.histogram_mut((metric - 1) as u32), buckets)?;
         }
     }
     input.0.is_empty().then_some(new)
 }
 
-fn histogram(input: &mut Reader<'_>, histogram: &mut Histogram, buckets: u64) -> Option<()> {
+fn decode_histogram(input: &mut Reader<'_>, histogram: &mut Histogram, buckets: u64) -> Option<()> {
     let flags = input.leb64()?;
     histogram.sum = histogram.sum.checked_add(input.leb128()?)?;
     if flags & NEW_MIN != 0 {

@@ -74,7 +74,7 @@ fn group(rest: &str) -> Option<Group> {
         group.ended_by[place] = times(&pairs, format!("ended_by_{name}"));
         group.preempted_by[place] = times(&pairs, format!("preempted_by_{name}"));
     }
-    group.stays = times(&pairs, "oncpu_in_progress");
+    group.slices = times(&pairs, "oncpu_in_progress");
     group.runq_p99 = pairs.number("runq_p99_ns");
     Some(group)
 }

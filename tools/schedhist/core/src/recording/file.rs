@@ -8,7 +8,7 @@ use std::{
 };
 
 use crate::{
-    raw::{self, Broken, Groups, Snapshot},
+    raw::{self, DecodeError, Groups, Snapshot},
     recording::{delta, early, progress},
 };
 
@@ -44,7 +44,7 @@ const CUT: &str = "its last part is cut off";
 
 /// A snapshot of a recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Taken {
+pub struct TimedSnapshot {
     /// The wall-clock time at which it was taken, in nanoseconds since 1970.
     pub unix_ns: u64,
     /// How long it took to read the snapshot from the module, in nanoseconds.
@@ -59,7 +59,7 @@ pub enum Item {
     /// `key value` lines that describe the machine.
     Info(String),
     /// A snapshot. After [`Item::Mark`] or [`Item::Lost`], it may be of another load of the module.
-    Snapshot(Taken),
+    Snapshot(TimedSnapshot),
     /// What happened between two snapshots, such as a gap, in words.
     Mark(String),
     /// A run of a command: `key value` lines, and histograms in text.
@@ -193,7 +193,7 @@ impl<W: Write> Recorder<W> {
     /// Appends a snapshot, which `bytes` encode. It is stored as a whole if it is the first one, if
     /// the last whole one is a minute old, or if it cannot be a later one of the same load of the
     /// module.
-    pub fn snapshot(&mut self, taken: &Taken, bytes: &[u8]) -> io::Result<()> {
+    pub fn snapshot(&mut self, taken: &TimedSnapshot, bytes: &[u8]) -> io::Result<()> {
         let mut contents = Vec::new();
         contents.extend(taken.unix_ns.to_le_bytes());
         contents.extend(taken.read_ns.to_le_bytes());
@@ -256,7 +256,7 @@ impl<R: Read> Player<R> {
     /// # Errors
     ///
     /// Fails if the input is not a recording, or cannot be read.
-    pub fn new(mut input: R) -> Result<Self, Broken> {
+    pub fn new(mut input: R) -> Result<Self, DecodeError> {
         let mut magic = [0; MAGIC.len()];
         let read = input.read_exact(&mut magic);
         let wrong = magic.iter().zip(MAGIC).filter(|(a, b)| *a != b).count();
@@ -267,7 +267,7 @@ impl<R: Read> Player<R> {
             } else {
                 "not a recording of schedhist"
             };
-            return Err(Broken(what.to_owned()));
+            return Err(DecodeError(what.to_owned()));
         }
         let damage = (wrong != 0).then(|| Lost {
             why: "its head is wrong".to_owned(),
@@ -451,7 +451,7 @@ impl<R: Read> Player<R> {
         }))
     }
 
-    fn taken(&mut self, kind: u32, contents: &[u8]) -> Result<Taken, String> {
+    fn taken(&mut self, kind: u32, contents: &[u8]) -> Result<TimedSnapshot, String> {
         let mut head = raw::Reader(contents);
         let (Some(unix_ns), Some(read_ns)) = (head.u64(), head.u64()) else {
             return Err("a snapshot has no time".to_owned());
@@ -474,7 +474,7 @@ impl<R: Read> Player<R> {
         }
         self.last = Some(snapshot.clone());
         self.is_difference = kind == DELTA;
-        Ok(Taken {
+        Ok(TimedSnapshot {
             unix_ns,
             read_ns,
             snapshot,

@@ -8,7 +8,7 @@
 
 use crate::{
     engine::{group::task_group::Group, identity::Identity, switch::cpu::Occupancy},
-    raw::{Reader, Snapshot, Stay, TaskInProgress, Waits},
+    raw::{Reader, SliceInProgress, Snapshot, TaskInProgress, Waits},
     varint::{write as number, zigzag},
 };
 
@@ -26,14 +26,14 @@ pub fn encode(snapshot: &Snapshot) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     let mut last = 0;
     for (place, cpu) in (1_u128..).zip(&snapshot.cpus) {
-        let Some(stay) = &cpu.stay else {
+        let Some(slice) = &cpu.slice else {
             continue;
         };
         number(&mut out, place - last);
         last = place;
-        number(&mut out, stay.occupancy as u128);
-        signed(&mut out, stay.now.wrapping_sub(snapshot.time));
-        signed(&mut out, stay.now.wrapping_sub(stay.since));
+        number(&mut out, slice.occupancy as u128);
+        signed(&mut out, slice.now.wrapping_sub(snapshot.time));
+        signed(&mut out, slice.now.wrapping_sub(slice.since));
         // 0, by the law of time.
         signed(&mut out, snapshot.unaccounted(cpu)?);
     }
@@ -76,16 +76,16 @@ pub fn decode(snapshot: &mut Snapshot, data: &[u8]) -> Option<()> {
         let now = snapshot.time.wrapping_add(input.signed()?);
         let since = now.wrapping_sub(input.signed()?);
         let off = input.signed()?;
-        let stay = Stay {
+        let slice = SliceInProgress {
             occupancy,
             now,
             since,
             unseen: 0,
         };
-        snapshot.cpus.get_mut(index)?.stay = Some(stay);
+        snapshot.cpus.get_mut(index)?.slice = Some(slice);
         let unseen = snapshot.unaccounted(&snapshot.cpus[index])?;
-        if let Some(stay) = &mut snapshot.cpus[index].stay {
-            stay.unseen = unseen.wrapping_sub(off);
+        if let Some(slice) = &mut snapshot.cpus[index].slice {
+            slice.unseen = unseen.wrapping_sub(off);
         }
     }
     for _ in 0..input.leb64()? {

@@ -22,7 +22,7 @@ pub const KEPT: usize = 600;
 /// The number of groups that are kept of each interval.
 const GROUPS: usize = 64;
 
-/// The number of stays and waits in progress that are kept of each interval.
+/// The number of slices and waits in progress that are kept of each interval.
 const IN_PROGRESS: usize = 8;
 
 /// The samples of a metric.
@@ -64,7 +64,7 @@ pub struct Moment {
     pub groups: Vec<GroupRow>,
     /// Outliers that are new.
     pub outliers: Vec<Outlier>,
-    /// The stays and waits in progress at the end that began before the interval did.
+    /// The slices and waits in progress at the end that began before the interval did.
     pub in_progress: Vec<String>,
     /// Whether the laws hold.
     pub lawful: bool,
@@ -77,8 +77,8 @@ impl Moment {
     pub fn new(frame: &Frame, mut groups: Vec<GroupRow>, outliers: Vec<Outlier>) -> Self {
         let window = &frame.window;
         groups.truncate(GROUPS);
-        let rows = window.names.series.iter().map(|series| {
-            let all = window.distribution(series, |_| true);
+        let rows = window.names.metrics.iter().map(|metric| {
+            let all = window.distribution(metric, |_| true);
             let share = |text: &str| {
                 let share = Quantile::parse(text).filter(|share| all.beyond(*share) > 0);
                 share.and_then(|share| all.quantile_upper(share))
@@ -115,8 +115,8 @@ fn row_of(all: &Distribution, quantiles: [Option<u64>; 4]) -> Row {
 }
 
 fn cpus(window: &Window) -> Vec<Cpu> {
-    let waits = window.names.series(CPU_METRIC);
-    let waits = waits.map_or(&[][..], |series| &series.parts);
+    let waits = window.names.metric(CPU_METRIC);
+    let waits = waits.map_or(&[][..], |metric| &metric.parts);
     let one = |cpu: &schedhist_core::window::WindowCpu| {
         let parts = cpu.parts.iter().filter(|part| waits.contains(&part.metric));
         let parts: Vec<&Part> = parts.collect();
@@ -180,8 +180,8 @@ impl History {
     /// Appends an interval. One since the load gives way to the first real one, and if there are
     /// other metrics or CPUs, all of them do.
     pub fn push(&mut self, frame: &Frame, moment: Moment) {
-        let names: Vec<_> = { frame.window.names.series.iter() }
-            .map(|series| series.name.clone())
+        let names: Vec<_> = { frame.window.names.metrics.iter() }
+            .map(|metric| metric.name.clone())
             .collect();
         let cpus: Vec<_> = frame.window.cpus.iter().map(|cpu| cpu.number).collect();
         if names != self.names || cpus != self.cpus {

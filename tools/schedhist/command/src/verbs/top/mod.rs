@@ -147,7 +147,7 @@ fn look(ascii: bool) -> Look {
 fn show(source: &Source, interval: Duration, metric: &str, ascii: bool, once: bool) -> Result {
     let first = source.read()?;
     options::check_metrics(&first.taken.snapshot.names, &[metric.to_owned()])?;
-    let names = &first.taken.snapshot.names.series;
+    let names = &first.taken.snapshot.names.metrics;
     let mut feed = Feed {
         source,
         metric: metric.to_owned(),
@@ -165,7 +165,7 @@ fn show(source: &Source, interval: Duration, metric: &str, ascii: bool, once: bo
     let mut choice = Choice {
         metric: names
             .iter()
-            .position(|series| series.name == metric)
+            .position(|known| known.name == metric)
             .unwrap_or(0),
         back: 0,
         paused: false,
