@@ -31,32 +31,26 @@ use kernel::{
 use crate::{
     boundary::{
         abstractions::{
-            per_cpu::{
-                PerCpu,
-                ThisCpu, //
-            },
-            sched_exit::{
-                wait_for_exits,
-                SchedExit,
-                SchedExitProbe,
-                ScheduleExit, //
-            },
-            smp::with_irqs_off,
-            tracepoint::{
-                Probe,
-                Registration, //
-            },
+            wait_for_exits,
+            with_irqs_off,
+            PerCpu,
+            Probe,
+            Registration,
+            SchedExit,
+            SchedExitProbe,
+            ScheduleExit,
+            ThisCpu, //
         },
-        trace_listeners::ListenerHook, //
+        ListenerHook, //
     },
     engine::{
-        identity::Identity,
-        metric::Metric,
-        outlier::log::Log,
+        outlier::Log,
         switch::{
-            pending::Pending,
-            sample::Sample, //
+            Pending,
+            Sample, //
         },
+        Identity,
+        Metric, //
     },
     events,
     outliers::Outliers, //

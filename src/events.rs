@@ -46,8 +46,8 @@
 //! that it has no holes.
 
 use crate::engine::{
-    metric::Metric,
-    switch::sample::Cause, //
+    switch::Cause,
+    Metric, //
 };
 
 /// Declares trace events.

@@ -47,7 +47,7 @@ use kernel::{
 
 use crate::{
     boundary::{
-        abstractions::debugfs::{
+        abstractions::{
             Folder,
             Readable,
             Text,
@@ -57,9 +57,9 @@ use crate::{
         log, //
     },
     engine::{
-        format::text::Scope,
-        group::records::GroupMetric,
-        metric::Series, //
+        format::Scope,
+        group::GroupMetric,
+        Series, //
     },
     monitor::Monitor,
     reading::Reading, //

@@ -39,24 +39,22 @@ use crate::{
     boundary::{
         abstractions::{
             cgroup,
-            clock::local_clock,
-            irq_lock::{
-                new_irq_lock,
-                IrqLock, //
-            }, //
+            local_clock,
+            new_irq_lock,
+            IrqLock, //
         },
-        group_memory::GroupMemories, //
+        GroupMemories, //
     },
     engine::{
-        format::groups::Head,
+        format::Head,
         group::{
-            observer::MOST_GROUPS,
-            records::group_scheme,
-            rule::Rule,
-            set::GroupSet,
-            task_group::Group, //
+            group_scheme,
+            Group,
+            GroupSet,
+            Rule,
+            MOST_GROUPS, //
         },
-        histogram::bucket::Scheme,
+        histogram::Scheme, //
     },
 };
 

@@ -9,20 +9,18 @@ use kernel::{
 
 use crate::{
     boundary::abstractions::{
-        clock::local_clock,
-        task::for_each_queued_task, //
+        for_each_queued_task,
+        local_clock, //
     },
     engine::{
-        group::task_group::Group,
-        metric::Metric,
+        group::Group,
         switch::{
-            in_progress::{
-                TaskInProgress,
-                Waiters,
-                Waits, //
-            },
-            task_state::Waiting, //
+            TaskInProgress,
+            Waiters,
+            Waiting,
+            Waits, //
         },
+        Metric, //
     },
     observer::identify,
     reading::Reading, //

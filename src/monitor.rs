@@ -17,17 +17,15 @@ use crate::{
     delivery::Delivery,
     engine::{
         group::{
-            list::{
-                Command,
-                Pattern, //
-            },
-            rule::Rule, //
+            Command,
+            Pattern,
+            Rule, //
         },
         histogram::{
-            bucket::Scheme,
-            snapshot::Baseline, //
+            Baseline,
+            Scheme, //
         },
-        metric::MetricSet,
+        MetricSet, //
     },
     groups::{
         Groups,

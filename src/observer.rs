@@ -7,9 +7,9 @@
 
 use crate::{
     boundary::abstractions::{
-        per_cpu::ThisCpu,
-        sched_switch::Switch,
-        task::Task, //
+        Switch,
+        Task,
+        ThisCpu, //
     },
     delivery::{
         is_listened_to,
@@ -17,23 +17,21 @@ use crate::{
     },
     engine::{
         group::{
-            observer::Occupant,
-            task_group::Group, //
+            Group,
+            Occupant, //
         },
-        identity::Identity,
-        metric::Metric,
         outlier::{
-            history::Slice,
-            log::Log, //
+            Log,
+            Slice, //
         },
         switch::{
-            pending::Pending,
-            sample::{
-                Observer,
-                Sample,
-                Side, //
-            },
+            Observer,
+            Pending,
+            Sample, //
         },
+        Identity,
+        Metric,
+        Side, //
     },
     events, //
 };

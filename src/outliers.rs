@@ -21,40 +21,34 @@ use kernel::{
 use crate::{
     boundary::{
         abstractions::{
-            clock::local_clock,
-            irq_work::{
-                new_irq_work,
-                IrqWork, //
-            },
-            per_cpu::PerCpu,
+            local_clock,
+            new_irq_work,
             tracepoint,
-            wait::DeferredWaitQueue,
-            work::Job,
-            zeroed::zeroed, //
+            zeroed,
+            DeferredWaitQueue,
+            IrqWork,
+            Job,
+            PerCpu, //
         },
         outlier_key,
         tracing, //
     },
     engine::{
-        format::input::Actions,
-        identity::Identity,
-        metric::{
-            MetricSet,
-            Series, //
-        },
+        format::Actions,
         outlier::{
-            log::{
-                next_after,
-                Culprit,
-                Limit,
-                Log,
-                Outlier,
-                Thresholds, //
-                CULPRITS,
-            },
-            rate::Rate, //
+            next_after,
+            Culprit,
+            Limit,
+            Log,
+            Outlier,
+            Rate,
+            Thresholds,
+            CULPRITS, //
         },
-        switch::sample::Sample, //
+        switch::Sample,
+        Identity,
+        MetricSet,
+        Series, //
     },
     events, //
 };

@@ -9,42 +9,32 @@ use kernel::{
 
 use crate::{
     boundary::abstractions::{
-        cgroup_events::CgroupAttachTaskProbe,
         hotplug,
-        per_cpu::PerCpu,
-        sched_exit::wait_for_exits,
-        sched_switch::SchedSwitchProbe,
-        sched_waking::SchedWakingProbe,
-        task_events::{
-            SchedProcessExecProbe,
-            TaskNewtaskProbe,
-            TaskRenameProbe, //
-        },
-        tracepoint::{
-            Probe,
-            Registration, //
-        },
+        wait_for_exits,
+        CgroupAttachTaskProbe,
+        PerCpu,
+        Probe,
+        Registration,
+        SchedProcessExecProbe,
+        SchedSwitchProbe,
+        SchedWakingProbe,
+        TaskNewtaskProbe,
+        TaskRenameProbe, //
     },
     delivery::Delivery,
     engine::{
-        histogram::bucket::{
+        histogram::{
             Precision,
             Scheme, //
         },
-        metric::{
-            Metric,
-            MetricSet, //
-        },
         switch::{
-            settings::{
-                Dynamic,
-                Fixed, //
-            },
-            task_state::{
-                AllWakeups,
-                QueuedWakeups, //
-            },
+            AllWakeups,
+            Dynamic,
+            Fixed,
+            QueuedWakeups, //
         },
+        Metric,
+        MetricSet, //
     },
     groups::Groups,
     recorder::{
@@ -52,7 +42,7 @@ use crate::{
         Recorder,
         WithGroups, //
     },
-    records::Records,
+    records::Records, //
 };
 
 /// Waits, when it is dropped, until all samples that the last switches left have been delivered.

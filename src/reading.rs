@@ -10,22 +10,20 @@ use kernel::{
 
 use crate::{
     boundary::abstractions::{
-        clock::local_clock,
-        per_cpu::is_online, //
+        is_online,
+        local_clock, //
     },
     engine::{
-        format::text::Scope,
-        histogram::snapshot::{
+        format::Scope,
+        histogram::{
             Baseline,
             Snapshot, //
         },
-        metric::{
-            Counter,
-            Metric,
-            MetricSet,
-            Series, //
-        },
-        switch::cpu::CurrentSlice,
+        switch::CurrentSlice,
+        Counter,
+        Metric,
+        MetricSet,
+        Series, //
     },
     groups::{
         Groups,

@@ -17,68 +17,46 @@ use kernel::{
 use crate::{
     boundary::{
         abstractions::{
-            cgroup_events::CgroupAttachTask,
-            clock::local_clock,
-            hotplug::Hotplug,
-            per_cpu::{
-                CpuRef,
-                PerCpu, //
-            },
-            sched_switch::{
-                SchedSwitch,
-                Switch, //
-            },
-            sched_waking::{
-                SchedWaking,
-                Waking, //
-            },
-            task::{
-                for_each_task,
-                Task,
-                COMM_LEN, //
-            },
-            task_events::{
-                SchedProcessExec,
-                TaskNewtask,
-                TaskRename, //
-            },
-            work::{
-                new_work,
-                Work, //
-            }, //
+            for_each_task,
+            local_clock,
+            new_work,
+            CgroupAttachTask,
+            CpuRef,
+            Hotplug,
+            PerCpu,
+            SchedProcessExec,
+            SchedSwitch,
+            SchedWaking,
+            Switch,
+            Task,
+            TaskNewtask,
+            TaskRename,
+            Waking,
+            Work,
+            COMM_LEN, //
         },
-        group_memory::{
-            GroupMemory,
-            ThisCpuGroups, //
-        },
-        task_table::{
-            TaskPages,
-            TaskStates,
-            TaskTable, //
-        },
+        GroupMemory,
+        TaskPages,
+        TaskStates,
+        TaskTable,
+        ThisCpuGroups, //
     },
     delivery::Delivery,
     engine::{
         group::{
-            observer::{
-                CpuGroups,
-                Grouped, //
-            },
-            task_group::Group, //
+            CpuGroups,
+            Group,
+            Grouped, //
         },
         switch::{
-            sample::Observer,
-            settings::{
-                Dynamic,
-                Settings, //
-            },
-            switch_out::PrevState,
-            task_state::{
-                record_wakeup,
-                TaskState, //
-                WakeupFilter,
-            },
-            view, //
+            record_wakeup,
+            view,
+            Dynamic,
+            Observer,
+            PrevState,
+            Settings,
+            TaskState,
+            WakeupFilter, //
         },
     },
     events,

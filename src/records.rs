@@ -10,16 +10,16 @@ use kernel::{
 use crate::{
     boundary::{
         abstractions::{
-            clock::local_clock,
-            per_cpu::PerCpu, //
+            local_clock,
+            PerCpu, //
         },
         cpu_memory, //
     },
     engine::{
-        cell::Cell,
-        histogram::bucket::Scheme,
-        metric::MetricSet,
-        switch::cpu::Cpu, //
+        histogram::Scheme,
+        switch::Cpu,
+        Cell,
+        MetricSet, //
     },
 };
 

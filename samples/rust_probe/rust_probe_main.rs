@@ -15,7 +15,7 @@ use kernel::{
             Relaxed, //
         },
         Arc, //
-    }, //
+    },
 };
 
 #[allow(
@@ -27,21 +27,15 @@ use kernel::{
 mod abstractions;
 use abstractions::{
     bindings,
-    debugfs::{
-        Readable,
-        Text,
-        Tree, //
-    },
-    per_cpu::PerCpu,
-    sched_switch::{
-        SchedSwitch,
-        SchedSwitchProbe,
-        Switch, //
-    },
-    tracepoint::{
-        Probe,
-        Registration, //
-    }, //
+    PerCpu,
+    Probe,
+    Readable,
+    Registration,
+    SchedSwitch,
+    SchedSwitchProbe,
+    Switch,
+    Text,
+    Tree, //
 };
 
 module! {

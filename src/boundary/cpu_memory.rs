@@ -13,18 +13,20 @@ use core::{
 
 use kernel::prelude::*;
 
-use crate::boundary::abstractions::zeroed::allocate;
-use crate::engine::{
-    cell::Cell,
-    histogram::bucket::{
-        Precision,
-        Scheme, //
-    },
-    metric::MetricSet,
-    outlier::log::Log,
-    switch::cpu::{
-        Cpu,
-        Header, //
+use crate::{
+    boundary::abstractions::allocate,
+    engine::{
+        histogram::{
+            Precision,
+            Scheme, //
+        },
+        outlier::Log,
+        switch::{
+            Cpu,
+            Header, //
+        },
+        Cell,
+        MetricSet, //
     },
 };
 

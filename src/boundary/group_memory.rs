@@ -8,10 +8,7 @@
 use core::{
     ptr,
     sync::atomic::{
-        AtomicBool,
-        AtomicPtr,
-        AtomicU32,
-        AtomicUsize, //
+        AtomicBool, AtomicPtr, AtomicU32, AtomicUsize,
         Ordering::{
             Acquire,
             Relaxed,
@@ -30,39 +27,27 @@ use kernel::{
 };
 
 use crate::{
-    boundary::{
-        abstractions::{
-            irq_work::{
-                new_irq_work,
-                IrqWork, //
-            },
-            per_cpu::{
-                is_online,
-                PerCpu, //
-            },
-            work::Job,
-            zeroed::zeroed_slice, //
-        }, //
+    boundary::abstractions::{
+        is_online,
+        new_irq_work,
+        zeroed_slice,
+        IrqWork,
+        Job,
+        PerCpu, //
     },
     engine::{
-        cell::Cell,
         group::{
-            observer::{
-                CpuGroups,
-                Occupant,
-                MOST_GROUPS, //
-            },
-            records::{
-                GroupMetric,
-                GroupRecords, //
-            },
-            set::GroupSet,
-            task_group::{
-                Group,
-                TaskGroup, //
-            },
+            CpuGroups,
+            Group,
+            GroupMetric,
+            GroupRecords,
+            GroupSet,
+            Occupant,
+            TaskGroup,
+            MOST_GROUPS, //
         },
-        histogram::bucket::Scheme,
+        histogram::Scheme,
+        Cell, //
     },
 };
 

@@ -6,7 +6,7 @@ use core::fmt;
 
 use kernel::prelude::*;
 
-use crate::engine::format::text::Quoted;
+use crate::engine::format::Quoted;
 
 /// Logs that `name` does not accept `value`, and `why`. Returns the error for the writer of the
 /// value.

@@ -17,3 +17,7 @@ pub(crate) mod trace_listeners;
 pub(crate) mod tracing;
 
 pub(crate) use abstractions::bindings;
+
+pub(crate) use group_memory::{GroupMemories, GroupMemory, ThisCpuGroups};
+pub(crate) use task_table::{TaskPages, TaskStates, TaskTable};
+pub(crate) use trace_listeners::ListenerHook;

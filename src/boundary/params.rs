@@ -10,8 +10,10 @@ use kernel::{
     str::CStr, //
 };
 
-use crate::boundary::bindings;
-use crate::engine::histogram::bucket::Precision;
+use crate::{
+    boundary::bindings,
+    engine::histogram::Precision, //
+};
 
 // The C header has it as a literal.
 const _: () = assert!(Precision::DEFAULT == bindings::SCHEDHIST_PRECISION_DEFAULT);

@@ -29,18 +29,14 @@ use kernel::{
 };
 
 use crate::{
-    boundary::{
-        abstractions::{
-            rcu::{
-                synchronize_rcu,
-                RcuReader, //
-            },
-            task::for_each_task,
-            work::Job,
-            zeroed::allocate, //
-        }, //
+    boundary::abstractions::{
+        allocate,
+        for_each_task,
+        synchronize_rcu,
+        Job,
+        RcuReader, //
     },
-    engine::switch::task_state::TaskState, //
+    engine::switch::TaskState, //
 };
 
 /// The binary logarithm of the number of tasks in a page: 64 tasks, of 64 bytes each.

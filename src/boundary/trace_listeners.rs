@@ -45,12 +45,10 @@ use kernel::{
 
 use crate::boundary::{
     abstractions::{
-        rcu::synchronize_rcu,
-        work::{
-            new_work,
-            Job,
-            Work, //
-        }, //
+        new_work,
+        synchronize_rcu,
+        Job,
+        Work, //
     },
     bindings, //
 };

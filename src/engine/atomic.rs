@@ -12,14 +12,14 @@ pub(super) use core::sync::atomic::Ordering;
 pub(super) use core::{
     hint::spin_loop,
     sync::atomic::{
-        fence, //
-        AtomicU64,
+        fence,
+        AtomicU64, //
     },
 };
 
 #[cfg(loom)]
 pub(super) use crate::modelled::{
     fence,
-    spin_loop, //
-    AtomicU64,
+    spin_loop,
+    AtomicU64, //
 };

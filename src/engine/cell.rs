@@ -8,7 +8,7 @@ use crate::engine::atomic::{
         Acquire,
         Relaxed,
         Release, //
-    }, //
+    },
 };
 
 /// A 64-bit cell with one writer at a time and any number of readers.

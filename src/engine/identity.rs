@@ -3,8 +3,8 @@
 //! The identity of a task: its PID, priority, name and group.
 
 use crate::engine::{
-    cell::Cell,
-    group::task_group::Group, //
+    group::Group,
+    Cell, //
 };
 
 /// The identity of a task, as the files and trace events show it.

@@ -33,3 +33,8 @@ mod named;
 pub mod outlier;
 pub mod seqcount;
 pub mod switch;
+
+pub use cell::Cell;
+pub use identity::Identity;
+pub use metric::{Counter, Metric, MetricSet, Series, Side};
+pub use seqcount::SeqCount;

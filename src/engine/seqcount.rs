@@ -26,14 +26,13 @@
 
 use crate::engine::{
     atomic::{
-        fence,
-        spin_loop, //
+        fence, spin_loop,
         Ordering::{
             Acquire,
             Release, //
         },
     },
-    cell::Cell,
+    Cell, //
 };
 
 /// A sequence counter, for cells that one CPU writes and any CPU reads.

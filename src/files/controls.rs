@@ -11,7 +11,7 @@ use super::{
     Setting, //
 };
 use crate::{
-    engine::metric::MetricSet,
+    engine::MetricSet,
     monitor::Monitor,
     reading::Reading, //
 };

@@ -15,33 +15,27 @@ use super::{
 use crate::{
     boundary::{
         abstractions::{
-            cgroup::no_cgroups,
-            clock::local_clock,
-            debugfs::Text, //
+            local_clock,
+            no_cgroups,
+            Text, //
         },
         log,
         params, //
     },
     engine::{
         format::{
-            groups::{
-                self,
-                Head, //
-            },
-            input::{
-                self,
-                OrNone, //
-            },
+            groups,
+            input,
+            Head,
+            OrNone, //
         },
         group::{
-            list::{
-                Command,
-                Pattern, //
-            },
-            records::GroupMetric,
-            rule::Rule, //
+            Command,
+            GroupMetric,
+            Pattern,
+            Rule, //
         },
-        switch::in_progress::Waiters,
+        switch::Waiters, //
     },
     groups::Limits,
     in_progress::InProgress,

@@ -6,20 +6,20 @@ use kernel::prelude::*;
 
 use super::View;
 use crate::{
-    boundary::abstractions::debugfs::Text,
+    boundary::abstractions::Text,
     engine::{
         format::{
             openmetrics,
-            text::Scope, //
+            Scope, //
         },
-        metric::Counter, //
+        Counter, //
     },
     monitor::Monitor,
     reading::{
         Reading,
         Since, //
     },
-    VERSION,
+    VERSION, //
 };
 
 /// All records, for a monitoring system.

@@ -12,12 +12,12 @@ use super::{
 };
 use crate::{
     engine::{
-        format::input::{
+        format::{
             Actions,
             OrNone, //
         },
-        metric::Series,
-        outlier::rate::Rate, //
+        outlier::Rate,
+        Series, //
     },
     monitor::Monitor,
     reading::Reading, //

@@ -12,16 +12,14 @@ use kernel::{
 use super::View;
 use crate::{
     boundary::abstractions::{
-        debugfs::{
-            Line,
-            Stream,
-            Text, //
-        },
-        wait::DeferredWaitQueue, //
+        DeferredWaitQueue,
+        Line,
+        Stream,
+        Text, //
     },
     engine::{
         format::text,
-        outlier::log::{
+        outlier::{
             Culprit,
             Outlier,
             CULPRITS,

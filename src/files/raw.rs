@@ -7,16 +7,16 @@ use kernel::prelude::*;
 use super::View;
 use crate::{
     boundary::abstractions::{
-        clock::local_clock,
-        debugfs::Text,
-        per_cpu::is_online, //
+        is_online,
+        local_clock,
+        Text, //
     },
     engine::{
         format::{
             raw,
-            text::Scope, //
+            Scope, //
         },
-        switch::in_progress::Waiters,
+        switch::Waiters, //
     },
     in_progress::InProgress,
     monitor::Monitor,

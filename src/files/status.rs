@@ -11,23 +11,21 @@ use kernel::prelude::*;
 
 use super::View;
 use crate::{
-    boundary::abstractions::debugfs::Text,
+    boundary::abstractions::Text,
     engine::{
-        format::text::{
-            self,
+        format::{
+            text,
             Scope, //
         },
-        metric::{
-            Counter,
-            Metric, //
-        },
+        Counter,
+        Metric, //
     },
     monitor::Monitor,
     reading::{
         Reading,
         Since, //
     },
-    VERSION,
+    VERSION, //
 };
 
 /// Settings and counters, for all CPUs together and for each. The counters count from the last

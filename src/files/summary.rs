@@ -6,13 +6,13 @@ use kernel::prelude::*;
 
 use super::View;
 use crate::{
-    boundary::abstractions::debugfs::Text,
+    boundary::abstractions::Text,
     engine::{
-        format::text::{
-            self,
+        format::{
+            text,
             Scope, //
         },
-        metric::Series, //
+        Series, //
     },
     monitor::Monitor,
     reading::{

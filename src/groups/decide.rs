@@ -22,23 +22,19 @@ use super::{
 use crate::{
     boundary::{
         abstractions::{
-            task::{
-                task_key,
-                with_current,
-                ProcessId,
-                Task,
-                COMM_LEN, //
-            },
-            task_events::{
-                SchedProcessExit,
-                TaskNewtask, //
-            }, //
+            task_key,
+            with_current,
+            ProcessId,
+            SchedProcessExit,
+            Task,
+            TaskNewtask,
+            COMM_LEN, //
         },
-        task_table::TaskStates, //
+        TaskStates, //
     },
     engine::{
-        format::text::up_to_nul,
-        group::task_group::{
+        format::up_to_nul,
+        group::{
             Group,
             TaskGroup, //
         },

@@ -17,19 +17,19 @@ use super::{
     Groups, //
 };
 use crate::{
-    boundary::abstractions::task::for_each_task,
+    boundary::abstractions::for_each_task,
     engine::{
-        format::groups::Members,
+        format::Members,
         group::{
-            records::GroupMetric,
-            set::GroupSet,
-            slices::GroupSlices,
-            task_group::Group, //
-            totals::GroupTotals,
+            Group,
+            GroupMetric,
+            GroupSet,
+            GroupSlices,
+            GroupTotals, //
         },
-        histogram::snapshot::Snapshot, //
+        histogram::Snapshot, //
     },
-    reading::Reading,
+    reading::Reading, //
 };
 
 /// The groups. While this guard exists, no group is retired and no place is reused.

@@ -11,10 +11,10 @@ use kernel::{
 
 use crate::{
     boundary::abstractions::{
-        cgroup::Subtree,
-        task::ProcessId, //
+        ProcessId,
+        Subtree, //
     },
-    engine::group::rule::{
+    engine::group::{
         Pids,
         Rule, //
     },

@@ -8,18 +8,14 @@ use core::mem;
 use kernel::sync::Arc;
 
 use super::Groups;
-use crate::{
-    boundary::{
-        abstractions::{
-            task::{
-                for_each_task,
-                for_each_thread_of,
-                Task, //
-            },
-            work::Job, //
-        },
-        task_table::TaskStates, //
-    }, //
+use crate::boundary::{
+    abstractions::{
+        for_each_task,
+        for_each_thread_of,
+        Job,
+        Task, //
+    },
+    TaskStates, //
 };
 
 impl Groups {

@@ -13,37 +13,29 @@ use kernel::{
 use super::kind::Kind;
 use crate::{
     boundary::abstractions::{
-        cgroup::{
-            self,
-            Cgroup,
-            Subtree, //
-        },
-        clock::local_clock,
+        cgroup,
+        local_clock,
         random,
-        task::{
-            ProcessId,
-            Task,
-            COMM_LEN, //
-        },
+        Cgroup,
+        ProcessId,
+        Subtree,
+        Task,
+        COMM_LEN, //
     },
     engine::{
-        format::text::up_to_nul,
+        format::up_to_nul,
         group::{
-            fork_marks::ForkMarks,
-            hash::Secret,
-            index::Entry,
-            late::Late,
-            list::{
-                self,
-                Subject, //
-            },
-            name::TaskName,
-            names::Names,
-            table::{
-                GroupTable, //
-                Place,
-            },
-            task_group::Group, //
+            list,
+            Entry,
+            ForkMarks,
+            Group,
+            GroupTable,
+            Late,
+            Names,
+            Place,
+            Secret,
+            Subject,
+            TaskName, //
         },
     },
 };

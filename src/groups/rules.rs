@@ -22,18 +22,16 @@ use super::{
 use crate::{
     boundary::{
         abstractions::{
-            cgroup::{
-                self,
-                Cgroup,
-                Subtree, //
-            },
-            cgroup_events::CgroupMkdir,
-            task::ProcessId, //
+            cgroup,
+            Cgroup,
+            CgroupMkdir,
+            ProcessId,
+            Subtree, //
         },
-        task_table::TaskStates, //
+        TaskStates, //
     },
-    engine::group::list::{
-        self,
+    engine::group::{
+        list,
         Definition,
         Matcher,
         Pattern, //

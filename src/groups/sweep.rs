@@ -22,14 +22,14 @@ use super::{
 use crate::{
     boundary::{
         abstractions::{
-            clock::local_clock,
-            rcu::synchronize_rcu,
-            task::for_each_task,
-            work::Job, //
+            for_each_task,
+            local_clock,
+            synchronize_rcu,
+            Job, //
         },
-        task_table::TaskStates, //
+        TaskStates, //
     },
-    engine::group::table::AT_ONCE, //
+    engine::group::AT_ONCE, //
 };
 
 /// The maximum number of groups that one sweep retires.

@@ -9,15 +9,11 @@ use kernel::{
 
 use super::Groups;
 use crate::boundary::abstractions::{
-    cgroup_events::CgroupMkdirProbe,
-    task_events::{
-        SchedProcessExitProbe,
-        TaskNewtaskProbe, //
-    },
-    tracepoint::{
-        Probe,
-        Registration, //
-    },
+    CgroupMkdirProbe,
+    Probe,
+    Registration,
+    SchedProcessExitProbe,
+    TaskNewtaskProbe, //
 };
 
 /// The probes that rules need while measuring is off, too. None of them is hit by a context switch.

@@ -26,13 +26,12 @@ use kernel::{
 };
 
 use super::{
-    bindings,
-    context,
+    bindings, context,
     rcu::synchronize_rcu,
     work::{
         Job,
         Work, //
-    }, //
+    },
 };
 
 /// A job that can be queued in any context, a probe included, and runs soon after.

@@ -27,3 +27,31 @@ pub(crate) mod tracepoint;
 pub(crate) mod wait;
 pub(crate) mod work;
 pub(crate) mod zeroed;
+
+pub(crate) use cgroup::{no_cgroups, Cgroup, Subtree};
+pub(crate) use cgroup_events::{
+    CgroupAttachTask, CgroupAttachTaskProbe, CgroupMkdir, CgroupMkdirProbe,
+};
+pub(crate) use clock::local_clock;
+pub(crate) use debugfs::{Folder, Line, Readable, Stream, Text, Tree, Writable};
+pub(crate) use hotplug::Hotplug;
+pub(crate) use irq_lock::{new_irq_lock, IrqLock};
+pub(crate) use irq_work::{new_irq_work, IrqWork};
+pub(crate) use per_cpu::{is_online, CpuRef, PerCpu, ThisCpu};
+pub(crate) use rcu::{synchronize_rcu, RcuReader};
+pub(crate) use sched_exit::{wait_for_exits, SchedExit, SchedExitProbe, ScheduleExit};
+pub(crate) use sched_switch::{SchedSwitch, SchedSwitchProbe, Switch};
+pub(crate) use sched_waking::{SchedWaking, SchedWakingProbe, Waking};
+pub(crate) use smp::with_irqs_off;
+pub(crate) use task::{
+    for_each_queued_task, for_each_task, for_each_thread_of, task_key, with_current, ProcessId,
+    Task, COMM_LEN,
+};
+pub(crate) use task_events::{
+    SchedProcessExec, SchedProcessExecProbe, SchedProcessExit, SchedProcessExitProbe, TaskNewtask,
+    TaskNewtaskProbe, TaskRename, TaskRenameProbe,
+};
+pub(crate) use tracepoint::{Probe, Registration};
+pub(crate) use wait::DeferredWaitQueue;
+pub(crate) use work::{new_work, Job, Work};
+pub(crate) use zeroed::{allocate, zeroed, zeroed_slice};

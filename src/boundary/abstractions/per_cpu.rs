@@ -16,8 +16,8 @@ use core::{
 use kernel::{
     bindings,
     cpu::{
-        nr_cpu_ids, //
-        CpuId,
+        nr_cpu_ids,
+        CpuId, //
     },
     cpumask::Cpumask,
     ffi::c_void,

@@ -12,28 +12,28 @@ use core::{
 };
 
 use crate::engine::{
-    format::text::{
-        histogram_body,
-        upper_bound,
-        Comm,
+    format::{
+        text::{
+            histogram_body,
+            upper_bound,
+            Comm, //
+        },
         Escaped,
         Nanoseconds, //
     },
     group::{
-        records::{
-            CulpritKind,
-            GroupCounter,
-            GroupMetric, //
-        },
-        slices::GroupSlices,
-        task_group::Group, //
-        totals::GroupTotals,
+        CulpritKind,
+        Group,
+        GroupCounter,
+        GroupMetric,
+        GroupSlices,
+        GroupTotals, //
     },
-    histogram::snapshot::{
+    histogram::{
         Quantile,
         Snapshot, //
     },
-    switch::in_progress::Waits,
+    switch::Waits, //
 };
 
 /// The quantiles that a line of a group shows, by their place in [`Quantile::ALL`]: p50 and p99.

@@ -7,3 +7,7 @@ pub mod input;
 pub mod openmetrics;
 pub mod raw;
 pub mod text;
+
+pub use groups::{Head, Members};
+pub use input::{number, split_word, Actions, OrNone};
+pub use text::{up_to_nul, Escaped, Nanoseconds, Quoted, Scope};

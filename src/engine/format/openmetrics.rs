@@ -39,19 +39,15 @@ use core::{
 
 use crate::engine::{
     div::div_rem,
-    format::text::Scope,
+    format::Scope,
     histogram::{
-        bucket::{
-            Precision,
-            VALUE_BITS, //
-        },
-        snapshot::Snapshot, //
+        Precision,
+        Snapshot,
+        VALUE_BITS, //
     },
-    metric::{
-        Counter,
-        MetricSet,
-        Series, //
-    },
+    Counter,
+    MetricSet,
+    Series, //
 };
 
 /// The first bucket holds the values below `2^FIRST_BITS` ns.

@@ -19,53 +19,41 @@
 use core::ops::Deref;
 
 use crate::engine::{
-    cell::Cell,
-    format::groups::{
+    format::{
         Head,
         Members, //
     },
     group::{
-        records::{
-            CulpritKind,
-            GroupCounter,
-            GroupMetric, //
-        },
-        slices::GroupSlices,
-        task_group::Group, //
-        totals::GroupTotals,
+        CulpritKind,
+        Group,
+        GroupCounter,
+        GroupMetric,
+        GroupSlices,
+        GroupTotals, //
     },
     histogram::{
-        bucket::{
-            Scheme,
-            VALUE_BITS, //
-        },
-        snapshot::{
-            extremes_since_load,
-            Baseline,
-            Snapshot, //
-        },
-        totals::Worst, //
-    },
-    metric::{
-        Counter,
-        Metric,
-        MetricSet,
-        Series, //
+        extremes_since_load,
+        Baseline,
+        Scheme,
+        Snapshot,
+        Worst,
+        VALUE_BITS, //
     },
     switch::{
-        cpu::{
-            Cpu,
-            CurrentSlice, //
-            Occupancy,
-        },
-        in_progress::{
-            TaskInProgress,
-            Waiters,
-            Waits,
-            LONGEST,
-            WAITS, //
-        },
+        Cpu,
+        CurrentSlice,
+        Occupancy,
+        TaskInProgress,
+        Waiters,
+        Waits,
+        LONGEST,
+        WAITS, //
     },
+    Cell,
+    Counter,
+    Metric,
+    MetricSet,
+    Series, //
 };
 
 /// The first bytes of a snapshot: `SCHEDHIST_RAW_MAGIC`.

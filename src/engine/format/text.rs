@@ -17,20 +17,16 @@ use core::{
 
 use crate::engine::{
     histogram::{
-        bucket::Bounds,
-        snapshot::{
-            Quantile,
-            Snapshot, //
-        },
+        Bounds,
+        Quantile,
+        Snapshot, //
     },
-    metric::{
-        Counter,
-        Series, //
-    },
-    outlier::log::{
+    outlier::{
         Culprit,
         Outlier, //
     },
+    Counter,
+    Series, //
 };
 
 /// The CPUs whose samples a text shows.

@@ -5,11 +5,9 @@
 use core::ops::DerefMut;
 
 use crate::engine::group::{
-    hash::Secret,
-    index::{
-        Entry,
-        Index, //
-    },
+    Entry,
+    Index,
+    Secret, //
 };
 
 /// The marks of processes, in memory of a fixed size.

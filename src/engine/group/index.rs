@@ -11,8 +11,8 @@ use core::{
 };
 
 use crate::engine::group::{
-    hash::Secret,
-    task_group::Group, //
+    Group,
+    Secret, //
 };
 
 /// A key and its value (by default a group), or an empty entry.

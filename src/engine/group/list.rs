@@ -12,18 +12,14 @@ use core::{
 
 use crate::engine::{
     format::{
-        input::{
-            number,
-            split_word, //
-        },
-        text::Escaped, //
+        number,
+        split_word,
+        Escaped, //
     },
     group::{
-        rule::{
-            is_path,
-            Pids, //
-        },
-        task_group::Group, //
+        rule::is_path,
+        Group,
+        Pids, //
     },
 };
 

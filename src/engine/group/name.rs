@@ -10,7 +10,7 @@ use core::{
     ops::Deref, //
 };
 
-use crate::engine::format::text::up_to_nul;
+use crate::engine::format::up_to_nul;
 
 /// The name of a group that is a process or a thread: its PID, a colon, and the name of the thread.
 ///

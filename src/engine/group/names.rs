@@ -11,12 +11,10 @@ use core::{
 };
 
 use crate::engine::group::{
-    hash::Secret,
-    index::{
-        Entry,
-        Index, //
-    },
-    task_group::Group, //
+    Entry,
+    Group,
+    Index,
+    Secret, //
 };
 
 /// The names of the groups from 1 on.

@@ -3,33 +3,27 @@
 //! Records the samples of a switch for groups.
 
 use crate::engine::{
-    cell::Cell,
     group::{
-        records::{
-            group_scheme,
-            GroupCounter,
-            GroupMetric,
-            GroupRecords, //
-        },
-        task_group::{
-            Group,
-            TaskGroup, //
-        },
+        group_scheme,
+        Group,
+        GroupCounter,
+        GroupMetric,
+        GroupRecords,
+        TaskGroup, //
     },
     histogram::{
-        bucket::Scheme,
-        totals::Totals, //
+        totals::Totals,
+        Scheme, //
     },
-    identity::Identity,
-    metric::Metric,
     switch::{
-        sample::{
-            Observer,
-            Sample,
-            Side, //
-        },
-        switch_out::PrevState, //
+        Observer,
+        PrevState,
+        Sample, //
     },
+    Cell,
+    Identity,
+    Metric,
+    Side, //
 };
 
 /// The tasks of a CPU, for groups.

@@ -22,20 +22,18 @@ use core::mem::size_of;
 
 use self::neighbours::Neighbour;
 use crate::engine::{
-    cell::Cell,
-    group::task_group::{
+    group::{
         Group,
         TaskGroup, //
     },
-    histogram::totals::{
-        whole_sum,
+    histogram::{
+        totals::whole_sum,
         Worst, //
     },
-    identity::{
-        Identity,
-        IdentityCells, //
-    },
-    seqcount::SeqCount, //
+    identity::IdentityCells,
+    Cell,
+    Identity,
+    SeqCount, //
 };
 
 /// The parts of a metric's totals that change rarely.

@@ -5,12 +5,10 @@
 use core::fmt;
 
 use crate::engine::format::{
-    input::{
-        number,
-        split_word,
-        words, //
-    },
-    text::Escaped, //
+    input::words,
+    number,
+    split_word,
+    Escaped, //
 };
 
 /// The rule by which tasks are grouped.

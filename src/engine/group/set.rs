@@ -7,7 +7,7 @@ use core::ops::{
     DerefMut, //
 };
 
-use crate::engine::group::task_group::Group;
+use crate::engine::group::Group;
 
 /// A set of groups: a bit for each, in memory of a fixed size.
 #[derive(Debug)]

@@ -9,16 +9,14 @@ use crate::engine::{
         Ordering::Acquire, //
     },
     group::{
-        observer::Occupant,
-        records::{
-            GroupMetric,
-            GroupRecords, //
-        },
-        task_group::Group, //
+        Group,
+        GroupMetric,
+        GroupRecords,
+        Occupant, //
     },
-    switch::cpu::{
-        CurrentSlice, //
-        Occupancy,
+    switch::{
+        CurrentSlice,
+        Occupancy, //
     },
 };
 

@@ -17,12 +17,10 @@
 use core::ops::DerefMut;
 
 use crate::engine::group::{
-    hash::Secret,
-    index::{
-        Entry,
-        Index, //
-    },
-    task_group::Group,
+    Entry,
+    Group,
+    Index,
+    Secret, //
 };
 
 /// The place of a group.

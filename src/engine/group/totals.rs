@@ -3,14 +3,12 @@
 //! What a group's tasks did, added up over CPUs.
 
 use crate::engine::group::{
-    records::{
-        CulpritKind,
-        GroupCounter,
-        GroupMetric,
-        GroupRecords,
-        Waits, //
-    },
-    task_group::Group, //
+    CulpritKind,
+    Group,
+    GroupCounter,
+    GroupMetric,
+    GroupRecords,
+    Waits, //
 };
 
 /// The number of other groups that [`GroupTotals`] names.

@@ -5,3 +5,7 @@
 pub mod bucket;
 pub mod snapshot;
 pub mod totals;
+
+pub use bucket::{Bounds, Precision, Scheme, VALUE_BITS};
+pub use snapshot::{extremes_since_load, Baseline, Quantile, Snapshot};
+pub use totals::{Extremes, Worst};

@@ -11,27 +11,21 @@ use core::{
 };
 
 use crate::engine::{
-    cell::Cell,
     div::div_rem,
-    group::records::{
+    group::{
         GroupMetric,
         GroupRecords, //
     },
     histogram::{
-        bucket::{
-            Bounds,
-            Scheme, //
-        },
-        totals::{
-            Extremes,
-            Worst, //
-        },
+        Bounds,
+        Extremes,
+        Scheme,
+        Worst, //
     },
-    metric::{
-        Counter,
-        Metric, //
-    },
-    switch::cpu::Cpu, //
+    switch::Cpu,
+    Cell,
+    Counter,
+    Metric, //
 };
 
 /// A quantile that the files show.

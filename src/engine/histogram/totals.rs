@@ -9,14 +9,12 @@ use core::mem::{
 };
 
 use crate::engine::{
-    cell::Cell,
-    histogram::bucket::VALUE_BITS,
-    identity::{
-        Identity,
-        IdentityCells, //
-    },
-    metric::Metric,
-    seqcount::SeqCount, //
+    histogram::VALUE_BITS,
+    identity::IdentityCells,
+    Cell,
+    Identity,
+    Metric,
+    SeqCount, //
 };
 
 /// All bits but the most significant one.

@@ -3,11 +3,9 @@
 //! The last slices on a CPU: the tasks that had it, and when.
 
 use crate::engine::{
-    cell::Cell,
-    identity::{
-        Identity,
-        IdentityCells, //
-    },
+    identity::IdentityCells,
+    Cell,
+    Identity, //
 };
 
 /// The number of slices that are kept, a power of two. Small under loom, as in [`super::log`].

@@ -6,8 +6,7 @@ use core::mem::size_of;
 
 use crate::engine::{
     atomic::{
-        fence, //
-        AtomicU64,
+        fence, AtomicU64,
         Ordering::{
             AcqRel,
             Acquire,
@@ -15,25 +14,21 @@ use crate::engine::{
             Release, //
         },
     },
-    cell::Cell,
-    identity::{
-        Identity,
-        IdentityCells, //
-    },
-    metric::{
-        Metric,
-        MetricSet,
-        Series, //
-    },
-    outlier::history::{
+    identity::IdentityCells,
+    outlier::{
         History,
         Slice, //
     },
-    seqcount::SeqCount,
-    switch::sample::{
-        Sample,
-        SampleCells, //
+    switch::{
+        sample::SampleCells,
+        Sample, //
     },
+    Cell,
+    Identity,
+    Metric,
+    MetricSet,
+    SeqCount,
+    Series, //
 };
 
 /// The number of outliers kept for each CPU. Small under loom, where every access counts.

@@ -5,3 +5,7 @@
 pub mod history;
 pub mod log;
 pub mod rate;
+
+pub use history::{History, Slice};
+pub use log::{next_after, Culprit, Limit, Log, Outlier, Thresholds, CULPRITS, KEPT};
+pub use rate::Rate;

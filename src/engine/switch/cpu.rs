@@ -8,10 +8,10 @@ mod reading;
 
 pub use self::{
     current_slice::{
-        CurrentSlice, //
-        Occupancy,
+        CurrentSlice,
+        Occupancy, //
     },
-    header::Header,
+    header::Header, //
 };
 
 use crate::engine::{
@@ -19,39 +19,33 @@ use crate::engine::{
         fence,
         Ordering::Release, //
     },
-    cell::Cell,
-    group::task_group::TaskGroup,
+    group::TaskGroup,
     histogram::{
-        bucket::Scheme,
         totals::{
             Sum,
             Totals, //
         },
-    },
-    metric::{
-        Counter,
-        Metric,
-        MetricSet, //
+        Scheme, //
     },
     switch::{
-        sample::{
-            Cause,
-            Observer,
-            Sample, //
-        },
-        settings::Settings,
-        switch_out::PrevState,
         task_state::{
             waited,
             LastSwitchOut,
-            TaskState,
             Woken, //
         },
-        view::{
-            Switch,
-            Task, //
-        },
+        Cause,
+        Observer,
+        PrevState,
+        Sample,
+        Settings,
+        Switch,
+        Task,
+        TaskState, //
     },
+    Cell,
+    Counter,
+    Metric,
+    MetricSet, //
 };
 
 /// The counters and histograms of one CPU.

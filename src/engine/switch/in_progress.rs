@@ -3,9 +3,9 @@
 //! What has not ended yet: waits for a CPU, as a walk over all tasks finds them.
 
 use crate::engine::{
-    identity::Identity,
-    metric::Metric,
-    switch::task_state::Waiting, //
+    switch::Waiting,
+    Identity,
+    Metric, //
 };
 
 /// The number of waits that are named.

@@ -3,15 +3,13 @@
 //! Samples of the task that gets the CPU, from the switch until the task runs.
 
 use crate::engine::{
-    cell::Cell,
-    identity::{
-        Identity,
-        IdentityCells, //
+    identity::IdentityCells,
+    switch::{
+        sample::SampleCells,
+        Sample, //
     },
-    switch::sample::{
-        Sample,
-        SampleCells, //
-    },
+    Cell,
+    Identity, //
 };
 
 /// The most samples that a switch has of the task that gets the CPU: its absence, the time since

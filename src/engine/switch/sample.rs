@@ -5,19 +5,19 @@
 pub use crate::engine::metric::Side;
 
 use crate::engine::{
-    cell::Cell,
-    group::task_group::TaskGroup,
+    group::TaskGroup,
     histogram::{
-        bucket::Scheme,
-        totals::Totals, //
+        totals::Totals,
+        Scheme, //
     },
-    identity::Identity,
-    metric::Metric,
     named::named,
-    switch::switch_out::{
+    switch::{
         PrevState,
         SwitchOut, //
     },
+    Cell,
+    Identity,
+    Metric, //
 };
 
 named! {

@@ -10,23 +10,21 @@
 //! 343 instructions for a switch and its wakeup in place of 284.
 
 use crate::engine::{
-    cell::Cell,
-    group::records::{
+    group::{
         group_scheme,
         GroupMetric, //
     },
-    histogram::bucket::{
+    histogram::{
         Precision,
         Scheme, //
     },
-    metric::{
-        Metric,
-        MetricSet, //
-    },
-    switch::cpu::{
+    switch::{
         Cpu,
         Header, //
     },
+    Cell,
+    Metric,
+    MetricSet, //
 };
 
 /// The settings of a CPU that are known when the code is compiled.

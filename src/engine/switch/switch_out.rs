@@ -2,7 +2,7 @@
 
 //! How a slice on a CPU ended.
 
-use crate::engine::metric::Counter;
+use crate::engine::Counter;
 
 /// How a task's slice on a CPU ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,19 +7,17 @@ use crate::engine::{
         fence,
         Ordering::Acquire, //
     },
-    cell::Cell,
-    group::task_group::{
+    group::{
         Group,
         TaskGroup, //
     },
-    metric::Metric,
     switch::{
-        switch_out::PrevState,
-        view::{
-            Task,
-            Wakeup, //
-        },
+        PrevState,
+        Task,
+        Wakeup, //
     },
+    Cell,
+    Metric, //
 };
 
 /// A wakeup of a task.

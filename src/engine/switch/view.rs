@@ -6,8 +6,8 @@
 //! model. Each method reads one value, and the engine calls it only if that value is needed.
 
 use crate::engine::switch::{
-    switch_out::PrevState,
-    task_state::TaskState, //
+    PrevState,
+    TaskState, //
 };
 
 /// A task, as it leaves a CPU, gets one, or is woken.

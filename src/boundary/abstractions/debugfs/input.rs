@@ -22,8 +22,8 @@ use kernel::{
     },
 };
 
-use super::super::context;
 use super::{
+    super::context,
     Node,
     Readable,
     PINNING, //

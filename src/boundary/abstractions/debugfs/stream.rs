@@ -33,11 +33,11 @@ use kernel::{
     },
 };
 
-use super::super::{
-    context,
-    wait::DeferredWaitQueue, //
-};
 use super::{
+    super::{
+        context,
+        wait::DeferredWaitQueue, //
+    },
     Node,
     PINNING, //
 };

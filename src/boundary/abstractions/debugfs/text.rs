@@ -24,8 +24,8 @@ use kernel::{
     sync::atomic::Relaxed, //
 };
 
-use super::super::context;
 use super::{
+    super::context,
     Node,
     PINNING, //
 };

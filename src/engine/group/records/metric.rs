@@ -3,16 +3,16 @@
 //! What is recorded for groups: metrics, counters, and kinds of culprits.
 
 use crate::engine::{
-    group::task_group::{
+    group::{
         Group,
         TaskGroup, //
     },
-    histogram::bucket::{
+    histogram::{
         Precision,
         Scheme, //
     },
-    metric::Metric,
-    named::named, //
+    named::named,
+    Metric, //
 };
 
 named! {

@@ -7,8 +7,8 @@ use super::{
     GroupRecords, //
 };
 use crate::engine::{
-    cell::Cell,
-    group::task_group::Group, //
+    group::Group,
+    Cell, //
 };
 
 /// The number of other groups that [`GroupRecords`] names.

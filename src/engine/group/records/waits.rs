@@ -2,7 +2,7 @@
 
 //! Numbers of waits.
 
-use crate::engine::cell::Cell;
+use crate::engine::Cell;
 
 /// A number of waits, and how long they took.
 #[derive(Debug)]

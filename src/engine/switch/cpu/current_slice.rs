@@ -22,12 +22,10 @@ use crate::engine::{
         spin_loop,
         Ordering::Acquire, //
     },
-    cell::Cell,
-    metric::{
-        Counter,
-        Metric,
-        MetricSet, //
-    },
+    Cell,
+    Counter,
+    Metric,
+    MetricSet, //
 };
 
 /// The number of attempts to read between two switches. The CPU is between two for most of the

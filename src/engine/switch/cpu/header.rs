@@ -5,13 +5,13 @@
 use core::mem::offset_of;
 
 use crate::engine::{
-    cell::Cell,
     histogram::{
-        bucket::Scheme,
-        totals::Totals, //
+        totals::Totals,
+        Scheme, //
     },
-    metric::Counter,
-    switch::switch_out::PrevState, //
+    switch::PrevState,
+    Cell,
+    Counter, //
 };
 
 /// The records of a CPU besides its buckets.

@@ -4,19 +4,15 @@
 
 use super::Cpu;
 use crate::engine::{
-    cell::Cell,
     histogram::{
-        bucket::Scheme,
-        totals::{
-            Extremes,
-            Worst, //
-        },
+        Extremes,
+        Scheme,
+        Worst, //
     },
-    metric::{
-        Counter,
-        Metric,
-        MetricSet, //
-    },
+    Cell,
+    Counter,
+    Metric,
+    MetricSet, //
 };
 
 impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
