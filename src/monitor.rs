@@ -13,7 +13,10 @@ use kernel::{
 };
 
 use crate::{
-    boundary::abstractions::smp,
+    boundary::abstractions::{
+        smp,
+        PerCpu, //
+    },
     delivery::Delivery,
     engine::{
         group::{
@@ -292,29 +295,29 @@ impl Monitor {
         let mut state = self.state.lock();
         let records = state.records.clone();
         // Allocate everything first: nothing can fail once the first baseline is taken.
+        let cpus = PerCpu::new(|number| {
+            let cpu = records.get(number).ok_or(EINVAL)?;
+            let cells = CpuRecords::cells(records.scheme(), cpu.capacity());
+            let counts = KVVec::from_elem(0, cells, GFP_KERNEL)?;
+            let mut baseline = Baseline::new(records.scheme(), counts).ok_or(EINVAL)?;
+            if let Some(earlier) = { state.baselines.as_ref() }.and_then(|all| all.cpus.get(number))
+            {
+                baseline.follow(earlier);
+            }
+            Ok(baseline)
+        })?;
         let mut baselines = UniqueArc::new(
             Baselines {
-                cpus: KVVec::new(),
+                cpus,
                 reported: 0,
                 suppressed: 0,
             },
             GFP_KERNEL,
         )?;
-        for cpu in records.cpus() {
-            let cells = CpuRecords::cells(records.scheme(), cpu.capacity());
-            let counts = KVVec::from_elem(0, cells, GFP_KERNEL)?;
-            let baseline = Baseline::new(records.scheme(), counts).ok_or(EINVAL)?;
-            baselines.cpus.push(baseline, GFP_KERNEL)?;
-        }
-        if let Some(earlier) = &state.baselines {
-            for (baseline, earlier) in baselines.cpus.iter_mut().zip(earlier.cpus.iter()) {
-                baseline.follow(earlier);
-            }
-        }
         state.resets += 1;
         baselines.reported = self.outliers().last();
         baselines.suppressed = self.outliers().suppressed();
-        for (baseline, cpu) in baselines.cpus.iter_mut().zip(records.cpus()) {
+        for ((_, baseline), cpu) in baselines.cpus.numbered_mut().zip(records.cpus()) {
             // This runs with interrupts off, on the CPU itself, or on this one if that CPU is
             // offline: no switch is being recorded there.
             smp::run_on(cpu.number(), || baseline.take(cpu));

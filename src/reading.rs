@@ -4,6 +4,7 @@
 //! since the module was loaded.
 
 use kernel::{
+    cpu::nr_cpu_ids,
     prelude::*,
     sync::Arc, //
 };
@@ -11,7 +12,8 @@ use kernel::{
 use crate::{
     boundary::abstractions::{
         is_online,
-        local_clock, //
+        local_clock,
+        PerCpu, //
     },
     engine::{
         format::Scope,
@@ -41,8 +43,7 @@ type CpuBaseline = Baseline<KVVec<u64>>;
 
 /// The counts at the last reset.
 pub(crate) struct Baselines {
-    /// The baselines of the possible CPUs, in the order of their numbers.
-    pub(crate) cpus: KVVec<CpuBaseline>,
+    pub(crate) cpus: PerCpu<CpuBaseline>,
     /// The number of outliers that had been reported.
     pub(crate) reported: u64,
     /// The number of outliers that had been suppressed.
@@ -89,17 +90,12 @@ impl Reading {
         &self,
         scope: Scope,
     ) -> impl Iterator<Item = (&CpuRecords, Option<&CpuBaseline>)> + '_ {
-        self.records
-            .cpus()
-            .enumerate()
-            .filter(move |(_, cpu)| scope == Scope::All || scope == Scope::Cpu(cpu.number()))
-            .map(|(i, records)| {
-                let baselines = self.baselines.as_ref();
-                (
-                    records,
-                    baselines.and_then(|baselines| baselines.cpus.get(i)),
-                )
-            })
+        let numbers = match scope {
+            Scope::All => 0..nr_cpu_ids(),
+            Scope::Cpu(cpu) => cpu..cpu + 1,
+        };
+        let baseline = |cpu| self.baselines.as_ref()?.cpus.get(cpu);
+        numbers.filter_map(move |cpu| Some((self.records.get(cpu)?, baseline(cpu))))
     }
 
     /// Returns the slice in progress on a CPU; `None` if measuring is off, or the CPU is offline.

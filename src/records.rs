@@ -64,6 +64,11 @@ impl Records {
         &self.cpus
     }
 
+    /// Returns the records of `cpu`, if that is a possible CPU.
+    pub(crate) fn get(&self, cpu: u32) -> Option<&CpuRecords> {
+        Some(self.cpus.get(cpu)?)
+    }
+
     /// Iterates over the records of all possible CPUs, in the order of their numbers.
     pub(crate) fn cpus(&self) -> impl Iterator<Item = &CpuRecords> + '_ {
         self.cpus.unboxed()

@@ -77,6 +77,12 @@ impl<T> PerCpu<T> {
         places.filter_map(|(cpu, place)| Some((cpu, place.as_ref()?)))
     }
 
+    /// Iterates over the values as [`PerCpu::numbered`] does.
+    pub(crate) fn numbered_mut(&mut self) -> impl Iterator<Item = (u32, &mut T)> + '_ {
+        let places = (0..).zip(self.places.iter_mut());
+        places.filter_map(|(cpu, place)| Some((cpu, place.as_mut()?)))
+    }
+
     /// Returns the value of this CPU.
     #[inline(always)]
     pub(crate) fn this(&self, here: &impl ThisCpu) -> &T {
