@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Every event is switched on and off, filtered, and counted by its fields, like any of the kernel's."""
+
+import errno
+import re
+import time
+
+from harness.kernel import TRACEFS, expedite_rcu
+from harness.ktap import Wrong, eq, fails, note, within
+from harness.module import EVENTFS, assert_gone, load, load_all, measure, unload
+from harness.names import EVENTS
+from harness.needs import about_texts, needs
+from harness.process import append_file, write_file
+from harness.trace import clear, enable, entries, fields, hits, lines, of_event, outliers_of
+from harness.workload import messages
+
+SYSTEM = EVENTFS / "enable"
+SET_EVENT = TRACEFS / "set_event"
+
+
+def is_on(event: str, state: str, of_system: str) -> None:
+    eq(f"enable of {event}", (EVENTFS / event / "enable").read_text(), f"{state}\n")
+    eq(f"enable of the system with {event} at {state}", SYSTEM.read_text(), f"{of_system}\n")
+    eq(f"{event} in set_event", f"schedhist:{event}" in SET_EVENT.read_text().split(), state == "1")
+
+
+def all_are(state: str) -> None:
+    for event in EVENTS:
+        is_on(event, state, state)
+
+
+def test_event_enable():
+    about_texts()
+    load()
+    for event in EVENTS:
+        is_on(event, "0", "0")
+        append_file(SET_EVENT, f"schedhist:{event}\n")
+        is_on(event, "1", "X")
+        append_file(SET_EVENT, f"!schedhist:{event}\n")
+        is_on(event, "0", "0")
+        enable(event)
+        is_on(event, "1", "X")
+        enable(event, False)
+        is_on(event, "0", "0")
+    write_file(SYSTEM, "1")
+    all_are("1")
+    enable("runq", False)
+    eq("enable of the system without runq", SYSTEM.read_text(), "X\n")
+    write_file(SYSTEM, "0")
+    all_are("0")
+    append_file(SET_EVENT, "schedhist:*\n")
+    all_are("1")
+    append_file(SET_EVENT, "!schedhist:*\n")
+    all_are("0")
+
+
+def test_event_alone():
+    """An enabled event is emitted, and no other; a disabled event is not."""
+    load_all()
+    outliers_of("runq")
+    for event in EVENTS:
+        clear()
+        enable(event)
+        messages(1)
+        enable(event, False)
+        number = entries()
+        found = {of_event(line).partition(":")[0] for line in lines()}
+        time.sleep(0.1)
+        eq(f"entries of the trace after {event} was switched off", entries(), number)
+        # Nothing here has a quota: see test_throttled.
+        eq(f"events with {event} on", found - {"throttled"}, {event} - {"throttled"})
+        if event != "throttled" and "throttled" in found:
+            raise Wrong(f"throttled with {event} on")
+
+
+def test_event_filter_fields():
+    about_texts()
+    expedite_rcu()
+    load()
+    number = 0
+    for event in EVENTS:
+        file = EVENTFS / event / "filter"
+
+        def refused(text: str) -> None:
+            fails(errno.EINVAL, write_file, file, text)
+
+        for field, kind in fields(event):
+            if kind.startswith("char"):
+                operators, value = ["==", "!=", "~"], '"x*"'
+                refused(f"{field} > 1")
+            else:
+                operators, value = ["==", "!=", "<", "<=", ">", ">=", "&"], "5"
+                refused(f'{field} ~ "x*"')
+            number += len(operators)
+            # All terms at once: each change of a filter waits for grace periods.
+            terms = " || ".join(f"{field} {operator} {value}" for operator in operators)
+            write_file(file, terms)
+            eq(f"the filter of {event}", file.read_text(), f"{terms}\n")
+        refused("nonsense == 1")
+        refused("cpu ==")
+        write_file(file, "0")
+        eq(f"the filter of {event}", file.read_text(), "none\n")
+    # Numbers have 7 operators and names 3: six similar events for samples, idle, outlier and culprit.
+    eq("filters", number, 6 * (6 * 7 + 3) + (4 * 7 + 3) + (12 * 7 + 3) + (7 * 7 + 3))
+
+
+def test_event_hist_fields():
+    """The kernel keeps one histogram for each field; all histograms of an event count the same events. They
+    are small, because the kernel allocates all their rows at once; it counts the events that have no
+    room."""
+    needs("hist")
+    about_texts()
+    expedite_rcu()
+    load_all()
+    outliers_of("runq")
+    measure(0)
+    # Nothing here has a quota.
+    names = {event: [field for field, _ in fields(event)] for event in EVENTS if event != "throttled"}
+    for event, keys in names.items():
+        for key in keys:
+            append_file(EVENTFS / event / "trigger", f"hist:keys={key}:size=256\n")
+    note(f"{sum(map(len, names.values()))} triggers")
+    measure(1)
+    messages(1)
+    measure(0)
+    for event, keys in names.items():
+        text = (EVENTFS / event / "hist").read_text(errors="replace")
+        found = hits(text)
+        eq(f"histograms of {event}", len(found), len(keys))
+        eq(f"different numbers of hits of {event}", len(set(found)), 1)
+        within(f"hits of {event}", 1, found[0], 1_000_000)
+        rows = re.findall(r"^\{ (\S+):.* hitcount: +[1-9]", text, re.MULTILINE)
+        eq(f"fields of {event} that have rows", set(rows), set(keys))
+        for key in keys:
+            append_file(EVENTFS / event / "trigger", f"!hist:keys={key}:size=256\n")
+        eq(f"triggers of {event}", re.findall("^hist", (EVENTFS / event / "trigger").read_text(), re.MULTILINE), [])
+    unload()
+    assert_gone()

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Every user of our events keeps the module loaded. When the user is done, the module can be unloaded."""
+
+import errno
+import re
+from pathlib import Path
+
+from harness.ktap import Wrong, eq, fails, note, within
+from harness.listeners import Bpftrace, Perf, TraceCmd
+from harness.module import EVENTFS, assert_gone, load, unload, value
+from harness.needs import needs
+from harness.process import append_file
+from harness.trace import clear, enable, hits, lines
+from harness.workload import messages
+
+TRIGGER, HIST = EVENTFS / "oncpu/trigger", EVENTFS / "oncpu/hist"
+
+
+def kept_by(what: str) -> None:
+    """Asserts that the module cannot be unloaded, and still measures."""
+    fails(errno.EAGAIN, unload)
+    eq("enable", value("enable"), "1")
+    messages(1)
+    note(f"references while used by {what}: {Path('/sys/module/schedhist/refcnt').read_text().strip()}")
+
+
+def let_go() -> None:
+    """Asserts that the module can now be unloaded."""
+    unload()
+    assert_gone()
+
+
+def has(what: str, pattern: str, found: list[str]) -> None:
+    if not any(re.search(pattern, line) for line in found):
+        raise Wrong(f"{what}: {found[:5]}")
+
+
+def test_unload_enabled():
+    """Unloading works even if an event was left enabled."""
+    load()
+    enable("oncpu")
+    kept_by("set_event")
+    clear()
+    messages(1)
+    has("the event does not work", " oncpu: ", lines())
+    enable("oncpu", False)
+    let_go()
+
+
+def test_unload_triggered():
+    needs("hist")
+    load()
+    append_file(TRIGGER, "hist:keys=cause\n")
+    kept_by("a hist trigger")
+    before = hits(HIST.read_text())[0]
+    messages(1)
+    within("hits after that", before + 50, hits(HIST.read_text())[0], 1_000_000)
+    append_file(TRIGGER, "!hist:keys=cause\n")
+    let_go()
+
+
+def kept(listener: Perf | TraceCmd | Bpftrace) -> None:
+    listener.wait()
+    kept_by(type(listener).__name__)
+    listener.off() if isinstance(listener, Bpftrace) else listener.end()
+    let_go()
+
+
+def test_unload_perf():
+    needs("perf")
+    load()
+    perf = Perf()
+    kept(perf)
+    has("perf recorded nothing", "^runq: ", perf.events())
+
+
+def test_unload_trace_cmd():
+    needs("trace-cmd")
+    load()
+    trace_cmd = TraceCmd()
+    kept(trace_cmd)
+    has("trace-cmd recorded nothing", " runq: ", trace_cmd.lines())
+
+
+def test_unload_bpftrace():
+    needs("bpftrace")
+    load()
+    bpftrace = Bpftrace()
+    kept(bpftrace)
+    within("what bpftrace counted", 50, bpftrace.count("runq"), 1_000_000)
