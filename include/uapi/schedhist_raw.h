@@ -94,7 +94,8 @@
 #define SCHEDHIST_RAW_VERSION	1
 
 /* Bits of schedhist_raw_header::flags. Readers ignore other bits. */
-#define SCHEDHIST_RAW_ENABLED	0x1	/* measuring was on */
+#define SCHEDHIST_RAW_ENABLED		0x1	/* measuring was on */
+#define SCHEDHIST_RAW_TELLS_OFFLINE	0x2	/* CPUs without OFFLINE were online */
 
 /**
  * struct schedhist_raw_header - the beginning of a snapshot
@@ -103,7 +104,7 @@
  * @header_length: offset of the first record, in bytes; a multiple of eight
  * @time_ns: time at the beginning of the snapshot, in nanoseconds of
  *	local_clock()
- * @flags: SCHEDHIST_RAW_ENABLED
+ * @flags: SCHEDHIST_RAW_ENABLED, SCHEDHIST_RAW_TELLS_OFFLINE
  * @precision: precision of the histograms, in bits: a power of two is divided
  *	into 2^precision buckets; see schedhist_raw_lower()
  * @value_bits: values below 2^value_bits, in nanoseconds, have buckets with an
@@ -442,7 +443,10 @@ struct schedhist_raw_slice {
  * @cpu: the number of the CPU
  * @reserved: 0
  *
- * Early versions of schedhist have no such record.
+ * Early versions of schedhist do not write this record: it says something only if
+ * SCHEDHIST_RAW_TELLS_OFFLINE is set. The kernel is asked once for the SLICE records
+ * and once more for these: a CPU that goes offline or online in between may have
+ * both records, or neither.
  */
 struct schedhist_raw_offline {
 	struct schedhist_raw_record record;

@@ -6,7 +6,7 @@ Such as: raw_reader.py include/uapi/schedhist_raw.h > reader.c
 
 The program reads a snapshot from standard input as the header tells readers to. It prints each record
 on a line: its type and its fields, without those for padding. A trailing array of numbers or structures
-takes a line for each element, after the fields. Text is printed in hexadecimal digits, up to its NUL.
+takes more lines: one for each element, after the fields. Text is printed in hexadecimal digits, up to its NUL.
 """
 
 import argparse
@@ -166,7 +166,7 @@ class Program:
                             f"number({PREFIX}upper({scheme}.precision, {scheme}.buckets, {index}));"]
                 element = [f"if ({index} >= {scheme}.buckets)", 'return broken("index");', *element]
             element.append(r'printf("\n");')
-            lines = [*check, f"for (__u32 i = 0; i < r->{counter}; i++) {{", *element, "}"]
+            lines = [*check, *lines, r'printf("\n");', f"for (__u32 i = 0; i < r->{counter}; i++) {{", *element, "}"]
         if not trailing or trailing[0][0] == "char":
             lines.append(r'printf("\n");')
         if struct != "header":

@@ -65,6 +65,9 @@ pub const VERSION: u32 = 1;
 /// The flag of a snapshot taken while schedhist was enabled: `SCHEDHIST_RAW_ENABLED`.
 const ENABLED: u32 = 1;
 
+/// The flag of all snapshots that name the CPUs that are offline: `SCHEDHIST_RAW_TELLS_OFFLINE`.
+const TELLS_OFFLINE: u32 = 2;
+
 /// The number of buckets that are checked together for being empty: one cache line.
 const GROUP: usize = 8;
 
@@ -382,7 +385,7 @@ fn header(out: &mut impl Sink, info: &Info) {
     fields.u32(VERSION);
     fields.u32(HEADER_LEN as u32);
     fields.u64(info.time);
-    fields.u32(if info.enabled { ENABLED } else { 0 });
+    fields.u32(TELLS_OFFLINE | if info.enabled { ENABLED } else { 0 });
     fields.u32(info.scheme.precision().bits());
     fields.u32(VALUE_BITS);
     fields.u32(info.scheme.buckets() as u32);

@@ -3,18 +3,15 @@
 //! Writes some small binary snapshots into a directory, always the same: the initial corpus of a
 //! fuzzer.
 
-#[path = "../tests/filled/mod.rs"]
-#[allow(dead_code, reason = "made for tests that need more of it")]
-mod filled;
+#[path = "../../../tools/schedhist/core/tests/sim/mod.rs"]
+#[allow(unreachable_pub, reason = "the command's tests use it, too")]
+mod sim;
 
 use std::{env, fs, path::Path};
 
-use proptest::{prelude::*, strategy::ValueTree, test_runner::TestRunner};
-
 use schedhist_engine::engine::{
-    format::raw::{self, Info, Sink},
-    histogram::bucket::{Precision, Scheme},
-    metric::MetricSet,
+    self,
+    format::raw::{self, Sink},
 };
 
 struct Bytes(Vec<u8>);
@@ -25,31 +22,35 @@ impl Sink for Bytes {
     }
 }
 
+const GROUPS: &str = "# schedhist groups version 1
+group_by comm
+limit 255
+memory_bytes 1000
+group id 0 oncpu_count 1 oncpu_sum_ns 5 oncpu_in_progress 1 oncpu_in_progress_ns 9 name other
+group id 1 tasks 2 oncpu_count 7 oncpu_sum_ns 50 runq_count 3 runq_sum_ns 70 name a b
+  neighbour id 0 of 1 ended 2 ended_ns 30 name other
+in_progress id 1 runq_in_progress 1 runq_in_progress_ns 4 oncpu_unseen 1 oncpu_unseen_ns 8
+";
+
 fn main() {
     let folder = env::args().nth(1).expect("usage: snapshots FOLDER");
-    let mut runner = TestRunner::deterministic();
-    for (precision, cpus, steps) in [(1, 0, 0), (1, 1, 0), (1, 1, 8), (5, 2, 12)] {
-        let scheme = Scheme::new(Precision::new(precision).expect("within bounds"));
-        let records: Vec<_> = (0..cpus)
-            .map(|cpu| filled::records(cpu, scheme, MetricSet::ALL))
-            .collect();
-        if cpus != 0 {
-            let steps = prop::collection::vec(filled::step(cpus as usize), steps);
-            filled::run(
-                &records,
-                &steps.new_tree(&mut runner).expect("a value").current(),
-            );
-        }
-        let info = Info {
-            time: 1,
-            enabled: true,
-            metrics: MetricSet::ALL,
-            scheme,
-            cpus,
-        };
-        let mut bytes = Bytes(Vec::new());
-        raw::snapshot(&mut bytes, &info, filled::never_reset(&records));
-        let path = Path::new(&folder).join(format!("snapshot-{precision}-{cpus}"));
-        fs::write(path.with_extension(bytes.0.len().to_string()), bytes.0).expect("it is written");
+    for (precision, cpus, switches, groups) in [
+        (1, 0, 0, ""),
+        (1, 1, 0, ""),
+        (1, 1, 8, GROUPS),
+        (5, 2, 6, ""),
+        (1, 2, 4, GROUPS),
+    ] {
+        let mut machine = sim::Machine::new(cpus, precision, 1);
+        machine.tells_progress = true;
+        machine.run(switches);
+        machine.groups = (!groups.is_empty()).then(|| sim::Groups::new(groups, ""));
+        let mut bytes = Bytes(machine.raw());
+        // Before the end.
+        bytes.0.truncate(bytes.0.len() - 8);
+        raw::offline(&mut bytes, 0);
+        raw::end(&mut bytes);
+        let name = format!("snapshot-{precision}-{cpus}.{}", bytes.0.len());
+        fs::write(Path::new(&folder).join(name), bytes.0).expect("it is written");
     }
 }

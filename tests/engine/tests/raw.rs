@@ -120,6 +120,7 @@ fn expected(scheme: Scheme, cpus: &[Records]) -> decoder::Snapshot {
         cpus: cpus.collect(),
         waits: Vec::new(),
         tasks: Vec::new(),
+        offline: Some(Vec::new()),
     }
 }
 
@@ -286,12 +287,19 @@ fn groups_are_more_records() {
     raw::group_unseen(&mut bytes, grouped::group(2), &unseen);
     raw::offline(&mut bytes, 4_094);
     raw::end(&mut bytes);
-    assert_eq!(decode(&bytes.0), Ok(expected(scheme, &cpus)));
-    assert_eq!(decoder::online(&bytes.0).as_deref(), Some("0-1"));
+    let mut snapshot = expected(scheme, &cpus);
+    snapshot.offline = Some(vec![4_094]);
+    assert_eq!(snapshot.online().as_deref(), Some("0-1"));
+    assert_eq!(decode(&bytes.0).as_ref(), Ok(&snapshot));
+    // An early module wrote no such record, whether a CPU was offline or not.
+    let mut early = bytes.0.clone();
+    early[24] &= !2;
+    let early = decode(&early).expect("it is whole");
+    assert_eq!((early.online(), early.enabled), (None, true));
     let found = decoder::groups(&bytes.0).expect("it is whole");
     let found = found.expect("tasks are grouped");
     let by_c = printed(&mut Command::new(c_reader("raw-reader-groups")), &bytes.0);
-    let mut wanted = listing::of_snapshot(&expected(scheme, &cpus));
+    let mut wanted = listing::of_snapshot(&snapshot);
     wanted.extend(listing::of_groups(&found));
     assert_eq!(listing::printed(&by_c), wanted);
     let (bits, buckets) = (coarse.precision().bits(), coarse.buckets());
@@ -655,7 +663,7 @@ fn header_says_how_it_is() {
         let (metrics, counters) = (Metric::COUNT, Counter::COUNT);
         let on = MetricSet::DEFAULT.bits();
         let header =
-            format!("header 81985529216486895 1 {bits} 40 {buckets} 3 {metrics} {counters} {on}\n");
+            format!("header 81985529216486895 3 {bits} 40 {buckets} 3 {metrics} {counters} {on}\n");
         assert!(text.starts_with(&header), "{header} is not in {text}");
         let (other, expected) = in_progress(scheme);
         let other = printed(&other);

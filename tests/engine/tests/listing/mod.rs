@@ -7,7 +7,10 @@ use std::collections::BTreeSet;
 
 use crate::{
     decoder::{Groups, Snapshot, Times},
-    engine::{histogram::bucket::Scheme, switch::cpu::Occupancy},
+    engine::{
+        histogram::bucket::{Scheme, VALUE_BITS},
+        switch::cpu::Occupancy,
+    },
 };
 
 /// Returns the numbers of a line.
@@ -44,9 +47,22 @@ fn bucket(kind: &str, owner: u32, metric: u32, scheme: Scheme, pair: (u32, u64))
     kind.to_owned() + &head + &words(halves) + &words([bounds.lower, bounds.upper])
 }
 
-/// Returns the lines of a snapshot, but for the header.
+/// Returns the lines of a snapshot without its groups.
 pub(crate) fn of_snapshot(snapshot: &Snapshot) -> BTreeSet<String> {
-    let mut lines = BTreeSet::new();
+    let flags = u64::from(snapshot.enabled) | if snapshot.offline.is_some() { 2 } else { 0 };
+    let scheme = snapshot.scheme;
+    let header = [
+        snapshot.time,
+        flags,
+        scheme.precision().bits().into(),
+        VALUE_BITS.into(),
+        scheme.buckets() as u64,
+        snapshot.cpus.len() as u64,
+        snapshot.metrics_on.into(),
+    ];
+    let mut lines = BTreeSet::from(["header".to_owned() + &words(header)]);
+    let offline = snapshot.offline.iter().flatten();
+    lines.extend(offline.map(|cpu| format!("offline {cpu}")));
     for metric in &snapshot.names.metrics {
         let bits = metric.parts.iter().map(|part| 1_u64 << part).sum();
         let head = match metric.parts[..] {
@@ -59,6 +75,7 @@ pub(crate) fn of_snapshot(snapshot: &Snapshot) -> BTreeSet<String> {
         lines.insert(format!("counter {number}{}", hex(name.as_bytes())));
     }
     for cpu in &snapshot.cpus {
+        lines.insert(format!("cpu {}", cpu.number));
         for (place, count) in cpu.counters.iter().enumerate() {
             lines.insert(format!("cpu {} {place} {count}", cpu.number));
         }
@@ -113,9 +130,19 @@ pub(crate) fn of_snapshot(snapshot: &Snapshot) -> BTreeSet<String> {
     lines
 }
 
-/// Returns the lines of groups, but for those about all of them.
+/// Returns the lines of groups.
 pub(crate) fn of_groups(groups: &Groups) -> BTreeSet<String> {
-    let mut lines = BTreeSet::new();
+    let scheme = groups.scheme;
+    let grouping = [
+        groups.since.unwrap_or_default(),
+        groups.refused,
+        groups.limit.unwrap_or_default().into(),
+        scheme.precision().bits().into(),
+        scheme.buckets() as u64,
+    ];
+    let grouping = "grouping".to_owned() + &words(grouping) + &hex(groups.rule.as_bytes());
+    let mut lines = BTreeSet::from([grouping]);
+    lines.extend(groups.memory.map(|bytes| format!("grouping_more {bytes}")));
     for group in &groups.groups {
         let id = u64::from(group.id);
         let mut line = "group".to_owned() + &words([id, group.tasks.into(), group.is_live.into()]);
@@ -149,13 +176,24 @@ pub(crate) fn of_groups(groups: &Groups) -> BTreeSet<String> {
     lines
 }
 
-/// Returns the lines that the program has printed, but for those that the functions above leave
-/// out.
+/// Returns the lines that the program has printed, without the fields that the decoder does not
+/// keep, flags that it does not know, and lists without elements.
 pub(crate) fn printed(text: &str) -> BTreeSet<String> {
+    let flags = text.split(' ').nth(2).and_then(|flags| flags.parse().ok());
+    let flags = flags.unwrap_or(0_u64) & 3;
+    let known = flags.to_string();
     let lines = text.lines().filter_map(|line| {
         let mut words: Vec<_> = line.split(' ').collect();
         match words[0] {
-            "header" | "grouping" | "grouping_more" | "offline" => return None,
+            "header" => {
+                words[2] = &known;
+                // The numbers of metrics and counters.
+                words.drain(7..9);
+            }
+            "grouping" => drop(words.remove(3)),
+            "grouping_more" => words.truncate(2),
+            "offline" if flags & 2 == 0 => return None,
+            "buckets" | "group_buckets" if words.len() == 3 => return None,
             "waiting" => drop(words.remove(2)),
             _ => {}
         }

@@ -42,8 +42,6 @@ pub struct Reading {
     /// The file's device and inode, which differ from one load of the module to the next; `None`
     /// for a copy.
     identity: Option<(u64, u64)>,
-    /// The CPUs that are online, as a list such as `0-3,6`.
-    pub online: String,
 }
 
 /// The activity between two readings.
@@ -131,7 +129,6 @@ impl Source {
         };
         let (about, bytes, read_ns) = read().map_err(|error| self.explain(&path, &error))?;
         let snapshot = raw::decode(&bytes).map_err(|why| Failure::at(&path, why))?;
-        let online = raw::online(&bytes).unwrap_or_default();
         Ok(Reading {
             taken: TimedSnapshot {
                 unix_ns: if self.is_live() {
@@ -146,7 +143,6 @@ impl Source {
             bytes,
             path,
             identity: self.is_live().then(|| (about.dev(), about.ino())),
-            online,
         })
     }
 
@@ -257,7 +253,8 @@ impl Reading {
 
     /// Returns a note if CPUs went online or offline since `old`.
     pub fn hotplug(&self, old: &Self) -> Option<String> {
-        let (before, now) = (&old.online, &self.online);
+        let online = |reading: &Self| reading.taken.snapshot.online();
+        let (before, now) = (online(old)?, online(self)?);
         (before != now).then(|| format!("CPUs online: {before} before, {now} now"))
     }
 

@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Two readers of binary snapshots, the command's decoder and a program in C that is made from the
-//! header alone, agree on the contents of each snapshot. The decoder refuses more.
+//! header alone, agree on the contents of each snapshot. What the program refuses, the decoder does,
+//! too, and of what the program takes, it refuses exactly what is not [valid](is_valid).
 
 #![no_main]
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     ffi::{c_char, c_int, CStr},
     ptr,
 };
 
-use schedhist_engine::engine;
+use schedhist_engine::engine::{
+    self,
+    group::{records::GroupMetric, task_group::Group},
+    histogram::bucket::{Precision, VALUE_BITS},
+};
 
 #[path = "../../../../../tools/schedhist/core/src/raw/mod.rs"]
 #[allow(dead_code, unused_imports, reason = "the command needs more of it")]
@@ -90,28 +95,112 @@ pub unsafe extern "C" fn LLVMFuzzerCustomMutator(
     len
 }
 
+/// Returns a word of a line as a number; `u64::MAX` if it is none.
+fn number(words: &[&str], place: usize) -> u64 {
+    let word = words.get(place);
+    word.and_then(|word| word.parse().ok()).unwrap_or(u64::MAX)
+}
+
+/// Returns text that was printed in hexadecimal digits.
+fn text(digits: &str) -> Vec<u8> {
+    let pairs = digits.as_bytes().chunks(2).map(|pair| {
+        let pair = std::str::from_utf8(pair).expect("two digits");
+        u8::from_str_radix(pair, 16).expect("two digits")
+    });
+    pairs.collect()
+}
+
+fn is_name(digits: &str) -> bool {
+    let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+    let name = text(digits);
+    (1..32).contains(&name.len()) && name.iter().all(is_part)
+}
+
+/// Checks lines by those before them.
+#[derive(Default)]
+struct Checker {
+    cpus: BTreeSet<u64>,
+    groups: BTreeSet<u64>,
+    is_grouped: bool,
+    /// The last bucket of each histogram.
+    last: BTreeMap<(bool, u64, u64), u64>,
+}
+
+impl Checker {
+    /// Returns whether a histogram's buckets ascend up to that of this line, if it has one.
+    fn ascends(&mut self, words: &[&str]) -> bool {
+        if words.len() == 3 {
+            return true;
+        }
+        let key = (words[0] == "buckets", number(words, 1), number(words, 2));
+        let before = self.last.insert(key, number(words, 3));
+        before.is_none_or(|before| before < number(words, 3))
+    }
+
+    /// Returns whether the decoder takes a line after those before it.
+    fn is_valid(&mut self, words: &[&str]) -> bool {
+        let first = number(words, 1);
+        let metric = number(words, 2);
+        let is_metric = |number: u64| number < u32::BITS.into();
+        match words[0] {
+            "header" => {
+                let precision = Precision::new(number(words, 3) as u32);
+                precision.is_some() && number(words, 4) == VALUE_BITS.into()
+            }
+            "metric" => is_metric(first) && is_name(words[2]),
+            "counter" | "sum" => is_name(words[2]),
+            "cpu" => words.len() > 2 || self.cpus.insert(first),
+            "slice" => self.cpus.contains(&first),
+            "histogram" | "worst" => self.cpus.contains(&first) && is_metric(metric),
+            "buckets" => self.cpus.contains(&first) && is_metric(metric) && self.ascends(words),
+            "task" => Group::new(number(words, 4) as u32).is_some(),
+            "grouping" => {
+                let is_first = !std::mem::replace(&mut self.is_grouped, true);
+                is_first && Precision::new(number(words, 5) as u32).is_some()
+            }
+            "group" => self.is_grouped && self.groups.insert(first),
+            "group_buckets" => {
+                let is_metric = metric < GroupMetric::COUNT as u64;
+                self.groups.contains(&first) && is_metric && self.ascends(words)
+            }
+            "neighbour" => self.groups.contains(&first),
+            kind => self.is_grouped || !kind.starts_with("group"),
+        }
+    }
+}
+
+/// Returns whether the decoder takes a snapshot that the C reader takes, by the lines of that.
+fn is_valid(printed: &str) -> bool {
+    let mut checker = Checker::default();
+    let mut lines = printed.lines();
+    lines.all(|line| checker.is_valid(&line.split(' ').collect::<Vec<_>>()))
+}
+
 /// Returns whether the lines of the C reader have what schedhist never writes, and the decoder may
-/// drop: something twice, numbers that have no meaning, or a part of a histogram or a group without
-/// the rest.
-fn is_odd(text: &str) -> bool {
-    let (mut seen, mut lines) = (BTreeSet::new(), text.lines());
+/// drop: something twice, numbers that have no meaning, text that is no UTF-8, or a part of a
+/// histogram or a group without the rest.
+fn is_odd(printed: &str) -> bool {
+    let (mut seen, mut lines) = (BTreeSet::new(), printed.lines());
     lines.any(|line| {
         let words: Vec<&str> = line.split(' ').collect();
-        let number = |place: usize| words[place].parse::<u64>().unwrap_or_default();
+        let number = |place| number(&words, place);
         let key = match words[0] {
             "metric" | "counter" | "sum" | "slice" | "group" => 1,
             "group_slices" | "group_waiting" | "group_unseen" => 1,
+            "grouping_more" => 0,
             "cpu" | "histogram" | "worst" => 2,
             "buckets" | "group_buckets" => 3,
             _ => words.len() - 1,
         };
-        let is_twice = !seen.insert(words[..=key].join(" "));
+        // A list of buckets goes on.
+        let is_twice = words.len() > key && !seen.insert(words[..=key].join(" "));
         let of = |kind: &str, words: &[&str]| seen.contains(&format!("{kind} {}", words.join(" ")));
         is_twice
             || match words[0] {
                 "sum" => number(1).count_ones() == 1,
                 "slice" => number(2) > 2,
                 "task" => number(2) > 1,
+                "grouping" => String::from_utf8(text(words[7])).is_err(),
                 "group" => number(3) > 1,
                 "worst" | "buckets" => !of("histogram", &words[1..3]),
                 "group_slices" | "group_waiting" | "group_unseen" => {
@@ -127,23 +216,20 @@ fn test(data: &[u8]) {
     if data.is_empty() {
         return;
     }
-    let (snapshot, groups) = (decoder::decode(data), decoder::groups(data));
-    let (_, _) = (decoder::online(data), decoder::only_groups(data));
-    let (snapshot, groups, printed) = match (snapshot, groups, read_by_c(data)) {
-        (Ok(snapshot), Ok(groups), Some(printed)) => (snapshot, groups, printed),
-        (Ok(_), Ok(_), None) => {
-            assert!(
-                decoder::online(data).is_none(),
-                "the C reader alone refuses it"
-            );
-            return;
-        }
-        (Err(why), ..) | (_, Err(why), _) => {
-            let is_cut = why.0.starts_with("cut off") || why.0.starts_with("bytes after");
-            assert!(!is_cut || read_by_c(data).is_none(), "{why}");
-            return;
-        }
+    let decoded = decoder::decode(data).and_then(|snapshot| Ok((snapshot, decoder::groups(data)?)));
+    let kept = decoder::only_groups(data);
+    let Some(printed) = read_by_c(data) else {
+        assert!(decoded.is_err(), "the C reader alone refuses it");
+        return;
     };
+    let (snapshot, groups) = match (decoded, is_valid(&printed)) {
+        (Ok(decoded), true) => decoded,
+        (Err(_), false) => return,
+        (Ok(_), false) => panic!("the decoder takes what is not valid"),
+        (Err(why), true) => panic!("the decoder refuses what is valid: {why}"),
+    };
+    let kept = kept.map(|kept| decoder::groups(&kept).expect("its groups are"));
+    assert_eq!(kept.is_some(), groups.is_some(), "what is kept of groups");
     if is_odd(&printed) {
         return;
     }

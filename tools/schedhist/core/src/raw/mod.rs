@@ -6,7 +6,7 @@
 
 mod groups;
 
-use std::{collections::BTreeSet, fmt, rc::Rc};
+use std::{fmt, rc::Rc};
 
 pub use groups::{groups, only_groups, Group, GroupSamples, Groups, Neighbour, Times};
 
@@ -37,6 +37,7 @@ const OFFLINE: u32 = 19;
 const HEADER_LEN: usize = 56;
 const RECORD_LEN: usize = 8;
 const ENABLED: u32 = 1;
+const TELLS_OFFLINE: u32 = 2;
 const UNSEEN: u32 = 1;
 
 /// The error of a reader whose input is not what it should be: one line that says what is wrong.
@@ -228,9 +229,32 @@ pub struct Snapshot {
     /// The task on each CPU, as far as it stayed there while the snapshot was made, and the longest
     /// waits.
     pub tasks: Vec<TaskInProgress>,
+    /// The CPUs that are offline; `None` if the module does not tell, and in a recording.
+    pub offline: Option<Vec<u32>>,
 }
 
 impl Snapshot {
+    /// Returns the CPUs that are online, as a list such as `0-3,6`, if that is known.
+    pub fn online(&self) -> Option<String> {
+        let offline = self.offline.as_ref()?;
+        let mut ranges: Vec<(u32, u32)> = Vec::new();
+        for cpu in self
+            .cpus
+            .iter()
+            .filter(|cpu| !offline.contains(&cpu.number))
+        {
+            match ranges.last_mut() {
+                Some((_, last)) if last.checked_add(1) == Some(cpu.number) => *last = cpu.number,
+                _ => ranges.push((cpu.number, cpu.number)),
+            }
+        }
+        let ranges = ranges.into_iter().map(|(first, last)| match first == last {
+            true => first.to_string(),
+            false => format!("{first}-{last}"),
+        });
+        Some(ranges.collect::<Vec<_>>().join(","))
+    }
+
     /// Returns the slices and waits in progress that belong to a metric, the longest first. Of the
     /// idle task's slices, the PID is 0.
     pub fn in_progress(&self, metric: &Metric) -> Vec<TaskInProgress> {
@@ -396,32 +420,6 @@ pub fn decode(data: &[u8]) -> Result<Snapshot, DecodeError> {
     Ok(snapshot)
 }
 
-/// Returns the CPUs that are online, as a list such as `0-3,6`; `None` if it is not a snapshot.
-pub fn online(data: &[u8]) -> Option<String> {
-    let (_, _, start) = decode_header(data).ok()?;
-    let (mut possible, mut offline) = (BTreeSet::new(), BTreeSet::new());
-    let mut records = Records { data, at: start };
-    while let Some((_, kind, mut record)) = records.next().ok()? {
-        match kind {
-            CPU => possible.insert(record.u32()?),
-            OFFLINE => offline.insert(record.u32()?),
-            _ => false,
-        };
-    }
-    let mut ranges: Vec<(u32, u32)> = Vec::new();
-    for cpu in possible.difference(&offline) {
-        match ranges.last_mut() {
-            Some((_, last)) if last.checked_add(1) == Some(*cpu) => *last = *cpu,
-            _ => ranges.push((*cpu, *cpu)),
-        }
-    }
-    let ranges = ranges.into_iter().map(|(first, last)| match first == last {
-        true => first.to_string(),
-        false => format!("{first}-{last}"),
-    });
-    Some(ranges.collect::<Vec<_>>().join(","))
-}
-
 /// Reads the header. Returns an empty snapshot, the number of CPUs, and the offset of the first
 /// record.
 fn decode_header(data: &[u8]) -> Result<(Snapshot, u32, usize), DecodeError> {
@@ -463,6 +461,7 @@ fn decode_header(data: &[u8]) -> Result<(Snapshot, u32, usize), DecodeError> {
         cpus: Vec::new(),
         waits: Vec::new(),
         tasks: Vec::new(),
+        offline: (flags & TELLS_OFFLINE != 0).then(Vec::new),
     };
     Ok((snapshot, cpus, start))
 }
@@ -483,9 +482,8 @@ fn parse_record(
         }
         CPU => {
             let (number, counters) = (record.u32()?, record.u32()?);
-            let known = snapshot.cpus.iter().any(|cpu| cpu.number == number);
             let is_next = snapshot.cpus.last().is_none_or(|cpu| cpu.number < number);
-            if !is_next && known {
+            if !is_next && snapshot.cpus.iter().any(|cpu| cpu.number == number) {
                 return None;
             }
             let counters = (0..counters).map(|_| record.u64()).collect::<Option<_>>()?;
@@ -537,6 +535,13 @@ fn parse_record(
             let (metric, _, _now) = (record.u32()?, record.u32()?, record.u64()?);
             let (count, sum) = (record.u64()?, record.u64()?);
             snapshot.waits.push(Waits { metric, count, sum });
+            Some(())
+        }
+        OFFLINE => {
+            let (number, _) = (record.u32()?, record.u32()?);
+            if let Some(offline) = &mut snapshot.offline {
+                offline.push(number);
+            }
             Some(())
         }
         HISTOGRAM | WORST | BUCKETS => {

@@ -124,6 +124,7 @@ pub fn decode(old: &Snapshot, data: &[u8]) -> Option<Snapshot> {
         cpus: old.cpus.clone(),
         waits: Vec::new(),
         tasks: Vec::new(),
+        offline: None,
     };
     for cpu in &mut new.cpus {
         cpu.slice = None;

@@ -469,6 +469,8 @@ impl<R: Read> Player<R> {
             progress::decode(&mut snapshot, &progress)
                 .ok_or("what is in progress at a snapshot is not valid")?;
         }
+        // Differences do not tell.
+        snapshot.offline = None;
         if let Some(lost) = &mut self.losing {
             lost.span = last.and_then(|last| snapshot.time.checked_sub(last.time));
         }
