@@ -317,6 +317,47 @@ fn times(items: &[Item]) -> Vec<u64> {
     times.collect()
 }
 
+/// Both files of a ring have the snapshot between them. No interval is missing if the first file ends
+/// with a gap, or is cut off, after it: then the second one begins a part.
+#[test]
+fn a_ring_with_a_gap() {
+    let folder = folder("ring-gap");
+    let mut machine = sim::Machine::new(2, 5, 3);
+    let mut snapshots = Vec::new();
+    for i in 1..=6 {
+        machine.run(5);
+        machine.now = i * SECOND;
+        snapshots.push((i, machine.raw()));
+    }
+    let write = |name: &str, info: &str, of: &[(u64, Vec<u8>)]| {
+        let mut recorder = Recorder::new(fs::File::create(folder.join(name)).unwrap()).unwrap();
+        recorder.info(info).unwrap();
+        for (unix_ns, bytes) in of {
+            let taken = TimedSnapshot {
+                unix_ns: *unix_ns,
+                read_ns: 0,
+                snapshot: raw::decode(bytes).unwrap(),
+            };
+            recorder.snapshot(&taken, bytes).unwrap();
+        }
+        recorder
+    };
+    write("data", "follows_unix_ns 7\n", &snapshots[2..]);
+    for end in ["whole", "gap", "cut"] {
+        let mut recorder = write("data.1", "begun_unix_ns 7\n", &snapshots[..3]);
+        match end {
+            "gap" => recorder.mark("gap: it was asleep").unwrap(),
+            "cut" => recorder.get_mut().write_all(&[2, 0, 0]).unwrap(),
+            _ => {}
+        }
+        drop(recorder);
+        let output = schedhist(&folder, &["report", "-i", "data", "-e", "-j", "oncpu"]);
+        let lines = histograms(&said(&output).0);
+        assert_eq!(numbers(&lines, "span_ns"), [SECOND; 5], "{end}");
+    }
+    fs::remove_dir_all(&folder).unwrap();
+}
+
 /// The two files of `--ring` are read as one recording, with all that the groups did.
 #[test]
 fn two_files() {

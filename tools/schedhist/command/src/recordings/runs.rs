@@ -257,7 +257,12 @@ impl Reader {
     pub fn next_item(&mut self) -> Option<Item> {
         loop {
             let (path, player) = self.files.last_mut()?;
-            match player.next_item() {
+            let item = player.next_item();
+            if item.as_ref().is_some_and(is_gap) {
+                // A part begins with the first snapshot of the next file, even if this one has it.
+                self.last = None;
+            }
+            match item {
                 None => {
                     self.files.pop();
                     self.joint = self.last;
@@ -281,6 +286,15 @@ impl Reader {
                 item => return item,
             }
         }
+    }
+}
+
+/// Returns whether the snapshots before an item and after it are not compared.
+fn is_gap(item: &Item) -> bool {
+    match item {
+        Item::Lost(_) => true,
+        Item::Mark(text) => text.starts_with("gap:"),
+        _ => false,
     }
 }
 
@@ -320,11 +334,7 @@ pub fn walk(path: &Path, mut tell: impl FnMut(Event<'_>) -> Result) -> Result<Lo
     let mut part: Option<Part> = None;
     loop {
         let item = reader.next_item();
-        let is_gap = match &item {
-            None | Some(Item::Lost(_)) => true,
-            Some(Item::Mark(text)) => text.starts_with("gap:"),
-            Some(_) => false,
-        };
+        let is_gap = item.as_ref().is_none_or(is_gap);
         let mut end = |part: Option<Part>| match part {
             Some(part) => tell(Event::Part(&part.first, part.last.as_ref())),
             None => Ok(()),

@@ -46,8 +46,11 @@ struct Feed<'a> {
 impl Feed<'_> {
     /// Takes the next interval. A module that is not there is waited for.
     fn next(&mut self) -> Result {
-        let reading = match self.source.read() {
-            Ok(reading) => reading,
+        let read = self.source.read();
+        let read = read.and_then(|reading| reading.groups().map(|groups| (reading, groups)));
+        let (reading, groups) = match read {
+            Ok(read) => read,
+            // The next interval begins where this one would have.
             Err(Failure::Error(text)) => {
                 // The end of the message has the remedy.
                 let text = text.rsplit("; ").next().unwrap_or_default().to_owned();
@@ -65,7 +68,7 @@ impl Feed<'_> {
         let metric = self.metric.clone();
         let is_wanted = |name: &str| name == metric || render::is_default(name);
         frame.notes.extend(render::off(&frame.window, is_wanted));
-        let groups = self.groups(&reading)?;
+        let groups = self.groups(groups);
         let outliers = self.outliers();
         let moment = Moment::new(&frame, groups, outliers);
         self.history.push(&frame, moment);
@@ -75,15 +78,14 @@ impl Feed<'_> {
     }
 
     /// Returns what the groups did since the reading before.
-    fn groups(&mut self, reading: &Reading) -> Result<Vec<GroupRow>> {
-        let groups = reading.groups()?;
+    fn groups(&mut self, groups: Option<Groups>) -> Vec<GroupRow> {
         let last = std::mem::replace(&mut self.groups, groups);
         let Some(groups) = &self.groups else {
             self.status.rule.clear();
-            return Ok(Vec::new());
+            return Vec::new();
         };
         self.status.rule.clone_from(&groups.rule);
-        Ok(Between::new(last.as_ref(), groups).rows())
+        Between::new(last.as_ref(), groups).rows()
     }
 
     fn view<'a>(&'a self, choice: &'a Choice, look: Look) -> View<'a> {
