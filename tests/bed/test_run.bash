@@ -17,7 +17,7 @@ tree() {
 	tree=$work/tree
 	rm -rf "$tree"
 	mkdir -p "$tree/tests" "$tree/scripts/bed" "$tree/tmp"
-	cp tests/run tests/jobs.bash tests/seconds "$tree/tests"
+	cp tests/run tests/suites.py tests/seconds "$tree/tests"
 	cp scripts/*.sh "$tree/scripts"
 	cp scripts/bed/lib.sh "$tree/scripts/bed"
 	export SCHEDHIST_CACHE=$tree/cache TMPDIR=$tree/tmp SCHEDHIST_JOBS=2
@@ -223,7 +223,7 @@ run_guests() {
 # While no module can be built for unstable's kernel, its tests are skipped, with the reason. If it
 # cannot be installed, that is a failure, and those of other kernels are run.
 run_matrix() {
-	cp tests/matrix "$tree/tests"
+	cp tests/matrix tests/table.py "$tree/tests"
 	fake tests/guest/run 'printf "%s\n" a b'
 	fake tests/run 'echo "ok a"; echo "ok b"; echo "2 passed, 0 failed"'
 	fake scripts/bed/kernel '[[ $1 == sid ]] || { echo 7.3.0-test; exit; }' 'mkdir -p cache/state' \

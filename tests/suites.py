@@ -1,0 +1,440 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Runs suites side by side, and shows their output one after the other. Not to be run by hand: tests/run does.
+
+usage: suites.py KERNEL KIND RUN EARLIER ADVICE SUITE...
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+
+KERNEL, KIND, RUN, EARLIER, ADVICE, *SUITES = sys.argv[1:]
+STATE, STAMPS, OURS = os.environ["STATE"], os.environ["STAMPS"], os.environ["DEBUG_KERNELS"].split()
+QUICK, THOROUGH = KIND == "quick", KIND == "thorough"
+RESULT = re.compile(r"(ok|not ok|skip) ([^ :\n]+)")
+
+# The guest tests that the suite debug runs, too: those that find most bugs there in the least time.
+ON_DEBUG = """clash enable unload_enabled wait_bursts hold_newtask hotplug groups_change fault_enable
+    fault_threshold""".split()
+# The guest tests of --quick: the laws, load and unload, files and events.
+ON_QUICK = """law precision clash unload_enabled files histograms status summary event_filter event_format
+    outlier_wakeup groups_law""".split()
+IN_ROOT = ["scripts/bed/root", "--"]
+COMMANDS = {
+    "lint": ["scripts/bed/lint"],
+    "tracegen": [*IN_ROOT, "tests/tracegen/run"],
+    "engine": [*IN_ROOT, "tests/engine/run", *(["test"] if QUICK else [])],
+    "tools": [*IN_ROOT, "tests/tools/run"],
+    "bed": ["tests/bed/run"],
+    **{suite: [f"tests/{suite}/run", "--kernel", KERNEL] for suite in ("install", "samples", "packages", "lockdown")},
+    "faults": ["tests/faults/run", KERNEL],
+}
+CPUS = len(os.sched_getaffinity(0))
+# Most jobs are guests, which keep a CPU busy. With more guests than CPUs, the CPU of a guest often spins on
+# a lock whose holder the host does not run. The few jobs of a quick run all begin at once.
+SLOTS = int(os.environ.get("SCHEDHIST_JOBS") or (5 if QUICK else min(max(CPUS, 2), 5)))
+
+
+def say(text: str) -> None:
+    print(f"schedhist: tests/run: {text}", file=sys.stderr, flush=True)
+
+
+def show(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+def lines_of(path: str) -> list[str]:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.readlines()
+    except OSError:
+        return []
+
+
+def minutes(seconds: float) -> str:
+    number = max(1, round(seconds / 60))
+    return f"{number} minute{'s' * (number > 1)}"
+
+
+class Earlier:
+    """The run that is resumed: what it printed for each suite, but failed tests."""
+
+    def __init__(self) -> None:
+        self.taken: dict[str, list[str]] = {}
+        self.done = set()
+        suite, is_good = "", False
+        for line in lines_of(EARLIER):
+            if line.startswith("=== "):
+                suite, is_good = line.split()[1].rstrip(":"), False
+                if re.match(r"=== \S+: \d+ passed, 0 failed", line):
+                    self.done.add(suite)
+            elif result := RESULT.match(line):
+                is_good = result[1] != "not ok"
+            if is_good and re.match(r"(ok|skip|#) ", line):
+                self.taken.setdefault(suite, []).append(line)
+
+    def of(self, suite: str) -> str:
+        return "".join(self.taken.get(suite, []))
+
+
+class Times:
+    """How many seconds jobs and tests took, here or, by tests/seconds, elsewhere."""
+
+    def __init__(self) -> None:
+        self.path = f"{STATE}/seconds-{KERNEL}{'-quick' * QUICK}"
+        self.known = self.read("tests/seconds") | self.read(self.path)
+        self.new: dict[str, int] = {}
+
+    @staticmethod
+    def read(path: str) -> dict[str, int]:
+        words = (line.split() for line in lines_of(path) if not line.startswith("#"))
+        return {name: int(seconds) for name, seconds in words}
+
+    def save(self) -> None:
+        """Without these, the next run's estimates are less accurate."""
+        try:
+            os.makedirs(STATE, exist_ok=True)
+            with open(f"{self.path}.new", "w", encoding="ascii") as file:
+                for name, seconds in sorted((self.read(self.path) | self.new).items()):
+                    print(name, seconds, file=file)
+            os.replace(f"{self.path}.new", self.path)
+        except OSError as error:
+            say(f"cannot save how long the tests took, to {self.path} ({error.strerror})")
+
+
+class Job(threading.Thread):
+    """A suite, or a part of one: tests for a guest. Its output goes to a file."""
+
+    def __init__(self, suite: str, name: str, expected: float, tests: list[str] | None = None, taken: str = "") -> None:
+        super().__init__(daemon=True)
+        self.suite, self.job, self.expected, self.tests, self.taken = suite, name, expected, tests, taken
+        self.path = f"{work}/{name}.out"
+        self.began = self.ended = self.process = None
+        self.status, self.is_stopped = 0, False
+        # Of the tests that were run in a guest.
+        self.results: dict[str, str] = {}
+
+    def run(self) -> None:
+        with open(self.path, "a", encoding="utf-8") as self.out:
+            if self.tests is not None:
+                self.status = self.in_guest() if self.tests else 0
+            elif self.suite not in earlier.done:
+                self.status = self.command(COMMANDS[self.suite], self.out)
+        self.ended = time.monotonic()
+        changed.set()
+
+    def command(self, words: list[str], stdout: object) -> int:
+        """Runs a command in a process group of its own, so that all of its processes can be ended."""
+        with lock:
+            if self.is_stopped:
+                return 143
+            self.process = subprocess.Popen(
+                words, stdin=subprocess.DEVNULL, stdout=stdout, stderr=subprocess.STDOUT, start_new_session=True
+            )
+        if stdout == subprocess.PIPE:
+            self.copy_results()
+        status = self.process.wait()
+        return status if status >= 0 else 128 - status
+
+    def stop(self) -> None:
+        with lock:
+            self.is_stopped = True
+            if self.process and self.process.poll() is None:
+                os.killpg(self.process.pid, signal.SIGTERM)
+        self.join(20)
+
+    def copy_results(self) -> None:
+        """Copies the output of a guest, and notes which tests are done, and how long each took."""
+        last = None
+        for raw in self.process.stdout:
+            line = raw.decode(errors="replace")
+            if result := RESULT.match(line):
+                now = time.monotonic()
+                self.results[result[2]] = result[1]
+                # The first one's time includes the boot.
+                if last and result[1] != "not ok":
+                    times.new[f"{self.suite}/{result[2]}"] = int(now - last)
+                last = now
+                if self.suite == "debug":
+                    line = f"{result[1]} debug/{line[result.start(2):]}"
+            self.out.write(line)
+            self.out.flush()
+
+    def in_guest(self) -> int:
+        """Runs the tests in a guest. When the emulator has gone wrong, or a slow machine has taken all the
+        time, runs the remaining tests in another guest."""
+        kernel = "debug" if self.suite == "debug" else KERNEL
+        # Kernels of our own are slower.
+        seconds = 3600 * (3 if kernel in OURS else 1) * (10 if THOROUGH else 1)
+        # A CPU that the host does not run keeps others waiting.
+        options = ["--kernel", kernel, "--with", "tests/helpers", "--cpus", f"{min(max(CPUS, 2), 4)}"]
+        options += ["--timeout", f"{seconds}"]
+        # Building the command takes minutes.
+        if any(test.startswith("tool_") for test in self.tests):
+            options.append("--tool")
+        # Mitigations take an eighth of the time in an emulator. The long forms have them, and so do the
+        # suites that do not run in here.
+        if not THOROUGH:
+            options += ["--append", "mitigations=off"]
+        lapses, before = 0, -1
+        while rest := [test for test in self.tests if test not in self.results]:
+            done = len(self.results)
+            thorough = ["--thorough"] if THOROUGH else []
+            words = ["scripts/bed/vm", *options, "--", "tests/guest/run", *thorough, *rest]
+            status = self.command(words, subprocess.PIPE)
+            if status == 98 and lapses < 5:
+                lapses += 1
+                self.out.write(f"# the emulator went wrong ({lapses}): the rest in another guest\n")
+            # Only if the guest before has completed a test: then the machine is slow, and no test hangs.
+            elif status == 124 and done > before:
+                self.out.write("# the time of the guest is over: the rest in another one\n")
+            else:
+                return status
+            before = done
+        # The last guest failed after all tests were done: their results count.
+        return int("not ok" in self.results.values())
+
+    def seconds_left(self) -> float:
+        if self.ended:
+            return 0
+        if not self.began:
+            return self.expected
+        if self.tests:
+            return self.expected * (1 - len(self.results) / len(self.tests))
+        # If it takes longer than expected, a tenth of its work may be left.
+        return max(self.expected - (time.monotonic() - self.began), self.expected / 10)
+
+
+def parts_of(suite: str, tests: list[str]) -> list[tuple[float, list[str]]]:
+    """Splits tests into guests that take about the same time. Returns the seconds and the tests of each."""
+    number, boot, usual = (1 if QUICK or THOROUGH else 2), 25, 6
+    if suite == "debug":
+        boot, usual = 120, 60
+        # This kernel takes long to boot: one guest is best, except at the end of a run that waited for the
+        # kernel to be built.
+        number = 1 if has_debug_kernel() else number
+    seconds = {test: times.known.get(f"{suite}/{test}", usual) for test in tests}
+    sums, members = [boot] * number, [[] for _ in range(number)]
+    for test in sorted(tests, key=lambda test: -seconds[test]):
+        part = sums.index(min(sums))
+        sums[part] += seconds[test]
+        members[part].append(test)
+    return [(total, [t for t in tests if t in of]) for total, of in zip(sums, members)]
+
+
+def has_debug_kernel() -> bool:
+    return bool(glob.glob(f"{STAMPS}/kernel-*-schedhist-debug"))
+
+
+def plan(suite: str) -> list[Job]:
+    if suite in earlier.done:
+        return [Job(suite, suite, 0, taken=earlier.of(suite))]
+    if suite not in ("guest", "debug"):
+        return [Job(suite, suite, times.known.get(suite, 60))]
+    tests, taken = ON_DEBUG, ""
+    if suite == "guest":
+        listed = subprocess.run(["tests/guest/run", "--list"], check=True, stdout=subprocess.PIPE, text=True).stdout
+        taken = earlier.of("guest")
+        known = {result[2] for result in map(RESULT.match, taken.splitlines()) if result}
+        tests = [test for test in (ON_QUICK if QUICK else listed.split()) if test not in known]
+    return [
+        Job(suite, f"{suite}.{part}", seconds if of else 0, of, taken if part == 1 else "")
+        for part, (seconds, of) in enumerate(parts_of(suite, tests), 1)
+    ]
+
+
+class Run:
+    def __init__(self) -> None:
+        self.jobs = [job for suite in SUITES for job in plan(suite)]
+        # First those that find mistakes at once, then the longest.
+        self.waiting = sorted(self.jobs, key=lambda job: -(1e6 if job.job in ("lint", "tracegen") else job.expected))
+        self.first = time.monotonic()
+        self.shown, self.reading, self.headed, self.is_over = 0, None, "", False
+        self.totals = Counter()
+        self.building: subprocess.Popen | None = None
+
+    def ended(self) -> int:
+        return sum(job.ended is not None for job in self.jobs)
+
+    def running(self) -> list[Job]:
+        return [job for job in self.jobs if job.began and not job.ended]
+
+    def time_left(self) -> float:
+        """Uses the expected times at first, and later the speed so far."""
+        every, rest = sum(job.expected for job in self.jobs), [job.seconds_left() for job in self.jobs]
+        done, left = every - sum(rest), sum(rest) / SLOTS
+        if done * 4 > every:
+            left = (time.monotonic() - self.first) * sum(rest) / done
+        return max([left, *rest])
+
+    def begin(self) -> None:
+        """Begins as many jobs as there are slots. Those of the suite debug wait until its kernel is built,
+        but for one if nothing else is left: it shows how the kernel is built, or why the build failed."""
+        if self.building and self.building.poll() is not None:
+            self.building = None
+        while len(self.running()) < SLOTS:
+            ready = [job for job in self.waiting if job.suite != "debug" or not self.building]
+            ready = ready or ([] if self.running() else self.waiting)
+            if not ready:
+                return
+            job = ready[0]
+            self.waiting.remove(job)
+            with open(job.path, "w", encoding="utf-8") as out:
+                out.write(job.taken)
+            job.began = time.monotonic()
+            job.start()
+
+    def show(self) -> None:
+        """Prints the new output of the job whose turn it is, and that of all jobs after it that are done."""
+        for job in self.jobs[self.shown :]:
+            if not job.began and not self.is_over:
+                return
+            is_over = job.ended or self.is_over
+            if job.began and not (self.is_over and job.is_stopped and not os.path.getsize(job.path)):
+                if self.headed != job.suite:
+                    show(f"=== {job.suite}\n")
+                self.headed = job.suite
+                self.reading = self.reading or open(job.path, encoding="utf-8", errors="replace")
+                show(self.reading.read())
+            if not is_over:
+                return
+            self.reading = None
+            self.shown += 1
+            of = [other for other in self.jobs if other.suite == job.suite]
+            if job is of[-1] and all(other.ended and not other.is_stopped for other in of):
+                self.sum_up(job.suite)
+
+    def sum_up(self, suite: str) -> None:
+        """Counts the results of a suite. A job that fails without naming a test, a job that ends before all
+        of its tests are done, and a suite that runs no test count as one more failure."""
+        jobs = [job for job in self.jobs if job.suite == suite]
+        sums = Counter()
+        for job in jobs:
+            found = Counter(result[1] for result in map(RESULT.match, lines_of(job.path)) if result)
+            left = len(job.tests or ()) - len(job.results)
+            # A kernel report (status 99 of scripts/bed/vm) is already counted as the failure of a test.
+            is_counted = found["not ok"] > 0 and (job.status == 1 or (job.status == 99 and job.tests))
+            if job.tests and left > 0:
+                show(f"not ok {job.job}: {'1 test was' if left == 1 else f'{left} tests were'} not run\n")
+                found["not ok"] += 1
+            elif job.status and not is_counted:
+                show(f"not ok {job.job}: exited with status {job.status}\n")
+                found["not ok"] += 1
+            sums += found
+        if not sums:
+            show(f"not ok {suite}: no test was run\n")
+            sums["not ok"] = 1
+        seconds = max(job.ended for job in jobs) - min(job.began for job in jobs)
+        show(f"=== {suite}: {sums['ok']} passed, {sums['not ok']} failed, {int(seconds)} s\n")
+        self.totals += sums
+
+    def tell_progress(self) -> None:
+        tests = {job: f" {len(job.results)} of {len(job.tests)} tests" if job.tests else "" for job in self.running()}
+        names = [job.job + text for job, text in tests.items()]
+        text, left = ", ".join(names), self.time_left()
+        if self.building:
+            text = f"{text and text + ' running; '}the kernel debug is being built;"
+        else:
+            text = f"{text or 'nothing'} running,"
+        so_far = time.monotonic() - self.first
+        say(
+            f"{int(so_far / 60)} of {minutes(so_far + left)}: {text} {self.ended()} of {len(self.jobs)} "
+            f"jobs done, about {minutes(left)} left"
+        )
+
+    def announce(self) -> None:
+        """Says how long it will take, and begins to build the kernel debug if it is needed."""
+        text = f"{' '.join(SUITES)}: about {minutes(self.time_left())}"
+        debug = [job for job in self.jobs if job.suite == "debug" and job.expected]
+        if debug and not has_debug_kernel():
+            debug[0].expected += 600
+            text += ", and up to 20 more to build the kernel debug"
+        say(f"{text}, on {CPUS} CPU{'s' * (CPUS > 1)} and the kernel {KERNEL}{ADVICE}")
+        # All suites need this kernel: installs it once, with its progress shown.
+        if any(job.expected for job in self.jobs):
+            command = ["scripts/bed/kernel", KERNEL]
+            self.building = subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True)
+            status = self.building.wait()
+            self.building = None
+            if status == 77:
+                why = "".join(lines_of(f"{STATE}/no-{KERNEL}"))
+                show(f"skip kernel: {why}0 passed, 0 failed, 1 skipped\n")
+                sys.exit(0)
+            if status:
+                sys.exit(status)
+        if debug and not has_debug_kernel():
+            # At the same priority as the suites, so that it is ready when they are done.
+            with open(f"{work}/kernel", "w", encoding="utf-8") as log:
+                self.building = subprocess.Popen(
+                    ["scripts/bed/kernel", "debug"],
+                    stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+                )
+
+    def all(self) -> int:
+        self.announce()
+        self.first = told = time.monotonic()
+        ended = 0
+        every = 60 if sys.stderr.isatty() else 300
+        while self.shown < len(self.jobs):
+            self.begin()
+            changed.wait(1)
+            changed.clear()
+            now, number = time.monotonic(), self.ended()
+            self.show()
+            if (number > ended or now - told >= every) and self.shown < len(self.jobs):
+                self.tell_progress()
+                told = now
+            ended = number
+        if not THOROUGH:
+            # A job that failed may have ended early.
+            good = (job for job in self.jobs if job.suite not in earlier.done and not job.status)
+            times.new |= {job.job: int(job.ended - job.began) for job in good}
+            times.save()
+        passed, failed, skipped = (self.totals[result] for result in ("ok", "not ok", "skip"))
+        show(f"{passed} passed, {failed} failed" + f", {skipped} skipped" * (skipped > 0) + "\n")
+        return int(failed > 0 or passed + skipped == 0)
+
+    def finish(self) -> None:
+        """Ends all that runs, and shows the output of jobs that were cut off, so that --after can resume."""
+        if self.building and self.building.poll() is None:
+            os.killpg(self.building.pid, signal.SIGTERM)
+            self.building.wait()
+        for job in self.running():
+            job.stop()
+        self.is_over = True
+        self.show()
+
+
+def stopped(number: int, _: object) -> None:
+    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(each, signal.SIG_IGN)
+    if number == signal.SIGINT:
+        say("interrupted; resume with --after FILE, FILE being this output")
+    sys.exit(130 if number == signal.SIGINT else 143)
+
+
+for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    signal.signal(each, stopped)
+lock, changed = threading.Lock(), threading.Event()
+work = tempfile.mkdtemp()
+show(f"{RUN}\n")
+run = None
+try:
+    earlier, times = Earlier(), Times()
+    run = Run()
+    sys.exit(run.all())
+finally:
+    if run:
+        run.finish()
+    shutil.rmtree(work, ignore_errors=True)
