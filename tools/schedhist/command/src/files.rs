@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::failure::{Failure, Result};
+use crate::error::{Error, Result};
 
 /// Returns the text of a small file, such as one of sysfs; `None` if it cannot be read.
 pub fn read(path: &str) -> Option<String> {
@@ -33,7 +33,7 @@ pub fn aside(path: &Path) -> PathBuf {
 /// such as `/dev/null`, or a symbolic link.
 pub fn check_replaceable(path: &Path) -> Result {
     match fs::symlink_metadata(path) {
-        Ok(about) if !about.is_file() => Err(Failure::at(
+        Ok(about) if !about.is_file() => Err(Error::at(
             path,
             "this is no regular file, so it is not replaced",
         )),
@@ -45,7 +45,7 @@ pub fn check_replaceable(path: &Path) -> Result {
 pub fn check_other(input: &Path, out: &Path) -> Result {
     let of = |path: &Path| fs::metadata(path).map(|about| (about.dev(), about.ino()));
     if matches!((of(input), of(out)), (Ok(input), Ok(out)) if input == out) {
-        return Err(Failure::at(out, "this is an input file"));
+        return Err(Error::at(out, "this is an input file"));
     }
     Ok(())
 }
@@ -59,7 +59,7 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result {
 
 /// Writes a file as [`write`] does, but with these permissions.
 pub fn write_with(path: &Path, bytes: &[u8], permissions: Option<Permissions>) -> Result {
-    let failed = |error| Failure::at(path, error);
+    let failed = |error| Error::at(path, error);
     let old = fs::metadata(path).ok();
     if old.as_ref().is_some_and(|old| !old.is_file()) {
         return fs::write(path, bytes).map_err(failed);

@@ -3,12 +3,13 @@
 //! The command `schedhist`: shows what the module of the same name records.
 
 mod cli;
-mod failure;
+mod error;
+mod exporter;
 mod files;
-mod http;
-mod ongoing;
+mod in_progress;
 mod options;
 mod outliers;
+mod output;
 mod recordings;
 mod render;
 mod setting;
@@ -24,14 +25,17 @@ use clap::Parser;
 
 use crate::{
     cli::Cli,
-    failure::{print, refused, Failure},
+    error::{verdict, Error},
+    output::{note_usage, print},
 };
 
 fn main() -> ExitCode {
-    let ended = match Cli::try_parse() {
-        Ok(cli) => verbs::run(&cli),
-        Err(error) if error.use_stderr() => Err(refused(&error)),
-        Err(help) => print(&help.render().to_string()),
-    };
-    ExitCode::from(ended.map_or_else(Failure::tell, |()| 0))
+    ExitCode::from(match Cli::try_parse() {
+        Ok(cli) => verbs::run(&cli).unwrap_or_else(|error: Error| error.tell()),
+        Err(error) if error.use_stderr() => {
+            note_usage(&error);
+            2
+        }
+        Err(help) => verdict(0, print(&help.render().to_string())),
+    })
 }

@@ -18,7 +18,7 @@ use schedhist_core::{
 
 use crate::{
     cli::StyleArgs,
-    failure::{Failure, Result},
+    error::{Error, Result},
 };
 
 /// How figures are printed.
@@ -252,7 +252,7 @@ impl Positionals {
         let mut all = Self::default();
         for word in words {
             let is_number = word.starts_with(|c: char| c.is_ascii_digit() || c == '.');
-            let wrong = |why| Failure::Usage(format!("'{word}': {why}"));
+            let wrong = |why| Error::usage(format!("'{word}': {why}"));
             match (is_number, &all.interval, &all.count) {
                 (false, None, _) => all.metrics.push(word.clone()),
                 (true, None, _) => all.interval = Some(seconds(word).map_err(wrong)?),
@@ -261,7 +261,7 @@ impl Positionals {
                     let count = count.ok_or_else(|| wrong("a count is 1 or more".to_owned()));
                     all.count = Some(count?);
                 }
-                _ => return Err(Failure::Usage(format!("unexpected argument '{word}'"))),
+                _ => return Err(Error::usage(format!("unexpected argument '{word}'"))),
             }
         }
         Ok(all)
@@ -272,8 +272,12 @@ impl Positionals {
 pub fn check_metrics(names: &Names, metrics: &[String]) -> Result {
     for metric in metrics {
         if names.metric(metric).is_none() {
-            let known: Vec<_> = names.metrics.iter().map(|s| s.name.as_str()).collect();
-            return Err(Failure::Usage(format!(
+            let known: Vec<_> = names
+                .metrics
+                .iter()
+                .map(|metric| metric.name.as_str())
+                .collect();
+            return Err(Error::usage(format!(
                 "there is no metric '{metric}': there are {}",
                 known.join(", ")
             )));
@@ -314,7 +318,7 @@ impl CpuList {
     pub fn check(&self, snapshot: &Snapshot) -> Result {
         let is_there = |cpu: &u32| snapshot.cpus.iter().any(|there| there.number == *cpu);
         match self.numbers.iter().find(|cpu| !is_there(cpu)) {
-            Some(cpu) => Err(Failure::Usage(format!("there is no CPU {cpu}"))),
+            Some(cpu) => Err(Error::usage(format!("there is no CPU {cpu}"))),
             None => Ok(()),
         }
     }

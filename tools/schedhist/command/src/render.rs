@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Summaries and histograms of a frame, as text, JSON Lines or separated values.
+//! Summaries and histograms of an interval, as text, JSON Lines or separated values.
 
 use std::fmt::Write;
 
 use schedhist_core::{
     distribution::Distribution,
     engine::{
-        self,
         format::text::Escaped,
         histogram::totals::Worst,
-        metric::{Metric, MetricSet},
+        metric::{self, MetricSet},
     },
-    laws, raw,
+    laws,
+    raw::Metric,
     units::{self, Unit},
     window::Window,
 };
 
-pub use crate::failure::{printable, wrap};
+pub use crate::output::{printable, wrap};
 
 use crate::{
-    failure::{note, WIDTH},
     options::{Form, Style},
-    source::Frame,
+    output::{note, WIDTH},
+    source::Interval,
     table::{self, Cell, Column, Table},
 };
 
@@ -61,17 +61,17 @@ pub fn comm(worst: &Worst) -> String {
     name(&worst.task.comm)
 }
 
-/// Returns the length of a frame's window in words.
-pub fn span(frame: &Frame) -> String {
-    match frame.window.span {
+/// Returns the length of an interval's window in words.
+pub fn span(interval: &Interval) -> String {
+    match interval.window.span {
         None => "since the module was loaded".to_owned(),
         Some(ns) => format!("in {}", Unit::Fitting.text(Some(ns))),
     }
 }
 
 /// Returns the state of the laws in words, and lines about those that do not hold.
-pub fn laws(frame: &Frame) -> (String, Vec<String>) {
-    let checked = laws::check(&frame.window, frame.read_ns);
+pub fn laws(interval: &Interval) -> (String, Vec<String>) {
+    let checked = laws::check(&interval.window, interval.read_ns);
     let violations = checked.violations.iter().map(|violation| {
         let sign = if violation.off_by < 0 { "less" } else { "more" };
         let by = violation.off_by.unsigned_abs();
@@ -89,9 +89,9 @@ pub fn laws(frame: &Frame) -> (String, Vec<String>) {
 }
 
 /// Returns the counters that mean loss and are not 0, in words.
-fn losses(frame: &Frame) -> Option<String> {
+fn losses(interval: &Interval) -> Option<String> {
     let counters = LOSSES.iter().filter_map(|name| {
-        let count = frame.window.counter(name).filter(|count| *count != 0)?;
+        let count = interval.window.counter(name).filter(|count| *count != 0)?;
         Some(format!("{name} {count}"))
     });
     let counters: Vec<_> = counters.collect();
@@ -101,8 +101,8 @@ fn losses(frame: &Frame) -> Option<String> {
 /// Returns which of the metrics that are wanted are off, in words: they have no samples, which is
 /// not the same as that nothing happened.
 pub fn off(window: &Window, is_wanted: impl Fn(&str) -> bool) -> Option<String> {
-    let metrics = window.names.metrics.iter();
-    let off = metrics.filter(|metric| is_wanted(&metric.name) && !window.is_on(metric));
+    let off = window.names.metrics.iter();
+    let off = off.filter(|metric| is_wanted(&metric.name) && !window.is_on(metric));
     let off: Vec<_> = off.map(|metric| metric.name.as_str()).collect();
     let set = match off.iter().all(|name| is_default(name)) {
         true => "default",
@@ -115,8 +115,8 @@ pub fn off(window: &Window, is_wanted: impl Fn(&str) -> bool) -> Option<String> 
 
 /// Returns whether a metric is on unless somebody has switched it off.
 pub fn is_default(name: &str) -> bool {
-    let is_part = |part: &Metric| MetricSet::DEFAULT.contains(*part);
-    let mut all = engine::metric::Series::ALL.iter();
+    let is_part = |part: &metric::Metric| MetricSet::DEFAULT.contains(*part);
+    let mut all = metric::Series::ALL.iter();
     all.any(|metric| metric.name == name && metric.parts.iter().all(is_part))
 }
 
@@ -128,17 +128,17 @@ pub fn in_unit(unit: Unit) -> String {
     }
 }
 
-/// Returns all notes of a frame.
-pub fn notes(frame: &Frame) -> Vec<String> {
-    let more = frame.in_progress.len().saturating_sub(2);
-    let in_progress = frame.in_progress.iter().take(2);
+/// Returns all notes of an interval.
+pub fn notes(interval: &Interval) -> Vec<String> {
+    let more = interval.in_progress.len().saturating_sub(2);
+    let in_progress = interval.in_progress.iter().take(2);
     let in_progress = in_progress.map(|text| format!("in progress: {text}"));
     let more = (more != 0).then(|| format!("{more} more slices and waits are in progress"));
-    { frame.notes.iter().cloned() }
+    { interval.notes.iter().cloned() }
         .chain(in_progress)
         .chain(more)
-        .chain(losses(frame))
-        .chain(laws(frame).1)
+        .chain(losses(interval))
+        .chain(laws(interval).1)
         .collect()
 }
 
@@ -156,32 +156,32 @@ pub fn tell(out: &mut String, notes: &[String], style: &Style) {
 /// A histogram: of which metric, and of which CPUs.
 #[derive(Clone, Debug)]
 pub struct Row<'a> {
-    pub metric: &'a raw::Metric,
+    pub metric: &'a Metric,
     pub scope: Scope<'a>,
     pub samples: Distribution,
 }
 
 impl<'a> Row<'a> {
     /// The samples of all CPUs.
-    pub fn whole(frame: &Frame, metric: &'a raw::Metric) -> Self {
+    pub fn whole(interval: &Interval, metric: &'a Metric) -> Self {
         Self {
             metric,
             scope: Scope::All,
-            samples: frame.window.distribution(metric, |_| true),
+            samples: interval.window.distribution(metric, |_| true),
         }
     }
 }
 
-/// Returns a table with a row for each histogram of a frame.
-fn table<'a>(frame: &'a Frame, rows: Vec<Row<'a>>, style: &Style) -> Table<'a, Row<'a>> {
+/// Returns a table with a row for each histogram of an interval.
+fn table<'a>(interval: &'a Interval, rows: Vec<Row<'a>>, style: &Style) -> Table<'a, Row<'a>> {
     let mut columns = vec![
-        Column::new("unix_ns", |_| Cell::Number(frame.unix_ns.into())),
-        Column::json("time_ns", |_| Cell::Number(frame.window.end.into())),
-        Column::new("span_ns", |_| Cell::time(frame.window.span)),
+        Column::new("unix_ns", |_| Cell::Number(interval.unix_ns.into())),
+        Column::json("time_ns", |_| Cell::Number(interval.window.end.into())),
+        Column::new("span_ns", |_| Cell::time(interval.window.span)),
         Column::new("metric", |row: &Row<'_>| Cell::from(&row.metric.name)).left("metric", 23),
         Column::new("cpu", |row: &Row<'_>| Cell::Text(row.scope.text())),
         Column::json("on", |row: &Row<'_>| {
-            Cell::Flag(frame.window.is_on(row.metric))
+            Cell::Flag(interval.window.is_on(row.metric))
         }),
     ];
     columns.extend(table::distribution(
@@ -193,20 +193,20 @@ fn table<'a>(frame: &'a Frame, rows: Vec<Row<'a>>, style: &Style) -> Table<'a, R
     Table::new("schedhist.histogram.v1", columns, rows)
 }
 
-/// Returns all metrics of a frame in the form that the user chose.
-pub fn summary(frame: &Frame, style: &Style, is_headed: &mut bool) -> String {
-    let metrics = frame.window.names.metrics.iter();
-    let rows = metrics.map(|metric| Row::whole(frame, metric)).collect();
-    let mut table = table(frame, rows, style);
-    let switches = frame.window.counter("switches").unwrap_or_default();
+/// Returns all metrics of an interval in the form that the user chose.
+pub fn summary(interval: &Interval, style: &Style, is_headed: &mut bool) -> String {
+    let rows = interval.window.names.metrics.iter();
+    let rows = rows.map(|metric| Row::whole(interval, metric)).collect();
+    let mut table = table(interval, rows, style);
+    let switches = interval.window.counter("switches").unwrap_or_default();
     table.title.push(format!(
         "schedhist: {} CPUs, {switches} switches {}{}, {}",
-        frame.window.cpus.len(),
-        span(frame),
+        interval.window.cpus.len(),
+        span(interval),
         in_unit(style.unit),
-        laws(frame).0
+        laws(interval).0
     ));
-    table.is_minor = Box::new(|row| row.samples.count() == 0 && !frame.window.is_on(row.metric));
+    table.is_minor = Box::new(|row| row.samples.count() == 0 && !interval.window.is_on(row.metric));
     let worst = table.rows.iter().filter_map(|row| {
         let (cpu, worst) = row.samples.worst?;
         let metric = row.metric.name.as_str();
@@ -217,47 +217,47 @@ pub fn summary(frame: &Frame, style: &Style, is_headed: &mut bool) -> String {
         })
     });
     table.after = worst.collect();
-    table.notes = off(&frame.window, is_default).into_iter().collect();
-    table.notes.extend(notes(frame));
-    table.render(style, is_headed) + &counters(frame, &table.notes, style)
+    table.notes = off(&interval.window, is_default).into_iter().collect();
+    table.notes.extend(notes(interval));
+    table.render(style, is_headed) + &counters(interval, &table.notes, style)
 }
 
-/// Returns histograms of a frame in the form that the user chose: for people with bars, `bars` of
+/// Returns histograms of an interval in the form that the user chose: for people with bars, `bars` of
 /// them to a power of two.
 pub fn histograms(
-    frame: &Frame,
+    interval: &Interval,
     rows: Vec<Row<'_>>,
     bars: u64,
     style: &Style,
     is_headed: &mut bool,
 ) -> String {
     if style.form == Form::Text {
-        let one = |row: &Row<'_>| histogram(frame, row, bars, style) + "\n";
+        let one = |row: &Row<'_>| histogram(interval, row, bars, style) + "\n";
         return rows.iter().map(one).collect();
     }
     let is_wanted = |name: &str| rows.iter().any(|row| row.metric.name == name);
-    let mut notes = notes(frame);
-    notes.extend(off(&frame.window, is_wanted));
-    let mut table = table(frame, rows, style);
+    let mut notes = notes(interval);
+    notes.extend(off(&interval.window, is_wanted));
+    let mut table = table(interval, rows, style);
     table.notes = notes;
-    table.render(style, is_headed) + &counters(frame, &table.notes, style)
+    table.render(style, is_headed) + &counters(interval, &table.notes, style)
 }
 
 /// Returns a histogram with bars: `bars` rows to a power of two, which must be a power of two
 /// itself.
-fn histogram(frame: &Frame, row: &Row<'_>, bars: u64, style: &Style) -> String {
+fn histogram(interval: &Interval, row: &Row<'_>, bars: u64, style: &Style) -> String {
     let mut out = String::new();
     let samples = &row.samples;
     let cpu = match row.scope {
         Scope::All => String::new(),
         other => format!(", CPU {}", other.text()),
     };
-    let off = match frame.window.is_on(row.metric) {
+    let off = match interval.window.is_on(row.metric) {
         true => "",
         false => ", metric is off",
     };
     let (name, count) = (&row.metric.name, samples.count());
-    let (span, laws) = (span(frame), laws(frame).0);
+    let (span, laws) = (span(interval), laws(interval).0);
     wrap(
         &mut out,
         &format!("{name}{cpu}: {count} samples {span}{off}, {laws}"),
@@ -279,7 +279,7 @@ fn histogram(frame: &Frame, row: &Row<'_>, bars: u64, style: &Style) -> String {
         wrap(&mut out, &max);
     }
     self::bars(&mut out, samples, bars, style.unit);
-    tell(&mut out, &notes(frame), style);
+    tell(&mut out, &notes(interval), style);
     out
 }
 
@@ -308,13 +308,13 @@ pub fn bars(out: &mut String, distribution: &Distribution, rows: u64, unit: Unit
         for _ in 0..2 * rows.max(4) {
             let Some(first) = empty else { break };
             let (_, last) = row(first, rows);
-            one_bar(out, first, last, 0, most, unit);
+            bar(out, first, last, 0, most, unit);
             empty = last.checked_add(1).filter(|next| *next < lower);
         }
         if empty.is_some() {
             out.push_str("...\n");
         }
-        one_bar(out, lower, upper, count, most, unit);
+        bar(out, lower, upper, count, most, unit);
         next = upper.checked_add(1);
     }
 }
@@ -334,7 +334,7 @@ fn row(value: u64, rows: u64) -> (u64, u64) {
     (lower, upper)
 }
 
-fn one_bar(out: &mut String, lower: u64, upper: u64, count: u64, most: u64, unit: Unit) {
+fn bar(out: &mut String, lower: u64, upper: u64, count: u64, most: u64, unit: Unit) {
     const WIDEST: u64 = 36;
     let filled = u128::from(WIDEST) * u128::from(count) / u128::from(most.max(1));
     // At most 36.
@@ -345,11 +345,11 @@ fn one_bar(out: &mut String, lower: u64, upper: u64, count: u64, most: u64, unit
 }
 
 /// Returns a line with all counters and the state of the laws, for readers of JSON.
-fn counters(frame: &Frame, notes: &[String], style: &Style) -> String {
+fn counters(interval: &Interval, notes: &[String], style: &Style) -> String {
     if style.form != Form::Json {
         return String::new();
     }
-    let checked = laws::check(&frame.window, frame.read_ns);
+    let checked = laws::check(&interval.window, interval.read_ns);
     let violations = checked.violations.iter().map(|violation| {
         Cell::Object(vec![
             ("law".into(), Cell::from(violation.law)),
@@ -359,13 +359,13 @@ fn counters(frame: &Frame, notes: &[String], style: &Style) -> String {
     });
     let head = [
         ("schema".into(), Cell::from("schedhist.counters.v1")),
-        ("unix_ns".into(), Cell::Number(frame.unix_ns.into())),
-        ("time_ns".into(), Cell::Number(frame.window.end.into())),
-        ("span_ns".into(), Cell::time(frame.window.span)),
+        ("unix_ns".into(), Cell::Number(interval.unix_ns.into())),
+        ("time_ns".into(), Cell::Number(interval.window.end.into())),
+        ("span_ns".into(), Cell::time(interval.window.span)),
     ];
-    let names = frame.window.names.counters.iter();
+    let names = interval.window.names.counters.iter();
     let counters = names.map(|(_, name)| {
-        let count = Cell::number(frame.window.counter(name));
+        let count = Cell::number(interval.window.counter(name));
         (name.clone().into(), count)
     });
     let tail = [

@@ -7,7 +7,7 @@ use std::{
     io::{self, Read},
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
-    time::{Instant, SystemTime},
+    time::{Duration, Instant, SystemTime},
 };
 
 use schedhist_core::{
@@ -17,12 +17,16 @@ use schedhist_core::{
 };
 
 use crate::{
-    failure::{plain, Failure, Result},
-    ongoing, sys,
+    error::{At, Error, Result},
+    in_progress,
+    sys::{self, Waiter},
 };
 
 /// The folder of the module.
 pub const LIVE: &str = "/sys/kernel/debug/schedhist";
+
+/// In nanoseconds.
+const SECOND: u64 = 1_000_000_000;
 
 /// A folder with the files of the module.
 #[derive(Clone, Debug)]
@@ -34,7 +38,7 @@ pub struct Source {
 #[derive(Clone, Debug)]
 pub struct Reading {
     /// The snapshot and its times.
-    pub taken: TimedSnapshot,
+    pub timed: TimedSnapshot,
     /// The bytes that encode it.
     pub bytes: Vec<u8>,
     /// The file.
@@ -46,7 +50,7 @@ pub struct Reading {
 
 /// The activity between two readings.
 #[derive(Clone, Debug)]
-pub struct Frame {
+pub struct Interval {
     /// The activity.
     pub window: Window,
     /// The wall-clock time of the end, in nanoseconds since 1970.
@@ -80,7 +84,7 @@ impl Source {
     /// Reads a text file.
     pub fn text(&self, name: &str) -> Result<String> {
         let path = self.path(name);
-        let bytes = fs::read(&path).map_err(|error| self.explain(&path, &error))?;
+        let bytes = fs::read(&path).map_err(|error| self.explain(&path, error))?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
@@ -98,17 +102,17 @@ impl Source {
         let written = options.write(true).truncate(true).open(&path);
         let written = written.and_then(|mut file| io::Write::write_all(&mut file, value));
         written.map_err(|error| match error.raw_os_error() {
-            Some(libc::EINVAL) => Failure::at(
-                path,
-                format!(
+            Some(libc::EINVAL) => {
+                let why = format!(
                     "the module refuses {:?}: the kernel log says why (dmesg)",
                     shown()
-                ),
-            ),
-            Some(libc::ESRCH) => {
-                Failure::at(path, format!("there is no such process: {:?}", shown()))
+                );
+                Error::at(path, why)
             }
-            _ => self.explain(&path, &error),
+            Some(libc::ESRCH) => {
+                Error::at(path, format!("there is no such process: {:?}", shown()))
+            }
+            _ => self.explain(&path, error),
         })
     }
 
@@ -127,14 +131,13 @@ impl Source {
             file.read_to_end(&mut bytes)?;
             Ok((about, bytes, read_ns))
         };
-        let (about, bytes, read_ns) = read().map_err(|error| self.explain(&path, &error))?;
-        let snapshot = raw::decode(&bytes).map_err(|why| Failure::at(&path, why))?;
+        let (about, bytes, read_ns) = read().map_err(|error| self.explain(&path, error))?;
+        let snapshot = raw::decode(&bytes).at(&path)?;
         Ok(Reading {
-            taken: TimedSnapshot {
-                unix_ns: if self.is_live() {
-                    unix_ns()
-                } else {
-                    modified(&about)
+            timed: TimedSnapshot {
+                unix_ns: match self.is_live() {
+                    true => unix_ns(),
+                    false => modified(&about),
                 },
                 // Copies do not say how long it took: ten milliseconds are a lot.
                 read_ns: if self.is_live() { read_ns } else { 10_000_000 },
@@ -146,8 +149,8 @@ impl Source {
         })
     }
 
-    /// Returns the failure for an error of a file, with its remedy.
-    pub fn explain(&self, path: &Path, error: &io::Error) -> Failure {
+    /// Returns an error of a file, with its remedy.
+    pub fn explain(&self, path: &Path, error: io::Error) -> Error {
         let remedy = match error.kind() {
             _ if !self.is_live() && self.dir.is_dir() => "is this a copy of the module's folder?",
             _ if !self.is_live() => "there is no such folder",
@@ -169,14 +172,14 @@ impl Source {
             }
             _ => "schedhist doctor looks for the cause",
         };
-        Failure::Error(format!("{}: {}; {remedy}", path.display(), plain(error)))
+        Error::at(path, error).with_remedy(remedy)
     }
 }
 
 /// Returns when a copy was written, in nanoseconds since 1970.
 fn modified(about: &fs::Metadata) -> u64 {
     let seconds = u64::try_from(about.mtime()).unwrap_or_default();
-    seconds.saturating_mul(1_000_000_000) + u64::try_from(about.mtime_nsec()).unwrap_or_default()
+    seconds.saturating_mul(SECOND) + u64::try_from(about.mtime_nsec()).unwrap_or_default()
 }
 
 /// Returns the wall-clock time, in nanoseconds since 1970.
@@ -185,24 +188,24 @@ pub fn unix_ns() -> u64 {
     now.map_or(0, |now| u64::try_from(now.as_nanos()).unwrap_or(u64::MAX))
 }
 
-impl Frame {
+impl Interval {
+    /// The activity between two snapshots, which must be of the same load of the module.
+    pub fn between(begin: &TimedSnapshot, end: &TimedSnapshot) -> Result<Self> {
+        let window = Window::between(&begin.snapshot, &end.snapshot).map_err(Error::new)?;
+        let mut interval = Self::new(window, end);
+        interval.read_ns = begin.read_ns.saturating_add(end.read_ns);
+        Ok(interval)
+    }
+
     /// The activity in a window that ends with a snapshot.
     pub fn new(window: Window, end: &TimedSnapshot) -> Self {
-        let notes = [
-            (
-                !end.snapshot.enabled,
-                "measuring is off: schedhist ctl enable 1",
-            ),
-            (
-                window.switched,
-                "measuring or a metric was switched on or off",
-            ),
-        ];
-        let notes = notes.iter().filter(|(is_so, _)| *is_so);
+        let (is_off, is_switched) = (!end.snapshot.enabled, window.switched);
+        let off = is_off.then_some("measuring is off: schedhist ctl enable 1");
+        let switched = is_switched.then_some("measuring or a metric was switched on or off");
         Self {
             unix_ns: end.unix_ns,
             read_ns: end.read_ns,
-            notes: notes.map(|(_, note)| (*note).to_owned()).collect(),
+            notes: off.into_iter().chain(switched).map(str::to_owned).collect(),
             in_progress: Vec::new(),
             window,
         }
@@ -211,16 +214,15 @@ impl Frame {
 
 impl Reading {
     /// Returns the activity since the module was loaded.
-    pub fn since_load(&self) -> Frame {
-        let mut frame = Frame::new(Window::since_load(&self.taken.snapshot), &self.taken);
-        frame.in_progress = self.longer(1_000_000_000);
-        frame
+    pub fn since_load(&self) -> Interval {
+        self.interval(Window::since_load(&self.timed.snapshot), SECOND)
     }
 
-    /// Returns the slices and waits that have taken longer than `ns` nanoseconds so far.
-    fn longer(&self, ns: u64) -> Vec<String> {
-        let all = ongoing::longer(&self.taken.snapshot, ns);
-        all.into_iter().map(|(_, text)| text).collect()
+    /// Returns an interval that ends with this, and what has been in progress for longer than `ns`.
+    fn interval(&self, window: Window, ns: u64) -> Interval {
+        let mut interval = Interval::new(window, &self.timed);
+        interval.in_progress = in_progress::longer(&self.timed.snapshot, ns);
+        interval
     }
 
     /// Returns whether `old` is of the same load of the module, as far as the files tell: a copy is
@@ -231,35 +233,66 @@ impl Reading {
 
     /// Returns the activity since `old`. If the module was loaded anew meanwhile, returns that
     /// since the load, and a note says so.
-    pub fn since(&self, old: &Self) -> Frame {
-        let mut frame = self.since_load();
-        frame.read_ns = frame.read_ns.saturating_add(old.taken.read_ns);
-        match Window::between(&old.taken.snapshot, &self.taken.snapshot) {
+    pub fn since(&self, old: &Self) -> Interval {
+        let mut interval = match Window::between(&old.timed.snapshot, &self.timed.snapshot) {
             Ok(window) if self.is_same_load(old) => {
-                let read_ns = frame.read_ns;
                 let span = window.span.unwrap_or_default();
-                frame = Frame::new(window, &self.taken);
-                frame.read_ns = read_ns;
-                frame.in_progress = self.longer(span);
+                self.interval(window, span)
             }
-            Ok(_) => frame
-                .notes
-                .push("the module was loaded anew: since its load".to_owned()),
-            Err(why) => frame.notes.push(format!("{why}; since its load")),
-        }
-        frame.notes.extend(self.hotplug(old));
-        frame
+            reloaded => {
+                let mut interval = self.since_load();
+                interval.notes.push(match reloaded {
+                    Ok(_) => "the module was loaded anew: since its load".to_owned(),
+                    Err(why) => format!("{why}; since its load"),
+                });
+                interval
+            }
+        };
+        interval.read_ns = interval.read_ns.saturating_add(old.timed.read_ns);
+        interval.notes.extend(self.hotplug(old));
+        interval
     }
 
     /// Returns a note if CPUs went online or offline since `old`.
     pub fn hotplug(&self, old: &Self) -> Option<String> {
-        let online = |reading: &Self| reading.taken.snapshot.online();
+        let online = |reading: &Self| reading.timed.snapshot.online();
         let (before, now) = (online(old)?, online(self)?);
         (before != now).then(|| format!("CPUs online: {before} before, {now} now"))
     }
 
     /// Returns the groups; `None` if tasks are not grouped.
     pub fn groups(&self) -> Result<Option<Groups>> {
-        raw::groups(&self.bytes).map_err(|why| Failure::at(&self.path, why))
+        raw::groups(&self.bytes).at(&self.path)
+    }
+}
+
+/// Calls `show` with the activity of each interval. A signal that asks to end ends the current
+/// interval, and is no failure. An interval begins with the snapshot that ended the one before, so
+/// nothing falls between two intervals.
+pub fn each_interval(
+    source: &Source,
+    first: Reading,
+    interval: Option<Duration>,
+    count: Option<u64>,
+    mut show: impl FnMut(Interval, &Reading) -> Result,
+) -> Result {
+    let waiter = Waiter::new()?;
+    let mut last = first;
+    let mut next = Instant::now();
+    let mut left = count;
+    loop {
+        // Measured from the beginning, so that delays do not add up.
+        let deadline = interval.map(|interval| {
+            next = (next + interval).max(Instant::now());
+            next
+        });
+        let is_over = waiter.is_over_before(deadline);
+        let reading = source.read()?;
+        show(reading.since(&last), &reading)?;
+        last = reading;
+        left = left.map(|left| left - 1);
+        if is_over || left == Some(0) {
+            return Ok(());
+        }
     }
 }

@@ -7,9 +7,12 @@ use std::{
     io::{self, Write},
     os::{
         fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd},
-        unix::{fs::MetadataExt, process::CommandExt},
+        unix::{
+            fs::MetadataExt,
+            process::{CommandExt, ExitStatusExt},
+        },
     },
-    process::Command,
+    process::{Child, Command, ExitStatus},
     sync::{Arc, OnceLock},
     time::{Duration, Instant},
 };
@@ -27,6 +30,8 @@ use nix::{
     unistd::{self, Pid},
 };
 use rustix::process::PidfdFlags;
+
+use crate::error::{At, Result};
 
 /// A signal that asks to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,22 +77,14 @@ pub struct Waiter {
 }
 
 impl Waiter {
-    /// Blocks the signals.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the kernel has no file descriptor left.
-    pub fn new() -> io::Result<Self> {
+    /// Blocks the signals. Fails if the kernel has no file descriptor left.
+    pub fn new() -> Result<Self> {
         // If the parent ignores it, that is inherited, and children vanish without a signal.
-        signal_hook::flag::register(libc::SIGCHLD, Arc::default())?;
-        Self::with(&[signal::Signal::SIGCHLD])
+        signal_hook::flag::register(libc::SIGCHLD, Arc::default()).at("signals")?;
+        Self::with(&[signal::Signal::SIGCHLD]).at("signals")
     }
 
     /// Blocks `more` signals beside those that ask to end.
-    ///
-    /// # Errors
-    ///
-    /// Fails as [`Waiter::new`] does.
     pub fn with(more: &[signal::Signal]) -> io::Result<Self> {
         let mut set = SigSet::from_iter(more.iter().copied().chain(ENDING));
         // If nohup ignores it, it would be delivered all the same. The shell ignores SIGINT for
@@ -171,10 +168,6 @@ pub fn euid() -> u32 {
 }
 
 /// Sends a signal.
-///
-/// # Errors
-///
-/// Fails if there is no such process, or if it may not be signalled.
 pub fn kill(pid: i32, number: i32) -> io::Result<()> {
     if let Ok(signal) = signal::Signal::try_from(number) {
         return Ok(signal::kill(Pid::from_raw(pid), signal)?);
@@ -190,13 +183,20 @@ pub fn kill(pid: i32, number: i32) -> io::Result<()> {
     }
 }
 
+/// Sends a signal to a child that was not waited for.
+pub fn kill_child(child: &Child, number: i32) -> io::Result<()> {
+    kill(child.id() as i32, number)
+}
+
+/// Returns the exit status to pass on: 128 and the signal for a command that was killed.
+pub fn exit_status(status: ExitStatus) -> u8 {
+    let killed = || 128 + status.signal().unwrap_or(0);
+    u8::try_from(status.code().unwrap_or_else(killed)).unwrap_or(1)
+}
+
 /// Returns a number that no other process has had since the machine was started, and that is the
 /// same in all namespaces: the inode of its pidfd. Returns `None` if no process has this PID, or if
 /// it has ended.
-///
-/// # Errors
-///
-/// Fails if that cannot be told.
 pub fn number_of(pid: u32) -> io::Result<Option<u64>> {
     let Some(pid) = i32::try_from(pid)
         .ok()
@@ -249,10 +249,6 @@ pub fn write_first(command: &mut Command, file: OwnedFd, entry: Entry) {
 }
 
 /// Writes `0` to `file` in a child that then ends, as [`Entry::Zero`] does.
-///
-/// # Errors
-///
-/// Fails as that does.
 pub fn try_entry(file: OwnedFd) -> io::Result<()> {
     // Not executed.
     let mut command = Command::new("true");
@@ -299,11 +295,8 @@ fn before_exec(command: &mut Command, entry: Option<(OwnedFd, Entry)>, ends: boo
 }
 
 /// Returns another descriptor of the file that `fd` is open for. Neither is passed on to commands,
-/// unless `fd` is one of the three standard ones. With `appends`, each write goes to the end.
-///
-/// # Errors
-///
-/// Fails if `fd` is not open, or not for writing.
+/// unless `fd` is one of the three standard ones. With `appends`, each write goes to the end. Fails if
+/// `fd` is not open for writing.
 pub fn duplicate(fd: RawFd, appends: bool) -> io::Result<File> {
     let flags = OFlag::from_bits_retain(fcntl(fd, FcntlArg::F_GETFL)?);
     if flags & OFlag::O_ACCMODE == OFlag::O_RDONLY {

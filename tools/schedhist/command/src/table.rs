@@ -15,8 +15,8 @@ use schedhist_core::{
 use serde::{Serialize, Serializer};
 
 use crate::{
-    failure::{note, printable, wrap, WIDTH},
     options::{Form, Style},
+    output::{note, printable, wrap, WIDTH},
     render::comm,
 };
 

@@ -76,11 +76,7 @@ fn restore() {
 }
 
 impl Tty {
-    /// Takes the terminal.
-    ///
-    /// # Errors
-    ///
-    /// Fails if standard input is no terminal.
+    /// Takes the terminal. Fails if standard input is none.
     pub fn new() -> io::Result<Self> {
         let waiter = Waiter::with(&[Signal::SIGWINCH, Signal::SIGTSTP, Signal::SIGCONT])?;
         let usual = std::panic::take_hook();

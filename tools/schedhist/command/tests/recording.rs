@@ -7,6 +7,7 @@
 use std::{
     fs,
     io::Write,
+    os::{fd::OwnedFd, unix::net::UnixStream},
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
     thread,
@@ -177,6 +178,39 @@ fn damaged() {
     assert_eq!((status, all), (0, 248), "{err}");
     assert!(err.contains("its last part is cut off") && err.contains("all before it was read"));
     assert!(out.contains("\"is_cut\":true"));
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+/// A reader that has gone, as `head` has, hides no damage, and is no error by itself.
+#[test]
+fn damaged_and_unread() {
+    let folder = folder("unread");
+    let path = folder.join("data");
+    record(&path, 250, |i| i * SECOND);
+    let good = fs::read(&path).unwrap();
+    let mut deltas = chunks(&good).into_iter().filter(|(_, kind)| *kind == 3);
+    let mut bad = good.clone();
+    bad[deltas.next_back().unwrap().0 + 12] ^= 0x41;
+    for (data, status) in [(good, 0), (bad, 1)] {
+        fs::write(&path, data).unwrap();
+        for words in [
+            &["report", "-i", "data"][..],
+            &["report", "-i", "data", "-j", "runq"],
+            &["report", "-i", "data", "-e", "-x", ","],
+            &["report", "-i", "data", "--hlog", "runq"],
+            &["report", "-i", "data", "--hgrm", "runq"],
+            &["report", "-i", "data", "-i", "data", "-j"],
+        ] {
+            let closed = OwnedFd::from(UnixStream::pair().unwrap().0);
+            let output = command(&folder, words).stdout(closed).output().unwrap();
+            let (_, err) = said(&output);
+            assert_eq!(output.status.code(), Some(status), "{words:?}: {err}");
+            assert_eq!(err.contains("are lost"), status == 1, "{words:?}: {err}");
+            assert!(!err.contains("cannot write"), "{words:?}: {err}");
+            // Nothing is told of intervals that nobody reads.
+            assert!(err.matches("measuring is off").count() < 9, "{err}");
+        }
+    }
     fs::remove_dir_all(&folder).unwrap();
 }
 

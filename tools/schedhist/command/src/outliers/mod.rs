@@ -14,7 +14,7 @@ use std::{
 use schedhist_core::text::{Outlier, OutlierParser};
 
 use crate::{
-    failure::{Failure, Result},
+    error::{Error, Result},
     setting::Setting,
     source::Source,
     sys::{Waiter, Woken},
@@ -80,9 +80,9 @@ impl Stream {
             .custom_flags(libc::O_NONBLOCK)
             .open(&path);
         Ok(Self {
-            pipe: pipe.map_err(|error| source.explain(&path, &error))?,
+            pipe: pipe.map_err(|error| source.explain(&path, error))?,
             parser: OutlierParser::default(),
-            waiter: Waiter::new().map_err(|error| Failure::at("signals", error))?,
+            waiter: Waiter::new()?,
             last: newest(&source.text("outliers").unwrap_or_default()).unwrap_or_default(),
             suppressed: suppressed(source),
         })
@@ -111,13 +111,12 @@ impl Stream {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => continue,
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(error) if error.raw_os_error() == Some(libc::ENODATA) => {
-                    return Err(Failure::Error(
+                    return Err(Error::new(
                         "no outlier can come: measuring or the metric was switched off, the \
-                         threshold was removed, or outlier_limit is used up: schedhist ctl"
-                            .to_owned(),
+                         threshold was removed, or outlier_limit is used up: schedhist ctl",
                     ));
                 }
-                Err(error) => return Err(Failure::at("outlier_pipe", error)),
+                Err(error) => return Err(Error::at("outlier_pipe", error)),
             };
             let text = String::from_utf8_lossy(&buffer[..read]).into_owned();
             let found = self.parser.feed(&text);

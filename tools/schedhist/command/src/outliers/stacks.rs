@@ -15,7 +15,8 @@ use std::{
 use schedhist_core::stacks::{below_scheduler, Stack, StackParser};
 
 use crate::{
-    failure::{note, Failure, Result},
+    error::{Error, Result},
+    output::note,
     setting::owner::{Owner, State},
     source::Source,
 };
@@ -54,19 +55,15 @@ pub struct Stacks {
 impl Stacks {
     /// Creates the instance. Signals must be blocked before, and no threshold be set: see
     /// [`super::Stream`].
-    ///
-    /// # Errors
-    ///
-    /// Fails if there is no tracefs, if it may not be written, or if the module has no such event.
     pub fn new(source: &Source) -> Result<Self> {
         if !source.is_live() {
-            return Err(Failure::Usage(
-                "--stacks: these are copies of the module's files".to_owned(),
+            return Err(Error::usage(
+                "--stacks: these are copies of the module's files",
             ));
         }
         let instances = Path::new(TRACEFS).join("instances");
         let instance = instances.join(format!("{PREFIX}{}", Owner::this()?));
-        fs::create_dir(&instance).map_err(|error| explain(&instance, &error))?;
+        fs::create_dir(&instance).map_err(|error| explain(&instance, error))?;
         let mut stacks = Self {
             instance,
             pipe: None,
@@ -85,13 +82,13 @@ impl Stacks {
             .read(true)
             .custom_flags(libc::O_NONBLOCK)
             .open(&path);
-        stacks.pipe = Some(pipe.map_err(|error| explain(&path, &error))?);
+        stacks.pipe = Some(pipe.map_err(|error| explain(&path, error))?);
         Ok(stacks)
     }
 
     fn write(&self, name: &str, text: &str) -> Result {
         let path = self.instance.join(name);
-        fs::write(&path, text).map_err(|error| explain(&path, &error))
+        fs::write(&path, text).map_err(|error| explain(&path, error))
     }
 
     /// Returns the stack with which the task of an outlier had left its CPU, innermost frame first.
@@ -132,7 +129,10 @@ impl Drop for Stacks {
         // An instance that is in use cannot be removed.
         self.pipe = None;
         if let Err(error) = fs::remove_dir(&self.instance) {
-            note(format!("{} stays: {error}", self.instance.display()));
+            note(Error::at(
+                format!("{} stays", self.instance.display()),
+                error,
+            ));
         }
     }
 }
@@ -158,8 +158,8 @@ pub fn left(removes: bool) -> Vec<String> {
         .collect()
 }
 
-/// Returns the failure for an error of tracefs, with its remedy.
-fn explain(path: &Path, error: &io::Error) -> Failure {
+/// Returns an error of tracefs, with its remedy.
+fn explain(path: &Path, error: io::Error) -> Error {
     let remedy = match error.kind() {
         _ if !Path::new(TRACEFS).join("instances").exists() => {
             "tracefs is not mounted: mount -t tracefs none /sys/kernel/tracing"
@@ -169,5 +169,5 @@ fn explain(path: &Path, error: &io::Error) -> Failure {
         }
         _ => "leave out --stacks",
     };
-    Failure::at(path, format!("{error}; {remedy}"))
+    Error::at(path, error).with_remedy(remedy)
 }

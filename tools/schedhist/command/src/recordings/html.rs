@@ -21,17 +21,18 @@ use schedhist_core::{
 
 use crate::{
     cli::Report,
-    failure::{note, Failure, Result},
+    error::{At, Error, Result},
     files,
     options::WHOLE,
-    recordings::runs::{self, Contents, Interval, Losses, NO_INTERVAL},
+    output::note,
+    recordings::reader::{self, Contents, Losses, SnapshotPair, NO_INTERVAL},
 };
 
 /// The number of columns of a chart, for one recording, and for each of two.
 const COLUMNS: [usize; 2] = [240, 120];
 
 /// Writes the page.
-pub fn html(args: &Report, path: &Path, out: &Path) -> Result {
+pub fn html(args: &Report, path: &Path, out: &Path) -> Result<u8> {
     let range = args.time.unwrap_or(WHOLE);
     let mut paths = vec![path];
     paths.extend(args.against.as_deref());
@@ -46,14 +47,14 @@ pub fn html(args: &Report, path: &Path, out: &Path) -> Result {
     let text = page::render(&recordings);
     files::write(out, text.as_bytes())?;
     note(format!("{}: {} bytes", out.display(), text.len()));
-    lost.iter().try_for_each(Losses::check)
+    Ok(lost.iter().map(Losses::status).max().unwrap_or_default())
 }
 
 /// Adds the stacks of outliers, and those of each recording, in this order.
 fn add_stacks(paths: &[PathBuf], recordings: &mut [Recording]) -> Result {
     let mut next = 0;
     for path in paths {
-        let bytes = fs::read(path).map_err(|error| Failure::at(path, error))?;
+        let bytes = fs::read(path).at(path)?;
         let text = String::from_utf8_lossy(&bytes);
         if text.trim().is_empty() && recordings.len() == 1 {
             note(format!("{}: it is empty", path.display()));
@@ -67,11 +68,11 @@ fn add_stacks(paths: &[PathBuf], recordings: &mut [Recording]) -> Result {
             continue;
         }
         let Some(recording) = recordings.get_mut(next) else {
-            let text = "--stacks: there are more files than recordings";
-            return Err(Failure::Usage(text.to_owned()));
+            let why = "--stacks: there are more files than recordings";
+            return Err(Error::usage(why));
         };
         let stacks = Stacks::parse(&name(path), &bytes);
-        recording.stacks = Some(stacks.map_err(|why| Failure::at(path, why))?);
+        recording.stacks = Some(stacks.at(path)?);
         next += 1;
     }
     Ok(())
@@ -96,16 +97,16 @@ struct Sums {
 }
 
 impl Sums {
-    fn add(&mut self, interval: &Interval<'_>, columns: usize) -> Result {
-        let (begin, end) = interval.at;
-        let window = interval.window()?;
+    fn add(&mut self, pair: &SnapshotPair<'_>, columns: usize) -> Result {
+        let (begin, end) = pair.at;
+        let window = pair.window()?;
         let timeline = self.timeline.take();
         let mut timeline = timeline.unwrap_or_else(|| Timeline::new(&window, columns));
         let after_gap = self.last.is_some_and(|last| last != begin);
         self.last = Some(end);
         if timeline.push(&window, end, after_gap).is_some() {
             self.intervals += 1;
-            self.read_ns = self.read_ns.max(interval.after.read_ns);
+            self.read_ns = self.read_ns.max(pair.after.read_ns);
             self.add_cpus(&window);
         } else {
             self.skipped += 1;
@@ -139,12 +140,12 @@ impl Sums {
 
 fn read(path: &Path, range: (f64, f64), columns: usize) -> Result<(Recording, Losses)> {
     let mut sums = Sums::default();
-    let mut contents = runs::read(path, |interval| match interval.is_within(range) {
-        true => sums.add(interval, columns),
+    let mut contents = reader::read(path, |pair| match pair.is_within(range) {
+        true => sums.add(pair, columns),
         false => Ok(()),
     })?;
     let Some(timeline) = sums.timeline.take() else {
-        return Err(Failure::at(path, NO_INTERVAL));
+        return Err(Error::at(path, NO_INTERVAL));
     };
     let mut facts = facts(&contents, &sums, &timeline);
     if range != WHOLE {

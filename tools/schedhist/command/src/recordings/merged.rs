@@ -3,16 +3,17 @@
 //! Many recordings at once: one after the other, so that memory does not depend on their number.
 
 use std::{
-    fs,
+    fs, io,
     path::{Path, PathBuf},
 };
 
 use schedhist_core::{laws, merge, recording::file::Item, window::Window};
 
 use crate::{
-    failure::{note, Failure, Result},
-    recordings::runs::{self, Event, Losses, NO_INTERVAL},
-    source::Frame,
+    error::{At, Error, Result},
+    output::note,
+    recordings::reader::{self, Event, Losses, NO_INTERVAL},
+    source::Interval,
 };
 
 /// Returns the recordings that paths stand for: a folder stands for all recordings in it, by name.
@@ -23,28 +24,28 @@ pub fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
             all.push(path.clone());
             continue;
         }
-        let failed = |error| Failure::at(path, error);
-        let entries = fs::read_dir(path).map_err(failed)?;
-        let entries = entries
-            .collect::<std::io::Result<Vec<_>>>()
-            .map_err(failed)?;
-        let mut found: Vec<PathBuf> = entries.into_iter().map(|entry| entry.path()).collect();
-        found.retain(|file| file.is_file() && runs::is_recording(file));
+        let entries = fs::read_dir(path).at(path)?;
+        let found = entries
+            .map(|entry| Ok(entry?.path()))
+            .collect::<io::Result<_>>();
+        let mut found: Vec<PathBuf> = found.at(path)?;
+        found.retain(|file| file.is_file() && reader::is_recording(file));
         found.sort_unstable();
         if found.is_empty() {
-            return Err(Failure::at(path, "there is no recording in this folder"));
+            return Err(Error::at(path, "there is no recording in this folder"));
         }
         all.extend(found);
     }
     // With `--ring`, the file before is read with the one that follows it.
     let before: Vec<_> = { all.iter() }
-        .filter_map(|path| runs::file_before(path))
+        .filter_map(|path| reader::file_before(path))
         .collect();
     all.retain(|path| !before.contains(path));
     Ok(all)
 }
 
 /// The sum of recordings.
+#[derive(Default)]
 struct Sum {
     window: Option<Window>,
     /// The number of recordings, and in how many of them the laws do not hold.
@@ -58,12 +59,9 @@ struct Sum {
 impl Sum {
     fn add(&mut self, path: &Path, window: &Window) -> Result {
         match &mut self.window {
-            Some(sum) => merge::add(sum, window).map_err(|what| {
-                Failure::at(
-                    path,
-                    format!("it cannot be added to the others: {what} differs"),
-                )
-            }),
+            Some(sum) => merge::add(sum, window)
+                .map_err(|what| format!("it cannot be added to the others: {what} differs"))
+                .at(path),
             sum => {
                 *sum = Some(window.clone());
                 Ok(())
@@ -74,11 +72,11 @@ impl Sum {
     /// Adds what happened between the first and the last snapshot of each part of a recording.
     fn file(&mut self, path: &Path) -> Result {
         let (mut is_lawful, mut found) = (true, false);
-        let mut lost = runs::walk(path, |event| {
+        let mut lost = reader::walk(path, |event| {
             match event {
                 Event::Part(first, Some(last)) => {
                     let window = Window::between(&first.snapshot, &last.snapshot);
-                    let window = window.map_err(|why| Failure::at(path, why))?;
+                    let window = window.at(path)?;
                     let read_ns = last.read_ns.saturating_add(first.read_ns);
                     is_lawful &= laws::check(&window, read_ns).violations.is_empty();
                     self.unix_ns = self.unix_ns.max(last.unix_ns);
@@ -92,10 +90,8 @@ impl Sum {
         })?;
         self.lost.0.append(&mut lost.0);
         if !found {
-            note(format!(
-                "{}: it has not two snapshots without a gap between them",
-                path.display()
-            ));
+            let why = "it has not two snapshots without a gap between them";
+            note(Error::at(path, why));
         }
         self.files += usize::from(found);
         self.unlawful += usize::from(!is_lawful);
@@ -103,21 +99,14 @@ impl Sum {
     }
 }
 
-/// Returns the sum of recordings as one frame, and what could not be read.
-pub fn frame(paths: &[PathBuf]) -> Result<(Frame, Losses)> {
-    let mut sum = Sum {
-        window: None,
-        files: 0,
-        unlawful: 0,
-        unix_ns: 0,
-        marks: 0,
-        lost: Losses::default(),
-    };
+/// Returns the sum of recordings as one interval, and what could not be read.
+pub fn interval(paths: &[PathBuf]) -> Result<(Interval, Losses)> {
+    let mut sum = Sum::default();
     for path in paths {
         sum.file(path)?;
     }
     let Some(window) = sum.window else {
-        return Err(Failure::Error(NO_INTERVAL.to_owned()));
+        return Err(Error::new(NO_INTERVAL));
     };
     let mut notes = vec![format!(
         "{} recordings are added up, CPUs of the same number together, for {} in all",
@@ -133,7 +122,7 @@ pub fn frame(paths: &[PathBuf]) -> Result<(Frame, Losses)> {
     if sum.unlawful != 0 {
         notes.push(format!("the laws do not hold in {} of them", sum.unlawful));
     }
-    let frame = Frame {
+    let interval = Interval {
         window,
         unix_ns: sum.unix_ns,
         // They were checked for each; what was in flight adds up.
@@ -141,5 +130,5 @@ pub fn frame(paths: &[PathBuf]) -> Result<(Frame, Losses)> {
         notes,
         in_progress: Vec::new(),
     };
-    Ok((frame, sum.lost))
+    Ok((interval, sum.lost))
 }

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Recordings: what is read from them, and the pages and traces that are made of it.
+//! Recordings: how they are written and read, and the tables, pages and traces that are made of
+//! them.
 
 pub mod html;
 pub mod merged;
 pub mod perfetto;
+pub mod reader;
 pub mod runs;
+pub mod tables;
+pub mod writer;

@@ -10,30 +10,30 @@ use schedhist_core::{
 };
 
 use crate::{
-    failure::{note, Failure, Result},
+    error::{At, Error, Result},
     files,
-    recordings::runs::{self, Losses},
+    output::note,
+    recordings::reader::{self, Losses},
 };
 
 /// Writes a trace of the file `input` to the file `out`.
-pub fn perfetto(input: &Path, out: &Path) -> Result {
+pub fn perfetto(input: &Path, out: &Path) -> Result<u8> {
     files::check_other(input, out)?;
-    let failed = |error| Failure::at(input, error);
-    let mut file = fs::File::open(input).map_err(failed)?;
+    let mut file = fs::File::open(input).at(input)?;
     let mut begin = Vec::new();
     let magic = MAGIC.len() as u64;
     { &mut file }
         .take(magic)
         .read_to_end(&mut begin)
-        .map_err(failed)?;
+        .at(input)?;
     let is_recording = begin.starts_with(&MAGIC[..8]) || Player::new(&begin[..]).is_ok();
     let (bytes, lost) = if is_recording {
         recording(input)?
     } else {
-        file.read_to_end(&mut begin).map_err(failed)?;
+        file.read_to_end(&mut begin).at(input)?;
         let (bytes, read) = events::trace(&begin);
         if read.events == 0 {
-            return Err(Failure::at(
+            return Err(Error::at(
                 input,
                 "it is no recording, and has none of schedhist's trace events in text",
             ));
@@ -50,13 +50,13 @@ pub fn perfetto(input: &Path, out: &Path) -> Result {
     };
     files::write(out, &bytes)?;
     note(format!("{}: {} bytes", out.display(), bytes.len()));
-    lost.check()
+    Ok(lost.status())
 }
 
 fn recording(input: &Path) -> Result<(Vec<u8>, Losses)> {
     let mut counters = Counters::default();
-    let contents = runs::read(input, |interval| {
-        counters.push(&interval.window()?);
+    let contents = reader::read(input, |pair| {
+        counters.push(&pair.window()?);
         Ok(())
     })?;
     for (_, outlier) in &contents.outliers {

@@ -2,29 +2,23 @@
 
 //! Runs of a command, as `run -o` records them and as `report` and `diff` read them.
 
-use std::{
-    collections::BTreeSet,
-    fmt::Write,
-    fs::File,
-    path::{Path, PathBuf},
-};
+use std::{fmt::Write, path::Path};
 
 use schedhist_core::{
     distribution::{Distribution, Max},
-    raw::Groups,
-    recording::{
-        course::Course,
-        file::{Item, Lost, Player, TimedSnapshot},
-    },
-    text::{self, Outlier, OutlierParser, Pairs},
+    raw::DecodeError,
+    recording::file::TimedSnapshot,
+    text::{self, Pairs},
     window::Window,
 };
 
 use crate::{
-    failure::{note, printable, Failure, Result},
-    files::with_ending,
-    recordings::merged,
-    table::Cell,
+    error::{Error, Result},
+    output::printable,
+    recordings::{
+        merged,
+        reader::{self, Contents},
+    },
 };
 
 /// Whose samples a run has.
@@ -32,13 +26,25 @@ pub const COMMAND: &str = "command";
 /// The same, for the whole machine.
 pub const MACHINE: &str = "machine";
 
+/// The counts of the command's group, as a run has them.
+pub const COUNTS: [&str; 6] = [
+    "voluntary",
+    "involuntary",
+    "migrations",
+    "oncpu_ns",
+    "waited_ns",
+    "not_in_histogram",
+];
+
+/// Whose samples, the metric, and the samples.
+pub type Histogram = (String, String, Distribution);
+
 /// A run: figures, and histograms by whose and of which metric they are.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Run {
     /// `key value` lines: begun_unix_ns, wall_ns, status, cpus, module, precision.
     pub pairs: Pairs,
-    /// Whose samples, the metric, and the samples.
-    pub histograms: Vec<(String, String, Distribution)>,
+    pub histograms: Vec<Histogram>,
 }
 
 impl Run {
@@ -47,6 +53,21 @@ impl Run {
         let mut found = self.histograms.iter();
         let found = found.find(|(s, m, _)| s == scope && m == metric);
         found.map(|(_, _, distribution)| distribution)
+    }
+
+    /// Drops the samples of all metrics but these.
+    pub fn keep(&mut self, metrics: &[String]) {
+        self.histograms
+            .retain(|(_, metric, _)| metrics.contains(metric));
+    }
+
+    /// Returns what happened that readers of the figures should know.
+    pub fn notes(&self) -> Vec<String> {
+        let notes = self.pairs.get("notes").into_iter();
+        notes
+            .flat_map(|notes| notes.split('\t'))
+            .map(str::to_owned)
+            .collect()
     }
 
     /// Returns the text of a run for a recording.
@@ -75,13 +96,12 @@ impl Run {
     }
 
     /// Parses the text of a run.
-    pub fn decode(run: &str) -> Result<Self> {
+    pub fn decode(run: &str) -> std::result::Result<Self, DecodeError> {
         // Not within a line, where it belongs to a word of the command.
         let (head, blocks) = run.split_once("\n#").unwrap_or((run, ""));
-        let blocks = if blocks.is_empty() {
-            String::new()
-        } else {
-            format!("#{blocks}")
+        let blocks = match blocks {
+            "" => String::new(),
+            blocks => format!("#{blocks}"),
         };
         let histograms = text::histograms(&blocks)?.into_iter().filter_map(|block| {
             let key = |key: &str| block.pairs.get(key).map(printable);
@@ -94,338 +114,6 @@ impl Run {
     }
 }
 
-/// The contents of a recording, as far as `report` and `diff` need them.
-#[derive(Debug, Default)]
-pub struct Contents {
-    /// What was said of the machine.
-    pub info: Pairs,
-    /// The runs of a command.
-    pub runs: Vec<Run>,
-    /// The first snapshot of each part without a gap, and the last one.
-    pub spans: Vec<(TimedSnapshot, TimedSnapshot)>,
-    /// What happened, in words.
-    pub marks: Vec<String>,
-    /// The groups as they were recorded first and last, for each part without a gap in which they
-    /// were of one rule.
-    pub groups: Vec<(Groups, Groups)>,
-    /// Outliers, each with its end in nanoseconds since the first snapshot.
-    pub outliers: Vec<(u64, Outlier)>,
-    /// What cannot be read.
-    pub lost: Losses,
-}
-
-/// What cannot be read of recordings: each with the file.
-#[derive(Debug, Default)]
-pub struct Losses(pub Vec<(PathBuf, Lost)>);
-
-impl Losses {
-    /// Returns what was lost as JSON, an object to a line.
-    pub fn json(&self) -> String {
-        let line = |(path, lost): &(PathBuf, Lost)| {
-            let fields = vec![
-                ("schema".into(), Cell::from("schedhist.lost.v1")),
-                ("file".into(), Cell::from(&*path.to_string_lossy())),
-                ("why".into(), Cell::from(&lost.why)),
-                ("at".into(), Cell::Number(lost.at.into())),
-                ("bytes".into(), Cell::Number(lost.bytes.into())),
-                ("snapshots".into(), Cell::Number(lost.snapshots.into())),
-                ("span_ns".into(), Cell::time(lost.span)),
-                ("is_cut".into(), Cell::Flag(lost.is_cut)),
-            ];
-            Cell::Object(fields).line()
-        };
-        self.0.iter().map(line).collect()
-    }
-
-    /// Fails if there is damage. A recorder that was killed is no failure.
-    pub fn check(&self) -> Result {
-        match self.0.iter().any(|(_, lost)| !lost.is_cut) {
-            true => Err(Failure::Quiet(1)),
-            false => Ok(()),
-        }
-    }
-}
-
-/// What is missing where an interval is needed.
-pub const NO_INTERVAL: &str = "there are not two snapshots without a gap between them";
-
-/// Two snapshots that follow one another without a gap.
-pub struct Interval<'a> {
-    /// The first one.
-    pub before: &'a TimedSnapshot,
-    /// The second one.
-    pub after: &'a TimedSnapshot,
-    /// When they were taken, in nanoseconds since the first snapshot of the recording.
-    pub at: (u64, u64),
-}
-
-impl Interval<'_> {
-    /// Returns the activity.
-    pub fn window(&self) -> Result<Window> {
-        let window = Window::between(&self.before.snapshot, &self.after.snapshot);
-        window.map_err(|why| Failure::Error(why.to_string()))
-    }
-
-    /// Returns whether it is between two times of the recording, in seconds.
-    pub fn is_within(&self, (from, to): (f64, f64)) -> bool {
-        self.at.0 as f64 / 1e9 >= from && self.at.1 as f64 / 1e9 <= to
-    }
-}
-
-/// A recording that is read: the files of `record --ring` one after the other.
-pub struct Reader {
-    /// The files that are still to be read, the last one first.
-    files: Vec<(PathBuf, Player<File>)>,
-    /// The times of the last snapshot, and of that of the file before.
-    last: Option<(u64, u64)>,
-    joint: Option<(u64, u64)>,
-    /// What could not be read.
-    pub lost: Losses,
-}
-
-/// Returns whether a file is a recording.
-pub fn is_recording(path: &Path) -> bool {
-    File::open(path).is_ok_and(|file| Player::new(file).is_ok())
-}
-
-fn player(path: &Path) -> Result<Player<File>> {
-    let file = File::open(path).map_err(|error| Failure::at(path, error))?;
-    Player::new(file).map_err(|why| Failure::at(path, why))
-}
-
-/// Returns the times of a snapshot.
-fn times(taken: &TimedSnapshot) -> (u64, u64) {
-    (taken.unix_ns, taken.snapshot.time)
-}
-
-/// Returns the file that `record --ring` filled before this one.
-pub fn file_before(path: &Path) -> Option<PathBuf> {
-    let before = with_ending(path, "1");
-    // This file may be a pipe: it is read only if there is another one.
-    let mut old = player(&before).ok()?;
-    let mut new = player(path).ok()?;
-    let mut follows = None;
-    let of = |text: &str, key: &str| Pairs::of_lines(text).get(key).map(str::to_owned);
-    let mut items = std::iter::from_fn(|| new.next_item());
-    let first = items.find_map(|item| match item {
-        Item::Info(text) => {
-            follows = of(&text, "follows_unix_ns");
-            None
-        }
-        Item::Snapshot(taken) => Some(times(&taken)),
-        _ => None,
-    })?;
-    let mut items = std::iter::from_fn(|| old.next_item());
-    if follows.is_some() {
-        let begun = items.find_map(|item| match item {
-            Item::Info(text) => Some(of(&text, "begun_unix_ns")),
-            _ => None,
-        })?;
-        return (begun == follows).then_some(before);
-    }
-    // An early version did not say so. The file begins with the last snapshot of the one before.
-    let last = items.filter_map(|item| match item {
-        Item::Snapshot(taken) => Some(times(&taken)),
-        _ => None,
-    });
-    (last.last() == Some(first)).then_some(before)
-}
-
-/// Opens a recording.
-pub fn open(path: &Path) -> Result<Reader> {
-    let mut files = vec![(path.to_owned(), player(path)?)];
-    if let Some(before) = file_before(path) {
-        files.push((before.clone(), player(&before)?));
-    }
-    Ok(Reader {
-        files,
-        last: None,
-        joint: None,
-        lost: Losses::default(),
-    })
-}
-
-impl Reader {
-    /// Returns whether the last snapshot was stored as its differences from the one before.
-    pub fn is_difference(&self) -> bool {
-        self.files
-            .last()
-            .is_some_and(|(_, player)| player.is_difference())
-    }
-
-    /// Returns the next item. Notes what cannot be read.
-    pub fn next_item(&mut self) -> Option<Item> {
-        loop {
-            let (path, player) = self.files.last_mut()?;
-            let item = player.next_item();
-            if item.as_ref().is_some_and(is_gap) {
-                // A part begins with the first snapshot of the next file, even if this one has it.
-                self.last = None;
-            }
-            match item {
-                None => {
-                    self.files.pop();
-                    self.joint = self.last;
-                }
-                Some(Item::Lost(lost)) => {
-                    note(format!("{}: {lost}", path.display()));
-                    self.lost.0.push((path.clone(), lost.clone()));
-                    return Some(Item::Lost(lost));
-                }
-                Some(Item::Snapshot(taken)) => {
-                    self.last = Some(times(&taken));
-                    // Both files may have it.
-                    if self
-                        .joint
-                        .take()
-                        .is_none_or(|joint| Some(joint) != self.last)
-                    {
-                        return Some(Item::Snapshot(taken));
-                    }
-                }
-                item => return item,
-            }
-        }
-    }
-}
-
-/// Returns whether the snapshots before an item and after it are not compared.
-fn is_gap(item: &Item) -> bool {
-    match item {
-        Item::Lost(_) => true,
-        Item::Mark(text) => text.starts_with("gap:"),
-        _ => false,
-    }
-}
-
-/// What a recording holds, in its order.
-pub enum Event<'a> {
-    /// Two snapshots that follow one another without a gap.
-    Interval(&'a Interval<'a>),
-    /// The end of a part without a gap: its first snapshot, and its last one if there are several.
-    Part(&'a TimedSnapshot, Option<&'a TimedSnapshot>),
-    /// All else but damage, which [`Reader`] tells, and the course up to it.
-    Other(Item, &'a Course),
-}
-
-/// A part of a recording without a gap, as it is read.
-struct Part {
-    first: TimedSnapshot,
-    last: Option<TimedSnapshot>,
-    /// When the last snapshot was taken, in nanoseconds since the first one of the recording.
-    at: u64,
-}
-
-impl Part {
-    fn last(&self) -> &TimedSnapshot {
-        self.last.as_ref().unwrap_or(&self.first)
-    }
-
-    /// Returns whether a snapshot is of the same load of the module. A difference is.
-    fn is_followed_by(&self, taken: &TimedSnapshot, is_difference: bool) -> bool {
-        is_difference || Window::between(&self.last().snapshot, &taken.snapshot).is_ok()
-    }
-}
-
-/// Reads a recording to its end, file by file: the one way through it. Returns what cannot be read.
-pub fn walk(path: &Path, mut tell: impl FnMut(Event<'_>) -> Result) -> Result<Losses> {
-    let mut reader = open(path)?;
-    let mut course = Course::default();
-    let mut part: Option<Part> = None;
-    loop {
-        let item = reader.next_item();
-        let is_gap = item.as_ref().is_none_or(is_gap);
-        let mut end = |part: Option<Part>| match part {
-            Some(part) => tell(Event::Part(&part.first, part.last.as_ref())),
-            None => Ok(()),
-        };
-        if is_gap {
-            end(part.take())?;
-        }
-        match item {
-            None => return Ok(reader.lost),
-            Some(Item::Lost(_)) => {}
-            Some(Item::Snapshot(taken)) => {
-                let at = course.place(&taken);
-                let is_difference = reader.is_difference();
-                match part
-                    .as_mut()
-                    .filter(|part| part.is_followed_by(&taken, is_difference))
-                {
-                    Some(part) => {
-                        tell(Event::Interval(&Interval {
-                            before: part.last(),
-                            after: &taken,
-                            at: (part.at, at),
-                        }))?;
-                        (part.last, part.at) = (Some(taken), at);
-                    }
-                    None => {
-                        let first = taken;
-                        end(part.replace(Part {
-                            first,
-                            last: None,
-                            at,
-                        }))?;
-                    }
-                }
-            }
-            Some(item) => tell(Event::Other(item, &course))?,
-        }
-    }
-}
-
-/// Reads a recording to its end; calls `between` with each two snapshots that follow one another
-/// without a gap.
-pub fn read(path: &Path, mut between: impl FnMut(&Interval<'_>) -> Result) -> Result<Contents> {
-    let mut contents = Contents::default();
-    let mut is_new_part = true;
-    let mut outliers = BTreeSet::new();
-    let lost = walk(path, |event| {
-        match event {
-            Event::Interval(interval) => between(interval)?,
-            Event::Part(first, last) => {
-                let last = last.unwrap_or(first);
-                contents.spans.push((first.clone(), last.clone()));
-                is_new_part = true;
-            }
-            // That of the first file.
-            Event::Other(Item::Info(text), _) if contents.info.iter().next().is_none() => {
-                contents.info = Pairs::of_lines(&text);
-            }
-            Event::Other(Item::Run(text), _) => {
-                contents
-                    .runs
-                    .push(Run::decode(&text).map_err(|why| match why {
-                        Failure::Error(why) => Failure::at(path, why),
-                        other => other,
-                    })?);
-            }
-            Event::Other(Item::Mark(text), _) => contents.marks.push(text),
-            Event::Other(Item::Groups(groups), _) => {
-                match contents.groups.last_mut() {
-                    Some((_, last)) if !is_new_part && last.are_of(&groups) => *last = groups,
-                    _ => contents.groups.push((groups.clone(), groups)),
-                }
-                is_new_part = false;
-            }
-            Event::Other(Item::Outliers(text), course) => {
-                for outlier in OutlierParser::default().feed(&text) {
-                    let end = outlier.pairs.number::<u64>("end_ns");
-                    // Early versions stored some again and again.
-                    if outliers.insert((outlier.id, end)) {
-                        contents.outliers.push((course.of(end), outlier));
-                    }
-                }
-            }
-            Event::Other(..) => {}
-        }
-        Ok(())
-    })?;
-    contents.lost = lost;
-    Ok(contents)
-}
-
 /// Returns the runs of a recording, or of all recordings in a folder, with the histograms of some
 /// metrics.
 pub fn of_path(path: &Path, metrics: &[String]) -> Result<Contents> {
@@ -433,8 +121,7 @@ pub fn of_path(path: &Path, metrics: &[String]) -> Result<Contents> {
     for file in merged::files(&[path.to_owned()])? {
         let mut contents = of_file(&file)?;
         for run in &mut contents.runs {
-            run.histograms
-                .retain(|(_, metric, _)| metrics.contains(metric));
+            run.keep(metrics);
         }
         all.info = contents.info;
         all.runs.extend(contents.runs);
@@ -445,25 +132,22 @@ pub fn of_path(path: &Path, metrics: &[String]) -> Result<Contents> {
 
 /// Returns the runs of a recording; a recording without any counts as one run.
 fn of_file(path: &Path) -> Result<Contents> {
-    let mut contents = read(path, |_| Ok(()))?;
+    let mut contents = reader::read(path, |_| Ok(()))?;
     if contents.runs.is_empty() {
-        let mut histograms: Vec<(String, String, Distribution)> = Vec::new();
+        let mut histograms: Vec<Histogram> = Vec::new();
         let mut wall: u64 = 0;
         for (first, last) in &contents.spans {
             let Ok(window) = Window::between(&first.snapshot, &last.snapshot) else {
                 continue;
             };
-            if histograms
-                .first()
-                .is_some_and(|(_, _, d)| d.scheme != window.scheme)
-            {
-                return Err(Failure::at(path, "the precision changed meanwhile"));
+            if { histograms.first() }.is_some_and(|(.., d)| d.scheme != window.scheme) {
+                return Err(Error::at(path, "the precision changed meanwhile"));
             }
             wall = wall.saturating_add(window.span.unwrap_or_default());
             add_window(&mut histograms, &window, MACHINE, |_| true);
         }
         let Some((first, _)) = contents.spans.first() else {
-            return Err(Failure::at(path, "it holds neither runs nor snapshots"));
+            return Err(Error::at(path, "it holds neither runs nor snapshots"));
         };
         let module = contents.info.get("module").unwrap_or("-");
         let pairs = format!("wall_ns {wall}\n{}", describe(first, module));
@@ -479,19 +163,19 @@ fn of_file(path: &Path) -> Result<Contents> {
 }
 
 /// Returns `key value` lines about what must be the same for a comparison.
-pub fn describe(taken: &TimedSnapshot, module: &str) -> String {
+pub fn describe(timed: &TimedSnapshot, module: &str) -> String {
     format!(
         "begun_unix_ns {}\ncpus {}\nprecision {}\nmetrics_on {}\nmodule {module}\n",
-        taken.unix_ns,
-        taken.snapshot.cpus.len(),
-        taken.snapshot.scheme.precision().bits(),
-        taken.snapshot.metrics_on,
+        timed.unix_ns,
+        timed.snapshot.cpus.len(),
+        timed.snapshot.scheme.precision().bits(),
+        timed.snapshot.metrics_on,
     )
 }
 
 /// Adds the samples in a window of those CPUs that are wanted, as those of `scope`.
 pub fn add_window(
-    histograms: &mut Vec<(String, String, Distribution)>,
+    histograms: &mut Vec<Histogram>,
     window: &Window,
     scope: &str,
     is_wanted: impl Fn(u32) -> bool,

@@ -5,7 +5,7 @@
 use std::{cell::Cell, fs, path::Path};
 
 use crate::{
-    failure::{Failure, Result},
+    error::{Error, Result},
     setting::{
         owner::{Owner, State},
         Setting,
@@ -74,7 +74,7 @@ fn raise_limits<'a>(source: &'a Source, rule: &str) -> Result<Vec<Setting<'a>>> 
     let Some(groups) = groups_of(rule) else {
         return Ok(Vec::new());
     };
-    let cpus = source.read()?.taken.snapshot.cpus.len();
+    let cpus = source.read()?.timed.snapshot.cpus.len();
     Ok(vec![
         raise(source, "group_limit", limit_of_groups(groups, cpus))?,
         raise(source, "group_memory_limit", MEMORY)?,
@@ -168,11 +168,11 @@ impl<'a> Grouping<'a> {
             } else if now == "none" && source.is_live() {
                 Ok(Some(rule.to_owned()))
             } else {
-                Err(Failure::Error(format!(
-                    "{}: tasks are grouped by '{now}' already, and '{rule}' is needed: schedhist \
-                     ctl group_by none ends that",
-                    source.path("group_by").display()
-                )))
+                let why = format!(
+                    "tasks are grouped by '{now}' already, and '{rule}' is needed: schedhist ctl \
+                     group_by none ends that"
+                );
+                Err(Error::at(source.path("group_by"), why))
             }
         };
         let without = |rule: &str| wanted(rule).map(|_| Self { _setting: None });
@@ -183,9 +183,9 @@ impl<'a> Grouping<'a> {
             let rule_now = match source.text("group_by") {
                 Ok(now) => now,
                 // Under lockdown nobody can read or write it: a parameter of the module has set it.
-                Err(failure) => match rule_of(source) {
+                Err(error) => match rule_of(source) {
                     Ok(rule) if fits(&rule) => return without(&rule),
-                    _ => return Err(failure),
+                    _ => return Err(error),
                 },
             };
             let is_needed = wanted(rule_now.trim())?.is_some();

@@ -11,7 +11,7 @@ use std::{
 use nix::fcntl::Flock;
 pub use nix::fcntl::FlockArg as Lock;
 
-use crate::failure::{Failure, Result};
+use crate::error::{At, Result};
 
 /// Held while the users of a setting change.
 const CHANGE: &str = "/run/schedhist.lock";
@@ -45,7 +45,7 @@ pub fn change(how: Lock) -> Result<Flock<File>> {
 /// Opens a file and locks it until this is dropped.
 pub fn locked(path: &str, how: Lock) -> Result<Flock<File>> {
     let locked = Flock::lock(open(path)?, how);
-    locked.map_err(|(_, error)| Failure::at(path, std::io::Error::from(error)))
+    locked.map_err(|(_, error)| error).at(path)
 }
 
 /// Only root may open it: whoever can read a file can lock it, and so stop all others.
@@ -63,5 +63,5 @@ fn open(path: &str) -> Result<File> {
     });
     // To be locked, it need not be writable.
     let opened = opened.or_else(|error| File::open(path).map_err(|_| error));
-    opened.map_err(|error| Failure::at(path, error))
+    opened.at(path)
 }

@@ -8,6 +8,7 @@
 //! killed.
 
 pub mod grouping;
+pub mod leftovers;
 pub mod locks;
 pub mod owner;
 
@@ -20,7 +21,8 @@ use locks::Lock;
 use nix::fcntl::Flock;
 
 use crate::{
-    failure::{note, Failure, Result},
+    error::{At, Result},
+    output::note,
     setting::grouping::{reliance, Reliance},
     source::Source,
 };
@@ -91,7 +93,7 @@ impl Memory {
             ];
             lines.map(|line| format!("{line}\n")).concat()
         });
-        fs::write(path, text).map_err(|error| Failure::at(path, error))
+        fs::write(path, text).at(path)
     }
 
     /// Returns whether the setting still is what was written: another program may have written it
@@ -133,7 +135,7 @@ fn load_of(source: &Source) -> Result<String> {
         return Ok("-".to_owned());
     }
     let path = source.path("raw");
-    let about = fs::metadata(&path).map_err(|error| source.explain(&path, &error))?;
+    let about = fs::metadata(&path).map_err(|error| source.explain(&path, error))?;
     Ok(format!("{} {}", about.dev(), about.ino()))
 }
 
@@ -193,7 +195,7 @@ impl<'a> Setting<'a> {
             .and_then(|change| Ok((change, locks::locked(&path, Lock::LockShared)?)));
         let (_change, users) = match locked {
             // It could not be restored if this process is killed.
-            Err(failure) if wanted(&before)?.is_some() => return Err(failure),
+            Err(error) if wanted(&before)?.is_some() => return Err(error),
             Err(_) => return Ok(with(Users::Own(None))),
             Ok(locked) => locked,
         };
@@ -217,14 +219,14 @@ impl<'a> Setting<'a> {
             memory.stamp = stamp_of(source, name)?;
             Memory::save(Some(&memory), &path)
         };
-        if let Err(failure) = write() {
+        if let Err(error) = write() {
             // What the module has refused has changed nothing, and a write would, such as restart
             // measuring.
             if value_of(source, name).is_ok_and(|now| now != before) {
                 let _ = source.write(name, &before);
             }
             let _ = Memory::save(known.as_ref(), &path);
-            return Err(failure);
+            return Err(error);
         }
         Ok(with(Users::Locked(path, users)))
     }
@@ -286,9 +288,7 @@ pub fn left(source: &Source, restores: bool) -> Vec<String> {
                 memory.name, memory.written, memory.pid, memory.before
             )),
             Ok(None) => {}
-            Err(failure) => {
-                failure.tell();
-            }
+            Err(error) => note(error),
         }
     }
     left
@@ -306,8 +306,8 @@ pub fn has_users(name: &str) -> bool {
 
 impl Drop for Setting<'_> {
     fn drop(&mut self) {
-        if let Err(Failure::Error(text)) = self.restore() {
-            note(format!("{} is not restored: {text}", self.name));
+        if let Err(error) = self.restore() {
+            note(format!("{} is not restored: {error}", self.name));
         }
     }
 }

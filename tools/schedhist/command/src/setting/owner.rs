@@ -9,7 +9,8 @@
 use std::{fmt, fs, os::unix::fs::MetadataExt, process};
 
 use crate::{
-    failure::{note, Failure, Result},
+    error::{At, Error, Result},
+    output::note,
     sys,
 };
 
@@ -46,9 +47,8 @@ pub fn check_pids(option: &str) -> Result {
     if has_own_proc() {
         return Ok(());
     }
-    Err(Failure::Error(format!(
-        "{option}: /proc does not show the PID namespace of this process: mount -t proc proc /proc"
-    )))
+    let why = "/proc does not show the PID namespace of this process: mount -t proc proc /proc";
+    Err(Error::at(option, why))
 }
 
 /// Returns an error if `option` needs the PIDs of the initial namespace.
@@ -56,10 +56,9 @@ pub fn need_initial_pids(option: &str) -> Result {
     if has_initial_pids() {
         return Ok(());
     }
-    Err(Failure::Error(format!(
-        "{option}: the module shows the PIDs of the initial namespace, and this process is in \
-         another one: run schedhist on the host"
-    )))
+    let why = "the module shows the PIDs of the initial namespace, and this process is in another \
+        one: run schedhist on the host";
+    Err(Error::at(option, why))
 }
 
 /// Notes that the module shows other PIDs than this process sees.
@@ -93,15 +92,15 @@ impl Owner {
     /// Returns this process.
     pub fn this() -> Result<Self> {
         let pid = process::id();
-        let number = sys::number_of(pid).map_err(|error| Failure::at("pidfd_open", error))?;
+        let number = sys::number_of(pid).at("pidfd_open")?;
         match (number, namespace("pid")) {
             (Some(number), Some(namespace)) => Ok(Self {
                 pid,
                 number,
                 namespace,
             }),
-            _ => Err(Failure::Error(
-                "/proc/self/ns/pid: not found: mount -t proc proc /proc".to_owned(),
+            _ => Err(Error::new(
+                "/proc/self/ns/pid: not found: mount -t proc proc /proc",
             )),
         }
     }

@@ -19,16 +19,16 @@ use schedhist_core::{
 
 use crate::{
     cli::{Bcc, Cpudist, Runqlat},
-    failure::{note, print, Failure, Result},
+    error::{At, Error, Result},
     options::check_metrics,
+    output::{note, print},
     render,
     setting::{
         grouping::{has_cgroups, Grouping, CGROUPS, MORE_GROUPS},
         owner,
     },
-    source::{Reading, Source},
+    source::{each_interval, Reading, Source},
     sys::{self, Waiter},
-    verbs::hist::each_interval,
 };
 
 /// The table to print.
@@ -103,24 +103,21 @@ impl Whose {
     /// check it.
     fn check(&self) -> Result {
         match self {
-            Self::Cgroup(_) if !owner::has_initial_cgroups() => Err(Failure::Error(
+            Self::Cgroup(_) if !owner::has_initial_cgroups() => Err(Error::new(
                 "-c: the module shows the paths of the initial cgroup namespace, and this process \
-                 is in another one: run schedhist on the host"
-                    .to_owned(),
+                 is in another one: run schedhist on the host",
             )),
             Self::Each(Split::PidNamespace, _) if !owner::has_initial_pids() => {
                 owner::need_initial_pids("--pidnss")
             }
             Self::Cgroup(path) if has_cgroups() && !Path::new(CGROUPS).join(path).is_dir() => Err(
-                Failure::Error(format!("-c {}: there is no such cgroup", shown(path))),
+                Error::new(format!("-c {}: there is no such cgroup", shown(path))),
             ),
             Self::Process(pid) | Self::Each(_, Some(pid)) => {
                 owner::check_pids("-p")?;
                 match Path::new(&format!("/proc/{pid}")).exists() {
                     true => Ok(()),
-                    false => Err(Failure::Error(format!(
-                        "-p {pid}: there is no such process"
-                    ))),
+                    false => Err(Error::new(format!("-p {pid}: there is no such process"))),
                 }
             }
             _ => Ok(()),
@@ -161,7 +158,7 @@ impl Whose {
             (Some(Ok(shown)), None) => *pid = shown,
             _ => {
                 let why = format!("-p {pid}: group_by was written meanwhile");
-                return Err(Failure::Error(why));
+                return Err(Error::new(why));
             }
         }
         Ok(())
@@ -199,11 +196,11 @@ fn cgroup(path: &Path) -> Result<PathBuf> {
     // Relative to where the user is: no name has these.
     let is_relative = |part| matches!(part, Component::CurDir | Component::ParentDir);
     let folder = match path.components().any(is_relative) {
-        true => fs::canonicalize(path).map_err(|error| Failure::at(path, error))?,
+        true => fs::canonicalize(path).at(path)?,
         false => path.to_owned(),
     };
     if folder != path && !folder.starts_with(CGROUPS) {
-        return Err(Failure::Error(format!(
+        return Err(Error::new(format!(
             "-c {}: {} is no cgroup: these are below {CGROUPS}",
             path.display(),
             folder.display()
@@ -263,10 +260,10 @@ fn tables(args: &Bcc, mut whose: Whose, source: &Source, table: &Table) -> Resul
     if source.is_live() {
         whose.check()?;
     }
-    let names = source.read()?.taken.snapshot.names;
+    let names = source.read()?.timed.snapshot.names;
     check_metrics(&names, &table.metrics)?;
     // From here on the signals are blocked that would leave the rule.
-    let _waiter = Waiter::new().map_err(|error| Failure::at("signals", error))?;
+    let _waiter = Waiter::new()?;
     let (metrics, _grouping) = match whose.rule() {
         None => (Vec::new(), None),
         Some(rule) => {
@@ -289,7 +286,7 @@ fn tables(args: &Bcc, mut whose: Whose, source: &Source, table: &Table) -> Resul
         None => None,
         Some(_) => {
             let groups = first.groups()?;
-            let is_off = || Failure::Error("someone has written group_by meanwhile".to_owned());
+            let is_off = || Error::new("someone has written group_by meanwhile");
             Some(groups.ok_or_else(is_off)?)
         }
     };
@@ -299,12 +296,15 @@ fn tables(args: &Bcc, mut whose: Whose, source: &Source, table: &Table) -> Resul
         first,
         args.interval,
         args.count,
-        |frame, reading| {
+        |interval, reading| {
             let mut out = String::from("\n");
             if args.timestamp {
-                out += &format!("{:<8}\n", sys::time_of_day(frame.unix_ns / 1_000_000_000));
+                out += &format!(
+                    "{:<8}\n",
+                    sys::time_of_day(interval.unix_ns / 1_000_000_000)
+                );
             }
-            let mut all = Distribution::new(frame.window.scheme);
+            let mut all = Distribution::new(interval.window.scheme);
             match &mut last {
                 Some(last) => {
                     namespaces.look(&whose);
@@ -330,9 +330,9 @@ fn tables(args: &Bcc, mut whose: Whose, source: &Source, table: &Table) -> Resul
                     for metric in table
                         .metrics
                         .iter()
-                        .filter_map(|n| frame.window.names.metric(n))
+                        .filter_map(|n| interval.window.names.metric(n))
                     {
-                        all.merge(&frame.window.distribution(metric, |_| true));
+                        all.merge(&interval.window.distribution(metric, |_| true));
                     }
                     let _ = Log2::new(&all, unit).write(&mut out, label);
                 }
@@ -345,10 +345,10 @@ fn tables(args: &Bcc, mut whose: Whose, source: &Source, table: &Table) -> Resul
                     all.count()
                 );
             }
-            let off = render::off(&frame.window, |name| {
+            let off = render::off(&interval.window, |name| {
                 table.metrics.iter().any(|m| m == name)
             });
-            for text in frame.notes.iter().chain(&off) {
+            for text in interval.notes.iter().chain(&off) {
                 note(text);
             }
             print(&out)
@@ -362,7 +362,7 @@ fn group_metrics(names: &[String]) -> Result<Vec<GroupMetric>> {
         let mut all = GroupMetric::ALL.into_iter();
         let found = all.find(|metric| metric.name() == name);
         found.ok_or_else(|| {
-            Failure::Usage(format!(
+            Error::usage(format!(
                 "groups have no histogram of {name}, so -p, -P, -L, -c and --pidnss cannot show it"
             ))
         })
@@ -375,7 +375,7 @@ fn groups_now(source: &Source, reading: &Reading, last: &Groups) -> Result<Group
     let now = reading.groups()?;
     let rule = now.as_ref().map_or("none", |now| &now.rule);
     if rule != last.rule {
-        return Err(Failure::Error(format!(
+        return Err(Error::new(format!(
             "{}: it was '{}', and someone has written '{rule}' meanwhile",
             source.path("group_by").display(),
             last.rule

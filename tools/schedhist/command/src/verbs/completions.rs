@@ -9,8 +9,9 @@ use clap_complete::Shell;
 
 use crate::{
     cli::Cli,
-    failure::{print, Failure, Result},
+    error::{At, Result},
     files,
+    output::print,
 };
 
 /// Prints the completions for a shell.
@@ -49,8 +50,7 @@ fn page(folder: &Path, name: &str, command: clap::Command) -> Result {
         .date(DATE)
         .source(version)
         .manual("General Commands Manual");
-    page.render(&mut text)
-        .map_err(|error| Failure::at(&path, error))?;
+    page.render(&mut text).at(&path)?;
     files::write(&path, tidy(&String::from_utf8_lossy(&text)).as_bytes())
 }
 

@@ -6,7 +6,8 @@ use std::ffi::OsStr;
 
 use crate::{
     cli::Ctl,
-    failure::{print, Failure, Result},
+    error::{Error, Result},
+    output::print,
     source::Source,
 };
 
@@ -37,7 +38,7 @@ pub fn ctl(args: &Ctl, source: &Source) -> Result {
         for name in SETTINGS.iter().filter(|name| **name != "reset") {
             out += &format!("{name} {}\n", source.text(name)?.trim());
         }
-        let names = source.read()?.taken.snapshot.names;
+        let names = source.read()?.timed.snapshot.names;
         for metric in &names.metrics {
             let file = format!("threshold_ns/{}", metric.name);
             let threshold = source.text(&file)?;
@@ -54,18 +55,18 @@ pub fn ctl(args: &Ctl, source: &Source) -> Result {
         })
     };
     if !SETTINGS.contains(&name.as_str()) && !is_threshold(name) {
-        return Err(Failure::Usage(format!(
+        return Err(Error::usage(format!(
             "there is no setting '{name}': there are {}, threshold_ns/METRIC",
             SETTINGS.join(", ")
         )));
     }
     match (name.as_str(), args.value.is_empty()) {
-        ("reset", true) => Err(Failure::Usage(
-            "reset holds nothing to print: schedhist ctl reset 1".to_owned(),
+        ("reset", true) => Err(Error::usage(
+            "reset holds nothing to print: schedhist ctl reset 1",
         )),
         (_, true) => print(&source.text(name)?),
         (_, false) if value.trim_ascii().is_empty() => {
-            Err(Failure::Usage(format!("{name}: the value is empty")))
+            Err(Error::usage(format!("{name}: the value is empty")))
         }
         (_, false) => source.write(name, value),
     }

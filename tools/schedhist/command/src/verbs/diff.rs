@@ -12,12 +12,15 @@ use schedhist_core::{
 
 use crate::{
     cli::Diff,
-    failure::{note, print, verdict, Failure, Result},
+    error::{verdict, Error, Kind, Result},
     options::{Parsed, Style},
-    recordings::runs::{self, Contents, Run, COMMAND, MACHINE},
+    output::{note, print},
+    recordings::{
+        reader::Contents,
+        runs::{self, Run, COMMAND, MACHINE},
+    },
     render,
     table::{Cell, Column, Table},
-    verbs::run,
 };
 
 /// Nothing is said of a quantile with fewer samples beyond it.
@@ -78,14 +81,15 @@ impl Row {
     }
 }
 
-/// A failure to compare: status 2, as diff(1) has it for trouble.
-fn refuse(text: &str) -> Failure {
-    note(text);
-    Failure::Quiet(2)
+/// Status 1 is that of a difference: trouble has 2, as with diff(1).
+const TROUBLE: Kind = Kind::Status(2);
+
+fn refuse(why: String) -> Error {
+    Error::new(why).with_kind(TROUBLE)
 }
 
 /// Compares two files.
-pub fn diff(args: &Diff) -> Result {
+pub fn diff(args: &Diff) -> Result<u8> {
     let style = Style::new(&args.style);
     let mut metrics = args.metrics.clone();
     let mut quantiles = style.quantiles.clone();
@@ -100,10 +104,11 @@ pub fn diff(args: &Diff) -> Result {
     if metrics.is_empty() {
         metrics.push("runq".to_owned());
     }
-    // Status 1 is that of a difference.
-    let of = |path: &Path| match runs::of_path(path, &metrics) {
-        Err(Failure::Error(text)) => Err(refuse(&text)),
-        contents => contents,
+    let of = |path: &Path| {
+        runs::of_path(path, &metrics).map_err(|error| match error.kind {
+            Kind::Failed => error.with_kind(TROUBLE),
+            _ => error,
+        })
     };
     let (a, b) = (of(&args.a)?, of(&args.b)?);
     comparable(&a, &b)?;
@@ -115,7 +120,7 @@ pub fn diff(args: &Diff) -> Result {
     };
     let rows = rows(&a.runs, &b.runs, scope, &metrics, &quantiles)?;
     let printed = print(&show(&a, &b, scope, &rows, &style));
-    verdict(judge(&args.fail_above, &rows), printed)
+    Ok(verdict(judge(&args.fail_above, &rows), printed))
 }
 
 /// Refuses what cannot be compared.
@@ -132,10 +137,9 @@ fn comparable(a: &Contents, b: &Contents) -> Result {
         values.sort_unstable();
         values.dedup();
         if values.len() > 1 {
-            return Err(refuse(&format!(
-                "these cannot be compared: the {what} is {}",
-                values.join(" and ")
-            )));
+            let values = values.join(" and ");
+            let why = format!("these cannot be compared: the {what} is {values}");
+            return Err(refuse(why));
         }
     }
     Ok(())
@@ -156,9 +160,8 @@ fn rows(
             a.iter().map(of).collect::<Option<Vec<_>>>(),
             b.iter().map(of).collect::<Option<Vec<_>>>(),
         ) else {
-            return Err(refuse(&format!(
-                "there is no metric '{metric}' in all runs"
-            )));
+            let why = format!("there is no metric '{metric}' in all runs");
+            return Err(refuse(why));
         };
         for quantile in quantiles {
             if of_a
@@ -230,7 +233,7 @@ fn notes(a: &Contents, b: &Contents) -> Vec<String> {
         notes.push(text.to_owned());
     }
     for (side, contents) in [("A", a), ("B", b)] {
-        let of_runs = contents.runs.iter().flat_map(run::happened);
+        let of_runs = contents.runs.iter().flat_map(Run::notes);
         let mut seen: BTreeMap<String, u64> = BTreeMap::new();
         for note in contents.marks.iter().cloned().chain(of_runs) {
             *seen.entry(note).or_default() += 1;

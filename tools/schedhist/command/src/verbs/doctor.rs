@@ -7,12 +7,12 @@ use std::{fs, path::Path};
 use schedhist_core::{engine::group::records::GroupMetric, laws, raw::Group};
 
 use crate::{
-    failure::{print, verdict, wrap_after, Failure, Result},
+    error::{verdict, Result},
     files::read,
-    setting::{self, grouping::MORE_GROUPS},
+    output::{print, wrap_after},
+    setting::{self, grouping::MORE_GROUPS, leftovers},
     source::Source,
     sys,
-    verbs::left,
 };
 
 /// What a check has found.
@@ -48,7 +48,7 @@ const FILES: [(&str, Check); 4] = [
 const FIGURES: [(&str, Check); 3] = [("clock", clock), ("steal", steal), ("probes", probes)];
 
 /// Runs all checks. The exit status is the number of failures.
-pub fn doctor(source: &Source) -> Result {
+pub fn doctor(source: &Source) -> Result<u8> {
     let (mut out, mut failures) = (String::new(), 0);
     let mut check = |name: &str, check: Check| {
         let (mark, text, remedy) = match check(source) {
@@ -76,7 +76,7 @@ pub fn doctor(source: &Source) -> Result {
     for (name, one) in FIGURES {
         check(name, one);
     }
-    verdict(failures, print(&out))
+    Ok(verdict(failures, print(&out)))
 }
 
 /// What the module needs of a kernel.
@@ -221,17 +221,14 @@ fn debugfs(source: &Source) -> Found {
 
 fn snapshot(source: &Source) -> Found {
     match source.read() {
-        Ok(reading) if reading.taken.snapshot.enabled => Good(format!(
+        Ok(reading) if reading.timed.snapshot.enabled => Good(format!(
             "{} CPUs, {} bytes, {} us",
-            reading.taken.snapshot.cpus.len(),
+            reading.timed.snapshot.cpus.len(),
             reading.bytes.len(),
-            reading.taken.read_ns / 1_000
+            reading.timed.read_ns / 1_000
         )),
         Ok(_) => Warning("measuring is off".to_owned(), "schedhist ctl enable 1"),
-        Err(Failure::Error(text) | Failure::Usage(text)) => Bad(text, "is it of this version?"),
-        Err(Failure::Output(_) | Failure::Quiet(_)) => {
-            Bad("cannot be read".to_owned(), "see above")
-        }
+        Err(error) => Bad(error.to_string(), "is it of this version?"),
     }
 }
 
@@ -239,8 +236,8 @@ fn check_laws(source: &Source) -> Found {
     let Ok(reading) = source.read() else {
         return Bad("not checked".to_owned(), "see snapshot");
     };
-    let frame = reading.since_load();
-    let checked = laws::check(&frame.window, frame.read_ns);
+    let interval = reading.since_load();
+    let checked = laws::check(&interval.window, interval.read_ns);
     match checked.violations.first() {
         None => Good(format!("{} hold", checked.checked)),
         Some(violation) => Warning(
@@ -278,7 +275,7 @@ fn groups(source: &Source) -> Found {
 }
 
 fn settings(source: &Source) -> Found {
-    let left = left(source, false);
+    let left = leftovers::find(source, false);
     if !left.is_empty() {
         return Warning(left.join("; "), "schedhist ctl restores what was before");
     }

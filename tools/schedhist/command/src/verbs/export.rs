@@ -2,162 +2,36 @@
 
 //! `export`: for Prometheus and programs that read its formats.
 
-use std::{
-    collections::BTreeSet,
-    fs::{self, Permissions},
-    os::unix::fs::{MetadataExt, PermissionsExt},
-    path::Path,
-    time::Instant,
-};
+use std::{path::Path, time::Instant};
 
-use schedhist_core::exposition::{
-    families::{self, Input},
-    negotiate::Form,
-    protobuf,
-    text::{self, Dialect},
-    Exposition,
-};
+use schedhist_core::exposition::negotiate::Form;
 
 use crate::{
     cli::Export,
-    failure::{note, print, Failure, Result},
-    files, http, options,
+    error::{Error, Result},
+    exporter::{http, Exporter},
+    output::{note, print},
     recordings::perfetto,
-    source::{Reading, Source},
+    source::Source,
     sys::Waiter,
 };
 
-/// The bytes that groups may take in an answer.
-const GROUP_BYTES: usize = 16 << 20;
-
-const VERSION: &str = env!("CARGO_PKG_VERSION");
-
-/// What tells a load of the module from the next one.
-#[derive(Clone, Copy, Debug)]
-struct Load {
-    time: u64,
-    switches: u64,
-    created: Option<u64>,
-}
-
-/// Makes expositions.
-pub struct Exporter {
-    source: Source,
-    schema: i32,
-    per_cpu: Vec<String>,
-    limit: usize,
-    last: Option<Load>,
-}
-
-impl Exporter {
-    fn new(args: &Export, source: &Source) -> Result<Self> {
-        let per_cpu = args.per_cpu.iter().cloned();
-        let mut seen = BTreeSet::new();
-        // Twice the same family would make readers refuse all of them.
-        let per_cpu = per_cpu.filter(|name| name != "none" && seen.insert(name.clone()));
-        let per_cpu = per_cpu.collect::<Vec<_>>();
-        if let Ok(reading) = source.read() {
-            options::check_metrics(&reading.taken.snapshot.names, &per_cpu)?;
-        }
-        Ok(Self {
-            source: source.clone(),
-            schema: args.schema.unwrap_or(3),
-            per_cpu,
-            limit: args.series as usize,
-            last: None,
-        })
-    }
-
-    /// Reads the module and returns the metrics in a form.
-    fn scrape(&mut self, form: Form) -> Result<Vec<u8>> {
-        let reading = self.source.read()?;
-        let load = self.load(&reading, self.last.as_ref());
-        let created = load.created;
-        self.last = Some(load);
-        let groups = reading.groups()?;
-        let exposition = families::build(&Input {
-            snapshot: &reading.taken.snapshot,
-            groups: groups.as_ref(),
-            created,
-            version: VERSION,
-            read_ns: reading.taken.read_ns,
-            per_cpu: &self.per_cpu,
-            limit: self.limit,
-            group_bytes: GROUP_BYTES,
-            native: form == Form::Protobuf,
-        });
-        Ok(self.encode(&exposition, form))
-    }
-
-    /// Returns the metrics in a form. If the module is not there, `schedhist_up` says so.
-    pub fn answer(&mut self, form: Form) -> Vec<u8> {
-        self.scrape(form)
-            .unwrap_or_else(|_| self.encode(&families::down(VERSION), form))
-    }
-
-    fn encode(&self, exposition: &Exposition, form: Form) -> Vec<u8> {
-        match form {
-            Form::Text(dialect) => text::encode(exposition, dialect).into_bytes(),
-            Form::Protobuf => protobuf::encode(exposition, self.schema),
-        }
-    }
-
-    /// Returns the load of the module that a reading belongs to. Its files exist since the load; a
-    /// copy of them does not tell, unless it replaces an earlier one whose counts were higher.
-    fn load(&self, reading: &Reading, last: Option<&Load>) -> Load {
-        let snapshot = &reading.taken.snapshot;
-        let about = fs::metadata(self.source.path("raw")).ok();
-        let mut load = Load {
-            time: snapshot.time,
-            switches: snapshot.cpus.iter().fold(0, |sum, cpu| {
-                sum.saturating_add(cpu.counters.first().copied().unwrap_or_default())
-            }),
-            created: None,
-        };
-        if self.source.is_live() {
-            load.created = about.map(|about| {
-                let seconds = u64::try_from(about.ctime()).unwrap_or_default();
-                let rest = u64::try_from(about.ctime_nsec()).unwrap_or_default();
-                seconds.saturating_mul(1_000_000_000).saturating_add(rest)
-            });
-            return load;
-        }
-        if let Some(last) = last {
-            load.created = if load.time < last.time || load.switches < last.switches {
-                Some(reading.taken.unix_ns)
-            } else {
-                last.created
-            };
-        }
-        load
-    }
-
-    /// Writes the metrics to a file.
-    fn write(&mut self, path: &Path) -> Result {
-        files::check_replaceable(path)?;
-        let body = self.scrape(Form::Text(Dialect::Prometheus))?;
-        // The collector runs as another user, and the umask does not matter.
-        files::write_with(path, &body, Some(Permissions::from_mode(0o644)))
-    }
-}
-
 /// Exports until SIGINT, or once.
-pub fn export(args: &Export, source: &Source) -> Result {
+pub fn export(args: &Export, source: &Source) -> Result<u8> {
     if let Some(out) = &args.perfetto {
         return perfetto::perfetto(&args.input, out);
     }
     let mut exporter = Exporter::new(args, source)?;
-    if let Some(path) = &args.textfile {
-        return textfile(args, &mut exporter, path);
-    }
-    if args.once {
-        if args.schema.is_some() && args.format != Form::Protobuf {
-            let text = "--schema: only --format protobuf has native histograms";
-            return Err(Failure::Usage(text.to_owned()));
+    let ended = match &args.textfile {
+        Some(path) => textfile(args, &mut exporter, path),
+        None if args.once && args.schema.is_some() && args.format != Form::Protobuf => {
+            let why = "--schema: only --format protobuf has native histograms";
+            Err(Error::usage(why))
         }
-        return print(&exporter.scrape(args.format)?);
-    }
-    http::serve(&mut exporter, &args.listen)
+        None if args.once => print(&exporter.scrape(args.format)?),
+        None => http::serve(&mut exporter, &args.listen),
+    };
+    ended.map(|()| 0)
 }
 
 /// Writes a file again and again. While the module is not loaded, the file stays as it was.
@@ -165,22 +39,19 @@ fn textfile(args: &Export, exporter: &mut Exporter, path: &Path) -> Result {
     if args.once {
         return exporter.write(path);
     }
-    let waiter = Waiter::new().map_err(|error| Failure::at("signals", error))?;
+    let waiter = Waiter::new()?;
     // If it is the file that cannot be written, that will not change.
     if let (Err(error), Ok(_)) = (exporter.write(path), exporter.source.read()) {
         return Err(error);
     }
     let mut next = Instant::now();
-    let mut failed = false;
+    let mut has_failed = false;
     loop {
-        match exporter.write(path) {
-            Ok(()) => failed = false,
-            Err(Failure::Error(text)) if !failed => {
-                note(format!("{text}; waiting"));
-                failed = true;
-            }
-            Err(_) => {}
+        let written = exporter.write(path);
+        if let Some(error) = written.as_ref().err().filter(|_| !has_failed) {
+            note(format!("{error}; waiting"));
         }
+        has_failed = written.is_err();
         next = (next + args.interval).max(Instant::now());
         if waiter.is_over_before(Some(next)) {
             return Ok(());

@@ -12,13 +12,13 @@ use schedhist_core::{
 
 use crate::{
     cli,
-    failure::{print, Failure, Result},
+    error::{Error, Result},
     options::{Form, Style},
+    output::print,
     render,
     setting::grouping::MORE_GROUPS,
-    source::{Frame, Reading, Source},
+    source::{each_interval, Interval, Reading, Source},
     table::{self, Cell, Column, Table},
-    verbs::hist::each_interval,
 };
 
 /// What is in progress is told in text from this time on, in nanoseconds.
@@ -41,7 +41,7 @@ fn since(old: Option<&Groups>, new: &Groups) -> Vec<Row> {
 /// Returns the groups of a reading.
 fn groups_of(reading: &Reading, source: &Source) -> Result<Groups> {
     reading.groups()?.ok_or_else(|| {
-        Failure::Error(format!(
+        Error::new(format!(
             "{}: tasks are not grouped: schedhist ctl group_by cgroup",
             source.path("groups").display()
         ))
@@ -58,10 +58,10 @@ pub fn groups(args: &cli::Groups, source: &Source) -> Result {
         (None, _) => usize::MAX,
     };
     let mut is_headed = false;
-    let mut show = |mut rows: Vec<Row>, groups: &Groups, span: &str, frame: &Frame| {
+    let mut show = |mut rows: Vec<Row>, groups: &Groups, span: &str, interval: &Interval| {
         let more = rows.len().saturating_sub(most);
         rows.truncate(most);
-        let mut table = table(rows, groups, span, frame, args.wide, &style);
+        let mut table = table(rows, groups, span, interval, args.wide, &style);
         if more != 0 {
             table.after.push(format!("... and {more} more: --rows"));
         }
@@ -74,23 +74,23 @@ pub fn groups(args: &cli::Groups, source: &Source) -> Result {
         return show(rows, &last, span, &first.since_load());
     }
     let (interval, count) = (args.interval, args.count);
-    each_interval(source, first, interval, count, |frame, reading| {
+    each_interval(source, first, interval, count, |interval, reading| {
         let now = groups_of(reading, source)?;
         let rows = since(Some(&last), &now);
         last = now;
-        show(rows, &last, &render::span(&frame), &frame)
+        show(rows, &last, &render::span(&interval), &interval)
     })
 }
 
 /// The least room for a name: the end of a long path is to be seen.
 const NAME: usize = 16;
 
-/// Returns the groups, in a frame of the time in which they did that.
+/// Returns the groups, in an interval of the time in which they did that.
 fn table<'a>(
     rows: Vec<Row>,
     groups: &Groups,
     span: &str,
-    frame: &'a Frame,
+    interval: &'a Interval,
     is_wide: bool,
     style: &'a Style,
 ) -> Table<'a, Row> {
@@ -98,8 +98,8 @@ fn table<'a>(
     let count = |f: fn(&GroupRow) -> u64| move |(row, _): &Row| Cell::Count(f(row));
     let name = |(row, _): &Row| Cell::from(&row.name);
     let mut columns = vec![
-        Column::new("unix_ns", |_| Cell::Number(frame.unix_ns.into())),
-        Column::new("span_ns", |_| Cell::time(frame.window.span)),
+        Column::new("unix_ns", |_| Cell::Number(interval.unix_ns.into())),
+        Column::new("span_ns", |_| Cell::time(interval.window.span)),
         Column::json("name", name),
         Column::new("oncpu_ns", ns(|row| row.oncpu_ns)).right("oncpu", 7),
         Column::json("oncpu_in_progress", count(|row| row.in_progress.oncpu.0)),
@@ -146,9 +146,9 @@ fn table<'a>(
     let title = format!("schedhist: groups by {}, {span}{unit}", groups.rule);
     table.title.push(title);
     table.below = Box::new(move |(row, _)| below(row, is_wide, style));
-    table.notes = frame.notes.clone();
+    table.notes = interval.notes.clone();
     let is_wanted = |name: &str| matches!(name, "runq" | "oncpu");
-    table.notes.extend(render::off(&frame.window, is_wanted));
+    table.notes.extend(render::off(&interval.window, is_wanted));
     if groups.refused != 0 {
         let note = "a task found no room for a group, and is in other";
         table

@@ -7,11 +7,11 @@ mod completions;
 pub mod ctl;
 pub mod diff;
 mod doctor;
-pub mod export;
+mod export;
 mod groups;
 mod hist;
 mod record;
-pub mod report;
+mod report;
 mod run;
 mod runqslower;
 mod top;
@@ -19,27 +19,27 @@ pub mod watch;
 
 use crate::{
     cli::{Cli, StyleArgs, Verb},
-    failure::{note, Failure, Result},
-    outliers::stacks,
-    setting::{self, grouping},
+    error::{Error, Result},
+    setting::leftovers,
     source::Source,
-    sys, tty,
+    tty,
 };
 
-/// Runs the verb that was given.
-pub fn run(cli: &Cli) -> Result {
+/// Runs the verb that was given. Returns the exit status.
+pub fn run(cli: &Cli) -> Result<u8> {
     let is_bare = cli.style == StyleArgs::default();
     let source = &Source::new(cli.dir.as_deref());
     let Some(verb) = &cli.verb else {
-        look_for_left(source, false);
-        return match is_bare && tty::is_there() {
+        leftovers::tell(source, false);
+        let ended = match is_bare && tty::is_there() {
             true => top::live(source),
             false => hist::summary(&cli.style, source),
         };
+        return ended.map(|()| 0);
     };
     if !is_bare {
         let why = "options other than --dir come after the verb";
-        return Err(Failure::Usage(why.to_owned()));
+        return Err(Error::usage(why));
     }
     let is_apart = match verb {
         Verb::Report(_) | Verb::Diff(_) | Verb::Completions(_) | Verb::Man(_) => true,
@@ -48,56 +48,35 @@ pub fn run(cli: &Cli) -> Result {
     };
     if is_apart && cli.dir.is_some() {
         let why = "--dir: this reads no files of the module";
-        return Err(Failure::Usage(why.to_owned()));
+        return Err(Error::usage(why));
     }
     match verb {
         _ if is_apart => {}
-        // It shows with all else what was left.
+        // It shows what was left with all else.
         Verb::Doctor => {}
         // These write settings themselves.
-        Verb::Ctl(_) | Verb::Run(_) | Verb::Watch(_) => look_for_left(source, true),
-        Verb::Runqslower(_) | Verb::Runqlat(_) | Verb::Cpudist(_) => look_for_left(source, true),
-        _ => look_for_left(source, false),
+        Verb::Ctl(_) | Verb::Run(_) | Verb::Watch(_) => leftovers::tell(source, true),
+        Verb::Runqslower(_) | Verb::Runqlat(_) | Verb::Cpudist(_) => leftovers::tell(source, true),
+        _ => leftovers::tell(source, false),
     }
-    match verb {
+    let ended = match verb {
+        // The status of these is a verdict.
+        Verb::Run(args) => return run::run(args, source),
+        Verb::Record(args) => return record::record(args, source),
+        Verb::Report(args) => return report::report(args),
+        Verb::Diff(args) => return diff::diff(args),
+        Verb::Export(args) => return export::export(args, source),
+        Verb::Watch(args) => return watch::watch(args, source),
+        Verb::Doctor => return doctor::doctor(source),
         Verb::Top(args) => top::top(args, source),
         Verb::Hist(args) => hist::hist(args, source),
         Verb::Runqlat(args) => bcc::runqlat(args, source),
         Verb::Cpudist(args) => bcc::cpudist(args, source),
         Verb::Runqslower(args) => runqslower::runqslower(args, source),
         Verb::Groups(args) => groups::groups(args, source),
-        Verb::Run(args) => run::run(args, source),
-        Verb::Record(args) => record::record(args, source),
-        Verb::Report(args) => report::report(args),
-        Verb::Diff(args) => diff::diff(args),
-        Verb::Export(args) => export::export(args, source),
-        Verb::Watch(args) => watch::watch(args, source),
         Verb::Ctl(args) => ctl::ctl(args, source),
-        Verb::Doctor => doctor::doctor(source),
         Verb::Completions(args) => completions::completions(args.shell),
         Verb::Man(args) => completions::man(&args.folder),
-    }
-}
-
-/// Finds all that processes have left that were killed, and restores it if `restores` is true.
-fn left(source: &Source, restores: bool) -> Vec<String> {
-    if !source.is_live() || sys::euid() != 0 {
-        return Vec::new();
-    }
-    // Rules first: a list that has none is not needed.
-    let mut all = grouping::left(source, restores);
-    all.extend(setting::left(source, restores));
-    all.extend(stacks::left(restores));
-    all
-}
-
-/// Restores what was left if `restores` is true, or else notes it.
-fn look_for_left(source: &Source, restores: bool) {
-    let what = match restores {
-        true => "restored",
-        false => "schedhist ctl restores it",
     };
-    for one in left(source, restores) {
-        note(format!("{one}: {what}"));
-    }
+    ended.map(|()| 0)
 }

@@ -5,221 +5,80 @@
 use std::{
     collections::BTreeSet,
     ffi::OsString,
-    fs::{self, File, OpenOptions},
-    os::unix::fs::OpenOptionsExt,
-    path::{Path, PathBuf},
+    fs,
+    path::Path,
     process::{Child, Command},
     time::{Duration, Instant},
 };
 
-use schedhist_core::{recording::file::Recorder, window::Window};
+use schedhist_core::window::Window;
 
 use crate::{
     cli::Record,
-    failure::{note, verdict, Failure, Result},
-    files::{self, aside, check_replaceable, with_ending},
+    error::{verdict, At, Error, Result},
     outliers::number,
-    recordings::runs,
+    output::note,
+    recordings::writer::Writer,
     render,
-    source::{unix_ns, Reading, Source},
+    source::{Reading, Source},
     sys::{self, Signal, Waiter, Woken},
 };
 
-/// A recording that is written. It begins as `FILE.PID.new`, which is removed again unless it gets
-/// its name.
-pub struct Output {
-    recorder: Recorder<File>,
-    path: PathBuf,
-    /// When it was begun, as it says itself.
-    begun: u64,
-    is_named: bool,
-    /// Whether to go on with the recording of this name, if there is one.
-    appends: bool,
-}
-
-impl Output {
-    /// Begins a recording. As `perf.data`, only its owner can read it. An older one of this name is
-    /// to get the ending `old`.
-    pub fn begin(path: &Path, old: &str) -> Result<Self> {
-        Self::begin_after(path, old, "")
-    }
-
-    /// The same, with another line about the recording.
-    fn begin_after(path: &Path, old: &str, line: &str) -> Result<Self> {
-        check_replaceable(path)?;
-        check_replaceable(&with_ending(path, old))?;
-        let failed = |error| Failure::at(path, error);
-        let new = aside(path);
-        let _ = fs::remove_file(&new);
-        let file = OpenOptions::new()
-            .append(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&new)
-            .map_err(failed)?;
-        // From now on, its end removes the file.
-        let mut output = Self {
-            recorder: Recorder::append(file),
-            path: path.to_owned(),
-            begun: unix_ns(),
-            is_named: false,
-            appends: false,
-        };
-        let info = info(output.begun) + line;
-        output.write(|recorder| {
-            recorder.begin()?;
-            recorder.info(&info)
-        })?;
-        Ok(output)
-    }
-
-    /// Goes on with a recording, or begins one if there is none.
-    pub fn append(path: &Path) -> Result<Self> {
-        if !path.exists() {
-            let mut output = Self::begin(path, "old")?;
-            output.appends = true;
-            return Ok(output);
-        }
-        Ok(Self {
-            recorder: reopen(path)?,
-            path: path.to_owned(),
-            begun: 0,
-            is_named: true,
-            appends: true,
-        })
-    }
-
-    /// Gives the recording its name, unless it has it. An older file of this name becomes `FILE`
-    /// with the ending `old`. Whatever happens meanwhile, a file of this name can be read.
-    pub fn publish(&mut self, old: &str) -> Result {
-        if self.is_named {
-            return Ok(());
-        }
-        let path = &self.path;
-        let failed = |error| Failure::at(path, error);
-        check_replaceable(path)?;
-        let new = aside(path);
-        if self.appends && path.exists() {
-            // Another run has begun it meanwhile.
-            self.recorder = reopen(path)?;
-            let _ = fs::remove_file(new);
-            self.is_named = true;
-            return Ok(());
-        }
-        if path.exists() {
-            let old = with_ending(path, old);
-            let _ = fs::remove_file(&old);
-            // A file system may lack links.
-            fs::hard_link(path, &old)
-                .or_else(|_| fs::rename(path, &old))
-                .map_err(failed)?;
-        }
-        fs::rename(new, path).map_err(failed)?;
-        self.is_named = true;
-        Ok(())
-    }
-
-    /// Appends to the recording.
-    pub fn write(
-        &mut self,
-        write: impl FnOnce(&mut Recorder<File>) -> std::io::Result<()>,
-    ) -> Result {
-        write(&mut self.recorder).map_err(|error| Failure::at(&self.path, error))
-    }
-}
-
-/// Opens a recording to append to it; fails unless it is one. What is damaged in it is noted: what
-/// is appended can be read all the same.
-fn reopen(path: &Path) -> Result<Recorder<File>> {
-    let mut reader = runs::open(path)?;
-    while reader.next_item().is_some() {}
-    let file = OpenOptions::new().append(true).open(path);
-    Ok(Recorder::append(
-        file.map_err(|error| Failure::at(path, error))?,
-    ))
-}
-
-impl Drop for Output {
-    fn drop(&mut self) {
-        if !self.is_named {
-            let _ = fs::remove_file(aside(&self.path));
-        }
-    }
-}
-
-/// Returns `key value` lines that describe this machine and a recording that begins.
-fn info(begun: u64) -> String {
-    let read = |path: &str| files::read(path).unwrap_or_default();
-    format!(
-        "begun_unix_ns {begun}\nkernel {}\nmodule {}\ncommand {}\n",
-        read("/proc/sys/kernel/osrelease"),
-        read("/sys/module/schedhist/version"),
-        env!("CARGO_PKG_VERSION"),
-    )
-}
-
 /// Records until the time is over, the command ends, or SIGINT.
-pub fn record(args: &Record, source: &Source) -> Result {
+pub fn record(args: &Record, source: &Source) -> Result<u8> {
     let path = &args.output;
     let first = source.read()?;
-    let frame = first.since_load();
-    let off = render::off(&frame.window, render::is_default);
+    let interval = first.since_load();
+    let off = render::off(&interval.window, render::is_default);
     // It would be a recording of nothing.
-    frame.notes.iter().chain(&off).for_each(note);
-    let waiter = Waiter::new().map_err(|error| Failure::at("signals", error))?;
+    interval.notes.iter().chain(&off).for_each(note);
+    let waiter = Waiter::new()?;
     let mut tape = Tape::new(path, args.ring)?;
     tape.take(&first)?;
     tape.details(source, &first, true)?;
     let child = args.command.split_first().map(spawn);
     let mut child = child.transpose()?;
     // Not before: an older recording stays if there is no such command.
-    if let Err(failure) = tape.output.publish("old") {
+    if let Err(error) = tape.output.publish("old") {
         if let Some(child) = &child {
-            let _ = sys::kill(i32::try_from(child.id()).unwrap_or_default(), libc::SIGTERM);
+            let _ = sys::kill_child(child, libc::SIGTERM);
         }
-        return Err(failure);
+        return Err(error);
     }
-    let recorded = tape.record(source, &waiter, child.as_mut(), args);
-    let recorded = recorded.map_err(|failure| match failure {
-        // At once: the command may go on for long.
-        Failure::Error(text) => {
-            note(text);
-            Failure::Quiet(1)
-        }
-        other => other,
-    });
+    // At once: the command may go on for long.
+    let status = verdict(0, tape.record(source, &waiter, child.as_mut(), args));
     let size = fs::metadata(path).map_or(0, |about| about.len());
     note(format!(
         "{}: {} snapshots, {size} bytes",
         path.display(),
         tape.taken
     ));
-    if let Some(mut child) = child {
-        // A signal asks the command to end, too: by itself, or from the terminal. If only the time
-        // is over, the command goes on.
-        while matches!(child.try_wait(), Ok(None)) {
-            if let Woken::Signal(signal) = waiter.wait(None, None) {
-                pass_on(&child, &signal);
-            }
-        }
-        let status = child.try_wait();
-        if let Ok(Some(status)) = status {
-            return verdict(super::run::exit_status(status), recorded);
+    let Some(mut child) = child else {
+        return Ok(status);
+    };
+    // A signal asks the command to end, too: by itself, or from the terminal. If only the time is
+    // over, the command goes on.
+    while matches!(child.try_wait(), Ok(None)) {
+        if let Woken::Signal(signal) = waiter.wait(None, None) {
+            pass_on(&child, &signal);
         }
     }
-    recorded
+    Ok(match child.try_wait() {
+        Ok(Some(ended)) => sys::exit_status(ended).max(status),
+        _ => status,
+    })
 }
 
 /// Sends a signal to the command, unless the terminal has done so.
 fn pass_on(child: &Child, signal: &Signal) {
     if !signal.is_from_terminal {
-        let _ = sys::kill(i32::try_from(child.id()).unwrap_or_default(), signal.number);
+        let _ = sys::kill_child(child, signal.number);
     }
 }
 
 fn spawn((program, arguments): (&OsString, &[OsString])) -> Result<Child> {
     let child = sys::with_signals(Command::new(program).args(arguments)).spawn();
-    child.map_err(|error| Failure::at(program, error))
+    child.at(program)
 }
 
 /// The time between two records of the groups.
@@ -254,7 +113,7 @@ fn outlier_blocks(text: &str) -> Vec<(OutlierKey, String)> {
 struct Tape {
     ring: Option<Duration>,
     begun: Instant,
-    output: Output,
+    output: Writer,
     last: Option<Reading>,
     in_gap: bool,
     taken: u64,
@@ -271,7 +130,7 @@ impl Tape {
         Ok(Self {
             ring,
             begun: Instant::now(),
-            output: Output::begin(path, "old")?,
+            output: Writer::begin(path, "old")?,
             last: None,
             in_gap: false,
             taken: 0,
@@ -321,8 +180,7 @@ impl Tape {
                     self.take(&reading)?;
                     self.details(source, &reading, is_over)?;
                 }
-                Err(Failure::Error(text)) => self.gap(&text)?,
-                Err(other) => return Err(other),
+                Err(error) => self.gap(&error)?,
             }
             if is_over {
                 return self.output.write(|recorder| recorder.get_mut().sync_data());
@@ -334,7 +192,7 @@ impl Tape {
     fn take(&mut self, reading: &Reading) -> Result {
         let mut marks = Vec::new();
         if let Some(last) = self.last.clone() {
-            let between = Window::between(&last.taken.snapshot, &reading.taken.snapshot);
+            let between = Window::between(&last.timed.snapshot, &reading.timed.snapshot);
             match between {
                 Err(why) => marks.push(format!("gap: {why}")),
                 Ok(_) if !reading.is_same_load(&last) => {
@@ -356,7 +214,7 @@ impl Tape {
             for mark in marks {
                 recorder.mark(&mark)?;
             }
-            recorder.snapshot(&reading.taken, &reading.bytes)
+            recorder.snapshot(&reading.timed, &reading.bytes)
         })?;
         // At whole seconds, rounded, as timers are late. More often would keep the disk busy.
         let due = 1 + (self.begun.elapsed() + Duration::from_millis(500)).as_secs();
@@ -402,7 +260,7 @@ impl Tape {
     }
 
     /// Notes that the module cannot be read, once.
-    fn gap(&mut self, why: &str) -> Result {
+    fn gap(&mut self, why: &Error) -> Result {
         if !std::mem::replace(&mut self.in_gap, true) {
             note(format!("{why}; waiting for it"));
             self.output
@@ -421,8 +279,8 @@ impl Tape {
         }
         self.record_groups(last)?;
         let follows = format!("follows_unix_ns {}\n", self.output.begun);
-        let mut output = Output::begin_after(&self.output.path, "1", &follows)?;
-        output.write(|recorder| recorder.snapshot(&last.taken, &last.bytes))?;
+        let mut output = Writer::begin_after(&self.output.path, "1", &follows)?;
+        output.write(|recorder| recorder.snapshot(&last.timed, &last.bytes))?;
         for output in [&mut output, &mut self.output] {
             output.write(|recorder| recorder.get_mut().sync_data())?;
         }

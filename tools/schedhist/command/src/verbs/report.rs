@@ -1,72 +1,71 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `report`: what a recording holds.
+//! `report`: what a recording holds. Its status tells whether the recording is damaged, whatever
+//! becomes of the output.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use schedhist_core::{
-    distribution::Distribution, hdr, recording::file::TimedSnapshot, window::Window,
-};
+use schedhist_core::{distribution::Distribution, hdr, recording::file::TimedSnapshot};
 
 use crate::{
     cli::Report,
-    failure::{note, print, Failure, Result},
+    error::{verdict, Error, Result},
     options::{check_metrics, Form, Style, WHOLE},
+    output::{note, Printer},
     recordings::{
         html, merged,
-        runs::{self, Contents, NO_INTERVAL},
+        reader::{self, Contents, NO_INTERVAL},
+        tables,
     },
     render::{self, Row},
-    source::Frame,
-    verbs::run,
+    source::Interval,
 };
 
 /// Prints a recording.
-pub fn report(args: &Report) -> Result {
-    let style = Style::new(&args.style);
+pub fn report(args: &Report) -> Result<u8> {
     let path = &args.input[0];
     let files = merged::files(&args.input)?;
-    if files.len() != 1 || *path != files[0] {
-        return many(args, &files, &style);
-    }
-    if let Some(out) = &args.html {
-        return html::html(args, path, out);
-    }
-    let metrics = &args.metrics;
-    let times = args.time.unwrap_or(WHOLE);
-    if let Some(metric) = &args.hlog {
-        return hlog(path, metric, times);
-    }
+    let is_one = files.len() == 1 && *path == files[0];
+    let mut printer = Printer::default();
+    let style = Style::new(&args.style);
+    let status = match (&args.html, &args.hlog, &args.hgrm) {
+        _ if !is_one => many(args, &files, &style, &mut printer),
+        (Some(out), ..) => return html::html(args, path, out),
+        (_, Some(metric), _) => hlog(args, metric, &mut printer),
+        (.., Some(metric)) => hgrm(args, metric, &mut printer),
+        _ => one(args, &style, &mut printer),
+    }?;
+    Ok(verdict(status, printer.end()))
+}
+
+/// The first and the last snapshot of a part of a recording.
+type Span = (TimedSnapshot, TimedSnapshot);
+
+/// Prints the tables of a recording.
+fn one(args: &Report, style: &Style, printer: &mut Printer) -> Result<u8> {
+    let (metrics, path) = (&args.metrics, &args.input[0]);
     let (mut is_headed, mut has_shown) = (false, false);
-    let mut show_one = |before: &TimedSnapshot, after: &TimedSnapshot| {
-        has_shown = true;
-        show_frame(&frame(before, after)?, metrics, &style, &mut is_headed)
-    };
-    // The first and the last snapshot of each part within the times.
-    let mut spans: Vec<(TimedSnapshot, TimedSnapshot)> = Vec::new();
-    let mut end = None;
-    let contents = runs::read(path, |interval| {
-        if !interval.is_within(times) {
-            return Ok(());
-        }
-        let (before, after) = (interval.before, interval.after);
-        if args.each {
-            return show_one(before, after);
-        }
-        match spans.last_mut().filter(|_| end == Some(interval.at.0)) {
-            Some((_, last)) => *last = after.clone(),
-            None => spans.push((before.clone(), after.clone())),
-        }
-        end = Some(interval.at.1);
-        Ok(())
+    let mut show_between =
+        |before: &TimedSnapshot, after: &TimedSnapshot, printer: &mut Printer| {
+            has_shown = true;
+            if printer.has_failed() {
+                return Ok(());
+            }
+            printer.print(&text(
+                &Interval::between(before, after)?,
+                metrics,
+                style,
+                &mut is_headed,
+            )?);
+            Ok(())
+        };
+    let mut spans = Vec::new();
+    let contents = read(args, &mut spans, |before, after| match args.each {
+        true => show_between(before, after, printer),
+        false => Ok(()),
     })?;
-    if let Some(metric) = &args.hgrm {
-        note_off(&contents, metric)?;
-        print(&hgrm(&spans, metric)?)?;
-        return contents.lost.check();
-    }
-    for (before, after) in &spans {
-        show_one(before, after)?;
+    for (before, after) in spans.iter().filter(|_| !args.each) {
+        show_between(before, after, printer)?;
     }
     // These choose some of the snapshots, and a run has none.
     let chosen = match args.each {
@@ -74,32 +73,52 @@ pub fn report(args: &Report) -> Result {
         false => args.time.map(|_| "time"),
     };
     match (chosen, contents.runs.len()) {
-        (None, _) => print(&run::recorded(&contents.runs, metrics, &style)?)?,
+        (None, _) => printer.print(&tables::recorded(&contents.runs, metrics, style)?),
         (Some(_), 0) => {}
         (Some(option), _) if contents.spans.is_empty() => {
-            return Err(Failure::Usage(format!(
-                "--{option}: {} holds runs, which have no intervals",
-                path.display()
-            )));
+            let path = path.display();
+            let why = format!("--{option}: {path} holds runs, which have no intervals");
+            return Err(Error::usage(why));
         }
-        (Some(option), number) => {
-            note(format!("{number} runs are not shown with --{option}"));
-        }
+        (Some(option), number) => note(format!("{number} runs are not shown with --{option}")),
     }
     let mut out = String::new();
-    render::tell(&mut out, &contents.marks, &style);
+    render::tell(&mut out, &contents.marks, style);
     if style.form == Form::Json {
         out += &contents.lost.json();
     }
-    print(&out)?;
+    printer.print(&out);
     if !has_shown && (chosen.is_some() || contents.runs.is_empty()) {
-        return Err(no_span());
+        return Err(Error::new(NO_INTERVAL));
     }
-    contents.lost.check()
+    Ok(contents.lost.status())
+}
+
+/// Reads a recording. Passes each interval within the times to `each`, and collects the parts that
+/// they make.
+fn read(
+    args: &Report,
+    spans: &mut Vec<Span>,
+    mut each: impl FnMut(&TimedSnapshot, &TimedSnapshot) -> Result,
+) -> Result<Contents> {
+    let times = args.time.unwrap_or(WHOLE);
+    let mut end = None;
+    reader::read(&args.input[0], |pair| {
+        if !pair.is_within(times) {
+            return Ok(());
+        }
+        let (before, after) = (pair.before, pair.after);
+        match spans.last_mut().filter(|_| end == Some(pair.at.0)) {
+            Some((_, last)) => *last = after.clone(),
+            None => spans.push((before.clone(), after.clone())),
+        }
+        end = Some(pair.at.1);
+        each(before, after)
+    })
 }
 
 /// Prints the sum of several recordings.
-fn many(args: &Report, files: &[PathBuf], style: &Style) -> Result {
+fn many(args: &Report, files: &[PathBuf], style: &Style, printer: &mut Printer) -> Result<u8> {
     for (option, is_given) in [
         ("time", args.time.is_some()),
         ("html", args.html.is_some()),
@@ -108,65 +127,62 @@ fn many(args: &Report, files: &[PathBuf], style: &Style) -> Result {
         ("each", args.each),
     ] {
         if is_given {
-            return Err(Failure::Usage(format!("--{option} takes one recording")));
+            return Err(Error::usage(format!("--{option} takes one recording")));
         }
     }
-    let (frame, lost) = merged::frame(files)?;
-    show_frame(&frame, &args.metrics, style, &mut false)?;
+    let (interval, lost) = merged::interval(files)?;
+    printer.print(&text(&interval, &args.metrics, style, &mut false)?);
     if style.form == Form::Json {
-        print(&lost.json())?;
+        printer.print(&lost.json());
     }
-    lost.check()
+    Ok(lost.status())
 }
 
-fn frame(before: &TimedSnapshot, after: &TimedSnapshot) -> Result<Frame> {
-    let window = Window::between(&before.snapshot, &after.snapshot);
-    let window = window.map_err(|why| Failure::Error(why.to_string()))?;
-    let mut frame = Frame::new(window, after);
-    frame.read_ns = before.read_ns.saturating_add(after.read_ns);
-    Ok(frame)
-}
-
-fn show_frame(frame: &Frame, metrics: &[String], style: &Style, is_headed: &mut bool) -> Result {
-    check_metrics(&frame.window.names, metrics)?;
+fn text(
+    interval: &Interval,
+    metrics: &[String],
+    style: &Style,
+    is_headed: &mut bool,
+) -> Result<String> {
+    check_metrics(&interval.window.names, metrics)?;
     if metrics.is_empty() {
         let end = if style.form == Form::Text { "\n" } else { "" };
-        return print(&(render::summary(frame, style, is_headed) + end));
+        return Ok(render::summary(interval, style, is_headed) + end);
     }
-    let find = |name| frame.window.names.metric(name);
-    let metrics = metrics.iter().filter_map(|name| find(name));
-    let rows = metrics.map(|metric| Row::whole(frame, metric)).collect();
-    print(&render::histograms(frame, rows, 1, style, is_headed))
+    let found = { metrics.iter() }.filter_map(|name| interval.window.names.metric(name));
+    let rows = found.map(|metric| Row::whole(interval, metric)).collect();
+    Ok(render::histograms(interval, rows, 1, style, is_headed))
 }
 
-fn no_span() -> Failure {
-    Failure::Error(NO_INTERVAL.to_owned())
-}
-
-/// Returns the samples of a metric in a frame.
-fn samples(frame: &Frame, metric: &str) -> Result<Distribution> {
-    check_metrics(&frame.window.names, &[metric.to_owned()])?;
-    let metric = frame.window.names.metric(metric).ok_or_else(no_span)?;
-    Ok(frame.window.distribution(metric, |_| true))
+/// Returns the samples of a metric in an interval.
+fn samples(before: &TimedSnapshot, after: &TimedSnapshot, metric: &str) -> Result<Distribution> {
+    let window = Interval::between(before, after)?.window;
+    check_metrics(&window.names, &[metric.to_owned()])?;
+    let metric = window.names.metric(metric);
+    let metric = metric.ok_or_else(|| Error::new(NO_INTERVAL))?;
+    Ok(window.distribution(metric, |_| true))
 }
 
 /// Notes that a metric is off, which the forms of HdrHistogram have no place for.
 fn note_off(contents: &Contents, metric: &str) -> Result {
     if let Some((first, last)) = contents.spans.first() {
-        let off = render::off(&frame(first, last)?.window, |name| name == metric);
-        off.iter().for_each(note);
+        let window = Interval::between(first, last)?.window;
+        render::off(&window, |name| name == metric)
+            .iter()
+            .for_each(note);
     }
     Ok(())
 }
 
 /// Prints HdrHistogram's log of a metric.
-fn hlog(path: &Path, metric: &str, times: (f64, f64)) -> Result {
+fn hlog(args: &Report, metric: &str, printer: &mut Printer) -> Result<u8> {
+    let times = args.time.unwrap_or(WHOLE);
     let (mut log, mut origin) = (String::new(), None);
-    let contents = runs::read(path, |interval| {
-        let (begin, end) = interval.at;
-        let origin = *origin.get_or_insert(interval.before.unix_ns.saturating_sub(begin));
-        if interval.is_within(times) {
-            let samples = samples(&frame(interval.before, interval.after)?, metric)?;
+    let contents = reader::read(&args.input[0], |pair| {
+        let (begin, end) = pair.at;
+        let origin = *origin.get_or_insert(pair.before.unix_ns.saturating_sub(begin));
+        if pair.is_within(times) {
+            let samples = samples(pair.before, pair.after, metric)?;
             if log.is_empty() {
                 log = hdr::log_head(origin);
             }
@@ -176,26 +192,30 @@ fn hlog(path: &Path, metric: &str, times: (f64, f64)) -> Result {
     })?;
     note_off(&contents, metric)?;
     if log.is_empty() {
-        return Err(no_span());
+        return Err(Error::new(NO_INTERVAL));
     }
-    print(&log)?;
-    contents.lost.check()
+    printer.print(&log);
+    Ok(contents.lost.status())
 }
 
-/// Returns the percentiles in the form that HdrHistogram's plotters read.
-fn hgrm(spans: &[(TimedSnapshot, TimedSnapshot)], metric: &str) -> Result<String> {
+/// Prints the percentiles in the form that HdrHistogram's plotters read.
+fn hgrm(args: &Report, metric: &str, printer: &mut Printer) -> Result<u8> {
+    let mut spans = Vec::new();
+    let contents = read(args, &mut spans, |_, _| Ok(()))?;
+    note_off(&contents, metric)?;
     let mut all: Option<Distribution> = None;
-    for (before, after) in spans {
-        let one = samples(&frame(before, after)?, metric)?;
+    for (before, after) in &spans {
+        let one = samples(before, after, metric)?;
         match &mut all {
             Some(all) if all.scheme != one.scheme => {
-                return Err(Failure::Error(
-                    "the precision changed meanwhile: choose a part by --time".to_owned(),
-                ));
+                let why = "the precision changed meanwhile: choose a part by --time";
+                return Err(Error::new(why));
             }
             Some(all) => all.merge(&one),
             None => all = Some(one),
         }
     }
-    Ok(hdr::percentiles(&all.ok_or_else(no_span)?))
+    let all = all.ok_or_else(|| Error::new(NO_INTERVAL))?;
+    printer.print(&hdr::percentiles(&all));
+    Ok(contents.lost.status())
 }

@@ -6,9 +6,10 @@ use schedhist_core::text::Outlier;
 
 use crate::{
     cli::Runqslower,
-    failure::{note, print, Failure, Result},
+    error::{Error, Result},
     options::us,
     outliers::{threshold, Next, Stream},
+    output::{note, print},
     setting::owner,
     source::{unix_ns, Source},
     sys,
@@ -32,9 +33,7 @@ pub fn runqslower(args: &Runqslower, source: &Source) -> Result {
             owner::need_initial_pids(&format!("-{letter}"))?;
             // Each thread has a folder there, too.
             if !is_thread_of(id as i32, id) {
-                return Err(Failure::Error(format!(
-                    "-{letter} {id}: there is no such task"
-                )));
+                return Err(Error::new(format!("-{letter} {id}: there is no such task")));
             }
         }
         owner::note_pids();

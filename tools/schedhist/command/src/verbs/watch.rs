@@ -21,13 +21,14 @@ use schedhist_core::{
 
 use crate::{
     cli::Watch,
-    failure::{note, print, verdict, wrap, Failure, Result},
-    ongoing::{self, Told},
+    error::{verdict, At, Result},
+    in_progress::{self, Told},
     options::{self, known, Parsed},
     outliers::{
         stacks::{Stacks, TRACEFS},
         threshold, Next, Stream,
     },
+    output::{note, print, wrap},
     setting::{owner, Setting},
     source::Source,
     sys,
@@ -139,9 +140,9 @@ fn note_others(source: &Source, names: &raw::Names, metric: &str, ns: u64, words
 }
 
 /// Waits for outliers.
-pub fn watch(args: &Watch, source: &Source) -> Result {
+pub fn watch(args: &Watch, source: &Source) -> Result<u8> {
     let (metric, ns) = (args.metric.as_str(), args.threshold.as_nanos() as u64);
-    let clock = source.read()?.taken;
+    let clock = source.read()?.timed;
     let names = clock.snapshot.names.clone();
     options::check_metrics(&names, &[metric.to_owned()])?;
     // First the stream: it misses nothing, and blocks the signals that would leave the settings.
@@ -186,7 +187,8 @@ pub fn watch(args: &Watch, source: &Source) -> Result {
         )),
         false => Ok(()),
     };
-    verdict(if seen == 0 { 0 } else { EXCEEDED }, ended.and(printed))
+    let status = if seen == 0 { 0 } else { EXCEEDED };
+    Ok(verdict(status, ended.and(printed)))
 }
 
 /// What is reported of a threshold.
@@ -235,7 +237,7 @@ impl Watcher<'_> {
 
     /// Reports slices and waits that have exceeded the threshold so far. Returns whether to end.
     fn report_in_progress(&mut self, metric: &raw::Metric) -> Result<bool> {
-        let snapshot = self.source.read()?.taken.snapshot;
+        let snapshot = self.source.read()?.timed.snapshot;
         let late = Duration::from_nanos(self.ns).saturating_add(PERIOD);
         let late = u64::try_from(late.as_nanos()).unwrap_or(u64::MAX);
         for task in self.told.more(&snapshot, metric, late) {
@@ -244,8 +246,8 @@ impl Watcher<'_> {
                 let names = all_names(self.source);
                 let groups = |group| name_of(group, &names);
                 print(&match self.args.json {
-                    true => ongoing::json(&task, &metric.name, &snapshot, groups),
-                    false => ongoing::text(&task, &metric.name, &snapshot, groups),
+                    true => in_progress::json(&task, &metric.name, &snapshot, groups),
+                    false => in_progress::text(&task, &metric.name, &snapshot, groups),
                 })
             };
             let printed = if self.args.quiet { Ok(()) } else { print() };
@@ -352,7 +354,7 @@ fn act(action: &Action, event: Event) -> Result {
                 _ => ("tracing_on", "0"),
             };
             let path = format!("{TRACEFS}/{file}");
-            fs::write(&path, value).map_err(|error| Failure::at(path, error))
+            fs::write(&path, value).at(path)
         }
         Action::Module(_) | Action::Continue => Ok(()),
         Action::Shell(command) => {
@@ -362,14 +364,15 @@ fn act(action: &Action, event: Event) -> Result {
                 .env("SCHEDHIST_CPU", event.cpu.to_string())
                 .env("SCHEDHIST_DURATION_NS", event.duration_ns.to_string())
                 .status()
-                .map_err(|error| Failure::at("/bin/sh", error))?;
+                .at("/bin/sh")?;
             if !status.success() {
                 note(format!("the shell command ended with {status}"));
             }
             Ok(())
         }
-        Action::Signal { number, pid } => sys::kill(*pid, *number)
-            .map_err(|error| Failure::at(format!("signal {number} to {pid}"), error)),
+        Action::Signal { number, pid } => {
+            sys::kill(*pid, *number).at(format!("signal {number} to {pid}"))
+        }
     }
 }
 
@@ -466,7 +469,7 @@ fn unix_ns(source: &Source, clock: &mut TimedSnapshot, outlier: &Outlier) -> Opt
     let end: u64 = outlier.pairs.number("end_ns")?;
     if end.saturating_sub(clock.snapshot.time) > 60_000_000_000 {
         if let Ok(reading) = source.read() {
-            *clock = reading.taken;
+            *clock = reading.timed;
         }
     }
     // The snapshot's own time is when it was begun.

@@ -6,6 +6,7 @@ use std::{
     borrow::Cow,
     ffi::OsString,
     fmt::Write,
+    io::ErrorKind,
     process::{Child, Command, ExitStatus},
     time::{Duration, Instant},
 };
@@ -18,32 +19,26 @@ use schedhist_core::{
     units,
 };
 
-use super::{exit_status, log::Log, own_group::OwnGroup, print};
+use super::{command_group::CommandGroup, log::Log};
 use crate::{
-    failure::{note, Failure, Result},
+    error::{noted, At, Error, Kind, Result},
     options::{CpuList, Style},
-    recordings::runs::{self, Run, COMMAND, MACHINE},
+    output::note,
+    recordings::{
+        runs::{self, Run, COMMAND, COUNTS, MACHINE},
+        tables,
+    },
     render,
     setting::grouping::MORE_GROUPS,
-    source::{Frame, Reading, Source},
+    source::{Interval, Reading, Source},
     sys::{self, Waiter, Woken},
 };
-
-/// The counts of the command's group, as a run has them.
-pub const COUNTS: [&str; 6] = [
-    "voluntary",
-    "involuntary",
-    "migrations",
-    "oncpu_ns",
-    "waited_ns",
-    "not_in_histogram",
-];
 
 /// What is to be measured, and how.
 pub struct Job<'a> {
     pub source: &'a Source,
     pub waiter: Waiter,
-    pub own_group: Option<OwnGroup<'a>>,
+    pub command_group: Option<CommandGroup<'a>>,
     pub words: &'a [OsString],
     pub interval: Option<Duration>,
     pub delay: Option<Duration>,
@@ -76,7 +71,7 @@ struct Own {
 }
 
 impl Own {
-    fn new(groups: Option<&Groups>, own: &OwnGroup<'_>) -> Self {
+    fn new(groups: Option<&Groups>, own: &CommandGroup<'_>) -> Self {
         let mut all = Self {
             since: groups.and_then(|groups| groups.since),
             refused: groups.map_or(0, |groups| groups.refused),
@@ -166,7 +161,7 @@ impl Job<'_> {
 
     fn state(&self) -> Result<State> {
         let reading = self.source.read()?;
-        let own = match &self.own_group {
+        let own = match &self.command_group {
             Some(group) => Some(Own::new(reading.groups()?.as_ref(), group)),
             None => None,
         };
@@ -175,37 +170,24 @@ impl Job<'_> {
 
     /// Returns the state, or prints why it cannot be read: the command goes on all the same.
     fn state_or_note(&self) -> Option<State> {
-        match self.state() {
-            Ok(state) => Some(state),
-            Err(Failure::Error(why) | Failure::Usage(why)) => {
-                note(why);
-                None
-            }
-            Err(Failure::Output(_) | Failure::Quiet(_)) => None,
-        }
+        noted(self.state())
     }
 
     fn spawn(&self) -> Result<Child> {
         let mut command = Command::new(&self.words[0]);
         sys::with_signals(command.args(&self.words[1..]));
-        if let Some(own) = &self.own_group {
-            if let Err(Failure::Error(why) | Failure::Usage(why)) = own.enter(&mut command) {
-                note(why);
-            }
+        if let Some(own) = &self.command_group {
+            noted(own.enter(&mut command));
         }
         let spawned = command.spawn();
-        if let Some(own) = &self.own_group {
+        if let Some(own) = &self.command_group {
             own.has_entered();
         }
         spawned.map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => {
-                note(format!("{}: command not found", self.program()));
-                Failure::Quiet(127)
+            ErrorKind::NotFound => {
+                Error::at(&self.words[0], "command not found").with_kind(Kind::Status(127))
             }
-            _ => {
-                note(format!("{}: {error}", self.program()));
-                Failure::Quiet(126)
-            }
+            _ => Error::at(&self.words[0], error).with_kind(Kind::Status(126)),
         })
     }
 
@@ -215,11 +197,10 @@ impl Job<'_> {
         let mut first = self.state_or_note();
         let start = Instant::now();
         let mut child = self.spawn()?;
-        let pid = i32::try_from(child.id()).unwrap_or_default();
-        if let Err(failure) = started() {
-            let _ = sys::kill(pid, libc::SIGTERM);
+        if let Err(error) = started() {
+            let _ = sys::kill_child(&child, libc::SIGTERM);
             let _ = child.wait();
-            return Err(failure);
+            return Err(error);
         }
         let mut last: Option<(State, Duration)> = None;
         let (mut begin, mut end) = (self.delay, self.timeout);
@@ -227,7 +208,7 @@ impl Job<'_> {
         let mut is_over = false;
         let status = loop {
             let waited = child.try_wait();
-            if let Some(status) = waited.map_err(|error| Failure::at(&self.words[0], error))? {
+            if let Some(status) = waited.at(&self.words[0])? {
                 break status;
             }
             let deadline = [begin, end, tick].into_iter().flatten().min();
@@ -236,7 +217,7 @@ impl Job<'_> {
                     // ^\ may only ask the command for something, such as Java for its threads.
                     is_over |= signal.number != libc::SIGQUIT;
                     if !signal.is_from_terminal {
-                        let _ = sys::kill(pid, signal.number);
+                        let _ = sys::kill_child(&child, signal.number);
                     }
                 }
                 Woken::Timeout => {
@@ -244,7 +225,7 @@ impl Job<'_> {
                     if begin.take_if(|begin| *begin <= now).is_some() {
                         first = self.state_or_note();
                     } else if end.take_if(|end| *end <= now).is_some() {
-                        let _ = sys::kill(pid, libc::SIGTERM);
+                        let _ = sys::kill_child(&child, libc::SIGTERM);
                     } else if let (Some(due), Some(interval)) = (tick, self.interval) {
                         let before = match &last {
                             Some((state, at)) => Some((state, Some(*at))),
@@ -252,10 +233,9 @@ impl Job<'_> {
                         };
                         if let (Some((before, from)), Some(after)) = (before, self.state_or_note())
                         {
-                            let (run, frame) = self.between(before, &after, None, from, now);
+                            let (run, interval) = self.between(before, &after, None, from, now);
                             last = Some((after, now));
-                            self.log
-                                .print(&print::text_of(&run, &frame, title, &self.style));
+                            self.print(&run, &interval, title);
                         }
                         tick = Some((due + interval).max(now));
                     }
@@ -265,7 +245,7 @@ impl Job<'_> {
         };
         let wall = start.elapsed();
         let after = self.state_or_note();
-        if let Some(own) = &self.own_group {
+        if let Some(own) = &self.command_group {
             own.leave();
         }
         let is_early = begin.is_some();
@@ -274,9 +254,8 @@ impl Job<'_> {
             first = None;
         }
         let run = first.zip(after).map(|(first, after)| {
-            let (run, frame) = self.between(&first, &after, Some(status), self.delay, wall);
-            self.log
-                .print(&print::text_of(&run, &frame, title, &self.style));
+            let (run, interval) = self.between(&first, &after, Some(status), self.delay, wall);
+            self.print(&run, &interval, title);
             run
         });
         Ok(Outcome {
@@ -287,6 +266,11 @@ impl Job<'_> {
         })
     }
 
+    fn print(&self, run: &Run, interval: &Interval, title: &str) {
+        let text = tables::text_of(run, interval, title, &self.style);
+        self.log.print(&text);
+    }
+
     /// Returns the activity between two states, as a run.
     fn between(
         &self,
@@ -295,17 +279,19 @@ impl Job<'_> {
         status: Option<ExitStatus>,
         from: Option<Duration>,
         to: Duration,
-    ) -> (Run, Frame) {
-        let mut frame = new.reading.since(&old.reading);
+    ) -> (Run, Interval) {
+        let mut interval = new.reading.since(&old.reading);
         let mut own = old.own.as_ref().zip(new.own.as_ref());
         if let Some(why) = new.gap(old) {
-            frame.notes.push(why);
+            interval.notes.push(why);
             own = None;
         } else {
-            frame.notes.extend(new.missing(old));
+            interval.notes.extend(new.missing(old));
         }
         let is_wanted = |name: &str| GroupMetric::ALL.iter().any(|metric| metric.name() == name);
-        frame.notes.extend(render::off(&frame.window, is_wanted));
+        interval
+            .notes
+            .extend(render::off(&interval.window, is_wanted));
         let mut histograms = Vec::new();
         if let Some((old, new)) = own {
             let pairs = old.histograms.iter().zip(&new.histograms);
@@ -318,24 +304,26 @@ impl Job<'_> {
             }
         }
         let is_wanted = |cpu| self.cpus.is_none_or(|cpus| cpus.numbers.contains(&cpu));
-        runs::add_window(&mut histograms, &frame.window, MACHINE, is_wanted);
+        runs::add_window(&mut histograms, &interval.window, MACHINE, is_wanted);
         if self.each_cpu {
-            let numbers = frame.window.cpus.iter().map(|cpu| cpu.number);
+            let numbers = interval.window.cpus.iter().map(|cpu| cpu.number);
             for number in numbers.filter(|cpu| is_wanted(*cpu)) {
                 let scope = format!("cpu{number}");
-                runs::add_window(&mut histograms, &frame.window, &scope, |cpu| cpu == number);
+                runs::add_window(&mut histograms, &interval.window, &scope, |cpu| {
+                    cpu == number
+                });
             }
         }
-        let mut pairs = runs::describe(&old.reading.taken, &self.module);
+        let mut pairs = runs::describe(&old.reading.timed, &self.module);
         let list = self.cpus.map_or("all", |cpus| &cpus.text);
         let (from, to) = (from.unwrap_or_default().as_nanos(), to.as_nanos());
         let words: Vec<_> = { self.words.iter() }
             .map(|word| word.to_string_lossy())
             .collect();
         let words = words.join(" ");
-        let words = words.chars().map(|c| match c {
-            c if c.is_control() => format!("\\x{:02x}", u32::from(c)),
-            c => c.to_string(),
+        let words = words.chars().map(|c| match c.is_control() {
+            true => format!("\\x{:02x}", u32::from(c)),
+            false => c.to_string(),
         });
         let words: String = words.collect();
         // Writing to a String does not fail.
@@ -345,10 +333,10 @@ impl Job<'_> {
             to.saturating_sub(from)
         );
         if let Some(status) = status {
-            let _ = writeln!(pairs, "status {}", exit_status(status));
+            let _ = writeln!(pairs, "status {}", sys::exit_status(status));
         }
-        if !frame.notes.is_empty() {
-            let _ = writeln!(pairs, "notes {}", frame.notes.join("\t"));
+        if !interval.notes.is_empty() {
+            let _ = writeln!(pairs, "notes {}", interval.notes.join("\t"));
         }
         if let Some((old, new)) = own {
             for ((key, old), new) in COUNTS.iter().zip(old.counts).zip(new.counts) {
@@ -359,6 +347,6 @@ impl Job<'_> {
             pairs: Pairs::of_lines(&pairs),
             histograms,
         };
-        (run, frame)
+        (run, interval)
     }
 }

@@ -14,7 +14,7 @@ use schedhist_core::recording::file::MAGIC;
 
 use crate::{
     cli::Run,
-    failure::{plain, Failure, Result},
+    error::{At, Error, Kind, Result},
     options::{Form, Style},
     sys,
 };
@@ -47,14 +47,13 @@ impl Log {
         let path = path.filter(|_| style.form != Form::Text);
         let (file, how) = match (args.log_fd, path) {
             (Some(_), Some(_)) => {
-                return Err(Failure::Usage(
-                    "with -j or -x, lines go to the FILE of -o: --log-fd is another place"
-                        .to_owned(),
+                return Err(Error::usage(
+                    "with -j or -x, lines go to the FILE of -o: --log-fd is another place",
                 ));
             }
             (Some(fd), None) => {
-                let file = sys::duplicate(fd, appends)
-                    .map_err(|error| Failure::Usage(format!("--log-fd {fd}: {}", plain(error))))?;
+                let file = sys::duplicate(fd, appends).at(format!("--log-fd {fd}"));
+                let file = file.map_err(|error| error.with_kind(Kind::Usage))?;
                 (Some(file), if appends { How::Append } else { How::AsItIs })
             }
             (None, Some(path)) => {
@@ -108,9 +107,8 @@ impl Log {
 
     /// Returns the first error of printing.
     pub fn end(&self) -> Result {
-        self.failed
-            .take()
-            .map_or(Ok(()), |e| Err(Failure::Output(e)))
+        let error = self.failed.take();
+        error.map_or(Ok(()), |why| Err(Error::new(why).with_kind(Kind::Output)))
     }
 }
 
@@ -122,11 +120,8 @@ fn open(path: &Path, appends: bool) -> Result<File> {
         && File::open(path).is_ok_and(|mut file| file.read_exact(&mut begin).is_ok())
         && begin == MAGIC
     {
-        let text = format!(
-            "-o {}: this is a recording, as -o without -j and -x makes them",
-            path.display()
-        );
-        return Err(Failure::Usage(text));
+        let why = "this is a recording, as -o without -j and -x makes them";
+        return Err(Error::at(format!("-o {}", path.display()), why).with_kind(Kind::Usage));
     }
     let mut options = OpenOptions::new();
     options
@@ -134,5 +129,5 @@ fn open(path: &Path, appends: bool) -> Result<File> {
         .write(true)
         .truncate(false)
         .append(appends);
-    options.open(path).map_err(|error| Failure::at(path, error))
+    options.open(path).at(path)
 }

@@ -2,54 +2,43 @@
 
 //! `run`: measures a command with its children, and the machine beside it.
 
-use std::{os::unix::process::ExitStatusExt, process::ExitStatus};
-
 use crate::{
     cli::Run,
-    failure::{note, verdict, Failure, Result},
+    error::{verdict, Result},
     files,
     options::{Form, Style},
+    output::note,
+    recordings::{tables, writer::Writer},
     source::Source,
-    sys::Waiter,
-    verbs::record::Output,
+    sys::{self, Waiter},
 };
 
+mod command_group;
 mod job;
 mod log;
-mod own_group;
-mod print;
 
+use command_group::CommandGroup;
 use job::Job;
 use log::Log;
-use own_group::OwnGroup;
-pub use print::{happened, recorded};
-
-/// Returns the exit status to pass on: 128 and the signal for a command that was killed.
-pub fn exit_status(status: ExitStatus) -> u8 {
-    let number = status
-        .code()
-        .unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
-    u8::try_from(number).unwrap_or(1)
-}
 
 /// Runs the command, once or several times.
-pub fn run(args: &Run, source: &Source) -> Result {
+pub fn run(args: &Run, source: &Source) -> Result<u8> {
     let style = Style::new(&args.style);
     let log = Log::new(args, &style)?;
     // First, as it tells whether there is a module, and who may use it.
-    let snapshot = source.read()?.taken.snapshot;
+    let snapshot = source.read()?.timed.snapshot;
     let cpus = args.cpu.as_ref();
     cpus.map_or(Ok(()), |cpus| cpus.check(&snapshot))?;
     // With -j and -x, the file is the log.
     let mut output = match args.output.as_deref().filter(|_| style.form == Form::Text) {
         None => None,
-        Some(path) if args.append => Some(Output::append(path)?),
-        Some(path) => Some(Output::begin(path, "old")?),
+        Some(path) if args.append => Some(Writer::append(path)?),
+        Some(path) => Some(Writer::begin(path, "old")?),
     };
     // Before the cgroup: it blocks the signals that would leave that behind.
-    let waiter = Waiter::new().map_err(|error| Failure::at("signals", error))?;
-    let own_group = OwnGroup::new(source);
-    if let Err(why) = &own_group {
+    let waiter = Waiter::new()?;
+    let command_group = CommandGroup::new(source);
+    if let Err(why) = &command_group {
         note(format!(
             "only the machine is measured, not the command by itself: {why}"
         ));
@@ -57,7 +46,7 @@ pub fn run(args: &Run, source: &Source) -> Result {
     let job = Job {
         source,
         waiter,
-        own_group: own_group.ok(),
+        command_group: command_group.ok(),
         words: &args.command,
         interval: args.interval,
         delay: args.delay,
@@ -70,7 +59,7 @@ pub fn run(args: &Run, source: &Source) -> Result {
     };
     let mut status = 0;
     let ended = repeated(&job, args.repeat, args.table, output.as_mut(), &mut status);
-    verdict(status, ended.and(job.log.end()))
+    Ok(verdict(status, ended.and(job.log.end())))
 }
 
 /// Runs the command `repeat` times. `status` becomes the highest of all runs.
@@ -78,7 +67,7 @@ fn repeated(
     job: &Job<'_>,
     repeat: u64,
     has_table: bool,
-    mut output: Option<&mut Output>,
+    mut output: Option<&mut Writer>,
     status: &mut u8,
 ) -> Result {
     let mut runs = Vec::new();
@@ -89,33 +78,37 @@ fn repeated(
         };
         // Not before: what is older stays if there is no such command.
         let mut started = || {
-            job.log.begin(&print::head(&job.style));
+            job.log.begin(&tables::head(&job.style));
             match &mut output {
                 Some(output) => output.publish("old"),
                 None => Ok(()),
             }
         };
         let outcome = job.once(&title, &mut started)?;
-        *status = exit_status(outcome.status).max(*status);
+        *status = sys::exit_status(outcome.status).max(*status);
         match outcome.run {
             Some(mut run) => {
                 if let Some(output) = &mut output {
                     output.write(|recorder| recorder.run(&run.encode()))?;
                 }
                 if has_table {
-                    run.histograms.retain(print::is_in_table_of_runs);
+                    run.histograms.retain(tables::is_in_table_of_runs);
                     runs.push(run);
                 }
             }
             None if outcome.is_early => {}
-            None => return Err(Failure::Quiet(1)),
+            // A note says why.
+            None => {
+                *status = (*status).max(1);
+                return Ok(());
+            }
         }
         if outcome.is_over {
             break;
         }
     }
     if has_table {
-        job.log.print(&print::table_of_runs(&runs, &job.style));
+        job.log.print(&tables::table_of_runs(&runs, &job.style));
     }
     Ok(())
 }

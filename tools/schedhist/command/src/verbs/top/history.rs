@@ -14,7 +14,7 @@ use schedhist_core::{
     window::{Part, Window},
 };
 
-use crate::source::Frame;
+use crate::source::Interval;
 
 /// The number of intervals that are kept: at one a second, ten minutes.
 pub const KEPT: usize = 600;
@@ -74,8 +74,8 @@ pub struct Moment {
 
 impl Moment {
     /// Creates a moment.
-    pub fn new(frame: &Frame, mut groups: Vec<GroupRow>, outliers: Vec<Outlier>) -> Self {
-        let window = &frame.window;
+    pub fn new(interval: &Interval, mut groups: Vec<GroupRow>, outliers: Vec<Outlier>) -> Self {
+        let window = &interval.window;
         groups.truncate(GROUPS);
         let rows = window.names.metrics.iter().map(|metric| {
             let all = window.distribution(metric, |_| true);
@@ -86,21 +86,21 @@ impl Moment {
             row_of(&all, ["50", "90", "99", "99.9"].map(share))
         });
         Self {
-            unix_ns: frame.unix_ns,
+            unix_ns: interval.unix_ns,
             span: window.span,
             rows: rows.collect(),
             switches: window.counter("switches").unwrap_or_default(),
             cpus: cpus(window),
             groups,
             outliers,
-            in_progress: frame
+            in_progress: interval
                 .in_progress
                 .iter()
                 .take(IN_PROGRESS)
                 .cloned()
                 .collect(),
-            lawful: laws::check(window, frame.read_ns).violations.is_empty(),
-            notes: frame.notes.clone(),
+            lawful: laws::check(window, interval.read_ns).violations.is_empty(),
+            notes: interval.notes.clone(),
         }
     }
 }
@@ -179,18 +179,21 @@ pub struct History {
 impl History {
     /// Appends an interval. One since the load gives way to the first real one, and if there are
     /// other metrics or CPUs, all of them do.
-    pub fn push(&mut self, frame: &Frame, moment: Moment) {
-        let names: Vec<_> = { frame.window.names.metrics.iter() }
+    pub fn push(&mut self, interval: &Interval, moment: Moment) {
+        let names: Vec<_> = { interval.window.names.metrics.iter() }
             .map(|metric| metric.name.clone())
             .collect();
-        let cpus: Vec<_> = frame.window.cpus.iter().map(|cpu| cpu.number).collect();
+        let cpus: Vec<_> = interval.window.cpus.iter().map(|cpu| cpu.number).collect();
         if names != self.names || cpus != self.cpus {
             self.moments.clear();
             (self.names, self.cpus) = (names, cpus);
         }
         for outlier in &moment.outliers {
-            let end = outlier.pairs.number("end_ns").unwrap_or(frame.window.end);
-            let ago = frame.window.end.saturating_sub(end);
+            let end = outlier
+                .pairs
+                .number("end_ns")
+                .unwrap_or(interval.window.end);
+            let ago = interval.window.end.saturating_sub(end);
             let time = moment.unix_ns.saturating_sub(ago);
             self.outliers.push_back((time, outlier.clone()));
         }

@@ -20,8 +20,10 @@ use schedhist_core::{
 
 use crate::{
     cli::Top,
-    failure::{print, Failure, Result},
-    options, render,
+    error::{At, Result},
+    options,
+    output::print,
+    render,
     source::{Reading, Source},
     sys,
     tty::{self, Event, Tty},
@@ -51,27 +53,27 @@ impl Feed<'_> {
         let (reading, groups) = match read {
             Ok(read) => read,
             // The next interval begins where this one would have.
-            Err(Failure::Error(text)) => {
-                // The end of the message has the remedy.
-                let text = text.rsplit("; ").next().unwrap_or_default().to_owned();
-                self.status.trouble = Some(text);
+            Err(error) => {
+                let remedy = error.remedy.map(str::to_owned);
+                self.status.trouble = Some(remedy.unwrap_or_else(|| error.to_string()));
                 return Ok(());
             }
-            Err(other) => return Err(other),
         };
         self.status.trouble = None;
-        let mut frame = match &self.last {
-            Some(last) if last.taken.snapshot.time == reading.taken.snapshot.time => return Ok(()),
+        let mut interval = match &self.last {
+            Some(last) if last.timed.snapshot.time == reading.timed.snapshot.time => return Ok(()),
             Some(last) => reading.since(last),
             None => reading.since_load(),
         };
         let metric = self.metric.clone();
         let is_wanted = |name: &str| name == metric || render::is_default(name);
-        frame.notes.extend(render::off(&frame.window, is_wanted));
+        interval
+            .notes
+            .extend(render::off(&interval.window, is_wanted));
         let groups = self.groups(groups);
         let outliers = self.outliers();
-        let moment = Moment::new(&frame, groups, outliers);
-        self.history.push(&frame, moment);
+        let moment = Moment::new(&interval, groups, outliers);
+        self.history.push(&interval, moment);
         self.status.folds = view::folds(&self.history.cpus, &self.sets);
         self.last = Some(reading);
         Ok(())
@@ -148,8 +150,8 @@ fn look(ascii: bool) -> Look {
 
 fn show(source: &Source, interval: Duration, metric: &str, ascii: bool, once: bool) -> Result {
     let first = source.read()?;
-    options::check_metrics(&first.taken.snapshot.names, &[metric.to_owned()])?;
-    let names = &first.taken.snapshot.names.metrics;
+    options::check_metrics(&first.timed.snapshot.names, &[metric.to_owned()])?;
+    let names = &first.timed.snapshot.names.metrics;
     let mut feed = Feed {
         source,
         metric: metric.to_owned(),
@@ -165,10 +167,7 @@ fn show(source: &Source, interval: Duration, metric: &str, ascii: bool, once: bo
         },
     };
     let mut choice = Choice {
-        metric: names
-            .iter()
-            .position(|known| known.name == metric)
-            .unwrap_or(0),
+        metric: names.iter().position(|it| it.name == metric).unwrap_or(0),
         back: 0,
         paused: false,
         help: false,
@@ -186,12 +185,12 @@ fn show(source: &Source, interval: Duration, metric: &str, ascii: bool, once: bo
         );
         return print(&screen::plain(&feed.view(&choice, look).draw(size)));
     }
-    let mut tty = Tty::new().map_err(|error| Failure::at("the terminal", error))?;
+    let mut tty = Tty::new().at("the terminal")?;
     let mut next = Instant::now() + interval;
     let (mut clock, mut cpu) = (Instant::now(), sys::cpu_time());
     loop {
         let screen = feed.view(&choice, look).draw(tty::size());
-        print(&tty.update(screen).map_err(Failure::Output)?)?;
+        print(&tty.update(screen).at("the terminal")?)?;
         match tty.wait(next) {
             Event::End | Event::Key('q') => return Ok(()),
             Event::Resized => {}

@@ -19,9 +19,10 @@ use std::{
 use nix::poll::{PollFd, PollFlags};
 use schedhist_core::exposition::negotiate::{self, Form};
 
-use crate::verbs::export::Exporter;
 use crate::{
-    failure::{note, Failure, Result},
+    error::{At, Result},
+    exporter::Exporter,
+    output::note,
     sys::{Waiter, Woken},
 };
 
@@ -292,12 +293,10 @@ fn listen(address: &str) -> io::Result<TcpListener> {
 
 /// Answers requests until SIGINT.
 pub fn serve(exporter: &mut Exporter, address: &str) -> Result {
-    let listener = listen(address).map_err(|error| Failure::at(address, error))?;
-    let bound = listener.local_addr();
-    let bound = bound.map_err(|error| Failure::at(address, error))?;
-    let waiter = Waiter::new().map_err(|error| Failure::at("signals", error))?;
-    let nonblocking = listener.set_nonblocking(true);
-    nonblocking.map_err(|error| Failure::at(address, error))?;
+    let listener = listen(address).at(address)?;
+    let bound = listener.local_addr().at(address)?;
+    let waiter = Waiter::new()?;
+    listener.set_nonblocking(true).at(address)?;
     if !bound.ip().is_loopback() {
         note(format!(
             "{bound} can be reached from other machines, and there is no password"

@@ -1,37 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What `run` prints: tables, JSON Lines, CSV.
+//! The tables of runs, as `run` and `report` print them.
 
 use std::collections::BTreeSet;
 
 use schedhist_core::{
     distribution::{Distribution, Quantile},
-    text::Pairs,
     units::Unit,
 };
 
-use super::job::COUNTS;
 use crate::{
-    failure::{Failure, Result},
+    error::{Error, Result},
     options::{Form, Style},
-    recordings::runs::{Run, COMMAND, MACHINE},
+    output::printable,
+    recordings::runs::{Histogram, Run, COMMAND, COUNTS, MACHINE},
     render,
-    source::Frame,
+    source::Interval,
     table::{self, Cell, Column, Table},
 };
 
-/// Returns what happened during a run that readers of the figures should know.
-pub fn happened(run: &Run) -> Vec<String> {
-    let notes = run.pairs.get("notes").into_iter();
-    notes
-        .flat_map(|notes| notes.split('\t'))
-        .map(str::to_owned)
-        .collect()
-}
-
-/// Returns that, and what the figures are of.
+/// Returns what readers of the figures should know, with what they are of.
 fn notes(run: &Run) -> Vec<String> {
-    let mut notes = happened(run);
+    let mut notes = run.notes();
     let number = |key| run.pairs.number::<u64>(key);
     if number("voluntary").is_none() && !run.histograms.iter().any(|(scope, ..)| scope == COMMAND) {
         notes.push(format!("all figures are of the whole {MACHINE}"));
@@ -58,18 +48,17 @@ pub fn recorded(runs: &[Run], metrics: &[String], style: &Style) -> Result<Strin
         let all: BTreeSet<_> = run.histograms.iter().map(|(_, metric, _)| metric).collect();
         if let Some(wrong) = metrics.iter().find(|metric| !all.contains(metric)) {
             let all: Vec<_> = all.into_iter().map(String::as_str).collect();
-            return Err(Failure::Usage(format!(
+            return Err(Error::usage(format!(
                 "the runs have no metric '{wrong}': they have {}",
                 all.join(", ")
             )));
         }
         let notes = notes(&run);
         if !metrics.is_empty() {
-            run.histograms
-                .retain(|(_, metric, _)| metrics.contains(metric));
+            run.keep(metrics);
         }
         let mut table = table(&run, !metrics.is_empty(), notes, style);
-        let words = render::printable(run.pairs.get("words").unwrap_or("-"));
+        let words = printable(run.pairs.get("words").unwrap_or("-"));
         let title = format!("{words}{}", render::in_unit(style.unit));
         table.title.insert(0, title);
         out += &table.render(style, &mut is_headed);
@@ -88,15 +77,19 @@ pub fn recorded(runs: &[Run], metrics: &[String], style: &Style) -> Result<Strin
 }
 
 /// Returns a run in the form that the user chose.
-pub fn text_of(run: &Run, frame: &Frame, title: &str, style: &Style) -> String {
+pub fn text_of(run: &Run, interval: &Interval, title: &str, style: &Style) -> String {
     let mut notes = notes(run);
-    notes.extend(render::notes(frame).into_iter().skip(frame.notes.len()));
+    notes.extend(
+        render::notes(interval)
+            .into_iter()
+            .skip(interval.notes.len()),
+    );
     let time = |key| Unit::Fitting.text(run.pairs.number(key));
     let span = match run.pairs.get("status") {
         Some(_) => time("wall_ns"),
         None => format!("from {} to {}", time("from_ns"), time("to_ns")),
     };
-    let (unit, laws) = (render::in_unit(style.unit), render::laws(frame).0);
+    let (unit, laws) = (render::in_unit(style.unit), render::laws(interval).0);
     let mut table = table(run, false, notes, style);
     let title = format!("{title}: {span}{unit}, {laws}");
     table.title.splice(..0, [String::new(), title]);
@@ -104,8 +97,7 @@ pub fn text_of(run: &Run, frame: &Frame, title: &str, style: &Style) -> String {
     table.render(style, &mut true)
 }
 
-/// Whose samples, the metric, and the samples.
-type Row<'a> = &'a (String, String, Distribution);
+type Row<'a> = &'a Histogram;
 
 /// Returns the table of a run. Parts of metrics are in it, and metrics without samples, if they
 /// were asked for.
@@ -160,7 +152,7 @@ fn table<'a>(
 
 /// Returns whether the table of runs needs this histogram. All of many runs on many CPUs take a lot
 /// of memory.
-pub fn is_in_table_of_runs((scope, metric, _): &(String, String, Distribution)) -> bool {
+pub fn is_in_table_of_runs((scope, metric, _): &Histogram) -> bool {
     metric == "runq" && (scope == COMMAND || scope == MACHINE)
 }
 
@@ -201,13 +193,8 @@ pub fn table_of_runs(runs: &[Run], style: &Style) -> String {
 
 /// Returns what stands above all runs.
 pub fn head(style: &Style) -> String {
-    let run = Run {
-        pairs: Pairs::default(),
-        histograms: Vec::new(),
-    };
-    let table = table(&run, false, Vec::new(), style);
     match style.form {
-        Form::Csv(_) => table.render(style, &mut false),
+        Form::Csv(_) => table(&Run::default(), false, Vec::new(), style).render(style, &mut false),
         Form::Text | Form::Json => String::new(),
     }
 }
@@ -217,6 +204,7 @@ mod tests {
     use schedhist_core::{
         distribution::Max,
         engine::histogram::bucket::{Precision, Scheme},
+        text::Pairs,
     };
 
     use super::*;

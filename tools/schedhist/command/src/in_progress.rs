@@ -2,7 +2,7 @@
 
 //! Slices and waits that have not ended, as `watch` tells of them, and notes below tables.
 
-use std::{collections::BTreeMap, fmt::Write};
+use std::{cmp::Reverse, collections::BTreeMap, fmt::Write};
 
 use schedhist_core::{
     raw::{Metric, Snapshot, TaskInProgress},
@@ -10,7 +10,7 @@ use schedhist_core::{
     units::Unit,
 };
 
-use crate::{failure::wrap, render::name, table::Cell};
+use crate::{output::wrap, render::name, table::Cell};
 
 /// What `watch` has told of, so that it tells of nothing twice.
 #[derive(Debug, Default)]
@@ -134,23 +134,20 @@ fn who(task: &TaskInProgress) -> String {
     }
 }
 
-/// Returns the slices of tasks and the waits that have taken longer than `ns` nanoseconds so far,
-/// the longest first: each with a text of its own.
-pub fn longer(snapshot: &Snapshot, ns: u64) -> Vec<(u64, String)> {
-    let of = |name: &str| {
+/// Returns the slices and waits that have taken longer than `ns` nanoseconds so far, the longest
+/// first, in words.
+pub fn longer(snapshot: &Snapshot, ns: u64) -> Vec<String> {
+    let of = |name: &str, what: &'static str| {
         let metric = snapshot.names.metric(name);
-        metric.map_or_else(Vec::new, |metric| snapshot.in_progress(metric))
+        let all = metric.map_or_else(Vec::new, |metric| snapshot.in_progress(metric));
+        all.into_iter().map(move |task| (task, what))
     };
-    let ran = of("oncpu").into_iter().map(|task| (task, "has had"));
-    let waits = of("runq").into_iter().map(|task| (task, "has waited for"));
-    let long = ran.chain(waits).filter(|(task, _)| task.duration > ns);
-    let mut all: Vec<_> = long
-        .map(|(task, what)| {
-            let time = Unit::Fitting.text(Some(task.duration));
-            let text = format!("{} {what} CPU {} for {time}", who(&task), task.cpu);
-            (task.duration, text)
-        })
-        .collect();
-    all.sort_by_key(|(ns, _)| std::cmp::Reverse(*ns));
-    all
+    let all = of("oncpu", "has had").chain(of("runq", "has waited for"));
+    let mut all: Vec<_> = all.filter(|(task, _)| task.duration > ns).collect();
+    all.sort_by_key(|(task, _)| Reverse(task.duration));
+    let text = |(task, what): &(TaskInProgress, &str)| {
+        let time = Unit::Fitting.text(Some(task.duration));
+        format!("{} {what} CPU {} for {time}", who(task), task.cpu)
+    };
+    all.iter().map(text).collect()
 }

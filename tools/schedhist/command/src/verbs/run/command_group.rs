@@ -14,7 +14,8 @@ use std::{
 use schedhist_core::engine::format::text::Escaped;
 
 use crate::{
-    failure::{note, Failure, Result},
+    error::{noted, At, Error, Result},
+    output::note,
     setting::{
         grouping::{has_cgroups, rule_of, rules, Grouping, CGROUPS, RUN},
         owner::{self, Owner, State},
@@ -25,7 +26,7 @@ use crate::{
 
 /// A group that exists for as long as this does.
 #[derive(Debug)]
-pub struct OwnGroup<'a> {
+pub struct CommandGroup<'a> {
     /// The name of the group, as the module's files show it.
     pub name: String,
     way: Way<'a>,
@@ -43,49 +44,41 @@ enum Way<'a> {
     },
 }
 
-impl<'a> OwnGroup<'a> {
+impl<'a> CommandGroup<'a> {
     /// Makes the module group tasks by cgroup, and creates a cgroup below that of this process. If
     /// tasks are grouped by a list of rules, or if there are no cgroups of version 2, uses a rule
     /// of the list. Returns why neither is possible, otherwise. Signals must be blocked before.
-    pub fn new(source: &'a Source) -> std::result::Result<Self, String> {
+    pub fn new(source: &'a Source) -> Result<Self> {
         if !source.is_live() {
-            return Err("these are copies of the module's files".to_owned());
+            return Err(Error::new("these are copies of the module's files"));
         }
-        let by = |failure| match failure {
-            Failure::Error(text) | Failure::Usage(text) => text,
-            Failure::Output(_) | Failure::Quiet(_) => "group_by cannot be written".to_owned(),
-        };
-        match rule_of(source).map_err(by)?.as_str() {
-            "list" => Self::with_rule(source).map_err(by),
+        match rule_of(source)?.as_str() {
+            "list" => Self::with_rule(source),
             "none" => Self::with_cgroup(source)
-                .or_else(|why| Self::with_rule(source).map_err(|_| by(why))),
-            _ => Self::with_cgroup(source).map_err(by),
+                .or_else(|error| Self::with_rule(source).map_err(|_| error)),
+            _ => Self::with_cgroup(source),
         }
     }
 
     fn with_cgroup(source: &'a Source) -> Result<Self> {
-        let failed = |why: String| Err(Failure::Error(why));
         // The names of cgroups can be any bytes.
         let own = fs::read("/proc/self/cgroup").unwrap_or_default();
         let mut lines = own.split(|byte| *byte == b'\n');
         let Some(own) = lines.find_map(|line| line.strip_prefix(b"0::/")) else {
-            return failed("there is no cgroup hierarchy of version 2".to_owned());
+            return Err(Error::new("there is no cgroup hierarchy of version 2"));
         };
         if !has_cgroups() {
-            return failed(format!(
-                "no cgroup hierarchy of version 2 is mounted at {CGROUPS}"
-            ));
+            let why = format!("no cgroup hierarchy of version 2 is mounted at {CGROUPS}");
+            return Err(Error::new(why));
         }
         // Another cgroup namespace than that of this process may be mounted.
         let parent = Path::new(CGROUPS).join(OsStr::from_bytes(own));
         let this = std::process::id().to_string();
         let procs = parent.join("cgroup.procs");
-        let procs = fs::read_to_string(&procs).map_err(|error| Failure::at(procs, error))?;
+        let procs = fs::read_to_string(&procs).at(procs)?;
         if !procs.lines().any(|pid| pid == this) {
-            return failed(format!(
-                "{} is not the cgroup of this process",
-                parent.display()
-            ));
+            let why = format!("{} is not the cgroup of this process", parent.display());
+            return Err(Error::new(why));
         }
         for entry in fs::read_dir(&parent).into_iter().flatten().flatten() {
             // Its run was killed, or has left a daemon there, which keeps it until it ends.
@@ -168,17 +161,14 @@ impl<'a> OwnGroup<'a> {
     pub fn leave(&self) {
         if let Way::Rule { source, is_added } = &self.way {
             if is_added.take() {
-                if let Err(Failure::Error(why)) =
-                    source.write("group_rules", &format!("remove {}", self.name))
-                {
-                    note(why);
-                }
+                let rule = format!("remove {}", self.name);
+                noted(source.write("group_rules", &rule));
             }
         }
     }
 }
 
-impl Drop for OwnGroup<'_> {
+impl Drop for CommandGroup<'_> {
     fn drop(&mut self) {
         self.leave();
     }
@@ -189,17 +179,12 @@ impl Drop for OwnGroup<'_> {
 struct Cgroup(PathBuf);
 
 impl Cgroup {
-    /// Creates a cgroup.
-    ///
-    /// # Errors
-    ///
-    /// Fails if it cannot be created, or if no process can enter it, as below a threaded one.
+    /// Creates a cgroup. Fails if no process can enter it, as below a threaded one.
     fn new(path: PathBuf) -> Result<Self> {
-        fs::create_dir(&path).map_err(|error| Failure::at(&path, error))?;
+        fs::create_dir(&path).at(&path)?;
         let this = Self(path);
         let procs = this.0.join("cgroup.procs");
-        let tried = sys::try_entry(writable(&procs)?);
-        tried.map_err(|error| Failure::at(procs, error))?;
+        sys::try_entry(writable(&procs)?).at(procs)?;
         Ok(this)
     }
 }
@@ -207,13 +192,11 @@ impl Cgroup {
 impl Drop for Cgroup {
     fn drop(&mut self) {
         if let Err(error) = fs::remove_dir(&self.0) {
-            note(format!("{} stays: {error}", self.0.display()));
+            note(Error::at(format!("{} stays", self.0.display()), error));
         }
     }
 }
 
 fn writable(path: &Path) -> Result<OwnedFd> {
-    let file = OpenOptions::new().write(true).open(path);
-    let file = file.map_err(|error| Failure::at(path, error))?;
-    Ok(file.into())
+    Ok(OpenOptions::new().write(true).open(path).at(path)?.into())
 }

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Makes what `export` serves and writes.
+
+pub mod http;
+
+use std::{
+    collections::BTreeSet,
+    fs::{self, Permissions},
+    os::unix::fs::{MetadataExt, PermissionsExt},
+    path::Path,
+};
+
+use schedhist_core::exposition::{
+    families::{self, Input},
+    negotiate::Form,
+    protobuf,
+    text::{self, Dialect},
+    Exposition,
+};
+
+use crate::{
+    cli::Export,
+    error::Result,
+    files, options,
+    source::{Reading, Source},
+};
+
+/// The bytes that groups may take in an answer.
+const GROUP_BYTES: usize = 16 << 20;
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// What tells a load of the module from the next one.
+#[derive(Clone, Copy, Debug)]
+struct Load {
+    time: u64,
+    switches: u64,
+    created: Option<u64>,
+}
+
+/// Makes expositions.
+pub struct Exporter {
+    pub source: Source,
+    schema: i32,
+    per_cpu: Vec<String>,
+    limit: usize,
+    last: Option<Load>,
+}
+
+impl Exporter {
+    pub fn new(args: &Export, source: &Source) -> Result<Self> {
+        let per_cpu = args.per_cpu.iter().cloned();
+        let mut seen = BTreeSet::new();
+        // Twice the same family would make readers refuse all of them.
+        let per_cpu = per_cpu.filter(|name| name != "none" && seen.insert(name.clone()));
+        let per_cpu = per_cpu.collect::<Vec<_>>();
+        if let Ok(reading) = source.read() {
+            options::check_metrics(&reading.timed.snapshot.names, &per_cpu)?;
+        }
+        Ok(Self {
+            source: source.clone(),
+            schema: args.schema.unwrap_or(3),
+            per_cpu,
+            limit: args.series as usize,
+            last: None,
+        })
+    }
+
+    /// Reads the module and returns the metrics in a form.
+    pub fn scrape(&mut self, form: Form) -> Result<Vec<u8>> {
+        let reading = self.source.read()?;
+        let load = self.load(&reading, self.last.as_ref());
+        let created = load.created;
+        self.last = Some(load);
+        let groups = reading.groups()?;
+        let exposition = families::build(&Input {
+            snapshot: &reading.timed.snapshot,
+            groups: groups.as_ref(),
+            created,
+            version: VERSION,
+            read_ns: reading.timed.read_ns,
+            per_cpu: &self.per_cpu,
+            limit: self.limit,
+            group_bytes: GROUP_BYTES,
+            native: form == Form::Protobuf,
+        });
+        Ok(self.encode(&exposition, form))
+    }
+
+    /// Returns the metrics in a form. If the module is not there, `schedhist_up` says so.
+    pub fn answer(&mut self, form: Form) -> Vec<u8> {
+        self.scrape(form)
+            .unwrap_or_else(|_| self.encode(&families::down(VERSION), form))
+    }
+
+    fn encode(&self, exposition: &Exposition, form: Form) -> Vec<u8> {
+        match form {
+            Form::Text(dialect) => text::encode(exposition, dialect).into_bytes(),
+            Form::Protobuf => protobuf::encode(exposition, self.schema),
+        }
+    }
+
+    /// Returns the load of the module that a reading belongs to. Its files exist since the load; a
+    /// copy of them does not tell, unless it replaces an earlier one whose counts were higher.
+    fn load(&self, reading: &Reading, last: Option<&Load>) -> Load {
+        let snapshot = &reading.timed.snapshot;
+        let about = fs::metadata(self.source.path("raw")).ok();
+        let mut load = Load {
+            time: snapshot.time,
+            switches: snapshot.cpus.iter().fold(0, |sum, cpu| {
+                sum.saturating_add(cpu.counters.first().copied().unwrap_or_default())
+            }),
+            created: None,
+        };
+        if self.source.is_live() {
+            load.created = about.map(|about| {
+                let seconds = u64::try_from(about.ctime()).unwrap_or_default();
+                let rest = u64::try_from(about.ctime_nsec()).unwrap_or_default();
+                seconds.saturating_mul(1_000_000_000).saturating_add(rest)
+            });
+            return load;
+        }
+        if let Some(last) = last {
+            load.created = if load.time < last.time || load.switches < last.switches {
+                Some(reading.timed.unix_ns)
+            } else {
+                last.created
+            };
+        }
+        load
+    }
+
+    /// Writes the metrics to a file.
+    pub fn write(&mut self, path: &Path) -> Result {
+        files::check_replaceable(path)?;
+        let body = self.scrape(Form::Text(Dialect::Prometheus))?;
+        // The collector runs as another user, and the umask does not matter.
+        files::write_with(path, &body, Some(Permissions::from_mode(0o644)))
+    }
+}
