@@ -7,7 +7,7 @@
 
 use std::{
     env, fs,
-    io::{BufRead, BufReader, Read, Write},
+    io::{BufRead, BufReader, ErrorKind, Read, Write},
     net::{TcpListener, TcpStream},
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
@@ -365,6 +365,49 @@ fn server() {
     fs::remove_dir_all(&folder).unwrap();
 }
 
+/// Clients that say nothing, or a byte at times, or take nothing, are gone after ten seconds.
+#[test]
+fn patience() {
+    let (folder, machine) = module("patience", 64, 20);
+    put_groups(&folder, machine, &many_groups(4_000));
+    let (_process, port) = serve(&folder, &["--series", "10000000"]);
+    let start = Instant::now();
+    let connect = |said: &[u8]| {
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        stream.write_all(said).unwrap();
+        stream
+    };
+    let (mute, mut slow) = (connect(b""), connect(b"GET /met"));
+    let deaf = connect(b"GET /metrics HTTP/1.1\r\n\r\n");
+    let is_gone = |mut stream: &TcpStream| {
+        stream.set_nonblocking(true).unwrap();
+        let read = stream.read(&mut [0]);
+        !read.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
+    };
+    until("the clients are gone", || {
+        let _ = slow.write_all(b"x");
+        is_gone(&mute) && is_gone(&slow)
+    });
+    assert!(
+        start.elapsed() > Duration::from_secs(9),
+        "{:?}",
+        start.elapsed()
+    );
+    // The kernel has taken a part of the answer, and no more than that.
+    thread::sleep(Duration::from_secs(1));
+    let mut taken = Vec::new();
+    deaf.set_read_timeout(Some(Duration::from_secs(20)))
+        .unwrap();
+    let read = (&deaf).read_to_end(&mut taken);
+    let whole = get(port, "/metrics", "").1.len();
+    assert!(
+        taken.len() < whole,
+        "{} of {whole} bytes: {read:?}",
+        taken.len()
+    );
+    fs::remove_dir_all(&folder).unwrap();
+}
+
 /// A page that binds its own name to the loopback address gets nothing.
 #[test]
 fn hosts() {
@@ -457,7 +500,9 @@ fn slow_clients() {
     let alone = peak(&process);
     let slow: Vec<_> = (0..500)
         .map(|number: usize| {
-            let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+            let address = ([127, 0, 0, 1], port).into();
+            let stream = TcpStream::connect_timeout(&address, Duration::from_secs(20));
+            let mut stream = stream.expect("the server accepts");
             let request = match number % 3 {
                 0 => "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n",
                 1 => "GET /metrics HTTP/1.1\r\nAccept: application/openmetrics-text\r\n\r\n",

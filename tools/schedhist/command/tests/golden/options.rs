@@ -3,7 +3,12 @@
 //! Each option of each verb has an effect, or is refused, or a note says that it has none. What
 //! could not be measured does not look like zero, whatever the form of the output.
 
-use std::{collections::BTreeSet, fs, path::Path, process::Output};
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::Path,
+    process::{Command, Output},
+};
 
 use schedhist_core::engine::metric::{Metric, MetricSet};
 
@@ -751,6 +756,85 @@ fn options_are_all_tried() {
         });
         assert!(is_tried, "{verb} --{long}");
         known += 1;
+    }
+    assert!(known > 80, "{known}");
+}
+
+/// Returns the spellings of each option of a verb, by its help, and whether it takes a value.
+pub(super) fn options_of(verb: &str) -> Vec<(Vec<String>, bool)> {
+    let words = if verb.is_empty() {
+        &["--help"][..]
+    } else {
+        &["help", verb]
+    };
+    let help = schedhist(Path::new("."), words).stdout;
+    let help = String::from_utf8(help).unwrap();
+    let options = help
+        .lines()
+        .map(str::trim_start)
+        .filter(|line| line.starts_with('-'));
+    let options = options.map(|line| {
+        let words = line.split([' ', ',']).filter(|word| !word.is_empty());
+        let spellings = words
+            .take_while(|word| word.starts_with('-'))
+            .map(str::to_owned);
+        (
+            spellings.collect(),
+            line.split("  ").next().unwrap().contains('<'),
+        )
+    });
+    options.collect()
+}
+
+/// The completions of each shell have each verb and each of its options; those of Bash are run.
+#[test]
+fn completions() {
+    let folder = Path::new(".");
+    let text = |words: &[&str]| String::from_utf8(schedhist(folder, words).stdout).unwrap();
+    let help = text(&["--help"]);
+    let verbs = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let verbs = verbs.take_while(|line| !line.is_empty());
+    let verbs: Vec<_> = verbs
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
+    assert!(verbs.len() > 12, "{verbs:?}");
+    let others = ["zsh", "fish", "elvish"].map(|shell| text(&["completions", shell]));
+    let mut asked = String::from(
+        "ask() { COMP_WORDS=(\"$@\" -) COMP_CWORD=$# COMPREPLY=(); _schedhist schedhist - \"${!#}\"
+            echo \"${COMPREPLY[*]}\"; }\n",
+    );
+    verbs
+        .iter()
+        .for_each(|verb| asked += &format!("ask schedhist {verb}\n"));
+    let bash = text(&["completions", "bash"])
+        + &asked
+        + "COMP_WORDS=(schedhist '') COMP_CWORD=1
+        COMPREPLY=(); _schedhist schedhist '' schedhist; echo \"${COMPREPLY[*]}\"\n";
+    let bash = Command::new("bash").args(["-c", &bash]).output().unwrap();
+    let bash = String::from_utf8(bash.stdout).unwrap();
+    let bash: Vec<_> = bash.lines().collect();
+    assert_eq!(bash.len(), verbs.len() + 1, "{bash:?}");
+    let mut known = 0;
+    for (verb, offered) in verbs.iter().zip(&bash) {
+        let offered: BTreeSet<_> = offered.split(' ').collect();
+        for option in options_of(verb).iter().flat_map(|(spellings, _)| spellings) {
+            assert!(
+                offered.contains(option.as_str()),
+                "bash: {verb} {option}: {offered:?}"
+            );
+            let Some(long) = option.strip_prefix("--") else {
+                continue;
+            };
+            for other in &others {
+                assert!(
+                    other.contains(&format!("-{long}")) || other.contains(&format!("-l {long}")),
+                    "{option}"
+                );
+            }
+            known += 1;
+        }
+        assert!(bash[verbs.len()].split(' ').any(|it| it == *verb), "{verb}");
+        assert!(others.iter().all(|other| other.contains(verb)), "{verb}");
     }
     assert!(known > 80, "{known}");
 }
