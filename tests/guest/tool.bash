@@ -25,9 +25,6 @@ need_tool() {
 
 tool() { "$SCHEDHIST_TOOL" "$@"; }
 
-# check_tool WHAT ARGUMENT...: asserts something of the output of the command: see tool.py.
-check_tool() { python3 -SE "$here/tool.py" "$@"; }
-
 # ends_with STATUS COMMAND...: asserts the status. Keeps the output in $work/said, and standard error
 # in $work/complaints.
 ends_with() {
@@ -42,33 +39,8 @@ says() {
 	[[ $(tr -s ' \n' ' ' < "$work/$1") == *"$2"* ]] || fail "no '$2' in: $(< "$work/$1")"
 }
 
-# narrow FILE...: asserts that no line is wider than 80 columns.
-narrow() {
-	local wide
-	wide=$(LC_ALL=C.UTF-8 awk 'length > 80' "$@")
-	[[ -z $wide ]] || fail "wider than 80 columns: $wide"
-}
-
-# grouped_by RULE: asserts the rule of the module.
-grouped_by() { same group_by "$(< "$debugfs/group_by")" "$1"; }
-
-# soon_grouped_by RULE: waits until a command in the background has set this rule.
-soon_grouped_by() { waits_for holds "$debugfs/group_by" "$1"; }
-
-# catches_signals PID: whether a process handles signals as the command does while it waits.
-catches_signals() { [[ $(readlink "/proc/$1/fd/"*) == *signalfd* ]]; }
-
 # background PID...: has these processes ended after the test, if they have not ended before.
 background() { echo "$*" >> "$work/background"; }
-
-# unload_under_readers: as `unload`, but the command may be reading a file at this moment.
-unload_under_readers() {
-	for _ in {1..50}; do
-		rmmod schedhist 2> "$work/unloaded" && return
-		sleep 0.1
-	done
-	fail "cannot be unloaded: $(< "$work/unloaded")"
-}
 
 # status_of PID STATUS: waits for a process in the background, and asserts its status.
 status_of() {

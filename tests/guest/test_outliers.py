@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Samples above a threshold: whose they are, how long, and which tasks had the CPU meanwhile."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import select
+import threading
+import time
+from collections import Counter
+from typing import Callable
+
+from harness.ktap import Wrong, eq, note
+from harness.ktap import within as is_within
+from harness.module import DEBUGFS, above_1ns, load, load_all, measure, read, reset, status, write
+from harness.names import METRICS
+from harness.needs import about_numbers, cpu1
+from harness.process import WORK, helper, run, write_file
+from harness.trace import TRACE, Instance, clear, enable
+from harness.workload import messages
+from outlier_text import KEPT, STAYS, Culprit, Outlier, read_text, read_trace
+from stamps import Stamps
+from waiting import Waiting, until
+
+HOG = WORK / "hog"
+MS = 1_000_000
+CPU, LENGTH, THRESHOLD = 1, 700, 150 * MS
+ATTEMPTS = 15
+
+# --- a task is delayed by a known time ---
+#
+# The expected times come from the tasks that cause the delay, and from ftrace's stamps around those of
+# schedhist: a busy host makes neither wrong.
+
+
+def within(what: str, low: float, value: int, high: float) -> None:
+    note(f"{what}: {value} within {low:.0f} to {high:.0f}")
+    is_within(what, low, value, high)
+
+
+class TooEarly(Exception):
+    """Another task waited for long before the victim did, as happens on a busy host."""
+
+
+class Polling(threading.Thread):
+    """Polls for the first outlier; `answer` is what poll() returns."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        before = status("outliers")
+        self.fd = os.open(DEBUGFS / "outlier_pipe", os.O_RDONLY)
+        self.poll = select.poll()
+        self.poll.register(self.fd, select.POLLIN)
+        if self.poll.poll(0):
+            if status("outliers") == before:
+                raise Wrong("there is something before anything happened")
+            raise TooEarly
+        self.answer: list[tuple[int, int]] = []
+        self.start()
+
+    def run(self) -> None:
+        self.answer = self.poll.poll()
+
+
+class Attempt:
+    """One delay: what caused it, and what was observed."""
+
+    def __init__(self, how: str, stamps: Stamps) -> None:
+        clear()
+        stamps.clear()
+        before = status("outliers")
+        waiting, polling = Waiting(), Polling()
+        until("the reader to be asleep", lambda: waiting.is_blocked() or waiting.texts)
+        if status("outliers") != before:
+            raise TooEarly
+        if waiting.texts or polling.answer:
+            raise Wrong("there was news without an outlier")
+        hog = run(HOG, how, str(CPU), str(LENGTH))
+        self.hog, self.victim, self.low, self.high = map(int, hog.split())
+        until("poll()", lambda: polling.answer)
+        if polling.answer != [(polling.fd, select.POLLIN)]:
+            raise Wrong(f"poll() says {polling.answer}")
+        seen = read_trace(TRACE.read_text("latin-1"))
+        victims = [outlier for outlier in seen if outlier.pid == self.victim]
+        if not victims:
+            raise Wrong(f"no outlier of {self.victim}")
+        if any(one.end_ns > two.start_ns for one, two in itertools.pairwise(victims)):
+            raise Wrong(f"one wait, two outliers: {victims[:2]}")
+        # Another task may also have delayed the victim.
+        traced = max(victims, key=lambda outlier: outlier.duration_ns)
+        kept = self.find(read_text(read("outliers")), traced.id)
+        until("the reader", lambda: self.find(waiting.outliers(), traced.id))
+        awaited = waiting.outliers()
+        # All outliers, in order.
+        numbers = [outlier.id for outlier in awaited]
+        if numbers != list(range(numbers[0], numbers[0] + len(numbers))):
+            raise Wrong(f"the reader got {numbers}")
+        if not traced == kept == self.find(awaited, traced.id):
+            raise Wrong(f"these differ: {traced}, {kept}, {awaited}")
+        self.outlier: Outlier = traced
+        stamps.read()
+        self.stamps = stamps
+        self.begin, self.end = stamps.wait(traced)
+
+    @staticmethod
+    def find(outliers: list[Outlier], number: int) -> Outlier | None:
+        return next((outlier for outlier in outliers if outlier.id == number), None)
+
+    def culprit(self, comm: str) -> Culprit:
+        found = [culprit for culprit in self.outlier.culprits if culprit.comm == comm]
+        if len(found) != 1:
+            raise Wrong(f"{comm} is not one of the culprits: {self.outlier}")
+        return found[0]
+
+
+def single(attempt: Attempt) -> None:
+    """The hog alone had the CPU."""
+    hog = attempt.culprit("hog")
+    if (hog.pid, hog.prio) != (attempt.hog, 49):
+        raise Wrong(f"the hog is {attempt.hog}: {hog}")
+    ran = attempt.stamps.ran(attempt.hog, attempt.begin, attempt.end)
+    within("the hog's time", ran.low, hog.ran_ns, ran.high)
+    if attempt.outlier.missing_ns:
+        raise Wrong(f"something is missing: {attempt.outlier}")
+
+
+def turns(attempt: Attempt) -> None:
+    """More stays than schedhist remembers, all of them during the outlier."""
+    hog, partner = attempt.culprit("hog"), attempt.culprit("partner")
+    stays = sum(culprit.slices for culprit in attempt.outlier.culprits)
+    within("stays remembered", STAYS, stays, STAYS)
+    within("those of the hog and its partner", STAYS - 10, hog.slices + partner.slices, STAYS)
+    # There were 1000 stays of about the same length.
+    within("missing", 0.3 * attempt.low, attempt.outlier.missing_ns, 0.99 * attempt.outlier.duration_ns)
+
+
+def crowd(attempt: Attempt) -> None:
+    """More tasks than an outlier names: the hog, and 40 for 10 ms each."""
+    within("culprits", 32, attempt.outlier.number, 32)
+    within("missing", 9 * 9.8 * MS, attempt.outlier.missing_ns, attempt.high)
+    named = [culprit for culprit in attempt.outlier.culprits if culprit.comm == "crowd"]
+    within("of the crowd", 25, len(named), 31)
+
+
+def delay(how: str, look: Callable[[Attempt], None]) -> None:
+    """Asserts that the trace, the file and its waiting readers report a delay as it was."""
+    about_numbers()
+    helper("hog")
+    load()
+    os.sched_setaffinity(0, {0})
+    write("threshold_ns/runq", THRESHOLD)
+    write("outlier_rate", "none")
+    for event in ("outlier", "culprit"):
+        enable(event)
+    stamps = Stamps()
+    for _ in range(ATTEMPTS):
+        try:
+            attempt = Attempt(how, stamps)
+            break
+        except TooEarly:
+            note("an outlier before that of the victim: once more")
+    else:
+        raise Wrong("something else always waits for long")
+    outlier = attempt.outlier
+    kind = ("runq_preempt", "preempted") if how == "preempt" else ("runq_wakeup", "wakeup")
+    eq(f"the victim, {outlier}", (outlier.comm, outlier.cpu, outlier.prio, outlier.metric, outlier.cause),
+       ("victim", CPU, 125, *kind))
+    # schedhist's clock differs slightly from the one that the tasks read.
+    within("the wait", 0.99 * attempt.low, outlier.duration_ns, 1.01 * attempt.high)
+    wait = attempt.begin.to(attempt.end)
+    within("the wait, by ftrace", wait.low, outlier.duration_ns, wait.high)
+    look(attempt)
+
+
+def test_outlier_wakeup():
+    delay("wakeup", single)
+
+
+def test_outlier_preempt():
+    delay("preempt", single)
+
+
+def test_outlier_turns():
+    """The time before the CPU's last 256 stays is missing, and the rest adds up."""
+    delay("turns", turns)
+
+
+def test_outlier_crowd():
+    """The time of the tasks that are not among the first 32 is missing."""
+    delay("crowd", crowd)
+
+
+# --- many outliers ---
+
+
+def check_flood(instance: Instance) -> None:
+    """Asserts that a trace holds all outliers since the load, each correct, and the file `outliers` the last
+    of them."""
+    instance.nothing_lost()
+    number = status("outliers")
+    traced = sorted(read_trace((instance.path / "trace").read_text("latin-1")), key=lambda outlier: outlier.id)
+    eq("numbers of the outliers", [outlier.id for outlier in traced], list(range(1, number + 1)))
+    last = []
+    kept: Counter[int] = Counter()
+    for outlier in reversed(traced):
+        kept[outlier.cpu] += 1
+        if kept[outlier.cpu] <= KEPT:
+            last.append(outlier)
+    eq("what is kept", read_text(read("outliers")), last[::-1])
+    culprits = sorted(Counter(outlier.number for outlier in traced).items())
+    note(f"{number} outliers: {dict(Counter(outlier.metric for outlier in traced))}")
+    note(f"by number of culprits: {dict(culprits)}; something missing in {sum(o.missing_ns > 0 for o in traced)}")
+
+
+def flood(instance: Instance, number: int | None) -> None:
+    """Runs a workload. Asserts that there are this many outliers, if that is known, that every other sample is
+    counted as suppressed, and that the trace has all outliers."""
+    measure(1)
+    messages(1)
+    measure(0)
+    reported, suppressed = status("outliers"), status("outliers_suppressed")
+    note(f"{above_1ns()} samples, {reported} outliers, {suppressed} suppressed")
+    eq("outliers and suppressed ones", reported + suppressed, above_1ns())
+    if number is not None:
+        eq("outliers", reported, number)
+    check_flood(instance)
+
+
+def test_outlier_flood():
+    """If every sample is an outlier, as many are reported as allowed, and the machine survives."""
+    load_all()
+    measure(0)
+    reset()
+    for metric in METRICS:
+        write(f"threshold_ns/{metric}", 1)
+    instance = Instance("outlier", "culprit")
+    write("outlier_rate", "none")
+    write("outlier_limit", 1000)
+    flood(instance, 1000)
+    # Again, without any limit.
+    write("outlier_limit", 500)
+    flood(instance, 1500)
+    before = status("outliers_suppressed")
+    write("outlier_limit", "none")
+    flood(instance, None)
+    eq("suppressed without a limit", status("outliers_suppressed"), before)
+
+
+def test_outlier_hotplug():
+    """The laws also hold on a CPU that goes offline and returns."""
+    online = cpu1()
+    load_all()
+    measure(0)
+    for metric in METRICS:
+        write(f"threshold_ns/{metric}", 10 * MS)
+    write("outlier_rate", "none")
+    instance = Instance("outlier", "culprit")
+    measure(1)
+    for _ in range(2):
+        run("taskset", "--cpu-list", "1", "sleep", "0.05")
+        write_file(online, "0")
+        time.sleep(0.2)
+        write_file(online, "1")
+        run("taskset", "--cpu-list", "1", "sleep", "0.05")
+    measure(0)
+    # It also reported outliers after each return.
+    is_within("outliers of CPU 1", 4, sum(" outlier: " in line and "cpu=1 " in line for line in instance.lines()))
+    check_flood(instance)

@@ -1,0 +1,541 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The verbs of the command that run others, record, compare and wait: see test_tool.py for the rest."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, NoReturn
+
+from harness import cgroup
+from harness.kernel import TRACEFS, cpus, expedite_rcu
+from harness.ktap import THOROUGH, Wrong, allow, defer, eq, matches, note, skip, wait_until, within
+from harness.listeners import Bpftrace
+from harness.module import DEBUGFS, EVENTFS, lines_of, load, value, write
+from harness.needs import CPU1, about_numbers, needs
+from harness.process import helper, run, spawn, write_file
+from harness.tool import (TOOL, Job, begin, ends, grouped_by, instances, lines_of_json, narrow, no_cgroup_is_left,
+                          objects, says, soon_grouped_by, tool, unload_under_readers)
+from harness.workload import bursts, start
+
+# --- run ---
+
+
+def test_tool_run():
+    """`run` has the status of its command, passes signals on, leaves its output alone, and restores all."""
+    begin()
+    cgroup.on()
+    said = tool("run", "--", "sh", "-c", "echo out; echo err >&2; exit 7", status=7)
+    eq("standard output", said.out, "out\n")
+    says(said.err, "err", "laws ok", "command: ")
+    narrow(said.err)
+    tool("run", "--", "sh", "-c", "kill -KILL $$", status=137)
+    tool("run", "--", "/no/such/command", status=127)
+    tool("run", "--", "/etc/passwd", status=126)
+    tool("run", status=2)
+    job = Job("run", "--", "sleep", "100")
+    soon_grouped_by("cgroup")
+    time.sleep(0.5)
+    says(job.ends(143, signal.SIGTERM).err, "sleep: ")
+    grouped_by("none")
+    no_cgroup_is_left()
+    tool("run", "--timeout", "300", "--", "sleep", "100", status=143)
+    said = tool("run", "-r", "3", "--table", "-C", "0", "-A", "-D", "100", "--", "sleep", "0.3")
+    narrow(said.err)
+    says(said.err, "sleep (3 of 3)", "cpu0 idle", "note: of the machine, only CPU 0",
+         "waits for a CPU (runq) of the command")
+    said = tool("run", "-I", "300", "-j", "--", "sleep", "1")
+    objects(said.err)
+    within("intervals", 3, said.err.count('"scope":"machine","metric":"idle"'))
+    says(tool("run", "-x", ",", "--", "true").err, "from_ns,to_ns,scope,metric,count,sum_ns,p50_ns")
+    # What the command did is not known if its group has found no room, or has lost its counters.
+    of_machine = "note: all figures are of the whole machine"
+    write("group_limit", 1)
+    write("group_by", "cgroup")
+    says(tool("run", "--", "true").err, "note: there was no room for a group of the command", of_machine)
+    write("group_by", "none")
+    write("group_limit", 255)
+    for rule in ("cgroup", "none"):
+        said = tool("run", "--", "sh", "-c", f"echo {rule} > '{DEBUGFS}/group_by'")
+        says(said.err, "note: group_by was written meanwhile", of_machine)
+    grouped_by("none")
+    # If tasks are grouped by another rule, that stays, and only the machine is measured.
+    write("group_by", "comm")
+    says(tool("run", "--", "true").err, "only the machine is measured", of_machine)
+    grouped_by("comm")
+
+
+def of_command(text: str, metric: str) -> dict[str, Any]:
+    found = [one for one in objects(text) if (one["scope"], one["metric"]) == ("command", metric)]
+    within("objects of the command", 1, len(found))
+    return found[0]
+
+
+def check_counts(what: str, text: str, least: int, most: int) -> None:
+    """Asserts that the command of `run -j` made so many switches."""
+    command = of_command(text, "oncpu")
+    within(f"switches of {what}", least, command["voluntary"] + command["involuntary"], most)
+
+
+def run_until_over() -> Job:
+    """`run`s 300 delays in the background, and goes on until there is a file `over`."""
+    return Job("run", "-j", "--", "sh", "-c", f"'{helper('delay')}' 300 3000; until [ -e over ]; do sleep 0.1; done")
+
+
+def test_tool_run_twice():
+    """Two runs at once: each has its own command alone, and the last one restores the rule."""
+    begin()
+    cgroup.on()
+    one = run_until_over()
+    soon_grouped_by("cgroup")
+    # Not on CPU 0, where the other one's real-time task would preempt it all the time.
+    two = ends(0, "taskset", "--cpu-list", "1", TOOL, "run", "-j", "--", "sleep", "0.1")
+    grouped_by("cgroup")
+    Path("over").touch()
+    of_one = one.ends(0)
+    grouped_by("none")
+    no_cgroup_is_left()
+    # Two waits for each byte, about. The other one waits for its program to be read from a disk.
+    check_counts("one", of_one.err, 500, 3000)
+    check_counts("two", two.err, 0, 400)
+
+
+def rules() -> list[str]:
+    """Returns the names of the rules in the list, those of `run` up to the PID."""
+    found = [line.split(" ")[1] for line in lines_of("group_rules") if line.startswith("rule ")]
+    return [re.sub(r"^(schedhist-run-\d+)-[-\d]*$", r"\1", name) for name in found]
+
+
+def rules_become(*names: str) -> None:
+    wait_until(f"the rules {names}", lambda: rules() == list(names))
+
+
+def test_tool_run_list():
+    """Where tasks are grouped by a list, each run has a rule of its own there, and leaves those of others."""
+    begin()
+    if not THOROUGH:
+        skip("test_tool_children has a list, too; this is for --thorough")
+    write("group_by", "list")
+    write("group_rules", "add theirs comm nobody*")
+    one = run_until_over()
+    of_one = f"schedhist-run-{one.pid}"
+    rules_become("theirs", of_one)
+    # It executes another program and has a child that outlives it.
+    two = tool("run", "-j", "--", "sh", "-c", "sleep 5 > /dev/null 2>&1 & exec sleep 0.1")
+    eq("the rules", rules(), ["theirs", of_one])
+    Path("over").touch()
+    said = one.ends(0)
+    eq("the rules", rules(), ["theirs"])
+    # `run` notes that there are earlier rules.
+    check_counts("one", lines_of_json(said.err), 500, 3000)
+    check_counts("two", lines_of_json(two.err), 1, 500)
+    said = tool("run", "-r", "3", "--", "sh", "-c", "true; true")
+    says(said.err, "command: ", "match one of the 1 earlier rules in group_rules")
+    tool("run", "--", "/no/such/command", status=127)
+    eq("the rules", rules(), ["theirs"])
+    job = Job("run", "--", "sleep", "100")
+    rules_become("theirs", f"schedhist-run-{job.pid}")
+    says(job.ends(143, signal.SIGTERM).err, "command: ")
+    eq("the rules", rules(), ["theirs"])
+    # A rule is left by what cannot be handled, and the next run removes it.
+    job = Job("run", "--", "sleep", "5")
+    rules_become("theirs", f"schedhist-run-{job.pid}")
+    job.kill()
+    eq("the rules", rules(), ["theirs", f"schedhist-run-{job.pid}"])
+    tool("run", "--", "true")
+    eq("the rules", rules(), ["theirs"])
+    grouped_by("list")
+    # Where there are no cgroups, run begins a list and ends it.
+    write("group_by", "none")
+    if cgroup.is_mounted() and subprocess.run(["umount", cgroup.ROOT], check=False).returncode:
+        return
+    says(tool("run", "--", "sh", "-c", "true; true").err, "command: ")
+    grouped_by("none")
+
+
+# Runs a command, and writes what it and its children cost by the kernel's own counters: voluntary and involuntary
+# switches, and the number of processes.
+COSTS = r"""
+import re, resource, subprocess, sys
+def forks():
+    return int(re.search(r"^processes (\d+)", open("/proc/stat").read(), re.M)[1])
+before = forks()
+subprocess.run(sys.argv[1:], check=True)
+more = forks() - before
+usages = [resource.getrusage(whose) for whose in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+print(sum(it.ru_nvcsw for it in usages), sum(it.ru_nivcsw for it in usages), more, file=open("costs", "w"))
+"""
+MAKEFILE = """.RECIPEPREFIX = >
+all: $(foreach n,1 2 3 4 5 6 7 8,job$n)
+job%:
+>@i=0; while [ $$i -lt 300 ]; do i=$$((i + 1)); done; sleep 0.0$*; true | cat
+"""
+
+
+def test_tool_children():
+    """The switches of a command with children are those that the kernel counts for each of its processes."""
+    begin()
+    cgroup.on()
+    Path("Makefile").write_text(MAKEFILE)
+    # By a cgroup, and by a rule of a list.
+    for rule in ("none", "list"):
+        write("group_by", rule)
+        text = tool("run", "-j", "--", sys.executable, "-SE", "-c", COSTS, "make", "-j3").err
+        voluntary, involuntary, forked = map(int, Path("costs").read_text().split())
+        command, waits = of_command(text, "oncpu"), of_command(text, "runq")
+        switches, missing = command["voluntary"] + command["involuntary"], command["not_in_histogram"]
+        note(f"{voluntary} + {involuntary} switches by the kernel; {forked} processes")
+        note(f"{command['voluntary']} + {command['involuntary']} by schedhist")
+        within("processes", 25, forked)
+        # A process that is reaped before its last switch lacks that in the sums of its parent; the command itself
+        # has a few after it has read them. Of its first stay on a CPU, the end belongs to the group in which it was
+        # created.
+        within("switches", voluntary + involuntary - 1, switches, voluntary + involuntary + forked + 25)
+        within("stays on a CPU", switches - missing - 1, command["count"], switches)
+        within("waits", switches - missing - 2, waits["count"], switches + 2)
+        machine = {one["metric"]: one["count"] for one in objects(text) if one["scope"] == "machine"}
+        for one in (command, waits):
+            within(f"samples of the machine of {one['metric']}", one["count"], machine[one["metric"]])
+
+
+@allow(480)
+def test_tool_run_reads():
+    """For each interval, `run` reads one file, once."""
+    needs("bpftrace")
+    begin()
+    cgroup.on()
+    tracer = Bpftrace("""tracepoint:syscalls:sys_enter_open, tracepoint:syscalls:sys_enter_openat,
+        tracepoint:syscalls:sys_enter_openat2 /comm == "tool"/ { printf("%s\\n", str(args.filename)); }""")
+    tracer.wait()
+    begun = time.monotonic()
+    said = tool("run", "-I", "300", "--", "sleep", "3").err
+    seconds = time.monotonic() - begun
+    tracer.off()
+    eq(f"status of bpftrace, {tracer.said()[-500:]}", tracer.process.returncode, 0)
+    intervals = said.count(": from ")
+    within("intervals", 6, intervals, seconds / 0.3 + 1)
+    # Besides, those before the command begins and after its end. Two for an interval would be more.
+    opened, raw = tracer.said().splitlines(), f"{DEBUGFS}/raw"
+    places = [place for place, path in enumerate(opened) if path == raw]
+    within("reads of raw", intervals + 2, len(places), intervals + 8)
+    # What was opened while the command ran.
+    eq("files that are opened for an interval", set(opened[places[-6]:places[-4] + 1]), {raw})
+
+
+# Sleeps 1000 times, and prints what the kernel has counted of itself.
+NAPS = r"""
+import re, time
+for _ in range(1000): time.sleep(0.0005)
+switches = sum(map(int, re.findall(r"ctxt_switches:\s+(\d+)", open("/proc/self/status").read())))
+print(open("/proc/self/schedstat").read().strip(), switches)
+"""
+
+
+def check_times(command: dict[str, Any], times: str) -> None:
+    """Asserts that `run -j` and the kernel, early in the command and at its end, count the same switches and, added
+    up, the same time on a CPU and waiting. A wait that ends at a switch whose wakeup has read the clock of the run
+    queue is time on the CPU for the kernel. It reads its clock earlier in a switch than schedhist, too."""
+    (ran_before, waited_before, _), (ran, waited, _, switches) = (map(int, line.split()) for line in times.splitlines())
+    stamps = 100_000 * switches
+    # A few come after the kernel was asked.
+    within("switches", switches, command["voluntary"] + command["involuntary"], switches + 25)
+    within("waiting", 0.98 * (waited - waited_before), command["waited_ns"], 1 << 62)
+    within("on CPU", 0, command["oncpu_ns"], 1.05 * ran + stamps)
+    least, most = ran + waited - ran_before - waited_before, ran + waited
+    within("on CPU and waiting", 0.98 * least, command["oncpu_ns"] + command["waited_ns"], 1.05 * most + stamps)
+    note(f"on CPU {command['oncpu_ns']} ns, the kernel {ran}; waiting {command['waited_ns']} ns, the kernel {waited}")
+
+
+def test_tool_run_times():
+    """The times of a command that often naps, beside those that the kernel keeps: see docs/tool.md. A busy host may
+    stop a CPU between the readings of the two clocks."""
+    about_numbers()
+    begin()
+    cgroup.on()
+    for attempt in (1, 2, 3):
+        # Of its first stay on a CPU a part is not counted.
+        said = tool("run", "-j", "--", "sh", "-c", 'read -r line < /proc/self/schedstat; echo "$line"; exec "$@"',
+                    "sh", sys.executable, "-SE", "-c", NAPS)
+        try:
+            return check_times(of_command(said.err, "oncpu"), said.out)
+        except Wrong as wrong:
+            note(str(wrong))
+            if attempt == 3:
+                raise
+
+
+# --- record ---
+
+
+def span_of(recording: str) -> int:
+    """Returns how many nanoseconds a recording covers."""
+    found = [one["span_ns"] for one in objects(tool("report", "-i", recording, "-j", "runq").out) if "buckets" in one]
+    eq("parts", len(found), 1)
+    return found[0]
+
+
+def test_tool_record():
+    """A recording survives that the module is loaded anew, and CPUs that go and come: it marks both."""
+    begin()
+    expedite_rcu()
+    with bursts():
+        tool("record", "-I", "100", "-o", "status.data", "--", "sh", "-c", "sleep 0.5; exit 3", status=3)
+        job = Job("record", "-I", "100")
+        job.wait()
+        time.sleep(1)
+        unload_under_readers()
+        time.sleep(0.5)
+        load()
+        time.sleep(0.5)
+        if CPU1.exists():
+            write_file(CPU1, "0")
+            time.sleep(0.5)
+            write_file(CPU1, "1")
+        time.sleep(0.5)
+        says(job.interrupt().err, "; waiting for it", "schedhist.data: ")
+        said = tool("report").out
+        narrow(said)
+        says(said, "laws ok", f"note: gap: {DEBUGFS}/raw", *(["note: CPUs online: "] if CPU1.exists() else []))
+        eq("parts without a gap", len(re.findall("^schedhist: .* switches in ", said, re.M)), 2)
+        says(tool("report", "--time", "0,0.6", "runq").out, "samples in ")
+        says(tool("report", "--hgrm", "runq").out, "#[Mean")
+        hlog = tool("report", "--hlog", "runq").out.splitlines()
+        within("lines of the log", 8, sum("HISTFAAAA" in line for line in hlog), 100)
+        # If nothing can be written, the command goes on to its end.
+        os.mkdir("small")
+        run("mount", "-t", "tmpfs", "-o", "size=4m", "none", "small")
+        defer(subprocess.run, ["umount", Path("small").absolute()])
+        said = tool("record", "-I", "20", "-o", "small/file", "--", "sh", "-c",
+                    "cat /dev/zero > small/rest 2> /dev/null; sleep 2; echo over > over", status=1)
+        eq("what the command did", Path("over").read_text(), "over\n")
+        says(said.err, "small/file")
+        # A ring has a file of the time that was asked for, and one before it.
+        tool("record", "-I", "50", "--ring", "0.5s", "-d", "2", "-o", "ring")
+        note(f"10 to 20 snapshots: {sum(os.path.getsize(name) for name in ('ring', 'ring.1'))} bytes")
+        says(tool("report", "-i", "ring.1").out, "laws ok")
+        within("nanoseconds of both files", span_of("ring.1") + 1, span_of("ring"), 60_000_000_000)
+
+
+# --- watch ---
+
+
+def threshold() -> str:
+    return value("threshold_ns/runq")
+
+
+def is_watched(metric: str) -> bool:
+    return value(f"threshold_ns/{metric}") != "none"
+
+
+def sees_delays(number: int, microseconds: int, metric: str, *words: str) -> str:
+    """Delays so many tasks, each for so long, once `watch METRIC WORDS` runs, which then must end as it does after
+    outliers. Returns its output."""
+    delay = helper("delay")
+    job = Job("watch", metric, *words)
+    # An outlier of another task may end it before anybody sees the threshold.
+    wait_until("the threshold", lambda: is_watched(metric) or job.has_ended())
+    for _ in range(number):
+        run(delay, "1", str(microseconds))
+    return job.ends(3).out
+
+
+def test_tool_watch():
+    """Waits above a threshold, with all that ran meanwhile; settings are as before, whatever happens."""
+    begin()
+    delay = helper("delay")
+    job = Job("runqslower", "2000", "-P")
+    wait_until("the threshold", lambda: is_watched("runq"))
+    eq("threshold", threshold(), "2000000")
+    run(delay, "5", "20000")
+    time.sleep(1)
+    said = job.interrupt().out
+    eq("threshold", threshold(), "none")
+    narrow(said)
+    found = re.findall(r"^[0-9:]{8} delay +[0-9]+ +[0-9]+ delay +[0-9]+ +[0-9]+$", said, re.M)
+    within("waits of 20 ms", 4, len(found), 1000)
+    # So long that hardly any other wait is, on a busy host: all that wait on CPU 0 wait for this one.
+    for _ in range(3):
+        write_file(TRACEFS / "tracing_on", "1")
+        said = sees_delays(2, 500_000, "runq", "-T", "250000", "--on-threshold", "trace", "--on-threshold",
+                           'shell,command=echo "cpu $SCHEDHIST_CPU pid $SCHEDHIST_PID" > acted')
+        if "delay:" in said:
+            break
+        note(f"another task waited as long: {said}")
+    says(said, "## CPU 0: runq_", "delay:")
+    narrow(said)
+    matches("what the action saw", "^cpu 0 pid ", Path("acted").read_text())
+    eq("tracing_on", (TRACEFS / "tracing_on").read_text(), "0\n")
+    eq("on_outlier", value("on_outlier"), "none")
+    eq("threshold", threshold(), "none")
+    # The shares of all culprits add up.
+    shares = re.findall(r"^ *([\d.]+) ?%", said, re.M)
+    eq(f"the sum of shares, {said}", sum(map(float, shares)), 100)
+    tool("watch", "-T", "60000000", "-d", "0.5")
+    said = sees_delays(3, 20000, "runq", "-T", "10000", "-d", "4", "-q", "--on-threshold", "continue")
+    matches("the summary", "^[1-9][0-9]* above 10000 us, 0 more missed$", said)
+    # If no more can come, the summary is printed as well.
+    said = sees_delays(3, 20000, "runq", "-T", "10000", "-q", "--on-threshold", "continue", "--on-threshold",
+                       f"shell,command=echo none > '{DEBUGFS}/threshold_ns/runq'")
+    matches("the summary", "^[1-9][0-9]* above 10000 us, [0-9]+ more missed$", said)
+    sleeper = start("sleep", "100")
+    objects(sees_delays(2, 20000, "runq", "-T", "10000", "-j", "--on-threshold", f"signal,num=15,pid={sleeper.pid}"))
+    eq("status of the sleeper", sleeper.wait(), -signal.SIGTERM)
+
+
+def test_tool_watch_twice():
+    """Two at once, with two thresholds and two actions: when the first one or the second one ends, the other one
+    still gets what it needs, and at the end all is as before."""
+    begin()
+    delay = helper("delay")
+    for first in (0, 1):
+        jobs = []
+        for number, action in enumerate(["trace", "snapshot"]):
+            limit = 100_000 - 40_000 * number
+            jobs.append(Job("watch", "-T", str(limit), "--on-threshold", "continue", "--on-threshold", action))
+            wait_until(f"threshold of {limit} us", lambda: threshold() == f"{limit}000")
+        jobs[first].process.send_signal(signal.SIGINT)
+        jobs[first].process.wait()
+        eq("on_outlier", set(value("on_outlier").split()), {"tracing_off", "snapshot"})
+        eq("threshold", threshold(), "60000000")
+        run(delay, "1", "300000")
+        other = jobs[1 - first]
+        wait_until("the delay", lambda: "delay:" in other.said().out)
+        other.interrupt(3)
+        eq("threshold", threshold(), "none")
+        eq("on_outlier", value("on_outlier"), "none")
+        write_file(TRACEFS / "tracing_on", "1")
+    # What one has left that was killed, the next one restores.
+    job, lock = Job("watch", "-T", "60000000"), Path("/run/schedhist-threshold_ns-runq.lock")
+    wait_until("the note", lambda: lock.exists() and lock.read_text() and is_watched("runq"))
+    job.kill()
+    eq("threshold", threshold(), "60000000000")
+    tool("watch", "-T", "120000000", "-d", "0.1")
+    eq("threshold", threshold(), "none")
+    # A setting that cannot be written.
+    os.mkdir("readonly")
+    said = ends(1, "timeout", "-s", "KILL", "60", "unshare", "--mount", "sh", "-c", """
+        mount -t tmpfs none readonly && echo none > readonly/runq && mount -o remount,ro readonly &&
+            mount --bind readonly/runq "$0/threshold_ns/runq" && exec "$@"
+        """, DEBUGFS, TOOL, "watch", "-T", "1000")
+    matches("the complaint", "threshold_ns/runq: Read-only file system", said.err)
+
+
+def check_stacks(text: str, comm: str, functions: set[str]) -> None:
+    """Asserts that each outlier of the task has a stack with one of the functions, whose names begin so, and that
+    each of them is in some stack."""
+    found = [one["stack"] or [] for one in objects(text) if one["comm"] == comm]
+    note(f"{len(found)} outliers of {comm}, such as {found[:1]}")
+    seen = set()
+    for stack in found:
+        names = [name for name in functions if any(frame.startswith(name) for frame in stack)]
+        # The scheduler's own frames are left out.
+        if len(names) != 1 or "__schedule" in stack:
+            raise Wrong(f"the stack of {comm} is {stack}")
+        seen.add(names[0])
+    eq(f"functions in which {comm} slept", seen, functions)
+
+
+def instance_of(job: Job) -> None:
+    wait_until("the instance", lambda: any(name.startswith(f"schedhist-watch-{job.pid}-") for name in instances()))
+
+
+def no_instance() -> None:
+    eq("instances that are left", instances(), [])
+
+
+def test_tool_stacks():
+    """With --stacks, each outlier has the kernel stack with which its task had left the CPU. What watch writes for
+    it is in an instance of ftrace, which is gone at the end."""
+    begin()
+    naps = start(helper("naps"), stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    # Each nap is one outlier: on a futex, a pipe and a timer.
+    job = Job("watch", "offcpu", "-T", "15000", "-d", "2.5", "-j", "--stacks", "--on-threshold", "continue")
+    instance_of(job)
+    eq("number of instances", len(instances()), 1)
+    eq("the events of others", (EVENTFS / "enable").read_text(), "0\n")
+    text = job.ends(3).out
+    assert naps.stdin
+    naps.stdin.close()
+    check_stacks(text, "naps", {"__futex_wait", "anon_pipe_read", "do_nanosleep"})
+    now = time.time_ns()
+    within("the end of an outlier", now - 60_000_000_000, objects(text)[-1]["unix_ns"], now)
+    no_instance()
+    # The victims are new tasks, which wait before they run for the first time, or at their first wakeup. Up to half
+    # of them have begun to run and are preempted, which is no runq_wakeup.
+    said = sees_delays(10, 100_000, "runq_wakeup", "-T", "50000", "-d", "4", "--stacks", "--on-threshold", "continue")
+    narrow(said)
+    matches("the stack", "^  (begins|had left the CPU) in:$", said)
+    no_instance()
+    # It is gone after each signal. test_tool_killed is about SIGKILL, which nobody can handle.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        job = Job("watch", "-T", "60000000", "--stacks")
+        instance_of(job)
+        wait_until("the threshold", lambda: is_watched("runq"))
+        job.ends(0, number)
+        no_instance()
+
+
+RUNTIME = Path("/proc/sys/kernel/sched_rt_runtime_us")
+
+
+def hog_cpu1() -> NoReturn:
+    os.sched_setaffinity(0, {1})
+    os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(50))
+    Path("hogs").touch()
+    while True:
+        pass
+
+
+def test_tool_stacks_hogged():
+    """A real-time task that keeps a CPU, and so keeps kernel workers from it, does not keep `watch` waiting."""
+    begin()
+    if cpus() < 2:
+        skip("one CPU")
+    # The first use of an event waits for every CPU, whoever it is by.
+    tool("watch", "-T", "60000000", "-d", "0.1", "--stacks")
+    defer(write_file, RUNTIME, "950000")
+    write_file(RUNTIME, "-1")
+    hog = spawn(hog_cpu1)
+    defer(os.kill, hog, signal.SIGKILL)
+    wait_until("the hog", Path("hogs").exists)
+    begun = time.monotonic()
+    ends(0, "taskset", "--cpu-list", "0", TOOL, "watch", "-T", "60000000", "-d", "0.1", "--stacks")
+    within("seconds that watch took while the hog ran", 0, time.monotonic() - begun, 100)
+    no_instance()
+
+
+# --- diff ---
+
+
+def is_told_apart() -> bool:
+    delay = helper("delay")
+    for path in Path().glob("*.data"):
+        path.unlink()
+    for _ in range(6):
+        for name, us in (("a", 10000), ("b", 20000), ("c", 10000)):
+            tool("run", "-o", f"{name}.data", "--append", "--", delay, "42", str(us))
+    double, equal = (tool("diff", "a.data", other, "-q", "85").out for other in ("b.data", "c.data"))
+    for line in (double + equal).splitlines():
+        note(line)
+    narrow(double, equal)
+    return bool(re.search("p85 .* different$", double, re.M)) and not re.search("different$", equal, re.M)
+
+
+@allow(300)
+def test_tool_diff():
+    """A doubled delay is found, and none where nothing has changed. One in twenty comparisons of equal runs may be
+    wrong, and a busy host may hide a difference: so there is a second try. Half of the waits are the short ones of
+    the task that causes the long ones, and on PREEMPT_RT three quarters: p85 is a long one in any case. A run takes
+    less than the 950 ms after which the kernel's fair server helps tasks that wait for a real-time one."""
+    about_numbers()
+    begin()
+    cgroup.on()
+    if not is_told_apart() and not is_told_apart():
+        raise Wrong("a doubled delay was not found, or one where there was none, twice")
+    tool("diff", "a.data", "b.data", "--fail-above", "runq:p85:+20%", status=1)
+    tool("diff", "a.data", "c.data", "--fail-above", "runq:p85:+20%")
