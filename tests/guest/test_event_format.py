@@ -7,8 +7,8 @@ from harness.module import EVENTFS, load
 from harness.names import EVENTS
 from harness.needs import about_texts
 
-CAUSES = """preempted interruptible uninterruptible stopped dead wakeup fork idle throttled idle_wait traced parked frozen
-    other"""
+CAUSES = """preempted interruptible uninterruptible stopped dead wakeup fork idle throttled idle_wait traced parked
+    frozen other"""
 METRICS = "oncpu runq_wakeup runq_preempt blocked_interruptible blocked_uninterruptible offcpu idle wakeup throttled"
 
 # Of each field: type, name, offset, size, whether it is signed.

@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -18,11 +17,11 @@ from harness import cgroup
 from harness.kernel import cpus
 from harness.ktap import Wrong, allow, defer, eq, note, skip, wait_until, within
 from harness.listeners import Listener
-from harness.module import DEBUGFS, histogram, load, measure, read, reset, status, unload, value, write
+from harness.module import DEBUGFS, histogram, load, measure, status, unload, value, write
 from harness.names import METRICS
 from harness.needs import about_numbers
 from harness.process import TREE, run, spawn
-from harness.tool import (TOOL, Job, Table, begin, ends, grouped_by, narrow, need, objects, one_table, samples, says,
+from harness.tool import (TOOL, Job, Table, begin, ends, grouped_by, narrow, need, objects, one_table, says,
                           soon_grouped_by, tables, tool)
 from harness.trace import enable
 from harness.workload import busy, messages, start
@@ -273,18 +272,18 @@ def sleep_on(cpu: int, out: Path) -> NoReturn:
 
 def check_split(pid: int, tids: list[str], said: dict[str, str]) -> None:
     """Asserts that the tables of a process, processes, threads and namespaces are those of the sleeper."""
-    within("samples of one process", 20, sum(one_table(said["one"]).values()))
+    within("samples of one process", 20, sum(one_table(said["one"]).values()), 100_000)
     found = tables(said["pids"])
     if len(found) < 3 or any(not re.fullmatch(r"pid = \d+", head) for head in found):
         raise Wrong(f"the tables of -P are {list(found)}")
-    within("samples of it among others", 10, sum(found[f"pid = {pid}"].values()))
+    within("samples of it among others", 10, sum(found[f"pid = {pid}"].values()), 100_000)
     found = tables(said["tids"])
     eq("threads", sorted(found), sorted(f"tid = {tid}" for tid in tids))
     for tid in tids:
-        within(f"samples of thread {tid}", 4, sum(found[f"tid = {tid}"].values()))
+        within(f"samples of thread {tid}", 4, sum(found[f"tid = {tid}"].values()), 100_000)
     found = tables(said["pidnss"])
     inode = re.sub(r"\D", "", os.readlink("/proc/self/ns/pid"))
-    within("samples of its namespace", 10, sum(found[f"pidns = {inode}"].values()))
+    within("samples of its namespace", 10, sum(found[f"pidns = {inode}"].values()), 1_000_000)
     text = said["oncpu"]
     if not any(head.startswith(f"pid = {pid} ") for head in tables(text)):
         raise Wrong(f"the tables of cpudist -P are {list(tables(text))}")
@@ -319,18 +318,20 @@ def test_tool_groups():
     # A cgroup counts with what is below it.
     _, folder = cgroup.make("a", "a/b")
     cgroup.move(pid, folder)
-    within("samples of the cgroup", 10, sum(one_table(tool("runqlat", "-c", folder.parent, "1", "1").out).values()))
+    table = one_table(tool("runqlat", "-c", folder.parent, "1", "1").out)
+    within("samples of the cgroup", 10, sum(table.values()), 100_000)
     grouped_by("none")
     # Two at once: the last one restores the rule.
     first = Job("runqlat", "-p", str(pid), "100")
     soon_grouped_by(f"process {pid}")
-    within("samples of the second", 10, samples(tool("runqlat", "-p", str(pid), "1", "1").out))
+    table = one_table(tool("runqlat", "-p", str(pid), "1", "1").out)
+    within("samples of the second", 10, sum(table.values()), 100_000)
     grouped_by(f"process {pid}")
     # Another rule is refused: the first one relies on its own.
     says(tool("runqlat", "-P", "1", "1", status=1).err, f"tasks are grouped by 'process {pid}' already")
     of_first = first.interrupt().out
     grouped_by("none")
-    within("samples of the first", 10, sum(one_table(of_first).values()))
+    within("samples of the first", 10, sum(one_table(of_first).values()), 100_000)
     # A rule that the user wrote stays.
     for rule in (f"process {pid}", "process"):
         write("group_by", rule)

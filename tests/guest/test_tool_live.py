@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import signal
+import subprocess
 import urllib.parse
 import urllib.request
 from pathlib import Path
@@ -65,7 +66,7 @@ def test_tool_top():
         done
         """)
     os.environ |= {"LC_ALL": "C.UTF-8", "TERM": "xterm-256color"}
-    defer(terminal, "kill-server")
+    defer(subprocess.run, ["tmux", "-S", Path("tmux").absolute(), "kill-server"])
     terminal("new-session", "-d", "-x", "80", "-y", "24", f"sh {Path('session').absolute()}")
     on_screen("CPU 1")
     on_screen("  last [0-9]")

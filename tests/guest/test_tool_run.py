@@ -191,7 +191,7 @@ def test_tool_children():
         switches, missing = command["voluntary"] + command["involuntary"], command["not_in_histogram"]
         note(f"{voluntary} + {involuntary} switches by the kernel; {forked} processes")
         note(f"{command['voluntary']} + {command['involuntary']} by schedhist")
-        within("processes", 25, forked)
+        within("processes", 25, forked, 100_000)
         # A process that is reaped before its last switch lacks that in the sums of its parent; the command itself
         # has a few after it has read them. Of its first stay on a CPU, the end belongs to the group in which it was
         # created.
