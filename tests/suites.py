@@ -16,12 +16,13 @@ import sys
 import tempfile
 import threading
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 
 KERNEL, KIND, RUN, EARLIER, ADVICE, *SUITES = sys.argv[1:]
 STATE, STAMPS, OURS = os.environ["STATE"], os.environ["STAMPS"], os.environ["DEBUG_KERNELS"].split()
 QUICK, THOROUGH = KIND == "quick", KIND == "thorough"
 RESULT = re.compile(r"(ok|not ok|skip) ([^ :\n]+)")
+TIMES = f"{STATE}/seconds-{KERNEL}{'-quick' * QUICK}"
 
 # The guest tests that the suite debug runs, too: those that find most bugs there in the least time.
 ON_DEBUG = """clash enable unload_enabled wait_bursts hold_newtask hotplug groups_change fault_enable
@@ -67,50 +68,36 @@ def minutes(seconds: float) -> str:
     return f"{number} minute{'s' * (number > 1)}"
 
 
-class Earlier:
-    """The run that is resumed: what it printed for each suite, but failed tests."""
-
-    def __init__(self) -> None:
-        self.taken: dict[str, list[str]] = {}
-        self.done = set()
-        suite, is_good = "", False
-        for line in lines_of(EARLIER):
-            if line.startswith("=== "):
-                suite, is_good = line.split()[1].rstrip(":"), False
-                if re.match(r"=== \S+: \d+ passed, 0 failed", line):
-                    self.done.add(suite)
-            elif result := RESULT.match(line):
-                is_good = result[1] != "not ok"
-            if is_good and re.match(r"(ok|skip|#) ", line):
-                self.taken.setdefault(suite, []).append(line)
-
-    def of(self, suite: str) -> str:
-        return "".join(self.taken.get(suite, []))
+def read_earlier() -> tuple[dict[str, str], set[str]]:
+    """Returns what the run that is resumed has printed for each suite, but failed tests, and which suites it has
+    completed without one."""
+    taken, done, suite, is_good = defaultdict(str), set(), "", False
+    for line in lines_of(EARLIER):
+        if line.startswith("=== "):
+            suite, is_good = line.split()[1].rstrip(":"), False
+            done |= {suite} if re.match(r"=== \S+: \d+ passed, 0 failed", line) else set()
+        elif result := RESULT.match(line):
+            is_good = result[1] != "not ok"
+        if is_good and re.match(r"(ok|skip|#) ", line):
+            taken[suite] += line
+    return taken, done
 
 
-class Times:
-    """How many seconds jobs and tests took, here or, by tests/seconds, elsewhere."""
+def read_times(path: str) -> dict[str, int]:
+    """Reads how many seconds jobs and tests took."""
+    words = (line.split() for line in lines_of(path) if not line.startswith("#"))
+    return {name: int(seconds) for name, seconds in words}
 
-    def __init__(self) -> None:
-        self.path = f"{STATE}/seconds-{KERNEL}{'-quick' * QUICK}"
-        self.known = self.read("tests/seconds") | self.read(self.path)
-        self.new: dict[str, int] = {}
 
-    @staticmethod
-    def read(path: str) -> dict[str, int]:
-        words = (line.split() for line in lines_of(path) if not line.startswith("#"))
-        return {name: int(seconds) for name, seconds in words}
-
-    def save(self) -> None:
-        """Without these, the next run's estimates are less accurate."""
-        try:
-            os.makedirs(STATE, exist_ok=True)
-            with open(f"{self.path}.new", "w", encoding="ascii") as file:
-                for name, seconds in sorted((self.read(self.path) | self.new).items()):
-                    print(name, seconds, file=file)
-            os.replace(f"{self.path}.new", self.path)
-        except OSError as error:
-            say(f"cannot save how long the tests took, to {self.path} ({error.strerror})")
+def save_times() -> None:
+    """Without these, the next run's estimates are less accurate."""
+    try:
+        os.makedirs(STATE, exist_ok=True)
+        with open(f"{TIMES}.new", "w", encoding="ascii") as file:
+            file.writelines(f"{name} {it}\n" for name, it in sorted((read_times(TIMES) | took).items()))
+        os.replace(f"{TIMES}.new", TIMES)
+    except OSError as error:
+        say(f"cannot save how long the tests took, to {TIMES} ({error.strerror})")
 
 
 class Job(threading.Thread):
@@ -129,7 +116,7 @@ class Job(threading.Thread):
         with open(self.path, "a", encoding="utf-8") as self.out:
             if self.tests is not None:
                 self.status = self.in_guest() if self.tests else 0
-            elif self.suite not in earlier.done:
+            elif self.suite not in done:
                 self.status = self.command(COMMANDS[self.suite], self.out)
         self.ended = time.monotonic()
         changed.set()
@@ -164,7 +151,7 @@ class Job(threading.Thread):
                 self.results[result[2]] = result[1]
                 # The first one's time includes the boot.
                 if last and result[1] != "not ok":
-                    times.new[f"{self.suite}/{result[2]}"] = int(now - last)
+                    took[f"{self.suite}/{result[2]}"] = int(now - last)
                 last = now
                 if self.suite == "debug":
                     line = f"{result[1]} debug/{line[result.start(2):]}"
@@ -189,7 +176,7 @@ class Job(threading.Thread):
             options += ["--append", "mitigations=off"]
         lapses, before = 0, -1
         while rest := [test for test in self.tests if test not in self.results]:
-            done = len(self.results)
+            number = len(self.results)
             thorough = ["--thorough"] if THOROUGH else []
             words = ["scripts/bed/vm", *options, "--", "tests/guest/run", *thorough, *rest]
             status = self.command(words, subprocess.PIPE)
@@ -197,11 +184,11 @@ class Job(threading.Thread):
                 lapses += 1
                 self.out.write(f"# the emulator went wrong ({lapses}): the rest in another guest\n")
             # Only if the guest before has completed a test: then the machine is slow, and no test hangs.
-            elif status == 124 and done > before:
+            elif status == 124 and number > before:
                 self.out.write("# the time of the guest is over: the rest in another one\n")
             else:
                 return status
-            before = done
+            before = number
         # The last guest failed after all tests were done: their results count.
         return int("not ok" in self.results.values())
 
@@ -224,7 +211,7 @@ def parts_of(suite: str, tests: list[str]) -> list[tuple[float, list[str]]]:
         # This kernel takes long to boot: one guest is best, except at the end of a run that waited for the
         # kernel to be built.
         number = 1 if has_debug_kernel() else number
-    seconds = {test: times.known.get(f"{suite}/{test}", usual) for test in tests}
+    seconds = {test: known.get(f"{suite}/{test}", usual) for test in tests}
     sums, members = [boot] * number, [[] for _ in range(number)]
     for test in sorted(tests, key=lambda test: -seconds[test]):
         part = sums.index(min(sums))
@@ -238,18 +225,17 @@ def has_debug_kernel() -> bool:
 
 
 def plan(suite: str) -> list[Job]:
-    if suite in earlier.done:
-        return [Job(suite, suite, 0, taken=earlier.of(suite))]
+    if suite in done:
+        return [Job(suite, suite, 0, taken=taken[suite])]
     if suite not in ("guest", "debug"):
-        return [Job(suite, suite, times.known.get(suite, 60))]
-    tests, taken = ON_DEBUG, ""
+        return [Job(suite, suite, known.get(suite, 60))]
+    tests = ON_DEBUG
     if suite == "guest":
         listed = subprocess.run(["tests/guest/run", "--list"], check=True, stdout=subprocess.PIPE, text=True).stdout
-        taken = earlier.of("guest")
-        known = {result[2] for result in map(RESULT.match, taken.splitlines()) if result}
-        tests = [test for test in (ON_QUICK if QUICK else listed.split()) if test not in known]
+        of_earlier = {result[2] for result in map(RESULT.match, taken[suite].splitlines()) if result}
+        tests = [test for test in (ON_QUICK if QUICK else listed.split()) if test not in of_earlier]
     return [
-        Job(suite, f"{suite}.{part}", seconds if of else 0, of, taken if part == 1 else "")
+        Job(suite, f"{suite}.{part}", seconds if of else 0, of, taken["guest"] if (suite, part) == ("guest", 1) else "")
         for part, (seconds, of) in enumerate(parts_of(suite, tests), 1)
     ]
 
@@ -273,9 +259,9 @@ class Run:
     def time_left(self) -> float:
         """Uses the expected times at first, and later the speed so far."""
         every, rest = sum(job.expected for job in self.jobs), [job.seconds_left() for job in self.jobs]
-        done, left = every - sum(rest), sum(rest) / SLOTS
-        if done * 4 > every:
-            left = (time.monotonic() - self.first) * sum(rest) / done
+        over, left = every - sum(rest), sum(rest) / SLOTS
+        if over * 4 > every:
+            left = (time.monotonic() - self.first) * sum(rest) / over
         return max([left, *rest])
 
     def begin(self) -> None:
@@ -398,9 +384,9 @@ class Run:
             ended = number
         if not THOROUGH:
             # A job that failed may have ended early.
-            good = (job for job in self.jobs if job.suite not in earlier.done and not job.status)
-            times.new |= {job.job: int(job.ended - job.began) for job in good}
-            times.save()
+            good = (job for job in self.jobs if job.suite not in done and not job.status)
+            took.update({job.job: int(job.ended - job.began) for job in good})
+            save_times()
         passed, failed, skipped = (self.totals[result] for result in ("ok", "not ok", "skip"))
         show(f"{passed} passed, {failed} failed" + f", {skipped} skipped" * (skipped > 0) + "\n")
         return int(failed > 0 or passed + skipped == 0)
@@ -431,7 +417,8 @@ work = tempfile.mkdtemp()
 show(f"{RUN}\n")
 run = None
 try:
-    earlier, times = Earlier(), Times()
+    taken, done = read_earlier()
+    known, took = read_times("tests/seconds") | read_times(TIMES), {}
     run = Run()
     sys.exit(run.all())
 finally:
