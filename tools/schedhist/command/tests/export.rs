@@ -6,12 +6,12 @@
 #![allow(missing_docs)]
 
 use std::{
-    env, fs,
-    io::{BufRead, BufReader, ErrorKind, Read, Write},
+    fs,
+    io::{BufRead, BufReader, ErrorKind, Lines, Read, Write},
     net::{TcpListener, TcpStream},
-    os::unix::fs::PermissionsExt,
+    os::unix::fs::{symlink, PermissionsExt},
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Child, ChildStderr, Command, Stdio},
     thread,
     time::{Duration, Instant},
 };
@@ -22,10 +22,13 @@ use nix::{
 };
 use schedhist_core::{distribution::Quantile, engine, raw, window::Window};
 
-#[path = "../../core/tests/sim/mod.rs"]
-mod sim;
+mod support;
 
-use sim::{Groups, Machine};
+use support::{
+    has,
+    sim::{Groups, Machine},
+    until, Folder,
+};
 
 const GROUPS: &str = "# schedhist groups version 1
 group_by cgroup
@@ -68,61 +71,42 @@ impl Drop for Process {
     }
 }
 
-fn folder(name: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"))
-        .join(format!("export-{name}-{}", std::process::id()));
-    let _ = fs::remove_dir_all(&folder);
-    fs::create_dir_all(folder.join("m")).unwrap();
-    folder
+fn put(folder: &Folder, machine: &Machine) {
+    folder.put("m/raw", machine.raw());
 }
 
-fn put(folder: &Path, machine: &Machine) {
-    fs::write(folder.join("m/raw.new"), machine.raw()).unwrap();
-    fs::rename(folder.join("m/raw.new"), folder.join("m/raw")).unwrap();
-}
-
-/// Returns a folder with what a module says after so many switches, and its machine.
 /// Gives the module other groups.
-fn put_groups(folder: &Path, mut machine: Machine, text: &str) -> Machine {
+fn put_groups(folder: &Folder, mut machine: Machine, text: &str) -> Machine {
     machine.groups = Some(Groups::new(text, GROUP_RUNQ));
     put(folder, &machine);
     machine
 }
 
-fn module(name: &str, cpus: usize, switches: u64) -> (PathBuf, Machine) {
-    let folder = folder(name);
+/// Returns a folder with what a module says after so many switches, and its machine.
+fn module(name: &str, cpus: usize, switches: u64) -> (Folder, Machine) {
+    let folder = Folder::new(&format!("export-{name}"));
+    fs::create_dir(folder.join("m")).unwrap();
     let mut machine = Machine::new(cpus, 5, 1);
     machine.run(switches);
-    machine.groups = Some(Groups::new(GROUPS, GROUP_RUNQ));
-    put(&folder, &machine);
+    let machine = put_groups(&folder, machine, GROUPS);
     (folder, machine)
 }
 
-fn schedhist(folder: &Path, words: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_schedhist"));
-    command.args(words).current_dir(folder);
-    command
-}
-
-fn text(folder: &Path, words: &[&str]) -> String {
-    let output = schedhist(folder, words).output().unwrap();
-    assert!(output.status.success(), "{output:?}");
-    String::from_utf8(output.stdout).unwrap()
+/// Starts the exporter. Returns it and what it says.
+fn start(folder: &Folder, words: &str) -> (Process, Lines<BufReader<ChildStderr>>) {
+    let mut command = folder.command(&format!("--dir m export --listen {words}"));
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    (Process(child), lines)
 }
 
 /// Starts the exporter. Returns it and its port.
-fn serve(folder: &Path, more: &[&str]) -> (Process, u16) {
-    let mut words = vec!["--dir", "m", "export", "--listen", "127.0.0.1:0"];
-    words.extend(more);
-    let mut child = schedhist(folder, &words)
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+fn serve(folder: &Folder, more: &str) -> (Process, u16) {
+    let (process, mut lines) = start(folder, &format!("127.0.0.1:0 {more}"));
     let line = lines.next().unwrap().unwrap();
     let port = line.strip_prefix("schedhist: http://127.0.0.1:").unwrap();
     let port = port.strip_suffix("/metrics").unwrap().parse().unwrap();
-    (Process(child), port)
+    (process, port)
 }
 
 /// Sends a request. Returns head and body.
@@ -161,19 +145,6 @@ fn many_groups(count: u32) -> String {
     groups
 }
 
-/// Returns whether a program is there; if it has to be, fails otherwise.
-fn has(program: &str) -> bool {
-    let found = Command::new(program).arg("--version").output().is_ok();
-    assert!(
-        found || env::var_os("SCHEDHIST_PEERS").is_none(),
-        "{program} is missing"
-    );
-    if !found {
-        eprintln!("not tested: {program} is missing");
-    }
-    found
-}
-
 fn value(text: &str, series: &str) -> f64 {
     let line = text
         .lines()
@@ -187,80 +158,52 @@ fn value(text: &str, series: &str) -> f64 {
 fn forms() {
     let (folder, machine) = module("forms", 4, 2_000);
     let window = Window::since_load(&raw::decode(&machine.raw()).unwrap());
-    let old = text(&folder, &["--dir", "m", "export", "--once"]);
-    let open = text(
-        &folder,
-        &["--dir", "m", "export", "--once", "--format", "openmetrics"],
-    );
+    let old = folder.text("--dir m export --once");
+    let open = folder.text("--dir m export --once --format openmetrics");
     assert!(open.ends_with("# EOF\n") && !old.contains("# EOF"));
     for metric in &window.names.metrics {
         let all = window.distribution(metric, |_| true);
         for text in [&old, &open] {
             let name = format!("schedhist_{}_seconds", metric.name);
             assert_eq!(value(text, &format!("{name}_count")), all.count() as f64);
-            assert_eq!(
-                value(text, &format!("{name}_bucket{{le=\"+Inf\"}}")),
-                all.count() as f64
-            );
+            let infinite = format!("{name}_bucket{{le=\"+Inf\"}}");
+            assert_eq!(value(text, &infinite), all.count() as f64);
             assert_eq!(value(text, &format!("{name}_sum")), all.sum as f64 / 1e9);
             // A power of two is exact.
-            let below = all
-                .buckets()
-                .filter(|(b, _)| b.upper < 1 << 20)
-                .map(|(_, n)| n)
-                .sum::<u64>();
+            let below = all.buckets().filter(|(b, _)| b.upper < 1 << 20);
+            let below = below.map(|(_, n)| n).sum::<u64>();
             let le = format!("{name}_bucket{{le=\"0.001048575\"}}");
             assert_eq!(value(text, &le), below as f64);
         }
     }
-    let per_cpu: f64 = (0..4)
-        .map(|cpu| {
-            value(
-                &old,
-                &format!("schedhist_cpu_runq_seconds_count{{cpu=\"{cpu}\"}}"),
-            )
-        })
-        .sum();
-    assert_eq!(per_cpu, value(&old, "schedhist_runq_seconds_count"));
+    let count = |cpu| format!("schedhist_cpu_runq_seconds_count{{cpu=\"{cpu}\"}}");
+    let per_cpu = (0..4).map(|cpu| value(&old, &count(cpu)));
+    assert_eq!(
+        per_cpu.sum::<f64>(),
+        value(&old, "schedhist_runq_seconds_count")
+    );
     assert_eq!(value(&old, "schedhist_switches_total"), 8_000.0);
     assert!(old.contains("# TYPE schedhist_switches_total counter"));
     assert!(open.contains("# TYPE schedhist_switches counter"));
     let group = "group=\"/a\\\"b\\\\x0a.service\"";
-    assert_eq!(
-        value(
-            &old,
-            &format!("schedhist_group_runq_seconds_count{{{group}}}")
-        ),
-        578.0
-    );
+    let count = format!("schedhist_group_runq_seconds_count{{{group}}}");
+    assert_eq!(value(&old, &count), 578.0);
     let ended = format!("schedhist_group_ended_by_seconds_total{{{group},culprit=\"other\"}}");
     assert_eq!(value(&old, &ended), 0.47);
     // The second group of this name has a label of its own.
-    value(
-        &old,
-        "schedhist_group_voluntary_total{group=\"other\\\\#2\"}",
-    );
-    fs::remove_dir_all(&folder).unwrap();
+    let second = "schedhist_group_voluntary_total{group=\"other\\\\#2\"}";
+    value(&old, second);
 }
 
 /// A reader takes no exposition in which a family comes twice.
 #[test]
 fn one_of_each_family() {
     let (folder, _) = module("families", 2, 100);
-    let words = [
-        "--dir",
-        "m",
-        "export",
-        "--once",
-        "--per-cpu",
-        "runq,idle,runq",
-    ];
-    let text = text(&folder, &words);
+    let text = folder.text("--dir m export --once --per-cpu runq,idle,runq");
     for name in ["runq", "idle"] {
         let head = format!("# TYPE schedhist_cpu_{name}_seconds ");
         assert_eq!(text.matches(&head).count(), 1, "{name}");
     }
-    fs::remove_dir_all(&folder).unwrap();
 }
 
 /// The number of time series is bounded: first groups are left out, then CPUs, never the machine.
@@ -269,17 +212,8 @@ fn bounded() {
     let (folder, machine) = module("bounded", 64, 20);
     put_groups(&folder, machine, &many_groups(999));
     for (limit, cpus, groups) in [(500, true, 999), (3_000, false, 999), (20_000, false, 865)] {
-        let text = text(
-            &folder,
-            &[
-                "--dir",
-                "m",
-                "export",
-                "--once",
-                "--series",
-                &limit.to_string(),
-            ],
-        );
+        let words = format!("--dir m export --once --series {limit}");
+        let text = folder.text(&words);
         let series = text.lines().filter(|line| !line.starts_with('#')).count();
         assert!(series <= limit + 2, "{series} of {limit}");
         assert!(value(&text, "schedhist_runq_seconds_count") > 0.0);
@@ -291,7 +225,6 @@ fn bounded() {
             "{limit}: {left_out}"
         );
     }
-    fs::remove_dir_all(&folder).unwrap();
 }
 
 /// The server negotiates, refuses what it does not know, and outlives bad and slow clients and a
@@ -299,7 +232,7 @@ fn bounded() {
 #[test]
 fn server() {
     let (folder, _) = module("server", 2, 100);
-    let (process, port) = serve(&folder, &[]);
+    let (process, port) = serve(&folder, "");
     const PROTOBUF: &str = "application/vnd.google.protobuf;\
         proto=io.prometheus.client.MetricFamily;encoding=delimited";
     for (accept, kind) in [
@@ -335,9 +268,8 @@ fn server() {
     }
     assert!(get(port, "/", "").0.starts_with("HTTP/1.1 200"));
     assert!(get(port, "/x", "").0.starts_with("HTTP/1.1 404"));
-    assert!(ask(port, "POST /metrics HTTP/1.1\r\n\r\n")
-        .0
-        .starts_with("HTTP/1.1 405"));
+    let posted = ask(port, "POST /metrics HTTP/1.1\r\n\r\n").0;
+    assert!(posted.starts_with("HTTP/1.1 405"));
     assert!(ask(port, "nonsense\r\n\r\n").0.starts_with("HTTP/1.1 40"));
     let (head, body) = ask(port, "HEAD /metrics HTTP/1.0\r\n\r\n");
     assert!(head.starts_with("HTTP/1.1 200") && body.is_empty());
@@ -362,7 +294,6 @@ fn server() {
     fs::rename(folder.join("m/gone"), folder.join("m/raw")).unwrap();
     is_up(1.0);
     drop(process);
-    fs::remove_dir_all(&folder).unwrap();
 }
 
 /// Clients that say nothing, or a byte at times, or take nothing, are gone after ten seconds.
@@ -370,7 +301,7 @@ fn server() {
 fn patience() {
     let (folder, machine) = module("patience", 64, 20);
     put_groups(&folder, machine, &many_groups(4_000));
-    let (_process, port) = serve(&folder, &["--series", "10000000"]);
+    let (_process, port) = serve(&folder, "--series 10000000");
     let start = Instant::now();
     let connect = |said: &[u8]| {
         let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
@@ -388,31 +319,24 @@ fn patience() {
         let _ = slow.write_all(b"x");
         is_gone(&mute) && is_gone(&slow)
     });
-    assert!(
-        start.elapsed() > Duration::from_secs(9),
-        "{:?}",
-        start.elapsed()
-    );
+    let took = start.elapsed();
+    assert!(took > Duration::from_secs(9), "{took:?}");
     // The kernel has taken a part of the answer, and no more than that.
     thread::sleep(Duration::from_secs(1));
     let mut taken = Vec::new();
-    deaf.set_read_timeout(Some(Duration::from_secs(20)))
-        .unwrap();
+    let timeout = Some(Duration::from_secs(20));
+    deaf.set_read_timeout(timeout).unwrap();
     let read = (&deaf).read_to_end(&mut taken);
     let whole = get(port, "/metrics", "").1.len();
-    assert!(
-        taken.len() < whole,
-        "{} of {whole} bytes: {read:?}",
-        taken.len()
-    );
-    fs::remove_dir_all(&folder).unwrap();
+    let taken = taken.len();
+    assert!(taken < whole, "{taken} of {whole} bytes: {read:?}");
 }
 
 /// A page that binds its own name to the loopback address gets nothing.
 #[test]
 fn hosts() {
     let (folder, _) = module("hosts", 1, 10);
-    let (process, port) = serve(&folder, &[]);
+    let (process, port) = serve(&folder, "");
     let status = |hosts: &[&str]| {
         let hosts = hosts
             .iter()
@@ -443,34 +367,20 @@ fn hosts() {
     assert_eq!(status(&[]), "200");
     assert_eq!(status(&["localhost", "example.org"]), "421");
     drop(process);
-    fs::remove_dir_all(&folder).unwrap();
 }
 
 /// `--listen :PORT` is that port of all addresses.
 #[test]
 fn all_addresses() {
     let (folder, _) = module("addresses", 1, 10);
-    let mut child = schedhist(&folder, &["--dir", "m", "export", "--listen", ":0"])
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-    let _process = Process(child);
-    assert!(lines
-        .next()
-        .unwrap()
-        .unwrap()
-        .contains("from other machines"));
+    let (_process, mut lines) = start(&folder, ":0");
+    let line = lines.next().unwrap().unwrap();
+    assert!(line.contains("from other machines"), "{line}");
     let mut rest = lines.map(|line| line.unwrap());
     let line = rest.find(|line| line.contains("http://")).unwrap();
-    let port = line
-        .trim_end_matches("/metrics")
-        .rsplit_once(':')
-        .unwrap()
-        .1;
+    let (_, port) = line.trim_end_matches("/metrics").rsplit_once(':').unwrap();
     let (head, _) = get(port.parse().unwrap(), "/metrics", "");
     assert!(head.starts_with("HTTP/1.1 200"), "{head}");
-    fs::remove_dir_all(&folder).unwrap();
 }
 
 /// Returns the highest resident size of a process so far, in KiB.
@@ -489,13 +399,8 @@ fn peak(process: &Process) -> u64 {
 fn slow_clients() {
     let (folder, machine) = module("slow", 64, 20);
     put_groups(&folder, machine, &many_groups(4_000));
-    let more = [
-        "--series",
-        "10000000",
-        "--per-cpu",
-        "runq,oncpu,offcpu,idle",
-    ];
-    let (mut process, port) = serve(&folder, &more);
+    let more = "--series 10000000 --per-cpu runq,oncpu,offcpu,idle";
+    let (mut process, port) = serve(&folder, more);
     let size = get(port, "/metrics", "").1.len();
     let alone = peak(&process);
     let slow: Vec<_> = (0..500)
@@ -519,11 +424,8 @@ fn slow_clients() {
         assert!(head.starts_with("HTTP/1.1 200"), "{head}");
         assert!(body.len() * 10 > size * 9, "{} of {size} bytes", body.len());
     }
-    assert!(
-        start.elapsed() < Duration::from_secs(10),
-        "{:?}",
-        start.elapsed()
-    );
+    let took = start.elapsed();
+    assert!(took < Duration::from_secs(10), "{took:?}");
     let all = peak(&process);
     assert!(
         all < alone + (160 << 10),
@@ -532,13 +434,9 @@ fn slow_clients() {
     signal::kill(Pid::from_raw(process.0.id() as i32), Signal::SIGTERM).unwrap();
     let start = Instant::now();
     assert!(process.0.wait().unwrap().success());
-    assert!(
-        start.elapsed() < Duration::from_secs(3),
-        "{:?}",
-        start.elapsed()
-    );
+    let took = start.elapsed();
+    assert!(took < Duration::from_secs(3), "{took:?}");
     drop(slow);
-    fs::remove_dir_all(&folder).unwrap();
 }
 
 /// Where there is no room for all groups, those that waited most are sent, and what no group takes.
@@ -552,8 +450,7 @@ fn important_groups() {
         groups.replace_range(at.., &waits);
     }
     let machine = put_groups(&folder, machine, &groups);
-    let words = ["--dir", "m", "export", "--once", "--series", "2000"];
-    let text = text(&folder, &words);
+    let text = folder.text("--dir m export --once --series 2000");
     let has = |group: &str| {
         text.contains(&format!(
             "schedhist_group_voluntary_total{{group=\"{group}\"}}"
@@ -567,31 +464,21 @@ fn important_groups() {
     // Long names take room, too: the number of bytes is bounded.
     let long = many_groups(4_000).replace("/a", &format!("/{}", "long".repeat(900)));
     put_groups(&folder, machine, &long.replace("\\x0a", &"/".repeat(900)));
-    let words = ["--dir", "m", "export", "--once", "--series", "10000000"];
-    let text = self::text(&folder, &words);
+    let text = folder.text("--dir m export --once --series 10000000");
     assert!(
         text.len() < 17 << 20 && text.len() > 1 << 19,
         "{}",
         text.len()
     );
     assert!(value(&text, "schedhist_left_out{scope=\"group\"}") > 3_000.0);
-    fs::remove_dir_all(&folder).unwrap();
 }
 
 /// A reader of the text file never sees a part of it.
 #[test]
 fn textfile() {
     let (folder, _) = module("textfile", 2, 100);
-    let words = [
-        "--dir",
-        "m",
-        "export",
-        "--textfile",
-        "x.prom",
-        "--interval",
-        "0.001",
-    ];
-    let process = Process(schedhist(&folder, &words).spawn().unwrap());
+    let mut command = folder.command("--dir m export --textfile x.prom --interval 0.001");
+    let process = Process(command.spawn().unwrap());
     let (path, end) = (
         folder.join("x.prom"),
         Instant::now() + Duration::from_secs(10),
@@ -611,26 +498,17 @@ fn textfile() {
     }
     drop(process);
     // The collector runs as another user, whatever the umask.
-    let words = ["--dir", "m", "export", "--once", "--textfile", "x.prom"];
-    let command = schedhist(&folder, &words);
-    let mut masked = Command::new("sh");
-    masked
-        .args(["-c", "umask 077; exec \"$0\" \"$@\""])
-        .arg(command.get_program());
-    masked.args(command.get_args()).current_dir(&folder);
-    assert!(masked.status().unwrap().success());
+    let script = "umask 077; exec \"$0\" --dir m export --once --textfile x.prom";
+    assert!(folder.shell(script).status().unwrap().success());
     let mode = fs::metadata(&path).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o644);
     // A device, for one, stays what it is.
-    std::os::unix::fs::symlink("/dev/null", folder.join("null")).unwrap();
-    let words = ["--dir", "m", "export", "--once", "--textfile", "null"];
-    let output = schedhist(&folder, &words).output().unwrap();
+    symlink("/dev/null", folder.join("null")).unwrap();
+    let output = folder.run("--dir m export --once --textfile null");
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     assert!(folder.join("null").is_symlink());
-    let words = ["--dir", "m", "export", "--textfile", "none/x.prom"];
-    let output = schedhist(&folder, &words).output().unwrap();
+    let output = folder.run("--dir m export --textfile none/x.prom");
     assert_eq!(output.status.code(), Some(1), "{output:?}");
-    fs::remove_dir_all(&folder).unwrap();
 }
 
 fn sources() -> PathBuf {
@@ -644,7 +522,7 @@ fn promtool() {
         return;
     }
     let (folder, _) = module("promtool", 4, 2_000);
-    let body = text(&folder, &["--dir", "m", "export", "--once"]);
+    let body = folder.text("--dir m export --once");
     let mut check = Command::new("promtool")
         .args(["check", "metrics"])
         .stdin(Stdio::piped())
@@ -672,7 +550,6 @@ fn promtool() {
             .unwrap();
         assert!(output.status.success(), "{words:?}: {output:?}");
     }
-    fs::remove_dir_all(&folder).unwrap();
 }
 
 /// Asks Prometheus. Returns the values of the result, or what it said instead.
@@ -697,14 +574,6 @@ fn free_port() -> u16 {
         .port()
 }
 
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(120);
-    while !is_so() {
-        assert!(Instant::now() < end, "not within two minutes: {what}");
-        thread::sleep(Duration::from_millis(200));
-    }
-}
-
 /// Prometheus scrapes native and classic histograms, and computes the quantiles that the command
 /// does. A module that is loaded anew is a counter reset, and no spike. All queries of the
 /// dashboard answer.
@@ -715,7 +584,7 @@ fn prometheus() {
     }
     let (folder, mut machine) = module("prometheus", 4, 3_000);
     let window = Window::since_load(&raw::decode(&machine.raw()).unwrap());
-    let (_exporter, exported) = serve(&folder, &[]);
+    let (_exporter, exported) = serve(&folder, "");
     let port = free_port();
     let config = format!(
         "global:\n  scrape_interval: 2s\nrule_files: [{0}/recording.rules.yml, {0}/alerts.rules.yml]\n\
@@ -729,7 +598,7 @@ fn prometheus() {
         .args(["--config.file=prometheus.yml", "--storage.tsdb.path=data"])
         .arg("--enable-feature=native-histograms")
         .arg(format!("--web.listen-address=127.0.0.1:{port}"))
-        .current_dir(&folder)
+        .current_dir(&*folder)
         .stdout(Stdio::null())
         .stderr(log)
         .spawn()
@@ -834,5 +703,4 @@ fn prometheus() {
         !errors.contains("level=error") && !errors.contains("level=warn"),
         "{errors}"
     );
-    fs::remove_dir_all(&folder).unwrap();
 }

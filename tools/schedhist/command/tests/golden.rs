@@ -7,7 +7,7 @@
 
 use std::{
     env,
-    ffi::OsStr,
+    ffi::{OsStr, OsString},
     fs::{self, File},
     os::unix::ffi::OsStrExt,
     path::Path,
@@ -20,11 +20,7 @@ use nix::{
     sys::signal::{self, Signal},
     unistd::Pid,
 };
-use schedhist_core::{
-    engine, raw,
-    recording::file::{Recorder, TimedSnapshot},
-    window::Window,
-};
+use schedhist_core::{engine, raw, window::Window};
 
 #[path = "golden/growing.rs"]
 mod growing;
@@ -32,8 +28,9 @@ mod growing;
 mod options;
 #[path = "golden/output.rs"]
 mod output;
-#[path = "../../core/tests/sim/mod.rs"]
-mod sim;
+mod support;
+
+use support::{recorder, said, sim, Folder, PROGRAM};
 
 const GROUPS: &str = "# schedhist groups version 1
 group_by cgroup
@@ -105,13 +102,9 @@ fn fixed(words: &[&str], line: &str) -> Option<String> {
             Some(format!("HH:MM:SS{}", &line[8..]))
         }
         ("record", line) => {
-            let words = line.split(' ');
-            let words = words.map(|word| {
-                if word.parse::<u64>().is_ok() {
-                    "N"
-                } else {
-                    word
-                }
+            let words = line.split(' ').map(|word| match word.parse::<u64>() {
+                Ok(_) => "N",
+                Err(_) => word,
             });
             Some(words.collect::<Vec<_>>().join(" "))
         }
@@ -143,7 +136,7 @@ fn command(line: &str) -> Option<(Vec<(&str, &str)>, &str)> {
 }
 
 fn schedhist_with(folder: &Path, words: &[&str], settings: &[(&str, &str)]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_schedhist"))
+    Command::new(PROGRAM)
         .args(words)
         .current_dir(folder)
         .env_clear()
@@ -158,8 +151,7 @@ fn schedhist_with(folder: &Path, words: &[&str], settings: &[(&str, &str)]) -> O
 /// are `2^scale` as long.
 fn recording(path: &Path, seed: u64, runs: u64, scale: u32) {
     let mut machine = sim::Machine::new(2, 5, seed);
-    let mut recorder = Recorder::new(fs::File::create(path).unwrap()).unwrap();
-    recorder.info("kernel 7.3.4\nmodule 0.1.0\n").unwrap();
+    let mut recorder = recorder(path, "kernel 7.3.4\nmodule 0.1.0\n");
     let mut last: Option<raw::Snapshot> = None;
     for i in 0..6 {
         if i == 3 {
@@ -168,14 +160,8 @@ fn recording(path: &Path, seed: u64, runs: u64, scale: u32) {
             recorder.restart();
         }
         machine.run(200);
-        let bytes = machine.raw();
-        let taken = TimedSnapshot {
-            unix_ns: 1_000_000_000 * (i + 1),
-            read_ns: 0,
-            snapshot: raw::decode(&bytes).unwrap(),
-        };
-        recorder.snapshot(&taken, &bytes).unwrap();
-        last = Some(taken.snapshot);
+        let unix_ns = 1_000_000_000 * (i + 1);
+        last = Some(support::record(&mut recorder, &machine.raw(), unix_ns));
     }
     let last = last.unwrap();
     for run in 0..runs {
@@ -211,49 +197,46 @@ fn merged(text: &str) -> String {
     lines.join("\n") + "\n"
 }
 
-fn folder(name: &str) -> std::path::PathBuf {
-    let folder =
-        Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
-    let _ = fs::remove_dir_all(&folder);
-    fs::create_dir_all(folder.join("machine")).unwrap();
+/// Writes the files of a machine, made in 2027, none of whose metrics has a threshold.
+fn files_of(machine: &sim::Machine, folder: &Path) {
+    let raw = folder.join("raw");
+    fs::create_dir_all(folder.join("threshold_ns")).unwrap();
+    fs::write(&raw, machine.raw()).unwrap();
+    let made = UNIX_EPOCH + Duration::from_secs(1_800_000_000);
+    fs::File::open(raw).unwrap().set_modified(made).unwrap();
+    for metric in &raw::decode(&machine.raw()).unwrap().names.metrics {
+        fs::write(folder.join("threshold_ns").join(&metric.name), "none\n").unwrap();
+    }
+}
+
+fn folder(name: &str) -> Folder {
+    let folder = Folder::new(&format!("golden-{name}"));
     let mut machine = sim::Machine::new(4, 5, 1);
     machine.run(2_000);
     machine.groups = Some(sim::Groups::new(GROUPS, GROUP_RUNQ));
-    fs::write(folder.join("machine/raw"), machine.raw()).unwrap();
-    let raw = fs::File::open(folder.join("machine/raw")).unwrap();
-    raw.set_modified(UNIX_EPOCH + Duration::from_secs(1_800_000_000))
-        .unwrap();
     let settings = folder.join("settings");
-    fs::create_dir_all(settings.join("threshold_ns")).unwrap();
-    fs::copy(folder.join("machine/raw"), settings.join("raw")).unwrap();
-    let raw = fs::File::open(settings.join("raw")).unwrap();
-    raw.set_modified(UNIX_EPOCH + Duration::from_secs(1_800_000_000))
-        .unwrap();
-    for metric in &raw::decode(&machine.raw()).unwrap().names.metrics {
-        fs::write(settings.join("threshold_ns").join(&metric.name), "none\n").unwrap();
-    }
+    files_of(&machine, &settings);
+    fs::create_dir(folder.join("machine")).unwrap();
+    // With its time.
+    let copied = Command::new("cp")
+        .args(["-p", "settings/raw", "machine"])
+        .current_dir(&*folder)
+        .status();
+    assert!(copied.unwrap().success());
     for (name, text) in SETTINGS {
         fs::write(settings.join(name), text).unwrap();
     }
     let hog = folder.join("hog");
-    fs::create_dir_all(&hog).unwrap();
     machine.groups = Some(sim::Groups::new(GROUPS_IN_PROGRESS, GROUP_RUNQ));
     machine.tells_progress = true;
     machine.run_until_busy();
     machine.now += 2_000_000_000;
     machine.starved_since = Some(machine.now);
     machine.now += 12_000_000_000;
-    fs::write(hog.join("raw"), machine.raw()).unwrap();
+    files_of(&machine, &hog);
     fs::write(hog.join("outliers"), OUTLIERS).unwrap();
     fs::write(hog.join("outlier_pipe"), "").unwrap();
-    for metric in &raw::decode(&machine.raw()).unwrap().names.metrics {
-        fs::create_dir_all(hog.join("threshold_ns")).unwrap();
-        fs::write(hog.join("threshold_ns").join(&metric.name), "none\n").unwrap();
-    }
-    let raw = fs::File::open(hog.join("raw")).unwrap();
-    raw.set_modified(UNIX_EPOCH + Duration::from_secs(1_800_000_000))
-        .unwrap();
-    fs::create_dir_all(folder.join("broken")).unwrap();
+    fs::create_dir(folder.join("broken")).unwrap();
     fs::write(folder.join("broken/raw"), &machine.raw()[..5_000]).unwrap();
     recording(&folder.join("a.data"), 1, 6, 0);
     recording(&folder.join("b.data"), 2, 6, 1);
@@ -277,14 +260,12 @@ fn golden() {
             let output = growing::read_by(&folder, &words, run);
             let columns = settings.iter().find(|(name, _)| *name == "COLUMNS");
             let columns = columns.map_or(80, |(_, value)| value.parse().unwrap());
-            let (out, err) = (
-                String::from_utf8(output.stdout).unwrap(),
-                String::from_utf8(output.stderr).unwrap(),
-            );
-            let is_data = words.contains(&"-j")
-                || words.contains(&"-x")
-                || words.contains(&"--wide")
-                || words.contains(&"--hlog");
+            let (out, err) = [output.stdout, output.stderr]
+                .map(|b| String::from_utf8(b).unwrap())
+                .into();
+            let is_data = ["-j", "-x", "--wide", "--hlog"]
+                .iter()
+                .any(|it| words.contains(it));
             for line in out.lines().chain(err.lines()) {
                 assert!(
                     is_data || line.chars().count() <= columns,
@@ -306,7 +287,6 @@ fn golden() {
             found += &format!("{line}\n");
         }
     }
-    fs::remove_dir_all(&folder).unwrap();
     if env::var_os("UPDATE").is_some() {
         return fs::write(&path, found).unwrap();
     }
@@ -319,21 +299,24 @@ fn golden() {
 /// The help of each verb fits on the screen.
 #[test]
 fn help_fits() {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let help = schedhist(folder, &["--help"]).stdout;
-    let help = String::from_utf8(help).unwrap();
-    let verbs = help.lines().skip_while(|line| *line != "Commands:");
-    let verbs = verbs.skip(1).take_while(|line| !line.is_empty());
-    let verbs: Vec<_> = verbs
-        .filter_map(|line| line.split_whitespace().next())
-        .collect();
+    let verbs = verbs();
     assert!(verbs.len() > 12, "{verbs:?}");
     for verb in verbs {
-        let help = schedhist(folder, &["help", verb]).stdout;
+        let help = schedhist(Path::new("."), &["help", &verb]).stdout;
         for line in String::from_utf8(help).unwrap().lines() {
             assert!(line.chars().count() <= 80, "{verb}: {line}");
         }
     }
+}
+
+/// Returns the verbs that the help lists.
+fn verbs() -> Vec<String> {
+    let help = schedhist(Path::new("."), &["--help"]).stdout;
+    let help = String::from_utf8(help).unwrap();
+    let verbs = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let verbs = verbs.take_while(|line| !line.is_empty());
+    let names = verbs.filter_map(|line| line.split_whitespace().next());
+    names.map(str::to_owned).collect()
 }
 
 /// Verbs with what they need, and the folder that each reads, if it does.
@@ -396,27 +379,23 @@ fn any_arguments() {
         words.extend((!tail.is_empty()).then_some(["--", tail]).iter().flatten());
         let words: Vec<_> = words.iter().map(|it| it.trim_matches('\'')).collect();
         let output = ended(&folder, &words);
-        let status = output.status.code().unwrap_or(101);
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(
-            (status <= 3 || matches!(verb, "doctor" | "run"))
-                && status != 101
-                && !said.contains("panicked"),
-            "{words:?}: {:?}: {said}",
-            output.status
-        );
+        let most = if matches!(verb, "doctor" | "run") {
+            100
+        } else {
+            3
+        };
+        check(&output, most, &format!("{words:?}"));
         let has_said = fs::metadata(folder.join("said")).unwrap().len() != 0;
-        *begun.entry(verb).or_insert(0) += u32::from(status == 0 || has_said);
+        *begun.entry(verb).or_insert(0) += u32::from(output.status.success() || has_said);
     }
     begun.retain(|_, count| *count < 5);
     assert!(begun.is_empty(), "{begun:?}");
-    fs::remove_dir_all(&folder).unwrap();
 }
 
 /// Runs a command that may go on: ends it a moment after it has blocked the signals for which it then
 /// waits.
 fn ended(folder: &Path, words: &[&str]) -> Output {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_schedhist"))
+    let mut child = Command::new(PROGRAM)
         .args(words)
         .current_dir(folder)
         .env_clear()
@@ -441,6 +420,16 @@ fn ended(folder: &Path, words: &[&str]) -> Output {
         thread::sleep(Duration::from_millis(2));
     }
     child.wait_with_output().unwrap()
+}
+
+/// Checks that a command has ended with a status, of up to `most`, and a message.
+fn check(output: &Output, most: i32, about: &str) {
+    let status = output.status.code().unwrap_or(101);
+    let said = said(output);
+    assert!(
+        status <= most && status != 101 && !said.contains("panicked"),
+        "{about}: {status}: {said}"
+    );
 }
 
 /// The checksum of a chunk of a recording: FNV-1a over its type, its length and its contents.
@@ -485,10 +474,7 @@ fn mutated(recording: &[u8], random: &mut sim::Random) -> Vec<u8> {
 /// Recordings with wrong contents and right checksums end with a message, and never with a panic.
 #[test]
 fn any_recording() {
-    let folder =
-        Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("fuzz-{}", std::process::id()));
-    let _ = fs::remove_dir_all(&folder);
-    fs::create_dir_all(&folder).unwrap();
+    let folder = Folder::new("fuzz");
     recording(&folder.join("a.data"), 1, 6, 0);
     let good = fs::read(folder.join("a.data")).unwrap();
     let mut random = sim::Random(31);
@@ -513,17 +499,11 @@ fn any_recording() {
             &["diff", "a.data", "b.data"],
         ] {
             let output = schedhist(&folder, words);
-            let status = output.status.code().unwrap_or(101);
-            let said = String::from_utf8_lossy(&output.stderr).into_owned();
-            assert!(
-                status <= 2 && !said.contains("panicked"),
-                "{round}: {words:?}: {status}: {said}"
-            );
+            check(&output, 2, &format!("{round}: {words:?}"));
             accepted += u32::from(!output.stdout.is_empty());
         }
     }
     assert!(accepted > 50, "{accepted}");
-    fs::remove_dir_all(&folder).unwrap();
 }
 
 /// The names of files and folders need not be UTF-8.
@@ -534,48 +514,29 @@ fn any_file_name() {
     for name in ["machine", "a.data", "b.data"] {
         fs::rename(folder.join(name), folder.join(odd(name.as_bytes()))).unwrap();
     }
-    let run = |words: &[&OsStr]| {
-        let output = Command::new(env!("CARGO_BIN_EXE_schedhist"))
-            .args(words)
-            .current_dir(&folder)
-            .output()
-            .unwrap();
-        assert!(output.status.success(), "{words:?}: {output:?}");
-    };
-    let (m, a, b) = (odd(b"machine"), odd(b"a.data"), odd(b"b.data"));
-    let (html, prom, trace, man) = (odd(b"html"), odd(b"prom"), odd(b"trace"), odd(b"man"));
-    let word = OsStr::new;
-    run(&[word("--dir"), &m, word("hist")]);
-    run(&[word("report"), word("-i"), &a]);
-    run(&[word("report"), word("-i"), &a, word("--html"), &html]);
-    run(&[
-        word("report"),
-        word("-i"),
-        &a,
-        word("--html"),
-        &html,
-        word("--against"),
-        &b,
-    ]);
-    run(&[word("diff"), &a, &b]);
-    run(&[word("export"), word("--perfetto"), &trace, word("-i"), &a]);
-    run(&[
-        word("--dir"),
-        &m,
-        word("export"),
-        word("--once"),
-        word("--textfile"),
-        &prom,
-    ]);
-    fs::create_dir(folder.join(&man)).unwrap();
-    run(&[word("man"), &man]);
-    for name in [&html, &prom, &trace] {
-        assert_ne!(
-            fs::metadata(folder.join(name)).unwrap().len(),
-            0,
-            "{name:?}"
-        );
+    fs::create_dir(folder.join(odd(b"man"))).unwrap();
+    // Words that end with @ are such names.
+    for words in [
+        "--dir machine@ hist",
+        "report -i a.data@",
+        "report -i a.data@ --html html@",
+        "report -i a.data@ --html html@ --against b.data@",
+        "diff a.data@ b.data@",
+        "export --perfetto trace@ -i a.data@",
+        "--dir machine@ export --once --textfile prom@",
+        "man man@",
+    ] {
+        let word = |word: &str| match word.strip_suffix('@') {
+            Some(name) => odd(name.as_bytes()),
+            None => OsString::from(word),
+        };
+        let mut command = folder.command("");
+        let output = command.args(words.split(' ').map(word)).output().unwrap();
+        assert!(output.status.success(), "{words}: {output:?}");
     }
-    assert!(fs::read_dir(folder.join(&man)).unwrap().count() > 10);
-    fs::remove_dir_all(&folder).unwrap();
+    for name in [b"html", &b"prom"[..], b"trace"] {
+        let about = fs::metadata(folder.join(odd(name))).unwrap();
+        assert_ne!(about.len(), 0, "{name:?}");
+    }
+    assert!(fs::read_dir(folder.join(odd(b"man"))).unwrap().count() > 10);
 }

@@ -5,25 +5,16 @@
 
 #![allow(missing_docs)]
 
-use std::{
-    env,
-    fmt::Write,
-    fs,
-    path::{Path, PathBuf},
-    process::{Command, Output},
-};
+use std::{env, fmt::Write, fs, path::Path};
 
 use base64::{engine::general_purpose::STANDARD, Engine};
-use schedhist_core::{
-    engine, raw,
-    recording::file::{Recorder, TimedSnapshot},
-    timeline::row,
-};
+use schedhist_core::{engine, raw, recording::file::TimedSnapshot, timeline::row};
 use serde_json::{json, Value};
 use sha2::{Digest, Sha256};
 
-#[path = "../../core/tests/sim/mod.rs"]
-mod sim;
+mod support;
+
+use support::{recorder, sim, Folder};
 
 /// The number of snapshots of an hour at one a second.
 const HOUR: u64 = 3_600;
@@ -40,22 +31,6 @@ ended_by_own_ns 1000 ended_by_other_ns 3000 ended_by_kernel_ns 0 ended_by_idle_n
   neighbour id 2 of 1 ended 4 ended_ns 3000 name /\"&'
 ";
 
-fn schedhist(folder: &Path, words: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_schedhist"))
-        .args(words)
-        .current_dir(folder)
-        .output()
-        .unwrap()
-}
-
-fn folder(name: &str) -> PathBuf {
-    let folder =
-        Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("html-{name}-{}", std::process::id()));
-    let _ = fs::remove_dir_all(&folder);
-    fs::create_dir_all(&folder).unwrap();
-    folder
-}
-
 /// Records `count` snapshots with a stall before number `stall` and a gap in the middle. The wall
 /// clock steps back an hour after a quarter of them. Returns when they were taken, in seconds since
 /// the first one.
@@ -64,8 +39,7 @@ fn record(path: &Path, seed: u64, count: u64, stall: u64) -> Vec<f64> {
     let mut machine = sim::Machine::new(4, 5, seed);
     machine.spread = 6;
     let (mut before, mut moved) = (Vec::new(), None);
-    let mut recorder = Recorder::new(fs::File::create(path).unwrap()).unwrap();
-    recorder.info("kernel 7.3.4\nmodule 0.1.0\n").unwrap();
+    let mut recorder = recorder(path, "kernel 7.3.4\nmodule 0.1.0\n");
     for i in 0..count {
         if i == count / 2 {
             recorder.mark("gap: <b>nobody</b> was there").unwrap();
@@ -242,14 +216,12 @@ fn check_page(page: &str) {
 /// recording: what they did before the gap, and after it.
 #[test]
 fn a_part_of_the_time() {
-    let folder = folder("part");
+    let folder = Folder::new("part");
     let times = record(&folder.join("data"), 3, 40, 30);
     for (begin, end, is_there) in [(0, 10, false), (25, 35, true), (32, 39, false)] {
         let time = &format!("{},{}", times[begin], times[end]);
-        let words = ["report", "-i", "data", "--html", "page", "--time", time];
-        let output = schedhist(&folder, &words);
-        assert!(output.status.success(), "{output:?}");
-        let page = fs::read_to_string(folder.join("page")).unwrap();
+        folder.text(&format!("report -i data --html page --time {time}"));
+        let page = folder.read("page");
         check_page(&page);
         assert_eq!(page.contains("hog:9"), is_there, "{time}");
         let at = format!("<td data-v=\"{0:.3}\">{0:.3} s</td>", times[30]);
@@ -268,31 +240,23 @@ fn a_part_of_the_time() {
         assert!(page.contains("</td><td data-v=\"38\">38ns</td>"));
         assert!(page.contains("of the whole recording"), "{time}");
     }
-    let output = schedhist(&folder, &["report", "-i", "data", "--html", "page"]);
-    assert!(output.status.success(), "{output:?}");
-    let page = fs::read_to_string(folder.join("page")).unwrap();
+    folder.text("report -i data --html page");
+    let page = folder.read("page");
     assert!(page.contains("hog:9") && !page.contains("of the whole recording"));
-    fs::remove_dir_all(&folder).unwrap();
 }
 
 /// Of too many outliers, the longest are shown, whenever they came; and of each metric.
 #[test]
 fn the_worst_outliers() {
-    let folder = folder("worst");
+    let folder = Folder::new("worst");
     let mut machine = sim::Machine::new(2, 5, 7);
-    let mut recorder = Recorder::new(fs::File::create(folder.join("data")).unwrap()).unwrap();
+    let mut recorder = recorder(&folder.join("data"), "");
     let mut id = 0;
     for i in 1..=4 {
         machine.run(20);
         let end = i * 1_000_000_000;
         machine.now = end;
-        let bytes = machine.raw();
-        let taken = TimedSnapshot {
-            unix_ns: end,
-            read_ns: 0,
-            snapshot: raw::decode(&bytes).unwrap(),
-        };
-        recorder.snapshot(&taken, &bytes).unwrap();
+        support::record(&mut recorder, &machine.raw(), end);
         for nth in 0..150 {
             id += 1;
             let (metric, ns) = match (nth % 3, nth) {
@@ -308,9 +272,8 @@ fn the_worst_outliers() {
             recorder.outliers(&text).unwrap();
         }
     }
-    let output = schedhist(&folder, &["report", "-i", "data", "--html", "page"]);
-    assert!(output.status.success(), "{output:?}");
-    let page = fs::read_to_string(folder.join("page")).unwrap();
+    folder.text("report -i data --html page");
+    let page = folder.read("page");
     check_page(&page);
     assert_eq!(page.matches("<tr id=\"o0-").count(), 200);
     // All eight are there, though 600 came.
@@ -324,25 +287,20 @@ fn the_worst_outliers() {
     assert!(ids.is_sorted() && ids.contains(&598), "{ids:?}");
     assert!(page.contains("<p>And 104 more of offcpu, of 900ms at most.</p>"));
     assert!(page.contains("<p>And 296 more of runq_wakeup, of 20.0ms at most.</p>"));
-    fs::remove_dir_all(&folder).unwrap();
 }
 
 /// An hour at one snapshot a second: the stall is in one cell, in the column of its time, and leads
 /// to the outlier.
 #[test]
 fn an_hour() {
-    let folder = folder("hour");
+    let folder = Folder::new("hour");
     record(&folder.join("a.data"), 1, HOUR, 2_345);
     perf_script(&folder.join("offcpu.txt"), 20_000);
     let stack = ["__schedule+0x1/0x2", "<futex>"];
     let watched = json!({"schema": "x", "id": 1, "duration_ns": STALL, "stack": stack});
-    fs::write(folder.join("watched"), watched.to_string()).unwrap();
-    let words = [
-        "report", "-i", "a.data", "--html", "a.html", "--stacks", "watched",
-    ];
-    let output = schedhist(&folder, &[&words[..], &["--stacks", "offcpu.txt"]].concat());
-    assert!(output.status.success(), "{output:?}");
-    let page = fs::read_to_string(folder.join("a.html")).unwrap();
+    folder.put("watched", watched.to_string());
+    folder.text("report -i a.data --html a.html --stacks watched --stacks offcpu.txt");
+    let page = folder.read("a.html");
     keep("hour.html", &page);
     check_page(&page);
     assert!(!page.contains("does not hold") && !page.contains("class=\"bad\""));
@@ -373,37 +331,18 @@ fn an_hour() {
     assert!(page.contains("/&lt;script&gt;alert(1)&lt;/script&gt;"));
     assert!(page.contains("__schedule &lt; &lt;futex&gt;"), "the stack");
     assert!(page.contains("class=\"gap\""));
-    fs::remove_dir_all(&folder).unwrap();
 }
 
 /// Two recordings have one scale of rows and colours, and their differences are shown.
 #[test]
 fn beside_each_other() {
-    let folder = folder("two");
+    let folder = Folder::new("two");
     record(&folder.join("a.data"), 1, HOUR / 4, 99);
     record(&folder.join("b.data"), 2, HOUR / 8, HOUR);
-    fs::write(
-        folder.join("a.folded"),
-        "x;main;read_[k] 3000\nx;main 1000\n",
-    )
-    .unwrap();
+    folder.put("a.folded", "x;main;read_[k] 3000\nx;main 1000\n");
     perf_script(&folder.join("b.txt"), 100);
-    let words = [
-        "report",
-        "-i",
-        "a.data",
-        "--html",
-        "x.html",
-        "--against",
-        "b.data",
-        "--stacks",
-        "a.folded",
-        "--stacks",
-        "b.txt",
-    ];
-    let output = schedhist(&folder, &words);
-    assert!(output.status.success(), "{output:?}");
-    let page = fs::read_to_string(folder.join("x.html")).unwrap();
+    folder.text("report -i a.data --html x.html --against b.data --stacks a.folded --stacks b.txt");
+    let page = folder.read("x.html");
     keep("two.html", &page);
     check_page(&page);
     assert!(page.contains("<title>read: 3.00us, 75.00 %</title>"));
@@ -418,22 +357,18 @@ fn beside_each_other() {
     let scale = |at: usize| ["low", "rows"].map(|key| &figures[at]["metrics"][0][key]);
     assert_eq!(scale(0), scale(1));
     // Stacks that are none, more of them than recordings, and stacks of no page.
-    fs::write(folder.join("none"), "no stacks").unwrap();
+    folder.put("none", "no stacks");
     for (words, status) in [
-        (&["--html", "y.html", "--stacks", "none"][..], 1),
-        (&["--html", "y.html", "--stacks", "missing"], 1),
-        (
-            &["--html", "y.html", "--stacks", "b.txt", "--stacks", "b.txt"],
-            2,
-        ),
-        (&["--stacks", "b.txt"], 2),
+        ("--html y.html --stacks none", 1),
+        ("--html y.html --stacks missing", 1),
+        ("--html y.html --stacks b.txt --stacks b.txt", 2),
+        ("--stacks b.txt", 2),
     ] {
-        let output = schedhist(&folder, &[&["report", "-i", "a.data"], words].concat());
+        let output = folder.run(&format!("report -i a.data {words}"));
         assert_eq!(output.status.code(), Some(status), "{output:?}");
     }
     // Nothing can be shown of a file without two snapshots.
     record(&folder.join("c.data"), 1, 1, 0);
-    let output = schedhist(&folder, &["report", "-i", "c.data", "--html", "c.html"]);
+    let output = folder.run("report -i c.data --html c.html");
     assert_eq!(output.status.code(), Some(1));
-    fs::remove_dir_all(&folder).unwrap();
 }

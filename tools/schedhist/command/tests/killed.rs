@@ -10,7 +10,7 @@ use std::{
     io::{BufReader, Write},
     os::unix::fs::OpenOptionsExt,
     path::Path,
-    process::{Child, Command, Stdio},
+    process::{Child, Stdio},
     thread,
     time::{Duration, Instant},
 };
@@ -23,8 +23,9 @@ use schedhist_core::{
     recording::file::{Item, Player},
 };
 
-#[path = "../../core/tests/sim/mod.rs"]
-mod sim;
+mod support;
+
+use support::{sim, Folder};
 
 /// The number of kills.
 const KILLS: u64 = 1_000;
@@ -94,10 +95,7 @@ fn give(child: &Child, fifo: &Path, bytes: &[u8]) {
 
 #[test]
 fn killed_at_any_instant() {
-    let folder =
-        Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("killed-{}", std::process::id()));
-    let _ = fs::remove_dir_all(&folder);
-    fs::create_dir_all(&folder).unwrap();
+    let folder = Folder::new("killed");
     let fifo = folder.join("raw");
     mkfifo(&fifo, Mode::S_IRUSR | Mode::S_IWUSR).unwrap();
 
@@ -122,19 +120,8 @@ fn killed_at_any_instant() {
         kill += 1;
         let path = folder.join("data");
         let _ = fs::remove_file(&path);
-        let mut child = Command::new(env!("CARGO_BIN_EXE_schedhist"))
-            .args([
-                "--dir",
-                folder.to_str().unwrap(),
-                "record",
-                "-I",
-                "10",
-                "-o",
-            ])
-            .arg(&path)
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
+        let mut command = folder.command("--dir . record -I 10 -o data");
+        let mut child = command.stderr(Stdio::null()).spawn().unwrap();
         let n = random.next() as usize % (given.len() + 1);
         for bytes in &given[..n] {
             give(&child, &fifo, bytes);
@@ -172,5 +159,4 @@ fn killed_at_any_instant() {
     println!("{all} had all snapshots, {one_less} all but the last one, {cut} a part of one");
     // Otherwise the kills come too early or too late.
     assert!(all >= 10 && one_less >= 10, "{all} and {one_less}");
-    fs::remove_dir_all(&folder).unwrap();
 }

@@ -7,11 +7,10 @@
 use std::{
     fs,
     io::Write,
-    os::{fd::OwnedFd, unix::net::UnixStream},
-    path::{Path, PathBuf},
+    path::Path,
     process::{Child, Command, Output, Stdio},
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use nix::{
@@ -23,57 +22,31 @@ use nix::{
     unistd::Pid,
 };
 use schedhist_core::{
-    engine, raw,
-    recording::file::{Item, Player, Recorder, TimedSnapshot},
+    engine,
+    recording::file::{Item, Player, Recorder},
 };
 use serde_json::{json, Value};
 
-#[path = "../../core/tests/sim/mod.rs"]
-mod sim;
+mod support;
+
+use support::{closed, recorder, sim, until, Folder};
 
 const SECOND: u64 = 1_000_000_000;
 
-fn folder(name: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let folder = folder.join(format!("recording-{name}-{}", std::process::id()));
-    let _ = fs::remove_dir_all(&folder);
-    fs::create_dir_all(&folder).unwrap();
-    folder
-}
-
-fn command(folder: &Path, words: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_schedhist"));
-    command.args(words).current_dir(folder);
-    command
-}
-
-fn schedhist(folder: &Path, words: &[&str]) -> Output {
-    command(folder, words).output().unwrap()
-}
-
-/// Returns what the command wrote to standard output and to standard error, in one line.
+/// Returns what the command wrote to standard output, and to standard error in one line.
 fn said(output: &Output) -> (String, String) {
-    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
-    let err = text(&output.stderr);
-    let words: Vec<_> = err.split_whitespace().collect();
-    (text(&output.stdout), words.join(" "))
+    let out = String::from_utf8(output.stdout.clone()).unwrap();
+    (out, support::said(output))
 }
 
 /// Records a snapshot each second; `wall` returns the wall clock's time of each.
 fn record(path: &Path, count: u64, wall: impl Fn(u64) -> u64) {
     let mut machine = sim::Machine::new(2, 5, 3);
-    let mut recorder = Recorder::new(fs::File::create(path).unwrap()).unwrap();
-    recorder.info("module 0.1.0\n").unwrap();
+    let mut recorder = recorder(path, "module 0.1.0\n");
     for i in 1..=count {
         machine.run(5);
         machine.now = i * SECOND;
-        let bytes = machine.raw();
-        let taken = TimedSnapshot {
-            unix_ns: wall(i),
-            read_ns: 0,
-            snapshot: raw::decode(&bytes).unwrap(),
-        };
-        recorder.snapshot(&taken, &bytes).unwrap();
+        support::record(&mut recorder, &machine.raw(), wall(i));
     }
 }
 
@@ -105,18 +78,18 @@ fn chunks(data: &[u8]) -> Vec<(usize, u8)> {
 /// A damaged byte costs a minute at most; what is lost is said, and the status is 1.
 #[test]
 fn damaged() {
-    let folder = folder("damaged");
+    let folder = Folder::new("damaged");
     let path = folder.join("data");
     record(&path, 250, |i| i * SECOND);
     let good = fs::read(&path).unwrap();
-    let spans = |words: &[&str]| {
-        let output = schedhist(&folder, words);
+    let spans = |words: &str| {
+        let output = folder.run(words);
         let (out, err) = said(&output);
         let spans: u64 = numbers(&histograms(&out), "span_ns").iter().sum();
         (output.status.code().unwrap(), spans / SECOND, out, err)
     };
-    let words = ["report", "-i", "data", "-j", "runq"];
-    assert_eq!(spans(&words).1, 249);
+    let words = "report -i data -j runq";
+    assert_eq!(spans(words).1, 249);
     let deltas: Vec<_> = { chunks(&good).iter() }
         .filter(|(_, kind)| *kind == 3)
         .map(|(at, _)| *at)
@@ -125,7 +98,7 @@ fn damaged() {
         let mut data = good.clone();
         data[deltas[nth] + at] ^= 0x41;
         fs::write(&path, &data).unwrap();
-        let (status, all, out, err) = spans(&words);
+        let (status, all, out, err) = spans(words);
         let lost = &histograms(&out).pop().unwrap();
         assert_eq!(
             (&lost["schema"], &lost["file"]),
@@ -144,47 +117,39 @@ fn damaged() {
         assert!(err.contains(&text) && err.contains("data: "), "{err}");
         // The other readers do what they can, and say so.
         for words in [
-            &["report", "-i", "data"][..],
-            &["report", "-i", "data", "-e", "-x", ","],
-            &["report", "-i", "data", "--hlog", "runq"],
-            &["report", "-i", "data", "--hgrm", "runq"],
-            &["report", "-i", "data", "--html", "page"],
-            &["report", "-i", "data", "-i", "data", "-j"],
-            &["export", "--perfetto", "trace", "-i", "data"],
+            "report -i data",
+            "report -i data -e -x ,",
+            "report -i data --hlog runq",
+            "report -i data --hgrm runq",
+            "report -i data --html page",
+            "report -i data -i data -j",
+            "export --perfetto trace -i data",
         ] {
-            let output = schedhist(&folder, words);
+            let output = folder.run(words);
             let (_, err) = said(&output);
-            assert_eq!(output.status.code(), Some(1), "{words:?}: {err}");
+            assert_eq!(output.status.code(), Some(1), "{words}: {err}");
             assert!(err.contains(&text), "{words:?}: {err}");
         }
-        let page = fs::read_to_string(folder.join("page")).unwrap();
+        let page = folder.read("page");
         assert!(page.contains(&text));
         // There is nothing before the first interval.
         assert_eq!(page.contains("class=\"gap\""), nth != 0);
-        let lines = said(&schedhist(
-            &folder,
-            &["report", "-i", "data", "--hlog", "runq"],
-        ))
-        .0;
-        let lines = lines
-            .lines()
-            .filter(|line| line.contains("HISTFAAAA"))
-            .count();
+        let (log, _) = said(&folder.run("report -i data --hlog runq"));
+        let lines = log.matches("HISTFAAAA").count();
         assert_eq!(lines as u64, 249 - missing / SECOND);
     }
     // What `record` leaves when it is killed is no failure.
     fs::write(&path, &good[..good.len() - 3]).unwrap();
-    let (status, all, out, err) = spans(&words);
+    let (status, all, out, err) = spans(words);
     assert_eq!((status, all), (0, 248), "{err}");
     assert!(err.contains("its last part is cut off") && err.contains("all before it was read"));
     assert!(out.contains("\"is_cut\":true"));
-    fs::remove_dir_all(&folder).unwrap();
 }
 
 /// A reader that has gone, as `head` has, hides no damage, and is no error by itself.
 #[test]
 fn damaged_and_unread() {
-    let folder = folder("unread");
+    let folder = Folder::new("unread");
     let path = folder.join("data");
     record(&path, 250, |i| i * SECOND);
     let good = fs::read(&path).unwrap();
@@ -194,15 +159,14 @@ fn damaged_and_unread() {
     for (data, status) in [(good, 0), (bad, 1)] {
         fs::write(&path, data).unwrap();
         for words in [
-            &["report", "-i", "data"][..],
-            &["report", "-i", "data", "-j", "runq"],
-            &["report", "-i", "data", "-e", "-x", ","],
-            &["report", "-i", "data", "--hlog", "runq"],
-            &["report", "-i", "data", "--hgrm", "runq"],
-            &["report", "-i", "data", "-i", "data", "-j"],
+            "report -i data",
+            "report -i data -j runq",
+            "report -i data -e -x ,",
+            "report -i data --hlog runq",
+            "report -i data --hgrm runq",
+            "report -i data -i data -j",
         ] {
-            let closed = OwnedFd::from(UnixStream::pair().unwrap().0);
-            let output = command(&folder, words).stdout(closed).output().unwrap();
+            let output = folder.command(words).stdout(closed()).output().unwrap();
             let (_, err) = said(&output);
             assert_eq!(output.status.code(), Some(status), "{words:?}: {err}");
             assert_eq!(err.contains("are lost"), status == 1, "{words:?}: {err}");
@@ -211,13 +175,12 @@ fn damaged_and_unread() {
             assert!(err.matches("measuring is off").count() < 9, "{err}");
         }
     }
-    fs::remove_dir_all(&folder).unwrap();
 }
 
 /// Runs behind damage are there, and more of them can be appended.
 #[test]
 fn damaged_runs() {
-    let folder = folder("runs");
+    let folder = Folder::new("runs");
     let mut recorder = Recorder::new(fs::File::create(folder.join("data")).unwrap()).unwrap();
     for i in 0..6 {
         recorder
@@ -233,20 +196,19 @@ fn damaged_runs() {
     bytes.run("begun_unix_ns 6\nwords run6\n").unwrap();
     data.append(bytes.get_mut());
     fs::write(folder.join("data"), &data).unwrap();
-    let output = schedhist(&folder, &["report", "-i", "data"]);
+    let output = folder.run("report -i data");
     let (out, err) = said(&output);
     let there: Vec<_> = (0..7)
         .filter(|i| out.contains(&format!("run{i}")))
         .collect();
     assert_eq!(there, [0, 1, 3, 4, 6], "{out}");
     assert_eq!(output.status.code(), Some(1), "{err}");
-    fs::remove_dir_all(&folder).unwrap();
 }
 
 /// Intervals are where the module's clock puts them, whatever the wall clock does meanwhile.
 #[test]
 fn the_wall_clock_steps() {
-    let folder = folder("steps");
+    let folder = Folder::new("steps");
     let steps: [fn(u64) -> u64; 3] = [
         |i| 9_000 * SECOND + i * SECOND,
         // An hour back, and an hour forth.
@@ -256,20 +218,16 @@ fn the_wall_clock_steps() {
     let mut all = Vec::new();
     for wall in steps {
         record(&folder.join("data"), 20, wall);
-        let of = |words: &[&str]| {
-            let output = schedhist(&folder, &[&["report", "-i", "data"], words].concat());
-            assert!(output.status.success(), "{words:?}: {output:?}");
-            said(&output).0
-        };
+        let of = |words: &str| folder.text(&format!("report -i data {words}"));
         // The times on the module's clock, and not the wall clock's.
-        let part = of(&["--time", "8,12", "-e", "-j", "runq"]);
-        let log = of(&["--hlog", "runq"]);
+        let part = of("--time 8,12 -e -j runq");
+        let log = of("--hlog runq");
         let log: Vec<_> = { log.lines() }
             .filter(|line| line.contains("HISTFAAAA"))
             .map(str::to_owned)
             .collect();
-        of(&["--html", "page", "--time", "8,12"]);
-        let page = fs::read_to_string(folder.join("page")).unwrap();
+        of("--html page --time 8,12");
+        let page = folder.read("page");
         let (_, data) = page.split_once("id=\"data\">").unwrap();
         let (data, _) = data.split_once("</script>").unwrap();
         let data: Value = serde_json::from_str(data).unwrap();
@@ -285,7 +243,6 @@ fn the_wall_clock_steps() {
     let times = [8_000, 9_000, 10_000, 11_000].map(|ms| [ms, 1_000]);
     assert_eq!(all[0].2, json!(times));
     assert!(all[1] == all[0] && all[2] == all[0]);
-    fs::remove_dir_all(&folder).unwrap();
 }
 
 const GROUPS: &str = "# schedhist groups version 1
@@ -297,7 +254,7 @@ group id 1 oncpu_sum_ns RAN runq_count 5 runq_sum_ns 4000 ended_by_own_ns 4000 n
 
 /// Files of the module that change with each copy.
 struct Copies {
-    folder: PathBuf,
+    folder: Folder,
     machine: sim::Machine,
     number: u64,
 }
@@ -305,18 +262,12 @@ struct Copies {
 impl Copies {
     fn new(name: &str) -> Self {
         let copies = Self {
-            folder: folder(name),
+            folder: Folder::new(name),
             machine: sim::Machine::new(2, 5, 1),
             number: 0,
         };
-        copies.write("raw", copies.machine.raw());
+        copies.folder.put("raw", copies.machine.raw());
         copies
-    }
-
-    /// Gives a file another content at once.
-    fn write(&self, name: &str, bytes: impl AsRef<[u8]>) {
-        fs::write(self.folder.join("new"), bytes).unwrap();
-        fs::rename(self.folder.join("new"), self.folder.join(name)).unwrap();
     }
 
     fn next(&mut self) {
@@ -325,15 +276,22 @@ impl Copies {
         self.machine.now += SECOND / 10;
         let ran = self.number.to_string();
         self.machine.groups = Some(sim::Groups::new(&GROUPS.replace("RAN", &ran), ""));
-        self.write("raw", self.machine.raw());
+        self.folder.put("raw", self.machine.raw());
     }
 
-    fn record(&self, words: &[&str]) -> Child {
-        let all = [&["--dir", ".", "record", "-o", "data"], words].concat();
-        command(&self.folder, &all)
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap()
+    fn record(&self, words: &str) -> Child {
+        let words = format!("--dir . record -o data {words}");
+        let mut command = self.folder.command(&words);
+        command.stderr(Stdio::piped()).spawn().unwrap()
+    }
+
+    /// Makes copies, `ms` milliseconds one after the other, until a recording ends.
+    fn go_on(&mut self, mut child: Child, ms: u64) {
+        while child.try_wait().unwrap().is_none() {
+            thread::sleep(Duration::from_millis(ms));
+            self.next();
+        }
+        assert!(child.wait().unwrap().success());
     }
 
     fn items(&self, name: &str) -> Vec<Item> {
@@ -355,7 +313,7 @@ fn times(items: &[Item]) -> Vec<u64> {
 /// with a gap, or is cut off, after it: then the second one begins a part.
 #[test]
 fn a_ring_with_a_gap() {
-    let folder = folder("ring-gap");
+    let folder = Folder::new("ring-gap");
     let mut machine = sim::Machine::new(2, 5, 3);
     let mut snapshots = Vec::new();
     for i in 1..=6 {
@@ -364,15 +322,9 @@ fn a_ring_with_a_gap() {
         snapshots.push((i, machine.raw()));
     }
     let write = |name: &str, info: &str, of: &[(u64, Vec<u8>)]| {
-        let mut recorder = Recorder::new(fs::File::create(folder.join(name)).unwrap()).unwrap();
-        recorder.info(info).unwrap();
+        let mut recorder = recorder(&folder.join(name), info);
         for (unix_ns, bytes) in of {
-            let taken = TimedSnapshot {
-                unix_ns: *unix_ns,
-                read_ns: 0,
-                snapshot: raw::decode(bytes).unwrap(),
-            };
-            recorder.snapshot(&taken, bytes).unwrap();
+            support::record(&mut recorder, bytes, *unix_ns);
         }
         recorder
     };
@@ -385,11 +337,9 @@ fn a_ring_with_a_gap() {
             _ => {}
         }
         drop(recorder);
-        let output = schedhist(&folder, &["report", "-i", "data", "-e", "-j", "oncpu"]);
-        let lines = histograms(&said(&output).0);
+        let lines = histograms(&folder.text("report -i data -e -j oncpu"));
         assert_eq!(numbers(&lines, "span_ns"), [SECOND; 5], "{end}");
     }
-    fs::remove_dir_all(&folder).unwrap();
 }
 
 /// The two files of `--ring` are read as one recording, with all that the groups did.
@@ -397,30 +347,21 @@ fn a_ring_with_a_gap() {
 fn two_files() {
     let mut copies = Copies::new("ring");
     copies.next();
-    let mut child = copies.record(&["-I", "50", "--ring", "1", "-d", "5"]);
-    while child.try_wait().unwrap().is_none() {
-        thread::sleep(Duration::from_millis(20));
-        copies.next();
-    }
-    assert!(child.wait().unwrap().success());
+    let child = copies.record("-I 50 --ring 1 -d 5");
+    copies.go_on(child, 20);
     let (old, new) = (copies.items("data.1"), copies.items("data"));
     let (a, b) = (times(&old), times(&new));
     assert_eq!(a.last(), b.first());
     let whole = b.last().unwrap() - a[0];
     let folder = &copies.folder;
-    let report = |words: &[&str]| {
-        let output = schedhist(folder, &[&["report"], words].concat());
-        assert!(output.status.success(), "{words:?}: {output:?}");
-        let (out, _) = said(&output);
+    let report = |words: &str| {
+        let out = folder.text(&format!("report {words}"));
         numbers(&histograms(&out), "span_ns").iter().sum::<u64>()
     };
-    assert_eq!(report(&["-i", "data", "-j", "runq"]), whole);
-    assert_eq!(
-        report(&["-i", "data.1", "-j", "runq"]),
-        a.last().unwrap() - a[0]
-    );
+    assert_eq!(report("-i data -j runq"), whole);
+    assert_eq!(report("-i data.1 -j runq"), a.last().unwrap() - a[0]);
     // None counts twice.
-    assert_eq!(report(&["-i", "data", "-i", "data.1", "-j", "runq"]), whole);
+    assert_eq!(report("-i data -i data.1 -j runq"), whole);
     // What the group ran, in each file, and in both.
     let ran = |items: &[Item]| {
         let numbers = items.iter().filter_map(|item| match item {
@@ -431,8 +372,8 @@ fn two_files() {
     };
     let (a, b) = (ran(&old), ran(&new));
     assert!(a.len() >= 2 && b.len() >= 2, "{a:?} {b:?}");
-    report(&["-i", "data", "--html", "page"]);
-    let page = fs::read_to_string(folder.join("page")).unwrap();
+    report("-i data --html page");
+    let page = folder.read("page");
     let cell = format!("worker</td><td data-v=\"{}\"", b.last().unwrap() - a[0]);
     assert!(page.contains(&cell), "{cell}");
     // As early versions wrote it: without a word on the other file.
@@ -443,11 +384,20 @@ fn two_files() {
         fs::write(folder.join(path), data).unwrap();
     };
     early("data");
-    assert_eq!(report(&["-i", "data", "-j", "runq"]), whole);
+    assert_eq!(report("-i data -j runq"), whole);
     // Another recording of this name has nothing to do with it.
     record(&folder.join("data.1"), 5, |i| i);
-    assert!(report(&["-i", "data", "-j", "runq"]) < whole);
-    fs::remove_dir_all(folder).unwrap();
+    assert!(report("-i data -j runq") < whole);
+}
+
+/// Each copy replaces the one before, so it is another file: that is no gap.
+#[test]
+fn replaced_copies() {
+    let mut copies = Copies::new("replaced");
+    let child = copies.record("-I 10 -d 2");
+    copies.go_on(child, 100);
+    let text = copies.folder.text("report -i data");
+    assert!(text.contains("runq") && !text.contains("anew"), "{text}");
 }
 
 /// Whatever the file `outliers` does, each outlier is stored once.
@@ -465,8 +415,8 @@ fn each_outlier_once() {
         };
         ids.iter().map(line).collect::<String>()
     };
-    copies.write("outliers", text(&[1]));
-    let mut child = copies.record(&["-I", "20", "-d", "3"]);
+    copies.folder.put("outliers", text(&[1]));
+    let mut child = copies.record("-I 20 -d 3");
     wait_for(&copies.folder, "data");
     // Past the first snapshot.
     thread::sleep(Duration::from_millis(500));
@@ -475,29 +425,23 @@ fn each_outlier_once() {
         if child.try_wait().unwrap().is_some() {
             break;
         }
-        copies.write("outliers", text(contents[round % contents.len()]));
+        let ids = contents[round % contents.len()];
+        copies.folder.put("outliers", text(ids));
         copies.next();
         thread::sleep(Duration::from_millis(50));
     }
     assert!(child.wait().unwrap().success());
-    let all = copies
-        .items("data")
-        .into_iter()
-        .filter_map(|item| match item {
-            Item::Outliers(text) => Some(text),
-            _ => None,
-        });
+    let all = copies.items("data").into_iter();
+    let all = all.filter_map(|item| match item {
+        Item::Outliers(text) => Some(text),
+        _ => None,
+    });
     let all: String = all.collect();
     for id in 1..=5 {
         let number = |begin: &str| all.matches(&format!("{begin} id {id} ")).count();
-        let wanted = usize::from(id > 1);
-        assert_eq!(
-            (number("outlier"), number("culprit")),
-            (wanted, wanted),
-            "{id}"
-        );
+        let expected = [usize::from(id > 1); 2];
+        assert_eq!([number("outlier"), number("culprit")], expected, "{id}");
     }
-    fs::remove_dir_all(&copies.folder).unwrap();
 }
 
 /// Counts how often the child, which waits for a line, asks for the disk until it ends.
@@ -535,22 +479,15 @@ fn syncs_once_a_second() {
     copies.next();
     #[allow(clippy::zombie_processes, reason = "it is waited for below")]
     for (interval, wanted) in [("10", 3..=6), ("1000", 3..=6)] {
-        let words = [
-            "--dir", ".", "record", "-o", "data", "-d", "3", "-I", interval,
-        ];
-        let mut child = Command::new("sh")
-            .args(["-c", "read line; exec \"$0\" \"$@\""])
-            .arg(env!("CARGO_BIN_EXE_schedhist"))
-            .args(words)
-            .current_dir(&copies.folder)
-            .stdin(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
+        let words = format!("--dir . record -o data -d 3 -I {interval}");
+        let mut shell = copies
+            .folder
+            .shell(&format!("read line; exec \"$0\" {words}"));
+        let shell = shell.stdin(Stdio::piped()).stderr(Stdio::null());
+        let mut child = shell.spawn().unwrap();
         let number = syncs(&mut child);
         assert!(wanted.contains(&number), "-I {interval}: {number}");
     }
-    fs::remove_dir_all(&copies.folder).unwrap();
 }
 
 /// Returns the files in a folder whose names begin so.
@@ -564,27 +501,18 @@ fn files(folder: &Path, begin: &str) -> Vec<String> {
 
 /// Waits until there is a recording.
 fn wait_for(folder: &Path, name: &str) {
-    let end = Instant::now() + Duration::from_secs(60);
-    while files(folder, name) != [name] {
-        assert!(Instant::now() < end, "there is no recording");
-        thread::sleep(Duration::from_millis(5));
-    }
+    until("there is a recording", || files(folder, name) == [name]);
 }
 
 /// If a file cannot be written as a whole, the old one stays, and nothing else is left.
 #[test]
 fn a_full_disk() {
-    let folder = folder("full");
+    let folder = Folder::new("full");
     record(&folder.join("data"), 20, |i| i * SECOND);
     let limited = |blocks: u32, words: &str| {
-        let program = env!("CARGO_BIN_EXE_schedhist");
         // The limit is in units of 512 bytes; a write above it fails as on a full disk.
-        let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec {program} {words}");
-        let output = Command::new("sh")
-            .args(["-c", &script])
-            .current_dir(&folder)
-            .output()
-            .unwrap();
+        let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" {words}");
+        let output = folder.shell(&script).output().unwrap();
         let (_, err) = said(&output);
         assert_eq!(output.status.code(), Some(1), "{words}: {err}");
         assert!(err.contains("File too large"), "{words}: {err}");
@@ -613,16 +541,10 @@ fn a_full_disk() {
     // What is no regular file is written to, and a link stays one.
     fs::write(folder.join("page"), "").unwrap();
     std::os::unix::fs::symlink("page", folder.join("link")).unwrap();
-    let words = ["report", "-i", "data", "--html", "link"];
-    assert!(schedhist(&folder, &words).status.success());
-    assert!(
-        folder.join("link").is_symlink() && fs::read(folder.join("page")).unwrap().len() > 1_000
-    );
-    let words = ["report", "-i", "data", "--html", "/dev/stdout"];
-    assert!(said(&schedhist(&folder, &words))
-        .0
-        .contains("<!doctype html>"));
-    fs::remove_dir_all(&folder).unwrap();
+    folder.text("report -i data --html link");
+    assert!(folder.join("link").is_symlink() && folder.read("page").len() > 1_000);
+    let page = folder.text("report -i data --html /dev/stdout");
+    assert!(page.contains("<!doctype html>"));
 }
 
 /// If the next file of a ring cannot be begun, the one that there is stays.
@@ -630,28 +552,18 @@ fn a_full_disk() {
 fn a_full_disk_and_a_ring() {
     let mut copies = Copies::new("ring-full");
     copies.next();
-    let words = [
-        "--dir", ".", "record", "-o", "data", "-I", "2000", "--ring", "1",
-    ];
-    let program = env!("CARGO_BIN_EXE_schedhist");
-    let child = Command::new("sh")
-        .args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\"", program])
-        .args(words)
-        .current_dir(&copies.folder)
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let words = "--dir . record -o data -I 2000 --ring 1";
+    let mut shell = copies
+        .folder
+        .shell(&format!("trap '' XFSZ; exec \"$0\" {words}"));
+    let child = shell.stderr(Stdio::piped()).spawn().unwrap();
     wait_for(&copies.folder, "data");
     let pid = child.id().to_string();
-    let words = ["--pid", &pid, "--fsize=0"];
-    assert!(Command::new("prlimit")
-        .args(words)
-        .status()
-        .unwrap()
-        .success());
+    let mut prlimit = Command::new("prlimit");
+    let limited = prlimit.args(["--pid", &pid, "--fsize=0"]).status();
+    assert!(limited.unwrap().success());
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     assert_eq!(files(&copies.folder, "data"), ["data"]);
     assert_eq!(times(&copies.items("data")).len(), 1);
-    fs::remove_dir_all(&copies.folder).unwrap();
 }

@@ -9,7 +9,6 @@ use std::{
     fs,
     io::{BufRead, BufReader},
     os::unix::{ffi::OsStrExt, fs::PermissionsExt},
-    path::{Path, PathBuf},
     process::{Command, Output, Stdio},
 };
 
@@ -19,25 +18,22 @@ use nix::{
 };
 use schedhist_core::engine;
 
-#[path = "../../core/tests/sim/mod.rs"]
-mod sim;
+mod support;
+
+use support::{said, sim, Folder};
 
 /// A folder like that of the module.
-fn folder(name: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let folder = folder.join(format!("run-{name}-{}", std::process::id()));
-    let _ = fs::remove_dir_all(&folder);
-    fs::create_dir_all(&folder).unwrap();
+fn folder(name: &str) -> Folder {
+    let folder = Folder::new(&format!("run-{name}"));
     let mut machine = sim::Machine::new(2, 5, 1);
     machine.run(100);
-    fs::write(folder.join("raw"), machine.raw()).unwrap();
+    folder.put("raw", machine.raw());
     folder
 }
 
-fn command(folder: &Path, words: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_schedhist"));
-    command.args(["run", "--dir", "."]).args(words);
-    command.current_dir(folder).stderr(Stdio::piped());
+fn command(folder: &Folder, words: &[&str]) -> Command {
+    let mut command = folder.command("run --dir .");
+    command.args(words).stderr(Stdio::piped());
     command
 }
 
@@ -52,7 +48,7 @@ fn with_signals(dispositions: &str, command: &Command) -> Command {
     env
 }
 
-fn run(folder: &Path, words: &[&str]) -> Output {
+fn run(folder: &Folder, words: &[&str]) -> Output {
     command(folder, words).output().unwrap()
 }
 
@@ -75,7 +71,6 @@ fn statuses() {
     // Standard output is the command's.
     let output = run(&folder, &["--", "echo", "hello"]);
     assert_eq!(output.stdout, b"hello\n");
-    fs::remove_dir_all(&folder).unwrap();
 }
 
 /// Arguments need not be UTF-8.
@@ -86,7 +81,6 @@ fn any_bytes() {
     let output = command.arg(OsStr::from_bytes(b"caf\xe9")).output().unwrap();
     assert_eq!(output.stdout, b"caf\xe9");
     assert!(output.status.success());
-    fs::remove_dir_all(&folder).unwrap();
 }
 
 /// A parent that ignores SIGCHLD leaves that to its children.
@@ -100,7 +94,6 @@ fn ignored_children() {
         let mut command = with_signals("--ignore-signal=CHLD", &command(&folder, words));
         assert_eq!(command.output().unwrap().status.code(), Some(status));
     }
-    fs::remove_dir_all(&folder).unwrap();
 }
 
 /// What `-o` would destroy stays as it is: an older recording if there is no such command, and what
@@ -108,12 +101,8 @@ fn ignored_children() {
 #[test]
 fn kept_files() {
     let folder = folder("kept");
-    let schedhist = |words: &[&str]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_schedhist"));
-        command.args(words).current_dir(&folder).output().unwrap()
-    };
     let files = || {
-        let entries = fs::read_dir(&folder).unwrap();
+        let entries = fs::read_dir(&*folder).unwrap();
         let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
         names.sort();
         names
@@ -124,31 +113,20 @@ fn kept_files() {
         let _ = std::os::unix::fs::symlink("raw", folder.join("link"));
         let before = files();
         for out in ["file", "folder", "link"] {
-            let words = [verb, "--dir", ".", "-o", out, "--", "/no/such/command"];
-            assert!(!schedhist(&words).status.success(), "{words:?}");
-            assert_eq!(files(), before, "{words:?}");
+            let words = format!("{verb} --dir . -o {out} -- /no/such/command");
+            assert!(!folder.run(&words).status.success(), "{words}");
+            assert_eq!(files(), before, "{words}");
         }
-        assert_eq!(
-            fs::read(folder.join("file")).unwrap(),
-            b"an older recording"
-        );
+        assert_eq!(folder.read("file"), "an older recording");
         assert!(folder.join("link").is_symlink());
-        let output = schedhist(&[verb, "--dir", ".", "-o", "file", "--", "true"]);
-        assert!(output.status.success(), "{output:?}");
-        let mode = fs::metadata(folder.join("file"))
-            .unwrap()
-            .permissions()
-            .mode();
-        assert_eq!(mode & 0o777, 0o600);
-        assert_eq!(
-            fs::read(folder.join("file.old")).unwrap(),
-            b"an older recording"
-        );
+        folder.text(&format!("{verb} --dir . -o file -- true"));
+        let about = fs::metadata(folder.join("file")).unwrap();
+        assert_eq!(about.permissions().mode() & 0o777, 0o600);
+        assert_eq!(folder.read("file.old"), "an older recording");
         for name in ["file", "file.old"] {
             fs::remove_file(folder.join(name)).unwrap();
         }
     }
-    fs::remove_dir_all(&folder).unwrap();
 }
 
 /// The command begins with no signal blocked: it dies of one, or handles it.
@@ -179,7 +157,6 @@ fn signals() {
         assert_eq!(output.status.code(), Some(status), "{signal}: {said}");
         assert!(said.contains("sh: "), "it does not print what there is");
     }
-    fs::remove_dir_all(&folder).unwrap();
 }
 
 /// A command that ends before it is to be measured: nothing is shown, and its status counts.
@@ -187,14 +164,13 @@ fn signals() {
 fn early_end() {
     let folder = folder("early");
     let output = run(&folder, &["-D", "60000", "--", "sh", "-c", "exit 3"]);
-    let text = String::from_utf8_lossy(&output.stderr);
+    let text = said(&output);
     assert_eq!(output.status.code(), Some(3), "{text}");
     assert!(!text.contains("runq"), "{text}");
     assert!(
         text.contains("ended before it was to be measured"),
         "{text}"
     );
-    fs::remove_dir_all(&folder).unwrap();
 }
 
 /// The command goes on when the module's files are gone, and its status counts.
@@ -203,10 +179,9 @@ fn unloaded_meanwhile() {
     let folder = folder("unloaded");
     let script = "rm raw; sleep 1; : > done; exit 7";
     let output = run(&folder, &["-I", "100", "--", "sh", "-c", script]);
-    let text = String::from_utf8_lossy(&output.stderr);
+    let text = said(&output);
     assert_eq!(output.status.code(), Some(7), "{text}");
     assert!(folder.join("done").exists(), "{text}");
-    fs::remove_dir_all(&folder).unwrap();
 }
 
 /// Lines for programs go where nothing else is printed.
@@ -216,33 +191,15 @@ fn lines_apart() {
     let shell = |script: &str| {
         let script = script.replace("RUN", "\"$0\" run --dir .");
         let script = script.replace("NOISE", "sh -c 'echo noise >&2; echo out'");
-        let mut command = Command::new("sh");
-        command.args(["-c", &script, env!("CARGO_BIN_EXE_schedhist")]);
-        command.current_dir(&folder).output().unwrap()
+        folder.shell(&script).output().unwrap()
     };
-    let read = |file: &str| fs::read_to_string(folder.join(file)).unwrap();
+    const JSON: &str = "{\"schema\":\"schedhist.run.v1\"";
     for (script, file, first) in [
-        (
-            "RUN -j -o a -- NOISE",
-            "a",
-            "{\"schema\":\"schedhist.run.v1\"",
-        ),
-        (
-            "RUN -j -o b --append -- NOISE",
-            "b",
-            "{\"schema\":\"schedhist.run.v1\"",
-        ),
+        ("RUN -j -o a -- NOISE", "a", JSON),
+        ("RUN -j -o b --append -- NOISE", "b", JSON),
         ("RUN -x , -o c --append -- NOISE", "c", "from_ns,"),
-        (
-            "RUN -j --log-fd 3 -- NOISE 3> d",
-            "d",
-            "{\"schema\":\"schedhist.run.v1\"",
-        ),
-        (
-            "RUN -j --log-fd 7 --append -- NOISE 7>> e",
-            "e",
-            "{\"schema\":\"schedhist.run.v1\"",
-        ),
+        ("RUN -j --log-fd 3 -- NOISE 3> d", "d", JSON),
+        ("RUN -j --log-fd 7 --append -- NOISE 7>> e", "e", JSON),
         ("RUN --log-fd 3 -- NOISE 3> f", "f", ""),
     ] {
         let mut sizes = Vec::new();
@@ -253,7 +210,7 @@ fn lines_apart() {
             assert_eq!(output.stdout, b"out\n");
             assert!(said.contains("noise\n"), "{script}: {said}");
             assert!(!said.contains("whose") && !said.contains("runq"), "{said}");
-            let text = read(file);
+            let text = folder.read(file);
             let has_figures = text.contains("runq") || text.contains("whose");
             assert!(has_figures && !text.contains("noise"), "{text}");
             assert_eq!(text.matches("from_ns,").count(), usize::from(file == "c"));
@@ -269,13 +226,11 @@ fn lines_apart() {
     let script = "exec 3> g; echo before >&3; RUN --log-fd 3 -- sh -c 'echo x >&3'";
     let output = shell(script);
     assert!(!output.status.success());
-    assert!(read("g").starts_with("before\n") && read("g").contains("whose"));
+    assert!(folder.read("g").starts_with("before\n") && folder.read("g").contains("whose"));
     // An older file stays until the command runs, and a recording anyhow.
-    assert_eq!(
-        shell("RUN -j -o a -- /no/such/command").status.code(),
-        Some(127)
-    );
-    assert!(read("a").contains("runq"));
+    let output = shell("RUN -j -o a -- /no/such/command");
+    assert_eq!(output.status.code(), Some(127));
+    assert!(folder.read("a").contains("runq"));
     assert!(shell("RUN -o data -- true").status.success());
     for (script, why) in [
         ("RUN -j -o data -- true", "this is a recording"),
@@ -287,14 +242,12 @@ fn lines_apart() {
         ("RUN --append -- true", "required arguments"),
     ] {
         let output = shell(script);
-        let said = String::from_utf8_lossy(&output.stderr).replace("\n  ", " ");
+        let said = said(&output);
         assert_eq!(output.status.code(), Some(2), "{script}: {said}");
         assert!(said.contains(why), "{script}: {said}");
     }
-    assert!(fs::read(folder.join("data"))
-        .unwrap()
-        .starts_with(b"SCHDHREC"));
-    fs::remove_dir_all(&folder).unwrap();
+    let data = fs::read(folder.join("data")).unwrap();
+    assert!(data.starts_with(b"SCHDHREC"));
 }
 
 /// A full disk does not hide how the command ended, and is an error if it ended well.
@@ -306,11 +259,10 @@ fn full_disk() {
         (&["-j", "-o", "/dev/full", "--", "sh", "-c", "exit 7"], 7),
     ] {
         let output = run(&folder, words);
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let said = said(&output);
         assert_eq!(output.status.code(), Some(status), "{words:?}: {said}");
         assert!(said.contains("No space left"), "{words:?}: {said}");
     }
-    fs::remove_dir_all(&folder).unwrap();
 }
 
 /// The words of a command are recorded as they are.
@@ -320,14 +272,8 @@ fn words_of_the_command() {
     let word = "#1 a=b: \"c\" \\x\nscope x";
     let output = run(&folder, &["-o", "data", "--", "true", word]);
     assert!(output.status.success());
-    let mut report = Command::new(env!("CARGO_BIN_EXE_schedhist"));
-    report.args(["report", "-i", "data"]).current_dir(&folder);
-    let output = report.output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(
-        said.starts_with("true #1 a=b: \"c\" \\x\\x0ascope x\n"),
-        "{said}"
-    );
-    assert!(said.contains("note: all figures"), "{said}");
-    fs::remove_dir_all(&folder).unwrap();
+    let text = folder.text("report -i data");
+    let title = "true #1 a=b: \"c\" \\x\\x0ascope x\n";
+    assert!(text.starts_with(title), "{text}");
+    assert!(text.contains("note: all figures"), "{text}");
 }

@@ -6,12 +6,7 @@
 
 #![allow(missing_docs)]
 
-use std::{
-    fmt::Write,
-    fs,
-    path::Path,
-    process::{Command, Stdio},
-};
+use std::{fmt::Write, fs, process::Stdio};
 
 use nix::sys::{
     resource::{getrusage, UsageWho},
@@ -19,8 +14,9 @@ use nix::sys::{
 };
 use schedhist_core::engine;
 
-#[path = "../../core/tests/sim/mod.rs"]
-mod sim;
+mod support;
+
+use support::{sim, Folder};
 
 const CPUS: usize = 256;
 const GROUPS: u64 = 1_000;
@@ -83,34 +79,24 @@ fn groups() -> sim::Groups {
 
 /// Runs the command. Returns its CPU time in milliseconds, and in KiB the most memory that a child
 /// has had, which is at least that of this test.
-fn cost(folder: &Path, words: &[&str]) -> (i64, i64) {
-    let reads_module = !matches!(words, ["report" | "diff", ..]);
-    let folder_of_module = ["--dir", "machine"];
+fn cost(folder: &Folder, words: &str) -> (i64, i64) {
     let used = || {
         let usage = getrusage(UsageWho::RUSAGE_CHILDREN).unwrap();
         let time: TimeVal = usage.user_time() + usage.system_time();
         (time.num_milliseconds(), usage.max_rss())
     };
     let (before, _) = used();
-    let status = Command::new(env!("CARGO_BIN_EXE_schedhist"))
-        .args(folder_of_module.iter().filter(|_| reads_module))
-        .args(words)
-        .current_dir(folder)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .unwrap();
-    assert!(status.success(), "{words:?}");
+    let mut command = folder.command(words);
+    let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
+    assert!(status.unwrap().success(), "{words}");
     let (after, memory) = used();
     (after - before, memory)
 }
 
 #[test]
 fn a_big_machine() {
-    let folder =
-        Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("scale-{}", std::process::id()));
-    let _ = fs::remove_dir_all(&folder);
-    fs::create_dir_all(folder.join("machine")).unwrap();
+    let folder = Folder::new("scale");
+    fs::create_dir(folder.join("machine")).unwrap();
     let mut machine = sim::Machine::new(CPUS, 5, 1);
     machine.run(3_000);
     machine.groups = Some(groups());
@@ -119,20 +105,19 @@ fn a_big_machine() {
     println!("raw has {} bytes", raw.len());
     // `record` takes two snapshots.
     for words in [
-        &["hist"][..],
-        &["hist", "-C", "-j", "runq", "oncpu"],
-        &[],
-        &["groups"],
-        &["groups", "-j", "-n", "1000"],
-        &["record", "-I", "10", "-d", "0.01", "-o", "data"],
-        &["report", "-i", "data"],
+        "--dir machine hist",
+        "--dir machine hist -C -j runq oncpu",
+        "--dir machine",
+        "--dir machine groups",
+        "--dir machine groups -j -n 1000",
+        "--dir machine record -I 10 -d 0.01 -o data",
+        "report -i data",
     ] {
         let (ms, kib) = (0..3).map(|_| cost(&folder, words)).min().unwrap();
-        println!("{words:?}: {ms} ms, {kib} KiB");
-        assert!(ms <= MOST_MS, "{words:?}: {ms} ms");
-        assert!(kib <= MOST_KIB, "{words:?}: {kib} KiB");
+        println!("{words}: {ms} ms, {kib} KiB");
+        assert!(ms <= MOST_MS, "{words}: {ms} ms");
+        assert!(kib <= MOST_KIB, "{words}: {kib} KiB");
     }
     let size = fs::metadata(folder.join("data")).unwrap().len();
     println!("two snapshots are {size} bytes");
-    fs::remove_dir_all(&folder).unwrap();
 }

@@ -7,7 +7,7 @@
 
 use std::{
     env, fs,
-    path::{Path, PathBuf},
+    path::Path,
     process::Command,
     thread,
     time::{Duration, Instant},
@@ -15,10 +15,13 @@ use std::{
 
 use schedhist_core::{engine, raw};
 
-#[path = "../../core/tests/sim/mod.rs"]
-mod sim;
+mod support;
 
-use sim::{Groups, Machine};
+use support::{
+    has,
+    sim::{Groups, Machine},
+    until, Folder, PROGRAM,
+};
 
 /// Returns the text of `count` groups at the time `tick`.
 fn groups(count: u64, tick: u64) -> String {
@@ -50,7 +53,7 @@ fn groups(count: u64, tick: u64) -> String {
 
 /// A folder as the module has it, which changes.
 struct Module {
-    folder: PathBuf,
+    folder: Folder,
     machine: Machine,
     groups: u64,
     tick: u64,
@@ -58,9 +61,7 @@ struct Module {
 
 impl Module {
     fn new(name: &str, cpus: usize, groups: u64) -> Self {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR"))
-            .join(format!("top-{name}-{}", std::process::id()));
-        let _ = fs::remove_dir_all(&folder);
+        let folder = Folder::new(&format!("top-{name}"));
         fs::create_dir_all(folder.join("m/threshold_ns")).unwrap();
         fs::write(folder.join("m/threshold_ns/runq"), "10000000\n").unwrap();
         let mut module = Self {
@@ -71,11 +72,6 @@ impl Module {
         };
         module.tick();
         module
-    }
-
-    fn put(&self, name: &str, contents: &[u8]) {
-        fs::write(self.folder.join("m/new"), contents).unwrap();
-        fs::rename(self.folder.join("m/new"), self.folder.join("m").join(name)).unwrap();
     }
 
     /// Lets some time go by.
@@ -91,14 +87,8 @@ impl Module {
             self.tick,
             raw::decode(&bytes).unwrap().time
         );
-        self.put("outliers", outlier.as_bytes());
-        self.put("raw", &bytes);
-    }
-}
-
-impl Drop for Module {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.folder);
+        self.folder.put("m/outliers", outlier);
+        self.folder.put("m/raw", bytes);
     }
 }
 
@@ -140,7 +130,7 @@ impl Terminal {
         terminal.keys(&[&format!(
             "stty -a > before; clear; \
              RUST_BACKTRACE=0 {environment} {} --dir m top -d {seconds}; echo ended $?; stty -a > after",
-            env!("CARGO_BIN_EXE_schedhist")
+            PROGRAM
         )]);
         terminal.keys(&["Enter"]);
         terminal
@@ -192,15 +182,9 @@ impl Terminal {
         let read = |name: &str| {
             let text = fs::read_to_string(module.folder.join(name)).unwrap_or_default();
             // The first line has the size.
-            text.split_once('\n')
-                .map(|(_, rest)| rest.to_owned())
-                .unwrap_or_default()
+            { text.split_once('\n') }.map_or_else(String::new, |(_, rest)| rest.to_owned())
         };
-        let end = Instant::now() + Duration::from_secs(10);
-        while read("after").is_empty() {
-            assert!(Instant::now() < end);
-            thread::sleep(Duration::from_millis(50));
-        }
+        until("its settings", || !read("after").is_empty());
         assert_eq!(read("before"), read("after"));
         let flags = self.tmux(&["display", "-p", "#{alternate_on}#{cursor_flag}#{wrap_flag}"]);
         assert_eq!(flags.trim(), "011");
@@ -217,13 +201,6 @@ impl Terminal {
     }
 }
 
-fn has_tmux() -> bool {
-    let found = Command::new("tmux").arg("-V").output().is_ok();
-    let needed = env::var_os("SCHEDHIST_PEERS").is_some();
-    assert!(found || !needed, "tmux is missing");
-    found
-}
-
 fn keep(name: &str, text: &str) {
     if let Some(folder) = env::var_os("SCHEDHIST_CAPTURES") {
         fs::write(Path::new(&folder).join(name), text).unwrap();
@@ -233,7 +210,7 @@ fn keep(name: &str, text: &str) {
 /// All parts are on screens of all sizes, and no line is wider than the screen.
 #[test]
 fn sizes() {
-    if !has_tmux() {
+    if !has("tmux") {
         return;
     }
     for (width, height) in [(80, 24), (100, 30), (200, 60), (30, 8)] {
@@ -284,7 +261,7 @@ fn sizes() {
 
 #[test]
 fn keys() {
-    if !has_tmux() {
+    if !has("tmux") {
         return;
     }
     let mut module = Module::new("keys", 4, 5);
@@ -315,12 +292,8 @@ fn keys() {
     terminal.keys(&["Left"]);
     let text = terminal.until(&mut module, "back", |text| text.contains(" back]"));
     let clock = |text: &str| {
-        text.split_once("last ")
-            .unwrap()
-            .1
-            .lines()
-            .nth(2)
-            .map(str::to_owned)
+        let (_, after) = text.split_once("last ").unwrap();
+        after.lines().nth(2).map(str::to_owned)
     };
     let then = clock(&text);
     module.tick();
@@ -335,29 +308,19 @@ fn keys() {
     // The module goes away, and comes back with other counts.
     let raw = module.folder.join("m/raw");
     fs::remove_file(&raw).unwrap();
-    let end = Instant::now() + Duration::from_secs(10);
-    while !terminal.text().contains("[is this a copy") {
-        assert!(Instant::now() < end, "{}", terminal.text());
-        thread::sleep(Duration::from_millis(100));
-    }
+    until("the remedy", || terminal.text().contains("[is this a copy"));
     module.machine = Machine::new(4, 5, 7);
-    module.outlier_restart();
+    module.tick = 0;
+    module.tick();
     terminal.until(&mut module, "the new load", |text| text.contains("last "));
     terminal.keys(&["C-c"]);
     terminal.has_ended(&mut module, "0");
 }
 
-impl Module {
-    fn outlier_restart(&mut self) {
-        self.tick = 0;
-        self.tick();
-    }
-}
-
 /// Whatever ends it, the terminal is as it was.
 #[test]
 fn restored() {
-    if !has_tmux() {
+    if !has("tmux") {
         return;
     }
     for (name, how) in [
@@ -386,11 +349,8 @@ fn restored() {
         // Stopped and continued, it goes on.
         terminal.keys(&["C-z"]);
         terminal.until(&mut module, "the shell", |text| text.contains("topped"));
-        let end = Instant::now() + Duration::from_secs(10);
-        while fs::remove_file(module.folder.join("after")).is_err() {
-            assert!(Instant::now() < end);
-            thread::sleep(Duration::from_millis(50));
-        }
+        let after = module.folder.join("after");
+        until("its settings", || fs::remove_file(&after).is_ok());
         terminal.keys(&["clear; fg; echo ended $?; stty -a > after", "Enter"]);
         terminal.until(&mut module, "it again", |text| {
             text.contains("last ") && text.contains("q quit")
@@ -406,7 +366,7 @@ fn restored() {
 /// No shell can go on with a process of an orphaned group, so ^Z leaves it running.
 #[test]
 fn orphaned() {
-    if !has_tmux() {
+    if !has("tmux") {
         return;
     }
     let mut module = Module::new("orphaned", 2, 2);
@@ -424,12 +384,12 @@ fn orphaned() {
 /// A terminal that knows no escape sequences gets none.
 #[test]
 fn dumb() {
-    if !has_tmux() {
+    if !has("tmux") {
         return;
     }
-    for environment in ["TERM=dumb", "env -u TERM"] {
-        let mut module = Module::new("dumb", 2, 2);
-        let terminal = Terminal::new(&module, "dumb", (80, 24), environment);
+    for (name, environment) in [("dumb", "TERM=dumb"), ("unset", "env -u TERM")] {
+        let mut module = Module::new(name, 2, 2);
+        let terminal = Terminal::new(&module, name, (80, 24), environment);
         let text = terminal.until(&mut module, "its end", |text| text.contains("ended 0"));
         assert!(text.contains("CPU 0"), "{text}");
     }
@@ -439,7 +399,7 @@ fn dumb() {
 /// tell the levels apart.
 #[test]
 fn plain() {
-    if !has_tmux() {
+    if !has("tmux") {
         return;
     }
     for (name, environment) in [("c", "LC_ALL=C"), ("none", "env -u LC_ALL LANG=de_DE")] {
@@ -461,7 +421,7 @@ fn plain() {
 /// 256 CPUs are folded, and of 1000 groups those that wait longest are shown.
 #[test]
 fn large() {
-    if !has_tmux() {
+    if !has("tmux") {
         return;
     }
     let mut module = Module::new("large", 256, 1_000);
@@ -487,7 +447,7 @@ fn large() {
 /// itself. This build is not that of a release, and the machine may be busy: it gets twice that.
 #[test]
 fn cost() {
-    if !has_tmux() {
+    if !has("tmux") {
         return;
     }
     for (cpus, groups, most) in [(64, 50, 2.0), (256, 1_000, 5.0)] {
@@ -520,12 +480,8 @@ fn cost() {
 #[test]
 fn once() {
     let module = Module::new("once", 4, 5);
-    let output = Command::new(env!("CARGO_BIN_EXE_schedhist"))
-        .args(["--dir", "m", "top", "-d", "0.01"])
-        .current_dir(&module.folder)
-        .env_clear()
-        .output()
-        .unwrap();
+    let mut command = module.folder.command("--dir m top -d 0.01");
+    let output = command.env_clear().output().unwrap();
     assert!(output.status.success());
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.is_ascii() && !text.contains('\x1b'), "{text}");
@@ -541,12 +497,9 @@ fn once() {
 fn huge() {
     let module = Module::new("huge", 2, 2);
     for (columns, lines) in [("1000", "1000"), ("640", "166"), ("1000", "66")] {
-        let output = Command::new(env!("CARGO_BIN_EXE_schedhist"))
-            .current_dir(&module.folder)
-            .args(["--dir", "m", "top", "--once", "-d", "0.1"])
-            .envs([("COLUMNS", columns), ("LINES", lines)])
-            .output()
-            .unwrap();
+        let mut command = module.folder.command("--dir m top --once -d 0.1");
+        command.envs([("COLUMNS", columns), ("LINES", lines)]);
+        let output = command.output().unwrap();
         assert!(output.status.success(), "{columns}x{lines}: {output:?}");
         assert!(!output.stdout.is_empty());
     }

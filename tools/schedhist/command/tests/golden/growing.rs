@@ -13,7 +13,7 @@ use std::{
 
 use nix::{sys::stat::Mode, unistd::mkfifo};
 
-use super::sim::{Groups, Machine};
+use super::support::sim::{Groups, Machine};
 
 /// The folders, the rule of each, and its groups: name, new samples of each metric, and their length.
 type Folder = (

@@ -4,13 +4,15 @@
 
 use std::{
     collections::BTreeSet,
-    fs::{self, File},
-    os::{fd::OwnedFd, unix::net::UnixStream},
-    path::Path,
+    fs::File,
     process::{Command, Output, Stdio},
 };
 
-use super::{folder, schedhist};
+use super::{
+    folder, schedhist,
+    support::{closed, said, Folder},
+    verbs,
+};
 
 /// What a verb prints, and where to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,32 +81,19 @@ const CASES: &[(&str, Prints)] = &[
     ("help run", Out),
 ];
 
-fn command(folder: &Path, words: &str) -> Command {
-    let mut command = Command::new("sh");
+fn command(folder: &Folder, words: &str) -> Command {
+    let mut command = folder.shell(&format!("exec \"$0\" {words}"));
     command
-        .args(["-c", &format!("exec \"$0\" {words}")])
-        .arg(env!("CARGO_BIN_EXE_schedhist"))
-        .current_dir(folder)
         .env_clear()
         .env("PATH", std::env::var_os("PATH").unwrap_or_default())
         .env("LC_ALL", "C")
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
+        .stdin(Stdio::null());
     command
 }
 
-/// What nobody reads: as a pipe, it gives EPIPE.
-fn closed() -> Stdio {
-    OwnedFd::from(UnixStream::pair().unwrap().0).into()
-}
-
 fn full() -> Stdio {
-    File::options()
-        .write(true)
-        .open("/dev/full")
-        .unwrap()
-        .into()
+    let full = File::options().write(true).open("/dev/full");
+    full.unwrap().into()
 }
 
 /// A status that is a verdict, such as that a threshold was exceeded, is the same whatever becomes
@@ -124,11 +113,11 @@ fn statuses_without_output() {
             command.output().unwrap()
         };
         let plain = command(&folder, words).output().unwrap();
-        let said = String::from_utf8_lossy(&plain.stderr).into_owned();
-        assert_eq!(plain.stdout.is_empty(), *prints != Out, "{words}: {said}");
+        let why = said(&plain);
+        assert_eq!(plain.stdout.is_empty(), *prints != Out, "{words}: {why}");
         let wanted = status(&plain);
         let (closed, full) = (lost(closed()), lost(full()));
-        assert_eq!(status(&closed), wanted, "{words}: a closed pipe: {said}");
+        assert_eq!(status(&closed), wanted, "{words}: a closed pipe: {why}");
         let of_full = match (wanted, prints) {
             (0, Out | Err) => 1,
             _ => wanted,
@@ -136,12 +125,13 @@ fn statuses_without_output() {
         assert_eq!(status(&full), of_full, "{words}: a full disk");
         if *prints == Out {
             printing += 1;
-            let said = |output: &Output| String::from_utf8_lossy(&output.stderr).into_owned();
-            let is_said =
-                |output: &Output| said(output).contains("cannot write the output: No space");
-            assert!(is_said(&full), "{words}: {}", said(&full));
+            let why = said(&full);
+            assert!(
+                why.contains("cannot write the output: No space"),
+                "{words}: {why}"
+            );
             // Nothing is said of that.
-            let lines = |output: &Output| said(output).lines().count();
+            let lines = |output: &Output| String::from_utf8_lossy(&output.stderr).lines().count();
             assert!(
                 lines(&closed) <= lines(&plain),
                 "{words}: {}",
@@ -151,17 +141,10 @@ fn statuses_without_output() {
         verdicts.insert(wanted);
     }
     assert!(verdicts.len() > 5 && printing > 20, "{verdicts:?}");
-    let verbs: BTreeSet<_> = CASES
-        .iter()
-        .filter_map(|(words, _)| words.split(' ').next())
-        .collect();
-    let help = String::from_utf8(schedhist(&folder, &["--help"]).stdout).unwrap();
-    let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1);
-    let listed = listed.take_while(|line| !line.is_empty());
-    for verb in listed.filter_map(|line| line.split_whitespace().next()) {
-        assert!(verbs.contains(verb), "there is no case of {verb}");
-    }
-    fs::remove_dir_all(&folder).unwrap();
+    let tried = CASES.iter().map(|(words, _)| words.split(' ').next());
+    let missing = |verb: &String| !tried.clone().any(|first| first == Some(verb));
+    let missing: Vec<_> = verbs().into_iter().filter(missing).collect();
+    assert!(missing.is_empty(), "there is no case of {missing:?}");
 }
 
 /// The order of the rules of `--fail-above` does not matter.
@@ -188,11 +171,10 @@ fn order_of_rules() {
             };
             let output = diff(&[a, b]);
             assert_eq!(output.status.code(), Some(wanted), "{a} {b}");
-            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            let said = said(&output);
             for (rule, of) in [(a, of_a), (b, of_b)] {
                 assert_eq!(said.contains(rule), of != 0, "{a} {b}: {said}");
             }
         }
     }
-    fs::remove_dir_all(&folder).unwrap();
 }
