@@ -380,7 +380,7 @@ fn any_arguments() {
         let words: Vec<_> = words.iter().map(|it| it.trim_matches('\'')).collect();
         let output = ended(&folder, &words);
         let most = if matches!(verb, "doctor" | "run") {
-            100
+            255
         } else {
             3
         };
