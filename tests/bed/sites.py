@@ -17,9 +17,8 @@ from subprocess import PIPE, run
 GUEST = Path(__file__).parents[1] / "guest"
 sys.path.insert(0, str(GUEST))
 sys.dont_write_bytecode = True
-from sites import Functions, disassembly, named, tool  # noqa: E402
+from sites import EVENTS, Functions, disassembly, named, tool  # noqa: E402
 
-EVENTS = re.search(r"^events=\((.*)\)", (GUEST / "events.bash").read_text(), re.M)[1].split()
 NOP, NOP_OF_5, CALL = b"\x90", bytes.fromhex("0f 1f 44 00 00"), bytes.fromhex("e8 00 00 00 00")
 
 # NAME: the function that is called, the one to call instead, and the expected message.

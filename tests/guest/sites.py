@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """Checks the cost of the events while nobody listens, in the disassembly of the module.
 
-usage: sites.py MODULE EVENT...
+usage: sites.py MODULE [EVENT...]
+
+The events are by default those of tests/harness/names.py.
 
 - Each place where an event can be switched on is a single nop, which the kernel patches into a
   jump.
@@ -23,7 +25,11 @@ import subprocess
 import sys
 from collections import Counter
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Callable, Collection, Iterable
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from harness.names import EVENTS  # noqa: E402
 
 # An entry of the jump table, as in arch/x86/include/asm/jump_label.h: two offsets of 4 bytes, to
 # the code and to the target of the jump, and one of 8 to the key, whose two lowest bits are flags.
@@ -188,7 +194,7 @@ def called(instructions: Iterable[Instruction]) -> set[str]:
     return {at.symbol or at.text for at in instructions if at.text.startswith("call")}
 
 
-def main(module: str, events: list[str]) -> None:
+def main(module: str, events: list[str] = EVENTS) -> None:
     found = sites(module)
     functions = disassembly(module)
     by_address = {at.address: at for function in functions.values() for at in function.values()}
@@ -289,4 +295,4 @@ def check(probe: Function, found: list[Site], watched: Collection[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2:])
+    main(sys.argv[1], sys.argv[2:] or EVENTS)

@@ -34,16 +34,3 @@ def expedite_rcu(on: bool = True) -> None:
 def rcu_as_usual() -> None:
     """Grace periods are slow on kernels of ours."""
     expedite_rcu(bool(DEBUG))
-
-
-def unreclaimable() -> int:
-    """Returns the kernel's unreclaimable memory in bytes: allocations of drivers and the like, and
-    modules themselves."""
-    # Otherwise each CPU keeps some of the count to itself.
-    Path("/proc/sys/vm/stat_refresh").write_text("1")
-    return sum_of_meminfo("SUnreclaim", "VmallocUsed", "Percpu") * 1024
-
-
-def sum_of_meminfo(*keys: str) -> int:
-    words = [line.split() for line in Path("/proc/meminfo").read_text().splitlines()]
-    return sum(int(word[1]) for word in words if word[0].rstrip(":") in keys)

@@ -59,7 +59,8 @@ def check_laws(**wanted: int) -> None:
     for scope, values in counts.items():
         for whole, parts, metrics in LAWS:
             if metrics <= measured:
-                sums.same(f"{scope}: {whole} and {' + '.join(parts)}", values[whole], sum(values[part] for part in parts))
+                total = sum(values[part] for part in parts)
+                sums.same(f"{scope}: {whole} and {' + '.join(parts)}", values[whole], total)
         # A stay whose start was not seen may have been one of a task.
         tasks = values["voluntary"] + values["involuntary"]
         if not values["oncpu"] <= tasks <= values["oncpu"] + values["start_unseen"]:

@@ -95,7 +95,7 @@ def _in_child(function: Callable[[], object], out: int) -> NoReturn:
         if error.__context__ and not error.__suppress_context__:
             traceback.print_exception(error.__context__)
         status = 1
-    except BaseException:  # noqa: must not return into the runner
+    except BaseException:  # must not return into the runner
         traceback.print_exc()
         status = 1
     finally:
@@ -179,10 +179,14 @@ def tracing_reset() -> None:
 
 def cleanup() -> None:
     """Undoes all that a test left behind."""
-    from . import cgroup, kernel, module
+    from . import cgroup, kernel, module, needs
+    from .process import write_file
 
     kernel.rcu_as_usual()
     cgroup.off()
+    write_file("/proc/sys/kernel/pid_max", "4194304")
+    if needs.CPU1.exists():
+        write_file(needs.CPU1, "1")
     tracing_reset()
     for name in ("fail_call", "schedhist", "schedhisu", "selfwake", "hold", "states", "churn"):
         if module.loaded(name):

@@ -1,13 +1,9 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Sets the traps of test_traps.sh, and checks that schedhist does not fall into them.
+"""Mistakes that other tools made, each provoked on purpose.
 
-usage: traps.py TRAP
-
-schedhist must be loaded, and off. The acting tasks take times on CLOCK_MONOTONIC: the lower bound
-is the time within, the upper bound the time around, however long a busy host takes in between. 2 %
-are for the clocks, which leaves no room for a wait that was cut off or counted twice. If a busy
-host has spoilt the trap itself, it is set again.
+The acting tasks take times on CLOCK_MONOTONIC: the lower bound is the time within, the upper bound the time
+around, however long a busy host takes in between. 2 % are for the clocks, which leaves no room for a wait
+that was cut off or counted twice. If a busy host has spoilt the trap itself, it is set again.
 """
 
 from __future__ import annotations
@@ -15,52 +11,40 @@ from __future__ import annotations
 import mmap
 import os
 import resource
-import sys
+import subprocess
 import time
 from pathlib import Path
 from typing import Callable
 
-DEBUGFS = Path("/sys/kernel/debug/schedhist")
+from harness.kernel import cpus
+from harness.ktap import Wrong, eq, note, within
+from harness.laws import check_laws
+from harness.module import Histogram, count, histogram, load_all, measure, reset, status
+from harness.needs import about_numbers, cpu1
+from harness.process import helper, keep_pids, run, write_file
+from harness.workload import busy
+
 MS = 1_000_000
 HOG, VICTIM, REFUGE = 1, 1, 0  # CPUs
 now = time.monotonic_ns
 
 
-def die(text: str) -> None:
-    sys.exit(f"traps: {text}")
-
-
-def note(text: str) -> None:
-    print(f"# {text}", flush=True)
-
-
-def measure(on: bool) -> None:
-    (DEBUGFS / "enable").write_text(str(int(on)))
-
-
-def reset() -> None:
-    (DEBUGFS / "reset").write_text("1")
-
-
-def histogram(metric: str, cpu: int | None = None) -> dict[str, int]:
-    path = DEBUGFS / ("hist" if cpu is None else f"per_cpu/cpu{cpu}/hist") / metric
-    words = (line.split() for line in path.read_text().splitlines())
-    return {w[0]: int(w[1]) for w in words if len(w) >= 2 and w[1].isdigit() and w[0] != "bucket"}
-
-
-def longest(metric: str, cpu: int) -> int:
-    return histogram(metric, cpu).get("max", 0)
-
-
-def counter(name: str) -> int:
-    lines = (line.split() for line in (DEBUGFS / "status").read_text().splitlines())
-    return next(int(w[1]) for w in lines if w[0] == name)
-
-
-def within(what: str, low: float, value: int, high: float) -> None:
+def told(what: str, low: float, value: int, high: float) -> None:
     note(f"{what}: {value} within {low:.0f} to {high:.0f}")
-    if not low <= value <= high:
-        die(f"{what}: {value} is not within {low:.0f} to {high:.0f}")
+    within(what, low, value, high)
+
+
+def longest_in(found: Histogram) -> int:
+    return found.max[0] if found.max else 0
+
+
+def longest(metric: str, cpu: int | str = "all") -> int:
+    return longest_in(histogram(metric, cpu))
+
+
+def none_longer(wall: int) -> None:
+    for metric in "offcpu", "runq", "blocked_interruptible", "blocked_uninterruptible":
+        told(f"longest {metric}", 0, longest(metric), wall)
 
 
 class Child:
@@ -145,31 +129,30 @@ def prepare() -> None:
     measure(True)
 
 
-def visit(cpus: int) -> None:
-    for cpu in range(cpus):
+def visit(number: int) -> None:
+    for cpu in range(number):
         os.sched_setaffinity(0, {cpu})
         time.sleep(0.001)
 
 
 def idle() -> None:
-    cpus = os.cpu_count() or 1
+    number = cpus()
     started = now()
     measure(True)
     # A stay is recorded when it ends, and one that lasts all the time never is: visit every CPU.
-    visit(cpus)
+    visit(number)
     visited = now()
     time.sleep(3)
     visited = now() - visited
-    visit(cpus)
+    visit(number)
     measure(False)
     wall = now() - started
     oncpu, stays = histogram("oncpu"), histogram("idle")
-    within("idle and oncpu", 0.98 * visited * cpus, oncpu["sum"] + stays["sum"], wall * cpus)
-    within("oncpu of an idle machine", 0, oncpu["sum"], 0.3 * wall * cpus)
+    told("idle and oncpu", 0.98 * visited * number, oncpu.sum + stays.sum, wall * number)
+    told("oncpu of an idle machine", 0, oncpu.sum, 0.3 * wall * number)
     # Idle stays of the CPUs last longer than those of any task here.
-    within("longest oncpu", 0, oncpu["max"], stays["max"])
-    for metric in "offcpu", "runq", "blocked_interruptible", "blocked_uninterruptible":
-        within(f"longest {metric}", 0, histogram(metric).get("max", 0), wall)
+    told("longest oncpu", 0, oncpu.max[0], stays.max[0])
+    none_longer(wall)
 
 
 def sleepers_for(seconds: int) -> list[Child]:
@@ -190,14 +173,14 @@ def asleep() -> None:
             if wake_asleep(sleepers_for(seconds)) < 950 * seconds * MS:
                 break
         else:
-            die("too slow to tell old sleeps from new ones")
+            raise Wrong("too slow to tell old sleeps from new ones")
 
 
 def wake_asleep(sleepers: list[Child]) -> int:
     """Measures while these tasks wake; returns for how long."""
     # Maxima of the last time must not be taken for those of this one.
     reset()
-    unseen = counter("wait_unseen")
+    unseen = status("wait_unseen")
     started = now()
     measure(True)
     for sleeper in sleepers:
@@ -206,16 +189,15 @@ def wake_asleep(sleepers: list[Child]) -> int:
         sleeper.answer()
     measure(False)
     wall = now() - started
-    within("waits not seen to begin", 20, counter("wait_unseen") - unseen, 10_000)
-    for metric in "offcpu", "runq", "blocked_interruptible", "blocked_uninterruptible":
-        within(f"longest {metric}", 0, histogram(metric).get("max", 0), wall)
+    told("waits not seen to begin", 20, status("wait_unseen") - unseen, 10_000)
+    none_longer(wall)
     return wall
 
 
 def others_waited(victim: Child, limit: float) -> bool:
     """Returns whether a task that waited before the hog came has waited for longer than that."""
     found = [histogram(metric, VICTIM) for metric in ("runq", "runq_wakeup")]
-    return any(one.get("max", 0) > limit and one["max_pid"] != victim.pid for one in found)
+    return any(longest_in(one) > limit and int(one.values["max_pid"]) != victim.pid for one in found)
 
 
 def hogged(length: int, done: Flag | None = None) -> tuple[Child, Child, int]:
@@ -243,9 +225,9 @@ def hog_wakeup() -> bool:
         return False
     note(f"the victim ran {(ran - end) // 1000} us after the end of the hog")
     # Another task may have waited for the hog, but no longer than the hog was there.
-    within("runq_wakeup max", 0.98 * wait, longest("runq_wakeup", VICTIM), 1.02 * there)
-    within("runq max", 0.98 * wait, longest("runq", VICTIM), 1.02 * there)
-    within("oncpu max", 0.98 * stay, longest("oncpu", HOG), 1.02 * there)
+    told("runq_wakeup max", 0.98 * wait, longest("runq_wakeup", VICTIM), 1.02 * there)
+    told("runq max", 0.98 * wait, longest("runq", VICTIM), 1.02 * there)
+    told("oncpu max", 0.98 * stay, longest("oncpu", HOG), 1.02 * there)
     return True
 
 
@@ -268,7 +250,7 @@ def hog_preempt() -> bool:
     measure(False)
     if stay < 100 * MS:
         return False
-    within("runq_preempt max", 0.98 * stay, longest("runq_preempt", VICTIM), 1.02 * there)
+    told("runq_preempt max", 0.98 * stay, longest("runq_preempt", VICTIM), 1.02 * there)
     return True
 
 
@@ -289,8 +271,8 @@ def migrate() -> bool:
     if ran < moved:
         return False
     found = longest("runq_wakeup", REFUGE)
-    within("runq_wakeup max", 0.98 * (moved - woken), found, 1.02 * (ran - before))
-    within("migrations", 1, counter("migrations"), 10_000)
+    told("runq_wakeup max", 0.98 * (moved - woken), found, 1.02 * (ran - before))
+    told("migrations", 1, status("migrations"), 10_000)
     return True
 
 
@@ -308,23 +290,108 @@ def second_wakeup() -> bool:
     wait, there = min(end, ran) - woken, max(gone, ran) - began
     if wait < 200 * MS or others_waited(victim, 1.02 * there):
         return False
-    within("runq_wakeup max", 0.98 * wait, longest("runq_wakeup", VICTIM), 1.02 * there)
+    told("runq_wakeup max", 0.98 * wait, longest("runq_wakeup", VICTIM), 1.02 * there)
     return True
 
 
-def main() -> None:
-    traps = idle, asleep, hog_wakeup, hog_preempt, migrate, second_wakeup
-    named = {trap.__name__: trap for trap in traps}
-    if len(sys.argv) != 2 or sys.argv[1] not in named:
-        die(f"usage: traps.py {'|'.join(named)}")
+# --- the tests ---
+
+
+def trap(set_it: Callable[[], bool | None]) -> None:
+    """Sets a trap, and checks the laws."""
+    about_numbers()
+    load_all()
+    measure(False)
     for _ in range(10):
         # A trap that returns False could not be set.
-        if named[sys.argv[1]]() is not False:
+        if set_it() is not False:
+            check_laws()
             return
         note("the host was too busy to set it: once more")
         reset()
-    die("too busy a machine to set this trap")
+    raise Wrong("too busy a machine to set this trap")
 
 
-if __name__ == "__main__":
-    main()
+def test_trap_idle():
+    """Idle time belongs to no task."""
+    trap(idle)
+
+
+def test_trap_asleep():
+    """Sleeps from before measuring began are not samples."""
+    trap(asleep)
+
+
+def test_trap_hog_wakeup():
+    """A wait behind a real-time task lasts as long as that task runs."""
+    trap(hog_wakeup)
+
+
+def test_trap_hog_preempt():
+    trap(hog_preempt)
+
+
+def test_trap_migrate():
+    """A wait that is moved to another CPU counts as a whole."""
+    trap(migrate)
+
+
+def test_trap_second_wakeup():
+    """A second wakeup does not shorten a wait."""
+    trap(second_wakeup)
+
+
+def test_trap_pid_reuse():
+    """PIDs are reused 2 s after their last owner left: the new tasks inherit nothing."""
+    pause = 2000
+    load_all()
+    storm = helper("storm")
+    measure(0)
+    keep_pids(300)
+    measure(1)
+    wraps = int(run(storm, "400", str(pause)))
+    measure(0)
+    note(f"the PIDs wrapped {wraps} times")
+    within("times that the PIDs wrapped", 2, wraps, 1000)
+    # Only tasks that slept through the pause: the storm itself, and about 50 of the system. All 300 free
+    # PIDs were used before the pause, and are used again after it.
+    for metric in "offcpu", "blocked_interruptible", "blocked_uninterruptible", "runq":
+        above = sum(n for lower, (_, n) in histogram(metric).buckets.items() if lower > pause * 950000)
+        note(f"{metric}: {above} samples of more than 0.95 of the pause")
+        within(f"{metric} longer than the pause", 0, above, 150)
+    check_laws(untracked=0)
+
+
+def test_trap_fork_storm():
+    """Every child is seen to start and to end."""
+    number = 600
+    load_all()
+    storm = helper("storm")
+    measure(0)
+    measure(1)
+    subprocess.run([storm, str(number)], check=True, stdout=subprocess.DEVNULL)
+    measure(0)
+    check_laws(untracked=0, clock_backwards=0)
+    within("switch-outs for good", number, status("voluntary"))
+    within("first waits and others", number, count("runq_wakeup"))
+
+
+def test_trap_hotplug():
+    """The counts of a CPU that goes offline stay, and continue when it returns."""
+    online, visit = cpu1(), ["taskset", "--cpu-list", "1", "sleep", "0.05"]
+    load_all()
+    with busy():
+        for i in range(3):
+            subprocess.run(visit, check=True)
+            before = count("oncpu", 1)
+            write_file(online, "0")
+            away = count("oncpu", 1)
+            within(f"count of the CPU that went, round {i}", before, away)
+            time.sleep(0.5)
+            eq("count of the CPU that is away", count("oncpu", 1), away)
+            write_file(online, "1")
+            subprocess.run(visit, check=True)
+            within("count of the CPU that returned", away + 1, count("oncpu", 1))
+    measure(0)
+    check_laws(untracked=0)
+    note(f"cpu1: longest idle {longest('idle', 1)} ns, clock_backwards {status('clock_backwards', 'cpu1')}")

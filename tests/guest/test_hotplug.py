@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: GPL-2.0
+"""CPUs go offline and online while everything is in use: a kernel with assertions checks the contexts in
+which our callbacks run."""
+
+import re
+import subprocess
+import time
+
+from harness.kernel import expedite_rcu
+from harness.ktap import Wrong, eq, note, within
+from harness.laws import check_laws
+from harness.module import DEBUGFS, count, load, measure, reset, write
+from harness.needs import cpu1
+from harness.process import write_file
+from harness.trace import Instance
+from harness.workload import busy, start, stop
+
+
+def test_hotplug():
+    online = cpu1()
+    load("metrics=all")
+    expedite_rcu()
+    with busy():
+        write("outlier_rate", "none")
+        write("threshold_ns/idle", 1)
+        # A reader that is woken all the time.
+        reader = start("bash", "-c", f"while cat {DEBUGFS}/outlier_pipe; do :; done", stdout=subprocess.DEVNULL)
+        for _ in range(3):
+            write_file(online, "0")
+            # The records of an offline CPU can be read, and made the baseline.
+            reset()
+            eq("stays on a CPU that is offline", count("oncpu", 1), 0)
+            write_file(online, "1")
+            time.sleep(0.3)
+            reset()
+        time.sleep(0.3)
+        stop(reader)
+    measure(0)
+    within("stays on a CPU that is back", 1, count("oncpu", 1))
+    check_laws()
+
+
+def test_hotplug_stopper():
+    """The kernel does not trace the last switch on a CPU that goes offline, which is from the stopper thread.
+    When that thread runs again, its previous absence is not reported again: no two absences overlap."""
+    online = cpu1()
+    expedite_rcu()
+    load()
+    instance = Instance("offcpu", clock="perf")
+    for _ in range(3):
+        time.sleep(1)
+        write_file(online, "0")
+        write_file(online, "1")
+    time.sleep(1)
+    measure(0)
+    instance.nothing_lost()
+    number, last = 0, 0.0
+    for line in instance.lines():
+        if " comm=migration/1 " in line:
+            # The time stamp of the trace is taken on the CPU, before the task runs; it is rounded to
+            # microseconds.
+            found = re.search(r" ([\d.]+): offcpu: .*duration_ns=(\d+)", line)
+            end, away = float(found[1]), int(found[2]) / 1e9
+            number += 1
+            if end - away < last - 2e-6:
+                raise Wrong(f"absences overlap: {line}")
+            last = end
+    note(f"{number} absences of migration/1")
+    within("absences", 2, number)
+    check_laws()

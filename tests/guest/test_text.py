@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The files in debugfs: their names and their contents."""
+
+import re
+import stat
+
+from harness.kernel import cpus, possible_cpus
+from harness.ktap import eq, matches, note, within
+from harness.laws import check_laws
+from harness.module import (DEBUGFS, KO, Status, check_histograms, count, histogram, lines_of, load, measure, read,
+                            reset, status)
+from harness.names import COUNTER_WORDS, DEFAULT, METRICS, files
+from harness.process import TREE, WORK, run
+from harness.workload import busy, messages
+
+DUMP = TREE / "tests/rawdump"
+
+
+def test_files():
+    load()
+    paths = [DEBUGFS, *DEBUGFS.rglob("*")]
+    eq("files", {str(path.relative_to(DEBUGFS)): stat.S_IMODE(path.lstat().st_mode) for path in paths},
+       files(possible_cpus()))
+    folders = {path.relative_to(DEBUGFS).as_posix() for path in paths if stat.S_ISDIR(path.lstat().st_mode)}
+    eq("folders", folders, {name for name, mode in files(possible_cpus()).items() if mode == 0o755})
+    for path in paths:
+        found = path.lstat()
+        eq(f"{path} is not root's", (found.st_uid, found.st_gid), (0, 0))
+        if path.is_file():
+            eq(f"size of {path}", found.st_size, 0)
+
+
+def test_histograms():
+    load()
+    messages(5)
+    measure(0)
+    check_histograms(possible_cpus())
+    eq("metric", histogram("idle").metric, "idle")
+    eq("cpu", histogram("idle").cpu, "all")
+    eq("cpu", histogram("oncpu", 1).cpu, "1")
+    check_laws()
+
+
+def test_histograms_nearly_empty():
+    """Measuring is disabled from the start, except for the few switches while loading."""
+    load("precision=7")
+    measure(0)
+    check_histograms(possible_cpus())
+    check_laws()
+
+
+def test_histograms_while_measuring():
+    """A reader gets a complete text while everything changes, and even then a histogram's count is the sum of
+    its buckets."""
+    load()
+    with busy():
+        for _ in range(5):
+            histogram("oncpu")
+            histogram("oncpu", 1)
+
+
+def test_status():
+    load()
+    for line in lines_of("status")[1:]:
+        matches("a line", r"^(metrics [a-z_ ]+|[a-z0-9_]+( [^ ]+){1,2})$", line)
+    found = Status()
+    eq("version", found.settings["version"], run("modinfo", "-F", "version", KO).strip())
+    eq("enabled", found.settings["enabled"], "1")
+    eq("unit", found.settings["unit"], "ns")
+    number, precision = status("cpus_possible"), status("precision")
+    eq("cpus_possible", number, len(possible_cpus()))
+    eq("precision", precision, 5)
+    # The metrics of this many buckets of 8 bytes, and a little more, but not over the budget.
+    buckets = ((40 - precision + 1) << precision) + 1
+    within("memory_bytes", number * len(DEFAULT) * buckets * 8, status("memory_bytes"), number * 65536)
+    measure(0)
+    eq("enabled", Status().settings["enabled"], "0")
+
+
+def test_summary():
+    load()
+    messages(5)
+    measure(0)
+    for cpu, file in [("all", "summary"), *((cpu, f"per_cpu/cpu{cpu}/summary") for cpu in (0, cpus() - 1))]:
+        eq("first line", lines_of(file)[0], f"# schedhist summary version 1, cpu {cpu}, disabled")
+    lines = lines_of("summary")
+    counters = lines[1].split()
+    eq("counters", counters[:2] + [len(counters)], ["switches", str(status("switches")), COUNTER_WORDS])
+    matches("head", r"^metric +count +mean +p50 +p90 +p99 +p99.9 +p99.99 +max +worst$", lines[3])
+    rows = [line.split() for line in lines[4:]]
+    eq("rows", [row[0] for row in rows], [name for name in METRICS if name in DEFAULT or name == "runq"])
+    within("columns", 9, min(map(len, rows)))
+    found = {row[0]: int(row[1]) for row in rows}
+    eq("count of oncpu", found["oncpu"], count("oncpu"))
+    within("count of idle", 1, found["idle"])
+
+
+def test_openmetrics():
+    """The file for monitoring systems, parsed by a published client's parser; it agrees with the histograms,
+    and a reset does not change it."""
+    load()
+    messages(5)
+    measure(0)
+    paths = [DEBUGFS / "openmetrics", *DEBUGFS.glob("per_cpu/cpu*/openmetrics")]
+    checked = run(TREE / "tests/engine/openmetrics_check.py", *paths).splitlines()
+    eq("files checked", len(checked), 1 + status("cpus_possible"))
+    before = read("openmetrics")
+    found = dict(re.findall(r"^(schedhist_oncpu_seconds_count|schedhist_switches_total) (\d+)", before, re.MULTILINE))
+    eq("count of oncpu and switches", found, {"schedhist_oncpu_seconds_count": str(count("oncpu")),
+                                              "schedhist_switches_total": str(status("switches"))})
+    reset()
+    eq("after a reset", read("openmetrics"), before)
+
+
+def test_raw():
+    """The binary snapshot equals the histograms, to the last bucket."""
+    load()
+    messages(5)
+    measure(0)
+    file = WORK / "raw"
+    file.write_bytes((DEBUGFS / "raw").read_bytes())
+    note(f"{file.stat().st_size} bytes")
+    for metric in ("runq", "offcpu", "idle"):
+        eq(metric, run(DUMP, "--metric", metric, file), read(f"hist/{metric}"))
+    for cpu in (0, cpus() - 1):
+        eq(f"oncpu of CPU {cpu}", run(DUMP, "--cpu", str(cpu), "--metric", "oncpu", file),
+           read(f"per_cpu/cpu{cpu}/hist/oncpu"))
+
+
+def quantiles_above_max(text):
+    """Returns the metrics in rawdump's text with a quantile above the maximum."""
+    found, largest = [], {}
+    for line in text.splitlines():
+        words = line.split()
+        if words[0] == "metric":
+            metric = words[1]
+        elif words[0] == "max":
+            largest[metric] = int(words[1])
+        elif re.match(r"p\d", line) and int(words[1]) > largest[metric]:
+            found.append((metric, line, largest[metric]))
+    return found if largest else ["nothing in it"]
+
+
+def test_raw_reset():
+    """A reset starts the text files from 0 and leaves the snapshot unchanged: all of it, including minima and
+    maxima, is since loading. Only the time of the snapshot differs."""
+
+    def snapshot():
+        file = WORK / "raw"
+        file.write_bytes((DEBUGFS / "raw").read_bytes())
+        told = [line for line in run(DUMP, "--status", file).splitlines() if not line.startswith("time ")]
+        return run(DUMP, "--cpu", "each", file), told, read("openmetrics")
+
+    load()
+    for _ in range(2):
+        measure(1)
+        messages(2)
+        measure(0)
+        before = snapshot()
+        reset()
+        eq("the snapshot after a reset", snapshot(), before)
+        eq("quantiles above the maximum", quantiles_above_max(run(DUMP, DEBUGFS / "raw")), [])
+        eq("count in the text files", count("oncpu"), 0)
+        eq("maxima in the text files", [metric for metric in METRICS if histogram(metric).max], [])
+    # The samples before the last reset are in the snapshot, but not in the text.
+    measure(1)
+    messages(1)
+    measure(0)
+    [number] = re.findall(r"^count (\d+)", run(DUMP, "--metric", "oncpu", DEBUGFS / "raw"), re.MULTILINE)
+    within("count in the snapshot", 1 + count("oncpu"), int(number))

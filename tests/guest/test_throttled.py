@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A task that leaves its CPU because its quota is spent does not wait for a CPU."""
+
+import re
+import time
+
+from harness import cgroup
+from harness.kernel import cpus
+from harness.ktap import Wrong, eq, matches, note, skip, within
+from harness.laws import check_laws
+from harness.module import histogram, let_count, load, measure, read, reset, status, write
+from harness.needs import about_numbers
+from harness.process import WORK, write_file
+from harness.trace import Instance
+from harness.workload import start
+
+# Runs in user space until the file is there. Starts no process: a deadline task may not.
+SPINS = f"until [[ -e {WORK}/stop ]]; do for i in {{1..200}}; do :; done; done"
+EVENT = re.compile(r": (oncpu|runq|offcpu|throttled): +comm=.* pid=(\d+) prio=-?\d+ cpu=\d+ duration_ns=(\d+)"
+                   r" cause=([a-z_]+) group=\d+$")
+
+
+def throttle_begin(metrics):
+    """Loads the module with these metrics, and traces the events of all tasks."""
+    load(f"metrics={metrics}")
+    measure(0)
+    reset()
+    write("threshold_ns/throttled", 1000000)
+    write("outlier_rate", "none")
+    trace = Instance("oncpu", "runq", "offcpu", "throttled", "outlier")
+    measure(1)
+    return trace
+
+
+def spinner_end(spinner):
+    (WORK / "stop").touch()
+    eq("status of the spinner", spinner.wait(), 0)
+    measure(0)
+    check_laws()
+
+
+def throttle_end(trace, spinner):
+    """Ends the task, and measuring. Returns its absences."""
+    spinner_end(spinner)
+    trace.nothing_lost()
+    found = set(re.findall(r"^outlier id \d+ metric (\S+) cause (\S+) ", read("outliers"), re.MULTILINE))
+    eq("metrics of the outliers", found, {("throttled", "throttled")})
+    matches("events of outliers", "outlier: id=.* metric=throttled .* cause=throttled ", "\n".join(trace.lines()))
+    return absences(trace.lines(), spinner.pid)
+
+
+def absences(lines, pid):
+    """Returns the absences of a task because its quota was spent. Each stay that ended so must be followed by
+    such an absence, and every other one by none."""
+    found, preempted, left = [], 0, None
+    for match in filter(None, map(EVENT.search, lines)):
+        event, duration, cause = match[1], int(match[3]), match[4]
+        if match[2] != str(pid):
+            continue
+        if event == "oncpu":
+            left = cause
+            continue
+        wanted = {"throttled": "throttled", "preempted": "runq"}.get(left or "")
+        if left and (event == "throttled" or wanted) and (event != wanted or cause != left):
+            raise Wrong(f"the task left as {left}, and then: {match[0]}")
+        if event == "throttled":
+            found.append(duration)
+        elif cause == "preempted":
+            preempted += duration
+        # A task that had blocked has two events.
+        left = None
+    # What another task causes on this CPU is little.
+    if preempted * 4 > sum(found):
+        raise Wrong(f"throttled for {sum(found)} ns, but waiting after preemptions for {preempted} ns")
+    return found
+
+
+def assert_samples(found):
+    one = histogram("throttled")
+    within("absences", 5, len(found), 1000)
+    eq("samples", (one.count, one.sum), (len(found), sum(found)))
+
+
+def quota_begin():
+    """Runs a task in a cgroup, on CPU 1: half of a CPU, in periods of 100 ms."""
+    cgroup.on()
+    if "cpu" not in (cgroup.ROOT / "cgroup.controllers").read_text().split():
+        skip("the controller cpu is not in cgroup2")
+    for folder in cgroup.ROOT, cgroup.BASE:
+        write_file(folder / "cgroup.subtree_control", "+cpu")
+    [group] = cgroup.make("service")
+    if not (group / "cpu.max").exists():
+        skip("the kernel has no CONFIG_CFS_BANDWIDTH")
+    write_file(group / "cpu.max", "50000 100000")
+    return group, spin(f"taskset --pid --cpu-list 1 $$ > /dev/null; echo $$ > {group}/cgroup.procs; ")
+
+
+def spin(before="", *prefix):
+    (WORK / "stop").unlink(missing_ok=True)
+    return start(*prefix, "bash", "-c", before + SPINS)
+
+
+def two_cpus():
+    about_numbers()
+    if cpus() == 1:
+        skip("it takes two CPUs")
+
+
+def test_throttled_quota():
+    """cpu.max: as often, and as long, as the kernel itself counts it. The kernel counts a period if the group
+    is throttled when the next one begins: each absence has at least one, and a long one several. A timer that
+    is late, as on a busy host, counts all periods that it has missed."""
+    period = 100000000
+    two_cpus()
+    trace = throttle_begin("default,throttled")
+    group, spinner = quota_begin()
+    time.sleep(4)
+    let_count("throttled", 6)
+    found = throttle_end(trace, spinner)
+    number, total, least = len(found), sum(found), sum(absence // period for absence in found)
+    stat = dict(line.split() for line in (group / "cpu.stat").read_text().splitlines())
+    usec, periods = int(stat["throttled_usec"]), int(stat["nr_throttled"])
+    note(f"{number} absences, {total} ns, {least} to {least + number} periods; the kernel: {periods}, {usec} us")
+    assert_samples(found)
+    eq("the counter", status("throttled"), number)
+    within("absences", 5, number, periods + 1)
+    within("periods", least - 1, periods, 2 * (least + number))
+    # The kernel's time ends when the quota returns, ours when the task runs again.
+    within("throttled time, ns", usec * 980, total, usec * 1100 + number * 5000000)
+
+
+def test_throttled_counter():
+    """With the metric off these absences are nowhere else, and the counter still has them."""
+    two_cpus()
+    load()
+    _, spinner = quota_begin()
+    time.sleep(2)
+    let_count("throttled", 4)
+    spinner_end(spinner)
+    within("the counter", 3, status("throttled"), 1000)
+    eq("samples of a metric that is off", histogram("throttled").count, 0)
+    # A busy host may make a wait as long as these absences, but not as many.
+    long = sum(number for lower, (_, number) in histogram("runq_preempt").buckets.items() if lower > 30000000)
+    within("waits after a preemption that are as long", 0, long, status("throttled") // 2)
+
+
+def test_throttled_deadline():
+    """SCHED_DEADLINE: 20 ms in each 100 ms."""
+    begin = time.monotonic_ns()
+    about_numbers()
+    trace = throttle_begin("all")
+    spinner = spin("", "chrt", "--deadline", "--sched-runtime", "20000000", "--sched-period", "100000000", "0")
+    time.sleep(3)
+    let_count("throttled", 6)
+    found = throttle_end(trace, spinner)
+    note(f"{len(found)} absences, {sum(found)} ns")
+    assert_samples(found)
+    # It may have a fifth of the time, and wants all of it.
+    within("throttled time, ns", 1500000000, sum(found), time.monotonic_ns() - begin)
