@@ -101,10 +101,10 @@ def reset() -> None:
 
 
 class Status:
-    """The file `status`: its settings and counters, of all CPUs and of each."""
+    """The file `status`, or a copy of it: its settings and counters, of all CPUs and of each."""
 
-    def __init__(self) -> None:
-        first, *rest = lines_of("status")
+    def __init__(self, text: str = "") -> None:
+        first, *rest = (text or read("status")).splitlines()
         eq("first line", first, "# schedhist status version 1")
         self.settings: dict[str, str] = {}
         self.counters: dict[str, dict[str, int]] = {"all": {}}

@@ -51,7 +51,8 @@ def kill_group(leader: int) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(leader, signal.SIGKILL)
     with contextlib.suppress(ChildProcessError):
-        os.waitpid(leader, 0)
+        while True:
+            os.waitpid(-leader, 0)
     with contextlib.suppress(ProcessLookupError):
         while True:
             os.killpg(leader, 0)

@@ -3,25 +3,21 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import NoReturn
 
-DEBUGFS = Path("/sys/kernel/debug/schedhist")
+from harness.ktap import Wrong
 
 # The least and the greatest possible value of a time or a duration, in nanoseconds.
 Interval = tuple[int, int]
 
 
-# As in sysexits.h: another window may be conclusive.
-EX_TEMPFAIL = 75
+class Inconclusive(Exception):
+    """The comparison proves nothing: another window may be conclusive."""
 
 
 def inconclusive(text: str) -> NoReturn:
-    """Ends a comparison that proves nothing."""
-    print(f"# replay: {text}")
-    sys.exit(EX_TEMPFAIL)
+    raise Inconclusive(text)
 
 
-def die(text: str) -> None:
-    sys.exit(f"replay: {text}")
+def die(text: str) -> NoReturn:
+    raise Wrong(text)

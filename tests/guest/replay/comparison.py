@@ -7,10 +7,12 @@ import bisect
 import itertools
 from typing import Iterator
 
-from common import Interval, die, inconclusive
-from events import Trace
-from recorded import Histogram, Module
-from reference import Result
+from harness.ktap import note
+
+from .common import Interval, die, inconclusive
+from .events import Trace
+from .recorded import Histogram, Module
+from .reference import Result
 
 # These must be 0: nothing here can cause them. sched_switch does not tell a throttled task from a
 # preempted one, but no task here has a quota.
@@ -151,8 +153,8 @@ def report(module: Module, results: dict[int, Result], trace: Trace) -> None:
     hidden = sum(result.hidden for result in results.values())
     early = sum(result.early for result in results.values())
     unseen = sum(result.counters["wait_unseen"] for result in results.values())
-    print(
-        f"# {number} switches; schedhist's clock read within {gaps[len(gaps) // 2]} ns (median), "
+    note(
+        f"{number} switches; schedhist's clock read within {gaps[len(gaps) // 2]} ns (median), "
         f"{gaps[-1 - len(gaps) // 100]} ns (p99) of ftrace's; {loose} not enclosed, {wide} waits "
         f"moved, {unseen} waits not seen to begin, {hidden} waits of zombies, "
         f"{early} of tasks that were woken as they left"
@@ -165,8 +167,8 @@ def report(module: Module, results: dict[int, Result], trace: Trace) -> None:
         total = sum(cpu[metric].values["sum"] for cpu in module.histograms.values())
         place = (total - low) / (high - low) if high > low else 0.5
         widths = sorted(p[1] - p[0] for p in pairs)
-        print(
-            f"# {metric}: {len(pairs)} samples, sum {total} ns; {low} to {high} is possible "
+        note(
+            f"{metric}: {len(pairs)} samples, sum {total} ns; {low} to {high} is possible "
             f"(at {place:.0%}); median width of a sample {widths[len(widths) // 2]} ns"
         )
     undecided = sum(len(result.open) for result in results.values())

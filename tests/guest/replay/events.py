@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Iterator, NamedTuple
 
-from common import die
+from .common import die
 
 
 class Format(NamedTuple):

@@ -3,43 +3,35 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
-from common import die
+from harness import module
+
+from .common import die
 
 
 @dataclass
 class Histogram:
-    """A histogram file of schedhist."""
+    """The samples of a metric in a window. The extremes are those of all time, and `* before` the earlier ones,
+    for which `compare_histogram` allows."""
 
-    values: dict[str, int] = field(default_factory=dict)
-    buckets: list[tuple[int, int, int]] = field(default_factory=list)
-
-
-def read_histogram(file: Path) -> Histogram:
-    histogram = Histogram()
-    for line in file.read_text().splitlines():
-        words = line.split()
-        if words[0] == "bucket":
-            upper = 2**64 - 1 if words[2] == "inf" else int(words[2])
-            histogram.buckets.append((int(words[1]), upper, int(words[3])))
-        elif len(words) == 2 and words[1].isdigit():
-            histogram.values[words[0]] = int(words[1])
-    return histogram
+    values: dict[str, int]
+    buckets: list[tuple[int, float, int]]
 
 
-def subtract(after: Histogram, before: Histogram) -> Histogram:
-    """Returns the samples since `before`. The extremes are those of all time: `compare_histogram`
-    allows for the earlier ones, which are under other names."""
-    values = dict(after.values)
-    for key in "count", "sum":
-        values[key] -= before.values[key]
-    for key in "min", "max":
-        if key in before.values:
-            values[f"{key} before"] = before.values[key]
-    counts = {(lower, upper): count for lower, upper, count in before.buckets}
-    buckets = [(*bounds, n - counts.pop(tuple(bounds), 0)) for *bounds, n in after.buckets]
+def read_histogram(folder: Path, cpu: int, metric: str) -> module.Histogram:
+    file = folder / f"per_cpu/cpu{cpu}/hist/{metric}"
+    return module.Histogram(file.read_text(), str(file))
+
+
+def subtract(after: module.Histogram, before: module.Histogram) -> Histogram:
+    """Returns the samples since `before`."""
+    values = {"precision": after.precision, "count": after.count - before.count, "sum": after.sum - before.sum}
+    for key, now, then in ("min", after.min, before.min), ("max", after.max, before.max):
+        values |= {key: value for value in now} | {f"{key} before": value for value in then}
+    counts = {lower: count for lower, (_, count) in before.buckets.items()}
+    buckets = [(lower, upper, n - counts.pop(lower, 0)) for lower, (upper, n) in after.buckets.items()]
     if counts or any(count < 0 for _, _, count in buckets):
         die("a bucket has shrunk")
     return Histogram(values, buckets)
@@ -53,25 +45,14 @@ class Module:
     histograms: dict[int, dict[str, Histogram]]
 
 
-def read_counters(folder: Path) -> dict[int, dict[str, int]]:
-    counters: dict[int, dict[str, int]] = {}
-    for line in (folder / "status").read_text().splitlines():
-        words = line.split()
-        if len(words) == 3 and words[0].startswith("cpu") and words[2].isdigit():
-            counters.setdefault(int(words[0][3:]), {})[words[1]] = int(words[2])
-    return counters
-
-
 def read_module(folder: Path) -> Module:
-    before, after = read_counters(folder / "before"), read_counters(folder / "after")
-    module = Module({}, {})
-    for cpu, counters in after.items():
-        module.counters[cpu] = {key: n - before[cpu][key] for key, n in counters.items()}
-        module.histograms[cpu] = {
-            file.name: subtract(
-                read_histogram(file),
-                read_histogram(folder / f"before/per_cpu/cpu{cpu}/hist" / file.name),
-            )
-            for file in (folder / "after/per_cpu" / f"cpu{cpu}" / "hist").iterdir()
+    before, after = (module.Status((folder / when / "status").read_text()) for when in ("before", "after"))
+    found = Module({}, {})
+    for scope in after.cpus:
+        cpu = int(scope[3:])
+        found.counters[cpu] = {key: n - before.counters[scope][key] for key, n in after.counters[scope].items()}
+        found.histograms[cpu] = {
+            file.name: subtract(*(read_histogram(folder / when, cpu, file.name) for when in ("after", "before")))
+            for file in (folder / f"after/per_cpu/{scope}/hist").iterdir()
         }
-    return module
+    return found

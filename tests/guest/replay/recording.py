@@ -4,14 +4,15 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import time
 from pathlib import Path
 
-from common import DEBUGFS, die
+from harness.module import DEBUGFS
+from harness.process import write_file
+from harness.trace import Instance, enable
+from harness.workload import stop
 
-TRACEFS = Path("/sys/kernel/tracing")
 EVENTS_A = [
     "sched_switch",
     "sched_waking",
@@ -25,55 +26,39 @@ EVENTS_B = ["sched_switch"]
 BUFFER_KB = 12 * 1024
 
 
-class Instance:
-    """A trace instance of our own."""
+class Recorder(Instance):
+    """A trace instance that overwrites nothing, and does not trace yet."""
 
     def __init__(self, name: str) -> None:
+        super().__init__(clock="perf", name=f"schedhist_{name}", kilobytes=BUFFER_KB)
         self.name = name
-        self.path = TRACEFS / "instances" / f"schedhist_{name}"
-        self.remove()
-        self.path.mkdir()
-        self.write("tracing_on", "0")
-        self.write("trace_clock", "perf")
-        self.write("options/overwrite", "0")
-        self.write("buffer_size_kb", str(BUFFER_KB))
-
-    def write(self, file: str, text: str) -> None:
-        (self.path / file).write_text(text)
+        write_file(self.path / "tracing_on", "0")
+        write_file(self.path / "options/overwrite", "0")
 
     def start(self, events: list[str]) -> None:
-        self.write("tracing_on", "1")
+        write_file(self.path / "tracing_on", "1")
         for event in events:
-            self.write(f"events/sched/{event}/enable", "1")
+            enable(f"sched/{event}", tracing=self.path)
 
     def stop(self) -> None:
-        self.write("tracing_on", "0")
-        self.write("events/enable", "0")
+        write_file(self.path / "tracing_on", "0")
+        write_file(self.path / "events/enable", "0")
 
     def save(self, folder: Path) -> None:
+        self.nothing_lost()
         for cpu in (self.path / "per_cpu").iterdir():
-            stats = dict(
-                line.split(":", 1) for line in (cpu / "stats").read_text().splitlines()
-            )
-            for key in "overrun", "commit overrun", "dropped events":
-                if int(stats[key]):
-                    die(f"ftrace lost events: {self.name} {cpu.name}: {key} {stats[key]}")
             source = os.open(cpu / "trace_pipe_raw", os.O_RDONLY | os.O_NONBLOCK)
             with open(folder / f"{self.name}.{cpu.name}", "wb") as target:
-                while True:
-                    try:
-                        page = os.read(source, 4096)
-                    except BlockingIOError:
-                        break
-                    if not page:
-                        break
-                    target.write(page.ljust(4096, b"\0"))
+                try:
+                    while page := os.read(source, 4096):
+                        target.write(page.ljust(4096, b"\0"))
+                except BlockingIOError:
+                    pass
             os.close(source)
 
     def remove(self) -> None:
-        if self.path.exists():
-            self.stop()
-            self.path.rmdir()
+        self.stop()
+        self.path.rmdir()
 
 
 def save_module(folder: Path) -> None:
@@ -83,9 +68,9 @@ def save_module(folder: Path) -> None:
         target.write_text(file.read_text())
 
 
-def record(folder: Path, running: float | None, command: list[str]) -> None:
+def record(folder: Path, command: list[str], running: float | None = None) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    before, after = Instance("a"), Instance("b")
+    before, after = Recorder("a"), Recorder("b")
     null = subprocess.DEVNULL
     workload = None
     try:
@@ -122,7 +107,6 @@ def record(folder: Path, running: float | None, command: list[str]) -> None:
         after.save(folder)
     finally:
         if workload:
-            os.killpg(workload.pid, signal.SIGKILL)
-            workload.wait()
+            stop(workload)
         before.remove()
         after.remove()

@@ -7,9 +7,9 @@ import itertools
 from collections import Counter as Tally
 from dataclasses import dataclass, field
 
-from common import Interval, die, inconclusive
-from events import Other, Switch, Trace
-from recorded import Module
+from .common import Interval, die, inconclusive
+from .events import Other, Switch, Trace
+from .recorded import Module
 
 # prev_state of sched_switch: include/trace/events/sched.h. A preempted task has TASK_REPORT_MAX.
 INTERRUPTIBLE = 0x01

@@ -1,12 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """An independent reference for the recordings of schedhist.
 
-usage: python3 replay record DIR [--running SECONDS] -- COMMAND...
-       python3 replay check DIR
-
 `record` measures a window with schedhist (which must be loaded, and off) while ftrace records the
-scheduler's events, and keeps both recordings in DIR. COMMAND runs within the window; with --running
-the window lies within COMMAND, which is ended after it.
+scheduler's events, and keeps both recordings in a folder. A command runs within the window; with `running`
+the window of so many seconds lies within the command, which is ended after it.
 
 `check` computes every metric and counter from the events alone, by the definitions, and compares
 them with what schedhist recorded, CPU by CPU:
@@ -37,15 +34,18 @@ the first and the last switch, to within a microsecond or so.
 from __future__ import annotations
 
 import itertools
-import sys
 from pathlib import Path
 
-from common import die, inconclusive
-from comparison import candidates, compare, report
-from events import in_order, read_trace
-from recorded import read_module
-from recording import record
-from reference import replay, unhide
+from harness.ktap import note
+
+from .common import Inconclusive, die, inconclusive
+from .comparison import candidates, compare, report
+from .events import in_order, read_trace
+from .recorded import read_module
+from .recording import record
+from .reference import replay, unhide
+
+__all__ = ["Inconclusive", "check", "record"]
 
 
 def check(folder: Path) -> None:
@@ -54,7 +54,7 @@ def check(folder: Path) -> None:
         die("ftrace and schedhist have different CPUs")
     order = in_order(trace)
     if number := unhide(order):
-        print(f"# {number} times a zombie was runnable when it left")
+        note(f"{number} times a zombie was runnable when it left")
     choices = {cpu: candidates(cpu, trace, module) for cpu in trace.switches}
     if len(list(itertools.product(*choices.values()))) > 16:
         inconclusive(f"which switches were seen is not clear: {choices}")
@@ -71,22 +71,4 @@ def check(folder: Path) -> None:
             return
         if not problems or len(found) < len(problems):
             problems = found
-    print(*problems[:40], sep="\n")
-    die(f"{len(problems)} differences")
-
-
-def main() -> None:
-    arguments = sys.argv[1:]
-    if len(arguments) >= 4 and arguments[0] == "record" and "--" in arguments:
-        split = arguments.index("--")
-        options = arguments[2:split]
-        running = float(options[1]) if options[:1] == ["--running"] else None
-        record(Path(arguments[1]), running, arguments[split + 1 :])
-    elif len(arguments) == 2 and arguments[0] == "check":
-        check(Path(arguments[1]))
-    else:
-        die((__doc__ or "").split("\n\n")[1])
-
-
-if __name__ == "__main__":
-    main()
+    die("\n".join([f"{len(problems)} differences", *problems[:40]]))

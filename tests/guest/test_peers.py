@@ -1,10 +1,7 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Compares schedhist with what other tools report for the same window.
+"""Other tools report the same for the same window.
 
-usage: peers.py runqlat|cpudist_offcpu|cpudist_oncpu|schedstat|timehist
-
-schedhist must be loaded, and off. The other tool starts first and ends last, and so sees a little
+The other tool starts first and ends last, and so sees a little
 more. The context switches that the kernel counts meanwhile bound the difference: each is at most
 one more sample. All other differences are by definition; each comparison names and bounds them.
 
@@ -18,15 +15,21 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Callable
 
-DEBUGFS = Path("/sys/kernel/debug/schedhist")
-TRACING = Path("/sys/kernel/tracing")
+from harness.kernel import TRACEFS
+from harness.ktap import Wrong, allow, matches, note, skip, within
+from harness.laws import check_laws
+from harness.module import Status, histogram, load_all, measure
+from harness.needs import about_numbers
+
 SHIFT = 100_000
 RARE = 0.02
 # Seconds until the other tool must have started. A tool that compiles a program first takes minutes
@@ -38,40 +41,16 @@ WORKLOAD = ["hackbench", "--groups", "1", "--loops", "30"]
 Buckets = list[tuple[int, int, int]]
 
 
-def die(text: str) -> None:
-    sys.exit(f"peers: {text}")
+class TooSlow(Exception):
+    """The other tool does not start in time."""
 
 
-def within(what: str, low: float, value: float, high: float) -> None:
-    print(f"# {what}: {value:.0f} within {low:.0f} to {high:.0f}", flush=True)
-    if not low <= value <= high:
-        die(f"{what}: {value:.0f} is not within {low:.0f} to {high:.0f}")
+def told(what: str, low: float, value: float, high: float) -> None:
+    note(f"{what}: {value:.0f} within {low:.0f} to {high:.0f}")
+    within(what, low, value, high)
 
 
 # --- schedhist ---
-
-
-def measure(on: bool) -> None:
-    (DEBUGFS / "enable").write_text(str(int(on)))
-
-
-def buckets(metric: str) -> Buckets:
-    lines = (line.split() for line in (DEBUGFS / "hist" / metric).read_text().splitlines())
-    return [
-        (int(w[1]), 2**64 - 1 if w[2] == "inf" else int(w[2]), int(w[3]))
-        for w in lines
-        if w[0] == "bucket"
-    ]
-
-
-def value(metric: str, key: str) -> int:
-    lines = (line.split() for line in (DEBUGFS / "hist" / metric).read_text().splitlines())
-    return next((int(w[1]) for w in lines if w[0] == key), 0)
-
-
-def counter(name: str) -> int:
-    lines = (line.split() for line in (DEBUGFS / "status").read_text().splitlines())
-    return next(int(w[1]) for w in lines if w[0] == name)
 
 
 class Counts:
@@ -81,10 +60,12 @@ class Counts:
     COUNTERS = ["wait_unseen", "start_unseen", "to_idle", "switches"]
 
     def __init__(self) -> None:
-        self.count = {name: value(name, "count") for name in self.NAMES}
-        self.count |= {name: counter(name) for name in self.COUNTERS}
-        self.sum = {name: value(name, "sum") for name in self.NAMES}
-        self.buckets = {name: buckets(name) for name in self.NAMES}
+        found, counters = {name: histogram(name) for name in self.NAMES}, Status().counters["all"]
+        self.count = {name: one.count for name, one in found.items()} | {name: counters[name] for name in self.COUNTERS}
+        self.sum = {name: one.sum for name, one in found.items()}
+        self.buckets: dict[str, Buckets] = {
+            name: [(lower, upper, n) for lower, (upper, n) in one.buckets.items()] for name, one in found.items()
+        }
 
     def since(self, old: Counts) -> Counts:
         for name in self.count:
@@ -117,20 +98,19 @@ def window(peer: list[str], started: str) -> tuple[Counts, int, str]:
             deadline = time.monotonic() + PATIENCE
             while started not in os.pread(said.fileno(), 1 << 16, 0).decode():
                 if time.monotonic() > deadline:
-                    print(f"{peer[-1]} does not start within {PATIENCE} s here")
-                    sys.exit(77)
+                    raise TooSlow(f"{peer[-1]} does not start within {PATIENCE} s here")
                 if tool.poll() is not None:
-                    die(f"{peer[-1]} ended: {os.pread(said.fileno(), 2000, 0).decode()}")
+                    raise Wrong(f"{peer[-1]} ended: {os.pread(said.fileno(), 2000, 0).decode()}")
                 time.sleep(0.2)
             # The peer prints this when it is about to start, or has started.
             first = ctxt()
             time.sleep(0.5)
             old = Counts()
-            measure(True)
+            measure(1)
             on = ctxt()
             subprocess.run(WORKLOAD, stdout=subprocess.DEVNULL, check=True)
             off = ctxt()
-            measure(False)
+            measure(0)
             tool.send_signal(signal.SIGINT)
             tool.wait(60)
             last = ctxt()
@@ -148,9 +128,9 @@ def window(peer: list[str], started: str) -> tuple[Counts, int, str]:
 def log2_table(text: str) -> dict[int, int]:
     """Parses the table that BCC's tools print. Returns the count for each lower bound in ns."""
     table = {}
-    unit = 1000 if re.search(r"\busecs\b", text) else die(f"no table of usecs: {text[:500]}")
+    matches("a table of usecs", r"\busecs\b", text[:5000])
     for low, count in re.findall(r"^\s*(\d+) -> \d+\s*: (\d+)", text, re.M):
-        table[int(low) * unit if int(low) > 1 else 0] = int(count)
+        table[int(low) * 1000 if int(low) > 1 else 0] = int(count)
     return table
 
 
@@ -169,10 +149,10 @@ def shape(what: str, ours: Buckets, theirs: dict[int, int], more: int, less: int
         middle = sum(n for lower, upper, n in ours if (lower + upper) / 2 < bound)
         worst, tested = max(worst, abs(below - middle) / number), tested + 1
         if not least <= below <= most:
-            die(f"{what}: {below} below {bound} ns, not {least:.0f} to {most:.0f}; ours: {middle}")
+            raise Wrong(f"{what}: {below} below {bound} ns, not {least:.0f} to {most:.0f}; ours: {middle}")
     if tested < 4:
-        die(f"{what}: {tested} bounds are not worth a comparison")
-    print(f"# {what}: {tested} bounds from {2 * SHIFT} ns on, at most {worst:.2%} apart")
+        raise Wrong(f"{what}: {tested} bounds are not worth a comparison")
+    note(f"{what}: {tested} bounds from {2 * SHIFT} ns on, at most {worst:.2%} apart")
 
 
 # --- the comparisons ---
@@ -192,8 +172,8 @@ def runqlat() -> None:
     total = sum(table.values())
     less = 5 + count // 200
     more += ours.count["wait_unseen"]
-    print(f"# runqlat has {total}, schedhist {count}, {more} may be added")
-    within("samples of runqlat", count - less, total, count + more)
+    note(f"runqlat has {total}, schedhist {count}, {more} may be added")
+    told("samples of runqlat", count - less, total, count + more)
     shape("runq and runqlat", ours.buckets["runq"], table, more, less)
 
 
@@ -211,8 +191,8 @@ def cpudist_offcpu() -> None:
     table = log2_table(said)
     count, total = ours.count["offcpu"] + ours.count["runq_preempt"], sum(table.values())
     more += ours.count["wait_unseen"] + ours.count["to_idle"]
-    print(f"# cpudist -O has {total}, schedhist {count}, to_idle {ours.count['to_idle']}")
-    within("samples of cpudist -O", count, total, count + more)
+    note(f"cpudist -O has {total}, schedhist {count}, to_idle {ours.count['to_idle']}")
+    told("samples of cpudist -O", count, total, count + more)
     both = ours.buckets["offcpu"] + ours.buckets["runq_preempt"]
     shape("offcpu with runq_preempt and cpudist -O", both, table, more, 0)
 
@@ -229,10 +209,10 @@ def cpudist_oncpu() -> None:
     table, count = log2_table(said), ours.count["oncpu"]
     total = sum(table.values())
     more += ours.count["start_unseen"]
-    print(f"# cpudist has {total}, schedhist {count}, {more} may be added")
+    note(f"cpudist has {total}, schedhist {count}, {more} may be added")
     # The last switch that we see on each CPU may come after the last one that cpudist sees, and
     # cpudist may miss a switch that interrupts its own program.
-    within("samples of cpudist", count - (os.cpu_count() or 1), total, count + more)
+    told("samples of cpudist", count - (os.cpu_count() or 1), total, count + more)
     shape("oncpu and cpudist", ours.buckets["oncpu"], table, more, 4)
 
 
@@ -260,19 +240,19 @@ class Enqueuing:
     )
 
     def __enter__(self) -> Enqueuing:
-        (TRACING / "synthetic_events").write_text(self.SYNTHETIC)
+        (TRACEFS / "synthetic_events").write_text(self.SYNTHETIC)
         for event, trigger in self.TRIGGERS:
-            (TRACING / "events" / event / "trigger").write_text(trigger)
+            (TRACEFS / "events" / event / "trigger").write_text(trigger)
         return self
 
     def __exit__(self, *_: object) -> None:
         # Opening these files for writing clears them.
         for event, _ in reversed(self.TRIGGERS):
-            (TRACING / "events" / event / "trigger").write_text("")
-        (TRACING / "synthetic_events").write_text("")
+            (TRACEFS / "events" / event / "trigger").write_text("")
+        (TRACEFS / "synthetic_events").write_text("")
 
     def total(self) -> int:
-        text = (TRACING / "events" / self.TRIGGERS[-1][0] / "hist").read_text()
+        text = (TRACEFS / "events" / self.TRIGGERS[-1][0] / "hist").read_text()
         return sum(int(ns) for ns in re.findall(r" lat: +(\d+)", text))
 
 
@@ -289,28 +269,28 @@ def schedstat() -> None:
     subprocess.run([*WORKLOAD[:-1], "1"], stdout=subprocess.DEVNULL, check=True)
     with Enqueuing() as enqueuing:
         old, outer = Counts(), run_delay()
-        measure(True)
+        measure(1)
         inner = run_delay()
         subprocess.run(WORKLOAD, stdout=subprocess.DEVNULL, check=True)
         inner = run_delay() - inner
-        measure(False)
+        measure(0)
         outer = run_delay() - outer
         ours = Counts().since(old)
         queued = enqueuing.total()
     stamps = 20_000 * ours.count["runq"]
-    print(f"# run_delay grew by {inner} to {outer} ns in {ours.count['runq']} waits")
-    print(f"# and before, the woken waited for {queued} ns until they were queued")
+    note(f"run_delay grew by {inner} to {outer} ns in {ours.count['runq']} waits")
+    note(f"and before, the woken waited for {queued} ns until they were queued")
     if inner < 20 * stamps:
-        print("# the waits are short: the stamps matter more than they should")
+        note("the waits are short: the stamps matter more than they should")
     high = 1.02 * outer + queued + stamps
-    within("sum of runq", 0.98 * inner - stamps, ours.sum["runq"], high)
+    told("sum of runq", 0.98 * inner - stamps, ours.sum["runq"], high)
 
 
 class Marks:
     """Times of marks in a trace, on perf's clock, which is local_clock()."""
 
     def __init__(self) -> None:
-        self.path = TRACING / "instances" / "schedhist_marks"
+        self.path = TRACEFS / "instances" / "schedhist_marks"
         if self.path.exists():
             self.path.rmdir()
         self.path.mkdir()
@@ -350,22 +330,22 @@ def timehist() -> None:
         child = ["pgrep", "-P", str(perf.pid), "sleep"]
         while not subprocess.run(child, capture_output=True).stdout:
             if perf.poll() is not None:
-                die(f"perf sched record ended: {perf.stderr.read()}")
+                raise Wrong(f"perf sched record ended: {perf.stderr.read()}")
             time.sleep(0.2)
         time.sleep(1)
         marks, old = Marks(), Counts()
         marks.mark()
-        measure(True)
+        measure(1)
         marks.mark()
         subprocess.run(WORKLOAD, stdout=subprocess.DEVNULL, check=True)
         marks.mark()
-        measure(False)
+        measure(0)
         marks.mark()
         ours = Counts().since(old)
         perf.send_signal(signal.SIGINT)
         _, messages = perf.communicate()
         if re.search("lost", messages, re.I):
-            die(f"perf lost events: {messages}")
+            raise Wrong(f"perf lost events: {messages}")
         command = ["perf", "sched", "timehist", "--no-call-graph", "--input", data]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         before, on, off, after = marks.seconds()
@@ -390,23 +370,65 @@ def timehist() -> None:
                 if not waited:
                     unseen[i] += away * 1e9
     if not number[0]:
-        die(f"nothing understood: {done.stdout[:1500]}")
+        raise Wrong(f"nothing understood: {done.stdout[:1500]}")
     slack = SHIFT * number[1]
     absent = ours.sum["offcpu"] + ours.sum["runq_preempt"]
-    within("runs", number[0], ours.count["oncpu"], number[1])
-    within("run time", run[0] - slack, ours.sum["oncpu"], run[1] + slack)
-    print(f"# runq_wakeup {ours.sum['runq_wakeup']}, runq_preempt {ours.sum['runq_preempt']}; unseen {unseen[1]:.0f}")
-    within("sch delay", 0.95 * delay[0] - slack, ours.sum["runq"], 1.05 * delay[1] + unseen[1] + slack)
-    within("wait time", 0.95 * wait[0] - slack, absent, 1.05 * wait[1] + slack)
+    told("runs", number[0], ours.count["oncpu"], number[1])
+    told("run time", run[0] - slack, ours.sum["oncpu"], run[1] + slack)
+    note(f"runq_wakeup {ours.sum['runq_wakeup']}, runq_preempt {ours.sum['runq_preempt']}; unseen {unseen[1]:.0f}")
+    told("sch delay", 0.95 * delay[0] - slack, ours.sum["runq"], 1.05 * delay[1] + unseen[1] + slack)
+    told("wait time", 0.95 * wait[0] - slack, absent, 1.05 * wait[1] + slack)
 
 
-def main() -> None:
-    peers = runqlat, cpudist_offcpu, cpudist_oncpu, schedstat, timehist
-    named = {peer.__name__: peer for peer in peers}
-    if len(sys.argv) != 2 or sys.argv[1] not in named:
-        die(f"usage: peers.py {'|'.join(named)}")
-    named[sys.argv[1]]()
+# --- the tests ---
 
 
-if __name__ == "__main__":
-    main()
+def compare(peer: Callable[[], None], program: str = "") -> None:
+    """Passes if they agree in one of three windows. One may be disturbed, for example if the host does not run
+    all CPUs of the guest."""
+    about_numbers()
+    if program and not shutil.which(program):
+        skip(f"{program} is not installed")
+    load_all()
+    measure(0)
+    for attempt in range(3):
+        try:
+            peer()
+            break
+        except TooSlow as why:
+            if attempt == 0:
+                skip(str(why))
+            if attempt == 2:
+                raise
+        except AssertionError as wrong:
+            note(str(wrong))
+            if attempt == 2:
+                raise
+    check_laws()
+
+
+@allow(600)
+def test_peer_runqlat() -> None:
+    compare(runqlat, "runqlat-libbpf")
+
+
+@allow(600)
+def test_peer_cpudist_offcpu() -> None:
+    compare(cpudist_offcpu, "cpudist-libbpf")
+
+
+@allow(1200)
+def test_peer_cpudist_oncpu() -> None:
+    if "QEMU Virtual CPU" in Path("/proc/cpuinfo").read_text():
+        skip("cpudist compiles its program for minutes on an emulated CPU")
+    compare(cpudist_oncpu, "cpudist-bpfcc")
+
+
+@allow(600)
+def test_peer_schedstat() -> None:
+    compare(schedstat)
+
+
+@allow(900)
+def test_peer_timehist() -> None:
+    compare(timehist, "perf")
