@@ -17,7 +17,7 @@ from harness.process import append_file, helper, write_file
 from harness.trace import Instance, clear, enable
 
 ATTRS = [Path("/sys/kernel/debug/failslab"), Path("/sys/kernel/debug/fail_page_alloc")]
-KPROBES = TRACEFS / "kprobe_events"
+KPROBES, PLACES = TRACEFS / "kprobe_events", TRACEFS / "instances/schedhist_places"
 PROBES = {"slab": "r:schedhist_places/slab should_failslab ret=$retval:s32",
           "page": "r:schedhist_places/page should_fail_alloc_page ret=$retval:u8"}
 
@@ -74,6 +74,7 @@ class Faults:
         helper("fail_nth")
         known = symbols("_etext", "__create_object", "__link_object", "stack_depot_save_flags", "kernel_clone")
         self.fork_code = known["kernel_clone"]
+        self.off()
         defer(self.off)
         for name, text in [("verbose", "0"), ("stacktrace-depth", "32"), ("ignore-gfp-wait", "N"),
                            ("task-filter", "Y"), ("interval", "1"), ("space", "0"), ("times", "-1")]:
@@ -86,7 +87,7 @@ class Faults:
         # Records each allocation that failed, with its stack.
         for probe in PROBES.values():
             append_file(KPROBES, f"{probe}\n")
-        self.places = Instance(name="schedhist_places")
+        self.places = Instance(name=PLACES.name)
         for option in "stacktrace", "sym-offset":
             write_file(self.places.path / "options" / option, "1")
         for probe in PROBES:
@@ -113,8 +114,8 @@ class Faults:
     def off(self) -> None:
         self.set("probability", "0")
         self.set("task-filter", "Y")
-        if hasattr(self, "places") and self.places.path.exists():
-            self.places.path.rmdir()
+        if PLACES.exists():
+            PLACES.rmdir()
         for probe in PROBES:
             if f":schedhist_places/{probe} " in KPROBES.read_text():
                 append_file(KPROBES, f"-:schedhist_places/{probe}\n")

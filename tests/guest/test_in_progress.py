@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What has not ended yet: the time of a CPU adds up at any moment, and a task that holds a CPU, or waits for
+one, is seen while it does."""
+
+import json
+import os
+import re
+import time
+from pathlib import Path
+
+from harness import raw
+from harness.kernel import cpus
+from harness.ktap import Wrong, defer, eq, skip, wait_until, within
+from harness.laws import check_laws
+from harness.module import DEBUGFS, load, measure, unload, write
+from harness.process import TREE, WORK, run, spawn, write_file
+from harness.tool import Job, begin, says, tool
+from harness.workload import busy, kill_group
+
+MASK = (1 << 64) - 1
+IDLE, BUSY, UNSEEN = (raw.NUMBERS[f"IS_{name}"] for name in ("IDLE", "BUSY", "UNSEEN"))
+# What the kernel does for other tasks beside a real-time task.
+LIMITS = [Path("/proc/sys/kernel/sched_rt_runtime_us"), Path("/sys/kernel/debug/sched/fair_server/cpu1/runtime")]
+
+
+def times(snapshot):
+    """Returns the time of each CPU that was spent in tasks, in idle, and unseen, up to now."""
+    found = {}
+    for cpu, current in snapshot.slices.items():
+        oncpu, idle = (snapshot.merged(name, [cpu]).sum for name in ("oncpu", "idle"))
+        so_far, unseen, now = current.now_ns - current.since_ns, current.unseen_ns, current.now_ns
+        oncpu += so_far if current.occupancy == BUSY else 0
+        idle += so_far if current.occupancy == IDLE else 0
+        eq(f"cpu {cpu}: time that is nowhere ({oncpu}, {idle}, {unseen})", (oncpu + idle + unseen - now) & MASK, 0)
+        found[cpu] = oncpu, idle, unseen, now
+    return found
+
+
+def check_time(number):
+    """Checks snapshots: each by itself, and each with the one before."""
+    last, slices = {}, 0
+    for _ in range(number):
+        snapshot = raw.Snapshot((DEBUGFS / "raw").read_bytes())
+        found = times(snapshot)
+        slices += sum(current.occupancy != UNSEEN for current in snapshot.slices.values())
+        for cpu, (oncpu, idle, unseen, now) in found.items():
+            if cpu in last and unseen == last[cpu][2]:
+                for what, more in ("oncpu", oncpu - last[cpu][0]), ("idle", idle - last[cpu][1]):
+                    within(f"cpu {cpu}: growth of {what}", 0, more, now - last[cpu][3])
+        last = found
+    within(f"slices in {number} snapshots", number * len(os.sched_getaffinity(1)) * 9 // 10, slices)
+
+
+def test_in_progress_law():
+    """The law of time, while the CPUs switch all the time, measuring is switched off and on, and groups begin."""
+    load()
+    with busy():
+        check_time(40)
+        write("group_by", "comm")
+        check_time(40)
+        measure(0)
+        time.sleep(0.3)
+        measure(1)
+        check_time(40)
+        write("group_by", "none")
+    measure(0)
+    check_laws()
+    eq("what is in progress while measuring is off", in_progress(), "")
+    unload()
+
+
+def in_progress():
+    return run(TREE / "tests/rawdump", "--in-progress", DEBUGFS / "raw")
+
+
+def call_this(name):
+    """Gives this task a name, and CPU 1."""
+    os.setpgid(0, 0)
+    write_file("/proc/self/comm", name)
+    os.sched_setaffinity(0, {1})
+
+
+class Hog:
+    """A real-time task that never leaves CPU 1, and that nothing takes from there."""
+
+    def __init__(self):
+        if cpus() == 1:
+            skip("it needs two CPUs")
+        if not LIMITS[1].exists():
+            skip("the kernel's server of fair tasks cannot be switched off")
+        os.sched_setaffinity(0, {0})
+        for limit, text in zip(LIMITS, ("-1", "0")):
+            defer(write_file, limit, limit.read_text())
+            write_file(limit, text)
+        hogs = WORK / "hogs"
+        hogs.unlink(missing_ok=True)
+        self.pid = spawn(self._hold, hogs)
+        defer(self.end)
+        wait_until("the hog", hogs.exists)
+
+    @staticmethod
+    def _hold(hogs):
+        call_this("hog")
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(50))
+        hogs.touch()
+        while True:
+            pass
+
+    def end(self):
+        if self.pid:
+            kill_group(self.pid)
+            self.pid = 0
+
+
+def nap():
+    """Sleeps and wakes up, on CPU 1."""
+    call_this("nap")
+    while True:
+        time.sleep(0.01)
+
+
+def is_busy(what):
+    """Asserts that CPU 1 is busy, and that the group of the hog runs."""
+    found = re.findall(r"CPU 1 [^%]* (\d+)%", tool("top", "--once", "-d", "3").out)
+    within(f"{what}, percent of CPU 1", 90, int(found[-1]) if found else -1, 100)
+    rows = map(json.loads, tool("groups", "-j", "3", "1").out.splitlines())
+    found = [100 * row["oncpu_ns"] // row["span_ns"] for row in rows if row["name"] == "hog"]
+    within(f"{what}, percent of its group", 90, found[-1] if found else -1, 101)
+
+
+def test_in_progress_hog():
+    """A task that holds a CPU, be it since before measuring began: the CPU is busy, its group runs."""
+    begin()
+    write("group_by", "comm")
+    hog = Hog()
+    is_busy("seen")
+    said = in_progress()
+    if not re.search(rf"^task metric oncpu unseen 0 cpu 1 .* pid {hog.pid} ", said, re.MULTILINE):
+        raise Wrong(f"raw does not name it: {said}")
+    # Measuring begins anew while it runs.
+    write("group_by", "none")
+    write("group_by", "comm")
+    is_busy("unseen")
+    said = tool("watch", "oncpu", "-T", "1000000", "-d", "60s", status=3)
+    says(said.out, f"oncpu of hog:{hog.pid}")
+    hog.end()
+    measure(0)
+    check_laws()
+    unload()
+
+
+def test_in_progress_starved():
+    """A task that waits for a CPU which it does not get: once, before the wait ends or at its end."""
+    begin()
+    hog = Hog()
+    pid = hog.pid
+    victim = spawn(nap)
+    defer(kill_group, victim)
+    wait_until("it to wait", lambda: re.search(r"^State:.*running", Path(f"/proc/{victim}/status").read_text(), re.M))
+    time.sleep(0.5)
+    # Kernel threads wait there, too.
+    says(tool("watch", "runq", "-T", "100000", "-d", "120s", status=3).out, f"still waiting hog:{pid} has had the CPU")
+    says(tool("watch", "runq", "-T", "100000", "-d", "120s", "-j", status=3).out, '"schema":"schedhist.in_progress.v1"')
+    watch = Job("watch", "runq", "-T", "100000", "--on-threshold", "continue")
+    wait_until("its wait", lambda: re.search(rf"runq of nap:{victim}: .*, still waiting", watch.said().out))
+    hog.end()
+    ended = rf"runq_.* of nap:{victim}: "
+    wait_until("the end of its wait", lambda: re.search(ended, watch.said().out))
+    time.sleep(1)
+    lines = watch.interrupt(3).out.splitlines()
+    for number, line in enumerate(lines):
+        if re.search(ended, line) and any("told of before its end" in other for other in lines[number:number + 10]):
+            break
+    else:
+        raise Wrong(f"its end counts: {lines}")
+    kill_group(victim)
+    measure(0)
+    check_laws()
+    unload()
