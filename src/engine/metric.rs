@@ -233,7 +233,7 @@ named! {
     /// at each switch, also a field of its own in `Header`. If the events that it counts are in no
     /// histogram: `LOSSES` of the command, in `render.rs`. A law of it goes into this list,
     /// `docs/metrics.md`, the ABI document, the command's `core/src/laws.rs`,
-    /// `tests/guest/laws.py` and `tests/engine/tests/model/mod.rs`.
+    /// `tests/harness/names.py` and `tests/engine/tests/model/mod.rs`.
     #[repr(usize)]
     pub enum Counter {
         /// Context switches seen.

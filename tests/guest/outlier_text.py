@@ -7,6 +7,8 @@ import re
 from types import SimpleNamespace
 from typing import NamedTuple
 
+from harness.ktap import Wrong
+
 HEAD = "# schedhist outliers version 1\n"
 KEPT, CULPRITS, STAYS = 16, 32, 256
 # Each pattern is compiled at its first use, and dataclasses are not imported: on an emulated
@@ -31,10 +33,6 @@ CULPRIT_EVENT = (
     r".*: culprit: id=(?P<id>\d+) comm=(?P<comm>.*) pid=(?P<pid>\d+) prio=(?P<prio>-?\d+) "
     r"cpu=(?P<cpu>\d+) ran_ns=(?P<ran_ns>\d+) slices=(?P<slices>\d+) group=(?P<group>\d+)"
 )
-
-
-class Wrong(Exception):
-    """The text is not as it should be."""
 
 
 class Culprit(NamedTuple):

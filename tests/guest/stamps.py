@@ -13,7 +13,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from outlier_text import Outlier, Wrong
+from harness.ktap import Wrong
+from outlier_text import Outlier
 
 TRACEFS = Path("/sys/kernel/tracing")
 ENABLE = Path("/sys/kernel/debug/schedhist/enable")

@@ -27,7 +27,7 @@ def test_hold_newtask():
         load()
         expedite_rcu()
         write_file(ours / "pid", str(forker.pid))
-        wait_until("a task that is held", lambda: parameter("hold", "holding") == "Y", pause=0.01)
+        wait_until("a task that is held", lambda: parameter("hold", "holding") == "Y")
         begin = time.monotonic()
         unloader = spawn(unload)
         wait_until("the module to go", is_going)

@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from typing import Callable
 
-from harness.ktap import Wrong, eq, note
+from harness.ktap import Wrong, eq, note, wait_until
 from harness.ktap import within as is_within
 from harness.module import DEBUGFS, above_1ns, load, load_all, measure, read, reset, status, write
 from harness.names import METRICS
@@ -21,7 +21,7 @@ from harness.trace import TRACE, Instance, clear, enable
 from harness.workload import messages
 from outlier_text import KEPT, STAYS, Culprit, Outlier, read_text, read_trace
 from stamps import Stamps
-from waiting import Waiting, until
+from waiting import Waiting
 
 HOG = WORK / "hog"
 MS = 1_000_000
@@ -71,14 +71,14 @@ class Attempt:
         stamps.clear()
         before = status("outliers")
         waiting, polling = Waiting(), Polling()
-        until("the reader to be asleep", lambda: waiting.is_blocked() or waiting.texts)
+        wait_until("the reader to be asleep", lambda: waiting.is_blocked() or waiting.texts)
         if status("outliers") != before:
             raise TooEarly
         if waiting.texts or polling.answer:
             raise Wrong("there was news without an outlier")
         hog = run(HOG, how, str(CPU), str(LENGTH))
         self.hog, self.victim, self.low, self.high = map(int, hog.split())
-        until("poll()", lambda: polling.answer)
+        wait_until("poll()", lambda: polling.answer)
         if polling.answer != [(polling.fd, select.POLLIN)]:
             raise Wrong(f"poll() says {polling.answer}")
         seen = read_trace(TRACE.read_text("latin-1"))
@@ -90,7 +90,7 @@ class Attempt:
         # Another task may also have delayed the victim.
         traced = max(victims, key=lambda outlier: outlier.duration_ns)
         kept = self.find(read_text(read("outliers")), traced.id)
-        until("the reader", lambda: self.find(waiting.outliers(), traced.id))
+        wait_until("the reader", lambda: self.find(waiting.outliers(), traced.id))
         awaited = waiting.outliers()
         # All outliers, in order.
         numbers = [outlier.id for outlier in awaited]

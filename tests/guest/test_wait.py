@@ -17,12 +17,12 @@ import threading
 import time
 from typing import Callable
 
-from harness.ktap import Wrong, defer, eq, fails, note
+from harness.ktap import Wrong, defer, eq, fails, note, wait_until
 from harness.module import DEBUGFS, load, read, waits_in_kernel, write
 from harness.process import write_file
 from harness.workload import stop
 from outlier_text import HEAD, KEPT, Outlier, read_text
-from waiting import Waiting, until
+from waiting import Waiting
 
 PIPE = DEBUGFS / "outlier_pipe"
 NEWS = select.POLLIN | select.POLLRDNORM
@@ -46,7 +46,7 @@ def use_up(number: int) -> int:
     wanted = last() + number
     write("outlier_limit", number)
     write("threshold_ns/oncpu", 1)
-    until("the outliers", lambda: last() == wanted)
+    wait_until("the outliers", lambda: last() == wanted)
     # A reset runs on each CPU in turn: afterwards none is still reporting.
     write("reset", 1)
     return wanted
@@ -128,11 +128,11 @@ def test_wait_blocked() -> None:
     readers = Waiting(), Waiting()
     for number in range(1, 4):
         for reader in readers:
-            until("the reader to be asleep", reader.is_blocked)
+            wait_until("the reader to be asleep", reader.is_blocked)
             eq("outliers before", len(reader.outliers()), number - 1)
         report(1)
         for reader in readers:
-            until("the text", lambda reader=reader: len(reader.outliers()) == number)
+            wait_until("the text", lambda reader=reader: len(reader.outliers()) == number)
             eq("the text", reader.outliers()[-1:], kept()[-1:])
     eq("what the two got", "".join(readers[0].texts), "".join(readers[1].texts))
 
@@ -144,9 +144,9 @@ def test_wait_shared() -> None:
     readers = Waiting(fd), Waiting(fd)
     for _ in range(20):
         for reader in readers:
-            until("both to be asleep", reader.is_blocked)
+            wait_until("both to be asleep", reader.is_blocked)
         number = report(4)
-        until("all", lambda: sum(len(reader.bare()) for reader in readers) == number)
+        wait_until("all", lambda: sum(len(reader.bare()) for reader in readers) == number)
     found = sorted(outlier.id for reader in readers for outlier in reader.bare())
     eq("the numbers", found, list(range(1, number + 1)))
     heads = sum("".join(reader.texts).count(HEAD) for reader in readers)
@@ -167,7 +167,7 @@ def test_wait_bursts() -> None:
             break
         number = report(8)
         for reader in readers:
-            until("all texts", lambda reader=reader: reader.number() >= number)
+            wait_until("all texts", lambda reader=reader: reader.number() >= number)
     stop(process)
     for reader in readers:
         eq("the numbers", [outlier.id for outlier in reader.outliers()], list(range(1, number + 1)))
@@ -177,7 +177,7 @@ def test_wait_bursts() -> None:
 def told(ask: Callable[[], list[tuple[int, int]]]) -> list[tuple[int, int]]:
     """Returns what poll or epoll report for both files: waiting readers are woken one after the
     other."""
-    until("news of both", lambda: len(ask()) == 2)
+    wait_until("news of both", lambda: len(ask()) == 2)
     return sorted(ask())
 
 
@@ -230,7 +230,7 @@ def test_wait_signalled() -> None:
     number = report(1)
     eq("after the signal", [outlier.id for outlier in read_text(look(fd))], [number])
     child = subprocess.Popen(["cat", PIPE], stdout=subprocess.PIPE)
-    until("cat to be asleep", lambda: waits_in_kernel(child.pid))
+    wait_until("cat to be asleep", lambda: waits_in_kernel(child.pid))
     child.send_signal(signal.SIGTERM)
     eq("the end of cat", child.wait(30), -signal.SIGTERM)
     eq("what cat got", child.stdout.read() if child.stdout else None, b"")
@@ -274,7 +274,7 @@ def trickle() -> int:
     before = last()
     write("outlier_rate", 2)
     write("threshold_ns/oncpu", 1)
-    until("some outliers", lambda: last() >= before + 2)
+    wait_until("some outliers", lambda: last() >= before + 2)
     write("threshold_ns/oncpu", FAR)
     write("reset", 1)
     return before + 1
@@ -285,9 +285,9 @@ def test_wait_cat() -> None:
     load_with_outliers()
     with subprocess.Popen(["cat", PIPE], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
         for _ in range(3):
-            until("cat to be asleep", lambda: waits_in_kernel(child.pid))
+            wait_until("cat to be asleep", lambda: waits_in_kernel(child.pid))
             trickle()
-        until("cat to be asleep", lambda: waits_in_kernel(child.pid))
+        wait_until("cat to be asleep", lambda: waits_in_kernel(child.pid))
         write("enable", 0)
         out, said = child.communicate(timeout=60)
     found = read_text(out)
@@ -298,7 +298,7 @@ def test_wait_cat() -> None:
     write("enable", 1)
     for command in ["head", "-n", "2"], ["sed", "2q"]:
         with subprocess.Popen([*command, PIPE], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
-            until(f"{command} to be asleep", lambda: waits_in_kernel(child.pid))
+            wait_until(f"{command} to be asleep", lambda: waits_in_kernel(child.pid))
             number = trickle()
             out, said = child.communicate(timeout=60)
         # As with trace_pipe, head says that it cannot seek back to the end of the last line.
@@ -360,13 +360,13 @@ def test_wait_woken() -> None:
     poll.register(fd, NEWS)
     ends = {**ENDS, "the limit is used up": None}
     for number, (what, how) in enumerate(ends.items(), 1):
-        until("the reader to be asleep", reader.is_blocked)
+        wait_until("the reader to be asleep", reader.is_blocked)
         before = reader.ends
         eq("poll() before", poll.poll(0), [])
         other = threading.Timer(0.5, use_up, [1]) if how is None else threading.Timer(0.5, write, how[0])
         other.start()
         eq(f"poll() when {what}", poll.poll(60_000), [(fd, NEWS)])
-        until(f"the reader to be told that {what}", lambda before=before: reader.ends > before)
+        wait_until(f"the reader to be told that {what}", lambda before=before: reader.ends > before)
         other.join()
         if how:
             write(*how[1])

@@ -7,21 +7,9 @@ import errno
 import os
 import threading
 import time
-from pathlib import Path
-from typing import Callable
 
-from outlier_text import HEAD, Outlier, Wrong, read_text
-
-DEBUGFS = Path("/sys/kernel/debug/schedhist")
-
-
-def until(what: str, condition: Callable[[], object]) -> None:
-    """Waits until the condition holds."""
-    end = time.monotonic() + 60
-    while not condition():
-        if time.monotonic() > end:
-            raise Wrong(f"waited in vain for {what}")
-        time.sleep(0.02)
+from harness.module import DEBUGFS, waits_in_kernel
+from outlier_text import HEAD, Outlier, read_text
 
 
 class Waiting(threading.Thread):
@@ -63,5 +51,4 @@ class Waiting(threading.Thread):
         return read_text(HEAD + "".join(list(self.texts)).removeprefix(HEAD))
 
     def is_blocked(self) -> bool:
-        stack = Path(f"/proc/self/task/{self.native_id}/stack").read_text()
-        return "schedhist_wait_event" in stack
+        return waits_in_kernel(self.native_id)

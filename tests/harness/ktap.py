@@ -76,7 +76,7 @@ def is_beyond(kernel: str, why: str) -> None:
 # --- waiting ---
 
 
-def wait_until(what: str, condition: Callable[[], object], pause: float = 0.1) -> None:
+def wait_until(what: str, condition: Callable[[], object], pause: float = 0.02) -> None:
     """Waits until the condition holds. Fails after four minutes, which a busy host does not need;
     kernels of ours get five times as long."""
     end = time.monotonic() + 240 * (5 if DEBUG else 1)

@@ -26,7 +26,7 @@ DEFAULT = [name for name, recorded, on in _METRICS if recorded and on]
 
 # Metrics and counters of groups.
 GROUP_METRICS = ["oncpu", "runq", "offcpu"]
-GROUP_COUNTERS = ["voluntary", "involuntary", "migrations", "throttled"]
+GROUP_COUNTERS = ["voluntary", "involuntary", "migrations", "throttled"]  # in raw, throttled_ns comes next
 CULPRITS = ["own", "other", "kernel", "idle"]
 
 # Sums of counters, and of the counts of metrics; each holds if these metrics are measured.
@@ -38,8 +38,9 @@ LAWS: list[tuple[str, list[str], set[str]]] = [
     ("offcpu", ["blocked_interruptible", "blocked_uninterruptible", *BLOCKED_OTHERWISE], set()),
     ("offcpu", ["wakeup", "wake_unseen"], {"wakeup"}),
 ]
-# How many columns the counters take in the summary, their names and values.
-COUNTER_WORDS = 34
+# In the order of the summary.
+COUNTERS = ["switches", "voluntary", "involuntary", "start_unseen", "to_idle", "wait_unseen", "untracked",
+            *BLOCKED_OTHERWISE, "wake_unseen", "migrations", "clock_backwards", "throttled"]
 
 # The files, but for those of each metric and CPU. Controls can be read and written; `reset` has no text.
 CONTROLS = ["enable", "metrics", "outlier_limit", "outlier_rate", "on_outlier", "group_by", "group_rules",

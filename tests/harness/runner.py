@@ -17,14 +17,13 @@ from pathlib import Path
 from typing import Callable, NoReturn
 
 GUEST = Path(__file__).parents[1] / "guest"
-LEGACY = GUEST / "legacy.bash"
 
 
 def tests_found() -> dict[str, Path]:
     """Returns the file of each test, by the test's name. Executes none: that takes long when emulated."""
     found: dict[str, Path] = {}
-    for path in sorted(GUEST.glob("test_*")):
-        for name in re.findall(r"^(?:def )?test_(\w+)\(\)", path.read_text(encoding="utf-8"), re.MULTILINE):
+    for path in sorted(GUEST.glob("test_*.py")):
+        for name in re.findall(r"^def test_(\w+)\(\)", path.read_text(encoding="utf-8"), re.MULTILINE):
             if name in found:
                 sys.exit(f"{path.name} and {found[name].name} both have a test {name}")
             found[name] = path
@@ -40,23 +39,14 @@ class Test:
 
     def load(self) -> None:
         """Reads its file. The import of a file happens once, in the parent of all its tests."""
-        if self.path.suffix == ".sh":
-            said = subprocess.run(["bash", LEGACY, "declare", self.path.name, f"test_{self.name}"], cwd=GUEST,
-                                  capture_output=True, text=True, check=True).stdout.split()
-            self.limit, self.lacking, self.seeking = int(said[0]), said[1] == "1", said[2] == "1"
-            self.function: Callable[[], object] = self._legacy
-        else:
-            try:
-                self.function = getattr(importlib.import_module(self.path.stem), f"test_{self.name}")
-            except Exception:
-                # A file that cannot be read must not end the other tests.
-                broken = traceback.format_exc()
-                self.function = lambda: sys.exit(broken)
-            for key in ("limit", "lacking", "seeking"):
-                setattr(self, key, getattr(self.function, key, getattr(self, key)))
-
-    def _legacy(self) -> NoReturn:
-        os.execvp("bash", ["bash", str(LEGACY), "run", self.path.name, f"test_{self.name}"])
+        try:
+            self.function = getattr(importlib.import_module(self.path.stem), f"test_{self.name}")
+        except Exception:
+            # A file that cannot be read must not end the other tests.
+            broken = traceback.format_exc()
+            self.function = lambda: sys.exit(broken)
+        for key in ("limit", "lacking", "seeking"):
+            setattr(self, key, getattr(self.function, key, getattr(self, key)))
 
     def seconds(self) -> int:
         """A busy host makes tests slow, so they get twice the limit; a debug kernel checks everything, so
@@ -182,11 +172,12 @@ def tracing_reset() -> None:
     write_file(TRACEFS / "trace", "\n")
 
 
-def cleanup() -> None:
+def cleanup(known: set[int]) -> None:
     """Undoes all that a test left behind."""
     from . import cgroup, kernel, module, needs
     from .process import write_file
 
+    end_leftovers(known)
     kernel.rcu_as_usual()
     # Only kernels of ours can make allocations fail.
     for file in Path("/sys/kernel/debug").glob("fail*/probability"):
@@ -219,14 +210,8 @@ def run_test(test: Test, following: Test | None, known: set[int]) -> bool:
         if status is None:
             file.write(b"took too long\n")
 
-        def clean() -> None:
-            if test.path.suffix == ".sh":
-                subprocess.run(["bash", LEGACY, "cleanup"], check=True, cwd=GUEST)
-            end_leftovers(known)
-            cleanup()
-
         file.flush()
-        if guarded(300, clean, file.fileno()) != 0:
+        if guarded(300, lambda: cleanup(known), file.fileno()) != 0:
             file.write(b"cleaning up failed, or took too long\n")
             file.flush()
             good = False

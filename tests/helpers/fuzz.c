@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Misuses the files of schedhist: see test_fuzz.sh.
+ * Misuses the files of schedhist: see test_fuzz.py.
  *
  * usage: fuzz FOLDER INPUTS SECONDS SEED
  *

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Loads schedhist with parameters of all kinds: see test_fuzz.sh.
+ * Loads schedhist with parameters of all kinds: see test_fuzz.py.
  *
  * usage: fuzz_params MODULE LOADS SECONDS SEED
  *

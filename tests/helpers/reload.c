@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Loads, uses and unloads schedhist, one life after the other, in eight ways in turn: see
- * test_unload.sh.
+ * test_unload.py.
  *
  * usage: reload MODULE FIRST LAST
  */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Loads and unloads schedhist while every operation on it runs: see test_unload_stress.sh.
+ * Loads and unloads schedhist while every operation on it runs: see test_unload.py.
  *
  * usage: unload_stress MODULE CYCLES SECONDS SEED
  *

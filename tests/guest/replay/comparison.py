@@ -8,6 +8,7 @@ import itertools
 from typing import Iterator
 
 from harness.ktap import note
+from harness.names import BLOCKED_OTHERWISE
 
 from .common import Interval, die, inconclusive
 from .events import Trace
@@ -28,7 +29,7 @@ PREDICTED = [
 ]
 # Absences of tasks that blocked: how many samples and how many counts there are.
 SLEEPS = ["blocked_interruptible", "blocked_uninterruptible"]
-OTHERS = ["blocked_idle", "blocked_stopped", "blocked_traced", "blocked_parked", "blocked_other"]
+OTHERS = [name for name in BLOCKED_OTHERWISE if name not in NEVER]
 
 
 def candidates(cpu: int, trace: Trace, module: Module) -> list[int]:
