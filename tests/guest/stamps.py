@@ -11,13 +11,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from pathlib import Path
 
 from harness.ktap import Wrong
-from outlier_text import Outlier
+from harness.module import measure
+from harness.outliers import Outlier
+from harness.trace import Instance, clear
 
-TRACEFS = Path("/sys/kernel/tracing")
-ENABLE = Path("/sys/kernel/debug/schedhist/enable")
 ROUNDED = 1000  # A trace shows microseconds.
 EVENT = re.compile(r".* (\d+)\.(\d{6}): (sched_\w+): (.*)")
 SWITCH = re.compile(
@@ -38,27 +37,11 @@ class Span:
         return Span(max(0, end.low - self.high), max(0, end.high - self.low))
 
 
-class Instance:
-    """Traces the scheduler's events, beginning at its creation."""
-
-    def __init__(self, name: str, events: tuple[str, ...]) -> None:
-        self.path = TRACEFS / "instances" / f"schedhist_{name}"
-        self.path.mkdir()
-        (self.path / "trace_clock").write_text("perf")
-        (self.path / "buffer_size_kb").write_text("4096")
-        for event in events:
-            (self.path / "events/sched" / event / "enable").write_text("1")
-
-    def clear(self) -> None:
-        (self.path / "trace").write_text("")
-
-    def events(self) -> list[tuple[int, str, str]]:
-        """Returns the time, the name and the text of each event; asserts that none was overwritten."""
-        for stats in self.path.glob("per_cpu/cpu*/stats"):
-            if not re.search(r"^overrun: 0$", stats.read_text(), re.MULTILINE):
-                raise Wrong(f"the trace is too small: {stats}")
-        found = map(EVENT.fullmatch, (self.path / "trace").read_text("latin-1").splitlines())
-        return [(int(m[1]) * 10**9 + int(m[2]) * 1000, m[3], m[4]) for m in found if m]
+def events(instance: Instance) -> list[tuple[int, str, str]]:
+    """Returns the time, the name and the text of each event; asserts that none was overwritten."""
+    instance.nothing_lost()
+    found = map(EVENT.fullmatch, instance.lines())
+    return [(int(m[1]) * 10**9 + int(m[2]) * 1000, m[3], m[4]) for m in found if m]
 
 
 class Stamps:
@@ -66,20 +49,21 @@ class Stamps:
 
     def __init__(self) -> None:
         # The order of registration matters.
-        ENABLE.write_text("0")
-        self.before = Instance("before", ("sched_switch", "sched_waking", "sched_wakeup"))
-        ENABLE.write_text("1")
-        self.after = Instance("after", ("sched_switch",))
+        measure(0)
+        traced = [f"sched/sched_{event}" for event in ("switch", "waking", "wakeup")]
+        self.before = Instance(*traced, clock="perf", name="schedhist_before", kilobytes=4096)
+        measure(1)
+        self.after = Instance(traced[0], clock="perf", name="schedhist_after", kilobytes=4096)
 
     def clear(self) -> None:
-        self.before.clear()
-        self.after.clear()
+        for instance in (self.before, self.after):
+            clear(instance.path)
 
     def read(self) -> None:
-        self.woken = [(at, name, int(match[1])) for at, name, text in self.before.events()
+        self.woken = [(at, name, int(match[1])) for at, name, text in events(self.before)
                       if (match := WAKEUP.fullmatch(text)) and name != "sched_switch"]
         self.first, self.second = (
-            [(at, int(match[1]), match[2], int(match[3])) for at, name, text in instance.events()
+            [(at, int(match[1]), match[2], int(match[3])) for at, name, text in events(instance)
              if name == "sched_switch" and (match := SWITCH.fullmatch(text))]
             for instance in (self.before, self.after)
         )

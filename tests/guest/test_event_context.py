@@ -17,12 +17,13 @@ from pathlib import Path
 from typing import Iterator
 
 from harness import cgroup
+from harness.groups import of_group
 from harness.kernel import DEBUG, RELEASE, TRACEFS
 from harness.ktap import Wrong, allow, defer, eq, note, skip, wait_until, within
 from harness.laws import check_laws
 from harness.listeners import BTF, NO_SYMBOLS, Bpftrace, Held, Listener, scratch, script, shown
-from harness.module import (above_1ns, assert_gone, count, histogram, load, load_all, measure, read, reset, status,
-                            unload, write)
+from harness.module import (above_1ns, assert_gone, count, histogram, load, load_all, measure, reset, status, unload,
+                            write)
 from harness.names import EVENTS, METRICS
 from harness.needs import CPU1, needs
 from harness.process import TREE, helper, run, write_file
@@ -448,11 +449,6 @@ def symbols_of(victim: Victim) -> str:
         base = int(re.findall(rf"^([0-9a-f]+)-.*/{victim.program.name}$", maps, re.MULTILINE)[0], 16)
     words = map(str.split, run("nm", "--defined-only", victim.program).splitlines())
     return "".join(f"{int(value, 16) + base:x} {kind} {name}\n" for value, kind, name in words)
-
-
-def of_group(name: str, key: str) -> int:
-    found = re.findall(rf"^group .*\b{key} (\d+) .*name {re.escape(name)}$", read("groups"), re.MULTILINE)
-    return int(found[0])
 
 
 @allow(480)

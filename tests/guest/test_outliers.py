@@ -16,12 +16,11 @@ from harness.ktap import within as is_within
 from harness.module import DEBUGFS, above_1ns, load, load_all, measure, read, reset, status, write
 from harness.names import METRICS
 from harness.needs import about_numbers, cpu1
+from harness.outliers import KEPT, STAYS, Culprit, Outlier, Waiting, read_text, read_trace
 from harness.process import WORK, helper, run, write_file
 from harness.trace import TRACE, Instance, clear, enable
 from harness.workload import messages
-from outlier_text import KEPT, STAYS, Culprit, Outlier, read_text, read_trace
 from stamps import Stamps
-from waiting import Waiting
 
 HOG = WORK / "hog"
 MS = 1_000_000

@@ -12,12 +12,12 @@ from typing import Callable
 
 from harness import cgroup
 from harness.ktap import Wrong, eq, matches, wait_until, within
-from harness.module import DEBUGFS, lines_of, read, value, write
+from harness.module import DEBUGFS, read, value, write
 from harness.process import run
 from harness.tool import (TOOL, Job, begin, ends, grouped_by, instances, lines_of_json, narrow, no_cgroup_is_left,
                           samples, says, soon_grouped_by, tool)
 from harness.workload import start
-from test_tool_run import check_counts
+from test_tool_run import check_counts, is_watched, rules
 
 PYTHON = sys.executable, "-SE", "-c"
 # Computes for half a second.
@@ -53,9 +53,7 @@ def has_burnt(text: str) -> None:
 
 
 def owners() -> list[str]:
-    """Returns the rules of the list without the numbers after the PIDs."""
-    names = [line.split(" ")[1] for line in lines_of("group_rules") if line.startswith("rule ")]
-    return sorted(re.sub(r"^(schedhist-run-\d+)-[-\d]*$", r"\1", name) for name in names)
+    return sorted(rules())
 
 
 def soon_owned_by(*names: str) -> None:
@@ -217,10 +215,6 @@ def test_tool_own_run():
     run("mount", "-t", "cgroup2", "none", cgroup.ROOT)
 
 
-def is_watched() -> bool:
-    return value("threshold_ns/runq") != "none"
-
-
 def killed(until: Callable[[], object], *words: str) -> None:
     """Kills the command once this is true."""
     job = Job(*words)
@@ -237,7 +231,7 @@ def test_tool_killed():
     """What a killed command has written is found by all verbs, and restored by those that write."""
     begin()
     cgroup.on()
-    killed(lambda: is_watched() and instances(), "watch", "-T", "60000000", "--on-threshold", "trace", "--stacks")
+    killed(lambda: is_watched("runq") and instances(), "watch", "-T", "60000000", "--on-threshold", "trace", "--stacks")
     for verb in (["hist", "runq"], ["top", "--once"], ["doctor"]):
         said = tool(*verb)
         says(said.out + said.err, "on_outlier is 'tracing_off', left by a schedhist that has ended (PID ",
@@ -249,12 +243,12 @@ def test_tool_killed():
     said = tool("ctl")
     says(said.out, "on_outlier none")
     says(said.err, "on_outlier is 'tracing_off', left by a schedhist that has ended")
-    eq("threshold", is_watched(), False)
+    eq("threshold", is_watched("runq"), False)
     eq("instances", instances(), [])
     matches("what doctor says", "^ok    settings ", tool("doctor").out)
     # What a living one needs stays.
     living = Job("watch", "-T", "60000000", "--on-threshold", "trace")
-    wait_until("the threshold", is_watched)
+    wait_until("the threshold", lambda: is_watched("runq"))
     says(tool("doctor").out, "a schedhist needs on_outlier")
     tool("ctl")
     eq("on_outlier", value("on_outlier"), "tracing_off")

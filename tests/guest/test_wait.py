@@ -19,10 +19,9 @@ from typing import Callable
 
 from harness.ktap import Wrong, defer, eq, fails, note, wait_until
 from harness.module import DEBUGFS, load, read, waits_in_kernel, write
+from harness.outliers import HEAD, KEPT, Outlier, Waiting, read_text
 from harness.process import write_file
 from harness.workload import stop
-from outlier_text import HEAD, KEPT, Outlier, read_text
-from waiting import Waiting
 
 PIPE = DEBUGFS / "outlier_pipe"
 NEWS = select.POLLIN | select.POLLRDNORM

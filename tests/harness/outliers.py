@@ -1,38 +1,38 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Reads outliers from the files `outliers` and `outlier_pipe`, and from a trace."""
+"""Outliers, from the files `outliers` and `outlier_pipe` and from a trace."""
 
 from __future__ import annotations
 
+import errno
+import os
 import re
+import threading
+import time
 from types import SimpleNamespace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from harness.ktap import Wrong
+from .ktap import Wrong
+from .module import DEBUGFS, waits_in_kernel
 
 HEAD = "# schedhist outliers version 1\n"
 KEPT, CULPRITS, STAYS = 16, 32, 256
-# Each pattern is compiled at its first use, and dataclasses are not imported: on an emulated
-# machine either would take longer than most programs that import this module.
-TEXT = (
-    r"outlier id (?P<id>\d+) metric (?P<metric>[a-z_]+) cause (?P<cause>[a-z_]+) cpu (?P<cpu>\d+) "
-    r"duration_ns (?P<duration_ns>\d+) start_ns (?P<start_ns>\d+) end_ns (?P<end_ns>\d+) "
-    r"missing_ns (?P<missing_ns>\d+) culprits (?P<number>\d+) pid (?P<pid>\d+) prio (?P<prio>-?\d+) "
-    r"group (?P<group>\d+) comm (?P<comm>.*)"
-)
-CULPRIT_TEXT = (
-    r"  culprit id (?P<id>\d+) ran_ns (?P<ran_ns>\d+) slices (?P<slices>\d+) pid (?P<pid>\d+) "
-    r"prio (?P<prio>-?\d+) group (?P<group>\d+) comm (?P<comm>.*)"
-)
-EVENT = (
-    r".*: outlier: id=(?P<id>\d+) metric=(?P<metric>[a-z_]+) comm=(?P<comm>.*) pid=(?P<pid>\d+) "
-    r"prio=(?P<prio>-?\d+) cpu=(?P<cpu>\d+) cause=(?P<cause>[a-z_]+) duration_ns=(?P<duration_ns>\d+) "
-    r"start_ns=(?P<start_ns>\d+) end_ns=(?P<end_ns>\d+) culprits=(?P<number>\d+) "
-    r"missing_ns=(?P<missing_ns>\d+) group=(?P<group>\d+)"
-)
-CULPRIT_EVENT = (
-    r".*: culprit: id=(?P<id>\d+) comm=(?P<comm>.*) pid=(?P<pid>\d+) prio=(?P<prio>-?\d+) "
-    r"cpu=(?P<cpu>\d+) ran_ns=(?P<ran_ns>\d+) slices=(?P<slices>\d+) group=(?P<group>\d+)"
-)
+KINDS = {"metric": "[a-z_]+", "cause": "[a-z_]+", "prio": r"-?\d+", "comm": ".*"}
+
+
+def pattern(begin: str, keys: str, between: str) -> str:
+    """Returns an expression for keys with their values. It is compiled at its first use: on an emulated machine
+    that takes longer than most programs."""
+    names = {key: "number" if key == "culprits" else key for key in keys.split()}
+    kinds = {name: KINDS.get(name, r"\d+") for name in names.values()}
+    return begin + " ".join(f"{key}{between}(?P<{name}>{kinds[name]})" for key, name in names.items())
+
+
+TEXT = pattern("outlier ", """id metric cause cpu duration_ns start_ns end_ns missing_ns culprits pid prio group
+    comm""", " ")
+CULPRIT_TEXT = pattern("  culprit ", "id ran_ns slices pid prio group comm", " ")
+EVENT = pattern(".*: outlier: ", """id metric comm pid prio cpu cause duration_ns start_ns end_ns culprits
+    missing_ns group""", "=")
+CULPRIT_EVENT = pattern(".*: culprit: ", "id comm pid prio cpu ran_ns slices group", "=")
 
 
 class Culprit(NamedTuple):
@@ -46,19 +46,8 @@ class Culprit(NamedTuple):
 
 
 class Outlier(SimpleNamespace):
-    id: int
-    metric: str
-    cause: str
-    cpu: int
-    duration_ns: int
-    start_ns: int
-    end_ns: int
-    missing_ns: int
-    number: int
-    pid: int
-    prio: int
-    group: int
-    comm: str
+    """An outlier: the keys of its text, `culprits` as `number`; and its culprits."""
+
     culprits: list[Culprit]
 
     def __init__(self, **values: str | int) -> None:
@@ -83,7 +72,7 @@ class Outlier(SimpleNamespace):
         return self
 
 
-def values(match: re.Match[str]) -> dict:
+def values(match: re.Match[str]) -> dict[str, Any]:
     found = match.groupdict()
     return {key: value if key in ("metric", "cause", "comm") else int(value) for key, value in found.items()}
 
@@ -130,3 +119,45 @@ def read_trace(text: str) -> list[Outlier]:
         elif ": outlier: " in line or ": culprit: " in line:
             raise Wrong(f"what is this? {line!r}")
     return [outlier.check() for outlier in outliers.values()]
+
+
+class Waiting(threading.Thread):
+    """Reads the stream of outliers; `texts` holds the pieces that it got.
+
+    If no outlier can come any more, it counts that, and tries again.
+    """
+
+    def __init__(self, fd: int | None = None) -> None:
+        super().__init__(daemon=True)
+        self.fd = os.open(DEBUGFS / "outlier_pipe", os.O_RDONLY) if fd is None else fd
+        self.texts: list[str] = []
+        self.ends = 0
+        self.start()
+
+    def run(self) -> None:
+        while True:
+            try:
+                text = os.read(self.fd, 1 << 16)
+            except OSError as error:
+                if error.errno != errno.ENODATA:
+                    self.texts.append(f"errno {error.errno}\n")
+                    return
+                self.ends += 1
+                time.sleep(0.02)
+                continue
+            self.texts.append(text.decode())
+
+    def outliers(self) -> list[Outlier]:
+        text = "".join(list(self.texts))
+        return read_text(text) if text else []
+
+    def number(self) -> int:
+        """Returns the number of outliers in the texts, without parsing them."""
+        return "".join(list(self.texts)).count("outlier id ")
+
+    def bare(self) -> list[Outlier]:
+        """Returns the same outliers if another reader may have got the head."""
+        return read_text(HEAD + "".join(list(self.texts)).removeprefix(HEAD))
+
+    def is_blocked(self) -> bool:
+        return waits_in_kernel(self.native_id)
