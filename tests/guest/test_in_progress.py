@@ -169,7 +169,7 @@ def test_in_progress_starved():
     time.sleep(1)
     lines = watch.interrupt(3).out.splitlines()
     for number, line in enumerate(lines):
-        if re.search(ended, line) and any("told of before its end" in other for other in lines[number:number + 10]):
+        if re.search(ended, line) and any("reported before its end" in other for other in lines[number:number + 10]):
             break
     else:
         raise Wrong(f"its end counts: {lines}")

@@ -574,17 +574,8 @@ fn free_port() -> u16 {
         .port()
 }
 
-/// Prometheus scrapes native and classic histograms, and computes the quantiles that the command
-/// does. A module that is loaded anew is a counter reset, and no spike. All queries of the
-/// dashboard answer.
-#[test]
-fn prometheus() {
-    if !has("prometheus") {
-        return;
-    }
-    let (folder, mut machine) = module("prometheus", 4, 3_000);
-    let window = Window::since_load(&raw::decode(&machine.raw()).unwrap());
-    let (_exporter, exported) = serve(&folder, "");
+/// Starts Prometheus, which scrapes a port. Returns it and its own port.
+fn prometheus_of(folder: &Folder, exported: u16) -> (Process, u16) {
     let port = free_port();
     let config = format!(
         "global:\n  scrape_interval: 2s\nrule_files: [{0}/recording.rules.yml, {0}/alerts.rules.yml]\n\
@@ -598,21 +589,19 @@ fn prometheus() {
         .args(["--config.file=prometheus.yml", "--storage.tsdb.path=data"])
         .arg("--enable-feature=native-histograms")
         .arg(format!("--web.listen-address=127.0.0.1:{port}"))
-        .current_dir(&*folder)
+        .current_dir(&**folder)
         .stdout(Stdio::null())
         .stderr(log)
         .spawn()
         .unwrap();
-    let _server = Process(server);
     until("it starts", || {
         TcpStream::connect(("127.0.0.1", port)).is_ok()
     });
-    until("it scrapes", || {
-        query(port, "up").is_ok_and(|up| up == [1.0])
-    });
-    until("it has the metrics", || {
-        query(port, "schedhist_switches_total").is_ok_and(|v| v == [12_000.0])
-    });
+    (Process(server), port)
+}
+
+/// Compares what Prometheus computes of each histogram with what the command does.
+fn compare(port: u16, window: &Window) {
     for metric in &window.names.metrics {
         let all = window.distribution(metric, |_| true);
         let name = format!("schedhist_{}_seconds", metric.name);
@@ -648,6 +637,27 @@ fn prometheus() {
             );
         }
     }
+}
+
+/// Prometheus scrapes native and classic histograms, and computes the quantiles that the command
+/// does. A module that is loaded anew is a counter reset, and no spike. All queries of the
+/// dashboard answer.
+#[test]
+fn prometheus() {
+    if !has("prometheus") {
+        return;
+    }
+    let (folder, mut machine) = module("prometheus", 4, 3_000);
+    let window = Window::since_load(&raw::decode(&machine.raw()).unwrap());
+    let (_exporter, exported) = serve(&folder, "");
+    let (_server, port) = prometheus_of(&folder, exported);
+    until("it scrapes", || {
+        query(port, "up").is_ok_and(|up| up == [1.0])
+    });
+    until("it has the metrics", || {
+        query(port, "schedhist_switches_total").is_ok_and(|v| v == [12_000.0])
+    });
+    compare(port, &window);
     let mut groups = query(port, "histogram_count(schedhist_group_runq_seconds)").unwrap();
     groups.sort_by(f64::total_cmp);
     assert_eq!(groups, [0.0, 0.0, 578.0]);

@@ -437,6 +437,33 @@ fn play(data: &[u8]) -> (Vec<TimedSnapshot>, Vec<Lost>) {
     (found, lost)
 }
 
+/// Damages a recording behind its head. Returns the kind of the damage, and the bytes of the good
+/// recording that are not as they were.
+fn damage(data: &mut Vec<u8>, random: &mut Random) -> (usize, std::ops::Range<usize>) {
+    let at = 16 + random.next() as usize % (data.len() - 16);
+    let length = (1 << (random.next() % 13)).min(data.len() - at);
+    let kind = random.next() as usize % 5;
+    let damaged = match kind {
+        0 | 1 => {
+            data[at] ^= 1 << (random.next() % 8);
+            at..at + 1
+        }
+        2 => {
+            data[at..at + length].fill(0);
+            at..at + length
+        }
+        3 => {
+            data.drain(at..at + length);
+            at..at + length
+        }
+        _ => {
+            data.splice(at..at, (0..length).map(|_| random.next() as u8));
+            at..at + 1
+        }
+    };
+    (kind, damaged)
+}
+
 /// Damaged anywhere and anyhow, a recording gives nothing wrong, says so, and loses no more than
 /// what is between two whole snapshots.
 #[test]
@@ -472,28 +499,8 @@ fn damage_costs_a_minute() {
     let mut kinds_of_damage = [0; 5];
     for round in 0..1_500 {
         let mut data = good.clone();
-        let at = 16 + random.next() as usize % (good.len() - 16);
-        let length = (1 << (random.next() % 13)).min(good.len() - at);
-        let kind = random.next() as usize % 5;
-        // The bytes of the good recording that are not as they were.
-        let damaged = match kind {
-            0 | 1 => {
-                data[at] ^= 1 << (random.next() % 8);
-                at..at + 1
-            }
-            2 => {
-                data[at..at + length].fill(0);
-                at..at + length
-            }
-            3 => {
-                data.drain(at..at + length);
-                at..at + length
-            }
-            _ => {
-                data.splice(at..at, (0..length).map(|_| random.next() as u8));
-                at..at + 1
-            }
-        };
+        let (kind, damaged) = damage(&mut data, &mut random);
+        let at = damaged.start;
         if data == good {
             continue;
         }

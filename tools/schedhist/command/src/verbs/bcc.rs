@@ -27,20 +27,61 @@ use crate::{
         grouping::{has_cgroups, Grouping, CGROUPS, MORE_GROUPS},
         owner,
     },
-    source::{each_interval, Reading, Source},
+    source::{each_interval, Interval, Reading, Source},
     sys::{self, Waiter},
 };
 
 /// The table to print.
 struct Table {
+    what: String,
     /// The metrics that are added up.
     metrics: Vec<String>,
-    /// What BCC's tool prints at first.
-    title: &'static str,
+    /// The unit in nanoseconds, and its name.
+    unit: (u64, &'static str),
     /// Whether to print the average, the total and the count.
     extension: bool,
     /// Whether a process is shown with its name, as `cpudist` does.
     with_comm: bool,
+}
+
+impl Table {
+    fn new(args: &Bcc, what: &str, metrics: &[&str]) -> Self {
+        Self {
+            what: what.to_owned(),
+            metrics: metrics.iter().map(|&name| name.to_owned()).collect(),
+            unit: match args.milliseconds {
+                true => (1_000_000, "msecs"),
+                false => (1_000, "usecs"),
+            },
+            extension: false,
+            with_comm: false,
+        }
+    }
+
+    /// Returns the samples of the machine.
+    fn samples(&self, interval: &Interval) -> Distribution {
+        let mut all = Distribution::new(interval.window.scheme);
+        let names = &interval.window.names;
+        for metric in self.metrics.iter().filter_map(|name| names.metric(name)) {
+            all.merge(&interval.window.distribution(metric, |_| true));
+        }
+        all
+    }
+
+    fn write(&self, out: &mut String, samples: Distribution) -> Distribution {
+        // Writing to a String does not fail.
+        let _ = Log2::new(&samples, self.unit.0).write(out, self.unit.1);
+        samples
+    }
+
+    fn write_extension(&self, out: &mut String, all: &Distribution) {
+        if self.extension && all.count() != 0 {
+            let (unit, label) = self.unit;
+            let (total, count) = (all.sum / u128::from(unit), all.count());
+            let mean = total / u128::from(count);
+            *out += &format!("\navg = {mean} {label}, total: {total} {label}, count: {count}\n\n");
+        }
+    }
 }
 
 /// What has a table of its own.
@@ -103,24 +144,24 @@ impl Whose {
     /// check it.
     fn check(&self) -> Result {
         match self {
-            Self::Cgroup(_) if !owner::has_initial_cgroups() => Err(Error::new(
-                "-c: the module shows the paths of the initial cgroup namespace, and this process \
-                 is in another one: run schedhist on the host",
-            )),
-            Self::Each(Split::PidNamespace, _) if !owner::has_initial_pids() => {
-                owner::need_initial_pids("--pidnss")
+            Self::Cgroup(_) if !owner::has_initial_cgroups() => {
+                let why = "the module shows the paths of the initial cgroup namespace, and this \
+                     process is in another one: run schedhist on the host";
+                Err(Error::at("-c", why))
             }
+            Self::Each(Split::PidNamespace, _) => owner::need_initial_pids("--pidnss"),
             Self::Cgroup(path) if has_cgroups() && !Path::new(CGROUPS).join(path).is_dir() => Err(
-                Error::new(format!("-c {}: there is no such cgroup", shown(path))),
+                Error::at(format!("-c {}", shown(path)), "there is no such cgroup"),
             ),
-            Self::Process(pid) | Self::Each(_, Some(pid)) => {
-                owner::check_pids("-p")?;
-                match Path::new(&format!("/proc/{pid}")).exists() {
-                    true => Ok(()),
-                    false => Err(Error::new(format!("-p {pid}: there is no such process"))),
-                }
-            }
             _ => Ok(()),
+        }?;
+        let (Self::Process(pid) | Self::Each(_, Some(pid))) = self else {
+            return Ok(());
+        };
+        owner::check_pids("-p")?;
+        match Path::new(&format!("/proc/{pid}")).exists() {
+            true => Ok(()),
+            false => Err(Error::at(format!("-p {pid}"), "there is no such process")),
         }
     }
 
@@ -157,8 +198,8 @@ impl Whose {
         match (words.next(), words.next()) {
             (Some(Ok(shown)), None) => *pid = shown,
             _ => {
-                let why = format!("-p {pid}: group_by was written meanwhile");
-                return Err(Error::new(why));
+                let why = "group_by was written meanwhile";
+                return Err(Error::at(format!("-p {pid}"), why));
             }
         }
         Ok(())
@@ -200,11 +241,11 @@ fn cgroup(path: &Path) -> Result<PathBuf> {
         false => path.to_owned(),
     };
     if folder != path && !folder.starts_with(CGROUPS) {
-        return Err(Error::new(format!(
-            "-c {}: {} is no cgroup: these are below {CGROUPS}",
-            path.display(),
+        let why = format!(
+            "{} is no cgroup: these are below {CGROUPS}",
             folder.display()
-        )));
+        );
+        return Err(Error::at(format!("-c {}", path.display()), why));
     }
     let below = folder.strip_prefix(CGROUPS).unwrap_or(&folder);
     Ok(below.iter().filter(|part| *part != "/").collect())
@@ -212,51 +253,28 @@ fn cgroup(path: &Path) -> Result<PathBuf> {
 
 /// Prints run-queue latency.
 pub fn runqlat(args: &Runqlat, source: &Source) -> Result {
-    let table = Table {
-        metrics: vec!["runq".to_owned()],
-        title: "Tracing run queue latency... Hit Ctrl-C to end.\n",
-        extension: false,
-        with_comm: false,
-    };
-    tables(
-        &args.bcc,
-        Whose::new(&args.bcc, args.pidnss)?,
-        source,
-        &table,
-    )
+    let whose = Whose::new(&args.bcc, args.pidnss)?;
+    let table = Table::new(&args.bcc, "run queue latency", &["runq"]);
+    tables(&args.bcc, whose, source, &table)
 }
 
 /// Prints on-CPU or off-CPU time.
 pub fn cpudist(args: &Cpudist, source: &Source) -> Result {
-    let is_off = args.offcpu;
-    // cpudist -O counts every absence, also of preempted tasks.
-    let mut metrics = if is_off {
-        vec!["offcpu", "runq_preempt"]
-    } else {
-        vec!["oncpu"]
+    let (what, metrics) = match args.offcpu {
+        // cpudist -O counts every absence, also of preempted tasks.
+        true => ("off-CPU time", &["offcpu", "runq_preempt"][..]),
+        false => ("on-CPU time", &["oncpu"][..]),
     };
-    if args.include_idle {
-        metrics.push("idle");
-    }
-    let table = Table {
-        metrics: metrics.into_iter().map(str::to_owned).collect(),
-        title: if is_off {
-            "Tracing off-CPU time... Hit Ctrl-C to end.\n"
-        } else {
-            "Tracing on-CPU time... Hit Ctrl-C to end.\n"
-        },
-        extension: args.extension,
-        with_comm: true,
-    };
+    let mut table = Table::new(&args.bcc, what, metrics);
+    table
+        .metrics
+        .extend(args.include_idle.then(|| "idle".to_owned()));
+    table.extension = args.extension;
+    table.with_comm = true;
     tables(&args.bcc, Whose::new(&args.bcc, false)?, source, &table)
 }
 
 fn tables(args: &Bcc, mut whose: Whose, source: &Source, table: &Table) -> Result {
-    let (unit, label) = if args.milliseconds {
-        (1_000_000, "msecs")
-    } else {
-        (1_000, "usecs")
-    };
     if source.is_live() {
         whose.check()?;
     }
@@ -264,33 +282,37 @@ fn tables(args: &Bcc, mut whose: Whose, source: &Source, table: &Table) -> Resul
     check_metrics(&names, &table.metrics)?;
     // From here on the signals are blocked that would leave the rule.
     let _waiter = Waiter::new()?;
-    let (metrics, _grouping) = match whose.rule() {
-        None => (Vec::new(), None),
-        Some(rule) => {
-            let metrics = group_metrics(&table.metrics)?;
-            let grouping = Grouping::new(source, &rule, |r| whose.fits(r))?;
-            if source.is_live() {
-                whose.translate(source)?;
-                if matches!(whose, Whose::Each(..)) {
-                    owner::note_pids();
-                }
-            }
-            (metrics, Some(grouping))
+    let rule = whose.rule();
+    let metrics = rule
+        .as_ref()
+        .map(|_| group_metrics(&table.metrics))
+        .transpose()?;
+    let grouping = rule
+        .as_ref()
+        .map(|rule| Grouping::new(source, rule, |r| whose.fits(r)));
+    let _grouping = grouping.transpose()?;
+    if source.is_live() && rule.is_some() {
+        whose.translate(source)?;
+        if matches!(whose, Whose::Each(..)) {
+            owner::note_pids();
         }
-    };
+    }
     let mut namespaces = Namespaces::default();
     namespaces.look(&whose);
     // After the rule: to write it begins measuring anew.
     let first = source.read()?;
-    let mut last = match whose.rule() {
-        None => None,
-        Some(_) => {
-            let groups = first.groups()?;
-            let is_off = || Error::new("someone has written group_by meanwhile");
-            Some(groups.ok_or_else(is_off)?)
-        }
-    };
-    print(table.title)?;
+    let mut groups = None;
+    if let Some(metrics) = metrics {
+        let last = first.groups()?;
+        let last = last.ok_or_else(|| Error::new("someone has written group_by meanwhile"))?;
+        groups = Some(OfGroups {
+            whose,
+            namespaces,
+            metrics,
+            last,
+        });
+    }
+    print(&format!("Tracing {}... Hit Ctrl-C to end.\n", table.what))?;
     each_interval(
         source,
         first,
@@ -299,61 +321,56 @@ fn tables(args: &Bcc, mut whose: Whose, source: &Source, table: &Table) -> Resul
         |interval, reading| {
             let mut out = String::from("\n");
             if args.timestamp {
-                out += &format!(
-                    "{:<8}\n",
-                    sys::time_of_day(interval.unix_ns / 1_000_000_000)
-                );
+                let time = sys::time_of_day(interval.unix_ns / 1_000_000_000);
+                out += &format!("{time:<8}\n");
             }
-            let mut all = Distribution::new(interval.window.scheme);
-            match &mut last {
-                Some(last) => {
-                    namespaces.look(&whose);
-                    let now = groups_now(source, reading, last)?;
-                    let what = (&whose, &namespaces, table.with_comm);
-                    let sections = sections(last, &now, &metrics, what);
-                    note_refused(now.refused, &whose, sections.is_empty());
-                    *last = now;
-                    for (head, samples) in &sections {
-                        out += head;
-                        // Writing to a String does not fail.
-                        let _ = Log2::new(samples, unit).write(&mut out, label);
-                    }
-                    for (_, samples) in sections {
-                        if all.count() == 0 {
-                            all = samples;
-                        } else {
-                            all.merge(&samples);
-                        }
-                    }
-                }
-                None => {
-                    for metric in table
-                        .metrics
-                        .iter()
-                        .filter_map(|n| interval.window.names.metric(n))
-                    {
-                        all.merge(&interval.window.distribution(metric, |_| true));
-                    }
-                    let _ = Log2::new(&all, unit).write(&mut out, label);
-                }
-            }
-            if table.extension && all.count() != 0 {
-                let total = all.sum / u128::from(unit);
-                let mean = total / u128::from(all.count());
-                out += &format!(
-                    "\navg = {mean} {label}, total: {total} {label}, count: {}\n\n",
-                    all.count()
-                );
-            }
-            let off = render::off(&interval.window, |name| {
-                table.metrics.iter().any(|m| m == name)
-            });
-            for text in interval.notes.iter().chain(&off) {
-                note(text);
-            }
+            let all = match &mut groups {
+                Some(groups) => groups.write(&mut out, table, source, reading)?,
+                None => table.write(&mut out, table.samples(&interval)),
+            };
+            table.write_extension(&mut out, &all);
+            let is_wanted = |name: &str| table.metrics.iter().any(|metric| metric == name);
+            let off = render::off(&interval.window, is_wanted);
+            interval.notes.iter().chain(&off).for_each(note);
             print(&out)
         },
     )
+}
+
+/// The tables of groups.
+struct OfGroups {
+    whose: Whose,
+    namespaces: Namespaces,
+    metrics: Vec<GroupMetric>,
+    last: Groups,
+}
+
+impl OfGroups {
+    /// Writes what the groups did since the last time. Returns the samples of all tables.
+    fn write(
+        &mut self,
+        out: &mut String,
+        table: &Table,
+        source: &Source,
+        reading: &Reading,
+    ) -> Result<Distribution> {
+        self.namespaces.look(&self.whose);
+        let now = groups_now(source, reading, &self.last)?;
+        let what = (&self.whose, &self.namespaces, table.with_comm);
+        let sections = sections(&self.last, &now, &self.metrics, what);
+        note_refused(now.refused, &self.whose, sections.is_empty());
+        self.last = now;
+        let mut all: Option<Distribution> = None;
+        for (head, samples) in sections {
+            *out += &head;
+            let samples = table.write(out, samples);
+            match &mut all {
+                Some(all) => all.merge(&samples),
+                None => all = Some(samples),
+            }
+        }
+        Ok(all.unwrap_or_else(|| Distribution::new(reading.timed.snapshot.scheme)))
+    }
 }
 
 /// Returns the metrics of groups; fails if groups do not have one of them.
@@ -375,11 +392,11 @@ fn groups_now(source: &Source, reading: &Reading, last: &Groups) -> Result<Group
     let now = reading.groups()?;
     let rule = now.as_ref().map_or("none", |now| &now.rule);
     if rule != last.rule {
-        return Err(Error::new(format!(
-            "{}: it was '{}', and someone has written '{rule}' meanwhile",
-            source.path("group_by").display(),
+        let why = format!(
+            "it was '{}', and someone has written '{rule}' meanwhile",
             last.rule
-        )));
+        );
+        return Err(Error::at(source.path("group_by"), why));
     }
     Ok(now.unwrap_or_else(|| last.clone()))
 }
@@ -419,12 +436,9 @@ fn section(
             } else {
                 "pid"
             };
-            let comm = if with_comm {
-                format!(" {comm}")
-            } else {
-                String::new()
-            };
-            is_wanted.then(|| (pid, format!("\n{kind} = {pid}{comm}\n")))
+            let space = if with_comm { " " } else { "" };
+            let comm = if with_comm { comm } else { "" };
+            is_wanted.then(|| (pid, format!("\n{kind} = {pid}{space}{comm}\n")))
         }
     }
 }
@@ -454,13 +468,9 @@ fn sections(
     let lost = between.lost().into_iter();
     let gone = lost.filter(|group| section(group).is_some()).count();
     if gone != 0 {
-        let groups = if gone == 1 {
-            "1 group is"
-        } else {
-            &format!("{gone} groups are")
-        };
+        let are = if gone == 1 { " is" } else { "s are" };
         note(format!(
-            "{groups} gone: what was counted there since the last table is in none"
+            "{gone} group{are} gone: what was counted there since the last table is in none"
         ));
     }
     if late != 0 {

@@ -15,19 +15,25 @@ use crate::{
     sys,
 };
 
-/// What a check has found.
-enum Found {
-    /// All is well; with what was seen.
-    Good(String),
-    /// It works, but the figures need care.
-    Warning(String, &'static str),
-    /// It does not work; with the remedy.
-    Bad(String, &'static str),
-}
-/// A check.
+/// What a check has found: the mark, what was seen, the remedy.
+struct Found(&'static str, String, &'static str);
+
 type Check = fn(&Source) -> Found;
 
-use Found::{Bad, Good, Warning};
+/// All is well.
+fn good(text: impl Into<String>) -> Found {
+    Found("ok", text.into(), "")
+}
+
+/// It works, but the figures need care.
+fn warning(text: impl Into<String>, remedy: &'static str) -> Found {
+    Found("warn", text.into(), remedy)
+}
+
+/// It does not work.
+fn bad(text: impl Into<String>, remedy: &'static str) -> Found {
+    Found("FAIL", text.into(), remedy)
+}
 
 /// Checks of the machine.
 const MACHINE: [(&str, Check); 5] = [
@@ -51,16 +57,10 @@ const FIGURES: [(&str, Check); 3] = [("clock", clock), ("steal", steal), ("probe
 pub fn doctor(source: &Source) -> Result<u8> {
     let (mut out, mut failures) = (String::new(), 0);
     let mut check = |name: &str, check: Check| {
-        let (mark, text, remedy) = match check(source) {
-            Good(text) => ("ok", text, None),
-            Warning(text, remedy) => ("warn", text, Some(remedy)),
-            Bad(text, remedy) => {
-                failures += 1;
-                ("FAIL", text, Some(remedy))
-            }
-        };
+        let Found(mark, text, remedy) = check(source);
+        failures += u8::from(mark == "FAIL");
         wrap_after(&mut out, &format!("{mark:<5} {name:<9} "), 16, &text);
-        if let Some(remedy) = remedy {
+        if !remedy.is_empty() {
             wrap_after(&mut out, "      -> ", 9, remedy);
         }
     };
@@ -96,26 +96,26 @@ fn configuration() -> Option<String> {
 
 fn config(_: &Source) -> Found {
     if Path::new("/sys/module/schedhist").exists() {
-        return Good("the module is loaded".to_owned());
+        return good("the module is loaded");
     }
     let Some(text) = configuration() else {
-        return Warning(
-            "the kernel's configuration is not installed".to_owned(),
+        return warning(
+            "the kernel's configuration is not installed",
             "scripts/check-kdir in the source says whether the module can be built",
         );
     };
     let is_on = |name: &str| text.lines().any(|line| line == format!("CONFIG_{name}=y"));
     let missing: Vec<_> = NEEDED.iter().filter(|name| !is_on(name)).collect();
     match missing.first() {
-        Some(name) => Bad(
+        Some(name) => bad(
             format!("CONFIG_{name} is off"),
             "boot one of Debian's kernels 7.2 and 7.3, or build yours with it",
         ),
-        None if is_on("SCHED_PROXY_EXEC") => Bad(
-            "CONFIG_SCHED_PROXY_EXEC is on".to_owned(),
+        None if is_on("SCHED_PROXY_EXEC") => bad(
+            "CONFIG_SCHED_PROXY_EXEC is on",
             "boot a kernel without it: with it, tasks run on behalf of others",
         ),
-        None => Good(NEEDED.join(", ")),
+        None => good(NEEDED.join(", ")),
     }
 }
 
@@ -124,7 +124,7 @@ fn config(_: &Source) -> Found {
 fn probes(_: &Source) -> Found {
     const TRACING: &str = "/sys/kernel/tracing";
     if !Path::new(TRACING).join("events").exists() {
-        return Good("tracefs is not mounted, or only root may read it".to_owned());
+        return good("tracefs is not mounted, or only root may read it");
     }
     let instances = fs::read_dir(format!("{TRACING}/instances"));
     let instances = instances.into_iter().flatten().flatten();
@@ -141,9 +141,9 @@ fn probes(_: &Source) -> Found {
         }
     }
     if found.is_empty() {
-        return Good("nobody traces sched_switch and wakeups with ftrace".to_owned());
+        return good("nobody traces sched_switch and wakeups with ftrace");
     }
-    Warning(
+    warning(
         format!("{} is traced, too", found.join(", ")),
         "its cost is part of what is measured: see /sys/kernel/tracing/set_event",
     )
@@ -155,8 +155,8 @@ fn kernel(_: &Source) -> Found {
         .split(['.', '-'])
         .map(|number| number.parse::<u32>().ok());
     match (numbers.next().flatten(), numbers.next().flatten()) {
-        (Some(7), Some(2 | 3)) => Good(release),
-        _ => Bad(
+        (Some(7), Some(2 | 3)) => good(release),
+        _ => bad(
             release,
             "the module supports Debian's kernels 7.2 and 7.3: boot one of these",
         ),
@@ -166,21 +166,21 @@ fn kernel(_: &Source) -> Found {
 fn lockdown(_: &Source) -> Found {
     let text = read("/sys/kernel/security/lockdown").unwrap_or_default();
     if text.contains("[integrity]") || text.contains("[confidentiality]") {
-        return Warning(
+        return warning(
             text,
             "all can be read, and no setting changed: use module parameters; load a signed module",
         );
     }
-    Good("none".to_owned())
+    good("none")
 }
 
 fn module(_: &Source) -> Found {
     let ours = env!("CARGO_PKG_VERSION");
     match read("/sys/module/schedhist/version") {
-        None if is_debugfs_off() => Bad("not loaded".to_owned(), "it needs debugfs: see below"),
-        None => Bad("not loaded".to_owned(), "modprobe schedhist"),
-        Some(version) if version == ours => Good(format!("version {version}")),
-        Some(version) => Warning(
+        None if is_debugfs_off() => bad("not loaded", "it needs debugfs: see below"),
+        None => bad("not loaded", "modprobe schedhist"),
+        Some(version) if version == ours => good(format!("version {version}")),
+        Some(version) => warning(
             format!("version {version}, and this command is {ours}"),
             "install both from the same version, then modprobe -r schedhist; modprobe schedhist",
         ),
@@ -195,24 +195,21 @@ fn is_debugfs_off() -> bool {
 
 fn debugfs(source: &Source) -> Found {
     if source.is_live() && sys::euid() != 0 {
-        return Bad(
-            "only root may read it".to_owned(),
-            "run this as root, such as by sudo",
-        );
+        return bad("only root may read it", "run this as root, such as by sudo");
     }
     if source.is_live() && is_debugfs_off() {
-        return Bad(
-            "the kernel has none: it was booted with debugfs=off, or built so".to_owned(),
+        return bad(
+            "the kernel has none: it was booted with debugfs=off, or built so",
             "boot it with debugfs=on: without it, the module cannot be loaded",
         );
     }
     if source.is_live() && !Path::new("/sys/kernel/debug/sched").exists() {
         let remedy = "mount -t debugfs none /sys/kernel/debug";
-        return Bad("not mounted".to_owned(), remedy);
+        return bad("not mounted", remedy);
     }
     match source.path("raw").exists() {
-        true => Good(source.path("").display().to_string()),
-        false => Bad(
+        true => good(source.path("").display().to_string()),
+        false => bad(
             format!("no {}", source.path("raw").display()),
             "modprobe schedhist",
         ),
@@ -221,26 +218,26 @@ fn debugfs(source: &Source) -> Found {
 
 fn snapshot(source: &Source) -> Found {
     match source.read() {
-        Ok(reading) if reading.timed.snapshot.enabled => Good(format!(
+        Ok(reading) if reading.timed.snapshot.enabled => good(format!(
             "{} CPUs, {} bytes, {} us",
             reading.timed.snapshot.cpus.len(),
             reading.bytes.len(),
             reading.timed.read_ns / 1_000
         )),
-        Ok(_) => Warning("measuring is off".to_owned(), "schedhist ctl enable 1"),
-        Err(error) => Bad(error.to_string(), "is it of this version?"),
+        Ok(_) => warning("measuring is off", "schedhist ctl enable 1"),
+        Err(error) => bad(error.to_string(), "is it of this version?"),
     }
 }
 
 fn check_laws(source: &Source) -> Found {
     let Ok(reading) = source.read() else {
-        return Bad("not checked".to_owned(), "see snapshot");
+        return bad("not checked", "see snapshot");
     };
     let interval = reading.since_load();
     let checked = laws::check(&interval.window, interval.read_ns);
     match checked.violations.first() {
-        None => Good(format!("{} hold", checked.checked)),
-        Some(violation) => Warning(
+        None => good(format!("{} hold", checked.checked)),
+        Some(violation) => warning(
             format!(
                 "{} is off by {} on CPU {}",
                 violation.law, violation.off_by, violation.cpu
@@ -253,8 +250,8 @@ fn check_laws(source: &Source) -> Found {
 fn groups(source: &Source) -> Found {
     let all = match source.groups() {
         Ok(Some(all)) => all,
-        Ok(None) => return Good("tasks are not grouped".to_owned()),
-        Err(_) => return Warning("not known".to_owned(), "see snapshot"),
+        Ok(None) => return good("tasks are not grouped"),
+        Err(_) => return warning("not known", "see snapshot"),
     };
     let late: u64 = all.groups.iter().map(Group::not_in_histogram).sum();
     let samples =
@@ -262,12 +259,12 @@ fn groups(source: &Source) -> Found {
     // A few are usual: a group gets its histograms a moment after its first task has run.
     let is_full = late > 1_000 && late > samples.sum::<u64>() / 20;
     match (all.rule.as_str(), all.refused) {
-        (rule, 0) if is_full => Warning(
+        (rule, 0) if is_full => warning(
             format!("by {rule}; {late} samples are in no histogram"),
             "schedhist ctl group_memory_limit BYTES, then write group_by anew",
         ),
-        (rule, 0) => Good(format!("by {rule}")),
-        (rule, refused) => Warning(
+        (rule, 0) => good(format!("by {rule}")),
+        (rule, refused) => warning(
             format!("by {rule}; {refused} times there was no room"),
             MORE_GROUPS,
         ),
@@ -277,14 +274,14 @@ fn groups(source: &Source) -> Found {
 fn settings(source: &Source) -> Found {
     let left = leftovers::find(source, false);
     if !left.is_empty() {
-        return Warning(left.join("; "), "schedhist ctl restores what was before");
+        return warning(left.join("; "), "schedhist ctl restores what was before");
     }
     let actions = source.text("on_outlier").unwrap_or_default();
     match actions.trim() {
-        _ if !source.is_live() => Good("these are copies".to_owned()),
-        "" | "none" => Good("no killed schedhist has left any".to_owned()),
-        _ if setting::has_users("on_outlier") => Good("a schedhist needs on_outlier".to_owned()),
-        actions => Warning(
+        _ if !source.is_live() => good("these are copies"),
+        "" | "none" => good("no killed schedhist has left any"),
+        _ if setting::has_users("on_outlier") => good("a schedhist needs on_outlier"),
+        actions => warning(
             format!("on_outlier is '{actions}', for no schedhist that is known here"),
             "if nobody needs that: schedhist ctl on_outlier none",
         ),
@@ -294,9 +291,9 @@ fn settings(source: &Source) -> Found {
 fn clock(_: &Source) -> Found {
     let file = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
     match read(file) {
-        Some(clock) if ["tsc", "kvm-clock"].contains(&clock.as_str()) => Good(clock),
-        Some(clock) => Warning(clock, "without a stable TSC, clocks of CPUs may be apart"),
-        None => Warning("not known".to_owned(), "is /sys mounted?"),
+        Some(clock) if ["tsc", "kvm-clock"].contains(&clock.as_str()) => good(clock),
+        Some(clock) => warning(clock, "without a stable TSC, clocks of CPUs may be apart"),
+        None => warning("not known", "is /sys mounted?"),
     }
 }
 
@@ -313,7 +310,7 @@ fn steal(_: &Source) -> Found {
     let all: u64 = numbers.iter().take(8).sum();
     let stolen = numbers.get(7).copied().unwrap_or_default();
     if stolen * 100 > all {
-        return Warning(
+        return warning(
             format!(
                 "{} % of the time was stolen by the host",
                 stolen * 100 / all.max(1)
@@ -321,5 +318,5 @@ fn steal(_: &Source) -> Found {
             "a task that seems to run may wait for the host: measure there, too",
         );
     }
-    Good("less than 1 % of the time".to_owned())
+    good("less than 1 % of the time")
 }

@@ -320,7 +320,7 @@ impl Watcher<'_> {
         }
         let mut out = text(outlier, names);
         if is_end {
-            out += "  told of before its end\n";
+            out += "  reported before its end\n";
         }
         out + &stack.map_or_else(String::new, |stack| stack_text(outlier, stack))
     }

@@ -512,23 +512,7 @@ fn parse_record(
             Some(())
         }
         TASK => {
-            let (metric, flags) = (record.u32()?, record.u32()?);
-            let (cpu, group) = (record.u32()?, record.u32()?);
-            let (now, duration) = (record.u64()?, record.u64()?);
-            let task = Identity {
-                pid: record.u32()? as i32,
-                prio: record.u32()? as i32,
-                comm: record.bytes(16)?.try_into().ok()?,
-                group: task_group::Group::new(group)?,
-            };
-            snapshot.tasks.push(TaskInProgress {
-                metric,
-                unseen: flags & UNSEEN != 0,
-                cpu,
-                now,
-                duration,
-                task,
-            });
+            snapshot.tasks.push(parse_task(record)?);
             Some(())
         }
         WAITING => {
@@ -560,6 +544,26 @@ fn parse_record(
         }
         _ => Some(()),
     }
+}
+
+fn parse_task(mut record: Reader<'_>) -> Option<TaskInProgress> {
+    let (metric, flags) = (record.u32()?, record.u32()?);
+    let (cpu, group) = (record.u32()?, record.u32()?);
+    let (now, duration) = (record.u64()?, record.u64()?);
+    let task = Identity {
+        pid: record.u32()? as i32,
+        prio: record.u32()? as i32,
+        comm: record.bytes(16)?.try_into().ok()?,
+        group: task_group::Group::new(group)?,
+    };
+    Some(TaskInProgress {
+        metric,
+        unseen: flags & UNSEEN != 0,
+        cpu,
+        now,
+        duration,
+        task,
+    })
 }
 
 /// Reads a part of a histogram.

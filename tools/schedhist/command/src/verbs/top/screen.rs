@@ -43,7 +43,7 @@ impl Look {
     }
 
     /// A class of tasks: own, other, kernel, idle. Blue, orange, yellow, grey: distinct to
-    /// colour-blind people; letters say the same.
+    /// colour-blind people; headings say the same.
     pub fn class(self, class: usize) -> Style {
         self.colour([33, 208, 220, 245][class.min(3)])
     }

@@ -21,7 +21,7 @@ use super::{
     history::{Cpu, History, Moment},
     screen::{span, Look, LEVELS},
 };
-use crate::sys;
+use crate::{sys, table::cut};
 
 /// The number of CPUs that are shown each for itself.
 const UNFOLDED: usize = 16;
@@ -120,8 +120,8 @@ const HELP: [&str; 14] = [
     "The heat map: time from left to right, duration upwards, and the more",
     "samples the brighter. A step of brightness is about a factor of five.",
     "CPUs: how busy each was over time, and the p99 of the waits for it now.",
-    "Groups: who waits, and who has the CPU at the end of the waits: (o)wn,",
-    "o(t)her group, (k)ernel, (i)dle; and the other group that has it most.",
+    "Groups: who waits, and who has the CPU at the end of the waits: the group's",
+    "own tasks, another group, the kernel, nobody; and which group has it most.",
     "Outliers: the last waits above threshold_ns, with who had the CPU; and what",
     "is in progress since before the interval, and so in no histogram yet.",
 ];
@@ -408,37 +408,31 @@ impl View<'_> {
             let text = "tasks are not grouped: schedhist ctl group_by cgroup";
             return vec![title.into(), span(text, look.dim()).into()];
         }
+        // The classes stand above their shares.
+        let name_width = (width / 3).clamp(10, 60);
+        let room = name_width + FIGURES - "Groups".len();
         let about = format!(" by {}: who waits, because of", self.status.rule);
+        let about = format!("{about:<room$.room$}");
         title.push(span(&about, look.dim()));
-        let classes = CLASSES.iter().zip(LETTERS).enumerate();
-        title.extend(
-            classes.map(|(class, (name, letter))| {
-                span(&format!(" {letter}:{name}"), look.class(class))
-            }),
-        );
+        let classes = CLASSES.iter().enumerate();
+        title.extend(classes.map(|(class, name)| span(&format!("  {name}"), look.class(class))));
         let mut lines = vec![Line::from(title)];
         if moment.groups.is_empty() {
             lines.push(span("nobody waited", look.dim()).into());
         }
-        let name_width = (width / 3).clamp(10, 60);
         let whole = u128::from(moment.span.unwrap_or(0).max(1));
         let percent = |ns: u64| match moment.span {
             Some(_) => format!("{}%", u128::from(ns) * 100 / whole),
             None => text(Some(ns)),
         };
         for group in &moment.groups {
-            // The end of a path says more than its beginning.
-            let mut name = group.name.clone();
-            let length = name.chars().count();
-            if length >= name_width {
-                let end = name.chars().skip(length - (name_width - 3));
-                name = "..".to_owned() + &end.collect::<String>();
-            }
+            let name = cut(&group.name, name_width - 1);
             let (ran, waited) = (percent(group.oncpu_ns), percent(group.waits.1));
             let first = format!("{name:<name_width$}ran {ran:>6}  waited {waited:>6} ");
             let mut line = vec![span(&first, plain)];
             for (class, share) in shares(&group.ended_ns).iter().enumerate() {
-                let text = format!(" {}{:>3}%", LETTERS[class], (share + 5) / 10);
+                let width = CLASSES[class].len() + 1;
+                let text = format!("{:>width$}%", (share + 5) / 10);
                 line.push(span(&text, look.class(class)));
             }
             if let Some((most, ns)) = group.neighbours.first() {
@@ -526,8 +520,8 @@ fn lines_of(rows: usize, lines: usize) -> (usize, usize) {
 /// The least width of a CPU, or of several that are folded.
 const CPU_WIDTH: usize = 38;
 
-/// The letters for [`CLASSES`].
-const LETTERS: [char; 4] = ['o', 't', 'k', 'i'];
+/// The width of how long a group ran and waited.
+const FIGURES: usize = 26;
 
 /// Returns the CPUs as they are shown: each for itself, or folded by `sets`, or, if there are
 /// none, into as many as are shown unfolded.
