@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: GPL-2.0
 """Combine the counts of callgrind and the times of Criterion: see tests/bench/host.
 
-COUNTS has a file SUBJECT.OPERATION of callgrind for each line of its file `list`, CRITERION the
-results of Criterion. Prints a table, and writes the numbers to JSON. Fails if recording takes the
-engine more instructions than a crate that does no more.
+COUNTS has a file SUBJECT.OPERATION of callgrind for each line of its file `list`, and the
+instructions of the command in its file `commands`; CRITERION has the results of Criterion. Prints
+tables, and writes the numbers to JSON. Fails if recording takes the engine more instructions than a
+crate that does no more.
 """
 
 from __future__ import annotations
@@ -60,6 +61,11 @@ def read(counts: Path, criterion: Path) -> list[Row]:
     return rows
 
 
+def commands(counts: Path) -> dict[str, int]:
+    lines = (line.split("\t") for line in (counts / "commands").read_text().splitlines())
+    return {name: int(instructions) for name, instructions in lines}
+
+
 def show(rows: list[Row]) -> None:
     print("# histograms on this machine; instructions, loads, stores and branches repeat, times do not")
     for operation, what in WHAT.items():
@@ -94,7 +100,13 @@ def numbers(rows: list[Row]) -> list[dict[str, str | float]]:
 def main(counts: str, criterion: str, output: str) -> None:
     rows = read(Path(counts), Path(criterion))
     show(rows)
-    Path(output).write_text(json.dumps(numbers(rows), indent=1) + "\n")
+    print(f"\n{'the command':32}{'instructions':>13}")
+    figures = numbers(rows)
+    for name, count in commands(Path(counts)).items():
+        print(f"{name:32}{count:13}")
+        figures.append({"part": "host", "row": f"command: {name}", "column": "instructions", "value": count,
+                        "unit": "instructions"})
+    Path(output).write_text(json.dumps(figures, indent=1) + "\n")
     sys.exit(not verdict(rows))
 
 

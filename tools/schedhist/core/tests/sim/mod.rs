@@ -240,6 +240,40 @@ impl Groups {
         }
     }
 
+    /// Returns `count` groups of long names, each with samples of all metrics and four neighbours.
+    pub fn many(count: u64) -> Self {
+        let mut text = "# schedhist groups version 1\ngroup_by cgroup\nlimit 4095\nrefused 0\n\
+            memory_bytes 7000000\n"
+            .to_owned();
+        let name = |id: u64| format!("/kubepods.slice/kubepods-burstable.slice/pod{id:055x}.slice");
+        let (mut histograms, scheme) = (String::new(), group_scheme(Scheme::DEFAULT));
+        for id in 0..count {
+            text += &format!(
+                "group id {id} oncpu_count 900000 oncpu_sum_ns {0} runq_count 900000 \
+                 runq_sum_ns {1} ended_by_own_ns {1} ended_by_other_ns {1} ended_by_kernel_ns {1} \
+                 ended_by_idle_ns {1} name {2}\n",
+                id * 1_000_000_007,
+                id * 100_000_007,
+                name(id)
+            );
+            for other in (1..=4).map(|other| (id + other) % count) {
+                let name = name(other);
+                text += &format!(
+                    "  neighbour id {other} of {id} ended 5000 ended_ns 40000000 name {name}\n"
+                );
+            }
+            histograms += &format!("# \ngroup {id}\nmax 99999999\n");
+            for index in 80..200 {
+                histograms += &format!("bucket {} 7500\n", scheme.bounds(index));
+            }
+        }
+        Self {
+            since: 1,
+            text,
+            histograms: [histograms.clone(), histograms.clone(), histograms],
+        }
+    }
+
     /// Returns the histograms of a metric, by the group.
     fn blocks(&self, metric: GroupMetric, scheme: Scheme) -> BTreeMap<u64, Block> {
         let number = |text: &str| text.parse::<u64>().expect("a number");
