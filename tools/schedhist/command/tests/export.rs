@@ -3,8 +3,6 @@
 //! `export`, against Debian's Prometheus and promtool. Without these, the tests that need them say
 //! so and pass, unless SCHEDHIST_PEERS is set: tests/tools/run sets it.
 
-#![allow(missing_docs)]
-
 use std::{
     fs,
     io::{BufRead, BufReader, ErrorKind, Lines, Read, Write},

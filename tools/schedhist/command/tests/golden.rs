@@ -3,8 +3,6 @@
 //! Runs the commands of `golden.md` and compares their output. `UPDATE=1 cargo test` writes the
 //! actual output into the file: review the difference.
 
-#![allow(missing_docs)]
-
 use std::{
     env,
     ffi::{OsStr, OsString},

@@ -3,8 +3,6 @@
 //! `report --html`: the page holds what was recorded, loads nothing, and stays small.
 //! SCHEDHIST_PAGES is a folder for the pages: tests/report/run looks at them with a browser.
 
-#![allow(missing_docs)]
-
 use std::{env, fmt::Write, fs, path::Path};
 
 use base64::{engine::general_purpose::STANDARD, Engine};

@@ -3,8 +3,6 @@
 //! `record`, killed at any instant, leaves a file that can be read, and loses at most the last
 //! interval.
 
-#![allow(missing_docs)]
-
 use std::{
     fs::{self, File, OpenOptions},
     io::{BufReader, Write},

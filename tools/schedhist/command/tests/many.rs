@@ -2,8 +2,6 @@
 
 //! `report` and `diff` of many recordings at once.
 
-#![allow(missing_docs)]
-
 use std::{fs, path::Path, process::Output, time::Instant};
 
 use schedhist_core::{

@@ -2,8 +2,6 @@
 
 //! Recordings that are damaged, or in two files, or whose wall clock steps; full disks.
 
-#![allow(missing_docs)]
-
 use std::{
     fs,
     io::Write,

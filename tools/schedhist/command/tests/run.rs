@@ -2,8 +2,6 @@
 
 //! `run` passes signals on to its command, and has the status of the command.
 
-#![allow(missing_docs)]
-
 use std::{
     ffi::OsStr,
     fs,

@@ -4,8 +4,6 @@
 //! as docs/tool.md says of the release build. This test runs another build on a busy machine, and
 //! allows more time, but no more memory.
 
-#![allow(missing_docs)]
-
 use std::{fs, process::Stdio};
 
 use nix::sys::{

@@ -3,8 +3,6 @@
 //! `top`, in terminals that tmux makes. Without tmux, the tests say so and pass, unless
 //! SCHEDHIST_PEERS is set. SCHEDHIST_CAPTURES is a folder for what the terminals showed.
 
-#![allow(missing_docs)]
-
 use std::{
     env, fs,
     path::Path,

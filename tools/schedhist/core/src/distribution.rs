@@ -74,7 +74,6 @@ impl fmt::Display for Quantile {
 /// What is known of the greatest sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Max {
-    /// There is no sample.
     #[default]
     None,
     /// The greatest sample, in nanoseconds.
@@ -115,10 +114,8 @@ impl Max {
     }
 }
 
-/// A histogram that was added up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Distribution {
-    /// The scheme of the buckets.
     pub scheme: Scheme,
     /// The counts of all buckets: as many as the scheme has.
     counts: Vec<u64>,
@@ -126,14 +123,12 @@ pub struct Distribution {
     pub sum: u128,
     /// The least sample, in nanoseconds, if it is known.
     pub min: Option<u64>,
-    /// The greatest sample.
     pub max: Max,
     /// The CPU and the task of the greatest sample, if `max` is exact.
     pub worst: Option<(u32, Worst)>,
 }
 
 impl Distribution {
-    /// Creates an empty distribution.
     pub fn new(scheme: Scheme) -> Self {
         Self {
             scheme,
@@ -211,7 +206,6 @@ impl Distribution {
         }
     }
 
-    /// Returns the number of samples.
     pub fn count(&self) -> u64 {
         self.counts.iter().fold(0, |sum, n| sum.saturating_add(*n))
     }

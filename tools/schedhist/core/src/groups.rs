@@ -20,12 +20,9 @@ pub const CLASSES: [&str; CulpritKind::COUNT] = [
     CulpritKind::Idle.name(),
 ];
 
-/// What a group did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GroupRow {
-    /// Its number.
     pub id: u32,
-    /// Its name.
     pub name: String,
     /// Whether there was no such group at the beginning, or another one of this number: this is all
     /// that it did.
@@ -98,7 +95,6 @@ impl Groups {
         pid(earlier).map_or(earlier == name, |earlier| pid(name) == Some(earlier))
     }
 
-    /// Returns the samples of a metric of one of these groups.
     pub fn distribution(&self, group: &Group, metric: GroupMetric) -> Distribution {
         let samples = &group.samples[metric as usize];
         let mut all = Distribution::new(self.scheme);

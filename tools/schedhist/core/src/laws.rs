@@ -9,7 +9,6 @@ use crate::window::{Window, WindowCpu};
 enum Term {
     /// The count of a recorded metric or of a sum of metrics.
     Metric(&'static str),
-    /// A counter.
     Counter(&'static str),
 }
 use Term::{Counter, Metric};
@@ -21,7 +20,6 @@ struct Law {
     parts: &'static [Term],
 }
 
-/// All laws.
 const LAWS: [Law; 4] = [
     Law {
         text: "switches = oncpu + idle + start_unseen",
@@ -67,7 +65,6 @@ const TIME: &str = "time = oncpu + idle + in progress + unseen";
 /// A law that does not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// The law.
     pub law: &'static str,
     /// The CPU on which the two sides are furthest apart.
     pub cpu: u32,

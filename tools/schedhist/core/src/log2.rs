@@ -10,10 +10,8 @@ use std::fmt::{self, Write};
 
 use crate::distribution::Distribution;
 
-/// The number of slots, as in BCC.
 const SLOTS: usize = 65;
 
-/// The widest bar.
 const STARS: u64 = 40;
 
 /// The counts of a table: slot 1 has the values 0 and 1, slot N those of N binary digits.
@@ -39,7 +37,6 @@ impl Log2 {
         Self { slots }
     }
 
-    /// Writes the table, with `label` as the name of the unit.
     pub fn write(&self, out: &mut impl Write, label: &str) -> fmt::Result {
         let Some(last) = self.slots.iter().rposition(|count| *count != 0) else {
             return Ok(());

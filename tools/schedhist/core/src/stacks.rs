@@ -22,7 +22,6 @@ pub type Stack = Vec<String>;
 /// sequence of events: a stack belongs to the last outlier of its CPU.
 #[derive(Debug, Default)]
 pub struct StackParser {
-    /// An incomplete line.
     partial: String,
     /// By CPU, the number of the last outlier, if its stack is still to come.
     waiting: BTreeMap<u32, u64>,

@@ -71,7 +71,6 @@ impl Pairs {
         )
     }
 
-    /// Returns the value of a key.
     pub fn get(&self, key: &str) -> Option<&str> {
         self.0.get(key).map(String::as_str)
     }
@@ -81,7 +80,6 @@ impl Pairs {
         self.get(key)?.parse().ok()
     }
 
-    /// Returns all pairs, by key.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0
             .iter()
@@ -89,7 +87,6 @@ impl Pairs {
     }
 }
 
-/// A histogram in text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TextHistogram {
     /// The lines `key value` before the buckets.
@@ -171,7 +168,6 @@ pub struct Culprit {
     pub slices: u64,
     /// Its thread id; 0 for idle.
     pub pid: i32,
-    /// Its name.
     pub comm: String,
     /// Its group; 0 for none.
     pub group: u32,
@@ -180,9 +176,7 @@ pub struct Culprit {
 /// A sample above the threshold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outlier {
-    /// Its number.
     pub id: u64,
-    /// The metric.
     pub metric: String,
     /// The CPU that took the sample.
     pub cpu: u32,
@@ -190,13 +184,10 @@ pub struct Outlier {
     pub duration_ns: u64,
     /// The part of it for which no culprit is named, in nanoseconds.
     pub missing_ns: u64,
-    /// The thread id of the task.
     pub pid: i32,
-    /// The name of the task.
     pub comm: String,
     /// The number of its group; 0 for none.
     pub group: u32,
-    /// All fields.
     pub pairs: Pairs,
     /// Who had the CPU meanwhile.
     pub culprits: Vec<Culprit>,
@@ -210,7 +201,6 @@ pub(crate) fn whole_lines(text: &str) -> (&str, &str) {
 /// Parses outliers as they come: text in pieces of any size.
 #[derive(Debug, Default)]
 pub struct OutlierParser {
-    /// An incomplete line.
     partial: String,
     /// An outlier, and how many of its culprits are still to come.
     open: Option<(Outlier, usize)>,

@@ -16,7 +16,6 @@ pub const CPU_METRIC: &str = "runq";
 pub struct Column {
     /// The beginning, in nanoseconds since the first snapshot of the recording.
     pub begin: u64,
-    /// The end.
     pub end: u64,
     /// The time that its intervals cover, in nanoseconds.
     pub span: u64,
@@ -48,13 +47,9 @@ impl Column {
 /// memory does not depend on the length of the recording.
 #[derive(Clone, Debug)]
 pub struct Timeline {
-    /// The names of the metrics.
     pub names: Rc<Names>,
-    /// The scheme of all histograms.
     pub scheme: Scheme,
-    /// The numbers of the CPUs.
     pub cpus: Vec<u32>,
-    /// The columns.
     pub columns: Vec<Column>,
     limit: usize,
     intervals: u64,
@@ -135,7 +130,6 @@ impl Timeline {
         }
     }
 
-    /// Returns the number of a metric.
     pub fn place(&self, name: &str) -> Option<usize> {
         self.names
             .metrics
@@ -143,7 +137,6 @@ impl Timeline {
             .position(|metric| metric.name == name)
     }
 
-    /// Returns all samples of a metric.
     pub fn total(&self, place: usize) -> Distribution {
         let mut all = Distribution::new(self.scheme);
         for column in &self.columns {

@@ -2,7 +2,6 @@
 
 //! Numbers of variable length: seven bits to a byte, the lowest first, as in LEB128 and protobuf.
 
-/// Appends a number.
 pub fn write(out: &mut Vec<u8>, mut value: u128) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);

@@ -26,7 +26,6 @@ pub struct Part {
     pub sum: u128,
     /// The least sample, in nanoseconds; known only since the load.
     pub min: Option<u64>,
-    /// The greatest sample.
     pub max: Max,
     /// The task of the greatest sample, if `max` is exact.
     pub worst: Option<Worst>,
@@ -34,10 +33,8 @@ pub struct Part {
     pub buckets: Vec<(u32, u64)>,
 }
 
-/// What a CPU did in a window.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WindowCpu {
-    /// The number of the CPU.
     pub number: u32,
     /// The counters, by their numbers.
     pub counters: Vec<u64>,
@@ -93,9 +90,7 @@ impl fmt::Display for Reloaded {
 /// The activity in a span of time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// The names of metrics and counters.
     pub names: Rc<Names>,
-    /// The scheme of the buckets.
     pub scheme: Scheme,
     /// The length in nanoseconds; `None` if the window began when the module was loaded.
     pub span: Option<u64>,
@@ -112,7 +107,6 @@ pub struct Window {
 }
 
 impl Window {
-    /// Returns the activity since the module was loaded.
     pub fn since_load(snapshot: &Snapshot) -> Self {
         let cpus = snapshot.cpus.iter().map(|cpu| WindowCpu {
             number: cpu.number,

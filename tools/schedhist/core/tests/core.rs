@@ -2,8 +2,6 @@
 
 //! Tests of the core: snapshots of a simulated machine, and the engine itself as the oracle.
 
-#![allow(missing_docs)]
-
 use std::io::Read;
 
 use base64::{engine::general_purpose::STANDARD, Engine};

@@ -3,8 +3,6 @@
 //! Names of tasks and groups may have any bytes. Each text that holds some is taken apart so that
 //! they come out as they went in.
 
-#![allow(missing_docs)]
-
 use std::collections::BTreeMap;
 
 use schedhist_core::{

@@ -2,8 +2,6 @@
 
 //! Traces for Perfetto, read back by a decoder of our own.
 
-#![allow(missing_docs)]
-
 use std::collections::BTreeMap;
 
 use schedhist_core::{

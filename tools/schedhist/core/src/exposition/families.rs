@@ -31,13 +31,11 @@ const SERIES_BYTES: usize = 110;
 /// What the families are made of.
 #[derive(Debug)]
 pub struct Input<'a> {
-    /// The snapshot.
     pub snapshot: &'a Snapshot,
     /// The groups, if tasks are grouped.
     pub groups: Option<&'a Groups>,
     /// When the module was loaded, in nanoseconds since 1970, if that is known.
     pub created: Option<u64>,
-    /// The version of the command.
     pub version: &'a str,
     /// How long it took to read the snapshot, in nanoseconds.
     pub read_ns: u64,
@@ -80,7 +78,6 @@ struct Builder<'a> {
     left: usize,
 }
 
-/// Returns the families.
 pub fn build(input: &Input<'_>) -> Exposition {
     let mut builder = Builder {
         input,

@@ -45,7 +45,6 @@ pub enum Value {
 pub struct Sample {
     /// Names and values of labels. The values are not escaped yet.
     pub labels: Vec<(&'static str, String)>,
-    /// The value.
     pub value: Value,
 }
 
@@ -56,18 +55,15 @@ pub struct Family {
     pub name: String,
     /// What it is, in a sentence.
     pub help: String,
-    /// Its kind.
     pub kind: Kind,
     /// Its unit, which is the end of its name; empty if it has none.
     pub unit: &'static str,
-    /// The samples.
     pub samples: Vec<Sample>,
 }
 
 /// All that is sent at a scrape.
 #[derive(Clone, Debug, Default)]
 pub struct Exposition {
-    /// The families, each with at least one sample.
     pub families: Vec<Family>,
     /// When the counts of the machine began, in nanoseconds since 1970, if that is known.
     pub created: Option<u64>,

@@ -7,14 +7,12 @@ use super::text::Dialect;
 /// A form in which families are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// Text.
     Text(Dialect),
     /// Delimited protobuf messages.
     Protobuf,
 }
 
 impl Form {
-    /// Returns the content type.
     pub fn content_type(self) -> &'static str {
         match self {
             Self::Text(Dialect::OpenMetrics) => {

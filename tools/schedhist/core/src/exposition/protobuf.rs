@@ -176,12 +176,10 @@ fn timestamp(ns: u64) -> Vec<u8> {
     out
 }
 
-/// Appends a number.
 pub(crate) fn varint(out: &mut Vec<u8>, value: u64) {
     varint::write(out, u128::from(value));
 }
 
-/// Appends a field with a number.
 pub(crate) fn number(out: &mut Vec<u8>, field: u64, value: u64) {
     varint(out, field << 3);
     varint(out, value);

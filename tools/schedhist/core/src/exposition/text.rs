@@ -8,7 +8,6 @@ use std::fmt::Write;
 
 use super::{classic, Exposition, Family, Kind, Sample, Value};
 
-/// Which text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
     /// OpenMetrics 1.0.
@@ -17,7 +16,6 @@ pub enum Dialect {
     Prometheus,
 }
 
-/// Returns the text of all families.
 pub fn encode(exposition: &Exposition, dialect: Dialect) -> String {
     let mut out = String::new();
     for family in &exposition.families {
@@ -83,12 +81,10 @@ fn write_family(
     Ok(())
 }
 
-/// Returns nanoseconds in seconds, with all nine decimals.
 fn seconds(ns: u128) -> String {
     format!("{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000)
 }
 
-/// Returns the labels in braces; nothing if there are none.
 fn labels(sample: &Sample, le: Option<&str>) -> String {
     let mut all: Vec<_> = sample
         .labels

@@ -26,9 +26,7 @@ const LEAST: u64 = 64;
 /// in common.
 #[derive(Clone, Copy, Debug)]
 pub struct Scale {
-    /// The lowest row.
     pub low: usize,
-    /// The highest row.
     pub high: usize,
     /// Samples a second.
     pub most: f64,
@@ -74,7 +72,6 @@ pub fn scale<'a>(all: impl Iterator<Item = (&'a Timeline, usize)>) -> Option<Sca
     scale
 }
 
-/// Returns a duration as text.
 pub fn text(ns: u64) -> String {
     Unit::Fitting.text(Some(ns))
 }
@@ -97,7 +94,6 @@ fn path(out: &mut String, class: &str, path: impl Display) {
     let _ = write!(out, "<path class=\"{class}\" d=\"{path}\"/>");
 }
 
-/// Writes the labels of the time.
 fn times(out: &mut String, timeline: &Timeline, bottom: f64) {
     let columns = &timeline.columns;
     let (Some(first), Some(last)) = (columns.first(), columns.last()) else {
@@ -135,7 +131,6 @@ pub struct Mark {
     pub time: u64,
     /// The id of the element that it leads to.
     pub anchor: String,
-    /// What it is.
     pub title: String,
 }
 

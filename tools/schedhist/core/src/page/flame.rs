@@ -37,9 +37,7 @@ pub const NEITHER: &str = "it has no stacks: wanted is the output of perf script
 /// A function in a stack, or the task at its outer end.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Frame {
-    /// Its name.
     pub name: String,
-    /// Whether it belongs to the kernel.
     pub is_kernel: bool,
 }
 
@@ -48,7 +46,6 @@ pub struct Frame {
 pub struct Stacks {
     /// The name of the file.
     pub name: String,
-    /// The weights.
     pub weights: BTreeMap<Vec<Frame>, u64>,
     /// Whether some weight is no time: then all are numbers.
     pub are_numbers: bool,

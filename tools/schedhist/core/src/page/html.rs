@@ -41,7 +41,6 @@ pub fn table(out: &mut String, is_sorted: bool, heads: &str, rows: impl FnOnce(&
     out.push_str("</tbody></table></div>");
 }
 
-/// Writes a cell.
 pub fn cell(out: &mut String, value: impl Display) {
     let _ = write!(out, "<td>{value}</td>");
 }

@@ -38,54 +38,41 @@ const FIRST: [&str; 3] = ["runq", "oncpu", "offcpu"];
 /// The most outliers and the most groups that are listed.
 const MOST: usize = 200;
 
-/// What a CPU did.
 #[derive(Clone, Debug)]
 pub struct CpuRow {
-    /// Its number.
     pub number: u32,
-    /// Its switches.
     pub switches: u64,
-    /// Its waits.
     pub runq: Distribution,
     /// How long tasks had it, in nanoseconds.
     pub busy: u128,
 }
 
-/// A recording.
 #[derive(Clone, Debug)]
 pub struct Recording {
     /// The name of the file.
     pub name: String,
     /// Facts about the machine and the recording.
     pub facts: Vec<(String, String)>,
-    /// Its course.
     pub timeline: Timeline,
-    /// Its CPUs.
     pub cpus: Vec<CpuRow>,
     /// What the check of the laws found: a law and by how much it is off.
     pub laws: Vec<(String, Option<String>)>,
     /// What happened, in words.
     pub marks: Vec<String>,
-    /// Its groups.
     pub groups: Vec<GroupRow>,
     /// The rule by which tasks are grouped.
     pub rule: String,
     /// Outliers, each with its end in nanoseconds since the first snapshot: the [`worst`].
     pub outliers: Vec<(u64, Outlier)>,
-    /// The other ones.
     pub shorter: Vec<Shorter>,
-    /// Stacks that were recorded meanwhile.
     pub stacks: Option<flame::Stacks>,
-    /// Stacks of the outliers.
     pub watched: watched::Watched,
 }
 
 /// The outliers of a metric that are not shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shorter {
-    /// The metric.
     pub metric: String,
-    /// Their number.
     pub number: usize,
     /// The longest one, in nanoseconds.
     pub longest: u64,
@@ -121,7 +108,6 @@ pub fn worst(mut outliers: Vec<(u64, Outlier)>) -> (Vec<(u64, Outlier)>, Vec<Sho
     (kept, rest)
 }
 
-/// Returns a duration as text.
 pub fn duration(ns: u64) -> String {
     text(ns)
 }
@@ -190,7 +176,6 @@ fn quantile(distribution: &Distribution, share: &str) -> Option<u64> {
     distribution.quantile_upper(share)
 }
 
-/// Writes a cell with a duration.
 fn time(out: &mut String, value: Option<u64>) {
     sorted(
         out,
@@ -349,7 +334,6 @@ fn metrics(out: &mut String, all: &[Recording]) -> Vec<(String, Scale)> {
     shown
 }
 
-/// Writes the colours of heat maps.
 fn colours(out: &mut String) {
     for level in 0..8 {
         for (class, palette) in [(" light", png::LIGHT), (" dark", png::DARK)] {
@@ -703,7 +687,6 @@ impl MetricFigures {
     }
 }
 
-/// Writes the figures for the script.
 fn data(out: &mut String, all: &[Recording], shown: &[(String, Scale)]) {
     let figures = all.iter().map(|recording| {
         let timeline = &recording.timeline;

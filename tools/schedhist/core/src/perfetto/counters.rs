@@ -10,7 +10,6 @@ use crate::{distribution::Quantile, text::Outlier, window::Window};
 /// The metrics of which the machine has quantiles.
 const METRICS: [&str; 3] = ["runq", "oncpu", "offcpu"];
 
-/// The counters of a CPU.
 struct CpuTracks {
     busy: Track,
     switches: Track,
@@ -140,7 +139,6 @@ impl Counters {
         }
     }
 
-    /// Returns the trace.
     pub fn finish(mut self) -> Vec<u8> {
         self.end();
         self.trace.finish()

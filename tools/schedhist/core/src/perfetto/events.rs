@@ -166,10 +166,8 @@ fn seconds(text: &str) -> Option<u64> {
     whole.checked_mul(1_000_000_000)?.checked_add(rest)
 }
 
-/// What was read and what was left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Read {
-    /// The number of events.
     pub events: u64,
     /// Slices whose event came more than 10 ms too late for the next one of their track.
     pub late: u64,

@@ -27,7 +27,6 @@ pub struct Track(u64);
 /// The unit of a counter.
 #[derive(Clone, Copy, Debug)]
 pub enum Unit {
-    /// Nanoseconds.
     Nanoseconds,
     /// A plain number.
     Count,
@@ -38,13 +37,10 @@ pub enum Unit {
 /// A note on a slice.
 #[derive(Clone, Debug)]
 pub enum Note {
-    /// A number.
     Number(&'static str, u64),
-    /// A text.
     Text(&'static str, String),
 }
 
-/// A slice.
 #[derive(Clone, Debug)]
 pub struct Slice {
     /// Its track. Slices of a track do not overlap.
@@ -53,9 +49,7 @@ pub struct Slice {
     pub begin: u64,
     /// Its length, in nanoseconds.
     pub duration: u64,
-    /// Its name.
     pub name: String,
-    /// Notes.
     pub notes: Vec<Note>,
     /// The flows that lead from it.
     pub from: Vec<u64>,

@@ -39,24 +39,19 @@ pub struct GroupSamples {
 /// Another group that had the CPU when waits of a group ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Neighbour {
-    /// Its number.
     pub id: u32,
-    /// Its name.
     pub name: Rc<str>,
     /// The waits, at least.
     pub ended: Times,
 }
 
-/// A group of tasks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
     /// Its number; 0 has the tasks of no other group.
     pub id: u32,
     /// Its name, escaped as in the text files.
     pub name: Rc<str>,
-    /// The number of its tasks.
     pub tasks: u32,
-    /// Whether it is alive.
     pub is_live: bool,
     /// Its samples, by [`GroupMetric`].
     pub samples: [GroupSamples; GroupMetric::COUNT],
@@ -109,7 +104,6 @@ impl Group {
     }
 }
 
-/// All groups at one time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Groups {
     /// The rule by which tasks are grouped, as `group_by` has it.
@@ -119,15 +113,12 @@ pub struct Groups {
     /// The time at which these groups began: another time means other groups. Early recordings do
     /// not tell.
     pub since: Option<u64>,
-    /// The maximum number of groups.
     pub limit: Option<u32>,
     /// How often a task went to "other" because there was no room for a group.
     pub refused: u64,
     /// The memory of the groups in bytes, if the module tells.
     pub memory: Option<u64>,
-    /// The scheme of the histograms.
     pub scheme: Scheme,
-    /// The groups.
     pub groups: Vec<Group>,
 }
 

@@ -60,13 +60,11 @@ pub(crate) fn decode_error<T>(text: impl Into<String>) -> Result<T, DecodeError>
 /// A metric as the text files show it: a recorded metric, or the sum of several.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Metric {
-    /// Its name.
     pub name: String,
     /// The numbers of the recorded metrics that it is the sum of; each is less than 32.
     pub parts: Vec<u32>,
 }
 
-/// The names of metrics and counters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Names {
     /// The metrics, in the order of the file.
@@ -76,7 +74,6 @@ pub struct Names {
 }
 
 impl Names {
-    /// Returns the metric called `name`.
     pub fn metric(&self, name: &str) -> Option<&Metric> {
         self.metrics.iter().find(|metric| metric.name == name)
     }
@@ -97,14 +94,12 @@ pub struct Histogram {
     pub sum: u128,
     /// The least sample, in nanoseconds; `u64::MAX` if there is none.
     pub min: u64,
-    /// The greatest sample.
     pub worst: Option<Worst>,
     /// The index and the count of each bucket that is not empty, by ascending index.
     pub buckets: Vec<(u32, u64)>,
 }
 
 impl Histogram {
-    /// Creates an empty histogram.
     pub fn new(metric: u32) -> Self {
         Self {
             metric,
@@ -119,7 +114,6 @@ impl Histogram {
 /// The slice in progress on a CPU. The sums of `oncpu` and `idle` of the CPU are of the same moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SliceInProgress {
-    /// What has the CPU.
     pub occupancy: Occupancy,
     /// The time at which this was read, in nanoseconds of `local_clock()`.
     pub now: u64,
@@ -153,7 +147,6 @@ pub struct TaskInProgress {
     pub now: u64,
     /// How long it had taken by then, in nanoseconds.
     pub duration: u64,
-    /// The task.
     pub task: Identity,
 }
 
@@ -175,10 +168,8 @@ pub struct Waits {
     pub sum: u64,
 }
 
-/// The records of a CPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cpu {
-    /// The number of the CPU.
     pub number: u32,
     /// The slice in progress; `None` if measuring is off or the CPU is offline, and if the module
     /// does not tell.
@@ -218,7 +209,6 @@ pub struct Snapshot {
     pub enabled: bool,
     /// The set of metrics that were on, as bits.
     pub metrics_on: u32,
-    /// The scheme of the buckets.
     pub scheme: Scheme,
     /// The names; shared, because they do not change while the module is loaded.
     pub names: Rc<Names>,

@@ -42,14 +42,12 @@ const MOST_TRIED: u64 = 1 << 32;
 
 const CUT: &str = "its last part is cut off";
 
-/// A snapshot of a recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TimedSnapshot {
     /// The wall-clock time at which it was taken, in nanoseconds since 1970.
     pub unix_ns: u64,
     /// How long it took to read the snapshot from the module, in nanoseconds.
     pub read_ns: u64,
-    /// The snapshot.
     pub snapshot: Snapshot,
 }
 
@@ -76,7 +74,6 @@ pub enum Item {
 /// A part of a recording that cannot be read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lost {
-    /// What is wrong.
     pub why: String,
     /// The offset in the file.
     pub at: u64,
@@ -136,14 +133,12 @@ pub struct Recorder<W> {
 }
 
 impl<W: Write> Recorder<W> {
-    /// Begins a recording.
     pub fn new(out: W) -> io::Result<Self> {
         let mut recorder = Self::append(out);
         recorder.begin()?;
         Ok(recorder)
     }
 
-    /// Writes the header.
     pub fn begin(&mut self) -> io::Result<()> {
         self.out.write_all(&MAGIC)
     }
@@ -157,7 +152,6 @@ impl<W: Write> Recorder<W> {
         }
     }
 
-    /// Returns what it writes to.
     pub fn get_mut(&mut self) -> &mut W {
         &mut self.out
     }
@@ -172,7 +166,6 @@ impl<W: Write> Recorder<W> {
         self.out.write_all(&chunk(MARK, text.as_bytes()))
     }
 
-    /// Appends a run of a command.
     pub fn run(&mut self, text: &str) -> io::Result<()> {
         self.out.write_all(&chunk(RUN, text.as_bytes()))
     }
