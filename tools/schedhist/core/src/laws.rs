@@ -90,22 +90,17 @@ pub struct Checked {
 /// are allowed for, and four more. If measuring was off, the laws must hold exactly.
 pub fn check(window: &Window, read_ns: u64) -> Checked {
     let mut checked = Checked::default();
-    let known = window
-        .cpus
-        .iter()
-        .filter_map(|cpu| Some((cpu, cpu.unaccounted?)));
-    let known: Vec<_> = known.collect();
-    if !known.is_empty() {
+    let known = window.cpus.iter();
+    let known = known.filter_map(|cpu| Some((cpu.number, cpu.unaccounted?)));
+    if let Some((cpu, off)) = known.max_by_key(|(_, off)| off.unsigned_abs()) {
         checked.checked += 1;
-        let furthest = known.into_iter().max_by_key(|(_, off)| off.unsigned_abs());
-        let furthest = furthest.filter(|(_, off)| *off != 0);
-        checked
-            .violations
-            .extend(furthest.map(|(cpu, off)| Violation {
+        if off != 0 {
+            checked.violations.push(Violation {
                 law: TIME,
-                cpu: cpu.number,
+                cpu,
                 off_by: off.into(),
-            }));
+            });
+        }
     }
     for law in &LAWS {
         let mut furthest: Option<Violation> = None;
@@ -153,16 +148,10 @@ fn add(window: &Window, term: Term, sign: i128, all: &mut [i128]) -> Option<()> 
             }
         }
         Metric(name) => {
-            let metric = window
-                .names
-                .metric(name)
-                .filter(|metric| window.is_on(metric))?;
+            let metric = window.names.metric(name);
+            let metric = metric.filter(|metric| window.is_on(metric))?;
             for (sum, cpu) in all.iter_mut().zip(&window.cpus) {
-                let parts = cpu
-                    .parts
-                    .iter()
-                    .filter(|p| metric.parts.contains(&p.metric));
-                let buckets = parts.flat_map(|part| &part.buckets);
+                let buckets = cpu.parts_of(metric).flat_map(|part| &part.buckets);
                 *sum += buckets.fold(0, |sum, (_, n)| sum + sign * i128::from(*n));
             }
         }

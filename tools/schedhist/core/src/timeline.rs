@@ -82,10 +82,7 @@ impl Timeline {
         let of_cpus = window.names.metric(CPU_METRIC);
         let span = window.span.unwrap_or_default();
         let greatest = |cpu: &crate::window::WindowCpu| {
-            let parts = cpu
-                .parts
-                .iter()
-                .filter(|part| of_cpus.is_some_and(|metric| metric.parts.contains(&part.metric)));
+            let parts = of_cpus.into_iter().flat_map(|metric| cpu.parts_of(metric));
             parts.filter_map(|part| part.max.value()).max().unwrap_or(0)
         };
         let column = Column {

@@ -50,6 +50,14 @@ pub struct WindowCpu {
     pub unaccounted: Option<i64>,
 }
 
+impl WindowCpu {
+    /// Returns the samples of all that a metric is the sum of.
+    pub fn parts_of<'a>(&'a self, metric: &'a Metric) -> impl Iterator<Item = &'a Part> {
+        let parts = self.parts.iter();
+        parts.filter(|part| metric.parts.contains(&part.metric))
+    }
+}
+
 /// How a CPU spent its time. A slice that began before the window, or that is in progress at its
 /// end, counts with its part in the window. So the three parts add up to the whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -186,20 +194,13 @@ impl Window {
     pub fn distribution(&self, metric: &Metric, wanted: impl Fn(u32) -> bool) -> Distribution {
         let mut all = Distribution::new(self.scheme);
         for cpu in self.cpus.iter().filter(|cpu| wanted(cpu.number)) {
-            for part in cpu
-                .parts
-                .iter()
-                .filter(|part| metric.parts.contains(&part.metric))
-            {
+            for part in cpu.parts_of(metric) {
                 for (index, count) in &part.buckets {
                     // The decoder has checked the index.
                     let _ = all.add(*index, *count);
                 }
                 all.sum = all.sum.saturating_add(part.sum);
-                all.min = match (all.min, part.min) {
-                    (Some(a), Some(b)) => Some(a.min(b)),
-                    (a, b) => a.or(b),
-                };
+                all.min = [all.min, part.min].into_iter().flatten().min();
                 all.extend_max(part.max, part.worst.map(|worst| (cpu.number, worst)));
             }
         }
@@ -212,9 +213,8 @@ impl Window {
         if let Some(time) = cpu.time {
             return u128::from(time.oncpu) + u128::from(time.unseen_oncpu);
         }
-        let oncpu = self.names.metric("oncpu");
-        let oncpu = oncpu.map_or(&[][..], |metric| &metric.parts);
-        let parts = cpu.parts.iter().filter(|part| oncpu.contains(&part.metric));
+        let oncpu = self.names.metric("oncpu").into_iter();
+        let parts = oncpu.flat_map(|oncpu| cpu.parts_of(oncpu));
         parts.map(|part| part.sum).sum()
     }
 
@@ -235,10 +235,7 @@ fn part_since_load(histogram: &Histogram) -> Part {
         min: (histogram.min != u64::MAX).then_some(histogram.min),
         max: worst.map_or(Max::None, |worst| Max::Exact(worst.value)),
         worst,
-        buckets: histogram
-            .buckets
-            .iter()
-            .copied()
+        buckets: { histogram.buckets.iter().copied() }
             .filter(|(_, n)| *n != 0)
             .collect(),
     }
@@ -253,20 +250,13 @@ fn cpu_between(scheme: Scheme, old: &Cpu, new: &Cpu) -> Option<WindowCpu> {
     let counters = pairs
         .map(|(old, new)| new.checked_sub(*old))
         .collect::<Option<_>>()?;
-    if old
-        .histograms
-        .iter()
-        .any(|h| new.histogram(h.metric).is_none())
-    {
+    if old.lost_histogram(new) {
         return None;
     }
     let parts = new.histograms.iter().map(|histogram| {
         let empty = Histogram::new(histogram.metric);
-        part_between(
-            scheme,
-            old.histogram(histogram.metric).unwrap_or(&empty),
-            histogram,
-        )
+        let before = old.histogram(histogram.metric).unwrap_or(&empty);
+        part_between(scheme, before, histogram)
     });
     Some(WindowCpu {
         number: new.number,

@@ -71,6 +71,10 @@ fn histogram(labels: Vec<(&'static str, String)>, distribution: Distribution) ->
     }
 }
 
+fn of_group(label: &str) -> Vec<(&'static str, String)> {
+    vec![("group", label.to_owned())]
+}
+
 /// The families as they grow.
 struct Builder<'a> {
     input: &'a Input<'a>,
@@ -89,16 +93,10 @@ pub fn build(input: &Input<'_>) -> Exposition {
     builder.in_progress();
     let cpus_left_out = builder.cpus();
     let groups_left_out = builder.groups();
-    let left_out = |scope: &str, n| number(vec![("scope", scope.to_owned())], n);
-    builder.add(
-        "left_out",
-        "Histograms of CPUs, and groups, that are not sent: there is no room for them.",
-        Kind::Gauge,
-        vec![
-            left_out("cpu", cpus_left_out),
-            left_out("group", groups_left_out),
-        ],
-    );
+    let left_out = [("cpu", cpus_left_out), ("group", groups_left_out)];
+    let left_out = left_out.map(|(scope, n)| number(vec![("scope", scope.to_owned())], n));
+    let help = "Histograms of CPUs, and groups, that are not sent: there is no room for them.";
+    builder.add("left_out", help, Kind::Gauge, left_out);
     Exposition {
         families: builder.families,
         created: input.created,
@@ -114,14 +112,14 @@ pub fn down(version: &str) -> Exposition {
         Kind::Gauge,
         vec![number(Vec::new(), 0)],
     ));
-    let labels = vec![("version", version.to_owned())];
-    exposition.families.push(family(
-        "exporter_info",
-        "The version of the command.",
-        Kind::Gauge,
-        vec![number(labels, 1)],
-    ));
+    exposition.families.push(info(version));
     exposition
+}
+
+fn info(version: &str) -> Family {
+    let samples = vec![number(vec![("version", version.to_owned())], 1)];
+    let help = "The version of the command.";
+    family("exporter_info", help, Kind::Gauge, samples)
 }
 
 fn family(name: &str, help: &str, kind: Kind, samples: Vec<Sample>) -> Family {
@@ -140,7 +138,14 @@ fn family(name: &str, help: &str, kind: Kind, samples: Vec<Sample>) -> Family {
 }
 
 impl Builder<'_> {
-    fn add(&mut self, name: &str, help: &str, kind: Kind, samples: Vec<Sample>) {
+    fn add(
+        &mut self,
+        name: &str,
+        help: &str,
+        kind: Kind,
+        samples: impl IntoIterator<Item = Sample>,
+    ) {
+        let samples: Vec<_> = samples.into_iter().collect();
         if samples.is_empty() {
             return;
         }
@@ -159,16 +164,11 @@ impl Builder<'_> {
 
     fn about(&mut self) {
         let input = self.input;
-        let gauge = |value| vec![number(Vec::new(), value)];
+        let gauge = |value| [number(Vec::new(), value)];
         let up = "Whether the module could be read: 0 or 1.";
         self.add("up", up, Kind::Gauge, gauge(1));
-        let version = vec![("version", input.version.to_owned())];
-        self.add(
-            "exporter_info",
-            "The version of the command.",
-            Kind::Gauge,
-            vec![number(version, 1)],
-        );
+        self.families.push(info(input.version));
+        self.left = self.left.saturating_sub(1);
         let help = "Whether schedhist measures: 0 or 1.";
         let enabled = u64::from(input.snapshot.enabled);
         self.add("enabled", help, Kind::Gauge, gauge(enabled));
@@ -177,10 +177,10 @@ impl Builder<'_> {
         // The module calls it schedhist_precision_bits, but promtool knows no such unit.
         self.add("precision", help, Kind::Gauge, gauge(bits));
         let help = "How long it took to read the snapshot from the module.";
-        let read = vec![seconds(Vec::new(), u128::from(input.read_ns))];
+        let read = [seconds(Vec::new(), u128::from(input.read_ns))];
         self.add("read_seconds", help, Kind::Gauge, read);
         if let Some(created) = input.created {
-            let at = vec![seconds(Vec::new(), u128::from(created))];
+            let at = [seconds(Vec::new(), u128::from(created))];
             let help = "When the module was loaded, since 1970.";
             self.add("start_time_seconds", help, Kind::Gauge, at);
         }
@@ -190,18 +190,18 @@ impl Builder<'_> {
             number(labels, u64::from(window.is_on(metric)))
         });
         let help = "Whether the metric is among those that are measured when enabled: 0 or 1.";
-        self.add("metric_enabled", help, Kind::Gauge, on.collect());
+        self.add("metric_enabled", help, Kind::Gauge, on);
     }
 
     fn machine(&mut self) {
         let window = Window::since_load(self.input.snapshot);
         for (_, name) in &window.names.counters {
             let value = window.counter(name).unwrap_or_default();
-            let samples = vec![number(Vec::new(), value)];
+            let samples = [number(Vec::new(), value)];
             self.add(name, counter_help(name), Kind::Counter, samples);
         }
         for metric in &window.names.metrics {
-            let samples = vec![histogram(Vec::new(), window.distribution(metric, |_| true))];
+            let samples = [histogram(Vec::new(), window.distribution(metric, |_| true))];
             let name = format!("{}_seconds", metric.name);
             self.add(&name, help(&metric.name), Kind::Histogram, samples);
         }
@@ -217,53 +217,42 @@ impl Builder<'_> {
                 .filter_map(|cpu| Some(cpu.slice?.of(what)));
             slices.fold(None, |sum, ns| Some(sum.unwrap_or(0) + u128::from(ns)))
         };
-        for (name, help, what) in [
-            (
-                "oncpu",
-                "Slices of tasks on a CPU in progress: how long so far.",
-                Occupancy::Task,
-            ),
+        for (name, slices, what) in [
+            ("oncpu", "Slices of tasks on a CPU", Occupancy::Task),
             (
                 "idle",
-                "Slices of CPUs in their idle tasks in progress: how long so far.",
+                "Slices of CPUs in their idle tasks",
                 Occupancy::Idle,
             ),
         ] {
             let samples = sum(what).map(|ns| seconds(Vec::new(), ns));
             let name = format!("{name}_in_progress_seconds");
-            self.add(&name, help, Kind::Gauge, samples.into_iter().collect());
+            let help = format!("{slices} in progress: how long so far.");
+            self.add(&name, &help, Kind::Gauge, samples);
         }
-        let Some(runq) = snapshot
-            .names
-            .metric("runq")
-            .filter(|_| !snapshot.waits.is_empty())
-        else {
+        let runq = snapshot.names.metric("runq");
+        let Some(runq) = runq.filter(|_| !snapshot.waits.is_empty()) else {
             return;
         };
         let (count, ns) = snapshot.waits(runq);
         let help = "Waits for a CPU in progress.";
-        let samples = vec![number(Vec::new(), count)];
+        let samples = [number(Vec::new(), count)];
         self.add("runq_in_progress", help, Kind::Gauge, samples);
         let help = "Waits for a CPU in progress: how long so far.";
-        let samples = vec![seconds(Vec::new(), ns.into())];
+        let samples = [seconds(Vec::new(), ns.into())];
         self.add("runq_in_progress_seconds", help, Kind::Gauge, samples);
         let longest = |name: &str| {
             let all = { snapshot.names.metric(name) }.map(|metric| snapshot.in_progress(metric));
             all.and_then(|all| Some(all.first()?.duration))
         };
-        for (name, help) in [
-            (
-                "oncpu",
-                "The longest slice of a task on a CPU in progress: how long so far.",
-            ),
-            (
-                "runq",
-                "The longest wait for a CPU in progress: how long so far.",
-            ),
+        for (name, what) in [
+            ("oncpu", "slice of a task on a CPU"),
+            ("runq", "wait for a CPU"),
         ] {
             let ns = u128::from(longest(name).unwrap_or_default());
             let name = format!("{name}_longest_in_progress_seconds");
-            self.add(&name, help, Kind::Gauge, vec![seconds(Vec::new(), ns)]);
+            let help = format!("The longest {what} in progress: how long so far.");
+            self.add(&name, &help, Kind::Gauge, [seconds(Vec::new(), ns)]);
         }
     }
 
@@ -279,13 +268,8 @@ impl Builder<'_> {
                     let value = cpu.counters.get(place).copied().unwrap_or_default();
                     number(label(cpu.number), value)
                 });
-                let values = values.collect();
-                self.add(
-                    "cpu_switches",
-                    counter_help("switches"),
-                    Kind::Counter,
-                    values,
-                );
+                let help = counter_help("switches");
+                self.add("cpu_switches", help, Kind::Counter, values);
             }
         }
         if window.cpus.len() <= self.left {
@@ -293,7 +277,6 @@ impl Builder<'_> {
                 let ns = cpu.slice?.of(Occupancy::Task);
                 Some(seconds(label(cpu.number), ns.into()))
             });
-            let values = values.collect();
             let help = "The slice of a task on the CPU in progress: how long so far.";
             self.add("cpu_oncpu_in_progress_seconds", help, Kind::Gauge, values);
         }
@@ -309,7 +292,6 @@ impl Builder<'_> {
                 let of_cpu = window.distribution(metric, |number| number == cpu.number);
                 histogram(label(cpu.number), of_cpu)
             });
-            let samples = samples.collect();
             let family = format!("cpu_{name}_seconds");
             self.add(&family, help(name), Kind::Histogram, samples);
         }
@@ -325,50 +307,42 @@ impl Builder<'_> {
         let groups = self.important(state);
         for metric in GroupMetric::ALL {
             let samples = groups.iter().map(|(label, group)| {
-                let of_group = state.distribution(group, metric);
-                histogram(vec![("group", label.clone())], of_group)
+                histogram(of_group(label), state.distribution(group, metric))
             });
-            let samples = samples.collect();
             let family = format!("group_{}_seconds", metric.name());
             self.add(&family, help(metric.name()), Kind::Histogram, samples);
         }
         for (counter, help) in GROUP_COUNTERS {
+            let is_time = counter == GroupCounter::ThrottledNs;
             let samples = groups.iter().map(|(label, group)| {
-                let (labels, value) = (
-                    vec![("group", label.clone())],
-                    group.counters[counter as usize],
-                );
-                match counter {
-                    GroupCounter::ThrottledNs => seconds(labels, value.into()),
-                    _ => number(labels, value),
+                let value = group.counters[counter as usize];
+                match is_time {
+                    true => seconds(of_group(label), value.into()),
+                    false => number(of_group(label), value),
                 }
             });
-            let samples = samples.collect();
-            let name = match counter {
-                GroupCounter::ThrottledNs => "throttled_seconds",
-                _ => counter.name(),
+            let name = if is_time {
+                "throttled_seconds"
+            } else {
+                counter.name()
             };
             self.add(&format!("group_{name}"), help, Kind::Counter, samples);
         }
         type Of = fn(&Group) -> Times;
         let in_progress: [(&str, &str, Of); 2] = [
-            (
-                "group_oncpu_in_progress_seconds",
-                "Slices of the group's tasks on a CPU in progress: how long so far.",
-                |group| group.slices,
-            ),
-            (
-                "group_runq_in_progress_seconds",
-                "Waits of the group's tasks for a CPU in progress: how long so far.",
-                |group| group.waiting,
-            ),
+            ("oncpu", "Slices of the group's tasks on a CPU", |group| {
+                group.slices
+            }),
+            ("runq", "Waits of the group's tasks for a CPU", |group| {
+                group.waiting
+            }),
         ];
-        for (name, help, of) in in_progress {
-            let samples = groups
-                .iter()
-                .map(|(label, group)| seconds(vec![("group", label.clone())], of(group).1.into()));
-            let samples = samples.collect();
-            self.add(name, help, Kind::Gauge, samples);
+        for (name, what, of) in in_progress {
+            let each = groups.iter();
+            let samples = each.map(|(label, group)| seconds(of_group(label), of(group).1.into()));
+            let name = format!("group_{name}_in_progress_seconds");
+            let help = format!("{what} in progress: how long so far.");
+            self.add(&name, &help, Kind::Gauge, samples);
         }
         let ended = "Waits for a CPU that ended while the culprit had the CPU";
         self.culprits("group_ended_by", ended, &groups, |group| &group.ended_by);
@@ -378,9 +352,8 @@ impl Builder<'_> {
         });
         let not_in = groups
             .iter()
-            .map(|(label, group)| number(vec![("group", label.clone())], group.not_in_histogram()));
+            .map(|(label, group)| number(of_group(label), group.not_in_histogram()));
         let help = "Samples that are in no histogram: there was no memory for it yet.";
-        let not_in = not_in.collect();
         self.add("group_not_in_histogram", help, Kind::Gauge, not_in);
         (state.groups.len() - groups.len()) as u64
     }
@@ -389,8 +362,8 @@ impl Builder<'_> {
     fn about_groups(&mut self, state: &Groups) {
         let rule = vec![("rule", state.rule.clone())];
         let help = "What the tasks of a group have in common.";
-        self.add("group_by_info", help, Kind::Gauge, vec![number(rule, 1)]);
-        let one = |value| vec![number(Vec::new(), value)];
+        self.add("group_by_info", help, Kind::Gauge, [number(rule, 1)]);
+        let one = |value| [number(Vec::new(), value)];
         let count = state.groups.len() as u64;
         self.add("groups", "The number of groups.", Kind::Gauge, one(count));
         if let Some(limit) = state.limit {

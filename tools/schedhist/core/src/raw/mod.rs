@@ -187,6 +187,12 @@ impl Cpu {
         self.histograms.get(place.ok()?)
     }
 
+    /// Returns whether a later snapshot lacks a histogram: it is of another load of the module.
+    pub(crate) fn lost_histogram(&self, later: &Self) -> bool {
+        let mut histograms = self.histograms.iter();
+        histograms.any(|old| later.histogram(old.metric).is_none())
+    }
+
     /// Returns the histogram of a metric, which is created if necessary.
     pub(crate) fn histogram_mut(&mut self, metric: u32) -> &mut Histogram {
         let place = match self.histograms.binary_search_by_key(&metric, |h| h.metric) {

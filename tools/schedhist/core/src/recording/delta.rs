@@ -11,6 +11,7 @@ use crate::{
     merge,
     raw::{Cpu, Histogram, Reader, Snapshot},
     varint::write as number,
+    window::grown,
 };
 
 const NEW_MIN: u64 = 1;
@@ -49,11 +50,7 @@ fn encode_cpu(out: &mut Vec<u8>, old: &Cpu, new: &Cpu) -> Option<()> {
     for (old, new) in old.counters.iter().zip(&new.counters) {
         number(out, u128::from(new.checked_sub(*old)?));
     }
-    if old
-        .histograms
-        .iter()
-        .any(|h| new.histogram(h.metric).is_none())
-    {
+    if old.lost_histogram(new) {
         return None;
     }
     let mut last = 0;
@@ -92,24 +89,15 @@ fn encode_histogram(out: &mut Vec<u8>, old: &Histogram, new: &Histogram) -> Opti
         out.extend(worst.task.prio.to_le_bytes());
         out.extend(worst.task.comm);
     }
-    let mut before = old.buckets.iter().copied().peekable();
     let mut last = 0;
-    for &(index, count) in &new.buckets {
-        let old = match before.peek() {
-            Some((first, _)) if *first < index => return None,
-            Some((first, _)) if *first == index => before.next().map_or(0, |(_, n)| n),
-            _ => 0,
-        };
-        let more = count.checked_sub(old)?;
-        if more != 0 {
-            let place = u128::from(index) + 1;
-            number(out, place - last);
-            number(out, u128::from(more));
-            last = place;
-        }
+    for (index, more) in grown(&old.buckets, &new.buckets)? {
+        let place = u128::from(index) + 1;
+        number(out, place - last);
+        number(out, u128::from(more));
+        last = place;
     }
     out.push(0);
-    before.next().is_none().then_some(())
+    Some(())
 }
 
 /// Decodes a snapshot, given the one before. Returns `None` if `data` is not valid.
