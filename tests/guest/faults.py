@@ -10,10 +10,8 @@ import subprocess
 from pathlib import Path
 from typing import Callable, Iterator, NamedTuple
 
-from harness.kernel import TRACEFS
-from harness.ktap import Wrong, defer, eq, is_beyond, note
-from harness.module import assert_gone, loaded
-from harness.process import append_file, helper, write_file
+from harness.test import (TRACEFS, Wrong, append_file, assert_gone, defer, eq, helper, is_beyond, loaded, note,
+                          write_file)
 from harness.trace import Instance, clear, enable
 
 ATTRS = [Path("/sys/kernel/debug/failslab"), Path("/sys/kernel/debug/fail_page_alloc")]

@@ -18,8 +18,6 @@ The events are by default those of tests/harness/names.py.
   known list.
 """
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -12,9 +12,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from harness.ktap import Wrong
-from harness.module import measure
 from harness.outliers import Outlier
+from harness.test import Wrong, measure
 from harness.trace import Instance, clear
 
 ROUNDED = 1000  # A trace shows microseconds.

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """Changes the groups of tasks as fast as it can, in every way that there is."""
 
-from __future__ import annotations
-
 import os
 import random
 import threading
@@ -11,9 +9,8 @@ from typing import Iterator
 
 from harness import cgroup
 from harness.cgroup import BASE, clone_into, make
-from harness.needs import CPU1
 from harness.parts import Parts, few_pids, reap
-from harness.process import write_file
+from harness.test import CPU1, write_file
 
 
 def loiter(step: int) -> None:

@@ -5,8 +5,6 @@ groups, events, outliers, controls and readers.
 SCHEDHIST_SEED repeats what is done at random, as far as processes can be controlled.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import random
@@ -16,15 +14,10 @@ from typing import Iterator
 
 from harness import cgroup, log
 from harness.groups import begin, check_group_laws, head_of
-from harness.kernel import TRACEFS, expedite_rcu
-from harness.ktap import THOROUGH, allow, note
-from harness.laws import check_laws
-from harness.module import DEBUGFS, EVENTFS, assert_gone, load, measure, status, unload, write
-from harness.names import EVENTS, METRICS
-from harness.needs import CPU1
 from harness.parts import Parts
-from harness.process import write_file
 from harness.runner import tracing_reset
+from harness.test import (CPU1, DEBUGFS, EVENTFS, EVENTS, METRICS, THOROUGH, TRACEFS, allow, assert_gone, check_laws,
+                          expedite_rcu, load, measure, note, status, unload, write, write_file)
 from storm import storm
 
 CHAOS, BELOW = cgroup.BASE / "chaos", "/schedhist/chaos"

@@ -8,13 +8,8 @@ import time
 from harness import cgroup
 from harness.cgroup import BASE
 from harness.groups import begin, check_group_laws, of_group
-from harness.kernel import OWN
-from harness.ktap import THOROUGH, allow, eq, note, within
-from harness.laws import check_laws
-from harness.module import (OF_LOADED, assert_gone, load, load_helper, measure, parameter, remove, status, unload,
-                            write)
-from harness.process import run, spawn, write_file
-from harness.workload import kill_group
+from harness.test import (OF_LOADED, OWN, THOROUGH, allow, assert_gone, check_laws, eq, kill_group, load, load_helper,
+                          measure, note, parameter, remove, run, spawn, status, unload, within, write, write_file)
 from storm import storm
 
 

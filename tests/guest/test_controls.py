@@ -5,13 +5,9 @@ import errno
 import time
 
 from harness import log
-from harness.kernel import cpus, expedite_rcu
-from harness.ktap import eq, fails, matches, note, within
-from harness.laws import check_laws
-from harness.module import (DEBUGFS, Histogram, Status, assert_gone, count, histogram, lines_of, load, measure, read,
-                            refuses_all, reset, status, unload, value, write)
-from harness.names import DEFAULT, METRICS, RECORDED
-from harness.workload import bursts, busy, messages
+from harness.test import (DEBUGFS, DEFAULT, METRICS, RECORDED, Histogram, Status, assert_gone, bursts, busy, check_laws,
+                          count, cpus, eq, expedite_rcu, fails, histogram, lines_of, load, matches, measure, messages,
+                          note, read, refuses_all, reset, status, unload, value, within, write)
 
 
 def test_metrics():

@@ -5,13 +5,9 @@ import errno
 import time
 
 from harness import log
-from harness.kernel import cpus, expedite_rcu, possible_cpus
-from harness.ktap import THOROUGH, eq, fails, matches, wait_until, within
-from harness.laws import check_laws
-from harness.module import let_count, load, measure, read, refuses_all, status, value
-from harness.names import METRICS, OF_CPU
-from harness.process import as_nobody
-from harness.workload import bursts, busy
+from harness.test import (METRICS, OF_CPU, THOROUGH, as_nobody, bursts, busy, check_laws, cpus, eq, expedite_rcu, fails,
+                          let_count, load, matches, measure, possible_cpus, read, refuses_all, status, value,
+                          wait_until, within)
 
 
 def wait_for_unseen(number):

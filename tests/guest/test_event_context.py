@@ -2,8 +2,6 @@
 """In whose context events are: whatever a listener takes from the context is of the task that the event is
 about. With a victim that sleeps in known ways, a hog and a storm."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 import shutil
@@ -18,17 +16,11 @@ from typing import Iterator
 
 from harness import cgroup
 from harness.groups import of_group
-from harness.kernel import DEBUG, RELEASE, TRACEFS
-from harness.ktap import Wrong, allow, defer, eq, note, skip, wait_until, within
-from harness.laws import check_laws
 from harness.listeners import BTF, NO_SYMBOLS, Bpftrace, Held, Listener, scratch, script, shown
-from harness.module import (above_1ns, assert_gone, count, histogram, load, load_all, measure, reset, status, unload,
-                            write)
-from harness.names import EVENTS, METRICS
-from harness.needs import CPU1, needs
-from harness.process import TREE, helper, run, write_file
+from harness.test import (CPU1, DEBUG, EVENTS, METRICS, RELEASE, TRACEFS, TREE, Wrong, above_1ns, allow, assert_gone,
+                          busy, check_laws, count, defer, eq, helper, histogram, load, load_all, measure, messages,
+                          needs, note, reset, run, skip, start, status, unload, wait_until, within, write, write_file)
 from harness.trace import Instance, enable, hits, outliers_of
-from harness.workload import busy, messages, start
 
 # The events of the task that gets the CPU.
 INCOMING = ["runq", "offcpu", "blocked", "wakeup"]

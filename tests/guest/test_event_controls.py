@@ -5,14 +5,9 @@ import errno
 import re
 import time
 
-from harness.kernel import TRACEFS, expedite_rcu
-from harness.ktap import Wrong, eq, fails, note, within
-from harness.module import EVENTFS, assert_gone, load, load_all, measure, unload
-from harness.names import EVENTS
-from harness.needs import about_texts, needs
-from harness.process import append_file, write_file
+from harness.test import (EVENTFS, EVENTS, TRACEFS, Wrong, about_texts, append_file, assert_gone, eq, expedite_rcu,
+                          fails, load, load_all, measure, messages, needs, note, unload, within, write_file)
 from harness.trace import clear, enable, entries, fields, hits, lines, of_event, outliers_of
-from harness.workload import messages
 
 SYSTEM = EVENTFS / "enable"
 SET_EVENT = TRACEFS / "set_event"

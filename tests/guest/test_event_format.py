@@ -1,11 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """The format of each event, as its readers see it."""
 
-from harness.kernel import TRACEFS
-from harness.ktap import eq
-from harness.module import EVENTFS, load
-from harness.names import EVENTS
-from harness.needs import about_texts
+from harness.test import EVENTFS, EVENTS, TRACEFS, about_texts, eq, load
 
 CAUSES = """preempted interruptible uninterruptible stopped dead wakeup fork idle throttled idle_wait traced parked
     frozen other"""

@@ -5,13 +5,10 @@ import errno
 import re
 from pathlib import Path
 
-from harness.ktap import Wrong, eq, fails, note, within
 from harness.listeners import Bpftrace, Perf, TraceCmd
-from harness.module import EVENTFS, assert_gone, load, unload, value
-from harness.needs import needs
-from harness.process import append_file
+from harness.test import (EVENTFS, Wrong, append_file, assert_gone, eq, fails, load, messages, needs, note, unload,
+                          value, within)
 from harness.trace import clear, enable, hits, lines
-from harness.workload import messages
 
 TRIGGER, HIST = EVENTFS / "oncpu/trigger", EVENTFS / "oncpu/hist"
 

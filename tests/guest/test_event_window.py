@@ -6,15 +6,10 @@ import re
 from bisect import bisect_right
 from collections import Counter, defaultdict
 
-from harness.kernel import expedite_rcu, possible_cpus
-from harness.ktap import Wrong, allow, eq, note, within
 from harness.listeners import Bpftrace, Perf, TraceCmd
-from harness.module import Histogram, histogram, load_all, measure, status
-from harness.names import EVENTS, METRICS
-from harness.needs import needs
-from harness.process import write_file
+from harness.test import (EVENTS, METRICS, Histogram, Wrong, allow, eq, expedite_rcu, histogram, load_all, measure,
+                          messages, needs, note, possible_cpus, status, within, write_file)
 from harness.trace import Instance, hits, nothing_lost, of_event, outliers_of
-from harness.workload import messages
 
 VALUES = r"cpu=(?P<cpu>\d+) duration_ns=(?P<ns>\d+)"
 SAMPLE = re.compile(r"(?P<event>[a-z]+): comm=.* pid=\d+ prio=-?\d+ " + VALUES + r" cause=(?P<cause>[a-z_]+) group=\d+")

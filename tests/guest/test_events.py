@@ -6,13 +6,10 @@ import re
 import shutil
 import time
 
-from harness.ktap import eq, matches, within
 from harness.listeners import scratch
-from harness.module import EVENTFS, assert_gone, load, unload
-from harness.needs import needs
-from harness.process import append_file, run, write_file
+from harness.test import (EVENTFS, append_file, assert_gone, bursts, eq, load, matches, messages, needs, run, unload,
+                          within, write_file)
 from harness.trace import clear, enable, lines
-from harness.workload import bursts, messages
 
 
 def only(pattern: str) -> None:

@@ -7,13 +7,9 @@ import errno
 from faults import assert_no_probe, assert_no_trace
 from harness import cgroup
 from harness.groups import rules
-from harness.kernel import TRACEFS, expedite_rcu
-from harness.ktap import THOROUGH, allow, defer, eq, fails, note, seeks_leaks
-from harness.laws import check_laws
-from harness.module import (DEBUGFS, EVENTFS, OF_LOADED, assert_gone, load, load_helper, measure, remove, unload, value,
-                            write)
-from harness.names import PROBED
-from harness.process import run, write_file
+from harness.test import (DEBUGFS, EVENTFS, OF_LOADED, PROBED, THOROUGH, TRACEFS, allow, assert_gone, check_laws, defer,
+                          eq, expedite_rcu, fails, load, load_helper, measure, note, remove, run, seeks_leaks, unload,
+                          value, write, write_file)
 
 
 def fail(function, result):

@@ -5,15 +5,10 @@ import errno
 import time
 
 from faults import HOWS, Faults, Operation, assert_no_probe, assert_no_trace
-from harness.kernel import expedite_rcu
-from harness.ktap import THOROUGH, Wrong, allow, eq, lacks_memory, note, seeks_leaks, within
-from harness.laws import check_laws
-from harness.module import DEBUGFS, EVENTFS, KO, histogram, load, loaded, measure, status, unload, value, write
-from harness.names import CONTROLS, PROBED, TEXTS
-from harness.needs import cpu1
-from harness.process import run, write_file
+from harness.test import (CONTROLS, DEBUGFS, EVENTFS, KO, PROBED, TEXTS, THOROUGH, Wrong, allow, check_laws, cpu1, eq,
+                          expedite_rcu, histogram, lacks_memory, load, loaded, measure, messages, note, run,
+                          seeks_leaks, status, unload, value, within, write, write_file)
 from harness.trace import clear, enable, lines
-from harness.workload import messages
 
 
 def faults():

@@ -18,12 +18,8 @@ import subprocess
 from pathlib import Path
 
 from harness import log
-from harness.kernel import DEBUG, expedite_rcu
-from harness.ktap import THOROUGH, Wrong, allow, seeks_leaks
-from harness.laws import check_laws
-from harness.module import DEBUGFS, KO, assert_gone, load, measure, reset, unload, write
-from harness.process import WORK, helper
-from harness.workload import bursts, messages
+from harness.test import (DEBUG, DEBUGFS, KO, THOROUGH, WORK, Wrong, allow, assert_gone, bursts, check_laws,
+                          expedite_rcu, helper, load, measure, messages, reset, seeks_leaks, unload, write)
 
 
 def fuzz(program, target, limit, most, seconds):

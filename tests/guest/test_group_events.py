@@ -9,12 +9,9 @@ from pathlib import Path
 
 from harness import cgroup
 from harness.groups import begin, check_group_laws, of_group
-from harness.ktap import Wrong, eq, wait_until, within
-from harness.module import DEBUGFS, load, measure, read
-from harness.names import GROUP_METRICS
-from harness.process import WORK, write_file
+from harness.test import (DEBUGFS, GROUP_METRICS, WORK, Wrong, eq, load, measure, messages, read, start, wait_until,
+                          within, write_file)
 from harness.trace import Instance, enable, outliers_of
-from harness.workload import messages, start
 
 
 def sleeper(name):

@@ -6,10 +6,7 @@ from pathlib import Path
 
 from harness import cgroup
 from harness.groups import begin, check_group_laws, head_of, names, of_group
-from harness.ktap import eq
-from harness.module import lines_of, load, measure, reset, value
-from harness.names import GROUP_METRICS
-from harness.process import TREE, run
+from harness.test import GROUP_METRICS, TREE, eq, lines_of, load, measure, reset, run, value
 from harness.tool import need, tool
 
 

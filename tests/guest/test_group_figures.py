@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """The figures of groups, beside the kernel's own."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal
@@ -14,11 +12,7 @@ from pathlib import Path
 
 from harness import cgroup
 from harness.groups import Group, begin, check_group_laws, groups, of_group
-from harness.ktap import Wrong, eq, note, within
-from harness.module import load, measure, value
-from harness.names import CULPRITS
-from harness.needs import about_numbers
-from harness.process import WORK, run, write_file
+from harness.test import CULPRITS, WORK, Wrong, about_numbers, eq, load, measure, note, run, value, within, write_file
 from harness.trace import Instance
 
 # --- cgroups ---

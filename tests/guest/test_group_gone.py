@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """Groups that are gone."""
 
-from __future__ import annotations
-
 import errno
 import os
 import re
@@ -12,14 +10,10 @@ from pathlib import Path
 
 from harness import cgroup, raw
 from harness.groups import begin, check_group_laws, group_of, head_of, names, of_group
-from harness.kernel import TRACEFS, cpus, expedite_rcu
-from harness.ktap import THOROUGH, Wrong, allow, eq, note, skip, wait_until, within
-from harness.laws import check_laws
-from harness.module import DEBUGFS, load, measure, read, write
-from harness.names import GROUP_COUNTERS, GROUP_METRICS
-from harness.process import TREE, WORK, run, spawn, task_ids, write_file
+from harness.test import (DEBUGFS, GROUP_COUNTERS, GROUP_METRICS, THOROUGH, TRACEFS, TREE, WORK, Wrong, allow,
+                          check_laws, cpus, eq, expedite_rcu, load, measure, note, read, run, skip, spawn, start, stop,
+                          task_ids, wait_until, within, write, write_file)
 from harness.trace import clear, enable, lines
-from harness.workload import start, stop
 from storm import storm
 from test_group_list import refused, rule
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """Groups by a list of named rules."""
 
-from __future__ import annotations
-
 import errno
 import os
 import signal
@@ -15,13 +13,9 @@ from harness import cgroup, log
 from harness.cgroup import BASE
 from harness.groups import (begin, check_group_laws, check_members, group_of, groups, head_of, names, of_group, rules,
                             tasks)
-from harness.kernel import expedite_rcu
-from harness.ktap import THOROUGH, Wrong, allow, eq, fails, note, within
-from harness.laws import check_laws
-from harness.module import load, measure, read, value, write
 from harness.parts import reap
-from harness.process import call, spawn
-from harness.workload import kill_group, start
+from harness.test import (THOROUGH, Wrong, allow, call, check_laws, eq, expedite_rcu, fails, kill_group, load, measure,
+                          note, read, spawn, start, value, within, write)
 from storm import storm
 
 

@@ -10,10 +10,7 @@ import sys
 from harness import cgroup
 from harness.cgroup import BASE
 from harness.groups import names, rules
-from harness.ktap import Wrong, eq, fails, wait_until
-from harness.module import DEBUGFS, load, value, write
-from harness.process import WORK, run, spawn
-from harness.workload import start, stop
+from harness.test import DEBUGFS, WORK, Wrong, eq, fails, load, run, spawn, start, stop, value, wait_until, write
 
 
 def has_rule(text):

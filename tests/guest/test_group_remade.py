@@ -8,11 +8,8 @@ import subprocess
 from harness import cgroup, log
 from harness.cgroup import BASE
 from harness.groups import begin, check_group_laws, names, of_group, tasks
-from harness.kernel import expedite_rcu
-from harness.ktap import THOROUGH, allow, eq, fails, within
-from harness.module import load, measure, unload, write
-from harness.process import helper, run
-from harness.workload import start
+from harness.test import (THOROUGH, allow, eq, expedite_rcu, fails, helper, load, measure, run, start, unload, within,
+                          write)
 
 # For how long a cgroup is made and removed.
 SECONDS = 600 if THOROUGH else 10

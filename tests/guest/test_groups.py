@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """The groups of tasks: who is in which, and what they did."""
 
-from __future__ import annotations
-
 import errno
 import os
 import re
@@ -13,15 +11,10 @@ import time
 from harness import cgroup, log
 from harness.cgroup import BASE
 from harness.groups import begin, check_group_laws, check_members, groups, head_of, names, of_group, tasks
-from harness.kernel import DEBUG, OWN, expedite_rcu
-from harness.ktap import THOROUGH, Wrong, allow, eq, fails, note, seeks_leaks, skip, wait_until, within
-from harness.laws import check_laws
-from harness.module import (assert_gone, lines_of, load, measure, parameter, read, refuses_all, reset, status, unload,
-                            value, write)
-from harness.names import GROUP_METRICS
-from harness.needs import cpu1
-from harness.process import write_file
-from harness.workload import messages, start, stop
+from harness.test import (DEBUG, GROUP_METRICS, OWN, THOROUGH, Wrong, allow, assert_gone, check_laws, cpu1, eq,
+                          expedite_rcu, fails, lines_of, load, measure, messages, note, parameter, read, refuses_all,
+                          reset, seeks_leaks, skip, start, status, stop, unload, value, wait_until, within, write,
+                          write_file)
 from storm import storm
 
 # How long a storm takes.

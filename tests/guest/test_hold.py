@@ -4,11 +4,8 @@
 import os
 import time
 
-from harness.kernel import expedite_rcu
-from harness.ktap import Wrong, eq, note, wait_until
-from harness.module import OF_LOADED, assert_gone, load, load_helper, parameter, unload
-from harness.process import spawn, write_file
-from harness.workload import busy
+from harness.test import (OF_LOADED, Wrong, assert_gone, busy, eq, expedite_rcu, load, load_helper, note, parameter,
+                          spawn, unload, wait_until, write_file)
 
 
 def test_hold_newtask():

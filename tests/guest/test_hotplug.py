@@ -6,14 +6,9 @@ import re
 import subprocess
 import time
 
-from harness.kernel import expedite_rcu
-from harness.ktap import Wrong, eq, note, within
-from harness.laws import check_laws
-from harness.module import DEBUGFS, count, load, measure, reset, write
-from harness.needs import cpu1
-from harness.process import write_file
+from harness.test import (DEBUGFS, Wrong, busy, check_laws, count, cpu1, eq, expedite_rcu, load, measure, note, reset,
+                          start, stop, within, write, write_file)
 from harness.trace import Instance
-from harness.workload import busy, start, stop
 
 
 def test_hotplug():

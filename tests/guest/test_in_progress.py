@@ -9,13 +9,9 @@ import time
 from pathlib import Path
 
 from harness import raw
-from harness.kernel import cpus
-from harness.ktap import Wrong, defer, eq, skip, wait_until, within
-from harness.laws import check_laws
-from harness.module import DEBUGFS, load, measure, unload, write
-from harness.process import TREE, WORK, run, spawn, write_file
+from harness.test import (DEBUGFS, TREE, WORK, Wrong, busy, check_laws, cpus, defer, eq, kill_group, load, measure, run,
+                          skip, spawn, status, unload, wait_until, within, write, write_file)
 from harness.tool import Job, begin, says, tool
-from harness.workload import busy, kill_group
 
 MASK = (1 << 64) - 1
 IDLE, BUSY, UNSEEN = (raw.NUMBERS[f"IS_{name}"] for name in ("IDLE", "BUSY", "UNSEEN"))
@@ -53,14 +49,21 @@ def check_time(number):
 
 def test_in_progress_law():
     """The law of time, while the CPUs switch all the time, measuring is switched off and on, and groups begin."""
+
+    def wait_for_switches(times):
+        """Waits until each CPU has switched since measuring began, for each time that it did."""
+        wait_until("a switch on each CPU", lambda: status("start_unseen") >= times * cpus())
+
     load()
     with busy():
+        wait_for_switches(1)
         check_time(40)
         write("group_by", "comm")
         check_time(40)
         measure(0)
         time.sleep(0.3)
         measure(1)
+        wait_for_switches(2)
         check_time(40)
         write("group_by", "none")
     measure(0)
@@ -70,7 +73,7 @@ def test_in_progress_law():
 
 
 def in_progress():
-    return run(TREE / "tests/rawdump", "--in-progress", DEBUGFS / "raw")
+    return run(TREE / "tests/rawdump", "--in-progress", DEBUGFS / "raw").strip()
 
 
 def call_this(name):

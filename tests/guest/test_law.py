@@ -5,11 +5,7 @@ import re
 import time
 from pathlib import Path
 
-from harness.kernel import cpus
-from harness.ktap import note, within
-from harness.laws import check_laws
-from harness.module import Status, let_count, load, measure, status
-from harness.workload import busy, messages
+from harness.test import Status, busy, check_laws, cpus, let_count, load, measure, messages, note, status, within
 
 
 def test_law():

@@ -5,13 +5,8 @@ import errno
 import re
 
 from harness import log
-from harness.ktap import Wrong, eq, fails
-from harness.laws import check_laws
-from harness.module import (KO, OF_LOADED, assert_gone, histogram, insert, load, loaded, measure, parameter, status,
-                            unload)
-from harness.names import PARAMETERS
-from harness.process import WORK
-from harness.workload import messages
+from harness.test import (KO, OF_LOADED, PARAMETERS, WORK, Wrong, assert_gone, check_laws, eq, fails, histogram, insert,
+                          load, loaded, measure, messages, parameter, status, unload)
 
 
 def test_precision():

@@ -4,12 +4,8 @@
 import os
 import re
 
-from harness.kernel import TRACEFS
-from harness.ktap import Wrong, eq, note, skip, within
-from harness.laws import check_laws
-from harness.memory import unreclaimable
-from harness.module import load, measure, status, unload
-from harness.process import task_ids, write_file
+from harness.test import (TRACEFS, Wrong, check_laws, eq, load, measure, note, skip, status, task_ids, unload,
+                          unreclaimable, within, write_file)
 from harness.trace import clear, enable, lines
 
 KMALLOC = TRACEFS / "events/kmem/kmalloc"

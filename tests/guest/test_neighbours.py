@@ -2,15 +2,10 @@
 """Other users of the tracepoints that we probe: ftrace and BPF. The kernel calls all probes in turn, from a
 list that changes whenever one comes or goes."""
 
-from harness.kernel import expedite_rcu
-from harness.ktap import allow, within
-from harness.laws import check_laws
 from harness.listeners import Bpftrace
-from harness.module import assert_gone, load, measure, status, unload
-from harness.names import PROBED
-from harness.needs import needs
+from harness.test import (PROBED, allow, assert_gone, check_laws, expedite_rcu, load, measure, messages, needs, status,
+                          unload, within)
 from harness.trace import Instance, clear
-from harness.workload import messages
 
 NAMES = [event.partition("/")[2] for event in PROBED]
 

@@ -3,10 +3,7 @@
 
 import re
 
-from harness.kernel import TRACEFS
-from harness.ktap import Wrong, eq, matches, within
-from harness.module import load, read, status, value, write
-from harness.process import helper, run, write_file
+from harness.test import TRACEFS, Wrong, eq, helper, load, matches, read, run, status, value, within, write, write_file
 from harness.trace import clear, enable
 
 TRACED = "sched/sched_switch", "sched/sched_waking", "runq", "outlier", "culprit"

@@ -5,10 +5,8 @@ import errno
 import os
 import subprocess
 
-from harness.ktap import eq, fails, wait_until
-from harness.module import (DEBUGFS, Histogram, assert_gone, load, measure, read, unload, value, waits_in_kernel, write)
-from harness.process import WORK
-from harness.workload import messages, start
+from harness.test import (DEBUGFS, WORK, Histogram, assert_gone, eq, fails, load, measure, messages, read, start,
+                          unload, value, wait_until, waits_in_kernel, write)
 
 
 def still_pinned():

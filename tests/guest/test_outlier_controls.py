@@ -5,12 +5,8 @@ import errno
 import re
 
 from harness import log
-from harness.ktap import eq, fails, note, within
-from harness.laws import check_laws
-from harness.module import DEBUGFS, load, load_all, measure, read, refuses_all, status, value, write
-from harness.names import METRICS
-from harness.process import helper, run, write_file
-from harness.workload import bursts, messages
+from harness.test import (DEBUGFS, METRICS, bursts, check_laws, eq, fails, helper, load, load_all, measure, messages,
+                          note, read, refuses_all, run, status, value, within, write, write_file)
 
 
 def threshold(metric: str, ns: str | int) -> None:

@@ -5,11 +5,8 @@ import re
 import time
 
 from harness import log
-from harness.ktap import eq, note, wait_until, within
-from harness.module import above_1ns, load, load_all, measure, read, reset, status, wait_for_count, write
-from harness.names import METRICS
-from harness.process import helper, run
-from harness.workload import bursts, busy
+from harness.test import (METRICS, above_1ns, bursts, busy, eq, helper, load, load_all, measure, note, read, reset, run,
+                          status, wait_for_count, wait_until, within, write)
 
 
 def said(mark: log.Mark, number: int, pattern: str) -> None:

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """Samples above a threshold: whose they are, how long, and which tasks had the CPU meanwhile."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import select
@@ -11,15 +9,11 @@ import time
 from collections import Counter
 from typing import Callable
 
-from harness.ktap import Wrong, eq, note, wait_until
-from harness.ktap import within as is_within
-from harness.module import DEBUGFS, above_1ns, load, load_all, measure, read, reset, status, write
-from harness.names import METRICS
-from harness.needs import about_numbers, cpu1
 from harness.outliers import KEPT, STAYS, Culprit, Outlier, Waiting, read_text, read_trace
-from harness.process import WORK, helper, run, write_file
+from harness.test import (DEBUGFS, METRICS, WORK, Wrong, about_numbers, above_1ns, cpu1, eq, helper, load, load_all,
+                          measure, messages, note, read, reset, run, status, wait_until, within as is_within, write,
+                          write_file)
 from harness.trace import TRACE, Instance, clear, enable
-from harness.workload import messages
 from stamps import Stamps
 
 HOG = WORK / "hog"

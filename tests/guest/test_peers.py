@@ -24,11 +24,8 @@ import time
 from pathlib import Path
 from typing import Callable
 
-from harness.kernel import TRACEFS
-from harness.ktap import Wrong, allow, matches, note, skip, within
-from harness.laws import check_laws
-from harness.module import Status, histogram, load_all, measure
-from harness.needs import about_numbers
+from harness.test import (TRACEFS, Status, Wrong, about_numbers, allow, check_laws, histogram, load_all, matches,
+                          measure, note, skip, within)
 
 SHIFT = 100_000
 RARE = 0.02

@@ -6,12 +6,8 @@ import os
 import struct
 from pathlib import Path
 
-from harness.kernel import TRACEFS
-from harness.ktap import defer, eq, fails, note
-from harness.module import DEBUGFS, EVENTFS, OF_LOADED, insert, load, unload
-from harness.names import CONTROLS, PARAMETERS
-from harness.needs import needs
-from harness.process import as_nobody, become_nobody, call, fails_with, in_child, run, write_file
+from harness.test import (CONTROLS, DEBUGFS, EVENTFS, OF_LOADED, PARAMETERS, TRACEFS, as_nobody, become_nobody, call,
+                          defer, eq, fails, fails_with, in_child, insert, load, needs, note, run, unload, write_file)
 
 DEBUG = Path("/sys/kernel/debug")
 PERF_EVENT_OPEN = 298

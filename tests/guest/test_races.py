@@ -6,12 +6,8 @@ import re
 import time
 from pathlib import Path
 
-from harness.kernel import expedite_rcu
-from harness.ktap import defer, is_beyond, note, within
-from harness.laws import check_laws
-from harness.module import DEBUGFS, assert_gone, load, measure, reset, unload, write
-from harness.process import write_file
-from harness.workload import busy
+from harness.test import (DEBUGFS, assert_gone, busy, check_laws, defer, expedite_rcu, is_beyond, load, measure, note,
+                          reset, unload, within, write, write_file)
 
 SKIP_WATCH = Path("/sys/module/kcsan/parameters/skip_watch")
 

@@ -5,12 +5,8 @@ import shutil
 import subprocess
 
 import replay
-from harness.ktap import Wrong, allow, matches, note
-from harness.laws import check_laws
-from harness.module import Histogram, load_all, measure
-from harness.needs import about_numbers
-from harness.process import WORK, helper, keep_pids
-from harness.workload import messages
+from harness.test import (WORK, Histogram, Wrong, about_numbers, allow, check_laws, helper, keep_pids, load_all,
+                          matches, measure, messages, note)
 
 FOLDER = WORK / "replay"
 PIPE = ["perf", "bench", "sched", "pipe", "--loop"]

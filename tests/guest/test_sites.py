@@ -5,9 +5,7 @@ violations."""
 import os
 
 import sites
-from harness.kernel import OWN
-from harness.ktap import skip
-from harness.module import KO
+from harness.test import KO, OWN, skip
 
 
 def test_event_sites():

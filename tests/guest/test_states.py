@@ -9,13 +9,9 @@ import time
 from pathlib import Path
 
 from harness import cgroup
-from harness.ktap import defer, eq, note, wait_until, within
-from harness.laws import check_laws
-from harness.module import OF_LOADED, count, load_all, load_helper, measure, parameter, remove, status
-from harness.names import METRICS
-from harness.process import LIBC, WORK, run, spawn, write_file
+from harness.test import (LIBC, METRICS, OF_LOADED, WORK, check_laws, count, defer, eq, load_all, load_helper, measure,
+                          note, parameter, remove, run, spawn, start, status, wait_until, within, write_file)
 from harness.trace import Instance, clear
-from harness.workload import start
 
 # For how long a task blocks, in milliseconds.
 LONG = 400

@@ -4,14 +4,9 @@
 import re
 import stat
 
-from harness.kernel import cpus, possible_cpus
-from harness.ktap import eq, matches, note, within
-from harness.laws import check_laws
-from harness.module import (DEBUGFS, KO, Status, check_histograms, count, histogram, lines_of, load, measure, read,
-                            reset, status)
-from harness.names import COUNTERS, DEFAULT, METRICS, files
-from harness.process import TREE, WORK, run
-from harness.workload import busy, messages
+from harness.test import (COUNTERS, DEBUGFS, DEFAULT, KO, METRICS, TREE, WORK, Status, busy, check_histograms,
+                          check_laws, count, cpus, eq, files, histogram, lines_of, load, matches, measure, messages,
+                          note, possible_cpus, read, reset, run, status, within)
 
 DUMP = TREE / "tests/rawdump"
 

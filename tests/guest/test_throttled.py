@@ -5,14 +5,9 @@ import re
 import time
 
 from harness import cgroup
-from harness.kernel import cpus
-from harness.ktap import Wrong, eq, matches, note, skip, within
-from harness.laws import check_laws
-from harness.module import histogram, let_count, load, measure, read, reset, status, write
-from harness.needs import about_numbers
-from harness.process import WORK, write_file
+from harness.test import (WORK, Wrong, about_numbers, check_laws, cpus, eq, histogram, let_count, load, matches,
+                          measure, note, read, reset, skip, start, status, within, write, write_file)
 from harness.trace import Instance
-from harness.workload import start
 
 # Runs in user space until the file is there. Starts no process: a deadline task may not.
 SPINS = f"until [[ -e {WORK}/stop ]]; do for i in {{1..200}}; do :; done; done"

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """The command schedhist, with the module: what its verbs print is true, and they leave no setting behind."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
@@ -14,17 +12,13 @@ from pathlib import Path
 from typing import NoReturn
 
 from harness import cgroup
-from harness.kernel import cpus
-from harness.ktap import Wrong, allow, defer, eq, note, skip, wait_until, within
 from harness.listeners import Listener
-from harness.module import DEBUGFS, histogram, load, measure, status, unload, value, write
-from harness.names import METRICS
-from harness.needs import about_numbers
-from harness.process import TREE, run, spawn
+from harness.test import (DEBUGFS, METRICS, TREE, Wrong, about_numbers, allow, busy, cpus, defer, eq, histogram, load,
+                          measure, messages, note, run, skip, spawn, start, status, unload, value, wait_until, within,
+                          write)
 from harness.tool import (TOOL, Job, Table, begin, ends, grouped_by, narrow, need, objects, one_table, says,
                           soon_grouped_by, tables, tool)
 from harness.trace import enable
-from harness.workload import busy, messages, start
 
 # One command line for each verb that needs the module.
 VERBS = [[], ["hist"], ["runqlat", "1", "1"], ["cpudist", "1", "1"], ["runqslower"], ["groups"], ["run", "--", "true"],

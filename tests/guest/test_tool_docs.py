@@ -2,8 +2,6 @@
 """The command's documentation: each command in the README's recipes and in docs/tool.md works as it is written
 there."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess
@@ -11,10 +9,8 @@ import time
 from pathlib import Path
 
 from harness import cgroup
-from harness.ktap import THOROUGH, allow, eq, note, skip, within
-from harness.process import TREE, helper, run, spawn
+from harness.test import THOROUGH, TREE, allow, eq, helper, note, run, skip, spawn, start, within
 from harness.tool import TOOL, begin, grouped_by, tool
-from harness.workload import start
 
 
 def blocks(path: Path) -> list[str]:

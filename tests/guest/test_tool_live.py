@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """The live view and the exporter, while the module is loaded, unloaded and loaded anew."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -14,12 +12,9 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from harness.kernel import expedite_rcu
-from harness.ktap import THOROUGH, Wrong, allow, defer, eq, note, skip, wait_until, within
-from harness.module import load, measure
-from harness.process import TREE, run
+from harness.test import (THOROUGH, TREE, Wrong, allow, defer, eq, expedite_rcu, load, measure, messages, note, run,
+                          skip, wait_until, within)
 from harness.tool import TOOL, Job, begin, tool, unload_under_readers
-from harness.workload import messages
 
 # --- top ---
 

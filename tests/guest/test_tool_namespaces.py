@@ -2,8 +2,6 @@
 """The command in containers, which share the module, but not their PIDs, cgroups and /run; and what it leaves if
 it is killed."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys
@@ -11,12 +9,9 @@ from pathlib import Path
 from typing import Callable
 
 from harness import cgroup
-from harness.ktap import Wrong, eq, matches, wait_until, within
-from harness.module import DEBUGFS, read, value, write
-from harness.process import run
+from harness.test import DEBUGFS, Wrong, eq, matches, read, run, start, value, wait_until, within, write
 from harness.tool import (TOOL, Job, begin, ends, grouped_by, instances, lines_of_json, narrow, no_cgroup_is_left,
                           samples, says, soon_grouped_by, tool)
-from harness.workload import start
 from test_tool_run import check_counts, is_watched, rules
 
 PYTHON = sys.executable, "-SE", "-c"

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """The verbs of the command that run others, record, compare and wait: see test_tool.py for the rest."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal
@@ -13,15 +11,12 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from harness import cgroup
-from harness.kernel import TRACEFS, cpus, expedite_rcu
-from harness.ktap import THOROUGH, Wrong, allow, defer, eq, matches, note, skip, wait_until, within
 from harness.listeners import Bpftrace
-from harness.module import DEBUGFS, EVENTFS, lines_of, load, value, write
-from harness.needs import CPU1, about_numbers, needs
-from harness.process import helper, run, spawn, write_file
+from harness.test import (CPU1, DEBUGFS, EVENTFS, THOROUGH, TRACEFS, Wrong, about_numbers, allow, bursts, cpus, defer,
+                          eq, expedite_rcu, helper, lines_of, load, matches, needs, note, run, skip, spawn, start,
+                          value, wait_until, within, write, write_file)
 from harness.tool import (TOOL, Job, begin, ends, grouped_by, instances, lines_of_json, narrow, no_cgroup_is_left,
                           objects, says, soon_grouped_by, tool, unload_under_readers)
-from harness.workload import bursts, start
 
 # --- run ---
 

@@ -6,8 +6,6 @@ around, however long a busy host takes in between. 2 % are for the clocks, which
 that was cut off or counted twice. If a busy host has spoilt the trap itself, it is set again.
 """
 
-from __future__ import annotations
-
 import mmap
 import os
 import resource
@@ -16,13 +14,8 @@ import time
 from pathlib import Path
 from typing import Callable
 
-from harness.kernel import cpus
-from harness.ktap import Wrong, eq, note, within
-from harness.laws import check_laws
-from harness.module import Histogram, count, histogram, load_all, measure, reset, status
-from harness.needs import about_numbers, cpu1
-from harness.process import helper, keep_pids, run, write_file
-from harness.workload import busy
+from harness.test import (Histogram, Wrong, about_numbers, busy, check_laws, count, cpu1, cpus, eq, helper, histogram,
+                          keep_pids, load_all, measure, note, reset, run, status, within, write_file)
 
 MS = 1_000_000
 HOG, VICTIM, REFUGE = 1, 1, 0  # CPUs

@@ -10,13 +10,9 @@ import os
 import random
 from pathlib import Path
 
-from harness.ktap import THOROUGH, allow, defer, note, seeks_leaks, within
-from harness.memory import assert_no_growth, kernel_memory
-from harness.module import KO, assert_gone
-from harness.needs import needs
-from harness.process import helper, run, write_file
+from harness.test import (KO, THOROUGH, allow, assert_gone, assert_no_growth, bursts, busy, defer, helper,
+                          kernel_memory, needs, note, run, seeks_leaks, within, write_file)
 from harness.trace import enable
-from harness.workload import bursts, busy
 
 
 @seeks_leaks

@@ -5,8 +5,6 @@ Every stay on a CPU can be made an outlier; the limit decides how many are repor
 test asks for them. Before and after, no stay is long enough.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import re
@@ -17,11 +15,9 @@ import threading
 import time
 from typing import Callable
 
-from harness.ktap import Wrong, defer, eq, fails, note, wait_until
-from harness.module import DEBUGFS, load, read, waits_in_kernel, write
 from harness.outliers import HEAD, KEPT, Outlier, Waiting, read_text
-from harness.process import write_file
-from harness.workload import stop
+from harness.test import (DEBUGFS, Wrong, defer, eq, fails, load, note, read, stop, wait_until, waits_in_kernel, write,
+                          write_file)
 
 PIPE = DEBUGFS / "outlier_pipe"
 NEWS = select.POLLIN | select.POLLRDNORM

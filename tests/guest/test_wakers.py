@@ -6,11 +6,8 @@ import re
 import time
 from pathlib import Path
 
-from harness.ktap import eq, note
-from harness.laws import check_laws
-from harness.module import EVENTFS, OF_LOADED, load_all, load_helper, measure, parameter, status
-from harness.needs import needs
-from harness.process import write_file
+from harness.test import (EVENTFS, OF_LOADED, check_laws, eq, load_all, load_helper, measure, needs, note, parameter,
+                          status, write_file)
 from harness.trace import hits
 
 SLEEP = "wakeup", "offcpu", "blocked"

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """Cgroups of the tests, and processes in them."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import signal

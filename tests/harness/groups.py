@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """The groups of tasks: what the files say of them, and that they add up to the machine."""
 
-from __future__ import annotations
-
 import os
 import re
 from fnmatch import fnmatchcase

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """The kernel and its CPUs: which it is, and what it can do."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """What a test says: that something is wrong, that it cannot run, and notes for people."""
 
-from __future__ import annotations
-
 import os
 import re
 import time

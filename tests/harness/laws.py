@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """That everything that the module shows adds up, on each CPU and over all."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from .ktap import Wrong

@@ -4,8 +4,6 @@
 None of them looks up symbols in the kernel or in programs, which takes a minute.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

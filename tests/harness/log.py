@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """The kernel log: what the module says in it, and that it holds no report of an error."""
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import itertools

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """The kernel's memory: how much there is of it, and that none is left behind."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

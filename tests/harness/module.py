@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """The module: loaded and unloaded, its controls, and what its text files say."""
 
-from __future__ import annotations
-
 import errno
 import os
 import time

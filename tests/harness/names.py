@@ -4,8 +4,6 @@
 The one table that the tests share. A new metric, counter, file, event or probe is added here.
 """
 
-from __future__ import annotations
-
 # In the order of the summary: name, whether it is recorded (or the sum of others), whether it is
 # measured by default.
 _METRICS = [

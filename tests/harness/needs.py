@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """What a test needs, without which it is skipped."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from pathlib import Path

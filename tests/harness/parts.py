@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """Processes that each do something again and again, in the background, until they are ended."""
 
-from __future__ import annotations
-
 import mmap
 import os
 import random

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """Programs that tests run, and functions that they call in other processes."""
 
-from __future__ import annotations
-
 import ctypes
 import marshal
 import os

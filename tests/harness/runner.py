@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """Runs the tests in a guest, one after the other, each in a child of this interpreter."""
 
-from __future__ import annotations
-
 import importlib
 import os
 import re

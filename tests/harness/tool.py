@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """The command `schedhist`, which scripts/bed/vm --tool builds: run, and what it prints."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

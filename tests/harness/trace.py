@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """The kernel's tracing: our trace events, instances, and what they hold."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

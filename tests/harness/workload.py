@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """Work for the scheduler, once or in the background, and the processes that do it."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

@@ -31,8 +31,6 @@ candidates, those are used whose sums are possible: the stays on a CPU add up to
 the first and the last switch, to within a microsecond or so.
 """
 
-from __future__ import annotations
-
 import itertools
 from pathlib import Path
 

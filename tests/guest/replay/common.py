@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """Definitions that all of replay shares."""
 
-from __future__ import annotations
-
 from typing import NoReturn
 
 from harness.ktap import Wrong

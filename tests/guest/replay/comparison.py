@@ -1,14 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
 """Compares what schedhist recorded with what the reference expects."""
 
-from __future__ import annotations
-
 import bisect
 import itertools
 from typing import Iterator
 
-from harness.ktap import note
-from harness.names import BLOCKED_OTHERWISE
+from harness.test import BLOCKED_OTHERWISE, note
 
 from .common import Interval, die, inconclusive
 from .events import Trace

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """Reads the events of both ftrace instances."""
 
-from __future__ import annotations
-
 import bisect
 import itertools
 import struct

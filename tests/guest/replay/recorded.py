@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """Reads what schedhist recorded."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

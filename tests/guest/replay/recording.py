@@ -1,17 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
 """Measures a window with schedhist and with ftrace, and keeps both recordings."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import time
 from pathlib import Path
 
-from harness.module import DEBUGFS
-from harness.process import write_file
+from harness.test import DEBUGFS, stop, write_file
 from harness.trace import Instance, enable
-from harness.workload import stop
 
 EVENTS_A = [
     "sched_switch",

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """Computes the expected recordings from the events alone, by the definitions."""
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter as Tally
 from dataclasses import dataclass, field
