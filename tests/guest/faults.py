@@ -53,7 +53,7 @@ class Attempt(NamedTuple):
     failed: bool
     errno: int
     bytes: int
-    hash: int
+    hash: str
     asked: int
 
 
@@ -155,7 +155,8 @@ class Operation:
         answer = self.process.stdout.readline().split()
         if len(answer) != 5:
             raise Wrong(f"the program has ended in attempt {how} {number} {pid}")
-        failed, error, read, digest, asked = map(int, answer)
+        digest = answer.pop(3)
+        failed, error, read, asked = map(int, answer)
         self.faults.attempts += 1
         self.faults.failures += failed
         if not (error == self.usual or error == errno.ENOMEM and failed):

@@ -26,6 +26,7 @@ from typing import Callable
 
 from harness.test import (TRACEFS, Status, Wrong, about_numbers, allow, check_laws, histogram, load_all, matches,
                           measure, note, skip, within)
+from harness.trace import Instance
 
 SHIFT = 100_000
 RARE = 0.02
@@ -283,15 +284,11 @@ def schedstat() -> None:
     told("sum of runq", 0.98 * inner - stamps, ours.sum["runq"], high)
 
 
-class Marks:
+class Marks(Instance):
     """Times of marks in a trace, on perf's clock, which is local_clock()."""
 
     def __init__(self) -> None:
-        self.path = TRACEFS / "instances" / "schedhist_marks"
-        if self.path.exists():
-            self.path.rmdir()
-        self.path.mkdir()
-        (self.path / "trace_clock").write_text("perf")
+        super().__init__(clock="perf", name="schedhist_marks", kilobytes=64)
         self.marker = os.open(self.path / "trace_marker", os.O_WRONLY)
 
     def mark(self) -> None:
@@ -299,7 +296,7 @@ class Marks:
 
     def seconds(self) -> list[float]:
         os.close(self.marker)
-        times = re.findall(r"\s(\d+\.\d+): .*mark", (self.path / "trace").read_text())
+        times = re.findall(r"\s(\d+\.\d+): .*mark", "\n".join(self.lines()))
         self.path.rmdir()
         return [float(time) for time in times]
 
