@@ -10,5 +10,10 @@ give_figures() {
 	chown -fhR --reference=. build/bench || :
 }
 
+# guest OPTION... -- COMMAND...: runs COMMAND in a guest whose clock counts instructions, with the
+# kernel KERNEL. The figures do not depend on the load of the machine, but the time that they take
+# does, so the guest may run for hours.
+guest() { scripts/bed/vm ${KERNEL:+--kernel "$KERNEL"} --icount --timeout 10800 "$@"; }
+
 mkdir -p build/bench
 trap give_figures EXIT

@@ -6,21 +6,39 @@
 out=$memory/out
 pids=()
 
+# The host's clock, in seconds. That of a guest whose clock counts instructions leaps to the next timer
+# while a tool waits for a file of the host: minutes of the guest may be a second.
+host_clock() { cat /sys/class/rtc/rtc0/since_epoch; }
+
+# For how many seconds of the host's clock a tool may start.
+PATIENCE=1800
+
+# await COMMAND...: waits until COMMAND succeeds. Fails if the last tool ends, or takes too long.
+await() {
+	local file=$out.$((${#pids[@]} - 1)) deadline
+	deadline=$(($(host_clock) + PATIENCE))
+	until "$@"; do
+		if ! kill -0 "${pids[-1]}" 2> /dev/null; then
+			fail "it ended before it was ready: $(tail -n 3 "$file" | tr '\n' ' ')"
+			return
+		fi
+		if (($(host_clock) > deadline)); then
+			fail "timeout: it was not ready after $PATIENCE s: $(tail -n 3 "$file" | tr '\n' ' ')"
+			return
+		fi
+		sleep 0.2
+	done
+}
+
 # start READY COMMAND...: starts a tool in the background, and waits until it prints READY.
 start() {
-	local ready=$1 file=$out.${#pids[@]} tries=600
+	local ready=$1 file=$out.${#pids[@]}
 	shift
 	: > "$file"
 	# Bash makes background processes ignore Ctrl-C.
 	env --default-signal=INT PYTHONUNBUFFERED=1 stdbuf -oL "$@" > "$file" 2>&1 &
 	pids+=($!)
-	until grep -q "$ready" "$file"; do
-		if ! kill -0 "${pids[-1]}" 2> /dev/null || ((--tries == 0)); then
-			fail "it does not start: $(tail -n 3 "$file" | tr '\n' ' ')"
-			return
-		fi
-		sleep 0.2
-	done
+	await grep -q "$ready" "$file"
 }
 
 # Ends the tools with the signal of Ctrl-C.
@@ -190,17 +208,10 @@ group_ftrace() {
 # record_on ARGUMENT...: starts perf, with a real-time priority, so that it can write out its buffers
 # while real-time tasks fill them. perf starts its command when it is ready.
 record_on() {
-	local tries=600
 	LD_LIBRARY_PATH=$memory env --default-signal=INT "$memory/perf" "$@" -r 20 --synth=no \
 		-o "$memory/perf.data" sleep 100000 > "$out.0" 2>&1 &
 	pids+=($!)
-	until pgrep -fx "sleep 100000" > /dev/null; do
-		((--tries)) || {
-			fail "it does not start: $(tail -n 3 "$out.0" | tr '\n' ' ')"
-			return
-		}
-		sleep 0.2
-	done
+	await pgrep -fx "sleep 100000" > /dev/null
 }
 
 # record_off TENTHS: asserts that perf has recorded at least so many tenths of the switches.
