@@ -70,7 +70,7 @@ impl Delivery {
     /// Creates a delivery with no probe. Sleeps; fails with `ENOMEM`.
     pub(crate) fn new(outliers: Arc<Outliers>) -> Result<Self> {
         Ok(Self {
-            pending: PerCpu::new(|_| Ok(KVBox::new(Pending::new(), GFP_KERNEL)?))?,
+            pending: PerCpu::new(|_| Ok(KVBox::new(Pending::default(), GFP_KERNEL)?))?,
             is_left_for_exit: AtomicBool::new(false),
             outliers,
         })
@@ -148,7 +148,6 @@ pub(crate) fn is_listened_to(metric: Metric) -> bool {
     }
 }
 
-/// Emits the event of a sample.
 #[cold]
 #[inline(never)]
 fn emit(cpu: u32, sample: &Sample, task: &Identity) {

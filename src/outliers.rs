@@ -169,7 +169,7 @@ impl Outliers {
     pub(crate) fn new() -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             measured <- new_mutex!(MetricSet::NONE, "schedhist::Outliers::measured"),
-            thresholds: Thresholds::new(),
+            thresholds: Thresholds::default(),
             can_come: Atomic::new(false),
             budget: Arc::new(
                 Budget {
@@ -266,12 +266,10 @@ impl Outliers {
         self.wait_queue.wake_all();
     }
 
-    /// Returns the actions at an outlier.
     pub(crate) fn actions(&self) -> Actions {
         Actions::from_bits(self.actions.load(Relaxed))
     }
 
-    /// Sets the actions at an outlier.
     pub(crate) fn set_actions(&self, actions: Actions) {
         self.actions.store(actions.bits(), Relaxed);
     }
@@ -314,7 +312,6 @@ impl Outliers {
         }
     }
 
-    /// Reports an outlier, within the limits.
     #[cold]
     #[inline(never)]
     fn report(&self, log: &Log, cpu: u32, sample: &Sample, task: &Identity) {

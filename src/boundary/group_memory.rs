@@ -57,7 +57,6 @@ use crate::{
 #[repr(C, align(64))]
 struct Slot {
     records: GroupRecords,
-    /// The cells of the histograms.
     buckets: AtomicPtr<Cell>,
     /// Whether these are the group's own: one of the values below.
     state: AtomicU32,
@@ -116,7 +115,7 @@ impl GroupMemory {
         let first = slots.first().ok_or(EINVAL)?;
         // INVARIANT: `current` is the first. All `buckets` are `unread`, and all `UNUSED`.
         let memory = Self {
-            occupant: Occupant::new(),
+            occupant: Occupant::default(),
             current: AtomicPtr::new(ptr::from_ref(first).cast_mut()),
             slots,
             unread,
@@ -147,7 +146,6 @@ impl GroupMemory {
         self.current.store(ptr::from_ref(slot).cast_mut(), Relaxed);
     }
 
-    /// Returns the slot of the current group.
     #[inline(always)]
     fn current(&self) -> &Slot {
         // SAFETY: By the type's invariant it points to one of `slots`, which stay as long as
@@ -170,7 +168,6 @@ impl GroupMemory {
         &self.occupant
     }
 
-    /// Returns the records of `group`, if it has a slot.
     pub(crate) fn records(&self, group: Group) -> Option<&GroupRecords> {
         Some(&self.slots.get(group.number() as usize)?.records)
     }
@@ -264,7 +261,6 @@ impl Drop for GroupMemory {
     }
 }
 
-/// Limits the memory of groups.
 struct Budget {
     /// The maximum, in bytes.
     limit: usize,

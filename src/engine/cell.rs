@@ -20,7 +20,7 @@ use crate::engine::atomic::{
 /// This is a `core` atomic and not the kernel's `Atomic<u64>`: loads and stores of the latter call
 /// C helper functions, and on the hot path these must be single instructions. Relaxed loads and
 /// stores of a `core` atomic are what `READ_ONCE()` and `WRITE_ONCE()` are in C.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Cell(AtomicU64);
 
 impl Cell {

@@ -22,7 +22,7 @@ pub struct Identity {
 }
 
 /// Storage for an identity that one CPU writes and any CPU reads. A read may be torn.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct IdentityCells {
     /// From the highest bit on: the PID, the group, and the priority in [`PRIO_BITS`].
     numbers: Cell,
@@ -35,13 +35,6 @@ const PRIO_BITS: u32 = 12;
 const _: () = assert!(Group::MAX <= 1 << (u32::BITS - PRIO_BITS));
 
 impl IdentityCells {
-    pub(super) const fn new() -> Self {
-        Self {
-            numbers: Cell::new(0),
-            comm: [const { Cell::new(0) }; 2],
-        }
-    }
-
     #[inline(always)]
     pub(super) fn set(&self, task: &Identity) {
         let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = task.comm;

@@ -36,15 +36,10 @@ use crate::engine::{
 };
 
 /// A sequence counter, for cells that one CPU writes and any CPU reads.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct SeqCount(Cell);
 
 impl SeqCount {
-    /// Creates the counter of cells that are not being written.
-    pub const fn new() -> Self {
-        Self(Cell::new(0))
-    }
-
     /// Calls `write`, which writes the cells.
     ///
     /// Only the writer of the cells may call this, with interrupts off.
@@ -82,11 +77,5 @@ impl SeqCount {
         let copied = copy();
         fence(Acquire);
         (count == self.0.get()).then_some(copied)
-    }
-}
-
-impl Default for SeqCount {
-    fn default() -> Self {
-        Self::new()
     }
 }

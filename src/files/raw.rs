@@ -75,14 +75,17 @@ fn write(reading: &Reading, out: &mut impl raw::Sink) -> Result {
             let slices = groups.slices(group, reading);
             // Last: what comes meanwhile is then not missing in a histogram.
             let histograms = groups.histograms(group)?;
-            let members = members.of(group);
+            let members = members
+                .get(group.number() as usize)
+                .copied()
+                .unwrap_or_default();
             raw::group(out, group, name, members, &totals, &slices, &histograms);
             Ok(())
         })?;
     }
     if reading.recorder.is_some() {
         // Last: a wait that ends meanwhile is then missing, and not there twice.
-        let mut waiters = Waiters::new();
+        let mut waiters = Waiters::default();
         let found = InProgress::new(reading)?;
         let found = found.find(reading, |slice| raw::task(out, slice), &mut waiters);
         raw::waiters(out, local_clock(), &waiters);

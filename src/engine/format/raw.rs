@@ -98,7 +98,6 @@ const OFFLINE_LEN: usize = 16;
 /// The flag of a task whose slice or wait does not become a sample: `SCHEDHIST_RAW_UNSEEN`.
 const UNSEEN: u32 = 1;
 
-/// The type of a record.
 #[derive(Clone, Copy)]
 #[repr(u32)]
 enum Type {
@@ -427,7 +426,6 @@ fn name(out: &mut impl Sink, kind: Type, number: u32, name: &str) {
     });
 }
 
-/// Writes all records of one CPU.
 fn write_cpu<B, D>(
     out: &mut impl Sink,
     cpu: &Cpu<B>,
@@ -496,7 +494,6 @@ fn write_worst(out: &mut impl Sink, cpu: u32, metric: Metric, worst: &Worst) {
     });
 }
 
-/// The count of a bucket.
 trait Count {
     fn count(&self) -> u64;
 }

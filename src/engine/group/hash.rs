@@ -41,7 +41,6 @@ impl Secret {
     }
 }
 
-/// The state of a hash.
 struct State([u64; 4]);
 
 impl State {

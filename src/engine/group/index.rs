@@ -143,7 +143,6 @@ impl<V: Copy, B: DerefMut<Target = [Entry<V>]>> Index<B> {
         [self.bucket(first), self.bucket(second)]
     }
 
-    /// Returns the places of the bucket `number`.
     fn bucket(&self, number: usize) -> Range<usize> {
         let len = self.entries.len();
         let [first, end] = array::from_fn(|i| ((number + i) * BUCKET).min(len));

@@ -26,8 +26,8 @@ use crate::engine::{
     Side, //
 };
 
-/// The tasks of a CPU, for groups.
-#[derive(Debug)]
+/// The tasks of a CPU, for groups. By default none is known: 0 is [`TaskGroup::UNKNOWN`].
+#[derive(Debug, Default)]
 pub struct Occupant {
     /// The group of the task that has the CPU.
     now: Cell,
@@ -36,14 +36,6 @@ pub struct Occupant {
 }
 
 impl Occupant {
-    /// Creates the occupant of a CPU whose task is not known. All of its bytes are 0.
-    pub const fn new() -> Self {
-        Self {
-            now: Cell::new(TaskGroup::UNKNOWN.bits()),
-            before: Cell::new(TaskGroup::UNKNOWN.bits()),
-        }
-    }
-
     /// Forgets which task has the CPU. Must not run at the same time as a switch on it.
     pub fn forget(&self) {
         self.enter(TaskGroup::UNKNOWN);
@@ -66,12 +58,6 @@ impl Occupant {
 
     fn before(&self) -> TaskGroup {
         TaskGroup::from_bits(self.before.get())
-    }
-}
-
-impl Default for Occupant {
-    fn default() -> Self {
-        Self::new()
     }
 }
 

@@ -37,7 +37,7 @@ use crate::engine::{
 };
 
 /// The parts of a metric's totals that change rarely.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Rare {
     /// Number of changes of the sum's bit 63 that [`GroupRecords::carry`] has found.
     half_wraps: Cell,
@@ -50,9 +50,9 @@ struct Rare {
 ///
 /// The CPU writes it within its switches, and any CPU may read it meanwhile. Once no task can be in
 /// the group any more, another CPU may write it: [`GroupRecords::absorb`] and
-/// [`GroupRecords::clear`]. The cells that each switch needs come first.
+/// [`GroupRecords::clear`]. The cells that each switch needs come first. By default all bytes are 0.
 #[repr(C)]
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct GroupRecords {
     counts: [Cell; GroupMetric::COUNT],
     /// The sums modulo 2^64, in nanoseconds.
@@ -76,28 +76,6 @@ pub struct GroupRecords {
 const _: () = assert!(cfg!(loom) || size_of::<GroupRecords>() <= 8 * 64 - 16);
 
 impl GroupRecords {
-    /// Creates records in which nothing is recorded. All of its bytes are 0.
-    pub const fn new() -> Self {
-        Self {
-            counts: [const { Cell::new(0) }; GroupMetric::COUNT],
-            sums: [const { Cell::new(0) }; GroupMetric::COUNT],
-            maxima: [const { Cell::new(0) }; GroupMetric::COUNT],
-            counters: [const { Cell::new(0) }; GroupCounter::COUNT],
-            ended_by: [const { Waits::new() }; CulpritKind::COUNT],
-            preempted_by: [const { Waits::new() }; CulpritKind::COUNT],
-            rare: [const {
-                Rare {
-                    half_wraps: Cell::new(0),
-                    time: Cell::new(0),
-                    task: IdentityCells::new(),
-                }
-            }; GroupMetric::COUNT],
-            neighbours: [const { Neighbour::new() }; NEIGHBOURS],
-            seqcount: SeqCount::new(),
-        }
-    }
-
-    /// Counts an event.
     #[inline(always)]
     pub(in crate::engine) fn count(&self, counter: GroupCounter) {
         self.counters[counter as usize].add(1);
@@ -234,11 +212,5 @@ impl GroupRecords {
     /// Returns the waits that began when `culprit` preempted the task.
     pub fn preempted_by(&self, culprit: CulpritKind) -> &Waits {
         &self.preempted_by[culprit as usize]
-    }
-}
-
-impl Default for GroupRecords {
-    fn default() -> Self {
-        Self::new()
     }
 }

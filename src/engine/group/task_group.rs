@@ -43,7 +43,6 @@ impl TaskGroup {
     const KERNEL: u32 = 1 << Self::GROUP_BITS;
     const IS_IDLE: u32 = 1 << (Self::GROUP_BITS + 1);
 
-    /// The number of bits of a [`TaskGroup`].
     pub(in crate::engine) const BITS: u32 = Self::GROUP_BITS + 2;
 
     /// The group of a task of which nothing is known.

@@ -103,7 +103,7 @@ impl Range {
 }
 
 /// The parts of a metric's totals that change rarely.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Rare {
     /// Guards the other cells here, and the metric's [`Range`].
     seqcount: SeqCount,
@@ -116,15 +116,6 @@ struct Rare {
 }
 
 impl Rare {
-    const fn new() -> Self {
-        Self {
-            seqcount: SeqCount::new(),
-            half_wraps: Cell::new(0),
-            time: Cell::new(0),
-            task: IdentityCells::new(),
-        }
-    }
-
     /// Records a new least or greatest sample of the metric, whose `range` does not contain it.
     /// Rare: new extremes become ever less likely.
     #[cold]
@@ -148,7 +139,6 @@ impl Rare {
     }
 }
 
-/// The sum of a metric.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::engine) struct Sum<'a> {
     /// The sum modulo 2^64.
@@ -228,7 +218,7 @@ impl Totals {
     /// [`Totals::carry`] must be called at least once in this many samples of each metric.
     pub(in crate::engine) const CARRY_EVERY: u64 = 1 << 20;
 
-    pub(in crate::engine) const fn new() -> Self {
+    pub(in crate::engine) fn new() -> Self {
         // A plain switch needs one cache line here, besides the one that the totals share with what
         // comes before them. A preemption and a slice of the idle task need one more.
         const {
@@ -241,11 +231,11 @@ impl Totals {
             );
         }
         Self {
-            sums: [const { Cell::new(0) }; 4],
+            sums: Default::default(),
             ranges: [const { Range::new() }; 4],
-            beside: [const { Cell::new(0) }; 2],
+            beside: Default::default(),
             others: [const { (Cell::new(0), Range::new()) }; Metric::COUNT - 4],
-            rare: [const { Rare::new() }; Metric::COUNT],
+            rare: Default::default(),
         }
     }
 

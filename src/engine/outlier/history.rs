@@ -2,6 +2,8 @@
 
 //! The last slices on a CPU: the tasks that had it, and when.
 
+use core::array;
+
 use crate::engine::{
     identity::IdentityCells,
     Cell,
@@ -22,22 +24,11 @@ pub struct Slice {
     pub until: u64,
 }
 
-/// Storage for one slice.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Place {
     since: Cell,
     until: Cell,
     task: IdentityCells,
-}
-
-impl Place {
-    const fn new() -> Self {
-        Self {
-            since: Cell::new(0),
-            until: Cell::new(0),
-            task: IdentityCells::new(),
-        }
-    }
 }
 
 /// The last [`SLICES`] slices on a CPU.
@@ -52,16 +43,18 @@ pub struct History {
     places: [Place; SLICES],
 }
 
-impl History {
-    /// Creates an empty history.
-    pub const fn new() -> Self {
+impl Default for History {
+    fn default() -> Self {
         Self {
             count: Cell::new(0),
             forgotten: Cell::new(0),
-            places: [const { Place::new() }; SLICES],
+            // Too many for a derived default.
+            places: array::from_fn(|_| Place::default()),
         }
     }
+}
 
+impl History {
     /// Records a slice that has just ended. Slices must come in chronological order; there may be
     /// gaps between them. If a slice begins before the last one ended, the clock went backwards:
     /// all earlier slices are then forgotten.
@@ -109,11 +102,5 @@ impl History {
     /// Returns the place of the slice with this number.
     fn place(&self, number: u64) -> Option<&Place> {
         self.places.get(number as usize % SLICES)
-    }
-}
-
-impl Default for History {
-    fn default() -> Self {
-        Self::new()
     }
 }

@@ -48,15 +48,17 @@ pub struct Thresholds {
     effective: [Cell; Metric::COUNT],
 }
 
-impl Thresholds {
-    /// Creates thresholds of which none is set.
-    pub const fn new() -> Self {
+impl Default for Thresholds {
+    /// None is set.
+    fn default() -> Self {
         Self {
-            shown: [const { Cell::new(0) }; Series::ALL.len()],
+            shown: Default::default(),
             effective: [const { Cell::new(u64::MAX) }; Metric::COUNT],
         }
     }
+}
 
+impl Thresholds {
     /// Returns the threshold of `series`, in nanoseconds; 0 for none.
     pub fn get(&self, series: Series) -> u64 {
         Self::index(series)
@@ -103,12 +105,6 @@ impl Thresholds {
 
     fn index(series: Series) -> Option<usize> {
         Series::ALL.into_iter().position(|other| other == series)
-    }
-}
-
-impl Default for Thresholds {
-    fn default() -> Self {
-        Self::new()
     }
 }
 
@@ -253,7 +249,7 @@ pub struct Culprit {
     pub slices: u32,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct CulpritCells {
     task: IdentityCells,
     ran: Cell,
@@ -261,14 +257,6 @@ struct CulpritCells {
 }
 
 impl CulpritCells {
-    const fn new() -> Self {
-        Self {
-            task: IdentityCells::new(),
-            ran: Cell::new(0),
-            slices: Cell::new(0),
-        }
-    }
-
     fn set(&self, culprit: &Culprit) {
         self.task.set(&culprit.task);
         self.ran.set(culprit.ran);
@@ -285,7 +273,7 @@ impl CulpritCells {
 }
 
 /// Storage for an outlier with its culprits.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Place {
     /// Guards the cells below.
     seqcount: SeqCount,
@@ -298,18 +286,6 @@ struct Place {
 }
 
 impl Place {
-    const fn new() -> Self {
-        Self {
-            seqcount: SeqCount::new(),
-            id: Cell::new(0),
-            sample: SampleCells::new(),
-            task: IdentityCells::new(),
-            missing: Cell::new(0),
-            len: Cell::new(0),
-            culprits: [const { CulpritCells::new() }; CULPRITS],
-        }
-    }
-
     /// Fills the place. Only the CPU that owns it may call this.
     fn fill(&self, id: u64, sample: &Sample, task: &Identity, history: &History) {
         self.seqcount.write(|| {
@@ -367,7 +343,7 @@ impl Place {
 /// The outliers of a CPU: the last [`KEPT`] of them, and the history of the tasks that had the CPU.
 ///
 /// Only that CPU writes it, with interrupts off; any CPU may read the outliers meanwhile.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Log {
     history: History,
     /// A lower bound of the number of the outlier that the CPU is about to report; 0 while it is
@@ -383,17 +359,6 @@ pub struct Log {
 const _: () = assert!(cfg!(loom) || size_of::<Log>() <= 32 * 1024);
 
 impl Log {
-    /// Creates an empty log.
-    pub const fn new() -> Self {
-        Self {
-            history: History::new(),
-            pending: Cell::new(0),
-            count: Cell::new(0),
-            suppressed: Cell::new(0),
-            places: [const { Place::new() }; KEPT],
-        }
-    }
-
     /// Records the slice on the CPU that has just ended. Must be called at every switch.
     pub fn slice(&self, slice: &Slice) {
         self.history.push(slice);
@@ -480,11 +445,5 @@ impl Log {
             place.outlier()
         });
         outlier?.filter(|outlier| outlier.id == id)
-    }
-}
-
-impl Default for Log {
-    fn default() -> Self {
-        Self::new()
     }
 }

@@ -51,7 +51,7 @@ impl Waits {
 }
 
 /// The waits in progress.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Waiters {
     waits: [Waits; WAITS.len()],
     /// The longest waits, in no order.
@@ -59,15 +59,6 @@ pub struct Waiters {
 }
 
 impl Waiters {
-    /// Creates an empty collection.
-    pub const fn new() -> Self {
-        const NONE: Waits = Waits { count: 0, sum: 0 };
-        Self {
-            waits: [NONE; WAITS.len()],
-            longest: [None; LONGEST],
-        }
-    }
-
     /// Adds a wait that was found at `now`. `task` is called if it is among the longest so far.
     pub fn add(&mut self, waiting: &Waiting, now: u64, cpu: u32, task: impl FnOnce() -> Identity) {
         let all = WAITS.into_iter().zip(&mut self.waits);
@@ -99,11 +90,5 @@ impl Waiters {
     /// Returns the longest waits, in no order.
     pub fn longest(&self) -> impl Iterator<Item = &TaskInProgress> {
         self.longest.iter().flatten()
-    }
-}
-
-impl Default for Waiters {
-    fn default() -> Self {
-        Self::new()
     }
 }

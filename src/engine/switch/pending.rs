@@ -20,7 +20,7 @@ pub const MAX: usize = 4;
 /// switch.
 ///
 /// Only the CPU itself uses them: at the switch, and in the task, before it can be preempted.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Pending {
     number: Cell,
     task: IdentityCells,
@@ -28,15 +28,6 @@ pub struct Pending {
 }
 
 impl Pending {
-    /// Creates storage that holds no sample.
-    pub const fn new() -> Self {
-        Self {
-            number: Cell::new(0),
-            task: IdentityCells::new(),
-            samples: [const { SampleCells::new() }; MAX],
-        }
-    }
-
     /// Returns whether there is no sample.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
@@ -77,11 +68,5 @@ impl Pending {
                 each(&sample, &task);
             }
         }
-    }
-}
-
-impl Default for Pending {
-    fn default() -> Self {
-        Self::new()
     }
 }

@@ -96,7 +96,7 @@ impl Sample {
 }
 
 /// Storage for a sample that one CPU writes and any CPU reads. A read may be torn.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(in crate::engine) struct SampleCells {
     metric_and_cause: Cell,
     value: Cell,
@@ -104,14 +104,6 @@ pub(in crate::engine) struct SampleCells {
 }
 
 impl SampleCells {
-    pub(in crate::engine) const fn new() -> Self {
-        Self {
-            metric_and_cause: Cell::new(0),
-            value: Cell::new(0),
-            end: Cell::new(0),
-        }
-    }
-
     pub(in crate::engine) fn set(&self, sample: &Sample) {
         self.metric_and_cause
             .set(((sample.metric as u64) << 8) | sample.cause as u64);
@@ -166,7 +158,7 @@ pub trait Observer: Copy {
     /// Receives the group of the task that gets the CPU, or that of the idle task, after the
     /// samples of the task that leaves and before those of this task.
     #[inline(always)]
-    fn enter(self, _verdict: TaskGroup) {}
+    fn enter(self, _task_group: TaskGroup) {}
 
     /// Returns the group that [`Observer::enter`] received last.
     #[inline(always)]

@@ -20,7 +20,6 @@ use crate::engine::{
     Metric, //
 };
 
-/// A wakeup of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::engine) struct Woken {
     /// The time of the wakeup, in nanoseconds of the waker's clock.
@@ -48,7 +47,7 @@ pub(in crate::engine) struct Woken {
 ///
 /// A state that was created with `owner` [`TaskState::UNTRACKED`] is never written.
 #[repr(align(64))]
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct TaskState {
     /// The [`Task::id`] of the owner, the task whose state this is; 0 for none.
     owner: Cell,
@@ -83,7 +82,6 @@ fn tag(id: u64) -> u64 {
     id << (u64::BITS - BITS)
 }
 
-/// A task's last switch-out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::engine) struct LastSwitchOut {
     pub(in crate::engine) out: u64,
@@ -427,12 +425,6 @@ pub struct Waiting {
     /// Whether it becomes a sample when it ends. If not, its beginning was not seen, and it may
     /// have begun earlier.
     pub is_sample: bool,
-}
-
-impl Default for TaskState {
-    fn default() -> Self {
-        Self::new()
-    }
 }
 
 /// Selects the wakeups that are noted.

@@ -36,6 +36,7 @@ pub fn settle(object: &impl Debug) {
 }
 
 /// `core::sync::atomic::AtomicU64`, as far as the engine needs it.
+#[derive(Default)]
 pub struct AtomicU64 {
     initial: u64,
     modelled: OnceLock<loom::sync::atomic::AtomicU64>,

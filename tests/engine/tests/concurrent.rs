@@ -146,7 +146,7 @@ fn culprit(n: u64, i: u64) -> Identity {
 fn outliers_are_never_torn() {
     const OUTLIERS: u64 = if cfg!(miri) { 3 * KEPT as u64 } else { 30_000 };
 
-    let log = Log::new();
+    let log = Log::default();
     let write = || {
         for n in 1..=OUTLIERS {
             let (tasks, rounds) = shape(n);
@@ -318,7 +318,7 @@ fn a_reader_gets_all_outliers() {
     const WRITERS: u64 = 3;
 
     let limit = Limit::new(OUTLIERS);
-    let logs: Vec<Log> = (0..WRITERS).map(|_| Log::new()).collect();
+    let logs: Vec<Log> = (0..WRITERS).map(|_| Log::default()).collect();
     let seen = [AtomicU64::new(0), AtomicU64::new(0)];
     let (limit, all, seen) = (&limit, &logs, &seen);
     let write = |log: &Log| loop {

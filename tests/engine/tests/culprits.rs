@@ -104,7 +104,7 @@ fn between(slices: &[Slice], since: u64, until: u64) -> Vec<Slice> {
 }
 
 fn pushed(slices: &[Slice]) -> History {
-    let history = History::new();
+    let history = History::default();
     for slice in slices {
         history.push(slice);
     }
@@ -184,7 +184,7 @@ proptest! {
         slices in any_slices(2 * SLICES),
         windows in vec((any_when(), any_when(), any_metric(), any_cause()), 2 * KEPT),
     ) {
-        let log = Log::new();
+        let log = Log::default();
         for slice in &slices {
             log.slice(slice);
         }
@@ -228,7 +228,7 @@ proptest! {
         slices in vec((any_span(), any_span(), 0..80), 0..2 * SLICES),
         samples in vec((any_span(), prop_oneof![any_span(), any::<u64>()]), 4),
     ) {
-        let log = Log::new();
+        let log = Log::default();
         for (one, other, pid) in slices {
             let (since, until) = (one.min(other), one.max(other));
             log.slice(&Slice { task: identity(pid, 0), since, until });
@@ -249,7 +249,7 @@ proptest! {
 #[test]
 fn at_most_32_culprits() {
     for (tasks, missing) in [(1, 0), (31, 0), (32, 0), (33, 10), (64, 320)] {
-        let log = Log::new();
+        let log = Log::default();
         for number in 0..tasks {
             log.slice(&Slice {
                 task: identity(number, 0),
@@ -278,7 +278,7 @@ fn at_most_32_culprits() {
 #[ignore = "a measurement"]
 fn time_of_a_report() {
     for tasks in [1, 2, 32, 256] {
-        let log = Log::new();
+        let log = Log::default();
         for number in 0..SLICES as u64 {
             let pid = i32::try_from(number).expect("not so many") % tasks;
             log.slice(&Slice {

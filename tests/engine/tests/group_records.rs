@@ -91,7 +91,7 @@ fn cells_of_a_group() {
 
 #[test]
 fn new_records_are_empty() {
-    let records = GroupRecords::new();
+    let records = GroupRecords::default();
     for metric in GroupMetric::ALL {
         assert_eq!((records.samples(metric), records.sum(metric)), (0, 0));
         assert_eq!(records.worst(metric), None);

@@ -133,7 +133,7 @@ proptest! {
     /// The longest waits are named, and all that become samples are counted.
     #[test]
     fn longest_waits(waits in vec((0..3_usize, 0..50_u64, any::<bool>()), 0..60)) {
-        let mut waiters = Waiters::new();
+        let mut waiters = Waiters::default();
         for (pid, (metric, waited, is_sample)) in waits.iter().copied().enumerate() {
             let waiting = Waiting { metric: WAITS[metric], waited, is_sample };
             let identity = || Identity { pid: pid as i32, ..Identity::default() };

@@ -109,7 +109,7 @@ struct Pair {
 impl Pair {
     fn new() -> Arc<Self> {
         let pair = Self {
-            seqcount: SeqCount::new(),
+            seqcount: SeqCount::default(),
             cells: [Cell::new(0), Cell::new(0)],
         };
         settle(&pair);
@@ -390,7 +390,7 @@ fn is_there(log: &Log, n: u64) -> bool {
 }
 
 fn new_log() -> Log {
-    let log = Log::new();
+    let log = Log::default();
     settle(&log);
     log
 }

@@ -44,7 +44,7 @@ fn any_step() -> impl Strategy<Value = Step> {
 proptest! {
     #[test]
     fn the_last_outliers_are_kept(steps in vec(any_step(), 0..150)) {
-        let log = Log::new();
+        let log = Log::default();
         let (mut now, mut id, mut suppressed) = (1, 0, 0);
         let mut reported = Vec::new();
         for step in steps {
@@ -96,7 +96,7 @@ fn there_is_no_outlier_0() {
         end: 1,
         cause: Cause::Idle,
     };
-    let log = Log::new();
+    let log = Log::default();
     assert_eq!((read(&log, 0), log.first_after(0)), (None, None));
     assert!(log.report(1, &sample, &identity(1, 0)).is_some());
     assert_eq!((read(&log, 0), log.first_after(0)), (None, Some(1)));
@@ -129,7 +129,7 @@ impl Race {
     fn new(cpus: usize, readers: usize) -> Self {
         Self {
             limit: Limit::new(0),
-            logs: (0..cpus).map(|_| Log::new()).collect(),
+            logs: (0..cpus).map(|_| Log::default()).collect(),
             stages: vec![StageCell::default(); cpus],
             readers: vec![0; readers],
         }
@@ -273,7 +273,7 @@ fn a_reader_waits_for_the_first() -> Result<(), String> {
 /// An outlier in flight keeps a reader from those after it, and from no other.
 #[test]
 fn an_outlier_in_flight_comes_before_later_ones() {
-    let (limit, log) = (Limit::new(0), Log::new());
+    let (limit, log) = (Limit::new(0), Log::default());
     let before = || [1, 2, 3].map(|id| log.may_report_before(id));
     assert_eq!(before(), [false, false, false]);
     assert_eq!(limit.take(), Some(1));

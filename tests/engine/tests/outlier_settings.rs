@@ -15,7 +15,7 @@ proptest! {
     fn a_sample_must_exceed_a_threshold(
         settings in vec((0..Series::ALL.len(), any_threshold()), 0..30),
     ) {
-        let thresholds = Thresholds::new();
+        let thresholds = Thresholds::default();
         let mut naive = [0; Series::ALL.len()];
         for (index, nanoseconds) in settings {
             thresholds.set(Series::ALL[index], nanoseconds);

@@ -73,7 +73,7 @@ impl Watched {
         cpu.begin(1, MetricSet::ALL);
         Self {
             cpu,
-            log: Log::new(),
+            log: Log::default(),
             reported: RefCell::default(),
         }
     }

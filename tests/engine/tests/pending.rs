@@ -52,7 +52,7 @@ proptest! {
     /// which there is no room are refused, and nothing is left for the next switch.
     #[test]
     fn comes_out_as_it_went_in(switches in vec((samples(), identities(), any::<bool>()), 1..6)) {
-        let pending = Pending::new();
+        let pending = Pending::default();
         for (samples, task, is_taken) in switches {
             pending.clear();
             prop_assert!(pending.is_empty());

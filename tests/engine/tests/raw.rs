@@ -386,7 +386,7 @@ fn in_progress(scheme: Scheme) -> (Vec<u8>, decoder::Snapshot) {
             task: task.task,
         }
     };
-    let (mut bytes, mut waiters) = (Bytes::default(), Waiters::new());
+    let (mut bytes, mut waiters) = (Bytes::default(), Waiters::default());
     for pid in 0..LONGEST as u32 {
         let TaskInProgress { now, cpu, .. } = task(Metric::Throttled, pid);
         let waiting = Waiting {

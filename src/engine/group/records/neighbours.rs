@@ -15,7 +15,7 @@ use crate::engine::{
 pub const NEIGHBOURS: usize = 4;
 
 /// Waits that ended while a task of one other group had the CPU.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Neighbour {
     /// The number of the group; 0 while this is free.
     pub(super) group: Cell,
@@ -26,14 +26,6 @@ pub(super) struct Neighbour {
 }
 
 impl Neighbour {
-    pub(super) const fn new() -> Self {
-        Self {
-            group: Cell::new(0),
-            waits: Waits::new(),
-            lost: Cell::new(0),
-        }
-    }
-
     pub(super) fn get(&self) -> NeighbourValues {
         NeighbourValues {
             group: self.group.get(),

@@ -5,27 +5,19 @@
 use crate::engine::Cell;
 
 /// A number of waits, and how long they took.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Waits {
     pub(super) count: Cell,
     pub(super) nanoseconds: Cell,
 }
 
 impl Waits {
-    pub(super) const fn new() -> Self {
-        Self {
-            count: Cell::new(0),
-            nanoseconds: Cell::new(0),
-        }
-    }
-
     #[inline(always)]
     pub(super) fn add(&self, nanoseconds: u64) {
         self.count.add(1);
         self.nanoseconds.add(nanoseconds);
     }
 
-    /// Adds other waits.
     pub(super) fn add_all(&self, other: &Self) {
         self.count.add(other.count());
         self.nanoseconds.add(other.nanoseconds());

@@ -28,7 +28,6 @@ use crate::engine::{
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub struct Header {
-    /// The number of the CPU.
     pub(super) number: u32,
     pub(in crate::engine) scheme: Scheme,
     /// The time at which the running task got the CPU, in nanoseconds of the CPU's clock; 0 if not
@@ -55,7 +54,7 @@ pub struct Header {
 
 impl Header {
     /// Creates the header of the CPU `number`, which has recorded nothing yet.
-    pub const fn new(number: u32, scheme: Scheme) -> Self {
+    pub fn new(number: u32, scheme: Scheme) -> Self {
         const { assert!(cfg!(loom) || offset_of!(Self, totals) == Totals::BEFORE) };
         // INVARIANT: `stride` is set to `scheme.buckets()`.
         Self {
@@ -70,7 +69,7 @@ impl Header {
             balance: Cell::new(0),
             on: Cell::new(0),
             stride: scheme.buckets(),
-            other_counters: [const { Cell::new(0) }; Counter::COUNT],
+            other_counters: Default::default(),
         }
     }
 

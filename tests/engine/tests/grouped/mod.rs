@@ -73,9 +73,9 @@ impl Groups {
     /// Creates the same without histograms.
     pub(crate) fn without_histograms(groups: usize, scheme: Scheme) -> Self {
         Self {
-            occupant: Occupant::new(),
+            occupant: Occupant::default(),
             current: Cell::new(0),
-            records: (0..groups).map(|_| GroupRecords::new()).collect(),
+            records: (0..groups).map(|_| GroupRecords::default()).collect(),
             buckets: Vec::new(),
             scheme,
         }

@@ -40,9 +40,9 @@ pub(crate) struct CpuGroups {
 impl CpuGroups {
     pub(crate) fn new() -> Self {
         Self {
-            occupant: Occupant::new(),
+            occupant: Occupant::default(),
             current: Cell::new(0),
-            records: (0..=GONE).map(|_| GroupRecords::new()).collect(),
+            records: (0..=GONE).map(|_| GroupRecords::default()).collect(),
             buckets: (0..=GONE).map(|_| Vec::new()).collect(),
             wanted: (0..=GONE).map(|_| Cell::new(0)).collect(),
         }

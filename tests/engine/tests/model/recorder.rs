@@ -291,7 +291,7 @@ impl Recorder {
 
     /// Makes an outlier of each sample from now on.
     pub(crate) fn watch(&mut self) {
-        self.logs = self.cpus.iter().map(|_| Log::new()).collect();
+        self.logs = self.cpus.iter().map(|_| Log::default()).collect();
     }
 
     /// Records groups from now on.

@@ -134,7 +134,7 @@ impl Machine {
                 raw::task(out, &task);
             }
         }
-        let mut waiters = Waiters::new();
+        let mut waiters = Waiters::default();
         if let Some(since) = self.starved_since {
             let waiting = Waiting {
                 metric: Metric::RunqWakeup,
