@@ -185,7 +185,6 @@ impl Files<'_> {
     }
 }
 
-/// A file of kind `T` of a monitor.
 struct MonitorFile<T> {
     monitor: Arc<Monitor>,
     name: &'static str,
@@ -195,7 +194,9 @@ struct MonitorFile<T> {
 /// A kind of file that can be read.
 trait View: Send + Sync + 'static {
     /// Estimates the length of the text, as [`Readable::size_hint`] does.
-    fn size_hint(&self, monitor: &Monitor, last_len: usize) -> usize;
+    fn size_hint(&self, _monitor: &Monitor, last_len: usize) -> usize {
+        last_len.max(4096)
+    }
 
     /// Writes the text of the file, as of `reading`. Process context, may sleep.
     ///
@@ -228,7 +229,7 @@ trait Control: Send + Sync + 'static {
 /// A control that can be read, too. Its text is one line.
 trait Setting: Control {
     /// Estimates the length of the text in bytes.
-    const SIZE: usize;
+    const SIZE: usize = 64;
 
     /// Returns the current value.
     fn get(&self, reading: &Reading) -> impl fmt::Display;

@@ -58,7 +58,6 @@ use crate::{
     },
 };
 
-/// Limits of groups.
 #[derive(Clone, Copy)]
 pub(crate) struct Limits {
     /// The maximum number of groups, besides [`Group::OTHER`].
@@ -68,7 +67,6 @@ pub(crate) struct Limits {
 }
 
 impl Default for Limits {
-    /// The limits until others are set.
     fn default() -> Self {
         // The counters of as many groups take half of that.
         let of_cpus = u64::from(nr_cpu_ids()) * (256 << 10);
@@ -93,9 +91,7 @@ pub(crate) struct Groups {
     limits: Limits,
     /// The memory of the places and the index, in bytes.
     tables: usize,
-    /// The scheme of the histograms of groups.
     scheme: Scheme,
-    /// The time at which they began.
     since: u64,
     memories: Pin<KBox<GroupMemories>>,
     /// The lock also orders decisions: a group is stored while it is held, and what it depends on
@@ -167,7 +163,6 @@ impl Groups {
         !matches!(self.kind, Kind::Cgroup)
     }
 
-    /// Returns whether the groups are those of a list of rules.
     pub(crate) fn is_list(&self) -> bool {
         matches!(self.kind, Kind::List)
     }
@@ -178,12 +173,10 @@ impl Groups {
         core::str::from_utf8(self.text.to_bytes()).unwrap_or_default()
     }
 
-    /// Returns the records.
     pub(crate) fn memories(&self) -> &GroupMemories {
         &self.memories
     }
 
-    /// Returns what is said of all groups together.
     pub(crate) fn head(&self) -> Head {
         let registry = self.registry.lock();
         Head {
@@ -198,7 +191,6 @@ impl Groups {
         }
     }
 
-    /// Returns the scheme of the histograms.
     pub(crate) fn scheme(&self) -> Scheme {
         self.scheme
     }

@@ -47,7 +47,6 @@ use crate::{
     },
 };
 
-/// The state that the controls change.
 struct State {
     enabled: bool,
     metrics: MetricSet,
@@ -58,10 +57,8 @@ struct State {
     tracking: Tracking,
     /// Present while tasks are grouped.
     groups: Option<Arc<Groups>>,
-    /// The limits of the next groups.
     group_limits: Limits,
     baselines: Option<Arc<Baselines>>,
-    /// The number of resets so far.
     resets: u64,
 }
 
@@ -148,7 +145,6 @@ impl Monitor {
         self.delivery.outliers()
     }
 
-    /// Returns how samples are delivered.
     pub(crate) fn delivery(&self) -> &Arc<Delivery> {
         &self.delivery
     }

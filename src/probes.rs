@@ -64,6 +64,8 @@ impl Drop for WaitForSweeps {
     }
 }
 
+type Register = fn(Arc<Recorder>) -> Result<Registration<Recorder>>;
+
 /// The probes of a recorder.
 ///
 /// The order of the fields is the order in which the probes are unregistered. No CPU runs a probe
@@ -100,23 +102,19 @@ impl Probes {
             (follows_cgroups, follows_names) = (groups.follows_cgroups(), groups.follows_names());
         }
         let recorder = Arc::new(Recorder::new(&records, groups, delivery)?, GFP_KERNEL)?;
-        let (mut execs, mut renames, mut moves) = (None, None, None);
-        if has_groups {
-            execs = Some(SchedProcessExecProbe::register(recorder.clone())?);
-        }
-        if follows_cgroups {
-            moves = Some(CgroupAttachTaskProbe::register(recorder.clone())?);
-        }
-        if follows_names {
-            renames = Some(TaskRenameProbe::register(recorder.clone())?);
-        }
-        let mut new_tasks = None;
-        if metrics.needs_tasks() || has_groups {
-            new_tasks = Some(TaskNewtaskProbe::register(recorder.clone())?);
+        let register = |is_needed: bool, register: Register| {
+            is_needed.then(|| register(recorder.clone())).transpose()
+        };
+        let execs = register(has_groups, SchedProcessExecProbe::register)?;
+        let moves = register(follows_cgroups, CgroupAttachTaskProbe::register)?;
+        let renames = register(follows_names, TaskRenameProbe::register)?;
+        let needs_tasks = metrics.needs_tasks() || has_groups;
+        let new_tasks = register(needs_tasks, TaskNewtaskProbe::register)?;
+        if needs_tasks {
             // The probe sees all tasks that are created from here on. Make room for the others.
             recorder.make_room();
         }
-        let wakings = register_wakings(&recorder, metrics)?;
+        let wakings = register(metrics.needs_wakeups(), wakings_variant(metrics))?;
         let hotplug = hotplug::Registration::new(recorder.clone())?;
         Ok(Self {
             _switches: register_switches(&recorder, scheme, metrics, has_groups)?,
@@ -162,17 +160,10 @@ fn register_switches(
     register(CpuRecorder::all(recorder)?)
 }
 
-/// Registers the variant of the `sched_waking` probe that `metrics` need, if any.
-fn register_wakings(
-    recorder: &Arc<Recorder>,
-    metrics: MetricSet,
-) -> Result<Option<Registration<Recorder>>> {
-    if !metrics.needs_wakeups() {
-        return Ok(None);
-    }
-    let register = match metrics.contains(Metric::Wakeup) {
+/// Returns how the variant of the `sched_waking` probe that `metrics` need is registered.
+fn wakings_variant(metrics: MetricSet) -> Register {
+    match metrics.contains(Metric::Wakeup) {
         true => SchedWakingProbe::<_, AllWakeups>::register,
         false => SchedWakingProbe::<_, QueuedWakeups>::register,
-    };
-    register(recorder.clone()).map(Some)
+    }
 }

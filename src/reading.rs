@@ -44,9 +44,7 @@ type CpuBaseline = Baseline<KVVec<u64>>;
 /// The counts at the last reset.
 pub(crate) struct Baselines {
     pub(crate) cpus: PerCpu<CpuBaseline>,
-    /// The number of outliers that had been reported.
     pub(crate) reported: u64,
-    /// The number of outliers that had been suppressed.
     pub(crate) suppressed: u64,
 }
 
@@ -63,7 +61,6 @@ pub(crate) enum Since {
 ///
 /// The probes go on recording meanwhile.
 pub(crate) struct Reading {
-    /// Whether measuring is on.
     pub(crate) enabled: bool,
     /// The metrics that are on while measuring is on.
     pub(crate) metrics: MetricSet,
@@ -72,14 +69,12 @@ pub(crate) struct Reading {
     pub(crate) records: Arc<Records>,
     /// The groups; `None` while tasks are not grouped.
     pub(crate) groups: Option<Arc<Groups>>,
-    /// The limits of the next groups.
     pub(crate) group_limits: Limits,
     /// The recorder; `None` while no probe is registered: measuring is off, or no metric is on.
     pub(crate) recorder: Option<Arc<Recorder>>,
     /// The counts to subtract from the records; `None` before the first reset.
     pub(crate) baselines: Option<Arc<Baselines>>,
     pub(crate) outliers: Arc<Outliers>,
-    /// The number of resets before this reading.
     pub(crate) resets: u64,
 }
 
@@ -181,19 +176,16 @@ impl Reading {
         Ok(())
     }
 
-    /// Returns the number of outliers that were reported.
     pub(crate) fn reported(&self, since: Since) -> u64 {
         let before = self.baselines_of(since).map_or(0, |at| at.reported);
         self.outliers.last().wrapping_sub(before)
     }
 
-    /// Returns the number of outliers that were suppressed.
     pub(crate) fn suppressed(&self, since: Since) -> u64 {
         let before = self.baselines_of(since).map_or(0, |at| at.suppressed);
         self.outliers.suppressed().wrapping_sub(before)
     }
 
-    /// Returns the baselines to subtract, if any.
     fn baselines_of(&self, since: Since) -> Option<&Baselines> {
         match since {
             Since::Load => None,

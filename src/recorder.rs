@@ -145,7 +145,6 @@ impl Recorder {
         self.decide_all();
     }
 
-    /// Decides the groups of all tasks, if tasks are grouped.
     pub(crate) fn decide_all(&self) {
         if self.groups.is_some() {
             for_each_task(|task| self.decide(task, None));
@@ -248,7 +247,6 @@ impl CpuRecorder {
     }
 }
 
-/// A task and its group.
 pub(crate) struct Member {
     pub(crate) pid: i32,
     pub(crate) comm: [u8; COMM_LEN],
@@ -296,41 +294,28 @@ impl CgroupAttachTask for Recorder {
     }
 }
 
+/// Implements methods by those of the same name.
+macro_rules! delegate {
+    ($($method:ident: $value:ty,)*) => {
+        $(
+            #[inline(always)]
+            fn $method(self) -> $value {
+                self.$method()
+            }
+        )*
+    };
+}
+
 /// A task as the kernel's tracepoints show it.
 impl view::Task for Task<'_> {
-    #[inline(always)]
-    fn pid(self) -> i32 {
-        self.pid()
-    }
-
-    #[inline(always)]
-    fn id(self) -> u64 {
-        self.id()
-    }
-
-    #[inline(always)]
-    fn is_exiting(self) -> bool {
-        self.is_exiting()
-    }
-
-    #[inline(always)]
-    fn has_run(self) -> bool {
-        self.has_run()
-    }
-
-    #[inline(always)]
-    fn run_delay(self) -> u64 {
-        self.run_delay()
-    }
-
-    #[inline(always)]
-    fn last_queued(self) -> u64 {
-        self.last_queued()
-    }
-
-    #[inline(always)]
-    fn is_throttled(self) -> bool {
-        self.is_throttled()
+    delegate! {
+        pid: i32,
+        id: u64,
+        is_exiting: bool,
+        has_run: bool,
+        run_delay: u64,
+        last_queued: u64,
+        is_throttled: bool,
     }
 }
 

@@ -26,7 +26,6 @@ use crate::{
 /// The records of one CPU, in one allocation.
 pub(crate) type CpuRecords = Cpu<[Cell]>;
 
-/// The records of all possible CPUs.
 pub(crate) struct Records {
     cpus: Arc<PerCpu<KVBox<CpuRecords>>>,
     scheme: Scheme,
@@ -49,22 +48,18 @@ impl Records {
         }
     }
 
-    /// Returns whether there is room for `metrics`.
     pub(crate) fn has_room_for(&self, metrics: MetricSet) -> bool {
         self.cpus().all(|cpu| cpu.capacity().contains_all(metrics))
     }
 
-    /// Returns the bucket scheme.
     pub(crate) fn scheme(&self) -> Scheme {
         self.scheme
     }
 
-    /// Returns the records by CPU, for the probes.
     pub(crate) fn per_cpu(&self) -> &Arc<PerCpu<KVBox<CpuRecords>>> {
         &self.cpus
     }
 
-    /// Returns the records of `cpu`, if that is a possible CPU.
     pub(crate) fn get(&self, cpu: u32) -> Option<&CpuRecords> {
         Some(self.cpus.get(cpu)?)
     }

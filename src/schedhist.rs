@@ -91,34 +91,17 @@ impl kernel::Module for SchedHist {
             pr_warn!("precision: \"{bits}\": expected {least} to {most}\n");
             return Err(EINVAL);
         };
+        let refused = |name: &str, text: &[u8], expected: &str| {
+            log::refused(name, text, format_args!("expected {expected}"))
+        };
         let text = params::metrics();
-        let Ok(metrics) = MetricSet::parse(text) else {
-            let expected = files::METRICS_EXPECTED;
-            return Err(log::refused(
-                "metrics",
-                text,
-                format_args!("expected {expected}"),
-            ));
-        };
+        let metrics = MetricSet::parse(text)
+            .map_err(|_| refused("metrics", text, files::METRICS_EXPECTED))?;
         let text = params::group_by();
-        let Some(rule) = Rule::parse(text) else {
-            let expected = Rule::EXPECTED;
-            return Err(log::refused(
-                "group_by",
-                text,
-                format_args!("expected {expected}"),
-            ));
-        };
+        let rule = Rule::parse(text).ok_or_else(|| refused("group_by", text, Rule::EXPECTED))?;
         let rules = params::group_rules();
         for (text, definition) in Definition::all(rules) {
-            if definition.is_none() {
-                let expected = Definition::EXPECTED;
-                return Err(log::refused(
-                    "group_rules",
-                    text,
-                    format_args!("expected {expected}"),
-                ));
-            }
+            definition.ok_or_else(|| refused("group_rules", text, Definition::EXPECTED))?;
         }
         let monitor = Monitor::new(Scheme::new(precision), metrics)
             .inspect_err(|e| pr_err!("cannot set up the histograms: {e:?}\n"))?;

@@ -33,7 +33,7 @@ use crate::{
 // SAFETY: A cell is an integer.
 unsafe impl Zeroable for Cell {}
 
-// SAFETY: A log consists of integers. They are all 0, as in `Log::new()`.
+// SAFETY: A log consists of integers. They are all 0, as in `Log::default()`.
 unsafe impl Zeroable for Log {}
 
 // With the default settings the records take at most 64 KiB, including the allocator's rounding.

@@ -18,13 +18,11 @@ use crate::{
 // The C header has it as a literal.
 const _: () = assert!(Precision::DEFAULT == bindings::SCHEDHIST_PRECISION_DEFAULT);
 
-/// Returns the parameter `precision`.
 pub(crate) fn precision() -> u32 {
     // SAFETY: A static of `module.c` that is written only before the module's initialisation.
     unsafe { bindings::schedhist_precision }
 }
 
-/// Returns the parameter `metrics`.
 pub(crate) fn metrics() -> &'static [u8] {
     // SAFETY: A static of `module.c` that `module_param_string()` keeps NUL-terminated. It is
     // written only before the module's initialisation.
@@ -34,13 +32,11 @@ pub(crate) fn metrics() -> &'static [u8] {
 /// The size of the text of `group_by`, in bytes: a path, and what may stand beside it.
 pub(crate) const GROUP_BY_SIZE: usize = bindings::SCHEDHIST_GROUP_BY_SIZE as usize;
 
-/// Returns the parameter `group_by`.
 pub(crate) fn group_by() -> &'static [u8] {
     // SAFETY: As in `metrics()`.
     unsafe { CStr::from_char_ptr((&raw const bindings::schedhist_group_by).cast()) }.to_bytes()
 }
 
-/// Returns the parameter `group_rules`.
 pub(crate) fn group_rules() -> &'static [u8] {
     // SAFETY: As in `metrics()`.
     unsafe { CStr::from_char_ptr((&raw const bindings::schedhist_group_rules).cast()) }.to_bytes()

@@ -104,7 +104,6 @@ const _: () = {
 };
 
 impl TaskStates {
-    /// Refers to `table`.
     pub(crate) fn new(table: Arc<TaskTable>) -> Self {
         // INVARIANT: This is the address of the first. It stays so, as a table never changes the
         // number of its `pages`.

@@ -62,7 +62,6 @@ static IN_USE: Atomic<i32> = Atomic::new(0);
 /// The address of the target of the [`Listeners`], or null if there is none.
 static TARGET: Atomic<*mut Target> = Atomic::new(ptr::null_mut());
 
-/// Returns whether there are listeners.
 fn is_any() -> bool {
     THROUGH_CLASS.load(Relaxed) != 0 || IN_USE.load(Relaxed) != 0
 }
@@ -149,7 +148,6 @@ fn with_target<R>(look: impl FnOnce(ArcBorrow<'_, Target>) -> R) -> Option<R> {
     Some(look(unsafe { ArcBorrow::from_raw(target) }))
 }
 
-/// Adapts to the listeners there are.
 fn adapt() -> Result {
     match with_target(|target| Arc::from(target)) {
         Some(target) => target.data.adapt(is_any),

@@ -19,7 +19,6 @@ use crate::{
 /// The input that the file `metrics` and the module parameter accept, for the kernel log.
 pub(crate) const METRICS_EXPECTED: &str = "metric names (see hist/), or all, default, none";
 
-/// Whether measuring is on.
 pub(super) struct Enable;
 
 impl Control for Enable {
@@ -40,8 +39,6 @@ impl Control for Enable {
 }
 
 impl Setting for Enable {
-    const SIZE: usize = 2;
-
     fn get(&self, reading: &Reading) -> impl fmt::Display {
         u8::from(reading.enabled)
     }

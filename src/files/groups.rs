@@ -83,14 +83,11 @@ pub(crate) fn group_error(rule: Rule<'_>, error: Error) {
 }
 
 impl Setting for GroupBy {
-    const SIZE: usize = 64;
-
     fn get(&self, reading: &Reading) -> impl fmt::Display {
         Name(reading)
     }
 }
 
-/// The rule of a reading.
 pub(super) struct Name<'a>(pub(super) &'a Reading);
 
 impl fmt::Display for Name<'_> {
@@ -109,10 +106,6 @@ pub(super) struct Groups;
 pub(super) struct Rules;
 
 impl View for Rules {
-    fn size_hint(&self, _monitor: &Monitor, last_len: usize) -> usize {
-        last_len.max(4096)
-    }
-
     fn show(&self, reading: &Reading, out: &mut Text<'_>) -> Result {
         groups::rules_head(out)?;
         if let Some(all) = &reading.groups {
@@ -158,10 +151,6 @@ pub(crate) fn rule_error(command: Command<'_>, error: Error) {
 }
 
 impl View for Groups {
-    fn size_hint(&self, _monitor: &Monitor, last_len: usize) -> usize {
-        last_len.max(4096)
-    }
-
     fn show(&self, reading: &Reading, out: &mut Text<'_>) -> Result {
         let Some(all) = &reading.groups else {
             let head = Head {
@@ -177,7 +166,10 @@ impl View for Groups {
             let totals = all.totals(group);
             let slices = all.slices(group, reading);
             let histograms = all.histograms(group)?;
-            let members = members.of(group);
+            let members = members
+                .get(group.number() as usize)
+                .copied()
+                .unwrap_or_default();
             groups::group(out, group, name, members, &totals, &slices, &histograms)?;
             for (other, count, nanoseconds) in totals.neighbours() {
                 let name = all.name(other)?.unwrap_or(KVec::new());
@@ -187,7 +179,7 @@ impl View for Groups {
         })?;
         // Last: a wait that ends meanwhile is then missing, and not there twice.
         InProgress::new(reading)?
-            .find(reading, |_| {}, &mut Waiters::new())
+            .find(reading, |_| {}, &mut Waiters::default())
             .for_each_group(|group, waits, unseen| {
                 Ok(groups::in_progress(out, group, waits, unseen)?)
             })
@@ -198,10 +190,6 @@ impl View for Groups {
 pub(super) struct Summary;
 
 impl View for Summary {
-    fn size_hint(&self, _monitor: &Monitor, last_len: usize) -> usize {
-        last_len.max(4096)
-    }
-
     fn show(&self, reading: &Reading, out: &mut Text<'_>) -> Result {
         groups::summary_head(out, Name(reading), reading.enabled)?;
         let Some(all) = &reading.groups else {
@@ -225,14 +213,9 @@ impl View for Summary {
     }
 }
 
-/// The group of each task.
 pub(super) struct Tasks;
 
 impl View for Tasks {
-    fn size_hint(&self, _monitor: &Monitor, last_len: usize) -> usize {
-        last_len.max(4096)
-    }
-
     fn show(&self, reading: &Reading, out: &mut Text<'_>) -> Result {
         groups::tasks_head(out)?;
         if let Some(recorder) = &reading.recorder {
@@ -265,8 +248,6 @@ impl Control for GroupLimit {
 }
 
 impl Setting for GroupLimit {
-    const SIZE: usize = 16;
-
     fn get(&self, reading: &Reading) -> impl fmt::Display {
         reading.group_limits.groups
     }
@@ -290,8 +271,6 @@ impl Control for GroupMemoryLimit {
 }
 
 impl Setting for GroupMemoryLimit {
-    const SIZE: usize = 32;
-
     fn get(&self, reading: &Reading) -> impl fmt::Display {
         OrNone(reading.group_limits.memory)
     }
@@ -301,10 +280,6 @@ impl Setting for GroupMemoryLimit {
 pub(super) struct Histograms(pub(super) GroupMetric);
 
 impl View for Histograms {
-    fn size_hint(&self, _monitor: &Monitor, last_len: usize) -> usize {
-        last_len.max(4096)
-    }
-
     fn show(&self, reading: &Reading, out: &mut Text<'_>) -> Result {
         let Some(all) = &reading.groups else {
             return Ok(());

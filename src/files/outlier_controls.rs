@@ -23,7 +23,6 @@ use crate::{
     reading::Reading, //
 };
 
-/// The threshold of a metric.
 pub(super) struct Threshold(pub(super) Series);
 
 impl Control for Threshold {
@@ -41,8 +40,6 @@ impl Control for Threshold {
 }
 
 impl Setting for Threshold {
-    const SIZE: usize = 32;
-
     fn get(&self, reading: &Reading) -> impl fmt::Display {
         OrNone(reading.outliers.threshold(self.0))
     }
@@ -66,8 +63,6 @@ impl Control for OutlierRate {
 }
 
 impl Setting for OutlierRate {
-    const SIZE: usize = 32;
-
     fn get(&self, reading: &Reading) -> impl fmt::Display {
         OrNone(reading.outliers.rate())
     }
@@ -91,8 +86,6 @@ impl Control for OutlierLimit {
 }
 
 impl Setting for OutlierLimit {
-    const SIZE: usize = 32;
-
     fn get(&self, reading: &Reading) -> impl fmt::Display {
         OrNone(reading.outliers.limit())
     }
@@ -120,8 +113,6 @@ impl Control for OnOutlier {
 }
 
 impl Setting for OnOutlier {
-    const SIZE: usize = 32;
-
     fn get(&self, reading: &Reading) -> impl fmt::Display {
         reading.outliers.actions()
     }

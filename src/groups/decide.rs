@@ -131,7 +131,6 @@ impl Groups {
         }
     }
 
-    /// Returns the group of `task`.
     fn group_of(
         &self,
         task: Task<'_>,

@@ -178,8 +178,8 @@ impl GroupsGuard<'_> {
         Ok(Some(room))
     }
 
-    /// Returns the tasks of each group. Sleeps; fails with `ENOMEM`.
-    pub(crate) fn members(&self) -> Result<AllMembers> {
+    /// Returns the tasks of each group, by its number. Sleeps; fails with `ENOMEM`.
+    pub(crate) fn members(&self) -> Result<KVVec<Members>> {
         let len = self.limits.groups as usize + 2;
         let mut members = KVVec::from_elem(Members::default(), len, GFP_KERNEL)?;
         for_each_task(|task| {
@@ -191,17 +191,6 @@ impl GroupsGuard<'_> {
         for (of, group) in members.iter_mut().zip((0..).filter_map(Group::new)) {
             of.is_live = of.tasks != 0 || group == Group::OTHER || self.is_kept(group);
         }
-        Ok(AllMembers(members))
-    }
-}
-
-/// The tasks of each group.
-pub(crate) struct AllMembers(KVVec<Members>);
-
-impl AllMembers {
-    /// Returns the tasks of `group`.
-    pub(crate) fn of(&self, group: Group) -> Members {
-        let members = self.0.get(group.number() as usize);
-        members.copied().unwrap_or_default()
+        Ok(members)
     }
 }

@@ -48,7 +48,6 @@ pub(super) type ListRule = list::Rule<KVec<u8>, KVec<u128>, Subtree>;
 pub(super) struct GroupRegistry {
     pub(super) places: GroupTable<KVVec<Place>, KVVec<Entry>>,
     pub(super) names: Names<KVVec<KVec<u8>>, KVVec<Entry>>,
-    /// The rules, if groups are by [`Kind::List`].
     pub(super) list: list::List<KVec<Option<ListRule>>>,
     /// Below which cgroup tasks are grouped, if groups are by [`Kind::Cgroup`].
     pub(super) under: Option<Subtree>,
@@ -231,7 +230,6 @@ impl GroupRegistry {
         self.wants_sweep = true;
     }
 
-    /// Returns whether few places are vacant.
     pub(super) fn is_nearly_full(&self) -> bool {
         self.places.vacant() < self.places.count() / 8
     }
@@ -289,7 +287,6 @@ impl GroupRegistry {
         self.under.as_ref()?.cgroup_of(task, rcu)
     }
 
-    /// Returns whether there is a rule whose group is `group`.
     pub(super) fn has_rule_of(&self, group: Group) -> bool {
         self.list.iter().any(|rule| rule.group == group)
     }
@@ -328,7 +325,6 @@ pub(super) fn new_fork_marks(entries: usize) -> Result<ForkMarks<KVVec<Entry<u64
     Ok(ForkMarks::new(entries, secret()))
 }
 
-/// Returns a secret for a hash table.
 fn secret() -> Secret {
     Secret::new([random::number(), random::number()])
 }

@@ -133,7 +133,7 @@ impl Groups {
         match tasks {
             Some(tasks) => tasks.table().for_each_page(|states| {
                 // Groups change with the lock held.
-                let _directory = self.registry.lock();
+                let _registry = self.registry.lock();
                 let is_retired = |group| left.contains(group);
                 { states.iter() }.for_each(|state| state.forget_task_group(is_retired));
             }),

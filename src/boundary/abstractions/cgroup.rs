@@ -139,7 +139,6 @@ impl Subtree {
         }
     }
 
-    /// Returns whether `task` is in the subtree.
     pub(crate) fn contains(&self, task: Task<'_>, rcu: &rcu::Guard) -> bool {
         self.cgroup_of(task, rcu).is_some()
     }

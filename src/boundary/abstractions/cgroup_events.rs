@@ -16,7 +16,6 @@ use super::{
     tracepoint::declare_probe, //
 };
 
-/// Receives `cgroup_mkdir`.
 pub(crate) trait CgroupMkdir: Send + Sync + 'static {
     /// Called for each new cgroup of the default hierarchy, before any task can be in it. A look at
     /// its path finds it already.
@@ -39,7 +38,6 @@ declare_probe! {
     }
 }
 
-/// Receives `cgroup_attach_task`.
 pub(crate) trait CgroupAttachTask: Send + Sync + 'static {
     /// Called after `task` has moved to another cgroup of any hierarchy.
     ///

@@ -132,7 +132,6 @@ impl Tree {
         })
     }
 
-    /// Returns the tree's own folder.
     pub(crate) fn root(&self) -> Folder {
         Folder(None)
     }

@@ -83,7 +83,6 @@ impl<T> PerCpu<T> {
         places.filter_map(|(cpu, place)| Some((cpu, place.as_mut()?)))
     }
 
-    /// Returns the value of this CPU.
     #[inline(always)]
     pub(crate) fn this(&self, here: &impl ThisCpu) -> &T {
         // SAFETY: This is the address of `self`, which exists as long as the result.
@@ -156,7 +155,6 @@ impl<T: ?Sized> Deref for CpuRef<T> {
     }
 }
 
-/// Returns whether `cpu` is the number of a possible CPU.
 pub(super) fn is_possible(cpu: u32) -> bool {
     // SAFETY: `__cpu_possible_mask` is a static of the kernel, and does not change after boot.
     let possible = unsafe { Cpumask::from_raw(&raw const bindings::__cpu_possible_mask) };

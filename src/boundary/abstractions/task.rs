@@ -93,7 +93,6 @@ impl<'a> Task<'a> {
         self.leader(rcu).map(ProcessId::of)
     }
 
-    /// Returns whether this is the idle task of a CPU.
     #[inline(always)]
     pub(crate) fn is_idle(self) -> bool {
         self.pid() == 0
@@ -141,7 +140,6 @@ impl<'a> Task<'a> {
         flags & bindings::PF_KTHREAD != 0
     }
 
-    /// Returns the address.
     pub(super) fn as_ptr(self) -> *mut bindings::task_struct {
         self.task.as_ptr()
     }
@@ -250,7 +248,6 @@ impl<'a> Task<'a> {
     }
 }
 
-/// Calls `look` with the current task.
 pub(crate) fn with_current<R>(look: impl FnOnce(Task<'_>) -> R) -> R {
     // SAFETY: The current task exists while it runs this.
     look(unsafe { Task::from_raw(kernel::task::Task::current_raw()) })
@@ -264,7 +261,6 @@ pub(crate) struct ProcessId {
 }
 
 impl ProcessId {
-    /// Returns the process that `leader` leads.
     pub(crate) fn of(leader: Task<'_>) -> Self {
         Self {
             pid: leader.tgid(),

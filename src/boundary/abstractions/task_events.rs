@@ -22,7 +22,6 @@ use super::{
     tracepoint::declare_probe, //
 };
 
-/// Receives `task_newtask`.
 pub(crate) trait TaskNewtask: Send + Sync + 'static {
     /// Called for every new task, before it first runs and after a walk over all tasks can find it.
     ///
@@ -50,7 +49,6 @@ declare_probe! {
     }
 }
 
-/// Receives `task_rename`.
 pub(crate) trait TaskRename: Send + Sync + 'static {
     /// Called before a task gets the name `comm`, which is cut to the length that a name can have.
     ///
@@ -81,7 +79,6 @@ declare_probe! {
     }
 }
 
-/// Receives `sched_process_exec`.
 pub(crate) trait SchedProcessExec: Send + Sync + 'static {
     /// Called after `task` has executed a program. If it was not the leader of its thread group, it
     /// has the leader's PID now.
@@ -109,7 +106,6 @@ declare_probe! {
     }
 }
 
-/// Receives `sched_process_exit`.
 pub(crate) trait SchedProcessExit: Send + Sync + 'static {
     /// Called when the last thread of a process exits. The process forks no other one any more.
     ///

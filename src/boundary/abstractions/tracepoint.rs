@@ -86,10 +86,8 @@ pub(crate) unsafe trait Probe {
     /// The data that the function is called with.
     type Data: Send + Sync + 'static;
 
-    /// The type of the function.
     type Function: Copy;
 
-    /// The name of the tracepoint.
     const TRACEPOINT: &'static CStr;
 
     const FUNCTION: Self::Function;
