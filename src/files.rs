@@ -2,36 +2,12 @@
 
 //! The files in `/sys/kernel/debug/schedhist/`.
 //!
-//! ```text
-//! enable               0 or 1; can be written
-//! metrics              the names of the metrics that are on; can be written
-//! reset                write 1 to restart counts from 0, but not in openmetrics and raw
-//! group_by             what the tasks of a group have in common; can be written
-//! group_rules          the list of rules; can be written to change it
-//! groups               the groups: counters, quantiles, and who keeps them waiting
-//! group_summary        a table for people
-//! group_tasks          the group of each task
-//! group_limit          maximum number of groups from the next group_by on; can be written
-//! group_memory_limit   maximum memory of groups, likewise; can be written
-//! group_hist/METRIC    a histogram for each group
-//! threshold_ns/METRIC  a sample above this is an outlier; can be written
-//! outlier_rate         maximum number of outliers reported per second; can be written
-//! outlier_limit        maximum number of outliers reported from now on; can be written
-//! on_outlier           further actions at an outlier; can be written
-//! outliers             the last outliers, and the tasks that had the CPU meanwhile
-//! outlier_pipe         a read blocks until the next outlier, then returns it
-//! status               settings and counters, for all CPUs together and for each
-//! summary              a table for people
-//! openmetrics          all records, for a monitoring system
-//! raw                  all records, for programs: include/uapi/schedhist_raw.h
-//! hist/METRIC          a histogram, for all CPUs together
-//! per_cpu/cpuN/...     hist/METRIC, summary and openmetrics of one CPU
-//! ```
+//! `Documentation/ABI/testing/debugfs-schedhist` describes them.
 //!
 //! To add a file, write a type for it in a module below this one, and put it into the tree in
 //! [`create`] with its name. The type implements [`View`] if the file can be read and [`Control`]
 //! if it can be written; [`Setting`] instead if both, and its text is one line; `Stream` if a read
-//! blocks. Add it to the list above and to the ABI document; and one that can be written, to `ctl`
+//! blocks. Add it to the ABI document; and one that can be written, to `ctl`
 //! of the command, to `kind_of()` in `tests/helpers/fuzz_oracle.c` and to `docs/security.md`.
 
 use core::fmt::{
@@ -100,7 +76,7 @@ pub(crate) fn create(monitor: &Arc<Monitor>) -> Result<Tree> {
     files.write_only(root, "reset", controls::Reset)?;
 
     files.read_write(root, "group_by", groups::GroupBy)?;
-    files.writable_view(root, "group_rules", groups::Rules)?;
+    files.read_write(root, "group_rules", groups::Rules)?;
     files.read_only(root, "groups", groups::Groups)?;
     files.read_only(root, "group_summary", groups::Summary)?;
     files.read_only(root, "group_tasks", groups::Tasks)?;
@@ -155,12 +131,7 @@ impl Files<'_> {
         self.tree.read_only(folder, &name, file)
     }
 
-    fn read_write(&mut self, folder: Folder, name: &'static str, setting: impl Setting) -> Result {
-        let (name, file) = self.file(name, setting)?;
-        self.tree.read_write(folder, &name, file)
-    }
-
-    fn writable_view(
+    fn read_write(
         &mut self,
         folder: Folder,
         name: &'static str,

@@ -30,7 +30,6 @@ use crate::{
             Job,
             PerCpu, //
         },
-        outlier_key,
         tracing, //
     },
     engine::{
@@ -204,7 +203,7 @@ impl Outliers {
         let set = || self.thresholds.set(series, nanoseconds);
         let budget = &self.budget;
         budget.rate_notice.renew(|| budget.limit_notice.renew(set));
-        outlier_key::switch(self.thresholds.is_any_set());
+        tracing::observe_outliers(self.thresholds.is_any_set());
         if self.can_come.load(Relaxed) && !self.thresholds.is_any_set_of(*measured) {
             // A probe may still be reporting an outlier by the old threshold.
             tracepoint::synchronize();

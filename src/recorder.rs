@@ -357,7 +357,7 @@ impl<'a> view::Switch for SwitchView<'a> {
 impl<S: Settings + 'static> SchedSwitch<S> for CpuRecorder {
     #[inline(always)]
     fn is_watched() -> bool {
-        // Outliers count as a listener: see `outlier_key`.
+        // Outliers count as a listener: see `tracing::observe_outliers()`.
         events::any_enabled()
     }
 

@@ -10,7 +10,6 @@ pub(crate) mod abstractions;
 pub(crate) mod cpu_memory;
 pub(crate) mod group_memory;
 pub(crate) mod log;
-pub(crate) mod outlier_key;
 pub(crate) mod params;
 pub(crate) mod task_table;
 pub(crate) mod trace_listeners;

@@ -90,8 +90,7 @@ fn write(reading: &Reading, out: &mut impl raw::Sink) -> Result {
         let found = found.find(reading, |slice| raw::task(out, slice), &mut waiters);
         raw::waiters(out, local_clock(), &waiters);
         found.for_each_group(|group, waits, unseen| {
-            raw::group_waiting(out, group, waits);
-            raw::group_unseen(out, group, unseen);
+            raw::in_progress(out, group, waits, unseen);
             Ok(())
         })?;
     }

@@ -220,26 +220,12 @@ pub fn waiters(out: &mut impl Sink, now: u64, waiters: &Waiters) {
     waiters.longest().for_each(|waiter| task(out, waiter));
 }
 
-/// Writes the waits in progress of a group, if there are any.
-pub fn group_waiting(out: &mut impl Sink, group: Group, waits: &Waits) {
-    group_in_progress(
-        out,
-        Type::GroupWaiting,
-        group,
-        waits.count,
-        waits.sum as u64,
-    );
-}
-
-/// Writes the slices in progress of a group whose beginning was not seen, if there are any.
-pub fn group_unseen(out: &mut impl Sink, group: Group, slices: &Waits) {
-    group_in_progress(
-        out,
-        Type::GroupUnseen,
-        group,
-        slices.count,
-        slices.sum as u64,
-    );
+/// Writes what is in progress of a group, if anything is: its waits, and the slices whose beginning
+/// was not seen.
+pub fn in_progress(out: &mut impl Sink, group: Group, waits: &Waits, unseen: &Waits) {
+    for (kind, of) in [(Type::GroupWaiting, waits), (Type::GroupUnseen, unseen)] {
+        group_in_progress(out, kind, group, of.count, of.sum as u64);
+    }
 }
 
 fn group_in_progress(out: &mut impl Sink, kind: Type, group: Group, count: u64, nanoseconds: u64) {

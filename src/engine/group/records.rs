@@ -5,7 +5,6 @@
 mod fold;
 mod metric;
 mod neighbours;
-mod waits;
 
 pub use self::{
     metric::{
@@ -14,8 +13,7 @@ pub use self::{
         GroupCounter,
         GroupMetric, //
     },
-    neighbours::NEIGHBOURS,
-    waits::Waits, //
+    neighbours::NEIGHBOURS, //
 };
 
 use core::mem::size_of;
@@ -35,6 +33,36 @@ use crate::engine::{
     Identity,
     SeqCount, //
 };
+
+/// A number of waits, and how long they took.
+#[derive(Debug, Default)]
+pub struct Waits {
+    count: Cell,
+    nanoseconds: Cell,
+}
+
+impl Waits {
+    #[inline(always)]
+    fn add(&self, nanoseconds: u64) {
+        self.count.add(1);
+        self.nanoseconds.add(nanoseconds);
+    }
+
+    fn add_all(&self, other: &Self) {
+        self.count.add(other.count());
+        self.nanoseconds.add(other.nanoseconds());
+    }
+
+    /// Returns the number of waits.
+    pub fn count(&self) -> u64 {
+        self.count.get()
+    }
+
+    /// Returns how long the waits took, in nanoseconds.
+    pub fn nanoseconds(&self) -> u64 {
+        self.nanoseconds.get()
+    }
+}
 
 /// The parts of a metric's totals that change rarely.
 #[derive(Debug, Default)]

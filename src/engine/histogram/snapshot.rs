@@ -212,9 +212,6 @@ impl<B: DerefMut<Target = [u64]>> Snapshot<B> {
         C: AsRef<[Cell]> + ?Sized,
         D: Deref<Target = [u64]>,
     {
-        for (count, bucket) in self.counts.iter_mut().zip(cpu.buckets(metric)) {
-            *count = count.wrapping_add(bucket.get());
-        }
         let mut sum = cpu.sum(metric);
         if let Some(baseline) = baseline {
             for (count, before) in self.counts.iter_mut().zip(baseline.counts(metric)) {
@@ -222,7 +219,7 @@ impl<B: DerefMut<Target = [u64]>> Snapshot<B> {
             }
             sum = sum.wrapping_sub(baseline.sums[metric as usize]);
         }
-        self.add_totals(cpu.number(), sum, cpu.extremes(metric));
+        self.add_all(cpu.number(), cpu.buckets(metric), sum, cpu.extremes(metric));
     }
 
     /// Adds the samples of `metric` that `cpu` has recorded since the module was loaded. The
@@ -236,11 +233,8 @@ impl<B: DerefMut<Target = [u64]>> Snapshot<B> {
         C: AsRef<[Cell]> + ?Sized,
         D: Deref<Target = [u64]>,
     {
-        for (count, bucket) in self.counts.iter_mut().zip(cpu.buckets(metric)) {
-            *count = count.wrapping_add(bucket.get());
-        }
         let extremes = extremes_since_load(cpu, baseline, metric);
-        self.add_totals(cpu.number(), cpu.sum(metric), extremes);
+        self.add_all(cpu.number(), cpu.buckets(metric), cpu.sum(metric), extremes);
     }
 
     /// Adds the samples of `metric` that the CPU `number` has recorded for a group: `records`, and
@@ -252,18 +246,18 @@ impl<B: DerefMut<Target = [u64]>> Snapshot<B> {
         buckets: &[Cell],
         metric: GroupMetric,
     ) {
-        for (count, bucket) in self.counts.iter_mut().zip(buckets) {
-            *count = count.wrapping_add(bucket.get());
-        }
         let extremes = Extremes {
             min: u64::MAX,
             worst: records.worst(metric),
         };
-        self.add_totals(number, records.sum(metric), extremes);
+        self.add_all(number, buckets, records.sum(metric), extremes);
     }
 
-    /// Adds the sum and the extremes of the CPU `number`.
-    fn add_totals(&mut self, number: u32, sum: u128, extremes: Extremes) {
+    /// Adds the buckets, the sum and the extremes of the CPU `number`.
+    fn add_all(&mut self, number: u32, buckets: &[Cell], sum: u128, extremes: Extremes) {
+        for (count, bucket) in self.counts.iter_mut().zip(buckets) {
+            *count = count.wrapping_add(bucket.get());
+        }
         self.sum = self.sum.wrapping_add(sum);
         self.min = self.min.min(extremes.min);
         if let Some(worst) = extremes.worst {

@@ -276,15 +276,14 @@ fn groups_are_more_records() {
             &histograms,
         );
     }
-    for (group, count) in [(1, 3), (2, 0)] {
+    let one = Waits { count: 1, sum: 99 };
+    for (group, count, unseen) in [(1, 3, Waits::default()), (2, 0, one)] {
         let waits = Waits {
             count,
             sum: 1 << 70,
         };
-        raw::group_waiting(&mut bytes, grouped::group(group), &waits);
+        raw::in_progress(&mut bytes, grouped::group(group), &waits, &unseen);
     }
-    let unseen = Waits { count: 1, sum: 99 };
-    raw::group_unseen(&mut bytes, grouped::group(2), &unseen);
     raw::offline(&mut bytes, 4_094);
     raw::end(&mut bytes);
     let mut snapshot = expected(scheme, &cpus);

@@ -3,8 +3,8 @@
 //! The other groups that kept a group waiting.
 
 use super::{
-    waits::Waits,
-    GroupRecords, //
+    GroupRecords,
+    Waits, //
 };
 use crate::engine::{
     group::Group,
