@@ -149,7 +149,7 @@ macro_rules! texts {
 
 texts!(&str, String, DecodeError, Reloaded);
 
-/// Says what a result that may be a failure is about.
+/// Adds the path to the error of a result.
 pub trait At<T> {
     fn at(self, path: impl AsRef<Path>) -> Result<T>;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Slices and waits that have not ended, as `watch` tells of them, and notes below tables.
+//! Slices and waits that have not ended: as `watch` reports them, and in notes below tables.
 
 use std::{cmp::Reverse, collections::BTreeMap, fmt::Write};
 
@@ -12,9 +12,9 @@ use schedhist_core::{
 
 use crate::{output::wrap, render::name, table::Cell};
 
-/// What `watch` has told of, so that it tells of nothing twice.
+/// What `watch` has reported, so that it reports nothing twice.
 #[derive(Debug, Default)]
-pub struct Told {
+pub struct Reported {
     /// The time at which it was in progress, by the PID, and for idle tasks by the CPU.
     at: BTreeMap<(i32, u32), u64>,
 }
@@ -24,9 +24,9 @@ fn key(pid: i32, cpu: u32) -> (i32, u32) {
     (pid, if pid == 0 { cpu } else { 0 })
 }
 
-impl Told {
+impl Reported {
     /// Returns the slices or waits of a metric that have taken longer than `ns` nanoseconds so far,
-    /// and were not told of; the longest is first.
+    /// and were not reported; the longest is first.
     pub fn more(&mut self, snapshot: &Snapshot, metric: &Metric, ns: u64) -> Vec<TaskInProgress> {
         let mut all = snapshot.in_progress(metric);
         all.retain(|task| {
@@ -40,7 +40,7 @@ impl Told {
         all
     }
 
-    /// Returns whether an outlier is the end of what was told of.
+    /// Returns whether an outlier is the end of what was reported.
     pub fn ends(&mut self, outlier: &Outlier) -> bool {
         let start: Option<u64> = outlier.pairs.number("start_ns");
         let at = self.at.remove(&key(outlier.pid, outlier.cpu));
@@ -126,7 +126,6 @@ pub fn json(
     Cell::Object(fields.chain([("cpu_has".into(), holder)]).collect()).line()
 }
 
-/// Returns the name and the PID of a task.
 fn who(task: &TaskInProgress) -> String {
     match task.task.pid {
         0 => "idle".to_owned(),

@@ -24,22 +24,17 @@ use crate::{
 /// How figures are printed.
 #[derive(Clone, Debug)]
 pub struct Style {
-    /// The unit of durations.
     pub unit: Unit,
-    /// The quantiles.
     pub quantiles: Vec<Quantile>,
     /// Whether the user chose them.
     pub are_quantiles_chosen: bool,
-    /// The form.
     pub form: Form,
 }
 
-/// The form of the output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Form {
     /// For people.
     Text,
-    /// JSON Lines.
     Json,
     /// Values with a separator between them.
     Csv(String),
@@ -69,7 +64,7 @@ impl Style {
     }
 }
 
-/// The result of parsing a value: otherwise, what is accepted.
+/// A parsed value, or else what is accepted.
 pub type Parsed<T> = std::result::Result<T, String>;
 
 /// Returns a parser that calls `parse`. An empty value is refused: it is most likely that of a
@@ -142,7 +137,6 @@ pub fn separator(text: &str) -> Parsed<String> {
     }
 }
 
-/// Parses a percentage.
 pub fn quantile(text: &str) -> Parsed<Quantile> {
     Quantile::parse(text).ok_or_else(|| "a number above 0, up to 100".to_owned())
 }
@@ -188,12 +182,10 @@ fn time(text: &str, bare: &str, least: &str) -> Parsed<Duration> {
         })
 }
 
-/// Parses a time in seconds.
 pub fn seconds(text: &str) -> Parsed<Duration> {
     time(text, "s", "1ms")
 }
 
-/// Parses a time in milliseconds.
 pub fn milliseconds(text: &str) -> Parsed<Duration> {
     time(text, "ms", "1ms")
 }
@@ -238,7 +230,6 @@ pub fn times(text: &str) -> Parsed<(f64, f64)> {
 /// The positional arguments `[METRIC...] [INTERVAL] [COUNT]`.
 #[derive(Clone, Debug, Default)]
 pub struct Positionals {
-    /// The names of metrics.
     pub metrics: Vec<String>,
     /// The interval; `None`: since the load.
     pub interval: Option<Duration>,
@@ -268,7 +259,6 @@ impl Positionals {
     }
 }
 
-/// Checks the names of metrics.
 pub fn check_metrics(names: &Names, metrics: &[String]) -> Result {
     for metric in metrics {
         if names.metric(metric).is_none() {
@@ -286,7 +276,6 @@ pub fn check_metrics(names: &Names, metrics: &[String]) -> Result {
     Ok(())
 }
 
-/// A list of CPUs.
 #[derive(Clone, Debug)]
 pub struct CpuList {
     /// As the user gave it.

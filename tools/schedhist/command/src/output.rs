@@ -34,7 +34,6 @@ impl Printer {
         self.error.is_some()
     }
 
-    /// Returns the first error.
     pub fn end(self) -> Result {
         self.error.map_or(Ok(()), Err)
     }
@@ -47,7 +46,7 @@ pub fn printable(text: &str) -> String {
     text.chars().map(shown).collect()
 }
 
-/// Writes a note to standard error. Nobody may be there to read it.
+/// Writes a note to standard error. Ignores errors: its reader may have gone.
 pub fn note(text: impl Display) {
     let mut lines = String::new();
     // Messages of our own may have several lines.
@@ -57,7 +56,7 @@ pub fn note(text: impl Display) {
     let _ = io::stderr().write_all(lines.as_bytes());
 }
 
-/// Says what is wrong with the arguments.
+/// Prints what clap finds wrong with the arguments.
 pub fn note_usage(error: &clap::Error) {
     let mut lines = String::new();
     for line in error.render().to_string().lines() {

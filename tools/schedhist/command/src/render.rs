@@ -32,11 +32,9 @@ const LOSSES: [&str; 3] = ["untracked", "wake_unseen", "clock_backwards"];
 /// The CPUs that a histogram is of.
 #[derive(Clone, Copy, Debug)]
 pub enum Scope<'a> {
-    /// All of them.
     All,
     /// A list of them, as the user gave it.
     List(&'a str),
-    /// One.
     Cpu(u32),
 }
 
@@ -56,7 +54,6 @@ pub fn name(comm: &[u8; 16]) -> String {
     Escaped(name.unwrap_or_default()).to_string()
 }
 
-/// Returns the name of the task of a sample.
 pub fn comm(worst: &Worst) -> String {
     name(&worst.task.comm)
 }
@@ -128,7 +125,6 @@ pub fn in_unit(unit: Unit) -> String {
     }
 }
 
-/// Returns all notes of an interval.
 pub fn notes(interval: &Interval) -> Vec<String> {
     let more = interval.in_progress.len().saturating_sub(2);
     let in_progress = interval.in_progress.iter().take(2);
@@ -162,7 +158,6 @@ pub struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
-    /// The samples of all CPUs.
     pub fn whole(interval: &Interval, metric: &'a Metric) -> Self {
         Self {
             metric,
@@ -283,7 +278,6 @@ fn histogram(interval: &Interval, row: &Row<'_>, bars: u64, style: &Style) -> St
     out
 }
 
-/// Appends the rows of a histogram.
 pub fn bars(out: &mut String, distribution: &Distribution, rows: u64, unit: Unit) {
     let mut found: Vec<(u64, u64, u64)> = Vec::new();
     for (bounds, count) in distribution.buckets() {

@@ -22,10 +22,8 @@ use crate::{
     sys::{self, Waiter},
 };
 
-/// The folder of the module.
 pub const LIVE: &str = "/sys/kernel/debug/schedhist";
 
-/// In nanoseconds.
 const SECOND: u64 = 1_000_000_000;
 
 /// A folder with the files of the module.
@@ -37,11 +35,9 @@ pub struct Source {
 /// A snapshot, with what belongs to it.
 #[derive(Clone, Debug)]
 pub struct Reading {
-    /// The snapshot and its times.
     pub timed: TimedSnapshot,
     /// The bytes that encode it.
     pub bytes: Vec<u8>,
-    /// The file.
     path: PathBuf,
     /// The file's device and inode, which differ from one load of the module to the next; `None`
     /// for a copy.
@@ -51,7 +47,6 @@ pub struct Reading {
 /// The activity between two readings.
 #[derive(Clone, Debug)]
 pub struct Interval {
-    /// The activity.
     pub window: Window,
     /// The wall-clock time of the end, in nanoseconds since 1970.
     pub unix_ns: u64,
@@ -64,7 +59,6 @@ pub struct Interval {
 }
 
 impl Source {
-    /// Creates a source.
     pub fn new(dir: Option<&Path>) -> Self {
         Self {
             dir: dir.unwrap_or(Path::new(LIVE)).to_owned(),
@@ -76,12 +70,10 @@ impl Source {
         self.dir == Path::new(LIVE)
     }
 
-    /// Returns the path of a file.
     pub fn path(&self, name: &str) -> PathBuf {
         self.dir.join(name)
     }
 
-    /// Reads a text file.
     pub fn text(&self, name: &str) -> Result<String> {
         let path = self.path(name);
         let bytes = fs::read(&path).map_err(|error| self.explain(&path, error))?;
@@ -182,7 +174,6 @@ fn modified(about: &fs::Metadata) -> u64 {
     seconds.saturating_mul(SECOND) + u64::try_from(about.mtime_nsec()).unwrap_or_default()
 }
 
-/// Returns the wall-clock time, in nanoseconds since 1970.
 pub fn unix_ns() -> u64 {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     now.map_or(0, |now| u64::try_from(now.as_nanos()).unwrap_or(u64::MAX))
@@ -213,7 +204,6 @@ impl Interval {
 }
 
 impl Reading {
-    /// Returns the activity since the module was loaded.
     pub fn since_load(&self) -> Interval {
         self.interval(Window::since_load(&self.timed.snapshot), SECOND)
     }

@@ -8,10 +8,11 @@ use std::{
     os::{
         fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd},
         unix::{
-            fs::MetadataExt,
+            fs::{MetadataExt, OpenOptionsExt},
             process::{CommandExt, ExitStatusExt},
         },
     },
+    path::Path,
     process::{Child, Command, ExitStatus},
     sync::{Arc, OnceLock},
     time::{Duration, Instant},
@@ -36,32 +37,27 @@ use crate::error::{At, Result};
 /// A signal that asks to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Signal {
-    /// Its number.
     pub number: i32,
     /// Whether the terminal sent it, as for ^C: then the children of this process have got it, too.
     pub is_from_terminal: bool,
 }
 
-/// What ended a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Woken {
-    /// The time is over.
     Timeout,
     /// A signal, other than SIGCHLD.
     Signal(Signal),
-    /// A child has changed its state.
     Child,
     /// A file descriptor is ready, or has an error.
     Ready,
 }
 
-/// The mask of signals from before there was a [`Waiter`].
+/// The mask of signals before the first [`Waiter`].
 static BLOCKED_AT_FIRST: OnceLock<SigSet> = OnceLock::new();
 
 /// The code of a signal that the kernel sent by itself, as the driver of a terminal does.
 const SI_KERNEL: i32 = 0x80;
 
-/// The signals that ask to end.
 const ENDING: [signal::Signal; 4] = [
     signal::Signal::SIGINT,
     signal::Signal::SIGTERM,
@@ -154,7 +150,6 @@ impl Waiter {
     }
 }
 
-/// Returns whether this process ignores a signal.
 fn is_ignored(signal: i32) -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -162,12 +157,10 @@ fn is_ignored(signal: i32) -> bool {
     mask.is_some_and(|mask| (mask >> (signal - 1)) & 1 == 1)
 }
 
-/// Returns the effective user id.
 pub fn euid() -> u32 {
     unistd::geteuid().as_raw()
 }
 
-/// Sends a signal.
 pub fn kill(pid: i32, number: i32) -> io::Result<()> {
     if let Ok(signal) = signal::Signal::try_from(number) {
         return Ok(signal::kill(Pid::from_raw(pid), signal)?);
@@ -294,6 +287,12 @@ fn before_exec(command: &mut Command, entry: Option<(OwnedFd, Entry)>, ends: boo
     unsafe { command.pre_exec(in_child) }
 }
 
+/// Opens a pipe of the kernel's without waiting for its contents.
+pub fn open_pipe(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    options.read(true).custom_flags(libc::O_NONBLOCK).open(path)
+}
+
 /// Returns another descriptor of the file that `fd` is open for. Neither is passed on to commands,
 /// unless `fd` is one of the three standard ones. With `appends`, each write goes to the end. Fails if
 /// `fd` is not open for writing.
@@ -314,7 +313,6 @@ pub fn duplicate(fd: RawFd, appends: bool) -> io::Result<File> {
     Ok(copy)
 }
 
-/// Returns the time since `start`, in nanoseconds.
 pub fn since(start: Instant) -> u64 {
     u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }

@@ -51,7 +51,6 @@ impl Cell {
         number.map_or(Self::Unknown, |number| Self::Number(number.into()))
     }
 
-    /// A list of texts.
     pub fn texts(texts: &[String]) -> Self {
         Self::List(texts.iter().map(Self::from).collect())
     }
@@ -81,7 +80,6 @@ impl Cell {
         }
     }
 
-    /// Returns a line of JSON Lines.
     pub fn line(&self) -> String {
         // Fails for keys that are no strings, and these are.
         serde_json::to_string(self).unwrap_or_default() + "\n"
@@ -124,10 +122,16 @@ pub struct Column<'a, R> {
     value: Box<dyn Fn(&R) -> Cell + 'a>,
     /// Which writers have it.
     forms: u8,
+    layout: Layout,
+}
+
+/// How text shows a column.
+#[derive(Clone, Copy, Default)]
+struct Layout {
     gap: usize,
     width: usize,
     is_right: bool,
-    /// Whether people do without it if there is no room.
+    /// Whether text drops it if there is no room.
     is_optional: bool,
     /// Whether the beginning of a text is cut off that is too long: the end of a path says more.
     is_cut: bool,
@@ -141,11 +145,10 @@ impl<'a, R> Column<'a, R> {
             heading: "".into(),
             value: Box::new(value),
             forms: SEPARATED | JSON,
-            gap: 1,
-            width: 0,
-            is_right: false,
-            is_optional: false,
-            is_cut: false,
+            layout: Layout {
+                gap: 1,
+                ..Layout::default()
+            },
         }
     }
 
@@ -178,26 +181,26 @@ impl<'a, R> Column<'a, R> {
     pub fn left(mut self, heading: impl Into<Cow<'static, str>>, width: usize) -> Self {
         self.forms |= TEXT;
         self.heading = heading.into();
-        self.width = width;
+        self.layout.width = width;
         self
     }
 
     /// The same, on the right.
     pub fn right(self, heading: impl Into<Cow<'static, str>>, width: usize) -> Self {
         let mut column = self.left(heading, width);
-        column.is_right = true;
+        column.layout.is_right = true;
         column
     }
 
     /// Sets the distance from the column before, which is 1 otherwise.
     pub fn gap(mut self, gap: usize) -> Self {
-        self.gap = gap;
+        self.layout.gap = gap;
         self
     }
 
     /// Cuts long texts unless `is_wide`. For the last column.
     pub fn cut(mut self, is_wide: bool) -> Self {
-        self.is_cut = !is_wide;
+        self.layout.is_cut = !is_wide;
         self
     }
 }
@@ -235,7 +238,7 @@ pub fn distribution<'a, R: 'a>(
         let upper = move |d: &Distribution| Cell::time(d.quantile_upper(quantile));
         let value = move |row: &R| of(row).map_or(Cell::Absent, upper);
         let mut column = Column::csv(format!("{quantile}_ns"), value);
-        column.is_optional = true;
+        column.layout.is_optional = true;
         match shown.contains(&quantile) {
             true => column.right(quantile.to_string(), width),
             false => column,
@@ -298,7 +301,7 @@ pub struct Table<'a, R> {
     pub title: Vec<String>,
     pub columns: Vec<Column<'a, R>>,
     pub rows: Vec<R>,
-    /// Whether people do without a row.
+    /// Whether text leaves out a row.
     pub is_minor: Box<dyn Fn(&R) -> bool + 'a>,
     /// What people see below a row, and below all rows.
     pub below: Below<'a, R>,
@@ -308,7 +311,6 @@ pub struct Table<'a, R> {
 }
 
 impl<'a, R> Table<'a, R> {
-    /// Creates a table.
     pub fn new(schema: &'static str, columns: Vec<Column<'a, R>>, rows: Vec<R>) -> Self {
         Self {
             schema,
@@ -375,20 +377,26 @@ impl<'a, R> Table<'a, R> {
             .map(|column| Shown::new(column, &rows, style.unit))
             .collect();
         if let Some(first) = columns.first_mut() {
-            first.gap = 0;
+            first.layout.gap = 0;
         }
         let all = columns.len();
-        let total = |columns: &[Shown]| columns.iter().map(|c| c.gap + c.width).sum::<usize>();
+        let total = |columns: &[Shown]| {
+            columns
+                .iter()
+                .map(|c| c.layout.gap + c.layout.width)
+                .sum::<usize>()
+        };
         while total(&columns) > WIDTH {
-            let mut optional = columns.iter().rposition(|column| column.is_optional);
+            let mut optional = columns.iter().rposition(|column| column.layout.is_optional);
             // One of them stays.
-            optional = optional.filter(|last| columns[..*last].iter().any(|c| c.is_optional));
+            optional =
+                optional.filter(|last| columns[..*last].iter().any(|c| c.layout.is_optional));
             let Some(last) = optional else { break };
             columns.remove(last);
         }
         let room = WIDTH.saturating_sub(total(&columns));
-        if let Some(last) = columns.last_mut().filter(|column| column.is_cut) {
-            last.width += room;
+        if let Some(last) = columns.last_mut().filter(|column| column.layout.is_cut) {
+            last.layout.width += room;
         }
         let mut out = String::new();
         self.title.iter().for_each(|line| wrap(&mut out, line));
@@ -407,7 +415,10 @@ impl<'a, R> Table<'a, R> {
         self.after.iter().for_each(|line| wrap(&mut out, line));
         let dropped = all - columns.len();
         if dropped != 0 {
-            let shown = columns.iter().filter(|column| column.is_optional).count();
+            let shown = columns
+                .iter()
+                .filter(|column| column.layout.is_optional)
+                .count();
             let text =
                 format!("note: {shown} percentiles fit into 80 columns; -j and -x print all");
             wrap(&mut out, &text);
@@ -422,11 +433,7 @@ impl<'a, R> Table<'a, R> {
 /// A column as people see it: its heading, and its values.
 struct Shown {
     cells: Vec<String>,
-    gap: usize,
-    width: usize,
-    is_right: bool,
-    is_optional: bool,
-    is_cut: bool,
+    layout: Layout,
 }
 
 impl Shown {
@@ -437,24 +444,20 @@ impl Shown {
             .chain(values)
             .collect();
         let widest = cells.iter().map(|cell| cell.chars().count()).max();
-        let widest = widest.filter(|_| !column.is_cut).unwrap_or_default();
-        Self {
-            gap: column.gap,
-            width: column.width.max(widest.min(WIDTH)),
-            is_right: column.is_right,
-            is_optional: column.is_optional,
-            is_cut: column.is_cut,
-            cells,
+        let mut layout = column.layout;
+        if let Some(widest) = widest.filter(|_| !layout.is_cut) {
+            layout.width = layout.width.max(widest.min(WIDTH));
         }
+        Self { cells, layout }
     }
 
     fn write(&self, line: usize, out: &mut String) {
-        let (gap, width) = (self.gap, self.width);
-        let text = match self.is_cut {
+        let Layout { gap, width, .. } = self.layout;
+        let text = match self.layout.is_cut {
             true => cut(&self.cells[line], width),
             false => self.cells[line].clone(),
         };
-        *out += &match self.is_right {
+        *out += &match self.layout.is_right {
             true => format!("{:gap$}{text:>width$}", ""),
             false => format!("{:gap$}{text:<width$}", ""),
         };

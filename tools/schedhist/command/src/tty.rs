@@ -34,17 +34,14 @@ use crate::sys::{Waiter, Woken};
 /// What the user or the system asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The time is over.
     Timeout,
     /// A key, or the letter that stands for it: see [`keys`].
     Key(char),
     /// The terminal has another size, or has been used by others.
     Resized,
-    /// End.
     End,
 }
 
-/// The terminal in raw mode.
 #[derive(Debug)]
 pub struct Tty {
     waiter: Waiter,
@@ -59,7 +56,6 @@ pub fn is_there() -> bool {
     io::stdin().is_terminal() && io::stdout().is_terminal() && !is_dumb
 }
 
-/// Returns the number of columns and of lines.
 pub fn size() -> (u16, u16) {
     match terminal::size() {
         // A serial line has no size.
@@ -68,7 +64,7 @@ pub fn size() -> (u16, u16) {
     }
 }
 
-/// Restores the terminal. Nobody may be there to read what is written.
+/// Restores the terminal. Ignores errors: it may be gone.
 fn restore() {
     let mut out = io::stdout();
     let _ = execute!(out, ResetColor, EnableLineWrap, Show, LeaveAlternateScreen);
@@ -106,7 +102,6 @@ impl Tty {
         Ok(out)
     }
 
-    /// Waits for a key, a signal, or until `deadline`.
     pub fn wait(&mut self, deadline: Instant) -> Event {
         loop {
             if !self.input.is_empty() {

@@ -72,6 +72,14 @@ impl Module {
         module
     }
 
+    /// Lets some intervals of `top` go by.
+    fn ticks(&mut self, count: u32) {
+        for _ in 0..count {
+            self.tick();
+            thread::sleep(Duration::from_millis(110));
+        }
+    }
+
     /// Lets some time go by.
     fn tick(&mut self) {
         self.tick += 1;
@@ -168,8 +176,7 @@ impl Terminal {
                 return text;
             }
             assert!(Instant::now() < end, "not seen: {what}, but\n{text}");
-            module.tick();
-            thread::sleep(Duration::from_millis(110));
+            module.ticks(1);
         }
     }
 
@@ -215,24 +222,13 @@ fn sizes() {
         let mut module = Module::new(&format!("size{width}"), 4, 5);
         let terminal = Terminal::new(&module, &format!("size{width}"), (width, height), "");
         let is_drawn = |text: &str| text.contains("p50") && text.matches('█').count() > 30;
-        for _ in 0..15 {
-            module.tick();
-            thread::sleep(Duration::from_millis(110));
-        }
-        let parts: &[&str] = match height {
-            24.. => &[
-                "runq",
-                "CPUs",
-                "CPU 0",
-                "Groups",
-                "web.service",
-                "Outliers",
-                "hog:99",
-            ],
-            _ => &["runq"],
+        module.ticks(15);
+        let parts = match height {
+            24.. => "runq,CPUs,CPU 0,Groups,web.service,Outliers,hog:99",
+            _ => "runq",
         };
         let text = terminal.until(&mut module, "all parts", |text| {
-            is_drawn(text) && parts.iter().all(|part| text.contains(part))
+            is_drawn(text) && parts.split(',').all(|part| text.contains(part))
         });
         keep(&format!("top-{width}x{height}"), &text);
         keep(
@@ -265,10 +261,7 @@ fn keys() {
     let mut module = Module::new("keys", 4, 5);
     let terminal = Terminal::new(&module, "keys", (80, 24), "");
     terminal.until(&mut module, "an interval", |text| text.contains("last "));
-    for _ in 0..5 {
-        module.tick();
-        thread::sleep(Duration::from_millis(110));
-    }
+    module.ticks(5);
     terminal.keys(&["?"]);
     terminal.until(&mut module, "the help", |text| {
         text.contains("choose the metric")

@@ -56,7 +56,6 @@ struct Scrape {
 /// A connection. It serves one request.
 struct Client {
     stream: TcpStream,
-    /// What was received of the request.
     request: Vec<u8>,
     /// The answer, once the request is complete.
     answer: Option<Answer>,
@@ -65,7 +64,6 @@ struct Client {
     moved: Instant,
 }
 
-/// An answer on its way.
 struct Answer {
     head: Vec<u8>,
     body: Arc<Vec<u8>>,
@@ -87,7 +85,7 @@ impl Answer {
         }
     }
 
-    /// Creates an answer that says what is wrong.
+    /// Creates an answer with an error.
     fn error(status: &str, body: &str) -> Self {
         let body = format!("{body}\n").into_bytes();
         Self::new(status, "text/plain", Arc::new(body), true)
@@ -180,7 +178,6 @@ struct Server<'a> {
 }
 
 impl Server<'_> {
-    /// Answers a request.
     fn answer(&mut self, head: &str) -> Answer {
         let bad = || Answer::error("400 Bad Request", "bad request");
         let mut lines = head.split("\r\n");
@@ -291,7 +288,6 @@ fn listen(address: &str) -> io::Result<TcpListener> {
     }
 }
 
-/// Answers requests until SIGINT.
 pub fn serve(exporter: &mut Exporter, address: &str) -> Result {
     let listener = listen(address).at(address)?;
     let bound = listener.local_addr().at(address)?;

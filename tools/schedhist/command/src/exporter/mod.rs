@@ -39,7 +39,6 @@ struct Load {
     created: Option<u64>,
 }
 
-/// Makes expositions.
 pub struct Exporter {
     pub source: Source,
     schema: i32,
@@ -131,7 +130,6 @@ impl Exporter {
         load
     }
 
-    /// Writes the metrics to a file.
     pub fn write(&mut self, path: &Path) -> Result {
         files::check_replaceable(path)?;
         let body = self.scrape(Form::Text(Dialect::Prometheus))?;

@@ -5,9 +5,9 @@
 pub mod stacks;
 
 use std::{
-    fs::{File, OpenOptions},
+    fs::File,
     io::{ErrorKind, Read},
-    os::{fd::AsFd, unix::fs::OpenOptionsExt},
+    os::fd::AsFd,
     time::Instant,
 };
 
@@ -17,7 +17,7 @@ use crate::{
     error::{Error, Result},
     setting::Setting,
     source::Source,
-    sys::{Waiter, Woken},
+    sys::{self, Waiter, Woken},
 };
 
 /// Makes the module report samples of `metric` above `ns` nanoseconds for as long as the result
@@ -29,7 +29,6 @@ pub fn threshold<'a>(source: &'a Source, metric: &str, ns: u64) -> Result<Settin
     })
 }
 
-/// The stream of outliers.
 pub struct Stream {
     pipe: File,
     parser: OutlierParser,
@@ -40,7 +39,7 @@ pub struct Stream {
     suppressed: Option<u64>,
 }
 
-/// Returns how many outliers the module has not reported since the last reset.
+/// Returns the number of outliers that the module has suppressed since the last reset.
 fn suppressed(source: &Source) -> Option<u64> {
     let status = source.text("status").ok()?;
     let mut counts =
@@ -64,7 +63,6 @@ pub fn newest(text: &str) -> Option<u64> {
 pub enum Next {
     /// Outliers, and how many were missed since the last ones.
     Some(Vec<Outlier>, u64),
-    /// The time is over.
     Timeout,
     /// A signal asks to end.
     Over,
@@ -75,10 +73,7 @@ impl Stream {
     /// [`Stream::next`].
     pub fn open(source: &Source) -> Result<Self> {
         let path = source.path("outlier_pipe");
-        let pipe = OpenOptions::new()
-            .read(true)
-            .custom_flags(libc::O_NONBLOCK)
-            .open(&path);
+        let pipe = sys::open_pipe(&path);
         Ok(Self {
             pipe: pipe.map_err(|error| source.explain(&path, error))?,
             parser: OutlierParser::default(),
@@ -95,7 +90,6 @@ impl Stream {
         now.map_or(0, |(now, before)| now.saturating_sub(before))
     }
 
-    /// Waits for the next outliers.
     pub fn next(&mut self, deadline: Option<Instant>) -> Result<Next> {
         loop {
             match self.waiter.wait(deadline, Some(self.pipe.as_fd())) {

@@ -4,9 +4,8 @@
 //! long as they are wanted.
 
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{self, File},
     io::{self, ErrorKind, Read},
-    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
     thread,
     time::{Duration, Instant},
@@ -19,6 +18,7 @@ use crate::{
     output::note,
     setting::owner::{Owner, State},
     source::Source,
+    sys,
 };
 
 pub const TRACEFS: &str = "/sys/kernel/tracing";
@@ -31,16 +31,7 @@ const PREFIX: &str = "schedhist-watch-";
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What the new instance may have taken over from the top-level one, and must not have.
-const PLAIN: [&str; 8] = [
-    "noraw",
-    "nohex",
-    "nobin",
-    "noverbose",
-    "nofields",
-    "nosym-offset",
-    "nosym-addr",
-    "context-info",
-];
+const PLAIN: &str = "noraw nohex nobin noverbose nofields nosym-offset nosym-addr context-info";
 
 /// An instance of ftrace that records outliers with their stacks. It is removed when this is
 /// dropped.
@@ -71,17 +62,14 @@ impl Stacks {
         };
         // Its size stays as it is, 1.4 MB for each CPU: another one would have to wait for a kernel
         // worker on each CPU (`ring_buffer_resize()`), and so for real-time tasks that keep one.
-        for option in PLAIN {
+        for option in PLAIN.split(' ') {
             // A kernel need not have all of them.
             let _ = stacks.write("trace_options", option);
         }
         stacks.write("trace_options", "stacktrace")?;
         stacks.write("events/schedhist/outlier/enable", "1")?;
         let path = stacks.instance.join("trace_pipe");
-        let pipe = OpenOptions::new()
-            .read(true)
-            .custom_flags(libc::O_NONBLOCK)
-            .open(&path);
+        let pipe = sys::open_pipe(&path);
         stacks.pipe = Some(pipe.map_err(|error| explain(&path, error))?);
         Ok(stacks)
     }
@@ -107,7 +95,6 @@ impl Stacks {
         }
     }
 
-    /// Reads what there is.
     fn read(&mut self) {
         let Some(pipe) = &mut self.pipe else { return };
         let mut buffer = [0; 1 << 13];

@@ -31,7 +31,6 @@ use crate::{
 /// The number of columns of a chart, for one recording, and for each of two.
 const COLUMNS: [usize; 2] = [240, 120];
 
-/// Writes the page.
 pub fn html(args: &Report, path: &Path, out: &Path) -> Result<u8> {
     let range = args.time.unwrap_or(WHOLE);
     let mut paths = vec![path];

@@ -44,7 +44,6 @@ pub fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     Ok(all)
 }
 
-/// The sum of recordings.
 #[derive(Default)]
 struct Sum {
     window: Option<Window>,

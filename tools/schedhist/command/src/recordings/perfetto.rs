@@ -16,7 +16,6 @@ use crate::{
     recordings::reader::{self, Losses},
 };
 
-/// Writes a trace of the file `input` to the file `out`.
 pub fn perfetto(input: &Path, out: &Path) -> Result<u8> {
     files::check_other(input, out)?;
     let mut file = fs::File::open(input).at(input)?;

@@ -31,7 +31,6 @@ use crate::{
 pub struct Contents {
     /// What was said of the machine.
     pub info: Pairs,
-    /// The runs of a command.
     pub runs: Vec<Run>,
     /// The first snapshot of each part without a gap, and the last one.
     pub spans: Vec<(TimedSnapshot, TimedSnapshot)>,
@@ -42,7 +41,6 @@ pub struct Contents {
     pub groups: Vec<(Groups, Groups)>,
     /// Outliers, each with its end in nanoseconds since the first snapshot.
     pub outliers: Vec<(u64, Outlier)>,
-    /// What cannot be read.
     pub lost: Losses,
 }
 
@@ -78,18 +76,14 @@ impl Losses {
 /// What is missing where an interval is needed.
 pub const NO_INTERVAL: &str = "there are not two snapshots without a gap between them";
 
-/// Two snapshots that follow one another without a gap.
 pub struct SnapshotPair<'a> {
-    /// The first one.
     pub before: &'a TimedSnapshot,
-    /// The second one.
     pub after: &'a TimedSnapshot,
     /// When they were taken, in nanoseconds since the first snapshot of the recording.
     pub at: (u64, u64),
 }
 
 impl SnapshotPair<'_> {
-    /// Returns the activity.
     pub fn window(&self) -> Result<Window> {
         Window::between(&self.before.snapshot, &self.after.snapshot).map_err(Error::new)
     }
@@ -107,11 +101,9 @@ pub struct Reader {
     /// The times of the last snapshot, and of that of the file before.
     last: Option<(u64, u64)>,
     joint: Option<(u64, u64)>,
-    /// What could not be read.
     pub lost: Losses,
 }
 
-/// Returns whether a file is a recording.
 pub fn is_recording(path: &Path) -> bool {
     File::open(path).is_ok_and(|file| Player::new(file).is_ok())
 }
@@ -121,7 +113,6 @@ fn player(path: &Path) -> Result<Player<File>> {
     Player::new(file).at(path)
 }
 
-/// Returns the times of a snapshot.
 fn times(taken: &TimedSnapshot) -> (u64, u64) {
     (taken.unix_ns, taken.snapshot.time)
 }
@@ -159,7 +150,6 @@ pub fn file_before(path: &Path) -> Option<PathBuf> {
     (last.last() == Some(first)).then_some(before)
 }
 
-/// Opens a recording.
 pub fn open(path: &Path) -> Result<Reader> {
     let mut files = vec![(path.to_owned(), player(path)?)];
     if let Some(before) = file_before(path) {
@@ -228,7 +218,6 @@ fn is_gap(item: &Item) -> bool {
 
 /// What a recording holds, in its order.
 pub enum Event<'a> {
-    /// Two snapshots that follow one another without a gap.
     Pair(&'a SnapshotPair<'a>),
     /// The end of a part without a gap: its first snapshot, and its last one if there are several.
     Part(&'a TimedSnapshot, Option<&'a TimedSnapshot>),

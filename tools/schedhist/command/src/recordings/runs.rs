@@ -48,7 +48,6 @@ pub struct Run {
 }
 
 impl Run {
-    /// Returns the samples of a metric.
     pub fn histogram(&self, scope: &str, metric: &str) -> Option<&Distribution> {
         let mut found = self.histograms.iter();
         let found = found.find(|(s, m, _)| s == scope && m == metric);
@@ -70,7 +69,6 @@ impl Run {
             .collect()
     }
 
-    /// Returns the text of a run for a recording.
     pub fn encode(&self) -> String {
         let mut out = String::new();
         for (key, value) in self.pairs.iter() {
@@ -95,7 +93,6 @@ impl Run {
         out
     }
 
-    /// Parses the text of a run.
     pub fn decode(run: &str) -> std::result::Result<Self, DecodeError> {
         // Not within a line, where it belongs to a word of the command.
         let (head, blocks) = run.split_once("\n#").unwrap_or((run, ""));

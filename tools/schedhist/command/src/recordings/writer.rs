@@ -109,7 +109,6 @@ impl Writer {
         Ok(())
     }
 
-    /// Appends to the recording.
     pub fn write(
         &mut self,
         write: impl FnOnce(&mut Recorder<File>) -> std::io::Result<()>,

@@ -24,7 +24,6 @@ pub fn has_cgroups() -> bool {
 /// The names of the cgroups and rules of `run` begin so.
 pub const RUN: &str = "schedhist-run-";
 
-/// The greatest number of groups.
 const MOST_GROUPS: u64 = 4095;
 
 /// How much memory groups may take, in bytes, unless the limit is higher already; and how much each
@@ -60,7 +59,6 @@ fn limit_of_groups(wanted: u64, cpus: usize) -> u64 {
     wanted.min(MEMORY / of_group).min(MOST_GROUPS)
 }
 
-/// Raises a limit, if it is lower.
 fn raise<'a>(source: &'a Source, name: &str, limit: u64) -> Result<Setting<'a>> {
     Setting::new(source, name, |now| {
         let is_enough = now == "none" || now.parse().is_ok_and(|now: u64| now >= limit);
@@ -87,7 +85,6 @@ pub fn rule_of(source: &Source) -> Result<String> {
     Ok(groups.map_or_else(|| "none".to_owned(), |groups| groups.rule))
 }
 
-/// Returns the names of the rules of the list.
 pub fn rules(source: &Source) -> Result<Vec<String>> {
     let text = source.text("group_rules")?;
     let rules = text.lines().filter_map(|line| line.strip_prefix("rule "));

@@ -61,7 +61,6 @@ pub fn need_initial_pids(option: &str) -> Result {
     Err(Error::at(option, why))
 }
 
-/// Notes that the module shows other PIDs than this process sees.
 pub fn note_pids() {
     if !has_initial_pids() {
         note("PIDs are shown as the initial PID namespace has them, not this one");
@@ -89,7 +88,6 @@ pub enum State {
 }
 
 impl Owner {
-    /// Returns this process.
     pub fn this() -> Result<Self> {
         let pid = process::id();
         let number = sys::number_of(pid).at("pidfd_open")?;
@@ -125,7 +123,6 @@ impl Owner {
         Self::parse(name.strip_prefix(prefix)?)
     }
 
-    /// Returns whether the process still exists.
     pub fn state(&self) -> State {
         let is_this = |pid| Ok(sys::number_of(pid)? == Some(self.number));
         let is_alive: std::io::Result<bool> = match namespace("pid") {
@@ -171,16 +168,7 @@ mod tests {
         for text in ["812-7", "1-4300-4026532210"] {
             assert_eq!(Owner::parse(text).unwrap().to_string(), text);
         }
-        for text in [
-            "",
-            "812",
-            "812-",
-            "812-7-",
-            "812-7-1-1",
-            "812-07",
-            "+812-7",
-            "a-b",
-        ] {
+        for text in " 812 812- 812-7- 812-7-1-1 812-07 +812-7 a-b".split(' ') {
             assert_eq!(Owner::parse(text), None, "{text}");
         }
     }

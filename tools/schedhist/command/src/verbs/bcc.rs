@@ -251,7 +251,6 @@ fn cgroup(path: &Path) -> Result<PathBuf> {
     Ok(below.iter().filter(|part| *part != "/").collect())
 }
 
-/// Prints run-queue latency.
 pub fn runqlat(args: &Runqlat, source: &Source) -> Result {
     let whose = Whose::new(&args.bcc, args.pidnss)?;
     let table = Table::new(&args.bcc, "run queue latency", &["runq"]);
@@ -490,8 +489,8 @@ fn sections(
     sums.map(|((_, head), samples)| (head, samples)).collect()
 }
 
-/// Says that groups may be in no table that should be. Where all processes or threads are shown,
-/// [`sections`] says how many samples those have.
+/// Notes that groups may be missing. Where all processes or threads are shown,
+/// [`sections`] notes how many samples those have.
 fn note_refused(refused: u64, whose: &Whose, is_empty: bool) {
     let may_be_missing = match whose {
         Whose::All | Whose::Each(_, None) => false,

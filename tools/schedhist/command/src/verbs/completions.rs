@@ -14,7 +14,6 @@ use crate::{
     output::print,
 };
 
-/// Prints the completions for a shell.
 pub fn completions(shell: Shell) -> Result {
     let mut text = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "schedhist", &mut text);

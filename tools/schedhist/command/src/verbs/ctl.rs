@@ -29,7 +29,6 @@ pub fn settings() -> Vec<&'static str> {
     SETTINGS.to_vec()
 }
 
-/// Prints all settings, or one, or writes one.
 pub fn ctl(args: &Ctl, source: &Source) -> Result {
     let value = args.value.join(OsStr::new(" "));
     let value = value.as_encoded_bytes();

@@ -88,7 +88,6 @@ fn refuse(why: String) -> Error {
     Error::new(why).with_kind(TROUBLE)
 }
 
-/// Compares two files.
 pub fn diff(args: &Diff) -> Result<u8> {
     let style = Style::new(&args.style);
     let mut metrics = args.metrics.clone();
@@ -145,7 +144,6 @@ fn comparable(a: &Contents, b: &Contents) -> Result {
     Ok(())
 }
 
-/// Returns the rows.
 fn rows(
     a: &[Run],
     b: &[Run],

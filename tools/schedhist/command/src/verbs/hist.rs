@@ -18,7 +18,6 @@ pub fn summary(style: &StyleArgs, source: &Source) -> Result {
     print(&render::summary(&interval, &style, &mut false))
 }
 
-/// Prints histograms.
 pub fn hist(args: &Hist, source: &Source) -> Result {
     let style = Style::new(&args.style);
     let mut positionals = Positionals::new(&args.words)?;

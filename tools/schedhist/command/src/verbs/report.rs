@@ -21,7 +21,6 @@ use crate::{
     source::Interval,
 };
 
-/// Prints a recording.
 pub fn report(args: &Report) -> Result<u8> {
     let path = &args.input[0];
     let files = merged::files(&args.input)?;

@@ -22,7 +22,7 @@ use schedhist_core::{
 use crate::{
     cli::Watch,
     error::{verdict, At, Result},
-    in_progress::{self, Told},
+    in_progress::{self, Reported},
     options::{self, known, Parsed},
     outliers::{
         stacks::{Stacks, TRACEFS},
@@ -36,14 +36,7 @@ use crate::{
 };
 
 /// The metrics whose slices and waits can be seen while they last.
-const IN_PROGRESS: [&str; 6] = [
-    "oncpu",
-    "idle",
-    "runq",
-    "runq_wakeup",
-    "runq_preempt",
-    "throttled",
-];
+const IN_PROGRESS: &str = "oncpu idle runq runq_wakeup runq_preempt throttled";
 
 /// The time from one look at what is in progress to the next. What is above the threshold by less
 /// than that most likely ends soon: then the module reports it, with its culprits.
@@ -57,25 +50,19 @@ const EXCEEDED: u8 = 3;
 pub enum Action {
     /// The module does it: a word for its file `on_outlier`.
     Module(&'static str),
-    /// Run a command in a shell.
     Shell(String),
-    /// Send a signal.
-    Signal { number: i32, pid: i32 },
-    /// Do not end.
+    Signal {
+        number: i32,
+        pid: i32,
+    },
     Continue,
 }
 
 impl Action {
     /// Returns a parser of actions.
     pub fn parser() -> impl TypedValueParser<Value = Self> {
-        const NAMES: [&str; 5] = [
-            "trace",
-            "snapshot",
-            "continue",
-            "shell,command=",
-            "signal,num=",
-        ];
-        known(|| NAMES.to_vec()).try_map(|text| Self::parse(&text))
+        const NAMES: &str = "trace snapshot continue shell,command= signal,num=";
+        known(|| NAMES.split(' ').collect()).try_map(|text| Self::parse(&text))
     }
 
     fn parse(text: &str) -> Parsed<Self> {
@@ -139,7 +126,6 @@ fn note_others(source: &Source, names: &raw::Names, metric: &str, ns: u64, words
     }
 }
 
-/// Waits for outliers.
 pub fn watch(args: &Watch, source: &Source) -> Result<u8> {
     let (metric, ns) = (args.metric.as_str(), args.threshold.as_nanos() as u64);
     let clock = source.read()?.timed;
@@ -168,7 +154,7 @@ pub fn watch(args: &Watch, source: &Source) -> Result<u8> {
         ns,
         clock,
         stacks,
-        told: Told::default(),
+        reported: Reported::default(),
         seen: 0,
         missed: 0,
     };
@@ -195,12 +181,11 @@ pub fn watch(args: &Watch, source: &Source) -> Result<u8> {
 struct Watcher<'a> {
     args: &'a Watch,
     source: &'a Source,
-    /// The threshold in nanoseconds.
     ns: u64,
     /// See [`unix_ns`].
     clock: TimedSnapshot,
     stacks: Option<Stacks>,
-    told: Told,
+    reported: Reported,
     seen: u64,
     missed: u64,
 }
@@ -209,7 +194,7 @@ impl Watcher<'_> {
     /// Reports what exceeds the threshold, until an action, the time or a signal ends that.
     fn watch(&mut self, stream: &mut Stream, names: &raw::Names) -> Result {
         let metric = names.metric(&self.args.metric);
-        let metric = metric.filter(|metric| IN_PROGRESS.contains(&metric.name.as_str()));
+        let metric = metric.filter(|metric| IN_PROGRESS.split(' ').any(|name| name == metric.name));
         let deadline = self.args.duration.map(|duration| Instant::now() + duration);
         let mut next = Instant::now();
         loop {
@@ -240,7 +225,7 @@ impl Watcher<'_> {
         let snapshot = self.source.read()?.timed.snapshot;
         let late = Duration::from_nanos(self.ns).saturating_add(PERIOD);
         let late = u64::try_from(late.as_nanos()).unwrap_or(u64::MAX);
-        for task in self.told.more(&snapshot, metric, late) {
+        for task in self.reported.more(&snapshot, metric, late) {
             self.seen += 1;
             let print = || {
                 let names = all_names(self.source);
@@ -281,7 +266,7 @@ impl Watcher<'_> {
             if !self.is_above(outlier) {
                 continue;
             }
-            let is_end = self.told.ends(outlier);
+            let is_end = self.reported.ends(outlier);
             let printed = match quiet {
                 true => Ok(()),
                 false => print(&self.shown(outlier, is_end, &names)),
@@ -428,7 +413,6 @@ fn parts(outlier: &Outlier, names: &Names) -> Vec<(String, u64)> {
     parts
 }
 
-/// Returns the analysis of an outlier.
 fn text(outlier: &Outlier, names: &Names) -> String {
     let duration = Unit::Fitting.text(Some(outlier.duration_ns));
     let cause = outlier.pairs.get("cause").unwrap_or("-");
@@ -623,14 +607,9 @@ mod tests {
         );
         let shell = Action::Shell("echo a,b".to_owned());
         assert_eq!(Action::parse("shell,command=echo a,b").unwrap(), shell);
-        for wrong in [
-            "",
-            "trace,now",
-            "shell",
-            "signal,num=9",
-            "signal,pid=1,num=x",
-            "signal,num=9,pid=-1",
-        ] {
+        for wrong in
+            " trace,now shell signal,num=9 signal,pid=1,num=x signal,num=9,pid=-1".split(' ')
+        {
             assert!(Action::parse(wrong).is_err(), "{wrong}");
         }
     }

@@ -143,7 +143,7 @@ impl<'a> CommandGroup<'a> {
         Ok(())
     }
 
-    /// To be called once the command executes its program. Says so if it is not in the group.
+    /// Must be called once the command executes its program. Notes if it is not in the group.
     pub fn has_entered(&self) {
         let Way::Rule { source, is_added } = &self.way else {
             return;
@@ -157,7 +157,7 @@ impl<'a> CommandGroup<'a> {
         }
     }
 
-    /// To be called when the command has ended: the next one enters anew.
+    /// Must be called when the command has ended: the next one enters anew.
     pub fn leave(&self) {
         if let Way::Rule { source, is_added } = &self.way {
             if is_added.take() {

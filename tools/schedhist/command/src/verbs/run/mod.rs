@@ -21,7 +21,6 @@ use command_group::CommandGroup;
 use job::Job;
 use log::Log;
 
-/// Runs the command, once or several times.
 pub fn run(args: &Run, source: &Source) -> Result<u8> {
     let style = Style::new(&args.style);
     let log = Log::new(args, &style)?;

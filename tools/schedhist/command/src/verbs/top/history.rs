@@ -25,14 +25,11 @@ const GROUPS: usize = 64;
 /// The number of slices and waits in progress that are kept of each interval.
 const IN_PROGRESS: usize = 8;
 
-/// The samples of a metric.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// Their number.
     pub count: u64,
     /// The quantiles p50, p90, p99 and p99.9, if there are samples beyond them.
     pub quantiles: [Option<u64>; 4],
-    /// The greatest.
     pub max: Max,
     /// The number of samples in each row of a heat map.
     pub cells: Box<[u64; ROWS]>,
@@ -56,7 +53,6 @@ pub struct Moment {
     pub span: Option<u64>,
     /// The metrics, in the order of the names.
     pub rows: Vec<Row>,
-    /// The switches of all CPUs.
     pub switches: u64,
     /// The CPUs, by their order.
     pub cpus: Vec<Cpu>,
@@ -66,14 +62,12 @@ pub struct Moment {
     pub outliers: Vec<Outlier>,
     /// The slices and waits in progress at the end that began before the interval did.
     pub in_progress: Vec<String>,
-    /// Whether the laws hold.
     pub lawful: bool,
     /// What else a reader should know.
     pub notes: Vec<String>,
 }
 
 impl Moment {
-    /// Creates a moment.
     pub fn new(interval: &Interval, mut groups: Vec<GroupRow>, outliers: Vec<Outlier>) -> Self {
         let window = &interval.window;
         groups.truncate(GROUPS);
@@ -162,12 +156,9 @@ fn p99(scheme: Scheme, parts: &[&Part]) -> Option<u64> {
     }
 }
 
-/// The last intervals.
 #[derive(Debug, Default)]
 pub struct History {
-    /// The names of the metrics.
     pub names: Vec<String>,
-    /// The numbers of the CPUs.
     pub cpus: Vec<u32>,
     /// The intervals, the latest one last.
     pub moments: VecDeque<Moment>,

@@ -132,16 +132,8 @@ fn look(ascii: bool) -> Look {
         .or_else(|| set("LANG"));
     let locale = locale.unwrap_or_default().to_ascii_lowercase();
     let term = set("TERM").unwrap_or_default();
-    let many = [
-        "256color",
-        "xterm",
-        "tmux",
-        "screen",
-        "kitty",
-        "alacritty",
-        "foot",
-    ];
-    let colours = set("COLORTERM").is_some() || many.iter().any(|name| term.contains(name));
+    let mut many = "256color xterm tmux screen kitty alacritty foot".split(' ');
+    let colours = set("COLORTERM").is_some() || many.any(|name| term.contains(name));
     Look {
         colours: colours && set("NO_COLOR").is_none(),
         unicode: !ascii && (locale.contains("utf-8") || locale.contains("utf8")),

@@ -15,7 +15,6 @@ pub const LEVELS: u8 = 8;
 /// lighter from one to the next, so that colour-blind people see the same order.
 const RAMP: [u8; LEVELS as usize] = [25, 31, 37, 42, 78, 149, 191, 229];
 
-/// What the terminal can show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
     /// Whether there are 256 colours.
@@ -37,7 +36,6 @@ impl Look {
         self.colour(245)
     }
 
-    /// Something is wrong.
     pub fn warn(self) -> Style {
         self.colour(208).bold()
     }

@@ -38,7 +38,6 @@ pub struct Choice {
     pub back: usize,
     /// Whether it was paused, and so does not follow.
     pub paused: bool,
-    /// Whether the help is shown.
     pub help: bool,
 }
 
@@ -127,7 +126,6 @@ const HELP: [&str; 14] = [
 ];
 
 impl View<'_> {
-    /// Draws the screen.
     pub fn draw(&self, (width, height): (u16, u16)) -> Buffer {
         // There is an upper limit.
         let area = Rect::new(0, 0, width, height);
