@@ -217,8 +217,8 @@ pub fn summary(interval: &Interval, style: &Style, is_headed: &mut bool) -> Stri
     table.render(style, is_headed) + &counters(interval, &table.notes, style)
 }
 
-/// Returns histograms of an interval in the form that the user chose: for people with bars, `bars` of
-/// them to a power of two.
+/// Returns histograms of an interval in the form that the user chose: for people with bars, `bars`
+/// of them to a power of two.
 pub fn histograms(
     interval: &Interval,
     rows: Vec<Row<'_>>,

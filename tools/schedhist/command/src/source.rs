@@ -54,7 +54,8 @@ pub struct Interval {
     pub read_ns: u64,
     /// What happened meanwhile that readers of the figures should know.
     pub notes: Vec<String>,
-    /// The slices and waits that are in progress at the end, and of which nothing is in the figures.
+    /// The slices and waits that are in progress at the end, and of which nothing is in the
+    /// figures.
     pub in_progress: Vec<String>,
 }
 

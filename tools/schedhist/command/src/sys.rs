@@ -294,8 +294,8 @@ pub fn open_pipe(path: &Path) -> io::Result<File> {
 }
 
 /// Returns another descriptor of the file that `fd` is open for. Neither is passed on to commands,
-/// unless `fd` is one of the three standard ones. With `appends`, each write goes to the end. Fails if
-/// `fd` is not open for writing.
+/// unless `fd` is one of the three standard ones. With `appends`, each write goes to the end. Fails
+/// if `fd` is not open for writing.
 pub fn duplicate(fd: RawFd, appends: bool) -> io::Result<File> {
     let flags = OFlag::from_bits_retain(fcntl(fd, FcntlArg::F_GETFL)?);
     if flags & OFlag::O_ACCMODE == OFlag::O_RDONLY {

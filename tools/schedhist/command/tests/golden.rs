@@ -344,8 +344,8 @@ const OTHERS: &str =
     "runq oncpu 0.01 0.01\u{a0}0 0.02\u{a0}0 runq\u{a0}0.01\u{a0}0 0.01\u{a0}2 3 enable\u{a0}1 \
     b.data frobnicate -i --once";
 
-/// Arguments at random end with a message and a status, and never with a panic. A verb that would go
-/// on is ended by SIGTERM once it has begun.
+/// Arguments at random end with a message and a status, and never with a panic. A verb that would
+/// go on is ended by SIGTERM once it has begun.
 #[test]
 fn any_arguments() {
     let folder = folder("any_arguments");
@@ -390,8 +390,8 @@ fn any_arguments() {
     assert!(begun.is_empty(), "{begun:?}");
 }
 
-/// Runs a command that may go on: ends it a moment after it has blocked the signals for which it then
-/// waits.
+/// Runs a command that may go on: ends it a moment after it has blocked the signals for which it
+/// then waits.
 fn ended(folder: &Path, words: &[&str]) -> Output {
     let mut child = Command::new(PROGRAM)
         .args(words)

@@ -307,8 +307,8 @@ fn times(items: &[Item]) -> Vec<u64> {
     times.collect()
 }
 
-/// Both files of a ring have the snapshot between them. No interval is missing if the first file ends
-/// with a gap, or is cut off, after it: then the second one begins a part.
+/// Both files of a ring have the snapshot between them. No interval is missing if the first file
+/// ends with a gap, or is cut off, after it: then the second one begins a part.
 #[test]
 fn a_ring_with_a_gap() {
     let folder = Folder::new("ring-gap");

@@ -68,7 +68,8 @@ pub struct Time {
     pub oncpu: u64,
     /// The time that the idle task had it.
     pub idle: u64,
-    /// The time that is in no slice whose beginning was seen, because measuring began only after it.
+    /// The time that is in no slice whose beginning was seen, because measuring began only after
+    /// it.
     pub unseen: u64,
     /// The part of `unseen` during which a task is known to have had the CPU.
     pub unseen_oncpu: u64,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Folders whose `raw` has another snapshot each time that it is read, so that intervals are not empty.
+//! Folders whose `raw` has another snapshot each time that it is read, so that intervals are not
+//! empty.
 
 use std::{
     fs::{self, File},
@@ -15,7 +16,8 @@ use nix::{sys::stat::Mode, unistd::mkfifo};
 
 use super::support::sim::{Groups, Machine};
 
-/// The folders, the rule of each, and its groups: name, new samples of each metric, and their length.
+/// The folders, the rule of each, and its groups: name, new samples of each metric, and their
+/// length.
 type Folder = (
     &'static str,
     &'static str,

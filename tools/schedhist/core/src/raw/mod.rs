@@ -111,7 +111,8 @@ impl Histogram {
     }
 }
 
-/// The slice in progress on a CPU. The sums of `oncpu` and `idle` of the CPU are of the same moment.
+/// The slice in progress on a CPU. The sums of `oncpu` and `idle` of the CPU are of the same
+/// moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SliceInProgress {
     pub occupancy: Occupancy,
