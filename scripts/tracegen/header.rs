@@ -13,6 +13,7 @@ pub(crate) fn print(system: &System) -> String {
     };
     let (enums, exported) = (each(enumeration), each(exported));
     let classes: String = system.classes.iter().map(|it| class(it, system)).collect();
+    let calls = calls(system, |head, _| format!("{head};\n"));
     let hooks = match system.is_hooked {
         true => hooks(name),
         false => String::new(),
@@ -45,6 +46,10 @@ extern struct {name}_trace_any_key {name}_trace_any;
 int {name}_trace_reg(void);
 void {name}_trace_unreg(void);
 {hooks}
+/* What Rust calls to emit an event: the kernel makes these since 6.13. */
+#ifndef DEFINE_RUST_DO_TRACE
+{calls}#endif
+
 #endif /* _{upper}_TRACE_ONCE */
 {exported}{classes}
 #endif /* _{upper}_TRACE_H */
@@ -137,14 +142,43 @@ fn weighed(class: &Class, system: &System) -> String {
     })
 }
 
-/// The parameters, and the arguments as `argument` prints them.
-fn arguments(class: &Class, system: &System, argument: impl Fn(&Field) -> String) -> String {
+/// What `print` makes of each event: of the head of the function that emits it from Rust, and of the
+/// call of the kernel's function.
+pub(crate) fn calls(system: &System, print: impl Fn(&str, &str) -> String) -> String {
+    let mut out = String::new();
+    for class in &system.classes {
+        let names: Vec<_> = class.arguments().map(|field| field.name.clone()).collect();
+        for event in &class.events {
+            let head = format!("void rust_do_trace_{}(", event.name);
+            let call = format!("trace_{}(", event.name);
+            out += &print(
+                &aligned(&head, head.len(), &parameters(class, system)),
+                &aligned(&call, 8 + call.len(), &names),
+            );
+        }
+    }
+    out
+}
+
+/// A list that begins after `head`, which ends at this column, as the kernel's style has it.
+fn aligned(head: &str, column: usize, items: &[String]) -> String {
+    let space = format!("{}{}", "\t".repeat(column / 8), " ".repeat(column % 8));
+    format!("{head}{})", items.join(&format!(",\n{space}")))
+}
+
+/// The parameters of an event's function.
+fn parameters(class: &Class, system: &System) -> Vec<String> {
     let parameter = |field: &Field| match &field.ty {
         Type::Number(number) => format!("{} {}", number.c, field.name),
         Type::Comm => format!("const char *{}", field.name),
         Type::Enum(it) => format!("enum {} {}", it.c_name(system), field.name),
     };
-    let parameters: Vec<_> = class.arguments().map(parameter).collect();
+    class.arguments().map(parameter).collect()
+}
+
+/// The parameters, and the arguments as `argument` prints them.
+fn arguments(class: &Class, system: &System, argument: impl Fn(&Field) -> String) -> String {
+    let parameters = parameters(class, system);
     let names: Vec<_> = class.arguments().map(argument).collect();
     format!(
         "\tTP_PROTO({}),\n\n\tTP_ARGS({})",

@@ -2,7 +2,10 @@
 
 //! Prints the C file that defines the tracepoints.
 
-use crate::model::{System, Type};
+use crate::{
+    header::calls,
+    model::{System, Type},
+};
 
 /// Prints the C file.
 pub(crate) fn print(system: &System) -> String {
@@ -21,6 +24,9 @@ pub(crate) fn print(system: &System) -> String {
             );
         }
     }
+    let emitters = calls(system, |head, call| {
+        format!("{head}\n{{\n\t{call};\n}}\n\n")
+    });
     let (reg, used, unused) = match system.is_hooked {
         true => (
             reg(name),
@@ -48,6 +54,9 @@ pub(crate) fn print(system: &System) -> String {
 	static_assert(sizeof_field(struct trace_event_raw_##class, field) == (size))
 
 {sizes}
+#ifndef DEFINE_RUST_DO_TRACE
+{emitters}#endif
+
 struct {name}_trace_any_key {name}_trace_any = {{
 	.key = STATIC_KEY_FALSE_INIT,
 }};

@@ -68,6 +68,35 @@ CHECK_SIZE(span, took_ns, 8);
 CHECK_SIZE(span, start_ns, 8);
 CHECK_SIZE(light, cpu, 4);
 
+#ifndef DEFINE_RUST_DO_TRACE
+void rust_do_trace_wait_in(unsigned int cpu,
+			   u64 took_ns,
+			   u64 bytes)
+{
+	trace_wait_in(cpu,
+		      took_ns,
+		      bytes);
+}
+
+void rust_do_trace_alone(u64 bytes)
+{
+	trace_alone(bytes);
+}
+
+void rust_do_trace_span(u64 end_ns,
+			u64 took_ns)
+{
+	trace_span(end_ns,
+		   took_ns);
+}
+
+void rust_do_trace_light(unsigned int cpu)
+{
+	trace_light(cpu);
+}
+
+#endif
+
 struct sample_trace_any_key sample_trace_any = {
 	.key = STATIC_KEY_FALSE_INIT,
 };

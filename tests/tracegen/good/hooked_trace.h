@@ -37,6 +37,17 @@ int sample_trace_listen(void);
 void sample_trace_unlisten(void);
 void sample_trace_used(bool used);
 
+/* What Rust calls to emit an event: the kernel makes these since 6.13. */
+#ifndef DEFINE_RUST_DO_TRACE
+void rust_do_trace_wait_in(unsigned int cpu,
+			   u64 took_ns,
+			   u64 bytes);
+void rust_do_trace_alone(u64 bytes);
+void rust_do_trace_span(u64 end_ns,
+			u64 took_ns);
+void rust_do_trace_light(unsigned int cpu);
+#endif
+
 #endif /* _SAMPLE_TRACE_ONCE */
 
 DECLARE_EVENT_CLASS(sample_wait,

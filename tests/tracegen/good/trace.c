@@ -32,6 +32,68 @@ CHECK_SIZE(everything, first_comm, TASK_COMM_LEN);
 CHECK_SIZE(everything, second_comm, TASK_COMM_LEN);
 CHECK_SIZE(any, value, 1);
 
+#ifndef DEFINE_RUST_DO_TRACE
+void rust_do_trace_task_begin(pid_t pid,
+			      const char *comm,
+			      u64 took_ns)
+{
+	trace_task_begin(pid,
+			 comm,
+			 took_ns);
+}
+
+void rust_do_trace_task_end(pid_t pid,
+			    const char *comm,
+			    u64 took_ns)
+{
+	trace_task_end(pid,
+		       comm,
+		       took_ns);
+}
+
+void rust_do_trace_task(pid_t pid,
+			const char *comm,
+			u64 took_ns)
+{
+	trace_task(pid,
+		   comm,
+		   took_ns);
+}
+
+void rust_do_trace_everything(bool yes,
+			      int a,
+			      s64 b,
+			      unsigned int c,
+			      u64 d,
+			      unsigned int cpu,
+			      enum sample_state before,
+			      enum sample_state after,
+			      const char *first_comm,
+			      const char *second_comm,
+			      u64 start_ns,
+			      pid_t pid)
+{
+	trace_everything(yes,
+			 a,
+			 b,
+			 c,
+			 d,
+			 cpu,
+			 before,
+			 after,
+			 first_comm,
+			 second_comm,
+			 start_ns,
+			 pid);
+}
+
+void rust_do_trace_any(enum sample_state value)
+{
+	trace_any(value);
+}
+
+#endif
+
 struct sample_trace_any_key sample_trace_any = {
 	.key = STATIC_KEY_FALSE_INIT,
 };

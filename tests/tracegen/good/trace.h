@@ -35,6 +35,32 @@ extern struct sample_trace_any_key sample_trace_any;
 int sample_trace_reg(void);
 void sample_trace_unreg(void);
 
+/* What Rust calls to emit an event: the kernel makes these since 6.13. */
+#ifndef DEFINE_RUST_DO_TRACE
+void rust_do_trace_task_begin(pid_t pid,
+			      const char *comm,
+			      u64 took_ns);
+void rust_do_trace_task_end(pid_t pid,
+			    const char *comm,
+			    u64 took_ns);
+void rust_do_trace_task(pid_t pid,
+			const char *comm,
+			u64 took_ns);
+void rust_do_trace_everything(bool yes,
+			      int a,
+			      s64 b,
+			      unsigned int c,
+			      u64 d,
+			      unsigned int cpu,
+			      enum sample_state before,
+			      enum sample_state after,
+			      const char *first_comm,
+			      const char *second_comm,
+			      u64 start_ns,
+			      pid_t pid);
+void rust_do_trace_any(enum sample_state value);
+#endif
+
 #endif /* _SAMPLE_TRACE_ONCE */
 
 TRACE_DEFINE_ENUM(SAMPLE_STATE_IDLE);
