@@ -31,15 +31,15 @@ use kernel::{
 use crate::{
     boundary::{
         abstractions::{
+            call_after_switches,
             wait_for_exits,
             with_irqs_off,
+            Exits,
             PerCpu,
-            Probe,
-            Registration,
             SchedExit,
-            SchedExitProbe,
             ScheduleExit,
-            ThisCpu, //
+            ThisCpu,
+            EXIT_IS_CERTAIN, //
         },
         ListenerHook, //
     },
@@ -89,7 +89,11 @@ impl Delivery {
             return None;
         }
         let pending = self.pending.this(here);
-        pending.clear();
+        match EXIT_IS_CERTAIN {
+            true => pending.clear(),
+            // The interrupt may be late, but `here` is still in the task of these samples.
+            false => self.deliver_pending(pending, here.cpu()),
+        }
         Some(pending)
     }
 
@@ -115,11 +119,17 @@ impl Delivery {
 
 impl SchedExit for Delivery {
     fn sched_exit(&self, exit: &ScheduleExit) {
-        let pending = self.pending.this(exit);
+        self.deliver_pending(self.pending.this(exit), exit.cpu());
+    }
+}
+
+impl Delivery {
+    /// Delivers the samples that a switch on this CPU has left for the task that has it.
+    #[inline(always)]
+    fn deliver_pending(&self, pending: &Pending, cpu: u32) {
         if pending.is_empty() {
             return;
         }
-        let cpu = exit.cpu();
         let log = self.outliers.watched_log(cpu);
         let deliver = || pending.take(|sample, task| self.deliver(log, cpu, sample, || *task));
         match log {
@@ -172,7 +182,7 @@ fn emit(cpu: u32, sample: &Sample, task: &Identity) {
 #[pin_data]
 pub(crate) struct ExitProbe {
     #[pin]
-    probe: Mutex<Option<Registration<Delivery>>>,
+    probe: Mutex<Option<Exits<Delivery>>>,
     delivery: Arc<Delivery>,
 }
 
@@ -195,7 +205,7 @@ impl ListenerHook for ExitProbe {
         let mut probe = self.probe.lock();
         match (is_any(), probe.is_some()) {
             (true, false) => {
-                *probe = Some(SchedExitProbe::register(self.delivery.clone())?);
+                *probe = Some(call_after_switches(self.delivery.clone())?);
                 self.delivery.is_left_for_exit.store(true, Release);
             }
             (false, true) => {

@@ -7,6 +7,7 @@
 
 use crate::{
     boundary::abstractions::{
+        ask_for_exit,
         Switch,
         Task,
         ThisCpu, //
@@ -148,8 +149,12 @@ impl Observer for &TracingObserver<'_> {
         let task = || self.identify_occupant(side);
         if let (Side::Next, Some(pending)) = (side, self.pending) {
             let is_wanted = self.log.is_some() || is_listened_to(sample.metric);
+            if !is_wanted {
+                return;
+            }
             // There is room for all samples of a switch.
-            if !is_wanted || pending.push(sample, task) {
+            if pending.push(sample, task) {
+                ask_for_exit();
                 return;
             }
         }

@@ -29,3 +29,7 @@ pub(crate) use schedhist_cpus_read_lock as cpus_read_lock;
 pub(crate) use schedhist_cpus_read_unlock as cpus_read_unlock;
 #[cfg(not(CONFIG_HAVE_UNSTABLE_SCHED_CLOCK))]
 pub(crate) use schedhist_local_clock as local_clock;
+
+/// The older name of `timer_init_key()`.
+#[cfg(not(HAVE_TIMER_INIT_KEY))]
+pub(crate) use init_timer_key as timer_init_key;

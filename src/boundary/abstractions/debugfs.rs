@@ -14,7 +14,6 @@
 use core::ptr::NonNull;
 
 use kernel::{
-    bindings,
     error::from_err_ptr,
     prelude::*,
     str::CStr,
@@ -28,7 +27,10 @@ use kernel::{
     },
 };
 
-use super::context;
+use super::{
+    bindings,
+    context, //
+};
 
 mod input;
 mod stream;
@@ -228,12 +230,11 @@ impl Tree {
         // that it does not move, and is dropped after the file is removed. The operations are
         // static, and fit the node by the safety requirement.
         from_err_ptr(unsafe {
-            bindings::debugfs_create_file_full(
+            bindings::schedhist_create_file(
                 name.as_char_ptr(),
                 permissions,
                 parent.as_ptr(),
                 private,
-                core::ptr::null(),
                 operations,
             )
         })?;

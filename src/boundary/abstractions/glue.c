@@ -6,6 +6,7 @@
 
 #include <linux/cgroup.h>
 #include <linux/cpu.h>
+#include <linux/debugfs.h>
 #include <linux/err.h>
 #include <linux/irq_work.h>
 #include <linux/irqflags.h>
@@ -39,6 +40,60 @@
 void schedhist_tracepoint_synchronize_unregister(void)
 {
 	tracepoint_synchronize_unregister();
+}
+
+#ifndef HAVE_SCHED_EXIT_TP
+static DEFINE_PER_CPU(struct irq_work, exit_work);
+static schedhist_sched_exit_probe exit_probe;
+static void *exit_data;
+
+static void call_exit_probe(struct irq_work *work)
+{
+	exit_probe(exit_data, true);
+}
+
+int schedhist_start_exits(schedhist_sched_exit_probe probe, void *data)
+{
+	int cpu;
+
+	if (exit_probe)
+		return -EBUSY;
+	exit_probe = probe;
+	exit_data = data;
+	/* The initial values of a module's per-CPU variables are not relocated. */
+	for_each_possible_cpu(cpu)
+		schedhist_init_irq_work(per_cpu_ptr(&exit_work, cpu), call_exit_probe);
+	return 0;
+}
+
+void schedhist_stop_exits(void)
+{
+	int cpu;
+
+	for_each_possible_cpu(cpu)
+		irq_work_sync(per_cpu_ptr(&exit_work, cpu));
+	exit_probe = NULL;
+}
+
+void schedhist_ask_for_exit(void)
+{
+	irq_work_queue(this_cpu_ptr(&exit_work));
+}
+#endif
+
+#ifndef HAVE_GROUP_DEAD
+/* do_exit() counts a thread down before it hits the tracepoint. */
+bool schedhist_is_dead(struct task_struct *task)
+{
+	return !atomic_read(&task->signal->live);
+}
+#endif
+
+struct dentry *schedhist_create_file(const char *name, umode_t mode,
+				     struct dentry *parent, void *data,
+				     const struct file_operations *fops)
+{
+	return debugfs_create_file(name, mode, parent, data, fops);
 }
 
 struct task_struct *schedhist_find_process(pid_t pid)
@@ -373,7 +428,9 @@ bool schedhist_preemptible(void)
 static void __maybe_unused check_prototypes(void)
 {
 	check_trace_callback_type_sched_switch((schedhist_sched_switch_probe)NULL);
+#ifdef HAVE_SCHED_EXIT_TP
 	check_trace_callback_type_sched_exit_tp((schedhist_sched_exit_probe)NULL);
+#endif
 	check_trace_callback_type_sched_waking((schedhist_sched_waking_probe)NULL);
 	check_trace_callback_type_task_newtask((schedhist_task_newtask_probe)NULL);
 	check_trace_callback_type_task_rename((schedhist_task_rename_probe)NULL);

@@ -40,6 +40,13 @@
 #include <linux/types.h>
 #include <linux/wait.h>
 
+#include "features.h"
+
+/* There a probe must not take a lock that sleeps, nor allocate memory. */
+#if defined(CONFIG_PREEMPT_RT) && !defined(HAVE_PREEMPTIBLE_PROBES)
+#error "schedhist does not run on PREEMPT_RT where probes run with preemption off"
+#endif
+
 /* The types of the probes. glue.c checks them against the kernel. */
 typedef void (*schedhist_sched_switch_probe)(void *data, bool preempt,
 					     struct task_struct *prev,
@@ -50,7 +57,12 @@ typedef void (*schedhist_sched_exit_probe)(void *data, bool is_switch);
 
 typedef void (*schedhist_task_newtask_probe)(void *data,
 					     struct task_struct *task,
-					     u64 clone_flags);
+#ifdef HAVE_CLONE_FLAGS_U64
+					     u64 flags
+#else
+					     unsigned long flags
+#endif
+					     );
 
 typedef void (*schedhist_sched_waking_probe)(void *data,
 					     struct task_struct *task);
@@ -74,8 +86,11 @@ typedef void (*schedhist_cgroup_mkdir_probe)(void *data, struct cgroup *cgroup,
 					     const char *path);
 
 typedef void (*schedhist_sched_process_exit_probe)(void *data,
-						   struct task_struct *task,
-						   bool group_dead);
+						   struct task_struct *task
+#ifdef HAVE_GROUP_DEAD
+						   , bool group_dead
+#endif
+						   );
 
 typedef void (*schedhist_call)(void *data);
 /* Returns whether to go on. */
@@ -197,6 +212,29 @@ bool schedhist_irqs_disabled(void);
 
 /* Also for assertions only. Always false without CONFIG_PREEMPT_COUNT. */
 bool schedhist_preemptible(void);
+
+#ifndef HAVE_SCHED_EXIT_TP
+/*
+ * Has a probe of sched_exit_tp called where the kernel has no such tracepoint:
+ * after each switch that has asked for it, in the task that got the CPU, in an
+ * interrupt that comes as soon as the scheduler switches interrupts on. The
+ * probe is not called any more once schedhist_stop_exits() returns, which
+ * sleeps. There can be one probe at a time: else returns -EBUSY.
+ */
+int schedhist_start_exits(schedhist_sched_exit_probe probe, void *data);
+void schedhist_stop_exits(void);
+void schedhist_ask_for_exit(void);
+#endif
+
+#ifndef HAVE_GROUP_DEAD
+/* Returns whether no thread of the current task's process goes on. */
+bool schedhist_is_dead(struct task_struct *task);
+#endif
+
+/* debugfs_create_file(), which is a macro in newer kernels. */
+struct dentry *schedhist_create_file(const char *name, umode_t mode,
+				     struct dentry *parent, void *data,
+				     const struct file_operations *fops);
 
 /* Waits until no CPU runs a probe that was unregistered. May sleep. */
 void schedhist_tracepoint_synchronize_unregister(void);

@@ -39,7 +39,10 @@ pub(crate) use irq_lock::{new_irq_lock, IrqLock};
 pub(crate) use irq_work::{new_irq_work, IrqWork};
 pub(crate) use per_cpu::{is_online, CpuRef, PerCpu, ThisCpu};
 pub(crate) use rcu::{synchronize_rcu, RcuReader};
-pub(crate) use sched_exit::{wait_for_exits, SchedExit, SchedExitProbe, ScheduleExit};
+pub(crate) use sched_exit::{
+    ask_for_exit, call_after_switches, wait_for_exits, Exits, SchedExit, ScheduleExit,
+    EXIT_IS_CERTAIN,
+};
 pub(crate) use sched_switch::{SchedSwitch, SchedSwitchProbe, Switch};
 pub(crate) use sched_waking::{SchedWaking, SchedWakingProbe, Waking};
 pub(crate) use smp::with_irqs_off;

@@ -6,24 +6,45 @@
 //! runs for the first time `schedule_tail()` does. So each hit of `sched_switch` is followed by one
 //! of this tracepoint on the same CPU, in the task that got the CPU, with no other switch between.
 //!
+//! A kernel before 6.16 has no such tracepoint. There a switch asks for a call, by
+//! [`ask_for_exit`], which comes in an interrupt in the task that has got the CPU: `irq_work` runs
+//! as soon as `finish_task_switch()` has switched interrupts on, with preemption still off.
+//!
 //! C header: [`include/trace/events/sched.h`](srctree/include/trace/events/sched.h)
 
 use core::marker::PhantomData;
 
-use kernel::types::NotThreadSafe;
+use kernel::{
+    prelude::*,
+    sync::Arc,
+    types::NotThreadSafe, //
+};
+#[cfg(not(HAVE_SCHED_EXIT_TP))]
+use kernel::{
+    error::to_result,
+    ffi::c_void, //
+};
+
+#[cfg(not(HAVE_SCHED_EXIT_TP))]
+use super::bindings;
 
 use super::{
     context,
     per_cpu::ThisCpu,
     rcu::synchronize_rcu,
     smp::this_cpu,
-    tracepoint::declare_probe, //
+};
+#[cfg(HAVE_SCHED_EXIT_TP)]
+use super::tracepoint::{
+    declare_probe,
+    Probe,
+    Registration, //
 };
 
 /// The end of a call of the scheduler on this CPU.
 ///
-/// A value exists only within the probe. Preemption is off there, and interrupts are on: the probe
-/// must not sleep, and an interrupt may come in between.
+/// A value exists only within the probe. Preemption is off there, and interrupts are on if the
+/// kernel has the tracepoint: the probe must not sleep, and an interrupt may come in between.
 pub(crate) struct ScheduleExit {
     _this_cpu: PhantomData<NotThreadSafe>,
 }
@@ -37,7 +58,7 @@ unsafe impl ThisCpu for ScheduleExit {
     }
 }
 
-/// Receives `sched_exit_tp` after each switch.
+/// Receives `sched_exit_tp` after each switch, or after each that has asked for it.
 pub(crate) trait SchedExit: Send + Sync + 'static {
     /// Called in the context of the task that has got the CPU, before it does anything else and
     /// before another switch can happen on this CPU.
@@ -46,6 +67,73 @@ pub(crate) trait SchedExit: Send + Sync + 'static {
     fn sched_exit(&self, exit: &ScheduleExit);
 }
 
+/// Calls a `T` after switches until it is dropped. Dropping it sleeps.
+#[cfg(HAVE_SCHED_EXIT_TP)]
+pub(crate) type Exits<T> = Registration<T>;
+
+/// Begins to call `data` after each switch. Errors as for [`Probe::register`]. Sleeps.
+#[cfg(HAVE_SCHED_EXIT_TP)]
+pub(crate) fn call_after_switches<T: SchedExit>(data: Arc<T>) -> Result<Exits<T>> {
+    SchedExitProbe::register(data)
+}
+
+/// Whether a call comes before the next switch on the CPU, whatever the hardware does.
+pub(crate) const EXIT_IS_CERTAIN: bool = cfg!(HAVE_SCHED_EXIT_TP);
+
+/// Asks for a call after the switch that is in progress on this CPU. To be called within the
+/// `sched_switch` probe, while an [`Exits`] exists.
+#[inline(always)]
+pub(crate) fn ask_for_exit() {
+    // SAFETY: Initialised when the `Exits` was made. The probe has preemption off.
+    #[cfg(not(HAVE_SCHED_EXIT_TP))]
+    unsafe {
+        bindings::schedhist_ask_for_exit();
+    }
+}
+
+/// Calls a `T` after switches that ask for it, until it is dropped.
+///
+/// # Invariants
+///
+/// `schedhist_start_exits()` has been called with the data, and `schedhist_stop_exits()` has not.
+#[cfg(not(HAVE_SCHED_EXIT_TP))]
+pub(crate) struct Exits<T: SchedExit> {
+    /// Kept until no CPU calls it any more.
+    _data: Arc<T>,
+}
+
+/// Begins to call `data` after switches that ask for it. Fails with `EBUSY` if another one is
+/// called already.
+#[cfg(not(HAVE_SCHED_EXIT_TP))]
+pub(crate) fn call_after_switches<T: SchedExit>(data: Arc<T>) -> Result<Exits<T>> {
+    /// # Safety
+    ///
+    /// Must be called with the address of a `T`, in an interrupt.
+    unsafe extern "C" fn call<T: SchedExit>(data: *mut c_void, _is_switch: bool) {
+        // SAFETY: `data` is kept until no CPU calls this any more.
+        let receiver = unsafe { &*data.cast::<T>() };
+        receiver.sched_exit(&ScheduleExit {
+            _this_cpu: PhantomData,
+        });
+    }
+
+    let argument = core::ptr::from_ref(&*data).cast_mut().cast();
+    // SAFETY: The function fits its argument, which is kept until the calls have been stopped.
+    to_result(unsafe { bindings::schedhist_start_exits(Some(call::<T>), argument) })?;
+    // INVARIANT: Just started.
+    Ok(Exits { _data: data })
+}
+
+#[cfg(not(HAVE_SCHED_EXIT_TP))]
+impl<T: SchedExit> Drop for Exits<T> {
+    fn drop(&mut self) {
+        context::might_sleep();
+        // SAFETY: By the type's invariant the calls have been started. Process context.
+        unsafe { bindings::schedhist_stop_exits() };
+    }
+}
+
+#[cfg(HAVE_SCHED_EXIT_TP)]
 declare_probe! {
     /// The probe that calls `T` after every context switch, in the task that got the CPU.
     // SAFETY: `glue.c` checks the type against the tracepoint.
@@ -64,7 +152,8 @@ declare_probe! {
 /// Waits until every switch that is in progress on any CPU has come to `sched_exit_tp`, and its
 /// probes have returned. Sleeps.
 ///
-/// Preemption is off from the one tracepoint to the other, which is what RCU waits for.
+/// Preemption is off from the one tracepoint to the other, which is what RCU waits for; and until
+/// the interrupt has come.
 pub(crate) fn wait_for_exits() {
     synchronize_rcu();
 }

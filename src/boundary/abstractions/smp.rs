@@ -21,12 +21,23 @@ use super::{
     context, //
 };
 
+#[cfg(all(not(CONFIG_UML), HAVE_CPU_NUMBER))]
+use bindings::cpu_number as CPU_NUMBER_IN;
+#[cfg(all(not(CONFIG_UML), HAVE_CPU_NUMBER))]
+const CPU_NUMBER_AT: usize = 0;
+#[cfg(all(not(CONFIG_UML), not(HAVE_CPU_NUMBER)))]
+use bindings::pcpu_hot as CPU_NUMBER_IN;
+#[cfg(all(not(CONFIG_UML), not(HAVE_CPU_NUMBER)))]
+const CPU_NUMBER_AT: usize =
+    core::mem::offset_of!(CPU_NUMBER_IN, __bindgen_anon_1.__bindgen_anon_1.cpu_number);
+
 /// Returns the number of this CPU, as `raw_smp_processor_id()` does. Any context; the number may be
 /// outdated at once if the caller can migrate.
 ///
 /// The kernel keeps the number in the cache line of the preemption count, which is in use all the
 /// time: `DECLARE_PER_CPU_CACHE_HOT` in
-/// [`arch/x86/include/asm/smp.h`](srctree/arch/x86/include/asm/smp.h).
+/// [`arch/x86/include/asm/smp.h`](srctree/arch/x86/include/asm/smp.h), or `struct pcpu_hot` in
+/// older kernels.
 #[cfg(not(CONFIG_UML))]
 #[inline(always)]
 pub(crate) fn this_cpu() -> u32 {
@@ -36,8 +47,9 @@ pub(crate) fn this_cpu() -> u32 {
     // which the assertion tells the compiler.
     unsafe {
         asm!(
-            "movl %gs:{variable}(%rip), {cpu:e}",
-            variable = sym bindings::cpu_number,
+            "movl %gs:{variable}+{offset}(%rip), {cpu:e}",
+            variable = sym CPU_NUMBER_IN,
+            offset = const CPU_NUMBER_AT,
             cpu = lateout(reg) cpu,
             options(att_syntax, pure, readonly, nostack, preserves_flags),
         );

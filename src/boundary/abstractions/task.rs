@@ -166,6 +166,10 @@ impl<'a> Task<'a> {
     ///   `task_struct::throttled` is not: `dequeue_throttled_task()` leaves it set if a throttled
     ///   task changes its scheduling class. A task in the kernel goes on although its group is
     ///   throttled; if it is preempted there, it waits for a CPU.
+    ///   Before 6.18 the kernel throttles a run queue, with all tasks on it and below it
+    ///   (`cfs_rq::throttle_count`). A task that leaves the CPU then is throttled, in the kernel,
+    ///   too. Those that wait there already are not known: they go on waiting for a CPU here, until
+    ///   they get one.
     /// - `SCHED_DEADLINE`: `update_curr_dl_se()` sets `dl_throttled` and dequeues the task when its
     ///   budget is spent, or given up by `sched_yield()`; `enqueue_dl_entity()` clears it. The bit
     ///   outlives the scheduling class, so it counts only for a task with a deadline priority.
@@ -179,7 +183,7 @@ impl<'a> Task<'a> {
     #[inline(always)]
     pub(crate) fn is_throttled(self) -> bool {
         let task = self.task.as_ptr();
-        #[cfg(CONFIG_CFS_BANDWIDTH)]
+        #[cfg(all(CONFIG_CFS_BANDWIDTH, HAVE_THROTTLE_NODE))]
         {
             // SAFETY: Valid by the type's invariant.
             let node = unsafe { &raw mut (*task).throttle_node };
@@ -187,6 +191,27 @@ impl<'a> Task<'a> {
             // as another CPU may change the list where the run queue's lock is not held.
             if unsafe { (&raw const (*node).next).read_volatile() } != node {
                 return true;
+            }
+        }
+        #[cfg(CFS_RQ_THROTTLE_COUNT)]
+        {
+            // SAFETY: Valid by the type's invariant.
+            let (on_rq, rq) = unsafe {
+                let se = &raw const (*task).se;
+                ((&raw const (*se).on_rq).read_volatile(), (*se).cfs_rq)
+            };
+            // Only the fair class queues it so.
+            if on_rq != 0 {
+                // SAFETY: A task that is queued there has a run queue, whose layout is BTF's. The
+                // field is an `int`.
+                let count = unsafe {
+                    rq.cast::<i32>()
+                        .byte_add(bindings::CFS_RQ_THROTTLE_COUNT as usize)
+                        .read_volatile()
+                };
+                if count != 0 {
+                    return true;
+                }
             }
         }
         self.prio() < bindings::MAX_DL_PRIO as i32

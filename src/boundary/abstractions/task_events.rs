@@ -38,7 +38,12 @@ declare_probe! {
     /// The probe that calls `T` for every new task.
     // SAFETY: `glue.c` checks the type against the tracepoint.
     unsafe TaskNewtaskProbe<T: TaskNewtask>, c"task_newtask", schedhist_task_newtask_probe;
-    fn(receiver, task: *mut bindings::task_struct, _clone_flags: u64) {
+    fn(
+        receiver,
+        task: *mut bindings::task_struct,
+        #[cfg(HAVE_CLONE_FLAGS_U64)] _flags: u64,
+        #[cfg(not(HAVE_CLONE_FLAGS_U64))] _flags: kernel::ffi::c_ulong,
+    ) {
         // SAFETY: The task exists: it has not been woken yet, and `copy_process()` returns it only
         // after this.
         let task = unsafe { Task::from_raw(task) };
@@ -119,7 +124,16 @@ declare_probe! {
     // SAFETY: `glue.c` checks the type against the tracepoint.
     unsafe SchedProcessExitProbe<T: SchedProcessExit>,
     c"sched_process_exit", schedhist_sched_process_exit_probe;
-    fn(receiver, task: *mut bindings::task_struct, is_last: bool) {
+    fn(
+        receiver,
+        task: *mut bindings::task_struct,
+        #[cfg(HAVE_GROUP_DEAD)] is_last: bool,
+    ) {
+        // Two threads that exit together may both come after the last one has been counted.
+        //
+        // SAFETY: The task is the current one.
+        #[cfg(not(HAVE_GROUP_DEAD))]
+        let is_last = unsafe { bindings::schedhist_is_dead(task) };
         if !is_last {
             return;
         }

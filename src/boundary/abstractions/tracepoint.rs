@@ -118,7 +118,9 @@ macro_rules! declare_probe {
     (
         $(#[$attribute:meta])*
         unsafe $name:ident<$t:ident: $trait:path $(, $v:ident)?>, $tracepoint:literal, $function:ident;
-        fn($receiver:ident $(, $argument:ident: $type:ty)* $(,)?) $body:block
+        fn(
+            $receiver:ident $(, $(#[$condition:meta])* $argument:ident: $type:ty)* $(,)?
+        ) $body:block
     ) => {
         $(#[$attribute])*
         pub(crate) struct $name<$t $(, $v)?>(core::marker::PhantomData<fn() -> ($t, $($v)?)>);
@@ -129,7 +131,10 @@ macro_rules! declare_probe {
             /// # Safety
             ///
             /// Must be called by the tracepoint, with a pointer to the receiver as `data`.
-            unsafe extern "C" fn probe(data: *mut kernel::ffi::c_void $(, $argument: $type)*) {
+            unsafe extern "C" fn probe(
+                data: *mut kernel::ffi::c_void
+                $(, $(#[$condition])* $argument: $type)*
+            ) {
                 // SAFETY: `register()` passed `data`: the address of a `$t` in an `Arc`, which is
                 // kept while the probe can be called.
                 let $receiver = unsafe { &*data.cast::<$t>() };

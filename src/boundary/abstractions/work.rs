@@ -10,7 +10,6 @@
 use core::pin::Pin;
 
 use kernel::{
-    bindings,
     container_of,
     prelude::*,
     static_lock_class,
@@ -26,7 +25,10 @@ use kernel::{
     types::Opaque, //
 };
 
-use super::context;
+use super::{
+    bindings,
+    context, //
+};
 
 /// A job for a work queue.
 pub(crate) trait Job: Send + Sync + 'static {
