@@ -30,7 +30,12 @@ TOOL_TARGET := $(build)/tools-target
 modules:
 	@scripts/check-kdir "$$KDIR"
 	@$(as_owner)
-	$(MAKE) -C $(KDIR) M=$(CURDIR) MO=$(build) $(tools) modules
+	@# A kernel without Rust: its crates are built with the module, in a copy.
+	if grep -q '^CONFIG_RUST=y' $(KDIR)/include/config/auto.conf; then \
+		$(MAKE) -C $(KDIR) M=$(CURDIR) MO=$(build) $(tools) modules; \
+	else \
+		scripts/crates/stage $(CURDIR) $(build) && $(MAKE) -C $(KDIR) M=$(build) $(tools) modules; \
+	fi
 	@cp $(build)/schedhist.ko .
 
 ## tools      build the command schedhist, its manual pages and completions, in build/tools

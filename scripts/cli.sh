@@ -10,6 +10,9 @@
 # default of every script; "-rt" or "-cloud" may be added to each.
 SUPPORTED="7.3 7.2"
 
+# Debian stable's own kernel, which has no Rust: its crates are built with the module.
+STABLE=6.12
+
 # The kernel of Debian unstable, which newer compilers have built.
 UNSTABLE=sid
 
@@ -103,7 +106,7 @@ stock_kernels() {
 	for series in $SUPPORTED; do
 		printf '%s %s-rt %s-cloud ' "$series" "$series" "$series"
 	done
-	printf '%s ' "$UNSTABLE"
+	printf '%s ' "$STABLE" "$UNSTABLE"
 }
 
 # check_kernel_name NAME: requires a name that scripts/bed/kernel accepts. Needs neither the root nor
@@ -114,7 +117,7 @@ check_kernel_name() {
 	if is_debug_kernel "$1" || [[ $1 =~ ^[^\ ]+$ && " $stock" == *" $1 "* ]]; then
 		return
 	elif [[ $1 =~ ^[0-9]+\.[0-9]+(-rt|-cloud)?$ ]]; then
-		bad_usage "kernel $1 is not supported, schedhist needs ${SUPPORTED// / or }"
+		bad_usage "kernel $1 is not supported, schedhist needs ${SUPPORTED// / or } or $STABLE"
 	fi
 	bad_usage "no kernel is called '$1', only $stock$DEBUG_KERNELS"
 }

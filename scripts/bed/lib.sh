@@ -89,7 +89,8 @@ apt_in_root() {
 	mapfile -t proxy < <(apt-config dump --no-empty --format '-oAcquire::%f=%v%n' \
 		Acquire::http::Proxy Acquire::https::Proxy 2>/dev/null |
 		sed -n 's/^-oAcquire::Acquire/-oAcquire/p')
-	in_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -y \
+	# Guests need no initramfs of Debian's.
+	in_root env DEBIAN_FRONTEND=noninteractive INITRD=No apt-get -qq -y \
 		-o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=600 -o Acquire::Retries=3 \
 		"${proxy[@]}" --no-install-recommends "$@"
 }

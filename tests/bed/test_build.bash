@@ -9,7 +9,7 @@ build_for() {
 	[[ $said == */schedhist.ko ]]
 }
 
-for series in $SUPPORTED; do
+for series in $SUPPORTED $STABLE; do
 	check "build/$series" build_for "$series"
 done
 

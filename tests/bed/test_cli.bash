@@ -117,8 +117,8 @@ check_cli() {
 
 	for name in run test bench; do
 		check "cli/name/$name" cli_name "no kernel is called 'nope'" make "$name" KERNEL=nope
-		check "cli/name/$name-6.12" cli_name "kernel 6.12 is not supported, schedhist needs 7.3 or 7.2" \
-			make "$name" KERNEL=6.12
+		check "cli/name/$name-6.18" cli_name \
+			"kernel 6.18 is not supported, schedhist needs 7.3 or 7.2 or 6.12" make "$name" KERNEL=6.18
 	done
 	check cli/name/matrix cli_name "no kernel is called 'nope'" tests/matrix nope
 	check cli/name/matrix-make cli_name "no kernel is called 'nope'" make test-matrix KERNELS=nope

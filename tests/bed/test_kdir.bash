@@ -9,7 +9,7 @@ stock_release=$(scripts/bed/kernel)
 stock_kdir=/lib/modules/$stock_release/build
 # shellcheck source=scripts/bed/lib.sh
 IFS=$'\t' read -r stock_headers kdir_supported < <(. scripts/bed/lib.sh
-	printf '%s\t%s\n' "$ROOT/usr/src/linux-headers-$stock_release" "${SUPPORTED// / and }")
+	printf '%s\t%s\n' "$ROOT/usr/src/linux-headers-$stock_release" "${SUPPORTED// / and } and $STABLE")
 
 # make_kdir RELEASE [NAME]: makes a build folder with the configuration of the real headers, but
 # another release.
@@ -167,6 +167,20 @@ glue_refuses() {
 
 glue_without() { glue_refuses "CONFIG_$1" "/^CONFIG_$1=y/d"; }
 
+# A kernel without Rust has its crates built, which takes more than the module.
+kdir_no_rust() {
+	sed -i '/^CONFIG_RUST=y/d' "$kdir/include/config/auto.conf"
+	kdir_refuses "rust-src"
+	echo CONFIG_PREEMPT_RT=y >> "$kdir/include/config/auto.conf"
+	kdir_refuses "a PREEMPT_RT kernel without CONFIG_RUST" "probes with preemption off" "make run"
+}
+
+# The real headers of Debian stable's kernel, which have no Rust.
+kdir_stable() {
+	run 0 scripts/bed/root -- scripts/check-kdir "/lib/modules/$(scripts/bed/kernel "$1")/build"
+	[[ -z $said ]]
+}
+
 kdir_no_metadata() {
 	rm "$kdir/rust/$1"
 	kdir_refuses "Rust metadata is missing" "rust/$1" "sudo scripts/rust-metadata $stock_release"
@@ -292,7 +306,8 @@ check kdir/old-missing kdir_old_missing
 check kdir/new kdir_of 99.1.2-amd64 kdir_new 99.1.2-amd64
 check kdir/utsrelease kdir_of - kdir_utsrelease
 check kdir/no-release kdir_of - kdir_no_release
-check kdir/no-rust kdir kdir_without RUST
+check kdir/no-rust kdir_of 6.12.1-amd64 kdir_no_rust
+check kdir/stable kdir_stable 6.12
 check kdir/no-debugfs kdir kdir_without DEBUG_FS
 check kdir/no-sched-info kdir kdir_without SCHED_INFO
 check kdir/no-smp kdir kdir_without SMP

@@ -67,7 +67,7 @@ static enum hrtimer_restart wake_sleeper(struct hrtimer *expired)
 		    in_another_module(instruction_pointer(regs)))
 			inside++;
 	}
-	hrtimer_forward_now(expired, us_to_ktime(period_us));
+	hrtimer_forward_now(expired, ns_to_ktime(period_us * NSEC_PER_USEC));
 	return HRTIMER_RESTART;
 }
 
@@ -86,7 +86,7 @@ static int run(const char *text, const struct kernel_param *param)
 	if (!self)
 		set_cpus_allowed_ptr(sleeper, current->cpus_ptr);
 	self = current;
-	hrtimer_start(&timer, us_to_ktime(period_us),
+	hrtimer_start(&timer, ns_to_ktime(period_us * NSEC_PER_USEC),
 		      HRTIMER_MODE_REL_PINNED_HARD);
 	while (count--) {
 		set_current_state(TASK_INTERRUPTIBLE);
@@ -110,8 +110,13 @@ static int __init selfwake_init(void)
 		return PTR_ERR(sleeper);
 	sched_set_fifo(sleeper);
 	sleeper_pid = sleeper->pid;
+#ifdef HAVE_HRTIMER_SETUP
 	hrtimer_setup(&timer, wake_sleeper, CLOCK_MONOTONIC,
 		      HRTIMER_MODE_REL_PINNED_HARD);
+#else
+	hrtimer_init(&timer, CLOCK_MONOTONIC, HRTIMER_MODE_REL_PINNED_HARD);
+	timer.function = wake_sleeper;
+#endif
 	return 0;
 }
 

@@ -80,7 +80,7 @@ pub fn doctor(source: &Source) -> Result<u8> {
 }
 
 /// What the module needs of a kernel.
-const NEEDED: [&str; 4] = ["RUST", "TRACEPOINTS", "SCHED_INFO", "DEBUG_FS"];
+const NEEDED: [&str; 3] = ["TRACEPOINTS", "SCHED_INFO", "DEBUG_FS"];
 
 /// Returns the configuration of the kernel that runs, wherever it is found.
 fn configuration() -> Option<String> {
@@ -109,7 +109,11 @@ fn config(_: &Source) -> Found {
     match missing.first() {
         Some(name) => bad(
             format!("CONFIG_{name} is off"),
-            "boot one of Debian's kernels 7.2 and 7.3, or build yours with it",
+            "boot one of Debian's kernels 7.3, 7.2 and 6.12, or build yours with it",
+        ),
+        None if is_on("PREEMPT_RT") && !is_on("RUST") => bad(
+            "CONFIG_PREEMPT_RT is on, and CONFIG_RUST is off",
+            "boot one of Debian's kernels 7.3 and 7.2, or one that is not real-time",
         ),
         None if is_on("SCHED_PROXY_EXEC") => bad(
             "CONFIG_SCHED_PROXY_EXEC is on",
@@ -155,10 +159,10 @@ fn kernel(_: &Source) -> Found {
         .split(['.', '-'])
         .map(|number| number.parse::<u32>().ok());
     match (numbers.next().flatten(), numbers.next().flatten()) {
-        (Some(7), Some(2 | 3)) => good(release),
+        (Some(7), Some(2 | 3)) | (Some(6), Some(12)) => good(release),
         _ => bad(
             release,
-            "the module supports Debian's kernels 7.2 and 7.3: boot one of these",
+            "the module supports Debian's kernels 7.3, 7.2 and 6.12: boot one of these",
         ),
     }
 }
