@@ -6,6 +6,8 @@ from pathlib import Path
 
 TRACEFS = Path("/sys/kernel/tracing")
 RELEASE = os.uname().release
+# Debian 13's own kernel, of which some details differ.
+STABLE = RELEASE.startswith("6.12.")
 # The kernel's name, if it is a kernel of ours: debug, cfi, rt-debug, kcsan, uml. The last one checks as
 # much as debug does, but runs at the speed of the host: it is no DEBUG kernel.
 OWN = RELEASE.partition("-schedhist-")[2]

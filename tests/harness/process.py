@@ -52,7 +52,8 @@ def helper(name: str) -> Path:
         skip("it needs scripts/bed/vm --with tests/helpers")
     source = Path(str(folder)) / name
     if not source.exists():
-        skip(f"the kernel has no kprobes, which {name} needs")
+        lacks = "probes with preemption on" if name == "hold.ko" else "kprobes"
+        skip(f"the kernel has no {lacks}, which {name} needs")
     if not (WORK / name).exists():
         shutil.copy(source, WORK)
     return WORK / name
