@@ -142,8 +142,8 @@ fn weighed(class: &Class, system: &System) -> String {
     })
 }
 
-/// What `print` makes of each event: of the head of the function that emits it from Rust, and of the
-/// call of the kernel's function.
+/// Prints each event by `print`, which gets the head of the function that emits it from Rust, and
+/// the call of the kernel's function.
 pub(crate) fn calls(system: &System, print: impl Fn(&str, &str) -> String) -> String {
     let mut out = String::new();
     for class in &system.classes {

@@ -31,7 +31,7 @@ pub(crate) fn snapshot() {
 /// Adds outliers to the listeners of the trace events, or removes them; no effect if it is so
 /// already. Sleeps.
 ///
-/// The trace events share a static key, which is on while at least one of them is enabled, and makes
+/// The trace events share a static key. It is on while at least one of them is enabled, and makes
 /// the probe look at each sample. So trace events and outliers together cost a switch one patched
 /// branch.
 pub(crate) fn observe_outliers(on: bool) {

@@ -78,7 +78,7 @@ struct Rare {
 ///
 /// The CPU writes it within its switches, and any CPU may read it meanwhile. Once no task can be in
 /// the group any more, another CPU may write it: [`GroupRecords::absorb`] and
-/// [`GroupRecords::clear`]. The cells that each switch needs come first. By default all bytes are 0.
+/// [`GroupRecords::clear`]. The cells that each switch needs come first. The default is all zeros.
 #[repr(C)]
 #[derive(Debug, Default)]
 pub struct GroupRecords {

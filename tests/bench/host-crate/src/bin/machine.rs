@@ -4,8 +4,8 @@
 //!
 //! usage: machine FOLDER
 //!
-//! `FOLDER/big/raw` is of 256 CPUs, `FOLDER/grouped/raw` of 1000 groups; `FOLDER/a` and `FOLDER/b` are
-//! recordings of 1000 reads.
+//! `FOLDER/big/raw` is of 256 CPUs, `FOLDER/grouped/raw` of 1000 groups. `FOLDER/a` and `FOLDER/b`
+//! are recordings of 1000 reads.
 
 use std::{env, fs, io::BufWriter, path::Path};
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Two readers of binary snapshots, the command's decoder and a program in C that is made from the
-//! header alone, agree on the contents of each snapshot. What the program refuses, the decoder does,
-//! too, and of what the program takes, it refuses exactly what is not [valid](is_valid).
+//! Two readers of binary snapshots, the command's decoder and a C program generated from the header
+//! alone, agree on the contents of each snapshot. The decoder refuses whatever the program refuses.
+//! Of what the program accepts, it refuses exactly what is not [valid](is_valid).
 
 #![no_main]
 
