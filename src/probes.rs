@@ -106,8 +106,8 @@ impl Probes {
             is_needed.then(|| register(recorder.clone())).transpose()
         };
         let execs = register(has_groups, SchedProcessExecProbe::register)?;
-        let moves = register(follows_cgroups, CgroupAttachTaskProbe::register)?;
         let renames = register(follows_names, TaskRenameProbe::register)?;
+        let moves = register(follows_cgroups, CgroupAttachTaskProbe::register)?;
         let needs_tasks = metrics.needs_tasks() || has_groups;
         let new_tasks = register(needs_tasks, TaskNewtaskProbe::register)?;
         if needs_tasks {

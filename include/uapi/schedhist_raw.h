@@ -11,8 +11,8 @@
  *
  *	METRIC, COUNTER, SUM	the names, before all records that refer to them
  *	CPU			for each possible CPU: its counters, then
- *	  SLICE			the slice in progress, if measuring is on and the
- *				CPU is online
+ *	  SLICE			the slice in progress, if measuring is on, at least
+ *				one metric is, and the CPU is online
  *	  HISTOGRAM		for each metric that has memory on it: the totals
  *	  WORST			the greatest sample, if there is one
  *	  BUCKETS		the buckets that are not empty, in any number
@@ -30,9 +30,9 @@
  *	WAITING			likewise, for each kind of wait: the waits in
  *				progress, then
  *	  TASK			the longest ones, in no order
- *	GROUP_WAITING		for each group with any: waits in progress
- *	GROUP_UNSEEN		for each group with any: slices in progress whose
- *				beginning was not seen
+ *	GROUP_WAITING		for each group: its waits in progress, if any, and
+ *	GROUP_UNSEEN		its slices in progress whose beginning was not
+ *				seen, if any
  *	END			the last record
  *
  * A snapshot that does not end with an END is truncated.
@@ -446,7 +446,7 @@ struct schedhist_raw_slice {
  * Early versions of schedhist do not write this record: it says something only if
  * SCHEDHIST_RAW_TELLS_OFFLINE is set. The kernel is asked once for the SLICE records
  * and once more for these: a CPU that goes offline or online in between may have
- * both records, or neither.
+ * both records, or neither where the others have a SLICE.
  */
 struct schedhist_raw_offline {
 	struct schedhist_raw_record record;

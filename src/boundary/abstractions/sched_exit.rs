@@ -14,31 +14,31 @@
 
 use core::marker::PhantomData;
 
-use kernel::{
-    prelude::*,
-    sync::Arc,
-    types::NotThreadSafe, //
-};
 #[cfg(not(HAVE_SCHED_EXIT_TP))]
 use kernel::{
     error::to_result,
     ffi::c_void, //
 };
+use kernel::{
+    prelude::*,
+    sync::Arc,
+    types::NotThreadSafe, //
+};
 
 #[cfg(not(HAVE_SCHED_EXIT_TP))]
 use super::bindings;
 
-use super::{
-    context,
-    per_cpu::ThisCpu,
-    rcu::synchronize_rcu,
-    smp::this_cpu,
-};
 #[cfg(HAVE_SCHED_EXIT_TP)]
 use super::tracepoint::{
     declare_probe,
     Probe,
     Registration, //
+};
+use super::{
+    context,
+    per_cpu::ThisCpu,
+    rcu::synchronize_rcu,
+    smp::this_cpu, //
 };
 
 /// The end of a call of the scheduler on this CPU.

@@ -65,7 +65,7 @@ pub const VERSION: u32 = 1;
 /// The flag of a snapshot taken while schedhist was enabled: `SCHEDHIST_RAW_ENABLED`.
 const ENABLED: u32 = 1;
 
-/// The flag of all snapshots that name the CPUs that are offline: `SCHEDHIST_RAW_TELLS_OFFLINE`.
+/// A flag of all snapshots, which name the CPUs that are offline: `SCHEDHIST_RAW_TELLS_OFFLINE`.
 const TELLS_OFFLINE: u32 = 2;
 
 /// The number of buckets that are checked together for being empty: one cache line.
@@ -154,7 +154,7 @@ pub struct Info {
     pub cpus: u32,
 }
 
-/// Writes a snapshot of `cpus`, each with its baseline if there was a reset. There must be
+/// Writes a snapshot of `cpus`, all online, each with its baseline if there was a reset. There must be
 /// `info.cpus` of them. All values are since the module was loaded.
 ///
 /// Does not allocate. The probes may keep recording meanwhile.
@@ -171,8 +171,8 @@ pub fn snapshot<'a, B, D, S>(
     end(out);
 }
 
-/// Writes a [`snapshot`], but not its end: [`grouping`] and groups may follow, [`waiters`] and
-/// tasks, and then [`end`]. `slice` returns the slice in progress on a CPU, if that is known.
+/// Writes a [`snapshot`], but not its end: [`offline`] must follow for each CPU that is offline,
+/// [`grouping`] and groups may follow, [`waiters`] and tasks, and then [`end`]. `slice` returns the slice in progress on a CPU, if that is known.
 pub fn begin<'a, B, D, S>(
     out: &mut S,
     info: &Info,
@@ -354,7 +354,8 @@ pub const fn max_len(scheme: Scheme, metrics: MetricSet, cpus: usize) -> usize {
         + WORST_LEN
         + buckets.div_ceil(PAIRS) * BUCKETS_LEN
         + (buckets * PAIR_LEN).next_multiple_of(8);
-    let cpu = CPU_LEN + Counter::COUNT * 8 + SLICE_LEN + TASK_LEN + metrics * histogram;
+    let cpu =
+        CPU_LEN + Counter::COUNT * 8 + SLICE_LEN + OFFLINE_LEN + TASK_LEN + metrics * histogram;
     let waiting = WAITS.len() * WAITING_LEN + LONGEST * TASK_LEN;
     let names = (Series::ALL.len() + Counter::COUNT) * NAME_LEN;
     HEADER_LEN + names + cpus * cpu + waiting + RECORD_LEN

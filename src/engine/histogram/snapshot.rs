@@ -212,6 +212,7 @@ impl<B: DerefMut<Target = [u64]>> Snapshot<B> {
         C: AsRef<[Cell]> + ?Sized,
         D: Deref<Target = [u64]>,
     {
+        self.add_buckets(cpu.buckets(metric));
         let mut sum = cpu.sum(metric);
         if let Some(baseline) = baseline {
             for (count, before) in self.counts.iter_mut().zip(baseline.counts(metric)) {
@@ -219,7 +220,7 @@ impl<B: DerefMut<Target = [u64]>> Snapshot<B> {
             }
             sum = sum.wrapping_sub(baseline.sums[metric as usize]);
         }
-        self.add_all(cpu.number(), cpu.buckets(metric), sum, cpu.extremes(metric));
+        self.add_totals(cpu.number(), sum, cpu.extremes(metric));
     }
 
     /// Adds the samples of `metric` that `cpu` has recorded since the module was loaded. The
@@ -233,8 +234,9 @@ impl<B: DerefMut<Target = [u64]>> Snapshot<B> {
         C: AsRef<[Cell]> + ?Sized,
         D: Deref<Target = [u64]>,
     {
+        self.add_buckets(cpu.buckets(metric));
         let extremes = extremes_since_load(cpu, baseline, metric);
-        self.add_all(cpu.number(), cpu.buckets(metric), cpu.sum(metric), extremes);
+        self.add_totals(cpu.number(), cpu.sum(metric), extremes);
     }
 
     /// Adds the samples of `metric` that the CPU `number` has recorded for a group: `records`, and
@@ -246,18 +248,24 @@ impl<B: DerefMut<Target = [u64]>> Snapshot<B> {
         buckets: &[Cell],
         metric: GroupMetric,
     ) {
+        self.add_buckets(buckets);
         let extremes = Extremes {
             min: u64::MAX,
             worst: records.worst(metric),
         };
-        self.add_all(number, buckets, records.sum(metric), extremes);
+        self.add_totals(number, records.sum(metric), extremes);
     }
 
-    /// Adds the buckets, the sum and the extremes of the CPU `number`.
-    fn add_all(&mut self, number: u32, buckets: &[Cell], sum: u128, extremes: Extremes) {
+    /// Adds the counts of `buckets`. The sum and the extremes must be read later: the CPU writes a
+    /// sample's bucket first, so that a maximum is seldom below a sample that is counted here.
+    fn add_buckets(&mut self, buckets: &[Cell]) {
         for (count, bucket) in self.counts.iter_mut().zip(buckets) {
             *count = count.wrapping_add(bucket.get());
         }
+    }
+
+    /// Adds the sum and the extremes of the CPU `number`.
+    fn add_totals(&mut self, number: u32, sum: u128, extremes: Extremes) {
         self.sum = self.sum.wrapping_add(sum);
         self.min = self.min.min(extremes.min);
         if let Some(worst) = extremes.worst {
