@@ -8,7 +8,7 @@ use std::{
 };
 
 use nix::errno::Errno;
-use schedhist_core::{raw::DecodeError, window::Reloaded};
+use schedhist_core::{raw::DecodeError, text, window::Reloaded};
 
 use crate::output::note;
 
@@ -115,12 +115,7 @@ impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Text(text) => f.write_str(text),
-            Self::Io(error) => {
-                let text = error.to_string();
-                // The standard library appends the number.
-                let number = error.raw_os_error().map(|n| format!(" (os error {n})"));
-                f.write_str(number.map_or(&text, |n| text.strip_suffix(&n).unwrap_or(&text)))
-            }
+            Self::Io(error) => f.write_str(&text::of_error(error)),
         }
     }
 }

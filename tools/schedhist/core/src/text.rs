@@ -2,13 +2,21 @@
 
 //! Parses text: the files `status` and `outliers`, and the histograms of runs in recordings.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, io};
 
 use crate::{
     distribution::{Distribution, Max},
     engine::histogram::bucket::{Precision, Scheme},
     raw::{decode_error, DecodeError},
 };
+
+/// Returns an error without its number, which the standard library appends.
+pub fn of_error(error: &io::Error) -> String {
+    let text = error.to_string();
+    let number = error.raw_os_error().map(|n| format!(" (os error {n})"));
+    let without = number.and_then(|number| text.strip_suffix(&number));
+    without.unwrap_or(&text).to_owned()
+}
 
 /// The greatest length of the name of a task, in bytes.
 pub(crate) const LONGEST_COMM: usize = 15;

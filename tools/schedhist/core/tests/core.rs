@@ -2,7 +2,7 @@
 
 //! Tests of the core: snapshots of a simulated machine, and the engine itself as the oracle.
 
-use std::io::Read;
+use std::io::{self, Read};
 
 use base64::{engine::general_purpose::STANDARD, Engine};
 use flate2::read::ZlibDecoder;
@@ -420,7 +420,7 @@ fn chunks(data: &[u8]) -> Vec<(usize, usize)> {
 }
 
 /// Returns the snapshots of a recording, and what is lost.
-fn play(data: &[u8]) -> (Vec<TimedSnapshot>, Vec<Lost>) {
+fn play(data: impl Read) -> (Vec<TimedSnapshot>, Vec<Lost>) {
     let (mut found, mut lost) = (Vec::new(), Vec::new());
     let Ok(mut player) = Player::new(data) else {
         return (found, lost);
@@ -433,6 +433,26 @@ fn play(data: &[u8]) -> (Vec<TimedSnapshot>, Vec<Lost>) {
         }
     }
     (found, lost)
+}
+
+/// A recording that cannot be read to its end says why, without the number of the error.
+#[test]
+fn unreadable() {
+    struct Unreadable;
+    impl Read for Unreadable {
+        fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+            Err(io::Error::from_raw_os_error(5))
+        }
+    }
+    let (bytes, _) = two(1);
+    let mut recorder = Recorder::new(Vec::new()).unwrap();
+    recorder.snapshot(&taken(&bytes, 1), &bytes).unwrap();
+    let data = recorder.get_mut();
+    let (found, lost) = play(data.chain(Unreadable));
+    assert_eq!((found, lost.len()), (vec![taken(&bytes, 1)], 1));
+    let why = "cannot be read on: Input/output error at byte";
+    let wanted = format!("{why} {}: 0 bytes are lost", data.len());
+    assert_eq!(lost[0].to_string(), wanted);
 }
 
 /// Damages a recording behind its head. Returns the kind of the damage, and the bytes of the good
@@ -503,7 +523,7 @@ fn damage_costs_a_minute() {
             continue;
         }
         kinds_of_damage[kind] += 1;
-        let (found, lost) = play(&data);
+        let (found, lost) = play(&data[..]);
         let is_hit = |begin, end| damaged.start < end && damaged.end > begin;
         let mut wanted = Vec::new();
         let mut is_base = false;
@@ -532,7 +552,7 @@ fn damage_costs_a_minute() {
     for at in (0..8).chain(9..16) {
         let mut data = good.clone();
         data[at] ^= 4;
-        let (found, lost) = play(&data);
+        let (found, lost) = play(&data[..]);
         assert_eq!((found.len(), lost.len()), (40, 1), "{at}");
     }
 }
@@ -572,11 +592,11 @@ fn old_recordings() {
         chunk(5, format!("run {i}\n").as_bytes());
         snapshots.push(taken);
     }
-    assert_eq!(play(&data), (snapshots.clone(), Vec::new()));
+    assert_eq!(play(&data[..]), (snapshots.clone(), Vec::new()));
     // The runs behind damage can be read, the differences cannot.
     let (at, _) = chunks(&data)[1 + 2 * 50];
     data[at + 20] ^= 1;
-    let (found, lost) = play(&data);
+    let (found, lost) = play(&data[..]);
     assert_eq!(found, snapshots[..50]);
     assert_eq!(
         (lost.len(), lost[0].snapshots, lost[0].is_cut),

@@ -10,6 +10,7 @@ use std::{
 use crate::{
     raw::{self, DecodeError, Groups, Snapshot},
     recording::{delta, early, progress},
+    text,
 };
 
 /// The first bytes of a recording: magic and version.
@@ -346,7 +347,7 @@ impl<R: Read> Player<R> {
                 Ok(read) => self.is_at_end = (read as u64) < wanted,
                 Err(error) => {
                     self.is_at_end = true;
-                    self.failed = Some(format!("cannot be read on: {error}"));
+                    self.failed = Some(format!("cannot be read on: {}", text::of_error(&error)));
                 }
             }
         }
