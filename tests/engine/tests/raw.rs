@@ -120,7 +120,7 @@ fn expected(scheme: Scheme, cpus: &[Records]) -> decoder::Snapshot {
         cpus: cpus.collect(),
         waits: Vec::new(),
         tasks: Vec::new(),
-        offline: Some(Vec::new()),
+        offline: Some(BTreeSet::new()),
     }
 }
 
@@ -287,7 +287,7 @@ fn groups_are_more_records() {
     raw::offline(&mut bytes, 4_094);
     raw::end(&mut bytes);
     let mut snapshot = expected(scheme, &cpus);
-    snapshot.offline = Some(vec![4_094]);
+    snapshot.offline = Some([4_094].into());
     assert_eq!(snapshot.online().as_deref(), Some("0-1"));
     assert_eq!(decode(&bytes.0).as_ref(), Ok(&snapshot));
     // An early module wrote no such record, whether a CPU was offline or not.

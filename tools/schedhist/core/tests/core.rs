@@ -702,6 +702,7 @@ fn any_bytes() {
     for _ in 0..4_000 {
         if let Ok(found) = raw::decode(&mutate(&mut random, &first)) {
             accepted += 1;
+            let _ = found.online();
             let _ = Window::between(&found, &next);
             let window = Window::since_load(&found);
             let _ = laws::check(&window, 0);

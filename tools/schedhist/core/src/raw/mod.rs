@@ -6,7 +6,7 @@
 
 mod groups;
 
-use std::{fmt, rc::Rc};
+use std::{collections::BTreeSet, fmt, rc::Rc};
 
 pub use groups::{groups, only_groups, Group, GroupSamples, Groups, Neighbour, Times};
 
@@ -227,7 +227,7 @@ pub struct Snapshot {
     /// waits.
     pub tasks: Vec<TaskInProgress>,
     /// The CPUs that are offline; `None` if the module does not tell, and in a recording.
-    pub offline: Option<Vec<u32>>,
+    pub offline: Option<BTreeSet<u32>>,
 }
 
 impl Snapshot {
@@ -458,7 +458,7 @@ fn decode_header(data: &[u8]) -> Result<(Snapshot, u32, usize), DecodeError> {
         cpus: Vec::new(),
         waits: Vec::new(),
         tasks: Vec::new(),
-        offline: (flags & TELLS_OFFLINE != 0).then(Vec::new),
+        offline: (flags & TELLS_OFFLINE != 0).then(BTreeSet::new),
     };
     Ok((snapshot, cpus, start))
 }
@@ -521,7 +521,7 @@ fn parse_record(
         OFFLINE => {
             let (number, _) = (record.u32()?, record.u32()?);
             if let Some(offline) = &mut snapshot.offline {
-                offline.push(number);
+                offline.insert(number);
             }
             Some(())
         }
