@@ -308,7 +308,8 @@ fn times(items: &[Item]) -> Vec<u64> {
 }
 
 /// Both files of a ring have the snapshot between them. No interval is missing if the first file
-/// ends with a gap, or is cut off, after it: then the second one begins a part.
+/// ends with a gap, or is cut off, after it, or the head of the second one is damaged: then that
+/// begins a part.
 #[test]
 fn a_ring_with_a_gap() {
     let folder = Folder::new("ring-gap");
@@ -327,6 +328,7 @@ fn a_ring_with_a_gap() {
         recorder
     };
     write("data", "follows_unix_ns 7\n", &snapshots[2..]);
+    let whole = fs::read(folder.join("data")).unwrap();
     for end in ["whole", "gap", "cut"] {
         let mut recorder = write("data.1", "begun_unix_ns 7\n", &snapshots[..3]);
         match end {
@@ -335,8 +337,24 @@ fn a_ring_with_a_gap() {
             _ => {}
         }
         drop(recorder);
-        let lines = histograms(&folder.text("report -i data -e -j oncpu"));
-        assert_eq!(numbers(&lines, "span_ns"), [SECOND; 5], "{end}");
+        // Nothing, the magic, or the first chunk, which is that of the information.
+        for damaged in [None, Some(3_usize), Some(16 + 12 + 4)] {
+            let mut bytes = whole.clone();
+            if let Some(at) = damaged {
+                bytes[at] ^= 1;
+            }
+            fs::write(folder.join("data"), bytes).unwrap();
+            let output = folder.run("report -i data -e -j oncpu");
+            let (out, err) = said(&output);
+            let about = format!("{end}, {damaged:?}: {err}");
+            assert_eq!(
+                numbers(&histograms(&out), "span_ns"),
+                [SECOND; 5],
+                "{about}"
+            );
+            let status = i32::from(damaged.is_some());
+            assert_eq!(output.status.code(), Some(status), "{about}");
+        }
     }
 }
 

@@ -177,8 +177,8 @@ impl Reader {
             let (path, player) = self.files.last_mut()?;
             let item = player.next_item();
             if item.as_ref().is_some_and(is_gap) {
-                // A part begins with the first snapshot of the next file, even if this one has it.
-                self.last = None;
+                // A part begins with the next snapshot, even if the file before has it.
+                (self.last, self.joint) = (None, None);
             }
             match item {
                 None => {
