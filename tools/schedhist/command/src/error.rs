@@ -160,10 +160,18 @@ pub fn noted<T>(result: Result<T>) -> Option<T> {
     result.map_err(note).ok()
 }
 
+/// Notes the error of a result unless nobody needs to know it. Returns the exit status.
+pub fn told(ended: Result) -> u8 {
+    ended.map_or_else(|error| error.tell(), |()| 0)
+}
+
 /// Returns the exit status of a verb whose status is a verdict, such as the number of failures:
 /// what went wrong besides is noted, and cannot hide the verdict.
 pub fn verdict(status: u8, ended: Result) -> u8 {
-    status.max(ended.map_or_else(|error| error.tell(), |()| 0))
+    match (status, told(ended)) {
+        (0, told) => told,
+        (status, _) => status,
+    }
 }
 
 #[cfg(test)]
@@ -195,6 +203,9 @@ mod tests {
             (3, closed(), 3),
             (3, full(), 3),
             (1, closed(), 1),
+            (1, Err(Error::usage("x")), 1),
+            (0, Err(Error::new("x").with_kind(Kind::Status(127))), 127),
+            (3, Err(Error::new("x").with_kind(Kind::Status(127))), 3),
         ] {
             assert_eq!(verdict(status, ended), wanted, "{status}");
         }

@@ -25,7 +25,7 @@ use clap::Parser;
 
 use crate::{
     cli::Cli,
-    error::{verdict, Error},
+    error::{told, Error},
     output::{note_usage, print},
 };
 
@@ -36,6 +36,6 @@ fn main() -> ExitCode {
             note_usage(&error);
             2
         }
-        Err(help) => verdict(0, print(&help.render().to_string())),
+        Err(help) => told(print(&help.render().to_string())),
     })
 }

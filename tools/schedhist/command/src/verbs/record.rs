@@ -15,7 +15,7 @@ use schedhist_core::window::Window;
 
 use crate::{
     cli::Record,
-    error::{verdict, At, Error, Result},
+    error::{told, At, Error, Result},
     outliers::number,
     output::note,
     recordings::writer::Writer,
@@ -46,7 +46,7 @@ pub fn record(args: &Record, source: &Source) -> Result<u8> {
         return Err(error);
     }
     // At once: the command may go on for long.
-    let status = verdict(0, tape.record(source, &waiter, child.as_mut(), args));
+    let status = told(tape.record(source, &waiter, child.as_mut(), args));
     let size = fs::metadata(path).map_or(0, |about| about.len());
     note(format!(
         "{}: {} snapshots, {size} bytes",

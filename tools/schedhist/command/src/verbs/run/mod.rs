@@ -4,7 +4,7 @@
 
 use crate::{
     cli::Run,
-    error::{verdict, Result},
+    error::{told, Result},
     files,
     options::{Form, Style},
     output::note,
@@ -58,7 +58,8 @@ pub fn run(args: &Run, source: &Source) -> Result<u8> {
     };
     let mut status = 0;
     let ended = repeated(&job, args.repeat, args.table, output.as_mut(), &mut status);
-    Ok(verdict(status, ended.and(job.log.end())))
+    // The highest: a later run may have failed to start.
+    Ok(status.max(told(ended.and(job.log.end()))))
 }
 
 /// Runs the command `repeat` times. `status` becomes the highest of all runs.
