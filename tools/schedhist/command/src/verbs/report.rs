@@ -9,7 +9,7 @@ use schedhist_core::{distribution::Distribution, hdr, recording::file::TimedSnap
 
 use crate::{
     cli::Report,
-    error::{verdict, Error, Result},
+    error::{told, verdict, Error, Result},
     options::{check_metrics, Form, Style, WHOLE},
     output::{note, Printer},
     recordings::{
@@ -33,8 +33,14 @@ pub fn report(args: &Report) -> Result<u8> {
         (_, Some(metric), _) => hlog(args, metric, &mut printer),
         (.., Some(metric)) => hgrm(args, metric, &mut printer),
         _ => one(args, &style, &mut printer),
-    }?;
-    Ok(verdict(status, printer.end()))
+    };
+    match status {
+        Ok(status) => Ok(verdict(status, printer.end())),
+        Err(error) => {
+            told(printer.end());
+            Err(error)
+        }
+    }
 }
 
 /// The first and the last snapshot of a part of a recording.
