@@ -14,7 +14,7 @@ use crate::{
     output::{note, Printer},
     recordings::{
         html, merged,
-        reader::{self, Contents, NO_INTERVAL},
+        reader::{self, Contents, SnapshotPair, NO_INTERVAL},
         tables,
     },
     render::{self, Row},
@@ -64,14 +64,15 @@ fn one(args: &Report, style: &Style, printer: &mut Printer) -> Result<u8> {
             )?);
             Ok(())
         };
-    let mut spans = Vec::new();
-    let contents = read(args, &mut spans, |before, after| match args.each {
-        true => show_between(before, after, printer),
-        false => Ok(()),
-    })?;
-    for (before, after) in spans.iter().filter(|_| !args.each) {
-        show_between(before, after, printer)?;
-    }
+    let contents = if args.each {
+        read(args, |pair| show_between(pair.before, pair.after, printer))?
+    } else {
+        let (contents, spans) = spans(args)?;
+        for (before, after) in &spans {
+            show_between(before, after, printer)?;
+        }
+        contents
+    };
     // These choose some of the snapshots, and a run has none.
     let chosen = match args.each {
         true => Some("each"),
@@ -99,27 +100,27 @@ fn one(args: &Report, style: &Style, printer: &mut Printer) -> Result<u8> {
     Ok(contents.lost.status())
 }
 
-/// Reads a recording. Passes each interval within the times to `each`, and collects the parts that
-/// they make.
-fn read(
-    args: &Report,
-    spans: &mut Vec<Span>,
-    mut each: impl FnMut(&TimedSnapshot, &TimedSnapshot) -> Result,
-) -> Result<Contents> {
+/// Reads a recording. Passes each interval within the times to `each`.
+fn read(args: &Report, mut each: impl FnMut(&SnapshotPair<'_>) -> Result) -> Result<Contents> {
     let times = args.time.unwrap_or(WHOLE);
-    let mut end = None;
-    reader::read(&args.input[0], |pair| {
-        if !pair.is_within(times) {
-            return Ok(());
-        }
-        let (before, after) = (pair.before, pair.after);
+    reader::read(&args.input[0], |pair| match pair.is_within(times) {
+        true => each(pair),
+        false => Ok(()),
+    })
+}
+
+/// Reads a recording. Returns the parts that its intervals within the times make, too.
+fn spans(args: &Report) -> Result<(Contents, Vec<Span>)> {
+    let (mut spans, mut end) = (Vec::<Span>::new(), None);
+    let contents = read(args, |pair| {
         match spans.last_mut().filter(|_| end == Some(pair.at.0)) {
-            Some((_, last)) => *last = after.clone(),
-            None => spans.push((before.clone(), after.clone())),
+            Some((_, last)) => *last = pair.after.clone(),
+            None => spans.push((pair.before.clone(), pair.after.clone())),
         }
         end = Some(pair.at.1);
-        each(before, after)
-    })
+        Ok(())
+    })?;
+    Ok((contents, spans))
 }
 
 /// Prints the sum of several recordings.
@@ -205,8 +206,7 @@ fn hlog(args: &Report, metric: &str, printer: &mut Printer) -> Result<u8> {
 
 /// Prints the percentiles in the form that HdrHistogram's plotters read.
 fn hgrm(args: &Report, metric: &str, printer: &mut Printer) -> Result<u8> {
-    let mut spans = Vec::new();
-    let contents = read(args, &mut spans, |_, _| Ok(()))?;
+    let (contents, spans) = spans(args)?;
     note_off(&contents, metric)?;
     let mut all: Option<Distribution> = None;
     for (before, after) in &spans {
