@@ -132,6 +132,7 @@ fn statuses_without_output() {
                 "{words}: {why}"
             );
             // Nothing is said of that.
+            assert!(!said(&closed).contains("cannot write"), "{words}");
             let lines = |output: &Output| String::from_utf8_lossy(&output.stderr).lines().count();
             assert!(
                 lines(&closed) <= lines(&plain),
