@@ -16,7 +16,7 @@ use schedhist_core::{engine, raw};
 mod support;
 
 use support::{
-    has,
+    has, said,
     sim::{Groups, Machine},
     until, Folder, PROGRAM,
 };
@@ -481,6 +481,29 @@ fn once() {
         "{text}"
     );
     assert_eq!(text.lines().count(), 24);
+}
+
+/// Without a terminal, groups that cannot be read are an error.
+#[test]
+fn groups_of_another_version() {
+    let module = Module::new("groups", 2, 2);
+    let mut bytes = fs::read(module.folder.join("m/raw")).unwrap();
+    // The last such number before the name of a group is its length.
+    let name = b"/system.slice/web.service";
+    let at = bytes.windows(name.len()).position(|it| it == name).unwrap();
+    let length = (name.len() as u32).to_le_bytes();
+    let at = bytes[..at].windows(4).rposition(|it| it == length).unwrap();
+    bytes[at..at + 4].fill(0xff);
+    module.folder.put("m/raw", bytes);
+    for words in ["--dir m top --once -d 0.01", "--dir m top -d 0.01"] {
+        let output = module.folder.run(words);
+        assert_eq!(output.status.code(), Some(1), "{words}: {output:?}");
+        let said = said(&output);
+        assert!(
+            output.stdout.is_empty() && said.contains("m/raw: "),
+            "{said}"
+        );
+    }
 }
 
 /// A screen has an upper limit; a terminal does not.

@@ -46,20 +46,10 @@ struct Feed<'a> {
 }
 
 impl Feed<'_> {
-    /// Takes the next interval. A module that is not there is waited for.
+    /// Takes the next interval. After an error, the next one begins where this one would have.
     fn next(&mut self) -> Result {
-        let read = self.source.read();
-        let read = read.and_then(|reading| reading.groups().map(|groups| (reading, groups)));
-        let (reading, groups) = match read {
-            Ok(read) => read,
-            // The next interval begins where this one would have.
-            Err(error) => {
-                let remedy = error.remedy.map(str::to_owned);
-                self.status.trouble = Some(remedy.unwrap_or_else(|| error.to_string()));
-                return Ok(());
-            }
-        };
-        self.status.trouble = None;
+        let reading = self.source.read()?;
+        let groups = reading.groups()?;
         let mut interval = match &self.last {
             Some(last) if last.timed.snapshot.time == reading.timed.snapshot.time => return Ok(()),
             Some(last) => reading.since(last),
@@ -191,7 +181,12 @@ fn show(source: &Source, interval: Duration, metric: &str, ascii: bool, once: bo
                 next = (next + interval).max(Instant::now());
                 let before = feed.history.moments.len();
                 let at = feed.history.moments.back().map(|moment| moment.unix_ns);
-                feed.next()?;
+                // A module that is not there is waited for.
+                let trouble = feed.next().err();
+                feed.status.trouble = trouble.map(|error| match error.remedy {
+                    Some(remedy) => remedy.to_owned(),
+                    None => error.to_string(),
+                });
                 let is_new = at != feed.history.moments.back().map(|moment| moment.unix_ns);
                 // What is looked at stays where it is while newer intervals come.
                 if is_new && (choice.paused || choice.back > 0) && before != 0 {
