@@ -6,15 +6,11 @@
 
 use std::{fs, process::Stdio};
 
-use nix::sys::{
-    resource::{getrusage, UsageWho},
-    time::{TimeVal, TimeValLike},
-};
 use schedhist_core::engine;
 
 mod support;
 
-use support::{sim, Folder};
+use support::{sim, used, Folder};
 
 const CPUS: usize = 256;
 const GROUPS: u64 = 1_000;
@@ -26,13 +22,8 @@ const MOST_MS: i64 = 1_000;
 const MOST_KIB: i64 = 100_000;
 
 /// Runs the command. Returns its CPU time in milliseconds, and in KiB the most memory that a child
-/// has had, which is at least that of this test.
+/// has had.
 fn cost(folder: &Folder, words: &str) -> (i64, i64) {
-    let used = || {
-        let usage = getrusage(UsageWho::RUSAGE_CHILDREN).unwrap();
-        let time: TimeVal = usage.user_time() + usage.system_time();
-        (time.num_milliseconds(), usage.max_rss())
-    };
     let (before, _) = used();
     let mut command = folder.command(words);
     let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status();

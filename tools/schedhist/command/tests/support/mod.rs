@@ -14,6 +14,10 @@ use std::{
     time::{Duration, Instant},
 };
 
+use nix::sys::{
+    resource::{getrusage, UsageWho},
+    time::{TimeVal, TimeValLike},
+};
 use schedhist_core::{
     engine,
     raw::{self, Snapshot},
@@ -93,6 +97,14 @@ impl Drop for Folder {
 pub fn said(output: &Output) -> String {
     let text = String::from_utf8(output.stderr.clone()).unwrap();
     text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Returns the CPU time of the children in milliseconds, and in KiB the most memory that one has had,
+/// which is at least that of this test.
+pub fn used() -> (i64, i64) {
+    let usage = getrusage(UsageWho::RUSAGE_CHILDREN).unwrap();
+    let time: TimeVal = usage.user_time() + usage.system_time();
+    (time.num_milliseconds(), usage.max_rss())
 }
 
 /// Returns what nobody reads: as a pipe, it gives EPIPE.
