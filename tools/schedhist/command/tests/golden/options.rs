@@ -77,9 +77,9 @@ runqlat | 0.01 1 | --dir off | notes runq is off: schedhist ctl metrics default
 cpudist | 0.01 1 --dir machine | --milliseconds | in tests/golden.md
 cpudist | 0.01 1 --dir machine | --timestamp | differs
 cpudist | 0.01 1 --dir machine | --offcpu | differs
-cpudist | 0.01 1 --dir machine | --include-idle | in tests/guest/test_tool.sh
+cpudist | 0.01 1 --dir machine | --include-idle | in tests/golden.md
 cpudist | 0.01 1 --dir machine -P | --include-idle | refused no histogram of idle
-cpudist | 0.01 1 --dir machine | --extension | in tests/guest/test_tool.sh
+cpudist | 0.01 1 --dir machine | --extension | in tests/golden.md
 cpudist | 0.01 1 --dir machine | --pids | notes grouped by 'cgroup' already
 cpudist | 0.01 1 --dir machine | --tids | notes grouped by 'cgroup' already
 cpudist | 0.01 1 --dir machine | --pid 7 | notes grouped by 'cgroup' already
@@ -254,11 +254,7 @@ fn options_have_effects() {
             "says" => format!(" {out} ").contains(part),
             "notes" => err.contains(part),
             "refused" => output.status.code() == Some(2) && err.contains(part) && out.is_empty(),
-            "in" => {
-                let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
-                // Tests of a guest are not copied beside the crates.
-                part.starts_with("tests/guest/") || tests.join(part).exists()
-            }
+            "in" => Path::new(env!("CARGO_MANIFEST_DIR")).join(part).exists(),
             _ => panic!("not expected: {expected}"),
         };
         if !is_as_expected {
