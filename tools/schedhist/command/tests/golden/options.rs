@@ -26,7 +26,7 @@ use super::{
 /// - `refused TEXT`: status 2, and this text;
 /// - `in FILE`: its effect needs time or a module, and there is a test in this file.
 ///
-/// Each option of each verb must be there.
+/// A bar ends a text that ends with a blank. Each option of each verb must be there.
 const CASES: &str = r#"
 | --dir machine | -n | differs
 | --dir machine | -u | differs
@@ -94,7 +94,7 @@ runqslower | 5 | --dir nowhere | differs
 groups | --dir machine | --nanoseconds | differs
 groups | --dir machine | --microseconds | differs
 groups | --dir machine | --milliseconds | differs
-groups | --dir machine | --quantiles 50 | says  p50
+groups | --dir machine | --quantiles 50 | says  p50 |
 groups | --dir machine | --quantiles 10,20,30,40,50,60 | says percentiles fit
 groups | --dir machine -x , | --quantiles 50 | differs
 groups | --dir machine -j | --quantiles 50 | differs
@@ -114,7 +114,7 @@ run | --dir machine | --repeat 2 -- true | notes (2 of 2)
 run | --dir machine | --output new.data -- true | in tests/run.rs
 run | --dir machine | --append -- true | refused required arguments
 run | --dir machine | --log-fd 77 -- true | refused Bad file descriptor
-run | --dir machine | --interval 100 -- sleep 0.3 | notes from
+run | --dir machine | --interval 100 -- sleep 0.3 | notes from |
 run | --dir machine | --delay 60000 -- true | notes before it was to be measured
 run | --dir machine | --timeout 100 -- sleep 9 | in tests/run.rs
 run | --dir machine | --cpu 0 -- true | notes only CPU 0
@@ -202,8 +202,9 @@ completions | bash | --dir machine | refused reads no files of the module
 fn cases() -> impl Iterator<Item = [&'static str; 4]> {
     let lines = CASES.lines().skip(1);
     lines.map(|line| {
-        let mut parts = line.split('|').map(str::trim);
-        [(); 4].map(|()| parts.next().unwrap_or_else(|| panic!("not a case: {line}")))
+        let mut parts = line.split('|').map(str::trim_start);
+        let mut part = || parts.next().unwrap_or_else(|| panic!("not a case: {line}"));
+        [part().trim_end(), part(), part(), part()]
     })
 }
 
