@@ -46,6 +46,13 @@ run_fails() {
 	says $'not ok lint/b\n# why' "not ok bed: exited with status 3" "not ok lockdown: no test was run" \
 		"1 passed, 3 failed"
 	(($(grep -cx '=== lint' <<< "$said") == 1))
+	# A suite that cannot even begin ends, too.
+	rm "$tree/tests/bed/run"
+	run 1 "$tree/tests/run" bed
+	says "not ok bed: exited with status 137" "0 passed, 1 failed"
+	fake scripts/bed/kernel 'mkdir -p cache/state; echo "its rustc is newer" > cache/state/no-7.3; exit 77'
+	run 77 "$tree/tests/run" bed
+	says $'skip kernel: its rustc is newer\n0 passed, 0 failed, 1 skipped'
 }
 
 # A guest goes down amid its tests: those that did not run count as a failure, even if other tests
@@ -55,7 +62,8 @@ run_part() {
 	fake tests/guest/run 'printf "%s\n" a b c d'
 	for status in 1 99 125; do
 		fake scripts/bed/vm 'while [[ $1 != tests/guest/run ]]; do shift; done; shift' \
-			'if [[ " $* " != *" a "* ]]; then printf "ok %s\n" "$@"; exit; fi' "echo 'not ok a'; exit $status"
+			'if [[ " $* " != *" a "* ]]; then printf "ok %s\n" "$@"; exit; fi' \
+			"printf '%s\n' 'not ok a' 'ok x' 'ok y' 'ok z'; exit $status"
 		run 1 "$tree/tests/run" guest
 		says "not ok guest.1: 1 test was not run" "2 passed, 2 failed"
 	done
