@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0
 """As many switches as a kernel can make, and each of them is accounted for."""
 
-import os
 import random
 import time
 
 from harness import cgroup
 from harness.cgroup import BASE
 from harness.groups import begin, check_group_laws, of_group
-from harness.test import (OF_LOADED, OWN, THOROUGH, allow, assert_gone, check_laws, eq, kill_group, load, load_helper,
-                          measure, note, parameter, remove, run, spawn, status, unload, within, write, write_file)
+from harness.test import (OF_LOADED, OWN, THOROUGH, allow, assert_gone, assert_runs, check_laws, eq, kill_group, load,
+                          load_helper, measure, note, parameter, remove, run, spawn, status, succeeds, unload, within,
+                          write, write_file)
 from storm import storm
 
 
@@ -26,13 +26,8 @@ def leaving(number):
     return spawn(leave, number)
 
 
-def ended(pid):
-    eq("status of a child", os.waitpid(pid, 0)[1], 0)
-
-
 def move_often(threads):
     """Moves the threads of churn between two cgroups until this is killed."""
-    os.setpgid(0, 0)
     while True:
         for pid in threads:
             cgroup.move(pid, BASE / f"churn{random.randrange(2)}")
@@ -45,14 +40,15 @@ def churn_once(all_at_once, threads, rule, number, *names):
     the number of all switches."""
     early = leaving(number // 20)
     load("group_by=comm")
-    ended(early)
+    succeeds(early)
     begin(rule)
     if rule == "list":
         # The threads do not run, so none of their stays is in another group.
         write("group_rules", "add churn comm churn/*")
     before = left()
-    mover = spawn(move_often, threads)
+    mover = spawn(move_often, threads, leads=True)
     leave(number)
+    assert_runs(mover)
     kill_group(mover)
     measure(0)
     all_at_once.pause()
@@ -65,7 +61,7 @@ def churn_once(all_at_once, threads, rule, number, *names):
     late = leaving(number // 20)
     unload()
     assert_gone()
-    ended(late)
+    succeeds(late)
     return switches
 
 

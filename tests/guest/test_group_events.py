@@ -9,8 +9,8 @@ from pathlib import Path
 
 from harness import cgroup
 from harness.groups import begin, check_group_laws, of_group
-from harness.test import (DEBUGFS, GROUP_METRICS, WORK, Wrong, eq, load, measure, messages, read, start, wait_until,
-                          within, write_file)
+from harness.test import (DEBUGFS, GROUP_METRICS, WORK, Wrong, eq, load, measure, messages, read, start, succeeds,
+                          wait_until, within, write_file)
 from harness.trace import Instance, enable, outliers_of
 
 
@@ -68,7 +68,7 @@ def test_group_events():
         reader = start("cat", DEBUGFS / "outlier_pipe", stdout=piped, stderr=subprocess.DEVNULL)
     benches = [cgroup.start_in(name, WORK / f"bench_{name}", "--groups", "1", "--loops", "5") for name in "ab"]
     for pid in benches:
-        os.waitpid(pid, 0)
+        succeeds(pid)
     measure(0)
     # It fails, as no outlier can come any more.
     eq("status of the reader", reader.wait(), 1)

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from harness import cgroup
 from harness.groups import Group, begin, check_group_laws, groups, of_group
-from harness.test import CULPRITS, WORK, Wrong, about_numbers, eq, load, measure, note, run, value, within, write_file
+from harness.test import (CULPRITS, WORK, Wrong, about_numbers, eq, load, measure, note, run, spawn, value, within,
+                          write_file)
 from harness.trace import Instance
 
 # --- cgroups ---
@@ -71,16 +72,12 @@ class Workers:
         self.go, self.done, self.end = os.pipe(), os.pipe(), os.pipe()
         self.pids = []
         for process in range(PROCESSES):
-            pid = os.fork()
-            if not pid:
-                signal.alarm(120)
-                self._begin(process * THREADS)
-                os._exit(0)
-            self.pids.append(pid)
+            self.pids.append(spawn(self._begin, process * THREADS))
         self.wait_for(self.go)
         self.tids = {pid: sorted(map(int, os.listdir(f"/proc/{pid}/task"))) for pid in self.pids}
 
     def _begin(self, first: int) -> None:
+        signal.alarm(120)
         for number in range(first + 1, first + THREADS):
             threading.Thread(target=self._work, args=(number,), daemon=True).start()
         self._work(first)

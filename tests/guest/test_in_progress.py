@@ -78,7 +78,6 @@ def in_progress():
 
 def call_this(name):
     """Gives this task a name, and CPU 1."""
-    os.setpgid(0, 0)
     write_file("/proc/self/comm", name)
     os.sched_setaffinity(0, {1})
 
@@ -97,7 +96,7 @@ class Hog:
             write_file(limit, text)
         hogs = WORK / "hogs"
         hogs.unlink(missing_ok=True)
-        self.pid = spawn(self._hold, hogs)
+        self.pid = spawn(self._hold, hogs, leads=True)
         defer(self.end)
         wait_until("the hog", hogs.exists)
 
@@ -157,7 +156,7 @@ def test_in_progress_starved():
     begin()
     hog = Hog()
     pid = hog.pid
-    victim = spawn(nap)
+    victim = spawn(nap, leads=True)
     defer(kill_group, victim)
     wait_until("it to wait", lambda: re.search(r"^State:.*running", Path(f"/proc/{victim}/status").read_text(), re.M))
     time.sleep(0.5)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Callable
 
 from harness.test import (Histogram, Wrong, about_numbers, busy, check_laws, count, cpu1, cpus, eq, helper, histogram,
-                          keep_pids, load_all, measure, note, reset, run, status, within, write_file)
+                          keep_pids, load_all, measure, note, reset, run, spawn, status, within, write_file)
 
 MS = 1_000_000
 HOG, VICTIM, REFUGE = 1, 1, 0  # CPUs
@@ -46,16 +46,15 @@ class Child:
     def __init__(self, work: Callable[[], tuple[int, ...]], cpus: set[int], fifo: int = 0) -> None:
         self.start_r, self.start_w = os.pipe()
         self.answer_r, self.answer_w = os.pipe()
-        self.pid = os.fork()
-        if self.pid:
-            return
+        self.pid = spawn(self._child, work, cpus, fifo)
+
+    def _child(self, work: Callable[[], tuple[int, ...]], cpus: set[int], fifo: int) -> None:
         os.sched_setaffinity(0, cpus)
         if fifo:
             os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(fifo))
         os.write(self.answer_w, b"ready")
         os.read(self.start_r, 1)
         os.write(self.answer_w, " ".join(map(str, work())).encode())
-        os._exit(0)
 
     def ready(self) -> None:
         """Waits until it is asleep."""

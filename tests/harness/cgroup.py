@@ -8,7 +8,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from .process import call, write_file
+from .process import call, succeeds, write_file
 
 ROOT = Path("/sys/fs/cgroup")
 # All cgroups of a test are below this one.
@@ -64,9 +64,9 @@ def start_in(name: str, *command: str | Path) -> int:
     return pid
 
 
-def run_in(name: str, *command: str | Path) -> int:
-    """The same, and waits for its end. Returns its status."""
-    return os.waitstatus_to_exitcode(os.waitpid(start_in(name, *command), 0)[1])
+def run_in(name: str, *command: str | Path) -> None:
+    """The same, and waits until it ends, with success."""
+    succeeds(start_in(name, *command))
 
 
 def move(pid: int, folder: Path) -> None:

@@ -87,6 +87,8 @@ def wait_until(what: str, condition: Callable[[], object], pause: float = 0.02) 
 # --- how a test is run ---
 
 deferred: list[tuple[Callable[..., object], tuple[Any, ...]]] = []
+# It is of the test's own process: none of the children undoes anything.
+os.register_at_fork(after_in_child=deferred.clear)
 
 
 def defer(function: Callable[..., object], *arguments: Any) -> None:

@@ -90,7 +90,7 @@ class Held(Listener):
 
     def off(self) -> None:
         (self.folder / "off").write_text("\n")
-        self.process.wait()
+        eq(f"status of {self.process.args}, which said {self.said()[-2000:]}", self.process.wait(), 0)
 
 
 class Perf:

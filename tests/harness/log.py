@@ -77,12 +77,13 @@ def take(mark: Mark, lacking: bool) -> tuple[str, str]:
         return "the log has lost its beginning", log[-2000:]
     tail = "\n".join(STAMP.sub("", line) for line in since.splitlines()[-20:])
     found = subprocess.run(["grep", "-aqE", "-e", _pattern(lacking)], input=since, text=True, check=False)
-    if found.returncode:
+    if found.returncode == 1:
         return "", tail
     (WORK / "since").write_text(since)
     checked = subprocess.run([CHECK, *([] if lacking else ["--allocations"]), WORK / "since"],
                              capture_output=True, text=True, errors="replace", check=False)
-    return checked.stdout + checked.stderr if checked.returncode else "", tail
+    said = checked.stdout + checked.stderr or f"{CHECK.name}: status {checked.returncode}"
+    return said if checked.returncode else "", tail
 
 
 # The mark of the test that runs, and whether it makes allocations fail.

@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 from typing import Any, Callable
 
-from .ktap import Wrong, defer, skip
+from .ktap import Wrong, defer, eq, skip
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 # A folder of the run's own, on a fast file system.
@@ -28,8 +28,8 @@ def call(number: int, *arguments: Any) -> int:
 
 def run(*command: str | Path, **options: Any) -> str:
     """Runs a program and returns what it prints. Fails with its errors if it fails."""
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                          errors="surrogateescape", **options)
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, errors="surrogateescape",
+                          **({"stderr": subprocess.STDOUT} | options))
     if done.returncode:
         raise Wrong(f"{' '.join(map(str, command))}: status {done.returncode}: {done.stdout}")
     return done.stdout
@@ -62,9 +62,12 @@ def helper(name: str) -> Path:
 # --- functions in other processes ---
 
 
-def spawn(function: Callable[..., object], *arguments: Any) -> int:
-    """Calls the function in a child, which ends with status 0, or 1 if the function fails."""
+def spawn(function: Callable[..., object], *arguments: Any, leads: bool = False) -> int:
+    """Calls the function in a child, which ends with status 0, or 1 if the function fails. If it leads a
+    process group of its own, it does so before this returns."""
     pid = os.fork()
+    if leads:
+        os.setpgid(pid, pid)
     if pid:
         return pid
     status = 1
@@ -75,6 +78,16 @@ def spawn(function: Callable[..., object], *arguments: Any) -> int:
         print(f"a child: {error!r}", flush=True)
     finally:
         os._exit(status)
+
+
+def assert_runs(pid: int) -> None:
+    """Asserts that a child has not ended."""
+    eq("a child that has ended, and its status", os.waitpid(pid, os.WNOHANG), (0, 0))
+
+
+def succeeds(pid: int) -> None:
+    """Waits for the end of a child, and asserts that its status is 0."""
+    eq("status of a child", os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 0)
 
 
 def in_child(function: Callable[..., Any], *arguments: Any, before: Callable[[], object] | None = None) -> Any:

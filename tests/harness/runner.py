@@ -12,7 +12,7 @@ import sys
 import tempfile
 import traceback
 from pathlib import Path
-from typing import Callable, NoReturn
+from typing import Callable, Iterator, NoReturn
 
 GUEST = Path(__file__).parents[1] / "guest"
 
@@ -46,20 +46,36 @@ class Test:
         for key in ("limit", "lacking", "seeking"):
             setattr(self, key, getattr(self.function, key, getattr(self, key)))
 
-    def seconds(self) -> int:
-        """A busy host makes tests slow, so they get twice the limit; a debug kernel checks everything, so
-        there they get five times the limit."""
-        from .kernel import DEBUG
 
-        return self.limit * (5 if DEBUG else 2)
+def extended(limit: int) -> int:
+    """A busy host makes tests slow, so they get twice the limit; a debug kernel checks everything, so
+    there they get five times the limit."""
+    from .kernel import DEBUG
+
+    return limit * (5 if DEBUG else 2)
 
 
 # --- one process group ---
 
 
+def run_deferred() -> None:
+    """Does all that the test has put off, even if some of it fails. Then raises the first exception."""
+    from .ktap import deferred
+
+    failed: list[BaseException] = []
+    while deferred:
+        action, arguments = deferred.pop()
+        try:
+            action(*arguments)
+        except BaseException as error:  # the time may be over meanwhile
+            failed.append(error)
+    if failed:
+        raise failed[0]
+
+
 def _in_child(function: Callable[[], object], out: int) -> NoReturn:
     """Calls the function, with its output in `out`. Ends with 0, or 77 if it asks to be skipped."""
-    from .ktap import Late, Skipped, deferred
+    from .ktap import Late, Skipped
     from .process import WORK
 
     def late(*_: object) -> NoReturn:
@@ -75,9 +91,7 @@ def _in_child(function: Callable[[], object], out: int) -> NoReturn:
             function()
             status = 0
         finally:
-            while deferred:
-                action, arguments = deferred.pop()
-                action(*arguments)
+            run_deferred()
     except Skipped as reason:
         (WORK / "skip").write_text(str(reason))
         status = 77
@@ -137,17 +151,23 @@ def user_processes() -> set[int]:
     return found
 
 
-def end_leftovers(known: set[int]) -> None:
-    """Kills the processes that a test has left running, and names them: they would disturb all later
-    tests."""
+def end_leftovers(known: set[int]) -> Iterator[bytes]:
+    """Kills the processes that a test has left running, waits for their end, and names them: they would
+    disturb all later tests."""
+    killed = []
     for pid in user_processes() - known - {os.getpid()}:
         try:
             os.stat(f"/proc/{pid}/exe")
-            command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ")[:150].decode(errors="replace")
-            print(f"# left running: {command}")
+            command = Path(f"/proc/{pid}/cmdline").read_bytes()
+            killed.append(os.pidfd_open(pid))
             os.kill(pid, signal.SIGKILL)
         except OSError:
-            pass  # it has ended
+            continue  # it has ended
+        yield b"# left running: %s\n" % command.replace(b"\0", b" ")[:150]
+    for process in killed:
+        if not select.select([process], [], [], extended(30))[0]:
+            yield b"# one of them does not end\n"
+        os.close(process)
 
 
 def tracing_reset() -> None:
@@ -170,12 +190,12 @@ def tracing_reset() -> None:
     write_file(TRACEFS / "trace", "\n")
 
 
-def cleanup(known: set[int]) -> None:
-    """Undoes all that a test left behind."""
+def cleanup() -> None:
+    """Undoes all that a test left behind, but for processes: one that has a file of ours open makes the
+    removal of the module fail, as it must."""
     from . import cgroup, kernel, module, needs
     from .process import write_file
 
-    end_leftovers(known)
     kernel.rcu_as_usual()
     # Only kernels of ours can make allocations fail.
     for file in Path("/sys/kernel/debug").glob("fail*/probability"):
@@ -200,19 +220,23 @@ def run_test(test: Test, following: Test | None, known: set[int]) -> bool:
     from . import log
     from .process import WORK
 
-    (WORK / "skip").unlink(missing_ok=True)
     log.begin(test.name, test.lacking)
     with open(WORK / "out", "w+b") as file:
-        status = guarded(test.seconds(), test.function, file.fileno())
+        status = guarded(extended(test.limit), test.function, file.fileno())
         good = status in (0, 77)
         if status is None:
             file.write(b"took too long\n")
 
         file.flush()
-        if guarded(300, lambda: cleanup(known), file.fileno()) != 0:
+        clean = guarded(extended(300), cleanup, file.fileno()) == 0
+        file.writelines(end_leftovers(known))
+        if not clean:
             file.write(b"cleaning up failed, or took too long\n")
             file.flush()
             good = False
+            # For the tests that follow: what was in the way has ended.
+            guarded(extended(300), cleanup, file.fileno())
+        file.flush()
         if test.seeking and following and not following.seeking:
             leaks = [GUEST / "../../scripts/bed/find-leaks"]
             good &= subprocess.run(leaks, stdout=file, stderr=file, check=False).returncode == 0
@@ -223,14 +247,13 @@ def run_test(test: Test, following: Test | None, known: set[int]) -> bool:
     if reports:
         said += ["the kernel log:", *reports.splitlines()]
         good = False
-    skipped = (WORK / "skip").exists()
     if not good:
         print(f"not ok {test.name}")
         for line in said:
             print(f"# {line.removeprefix('# ')}")
         for line in tail.splitlines():
             print(f"#   log: {line}")
-    elif skipped:
+    elif status == 77:
         print(f"skip {test.name}: {(WORK / 'skip').read_text()}")
     else:
         print(f"ok {test.name}")
