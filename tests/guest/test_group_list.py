@@ -2,6 +2,7 @@
 """Groups by a list of named rules."""
 
 import errno
+import functools
 import os
 import signal
 import threading
@@ -13,9 +14,9 @@ from harness import cgroup, log
 from harness.cgroup import BASE
 from harness.groups import (begin, check_group_laws, check_members, group_of, groups, head_of, names, of_group, rules,
                             tasks)
-from harness.parts import reap
-from harness.test import (THOROUGH, Wrong, allow, call, check_laws, eq, expedite_rcu, fails, kill_group, load, measure,
-                          note, read, spawn, start, value, within, write)
+from harness.parts import Parts, reap
+from harness.test import (THOROUGH, WORK, Wrong, allow, call, check_laws, eq, expedite_rcu, fails, load, measure, note,
+                          read, spawn, start, value, wait_until, within, write)
 from storm import storm
 
 
@@ -246,8 +247,11 @@ def test_group_list_children():
     check_group_laws()
 
 
+GROWS = WORK / "grows"
+
+
 def grow():
-    """Forks until it is killed, in all ways, and ends what it has forked."""
+    """Forks until it is killed, in all ways, and ends what it has forked. Says so after each round."""
     reading, writing = os.pipe()
     while True:
         for way, number in WAYS:
@@ -256,6 +260,7 @@ def grow():
                 os.kill(int(line.split()[0]), signal.SIGKILL)
             time.sleep(0.01)
             reap()
+        GROWS.touch()
 
 
 def grown():
@@ -271,9 +276,8 @@ def grown():
 
 
 def use_list(user):
-    """Changes the list for ever, as one of several users."""
+    """Changes the list, as one of several users."""
     me = os.getpid()
-    os.setpgid(0, 0)
     while True:
         rule(f"add {user}-fork cgroup /schedhist/fork")
         rule(f"add {user}-name comm [{user}-y]*")
@@ -285,7 +289,8 @@ def use_list(user):
         rule(f"remove {user}-name")
         rule(f"remove {user}-pid")
         rule(f"remove {user}-child")
-        # The storm, which yields to this, needs time, too.
+        yield
+        # The storm needs time, too.
         time.sleep(0.2)
 
 
@@ -299,15 +304,18 @@ def test_group_list_storm():
     all_at_once = storm("fork", "into", "move", "exec", "rename", "mkdir")
     begin("list")
     rule("add first cgroup /schedhist/move/a")
+    GROWS.unlink(missing_ok=True)
     # What is in its environment names what it forks.
     code = f"import sys; sys.path[:0] = {GUEST!r}, {GUEST + '/..'!r}; import test_group_list; test_group_list.grow()"
     said = 'echo "add tree children $$" > /sys/kernel/debug/schedhist/group_rules; exec python3 -W ignore -c "$0"'
     tree = start("sh", "-c", said, code, env=os.environ | {"SCHEDHIST_RULE": "tree"})
-    users = [spawn(use_list, user) for user in "ab"]
+    wait_until("the tree's rule", lambda: any(text.startswith("tree ") for text in rules()))
+    users = Parts("users", {user: functools.partial(use_list, user) for user in "ab"})
     for _ in range(20 if THOROUGH else 1):
+        before = list(users.done)
         time.sleep(16 if THOROUGH else 6)
-        for pid in users:
-            os.kill(pid, signal.SIGSTOP)
+        wait_until("rounds of the users", lambda: all(now > then for now, then in zip(users.done, before)))
+        users.pause()
         all_at_once.pause()
         # What the two users have followed so far is not known.
         for name in [text.split()[0] for text in rules()]:
@@ -317,16 +325,17 @@ def test_group_list_storm():
         check_members("list")
         rule("remove names")
         all_at_once.resume()
-        for pid in users:
-            os.kill(pid, signal.SIGCONT)
-    for pid in users:
-        kill_group(pid)
+        users.resume()
+    users.stop()
+    wait_until("the tree to fork", GROWS.exists)
     time.sleep(1)
     measure(0)
     all_at_once.pause()
     eq("unfollowed", head_of("unfollowed"), 0)
     check_group_laws()
     check_laws()
+    within("stays of the tree", 10, of_group("tree", "oncpu_count"))
+    eq("status of the tree", tree.poll(), None)
     tree.kill()
     while pids := grown():
         for pid in pids:
