@@ -37,8 +37,9 @@ NOPS = {2: "66 90", 5: "0f 1f 44 00 00"}
 SYSTEM = "schedhist_trace_any"
 SWITCH, WATCHED = re.compile(r"16SchedSwitchProbe.*5probe"), re.compile(r"13watched_probe")
 WAKING, NEWTASK = re.compile(r"16SchedWakingProbe.*5probe"), re.compile(r"16TaskNewtaskProbe.*5probe")
-# Registered only while somebody listens: it delivers what the switch left.
-EXIT = re.compile(r"14SchedExitProbe.*5probe")
+# Registered only while somebody listens: it delivers what the switch left. 6.12 has no such
+# tracepoint.
+EXIT, STABLE = re.compile(r"14SchedExitProbe.*5probe"), "vermagic=6.12."
 # Functions that observe a switch, and those that emit events.
 OUTSIDE = re.compile(r"TracingObserver|watched|outlier|events|trace|tp_func")
 # Kernel functions called while nothing is in use: the clock, and calls that the compiler inserts.
@@ -60,6 +61,9 @@ IN_USE = {
     "tracing_off",
     "tracing_snapshot",
 }
+# The same on 6.12: an event that is emitted switches preemption off and on again, though it is off
+# already in a probe; and what allocates for Rust is in the module.
+IN_USE_ON_STABLE = {"__SCT__preempt_schedule_notrace", "__kmalloc_node_noprof", "krealloc_noprof"}
 # Functions that TRACE_EVENT generates for ftrace, perf and BPF, and their callees. They have an
 # array on the stack, and so the kernel's stack protector.
 MADE = re.compile(r"(trace_event_raw_event|perf_trace|__bpf_trace)_")
@@ -82,6 +86,11 @@ INDIRECT = re.compile(r"(call|jmp) +\*")
 OF_XEN = re.compile(r"pv_ops\+0x[0-9a-f]+")
 
 
+# What is rarely called may be in a section of its own. Its addresses are shown as far away from
+# the others.
+SECTIONS = {".text": 0, ".text.unlikely.": 1 << 30}
+
+
 def tool(*command: str) -> str:
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
@@ -92,7 +101,7 @@ def die(text: str) -> None:
 
 @dataclass(frozen=True)
 class Site:
-    """A place in `.text` where a jump can be patched in, according to its key."""
+    """A place in the code where a jump can be patched in, according to its key."""
 
     address: int
     target: int
@@ -123,21 +132,24 @@ def sites(module: str) -> list[Site]:
             entries.setdefault(offset // ENTRY, {})[offset % ENTRY] = match[2], addend
     found = []
     for entry in entries.values():
-        (code, address), (_, target), (key, offset) = entry[CODE], entry[TARGET], entry[KEY]
-        if code != ".text":
-            die(f"a site in {code}")
+        (code, address), (other, target), (key, offset) = entry[CODE], entry[TARGET], entry[KEY]
+        if not {code, other} <= SECTIONS.keys():
+            die(f"a site in {code}, to {other}")
         wanted = KEY_OF_TRACEPOINT if key.startswith("__tracepoint_") else 0
         if offset & ~FLAGS != wanted or offset & 1:
             die(f"the key at {address:x} is {key} + {offset}, or is on by default")
-        found.append(Site(address, target, key))
+        found.append(Site(SECTIONS[code] + address, SECTIONS[other] + target, key))
     return found
 
 
 def disassembly(module: str) -> Functions:
-    """Returns all functions in `.text`, by name and address."""
+    """Returns all functions, by name and address."""
     functions: Functions = {}
     last = None
-    text = tool("objdump", "--disassemble", "--reloc", "--insn-width=16", "--section=.text", module)
+    sections = tool("readelf", "--sections", "--wide", module)
+    text = "".join(tool("objdump", "--disassemble", "--reloc", "--insn-width=16", f"--section={section}",
+                        f"--adjust-vma={start}", module)
+                   for section, start in SECTIONS.items() if f" {section} " in sections)
     for line in text.splitlines():
         if match := re.fullmatch(r"[0-9a-f]+ <(.+)>:", line):
             function = functions.setdefault(match[1], {})
@@ -152,8 +164,8 @@ def disassembly(module: str) -> Functions:
         for at in function.values():
             if not at.text.startswith(("j", "call")):
                 continue
-            if match := re.fullmatch(r"\.text\+(0x[0-9a-f]+)", at.symbol):
-                at.symbol = starts.get(int(match[1], 16) + 4, at.symbol)
+            if match := re.fullmatch(r"(\.text(?:\.unlikely\.)?)\+(0x[0-9a-f]+)", at.symbol):
+                at.symbol = starts.get(SECTIONS[match[1]] + int(match[2], 16) + 4, at.symbol)
             elif not at.symbol and (match := re.match(r"[a-z]+ +([0-9a-f]+) <", at.text)):
                 other = starts.get(int(match[1], 16), name)
                 at.symbol = "" if other == name else other
@@ -208,9 +220,9 @@ def main(module: str, events: list[str] = EVENTS) -> None:
     if others := keys.keys() - {f"__tracepoint_{event}" for event in events} - {SYSTEM}:
         die(f"sites of {others}")
     print(f"# {len(found)} sites: {dict(sorted(keys.items()))}")
-    switch, waking, newtask, watched, leaving = (
-        named(pattern, functions) for pattern in (SWITCH, WAKING, NEWTASK, WATCHED, EXIT)
-    )
+    switch, waking, newtask, watched = (named(pattern, functions) for pattern in (SWITCH, WAKING, NEWTASK, WATCHED))
+    is_stable = STABLE in tool("readelf", "--string-dump=.modinfo", module)
+    leaving, in_use = ({}, IN_USE | IN_USE_ON_STABLE) if is_stable else (named(EXIT, functions), IN_USE)
     for probe in switch.values():
         check(probe, found, watched.keys())
     quiet = run_by([*switch.values(), *waking.values()], functions, reached)
@@ -225,7 +237,7 @@ def main(module: str, events: list[str] = EVENTS) -> None:
     followed = {name: each for name, each in functions.items() if not DECIDES.search(name)}
     at_all = run_by(list(probes.values()), followed, dict.values)
     emits = {f"__SCT__tp_func_{event}" for event in events}
-    never_stops("a probe", at_all, functions.keys() | OF_KERNEL | IN_USE | emits)
+    never_stops("a probe", at_all, functions.keys() | OF_KERNEL | in_use | emits)
     if wrong := symbols(quiet) - functions.keys() - OF_KERNEL - OF_GROUPS:
         die(f"a probe with groups calls {wrong} of the kernel")
     made = run_by(list(named(MADE, functions).values()), functions, dict.values)

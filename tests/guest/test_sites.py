@@ -5,7 +5,6 @@ violations."""
 import os
 
 import sites
-from harness.kernel import STABLE
 from harness.test import KO, OWN, skip
 
 
@@ -14,6 +13,4 @@ def test_event_sites():
         skip("with assertions, which panic, and other compilers, the code is not what users run")
     if os.uname().machine != "x86_64":
         skip("it knows the machine code of x86_64 only")
-    if STABLE:
-        skip("this kernel leaves functions that are rarely called in a section of their own, which is not read yet")
     sites.main(str(KO))
