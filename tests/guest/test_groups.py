@@ -197,7 +197,9 @@ def test_groups_rules_parameter():
     refused(errno.ESRCH, '"b": no such process', "a comm x; b pid 4194303")
     refused(errno.ENOENT, '"b": no such cgroup', f"a children {me}; b cgroup /nothing")
     # Longer than the parameter can be: the kernel's own message. User Mode Linux reads beyond such arguments.
-    if OWN != "uml":
+    if OWN == "uml":
+        note("a parameter that is too long: not tried")
+    else:
         load_refused(errno.ENOSPC, "", "group_by=list", 'group_rules="%s"' % ("x" * 8200))
 
 
