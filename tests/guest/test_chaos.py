@@ -10,24 +10,24 @@ import os
 import random
 import time
 from pathlib import Path
-from typing import Iterator
+from typing import Callable, Iterator
 
 from harness import cgroup, log
 from harness.groups import begin, check_group_laws, head_of
 from harness.parts import Parts
 from harness.runner import tracing_reset
-from harness.test import (CPU1, DEBUGFS, EVENTFS, EVENTS, METRICS, THOROUGH, TRACEFS, allow, assert_gone, check_laws,
-                          expedite_rcu, load, measure, note, status, unload, write, write_file)
+from harness.test import (CPU1, DEBUGFS, EVENTFS, EVENTS, METRICS, THOROUGH, TRACEFS, allow, append_file, assert_gone,
+                          check_laws, expedite_rcu, load, measure, note, status, unload, write, write_file)
 from storm import storm
 
 CHAOS, BELOW = cgroup.BASE / "chaos", "/schedhist/chaos"
 NAMES = "a", "b", "c", "d"
 
 
-def say(path: Path, text: str, *expected: int) -> None:
+def say(path: Path, text: str, *expected: int, how: Callable[[Path, str], None] = write_file) -> None:
     """Writes a text. May fail with an expected error."""
     try:
-        write_file(path, text)
+        how(path, text)
     except OSError as error:
         if error.errno not in expected:
             raise OSError(error.errno, f"{os.strerror(error.errno)}: {path}: {text!r}") from error
@@ -99,8 +99,8 @@ def events() -> Iterator[None]:
         event = EVENTFS / random.choice(EVENTS)
         say(event / "enable", random.choice("01"))
         trigger = random.choice(["hist:keys=cpu", "!hist:keys=cpu"])
-        # One that is there already, or is not.
-        say(event / "trigger", trigger, errno.EEXIST, errno.ENOENT, errno.EINVAL)
+        # One that is there already, or is not: write_file would remove all by opening the file.
+        say(event / "trigger", trigger, errno.EEXIST, errno.ENOENT, errno.EINVAL, how=append_file)
         say(event / "filter", random.choice(["0", "cpu == 1"]), errno.EINVAL)
         if random.randrange(4) == 0:
             read(TRACEFS / "trace_pipe")
@@ -180,12 +180,15 @@ def test_chaos():
             time.sleep(seconds)
             measure(0)
             all_at_once.pause()
+            # A rule must not add a group while the files are compared.
+            steady.pause()
             note(f"by {rule}: {status('switches')} switches, {head_of('gone')} gone, {head_of('refused')} refused")
             check_laws()
             check_group_laws()
             for parts in steady, restless, all_at_once:
                 parts.goes_on()
             log.so_far()
+            steady.resume()
             all_at_once.resume()
     restless.resume()
     time.sleep(1)
