@@ -99,8 +99,8 @@ pub fn said(output: &Output) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Returns the CPU time of the children in milliseconds, and in KiB the most memory that one has had,
-/// which is at least that of this test.
+/// Returns the CPU time of the children in milliseconds, and in KiB the most memory that one has
+/// had, which is at least that of this test.
 pub fn used() -> (i64, i64) {
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN).unwrap();
     let time: TimeVal = usage.user_time() + usage.system_time();
