@@ -154,8 +154,8 @@ pub struct Info {
     pub cpus: u32,
 }
 
-/// Writes a snapshot of `cpus`, all online, each with its baseline if there was a reset. There must be
-/// `info.cpus` of them. All values are since the module was loaded.
+/// Writes a snapshot of `cpus`, all online, each with its baseline if there was a reset. There must
+/// be `info.cpus` of them. All values are since the module was loaded.
 ///
 /// Does not allocate. The probes may keep recording meanwhile.
 pub fn snapshot<'a, B, D, S>(
@@ -172,7 +172,8 @@ pub fn snapshot<'a, B, D, S>(
 }
 
 /// Writes a [`snapshot`], but not its end: [`offline`] must follow for each CPU that is offline,
-/// [`grouping`] and groups may follow, [`waiters`] and tasks, and then [`end`]. `slice` returns the slice in progress on a CPU, if that is known.
+/// [`grouping`] and groups may follow, [`waiters`] and tasks, and then [`end`]. `slice` returns the
+/// slice in progress on a CPU, if that is known.
 pub fn begin<'a, B, D, S>(
     out: &mut S,
     info: &Info,
