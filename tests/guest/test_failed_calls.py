@@ -7,9 +7,9 @@ import errno
 from faults import assert_no_probe, assert_no_trace
 from harness import cgroup
 from harness.groups import rules
-from harness.test import (DEBUGFS, EVENTFS, OF_LOADED, PROBED, THOROUGH, TRACEFS, allow, assert_gone, check_laws, defer,
-                          eq, expedite_rcu, fails, load, load_helper, measure, note, remove, run, seeks_leaks, unload,
-                          value, write, write_file)
+from harness.test import (DEBUGFS, EVENTFS, OF_LOADED, PROBED, STABLE, THOROUGH, TRACEFS, allow, assert_gone, check_laws,
+                          defer, eq, expedite_rcu, fails, load, load_helper, measure, note, remove, run, seeks_leaks,
+                          unload, value, write, write_file)
 
 
 def fail(function, result):
@@ -134,10 +134,12 @@ def test_failed_calls_listen():
     write_file(names, "0")
     defer(write_file, names, "1")
     fail("tracepoint_probe_register", -errno.ENOMEM)
-    for nth in 1, 2:
+    # On 6.12 an interrupt, not a probe, delivers the event in its context.
+    probes = 1 if STABLE else 2
+    for nth in range(1, probes + 1):
         with_failure(nth, fails, errno.ENOMEM, write_file, runq, "1")
         eq("enable of runq", runq.read_text(), "0\n")
-    with_failure(3, write_file, runq, "1")
+    with_failure(probes + 1, write_file, runq, "1")
     eq("enable of runq", runq.read_text(), "1\n")
     write_file(runq, "0")
     remove("fail_call")
