@@ -6,7 +6,6 @@
 #include <linux/compiler_types.h>
 #include <linux/mm.h>
 #include <linux/slab.h>
-#include <linux/spinlock.h>
 #include <linux/vmalloc.h>
 
 #define __rust_helper
@@ -44,12 +43,6 @@ static void *kvrealloc_node_align(const void *old, size_t size, unsigned long al
 #define vrealloc_node_align(old, size, align, flags, node) NULL
 #endif
 
-void rust_helper___spin_lock_init(spinlock_t *lock, const char *name, struct lock_class_key *key)
-{
-	spin_lock_init(lock);
-	lockdep_set_class_and_name(lock, key, name);
-}
-
 #include "helpers/atomic.c"
 #include "helpers/atomic_ext.c"
 #include "helpers/barrier.c"
@@ -65,6 +58,7 @@ void rust_helper___spin_lock_init(spinlock_t *lock, const char *name, struct loc
 #include "helpers/refcount.c"
 #include "helpers/signal.c"
 #include "helpers/slab.c"
+#include "helpers/spinlock.c"
 #include "helpers/sync.c"
 #include "helpers/task.c"
 #include "helpers/time.c"
