@@ -12,6 +12,8 @@ SECONDS ?= 10
 CPUS ?= 4
 
 build := $(CURDIR)/build
+# Apart from the objects for other kernels: make prefers sources that are beside them.
+staged := $(build)/staged
 # The kernel's makefiles take tools from the command line only, and use rustc under two names.
 tools := $(if $(RUSTC),RUSTC=$(RUSTC) HOSTRUSTC=$(RUSTC)) $(if $(BINDGEN),BINDGEN=$(BINDGEN))
 
@@ -34,7 +36,8 @@ modules:
 	if grep -q '^CONFIG_RUST=y' $(KDIR)/include/config/auto.conf; then \
 		$(MAKE) -C $(KDIR) M=$(CURDIR) MO=$(build) $(tools) modules; \
 	else \
-		scripts/crates/stage $(CURDIR) $(build) && $(MAKE) -C $(KDIR) M=$(build) $(tools) modules; \
+		scripts/crates/stage $(CURDIR) $(staged) && $(MAKE) -C $(KDIR) M=$(staged) $(tools) modules && \
+			cp $(staged)/schedhist.ko $(build); \
 	fi
 	@cp $(build)/schedhist.ko .
 
