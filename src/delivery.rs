@@ -84,15 +84,18 @@ impl Delivery {
     /// a switch. Returns `None` if they are to be delivered at once.
     #[inline(always)]
     pub(crate) fn pending(&self, here: &impl ThisCpu) -> Option<&Pending> {
+        // The interrupt may be late, even if no more samples are left, but `here` is still in the
+        // task of those that were.
+        if !EXIT_IS_CERTAIN {
+            self.deliver_pending(here);
+        }
         // Once the flag is seen, the probe is: it was registered before.
         if !self.is_left_for_exit.load(Acquire) {
             return None;
         }
         let pending = self.pending.this(here);
-        match EXIT_IS_CERTAIN {
-            true => pending.clear(),
-            // The interrupt may be late, but `here` is still in the task of these samples.
-            false => self.deliver_pending(pending, here.cpu()),
+        if EXIT_IS_CERTAIN {
+            pending.clear();
         }
         Some(pending)
     }
@@ -119,17 +122,19 @@ impl Delivery {
 
 impl SchedExit for Delivery {
     fn sched_exit(&self, exit: &ScheduleExit) {
-        self.deliver_pending(self.pending.this(exit), exit.cpu());
+        self.deliver_pending(exit);
     }
 }
 
 impl Delivery {
     /// Delivers the samples that a switch on this CPU has left for the task that has it.
     #[inline(always)]
-    fn deliver_pending(&self, pending: &Pending, cpu: u32) {
+    fn deliver_pending(&self, here: &impl ThisCpu) {
+        let pending = self.pending.this(here);
         if pending.is_empty() {
             return;
         }
+        let cpu = here.cpu();
         let log = self.outliers.watched_log(cpu);
         let deliver = || pending.take(|sample, task| self.deliver(log, cpu, sample, || *task));
         match log {

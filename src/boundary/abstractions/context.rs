@@ -43,12 +43,13 @@ pub(crate) fn assert_irqs_disabled_unless(is_exempt: impl FnOnce() -> bool) {
     }
 }
 
-/// Asserts that interrupts and preemption are on, in a task. Code may then allocate memory even on
-/// `PREEMPT_RT`.
+/// Asserts that interrupts and preemption are on, in a probe of a task's life. Code may then
+/// allocate memory even on `PREEMPT_RT`. Asserts nothing where the kernel calls all probes with
+/// preemption off.
 #[inline(always)]
 pub(crate) fn assert_preemptible() {
     // Without the preemption count the kernel cannot tell.
-    if cfg!(debug_assertions) && cfg!(CONFIG_PREEMPT_COUNT) {
+    if cfg!(all(debug_assertions, CONFIG_PREEMPT_COUNT, HAVE_PREEMPTIBLE_PROBES)) {
         // SAFETY: Callable in any context.
         let is_on = unsafe { bindings::schedhist_preemptible() };
         assert!(is_on, "preemption is off");

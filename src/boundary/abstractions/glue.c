@@ -46,6 +46,7 @@ void schedhist_tracepoint_synchronize_unregister(void)
 static DEFINE_PER_CPU(struct irq_work, exit_work);
 static schedhist_sched_exit_probe exit_probe;
 static void *exit_data;
+static bool exits_wanted;
 
 static void call_exit_probe(struct irq_work *work)
 {
@@ -56,13 +57,13 @@ int schedhist_start_exits(schedhist_sched_exit_probe probe, void *data)
 {
 	int cpu;
 
-	if (exit_probe)
+	if (cmpxchg(&exit_probe, NULL, probe))
 		return -EBUSY;
-	exit_probe = probe;
 	exit_data = data;
 	/* The initial values of a module's per-CPU variables are not relocated. */
 	for_each_possible_cpu(cpu)
 		schedhist_init_irq_work(per_cpu_ptr(&exit_work, cpu), call_exit_probe);
+	smp_store_release(&exits_wanted, true);
 	return 0;
 }
 
@@ -70,14 +71,20 @@ void schedhist_stop_exits(void)
 {
 	int cpu;
 
+	WRITE_ONCE(exits_wanted, false);
+	/* Whoever has seen it true has queued the work. */
+	synchronize_rcu();
 	for_each_possible_cpu(cpu)
 		irq_work_sync(per_cpu_ptr(&exit_work, cpu));
-	exit_probe = NULL;
+	smp_store_release(&exit_probe, NULL);
 }
 
 void schedhist_ask_for_exit(void)
 {
-	irq_work_queue(this_cpu_ptr(&exit_work));
+	preempt_disable_notrace();
+	if (smp_load_acquire(&exits_wanted))
+		irq_work_queue(this_cpu_ptr(&exit_work));
+	preempt_enable_notrace();
 }
 #endif
 

@@ -219,7 +219,8 @@ bool schedhist_preemptible(void);
  * after each switch that has asked for it, in the task that got the CPU, in an
  * interrupt that comes as soon as the scheduler switches interrupts on. The
  * probe is not called any more once schedhist_stop_exits() returns, which
- * sleeps. There can be one probe at a time: else returns -EBUSY.
+ * sleeps. There can be one probe at a time: else returns -EBUSY. Asking while
+ * there is none has no effect.
  */
 int schedhist_start_exits(schedhist_sched_exit_probe probe, void *data);
 void schedhist_stop_exits(void);

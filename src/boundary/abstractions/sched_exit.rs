@@ -80,11 +80,11 @@ pub(crate) fn call_after_switches<T: SchedExit>(data: Arc<T>) -> Result<Exits<T>
 /// Whether a call comes before the next switch on the CPU, whatever the hardware does.
 pub(crate) const EXIT_IS_CERTAIN: bool = cfg!(HAVE_SCHED_EXIT_TP);
 
-/// Asks for a call after the switch that is in progress on this CPU. To be called within the
-/// `sched_switch` probe, while an [`Exits`] exists.
+/// Asks for a call after the switch that is in progress on this CPU, from within the probe of
+/// `sched_switch`. Without an [`Exits`] this has no effect.
 #[inline(always)]
 pub(crate) fn ask_for_exit() {
-    // SAFETY: Initialised when the `Exits` was made. The probe has preemption off.
+    // SAFETY: Callable in any context, at any time.
     #[cfg(not(HAVE_SCHED_EXIT_TP))]
     unsafe {
         bindings::schedhist_ask_for_exit();

@@ -28,9 +28,9 @@ pub(crate) trait TaskNewtask: Send + Sync + 'static {
     /// New tasks are the forked ones and the kernel's I/O and vhost workers, which
     /// `sched_process_fork` does not report. Not called for idle tasks.
     ///
-    /// Runs in the context of the parent. The implementation may allocate with `GFP_NOWAIT`, even
-    /// on `PREEMPT_RT`, as preemption is on: since 7.0 tracepoints are called under SRCU. It must
-    /// not sleep otherwise.
+    /// Runs in the context of the parent. The implementation may allocate with `GFP_NOWAIT`, also
+    /// on `PREEMPT_RT`: there probes run with preemption on, under SRCU, or the build is refused.
+    /// It must not sleep otherwise.
     fn task_newtask(&self, task: Task<'_>);
 }
 
@@ -88,7 +88,7 @@ pub(crate) trait SchedProcessExec: Send + Sync + 'static {
     /// Called after `task` has executed a program. If it was not the leader of its thread group, it
     /// has the leader's PID now.
     ///
-    /// Runs in the context of the task, with preemption on. The implementation must not sleep, but
+    /// Runs in the context of the task, with interrupts on. The implementation must not sleep, but
     /// for a `spinlock_t` on `PREEMPT_RT`.
     fn sched_process_exec(&self, task: Task<'_>);
 }
@@ -114,7 +114,7 @@ declare_probe! {
 pub(crate) trait SchedProcessExit: Send + Sync + 'static {
     /// Called when the last thread of a process exits. The process forks no other one any more.
     ///
-    /// Runs in the context of the thread, with preemption on. The implementation must not sleep,
+    /// Runs in the context of the thread, with interrupts on. The implementation must not sleep,
     /// but for a `spinlock_t` on `PREEMPT_RT`.
     fn sched_process_exit(&self, process: ProcessId);
 }
