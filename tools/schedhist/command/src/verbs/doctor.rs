@@ -153,8 +153,20 @@ fn probes(_: &Source) -> Found {
     )
 }
 
+/// Returns what loads the module. The Debian package builds none for 6.12.
+fn load() -> &'static str {
+    match release().starts_with("6.12.") {
+        true => "modprobe schedhist, after make install: the package does not build it for 6.12 yet",
+        false => "modprobe schedhist",
+    }
+}
+
+fn release() -> String {
+    read("/proc/sys/kernel/osrelease").unwrap_or_default()
+}
+
 fn kernel(_: &Source) -> Found {
-    let release = read("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let release = release();
     let mut numbers = release
         .split(['.', '-'])
         .map(|number| number.parse::<u32>().ok());
@@ -182,7 +194,7 @@ fn module(_: &Source) -> Found {
     let ours = env!("CARGO_PKG_VERSION");
     match read("/sys/module/schedhist/version") {
         None if is_debugfs_off() => bad("not loaded", "it needs debugfs: see below"),
-        None => bad("not loaded", "modprobe schedhist"),
+        None => bad("not loaded", load()),
         Some(version) if version == ours => good(format!("version {version}")),
         Some(version) => warning(
             format!("version {version}, and this command is {ours}"),
@@ -215,7 +227,7 @@ fn debugfs(source: &Source) -> Found {
         true => good(source.path("").display().to_string()),
         false => bad(
             format!("no {}", source.path("raw").display()),
-            "modprobe schedhist",
+            load(),
         ),
     }
 }
