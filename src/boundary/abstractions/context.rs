@@ -49,7 +49,11 @@ pub(crate) fn assert_irqs_disabled_unless(is_exempt: impl FnOnce() -> bool) {
 #[inline(always)]
 pub(crate) fn assert_preemptible() {
     // Without the preemption count the kernel cannot tell.
-    if cfg!(all(debug_assertions, CONFIG_PREEMPT_COUNT, HAVE_PREEMPTIBLE_PROBES)) {
+    if cfg!(all(
+        debug_assertions,
+        CONFIG_PREEMPT_COUNT,
+        HAVE_PREEMPTIBLE_PROBES
+    )) {
         // SAFETY: Callable in any context.
         let is_on = unsafe { bindings::schedhist_preemptible() };
         assert!(is_on, "preemption is off");

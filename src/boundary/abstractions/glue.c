@@ -63,6 +63,7 @@ int schedhist_start_exits(schedhist_sched_exit_probe probe, void *data)
 	/* The initial values of a module's per-CPU variables are not relocated. */
 	for_each_possible_cpu(cpu)
 		schedhist_init_irq_work(per_cpu_ptr(&exit_work, cpu), call_exit_probe);
+	/* Whoever sees it true sees the work and the probe, too. */
 	smp_store_release(&exits_wanted, true);
 	return 0;
 }
@@ -76,12 +77,14 @@ void schedhist_stop_exits(void)
 	synchronize_rcu();
 	for_each_possible_cpu(cpu)
 		irq_work_sync(per_cpu_ptr(&exit_work, cpu));
+	/* The next one to start writes exit_data only after this. */
 	smp_store_release(&exit_probe, NULL);
 }
 
 void schedhist_ask_for_exit(void)
 {
 	preempt_disable_notrace();
+	/* Pairs with the release in schedhist_start_exits(). */
 	if (smp_load_acquire(&exits_wanted))
 		irq_work_queue(this_cpu_ptr(&exit_work));
 	preempt_enable_notrace();

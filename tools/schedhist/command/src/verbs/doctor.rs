@@ -156,7 +156,9 @@ fn probes(_: &Source) -> Found {
 /// Returns what loads the module. The Debian package builds none for 6.12.
 fn load() -> &'static str {
     match release().starts_with("6.12.") {
-        true => "modprobe schedhist, after make install: the package does not build it for 6.12 yet",
+        true => {
+            "modprobe schedhist, after make install: the package does not build it for 6.12 yet"
+        }
         false => "modprobe schedhist",
     }
 }
@@ -225,10 +227,7 @@ fn debugfs(source: &Source) -> Found {
     }
     match source.path("raw").exists() {
         true => good(source.path("").display().to_string()),
-        false => bad(
-            format!("no {}", source.path("raw").display()),
-            load(),
-        ),
+        false => bad(format!("no {}", source.path("raw").display()), load()),
     }
 }
 
