@@ -166,7 +166,7 @@ impl Whose {
     }
 
     /// Returns whether another rule does, too.
-    fn fits(&self, rule: &str) -> bool {
+    fn fits(&self, rule: &str, source: &Source) -> bool {
         let list = |kind: &str, pid: u32| {
             let pids = rule.strip_prefix(kind);
             pids.is_some_and(|pids| pids.split(' ').any(|word| word == pid.to_string()))
@@ -174,8 +174,13 @@ impl Whose {
         match self {
             Self::All => true,
             Self::Cgroup(path) => tells_apart(rule, &shown(path)),
-            // Rules have the PIDs of the initial namespace.
-            Self::Process(_) | Self::Each(_, Some(_)) if !owner::has_initial_pids() => false,
+            // The module's rules have the PIDs of the initial namespace. Those of copies are the
+            // user's too.
+            Self::Process(_) | Self::Each(_, Some(_))
+                if source.is_live() && !owner::has_initial_pids() =>
+            {
+                false
+            }
             // The group of a process is the same, whether there are others or not.
             Self::Process(pid) | Self::Each(Split::Process | Split::PidNamespace, Some(pid)) => {
                 rule == "process" || list("process", *pid)
@@ -288,7 +293,7 @@ fn tables(args: &Bcc, mut whose: Whose, source: &Source, table: &Table) -> Resul
         .transpose()?;
     let grouping = rule
         .as_ref()
-        .map(|rule| Grouping::new(source, rule, |r| whose.fits(r)));
+        .map(|rule| Grouping::new(source, rule, |r| whose.fits(r, source)));
     let _grouping = grouping.transpose()?;
     if source.is_live() && rule.is_some() {
         whose.translate(source)?;
