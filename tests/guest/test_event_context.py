@@ -18,8 +18,9 @@ from harness import cgroup
 from harness.groups import of_group
 from harness.listeners import BTF, NO_SYMBOLS, Bpftrace, Held, Listener, scratch, script, shown
 from harness.test import (CPU1, DEBUG, EVENTS, METRICS, RELEASE, TRACEFS, TREE, Wrong, above_1ns, allow, assert_gone,
-                          busy, check_laws, count, defer, eq, helper, histogram, load, load_all, measure, messages,
-                          needs, note, reset, run, skip, start, status, unload, wait_until, within, write, write_file)
+                          busy, check_laws, count, defer, eq, helper, histogram, load, load_all, load_helper, measure,
+                          messages, needs, note, parameter, remove, reset, run, skip, start, status, unload, wait_until,
+                          within, write, write_file)
 from harness.trace import Instance, enable, hits, outliers_of
 
 # The events of the task that gets the CPU.
@@ -323,6 +324,38 @@ def test_context_toggled():
     assert_gone()
 
 
+def test_context_late():
+    """Without sched_exit_tp an interrupt calls the probe after a switch. It may come late, after more switches:
+    each sample has one event all the same, in the right context, and each outlier is reported once."""
+    load_all()
+    load_helper("late")
+    measure(0)
+    reset()
+    write("outlier_rate", "none")
+    write("threshold_ns/offcpu", 1)
+    instance = Instance(*EVENTS)
+    with others():
+        measure(1)
+        time.sleep(4)
+        # The last samples are to be delivered before their tasks leave.
+        late = int(parameter("late", "calls"))
+        remove("late")
+        measure(0)
+        instance.nothing_lost()
+        lines = [line for line in instance.lines() if not line.startswith(" => ")]
+    check_all(lines)
+    found = Counter(event for _, event, _ in events(lines))
+    wanted = {event: count(event) for event in ("oncpu", "runq", "offcpu", "wakeup", "idle")}
+    wanted["blocked"] = count("blocked_interruptible") + count("blocked_uninterruptible")
+    eq("events", {event: found[event] for event in wanted}, wanted)
+    outliers, suppressed = status("outliers"), status("outliers_suppressed")
+    eq("outliers and suppressed ones", outliers + suppressed, above_1ns(["offcpu"]))
+    eq("events of outliers", found["outlier"], outliers)
+    note(f"{late} calls came late")
+    within("calls that came late", 100, late)
+    check_laws()
+
+
 def test_context_raw():
     """A probe that is on the tracepoint itself, as raw tracepoints of BPF and fprobes are, sees each sample,
     too; and once the module has noticed it, in the right context."""
@@ -373,7 +406,7 @@ class Recording(Held):
 def some_symbols() -> list[str]:
     """Returns a prefix: programs see only some of the kernel's symbols."""
     wanted = re.compile(r" (_text|_stext|_etext|_end|__schedule|schedule|schedule_tail|.*futex.*|.*pipe_.*|"
-                        r".*nanosleep.*|do_syscall_64)$")
+                        r".*nanosleep.*|do_syscall_64|entry_SYSCALL_64)$")
     file = scratch() / "kallsyms"
     with open("/proc/kallsyms", encoding="ascii") as symbols:
         file.write_text("".join(line for line in symbols if wanted.search(line)))

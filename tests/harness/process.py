@@ -52,8 +52,8 @@ def helper(name: str) -> Path:
         skip("it needs scripts/bed/vm --with tests/helpers")
     source = Path(str(folder)) / name
     if not source.exists():
-        lacks = "probes with preemption on" if name == "hold.ko" else "kprobes"
-        skip(f"the kernel has no {lacks}, which {name} needs")
+        why = {"hold.ko": "the kernel has no probes with preemption on", "late.ko": "the kernel has sched_exit_tp"}
+        skip(why.get(name) or f"the kernel has no kprobes, which {name} needs")
     if not (WORK / name).exists():
         shutil.copy(source, WORK)
     return WORK / name

@@ -205,7 +205,7 @@ def cleanup() -> None:
     if needs.CPU1.exists():
         write_file(needs.CPU1, "1")
     tracing_reset()
-    for name in ("fail_call", "schedhist", "schedhisu", "selfwake", "hold", "states", "churn"):
+    for name in ("fail_call", "late", "schedhist", "schedhisu", "selfwake", "hold", "states", "churn"):
         if module.loaded(name):
             module.remove(name)
     module.assert_gone()

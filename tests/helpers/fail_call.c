@@ -4,10 +4,9 @@
  * fail_function does the same, but only for the few functions on its list.
  */
 
-#include <linux/kprobes.h>
-#include <linux/linkage.h>
 #include <linux/module.h>
-#include <linux/objtool.h>
+
+#include "skip.h"
 
 static char *function = "";
 module_param(function, charp, 0444);
@@ -33,34 +32,17 @@ static const struct kernel_param_ops nth_ops = {
 module_param_cb(nth, &nth_ops, &nth, 0600);
 MODULE_PARM_DESC(nth, "Which call of it, counted from when this is written; 0 for none");
 
-/* Runs in place of the function: the return address is on the stack already. */
-asmlinkage void fail_call_return(void);
-asm(".pushsection .text\n"
-	".type fail_call_return, @function\n"
-	".globl fail_call_return\n"
-	"fail_call_return:\n"
-	ANNOTATE_NOENDBR "\n"
-	ASM_RET
-	".size fail_call_return, . - fail_call_return\n"
-	".popsection\n");
-
 static int before(struct kprobe *probe, struct pt_regs *regs)
 {
 	if (atomic_inc_return(&calls) != nth)
 		return 0;
 	regs->ax = result;
-	instruction_pointer_set(regs, (unsigned long)fail_call_return);
-	return 1;
-}
-
-/* A probe with a post_handler is never optimized, so that it may change where to go on. */
-static void after(struct kprobe *probe, struct pt_regs *regs, unsigned long flags)
-{
+	return skip_function(regs);
 }
 
 static struct kprobe probe = {
 	.pre_handler = before,
-	.post_handler = after,
+	.post_handler = after_probe,
 };
 
 static int __init fail_call_init(void)
