@@ -11,7 +11,7 @@ import time
 from harness import cgroup, log
 from harness.cgroup import BASE
 from harness.groups import begin, check_group_laws, check_members, groups, head_of, names, of_group, tasks
-from harness.test import (DEBUG, GROUP_METRICS, OWN, THOROUGH, Wrong, allow, assert_gone, check_laws, cpu1, eq,
+from harness.test import (DEBUG, EXISTS, GROUP_METRICS, OWN, THOROUGH, Wrong, allow, assert_gone, check_laws, cpu1, eq,
                           expedite_rcu, fails, lines_of, load, measure, messages, note, parameter, read, refuses_all,
                           reset, seeks_leaks, skip, start, status, stop, unload, value, wait_until, within, write,
                           write_file)
@@ -192,8 +192,7 @@ def test_groups_rules_parameter():
     refused(errno.EINVAL, '"x": expected', "x")
     refused(errno.EINVAL, '"web": group_by is not list', "web cgroup /", "none")
     refused(errno.EINVAL, '"web": group_by is not list', "web cgroup /", "cgroup")
-    # The kernel makes another error of EEXIST, which is what a loaded module gets.
-    refused(errno.EBUSY, '"a": there is a rule of this name', "a comm x; a comm y")
+    refused(EXISTS, '"a": there is a rule of this name', "a comm x; a comm y")
     refused(errno.ESRCH, '"b": no such process', "a comm x; b pid 4194303")
     refused(errno.ENOENT, '"b": no such cgroup', f"a children {me}; b cgroup /nothing")
     # Longer than the parameter can be: the kernel's own message. User Mode Linux reads beyond such arguments.

@@ -5,7 +5,7 @@ import errno
 import re
 
 from harness import log
-from harness.kernel import STABLE
+from harness.kernel import EXISTS
 from harness.test import (KO, OF_LOADED, PARAMETERS, WORK, Wrong, assert_gone, check_laws, eq, fails, histogram, insert,
                           load, loaded, measure, messages, parameter, status, unload)
 
@@ -52,8 +52,7 @@ def test_clash():
     twin.write_bytes(changed)
     load()
     mark = log.Mark()
-    # A module's EEXIST would mean that it is already loaded: newer kernels turn it into EBUSY.
-    fails(errno.EEXIST if STABLE else errno.EBUSY, insert, twin)
+    fails(EXISTS, insert, twin)
     said = [line for line in mark.lines() if re.match("schedhis[tu]: ", line)]
     eq("lines in the log", len(said), 1)
     if not said[0].endswith("cannot create the files in debugfs: EEXIST"):

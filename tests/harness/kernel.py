@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0
 """The kernel and its CPUs: which it is, and what it can do."""
 
+import errno
 import os
+import re
 from pathlib import Path
 
 TRACEFS = Path("/sys/kernel/tracing")
 RELEASE = os.uname().release
-# Debian 13's own kernel, of which some details differ.
-STABLE = RELEASE.startswith("6.12.")
-# The kernel's name, if it is a kernel of ours: debug, cfi, rt-debug, kcsan, uml. The last one checks as
-# much as debug does, but runs at the speed of the host: it is no DEBUG kernel.
-OWN = RELEASE.partition("-schedhist-")[2]
+# What loading fails with if the module fails with EEXIST: newer kernels keep that for modules that are loaded.
+EXISTS = errno.EEXIST if RELEASE.startswith("6.12.") else errno.EBUSY
+# The kernel's name, if it is a kernel of ours: debug, cfi, rt-debug, kcsan, uml; without the version in
+# 6.12-debug. uml checks as much as debug does, but runs at the speed of the host: it is no DEBUG kernel.
+OWN = RELEASE.partition("-schedhist-")[2].removeprefix("6.12-")
 DEBUG = "" if OWN == "uml" else OWN
 
 
@@ -29,6 +31,11 @@ def expedite_rcu(on: bool = True) -> None:
     """Loading and unloading wait for RCU grace periods, as does each change of an event's filter: with
     short ones, many of them fit."""
     Path("/sys/kernel/rcu_expedited").write_text(str(int(on)))
+
+
+def has_symbol(name: str) -> bool:
+    """Returns whether the kernel has this function or variable, by which tests know its features."""
+    return re.search(rf" {name}$", Path("/proc/kallsyms").read_text(), re.MULTILINE) is not None
 
 
 def rcu_as_usual() -> None:

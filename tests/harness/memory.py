@@ -4,6 +4,7 @@
 import os
 from pathlib import Path
 
+from .kernel import has_symbol
 from .ktap import note, within
 from .process import write_file
 
@@ -34,7 +35,7 @@ def assert_no_growth(before: dict[str, int], after: dict[str, int], cycles: int)
     the kernel debug."""
     note(f"the kernel's memory: {before} then {after} (KiB)")
     growth, allowed = sum(after.values()) - sum(before.values()), 2048
-    if " kasan_report\n" in Path("/proc/kallsyms").read_text():
+    if has_symbol("kasan_report"):
         allowed += 64 * cycles
     note(f"the kernel's memory has grown by {growth} KiB in {cycles} cycles")
     within("growth of the kernel's memory", -1000000, growth, allowed)

@@ -97,7 +97,10 @@ class Job:
 
         def catches() -> bool:
             folder = f"/proc/{self.pid}/fd"
-            return any("signalfd" in os.readlink(f"{folder}/{fd}") for fd in os.listdir(folder))
+            try:
+                return any("signalfd" in os.readlink(f"{folder}/{fd}") for fd in os.listdir(folder))
+            except FileNotFoundError:  # It has just closed one.
+                return False
 
         wait_until(f"{self.process.args} to wait", catches)
 
