@@ -16,8 +16,9 @@ STABLE=6.12
 # The kernel of Debian unstable, which newer compilers have built.
 UNSTABLE=sid
 
-# Kernels of our own, by the names of their files in scripts/bed/kernels.
-DEBUG_KERNELS="debug cfi rt-debug kcsan uml"
+# Kernels of our own, by the names of their files in scripts/bed/kernels, of the newest series or
+# of Debian stable's.
+DEBUG_KERNELS="debug cfi rt-debug kcsan uml $STABLE-debug"
 
 SCRIPT=$(realpath -m -- "$0")
 # The path of the script, from the top of the tree.
@@ -86,7 +87,7 @@ need_root() {
 }
 
 is_debug_kernel() {
-	[[ $1 =~ ^[a-z-]+$ && " $DEBUG_KERNELS " == *" $1 "* ]]
+	[[ $1 =~ ^[a-z0-9.-]+$ && " $DEBUG_KERNELS " == *" $1 "* ]]
 }
 
 # has_headers NAME: returns whether the root has Debian's own headers of the kernel.
