@@ -3,8 +3,14 @@
 //! Test support: made-up switches and wakeups, in place of those that the tracepoints show. They
 //! enter the engine the same way as the module's.
 
+extern crate alloc;
+
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
 use crate::engine::{
     cell::Cell,
+    histogram::bucket::Scheme,
     metric::MetricSet,
     switch::{
         cpu::Cpu,
@@ -15,6 +21,40 @@ use crate::engine::{
         view,
     },
 };
+
+/// The records of a CPU.
+pub type Records = Cpu<Vec<Cell>>;
+
+/// Creates the records of CPU `number`, with memory for `metrics`, none of which is on yet.
+pub fn new_records(number: u32, scheme: Scheme, metrics: MetricSet) -> Records {
+    let cells = Records::cells(scheme, metrics);
+    let buckets = (0..cells).map(|_| Cell::new(0)).collect();
+    Records::new(number, scheme, buckets).expect("as many cells as asked for")
+}
+
+/// Creates the same with `metrics` on since 1.
+pub fn records(number: u32, scheme: Scheme, metrics: MetricSet) -> Records {
+    let cpu = new_records(number, scheme, metrics);
+    cpu.begin(1, metrics);
+    cpu
+}
+
+/// Replaces a pseudo-random number by the next one, and returns that.
+pub fn next_random(random: &mut u64) -> u64 {
+    *random = random
+        .wrapping_mul(6_364_136_223_846_793_005)
+        .wrapping_add(1);
+    *random
+}
+
+/// Sets its flag at the end, even of a test that fails.
+pub struct SetAtEnd<'a>(pub &'a AtomicBool);
+
+impl Drop for SetAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
 
 /// A task, as the kernel shows it.
 #[derive(Clone, Copy, Debug)]

@@ -18,7 +18,7 @@ use schedhist_engine::engine::{
         task_state::TaskState,
     },
 };
-use schedhist_engine::testing::{idle_at, record_switch, task, wake, Switch, Task, IDLE};
+use schedhist_engine::testing::{idle_at, record_switch, records, task, wake, Switch, Task, IDLE};
 
 /// An operation on a CPU.
 #[derive(Clone, Copy, Debug)]
@@ -156,7 +156,7 @@ proptest! {
         scheme in any_scheme(),
         lengths in proptest::collection::vec(any_duration(), 1..200),
     ) {
-        let (any, defaults) = (default_cpu(scheme), default_cpu(scheme));
+        let [any, defaults] = [(); 2].map(|()| records(0, scheme, MetricSet::DEFAULT));
         let untracked = TaskState::untracked();
         let mut now = 1;
         for (number, length) in lengths.into_iter().enumerate() {
@@ -188,15 +188,6 @@ proptest! {
             prop_assert_eq!(any.counter(counter), defaults.counter(counter));
         }
     }
-}
-
-/// Creates a CPU that measures the default metrics.
-fn default_cpu(scheme: Scheme) -> Cpu<Vec<Cell>> {
-    let cells = Cpu::<Vec<Cell>>::cells(scheme, MetricSet::DEFAULT);
-    let buckets = (0..cells).map(|_| Cell::new(0)).collect();
-    let cpu = Cpu::new(0, scheme, buckets).expect("the number of cells is right");
-    cpu.begin(0, MetricSet::DEFAULT);
-    cpu
 }
 
 #[test]
@@ -257,7 +248,7 @@ struct Alone {
 impl Alone {
     fn new() -> Self {
         Self {
-            cpu: default_cpu(Scheme::DEFAULT),
+            cpu: records(0, Scheme::DEFAULT, MetricSet::DEFAULT),
             state: TaskState::new(),
         }
     }
@@ -524,10 +515,7 @@ fn a_wrong_number_of_cells_is_refused() {
 fn the_capacity_follows_the_number_of_cells() {
     for scheme in common::schemes() {
         for metrics in [MetricSet::DEFAULT, MetricSet::ALL] {
-            let cells = Cpu::<Vec<Cell>>::cells(scheme, metrics);
-            let buckets: Vec<Cell> = (0..cells).map(|_| Cell::new(0)).collect();
-            let cpu = Cpu::new(0, scheme, buckets).expect("the number of cells is right");
-            assert_eq!(cpu.capacity(), metrics);
+            assert_eq!(records(0, scheme, metrics).capacity(), metrics);
         }
     }
 }

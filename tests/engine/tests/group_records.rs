@@ -25,13 +25,12 @@ use schedhist_engine::{
         },
         metric::{Metric, MetricSet},
         switch::{
-            cpu::Cpu,
             sample::{Observer, Side},
             settings::{Fixed, Settings},
             switch_out::PrevState,
         },
     },
-    testing::idle_at,
+    testing::{idle_at, new_records},
 };
 
 /// Returns records of groups without histograms.
@@ -236,9 +235,7 @@ impl CpuGroups for &Carried<'_> {
 #[cfg_attr(miri, ignore = "far too slow")]
 fn one_group_is_carried_at_a_time() {
     let scheme = Scheme::DEFAULT;
-    let cells = Cpu::<Vec<Cell>>::cells(scheme, MetricSet::DEFAULT);
-    let buckets = (0..cells).map(|_| Cell::new(0)).collect::<Vec<_>>();
-    let cpu = Cpu::new(0, scheme, buckets).expect("so many cells");
+    let cpu = new_records(0, scheme, MetricSet::DEFAULT);
     let number = MOST_GROUPS as u64;
     let carried = Carried {
         groups: &groups(2),

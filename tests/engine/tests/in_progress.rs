@@ -32,7 +32,7 @@ use schedhist_engine::{
             task_state::{TaskState, Waiting},
         },
     },
-    testing::{task, wake, Switch, Task, IDLE},
+    testing::{next_random, records, task, wake, SetAtEnd, Switch, Task, IDLE},
 };
 
 /// Switches from one task to another, or the idle task.
@@ -164,15 +164,6 @@ fn all() -> MetricSet {
     MetricSet::parse(b"oncpu idle").expect("names of metrics")
 }
 
-/// Sets its flag at the end, even of a test that fails.
-struct SetAtEnd<'a>(&'a AtomicBool);
-
-impl Drop for SetAtEnd<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Relaxed);
-    }
-}
-
 /// A reader on another CPU never sees more or less time than has passed: neither a slice that is in
 /// its sum, too, nor a long slice of the idle task as one of a task, or the other way round.
 #[test]
@@ -190,9 +181,7 @@ fn a_reader_sees_all_time_once() {
             let mut random = 1_u64;
             let mut current = (IDLE, TaskGroup::IDLE);
             while !done.load(Relaxed) {
-                random = random
-                    .wrapping_mul(6_364_136_223_846_793_005)
-                    .wrapping_add(1);
+                next_random(&mut random);
                 let next = match (random >> 60, current.0.pid) {
                     (0..8, 1..) => (IDLE, TaskGroup::IDLE),
                     (8..12, _) => (task(1), user(1)),
@@ -259,7 +248,7 @@ fn waiting(state: &TaskState, now: u64, awake: bool, task: Task) -> Option<(Metr
 
 /// Lets task 1 leave CPU 0 at `now`, after it got it.
 fn left(state: &TaskState, now: u64, prev_state: PrevState, throttled: bool) {
-    let cpu = new_default_cpu();
+    let cpu = records(0, Scheme::DEFAULT, MetricSet::DEFAULT);
     let one = Task {
         is_throttled: throttled,
         run_delay: 40,
@@ -276,8 +265,6 @@ fn left(state: &TaskState, now: u64, prev_state: PrevState, throttled: bool) {
         cpu.switch::<Dynamic>(&switch, nobody);
     }
 }
-
-const DEFAULT: MetricSet = MetricSet::DEFAULT;
 
 /// A wait that has not ended is as long as the sample would be if it ended now.
 #[test]
@@ -359,7 +346,7 @@ fn a_running_task_does_not_wait() {
         last_queued: 1,
         ..task(1)
     };
-    let cpu = new_default_cpu();
+    let cpu = records(0, Scheme::DEFAULT, MetricSet::DEFAULT);
     let switch = Switch {
         now: 10,
         prev: IDLE,
@@ -370,12 +357,4 @@ fn a_running_task_does_not_wait() {
     cpu.switch::<Dynamic>(&switch, nobody);
     assert_eq!(waiting(&state, 5_000, true, one), None);
     assert!(!state.is_out(one));
-}
-
-fn new_default_cpu() -> Cpu<Vec<Cell>> {
-    let cells = Cpu::<Vec<Cell>>::cells(Scheme::DEFAULT, DEFAULT);
-    let buckets = (0..cells).map(|_| Cell::new(0)).collect();
-    let cpu = Cpu::new(0, Scheme::DEFAULT, buckets).expect("as many as asked for");
-    cpu.begin(1, DEFAULT);
-    cpu
 }

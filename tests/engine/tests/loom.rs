@@ -51,7 +51,6 @@ use schedhist_engine::{
         },
         seqcount::SeqCount,
         switch::{
-            cpu::Cpu,
             sample::{Cause, Observer, Sample},
             settings::Dynamic,
             switch_out::PrevState,
@@ -59,7 +58,7 @@ use schedhist_engine::{
         },
     },
     modelled::{settle, without_fences},
-    testing::{idle_at, task, wake, Switch, Task, IDLE},
+    testing::{self, idle_at, task, wake, Records, Switch, Task, IDLE},
 };
 
 use grouped::{user, Groups};
@@ -84,19 +83,13 @@ fn side_by_side(writer: impl FnOnce() + 'static, reader: impl FnOnce() + 'static
     reader.join().expect("assertion of the reader");
 }
 
-type Records = Cpu<Vec<Cell>>;
-
 const SCHEME: Scheme = Scheme::new(match Precision::new(Precision::MIN) {
     Some(precision) => precision,
     None => panic!("the least is a precision"),
 });
 
 fn records(number: u32) -> Records {
-    let cells = Records::cells(SCHEME, MetricSet::ALL);
-    let buckets = (0..cells).map(|_| Cell::new(0)).collect();
-    let cpu = Cpu::new(number, SCHEME, buckets).expect("as many as asked for");
-    cpu.begin(1, MetricSet::ALL);
-    cpu
+    testing::records(number, SCHEME, MetricSet::ALL)
 }
 
 /// Two cells that are always equal for readers that use the sequence counter.

@@ -11,11 +11,11 @@ use schedhist_engine::engine::{
     histogram::bucket::{Precision, Scheme},
     metric::{Counter, MetricSet, Series},
 };
+use schedhist_engine::testing::{records, Records};
 
 mod filled;
 mod parser;
 
-use filled::Records;
 use parser::Parser;
 
 /// Writes a whole text, of all CPUs, or of each.
@@ -78,8 +78,8 @@ fn nanoseconds(seconds: &str) -> u128 {
 /// Creates two CPUs that have seen `steps`.
 fn two_cpus(scheme: Scheme, steps: &[filled::Step]) -> Vec<Records> {
     let cpus = vec![
-        filled::records(0, scheme, MetricSet::ALL),
-        filled::records(4_294_967_294, scheme, MetricSet::ALL),
+        records(0, scheme, MetricSet::ALL),
+        records(4_294_967_294, scheme, MetricSet::ALL),
     ];
     filled::run(&cpus, steps);
     cpus
@@ -143,11 +143,7 @@ proptest! {
 #[test]
 fn looks_like_this() {
     let scheme = Scheme::new(Precision::new(Precision::DEFAULT).expect("within bounds"));
-    let text = text(
-        scheme,
-        &[filled::records(3, scheme, MetricSet::DEFAULT)],
-        true,
-    );
+    let text = text(scheme, &[records(3, scheme, MetricSet::DEFAULT)], true);
     for lines in [
         "# HELP schedhist_build_info The version of schedhist.\n\
          # TYPE schedhist_build_info gauge\n\
@@ -185,14 +181,10 @@ fn length_is_bounded() {
         .iter()
         .all(|shown| shown.name.len() <= name.len()));
     let scheme = Scheme::new(Precision::new(Precision::MIN).expect("within bounds"));
-    let rest = text(
-        scheme,
-        &[filled::records(u32::MAX, scheme, MetricSet::ALL)],
-        true,
-    )
-    .lines()
-    .filter(|line| line.starts_with('#') || !line.contains("_seconds_"))
-    .fold(0, |len, line| len + line.len() + 21);
+    let rest = text(scheme, &[records(u32::MAX, scheme, MetricSet::ALL)], true)
+        .lines()
+        .filter(|line| line.starts_with('#') || !line.contains("_seconds_"))
+        .fold(0, |len, line| len + line.len() + 21);
     let needed = longest.len() + rest;
     assert!(
         (needed..2 * needed).contains(&openmetrics::MAX_LEN),

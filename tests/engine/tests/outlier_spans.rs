@@ -23,7 +23,7 @@ use schedhist_engine::engine::{
         task_state::TaskState,
     },
 };
-use schedhist_engine::testing::{idle_at, prev_state_of, task, Switch, Task, IDLE};
+use schedhist_engine::testing::{idle_at, prev_state_of, records, task, Switch, Task, IDLE};
 
 use outlier::identity;
 
@@ -67,12 +67,8 @@ impl Observer for &Watcher<'_> {
 impl Watched {
     fn new() -> Self {
         let scheme = Scheme::new(Precision::new(Precision::MIN).expect("within range"));
-        let cells = Cpu::<Vec<Cell>>::cells(scheme, MetricSet::ALL);
-        let cpu = Cpu::new(0, scheme, (0..cells).map(|_| Cell::new(0)).collect());
-        let cpu = cpu.expect("as many cells as asked for");
-        cpu.begin(1, MetricSet::ALL);
         Self {
-            cpu,
+            cpu: records(0, scheme, MetricSet::ALL),
             log: Log::default(),
             reported: RefCell::default(),
         }

@@ -12,7 +12,7 @@ use schedhist_engine::engine::{
     metric::{Metric, MetricSet},
     switch::cpu::Cpu,
 };
-use schedhist_engine::testing::idle_at;
+use schedhist_engine::testing::{idle_at, records, Records};
 
 /// xorshift64*, which is good enough here.
 struct Random(u64);
@@ -94,11 +94,9 @@ fn bounds_contain_the_true_quantile() {
     let mut machines: Vec<_> = schemes
         .iter()
         .map(|scheme| {
-            let cells = Cpu::<Vec<Cell>>::cells(*scheme, MetricSet::DEFAULT);
+            let cells = Records::cells(*scheme, MetricSet::DEFAULT);
             [0, 1].map(|number| {
-                let buckets = (0..cells).map(|_| Cell::new(0)).collect();
-                let cpu = Cpu::new(number, *scheme, buckets).expect("the right size");
-                cpu.begin(1, MetricSet::DEFAULT);
+                let cpu = records(number, *scheme, MetricSet::DEFAULT);
                 idle_at(&cpu, 1, |_| Identity::default());
                 let baseline = Baseline::new(*scheme, vec![0; cells]).expect("the right size");
                 (cpu, baseline, 1)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The binary snapshot, read back: by the command's decoder, by a program in C that is made from
-//! the header alone, and by `tests/rawdump`.
+//! The binary snapshot, read back: by the command's decoder, and by a program in C that is made
+//! from the header alone.
 
 use std::{
     collections::BTreeSet,
@@ -21,7 +21,6 @@ use schedhist_engine::engine::{
     format::{
         groups::{Head, Members},
         raw::{self, Info, Length, Sink},
-        text::{self, Scope},
     },
     group::{records::group_scheme, slices::GroupSlices, totals::GroupTotals},
     histogram::{
@@ -37,7 +36,7 @@ use schedhist_engine::engine::{
         task_state::Waiting,
     },
 };
-use schedhist_engine::testing::idle_at;
+use schedhist_engine::testing::{idle_at, next_random, records, Records, SetAtEnd};
 
 #[path = "../../../tools/schedhist/core/src/raw/mod.rs"]
 #[allow(
@@ -52,7 +51,7 @@ mod grouped;
 mod listing;
 
 use decoder::{decode, Histogram, Names, Reader, SliceInProgress};
-use filled::{Before, Records};
+use filled::Before;
 use grouped::Groups;
 
 #[derive(Default)]
@@ -127,9 +126,9 @@ fn expected(scheme: Scheme, cpus: &[Records]) -> decoder::Snapshot {
 /// Creates three CPUs that have seen `steps`; one of them has no memory for wakeups.
 fn three_cpus(scheme: Scheme, steps: &[filled::Step]) -> Vec<Records> {
     let cpus = vec![
-        filled::records(0, scheme, MetricSet::ALL),
-        filled::records(1, scheme, MetricSet::DEFAULT),
-        filled::records(4_094, scheme, MetricSet::ALL),
+        records(0, scheme, MetricSet::ALL),
+        records(1, scheme, MetricSet::DEFAULT),
+        records(4_094, scheme, MetricSet::ALL),
     ];
     filled::run(&cpus, steps);
     cpus
@@ -225,8 +224,7 @@ proptest! {
     }
 }
 
-/// A snapshot with groups is one to readers that do not know groups, and `rawdump` prints all of
-/// them.
+/// A snapshot with groups is one to readers that do not know groups.
 #[test]
 fn groups_are_more_records() {
     let scheme = default_scheme();
@@ -303,11 +301,20 @@ fn groups_are_more_records() {
     assert_eq!(listing::printed(&by_c), wanted);
     let (bits, buckets) = (coarse.precision().bits(), coarse.buckets());
     for line in [
-        format!("grouping 77 7 12 255 {bits} {buckets} 6367726f7570206465707468203200"),
+        format!("grouping 77 7 12 255 {bits} {buckets} 6367726f75702064657074682032"),
         "grouping_more 1 4 5 6".to_owned(),
         "offline 4094".to_owned(),
+        // Tasks, whether it is live, and of each metric: samples, their sum, the longest.
+        "group 1 1 1 2 2000 0 1500 4 40000 0 30000 0 0 0 0 \
+         2 1 1 1 900 1 1000 1 30000 1 2000 1 7000 1 1 1 20 1 300 1 4000 2f6120625cff"
+            .to_owned(),
+        "neighbour 1 2 1 30000".to_owned(),
+        "group_slices 1 1 7".to_owned(),
+        "group_slices 2 2 14".to_owned(),
+        // The sum is modulo 2^64.
+        "group_waiting 1 3 0".to_owned(),
+        "group_unseen 2 1 99".to_owned(),
     ] {
-        let line = line.trim_end_matches("00");
         assert!(by_c.lines().any(|found| found == line), "{line}: {by_c}");
     }
     let kept = decoder::only_groups(&bytes.0).expect("tasks are grouped");
@@ -316,47 +323,19 @@ fn groups_are_more_records() {
         .expect("they are");
     assert_eq!(kept.groups.len(), 3);
     assert_eq!(kept.groups[1].samples[1], found.groups[1].samples[1]);
-    let mut rawdump = Command::new(top().join("tests/rawdump"));
-    let text = printed(rawdump.arg("--groups"), &bytes.0);
-    let lines: Vec<&str> = text.lines().collect();
-    assert_eq!(lines.len(), 7, "{text}");
-    assert_eq!(lines[0], "group_by cgroup depth 2");
-    // 5 * 2^63
-    let sum = "oncpu_count 5 oncpu_sum_ns 46116860184273879040 ";
-    assert!(lines[1].contains(sum), "{text}");
+    let in_histograms = |group: &decoder::Group| -> u64 {
+        let buckets = group.samples.iter().flat_map(|samples| &samples.buckets);
+        buckets.map(|(_, count)| count).sum()
+    };
     assert_eq!(
-        lines[2],
-        "group id 1 oncpu_count 2 oncpu_sum_ns 2000 oncpu_max_ns 1500 \
-         runq_count 4 runq_sum_ns 40000 runq_max_ns 30000 \
-         offcpu_count 0 offcpu_sum_ns 0 offcpu_max_ns 0 \
-         voluntary 2 involuntary 1 migrations 1 throttled 1 throttled_ns 900 \
-         ended_by_own 1 ended_by_own_ns 1000 ended_by_other 1 ended_by_other_ns 30000 \
-         ended_by_kernel 1 ended_by_kernel_ns 2000 ended_by_idle 1 ended_by_idle_ns 7000 \
-         preempted_by_own 1 preempted_by_own_ns 1 preempted_by_other 1 preempted_by_other_ns 20 \
-         preempted_by_kernel 1 preempted_by_kernel_ns 300 \
-         preempted_by_idle 1 preempted_by_idle_ns 4000 \
-         oncpu_in_progress 1 oncpu_in_progress_ns 7 tasks 1 live 1 in_histogram 6 name /a b\\x5c\\xff"
+        found.groups.iter().map(in_histograms).collect::<Vec<_>>(),
+        [5, 6, 0]
     );
-    assert_eq!(
-        lines[3],
-        "  neighbour id 2 of 1 ended 1 ended_ns 30000 name "
-    );
-    assert!(
-        lines[4].ends_with(
-            " oncpu_in_progress 2 oncpu_in_progress_ns 14 tasks 2 live 0 in_histogram 0 name "
-        ),
-        "{text}"
-    );
-    // The sum is modulo 2^64.
-    let waits = "runq_in_progress 3 runq_in_progress_ns 0 oncpu_unseen 0 oncpu_unseen_ns 0";
-    assert_eq!(lines[5], format!("in_progress id 1 {waits}"));
-    let unseen = "runq_in_progress 0 runq_in_progress_ns 0 oncpu_unseen 1 oncpu_unseen_ns 99";
-    assert_eq!(lines[6], format!("in_progress id 2 {unseen}"));
 }
 
 /// A snapshot of one CPU with the most that can be in progress, and the same as it is to be read.
 fn in_progress(scheme: Scheme) -> (Vec<u8>, decoder::Snapshot) {
-    let cpus = [filled::records(3, scheme, MetricSet::ALL)];
+    let cpus = [records(3, scheme, MetricSet::ALL)];
     // Two slices, so that there is a worst sample; the other metrics have none.
     for now in [10, 20, 35] {
         idle_at(&cpus[0], now, |_| Identity::default());
@@ -429,22 +408,11 @@ fn in_progress(scheme: Scheme) -> (Vec<u8>, decoder::Snapshot) {
     (bytes.0, decoded)
 }
 
-/// What is in progress is there, for the readers in Rust and in Python.
+/// What is in progress is there.
 #[test]
 fn in_progress_is_there() {
     let (data, expected) = in_progress(default_scheme());
     assert_eq!(decode(&data), Ok(expected));
-    let mut rawdump = Command::new(top().join("tests/rawdump"));
-    let text = printed(rawdump.arg("--in-progress"), &data);
-    for line in [
-        "slice cpu 3 is idle now 50 since 35 unseen_ns 10\n",
-        "waiting metric throttled now 2000 count 8 sum_ns 7144\n",
-        "task metric oncpu unseen 1 cpu 3 group 77 now 1000 duration_ns 823 pid 77 prio -1 \
-         comm a\\x5cb\n",
-    ] {
-        assert!(text.contains(line), "{line} is not in {text}");
-    }
-    assert_eq!(text.lines().count(), 1 + 3 + 1 + LONGEST);
 }
 
 /// Converts a snapshot into one that a later schedhist might write.
@@ -503,7 +471,7 @@ fn all_have_names() {
 fn length_is_bounded() {
     for bits in [Precision::MIN, Precision::DEFAULT] {
         let scheme = Scheme::new(Precision::new(bits).expect("within bounds"));
-        let cpus = [filled::records(0, scheme, MetricSet::ALL)];
+        let cpus = [records(0, scheme, MetricSet::ALL)];
         for metric in Metric::ALL {
             for bucket in cpus[0].buckets(metric) {
                 bucket.set(u64::MAX);
@@ -515,7 +483,7 @@ fn length_is_bounded() {
         }
         let missing = (Metric::COUNT - 1) * 56;
         // The buckets of one CPU, and what is in progress on another.
-        let empty = encode(scheme, &[filled::records(0, scheme, MetricSet::ALL)]).len();
+        let empty = encode(scheme, &[records(0, scheme, MetricSet::ALL)]).len();
         let two_stays = 56 + 24 + 2 * 12;
         let in_progress = in_progress(scheme).0.len() - empty - two_stays;
         // A CPU that goes offline and comes back meanwhile has an OFFLINE record, too.
@@ -526,21 +494,12 @@ fn length_is_bounded() {
     }
 }
 
-/// Sets its flag at the end, even of a test that fails.
-struct SetAtEnd<'a>(&'a AtomicBool);
-
-impl Drop for SetAtEnd<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Relaxed);
-    }
-}
-
 /// The probes go on while a snapshot is made: it is complete all the same, and its numbers lie
 /// between those before and those after.
 #[test]
 fn probes_go_on() {
     let scheme = default_scheme();
-    let cpus = [filled::records(0, scheme, MetricSet::ALL)];
+    let cpus = [records(0, scheme, MetricSet::ALL)];
     let [cpu] = &cpus;
     let done = AtomicBool::new(false);
     let (rounds, least) = if cfg!(miri) { (2, 0) } else { (300, 1000) };
@@ -549,9 +508,7 @@ fn probes_go_on() {
         scope.spawn(|| {
             let (mut now, mut random) = (1_u64, 1_u64);
             while !done.load(Relaxed) {
-                random = random
-                    .wrapping_mul(6_364_136_223_846_793_005)
-                    .wrapping_add(1);
+                next_random(&mut random);
                 now += random >> (30 + random % 34);
                 now %= 1 << 62;
                 idle_at(cpu, now, |_| Identity::default());
@@ -670,100 +627,18 @@ fn header_says_how_it_is() {
         let (other, expected) = in_progress(scheme);
         let other = printed(&other);
         assert_eq!(listing::printed(&other), listing::of_snapshot(&expected));
-        let throttled = Metric::Throttled as u32;
-        let waiting = format!("\nwaiting {throttled} 2000 8 7144\n");
-        assert!(other.contains(&waiting), "{waiting} is not in {other}");
+        let (throttled, oncpu) = (Metric::Throttled as u32, Metric::Oncpu as u32);
+        for line in [
+            "slice 3 0 50 35 10".to_owned(),
+            format!("waiting {throttled} 2000 8 7144"),
+            format!("task {oncpu} 1 3 77 1000 823 77 -1 615c62"),
+        ] {
+            assert!(other.lines().any(|found| found == line), "{line}: {other}");
+        }
         assert_eq!(printed(&add(&data, &[u64::MAX, 0])), text);
         assert!(!run(&mut Command::new(&reader), &data[..data.len() - 8])
             .status
             .success());
-    }
-}
-
-/// `tests/rawdump` prints the same as the text files show.
-#[test]
-#[cfg_attr(miri, ignore)]
-fn rawdump_prints_the_text_files() {
-    let rawdump = |args: &[&str], data: &[u8]| {
-        let mut command = Command::new(top().join("tests/rawdump"));
-        printed(command.args(args), data)
-    };
-    let scheme = default_scheme();
-    for cpus in [three_busy_cpus(scheme), three_cpus(scheme, &[])] {
-        let data = encode(scheme, &cpus);
-        let mut all = String::new();
-        let mut each = String::new();
-        for series in Series::ALL {
-            let snapshot = filled::snapshot(scheme, &cpus, series);
-            text::histogram(&mut all, series, Scope::All, &snapshot).expect("a String takes all");
-        }
-        for cpu in &cpus {
-            let mut one = String::new();
-            for series in Series::ALL {
-                let snapshot = filled::snapshot(scheme, [cpu], series);
-                text::histogram(&mut one, series, Scope::Cpu(cpu.number()), &snapshot)
-                    .expect("a String takes all");
-            }
-            assert_eq!(rawdump(&["--cpu", &cpu.number().to_string()], &data), one);
-            each += &one;
-        }
-        assert_eq!(rawdump(&[], &data), all);
-        assert_eq!(rawdump(&["--cpu", "each"], &data), each);
-        assert_eq!(rawdump(&[], &add(&data, &[u64::MAX, 0])), all);
-
-        let status = rawdump(&["--status"], &data);
-        let total: u64 = cpus.iter().map(|cpu| cpu.counter(Counter::Switches)).sum();
-        let mine = cpus[2].counter(Counter::Switches);
-        let metrics = MetricSet::DEFAULT;
-        for line in [
-            format!("\nswitches {total}\n"),
-            format!("\ncpu4094 switches {mine}\n"),
-            format!("\nmetrics {metrics}\n"),
-        ] {
-            assert!(status.contains(&line), "{line} is not in {status}");
-        }
-    }
-}
-
-/// `tests/rawdump` reports broken input in one line.
-#[test]
-#[cfg_attr(miri, ignore)]
-fn rawdump_refuses_what_is_broken() {
-    let scheme = default_scheme();
-    let data = encode(scheme, &three_cpus(scheme, &[]));
-    let mut version = data.clone();
-    version[8] = 2;
-    let mut length = data.clone();
-    length[60] = 7;
-    let mut precision = data.clone();
-    precision[28] = 0;
-    let mut longer = data.clone();
-    longer.extend([0; 8]);
-    let mut counters = data.clone();
-    let names = (Series::ALL.len() + Counter::COUNT) * 48;
-    counters[56 + names + 12] = 200;
-    for (broken, says) in [
-        (&[][..], "not a snapshot"),
-        (
-            b"# schedhist status version 1\nversion 0.1.0\nenabled 0\nunit ns\n",
-            "not a snapshot",
-        ),
-        (&version, "version 2"),
-        (&length, "record of 7 bytes"),
-        (&precision, "buckets of precision 0"),
-        (&longer, "after the end"),
-        (&counters, "200 counters"),
-        (&data[..data.len() - 8], "cut off"),
-        (&data[..data.len() - 20], "cut off"),
-    ] {
-        let output = run(&mut Command::new(top().join("tests/rawdump")), broken);
-        assert!(!output.status.success());
-        assert!(output.stdout.is_empty());
-        let error = String::from_utf8(output.stderr).expect("text");
-        assert!(
-            error.contains(says) && error.lines().count() == 1,
-            "{error}"
-        );
     }
 }
 
@@ -774,7 +649,7 @@ fn rawdump_refuses_what_is_broken() {
 fn time_of_64_cpus() {
     let scheme = default_scheme();
     let cpus: Vec<Records> = (0..64)
-        .map(|cpu| filled::records(cpu, scheme, MetricSet::DEFAULT))
+        .map(|cpu| records(cpu, scheme, MetricSet::DEFAULT))
         .collect();
     let mut random = 1_u64;
     for cpu in &cpus {
@@ -785,9 +660,7 @@ fn time_of_64_cpus() {
             };
             for _ in 0..samples {
                 // Log-uniform from 1 us to 100 ms or so, and thin tails.
-                random = random
-                    .wrapping_mul(6_364_136_223_846_793_005)
-                    .wrapping_add(1);
+                next_random(&mut random);
                 let bits = 10 + (random >> 40) % 17;
                 let value = (1 << bits) | ((random >> 16) & ((1 << bits) - 1));
                 cpu.buckets(metric)[scheme.index(value)].add(1);

@@ -9,24 +9,13 @@ use common::{any_scheme, switch, Who};
 use proptest::{collection::vec, prelude::*};
 
 use schedhist_engine::engine::{
-    cell::Cell,
     histogram::{
         bucket::{Precision, Scheme, OVERFLOW},
         snapshot::{Baseline, Snapshot},
     },
     metric::{Metric, MetricSet},
-    switch::cpu::Cpu,
 };
-
-type Records = Cpu<Vec<Cell>>;
-
-fn records(scheme: Scheme, metrics: MetricSet) -> Records {
-    let cells = Records::cells(scheme, metrics);
-    let buckets = (0..cells).map(|_| Cell::new(0)).collect();
-    let cpu = Records::new(0, scheme, buckets).expect("as many as asked for");
-    cpu.begin(1, metrics);
-    cpu
-}
+use schedhist_engine::testing::{records, Records};
 
 /// Lets a task have `cpu` for `duration`. Each run begins at 1, so that long ones can follow each
 /// other.
@@ -63,7 +52,7 @@ proptest! {
         before in any_durations(),
         after in any_durations(),
     ) {
-        let cpu = records(scheme, metrics);
+        let cpu = records(0, scheme, metrics);
         let mut so_far = 0;
         for duration in &before {
             run(&cpu, *duration);
@@ -74,7 +63,7 @@ proptest! {
         let cells = Records::cells(scheme, metrics);
         let mut baseline = Baseline::new(scheme, vec![0; cells]).expect("as many as asked for");
         baseline.take(&cpu);
-        let larger = records(scheme, MetricSet::ALL);
+        let larger = records(0, scheme, MetricSet::ALL);
         larger.take_over(&cpu);
         for duration in &after {
             run(&larger, *duration);
@@ -107,7 +96,7 @@ fn short_durations_wrap_in_the_end() {
     const BEFORE: u64 = 1 << 20;
 
     let scheme = Scheme::new(Precision::new(Precision::DEFAULT).expect("within range"));
-    let cpu = records(scheme, MetricSet::DEFAULT);
+    let cpu = records(0, scheme, MetricSet::DEFAULT);
     let start = |now| {
         cpu.forget();
         switch(&cpu, now, Who::Idle);

@@ -24,7 +24,7 @@ use schedhist_engine::engine::{
         task_state::TaskState,
     },
 };
-use schedhist_engine::testing::{prev_state_of, task, Switch, IDLE};
+use schedhist_engine::testing::{new_records, prev_state_of, task, Switch, IDLE};
 
 /// Returns all schemes, the coarsest first.
 pub(crate) fn schemes() -> impl Iterator<Item = Scheme> {
@@ -50,9 +50,7 @@ pub(crate) fn any_duration() -> impl Strategy<Value = u64> {
 
 /// Creates the records of a CPU on which only `oncpu` and `idle` are on.
 pub(crate) fn new_cpu(scheme: Scheme) -> Cpu<Vec<Cell>> {
-    let cells = Cpu::<Vec<Cell>>::cells(scheme, MetricSet::DEFAULT);
-    let buckets = (0..cells).map(|_| Cell::new(0)).collect();
-    let cpu = Cpu::new(3, scheme, buckets).expect("the number of cells is right");
+    let cpu = new_records(3, scheme, MetricSet::DEFAULT);
     cpu.begin(
         0,
         MetricSet::parse(b"oncpu idle").expect("names of metrics"),

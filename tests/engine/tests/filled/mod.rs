@@ -5,21 +5,15 @@
 use proptest::prelude::*;
 
 use schedhist_engine::engine::{
-    cell::Cell,
     histogram::{
         bucket::{Precision, Scheme},
         snapshot::{Baseline, Snapshot},
     },
     identity::Identity,
-    metric::{MetricSet, Series},
-    switch::{
-        cpu::Cpu, sample::Side, settings::Dynamic, switch_out::SwitchOut, task_state::TaskState,
-    },
+    metric::Series,
+    switch::{sample::Side, settings::Dynamic, switch_out::SwitchOut, task_state::TaskState},
 };
-use schedhist_engine::testing::{idle_at, prev_state_of, task, wake, Switch, Task};
-
-/// The records of a CPU.
-pub(crate) type Records = Cpu<Vec<Cell>>;
+use schedhist_engine::testing::{idle_at, prev_state_of, task, wake, Records, Switch, Task};
 
 /// The number of tasks besides the idle task.
 const TASKS: usize = 6;
@@ -77,15 +71,6 @@ fn identity(task: usize) -> Identity {
         comm: *COMMS[task],
         ..Identity::default()
     }
-}
-
-/// Creates the records of CPU `number`, with all metrics of `metrics` on.
-pub(crate) fn records(number: u32, scheme: Scheme, metrics: MetricSet) -> Records {
-    let cells = Records::cells(scheme, metrics);
-    let buckets = (0..cells).map(|_| Cell::new(0)).collect();
-    let cpu = Records::new(number, scheme, buckets).expect("as many as asked for");
-    cpu.begin(1, metrics);
-    cpu
 }
 
 /// Runs the idle task on `cpu` for so long that its sum has more than 64 bits.
@@ -151,6 +136,7 @@ pub(crate) fn never_reset(cpus: &[Records]) -> impl Iterator<Item = (&Records, O
 }
 
 /// Copies the histogram of `series`, added up over `cpus`.
+#[allow(dead_code, reason = "not for all who share this")]
 pub(crate) fn snapshot<'a>(
     scheme: Scheme,
     cpus: impl IntoIterator<Item = &'a Records>,

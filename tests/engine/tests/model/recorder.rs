@@ -25,7 +25,7 @@ use schedhist_engine::engine::{
         task_state::{record_wakeup, AllWakeups, QueuedWakeups, TaskState as State},
     },
 };
-use schedhist_engine::testing::{self, record_switch, Switch, Wakeup};
+use schedhist_engine::testing::{self, new_records, record_switch, Switch, Wakeup};
 
 use super::{
     groups::CpuGroups,
@@ -274,11 +274,7 @@ pub(crate) struct Recorder {
 
 impl Recorder {
     pub(crate) fn new(cpus: usize, scheme: Scheme) -> Self {
-        let cells = Cpu::<Vec<Cell>>::cells(scheme, MetricSet::ALL);
-        let new = |number| {
-            let buckets = (0..cells).map(|_| Cell::new(0)).collect();
-            Cpu::new(number, scheme, buckets).expect("as many cells as asked for")
-        };
+        let new = |number| new_records(number, scheme, MetricSet::ALL);
         Self {
             cpus: (0..).map(new).take(cpus).collect(),
             seen: (0..cpus).map(|_| Seen::default()).collect(),
