@@ -9,40 +9,36 @@ import time
 from pathlib import Path
 
 from harness import cgroup, raw
-from harness.groups import begin, check_group_laws, group_of, head_of, names, of_group
-from harness.test import (DEBUGFS, GROUP_COUNTERS, GROUP_METRICS, THOROUGH, TRACEFS, TREE, WORK, Wrong, allow,
-                          check_laws, cpus, eq, expedite_rcu, load, measure, note, read, run, skip, spawn, start, stop,
-                          task_ids, wait_until, within, write, write_file)
+from harness.groups import begin, check_group_laws, group_of, groups, head_of, names, of_group
+from harness.test import (CULPRITS, GROUP_COUNTERS, GROUP_METRICS, THOROUGH, TRACEFS, WORK, Wrong, allow, check_laws,
+                          cpus, eq, expedite_rcu, load, measure, note, read, run, skip, spawn, start, stop, task_ids,
+                          wait_until, within, write, write_file)
 from harness.trace import clear, enable, lines
 from storm import storm
 from test_group_list import refused, rule
-
-
-def churn(number):
-    """Makes and removes so many cgroups, with this process in each."""
-    for i in range(number):
-        [folder] = cgroup.make(f"container-{i}")
-        cgroup.move(0, folder)
-        time.sleep(0.002)
-        cgroup.move(0, cgroup.ROOT)
-        folder.rmdir()
 
 
 def processes():
     return sum(map(str.isdigit, os.listdir("/proc")))
 
 
-def figures(text):
-    """Returns what a text, in the format of the file groups, and raw have in common."""
-    found = []
-    for line in text.splitlines():
-        if line.startswith("group id "):
-            pairs, _, name = line.partition(" name ")
-            words = pairs.split(" ")[1:]
-            kept = {key: number for key, number in zip(words[::2], words[1::2])
-                    if re.search(r"_(count|sum_ns)$|^ended|^preempted|^voluntary|^throttled|^live", key)}
-            found.append((words[1], name, kept))
-    return found
+def check_raw_groups():
+    """Asserts that the groups in `raw` are those of the text."""
+    found = raw.Groups(raw.Snapshot())
+    numbers = {}
+    for number, group in found.groups.items():
+        values = numbers[number] = {"live": group.live}
+        for name, metric in zip(GROUP_METRICS, group.metric):
+            values |= {f"{name}_count": metric.count, f"{name}_sum_ns": metric.sum_high_ns << 64 | metric.sum_low_ns}
+        values |= zip([*GROUP_COUNTERS, "throttled_ns"], group.counter)
+        for what in "ended_by", "preempted_by":
+            for culprit, waits in zip(CULPRITS, getattr(group, what)):
+                values |= {f"{what}_{culprit}": waits.count, f"{what}_{culprit}_ns": waits.sum_ns}
+    shown = groups()
+    eq("names in raw", {number: os.fsdecode(name) for number, name in found.names.items()},
+       {number: group.name for number, group in shown.items()})
+    eq("values in raw", numbers, {number: {key: group.values[key] for key in numbers[number]}
+                                  for number, group in shown.items()})
 
 
 def test_group_gone():
@@ -57,17 +53,17 @@ def test_group_gone():
     cgroup.move(live, folder)
     cgroup.run_in("live", "hackbench", "--groups", "1", "--loops", "5")
     service = of_group("/schedhist/live", "id")
-    churn(300)
+    cgroup.visit(300, keep=False)
     measure(0)
     eq("id of a live group", of_group("/schedhist/live", "id"), service)
     # On a busy host the sweep may come late.
     within("places that were given up", 100, head_of("gone"), 300)
     within("refused", 0, head_of("refused"), 200)
-    within("stays of groups that are gone", 100, of_group("gone", "oncpu_count"), 1000000)
+    within("slices of groups that are gone", 100, of_group("gone", "oncpu_count"), 1000000)
     eq("state of gone", (of_group("gone", "tasks"), of_group("gone", "live")), (0, 0))
     eq("state of live", (of_group("/schedhist/live", "tasks"), of_group("/schedhist/live", "live")), (1, 1))
     check_group_laws()
-    eq("groups in raw", figures(run(TREE / "tests/rawdump", "--groups", DEBUGFS / "raw")), figures(read("groups")))
+    check_raw_groups()
     # Processes that end. All others are live.
     write("group_limit", processes() + 20)
     begin("process")
@@ -264,7 +260,7 @@ class Moment:
     """A read of raw: sums of the machine, and of all groups, of the same counters and samples."""
 
     def __init__(self):
-        snapshot = raw.Snapshot((DEBUGFS / "raw").read_bytes())
+        snapshot = raw.Snapshot()
         self.groups = raw.Groups(snapshot)
         self.enabled, self.cpus = snapshot.header.flags & raw.NUMBERS["ENABLED"], snapshot.header.cpus
         places = {name: number for number, name in snapshot.counter_names.items()}
@@ -288,9 +284,9 @@ def test_group_reads():
     of the two only."""
     enough = WORK / "enough"
 
-    def churn_until_enough():
+    def visit_until_enough():
         while not enough.exists():
-            churn(20)
+            cgroup.visit(20, keep=False)
 
     cgroup.on()
     load()
@@ -298,7 +294,7 @@ def test_group_reads():
     measure(0)
     write("group_by", "cgroup under /schedhist")
     enough.unlink(missing_ok=True)
-    churner = spawn(churn_until_enough)
+    visitor = spawn(visit_until_enough)
     first = Moment()
     eq("measuring", first.enabled, 0)
     base = [machine - of_groups for machine, of_groups in zip(first.machine, first.of_groups)]
@@ -314,6 +310,6 @@ def test_group_reads():
         last = moment.of_groups
     note(f"{ahead} sums were ahead of the machine's")
     enough.touch()
-    eq("status of what comes and goes", os.waitpid(churner, 0)[1], 0)
+    eq("status of what comes and goes", os.waitpid(visitor, 0)[1], 0)
     measure(0)
     within("places that were given up", 50, head_of("gone"), 1000000)

@@ -294,15 +294,6 @@ def test_groups_large_process():
 # --- limits ---
 
 
-def begin_in_each(number):
-    """A process enters so many cgroups, one after the other."""
-    for i in range(number):
-        [folder] = cgroup.make(f"{i:04}")
-        cgroup.move(0, folder)
-        time.sleep(0.0001)
-    cgroup.move(0, cgroup.ROOT)
-
-
 def test_groups_limits():
     """Too many groups for the limits: the others are counted as such, and all of it adds up."""
     number, memory = 1000 if THOROUGH else 300, 131072
@@ -323,7 +314,7 @@ def test_groups_limits():
         counters = head_of("memory_bytes")
         within("memory of counters", (limit + 2) * 512 * cpus + 7000, counters, memory)
         measure(1)
-        begin_in_each(number)
+        cgroup.visit(number, keep=True)
         time.sleep(0.3)
         messages(1)
         measure(0)
@@ -343,7 +334,7 @@ def test_groups_limits():
     write("group_memory_limit", "none")
     write("group_limit", 1000)
     begin("cgroup under /schedhist")
-    begin_in_each(number)
+    cgroup.visit(number, keep=True)
     time.sleep(0.3)
     measure(0)
     eq("number of groups", len(names()), number + 1)

@@ -9,8 +9,8 @@ import time
 from pathlib import Path
 
 from harness import raw
-from harness.test import (DEBUGFS, TREE, WORK, Wrong, busy, check_laws, cpus, defer, eq, kill_group, load, measure, run,
-                          skip, spawn, status, unload, wait_until, within, write, write_file)
+from harness.test import (WORK, Wrong, busy, check_laws, cpus, defer, eq, kill_group, load, measure, skip, spawn,
+                          status, unload, wait_until, within, write, write_file)
 from harness.tool import Job, begin, says, tool
 
 MASK = (1 << 64) - 1
@@ -36,7 +36,7 @@ def check_time(number):
     """Checks snapshots: each by itself, and each with the one before."""
     last, slices = {}, 0
     for _ in range(number):
-        snapshot = raw.Snapshot((DEBUGFS / "raw").read_bytes())
+        snapshot = raw.Snapshot()
         found = times(snapshot)
         slices += sum(current.occupancy != UNSEEN for current in snapshot.slices.values())
         for cpu, (oncpu, idle, unseen, now) in found.items():
@@ -68,12 +68,9 @@ def test_in_progress_law():
         write("group_by", "none")
     measure(0)
     check_laws()
-    eq("what is in progress while measuring is off", in_progress(), "")
+    snapshot = raw.Snapshot()
+    eq("what is in progress while measuring is off", (snapshot.slices, snapshot.waiting, snapshot.tasks), ({}, [], []))
     unload()
-
-
-def in_progress():
-    return run(TREE / "tests/rawdump", "--in-progress", DEBUGFS / "raw").strip()
 
 
 def call_this(name):
@@ -142,9 +139,10 @@ def test_in_progress_hog():
     write("group_by", "comm")
     hog = Hog()
     is_busy("seen")
-    said = in_progress()
-    if not re.search(rf"^task metric oncpu unseen 0 cpu 1 .* pid {hog.pid} ", said, re.MULTILINE):
-        raise Wrong(f"raw does not name it: {said}")
+    snapshot = raw.Snapshot()
+    [oncpu] = snapshot.shown["oncpu"]
+    found = [(task.metric, task.flags & 1, task.cpu) for task in snapshot.tasks if task.pid == hog.pid]
+    eq("the hog in raw, and that its beginning was seen", found, [(oncpu, 0, 1)])
     # Measuring begins anew while it runs.
     write("group_by", "none")
     write("group_by", "comm")

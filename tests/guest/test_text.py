@@ -4,11 +4,11 @@
 import re
 import stat
 
-from harness.test import (COUNTERS, DEBUGFS, DEFAULT, KO, METRICS, TREE, WORK, Status, busy, check_histograms,
-                          check_laws, count, cpus, eq, files, histogram, lines_of, load, matches, measure, messages,
-                          note, possible_cpus, read, reset, run, status, within)
-
-DUMP = TREE / "tests/rawdump"
+from harness import raw
+from harness.outliers import escaped
+from harness.test import (COUNTERS, DEBUGFS, DEFAULT, KO, METRICS, TREE, Status, busy, check_histograms, check_laws,
+                          count, cpus, eq, files, histogram, lines_of, load, matches, measure, messages, note,
+                          possible_cpus, read, reset, run, status, within)
 
 
 def test_files():
@@ -107,44 +107,41 @@ def test_openmetrics():
     eq("after a reset", read("openmetrics"), before)
 
 
+def check_raw(snapshot, metric, cpu="all"):
+    """Asserts that a histogram in `raw` equals that in the text, to the last bucket."""
+    found, text = snapshot.merged(metric, snapshot.cpus() if cpu == "all" else [cpu]), histogram(metric, cpu)
+    text.check()
+    worst, keys = found.worst, ("sum", "min", "max", "max_cpu", "max_time", "max_pid", "max_prio", "max_comm")
+    numbers = [found.sum, found.min, worst.value_ns, worst.cpu, worst.time_ns, worst.pid, worst.prio]
+    eq(f"{metric} of {cpu}", [*map(str, numbers), escaped(worst.comm.decode("latin-1"))],
+       [text.values[key] for key in keys])
+    counts = {snapshot.bounds(index): number for index, number in sorted(found.buckets.items())}
+    eq(f"buckets of {metric} of {cpu}", list(counts.items()),
+       [((low, high), number) for low, (high, number) in text.buckets.items()])
+
+
 def test_raw():
-    """The binary snapshot equals the histograms, to the last bucket."""
+    """The binary snapshot equals the histograms."""
     load()
     messages(5)
     measure(0)
-    file = WORK / "raw"
-    file.write_bytes((DEBUGFS / "raw").read_bytes())
-    note(f"{file.stat().st_size} bytes")
+    data = raw.read()
+    note(f"{len(data)} bytes")
+    snapshot = raw.Snapshot(data)
     for metric in ("runq", "offcpu", "idle"):
-        eq(metric, run(DUMP, "--metric", metric, file), read(f"hist/{metric}"))
+        check_raw(snapshot, metric)
     for cpu in (0, cpus() - 1):
-        eq(f"oncpu of CPU {cpu}", run(DUMP, "--cpu", str(cpu), "--metric", "oncpu", file),
-           read(f"per_cpu/cpu{cpu}/hist/oncpu"))
-
-
-def quantiles_above_max(text):
-    """Returns the metrics in rawdump's text with a quantile above the maximum."""
-    found, largest = [], {}
-    for line in text.splitlines():
-        words = line.split()
-        if words[0] == "metric":
-            metric = words[1]
-        elif words[0] == "max":
-            largest[metric] = int(words[1])
-        elif re.match(r"p\d", line) and int(words[1]) > largest[metric]:
-            found.append((metric, line, largest[metric]))
-    return found if largest else ["nothing in it"]
+        check_raw(snapshot, "oncpu", cpu)
 
 
 def test_raw_reset():
     """A reset starts the text files from 0 and leaves the snapshot unchanged: all of it, including minima and
     maxima, is since loading. Only the time of the snapshot differs."""
+    time = raw.STRUCTS["header"].time_ns
 
     def snapshot():
-        file = WORK / "raw"
-        file.write_bytes((DEBUGFS / "raw").read_bytes())
-        told = [line for line in run(DUMP, "--status", file).splitlines() if not line.startswith("time ")]
-        return run(DUMP, "--cpu", "each", file), told, read("openmetrics")
+        data = raw.read()
+        return data[:time.offset], data[time.offset + time.size:], read("openmetrics")
 
     load()
     for _ in range(2):
@@ -154,12 +151,15 @@ def test_raw_reset():
         before = snapshot()
         reset()
         eq("the snapshot after a reset", snapshot(), before)
-        eq("quantiles above the maximum", quantiles_above_max(run(DUMP, DEBUGFS / "raw")), [])
+        for (cpu, metric), found in raw.Snapshot().histograms.items():
+            low, high = raw.Snapshot().bounds(max(found.buckets))
+            within(f"max in the last bucket, metric {metric} of {cpu}", low, found.worst.value_ns, high)
         eq("count in the text files", count("oncpu"), 0)
         eq("maxima in the text files", [metric for metric in METRICS if histogram(metric).max], [])
     # The samples before the last reset are in the snapshot, but not in the text.
     measure(1)
     messages(1)
     measure(0)
-    [number] = re.findall(r"^count (\d+)", run(DUMP, "--metric", "oncpu", DEBUGFS / "raw"), re.MULTILINE)
-    within("count in the snapshot", 1 + count("oncpu"), int(number))
+    everything = raw.Snapshot()
+    number = sum(everything.merged("oncpu", everything.cpus()).buckets.values())
+    within("count in the snapshot", 1 + count("oncpu"), number)

@@ -73,6 +73,18 @@ def move(pid: int, folder: Path) -> None:
     write_file(folder / "cgroup.procs", str(pid))
 
 
+def visit(number: int, keep: bool) -> None:
+    """Makes so many cgroups, and lets this process enter each. Removes each at once, unless it is to keep them."""
+    for i in range(number):
+        [folder] = make(f"visited-{i:04}")
+        move(0, folder)
+        time.sleep(0.0001 if keep else 0.002)
+        if not keep:
+            move(0, ROOT)
+            folder.rmdir()
+    move(0, ROOT)
+
+
 def remove(base: Path) -> None:
     """Removes a cgroup and those below it; their tasks go to the root."""
     folders = [folder for folder, _, _ in os.walk(base)]

@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 from typing import Any, Iterator, NamedTuple
 
+FILE = Path("/sys/kernel/debug/schedhist/raw")
 HEADER = Path(__file__).parents[2] / "include/uapi/schedhist_raw.h"
 PREFIX = "schedhist_raw_"
 TYPES = {"__u32": ctypes.c_uint32, "__u64": ctypes.c_uint64, "__s32": ctypes.c_int32, "__u8": ctypes.c_uint8,
@@ -43,6 +44,10 @@ NUMBERS, OF_TYPE, STRUCTS = _read_header(HEADER.read_text(encoding="utf-8"))
 NAMES = {NUMBERS[name]: name for name in OF_TYPE}
 RECORD, PAIR = STRUCTS["record"], STRUCTS["pair"]
 NAME = dict(STRUCTS["name"]._fields_)["name"]
+
+
+def read() -> bytes:
+    return FILE.read_bytes()
 
 
 class Record(NamedTuple):
@@ -129,7 +134,8 @@ class Histogram:
 class Snapshot:
     """What a snapshot has of the machine, and its records of groups."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes | None = None) -> None:
+        data = read() if data is None else data
         self.header = header_of(data)
         self.shown: dict[str, list[int]] = {}  # name -> numbers of the metrics that it is the sum of
         self.counter_names: dict[int, str] = {}
@@ -190,6 +196,15 @@ class Snapshot:
 
     def cpus(self) -> list[int]:
         return sorted(self.counters)
+
+    def bounds(self, index: int) -> tuple[int, float]:
+        """Returns the inclusive bounds of a bucket."""
+        return self._lower(index), float("inf") if index + 1 >= self.header.buckets else self._lower(index + 1) - 1
+
+    def _lower(self, index: int) -> int:
+        precision = self.header.precision
+        shift = max((index >> precision) - 1, 0)
+        return (index - (shift << precision)) << shift
 
     def merged(self, name: str, cpus: list[int]) -> Histogram:
         """Returns the histogram of a metric, added up over CPUs."""
