@@ -17,10 +17,11 @@ from typing import Iterator
 from harness import cgroup
 from harness.groups import of_group
 from harness.listeners import BTF, NO_SYMBOLS, Bpftrace, Held, Listener, scratch, script, shown
-from harness.test import (CPU1, DEBUG, EVENTS, METRICS, RELEASE, TRACEFS, TREE, Wrong, above_1ns, allow, assert_gone,
-                          busy, check_laws, count, defer, eq, helper, histogram, load, load_all, load_helper, measure,
-                          messages, needs, note, parameter, remove, reset, run, skip, start, status, unload, wait_until,
-                          within, write, write_file)
+from harness.outliers import check_all_counted, report_all
+from harness.test import (CPU1, DEBUG, EVENTS, RELEASE, TRACEFS, TREE, Wrong, allow, assert_gone, busy, check_laws,
+                          count, defer, eq, helper, histogram, load, load_all, load_helper, measure, messages, needs,
+                          note, parameter, remove, reset, run, skip, start, unload, wait_until, within, write,
+                          write_file)
 from harness.trace import Instance, enable, hits, outliers_of
 
 # The events of the task that gets the CPU.
@@ -293,8 +294,7 @@ def test_context_toggled():
     measure(0)
     reset()
     write("outlier_rate", "none")
-    for metric in METRICS:
-        write(f"threshold_ns/{metric}", 1)
+    report_all()
     instance = Instance()
 
     def plug(on: int) -> None:
@@ -315,10 +315,8 @@ def test_context_toggled():
                 measure(0)
                 measure(1)
         measure(0)
-    found, suppressed = status("outliers"), status("outliers_suppressed")
-    note(f"{above_1ns()} samples, {found} outliers, {suppressed} suppressed")
-    eq("outliers and suppressed ones", found + suppressed, above_1ns())
-    within("outliers", 1000, found, 10_000_000)
+    reported, _ = check_all_counted()
+    within("outliers", 1000, reported, 10_000_000)
     check_laws()
     unload()
     assert_gone()
@@ -348,9 +346,8 @@ def test_context_late():
     wanted = {event: count(event) for event in ("oncpu", "runq", "offcpu", "wakeup", "idle")}
     wanted["blocked"] = count("blocked_interruptible") + count("blocked_uninterruptible")
     eq("events", {event: found[event] for event in wanted}, wanted)
-    outliers, suppressed = status("outliers"), status("outliers_suppressed")
-    eq("outliers and suppressed ones", outliers + suppressed, above_1ns(["offcpu"]))
-    eq("events of outliers", found["outlier"], outliers)
+    reported, _ = check_all_counted(["offcpu"])
+    eq("events of outliers", found["outlier"], reported)
     note(f"{late} calls came late")
     within("calls that came late", 100, late)
     check_laws()
@@ -413,12 +410,18 @@ def some_symbols() -> list[str]:
     return shown(file)
 
 
-def make_victims_cgroup() -> Path:
+def victim_in_cgroup() -> tuple[Victim, Path, Instance]:
+    """Returns a victim in a cgroup of its own, and a trace of all events, with measuring off."""
+    load_all()
+    measure(0)
     cgroup.on()
     # The kernel gives no cgroup its part of perf before this file of the root is written first.
     for change in ("+cpu", "-cpu"):
         write_file(cgroup.ROOT / "cgroup.subtree_control", change)
-    return cgroup.make("victim")[0]
+    [folder] = cgroup.make("victim")
+    victim = Victim("naps")
+    cgroup.move(victim.pid, folder)
+    return victim, folder, Instance(*EVENTS)
 
 
 @allow(480)
@@ -426,12 +429,7 @@ def test_context_perf():
     """-p and -G see the events of the task or cgroup, all of them and no others. The sum of a cgroup's waits is
     that of its events."""
     needs("perf")
-    load_all()
-    measure(0)
-    folder = make_victims_cgroup()
-    victim = Victim("naps")
-    cgroup.move(victim.pid, folder)
-    instance = Instance(*EVENTS)
+    victim, _, instance = victim_in_cgroup()
     kinds = ["oncpu", *INCOMING]
     recordings = {"pid": Recording(NO_SYMBOLS, kinds, "-p", str(victim.pid))}
     listeners: list[Held] = list(recordings.values())
@@ -482,13 +480,8 @@ def test_context_bpftrace():
     sleep as the user stack, and no other task has such a user stack. A cgroup's waits add up to those of its
     group."""
     needs("bpftrace")
-    load_all()
-    measure(0)
-    folder = make_victims_cgroup()
-    victim = Victim("naps")
-    cgroup.move(victim.pid, folder)
+    victim, folder, instance = victim_in_cgroup()
     number, pid = folder.stat().st_ino, victim.pid
-    instance = Instance(*EVENTS)
     kinds = ["oncpu", *INCOMING]
     program = "".join(f"""tracepoint:schedhist:{event} {{
             if ((int32)tid == args.pid && comm == args.comm) {{ @right = count(); }} else {{ @wrong = count(); }}

@@ -9,10 +9,10 @@ import time
 from collections import Counter
 from typing import Callable
 
-from harness.outliers import KEPT, STAYS, Culprit, Outlier, Waiting, read_text, read_trace
-from harness.test import (DEBUGFS, METRICS, WORK, Wrong, about_numbers, above_1ns, cpu1, eq, helper, load, load_all,
-                          measure, messages, note, read, reset, run, status, wait_until, within as is_within, write,
-                          write_file)
+from harness.outliers import (KEPT, SLICES, Culprit, Outlier, Waiting, check_all_counted, read_text, read_trace,
+                              report_all)
+from harness.test import (DEBUGFS, METRICS, WORK, Wrong, about_numbers, cpu1, eq, helper, load, load_all, measure,
+                          messages, note, read, reset, run, status, wait_until, within as is_within, write, write_file)
 from harness.trace import TRACE, Instance, clear, enable
 from stamps import Stamps
 
@@ -119,12 +119,12 @@ def single(attempt: Attempt) -> None:
 
 
 def turns(attempt: Attempt) -> None:
-    """More stays than schedhist remembers, all of them during the outlier."""
+    """More slices than schedhist remembers, all of them during the outlier."""
     hog, partner = attempt.culprit("hog"), attempt.culprit("partner")
-    stays = sum(culprit.slices for culprit in attempt.outlier.culprits)
-    within("stays remembered", STAYS, stays, STAYS)
-    within("those of the hog and its partner", STAYS - 10, hog.slices + partner.slices, STAYS)
-    # There were 1000 stays of about the same length.
+    slices = sum(culprit.slices for culprit in attempt.outlier.culprits)
+    within("slices remembered", SLICES, slices, SLICES)
+    within("those of the hog and its partner", SLICES - 10, hog.slices + partner.slices, SLICES)
+    # There were 1000 slices of about the same length.
     within("missing", 0.3 * attempt.low, attempt.outlier.missing_ns, 0.99 * attempt.outlier.duration_ns)
 
 
@@ -175,7 +175,7 @@ def test_outlier_preempt():
 
 
 def test_outlier_turns():
-    """The time before the CPU's last 256 stays is missing, and the rest adds up."""
+    """The time before the CPU's last 256 slices is missing, and the rest adds up."""
     delay("turns", turns)
 
 
@@ -212,9 +212,7 @@ def flood(instance: Instance, number: int | None) -> None:
     measure(1)
     messages(1)
     measure(0)
-    reported, suppressed = status("outliers"), status("outliers_suppressed")
-    note(f"{above_1ns()} samples, {reported} outliers, {suppressed} suppressed")
-    eq("outliers and suppressed ones", reported + suppressed, above_1ns())
+    reported, _ = check_all_counted()
     if number is not None:
         eq("outliers", reported, number)
     check_flood(instance)
@@ -225,8 +223,7 @@ def test_outlier_flood():
     load_all()
     measure(0)
     reset()
-    for metric in METRICS:
-        write(f"threshold_ns/{metric}", 1)
+    report_all()
     instance = Instance("outlier", "culprit")
     write("outlier_rate", "none")
     write("outlier_limit", 1000)

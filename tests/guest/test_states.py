@@ -10,7 +10,7 @@ from pathlib import Path
 
 from harness import cgroup
 from harness.test import (LIBC, METRICS, OF_LOADED, WORK, check_laws, count, defer, eq, load_all, load_helper, measure,
-                          note, parameter, remove, run, spawn, start, status, wait_until, within, write_file)
+                          note, parameter, remove, run, spawn, start, status, succeeds, wait_until, within, write_file)
 from harness.trace import Instance, clear
 
 # For how long a task blocks, in milliseconds.
@@ -66,7 +66,7 @@ def block(state, milliseconds=LONG):
 def in_kernel(*how):
     """A task blocks in this state. Returns its PID."""
     pid = spawn(block, *how)
-    os.waitpid(pid, 0)
+    succeeds(pid)
     return pid
 
 

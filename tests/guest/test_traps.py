@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Callable
 
 from harness.test import (Histogram, Wrong, about_numbers, busy, check_laws, count, cpu1, cpus, eq, helper, histogram,
-                          keep_pids, load_all, measure, note, reset, run, spawn, status, within, write_file)
+                          keep_pids, load_all, measure, note, reset, run, spawn, status, succeeds, within, write_file)
 
 MS = 1_000_000
 HOG, VICTIM, REFUGE = 1, 1, 0  # CPUs
@@ -47,6 +47,9 @@ class Child:
         self.start_r, self.start_w = os.pipe()
         self.answer_r, self.answer_w = os.pipe()
         self.pid = spawn(self._child, work, cpus, fifo)
+        # So that reading from a child that has died ends.
+        os.close(self.start_r)
+        os.close(self.answer_w)
 
     def _child(self, work: Callable[[], tuple[int, ...]], cpus: set[int], fifo: int) -> None:
         os.sched_setaffinity(0, cpus)
@@ -58,7 +61,7 @@ class Child:
 
     def ready(self) -> None:
         """Waits until it is asleep."""
-        os.read(self.answer_r, 5)
+        eq("what a child says first", os.read(self.answer_r, 5), b"ready")
         while Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0] != "S":
             time.sleep(0.01)
 
@@ -70,9 +73,9 @@ class Child:
 
     def answer(self) -> list[int]:
         numbers = [int(word) for word in os.read(self.answer_r, 100).split()]
-        os.waitpid(self.pid, 0)
-        for descriptor in self.start_r, self.start_w, self.answer_r, self.answer_w:
-            os.close(descriptor)
+        succeeds(self.pid)
+        os.close(self.start_w)
+        os.close(self.answer_r)
         return numbers
 
 

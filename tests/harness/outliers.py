@@ -9,14 +9,29 @@ import re
 import threading
 import time
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Sequence
 
-from .ktap import Wrong
-from .module import DEBUGFS, waits_in_kernel
+from .ktap import Wrong, eq, note
+from .module import DEBUGFS, above_1ns, status, waits_in_kernel, write
+from .names import METRICS
 
 HEAD = "# schedhist outliers version 1\n"
-KEPT, CULPRITS, STAYS = 16, 32, 256
+KEPT, CULPRITS, SLICES = 16, 32, 256
 KINDS = {"metric": "[a-z_]+", "cause": "[a-z_]+", "prio": r"-?\d+", "comm": ".*"}
+
+
+def report_all() -> None:
+    """Makes each sample above 1 ns an outlier."""
+    for metric in METRICS:
+        write(f"threshold_ns/{metric}", 1)
+
+
+def check_all_counted(metrics: Sequence[str] = METRICS) -> tuple[int, int]:
+    """Asserts that each sample above 1 ns was reported or suppressed; returns how many were."""
+    reported, suppressed, samples = status("outliers"), status("outliers_suppressed"), above_1ns(metrics)
+    note(f"{samples} samples, {reported} outliers, {suppressed} suppressed")
+    eq("outliers and suppressed ones", reported + suppressed, samples)
+    return reported, suppressed
 
 
 def pattern(begin: str, keys: str, between: str) -> str:
@@ -56,14 +71,14 @@ class Outlier(SimpleNamespace):
     def check(self) -> Outlier:
         """Checks the laws."""
         ran = sum(culprit.ran_ns for culprit in self.culprits)
-        stays = sum(culprit.slices for culprit in self.culprits)
+        slices = sum(culprit.slices for culprit in self.culprits)
         for what, holds in (
             ("it has as many culprits as it says", self.number == len(self.culprits)),
             ("there are at most 32", self.number <= CULPRITS),
             ("their number is its own", all(culprit.id == self.id for culprit in self.culprits)),
             ("each is named once", len({culprit.pid for culprit in self.culprits}) == self.number),
             ("each ran", all(c.ran_ns > 0 and c.slices > 0 for c in self.culprits)),
-            ("it remembers 256 stays at most", stays <= STAYS),
+            ("it remembers 256 slices at most", slices <= SLICES),
             ("the times fit", self.start_ns + self.duration_ns == self.end_ns),
             ("what they ran and what is missing adds up", ran + self.missing_ns == self.duration_ns),
         ):
