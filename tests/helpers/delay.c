@@ -6,33 +6,15 @@
  * usage: delay NUMBER MICROSECONDS
  */
 #define _GNU_SOURCE
-#include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
-static long long now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * 1000000000LL + ts.tv_nsec;
-}
-
-static void die(const char *what)
-{
-	perror(what);
-	exit(1);
-}
+#include "task.h"
 
 int main(int argc, char **argv)
 {
-	struct sched_param param = { .sched_priority = 50 };
 	int number, wake[2], done[2];
 	long long spin;
-	cpu_set_t cpu;
 	pid_t child;
 	char byte = 0;
 
@@ -42,10 +24,9 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: delay NUMBER MICROSECONDS\n");
 		return 2;
 	}
-	CPU_ZERO(&cpu);
-	CPU_SET(0, &cpu);
-	if (sched_setaffinity(0, sizeof(cpu), &cpu) || pipe(wake) || pipe(done))
-		die("delay");
+	use_cpu(0);
+	if (pipe(wake) || pipe(done))
+		die("pipe");
 	child = fork();
 	if (child < 0)
 		die("fork");
@@ -54,16 +35,11 @@ int main(int argc, char **argv)
 			;
 		_exit(0);
 	}
-	if (sched_setscheduler(0, SCHED_FIFO, &param))
-		die("sched_setscheduler");
+	be_realtime();
 	while (number--) {
-		long long end;
-
 		if (write(wake[1], &byte, 1) != 1)
 			die("write");
-		end = now() + spin;
-		while (now() < end)
-			;
+		spin_until(now() + spin);
 		if (read(done[0], &byte, 1) != 1)
 			die("read");
 	}

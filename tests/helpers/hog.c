@@ -15,21 +15,18 @@
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
-#include <sched.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
-enum { CROWD = 40, TURNS = 500 };
+#include "task.h"
 
-static const long long MS = 1000000;
+enum { CROWD = 40, TURNS = 500 };
 
 /* When the wait was about to begin, had begun, had not yet ended, and had ended. */
 static volatile struct {
@@ -39,31 +36,6 @@ static volatile struct {
 struct channel {
 	int out, in;
 };
-
-static long long now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * 1000 * MS + ts.tv_nsec;
-}
-
-static void die(const char *what)
-{
-	perror(what);
-	exit(1);
-}
-
-static void nap(long long milliseconds)
-{
-	nanosleep(&(struct timespec){ .tv_nsec = milliseconds * MS }, NULL);
-}
-
-static void spin_until(long long time)
-{
-	while (now() < time)
-		;
-}
 
 static struct channel channel(void)
 {
@@ -88,29 +60,24 @@ static void await(struct channel channel)
 		die("read");
 }
 
-static void become(const char *name, int cpu, int priority)
+static void become(const char *name, int cpu, bool realtime)
 {
-	cpu_set_t cpus;
-
-	CPU_ZERO(&cpus);
-	CPU_SET(cpu, &cpus);
 	prctl(PR_SET_NAME, name);
-	if (sched_setaffinity(0, sizeof(cpus), &cpus))
-		die("sched_setaffinity");
-	if (!priority && setpriority(PRIO_PROCESS, 0, 5))
+	use_cpu(cpu);
+	if (realtime)
+		be_realtime();
+	else if (setpriority(PRIO_PROCESS, 0, 5))
 		die("setpriority");
-	if (priority && sched_setscheduler(0, SCHED_FIFO, &(struct sched_param){ priority }))
-		die("sched_setscheduler");
 }
 
-static pid_t child(const char *name, int cpu, int priority)
+static pid_t child(const char *name, int cpu, bool realtime)
 {
 	pid_t pid = fork();
 
 	if (pid < 0)
 		die("fork");
 	if (!pid)
-		become(name, cpu, priority);
+		become(name, cpu, realtime);
 	return pid;
 }
 
@@ -139,7 +106,7 @@ static pid_t wakeup(const char *how, int cpu, long long length)
 {
 	struct channel bell = channel(), there = channel(), back = channel();
 	struct channel crowd[CROWD];
-	pid_t victim = child("victim", cpu, 0), others[CROWD];
+	pid_t victim = child("victim", cpu, false), others[CROWD];
 	int number = 0;
 
 	if (!victim) {
@@ -148,7 +115,7 @@ static pid_t wakeup(const char *how, int cpu, long long length)
 		_exit(0);
 	}
 	if (!strcmp(how, "turns")) {
-		others[number++] = child("partner", cpu, 50);
+		others[number++] = child("partner", cpu, true);
 		if (!others[0]) {
 			for (;;) {
 				await(there);
@@ -158,7 +125,7 @@ static pid_t wakeup(const char *how, int cpu, long long length)
 	} else if (!strcmp(how, "crowd")) {
 		for (; number < CROWD; number++) {
 			crowd[number] = channel();
-			others[number] = child("crowd", cpu, 50);
+			others[number] = child("crowd", cpu, true);
 			if (!others[number]) {
 				await(crowd[number]);
 				spin_until(now() + 10 * MS);
@@ -170,7 +137,7 @@ static pid_t wakeup(const char *how, int cpu, long long length)
 	settle(victim);
 	for (int i = 0; i < number; i++)
 		settle(others[i]);
-	become("hog", cpu, 50);
+	become("hog", cpu, true);
 	nap(20);
 
 	times->before = now();
@@ -206,7 +173,7 @@ static pid_t wakeup(const char *how, int cpu, long long length)
 static pid_t preempt(int cpu, long long length)
 {
 	struct channel bell = channel();
-	pid_t victim = child("victim", cpu, 0);
+	pid_t victim = child("victim", cpu, false);
 
 	if (!victim) {
 		settle(getppid());
@@ -216,7 +183,7 @@ static pid_t preempt(int cpu, long long length)
 		times->after = now();
 		_exit(0);
 	}
-	become("hog", cpu, 50);
+	become("hog", cpu, true);
 	await(bell);
 	times->began = now();
 	spin_until(times->began + length);

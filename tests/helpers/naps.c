@@ -15,13 +15,10 @@
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <linux/futex.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
-static const long MS = 1000000;
+#include "task.h"
 
 static __attribute__((always_inline)) inline long call(long number, long a, long b, long c, long d)
 {
@@ -38,14 +35,6 @@ static int word, request[2], reply[2];
 
 /* When the sleep began. */
 static long long began;
-
-static long long now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * 1000LL * MS + ts.tv_nsec;
-}
 
 static __attribute__((noinline)) void nap_futex(void)
 {
@@ -83,7 +72,7 @@ static void answer(void)
 
 	close(request[1]);
 	while (read(request[0], &byte, 1) == 1) {
-		nanosleep(&(struct timespec){ .tv_nsec = 30 * MS }, NULL);
+		nap(30);
 		if (write(reply[1], &byte, 1) != 1)
 			exit(1);
 	}
@@ -100,19 +89,14 @@ int main(void)
 	char byte;
 	ssize_t got;
 
-	if (pipe(request) || pipe(reply) || fcntl(0, F_SETFL, O_NONBLOCK)) {
-		perror("naps");
-		return 1;
-	}
+	if (pipe(request) || pipe(reply) || fcntl(0, F_SETFL, O_NONBLOCK))
+		die("naps");
 	if (!fork())
 		answer();
 	while ((got = read(0, &byte, 1)) != 0) {
-		long long end = now() + MS;
-
 		for (int i = 0; i < 3 && got == 1; i++)
 			slept[i] = 0;
-		while (now() < end)
-			;
+		spin_until(now() + MS);
 		for (int i = 0; i < 3; i++) {
 			naps[i].nap();
 			slept[i] += now() - began;

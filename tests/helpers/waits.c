@@ -18,31 +18,19 @@
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
-#include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <time.h>
 #include <unistd.h>
 
-static const long MS = 1000000;
+#include "task.h"
 
 /* For how long the hog is to take the CPU, in nanoseconds; it sets this to 0 afterwards. */
 static volatile long *wanted;
 
-static long long now(clockid_t clock)
-{
-	struct timespec ts;
-
-	clock_gettime(clock, &ts);
-	return ts.tv_sec * 1000LL * MS + ts.tv_nsec;
-}
-
 static long long off_cpu(void)
 {
-	return now(CLOCK_MONOTONIC) - now(CLOCK_THREAD_CPUTIME_ID);
+	return now() - time_by(CLOCK_THREAD_CPUTIME_ID);
 }
 
 static __attribute__((noinline)) void wait_short(void)
@@ -65,24 +53,18 @@ static __attribute__((noinline, noreturn)) void wait_quota(void)
 		asm volatile("");
 }
 
-static void die(const char *what)
-{
-	perror(what);
-	exit(1);
-}
-
 static __attribute__((noreturn)) void be_hog(void)
 {
-	if (prctl(PR_SET_PDEATHSIG, 9) || prctl(PR_SET_NAME, "hog") ||
-	    sched_setscheduler(0, SCHED_FIFO, &(struct sched_param){ 50 }))
+	if (prctl(PR_SET_PDEATHSIG, 9) || prctl(PR_SET_NAME, "hog"))
 		die("hog");
+	be_realtime();
 	for (;;) {
-		long long begin = now(CLOCK_MONOTONIC);
+		long long begin = now();
 
-		while (now(CLOCK_MONOTONIC) < begin + *wanted)
+		while (now() < begin + *wanted)
 			;
 		*wanted = 0;
-		nanosleep(&(struct timespec){ .tv_nsec = 5 * MS }, NULL);
+		nap(5);
 	}
 }
 
@@ -94,7 +76,6 @@ int main(int argc, char **argv)
 		void (*wait)(void);
 	} waits[] = { { "wait_short", 20, wait_short }, { "wait_long", 60, wait_long } };
 	long long waited[2] = { 0 };
-	cpu_set_t cpus;
 	char byte;
 	ssize_t got;
 
@@ -102,11 +83,9 @@ int main(int argc, char **argv)
 		return 2;
 	if (!strcmp(argv[1], "quota"))
 		wait_quota();
-	CPU_ZERO(&cpus);
-	CPU_SET(atoi(argv[1]), &cpus);
+	use_cpu(atoi(argv[1]));
 	wanted = mmap(NULL, sizeof(*wanted), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (wanted == MAP_FAILED || sched_setaffinity(0, sizeof(cpus), &cpus) ||
-	    fcntl(0, F_SETFL, O_NONBLOCK))
+	if (wanted == MAP_FAILED || fcntl(0, F_SETFL, O_NONBLOCK))
 		die("waits");
 	if (!fork())
 		be_hog();
