@@ -143,11 +143,21 @@ fn all_switches(kernel: &Kernel, cpu: usize) -> Vec<Op> {
     ops
 }
 
+const fn wake(task: usize, to: usize) -> Op {
+    Op::Wake { task, by: 0, to }
+}
+
+/// The task that has `cpu` is about to sleep.
+const fn set_asleep(cpu: usize) -> Op {
+    let state = Sleep::Interruptible;
+    Op::SetState { cpu, state }
+}
+
 /// The wakeups and migrations of `task`.
 fn moves(kernel: &Kernel, task: usize) -> Vec<Op> {
     let mut ops = vec![Op::FinishDelayed { task }];
     for to in 0..kernel.cpus() {
-        ops.push(Op::Wake { task, by: 0, to });
+        ops.push(wake(task, to));
         ops.push(Op::Migrate { task, to });
     }
     ops
@@ -186,11 +196,7 @@ fn all_of_a_task(kernel: &Kernel, states: &[Sleep]) -> Vec<Op> {
     ops
 }
 
-const WAKE_FIRST: Op = Op::Wake {
-    task: 0,
-    by: 0,
-    to: 0,
-};
+const WAKE_FIRST: Op = wake(0, 0);
 const RUN_FIRST: Op = Op::Switch {
     cpu: 0,
     call: Call::Schedule,
@@ -249,10 +255,7 @@ fn pids() {
             } else {
                 ops.extend(switches(kernel, cpu, Call::Schedule));
             }
-            ops.push(Op::SetState {
-                cpu,
-                state: Sleep::Interruptible,
-            });
+            ops.push(set_asleep(cpu));
             ops.extend(exits(kernel, cpu));
             ops.push(fork(kernel, cpu, 1 - cpu, false));
             for leader in 0..kernel.tasks().len() {
@@ -262,7 +265,7 @@ fn pids() {
         for task in 0..kernel.tasks().len() {
             ops.push(Op::Release { task });
             let to = kernel.tasks()[task].cpu;
-            ops.push(Op::Wake { task, by: 0, to });
+            ops.push(wake(task, to));
         }
         ops
     };
@@ -288,10 +291,7 @@ fn delayed_and_moved() {
         Op::Enable(MetricSet::DEFAULT),
         WAKE_FIRST,
         RUN_FIRST,
-        Op::SetState {
-            cpu: 0,
-            state: Sleep::Interruptible,
-        },
+        set_asleep(0),
         Op::Switch {
             cpu: 0,
             call: Call::ScheduleDelayed,
@@ -309,29 +309,18 @@ fn throttled() {
     let choices = |kernel: &Kernel| {
         let mut ops = Vec::new();
         for cpu in 0..kernel.cpus() {
-            ops.push(Op::SetState {
-                cpu,
-                state: Sleep::Interruptible,
-            });
+            ops.push(set_asleep(cpu));
             ops.extend(all_switches(kernel, cpu));
             ops.push(Op::Throttle { cpu });
             ops.push(Op::Migrate { task: 0, to: cpu });
-            ops.push(Op::Wake {
-                task: 0,
-                by: 0,
-                to: cpu,
-            });
+            ops.push(wake(0, cpu));
         }
         for task in 0..kernel.tasks().len() {
             ops.push(Op::Unthrottle { task });
         }
         ops
     };
-    let wake_second = Op::Wake {
-        task: 1,
-        by: 0,
-        to: 0,
-    };
+    let wake_second = wake(1, 0);
     let only_throttled = MetricSet::parse(b"throttled").expect("the name of a metric");
     for metrics in [MetricSet::ALL, MetricSet::DEFAULT, only_throttled] {
         let prefix = [Op::Enable(metrics), WAKE_FIRST, RUN_FIRST, wake_second];
@@ -347,10 +336,7 @@ fn slow_waker() {
     let choices = |kernel: &Kernel| {
         let mut ops = Vec::new();
         for cpu in 0..kernel.cpus() {
-            ops.push(Op::SetState {
-                cpu,
-                state: Sleep::Interruptible,
-            });
+            ops.push(set_asleep(cpu));
             ops.extend(switches(kernel, cpu, Call::Preempt));
             ops.extend(switches(kernel, cpu, Call::Schedule));
             ops.push(Op::FinishToWake { task: 0, to: cpu });
@@ -360,11 +346,7 @@ fn slow_waker() {
         ops
     };
     for metrics in [MetricSet::ALL, MetricSet::DEFAULT] {
-        let wake_second = Op::Wake {
-            task: 1,
-            by: 0,
-            to: 0,
-        };
+        let wake_second = wake(1, 0);
         let prefix = [Op::Enable(metrics), WAKE_FIRST, RUN_FIRST, wake_second];
         let lists = search(2, 2, &prefix, 9, choices);
         println!("a slow waker: {lists} lists");
@@ -387,10 +369,7 @@ fn moves_between_groups() {
         for cpu in 0..kernel.cpus() {
             ops.extend(switches(kernel, cpu, Call::Preempt));
             ops.extend(switches(kernel, cpu, Call::Schedule));
-            ops.push(Op::SetState {
-                cpu,
-                state: Sleep::Interruptible,
-            });
+            ops.push(set_asleep(cpu));
         }
         for task in kernel.tasks() {
             ops.extend(moves(kernel, task.serial));
@@ -453,7 +432,6 @@ fn dead_groups() {
         ops.extend([1, 2].map(|group| Op::Fold { group }));
         ops
     };
-    let wake = |task, to| Op::Wake { task, by: 0, to };
     // Both tasks wait for the same CPU.
     let prefix = [Op::Enable(MetricSet::ALL), wake(0, 0), wake(1, 0)];
     let lists = search_in(with_groups(2, 2), &prefix, 10, choices);
@@ -502,7 +480,6 @@ fn woken_without_a_pid() {
         cpu,
         state: Sleep::Uninterruptible,
     };
-    let wake = |task, to| Op::Wake { task, by: 0, to };
     let mut world = World::new(2, 2);
     world.kernel.is_rt = true;
     let ops = [
