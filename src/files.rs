@@ -35,7 +35,7 @@ use crate::{
     engine::{
         format::Scope,
         group::GroupMetric,
-        Series, //
+        ShownMetric, //
     },
     monitor::Monitor,
     reading::Reading, //
@@ -88,9 +88,9 @@ pub(crate) fn create(monitor: &Arc<Monitor>) -> Result<Tree> {
     }
 
     let thresholds = files.tree.folder(root, c"threshold_ns")?;
-    for series in Series::ALL {
-        let threshold = outlier_controls::Threshold(series);
-        files.read_write(thresholds, series.name, threshold)?;
+    for shown in ShownMetric::ALL {
+        let threshold = outlier_controls::Threshold(shown);
+        files.read_write(thresholds, shown.name, threshold)?;
     }
     files.read_write(root, "outlier_rate", outlier_controls::OutlierRate)?;
     files.read_write(root, "outlier_limit", outlier_controls::OutlierLimit)?;
@@ -120,8 +120,8 @@ impl Files<'_> {
         self.read_only(folder, "summary", summary::Summary(scope))?;
         self.read_only(folder, "openmetrics", openmetrics::OpenMetrics(scope))?;
         let hist = self.tree.folder(folder, c"hist")?;
-        for series in Series::ALL {
-            self.read_only(hist, series.name, histogram::Histogram(scope, series))?;
+        for shown in ShownMetric::ALL {
+            self.read_only(hist, shown.name, histogram::Histogram(scope, shown))?;
         }
         Ok(())
     }

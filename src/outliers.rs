@@ -47,7 +47,7 @@ use crate::{
         switch::Sample,
         Identity,
         MetricSet,
-        Series, //
+        ShownMetric, //
     },
     events, //
 };
@@ -186,21 +186,21 @@ impl Outliers {
         })
     }
 
-    /// Returns the threshold of `series`, in nanoseconds; 0 for none.
-    pub(crate) fn threshold(&self, series: Series) -> u64 {
-        self.thresholds.get(series)
+    /// Returns the threshold of `shown`, in nanoseconds; 0 for none.
+    pub(crate) fn threshold(&self, shown: ShownMetric) -> u64 {
+        self.thresholds.get(shown)
     }
 
-    /// Sets the threshold of `series`, in nanoseconds; 0 removes it. Sleeps.
+    /// Sets the threshold of `shown`, in nanoseconds; 0 removes it. Sleeps.
     ///
     /// Fails with `ENOMEM` if the logs cannot be allocated, and then changes nothing.
-    pub(crate) fn set_threshold(&self, series: Series, nanoseconds: u64) -> Result {
+    pub(crate) fn set_threshold(&self, shown: ShownMetric, nanoseconds: u64) -> Result {
         let measured = self.measured.lock();
         if nanoseconds != 0 && self.logs.as_ref().is_none() {
             // Only the holder of the lock populates it.
             self.logs.populate(PerCpu::new(zeroed)?);
         }
-        let set = || self.thresholds.set(series, nanoseconds);
+        let set = || self.thresholds.set(shown, nanoseconds);
         let budget = &self.budget;
         budget.rate_notice.renew(|| budget.limit_notice.renew(set));
         tracing::observe_outliers(self.thresholds.is_any_set());

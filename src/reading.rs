@@ -25,7 +25,7 @@ use crate::{
         Counter,
         Metric,
         MetricSet,
-        Series, //
+        ShownMetric, //
     },
     groups::{
         Groups,
@@ -138,18 +138,18 @@ impl Reading {
         )
     }
 
-    /// Copies the histogram of `series`, added up over the CPUs in `scope`. Fails with `ENOMEM`.
+    /// Copies the histogram of `shown`, added up over the CPUs in `scope`. Fails with `ENOMEM`.
     pub(crate) fn snapshot(
         &self,
         since: Since,
         scope: Scope,
-        series: Series,
+        shown: ShownMetric,
     ) -> Result<Snapshot<KVVec<u64>>> {
         let scheme = self.records.scheme();
         let counts = KVVec::from_elem(0, scheme.buckets(), GFP_KERNEL)?;
         let mut snapshot = Snapshot::new(scheme, counts).ok_or(EINVAL)?;
         for (records, baseline) in self.cpus(scope) {
-            for part in series.parts {
+            for part in shown.parts {
                 match since {
                     Since::Load => snapshot.add_since_load(records, baseline, *part),
                     Since::Reset => snapshot.add(records, baseline, *part),
@@ -159,18 +159,18 @@ impl Reading {
         Ok(snapshot)
     }
 
-    /// Calls `show` with the histogram of each series that is on or has samples. Copies one
+    /// Calls `show` with the histogram of each shown metric that is on or has samples. Copies one
     /// histogram at a time. Fails as [`Reading::snapshot`] and `show` do.
     pub(crate) fn for_each_shown(
         &self,
         since: Since,
         scope: Scope,
-        mut show: impl FnMut(Series, &Snapshot<KVVec<u64>>) -> Result,
+        mut show: impl FnMut(ShownMetric, &Snapshot<KVVec<u64>>) -> Result,
     ) -> Result {
-        for series in Series::ALL {
-            let snapshot = self.snapshot(since, scope, series)?;
-            if self.metrics.shows(series) || snapshot.count() != 0 {
-                show(series, &snapshot)?;
+        for shown in ShownMetric::ALL {
+            let snapshot = self.snapshot(since, scope, shown)?;
+            if self.metrics.shows(shown) || snapshot.count() != 0 {
+                show(shown, &snapshot)?;
             }
         }
         Ok(())

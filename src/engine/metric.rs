@@ -26,7 +26,7 @@ named! {
     /// 3. its samples, in `switch/cpu.rs`; and
     ///    [`pending::MAX`](crate::engine::switch::pending::MAX), if a switch can then have more
     ///    samples of the task that gets the CPU;
-    /// 4. in [`Series::ALL`], [`Metric::side`] and `Totals::of`; and in `GroupMetric::of`, if
+    /// 4. in [`ShownMetric::ALL`], [`Metric::side`] and `Totals::of`; and in `GroupMetric::of`, if
     ///    groups have histograms of it;
     /// 5. its event: see `src/events.rs`.
     #[repr(usize)]
@@ -84,7 +84,7 @@ pub enum Side {
 ///
 /// Sums are computed on read, so that each sample is written only once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Series {
+pub struct ShownMetric {
     /// The name that the files use.
     pub name: &'static str,
     /// The help text, as [`Metric::help`] returns it.
@@ -93,8 +93,8 @@ pub struct Series {
     pub parts: &'static [Metric],
 }
 
-impl Series {
-    /// All series, in the order in which the files show them.
+impl ShownMetric {
+    /// All of them, in the order in which the files show them.
     pub const ALL: [Self; 10] = [
         Self::only(&[Metric::Oncpu]),
         Self {
@@ -112,7 +112,7 @@ impl Series {
         Self::only(&[Metric::Throttled]),
     ];
 
-    /// Creates the series of one recorded metric.
+    /// Shows one recorded metric.
     const fn only(metric: &'static [Metric; 1]) -> Self {
         Self {
             name: metric[0].name(),
@@ -164,9 +164,9 @@ impl MetricSet {
         other.0 & !self.0 == 0
     }
 
-    /// Returns whether all parts of `series` are on.
-    pub fn shows(self, series: Series) -> bool {
-        series.parts.iter().all(|part| self.contains(*part))
+    /// Returns whether all parts of `shown` are on.
+    pub fn shows(self, shown: ShownMetric) -> bool {
+        shown.parts.iter().all(|part| self.contains(*part))
     }
 
     /// Returns whether any metric is on.
@@ -198,11 +198,11 @@ impl MetricSet {
         Self(bits & Self::ALL.0)
     }
 
-    /// Parses names of metrics, as in [`Series`], separated by commas or white space. `all` and
-    /// `default` are also names, and so is `none`, which must stand alone.
+    /// Parses names of [`ShownMetric`]s, separated by commas or white space. `all` and `default` are
+    /// also names, and so is `none`, which must stand alone.
     pub fn parse(text: &[u8]) -> Result<Self, NotAMetric> {
-        let series = Series::ALL.into_iter();
-        let names = series.map(|series| (series.name, series.bits()));
+        let shown = ShownMetric::ALL.into_iter();
+        let names = shown.map(|shown| (shown.name, shown.bits()));
         let names = names.chain([("all", Self::ALL.0), ("default", Self::DEFAULT.0)]);
         input::read_set(text, names).map(Self).ok_or(NotAMetric)
     }

@@ -36,5 +36,5 @@ pub mod switch;
 
 pub use cell::Cell;
 pub use identity::Identity;
-pub use metric::{Counter, Metric, MetricSet, Series, Side};
+pub use metric::{Counter, Metric, MetricSet, ShownMetric, Side};
 pub use seqcount::SeqCount;

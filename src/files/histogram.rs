@@ -12,7 +12,7 @@ use crate::{
             text,
             Scope, //
         },
-        Series, //
+        ShownMetric, //
     },
     monitor::Monitor,
     reading::{
@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// The histogram of a metric.
-pub(super) struct Histogram(pub(super) Scope, pub(super) Series);
+pub(super) struct Histogram(pub(super) Scope, pub(super) ShownMetric);
 
 impl View for Histogram {
     fn size_hint(&self, monitor: &Monitor, _last_len: usize) -> usize {
@@ -31,8 +31,8 @@ impl View for Histogram {
     }
 
     fn show(&self, reading: &Reading, out: &mut Text<'_>) -> Result {
-        let Self(scope, series) = *self;
-        let snapshot = reading.snapshot(Since::Reset, scope, series)?;
-        Ok(text::histogram(out, series, scope, &snapshot)?)
+        let Self(scope, shown) = *self;
+        let snapshot = reading.snapshot(Since::Reset, scope, shown)?;
+        Ok(text::histogram(out, shown, scope, &snapshot)?)
     }
 }

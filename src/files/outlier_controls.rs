@@ -17,13 +17,13 @@ use crate::{
             OrNone, //
         },
         outlier::Rate,
-        Series, //
+        ShownMetric, //
     },
     monitor::Monitor,
     reading::Reading, //
 };
 
-pub(super) struct Threshold(pub(super) Series);
+pub(super) struct Threshold(pub(super) ShownMetric);
 
 impl Control for Threshold {
     const FOLDER: &'static str = "threshold_ns/";

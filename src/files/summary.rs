@@ -12,7 +12,7 @@ use crate::{
             text,
             Scope, //
         },
-        Series, //
+        ShownMetric, //
     },
     monitor::Monitor,
     reading::{
@@ -26,7 +26,7 @@ pub(super) struct Summary(pub(super) Scope);
 
 impl View for Summary {
     fn size_hint(&self, _monitor: &Monitor, _last_len: usize) -> usize {
-        1024 + Series::ALL.len() * 160
+        1024 + ShownMetric::ALL.len() * 160
     }
 
     fn show(&self, reading: &Reading, out: &mut Text<'_>) -> Result {
@@ -34,8 +34,8 @@ impl View for Summary {
         text::summary_head(out, scope, reading.enabled, |counter| {
             reading.counter(Since::Reset, scope, counter)
         })?;
-        reading.for_each_shown(Since::Reset, scope, |series, snapshot| {
-            Ok(text::summary_row(out, series, snapshot)?)
+        reading.for_each_shown(Since::Reset, scope, |shown, snapshot| {
+            Ok(text::summary_row(out, shown, snapshot)?)
         })
     }
 }

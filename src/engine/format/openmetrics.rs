@@ -11,9 +11,9 @@
 //! 4. for each metric: [`histogram_head`], then [`histogram_samples`] for each scope;
 //! 5. [`end`], once.
 //!
-//! Each [`Series`] is a family of its own, so that `schedhist_runq_seconds` is not mixed up with
-//! its parts, `schedhist_runq_wakeup_seconds` and `schedhist_runq_preempt_seconds`. Samples of all
-//! CPUs have no label; those of one CPU have the label `cpu`.
+//! Each [`ShownMetric`] is a family of its own, so that `schedhist_runq_seconds` is not mixed up
+//! with its parts, `schedhist_runq_wakeup_seconds` and `schedhist_runq_preempt_seconds`. Samples of
+//! all CPUs have no label; those of one CPU have the label `cpu`.
 //!
 //! The buckets are merged into one for each power of two: `2^8 - 1` ns up to `2^40 - 1` ns, and
 //! `+Inf`. They are always the same, independent of the precision and of the counts. Their bounds
@@ -47,7 +47,7 @@ use crate::engine::{
     },
     Counter,
     MetricSet,
-    Series, //
+    ShownMetric, //
 };
 
 /// The first bucket holds the values below `2^FIRST_BITS` ns.
@@ -57,7 +57,7 @@ const FIRST_BITS: u32 = 8;
 pub const BUCKETS: usize = (VALUE_BITS - FIRST_BITS + 1) as usize + 1;
 
 /// The maximum length of the text of one scope, in bytes. Each further scope adds at most the same.
-pub const MAX_LEN: usize = 8 * 1024 + Series::ALL.len() * (BUCKETS + 6) * 112;
+pub const MAX_LEN: usize = 8 * 1024 + ShownMetric::ALL.len() * (BUCKETS + 6) * 112;
 
 /// Writes the families without a scope: the build and the settings.
 pub fn head(
@@ -82,12 +82,12 @@ pub fn head(
 
     let help = "Whether the metric is among those that are measured when enabled: 0 or 1.";
     family(out, "metric_enabled", "gauge", help)?;
-    for series in Series::ALL {
-        let on = u8::from(metrics.shows(series));
+    for shown in ShownMetric::ALL {
+        let on = u8::from(metrics.shows(shown));
         writeln!(
             out,
             "schedhist_metric_enabled{{metric=\"{}\"}} {on}",
-            series.name
+            shown.name
         )?;
     }
 
@@ -123,28 +123,23 @@ pub fn outliers(out: &mut impl Write, reported: u64, suppressed: u64) -> fmt::Re
     writeln!(out, "schedhist_outliers_suppressed_total {suppressed}")
 }
 
-/// Writes the lines before the samples of `series`.
-pub fn histogram_head(out: &mut impl Write, series: Series) -> fmt::Result {
-    let name = series.name;
-    family(
-        out,
-        format_args!("{name}_seconds"),
-        "histogram",
-        series.help,
-    )?;
+/// Writes the lines before the samples of `shown`.
+pub fn histogram_head(out: &mut impl Write, shown: ShownMetric) -> fmt::Result {
+    let name = shown.name;
+    family(out, format_args!("{name}_seconds"), "histogram", shown.help)?;
     writeln!(out, "# UNIT schedhist_{name}_seconds seconds")
 }
 
-/// Writes the samples of `series`: the cumulative buckets, the count and the sum.
+/// Writes the samples of `shown`: the cumulative buckets, the count and the sum.
 ///
 /// The snapshot should have no baseline: a scraper takes a decreasing count for a restart.
 pub fn histogram_samples<B: Deref<Target = [u64]>>(
     out: &mut impl Write,
-    series: Series,
+    shown: ShownMetric,
     scope: Scope,
     snapshot: &Snapshot<B>,
 ) -> fmt::Result {
-    let (name, labels) = (series.name, Labels::new(scope));
+    let (name, labels) = (shown.name, Labels::new(scope));
     let mut buckets = snapshot.buckets().peekable();
     let mut below: u64 = 0;
     for bits in FIRST_BITS..=VALUE_BITS {

@@ -53,7 +53,7 @@ use crate::engine::{
     Counter,
     Metric,
     MetricSet,
-    Series, //
+    ShownMetric, //
 };
 
 /// The first bytes of a snapshot: `SCHEDHIST_RAW_MAGIC`.
@@ -358,14 +358,14 @@ pub const fn max_len(scheme: Scheme, metrics: MetricSet, cpus: usize) -> usize {
     let cpu =
         CPU_LEN + Counter::COUNT * 8 + SLICE_LEN + OFFLINE_LEN + TASK_LEN + metrics * histogram;
     let waiting = WAITS.len() * WAITING_LEN + LONGEST * TASK_LEN;
-    let names = (Series::ALL.len() + Counter::COUNT) * NAME_LEN;
+    let names = (ShownMetric::ALL.len() + Counter::COUNT) * NAME_LEN;
     HEADER_LEN + names + cpus * cpu + waiting + RECORD_LEN
 }
 
 fn header(out: &mut impl Sink, info: &Info) {
-    let metrics = Series::ALL
+    let metrics = ShownMetric::ALL
         .iter()
-        .filter(|series| series.parts.len() == 1)
+        .filter(|shown| shown.parts.len() == 1)
         .count();
     let mut fields = Fields::<HEADER_LEN>::new();
     fields.bytes(MAGIC);
@@ -385,15 +385,15 @@ fn header(out: &mut impl Sink, info: &Info) {
 
 /// Writes the names of metrics, of sums of metrics, and of counters.
 fn names(out: &mut impl Sink) {
-    for series in Series::ALL {
-        if let [metric] = series.parts {
-            name(out, Type::Metric, *metric as u32, series.name);
+    for shown in ShownMetric::ALL {
+        if let [metric] = shown.parts {
+            name(out, Type::Metric, *metric as u32, shown.name);
         } else {
-            let bits = series
+            let bits = shown
                 .parts
                 .iter()
                 .fold(0, |bits, part| bits | (1 << *part as u32));
-            name(out, Type::Sum, bits, series.name);
+            name(out, Type::Sum, bits, shown.name);
         }
     }
     for counter in Counter::ALL {

@@ -26,7 +26,7 @@ use crate::engine::{
         Outlier, //
     },
     Counter,
-    Series, //
+    ShownMetric, //
 };
 
 /// The CPUs whose samples a text shows.
@@ -67,12 +67,12 @@ impl Display for Bounds {
 /// is `inf`.
 pub fn histogram<B: Deref<Target = [u64]>>(
     out: &mut impl Write,
-    series: Series,
+    shown: ShownMetric,
     scope: Scope,
     snapshot: &Snapshot<B>,
 ) -> fmt::Result {
     writeln!(out, "# schedhist histogram version 1")?;
-    writeln!(out, "metric {}", series.name)?;
+    writeln!(out, "metric {}", shown.name)?;
     writeln!(out, "cpu {scope}")?;
     histogram_body(out, snapshot)
 }
@@ -128,16 +128,16 @@ pub fn summary_head(
     writeln!(out, "{:>10}  worst", "max")
 }
 
-/// Writes the summary's row of `series`.
+/// Writes the summary's row of `shown`.
 ///
 /// A quantile is shown as the upper bound of its bucket, or as the maximum if that is less: it is
 /// too high by the width of a bucket at most, and never too low.
 pub fn summary_row<B: Deref<Target = [u64]>>(
     out: &mut impl Write,
-    series: Series,
+    shown: ShownMetric,
     snapshot: &Snapshot<B>,
 ) -> fmt::Result {
-    write!(out, "{:<24}{:>12}", series.name, snapshot.count())?;
+    write!(out, "{:<24}{:>12}", shown.name, snapshot.count())?;
     let max = snapshot.max();
     Nanoseconds(snapshot.mean()).write_column(out)?;
     for (_, bounds) in snapshot.quantiles() {

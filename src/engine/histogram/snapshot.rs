@@ -170,7 +170,7 @@ where
     before.fold(cpu.extremes(metric))
 }
 
-/// A copy of the histograms of one series, added up over its parts and over CPUs.
+/// A copy of the histograms of one shown metric, added up over its parts and over CPUs.
 ///
 /// The probes keep recording while the copy is made. Its count is the sum of its buckets by
 /// construction; sum, minimum and maximum may be ahead of the buckets, or behind them, by the

@@ -28,7 +28,7 @@ use crate::engine::{
     Metric,
     MetricSet,
     SeqCount,
-    Series, //
+    ShownMetric, //
 };
 
 /// The number of outliers kept for each CPU. Small under loom, where every access counts.
@@ -37,13 +37,13 @@ pub const KEPT: usize = if cfg!(loom) { 2 } else { 16 };
 /// The maximum number of culprits of an outlier.
 pub const CULPRITS: usize = if cfg!(loom) { 1 } else { 32 };
 
-/// The thresholds: those set for each series, and those that samples are compared with.
+/// The thresholds: those set for each shown metric, and those that samples are compared with.
 ///
 /// Only one setter at a time writes the cells; any CPU reads them.
 #[derive(Debug)]
 pub struct Thresholds {
-    /// The thresholds that are set, in the order of [`Series::ALL`]; 0 for none.
-    shown: [Cell; Series::ALL.len()],
+    /// The thresholds that are set, in the order of [`ShownMetric::ALL`]; 0 for none.
+    shown: [Cell; ShownMetric::ALL.len()],
     /// The value that a sample of each metric must exceed; `u64::MAX` for none.
     effective: [Cell; Metric::COUNT],
 }
@@ -59,25 +59,25 @@ impl Default for Thresholds {
 }
 
 impl Thresholds {
-    /// Returns the threshold of `series`, in nanoseconds; 0 for none.
-    pub fn get(&self, series: Series) -> u64 {
-        Self::index(series)
+    /// Returns the threshold of `shown`, in nanoseconds; 0 for none.
+    pub fn get(&self, shown: ShownMetric) -> u64 {
+        Self::index(shown)
             .and_then(|index| self.shown.get(index))
             .map_or(0, Cell::get)
     }
 
-    /// Sets the threshold of `series`, in nanoseconds; 0 removes it.
+    /// Sets the threshold of `shown`, in nanoseconds; 0 removes it.
     ///
-    /// A metric that is part of several series is compared with the least of their thresholds.
-    pub fn set(&self, series: Series, nanoseconds: u64) {
-        if let Some(cell) = Self::index(series).and_then(|index| self.shown.get(index)) {
+    /// A metric that is part of several is compared with the least of their thresholds.
+    pub fn set(&self, shown: ShownMetric, nanoseconds: u64) {
+        if let Some(cell) = Self::index(shown).and_then(|index| self.shown.get(index)) {
             cell.set(nanoseconds);
         }
         for metric in Metric::ALL {
-            let least = Series::ALL
+            let least = ShownMetric::ALL
                 .into_iter()
-                .filter(|series| series.parts.contains(&metric))
-                .map(|series| self.get(series))
+                .filter(|shown| shown.parts.contains(&metric))
+                .map(|shown| self.get(shown))
                 .filter(|threshold| *threshold != 0)
                 .min();
             self.effective[metric as usize].set(least.unwrap_or(u64::MAX));
@@ -91,9 +91,9 @@ impl Thresholds {
 
     /// Returns whether any threshold is set that applies to one of `metrics`.
     pub fn is_any_set_of(&self, metrics: MetricSet) -> bool {
-        Series::ALL.into_iter().any(|series| {
+        ShownMetric::ALL.into_iter().any(|shown| {
             let is_measured = |part: &Metric| metrics.contains(*part);
-            self.get(series) != 0 && series.parts.iter().any(is_measured)
+            self.get(shown) != 0 && shown.parts.iter().any(is_measured)
         })
     }
 
@@ -103,8 +103,10 @@ impl Thresholds {
         sample.value > self.effective[sample.metric as usize].get()
     }
 
-    fn index(series: Series) -> Option<usize> {
-        Series::ALL.into_iter().position(|other| other == series)
+    fn index(shown: ShownMetric) -> Option<usize> {
+        ShownMetric::ALL
+            .into_iter()
+            .position(|other| other == shown)
     }
 }
 

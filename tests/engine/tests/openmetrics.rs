@@ -9,7 +9,7 @@ use proptest::{prelude::*, strategy::ValueTree};
 use schedhist_engine::engine::{
     format::{openmetrics, text::Scope},
     histogram::bucket::{Precision, Scheme},
-    metric::{Counter, MetricSet, Series},
+    metric::{Counter, MetricSet, ShownMetric},
 };
 use schedhist_engine::testing::{records, Records};
 
@@ -46,11 +46,11 @@ fn text(scheme: Scheme, cpus: &[Records], each: bool) -> String {
         }
     }
     openmetrics::outliers(&mut out, u64::MAX, 7).expect("a String takes all");
-    for series in Series::ALL {
-        openmetrics::histogram_head(&mut out, series).expect("a String takes all");
+    for shown in ShownMetric::ALL {
+        openmetrics::histogram_head(&mut out, shown).expect("a String takes all");
         for (scope, cpus) in &scopes {
-            let snapshot = filled::snapshot(scheme, *cpus, series);
-            openmetrics::histogram_samples(&mut out, series, *scope, &snapshot)
+            let snapshot = filled::snapshot(scheme, *cpus, shown);
+            openmetrics::histogram_samples(&mut out, shown, *scope, &snapshot)
                 .expect("a String takes all");
         }
     }
@@ -102,11 +102,11 @@ proptest! {
         let texts = if each { 2 } else { 1 };
         prop_assert!(text.len() <= openmetrics::MAX_LEN * texts);
         let samples = samples(&text);
-        for series in Series::ALL {
-            let name = format!("schedhist_{}_seconds", series.name);
+        for shown in ShownMetric::ALL {
+            let name = format!("schedhist_{}_seconds", shown.name);
             let scopes = if each { cpus.chunks(1) } else { cpus.chunks(2) };
             for cpus in scopes {
-                let snapshot = filled::snapshot(scheme, cpus, series);
+                let snapshot = filled::snapshot(scheme, cpus, shown);
                 let (cpu, comma) = match each {
                     true => (format!("cpu=\"{}\"", cpus[0].number()), ","),
                     false => (String::new(), ""),
@@ -171,13 +171,13 @@ fn looks_like_this() {
 fn length_is_bounded() {
     let mut longest = String::new();
     let name = "blocked_uninterruptible";
-    for _ in 0..Series::ALL.len() * (openmetrics::BUCKETS + 2) {
+    for _ in 0..ShownMetric::ALL.len() * (openmetrics::BUCKETS + 2) {
         longest += "schedhist_";
         longest += name;
         longest +=
             "_seconds_bucket{cpu=\"4294967295\",le=\"1099.511627775\"} 18446744073709551615\n";
     }
-    assert!(Series::ALL
+    assert!(ShownMetric::ALL
         .iter()
         .all(|shown| shown.name.len() <= name.len()));
     let scheme = Scheme::new(Precision::new(Precision::MIN).expect("within bounds"));

@@ -5,7 +5,7 @@
 use proptest::{collection::vec, prelude::*};
 
 use schedhist_engine::engine::{
-    metric::{Metric, MetricSet, Series},
+    metric::{Metric, MetricSet, ShownMetric},
     outlier::log::{Limit, Thresholds},
     switch::sample::{Cause, Sample},
 };
@@ -13,30 +13,30 @@ use schedhist_engine::engine::{
 proptest! {
     #[test]
     fn a_sample_must_exceed_a_threshold(
-        settings in vec((0..Series::ALL.len(), any_threshold()), 0..30),
+        settings in vec((0..ShownMetric::ALL.len(), any_threshold()), 0..30),
     ) {
         let thresholds = Thresholds::default();
-        let mut naive = [0; Series::ALL.len()];
+        let mut naive = [0; ShownMetric::ALL.len()];
         for (index, nanoseconds) in settings {
-            thresholds.set(Series::ALL[index], nanoseconds);
+            thresholds.set(ShownMetric::ALL[index], nanoseconds);
             naive[index] = nanoseconds;
 
-            prop_assert_eq!(Series::ALL.map(|shown| thresholds.get(shown)), naive);
+            prop_assert_eq!(ShownMetric::ALL.map(|shown| thresholds.get(shown)), naive);
             prop_assert_eq!(thresholds.is_any_set(), naive.iter().any(|it| *it != 0));
             for bits in 0..1 << Metric::COUNT {
                 let metrics = MetricSet::from_bits(bits);
-                let applies = |(shown, threshold): (Series, u64)| {
+                let applies = |(shown, threshold): (ShownMetric, u64)| {
                     let is_on = shown.parts.iter().any(|part| metrics.contains(*part));
                     threshold != 0 && is_on
                 };
-                let is_any = Series::ALL.into_iter().zip(naive).any(applies);
+                let is_any = ShownMetric::ALL.into_iter().zip(naive).any(applies);
                 prop_assert_eq!(thresholds.is_any_set_of(metrics), is_any);
             }
             let near = naive.iter().flat_map(|it| [it.saturating_sub(1), *it, it.saturating_add(1)]);
             for value in near.chain([0, u64::MAX]) {
                 for metric in Metric::ALL {
                     // Above any of the thresholds, and so above the least.
-                    let is_above = Series::ALL.into_iter().zip(naive).any(|(shown, threshold)| {
+                    let is_above = ShownMetric::ALL.into_iter().zip(naive).any(|(shown, threshold)| {
                         shown.parts.contains(&metric) && threshold != 0 && value > threshold
                     });
                     let sample = Sample { metric, value, end: 1, cause: Cause::Idle };
@@ -93,7 +93,7 @@ fn any_limit() -> impl Strategy<Value = u64> {
 #[test]
 fn the_least_threshold_counts() {
     let shown = |name| {
-        let mut all = Series::ALL.into_iter();
+        let mut all = ShownMetric::ALL.into_iter();
         all.find(|shown| shown.name == name).expect("a name")
     };
     let thresholds = Thresholds::default();

@@ -28,7 +28,7 @@ use schedhist_engine::engine::{
         snapshot::Snapshot,
     },
     identity::Identity,
-    metric::{Counter, Metric, MetricSet, Series},
+    metric::{Counter, Metric, MetricSet, ShownMetric},
     switch::{
         cpu::Occupancy,
         in_progress::{TaskInProgress, Waiters, Waits, LONGEST, WAITS},
@@ -81,9 +81,9 @@ fn encode(scheme: Scheme, cpus: &[Records]) -> Vec<u8> {
 
 /// Returns the expected contents of a snapshot of `cpus`.
 fn expected(scheme: Scheme, cpus: &[Records]) -> decoder::Snapshot {
-    let series = Series::ALL.iter().map(|series| decoder::Metric {
-        name: series.name.to_owned(),
-        parts: series.parts.iter().map(|part| *part as u32).collect(),
+    let shown = ShownMetric::ALL.iter().map(|shown| decoder::Metric {
+        name: shown.name.to_owned(),
+        parts: shown.parts.iter().map(|part| *part as u32).collect(),
     });
     let counters =
         { Counter::ALL.into_iter() }.map(|counter| (counter as usize, counter.name().to_owned()));
@@ -113,7 +113,7 @@ fn expected(scheme: Scheme, cpus: &[Records]) -> decoder::Snapshot {
         metrics_on: MetricSet::DEFAULT.bits(),
         scheme,
         names: Rc::new(Names {
-            metrics: series.collect(),
+            metrics: shown.collect(),
             counters: counters.collect(),
         }),
         cpus: cpus.collect(),
@@ -455,12 +455,12 @@ fn add(data: &[u8], extra: &[u64]) -> Vec<u8> {
 fn all_have_names() {
     let names = expected(default_scheme(), &[]).names;
     for metric in Metric::ALL {
-        let mut series = names.metrics.iter();
-        assert!(series.any(|series| series.parts == [metric as u32]));
+        let mut shown = names.metrics.iter();
+        assert!(shown.any(|shown| shown.parts == [metric as u32]));
     }
-    let series: Vec<_> = names.metrics.iter().map(|series| &series.name).collect();
+    let shown: Vec<_> = names.metrics.iter().map(|shown| &shown.name).collect();
     let counters: Vec<_> = names.counters.iter().map(|(_, name)| name).collect();
-    for names in [series, counters] {
+    for names in [shown, counters] {
         assert!(names.iter().all(|name| name.len() < 32));
         assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len());
     }

@@ -14,13 +14,13 @@ use schedhist_engine::engine::{
         snapshot::Snapshot,
     },
     identity::Identity,
-    metric::{Counter, Metric, Series},
+    metric::{Counter, Metric, ShownMetric},
     outlier::log::{Culprit, Outlier, CULPRITS},
     switch::sample::{Cause, Sample},
 };
 
-const ONCPU: Series = Series::ALL[0];
-const IDLE: Series = Series::ALL[7];
+const ONCPU: ShownMetric = ShownMetric::ALL[0];
+const IDLE: ShownMetric = ShownMetric::ALL[7];
 
 /// One value, the sum of two, and one too large for the buckets.
 fn example() -> Snapshot<Vec<u64>> {
@@ -29,9 +29,9 @@ fn example() -> Snapshot<Vec<u64>> {
     snapshot_of(scheme, &[cpu])
 }
 
-fn histogram(series: Series, scope: Scope, snapshot: &Snapshot<Vec<u64>>) -> String {
+fn histogram(shown: ShownMetric, scope: Scope, snapshot: &Snapshot<Vec<u64>>) -> String {
     let mut out = String::new();
-    text::histogram(&mut out, series, scope, snapshot).expect("a String takes all");
+    text::histogram(&mut out, shown, scope, snapshot).expect("a String takes all");
     out
 }
 
@@ -201,8 +201,11 @@ fn golden_outlier() {
 fn names() {
     for (number, metric) in Metric::ALL.into_iter().enumerate() {
         assert_eq!(metric as usize, number);
-        let alone = |shown: &Series| shown.parts == [metric];
-        let shown = Series::ALL.into_iter().find(alone).expect("each is shown");
+        let alone = |shown: &ShownMetric| shown.parts == [metric];
+        let shown = ShownMetric::ALL
+            .into_iter()
+            .find(alone)
+            .expect("each is shown");
         assert_eq!(metric.name(), shown.name);
     }
     for (number, cause) in Cause::ALL.into_iter().enumerate() {

@@ -10,7 +10,7 @@ use schedhist_engine::engine::{
         snapshot::{Baseline, Snapshot},
     },
     identity::Identity,
-    metric::Series,
+    metric::ShownMetric,
     switch::{sample::Side, settings::Dynamic, switch_out::SwitchOut, task_state::TaskState},
 };
 use schedhist_engine::testing::{idle_at, prev_state_of, task, wake, Records, Switch, Task};
@@ -135,17 +135,17 @@ pub(crate) fn never_reset(cpus: &[Records]) -> impl Iterator<Item = (&Records, O
     cpus.iter().map(|cpu| (cpu, None))
 }
 
-/// Copies the histogram of `series`, added up over `cpus`.
+/// Copies the histogram of `shown`, added up over `cpus`.
 #[allow(dead_code, reason = "not for all who share this")]
 pub(crate) fn snapshot<'a>(
     scheme: Scheme,
     cpus: impl IntoIterator<Item = &'a Records>,
-    series: Series,
+    shown: ShownMetric,
 ) -> Snapshot<Vec<u64>> {
     let counts = vec![0; scheme.buckets()];
     let mut snapshot = Snapshot::new(scheme, counts).expect("as many as there are buckets");
     for cpu in cpus {
-        for part in series.parts {
+        for part in shown.parts {
             snapshot.add(cpu, None::<&Before>, *part);
         }
     }

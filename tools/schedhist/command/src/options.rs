@@ -10,7 +10,7 @@ use clap::{
 };
 use schedhist_core::{
     distribution::Quantile,
-    engine::metric::Series,
+    engine::metric::ShownMetric,
     exposition::{negotiate, text::Dialect},
     raw::{Names, Snapshot},
     units::Unit,
@@ -115,7 +115,7 @@ pub fn known(names: fn() -> Vec<&'static str>) -> Known {
 
 /// Returns a parser of the names of metrics.
 pub fn metric() -> Known {
-    known(|| Series::ALL.map(|series| series.name).to_vec())
+    known(|| ShownMetric::ALL.map(|shown| shown.name).to_vec())
 }
 
 /// Returns a parser of the forms for Prometheus.

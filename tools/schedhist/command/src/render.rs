@@ -113,7 +113,7 @@ pub fn off(window: &Window, is_wanted: impl Fn(&str) -> bool) -> Option<String> 
 /// Returns whether a metric is on unless somebody has switched it off.
 pub fn is_default(name: &str) -> bool {
     let is_part = |part: &metric::Metric| MetricSet::DEFAULT.contains(*part);
-    let mut all = metric::Series::ALL.iter();
+    let mut all = metric::ShownMetric::ALL.iter();
     all.any(|metric| metric.name == name && metric.parts.iter().all(is_part))
 }
 

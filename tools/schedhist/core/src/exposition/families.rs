@@ -449,7 +449,7 @@ fn label<'a>(groups: &Groups, group: &'a Group, seen: &mut BTreeSet<&'a str>) ->
 }
 
 fn help(name: &str) -> &'static str {
-    let known = metric::Series::ALL
+    let known = metric::ShownMetric::ALL
         .iter()
         .find(|metric| metric.name == name);
     known.map_or(
