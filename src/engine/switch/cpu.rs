@@ -164,7 +164,7 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
             let kept = switch.state(pid);
             kept.leave(now, self.header.number, task, state);
         }
-        self.end_slice::<S>(Metric::Oncpu, state.switch_out().into(), now, observer);
+        self.end_slice::<S>(Metric::Oncpu, state.cause(), now, observer);
     }
 
     #[inline(always)]
@@ -244,7 +244,7 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         observer: impl Observer,
     ) {
         let record = |metric, value, cause| self.record::<S>(metric, value, cause, now, observer);
-        let cause = left.state.switch_out().into();
+        let cause = left.state.cause();
         record(Metric::Offcpu, away, cause);
         if self.is_on::<S>(Metric::Wakeup) {
             match left.woken() {

@@ -16,6 +16,6 @@ pub use in_progress::{TaskInProgress, Waiters, Waits, LONGEST, WAITS};
 pub use pending::Pending;
 pub use sample::{Cause, Observer, Sample};
 pub use settings::{Dynamic, Fixed, Settings};
-pub use switch_out::{PrevState, SwitchOut};
+pub use switch_out::PrevState;
 pub use task_state::{record_wakeup, AllWakeups, QueuedWakeups, TaskState, Waiting, WakeupFilter};
 pub use view::{Switch, Task, Wakeup};

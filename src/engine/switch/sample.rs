@@ -11,10 +11,7 @@ use crate::engine::{
         Scheme, //
     },
     named::named,
-    switch::{
-        PrevState,
-        SwitchOut, //
-    },
+    switch::PrevState,
     Cell,
     Identity,
     Metric, //
@@ -52,25 +49,6 @@ named! {
         Frozen => "frozen";
         /// The task blocked in a state that is not known here.
         Other => "other";
-    }
-}
-
-impl From<SwitchOut> for Cause {
-    #[inline(always)]
-    fn from(end: SwitchOut) -> Self {
-        match end {
-            SwitchOut::Preempted => Self::Preempted,
-            SwitchOut::Interruptible => Self::Interruptible,
-            SwitchOut::Uninterruptible => Self::Uninterruptible,
-            SwitchOut::Stopped => Self::Stopped,
-            SwitchOut::Dead => Self::Dead,
-            SwitchOut::Throttled => Self::Throttled,
-            SwitchOut::IdleWait => Self::IdleWait,
-            SwitchOut::Traced => Self::Traced,
-            SwitchOut::Parked => Self::Parked,
-            SwitchOut::Frozen => Self::Frozen,
-            SwitchOut::Other => Self::Other,
-        }
     }
 }
 

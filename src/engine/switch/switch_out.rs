@@ -2,35 +2,10 @@
 
 //! How a slice on a CPU ended.
 
-use crate::engine::Counter;
-
-/// How a task's slice on a CPU ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum SwitchOut {
-    /// The task stayed runnable: it was preempted, or it yielded.
-    Preempted,
-    /// The task blocked in interruptible sleep (S).
-    Interruptible,
-    /// The task blocked in uninterruptible sleep (D), or for a lock of `PREEMPT_RT`.
-    Uninterruptible,
-    /// The task waits idly (I): a kernel thread that has nothing to do, as a rule.
-    IdleWait,
-    /// The task stopped (T).
-    Stopped,
-    /// The task stopped for its tracer (t).
-    Traced,
-    /// The kernel thread parked (P).
-    Parked,
-    /// The task entered the freezer (shown as D).
-    Frozen,
-    /// The task exited.
-    Dead,
-    /// The task stayed runnable, but its quota was spent.
-    Throttled,
-    /// The task blocked in a state that is not known here.
-    Other,
-}
+use crate::engine::{
+    switch::sample::Cause,
+    Counter, //
+};
 
 // The bits of `task_struct::__state` that matter here: `include/linux/sched.h`.
 const TASK_INTERRUPTIBLE: u32 = 0x1;
@@ -55,7 +30,8 @@ const fn is_uninterruptible(state: u32) -> bool {
     has(state, TASK_UNINTERRUPTIBLE | TASK_RTLOCK_WAIT) && !has(state, TASK_NOLOAD | TASK_FROZEN)
 }
 
-impl SwitchOut {
+/// How a task's slice on a CPU ended is the cause of that slice, and of the absence that follows.
+impl Cause {
     /// Returns whether a task that left the CPU is still runnable.
     ///
     /// `preempt` and `prev_state` are the arguments of the `sched_switch` tracepoint. A task that
@@ -68,7 +44,7 @@ impl SwitchOut {
 
     /// Classifies the end of a slice by the arguments of the `sched_switch` tracepoint, the usual
     /// sleeps first. No task combines two of these states, but for those in `TASK_IDLE`.
-    pub const fn new(preempt: bool, prev_state: u32) -> Self {
+    pub const fn of_switch_out(preempt: bool, prev_state: u32) -> Self {
         if Self::is_runnable(preempt, prev_state) {
             Self::Preempted
         } else if has(prev_state, TASK_INTERRUPTIBLE) {
@@ -106,7 +82,7 @@ impl SwitchOut {
     }
 }
 
-/// The state in which a task left a CPU, as the switch passes it; [`SwitchOut`] is its meaning.
+/// The state in which a task left a CPU, as the switch passes it; a [`Cause`] is its meaning.
 ///
 /// The meaning is worked out at the task's next switch-in, where it is needed and only one case
 /// matters at a time.
@@ -166,10 +142,10 @@ impl PrevState {
 
     /// Returns the meaning of the state.
     #[inline(always)]
-    pub const fn switch_out(self) -> SwitchOut {
+    pub const fn cause(self) -> Cause {
         if self.is_throttled() {
-            return SwitchOut::Throttled;
+            return Cause::Throttled;
         }
-        SwitchOut::new(false, self.0 as u32)
+        Cause::of_switch_out(false, self.0 as u32)
     }
 }

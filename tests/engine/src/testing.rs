@@ -14,9 +14,9 @@ use crate::engine::{
     metric::MetricSet,
     switch::{
         cpu::Cpu,
-        sample::Observer,
+        sample::{Cause, Observer},
         settings::{Dynamic, Fixed, Settings},
-        switch_out::{PrevState, SwitchOut},
+        switch_out::PrevState,
         task_state::{record_wakeup, AllWakeups, TaskState},
         view,
     },
@@ -239,20 +239,21 @@ pub fn wake(now: u64, task: Task, state: &TaskState) {
 
 /// Returns a state with which a task may have left a CPU, for a slice that ended this way. The
 /// state of a throttled task is that of a preempted one: see [`view::Task::is_throttled`].
-pub const fn prev_state_of(end: SwitchOut) -> PrevState {
+pub const fn prev_state_of(end: Cause) -> PrevState {
     PrevState::new(
         false,
         match end {
-            SwitchOut::Preempted | SwitchOut::Throttled => 0,
-            SwitchOut::Interruptible => 1,
-            SwitchOut::Uninterruptible => 2,
-            SwitchOut::IdleWait => 0x402,
-            SwitchOut::Stopped => 4,
-            SwitchOut::Traced => 8,
-            SwitchOut::Parked => 0x40,
-            SwitchOut::Frozen => 0x8000,
-            SwitchOut::Dead => 0x80,
-            SwitchOut::Other => 0x1_0000,
+            Cause::Preempted | Cause::Throttled => 0,
+            Cause::Interruptible => 1,
+            Cause::Uninterruptible => 2,
+            Cause::IdleWait => 0x402,
+            Cause::Stopped => 4,
+            Cause::Traced => 8,
+            Cause::Parked => 0x40,
+            Cause::Frozen => 0x8000,
+            Cause::Dead => 0x80,
+            Cause::Other => 0x1_0000,
+            Cause::Wakeup | Cause::Fork | Cause::Idle => panic!("not of a slice"),
         },
     )
 }

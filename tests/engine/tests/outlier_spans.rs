@@ -17,9 +17,8 @@ use schedhist_engine::engine::{
     },
     switch::{
         cpu::Cpu,
-        sample::{Observer, Sample, Side},
+        sample::{Cause, Observer, Sample, Side},
         settings::Dynamic,
-        switch_out::SwitchOut,
         task_state::TaskState,
     },
 };
@@ -81,7 +80,7 @@ impl Watched {
     }
 
     /// The task `pid` leaves the CPU.
-    fn leave(&self, now: u64, pid: i32, end: SwitchOut, state: &TaskState, next: Task) {
+    fn leave(&self, now: u64, pid: i32, end: Cause, state: &TaskState, next: Task) {
         let untracked = TaskState::untracked();
         let switch = Switch {
             now,
@@ -120,10 +119,10 @@ fn task_1(last_queued: u64) -> Task {
 fn what_was_before_the_clock_went_backwards_is_forgotten() {
     let (watched, state) = (Watched::new(), TaskState::new());
     watched.end_of_idle(100);
-    watched.leave(200, 2, SwitchOut::Preempted, &state, IDLE);
-    watched.leave(150, 1, SwitchOut::Preempted, &state, IDLE);
+    watched.leave(200, 2, Cause::Preempted, &state, IDLE);
+    watched.leave(150, 1, Cause::Preempted, &state, IDLE);
     let next = task_1(150);
-    watched.leave(240, 3, SwitchOut::Preempted, &state, next);
+    watched.leave(240, 3, Cause::Preempted, &state, next);
     let (outlier, culprits) = watched.outlier(Metric::RunqPreempt);
     assert_eq!((outlier.sample.start(), outlier.sample.end), (150, 240));
     assert_eq!((culprits, outlier.missing), (vec![(3, 90)], 0));
@@ -134,15 +133,15 @@ fn what_was_before_the_clock_went_backwards_is_forgotten() {
 #[test]
 fn a_sleep_ends_at_the_wakeup() {
     for (end, metric) in [
-        (SwitchOut::Interruptible, Metric::BlockedInterruptible),
-        (SwitchOut::Uninterruptible, Metric::BlockedUninterruptible),
+        (Cause::Interruptible, Metric::BlockedInterruptible),
+        (Cause::Uninterruptible, Metric::BlockedUninterruptible),
     ] {
         let (watched, state) = (Watched::new(), TaskState::new());
         watched.end_of_idle(50);
         watched.leave(100, 1, end, &state, IDLE);
-        watched.leave(120, 2, SwitchOut::Preempted, &state, IDLE);
+        watched.leave(120, 2, Cause::Preempted, &state, IDLE);
         let next = task_1(150);
-        watched.leave(400, 3, SwitchOut::Preempted, &state, next);
+        watched.leave(400, 3, Cause::Preempted, &state, next);
 
         for (metric, start, end, expected) in [
             (metric, 100, 150, [(2, 20), (3, 30)].as_slice()),

@@ -3,9 +3,9 @@
 //! How a slice ended, from the arguments of the `sched_switch` tracepoint.
 
 use proptest::prelude::*;
-use schedhist_engine::engine::switch::switch_out::{
-    PrevState,
-    SwitchOut::{self, *},
+use schedhist_engine::engine::switch::{
+    sample::Cause::{self, *},
+    switch_out::PrevState,
 };
 
 /// The states of `include/linux/sched.h` in which tasks leave a CPU.
@@ -28,9 +28,9 @@ fn states() {
         (0x0080, Dead),            // TASK_DEAD
         (0x1_0000, Other),         // TASK_STATE_MAX: the first that no kernel has
     ] {
-        assert_eq!(SwitchOut::new(false, state), end, "{state:#x}");
+        assert_eq!(Cause::of_switch_out(false, state), end, "{state:#x}");
         // Preempted before it went to sleep: it has not blocked.
-        assert_eq!(SwitchOut::new(true, state), Preempted, "{state:#x}");
+        assert_eq!(Cause::of_switch_out(true, state), Preempted, "{state:#x}");
     }
 }
 
@@ -39,7 +39,7 @@ fn states() {
 fn throttled() {
     let state = PrevState::THROTTLED;
     assert!(state.is_runnable() && state.is_throttled() && !state.is_interruptible());
-    assert_eq!(state.switch_out(), Throttled);
+    assert_eq!(state.cause(), Throttled);
     for state in [0, 1, 2, u32::MAX] {
         assert!(!PrevState::new(false, state).is_throttled(), "{state:#x}");
     }
@@ -77,7 +77,7 @@ fn as_the_kernel_shows_it() {
                 'P' => Parked,
                 other => panic!("{state:#x} is shown as {other}"),
             };
-            assert_eq!(SwitchOut::new(false, state), expected, "{state:#x}");
+            assert_eq!(Cause::of_switch_out(false, state), expected, "{state:#x}");
         }
     }
 }
@@ -85,16 +85,16 @@ fn as_the_kernel_shows_it() {
 proptest! {
     #[test]
     fn is_runnable_if_and_only_if_preempted(preempt: bool, state: u32) {
-        let runnable = SwitchOut::is_runnable(preempt, state);
-        prop_assert_eq!(runnable, SwitchOut::new(preempt, state) == Preempted);
+        let runnable = Cause::is_runnable(preempt, state);
+        prop_assert_eq!(runnable, Cause::of_switch_out(preempt, state) == Preempted);
         prop_assert_eq!(runnable, preempt || state == 0);
     }
 
     /// The result that is computed later is the same.
     #[test]
     fn a_leaving_state_means_how_the_stay_ended(preempt: bool, state: u32) {
-        let (leaving, end) = (PrevState::new(preempt, state), SwitchOut::new(preempt, state));
-        prop_assert_eq!(leaving.switch_out(), end);
+        let (leaving, end) = (PrevState::new(preempt, state), Cause::of_switch_out(preempt, state));
+        prop_assert_eq!(leaving.cause(), end);
         prop_assert_eq!(leaving.is_runnable(), end == Preempted);
         prop_assert_eq!(leaving.is_interruptible(), end == Interruptible);
     }

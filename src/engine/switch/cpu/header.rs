@@ -89,6 +89,6 @@ impl Header {
     #[cold]
     #[inline(never)]
     pub(super) fn count_absence(&self, state: PrevState) {
-        self.counter(state.switch_out().counter()).add(1);
+        self.counter(state.cause().counter()).add(1);
     }
 }

@@ -20,7 +20,6 @@ use schedhist_engine::engine::{
         cpu::Cpu,
         sample::{Cause, Observer, Sample, Side},
         settings::Dynamic,
-        switch_out::SwitchOut,
         task_state::TaskState,
     },
 };
@@ -105,19 +104,14 @@ impl Observer for &Notes {
 /// Switches from `who` to the idle task, and returns the sample that the engine took.
 pub(crate) fn switch(cpu: &Cpu<Vec<Cell>>, now: u64, who: Who) -> Option<u64> {
     let (prev, end, metric, cause) = match who {
-        Who::Idle => (IDLE, SwitchOut::Preempted, Metric::Idle, Cause::Idle),
+        Who::Idle => (IDLE, Cause::Preempted, Metric::Idle, Cause::Idle),
         Who::Blocked => (
             task(1),
-            SwitchOut::Interruptible,
+            Cause::Interruptible,
             Metric::Oncpu,
             Cause::Interruptible,
         ),
-        Who::Runnable => (
-            task(1),
-            SwitchOut::Preempted,
-            Metric::Oncpu,
-            Cause::Preempted,
-        ),
+        Who::Runnable => (task(1), Cause::Preempted, Metric::Oncpu, Cause::Preempted),
     };
     let notes = Notes::default();
     let untracked = TaskState::untracked();

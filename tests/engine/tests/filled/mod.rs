@@ -11,7 +11,11 @@ use schedhist_engine::engine::{
     },
     identity::Identity,
     metric::ShownMetric,
-    switch::{sample::Side, settings::Dynamic, switch_out::SwitchOut, task_state::TaskState},
+    switch::{
+        sample::{Cause, Side},
+        settings::Dynamic,
+        task_state::TaskState,
+    },
 };
 use schedhist_engine::testing::{idle_at, prev_state_of, task, wake, Records, Switch, Task};
 
@@ -23,7 +27,7 @@ const TASKS: usize = 6;
 pub(crate) struct Step {
     cpu: usize,
     gap: u64,
-    end: SwitchOut,
+    end: Cause,
     next: usize,
     wait: u64,
 }
@@ -31,11 +35,11 @@ pub(crate) struct Step {
 /// Generates a switch on one of `cpus` CPUs.
 pub(crate) fn step(cpus: usize) -> impl Strategy<Value = Step> {
     let end = prop_oneof![
-        Just(SwitchOut::Preempted),
-        Just(SwitchOut::Interruptible),
-        Just(SwitchOut::Uninterruptible),
-        Just(SwitchOut::IdleWait),
-        Just(SwitchOut::Stopped),
+        Just(Cause::Preempted),
+        Just(Cause::Interruptible),
+        Just(Cause::Uninterruptible),
+        Just(Cause::IdleWait),
+        Just(Cause::Stopped),
     ];
     // Durations of all magnitudes, some of them beyond the finite buckets.
     let time = || (any::<u64>(), 20..64u32).prop_map(|(bits, shift)| bits >> shift);

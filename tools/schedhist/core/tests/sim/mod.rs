@@ -26,8 +26,8 @@ use crate::engine::{
     switch::{
         cpu::{Cpu, CurrentSlice, Occupancy},
         in_progress::{TaskInProgress, Waiters},
+        sample::Cause,
         settings::Dynamic,
-        switch_out::SwitchOut,
         task_state::{TaskState, Waiting},
     },
 };
@@ -166,9 +166,9 @@ impl Machine {
         let others: Vec<_> = choices.into_iter().filter(|next| *next != prev).collect();
         let next = others[(self.random.next() % 2) as usize];
         let ends = [
-            SwitchOut::Preempted,
-            SwitchOut::Interruptible,
-            SwitchOut::Uninterruptible,
+            Cause::Preempted,
+            Cause::Interruptible,
+            Cause::Uninterruptible,
         ];
         let end = ends[(self.random.next() % 3) as usize];
         let queued = self.now - self.random.next() % (1_000 * spread);
