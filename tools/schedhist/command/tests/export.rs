@@ -24,7 +24,7 @@ mod support;
 
 use support::{
     has,
-    sim::{Groups, Machine},
+    sim::{Groups, Machine, GROUP_RUNQ},
     until, Folder,
 };
 
@@ -44,19 +44,6 @@ ended_by_kernel 78 ended_by_kernel_ns 77000000 ended_by_idle 0 ended_by_idle_ns 
 group id 2 oncpu_count 0 oncpu_sum_ns 0 runq_count 0 runq_sum_ns 0 offcpu_count 0 offcpu_sum_ns 0 \
 voluntary 0 involuntary 0 migrations 0 throttled 0 throttled_ns 0 not_in_histogram 0 ended_by_own 0 \
 ended_by_own_ns 0 name other
-";
-
-const GROUP_RUNQ: &str = "# schedhist group histogram version 1
-metric runq
-group 1
-name /a\"b\\x0a.service
-unit ns
-precision 3
-count 578
-sum 701000000
-max 37000000
-bucket 524288 589823 500
-bucket 33554432 37748735 78
 ";
 
 /// A process that ends with the test.

@@ -54,19 +54,6 @@ in_progress id 1 runq_in_progress 0 runq_in_progress_ns 0 oncpu_unseen 1 oncpu_u
 in_progress id 2 runq_in_progress 3 runq_in_progress_ns 36000000000 oncpu_unseen 0 oncpu_unseen_ns 0
 ";
 
-const GROUP_RUNQ: &str = "# schedhist group histogram version 1
-metric runq
-group 1
-name /web.service
-unit ns
-precision 3
-count 578
-sum 701000000
-max 37000000
-bucket 524288 589823 500
-bucket 33554432 37748735 78
-";
-
 /// The other files that the verbs read.
 const SETTINGS: [(&str, &str); 11] = [
     ("enable", "1\n"),
@@ -211,7 +198,7 @@ fn folder(name: &str) -> Folder {
     let folder = Folder::new(&format!("golden-{name}"));
     let mut machine = sim::Machine::new(4, 5, 1);
     machine.run(2_000);
-    machine.groups = Some(sim::Groups::new(GROUPS, GROUP_RUNQ));
+    machine.groups = Some(sim::Groups::new(GROUPS, sim::GROUP_RUNQ));
     let settings = folder.join("settings");
     files_of(&machine, &settings);
     fs::create_dir(folder.join("machine")).unwrap();
@@ -225,7 +212,7 @@ fn folder(name: &str) -> Folder {
         fs::write(settings.join(name), text).unwrap();
     }
     let hog = folder.join("hog");
-    machine.groups = Some(sim::Groups::new(GROUPS_IN_PROGRESS, GROUP_RUNQ));
+    machine.groups = Some(sim::Groups::new(GROUPS_IN_PROGRESS, sim::GROUP_RUNQ));
     machine.tells_progress = true;
     machine.run_until_busy();
     machine.now += 2_000_000_000;

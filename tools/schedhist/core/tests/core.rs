@@ -30,7 +30,7 @@ use schedhist_core::{
 
 mod sim;
 
-use sim::{Groups, Machine, Random};
+use sim::{Groups, Machine, Random, GROUP_RUNQ};
 
 fn two(seed: u64) -> (Vec<u8>, Vec<u8>) {
     let mut machine = Machine::new(3, 5, seed);
@@ -639,7 +639,7 @@ fn the_time_at_which_groups_began() {
     assert_eq!(since(&machine.raw()), Ok(None));
     machine.groups = Some(Groups {
         since: 1 << 40,
-        ..Groups::new(GROUPS, HISTOGRAMS)
+        ..Groups::new(GROUPS, GROUP_RUNQ)
     });
     let bytes = machine.raw();
     assert_eq!(since(&bytes), Ok(Some(1 << 40)));
@@ -696,7 +696,7 @@ fn any_bytes() {
     let mut random = Random(11);
     let (mut accepted, mut with_groups) = (0, 0);
     let mut machine = Machine::new(1, 5, 1);
-    machine.groups = Some(Groups::new(GROUPS, HISTOGRAMS));
+    machine.groups = Some(Groups::new(GROUPS, GROUP_RUNQ));
     let grouped = raw::only_groups(&machine.raw()).unwrap();
     let all = raw::groups(&grouped).unwrap().unwrap();
     for _ in 0..4_000 {
@@ -729,7 +729,7 @@ fn any_bytes() {
             String::from_utf8_lossy(&bytes).into_owned()
         };
         let _ = early(&text(GROUPS));
-        let _ = text::histograms(&text(HISTOGRAMS));
+        let _ = text::histograms(&text(GROUP_RUNQ));
         for outlier in text::OutlierParser::default().feed(&text(OUTLIERS)) {
             let _ = text::shares(
                 &outlier
@@ -743,19 +743,6 @@ fn any_bytes() {
     assert!(accepted > 100, "{accepted}");
     assert!(with_groups > 100, "{with_groups}");
 }
-
-const HISTOGRAMS: &str = "# schedhist group histogram version 1
-metric runq
-group 1
-name /web.service
-unit ns
-precision 3
-count 578
-sum 701000000
-max 37000000
-bucket 524288 589823 500
-bucket 33554432 37748735 78
-";
 
 const OUTLIERS: &str = "# schedhist outliers version 1
 outlier id 4 metric runq_wakeup cause wakeup cpu 1 duration_ns 30 start_ns 1 end_ns 31 \

@@ -217,6 +217,20 @@ impl Machine {
     }
 }
 
+/// A histogram of the waits of a group, as in `group_hist/runq`.
+pub const GROUP_RUNQ: &str = "# schedhist group histogram version 1
+metric runq
+group 1
+name /web.service
+unit ns
+precision 3
+count 578
+sum 701000000
+max 37000000
+bucket 524288 589823 500
+bucket 33554432 37748735 78
+";
+
 /// Made-up groups of tasks.
 #[derive(Clone, Debug, Default)]
 pub struct Groups {
