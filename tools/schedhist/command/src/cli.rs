@@ -30,7 +30,7 @@ use crate::{
     hide_possible_values = true,
     after_help = "Without a verb, shows a live view on a terminal, or else prints a summary since\n\
              the module was loaded.\n\
-             Verbs that change a setting meanwhile restore it at their end.\n\
+             A verb that changes a setting restores it when it ends.\n\
              Times may have a unit: 100us, 10ms, 0.5s, 5m, 2h, 1d.\n\
              See schedhist(1), and docs/tool.md."
 )]
@@ -56,6 +56,7 @@ pub enum Verb {
     Record(Record),
     Report(Report),
     Diff(Diff),
+    Flamegraph(Flamegraph),
     Watch(Watch),
     Ctl(Ctl),
     /// Check what schedhist needs, and print remedies
@@ -323,8 +324,8 @@ pub struct Diff {
 #[command(
     after_help = "Actions: trace and snapshot stop or copy the trace, at the very moment;\n\
                  shell,command=COMMAND; signal,num=N,pid=PID (or pid=parent); continue.\n\
-                 Ends after the first one above, unless continue is given; with status 3 if\n\
-                 there was one."
+                 Ends at the first outlier, with status 3. With continue, it goes on, and ends\n\
+                 with status 3 if there was one."
 )]
 pub struct Watch {
     /// The metric
@@ -375,6 +376,19 @@ pub struct Man {
     pub folder: PathBuf,
 }
 
+/// Draw the stacks that perf script prints
+#[derive(Args)]
+pub struct Flamegraph {
+    /// Print folded stacks instead of a picture
+    #[arg(long, conflicts_with = "title")]
+    pub folded: bool,
+    /// The heading of the picture
+    #[arg(long, value_name = "TEXT")]
+    pub title: Option<String>,
+    /// What perf script has printed [default: standard input]
+    pub file: Option<PathBuf>,
+}
+
 /// Serve the figures to Prometheus, by HTTP or in a file
 #[derive(Args)]
 pub struct Export {
@@ -382,7 +396,7 @@ pub struct Export {
     #[arg(long, value_name = "OUT",
         conflicts_with_all = ["listen", "textfile", "interval", "once", "format", "per_cpu", "series", "schema"])]
     pub perfetto: Option<PathBuf>,
-    /// For --perfetto: its source
+    /// With --perfetto: its source
     #[arg(short, long, value_name = "FILE", default_value = "schedhist.data", requires = "perfetto",
         conflicts_with_all = ["listen", "textfile", "once"])]
     pub input: PathBuf,

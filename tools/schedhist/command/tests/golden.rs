@@ -54,6 +54,13 @@ in_progress id 1 runq_in_progress 0 runq_in_progress_ns 0 oncpu_unseen 1 oncpu_u
 in_progress id 2 runq_in_progress 3 runq_in_progress_ns 36000000000 oncpu_unseen 0 oncpu_unseen_ns 0
 ";
 
+/// What perf script has printed.
+const STACKS: &str = "my;nap 12/34 [001] 12.345678: 2000 schedhist:offcpu:
+\tffffffff81000001 __schedule+0x12 ([kernel.kallsyms])
+\tffffffff81000002 do_nanosleep+0x1a ([kernel.kallsyms])
+\t    7f0000000001 main+0x7 (/usr/bin/nap)
+";
+
 /// The other files that the verbs read.
 const SETTINGS: [(&str, &str); 11] = [
     ("enable", "1\n"),
@@ -223,6 +230,7 @@ fn folder(name: &str) -> Folder {
     fs::write(hog.join("outlier_pipe"), "").unwrap();
     fs::create_dir(folder.join("broken")).unwrap();
     fs::write(folder.join("broken/raw"), &machine.raw()[..5_000]).unwrap();
+    fs::write(folder.join("stacks.txt"), STACKS).unwrap();
     recording(&folder.join("a.data"), 1, 6, 0);
     recording(&folder.join("b.data"), 2, 6, 1);
     recording(&folder.join("c.data"), 3, 6, 0);

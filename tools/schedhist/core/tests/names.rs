@@ -11,7 +11,7 @@ use schedhist_core::{
         text::{encode, Dialect},
         Exposition, Family, Kind, Sample, Value,
     },
-    page::flame::Stacks,
+    page::flame::{picture, Stacks},
     raw,
     stacks::StackParser,
     text::OutlierParser,
@@ -84,11 +84,20 @@ fn flame_graphs() {
         }
         assert_eq!(found, wanted, "{}", String::from_utf8_lossy(&text));
         assert!(!stacks.are_numbers);
+        let again = Stacks::parse("x", stacks.folded().as_bytes()).unwrap();
+        assert_eq!(again.weights, stacks.weights);
+        // Each name has its frames in the picture, and nothing in it is markup.
+        let picture = picture(&stacks, Some("<&>"));
+        assert_eq!(picture.matches("<g>").count(), 1 + 3 * wanted.len());
+        assert_eq!(picture.matches('<').count(), picture.matches('>').count());
+        assert!(picture.contains(">&lt;&amp;&gt;</text>"));
+        let is_text = |c: char| c == '\n' || !c.is_control();
+        assert!(picture.chars().all(is_text));
     }
     assert!(seen > 2 * ROUNDS, "{seen}");
 }
 
-/// What `scripts/flamegraph --folded` prints.
+/// Folded stacks are those that they were made of.
 #[test]
 fn folded_stacks() {
     let mut random = Random(12);
@@ -106,6 +115,8 @@ fn folded_stacks() {
         }
         line.extend(b";main;read_[k] 12\n");
         let stacks = Stacks::parse("x", &line).unwrap();
+        let again = Stacks::parse("x", stacks.folded().as_bytes()).unwrap();
+        assert_eq!(again.weights, stacks.weights);
         let (stack, weight) = stacks.weights.first_key_value().unwrap();
         assert_eq!((&stack[0].name, *weight), (&shown(&name), 12));
         assert!(!stack[0].is_kernel && stack[2].is_kernel && stack[2].name == "read");

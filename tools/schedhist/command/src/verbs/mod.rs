@@ -8,6 +8,7 @@ pub mod ctl;
 pub mod diff;
 mod doctor;
 mod export;
+mod flamegraph;
 mod groups;
 mod hist;
 mod record;
@@ -42,7 +43,8 @@ pub fn run(cli: &Cli) -> Result<u8> {
         return Err(Error::usage(why));
     }
     let is_apart = match verb {
-        Verb::Report(_) | Verb::Diff(_) | Verb::Completions(_) | Verb::Man(_) => true,
+        Verb::Report(_) | Verb::Diff(_) | Verb::Flamegraph(_) => true,
+        Verb::Completions(_) | Verb::Man(_) => true,
         Verb::Export(args) => args.perfetto.is_some(),
         _ => false,
     };
@@ -75,6 +77,7 @@ pub fn run(cli: &Cli) -> Result<u8> {
         Verb::Runqslower(args) => runqslower::runqslower(args, source),
         Verb::Groups(args) => groups::groups(args, source),
         Verb::Ctl(args) => ctl::ctl(args, source),
+        Verb::Flamegraph(args) => flamegraph::flamegraph(args),
         Verb::Completions(args) => completions::completions(args.shell),
         Verb::Man(args) => completions::man(&args.folder),
     };

@@ -103,6 +103,10 @@ groups | --dir machine | --separator , | notes measuring is off
 groups | --dir machine | --rows 1 | says 1 more
 groups | --dir machine | --wide | differs
 groups |  | --dir machine | says note: measuring is off
+flamegraph | stacks.txt | --folded | differs
+flamegraph | stacks.txt | --title <x> | says &lt;x&gt;</text>
+flamegraph | stacks.txt | --dir machine | refused reads no files of the module
+flamegraph | stacks.txt --folded | --title x | refused cannot be used with
 run | --dir machine | --nanoseconds -- true | differs
 run | --dir machine | --microseconds -- true | differs
 run | --dir machine | --milliseconds -- true | differs

@@ -42,6 +42,7 @@ const CASES: &[(&str, Prints)] = &[
     ("runqslower 5 --dir settings", Out),
     ("groups --dir machine", Out),
     ("groups --dir machine -j", Out),
+    ("flamegraph stacks.txt", Out),
     ("run --dir machine -- true", Err),
     ("run --dir machine -j -- true", Err),
     ("run --dir machine -r 2 --table -- sh -c 'exit 7'", Err),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Stacks as a flame graph: folded ones, or the output of `perf script`, whose parser is that of
-//! `scripts/flamegraph`.
+//! Stacks as a flame graph, in a page or as a picture of its own: folded ones, or the output of
+//! `perf script`.
 
 use std::{
     collections::{btree_map::Entry, BTreeMap},
@@ -17,8 +17,9 @@ use crate::text::{of_bytes, readable, LONGEST_COMM};
 /// The most frames that a graph has: what is narrower than so many others is left out.
 const MOST: usize = 1_000;
 
-/// The most levels that a graph has, and that are taken of a stack.
-const DEEPEST: usize = 100;
+/// The most levels that a graph has, and that are taken of a stack: those that perf records, and
+/// the task.
+const DEEPEST: usize = 128;
 
 /// The number of stacks in the table.
 const LISTED: usize = 20;
@@ -78,7 +79,7 @@ impl Stacks {
             }
         } else {
             // Many files have lines that end in a number.
-            let are_stacks = lines().all(|line| stacks.folded(line).is_some());
+            let are_stacks = lines().all(|line| stacks.take_folded(line).is_some());
             if !are_stacks || !text.contains(';') {
                 return Err(NEITHER);
             }
@@ -99,8 +100,31 @@ impl Stacks {
         }
     }
 
+    /// Returns a line for each stack, `comm;outermost;...;innermost WEIGHT`, which [`Stacks::parse`]
+    /// reads. Frames of the kernel end in `_[k]`, and `\\xNN` stands for a byte of a name that has a
+    /// meaning in such a line.
+    pub fn folded(&self) -> String {
+        let mut out = String::new();
+        for (stack, weight) in &self.weights {
+            for (place, frame) in stack.iter().enumerate() {
+                out.push_str(if place == 0 { "" } else { ";" });
+                for c in frame.name.chars() {
+                    let _ = match c {
+                        ';' | '\\' | '\0'..='\x1f' | '\x7f' => {
+                            write!(out, "\\x{:02x}", u32::from(c))
+                        }
+                        c => out.write_char(c),
+                    };
+                }
+                out.push_str(if frame.is_kernel { "_[k]" } else { "" });
+            }
+            let _ = writeln!(out, " {weight}");
+        }
+        out
+    }
+
     /// Takes a folded stack, if this is one.
-    fn folded(&mut self, line: &str) -> Option<()> {
+    fn take_folded(&mut self, line: &str) -> Option<()> {
         let (stack, weight) = folded(line)?;
         let frames = stack.split(';').enumerate().map(|(place, name)| {
             // The first one is a task.
@@ -149,8 +173,8 @@ fn folded(line: &str) -> Option<(&str, u64)> {
     Some((stack, weight.parse().ok()?))
 }
 
-/// Returns text without the escapes `\\xNN` that `scripts/flamegraph` writes for what has a meaning
-/// in folded stacks.
+/// Returns text without the escapes `\\xNN` for what has a meaning in folded stacks: see
+/// [`Stacks::folded`].
 fn unescaped(text: &str) -> String {
     let mut parts = text.split("\\x");
     let mut out = parts.next().unwrap_or_default().to_owned();
@@ -378,7 +402,7 @@ impl Node<'_> {
     }
 }
 
-/// What a frame is drawn with.
+/// A graph, and what its frames are drawn with.
 struct Drawing<'a> {
     out: String,
     stacks: &'a Stacks,
@@ -389,7 +413,48 @@ struct Drawing<'a> {
     left_out: bool,
 }
 
-impl Drawing<'_> {
+impl<'a> Drawing<'a> {
+    /// Draws a graph of this number of frames at the most.
+    fn new(stacks: &'a Stacks, most: usize) -> Self {
+        let mut root = Node::default();
+        for (stack, weight) in &stacks.weights {
+            root.weight = root.weight.saturating_add(*weight);
+            let mut node = &mut root;
+            for frame in stack {
+                node = node.callees.entry(frame).or_default();
+                node.weight = node.weight.saturating_add(*weight);
+            }
+        }
+        let mut weights = Vec::new();
+        root.weights(&mut weights);
+        weights.sort_unstable_by_key(|weight| std::cmp::Reverse(*weight));
+        let narrowest = (stacks.total() as f64 * LEAST / WIDTH) as u64;
+        let least = weights.get(most).copied().unwrap_or(0).max(narrowest);
+        let mut drawing = Self {
+            out: String::new(),
+            stacks,
+            whole: root.weight,
+            least,
+            height: root.depth(least) as f64 * ROW,
+            left_out: false,
+        };
+        drawing.frame("all", "ft", &root, 0.0, 0);
+        drawing
+    }
+
+    /// Returns how much the graph shows, in words.
+    fn about(&self) -> String {
+        let mut about = self.stacks.weight(self.whole) + " in all";
+        if !self.stacks.are_numbers {
+            about += ": the width of a frame is its time";
+        }
+        if self.left_out {
+            let share = self.share(self.least) * 100.0;
+            let _ = write!(about, "; frames of {share:.2} % or less are left out");
+        }
+        about
+    }
+
     fn share(&self, weight: u64) -> f64 {
         weight as f64 / self.whole.max(1) as f64
     }
@@ -446,53 +511,36 @@ impl Drawing<'_> {
 
 /// Writes the graph, and a table of the stacks with the greatest weights.
 pub fn write(out: &mut String, stacks: &Stacks) {
-    let mut root = Node::default();
-    for (stack, weight) in &stacks.weights {
-        root.weight = root.weight.saturating_add(*weight);
-        let mut node = &mut root;
-        for frame in stack {
-            node = node.callees.entry(frame).or_default();
-            node.weight = node.weight.saturating_add(*weight);
-        }
-    }
-    let mut weights = Vec::new();
-    root.weights(&mut weights);
-    weights.sort_unstable_by_key(|weight| std::cmp::Reverse(*weight));
-    let narrowest = (stacks.total() as f64 * LEAST / WIDTH) as u64;
-    let least = weights.get(MOST).copied().unwrap_or(0).max(narrowest);
-    let depth = root.depth(least);
-    let height = depth as f64 * ROW;
-    let mut drawing = Drawing {
-        out: String::new(),
-        stacks,
-        whole: root.weight,
-        least,
-        height,
-        left_out: false,
-    };
-    drawing.frame("all", "ft", &root, 0.0, 0);
-    let total = stacks.weight(root.weight);
-    let what = if stacks.are_numbers {
-        format!("{total} in all")
-    } else {
-        format!("{total} in all: the width of a frame is its time")
-    };
-    let left_out = if drawing.left_out {
-        let share = drawing.share(least) * 100.0;
-        format!("; frames of {share:.2} % or less are left out")
-    } else {
-        String::new()
-    };
+    let drawing = Drawing::new(stacks, MOST);
     let _ = write!(
         out,
-        "<figure><div class=\"scroll\"><svg class=\"flame\" viewBox=\"0 0 {WIDTH} {height}\" \
-         role=\"img\"><title>Flame graph</title>{}</svg></div><output></output><figcaption>{}: {what}\
-         {left_out}. The kernel's frames are the darker ones; callees stand above their \
+        "<figure><div class=\"scroll\"><svg class=\"flame\" viewBox=\"0 0 {WIDTH} {}\" \
+         role=\"img\"><title>Flame graph</title>{}</svg></div><output></output><figcaption>{}: {}. \
+         The kernel's frames are the darker ones; callees stand above their \
          callers.</figcaption></figure>",
+        drawing.height,
         drawing.out,
-        escaped(&stacks.name)
+        escaped(&stacks.name),
+        drawing.about(),
     );
-    table(out, stacks, root.weight);
+    table(out, stacks, drawing.whole);
+}
+
+/// Returns the graph as a picture (SVG) with a title. A browser shows a frame's time when the
+/// pointer is on it.
+pub fn picture(stacks: &Stacks, title: Option<&str>) -> String {
+    let drawing = Drawing::new(stacks, usize::MAX);
+    let title = title.map_or_else(|| drawing.about(), str::to_owned);
+    let (height, title) = (drawing.height + 40.0, escaped(&title));
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height}\" \
+         viewBox=\"0 -36 {WIDTH} {height}\" font-family=\"monospace\" font-size=\"11\"><style>\
+         .ft{{fill:#b9bfc6}}.fu{{fill:#f0c05a}}.fk{{fill:#e8843c}}</style>\
+         <path d=\"M0-36h{WIDTH}v{height}H0z\" fill=\"#fbfbf6\"/>\
+         <text x=\"{}\" y=\"-14\" text-anchor=\"middle\" font-size=\"15\">{title}</text>{}</svg>\n",
+        WIDTH / 2.0,
+        drawing.out
+    )
 }
 
 fn table(out: &mut String, stacks: &Stacks, whole: u64) {
@@ -525,15 +573,7 @@ mod tests {
     use super::*;
 
     fn folded(stacks: &Stacks) -> Vec<String> {
-        let mut lines = Vec::new();
-        for (stack, weight) in &stacks.weights {
-            let names: Vec<_> = stack
-                .iter()
-                .map(|frame| frame.name.clone() + if frame.is_kernel { "_[k]" } else { "" })
-                .collect();
-            lines.push(format!("{} {weight}", names.join(";")));
-        }
-        lines
+        stacks.folded().lines().map(str::to_owned).collect()
     }
 
     #[test]
