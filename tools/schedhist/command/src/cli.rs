@@ -196,6 +196,9 @@ pub struct Groups {
     /// Number of intervals [default: until ^C]
     #[arg(value_parser = number(1_u64))]
     pub count: Option<u64>,
+    /// Show who kept others waiting, at least how long
+    #[arg(long)]
+    pub offenders: bool,
     /// At most N groups [default: 20]
     #[arg(short = 'n', long, value_name = "N", value_parser = number(1_u64))]
     pub rows: Option<u64>,

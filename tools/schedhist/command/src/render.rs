@@ -155,15 +155,30 @@ pub struct Row<'a> {
     pub metric: &'a Metric,
     pub scope: Scope<'a>,
     pub samples: Distribution,
+    /// How many tasks waited on average.
+    waiting: Option<f64>,
 }
 
 impl<'a> Row<'a> {
-    pub fn whole(interval: &Interval, metric: &'a Metric) -> Self {
+    /// Returns the histogram of the CPUs that `wanted` accepts.
+    pub fn new(
+        interval: &Interval,
+        metric: &'a Metric,
+        scope: Scope<'a>,
+        wanted: impl Fn(u32) -> bool,
+    ) -> Self {
         Self {
             metric,
-            scope: Scope::All,
-            samples: interval.window.distribution(metric, |_| true),
+            scope,
+            samples: interval.window.distribution(metric, &wanted),
+            waiting: interval.window.waiting(metric, wanted),
         }
+    }
+
+    /// Returns the number of tasks that waited on average in words, if it is known.
+    fn waiting(&self) -> Option<String> {
+        let waiting = units::tasks(Some(self.waiting?));
+        Some(format!("{waiting} tasks waiting on average"))
     }
 }
 
@@ -185,13 +200,18 @@ fn table<'a>(interval: &'a Interval, rows: Vec<Row<'a>>, style: &Style) -> Table
         &style.quantiles,
         |row: &Row<'a>| Some(&row.samples),
     ));
+    columns.push(Column::new("tasks_waiting", |row: &Row<'_>| {
+        row.waiting
+            .map_or(Cell::Absent, |tasks| Cell::Tasks(Some(tasks)))
+    }));
     Table::new("schedhist.histogram.v1", columns, rows)
 }
 
 /// Returns all metrics of an interval in the form that the user chose.
 pub fn summary(interval: &Interval, style: &Style, is_headed: &mut bool) -> String {
     let rows = interval.window.names.metrics.iter();
-    let rows = rows.map(|metric| Row::whole(interval, metric)).collect();
+    let rows = rows.map(|metric| Row::new(interval, metric, Scope::All, |_| true));
+    let rows: Vec<_> = rows.collect();
     let mut table = table(interval, rows, style);
     let switches = interval.window.counter("switches").unwrap_or_default();
     table.title.push(format!(
@@ -211,7 +231,10 @@ pub fn summary(interval: &Interval, style: &Style, is_headed: &mut bool) -> Stri
             format!("worst {metric}: {value}, {task} on CPU {cpu}")
         })
     });
-    table.after = worst.collect();
+    let waiting = { table.rows.iter() }.find(|row| row.metric.name == "runq");
+    table.after = { waiting.and_then(Row::waiting).into_iter() }
+        .chain(worst)
+        .collect();
     table.notes = off(&interval.window, is_default).into_iter().collect();
     table.notes.extend(notes(interval));
     table.render(style, is_headed) + &counters(interval, &table.notes, style)
@@ -253,9 +276,10 @@ fn histogram(interval: &Interval, row: &Row<'_>, bars: u64, style: &Style) -> St
     };
     let (name, count) = (&row.metric.name, samples.count());
     let (span, laws) = (span(interval), laws(interval).0);
+    let waiting = { row.waiting() }.map_or(String::new(), |waiting| format!(", {waiting}"));
     wrap(
         &mut out,
-        &format!("{name}{cpu}: {count} samples {span}{off}, {laws}"),
+        &format!("{name}{cpu}: {count} samples {span}{off}{waiting}, {laws}"),
     );
     let mut line = format!("mean {}", style.unit.text(samples.mean()));
     for quantile in &style.quantiles {

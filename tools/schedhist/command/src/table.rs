@@ -35,6 +35,8 @@ pub enum Cell {
     Time(u64),
     Max(Max),
     Probability(f64),
+    /// A number of tasks on average.
+    Tasks(Option<f64>),
     Flag(bool),
     List(Vec<Cell>),
     Object(Vec<(Cow<'static, str>, Cell)>),
@@ -61,6 +63,7 @@ impl Cell {
             Self::Time(nanoseconds) => unit.quantile(Some(*nanoseconds)),
             Self::Max(max) => unit.max(*max),
             Self::Probability(p) => format!("{p:.3}"),
+            Self::Tasks(average) => units::tasks(*average),
             Self::Absent | Self::Unknown => "-".to_owned(),
             other => other.separated(),
         }
@@ -74,9 +77,10 @@ impl Cell {
             Self::Time(u64::MAX) => "inf".to_owned(),
             Self::Time(nanoseconds) => nanoseconds.to_string(),
             Self::Max(max) => Self::time(max.value()).separated(),
-            Self::Probability(p) => format!("{p:.4}"),
+            Self::Probability(p) | Self::Tasks(Some(p)) => format!("{p:.4}"),
             Self::Flag(flag) => u8::from(*flag).to_string(),
-            Self::Absent | Self::Unknown | Self::List(_) | Self::Object(_) => String::new(),
+            Self::Absent | Self::Unknown | Self::Tasks(None) => String::new(),
+            Self::List(_) | Self::Object(_) => String::new(),
         }
     }
 
@@ -96,6 +100,9 @@ impl Serialize for Cell {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Absent | Self::Unknown | Self::Time(u64::MAX) => serializer.serialize_none(),
+            Self::Tasks(average) => {
+                { average.map(|tasks| (tasks * 1e4).round() / 1e4) }.serialize(serializer)
+            }
             Self::Text(text) => serializer.serialize_str(text),
             Self::Number(number) => serializer.serialize_i128(*number),
             Self::Count(number) | Self::Time(number) => serializer.serialize_u64(*number),

@@ -43,6 +43,13 @@ pub struct GroupRow {
     pub neighbours: Vec<(String, u64)>,
 }
 
+impl GroupRow {
+    /// Returns how long its waits that have ended took, in nanoseconds.
+    pub fn ended(&self) -> u64 {
+        { self.ended_ns.iter() }.fold(0, |sum, ns| sum.saturating_add(*ns))
+    }
+}
+
 /// Slices and waits in progress of a group: how many, and how long they have taken so far, in
 /// nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -110,9 +117,50 @@ impl Groups {
     }
 }
 
+/// A group whose tasks had the CPU when waits of other groups ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Offender {
+    pub name: String,
+    /// How long other groups waited for it at least, in nanoseconds: of the groups that keep a
+    /// group waiting, the module names some.
+    pub kept_ns: u64,
+    /// The groups that it kept waiting, by their places in the rows, with the time at least; the
+    /// longest is first.
+    pub waited: Vec<(usize, u64)>,
+}
+
+/// Returns the groups that kept others waiting, the worst one first, and how long groups waited for
+/// others of which the module names none, in nanoseconds.
+pub fn offenders(rows: &[GroupRow]) -> (Vec<Offender>, u64) {
+    let mut all: BTreeMap<&str, Offender> = BTreeMap::new();
+    let mut unnamed = 0_u64;
+    for (place, row) in rows.iter().enumerate() {
+        let mut rest = row.ended_ns[CulpritKind::Other as usize];
+        for (name, ns) in &row.neighbours {
+            let offender = all.entry(name).or_insert_with(|| Offender {
+                name: name.clone(),
+                kept_ns: 0,
+                waited: Vec::new(),
+            });
+            offender.kept_ns = offender.kept_ns.saturating_add(*ns);
+            offender.waited.push((place, *ns));
+            rest = rest.saturating_sub(*ns);
+        }
+        unnamed = unnamed.saturating_add(rest);
+    }
+    let mut all: Vec<_> = all.into_values().collect();
+    for offender in &mut all {
+        offender.waited.sort_by_key(|(_, ns)| Reverse(*ns));
+    }
+    all.sort_by_key(|offender| Reverse(offender.kept_ns));
+    (all, unnamed)
+}
+
 /// The groups at the ends of an interval.
 #[derive(Debug)]
 pub struct Between<'a> {
+    /// The time that passed, in nanoseconds, if the module tells.
+    pub span: Option<u64>,
     /// The groups at the beginning, by their numbers; `None` if they began in the interval.
     old: Option<BTreeMap<u32, &'a Group>>,
     new: &'a Groups,
@@ -122,8 +170,11 @@ impl<'a> Between<'a> {
     /// Without earlier groups, or if all are others by now, the interval is that since they began.
     pub fn new(old: Option<&'a Groups>, new: &'a Groups) -> Self {
         let by_number = |old: &'a Groups| old.groups.iter().map(|group| (group.id, group));
+        let old = old.filter(|old| old.are_of(new));
+        let begin = old.map_or(new.since, |old| old.time);
         Self {
-            old: { old.filter(|old| old.are_of(new)) }.map(|old| by_number(old).collect()),
+            span: { new.time.zip(begin) }.map(|(end, begin)| end.saturating_sub(begin)),
+            old: old.map(|old| by_number(old).collect()),
             new,
         }
     }

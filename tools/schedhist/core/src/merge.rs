@@ -26,6 +26,7 @@ pub fn add(sum: &mut Window, other: &Window) -> Result<(), &'static str> {
     sum.metrics_on &= other.metrics_on;
     sum.was_on |= other.was_on;
     sum.switched |= other.switched;
+    sum.waits_in_progress.extend(&other.waits_in_progress);
     for cpu in &other.cpus {
         match sum.cpus.binary_search_by_key(&cpu.number, |cpu| cpu.number) {
             Ok(place) => add_cpu(&mut sum.cpus[place], cpu),

@@ -75,6 +75,21 @@ pub fn clamp(nanoseconds: u128) -> u64 {
     u64::try_from(nanoseconds).unwrap_or(u64::MAX)
 }
 
+/// Returns how many tasks waited on average, by Little's law: the time that they waited, over the
+/// time that passed, both in nanoseconds. Returns `None` if no time passed, or it is not known.
+pub fn tasks_on_average(waited: u128, span: Option<u64>) -> Option<f64> {
+    let span = span.filter(|span| *span != 0)?;
+    Some(waited as f64 / span as f64)
+}
+
+/// Returns the text of a number of tasks on average, with at least three digits; `-` for none.
+pub fn tasks(average: Option<f64>) -> String {
+    average.map_or("-".to_owned(), |tasks| match tasks < 9.995 {
+        true => format!("{tasks:.2}"),
+        false => format!("{tasks:.1}"),
+    })
+}
+
 /// Returns a count with at most eight characters: large ones in thousands, millions and so on.
 pub fn count(count: u64) -> String {
     let mut value = count;

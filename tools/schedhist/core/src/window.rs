@@ -15,6 +15,7 @@ use crate::{
         switch::cpu::Occupancy,
     },
     raw::{Cpu, Histogram, Metric, Names, SliceInProgress, Snapshot},
+    units,
 };
 
 /// The samples of a metric on a CPU in a window.
@@ -113,6 +114,15 @@ pub struct Window {
     pub switched: bool,
     /// All possible CPUs, by ascending number.
     pub cpus: Vec<WindowCpu>,
+    /// By metric, how much longer the waits in progress had taken at the end than those at the
+    /// beginning, in nanoseconds.
+    pub waits_in_progress: Vec<(u32, i128)>,
+}
+
+/// Returns how long the waits in progress have taken, by metric.
+fn waits_in_progress(snapshot: &Snapshot) -> impl Iterator<Item = (u32, i128)> + '_ {
+    let waits = snapshot.waits.iter();
+    waits.map(|waits| (waits.metric, waits.sum.into()))
 }
 
 impl Window {
@@ -134,6 +144,7 @@ impl Window {
             was_on: snapshot.enabled,
             switched: false,
             cpus: cpus.collect(),
+            waits_in_progress: waits_in_progress(snapshot).collect(),
         }
     }
 
@@ -180,7 +191,53 @@ impl Window {
             was_on: old.enabled || new.enabled,
             switched: old.enabled != new.enabled || old.metrics_on != new.metrics_on,
             cpus,
+            waits_in_progress: waits_in_progress(new)
+                .chain(waits_in_progress(old).map(|(metric, ns)| (metric, -ns)))
+                .collect(),
         })
+    }
+
+    /// Returns the time that passed, in nanoseconds. Since the load it is that during which the
+    /// module measured: all slices of the CPU that was online longest. Returns `None` if not all
+    /// slices are recorded.
+    pub fn elapsed(&self) -> Option<u64> {
+        let metrics = ["oncpu", "idle"].map(|name| self.names.metric(name));
+        let is_on = |metric: &Option<&Metric>| metric.is_some_and(|metric| self.is_on(metric));
+        let measured = |cpu: &WindowCpu| {
+            let slices = metrics.iter().flatten();
+            let slices = slices.flat_map(|metric| cpu.parts_of(metric));
+            let in_progress = cpu.slice.map_or(0, |slice| {
+                slice.of(Occupancy::Task) + slice.of(Occupancy::Idle)
+            });
+            let all = slices.fold(in_progress.into(), |all: u128, part| {
+                all.saturating_add(part.sum)
+            });
+            units::clamp(all)
+        };
+        match self.span {
+            None if metrics.iter().all(is_on) => self.cpus.iter().map(measured).max(),
+            span => span,
+        }
+    }
+
+    /// Returns how many tasks waited on average, on those CPUs that `wanted` accepts, if `metric`
+    /// is one of waits for a CPU and was on. A wait that began before the window, or that is in
+    /// progress at its end, counts with its part in the window if all CPUs are wanted. The module
+    /// does not tell in which CPUs' queues those in progress are: of some CPUs, it is the waits
+    /// that ended on them.
+    pub fn waiting(&self, metric: &Metric, wanted: impl Fn(u32) -> bool) -> Option<f64> {
+        if !metric.name.starts_with("runq") || !self.is_on(metric) {
+            return None;
+        }
+        let cpus = || self.cpus.iter().filter(|cpu| wanted(cpu.number));
+        let ended = cpus().flat_map(|cpu| cpu.parts_of(metric));
+        let mut waited = ended.fold(0_u128, |all, part| all.saturating_add(part.sum));
+        if cpus().count() == self.cpus.len() {
+            let of_metric = self.waits_in_progress.iter();
+            let of_metric = of_metric.filter(|(part, _)| metric.parts.contains(part));
+            waited = waited.saturating_add_signed(of_metric.map(|(_, ns)| ns).sum());
+        }
+        units::tasks_on_average(waited, self.elapsed())
     }
 
     /// Returns whether all parts of a metric were on at both ends.

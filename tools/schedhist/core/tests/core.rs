@@ -15,7 +15,7 @@ use schedhist_core::{
         histogram::bucket::{Precision, Scheme},
         switch::cpu::Occupancy,
     },
-    groups::Between,
+    groups::{offenders, Between, GroupRow},
     laws,
     log2::Log2,
     raw,
@@ -85,6 +85,86 @@ fn long_stays(seed: u64) -> (u64, [Vec<u8>; 3]) {
     let second = machine.raw();
     machine.run(50);
     (machine.now - 10_000_000_000, [first, second, machine.raw()])
+}
+
+/// The number of waiting tasks is that of Little's law: over an interval, over its parts and over
+/// its CPUs it is the same time that was waited.
+#[test]
+fn tasks_waiting_on_average() {
+    for seed in 0..20 {
+        let (_, snapshots) = long_stays(seed);
+        let [first, second, third] =
+            snapshots.map(|bytes| raw::decode(&bytes).expect("a snapshot"));
+        let runq = first.names.metric("runq").unwrap();
+        let between = |old, new| Window::between(old, new).unwrap();
+        let waited = |window: &Window| {
+            window.waiting(runq, |_| true).unwrap() * window.elapsed().unwrap() as f64
+        };
+        let is_near = |a: f64, b: f64| (a - b).abs() < 1e-6 * b.abs().max(1.0);
+        // Nothing ends in the first ten seconds, during which one task waits.
+        let (begin, end) = (between(&first, &second), between(&second, &third));
+        assert!(is_near(begin.waiting(runq, |_| true).unwrap(), 1.0));
+        assert!(is_near(begin.waiting(runq, |cpu| cpu == 0).unwrap(), 0.0));
+        let whole = between(&first, &third);
+        assert!(is_near(waited(&begin) + waited(&end), waited(&whole)));
+        let since_load = Window::since_load(&third);
+        assert!(is_near(
+            waited(&Window::since_load(&first)) + waited(&whole),
+            waited(&since_load)
+        ));
+        // The slices that were seen take all of the time since measuring began.
+        let slices = third.cpus.iter().filter_map(|cpu| cpu.slice);
+        let measured = slices.map(|slice| slice.now - slice.unseen);
+        assert_eq!(since_load.elapsed(), measured.max());
+        for window in [&whole, &since_load] {
+            let of = |cpu| window.waiting(runq, |other| other == cpu).unwrap();
+            let sum = window.distribution(runq, |_| true).sum as f64;
+            let all: f64 = window.cpus.iter().map(|cpu| of(cpu.number)).sum();
+            assert!(is_near(all * window.elapsed().unwrap() as f64, sum));
+        }
+        // What is no wait for a CPU, or off, has none.
+        let mut off = whole.clone();
+        off.metrics_on = 0;
+        assert_eq!(off.waiting(runq, |_| true), None);
+        let oncpu = first.names.metric("oncpu").unwrap();
+        assert_eq!(whole.waiting(oncpu, |_| true), None);
+        assert_eq!(between(&first, &first).waiting(runq, |_| true), None);
+    }
+}
+
+/// What a group is blamed for is what others say of it, and the rest is told.
+#[test]
+fn offenders_of_groups() {
+    let row = |name: &str, other: u64, neighbours: &[(&str, u64)]| GroupRow {
+        name: name.to_owned(),
+        ended_ns: [7, other, 7, 7],
+        neighbours: neighbours
+            .iter()
+            .map(|(name, ns)| (String::from(*name), *ns))
+            .collect(),
+        ..GroupRow::default()
+    };
+    let rows = [
+        row("a", 100, &[("c", 60), ("b", 30)]),
+        row("b", 50, &[("a", 50)]),
+        row("c", 0, &[]),
+        row("d", u64::MAX, &[("b", 40)]),
+    ];
+    let (found, unnamed) = offenders(&rows);
+    let found: Vec<_> = found
+        .iter()
+        .map(|it| (&*it.name, it.kept_ns, &*it.waited))
+        .collect();
+    assert_eq!(
+        found,
+        [
+            ("b", 70, &[(3, 40), (0, 30)][..]),
+            ("c", 60, &[(0, 60)]),
+            ("a", 50, &[(1, 50)]),
+        ]
+    );
+    assert_eq!(unnamed, u64::MAX - 30);
+    assert_eq!(offenders(&[]), (vec![], 0));
 }
 
 /// What is in progress is time of the interval in which it passes, and of no other.
@@ -707,6 +787,7 @@ fn any_bytes() {
             let window = Window::since_load(&found);
             let _ = laws::check(&window, 0);
             for metric in &found.names.metrics {
+                let _ = window.waiting(metric, |_| true);
                 let all = window.distribution(metric, |_| true);
                 let _ = (all.mean(), all.quantile_upper(Quantile::DEFAULT[4]));
             }
@@ -717,7 +798,7 @@ fn any_bytes() {
             with_groups += 1;
             for old in [None, Some(&all), Some(&found)] {
                 let between = Between::new(old, &found);
-                let (_, _) = (between.rows(), between.lost());
+                let (_, _) = (offenders(&between.rows()), between.lost());
                 for group in &found.groups {
                     let _ = between.samples(group, &GroupMetric::ALL);
                 }

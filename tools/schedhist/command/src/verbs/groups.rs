@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `groups`: who waits, and because of whom.
+//! `groups`: who waits, and because of whom; who makes others wait.
 
 use schedhist_core::{
     distribution::{Distribution, Quantile},
     engine::group::records::GroupMetric,
-    groups::{Between, GroupRow, CLASSES},
+    groups::{offenders, Between, GroupRow, Offender, CLASSES},
     raw::Groups,
     text::shares,
+    units::tasks_on_average,
 };
 
 use crate::{
     cli,
     error::{Error, Result},
     options::{Form, Style},
-    output::print,
+    output::{print, WIDTH},
     render,
     setting::grouping::MORE_GROUPS,
     source::{each_interval, Interval, Reading, Source},
@@ -27,9 +28,8 @@ const LONG: u64 = 100_000_000;
 /// What a group did, and its waits meanwhile.
 type Row = (GroupRow, Distribution);
 
-/// Returns what the groups did since an earlier time; without one, since they began.
-fn since(old: Option<&Groups>, new: &Groups) -> Vec<Row> {
-    let between = Between::new(old, new);
+/// Returns what the groups did in an interval.
+fn rows(between: &Between<'_>, new: &Groups) -> Vec<Row> {
     let row = |row: GroupRow| {
         let group = new.groups.iter().find(|group| group.id == row.id)?;
         let waits = between.samples(group, &[GroupMetric::Runq]);
@@ -48,114 +48,233 @@ fn groups_of(reading: &Reading, source: &Source) -> Result<Groups> {
     })
 }
 
-/// Prints the groups, those first that waited longest.
+/// Prints the groups, those first that waited longest, or that kept others waiting longest.
 pub fn groups(args: &cli::Groups, source: &Source) -> Result {
     let style = Style::new(&args.style);
-    // A program wants all of them.
-    let most = match (args.rows, &style.form) {
-        (Some(rows), _) => usize::try_from(rows).unwrap_or(usize::MAX),
-        (None, Form::Text) => 20,
-        (None, _) => usize::MAX,
-    };
     let mut is_headed = false;
-    let mut show = |mut rows: Vec<Row>, groups: &Groups, span: &str, interval: &Interval| {
-        let more = rows.len().saturating_sub(most);
-        rows.truncate(most);
-        let mut table = table(rows, groups, span, interval, args.wide, &style);
-        if more != 0 {
-            table.after.push(format!("... and {more} more: --rows"));
-        }
-        print(&table.render(&style, &mut is_headed))
+    let mut show = |old: Option<&Groups>, groups: &Groups, span: &str, interval: &Interval| {
+        let shown = Shown {
+            between: Between::new(old, groups),
+            groups,
+            span,
+            interval,
+            args,
+            style: &style,
+        };
+        let text = match args.offenders {
+            true => shown.render(shown.offenders(&shown.between.rows()), &mut is_headed),
+            false => shown.render(shown.groups(), &mut is_headed),
+        };
+        print(&text)
     };
     let first = source.read()?;
     let mut last = groups_of(&first, source)?;
     if args.interval.is_none() {
-        let (rows, span) = (since(None, &last), "since group_by was written");
-        return show(rows, &last, span, &first.since_load());
+        let span = "since group_by was written";
+        return show(None, &last, span, &first.since_load());
     }
     let (interval, count) = (args.interval, args.count);
     each_interval(source, first, interval, count, |interval, reading| {
         let now = groups_of(reading, source)?;
-        let rows = since(Some(&last), &now);
+        show(Some(&last), &now, &render::span(&interval), &interval)?;
         last = now;
-        show(rows, &last, &render::span(&interval), &interval)
+        Ok(())
     })
 }
 
 /// The least room for a name: the end of a long path is to be seen.
-const NAME: usize = 16;
+const NAME: usize = 14;
 
-/// Returns the groups, in an interval of the time in which they did that.
-fn table<'a>(
-    rows: Vec<Row>,
-    groups: &Groups,
-    span: &str,
+/// What is shown of an interval, and how.
+struct Shown<'a> {
+    between: Between<'a>,
+    groups: &'a Groups,
+    span: &'a str,
     interval: &'a Interval,
-    is_wide: bool,
+    args: &'a cli::Groups,
     style: &'a Style,
-) -> Table<'a, Row> {
-    let ns = |f: fn(&GroupRow) -> u64| move |(row, _): &Row| Cell::Time(f(row));
-    let count = |f: fn(&GroupRow) -> u64| move |(row, _): &Row| Cell::Count(f(row));
-    let name = |(row, _): &Row| Cell::from(&row.name);
-    let mut columns = vec![
-        Column::new("unix_ns", |_| Cell::Number(interval.unix_ns.into())),
-        Column::new("span_ns", |_| Cell::time(interval.window.span)),
-        Column::json("name", name),
-        Column::new("oncpu_ns", ns(|row| row.oncpu_ns)).right("oncpu", 7),
-        Column::json("oncpu_in_progress", count(|row| row.in_progress.oncpu.0)),
-        Column::json("oncpu_in_progress_ns", ns(|row| row.in_progress.oncpu.1)),
-        Column::json("oncpu_unseen_ns", ns(|row| row.in_progress.unseen.1)),
-        Column::new("waits", count(|row| row.waits.0)).right("waits", 7),
-        Column::new("waited_ns", ns(|row| row.waits.1)).right("waited", 7),
-        Column::json("waits_in_progress", count(|row| row.in_progress.runq.0)),
-        Column::json("waited_in_progress_ns", ns(|row| row.in_progress.runq.1)),
-    ];
-    columns.extend(CLASSES.iter().enumerate().map(|(class, name)| {
-        let ended = move |(row, _): &Row| Cell::Time(row.ended_ns[class]);
-        Column::new(format!("ended_by_{name}_ns"), ended)
-    }));
-    columns.push(Column::json("neighbours", |(row, _): &Row| {
-        let neighbours = row.neighbours.iter();
-        let pair = |(name, ns): &(String, u64)| vec![Cell::from(name), Cell::Time(*ns)];
-        Cell::List(neighbours.map(|it| Cell::List(pair(it))).collect())
-    }));
-    let shown = match style.are_quantiles_chosen {
-        true => style.quantiles.clone(),
-        false => Quantile::parse("99").into_iter().collect(),
-    };
-    let waits = table::distribution(style, 7, &shown, |(_, waits): &Row| Some(waits));
-    // The first two would be those of the waits again.
-    let waits = waits.into_iter().enumerate();
-    columns.extend(waits.map(|(place, column)| match place {
-        0 | 1 => column.json_only(),
-        _ => column,
-    }));
-    columns.extend(CLASSES.iter().enumerate().map(|(class, heading)| {
-        let share = move |(row, _): &Row| Cell::Number((shares(&row.ended_ns)[class] / 10).into());
-        let gap = if class == 0 { 2 } else { 1 };
-        Column::text(share).right(*heading, heading.len()).gap(gap)
-    }));
-    columns.push(
-        Column::csv("name", name)
-            .left("group", NAME)
-            .gap(2)
-            .cut(is_wide),
-    );
-    let mut table = Table::new("schedhist.group.v1", columns, rows);
-    let unit = render::in_unit(style.unit);
-    let title = format!("schedhist: groups by {}, {span}{unit}", groups.rule);
-    table.title.push(title);
-    table.below = Box::new(move |(row, _)| below(row, is_wide, style));
-    table.notes = interval.notes.clone();
-    let is_wanted = |name: &str| matches!(name, "runq" | "oncpu");
-    table.notes.extend(render::off(&interval.window, is_wanted));
-    if groups.refused != 0 {
-        let note = "a task found no room for a group, and is in other";
+}
+
+impl Shown<'_> {
+    /// Returns a table as the user wants it, without the rows for which there is no room.
+    fn render<R>(&self, mut table: Table<'_, R>, is_headed: &mut bool) -> String {
+        // A program wants all of them.
+        let most = match (self.args.rows, &self.style.form) {
+            (Some(rows), _) => usize::try_from(rows).unwrap_or(usize::MAX),
+            (None, Form::Text) => 20,
+            (None, _) => usize::MAX,
+        };
+        let more = table.rows.len().saturating_sub(most);
+        table.rows.truncate(most);
+        if more != 0 {
+            table.after.push(format!("... and {more} more: --rows"));
+        }
+        table.notes.extend(self.interval.notes.iter().cloned());
+        let is_wanted = |name: &str| matches!(name, "runq" | "oncpu");
         table
             .notes
-            .push(format!("{} times, {note}: {MORE_GROUPS}", groups.refused));
+            .extend(render::off(&self.interval.window, is_wanted));
+        if self.groups.refused != 0 {
+            table.notes.push(format!(
+                "{} times, a task found no room for a group, and is in other: {MORE_GROUPS}",
+                self.groups.refused
+            ));
+        }
+        table.render(self.style, is_headed)
     }
-    table
+
+    /// Returns a table without columns but those of the interval.
+    fn table<'b, R>(&'b self, what: &str, schema: &'static str, rows: Vec<R>) -> Table<'b, R> {
+        let columns = vec![
+            Column::new("unix_ns", |_| Cell::Number(self.interval.unix_ns.into())),
+            Column::new("span_ns", |_| Cell::time(self.interval.window.span)),
+        ];
+        let mut table = Table::new(schema, columns, rows);
+        let (rule, unit) = (&self.groups.rule, render::in_unit(self.style.unit));
+        table
+            .title
+            .push(format!("schedhist: {what} by {rule}, {}{unit}", self.span));
+        table
+    }
+
+    /// Returns the groups.
+    fn groups(&self) -> Table<'_, Row> {
+        let style = self.style;
+        let mut table = self.table(
+            "groups",
+            "schedhist.group.v1",
+            rows(&self.between, self.groups),
+        );
+        let ns = |f: fn(&GroupRow) -> u64| move |(row, _): &Row| Cell::Time(f(row));
+        let count = |f: fn(&GroupRow) -> u64| move |(row, _): &Row| Cell::Count(f(row));
+        let name = |(row, _): &Row| Cell::from(&row.name);
+        let span = self.between.span;
+        let columns = &mut table.columns;
+        columns.extend([
+            Column::json("name", name),
+            Column::new("oncpu_ns", ns(|row| row.oncpu_ns)).right("oncpu", 6),
+            Column::json("oncpu_in_progress", count(|row| row.in_progress.oncpu.0)),
+            Column::json("oncpu_in_progress_ns", ns(|row| row.in_progress.oncpu.1)),
+            Column::json("oncpu_unseen_ns", ns(|row| row.in_progress.unseen.1)),
+            Column::new("waits", count(|row| row.waits.0)).right("waits", 6),
+            Column::new("waited_ns", ns(|row| row.waits.1)).right("waited", 6),
+            Column::new("tasks_waiting", move |(row, _): &Row| {
+                Cell::Tasks(tasks_on_average(row.waits.1.into(), span))
+            })
+            .right("queue", 5),
+            Column::json("waits_in_progress", count(|row| row.in_progress.runq.0)),
+            Column::json("waited_in_progress_ns", ns(|row| row.in_progress.runq.1)),
+        ]);
+        columns.extend(CLASSES.iter().enumerate().map(|(class, name)| {
+            let ended = move |(row, _): &Row| Cell::Time(row.ended_ns[class]);
+            Column::new(format!("ended_by_{name}_ns"), ended)
+        }));
+        columns.push(Column::json("neighbours", |(row, _): &Row| {
+            pairs(row.neighbours.iter().map(|(name, ns)| (name, *ns)))
+        }));
+        let shown = match style.are_quantiles_chosen {
+            true => style.quantiles.clone(),
+            false => Quantile::parse("99").into_iter().collect(),
+        };
+        let waits = table::distribution(style, 6, &shown, |(_, waits): &Row| Some(waits));
+        // The first two would be those of the waits again.
+        let waits = waits.into_iter().enumerate();
+        columns.extend(waits.map(|(place, column)| match place {
+            0 | 1 => column.json_only(),
+            _ => column,
+        }));
+        columns.extend(CLASSES.iter().enumerate().map(|(class, heading)| {
+            let share =
+                move |(row, _): &Row| Cell::Number((shares(&row.ended_ns)[class] / 10).into());
+            let gap = if class == 0 { 2 } else { 1 };
+            Column::text(share).right(*heading, heading.len()).gap(gap)
+        }));
+        columns.push(
+            Column::csv("name", name)
+                .left("group", NAME)
+                .gap(2)
+                .cut(self.args.wide),
+        );
+        table.below = Box::new(|(row, _)| below(row, self.args.wide, style));
+        table
+    }
+
+    /// Returns the groups that kept others waiting. All that is said of them is the least that is
+    /// sure.
+    fn offenders<'b>(&'b self, rows: &'b [GroupRow]) -> Table<'b, Offender> {
+        let (offenders, unnamed) = offenders(rows);
+        let kept = { offenders.iter() }.fold(unnamed, |all, it| all.saturating_add(it.kept_ns));
+        let span = self.between.span;
+        let share = move |it: &Offender| Cell::Number(percent(it.kept_ns, kept));
+        let name = |it: &Offender| Cell::from(&it.name);
+        let mut table = self.table("offenders", "schedhist.offender.v1", offenders);
+        table.columns.extend([
+            Column::json("name", name),
+            Column::new("kept_at_least_ns", |it: &Offender| Cell::Time(it.kept_ns))
+                .right("at least", 8),
+            Column::text(share).right("share", 5),
+            Column::new("tasks_at_least", move |it: &Offender| {
+                Cell::Tasks(tasks_on_average(it.kept_ns.into(), span))
+            })
+            .right("queue", 5),
+            Column::new(
+                "groups",
+                |it: &Offender| Cell::Count(it.waited.len() as u64),
+            )
+            .right("groups", 6),
+            Column::json("waited_at_least", |it: &Offender| {
+                pairs(
+                    it.waited
+                        .iter()
+                        .map(|(place, ns)| (&rows[*place].name, *ns)),
+                )
+            }),
+            Column::csv("name", name)
+                .left("kept others waiting", NAME)
+                .gap(2)
+                .cut(self.args.wide),
+        ]);
+        let is_wide = self.args.wide;
+        table.below = Box::new(move |it| {
+            let waited = it.waited.iter().take(2).map(|(place, ns)| {
+                let row = &rows[*place];
+                let percent = percent(*ns, row.ended());
+                line(
+                    format!("        {percent:>3}% of the waits of "),
+                    &row.name,
+                    is_wide,
+                )
+            });
+            waited.collect()
+        });
+        if unnamed != 0 {
+            let (time, share) = (self.style.unit.text(Some(unnamed)), percent(unnamed, kept));
+            table.after.push(format!(
+                "{time} of waits, {share}%, ended by other groups that are not named"
+            ));
+        }
+        table
+    }
+}
+
+/// Returns names with times for JSON.
+fn pairs<'a>(all: impl Iterator<Item = (&'a String, u64)>) -> Cell {
+    let pair = |(name, ns): (&String, u64)| Cell::List(vec![Cell::from(name), Cell::Time(ns)]);
+    Cell::List(all.map(pair).collect())
+}
+
+fn percent(part: u64, whole: u64) -> i128 {
+    i128::from(part) * 100 / i128::from(whole.max(1))
+}
+
+/// Returns a line below a row, with a name that has room in it.
+fn line(before: String, name: &str, is_wide: bool) -> String {
+    let room = if is_wide {
+        usize::MAX
+    } else {
+        WIDTH - before.len()
+    };
+    before + &table::cut(name, room)
 }
 
 /// Returns what people see of a group below its row: what it is doing, and who keeps it waiting.
@@ -170,11 +289,9 @@ fn below(row: &GroupRow, is_wide: bool, style: &Style) -> Vec<String> {
         let time = style.unit.text(Some(ns));
         format!("        in progress: {count} {what}, {time} so far")
     });
-    let waited = { row.ended_ns.iter() }.fold(0_u64, |sum, ns| sum.saturating_add(*ns));
     let neighbours = row.neighbours.iter().take(2).map(|(name, ns)| {
-        let percent = u128::from(*ns) * 100 / u128::from(waited.max(1));
-        let room = if is_wide { usize::MAX } else { 80 - 24 };
-        format!("        {percent:>3}% kept by {}", table::cut(name, room))
+        let percent = percent(*ns, row.ended());
+        line(format!("        {percent:>3}% kept by "), name, is_wide)
     });
     in_progress.chain(neighbours).collect()
 }

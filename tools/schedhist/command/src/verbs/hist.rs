@@ -47,11 +47,7 @@ pub fn hist(args: &Hist, source: &Source) -> Result {
             .filter_map(|name| names.metric(name))
         {
             let mut add = |scope, is_wanted: &dyn Fn(u32) -> bool| {
-                all.push(Row {
-                    metric,
-                    scope,
-                    samples: interval.window.distribution(metric, is_wanted),
-                });
+                all.push(Row::new(interval, metric, scope, is_wanted));
             };
             if args.each_cpu {
                 let numbers = interval.window.cpus.iter().map(|cpu| cpu.number);

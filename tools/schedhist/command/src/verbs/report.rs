@@ -17,7 +17,7 @@ use crate::{
         reader::{self, Contents, SnapshotPair, NO_INTERVAL},
         tables,
     },
-    render::{self, Row},
+    render::{self, Row, Scope},
     source::Interval,
 };
 
@@ -156,7 +156,9 @@ fn text(
         return Ok(render::summary(interval, style, is_headed) + end);
     }
     let found = { metrics.iter() }.filter_map(|name| interval.window.names.metric(name));
-    let rows = found.map(|metric| Row::whole(interval, metric)).collect();
+    let rows = found
+        .map(|metric| Row::new(interval, metric, Scope::All, |_| true))
+        .collect();
     Ok(render::histograms(interval, rows, 1, style, is_headed))
 }
 

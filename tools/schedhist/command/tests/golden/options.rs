@@ -103,6 +103,7 @@ groups | --dir machine | --separator , | notes measuring is off
 groups | --dir machine | --rows 1 | says 1 more
 groups | --dir machine | --wide | differs
 groups |  | --dir machine | says note: measuring is off
+groups | --dir machine | --offenders | differs
 flamegraph | stacks.txt | --folded | differs
 flamegraph | stacks.txt | --title <x> | says &lt;x&gt;</text>
 flamegraph | stacks.txt | --dir machine | refused reads no files of the module

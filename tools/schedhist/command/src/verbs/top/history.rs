@@ -7,10 +7,11 @@ use std::collections::VecDeque;
 use schedhist_core::{
     distribution::{Distribution, Max, Quantile},
     engine::histogram::bucket::Scheme,
-    groups::GroupRow,
+    groups::{offenders, GroupRow, Offender},
     laws,
     text::Outlier,
     timeline::{rows, CPU_METRIC, ROWS},
+    units,
     window::{Part, Window},
 };
 
@@ -21,6 +22,9 @@ pub const KEPT: usize = 600;
 
 /// The number of groups that are kept of each interval.
 const GROUPS: usize = 64;
+
+/// The number of groups that are shown as offenders.
+const OFFENDERS: usize = 3;
 
 /// The number of slices and waits in progress that are kept of each interval.
 const IN_PROGRESS: usize = 8;
@@ -42,6 +46,8 @@ pub struct Cpu {
     pub busy: u16,
     /// The p99 of the waits for it.
     pub p99: Option<u64>,
+    /// How many tasks waited for it on average, in hundredths.
+    pub waiting: u32,
 }
 
 /// What happened in an interval.
@@ -56,8 +62,14 @@ pub struct Moment {
     pub switches: u64,
     /// The CPUs, by their order.
     pub cpus: Vec<Cpu>,
+    /// How many tasks waited on average.
+    pub waiting: Option<f64>,
     /// The groups that waited longest.
     pub groups: Vec<GroupRow>,
+    /// The length for the groups, in nanoseconds.
+    pub groups_span: Option<u64>,
+    /// The groups that kept others waiting longest.
+    pub offenders: Vec<Offender>,
     /// Outliers that are new.
     pub outliers: Vec<Outlier>,
     /// The slices and waits in progress at the end that began before the interval did.
@@ -68,9 +80,16 @@ pub struct Moment {
 }
 
 impl Moment {
-    pub fn new(interval: &Interval, mut groups: Vec<GroupRow>, outliers: Vec<Outlier>) -> Self {
+    pub fn new(
+        interval: &Interval,
+        (mut groups, groups_span): (Vec<GroupRow>, Option<u64>),
+        outliers: Vec<Outlier>,
+    ) -> Self {
         let window = &interval.window;
+        let (mut offenders, _) = offenders(&groups);
+        offenders.truncate(OFFENDERS);
         groups.truncate(GROUPS);
+        let runq = window.names.metric("runq");
         let rows = window.names.metrics.iter().map(|metric| {
             let all = window.distribution(metric, |_| true);
             let share = |text: &str| {
@@ -85,7 +104,10 @@ impl Moment {
             rows: rows.collect(),
             switches: window.counter("switches").unwrap_or_default(),
             cpus: cpus(window),
+            waiting: runq.and_then(|runq| window.waiting(runq, |_| true)),
             groups,
+            groups_span,
+            offenders,
             outliers,
             in_progress: interval
                 .in_progress
@@ -109,6 +131,7 @@ fn row_of(all: &Distribution, quantiles: [Option<u64>; 4]) -> Row {
 }
 
 fn cpus(window: &Window) -> Vec<Cpu> {
+    let elapsed = window.elapsed();
     let waits = window.names.metric(CPU_METRIC);
     let waits = waits.map_or(&[][..], |metric| &metric.parts);
     let one = |cpu: &schedhist_core::window::WindowCpu| {
@@ -116,10 +139,13 @@ fn cpus(window: &Window) -> Vec<Cpu> {
         let parts: Vec<&Part> = parts.collect();
         let span = cpu.time.map(|time| time.span).or(window.span);
         let span = u128::from(span.unwrap_or(window.end).max(1));
+        let waited = { parts.iter() }.fold(0_u128, |all, part| all.saturating_add(part.sum));
         Cpu {
             // More than the whole only without the module's word on what is in progress.
             busy: (window.busy(cpu) * 1000 / span).min(1000) as u16,
             p99: p99(window.scheme, &parts),
+            waiting: units::tasks_on_average(waited, cpu.time.map(|time| time.span).or(elapsed))
+                .map_or(0, |tasks| (tasks * 100.0).round() as u32),
         }
     };
     window.cpus.iter().map(one).collect()

@@ -69,15 +69,16 @@ impl Feed<'_> {
         Ok(())
     }
 
-    /// Returns what the groups did since the reading before.
-    fn groups(&mut self, groups: Option<Groups>) -> Vec<GroupRow> {
+    /// Returns what the groups did since the reading before, and how long ago that was.
+    fn groups(&mut self, groups: Option<Groups>) -> (Vec<GroupRow>, Option<u64>) {
         let last = std::mem::replace(&mut self.groups, groups);
         let Some(groups) = &self.groups else {
             self.status.rule.clear();
-            return Vec::new();
+            return (Vec::new(), None);
         };
         self.status.rule.clone_from(&groups.rule);
-        Between::new(last.as_ref(), groups).rows()
+        let between = Between::new(last.as_ref(), groups);
+        (between.rows(), between.span)
     }
 
     fn view<'a>(&'a self, choice: &'a Choice, look: Look) -> View<'a> {

@@ -14,7 +14,7 @@ use schedhist_core::{
     groups::CLASSES,
     text::{shares, Outlier},
     timeline::{row, row_begin, ROWS},
-    units::Unit,
+    units::{tasks, tasks_on_average, Unit},
 };
 
 use super::{
@@ -203,6 +203,7 @@ impl View<'_> {
             let rate = per_second(moment.switches, moment);
             let unit = if moment.span.is_some() { "/s" } else { "" };
             words.push(format!("{rate} switches{unit}"));
+            words.push(format!("{} tasks waiting", tasks(moment.waiting)));
         }
         if let Some(own) = self.status.own {
             words.push(format!("top itself {}.{:02}% CPU", own / 100, own % 100));
@@ -360,7 +361,8 @@ impl View<'_> {
         } else {
             ""
         };
-        let mut about = format!("{folded}: busy over time and now, greatest p99 of the waits");
+        let mut about =
+            format!("{folded}: busy over time and now, tasks waiting, greatest p99 of the waits");
         if shown < folds.len() {
             about += &format!(" ({} more)", folds.len() - shown);
         }
@@ -371,13 +373,15 @@ impl View<'_> {
             let y = area.y + 1 + (number % rows) as u16;
             screen.set_span(x, y, &span(name, Style::new()), area.width);
             let left = x + 12;
-            let room = width.saturating_sub(12 + 16);
-            let of = |moment: &Moment| -> (u64, Option<u64>) {
+            let room = width.saturating_sub(12 + 22);
+            let of = |moment: &Moment| -> (u64, f64, Option<u64>) {
                 let cpus = places.iter().filter_map(|place| moment.cpus.get(*place));
                 let cpus: Vec<&Cpu> = cpus.collect();
                 let sum: u64 = cpus.iter().map(|cpu| u64::from(cpu.busy)).sum();
                 let p99 = cpus.iter().filter_map(|cpu| cpu.p99).max();
-                (sum / (cpus.len() as u64).max(1), p99)
+                let waiting: u64 = cpus.iter().map(|cpu| u64::from(cpu.waiting)).sum();
+                let waiting = waiting as f64 / 100.0;
+                (sum / (cpus.len() as u64).max(1), waiting, p99)
             };
             let first = (last + 1).saturating_sub(room);
             let moments = history.moments.range(first..=last);
@@ -388,8 +392,9 @@ impl View<'_> {
                     .set_char(height)
                     .set_style(self.look.class(0));
             }
-            let (busy, p99) = of(&history.moments[last]);
-            let figures = format!("{:>4}% {:>8}", busy / 10, text(p99));
+            let (busy, waiting, p99) = of(&history.moments[last]);
+            let waiting = tasks(Some(waiting));
+            let figures = format!("{:>4}% {waiting:>5} {:>8}", busy / 10, text(p99));
             screen.set_span(
                 left + room as u16,
                 y,
@@ -423,10 +428,11 @@ impl View<'_> {
             Some(_) => format!("{}%", u128::from(ns) * 100 / whole),
             None => text(Some(ns)),
         };
+        let average = |ns: u64| tasks(tasks_on_average(ns.into(), moment.groups_span));
         for group in &moment.groups {
             let name = cut(&group.name, name_width - 1);
-            let (ran, waited) = (percent(group.oncpu_ns), percent(group.waits.1));
-            let first = format!("{name:<name_width$}ran {ran:>6}  waited {waited:>6} ");
+            let (ran, waiting) = (percent(group.oncpu_ns), average(group.waits.1));
+            let first = format!("{name:<name_width$}ran {ran:>6}  waiting {waiting:>5} ");
             let mut line = vec![span(&first, plain)];
             for (class, share) in shares(&group.ended_ns).iter().enumerate() {
                 let width = CLASSES[class].len() + 1;
@@ -434,9 +440,16 @@ impl View<'_> {
                 line.push(span(&text, look.class(class)));
             }
             if let Some((most, ns)) = group.neighbours.first() {
-                line.push(span(&format!("  most {most} {}", percent(*ns)), plain));
+                line.push(span(&format!("  most {most} {}", average(*ns)), plain));
             }
             lines.push(line.into());
+        }
+        let offenders =
+            { moment.offenders.iter() }.map(|it| format!("{} by {}", average(it.kept_ns), it.name));
+        let offenders: Vec<_> = offenders.collect();
+        if !offenders.is_empty() && width >= WIDE {
+            let text = format!("tasks kept waiting, at least: {}", offenders.join(", "));
+            lines.insert(1, span(&text, look.warn()).into());
         }
         lines
     }
@@ -516,9 +529,12 @@ fn lines_of(rows: usize, lines: usize) -> (usize, usize) {
 }
 
 /// The least width of a CPU, or of several that are folded.
-const CPU_WIDTH: usize = 38;
+const CPU_WIDTH: usize = 40;
 
-/// The width of how long a group ran and waited.
+/// The least width with room for offenders, and for the worst one of each group.
+const WIDE: usize = 100;
+
+/// The width of how long a group ran, and how many of its tasks waited.
 const FIGURES: usize = 26;
 
 /// Returns the CPUs as they are shown: each for itself, or folded by `sets`, or, if there are
