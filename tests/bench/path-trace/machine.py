@@ -12,11 +12,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "guest"))
 sys.dont_write_bytecode = True
-from sites import disassembly, tool  # noqa: E402
+from sites import SECTIONS, disassembly, tool  # noqa: E402
 
 # Plain wrappers of a load or a store: an instruction in them counts for their caller.
 PLAIN = re.compile(r"/engine/(cell|atomic)\.rs:")
-SOURCE = re.compile(r"^/schedhist/src/(.*)")
+# The folder in which it is compiled is the tree, or a copy of it.
+SOURCE = re.compile(r"^/(?:schedhist|build/[0-9a-f]+/[^/]+)/src/(.*)")
 # Branches of unsigned comparisons: index checks, and comparisons of times.
 UNSIGNED = re.compile(r"j(a|ae|b|be)\b")
 
@@ -36,7 +37,7 @@ class Kernel:
 
 
 class Module:
-    """The module's code. Addresses are offsets in its file."""
+    """The module's code. Addresses are those of sites.py: offsets in the sections of its file."""
 
     def __init__(self, ko: str) -> None:
         self.ko = ko
@@ -47,18 +48,31 @@ class Module:
                 self.instructions[address] = instruction
                 self.functions[address] = name
         self.frames: dict[int, list[str]] = {}
+        sizes = re.findall(r" \.text +([0-9a-f]+) ", tool("objdump", "--headers", "--wide", ko))
+        # The kernel loads what is rarely called right behind the rest.
+        self.rare = -(-int(sizes[0], 16) // 16) * 16
+
+    def address(self, loaded: int) -> int:
+        """Returns the address of the instruction so far from where the kernel has loaded the code."""
+        behind = loaded - self.rare
+        return loaded if behind < 0 else SECTIONS[".text.unlikely."] + behind
 
     def locate(self, addresses: set[int]) -> None:
         """Finds the source lines of these instructions, the innermost inlined one first."""
-        text = "".join(f"{address:#x}\n" for address in sorted(addresses))
-        command = ["addr2line", "-a", "-i", "-j", ".text", "-e", self.ko]
-        run = subprocess.run(command, input=text, check=True, stdout=subprocess.PIPE,
-                             stderr=subprocess.DEVNULL, text=True)
-        for line in run.stdout.splitlines():
-            if line.startswith("0x"):
-                found = self.frames.setdefault(int(line, 16), [])
-            else:
-                found.append(line.split(" ")[0])
+        rare = SECTIONS[".text.unlikely."]
+        for section, start in SECTIONS.items():
+            text = "".join(f"{address - start:#x}\n" for address in sorted(addresses)
+                           if (address >= rare) == (start == rare))
+            if not text:
+                continue
+            command = ["addr2line", "-a", "-i", "-j", section, "-e", self.ko]
+            run = subprocess.run(command, input=text, check=True, stdout=subprocess.PIPE,
+                                 stderr=subprocess.DEVNULL, text=True)
+            for line in run.stdout.splitlines():
+                if line.startswith("0x"):
+                    found = self.frames.setdefault(start + int(line, 16), [])
+                else:
+                    found.append(line.split(" ")[0])
 
     def line(self, address: int) -> str:
         """Returns the source line that an instruction counts for."""

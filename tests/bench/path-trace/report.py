@@ -49,13 +49,17 @@ class Report:
         pid = offset_of_pid(ko)
         self.calls = [call for file in sorted(Path(trace).parent.glob(Path(trace).name + ".[0-9]*"))
                       for call in calls.read(file, int(file.suffix[1:]), pid)]
-        self.module.locate({at - self.text for path in {call.path for call in self.calls}
+        self.module.locate({self.place(at) for path in {call.path for call in self.calls}
                             for at in path if at >= MODULES})
         self.numbers: list[dict[str, str | float]] = []
         self.wrong: list[str] = []
         self.known: dict[tuple[tuple[int, ...], str], int] = {}
         self.records = self.find_records()
         self.states = self.find_states()
+
+    def place(self, at: int) -> int:
+        """Returns the module's own address of an instruction of it."""
+        return self.module.address(at - self.text)
 
     # --- The kinds of memory --------------------------------------------------------------------
 
@@ -148,7 +152,7 @@ class Report:
             case "taken":
                 return sum(way == "b" and gone for way, gone in zip(flow, taken))
             case "of unsigned comparisons":
-                return sum(way == "b" and mine and self.module.is_unsigned(at - self.text)
+                return sum(way == "b" and mine and self.module.is_unsigned(self.place(at))
                            for way, mine, at in zip(flow, inside, path))
             case "calls within schedhist.ko":
                 return sum(way == "c" and mine and to >= MODULES
@@ -241,7 +245,7 @@ class Report:
         for kind, those in kinds.items():
             for path, times in Counter(call.path for call in those).items():
                 for at in path:
-                    source = (self.module.source(at - self.text) if at >= MODULES
+                    source = (self.module.source(self.place(at)) if at >= MODULES
                               else f"kernel: {self.kernel.name(at)}")
                     mean = found.setdefault(source, dict.fromkeys(kinds, 0.0))
                     mean[kind] += times / len(those)
@@ -260,9 +264,9 @@ class Report:
                 ran[at] += times
                 taken[at] += times * (not is_next(at, to))
         for at in sorted(set(plain[0].path)):
-            if at >= MODULES and self.module.is_unsigned(at - self.text):
-                instruction = self.module.instructions[at - self.text].text.split()[0]
-                print(f"  {self.module.line(at - self.text):34} {instruction:4}"
+            if at >= MODULES and self.module.is_unsigned(self.place(at)):
+                instruction = self.module.instructions[self.place(at)].text.split()[0]
+                print(f"  {self.module.line(self.place(at)):34} {instruction:4}"
                       f"taken {taken[at]} times of {ran[at]}, in all switches")
 
     def called(self, those: Iterable[Call]) -> None:
@@ -273,7 +277,7 @@ class Report:
                                    Counter((call.path, call.flows) for call in those).items()):
             for at, flow, to in zip(path, flows, path[1:]):
                 if flow == ord("c") and at >= MODULES:
-                    name = (demangled(self.module.functions[to - self.text]) if to >= MODULES
+                    name = (demangled(self.module.functions[self.place(to)]) if to >= MODULES
                             else self.kernel.name(to))
                     found[name] += times
         print("\ncalled by the probes:")
@@ -283,7 +287,7 @@ class Report:
                 self.wrong.append(f"{name} was called")
 
     def list_code(self, plain: list[Call]) -> None:
-        ran = Counter(at - self.text for call in plain for at in call.path if at >= MODULES)
+        ran = Counter(self.place(at) for call in plain for at in call.path if at >= MODULES)
         self.listing = [f"# the plain switch: runs of each instruction, of {len(plain)} calls"]
         last = ""
         for address in sorted(ran):
