@@ -6,7 +6,10 @@ use std::{cmp::Reverse, collections::BTreeMap};
 
 use crate::{
     distribution::{Distribution, Max, Quantile},
-    engine::group::records::{CulpritKind, GroupMetric},
+    engine::{
+        group::records::{CulpritKind, GroupMetric},
+        histogram::bucket::Scheme,
+    },
     raw::{Group, GroupSamples, Groups, Neighbour, Times},
     units,
     window::grown,
@@ -115,6 +118,24 @@ impl Groups {
         }
         all
     }
+}
+
+/// Returns the p99 of samples as [`Distribution::quantile_upper`] does, without memory for all
+/// buckets.
+fn p99(scheme: Scheme, samples: &GroupSamples) -> Option<u64> {
+    let counts = || samples.buckets.iter().map(|(_, count)| *count);
+    let mut left = Quantile::parse("99")?.rank(counts().fold(0, u64::saturating_add));
+    let (index, _) = samples.buckets.iter().find(|(_, count)| {
+        left = left.saturating_sub(*count);
+        left == 0
+    })?;
+    let bounds = scheme.bounds(*index as usize);
+    let has_max = samples.max >= bounds.lower;
+    Some(
+        bounds
+            .upper
+            .min(if has_max { samples.max } else { u64::MAX }),
+    )
 }
 
 /// A group whose tasks had the CPU when waits of other groups ended.
@@ -234,10 +255,7 @@ impl<'a> Between<'a> {
             *ns -= old;
         }
         let runq = &group.samples[GroupMetric::Runq as usize];
-        let p99 = Quantile::parse("99").and_then(|p99| {
-            let runq = self.new.distribution(group, GroupMetric::Runq);
-            runq.quantile_upper(p99)
-        });
+        let p99 = p99(self.new.scheme, runq);
         GroupRow {
             id: group.id,
             name: group.name.to_string(),

@@ -798,9 +798,14 @@ fn any_bytes() {
             with_groups += 1;
             for old in [None, Some(&all), Some(&found)] {
                 let between = Between::new(old, &found);
-                let (_, _) = (offenders(&between.rows()), between.lost());
+                let rows = between.rows();
+                let (_, _) = (offenders(&rows), between.lost());
                 for group in &found.groups {
                     let _ = between.samples(group, &GroupMetric::ALL);
+                    let runq = found.distribution(group, GroupMetric::Runq);
+                    let p99 = runq.quantile_upper(Quantile::DEFAULT[2]);
+                    let row = rows.iter().find(|row| row.id == group.id);
+                    assert!(row.is_none_or(|row| row.runq.0 == p99.or(group.runq_p99)));
                 }
             }
         }
