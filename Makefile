@@ -12,8 +12,8 @@ SECONDS ?= 10
 CPUS ?= 4
 
 build := $(CURDIR)/build
-# Apart from the objects for other kernels: make prefers sources that are beside them.
-staged := $(build)/staged
+# The copy of the sources that the kernel build compiles: see scripts/crates/stage.
+staged := $(build)/module
 # The kernel's makefiles take tools from the command line only, and use rustc under two names.
 tools := $(if $(RUSTC),RUSTC=$(RUSTC) HOSTRUSTC=$(RUSTC)) $(if $(BINDGEN),BINDGEN=$(BINDGEN))
 
@@ -32,14 +32,9 @@ TOOL_TARGET := $(build)/tools-target
 modules:
 	@scripts/check-kdir "$$KDIR"
 	@$(as_owner)
-	@# A kernel without Rust: its crates are built with the module, in a copy.
-	if grep -q '^CONFIG_RUST=y' $(KDIR)/include/config/auto.conf; then \
-		$(MAKE) -C $(KDIR) M=$(CURDIR) MO=$(build) $(tools) modules; \
-	else \
-		scripts/crates/stage $(CURDIR) $(staged) && $(MAKE) -C $(KDIR) M=$(staged) $(tools) modules && \
-			cp $(staged)/schedhist.ko $(build); \
-	fi
-	@cp $(build)/schedhist.ko .
+	@scripts/crates/stage $(CURDIR) $(staged) $(KDIR)
+	$(MAKE) -C $(KDIR) M=$(staged) $(tools) modules
+	@cp $(staged)/schedhist.ko .
 
 ## tools      build the command schedhist, its manual pages and completions, in build/tools
 #             Needs cargo 1.85 or later, which fetches the crates that tools/schedhist/*/Cargo.toml name.

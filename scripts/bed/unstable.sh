@@ -7,9 +7,8 @@
 
 FIRST=$ROOT
 
-# What is needed to build modules, and the Rust metadata.
-TOOLCHAIN="make gcc libc6-dev bc bison flex libelf-dev libssl-dev pahole perl python3 xz-utils
-kmod rustc rust-src rustfmt bindgen"
+# What is needed to build modules.
+TOOLCHAIN="make gcc libc6-dev pahole python3 kmod rustc rust-src bindgen"
 
 # A mirror may lag behind: its release file then counts as expired.
 bootstrap() {

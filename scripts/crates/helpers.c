@@ -65,3 +65,8 @@ static void *kvrealloc_node_align(const void *old, size_t size, unsigned long al
 #include "helpers/uaccess.c"
 #include "helpers/vmalloc.c"
 #include "helpers/workqueue.c"
+
+#ifndef __BINDGEN__
+/* What the crates call of them, for -fwhole-program: see Makefile.crates. */
+#include "helpers_called.h"
+#endif

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash disable=SC2154 # variables of tests/bed/run
 #
-# Tests scripts/check-kdir, scripts/rust-metadata and make, with build folders that cannot be used.
+# Tests scripts/check-kdir and make, with build folders that cannot be used.
 # Sourced by tests/bed/run.
 
-# The headers that Debian ships, with the files that scripts/rust-metadata has added.
+# The headers that Debian ships.
 stock_release=$(scripts/bed/kernel)
 stock_kdir=/lib/modules/$stock_release/build
 # shellcheck source=scripts/bed/lib.sh
-IFS=$'\t' read -r stock_headers kdir_supported < <(. scripts/bed/lib.sh
-	printf '%s\t%s\n' "$ROOT/usr/src/linux-headers-$stock_release" "${SUPPORTED// / and } and $STABLE")
+IFS=$'\t' read -r stock_headers kdir_newest < <(. scripts/bed/lib.sh
+	printf '%s\t%s\n' "$ROOT/usr/src/linux-headers-$stock_release" "${SUPPORTED%% *}")
 
 # make_kdir RELEASE [NAME]: makes a build folder with the configuration of the real headers, but
-# another release.
+# another release, and with the kernel's Rust crates compiled.
 make_kdir() {
 	kdir=$work/${2:-linux-headers-$1}
 	rm -rf "$kdir"
@@ -22,9 +22,9 @@ make_kdir() {
 	echo "$1" > "$kdir/include/config/kernel.release"
 	printf '#!/bin/sh\necho "%s"\n' "$(sed -n 's/^CONFIG_RUSTC_VERSION_TEXT="\(.*\)"$/\1/p' \
 		"$stock_headers/.config")" > "$work/bin/rustc"
-	printf '#!/bin/sh\n' > "$work/bin/bindgen"
-	chmod +x "$work/bin/rustc" "$work/bin/bindgen"
-	export RUSTC=$work/bin/rustc BINDGEN=$work/bin/bindgen
+	printf '#!/bin/sh\n' | tee "$work/bin/bindgen" > "$work/bin/pahole"
+	chmod +x "$work/bin"/*
+	export RUSTC=$work/bin/rustc BINDGEN=$work/bin/bindgen PATH=$work/bin:$PATH
 }
 
 # check-kdir must succeed, and print nothing.
@@ -57,9 +57,9 @@ kdir_empty_name() {
 }
 
 kdir_missing() {
-	kdir=/lib/modules/${kdir_supported%% *}.99-none/build
-	kdir_refuses "there is no such folder" "the headers of ${kdir_supported%% *}.99-none are not installed" \
-		"apt-get install linux-headers-${kdir_supported%% *}.99-none" "make run"
+	kdir=/lib/modules/$kdir_newest.99-none/build
+	kdir_refuses "there is no such folder" "the headers of $kdir_newest.99-none are not installed" \
+		"apt-get install linux-headers-$kdir_newest.99-none" "make run"
 }
 
 kdir_nowhere() {
@@ -108,26 +108,26 @@ make_of_other() {
 
 # New headers do not help here, so the advice must not name them.
 kdir_old() {
-	kdir_refuses "schedhist supports Linux $kdir_supported, and this is $1" "trixie-backports" \
-		"linux-image-amd64/trixie-backports linux-headers-amd64/trixie-backports" "make run"
+	kdir_refuses "schedhist needs Linux 6.12 or later, and this is $1" "linux-image-amd64 linux-headers-amd64" "make run"
 	[[ $said != *"linux-headers-$1"* ]] || { echo "it asked for headers of $1"; return 1; }
 }
 
 kdir_old_missing() {
-	kdir=/lib/modules/6.18.3-amd64/build
-	kdir_old 6.18.3-amd64
+	kdir=/lib/modules/6.1.3-amd64/build
+	kdir_old 6.1.3-amd64
 }
 
-kdir_new() {
-	kdir_refuses "schedhist supports Linux $kdir_supported, and this is $1" "add 99.1 to SUPPORTED" "make run"
-	[[ $said != *backports* ]] || { echo "it advised an older kernel as if it were newer"; return 1; }
+# Such a kernel is told, and tried.
+kdir_untested() {
+	run 0 scripts/check-kdir "$kdir"
+	says "never with $1: it may not build"
 }
 
 # The release comes from utsrelease.h if there is no kernel.release, and none in the folder's name.
 kdir_utsrelease() {
 	rm "$kdir/include/config/kernel.release"
-	echo '#define UTS_RELEASE "6.13.1-test"' > "$kdir/include/generated/utsrelease.h"
-	kdir_old 6.13.1-test
+	echo '#define UTS_RELEASE "6.11.1-test"' > "$kdir/include/generated/utsrelease.h"
+	kdir_old 6.11.1-test
 }
 
 kdir_no_release() {
@@ -167,23 +167,30 @@ glue_refuses() {
 
 glue_without() { glue_refuses "CONFIG_$1" "/^CONFIG_$1=y/d"; }
 
-# A kernel without Rust has its crates built, which takes more than the module.
-kdir_no_rust() {
-	sed -i '/^CONFIG_RUST=y/d' "$kdir/include/config/auto.conf"
-	kdir_refuses "rust-src"
+kdir_old_rt() {
 	echo CONFIG_PREEMPT_RT=y >> "$kdir/include/config/auto.conf"
-	kdir_refuses "a PREEMPT_RT kernel without CONFIG_RUST" "probes with preemption off" "make run"
+	kdir_refuses "a PREEMPT_RT kernel before Linux 7.0" "probes with preemption off" "make run"
+}
+
+# With headers as Debian ships them, the rustc that compiles the module compiles the crates, too.
+kdir_no_crates() {
+	rm "$kdir/rust/libkernel.rmeta"
+	cat > "$work/bin/rustc" <<- END
+		#!/bin/sh
+		[ "\$1" = --print ] && echo "$work/sysroot" || echo "rustc $1 (test)"
+	END
+	kdir_refuses "$2"
+}
+
+kdir_no_core() {
+	kdir_no_crates 1.92.0 "core library is not installed: $work/sysroot/lib/rustlib/src/rust/library/core/src/lib.rs"
+	says "apt-get install rust-src"
 }
 
 # The real headers of Debian stable's kernel, which have no Rust.
 kdir_stable() {
 	run 0 scripts/bed/root -- scripts/check-kdir "/lib/modules/$(scripts/bed/kernel "$1")/build"
 	[[ -z $said ]]
-}
-
-kdir_no_metadata() {
-	rm "$kdir/rust/$1"
-	kdir_refuses "Rust metadata is missing" "rust/$1" "sudo scripts/rust-metadata $stock_release"
 }
 
 kdir_other_rustc() {
@@ -196,19 +203,9 @@ kdir_dead_rustc() {
 	kdir_refuses "but $work/bin/rustc is a program that does not run"
 }
 
-# rustup's rustc comes first in PATH, and Debian's is the right one.
-kdir_rustup() {
-	# shellcheck disable=SC2016 # for the root
-	run 1 scripts/bed/root -- bash -c '
-		printf "#!/bin/sh\necho \"rustc 1.99.0 (test)\"\n" > /tmp/rustc
-		chmod +x /tmp/rustc
-		PATH=/tmp:$PATH exec scripts/check-kdir "$1"' sh "$stock_kdir"
-	says "but /tmp/rustc is rustc 1.99.0 (test)" "which is the right one: make RUSTC=/usr/bin/rustc"
-}
-
 kdir_no_tools() {
 	export RUSTC=$work/bin/none BINDGEN=$work/bin/no-bindgen
-	kdir_refuses "not installed, and needed: $work/bin/none $work/bin/no-bindgen" "apt-get install rustc bindgen"
+	kdir_refuses "not installed, and needed: $work/bin/none $work/bin/no-bindgen" "apt-get install rustc rust-src bindgen"
 }
 
 kdir_usage() {
@@ -229,13 +226,6 @@ make_refuses() {
 	[[ $said != *"Entering directory"* ]] || { echo "it went on"; return 1; }
 }
 
-# The packages that the advice names must be a supported kernel and its headers.
-kdir_advice() {
-	run 0 scripts/bed/root -- apt-cache policy linux-image-amd64 linux-headers-amd64
-	(($(grep -A 1 -E "^ (\*\*\*|   ) ${kdir_supported%% *}\.[0-9.]+-[^ ]+ " <<< "$said" |
-		grep -c ' trixie-backports/main amd64 Packages') == 2))
-}
-
 # scripts/bed/build must refuse what make refuses.
 build_asks() {
 	mkdir -p "$work/other"
@@ -250,33 +240,6 @@ build_asks() {
 kdir_build() {
 	sed -i 's/^CONFIG_SCHED_INFO=y//' "$kdir/include/config/auto.conf"
 	build_asks
-}
-
-metadata_usage() {
-	run 2 scripts/rust-metadata --fast
-	says "unknown option --fast" "scripts/rust-metadata --help"
-	run 2 scripts/rust-metadata seven
-	says "'seven' is no kernel release"
-	run 2 scripts/rust-metadata 7.3.1 7.3.2
-	says "one release at a time"
-	run 0 scripts/rust-metadata --help
-	says "Usage: scripts/rust-metadata" "3 GB"
-}
-
-metadata_old() {
-	run 1 scripts/rust-metadata 6.18.3-amd64
-	says "schedhist supports Linux $kdir_supported, and this is 6.18.3-amd64" "trixie-backports"
-}
-
-metadata_no_headers() {
-	run 1 scripts/rust-metadata "${kdir_supported%% *}.99-none"
-	says "apt-get install linux-headers-${kdir_supported%% *}.99-none"
-}
-
-metadata_no_root() {
-	run 1 scripts/bed/root -- setpriv --reuid nobody --regid nogroup --clear-groups \
-		/scripts/rust-metadata "$stock_release"
-	says "must be run as root" "sudo /scripts/rust-metadata"
 }
 
 # kdir COMMAND...: runs COMMAND with a build folder that has no defect.
@@ -294,19 +257,23 @@ kdir_of() {
 check kdir/real kdir_real
 check kdir/good kdir kdir_accepts
 check kdir/quotes kdir kdir_quotes
-check kdir/candidate kdir_of "${kdir_supported%% *}.0-rc7-amd64" kdir_accepts
+check kdir/candidate kdir_of "$kdir_newest.0-rc7-amd64" kdir_accepts
 check kdir/empty-name kdir_empty_name
 check kdir/missing kdir_missing
 check kdir/nowhere kdir_nowhere
 check kdir/empty kdir_empty
 check kdir/space kdir_space
 check kdir/tree-space kdir kdir_tree_space
-check kdir/old kdir_of 6.13.1-amd64 kdir_old 6.13.1-amd64
+check kdir/old kdir_of 6.1.1-amd64 kdir_old 6.1.1-amd64
 check kdir/old-missing kdir_old_missing
-check kdir/new kdir_of 99.1.2-amd64 kdir_new 99.1.2-amd64
+check kdir/new kdir_of 99.1.2-amd64 kdir_untested 99.1.2-amd64
+check kdir/between kdir_of 6.13.1-amd64 kdir_untested 6.13.1-amd64
 check kdir/utsrelease kdir_of - kdir_utsrelease
 check kdir/no-release kdir_of - kdir_no_release
-check kdir/no-rust kdir_of 6.12.1-amd64 kdir_no_rust
+check kdir/old-rt kdir_of 6.12.1-amd64 kdir_old_rt
+check kdir/no-core kdir kdir_no_core
+check kdir/old-rustc kdir kdir_no_crates 1.84.1 "rustc must be 1.85 or later"
+check kdir/new-rustc kdir kdir_no_crates 1.97.1 "rustc must be older than 1.93 for this kernel"
 check kdir/stable kdir_stable 6.12
 check kdir/no-debugfs kdir kdir_without DEBUG_FS
 check kdir/no-sched-info kdir kdir_without SCHED_INFO
@@ -320,14 +287,10 @@ check kdir/glue-no-sched-info kdir glue_without SCHED_INFO
 check kdir/glue-other-machine kdir glue_refuses "x86_64 only" /^CONFIG_X86_64=y/d
 check kdir/glue-proxy-exec kdir glue_refuses "without CONFIG_SCHED_PROXY_EXEC" 's/^CONFIG_SMP=y/&\nCONFIG_SCHED_PROXY_EXEC=y/'
 check kdir/other-machine kdir kdir_without X86_64 "runs on x86_64 only"
-check kdir/no-metadata kdir kdir_no_metadata libkernel.rmeta
-check kdir/no-macros kdir kdir_no_metadata libmacros.so
 check kdir/other-rustc kdir kdir_other_rustc
 check kdir/dead-rustc kdir kdir_dead_rustc
-check kdir/rustup kdir_rustup
 check kdir/no-tools kdir kdir_no_tools
 check kdir/usage kdir_usage
-check kdir/advice kdir_advice
 check kdir/make make_refuses "there is no such folder" KDIR=/nonexistent
 check kdir/make-empty make_refuses "KDIR is empty" KDIR=
 check kdir/make-space make_refuses "has a space or a colon" "KDIR=/a folder"
@@ -335,7 +298,3 @@ check kdir/make-clean-space make_clean_space
 check kdir/make-of-other kdir make_of_other
 check kdir/make-install make_refuses "there is no such folder" install KDIR=/nonexistent
 check kdir/build kdir kdir_build
-check metadata/usage metadata_usage
-check metadata/old metadata_old
-check metadata/no-headers metadata_no_headers
-check metadata/no-root metadata_no_root

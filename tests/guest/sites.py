@@ -32,6 +32,8 @@ from harness.names import EVENTS  # noqa: E402
 # An entry of the jump table, as in arch/x86/include/asm/jump_label.h: two offsets of 4 bytes, to
 # the code and to the target of the jump, and one of 8 to the key, whose two lowest bits are flags.
 ENTRY, CODE, TARGET, KEY, FLAGS = 16, 0, 4, 8, 3
+# A key of the kernel in its inline functions that copy to users, which the helpers of the crates call.
+OF_HELPERS = {"validate_usercopy_range"}
 KEY_OF_TRACEPOINT = 8
 NOPS = {2: "66 90", 5: "0f 1f 44 00 00"}
 SYSTEM = "schedhist_trace_any"
@@ -52,8 +54,9 @@ IN_USE = {
     "rust_helper_atomic_read",
     "rust_helper_atomic_read_acquire",
     "rust_helper_atomic_try_cmpxchg_relaxed",
-    # For a new task: allocates its state.
+    # For a new task: allocates its state, by a helper of the kernel or of the module.
     "rust_helper_krealloc_node_align",
+    "krealloc_node_align_noprof",
     # For an outlier: wakes its readers, names its culprit, and does what `on_outlier` asks for.
     "irq_work_queue",
     "queue_delayed_work_on",
@@ -135,6 +138,8 @@ def sites(module: str) -> list[Site]:
         (code, address), (other, target), (key, offset) = entry[CODE], entry[TARGET], entry[KEY]
         if not {code, other} <= SECTIONS.keys():
             die(f"a site in {code}, to {other}")
+        if key in OF_HELPERS:
+            continue
         wanted = KEY_OF_TRACEPOINT if key.startswith("__tracepoint_") else 0
         if offset & ~FLAGS != wanted or offset & 1:
             die(f"the key at {address:x} is {key} + {offset}, or is on by default")
