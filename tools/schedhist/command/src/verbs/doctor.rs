@@ -153,30 +153,20 @@ fn probes(_: &Source) -> Found {
     )
 }
 
-/// Returns what loads the module. The Debian package builds none for 6.12.
-fn load() -> &'static str {
-    match release().starts_with("6.12.") {
-        true => {
-            "modprobe schedhist, after make install: the package does not build it for 6.12 yet"
-        }
-        false => "modprobe schedhist",
-    }
-}
-
-fn release() -> String {
-    read("/proc/sys/kernel/osrelease").unwrap_or_default()
-}
-
 fn kernel(_: &Source) -> Found {
-    let release = release();
+    let release = read("/proc/sys/kernel/osrelease").unwrap_or_default();
     let mut numbers = release
         .split(['.', '-'])
         .map(|number| number.parse::<u32>().ok());
     match (numbers.next().flatten(), numbers.next().flatten()) {
         (Some(7), Some(2 | 3)) | (Some(6), Some(12)) => good(release),
+        (Some(major), Some(minor)) if (major, minor) > (6, 12) => warning(
+            release,
+            "the module was never tested with it, but with Debian's kernels 7.3, 7.2 and 6.12",
+        ),
         _ => bad(
             release,
-            "the module supports Debian's kernels 7.3, 7.2 and 6.12: boot one of these",
+            "the module needs Linux 6.12 or later: boot one of Debian's kernels 7.3, 7.2 and 6.12",
         ),
     }
 }
@@ -196,7 +186,7 @@ fn module(_: &Source) -> Found {
     let ours = env!("CARGO_PKG_VERSION");
     match read("/sys/module/schedhist/version") {
         None if is_debugfs_off() => bad("not loaded", "it needs debugfs: see below"),
-        None => bad("not loaded", load()),
+        None => bad("not loaded", "modprobe schedhist"),
         Some(version) if version == ours => good(format!("version {version}")),
         Some(version) => warning(
             format!("version {version}, and this command is {ours}"),
@@ -227,7 +217,10 @@ fn debugfs(source: &Source) -> Found {
     }
     match source.path("raw").exists() {
         true => good(source.path("").display().to_string()),
-        false => bad(format!("no {}", source.path("raw").display()), load()),
+        false => bad(
+            format!("no {}", source.path("raw").display()),
+            "modprobe schedhist",
+        ),
     }
 }
 
