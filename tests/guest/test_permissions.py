@@ -3,14 +3,13 @@
 
 import errno
 import os
-import struct
 from pathlib import Path
 
-from harness.test import (CONTROLS, DEBUGFS, EVENTFS, OF_LOADED, PARAMETERS, TRACEFS, as_nobody, become_nobody, call,
-                          defer, eq, fails, fails_with, in_child, insert, load, needs, note, run, unload, write_file)
+from harness.test import (CONTROLS, DEBUGFS, EVENTFS, OF_LOADED, PARAMETERS, TRACEFS, as_nobody, become_nobody,
+                          defer, eq, fails, fails_with, in_child, insert, load, needs, note, perf_event_open, run,
+                          unload, write_file)
 
 DEBUG = Path("/sys/kernel/debug")
-PERF_EVENT_OPEN = 298
 
 
 def all_files(*folders):
@@ -84,14 +83,13 @@ def test_permissions_open():
 def perf_open(event):
     """Asks for an event of this process by its number, as perf can: for counting it, which requires
     permission to profile the kernel, and for taking its fields from user space alone, which requires
-    permission to trace. See perf_event_open(2)."""
-    TRACEPOINT, SIZE, SAMPLE_RAW, EXCLUDE_KERNEL = 2, 64, 1 << 10, 1 << 5  # PERF_ATTR_SIZE_VER0
+    permission to trace."""
+    SAMPLE_RAW, EXCLUDE_KERNEL = 1 << 10, 1 << 5
     answers = []
     for sample_type, flags in ((0, 0), (SAMPLE_RAW, EXCLUDE_KERNEL)):
-        attr = struct.pack("=IIQQQQQ", TRACEPOINT, SIZE, event, 1, sample_type, 0, flags)
         try:
-            # Of this process, on any CPU, in no group.
-            call(PERF_EVENT_OPEN, attr.ljust(SIZE, b"\0"), 0, -1, -1, 0)
+            # Of this process, on any CPU.
+            perf_event_open(event, 0, -1, 1, sample_type, flags)
             answers.append("opened")
         except OSError as error:
             answers.append(errno.errorcode[error.errno])

@@ -5,6 +5,7 @@ import ctypes
 import marshal
 import os
 import shutil
+import struct
 import subprocess
 from pathlib import Path
 from typing import Any, Callable
@@ -15,6 +16,7 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 # A folder of the run's own, on a fast file system.
 WORK = Path(os.environ.get("SCHEDHIST_TEST_WORK", "/nonexistent"))
 TREE = Path(__file__).parents[2]
+PERF_EVENT_OPEN = 298
 
 
 def call(number: int, *arguments: Any) -> int:
@@ -24,6 +26,13 @@ def call(number: int, *arguments: Any) -> int:
         error = ctypes.get_errno()
         raise OSError(error, os.strerror(error))
     return result
+
+
+def perf_event_open(event: int, pid: int, cpu: int, period: int = 0, sample_type: int = 0, flags: int = 0) -> int:
+    """Opens a trace event by its number, in no group: see perf_event_open(2)."""
+    TRACEPOINT, SIZE = 2, 64  # PERF_ATTR_SIZE_VER0
+    attributes = struct.pack("=IIQQQQQ", TRACEPOINT, SIZE, event, period, sample_type, 0, flags)
+    return call(PERF_EVENT_OPEN, attributes.ljust(SIZE, b"\0"), pid, cpu, -1, 0)
 
 
 def run(*command: str | Path, **options: Any) -> str:
