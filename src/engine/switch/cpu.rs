@@ -136,8 +136,8 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         observer: impl Observer,
     ) {
         let task = switch.prev();
-        let pid = task.pid();
-        if pid == 0 {
+        // The idle task is always runnable: `schedule_idle()`.
+        if state.is_runnable() && task.pid() == 0 {
             self.end_slice::<S>(Metric::Idle, Cause::Idle, now, observer);
             // Last: until it is counted, a reader takes the slice for one of the idle task. See
             // `Cpu::current_slice()`.
@@ -161,7 +161,7 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         };
         observer.leave(state);
         if S::metrics(&self.header).needs_tasks() {
-            let kept = switch.state(pid);
+            let kept = switch.state(task.pid());
             kept.leave(now, self.header.number, task, state);
         }
         self.end_slice::<S>(Metric::Oncpu, state.cause(), now, observer);

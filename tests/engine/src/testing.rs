@@ -127,7 +127,7 @@ pub struct Switch<'a> {
     pub now: u64,
     /// The task that leaves the CPU.
     pub prev: Task,
-    /// How it leaves.
+    /// How it leaves; for the idle task, which is always runnable, this does not matter.
     pub prev_state: PrevState,
     /// The task that gets the CPU.
     pub next: Task,
@@ -147,7 +147,10 @@ impl view::Switch for Switch<'_> {
     }
 
     fn prev_state(&self) -> PrevState {
-        self.prev_state
+        match self.prev.pid {
+            0 => PrevState::new(false, 0),
+            _ => self.prev_state,
+        }
     }
 
     fn next(&self) -> Task {
