@@ -162,10 +162,13 @@ def test_in_progress_starved():
     pid = hog.pid
     victim = spawn(nap, leads=True)
     defer(kill_group, victim)
+    # First, as the victim cannot end without its CPU.
+    defer(hog.end)
     wait_until("it to wait", lambda: re.search(r"^State:.*running", Path(f"/proc/{victim}/status").read_text(), re.M))
     time.sleep(0.5)
     # Kernel threads wait there, too.
-    says(tool("watch", "runq", "-T", "100000", "-d", "120s", status=3).out, f"still waiting hog:{pid} has had the CPU")
+    said = tool("watch", "runq", "-T", "100000", "-d", "120s", status=3).out
+    says(said, "still waiting", f"hog:{pid} has had the CPU")
     says(tool("watch", "runq", "-T", "100000", "-d", "120s", "-j", status=3).out, '"schema":"schedhist.in_progress.v1"')
     watch = Job("watch", "runq", "-T", "100000", "--on-threshold", "continue")
     wait_until("its wait", lambda: re.search(rf"runq of nap:{victim}: .*, still waiting", watch.said().out))

@@ -76,7 +76,7 @@ pub fn text(
         let _ = write!(head, ", group {group}");
     }
     if task.unseen {
-        head += "; it began before measuring did";
+        head += "; its beginning was not seen";
     }
     let mut out = String::new();
     wrap(&mut out, &head);
