@@ -198,8 +198,8 @@ impl MetricSet {
         Self(bits & Self::ALL.0)
     }
 
-    /// Parses names of [`ShownMetric`]s, separated by commas or white space. `all` and `default` are
-    /// also names, and so is `none`, which must stand alone.
+    /// Parses names of [`ShownMetric`]s, separated by commas or white space. `all` and `default`
+    /// are also names, and so is `none`, which must stand alone.
     pub fn parse(text: &[u8]) -> Result<Self, NotAMetric> {
         let shown = ShownMetric::ALL.into_iter();
         let names = shown.map(|shown| (shown.name, shown.bits()));

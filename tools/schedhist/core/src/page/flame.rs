@@ -100,9 +100,9 @@ impl Stacks {
         }
     }
 
-    /// Returns a line for each stack, `comm;outermost;...;innermost WEIGHT`, which [`Stacks::parse`]
-    /// reads. Frames of the kernel end in `_[k]`, and `\\xNN` stands for a byte of a name that has a
-    /// meaning in such a line.
+    /// Returns a line for each stack, `comm;outermost;...;innermost WEIGHT`, which
+    /// [`Stacks::parse`] reads. Frames of the kernel end in `_[k]`, and `\\xNN` stands for a byte
+    /// of a name that has a meaning in such a line.
     pub fn folded(&self) -> String {
         let mut out = String::new();
         for (stack, weight) in &self.weights {
