@@ -44,6 +44,10 @@ use crate::{
         ListenerHook, //
     },
     engine::{
+        idle::{
+            Distance,
+            LongWait, //
+        },
         outlier::Log,
         switch::{
             Pending,
@@ -100,7 +104,8 @@ impl Delivery {
         Some(pending)
     }
 
-    /// Emits the event of a sample, and checks it for an outlier. `log` is `None` while no
+    /// Emits the events of a sample, which `long_wait` is about, too, and checks it for an outlier.
+    /// `log` is `None` while no
     /// threshold is set. To be called on `cpu` itself, in the task of the sample if that is
     /// possible.
     #[inline(always)]
@@ -109,10 +114,14 @@ impl Delivery {
         log: Option<&Log>,
         cpu: u32,
         sample: &Sample,
+        long_wait: Option<&LongWait>,
         task: impl Fn() -> Identity,
     ) {
         if is_listened_to(sample.metric) {
             emit(cpu, sample, &task());
+        }
+        if let Some(wait) = long_wait {
+            emit_long_wait(cpu, wait, &task());
         }
         if let Some(log) = log {
             self.outliers.check(log, cpu, sample, task);
@@ -136,7 +145,9 @@ impl Delivery {
         }
         let cpu = here.cpu();
         let log = self.outliers.watched_log(cpu);
-        let deliver = || pending.take(|sample, task| self.deliver(log, cpu, sample, || *task));
+        let deliver = || {
+            pending.take(|sample, task, wait| self.deliver(log, cpu, sample, wait, || *task));
+        };
         match log {
             None => deliver(),
             // A trace that an outlier stops ends with the events of the outlier: nothing that an
@@ -181,6 +192,29 @@ fn emit(cpu: u32, sample: &Sample, task: &Identity) {
         Metric::Throttled => events::trace_throttled(pid, comm, prio, cpu, duration, cause, group),
         Metric::Idle => {}
     }
+}
+
+#[cold]
+#[inline(never)]
+fn emit_long_wait(cpu: u32, wait: &LongWait, task: &Identity) {
+    let (idle_cpu, idle, distance) = match wait.longest {
+        Some(longest) => (longest.cpu as i32, longest.idle, longest.distance),
+        None => (-1, 0, Distance::None),
+    };
+    events::trace_long_wait(
+        task.pid,
+        &task.comm,
+        task.prio,
+        cpu,
+        wait.waited,
+        wait.own_idle,
+        wait.idle_elsewhere(),
+        wait.unknown,
+        idle_cpu,
+        idle,
+        distance,
+        task.group.number(),
+    );
 }
 
 /// The probe of `sched_exit_tp`, while it is registered.

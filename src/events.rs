@@ -46,6 +46,7 @@
 //! that it has no holes.
 
 use crate::engine::{
+    idle::Distance,
     switch::Cause,
     Metric, //
 };
@@ -125,6 +126,39 @@ trace_events! {
         next_prio: i32,
     } => "cpu={cpu} duration_ns={duration_ns} "
         "next_comm={next_comm} next_pid={next_pid} next_prio={next_prio}";
+
+    /// A task's wait for a CPU that was long, and what CPUs that it might have used did meanwhile.
+    ///
+    /// Emitted after the event `runq` of the wait, in the same context, while `long_wait_ns` is
+    /// set. All times but `duration_ns` are lower bounds: each may be longer by up to `unknown_ns`.
+    event long_wait {
+        /// The task's thread id, in the initial PID namespace.
+        pid: Pid,
+        /// The thread's name.
+        comm: Comm,
+        /// The task's kernel priority.
+        prio: i32,
+        /// The CPU that it got.
+        cpu: Cpu,
+        /// How long it waited, in nanoseconds.
+        duration_ns: Ns as weight,
+        /// For how much of that its own CPU was idle: waking up.
+        own_idle_ns: Ns,
+        /// For how much of the rest another CPU was idle.
+        idle_elsewhere_ns: Ns,
+        /// For how much of the rest this is not known.
+        unknown_ns: Ns,
+        /// The CPU that was idle longest, of those looked at; -1 if none was.
+        idle_cpu: i32,
+        /// How long that was idle during the wait.
+        idle_ns: Ns,
+        /// How far that is from the CPU that the task got, by what they share.
+        distance: Distance,
+        /// As in the event `runq`.
+        group: u32,
+    } => "comm={comm} pid={pid} prio={prio} cpu={cpu} duration_ns={duration_ns} "
+        "own_idle_ns={own_idle_ns} idle_elsewhere_ns={idle_elsewhere_ns} unknown_ns={unknown_ns} "
+        "idle_cpu={idle_cpu} idle_ns={idle_ns} distance={distance} group={group}";
 
     /// A sample above the threshold of its metric.
     ///

@@ -44,6 +44,7 @@ use crate::{
 mod controls;
 mod groups;
 mod histogram;
+mod long_waits;
 mod openmetrics;
 mod outlier_controls;
 mod outliers;
@@ -86,6 +87,9 @@ pub(crate) fn create(monitor: &Arc<Monitor>) -> Result<Tree> {
     for metric in GroupMetric::ALL {
         files.read_only(hist, metric.name(), groups::Histograms(metric))?;
     }
+
+    files.read_write(root, "long_wait_ns", long_waits::LongWait)?;
+    files.read_only(root, "long_waits", long_waits::LongWaits)?;
 
     let thresholds = files.tree.folder(root, c"threshold_ns")?;
     for shown in ShownMetric::ALL {

@@ -35,6 +35,7 @@ use crate::{
         Limits,
         Tracking, //
     },
+    long_waits::CpuIdles,
     outliers::Outliers,
     probes::Probes,
     reading::{
@@ -58,6 +59,10 @@ struct State {
     /// Present while tasks are grouped.
     groups: Option<Arc<Groups>>,
     group_limits: Limits,
+    /// A wait of this many nanoseconds is long; 0 for none.
+    long_wait: u64,
+    /// Present once that was set.
+    idles: Option<CpuIdles>,
     baselines: Option<Arc<Baselines>>,
     resets: u64,
 }
@@ -74,6 +79,8 @@ impl State {
             records: self.records.clone(),
             groups: self.groups.clone(),
             group_limits: self.group_limits,
+            long_wait: self.long_wait,
+            idles: self.idles.clone(),
             recorder: self.probes.as_ref().map(|probes| probes.recorder.clone()),
             baselines: self.baselines.clone(),
             outliers: outliers.clone(),
@@ -89,7 +96,9 @@ impl State {
         let mut result = Ok(());
         if self.enabled && !self.metrics.is_empty() {
             let (records, groups) = (self.records.clone(), self.groups.clone());
-            match Probes::new(records, self.metrics, groups, delivery.clone()) {
+            let idles = { self.idles.clone() }.filter(|_| self.long_wait != 0);
+            let long_waits = idles.map(|idles| (self.long_wait, idles));
+            match Probes::new(records, self.metrics, groups, long_waits, delivery.clone()) {
                 Ok(probes) => self.probes = Some(probes),
                 Err(error) => {
                     self.enabled = false;
@@ -127,6 +136,8 @@ impl Monitor {
             records: Arc::new(Records::new(scheme, metrics)?, GFP_KERNEL)?,
             groups: None,
             group_limits: Limits::default(),
+            long_wait: 0,
+            idles: None,
             baselines: None,
             resets: 0,
         };
@@ -282,6 +293,26 @@ impl Monitor {
         change(&mut self.state.lock().group_limits);
     }
 
+    /// Sets from how many nanoseconds on a wait is long, so that other CPUs are looked at; 0 for
+    /// none. No effect if this is set already. Sleeps.
+    ///
+    /// If measuring is on, it restarts, so that no earlier time stamp becomes part of a sample.
+    ///
+    /// Fails with `ENOMEM`, and changes nothing, if there is no memory for what CPUs did. Other
+    /// failures are those of [`Monitor::set_enabled`]: they leave the new limit set and measuring
+    /// off.
+    pub(crate) fn set_long_wait(&self, nanoseconds: u64) -> Result {
+        let mut state = self.state.lock();
+        if nanoseconds == state.long_wait {
+            return Ok(());
+        }
+        if state.idles.is_none() {
+            state.idles = Some(CpuIdles::new()?);
+        }
+        state.long_wait = nanoseconds;
+        state.restart(&self.delivery)
+    }
+
     /// Makes the current records the baseline: in all files but `openmetrics` and `raw` the counts
     /// start from 0, with new minima and maxima.
     ///
@@ -302,9 +333,14 @@ impl Monitor {
             }
             Ok(baseline)
         })?;
+        let waits = match &state.idles {
+            Some(idles) => Some(PerCpu::new(|cpu| Ok(idles.sums(cpu)))?),
+            None => None,
+        };
         let mut baselines = UniqueArc::new(
             Baselines {
                 cpus,
+                waits,
                 reported: 0,
                 suppressed: 0,
             },

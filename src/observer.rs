@@ -10,7 +10,8 @@ use crate::{
         ask_for_exit,
         Switch,
         Task,
-        ThisCpu, //
+        ThisCpu,
+        WithinSwitch, //
     },
     delivery::{
         is_listened_to,
@@ -34,7 +35,8 @@ use crate::{
         Metric,
         Side, //
     },
-    events, //
+    events,
+    long_waits::WaitWatch, //
 };
 
 /// Identifies the tasks of a switch, and ignores its samples.
@@ -76,6 +78,62 @@ impl Observer for SilentObserver<'_> {
     }
 }
 
+/// Returns whether `sample` is a long wait for a CPU.
+#[inline(always)]
+fn is_long_wait(sample: &Sample, watch: &WaitWatch) -> bool {
+    let is_wait = matches!(sample.metric, Metric::RunqWakeup | Metric::RunqPreempt);
+    is_wait && sample.value >= watch.limit
+}
+
+/// Identifies the tasks of a switch, records when the CPU is idle, and looks at long waits.
+#[derive(Clone, Copy)]
+pub(crate) struct WaitObserver<'a> {
+    names: SilentObserver<'a>,
+    watch: &'a WaitWatch,
+    proof: WithinSwitch<'a>,
+}
+
+impl<'a> WaitObserver<'a> {
+    #[inline(always)]
+    pub(crate) fn new(switch: &'a Switch<'a>, watch: &'a WaitWatch) -> Self {
+        Self {
+            names: SilentObserver::new(switch),
+            watch,
+            proof: switch.proof(),
+        }
+    }
+}
+
+impl Observer for WaitObserver<'_> {
+    #[inline(always)]
+    fn identify(self, side: Side) -> Identity {
+        self.names.identify(side)
+    }
+
+    #[inline(always)]
+    fn namer(self, side: Side) -> impl FnOnce() -> Identity {
+        self.names.namer(side)
+    }
+
+    #[inline(always)]
+    fn idle_begins(self, now: u64) {
+        self.watch.stays().begin(now);
+    }
+
+    #[inline(always)]
+    fn idle_ends(self, now: u64) {
+        self.watch.stays().end(now);
+    }
+
+    #[inline(always)]
+    fn sample(self, sample: &Sample) {
+        if is_long_wait(sample, self.watch) {
+            let next = self.names.next;
+            self.watch.count(next, sample.value, sample.end, self.proof);
+        }
+    }
+}
+
 /// Emits an event for each sample, and checks each for an outlier; or leaves that to the task that
 /// the sample belongs to.
 pub(crate) struct TracingObserver<'a> {
@@ -88,6 +146,9 @@ pub(crate) struct TracingObserver<'a> {
     log: Option<&'a Log>,
     /// The group that has the CPU; `None` if tasks are not grouped.
     occupant: Option<&'a Occupant>,
+    /// `None` while long waits are not looked at.
+    watch: Option<&'a WaitWatch>,
+    proof: WithinSwitch<'a>,
 }
 
 impl<'a> TracingObserver<'a> {
@@ -98,6 +159,7 @@ impl<'a> TracingObserver<'a> {
         switch: &'a Switch<'a>,
         delivery: &'a Delivery,
         occupant: Option<&'a Occupant>,
+        watch: Option<&'a WaitWatch>,
     ) -> Self {
         let cpu = switch.cpu();
         Self {
@@ -107,6 +169,8 @@ impl<'a> TracingObserver<'a> {
             pending: delivery.pending(switch),
             log: delivery.outliers().watched_log(cpu),
             occupant,
+            watch,
+            proof: switch.proof(),
         }
     }
 
@@ -143,17 +207,39 @@ impl Observer for &TracingObserver<'_> {
         }
     }
 
+    fn idle_begins(self, now: u64) {
+        if let Some(watch) = self.watch {
+            watch.stays().begin(now);
+        }
+    }
+
+    fn idle_ends(self, now: u64) {
+        if let Some(watch) = self.watch {
+            watch.stays().end(now);
+        }
+    }
+
     #[inline(always)]
     fn sample(self, sample: &Sample) {
+        let watch = self.watch.filter(|watch| is_long_wait(sample, watch));
+        let long_wait = watch.map(|watch| {
+            let next = self.names.next;
+            watch.look(next, sample.value, sample.end, self.proof)
+        });
         let side = sample.metric.side();
         let task = || self.identify_occupant(side);
         if let (Side::Next, Some(pending)) = (side, self.pending) {
-            let is_wanted = self.log.is_some() || is_listened_to(sample.metric);
+            let is_wanted = self.log.is_some()
+                || is_listened_to(sample.metric)
+                || (long_wait.is_some() && events::trace_long_wait_enabled());
             if !is_wanted {
                 return;
             }
             // There is room for all samples of a switch.
             if pending.push(sample, task) {
+                if let Some(wait) = &long_wait {
+                    pending.set_long_wait(wait);
+                }
                 ask_for_exit();
                 return;
             }
@@ -161,7 +247,9 @@ impl Observer for &TracingObserver<'_> {
         if sample.metric == Metric::Idle {
             self.emit_idle(sample);
         }
-        self.delivery.deliver(self.log, self.cpu, sample, task);
+        let long_wait = long_wait.as_ref();
+        self.delivery
+            .deliver(self.log, self.cpu, sample, long_wait, task);
     }
 }
 

@@ -37,10 +37,12 @@ use crate::{
         MetricSet, //
     },
     groups::Groups,
+    long_waits::CpuIdles,
     recorder::{
         CpuRecorder,
         Recorder,
-        WithGroups, //
+        WithGroups,
+        WithWaits, //
     },
     records::Records, //
 };
@@ -89,6 +91,7 @@ impl Probes {
         records: Arc<Records>,
         metrics: MetricSet,
         groups: Option<Arc<Groups>>,
+        long_waits: Option<(u64, CpuIdles)>,
         delivery: Arc<Delivery>,
     ) -> Result<Self> {
         records.begin(metrics);
@@ -96,12 +99,16 @@ impl Probes {
             groups.begin();
         }
         let scheme = records.scheme();
-        let has_groups = groups.is_some();
+        let (has_groups, looks_at_waits) = (groups.is_some(), long_waits.is_some());
         let (mut follows_cgroups, mut follows_names) = (false, false);
         if let Some(groups) = &groups {
             (follows_cgroups, follows_names) = (groups.follows_cgroups(), groups.follows_names());
         }
-        let recorder = Arc::new(Recorder::new(&records, groups, delivery)?, GFP_KERNEL)?;
+        let recorder = Arc::new(
+            Recorder::new(&records, groups, long_waits, delivery)?,
+            GFP_KERNEL,
+        )?;
+        recorder.forget_idle();
         let register = |is_needed: bool, register: Register| {
             is_needed.then(|| register(recorder.clone())).transpose()
         };
@@ -116,8 +123,10 @@ impl Probes {
         }
         let wakings = register(metrics.needs_wakeups(), wakings_variant(metrics))?;
         let hotplug = hotplug::Registration::new(recorder.clone())?;
+        let switches = register_switches(&recorder, scheme, metrics, (has_groups, looks_at_waits))?;
+        recorder.start_idle();
         Ok(Self {
-            _switches: register_switches(&recorder, scheme, metrics, has_groups)?,
+            _switches: switches,
             _exits: WaitForExits,
             _hotplug: hotplug,
             _wakings: wakings,
@@ -136,7 +145,7 @@ fn register_switches(
     recorder: &Recorder,
     scheme: Scheme,
     metrics: MetricSet,
-    has_groups: bool,
+    (has_groups, looks_at_waits): (bool, bool),
 ) -> Result<Registration<PerCpu<CpuRecorder>>> {
     const DEFAULT: u32 = Precision::DEFAULT;
 
@@ -146,6 +155,16 @@ fn register_switches(
         _ => 0,
     };
     let register = match (has_groups, precision) {
+        (false, DEFAULT) if looks_at_waits => {
+            SchedSwitchProbe::<_, WithWaits<Fixed<DEFAULT>>>::register
+        }
+        (false, _) if looks_at_waits => SchedSwitchProbe::<_, WithWaits<Dynamic>>::register,
+        (true, DEFAULT) if looks_at_waits => {
+            SchedSwitchProbe::<_, WithWaits<WithGroups<Fixed<DEFAULT>>>>::register
+        }
+        (true, _) if looks_at_waits => {
+            SchedSwitchProbe::<_, WithWaits<WithGroups<Dynamic>>>::register
+        }
         (false, 1) => SchedSwitchProbe::<_, Fixed<1>>::register,
         (false, 2) => SchedSwitchProbe::<_, Fixed<2>>::register,
         (false, 3) => SchedSwitchProbe::<_, Fixed<3>>::register,

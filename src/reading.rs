@@ -21,6 +21,7 @@ use crate::{
             Baseline,
             Snapshot, //
         },
+        idle::WaitSums,
         switch::CurrentSlice,
         Counter,
         Metric,
@@ -31,6 +32,7 @@ use crate::{
         Groups,
         Limits, //
     },
+    long_waits::CpuIdles,
     outliers::Outliers,
     recorder::Recorder,
     records::{
@@ -44,6 +46,8 @@ type CpuBaseline = Baseline<KVVec<u64>>;
 /// The counts at the last reset.
 pub(crate) struct Baselines {
     pub(crate) cpus: PerCpu<CpuBaseline>,
+    /// Long waits; `None` if none had been looked at.
+    pub(crate) waits: Option<PerCpu<WaitSums>>,
     pub(crate) reported: u64,
     pub(crate) suppressed: u64,
 }
@@ -70,6 +74,10 @@ pub(crate) struct Reading {
     /// The groups; `None` while tasks are not grouped.
     pub(crate) groups: Option<Arc<Groups>>,
     pub(crate) group_limits: Limits,
+    /// A wait of this many nanoseconds is long; 0 for none.
+    pub(crate) long_wait: u64,
+    /// What CPUs keep for long waits; `None` if there was no limit so far.
+    pub(crate) idles: Option<CpuIdles>,
     /// The recorder; `None` while no probe is registered: measuring is off, or no metric is on.
     pub(crate) recorder: Option<Arc<Recorder>>,
     /// The counts to subtract from the records; `None` before the first reset.
@@ -174,6 +182,21 @@ impl Reading {
             }
         }
         Ok(())
+    }
+
+    /// Returns the sums of the long waits that have ended on the CPUs in `scope`; `None` if none
+    /// were looked at.
+    pub(crate) fn long_waits(&self, since: Since, scope: Scope) -> Option<WaitSums> {
+        let idles = self.idles.as_ref()?;
+        let mut sums = WaitSums::default();
+        for (cpu, _) in self.cpus(scope) {
+            sums.add(&idles.sums(cpu.number()));
+            let baselines = self.baselines_of(since).and_then(|at| at.waits.as_ref());
+            if let Some(before) = baselines.and_then(|waits| waits.get(cpu.number())) {
+                sums.subtract(before);
+            }
+        }
+        Some(sums)
     }
 
     pub(crate) fn reported(&self, since: Since) -> u64 {

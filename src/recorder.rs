@@ -65,9 +65,14 @@ use crate::{
         Latecomers,
         Sweeper, //
     },
+    long_waits::{
+        CpuIdles,
+        WaitWatch, //
+    },
     observer::{
         SilentObserver,
-        TracingObserver, //
+        TracingObserver,
+        WaitObserver, //
     },
     records::{
         CpuRecords,
@@ -81,6 +86,8 @@ pub(crate) struct Recorder {
     /// Present while tasks are grouped.
     groups: Option<Grouping>,
     tasks: TaskStates,
+    /// Present while long waits are looked at, with the limit in nanoseconds.
+    long_waits: Option<(u64, CpuIdles)>,
     delivery: Arc<Delivery>,
     sweep: Pin<KBox<Work<TaskTable>>>,
 }
@@ -121,6 +128,7 @@ impl Recorder {
     pub(crate) fn new(
         records: &Records,
         groups: Option<Arc<Groups>>,
+        long_waits: Option<(u64, CpuIdles)>,
         delivery: Arc<Delivery>,
     ) -> Result<Self> {
         let tasks = TaskTable::new()?;
@@ -130,6 +138,7 @@ impl Recorder {
                 Some(groups) => Some(Grouping::new(groups, &tasks)?),
                 None => None,
             },
+            long_waits,
             delivery,
             sweep: new_work!(tasks.clone(), c"schedhist::Recorder::sweep")?,
             tasks: TaskStates::new(tasks),
@@ -188,6 +197,20 @@ impl Recorder {
         }
     }
 
+    /// Forgets what CPUs did, for long waits, before the probes are registered.
+    pub(crate) fn forget_idle(&self) {
+        if let Some((_, idles)) = &self.long_waits {
+            idles.forget();
+        }
+    }
+
+    /// Begins to know what CPUs do, once the probes are registered. Sleeps.
+    pub(crate) fn start_idle(&self) {
+        if let Some((_, idles)) = &self.long_waits {
+            idles.start();
+        }
+    }
+
     /// Cancels the jobs that the probes have queued, and waits for those that are running. The
     /// probes must not be registered any more. Sleeps.
     pub(crate) fn end_sweeps(&self) {
@@ -214,13 +237,14 @@ impl Recorder {
 
 /// The read-only state that the switch probe needs on one CPU.
 ///
-/// All but the last field, which is needed for a watched switch, is on one cache line.
+/// All but the last two fields, which few variants of the probe need, is on one cache line.
 #[repr(C, align(64))]
 pub(crate) struct CpuRecorder {
     records: CpuRef<CpuRecords>,
     tasks: TaskStates,
     groups: Option<(CpuRef<GroupMemory>, Arc<Groups>)>,
     delivery: Arc<Delivery>,
+    watch: Option<WaitWatch>,
 }
 
 const _: () = assert!(offset_of!(CpuRecorder, delivery) == 64);
@@ -241,6 +265,10 @@ impl CpuRecorder {
                 },
                 tasks: TaskStates::new(recorder.tasks.table().clone()),
                 delivery: recorder.delivery.clone(),
+                watch: match &recorder.long_waits {
+                    Some((limit, idles)) => Some(WaitWatch::new(*limit, idles, cpu)?),
+                    None => None,
+                },
             })
         })?;
         Ok(Arc::new(table, GFP_KERNEL)?)
@@ -395,6 +423,48 @@ impl<S: Settings + 'static> SchedSwitch<WithGroups<S>> for CpuRecorder {
     }
 }
 
+/// Settings with which idle CPUs are recorded, too, and long waits are looked at.
+pub(crate) struct WithWaits<S>(PhantomData<S>);
+
+impl<S: Settings + 'static> SchedSwitch<WithWaits<S>> for CpuRecorder {
+    #[inline(always)]
+    fn is_watched() -> bool {
+        events::any_enabled()
+    }
+
+    #[inline(always)]
+    fn sched_switch(&self, switch: &Switch<'_>) {
+        // Always present, by the choice of the variant.
+        if let Some(watch) = &self.watch {
+            self.record::<S>(switch, WaitObserver::new(switch, watch));
+        }
+    }
+
+    fn sched_switch_watched(&self, switch: &Switch<'_>) {
+        self.record_watched(switch);
+    }
+}
+
+impl<S: Settings + 'static> SchedSwitch<WithWaits<WithGroups<S>>> for CpuRecorder {
+    #[inline(always)]
+    fn is_watched() -> bool {
+        events::any_enabled()
+    }
+
+    #[inline(always)]
+    fn sched_switch(&self, switch: &Switch<'_>) {
+        // Both are always present, by the choice of the variant.
+        if let (Some(watch), Some(groups)) = (&self.watch, self.groups(S::GROUP_CELLS)) {
+            let observer = WaitObserver::new(switch, watch);
+            self.record::<S>(switch, Grouped::new(observer, groups));
+        }
+    }
+
+    fn sched_switch_watched(&self, switch: &Switch<'_>) {
+        self.record_watched(switch);
+    }
+}
+
 impl CpuRecorder {
     /// Returns the groups on this CPU, if tasks are grouped and each group has `cells` cells.
     #[inline(always)]
@@ -407,7 +477,8 @@ impl CpuRecorder {
     /// is rarely called.
     #[inline(never)]
     fn record_watched(&self, switch: &Switch<'_>) {
-        let observe = |occupant| TracingObserver::new(switch, &self.delivery, occupant);
+        let watch = self.watch.as_ref();
+        let observe = |occupant| TracingObserver::new(switch, &self.delivery, occupant, watch);
         match self.groups(Dynamic::GROUP_CELLS) {
             Some(groups) => {
                 let observer = observe(Some(groups.occupant()));
@@ -430,6 +501,9 @@ impl Hotplug for Recorder {
         // The time offline must not count as idle time.
         if let Some(records) = self.records.get(cpu) {
             records.forget();
+        }
+        if let Some((_, idles)) = &self.long_waits {
+            idles.prepare(cpu);
         }
         if let Some(Grouping { groups, .. }) = &self.groups {
             if let Some(memory) = groups.memories().per_cpu().get(cpu) {

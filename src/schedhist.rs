@@ -6,8 +6,8 @@
 //! `boundary` contains the abstractions that Rust for Linux lacks, and all `unsafe` code. The rest
 //! is the module itself: its probes (`recorder`, `groups`, `delivery`; `probes` registers them) and
 //! their control (`monitor`), its files (`files`, which show a `reading`), its trace events
-//! (`events`, emitted by `delivery`), the groups of tasks (`groups`), and samples above a threshold
-//! (`outliers`).
+//! (`events`, emitted by `delivery`), the groups of tasks (`groups`), samples above a threshold
+//! (`outliers`), and what other CPUs did during a long wait (`long_waits`).
 
 use kernel::{
     prelude::*,
@@ -22,6 +22,7 @@ mod events;
 mod files;
 mod groups;
 mod in_progress;
+mod long_waits;
 mod monitor;
 mod observer;
 mod outliers;

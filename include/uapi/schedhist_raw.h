@@ -18,6 +18,7 @@
  *	  BUCKETS		the buckets that are not empty, in any number
  *				of records; none if all are empty
  *	OFFLINE			for each possible CPU that is offline
+ *	LONG_WAITS		once a limit was set: for each possible CPU
  *	GROUPING		while tasks are grouped: how, then
  *	  GROUPING_MORE		more about them
  *	  GROUP			each group, of all CPUs together
@@ -152,6 +153,7 @@ struct schedhist_raw_header {
 #define SCHEDHIST_RAW_GROUP_UNSEEN	17 /* struct schedhist_raw_group_progress */
 #define SCHEDHIST_RAW_GROUPING_MORE	18 /* struct schedhist_raw_grouping_more */
 #define SCHEDHIST_RAW_OFFLINE	19	/* struct schedhist_raw_offline */
+#define SCHEDHIST_RAW_LONG_WAITS	20 /* struct schedhist_raw_long_waits */
 
 /* Values of schedhist_raw_slice::occupancy. */
 #define SCHEDHIST_RAW_IS_IDLE	0	/* the idle task has the CPU */
@@ -452,6 +454,41 @@ struct schedhist_raw_offline {
 	struct schedhist_raw_record record;
 	__u32 cpu;
 	__u32 reserved;
+};
+
+/**
+ * struct schedhist_raw_long_waits - the long waits that have ended on a CPU
+ * @record: LONG_WAITS
+ * @cpu: the number of the CPU
+ * @reserved: 0
+ * @limit_ns: what the file long_wait_ns holds: waits for a CPU of this many
+ *	nanoseconds or more are long; 0 if none are, any more
+ * @waits: how many there were
+ * @waited_ns: how long they took, in nanoseconds
+ * @own_idle_ns: for how much of that the CPU that was to run the task was idle:
+ *	waking up
+ * @llc_idle_ns: for how much of the rest another CPU of the same last-level
+ *	cache was idle, on which the task might have run
+ * @remote_idle_ns: for how much of the rest any other such CPU was idle
+ * @unknown_ns: for how much of the rest it is not known
+ * @busy_ns: the rest
+ *
+ * All are modulo 2^64, and of one moment: waited_ns is the sum of the last five.
+ * own_idle_ns, the sum of llc_idle_ns and remote_idle_ns, and busy_ns are lower
+ * bounds: each may be greater by up to unknown_ns. llc_idle_ns is always one.
+ */
+struct schedhist_raw_long_waits {
+	struct schedhist_raw_record record;
+	__u32 cpu;
+	__u32 reserved;
+	__u64 limit_ns;
+	__u64 waits;
+	__u64 waited_ns;
+	__u64 own_idle_ns;
+	__u64 llc_idle_ns;
+	__u64 remote_idle_ns;
+	__u64 unknown_ns;
+	__u64 busy_ns;
 };
 
 /**

@@ -20,6 +20,7 @@ use crate::{
             Precision,
             Scheme, //
         },
+        idle::CpuIdle,
         outlier::Log,
         switch::{
             Cpu,
@@ -35,6 +36,9 @@ unsafe impl Zeroable for Cell {}
 
 // SAFETY: A log consists of integers. They are all 0, as in `Log::default()`.
 unsafe impl Zeroable for Log {}
+
+// SAFETY: It consists of integers. They are all 0, as in `CpuIdle::default()`.
+unsafe impl Zeroable for CpuIdle {}
 
 // With the default settings the records take at most 64 KiB, including the allocator's rounding.
 const _: () = {

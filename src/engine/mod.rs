@@ -11,6 +11,7 @@
 //! | [`switch`] | the records of a CPU, updated at each switch, and the state kept for each task |
 //! | [`histogram`] | buckets, sums, extremes; snapshots for readers, quantiles |
 //! | [`group`] | the group of each task, and the records of each group on a CPU |
+//! | [`idle`] | when CPUs stood idle, and for how much of a wait another one did |
 //! | [`outlier`] | samples above a threshold, with the tasks that had the CPU meanwhile |
 //! | [`format`] | text, OpenMetrics and binary formats of the files; parsing of input |
 //! | [`metric`] | the metrics and counters: names and meaning |
@@ -28,6 +29,7 @@ pub mod format;
 pub mod group;
 pub mod histogram;
 pub mod identity;
+pub mod idle;
 pub mod metric;
 mod named;
 pub mod outlier;

@@ -48,6 +48,9 @@ impl View for OpenMetrics {
             let reported = reading.reported(Since::Load);
             openmetrics::outliers(out, reported, reading.suppressed(Since::Load))?;
         }
+        if let Some(sums) = reading.long_waits(Since::Load, scope) {
+            openmetrics::long_waits(out, scope, &sums)?;
+        }
         reading.for_each_shown(Since::Load, scope, |metric, snapshot| {
             openmetrics::histogram_head(out, metric)?;
             Ok(openmetrics::histogram_samples(

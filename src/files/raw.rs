@@ -65,6 +65,11 @@ fn write(reading: &Reading, out: &mut impl raw::Sink) -> Result {
             raw::offline(out, cpu);
         }
     }
+    if let Some(idles) = &reading.idles {
+        for cpu in reading.records.cpus().map(|cpu| cpu.number()) {
+            raw::long_waits(out, cpu, reading.long_wait, &idles.sums(cpu));
+        }
+    }
     if let Some(groups) = &reading.groups {
         let groups = groups.hold();
         let rule = groups.text().as_bytes();

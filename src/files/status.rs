@@ -20,6 +20,7 @@ use crate::{
         Counter,
         Metric, //
     },
+    long_waits::CpuIdles,
     monitor::Monitor,
     reading::{
         Reading,
@@ -57,6 +58,8 @@ impl View for Status {
         let suppressed = reading.suppressed(Since::Reset);
         line(out, "outliers_suppressed", suppressed)?;
         line(out, "outlier_memory_bytes", reading.outliers.memory())?;
+        let idle_memory = { reading.idles.as_ref() }.map_or(0, CpuIdles::memory);
+        line(out, "long_wait_memory_bytes", idle_memory)?;
         Ok(())
     }
 }

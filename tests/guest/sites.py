@@ -49,6 +49,15 @@ OF_KERNEL = {"local_clock", "__fentry__", "__x86_return_thunk"}
 DECIDES = re.compile(r"6Groups(?:6decide|4fork)")
 # For groups: the first sample of a group on a CPU requests its histograms.
 WITH_GROUPS, OF_GROUPS = re.compile(r"WithGroups"), {"irq_work_queue"}
+# For long waits: goes through the CPUs that the task may use.
+WITH_WAITS = re.compile(r"WithWaits")
+OF_WAITS = {
+    "_find_next_and_bit",
+    "housekeeping_cpumask",
+    "rust_helper_cpumask_test_cpu",
+    # Of a CPU's number, by which the kernel's macros index an array.
+    "__ubsan_handle_out_of_bounds",
+}
 # Kernel functions that a probe may also call while in use, on rare paths and for the events.
 IN_USE = {
     "rust_helper_atomic_read",
@@ -231,7 +240,7 @@ def main(module: str, events: list[str] = EVENTS) -> None:
     for probe in switch.values():
         check(probe, found, watched.keys())
     quiet = run_by([*switch.values(), *waking.values()], functions, reached)
-    plain = [probe for name, probe in switch.items() if not WITH_GROUPS.search(name)]
+    plain = [probe for name, probe in switch.items() if not (WITH_GROUPS.search(name) or WITH_WAITS.search(name))]
     without = run_by([*plain, *waking.values()], functions, reached)
     if wrong := symbols(without) - functions.keys() - OF_KERNEL:
         die(f"a probe calls {wrong} of the kernel")
@@ -242,9 +251,9 @@ def main(module: str, events: list[str] = EVENTS) -> None:
     followed = {name: each for name, each in functions.items() if not DECIDES.search(name)}
     at_all = run_by(list(probes.values()), followed, dict.values)
     emits = {f"__SCT__tp_func_{event}" for event in events}
-    never_stops("a probe", at_all, functions.keys() | OF_KERNEL | in_use | emits)
-    if wrong := symbols(quiet) - functions.keys() - OF_KERNEL - OF_GROUPS:
-        die(f"a probe with groups calls {wrong} of the kernel")
+    never_stops("a probe", at_all, functions.keys() | OF_KERNEL | OF_WAITS | in_use | emits)
+    if wrong := symbols(quiet) - functions.keys() - OF_KERNEL - OF_GROUPS - OF_WAITS:
+        die(f"a probe with groups or long waits calls {wrong} of the kernel")
     made = run_by(list(named(MADE, functions).values()), functions, dict.values)
     never_stops("an event", made, functions.keys() | OF_KERNEL | BY_MADE)
     print(f"# {len(switch | waking)} probes call, by whatever way: {', '.join(sorted(symbols(quiet)))}")

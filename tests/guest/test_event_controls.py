@@ -6,7 +6,8 @@ import re
 import time
 
 from harness.test import (EVENTFS, EVENTS, TRACEFS, Wrong, about_texts, append_file, assert_gone, eq, expedite_rcu,
-                          fails, load, load_all, measure, messages, needs, note, unload, within, write_file)
+                          fails, load, load_all, measure, messages, needs, note, unload, within, write,
+                          write_file)
 from harness.trace import clear, enable, entries, fields, hits, lines, of_event, outliers_of
 
 SYSTEM = EVENTFS / "enable"
@@ -52,6 +53,7 @@ def test_event_enable():
 def test_event_alone():
     """An enabled event is emitted, and no other; a disabled event is not."""
     load_all()
+    write("long_wait_ns", 1)
     outliers_of("runq")
     for event in EVENTS:
         clear()
@@ -95,8 +97,9 @@ def test_event_filter_fields():
         refused("cpu ==")
         write_file(file, "0")
         eq(f"the filter of {event}", file.read_text(), "none\n")
-    # Numbers have 7 operators and names 3: six similar events for samples, idle, outlier and culprit.
-    eq("filters", number, 6 * (6 * 7 + 3) + (4 * 7 + 3) + (12 * 7 + 3) + (7 * 7 + 3))
+    # Numbers have 7 operators and names 3: six similar events for samples, idle, long_wait, outlier and
+    # culprit.
+    eq("filters", number, 6 * (6 * 7 + 3) + (4 * 7 + 3) + (11 * 7 + 3) + (12 * 7 + 3) + (7 * 7 + 3))
 
 
 def test_event_hist_fields():
@@ -109,6 +112,7 @@ def test_event_hist_fields():
     load_all()
     outliers_of("runq")
     measure(0)
+    write("long_wait_ns", 1)
     # Nothing here has a quota.
     names = {event: [field for field, _ in fields(event)] for event in EVENTS if event != "throttled"}
     for event, keys in names.items():

@@ -5,6 +5,7 @@ from harness.test import EVENTFS, EVENTS, TRACEFS, about_texts, eq, load
 
 CAUSES = """preempted interruptible uninterruptible stopped dead wakeup fork idle throttled idle_wait traced parked
     frozen other"""
+DISTANCES = "none own core llc node remote"
 METRICS = "oncpu runq_wakeup runq_preempt blocked_interruptible blocked_uninterruptible offcpu idle wakeup throttled"
 
 # Of each field: type, name, offset, size, whether it is signed.
@@ -25,6 +26,19 @@ FORMATS = {
     pid_t next_pid 20 4 1
     int next_prio 24 4 1
     char next_comm[16] 28 16 0""", "cpu duration_ns next_comm next_pid next_prio"),
+    "long_wait": ("""u64 duration_ns 8 8 0
+    u64 own_idle_ns 16 8 0
+    u64 idle_elsewhere_ns 24 8 0
+    u64 unknown_ns 32 8 0
+    u64 idle_ns 40 8 0
+    pid_t pid 48 4 1
+    int prio 52 4 1
+    unsigned int cpu 56 4 0
+    int idle_cpu 60 4 1
+    unsigned int group 64 4 0
+    char comm[16] 68 16 0
+    u8 distance 84 1 0""", "comm pid prio cpu duration_ns own_idle_ns idle_elsewhere_ns unknown_ns idle_cpu idle_ns "
+                            "distance group"),
     "outlier": ("""u64 id 8 8 0
     u64 end_ns 16 8 0
     u64 duration_ns 24 8 0
@@ -65,7 +79,8 @@ def expected(event: str) -> list[str]:
         types[name] = type_
     values = {name: f"(unsigned long long)REC->{name}" if type_ == "u64" else f"REC->{name}"
               for name, type_ in types.items()}
-    values |= {"cause": symbolic("cause", CAUSES), "metric": symbolic("metric", METRICS)}
+    values |= {"cause": symbolic("cause", CAUSES), "metric": symbolic("metric", METRICS),
+               "distance": symbolic("distance", DISTANCES)}
     text = " ".join(f"{name}={PRINTED[types[name]]}" for name in shown.split())
     return [*lines, f'print fmt: "{text}", ' + ", ".join(values[name] for name in shown.split())]
 

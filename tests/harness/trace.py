@@ -37,7 +37,7 @@ def lines(tracing: Path = TRACEFS) -> list[str]:
 
 def of_event(line: str) -> str:
     """Returns an event and its text from a line of a trace: the same for every reader."""
-    return re.sub(r"^.* [\d.]+: ([a-z]+): +", r"\1: ", line)
+    return re.sub(r"^.* [\d.]+: ([a-z_]+): +", r"\1: ", line)
 
 
 def entries(tracing: Path = TRACEFS) -> int:

@@ -49,7 +49,7 @@ enum kind kind_of(const char *path)
 		return METRICS;
 	if (!strcmp(path, "reset"))
 		return RESET;
-	if (!strncmp(path, "threshold_ns/", strlen("threshold_ns/")))
+	if (!strncmp(path, "threshold_ns/", strlen("threshold_ns/")) || !strcmp(path, "long_wait_ns"))
 		return THRESHOLD;
 	if (!strcmp(path, "outlier_pipe"))
 		return STREAM;

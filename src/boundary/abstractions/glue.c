@@ -6,6 +6,7 @@
 
 #include <linux/cgroup.h>
 #include <linux/cpu.h>
+#include <linux/cpumask.h>
 #include <linux/debugfs.h>
 #include <linux/err.h>
 #include <linux/irq_work.h>
@@ -19,6 +20,7 @@
 #include <linux/preempt.h>
 #include <linux/rcupdate.h>
 #include <linux/sched/clock.h>
+#include <linux/sched/isolation.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/smp.h>
@@ -98,6 +100,35 @@ bool schedhist_is_dead(struct task_struct *task)
 	return !atomic_read(&task->signal->live);
 }
 #endif
+
+int schedhist_next_allowed(const struct task_struct *task, int cpu)
+{
+	const struct cpumask *domain = housekeeping_cpumask(HK_TYPE_DOMAIN);
+
+	do {
+		cpu = cpumask_next_and(cpu, task->cpus_ptr, cpu_active_mask);
+	} while (cpu < nr_cpu_ids && !cpumask_test_cpu(cpu, domain));
+	return cpu < nr_cpu_ids ? cpu : -1;
+}
+
+u32 schedhist_llc_id(int cpu)
+{
+#if defined(CONFIG_X86) && !defined(CONFIG_UML)
+	return per_cpu_llc_id(cpu);
+#else
+	return topology_physical_package_id(cpu);
+#endif
+}
+
+bool schedhist_is_sibling(int one, int two)
+{
+	return cpumask_test_cpu(two, topology_sibling_cpumask(one));
+}
+
+bool schedhist_is_near(int one, int two)
+{
+	return cpu_to_node(one) == cpu_to_node(two);
+}
 
 struct dentry *schedhist_create_file(const char *name, umode_t mode,
 				     struct dentry *parent, void *data,

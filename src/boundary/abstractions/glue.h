@@ -184,6 +184,20 @@ void schedhist_spin_unlock(spinlock_t *lock);
 unsigned long schedhist_irq_save(void);
 void schedhist_irq_restore(unsigned long flags);
 
+/*
+ * Returns the next CPU after one that a task may use: by its affinity, active,
+ * and not isolated from load balancing; -1 if there is none. The caller is an
+ * RCU reader.
+ */
+int schedhist_next_allowed(const struct task_struct *task, int cpu);
+
+/* Returns a number that the possible CPUs of a last-level cache share. */
+u32 schedhist_llc_id(int cpu);
+
+/* Returns whether two possible CPUs are of one core, or on one NUMA node. */
+bool schedhist_is_sibling(int one, int two);
+bool schedhist_is_near(int one, int two);
+
 typedef void (*schedhist_irq_work_func)(struct irq_work *work);
 
 /* Initialises work that runs in a hard interrupt, even on PREEMPT_RT. */

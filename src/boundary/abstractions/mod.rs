@@ -23,6 +23,7 @@ pub(crate) mod sched_waking;
 pub(crate) mod smp;
 pub(crate) mod task;
 pub(crate) mod task_events;
+pub(crate) mod topology;
 pub(crate) mod tracepoint;
 pub(crate) mod wait;
 pub(crate) mod work;
@@ -43,9 +44,9 @@ pub(crate) use sched_exit::{
     ask_for_exit, call_after_switches, wait_for_exits, Exits, SchedExit, ScheduleExit,
     EXIT_IS_CERTAIN,
 };
-pub(crate) use sched_switch::{SchedSwitch, SchedSwitchProbe, Switch};
+pub(crate) use sched_switch::{SchedSwitch, SchedSwitchProbe, Switch, WithinSwitch};
 pub(crate) use sched_waking::{SchedWaking, SchedWakingProbe, Waking};
-pub(crate) use smp::with_irqs_off;
+pub(crate) use smp::{run_if_online, with_irqs_off};
 pub(crate) use task::{
     for_each_queued_task, for_each_task, for_each_thread_of, task_key, with_current, ProcessId,
     Task, COMM_LEN,
@@ -54,6 +55,7 @@ pub(crate) use task_events::{
     SchedProcessExec, SchedProcessExecProbe, SchedProcessExit, SchedProcessExitProbe, TaskNewtask,
     TaskNewtaskProbe, TaskRename, TaskRenameProbe,
 };
+pub(crate) use topology::{are_of_one_core, are_on_one_node, llc_of, next_allowed};
 pub(crate) use tracepoint::{Probe, Registration};
 pub(crate) use wait::DeferredWaitQueue;
 pub(crate) use work::{new_work, Job, Work};

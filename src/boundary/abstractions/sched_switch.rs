@@ -85,6 +85,20 @@ unsafe impl ThisCpu for Switch<'_> {
 // SAFETY: A `Switch` exists only within the probe, in which interrupts are off.
 unsafe impl RcuReader for Switch<'_> {}
 
+/// Proof of a [`Switch`], which takes no memory.
+#[derive(Clone, Copy)]
+pub(crate) struct WithinSwitch<'a>(PhantomData<(&'a (), NotThreadSafe)>);
+
+impl<'a> Switch<'a> {
+    #[inline(always)]
+    pub(crate) fn proof(&'a self) -> WithinSwitch<'a> {
+        WithinSwitch(PhantomData)
+    }
+}
+
+// SAFETY: A proof does not outlive its `Switch`.
+unsafe impl RcuReader for WithinSwitch<'_> {}
+
 /// Receives `sched_switch`. `V` selects one of its compiled variants.
 pub(crate) trait SchedSwitch<V>: Send + Sync + 'static {
     /// Returns whether the probe calls [`SchedSwitch::sched_switch_watched`] instead of

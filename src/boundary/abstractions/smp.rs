@@ -78,6 +78,16 @@ pub(crate) fn with_irqs_off(f: impl FnOnce() + Send) {
     unsafe { bindings::schedhist_irq_restore(flags) };
 }
 
+/// Runs `f` on `cpu` with interrupts off, and waits until `f` returns; does nothing if `cpu` is
+/// offline. `f` must not sleep. Sleeps itself.
+pub(crate) fn run_if_online(cpu: u32, f: impl FnOnce() + Send) {
+    run_on(cpu, || {
+        if this_cpu() == cpu {
+            f();
+        }
+    });
+}
+
 /// Runs `f` on `cpu` with interrupts off, and waits until `f` returns. If `cpu` is offline, `f`
 /// runs on this CPU, and `cpu` stays offline meanwhile.
 ///

@@ -7,7 +7,7 @@
 //!
 //! 1. [`head`], once;
 //! 2. for each counter: [`counter_head`], then [`counter_sample`] for each scope;
-//! 3. [`outliers`], once;
+//! 3. [`outliers`], once, and [`long_waits`] if they are looked at;
 //! 4. for each metric: [`histogram_head`], then [`histogram_samples`] for each scope;
 //! 5. [`end`], once.
 //!
@@ -45,6 +45,10 @@ use crate::engine::{
         Snapshot,
         VALUE_BITS, //
     },
+    idle::{
+        WaitPart,
+        WaitSums, //
+    },
     Counter,
     MetricSet,
     ShownMetric, //
@@ -57,7 +61,7 @@ const FIRST_BITS: u32 = 8;
 pub const BUCKETS: usize = (VALUE_BITS - FIRST_BITS + 1) as usize + 1;
 
 /// The maximum length of the text of one scope, in bytes. Each further scope adds at most the same.
-pub const MAX_LEN: usize = 8 * 1024 + ShownMetric::ALL.len() * (BUCKETS + 6) * 112;
+pub const MAX_LEN: usize = 11 * 1024 + ShownMetric::ALL.len() * (BUCKETS + 6) * 112;
 
 /// Writes the families without a scope: the build and the settings.
 pub fn head(
@@ -121,6 +125,29 @@ pub fn outliers(out: &mut impl Write, reported: u64, suppressed: u64) -> fmt::Re
     let help = "Outliers not reported because of outlier_rate or outlier_limit.";
     family(out, "outliers_suppressed", "counter", help)?;
     writeln!(out, "schedhist_outliers_suppressed_total {suppressed}")
+}
+
+/// Writes the sums of the long waits of `scope`.
+pub fn long_waits(out: &mut impl Write, scope: Scope, sums: &WaitSums) -> fmt::Result {
+    let labels = Labels::new(scope);
+    let help = "Waits for a CPU of long_wait_ns or more.";
+    family(out, "long_waits", "counter", help)?;
+    writeln!(out, "schedhist_long_waits_total{labels} {}", sums.waits)?;
+    for part in WaitPart::ALL {
+        let (name, sum) = (part.name(), Seconds(u128::from(sums.part(part))));
+        family(
+            out,
+            format_args!("long_wait_{name}_seconds"),
+            "counter",
+            part.help(),
+        )?;
+        writeln!(out, "# UNIT schedhist_long_wait_{name}_seconds seconds")?;
+        writeln!(
+            out,
+            "schedhist_long_wait_{name}_seconds_total{labels} {sum}"
+        )?;
+    }
+    Ok(())
 }
 
 /// Writes the lines before the samples of `shown`.

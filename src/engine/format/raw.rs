@@ -39,6 +39,10 @@ use crate::engine::{
         Worst,
         VALUE_BITS, //
     },
+    idle::{
+        WaitPart,
+        WaitSums, //
+    },
     switch::{
         Cpu,
         CurrentSlice,
@@ -94,6 +98,7 @@ const WAITING_LEN: usize = 40;
 const GROUP_IN_PROGRESS_LEN: usize = 32;
 const GROUPING_MORE_LEN: usize = 40;
 const OFFLINE_LEN: usize = 16;
+const LONG_WAITS_LEN: usize = 32 + WaitPart::COUNT * 8;
 
 /// The flag of a task whose slice or wait does not become a sample: `SCHEDHIST_RAW_UNSEEN`.
 const UNSEEN: u32 = 1;
@@ -121,6 +126,7 @@ enum Type {
     GroupUnseen,
     GroupingMore,
     Offline,
+    LongWaits,
 }
 
 /// Receives a snapshot, piece by piece.
@@ -172,8 +178,8 @@ pub fn snapshot<'a, B, D, S>(
 }
 
 /// Writes a [`snapshot`], but not its end: [`offline`] must follow for each CPU that is offline,
-/// [`grouping`] and groups may follow, [`waiters`] and tasks, and then [`end`]. `slice` returns the
-/// slice in progress on a CPU, if that is known.
+/// [`long_waits`], [`grouping`] and groups may follow, [`waiters`] and tasks, and then [`end`].
+/// `slice` returns the slice in progress on a CPU, if that is known.
 pub fn begin<'a, B, D, S>(
     out: &mut S,
     info: &Info,
@@ -246,6 +252,18 @@ pub fn offline(out: &mut impl Sink, cpu: u32) {
     record::<OFFLINE_LEN>(out, Type::Offline, OFFLINE_LEN, |fields| {
         fields.u32(cpu);
         fields.u32(0);
+    });
+}
+
+/// Writes the sums of the long waits that have ended on a CPU. Waits of `limit` nanoseconds or more
+/// are long; 0 if none are, any more.
+pub fn long_waits(out: &mut impl Sink, cpu: u32, limit: u64, sums: &WaitSums) {
+    record::<LONG_WAITS_LEN>(out, Type::LongWaits, LONG_WAITS_LEN, |fields| {
+        fields.u32(cpu);
+        fields.u32(0);
+        fields.u64(limit);
+        fields.u64(sums.waits);
+        sums.parts.into_iter().for_each(|part| fields.u64(part));
     });
 }
 
@@ -355,8 +373,13 @@ pub const fn max_len(scheme: Scheme, metrics: MetricSet, cpus: usize) -> usize {
         + WORST_LEN
         + buckets.div_ceil(PAIRS) * BUCKETS_LEN
         + (buckets * PAIR_LEN).next_multiple_of(8);
-    let cpu =
-        CPU_LEN + Counter::COUNT * 8 + SLICE_LEN + OFFLINE_LEN + TASK_LEN + metrics * histogram;
+    let cpu = CPU_LEN
+        + Counter::COUNT * 8
+        + SLICE_LEN
+        + OFFLINE_LEN
+        + LONG_WAITS_LEN
+        + TASK_LEN
+        + metrics * histogram;
     let waiting = WAITS.len() * WAITING_LEN + LONGEST * TASK_LEN;
     let names = (ShownMetric::ALL.len() + Counter::COUNT) * NAME_LEN;
     HEADER_LEN + names + cpus * cpu + waiting + RECORD_LEN

@@ -16,10 +16,15 @@ use core::{
 };
 
 use crate::engine::{
+    format::OrNone,
     histogram::{
         Bounds,
         Quantile,
         Snapshot, //
+    },
+    idle::{
+        WaitPart,
+        WaitSums, //
     },
     outlier::{
         Culprit,
@@ -217,6 +222,25 @@ pub fn outlier(
 /// The maximum length of the text of an outlier with its head, in bytes: numbers have at most 20
 /// digits, and names have 16 bytes, each written as at most four.
 pub const OUTLIER_MAX: usize = 1024 + crate::engine::outlier::log::CULPRITS * 256;
+
+/// Writes the first lines of the text of long waits, which last `limit` nanoseconds or more; 0 for
+/// none.
+pub fn long_waits_head(out: &mut impl Write, limit: u64) -> fmt::Result {
+    writeln!(out, "# schedhist long_waits version 1")?;
+    writeln!(out, "# long_wait_ns {}", OrNone(limit))
+}
+
+/// Writes the sums of the long waits of `scope` on one line: pairs of a key and a value.
+pub fn long_waits(out: &mut impl Write, scope: Scope, sums: &WaitSums) -> fmt::Result {
+    match scope {
+        Scope::All => write!(out, "all waits {}", sums.waits)?,
+        Scope::Cpu(cpu) => write!(out, "cpu{cpu} waits {}", sums.waits)?,
+    }
+    for part in WaitPart::ALL {
+        write!(out, " {}_ns {}", part.name(), sums.part(part))?;
+    }
+    writeln!(out)
+}
 
 /// Writes any bytes on one line, with `\xNN` for the backslash, for `quote` and for a byte that is
 /// not printable.

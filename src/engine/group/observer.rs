@@ -169,6 +169,16 @@ impl<O: Observer, G: CpuGroups> Observer for Grouped<O, G> {
     }
 
     #[inline(always)]
+    fn idle_begins(self, now: u64) {
+        self.inner.idle_begins(now);
+    }
+
+    #[inline(always)]
+    fn idle_ends(self, now: u64) {
+        self.inner.idle_ends(now);
+    }
+
+    #[inline(always)]
     fn migrated(self) {
         self.groups.records().count(GroupCounter::Migrations);
     }

@@ -138,6 +138,7 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         let task = switch.prev();
         // The idle task is always runnable: `schedule_idle()`.
         if state.is_runnable() && task.pid() == 0 {
+            observer.idle_ends(now);
             self.end_slice::<S>(Metric::Idle, Cause::Idle, now, observer);
             // Last: until it is counted, a reader takes the slice for one of the idle task. See
             // `Cpu::current_slice()`.
@@ -193,6 +194,7 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         let pid = task.pid();
         if pid == 0 {
             observer.enter(TaskGroup::IDLE);
+            observer.idle_begins(now);
             // After the slice that has ended: see `Cpu::current_slice()`.
             fence(Release);
             return self.count(Counter::ToIdle);

@@ -4,12 +4,17 @@
 
 use crate::engine::{
     identity::IdentityCells,
+    idle::{
+        LongWait,
+        LongWaitCells, //
+    },
     switch::{
         sample::SampleCells,
         Sample, //
     },
     Cell,
-    Identity, //
+    Identity,
+    Metric, //
 };
 
 /// The most samples that a switch has of the task that gets the CPU: its absence, the time since
@@ -25,6 +30,8 @@ pub struct Pending {
     number: Cell,
     task: IdentityCells,
     samples: [SampleCells; MAX],
+    /// Of the wait among them, if that was long.
+    long_wait: LongWaitCells,
 }
 
 impl Pending {
@@ -49,23 +56,32 @@ impl Pending {
         };
         if number == 0 {
             self.task.set(&task());
+            self.long_wait.set(None);
         }
         cells.set(sample);
         self.number.set(number.wrapping_add(1));
         true
     }
 
-    /// Removes all samples, and calls `each` with each of them and the task, in their order.
-    pub fn take(&self, mut each: impl FnMut(&Sample, &Identity)) {
+    /// Adds what CPUs did during the wait that was added last.
+    pub fn set_long_wait(&self, wait: &LongWait) {
+        self.long_wait.set(Some(wait));
+    }
+
+    /// Removes all samples, and calls `each` with each of them and the task, in their order, and
+    /// with what CPUs did if it is a long wait.
+    pub fn take(&self, mut each: impl FnMut(&Sample, &Identity, Option<&LongWait>)) {
         let number = self.number.get();
         if number == 0 {
             return;
         }
         self.number.set(0);
         let task = self.task.get();
+        let wait = self.long_wait.get();
         for cells in self.samples.iter().take(number as usize) {
             if let Some(sample) = cells.get() {
-                each(&sample, &task);
+                let is_wait = matches!(sample.metric, Metric::RunqWakeup | Metric::RunqPreempt);
+                each(&sample, &task, wait.as_ref().filter(|_| is_wait));
             }
         }
     }

@@ -144,6 +144,14 @@ pub trait Observer: Copy {
         TaskGroup::UNKNOWN
     }
 
+    /// Learns that the idle task gets the CPU.
+    #[inline(always)]
+    fn idle_begins(self, _now: u64) {}
+
+    /// Learns that the idle task leaves the CPU.
+    #[inline(always)]
+    fn idle_ends(self, _now: u64) {}
+
     /// Learns that the task that gets the CPU last ran on another one.
     #[inline(always)]
     fn migrated(self) {}

@@ -43,6 +43,7 @@ use schedhist_engine::{
             totals::Worst,
         },
         identity::Identity,
+        idle::IdleStays,
         metric::{Counter, Metric, MetricSet},
         outlier::{
             history::Slice,
@@ -1143,4 +1144,54 @@ fn a_task_is_moved_while_it_gets_a_cpu() {
         assert_eq!(state.task_group(TASK.id), user(2));
     });
     assert!(MOVED.iter().all(|times| times.load(Relaxed) > 0));
+}
+
+/// A CPU is idle from 10 to 20, from 30 to 40 and so on; a reader looks meanwhile.
+fn stays_while_they_come() {
+    const STARTS: [u64; 3] = [10, 30, 50];
+    let stays = IdleStays::default();
+    settle(&stays);
+    stays.start(1, false);
+    let ended = loom::sync::atomic::AtomicUsize::new(0);
+    let (writer, reader) = {
+        let shared = Arc::new((stays, ended));
+        (shared.clone(), shared)
+    };
+    side_by_side(
+        move || {
+            let (stays, ended) = &*writer;
+            for (number, from) in (1..).zip(STARTS) {
+                stays.begin(from);
+                stays.end(from + 10);
+                ended.store(number, Release);
+            }
+        },
+        move || {
+            let (stays, ended) = &*reader;
+            let ended = ended.load(Acquire);
+            let (mut oldest, mut found) = (100, 0);
+            let known_from = stays.visit(5, 100, |from, until| {
+                // One in progress lasts on, for all that is known.
+                assert!(until == from + 10 || (until == 100 && found == 0));
+                assert!(STARTS.contains(&from) && until <= oldest);
+                (oldest, found) = (from, found + 1);
+                true
+            });
+            assert!(5 <= known_from && known_from <= oldest);
+            // All that had ended before are there, or known to be missing.
+            let mut ended = STARTS.into_iter().take(ended);
+            assert!(ended.all(|from| from < known_from || from >= oldest));
+        },
+    );
+}
+
+#[test]
+fn an_idle_stay_is_never_torn() {
+    in_all_orders(2, stays_while_they_come);
+}
+
+#[test]
+#[should_panic(expected = "assertion")]
+fn without_fences_an_idle_stay_is_torn() {
+    without_fences(|| in_all_orders(2, stays_while_they_come));
 }

@@ -43,7 +43,7 @@ fn identities() -> impl Strategy<Value = Identity> {
 
 fn taken(pending: &Pending) -> Vec<(Sample, Identity)> {
     let mut all = Vec::new();
-    pending.take(|sample, task| all.push((*sample, *task)));
+    pending.take(|sample, task, _| all.push((*sample, *task)));
     all
 }
 

@@ -28,6 +28,7 @@ use schedhist_engine::engine::{
         snapshot::Snapshot,
     },
     identity::Identity,
+    idle::WaitSums,
     metric::{Counter, Metric, MetricSet, ShownMetric},
     switch::{
         cpu::Occupancy,
@@ -120,6 +121,7 @@ fn expected(scheme: Scheme, cpus: &[Records]) -> decoder::Snapshot {
         waits: Vec::new(),
         tasks: Vec::new(),
         offline: Some(BTreeSet::new()),
+        long_waits: None,
     }
 }
 
@@ -283,9 +285,19 @@ fn groups_are_more_records() {
         raw::in_progress(&mut bytes, grouped::group(group), &waits, &unseen);
     }
     raw::offline(&mut bytes, 4_094);
+    let sums = |waits| WaitSums {
+        waits,
+        parts: [15, 1, 2, 3, 4, 5].map(|part: u64| part.wrapping_mul(waits)),
+    };
+    raw::long_waits(&mut bytes, 0, 1_000, &sums(7));
+    raw::long_waits(&mut bytes, 1, 1_000, &sums(1 << 60));
     raw::end(&mut bytes);
     let mut snapshot = expected(scheme, &cpus);
     snapshot.offline = Some([4_094].into());
+    snapshot.long_waits = Some(decoder::LongWaits {
+        limit: 1_000,
+        sums: sums((1 << 60) + 7),
+    });
     assert_eq!(snapshot.online().as_deref(), Some("0-1"));
     assert_eq!(decode(&bytes.0).as_ref(), Ok(&snapshot));
     // An early module wrote no such record, whether a CPU was offline or not.
@@ -304,6 +316,7 @@ fn groups_are_more_records() {
         format!("grouping 77 7 12 255 {bits} {buckets} 6367726f75702064657074682032"),
         "grouping_more 1 4 5 6".to_owned(),
         "offline 4094".to_owned(),
+        "long_waits 0 1000 7 105 7 14 21 28 35".to_owned(),
         // Tasks, whether it is live, and of each metric: samples, their sum, the longest.
         "group 1 1 1 2 2000 0 1500 4 40000 0 30000 0 0 0 0 \
          2 1 1 1 900 1 1000 1 30000 1 2000 1 7000 1 1 1 20 1 300 1 4000 2f6120625cff"
@@ -488,8 +501,9 @@ fn length_is_bounded() {
         let in_progress = in_progress(scheme).0.len() - empty - two_stays;
         // A CPU that goes offline and comes back meanwhile has an OFFLINE record, too.
         let offline = 16;
+        let long_waits = 80;
         let most = raw::max_len(scheme, MetricSet::ALL, 1);
-        let found = encode(scheme, &cpus).len() + in_progress + offline + missing;
+        let found = encode(scheme, &cpus).len() + in_progress + offline + long_waits + missing;
         assert_eq!(found, most);
     }
 }

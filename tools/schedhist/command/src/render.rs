@@ -9,6 +9,7 @@ use schedhist_core::{
     engine::{
         format::text::Escaped,
         histogram::totals::Worst,
+        idle::WaitPart,
         metric::{self, MetricSet},
     },
     laws,
@@ -93,6 +94,20 @@ fn losses(interval: &Interval) -> Option<String> {
     });
     let counters: Vec<_> = counters.collect();
     (!counters.is_empty()).then(|| format!("not in histograms: {}", counters.join(", ")))
+}
+
+/// Returns in words for how much of the long waits another CPU was idle.
+fn long_waits(window: &Window, unit: Unit) -> Option<String> {
+    let all = window.long_waits?;
+    let (part, is_exact) = window.served()?;
+    let bound = if is_exact { "" } else { "at least " };
+    Some(format!(
+        "{} waits of {} or more took {}: idle CPUs could have served {bound}{:.0} % of it",
+        all.sums.waits,
+        unit.text(Some(all.limit)),
+        unit.text(Some(all.sums.part(WaitPart::Waited))),
+        part * 100.0
+    ))
 }
 
 /// Returns which of the metrics that are wanted are off, in words: they have no samples, which is
@@ -234,6 +249,7 @@ pub fn summary(interval: &Interval, style: &Style, is_headed: &mut bool) -> Stri
     let waiting = { table.rows.iter() }.find(|row| row.metric.name == "runq");
     table.after = { waiting.and_then(Row::waiting).into_iter() }
         .chain(worst)
+        .chain(long_waits(&interval.window, style.unit))
         .collect();
     table.notes = off(&interval.window, is_default).into_iter().collect();
     table.notes.extend(notes(interval));
@@ -386,10 +402,32 @@ fn counters(interval: &Interval, notes: &[String], style: &Style) -> String {
         let count = Cell::number(interval.window.counter(name));
         (name.clone().into(), count)
     });
+    let waits = interval.window.long_waits.map(|all| {
+        let parts = WaitPart::ALL.into_iter();
+        let parts = parts.map(|part| {
+            let sum = Cell::Number(all.sums.part(part).into());
+            (format!("{}_ns", part.name()).into(), sum)
+        });
+        let head = [
+            ("limit_ns".into(), Cell::Number(all.limit.into())),
+            ("waits".into(), Cell::Number(all.sums.waits.into())),
+        ];
+        (
+            "long_waits".into(),
+            Cell::Object(head.into_iter().chain(parts).collect()),
+        )
+    });
     let tail = [
         ("laws_checked".into(), Cell::Number(checked.checked as i128)),
         ("laws_failed".into(), Cell::List(violations.collect())),
         ("notes".into(), Cell::texts(notes)),
     ];
-    Cell::Object(head.into_iter().chain(counters).chain(tail).collect()).line()
+    Cell::Object(
+        head.into_iter()
+            .chain(counters)
+            .chain(waits)
+            .chain(tail)
+            .collect(),
+    )
+    .line()
 }

@@ -12,9 +12,10 @@ use crate::{
     distribution::{Distribution, Max},
     engine::{
         histogram::{bucket::Scheme, totals::Worst},
+        idle::WaitPart,
         switch::cpu::Occupancy,
     },
-    raw::{Cpu, Histogram, Metric, Names, SliceInProgress, Snapshot},
+    raw::{Cpu, Histogram, LongWaits, Metric, Names, SliceInProgress, Snapshot},
     units,
 };
 
@@ -117,6 +118,8 @@ pub struct Window {
     /// By metric, how much longer the waits in progress had taken at the end than those at the
     /// beginning, in nanoseconds.
     pub waits_in_progress: Vec<(u32, i128)>,
+    /// The long waits, if the module has looked at any.
+    pub long_waits: Option<LongWaits>,
 }
 
 /// Returns how long the waits in progress have taken, by metric.
@@ -145,6 +148,7 @@ impl Window {
             switched: false,
             cpus: cpus.collect(),
             waits_in_progress: waits_in_progress(snapshot).collect(),
+            long_waits: snapshot.long_waits,
         }
     }
 
@@ -194,6 +198,7 @@ impl Window {
             waits_in_progress: waits_in_progress(new)
                 .chain(waits_in_progress(old).map(|(metric, ns)| (metric, -ns)))
                 .collect(),
+            long_waits: new.long_waits.map(|all| all.since(old.long_waits.as_ref())),
         })
     }
 
@@ -238,6 +243,16 @@ impl Window {
             waited = waited.saturating_add_signed(of_metric.map(|(_, ns)| ns).sum());
         }
         units::tasks_on_average(waited, self.elapsed())
+    }
+
+    /// Returns for which part of the time waited, 0 to 1, idle CPUs could have served the long
+    /// waits, and whether that is exact, and not a lower bound. `None` if there were none.
+    pub fn served(&self) -> Option<(f64, bool)> {
+        let sums = &self.long_waits.as_ref()?.sums;
+        let part = |part| sums.part(part) as f64;
+        let idle = part(WaitPart::LlcIdle) + part(WaitPart::RemoteIdle);
+        let waited = part(WaitPart::Waited);
+        (waited > 0.0).then(|| (idle / waited, sums.part(WaitPart::Unknown) == 0))
     }
 
     /// Returns whether all parts of a metric were on at both ends.

@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// The settings, in the order in which they are printed.
-const SETTINGS: [&str; 9] = [
+const SETTINGS: [&str; 10] = [
     "enable",
     "metrics",
     "group_by",
@@ -21,6 +21,7 @@ const SETTINGS: [&str; 9] = [
     "on_outlier",
     "outlier_rate",
     "outlier_limit",
+    "long_wait_ns",
     "reset",
 ];
 
@@ -34,7 +35,8 @@ pub fn ctl(args: &Ctl, source: &Source) -> Result {
     let value = value.as_encoded_bytes();
     let Some(name) = &args.name else {
         let mut out = String::new();
-        for name in SETTINGS.iter().filter(|name| **name != "reset") {
+        let is_shown = |name: &&&str| !matches!(**name, "reset" | "long_wait_ns");
+        for name in SETTINGS.iter().filter(is_shown) {
             out += &format!("{name} {}\n", source.text(name)?.trim());
         }
         let names = source.read()?.timed.snapshot.names;
@@ -44,6 +46,14 @@ pub fn ctl(args: &Ctl, source: &Source) -> Result {
             if threshold.trim() != "none" {
                 out += &format!("{file} {}\n", threshold.trim());
             }
+        }
+        // Early versions of the module do not have it.
+        if let Some(limit) = source
+            .text("long_wait_ns")
+            .ok()
+            .filter(|text| text.trim() != "none")
+        {
+            out += &format!("long_wait_ns {}\n", limit.trim());
         }
         return print(&out);
     };

@@ -5,8 +5,11 @@
 //! This is the only decoder: the fuzzer in `tests/engine` compiles this file, too.
 
 mod groups;
+mod long_waits;
 
 use std::{collections::BTreeSet, fmt, rc::Rc};
+
+pub use long_waits::LongWaits;
 
 pub use groups::{groups, only_groups, Group, GroupSamples, Groups, Neighbour, Times};
 
@@ -33,6 +36,7 @@ const SLICE: u32 = 12;
 const TASK: u32 = 13;
 const WAITING: u32 = 14;
 const OFFLINE: u32 = 19;
+const LONG_WAITS: u32 = 20;
 
 const HEADER_LEN: usize = 56;
 const RECORD_LEN: usize = 8;
@@ -228,6 +232,8 @@ pub struct Snapshot {
     pub tasks: Vec<TaskInProgress>,
     /// The CPUs that are offline; `None` if the module does not tell, and in a recording.
     pub offline: Option<BTreeSet<u32>>,
+    /// The long waits; `None` if the module has never looked at any, and in a recording.
+    pub long_waits: Option<LongWaits>,
 }
 
 impl Snapshot {
@@ -459,6 +465,7 @@ fn decode_header(data: &[u8]) -> Result<(Snapshot, u32, usize), DecodeError> {
         waits: Vec::new(),
         tasks: Vec::new(),
         offline: (flags & TELLS_OFFLINE != 0).then(BTreeSet::new),
+        long_waits: None,
     };
     Ok((snapshot, cpus, start))
 }
@@ -524,6 +531,10 @@ fn parse_record(
                 offline.insert(number);
             }
             Some(())
+        }
+        LONG_WAITS => {
+            let all = snapshot.long_waits.get_or_insert_default();
+            all.add(record)
         }
         HISTOGRAM | WORST | BUCKETS => {
             let (number, metric) = (record.u32()?, record.u32()?);

@@ -113,6 +113,7 @@ pub fn decode(old: &Snapshot, data: &[u8]) -> Option<Snapshot> {
         waits: Vec::new(),
         tasks: Vec::new(),
         offline: None,
+        long_waits: None,
     };
     for cpu in &mut new.cpus {
         cpu.slice = None;

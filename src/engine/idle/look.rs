@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Splits a long wait by what other CPUs did meanwhile.
+
+use crate::engine::{
+    idle::{
+        gaps::{
+            self,
+            Gaps, //
+        },
+        IdleStays, //
+    },
+    named::named,
+    Cell, //
+};
+
+/// The maximum number of CPUs that are looked at for a wait; the rest is unknown.
+pub const CPUS: u32 = 64;
+
+/// The maximum number of idle stays that are looked at for a wait, likewise.
+pub const STAYS: u32 = 256;
+
+/// The maximum number of times that [`Candidates::next`] is called for a wait, likewise.
+pub const STEPS: u32 = 1024;
+
+named! {
+    /// How far a CPU is from another one, by what they share.
+    #[repr(u8)]
+    pub enum Distance {
+        /// There is no CPU.
+        None => "none";
+        /// It is the same CPU.
+        Own => "own";
+        /// They are threads of one core.
+        Core => "core";
+        /// They share the last-level cache.
+        Llc => "llc";
+        /// They are on one NUMA node.
+        Node => "node";
+        /// They are on different nodes.
+        Remote => "remote";
+    }
+}
+
+/// A wait to be looked at; times in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub struct Wait {
+    /// The time at which it began.
+    pub start: u64,
+    /// The time at which the task got the CPU.
+    pub end: u64,
+    /// The time from which on the task was in the queue of that CPU.
+    pub queued: u64,
+}
+
+/// The CPUs that a task may use.
+pub trait Candidates {
+    /// Returns the next one after `cpu`, in the order of their numbers, or the first.
+    fn next(&self, cpu: Option<u32>) -> Option<(u32, &IdleStays)>;
+
+    /// Returns the number of the CPU on which the wait has ended.
+    fn own_cpu(&self) -> u32;
+
+    /// Returns how far a CPU is from that one.
+    fn distance(&self, cpu: u32) -> Distance;
+}
+
+/// The CPU that was idle for most of a wait, of those that were looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Longest {
+    /// Its number.
+    pub cpu: u32,
+    /// How long it was idle during the wait, in nanoseconds.
+    pub idle: u64,
+    /// How far it is from the CPU that the task got.
+    pub distance: Distance,
+}
+
+/// What CPUs did during a wait, in nanoseconds.
+///
+/// Each moment of the wait is in one of the parts, the first that applies:
+/// `waited = own_idle + llc_idle + remote_idle + unknown + busy`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LongWait {
+    /// How long the task waited.
+    pub waited: u64,
+    /// The task was in the queue of a CPU that was idle: waking up to run it.
+    pub own_idle: u64,
+    /// A CPU that it might have used was idle, of the same last-level cache.
+    pub llc_idle: u64,
+    /// Only CPUs further away were.
+    pub remote_idle: u64,
+    /// It is not known whether one was. If this is 0, `own_idle`, `busy` and the sum of the two
+    /// between them are exact; else they are lower bounds. `llc_idle` alone is always one.
+    pub unknown: u64,
+    /// The CPU that was idle for most of it, if any was.
+    pub longest: Option<Longest>,
+}
+
+impl LongWait {
+    /// Returns for how long all CPUs that the task might have used were busy.
+    pub fn busy(&self) -> u64 {
+        self.waited
+            .saturating_sub(self.own_idle)
+            .saturating_sub(self.idle_elsewhere())
+            .saturating_sub(self.unknown)
+    }
+
+    /// Returns for how long another CPU was idle: it could have run the task.
+    pub fn idle_elsewhere(&self) -> u64 {
+        self.llc_idle.wrapping_add(self.remote_idle)
+    }
+}
+
+/// Storage for a [`LongWait`] that one CPU writes and any CPU reads. A read may be torn.
+#[derive(Debug, Default)]
+pub(in crate::engine) struct LongWaitCells {
+    /// 1 if there is one.
+    is_set: Cell,
+    parts: [Cell; 5],
+    longest: [Cell; 3],
+}
+
+impl LongWaitCells {
+    pub(in crate::engine) fn set(&self, wait: Option<&LongWait>) {
+        self.is_set.set(u64::from(wait.is_some()));
+        let Some(wait) = wait else {
+            return;
+        };
+        let parts = [
+            wait.waited,
+            wait.own_idle,
+            wait.llc_idle,
+            wait.remote_idle,
+            wait.unknown,
+        ];
+        let longest = match wait.longest {
+            Some(longest) => [
+                u64::from(longest.cpu),
+                longest.idle,
+                longest.distance as u64,
+            ],
+            None => [0, 0, Distance::None as u64],
+        };
+        let cells = self.parts.iter().chain(&self.longest);
+        for (cell, value) in cells.zip(parts.into_iter().chain(longest)) {
+            cell.set(value);
+        }
+    }
+
+    pub(in crate::engine) fn get(&self) -> Option<LongWait> {
+        if self.is_set.get() == 0 {
+            return None;
+        }
+        let [waited, own_idle, llc_idle, remote_idle, unknown] =
+            self.parts.each_ref().map(Cell::get);
+        let [cpu, idle, distance] = self.longest.each_ref().map(Cell::get);
+        let distance = { Distance::ALL.get(distance as usize) }.copied();
+        Some(LongWait {
+            waited,
+            own_idle,
+            llc_idle,
+            remote_idle,
+            unknown,
+            longest: { distance.filter(|distance| *distance != Distance::None) }.map(|distance| {
+                Longest {
+                    cpu: cpu as u32,
+                    idle,
+                    distance,
+                }
+            }),
+        })
+    }
+}
+
+/// Looks at what CPUs did during `wait`. `own` is the record of the CPU on which it has ended, and
+/// `gaps` that CPU's memory for this.
+///
+/// Takes a bounded number of steps, whatever the number of CPUs.
+pub fn look(wait: &Wait, own: &IdleStays, gaps: &Gaps, candidates: &impl Candidates) -> LongWait {
+    let (start, end) = (wait.start.min(wait.end), wait.end);
+    let queued = wait.queued.max(start).min(end);
+    gaps.begin(start, end);
+    let mut look = Look {
+        gaps,
+        stays: STAYS,
+        unknown_before: start,
+        longest: (0, 0),
+    };
+    // Two gaps are left for what is not known of the own CPU.
+    let (own_idle, _, known_from) = look.visit(own, queued, end, gaps::MOST - 2);
+    // There it may be that the task only waited for its own CPU to wake up.
+    let own_unknown = gaps.take(&mut 0, queued, known_from).unwrap_or_default();
+    let (mut llc_idle, mut remote_idle) = (0_u64, 0_u64);
+    if start < queued {
+        llc_idle = look.add(candidates.own_cpu(), own, start, queued);
+    }
+    let (mut cpus, mut steps) = (CPUS, STEPS);
+    'all: for (is_near, sum) in [(true, &mut llc_idle), (false, &mut remote_idle)] {
+        let mut last = None;
+        while let Some((cpu, stays)) = candidates.next(last) {
+            if gaps.is_empty() {
+                break 'all;
+            }
+            let is_next = stays.has_llc_of(own) == is_near && !core::ptr::eq(stays, own);
+            if steps == 0 || (is_next && cpus == 0) {
+                look.unknown_before = end;
+                break 'all;
+            }
+            last = Some(cpu);
+            steps = steps.wrapping_sub(1);
+            if is_next {
+                cpus = cpus.wrapping_sub(1);
+                *sum = sum.wrapping_add(look.add(cpu, stays, start, end));
+            }
+        }
+    }
+    let (cpu, idle) = look.longest;
+    LongWait {
+        waited: end.wrapping_sub(start),
+        own_idle,
+        llc_idle,
+        remote_idle,
+        unknown: own_unknown.wrapping_add(gaps.before(look.unknown_before)),
+        longest: (idle != 0).then(|| Longest {
+            cpu,
+            idle,
+            distance: candidates.distance(cpu),
+        }),
+    }
+}
+
+struct Look<'a> {
+    /// What is not known to be idle yet.
+    gaps: &'a Gaps,
+    /// How many stays may still be looked at.
+    stays: u32,
+    /// The time before which a CPU may have been idle that is not known.
+    unknown_before: u64,
+    /// The number of the CPU that was idle longest, and how long.
+    longest: (u32, u64),
+}
+
+impl Look<'_> {
+    /// Adds what a CPU did. Returns for how long it is the first known to be idle.
+    fn add(&mut self, cpu: u32, stays: &IdleStays, start: u64, end: u64) -> u64 {
+        let (first, idle, known_from) = self.visit(stays, start, end, gaps::MOST);
+        if known_from > start {
+            self.unknown_before = self.unknown_before.max(known_from);
+        }
+        if idle > self.longest.1 {
+            self.longest = (cpu, idle);
+        }
+        first
+    }
+
+    /// Takes the idle stays of a CPU out of the gaps, which may become `most`. Returns how much was
+    /// taken, how long the CPU was idle, and from when on that is all.
+    #[inline(never)]
+    fn visit(&mut self, stays: &IdleStays, start: u64, end: u64, most: usize) -> (u64, u64, u64) {
+        let (mut taken, mut idle, mut cursor) = (0_u64, 0_u64, 0);
+        let known_from = stays.visit(start, end, |from, until| {
+            if self.stays == 0 || self.gaps.len() >= most {
+                return false;
+            }
+            self.stays = self.stays.wrapping_sub(1);
+            let part = self.gaps.take(&mut cursor, from, until);
+            taken = taken.wrapping_add(part.unwrap_or_default());
+            idle = idle.wrapping_add(until.saturating_sub(from));
+            part.is_some()
+        });
+        (taken, idle, known_from)
+    }
+}

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! When CPUs stood idle, and for how much of a task's wait another CPU did.
+//!
+//! Each CPU keeps a record of its last stays in its idle task ([`IdleStays`]). When a long wait
+//! ends, [`look`] goes through the records of the CPUs that the task may use, and splits the wait
+//! ([`LongWait`]); each CPU adds up its own ([`LongWaits`]).
+
+pub mod gaps;
+pub mod look;
+pub mod stays;
+pub mod totals;
+
+use core::mem::size_of;
+
+pub use gaps::Gaps;
+pub(in crate::engine) use look::LongWaitCells;
+pub use look::{Candidates, Distance, LongWait, Longest, Wait};
+pub use stays::IdleStays;
+pub use totals::{LongWaits, WaitPart, WaitSums};
+
+/// What a CPU keeps for long waits. Zero bytes are an empty one.
+///
+/// Only the CPU writes it, with interrupts off; others read `stays` and `sums`.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub struct CpuIdle {
+    /// When the CPU stood idle.
+    pub stays: IdleStays,
+    /// The long waits that have ended on it.
+    pub sums: LongWaits,
+    /// Its memory for a look at others.
+    pub gaps: Gaps,
+}
+
+// The allocator rounds up to a power of two.
+const _: () = assert!(cfg!(loom) || size_of::<CpuIdle>() <= 2048);

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Long waits: what other CPUs did meanwhile.
+
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+use crate::{
+    boundary::abstractions::{
+        are_of_one_core,
+        are_on_one_node,
+        llc_of,
+        local_clock,
+        next_allowed,
+        run_if_online,
+        with_current,
+        zeroed,
+        CpuRef,
+        PerCpu,
+        RcuReader,
+        Task, //
+    },
+    engine::idle::{
+        look::look,
+        Candidates,
+        CpuIdle,
+        Distance,
+        IdleStays,
+        LongWait,
+        Wait,
+        WaitSums, //
+    },
+};
+
+/// What CPUs keep for long waits. Allocated when the first limit is set, and kept until unload.
+#[derive(Clone)]
+pub(crate) struct CpuIdles(Arc<PerCpu<KVBox<CpuIdle>>>);
+
+impl CpuIdles {
+    /// Sleeps; fails with `ENOMEM`.
+    pub(crate) fn new() -> Result<Self> {
+        Ok(Self(Arc::new(PerCpu::new(zeroed)?, GFP_KERNEL)?))
+    }
+
+    /// Forgets what the CPUs did. No probe may be registered.
+    pub(crate) fn forget(&self) {
+        for (cpu, _) in self.0.numbered() {
+            self.prepare(cpu);
+        }
+    }
+
+    /// Forgets what `cpu` did, which is offline, or has no probe.
+    pub(crate) fn prepare(&self, cpu: u32) {
+        if let Some(idle) = self.0.get(cpu) {
+            idle.stays.forget();
+            idle.stays.set_llc(llc_of(cpu));
+        }
+    }
+
+    /// Begins to know what the CPUs that are online do. The probe must be registered. Sleeps.
+    pub(crate) fn start(&self) {
+        for (cpu, idle) in self.0.numbered() {
+            run_if_online(cpu, || {
+                let is_idle = with_current(|task| task.is_idle());
+                idle.stays.start(local_clock(), is_idle);
+            });
+        }
+    }
+
+    /// Returns the sums of a CPU.
+    pub(crate) fn sums(&self, cpu: u32) -> WaitSums {
+        self.0
+            .get(cpu)
+            .map_or_else(WaitSums::default, |idle| idle.sums.read())
+    }
+
+    /// Returns how much memory they take, in bytes.
+    pub(crate) fn memory(&self) -> usize {
+        self.0.unboxed().map(size_of_val).sum()
+    }
+}
+
+/// What the switch probe needs on one CPU to look at long waits.
+pub(crate) struct WaitWatch {
+    /// A wait of this many nanoseconds is long.
+    pub(crate) limit: u64,
+    own: CpuRef<CpuIdle>,
+    idles: CpuIdles,
+    cpu: u32,
+}
+
+impl WaitWatch {
+    /// Creates this for `cpu`; fails with `EINVAL` if that is no possible CPU.
+    pub(crate) fn new(limit: u64, idles: &CpuIdles, cpu: u32) -> Result<Self> {
+        Ok(Self {
+            limit,
+            own: PerCpu::of(&idles.0, cpu).ok_or(EINVAL)?,
+            idles: idles.clone(),
+            cpu,
+        })
+    }
+
+    /// Returns the idle stays of this CPU.
+    #[inline(always)]
+    pub(crate) fn stays(&self) -> &IdleStays {
+        &self.own.stays
+    }
+
+    /// Counts a long wait of `task`, which gets this CPU at `end`.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn count(&self, task: Task<'_>, waited: u64, end: u64, rcu: impl RcuReader) {
+        self.look(task, waited, end, rcu);
+    }
+
+    /// Does the same, and returns what CPUs did meanwhile.
+    #[inline(never)]
+    pub(crate) fn look(
+        &self,
+        task: Task<'_>,
+        waited: u64,
+        end: u64,
+        rcu: impl RcuReader,
+    ) -> LongWait {
+        let wait = Wait {
+            start: end.saturating_sub(waited),
+            end,
+            queued: task.last_queued(),
+        };
+        let allowed = Allowed {
+            watch: self,
+            task,
+            rcu,
+        };
+        let found = look(&wait, &self.own.stays, &self.own.gaps, &allowed);
+        self.own.sums.add(&found);
+        found
+    }
+}
+
+/// The CPUs that a task may use.
+struct Allowed<'a, R> {
+    watch: &'a WaitWatch,
+    task: Task<'a>,
+    rcu: R,
+}
+
+impl<R: RcuReader> Candidates for Allowed<'_, R> {
+    fn next(&self, cpu: Option<u32>) -> Option<(u32, &IdleStays)> {
+        let next = next_allowed(self.task, cpu, &self.rcu)?;
+        Some((next, &self.watch.idles.0.get(next)?.stays))
+    }
+
+    fn own_cpu(&self) -> u32 {
+        self.watch.cpu
+    }
+
+    fn distance(&self, cpu: u32) -> Distance {
+        let own = self.watch.cpu;
+        if cpu == own {
+            Distance::Own
+        } else if are_of_one_core(own, cpu) {
+            Distance::Core
+        } else if llc_of(own) == llc_of(cpu) {
+            Distance::Llc
+        } else if are_on_one_node(own, cpu) {
+            Distance::Node
+        } else {
+            Distance::Remote
+        }
+    }
+}

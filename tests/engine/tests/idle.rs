@@ -1,0 +1,418 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Long waits, split by what other CPUs did meanwhile: against a reference that goes through the
+//! time step by step.
+
+use std::{cell::Cell, collections::BTreeSet, ops::Range};
+
+use proptest::{
+    prelude::*,
+    test_runner::{Config, TestRunner},
+};
+use schedhist_engine::engine::format::{openmetrics, text, Scope};
+use schedhist_engine::engine::idle::{
+    gaps::{self, Gaps},
+    look::{self, look, Candidates, Distance, LongWait, Longest, Wait},
+    stays::{IdleStays, KEPT},
+    totals::{LongWaits, WaitPart, WaitSums},
+};
+
+/// What a CPU did.
+#[derive(Clone, Debug)]
+struct Cpu {
+    /// Its idle stays: gap before, and length.
+    stays: Vec<(u64, u64)>,
+    /// It stays idle at the end.
+    is_idle: bool,
+    /// Nothing is known before this.
+    known: u64,
+    llc: u32,
+    is_allowed: bool,
+}
+
+/// The time at which the recording begins: 0 is none.
+const FIRST: u64 = 1;
+
+/// Random numbers from a seed, for cases that are too many and too large for strategies.
+struct Random(u64);
+
+impl Random {
+    /// Returns a number below `end`.
+    fn below(&mut self, end: u64) -> u64 {
+        // SplitMix64.
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % end
+    }
+
+    fn cpu(&mut self) -> Cpu {
+        let (most, longest) = match self.below(5) {
+            0 => (KEPT as u64 * 3, 2),
+            1 => (KEPT as u64 * 2, 80),
+            _ => (8, 80),
+        };
+        let number = self.below(most);
+        let length = |random: &mut Self| {
+            let is_short = random.below(4) != 0;
+            1 + random.below(if is_short { longest.min(5) } else { longest })
+        };
+        Cpu {
+            stays: (0..number).map(|_| (length(self), length(self))).collect(),
+            is_idle: self.below(2) == 0,
+            known: if self.below(4) == 0 {
+                FIRST + self.below(200)
+            } else {
+                FIRST
+            },
+            llc: self.below(2) as u32,
+            is_allowed: self.below(8) != 0,
+        }
+    }
+
+    /// Returns a wait, and the time at which it is looked at.
+    fn wait(&mut self) -> (u64, Wait) {
+        let longest = if self.below(2) == 0 { 30 } else { 400 };
+        let start = FIRST + self.below(300);
+        let end = start + 1 + self.below(longest);
+        let queued = self.below(600);
+        (end + self.below(20), Wait { start, end, queued })
+    }
+}
+
+/// Whether a CPU is idle at each time.
+struct Idle(Vec<bool>);
+
+impl Idle {
+    fn extend(&mut self, when: Range<u64>) {
+        self.0[when.start as usize..when.end as usize].fill(true);
+    }
+}
+
+impl Cpu {
+    /// Records what the CPU did until `now`. Returns the record, and when it was idle.
+    fn play(&self, now: u64) -> (IdleStays, Idle) {
+        let (record, mut idle) = (IdleStays::default(), Idle(vec![false; now as usize + 1]));
+        record.set_llc(self.llc);
+        let mut is_started = false;
+        let mut start = |at: u64, is_idle: bool| {
+            // Called between two switches: as soon as the time has come.
+            if at >= self.known && !is_started {
+                record.start(self.known, is_idle);
+                is_started = true;
+            }
+        };
+        let mut at = FIRST;
+        for (busy, length) in &self.stays {
+            let (from, until) = (at + busy, at + busy + length);
+            if until >= now {
+                break;
+            }
+            start(from - 1, false);
+            record.begin(from);
+            start(until - 1, true);
+            record.end(until);
+            idle.extend(from..until);
+            at = until;
+        }
+        if self.is_idle && at + 1 < now {
+            start(at, false);
+            record.begin(at + 1);
+            idle.extend(at + 1..now);
+        }
+        start(now, self.is_idle && at + 1 < now);
+        (record, idle)
+    }
+}
+
+struct Machine {
+    records: Vec<IdleStays>,
+    is_allowed: Vec<bool>,
+    calls: Cell<u32>,
+}
+
+impl Candidates for Machine {
+    fn next(&self, cpu: Option<u32>) -> Option<(u32, &IdleStays)> {
+        self.calls.set(self.calls.get() + 1);
+        let first = cpu.map_or(0, |cpu| cpu as usize + 1);
+        let next = (first..self.records.len()).find(|cpu| self.is_allowed[*cpu])?;
+        Some((next as u32, &self.records[next]))
+    }
+
+    fn own_cpu(&self) -> u32 {
+        0
+    }
+
+    fn distance(&self, cpu: u32) -> Distance {
+        match cpu {
+            0 => Distance::Own,
+            _ => Distance::Core,
+        }
+    }
+}
+
+/// Splits a wait step by step. Not limited by what a CPU remembers.
+fn truth(wait: &Wait, idle: &[Idle], cpus: &[Cpu]) -> LongWait {
+    let mut found = LongWait {
+        waited: wait.end - wait.start,
+        ..LongWait::default()
+    };
+    for at in wait.start..wait.end {
+        let is_idle =
+            |cpu: &usize| idle[*cpu].0[at as usize] && (*cpu == 0 || cpus[*cpu].is_allowed);
+        let near = |cpu: &usize| cpus[*cpu].llc == cpus[0].llc;
+        if at >= wait.queued && is_idle(&0) {
+            found.own_idle += 1;
+            continue;
+        }
+        let mut others =
+            (0..cpus.len()).filter(|cpu| (*cpu != 0 || at < wait.queued) && is_idle(cpu));
+        match others.clone().any(|cpu| near(&cpu)) {
+            true => found.llc_idle += 1,
+            false => found.remote_idle += u64::from(others.next().is_some()),
+        }
+    }
+    found
+}
+
+/// Checks that what was found is exact or a lower bound, and the rest within what is unknown.
+fn check(found: &LongWait, truth: &LongWait) -> Result<(), TestCaseError> {
+    prop_assert_eq!(found.waited, truth.waited);
+    let sum = found.own_idle + found.idle_elsewhere() + found.unknown + found.busy();
+    prop_assert_eq!(sum, found.waited);
+    for (part, exact) in [
+        (found.own_idle, truth.own_idle),
+        (found.idle_elsewhere(), truth.idle_elsewhere()),
+        (found.busy(), truth.busy()),
+    ] {
+        prop_assert!(
+            part <= exact && exact <= part + found.unknown,
+            "{found:?} {truth:?}"
+        );
+    }
+    prop_assert!(found.llc_idle <= truth.llc_idle);
+    if found.unknown == 0 {
+        prop_assert_eq!(
+            (found.own_idle, found.busy()),
+            (truth.own_idle, truth.busy())
+        );
+    }
+    Ok(())
+}
+
+#[test]
+fn parts_are_exact_or_bounds() {
+    let config = Config {
+        failure_persistence: None,
+        ..Config::with_cases(60_000)
+    };
+    let mut runner = TestRunner::new(config);
+    let (exact, partly) = (Cell::new(0), Cell::new(0));
+    runner
+        .run(&any::<u64>(), |seed| {
+            let mut random = Random(seed);
+            let (now, wait) = random.wait();
+            let number = 1 + random.below(5);
+            let mut cpus: Vec<_> = (0..number).map(|_| random.cpu()).collect();
+            // The task got this one.
+            cpus[0].is_allowed = true;
+            let (records, idle): (Vec<_>, Vec<_>) = cpus.iter().map(|cpu| cpu.play(now)).unzip();
+            let machine = Machine {
+                records,
+                is_allowed: cpus.iter().map(|cpu| cpu.is_allowed).collect(),
+                calls: Cell::new(0),
+            };
+            let found = look(&wait, &machine.records[0], &Gaps::default(), &machine);
+            check(&found, &truth(&wait, &idle, &cpus))?;
+            if let Some(Longest {
+                cpu, idle: length, ..
+            }) = found.longest
+            {
+                let all = idle[cpu as usize].0[wait.start as usize..wait.end as usize].iter();
+                let all = all.filter(|is_idle| **is_idle).count();
+                prop_assert!(length <= all as u64);
+                prop_assert!(cpu == 0 || cpus[cpu as usize].is_allowed);
+            } else {
+                prop_assert_eq!(found.idle_elsewhere(), 0);
+            }
+            let kind = if found.unknown == 0 { &exact } else { &partly };
+            kind.set(kind.get() + 1);
+            Ok(())
+        })
+        .expect("exact, or a bound");
+    // The cases test both.
+    assert!(
+        exact.get() > 20_000 && partly.get() > 5_000,
+        "{exact:?} {partly:?}"
+    );
+}
+
+proptest! {
+    #[test]
+    fn gaps_are_what_is_left(
+        end in 1u64..500,
+        taken in proptest::collection::vec((0u64..500, 1u64..20), 0..100),
+    ) {
+        let gaps = Gaps::default();
+        gaps.begin(0, end);
+        let mut left: BTreeSet<u64> = (0..end).collect();
+        for (from, length) in taken {
+            let until = from + length;
+            let before = left.len();
+            match gaps.take(&mut 0, from, until) {
+                Some(taken) => {
+                    left.retain(|at| !(from..until).contains(at));
+                    prop_assert_eq!(taken as usize, before - left.len());
+                }
+                None => prop_assert_eq!(gaps.len(), gaps::MOST),
+            }
+            prop_assert_eq!(gaps.is_empty(), left.is_empty());
+        }
+        for time in 0..=end {
+            prop_assert_eq!(gaps.before(time) as usize, left.range(..time).count());
+        }
+    }
+}
+
+/// Idle at `from` to `until`, again and again, `number` times.
+fn often_idle(number: u64, first: u64) -> IdleStays {
+    let record = IdleStays::default();
+    record.start(FIRST, false);
+    for at in 0..number {
+        record.begin(first + 4 * at);
+        record.end(first + 4 * at + 1);
+    }
+    record
+}
+
+fn machine(records: Vec<IdleStays>) -> Machine {
+    Machine {
+        is_allowed: vec![true; records.len()],
+        records,
+        calls: Cell::new(0),
+    }
+}
+
+fn look_at(machine: &Machine, wait: &Wait) -> LongWait {
+    look(wait, &machine.records[0], &Gaps::default(), machine)
+}
+
+#[test]
+fn a_look_is_bounded() {
+    let wait = Wait {
+        start: 10,
+        end: 10_000,
+        queued: 10,
+    };
+    // As many as are looked at, and busy all the time: that is known.
+    let busy = |number| (0..number).map(|_| often_idle(0, 0)).collect::<Vec<_>>();
+    let exact = look_at(&machine(busy(look::CPUS + 1)), &wait);
+    assert_eq!((exact.unknown, exact.busy()), (0, 9990));
+    // One more is not.
+    let more = machine(busy(look::CPUS + 2));
+    assert_eq!(look_at(&more, &wait).unknown, 9990);
+    // However many there are.
+    let many = machine(busy(5000));
+    many.records
+        .iter()
+        .skip(1)
+        .for_each(|record| record.set_llc(1));
+    assert_eq!(look_at(&many, &wait).unknown, 9990);
+    assert!(many.calls.get() <= look::STEPS + 2);
+    // All have more stays than are looked at: those that were are counted.
+    let stays = (0..20)
+        .map(|cpu| often_idle(KEPT as u64 - 1, 20 + cpu % 4))
+        .collect();
+    let bounded = look_at(&machine(stays), &wait);
+    assert!(
+        (50..260).contains(&bounded.unknown) && bounded.own_idle > 0,
+        "{bounded:?}"
+    );
+}
+
+#[test]
+fn a_cpu_tells_nothing_of_before_it_is_known() {
+    let record = IdleStays::default();
+    let wait = Wait {
+        start: 10,
+        end: 20,
+        queued: 10,
+    };
+    let unknown = |record| look_at(&machine(vec![often_idle(0, 0), record]), &wait).unknown;
+    // Neither does one that was not started, though it gets idle.
+    record.begin(12);
+    assert_eq!(unknown(record), 10);
+    // One that comes online is known from its first switch from idle on.
+    let record = IdleStays::default();
+    record.end(14);
+    assert_eq!(unknown(record), 4);
+    // One that forgets does not know what it forgot.
+    let record = often_idle(3, 2);
+    record.forget();
+    record.start(15, false);
+    assert_eq!(unknown(record), 5);
+    // One that was idle when it began to be known was so from then on.
+    let record = IdleStays::default();
+    record.start(13, true);
+    let found = look_at(&machine(vec![often_idle(0, 0), record]), &wait);
+    assert_eq!((found.unknown, found.llc_idle), (3, 7));
+    let longest = Longest {
+        cpu: 1,
+        idle: 7,
+        distance: Distance::Core,
+    };
+    assert_eq!(found.longest, Some(longest));
+}
+
+#[test]
+fn sums_add_up() {
+    let sums = LongWaits::default();
+    let wait = LongWait {
+        waited: 100,
+        own_idle: 1,
+        llc_idle: 20,
+        remote_idle: 30,
+        unknown: 4,
+        longest: None,
+    };
+    sums.add(&wait);
+    let before = sums.read();
+    sums.add(&wait);
+    let mut both = sums.read();
+    assert_eq!(both.waits, 2);
+    assert_eq!(
+        WaitPart::ALL.map(|part| both.part(part)),
+        [200, 2, 40, 60, 8, 90]
+    );
+    both.subtract(&before);
+    assert_eq!(both, before);
+    both.add(&before);
+    assert_eq!(both, sums.read());
+}
+
+#[test]
+fn texts_name_each_part() {
+    let sums = WaitSums {
+        waits: 3,
+        parts: [2_000_000_015, 1, 2, 3, 4, 2_000_000_005],
+    };
+    let mut text = String::new();
+    text::long_waits_head(&mut text, 0).expect("a String takes all");
+    text::long_waits_head(&mut text, 1000).expect("a String takes all");
+    text::long_waits(&mut text, Scope::All, &sums).expect("a String takes all");
+    text::long_waits(&mut text, Scope::Cpu(7), &sums).expect("a String takes all");
+    let parts = "waits 3 waited_ns 2000000015 own_idle_ns 1 llc_idle_ns 2 remote_idle_ns 3 \
+                 unknown_ns 4 busy_ns 2000000005";
+    let head = "# schedhist long_waits version 1\n# long_wait_ns ";
+    assert_eq!(
+        text,
+        format!("{head}none\n{head}1000\nall {parts}\ncpu7 {parts}\n")
+    );
+    let mut text = String::new();
+    openmetrics::long_waits(&mut text, Scope::Cpu(7), &sums).expect("a String takes all");
+    let family = "\n# UNIT schedhist_long_wait_busy_seconds seconds\n\
+                  schedhist_long_wait_busy_seconds_total{cpu=\"7\"} 2.000000005\n";
+    assert!(text.contains("schedhist_long_waits_total{cpu=\"7\"} 3\n"));
+    assert!(text.ends_with(family), "{text}");
+    assert_eq!(text.lines().count(), 3 + 4 * WaitPart::COUNT);
+}

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Long waits: what other CPUs did meanwhile."""
+
+import errno
+import re
+import shutil
+import time
+from pathlib import Path
+
+from harness import raw
+from harness.test import (DEBUGFS, WORK, about_numbers, allow, busy, check_laws, cpu1, cpus, eq, expedite_rcu, fails,
+                          histogram, load, measure, messages, note, read, reset, skip, start, status, value, wait_until,
+                          within, write, write_file)
+from replay import idle
+
+PARTS = ["own_idle", "llc_idle", "remote_idle", "unknown", "busy"]
+# Runs for a moment, sleeps for a moment.
+WORKER = "import time\nwhile True:\n    [0 for _ in range(30000)]\n    time.sleep(0.004)"
+SPINNER = "while True: pass"
+# Has a CPU for itself half of the time.
+HOG = """import os, time
+os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(50))
+while True:
+    end = time.monotonic() + 0.05
+    while time.monotonic() < end:
+        pass
+    time.sleep(0.05)"""
+
+
+def sums(scope="all"):
+    """Returns the sums of a line of the file."""
+    found = re.search(rf"^{scope} waits (\d+) (.*)", read("long_waits"), re.MULTILINE)
+    words = found[2].split()
+    return {"waits": int(found[1])} | {key.removesuffix("_ns"): int(n) for key, n in zip(words[::2], words[1::2])}
+
+
+def check_sums():
+    """The parts of each line add up, and the CPUs to the whole. While measuring is off."""
+    whole = sums()
+    each = [sums(f"cpu{cpu}") for cpu in range(status("cpus_possible"))]
+    for one in [whole, *each]:
+        eq("the sum of the parts", sum(one[part] for part in PARTS), one["waited"])
+    eq("all CPUs", {key: sum(one[key] for one in each) for key in whole}, whole)
+    return whole
+
+
+def look(limit):
+    """Looks at waits of so many nanoseconds, and records the events."""
+    about_numbers()
+    if cpus() < 2:
+        skip("there is one CPU")
+    load()
+    write("long_wait_ns", limit)
+    folder = WORK / "idle"
+    shutil.rmtree(folder, ignore_errors=True)
+    return idle.Recording(folder)
+
+
+def on(mask, code):
+    return start("taskset", "-c", mask, "python3", "-c", code)
+
+
+def ended(recording):
+    """Ends the recording and measuring, and compares it with the reference. Returns the long waits."""
+    found = recording.end()
+    measure(0)
+    check_sums()
+    check_laws()
+    within("long waits", 1, len(found))
+    for one in found:
+        within(f"a part of {one}", 0, sum(one.found), one.waited)
+    # An interrupt, or the host of an emulated guest, may part the stamps of the two tracers: single waits then
+    # differ, sums hardly do.
+    agree = [one for one in found
+             if all(abs(a - b) <= one.waited // 50 + 50_000 for a, b in zip(one.found[:2], one.wanted))]
+    waited, unknown = sum(one.waited for one in found), sum(one.found.unknown for one in found)
+    note(f"{len(agree)} of {len(found)} waits agree; they took {waited} ns, of which {unknown} ns are unknown")
+    for part in ("own", "elsewhere"):
+        ours, theirs = (sum(getattr(getattr(one, kind), part) for one in found) for kind in ("found", "wanted"))
+        note(f"{part}: {ours} ns, by the reference {theirs} ns")
+        within(f"{part}, by the reference {theirs}", theirs - waited // 100 - unknown - 10**7, ours,
+               theirs + waited // 100 + 10**7)
+    return found
+
+
+def test_long_wait_control():
+    """By default nothing is looked at, and nothing is allocated."""
+    load()
+    eq("default", (value("long_wait_ns"), status("long_wait_memory_bytes")), ("none", 0))
+    head = "# schedhist long_waits version 1\n# long_wait_ns "
+    eq("the file", read("long_waits"), f"{head}none\n")
+    eq("records", long_waits_in_raw(), [])
+    for bad in ("0", "-1", "x", "1 2", "18446744073709551616"):
+        fails(errno.EINVAL, write, "long_wait_ns", bad)
+    measure(0)
+    write("long_wait_ns", 1)
+    eq("the limit", (value("long_wait_ns"), read("long_waits").startswith(f"{head}1\nall waits ")), ("1", True))
+    within("memory for each CPU", 1, status("long_wait_memory_bytes") // status("cpus_possible"), 2048)
+    reset()
+    measure(1)
+    messages(1)
+    measure(0)
+    check_laws()
+    whole, runq = check_sums(), histogram("runq")
+    eq("each wait is long", (whole["waits"], whole["waited"]), (runq.count, runq.sum))
+    shown = re.search(r"^schedhist_long_waits_total (\d+)$", read("openmetrics"), re.MULTILINE)
+    eq("waits for Prometheus", int(shown[1]), whole["waits"])
+    records = long_waits_in_raw()
+    eq("waits in raw", sum(record.waits for record in records), whole["waits"])
+    eq("parts in raw", [sum(getattr(record, f"{part}_ns") for record in records) for part in PARTS],
+       [whole[part] for part in PARTS])
+    reset()
+    eq("after a reset", check_sums()["waits"], 0)
+    eq("waits in raw after a reset", sum(record.waits for record in long_waits_in_raw()), whole["waits"])
+    write("long_wait_ns", "none")
+    measure(1)
+    messages(1)
+    eq("waits once there is no limit", sums()["waits"], 0)
+
+
+def long_waits_in_raw():
+    data = (DEBUGFS / "raw").read_bytes()
+    found = raw.records(data, raw.header_of(data).header_length)
+    return [record.fields for _, record in found if record.kind == "LONG_WAITS"]
+
+
+@allow(900)
+def test_long_waits_pinned():
+    """A task that may use one CPU only cannot be helped by others."""
+    for _ in range(3):
+        on("0", SPINNER)
+    pinned = {on("0", WORKER).pid for _ in range(3)}
+    # They change their affinity while they start.
+    names = [Path(f"/proc/{pid}/comm") for pid in pinned]
+    wait_until("the workers run", lambda: all(name.read_text().startswith("python3") for name in names))
+    recording = look(1_000_000)
+    time.sleep(4)
+    found = [one for one in ended(recording) if one.pid in pinned]
+    within("their waits", 10, len(found))
+    eq("time that others were idle", sum(one.found.elsewhere for one in found), 0)
+
+
+@allow(900)
+def test_long_waits_hog():
+    """Tasks that might use another CPU are stuck behind a task of real-time priority."""
+    recording = look(1_000_000)
+    on("0", HOG)
+    for _ in range(2):
+        on("0,1", WORKER)
+    time.sleep(4)
+    found = ended(recording)
+    within("time that others were idle", 1_000_000, sum(one.found.elsewhere for one in found))
+
+
+@allow(900)
+def test_long_waits_messages():
+    recording = look(100_000)
+    messages(2)
+    ended(recording)
+
+
+@allow(900)
+def test_long_waits_hotplug():
+    """A CPU that is offline is not idle."""
+    online = cpu1()
+    expedite_rcu()
+    look(1_000_000).end()
+    with busy():
+        write_file(online, "0")
+        recording = idle.Recording(WORK / "offline")
+        time.sleep(1)
+        recording.stop()
+        write_file(online, "1")
+        for one in recording.end():
+            eq(f"CPU 1 is idle for {one}", one.idle_cpu == 1, False)
+    measure(0)
+    within("long waits", 1, check_sums()["waits"])
+    check_laws()
