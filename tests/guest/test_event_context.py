@@ -77,8 +77,8 @@ def window(seconds: float) -> None:
 
 # --- whose an event is ---
 
-FTRACE = re.compile(r".*-(?P<tid>\d+) +\[\d+\] \S+ +[\d.]+: (?P<event>[a-z]+): +(?P<text>.*)")
-PERF = re.compile(r" *(?P<tid>-?\d+) +schedhist:(?P<event>[a-z]+): +(?P<text>.*)")
+FTRACE = re.compile(r".*-(?P<tid>\d+) +\[\d+\] \S+ +[\d.]+: (?P<event>[a-z_]+): +(?P<text>.*)")
+PERF = re.compile(r" *(?P<tid>-?\d+) +schedhist:(?P<event>[a-z_]+): +(?P<text>.*)")
 PID, ID = re.compile(r" pid=(\d+) prio="), re.compile(r"\bid=(\d+) ")
 # In kernel stacks a sleep is known by a function of the system call.
 SLEEPS = {

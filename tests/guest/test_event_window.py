@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 
 from harness.listeners import Bpftrace, Perf, TraceCmd
 from harness.test import (EVENTS, METRICS, Histogram, Wrong, allow, eq, expedite_rcu, histogram, load_all, measure,
-                          messages, needs, note, possible_cpus, status, within, write_file)
+                          messages, needs, note, possible_cpus, read, status, within, write, write_file)
 from harness.trace import Instance, hits, nothing_lost, of_event, outliers_of
 
 VALUES = r"cpu=(?P<cpu>\d+) duration_ns=(?P<ns>\d+)"
@@ -32,7 +32,7 @@ def check_samples(before: Saved, after: Saved, events: list[str]) -> None:
     """Asserts that the events of a window are its samples, bucket by bucket, on each CPU."""
     samples: dict[tuple[int, str], list[int]] = defaultdict(list)
     for line in events:
-        if line.startswith(("outlier: ", "culprit: ")):
+        if line.startswith(("long_wait: ", "outlier: ", "culprit: ")):
             continue
         match = SAMPLE.fullmatch(line) or IDLE.fullmatch(line)
         if not match:
@@ -83,6 +83,7 @@ def expected_counts(before: Saved, after: Saved, events: list[str]) -> dict[str,
     numbers = (re.findall(r"^outlier: .* culprits=(\d+) ", line) for line in events)
     return {event: grown[event] for event in EVENTS} | {
         "blocked": grown["blocked_interruptible"] + grown["blocked_uninterruptible"],
+        "long_wait": int(re.search(r"^all waits (\d+) ", read("long_waits"), re.MULTILINE)[1]),
         "outlier": status("outliers"),
         "culprit": sum(int(number) for found in numbers for number in found),
     }
@@ -96,6 +97,7 @@ def test_event_window():
     measure(0)
     outliers_of("runq", 150)
     outliers_of("idle", 150)
+    write("long_wait_ns", 1)
     instance = Instance(*EVENTS)
     # Also lets the kernel count each event.
     for event in EVENTS:

@@ -136,7 +136,7 @@ class Perf:
     def events(self) -> list[str]:
         """Returns each event with its text."""
         said = script(self.data, "--show-lost-events", "-F", "event,trace")
-        return [re.sub(r"^ *schedhist:([a-z]+): +", r"\1: ", line) for line in said.splitlines()]
+        return [re.sub(r"^ *schedhist:([a-z_]+): +", r"\1: ", line) for line in said.splitlines()]
 
 
 def script(data: Path, *options: str, prefix: list[str] | None = None) -> str:
