@@ -91,11 +91,19 @@ threshold_off() {
 	schedhist_off
 }
 
+# long_waits_on LIMIT
+long_waits_on() {
+	schedhist_on default
+	echo "$1" > "$debugfs/long_wait_ns"
+}
+
 group_controls() {
 	row "schedhist: default, events were listened to before" events_again_on schedhist_off
 	row "schedhist: default, ftrace listens to oncpu" "event_on oncpu" "event_off oncpu"
 	row "schedhist: default, ftrace listens to runq" "event_on runq" "event_off runq"
 	row "schedhist: default, a threshold for runq" threshold_on threshold_off
+	row "schedhist: default, long waits, and none is long" "long_waits_on 1000000000000" schedhist_off
+	row "schedhist: default, long waits, and all are" "long_waits_on 1" schedhist_off
 }
 
 # grouped_on RULE
