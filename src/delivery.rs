@@ -105,9 +105,8 @@ impl Delivery {
     }
 
     /// Emits the events of a sample, which `long_wait` is about, too, and checks it for an outlier.
-    /// `log` is `None` while no
-    /// threshold is set. To be called on `cpu` itself, in the task of the sample if that is
-    /// possible.
+    /// `log` is `None` while no threshold is set. To be called on `cpu` itself, in the task of the
+    /// sample if that is possible.
     #[inline(always)]
     pub(crate) fn deliver(
         &self,
@@ -120,7 +119,7 @@ impl Delivery {
         if is_listened_to(sample.metric) {
             emit(cpu, sample, &task());
         }
-        if let Some(wait) = long_wait {
+        if let Some(wait) = long_wait.filter(|_| events::trace_long_wait_enabled()) {
             emit_long_wait(cpu, wait, &task());
         }
         if let Some(log) = log {

@@ -148,7 +148,8 @@ trace_events! {
         idle_elsewhere_ns: Ns,
         /// For how much of the rest this is not known.
         unknown_ns: Ns,
-        /// The CPU that was idle longest, of those looked at; -1 if none was.
+        /// The CPU that was idle longest, of those looked at; -1 if none was but the one that
+        /// was waking up.
         idle_cpu: i32,
         /// How long that was idle during the wait.
         idle_ns: Ns,

@@ -55,7 +55,6 @@ impl CpuIdles {
     pub(crate) fn prepare(&self, cpu: u32) {
         if let Some(idle) = self.0.get(cpu) {
             idle.stays.forget();
-            idle.stays.set_llc(llc_of(cpu));
         }
     }
 
@@ -148,9 +147,16 @@ struct Allowed<'a, R> {
 }
 
 impl<R: RcuReader> Candidates for Allowed<'_, R> {
-    fn next(&self, cpu: Option<u32>) -> Option<(u32, &IdleStays)> {
-        let next = next_allowed(self.task, cpu, &self.rcu)?;
-        Some((next, &self.watch.idles.0.get(next)?.stays))
+    fn next(&self, cpu: Option<u32>) -> Option<u32> {
+        next_allowed(self.task, cpu, &self.rcu)
+    }
+
+    fn is_near(&self, cpu: u32) -> bool {
+        llc_of(self.watch.cpu) == llc_of(cpu)
+    }
+
+    fn stays(&self, cpu: u32) -> Option<&IdleStays> {
+        Some(&self.watch.idles.0.get(cpu)?.stays)
     }
 
     fn own_cpu(&self) -> u32 {
@@ -163,7 +169,7 @@ impl<R: RcuReader> Candidates for Allowed<'_, R> {
             Distance::Own
         } else if are_of_one_core(own, cpu) {
             Distance::Core
-        } else if llc_of(own) == llc_of(cpu) {
+        } else if self.is_near(cpu) {
             Distance::Llc
         } else if are_on_one_node(own, cpu) {
             Distance::Node

@@ -18,7 +18,8 @@ use super::{
 /// and not isolated from load balancing.
 pub(crate) fn next_allowed(task: Task<'_>, cpu: Option<u32>, _: &impl RcuReader) -> Option<u32> {
     let cpu = cpu.map_or(-1, |cpu| cpu as c_int);
-    // SAFETY: The task exists, by the type's invariant. RCU protects the masks.
+    // SAFETY: The task exists, by the type's invariant, and its mask is a part of it or static; its
+    // bits may change meanwhile. RCU protects the mask of the domain.
     let next = unsafe { bindings::schedhist_next_allowed(task.as_ptr(), cpu) };
     u32::try_from(next).ok()
 }

@@ -56,10 +56,16 @@ pub struct Wait {
 /// The CPUs that a task may use.
 pub trait Candidates {
     /// Returns the next one after `cpu`, in the order of their numbers, or the first.
-    fn next(&self, cpu: Option<u32>) -> Option<(u32, &IdleStays)>;
+    fn next(&self, cpu: Option<u32>) -> Option<u32>;
 
     /// Returns the number of the CPU on which the wait has ended.
     fn own_cpu(&self) -> u32;
+
+    /// Returns whether a CPU shares the last-level cache of that one.
+    fn is_near(&self, cpu: u32) -> bool;
+
+    /// Returns the idle stays of a CPU; `None` if there is no such CPU.
+    fn stays(&self, cpu: u32) -> Option<&IdleStays>;
 
     /// Returns how far a CPU is from that one.
     fn distance(&self, cpu: u32) -> Distance;
@@ -198,11 +204,12 @@ pub fn look(wait: &Wait, own: &IdleStays, gaps: &Gaps, candidates: &impl Candida
     let (mut cpus, mut steps) = (CPUS, STEPS);
     'all: for (is_near, sum) in [(true, &mut llc_idle), (false, &mut remote_idle)] {
         let mut last = None;
-        while let Some((cpu, stays)) = candidates.next(last) {
+        while let Some(cpu) = candidates.next(last) {
             if gaps.is_empty() {
                 break 'all;
             }
-            let is_next = stays.has_llc_of(own) == is_near && !core::ptr::eq(stays, own);
+            // Before the stays are touched, whose lines other CPUs write.
+            let is_next = cpu != candidates.own_cpu() && candidates.is_near(cpu) == is_near;
             if steps == 0 || (is_next && cpus == 0) {
                 look.unknown_before = end;
                 break 'all;
@@ -210,6 +217,9 @@ pub fn look(wait: &Wait, own: &IdleStays, gaps: &Gaps, candidates: &impl Candida
             last = Some(cpu);
             steps = steps.wrapping_sub(1);
             if is_next {
+                let Some(stays) = candidates.stays(cpu) else {
+                    continue;
+                };
                 cpus = cpus.wrapping_sub(1);
                 *sum = sum.wrapping_add(look.add(cpu, stays, start, end));
             }
@@ -245,9 +255,7 @@ impl Look<'_> {
     /// Adds what a CPU did. Returns for how long it is the first known to be idle.
     fn add(&mut self, cpu: u32, stays: &IdleStays, start: u64, end: u64) -> u64 {
         let (first, idle, known_from) = self.visit(stays, start, end, gaps::MOST);
-        if known_from > start {
-            self.unknown_before = self.unknown_before.max(known_from);
-        }
+        self.unknown_before = self.unknown_before.max(known_from);
         if idle > self.longest.1 {
             self.longest = (cpu, idle);
         }

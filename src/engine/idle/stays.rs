@@ -33,8 +33,6 @@ pub struct IdleStays {
     count: Cell,
     /// The time from which on all stays are recorded; 0 if none are.
     known: Cell,
-    /// A number that CPUs of the same last-level cache share.
-    llc: Cell,
     /// The start and the end of each stay.
     places: [[Cell; 2]; KEPT],
 }
@@ -46,7 +44,6 @@ impl Default for IdleStays {
             since: Cell::new(0),
             count: Cell::new(0),
             known: Cell::new(0),
-            llc: Cell::new(0),
             // Too many for a derived default.
             places: [const { [Cell::new(0), Cell::new(0)] }; KEPT],
         }
@@ -54,15 +51,6 @@ impl Default for IdleStays {
 }
 
 impl IdleStays {
-    /// Sets the number of the CPU's last-level cache.
-    pub fn set_llc(&self, llc: u32) {
-        self.llc.set(u64::from(llc));
-    }
-
-    pub(super) fn has_llc_of(&self, other: &Self) -> bool {
-        self.llc.get() == other.llc.get()
-    }
-
     /// Forgets all stays. Must not run at the same time as a switch on the CPU.
     pub fn forget(&self) {
         self.known.set(0);

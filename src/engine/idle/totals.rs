@@ -17,15 +17,19 @@ named! {
         /// How long they took, in nanoseconds.
         Waited => "waited", "Time that tasks waited, in long waits.";
         /// The task's own CPU was idle: waking up.
-        OwnIdle => "own_idle", "Of this, the CPU that was to run the task was idle, waking up.";
+        OwnIdle => "own_idle",
+            "Time in long waits while the CPU that was to run the task was idle, waking up.";
         /// Another CPU of the same last-level cache was idle.
-        LlcIdle => "llc_idle", "Of this, another CPU of the same last-level cache was idle.";
+        LlcIdle => "llc_idle",
+            "Time in long waits while another CPU of the same last-level cache was idle.";
         /// Only CPUs beyond were idle.
-        RemoteIdle => "remote_idle", "Of this, only CPUs of other last-level caches were idle.";
+        RemoteIdle => "remote_idle",
+            "Time in long waits while only CPUs of other last-level caches were idle.";
         /// Not known.
-        Unknown => "unknown", "Of this, it is not known whether another CPU was idle.";
+        Unknown => "unknown", "Time in long waits of which it is not known whether a CPU was idle.";
         /// All CPUs that the tasks might have used were busy.
-        Busy => "busy", "Of this, all CPUs that the task might have used were busy.";
+        Busy => "busy",
+            "Time in long waits while all CPUs that the task might have used were busy.";
     }
 }
 

@@ -93,7 +93,6 @@ impl Cpu {
     /// Records what the CPU did until `now`. Returns the record, and when it was idle.
     fn play(&self, now: u64) -> (IdleStays, Idle) {
         let (record, mut idle) = (IdleStays::default(), Idle(vec![false; now as usize + 1]));
-        record.set_llc(self.llc);
         let mut is_started = false;
         let mut start = |at: u64, is_idle: bool| {
             // Called between two switches: as soon as the time has come.
@@ -128,15 +127,24 @@ impl Cpu {
 struct Machine {
     records: Vec<IdleStays>,
     is_allowed: Vec<bool>,
+    llcs: Vec<u32>,
     calls: Cell<u32>,
 }
 
 impl Candidates for Machine {
-    fn next(&self, cpu: Option<u32>) -> Option<(u32, &IdleStays)> {
+    fn next(&self, cpu: Option<u32>) -> Option<u32> {
         self.calls.set(self.calls.get() + 1);
         let first = cpu.map_or(0, |cpu| cpu as usize + 1);
         let next = (first..self.records.len()).find(|cpu| self.is_allowed[*cpu])?;
-        Some((next as u32, &self.records[next]))
+        Some(next as u32)
+    }
+
+    fn is_near(&self, cpu: u32) -> bool {
+        self.llcs[cpu as usize] == self.llcs[0]
+    }
+
+    fn stays(&self, cpu: u32) -> Option<&IdleStays> {
+        self.records.get(cpu as usize)
     }
 
     fn own_cpu(&self) -> u32 {
@@ -220,6 +228,7 @@ fn parts_are_exact_or_bounds() {
             let machine = Machine {
                 records,
                 is_allowed: cpus.iter().map(|cpu| cpu.is_allowed).collect(),
+                llcs: cpus.iter().map(|cpu| cpu.llc).collect(),
                 calls: Cell::new(0),
             };
             let found = look(&wait, &machine.records[0], &Gaps::default(), &machine);
@@ -288,6 +297,7 @@ fn often_idle(number: u64, first: u64) -> IdleStays {
 fn machine(records: Vec<IdleStays>) -> Machine {
     Machine {
         is_allowed: vec![true; records.len()],
+        llcs: vec![0; records.len()],
         records,
         calls: Cell::new(0),
     }
@@ -312,11 +322,8 @@ fn a_look_is_bounded() {
     let more = machine(busy(look::CPUS + 2));
     assert_eq!(look_at(&more, &wait).unknown, 9990);
     // However many there are.
-    let many = machine(busy(5000));
-    many.records
-        .iter()
-        .skip(1)
-        .for_each(|record| record.set_llc(1));
+    let mut many = machine(busy(5000));
+    many.llcs[1..].fill(1);
     assert_eq!(look_at(&many, &wait).unknown, 9990);
     assert!(many.calls.get() <= look::STEPS + 2);
     // All have more stays than are looked at: those that were are counted.

@@ -98,15 +98,19 @@ fn losses(interval: &Interval) -> Option<String> {
 
 /// Returns in words for how much of the long waits another CPU was idle.
 fn long_waits(window: &Window, unit: Unit) -> Option<String> {
-    let all = window.long_waits?;
+    // While it is off, there are those of before.
+    let all = window.long_waits.filter(|all| all.limit != 0)?;
     let (part, is_exact) = window.served()?;
-    let bound = if is_exact { "" } else { "at least " };
+    let percent = part * 100.0;
+    let (bound, percent) = match is_exact {
+        true => ("", percent.round()),
+        false => ("at least ", percent.floor()),
+    };
     Some(format!(
-        "{} waits of {} or more took {}: idle CPUs could have served {bound}{:.0} % of it",
+        "{} waits of {} or more took {}: idle CPUs could have served {bound}{percent} % of it",
         all.sums.waits,
         unit.text(Some(all.limit)),
         unit.text(Some(all.sums.part(WaitPart::Waited))),
-        part * 100.0
     ))
 }
 

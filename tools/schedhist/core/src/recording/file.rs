@@ -465,6 +465,7 @@ impl<R: Read> Player<R> {
         }
         // Differences do not tell.
         snapshot.offline = None;
+        snapshot.long_waits = None;
         if let Some(lost) = &mut self.losing {
             lost.span = last.and_then(|last| snapshot.time.checked_sub(last.time));
         }
