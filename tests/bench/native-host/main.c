@@ -82,7 +82,7 @@ static void prepare_rows(void)
 	add(SHORTER, "schedhist: each sample a new minimum", schedhist_probes(ko), shorter_turn);
 	add(ENDLESS, "schedhist: everything in the last bucket", schedhist_probes(ko), endless_turn);
 	snprintf(path, sizeof(path), "%s/fake_task.ko", folder);
-	ops = find_symbol(load_module(path), "fake_task_ops", NULL);
+	ops = find_symbol(load_module(path), "fake_task_ops");
 	prepare_caches();
 	seal_code();
 	for (int i = 0; i < ROWS; i++)

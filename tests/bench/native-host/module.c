@@ -182,7 +182,7 @@ struct module *load_module(const char *path)
 	return module;
 }
 
-void *find_symbol(const struct module *module, const char *pattern, const char *without)
+void *find_symbol(const struct module *module, const char *pattern)
 {
 	const Elf64_Sym *found = NULL;
 
@@ -192,7 +192,7 @@ void *find_symbol(const struct module *module, const char *pattern, const char *
 		int type = ELF64_ST_TYPE(symbol->st_info);
 
 		if ((type != STT_FUNC && type != STT_OBJECT) || symbol->st_shndx == SHN_UNDEF ||
-		    fnmatch(pattern, name, 0) || (without && strstr(name, without)))
+		    fnmatch(pattern, name, 0))
 			continue;
 		if (found)
 			die("%s: several symbols are %s", module->path, pattern);

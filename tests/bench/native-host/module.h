@@ -15,9 +15,9 @@ struct module;
 struct module *load_module(const char *path);
 
 /*
- * Returns the address of the only symbol that matches the pattern of a shell and, unless `without`
- * is NULL, has no such part. Names of Rust are mangled.
+ * Returns the address of the only symbol that matches the pattern of a shell. Names of Rust are
+ * mangled.
  */
-void *find_symbol(const struct module *module, const char *pattern, const char *without);
+void *find_symbol(const struct module *module, const char *pattern);
 
 #endif

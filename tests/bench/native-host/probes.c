@@ -46,12 +46,12 @@ struct probes c_probes(const char *path, const char *buckets, size_t count)
 {
 	struct module *module = load_module(path);
 	struct probes probes = {
-		.on_switch = find_symbol(module, "on_switch", NULL),
-		.on_wakeup = find_symbol(module, "on_wakeup", NULL),
+		.on_switch = find_symbol(module, "on_switch"),
+		.on_wakeup = find_symbol(module, "on_wakeup"),
 	};
 
 	if (buckets) {
-		probes.buckets = find_symbol(module, buckets, NULL);
+		probes.buckets = find_symbol(module, buckets);
 		probes.bucket_count = count;
 		probes.samples = 1;
 	}
@@ -94,9 +94,10 @@ struct probes schedhist_probes(const char *path)
 	for (int i = 0; i < SIZEOF_TOTALS_RANGES / SIZEOF_RANGE; i++)
 		ranges[(i * SIZEOF_RANGE + OFFSET_RANGE_MINUS_MIN) / 8] = 1;
 	probes = (struct probes){
-		.on_switch = find_symbol(module, "_R*16SchedSwitchProbe*5FixedKm5_*5probe*",
-					 "WithGroups"),
-		.on_wakeup = find_symbol(module, "_R*16SchedWakingProbe*QueuedWakeups*5probe*", NULL),
+		/* The recorder's settings follow at once, without groups and long waits. */
+		.on_switch = find_symbol(module, "_R*16SchedSwitchProbe*11CpuRecorderINtNt*"
+					 "5FixedKm5_*5probe*"),
+		.on_wakeup = find_symbol(module, "_R*16SchedWakingProbe*QueuedWakeups*5probe*"),
 		.buckets = (uint64_t *)(records + SIZEOF_HEADER),
 		.bucket_count = (RECORDS - SIZEOF_HEADER) / sizeof(uint64_t),
 		/* On-CPU time, the wait for the CPU, off-CPU time, the sleep. */
