@@ -81,8 +81,7 @@ impl Observer for SilentObserver<'_> {
 /// Returns whether `sample` is a long wait for a CPU.
 #[inline(always)]
 fn is_long_wait(sample: &Sample, watch: &WaitWatch) -> bool {
-    let is_wait = matches!(sample.metric, Metric::RunqWakeup | Metric::RunqPreempt);
-    is_wait && sample.value >= watch.limit
+    sample.metric.is_wait() && sample.value >= watch.limit
 }
 
 /// Identifies the tasks of a switch, records when the CPU is idle, and looks at long waits.

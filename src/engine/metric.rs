@@ -61,6 +61,12 @@ impl Metric {
     /// The number of metrics in [`MetricSet::DEFAULT`], which are the first.
     pub const COUNT_OF_DEFAULT: usize = Self::Wakeup as usize;
 
+    /// Returns whether a sample is a wait for a CPU.
+    #[inline(always)]
+    pub const fn is_wait(self) -> bool {
+        matches!(self, Self::RunqWakeup | Self::RunqPreempt)
+    }
+
     /// Returns which task of a switch a sample belongs to.
     #[inline(always)]
     pub const fn side(self) -> Side {

@@ -231,7 +231,7 @@ impl<O: Observer, G: CpuGroups> Observer for Grouped<O, G> {
                 self.groups.want_buckets();
             }
         }
-        if let Metric::RunqWakeup | Metric::RunqPreempt = sample.metric {
+        if sample.metric.is_wait() {
             let occupant = self.groups.occupant();
             let (group, culprit) = (occupant.now().group(), occupant.before());
             self.groups.records().wait_ended(group, culprit, value);

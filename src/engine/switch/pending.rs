@@ -13,8 +13,7 @@ use crate::engine::{
         Sample, //
     },
     Cell,
-    Identity,
-    Metric, //
+    Identity, //
 };
 
 /// The most samples that a switch has of the task that gets the CPU: its absence, the time since
@@ -80,8 +79,8 @@ impl Pending {
         let wait = self.long_wait.get();
         for cells in self.samples.iter().take(number as usize) {
             if let Some(sample) = cells.get() {
-                let is_wait = matches!(sample.metric, Metric::RunqWakeup | Metric::RunqPreempt);
-                each(&sample, &task, wait.as_ref().filter(|_| is_wait));
+                let wait = wait.as_ref().filter(|_| sample.metric.is_wait());
+                each(&sample, &task, wait);
             }
         }
     }
