@@ -79,11 +79,11 @@ def call_this(name):
     os.sched_setaffinity(0, {1})
 
 
-def begin_on_cpu0():
-    """Loads the module, and keeps this task and what it starts off CPU 1. Otherwise the kernel might leave
-    the work of a grace period there, as the hog begins, and then each later one would wait for the hog."""
+def begin_on_cpu0(*parameters):
+    """Loads the module, and keeps this task and what it starts off CPU 1. What needs a grace period still waits for
+    a hog there: the timer of its work may expire on the CPU that is busy."""
     os.sched_setaffinity(0, {0})
-    begin()
+    begin(*parameters)
 
 
 class Hog:
@@ -140,17 +140,18 @@ def is_busy(what):
 
 def test_in_progress_hog():
     """A task that holds a CPU, be it since before measuring began: the CPU is busy, its group runs."""
-    begin_on_cpu0()
-    write("group_by", "comm")
+    begin_on_cpu0("group_by=comm")
     hog = Hog()
     is_busy("seen")
     snapshot = raw.Snapshot()
     [oncpu] = snapshot.shown["oncpu"]
     found = [(task.metric, task.flags & 1, task.cpu) for task in snapshot.tasks if task.pid == hog.pid]
     eq("the hog in raw, and that its beginning was seen", found, [(oncpu, 0, 1)])
-    # Measuring begins anew while it runs.
-    write("group_by", "none")
-    write("group_by", "comm")
+    hog.end()
+    unload()
+    # Measuring begins while it runs. It began first, since only the end of probes needs grace periods.
+    hog = Hog()
+    load("group_by=comm")
     is_busy("unseen")
     said = tool("watch", "oncpu", "-T", "1000000", "-d", "60s", status=3)
     says(said.out, f"oncpu of hog:{hog.pid}")
