@@ -162,8 +162,7 @@ class Job(threading.Thread):
             self.out.flush()
 
     def in_guest(self) -> int:
-        """Runs the tests in a guest. When the emulator has gone wrong, or a slow machine has taken all the
-        time, runs the remaining tests in another guest."""
+        """Runs the tests in a guest, and those that are left when it goes down in another one."""
         kernel = "debug" if self.suite == "debug" else KERNEL
         # Kernels of our own are slower.
         seconds = 3600 * (3 if kernel in OURS else 1) * (10 if THOROUGH else 1)
@@ -177,21 +176,26 @@ class Job(threading.Thread):
         # suites that do not run in here.
         if not THOROUGH:
             options += ["--append", "mitigations=off"]
-        lapses, before = 0, -1
+        lapses = 0
         while rest := [test for test in self.tests if test not in self.results]:
             number = len(self.results)
             thorough = ["--thorough"] if THOROUGH else []
             words = ["scripts/bed/vm", *options, "--", "tests/guest/run", *thorough, *rest]
             status = self.command(words, subprocess.PIPE)
+            rest = [test for test in rest if test not in self.results]
             if status == 98 and lapses < 5:
                 lapses += 1
                 self.out.write(f"# the emulator went wrong ({lapses}): the rest in another guest\n")
-            # Only if the guest before has completed a test: then the machine is slow, and no test hangs.
-            elif status == 124 and number > before:
-                self.out.write("# the time of the guest is over: the rest in another one\n")
+            # Only if this guest has completed a test: then it can.
+            elif rest and len(self.results) > number and not self.is_stopped:
+                # On a slow machine, the time of the guest is over. Else the test that was running has taken it down,
+                # if not the one before it, which has failed.
+                if status != 124 and next(reversed(self.results.values())) != "not ok":
+                    self.results[rest[0]] = "not ok"
+                    self.out.write(f"not ok {rest[0]}: its guest ended with status {status}\n")
+                self.out.write("# the rest in another guest\n")
             else:
                 return status
-            before = number
         # The last guest failed after all tests were done: their results count.
         return int("not ok" in self.results.values())
 

@@ -111,9 +111,14 @@ def _in_child(function: Callable[[], object], out: int) -> NoReturn:
         os._exit(status)
 
 
-def guarded(seconds: int, function: Callable[[], object], out: int) -> int | None:
+class Stuck(Exception):
+    """A test that no signal ends, as it is in the kernel, with its stack there."""
+
+
+def guarded(seconds: int, function: Callable[[], object], out: int, known: set[int]) -> int | None:
     """Calls the function in a child, and ends its whole process group after this time. Returns the
-    status, or None if it was late."""
+    status, or None if it was late. If even SIGKILL does not end it, ends all processes but those that are
+    known, since one of them may have what it waits for."""
     pid = os.fork()
     if pid == 0:
         _in_child(function, out)
@@ -123,12 +128,17 @@ def guarded(seconds: int, function: Callable[[], object], out: int) -> int | Non
         pass  # the child has begun, and did so itself
     late = False
     ended = os.pidfd_open(pid)
-    for action, patience in ((None, seconds), (signal.SIGTERM, 5), (signal.SIGKILL, None)):
+    for action, patience in ((None, seconds), (signal.SIGTERM, 5), (signal.SIGKILL, extended(30))):
         if action:
             late = True
             os.killpg(pid, action)
         if select.select([ended], [], [], patience)[0]:
             break
+    else:
+        for line in end_leftovers(known):
+            os.write(out, line)
+        if not select.select([ended], [], [], 0)[0]:
+            raise Stuck(Path(f"/proc/{pid}/stack").read_text())
     os.close(ended)
     status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     return None if late else status
@@ -222,20 +232,20 @@ def run_test(test: Test, following: Test | None, known: set[int]) -> bool:
 
     log.begin(test.name, test.lacking)
     with open(WORK / "out", "w+b") as file:
-        status = guarded(extended(test.limit), test.function, file.fileno())
+        status = guarded(extended(test.limit), test.function, file.fileno(), known)
         good = status in (0, 77)
         if status is None:
             file.write(b"took too long\n")
 
         file.flush()
-        clean = guarded(extended(300), cleanup, file.fileno()) == 0
+        clean = guarded(extended(300), cleanup, file.fileno(), known) == 0
         file.writelines(end_leftovers(known))
         if not clean:
             file.write(b"cleaning up failed, or took too long\n")
             file.flush()
             good = False
             # For the tests that follow: what was in the way has ended.
-            guarded(extended(300), cleanup, file.fileno())
+            guarded(extended(300), cleanup, file.fileno(), known)
         file.flush()
         if test.seeking and following and not following.seeking:
             leaks = [GUEST / "../../scripts/bed/find-leaks"]
@@ -278,7 +288,13 @@ def run_tests(tests: list[Test]) -> bool:
         test.load()
         if following:
             following.load()
-        good &= run_test(test, following, known)
+        try:
+            good &= run_test(test, following, known)
+        except Stuck as stack:
+            # What holds it would disturb all later tests.
+            print(f"not ok {test.name}\n# does not end; its stack in the kernel:")
+            print(*(f"# {line}" for line in str(stack).splitlines()), sep="\n", flush=True)
+            return False
     return good
 
 
