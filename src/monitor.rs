@@ -28,6 +28,7 @@ use crate::{
             Baseline,
             Scheme, //
         },
+        idle::WaitSums,
         MetricSet, //
     },
     groups::{
@@ -333,10 +334,7 @@ impl Monitor {
             }
             Ok(baseline)
         })?;
-        let waits = match &state.idles {
-            Some(idles) => Some(PerCpu::new(|cpu| Ok(idles.sums(cpu)))?),
-            None => None,
-        };
+        let waits = PerCpu::new(|_| Ok(WaitSums::default()))?;
         let mut baselines = UniqueArc::new(
             Baselines {
                 cpus,
@@ -349,10 +347,17 @@ impl Monitor {
         state.resets += 1;
         baselines.reported = self.outliers().last();
         baselines.suppressed = self.outliers().suppressed();
-        for ((_, baseline), cpu) in baselines.cpus.numbered_mut().zip(records.cpus()) {
+        let Baselines { cpus, waits, .. } = &mut *baselines;
+        let all = cpus.numbered_mut().zip(waits.numbered_mut());
+        for (((number, baseline), (_, waits)), cpu) in all.zip(records.cpus()) {
             // This runs with interrupts off, on the CPU itself, or on this one if that CPU is
             // offline: no switch is being recorded there.
-            smp::run_on(cpu.number(), || baseline.take(cpu));
+            smp::run_on(number, || {
+                baseline.take(cpu);
+                if let Some(idles) = &state.idles {
+                    *waits = idles.sums(number);
+                }
+            });
         }
         state.baselines = Some(baselines.into());
         Ok(())

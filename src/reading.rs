@@ -46,8 +46,8 @@ type CpuBaseline = Baseline<KVVec<u64>>;
 /// The counts at the last reset.
 pub(crate) struct Baselines {
     pub(crate) cpus: PerCpu<CpuBaseline>,
-    /// Long waits; `None` if none had been looked at.
-    pub(crate) waits: Option<PerCpu<WaitSums>>,
+    /// Long waits.
+    pub(crate) waits: PerCpu<WaitSums>,
     pub(crate) reported: u64,
     pub(crate) suppressed: u64,
 }
@@ -191,8 +191,8 @@ impl Reading {
         let mut sums = WaitSums::default();
         for (cpu, _) in self.cpus(scope) {
             sums.add(&idles.sums(cpu.number()));
-            let baselines = self.baselines_of(since).and_then(|at| at.waits.as_ref());
-            if let Some(before) = baselines.and_then(|waits| waits.get(cpu.number())) {
+            let baselines = self.baselines_of(since);
+            if let Some(before) = baselines.and_then(|at| at.waits.get(cpu.number())) {
                 sums.subtract(before);
             }
         }
