@@ -107,14 +107,9 @@ impl WaitWatch {
         &self.own.stays
     }
 
-    /// Counts a long wait of `task`, which gets this CPU at `end`.
+    /// Counts a long wait of `task`, which gets this CPU at `end`, and returns what CPUs did
+    /// meanwhile.
     #[cold]
-    #[inline(never)]
-    pub(crate) fn count(&self, task: Task<'_>, waited: u64, end: u64, rcu: impl RcuReader) {
-        self.look(task, waited, end, rcu);
-    }
-
-    /// Does the same, and returns what CPUs did meanwhile.
     #[inline(never)]
     pub(crate) fn look(
         &self,

@@ -31,7 +31,8 @@ use crate::{
             AllWakeups,
             Dynamic,
             Fixed,
-            QueuedWakeups, //
+            QueuedWakeups,
+            Settings, //
         },
         Metric,
         MetricSet, //
@@ -41,8 +42,7 @@ use crate::{
     recorder::{
         CpuRecorder,
         Recorder,
-        WithGroups,
-        WithWaits, //
+        Variant, //
     },
     records::Records, //
 };
@@ -140,6 +140,13 @@ impl Probes {
     }
 }
 
+type RegisterSwitches = fn(Arc<PerCpu<CpuRecorder>>) -> Result<Registration<PerCpu<CpuRecorder>>>;
+
+/// Returns how a variant of the `sched_switch` probe is registered.
+fn variant<S: Settings + 'static, const GROUPS: bool, const WAITS: bool>() -> RegisterSwitches {
+    SchedSwitchProbe::<_, Variant<S, GROUPS, WAITS>>::register
+}
+
 /// Registers the variant of the `sched_switch` probe for these settings.
 fn register_switches(
     recorder: &Recorder,
@@ -154,27 +161,21 @@ fn register_switches(
         // Only the variants for any settings.
         _ => 0,
     };
-    let register = match (has_groups, precision) {
-        (false, DEFAULT) if looks_at_waits => {
-            SchedSwitchProbe::<_, WithWaits<Fixed<DEFAULT>>>::register
-        }
-        (false, _) if looks_at_waits => SchedSwitchProbe::<_, WithWaits<Dynamic>>::register,
-        (true, DEFAULT) if looks_at_waits => {
-            SchedSwitchProbe::<_, WithWaits<WithGroups<Fixed<DEFAULT>>>>::register
-        }
-        (true, _) if looks_at_waits => {
-            SchedSwitchProbe::<_, WithWaits<WithGroups<Dynamic>>>::register
-        }
-        (false, 1) => SchedSwitchProbe::<_, Fixed<1>>::register,
-        (false, 2) => SchedSwitchProbe::<_, Fixed<2>>::register,
-        (false, 3) => SchedSwitchProbe::<_, Fixed<3>>::register,
-        (false, 4) => SchedSwitchProbe::<_, Fixed<4>>::register,
-        (false, 5) => SchedSwitchProbe::<_, Fixed<5>>::register,
-        (false, 6) => SchedSwitchProbe::<_, Fixed<6>>::register,
-        (false, 7) => SchedSwitchProbe::<_, Fixed<7>>::register,
-        (false, _) => SchedSwitchProbe::<_, Dynamic>::register,
-        (true, DEFAULT) => SchedSwitchProbe::<_, WithGroups<Fixed<DEFAULT>>>::register,
-        (true, _) => SchedSwitchProbe::<_, WithGroups<Dynamic>>::register,
+    let register = match (precision, has_groups, looks_at_waits) {
+        (1, false, false) => variant::<Fixed<1>, false, false>(),
+        (2, false, false) => variant::<Fixed<2>, false, false>(),
+        (3, false, false) => variant::<Fixed<3>, false, false>(),
+        (4, false, false) => variant::<Fixed<4>, false, false>(),
+        (6, false, false) => variant::<Fixed<6>, false, false>(),
+        (7, false, false) => variant::<Fixed<7>, false, false>(),
+        (DEFAULT, false, false) => variant::<Fixed<DEFAULT>, false, false>(),
+        (DEFAULT, false, true) => variant::<Fixed<DEFAULT>, false, true>(),
+        (DEFAULT, true, false) => variant::<Fixed<DEFAULT>, true, false>(),
+        (DEFAULT, true, true) => variant::<Fixed<DEFAULT>, true, true>(),
+        (_, false, false) => variant::<Dynamic, false, false>(),
+        (_, false, true) => variant::<Dynamic, false, true>(),
+        (_, true, false) => variant::<Dynamic, true, false>(),
+        (_, true, true) => variant::<Dynamic, true, true>(),
     };
     register(CpuRecorder::all(recorder)?)
 }

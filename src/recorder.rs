@@ -382,7 +382,15 @@ impl<'a> view::Switch for SwitchView<'a> {
     }
 }
 
-impl<S: Settings + 'static> SchedSwitch<S> for CpuRecorder {
+/// A variant of the probe: with these settings, with or without groups, and with or without a look
+/// at long waits.
+pub(crate) struct Variant<S, const GROUPS: bool, const WAITS: bool>(PhantomData<S>);
+
+impl<S, const GROUPS: bool, const WAITS: bool> SchedSwitch<Variant<S, GROUPS, WAITS>>
+    for CpuRecorder
+where
+    S: Settings + 'static,
+{
     #[inline(always)]
     fn is_watched() -> bool {
         // Outliers count as a listener: see `tracing::observe_outliers()`.
@@ -391,72 +399,13 @@ impl<S: Settings + 'static> SchedSwitch<S> for CpuRecorder {
 
     #[inline(always)]
     fn sched_switch(&self, switch: &Switch<'_>) {
-        self.record::<S>(switch, SilentObserver::new(switch));
-    }
-
-    fn sched_switch_watched(&self, switch: &Switch<'_>) {
-        self.record_watched(switch);
-    }
-}
-
-/// Settings with which groups are recorded, too.
-pub(crate) struct WithGroups<S>(PhantomData<S>);
-
-impl<S: Settings + 'static> SchedSwitch<WithGroups<S>> for CpuRecorder {
-    #[inline(always)]
-    fn is_watched() -> bool {
-        events::any_enabled()
-    }
-
-    #[inline(always)]
-    fn sched_switch(&self, switch: &Switch<'_>) {
-        let observer = SilentObserver::new(switch);
-        match self.groups(S::GROUP_CELLS) {
-            Some(groups) => self.record::<S>(switch, Grouped::new(observer, groups)),
-            // Does not happen.
-            None => self.record::<S>(switch, observer),
-        }
-    }
-
-    fn sched_switch_watched(&self, switch: &Switch<'_>) {
-        self.record_watched(switch);
-    }
-}
-
-/// Settings with which idle CPUs are recorded, too, and long waits are looked at.
-pub(crate) struct WithWaits<S>(PhantomData<S>);
-
-impl<S: Settings + 'static> SchedSwitch<WithWaits<S>> for CpuRecorder {
-    #[inline(always)]
-    fn is_watched() -> bool {
-        events::any_enabled()
-    }
-
-    #[inline(always)]
-    fn sched_switch(&self, switch: &Switch<'_>) {
-        // Always present, by the choice of the variant.
-        if let Some(watch) = &self.watch {
-            self.record::<S>(switch, WaitObserver::new(switch, watch));
-        }
-    }
-
-    fn sched_switch_watched(&self, switch: &Switch<'_>) {
-        self.record_watched(switch);
-    }
-}
-
-impl<S: Settings + 'static> SchedSwitch<WithWaits<WithGroups<S>>> for CpuRecorder {
-    #[inline(always)]
-    fn is_watched() -> bool {
-        events::any_enabled()
-    }
-
-    #[inline(always)]
-    fn sched_switch(&self, switch: &Switch<'_>) {
-        // Both are always present, by the choice of the variant.
-        if let (Some(watch), Some(groups)) = (&self.watch, self.groups(S::GROUP_CELLS)) {
-            let observer = WaitObserver::new(switch, watch);
-            self.record::<S>(switch, Grouped::new(observer, groups));
+        match (WAITS, &self.watch) {
+            (false, _) => self.observe::<S, GROUPS>(switch, SilentObserver::new(switch)),
+            (true, Some(watch)) => {
+                self.observe::<S, GROUPS>(switch, WaitObserver::new(switch, watch));
+            }
+            // Does not happen, by the choice of the variant.
+            (true, None) => {}
         }
     }
 
@@ -471,6 +420,21 @@ impl CpuRecorder {
     fn groups(&self, cells: usize) -> Option<ThisCpuGroups<'_, Arc<Groups>>> {
         let (memory, groups) = self.groups.as_ref()?;
         ThisCpuGroups::new(memory, groups, cells)
+    }
+
+    /// Records a switch, for groups, too, if there are `GROUPS`.
+    #[inline(always)]
+    fn observe<S: Settings, const GROUPS: bool>(
+        &self,
+        switch: &Switch<'_>,
+        observer: impl Observer,
+    ) {
+        match (GROUPS, self.groups(S::GROUP_CELLS)) {
+            (false, _) => self.record::<S>(switch, observer),
+            (true, Some(groups)) => self.record::<S>(switch, Grouped::new(observer, groups)),
+            // Does not happen, by the choice of the variant.
+            (true, None) => {}
+        }
     }
 
     /// Records a switch and passes on each of its samples. Compiled once, for all settings, as it

@@ -48,9 +48,10 @@ OUTSIDE = re.compile(r"TracingObserver|watched|outlier|events|trace|tp_func")
 OF_KERNEL = {"local_clock", "__fentry__", "__x86_return_thunk"}
 DECIDES = re.compile(r"6Groups(?:6decide|4fork)")
 # For groups: the first sample of a group on a CPU requests its histograms.
-WITH_GROUPS, OF_GROUPS = re.compile(r"WithGroups"), {"irq_work_queue"}
+# `Variant` has two constants, with groups and with long waits, of which the second may refer back to the first.
+WITH_GROUPS, OF_GROUPS = re.compile(r"7Variant.*Kb1_K"), {"irq_work_queue"}
 # For long waits: goes through the CPUs that the task may use.
-WITH_WAITS = re.compile(r"WithWaits")
+WITH_WAITS = re.compile(r"7Variant.*(?:Kb0_Kb1_|Kb1_KB)")
 OF_WAITS = {
     "_find_next_and_bit",
     "housekeeping_cpumask",
