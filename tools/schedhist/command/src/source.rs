@@ -75,6 +75,11 @@ impl Source {
         self.dir.join(name)
     }
 
+    /// Returns whether there is a file.
+    pub fn has(&self, name: &str) -> bool {
+        self.path(name).exists()
+    }
+
     pub fn text(&self, name: &str) -> Result<String> {
         let path = self.path(name);
         let bytes = fs::read(&path).map_err(|error| self.explain(&path, error))?;

@@ -35,7 +35,8 @@ pub fn ctl(args: &Ctl, source: &Source) -> Result {
     let value = value.as_encoded_bytes();
     let Some(name) = &args.name else {
         let mut out = String::new();
-        let is_shown = |name: &&&str| !matches!(**name, "reset" | "long_wait_ns");
+        // Early versions of the module do not have all of them.
+        let is_shown = |name: &&&str| **name != "reset" && source.has(name);
         for name in SETTINGS.iter().filter(is_shown) {
             out += &format!("{name} {}\n", source.text(name)?.trim());
         }
@@ -46,14 +47,6 @@ pub fn ctl(args: &Ctl, source: &Source) -> Result {
             if threshold.trim() != "none" {
                 out += &format!("{file} {}\n", threshold.trim());
             }
-        }
-        // Early versions of the module do not have it.
-        if let Some(limit) = source
-            .text("long_wait_ns")
-            .ok()
-            .filter(|text| text.trim() != "none")
-        {
-            out += &format!("long_wait_ns {}\n", limit.trim());
         }
         return print(&out);
     };
