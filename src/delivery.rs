@@ -46,7 +46,8 @@ use crate::{
     engine::{
         idle::{
             Distance,
-            LongWait, //
+            LongWait,
+            WaitPart, //
         },
         outlier::Log,
         switch::{
@@ -205,10 +206,10 @@ fn emit_long_wait(cpu: u32, wait: &LongWait, task: &Identity) {
         &task.comm,
         task.prio,
         cpu,
-        wait.waited,
-        wait.own_idle,
+        wait.part(WaitPart::Waited),
+        wait.part(WaitPart::OwnIdle),
         wait.idle_elsewhere(),
-        wait.unknown,
+        wait.part(WaitPart::Unknown),
         idle_cpu,
         idle,
         distance,

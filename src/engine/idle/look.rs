@@ -8,14 +8,19 @@ use crate::engine::{
             self,
             Gaps, //
         },
-        IdleStays, //
+        IdleStays,
+        WaitPart, //
     },
     named::named,
     Cell, //
 };
 
-/// The maximum number of CPUs that are looked at for a wait; the rest is unknown.
-pub const CPUS: u32 = 64;
+/// The maximum number of CPUs that are looked at for a wait; the rest is unknown. One that was busy
+/// all the while costs a line of cache.
+pub const CPUS: u32 = 256;
+
+/// The maximum number of them that were idle at some time.
+pub const IDLE_CPUS: u32 = 64;
 
 /// The maximum number of idle stays that are looked at for a wait, likewise.
 pub const STAYS: u32 = 256;
@@ -82,39 +87,25 @@ pub struct Longest {
     pub distance: Distance,
 }
 
-/// What CPUs did during a wait, in nanoseconds.
-///
-/// Each moment of the wait is in one of the parts, the first that applies:
-/// `waited = own_idle + llc_idle + remote_idle + unknown + busy`.
+/// What CPUs did during a wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LongWait {
-    /// How long the task waited.
-    pub waited: u64,
-    /// The task was in the queue of a CPU that was idle: waking up to run it.
-    pub own_idle: u64,
-    /// A CPU that it might have used was idle, of the same last-level cache.
-    pub llc_idle: u64,
-    /// Only CPUs further away were.
-    pub remote_idle: u64,
-    /// It is not known whether one was. If this is 0, `own_idle`, `busy` and the sum of the two
-    /// between them are exact; else they are lower bounds. `llc_idle` alone is always one.
-    pub unknown: u64,
+    /// Its parts, by [`WaitPart`], in nanoseconds.
+    pub parts: [u64; WaitPart::COUNT],
     /// The CPU that was idle for most of it, if any was.
     pub longest: Option<Longest>,
 }
 
 impl LongWait {
-    /// Returns for how long all CPUs that the task might have used were busy.
-    pub fn busy(&self) -> u64 {
-        self.waited
-            .saturating_sub(self.own_idle)
-            .saturating_sub(self.idle_elsewhere())
-            .saturating_sub(self.unknown)
+    /// Returns a part.
+    pub fn part(&self, part: WaitPart) -> u64 {
+        self.parts[part as usize]
     }
 
     /// Returns for how long another CPU was idle: it could have run the task.
     pub fn idle_elsewhere(&self) -> u64 {
-        self.llc_idle.wrapping_add(self.remote_idle)
+        self.part(WaitPart::LlcIdle)
+            .wrapping_add(self.part(WaitPart::RemoteIdle))
     }
 }
 
@@ -123,7 +114,7 @@ impl LongWait {
 pub(in crate::engine) struct LongWaitCells {
     /// 1 if there is one.
     is_set: Cell,
-    parts: [Cell; 5],
+    parts: [Cell; WaitPart::COUNT],
     longest: [Cell; 3],
 }
 
@@ -133,13 +124,6 @@ impl LongWaitCells {
         let Some(wait) = wait else {
             return;
         };
-        let parts = [
-            wait.waited,
-            wait.own_idle,
-            wait.llc_idle,
-            wait.remote_idle,
-            wait.unknown,
-        ];
         let longest = match wait.longest {
             Some(longest) => [
                 u64::from(longest.cpu),
@@ -149,7 +133,7 @@ impl LongWaitCells {
             None => [0, 0, Distance::None as u64],
         };
         let cells = self.parts.iter().chain(&self.longest);
-        for (cell, value) in cells.zip(parts.into_iter().chain(longest)) {
+        for (cell, value) in cells.zip(wait.parts.into_iter().chain(longest)) {
             cell.set(value);
         }
     }
@@ -158,16 +142,10 @@ impl LongWaitCells {
         if self.is_set.get() == 0 {
             return None;
         }
-        let [waited, own_idle, llc_idle, remote_idle, unknown] =
-            self.parts.each_ref().map(Cell::get);
         let [cpu, idle, distance] = self.longest.each_ref().map(Cell::get);
         let distance = { Distance::ALL.get(distance as usize) }.copied();
         Some(LongWait {
-            waited,
-            own_idle,
-            llc_idle,
-            remote_idle,
-            unknown,
+            parts: self.parts.each_ref().map(Cell::get),
             longest: { distance.filter(|distance| *distance != Distance::None) }.map(|distance| {
                 Longest {
                     cpu: cpu as u32,
@@ -201,42 +179,59 @@ pub fn look(wait: &Wait, own: &IdleStays, gaps: &Gaps, candidates: &impl Candida
     if start < queued {
         llc_idle = look.add(candidates.own_cpu(), own, start, queued);
     }
-    let (mut cpus, mut steps) = (CPUS, STEPS);
+    let (mut cpus, mut idle_cpus, mut steps) = (CPUS, IDLE_CPUS, STEPS);
     'all: for (is_near, sum) in [(true, &mut llc_idle), (false, &mut remote_idle)] {
-        let mut last = None;
-        while let Some(cpu) = candidates.next(last) {
-            if gaps.is_empty() {
-                break 'all;
-            }
+        let mut last = candidates.own_cpu();
+        while !gaps.is_empty() {
+            let Some(cpu) = next_in_round(candidates, last) else {
+                break;
+            };
             // Before the stays are touched, whose lines other CPUs write.
-            let is_next = cpu != candidates.own_cpu() && candidates.is_near(cpu) == is_near;
+            let is_next = candidates.is_near(cpu) == is_near;
             if steps == 0 || (is_next && cpus == 0) {
                 look.unknown_before = end;
                 break 'all;
             }
-            last = Some(cpu);
+            last = cpu;
             steps = steps.wrapping_sub(1);
-            if is_next {
-                let Some(stays) = candidates.stays(cpu) else {
-                    continue;
-                };
-                cpus = cpus.wrapping_sub(1);
-                *sum = sum.wrapping_add(look.add(cpu, stays, start, end));
+            let Some(stays) = candidates.stays(cpu).filter(|_| is_next) else {
+                continue;
+            };
+            cpus = cpus.wrapping_sub(1);
+            if stays.was_busy(start, end) {
+                continue;
             }
+            if idle_cpus == 0 {
+                look.unknown_before = end;
+                break 'all;
+            }
+            idle_cpus = idle_cpus.wrapping_sub(1);
+            *sum = sum.wrapping_add(look.add(cpu, stays, start, end));
         }
     }
     let (cpu, idle) = look.longest;
+    let waited = end.wrapping_sub(start);
+    let unknown = own_unknown.wrapping_add(gaps.before(look.unknown_before));
+    let others = [own_idle, llc_idle, remote_idle, unknown];
+    let busy = others.into_iter().fold(waited, u64::saturating_sub);
     LongWait {
-        waited: end.wrapping_sub(start),
-        own_idle,
-        llc_idle,
-        remote_idle,
-        unknown: own_unknown.wrapping_add(gaps.before(look.unknown_before)),
+        parts: [waited, own_idle, llc_idle, remote_idle, unknown, busy],
         longest: (idle != 0).then(|| Longest {
             cpu,
             idle,
             distance: candidates.distance(cpu),
         }),
+    }
+}
+
+/// Returns the candidate after `cpu`, in a round from the own CPU to the last one, and from the
+/// first one on to the own CPU, which is not in it.
+fn next_in_round(candidates: &impl Candidates, cpu: u32) -> Option<u32> {
+    let own = candidates.own_cpu();
+    let next = candidates.next(Some(cpu));
+    match cpu < own {
+        true => next.filter(|next| *next < own),
+        false => next.or_else(|| candidates.next(None).filter(|first| *first < own)),
     }
 }
 

@@ -33,6 +33,8 @@ pub struct IdleStays {
     count: Cell,
     /// The time from which on all stays are recorded; 0 if none are.
     known: Cell,
+    /// The end of the last stay that has ended.
+    last_end: Cell,
     /// The start and the end of each stay.
     places: [[Cell; 2]; KEPT],
 }
@@ -44,6 +46,7 @@ impl Default for IdleStays {
             since: Cell::new(0),
             count: Cell::new(0),
             known: Cell::new(0),
+            last_end: Cell::new(0),
             // Too many for a derived default.
             places: [const { [Cell::new(0), Cell::new(0)] }; KEPT],
         }
@@ -54,6 +57,8 @@ impl IdleStays {
     /// Forgets all stays. Must not run at the same time as a switch on the CPU.
     pub fn forget(&self) {
         self.known.set(0);
+        // Who sees that no stay is in progress any more sees that nothing is known.
+        fence(Release);
         self.since.set(0);
     }
 
@@ -92,8 +97,9 @@ impl IdleStays {
         until.set(now);
         fence(Release);
         self.count.set(count.wrapping_add(1));
+        self.last_end.set(now);
         // Who sees the end of the stay in progress, or the next stay in the place of an old one,
-        // sees the count.
+        // sees these two.
         fence(Release);
         self.since.set(0);
     }
@@ -105,21 +111,40 @@ impl IdleStays {
         self.know_from(now);
     }
 
+    /// Returns whether the CPU is known to have been busy from `start` to `end`, which must be in
+    /// the past. False if it is not known. Touches one line of cache.
+    pub fn was_busy(&self, start: u64, end: u64) -> bool {
+        let Some((known, since, _)) = self.state() else {
+            return false;
+        };
+        known <= start && (since == 0 || since >= end) && self.last_end.get() <= start
+    }
+
+    /// Returns the time from which on stays are known, the start of the one in progress, and the
+    /// count; `None` if nothing is known. Later loads see what had happened when that stay began,
+    /// or the last one ended.
+    #[inline(always)]
+    fn state(&self) -> Option<(u64, u64, u64)> {
+        let known = self.known.acquire();
+        let since = self.since.get();
+        fence(Acquire);
+        let count = self.count.get();
+        fence(Acquire);
+        // Nothing was forgotten meanwhile: all three are of the same record.
+        (known != 0 && self.known.get() == known).then_some((known, since, count))
+    }
+
     /// Calls `visit` with the stays from `start` to `end`, newest first and clipped, until it
     /// returns false. Returns the time from which on `visit` has got all of them: `start` at best.
     ///
     /// `end` must be in the past by the CPU's own clock, for which a stay in progress lasts on.
     #[inline(always)]
     pub fn visit(&self, start: u64, end: u64, mut visit: impl FnMut(u64, u64) -> bool) -> u64 {
-        let known = self.known.acquire();
-        if known == 0 || known >= end {
+        let Some((known, since, mut number)) = self.state().filter(|(known, ..)| *known < end)
+        else {
             return end;
-        }
+        };
         let start = start.max(known);
-        let since = self.since.get();
-        fence(Acquire);
-        let mut number = self.count.get();
-        fence(Acquire);
         let mut known_from = end;
         if since != 0 && since < end && !self.has_ended(since, number) {
             if !visit(since.max(start), end) {

@@ -10,24 +10,25 @@ use crate::engine::{
 };
 
 named! {
-    /// What is added up of long waits. With these names, `waited = own_idle + llc_idle +
-    /// remote_idle + unknown + busy`: see [`LongWait`].
+    /// A long wait, and its parts. Each moment of it is in one of them, the first that applies:
+    /// `waited = own_idle + llc_idle + remote_idle + unknown + busy`.
     #[repr(usize)]
     pub enum WaitPart {
-        /// How long they took, in nanoseconds.
+        /// All of it.
         Waited => "waited", "Time that tasks waited, in long waits.";
-        /// The task's own CPU was idle: waking up.
+        /// The task was in the queue of a CPU that was idle: waking up to run it.
         OwnIdle => "own_idle",
             "Time in long waits while the CPU that was to run the task was idle, waking up.";
-        /// Another CPU of the same last-level cache was idle.
+        /// Another CPU that it might have used was idle, of the same last-level cache.
         LlcIdle => "llc_idle",
             "Time in long waits while another CPU of the same last-level cache was idle.";
-        /// Only CPUs beyond were idle.
+        /// Only CPUs further away were.
         RemoteIdle => "remote_idle",
             "Time in long waits while only CPUs of other last-level caches were idle.";
-        /// Not known.
+        /// It is not known whether one was. If this is 0, `own_idle`, `busy` and the sum of the two
+        /// between them are exact; else they are lower bounds. `llc_idle` alone is always one.
         Unknown => "unknown", "Time in long waits of which it is not known whether a CPU was idle.";
-        /// All CPUs that the tasks might have used were busy.
+        /// All CPUs that the task might have used were busy.
         Busy => "busy",
             "Time in long waits while all CPUs that the task might have used were busy.";
     }
@@ -77,17 +78,9 @@ pub struct LongWaits {
 impl LongWaits {
     /// Adds a wait.
     pub fn add(&self, wait: &LongWait) {
-        let parts = [
-            wait.waited,
-            wait.own_idle,
-            wait.llc_idle,
-            wait.remote_idle,
-            wait.unknown,
-            wait.busy(),
-        ];
         self.seqcount.write(|| {
             self.waits.add(1);
-            for (cell, part) in self.parts.iter().zip(parts) {
+            for (cell, part) in self.parts.iter().zip(wait.parts) {
                 cell.add(part);
             }
         });

@@ -16,6 +16,7 @@ use schedhist_engine::engine::idle::{
     stays::{IdleStays, KEPT},
     totals::{LongWaits, WaitPart, WaitSums},
 };
+use WaitPart::{Busy, LlcIdle, OwnIdle, RemoteIdle, Unknown, Waited};
 
 /// What a CPU did.
 #[derive(Clone, Debug)]
@@ -129,6 +130,7 @@ struct Machine {
     is_allowed: Vec<bool>,
     llcs: Vec<u32>,
     calls: Cell<u32>,
+    own: u32,
 }
 
 impl Candidates for Machine {
@@ -140,7 +142,7 @@ impl Candidates for Machine {
     }
 
     fn is_near(&self, cpu: u32) -> bool {
-        self.llcs[cpu as usize] == self.llcs[0]
+        self.llcs[cpu as usize] == self.llcs[self.own as usize]
     }
 
     fn stays(&self, cpu: u32) -> Option<&IdleStays> {
@@ -148,63 +150,59 @@ impl Candidates for Machine {
     }
 
     fn own_cpu(&self) -> u32 {
-        0
+        self.own
     }
 
     fn distance(&self, cpu: u32) -> Distance {
-        match cpu {
-            0 => Distance::Own,
-            _ => Distance::Core,
+        match cpu == self.own {
+            true => Distance::Own,
+            false => Distance::Core,
         }
     }
 }
 
 /// Splits a wait step by step. Not limited by what a CPU remembers.
 fn truth(wait: &Wait, idle: &[Idle], cpus: &[Cpu]) -> LongWait {
-    let mut found = LongWait {
-        waited: wait.end - wait.start,
-        ..LongWait::default()
-    };
+    let mut found = LongWait::default();
     for at in wait.start..wait.end {
         let is_idle =
             |cpu: &usize| idle[*cpu].0[at as usize] && (*cpu == 0 || cpus[*cpu].is_allowed);
         let near = |cpu: &usize| cpus[*cpu].llc == cpus[0].llc;
         if at >= wait.queued && is_idle(&0) {
-            found.own_idle += 1;
+            found.parts[OwnIdle as usize] += 1;
             continue;
         }
         let mut others =
             (0..cpus.len()).filter(|cpu| (*cpu != 0 || at < wait.queued) && is_idle(cpu));
-        match others.clone().any(|cpu| near(&cpu)) {
-            true => found.llc_idle += 1,
-            false => found.remote_idle += u64::from(others.next().is_some()),
-        }
+        let part = match (others.clone().any(|cpu| near(&cpu)), others.next()) {
+            (true, _) => LlcIdle,
+            (false, Some(_)) => RemoteIdle,
+            (false, None) => Busy,
+        };
+        found.parts[part as usize] += 1;
     }
+    found.parts[Waited as usize] = wait.end - wait.start;
     found
 }
 
 /// Checks that what was found is exact or a lower bound, and the rest within what is unknown.
 fn check(found: &LongWait, truth: &LongWait) -> Result<(), TestCaseError> {
-    prop_assert_eq!(found.waited, truth.waited);
-    let sum = found.own_idle + found.idle_elsewhere() + found.unknown + found.busy();
-    prop_assert_eq!(sum, found.waited);
+    prop_assert_eq!(found.part(Waited), truth.part(Waited));
+    let unknown = found.part(Unknown);
+    let sum = found.part(OwnIdle) + found.idle_elsewhere() + unknown + found.part(Busy);
+    prop_assert_eq!(sum, found.part(Waited));
     for (part, exact) in [
-        (found.own_idle, truth.own_idle),
+        (found.part(OwnIdle), truth.part(OwnIdle)),
         (found.idle_elsewhere(), truth.idle_elsewhere()),
-        (found.busy(), truth.busy()),
+        (found.part(Busy), truth.part(Busy)),
     ] {
         prop_assert!(
-            part <= exact && exact <= part + found.unknown,
+            part <= exact && exact <= part + unknown,
             "{found:?} {truth:?}"
         );
+        prop_assert!(unknown != 0 || part == exact);
     }
-    prop_assert!(found.llc_idle <= truth.llc_idle);
-    if found.unknown == 0 {
-        prop_assert_eq!(
-            (found.own_idle, found.busy()),
-            (truth.own_idle, truth.busy())
-        );
-    }
+    prop_assert!(found.part(LlcIdle) <= truth.part(LlcIdle));
     Ok(())
 }
 
@@ -230,6 +228,7 @@ fn parts_are_exact_or_bounds() {
                 is_allowed: cpus.iter().map(|cpu| cpu.is_allowed).collect(),
                 llcs: cpus.iter().map(|cpu| cpu.llc).collect(),
                 calls: Cell::new(0),
+                own: 0,
             };
             let found = look(&wait, &machine.records[0], &Gaps::default(), &machine);
             check(&found, &truth(&wait, &idle, &cpus))?;
@@ -244,7 +243,15 @@ fn parts_are_exact_or_bounds() {
             } else {
                 prop_assert_eq!(found.idle_elsewhere(), 0);
             }
-            let kind = if found.unknown == 0 { &exact } else { &partly };
+            for (record, idle) in machine.records.iter().zip(&idle) {
+                let all = &idle.0[wait.start as usize..wait.end as usize];
+                prop_assert!(!record.was_busy(wait.start, wait.end) || !all.contains(&true));
+            }
+            let kind = if found.part(Unknown) == 0 {
+                &exact
+            } else {
+                &partly
+            };
             kind.set(kind.get() + 1);
             Ok(())
         })
@@ -300,11 +307,13 @@ fn machine(records: Vec<IdleStays>) -> Machine {
         llcs: vec![0; records.len()],
         records,
         calls: Cell::new(0),
+        own: 0,
     }
 }
 
 fn look_at(machine: &Machine, wait: &Wait) -> LongWait {
-    look(wait, &machine.records[0], &Gaps::default(), machine)
+    let own = &machine.records[machine.own as usize];
+    look(wait, own, &Gaps::default(), machine)
 }
 
 #[test]
@@ -316,25 +325,59 @@ fn a_look_is_bounded() {
     };
     // As many as are looked at, and busy all the time: that is known.
     let busy = |number| (0..number).map(|_| often_idle(0, 0)).collect::<Vec<_>>();
-    let exact = look_at(&machine(busy(look::CPUS + 1)), &wait);
-    assert_eq!((exact.unknown, exact.busy()), (0, 9990));
+    let found = |records| look_at(&machine(records), &wait);
+    let exact = found(busy(look::CPUS + 1));
+    assert_eq!((exact.part(Unknown), exact.part(Busy)), (0, 9990));
     // One more is not.
-    let more = machine(busy(look::CPUS + 2));
-    assert_eq!(look_at(&more, &wait).unknown, 9990);
+    assert_eq!(found(busy(look::CPUS + 2)).part(Unknown), 9990);
+    // Likewise those that were idle.
+    let idle = |number| {
+        let stays = (0..number).map(|_| often_idle(1, 20));
+        busy(1).into_iter().chain(stays).collect()
+    };
+    let exact = found(idle(look::IDLE_CPUS));
+    assert_eq!((exact.part(Unknown), exact.part(Busy)), (0, 9989));
+    let more = found(idle(look::IDLE_CPUS + 1));
+    assert_eq!((more.part(Unknown), more.part(LlcIdle)), (9989, 1));
     // However many there are.
     let mut many = machine(busy(5000));
     many.llcs[1..].fill(1);
-    assert_eq!(look_at(&many, &wait).unknown, 9990);
-    assert!(many.calls.get() <= look::STEPS + 2);
+    assert_eq!(look_at(&many, &wait).part(Unknown), 9990);
+    assert!(many.calls.get() <= look::STEPS + 4);
     // All have more stays than are looked at: those that were are counted.
     let stays = (0..20)
         .map(|cpu| often_idle(KEPT as u64 - 1, 20 + cpu % 4))
         .collect();
     let bounded = look_at(&machine(stays), &wait);
     assert!(
-        (50..260).contains(&bounded.unknown) && bounded.own_idle > 0,
+        (50..260).contains(&bounded.part(Unknown)) && bounded.part(OwnIdle) > 0,
         "{bounded:?}"
     );
+}
+
+#[test]
+fn a_look_begins_at_the_own_cpu() {
+    let wait = Wait {
+        start: 10,
+        end: 50,
+        queued: 10,
+    };
+    // The first CPU that is idle is the one that was so longest, if all are alike.
+    let longest = |own, allowed: &[u32]| {
+        let mut machine = machine((0..5).map(|_| often_idle(1, 20)).collect());
+        machine.own = own;
+        machine.records[own as usize] = often_idle(0, 0);
+        for cpu in 0..5 {
+            machine.is_allowed[cpu as usize] = allowed.contains(&cpu);
+        }
+        look_at(&machine, &wait).longest.map(|longest| longest.cpu)
+    };
+    assert_eq!(longest(2, &[0, 1, 2, 3, 4]), Some(3));
+    assert_eq!(longest(2, &[0, 1, 2]), Some(0));
+    assert_eq!(longest(2, &[1, 4]), Some(4));
+    assert_eq!(longest(4, &[1, 2, 4]), Some(1));
+    assert_eq!(longest(0, &[0, 4]), Some(4));
+    assert_eq!(longest(2, &[2]), None);
 }
 
 #[test]
@@ -345,7 +388,7 @@ fn a_cpu_tells_nothing_of_before_it_is_known() {
         end: 20,
         queued: 10,
     };
-    let unknown = |record| look_at(&machine(vec![often_idle(0, 0), record]), &wait).unknown;
+    let unknown = |record| look_at(&machine(vec![often_idle(0, 0), record]), &wait).part(Unknown);
     // Neither does one that was not started, though it gets idle.
     record.begin(12);
     assert_eq!(unknown(record), 10);
@@ -362,7 +405,7 @@ fn a_cpu_tells_nothing_of_before_it_is_known() {
     let record = IdleStays::default();
     record.start(13, true);
     let found = look_at(&machine(vec![often_idle(0, 0), record]), &wait);
-    assert_eq!((found.unknown, found.llc_idle), (3, 7));
+    assert_eq!((found.part(Unknown), found.part(LlcIdle)), (3, 7));
     let longest = Longest {
         cpu: 1,
         idle: 7,
@@ -375,11 +418,7 @@ fn a_cpu_tells_nothing_of_before_it_is_known() {
 fn sums_add_up() {
     let sums = LongWaits::default();
     let wait = LongWait {
-        waited: 100,
-        own_idle: 1,
-        llc_idle: 20,
-        remote_idle: 30,
-        unknown: 4,
+        parts: [100, 1, 20, 30, 4, 45],
         longest: None,
     };
     sums.add(&wait);

@@ -1195,3 +1195,49 @@ fn an_idle_stay_is_never_torn() {
 fn without_fences_an_idle_stay_is_torn() {
     without_fences(|| in_all_orders(2, stays_while_they_come));
 }
+
+/// A CPU that is idle from 10 to 30 is forgotten and known again meanwhile, either at 20 or when it
+/// leaves its idle task; a reader looks.
+fn stays_that_are_forgotten() {
+    for is_started in [true, false] {
+        in_all_orders(3, move || {
+            let stays = IdleStays::default();
+            settle(&stays);
+            stays.start(5, false);
+            stays.begin(10);
+            let (writer, reader) = {
+                let shared = Arc::new(stays);
+                (shared.clone(), shared)
+            };
+            side_by_side(
+                move || {
+                    writer.forget();
+                    if is_started {
+                        writer.start(20, true);
+                    }
+                    writer.end(30);
+                },
+                move || {
+                    let mut idle = 0;
+                    let known_from = reader.visit(12, 28, |from, until| {
+                        idle += until - from;
+                        true
+                    });
+                    assert_eq!(idle, 28 - known_from);
+                    assert!(!reader.was_busy(12, 28) && !reader.was_busy(22, 28));
+                },
+            );
+        });
+    }
+}
+
+#[test]
+fn a_forgotten_idle_stay_is_not_taken_for_work() {
+    stays_that_are_forgotten();
+}
+
+#[test]
+#[should_panic(expected = "assertion")]
+fn without_fences_a_forgotten_idle_stay_is_taken_for_work() {
+    without_fences(stays_that_are_forgotten);
+}
