@@ -284,9 +284,9 @@ check kdir/glue-no-smp kdir glue_without SMP
 check kdir/glue-no-tracing kdir glue_without TRACING
 check kdir/glue-no-debugfs kdir glue_without DEBUG_FS
 check kdir/glue-no-sched-info kdir glue_without SCHED_INFO
-check kdir/glue-other-machine kdir glue_refuses "x86_64 only" /^CONFIG_X86_64=y/d
+check kdir/glue-other-machine kdir glue_refuses "x86_64 and arm64 only" /^CONFIG_X86_64=y/d
 check kdir/glue-proxy-exec kdir glue_refuses "without CONFIG_SCHED_PROXY_EXEC" 's/^CONFIG_SMP=y/&\nCONFIG_SCHED_PROXY_EXEC=y/'
-check kdir/other-machine kdir kdir_without X86_64 "runs on x86_64 only"
+check kdir/other-machine kdir kdir_without X86_64 "runs on x86_64 and arm64 only"
 check kdir/other-rustc kdir kdir_other_rustc
 check kdir/dead-rustc kdir kdir_dead_rustc
 check kdir/no-tools kdir kdir_no_tools

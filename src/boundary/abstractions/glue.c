@@ -116,6 +116,13 @@ u32 schedhist_llc_id(int cpu)
 #if defined(CONFIG_X86) && !defined(CONFIG_UML)
 	return per_cpu_llc_id(cpu);
 #else
+#ifdef CONFIG_GENERIC_ARCH_TOPOLOGY
+	/* Has only the CPU itself if firmware does not describe the caches. */
+	const struct cpumask *cpus = &cpu_topology[cpu].llc_sibling;
+
+	if (cpumask_weight(cpus) > 1)
+		return BIT(31) | cpumask_first(cpus);
+#endif
 	return topology_physical_package_id(cpu);
 #endif
 }

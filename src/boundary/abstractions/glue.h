@@ -8,8 +8,8 @@
 #define _GLUE_H
 
 /* bindgen reads this first, so that a build ends with one of these sentences. */
-#ifndef CONFIG_X86_64
-#error "schedhist runs on x86_64 only"
+#if !defined(CONFIG_X86_64) && !defined(CONFIG_ARM64)
+#error "schedhist runs on x86_64 and arm64 only"
 #endif
 #ifndef CONFIG_SMP
 #error "schedhist needs a kernel with CONFIG_SMP"

@@ -6,10 +6,9 @@
 //! [`include/linux/cpu.h`](srctree/include/linux/cpu.h)
 
 #[cfg(not(CONFIG_UML))]
-use core::{
-    arch::asm,
-    hint::assert_unchecked, //
-};
+use core::arch::asm;
+#[cfg(all(CONFIG_X86, not(CONFIG_UML)))]
+use core::hint::assert_unchecked;
 
 use kernel::ffi::{
     c_int,
@@ -21,13 +20,13 @@ use super::{
     context, //
 };
 
-#[cfg(all(not(CONFIG_UML), HAVE_CPU_NUMBER))]
+#[cfg(all(CONFIG_X86, not(CONFIG_UML), HAVE_CPU_NUMBER))]
 use bindings::cpu_number as CPU_NUMBER_IN;
-#[cfg(all(not(CONFIG_UML), HAVE_CPU_NUMBER))]
+#[cfg(all(CONFIG_X86, not(CONFIG_UML), HAVE_CPU_NUMBER))]
 const CPU_NUMBER_AT: usize = 0;
-#[cfg(all(not(CONFIG_UML), not(HAVE_CPU_NUMBER)))]
+#[cfg(all(CONFIG_X86, not(CONFIG_UML), not(HAVE_CPU_NUMBER)))]
 use bindings::pcpu_hot as CPU_NUMBER_IN;
-#[cfg(all(not(CONFIG_UML), not(HAVE_CPU_NUMBER)))]
+#[cfg(all(CONFIG_X86, not(CONFIG_UML), not(HAVE_CPU_NUMBER)))]
 const CPU_NUMBER_AT: usize =
     core::mem::offset_of!(CPU_NUMBER_IN, __bindgen_anon_1.__bindgen_anon_1.cpu_number);
 
@@ -38,7 +37,7 @@ const CPU_NUMBER_AT: usize =
 /// time: `DECLARE_PER_CPU_CACHE_HOT` in
 /// [`arch/x86/include/asm/smp.h`](srctree/arch/x86/include/asm/smp.h), or `struct pcpu_hot` in
 /// older kernels.
-#[cfg(not(CONFIG_UML))]
+#[cfg(all(CONFIG_X86, not(CONFIG_UML)))]
 #[inline(always)]
 pub(crate) fn this_cpu() -> u32 {
     let cpu: u64;
@@ -56,6 +55,25 @@ pub(crate) fn this_cpu() -> u32 {
         assert_unchecked(cpu <= u64::from(u32::MAX));
     }
     cpu as u32
+}
+
+/// The same for arm64, where a task knows its CPU, and a register the task:
+/// [`arch/arm64/include/asm/current.h`](srctree/arch/arm64/include/asm/current.h).
+#[cfg(CONFIG_ARM64)]
+#[inline(always)]
+pub(crate) fn this_cpu() -> u32 {
+    let current: *const bindings::task_struct;
+    // SAFETY: This reads a register, in which the kernel has the address of the running task: for
+    // that task it is always the same.
+    unsafe {
+        asm!(
+            "mrs {current}, sp_el0",
+            current = lateout(reg) current,
+            options(pure, nomem, nostack, preserves_flags),
+        );
+    }
+    // SAFETY: The running task exists. Another CPU writes this only while the task does not run.
+    unsafe { (&raw const (*current).thread_info.cpu).read_volatile() }
 }
 
 /// The same for User Mode Linux, where no segment register leads to the per-CPU variables.
