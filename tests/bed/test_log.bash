@@ -22,11 +22,13 @@ log_report() {
 
 # Tests make allocations fail, and the kernel logs a stack for each failure.
 log_allocation() {
-	log "insmod: page allocation failure: order:0, mode:0xcc0(GFP_KERNEL)" "Call Trace:" " dump_stack+0x1/0x2" \
-		"${@:2}"
-	run "$1" scripts/bed/check-log "$work/kernel.log"
-	run 1 scripts/bed/check-log --allocations "$work/kernel.log"
-	says "page allocation failure"
+	local head
+	for head in "Call Trace:" "Call trace:"; do
+		log "insmod: page allocation failure: order:0, mode:0xcc0(GFP_KERNEL)" "$head" " dump_stack+0x1/0x2" "${@:2}"
+		run "$1" scripts/bed/check-log "$work/kernel.log"
+		run 1 scripts/bed/check-log --allocations "$work/kernel.log"
+		says "page allocation failure"
+	done
 }
 
 # The kernel has many races: only those in which the module takes part count.
@@ -66,6 +68,10 @@ check log/leaks-not-sought log_report "kmemleak: Kernel memory leak detector dis
 check log/preempt-count log_report "softirq: huh, entered softirq 7 SCHED 0x1 with preempt_count 00000101, exited with 00000102?"
 check log/stall log_report "rcu: INFO: rcu_preempt self-detected stall on CPU"
 check log/stack log_report "Call Trace:"
+check log/arm64-fault log_report "Unable to handle kernel NULL pointer dereference at virtual address 0000000000000010"
+check log/arm64-oops log_report "Internal error: Oops: 0000000096000005 [#1]  SMP"
+check log/arm64-bug log_report "Internal error: Oops - BUG: 00000000f2000800 [#1]  SMP"
+check log/arm64-stack log_report "Call trace:"
 check log/allocation log_allocation 0
 check log/allocation-and-stack log_allocation 1 "Call Trace:"
 check log/race-of-ours log_race "probe [schedhist]" 1
