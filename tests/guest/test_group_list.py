@@ -108,7 +108,7 @@ def restart(pid, name, *others, meanwhile=None):
 # --- what a process forks ---
 
 GUEST = str(Path(__file__).parent)
-CLONE, CLONE_PARENT = 56, 0x8000
+CLONE_PARENT = 0x8000
 
 
 def wait_here() -> None:
@@ -141,7 +141,7 @@ def double_fork(report: int) -> None:
 
 def sibling(report: int) -> None:
     """A child whose parent is the parent of this process."""
-    if call(CLONE, CLONE_PARENT | signal.SIGCHLD, 0, 0, 0, 0) == 0:
+    if call("clone", CLONE_PARENT | signal.SIGCHLD, 0, 0, 0, 0) == 0:
         leaf(report)
 
 

@@ -14,7 +14,6 @@ ROOT = Path("/sys/fs/cgroup")
 # All cgroups of a test are below this one.
 BASE = ROOT / "schedhist"
 CLONE_INTO_CGROUP = 1 << 33
-CLONE3 = 435
 
 
 def is_mounted() -> bool:
@@ -48,7 +47,7 @@ def clone_into(folder: Path) -> int:
         # struct clone_args: flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls,
         # set_tid, set_tid_size, cgroup
         args = (ctypes.c_uint64 * 11)(CLONE_INTO_CGROUP, 0, 0, 0, signal.SIGCHLD, 0, 0, 0, 0, 0, fd)
-        return call(CLONE3, args, ctypes.sizeof(args))
+        return call("clone3", args, ctypes.sizeof(args))
     finally:
         os.close(fd)
 

@@ -16,7 +16,6 @@ from .process import WORK, call, helper, write_file
 DEBUGFS = Path("/sys/kernel/debug/schedhist")
 EVENTFS = TRACEFS / "events/schedhist"
 KO = WORK / "schedhist.ko"
-FINIT_MODULE, DELETE_MODULE = 313, 176
 OF_LOADED = Path("/sys/module")
 
 # --- loading ---
@@ -25,13 +24,13 @@ OF_LOADED = Path("/sys/module")
 def insert(file: Path, *parameters: str) -> None:
     fd = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        call(FINIT_MODULE, fd, os.fsencode(" ".join(parameters)), 0)
+        call("finit_module", fd, os.fsencode(" ".join(parameters)), 0)
     finally:
         os.close(fd)
 
 
 def remove(name: str) -> None:
-    call(DELETE_MODULE, name.encode(), os.O_NONBLOCK)
+    call("delete_module", name.encode(), os.O_NONBLOCK)
 
 
 def load(*parameters: str) -> None:

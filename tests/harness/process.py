@@ -16,12 +16,16 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 # A folder of the run's own, on a fast file system.
 WORK = Path(os.environ.get("SCHEDHIST_TEST_WORK", "/nonexistent"))
 TREE = Path(__file__).parents[2]
-PERF_EVENT_OPEN = 298
+# System calls by their numbers, which libc has no functions for.
+CALLS = {
+    "x86_64": {"clone": 56, "clone3": 435, "delete_module": 176, "finit_module": 313, "perf_event_open": 298},
+    "aarch64": {"clone": 220, "clone3": 435, "delete_module": 106, "finit_module": 273, "perf_event_open": 241},
+}[os.uname().machine]
 
 
-def call(number: int, *arguments: Any) -> int:
-    """Makes a system call by its number."""
-    result = LIBC.syscall(number, *arguments)
+def call(name: str, *arguments: Any) -> int:
+    """Makes a system call."""
+    result = LIBC.syscall(CALLS[name], *arguments)
     if result < 0:
         error = ctypes.get_errno()
         raise OSError(error, os.strerror(error))
@@ -32,7 +36,7 @@ def perf_event_open(event: int, pid: int, cpu: int, period: int = 0, sample_type
     """Opens a trace event by its number, in no group: see perf_event_open(2)."""
     TRACEPOINT, SIZE = 2, 64  # PERF_ATTR_SIZE_VER0
     attributes = struct.pack("=IIQQQQQ", TRACEPOINT, SIZE, event, period, sample_type, 0, flags)
-    return call(PERF_EVENT_OPEN, attributes.ljust(SIZE, b"\0"), pid, cpu, -1, 0)
+    return call("perf_event_open", attributes.ljust(SIZE, b"\0"), pid, cpu, -1, 0)
 
 
 def run(*command: str | Path, **options: Any) -> str:

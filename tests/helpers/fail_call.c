@@ -36,7 +36,7 @@ static int before(struct kprobe *probe, struct pt_regs *regs)
 {
 	if (atomic_inc_return(&calls) != nth)
 		return 0;
-	regs->ax = result;
+	regs_set_return_value(regs, result);
 	return skip_function(regs);
 }
 

@@ -51,7 +51,7 @@ static int before(struct kprobe *probe, struct pt_regs *regs)
 	}
 	/* Any other call comes together with the one that is late already. */
 	if (!hrtimer_active(&late->timer)) {
-		late->work = (struct irq_work *)regs->di;
+		late->work = (struct irq_work *)regs_get_kernel_argument(regs, 0);
 		hrtimer_start(&late->timer, ns_to_ktime(ns), HRTIMER_MODE_REL_PINNED_HARD);
 		atomic_inc(&calls);
 	}

@@ -22,6 +22,13 @@
 
 static __attribute__((always_inline)) inline long call(long number, long a, long b, long c, long d)
 {
+#ifdef __aarch64__
+	register long x0 asm("x0") = a, x1 asm("x1") = b, x2 asm("x2") = c, x3 asm("x3") = d;
+	register long x8 asm("x8") = number;
+
+	asm volatile("svc #0" : "+r"(x0) : "r"(x1), "r"(x2), "r"(x3), "r"(x8) : "memory");
+	return x0;
+#else
 	register long r10 asm("r10") = d;
 
 	asm volatile("syscall"
@@ -29,6 +36,7 @@ static __attribute__((always_inline)) inline long call(long number, long a, long
 		     : "D"(a), "S"(b), "d"(c), "r"(r10)
 		     : "rcx", "r11", "memory");
 	return number;
+#endif
 }
 
 static int word, request[2], reply[2];

@@ -9,21 +9,33 @@
 #include <linux/linkage.h>
 #include <linux/objtool.h>
 
+#ifdef CONFIG_ARM64
+static inline void return_at_once(struct pt_regs *regs)
+{
+	instruction_pointer_set(regs, procedure_link_pointer(regs));
+}
+#else
 /* Runs in place of the function: the return address is on the stack already. */
-asmlinkage void return_at_once(void);
+asmlinkage void do_nothing(void);
 asm(".pushsection .text\n"
-	".type return_at_once, @function\n"
-	".globl return_at_once\n"
-	"return_at_once:\n"
+	".type do_nothing, @function\n"
+	".globl do_nothing\n"
+	"do_nothing:\n"
 	ANNOTATE_NOENDBR "\n"
 	ASM_RET
-	".size return_at_once, . - return_at_once\n"
+	".size do_nothing, . - do_nothing\n"
 	".popsection\n");
+
+static inline void return_at_once(struct pt_regs *regs)
+{
+	instruction_pointer_set(regs, (unsigned long)do_nothing);
+}
+#endif
 
 /* For a pre_handler to return with: the function does not run. */
 static inline int skip_function(struct pt_regs *regs)
 {
-	instruction_pointer_set(regs, (unsigned long)return_at_once);
+	return_at_once(regs);
 	return 1;
 }
 
