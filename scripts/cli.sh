@@ -92,7 +92,12 @@ is_debug_kernel() {
 
 # has_headers NAME: returns whether the root has Debian's own headers of the kernel.
 has_headers() {
-	[[ $1 != "$UNSTABLE" ]] && ! is_debug_kernel "$1"
+	[[ $1 != "$UNSTABLE" ]] && ! is_debug_kernel "$1" && ! is_arm64_kernel "$1"
+}
+
+# Debian's kernels for arm64 are cross-built for, and emulated.
+is_arm64_kernel() {
+	[[ $1 == *-arm64* ]]
 }
 
 # Debian's cloud kernels lack what gives a guest its root: CONFIG_NET_9P.
@@ -105,9 +110,9 @@ NO_9P="Debian's cloud kernels have no 9p, which gives the guest its root"
 stock_kernels() {
 	local series
 	for series in $SUPPORTED; do
-		printf '%s %s-rt %s-cloud ' "$series" "$series" "$series"
+		printf "$series%s " '' -rt -cloud -arm64 -rt-arm64 -arm64-16k
 	done
-	printf '%s ' "$STABLE" "$UNSTABLE"
+	printf '%s ' "$STABLE" "$STABLE-arm64" "$STABLE-arm64-16k" "$UNSTABLE"
 }
 
 # check_kernel_name NAME: requires a name that scripts/bed/kernel accepts. Needs neither the root nor
@@ -117,7 +122,7 @@ check_kernel_name() {
 	stock=$(stock_kernels)
 	if is_debug_kernel "$1" || [[ $1 =~ ^[^\ ]+$ && " $stock" == *" $1 "* ]]; then
 		return
-	elif [[ $1 =~ ^[0-9]+\.[0-9]+(-rt|-cloud)?$ ]]; then
+	elif [[ $1 =~ ^[0-9]+\.[0-9]+(-rt|-cloud)?(-arm64(-16k)?)?$ ]]; then
 		bad_usage "kernel $1 is not supported, schedhist needs ${SUPPORTED// / or } or $STABLE"
 	fi
 	bad_usage "no kernel is called '$1', only $stock$DEBUG_KERNELS"

@@ -13,6 +13,7 @@ ROOT=$CACHE/root	# the Debian root
 UNSTABLE_ROOT=$CACHE/$UNSTABLE	# another one, with the compilers of Debian unstable
 BUILD=$CACHE/build	# build folders, /build inside the root
 RUN=$CACHE/run		# one folder for each guest that runs
+ARM64=/var/cache/schedhist/arm64	# the root of arm64 guests and what it is made from, in the root
 STAMPS=$ROOT/var/lib/schedhist	# goes away with the root, as it should
 
 # tree_commit: prints the commit that is checked out. Without safe.directory git refuses another
@@ -26,8 +27,8 @@ tree_commit() {
 # shellcheck disable=SC2016
 ENTER='
 set -eu
-root=$1 scripts=$2 tree=$3 build=$4 run=$5
-shift 5
+root=$1 scripts=$2 tree=$3 build=$4 run=$5 guest=$6
+shift 6
 mount -t proc proc "$root/proc"
 mount -t sysfs -o ro sysfs "$root/sys"
 mount -t tmpfs -o mode=755,nosuid tmpfs "$root/dev"
@@ -57,7 +58,12 @@ mount --bind "$build" "$root/build"
 if [ -n "$run" ]; then
 	mount --bind "$run" "$root/mnt"
 	for tool in udevadm systemd-tmpfiles; do
-		mount --bind "$scripts/bed/vm-udev" "$root/usr/bin/$tool"
+		mount --bind "$scripts/bed/vm-udev" "$guest/usr/bin/$tool"
+	done
+fi
+if [ "$guest" != "$root" ]; then
+	for folder in scripts schedhist build mnt usr/lib/modules; do
+		mount --bind "$root/$folder" "$guest/$folder"
 	done
 fi
 rc=0
@@ -71,17 +77,19 @@ exit $rc
 
 # enter_root COMMAND...: replaces this shell with COMMAND inside the root. When the caller dies,
 # even by kill -9, all processes in the root are killed. RUN_FOLDER, if set, is a guest's folder,
-# which is bound at /mnt.
+# which is bound at /mnt. GUEST_ROOT, if set, is the guest's root, unless that is the root itself.
 enter_root() {
 	mkdir -p "$BUILD"
 	exec setpriv --pdeathsig KILL \
 		unshare --mount --pid --fork --kill-child --propagation private \
-		bash -c "$ENTER" sh "$ROOT" "$SCRIPTS" "$TREE" "$BUILD" "${RUN_FOLDER:-}" "$@"
+		bash -c "$ENTER" sh "$ROOT" "$SCRIPTS" "$TREE" "$BUILD" "${RUN_FOLDER:-}" "${GUEST_ROOT:-$ROOT}" "$@"
 }
 
 in_root() {
 	(enter_root "$@")
 }
+
+APT_ENVIRONMENT=()	# for apt_in_root
 
 # apt_in_root ARGUMENTS...: apt-get inside the root, through the host's proxy.
 apt_in_root() {
@@ -90,7 +98,7 @@ apt_in_root() {
 		Acquire::http::Proxy Acquire::https::Proxy 2>/dev/null |
 		sed -n 's/^-oAcquire::Acquire/-oAcquire/p')
 	# Guests need no initramfs of Debian's.
-	in_root env DEBIAN_FRONTEND=noninteractive INITRD=No apt-get -qq -y \
+	in_root env "${APT_ENVIRONMENT[@]}" DEBIAN_FRONTEND=noninteractive INITRD=No apt-get -qq -y \
 		-o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=600 -o Acquire::Retries=3 \
 		"${proxy[@]}" --no-install-recommends "$@"
 }

@@ -120,6 +120,7 @@ check_cli() {
 		check "cli/name/$name-6.18" cli_name \
 			"kernel 6.18 is not supported, schedhist needs 7.3 or 7.2 or 6.12" make "$name" KERNEL=6.18
 	done
+	check cli/name/arm64 cli_name "kernel 6.18-arm64 is not supported" scripts/bed/kernel 6.18-arm64
 	check cli/name/matrix cli_name "no kernel is called 'nope'" tests/matrix nope
 	check cli/name/matrix-make cli_name "no kernel is called 'nope'" make test-matrix KERNELS=nope
 	check cli/name/suite cli_name "there is no suite" tests/run nope

@@ -100,6 +100,15 @@ vm_possible_bad() {
 	says "there cannot be 4 CPUs where 3 are possible"
 }
 
+# CPUs that are offline; and a report of another machine's kernel.
+vm_arm64() {
+	# shellcheck disable=SC2016 # for the guest
+	run 99 scripts/bed/vm --no-build --kernel 7.3-arm64 --cpus 2 --possible 4 -- bash -c '
+		echo "$(uname -m), $(nproc) of $(< /sys/devices/system/cpu/possible)"
+		echo c > /proc/sysrq-trigger'
+	says "aarch64, 2 of 0-3" "sysrq triggered crash"
+}
+
 # vm_uml_bad OPTION...
 vm_uml_bad() {
 	run 2 scripts/bed/vm --kernel uml "$@" -- true
@@ -118,3 +127,6 @@ check vm/hung vm_hung
 check vm/aborts-once vm_aborts_once
 check vm/aborts-always vm_aborts_always
 check vm/panics-early vm_panics_early
+# Nobody who has not asked for an arm64 kernel is to wait for one.
+# shellcheck source=scripts/bed/lib.sh
+[[ ! -e $(. scripts/bed/lib.sh && echo "$STATE")/kernel-7.3-arm64 ]] || check vm/arm64 vm_arm64
