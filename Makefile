@@ -39,11 +39,13 @@ modules:
 ## tools      build the command schedhist, its manual pages and completions, in build/tools
 #             Needs cargo 1.85 or later, which fetches the crates that tools/schedhist/*/Cargo.toml name.
 CARGO ?= cargo
+# Of the machine that runs make. cargo is told it by name: see tools/schedhist/.cargo/config.toml.
+TOOL_MACHINE := $(shell uname -m)-unknown-linux-gnu
 tools:
 	@$(as_owner)
 	@mkdir -p $(build)/tools/man $(build)/tools/completions
-	cd tools/schedhist && $(CARGO) build --quiet --release --locked --target-dir $(TOOL_TARGET)
-	@cp $(TOOL_TARGET)/x86_64-unknown-linux-gnu/release/schedhist $(build)/tools/
+	cd tools/schedhist && $(CARGO) build --quiet --release --locked --target $(TOOL_MACHINE) --target-dir $(TOOL_TARGET)
+	@cp $(TOOL_TARGET)/$(TOOL_MACHINE)/release/schedhist $(build)/tools/
 	@$(build)/tools/schedhist man $(build)/tools/man
 	@for shell in bash zsh fish; do \
 		$(build)/tools/schedhist completions $$shell > $(build)/tools/completions/schedhist.$$shell || exit; \
