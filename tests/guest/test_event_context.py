@@ -208,7 +208,7 @@ def check_shares(slept: dict[str, int], percent: float, what: str, text: str) ->
     shares = {name: 100 * found[name] / max(sum(found.values()), 1) for name in (*slept, "others")}
     wanted = {name: 100 * slept.get(name, 0) / sum(slept.values()) for name in shares}
     told = [f"{name} {share:.2f} % of {wanted[name]:.2f} %" for name, share in shares.items()]
-    note(f"{what}: {sum(found.values())} ns: {', '.join(told)}")
+    note(f"{what}: {sum(found.values())} ns of {sum(slept.values())}: {', '.join(told)}")
     for name, share in shares.items():
         near = percent if name in slept else 2
         within(f"{what}: per cent of {name}", wanted[name] - near, share, wanted[name] + near)

@@ -5,9 +5,9 @@
  *
  * usage: naps
  *
- * Goes on until its standard input ends. Then prints how long each of the sleeps took by
- * CLOCK_MONOTONIC, in nanoseconds, since the last byte came from there: "nap_futex N",
- * "nap_pipe N", "nap_timer N".
+ * Goes on until its standard input ends. Then prints for how long it did not have a CPU in each
+ * of the sleeps, in nanoseconds, since the last byte came from there: "nap_futex N", "nap_pipe N",
+ * "nap_timer N". That is the time by CLOCK_MONOTONIC, less that by the clock of the thread's CPU time.
  *
  * It is compiled with frame pointers, and makes its system calls by itself: so each sleep has the
  * function of its name on top of its user stack.
@@ -41,14 +41,14 @@ static __attribute__((always_inline)) inline long call(long number, long a, long
 
 static int word, request[2], reply[2];
 
-/* When the sleep began. */
+/* off_cpu() when the sleep began. */
 static long long began;
 
 static __attribute__((noinline)) void nap_futex(void)
 {
 	struct timespec length = { .tv_nsec = 20 * MS };
 
-	began = now();
+	began = off_cpu();
 	call(SYS_futex, (long)&word, FUTEX_WAIT_PRIVATE, 0, (long)&length);
 	asm volatile("");
 }
@@ -59,7 +59,7 @@ static __attribute__((noinline)) void nap_pipe(void)
 
 	if (write(request[1], &byte, 1) != 1)
 		exit(1);
-	began = now();
+	began = off_cpu();
 	call(SYS_read, reply[0], (long)&byte, 1, 0);
 	asm volatile("");
 }
@@ -68,7 +68,7 @@ static __attribute__((noinline)) void nap_timer(void)
 {
 	struct timespec length = { .tv_nsec = 50 * MS };
 
-	began = now();
+	began = off_cpu();
 	call(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, (long)&length, 0);
 	asm volatile("");
 }
@@ -107,7 +107,7 @@ int main(void)
 		spin_until(now() + MS);
 		for (int i = 0; i < 3; i++) {
 			naps[i].nap();
-			slept[i] += now() - began;
+			slept[i] += off_cpu() - began;
 		}
 	}
 	for (int i = 0; i < 3; i++)

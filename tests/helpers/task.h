@@ -33,6 +33,21 @@ static inline long long now(void)
 	return time_by(CLOCK_MONOTONIC);
 }
 
+/*
+ * Returns how long the thread has had no CPU, up to an offset: the time less that of its slices. Reads
+ * the clocks again if the host took the CPU away between the two.
+ */
+static inline long long off_cpu(void)
+{
+	long long before, cpu;
+
+	do {
+		before = now();
+		cpu = time_by(CLOCK_THREAD_CPUTIME_ID);
+	} while (now() > before + MS);
+	return before - cpu;
+}
+
 /* Sleeps for less than a second. */
 static inline void nap(long long milliseconds)
 {

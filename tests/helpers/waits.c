@@ -28,11 +28,6 @@
 /* For how long the hog is to take the CPU, in nanoseconds; it sets this to 0 afterwards. */
 static volatile long *wanted;
 
-static long long off_cpu(void)
-{
-	return now() - time_by(CLOCK_THREAD_CPUTIME_ID);
-}
-
 static __attribute__((noinline)) void wait_short(void)
 {
 	while (*wanted)
