@@ -9,6 +9,7 @@
 #include <linux/irq_work.h>
 #include <linux/module.h>
 #include <linux/percpu.h>
+#include <linux/prandom.h>
 #include <linux/random.h>
 
 #include "skip.h"
@@ -26,6 +27,8 @@ struct late_call {
 	/* What is to be called, while the timer runs. */
 	struct irq_work *work;
 	bool due;
+	/* The kernel's own generator takes a lock that may sleep on PREEMPT_RT. */
+	struct rnd_state random;
 };
 
 static DEFINE_PER_CPU(struct late_call, late_calls);
@@ -43,7 +46,7 @@ static enum hrtimer_restart call_now(struct hrtimer *timer)
 static int before(struct kprobe *probe, struct pt_regs *regs)
 {
 	struct late_call *late = this_cpu_ptr(&late_calls);
-	u64 ns = get_random_u32_below(longest_us * NSEC_PER_USEC);
+	u64 ns = prandom_u32_state(&late->random) % (longest_us * NSEC_PER_USEC);
 
 	if (READ_ONCE(late->due)) {
 		WRITE_ONCE(late->due, false);
@@ -69,10 +72,11 @@ static int __init late_init(void)
 	int cpu;
 
 	for_each_possible_cpu(cpu) {
-		struct hrtimer *timer = &per_cpu_ptr(&late_calls, cpu)->timer;
+		struct late_call *late = per_cpu_ptr(&late_calls, cpu);
 
-		hrtimer_init(timer, CLOCK_MONOTONIC, HRTIMER_MODE_REL_PINNED_HARD);
-		timer->function = call_now;
+		prandom_seed_state(&late->random, get_random_u64());
+		hrtimer_init(&late->timer, CLOCK_MONOTONIC, HRTIMER_MODE_REL_PINNED_HARD);
+		late->timer.function = call_now;
 	}
 	return register_kprobe(&probe);
 }
