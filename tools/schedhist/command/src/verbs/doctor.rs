@@ -299,7 +299,9 @@ fn settings(source: &Source) -> Found {
 fn clock(_: &Source) -> Found {
     let file = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
     match read(file) {
-        Some(clock) if ["tsc", "kvm-clock", "arch_sys_counter"].contains(&clock.as_str()) => good(clock),
+        Some(clock) if ["tsc", "kvm-clock", "arch_sys_counter"].contains(&clock.as_str()) => {
+            good(clock)
+        }
         Some(clock) => warning(clock, "without a stable TSC, clocks of CPUs may be apart"),
         None => warning("not known", "is /sys mounted?"),
     }
