@@ -187,23 +187,23 @@ pub fn record_switch(
 
 /// Records a switch from the idle task to itself at `now`, which only ends a slice.
 pub fn idle_at(cpu: &Cpu<impl AsRef<[Cell]> + ?Sized>, now: u64, observer: impl Observer) {
-    record_idle::<Dynamic>(cpu, now, observer);
+    record_idle::<Dynamic>(cpu, now, &TaskState::untracked(), observer);
 }
 
-/// Like [`idle_at`], compiled for the settings `S`.
+/// Like [`idle_at`], compiled for the settings `S`, and with the state of the idle task.
 #[inline]
 pub fn record_idle<S: Settings>(
     cpu: &Cpu<impl AsRef<[Cell]> + ?Sized>,
     now: u64,
+    idle: &TaskState,
     observer: impl Observer,
 ) {
-    let untracked = TaskState::untracked();
     let switch = Switch {
         now,
         prev: IDLE,
         prev_state: PrevState::new(false, 0),
         next: IDLE,
-        state: &|_| &untracked,
+        state: &|_| idle,
     };
     cpu.switch::<S>(&switch, observer);
 }

@@ -23,6 +23,7 @@ use schedhist_engine::{
             cpu::{Cpu, Header},
             sample::Side,
             settings::{self, Settings},
+            TaskState,
         },
     },
     testing::record_idle,
@@ -124,6 +125,7 @@ impl Subject for Bucket {
 /// The recordings of a CPU in the module, with the settings that the probe is compiled for.
 pub struct Engine {
     cpu: Cpu<Vec<Cell>>,
+    idle: TaskState,
     now: u64,
     snapshot: Snapshot<Vec<u64>>,
 }
@@ -135,10 +137,12 @@ impl Subject for Engine {
         let cpu = Cpu::new(0, Scheme::DEFAULT, cells()).expect("the number of cells is right");
         cpu.begin(0, MetricSet::DEFAULT);
         // The first slice has no beginning.
-        record_idle::<Defaults>(&cpu, 1, whose);
+        let idle = TaskState::untracked();
+        record_idle::<Defaults>(&cpu, 1, &idle, whose);
         let counts = vec![0; Scheme::DEFAULT.buckets()];
         Self {
             cpu,
+            idle,
             now: 1,
             snapshot: Snapshot::new(Scheme::DEFAULT, counts).expect("and so it is here"),
         }
@@ -147,7 +151,7 @@ impl Subject for Engine {
     fn record(&mut self, values: &[u64]) {
         for value in values {
             self.now = self.now.wrapping_add(*value);
-            record_idle::<Defaults>(&self.cpu, self.now, whose);
+            record_idle::<Defaults>(&self.cpu, self.now, &self.idle, whose);
         }
     }
 
