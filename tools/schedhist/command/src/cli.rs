@@ -17,8 +17,9 @@ use schedhist_core::{
 use crate::{
     options::{
         between_snapshots, form, known, least_wait, metric, milliseconds, number, parsed, quantile,
-        seconds, separator, sub_buckets, threshold, times, CpuList,
+        seconds, separator, sub_buckets, threshold, CpuList,
     },
+    recordings::part::{times, Times},
     verbs::{ctl, diff::Rule, watch::Action},
 };
 
@@ -282,9 +283,12 @@ pub struct Report {
     /// Only these metrics, with their histograms
     #[arg(value_name = "METRIC", value_parser = metric())]
     pub metrics: Vec<String>,
-    /// Only from A to B seconds after the beginning
+    /// Only from A to B, in seconds or as 14:00
     #[arg(long, value_name = "A,B", value_parser = parsed(times))]
-    pub time: Option<(f64, f64)>,
+    pub time: Option<Times>,
+    /// Only the last 30s, 10m or 2h
+    #[arg(long, value_name = "TIME", conflicts_with = "time", value_parser = parsed(seconds))]
+    pub last: Option<Duration>,
     /// Each interval instead of all of them together
     #[arg(short, long)]
     pub each: bool,

@@ -164,7 +164,7 @@ const YEAR: f64 = 365.0 * 86_400e9;
 
 /// Parses a time: a number and a unit, or without one, in units of `bare`. By hand, as `humantime`
 /// knows neither that nor decimals.
-fn nanoseconds(text: &str, bare: &str) -> Option<f64> {
+pub fn nanoseconds(text: &str, bare: &str) -> Option<f64> {
     let end = text.find(|c: char| c.is_ascii_alphabetic());
     let (number, unit) = text.split_at(end.unwrap_or(text.len()));
     let unit = if unit.is_empty() { bare } else { unit };
@@ -208,23 +208,6 @@ pub fn least_wait(text: &str) -> Parsed<Duration> {
 /// Returns a threshold as the user most likely gave it, in microseconds.
 pub fn us(time: Duration) -> f64 {
     time.as_nanos() as f64 / 1e3
-}
-
-/// The times of a whole recording, in seconds.
-pub const WHOLE: (f64, f64) = (0.0, f64::MAX);
-
-/// Parses a part of a recording: `A,B`, either of which may be empty. In seconds.
-pub fn times(text: &str) -> Parsed<(f64, f64)> {
-    let parse = |text: &str, empty: f64| match text {
-        "" => Some(empty),
-        text => Some(nanoseconds(text, "s")? / 1e9),
-    };
-    let parsed = text
-        .split_once(',')
-        .and_then(|(a, b)| Some((parse(a, WHOLE.0)?, parse(b, WHOLE.1)?)));
-    parsed
-        .filter(|(a, b)| a <= b)
-        .ok_or_else(|| "two times A,B, in seconds or with a unit".to_owned())
 }
 
 /// The positional arguments `[METRIC...] [INTERVAL] [COUNT]`.
@@ -342,10 +325,6 @@ mod tests {
         assert_eq!(threshold("5"), Ok(Duration::from_micros(5)));
         assert!(threshold("0").is_err() && between_snapshots("9").is_err());
         assert_eq!(least_wait("0"), Ok(Duration::ZERO));
-        assert_eq!(times("1,2m"), Ok((1.0, 120.0)));
-        assert_eq!(times(",500ms"), Ok((0.0, 0.5)));
-        assert_eq!(times("2,"), Ok((2.0, f64::MAX)));
-        assert!(times("2,1").is_err() && times("1").is_err());
         assert_eq!(us(Duration::from_nanos(500)).to_string(), "0.5");
         assert_eq!(us(Duration::from_millis(10)).to_string(), "10000");
     }

@@ -307,6 +307,69 @@ fn times(items: &[Item]) -> Vec<u64> {
     times.collect()
 }
 
+/// `--last`, and times of day: both files of a ring are one recording.
+#[test]
+fn times_as_people_say_them() {
+    let folder = Folder::new("times");
+    let mut machine = sim::Machine::new(2, 5, 3);
+    // The first snapshot is of 13:59:40 on 27 November 2026, in UTC.
+    let begin = 1_795_787_979;
+    for (file, seconds) in [("data.1", 1..=20), ("data", 20..=41)] {
+        let mut recorder = recorder(&folder.join(file), "module 0.1.0\n");
+        for i in seconds {
+            if i != 20 || file == "data.1" {
+                machine.run(5);
+            }
+            machine.now = i * SECOND;
+            support::record(&mut recorder, &machine.raw(), (begin + i) * SECOND);
+        }
+    }
+    let of = |words: &str| {
+        let mut report = folder.command(&format!("report -i data {words}"));
+        report.env("TZ", "UTC").output().unwrap()
+    };
+    for (words, from, to) in [
+        ("--last 3", 38, 41),
+        // At least so long, over both files, and no longer than there is.
+        ("--last 2500ms", 38, 41),
+        ("--last 30", 11, 41),
+        ("--last 1h", 1, 41),
+        ("--time 14:00,14:00:05", 21, 26),
+        ("--time 13:59:50,14:00", 11, 21),
+        ("--time 2026-11-27T14:00:10,", 31, 41),
+        ("--time ,13:59:42", 1, 3),
+        ("--time 35,14:05", 36, 41),
+        // The last 14:05 before the end is on the day before, but an end comes after its beginning.
+        ("--time ,14:05", 1, 41),
+        ("--time 14:05,", 1, 41),
+    ] {
+        let output = of(&format!("{words} -e -j runq"));
+        let times = numbers(&histograms(&said(&output).0), "time_ns");
+        let wanted: Vec<_> = (from + 1..=to).map(|i| i * SECOND).collect();
+        assert_eq!(times, wanted, "{words}: {output:?}");
+    }
+    for (words, status, why) in [
+        (
+            "--time 09:00,09:05",
+            1,
+            "from 2026-11-27T13:59:40 to 2026-11-27T14:00:20",
+        ),
+        ("--time 2026-11-28T14:00,", 1, "from 2026-11-27T13:59:40 to"),
+        ("--last 5 --time 1,2", 2, "cannot be used with"),
+    ] {
+        let output = of(words);
+        assert_eq!(output.status.code(), Some(status), "{words}: {output:?}");
+        assert!(said(&output).1.contains(why), "{words}: {output:?}");
+    }
+    // Those of the page are within it, too.
+    assert!(of("--last 5 --html page").status.success());
+    assert!(folder.read("page").contains("5.0 s"));
+    let mut piped = folder.shell("cat data | $0 report -i /dev/stdin --last 5");
+    let output = piped.output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(said(&output).1.contains("is no file"), "{output:?}");
+}
+
 /// Both files of a ring have the snapshot between them. No interval is missing if the first file
 /// ends with a gap, or is cut off, after it, or the head of the second one is damaged: then that
 /// begins a part.

@@ -23,23 +23,26 @@ use crate::{
     cli::Report,
     error::{At, Error, Result},
     files,
-    options::WHOLE,
     output::note,
-    recordings::reader::{self, Contents, Losses, SnapshotPair, NO_INTERVAL},
+    recordings::{
+        part::{self, Range, WHOLE},
+        reader::{self, Contents, Losses, SnapshotPair, NO_INTERVAL},
+    },
 };
 
 /// The number of columns of a chart, for one recording, and for each of two.
 const COLUMNS: [usize; 2] = [240, 120];
 
 pub fn html(args: &Report, path: &Path, out: &Path) -> Result<u8> {
-    let range = args.time.unwrap_or(WHOLE);
     let mut paths = vec![path];
     paths.extend(args.against.as_deref());
     for path in { paths.iter().copied() }.chain(args.stacks.iter().map(PathBuf::as_path)) {
         files::check_other(path, out)?;
     }
     let columns = COLUMNS[paths.len() - 1];
-    let recordings = paths.iter().map(|path| read(path, range, columns));
+    let recordings = paths
+        .iter()
+        .map(|path| read(path, part::chosen(args, path)?, columns));
     let recordings = recordings.collect::<Result<Vec<_>>>()?;
     let (mut recordings, lost): (Vec<_>, Vec<_>) = recordings.into_iter().unzip();
     add_stacks(&args.stacks, &mut recordings)?;
@@ -137,7 +140,7 @@ impl Sums {
     }
 }
 
-fn read(path: &Path, range: (f64, f64), columns: usize) -> Result<(Recording, Losses)> {
+fn read(path: &Path, range: Range, columns: usize) -> Result<(Recording, Losses)> {
     let mut sums = Sums::default();
     let mut contents = reader::read(path, |pair| match pair.is_within(range) {
         true => sums.add(pair, columns),

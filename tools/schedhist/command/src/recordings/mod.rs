@@ -5,6 +5,7 @@
 
 pub mod html;
 pub mod merged;
+pub mod part;
 pub mod perfetto;
 pub mod reader;
 pub mod runs;

@@ -22,7 +22,7 @@ use crate::{
     error::{At, Error, Result},
     files::with_ending,
     output::note,
-    recordings::runs::Run,
+    recordings::{part::Range, runs::Run},
     table::Cell,
 };
 
@@ -88,9 +88,8 @@ impl SnapshotPair<'_> {
         Window::between(&self.before.snapshot, &self.after.snapshot).map_err(Error::new)
     }
 
-    /// Returns whether it is between two times of the recording, in seconds.
-    pub fn is_within(&self, (from, to): (f64, f64)) -> bool {
-        self.at.0 as f64 / 1e9 >= from && self.at.1 as f64 / 1e9 <= to
+    pub fn is_within(&self, (from, to): Range) -> bool {
+        self.at.0 >= from && self.at.1 <= to
     }
 }
 
@@ -101,6 +100,8 @@ pub struct Reader {
     /// The times of the last snapshot, and of that of the file before.
     last: Option<(u64, u64)>,
     joint: Option<(u64, u64)>,
+    /// Whether nothing is noted.
+    is_quiet: bool,
     pub lost: Losses,
 }
 
@@ -159,6 +160,7 @@ pub fn open(path: &Path) -> Result<Reader> {
         files,
         last: None,
         joint: None,
+        is_quiet: false,
         lost: Losses::default(),
     })
 }
@@ -186,7 +188,9 @@ impl Reader {
                     self.joint = self.last;
                 }
                 Some(Item::Lost(lost)) => {
-                    note(format!("{}: {lost}", path.display()));
+                    if !self.is_quiet {
+                        note(format!("{}: {lost}", path.display()));
+                    }
                     self.lost.0.push((path.clone(), lost.clone()));
                     return Some(Item::Lost(lost));
                 }
@@ -245,8 +249,18 @@ impl Part {
 }
 
 /// Reads a recording to its end, file by file: the one way through it. Returns what cannot be read.
-pub fn walk(path: &Path, mut tell: impl FnMut(Event<'_>) -> Result) -> Result<Losses> {
+pub fn walk(path: &Path, tell: impl FnMut(Event<'_>) -> Result) -> Result<Losses> {
+    walk_with(open(path)?, tell)
+}
+
+/// Reads a recording that is read again: what cannot be read is noted then.
+pub fn walk_quietly(path: &Path, tell: impl FnMut(Event<'_>) -> Result) -> Result<Losses> {
     let mut reader = open(path)?;
+    reader.is_quiet = true;
+    walk_with(reader, tell)
+}
+
+fn walk_with(mut reader: Reader, mut tell: impl FnMut(Event<'_>) -> Result) -> Result<Losses> {
     let mut course = Course::default();
     let mut part: Option<Part> = None;
     loop {

@@ -10,10 +10,10 @@ use schedhist_core::{distribution::Distribution, hdr, recording::file::TimedSnap
 use crate::{
     cli::Report,
     error::{told, verdict, Error, Result},
-    options::{check_metrics, Form, Style, WHOLE},
+    options::{check_metrics, Form, Style},
     output::{note, Printer},
     recordings::{
-        html, merged,
+        html, merged, part,
         reader::{self, Contents, SnapshotPair, NO_INTERVAL},
         tables,
     },
@@ -76,7 +76,7 @@ fn one(args: &Report, style: &Style, printer: &mut Printer) -> Result<u8> {
     // These choose some of the snapshots, and a run has none.
     let chosen = match args.each {
         true => Some("each"),
-        false => args.time.map(|_| "time"),
+        false => chosen(args),
     };
     match (chosen, contents.runs.len()) {
         (None, _) => printer.print(&tables::recorded(&contents.runs, metrics, style)?),
@@ -100,9 +100,15 @@ fn one(args: &Report, style: &Style, printer: &mut Printer) -> Result<u8> {
     Ok(contents.lost.status())
 }
 
+/// Returns the option that chooses a part of a recording.
+fn chosen(args: &Report) -> Option<&'static str> {
+    let last = args.last.map(|_| "last");
+    last.or(args.time.map(|_| "time"))
+}
+
 /// Reads a recording. Passes each interval within the times to `each`.
 fn read(args: &Report, mut each: impl FnMut(&SnapshotPair<'_>) -> Result) -> Result<Contents> {
-    let times = args.time.unwrap_or(WHOLE);
+    let times = part::chosen(args, &args.input[0])?;
     reader::read(&args.input[0], |pair| match pair.is_within(times) {
         true => each(pair),
         false => Ok(()),
@@ -127,6 +133,7 @@ fn spans(args: &Report) -> Result<(Contents, Vec<Span>)> {
 fn many(args: &Report, files: &[PathBuf], style: &Style, printer: &mut Printer) -> Result<u8> {
     for (option, is_given) in [
         ("time", args.time.is_some()),
+        ("last", args.last.is_some()),
         ("html", args.html.is_some()),
         ("hgrm", args.hgrm.is_some()),
         ("hlog", args.hlog.is_some()),
@@ -184,7 +191,7 @@ fn note_off(contents: &Contents, metric: &str) -> Result {
 
 /// Prints HdrHistogram's log of a metric.
 fn hlog(args: &Report, metric: &str, printer: &mut Printer) -> Result<u8> {
-    let times = args.time.unwrap_or(WHOLE);
+    let times = part::chosen(args, &args.input[0])?;
     let (mut log, mut origin) = (String::new(), None);
     let contents = reader::read(&args.input[0], |pair| {
         let (begin, end) = pair.at;

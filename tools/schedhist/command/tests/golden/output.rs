@@ -55,6 +55,7 @@ const CASES: &[(&str, Prints)] = &[
     ("report -i a.data", Out),
     ("report -i few.data runq --time 0,1", Out),
     ("report -i few.data --time 900,901", Out),
+    ("report -i few.data runq --last 1", Out),
     ("report -i few.data --hgrm runq --time 0,1", Out),
     ("report -i few.data --hlog runq", Out),
     ("report -i few.data --html new.html", Nothing),

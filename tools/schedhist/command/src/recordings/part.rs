@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The part of a recording that the user chose.
+
+use std::{path::Path, time::Duration};
+
+use chrono::{DateTime, Days, Local, NaiveDate, NaiveTime};
+
+use crate::{
+    cli::Report,
+    error::{Error, Result},
+    options::{nanoseconds, Parsed},
+    recordings::reader::{self, Event},
+};
+
+/// A part of a recording, in nanoseconds since its first snapshot.
+pub type Range = (u64, u64);
+
+pub const WHOLE: Range = (0, u64::MAX);
+
+const SECOND: u64 = 1_000_000_000;
+
+/// A moment as people say it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// In nanoseconds since the first snapshot.
+    Since(u64),
+    /// By the local clock; without a date, of the last day.
+    Clock(Option<NaiveDate>, NaiveTime),
+}
+
+/// From when to when: `None` is the beginning, or the end.
+pub type Times = (Option<Moment>, Option<Moment>);
+
+/// Parses `A,B`, either of which may be empty.
+pub fn times(text: &str) -> Parsed<Times> {
+    let parse = |text: &str| match text {
+        "" => Some(None),
+        text => moment(text).map(Some),
+    };
+    let parsed = text
+        .split_once(',')
+        .and_then(|(a, b)| Some((parse(a)?, parse(b)?)));
+    parsed
+        .filter(|times| match times {
+            (Some(Moment::Since(a)), Some(Moment::Since(b))) => a <= b,
+            _ => true,
+        })
+        .ok_or_else(|| {
+            "two times A,B, in seconds, with a unit, or as 14:00 or 2026-01-31T14:00:30".to_owned()
+        })
+}
+
+fn moment(text: &str) -> Option<Moment> {
+    let numbers = |text: &str, separator| -> Option<Vec<u32>> {
+        let words = text.split(separator);
+        words.map(|word| word.parse().ok()).collect()
+    };
+    if !text.contains(':') {
+        return Some(Moment::Since(nanoseconds(text, "s")?.round() as u64));
+    }
+    let (date, time) = match text.split_once(['T', ' ']) {
+        Some((date, time)) => (Some(numbers(date, '-')?), time),
+        None => (None, text),
+    };
+    let date = match date.as_deref() {
+        None => None,
+        Some([year, month, day]) => {
+            let year = i32::try_from(*year).ok()?;
+            Some(NaiveDate::from_ymd_opt(year, *month, *day)?)
+        }
+        Some(_) => return None,
+    };
+    let time = match numbers(time, ':')?[..] {
+        [hour, minute] => NaiveTime::from_hms_opt(hour, minute, 0),
+        [hour, minute, second] => NaiveTime::from_hms_opt(hour, minute, second),
+        _ => None,
+    };
+    Some(Moment::Clock(date, time?))
+}
+
+/// When a snapshot was taken, in nanoseconds since 1970, and since the first one of the recording.
+type Taken = (u64, u64);
+
+/// Returns the part of `path` that the user chose. Reads the recording to its end if only that
+/// tells.
+pub fn chosen(args: &Report, path: &Path) -> Result<Range> {
+    let since = |moment: Option<Moment>, none| match moment {
+        None => Some(none),
+        Some(Moment::Since(ns)) => Some(ns),
+        Some(Moment::Clock(..)) => None,
+    };
+    let (from, to) = args.time.unwrap_or_default();
+    let range = since(from, WHOLE.0).zip(since(to, WHOLE.1));
+    if let Some(range) = range.filter(|_| args.last.is_none()) {
+        return Ok(range);
+    }
+    let option = if args.last.is_some() {
+        "--last"
+    } else {
+        "--time"
+    };
+    if !path.is_file() {
+        let why = format!(
+            "the recording is read twice, and {} is no file",
+            path.display()
+        );
+        return Err(Error::usage(format!("{option}: {why}")));
+    }
+    let taken = snapshots(path)?;
+    let (Some(first), Some(end)) = (taken.first(), taken.last()) else {
+        return Err(Error::at(path, reader::NO_INTERVAL));
+    };
+    if let Some(last) = args.last {
+        return Ok((begin_of_last(&taken, last), WHOLE.1));
+    }
+    let begin = match since(from, WHOLE.0) {
+        Some(ns) => { taken.iter() }
+            .find(|(_, at)| *at >= ns)
+            .map(|(unix, _)| *unix),
+        None => from.and_then(|from| unix(from, None, end.0)),
+    };
+    let first_within = { taken.iter() }.find(|(unix, _)| begin.is_some_and(|begin| *unix >= begin));
+    let to = match since(to, WHOLE.1) {
+        Some(ns) => Some(ns),
+        None => {
+            let end = to.and_then(|to| unix(to, begin, end.0));
+            let last = { taken.iter() }.rfind(|(unix, _)| Some(*unix) <= end);
+            last.map(|(_, at)| *at)
+        }
+    };
+    let range = first_within.map(|(_, at)| *at).zip(to);
+    match range.filter(|(from, to)| from < to) {
+        Some(range) => Ok(range),
+        None => {
+            let (first, last) = (shown(first.0), shown(end.0));
+            let why = format!(
+                "the snapshots of {} are from {first} to {last}",
+                path.display()
+            );
+            Err(Error::at(option, why))
+        }
+    }
+}
+
+fn snapshots(path: &Path) -> Result<Vec<Taken>> {
+    let mut taken = Vec::new();
+    reader::walk_quietly(path, |event| {
+        if let Event::Pair(pair) = event {
+            let (begin, end) = pair.at;
+            if taken.last().is_none_or(|(_, at)| *at != begin) {
+                taken.push((pair.before.unix_ns, begin));
+            }
+            taken.push((pair.after.unix_ns, end));
+        }
+        Ok(())
+    })?;
+    Ok(taken)
+}
+
+/// Returns where the last part begins that has at least this length.
+fn begin_of_last(taken: &[Taken], length: Duration) -> u64 {
+    let end = taken.last().map_or(0, |(_, at)| *at);
+    let length = u64::try_from(length.as_nanos()).unwrap_or(u64::MAX);
+    let begin = end.saturating_sub(length);
+    { taken.iter() }
+        .rfind(|(_, at)| *at <= begin)
+        .map_or(0, |(_, at)| *at)
+}
+
+/// Returns when a moment was by the clock, in nanoseconds since 1970. Without a date, it is the
+/// first one from `from` on, or the last one up to `end`.
+fn unix(moment: Moment, from: Option<u64>, end: u64) -> Option<u64> {
+    let Moment::Clock(date, time) = moment else {
+        return None;
+    };
+    let on = |date: NaiveDate| {
+        let local = date.and_time(time).and_local_timezone(Local).earliest()?;
+        u64::try_from(local.timestamp()).ok()?.checked_mul(SECOND)
+    };
+    if let Some(date) = date {
+        return on(date);
+    }
+    let day = local(from.unwrap_or(end)).date_naive();
+    let one = Days::new(1);
+    match from {
+        Some(from) => on(day).filter(|ns| *ns >= from).or_else(|| on(day + one)),
+        None => on(day).filter(|ns| *ns <= end).or_else(|| on(day - one)),
+    }
+}
+
+fn local(unix_ns: u64) -> DateTime<Local> {
+    DateTime::from_timestamp_nanos(i64::try_from(unix_ns).unwrap_or(i64::MAX)).into()
+}
+
+/// Returns a time as the user may give it.
+fn shown(unix_ns: u64) -> String {
+    local(unix_ns).format("%Y-%m-%dT%H:%M:%S").to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments() {
+        let since = |ns| Some(Moment::Since(ns));
+        assert_eq!(times("1,2m"), Ok((since(SECOND), since(120 * SECOND))));
+        assert_eq!(times(",500ms"), Ok((None, since(SECOND / 2))));
+        assert_eq!(times("2,"), Ok((since(2 * SECOND), None)));
+        let clock = |date, hour, minute, second| {
+            let time = NaiveTime::from_hms_opt(hour, minute, second).unwrap();
+            Some(Moment::Clock(date, time))
+        };
+        let day = NaiveDate::from_ymd_opt(2026, 11, 27);
+        let both = (clock(None, 14, 0, 0), clock(day, 9, 5, 59));
+        assert_eq!(times("14:00,2026-11-27 09:05:59"), Ok(both));
+        assert_eq!(times("14:00,2026-11-27T9:5:59"), Ok(both));
+        for text in [
+            "",
+            "1",
+            "2,1",
+            "1,2,3",
+            "14:,",
+            "24:00,",
+            "14:60,",
+            "14:00:61,",
+            "14:00:00:00,",
+            ":,",
+            "26-11,",
+            "2026-11T14:00,",
+            "2026-02-30T14:00,",
+            "yesterday 14:00,",
+            "-1:00,",
+        ] {
+            assert!(times(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_last_part() {
+        let taken = [(0, 0), (0, 10), (0, 20), (0, 35)];
+        let begin = |ns| begin_of_last(&taken, Duration::from_nanos(ns));
+        assert_eq!(
+            (begin(1), begin(15), begin(16), begin(25)),
+            (20, 20, 10, 10)
+        );
+        assert_eq!((begin(26), begin(35), begin(1_000)), (0, 0, 0));
+        assert_eq!(begin_of_last(&[], Duration::ZERO), 0);
+    }
+
+    #[test]
+    fn times_of_day() {
+        let noon = NaiveDate::from_ymd_opt(2026, 11, 27)
+            .unwrap()
+            .and_hms_opt(12, 0, 0);
+        let noon = noon.unwrap().and_local_timezone(Local).earliest().unwrap();
+        let end = noon.timestamp() as u64 * SECOND;
+        let hour = 3_600 * SECOND;
+        let of = |text: &str, from| unix(moment(text).unwrap(), from, end);
+        assert_eq!(of("11:00", None), Some(end - hour));
+        assert_eq!(of("12:00", None), Some(end));
+        // Not before the end today, so yesterday; after a beginning, the next one.
+        assert_eq!(of("13:00", None), Some(end - 23 * hour));
+        assert_eq!(of("13:00", Some(end - hour)), Some(end + hour));
+        assert_eq!(of("10:00", Some(end - hour)), Some(end + 22 * hour));
+        assert_eq!(of("2026-11-26T12:00", Some(end)), Some(end - 24 * hour));
+    }
+}
