@@ -28,10 +28,11 @@ fn cat(parts: &[&[u8]]) -> Vec<u8> {
     parts.concat()
 }
 
-/// perf pads no name where it prints stacks, so blanks at the ends of a name are lost.
+/// perf pads no name where it prints stacks, and has empty lines between them, so what is blank at
+/// the ends of a name is lost.
 fn trimmed(name: &[u8]) -> &[u8] {
     let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t');
-    let begin = name.iter().position(|byte| !is_blank(byte));
+    let begin = { name.iter() }.position(|byte| !is_blank(byte) && *byte != b'\n');
     let end = name.iter().rposition(|byte| !is_blank(byte));
     begin
         .zip(end)
@@ -55,8 +56,10 @@ fn flame_graphs() {
                 1 => b"plain".to_vec(),
                 _ => nasty_name(&mut random),
             };
-            // Such as what is between two samples, or before the first one.
-            if name.is_empty() || name.starts_with(b"\n") || name != trimmed(&name) {
+            // What begins with an end of line is between two samples, and with a tab, a frame.
+            let is_first = |byte| name.first() == Some(byte);
+            let is_apart = is_first(&b'\n') || (is_first(&b'\t') && name.contains(&b'\n'));
+            if trimmed(&name).is_empty() || is_apart {
                 continue;
             }
             let (tid, weight) = (100 + number, 1000 + number);
@@ -73,7 +76,7 @@ fn flame_graphs() {
                 text.extend(cat(&[b"comm=", &name, fields.as_bytes()]));
             }
             text.extend(cat(&[b"\n", frames.as_bytes()]));
-            *wanted.entry(shown(&name)).or_default() += weight;
+            *wanted.entry(shown(trimmed(&name))).or_default() += weight;
             seen += 1;
         }
         let stacks = Stacks::parse("x", &text).unwrap();
@@ -103,9 +106,6 @@ fn folded_stacks() {
     let mut random = Random(12);
     for _ in 0..ROUNDS {
         let name = nasty_name(&mut random);
-        if name.is_empty() || name.starts_with(b"\t") {
-            continue;
-        }
         let mut line = Vec::new();
         for byte in &name {
             match byte {
