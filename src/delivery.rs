@@ -124,7 +124,8 @@ impl Delivery {
             emit_long_wait(cpu, wait, &task());
         }
         if let Some(log) = log {
-            self.outliers.check(log, cpu, sample, task);
+            let longest = long_wait.and_then(|wait| wait.longest);
+            self.outliers.check(log, cpu, sample, longest, task);
         }
     }
 }

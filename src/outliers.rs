@@ -34,6 +34,7 @@ use crate::{
     },
     engine::{
         format::Actions,
+        idle::Longest,
         outlier::{
             next_after,
             Culprit,
@@ -304,16 +305,24 @@ impl Outliers {
         log: &Log,
         cpu: u32,
         sample: &Sample,
+        longest: Option<Longest>,
         task: impl FnOnce() -> Identity,
     ) {
         if self.thresholds.is_exceeded_by(sample) {
-            self.report(log, cpu, sample, &task());
+            self.report(log, cpu, sample, longest, &task());
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn report(&self, log: &Log, cpu: u32, sample: &Sample, task: &Identity) {
+    fn report(
+        &self,
+        log: &Log,
+        cpu: u32,
+        sample: &Sample,
+        longest: Option<Longest>,
+        task: &Identity,
+    ) {
         // Not the end of the sample: a task that was blocked is reported when it runs again.
         let id = match self.budget.take(local_clock(), log) {
             Ok(id) => id,
@@ -325,7 +334,7 @@ impl Outliers {
             }
         };
         // Cannot fail: the log always has a slot.
-        let Some((outlier, culprits)) = log.report(id, sample, task) else {
+        let Some((outlier, culprits)) = log.report(id, sample, task, longest) else {
             return self.budget.limit.done();
         };
         events::trace_outlier(

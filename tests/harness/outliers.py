@@ -42,8 +42,9 @@ def pattern(begin: str, keys: str, between: str) -> str:
     return begin + " ".join(f"{key}{between}(?P<{name}>{kinds[name]})" for key, name in names.items())
 
 
-TEXT = pattern("outlier ", """id metric cause cpu duration_ns start_ns end_ns missing_ns culprits pid prio group
-    comm""", " ")
+# A long wait has more.
+TEXT = (pattern("outlier ", "id metric cause cpu duration_ns start_ns end_ns missing_ns culprits", " ")
+        + r"(?: idle_cpu \d+ idle_ns \d+ distance \w+)?" + pattern(" ", "pid prio group comm", " "))
 CULPRIT_TEXT = pattern("  culprit ", "id ran_ns slices pid prio group comm", " ")
 EVENT = pattern(".*: outlier: ", """id metric comm pid prio cpu cause duration_ns start_ns end_ns culprits
     missing_ns group""", "=")

@@ -23,6 +23,7 @@ use crate::engine::{
         Snapshot, //
     },
     idle::{
+        Longest,
         WaitPart,
         WaitSums, //
     },
@@ -186,10 +187,10 @@ pub fn outlier(
     culprits: &[Culprit],
 ) -> fmt::Result {
     let (sample, task) = (outlier.sample, &outlier.task);
-    writeln!(
+    write!(
         out,
         "outlier id {} metric {} cause {} cpu {cpu} duration_ns {} start_ns {} end_ns {} \
-         missing_ns {} culprits {} pid {} prio {} group {} comm {}",
+         missing_ns {} culprits {}",
         outlier.id,
         sample.metric.name(),
         sample.cause.name(),
@@ -198,6 +199,19 @@ pub fn outlier(
         sample.end,
         outlier.missing,
         culprits.len(),
+    )?;
+    if let Some(Longest {
+        cpu,
+        idle,
+        distance,
+    }) = outlier.longest
+    {
+        let distance = distance.name();
+        write!(out, " idle_cpu {cpu} idle_ns {idle} distance {distance}")?;
+    }
+    writeln!(
+        out,
+        " pid {} prio {} group {} comm {}",
         task.pid,
         task.prio,
         task.group.number(),

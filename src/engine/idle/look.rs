@@ -115,44 +115,52 @@ pub(in crate::engine) struct LongWaitCells {
     /// 1 if there is one.
     is_set: Cell,
     parts: [Cell; WaitPart::COUNT],
-    longest: [Cell; 3],
+    longest: LongestCells,
 }
 
 impl LongWaitCells {
     pub(in crate::engine) fn set(&self, wait: Option<&LongWait>) {
         self.is_set.set(u64::from(wait.is_some()));
-        let Some(wait) = wait else {
-            return;
-        };
-        let longest = match wait.longest {
-            Some(longest) => [
-                u64::from(longest.cpu),
-                longest.idle,
-                longest.distance as u64,
-            ],
-            None => [0, 0, Distance::None as u64],
-        };
-        let cells = self.parts.iter().chain(&self.longest);
-        for (cell, value) in cells.zip(wait.parts.into_iter().chain(longest)) {
-            cell.set(value);
+        if let Some(wait) = wait {
+            for (cell, part) in self.parts.iter().zip(wait.parts) {
+                cell.set(part);
+            }
+            self.longest.set(wait.longest);
         }
     }
 
     pub(in crate::engine) fn get(&self) -> Option<LongWait> {
-        if self.is_set.get() == 0 {
-            return None;
-        }
-        let [cpu, idle, distance] = self.longest.each_ref().map(Cell::get);
-        let distance = { Distance::ALL.get(distance as usize) }.copied();
-        Some(LongWait {
+        (self.is_set.get() != 0).then(|| LongWait {
             parts: self.parts.each_ref().map(Cell::get),
-            longest: { distance.filter(|distance| *distance != Distance::None) }.map(|distance| {
-                Longest {
-                    cpu: cpu as u32,
-                    idle,
-                    distance,
-                }
-            }),
+            longest: self.longest.get(),
+        })
+    }
+}
+
+/// Storage for a [`Longest`], or for none, likewise.
+#[derive(Debug, Default)]
+pub(in crate::engine) struct LongestCells {
+    /// 0 if there is none.
+    idle: Cell,
+    cpu_and_distance: Cell,
+}
+
+impl LongestCells {
+    pub(in crate::engine) fn set(&self, longest: Option<Longest>) {
+        self.idle.set(longest.map_or(0, |longest| longest.idle));
+        if let Some(Longest { cpu, distance, .. }) = longest {
+            self.cpu_and_distance
+                .set((u64::from(cpu) << 8) | distance as u64);
+        }
+    }
+
+    pub(in crate::engine) fn get(&self) -> Option<Longest> {
+        let (idle, packed) = (self.idle.get(), self.cpu_and_distance.get());
+        let distance = *Distance::ALL.get((packed & 0xff) as usize)?;
+        (idle != 0).then_some(Longest {
+            cpu: (packed >> 8) as u32,
+            idle,
+            distance,
         })
     }
 }

@@ -14,8 +14,8 @@ pub mod totals;
 use core::mem::size_of;
 
 pub use gaps::Gaps;
-pub(in crate::engine) use look::LongWaitCells;
 pub use look::{Candidates, Distance, LongWait, Longest, Wait};
+pub(in crate::engine) use look::{LongWaitCells, LongestCells};
 pub use stays::IdleStays;
 pub use totals::{LongWaits, WaitPart, WaitSums};
 

@@ -15,6 +15,10 @@ use crate::engine::{
         },
     },
     identity::IdentityCells,
+    idle::{
+        Longest,
+        LongestCells, //
+    },
     outlier::{
         History,
         Slice, //
@@ -238,6 +242,8 @@ pub struct Outlier {
     /// The part of the duration that no culprit accounts for, in nanoseconds: the CPU's history
     /// does not reach back so far, or too many tasks had the CPU.
     pub missing: u64,
+    /// The CPU that was idle for most of it, if it is a long wait and any was.
+    pub longest: Option<Longest>,
 }
 
 /// A task that had the CPU during an outlier.
@@ -283,17 +289,26 @@ struct Place {
     sample: SampleCells,
     task: IdentityCells,
     missing: Cell,
+    longest: LongestCells,
     len: Cell,
     culprits: [CulpritCells; CULPRITS],
 }
 
 impl Place {
     /// Fills the place. Only the CPU that owns it may call this.
-    fn fill(&self, id: u64, sample: &Sample, task: &Identity, history: &History) {
+    fn fill(
+        &self,
+        id: u64,
+        sample: &Sample,
+        task: &Identity,
+        longest: Option<Longest>,
+        history: &History,
+    ) {
         self.seqcount.write(|| {
             self.id.set(id);
             self.sample.set(sample);
             self.task.set(task);
+            self.longest.set(longest);
             self.blame(sample, history);
         });
     }
@@ -333,6 +348,7 @@ impl Place {
             task: self.task.get(),
             culprits: self.len.get() as u32,
             missing: self.missing.get(),
+            longest: self.longest.get(),
         })
     }
 
@@ -405,16 +421,18 @@ impl Log {
         pending != 0 && pending < id
     }
 
-    /// Records the outlier `id`, and returns it with its culprits, oldest first.
+    /// Records the outlier `id`, with the CPU that was idle for most of it, if that is known.
+    /// Returns it with its culprits, oldest first.
     pub fn report(
         &self,
         id: u64,
         sample: &Sample,
         task: &Identity,
+        longest: Option<Longest>,
     ) -> Option<(Outlier, impl Iterator<Item = Culprit> + '_)> {
         let count = self.count.get();
         let place = self.places.get(count as usize % KEPT)?;
-        place.fill(id, sample, task, &self.history);
+        place.fill(id, sample, task, longest, &self.history);
         fence(Release);
         self.pending.set(0);
         self.count.set(count.wrapping_add(1));

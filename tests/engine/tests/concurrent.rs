@@ -162,7 +162,7 @@ fn outliers_are_never_torn() {
                     now = until;
                 }
             }
-            let reported = log.report(n, &outlier(n), &identity(n));
+            let reported = log.report(n, &outlier(n), &identity(n), None);
             let (_, culprits) = reported.expect("there is a place");
             assert_eq!(culprits.count() as u64, tasks);
         }
@@ -335,7 +335,7 @@ fn a_reader_gets_all_outliers() {
             // Another CPU may overtake this one.
             thread::yield_now();
         }
-        assert!(log.report(id, &outlier(id), &identity(id)).is_some());
+        assert!(log.report(id, &outlier(id), &identity(id), None).is_some());
         limit.done();
     };
     let first_after = |seen| {

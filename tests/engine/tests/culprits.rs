@@ -193,7 +193,7 @@ proptest! {
             let (start, end) = (one.min(other), one.max(other));
             let sample = Sample { metric, value: end - start, end, cause };
             let victim = identity(1000, 2);
-            let (outlier, culprits) = log.report(id, &sample, &victim).expect("always");
+            let (outlier, culprits) = log.report(id, &sample, &victim, None).expect("always");
             let culprits: Vec<Culprit> = culprits.collect();
 
             let (expected, missing) = blamed(&slices, start, end);
@@ -204,6 +204,7 @@ proptest! {
                 task: victim,
                 culprits: u32::try_from(expected.len()).expect("32 at most"),
                 missing,
+                longest: None,
             });
             prop_assert_eq!(outlier.sample.start(), start);
 
@@ -237,7 +238,7 @@ proptest! {
             let cause = Cause::Wakeup;
             let sample = Sample { metric: Metric::Offcpu, value, end, cause };
             let task = identity(1, 1);
-            let (outlier, culprits) = log.report(id, &sample, &task).expect("always");
+            let (outlier, culprits) = log.report(id, &sample, &task, None).expect("always");
             prop_assert_eq!(outlier.sample.start(), end.saturating_sub(value));
             let ran = culprits.map(|culprit| u128::from(culprit.ran)).sum::<u128>();
             prop_assert_eq!(ran + u128::from(outlier.missing), u128::from(value));
@@ -264,7 +265,7 @@ fn at_most_32_culprits() {
             end,
             cause: Cause::Wakeup,
         };
-        let (outlier, culprits) = log.report(1, &sample, &identity(1, 0)).expect("always");
+        let (outlier, culprits) = log.report(1, &sample, &identity(1, 0), None).expect("always");
         assert_eq!(outlier.missing, missing);
         // The oldest tasks are named.
         let pids: Vec<i32> = culprits.map(|culprit| culprit.task.pid).collect();
@@ -297,7 +298,7 @@ fn time_of_a_report() {
         let start = std::time::Instant::now();
         for id in 0..u64::from(rounds) {
             let task = identity(1, 0);
-            assert!(log.report(id, &sample, &task).is_some());
+            assert!(log.report(id, &sample, &task, None).is_some());
         }
         println!("{tasks} tasks: {:?}", start.elapsed() / rounds);
     }

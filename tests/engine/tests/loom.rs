@@ -362,7 +362,7 @@ fn report(log: &Log, n: u64) {
         since: sample.end - sample.value,
         until: sample.end - n,
     });
-    assert!(log.report(n, &sample, &identity(n)).is_some());
+    assert!(log.report(n, &sample, &identity(n), None).is_some());
 }
 
 /// Reads the outlier `n`, and returns whether it was there, complete.

@@ -7,6 +7,7 @@ mod outlier;
 use proptest::{collection::vec, prelude::*};
 
 use schedhist_engine::engine::{
+    idle::{Distance, Longest},
     metric::Metric,
     outlier::{
         history::Slice,
@@ -57,7 +58,7 @@ proptest! {
                 Step::Report(others, sample) => {
                     id += 1 + others;
                     let task = identity(i32::try_from(id).expect("not so many"), 1);
-                    let (outlier, culprits) = log.report(id, &sample, &task).expect("always");
+                    let (outlier, culprits) = log.report(id, &sample, &task, None).expect("always");
                     prop_assert_eq!((outlier.id, outlier.sample, outlier.task), (id, sample, task));
                     reported.push((outlier, culprits.collect::<Vec<_>>()));
                 }
@@ -98,8 +99,32 @@ fn there_is_no_outlier_0() {
     };
     let log = Log::default();
     assert_eq!((read(&log, 0), log.first_after(0)), (None, None));
-    assert!(log.report(1, &sample, &identity(1, 0)).is_some());
+    assert!(log.report(1, &sample, &identity(1, 0), None).is_some());
     assert_eq!((read(&log, 0), log.first_after(0)), (None, Some(1)));
+}
+
+/// An outlier keeps the CPU that was idle longest, and the next one in its place does not.
+#[test]
+fn the_idle_cpu_is_kept() {
+    let sample = Sample {
+        metric: Metric::RunqWakeup,
+        value: 1,
+        end: 1,
+        cause: Cause::Wakeup,
+    };
+    let log = Log::default();
+    for (id, distance) in (1..).zip(Distance::ALL) {
+        let longest = Longest {
+            cpu: u32::MAX,
+            idle: id,
+            distance,
+        };
+        let longest = (id % 2 == 0).then_some(longest);
+        let reported = log.report(id, &sample, &identity(1, 0), longest);
+        let (outlier, _) = reported.expect("always");
+        assert_eq!(outlier.longest, longest);
+        assert_eq!(read(&log, id).map(|(outlier, _)| outlier), Some(outlier));
+    }
 }
 
 /// The next step of a CPU that reports an outlier.
@@ -151,7 +176,7 @@ impl Race {
                         cause: Cause::Idle,
                     };
                     let task = identity(7, 0);
-                    assert!(self.logs[cpu].report(id, &sample, &task).is_some());
+                    assert!(self.logs[cpu].report(id, &sample, &task, None).is_some());
                     Stage::Done
                 }
                 Stage::Done => {
@@ -285,7 +310,7 @@ fn an_outlier_in_flight_comes_before_later_ones() {
         end: 1,
         cause: Cause::Idle,
     };
-    assert!(log.report(2, &sample, &identity(7, 0)).is_some());
+    assert!(log.report(2, &sample, &identity(7, 0), None).is_some());
     assert_eq!(before(), [false, false, false]);
 }
 

@@ -14,6 +14,7 @@ use schedhist_engine::engine::{
         snapshot::Snapshot,
     },
     identity::Identity,
+    idle::{Distance, Longest},
     metric::{Counter, Metric, ShownMetric},
     outlier::log::{Culprit, Outlier, CULPRITS},
     switch::sample::{Cause, Sample},
@@ -151,6 +152,7 @@ fn golden_outlier() {
         task: common::TASK,
         culprits: 3,
         missing: 5,
+        longest: None,
     };
     let culprit = |(pid, prio, group), comm, ran, slices| Culprit {
         task: Identity {
@@ -194,6 +196,17 @@ fn golden_outlier() {
          outlier id 17 metric runq_wakeup cause wakeup cpu 0 duration_ns 30000 start_ns 1000007 \
          end_ns 1030007 missing_ns 5 culprits 0 pid 42 prio 120 group 0 comm a \\x5c\\x0a task\n"
     );
+    let long = Outlier {
+        culprits: 0,
+        longest: Some(Longest {
+            cpu: 5,
+            idle: 320,
+            distance: Distance::Node,
+        }),
+        ..example
+    };
+    assert!(outlier(0, &long, &[])
+        .contains(" missing_ns 5 culprits 0 idle_cpu 5 idle_ns 320 distance node pid 42 "));
 }
 
 /// Names are the same wherever they are shown, and a cause is found by its number.
@@ -280,6 +293,11 @@ fn an_outlier_is_not_too_long() {
                 task,
                 culprits: CULPRITS as u32,
                 missing: u64::MAX,
+                longest: Some(Longest {
+                    cpu: u32::MAX,
+                    idle: u64::MAX,
+                    distance: Distance::Remote,
+                }),
             };
             assert_eq!(longest.sample.start().to_string().len(), 19);
             let text = outlier(u32::MAX, &longest, &[culprit; CULPRITS]);
@@ -397,6 +415,7 @@ proptest! {
             task,
             culprits: u32::try_from(culprits.len()).expect("few"),
             missing,
+            longest: None,
         };
         let text = outlier(cpu, &whole, &culprits);
         prop_assert!(text.ends_with('\n') && text.len() < text::OUTLIER_MAX);

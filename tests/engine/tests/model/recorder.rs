@@ -202,7 +202,7 @@ impl Watcher<'_> {
 
     /// Reports an outlier, and checks that each nanosecond of it is blamed on one task, or missing.
     fn report(&self, log: &Log, sample: &Sample, task: &Identity) {
-        let reported = log.report(log.reported() + 1, sample, task);
+        let reported = log.report(log.reported() + 1, sample, task, None);
         let (outlier, culprits) = reported.expect("there always is a place");
         let ran: u64 = culprits.map(|culprit| culprit.ran).sum();
         if ran + outlier.missing != sample.value {

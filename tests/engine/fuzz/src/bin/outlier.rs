@@ -78,6 +78,7 @@ fn test(data: &[u8]) {
         task: identity(&mut input),
         culprits: count as u32,
         missing: input.number(),
+        longest: None,
     };
     let cpu = u32::from_le_bytes(input.bytes());
     let culprits: Vec<Culprit> = (0..count)

@@ -431,7 +431,23 @@ fn text(outlier: &Outlier, names: &Names) -> String {
         let time = Unit::Fitting.text(Some(*ns));
         let _ = writeln!(out, "  {:>3}.{}% {time:>8}  {name}", share / 10, share % 10);
     }
-    out
+    out + &idle_text(outlier).unwrap_or_default()
+}
+
+/// Returns which CPU was idle for most of an outlier, below [`text`], if CPUs were looked at.
+fn idle_text(outlier: &Outlier) -> Option<String> {
+    let ns = outlier.pairs.number("idle_ns").filter(|ns| *ns != 0)?;
+    let distance = match outlier.pairs.get("distance")? {
+        "own" => "the same one",
+        "core" => "same core",
+        "llc" => "same last-level cache",
+        "node" => "same node",
+        _ => "another node",
+    };
+    let (cpu, time) = (outlier.pairs.get("idle_cpu")?, Unit::Fitting.text(Some(ns)));
+    Some(format!(
+        "  meanwhile CPU {cpu} ({distance}) was idle for {time}\n"
+    ))
 }
 
 /// Returns the stack with which the task had left its CPU, below [`text`].
@@ -482,6 +498,8 @@ fn json(
         ])
     });
     let number = |key| Cell::time(outlier.pairs.number(key));
+    let idle = |key| { outlier.pairs.number(key) }.map_or(Cell::Absent, Cell::Time);
+    let distance = outlier.pairs.get("distance");
     let cause = outlier.pairs.get("cause");
     let frames = |stack: &Option<Stack>| stack.as_ref().map_or(Cell::Unknown, |it| Cell::texts(it));
     let fields = vec![
@@ -500,6 +518,9 @@ fn json(
         ("group".into(), Cell::Number(outlier.group.into())),
         ("group_name".into(), group_name(outlier.group)),
         ("culprits".into(), Cell::List(culprits.collect())),
+        ("idle_cpu".into(), idle("idle_cpu")),
+        ("idle_ns".into(), idle("idle_ns")),
+        ("distance".into(), distance.map_or(Cell::Absent, Cell::from)),
         ("stack".into(), stack.map_or(Cell::Absent, frames)),
     ];
     Cell::Object(fields).line()
