@@ -78,7 +78,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// The greatest limit of the number of groups. Each takes half a KiB on each CPU.
+    /// The greatest limit of the number of groups. Each takes 600 bytes on each CPU.
     pub(crate) const MOST_GROUPS: u32 = MOST_GROUPS as u32 - 2;
 }
 

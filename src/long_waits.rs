@@ -8,19 +8,22 @@ use kernel::{
 };
 
 use crate::{
-    boundary::abstractions::{
-        are_of_one_core,
-        are_on_one_node,
-        llc_of,
-        local_clock,
-        next_allowed,
-        run_if_online,
-        with_current,
-        zeroed,
-        CpuRef,
-        PerCpu,
-        RcuReader,
-        Task, //
+    boundary::{
+        abstractions::{
+            are_of_one_core,
+            are_on_one_node,
+            llc_of,
+            local_clock,
+            next_allowed,
+            run_if_online,
+            with_current,
+            zeroed,
+            CpuRef,
+            PerCpu,
+            RcuReader,
+            Task, //
+        },
+        GroupMemory, //
     },
     engine::idle::{
         look::look,
@@ -87,16 +90,24 @@ pub(crate) struct WaitWatch {
     pub(crate) limit: u64,
     own: CpuRef<CpuIdle>,
     idles: CpuIdles,
+    /// The groups on this CPU, while tasks are grouped.
+    groups: Option<CpuRef<GroupMemory>>,
     cpu: u32,
 }
 
 impl WaitWatch {
     /// Creates this for `cpu`; fails with `EINVAL` if that is no possible CPU.
-    pub(crate) fn new(limit: u64, idles: &CpuIdles, cpu: u32) -> Result<Self> {
+    pub(crate) fn new(
+        limit: u64,
+        idles: &CpuIdles,
+        groups: Option<CpuRef<GroupMemory>>,
+        cpu: u32,
+    ) -> Result<Self> {
         Ok(Self {
             limit,
             own: PerCpu::of(&idles.0, cpu).ok_or(EINVAL)?,
             idles: idles.clone(),
+            groups,
             cpu,
         })
     }
@@ -130,6 +141,10 @@ impl WaitWatch {
         };
         let found = look(&wait, &self.own.stays, &self.own.gaps, &allowed);
         self.own.sums.add(&found);
+        let groups = self.groups.as_ref();
+        if let Some(placement) = groups.and_then(|groups| groups.current_placement()) {
+            placement.long_waits.add(&found);
+        }
         found
     }
 }

@@ -253,20 +253,16 @@ impl CpuRecorder {
     /// Creates one for each CPU. Sleeps; fails with `ENOMEM`.
     pub(crate) fn all(recorder: &Recorder) -> Result<Arc<PerCpu<Self>>> {
         let table = PerCpu::new(|cpu| {
+            let groups = recorder.groups.as_ref().map(|grouping| &grouping.groups);
+            let memory = || PerCpu::of(groups?.memories().per_cpu(), cpu);
             Ok(Self {
-                // Neither of the two can fail: the CPU is possible.
+                // Cannot fail: the CPU is possible.
                 records: PerCpu::of(&recorder.records, cpu).ok_or(EINVAL)?,
-                groups: match &recorder.groups {
-                    Some(Grouping { groups, .. }) => {
-                        let memories = groups.memories().per_cpu();
-                        Some((PerCpu::of(memories, cpu).ok_or(EINVAL)?, groups.clone()))
-                    }
-                    None => None,
-                },
+                groups: memory().zip(groups.cloned()),
                 tasks: TaskStates::new(recorder.tasks.table().clone()),
                 delivery: recorder.delivery.clone(),
                 watch: match &recorder.long_waits {
-                    Some((limit, idles)) => Some(WaitWatch::new(*limit, idles, cpu)?),
+                    Some((limit, idles)) => Some(WaitWatch::new(*limit, idles, memory(), cpu)?),
                     None => None,
                 },
             })

@@ -23,6 +23,7 @@
  *	  GROUPING_MORE		more about them
  *	  GROUP			each group, of all CPUs together
  *	  GROUP_SLICES		slices in progress of its tasks, if there are any
+ *	  GROUP_LONG_WAITS	its long waits, if there were any
  *	  GROUP_BUCKETS		its buckets that are not empty, likewise
  *	  NEIGHBOUR		other groups that had the CPU when its waits
  *				ended
@@ -154,6 +155,7 @@ struct schedhist_raw_header {
 #define SCHEDHIST_RAW_GROUPING_MORE	18 /* struct schedhist_raw_grouping_more */
 #define SCHEDHIST_RAW_OFFLINE	19	/* struct schedhist_raw_offline */
 #define SCHEDHIST_RAW_LONG_WAITS	20 /* struct schedhist_raw_long_waits */
+#define SCHEDHIST_RAW_GROUP_LONG_WAITS	21 /* struct schedhist_raw_group_long_waits */
 
 /* Values of schedhist_raw_slice::occupancy. */
 #define SCHEDHIST_RAW_IS_IDLE	0	/* the idle task has the CPU */
@@ -482,6 +484,35 @@ struct schedhist_raw_long_waits {
 	__u32 cpu;
 	__u32 reserved;
 	__u64 limit_ns;
+	__u64 waits;
+	__u64 waited_ns;
+	__u64 own_idle_ns;
+	__u64 llc_idle_ns;
+	__u64 remote_idle_ns;
+	__u64 unknown_ns;
+	__u64 busy_ns;
+};
+
+/**
+ * struct schedhist_raw_group_long_waits - the long waits of a group
+ * @record: GROUP_LONG_WAITS
+ * @group: the number of the group
+ * @reserved: 0
+ * @waits: as in struct schedhist_raw_long_waits
+ * @waited_ns: likewise
+ * @own_idle_ns: likewise
+ * @llc_idle_ns: likewise
+ * @remote_idle_ns: likewise
+ * @unknown_ns: likewise
+ * @busy_ns: likewise
+ *
+ * If tasks were grouped all the while, and those of all groups are added up, they are
+ * those of all CPUs.
+ */
+struct schedhist_raw_group_long_waits {
+	struct schedhist_raw_record record;
+	__u32 group;
+	__u32 reserved;
 	__u64 waits;
 	__u64 waited_ns;
 	__u64 own_idle_ns;

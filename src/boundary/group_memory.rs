@@ -40,6 +40,7 @@ use crate::{
             CpuGroups,
             Group,
             GroupMetric,
+            GroupPlacement,
             GroupRecords,
             GroupSet,
             Occupant,
@@ -68,6 +69,9 @@ struct Slot {
 // SAFETY: A slot consists of integers and a pointer that may be null.
 unsafe impl Zeroable for Slot {}
 
+// SAFETY: It consists of integers. They are all 0, as in `GroupPlacement::default()`.
+unsafe impl Zeroable for GroupPlacement {}
+
 // The counters of a group take half a KiB on a CPU.
 const _: () = assert!(size_of::<Slot>() == 512);
 
@@ -92,6 +96,8 @@ pub(crate) struct GroupMemory {
     occupant: Occupant,
     current: AtomicPtr<Slot>,
     slots: KVBox<[Slot]>,
+    /// As many as there are slots.
+    placements: KVBox<[GroupPlacement]>,
     /// The cells of groups without histograms.
     unread: KVBox<[Cell]>,
 }
@@ -118,6 +124,7 @@ impl GroupMemory {
             occupant: Occupant::default(),
             current: AtomicPtr::new(ptr::from_ref(first).cast_mut()),
             slots,
+            placements: zeroed_slice(number, groups)?,
             unread,
         };
         Ok(KVBox::new(memory, GFP_KERNEL)?)
@@ -172,6 +179,16 @@ impl GroupMemory {
         Some(&self.slots.get(group.number() as usize)?.records)
     }
 
+    pub(crate) fn placement(&self, group: Group) -> Option<&GroupPlacement> {
+        self.placements.get(group.number() as usize)
+    }
+
+    /// Returns that of the group that has the CPU.
+    pub(crate) fn current_placement(&self) -> Option<&GroupPlacement> {
+        let group = self.occupant.now().group();
+        { self.placement(group) }.or_else(|| self.placement(Group::OTHER))
+    }
+
     /// Returns the cells of the histograms of `group`, if it has any.
     pub(crate) fn buckets(&self, group: Group) -> Option<&[Cell]> {
         let slot = self.slots.get(group.number() as usize)?;
@@ -194,6 +211,9 @@ impl GroupMemory {
     /// This CPU must leave the slot of `group` alone. Nothing may read these groups, or allocate
     /// their histograms, meanwhile.
     fn fold(&self, group: Group, gone: Group) {
+        if let (Some(from), Some(to)) = (self.placement(group), self.placement(gone)) {
+            to.absorb(from);
+        }
         let (group, gone) = (group.number() as usize, gone.number() as usize);
         let (Some(from), Some(to)) = (self.slots.get(group), self.slots.get(gone)) else {
             return;
@@ -316,7 +336,8 @@ impl GroupMemories {
             used: AtomicUsize::new(0),
         };
         let unread = GroupMetric::COUNT * scheme.buckets() * size_of::<Cell>();
-        let bytes = size_of::<GroupMemory>() + groups * size_of::<Slot>() + unread;
+        let of_group = size_of::<Slot>() + size_of::<GroupPlacement>();
+        let bytes = size_of::<GroupMemory>() + groups * of_group + unread;
         let cpus = PerCpu::new(|number| {
             if !budget.is_left(bytes) {
                 return Err(ENOMEM);

@@ -85,8 +85,13 @@ impl GroupsGuard<'_> {
             false => neighbour,
         };
         self.for_each_part(group, |part| {
-            for records in { self.memories.cpus() }.filter_map(|(_, cpu)| cpu.records(part)) {
-                totals.add(records, name);
+            for (_, cpu) in self.memories.cpus() {
+                if let Some(records) = cpu.records(part) {
+                    totals.add(records, name);
+                }
+                if let Some(placement) = cpu.placement(part) {
+                    totals.add_placement(placement);
+                }
             }
         });
         totals

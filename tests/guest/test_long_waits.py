@@ -2,15 +2,20 @@
 """Long waits: what other CPUs did meanwhile."""
 
 import errno
+import json
 import re
 import shutil
 import time
 from pathlib import Path
 
 from harness import raw
+from harness.groups import groups
+from harness.ktap import matches
+from harness.outliers import read_text
 from harness.test import (DEBUGFS, WORK, about_numbers, allow, busy, check_laws, cpu1, cpus, eq, expedite_rcu, fails,
                           histogram, load, measure, messages, note, read, reset, skip, start, status, value, wait_until,
                           within, write, write_file)
+from harness.tool import begin, tool
 from replay import idle
 
 PARTS = ["own_idle", "llc_idle", "remote_idle", "unknown", "busy"]
@@ -118,10 +123,48 @@ def test_long_wait_control():
     eq("waits once there is no limit", sums()["waits"], 0)
 
 
-def long_waits_in_raw():
+@allow(300)
+def test_long_waits_told():
+    """The command says what idle CPUs could have served, of the machine and of each group."""
+    begin()
+    write("group_by", "comm")
+    write("long_wait_ns", 1)
+    messages(1)
+    measure(0)
+    served = r"\S+: idle CPUs could have served (at least )?\d+ % of it$"
+    matches("the machine", rf"^\d+ waits of 1ns or more took {served}", tool())
+    matches("a group", rf"^ +\d+ long waits, {served}", tool("groups"))
+    found = [json.loads(line) for line in tool("groups", "-j").splitlines()]
+    eq("in JSON", sum(one["long_waits"] for one in found),
+       sum(record.waits for record in long_waits_in_raw("GROUP_LONG_WAITS")))
+
+
+def long_waits_in_raw(kind="LONG_WAITS"):
     data = (DEBUGFS / "raw").read_bytes()
     found = raw.records(data, raw.header_of(data).header_length)
-    return [record.fields for _, record in found if record.kind == "LONG_WAITS"]
+    return [record.fields for _, record in found if record.kind == kind]
+
+
+@allow(300)
+def test_long_waits_of_groups():
+    """Each long wait is of one group, and an outlier names the CPU that was idle longest."""
+    load()
+    measure(0)
+    write("group_by", "comm")
+    write("long_wait_ns", 1)
+    write("threshold_ns/runq", 1)
+    reset()
+    measure(1)
+    messages(1)
+    measure(0)
+    whole, found = check_sums(), [group.values for group in groups().values()]
+    within("groups with long waits", 2, sum(values["long_waits"] > 0 for values in found))
+    keys = {"waits": "long_waits"} | {part: f"long_wait_{part}_ns" for part in ["waited", *PARTS]}
+    eq("those of all groups", {part: sum(values[key] for values in found) for part, key in keys.items()}, whole)
+    records = long_waits_in_raw("GROUP_LONG_WAITS")
+    eq("waits of groups in raw", sum(record.waits for record in records), whole["waits"])
+    within("outliers with a CPU that was idle", 1, read("outliers").count(" idle_cpu "))
+    read_text(read("outliers"))
 
 
 @allow(900)

@@ -33,6 +33,7 @@ use crate::engine::{
         Quantile,
         Snapshot, //
     },
+    idle::WaitPart,
     switch::Waits, //
 };
 
@@ -146,6 +147,12 @@ pub fn group<B: Deref<Target = [u64]>>(
             out,
             " preempted_by_{name} {count} preempted_by_{name}_ns {ns}"
         )?;
+    }
+    let waits = totals.long_waits();
+    write!(out, " long_waits {}", waits.waits)?;
+    for part in WaitPart::ALL {
+        let (name, sum) = (part.name(), waits.part(part));
+        write!(out, " long_wait_{name}_ns {sum}")?;
     }
     write!(
         out,

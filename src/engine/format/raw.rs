@@ -99,6 +99,7 @@ const GROUP_IN_PROGRESS_LEN: usize = 32;
 const GROUPING_MORE_LEN: usize = 40;
 const OFFLINE_LEN: usize = 16;
 const LONG_WAITS_LEN: usize = 32 + WaitPart::COUNT * 8;
+const GROUP_LONG_WAITS_LEN: usize = 24 + WaitPart::COUNT * 8;
 
 /// The flag of a task whose slice or wait does not become a sample: `SCHEDHIST_RAW_UNSEEN`.
 const UNSEEN: u32 = 1;
@@ -127,6 +128,7 @@ enum Type {
     GroupingMore,
     Offline,
     LongWaits,
+    GroupLongWaits,
 }
 
 /// Receives a snapshot, piece by piece.
@@ -262,8 +264,7 @@ pub fn long_waits(out: &mut impl Sink, cpu: u32, limit: u64, sums: &WaitSums) {
         fields.u32(cpu);
         fields.u32(0);
         fields.u64(limit);
-        fields.u64(sums.waits);
-        sums.parts.into_iter().for_each(|part| fields.u64(part));
+        fields.wait_sums(sums);
     });
 }
 
@@ -340,6 +341,14 @@ pub fn group<B: Deref<Target = [u64]>>(
         slices.count,
         slices.in_progress,
     );
+    let waits = totals.long_waits();
+    if waits.waits != 0 {
+        record::<GROUP_LONG_WAITS_LEN>(out, Type::GroupLongWaits, GROUP_LONG_WAITS_LEN, |fields| {
+            fields.u32(number);
+            fields.u32(0);
+            fields.wait_sums(waits);
+        });
+    }
     for (metric, histogram) in (0..).zip(histograms) {
         all_buckets(
             out,
@@ -626,5 +635,11 @@ impl<const N: usize> Fields<N> {
     #[inline(always)]
     fn u64(&mut self, field: u64) {
         self.bytes(field.to_le_bytes());
+    }
+
+    /// Adds the fields that the records of long waits end with.
+    fn wait_sums(&mut self, sums: &WaitSums) {
+        self.u64(sums.waits);
+        sums.parts.into_iter().for_each(|part| self.u64(part));
     }
 }

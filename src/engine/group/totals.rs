@@ -2,13 +2,17 @@
 
 //! What a group's tasks did, added up over CPUs.
 
-use crate::engine::group::{
-    CulpritKind,
-    Group,
-    GroupCounter,
-    GroupMetric,
-    GroupRecords,
-    Waits, //
+use crate::engine::{
+    group::{
+        CulpritKind,
+        Group,
+        GroupCounter,
+        GroupMetric,
+        GroupPlacement,
+        GroupRecords,
+        Waits, //
+    },
+    idle::WaitSums, //
 };
 
 /// The number of other groups that [`GroupTotals`] names.
@@ -25,6 +29,7 @@ pub struct GroupTotals {
     ended_by: [(u64, u128); CulpritKind::COUNT],
     preempted_by: [(u64, u128); CulpritKind::COUNT],
     neighbours: [Option<Neighbour>; NEIGHBOURS],
+    long_waits: WaitSums,
 }
 
 /// Waits that ended while a task of another group had the CPU.
@@ -55,6 +60,11 @@ impl GroupTotals {
         for (group, count, nanoseconds) in records.neighbours() {
             self.add_neighbour(name(group), count, u128::from(nanoseconds));
         }
+    }
+
+    /// Adds where its tasks waited on another CPU.
+    pub fn add_placement(&mut self, placement: &GroupPlacement) {
+        self.long_waits.add(&placement.long_waits.read());
     }
 
     /// Adds waits that `group` ended. If there is no room, the waits of some group are left out:
@@ -112,6 +122,11 @@ impl GroupTotals {
     /// took in nanoseconds.
     pub fn preempted_by(&self, culprit: CulpritKind) -> (u64, u128) {
         self.preempted_by[culprit as usize]
+    }
+
+    /// Returns the sums of its long waits.
+    pub fn long_waits(&self) -> &WaitSums {
+        &self.long_waits
     }
 
     /// Returns other groups that had the CPU when waits ended, with the number of these waits and

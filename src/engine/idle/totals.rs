@@ -78,11 +78,27 @@ pub struct LongWaits {
 impl LongWaits {
     /// Adds a wait.
     pub fn add(&self, wait: &LongWait) {
+        self.add_all(&WaitSums {
+            waits: 1,
+            parts: wait.parts,
+        });
+    }
+
+    /// Adds waits.
+    pub fn add_all(&self, sums: &WaitSums) {
         self.seqcount.write(|| {
-            self.waits.add(1);
-            for (cell, part) in self.parts.iter().zip(wait.parts) {
+            self.waits.add(sums.waits);
+            for (cell, part) in self.parts.iter().zip(sums.parts) {
                 cell.add(part);
             }
+        });
+    }
+
+    /// Forgets all waits.
+    pub fn clear(&self) {
+        self.seqcount.write(|| {
+            self.waits.set(0);
+            self.parts.iter().for_each(|cell| cell.set(0));
         });
     }
 

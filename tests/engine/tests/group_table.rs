@@ -6,7 +6,7 @@ mod grouped;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use grouped::{group, kernel, user, Groups};
+use grouped::{group, kernel, placement, user, Groups};
 use proptest::{collection::vec, prelude::*};
 use schedhist_engine::engine::{
     group::{
@@ -18,6 +18,7 @@ use schedhist_engine::engine::{
         task_group::{Group, TaskGroup},
     },
     histogram::bucket::Scheme,
+    idle::WaitSums,
     metric::Metric,
     switch::{sample::Observer, switch_out::PrevState, task_state::TaskState},
 };
@@ -332,6 +333,16 @@ fn any_events() -> impl Strategy<Value = Vec<Event>> {
         ),
         0..60,
     )
+}
+
+#[test]
+fn a_placement_is_absorbed() {
+    let (to, from) = (placement(), placement());
+    let mut both = to.long_waits.read();
+    both.add(&from.long_waits.read());
+    to.absorb(&from);
+    assert_eq!(to.long_waits.read(), both);
+    assert_eq!(from.long_waits.read(), WaitSums::default());
 }
 
 proptest! {

@@ -38,6 +38,9 @@ fn example() -> Groups {
 fn totals(groups: &Groups, number: u32) -> GroupTotals {
     let mut totals = GroupTotals::default();
     totals.add(groups.of(number), |group| group);
+    if number == 1 {
+        totals.add_placement(&grouped::placement());
+    }
     totals
 }
 
@@ -77,6 +80,9 @@ fn golden_group() {
              preempted_by_own 1 preempted_by_own_ns 1 preempted_by_other 1 preempted_by_other_ns 20 \
              preempted_by_kernel 1 preempted_by_kernel_ns 300 \
              preempted_by_idle 1 preempted_by_idle_ns 4000 \
+             long_waits 2 long_wait_waited_ns 200 long_wait_own_idle_ns 20 \
+             long_wait_llc_idle_ns 40 long_wait_remote_idle_ns 60 long_wait_unknown_ns 30 \
+             long_wait_busy_ns 50 \
              oncpu_in_progress 2 oncpu_in_progress_ns 1234 tasks 17 live 1 name {ESCAPED}\n"
         )
     );

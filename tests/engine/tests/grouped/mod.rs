@@ -8,11 +8,13 @@ use schedhist_engine::engine::{
     cell::Cell,
     group::{
         observer::{CpuGroups, Grouped, Occupant},
+        placement::GroupPlacement,
         records::{group_scheme, GroupMetric, GroupRecords},
         task_group::{Group, TaskGroup},
     },
     histogram::{bucket::Scheme, snapshot::Snapshot},
     identity::Identity,
+    idle::LongWait,
     metric::Metric,
     switch::{
         sample::{Cause, Observer, Sample, Side},
@@ -47,6 +49,17 @@ pub(crate) fn identity(side: Side) -> Identity {
         comm,
         ..Identity::default()
     }
+}
+
+/// Returns what is recorded of a group with two long waits.
+pub(crate) fn placement() -> GroupPlacement {
+    let placement = GroupPlacement::default();
+    let wait = LongWait {
+        parts: [100, 10, 20, 30, 15, 25],
+        longest: None,
+    };
+    (0..2).for_each(|_| placement.long_waits.add(&wait));
+    placement
 }
 
 /// The groups on a CPU.

@@ -14,8 +14,9 @@ use crate::{
 };
 
 /// Returns the numbers of a line.
-fn words<const N: usize>(numbers: [u64; N]) -> String {
-    numbers.map(|number| format!(" {number}")).concat()
+fn words(numbers: impl IntoIterator<Item = u64>) -> String {
+    let words = numbers.into_iter().map(|number| format!(" {number}"));
+    words.collect()
 }
 
 /// Returns text in hexadecimal digits, up to its NUL.
@@ -172,6 +173,11 @@ pub(crate) fn of_groups(groups: &Groups) -> BTreeSet<String> {
         times("group_slices", group.slices);
         times("group_waiting", group.waiting);
         times("group_unseen", group.unseen);
+        let waits = group.long_waits;
+        if waits.waits != 0 {
+            let numbers = [id, waits.waits].into_iter().chain(waits.parts);
+            lines.insert("group_long_waits".to_owned() + &words(numbers));
+        }
     }
     lines
 }

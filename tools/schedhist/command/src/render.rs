@@ -9,13 +9,13 @@ use schedhist_core::{
     engine::{
         format::text::Escaped,
         histogram::totals::Worst,
-        idle::WaitPart,
+        idle::{WaitPart, WaitSums},
         metric::{self, MetricSet},
     },
     laws,
     raw::Metric,
     units::{self, Unit},
-    window::Window,
+    window::{self, Window},
 };
 
 pub use crate::output::{printable, wrap};
@@ -100,17 +100,25 @@ fn losses(interval: &Interval) -> Option<String> {
 fn long_waits(window: &Window, unit: Unit) -> Option<String> {
     // While it is off, there are those of before.
     let all = window.long_waits.filter(|all| all.limit != 0)?;
-    let (part, is_exact) = window.served()?;
+    Some(format!(
+        "{} waits of {} or more took {}",
+        all.sums.waits,
+        unit.text(Some(all.limit)),
+        served(&all.sums, unit)?,
+    ))
+}
+
+/// Returns how long some long waits took, and in words for how much of that another CPU was idle.
+pub fn served(sums: &WaitSums, unit: Unit) -> Option<String> {
+    let (part, is_exact) = window::served(sums)?;
     let percent = part * 100.0;
     let (bound, percent) = match is_exact {
         true => ("", percent.round()),
         false => ("at least ", percent.floor()),
     };
+    let waited = unit.text(Some(sums.part(WaitPart::Waited)));
     Some(format!(
-        "{} waits of {} or more took {}: idle CPUs could have served {bound}{percent} % of it",
-        all.sums.waits,
-        unit.text(Some(all.limit)),
-        unit.text(Some(all.sums.part(WaitPart::Waited))),
+        "{waited}: idle CPUs could have served {bound}{percent} % of it"
     ))
 }
 

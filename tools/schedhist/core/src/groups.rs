@@ -9,6 +9,7 @@ use crate::{
     engine::{
         group::records::{CulpritKind, GroupMetric},
         histogram::bucket::Scheme,
+        idle::WaitSums,
     },
     raw::{Group, GroupSamples, Groups, Neighbour, Times},
     units,
@@ -42,6 +43,8 @@ pub struct GroupRow {
     pub runq: (Option<u64>, Option<u64>),
     /// The time that it waited, by who had the CPU at the end: see [`CulpritKind`].
     pub ended_ns: [u64; CulpritKind::COUNT],
+    /// Its long waits.
+    pub long_waits: WaitSums,
     /// The other groups that kept it waiting, with the time in nanoseconds; the longest is first.
     pub neighbours: Vec<(String, u64)>,
 }
@@ -213,7 +216,8 @@ impl<'a> Between<'a> {
         let is_same = self.new.is_same(&old.name, &group.name)
             && { old.samples.iter().zip(&group.samples) }.all(has_grown)
             && { old.counters.iter().zip(&group.counters) }.all(|(old, new)| old <= new)
-            && { ended }.all(|(old, new)| old.1 <= new.1);
+            && { ended }.all(|(old, new)| old.1 <= new.1)
+            && old.long_waits.waits <= group.long_waits.waits;
         is_same.then_some(old)
     }
 
@@ -254,6 +258,10 @@ impl<'a> Between<'a> {
         {
             *ns -= old;
         }
+        let mut long_waits = group.long_waits;
+        if let Some(old) = old {
+            long_waits.subtract(&old.long_waits);
+        }
         let runq = &group.samples[GroupMetric::Runq as usize];
         let p99 = p99(self.new.scheme, runq);
         GroupRow {
@@ -265,6 +273,7 @@ impl<'a> Between<'a> {
             in_progress,
             runq: (p99.or(group.runq_p99), (runq.max != 0).then_some(runq.max)),
             ended_ns,
+            long_waits,
             neighbours: self.neighbours(group, old),
         }
     }

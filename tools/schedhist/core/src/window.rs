@@ -12,7 +12,7 @@ use crate::{
     distribution::{Distribution, Max},
     engine::{
         histogram::{bucket::Scheme, totals::Worst},
-        idle::WaitPart,
+        idle::{WaitPart, WaitSums},
         switch::cpu::Occupancy,
     },
     raw::{Cpu, Histogram, LongWaits, Metric, Names, SliceInProgress, Snapshot},
@@ -126,6 +126,15 @@ pub struct Window {
 fn waits_in_progress(snapshot: &Snapshot) -> impl Iterator<Item = (u32, i128)> + '_ {
     let waits = snapshot.waits.iter();
     waits.map(|waits| (waits.metric, waits.sum.into()))
+}
+
+/// Returns for which part of the time waited, 0 to 1, idle CPUs could have served long waits, and
+/// whether that is exact, and not a lower bound. `None` if there were none.
+pub fn served(sums: &WaitSums) -> Option<(f64, bool)> {
+    let part = |part| sums.part(part) as f64;
+    let idle = part(WaitPart::LlcIdle) + part(WaitPart::RemoteIdle);
+    let waited = part(WaitPart::Waited);
+    (waited > 0.0).then(|| (idle / waited, sums.part(WaitPart::Unknown) == 0))
 }
 
 impl Window {
@@ -243,16 +252,6 @@ impl Window {
             waited = waited.saturating_add_signed(of_metric.map(|(_, ns)| ns).sum());
         }
         units::tasks_on_average(waited, self.elapsed())
-    }
-
-    /// Returns for which part of the time waited, 0 to 1, idle CPUs could have served the long
-    /// waits, and whether that is exact, and not a lower bound. `None` if there were none.
-    pub fn served(&self) -> Option<(f64, bool)> {
-        let sums = &self.long_waits.as_ref()?.sums;
-        let part = |part| sums.part(part) as f64;
-        let idle = part(WaitPart::LlcIdle) + part(WaitPart::RemoteIdle);
-        let waited = part(WaitPart::Waited);
-        (waited > 0.0).then(|| (idle / waited, sums.part(WaitPart::Unknown) == 0))
     }
 
     /// Returns whether all parts of a metric were on at both ends.

@@ -4,7 +4,7 @@
 
 use schedhist_core::{
     distribution::{Distribution, Quantile},
-    engine::group::records::GroupMetric,
+    engine::{group::records::GroupMetric, idle::WaitPart},
     groups::{offenders, Between, GroupRow, Offender, CLASSES},
     raw::Groups,
     text::shares,
@@ -169,6 +169,7 @@ impl Shown<'_> {
             let ended = move |(row, _): &Row| Cell::Time(row.ended_ns[class]);
             Column::new(format!("ended_by_{name}_ns"), ended)
         }));
+        columns.extend(placement());
         columns.push(Column::json("neighbours", |(row, _): &Row| {
             pairs(row.neighbours.iter().map(|(name, ns)| (name, *ns)))
         }));
@@ -195,7 +196,16 @@ impl Shown<'_> {
                 .gap(2)
                 .cut(self.args.wide),
         );
-        table.below = Box::new(|(row, _)| below(row, self.args.wide, style));
+        // While it is off, there are those of before.
+        let are_looked_at =
+            { self.interval.window.long_waits }.is_some_and(|waits| waits.limit != 0);
+        table.below = Box::new(move |(row, _)| {
+            let served = are_looked_at.then(|| served(row, style)).flatten();
+            served
+                .into_iter()
+                .chain(below(row, self.args.wide, style))
+                .collect()
+        });
         table
     }
 
@@ -275,6 +285,25 @@ fn line(before: String, name: &str, is_wide: bool) -> String {
         WIDTH - before.len()
     };
     before + &table::cut(name, room)
+}
+
+/// Returns the columns of where the tasks of a group waited.
+fn placement<'a>() -> impl Iterator<Item = Column<'a, Row>> {
+    let waits = Column::json("long_waits", |(row, _): &Row| {
+        Cell::Count(row.long_waits.waits)
+    });
+    let parts = WaitPart::ALL.into_iter().map(|part| {
+        let sum = move |(row, _): &Row| Cell::Time(row.long_waits.part(part));
+        Column::json(format!("long_wait_{}_ns", part.name()), sum)
+    });
+    [waits].into_iter().chain(parts)
+}
+
+/// Returns what people see of a group's long waits below its row, if there are any.
+fn served(row: &GroupRow, style: &Style) -> Option<String> {
+    let waits = &row.long_waits;
+    let served = render::served(waits, style.unit)?;
+    Some(format!("        {} long waits, {served}", waits.waits))
 }
 
 /// Returns what people see of a group below its row: what it is doing, and who keeps it waiting.

@@ -9,6 +9,7 @@ use crate::engine::{
     format::text::Escaped,
     group::records::{CulpritKind, GroupCounter, GroupMetric},
     histogram::bucket::{Precision, Scheme},
+    idle::WaitSums,
 };
 
 const GROUPING: u32 = 8;
@@ -19,6 +20,7 @@ const GROUP_SLICES: u32 = 15;
 const GROUP_WAITING: u32 = 16;
 const GROUP_UNSEEN: u32 = 17;
 const GROUPING_MORE: u32 = 18;
+const GROUP_LONG_WAITS: u32 = 21;
 
 /// A number of slices or waits, and their sum in nanoseconds.
 pub type Times = (u64, u64);
@@ -67,6 +69,8 @@ pub struct Group {
     pub unseen: Times,
     /// The waits for a CPU that are in progress.
     pub waiting: Times,
+    /// Its long waits.
+    pub long_waits: WaitSums,
     /// The other groups that kept it waiting.
     pub neighbours: Vec<Neighbour>,
     /// The p99 of its waits, if an early recording tells it in place of a histogram.
@@ -88,6 +92,7 @@ impl Group {
             slices: (0, 0),
             unseen: (0, 0),
             waiting: (0, 0),
+            long_waits: WaitSums::default(),
             neighbours: Vec::new(),
             runq_p99: None,
         }
@@ -152,7 +157,7 @@ pub fn only_groups(data: &[u8]) -> Option<Vec<u8>> {
                 record.u32()? == GroupMetric::Runq as u32
             }
             GROUPING | GROUP | NEIGHBOUR | GROUP_SLICES | GROUP_WAITING | GROUP_UNSEEN
-            | GROUPING_MORE => true,
+            | GROUPING_MORE | GROUP_LONG_WAITS => true,
             _ => false,
         };
         if is_kept {
@@ -212,7 +217,11 @@ fn parse_record(
                 places: BTreeMap::new(),
             });
         }
-        return (!matches!(kind, GROUP..=NEIGHBOUR | GROUP_SLICES..=GROUPING_MORE)).then_some(());
+        let is_early = matches!(
+            kind,
+            GROUP..=NEIGHBOUR | GROUP_SLICES..=GROUPING_MORE | GROUP_LONG_WAITS
+        );
+        return (!is_early).then_some(());
     };
     match kind {
         GROUPING => return None,
@@ -254,6 +263,10 @@ fn parse_record(
                     _ => &mut group.unseen,
                 } = times;
             }
+        }
+        GROUP_LONG_WAITS => {
+            let (id, _) = (record.u32()?, record.u32()?);
+            known.group(id)?.long_waits = record.wait_sums()?;
         }
         _ => {}
     }

@@ -19,14 +19,7 @@ impl LongWaits {
     pub(super) fn add(&mut self, mut record: Reader<'_>) -> Option<()> {
         let (_cpu, _) = (record.u32()?, record.u32()?);
         self.limit = record.u64()?;
-        let mut sums = WaitSums {
-            waits: record.u64()?,
-            ..WaitSums::default()
-        };
-        for part in &mut sums.parts {
-            *part = record.u64()?;
-        }
-        self.sums.add(&sums);
+        self.sums.add(&record.wait_sums()?);
         Some(())
     }
 
@@ -37,5 +30,19 @@ impl LongWaits {
             self.sums.subtract(&before.sums);
         }
         self
+    }
+}
+
+impl Reader<'_> {
+    /// Reads the sums with which a record of long waits ends.
+    pub(super) fn wait_sums(&mut self) -> Option<WaitSums> {
+        let mut sums = WaitSums {
+            waits: self.u64()?,
+            ..WaitSums::default()
+        };
+        for part in &mut sums.parts {
+            *part = self.u64()?;
+        }
+        Some(sums)
     }
 }
