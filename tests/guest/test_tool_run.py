@@ -154,6 +154,72 @@ def test_tool_run_list():
     grouped_by("none")
 
 
+def switches_of(pid: int) -> int:
+    text = Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="surrogateescape")
+    return sum(int(count) for count in re.findall(r"^(?:non)?voluntary_ctxt_switches:\s+(\d+)", text, re.MULTILINE))
+
+
+def attached(pid: int, whose: str, group_by: str, *words: str) -> None:
+    """Asserts that `run` counts the switches of a process while it is attached to it."""
+    rule = value("group_by")
+    outer = -switches_of(pid)
+    job = Job("run", "-j", "-I", "200", *words)
+    # Then it has begun to measure.
+    wait_until("an interval", lambda: '"oncpu"' in job.said().err)
+    grouped_by(group_by)
+    inner = -switches_of(pid)
+    time.sleep(1)
+    inner += switches_of(pid)
+    said = job.interrupt().err
+    outer += switches_of(pid)
+    all_of_it = [one for one in objects(lines_of_json(said)) if one["status"] == 0]
+    ours = [one for one in all_of_it if (one["scope"], one["metric"]) == (whose, "oncpu")]
+    eq(f"objects of {words}", len(ours), 1)
+    within(f"switches of {words}", inner, ours[0]["voluntary"] + ours[0]["involuntary"], outer)
+    eq("scopes", {one["scope"] for one in all_of_it}, {whose, "machine"})
+    grouped_by(rule)
+
+
+def test_tool_attach():
+    """`run` attaches to processes and cgroups: it counts as the kernel does, ends with them, and restores all."""
+    begin()
+    cgroup.on()
+    cgroup.make("web.service")
+    nap = "import time\nwhile True: time.sleep(0.01)"
+    pid = cgroup.start_in("web.service", sys.executable, "-c", nap)
+    defer(os.kill, pid, signal.SIGKILL)
+    for rule, of_process, of_cgroup in (("none", "list", "list"), ("list", "list", "list"),
+                                        ("process", "process", ""), ("cgroup", "", "cgroup")):
+        write("group_by", rule)
+        if of_process:
+            attached(pid, "process", of_process, "-p", str(pid))
+        else:
+            says(tool("run", "-p", str(pid), status=1).err, "tasks are grouped by 'cgroup' already")
+        if of_cgroup:
+            attached(pid, "cgroup", of_cgroup, "--cgroup", "/schedhist/web.service")
+            attached(pid, "cgroup", of_cgroup, "--unit", "web")
+        if rule == "list":
+            eq("rules that are left", rules(), [])
+        write("group_by", "none")
+    text = tool("run", "-p", str(pid), "-d", "300ms").err
+    narrow(text)
+    says(text, f"process {pid} (", "process: ", "process runq ", "machine runq ", "laws ok")
+    says(tool("run", "--unit", "batch", status=1).err, "no cgroup is called batch.service")
+    # It ends when the process does.
+    other = subprocess.Popen(["sleep", "100"])
+    job = Job("run", "-p", str(other.pid))
+    rules_become(f"schedhist-run-{job.pid}")
+    other.kill()
+    other.wait()
+    says(job.ends(0).err, "process: ")
+    # What a killed one has left is restored by the next.
+    job = Job("run", "-p", str(pid))
+    rules_become(f"schedhist-run-{job.pid}")
+    job.kill()
+    tool("run", "-p", str(pid), "-d", "10ms")
+    grouped_by("none")
+
+
 # Runs a command, and writes what it and its children cost by the kernel's own counters: voluntary and involuntary
 # switches, and the number of processes.
 COSTS = r"""

@@ -73,14 +73,14 @@ pub enum Verb {
 #[derive(Args, Debug, Default, PartialEq)]
 pub struct StyleArgs {
     /// Show durations in nanoseconds
-    #[arg(short, long, group = "unit")]
+    #[arg(short, long, group = "time_unit")]
     pub nanoseconds: bool,
     // For programs, they are in nanoseconds.
     /// Show durations in microseconds
-    #[arg(short = 'u', long, group = "unit", conflicts_with_all = ["json", "separator"])]
+    #[arg(short = 'u', long, group = "time_unit", conflicts_with_all = ["json", "separator"])]
     pub microseconds: bool,
     /// Show durations in milliseconds
-    #[arg(short, long, group = "unit", conflicts_with_all = ["json", "separator"])]
+    #[arg(short, long, group = "time_unit", conflicts_with_all = ["json", "separator"])]
     pub milliseconds: bool,
     /// Percentiles [default: 50,90,99,99.9,99.99]
     #[arg(short, long, value_name = "LIST", value_delimiter = ',', value_parser = parsed(quantile))]
@@ -208,9 +208,15 @@ pub struct Groups {
     pub wide: bool,
 }
 
-/// Run a command, and measure it and the machine meanwhile
+/// Measure a command, or what runs already, and the machine
 #[derive(Args)]
-#[command(group(ArgGroup::new("outputs").args(["output", "log_fd"]).multiple(true)))]
+#[command(
+    override_usage = "schedhist run [OPTIONS] -- COMMAND...\n       \
+                      schedhist run [OPTIONS] -p LIST | --cgroup PATH | --unit NAME",
+    group(ArgGroup::new("outputs").args(["output", "log_fd"]).multiple(true)),
+    group(ArgGroup::new("attached").args(["pid", "cgroup", "unit"])
+        .conflicts_with_all(["command", "repeat", "table", "timeout"])),
+)]
 pub struct Run {
     #[command(flatten)]
     pub style: StyleArgs,
@@ -244,8 +250,20 @@ pub struct Run {
     /// End the command with SIGTERM after MS milliseconds
     #[arg(long, value_name = "MS", value_parser = parsed(milliseconds))]
     pub timeout: Option<Duration>,
+    /// Attach to these processes, until they end or ^C
+    #[arg(short, long, value_name = "LIST", value_delimiter = ',', value_parser = number(1_u32))]
+    pub pid: Vec<u32>,
+    /// Attach to this cgroup, with those below it, until ^C
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::DirPath)]
+    pub cgroup: Option<PathBuf>,
+    /// Attach to the cgroup of a unit of systemd, until ^C
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    pub unit: Option<String>,
+    /// Attached: end after 30s, 10m or 2h
+    #[arg(short, long, value_name = "TIME", requires = "attached", value_parser = parsed(seconds))]
+    pub duration: Option<Duration>,
     /// The command and its arguments, after --
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_hint = ValueHint::CommandWithArguments)]
+    #[arg(required_unless_present = "attached", trailing_var_arg = true, allow_hyphen_values = true, value_hint = ValueHint::CommandWithArguments)]
     pub command: Vec<OsString>,
 }
 
@@ -270,7 +288,14 @@ pub struct Record {
 }
 
 /// The arguments of `report` that choose what is in its tables, and how.
-const OF_TABLES: [&str; 6] = ["metrics", "each", "json", "separator", "quantiles", "unit"];
+const OF_TABLES: [&str; 6] = [
+    "metrics",
+    "each",
+    "json",
+    "separator",
+    "quantiles",
+    "time_unit",
+];
 
 /// Print a recording, or make a page of it
 #[derive(Args)]

@@ -191,23 +191,36 @@ pub fn exit_status(status: ExitStatus) -> u8 {
 /// same in all namespaces: the inode of its pidfd. Returns `None` if no process has this PID, or if
 /// it has ended.
 pub fn number_of(pid: u32) -> io::Result<Option<u64>> {
+    let Some(file) = process(pid)?.map(File::from) else {
+        return Ok(None);
+    };
+    let has_ended = has_ended(&file)?;
+    Ok((!has_ended).then_some(file.metadata()?.ino()))
+}
+
+/// Returns whether the process of a pidfd has ended.
+pub fn has_ended(process: &impl AsFd) -> io::Result<bool> {
+    let mut fds = [PollFd::new(process.as_fd(), PollFlags::POLLIN)];
+    Ok(poll(&mut fds, PollTimeout::ZERO)? > 0)
+}
+
+/// Returns the pidfd of a process, which is ready once that has ended; `None` if no process has
+/// this PID.
+pub fn process(pid: u32) -> io::Result<Option<OwnedFd>> {
     let Some(pid) = i32::try_from(pid)
         .ok()
         .and_then(rustix::process::Pid::from_raw)
     else {
         return Ok(None);
     };
-    let file = match rustix::process::pidfd_open(pid, PidfdFlags::empty()) {
-        Ok(fd) => File::from(fd),
+    match rustix::process::pidfd_open(pid, PidfdFlags::empty()) {
+        Ok(fd) => Ok(Some(fd)),
         // The second two: of a thread.
         Err(rustix::io::Errno::SRCH | rustix::io::Errno::INVAL | rustix::io::Errno::NOENT) => {
-            return Ok(None)
+            Ok(None)
         }
-        Err(error) => return Err(error.into()),
-    };
-    let mut fds = [PollFd::new(file.as_fd(), PollFlags::POLLIN)];
-    let has_ended = poll(&mut fds, PollTimeout::ZERO)? > 0;
-    Ok((!has_ended).then_some(file.metadata()?.ino()))
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Returns the local time of day as `HH:MM:SS`.

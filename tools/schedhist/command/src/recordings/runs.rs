@@ -23,6 +23,8 @@ use crate::{
 
 /// Whose samples a run has.
 pub const COMMAND: &str = "command";
+/// The same, where `run` was attached: what is called [`COMMAND`] elsewhere.
+const ATTACHED: [&str; 2] = ["process", "cgroup"];
 /// The same, for the whole machine.
 pub const MACHINE: &str = "machine";
 
@@ -48,6 +50,13 @@ pub struct Run {
 }
 
 impl Run {
+    /// Returns what [`COMMAND`] stands for, to be shown.
+    pub fn whose(&self) -> &'static str {
+        let whose = self.pairs.get("whose");
+        let attached = { ATTACHED.into_iter() }.find(|name| whose == Some(*name));
+        attached.unwrap_or(COMMAND)
+    }
+
     pub fn histogram(&self, scope: &str, metric: &str) -> Option<&Distribution> {
         let mut found = self.histograms.iter();
         let found = found.find(|(s, m, _)| s == scope && m == metric);

@@ -31,9 +31,10 @@ fn notes(run: &Run) -> Vec<String> {
     }
     if let Some(late) = number("not_in_histogram").filter(|late| *late != 0) {
         notes.push(format!(
-            "{late} samples of the {COMMAND} are in no histogram: a group gets these a moment \
+            "{late} samples of the {} are in no histogram: a group gets these a moment \
              after its first task has run, unless their memory is used up, as schedhist doctor \
-             tells"
+             tells",
+            run.whose()
         ));
     }
     notes
@@ -110,10 +111,17 @@ fn table<'a>(
     let number = |key| run.pairs.number::<u64>(key);
     let names = run.histograms.iter().map(|(_, metric, _)| metric.len());
     let name = names.filter(|_| is_asked_for).fold(10, usize::max);
+    let whose = run.whose();
     let mut columns = vec![
         Column::new("from_ns", move |_: &Row<'_>| Cell::time(number("from_ns"))),
         Column::new("to_ns", move |_| Cell::time(number("to_ns"))),
-        Column::new("scope", |(scope, ..): &Row<'_>| Cell::from(scope)).left("whose", 8),
+        Column::new("scope", move |(scope, ..): &Row<'_>| {
+            match scope == COMMAND {
+                true => Cell::from(whose),
+                false => Cell::from(scope),
+            }
+        })
+        .left("whose", 8),
         Column::new("metric", |(_, metric, _): &Row<'_>| Cell::from(metric)).left("metric", name),
         Column::json("wall_ns", move |_| Cell::time(number("wall_ns"))),
         Column::json("status", move |_| Cell::number(number("status"))),
@@ -140,7 +148,7 @@ fn table<'a>(
     if let (Some(voluntary), Some(involuntary)) = (number("voluntary"), number("involuntary")) {
         let time = |key| style.unit.text(number(key));
         table.title.push(format!(
-            "{COMMAND}: {} switches ({involuntary} involuntary), {} on CPU, {} waiting",
+            "{whose}: {} switches ({involuntary} involuntary), {} on CPU, {} waiting",
             voluntary.saturating_add(involuntary),
             time("oncpu_ns"),
             time("waited_ns")

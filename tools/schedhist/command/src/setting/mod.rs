@@ -10,6 +10,7 @@
 pub mod grouping;
 pub mod leftovers;
 pub mod locks;
+pub mod names;
 pub mod owner;
 
 use std::{

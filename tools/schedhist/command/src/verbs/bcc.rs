@@ -2,16 +2,11 @@
 
 //! `runqlat` and `cpudist`: the letters and the tables of BCC's tools of these names.
 
-use std::{
-    collections::BTreeMap,
-    fs,
-    os::unix::ffi::OsStrExt,
-    path::{Component, Path, PathBuf},
-};
+use std::{collections::BTreeMap, fs, path::PathBuf};
 
 use schedhist_core::{
     distribution::Distribution,
-    engine::{format::text::Escaped, group::records::GroupMetric},
+    engine::group::records::GroupMetric,
     groups::Between,
     log2::Log2,
     raw::{Group, Groups},
@@ -19,13 +14,13 @@ use schedhist_core::{
 
 use crate::{
     cli::{Bcc, Cpudist, Runqlat},
-    error::{At, Error, Result},
+    error::{Error, Result},
     options::check_metrics,
     output::{note, print},
     render,
     setting::{
-        grouping::{has_cgroups, Grouping, CGROUPS, MORE_GROUPS},
-        owner,
+        grouping::{Grouping, MORE_GROUPS},
+        names, owner,
     },
     source::{each_interval, Interval, Reading, Source},
     sys::{self, Waiter},
@@ -115,7 +110,7 @@ impl Whose {
         Ok(match (split, args.pid, &args.cgroup) {
             (Some(split), pid, _) => Self::Each(split, pid),
             (None, Some(pid), _) => Self::Process(pid),
-            (None, None, Some(path)) => Self::Cgroup(cgroup(path)?),
+            (None, None, Some(path)) => Self::Cgroup(names::cgroup(path, "-c")?),
             (None, None, None) => Self::All,
         })
     }
@@ -150,30 +145,20 @@ impl Whose {
                 Err(Error::at("-c", why))
             }
             Self::Each(Split::PidNamespace, _) => owner::need_initial_pids("--pidnss"),
-            Self::Cgroup(path) if has_cgroups() && !Path::new(CGROUPS).join(path).is_dir() => Err(
-                Error::at(format!("-c {}", shown(path)), "there is no such cgroup"),
-            ),
+            Self::Cgroup(path) => names::check_cgroup(path, "-c"),
             _ => Ok(()),
         }?;
-        let (Self::Process(pid) | Self::Each(_, Some(pid))) = self else {
-            return Ok(());
-        };
-        owner::check_pids("-p")?;
-        match Path::new(&format!("/proc/{pid}")).exists() {
-            true => Ok(()),
-            false => Err(Error::at(format!("-p {pid}"), "there is no such process")),
+        match self {
+            Self::Process(pid) | Self::Each(_, Some(pid)) => names::check_process(*pid),
+            _ => Ok(()),
         }
     }
 
     /// Returns whether another rule does, too.
     fn fits(&self, rule: &str, source: &Source) -> bool {
-        let list = |kind: &str, pid: u32| {
-            let pids = rule.strip_prefix(kind);
-            pids.is_some_and(|pids| pids.split(' ').any(|word| word == pid.to_string()))
-        };
         match self {
             Self::All => true,
-            Self::Cgroup(path) => tells_apart(rule, &shown(path)),
+            Self::Cgroup(path) => names::tells_apart(rule, &names::shown(path)),
             // The module's rules have the PIDs of the initial namespace. Those of copies are the
             // user's too.
             Self::Process(_) | Self::Each(_, Some(_))
@@ -183,7 +168,7 @@ impl Whose {
             }
             // The group of a process is the same, whether there are others or not.
             Self::Process(pid) | Self::Each(Split::Process | Split::PidNamespace, Some(pid)) => {
-                rule == "process" || list("process", *pid)
+                names::has_process(rule, *pid)
             }
             Self::Each(..) => self.rule().as_deref() == Some(rule),
         }
@@ -209,51 +194,6 @@ impl Whose {
         }
         Ok(())
     }
-}
-
-/// Returns whether a rule has groups for this cgroup and those below it alone:
-/// `cgroup [under PATH] [depth N]`.
-fn tells_apart(rule: &str, name: &str) -> bool {
-    let (mut under, mut depth) = ("", usize::MAX);
-    let mut words = rule.split(' ');
-    if words.next() != Some("cgroup") {
-        return false;
-    }
-    while let (Some(key), Some(value)) = (words.next(), words.next()) {
-        match (key, value.parse()) {
-            ("under", _) => under = value,
-            ("depth", Ok(levels)) => depth = levels,
-            _ => return false,
-        }
-    }
-    let below = name.strip_prefix(under).unwrap_or_default();
-    let levels = below.split('/').filter(|part| !part.is_empty()).count();
-    let is_root = name == "/" && under.is_empty();
-    is_root || (below.starts_with('/') && (1..=depth).contains(&levels))
-}
-
-/// Returns the name of the group of a cgroup, as the module's files show it.
-fn shown(path: &Path) -> String {
-    format!("/{}", Escaped(path.as_os_str().as_bytes()))
-}
-
-/// Returns the path below [`CGROUPS`] of a cgroup that is given by that or by its folder.
-fn cgroup(path: &Path) -> Result<PathBuf> {
-    // Relative to where the user is: no name has these.
-    let is_relative = |part| matches!(part, Component::CurDir | Component::ParentDir);
-    let folder = match path.components().any(is_relative) {
-        true => fs::canonicalize(path).at(path)?,
-        false => path.to_owned(),
-    };
-    if folder != path && !folder.starts_with(CGROUPS) {
-        let why = format!(
-            "{} is no cgroup: these are below {CGROUPS}",
-            folder.display()
-        );
-        return Err(Error::at(format!("-c {}", path.display()), why));
-    }
-    let below = folder.strip_prefix(CGROUPS).unwrap_or(&folder);
-    Ok(below.iter().filter(|part| *part != "/").collect())
 }
 
 pub fn runqlat(args: &Runqlat, source: &Source) -> Result {
@@ -417,7 +357,7 @@ fn section(
         return None;
     }
     if let Whose::Cgroup(path) = whose {
-        let shown = shown(path);
+        let shown = names::shown(path);
         let below = group.name.strip_prefix(&shown);
         let is_below = below.is_some_and(|b| b.is_empty() || b.starts_with('/'));
         return (shown == "/" || is_below).then(|| (0, String::new()));
@@ -539,46 +479,5 @@ impl Namespaces {
     /// Returns the inode of that of a process, or 0 if the process ended before it was seen.
     fn of(&self, pid: u64) -> u64 {
         self.0.get(&pid).copied().unwrap_or_default()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_of_cgroups() {
-        for (path, name) in [
-            ("/", "/"),
-            ("/a.slice", "/a.slice"),
-            ("a.slice//b c/", "/a.slice/b c"),
-            ("/sys/fs/cgroup", "/"),
-            ("/sys/fs/cgroup//a.slice/b/", "/a.slice/b"),
-            ("/sys/fs/cgroups", "/sys/fs/cgroups"),
-            ("/..a", "/..a"),
-        ] {
-            assert_eq!(shown(&cgroup(path.as_ref()).unwrap()), name, "{path}");
-        }
-        for path in ["..", ".", "/sys/fs/cgroup/../..", "/no/such/.."] {
-            assert!(cgroup(path.as_ref()).is_err(), "{path}");
-        }
-    }
-
-    #[test]
-    fn rules_that_tell_a_cgroup_apart() {
-        for (rule, name, wanted) in [
-            ("cgroup", "/a.service", true),
-            ("cgroup", "/", true),
-            ("cgroup depth 1", "/a.service", true),
-            ("cgroup depth 1", "/a.slice/b.service", false),
-            ("cgroup under /a.slice", "/a.slice/b.service", true),
-            ("cgroup under /a.slice", "/a.slice", false),
-            ("cgroup under /a.slice", "/a.slices/b", false),
-            ("cgroup under /a.slice depth 1", "/a.slice/b/c", false),
-            ("process", "/a.service", false),
-            ("none", "/a.service", false),
-        ] {
-            assert_eq!(tells_apart(rule, name), wanted, "{rule}: {name}");
-        }
     }
 }

@@ -126,6 +126,18 @@ run | --dir machine | --cpu 0 -- true | notes only CPU 0
 run | --dir machine -j | --cpu 0 -- true | notes "of the machine, only CPU 0"
 run | --dir machine -x , | --cpu 0 -- true | notes of the machine, only CPU 0
 run | --dir machine -j | --no-aggr -- true | notes "scope":"cpu1"
+run | --dir machine | --pid 1 | notes copies of the module's files
+run | --dir machine | --pid 4194305 | notes no such process
+run | --dir machine | --pid '' | refused a value is required
+run | --dir machine | --pid 1 -- true | refused cannot be used with
+run | --dir machine -r 2 | --pid 1 | refused cannot be used with
+run | --dir machine --timeout 5 | --pid 1 | refused cannot be used with
+run | --dir machine -p 1 | --cgroup / | refused cannot be used with
+run | --dir machine | --cgroup '' | refused a value is required
+run | --dir machine | --cgroup .. | notes is no cgroup
+run | --dir machine | --unit no/such | notes no name of a unit
+run | --dir machine | --unit '' | refused a value is required
+run | --dir machine | --duration 5 -- true | refused required arguments
 run | --dir machine | --table -- true | notes waits for a CPU (runq) of the
 run | --dir machine -j | --table -- true | refused cannot be used with
 run | -j | --dir off -- true | notes oncpu, runq, offcpu are off

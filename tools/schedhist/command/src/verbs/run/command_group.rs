@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A group of its own for a command and its children: a cgroup, or a rule in the module's list.
+//! A group of its own for a command and its children, or for what `run` attaches to: a cgroup, or a
+//! rule in the module's list.
 
 use std::{
     cell::Cell,
@@ -13,6 +14,7 @@ use std::{
 
 use schedhist_core::engine::format::text::Escaped;
 
+use super::target::Target;
 use crate::{
     error::{noted, At, Error, Result},
     output::note,
@@ -42,6 +44,8 @@ enum Way<'a> {
         source: &'a Source,
         is_added: Cell<bool>,
     },
+    /// They are in groups already.
+    Is(&'a Target),
 }
 
 impl<'a> CommandGroup<'a> {
@@ -49,15 +53,32 @@ impl<'a> CommandGroup<'a> {
     /// tasks are grouped by a list of rules, or if there are no cgroups of version 2, uses a rule
     /// of the list. Returns why neither is possible, otherwise. Signals must be blocked before.
     pub fn new(source: &'a Source) -> Result<Self> {
-        if !source.is_live() {
-            return Err(Error::new("these are copies of the module's files"));
-        }
-        match rule_of(source)?.as_str() {
+        match live_rule(source)?.as_str() {
             "list" => Self::with_rule(source),
             "none" => Self::with_cgroup(source)
                 .or_else(|error| Self::with_rule(source).map_err(|_| error)),
             _ => Self::with_cgroup(source),
         }
+    }
+
+    /// Uses the groups of `target`, if tasks are grouped so that it has some; else a rule of the
+    /// list. Signals must be blocked before.
+    pub fn attach(source: &'a Source, target: &'a Target) -> Result<Self> {
+        let rule = live_rule(source)?;
+        if target.has_groups(&rule) {
+            return Ok(Self {
+                name: String::new(),
+                way: Way::Is(target),
+                _grouping: Grouping::new(source, &rule, |rule| target.has_groups(rule))?,
+            });
+        }
+        let this = Self::with_rule(source)?;
+        let rule = [format!("add {} ", this.name).as_bytes(), &target.matching()].concat();
+        source.write("group_rules", &rule)?;
+        if let Way::Rule { is_added, .. } = &this.way {
+            is_added.set(true);
+        }
+        Ok(this)
     }
 
     fn with_cgroup(source: &'a Source) -> Result<Self> {
@@ -103,8 +124,8 @@ impl<'a> CommandGroup<'a> {
         let others = rules.filter(|name| Owner::of(name, RUN).is_none()).count();
         if others != 0 {
             note(format!(
-                "tasks of the command that match one of the {others} earlier rules in group_rules \
-                 are counted there"
+                "tasks that match one of the {others} earlier rules in group_rules are counted \
+                 there, and not here"
             ));
         }
         Ok(Self {
@@ -117,11 +138,12 @@ impl<'a> CommandGroup<'a> {
         })
     }
 
-    /// Returns whether a group of the module has tasks of the command.
+    /// Returns whether a group of the module has tasks of the command, or of the target.
     pub fn has(&self, group: &str) -> bool {
         // The module shows paths of the initial cgroup namespace: this one's may begin further
         // down. Nobody else has a cgroup of this name.
         let at = match &self.way {
+            Way::Is(target) => return target.has(group),
             Way::Cgroup(_) if !owner::has_initial_cgroups() => group.find(&self.name),
             _ => Some(0),
         };
@@ -138,6 +160,7 @@ impl<'a> CommandGroup<'a> {
                 let rule = format!("add {} children ", self.name);
                 (source.path("group_rules"), Entry::WithPid(rule))
             }
+            Way::Is(_) => return Ok(()),
         };
         sys::write_first(command, writable(&path)?, entry);
         Ok(())
@@ -171,6 +194,14 @@ impl<'a> CommandGroup<'a> {
 impl Drop for CommandGroup<'_> {
     fn drop(&mut self) {
         self.leave();
+    }
+}
+
+/// Returns the rule by which the module itself groups tasks.
+fn live_rule(source: &Source) -> Result<String> {
+    match source.is_live() {
+        true => rule_of(source),
+        false => Err(Error::new("these are copies of the module's files")),
     }
 }
 

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! One run of a command: starts it, waits for it, and takes the difference of what was counted.
+//! One run of a command, or one attachment: starts it, waits for its end, and takes the difference
+//! of what was counted.
 
 use std::{
-    borrow::Cow,
     ffi::OsString,
     fmt::Write,
     io::ErrorKind,
+    os::fd::{AsFd, OwnedFd},
     process::{Child, Command, ExitStatus},
     time::{Duration, Instant},
 };
 
+use nix::poll::{PollFd, PollFlags};
 use schedhist_core::{
     distribution::Distribution,
     engine::group::records::{GroupCounter, GroupMetric},
@@ -19,7 +21,7 @@ use schedhist_core::{
     units,
 };
 
-use super::{command_group::CommandGroup, log::Log};
+use super::{command_group::CommandGroup, log::Log, target::Target};
 use crate::{
     error::{noted, At, Error, Kind, Result},
     options::{CpuList, Style},
@@ -38,8 +40,8 @@ use crate::{
 pub struct Job<'a> {
     pub source: &'a Source,
     pub waiter: Waiter,
-    pub command_group: Option<CommandGroup<'a>>,
-    pub words: &'a [OsString],
+    pub group: Option<CommandGroup<'a>>,
+    pub subject: Subject<'a>,
     pub interval: Option<Duration>,
     pub delay: Option<Duration>,
     pub timeout: Option<Duration>,
@@ -52,6 +54,90 @@ pub struct Job<'a> {
     pub log: Log,
 }
 
+/// What is measured beside the machine.
+#[derive(Clone, Copy)]
+pub enum Subject<'a> {
+    Command(&'a [OsString]),
+    Target(&'a Target),
+}
+
+impl Subject<'_> {
+    /// Returns what the samples are of, in a word.
+    fn whose(self) -> &'static str {
+        match self {
+            Self::Command(_) => COMMAND,
+            Self::Target(target) => target.whose(),
+        }
+    }
+
+    /// Returns the name of the program or of the target, to be shown.
+    pub fn title(self) -> String {
+        match self {
+            Self::Command(words) => words[0].to_string_lossy().into_owned(),
+            Self::Target(target) => target.title(),
+        }
+    }
+
+    /// Returns the command line or the target, in a line.
+    fn words(self) -> String {
+        let words = match self {
+            Self::Command(words) => {
+                let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+                words.join(" ")
+            }
+            Self::Target(target) => target.title(),
+        };
+        let words = words.chars().map(|c| match c.is_control() {
+            true => format!("\\x{:02x}", u32::from(c)),
+            false => c.to_string(),
+        });
+        words.collect()
+    }
+}
+
+/// What runs meanwhile.
+enum Running {
+    Child(Child),
+    Attached {
+        /// The processes that have not ended; `None` if that does not matter.
+        processes: Option<Vec<OwnedFd>>,
+        is_over: bool,
+    },
+}
+
+impl Running {
+    /// Returns the status once it has ended; 0 if this was only attached.
+    fn ended(&mut self) -> std::io::Result<Option<ExitStatus>> {
+        match self {
+            Self::Child(child) => child.try_wait(),
+            Self::Attached { processes, is_over } => {
+                if let Some(processes) = processes {
+                    processes.retain(|process| !sys::has_ended(process).unwrap_or(true));
+                    *is_over |= processes.is_empty();
+                }
+                Ok(is_over.then(ExitStatus::default))
+            }
+        }
+    }
+
+    fn wait(&self, waiter: &Waiter, deadline: Option<Instant>) -> Woken {
+        let processes = match self {
+            Self::Attached { processes, .. } => processes.iter().flatten(),
+            Self::Child(_) => None.iter().flatten(),
+        };
+        let ends = processes.map(|process| PollFd::new(process.as_fd(), PollFlags::POLLIN));
+        waiter.wait_for_any(deadline, &mut ends.collect())
+    }
+
+    /// Sends a signal to the command, or ends the attachment.
+    fn end(&mut self, signal: i32) {
+        match self {
+            Self::Child(child) => drop(sys::kill_child(child, signal)),
+            Self::Attached { is_over, .. } => *is_over = true,
+        }
+    }
+}
+
 /// All that is known at one time.
 struct State {
     reading: Reading,
@@ -60,6 +146,7 @@ struct State {
 
 /// What the module has of the command's group. There is none before the first task.
 struct Own {
+    whose: &'static str,
     /// When the groups began.
     since: Option<u64>,
     /// How often a task found no room for a group.
@@ -71,8 +158,9 @@ struct Own {
 }
 
 impl Own {
-    fn new(groups: Option<&Groups>, own: &CommandGroup<'_>) -> Self {
+    fn new(groups: Option<&Groups>, own: &CommandGroup<'_>, whose: &'static str) -> Self {
         let mut all = Self {
+            whose,
             since: groups.and_then(|groups| groups.since),
             refused: groups.map_or(0, |groups| groups.refused),
             is_there: false,
@@ -116,15 +204,18 @@ impl State {
             let counters = own.counts.iter().zip(before.counts).take(COUNTS.len() - 1);
             { counters }.any(|(now, old)| *now < old)
         };
+        let whose = own.whose;
         Some(match () {
             () if own.since != before.since => "group_by was written meanwhile".to_owned(),
             () if own.is_there && went_back() => {
-                "a cgroup that the command has removed has given up its group".to_owned()
+                format!("a cgroup that the {whose} has removed has given up its group")
             }
             () if own.is_there => return None,
             () if own.refused != 0 => {
-                format!("there was no room for a group of the command: {MORE_GROUPS}")
+                format!("there was no room for a group of the {whose}: {MORE_GROUPS}")
             }
+            // It has done nothing yet.
+            () if whose != COMMAND => return None,
             () => "the module has no group of the command".to_owned(),
         })
     }
@@ -136,7 +227,8 @@ impl State {
         (refused != 0).then(|| {
             format!(
                 "{refused} times, a task found no room for a group; if it was of a cgroup that the \
-                 command has made, it is not counted as the command's: {MORE_GROUPS}"
+                 {0} has made, it is not counted as the {0}'s: {MORE_GROUPS}",
+                own.whose
             )
         })
     }
@@ -154,15 +246,13 @@ pub struct Outcome {
 }
 
 impl Job<'_> {
-    /// Returns the name of the program, to be shown.
-    pub fn program(&self) -> Cow<'_, str> {
-        self.words[0].to_string_lossy()
-    }
-
     fn state(&self) -> Result<State> {
         let reading = self.source.read()?;
-        let own = match &self.command_group {
-            Some(group) => Some(Own::new(reading.groups()?.as_ref(), group)),
+        let own = match &self.group {
+            Some(group) => {
+                let whose = self.subject.whose();
+                Some(Own::new(reading.groups()?.as_ref(), group, whose))
+            }
             None => None,
         };
         Ok(State { reading, own })
@@ -173,22 +263,34 @@ impl Job<'_> {
         noted(self.state())
     }
 
-    fn spawn(&self) -> Result<Child> {
-        let mut command = Command::new(&self.words[0]);
-        sys::with_signals(command.args(&self.words[1..]));
-        if let Some(own) = &self.command_group {
+    /// Starts the command, or attaches to the target.
+    fn begin(&self) -> Result<Running> {
+        let words = match self.subject {
+            Subject::Command(words) => words,
+            Subject::Target(target) => {
+                return Ok(Running::Attached {
+                    processes: target.processes()?,
+                    is_over: false,
+                })
+            }
+        };
+        let mut command = Command::new(&words[0]);
+        sys::with_signals(command.args(&words[1..]));
+        if let Some(own) = &self.group {
             noted(own.enter(&mut command));
         }
         let spawned = command.spawn();
-        if let Some(own) = &self.command_group {
+        if let Some(own) = &self.group {
             own.has_entered();
         }
-        spawned.map_err(|error| match error.kind() {
-            ErrorKind::NotFound => {
-                Error::at(&self.words[0], "command not found").with_kind(Kind::Status(127))
-            }
-            _ => Error::at(&self.words[0], error).with_kind(Kind::Status(126)),
-        })
+        spawned
+            .map(Running::Child)
+            .map_err(|error| match error.kind() {
+                ErrorKind::NotFound => {
+                    Error::at(&words[0], "command not found").with_kind(Kind::Status(127))
+                }
+                _ => Error::at(&words[0], error).with_kind(Kind::Status(126)),
+            })
     }
 
     /// Runs the command once, and prints what it did. Calls `started` when it runs: if that fails,
@@ -196,10 +298,12 @@ impl Job<'_> {
     pub fn once(&self, title: &str, started: &mut dyn FnMut() -> Result) -> Result<Outcome> {
         let mut first = self.state_or_note();
         let start = Instant::now();
-        let mut child = self.spawn()?;
+        let mut running = self.begin()?;
         if let Err(error) = started() {
-            let _ = sys::kill_child(&child, libc::SIGTERM);
-            let _ = child.wait();
+            running.end(libc::SIGTERM);
+            if let Running::Child(mut child) = running {
+                let _ = child.wait();
+            }
             return Err(error);
         }
         let mut last: Option<(State, Duration)> = None;
@@ -207,17 +311,16 @@ impl Job<'_> {
         let mut tick = self.interval.map(|ms| ms + begin.unwrap_or_default());
         let mut is_over = false;
         let status = loop {
-            let waited = child.try_wait();
-            if let Some(status) = waited.at(&self.words[0])? {
+            if let Some(status) = running.ended().at(self.subject.title())? {
                 break status;
             }
             let deadline = [begin, end, tick].into_iter().flatten().min();
-            match self.waiter.wait(deadline.map(|after| start + after), None) {
+            match running.wait(&self.waiter, deadline.map(|after| start + after)) {
                 Woken::Signal(signal) => {
                     // ^\ may only ask the command for something, such as Java for its threads.
                     is_over |= signal.number != libc::SIGQUIT;
-                    if !signal.is_from_terminal {
-                        let _ = sys::kill_child(&child, signal.number);
+                    if !signal.is_from_terminal || matches!(running, Running::Attached { .. }) {
+                        running.end(signal.number);
                     }
                 }
                 Woken::Timeout => {
@@ -225,7 +328,7 @@ impl Job<'_> {
                     if begin.take_if(|begin| *begin <= now).is_some() {
                         first = self.state_or_note();
                     } else if end.take_if(|end| *end <= now).is_some() {
-                        let _ = sys::kill_child(&child, libc::SIGTERM);
+                        running.end(libc::SIGTERM);
                     } else if let (Some(due), Some(interval)) = (tick, self.interval) {
                         let before = match &last {
                             Some((state, at)) => Some((state, Some(*at))),
@@ -245,12 +348,15 @@ impl Job<'_> {
         };
         let wall = start.elapsed();
         let after = self.state_or_note();
-        if let Some(own) = &self.command_group {
+        if let Some(own) = &self.group {
             own.leave();
         }
         let is_early = begin.is_some();
         if is_early {
-            note("the command ended before it was to be measured: -D");
+            let whose = self.subject.whose();
+            note(format!(
+                "the {whose} ended before it was to be measured: -D"
+            ));
             first = None;
         }
         let run = first.zip(after).map(|(first, after)| {
@@ -317,19 +423,11 @@ impl Job<'_> {
         let mut pairs = runs::describe(&old.reading.timed, &self.module);
         let list = self.cpus.map_or("all", |cpus| &cpus.text);
         let (from, to) = (from.unwrap_or_default().as_nanos(), to.as_nanos());
-        let words: Vec<_> = { self.words.iter() }
-            .map(|word| word.to_string_lossy())
-            .collect();
-        let words = words.join(" ");
-        let words = words.chars().map(|c| match c.is_control() {
-            true => format!("\\x{:02x}", u32::from(c)),
-            false => c.to_string(),
-        });
-        let words: String = words.collect();
+        let (words, whose) = (self.subject.words(), self.subject.whose());
         // Writing to a String does not fail.
         let _ = write!(
             pairs,
-            "cpu_list {list}\nwall_ns {}\nfrom_ns {from}\nto_ns {to}\nwords {words}\n",
+            "cpu_list {list}\nwall_ns {}\nfrom_ns {from}\nto_ns {to}\nwhose {whose}\nwords {words}\n",
             to.saturating_sub(from)
         );
         if let Some(status) = status {

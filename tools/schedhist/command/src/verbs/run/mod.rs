@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `run`: measures a command with its children, and the machine beside it.
+//! `run`: measures a command with its children, or what runs already, and the machine beside it.
 
 use crate::{
     cli::Run,
@@ -16,10 +16,12 @@ use crate::{
 mod command_group;
 mod job;
 mod log;
+mod target;
 
 use command_group::CommandGroup;
-use job::Job;
+use job::{Job, Subject};
 use log::Log;
+use target::Target;
 
 pub fn run(args: &Run, source: &Source) -> Result<u8> {
     let style = Style::new(&args.style);
@@ -28,6 +30,7 @@ pub fn run(args: &Run, source: &Source) -> Result<u8> {
     let snapshot = source.read()?.timed.snapshot;
     let cpus = args.cpu.as_ref();
     cpus.map_or(Ok(()), |cpus| cpus.check(&snapshot))?;
+    let target = Target::new(args)?;
     // With -j and -x, the file is the log.
     let mut output = match args.output.as_deref().filter(|_| style.form == Form::Text) {
         None => None,
@@ -36,20 +39,29 @@ pub fn run(args: &Run, source: &Source) -> Result<u8> {
     };
     // Before the cgroup: it blocks the signals that would leave that behind.
     let waiter = Waiter::new()?;
-    let command_group = CommandGroup::new(source);
-    if let Err(why) = &command_group {
-        note(format!(
-            "only the machine is measured, not the command by itself: {why}"
-        ));
-    }
+    let group = match &target {
+        Some(target) => Some(CommandGroup::attach(source, target)?),
+        None => {
+            let group = CommandGroup::new(source);
+            if let Err(why) = &group {
+                note(format!(
+                    "only the machine is measured, not the command by itself: {why}"
+                ));
+            }
+            group.ok()
+        }
+    };
     let job = Job {
         source,
         waiter,
-        command_group: command_group.ok(),
-        words: &args.command,
+        group,
+        subject: match &target {
+            Some(target) => Subject::Target(target),
+            None => Subject::Command(&args.command),
+        },
         interval: args.interval,
         delay: args.delay,
-        timeout: args.timeout,
+        timeout: args.timeout.or(args.duration),
         cpus,
         each_cpu: args.no_aggr,
         module: files::read("/sys/module/schedhist/version").unwrap_or_default(),
@@ -73,8 +85,8 @@ fn repeated(
     let mut runs = Vec::new();
     for number in 1..=repeat {
         let title = match repeat {
-            1 => job.program().into_owned(),
-            _ => format!("{} ({number} of {repeat})", job.program()),
+            1 => job.subject.title(),
+            _ => format!("{} ({number} of {repeat})", job.subject.title()),
         };
         // Not before: what is older stays if there is no such command.
         let mut started = || {

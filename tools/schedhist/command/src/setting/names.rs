@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! How users name processes and cgroups, and which rules have groups for them.
+
+use std::{
+    fs,
+    os::unix::ffi::OsStrExt,
+    path::{Component, Path, PathBuf},
+};
+
+use schedhist_core::engine::format::text::Escaped;
+
+use crate::{
+    error::{At, Error, Result},
+    setting::{
+        grouping::{has_cgroups, CGROUPS},
+        owner,
+    },
+};
+
+/// Returns an error if there is no such process.
+pub fn check_process(pid: u32) -> Result {
+    owner::check_pids("-p")?;
+    match Path::new(&format!("/proc/{pid}")).exists() {
+        true => Ok(()),
+        false => Err(Error::at(format!("-p {pid}"), "there is no such process")),
+    }
+}
+
+/// Returns whether a rule has a group for this process alone.
+pub fn has_process(rule: &str, pid: u32) -> bool {
+    let pid = pid.to_string();
+    let mut words = rule.split(' ');
+    words.next() == Some("process") && (rule == "process" || words.any(|word| word == pid))
+}
+
+/// Returns the path below [`CGROUPS`] of a cgroup that is given by that or by its folder.
+pub fn cgroup(path: &Path, option: &str) -> Result<PathBuf> {
+    // Relative to where the user is: no name has these.
+    let is_relative = |part| matches!(part, Component::CurDir | Component::ParentDir);
+    let folder = match path.components().any(is_relative) {
+        true => fs::canonicalize(path).at(path)?,
+        false => path.to_owned(),
+    };
+    if folder != path && !folder.starts_with(CGROUPS) {
+        let why = format!(
+            "{} is no cgroup: these are below {CGROUPS}",
+            folder.display()
+        );
+        return Err(Error::at(format!("{option} {}", path.display()), why));
+    }
+    let below = folder.strip_prefix(CGROUPS).unwrap_or(&folder);
+    Ok(below.iter().filter(|part| *part != "/").collect())
+}
+
+/// Returns an error if there is no such cgroup; `path` is that below [`CGROUPS`].
+pub fn check_cgroup(path: &Path, option: &str) -> Result {
+    match has_cgroups() && !Path::new(CGROUPS).join(path).is_dir() {
+        false => Ok(()),
+        true => {
+            let why = "there is no such cgroup";
+            Err(Error::at(format!("{option} {}", shown(path)), why))
+        }
+    }
+}
+
+/// Returns the name of the group of a cgroup, as the module's files show it.
+pub fn shown(path: &Path) -> String {
+    format!("/{}", Escaped(path.as_os_str().as_bytes()))
+}
+
+/// Returns whether a rule has groups for this cgroup and those below it alone:
+/// `cgroup [under PATH] [depth N]`.
+pub fn tells_apart(rule: &str, name: &str) -> bool {
+    let (mut under, mut depth) = ("", usize::MAX);
+    let mut words = rule.split(' ');
+    if words.next() != Some("cgroup") {
+        return false;
+    }
+    while let (Some(key), Some(value)) = (words.next(), words.next()) {
+        match (key, value.parse()) {
+            ("under", _) => under = value,
+            ("depth", Ok(levels)) => depth = levels,
+            _ => return false,
+        }
+    }
+    let below = name.strip_prefix(under).unwrap_or_default();
+    let levels = below.split('/').filter(|part| !part.is_empty()).count();
+    let is_root = name == "/" && under.is_empty();
+    is_root || (below.starts_with('/') && (1..=depth).contains(&levels))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_cgroups() {
+        for (path, name) in [
+            ("/", "/"),
+            ("/a.slice", "/a.slice"),
+            ("a.slice//b c/", "/a.slice/b c"),
+            ("/sys/fs/cgroup", "/"),
+            ("/sys/fs/cgroup//a.slice/b/", "/a.slice/b"),
+            ("/sys/fs/cgroups", "/sys/fs/cgroups"),
+            ("/..a", "/..a"),
+        ] {
+            assert_eq!(shown(&cgroup(path.as_ref(), "-c").unwrap()), name, "{path}");
+        }
+        for path in ["..", ".", "/sys/fs/cgroup/../..", "/no/such/.."] {
+            assert!(cgroup(path.as_ref(), "-c").is_err(), "{path}");
+        }
+    }
+
+    #[test]
+    fn rules_that_have_a_process() {
+        for (rule, wanted) in [
+            ("process", true),
+            ("process 8 12", true),
+            ("process 8 1", false),
+            ("process 8 123", false),
+            ("thread 12", false),
+            ("none", false),
+        ] {
+            assert_eq!(has_process(rule, 12), wanted, "{rule}");
+        }
+    }
+
+    #[test]
+    fn rules_that_tell_a_cgroup_apart() {
+        for (rule, name, wanted) in [
+            ("cgroup", "/a.service", true),
+            ("cgroup", "/", true),
+            ("cgroup depth 1", "/a.service", true),
+            ("cgroup depth 1", "/a.slice/b.service", false),
+            ("cgroup under /a.slice", "/a.slice/b.service", true),
+            ("cgroup under /a.slice", "/a.slice", false),
+            ("cgroup under /a.slice", "/a.slices/b", false),
+            ("cgroup under /a.slice depth 1", "/a.slice/b/c", false),
+            ("process", "/a.service", false),
+            ("none", "/a.service", false),
+        ] {
+            assert_eq!(tells_apart(rule, name), wanted, "{rule}: {name}");
+        }
+    }
+}
