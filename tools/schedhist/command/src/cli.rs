@@ -124,6 +124,10 @@ pub struct Bcc {
 
 /// Print histograms, since the load or of intervals
 #[derive(Args)]
+#[command(after_help = "Examples:\n\
+             \x20 schedhist hist                    # waits for a CPU since the load\n\
+             \x20 schedhist hist runq oncpu 1 5     # two metrics, each second, five times\n\
+             \x20 schedhist hist -C --cpu 0-3 10 1  # each of four CPUs, for ten seconds")]
 pub struct Hist {
     #[command(flatten)]
     pub style: StyleArgs,
@@ -144,6 +148,9 @@ pub struct Hist {
 
 /// Print run-queue latency in the table of BCC's runqlat
 #[derive(Args)]
+#[command(after_help = "Examples:\n\
+             \x20 schedhist runqlat -m 1 10      # each second, in milliseconds\n\
+             \x20 schedhist runqlat -p 812 10 1  # of one process, for ten seconds")]
 pub struct Runqlat {
     #[command(flatten)]
     pub bcc: Bcc,
@@ -154,6 +161,9 @@ pub struct Runqlat {
 
 /// Print on-CPU time in the table of BCC's cpudist
 #[derive(Args)]
+#[command(after_help = "Examples:\n\
+             \x20 schedhist cpudist -O 10 1  # off-CPU time, for ten seconds\n\
+             \x20 schedhist cpudist -P 10 1  # a table for each process")]
 pub struct Cpudist {
     #[command(flatten)]
     pub bcc: Bcc,
@@ -170,6 +180,9 @@ pub struct Cpudist {
 
 /// Print waits for a CPU above a limit, and who ran
 #[derive(Args)]
+#[command(after_help = "Examples:\n\
+             \x20 schedhist runqslower           # waits above 10 ms\n\
+             \x20 schedhist runqslower 500us -P  # with all that ran meanwhile")]
 pub struct Runqslower {
     /// Microseconds
     #[arg(value_name = "MIN_US", default_value = "10000", value_parser = parsed(least_wait))]
@@ -188,6 +201,10 @@ pub struct Runqslower {
 /// Print how long each group of tasks waits, and for whom
 #[derive(Args)]
 #[command(mut_arg("nanoseconds", |arg| arg.short(None)))]
+#[command(after_help = "Examples:\n\
+             \x20 schedhist ctl group_by cgroup      # group tasks by cgroup\n\
+             \x20 schedhist groups 10 1              # the next ten seconds\n\
+             \x20 schedhist groups 10 1 --offenders  # who kept others waiting")]
 pub struct Groups {
     #[command(flatten)]
     pub style: StyleArgs,
@@ -211,6 +228,11 @@ pub struct Groups {
 /// Measure a command, or what runs already, and the machine
 #[derive(Args)]
 #[command(
+    after_help = "Examples:\n\
+                  \x20 schedhist run -- make -j8                 # a command and its children\n\
+                  \x20 schedhist run -r 6 -o a.data -- ./before  # six runs, for schedhist diff\n\
+                  \x20 schedhist run -p 812 -d 30s               # a process that runs already\n\
+                  \x20 schedhist run --unit nginx -I 1000        # a service, each second",
     override_usage = "schedhist run [OPTIONS] -- COMMAND...\n       \
                       schedhist run [OPTIONS] -p LIST | --cgroup PATH | --unit NAME",
     group(ArgGroup::new("outputs").args(["output", "log_fd"]).multiple(true)),
@@ -269,6 +291,9 @@ pub struct Run {
 
 /// Record snapshots in a file
 #[derive(Args)]
+#[command(after_help = "Examples:\n\
+             \x20 schedhist record -d 10m     # ten minutes, in schedhist.data\n\
+             \x20 schedhist record --ring 1h  # the last hour, until ^C")]
 pub struct Record {
     /// File; an old one: FILE.old
     #[arg(short, long, value_name = "FILE", default_value = "schedhist.data")]
@@ -299,6 +324,10 @@ const OF_TABLES: [&str; 6] = [
 
 /// Print a recording, or make a page of it
 #[derive(Args)]
+#[command(after_help = "Examples:\n\
+             \x20 schedhist report                                      # all of schedhist.data\n\
+             \x20 schedhist report --last 5m runq                       # its last five minutes\n\
+             \x20 schedhist report --time 14:00,14:05 --html page.html  # as a page")]
 pub struct Report {
     #[command(flatten)]
     pub style: StyleArgs,
@@ -336,6 +365,9 @@ pub struct Report {
 
 /// Compare repeated runs, or recordings
 #[derive(Args)]
+#[command(after_help = "Examples:\n\
+             \x20 schedhist diff a.data b.data                             # repeated runs\n\
+             \x20 schedhist diff a.data b.data --fail-above runq:p99:+20%  # with a limit")]
 pub struct Diff {
     #[command(flatten)]
     pub style: StyleArgs,
@@ -357,7 +389,10 @@ pub struct Diff {
     after_help = "Actions: trace and snapshot stop or copy the trace, at the very moment;\n\
                  shell,command=COMMAND; signal,num=N,pid=PID (or pid=parent); continue.\n\
                  Ends at the first outlier, with status 3. With continue, it goes on, and ends\n\
-                 with status 3 if there was one."
+                 with status 3 if there was one.\n\n\
+                 Examples:\n\
+                 \x20 schedhist watch -T 10ms --stacks  # the next wait above 10 ms\n\
+                 \x20 schedhist watch -T 10ms -d 1h -q  # whether there is one in an hour"
 )]
 pub struct Watch {
     /// The metric
@@ -385,6 +420,10 @@ pub struct Watch {
 
 /// Print or write the settings of the module
 #[derive(Args)]
+#[command(after_help = "Examples:\n\
+             \x20 schedhist ctl                             # all settings\n\
+             \x20 schedhist ctl threshold_ns/runq 10000000  # note waits above 10 ms\n\
+             \x20 schedhist ctl enable 0                    # stop measuring")]
 pub struct Ctl {
     /// A setting, such as enable
     #[arg(value_parser = known(ctl::settings))]
@@ -395,6 +434,8 @@ pub struct Ctl {
 
 /// Print completions for a shell
 #[derive(Args)]
+#[command(after_help = "Examples:\n\
+             \x20 schedhist completions bash  # to be sourced by bash")]
 pub struct Completions {
     /// bash, zsh, fish or elvish
     pub shell: Shell,
@@ -410,6 +451,8 @@ pub struct Man {
 
 /// Draw the stacks that perf script prints
 #[derive(Args)]
+#[command(after_help = "Examples:\n\
+             \x20 schedhist flamegraph offcpu.txt  # what perf script has printed")]
 pub struct Flamegraph {
     /// Print folded stacks instead of a picture
     #[arg(long, conflicts_with = "title")]
@@ -423,6 +466,10 @@ pub struct Flamegraph {
 
 /// Serve the figures to Prometheus, by HTTP or in a file
 #[derive(Args)]
+#[command(after_help = "Examples:\n\
+             \x20 schedhist export                              # serve them to Prometheus\n\
+             \x20 schedhist export --once --format openmetrics  # print them once\n\
+             \x20 schedhist export --perfetto out.pftrace       # a recording")]
 pub struct Export {
     /// Write a trace for Perfetto instead
     #[arg(long, value_name = "OUT",
@@ -464,6 +511,9 @@ pub struct Export {
 
 /// Show a live view: metrics, a heat map, CPUs, groups, outliers
 #[derive(Args)]
+#[command(after_help = "Examples:\n\
+             \x20 schedhist top -d 0.5 --metric offcpu  # off-CPU time, twice a second\n\
+             \x20 schedhist top --once                  # print one interval")]
 pub struct Top {
     /// Seconds between two updates
     #[arg(short = 'd', long, value_name = "SEC", default_value = "1", value_parser = parsed(seconds))]

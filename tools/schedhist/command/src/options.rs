@@ -333,4 +333,26 @@ mod tests {
     fn the_command_line_is_sound() {
         <crate::cli::Cli as clap::CommandFactory>::command().debug_assert();
     }
+
+    /// Each verb that takes options has examples, which it takes.
+    #[test]
+    fn the_examples_are_sound() {
+        let program = <crate::cli::Cli as clap::CommandFactory>::command();
+        for verb in program.get_subcommands() {
+            let help = verb.get_after_help().map(ToString::to_string);
+            let help = help.unwrap_or_default();
+            let examples: Vec<_> = { help.lines() }
+                .filter_map(|line| line.strip_prefix("  schedhist "))
+                .collect();
+            let name = verb.get_name();
+            let has_none = matches!(name, "doctor" | "man");
+            assert_eq!(examples.is_empty(), has_none, "{name}");
+            for example in examples {
+                let (words, _) = example.split_once("  # ").expect("a comment");
+                let words = { ["schedhist"].into_iter() }.chain(words.split_whitespace());
+                let parsed = <crate::cli::Cli as clap::Parser>::try_parse_from(words);
+                assert!(parsed.is_ok(), "{example}");
+            }
+        }
+    }
 }

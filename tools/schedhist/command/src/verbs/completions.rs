@@ -50,7 +50,53 @@ fn page(folder: &Path, name: &str, command: clap::Command) -> Result {
         .source(version)
         .manual("General Commands Manual");
     page.render(&mut text).at(&path)?;
-    files::write(&path, tidy(&String::from_utf8_lossy(&text)).as_bytes())
+    let text = tidy(&String::from_utf8_lossy(&text));
+    let text = with_sections(&text, status(name.trim_start_matches("schedhist-")));
+    files::write(&path, text.as_bytes())
+}
+
+/// Returns what the exit status of a verb says.
+fn status(verb: &str) -> &'static str {
+    match verb {
+        "run" => {
+            "That of the command: 128 plus the signal if one ended it, 127 if there is no\n\
+             such command, 126 if it cannot be executed, and of several runs the highest;\n\
+             0 if it was attached, 1 if nothing could be measured, and 2 for wrong usage."
+        }
+        "record" => {
+            "That of the command, as for run, or 0 without one;\n\
+             1 for a failure, and 2 for wrong usage."
+        }
+        "report" => {
+            "0, or 1 for a failure, and if a part of the recording cannot be read;\n\
+             2 for wrong usage."
+        }
+        "diff" => {
+            "0, or 1 for a failure, and if a quantile is different and above the limit;\n\
+             2 for wrong usage, and if the two cannot be compared."
+        }
+        "watch" => {
+            "3 if the threshold was exceeded, or else 0;\n1 for a failure, and 2 for wrong usage."
+        }
+        "doctor" => "The number of failures.",
+        _ => "0, or 1 for a failure, and 2 for wrong usage.",
+    }
+}
+
+/// Makes sections of what follows the options in the help, and adds one for the exit status.
+fn with_sections(page: &str, status: &str) -> String {
+    let (head, rest) = page.split_once(".SH EXTRA\n").unwrap_or((page, ""));
+    let (extra, tail) = rest.split_at(rest.find(".SH ").unwrap_or(rest.len()));
+    let (notes, examples) = extra.split_once("Examples:\n").unwrap_or((extra, ""));
+    let mut out = head.to_owned();
+    if !notes.trim().is_empty() {
+        out += &format!(".SH NOTES\n{}\n", notes.trim_end());
+    }
+    out += &format!(".SH \"EXIT STATUS\"\n{status}\n");
+    if !examples.is_empty() {
+        out += &format!(".SH EXAMPLES\n.nf\n{}\n.fi\n", examples.trim_end());
+    }
+    out + tail
 }
 
 /// Breaks the long lines of a synopsis, and removes spaces at the ends of lines, for mandoc's lint.
