@@ -132,9 +132,9 @@ def test_long_waits_told():
     messages(1)
     measure(0)
     served = r"\S+: idle CPUs could have served (at least )?\d+ % of it$"
-    matches("the machine", rf"^\d+ waits of 1ns or more took {served}", tool())
-    matches("a group", rf"^ +\d+ long waits, {served}", tool("groups"))
-    found = [json.loads(line) for line in tool("groups", "-j").splitlines()]
+    matches("the machine", rf"^\d+ waits of 1ns or more took {served}", tool().out)
+    matches("a group", rf"^ +\d+ long waits, {served}", tool("groups").out)
+    found = [json.loads(line) for line in tool("groups", "-j").out.splitlines()]
     eq("in JSON", sum(one["long_waits"] for one in found),
        sum(record.waits for record in long_waits_in_raw("GROUP_LONG_WAITS")))
 

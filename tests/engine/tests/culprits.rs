@@ -265,7 +265,9 @@ fn at_most_32_culprits() {
             end,
             cause: Cause::Wakeup,
         };
-        let (outlier, culprits) = log.report(1, &sample, &identity(1, 0), None).expect("always");
+        let (outlier, culprits) = log
+            .report(1, &sample, &identity(1, 0), None)
+            .expect("always");
         assert_eq!(outlier.missing, missing);
         // The oldest tasks are named.
         let pids: Vec<i32> = culprits.map(|culprit| culprit.task.pid).collect();

@@ -57,7 +57,11 @@ impl Observer for &Watcher<'_> {
         let mut reported = self.0.reported.borrow_mut();
         let id = reported.len() as u64 + 1;
         let victim = identity(1, 0);
-        let (outlier, culprits) = self.0.log.report(id, sample, &victim, None).expect("always");
+        let (outlier, culprits) = self
+            .0
+            .log
+            .report(id, sample, &victim, None)
+            .expect("always");
         let culprits = culprits.map(|culprit| (culprit.task.pid, culprit.ran));
         reported.push((outlier, culprits.collect()));
     }
