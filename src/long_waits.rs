@@ -12,10 +12,10 @@ use crate::{
         abstractions::{
             are_of_one_core,
             are_on_one_node,
-            llc_of,
             local_clock,
             next_allowed,
             run_if_online,
+            share_llc,
             with_current,
             zeroed,
             CpuRef,
@@ -162,7 +162,7 @@ impl<R: RcuReader> Candidates for Allowed<'_, R> {
     }
 
     fn is_near(&self, cpu: u32) -> bool {
-        llc_of(self.watch.cpu) == llc_of(cpu)
+        share_llc(self.watch.cpu, cpu)
     }
 
     fn stays(&self, cpu: u32) -> Option<&IdleStays> {

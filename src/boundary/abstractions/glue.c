@@ -111,19 +111,19 @@ int schedhist_next_allowed(const struct task_struct *task, int cpu)
 	return cpu < nr_cpu_ids ? cpu : -1;
 }
 
-u32 schedhist_llc_id(int cpu)
+bool schedhist_shares_llc(int one, int two)
 {
 #if defined(CONFIG_X86) && !defined(CONFIG_UML)
-	return per_cpu_llc_id(cpu);
+	return per_cpu_llc_id(one) == per_cpu_llc_id(two);
 #else
 #ifdef CONFIG_GENERIC_ARCH_TOPOLOGY
-	/* Has only the CPU itself if firmware does not describe the caches. */
-	const struct cpumask *cpus = &cpu_topology[cpu].llc_sibling;
+	const struct cpumask *cpus = &cpu_topology[one].llc_sibling;
 
-	if (cpumask_weight(cpus) > 1)
-		return BIT(31) | cpumask_first(cpus);
+	/* Has only the CPU itself, too, if firmware does not describe the caches. */
+	if (!cpumask_equal(cpus, cpumask_of(one)))
+		return cpumask_test_cpu(two, cpus);
 #endif
-	return topology_physical_package_id(cpu);
+	return topology_physical_package_id(one) == topology_physical_package_id(two);
 #endif
 }
 

@@ -24,14 +24,14 @@ pub(crate) fn next_allowed(task: Task<'_>, cpu: Option<u32>, _: &impl RcuReader)
     u32::try_from(next).ok()
 }
 
-/// Returns a number that the CPUs of one last-level cache share, and no others. It may be wrong
-/// before a CPU has been online for the first time.
-pub(crate) fn llc_of(cpu: u32) -> u32 {
-    match is_possible(cpu) {
-        // SAFETY: The CPU is possible.
-        true => unsafe { bindings::schedhist_llc_id(cpu as c_int) },
-        false => 0,
-    }
+/// Returns whether two CPUs share a last-level cache; on arm64, where firmware names no other CPU
+/// that shares that of `one`, whether they are of one package. It may be wrong before a CPU has been
+/// online for the first time.
+pub(crate) fn share_llc(one: u32, two: u32) -> bool {
+    is_possible(one)
+        && is_possible(two)
+        // SAFETY: Both are possible.
+        && unsafe { bindings::schedhist_shares_llc(one as c_int, two as c_int) }
 }
 
 /// Returns whether two CPUs are threads of one core.
