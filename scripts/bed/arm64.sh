@@ -58,23 +58,23 @@ use_arm64() {
 # install_in_root PACKAGE...: installs packages of the root's own architecture.
 install_in_root() {
 	local APT_ENVIRONMENT=()
-	apt_repair && apt_in_root install --allow-downgrades "$@" && apt_in_root clean
+	apt_repair && apt_in_root update && apt_in_root install --allow-downgrades "$@" && apt_in_root clean
 }
 
 fetch_guest() {
-	# shellcheck disable=SC2016,SC2086 # for the shell in the root, words
+	rm -f "$ROOT$ARCHIVE"/*.deb
+	# shellcheck disable=SC2086 # words
 	apt_in_root clean && apt_in_root install --download-only '?essential' $GUEST_PACKAGES &&
-		in_root env "${APT_ENVIRONMENT[@]}" sh -c 'cd "$0" && apt-get -qq download "libstd-rust-dev=$1"' \
-			"$ARCHIVE" "${wanted##*$'\n'}"
+		APT_FOLDER=$ARCHIVE apt_in_root download "libstd-rust-dev=${wanted##*$'\n'}"
 }
 
 # Does what of the packages' scripts guests need. Python's compiled files are the same everywhere.
 unpack_guest() {
 	# shellcheck disable=SC2016 # for the shell in the root
-	in_root bash -euc '
+	in_root bash -euo pipefail -c '
 		guest=$0/root.new archive=$1
 		unpack() { dpkg-deb --fsys-tarfile "$1" | tar -xp --keep-directory-symlink -C "$2" "${@:3}"; }
-		rm -rf "$guest" "$0/root"
+		rm -rf "$guest"
 		mkdir -p "$guest"
 		# This has the links from /bin and others to /usr.
 		for package in "$archive"/archives/{base-files_*,*}.deb; do
@@ -86,6 +86,7 @@ unpack_guest() {
 		python3 -m compileall -q -s "$guest" -p / "$guest"/usr/lib/python3*
 		unpack "$archive"/libstd-rust-dev_*.deb / ./usr/lib/rustlib
 		rm -r "$archive"/*.deb "$archive"/archives/*.deb
+		rm -rf "$0/root"
 		mv -T "$guest" "$0/root"
 	' "$ARM64" "$ARCHIVE"
 }
@@ -96,17 +97,18 @@ unpack_kernel() {
 	local base=${release%%-*} image=("linux-"{binary-unsigned,modules,base}"-$release")
 	[[ $name != "$STABLE"-* ]] || image=("linux-image-$release-unsigned")
 	install_in_root "linux-kbuild-$base=$version" "linux-headers-$base-common=$version" || return
+	rm -rf "$ROOT$ARCHIVE/kernel"
+	mkdir "$ROOT$ARCHIVE/kernel"
+	APT_FOLDER=$ARCHIVE/kernel apt_in_root download "${image[@]/%/=$version}" "linux-headers-$release=$version" || return
 	# shellcheck disable=SC2016 # for the shell in the root
-	in_root env "${APT_ENVIRONMENT[@]}" bash -euc '
-		rm -rf "$0" "/lib/modules/$1"
-		mkdir "$0"
+	in_root bash -euo pipefail -c '
+		rm -rf "/lib/modules/$1"
 		cd "$0"
-		apt-get -qq download "${@:2}"
 		for package in *.deb; do
 			dpkg-deb --fsys-tarfile "$package" | tar -xp --keep-directory-symlink -C /
 		done
 		depmod "$1"
 		rm -r "$0"
-	' "$ARCHIVE/kernel" "$release" "${image[@]/%/=$version}" "linux-headers-$release=$version" || return
+	' "$ARCHIVE/kernel" "$release" || return
 	[[ $name != "$STABLE"-* ]] || ln -sfn "/boot/vmlinuz-$release" "$ROOT/lib/modules/$release/vmlinuz.unsigned"
 }

@@ -98,7 +98,7 @@ apt_in_root() {
 		Acquire::http::Proxy Acquire::https::Proxy 2>/dev/null |
 		sed -n 's/^-oAcquire::Acquire/-oAcquire/p')
 	# Guests need no initramfs of Debian's.
-	in_root env "${APT_ENVIRONMENT[@]}" DEBIAN_FRONTEND=noninteractive INITRD=No apt-get -qq -y \
+	in_root env --chdir="${APT_FOLDER:-/}" "${APT_ENVIRONMENT[@]}" DEBIAN_FRONTEND=noninteractive INITRD=No apt-get -qq -y \
 		-o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=600 -o Acquire::Retries=3 \
 		"${proxy[@]}" --no-install-recommends "$@"
 }
