@@ -138,7 +138,8 @@ def guarded(seconds: int, function: Callable[[], object], out: int, known: set[i
         for line in end_leftovers(known):
             os.write(out, line)
         if not select.select([ended], [], [], 0)[0]:
-            raise Stuck(Path(f"/proc/{pid}/stack").read_text())
+            stack = Path(f"/proc/{pid}/stack")
+            raise Stuck(stack.read_text() if stack.exists() else "unknown")
     os.close(ended)
     status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     return None if late else status

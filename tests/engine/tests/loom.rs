@@ -1196,6 +1196,33 @@ fn without_fences_an_idle_stay_is_torn() {
     without_fences(|| in_all_orders(2, stays_while_they_come));
 }
 
+/// A CPU that is idle since 10 leaves its idle task at 20; a reader looks meanwhile.
+fn stay_that_ends() {
+    let stays = IdleStays::default();
+    settle(&stays);
+    stays.start(5, false);
+    stays.begin(10);
+    let (writer, reader) = {
+        let shared = Arc::new(stays);
+        (shared.clone(), shared)
+    };
+    side_by_side(
+        move || writer.end(20),
+        move || assert!(!reader.was_busy(12, 28)),
+    );
+}
+
+#[test]
+fn a_stay_that_ends_is_not_taken_for_work() {
+    in_all_orders(2, stay_that_ends);
+}
+
+#[test]
+#[should_panic(expected = "assertion")]
+fn without_fences_a_stay_that_ends_is_taken_for_work() {
+    without_fences(|| in_all_orders(2, stay_that_ends));
+}
+
 /// A CPU that is idle from 10 to 30 is forgotten and known again meanwhile, either at 20 or when it
 /// leaves its idle task; a reader looks.
 fn stays_that_are_forgotten() {
