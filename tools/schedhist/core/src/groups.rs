@@ -203,18 +203,29 @@ impl<'a> Between<'a> {
         }
     }
 
+    /// Returns the group that had this number at the beginning, unless it had another name.
+    fn of_number(&self, group: &Group) -> Option<&'a Group> {
+        let old = *self.old.as_ref()?.get(&group.id)?;
+        self.new.is_same(&old.name, &group.name).then_some(old)
+    }
+
+    /// Returns whether there was a group of this name and number that had more: it was another one,
+    /// or is measured anew.
+    pub fn went_back(&self, group: &Group) -> bool {
+        self.of_number(group).is_some() && self.before(group).is_none()
+    }
+
     /// Returns the group as it was at the beginning, unless there was none, or another one of this
     /// number.
-    fn before(&self, group: &Group) -> Option<&'a Group> {
-        let old = *self.old.as_ref()?.get(&group.id)?;
+    pub fn before(&self, group: &Group) -> Option<&'a Group> {
+        let old = self.of_number(group)?;
         let has_grown = |(old, new): (&GroupSamples, &GroupSamples)| {
             old.count <= new.count
                 && old.sum <= new.sum
                 && grown(&old.buckets, &new.buckets).is_some()
         };
         let ended = old.ended_by.iter().zip(&group.ended_by);
-        let is_same = self.new.is_same(&old.name, &group.name)
-            && { old.samples.iter().zip(&group.samples) }.all(has_grown)
+        let is_same = { old.samples.iter().zip(&group.samples) }.all(has_grown)
             && { old.counters.iter().zip(&group.counters) }.all(|(old, new)| old <= new)
             && { ended }.all(|(old, new)| old.1 <= new.1)
             && old.long_waits.waits <= group.long_waits.waits;

@@ -13,15 +13,9 @@ use std::{
 };
 
 use nix::poll::{PollFd, PollFlags};
-use schedhist_core::{
-    distribution::Distribution,
-    engine::group::records::{GroupCounter, GroupMetric},
-    raw::Groups,
-    text::Pairs,
-    units,
-};
+use schedhist_core::{engine::group::records::GroupMetric, raw::Groups, text::Pairs};
 
-use super::{command_group::CommandGroup, log::Log, target::Target};
+use super::{command_group::CommandGroup, log::Log, own::Own, target::Target};
 use crate::{
     error::{noted, At, Error, Kind, Result},
     options::{CpuList, Style},
@@ -31,7 +25,6 @@ use crate::{
         tables,
     },
     render,
-    setting::grouping::MORE_GROUPS,
     source::{Interval, Reading, Source},
     sys::{self, Waiter, Woken},
 };
@@ -141,97 +134,9 @@ impl Running {
 /// All that is known at one time.
 struct State {
     reading: Reading,
-    own: Option<Own>,
-}
-
-/// What the module has of the command's group. There is none before the first task.
-struct Own {
-    whose: &'static str,
-    /// When the groups began.
-    since: Option<u64>,
-    /// How often a task found no room for a group.
-    refused: u64,
-    is_there: bool,
-    /// By the place of the metric in [`GroupMetric::ALL`].
-    histograms: [Option<Distribution>; GroupMetric::COUNT],
-    counts: [u64; COUNTS.len()],
-}
-
-impl Own {
-    fn new(groups: Option<&Groups>, own: &CommandGroup<'_>, whose: &'static str) -> Self {
-        let mut all = Self {
-            whose,
-            since: groups.and_then(|groups| groups.since),
-            refused: groups.map_or(0, |groups| groups.refused),
-            is_there: false,
-            histograms: Default::default(),
-            counts: [0; COUNTS.len()],
-        };
-        let Some(groups) = groups else { return all };
-        for group in groups.groups.iter().filter(|group| own.has(&group.name)) {
-            all.is_there = true;
-            for (found, metric) in all.histograms.iter_mut().zip(GroupMetric::ALL) {
-                let one = groups.distribution(group, metric);
-                match found {
-                    None => *found = Some(one),
-                    Some(found) => found.merge(&one),
-                }
-            }
-            let sum = |metric: GroupMetric| units::clamp(group.samples[metric as usize].sum);
-            let counter = |counter: GroupCounter| group.counters[counter as usize];
-            let counts = [
-                counter(GroupCounter::Voluntary),
-                counter(GroupCounter::Involuntary),
-                counter(GroupCounter::Migrations),
-                sum(GroupMetric::Oncpu),
-                sum(GroupMetric::Runq),
-                group.not_in_histogram(),
-            ];
-            for (all, one) in all.counts.iter_mut().zip(counts) {
-                *all = all.saturating_add(one);
-            }
-        }
-        all
-    }
-}
-
-impl State {
-    /// Returns why the two do not tell what the command did since `old`.
-    fn gap(&self, old: &Self) -> Option<String> {
-        let (own, before) = (self.own.as_ref()?, old.own.as_ref()?);
-        // All but the last are counters.
-        let went_back = || {
-            let counters = own.counts.iter().zip(before.counts).take(COUNTS.len() - 1);
-            { counters }.any(|(now, old)| *now < old)
-        };
-        let whose = own.whose;
-        Some(match () {
-            () if own.since != before.since => "group_by was written meanwhile".to_owned(),
-            () if own.is_there && went_back() => {
-                format!("a cgroup that the {whose} has removed has given up its group")
-            }
-            () if own.is_there => return None,
-            () if own.refused != 0 => {
-                format!("there was no room for a group of the {whose}: {MORE_GROUPS}")
-            }
-            // It has done nothing yet.
-            () if whose != COMMAND => return None,
-            () => "the module has no group of the command".to_owned(),
-        })
-    }
-
-    /// Returns what may be missing in what the command did since `old`.
-    fn missing(&self, old: &Self) -> Option<String> {
-        let (own, before) = (self.own.as_ref()?, old.own.as_ref()?);
-        let refused = own.refused.saturating_sub(before.refused);
-        (refused != 0).then(|| {
-            format!(
-                "{refused} times, a task found no room for a group; if it was of a cgroup that the \
-                 {0} has made, it is not counted as the {0}'s: {MORE_GROUPS}",
-                own.whose
-            )
-        })
-    }
+    /// Of the module's groups, those of the command or the target; there is none before the first
+    /// task. `None` if tasks are not grouped.
+    own: Option<Groups>,
 }
 
 /// What came of one run.
@@ -248,13 +153,13 @@ pub struct Outcome {
 impl Job<'_> {
     fn state(&self) -> Result<State> {
         let reading = self.source.read()?;
-        let own = match &self.group {
-            Some(group) => {
-                let whose = self.subject.whose();
-                Some(Own::new(reading.groups()?.as_ref(), group, whose))
+        let mut own = None;
+        if let Some(group) = &self.group {
+            own = reading.groups()?;
+            if let Some(own) = &mut own {
+                own.groups.retain(|one| group.has(&one.name));
             }
-            None => None,
-        };
+        }
         Ok(State { reading, own })
     }
 
@@ -353,10 +258,10 @@ impl Job<'_> {
         }
         let is_early = begin.is_some();
         if is_early {
-            let whose = self.subject.whose();
-            note(format!(
-                "the {whose} ended before it was to be measured: -D"
-            ));
+            note(match self.subject {
+                Subject::Command(_) => "the command ended before it was to be measured: -D",
+                Subject::Target(_) => "this ended before anything was to be measured: -D",
+            });
             first = None;
         }
         let run = first.zip(after).map(|(first, after)| {
@@ -387,27 +292,24 @@ impl Job<'_> {
         to: Duration,
     ) -> (Run, Interval) {
         let mut interval = new.reading.since(&old.reading);
-        let mut own = old.own.as_ref().zip(new.own.as_ref());
-        if let Some(why) = new.gap(old) {
-            interval.notes.push(why);
-            own = None;
-        } else {
-            interval.notes.extend(new.missing(old));
+        let whose = self.subject.whose();
+        let mut own = match &self.group {
+            Some(_) => Own::between(old.own.as_ref(), new.own.as_ref(), whose),
+            None => Err(String::new()),
+        };
+        match &own {
+            Ok(own) => interval.notes.extend(own.notes.iter().cloned()),
+            // A note has said why there is no group.
+            Err(why) if why.is_empty() => {}
+            Err(why) => interval.notes.push(why.clone()),
         }
         let is_wanted = |name: &str| GroupMetric::ALL.iter().any(|metric| metric.name() == name);
         interval
             .notes
             .extend(render::off(&interval.window, is_wanted));
         let mut histograms = Vec::new();
-        if let Some((old, new)) = own {
-            let pairs = old.histograms.iter().zip(&new.histograms);
-            for (metric, (old, new)) in GroupMetric::ALL.iter().zip(pairs) {
-                if let Some(new) = new {
-                    let since = old.as_ref().and_then(|old| new.since(old));
-                    let since = since.unwrap_or_else(|| new.clone());
-                    histograms.push((COMMAND.to_owned(), metric.name().to_owned(), since));
-                }
-            }
+        for (metric, samples) in own.iter_mut().flat_map(|own| own.histograms.drain(..)) {
+            histograms.push((COMMAND.to_owned(), metric.name().to_owned(), samples));
         }
         let is_wanted = |cpu| self.cpus.is_none_or(|cpus| cpus.numbers.contains(&cpu));
         runs::add_window(&mut histograms, &interval.window, MACHINE, is_wanted);
@@ -423,7 +325,7 @@ impl Job<'_> {
         let mut pairs = runs::describe(&old.reading.timed, &self.module);
         let list = self.cpus.map_or("all", |cpus| &cpus.text);
         let (from, to) = (from.unwrap_or_default().as_nanos(), to.as_nanos());
-        let (words, whose) = (self.subject.words(), self.subject.whose());
+        let words = self.subject.words();
         // Writing to a String does not fail.
         let _ = write!(
             pairs,
@@ -436,9 +338,9 @@ impl Job<'_> {
         if !interval.notes.is_empty() {
             let _ = writeln!(pairs, "notes {}", interval.notes.join("\t"));
         }
-        if let Some((old, new)) = own {
-            for ((key, old), new) in COUNTS.iter().zip(old.counts).zip(new.counts) {
-                let _ = writeln!(pairs, "{key} {}", new.saturating_sub(old));
+        if let Ok(own) = own {
+            for (key, count) in COUNTS.iter().zip(own.counts) {
+                let _ = writeln!(pairs, "{key} {count}");
             }
         }
         let run = Run {

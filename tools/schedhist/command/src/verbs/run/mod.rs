@@ -8,7 +8,7 @@ use crate::{
     files,
     options::{Form, Style},
     output::note,
-    recordings::{tables, writer::Writer},
+    recordings::{runs::COUNTS, tables, writer::Writer},
     source::Source,
     sys::{self, Waiter},
 };
@@ -16,6 +16,7 @@ use crate::{
 mod command_group;
 mod job;
 mod log;
+mod own;
 mod target;
 
 use command_group::CommandGroup;
@@ -98,8 +99,13 @@ fn repeated(
         };
         let outcome = job.once(&title, &mut started)?;
         *status = sys::exit_status(outcome.status).max(*status);
+        let is_attached = matches!(job.subject, Subject::Target(_));
         match outcome.run {
             Some(mut run) => {
+                // A note says why nothing is known of the target.
+                if is_attached && run.pairs.get(COUNTS[0]).is_none() {
+                    *status = (*status).max(1);
+                }
                 if let Some(output) = &mut output {
                     output.write(|recorder| recorder.run(&run.encode()))?;
                 }
@@ -108,7 +114,7 @@ fn repeated(
                     runs.push(run);
                 }
             }
-            None if outcome.is_early => {}
+            None if outcome.is_early && !is_attached => {}
             // A note says why.
             None => {
                 *status = (*status).max(1);
