@@ -21,6 +21,19 @@ pub fn has_cgroups() -> bool {
     Path::new(CGROUPS).join("cgroup.procs").exists()
 }
 
+/// Returns an error about `option` if they are not.
+pub fn need_cgroups(option: &str) -> Result {
+    match has_cgroups() {
+        true => Ok(()),
+        false => Err(Error::at(option, no_cgroups())),
+    }
+}
+
+/// Says that they are not.
+pub fn no_cgroups() -> String {
+    format!("no cgroup hierarchy of version 2 is mounted at {CGROUPS}")
+}
+
 /// The names of the cgroups and rules of `run` begin so.
 pub const RUN: &str = "schedhist-run-";
 

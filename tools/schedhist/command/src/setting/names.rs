@@ -4,7 +4,7 @@
 
 use std::{
     fs,
-    os::unix::ffi::OsStrExt,
+    os::{fd::OwnedFd, unix::ffi::OsStrExt},
     path::{Component, Path, PathBuf},
 };
 
@@ -16,15 +16,16 @@ use crate::{
         grouping::{has_cgroups, CGROUPS},
         owner,
     },
+    sys,
 };
 
-/// Returns an error if there is no such process.
-pub fn check_process(pid: u32) -> Result {
+/// Returns the pidfd of a process, which is ready once that has ended. A thread is none.
+pub fn process(pid: u32) -> Result<OwnedFd> {
     owner::check_pids("-p")?;
-    match Path::new(&format!("/proc/{pid}")).exists() {
-        true => Ok(()),
-        false => Err(Error::at(format!("-p {pid}"), "there is no such process")),
-    }
+    let option = || format!("-p {pid}");
+    let process = sys::process(pid).map_err(|why| Error::at(option(), why))?;
+    let process = process.filter(|process| !sys::has_ended(process).unwrap_or_default());
+    process.ok_or_else(|| Error::at(option(), "there is no such process"))
 }
 
 /// Returns whether a rule has a group for this process alone.

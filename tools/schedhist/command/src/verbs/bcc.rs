@@ -149,7 +149,7 @@ impl Whose {
             _ => Ok(()),
         }?;
         match self {
-            Self::Process(pid) | Self::Each(_, Some(pid)) => names::check_process(*pid),
+            Self::Process(pid) | Self::Each(_, Some(pid)) => names::process(*pid).map(drop),
             _ => Ok(()),
         }
     }

@@ -17,7 +17,7 @@ use schedhist_core::{engine::group::records::GroupMetric, raw::Groups, text::Pai
 
 use super::{command_group::CommandGroup, log::Log, own::Own, target::Target};
 use crate::{
-    error::{noted, At, Error, Kind, Result},
+    error::{noted, Error, Kind, Result},
     options::{CpuList, Style},
     output::note,
     recordings::{
@@ -89,16 +89,16 @@ impl Subject<'_> {
 }
 
 /// What runs meanwhile.
-enum Running {
+enum Running<'a> {
     Child(Child),
     Attached {
         /// The processes that have not ended; `None` if that does not matter.
-        processes: Option<Vec<OwnedFd>>,
+        processes: Option<Vec<&'a OwnedFd>>,
         is_over: bool,
     },
 }
 
-impl Running {
+impl Running<'_> {
     /// Returns the status once it has ended; 0 if this was only attached.
     fn ended(&mut self) -> std::io::Result<Option<ExitStatus>> {
         match self {
@@ -169,12 +169,12 @@ impl Job<'_> {
     }
 
     /// Starts the command, or attaches to the target.
-    fn begin(&self) -> Result<Running> {
+    fn begin(&self) -> Result<Running<'_>> {
         let words = match self.subject {
             Subject::Command(words) => words,
             Subject::Target(target) => {
                 return Ok(Running::Attached {
-                    processes: target.processes()?,
+                    processes: target.processes(),
                     is_over: false,
                 })
             }
@@ -216,7 +216,7 @@ impl Job<'_> {
         let mut tick = self.interval.map(|ms| ms + begin.unwrap_or_default());
         let mut is_over = false;
         let status = loop {
-            if let Some(status) = running.ended().at(self.subject.title())? {
+            if let Some(status) = running.ended().map_err(|why| Error::at(title, why))? {
                 break status;
             }
             let deadline = [begin, end, tick].into_iter().flatten().min();
@@ -244,6 +244,9 @@ impl Job<'_> {
                             let (run, interval) = self.between(before, &after, None, from, now);
                             last = Some((after, now));
                             self.print(&run, &interval, title);
+                            if self.log.is_closed() && matches!(running, Running::Attached { .. }) {
+                                running.end(libc::SIGPIPE);
+                            }
                         }
                         tick = Some((due + interval).max(now));
                     }

@@ -105,6 +105,13 @@ impl Log {
         }
     }
 
+    /// Returns whether whoever read what this prints has gone.
+    pub fn is_closed(&self) -> bool {
+        let failed = self.failed.borrow();
+        let kind = failed.as_ref().map(io::Error::kind);
+        kind == Some(io::ErrorKind::BrokenPipe)
+    }
+
     /// Returns the first error of printing.
     pub fn end(&self) -> Result {
         let error = self.failed.take();
@@ -130,4 +137,28 @@ fn open(path: &Path, appends: bool) -> Result<File> {
         .truncate(false)
         .append(appends);
     options.open(path).at(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::{fd::OwnedFd, unix::net::UnixStream};
+
+    use super::*;
+
+    #[test]
+    fn readers_that_go() {
+        let (writer, reader) = UnixStream::pair().unwrap();
+        let log = Log {
+            file: Some(OwnedFd::from(writer).into()),
+            how: How::AsItIs,
+            has_begun: Cell::new(false),
+            failed: RefCell::new(None),
+        };
+        log.print("a");
+        assert!(!log.is_closed());
+        drop(reader);
+        log.print("b");
+        assert!(log.is_closed());
+        assert!(log.end().is_err());
+    }
 }

@@ -8,23 +8,41 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use schedhist_core::engine::format::text::Escaped;
+
 use crate::{
     cli::Run,
-    error::{At, Error, Result},
-    output::printable,
+    error::{Error, Result},
     setting::{
-        grouping::CGROUPS,
+        grouping::{need_cgroups, CGROUPS},
         names,
         owner::{self, has_initial_pids},
     },
-    sys,
 };
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Target {
-    Processes(Vec<u32>),
+    Processes(Vec<Process>),
     /// By its path below [`CGROUPS`].
     Cgroup(PathBuf),
+}
+
+#[derive(Debug)]
+pub struct Process {
+    pid: u32,
+    /// As the module's files show it, when `run` attached.
+    name: String,
+    /// Is ready when it has ended: this process, and no later one of this PID.
+    fd: OwnedFd,
+}
+
+impl Process {
+    fn new(pid: u32) -> Result<Self> {
+        let fd = names::process(pid)?;
+        let comm = fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
+        let name = Escaped(comm.strip_suffix(b"\n").unwrap_or(&comm)).to_string();
+        Ok(Self { pid, name, fd })
+    }
 }
 
 impl Target {
@@ -32,14 +50,18 @@ impl Target {
     pub fn new(args: &Run) -> Result<Option<Self>> {
         let (path, option) = match (&args.cgroup, &args.unit) {
             (Some(path), _) => (names::cgroup(path, "--cgroup")?, "--cgroup"),
-            (None, Some(name)) => (unit(Path::new(CGROUPS), name)?, "--unit"),
+            (None, Some(name)) => {
+                let wanted = name_of_unit(name)?;
+                need_cgroups("--unit")?;
+                (unit(Path::new(CGROUPS), &wanted)?, "--unit")
+            }
             (None, None) if args.pid.is_empty() => return Ok(None),
             (None, None) => {
-                let pids = args.pid.clone();
-                pids.iter().try_for_each(|pid| names::check_process(*pid))?;
-                return Ok(Some(Self::Processes(pids)));
+                let all = args.pid.iter().map(|pid| Process::new(*pid));
+                return Ok(Some(Self::Processes(all.collect::<Result<_>>()?)));
             }
         };
+        need_cgroups(option)?;
         names::check_cgroup(&path, option)?;
         Ok(Some(Self::Cgroup(path)))
     }
@@ -56,12 +78,9 @@ impl Target {
     pub fn title(&self) -> String {
         match self {
             Self::Cgroup(path) => format!("cgroup {}", names::shown(path)),
-            Self::Processes(pids) => {
-                let name = |pid: &u32| {
-                    let comm = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-                    format!("{pid} ({})", printable(comm.trim_end_matches('\n')))
-                };
-                let names: Vec<_> = pids.iter().map(name).collect();
+            Self::Processes(all) => {
+                let name = |one: &Process| format!("{} ({})", one.pid, one.name);
+                let names: Vec<_> = all.iter().map(name).collect();
                 format!("process {}", names.join(", "))
             }
         }
@@ -71,8 +90,8 @@ impl Target {
     pub fn matching(&self) -> Vec<u8> {
         match self {
             Self::Cgroup(path) => [b"cgroup /", path.as_os_str().as_bytes()].concat(),
-            Self::Processes(pids) => {
-                let pids: Vec<_> = pids.iter().map(u32::to_string).collect();
+            Self::Processes(all) => {
+                let pids: Vec<_> = all.iter().map(|one| one.pid.to_string()).collect();
                 format!("pid {}", pids.join(" ")).into_bytes()
             }
         }
@@ -85,9 +104,9 @@ impl Target {
             Self::Cgroup(path) => {
                 owner::has_initial_cgroups() && names::tells_apart(rule, &names::shown(path))
             }
-            Self::Processes(pids) => {
-                let has = |pid: &u32| names::has_process(rule, *pid);
-                has_initial_pids() && pids.iter().all(has)
+            Self::Processes(all) => {
+                let has = |one: &Process| names::has_process(rule, one.pid);
+                has_initial_pids() && all.iter().all(has)
             }
         }
     }
@@ -100,42 +119,48 @@ impl Target {
                 let below = group.strip_prefix(name.trim_end_matches('/'));
                 below.is_some_and(|below| below.is_empty() || below.starts_with('/'))
             }
-            Self::Processes(pids) => {
-                let pid = group.split_once(':').map(|(pid, _)| pid.parse());
-                pid.is_some_and(|pid| pid.is_ok_and(|pid| pids.contains(&pid)))
+            Self::Processes(all) => {
+                let pid = group.split_once(':').and_then(|(pid, _)| pid.parse().ok());
+                pid.is_some_and(|pid: u32| all.iter().any(|one| one.pid == pid))
             }
         }
     }
 
     /// Returns what is ready when a process has ended; nothing of a cgroup, which may get new ones.
-    pub fn processes(&self) -> Result<Option<Vec<OwnedFd>>> {
+    pub fn processes(&self) -> Option<Vec<&OwnedFd>> {
         match self {
-            Self::Cgroup(_) => Ok(None),
-            Self::Processes(pids) => {
-                let open = |pid: &u32| sys::process(*pid).at(format!("-p {pid}")).transpose();
-                Ok(Some(pids.iter().filter_map(open).collect::<Result<_>>()?))
-            }
+            Self::Cgroup(_) => None,
+            Self::Processes(all) => Some(all.iter().map(|one| &one.fd).collect()),
         }
     }
 }
 
-/// Returns the cgroup of a unit of systemd below a folder, which is called as the unit is. A name
-/// without an ending is that of a service.
-fn unit(cgroups: &Path, name: &str) -> Result<PathBuf> {
-    let wanted = match name.contains('.') {
+/// The endings of the names of units that have cgroups.
+const UNITS: [&str; 6] = [".service", ".scope", ".slice", ".socket", ".mount", ".swap"];
+
+fn wrong_unit<T>(name: &str, why: impl Into<String>) -> Result<T> {
+    Err(Error::at(format!("--unit {name}"), why.into()))
+}
+
+/// Returns the whole name of a unit, which is that of a service unless it ends in another type.
+fn name_of_unit(name: &str) -> Result<String> {
+    if name.contains('/') {
+        return wrong_unit(name, "this is no name of a unit; --cgroup takes a path");
+    }
+    Ok(match UNITS.iter().any(|kind| name.ends_with(kind)) {
         true => name.to_owned(),
         false => format!("{name}.service"),
-    };
-    let wrong = |why: String| Err(Error::at(format!("--unit {name}"), why));
-    if wanted.contains('/') {
-        return wrong("this is no name of a unit; --cgroup takes a path".to_owned());
-    }
+    })
+}
+
+/// Returns the cgroup of a unit of systemd below a folder, which is called as the unit is.
+fn unit(cgroups: &Path, wanted: &str) -> Result<PathBuf> {
     let (mut found, mut folders) = (Vec::new(), vec![cgroups.to_owned()]);
     while let Some(folder) = folders.pop() {
         let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
         let entries = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
         for entry in entries {
-            match entry.file_name() == *wanted {
+            match entry.file_name() == wanted {
                 true => found.push(entry.path()),
                 false => folders.push(entry.path()),
             }
@@ -144,25 +169,31 @@ fn unit(cgroups: &Path, name: &str) -> Result<PathBuf> {
     found.sort_unstable();
     let below = |path: &PathBuf| path.strip_prefix(cgroups).unwrap_or(path).to_owned();
     match &found[..] {
-        [] => wrong(format!(
-            "no cgroup is called {wanted}: is the unit running?"
-        )),
+        [] => wrong_unit(
+            wanted,
+            format!("no cgroup is called {wanted}: is the unit running?"),
+        ),
         [path] => Ok(below(path)),
         several => {
             let names: Vec<_> = { several.iter() }
                 .map(|path| names::shown(&below(path)))
                 .collect();
             let names = names.join(", ");
-            wrong(format!(
-                "several cgroups are: choose by --cgroup among {names}"
-            ))
+            let why = format!("several cgroups are: choose by --cgroup among {names}");
+            wrong_unit(wanted, why)
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        ffi::OsStr,
+        process::{Command, Stdio},
+    };
+
     use super::*;
+    use crate::sys;
 
     #[test]
     fn groups_of_targets() {
@@ -171,9 +202,52 @@ mod tests {
         assert!(!web.has("/system.slice/web.services") && !web.has("/system.slice"));
         assert!(Target::Cgroup("".into()).has("/") && Target::Cgroup("".into()).has("/a"));
         assert_eq!(web.matching(), b"cgroup /system.slice/web.service");
-        let two = Target::Processes(vec![8, 12]);
+        let process = |pid| Process {
+            pid,
+            name: "a".to_owned(),
+            fd: fs::File::open("/dev/null").unwrap().into(),
+        };
+        let two = Target::Processes(vec![process(8), process(12)]);
+        assert_eq!(two.title(), "process 8 (a), 12 (a)");
         assert!(two.has("8:a") && two.has("12:8:b") && !two.has("123:a") && !two.has("other"));
         assert_eq!(two.matching(), b"pid 8 12");
+    }
+
+    #[test]
+    fn processes() {
+        // Any bytes, shown as the module shows them.
+        let root = std::env::temp_dir().join(format!("schedhist-names-{}", std::process::id()));
+        fs::create_dir_all(&root).unwrap();
+        let shell = root.join(OsStr::from_bytes(b"caf\xe9"));
+        std::os::unix::fs::symlink("/bin/sh", &shell).unwrap();
+        let mut command = Command::new(shell);
+        let mut child = command
+            .args(["-c", "read x"])
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
+        fs::remove_dir_all(root).unwrap();
+        let (pid, wanted) = (child.id(), "caf\\xe9");
+        let target = Target::Processes(vec![Process::new(pid).unwrap()]);
+        assert_eq!(target.title(), format!("process {pid} ({wanted})"));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        // It keeps its name, and is not mistaken for a later one of this PID.
+        assert_eq!(target.title(), format!("process {pid} ({wanted})"));
+        assert!(sys::has_ended(target.processes().unwrap()[0]).unwrap());
+        // One that has ended, and a thread.
+        let (send, wait) = std::sync::mpsc::channel::<()>();
+        let (told, tid) = std::sync::mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            told.send(nix::unistd::gettid().as_raw() as u32).unwrap();
+            let _ = wait.recv();
+        });
+        for pid in [pid, tid.recv().unwrap()] {
+            let why = Process::new(pid).unwrap_err().to_string();
+            assert_eq!(why, format!("-p {pid}: there is no such process"));
+        }
+        drop(send);
+        thread.join().unwrap();
     }
 
     #[test]
@@ -183,13 +257,19 @@ mod tests {
             "a.slice/web.service/worker",
             "a.slice/b.slice/c.scope",
             "d.slice/c.scope",
+            "e.slice/my.app.service",
         ] {
             fs::create_dir_all(root.join(path)).unwrap();
         }
+        let of = |name| unit(&root, &name_of_unit(name)?);
         for name in ["web", "web.service"] {
-            assert_eq!(unit(&root, name).unwrap(), Path::new("a.slice/web.service"));
+            assert_eq!(of(name).unwrap(), Path::new("a.slice/web.service"));
         }
-        let why = |name| unit(&root, name).unwrap_err().to_string();
+        // A name may have dots, as that of an instance may.
+        for name in ["my.app", "my.app.service"] {
+            assert_eq!(of(name).unwrap(), Path::new("e.slice/my.app.service"));
+        }
+        let why = |name| of(name).unwrap_err().to_string();
         assert!(why("c.scope").contains("among /a.slice/b.slice/c.scope, /d.slice/c.scope"));
         assert!(why("worker").contains("no cgroup is called worker.service"));
         assert!(why("a.slice/web.service").contains("no name of a unit"));
