@@ -19,7 +19,7 @@ use crate::{
     error::{noted, At, Error, Result},
     output::note,
     setting::{
-        grouping::{has_cgroups, rule_of, rules, Grouping, CGROUPS, RUN},
+        grouping::{has_cgroups, no_cgroups, rule_of, rules, Grouping, CGROUPS, RUN},
         owner::{self, Owner, State},
     },
     source::Source,
@@ -89,8 +89,7 @@ impl<'a> CommandGroup<'a> {
             return Err(Error::new("there is no cgroup hierarchy of version 2"));
         };
         if !has_cgroups() {
-            let why = format!("no cgroup hierarchy of version 2 is mounted at {CGROUPS}");
-            return Err(Error::new(why));
+            return Err(Error::new(no_cgroups()));
         }
         // Another cgroup namespace than that of this process may be mounted.
         let parent = Path::new(CGROUPS).join(OsStr::from_bytes(own));
@@ -120,8 +119,9 @@ impl<'a> CommandGroup<'a> {
     fn with_rule(source: &'a Source) -> Result<Self> {
         let name = format!("{RUN}{}", Owner::this()?);
         let grouping = Grouping::new(source, "list", |rule| rule == "list")?;
-        let rules = rules(source)?.into_iter();
-        let others = rules.filter(|name| Owner::of(name, RUN).is_none()).count();
+        let others = { rules(source)?.iter() }
+            .filter(|name| is_in_use(name))
+            .count();
         if others != 0 {
             note(format!(
                 "tasks that match one of the {others} earlier rules in group_rules are counted \
@@ -197,6 +197,11 @@ impl Drop for CommandGroup<'_> {
     }
 }
 
+/// Returns whether tasks may match a rule, by its name: not that of a `run` that was killed.
+fn is_in_use(rule: &str) -> bool {
+    Owner::of(rule, RUN).is_none_or(|owner| owner.state() != State::Ended)
+}
+
 /// Returns the rule by which the module itself groups tasks.
 fn live_rule(source: &Source) -> Result<String> {
     match source.is_live() {
@@ -230,4 +235,28 @@ impl Drop for Cgroup {
 
 fn writable(path: &Path) -> Result<OwnedFd> {
     Ok(OpenOptions::new().write(true).open(path).at(path)?.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_in_use() {
+        let this = Owner::this().unwrap();
+        assert!(is_in_use("theirs") && is_in_use(&format!("{RUN}x")));
+        assert!(is_in_use(&format!("{RUN}{this}")));
+        let mut child = Command::new("sleep").arg("100").spawn().unwrap();
+        let number = sys::number_of(child.id()).unwrap().unwrap();
+        let of_child = this.to_string();
+        let (_, rest) = of_child.split_once('-').unwrap();
+        let namespace = rest
+            .split_once('-')
+            .map_or(String::new(), |(_, n)| format!("-{n}"));
+        let rule = format!("{RUN}{}-{number}{namespace}", child.id());
+        assert!(is_in_use(&rule));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(!is_in_use(&rule));
+    }
 }
