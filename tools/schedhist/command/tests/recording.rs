@@ -341,7 +341,6 @@ fn times_as_people_say_them() {
         ("--time 35,14:05", 36, 41),
         // The last 14:05 before the end is on the day before, but an end comes after its beginning.
         ("--time ,14:05", 1, 41),
-        ("--time 14:05,", 1, 41),
     ] {
         let output = of(&format!("{words} -e -j runq"));
         let times = numbers(&histograms(&said(&output).0), "time_ns");
@@ -355,12 +354,26 @@ fn times_as_people_say_them() {
             "from 2026-11-27T13:59:40 to 2026-11-27T14:00:20",
         ),
         ("--time 2026-11-28T14:00,", 1, "from 2026-11-27T13:59:40 to"),
+        // Beyond its end, and between two of its snapshots.
+        (
+            "--time 14:05,",
+            1,
+            "schedhist: --time: the snapshots of data are from",
+        ),
+        (
+            "--time 14:00:20,14:00:25",
+            1,
+            "no interval is within these times",
+        ),
         ("--last 5 --time 1,2", 2, "cannot be used with"),
     ] {
         let output = of(words);
         assert_eq!(output.status.code(), Some(status), "{words}: {output:?}");
         assert!(said(&output).1.contains(why), "{words}: {output:?}");
     }
+    let output = folder.run("report -i nothing --last 5");
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(said(&output).1.contains("nothing: No such file"));
     // Those of the page are within it, too.
     assert!(of("--last 5 --html page").status.success());
     assert!(folder.read("page").contains("5.0 s"));
@@ -368,6 +381,51 @@ fn times_as_people_say_them() {
     let output = piped.output().unwrap();
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     assert!(said(&output).1.contains("is no file"), "{output:?}");
+}
+
+/// When the clock is put back, a time comes twice; when it is put forward, some do not come.
+#[test]
+fn changed_clocks() {
+    let folder = Folder::new("clocks");
+    let mut machine = sim::Machine::new(2, 5, 3);
+    // From 00:30 UTC: each ten minutes, on 25 October 2026, and on 29 March.
+    for (file, begin) in [("back", 1_792_888_200), ("forward", 1_774_744_200)] {
+        let mut recorder = recorder(&folder.join(file), "module 0.1.0\n");
+        for i in 0..12 {
+            machine.run(5);
+            machine.now += 600 * SECOND;
+            support::record(&mut recorder, &machine.raw(), (begin + i * 600) * SECOND);
+        }
+    }
+    for (words, wanted) in [
+        // 02:10 was at 00:10 UTC, before the recording, and at 01:10.
+        ("back --time 02:10,", Ok(7)),
+        ("back --time 2026-10-25T02:10,", Ok(7)),
+        ("back --time 02:40,02:50", Ok(1)),
+        // The end is the first one after the beginning.
+        ("back --time ,02:40", Ok(1)),
+        ("forward --time 03:10,", Ok(7)),
+        (
+            "forward --time 02:10,",
+            Err("there is no such time as 2026-03-29 02:10:00"),
+        ),
+        (
+            "forward --time 2026-03-29T02:10,",
+            Err("there is no such time"),
+        ),
+        ("forward --time ,02:10", Err("there is no such time")),
+    ] {
+        let mut report = folder.command(&format!("report -e -j runq -i {words}"));
+        let output = report
+            .env("TZ", "CET-1CEST,M3.5.0,M10.5.0/3")
+            .output()
+            .unwrap();
+        let (out, err) = said(&output);
+        match wanted {
+            Ok(number) => assert_eq!(histograms(&out).len(), number, "{words}: {output:?}"),
+            Err(why) => assert!(err.contains(why), "{words}: {output:?}"),
+        }
+    }
 }
 
 /// Both files of a ring have the snapshot between them. No interval is missing if the first file

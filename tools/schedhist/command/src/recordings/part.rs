@@ -10,7 +10,7 @@ use crate::{
     cli::Report,
     error::{Error, Result},
     options::{nanoseconds, Parsed},
-    recordings::reader::{self, Event},
+    recordings::reader::{self, Event, Losses},
 };
 
 /// A part of a recording, in nanoseconds since its first snapshot.
@@ -100,52 +100,73 @@ pub fn chosen(args: &Report, path: &Path) -> Result<Range> {
     } else {
         "--time"
     };
-    if !path.is_file() {
+    if path.exists() && !path.is_file() {
         let why = format!(
             "the recording is read twice, and {} is no file",
             path.display()
         );
         return Err(Error::usage(format!("{option}: {why}")));
     }
-    let taken = snapshots(path)?;
+    let (taken, lost) = snapshots(path)?;
+    match range_of(args, path, &taken) {
+        Err(why) => {
+            // Otherwise the second reading does.
+            lost.note();
+            Err(why)
+        }
+        range => range,
+    }
+}
+
+/// Returns the part that the user chose among the snapshots of a recording.
+fn range_of(args: &Report, path: &Path, taken: &[Taken]) -> Result<Range> {
+    let (from, to) = args.time.unwrap_or_default();
+    // Without intervals, whoever reads them says so.
     let (Some(first), Some(end)) = (taken.first(), taken.last()) else {
-        return Err(Error::at(path, reader::NO_INTERVAL));
+        return Ok(WHOLE);
     };
     if let Some(last) = args.last {
-        return Ok((begin_of_last(&taken, last), WHOLE.1));
+        return Ok((begin_of_last(taken, last), WHOLE.1));
     }
-    let begin = match since(from, WHOLE.0) {
-        Some(ns) => { taken.iter() }
+    let begin = match from {
+        None => Some(first.0),
+        Some(Moment::Since(ns)) => { taken.iter() }
             .find(|(_, at)| *at >= ns)
             .map(|(unix, _)| *unix),
-        None => from.and_then(|from| unix(from, None, end.0)),
+        Some(Moment::Clock(date, time)) => last_until(date, time, first.0, end.0)?,
     };
     let first_within = { taken.iter() }.find(|(unix, _)| begin.is_some_and(|begin| *unix >= begin));
-    let to = match since(to, WHOLE.1) {
-        Some(ns) => Some(ns),
-        None => {
-            let end = to.and_then(|to| unix(to, begin, end.0));
-            let last = { taken.iter() }.rfind(|(unix, _)| Some(*unix) <= end);
-            last.map(|(_, at)| *at)
+    let (to, until) = match to {
+        None => (Some(WHOLE.1), Some(end.0)),
+        Some(Moment::Since(ns)) => (Some(ns), Some(end.0)),
+        Some(Moment::Clock(date, time)) => {
+            let until = first_after(date, time, begin.unwrap_or(end.0))?;
+            let last = { taken.iter() }.rfind(|(unix, _)| *unix <= until);
+            (last.map(|(_, at)| *at), Some(until))
         }
     };
     let range = first_within.map(|(_, at)| *at).zip(to);
     match range.filter(|(from, to)| from < to) {
         Some(range) => Ok(range),
         None => {
+            let is_inside = begin.is_some_and(|begin| begin <= end.0) && until >= Some(first.0);
+            let what = match is_inside && begin <= until {
+                true => "no interval is within these times: ",
+                false => "",
+            };
             let (first, last) = (shown(first.0), shown(end.0));
             let why = format!(
-                "the snapshots of {} are from {first} to {last}",
+                "{what}the snapshots of {} are from {first} to {last}",
                 path.display()
             );
-            Err(Error::at(option, why))
+            Err(Error::at("--time", why))
         }
     }
 }
 
-fn snapshots(path: &Path) -> Result<Vec<Taken>> {
+fn snapshots(path: &Path) -> Result<(Vec<Taken>, Losses)> {
     let mut taken = Vec::new();
-    reader::walk_quietly(path, |event| {
+    let lost = reader::walk_quietly(path, |event| {
         if let Event::Pair(pair) = event {
             let (begin, end) = pair.at;
             if taken.last().is_none_or(|(_, at)| *at != begin) {
@@ -155,7 +176,7 @@ fn snapshots(path: &Path) -> Result<Vec<Taken>> {
         }
         Ok(())
     })?;
-    Ok(taken)
+    Ok((taken, lost))
 }
 
 /// Returns where the last part begins that has at least this length.
@@ -168,25 +189,64 @@ fn begin_of_last(taken: &[Taken], length: Duration) -> u64 {
         .map_or(0, |(_, at)| *at)
 }
 
-/// Returns when a moment was by the clock, in nanoseconds since 1970. Without a date, it is the
-/// first one from `from` on, or the last one up to `end`.
-fn unix(moment: Moment, from: Option<u64>, end: u64) -> Option<u64> {
-    let Moment::Clock(date, time) = moment else {
-        return None;
-    };
-    let on = |date: NaiveDate| {
-        let local = date.and_time(time).and_local_timezone(Local).earliest()?;
-        u64::try_from(local.timestamp()).ok()?.checked_mul(SECOND)
-    };
+/// Returns when it was this time on a day, in nanoseconds since 1970: twice if the clock was put
+/// back.
+fn on(date: NaiveDate, time: NaiveTime) -> Vec<u64> {
+    let local = date.and_time(time).and_local_timezone(Local);
+    let both = [local.earliest(), local.latest()].into_iter().flatten();
+    let mut all: Vec<_> = both
+        .filter_map(|local| u64::try_from(local.timestamp()).ok()?.checked_mul(SECOND))
+        .collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+fn no_such_time(date: NaiveDate, time: NaiveTime) -> Error {
+    let why = format!("there is no such time as {}", date.and_time(time));
+    Error::at("--time", why)
+}
+
+/// Returns the last such time up to `end`. Without a date, it is of a day of the recording.
+fn last_until(
+    date: Option<NaiveDate>,
+    time: NaiveTime,
+    first: u64,
+    end: u64,
+) -> Result<Option<u64>> {
+    let last = |date| on(date, time).into_iter().rfind(|ns| *ns <= end);
     if let Some(date) = date {
-        return on(date);
+        let all = on(date, time);
+        let is_none = all.is_empty();
+        let found = last(date).or(all.first().copied());
+        return if is_none {
+            Err(no_such_time(date, time))
+        } else {
+            Ok(found)
+        };
     }
-    let day = local(from.unwrap_or(end)).date_naive();
-    let one = Days::new(1);
-    match from {
-        Some(from) => on(day).filter(|ns| *ns >= from).or_else(|| on(day + one)),
-        None => on(day).filter(|ns| *ns <= end).or_else(|| on(day - one)),
+    let day = local(end).date_naive();
+    let is_past = day.and_time(time) <= local(end).naive_local();
+    if is_past && on(day, time).is_empty() {
+        return Err(no_such_time(day, time));
     }
+    let before = day - Days::new(1);
+    let before = Some(before).filter(|day| *day >= local(first).date_naive());
+    Ok(last(day).or_else(|| before.and_then(last)))
+}
+
+/// Returns the first such time from `begin` on.
+fn first_after(date: Option<NaiveDate>, time: NaiveTime, begin: u64) -> Result<u64> {
+    let day = date.unwrap_or_else(|| local(begin).date_naive());
+    let all = on(day, time);
+    let is_ahead = date.is_some() || day.and_time(time) >= local(begin).naive_local();
+    let next = || on(day + Days::new(1), time).first().copied();
+    let found = match { all.iter() }.find(|ns| **ns >= begin).or(all.last()) {
+        None if is_ahead => None,
+        Some(ns) if date.is_some() || *ns >= begin => Some(*ns),
+        _ => next(),
+    };
+    found.ok_or_else(|| no_such_time(day, time))
 }
 
 fn local(unix_ns: u64) -> DateTime<Local> {
@@ -257,7 +317,17 @@ mod tests {
         let noon = noon.unwrap().and_local_timezone(Local).earliest().unwrap();
         let end = noon.timestamp() as u64 * SECOND;
         let hour = 3_600 * SECOND;
-        let of = |text: &str, from| unix(moment(text).unwrap(), from, end);
+        let clock = |text: &str| match moment(text) {
+            Some(Moment::Clock(date, time)) => (date, time),
+            _ => panic!("{text}"),
+        };
+        let of = |text: &str, from: Option<u64>| {
+            let (date, time) = clock(text);
+            match from {
+                None => last_until(date, time, end - 24 * hour, end).unwrap(),
+                Some(from) => Some(first_after(date, time, from).unwrap()),
+            }
+        };
         assert_eq!(of("11:00", None), Some(end - hour));
         assert_eq!(of("12:00", None), Some(end));
         // Not before the end today, so yesterday; after a beginning, the next one.
@@ -265,5 +335,8 @@ mod tests {
         assert_eq!(of("13:00", Some(end - hour)), Some(end + hour));
         assert_eq!(of("10:00", Some(end - hour)), Some(end + 22 * hour));
         assert_eq!(of("2026-11-26T12:00", Some(end)), Some(end - 24 * hour));
+        // The recording has no yesterday.
+        let (_, time) = clock("13:00");
+        assert_eq!(last_until(None, time, end - hour, end).unwrap(), None);
     }
 }

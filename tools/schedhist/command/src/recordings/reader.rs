@@ -49,6 +49,13 @@ pub struct Contents {
 pub struct Losses(pub Vec<(PathBuf, Lost)>);
 
 impl Losses {
+    /// Notes them: for one who has read quietly.
+    pub fn note(&self) {
+        for (path, lost) in &self.0 {
+            note(format!("{}: {lost}", path.display()));
+        }
+    }
+
     /// Returns what was lost as JSON, an object to a line.
     pub fn json(&self) -> String {
         let line = |(path, lost): &(PathBuf, Lost)| {

@@ -159,6 +159,7 @@ report | -i few.data | --separator , | notes measuring is off
 report | -i few.data | --time 0,1 | differs
 report | -i few.data | --time 0,2 | notes 2 runs are not shown
 report | -i runs.data | --time 0,1 | refused runs, which have no intervals
+report | -i runs.data | --last 1 | refused runs, which have no intervals
 report | -i few.data | --last 0.5 | differs
 report | -i few.data | --last 1 | notes 2 runs are not shown with --last
 report | -i few.data | --each | differs
