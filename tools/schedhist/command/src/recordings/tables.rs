@@ -66,8 +66,10 @@ pub fn recorded(runs: &[Run], metrics: &[String], style: &Style) -> Result<Strin
         if style.form != Form::Text {
             continue;
         }
+        let whose = run.whose();
         for (scope, metric, distribution) in &run.histograms {
             if !metrics.is_empty() && distribution.count() != 0 {
+                let scope = if scope == COMMAND { whose } else { scope };
                 out += &format!("{scope}, {metric}:\n");
                 render::bars(&mut out, distribution, 1, style.unit);
             }
@@ -302,6 +304,16 @@ note: 9 samples of the command are in no histogram: a group gets these a moment
   doctor tells
 "
         );
+    }
+
+    /// Runs of what `run` was attached to are not called a command.
+    #[test]
+    fn attached_runs() {
+        let mut run = example(4);
+        run.pairs = Pairs::of_lines("whose cgroup\nwords cgroup /a\nvoluntary 1\ninvoluntary 0\n");
+        let text = recorded(&[run], &["runq".to_owned()], &style(&[])).unwrap();
+        assert!(text.contains("\ncgroup, runq:\n"), "{text}");
+        assert!(!text.contains("command"), "{text}");
     }
 
     #[test]

@@ -2,7 +2,10 @@
 
 //! `diff`: compares repeated runs, and says "different" only where that can be known.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
 
 use schedhist_core::{
     compare::{self, Line, LEAST_RUNS, LEVEL},
@@ -111,15 +114,30 @@ pub fn diff(args: &Diff) -> Result<u8> {
     };
     let (a, b) = (of(&args.a)?, of(&args.b)?);
     comparable(&a, &b)?;
-    let of_command = |run: &Run| metrics.iter().all(|m| run.histogram(COMMAND, m).is_some());
-    let scope = if a.runs.iter().chain(&b.runs).all(of_command) {
-        COMMAND
-    } else {
-        MACHINE
-    };
+    let all: Vec<_> = a.runs.iter().chain(&b.runs).collect();
+    let (scope, whose) = scope_of(&all, &metrics)?;
     let rows = rows(&a.runs, &b.runs, scope, &metrics, &quantiles)?;
-    let printed = print(&show(&a, &b, scope, &rows, &style));
+    let printed = print(&show(&a, &b, whose, &rows, &style));
     Ok(verdict(judge(&args.fail_above, &rows), printed))
+}
+
+/// Returns what all runs have samples of, and what to call it. Refuses those of a command beside
+/// those of what `run` was attached to.
+fn scope_of(all: &[&Run], metrics: &[String]) -> Result<(&'static str, &'static str)> {
+    let has = |run: &&Run| metrics.iter().all(|m| run.histogram(COMMAND, m).is_some());
+    if !all.iter().all(has) {
+        return Ok((MACHINE, MACHINE));
+    }
+    let whose: BTreeSet<_> = all.iter().map(|run| run.whose()).collect();
+    match whose.first().filter(|_| whose.len() == 1) {
+        Some(whose) => Ok((COMMAND, whose)),
+        None => {
+            let whose: Vec<_> = whose.into_iter().collect();
+            let whose = whose.join(" and of a ");
+            let why = format!("these cannot be compared: the runs are of a {whose}");
+            Err(refuse(why))
+        }
+    }
 }
 
 /// Refuses what cannot be compared.
@@ -324,5 +342,49 @@ fn judge(rules: &[Rule], rows: &[Row]) -> u8 {
         [true, _] => 1,
         [_, true] => 2,
         _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use schedhist_core::{
+        distribution::Distribution,
+        engine::histogram::bucket::{Precision, Scheme},
+        text::Pairs,
+    };
+
+    use super::*;
+
+    #[test]
+    fn scopes() {
+        let run = |pairs: &str, scope: &str| {
+            let none = Distribution::new(Scheme::new(Precision::new(5).unwrap()));
+            Run {
+                pairs: Pairs::of_lines(pairs),
+                histograms: vec![(scope.to_owned(), "runq".to_owned(), none)],
+            }
+        };
+        let of = |runs: &[Run]| {
+            let runs: Vec<_> = runs.iter().collect();
+            let found = scope_of(&runs, &["runq".to_owned()]);
+            found.map_err(|why| why.to_string())
+        };
+        let command = run("", COMMAND);
+        let cgroup = run("whose cgroup\n", COMMAND);
+        let machine = run("", MACHINE);
+        assert_eq!(
+            of(&[command.clone(), command.clone()]),
+            Ok((COMMAND, COMMAND))
+        );
+        assert_eq!(
+            of(&[cgroup.clone(), cgroup.clone()]),
+            Ok((COMMAND, "cgroup"))
+        );
+        assert_eq!(of(&[cgroup.clone(), machine]), Ok((MACHINE, MACHINE)));
+        let why = of(&[command, cgroup]).unwrap_err();
+        assert!(
+            why.ends_with("the runs are of a cgroup and of a command"),
+            "{why}"
+        );
     }
 }
