@@ -281,12 +281,21 @@ pub struct Run {
     /// Attach to the cgroup of a unit of systemd, until ^C
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub unit: Option<String>,
-    /// Attached: end after 30s, 10m or 2h
+    /// Attached: measure for 30s, 10m or 2h
     #[arg(short, long, value_name = "TIME", requires = "attached", value_parser = parsed(seconds))]
     pub duration: Option<Duration>,
     /// The command and its arguments, after --
     #[arg(required_unless_present = "attached", trailing_var_arg = true, allow_hyphen_values = true, value_hint = ValueHint::CommandWithArguments)]
     pub command: Vec<OsString>,
+}
+
+impl Run {
+    /// Returns when what is attached to has been measured for as long as `-d` says: as with
+    /// `perf stat`, that counts from the end of `-D` on.
+    pub fn measured_until(&self) -> Option<Duration> {
+        let delay = self.delay.unwrap_or_default();
+        self.duration.map(|duration| duration.saturating_add(delay))
+    }
 }
 
 /// Record snapshots in a file

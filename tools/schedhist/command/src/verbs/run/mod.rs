@@ -62,7 +62,7 @@ pub fn run(args: &Run, source: &Source) -> Result<u8> {
         },
         interval: args.interval,
         delay: args.delay,
-        timeout: args.timeout.or(args.duration),
+        timeout: args.timeout.or(args.measured_until()),
         cpus,
         each_cpu: args.no_aggr,
         module: files::read("/sys/module/schedhist/version").unwrap_or_default(),
