@@ -61,24 +61,25 @@ fn status(verb: &str) -> &'static str {
         "run" => {
             "That of the command: 128 plus the signal if one ended it, 127 if there is no\n\
              such command, 126 if it cannot be executed, and of several runs the highest;\n\
-             0 if it was attached, 1 if nothing could be measured, and 2 for wrong usage."
+             0 if it was attached, 1 if nothing of that could be measured; 2 for wrong usage."
         }
         "record" => {
             "That of the command, as for run, or 0 without one;\n\
              1 for a failure, and 2 for wrong usage."
         }
         "report" => {
-            "0, or 1 for a failure, and if a part of the recording cannot be read;\n\
-             2 for wrong usage."
+            "0, or 1 for a failure, and if a part of the recording cannot be read, but for a\n\
+             last one that is cut off; 2 for wrong usage."
         }
         "diff" => {
-            "0, or 1 for a failure, and if a quantile is different and above the limit;\n\
-             2 for wrong usage, and if the two cannot be compared."
+            "0, or 1 if a quantile is different and above the limit, and if the output cannot\n\
+             be written; 2 for wrong usage, if a file cannot be read, if the two cannot be\n\
+             compared, and if a limit cannot be judged."
         }
         "watch" => {
             "3 if the threshold was exceeded, or else 0;\n1 for a failure, and 2 for wrong usage."
         }
-        "doctor" => "The number of failures.",
+        "doctor" => "The number of failures, or 2 for wrong usage.",
         _ => "0, or 1 for a failure, and 2 for wrong usage.",
     }
 }
