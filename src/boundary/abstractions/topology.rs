@@ -25,8 +25,8 @@ pub(crate) fn next_allowed(task: Task<'_>, cpu: Option<u32>, _: &impl RcuReader)
 }
 
 /// Returns whether two CPUs share a last-level cache; on arm64, where firmware names no other CPU
-/// that shares that of `one`, whether they are of one package. It may be wrong before a CPU has been
-/// online for the first time.
+/// that shares that of `one`, whether they are of one package. It may be wrong before a CPU has
+/// been online for the first time.
 pub(crate) fn share_llc(one: u32, two: u32) -> bool {
     is_possible(one)
         && is_possible(two)
