@@ -189,6 +189,7 @@ fn unit(cgroups: &Path, wanted: &str) -> Result<PathBuf> {
 mod tests {
     use std::{
         ffi::OsStr,
+        io::Read,
         process::{Command, Stdio},
     };
 
@@ -222,10 +223,14 @@ mod tests {
         std::os::unix::fs::symlink("/bin/sh", &shell).unwrap();
         let mut command = Command::new(shell);
         let mut child = command
-            .args(["-c", "read x"])
+            .args(["-c", "echo; read x"])
             .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
             .spawn()
             .unwrap();
+        // It has its name once it runs, which may be after spawn() returns.
+        let said = child.stdout.as_mut().unwrap();
+        said.read_exact(&mut [0]).unwrap();
         fs::remove_dir_all(root).unwrap();
         let (pid, wanted) = (child.id(), "caf\\xe9");
         let target = Target::Processes(vec![Process::new(pid).unwrap()]);
