@@ -124,8 +124,7 @@ impl Delivery {
             emit_long_wait(cpu, wait, &task());
         }
         if let Some(log) = log {
-            let longest = long_wait.and_then(|wait| wait.longest);
-            self.outliers.check(log, cpu, sample, longest, task);
+            self.outliers.check(log, cpu, sample, long_wait, task);
         }
     }
 }

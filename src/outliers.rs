@@ -34,7 +34,7 @@ use crate::{
     },
     engine::{
         format::Actions,
-        idle::Longest,
+        idle::LongWait,
         outlier::{
             next_after,
             Culprit,
@@ -296,20 +296,20 @@ impl Outliers {
 
     /// Reports `sample` if it is above its threshold.
     ///
-    /// `task` identifies the task of the sample. `cpu` is the CPU on which the sample was taken,
-    /// and `log` the log of that CPU. To be called in a probe, on `cpu` itself, with interrupts
-    /// off, before the next switch.
+    /// `task` identifies the task of the sample, and `long_wait` is about it, too. `cpu` is the CPU
+    /// on which the sample was taken, and `log` the log of that CPU. To be called in a probe, on
+    /// `cpu` itself, with interrupts off, before the next switch.
     #[inline(always)]
     pub(crate) fn check(
         &self,
         log: &Log,
         cpu: u32,
         sample: &Sample,
-        longest: Option<Longest>,
+        long_wait: Option<&LongWait>,
         task: impl FnOnce() -> Identity,
     ) {
         if self.thresholds.is_exceeded_by(sample) {
-            self.report(log, cpu, sample, longest, &task());
+            self.report(log, cpu, sample, long_wait, &task());
         }
     }
 
@@ -320,7 +320,7 @@ impl Outliers {
         log: &Log,
         cpu: u32,
         sample: &Sample,
-        longest: Option<Longest>,
+        long_wait: Option<&LongWait>,
         task: &Identity,
     ) {
         // Not the end of the sample: a task that was blocked is reported when it runs again.
@@ -333,6 +333,7 @@ impl Outliers {
                 return log.suppress();
             }
         };
+        let longest = long_wait.and_then(|wait| wait.longest);
         // Cannot fail: the log always has a slot.
         let Some((outlier, culprits)) = log.report(id, sample, task, longest) else {
             return self.budget.limit.done();
