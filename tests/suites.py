@@ -16,6 +16,7 @@ import sys
 import tempfile
 import threading
 import time
+import traceback
 from collections import Counter, defaultdict
 
 KERNEL, KIND, RUN, EARLIER, ADVICE, *SUITES = sys.argv[1:]
@@ -116,10 +117,14 @@ class Job(threading.Thread):
         status = 137  # of a thread that an exception ends
         try:
             with open(self.path, "a", encoding="utf-8") as self.out:
-                if self.tests is not None:
-                    status = self.in_guest() if self.tests else 0
-                else:
-                    status = 0 if self.suite in done else self.command(COMMANDS[self.suite], self.out)
+                try:
+                    if self.tests is not None:
+                        status = self.in_guest() if self.tests else 0
+                    else:
+                        status = 0 if self.suite in done else self.command(COMMANDS[self.suite], self.out)
+                except Exception:
+                    # Python aborts if a thread still prints to stderr as the run ends.
+                    traceback.print_exc(file=self.out)
         finally:
             self.status, self.ended = status, time.monotonic()
             changed.set()
