@@ -1146,6 +1146,12 @@ fn a_task_is_moved_while_it_gets_a_cpu() {
     assert!(MOVED.iter().all(|times| times.load(Relaxed) > 0));
 }
 
+/// Returns a value for two threads.
+fn shared<T>(value: T) -> (Arc<T>, Arc<T>) {
+    let one = Arc::new(value);
+    (one.clone(), one)
+}
+
 /// A CPU is idle from 10 to 20, from 30 to 40 and so on; a reader looks meanwhile.
 fn stays_while_they_come() {
     const STARTS: [u64; 3] = [10, 30, 50];
@@ -1153,10 +1159,7 @@ fn stays_while_they_come() {
     settle(&stays);
     stays.start(1, false);
     let ended = loom::sync::atomic::AtomicUsize::new(0);
-    let (writer, reader) = {
-        let shared = Arc::new((stays, ended));
-        (shared.clone(), shared)
-    };
+    let (writer, reader) = shared((stays, ended));
     side_by_side(
         move || {
             let (stays, ended) = &*writer;
@@ -1202,10 +1205,7 @@ fn stay_that_ends() {
     settle(&stays);
     stays.start(5, false);
     stays.begin(10);
-    let (writer, reader) = {
-        let shared = Arc::new(stays);
-        (shared.clone(), shared)
-    };
+    let (writer, reader) = shared(stays);
     side_by_side(
         move || writer.end(20),
         move || assert!(!reader.was_busy(12, 28)),
@@ -1232,10 +1232,7 @@ fn stays_that_are_forgotten() {
             settle(&stays);
             stays.start(5, false);
             stays.begin(10);
-            let (writer, reader) = {
-                let shared = Arc::new(stays);
-                (shared.clone(), shared)
-            };
+            let (writer, reader) = shared(stays);
             side_by_side(
                 move || {
                     writer.forget();
