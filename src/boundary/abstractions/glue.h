@@ -191,10 +191,8 @@ void schedhist_irq_restore(unsigned long flags);
  */
 int schedhist_next_allowed(const struct task_struct *task, int cpu);
 
-/* Returns a number that the possible CPUs of a last-level cache share. */
+/* Return whether two possible CPUs share a last-level cache, are of one core, or on one node. */
 bool schedhist_shares_llc(int one, int two);
-
-/* Returns whether two possible CPUs are of one core, or on one NUMA node. */
 bool schedhist_is_sibling(int one, int two);
 bool schedhist_is_near(int one, int two);
 
