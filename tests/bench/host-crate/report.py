@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: GPL-2.0
 """Combine the counts of callgrind and the times of Criterion: see tests/bench/host.
 
-COUNTS has a file SUBJECT.OPERATION of callgrind for each line of its file `list`, and the
-instructions of the command in its file `commands`; CRITERION has the results of Criterion. Prints
-tables, and writes the numbers to JSON. Fails if recording takes the engine more instructions than a
-crate that does no more.
+COUNTS has a file SUBJECT.OPERATION of callgrind for each line of its file `list`, the instructions of
+the command in its file `commands`, and its size in `size`; CRITERION has the results of Criterion.
+Prints tables, and writes the numbers to JSON. Fails if recording takes the engine more instructions
+than a crate that does no more.
 """
 
 from __future__ import annotations
@@ -106,6 +106,9 @@ def main(counts: str, criterion: str, output: str) -> None:
         print(f"{name:32}{count:13}")
         figures.append({"part": "host", "row": f"command: {name}", "column": "instructions", "value": count,
                         "unit": "instructions"})
+    size = int((Path(counts) / "size").read_text())
+    print(f"{'its size, bytes':32}{size:13}")
+    figures.append({"part": "host", "row": "command: its size", "column": "bytes", "value": size, "unit": "bytes"})
     Path(output).write_text(json.dumps(figures, indent=1) + "\n")
     sys.exit(not verdict(rows))
 

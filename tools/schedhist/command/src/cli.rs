@@ -16,8 +16,8 @@ use schedhist_core::{
 
 use crate::{
     options::{
-        between_snapshots, form, known, least_wait, metric, milliseconds, number, parsed, quantile,
-        seconds, separator, sub_buckets, threshold, CpuList,
+        between_snapshots, form, known, least_wait, listen, metric, milliseconds, number, parsed,
+        quantile, seconds, separator, sub_buckets, threshold, CpuList, Listen,
     },
     recordings::part::{times, Times},
     verbs::{ctl, diff::Rule, watch::Action},
@@ -490,8 +490,8 @@ pub struct Export {
     pub input: PathBuf,
     /// Address and port
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9763", conflicts_with_all = ["textfile", "once"],
-        value_parser = NonEmptyStringValueParser::new())]
-    pub listen: String,
+        value_parser = parsed(listen))]
+    pub listen: Listen,
     /// Write a file for node_exporter instead
     #[arg(long, value_name = "PATH")]
     pub textfile: Option<PathBuf>,

@@ -2,7 +2,12 @@
 
 //! The values of options, and how they are parsed.
 
-use std::{fmt::Display, str::FromStr, time::Duration};
+use std::{
+    fmt::Display,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    str::FromStr,
+    time::Duration,
+};
 
 use clap::{
     builder::{NonEmptyStringValueParser, PossibleValue, PossibleValuesParser, TypedValueParser},
@@ -127,6 +132,29 @@ pub fn form() -> impl TypedValueParser<Value = negotiate::Form> {
             _ => negotiate::Form::Text(Dialect::Prometheus),
         }
     })
+}
+
+/// Where to listen: addresses, to be tried in this order.
+#[derive(Clone)]
+pub struct Listen(pub Vec<SocketAddr>);
+
+/// Parses a value of `--listen`. `:PORT` is that port of all addresses of the machine; where there is
+/// no IPv6, only those of IPv4. The only name is `localhost`:
+/// a static program cannot look up others where glibc is not the one that it was built with.
+pub fn listen(text: &str) -> Parsed<Listen> {
+    let parsed = match text.rsplit_once(':') {
+        Some((name @ ("" | "localhost"), port)) => port.parse().ok().map(|port| {
+            let both: [IpAddr; 2] = match name {
+                "" => [Ipv6Addr::UNSPECIFIED.into(), Ipv4Addr::UNSPECIFIED.into()],
+                _ => [Ipv6Addr::LOCALHOST.into(), Ipv4Addr::LOCALHOST.into()],
+            };
+            both.map(|ip| SocketAddr::new(ip, port)).to_vec()
+        }),
+        _ => text.parse().ok().map(|address| vec![address]),
+    };
+    parsed
+        .map(Listen)
+        .ok_or_else(|| "ADDRESS:PORT, localhost:PORT or :PORT".to_owned())
 }
 
 /// Parses a separator. A quotation mark would end values, and not separate them.

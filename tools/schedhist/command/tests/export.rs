@@ -6,7 +6,7 @@
 use std::{
     fs,
     io::{BufRead, BufReader, ErrorKind, Lines, Read, Write},
-    net::{TcpListener, TcpStream},
+    net::{SocketAddr, TcpListener, TcpStream},
     os::unix::fs::{symlink, PermissionsExt},
     path::{Path, PathBuf},
     process::{Child, ChildStderr, Command, Stdio},
@@ -352,6 +352,31 @@ fn hosts() {
     assert_eq!(status(&[]), "200");
     assert_eq!(status(&["localhost", "example.org"]), "421");
     drop(process);
+}
+
+/// Names other than `localhost` are refused, as are addresses without a port.
+#[test]
+fn listen() {
+    let (folder, _) = module("listen", 1, 10);
+    for wrong in [
+        "localhost",
+        "example.org:9763",
+        "127.0.0.1",
+        "::1:9763",
+        ":65536",
+        "::",
+    ] {
+        let mut command = folder.command(&format!("--dir m export --listen {wrong}"));
+        let output = command.output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{wrong}: {said}");
+        assert!(said.contains("localhost:PORT"), "{wrong}: {said}");
+    }
+    let (_process, mut lines) = start(&folder, "localhost:0");
+    let line = lines.next().unwrap().unwrap();
+    let url = line.strip_prefix("schedhist: http://").unwrap();
+    let address: SocketAddr = url.strip_suffix("/metrics").unwrap().parse().unwrap();
+    assert!(address.ip().is_loopback(), "{address}");
 }
 
 /// `--listen :PORT` is that port of all addresses.

@@ -171,8 +171,6 @@ impl Client {
 /// What clients share.
 struct Server<'a> {
     exporter: &'a mut Exporter,
-    /// The name that the user gave to the address.
-    name: &'a str,
     bound: SocketAddr,
     scrapes: Vec<Scrape>,
 }
@@ -239,7 +237,6 @@ impl Server<'_> {
         name.parse::<IpAddr>().is_ok()
             || six.is_some_and(|six| six.parse::<Ipv6Addr>().is_ok())
             || name.eq_ignore_ascii_case("localhost")
-            || name.eq_ignore_ascii_case(self.name)
     }
 
     /// Returns the metrics in a form: made now, or a moment ago for another client.
@@ -278,21 +275,14 @@ fn bound_bytes(clients: &mut Vec<Client>) {
     clients.drain(..first_kept.map_or(0, |place| place + 1));
 }
 
-/// Opens the port. `:PORT` is that port of all addresses of the machine.
-fn listen(address: &str) -> io::Result<TcpListener> {
-    match address.strip_prefix(':') {
-        // Where there is no IPv6, only those of IPv4.
-        Some(port) => TcpListener::bind(format!("[::]:{port}"))
-            .or_else(|_| TcpListener::bind(format!("0.0.0.0:{port}"))),
-        None => TcpListener::bind(address),
-    }
-}
-
-pub fn serve(exporter: &mut Exporter, address: &str) -> Result {
-    let listener = listen(address).at(address)?;
-    let bound = listener.local_addr().at(address)?;
+/// Serves at the first of these addresses that is free, until SIGINT.
+pub fn serve(exporter: &mut Exporter, addresses: &[SocketAddr]) -> Result {
+    let all = addresses.iter().map(SocketAddr::to_string);
+    let all = all.collect::<Vec<_>>().join(", ");
+    let listener = TcpListener::bind(addresses).at(&all)?;
+    let bound = listener.local_addr().at(&all)?;
     let waiter = Waiter::new()?;
-    listener.set_nonblocking(true).at(address)?;
+    listener.set_nonblocking(true).at(&all)?;
     if !bound.ip().is_loopback() {
         note(format!(
             "{bound} can be reached from other machines, and there is no password"
@@ -301,7 +291,6 @@ pub fn serve(exporter: &mut Exporter, address: &str) -> Result {
     note(format!("http://{bound}/metrics"));
     let mut server = Server {
         exporter,
-        name: address.rsplit_once(':').map_or("", |(name, _)| name),
         bound,
         scrapes: Vec::new(),
     };

@@ -29,7 +29,7 @@ pub fn export(args: &Export, source: &Source) -> Result<u8> {
             Err(Error::usage(why))
         }
         None if args.once => print(&exporter.scrape(args.format)?),
-        None => http::serve(&mut exporter, &args.listen),
+        None => http::serve(&mut exporter, &args.listen.0),
     };
     ended.map(|()| 0)
 }
