@@ -112,7 +112,7 @@ def _in_child(function: Callable[[], object], out: int) -> NoReturn:
 
 
 class Stuck(Exception):
-    """A test that no signal ends, as it is in the kernel, with its stack there."""
+    """A test that no signal ends, as it is in the kernel: its output, and its stack there."""
 
 
 def guarded(seconds: int, function: Callable[[], object], out: int, known: set[int]) -> int | None:
@@ -139,7 +139,9 @@ def guarded(seconds: int, function: Callable[[], object], out: int, known: set[i
             os.write(out, line)
         if not select.select([ended], [], [], 0)[0]:
             stack = Path(f"/proc/{pid}/stack")
-            raise Stuck(stack.read_text() if stack.exists() else "unknown")
+            os.write(out, b"does not end; its stack in the kernel:\n")
+            os.write(out, stack.read_bytes() if stack.exists() else b"unknown\n")
+            raise Stuck(Path(f"/proc/self/fd/{out}").read_text(encoding="utf-8", errors="replace"))
     os.close(ended)
     status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     return None if late else status
@@ -291,10 +293,10 @@ def run_tests(tests: list[Test]) -> bool:
             following.load()
         try:
             good &= run_test(test, following, known)
-        except Stuck as stack:
+        except Stuck as stuck:
             # What holds it would disturb all later tests.
-            print(f"not ok {test.name}\n# does not end; its stack in the kernel:")
-            print(*(f"# {line}" for line in str(stack).splitlines()), sep="\n", flush=True)
+            print(f"not ok {test.name}")
+            print(*(f"# {line}" for line in str(stuck).splitlines()), sep="\n", flush=True)
             return False
     return good
 
