@@ -39,5 +39,8 @@ tests/mutants/run --build || failed=1
 # tests/guest/sites.py must reject bad machine code.
 scripts/bed/root -- tests/bed/sites.py "$(scripts/bed/build)" || failed=1
 
+# The tests' own reader of raw must reject damaged snapshots.
+tests/bed/raw.py || failed=1
+
 # Tests scripts/tracegen as part of a build.
 tests/tracegen/drift || failed=1
