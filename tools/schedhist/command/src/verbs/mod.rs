@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The verbs, one to a file.
+//!
+//! To add a verb, write a struct for its arguments, with examples, and its variant of [`Verb`] in
+//! [`crate::cli`], a file for it here, and its line in [`run`]. One that changes a setting takes it
+//! from [`crate::setting`], which restores it. Add it to the table of verbs in `docs/tool.md`.
 
 mod bcc;
 mod completions;
