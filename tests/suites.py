@@ -25,6 +25,8 @@ QUICK, THOROUGH = KIND == "quick", KIND == "thorough"
 RESULT = re.compile(r"(ok|not ok|skip) ([^ :\n]+)")
 TIMES = f"{STATE}/seconds-{KERNEL}{'-quick' * QUICK}"
 
+# The kernel of the suite debug: Debian stable's own version has one.
+DEBUG = f"{KERNEL}-debug" if f"{KERNEL}-debug" in OURS else "debug"
 # The guest tests that the suite debug runs, too: those that find most bugs there in the least time.
 ON_DEBUG = """clash enable unload_enabled wait_bursts hold_newtask hotplug groups_change fault_enable
     fault_threshold""".split()
@@ -168,7 +170,7 @@ class Job(threading.Thread):
 
     def in_guest(self) -> int:
         """Runs the tests in a guest, and those that are left when it goes down in another one."""
-        kernel = "debug" if self.suite == "debug" else KERNEL
+        kernel = DEBUG if self.suite == "debug" else KERNEL
         # Kernels of our own are slower.
         seconds = 3600 * (3 if kernel in OURS else 1) * (10 if THOROUGH else 1)
         # A CPU that the host does not run keeps others waiting.
@@ -233,7 +235,7 @@ def parts_of(suite: str, tests: list[str]) -> list[tuple[float, list[str]]]:
 
 
 def has_debug_kernel() -> bool:
-    return bool(glob.glob(f"{STAMPS}/kernel-*-schedhist-debug"))
+    return bool(glob.glob(f"{STAMPS}/kernel-*-schedhist-{DEBUG}"))
 
 
 def plan(suite: str) -> list[Job]:
@@ -345,7 +347,7 @@ class Run:
         names = [job.job + text for job, text in tests.items()]
         text, left = ", ".join(names), self.time_left()
         if self.building:
-            text = f"{text and text + ' running; '}the kernel debug is being built;"
+            text = f"{text and text + ' running; '}the kernel {DEBUG} is being built;"
         else:
             text = f"{text or 'nothing'} running,"
         so_far = time.monotonic() - self.first
@@ -355,12 +357,12 @@ class Run:
         )
 
     def announce(self) -> None:
-        """Says how long it will take, and begins to build the kernel debug if it is needed."""
+        """Says how long it will take, and begins to build the kernel of the suite debug if it is needed."""
         text = f"{' '.join(SUITES)}: about {minutes(self.time_left())}"
         debug = [job for job in self.jobs if job.suite == "debug" and job.expected]
         if debug and not has_debug_kernel():
             debug[0].expected += 600
-            text += ", and up to 20 more to build the kernel debug"
+            text += f", and up to 20 more to build the kernel {DEBUG}"
         say(f"{text}, on {CPUS} CPU{'s' * (CPUS > 1)} and the kernel {KERNEL}{ADVICE}")
         # All suites need this kernel: installs it once, with its progress shown.
         if any(job.expected for job in self.jobs):
@@ -378,7 +380,7 @@ class Run:
             # At the same priority as the suites, so that it is ready when they are done.
             with open(f"{work}/kernel", "w", encoding="utf-8") as log:
                 self.building = subprocess.Popen(
-                    ["scripts/bed/kernel", "debug"],
+                    ["scripts/bed/kernel", DEBUG],
                     stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
                 )
 
