@@ -145,6 +145,14 @@ kdir_proxy() {
 	kdir_refuses "built with CONFIG_SCHED_PROXY_EXEC"
 }
 
+# Integers have the same types in C and in Rust only with that option.
+kdir_cfi() {
+	echo "CONFIG_$1=y" >> "$kdir/include/config/auto.conf"
+	kdir_refuses "built with CONFIG_CFI, and without CONFIG_CFI_ICALL_NORMALIZE_INTEGERS" "make run"
+	echo CONFIG_CFI_ICALL_NORMALIZE_INTEGERS=y >> "$kdir/include/config/auto.conf"
+	kdir_accepts
+}
+
 # preprocess_glue: preprocesses glue.h for the build folder's configuration, as bindgen and the compiler
 # begin, and prints our own errors.
 preprocess_glue() {
@@ -280,6 +288,8 @@ check kdir/no-sched-info kdir kdir_without SCHED_INFO
 check kdir/no-smp kdir kdir_without SMP
 check kdir/no-tracing kdir kdir_without TRACING
 check kdir/proxy-exec kdir kdir_proxy
+check kdir/cfi kdir kdir_cfi CFI
+check kdir/cfi-clang kdir kdir_cfi CFI_CLANG
 check kdir/glue-no-smp kdir glue_without SMP
 check kdir/glue-no-tracing kdir glue_without TRACING
 check kdir/glue-no-debugfs kdir glue_without DEBUG_FS
