@@ -43,13 +43,22 @@ class Victim:
             children = Path(f"/proc/{self.pid}/task/{self.pid}/children")
             wait_until("the victim's child", lambda: children.read_text())
 
-    def begin(self) -> None:
+    def tell(self, byte: bytes) -> None:
         assert self.process.stdin
-        self.process.stdin.write(b"\n")
+        self.process.stdin.write(byte)
         self.process.stdin.flush()
 
+    def begin(self) -> None:
+        self.tell(b"\n")
+
+    def halt(self) -> dict[str, int]:
+        """Returns how long it slept or waited at each place. It stays, asleep."""
+        self.tell(b"s")
+        wait_until("what the victim says", self.out.read_text)
+        return {name: int(ns) for name, ns in map(str.split, self.out.read_text().splitlines())}
+
     def end(self) -> dict[str, int]:
-        """Returns how long it slept or waited at each place."""
+        """The same, and it is gone."""
         assert self.process.stdin
         self.process.stdin.close()
         self.process.wait()
@@ -561,24 +570,21 @@ def test_offcpu_profile():
     needs("perf")
     load()
     victim, symbols, other = Victim("naps"), some_symbols(), None
-    # Kernels of ours have no BTF.
-    if BTF.exists() and shutil.which("offcputime-libbpf"):
-        other = Listener(*symbols, "offcputime-libbpf", "-p", str(victim.pid), "8")
     perf = Recording(symbols, ["offcpu"], "-g", "-p", str(victim.pid))
     perf.wait()
+    # Kernels of ours have no BTF.
+    if BTF.exists() and shutil.which("offcputime-libbpf"):
+        other = Listener(*symbols, "stdbuf", "-oL", "offcputime-libbpf", "-p", str(victim.pid))
+        wait_until("offcputime", lambda: other.goes_on() and "Tracing" in other.said())
     victim.begin()
     time.sleep(8)
-    if other:
-        other.process.wait()
-    # What it says is not to be of a longer time than the profile.
-    slept = victim.end()
-    # perf ends with it, and then terminates its own child.
-    perf.process.wait()
+    # What it says is of the time of both profiles. They look up its functions while it is there.
+    slept = victim.halt()
+    perf.off()
     eq("places", set(slept), {"nap_futex", "nap_pipe", "nap_timer"})
     check_profile(slept, script(perf.data, *SCRIPT_FIELDS, prefix=symbols), "perf")
-    # It does not run at exactly the same time.
     if other:
-        check_shares(slept, 4, "offcputime", other.said())
+        check_shares(slept, 4, "offcputime", other.end())
     check_report(slept, symbols, perf.data)
 
 
@@ -611,10 +617,12 @@ def test_wait_profiles():
     measure(1)
     victim.begin()
     time.sleep(4)
+    # It first repays what it ran beyond its quota, which is long where ticks are late.
+    wait_until("waits for the quota", lambda: histogram("throttled").sum > 10**9)
+    # What it says is of the time of the profile, and of the histograms.
+    places = victim.halt()
     measure(0)
     waited = of_group(f"{victim.pid}:waits", "runq_sum_ns")
-    # What it says is not to be of a longer time than the profile.
-    places = victim.end()
     perf.off()
     samples = script(perf.data, *SCRIPT_FIELDS, prefix=symbols).split("\n\n")
 

@@ -5,9 +5,10 @@
  *
  * usage: naps
  *
- * Goes on until its standard input ends. Then prints for how long it did not have a CPU in each
- * of the sleeps, in nanoseconds, since the last byte came from there: "nap_futex N", "nap_pipe N",
- * "nap_timer N". That is the time by CLOCK_MONOTONIC, less that by the clock of the thread's CPU time.
+ * Goes on until its standard input ends, or an "s" comes from there: then it stays, asleep. Prints
+ * before for how long it did not have a CPU in each of the sleeps, in nanoseconds, since the last other
+ * byte came: "nap_futex N", "nap_pipe N", "nap_timer N". That is the time by CLOCK_MONOTONIC, less that
+ * by the clock of the thread's CPU time.
  *
  * It is compiled with frame pointers, and makes its system calls by itself: so each sleep has the
  * function of its name on top of its user stack.
@@ -101,7 +102,7 @@ int main(void)
 		die("naps");
 	if (!fork())
 		answer();
-	while ((got = read(0, &byte, 1)) != 0) {
+	while ((got = read(0, &byte, 1)) != 0 && (got < 0 || byte != 's')) {
 		for (int i = 0; i < 3 && got == 1; i++)
 			slept[i] = 0;
 		spin_until(now() + MS);
@@ -112,5 +113,8 @@ int main(void)
 	}
 	for (int i = 0; i < 3; i++)
 		printf("%s %lld\n", naps[i].name, slept[i]);
+	fflush(stdout);
+	if (got)
+		pause();
 	return 0;
 }

@@ -6,9 +6,10 @@
  * usage: waits CPU
  *        waits quota
  *
- * Goes on until its standard input ends. Then prints for how long it did not have the CPU at each
- * place, in nanoseconds, since the last byte came from there: "wait_short N", "wait_long N". That is
- * the time by CLOCK_MONOTONIC, less that by the clock of the thread's CPU time.
+ * Goes on until its standard input ends, or an "s" comes from there: then it stays, asleep. Prints
+ * before for how long it did not have the CPU at each place, in nanoseconds, since the last other byte
+ * came: "wait_short N", "wait_long N". That is the time by CLOCK_MONOTONIC, less that by the clock of
+ * the thread's CPU time.
  *
  * With `quota` there is no hog: the program runs in wait_quota(), on whatever CPU and quota it is
  * given, until it is killed.
@@ -84,7 +85,7 @@ int main(int argc, char **argv)
 		die("waits");
 	if (!fork())
 		be_hog();
-	while ((got = read(0, &byte, 1)) != 0) {
+	while ((got = read(0, &byte, 1)) != 0 && (got < 0 || byte != 's')) {
 		if (got == 1)
 			memset(waited, 0, sizeof(waited));
 		for (int i = 0; i < 2; i++) {
@@ -97,5 +98,8 @@ int main(int argc, char **argv)
 	}
 	for (int i = 0; i < 2; i++)
 		printf("%s %lld\n", waits[i].name, waited[i]);
+	fflush(stdout);
+	if (got)
+		pause();
 	return 0;
 }
