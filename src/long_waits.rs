@@ -10,12 +10,9 @@ use kernel::{
 use crate::{
     boundary::{
         abstractions::{
-            are_of_one_core,
-            are_on_one_node,
             local_clock,
             next_allowed,
             run_if_online,
-            share_llc,
             with_current,
             zeroed,
             CpuRef,
@@ -35,6 +32,7 @@ use crate::{
         Wait,
         WaitSums, //
     },
+    places,
 };
 
 /// What CPUs keep for long waits. Allocated when the first limit is set, and kept until unload.
@@ -162,7 +160,7 @@ impl<R: RcuReader> Candidates for Allowed<'_, R> {
     }
 
     fn is_near(&self, cpu: u32) -> bool {
-        share_llc(self.watch.cpu, cpu)
+        matches!(self.distance(cpu), Distance::Core | Distance::Llc)
     }
 
     fn stays(&self, cpu: u32) -> Option<&IdleStays> {
@@ -175,16 +173,9 @@ impl<R: RcuReader> Candidates for Allowed<'_, R> {
 
     fn distance(&self, cpu: u32) -> Distance {
         let own = self.watch.cpu;
-        if cpu == own {
-            Distance::Own
-        } else if are_of_one_core(own, cpu) {
-            Distance::Core
-        } else if self.is_near(cpu) {
-            Distance::Llc
-        } else if are_on_one_node(own, cpu) {
-            Distance::Node
-        } else {
-            Distance::Remote
+        match cpu == own {
+            true => Distance::Own,
+            false => places::distance(own, cpu),
         }
     }
 }

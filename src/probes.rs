@@ -39,6 +39,7 @@ use crate::{
     },
     groups::Groups,
     long_waits::CpuIdles,
+    places,
     recorder::{
         CpuRecorder,
         Recorder,
@@ -123,6 +124,7 @@ impl Probes {
         }
         let wakings = register(metrics.needs_wakeups(), wakings_variant(metrics))?;
         let hotplug = hotplug::Registration::new(recorder.clone())?;
+        places::learn_all();
         let switches = register_switches(&recorder, scheme, metrics, (has_groups, looks_at_waits))?;
         recorder.start_idle();
         Ok(Self {

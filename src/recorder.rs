@@ -31,6 +31,7 @@ use crate::{
             Task,
             TaskNewtask,
             TaskRename,
+            ThisCpu,
             Waking,
             Work,
             COMM_LEN, //
@@ -48,6 +49,7 @@ use crate::{
             Group,
             Grouped, //
         },
+        idle::Distance,
         switch::{
             record_wakeup,
             view,
@@ -74,6 +76,7 @@ use crate::{
         TracingObserver,
         WaitObserver, //
     },
+    places,
     records::{
         CpuRecords,
         Records, //
@@ -373,6 +376,11 @@ impl<'a> view::Switch for SwitchView<'a> {
     }
 
     #[inline(always)]
+    fn distance(&self, cpu: u32) -> Distance {
+        places::distance(self.switch.cpu(), cpu)
+    }
+
+    #[inline(always)]
     fn state(&self, pid: i32) -> &TaskState {
         self.tasks.get(pid)
     }
@@ -470,6 +478,10 @@ impl Hotplug for Recorder {
                 memory.enter_idle();
             }
         }
+    }
+
+    fn online(&self, cpu: u32) {
+        places::learn(cpu);
     }
 }
 

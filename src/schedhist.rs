@@ -7,7 +7,8 @@
 //! is the module itself: its probes (`recorder`, `groups`, `delivery`; `probes` registers them) and
 //! their control (`monitor`), its files (`files`, which show a `reading`), its trace events
 //! (`events`, emitted by `delivery`), the groups of tasks (`groups`), samples above a threshold
-//! (`outliers`), and what other CPUs did during a long wait (`long_waits`).
+//! (`outliers`), what other CPUs did during a long wait (`long_waits`), and how far CPUs are from
+//! each other (`places`).
 
 use kernel::{
     prelude::*,
@@ -26,6 +27,7 @@ mod long_waits;
 mod monitor;
 mod observer;
 mod outliers;
+mod places;
 mod probes;
 mod reading;
 mod recorder;
@@ -104,6 +106,7 @@ impl kernel::Module for SchedHist {
         for (text, definition) in Definition::all(rules) {
             definition.ok_or_else(|| refused("group_rules", text, Definition::EXPECTED))?;
         }
+        places::begin();
         let monitor = Monitor::new(Scheme::new(precision), metrics)
             .inspect_err(|e| pr_err!("cannot set up the histograms: {e:?}\n"))?;
         monitor.set_groups(rule).inspect_err(|e| {

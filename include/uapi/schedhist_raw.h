@@ -23,7 +23,8 @@
  *	  GROUPING_MORE		more about them
  *	  GROUP			each group, of all CPUs together
  *	  GROUP_SLICES		slices in progress of its tasks, if there are any
- *	  GROUP_LONG_WAITS	its long waits, if there were any
+ *	  GROUP_MIGRATIONS	its migrations, if there were any
+ *	  GROUP_LONG_WAITS	its long waits, likewise
  *	  GROUP_BUCKETS		its buckets that are not empty, likewise
  *	  NEIGHBOUR		other groups that had the CPU when its waits
  *				ended
@@ -156,6 +157,7 @@ struct schedhist_raw_header {
 #define SCHEDHIST_RAW_OFFLINE	19	/* struct schedhist_raw_offline */
 #define SCHEDHIST_RAW_LONG_WAITS	20 /* struct schedhist_raw_long_waits */
 #define SCHEDHIST_RAW_GROUP_LONG_WAITS	21 /* struct schedhist_raw_group_long_waits */
+#define SCHEDHIST_RAW_GROUP_MIGRATIONS	22 /* struct schedhist_raw_group_migrations */
 
 /* Values of schedhist_raw_slice::occupancy. */
 #define SCHEDHIST_RAW_IS_IDLE	0	/* the idle task has the CPU */
@@ -520,6 +522,28 @@ struct schedhist_raw_group_long_waits {
 	__u64 remote_idle_ns;
 	__u64 unknown_ns;
 	__u64 busy_ns;
+};
+
+/**
+ * struct schedhist_raw_group_migrations - the migrations of a group, by distance
+ * @record: GROUP_MIGRATIONS
+ * @group: the number of the group
+ * @reserved: 0
+ * @core: those between two threads of one core
+ * @llc: those between two cores of one last-level cache
+ * @node: those between two last-level caches of one NUMA node
+ * @remote: those between two nodes
+ *
+ * They are its counter "migrations", told apart.
+ */
+struct schedhist_raw_group_migrations {
+	struct schedhist_raw_record record;
+	__u32 group;
+	__u32 reserved;
+	__u64 core;
+	__u64 llc;
+	__u64 node;
+	__u64 remote;
 };
 
 /**

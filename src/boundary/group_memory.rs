@@ -490,6 +490,11 @@ impl<M: AsRef<GroupMemories>> CpuGroups for ThisCpuGroups<'_, M> {
     }
 
     #[inline(always)]
+    fn placement(&self) -> Option<&GroupPlacement> {
+        self.memory.current_placement()
+    }
+
+    #[inline(always)]
     fn carry(&self, turn: u64) {
         self.memory.carry(turn);
     }

@@ -6,6 +6,7 @@ use core::fmt;
 
 use crate::engine::{
     format::input,
+    idle::Distance,
     named::named, //
 };
 
@@ -234,6 +235,7 @@ named! {
     /// - `offcpu = blocked_interruptible + blocked_uninterruptible + blocked_idle +
     ///   blocked_stopped + blocked_traced + blocked_parked + blocked_frozen + blocked_other`
     /// - `offcpu = wakeup + wake_unseen`
+    /// - `migrations = migrations_core + migrations_llc + migrations_node + migrations_remote`
     ///
     /// To add a counter: a row here, and where it is counted, in `switch/cpu.rs`. If it is counted
     /// at each switch, also a field of its own in `Header`. If the events that it counts are in no
@@ -291,5 +293,30 @@ named! {
         /// any metric is on that needs the task's last switch-out, whether or not
         /// [`Metric::Throttled`] is.
         Throttled => "throttled", "Switches to a task that had been throttled.";
+        /// Those of [`Counter::Migrations`] that were from another thread of the same core.
+        MigrationsCore =>
+            "migrations_core", "Switches to a task that last ran on another thread of the same core.";
+        /// Those from a CPU further away, of the same last-level cache.
+        MigrationsLlc => "migrations_llc",
+            "Switches to a task that last ran on another core of the same last-level cache.";
+        /// Those from a CPU further away, on the same NUMA node.
+        MigrationsNode => "migrations_node",
+            "Switches to a task that last ran on another last-level cache of the same NUMA node.";
+        /// Those from another node.
+        MigrationsRemote =>
+            "migrations_remote", "Switches to a task that last ran on another NUMA node.";
+    }
+}
+
+impl Counter {
+    /// Returns the counter of migrations over a distance.
+    #[inline(always)]
+    pub const fn of_migrations(distance: Distance) -> Self {
+        match distance {
+            Distance::Own | Distance::Core => Self::MigrationsCore,
+            Distance::Llc => Self::MigrationsLlc,
+            Distance::Node => Self::MigrationsNode,
+            Distance::Remote | Distance::None => Self::MigrationsRemote,
+        }
     }
 }

@@ -16,6 +16,7 @@
 //! | [`format`] | text, OpenMetrics and binary formats of the files; parsing of input |
 //! | [`metric`] | the metrics and counters: names and meaning |
 //! | `named` | enums declared from a table of names, which the event generator reads, too |
+//! | [`distance`] | how far CPUs are from each other |
 //! | [`identity`] | a task's PID, priority and name |
 //! | [`cell`] | a counter that one CPU writes and any CPU reads |
 //! | [`seqcount`] | a sequence counter, for consistent copies of several cells |
@@ -24,6 +25,7 @@
 
 mod atomic;
 pub mod cell;
+pub mod distance;
 mod div;
 pub mod format;
 pub mod group;

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from .ktap import Wrong, eq, note, within
 from .laws import Sums
 from .module import histogram, lines_of, measure, read, reset, status, write
-from .names import CULPRITS, GROUP_COUNTERS, GROUP_METRICS
+from .names import CULPRITS, GROUP_COUNTERS, GROUP_METRICS, MIGRATIONS
 
 KTHREAD = 0x200000  # PF_KTHREAD
 
@@ -110,7 +110,7 @@ def check_group_laws() -> None:
         sums.same(f"{metric}, sum", total(f"{metric}_sum_ns"), machine[metric].sum)
         longest = max(group.values[f"{metric}_max_ns"] for group in found.values())
         sums.same(f"{metric}, max", [longest], machine[metric].max or [0])
-    for counter in GROUP_COUNTERS:
+    for counter in [*GROUP_COUNTERS, *MIGRATIONS]:
         sums.same(counter, total(counter), status(counter))
     for unit, wanted in ("", machine["runq_preempt"].count), ("_ns", machine["runq_preempt"].sum):
         sums.same(f"preempted_by{unit}", sum(map(total, of_culprits("preempted_by", unit))), wanted)

@@ -29,16 +29,18 @@ CULPRITS = ["own", "other", "kernel", "idle"]
 
 # Sums of counters, and of the counts of metrics; each holds if these metrics are measured.
 BLOCKED_OTHERWISE = [f"blocked_{state}" for state in ("idle", "stopped", "traced", "parked", "frozen", "other")]
+MIGRATIONS = [f"migrations_{distance}" for distance in ("core", "llc", "node", "remote")]
 LAWS: list[tuple[str, list[str], set[str]]] = [
     ("switches", ["oncpu", "idle", "start_unseen"], {"oncpu", "idle"}),
     ("switches", ["to_idle", "runq", "throttled", "wait_unseen", "untracked"], {"runq_wakeup", "runq_preempt"}),
     ("runq", ["runq_wakeup", "runq_preempt"], set()),
     ("offcpu", ["blocked_interruptible", "blocked_uninterruptible", *BLOCKED_OTHERWISE], set()),
     ("offcpu", ["wakeup", "wake_unseen"], {"wakeup"}),
+    ("migrations", MIGRATIONS, set()),
 ]
 # In the order of the summary.
 COUNTERS = ["switches", "voluntary", "involuntary", "start_unseen", "to_idle", "wait_unseen", "untracked",
-            *BLOCKED_OTHERWISE, "wake_unseen", "migrations", "clock_backwards", "throttled"]
+            *BLOCKED_OTHERWISE, "wake_unseen", "migrations", "clock_backwards", "throttled", *MIGRATIONS]
 
 # The files, but for those of each metric and CPU. Controls can be read and written; `reset` has no text.
 CONTROLS = ["enable", "metrics", "outlier_limit", "outlier_rate", "on_outlier", "group_by", "group_rules",

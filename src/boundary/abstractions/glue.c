@@ -111,6 +111,8 @@ int schedhist_next_allowed(const struct task_struct *task, int cpu)
 	return cpu < nr_cpu_ids ? cpu : -1;
 }
 
+DEFINE_PER_CPU(u64, schedhist_place);
+
 bool schedhist_shares_llc(int one, int two)
 {
 #if defined(CONFIG_X86) && !defined(CONFIG_UML)
@@ -132,9 +134,9 @@ bool schedhist_is_sibling(int one, int two)
 	return cpumask_test_cpu(two, topology_sibling_cpumask(one));
 }
 
-bool schedhist_is_near(int one, int two)
+int schedhist_node_of(int cpu)
 {
-	return cpu_to_node(one) == cpu_to_node(two);
+	return cpu_to_node(cpu);
 }
 
 struct dentry *schedhist_create_file(const char *name, umode_t mode,

@@ -32,6 +32,7 @@
 #include <linux/cpu.h>
 #include <linux/fs.h>
 #include <linux/irq_work.h>
+#include <linux/percpu-defs.h>
 #include <linux/poll.h>
 #include <linux/random.h>
 #include <linux/sched.h>
@@ -191,10 +192,15 @@ void schedhist_irq_restore(unsigned long flags);
  */
 int schedhist_next_allowed(const struct task_struct *task, int cpu);
 
-/* Return whether two possible CPUs share a last-level cache, are of one core, or on one node. */
+/* Where a CPU is; what it means is the business of Rust. */
+DECLARE_PER_CPU(u64, schedhist_place);
+
+/* Return whether two possible CPUs share a last-level cache, or are of one core. */
 bool schedhist_shares_llc(int one, int two);
 bool schedhist_is_sibling(int one, int two);
-bool schedhist_is_near(int one, int two);
+
+/* Returns the NUMA node of a possible CPU. */
+int schedhist_node_of(int cpu);
 
 typedef void (*schedhist_irq_work_func)(struct irq_work *work);
 

@@ -30,13 +30,18 @@ pub(crate) trait Hotplug: Send + Sync + 'static {
     ///
     /// Process context, may sleep.
     fn prepare(&self, cpu: u32);
+
+    /// Called on `cpu`, which has come online, but which tasks may not use yet.
+    ///
+    /// Process context, may sleep.
+    fn online(&self, cpu: u32);
 }
 
 /// A state of the CPU hotplug machine.
 ///
 /// # Invariants
 ///
-/// [`Registration::new`] allocated the state, whose callbacks expect the node of an [`Instance`].
+/// [`Callback::new`] allocated the state, whose callbacks expect the node of an [`Instance`].
 struct State(bindings::cpuhp_state);
 
 impl Drop for State {
@@ -57,22 +62,10 @@ struct Instance<T> {
 /// A listener that is called for CPUs that come online, until the registration is dropped.
 ///
 /// Dropping it sleeps.
-///
-/// # Invariants
-///
-/// `instance` is linked into `state`.
 pub(crate) struct Registration<T: Hotplug> {
-    // `state` is dropped last. It must have no instance then.
-    instance: Pin<KBox<Instance<T>>>,
-    state: State,
+    _online: Callback<T, true>,
+    _prepare: Callback<T, false>,
 }
-
-// SAFETY: The functions of CPU hotplug can be called from any thread, and the node is linked and
-// unlinked under their lock.
-unsafe impl<T: Hotplug> Send for Registration<T> {}
-
-// SAFETY: No method takes a shared reference, so threads can do nothing with one.
-unsafe impl<T: Hotplug> Sync for Registration<T> {}
 
 impl<T: Hotplug> Registration<T> {
     /// Registers `listener` for CPUs that come online; not for those that are online already.
@@ -80,6 +73,35 @@ impl<T: Hotplug> Registration<T> {
     ///
     /// Fails with `ENOMEM`, and with `ENOSPC` if the kernel has no hotplug state left.
     pub(crate) fn new(listener: Arc<T>) -> Result<Self> {
+        Ok(Self {
+            _prepare: Callback::new(listener.clone())?,
+            _online: Callback::new(listener)?,
+        })
+    }
+}
+
+/// One of the two functions of a listener: [`Hotplug::online`] if `ONLINE`, or else
+/// [`Hotplug::prepare`].
+///
+/// # Invariants
+///
+/// `instance` is linked into `state`.
+struct Callback<T: Hotplug, const ONLINE: bool> {
+    // `state` is dropped last. It must have no instance then.
+    instance: Pin<KBox<Instance<T>>>,
+    state: State,
+}
+
+// SAFETY: The functions of CPU hotplug can be called from any thread, and the node is linked and
+// unlinked under their lock.
+unsafe impl<T: Hotplug, const ONLINE: bool> Send for Callback<T, ONLINE> {}
+
+// SAFETY: No method takes a shared reference, so threads can do nothing with one.
+unsafe impl<T: Hotplug, const ONLINE: bool> Sync for Callback<T, ONLINE> {}
+
+impl<T: Hotplug, const ONLINE: bool> Callback<T, ONLINE> {
+    /// Sleeps; fails as [`Registration::new`] does.
+    fn new(listener: Arc<T>) -> Result<Self> {
         context::might_sleep();
         let instance = KBox::pin_init(
             pin_init!(Instance {
@@ -94,14 +116,24 @@ impl<T: Hotplug> Registration<T> {
             transmute::<
                 unsafe extern "C" fn(c_uint, *mut bindings::hlist_node) -> c_int,
                 unsafe extern "C" fn(c_uint) -> c_int,
-            >(prepare::<T>)
+            >(call::<T, ONLINE>)
+        };
+        let (state, name) = match ONLINE {
+            true => (
+                bindings::cpuhp_state_CPUHP_AP_ONLINE_DYN,
+                c"schedhist:online",
+            ),
+            false => (
+                bindings::cpuhp_state_CPUHP_BP_PREPARE_DYN,
+                c"schedhist:prepare",
+            ),
         };
         // SAFETY: The name is static. The callback is code of this module, which stays loaded until
         // the state is dropped.
         let state = unsafe {
             bindings::__cpuhp_setup_state(
-                bindings::cpuhp_state_CPUHP_BP_PREPARE_DYN,
-                c"schedhist:prepare".as_char_ptr(),
+                state,
+                name.as_char_ptr(),
                 false,
                 Some(callback),
                 None,
@@ -121,7 +153,7 @@ impl<T: Hotplug> Registration<T> {
     }
 }
 
-impl<T: Hotplug> Drop for Registration<T> {
+impl<T: Hotplug, const ONLINE: bool> Drop for Callback<T, ONLINE> {
     fn drop(&mut self) {
         context::might_sleep();
         // SAFETY: The instance is linked into the state by the type's invariant. No callback runs
@@ -137,13 +169,20 @@ impl<T: Hotplug> Drop for Registration<T> {
 /// # Safety
 ///
 /// Must be called by CPU hotplug with the node of an `Instance<T>`.
-unsafe extern "C" fn prepare<T: Hotplug>(cpu: c_uint, node: *mut bindings::hlist_node) -> c_int {
+unsafe extern "C" fn call<T: Hotplug, const ONLINE: bool>(
+    cpu: c_uint,
+    node: *mut bindings::hlist_node,
+) -> c_int {
     let node = Opaque::cast_from(node);
     // SAFETY: By the safety requirement the node is part of an `Instance<T>`, which exists as long
     // as the node is linked.
     let instance = unsafe { &*container_of!(node, Instance<T>, node) };
     context::might_sleep();
-    context::assert_offline(cpu);
-    instance.listener.prepare(cpu);
+    if ONLINE {
+        instance.listener.online(cpu);
+    } else {
+        context::assert_offline(cpu);
+        instance.listener.prepare(cpu);
+    }
     0
 }

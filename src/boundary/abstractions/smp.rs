@@ -10,14 +10,18 @@ use core::arch::asm;
 #[cfg(all(CONFIG_X86, not(CONFIG_UML)))]
 use core::hint::assert_unchecked;
 
-use kernel::ffi::{
-    c_int,
-    c_void, //
+use kernel::{
+    cpu::nr_cpu_ids,
+    ffi::{
+        c_int,
+        c_void, //
+    }, //
 };
 
 use super::{
     bindings,
-    context, //
+    context,
+    per_cpu::is_online, //
 };
 
 #[cfg(all(CONFIG_X86, not(CONFIG_UML), HAVE_CPU_NUMBER))]
@@ -94,6 +98,16 @@ pub(crate) fn with_irqs_off(f: impl FnOnce() + Send) {
     f();
     // SAFETY: These are the flags from before, on the same CPU, as `f` cannot migrate.
     unsafe { bindings::schedhist_irq_restore(flags) };
+}
+
+/// Calls `f` for each CPU that is online. None comes or goes meanwhile. Sleeps.
+pub(crate) fn for_each_online(f: impl FnMut(u32)) {
+    context::might_sleep();
+    // SAFETY: Process context. The lock is released below.
+    unsafe { bindings::cpus_read_lock() };
+    (0..nr_cpu_ids()).filter(|cpu| is_online(*cpu)).for_each(f);
+    // SAFETY: The lock was taken above, by this task.
+    unsafe { bindings::cpus_read_unlock() };
 }
 
 /// Runs `f` on `cpu` with interrupts off, and waits until `f` returns; does nothing if `cpu` is

@@ -5,7 +5,12 @@
 //! C headers: [`include/linux/topology.h`](srctree/include/linux/topology.h),
 //! [`include/linux/sched/isolation.h`](srctree/include/linux/sched/isolation.h)
 
-use kernel::ffi::c_int;
+use core::sync::atomic::AtomicU64;
+
+use kernel::ffi::{
+    c_int,
+    c_ulong, //
+};
 
 use super::{
     bindings,
@@ -42,10 +47,35 @@ pub(crate) fn are_of_one_core(one: u32, two: u32) -> bool {
         && unsafe { bindings::schedhist_is_sibling(one as c_int, two as c_int) }
 }
 
-/// Returns whether two CPUs are on one NUMA node.
-pub(crate) fn are_on_one_node(one: u32, two: u32) -> bool {
-    is_possible(one)
-        && is_possible(two)
-        // SAFETY: Both are possible.
-        && unsafe { bindings::schedhist_is_near(one as c_int, two as c_int) }
+/// Returns the word that the module keeps for the CPU `cpu`, if that is a possible CPU. It is 0
+/// when the module is loaded.
+///
+/// A per-CPU variable of the module takes no register of a probe, unlike a table that the data of
+/// the probe leads to.
+#[inline(always)]
+pub(crate) fn place_of(cpu: u32) -> Option<&'static AtomicU64> {
+    let possible = &raw const bindings::__cpu_possible_mask;
+    // SAFETY: The kernel's mask does not change after boot.
+    let word = unsafe { &(*possible).bits }.get((cpu / c_ulong::BITS) as usize)?;
+    if (word >> (cpu % c_ulong::BITS)) & 1 == 0 {
+        return None;
+    }
+    // SAFETY: There is an offset for each possible CPU, which does not change after boot.
+    let offset = unsafe {
+        let offsets = (&raw const bindings::__per_cpu_offset).cast::<c_ulong>();
+        offsets.add(cpu as usize).read()
+    };
+    let place = (&raw mut bindings::schedhist_place).wrapping_byte_add(offset);
+    // SAFETY: As with `per_cpu_ptr()`, this is the variable of a possible CPU. It exists and is
+    // aligned until the module is unloaded, and is only accessed here.
+    Some(unsafe { AtomicU64::from_ptr(place) })
+}
+
+/// Returns the NUMA node of a CPU; 0 if there is no such CPU.
+pub(crate) fn node_of(cpu: u32) -> u32 {
+    if !is_possible(cpu) {
+        return 0;
+    }
+    // SAFETY: It is possible.
+    u32::try_from(unsafe { bindings::schedhist_node_of(cpu as c_int) }).unwrap_or(0)
 }

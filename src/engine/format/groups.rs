@@ -33,7 +33,10 @@ use crate::engine::{
         Quantile,
         Snapshot, //
     },
-    idle::WaitPart,
+    idle::{
+        Distance,
+        WaitPart, //
+    },
     switch::Waits, //
 };
 
@@ -147,6 +150,9 @@ pub fn group<B: Deref<Target = [u64]>>(
             out,
             " preempted_by_{name} {count} preempted_by_{name}_ns {ns}"
         )?;
+    }
+    for (distance, count) in Distance::BETWEEN_CPUS.iter().zip(totals.migrations()) {
+        write!(out, " migrations_{} {count}", distance.name())?;
     }
     let waits = totals.long_waits();
     write!(out, " long_waits {}", waits.waits)?;

@@ -40,6 +40,7 @@ use crate::engine::{
         VALUE_BITS, //
     },
     idle::{
+        Distance,
         WaitPart,
         WaitSums, //
     },
@@ -100,6 +101,7 @@ const GROUPING_MORE_LEN: usize = 40;
 const OFFLINE_LEN: usize = 16;
 const LONG_WAITS_LEN: usize = 32 + WaitPart::COUNT * 8;
 const GROUP_LONG_WAITS_LEN: usize = 24 + WaitPart::COUNT * 8;
+const GROUP_MIGRATIONS_LEN: usize = 16 + Distance::BETWEEN_CPUS.len() * 8;
 
 /// The flag of a task whose slice or wait does not become a sample: `SCHEDHIST_RAW_UNSEEN`.
 const UNSEEN: u32 = 1;
@@ -129,6 +131,7 @@ enum Type {
     Offline,
     LongWaits,
     GroupLongWaits,
+    GroupMigrations,
 }
 
 /// Receives a snapshot, piece by piece.
@@ -341,6 +344,19 @@ pub fn group<B: Deref<Target = [u64]>>(
         slices.count,
         slices.in_progress,
     );
+    let migrations = totals.migrations();
+    if migrations.iter().any(|count| *count != 0) {
+        record::<GROUP_MIGRATIONS_LEN>(
+            out,
+            Type::GroupMigrations,
+            GROUP_MIGRATIONS_LEN,
+            |fields| {
+                fields.u32(number);
+                fields.u32(0);
+                migrations.into_iter().for_each(|count| fields.u64(count));
+            },
+        );
+    }
     let waits = totals.long_waits();
     if waits.waits != 0 {
         record::<GROUP_LONG_WAITS_LEN>(out, Type::GroupLongWaits, GROUP_LONG_WAITS_LEN, |fields| {

@@ -8,6 +8,7 @@ use crate::engine::{
         Group,
         GroupCounter,
         GroupMetric,
+        GroupPlacement,
         GroupRecords,
         TaskGroup, //
     },
@@ -15,6 +16,7 @@ use crate::engine::{
         totals::Totals,
         Scheme, //
     },
+    idle::Distance,
     switch::{
         Observer,
         PrevState,
@@ -87,6 +89,9 @@ pub trait CpuGroups: Copy {
     /// Returns the records of the current group and its histograms: for each [`GroupMetric`] the
     /// buckets of [`group_scheme`]. A group without memory for these has cells that nobody reads.
     fn current(&self) -> (&GroupRecords, &[Cell]);
+
+    /// Returns the placement of the current group, if there is memory for it.
+    fn placement(&self) -> Option<&GroupPlacement>;
 
     /// Calls [`GroupRecords::carry`] for the group number `turn % N` of the `N` groups, which are
     /// [`MOST_GROUPS`] at most.
@@ -179,8 +184,11 @@ impl<O: Observer, G: CpuGroups> Observer for Grouped<O, G> {
     }
 
     #[inline(always)]
-    fn migrated(self) {
+    fn migrated(self, distance: Distance) {
         self.groups.records().count(GroupCounter::Migrations);
+        if let Some(placement) = self.groups.placement() {
+            placement.migrated(distance);
+        }
     }
 
     #[inline(always)]

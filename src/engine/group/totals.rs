@@ -12,7 +12,10 @@ use crate::engine::{
         GroupRecords,
         Waits, //
     },
-    idle::WaitSums, //
+    idle::{
+        Distance,
+        WaitSums, //
+    },
 };
 
 /// The number of other groups that [`GroupTotals`] names.
@@ -30,6 +33,7 @@ pub struct GroupTotals {
     preempted_by: [(u64, u128); CulpritKind::COUNT],
     neighbours: [Option<Neighbour>; NEIGHBOURS],
     long_waits: WaitSums,
+    migrations: [u64; Distance::BETWEEN_CPUS.len()],
 }
 
 /// Waits that ended while a task of another group had the CPU.
@@ -62,9 +66,12 @@ impl GroupTotals {
         }
     }
 
-    /// Adds where its tasks waited on another CPU.
+    /// Adds where its tasks ran and waited on another CPU.
     pub fn add_placement(&mut self, placement: &GroupPlacement) {
         self.long_waits.add(&placement.long_waits.read());
+        for (sum, count) in self.migrations.iter_mut().zip(placement.migrations()) {
+            *sum = sum.wrapping_add(count);
+        }
     }
 
     /// Adds waits that `group` ended. If there is no room, the waits of some group are left out:
@@ -122,6 +129,11 @@ impl GroupTotals {
     /// took in nanoseconds.
     pub fn preempted_by(&self, culprit: CulpritKind) -> (u64, u128) {
         self.preempted_by[culprit as usize]
+    }
+
+    /// Returns the numbers of its migrations, by [`Distance::BETWEEN_CPUS`].
+    pub fn migrations(&self) -> [u64; Distance::BETWEEN_CPUS.len()] {
+        self.migrations
     }
 
     /// Returns the sums of its long waits.

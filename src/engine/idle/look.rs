@@ -8,10 +8,10 @@ use crate::engine::{
             self,
             Gaps, //
         },
+        Distance,
         IdleStays,
         WaitPart, //
     },
-    named::named,
     Cell, //
 };
 
@@ -27,25 +27,6 @@ pub const STAYS: u32 = 256;
 
 /// The maximum number of times that [`Candidates::next`] is called for a wait, likewise.
 pub const STEPS: u32 = 1024;
-
-named! {
-    /// How far a CPU is from another one, by what they share.
-    #[repr(u8)]
-    pub enum Distance {
-        /// There is no CPU.
-        None => "none";
-        /// It is the same CPU.
-        Own => "own";
-        /// They are threads of one core.
-        Core => "core";
-        /// They share the last-level cache.
-        Llc => "llc";
-        /// They are on one NUMA node.
-        Node => "node";
-        /// They are on different nodes.
-        Remote => "remote";
-    }
-}
 
 /// A wait to be looked at; times in nanoseconds.
 #[derive(Clone, Copy, Debug)]

@@ -13,8 +13,9 @@ pub mod totals;
 
 use core::mem::size_of;
 
+pub use crate::engine::distance::Distance;
 pub use gaps::Gaps;
-pub use look::{Candidates, Distance, LongWait, Longest, Wait};
+pub use look::{Candidates, LongWait, Longest, Wait};
 pub(in crate::engine) use look::{LongWaitCells, LongestCells};
 pub use stays::IdleStays;
 pub use totals::{LongWaits, WaitPart, WaitSums};

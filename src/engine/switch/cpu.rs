@@ -27,6 +27,7 @@ use crate::engine::{
         },
         Scheme, //
     },
+    idle::Distance,
     switch::{
         task_state::{
             waited,
@@ -218,8 +219,7 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
             return self.unseen_wait(left.out);
         }
         if left.cpu != self.header.number {
-            self.count(Counter::Migrations);
-            observer.migrated();
+            self.migrated(switch.distance(left.cpu), observer);
         }
         let away = now.wrapping_sub(left.out);
         if left.state.is_runnable() {
@@ -233,6 +233,14 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
             return self.record::<S>(Metric::RunqPreempt, away, Cause::Preempted, now, observer);
         }
         self.end_absence::<S>(now, away, task, &left, observer);
+    }
+
+    /// Records that the task that gets the CPU last ran on another one.
+    #[inline(always)]
+    fn migrated(&self, distance: Distance, observer: impl Observer) {
+        self.count(Counter::Migrations);
+        self.count(Counter::of_migrations(distance));
+        observer.migrated(distance);
     }
 
     /// Records the absence of `task`, which had left the CPU to block.

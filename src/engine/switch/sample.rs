@@ -10,6 +10,7 @@ use crate::engine::{
         totals::Totals,
         Scheme, //
     },
+    idle::Distance,
     named::named,
     switch::PrevState,
     Cell,
@@ -152,9 +153,9 @@ pub trait Observer: Copy {
     #[inline(always)]
     fn idle_ends(self, _now: u64) {}
 
-    /// Learns that the task that gets the CPU last ran on another one.
+    /// Learns that the task that gets the CPU last ran on another one, and how far that is.
     #[inline(always)]
-    fn migrated(self) {}
+    fn migrated(self, _distance: Distance) {}
 
     /// Receives the group of the task that had preempted the one that gets the CPU now, and how
     /// long the latter waited since, in nanoseconds. Called before that wait's sample.

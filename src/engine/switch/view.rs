@@ -5,9 +5,12 @@
 //! The probes implement these traits on the kernel's own structures, and the tests on those of a
 //! model. Each method reads one value, and the engine calls it only if that value is needed.
 
-use crate::engine::switch::{
-    PrevState,
-    TaskState, //
+use crate::engine::{
+    idle::Distance,
+    switch::{
+        PrevState,
+        TaskState, //
+    },
 };
 
 /// A task, as it leaves a CPU, gets one, or is woken.
@@ -55,6 +58,9 @@ pub trait Switch {
 
     /// Returns the task that gets the CPU.
     fn next(&self) -> Self::Task;
+
+    /// Returns how far the CPU `cpu` is from this one. Called for a task that has migrated.
+    fn distance(&self, cpu: u32) -> Distance;
 
     /// Returns the state that is kept for the task `pid`, which must not be the idle task;
     /// [`TaskState::untracked`] if there is none.

@@ -11,6 +11,7 @@ use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use crate::engine::{
     cell::Cell,
     histogram::bucket::Scheme,
+    idle::Distance,
     metric::MetricSet,
     switch::{
         cpu::Cpu,
@@ -157,9 +158,18 @@ impl view::Switch for Switch<'_> {
         self.next
     }
 
+    fn distance(&self, cpu: u32) -> Distance {
+        distance(cpu)
+    }
+
     fn state(&self, pid: i32) -> &TaskState {
         (self.state)(pid)
     }
+}
+
+/// Returns how far `cpu` is from any other CPU: something of each kind.
+pub fn distance(cpu: u32) -> Distance {
+    Distance::BETWEEN_CPUS[cpu as usize % Distance::BETWEEN_CPUS.len()]
 }
 
 /// Records `switch` on `cpu` in the variant of the probe that the module chooses for `metrics`,

@@ -13,6 +13,7 @@ use schedhist_engine::{
         cell::Cell,
         group::{
             observer::{CpuGroups, Grouped, Occupant, MOST_GROUPS},
+            placement::GroupPlacement,
             records::{
                 group_scheme, CulpritKind, GroupCounter, GroupMetric, GroupRecords, NEIGHBOURS,
             },
@@ -23,6 +24,7 @@ use schedhist_engine::{
             bucket::{Precision, Scheme, OVERFLOW},
             totals::Worst,
         },
+        idle::Distance,
         metric::{Metric, MetricSet},
         switch::{
             sample::{Observer, Side},
@@ -217,6 +219,10 @@ impl CpuGroups for &Carried<'_> {
         CpuGroups::records(&self.groups)
     }
 
+    fn placement(&self) -> Option<&GroupPlacement> {
+        None
+    }
+
     fn current(&self) -> (&GroupRecords, &[Cell]) {
         CpuGroups::current(&self.groups)
     }
@@ -277,13 +283,13 @@ fn counters_are_of_the_task_that_has_the_cpu() {
     let observer = groups.observer();
     let of = |number| GroupCounter::ALL.map(|counter| groups.of(number).counter(counter));
     observer.enter(user(1));
-    observer.migrated();
+    observer.migrated(Distance::Llc);
     observer.leave(PrevState::new(true, 1));
     observer.enter(user(2));
     observer.leave(PrevState::new(false, 1));
     observer.enter(TaskGroup::IDLE);
     observer.enter(TaskGroup::UNKNOWN);
-    observer.migrated();
+    observer.migrated(Distance::Llc);
     observer.throttled(70);
     observer.leave(PrevState::new(false, 0));
     assert_eq!(of(0), [0, 1, 1, 1, 70]);
@@ -458,7 +464,7 @@ proptest! {
             let observer = groups.observer();
             for _ in 0..*times {
                 groups.sample(Metric::Oncpu, 10, 20);
-                observer.migrated();
+                observer.migrated(Distance::Llc);
                 observer.leave(PrevState::new(false, 1));
                 observer.preempted(kernel(1), 9);
                 groups.wait(0, TaskGroup::IDLE, 3);

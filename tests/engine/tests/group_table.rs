@@ -6,7 +6,7 @@ mod grouped;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use grouped::{group, kernel, placement, user, Groups};
+use grouped::{group, kernel, user, Groups};
 use proptest::{collection::vec, prelude::*};
 use schedhist_engine::engine::{
     group::{
@@ -18,7 +18,7 @@ use schedhist_engine::engine::{
         task_group::{Group, TaskGroup},
     },
     histogram::bucket::Scheme,
-    idle::WaitSums,
+    idle::{Distance, WaitSums},
     metric::Metric,
     switch::{sample::Observer, switch_out::PrevState, task_state::TaskState},
 };
@@ -290,7 +290,7 @@ fn play(groups: &Groups, events: &[Event]) {
         groups.sample(Metric::Oncpu, wait / 2, 7 + wait);
         let observer = groups.observer();
         observer.preempted(task_group, *wait);
-        observer.migrated();
+        observer.migrated(Distance::Llc);
         observer.throttled(*wait);
         observer.leave(PrevState::new(wait % 2 == 0, 1));
     }
@@ -337,12 +337,20 @@ fn any_events() -> impl Strategy<Value = Vec<Event>> {
 
 #[test]
 fn a_placement_is_absorbed() {
-    let (to, from) = (placement(), placement());
+    let examples = [1, 2].map(|_| Groups::new(2, Scheme::DEFAULT));
+    examples.iter().for_each(|example| example.example(900));
+    let [to, from] = examples.each_ref().map(|example| example.placement_of(1));
     let mut both = to.long_waits.read();
     both.add(&from.long_waits.read());
-    to.absorb(&from);
-    assert_eq!(to.long_waits.read(), both);
-    assert_eq!(from.long_waits.read(), WaitSums::default());
+    to.absorb(from);
+    assert_eq!(
+        (to.long_waits.read(), to.migrations()),
+        (both, [2, 4, 6, 8])
+    );
+    assert_eq!(
+        (from.long_waits.read(), from.migrations()),
+        (WaitSums::default(), [0; 4])
+    );
 }
 
 proptest! {

@@ -38,9 +38,7 @@ fn example() -> Groups {
 fn totals(groups: &Groups, number: u32) -> GroupTotals {
     let mut totals = GroupTotals::default();
     totals.add(groups.of(number), |group| group);
-    if number == 1 {
-        totals.add_placement(&grouped::placement());
-    }
+    totals.add_placement(groups.placement_of(number));
     totals
 }
 
@@ -74,12 +72,13 @@ fn golden_group() {
              oncpu_count 2 oncpu_sum_ns 2000 oncpu_p50_ns 511 oncpu_p99_ns 1500 oncpu_max_ns 1500 \
              runq_count 4 runq_sum_ns 40000 runq_p50_ns 2047 runq_p99_ns 30000 runq_max_ns 30000 \
              offcpu_count 0 offcpu_sum_ns 0 offcpu_p50_ns - offcpu_p99_ns - offcpu_max_ns - \
-             voluntary 2 involuntary 1 migrations 1 throttled 1 throttled_ns 900 not_in_histogram 0 \
+             voluntary 2 involuntary 1 migrations 10 throttled 1 throttled_ns 900 not_in_histogram 0 \
              ended_by_own 1 ended_by_own_ns 1000 ended_by_other 1 ended_by_other_ns 30000 \
              ended_by_kernel 1 ended_by_kernel_ns 2000 ended_by_idle 1 ended_by_idle_ns 7000 \
              preempted_by_own 1 preempted_by_own_ns 1 preempted_by_other 1 preempted_by_other_ns 20 \
              preempted_by_kernel 1 preempted_by_kernel_ns 300 \
              preempted_by_idle 1 preempted_by_idle_ns 4000 \
+             migrations_core 1 migrations_llc 2 migrations_node 3 migrations_remote 4 \
              long_waits 2 long_wait_waited_ns 200 long_wait_own_idle_ns 20 \
              long_wait_llc_idle_ns 40 long_wait_remote_idle_ns 60 long_wait_unknown_ns 30 \
              long_wait_busy_ns 50 \

@@ -12,9 +12,10 @@ use proptest::{
 use schedhist_engine::engine::format::{openmetrics, text, Scope};
 use schedhist_engine::engine::idle::{
     gaps::{self, Gaps},
-    look::{self, look, Candidates, Distance, LongWait, Longest, Wait},
+    look::{self, look, Candidates, LongWait, Longest, Wait},
     stays::{IdleStays, KEPT},
     totals::{LongWaits, WaitPart, WaitSums},
+    Distance,
 };
 use WaitPart::{Busy, LlcIdle, OwnIdle, RemoteIdle, Unknown, Waited};
 

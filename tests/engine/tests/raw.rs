@@ -255,9 +255,7 @@ fn groups_are_more_records() {
     for (number, name) in [(0, &b"other"[..]), (1, b"/a b\\\xff"), (2, b"")] {
         let mut totals = GroupTotals::default();
         totals.add(groups.of(number), |group| group);
-        if number == 1 {
-            totals.add_placement(&grouped::placement());
-        }
+        totals.add_placement(groups.placement_of(number));
         let members = Members {
             tasks: number,
             is_live: number != 2,
@@ -322,9 +320,10 @@ fn groups_are_more_records() {
         "long_waits 0 1000 7 105 7 14 21 28 35".to_owned(),
         // Tasks, whether it is live, and of each metric: samples, their sum, the longest.
         "group 1 1 1 2 2000 0 1500 4 40000 0 30000 0 0 0 0 \
-         2 1 1 1 900 1 1000 1 30000 1 2000 1 7000 1 1 1 20 1 300 1 4000 2f6120625cff"
+         2 1 10 1 900 1 1000 1 30000 1 2000 1 7000 1 1 1 20 1 300 1 4000 2f6120625cff"
             .to_owned(),
         "neighbour 1 2 1 30000".to_owned(),
+        "group_migrations 1 1 2 3 4".to_owned(),
         "group_long_waits 1 2 200 20 40 60 30 50".to_owned(),
         "group_slices 1 1 7".to_owned(),
         "group_slices 2 2 14".to_owned(),
@@ -341,6 +340,7 @@ fn groups_are_more_records() {
     assert_eq!(kept.groups.len(), 3);
     assert_eq!(kept.groups[1].samples[1], found.groups[1].samples[1]);
     assert_eq!(kept.groups[1].long_waits, found.groups[1].long_waits);
+    assert_eq!(kept.groups[1].migrations, [1, 2, 3, 4]);
     let in_histograms = |group: &decoder::Group| -> u64 {
         let buckets = group.samples.iter().flat_map(|samples| &samples.buckets);
         buckets.map(|(_, count)| count).sum()

@@ -14,7 +14,7 @@ use schedhist_engine::engine::{
     },
     histogram::{bucket::Scheme, snapshot::Snapshot},
     identity::Identity,
-    idle::LongWait,
+    idle::{Distance, LongWait},
     metric::Metric,
     switch::{
         sample::{Cause, Observer, Sample, Side},
@@ -51,23 +51,13 @@ pub(crate) fn identity(side: Side) -> Identity {
     }
 }
 
-/// Returns what is recorded of a group with two long waits.
-pub(crate) fn placement() -> GroupPlacement {
-    let placement = GroupPlacement::default();
-    let wait = LongWait {
-        parts: [100, 10, 20, 30, 15, 25],
-        longest: None,
-    };
-    (0..2).for_each(|_| placement.long_waits.add(&wait));
-    placement
-}
-
 /// The groups on a CPU.
 #[derive(Debug)]
 pub(crate) struct Groups {
     occupant: Occupant,
     current: Cell,
     records: Vec<GroupRecords>,
+    placements: Vec<GroupPlacement>,
     buckets: Vec<Vec<Cell>>,
     scheme: Scheme,
 }
@@ -89,6 +79,7 @@ impl Groups {
             occupant: Occupant::default(),
             current: Cell::new(0),
             records: (0..groups).map(|_| GroupRecords::default()).collect(),
+            placements: (0..groups).map(|_| GroupPlacement::default()).collect(),
             buckets: Vec::new(),
             scheme,
         }
@@ -127,9 +118,9 @@ impl Groups {
         self.sample(Metric::RunqWakeup, wait, 1 + wait);
     }
 
-    /// Lets something of each kind happen in group 1, with a throttled absence of `throttled`
-    /// nanoseconds. Its waits are ended, and its tasks preempted, by a task of the same group, by
-    /// one of another group, by a kernel thread, and by nobody.
+    /// Lets something of each kind happen in group 1, with ten migrations, two long waits and a
+    /// throttled absence of `throttled` nanoseconds. Its waits are ended, and its tasks preempted,
+    /// by a task of the same group, by one of another group, by a kernel thread, and by nobody.
     pub(crate) fn example(&self, throttled: u64) {
         self.wait(1, user(1), 1_000);
         self.wait(1, user(2), 30_000);
@@ -144,13 +135,25 @@ impl Groups {
         ] {
             observer.preempted(culprit, wait);
         }
-        observer.migrated();
+        for (number, distance) in (1..).zip(Distance::BETWEEN_CPUS) {
+            (0..number).for_each(|_| observer.migrated(distance));
+        }
+        let long_wait = LongWait {
+            parts: [100, 10, 20, 30, 15, 25],
+            longest: None,
+        };
+        (0..2).for_each(|_| self.placement_of(1).long_waits.add(&long_wait));
         observer.throttled(throttled);
         self.sample(Metric::Oncpu, 500, 1_000_000);
         self.sample(Metric::Oncpu, 1_500, 2_000_000);
         for state in [0, 1, 2] {
             observer.leave(PrevState::new(false, state));
         }
+    }
+
+    /// Returns the placement of the group `number`.
+    pub(crate) fn placement_of(&self, number: u32) -> &GroupPlacement {
+        &self.placements[number as usize]
     }
 
     /// Returns the records of the group `number`.
@@ -187,6 +190,10 @@ impl CpuGroups for &Groups {
 
     fn records(&self) -> &GroupRecords {
         &self.records[self.current.get() as usize]
+    }
+
+    fn placement(&self) -> Option<&GroupPlacement> {
+        self.placements.get(self.current.get() as usize)
     }
 
     fn current(&self) -> (&GroupRecords, &[Cell]) {

@@ -173,6 +173,10 @@ pub(crate) fn of_groups(groups: &Groups) -> BTreeSet<String> {
         times("group_slices", group.slices);
         times("group_waiting", group.waiting);
         times("group_unseen", group.unseen);
+        if group.migrations != [0; 4] {
+            let numbers = [id].into_iter().chain(group.migrations);
+            lines.insert("group_migrations".to_owned() + &words(numbers));
+        }
         let waits = group.long_waits;
         if waits.waits != 0 {
             let numbers = [id, waits.waits].into_iter().chain(waits.parts);

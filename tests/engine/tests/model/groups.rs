@@ -9,6 +9,7 @@ use schedhist_engine::engine::{
     cell::Cell,
     group::{
         observer::{self, Occupant},
+        placement::GroupPlacement,
         records::{CulpritKind, GroupCounter, GroupMetric, GroupRecords, NEIGHBOURS},
         task_group::Group,
     },
@@ -99,6 +100,10 @@ impl observer::CpuGroups for &CpuGroups {
 
     fn records(&self) -> &GroupRecords {
         &self.records[self.current.get() as usize]
+    }
+
+    fn placement(&self) -> Option<&GroupPlacement> {
+        None
     }
 
     fn current(&self) -> (&GroupRecords, &[Cell]) {

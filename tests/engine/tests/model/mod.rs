@@ -347,5 +347,14 @@ fn laws(
         &[Metric::Offcpu, Metric::Wakeup],
         count(Metric::Offcpu) == count(Metric::Wakeup) + counter(Counter::WakeUnseen),
         "offcpu = wakeup + wake_unseen",
+    )?;
+    law(
+        &[],
+        counter(Counter::Migrations)
+            == counter(Counter::MigrationsCore)
+                + counter(Counter::MigrationsLlc)
+                + counter(Counter::MigrationsNode)
+                + counter(Counter::MigrationsRemote),
+        "migrations = migrations_core + migrations_llc + migrations_node + migrations_remote",
     )
 }

@@ -7,11 +7,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use schedhist_engine::engine::{
-    identity::Identity,
-    metric::{Counter, Metric, MetricSet},
-    outlier::history::Slice,
-    switch::sample::Cause,
+use schedhist_engine::{
+    engine::{
+        identity::Identity,
+        idle::Distance,
+        metric::{Counter, Metric, MetricSet},
+        outlier::history::Slice,
+        switch::sample::Cause,
+    },
+    testing::distance,
 };
 
 use super::{
@@ -446,6 +450,12 @@ impl Reference {
         }
         if absence.cpu != cpu {
             self.cpus[cpu].count(Counter::Migrations);
+            self.cpus[cpu].count(match distance(absence.cpu as u32) {
+                Distance::Core => Counter::MigrationsCore,
+                Distance::Llc => Counter::MigrationsLlc,
+                Distance::Node => Counter::MigrationsNode,
+                _ => Counter::MigrationsRemote,
+            });
             if let Some(groups) = &mut self.cpus[cpu].groups {
                 groups.migrated();
             }

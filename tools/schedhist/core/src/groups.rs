@@ -9,7 +9,7 @@ use crate::{
     engine::{
         group::records::{CulpritKind, GroupMetric},
         histogram::bucket::Scheme,
-        idle::WaitSums,
+        idle::{Distance, WaitSums},
     },
     raw::{Group, GroupSamples, Groups, Neighbour, Times},
     units,
@@ -43,6 +43,8 @@ pub struct GroupRow {
     pub runq: (Option<u64>, Option<u64>),
     /// The time that it waited, by who had the CPU at the end: see [`CulpritKind`].
     pub ended_ns: [u64; CulpritKind::COUNT],
+    /// Its migrations, by [`Distance::BETWEEN_CPUS`].
+    pub migrations: [u64; Distance::BETWEEN_CPUS.len()],
     /// Its long waits.
     pub long_waits: WaitSums,
     /// The other groups that kept it waiting, with the time in nanoseconds; the longest is first.
@@ -269,9 +271,12 @@ impl<'a> Between<'a> {
         {
             *ns -= old;
         }
-        let mut long_waits = group.long_waits;
+        let (mut migrations, mut long_waits) = (group.migrations, group.long_waits);
         if let Some(old) = old {
             long_waits.subtract(&old.long_waits);
+            for (count, old) in migrations.iter_mut().zip(old.migrations) {
+                *count = count.saturating_sub(old);
+            }
         }
         let runq = &group.samples[GroupMetric::Runq as usize];
         let p99 = p99(self.new.scheme, runq);
@@ -284,6 +289,7 @@ impl<'a> Between<'a> {
             in_progress,
             runq: (p99.or(group.runq_p99), (runq.max != 0).then_some(runq.max)),
             ended_ns,
+            migrations,
             long_waits,
             neighbours: self.neighbours(group, old),
         }

@@ -20,7 +20,7 @@ struct Law {
     parts: &'static [Term],
 }
 
-const LAWS: [Law; 4] = [
+const LAWS: [Law; 5] = [
     Law {
         text: "switches = oncpu + idle + start_unseen",
         whole: Counter("switches"),
@@ -56,6 +56,16 @@ const LAWS: [Law; 4] = [
         text: "offcpu = wakeup + wake_unseen",
         whole: Metric("offcpu"),
         parts: &[Metric("wakeup"), Counter("wake_unseen")],
+    },
+    Law {
+        text: "migrations = migrations_core + migrations_llc + migrations_node + migrations_remote",
+        whole: Counter("migrations"),
+        parts: &[
+            Counter("migrations_core"),
+            Counter("migrations_llc"),
+            Counter("migrations_node"),
+            Counter("migrations_remote"),
+        ],
     },
 ];
 

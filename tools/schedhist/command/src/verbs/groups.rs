@@ -4,7 +4,10 @@
 
 use schedhist_core::{
     distribution::{Distribution, Quantile},
-    engine::{group::records::GroupMetric, idle::WaitPart},
+    engine::{
+        group::records::GroupMetric,
+        idle::{Distance, WaitPart},
+    },
     groups::{offenders, Between, GroupRow, Offender, CLASSES},
     raw::Groups,
     text::shares,
@@ -287,8 +290,13 @@ fn line(before: String, name: &str, is_wide: bool) -> String {
     before + &table::cut(name, room)
 }
 
-/// Returns the columns of where the tasks of a group waited.
+/// Returns the columns of where the tasks of a group ran and waited.
 fn placement<'a>() -> impl Iterator<Item = Column<'a, Row>> {
+    let migrations = Distance::BETWEEN_CPUS.into_iter().enumerate();
+    let migrations = migrations.map(|(place, distance)| {
+        let count = move |(row, _): &Row| Cell::Count(row.migrations[place]);
+        Column::json(format!("migrations_{}", distance.name()), count)
+    });
     let waits = Column::json("long_waits", |(row, _): &Row| {
         Cell::Count(row.long_waits.waits)
     });
@@ -296,7 +304,7 @@ fn placement<'a>() -> impl Iterator<Item = Column<'a, Row>> {
         let sum = move |(row, _): &Row| Cell::Time(row.long_waits.part(part));
         Column::json(format!("long_wait_{}_ns", part.name()), sum)
     });
-    [waits].into_iter().chain(parts)
+    migrations.chain([waits]).chain(parts)
 }
 
 /// Returns what people see of a group's long waits below its row, if there are any.

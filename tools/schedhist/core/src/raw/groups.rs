@@ -9,7 +9,7 @@ use crate::engine::{
     format::text::Escaped,
     group::records::{CulpritKind, GroupCounter, GroupMetric},
     histogram::bucket::{Precision, Scheme},
-    idle::WaitSums,
+    idle::{Distance, WaitSums},
 };
 
 const GROUPING: u32 = 8;
@@ -21,6 +21,7 @@ const GROUP_WAITING: u32 = 16;
 const GROUP_UNSEEN: u32 = 17;
 const GROUPING_MORE: u32 = 18;
 const GROUP_LONG_WAITS: u32 = 21;
+const GROUP_MIGRATIONS: u32 = 22;
 
 /// A number of slices or waits, and their sum in nanoseconds.
 pub type Times = (u64, u64);
@@ -69,6 +70,8 @@ pub struct Group {
     pub unseen: Times,
     /// The waits for a CPU that are in progress.
     pub waiting: Times,
+    /// Its migrations, by [`Distance::BETWEEN_CPUS`].
+    pub migrations: [u64; Distance::BETWEEN_CPUS.len()],
     /// Its long waits.
     pub long_waits: WaitSums,
     /// The other groups that kept it waiting.
@@ -92,6 +95,7 @@ impl Group {
             slices: (0, 0),
             unseen: (0, 0),
             waiting: (0, 0),
+            migrations: Default::default(),
             long_waits: WaitSums::default(),
             neighbours: Vec::new(),
             runq_p99: None,
@@ -157,7 +161,7 @@ pub fn only_groups(data: &[u8]) -> Option<Vec<u8>> {
                 record.u32()? == GroupMetric::Runq as u32
             }
             GROUPING | GROUP | NEIGHBOUR | GROUP_SLICES | GROUP_WAITING | GROUP_UNSEEN
-            | GROUPING_MORE | GROUP_LONG_WAITS => true,
+            | GROUPING_MORE | GROUP_LONG_WAITS | GROUP_MIGRATIONS => true,
             _ => false,
         };
         if is_kept {
@@ -219,7 +223,7 @@ fn parse_record(
         }
         let is_early = matches!(
             kind,
-            GROUP..=NEIGHBOUR | GROUP_SLICES..=GROUPING_MORE | GROUP_LONG_WAITS
+            GROUP..=NEIGHBOUR | GROUP_SLICES..=GROUPING_MORE | GROUP_LONG_WAITS..=GROUP_MIGRATIONS
         );
         return (!is_early).then_some(());
     };
@@ -262,6 +266,12 @@ fn parse_record(
                     GROUP_WAITING => &mut group.waiting,
                     _ => &mut group.unseen,
                 } = times;
+            }
+        }
+        GROUP_MIGRATIONS => {
+            let (id, _) = (record.u32()?, record.u32()?);
+            for count in &mut known.group(id)?.migrations {
+                *count = record.u64()?;
             }
         }
         GROUP_LONG_WAITS => {
