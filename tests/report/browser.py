@@ -276,6 +276,11 @@ class Tests:
             check(page.value("location.hash") == "#o0-0", "the mark leads nowhere")
             target = page.value("document.querySelector('tr:target').textContent")
             check("hog:9 50.0ms (100.0 %)" in target, f"the mark leads to {target}")
+            # And back.
+            x, y, width, height = page.box("document.querySelector('tr:target a')")
+            page.click(x + width / 2, y + height / 2)
+            check(page.value("location.hash") == "#m0-0", "the outlier leads nowhere")
+            check(page.value("document.querySelector('a:target .mark') !== null"), "the mark is not shown")
             check(not page.complaints(), f"{page.complaints()}")
             page.close()
 
@@ -319,13 +324,20 @@ class Tests:
         self.keep(page, "without-scripts")
         page.close()
 
-    def narrow(self) -> None:
+    def widths(self) -> None:
+        """The page fits on a phone, with labels that can be read, and uses a large screen."""
         for name in "hour.html", "two.html":
-            page = self.open(name, width=360, height=740)
-            width = page.value("document.documentElement.scrollWidth")
-            check(width <= 360, f"{name} is {width} pixels wide on a screen of 360")
-            self.keep(page, f"narrow-{name[:-5]}")
-            page.close()
+            for screen, height in (360, 740), (3840, 2160):
+                page = self.open(name, width=screen, height=height)
+                width = page.value("document.documentElement.scrollWidth")
+                check(width <= screen, f"{name} is {width} pixels wide on a screen of {screen}")
+                used = page.box("document.body")[2]
+                check(used >= screen * 0.9, f"{name} uses {used} pixels of {screen}")
+                label = page.box("document.querySelector('svg.heat text')")[3]
+                print(f"# {name}: labels have {label:.0f} pixels on a screen of {screen}")
+                check(label >= 12, f"labels have {label} pixels on a screen of {screen}")
+                self.keep(page, f"width-{screen}-{name[:-5]}")
+                page.close()
 
     def schemes(self) -> None:
         """Text can be read in light and dark."""
@@ -371,7 +383,7 @@ def main() -> int:
         tests = Tests(browser, os.path.realpath(sys.argv[2]), os.path.realpath(sys.argv[3]))
         all_tests: list[Callable[[], None]] = [
             tests.size, tests.quiet, tests.stall, tests.flame, tests.sorting, tests.without_scripts,
-            tests.narrow, tests.schemes, tests.printed,
+            tests.widths, tests.schemes, tests.printed,
         ]  # fmt: skip
         for test in all_tests:
             try:

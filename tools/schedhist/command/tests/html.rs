@@ -6,7 +6,9 @@
 use std::{env, fmt::Write, fs, path::Path};
 
 use base64::{engine::general_purpose::STANDARD, Engine};
-use schedhist_core::{engine, raw, recording::file::TimedSnapshot, timeline::row};
+use schedhist_core::{
+    engine, engine::idle::WaitSums, raw, recording::file::TimedSnapshot, timeline::row,
+};
 use serde_json::{json, Value};
 use sha2::{Digest, Sha256};
 
@@ -37,12 +39,15 @@ fn record(path: &Path, seed: u64, count: u64, stall: u64) -> Vec<f64> {
     let mut machine = sim::Machine::new(4, 5, seed);
     machine.spread = 6;
     let (mut before, mut moved) = (Vec::new(), None);
-    let mut recorder = recorder(path, "kernel 7.3.4\nmodule 0.1.0\n");
+    let mut recorder = recorder(path, "host web1\nkernel 7.3.4\nmodule 0.1.0\n");
     for i in 0..count {
         if i == count / 2 {
             recorder.mark("gap: <b>nobody</b> was there").unwrap();
         }
         machine.run(20);
+        // Of each second that tasks waited long, idle CPUs could have served a quarter.
+        let parts = [1_000_000_000, 0, 250_000_000, 0, 0, 750_000_000].map(|ns| ns * i);
+        machine.long_waits = Some((1_000_000, WaitSums { waits: i, parts }));
         let bytes = machine.raw();
         let mut snapshot = raw::decode(&bytes).unwrap();
         let time = snapshot.time;
@@ -222,7 +227,10 @@ fn a_part_of_the_time() {
         let page = folder.read("page");
         check_page(&page);
         assert_eq!(page.contains("hog:9"), is_there, "{time}");
-        let at = format!("<td data-v=\"{0:.3}\">{0:.3} s</td>", times[30]);
+        let at = format!(
+            "<td data-v=\"{0:.3}\" title=\"{0:.3} s since the first",
+            times[30]
+        );
         assert_eq!(page.contains(&at), is_there, "{time}: {at}");
         // The mark is in the fifth of ten columns.
         if is_there {
@@ -277,12 +285,17 @@ fn the_worst_outliers() {
     // All eight are there, though 600 came.
     let rows = between(&page, "id=\"outliers\"", "id=\"stacks\"");
     assert_eq!(rows.matches("<td class=\"l\">runq_preempt</td>").count(), 8);
-    // The longest of the others are the last ones; they are in the order of time.
+    // The longest of the others are the last ones; the longest comes first.
     let ids = rows.split("<td class=\"l\">x:").skip(1);
     let ids: Vec<u64> = ids
         .map(|row| row.split('<').next().unwrap().parse().unwrap())
         .collect();
-    assert!(ids.is_sorted() && ids.contains(&598), "{ids:?}");
+    assert!(ids.contains(&598), "{ids:?}");
+    let lengths = rows.split("<tr id=").skip(1).map(|row| {
+        let cells = row.split("data-v=\"").nth(2).unwrap();
+        cells.split('"').next().unwrap().parse::<u64>().unwrap()
+    });
+    assert!(lengths.is_sorted_by(|a, b| a >= b));
     assert!(page.contains("<p>And 104 more of offcpu, of 900ms at most.</p>"));
     assert!(page.contains("<p>And 296 more of runq_wakeup, of 20.0ms at most.</p>"));
 }
@@ -329,6 +342,54 @@ fn an_hour() {
     assert!(page.contains("/&lt;script&gt;alert(1)&lt;/script&gt;"));
     assert!(page.contains("__schedule &lt; &lt;futex&gt;"), "the stack");
     assert!(page.contains("class=\"gap\""));
+    // The headline: what, when and where, and what to look at first.
+    assert!(page.contains("<h1>web1</h1>"));
+    let head = between(&page, "</h1>", "<nav>");
+    assert!(
+        head.contains("Friday, 2027-01-15, 08:00:00 to 07:59:52 (26 s): Linux 7.3.4, 4 CPUs"),
+        "{head}"
+    );
+    let sentence =
+        "; the longest 50.0ms at 07:39:04 on CPU 2, of &lt;/title&gt;:7, behind hog:9; idle \
+         CPUs could have served 25 % of the time of long waits.";
+    assert!(head.contains(sentence), "{head}");
+    // Marks and rows lead to each other, and who is to blame is added up.
+    assert!(page.contains("<a id=\"m0-0\" href=\"#o0-0\">") && page.contains("<a href=\"#m0-0\">"));
+    let blamed = between(&page, "id=\"outliers\"", "</table>");
+    assert!(
+        blamed.contains(">hog</td><td>1</td>") && blamed.contains(" 100.0 %</td>"),
+        "{blamed}"
+    );
+}
+
+/// Labels of the time axis are round times of the clock, however long the recording is.
+#[test]
+fn round_times() {
+    for (seconds, count, labels) in [
+        (
+            1,
+            12,
+            "08:00:00 08:00:02 08:00:04 08:00:06 08:00:08 08:00:10",
+        ),
+        (60, 100, "08:00 08:15 08:30 08:45 09:00 09:15 09:30"),
+        (3_600, 30, "08:00 12:00 16:00 20:00 01-16 04:00 08:00 12:00"),
+    ] {
+        let folder = Folder::new("round");
+        let mut machine = sim::Machine::new(1, 5, 7);
+        let mut recorder = recorder(&folder.join("data"), "");
+        for i in 0..count {
+            machine.run(2);
+            machine.now = (1 + i) * seconds * 1_000_000_000;
+            let unix = 1_800_000_000_000_000_000 + i * seconds * 1_000_000_000;
+            support::record(&mut recorder, &machine.raw(), unix);
+        }
+        folder.text("report -i data --html page");
+        let page = folder.read("page");
+        let heat = between(&page, "class=\"heat\"", "</svg>");
+        let found = heat.split("text-anchor=\"middle\">").skip(1);
+        let found: Vec<_> = found.map(|rest| rest.split('<').next().unwrap()).collect();
+        assert_eq!(found.join(" "), labels);
+    }
 }
 
 /// Two recordings have one scale of rows and colours, and their differences are shown.

@@ -19,6 +19,7 @@
 //! | [`recording`] | the file of `schedhist record` |
 //! | [`stacks`] | parses what ftrace prints of outliers and their stacks |
 //! | [`compare`] | the permutation test of `schedhist diff` |
+//! | [`culprits`] | outliers, added up by who had the CPU meanwhile |
 //! | [`hdr`] | writes HdrHistogram's log |
 //! | [`merge`] | windows of several machines, added up |
 //! | [`timeline`] | the course of a recording, in a bounded number of columns |
@@ -32,6 +33,7 @@
 pub mod engine;
 
 pub mod compare;
+pub mod culprits;
 pub mod distribution;
 pub mod exposition;
 pub mod groups;

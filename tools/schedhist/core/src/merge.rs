@@ -27,6 +27,12 @@ pub fn add(sum: &mut Window, other: &Window) -> Result<(), &'static str> {
     sum.was_on |= other.was_on;
     sum.switched |= other.switched;
     sum.waits_in_progress.extend(&other.waits_in_progress);
+    if let Some(more) = &other.long_waits {
+        let all = sum.long_waits.get_or_insert_default();
+        // By several limits, the sums are of waits above each one's own.
+        all.limit = all.limit.max(more.limit);
+        all.sums.add(&more.sums);
+    }
     for cpu in &other.cpus {
         match sum.cpus.binary_search_by_key(&cpu.number, |cpu| cpu.number) {
             Ok(place) => add_cpu(&mut sum.cpus[place], cpu),

@@ -17,6 +17,8 @@ pub struct Column {
     /// The beginning, in nanoseconds since the first snapshot of the recording.
     pub begin: u64,
     pub end: u64,
+    /// The local wall-clock time of the beginning, in nanoseconds since 1970.
+    pub clock: u64,
     /// The time that its intervals cover, in nanoseconds.
     pub span: u64,
     /// The number of intervals.
@@ -68,9 +70,10 @@ impl Timeline {
         }
     }
 
-    /// Appends an interval. `end` is its end, in nanoseconds since the first snapshot. Returns
-    /// `None` if the window has other names, CPUs or buckets.
-    pub fn push(&mut self, window: &Window, end: u64, after_gap: bool) -> Option<()> {
+    /// Appends an interval. `end` is its end, in nanoseconds since the first snapshot, and `clock`
+    /// the local wall-clock time of its beginning. Returns `None` if the window has other names,
+    /// CPUs or buckets.
+    pub fn push(&mut self, window: &Window, end: u64, clock: u64, after_gap: bool) -> Option<()> {
         let cpus = window.cpus.iter().map(|cpu| cpu.number);
         if window.scheme != self.scheme
             || window.names != self.names
@@ -88,6 +91,7 @@ impl Timeline {
         let column = Column {
             begin: end.saturating_sub(span),
             end,
+            clock,
             span,
             intervals: 1,
             after_gap,
@@ -142,6 +146,15 @@ impl Timeline {
             }
         }
         all
+    }
+
+    /// Returns the local wall-clock time of a time in nanoseconds since the first snapshot.
+    pub fn clock(&self, at: u64) -> u64 {
+        let column = self.columns.iter().rfind(|column| column.begin <= at);
+        column.or(self.columns.first()).map_or(0, |column| {
+            let later = column.clock.saturating_add(at.saturating_sub(column.begin));
+            later.saturating_sub(column.begin.saturating_sub(at))
+        })
     }
 
     /// Returns the time that the columns cover, in nanoseconds.

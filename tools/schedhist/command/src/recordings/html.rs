@@ -11,6 +11,7 @@ use std::{
 
 use schedhist_core::{
     distribution::Distribution,
+    engine::idle::WaitSums,
     groups::{Between, GroupRow},
     laws,
     page::{self, flame::Stacks, watched, CpuRow, Recording},
@@ -96,6 +97,7 @@ struct Sums {
     skipped: u64,
     read_ns: u64,
     intervals: u64,
+    long_waits: Option<WaitSums>,
 }
 
 impl Sums {
@@ -106,7 +108,11 @@ impl Sums {
         let mut timeline = timeline.unwrap_or_else(|| Timeline::new(&window, columns));
         let after_gap = self.last.is_some_and(|last| last != begin);
         self.last = Some(end);
-        if timeline.push(&window, end, after_gap).is_some() {
+        let clock = part::local_ns(pair.before.unix_ns);
+        if timeline.push(&window, end, clock, after_gap).is_some() {
+            if let Some(waits) = &window.long_waits {
+                self.long_waits.get_or_insert_default().add(&waits.sums);
+            }
             self.intervals += 1;
             self.read_ns = self.read_ns.max(pair.after.read_ns);
             self.add_cpus(&window);
@@ -171,6 +177,7 @@ fn read(path: &Path, range: Range, columns: usize) -> Result<(Recording, Losses)
             .collect(),
         groups,
         rule,
+        long_waits: sums.long_waits,
         outliers,
         shorter,
         stacks: None,

@@ -253,6 +253,12 @@ fn local(unix_ns: u64) -> DateTime<Local> {
     DateTime::from_timestamp_nanos(i64::try_from(unix_ns).unwrap_or(i64::MAX)).into()
 }
 
+/// Returns a time of the local clock as if there were no time zones, in nanoseconds since 1970.
+pub fn local_ns(unix_ns: u64) -> u64 {
+    let local = local(unix_ns).naive_local().and_utc();
+    local.timestamp_nanos_opt().map_or(0, |ns| ns.max(0) as u64)
+}
+
 /// Returns a time as the user may give it.
 fn shown(unix_ns: u64) -> String {
     local(unix_ns).format("%Y-%m-%dT%H:%M:%S").to_string()

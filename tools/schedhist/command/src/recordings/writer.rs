@@ -138,7 +138,8 @@ impl Drop for Writer {
 fn info(begun: u64) -> String {
     let read = |path: &str| files::read(path).unwrap_or_default();
     format!(
-        "begun_unix_ns {begun}\nkernel {}\nmodule {}\ncommand {}\n",
+        "begun_unix_ns {begun}\nhost {}\nkernel {}\nmodule {}\ncommand {}\n",
+        read("/proc/sys/kernel/hostname"),
         read("/proc/sys/kernel/osrelease"),
         read("/sys/module/schedhist/version"),
         env!("CARGO_PKG_VERSION"),

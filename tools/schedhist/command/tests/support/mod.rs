@@ -45,6 +45,8 @@ impl Folder {
     pub fn command(&self, words: &str) -> Command {
         let mut command = Command::new(PROGRAM);
         command.args(words.split_whitespace()).current_dir(&self.0);
+        // Pages show the time of the clock.
+        command.env("TZ", "UTC");
         command
     }
 

@@ -4,7 +4,7 @@
 
 use std::fmt::{Display, Write};
 
-use super::png;
+use super::{headline::local, png};
 use crate::{
     distribution::{Distribution, Quantile},
     timeline::{row, row_begin, rows, Timeline, ROWS},
@@ -94,27 +94,89 @@ fn path(out: &mut String, class: &str, path: impl Display) {
     let _ = write!(out, "<path class=\"{class}\" d=\"{path}\"/>");
 }
 
+const SECOND: u64 = 1_000_000_000;
+const DAY: u64 = 86_400 * SECOND;
+
+/// The round distances between labels of a time axis, in nanoseconds.
+const STEPS: [u64; 24] = {
+    const S: u64 = SECOND;
+    const M: u64 = 60 * S;
+    [
+        S / 10,
+        S / 5,
+        S / 2,
+        S,
+        2 * S,
+        5 * S,
+        10 * S,
+        15 * S,
+        30 * S,
+        M,
+        2 * M,
+        5 * M,
+        10 * M,
+        15 * M,
+        30 * M,
+        60 * M,
+        120 * M,
+        180 * M,
+        240 * M,
+        360 * M,
+        720 * M,
+        DAY,
+        2 * DAY,
+        7 * DAY,
+    ]
+};
+
+/// The most labels of a time axis, and how many columns wide each of them is at least.
+const LABELS: u64 = 8;
+
+/// Returns where round times of the local clock are: in columns, with their labels.
+fn ticks(timeline: &Timeline) -> Vec<(f64, String)> {
+    let lengths = timeline
+        .columns
+        .iter()
+        .map(|it| it.end.saturating_sub(it.begin));
+    let span = lengths.sum::<u64>();
+    let fitting = STEPS.iter().find(|step| span / **step < LABELS);
+    let step = *fitting.unwrap_or(&(span / LABELS).next_multiple_of(DAY));
+    let least = timeline.columns.len() as f64 / (LABELS + 2) as f64;
+    let mut ticks: Vec<(f64, String)> = Vec::new();
+    for (place, column) in timeline.columns.iter().enumerate() {
+        let length = column.end.saturating_sub(column.begin).max(1);
+        let first = column.clock.next_multiple_of(step);
+        let mut all = (first..column.clock.saturating_add(length)).step_by(step as usize);
+        let at = |ns| place as f64 + (ns - column.clock) as f64 / length as f64;
+        // If the clock was set, they would stand too close.
+        let is_free =
+            |ticks: &[(f64, _)], x| ticks.last().is_none_or(|(last, _)| x - last >= least);
+        if let Some(ns) = all.find(|ns| is_free(&ticks, at(*ns))) {
+            let format = match ns % DAY {
+                0 if step >= 60 * SECOND => "%m-%d",
+                _ if step >= 60 * SECOND => "%H:%M",
+                _ if step >= SECOND => "%H:%M:%S",
+                _ => "%M:%S%.3f",
+            };
+            ticks.push((at(ns), local(ns, format)));
+            // A column may have several.
+            for ns in all {
+                if is_free(&ticks, at(ns)) {
+                    ticks.push((at(ns), local(ns, format)));
+                }
+            }
+        }
+    }
+    ticks
+}
+
 fn times(out: &mut String, timeline: &Timeline, bottom: f64) {
     let columns = &timeline.columns;
-    let (Some(first), Some(last)) = (columns.first(), columns.last()) else {
-        return;
-    };
-    let span = last.end.saturating_sub(first.begin);
-    let width = (RIGHT - LEFT) / columns.len() as f64;
-    let ticks = columns.len().min(6);
-    for tick in 0..ticks {
-        let place = tick * columns.len() / ticks;
-        let x = LEFT + place as f64 * width;
-        let seconds = columns[place].begin as f64 / 1e9;
-        // Labels that differ from one another.
-        let text = match span / 1_000_000_000 {
-            0..=11 => format!("{seconds:.1} s"),
-            12..=719 => format!("{seconds:.0} s"),
-            720..=43_199 => format!("{:.0} min", seconds / 60.0),
-            _ => format!("{:.1} h", seconds / 3600.0),
-        };
+    let width = (RIGHT - LEFT) / columns.len().max(1) as f64;
+    for (place, text) in ticks(timeline) {
+        let x = LEFT + place * width;
         path(out, "grid", format_args!("M{x:.1} {bottom}v4"));
-        label(out, x, bottom + 15.0, "", text);
+        label(out, x, bottom + 16.0, " text-anchor=\"middle\"", text);
     }
     for (place, column) in columns.iter().enumerate() {
         if column.after_gap && place != 0 {
@@ -129,6 +191,8 @@ fn times(out: &mut String, timeline: &Timeline, bottom: f64) {
 pub struct Mark {
     /// The time, in nanoseconds since the first snapshot of the recording.
     pub time: u64,
+    /// The id of the mark, if something leads to it.
+    pub id: Option<String>,
     /// The id of the element that it leads to.
     pub anchor: String,
     pub title: String,
@@ -175,11 +239,14 @@ pub fn heat(timeline: &Timeline, place: usize, scale: Scale, key: &str, marks: &
             .position(|column| column.end >= mark.time)
             .unwrap_or(columns.saturating_sub(1));
         let x = LEFT + (at as f64 + 0.5) * (RIGHT - LEFT) / columns as f64;
+        let id = mark.id.as_ref().map(|id| format!(" id=\"{id}\""));
         let _ = write!(
             out,
-            "<a href=\"#{}\"><path class=\"mark\" d=\"M{x:.1} {TOP}l-5 \
+            "<a{} href=\"#{}\"><path class=\"mark\" d=\"M{x:.1} {TOP}l-5 \
              -9h10z\"><title>{}</title></path></a>",
-            mark.anchor, mark.title
+            id.unwrap_or_default(),
+            mark.anchor,
+            mark.title
         );
     }
     out + "</svg>"
@@ -350,6 +417,50 @@ pub fn percentiles(all: &[(&str, &Distribution)], scale: Scale) -> String {
             let x = (last_x + 5.0).min(RIGHT + 5.0);
             let class = format!(" class=\"t{number}\"");
             label(&mut out, x, y + 4.0 + 11.0 * number as f64, &class, name);
+        }
+    }
+    out + "</svg>"
+}
+
+/// Returns how many samples were how long: a bar for each power of two, with its numbers.
+pub fn histogram(all: &Distribution, scale: Scale) -> String {
+    const BAR: f64 = 13.0;
+    let (cells, count) = (cells(all), all.count().max(1));
+    let powers: Vec<_> = (scale.low / 2..=scale.high / 2).collect();
+    let of = |power: usize| cells[2 * power..].iter().take(2).sum::<u64>();
+    let most = powers
+        .iter()
+        .map(|power| of(*power))
+        .max()
+        .unwrap_or(1)
+        .max(1);
+    let height = powers.len() as f64 * BAR;
+    let mut out = String::new();
+    open(&mut out, TOP + height + 4.0, "", "Histogram");
+    // Room for the numbers behind the longest bar.
+    let room = RIGHT - LEFT - 150.0;
+    for (place, power) in powers.iter().rev().enumerate() {
+        let y = TOP + place as f64 * BAR;
+        let (n, width) = (of(*power), of(*power) as f64 / most as f64 * room);
+        label(
+            &mut out,
+            LEFT - 7.0,
+            y + 10.0,
+            END,
+            text(row_begin(2 * power)),
+        );
+        if n != 0 {
+            let _ = write!(
+                out,
+                "<rect class=\"bar0\" x=\"{LEFT}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{}\"/>",
+                y + 1.0,
+                width.max(1.0),
+                BAR - 2.0
+            );
+            let percent = n as f64 * 100.0 / count as f64;
+            let decimals = if percent < 0.1 { 4 } else { 1 };
+            let numbers = format!("{percent:.decimals$} %, {n}");
+            label(&mut out, LEFT + width.max(1.0) + 6.0, y + 10.0, "", numbers);
         }
     }
     out + "</svg>"

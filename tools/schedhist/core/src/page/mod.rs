@@ -8,6 +8,7 @@
 
 mod chart;
 pub mod flame;
+mod headline;
 mod html;
 mod png;
 pub mod watched;
@@ -16,13 +17,15 @@ use std::{cmp::Reverse, collections::BTreeMap, fmt::Write};
 
 use base64::{engine::general_purpose::STANDARD, Engine};
 use chart::{text, Mark, Scale};
+use headline::local;
 use html::{cell, dim, escaped, figure, key, left, sorted, table};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use crate::{
+    culprits,
     distribution::{Distribution, Max, Quantile},
-    engine::histogram::totals::Worst,
+    engine::{histogram::totals::Worst, idle::WaitSums},
     groups::{GroupRow, CLASSES},
     text::Outlier,
     timeline::{Timeline, CPU_METRIC},
@@ -62,6 +65,8 @@ pub struct Recording {
     pub groups: Vec<GroupRow>,
     /// The rule by which tasks are grouped.
     pub rule: String,
+    /// The long waits, if the module looked at any.
+    pub long_waits: Option<WaitSums>,
     /// Outliers, each with its end in nanoseconds since the first snapshot: the [`worst`].
     pub outliers: Vec<(u64, Outlier)>,
     pub shorter: Vec<Shorter>,
@@ -121,6 +126,12 @@ pub fn render(all: &[Recording]) -> String {
     let mut out = String::with_capacity(1 << 19);
     let names: Vec<_> = all.iter().map(|one| escaped(&one.name)).collect();
     let title = format!("schedhist: {}", names.join(" and "));
+    let hosts: Vec<_> = all.iter().map(|one| escaped(one.host())).collect();
+    // Two of the same machine are told apart by their files.
+    let heading = match hosts.as_slice() {
+        [a, b] if a == b || names == hosts => names.join(" and "),
+        hosts => hosts.join(" and "),
+    };
     let _ = write!(
         out,
         "<!doctype html>\n<!-- SPDX-License-Identifier: GPL-2.0 -->\n<html lang=\"en\"><head>\
@@ -129,10 +140,17 @@ pub fn render(all: &[Recording]) -> String {
          base-uri 'none'; form-action 'none'\"><meta name=\"viewport\" \
          content=\"width=device-width, initial-scale=1\"><meta name=\"color-scheme\" \
          content=\"light dark\"><title>{title}</title><style>{STYLE}</style></head><body>\
-         <h1>{title}</h1>",
+         <h1>{heading}</h1>",
         hash(STYLE),
         hash(SCRIPT),
     );
+    pair(&mut out, all, |out, _, recording| {
+        let (place, sentence) = (escaped(&recording.place()), escaped(&recording.sentence()));
+        let _ = write!(
+            out,
+            "<p class=\"dim\">{place}</p><p class=\"lead\">{sentence}</p>"
+        );
+    });
     out += "<nav><a href=\"#summary\">Summary</a><a href=\"#metrics\">Over time</a>\
             <a href=\"#cpus\">CPUs</a><a href=\"#groups\">Groups</a>\
             <a href=\"#outliers\">Outliers</a><a href=\"#stacks\">Stacks</a><a href=\"#about\">About the recording</a></nav>";
@@ -140,7 +158,7 @@ pub fn render(all: &[Recording]) -> String {
     let shown = metrics(&mut out, all);
     cpus(&mut out, all);
     groups(&mut out, all);
-    outliers(&mut out, all);
+    outliers(&mut out, all, &shown);
     stacks(&mut out, all);
     about(&mut out, all);
     data(&mut out, all, &shown);
@@ -299,7 +317,7 @@ fn metrics(out: &mut String, all: &[Recording]) -> Vec<(String, Scale)> {
     out.push_str(
         " from a ten-thousandth of the greatest rate, or less, to the greatest. Dashed vertical \
          lines \
-         are gaps, triangles outliers.</p>",
+         are gaps, triangles outliers. Times are of the local clock.</p>",
     );
     let Some(first) = all.first() else {
         return Vec::new();
@@ -345,6 +363,14 @@ fn colours(out: &mut String) {
     }
 }
 
+/// Returns the metric in whose heat map an outlier is looked for.
+fn home(outlier: &Outlier) -> &str {
+    match culprits::is_wait(outlier) {
+        true => CPU_METRIC,
+        false => &outlier.metric,
+    }
+}
+
 fn metric_section(out: &mut String, all: &[Recording], name: &str, scale: Scale, number: usize) {
     // The percentiles stand beside the only heat map, or below two.
     let is_pair = all.len() > 1;
@@ -365,6 +391,8 @@ fn metric_section(out: &mut String, all: &[Recording], name: &str, scale: Scale,
         let marks: Vec<_> = marks
             .map(|(at, (time, outlier))| Mark {
                 time: *time,
+                // That which the row of the outlier leads to.
+                id: (home(outlier) == name).then(|| format!("m{recording_number}-{at}")),
                 anchor: format!("o{recording_number}-{at}"),
                 title: escaped(&format!(
                     "{} of {}:{}",
@@ -404,20 +432,28 @@ fn metric_section(out: &mut String, all: &[Recording], name: &str, scale: Scale,
     out.push_str(if is_pair {
         "<div class=\"pair two\">"
     } else {
-        ""
+        "<div>"
     });
     figure(
         out,
         &chart::percentiles(&lines, scale),
         format_args!("{name} by percentile: each step to the right leaves a tenth of the samples"),
     );
+    if let [(_, total)] = totals.as_slice() {
+        let chart = chart::histogram(total, scale);
+        figure(
+            out,
+            &chart,
+            format_args!("{name}: how many samples were how long"),
+        );
+    }
     if let [(_, a), (_, b)] = totals.as_slice() {
         let text =
             "by how much the share of each duration has grown from A to B (up) or shrunk (down)";
         let chart = chart::difference(a, b, scale);
         figure(out, &chart, format_args!("{name}: {text}"));
     }
-    out.push_str("</div>");
+    out.push_str(if is_pair { "</div>" } else { "</div></div>" });
 }
 
 fn cpus(out: &mut String, all: &[Recording]) {
@@ -517,26 +553,28 @@ fn group_row(out: &mut String, group: &GroupRow) {
             "<rect class=\"g{class}\" x=\"{x}\" width=\"{share}\" height=\"100\"/>"
         );
         x += share;
-        words.push(format!(
-            "{} {}.{} %",
-            CLASSES[class],
-            share / 10,
-            share % 10
-        ));
+        if *share != 0 {
+            words.push(format!(
+                "{}.{} % {}",
+                share / 10,
+                share % 10,
+                CLASSES[class]
+            ));
+        }
     }
     let words = words.join(", ");
     let bar = format!(
         "<svg class=\"bar\" viewBox=\"0 0 1000 100\" preserveAspectRatio=\"none\" \
-         role=\"img\"><title>{words}</title>{bar}</svg>"
+         aria-hidden=\"true\">{bar}</svg> {words}"
     );
-    left(out, "", &bar);
+    left(out, " bars", &bar);
     let most = group.neighbours.iter().take(3);
     let most = most.map(|(name, ns)| format!("{} ({})", escaped(name), text(*ns)));
     left(out, " name", &most.collect::<Vec<_>>().join(", "));
     out.push_str("</tr>");
 }
 
-fn outliers(out: &mut String, all: &[Recording]) {
+fn outliers(out: &mut String, all: &[Recording], shown: &[(String, Scale)]) {
     out.push_str("<h2 id=\"outliers\">Outliers</h2>");
     if all.iter().all(|recording| recording.outliers.is_empty()) {
         out.push_str(
@@ -547,16 +585,23 @@ fn outliers(out: &mut String, all: &[Recording]) {
         return;
     }
     pair(out, all, |out, number, recording| {
+        by_culprit(out, recording, number);
         let stack = |outlier: &Outlier| recording.watched.get(&(outlier.id, outlier.duration_ns));
         let has_stacks = { recording.outliers.iter() }.any(|(_, it)| stack(it).is_some());
         let mut heads = "at|<metric|<task|CPU|duration|<who had the CPU".to_owned();
         if has_stacks {
             heads += "|<where it had left the CPU, innermost frame first";
         }
+        // The longest first: the place in the order of time is the anchor.
+        let mut order: Vec<_> = recording.outliers.iter().enumerate().collect();
+        order.sort_by_key(|(_, (_, outlier))| Reverse(outlier.duration_ns));
         table(out, true, &heads, |out| {
-            for (at, (end, outlier)) in recording.outliers.iter().enumerate() {
+            for (at, (end, outlier)) in order {
                 let _ = write!(out, "<tr id=\"o{number}-{at}\">");
-                outlier_row(out, *end, outlier);
+                let has_mark = shown.iter().any(|(metric, _)| metric == home(outlier));
+                let mark = has_mark.then(|| format!("m{number}-{at}"));
+                let clock = recording.timeline.clock(*end);
+                outlier_row(out, (*end, clock), outlier, mark.as_deref());
                 if has_stacks {
                     let frames = stack(outlier).into_iter().flatten();
                     // Without the offset in the function.
@@ -578,13 +623,57 @@ fn outliers(out: &mut String, all: &[Recording]) {
     });
 }
 
-fn outlier_row(out: &mut String, end: u64, outlier: &Outlier) {
+/// The most culprits that are listed.
+const CULPRITS: usize = 10;
+
+/// Writes who had the CPU during all waits that are shown.
+fn by_culprit(out: &mut String, recording: &Recording, number: usize) {
+    let all = recording.outliers.iter().enumerate();
+    let waits: Vec<_> = all.filter(|(_, (_, it))| culprits::is_wait(it)).collect();
+    let sums = culprits::by(waits.iter().map(|(_, (_, it))| it), culprits::comm);
+    if sums.is_empty() {
+        return;
+    }
+    let times: Vec<_> = sums.iter().map(|sum| sum.ran_ns).collect();
+    let shares = crate::text::shares(&times);
+    let heads = "<who had the CPU|outliers|time|<share of all|<the longest of them";
+    table(out, true, heads, |out| {
+        for (sum, share) in sums.iter().zip(shares).take(CULPRITS) {
+            out.push_str("<tr>");
+            left(out, " name", &escaped(&sum.name));
+            cell(out, sum.outliers);
+            time(out, Some(sum.ran_ns));
+            let (whole, tenth) = (share / 10, share % 10);
+            let bar = format!(
+                "<svg class=\"bar\" viewBox=\"0 0 1000 100\" preserveAspectRatio=\"none\" \
+                 aria-hidden=\"true\"><rect class=\"hot\" width=\"{share}\" height=\"100\"/></svg> \
+                 {whole}.{tenth} %"
+            );
+            let _ = write!(out, "<td class=\"l bars\" data-v=\"{share}\">{bar}</td>");
+            let (place, ns) = sum.worst;
+            let at = waits[place].0;
+            let link = format!("<a href=\"#o{number}-{at}\">{}</a>", text(ns));
+            let _ = write!(out, "<td class=\"l\" data-v=\"{ns}\">{link}</td>");
+            out.push_str("</tr>");
+        }
+    });
+    if sums.len() > CULPRITS {
+        let more = sums.len() - CULPRITS;
+        let _ = write!(out, "<p>And {more} more.</p>");
+    }
+}
+
+fn outlier_row(out: &mut String, (end, clock): (u64, u64), outlier: &Outlier, mark: Option<&str>) {
     let seconds = end as f64 / 1e9;
     let task = |comm: &str, pid: i32| escaped(&format!("{comm}:{pid}"));
-    sorted(
+    let time_of_day = local(clock, "%H:%M:%S%.3f");
+    let shown = match mark {
+        Some(mark) => format!("<a href=\"#{mark}\">{time_of_day}</a>"),
+        None => time_of_day,
+    };
+    let _ = write!(
         out,
-        format_args!("{seconds:.3}"),
-        &format!("{seconds:.3} s"),
+        "<td data-v=\"{seconds:.3}\" title=\"{seconds:.3} s since the first snapshot\">{shown}</td>"
     );
     left(out, "", &escaped(&outlier.metric));
     left(out, "", &task(&outlier.comm, outlier.pid));
@@ -650,6 +739,8 @@ struct Figures<'a> {
     name: &'a str,
     /// The begin and the length of each column, in milliseconds.
     times: Vec<[u64; 2]>,
+    /// When each column began by the local clock, in milliseconds since 1970.
+    clocks: Vec<u64>,
     metrics: Vec<MetricFigures>,
 }
 
@@ -695,8 +786,10 @@ fn data(out: &mut String, all: &[Recording], shown: &[(String, Scale)]) {
         Figures {
             name: &recording.name,
             times: times
+                .clone()
                 .map(|column| [column.begin, column.span].map(|ns| ns / 1_000_000))
                 .collect(),
+            clocks: times.map(|column| column.clock / 1_000_000).collect(),
             metrics: shown
                 .map(|(name, scale)| MetricFigures::new(timeline, name, *scale))
                 .collect(),

@@ -26,7 +26,8 @@
 					here = cells[i + 1];
 			}
 			const [begin, span] = times[column], [p50, p99, max] = heat.quantiles[column];
-			let text = 'at ' + time(begin * 1e6) + ', for ' + time(span * 1e6) + ': ' + all + ' samples';
+			const day = new Date(data[recording].clocks[column]).toISOString().slice(11, 19);
+			let text = 'at ' + day + ', ' + time(begin * 1e6) + ' from the beginning, for ' + time(span * 1e6) + ': ' + all + ' samples';
 			if (all)
 				text += ', p50 ' + time(p50) + ', p99 ' + time(p99) + ', max ' + time(max);
 			if (row !== null)

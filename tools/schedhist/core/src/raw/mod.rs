@@ -232,7 +232,7 @@ pub struct Snapshot {
     pub tasks: Vec<TaskInProgress>,
     /// The CPUs that are offline; `None` if the module does not tell, and in a recording.
     pub offline: Option<BTreeSet<u32>>,
-    /// The long waits; `None` if the module has never looked at any, and in a recording.
+    /// The long waits; `None` if the module has never looked at any.
     pub long_waits: Option<LongWaits>,
 }
 

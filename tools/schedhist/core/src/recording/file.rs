@@ -8,9 +8,9 @@ use std::{
 };
 
 use crate::{
-    raw::{self, DecodeError, Groups, Snapshot},
+    raw::{self, DecodeError, Groups, LongWaits, Snapshot},
     recording::{delta, early, progress},
-    text,
+    text, varint,
 };
 
 /// The first bytes of a recording: magic and version.
@@ -28,6 +28,7 @@ const GROUPS: u32 = 6;
 const OUTLIERS: u32 = 7;
 const IN_PROGRESS: u32 = 8;
 const RAW_GROUPS: u32 = 9;
+const LONG_WAITS: u32 = 10;
 
 /// The greatest length of a chunk's contents: 1 GiB.
 const LONGEST: u32 = 1 << 30;
@@ -123,6 +124,30 @@ fn chunk(kind: u32, contents: &[u8]) -> Vec<u8> {
     chunk
 }
 
+/// Encodes long waits: as LEB128, the limit, how many there are, and their parts.
+fn long_waits(waits: &LongWaits) -> Vec<u8> {
+    let numbers = [waits.limit, waits.sums.waits].into_iter();
+    let mut out = Vec::new();
+    for number in numbers.chain(waits.sums.parts) {
+        varint::write(&mut out, number.into());
+    }
+    out
+}
+
+/// Decodes long waits; `None` if `data` is not valid.
+fn decode_long_waits(data: &[u8]) -> Option<LongWaits> {
+    let mut input = raw::Reader(data);
+    let mut waits = LongWaits {
+        limit: input.leb64()?,
+        ..LongWaits::default()
+    };
+    waits.sums.waits = input.leb64()?;
+    for part in &mut waits.sums.parts {
+        *part = input.leb64()?;
+    }
+    Some(waits)
+}
+
 /// Appends to a recording: what its output fails with, its methods return. Each chunk is written by
 /// a single call of `write_all`.
 #[derive(Debug)]
@@ -200,6 +225,12 @@ impl<W: Write> Recorder<W> {
                 if let Some(progress) = progress::encode(&taken.snapshot) {
                     self.out.write_all(&chunk(IN_PROGRESS, &progress))?;
                 }
+                let waits = taken.snapshot.long_waits;
+                if let Some(waits) = waits.filter(|_| last.is_some_and(|it| it.long_waits != waits))
+                {
+                    self.out
+                        .write_all(&chunk(LONG_WAITS, &long_waits(&waits)))?;
+                }
                 contents.extend(delta);
                 DELTA
             }
@@ -241,6 +272,8 @@ pub struct Player<R> {
     next: Option<Item>,
     /// What is in progress at the next snapshot.
     progress: Option<Vec<u8>>,
+    /// The long waits at the next snapshot, if they are others than at the one before.
+    long_waits: Option<LongWaits>,
     is_difference: bool,
 }
 
@@ -280,6 +313,7 @@ impl<R: Read> Player<R> {
             losing: None,
             next: damage.map(Item::Lost),
             progress: None,
+            long_waits: None,
             is_difference: false,
         })
     }
@@ -440,6 +474,13 @@ impl<R: Read> Player<R> {
                 self.progress = Some(contents);
                 return Ok(None);
             }
+            LONG_WAITS => {
+                self.long_waits = decode_long_waits(&contents);
+                return match self.long_waits {
+                    Some(_) => Ok(None),
+                    None => Err("the long waits are not valid".to_owned()),
+                };
+            }
             WHOLE | DELTA => Item::Snapshot(self.taken(kind, &contents)?),
             _ => return Ok(None),
         }))
@@ -465,7 +506,10 @@ impl<R: Read> Player<R> {
         }
         // Differences do not tell.
         snapshot.offline = None;
-        snapshot.long_waits = None;
+        let waits = self.long_waits.take();
+        if kind == DELTA {
+            snapshot.long_waits = waits.or(last.and_then(|last| last.long_waits));
+        }
         if let Some(lost) = &mut self.losing {
             lost.span = last.and_then(|last| snapshot.time.checked_sub(last.time));
         }

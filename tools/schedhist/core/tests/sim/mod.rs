@@ -22,6 +22,7 @@ use crate::engine::{
         snapshot::Baseline,
     },
     identity::Identity,
+    idle::WaitSums,
     metric::{Metric, MetricSet},
     switch::{
         cpu::{Cpu, CurrentSlice, Occupancy},
@@ -74,6 +75,8 @@ pub struct Machine {
     pub starved_since: Option<u64>,
     /// The metrics that are on, as snapshots tell.
     pub metrics: MetricSet,
+    /// The limit and the sums of the long waits of CPU 0.
+    pub long_waits: Option<(u64, WaitSums)>,
 }
 
 impl Machine {
@@ -100,6 +103,7 @@ impl Machine {
             tells_progress: false,
             starved_since: None,
             metrics: MetricSet::ALL,
+            long_waits: None,
         }
     }
 
@@ -209,6 +213,9 @@ impl Machine {
             .map(|cpu| (cpu, None::<&Baseline<Vec<u64>>>));
         raw::begin(&mut bytes, &info, cpus, |cpu| self.slice(cpu));
         self.tasks_in_progress(&mut bytes);
+        if let Some((limit, sums)) = &self.long_waits {
+            raw::long_waits(&mut bytes, 0, *limit, sums);
+        }
         if let Some(groups) = &self.groups {
             groups.write(&mut bytes.0, group_scheme(self.scheme));
         }

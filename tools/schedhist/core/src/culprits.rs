@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Outliers, added up by who had the CPU meanwhile.
+
+use std::cmp::Reverse;
+
+use crate::text::{Culprit, Outlier};
+
+/// What one culprit, or one group of culprits, has done in all outliers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sum {
+    pub name: String,
+    /// In how many outliers it had the CPU.
+    pub outliers: u64,
+    /// For how long, in nanoseconds.
+    pub ran_ns: u64,
+    /// The place of the longest of these outliers, and how long that was, in nanoseconds.
+    pub worst: (usize, u64),
+}
+
+/// What stands for the time without a culprit, as that before the first one that is named.
+pub const NOBODY: &str = "(not named)";
+
+/// Returns whether the sample is a wait for a CPU: then who had it is why.
+pub fn is_wait(outlier: &Outlier) -> bool {
+    outlier.metric.starts_with("runq")
+}
+
+/// Returns the name of a task without its number: a pool of workers is one culprit.
+pub fn comm(culprit: &Culprit) -> String {
+    let name = culprit.comm.trim_end_matches(|c: char| c.is_ascii_digit());
+    match (culprit.pid, name.strip_suffix(['/', '-', ':', '_'])) {
+        (0, _) => "(idle)".to_owned(),
+        (_, Some(pool)) if !pool.is_empty() => format!("{pool}/*"),
+        _ => culprit.comm.clone(),
+    }
+}
+
+/// Adds up waits by a key of their culprits; who ran longest comes first. The sums add up to the
+/// time of all waits, unless the module counted more.
+pub fn by<'a>(
+    waits: impl Iterator<Item = &'a Outlier>,
+    key: impl Fn(&Culprit) -> String,
+) -> Vec<Sum> {
+    let mut sums: Vec<Sum> = Vec::new();
+    for (place, wait) in waits.enumerate() {
+        let named = wait.culprits.iter().map(|it| (key(it), it.ran_ns));
+        let missing = (wait.missing_ns != 0).then(|| (NOBODY.to_owned(), wait.missing_ns));
+        let mut of_wait: Vec<(String, u64)> = Vec::new();
+        for (name, ns) in named.chain(missing) {
+            match of_wait.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, sum)) => *sum = sum.saturating_add(ns),
+                None => of_wait.push((name, ns)),
+            }
+        }
+        let this = (place, wait.duration_ns);
+        for (name, ran_ns) in of_wait {
+            match sums.iter_mut().find(|sum| sum.name == name) {
+                Some(sum) => {
+                    sum.outliers += 1;
+                    sum.ran_ns = sum.ran_ns.saturating_add(ran_ns);
+                    sum.worst = std::cmp::max_by_key(this, sum.worst, |(_, ns)| *ns);
+                }
+                None => sums.push(Sum {
+                    name,
+                    outliers: 1,
+                    ran_ns,
+                    worst: this,
+                }),
+            }
+        }
+    }
+    sums.sort_by_key(|sum| Reverse(sum.ran_ns));
+    sums
+}
+
+/// Returns who had the CPU longest during an outlier.
+pub fn most(outlier: &Outlier) -> Option<&Culprit> {
+    let culprits = outlier.culprits.iter();
+    let most = culprits.max_by_key(|culprit| culprit.ran_ns)?;
+    (most.ran_ns >= outlier.missing_ns).then_some(most)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text::OutlierParser;
+
+    #[test]
+    fn waits_by_culprit() {
+        let outlier = |id: u64, ns: u64, missing: u64, culprits: &[(&str, u64)]| {
+            let mut text = format!(
+                "outlier id {id} metric runq_wakeup cause wakeup cpu 0 duration_ns {ns} start_ns 0 \
+                 end_ns 9 missing_ns {missing} culprits {} pid 9 prio 120 comm x\n",
+                culprits.len()
+            );
+            for (pid, (comm, ran)) in (0..).zip(culprits) {
+                text += &format!(
+                    "  culprit id {id} ran_ns {ran} slices 1 pid {pid} prio 1 comm {comm}\n"
+                );
+            }
+            OutlierParser::default().feed(&text).remove(0)
+        };
+        let all = [
+            outlier(
+                1,
+                100,
+                10,
+                &[("swapper/0", 20), ("kworker/1", 30), ("kworker/2", 40)],
+            ),
+            outlier(2, 50, 0, &[("swapper/0", 0), ("batch", 50)]),
+            outlier(3, 70, 60, &[("swapper/0", 0), ("kworker/3", 10)]),
+        ];
+        let sums = by(all.iter(), comm);
+        let found: Vec<_> = { sums.iter() }
+            .map(|sum| (&*sum.name, sum.outliers, sum.ran_ns, sum.worst))
+            .collect();
+        let wanted = [
+            ("kworker/*", 2, 80, (0, 100)),
+            (NOBODY, 2, 70, (0, 100)),
+            ("batch", 1, 50, (1, 50)),
+            ("(idle)", 3, 20, (0, 100)),
+        ];
+        assert_eq!(found, wanted);
+        assert_eq!(sums.iter().map(|sum| sum.ran_ns).sum::<u64>(), 220);
+        assert_eq!(most(&all[0]).map(|it| &*it.comm), Some("kworker/2"));
+        assert_eq!(most(&all[2]), None);
+    }
+}
