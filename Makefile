@@ -26,7 +26,7 @@ as_owner = [ "$$(id -u)" != 0 ] || [ -O . ] || \
 
 TOOL_TARGET := $(build)/tools-target
 
-.PHONY: modules tools install uninstall deb clean run check test test-matrix test-report test-packages bench lint fmt help
+.PHONY: modules tools install uninstall deb clean run check test test-matrix test-next test-report test-packages bench lint fmt help
 
 ## modules    build schedhist.ko for the kernel in KDIR (default: the running one)
 modules:
@@ -84,6 +84,10 @@ test:
 test-matrix:
 	$(if $(KERNELS),,@scripts/bed/root -- tests/engine/run sanitize all)
 	@tests/matrix $(KERNELS)
+
+## test-next   build for the kernel that Debian experimental or TREE= has, and say what broke
+test-next:
+	@tests/next $(TREE)
 
 ## test-report    look at pages of the command with Debian's Chromium (600 MB)
 test-report:

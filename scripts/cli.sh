@@ -13,8 +13,9 @@ SUPPORTED="7.3 7.2"
 # Debian stable's own kernel, which has no Rust: its crates are built with the module.
 STABLE=6.12
 
-# The kernel of Debian unstable, which newer compilers have built.
+# The kernels of Debian unstable and experimental, which newer compilers have built.
 UNSTABLE=sid
+EXPERIMENTAL=experimental
 
 # Kernels of our own, by the names of their files in scripts/bed/kernels, of the newest series or
 # of Debian stable's.
@@ -92,7 +93,12 @@ is_debug_kernel() {
 
 # has_headers NAME: returns whether the root has Debian's own headers of the kernel.
 has_headers() {
-	[[ $1 != "$UNSTABLE" ]] && ! is_debug_kernel "$1" && ! is_arm64_kernel "$1"
+	! is_unstable_kernel "$1" && ! is_debug_kernel "$1" && ! is_arm64_kernel "$1"
+}
+
+# Their modules are built in a root of their own.
+is_unstable_kernel() {
+	[[ $1 == "$UNSTABLE" || $1 == "$EXPERIMENTAL" ]]
 }
 
 # Debian's kernels for arm64 are cross-built for, and emulated.
@@ -112,7 +118,7 @@ stock_kernels() {
 	for series in $SUPPORTED; do
 		printf "$series%s " '' -rt -cloud -arm64 -rt-arm64 -arm64-16k
 	done
-	printf '%s ' "$STABLE" "$STABLE-arm64" "$STABLE-arm64-16k" "$UNSTABLE"
+	printf '%s ' "$STABLE" "$STABLE-arm64" "$STABLE-arm64-16k" "$UNSTABLE" "$EXPERIMENTAL"
 }
 
 # check_kernel_name NAME: requires a name that scripts/bed/kernel accepts. Needs neither the root nor

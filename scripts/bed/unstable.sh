@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash disable=SC2034,SC2154 # release and others of scripts/bed/kernel
 #
-# Debian unstable, for scripts/bed/kernel to source. A module needs the compilers of its kernel, and
-# these are newer than the root's: so they have a root of their own. Guests run the kernel with the
-# programs of the first root, which $FIRST is.
+# Debian unstable and experimental, for scripts/bed/kernel to source. A module needs the compilers of
+# its kernel, and these are newer than the root's: so they have a root of their own. Guests run the
+# kernel with the programs of the first root, which $FIRST is.
 
 FIRST=$ROOT
 
@@ -25,6 +25,13 @@ use_unstable() {
 		need_space 6
 		step "bootstrapping Debian $UNSTABLE" "bootstrap-$UNSTABLE" bootstrap
 	fi
+	# apt takes from experimental only what it is asked for by version.
+	local more=$ROOT/etc/apt/sources.list.d/$EXPERIMENTAL.list
+	LISTS=$ROOT/var/lib/apt/lists
+	if [[ ! -e $more ]]; then
+		sed "s/ $UNSTABLE / $EXPERIMENTAL /" "$ROOT/etc/apt/sources.list" | write_file "$more"
+		update=1
+	fi
 }
 
 # A kernel that was chosen before may not fit newer compilers.
@@ -42,7 +49,7 @@ install_toolchain() {
 # not_now TEXT...: ends the script because no module can be built now. tests/matrix shows the reason.
 not_now() {
 	rm -f "$choice"
-	write_file "$STATE/no-$UNSTABLE" <<<"$*"
+	write_file "$STATE/no-$name" <<<"$*"
 	say "$*"
 	exit 77
 }
@@ -58,12 +65,12 @@ check_compilers() {
 	same_compiler RUSTC_LLVM_VERSION "$llvm"
 }
 
-# same_compiler OPTION FOUND: for check_compilers.
+# same_compiler OPTION FOUND: for check_compilers. Debian's revision of gcc, in parentheses, may differ.
 same_compiler() {
 	local built
 	built=$(config_value "$config" "$1")
-	[[ $2 == "$built" ]] ||
-		not_now "unstable's kernel $release was built with '$built' ($1), and what it has now is '$2': wait for its next kernel"
+	[[ ${2/ (Debian *)/} == "${built/ (Debian *)/}" ]] ||
+		not_now "the kernel $release of Debian $name was built with '$built' ($1), and what it has now is '$2': wait for its next kernel"
 }
 
 # hand_over: gives the kernel to the root that guests run in. Hard links need no room.

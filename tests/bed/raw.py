@@ -6,6 +6,7 @@ one would prove nothing.
 Prints a line "ok NAME" or "not ok NAME" for each kind of damage.
 """
 
+import argparse
 import ctypes
 import sys
 from pathlib import Path
@@ -62,6 +63,7 @@ def said(data: bytes) -> str:
 
 
 def main() -> int:
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     failed = said(header() + METRIC + CPU + GROUP + END) != ""
     print("not ok" if failed else "ok", "raw/whole")
     for name, (data, expected) in REFUSED.items():
