@@ -138,9 +138,9 @@ pub fn form() -> impl TypedValueParser<Value = negotiate::Form> {
 #[derive(Clone)]
 pub struct Listen(pub Vec<SocketAddr>);
 
-/// Parses a value of `--listen`. `:PORT` is that port of all addresses of the machine; where there is
-/// no IPv6, only those of IPv4. The only name is `localhost`:
-/// a static program cannot look up others where glibc is not the one that it was built with.
+/// Parses a value of `--listen`. `:PORT` is that port of all addresses of the machine; where there
+/// is no IPv6, only those of IPv4. The only name is `localhost`: a static program cannot look up
+/// others where glibc is not the one that it was built with.
 pub fn listen(text: &str) -> Parsed<Listen> {
     let parsed = match text.rsplit_once(':') {
         Some((name @ ("" | "localhost"), port)) => port.parse().ok().map(|port| {
