@@ -159,6 +159,10 @@ fn kernel(_: &Source) -> Found {
         .split(['.', '-'])
         .map(|number| number.parse::<u32>().ok());
     match (numbers.next().flatten(), numbers.next().flatten()) {
+        (Some(6), Some(12..)) if read("/sys/kernel/realtime").is_some_and(|text| text == "1") => bad(
+            release,
+            "the module needs Linux 7.0 or later if it is real-time: boot another of Debian's kernels",
+        ),
         (Some(7), Some(2 | 3)) | (Some(6), Some(12)) => good(release),
         (Some(major), Some(minor)) if (major, minor) > (6, 12) => warning(
             release,
