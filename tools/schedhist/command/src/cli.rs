@@ -401,7 +401,8 @@ pub struct Diff {
                  with status 3 if there was one.\n\n\
                  Examples:\n\
                  \x20 schedhist watch -T 10ms --stacks  # the next wait above 10 ms\n\
-                 \x20 schedhist watch -T 10ms -d 1h -q  # whether there is one in an hour"
+                 \x20 schedhist watch -T 10ms -d 1h -q  # whether there is one in an hour\n\
+                 \x20 schedhist watch -T 5ms -d 1m --summary  # who causes waits, in all"
 )]
 pub struct Watch {
     /// The metric
@@ -416,6 +417,9 @@ pub struct Watch {
     /// Print only the number of outliers, at the end
     #[arg(short, long, conflicts_with_all = ["json", "stacks"])]
     pub quiet: bool,
+    /// Go on, and print a summary at the end
+    #[arg(long, conflicts_with = "quiet")]
+    pub summary: bool,
     /// The action, see below; repeatable
     #[arg(long, value_name = "ACTION", value_parser = Action::parser())]
     pub on_threshold: Vec<Action>,
@@ -522,8 +526,12 @@ pub struct Export {
 #[derive(Args)]
 #[command(after_help = "Examples:\n\
              \x20 schedhist top -d 0.5 --metric offcpu  # off-CPU time, twice a second\n\
+             \x20 schedhist top -i schedhist.data       # play a recording\n\
              \x20 schedhist top --once                  # print one interval")]
 pub struct Top {
+    /// Play a recording, an interval each SEC
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "once")]
+    pub input: Option<PathBuf>,
     /// Seconds between two updates
     #[arg(short = 'd', long, value_name = "SEC", default_value = "1", value_parser = parsed(seconds))]
     pub interval: Duration,

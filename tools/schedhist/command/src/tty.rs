@@ -42,6 +42,15 @@ pub enum Event {
     End,
 }
 
+pub const UP: char = '\u{2191}';
+pub const DOWN: char = '\u{2193}';
+pub const LEFT: char = '\u{2190}';
+pub const RIGHT: char = '\u{2192}';
+pub const PAGE_UP: char = '\u{21de}';
+pub const PAGE_DOWN: char = '\u{21df}';
+pub const HOME: char = '\u{2196}';
+pub const END: char = '\u{2198}';
+
 #[derive(Debug)]
 pub struct Tty {
     waiter: Waiter,
@@ -165,15 +174,15 @@ impl Drop for Tty {
     }
 }
 
-/// Returns the keys: letters as they are; the arrows as `h`, `j`, `k`, `l`; Page Up and Page Down
-/// as `H` and `L`; Home and End as `^` and `$`; ^C as `q`; Escape as `\x1b`.
+/// Returns the keys: letters as they are; the arrows and others as these constants; ^C as `\x03`;
+/// Escape as `\x1b`.
 fn keys(bytes: &[u8]) -> Vec<char> {
     let mut keys = Vec::new();
     let mut rest = bytes;
     while let Some((first, after)) = rest.split_first() {
         rest = after;
         if *first != 0x1b {
-            keys.push(if *first == 3 { 'q' } else { char::from(*first) });
+            keys.push(char::from(*first));
             continue;
         }
         let Some((b'[' | b'O', after)) = rest.split_first() else {
@@ -183,14 +192,14 @@ fn keys(bytes: &[u8]) -> Vec<char> {
         let end = after.iter().position(|byte| (0x40..=0x7e).contains(byte));
         let Some(end) = end else { break };
         let key = match (&after[..end], after[end]) {
-            (_, b'A') => Some('k'),
-            (_, b'B') => Some('j'),
-            (_, b'C') => Some('l'),
-            (_, b'D') => Some('h'),
-            (b"5", b'~') => Some('H'),
-            (b"6", b'~') => Some('L'),
-            (_, b'H') | (b"1" | b"7", b'~') => Some('^'),
-            (_, b'F') | (b"4" | b"8", b'~') => Some('$'),
+            (_, b'A') => Some(UP),
+            (_, b'B') => Some(DOWN),
+            (_, b'C') => Some(RIGHT),
+            (_, b'D') => Some(LEFT),
+            (b"5", b'~') => Some(PAGE_UP),
+            (b"6", b'~') => Some(PAGE_DOWN),
+            (_, b'H') | (b"1" | b"7", b'~') => Some(HOME),
+            (_, b'F') | (b"4" | b"8", b'~') => Some(END),
             _ => None,
         };
         keys.extend(key);
@@ -207,10 +216,16 @@ mod tests {
     fn keys_of_terminals() {
         for (bytes, expected) in [
             (&b"jkq"[..], "jkq"),
-            (b"\x1b[A\x1b[B\x1bOC\x1b[D", "kjlh"),
-            (b"\x1b[5~\x1b[6~\x1b[1~\x1b[4~\x1b[H\x1bOF", "HL^$^$"),
+            (
+                b"\x1b[A\x1b[B\x1bOC\x1b[D",
+                "\u{2191}\u{2193}\u{2192}\u{2190}",
+            ),
+            (
+                b"\x1b[5~\x1b[6~\x1b[1~\x1b[4~\x1b[H\x1bOF",
+                "\u{21de}\u{21df}\u{2196}\u{2198}\u{2196}\u{2198}",
+            ),
             (b"\x1b", "\x1b"),
-            (b"\x1b[1;5C \x03", "l q"),
+            (b"\x1b[1;5C \x03", "\u{2192} \x03"),
             (b"\x1b[200~x\x1b[", "x"),
         ] {
             assert_eq!(

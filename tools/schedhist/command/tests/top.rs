@@ -126,6 +126,12 @@ impl Terminal {
             socket: format!("schedhist-{name}-{}", std::process::id()),
         };
         let (width, height) = (width.to_string(), height.to_string());
+        // A recording is no module.
+        let dir = if seconds.contains("-i") {
+            ""
+        } else {
+            "--dir m"
+        };
         let size = ["-x", &width, "-y", &height];
         let shell = ["new-session", "-d", "-c", module.folder.to_str().unwrap()];
         let program = ["env", "PS1=$ ", "sh"];
@@ -135,7 +141,7 @@ impl Terminal {
         terminal.tmux(&["resize-window", "-x", &width, "-y", &height]);
         terminal.keys(&[&format!(
             "stty -a > before; clear; \
-             RUST_BACKTRACE=0 {environment} {} --dir m top -d {seconds}; echo ended $?; stty -a > after",
+             RUST_BACKTRACE=0 {environment} {} {dir} top -d {seconds}; echo ended $?; stty -a > after",
             PROGRAM
         )]);
         terminal.keys(&["Enter"]);
@@ -221,7 +227,8 @@ fn sizes() {
     for (width, height) in [(80, 24), (100, 30), (200, 60), (30, 8)] {
         let mut module = Module::new(&format!("size{width}"), 4, 5);
         let terminal = Terminal::new(&module, &format!("size{width}"), (width, height), "");
-        let is_drawn = |text: &str| text.contains("p50") && text.matches('█').count() > 30;
+        let is_drawn =
+            |text: &str| text.contains("p50") && text.matches(['░', '▒', '▓', '█']).count() > 30;
         module.ticks(15);
         let parts = match height {
             24.. => "runq,CPUs,CPU 0,Groups,web.service,Outliers,hog:99",
@@ -251,6 +258,122 @@ fn sizes() {
         terminal.keys(&["q"]);
         terminal.has_ended(&mut module, "0");
     }
+}
+
+/// Lists are filtered, sorted and scrolled, and what is selected is shown alone.
+#[test]
+fn lists() {
+    if !has("tmux") {
+        return;
+    }
+    let mut module = Module::new("lists", 4, 30);
+    let terminal = Terminal::new(&module, "lists", (160, 40), "");
+    let mut until = |what: &str, wanted: &dyn Fn(&str) -> bool| {
+        terminal.until(&mut module, what, |text| wanted(text))
+    };
+    let seen = |text: &str, part: &str| text.contains(part);
+    until("groups and the threshold", &|text| {
+        seen(text, " more) by cgroup") && seen(text, "10.0ms") && seen(text, "┄")
+    });
+    // A time axis of round times.
+    until("the time", &|text| {
+        let mut lines = text.lines().filter(|line| line.starts_with("        "));
+        lines.any(|line| line.trim().split(':').count() >= 3)
+    });
+    terminal.keys(&["/", "name-7x", "BSpace", "Enter"]);
+    until("one group", &|text| {
+        seen(text, "[filter name-7]") && seen(text, "name-7.") && !seen(text, "name-8.")
+    });
+    terminal.keys(&["Tab", "Tab", "Enter"]);
+    until("it alone", &|text| seen(text, "name-7.service alone]"));
+    terminal.keys(&["Escape"]);
+    until("all", &|text| !seen(text, " alone]"));
+    terminal.keys(&["Escape"]);
+    until("no filter", &|text| {
+        seen(text, "name-8.") && !seen(text, "[filter")
+    });
+    terminal.keys(&["s", "s", "s"]);
+    until("by name", &|text| {
+        let at = |part: &str| text.find(part);
+        seen(text, "[by name]") && at("name-10.") < at("name-2.")
+    });
+    terminal.keys(&["j", "j"]);
+    until("the third one", &|text| seen(text, ">..er-long-name-12."));
+    terminal.keys(&["s", "Tab", "Tab", "Tab", "j", "Enter"]);
+    until("CPU 1 alone", &|text| {
+        seen(text, "[CPU 1 alone]") && seen(text, ">CPU 1")
+    });
+    until("its samples", &|text| {
+        seen(text, "*runq ") && !seen(text, "no samples")
+    });
+    terminal.keys(&["Escape", "o"]);
+    until("the worst", &|text| seen(text, "the worst ones"));
+    terminal.keys(&["o"]);
+    let text = until("by culprit", &|text| seen(text, "waits by culprit"));
+    let line = text.lines().find(|line| line.trim_end().ends_with("  hog"));
+    let line = line.unwrap_or_else(|| panic!("{text}"));
+    assert!(
+        line.contains("%") && line.contains("outliers, the worst of 50.0ms"),
+        "{line}"
+    );
+    terminal.keys(&["+"]);
+    until("twice as long", &|text| seen(text, "every 200ms"));
+    terminal.keys(&["-", "-"]);
+    until("as short as it gets", &|text| seen(text, "every 100ms"));
+    terminal.keys(&["C-c"]);
+    terminal.has_ended(&mut module, "0");
+}
+
+/// A recording is played from its beginning, and printed as it ends where there is no terminal.
+#[test]
+fn a_recording() {
+    let folder = Folder::new("top-recording");
+    let mut machine = Machine::new(4, 5, 3);
+    let mut recorder = support::recorder(&folder.join("data"), "");
+    for i in 0..40 {
+        machine.run(20);
+        let unix = 1_800_000_000_000_000_000 + i * 1_000_000_000;
+        support::record(&mut recorder, &machine.raw(), unix);
+        if i == 20 {
+            let outlier = format!(
+                "outlier id 1 metric runq_wakeup cause wakeup cpu 1 duration_ns 50000000 start_ns 1 \
+                 end_ns {} missing_ns 0 culprits 0 pid 7 prio 120 comm worker\n",
+                machine.now
+            );
+            recorder.outliers(&outlier).unwrap();
+        }
+    }
+    let text = folder.text("top -i data");
+    assert!(text.contains("  08:00:39  last "), "{text}");
+    assert!(text.contains("08:00:20  50.0ms worker:7 on 1"), "{text}");
+    assert!(text.contains("08:00:30"), "the time axis: {text}");
+    for (words, status) in [
+        ("top -i none", 1),
+        ("top -i data --metric none", 2),
+        ("top -i data --once", 2),
+    ] {
+        let output = folder.run(words);
+        assert_eq!(output.status.code(), Some(status), "{output:?}");
+    }
+    if !has("tmux") {
+        return;
+    }
+    let mut module = Module::new("play", 2, 2);
+    fs::rename(folder.join("data"), module.folder.join("data")).unwrap();
+    let terminal = Terminal::start(&module, "play", (100, 30), "TZ=UTC", "0.2 -i data");
+    terminal.until(&mut module, "its beginning", |text| {
+        text.contains("[3") && text.contains(" back]")
+    });
+    terminal.until(&mut module, "its end", |text| {
+        text.contains("08:00:39  every 200ms  last ")
+    });
+    terminal.keys(&["Home", "Space"]);
+    terminal.until(&mut module, "the first one", |text| {
+        text.contains("[paused]")
+            && text.contains("[38 back]")
+            && text.contains("08:00:01  every 200ms  last ")
+    });
+    terminal.keys(&["q"]);
 }
 
 #[test]

@@ -26,24 +26,33 @@ pub fn is_wait(outlier: &Outlier) -> bool {
     outlier.metric.starts_with("runq")
 }
 
-/// Returns the name of a task without its number: a pool of workers is one culprit.
+/// Returns the name of a culprit without its number: a pool of workers is one.
 pub fn comm(culprit: &Culprit) -> String {
-    let name = culprit.comm.trim_end_matches(|c: char| c.is_ascii_digit());
-    match (culprit.pid, name.strip_suffix(['/', '-', ':', '_'])) {
-        (0, _) => "(idle)".to_owned(),
-        (_, Some(pool)) if !pool.is_empty() => format!("{pool}/*"),
-        _ => culprit.comm.clone(),
+    match culprit.pid {
+        0 => "(idle)".to_owned(),
+        _ => pool(&culprit.comm),
     }
 }
 
-/// Adds up waits by a key of their culprits; who ran longest comes first. The sums add up to the
-/// time of all waits, unless the module counted more.
-pub fn by<'a>(
-    waits: impl Iterator<Item = &'a Outlier>,
-    key: impl Fn(&Culprit) -> String,
-) -> Vec<Sum> {
-    let mut sums: Vec<Sum> = Vec::new();
-    for (place, wait) in waits.enumerate() {
+/// Returns the name of a task without its number.
+pub fn pool(comm: &str) -> String {
+    let name = comm.trim_end_matches(|c: char| c.is_ascii_digit());
+    match name.strip_suffix(['/', '-', ':', '_']) {
+        Some(pool) if !pool.is_empty() => format!("{pool}{}*", &name[pool.len()..]),
+        _ => comm.to_owned(),
+    }
+}
+
+/// Waits, added up one by one.
+#[derive(Clone, Debug, Default)]
+pub struct Sums {
+    all: Vec<Sum>,
+    waits: usize,
+}
+
+impl Sums {
+    /// Adds a wait by a key of its culprits.
+    pub fn add(&mut self, wait: &Outlier, key: impl Fn(&Culprit) -> String) {
         let named = wait.culprits.iter().map(|it| (key(it), it.ran_ns));
         let missing = (wait.missing_ns != 0).then(|| (NOBODY.to_owned(), wait.missing_ns));
         let mut of_wait: Vec<(String, u64)> = Vec::new();
@@ -53,25 +62,55 @@ pub fn by<'a>(
                 None => of_wait.push((name, ns)),
             }
         }
-        let this = (place, wait.duration_ns);
-        for (name, ran_ns) in of_wait {
-            match sums.iter_mut().find(|sum| sum.name == name) {
-                Some(sum) => {
-                    sum.outliers += 1;
-                    sum.ran_ns = sum.ran_ns.saturating_add(ran_ns);
-                    sum.worst = std::cmp::max_by_key(this, sum.worst, |(_, ns)| *ns);
-                }
-                None => sums.push(Sum {
-                    name,
-                    outliers: 1,
-                    ran_ns,
-                    worst: this,
-                }),
+        for (name, ns) in of_wait {
+            self.add_part(name, ns, wait.duration_ns);
+        }
+        self.waits += 1;
+    }
+
+    /// Adds a part of the wait, by whatever it is attributed to.
+    fn add_part(&mut self, name: String, ran_ns: u64, duration_ns: u64) {
+        let this = (self.waits, duration_ns);
+        match self.all.iter_mut().find(|sum| sum.name == name) {
+            Some(sum) => {
+                sum.outliers += 1;
+                sum.ran_ns = sum.ran_ns.saturating_add(ran_ns);
+                sum.worst = std::cmp::max_by_key(this, sum.worst, |(_, ns)| *ns);
             }
+            None => self.all.push(Sum {
+                name,
+                outliers: 1,
+                ran_ns,
+                worst: this,
+            }),
         }
     }
-    sums.sort_by_key(|sum| Reverse(sum.ran_ns));
-    sums
+
+    /// Adds a wait as a whole to a name.
+    pub fn add_whole(&mut self, wait: &Outlier, name: String) {
+        self.add_part(name, wait.duration_ns, wait.duration_ns);
+        self.waits += 1;
+    }
+
+    /// Returns the sums; who ran longest comes first. They add up to the time of all waits, unless
+    /// the module counted more.
+    pub fn sorted(&self) -> Vec<Sum> {
+        let mut all = self.all.clone();
+        all.sort_by_key(|sum| Reverse(sum.ran_ns));
+        all
+    }
+}
+
+/// Adds up waits by a key of their culprits.
+pub fn by<'a>(
+    waits: impl Iterator<Item = &'a Outlier>,
+    key: impl Fn(&Culprit) -> String,
+) -> Vec<Sum> {
+    let mut sums = Sums::default();
+    for wait in waits {
+        sums.add(wait, &key);
+    }
+    sums.sorted()
 }
 
 /// Returns who had the CPU longest during an outlier.

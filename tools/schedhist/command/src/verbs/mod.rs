@@ -19,6 +19,7 @@ mod record;
 mod report;
 mod run;
 mod runqslower;
+mod summary;
 mod top;
 pub mod watch;
 
@@ -50,6 +51,7 @@ pub fn run(cli: &Cli) -> Result<u8> {
         Verb::Report(_) | Verb::Diff(_) | Verb::Flamegraph(_) => true,
         Verb::Completions(_) | Verb::Man(_) => true,
         Verb::Export(args) => args.perfetto.is_some(),
+        Verb::Top(args) => args.input.is_some(),
         _ => false,
     };
     if is_apart && cli.dir.is_some() {

@@ -33,6 +33,7 @@ use crate::{
     source::Source,
     sys,
     table::Cell,
+    verbs::summary::Summary,
 };
 
 /// The metrics whose slices and waits can be seen while they last.
@@ -157,6 +158,7 @@ pub fn watch(args: &Watch, source: &Source) -> Result<u8> {
         reported: Reported::default(),
         seen: 0,
         missed: 0,
+        summary: args.summary.then(Summary::default),
     };
     let ended = watcher.watch(&mut stream, &names);
     match stream.suppressed(source) {
@@ -166,12 +168,16 @@ pub fn watch(args: &Watch, source: &Source) -> Result<u8> {
         )),
     }
     let (seen, missed) = (watcher.seen, watcher.missed);
-    let printed = match args.quiet {
-        true => print(&format!(
+    let printed = match (args.quiet, &watcher.summary) {
+        (_, Some(summary)) => print(&match args.json {
+            true => summary.json(&args.metric, ns, missed),
+            false => summary.text(&args.metric, ns, missed),
+        }),
+        (true, None) => print(&format!(
             "{seen} above {} us, {missed} more missed\n",
             options::us(args.threshold)
         )),
-        false => Ok(()),
+        (false, None) => Ok(()),
     };
     let status = if seen == 0 { 0 } else { EXCEEDED };
     Ok(verdict(status, ended.and(printed)))
@@ -188,6 +194,8 @@ struct Watcher<'a> {
     reported: Reported,
     seen: u64,
     missed: u64,
+    /// What is added up instead of printed.
+    summary: Option<Summary>,
 }
 
 impl Watcher<'_> {
@@ -235,7 +243,8 @@ impl Watcher<'_> {
                     false => in_progress::text(&task, &metric.name, &snapshot, groups),
                 })
             };
-            let printed = if self.args.quiet { Ok(()) } else { print() };
+            let is_quiet = self.args.quiet || self.summary.is_some();
+            let printed = if is_quiet { Ok(()) } else { print() };
             let event = Event {
                 pid: task.task.pid,
                 cpu: task.cpu,
@@ -267,9 +276,16 @@ impl Watcher<'_> {
                 continue;
             }
             let is_end = self.reported.ends(outlier);
-            let printed = match quiet {
-                true => Ok(()),
-                false => print(&self.shown(outlier, is_end, &names)),
+            let printed = match (quiet, self.summary.take()) {
+                (_, Some(mut summary)) => {
+                    let stack = self.stacks.as_mut().map(|stacks| stacks.of(outlier.id));
+                    let name = |group| name_of(group, &names);
+                    summary.add(outlier, name, stack.flatten().as_deref());
+                    self.summary = Some(summary);
+                    Ok(())
+                }
+                (true, None) => Ok(()),
+                (false, None) => print(&self.shown(outlier, is_end, &names)),
             };
             // Also if nobody reads the output any more.
             if !is_end {
@@ -317,7 +333,7 @@ impl Watcher<'_> {
 
     /// Returns whether the first report is the last one.
     fn ends(&self) -> bool {
-        !self.args.on_threshold.contains(&Action::Continue)
+        !self.args.summary && !self.args.on_threshold.contains(&Action::Continue)
     }
 }
 

@@ -45,6 +45,7 @@ top | --dir machine | --interval 0 | refused from 1ms to 365d
 top | --dir machine -d 0.001 | --once | in tests/golden.md
 top | --dir machine -d 0.001 | --ascii | in tests/top.rs
 top | --once | --dir nowhere | differs
+top | --dir machine | --input nowhere | refused this reads no files of the module
 hist | --dir machine | --nanoseconds | differs
 hist | --dir machine | --microseconds | differs
 hist | --dir machine | --milliseconds | differs
@@ -212,6 +213,7 @@ watch | --dir settings -T 5 -q | --json | refused cannot be used with
 watch | --dir settings -T 5 -q | --stacks | refused cannot be used with
 watch | --dir settings -T 5 | --on-threshold dance | refused 'dance' for '--on-threshold <ACTION>'
 watch | --dir settings -T 5 | --json | differs
+watch | --dir settings -T 5 -d 0.3 | --summary | says ## 1 outlier of runq above 5.00us:
 watch | -T 5 | --dir nowhere | differs
 ctl |  | --dir settings | says enable 1
 doctor |  | --dir machine | says measuring is off

@@ -12,7 +12,7 @@ use schedhist_core::{
     text::Outlier,
     timeline::{rows, CPU_METRIC, ROWS},
     units,
-    window::{Part, Window},
+    window::{self, Window},
 };
 
 use crate::source::Interval;
@@ -20,7 +20,10 @@ use crate::source::Interval;
 /// The number of intervals that are kept: at one a second, ten minutes.
 pub const KEPT: usize = 600;
 
-/// The number of groups that are kept of each interval.
+/// The number of intervals of a recording that are kept: at one a second, two hours.
+pub const PLAYED: usize = 7_200;
+
+/// The number of groups that are kept of each interval but the last.
 const GROUPS: usize = 64;
 
 /// The number of groups that are shown as offenders.
@@ -50,15 +53,27 @@ pub struct Cpu {
     pub waiting: u32,
 }
 
+/// Some CPUs, or a group, that the user looks at alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// What they are called together, and their numbers.
+    Cpus(String, Vec<u32>),
+    Group(String),
+}
+
 /// What happened in an interval.
 #[derive(Clone, Debug)]
 pub struct Moment {
     /// The wall-clock time of the end, in nanoseconds since 1970.
     pub unix_ns: u64,
+    /// The same time by the module's clock.
+    pub end: u64,
     /// The length in nanoseconds; `None`: since the module was loaded.
     pub span: Option<u64>,
     /// The metrics, in the order of the names.
     pub rows: Vec<Row>,
+    /// The same for what the user looks at alone, and what that is.
+    pub part: Option<(Part, Vec<Row>)>,
     pub switches: u64,
     /// The CPUs, by their order.
     pub cpus: Vec<Cpu>,
@@ -82,26 +97,19 @@ pub struct Moment {
 impl Moment {
     pub fn new(
         interval: &Interval,
-        (mut groups, groups_span): (Vec<GroupRow>, Option<u64>),
+        (groups, groups_span): (Vec<GroupRow>, Option<u64>),
         outliers: Vec<Outlier>,
     ) -> Self {
         let window = &interval.window;
         let (mut offenders, _) = offenders(&groups);
         offenders.truncate(OFFENDERS);
-        groups.truncate(GROUPS);
         let runq = window.names.metric("runq");
-        let rows = window.names.metrics.iter().map(|metric| {
-            let all = window.distribution(metric, |_| true);
-            let share = |text: &str| {
-                let share = Quantile::parse(text).filter(|share| all.beyond(*share) > 0);
-                share.and_then(|share| all.quantile_upper(share))
-            };
-            row_of(&all, ["50", "90", "99", "99.9"].map(share))
-        });
         Self {
             unix_ns: interval.unix_ns,
+            end: window.end,
             span: window.span,
-            rows: rows.collect(),
+            rows: rows_of(window, |_| true),
+            part: None,
             switches: window.counter("switches").unwrap_or_default(),
             cpus: cpus(window),
             waiting: runq.and_then(|runq| window.waiting(runq, |_| true)),
@@ -121,7 +129,17 @@ impl Moment {
     }
 }
 
-fn row_of(all: &Distribution, quantiles: [Option<u64>; 4]) -> Row {
+/// Returns the metrics of some CPUs.
+pub fn rows_of(window: &Window, is_of: impl Fn(u32) -> bool) -> Vec<Row> {
+    let metrics = window.names.metrics.iter();
+    { metrics.map(|metric| row_of(&window.distribution(metric, &is_of))) }.collect()
+}
+
+pub fn row_of(all: &Distribution) -> Row {
+    let quantiles = ["50", "90", "99", "99.9"].map(|text| {
+        let share = Quantile::parse(text).filter(|share| all.beyond(*share) > 0);
+        share.and_then(|share| all.quantile_upper(share))
+    });
     Row {
         count: all.count(),
         quantiles,
@@ -136,7 +154,7 @@ fn cpus(window: &Window) -> Vec<Cpu> {
     let waits = waits.map_or(&[][..], |metric| &metric.parts);
     let one = |cpu: &schedhist_core::window::WindowCpu| {
         let parts = cpu.parts.iter().filter(|part| waits.contains(&part.metric));
-        let parts: Vec<&Part> = parts.collect();
+        let parts: Vec<&window::Part> = parts.collect();
         let span = cpu.time.map(|time| time.span).or(window.span);
         let span = u128::from(span.unwrap_or(window.end).max(1));
         let waited = { parts.iter() }.fold(0_u128, |all, part| all.saturating_add(part.sum));
@@ -152,7 +170,7 @@ fn cpus(window: &Window) -> Vec<Cpu> {
 }
 
 /// Returns the p99 of some lists of buckets together, without a histogram of all buckets.
-fn p99(scheme: Scheme, parts: &[&Part]) -> Option<u64> {
+fn p99(scheme: Scheme, parts: &[&window::Part]) -> Option<u64> {
     let count: u64 = parts
         .iter()
         .flat_map(|part| &part.buckets)
@@ -191,6 +209,8 @@ pub struct History {
     /// The last outliers, each with its end as wall-clock time in nanoseconds since 1970. The
     /// latest one comes last.
     pub outliers: VecDeque<(u64, Outlier)>,
+    /// How many intervals are kept.
+    pub kept: usize,
 }
 
 impl History {
@@ -214,14 +234,17 @@ impl History {
             let time = moment.unix_ns.saturating_sub(ago);
             self.outliers.push_back((time, outlier.clone()));
         }
-        while self.outliers.len() > KEPT {
+        while self.outliers.len() > self.kept {
             self.outliers.pop_front();
         }
         if moment.span.is_some() {
             self.moments.retain(|moment| moment.span.is_some());
         }
+        if let Some(last) = self.moments.back_mut() {
+            last.groups.truncate(GROUPS);
+        }
         self.moments.push_back(moment);
-        while self.moments.len() > KEPT {
+        while self.moments.len() > self.kept {
             self.moments.pop_front();
         }
     }

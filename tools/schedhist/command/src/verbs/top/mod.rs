@@ -3,16 +3,21 @@
 //! `top`: a live view.
 
 mod history;
+mod lists;
+mod play;
 mod screen;
 mod view;
 
 use std::{
     collections::BTreeMap,
     env, fs,
+    path::Path,
     time::{Duration, Instant},
 };
 
 use schedhist_core::{
+    distribution::Distribution,
+    engine::group::records::GroupMetric,
     groups::{Between, GroupRow},
     raw::Groups,
     text::{Outlier, OutlierParser},
@@ -20,7 +25,7 @@ use schedhist_core::{
 
 use crate::{
     cli::Top,
-    error::{At, Result},
+    error::{At, Error, Result},
     options,
     output::print,
     render,
@@ -28,8 +33,9 @@ use crate::{
     sys,
     tty::{self, Event, Tty},
 };
-use history::{History, Moment, KEPT};
-use screen::Look;
+use history::{History, Moment, Part, Row, KEPT};
+use lists::Focus;
+use screen::{Colours, Look};
 use view::{Choice, Status, View};
 
 /// Reads the module again and again.
@@ -46,8 +52,9 @@ struct Feed<'a> {
 }
 
 impl Feed<'_> {
-    /// Takes the next interval. After an error, the next one begins where this one would have.
-    fn next(&mut self) -> Result {
+    /// Takes the next interval, with what is looked at alone. After an error, the next one begins
+    /// where this one would have.
+    fn next(&mut self, part: Option<&Part>) -> Result {
         let reading = self.source.read()?;
         let groups = reading.groups()?;
         let mut interval = match &self.last {
@@ -60,25 +67,57 @@ impl Feed<'_> {
         interval
             .notes
             .extend(render::off(&interval.window, is_wanted));
-        let groups = self.groups(groups);
+        let rows = self.groups(groups, part);
         let outliers = self.outliers();
-        let moment = Moment::new(&interval, groups, outliers);
+        let mut moment = Moment::new(&interval, rows.0, outliers);
+        let rows = match part {
+            Some(Part::Cpus(_, cpus)) => {
+                let is_of = |cpu: u32| cpus.contains(&cpu);
+                Some(history::rows_of(&interval.window, is_of))
+            }
+            _ => rows.1,
+        };
+        moment.part = part.cloned().zip(rows);
         self.history.push(&interval, moment);
         self.status.folds = view::folds(&self.history.cpus, &self.sets);
         self.last = Some(reading);
         Ok(())
     }
 
-    /// Returns what the groups did since the reading before, and how long ago that was.
-    fn groups(&mut self, groups: Option<Groups>) -> (Vec<GroupRow>, Option<u64>) {
+    /// Returns what the groups did since the reading before, and how long ago that was; and the
+    /// metrics of the group that is looked at alone.
+    #[allow(clippy::type_complexity)]
+    fn groups(
+        &mut self,
+        groups: Option<Groups>,
+        part: Option<&Part>,
+    ) -> ((Vec<GroupRow>, Option<u64>), Option<Vec<Row>>) {
         let last = std::mem::replace(&mut self.groups, groups);
         let Some(groups) = &self.groups else {
             self.status.rule.clear();
-            return (Vec::new(), None);
+            return Default::default();
         };
         self.status.rule.clone_from(&groups.rule);
         let between = Between::new(last.as_ref(), groups);
-        (between.rows(), between.span)
+        let group = part.and_then(|part| match part {
+            Part::Group(name) => groups.groups.iter().find(|group| *group.name == **name),
+            Part::Cpus(..) => None,
+        });
+        let names = self.last.as_ref().map(|last| &last.timed.snapshot.names);
+        let rows = group.zip(names).map(|(group, names)| {
+            let row = |metric: &schedhist_core::raw::Metric| {
+                let of = match &*metric.name {
+                    "oncpu" => GroupMetric::Oncpu,
+                    "runq" => GroupMetric::Runq,
+                    "offcpu" => GroupMetric::Offcpu,
+                    // A group has no others.
+                    _ => return history::row_of(&Distribution::new(groups.scheme)),
+                };
+                history::row_of(&between.samples(group, &[of]))
+            };
+            names.metrics.iter().map(row).collect()
+        });
+        ((between.rows(), between.span), rows)
     }
 
     fn view<'a>(&'a self, choice: &'a Choice, look: Look) -> View<'a> {
@@ -107,6 +146,9 @@ impl Feed<'_> {
 
 /// Shows the live view until `q` or a signal; prints one interval if there is no terminal.
 pub fn top(args: &Top, source: &Source) -> Result {
+    if let Some(path) = &args.input {
+        return replay(path, source, args);
+    }
     show(source, args.interval, &args.metric, args.ascii, args.once)
 }
 
@@ -123,75 +165,112 @@ fn look(ascii: bool) -> Look {
         .or_else(|| set("LANG"));
     let locale = locale.unwrap_or_default().to_ascii_lowercase();
     let term = set("TERM").unwrap_or_default();
-    let mut many = "256color xterm tmux screen kitty alacritty foot".split(' ');
-    let colours = set("COLORTERM").is_some() || many.any(|name| term.contains(name));
+    let has = |names: &str| names.split(' ').any(|name| term.contains(name));
+    let colours = match set("NO_COLOR") {
+        Some(_) => Colours::None,
+        None if term.contains("-16color") || term.contains("-8color") => Colours::Eight,
+        None if set("COLORTERM").is_some() => Colours::Many,
+        None if has("256color xterm tmux screen kitty alacritty foot") => Colours::Many,
+        None if has("linux color ansi rxvt cygwin putty") => Colours::Eight,
+        None => Colours::None,
+    };
     Look {
-        colours: colours && set("NO_COLOR").is_none(),
+        colours,
         unicode: !ascii && (locale.contains("utf-8") || locale.contains("utf8")),
     }
+}
+
+impl<'a> Feed<'a> {
+    fn new(source: &'a Source, metric: &str, history: History) -> Self {
+        Self {
+            source,
+            metric: metric.to_owned(),
+            last: None,
+            groups: None,
+            outlier: None,
+            history,
+            status: Status::default(),
+            sets: Vec::new(),
+        }
+    }
+}
+
+/// Shows a recording.
+fn replay(path: &Path, source: &Source, args: &Top) -> Result {
+    let (history, rule) = play::history(path)?;
+    if !history.names.contains(&args.metric) {
+        let why = format!("{} has no metric {}", path.display(), args.metric);
+        return Err(Error::usage(why));
+    }
+    let mut feed = Feed::new(source, &args.metric, history);
+    feed.status.folds = view::folds(&feed.history.cpus, &[]);
+    feed.status.rule = rule;
+    feed.status.is_recording = true;
+    let mut choice = Choice::new(&feed.history, &args.metric);
+    if !tty::is_there() {
+        return print_once(&feed, &choice, args.ascii);
+    }
+    choice.back = feed.history.moments.len() - 1;
+    watch(&mut feed, choice, args.interval, look(args.ascii))
+}
+
+/// Prints the last interval, for a screen of the size that the environment has.
+fn print_once(feed: &Feed<'_>, choice: &Choice, ascii: bool) -> Result {
+    let mut look = look(ascii);
+    look.colours = Colours::None;
+    let number = |name: &str| env::var(name).ok().and_then(|text| text.parse().ok());
+    let size = (
+        number("COLUMNS").unwrap_or(80_u16).clamp(20, 1000),
+        number("LINES").unwrap_or(24).clamp(8, 1000),
+    );
+    print(&screen::plain(&feed.view(choice, look).draw(size)))
 }
 
 fn show(source: &Source, interval: Duration, metric: &str, ascii: bool, once: bool) -> Result {
     let first = source.read()?;
     options::check_metrics(&first.timed.snapshot.names, &[metric.to_owned()])?;
-    let names = &first.timed.snapshot.names.metrics;
-    let mut feed = Feed {
-        source,
-        metric: metric.to_owned(),
-        last: None,
-        groups: None,
-        outlier: None,
-        history: History::default(),
-        status: Status::default(),
-        sets: if source.is_live() {
-            caches()
-        } else {
-            Vec::new()
-        },
+    let history = History {
+        kept: KEPT,
+        ..History::default()
     };
-    let mut choice = Choice {
-        metric: names.iter().position(|it| it.name == metric).unwrap_or(0),
-        back: 0,
-        paused: false,
-        help: false,
-    };
-    feed.next()?;
-    let mut look = look(ascii);
+    let mut feed = Feed::new(source, metric, history);
+    if source.is_live() {
+        feed.sets = caches();
+    }
+    feed.next(None)?;
+    let choice = Choice::new(&feed.history, metric);
     if once || !tty::is_there() {
         std::thread::sleep(interval);
-        feed.next()?;
-        look.colours = false;
-        let number = |name: &str| env::var(name).ok().and_then(|text| text.parse().ok());
-        let size = (
-            number("COLUMNS").unwrap_or(80_u16).clamp(20, 1000),
-            number("LINES").unwrap_or(24).clamp(8, 1000),
-        );
-        return print(&screen::plain(&feed.view(&choice, look).draw(size)));
+        feed.next(None)?;
+        return print_once(&feed, &choice, ascii);
     }
+    watch(&mut feed, choice, interval, look(ascii))
+}
+
+/// Shows interval after interval, until the user or a signal ends it.
+fn watch(feed: &mut Feed<'_>, mut choice: Choice, mut interval: Duration, look: Look) -> Result {
     let mut tty = Tty::new().at("the terminal")?;
     let mut next = Instant::now() + interval;
     let (mut clock, mut cpu) = (Instant::now(), sys::cpu_time());
     loop {
+        feed.status.interval = interval;
         let screen = feed.view(&choice, look).draw(tty::size());
         print(&tty.update(screen).at("the terminal")?)?;
         match tty.wait(next) {
-            Event::End | Event::Key('q') => return Ok(()),
+            Event::End | Event::Key('\x03') => return Ok(()),
+            Event::Key('q') if !choice.is_typing => return Ok(()),
             Event::Resized => {}
-            Event::Key(key) => press(key, &mut choice, &feed.history),
+            Event::Key(key @ ('+' | '-')) if !choice.is_typing => {
+                interval = stepped(interval, key == '+');
+                next = Instant::now() + interval;
+            }
+            Event::Key(key) => choice.press(key, &feed.view(&choice.clone(), look)),
             Event::Timeout => {
                 next = (next + interval).max(Instant::now());
-                let before = feed.history.moments.len();
-                let at = feed.history.moments.back().map(|moment| moment.unix_ns);
-                // A module that is not there is waited for.
-                let trouble = feed.next().err();
-                feed.status.trouble = trouble.map(|error| match error.remedy {
-                    Some(remedy) => remedy.to_owned(),
-                    None => error.to_string(),
-                });
-                let is_new = at != feed.history.moments.back().map(|moment| moment.unix_ns);
-                // What is looked at stays where it is while newer intervals come.
-                if is_new && (choice.paused || choice.back > 0) && before != 0 {
-                    choice.back = (choice.back + 1).min(feed.history.moments.len() - 1);
+                match feed.status.is_recording {
+                    true if choice.paused => {}
+                    true => choice.back = choice.back.saturating_sub(1),
+                    false => feed.follow(&mut choice),
                 }
                 let (now, used) = (Instant::now(), sys::cpu_time());
                 let wall = now.duration_since(clock).as_micros().max(1);
@@ -203,30 +282,111 @@ fn show(source: &Source, interval: Duration, metric: &str, ascii: bool, once: bo
     }
 }
 
-fn press(key: char, choice: &mut Choice, history: &History) {
-    let most = history.moments.len().saturating_sub(1);
-    let metrics = history.names.len();
-    match key {
-        'j' => choice.metric = (choice.metric + 1).min(metrics.saturating_sub(1)),
-        'k' => choice.metric = choice.metric.saturating_sub(1),
-        'h' => choice.back = (choice.back + 1).min(most),
-        'l' => choice.back = choice.back.saturating_sub(1),
-        'H' => choice.back = (choice.back + 10).min(most),
-        'L' => choice.back = choice.back.saturating_sub(10),
-        '^' => choice.back = most.min(KEPT),
-        '$' => choice.back = 0,
-        ' ' => {
-            choice.paused = !choice.paused;
-            if !choice.paused {
-                choice.back = 0;
-            }
+/// Returns the next longer interval, or the next shorter one.
+fn stepped(interval: Duration, longer: bool) -> Duration {
+    let all = [100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000];
+    let mut all = all.map(Duration::from_millis).into_iter();
+    let found = match longer {
+        true => all.find(|other| *other > interval),
+        false => all.rfind(|other| *other < interval),
+    };
+    found.unwrap_or(interval)
+}
+
+impl Feed<'_> {
+    /// Takes the next interval. What is looked at stays where it is.
+    fn follow(&mut self, choice: &mut Choice) {
+        let before = self.history.moments.len();
+        let at = self.history.moments.back().map(|moment| moment.unix_ns);
+        // A module that is not there is waited for.
+        let trouble = self.next(choice.part.as_ref()).err();
+        self.status.trouble = trouble.map(|error| match error.remedy {
+            Some(remedy) => remedy.to_owned(),
+            None => error.to_string(),
+        });
+        let is_new = at != self.history.moments.back().map(|moment| moment.unix_ns);
+        if is_new && (choice.paused || choice.back > 0) && before != 0 {
+            choice.back = (choice.back + 1).min(self.history.moments.len() - 1);
         }
-        '?' => choice.help = !choice.help,
-        '\x1b' => choice.help = false,
-        // For the test that a panic leaves the terminal as it was.
-        #[cfg(debug_assertions)]
-        '!' => panic!("as asked"),
-        _ => {}
+    }
+}
+
+impl Choice {
+    fn new(history: &History, metric: &str) -> Self {
+        Self {
+            metric: { history.names.iter() }
+                .position(|name| name == metric)
+                .unwrap_or(0),
+            ..Self::default()
+        }
+    }
+
+    /// Takes a letter of the filter.
+    fn edit(&mut self, key: char) {
+        match key {
+            '\r' | '\n' => self.is_typing = false,
+            '\x1b' => (self.is_typing, self.filter) = (false, String::new()),
+            '\x7f' | '\x08' => {
+                self.filter.pop();
+            }
+            key if key.is_ascii_graphic() || key == ' ' => self.filter.push(key),
+            _ => {}
+        }
+        self.places = [0; 3];
+    }
+
+    fn press(&mut self, key: char, view: &View<'_>) {
+        if self.is_typing {
+            return self.edit(key);
+        }
+        let most = view.history.moments.len().saturating_sub(1);
+        match key {
+            'j' | tty::DOWN => self.go(1, view),
+            'k' | tty::UP => self.go(-1, view),
+            'h' | tty::LEFT => self.back = (self.back + 1).min(most),
+            'l' | tty::RIGHT => self.back = self.back.saturating_sub(1),
+            tty::PAGE_UP => self.back = (self.back + 10).min(most),
+            tty::PAGE_DOWN => self.back = self.back.saturating_sub(10),
+            tty::HOME => self.back = most,
+            tty::END => self.back = 0,
+            ' ' => {
+                self.paused = !self.paused;
+                if !self.paused && !view.status.is_recording {
+                    self.back = 0;
+                }
+            }
+            '\t' => self.focus = self.focus.next(),
+            's' => self.order = self.order.next(),
+            'o' => self.outliers = self.outliers.next(),
+            '/' => self.is_typing = true,
+            '\r' | '\n' => {
+                if let Some(part) = view.selected().filter(|_| !view.status.is_recording) {
+                    self.part = Some(part);
+                }
+            }
+            '?' => self.help = !self.help,
+            // Out of what one is in, from the innermost on.
+            '\x1b' if self.help => self.help = false,
+            '\x1b' if self.part.is_some() => self.part = None,
+            '\x1b' => self.filter.clear(),
+            // For the test that a panic leaves the terminal as it was.
+            #[cfg(debug_assertions)]
+            '!' => panic!("as asked"),
+            _ => {}
+        }
+    }
+
+    /// Goes on in the list that has the focus.
+    fn go(&mut self, step: isize, view: &View<'_>) {
+        let (place, count) = match self.focus {
+            Focus::Metrics => (&mut self.metric, view.history.names.len()),
+            Focus::Cpus => (&mut self.places[0], view.cpus_in_order().len()),
+            Focus::Groups => (&mut self.places[1], view.groups_in_order().len()),
+            Focus::Outliers => (&mut self.places[2], view.outlier_count()),
+        };
+        *place = place
+            .saturating_add_signed(step)
+            .min(count.saturating_sub(1));
     }
 }
 

@@ -11,52 +11,70 @@ use ratatui::{
 /// The number of levels of a heat map.
 pub const LEVELS: u8 = 8;
 
-/// The colours of the levels, from few samples to many, in the palette of 256 colours. They grow
-/// lighter from one to the next, so that colour-blind people see the same order.
-const RAMP: [u8; LEVELS as usize] = [25, 31, 37, 42, 78, 149, 191, 229];
+/// How many colours a terminal has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Colours {
+    None,
+    /// Those of a text console.
+    Eight,
+    /// The palette of 256.
+    Many,
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
-    /// Whether there are 256 colours.
-    pub colours: bool,
+    pub colours: Colours,
     /// Whether there are characters beyond ASCII.
     pub unicode: bool,
 }
 
 impl Look {
-    fn colour(self, number: u8) -> Style {
+    /// Returns a colour: of the palette, or of eight. Each is of middle lightness, and so can be
+    /// read on white and on black.
+    fn colour(self, number: u8, of_eight: Color) -> Style {
         match self.colours {
-            true => Style::new().fg(Color::Indexed(number)),
-            false => Style::new(),
+            Colours::Many => Style::new().fg(Color::Indexed(number)),
+            Colours::Eight => Style::new().fg(of_eight),
+            Colours::None => Style::new(),
         }
     }
 
     /// What explains. Faint text is hard to read on many terminals.
     pub fn dim(self) -> Style {
-        self.colour(245)
+        self.colour(244, Color::Reset)
     }
 
     pub fn warn(self) -> Style {
-        self.colour(208).bold()
+        self.colour(166, Color::Red).bold()
     }
 
-    /// A class of tasks: own, other, kernel, idle. Blue, orange, yellow, grey: distinct to
+    /// A class of tasks: own, other, kernel, idle. Blue, orange, olive, grey: distinct to
     /// colour-blind people; headings say the same.
     pub fn class(self, class: usize) -> Style {
-        self.colour([33, 208, 220, 245][class.min(3)])
+        let class = class.min(3);
+        let eight = [Color::Blue, Color::Red, Color::Magenta, Color::Reset];
+        self.colour([32, 166, 136, 244][class], eight[class])
     }
 
     /// Returns the character and the style of a level of a heat map, from 0, which is empty, to
-    /// [`LEVELS`].
-    pub fn level(self, level: u8) -> (char, Style) {
-        let all = match self {
-            Self { unicode: false, .. } => " .:-=+*#@",
-            Self { colours: true, .. } => " ████████",
-            _ => " ░░▒▒▒▓▓█",
+    /// [`LEVELS`]. The tail stands out.
+    pub fn level(self, level: u8, is_tail: bool) -> (char, Style) {
+        let all = match self.unicode {
+            false => " .:-=+*#@",
+            true => " ░░▒▒▓▓██",
         };
-        let level = usize::from(level.min(LEVELS));
-        let shade = all.chars().nth(level).unwrap_or(' ');
-        (shade, self.colour(RAMP[level.saturating_sub(1)]))
+        let level = level.min(LEVELS);
+        let shade = all.chars().nth(level.into()).unwrap_or(' ');
+        let style = match is_tail {
+            true => self.colour(202, Color::Red).bold(),
+            // Two colours to a shade.
+            false => self.colour(if level % 2 == 0 { 25 } else { 32 }, Color::Blue),
+        };
+        // A single sample of the tail is what one looks for.
+        match (is_tail && level > 0, self.unicode) {
+            (true, true) if level < 5 => ('▓', style),
+            _ => (shade, style),
+        }
     }
 
     /// Returns the character of a height, from 0 to 8.

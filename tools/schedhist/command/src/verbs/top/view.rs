@@ -2,6 +2,8 @@
 
 //! What `top` shows, for any size of the screen.
 
+use std::time::Duration;
+
 use ratatui::{
     buffer::Buffer,
     layout::Rect,
@@ -11,26 +13,25 @@ use ratatui::{
 };
 use schedhist_core::{
     distribution::Max,
-    groups::CLASSES,
-    text::{shares, Outlier},
     timeline::{row, row_begin, ROWS},
-    units::{tasks, tasks_on_average, Unit},
+    units::{tasks, Unit},
 };
 
 use super::{
-    history::{Cpu, History, Moment},
+    history::{History, Moment, Part, Row},
+    lists::{Focus, Order, Outliers},
     screen::{span, Look, LEVELS},
 };
-use crate::{sys, table::cut};
+use crate::sys;
 
 /// The number of CPUs that are shown each for itself.
-const UNFOLDED: usize = 16;
+pub const UNFOLDED: usize = 16;
 
 /// Durations below this one, in nanoseconds, share the lowest row.
 const LEAST: u64 = 64;
 
 /// What the user has chosen.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Choice {
     /// The metric whose heat map is shown, by its place.
     pub metric: usize,
@@ -39,6 +40,17 @@ pub struct Choice {
     /// Whether it was paused, and so does not follow.
     pub paused: bool,
     pub help: bool,
+    /// The list that the keys go through.
+    pub focus: Focus,
+    /// The places in the lists of CPUs, groups and outliers.
+    pub places: [usize; 3],
+    pub order: Order,
+    pub outliers: Outliers,
+    /// Only groups and CPUs with this in their names are shown.
+    pub filter: String,
+    pub is_typing: bool,
+    /// What is looked at alone.
+    pub part: Option<Part>,
 }
 
 /// What else is shown.
@@ -54,6 +66,9 @@ pub struct Status {
     pub rule: String,
     /// The threshold of waits, as the file has it.
     pub threshold: String,
+    pub interval: Duration,
+    /// Whether a recording is played.
+    pub is_recording: bool,
 }
 
 /// Shares `lines` among the metrics, the heat map, the CPUs, the groups and the outliers, which
@@ -65,16 +80,16 @@ fn plan(lines: usize, mut most: [usize; 5]) -> [usize; 5] {
     let mut plan = [most[0].min((lines * 3 / 10).max(3)), 5, 0, 0, 0];
     let mut left = lines.saturating_sub(plan[0] + plan[1]);
     // Two lines for each, then one more in turn, the heat map first.
-    for part in &mut plan[2..] {
-        if left >= 2 {
+    for (part, most) in plan[2..].iter_mut().zip(&most[2..]) {
+        if left >= 2 && *most > 0 {
             *part = 2;
             left -= 2;
         }
     }
     grow(&mut plan, left, most);
     // Each line of the heat map has as many rows as any other: some lines may be left.
-    let (_, used) = lines_of(most[1].saturating_sub(1), plan[1] - 1);
-    left = plan[1].saturating_sub(1 + used.max(1));
+    let (_, used) = lines_of(most[1].saturating_sub(2), plan[1] - 2);
+    left = plan[1].saturating_sub(2 + used.max(1));
     plan[1] -= left;
     most[1] = 0;
     grow(&mut plan, left, most);
@@ -104,26 +119,35 @@ pub struct View<'a> {
     pub look: Look,
 }
 
-type Lines = Vec<Line<'static>>;
+pub type Lines = Vec<Line<'static>>;
 
-const KEYS: &str = "q quit  ? help  j/k metric  h/l back and forth in time  space pause";
+const KEYS: &str = "q quit  ? help  j/k metric  h/l time  Tab lists  Enter alone  / filter  s sort  o outliers  + -  space pause";
 
-const HELP: [&str; 14] = [
-    "q            quit",
-    "j k, arrows  choose the metric of the heat map",
+const HELP: [&str; 20] = [
+    "q            quit                    ? Escape  this page; Escape: back",
+    "Tab          choose a list: metrics, CPUs, groups, outliers",
+    "j k, arrows  choose the metric of the heat map, or go through the list",
+    "Enter        look at the chosen CPU or group alone; Escape: at all",
+    "/            show groups and CPUs with a text in their names only",
+    "s            sort CPUs and groups: as usual, by waits, busy, name",
+    "o            outliers: the last, the worst, waits by culprit",
     "h l, arrows  one interval back, or forth; Page Up, Page Down: ten",
     "Home End     the first interval that is kept; the last one",
+    "+ -          longer or shorter intervals",
     "space        pause, and go on; recording goes on meanwhile",
-    "? Escape     this page",
     "",
     "The heat map: time from left to right, duration upwards, and the more",
-    "samples the brighter. A step of brightness is about a factor of five.",
-    "CPUs: how busy each was over time, and the p99 of the waits for it now.",
+    "samples the fuller. A step is about a factor of five. Red are samples",
+    "above the p99 of their interval; the line is the threshold of outliers.",
+    "CPUs: how busy over time, tasks waiting, and the p99 of the waits now.",
     "Groups: who waits, and who has the CPU at the end of the waits: the group's",
     "own tasks, another group, the kernel, nobody; and which group has it most.",
-    "Outliers: the last waits above threshold_ns, with who had the CPU; and what",
-    "is in progress since before the interval, and so in no histogram yet.",
+    "Outliers: waits above threshold_ns, with who had the CPU; and what is in",
+    "progress since before the interval, and so in no histogram yet.",
 ];
+
+/// From this width on, lists stand beside the heat map.
+const BESIDE: u16 = 160;
 
 impl View<'_> {
     pub fn draw(&self, (width, height): (u16, u16)) -> Buffer {
@@ -136,12 +160,18 @@ impl View<'_> {
             Line::from("too small").render(row(0, 1), &mut screen);
             return screen;
         }
-        let last = { self.history.moments.len() }.saturating_sub(1 + self.choice.back);
-        let moment = self.history.moments.get(last);
+        let (last, moment) = (self.last(), self.moment());
         let title = span(&self.title(moment), Style::new());
         title.render(row(0, 1), &mut screen);
         screen.set_style(row(0, 1), Style::new().reversed());
-        span(KEYS, self.look.dim()).render(row(height - 1, 1), &mut screen);
+        let keys = match self.choice.is_typing {
+            true => span(
+                &format!("filter: {}_", self.choice.filter),
+                Style::new().bold(),
+            ),
+            false => span(KEYS, self.look.dim()),
+        };
+        keys.render(row(height - 1, 1), &mut screen);
         let body = row(1, height - 2);
         match moment {
             None => {
@@ -155,22 +185,46 @@ impl View<'_> {
         screen
     }
 
+    /// Returns the place of the interval that is shown.
+    fn last(&self) -> usize {
+        { self.history.moments.len() }.saturating_sub(1 + self.choice.back)
+    }
+
+    pub fn moment(&self) -> Option<&Moment> {
+        self.history.moments.get(self.last())
+    }
+
+    /// Returns the metrics of an interval: those of what is looked at alone, if that was known then.
+    fn rows<'b>(&self, moment: &'b Moment) -> &'b [Row] {
+        match (&self.choice.part, &moment.part) {
+            (None, _) => &moment.rows,
+            (Some(wanted), Some((part, rows))) if wanted == part => rows,
+            _ => &[],
+        }
+    }
+
     fn parts(&self, screen: &mut Buffer, body: Rect, last: usize, moment: &Moment) {
-        let width = usize::from(body.width);
+        let (mut left, mut right) = (body, None);
+        if body.width >= BESIDE && body.height >= 20 {
+            left.width = body.width / 2;
+            let x = left.width + 1;
+            right = Some(Rect::new(x, body.y, body.width - x, body.height));
+        }
+        let width = usize::from(left.width);
         let range = self.range(last, width);
-        let groups = self.groups(moment, width);
-        let outliers = self.outliers(moment);
+        let lists = usize::from(right.is_none());
         let most = [
             self.history.names.len() + 1,
-            1 + range.map_or(1, |(low, high)| high - low + 1),
+            // The title, and the time.
+            2 + range.map_or(1, |(low, high)| high - low + 1),
             1 + self.status.folds.len().div_ceil(self.cpu_columns(width)),
-            groups.len(),
-            outliers.len(),
+            lists * self.group_lines(moment, width),
+            lists * self.outliers(moment, 40).len(),
         ];
-        let heights = plan(body.height.into(), most);
-        let mut top = body.y;
+        let heights = plan(left.height.into(), most);
+        let mut top = left.y;
         let areas = heights.map(|height| {
-            let area = Rect::new(0, top, body.width, height as u16);
+            let area = Rect::new(0, top, left.width, height as u16);
             top += area.height;
             area
         });
@@ -178,8 +232,28 @@ impl View<'_> {
         Text::from(metrics).render(areas[0], screen);
         self.heat(screen, areas[1], last, range);
         self.cpus(screen, areas[2], last);
-        Text::from(groups).render(areas[3], screen);
-        Text::from(outliers).render(areas[4], screen);
+        let (groups, outliers) = match right {
+            None => (areas[3], areas[4]),
+            Some(right) => {
+                let width = usize::from(right.width);
+                let wanted = self.group_lines(moment, width);
+                let half =
+                    (right.height / 2).max(right.height.saturating_sub(
+                        self.outliers(moment, right.height.into()).len() as u16 + 1,
+                    ));
+                let height = half.min(wanted as u16 + 1);
+                let rest = Rect::new(
+                    right.x,
+                    right.y + height,
+                    right.width,
+                    right.height - height,
+                );
+                (Rect { height, ..right }, rest)
+            }
+        };
+        let lines = self.groups(moment, groups.width.into(), groups.height.into());
+        Text::from(lines).render(groups, screen);
+        Text::from(self.outliers(moment, outliers.height.into())).render(outliers, screen);
     }
 
     fn title(&self, moment: Option<&Moment>) -> String {
@@ -187,7 +261,14 @@ impl View<'_> {
         if let Some(moment) = moment {
             words.push(sys::time_of_day(moment.unix_ns / 1_000_000_000));
             words.push(match moment.span {
-                Some(span) => format!("last {}", text(Some(span))),
+                Some(span) if self.status.interval.is_zero() => {
+                    format!("last {}", text(Some(span)))
+                }
+                // What was asked for, and what it was.
+                Some(span) => {
+                    let every = self.status.interval;
+                    format!("every {every:?}  last {}", text(Some(span)))
+                }
                 None => "since the load".to_owned(),
             });
             if self.choice.back > 0 {
@@ -195,6 +276,20 @@ impl View<'_> {
             }
             if self.choice.paused {
                 words.insert(1, "[paused]".to_owned());
+            }
+            match &self.choice.part {
+                Some(Part::Cpus(name, _)) => words.insert(1, format!("[{name} alone]")),
+                Some(Part::Group(name)) => words.insert(1, format!("[{name} alone]")),
+                None => {}
+            }
+            if !self.choice.filter.is_empty() {
+                words.insert(1, format!("[filter {}]", self.choice.filter));
+            }
+            match self.choice.order {
+                Order::Usual => {}
+                Order::Waiting => words.insert(1, "[by waits]".to_owned()),
+                Order::Busy => words.insert(1, "[busiest first]".to_owned()),
+                Order::Name => words.insert(1, "[by name]".to_owned()),
             }
             if !moment.lawful {
                 words.insert(1, "[LAWS BROKEN]".to_owned());
@@ -240,8 +335,12 @@ impl View<'_> {
             "count"
         };
         let names = ["p50", "p90", "p99", "p99.9", "max"];
+        let hidden = { self.history.names.len() }.saturating_sub(lines.saturating_sub(1));
         let head = line(
-            "metric",
+            &match (hidden, width) {
+                (0, _) | (_, 0..60) => "metric".to_owned(),
+                (more, _) => format!("metric ({more} more)"),
+            },
             count,
             &|place| names[place].to_owned(),
             self.look.dim(),
@@ -249,10 +348,11 @@ impl View<'_> {
         let rows = lines.saturating_sub(1);
         let first = { self.choice.metric.saturating_sub(rows / 2) }
             .min(self.history.names.len().saturating_sub(rows));
-        let all = self.history.names.iter().zip(&moment.rows).enumerate();
+        let all = self.history.names.iter().zip(self.rows(moment)).enumerate();
         let rows = all.skip(first).take(rows).map(|(place, (metric, row))| {
             let (mark, style) = match place == self.choice.metric {
-                true => ('>', Style::new().bold()),
+                true if self.choice.focus == Focus::Metrics => ('>', Style::new().bold()),
+                true => ('*', Style::new().bold()),
                 false => (' ', Style::new()),
             };
             let metric: String = metric.chars().take(name - 2).collect();
@@ -276,12 +376,38 @@ impl View<'_> {
     fn range(&self, last: usize, width: usize) -> Option<(usize, usize)> {
         let first = (last + 1).saturating_sub(width.saturating_sub(LEFT));
         let moments = self.history.moments.range(first..=last);
-        let cells = moments.filter_map(|moment| Some(&moment.rows.get(self.choice.metric)?.cells));
+        let cells =
+            moments.filter_map(|moment| Some(&self.rows(moment).get(self.choice.metric)?.cells));
         let filled = cells.flat_map(|cells| cells.iter().enumerate().filter(|(_, n)| **n > 0));
         let (low, high) = filled.fold((usize::MAX, 0), |(low, high), (row, _)| {
             (low.min(row), high.max(row))
         });
         (low <= high).then(|| (low.max(row(LEAST)).min(high), high))
+    }
+
+    /// Returns the title of the heat map, with the legend.
+    fn heat_title(&self, name: &str, width: usize) -> Line<'static> {
+        let mut title = vec![
+            span(name, Style::new().bold()),
+            span(" over time, samples in an interval: ", self.look.dim()),
+        ];
+        let mut length = title.iter().map(Span::width).sum::<usize>();
+        let labels = ["1", "5", "25", "125", "625", "3k", "16k", "78k"].iter();
+        let mut all: Vec<_> = labels
+            .zip(1..)
+            .map(|(label, level)| (*label, level, false))
+            .collect();
+        all.insert(0, ("> p99", 8, true));
+        for (label, level, is_tail) in all {
+            if length + label.len() + 3 < width {
+                let (shade, style) = self.look.level(level, is_tail);
+                title.push(span(label, self.look.dim()));
+                title.push(Span::styled(format!("{shade}"), style));
+                title.push(Span::raw(" "));
+                length += label.len() + 2;
+            }
+        }
+        Line::from(title)
     }
 
     fn heat(&self, screen: &mut Buffer, area: Rect, last: usize, range: Option<(usize, usize)>) {
@@ -292,25 +418,7 @@ impl View<'_> {
         if area.height < 2 || width < LEFT + 8 {
             return;
         }
-        // The title has the legend, too.
-        let mut title = vec![
-            span(name, Style::new().bold()),
-            span(" over time, samples in an interval: ", self.look.dim()),
-        ];
-        let mut length = title.iter().map(Span::width).sum::<usize>();
-        for (label, level) in ["1", "5", "25", "125", "625", "3k", "16k", "78k"]
-            .iter()
-            .zip(1..)
-        {
-            if length + 4 < width {
-                let (shade, style) = self.look.level(level);
-                title.push(span(label, self.look.dim()));
-                title.push(Span::styled(format!("{shade}"), style));
-                title.push(Span::raw(" "));
-                length += label.len() + 2;
-            }
-        }
-        Line::from(title).render(area, screen);
+        self.heat_title(name, width).render(area, screen);
         let columns = width - LEFT;
         let first = (last + 1).saturating_sub(columns);
         let left = LEFT + columns - (last + 1 - first);
@@ -319,187 +427,105 @@ impl View<'_> {
             screen.set_span(LEFT as u16, area.y + 1, &none, area.width);
             return;
         };
-        let (step, used) = lines_of(high - low + 1, usize::from(area.height) - 1);
+        // Where there is little room, the time gives way.
+        let lines = usize::from(area.height) - 1 - usize::from(area.height > 4);
+        let (step, used) = lines_of(high - low + 1, lines);
+        let threshold = self.threshold_row(name).map(|row| row.clamp(low, high));
         for line in 0..used {
             let y = area.y + (used - line) as u16;
             let from = low + line * step;
-            if line % 2 == 0 || used < 5 {
-                let label = format!("{:>7}", text(Some(row_begin(from))));
-                screen.set_span(0, y, &span(&label, self.look.dim()), area.width);
+            let is_threshold = threshold.is_some_and(|row| (from..from + step).contains(&row));
+            if line % 2 == 0 || used < 5 || is_threshold {
+                let label = match is_threshold {
+                    true => format!("{:>7}", text(self.threshold())),
+                    false => format!("{:>7}", text(Some(row_begin(from)))),
+                };
+                let style = if is_threshold {
+                    self.look.warn()
+                } else {
+                    self.look.dim()
+                };
+                screen.set_span(0, y, &span(&label, style), area.width);
+            }
+            if is_threshold {
+                let rule = if self.look.unicode { '┄' } else { '-' };
+                for x in LEFT as u16..area.width {
+                    screen[(x, y)].set_char(rule).set_style(self.look.dim());
+                }
             }
             // The lowest and the highest line have all that is beyond them.
             let begin = if line == 0 { 0 } else { from };
             let end = if line + 1 == used { ROWS } else { from + step };
             for (moment, x) in self.history.moments.range(first..=last).zip(left as u16..) {
-                let cells = moment.rows.get(self.choice.metric);
-                let cells = cells.map_or(&[][..], |row| &row.cells[begin..end.min(ROWS)]);
-                let count = cells.iter().fold(0_u64, |sum, n| sum.saturating_add(*n));
-                let (shade, style) = self.look.level(level(count));
+                let Some(cells) = self.rows(moment).get(self.choice.metric) else {
+                    continue;
+                };
+                let count = cells.cells[begin..end.min(ROWS)].iter();
+                let count = count.fold(0_u64, |sum, n| sum.saturating_add(*n));
+                // Of few samples, the greatest is no tail.
+                let p99 = cells.quantiles[2].filter(|_| cells.count >= 100);
+                let is_tail = p99.is_some_and(|p99| from > row(p99));
+                let (shade, style) = self.look.level(level(count), is_tail);
                 if shade != ' ' {
                     screen[(x, y)].set_char(shade).set_style(style);
                 }
             }
         }
-    }
-
-    /// Returns how many CPUs stand beside each other.
-    fn cpu_columns(&self, width: usize) -> usize {
-        (width / CPU_WIDTH).clamp(1, self.status.folds.len().max(1))
-    }
-
-    fn cpus(&self, screen: &mut Buffer, area: Rect, last: usize) {
-        if area.height < 2 {
-            return;
-        }
-        let (history, folds) = (self.history, &self.status.folds);
-        let columns = self.cpu_columns(area.width.into());
-        let width = usize::from(area.width) / columns;
-        let rows = usize::from(area.height) - 1;
-        let shown = (rows * columns).min(folds.len());
-        let folded = if history.cpus.len() > UNFOLDED {
-            ", folded"
-        } else {
-            ""
-        };
-        let mut about =
-            format!("{folded}: busy over time and now, tasks waiting, greatest p99 of the waits");
-        if shown < folds.len() {
-            about += &format!(" ({} more)", folds.len() - shown);
-        }
-        let title = vec!["CPUs".bold(), span(&about, self.look.dim())];
-        Line::from(title).render(area, screen);
-        for (number, (name, places)) in folds.iter().take(shown).enumerate() {
-            let x = (number / rows * width) as u16;
-            let y = area.y + 1 + (number % rows) as u16;
-            screen.set_span(x, y, &span(name, Style::new()), area.width);
-            let left = x + 12;
-            let room = width.saturating_sub(12 + 22);
-            let of = |moment: &Moment| -> (u64, f64, Option<u64>) {
-                let cpus = places.iter().filter_map(|place| moment.cpus.get(*place));
-                let cpus: Vec<&Cpu> = cpus.collect();
-                let sum: u64 = cpus.iter().map(|cpu| u64::from(cpu.busy)).sum();
-                let p99 = cpus.iter().filter_map(|cpu| cpu.p99).max();
-                let waiting: u64 = cpus.iter().map(|cpu| u64::from(cpu.waiting)).sum();
-                let waiting = waiting as f64 / 100.0;
-                (sum / (cpus.len() as u64).max(1), waiting, p99)
-            };
-            let first = (last + 1).saturating_sub(room);
-            let moments = history.moments.range(first..=last);
-            for (moment, x) in moments.rev().zip((left..left + room as u16).rev()) {
-                let height = (of(moment).0 * 8).div_ceil(1000) as usize;
-                let height = self.look.height(height);
-                screen[(x, y)]
-                    .set_char(height)
-                    .set_style(self.look.class(0));
+        if lines + 1 < usize::from(area.height) {
+            let moments = self.history.moments.range(first..=last);
+            let times: Vec<_> = moments.map(|moment| moment.unix_ns / 1_000_000).collect();
+            let y = area.y + 1 + used as u16;
+            for (x, label) in axis(&times) {
+                let x = (left + x) as u16;
+                if usize::from(x) + label.len() <= width {
+                    screen.set_span(x, y, &span(&label, self.look.dim()), area.width);
+                }
             }
-            let (busy, waiting, p99) = of(&history.moments[last]);
-            let waiting = tasks(Some(waiting));
-            let figures = format!("{:>4}% {waiting:>5} {:>8}", busy / 10, text(p99));
-            screen.set_span(
-                left + room as u16,
-                y,
-                &span(&figures, Style::new()),
-                area.width,
-            );
         }
     }
 
-    fn groups(&self, moment: &Moment, width: usize) -> Lines {
-        let (look, plain) = (self.look, Style::new());
-        let mut title = vec!["Groups".bold()];
-        if self.status.rule.is_empty() {
-            let text = "tasks are not grouped: schedhist ctl group_by cgroup";
-            return vec![title.into(), span(text, look.dim()).into()];
-        }
-        // The classes stand above their shares.
-        let name_width = (width / 3).clamp(10, 60);
-        let room = name_width + FIGURES - "Groups".len();
-        let about = format!(" by {}: who waits, because of", self.status.rule);
-        let about = format!("{about:<room$.room$}");
-        title.push(span(&about, look.dim()));
-        let classes = CLASSES.iter().enumerate();
-        title.extend(classes.map(|(class, name)| span(&format!("  {name}"), look.class(class))));
-        let mut lines = vec![Line::from(title)];
-        if moment.groups.is_empty() {
-            lines.push(span("nobody waited", look.dim()).into());
-        }
-        let whole = u128::from(moment.span.unwrap_or(0).max(1));
-        let percent = |ns: u64| match moment.span {
-            Some(_) => format!("{}%", u128::from(ns) * 100 / whole),
-            None => text(Some(ns)),
-        };
-        let average = |ns: u64| tasks(tasks_on_average(ns.into(), moment.groups_span));
-        for group in &moment.groups {
-            let name = cut(&group.name, name_width - 1);
-            let (ran, waiting) = (percent(group.oncpu_ns), average(group.waits.1));
-            let first = format!("{name:<name_width$}ran {ran:>6}  waiting {waiting:>5} ");
-            let mut line = vec![span(&first, plain)];
-            for (class, share) in shares(&group.ended_ns).iter().enumerate() {
-                let width = CLASSES[class].len() + 1;
-                let text = format!("{:>width$}%", (share + 5) / 10);
-                line.push(span(&text, look.class(class)));
-            }
-            if let Some((most, ns)) = group.neighbours.first() {
-                line.push(span(&format!("  most {most} {}", average(*ns)), plain));
-            }
-            lines.push(line.into());
-        }
-        let offenders =
-            { moment.offenders.iter() }.map(|it| format!("{} by {}", average(it.kept_ns), it.name));
-        let offenders: Vec<_> = offenders.collect();
-        if !offenders.is_empty() && width >= WIDE {
-            let text = format!("tasks kept waiting, at least: {}", offenders.join(", "));
-            lines.insert(1, span(&text, look.warn()).into());
-        }
-        lines
+    /// Returns the threshold of waits, in nanoseconds, if there is one.
+    fn threshold(&self) -> Option<u64> {
+        self.status.threshold.parse().ok()
     }
 
-    fn outliers(&self, moment: &Moment) -> Lines {
-        let (look, title) = (self.look, "Outliers".bold());
-        let outliers = { self.history.outliers.iter() }.filter(|(time, _)| *time <= moment.unix_ns);
-        let outliers = outliers
-            .rev()
-            .map(|(time, outlier)| self.outlier(*time, outlier));
-        let in_progress = moment.in_progress.iter().map(|text| {
-            let begin = span("in progress: ", Style::new());
-            Line::from(vec![begin, span(text, look.warn())])
-        });
-        let mut lines: Lines = in_progress.chain(outliers).take(40).collect();
-        let about = ", the last ones: who waited, and who had the CPU";
-        if lines.is_empty() {
-            let text = match self.status.threshold.as_str() {
-                "" | "none" => "there is no threshold: schedhist ctl threshold_ns/runq 10000000",
-                _ => "none yet",
-            };
-            return vec![title.into(), span(text, look.dim()).into()];
-        }
-        lines.insert(0, vec![title, span(about, look.dim())].into());
-        lines
-    }
-
-    fn outlier(&self, time: u64, outlier: &Outlier) -> Line<'static> {
-        let what = format!(
-            "{} {:>7} {}:{} on {}",
-            sys::time_of_day(time / 1_000_000_000),
-            text(Some(outlier.duration_ns)),
-            outlier.comm,
-            outlier.pid,
-            outlier.cpu
-        );
-        let mut culprits: Vec<_> = outlier.culprits.iter().collect();
-        culprits.sort_by_key(|culprit| std::cmp::Reverse(culprit.ran_ns));
-        let culprits = culprits.iter().take(3).map(|culprit| {
-            let share = u128::from(culprit.ran_ns) * 100 / u128::from(outlier.duration_ns.max(1));
-            let text = format!("  {}:{} {share}%", culprit.comm, culprit.pid);
-            span(&text, self.look.warn())
-        });
-        std::iter::once(span(&what, Style::new()))
-            .chain(culprits)
-            .collect()
+    /// Returns the row of the threshold in the heat map of a metric that it is of.
+    fn threshold_row(&self, metric: &str) -> Option<usize> {
+        self.threshold()
+            .filter(|_| metric.starts_with("runq"))
+            .map(row)
     }
 }
 
-fn text(ns: Option<u64>) -> String {
+/// Returns labels below a heat map whose columns end at these times, in milliseconds since 1970:
+/// round times, far enough from one another.
+fn axis(times: &[u64]) -> Vec<(usize, String)> {
+    const ROUND: [u64; 15] = [
+        1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 21_600, 86_400,
+    ];
+    const APART: usize = 12;
+    let (Some(first), Some(last)) = (times.first(), times.last()) else {
+        return Vec::new();
+    };
+    let each = last.saturating_sub(*first) / (times.len() as u64 - 1).max(1);
+    let wanted = (each * APART as u64).div_ceil(1_000);
+    let step = { ROUND.iter() }
+        .find(|step| **step >= wanted)
+        .unwrap_or(&86_400)
+        * 1_000;
+    let mut labels: Vec<(usize, String)> = Vec::new();
+    for (place, pair) in times.windows(2).enumerate() {
+        let is_round = pair[0] / step != pair[1] / step;
+        let is_free = { labels.last() }.is_none_or(|(last, _)| place + 1 - last >= APART);
+        if is_round && is_free {
+            let seconds = pair[1] / step * step / 1_000;
+            labels.push((place + 1, sys::time_of_day(seconds)));
+        }
+    }
+    labels
+}
+
+pub fn text(ns: Option<u64>) -> String {
     Unit::Fitting.quantile(ns)
 }
 
@@ -527,15 +553,6 @@ fn lines_of(rows: usize, lines: usize) -> (usize, usize) {
     let step = rows.div_ceil(lines.max(1)).max(1);
     (step, rows.div_ceil(step).min(lines))
 }
-
-/// The least width of a CPU, or of several that are folded.
-const CPU_WIDTH: usize = 40;
-
-/// The least width with room for offenders, and for the worst one of each group.
-const WIDE: usize = 100;
-
-/// The width of how long a group ran, and how many of its tasks waited.
-const FIGURES: usize = 26;
 
 /// Returns the CPUs as they are shown: each for itself, or folded by `sets`, or, if there are
 /// none, into as many as are shown unfolded.

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `watch --summary`: outliers added up, by who had the CPU, who waited, and where.
+
+use std::fmt::Write;
+
+use schedhist_core::{
+    culprits::{self, Sums},
+    text::{shares, Outlier},
+    units::Unit,
+};
+
+use crate::{output::wrap, table::Cell};
+
+/// The most lines of a part.
+const MOST: usize = 10;
+
+/// The most frames of a stack.
+const FRAMES: usize = 6;
+
+/// The parts of a summary, in their order: the field of JSON, and the heading.
+const PARTS: [(&str, &str); 4] = [
+    ("culprits", "who had the CPU meanwhile"),
+    ("culprit_groups", "which group had the CPU meanwhile"),
+    ("waiting", "who waited"),
+    (
+        "stacks",
+        "where they had left the CPU, innermost frame first",
+    ),
+];
+
+#[derive(Debug, Default)]
+pub struct Summary {
+    count: u64,
+    sum_ns: u64,
+    worst: Option<Outlier>,
+    /// As in [`PARTS`].
+    parts: [Sums; 4],
+    has_groups: bool,
+}
+
+impl Summary {
+    /// Adds an outlier, with the names of groups, and its stack.
+    pub fn add(
+        &mut self,
+        outlier: &Outlier,
+        name: impl Fn(u32) -> Option<String>,
+        stack: Option<&[String]>,
+    ) {
+        self.count += 1;
+        self.sum_ns = self.sum_ns.saturating_add(outlier.duration_ns);
+        if { self.worst.as_ref() }.is_none_or(|it| it.duration_ns < outlier.duration_ns) {
+            self.worst = Some(outlier.clone());
+        }
+        let [culprits, groups, waiting, stacks] = &mut self.parts;
+        culprits.add(outlier, culprits::comm);
+        let none = || "(no group)".to_owned();
+        groups.add(outlier, |culprit| name(culprit.group).unwrap_or_else(none));
+        self.has_groups |= outlier.culprits.iter().any(|culprit| culprit.group != 0);
+        let comm = culprits::pool(&outlier.comm);
+        waiting.add_whole(
+            outlier,
+            match name(outlier.group) {
+                Some(group) => format!("{comm} ({group})"),
+                None => comm,
+            },
+        );
+        if let Some(stack) = stack {
+            // Without the offsets in the functions.
+            let frames = stack.iter().take(FRAMES);
+            let frames = frames.map(|frame| frame.split('+').next().unwrap_or_default());
+            stacks.add_whole(outlier, frames.collect::<Vec<_>>().join(" < "));
+        }
+    }
+
+    /// Returns the parts that say something, each with its heading and the place of it.
+    fn parts(&self) -> impl Iterator<Item = (usize, Vec<culprits::Sum>)> + '_ {
+        let all = self.parts.iter().map(Sums::sorted).enumerate();
+        all.filter(|(place, sums)| !sums.is_empty() && (*place != 1 || self.has_groups))
+    }
+
+    pub fn text(&self, metric: &str, threshold: u64, missed: u64) -> String {
+        let time = |ns| Unit::Fitting.text(Some(ns));
+        let mut out = String::new();
+        let s = if self.count == 1 { "" } else { "s" };
+        let mut head = format!(
+            "## {} outlier{s} of {metric} above {}",
+            self.count,
+            time(threshold)
+        );
+        if let Some(worst) = &self.worst {
+            let _ = write!(
+                head,
+                ": {} in all, the worst {} of {}:{} on CPU {}",
+                time(self.sum_ns),
+                time(worst.duration_ns),
+                worst.comm,
+                worst.pid,
+                worst.cpu
+            );
+        }
+        if missed != 0 {
+            let _ = write!(head, "; {missed} more were missed");
+        }
+        wrap(&mut out, &head);
+        for (place, sums) in self.parts() {
+            let _ = writeln!(out, "{}:", PARTS[place].1);
+            let times: Vec<_> = sums.iter().map(|sum| sum.ran_ns).collect();
+            for (sum, share) in sums.iter().zip(shares(&times)).take(MOST) {
+                let (whole, tenth, ran) = (share / 10, share % 10, time(sum.ran_ns));
+                let (count, name) = (sum.outliers, &sum.name);
+                let _ = writeln!(out, "  {whole:>3}.{tenth}% {ran:>8} in {count:>4}  {name}");
+            }
+            if sums.len() > MOST {
+                let _ = writeln!(out, "  and {} more", sums.len() - MOST);
+            }
+        }
+        out
+    }
+
+    pub fn json(&self, metric: &str, threshold: u64, missed: u64) -> String {
+        let worst = self.worst.as_ref();
+        let mut fields = vec![
+            ("schema".into(), Cell::from("schedhist.outliers.v1")),
+            ("metric".into(), Cell::from(metric)),
+            ("threshold_ns".into(), Cell::Time(threshold)),
+            ("count".into(), Cell::Number(self.count.into())),
+            ("missed".into(), Cell::Number(missed.into())),
+            ("sum_ns".into(), Cell::Time(self.sum_ns)),
+            (
+                "worst_ns".into(),
+                Cell::time(worst.map(|it| it.duration_ns)),
+            ),
+            (
+                "worst_id".into(),
+                worst.map_or(Cell::Unknown, |it| Cell::Number(it.id.into())),
+            ),
+        ];
+        for (place, sums) in self.parts() {
+            let object = |sum: &culprits::Sum| {
+                Cell::Object(vec![
+                    ("name".into(), Cell::from(&sum.name)),
+                    ("outliers".into(), Cell::Number(sum.outliers.into())),
+                    ("sum_ns".into(), Cell::Time(sum.ran_ns)),
+                    ("worst_ns".into(), Cell::Time(sum.worst.1)),
+                ])
+            };
+            let list = Cell::List(sums.iter().map(object).collect());
+            fields.push((PARTS[place].0.into(), list));
+        }
+        Cell::Object(fields).line()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use schedhist_core::text::OutlierParser;
+
+    use super::*;
+
+    #[test]
+    fn sums_of_outliers() {
+        let text_of_module =
+            "outlier id 4 metric runq_wakeup cause wakeup cpu 2 duration_ns 30000000 missing_ns 0 \
+             culprits 2 pid 7 prio 120 group 1 comm web/1\n  \
+             culprit id 4 ran_ns 20000000 slices 1 pid 8 prio 120 group 2 comm hog\n  \
+             culprit id 4 ran_ns 10000000 slices 1 pid 0 prio 120 group 0 comm swapper/2\n\
+             outlier id 5 metric runq_wakeup cause wakeup cpu 3 duration_ns 10000000 missing_ns \
+             10000000 culprits 0 pid 9 prio 120 group 1 comm web/2\n";
+        let mut summary = Summary::default();
+        let name = |group| (group != 0).then(|| format!("/g{group}"));
+        let stack = [
+            "__schedule+0x1/0x2".to_owned(),
+            "futex_wait+0x3/0x4".to_owned(),
+        ];
+        for outlier in OutlierParser::default().feed(text_of_module) {
+            summary.add(&outlier, name, Some(&stack));
+        }
+        assert_eq!(
+            summary.text("runq", 5_000_000, 1),
+            "## 2 outliers of runq above 5.00ms: 40.0ms in all, the worst 30.0ms of web/1:7\n  \
+             on CPU 2; 1 more were missed\n\
+             who had the CPU meanwhile:\n   \
+             50.0%   20.0ms in    1  hog\n   \
+             25.0%   10.0ms in    1  (idle)\n   \
+             25.0%   10.0ms in    1  (not named)\n\
+             which group had the CPU meanwhile:\n   \
+             50.0%   20.0ms in    1  /g2\n   \
+             25.0%   10.0ms in    1  (no group)\n   \
+             25.0%   10.0ms in    1  (not named)\n\
+             who waited:\n  \
+             100.0%   40.0ms in    2  web/* (/g1)\n\
+             where they had left the CPU, innermost frame first:\n  \
+             100.0%   40.0ms in    2  __schedule < futex_wait\n"
+        );
+        let json = summary.json("runq", 5_000_000, 1);
+        let begin = "{\"schema\":\"schedhist.outliers.v1\",\"metric\":\"runq\",\
+                     \"threshold_ns\":5000000,\"count\":2,\"missed\":1,\"sum_ns\":40000000,\
+                     \"worst_ns\":30000000,\"worst_id\":4,\"culprits\":[{\"name\":\"hog\",\
+                     \"outliers\":1,\"sum_ns\":20000000,\"worst_ns\":30000000},";
+        assert!(json.starts_with(begin), "{json}");
+    }
+}

@@ -1,0 +1,419 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The lists below the heat map: CPUs, groups and outliers, sorted, filtered and scrolled.
+
+use std::cmp::Reverse;
+
+use ratatui::{
+    buffer::Buffer,
+    layout::Rect,
+    style::{Style, Stylize},
+    text::Line,
+    widgets::Widget,
+};
+use schedhist_core::{
+    culprits,
+    groups::{GroupRow, CLASSES},
+    text::{shares, Outlier},
+    units::{tasks, tasks_on_average},
+};
+
+use super::{
+    history::{Cpu, Moment, Part},
+    screen::span,
+    view::{text, Lines, View, UNFOLDED},
+};
+use crate::{sys, table::cut};
+
+/// The least width of a CPU, or of several that are folded.
+const CPU_WIDTH: usize = 40;
+
+/// The least width with room for offenders, and for the worst one of each group.
+const WIDE: usize = 100;
+
+/// The width of how long a group ran, and how many of its tasks waited.
+const FIGURES: usize = 26;
+
+/// Makes an enum of what a key goes through, in turn.
+macro_rules! cycle {
+    ($(#[$doc:meta])* $name:ident: $first:ident, $($other:ident),+) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub enum $name {
+            #[default]
+            $first,
+            $($other),+
+        }
+
+        impl $name {
+            pub fn next(self) -> Self {
+                let all = [Self::$first, $(Self::$other),+];
+                all[(self as usize + 1) % all.len()]
+            }
+        }
+    };
+}
+
+cycle! {
+    /// The list that `j` and `k` go through.
+    Focus: Metrics, Cpus, Groups, Outliers
+}
+
+cycle! {
+    /// The order of CPUs and groups: as they are, by waits, by time on a CPU, by name.
+    Order: Usual, Waiting, Busy, Name
+}
+
+cycle! {
+    /// Which outliers are shown.
+    Outliers: Last, Worst, ByCulprit
+}
+
+/// What a set of CPUs did: how busy the busiest was, how many tasks waited, and the greatest p99.
+type Sums = (u16, f64, Option<u64>);
+
+fn sums(moment: &Moment, places: &[usize]) -> Sums {
+    let cpus = places.iter().filter_map(|place| moment.cpus.get(*place));
+    let cpus: Vec<&Cpu> = cpus.collect();
+    let waiting: u64 = cpus.iter().map(|cpu| u64::from(cpu.waiting)).sum();
+    (
+        // A mean would hide one that is full among many that are not.
+        cpus.iter().map(|cpu| cpu.busy).max().unwrap_or_default(),
+        waiting as f64 / 100.0,
+        cpus.iter().filter_map(|cpu| cpu.p99).max(),
+    )
+}
+
+/// Returns which of `count` lines are shown in `room`, so that `place` is among them.
+fn scrolled(place: usize, count: usize, room: usize) -> usize {
+    place
+        .saturating_sub(room / 2)
+        .min(count.saturating_sub(room))
+}
+
+impl View<'_> {
+    fn is_wanted(&self, name: &str) -> bool {
+        let filter = &self.choice.filter;
+        filter.is_empty() || name.to_lowercase().contains(&filter.to_lowercase())
+    }
+
+    /// Returns what is selected in the list that has the focus.
+    pub fn selected(&self) -> Option<Part> {
+        let places = self.choice.places;
+        match self.choice.focus {
+            Focus::Cpus => {
+                let (name, places) = *self.cpus_in_order().get(places[0])?;
+                let cpus = places.iter().map(|place| self.history.cpus[*place]);
+                Some(Part::Cpus(name.clone(), cpus.collect()))
+            }
+            Focus::Groups => {
+                let row = *self.groups_in_order().get(places[1])?;
+                Some(Part::Group(row.name.clone()))
+            }
+            Focus::Metrics | Focus::Outliers => None,
+        }
+    }
+
+    /// Returns the CPUs that pass the filter, sorted. A filter that no CPU passes is for groups.
+    pub fn cpus_in_order(&self) -> Vec<&(String, Vec<usize>)> {
+        let folds = self.status.folds.iter();
+        let mut all: Vec<_> = folds
+            .clone()
+            .filter(|(name, _)| self.is_wanted(name))
+            .collect();
+        if all.is_empty() {
+            all = folds.collect();
+        }
+        let Some(moment) = self.moment() else {
+            return all;
+        };
+        match self.choice.order {
+            Order::Usual | Order::Name => {}
+            Order::Waiting => {
+                all.sort_by_key(|(_, places)| Reverse((sums(moment, places).1 * 100.0) as u64))
+            }
+            Order::Busy => {
+                all.sort_by_key(|(_, places)| Reverse(sums(moment, places).0));
+            }
+        }
+        all
+    }
+
+    /// Returns the groups that pass the filter, sorted: usually, who waited longest comes first.
+    pub fn groups_in_order(&self) -> Vec<&GroupRow> {
+        let groups = self.moment().map_or(&[][..], |moment| &moment.groups);
+        let mut all: Vec<_> = { groups.iter() }
+            .filter(|it| self.is_wanted(&it.name))
+            .collect();
+        match self.choice.order {
+            Order::Usual | Order::Waiting => {}
+            Order::Busy => all.sort_by_key(|row| Reverse(row.oncpu_ns)),
+            Order::Name => all.sort_by(|a, b| a.name.cmp(&b.name)),
+        }
+        all
+    }
+
+    /// Returns how many CPUs stand beside each other.
+    pub fn cpu_columns(&self, width: usize) -> usize {
+        (width / CPU_WIDTH).clamp(1, self.status.folds.len().max(1))
+    }
+
+    /// Returns what stands before an entry of a list.
+    fn mark(&self, focus: Focus, is_it: bool) -> &'static str {
+        match is_it && self.choice.focus == focus {
+            true => ">",
+            false => " ",
+        }
+    }
+
+    pub fn cpus(&self, screen: &mut Buffer, area: Rect, last: usize) {
+        if area.height < 2 {
+            return;
+        }
+        let (history, all) = (self.history, self.cpus_in_order());
+        let columns = self.cpu_columns(area.width.into());
+        let width = usize::from(area.width) / columns;
+        let rows = usize::from(area.height) - 1;
+        let shown = (rows * columns).min(all.len());
+        let from = scrolled(self.choice.places[0], all.len(), shown);
+        let folded = match history.cpus.len() > UNFOLDED {
+            true => ", folded: the busiest over time and now",
+            false => ": busy over time and now",
+        };
+        let more = match all.len() - shown {
+            0 => String::new(),
+            more => format!(" ({more} more)"),
+        };
+        let about = format!("{more}{folded}, tasks waiting, greatest p99 of the waits");
+        let title = vec!["CPUs".bold(), span(&about, self.look.dim())];
+        Line::from(title).render(area, screen);
+        for (number, (name, places)) in all.iter().skip(from).take(shown).enumerate() {
+            let x = area.x + (number / rows * width) as u16;
+            let y = area.y + 1 + (number % rows) as u16;
+            let mark = self.mark(Focus::Cpus, from + number == self.choice.places[0]);
+            screen.set_span(
+                x,
+                y,
+                &span(&format!("{mark}{name}"), Style::new()),
+                area.width,
+            );
+            let left = x + 13;
+            let room = width.saturating_sub(13 + 22);
+            let first = (last + 1).saturating_sub(room);
+            let moments = history.moments.range(first..=last);
+            for (moment, x) in moments.rev().zip((left..left + room as u16).rev()) {
+                let busy = usize::from(sums(moment, places).0);
+                let height = self.look.height((busy * 8).div_ceil(1000));
+                screen[(x, y)]
+                    .set_char(height)
+                    .set_style(self.look.class(0));
+            }
+            let (busy, waiting, p99) = sums(&history.moments[last], places);
+            let waiting = tasks(Some(waiting));
+            let figures = format!("{:>4}% {waiting:>5} {:>8}", busy / 10, text(p99));
+            let figures = span(&figures, Style::new());
+            screen.set_span(left + room as u16, y, &figures, area.width);
+        }
+    }
+
+    fn is_warned(&self, moment: &Moment, width: usize) -> bool {
+        width >= WIDE && !moment.offenders.is_empty()
+    }
+
+    /// Returns how many lines all groups take.
+    pub fn group_lines(&self, moment: &Moment, width: usize) -> usize {
+        match self.status.rule.is_empty() {
+            true => 2,
+            false => {
+                1 + usize::from(self.is_warned(moment, width)) + self.groups_in_order().len().max(1)
+            }
+        }
+    }
+
+    /// Returns the groups, in as many lines as there is room for.
+    pub fn groups(&self, moment: &Moment, width: usize, room: usize) -> Lines {
+        let look = self.look;
+        let mut title = vec!["Groups".bold()];
+        if self.status.rule.is_empty() {
+            let text = "tasks are not grouped: schedhist ctl group_by cgroup";
+            return vec![title.into(), span(text, look.dim()).into()];
+        }
+        let all = self.groups_in_order();
+        let warned = self.is_warned(moment, width);
+        let rows = room.saturating_sub(1 + usize::from(warned)).min(all.len());
+        let more = match all.len() - rows {
+            0 => String::new(),
+            more => format!(" ({more} more)"),
+        };
+        // The classes stand above their shares.
+        let name_width = (width / 3).clamp(10, 60);
+        let space = name_width + 1 + FIGURES - "Groups".len();
+        let about = format!("{more} by {}: who waits, because of", self.status.rule);
+        let about = format!("{about:<space$.space$}");
+        title.push(span(&about, look.dim()));
+        let classes = CLASSES.iter().enumerate();
+        title.extend(classes.map(|(class, name)| span(&format!("  {name}"), look.class(class))));
+        let mut lines = vec![Line::from(title)];
+        if all.is_empty() {
+            let none = match moment.groups.is_empty() {
+                true => "nobody waited",
+                false => "no group passes the filter",
+            };
+            lines.push(span(none, look.dim()).into());
+        }
+        if warned {
+            let average = |ns: u64| tasks(tasks_on_average(ns.into(), moment.groups_span));
+            let offenders = { moment.offenders.iter() }
+                .map(|it| format!("{} by {}", average(it.kept_ns), it.name));
+            let offenders: Vec<_> = offenders.collect();
+            let text = format!("tasks kept waiting, at least: {}", offenders.join(", "));
+            lines.push(span(&text, look.warn()).into());
+        }
+        let from = scrolled(self.choice.places[1], all.len(), rows);
+        let shown = all.iter().enumerate().skip(from).take(rows);
+        lines.extend(shown.map(|(place, group)| {
+            let mark = self.mark(Focus::Groups, place == self.choice.places[1]);
+            self.group(group, moment, mark, name_width)
+        }));
+        lines
+    }
+
+    fn group(
+        &self,
+        group: &GroupRow,
+        moment: &Moment,
+        mark: &str,
+        name_width: usize,
+    ) -> Line<'static> {
+        let whole = u128::from(moment.span.unwrap_or(0).max(1));
+        let percent = |ns: u64| match moment.span {
+            Some(_) => format!("{}%", u128::from(ns) * 100 / whole),
+            None => text(Some(ns)),
+        };
+        let average = |ns: u64| tasks(tasks_on_average(ns.into(), moment.groups_span));
+        let name = cut(&group.name, name_width - 1);
+        let (ran, waiting) = (percent(group.oncpu_ns), average(group.waits.1));
+        let first = format!("{mark}{name:<name_width$}ran {ran:>6}  waiting {waiting:>5} ");
+        let mut line = vec![span(&first, Style::new())];
+        for (class, share) in shares(&group.ended_ns).iter().enumerate() {
+            let width = CLASSES[class].len() + 1;
+            let text = format!("{:>width$}%", (share + 5) / 10);
+            line.push(span(&text, self.look.class(class)));
+        }
+        if let Some((most, ns)) = group.neighbours.first() {
+            line.push(span(
+                &format!("  most {most} {}", average(*ns)),
+                Style::new(),
+            ));
+        }
+        line.into()
+    }
+
+    /// Returns the outliers up to the interval that is shown.
+    fn outliers_until(&self, moment: &Moment) -> impl DoubleEndedIterator<Item = &(u64, Outlier)> {
+        let end = moment.unix_ns;
+        let all = self.history.outliers.iter();
+        all.filter(move |(time, _)| *time <= end)
+    }
+
+    pub fn outlier_count(&self) -> usize {
+        self.moment().map_or(0, |moment| {
+            self.outliers_until(moment).count() + moment.in_progress.len()
+        })
+    }
+
+    /// Returns the outliers, in as many lines as there is room for.
+    pub fn outliers(&self, moment: &Moment, room: usize) -> Lines {
+        let (look, title) = (self.look, "Outliers".bold());
+        let in_progress = moment.in_progress.iter().map(|text| {
+            let begin = span("in progress: ", Style::new());
+            Line::from(vec![begin, span(text, look.warn())])
+        });
+        let mut lines: Lines = in_progress.collect();
+        let all = self.outliers_until(moment);
+        let one = |(time, outlier): &(u64, Outlier)| self.outlier(*time, outlier);
+        // Lines that do not fit need not be made.
+        let most = self.choice.places[2] + room;
+        let mut count = lines.len();
+        let about = match self.choice.outliers {
+            Outliers::Last => {
+                count += self.outliers_until(moment).count();
+                lines.extend(all.rev().take(most).map(one));
+                "the last ones"
+            }
+            Outliers::Worst => {
+                let mut all: Vec<_> = all.collect();
+                count += all.len();
+                all.sort_by_key(|(_, outlier)| Reverse(outlier.duration_ns));
+                lines.extend(all.into_iter().take(most).map(one));
+                "the worst ones"
+            }
+            Outliers::ByCulprit => {
+                let sums = self.by_culprit(moment);
+                count += sums.len();
+                lines.extend(sums);
+                "waits by culprit"
+            }
+        };
+        if lines.is_empty() {
+            let text = match self.status.threshold.as_str() {
+                _ if self.status.is_recording => "none",
+                "" | "none" => "there is no threshold: schedhist ctl threshold_ns/runq 10000000",
+                _ => "none yet",
+            };
+            return vec![title.into(), span(text, look.dim()).into()];
+        }
+        let rows = room.saturating_sub(1);
+        let from = self.choice.places[2].min(count.saturating_sub(rows.max(1)));
+        let more = match count.saturating_sub(from + rows) {
+            0 => String::new(),
+            more => format!(" ({more} more)"),
+        };
+        let about = format!("{more}, {about}: who waited, and who had the CPU");
+        let mut lines = lines.split_off(from.min(lines.len()));
+        lines.insert(0, vec![title, span(&about, look.dim())].into());
+        lines
+    }
+
+    fn by_culprit(&self, moment: &Moment) -> Lines {
+        let waits = self.outliers_until(moment).map(|(_, outlier)| outlier);
+        let sums = culprits::by(waits.filter(|it| culprits::is_wait(it)), culprits::comm);
+        let times: Vec<_> = sums.iter().map(|sum| sum.ran_ns).collect();
+        let line = |(sum, share): (culprits::Sum, u32)| {
+            let share = format!("{:>3}.{} %", share / 10, share % 10);
+            let about = format!(
+                "  {:>8} in {} outliers, the worst of {}",
+                text(Some(sum.ran_ns)),
+                sum.outliers,
+                text(Some(sum.worst.1))
+            );
+            Line::from(vec![
+                span(&share, Style::new()),
+                span(&about, Style::new()),
+                span(&format!("  {}", sum.name), self.look.warn()),
+            ])
+        };
+        sums.into_iter().zip(shares(&times)).map(line).collect()
+    }
+
+    fn outlier(&self, time: u64, outlier: &Outlier) -> Line<'static> {
+        let what = format!(
+            "{} {:>7} {}:{} on {}",
+            sys::time_of_day(time / 1_000_000_000),
+            text(Some(outlier.duration_ns)),
+            outlier.comm,
+            outlier.pid,
+            outlier.cpu
+        );
+        let mut culprits: Vec<_> = outlier.culprits.iter().collect();
+        culprits.sort_by_key(|culprit| Reverse(culprit.ran_ns));
+        let culprits = culprits.iter().take(3).map(|culprit| {
+            let share = u128::from(culprit.ran_ns) * 100 / u128::from(outlier.duration_ns.max(1));
+            let text = format!("  {}:{} {share}%", culprit.comm, culprit.pid);
+            span(&text, self.look.warn())
+        });
+        std::iter::once(span(&what, Style::new()))
+            .chain(culprits)
+            .collect()
+    }
+}
