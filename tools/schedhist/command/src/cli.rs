@@ -57,6 +57,7 @@ pub enum Verb {
     Record(Record),
     Report(Report),
     Diff(Diff),
+    Check(Check),
     Flamegraph(Flamegraph),
     Watch(Watch),
     Ctl(Ctl),
@@ -390,6 +391,28 @@ pub struct Diff {
     /// End with status 1 above this, as runq:p99:+20%
     #[arg(long, value_name = "RULE", value_parser = parsed(Rule::parse))]
     pub fail_above: Vec<Rule>,
+}
+
+/// Check whether the limits in a file are kept
+#[derive(Args)]
+#[command(
+    after_help = "A line of FILE is METRIC.pQUANTILE or METRIC.max, of GROUP if you like, < TIME:\n\
+                 \x20 runq.p99 of web.service < 5ms\n\
+                 \x20 offcpu.max < 10s  # of the whole machine\n\n\
+                 Examples:\n\
+                 \x20 schedhist check limits.txt 60           # in the next minute\n\
+                 \x20 schedhist check limits.txt --prometheus  # the limits as alerts"
+)]
+pub struct Check {
+    /// The limits, one to a line
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
+    /// How long to look, in seconds [default: since the load]
+    #[arg(value_parser = parsed(seconds))]
+    pub interval: Option<Duration>,
+    /// Print rules for Prometheus instead
+    #[arg(long, conflicts_with = "interval")]
+    pub prometheus: bool,
 }
 
 /// Wait for a sample above a threshold, and print its culprits

@@ -231,6 +231,7 @@ fn folder(name: &str) -> Folder {
     fs::create_dir(folder.join("broken")).unwrap();
     fs::write(folder.join("broken/raw"), &machine.raw()[..5_000]).unwrap();
     fs::write(folder.join("stacks.txt"), STACKS).unwrap();
+    fs::write(folder.join("limits"), "runq.p50 < 1ns\n").unwrap();
     recording(&folder.join("a.data"), 1, 6, 0);
     recording(&folder.join("b.data"), 2, 6, 1);
     recording(&folder.join("c.data"), 3, 6, 0);

@@ -365,13 +365,13 @@ fn a_recording() {
         text.contains("[3") && text.contains(" back]")
     });
     terminal.until(&mut module, "its end", |text| {
-        text.contains("08:00:39  every 200ms  last ")
+        text.contains("08:00:39  every 200ms ")
     });
     terminal.keys(&["Home", "Space"]);
     terminal.until(&mut module, "the first one", |text| {
         text.contains("[paused]")
             && text.contains("[38 back]")
-            && text.contains("08:00:01  every 200ms  last ")
+            && text.contains("08:00:01  every 200ms ")
     });
     terminal.keys(&["q"]);
 }

@@ -76,6 +76,10 @@ fn status(verb: &str) -> &'static str {
              be written; 2 for wrong usage, if a file cannot be read, if the two cannot be\n\
              compared, and if a limit cannot be judged."
         }
+        "check" => {
+            "0, or 1 if a limit is not kept, and for a failure; 2 for wrong usage, and if that of\n\
+             a limit cannot be told."
+        }
         "watch" => {
             "3 if the threshold was exceeded, or else 0;\n1 for a failure, and 2 for wrong usage."
         }

@@ -7,6 +7,7 @@
 //! from [`crate::setting`], which restores it. Add it to the table of verbs in `docs/tool.md`.
 
 mod bcc;
+mod check;
 mod completions;
 pub mod ctl;
 pub mod diff;
@@ -52,6 +53,7 @@ pub fn run(cli: &Cli) -> Result<u8> {
         Verb::Completions(_) | Verb::Man(_) => true,
         Verb::Export(args) => args.perfetto.is_some(),
         Verb::Top(args) => args.input.is_some(),
+        Verb::Check(args) => args.prometheus,
         _ => false,
     };
     if is_apart && cli.dir.is_some() {
@@ -73,6 +75,7 @@ pub fn run(cli: &Cli) -> Result<u8> {
         Verb::Record(args) => return record::record(args, source),
         Verb::Report(args) => return report::report(args),
         Verb::Diff(args) => return diff::diff(args),
+        Verb::Check(args) => return check::check(args, source),
         Verb::Export(args) => return export::export(args, source),
         Verb::Watch(args) => return watch::watch(args, source),
         Verb::Doctor => return doctor::doctor(source),

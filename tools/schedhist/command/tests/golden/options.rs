@@ -206,6 +206,8 @@ export | --dir machine --once --format protobuf | --schema 1 | differs
 export | --dir machine --once | --schema 1 | refused only --format protobuf
 export | --dir machine --once --textfile new.prom | --schema 1 | refused cannot be used with
 export | -i few.data --perfetto new.trace | --dir machine | refused reads no files of the module
+check | limits | --dir machine | says BROKEN runq.p50 < 1ns:
+check | limits | --prometheus | in tests/check.rs
 watch | --dir settings | --threshold 5 | says ## CPU
 watch | --dir settings -T 5 | --duration x | refused a number, of s or with ns, us, ms
 watch | --dir settings -T 5 | --quiet | says 1 above 5 us

@@ -65,6 +65,8 @@ const CASES: &[(&str, Prints)] = &[
     ("diff a.data b.data --fail-above runq:p50:+20%", Out),
     ("diff a.data few.data --fail-above runq:p50:+20%", Out),
     ("diff a.data b.data --fail-above runq:p50:+200%", Out),
+    ("check limits --dir machine", Out),
+    ("check limits --prometheus", Out),
     ("export --once --dir machine", Out),
     ("export --once --format protobuf --dir machine", Out),
     ("export --perfetto new.pftrace -i few.data", Nothing),

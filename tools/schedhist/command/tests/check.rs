@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `check`: limits that are kept, broken, and neither; and as rules that promtool accepts.
+
+use std::process::Command;
+
+use schedhist_core::engine;
+
+mod support;
+
+use support::{
+    has, said,
+    sim::{Groups, Machine, GROUP_RUNQ},
+    Folder,
+};
+
+const GROUPS: &str = "# schedhist groups version 1
+group_by cgroup
+refused 0
+group id 0 oncpu_sum_ns 0 runq_count 0 runq_sum_ns 0 name other
+group id 1 oncpu_sum_ns 5000 runq_count 578 runq_sum_ns 701000000 runq_max_ns 37000000 name /web.service
+";
+
+#[test]
+fn limits() {
+    let folder = Folder::new("check");
+    std::fs::create_dir_all(folder.join("m")).unwrap();
+    let mut machine = Machine::new(2, 5, 3);
+    machine.run(3_000);
+    machine.groups = Some(Groups::new(GROUPS, GROUP_RUNQ));
+    folder.put("m/raw", machine.raw());
+    let check = |limits: &str, words: &str| {
+        folder.put("limits", limits);
+        let output = folder.run(&format!("--dir m check limits {words}"));
+        let text = String::from_utf8(output.stdout.clone()).unwrap();
+        (text, output.status.code().unwrap(), said(&output))
+    };
+    // Half a millisecond is in the bucket of the median, so that cannot be told.
+    let kept =
+        "runq.p50 of web.service < 1ms  # as systemctl names it\n\nrunq.p99 of /web.service<1s\n";
+    let (text, status, _) = check(kept, "");
+    let lines = "kept    runq.p50 of web.service < 1ms: 590us\n\
+                 kept    runq.p99 of /web.service<1s: too few";
+    let first = lines.lines().next().unwrap();
+    assert!(text.contains(first), "{text}");
+    assert_eq!(status, 2, "there are too few samples beyond p99: {text}");
+    assert!(
+        text.contains("unknown runq.p99 of /web.service<1s: too few samples: 578\n"),
+        "{text}"
+    );
+    let (text, status, _) = check("runq.p90 of web.service < 5ms\noffcpu.p99 of x < 1ms\n", "");
+    assert!(
+        text.contains("BROKEN  runq.p90 of web.service < 5ms: 37.0ms\n"),
+        "{text}"
+    );
+    assert!(
+        text.contains("unknown offcpu.p99 of x < 1ms: there is no such group\n"),
+        "{text}"
+    );
+    assert_eq!(status, 1, "what is broken is worse than what is not known");
+    let (text, status, _) = check("runq.p50 < 1d\noncpu.max < 1d\n", "");
+    assert_eq!((text.matches("kept").count(), status), (2, 0), "{text}");
+    let (text, status, _) = check("runq.p50 of web.service < 550us\n", "");
+    assert!(
+        text.contains(": it is from 524us to 590us\n") && status == 2,
+        "{text}"
+    );
+    let (text, status, _) = check("runq.p50 < 1d\n", "0.01");
+    assert!(
+        text.contains("unknown runq.p50 < 1d: too few samples: 0\n") && status == 2,
+        "{text}"
+    );
+    for (wrong, part) in [
+        ("runq.p50 < 5", "line 1: 'runq.p50 < 5' is not"),
+        ("# none\n", "no limits"),
+    ] {
+        let (text, status, said) = check(wrong, "");
+        assert!(
+            text.is_empty() && status == 2 && said.contains(part),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn rules_of_prometheus() {
+    let folder = Folder::new("check-rules");
+    folder.put(
+        "limits",
+        "runq.p99 of a\"b\\c.service < 5ms\nrunq.max < 1s\n",
+    );
+    let rules = folder.text("check limits --prometheus");
+    let expression = "histogram_quantile(1, sum by (instance, le) \
+                      (rate(schedhist_runq_seconds_bucket[5m]))) >= 1";
+    assert!(rules.contains(expression), "{rules}");
+    folder.put("rules.yml", &rules);
+    if has("promtool") {
+        let mut promtool = Command::new("promtool");
+        let output = promtool
+            .args(["check", "rules", "rules.yml"])
+            .current_dir(&*folder)
+            .output();
+        let output = output.unwrap();
+        assert!(output.status.success(), "{output:?}\n{rules}");
+    }
+}
