@@ -75,7 +75,12 @@ impl Own {
             }
         }
         if lost != 0 {
-            let note = format!("{lost} groups of the {whose} are gone, and what they did last");
+            let note = match lost {
+                1 => format!("1 group of the {whose} is gone: what it did last is not counted"),
+                lost => format!(
+                    "{lost} groups of the {whose} are gone: what they did last is not counted"
+                ),
+            };
             own.notes.push(note);
         }
         let refused = new.refused.saturating_sub(old.refused);
@@ -160,7 +165,7 @@ mod tests {
         let less = groups(&[(1, "/a", 110)]);
         assert_eq!(waits(&old, &less, "cgroup"), Ok((10, 10_000)));
         let own = Own::between(Some(&old), Some(&less), "cgroup").unwrap();
-        let note = "1 groups of the cgroup are gone, and what they did last";
+        let note = "1 group of the cgroup is gone: what it did last is not counted";
         assert_eq!(own.notes, [note]);
         // Another one has its number.
         let other = groups(&[(1, "/a", 110), (2, "/a/c", 60)]);
