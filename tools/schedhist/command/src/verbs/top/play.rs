@@ -32,7 +32,7 @@ pub fn history(path: &Path) -> Result<(History, String)> {
                 let moment = Moment::new(&interval, rows.clone(), Vec::new());
                 history.push(&interval, moment);
             }
-            // Those since the groups before, of ten seconds: until the next ones, there are no others.
+            // Recorded every ten seconds: they stand for the intervals until the next ones.
             Event::Other(Item::Groups(new), _) => {
                 let old = groups.take().filter(|old| old.are_of(&new));
                 let between = Between::new(old.as_ref(), &new);

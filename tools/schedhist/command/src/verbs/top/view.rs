@@ -194,7 +194,7 @@ impl View<'_> {
         self.history.moments.get(self.last())
     }
 
-    /// Returns the metrics of an interval: those of what is looked at alone, if that was known then.
+    /// Returns the metrics of an interval, or of what is looked at alone, if that was known.
     fn rows<'b>(&self, moment: &'b Moment) -> &'b [Row] {
         match (&self.choice.part, &moment.part) {
             (None, _) => &moment.rows,
