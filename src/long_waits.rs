@@ -22,15 +22,18 @@ use crate::{
         },
         GroupMemory, //
     },
-    engine::idle::{
-        look::look,
-        Candidates,
-        CpuIdle,
-        Distance,
-        IdleStays,
-        LongWait,
-        Wait,
-        WaitSums, //
+    engine::{
+        idle::{
+            look::look,
+            Candidates,
+            CpuIdle,
+            Distance,
+            IdleStays,
+            LongWait,
+            Wait,
+            WaitSums, //
+        },
+        switch::Sample, //
     },
     places,
 };
@@ -120,17 +123,13 @@ impl WaitWatch {
     /// meanwhile.
     #[cold]
     #[inline(never)]
-    pub(crate) fn look(
-        &self,
-        task: Task<'_>,
-        waited: u64,
-        end: u64,
-        rcu: impl RcuReader,
-    ) -> LongWait {
+    pub(crate) fn look(&self, task: Task<'_>, sample: &Sample, rcu: impl RcuReader) -> LongWait {
         let wait = Wait {
-            start: end.saturating_sub(waited),
-            end,
+            start: sample.start(),
+            end: sample.end,
             queued: task.last_queued(),
+            cause: sample.cause,
+            moved: sample.moved,
         };
         let allowed = Allowed {
             watch: self,

@@ -129,7 +129,7 @@ impl Observer for WaitObserver<'_> {
         if is_long_wait(sample, self.watch) {
             let next = self.names.next;
             // It is counted there.
-            let _ = { self.watch }.look(next, sample.value, sample.end, self.proof);
+            let _ = { self.watch }.look(next, sample, self.proof);
         }
     }
 }
@@ -224,7 +224,7 @@ impl Observer for &TracingObserver<'_> {
         let watch = self.watch.filter(|watch| is_long_wait(sample, watch));
         let long_wait = watch.map(|watch| {
             let next = self.names.next;
-            watch.look(next, sample.value, sample.end, self.proof)
+            watch.look(next, sample, self.proof)
         });
         let side = sample.metric.side();
         let task = || self.identify_occupant(side);

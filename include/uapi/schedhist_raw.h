@@ -476,8 +476,20 @@ struct schedhist_raw_offline {
  * @remote_idle_ns: for how much of the rest any other such CPU was idle
  * @unknown_ns: for how much of the rest it is not known
  * @busy_ns: the rest
+ * @moved: in how many the task was moved to the queue of another CPU meanwhile
+ * @moved_ns: how long these took, in nanoseconds
+ * @forked: how many of the rest began with a fork
+ * @forked_ns: likewise
+ * @preempted: how many of the rest began with a preemption or a yield
+ * @preempted_ns: likewise
+ * @woken_idle: how many of the rest began with a wakeup onto a CPU that was idle,
+ *	until it ran the task
+ * @woken_idle_ns: likewise
+ * @woken_busy: the rest
+ * @woken_busy_ns: likewise
  *
- * All are modulo 2^64, and of one moment: waited_ns is the sum of the last five.
+ * All are modulo 2^64, and of one moment: waited_ns is the sum of the next five, and
+ * of the last five sums; waits is that of the last five numbers.
  * own_idle_ns, the sum of llc_idle_ns and remote_idle_ns, and busy_ns are lower
  * bounds: each may be greater by up to unknown_ns. llc_idle_ns is always one.
  */
@@ -493,6 +505,16 @@ struct schedhist_raw_long_waits {
 	__u64 remote_idle_ns;
 	__u64 unknown_ns;
 	__u64 busy_ns;
+	__u64 moved;
+	__u64 moved_ns;
+	__u64 forked;
+	__u64 forked_ns;
+	__u64 preempted;
+	__u64 preempted_ns;
+	__u64 woken_idle;
+	__u64 woken_idle_ns;
+	__u64 woken_busy;
+	__u64 woken_busy_ns;
 };
 
 /**
@@ -507,6 +529,16 @@ struct schedhist_raw_long_waits {
  * @remote_idle_ns: likewise
  * @unknown_ns: likewise
  * @busy_ns: likewise
+ * @moved: likewise
+ * @moved_ns: likewise
+ * @forked: likewise
+ * @forked_ns: likewise
+ * @preempted: likewise
+ * @preempted_ns: likewise
+ * @woken_idle: likewise
+ * @woken_idle_ns: likewise
+ * @woken_busy: likewise
+ * @woken_busy_ns: likewise
  *
  * If tasks were grouped all the while, and those of all groups are added up, they are
  * those of all CPUs.
@@ -522,6 +554,16 @@ struct schedhist_raw_group_long_waits {
 	__u64 remote_idle_ns;
 	__u64 unknown_ns;
 	__u64 busy_ns;
+	__u64 moved;
+	__u64 moved_ns;
+	__u64 forked;
+	__u64 forked_ns;
+	__u64 preempted;
+	__u64 preempted_ns;
+	__u64 woken_idle;
+	__u64 woken_idle_ns;
+	__u64 woken_busy;
+	__u64 woken_busy_ns;
 };
 
 /**

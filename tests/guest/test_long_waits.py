@@ -19,6 +19,9 @@ from harness.tool import begin, tool
 from replay import idle
 
 PARTS = ["own_idle", "llc_idle", "remote_idle", "unknown", "busy"]
+CAUSES = ["moved", "forked", "preempted", "woken_idle", "woken_busy"]
+# How many waits had a cause, and how long they took.
+OF_CAUSES = [cause + unit for cause in CAUSES for unit in ("", "_ns")]
 # Runs for a moment, sleeps for a moment.
 WORKER = "import time\nwhile True:\n    [0 for _ in range(30000)]\n    time.sleep(0.004)"
 SPINNER = "while True: pass"
@@ -36,7 +39,10 @@ def sums(scope="all"):
     """Returns the sums of a line of the file."""
     found = re.search(rf"^{scope} waits (\d+) (.*)", read("long_waits"), re.MULTILINE)
     words = found[2].split()
-    return {"waits": int(found[1])} | {key.removesuffix("_ns"): int(n) for key, n in zip(words[::2], words[1::2])}
+    values = {key: int(n) for key, n in zip(words[::2], words[1::2], strict=True)}
+    parts = {part: values.pop(f"{part}_ns") for part in ["waited", *PARTS]}
+    eq("causes", list(values), OF_CAUSES)
+    return {"waits": int(found[1])} | parts | values
 
 
 def check_sums():
@@ -45,6 +51,8 @@ def check_sums():
     each = [sums(f"cpu{cpu}") for cpu in range(status("cpus_possible"))]
     for one in [whole, *each]:
         eq("the sum of the parts", sum(one[part] for part in PARTS), one["waited"])
+        eq("the sums of the causes", [sum(one[cause + unit] for cause in CAUSES) for unit in ("", "_ns")],
+           [one["waits"], one["waited"]])
     eq("all CPUs", {key: sum(one[key] for one in each) for key in whole}, whole)
     return whole
 
@@ -108,12 +116,18 @@ def test_long_wait_control():
     check_laws()
     whole, runq = check_sums(), histogram("runq")
     eq("each wait is long", (whole["waits"], whole["waited"]), (runq.count, runq.sum))
+    preempted = histogram("runq_preempt").count
+    within("those that began with a preemption", preempted - whole["moved"], whole["preempted"], preempted)
+    for cause in ["forked", "woken_idle", "woken_busy"]:
+        within(cause, 1, whole[cause])
     shown = re.search(r"^schedhist_long_waits_total (\d+)$", read("openmetrics"), re.MULTILINE)
     eq("waits for Prometheus", int(shown[1]), whole["waits"])
     records = long_waits_in_raw()
     eq("waits in raw", sum(record.waits for record in records), whole["waits"])
     eq("parts in raw", [sum(getattr(record, f"{part}_ns") for record in records) for part in PARTS],
        [whole[part] for part in PARTS])
+    eq("causes in raw", [sum(getattr(record, key) for record in records) for key in OF_CAUSES],
+       [whole[key] for key in OF_CAUSES])
     reset()
     eq("after a reset", check_sums()["waits"], 0)
     eq("waits in raw after a reset", sum(record.waits for record in long_waits_in_raw()), whole["waits"])
@@ -160,11 +174,45 @@ def test_long_waits_of_groups():
     whole, found = check_sums(), [group.values for group in groups().values()]
     within("groups with long waits", 2, sum(values["long_waits"] > 0 for values in found))
     keys = {"waits": "long_waits"} | {part: f"long_wait_{part}_ns" for part in ["waited", *PARTS]}
+    keys |= {key: f"long_waits_{key}" for key in OF_CAUSES}
     eq("those of all groups", {part: sum(values[key] for values in found) for part, key in keys.items()}, whole)
     records = long_waits_in_raw("GROUP_LONG_WAITS")
     eq("waits of groups in raw", sum(record.waits for record in records), whole["waits"])
     within("outliers with a CPU that was idle", 1, read("outliers").count(" idle_cpu "))
     read_text(read("outliers"))
+
+
+# Sleeps and is woken by a timer on the same CPU; and a task that wants that CPU, too.
+SLEEPER = "import time\nopen('/proc/self/comm', 'w').write('sleeper')\nwhile True: time.sleep(0.002)"
+
+
+@allow(300)
+def test_long_waits_causes():
+    """A task that is woken onto an idle CPU, and one that is woken onto a busy one."""
+    load()
+    write("group_by", "comm")
+    write("long_wait_ns", 1)
+    on("0", SLEEPER)
+    found = causes_of("sleeper")
+    within("woken onto an idle CPU", found["waits"] // 2, found["woken_idle"])
+    for _ in range(2):
+        on("0", SPINNER)
+    found = causes_of("sleeper")
+    within("woken onto a busy CPU", found["waits"] // 2, found["woken_busy"])
+    eq("moved", found["moved"], 0)
+
+
+def causes_of(name):
+    """Returns how many waits of a group had each cause, during a while."""
+    def now():
+        values = next((group.values for group in groups().values() if group.name == name), None)
+        return values and {"waits": values["long_waits"]} | {cause: values[f"long_waits_{cause}"] for cause in CAUSES}
+    wait_until(f"{name} runs", now)
+    # What was started begins.
+    time.sleep(2)
+    before = now()
+    wait_until("a hundred waits", lambda: now()["waits"] >= before["waits"] + 100)
+    return {key: n - before[key] for key, n in now().items()}
 
 
 @allow(900)

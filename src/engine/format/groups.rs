@@ -35,6 +35,7 @@ use crate::engine::{
     },
     idle::{
         Distance,
+        WaitCause,
         WaitPart, //
     },
     switch::Waits, //
@@ -159,6 +160,10 @@ pub fn group<B: Deref<Target = [u64]>>(
     for part in WaitPart::ALL {
         let (name, sum) = (part.name(), waits.part(part));
         write!(out, " long_wait_{name}_ns {sum}")?;
+    }
+    for cause in WaitCause::ALL {
+        let (name, (count, sum)) = (cause.name(), waits.cause(cause));
+        write!(out, " long_waits_{name} {count} long_waits_{name}_ns {sum}")?;
     }
     write!(
         out,

@@ -46,6 +46,7 @@ use crate::engine::{
         VALUE_BITS, //
     },
     idle::{
+        WaitCause,
         WaitPart,
         WaitSums, //
     },
@@ -133,19 +134,33 @@ pub fn long_waits(out: &mut impl Write, scope: Scope, sums: &WaitSums) -> fmt::R
     let help = "Waits for a CPU of long_wait_ns or more.";
     family(out, "long_waits", "counter", help)?;
     writeln!(out, "schedhist_long_waits_total{labels} {}", sums.waits)?;
+    let mut seconds = |name: fmt::Arguments<'_>, help, sum| {
+        family(out, format_args!("{name}_seconds"), "counter", help)?;
+        writeln!(out, "# UNIT schedhist_{name}_seconds seconds")?;
+        let sum = Seconds(u128::from(sum));
+        writeln!(out, "schedhist_{name}_seconds_total{labels} {sum}")
+    };
     for part in WaitPart::ALL {
-        let (name, sum) = (part.name(), Seconds(u128::from(sums.part(part))));
+        let name = part.name();
+        seconds(
+            format_args!("long_wait_{name}"),
+            part.help(),
+            sums.part(part),
+        )?;
+    }
+    for cause in WaitCause::ALL {
+        let (name, (_, sum)) = (cause.name(), sums.cause(cause));
+        seconds(format_args!("long_waits_{name}"), cause.help(), sum)?;
+    }
+    for cause in WaitCause::ALL {
+        let (name, (waits, _)) = (cause.name(), sums.cause(cause));
         family(
             out,
-            format_args!("long_wait_{name}_seconds"),
+            format_args!("long_waits_{name}"),
             "counter",
-            part.help(),
+            cause.help(),
         )?;
-        writeln!(out, "# UNIT schedhist_long_wait_{name}_seconds seconds")?;
-        writeln!(
-            out,
-            "schedhist_long_wait_{name}_seconds_total{labels} {sum}"
-        )?;
+        writeln!(out, "schedhist_long_waits_{name}_total{labels} {waits}")?;
     }
     Ok(())
 }

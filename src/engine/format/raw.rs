@@ -41,6 +41,7 @@ use crate::engine::{
     },
     idle::{
         Distance,
+        WaitCause,
         WaitPart,
         WaitSums, //
     },
@@ -99,8 +100,10 @@ const WAITING_LEN: usize = 40;
 const GROUP_IN_PROGRESS_LEN: usize = 32;
 const GROUPING_MORE_LEN: usize = 40;
 const OFFLINE_LEN: usize = 16;
-const LONG_WAITS_LEN: usize = 32 + WaitPart::COUNT * 8;
-const GROUP_LONG_WAITS_LEN: usize = 24 + WaitPart::COUNT * 8;
+/// All but the number of waits.
+const WAIT_SUMS_LEN: usize = (WaitPart::COUNT + WaitCause::COUNT * 2) * 8;
+const LONG_WAITS_LEN: usize = 32 + WAIT_SUMS_LEN;
+const GROUP_LONG_WAITS_LEN: usize = 24 + WAIT_SUMS_LEN;
 const GROUP_MIGRATIONS_LEN: usize = 16 + Distance::BETWEEN_CPUS.len() * 8;
 
 /// The flag of a task whose slice or wait does not become a sample: `SCHEDHIST_RAW_UNSEEN`.
@@ -656,6 +659,7 @@ impl<const N: usize> Fields<N> {
     /// Adds the fields that the records of long waits end with.
     fn wait_sums(&mut self, sums: &WaitSums) {
         self.u64(sums.waits);
-        sums.parts.into_iter().for_each(|part| self.u64(part));
+        let all = sums.parts.iter().chain(sums.causes.as_flattened());
+        all.for_each(|sum| self.u64(*sum));
     }
 }

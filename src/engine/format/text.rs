@@ -24,6 +24,7 @@ use crate::engine::{
     },
     idle::{
         Longest,
+        WaitCause,
         WaitPart,
         WaitSums, //
     },
@@ -252,6 +253,10 @@ pub fn long_waits(out: &mut impl Write, scope: Scope, sums: &WaitSums) -> fmt::R
     }
     for part in WaitPart::ALL {
         write!(out, " {}_ns {}", part.name(), sums.part(part))?;
+    }
+    for cause in WaitCause::ALL {
+        let (name, (waits, sum)) = (cause.name(), sums.cause(cause));
+        write!(out, " {name} {waits} {name}_ns {sum}")?;
     }
     writeln!(out)
 }

@@ -35,8 +35,12 @@ impl GroupPlacement {
         self.migrations.each_ref().map(Cell::get)
     }
 
-    /// Adds all that `other` recorded on the same CPU, and makes that forget it. Nothing else may
-    /// write either of the two meanwhile.
+    /// Adds all that `other` recorded on the same CPU, and makes that forget it. Any CPU may call
+    /// this.
+    ///
+    /// Nothing else may write either of the two meanwhile: neither is of a group that has tasks.
+    /// Nor may anything read them, as it would find the same twice: readers and the caller hold the
+    /// lock under which groups are retired.
     pub fn absorb(&self, other: &Self) {
         self.long_waits.add_all(&other.long_waits.read());
         other.long_waits.clear();

@@ -10,8 +10,10 @@ use crate::engine::{
         },
         Distance,
         IdleStays,
+        WaitCause,
         WaitPart, //
     },
+    switch::Cause,
     Cell, //
 };
 
@@ -37,6 +39,10 @@ pub struct Wait {
     pub end: u64,
     /// The time from which on the task was in the queue of that CPU.
     pub queued: u64,
+    /// What it began with: of these, [`Cause::Preempted`], [`Cause::Wakeup`] or [`Cause::Fork`].
+    pub cause: Cause,
+    /// Whether the task was in the queue of another CPU before.
+    pub moved: bool,
 }
 
 /// The CPUs that a task may use.
@@ -75,6 +81,8 @@ pub struct LongWait {
     pub parts: [u64; WaitPart::COUNT],
     /// The CPU that was idle for most of it, if any was.
     pub longest: Option<Longest>,
+    /// Why the task waited.
+    pub why: WaitCause,
 }
 
 impl LongWait {
@@ -97,6 +105,7 @@ pub(in crate::engine) struct LongWaitCells {
     is_set: Cell,
     parts: [Cell; WaitPart::COUNT],
     longest: LongestCells,
+    why: Cell,
 }
 
 impl LongWaitCells {
@@ -107,13 +116,16 @@ impl LongWaitCells {
                 cell.set(part);
             }
             self.longest.set(wait.longest);
+            self.why.set(wait.why as u64);
         }
     }
 
     pub(in crate::engine) fn get(&self) -> Option<LongWait> {
+        let why = *WaitCause::ALL.get(self.why.get() as usize)?;
         (self.is_set.get() != 0).then(|| LongWait {
             parts: self.parts.each_ref().map(Cell::get),
             longest: self.longest.get(),
+            why,
         })
     }
 }
@@ -210,6 +222,13 @@ pub fn look(wait: &Wait, own: &IdleStays, gaps: &Gaps, candidates: &impl Candida
             idle,
             distance: candidates.distance(cpu),
         }),
+        why: match wait.cause {
+            _ if wait.moved => WaitCause::Moved,
+            Cause::Preempted => WaitCause::Preempted,
+            Cause::Fork => WaitCause::Forked,
+            _ if own_idle == waited => WaitCause::WokenIdle,
+            _ => WaitCause::WokenBusy,
+        },
     }
 }
 

@@ -18,7 +18,7 @@ pub use gaps::Gaps;
 pub use look::{Candidates, LongWait, Longest, Wait};
 pub(in crate::engine) use look::{LongWaitCells, LongestCells};
 pub use stays::IdleStays;
-pub use totals::{LongWaits, WaitPart, WaitSums};
+pub use totals::{LongWaits, WaitCause, WaitPart, WaitSums};
 
 /// What a CPU keeps for long waits. Zero bytes are an empty one.
 ///

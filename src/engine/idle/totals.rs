@@ -34,6 +34,28 @@ named! {
     }
 }
 
+named! {
+    /// Why a task waited. Each long wait is in one of these, the first that applies, with all of
+    /// its time: `waits = moved + forked + preempted + woken_idle + woken_busy`.
+    #[derive(Default)]
+    #[repr(usize)]
+    pub enum WaitCause {
+        /// It was moved to the queue of another CPU meanwhile. That the wakeup put it on another
+        /// one is no move.
+        Moved => "moved", "Long waits in which the task was moved from one CPU's queue to another.";
+        /// It was just forked.
+        Forked => "forked", "Long waits that began with a fork.";
+        /// It was preempted, or it yielded.
+        Preempted => "preempted", "Long waits that began with a preemption or a yield.";
+        /// It was woken onto a CPU that stood idle, and went on to until it ran the task.
+        WokenIdle => "woken_idle", "Long waits that began with a wakeup onto an idle CPU.";
+        /// It was woken onto a CPU that had something else to run. If it is not known what the CPU
+        /// did, this is assumed.
+        #[default]
+        WokenBusy => "woken_busy", "Long waits that began with a wakeup onto a busy CPU.";
+    }
+}
+
 /// The number and the sums of long waits, in nanoseconds modulo 2^64.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WaitSums {
@@ -41,6 +63,8 @@ pub struct WaitSums {
     pub waits: u64,
     /// Their parts, by [`WaitPart`].
     pub parts: [u64; WaitPart::COUNT],
+    /// How many had each cause, and how long these took, by [`WaitCause`].
+    pub causes: [[u64; 2]; WaitCause::COUNT],
 }
 
 impl WaitSums {
@@ -50,6 +74,10 @@ impl WaitSums {
         for (sum, part) in self.parts.iter_mut().zip(other.parts) {
             *sum = sum.wrapping_add(part);
         }
+        let causes = self.causes.iter_mut().flatten();
+        for (sum, part) in causes.zip(other.causes.as_flattened()) {
+            *sum = sum.wrapping_add(*part);
+        }
     }
 
     /// Subtracts earlier ones.
@@ -58,30 +86,44 @@ impl WaitSums {
         for (sum, part) in self.parts.iter_mut().zip(before.parts) {
             *sum = sum.wrapping_sub(part);
         }
+        let causes = self.causes.iter_mut().flatten();
+        for (sum, part) in causes.zip(before.causes.as_flattened()) {
+            *sum = sum.wrapping_sub(*part);
+        }
     }
 
     /// Returns the sum of a part.
     pub fn part(&self, part: WaitPart) -> u64 {
         self.parts[part as usize]
     }
+
+    /// Returns how many waits had a cause, and how long these took.
+    pub fn cause(&self, cause: WaitCause) -> (u64, u64) {
+        self.causes[cause as usize].into()
+    }
 }
 
 /// The sums of the long waits that have ended on a CPU. Only that CPU writes it, with interrupts
-/// off; any CPU reads it.
+/// off; any CPU reads it. Those of a group that no task is in are folded by another CPU: see
+/// [`GroupPlacement::absorb`](crate::engine::group::GroupPlacement::absorb).
 #[derive(Debug, Default)]
 pub struct LongWaits {
     seqcount: SeqCount,
     waits: Cell,
     parts: [Cell; WaitPart::COUNT],
+    causes: [[Cell; 2]; WaitCause::COUNT],
 }
 
 impl LongWaits {
     /// Adds a wait.
     pub fn add(&self, wait: &LongWait) {
-        self.add_all(&WaitSums {
+        let mut sums = WaitSums {
             waits: 1,
             parts: wait.parts,
-        });
+            causes: Default::default(),
+        };
+        sums.causes[wait.why as usize] = [1, wait.part(WaitPart::Waited)];
+        self.add_all(&sums);
     }
 
     /// Adds waits.
@@ -91,6 +133,10 @@ impl LongWaits {
             for (cell, part) in self.parts.iter().zip(sums.parts) {
                 cell.add(part);
             }
+            let causes = self.causes.as_flattened().iter();
+            for (cell, part) in causes.zip(sums.causes.as_flattened()) {
+                cell.add(*part);
+            }
         });
     }
 
@@ -98,7 +144,8 @@ impl LongWaits {
     pub fn clear(&self) {
         self.seqcount.write(|| {
             self.waits.set(0);
-            self.parts.iter().for_each(|cell| cell.set(0));
+            let cells = self.parts.iter().chain(self.causes.as_flattened());
+            cells.for_each(|cell| cell.set(0));
         });
     }
 
@@ -106,7 +153,11 @@ impl LongWaits {
     pub fn read(&self) -> WaitSums {
         self.seqcount.read(|| WaitSums {
             waits: self.waits.get(),
-            parts: core::array::from_fn(|part| self.parts[part].get()),
+            parts: self.parts.each_ref().map(Cell::get),
+            causes: self
+                .causes
+                .each_ref()
+                .map(|[waits, time]| [waits.get(), time.get()]),
         })
     }
 }

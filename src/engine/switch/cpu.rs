@@ -218,7 +218,8 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         if now < left.out {
             return self.unseen_wait(left.out);
         }
-        if left.cpu != self.header.number {
+        let has_migrated = left.cpu != self.header.number;
+        if has_migrated {
             self.migrated(switch.distance(left.cpu), observer);
         }
         let away = now.wrapping_sub(left.out);
@@ -230,7 +231,11 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
             // The kernel's stamps do not help: it makes none for a task that was preempted with its
             // sleep state set.
             observer.preempted(state.preempter(), away);
-            return self.record::<S>(Metric::RunqPreempt, away, Cause::Preempted, now, observer);
+            let wait = Sample {
+                moved: has_migrated,
+                ..Sample::new(Metric::RunqPreempt, away, Cause::Preempted, now)
+            };
+            return self.record_sample::<S>(&wait, now, observer);
         }
         self.end_absence::<S>(now, away, task, &left, observer);
     }
@@ -271,11 +276,16 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
             self.count(Counter::BlockedOther);
             return self.count(Counter::WaitUnseen);
         };
-        record(Metric::RunqWakeup, wait, Cause::Wakeup);
+        let sample = Sample {
+            moved: left.has_moved(now, away, run_delay, last_queued),
+            ..Sample::new(Metric::RunqWakeup, wait, Cause::Wakeup, now)
+        };
+        self.record_sample::<S>(&sample, now, observer);
         let blocked = away.wrapping_sub(wait);
         let woken = now.wrapping_sub(wait);
         let record_sleep = |metric| {
-            self.record_until::<S>(woken, metric, blocked, cause, now, observer);
+            let sample = Sample::new(metric, blocked, cause, woken);
+            self.record_sample::<S>(&sample, now, observer);
         };
         if left.state.is_interruptible() {
             record_sleep(Metric::BlockedInterruptible);
@@ -324,7 +334,11 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         // The task was forked with a `run_delay` of 0, so this is the time at which its wait began.
         let since = now.saturating_sub(waited);
         if last_queued != 0 && since >= self.header.began.get() {
-            self.record::<S>(Metric::RunqWakeup, waited, Cause::Fork, now, observer);
+            let sample = Sample {
+                moved: task.run_delay() != 0,
+                ..Sample::new(Metric::RunqWakeup, waited, Cause::Fork, now)
+            };
+            self.record_sample::<S>(&sample, now, observer);
         } else {
             self.count(Counter::WaitUnseen);
         }
@@ -443,20 +457,14 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         now: u64,
         observer: impl Observer,
     ) {
-        self.record_until::<S>(now, metric, value, cause, now, observer);
+        let sample = Sample::new(metric, value, cause, now);
+        self.record_sample::<S>(&sample, now, observer);
     }
 
-    /// Records a sample of a duration that ended at `end`, which is not later than `now`.
+    /// Records a sample of a duration that ended at `now`, or earlier.
     #[inline(always)]
-    fn record_until<S: Settings>(
-        &self,
-        end: u64,
-        metric: Metric,
-        value: u64,
-        cause: Cause,
-        now: u64,
-        observer: impl Observer,
-    ) {
+    fn record_sample<S: Settings>(&self, sample: &Sample, now: u64, observer: impl Observer) {
+        let (metric, value) = (sample.metric, sample.value);
         if !self.is_on::<S>(metric) {
             return;
         }
@@ -478,12 +486,7 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
             }
         }
         totals.compare(metric, value, now, observer.namer(metric.side()));
-        observer.sample(&Sample {
-            metric,
-            value,
-            end,
-            cause,
-        });
+        observer.sample(sample);
     }
 }
 

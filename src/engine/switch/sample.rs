@@ -65,9 +65,24 @@ pub struct Sample {
     pub end: u64,
     /// The cause of the duration, or of its end.
     pub cause: Cause,
+    /// Whether it is a wait in which the task was in the queues of several CPUs, one after the
+    /// other.
+    pub moved: bool,
 }
 
 impl Sample {
+    /// Creates a sample of a task that stayed where it was.
+    #[inline(always)]
+    pub fn new(metric: Metric, value: u64, cause: Cause, end: u64) -> Self {
+        Self {
+            metric,
+            value,
+            end,
+            cause,
+            moved: false,
+        }
+    }
+
     /// Returns the time at which the duration began, in nanoseconds of the CPU's clock.
     pub fn start(&self) -> u64 {
         self.end.saturating_sub(self.value)
@@ -84,8 +99,9 @@ pub(in crate::engine) struct SampleCells {
 
 impl SampleCells {
     pub(in crate::engine) fn set(&self, sample: &Sample) {
-        self.metric_and_cause
-            .set(((sample.metric as u64) << 8) | sample.cause as u64);
+        self.metric_and_cause.set(
+            (u64::from(sample.moved) << 16) | ((sample.metric as u64) << 8) | sample.cause as u64,
+        );
         self.value.set(sample.value);
         self.end.set(sample.end);
     }
@@ -95,10 +111,11 @@ impl SampleCells {
     pub(in crate::engine) fn get(&self) -> Option<Sample> {
         let kind = self.metric_and_cause.get();
         Some(Sample {
-            metric: *Metric::ALL.get((kind >> 8) as usize)?,
+            metric: *Metric::ALL.get((kind >> 8) as u8 as usize)?,
             value: self.value.get(),
             end: self.end.get(),
             cause: *Cause::ALL.get((kind & 0xff) as usize)?,
+            moved: kind >> 16 != 0,
         })
     }
 }

@@ -109,6 +109,32 @@ impl LastSwitchOut {
         })
     }
 
+    /// Returns whether the task was in the queues of several CPUs, one after the other, in the wait
+    /// that [`LastSwitchOut::wait`] returns.
+    #[inline(always)]
+    pub(in crate::engine) fn has_moved(
+        &self,
+        now: u64,
+        away: u64,
+        run_delay: u64,
+        last_queued: u64,
+    ) -> bool {
+        match self.woken_in_queue(now, away) {
+            // It may have been moved before, while it slept there.
+            Some(woken) => last_queued > woken,
+            None => run_delay != self.run_delay,
+        }
+    }
+
+    /// Returns the time of the wakeup, if the task was on a run queue already.
+    #[inline(always)]
+    fn woken_in_queue(&self, now: u64, away: u64) -> Option<u64> {
+        // A wakeup from before the switch-out does not belong to this sleep: see
+        // `TaskState::take()`.
+        let woken = { self.woken() }.filter(|woken| woken.was_queued)?.time;
+        (now.saturating_sub(woken) <= away).then_some(woken)
+    }
+
     /// Returns how long a task waited for a CPU after a sleep, or `None` if that is not known.
     /// `away` is the time without a CPU, from [`LastSwitchOut::out`] to `now`, of which the wait is
     /// the last part. `run_delay` and `last_queued` are the task's.
@@ -146,12 +172,10 @@ impl LastSwitchOut {
         if last_queued == 0 {
             return None;
         }
-        let since_wakeup = |woken: Woken| now.saturating_sub(woken.time);
-        let wait = match self.woken() {
-            // The kernel's stamp is older than the wakeup: see `record_wakeup()`. A wakeup from
-            // before the switch-out does not belong to this sleep: see `TaskState::take()`.
-            Some(woken) if woken.was_queued && since_wakeup(woken) <= away => since_wakeup(woken),
-            _ => waited(now, run_delay, last_queued).wrapping_sub(self.run_delay),
+        let wait = match self.woken_in_queue(now, away) {
+            // The kernel's stamp is older than the wakeup: see `record_wakeup()`.
+            Some(woken) => now.saturating_sub(woken),
+            None => waited(now, run_delay, last_queued).wrapping_sub(self.run_delay),
         };
         // The clocks of two CPUs may differ slightly, but a wait is no longer than the absence.
         Some(wait.min(away))

@@ -134,6 +134,7 @@ fn outlier(n: u64) -> Sample {
         value,
         end: (n << 32) + value,
         cause: Cause::ALL[n as usize / Metric::COUNT % Cause::COUNT],
+        moved: false,
     }
 }
 

@@ -191,7 +191,7 @@ proptest! {
         for ((one, other, metric, cause), id) in windows.into_iter().zip(1..) {
             let (one, other) = (one.among(&slices), other.among(&slices));
             let (start, end) = (one.min(other), one.max(other));
-            let sample = Sample { metric, value: end - start, end, cause };
+            let sample = Sample { metric, value: end - start, end, cause, moved: false };
             let victim = identity(1000, 2);
             let (outlier, culprits) = log.report(id, &sample, &victim, None).expect("always");
             let culprits: Vec<Culprit> = culprits.collect();
@@ -236,7 +236,7 @@ proptest! {
         }
         for ((value, end), id) in samples.into_iter().zip(1..) {
             let cause = Cause::Wakeup;
-            let sample = Sample { metric: Metric::Offcpu, value, end, cause };
+            let sample = Sample { metric: Metric::Offcpu, value, end, cause, moved: false };
             let task = identity(1, 1);
             let (outlier, culprits) = log.report(id, &sample, &task, None).expect("always");
             prop_assert_eq!(outlier.sample.start(), end.saturating_sub(value));
@@ -264,6 +264,7 @@ fn at_most_32_culprits() {
             value: end,
             end,
             cause: Cause::Wakeup,
+            moved: false,
         };
         let (outlier, culprits) = log
             .report(1, &sample, &identity(1, 0), None)
@@ -295,6 +296,7 @@ fn time_of_a_report() {
             value: SLICES as u64,
             end: SLICES as u64,
             cause: Cause::Wakeup,
+            moved: false,
         };
         let rounds = 10_000_u32;
         let start = std::time::Instant::now();

@@ -81,7 +81,10 @@ fn golden_group() {
              migrations_core 1 migrations_llc 2 migrations_node 3 migrations_remote 4 \
              long_waits 2 long_wait_waited_ns 200 long_wait_own_idle_ns 20 \
              long_wait_llc_idle_ns 40 long_wait_remote_idle_ns 60 long_wait_unknown_ns 30 \
-             long_wait_busy_ns 50 \
+             long_wait_busy_ns 50 long_waits_moved 0 long_waits_moved_ns 0 \
+             long_waits_forked 2 long_waits_forked_ns 200 long_waits_preempted 0 long_waits_preempted_ns 0 \
+             long_waits_woken_idle 0 long_waits_woken_idle_ns 0 \
+             long_waits_woken_busy 0 long_waits_woken_busy_ns 0 \
              oncpu_in_progress 2 oncpu_in_progress_ns 1234 tasks 17 live 1 name {ESCAPED}\n"
         )
     );

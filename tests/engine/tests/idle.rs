@@ -14,9 +14,10 @@ use schedhist_engine::engine::idle::{
     gaps::{self, Gaps},
     look::{self, look, Candidates, LongWait, Longest, Wait},
     stays::{IdleStays, KEPT},
-    totals::{LongWaits, WaitPart, WaitSums},
+    totals::{LongWaits, WaitCause, WaitPart, WaitSums},
     Distance,
 };
+use schedhist_engine::engine::switch::sample::Cause;
 use WaitPart::{Busy, LlcIdle, OwnIdle, RemoteIdle, Unknown, Waited};
 
 /// What a CPU did.
@@ -78,7 +79,14 @@ impl Random {
         let start = FIRST + self.below(300);
         let end = start + 1 + self.below(longest);
         let queued = self.below(600);
-        (end + self.below(20), Wait { start, end, queued })
+        let wait = Wait {
+            start,
+            end,
+            queued,
+            cause: [Cause::Wakeup, Cause::Preempted, Cause::Fork][self.below(3) as usize],
+            moved: self.below(4) == 0,
+        };
+        (end + self.below(20), wait)
     }
 }
 
@@ -183,6 +191,14 @@ fn truth(wait: &Wait, idle: &[Idle], cpus: &[Cpu]) -> LongWait {
         found.parts[part as usize] += 1;
     }
     found.parts[Waited as usize] = wait.end - wait.start;
+    let was_idle = |at| at >= wait.queued && idle[0].0[at as usize];
+    found.why = match wait.cause {
+        _ if wait.moved => WaitCause::Moved,
+        Cause::Fork => WaitCause::Forked,
+        Cause::Preempted => WaitCause::Preempted,
+        _ if (wait.start..wait.end).all(was_idle) => WaitCause::WokenIdle,
+        _ => WaitCause::WokenBusy,
+    };
     found
 }
 
@@ -204,6 +220,8 @@ fn check(found: &LongWait, truth: &LongWait) -> Result<(), TestCaseError> {
         prop_assert!(unknown != 0 || part == exact);
     }
     prop_assert!(found.part(LlcIdle) <= truth.part(LlcIdle));
+    let may_be_idle = unknown != 0 && truth.why == WaitCause::WokenIdle;
+    prop_assert!(found.why == truth.why || (may_be_idle && found.why == WaitCause::WokenBusy));
     Ok(())
 }
 
@@ -323,6 +341,8 @@ fn a_look_is_bounded() {
         start: 10,
         end: 10_000,
         queued: 10,
+        cause: Cause::Wakeup,
+        moved: false,
     };
     // As many as are looked at, and busy all the time: that is known.
     let busy = |number| (0..number).map(|_| often_idle(0, 0)).collect::<Vec<_>>();
@@ -362,6 +382,8 @@ fn a_look_begins_at_the_own_cpu() {
         start: 10,
         end: 50,
         queued: 10,
+        cause: Cause::Wakeup,
+        moved: false,
     };
     // The first CPU that is idle is the one that was so longest, if all are alike.
     let longest = |own, allowed: &[u32]| {
@@ -388,6 +410,8 @@ fn a_cpu_tells_nothing_of_before_it_is_known() {
         start: 10,
         end: 20,
         queued: 10,
+        cause: Cause::Wakeup,
+        moved: false,
     };
     let unknown = |record| look_at(&machine(vec![often_idle(0, 0), record]), &wait).part(Unknown);
     // Neither does one that was not started, though it gets idle.
@@ -421,6 +445,7 @@ fn sums_add_up() {
     let wait = LongWait {
         parts: [100, 1, 20, 30, 4, 45],
         longest: None,
+        why: WaitCause::WokenIdle,
     };
     sums.add(&wait);
     let before = sums.read();
@@ -431,6 +456,8 @@ fn sums_add_up() {
         WaitPart::ALL.map(|part| both.part(part)),
         [200, 2, 40, 60, 8, 90]
     );
+    let causes = WaitCause::ALL.map(|cause| both.cause(cause));
+    assert_eq!(causes, [(0, 0), (0, 0), (0, 0), (2, 200), (0, 0)]);
     both.subtract(&before);
     assert_eq!(both, before);
     both.add(&before);
@@ -442,6 +469,7 @@ fn texts_name_each_part() {
     let sums = WaitSums {
         waits: 3,
         parts: [2_000_000_015, 1, 2, 3, 4, 2_000_000_005],
+        causes: [[1, 6], [0, 0], [0, 0], [0, 0], [2, 2_000_000_009]],
     };
     let mut text = String::new();
     text::long_waits_head(&mut text, 0).expect("a String takes all");
@@ -449,7 +477,8 @@ fn texts_name_each_part() {
     text::long_waits(&mut text, Scope::All, &sums).expect("a String takes all");
     text::long_waits(&mut text, Scope::Cpu(7), &sums).expect("a String takes all");
     let parts = "waits 3 waited_ns 2000000015 own_idle_ns 1 llc_idle_ns 2 remote_idle_ns 3 \
-                 unknown_ns 4 busy_ns 2000000005";
+                 unknown_ns 4 busy_ns 2000000005 moved 1 moved_ns 6 forked 0 forked_ns 0 preempted 0 \
+                 preempted_ns 0 woken_idle 0 woken_idle_ns 0 woken_busy 2 woken_busy_ns 2000000009";
     let head = "# schedhist long_waits version 1\n# long_wait_ns ";
     assert_eq!(
         text,
@@ -460,6 +489,9 @@ fn texts_name_each_part() {
     let family = "\n# UNIT schedhist_long_wait_busy_seconds seconds\n\
                   schedhist_long_wait_busy_seconds_total{cpu=\"7\"} 2.000000005\n";
     assert!(text.contains("schedhist_long_waits_total{cpu=\"7\"} 3\n"));
-    assert!(text.ends_with(family), "{text}");
-    assert_eq!(text.lines().count(), 3 + 4 * WaitPart::COUNT);
+    assert!(text.contains(family), "{text}");
+    assert!(text.contains("schedhist_long_waits_moved_seconds_total{cpu=\"7\"} 0.000000006\n"));
+    assert!(text.ends_with("schedhist_long_waits_woken_busy_total{cpu=\"7\"} 2\n"));
+    let lines = 3 + 4 * WaitPart::COUNT + 7 * WaitCause::COUNT;
+    assert_eq!(text.lines().count(), lines);
 }

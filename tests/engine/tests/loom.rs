@@ -351,6 +351,7 @@ fn sample(n: u64) -> Sample {
         value: 10 * n,
         end: 100 * n,
         cause: Cause::ALL[n as usize % Cause::COUNT],
+        moved: false,
     }
 }
 

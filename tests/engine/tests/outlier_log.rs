@@ -34,6 +34,7 @@ fn any_step() -> impl Strategy<Value = Step> {
         value,
         end,
         cause,
+        moved: false,
     });
     prop_oneof![
         3 => (any_span(), 0..5).prop_map(|(length, pid)| Step::Slice(length, pid)),
@@ -96,6 +97,7 @@ fn there_is_no_outlier_0() {
         value: 1,
         end: 1,
         cause: Cause::Idle,
+        moved: false,
     };
     let log = Log::default();
     assert_eq!((read(&log, 0), log.first_after(0)), (None, None));
@@ -111,6 +113,7 @@ fn the_idle_cpu_is_kept() {
         value: 1,
         end: 1,
         cause: Cause::Wakeup,
+        moved: false,
     };
     let log = Log::default();
     for (id, distance) in (1..).zip(Distance::ALL) {
@@ -174,6 +177,7 @@ impl Race {
                         value: id,
                         end: id,
                         cause: Cause::Idle,
+                        moved: false,
                     };
                     let task = identity(7, 0);
                     assert!(self.logs[cpu].report(id, &sample, &task, None).is_some());
@@ -309,6 +313,7 @@ fn an_outlier_in_flight_comes_before_later_ones() {
         value: 1,
         end: 1,
         cause: Cause::Idle,
+        moved: false,
     };
     assert!(log.report(2, &sample, &identity(7, 0), None).is_some());
     assert_eq!(before(), [false, false, false]);

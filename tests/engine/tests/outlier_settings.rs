@@ -39,7 +39,7 @@ proptest! {
                     let is_above = ShownMetric::ALL.into_iter().zip(naive).any(|(shown, threshold)| {
                         shown.parts.contains(&metric) && threshold != 0 && value > threshold
                     });
-                    let sample = Sample { metric, value, end: 1, cause: Cause::Idle };
+                    let sample = Sample { metric, value, end: 1, cause: Cause::Idle, moved: false };
                     prop_assert_eq!(thresholds.is_exceeded_by(&sample), is_above);
                 }
             }
@@ -104,6 +104,7 @@ fn the_least_threshold_counts() {
                 value: *value,
                 end: 1,
                 cause: Cause::Wakeup,
+                moved: false,
             })
         };
         (0..1000).find(is_above)

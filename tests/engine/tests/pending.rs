@@ -26,6 +26,7 @@ fn samples() -> impl Strategy<Value = Vec<Sample>> {
             value,
             end,
             cause: Cause::ALL[cause],
+            moved: false,
         });
     vec(sample, 0..=MAX + 2)
 }

@@ -289,6 +289,8 @@ fn groups_are_more_records() {
     let sums = |waits| WaitSums {
         waits,
         parts: [15, 1, 2, 3, 4, 5].map(|part: u64| part.wrapping_mul(waits)),
+        causes: [[6, 7], [8, 9], [10, 11], [12, 13], [14, 16]]
+            .map(|cause| cause.map(|sum: u64| sum.wrapping_mul(waits))),
     };
     raw::long_waits(&mut bytes, 0, 1_000, &sums(7));
     raw::long_waits(&mut bytes, 1, 1_000, &sums(1 << 60));
@@ -317,14 +319,14 @@ fn groups_are_more_records() {
         format!("grouping 77 7 12 255 {bits} {buckets} 6367726f75702064657074682032"),
         "grouping_more 1 4 5 6".to_owned(),
         "offline 4094".to_owned(),
-        "long_waits 0 1000 7 105 7 14 21 28 35".to_owned(),
+        "long_waits 0 1000 7 105 7 14 21 28 35 42 49 56 63 70 77 84 91 98 112".to_owned(),
         // Tasks, whether it is live, and of each metric: samples, their sum, the longest.
         "group 1 1 1 2 2000 0 1500 4 40000 0 30000 0 0 0 0 \
          2 1 10 1 900 1 1000 1 30000 1 2000 1 7000 1 1 1 20 1 300 1 4000 2f6120625cff"
             .to_owned(),
         "neighbour 1 2 1 30000".to_owned(),
         "group_migrations 1 1 2 3 4".to_owned(),
-        "group_long_waits 1 2 200 20 40 60 30 50".to_owned(),
+        "group_long_waits 1 2 200 20 40 60 30 50 0 0 2 200 0 0 0 0 0 0".to_owned(),
         "group_slices 1 1 7".to_owned(),
         "group_slices 2 2 14".to_owned(),
         // The sum is modulo 2^64.
@@ -506,7 +508,7 @@ fn length_is_bounded() {
         let in_progress = in_progress(scheme).0.len() - empty - two_stays;
         // A CPU that goes offline and comes back meanwhile has an OFFLINE record, too.
         let offline = 16;
-        let long_waits = 80;
+        let long_waits = 160;
         let most = raw::max_len(scheme, MetricSet::ALL, 1);
         let found = encode(scheme, &cpus).len() + in_progress + offline + long_waits + missing;
         assert_eq!(found, most);

@@ -146,6 +146,7 @@ fn golden_outlier() {
         value: 30_000,
         end: 1_030_007,
         cause: Cause::Wakeup,
+        moved: false,
     };
     let example = Outlier {
         id: 17,
@@ -287,6 +288,7 @@ fn an_outlier_is_not_too_long() {
                 value: 10_u64.pow(19),
                 end: u64::MAX,
                 cause,
+                moved: false,
             };
             let longest = Outlier {
                 id: u64::MAX,
@@ -409,7 +411,7 @@ proptest! {
         task in any_identity(),
         culprits in proptest::collection::vec(any_culprit(), 0..=CULPRITS),
     ) {
-        let sample = Sample { metric, value, end, cause };
+        let sample = Sample { metric, value, end, cause, moved: false };
         let whole = Outlier {
             id,
             sample,

@@ -131,6 +131,7 @@ pub(crate) fn switch(cpu: &Cpu<Vec<Cell>>, now: u64, who: Who) -> Option<u64> {
             value: until - since,
             end: now,
             cause,
+            moved: false,
         })
         .collect();
     assert_eq!(samples, expected);

@@ -14,7 +14,7 @@ use schedhist_engine::engine::{
     },
     histogram::{bucket::Scheme, snapshot::Snapshot},
     identity::Identity,
-    idle::{Distance, LongWait},
+    idle::{Distance, LongWait, WaitCause},
     metric::Metric,
     switch::{
         sample::{Cause, Observer, Sample, Side},
@@ -107,6 +107,7 @@ impl Groups {
             value,
             end,
             cause: Cause::Wakeup,
+            moved: false,
         });
     }
 
@@ -141,6 +142,7 @@ impl Groups {
         let long_wait = LongWait {
             parts: [100, 10, 20, 30, 15, 25],
             longest: None,
+            why: WaitCause::Forked,
         };
         (0..2).for_each(|_| self.placement_of(1).long_waits.add(&long_wait));
         observer.throttled(throttled);

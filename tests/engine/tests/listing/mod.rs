@@ -180,6 +180,7 @@ pub(crate) fn of_groups(groups: &Groups) -> BTreeSet<String> {
         let waits = group.long_waits;
         if waits.waits != 0 {
             let numbers = [id, waits.waits].into_iter().chain(waits.parts);
+            let numbers = numbers.chain(waits.causes.into_iter().flatten());
             lines.insert("group_long_waits".to_owned() + &words(numbers));
         }
     }

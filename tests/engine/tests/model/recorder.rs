@@ -254,6 +254,7 @@ impl Observer for &Watcher<'_> {
             time: self.now,
             end: sample.end,
             cause: sample.cause,
+            moved: sample.moved,
         });
     }
 }

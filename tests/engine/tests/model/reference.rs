@@ -34,6 +34,8 @@ pub(crate) struct Sample {
     /// The end of the measured time span.
     pub(crate) end: u64,
     pub(crate) cause: Cause,
+    /// Whether the task waited on several run queues.
+    pub(crate) moved: bool,
 }
 
 /// The expected recordings of one CPU.
@@ -368,6 +370,7 @@ impl Reference {
                     time: now,
                     end: now,
                     cause,
+                    moved: false,
                 };
                 self.sample(cpu, metric, sample);
             }
@@ -414,6 +417,7 @@ impl Reference {
             time: now,
             end: now,
             cause,
+            moved: false,
         };
         if !story.has_run {
             let wait = story.wait.expect("a task that is new was put on a queue");
@@ -426,7 +430,11 @@ impl Reference {
             if now - value < began {
                 return self.cpus[cpu].count(Counter::WaitUnseen);
             }
-            return self.sample(cpu, Metric::RunqWakeup, sample(value, Cause::Fork));
+            let sample = Sample {
+                moved: wait.elsewhere != 0,
+                ..sample(value, Cause::Fork)
+            };
+            return self.sample(cpu, Metric::RunqWakeup, sample);
         }
         if !self.has_room(task) {
             return self.cpus[cpu].count(Counter::Untracked);
@@ -466,7 +474,11 @@ impl Reference {
                 if let Some(groups) = &mut self.cpus[cpu].groups {
                     groups.preempted(absence.successor, away);
                 }
-                return self.sample(cpu, Metric::RunqPreempt, sample(away, Cause::Preempted));
+                let sample = Sample {
+                    moved: absence.cpu != cpu,
+                    ..sample(away, Cause::Preempted)
+                };
+                return self.sample(cpu, Metric::RunqPreempt, sample);
             }
             Departure::Throttled => {
                 self.cpus[cpu].count(Counter::Throttled);
@@ -500,7 +512,11 @@ impl Reference {
             }
             waited = now.saturating_sub(waking).min(away);
         }
-        self.sample(cpu, Metric::RunqWakeup, sample(waited, Cause::Wakeup));
+        let wakeup = Sample {
+            moved: wait.elsewhere != 0,
+            ..sample(waited, Cause::Wakeup)
+        };
+        self.sample(cpu, Metric::RunqWakeup, wakeup);
         // A sleep ended when the wait began; the worst sample nevertheless has the time when it was
         // taken.
         let blocked = Sample {

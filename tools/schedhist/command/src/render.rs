@@ -2,18 +2,18 @@
 
 //! Summaries and histograms of an interval, as text, JSON Lines or separated values.
 
-use std::fmt::Write;
+use std::{cmp::Reverse, fmt::Write};
 
 use schedhist_core::{
     distribution::Distribution,
     engine::{
         format::text::Escaped,
         histogram::totals::Worst,
-        idle::{WaitPart, WaitSums},
+        idle::{WaitCause, WaitPart, WaitSums},
         metric::{self, MetricSet},
     },
     laws,
-    raw::Metric,
+    raw::{LongWaits, Metric},
     units::{self, Unit},
     window::{self, Window},
 };
@@ -96,16 +96,37 @@ fn losses(interval: &Interval) -> Option<String> {
     (!counters.is_empty()).then(|| format!("not in histograms: {}", counters.join(", ")))
 }
 
-/// Returns in words for how much of the long waits another CPU was idle.
-fn long_waits(window: &Window, unit: Unit) -> Option<String> {
+/// Returns in words for how much of the long waits another CPU was idle, and what began them.
+fn long_waits(all: Option<&LongWaits>, unit: Unit) -> Vec<String> {
     // While it is off, there are those of before.
-    let all = window.long_waits.filter(|all| all.limit != 0)?;
-    Some(format!(
-        "{} waits of {} or more took {}",
-        all.sums.waits,
-        unit.text(Some(all.limit)),
-        served(&all.sums, unit)?,
-    ))
+    let all = all.filter(|all| all.limit != 0);
+    let Some((all, served)) = all.and_then(|all| Some((all, served(&all.sums, unit)?))) else {
+        return Vec::new();
+    };
+    let limit = unit.text(Some(all.limit));
+    let waits = format!("{} waits of {limit} or more took {served}", all.sums.waits);
+    [waits].into_iter().chain(causes(&all.sums)).collect()
+}
+
+/// Returns in words why tasks waited long: the greatest causes, by time.
+fn causes(sums: &WaitSums) -> Option<String> {
+    let mut all = WaitCause::ALL.map(|cause| (sums.cause(cause).1, cause));
+    all.sort_by_key(|(ns, _)| Reverse(*ns));
+    let whole = sums.part(WaitPart::Waited).max(1) as f64;
+    let shares = all.into_iter().map(|(ns, cause)| {
+        let what = match cause {
+            WaitCause::Moved => "moved",
+            WaitCause::Forked => "forked",
+            WaitCause::Preempted => "preempted",
+            WaitCause::WokenIdle => "woken onto an idle CPU",
+            WaitCause::WokenBusy => "woken onto a busy CPU",
+        };
+        let percent = (ns as f64 / whole * 100.0).round();
+        (percent >= 1.0).then(|| format!("{percent} % {what}"))
+    });
+    let shares: Vec<_> = shares.flatten().collect();
+    // An earlier module does not tell.
+    (!shares.is_empty()).then(|| format!("their causes: {}", shares.join(", ")))
 }
 
 /// Returns how long some long waits took, and in words for how much of that another CPU was idle.
@@ -261,7 +282,7 @@ pub fn summary(interval: &Interval, style: &Style, is_headed: &mut bool) -> Stri
     let waiting = { table.rows.iter() }.find(|row| row.metric.name == "runq");
     table.after = { waiting.and_then(Row::waiting).into_iter() }
         .chain(worst)
-        .chain(long_waits(&interval.window, style.unit))
+        .chain(long_waits(interval.window.long_waits.as_ref(), style.unit))
         .collect();
     table.notes = off(&interval.window, is_default).into_iter().collect();
     table.notes.extend(notes(interval));
@@ -420,6 +441,17 @@ fn counters(interval: &Interval, notes: &[String], style: &Style) -> String {
             let sum = Cell::Number(all.sums.part(part).into());
             (format!("{}_ns", part.name()).into(), sum)
         });
+        let causes = WaitCause::ALL.into_iter().flat_map(|cause| {
+            let (waits, ns) = all.sums.cause(cause);
+            [
+                (cause.name().into(), Cell::Number(waits.into())),
+                (
+                    format!("{}_ns", cause.name()).into(),
+                    Cell::Number(ns.into()),
+                ),
+            ]
+        });
+        let parts = parts.chain(causes);
         let head = [
             ("limit_ns".into(), Cell::Number(all.limit.into())),
             ("waits".into(), Cell::Number(all.sums.waits.into())),

@@ -467,6 +467,7 @@ fn recordings_give_back_what_they_got() {
                 WaitSums {
                     waits: i / 2,
                     parts,
+                    causes: std::array::from_fn(|cause| [i / 2 + cause as u64, i / 2 * 9]),
                 },
             ));
         }

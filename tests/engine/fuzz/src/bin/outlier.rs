@@ -74,6 +74,7 @@ fn test(data: &[u8]) {
             value: input.number(),
             end: input.number(),
             cause: Cause::ALL[input.below(Cause::COUNT)],
+            moved: false,
         },
         task: identity(&mut input),
         culprits: count as u32,

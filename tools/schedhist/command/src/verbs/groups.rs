@@ -6,7 +6,7 @@ use schedhist_core::{
     distribution::{Distribution, Quantile},
     engine::{
         group::records::GroupMetric,
-        idle::{Distance, WaitPart},
+        idle::{Distance, WaitCause, WaitPart},
     },
     groups::{offenders, Between, GroupRow, Offender, CLASSES},
     raw::Groups,
@@ -304,7 +304,16 @@ fn placement<'a>() -> impl Iterator<Item = Column<'a, Row>> {
         let sum = move |(row, _): &Row| Cell::Time(row.long_waits.part(part));
         Column::json(format!("long_wait_{}_ns", part.name()), sum)
     });
-    migrations.chain([waits]).chain(parts)
+    let causes = WaitCause::ALL.into_iter().flat_map(|cause| {
+        let name = cause.name();
+        let count = move |(row, _): &Row| Cell::Count(row.long_waits.cause(cause).0);
+        let sum = move |(row, _): &Row| Cell::Time(row.long_waits.cause(cause).1);
+        [
+            Column::json(format!("long_waits_{name}"), count),
+            Column::json(format!("long_waits_{name}_ns"), sum),
+        ]
+    });
+    migrations.chain([waits]).chain(parts).chain(causes)
 }
 
 /// Returns what people see of a group's long waits below its row, if there are any.

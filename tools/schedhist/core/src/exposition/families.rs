@@ -9,6 +9,7 @@ use crate::{
     distribution::Distribution,
     engine::{
         group::records::{CulpritKind, GroupCounter, GroupMetric},
+        idle::{Distance, WaitCause, WaitPart, WaitSums},
         metric::{self, Counter, Metric},
         switch::cpu::Occupancy,
     },
@@ -50,28 +51,30 @@ pub struct Input<'a> {
     pub native: bool,
 }
 
-fn number(labels: Vec<(&'static str, String)>, number: u64) -> Sample {
+type Labels = Vec<(&'static str, String)>;
+
+fn number(labels: Labels, number: u64) -> Sample {
     Sample {
         labels,
         value: Value::Number(number),
     }
 }
 
-fn seconds(labels: Vec<(&'static str, String)>, ns: u128) -> Sample {
+fn seconds(labels: Labels, ns: u128) -> Sample {
     Sample {
         labels,
         value: Value::Seconds(ns),
     }
 }
 
-fn histogram(labels: Vec<(&'static str, String)>, distribution: Distribution) -> Sample {
+fn histogram(labels: Labels, distribution: Distribution) -> Sample {
     Sample {
         labels,
         value: Value::Histogram(Box::new(distribution)),
     }
 }
 
-fn of_group(label: &str) -> Vec<(&'static str, String)> {
+fn of_group(label: &str) -> Labels {
     vec![("group", label.to_owned())]
 }
 
@@ -204,6 +207,39 @@ impl Builder<'_> {
             let samples = [histogram(Vec::new(), window.distribution(metric, |_| true))];
             let name = format!("{}_seconds", metric.name);
             self.add(&name, help(&metric.name), Kind::Histogram, samples);
+        }
+        if let Some(all) = window.long_waits {
+            self.long_waits("", &[(Vec::new(), &all.sums)]);
+        }
+    }
+
+    /// Adds long waits, as the module's own file has them.
+    fn long_waits(&mut self, prefix: &str, of: &[(Labels, &WaitSums)]) {
+        let mut add = |name, help, value: &dyn Fn(&WaitSums) -> Value| {
+            let samples = of.iter().map(|(labels, sums)| Sample {
+                labels: labels.clone(),
+                value: value(sums),
+            });
+            self.add(&format!("{prefix}{name}"), help, Kind::Counter, samples);
+        };
+        let help = "Waits for a CPU of long_wait_ns or more.";
+        add("long_waits".to_owned(), help, &|sums| {
+            Value::Number(sums.waits)
+        });
+        for part in WaitPart::ALL {
+            let name = format!("long_wait_{}_seconds", part.name());
+            add(name, part.help(), &|sums| {
+                Value::Seconds(sums.part(part).into())
+            });
+        }
+        for cause in WaitCause::ALL {
+            let name = format!("long_waits_{}", cause.name());
+            add(name.clone(), cause.help(), &|sums| {
+                Value::Number(sums.cause(cause).0)
+            });
+            add(name + "_seconds", cause.help(), &|sums| {
+                Value::Seconds(sums.cause(cause).1.into())
+            });
         }
     }
 
@@ -350,6 +386,20 @@ impl Builder<'_> {
         self.culprits("group_preempted_by", preempted, &groups, |group| {
             &group.preempted_by
         });
+        for (place, distance) in Distance::BETWEEN_CPUS.into_iter().enumerate() {
+            let name = format!("migrations_{}", distance.name());
+            let samples = groups
+                .iter()
+                .map(|(label, group)| number(of_group(label), group.migrations[place]));
+            let help = counter_help(&name);
+            self.add(&format!("group_{name}"), help, Kind::Counter, samples);
+        }
+        if self.input.snapshot.long_waits.is_some() {
+            let waits = groups
+                .iter()
+                .map(|(label, group)| (of_group(label), &group.long_waits));
+            self.long_waits("group_", &waits.collect::<Vec<_>>());
+        }
         let not_in = groups
             .iter()
             .map(|(label, group)| number(of_group(label), group.not_in_histogram()));
@@ -385,8 +435,13 @@ impl Builder<'_> {
         let series = GroupMetric::COUNT * self.series(Kind::Histogram)
             + GROUP_COUNTERS.len()
             + 4 * CulpritKind::COUNT
+            + Distance::BETWEEN_CPUS.len()
             + 2
-            + 1;
+            + 1
+            + match self.input.snapshot.long_waits {
+                Some(_) => 1 + WaitPart::COUNT + 2 * WaitCause::COUNT,
+                None => 0,
+            };
         let mut seen = BTreeSet::new();
         let groups = state.groups.iter();
         let mut groups: Vec<_> = groups

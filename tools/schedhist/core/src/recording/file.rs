@@ -124,11 +124,13 @@ fn chunk(kind: u32, contents: &[u8]) -> Vec<u8> {
     chunk
 }
 
-/// Encodes long waits: as LEB128, the limit, how many there are, and their parts.
+/// Encodes long waits: as LEB128, the limit, how many there are, their parts and causes.
 fn long_waits(waits: &LongWaits) -> Vec<u8> {
     let numbers = [waits.limit, waits.sums.waits].into_iter();
     let mut out = Vec::new();
-    for number in numbers.chain(waits.sums.parts) {
+    let sums = waits.sums.parts.iter();
+    let sums = sums.chain(waits.sums.causes.as_flattened()).copied();
+    for number in numbers.chain(sums) {
         varint::write(&mut out, number.into());
     }
     out
@@ -144,6 +146,10 @@ fn decode_long_waits(data: &[u8]) -> Option<LongWaits> {
     waits.sums.waits = input.leb64()?;
     for part in &mut waits.sums.parts {
         *part = input.leb64()?;
+    }
+    // An earlier command did not have these.
+    for sum in waits.sums.causes.as_flattened_mut() {
+        *sum = if input.0.is_empty() { 0 } else { input.leb64()? };
     }
     Some(waits)
 }
