@@ -149,7 +149,10 @@ fn decode_long_waits(data: &[u8]) -> Option<LongWaits> {
     }
     // An earlier command did not have these.
     for sum in waits.sums.causes.as_flattened_mut() {
-        *sum = if input.0.is_empty() { 0 } else { input.leb64()? };
+        *sum = match input.0.is_empty() {
+            true => 0,
+            false => input.leb64()?,
+        };
     }
     Some(waits)
 }
