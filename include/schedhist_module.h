@@ -18,6 +18,7 @@
 
 extern unsigned int schedhist_precision;
 extern char schedhist_metrics[128];
+extern unsigned int schedhist_chain;
 
 /* A path, and what may stand beside it. */
 #define SCHEDHIST_GROUP_BY_SIZE (PATH_MAX + 64)

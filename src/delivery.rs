@@ -36,6 +36,7 @@ use crate::{
             with_irqs_off,
             Exits,
             PerCpu,
+            RcuReader,
             SchedExit,
             ScheduleExit,
             ThisCpu,
@@ -49,7 +50,6 @@ use crate::{
             LongWait,
             WaitPart, //
         },
-        outlier::Log,
         switch::{
             Pending,
             Sample, //
@@ -58,7 +58,10 @@ use crate::{
         Metric, //
     },
     events,
-    outliers::Outliers, //
+    outliers::{
+        Outliers,
+        Watched, //
+    },
 };
 
 /// Delivers samples.
@@ -88,7 +91,7 @@ impl Delivery {
     /// Returns where the samples of the task that gets this CPU are to be left, which is empty, at
     /// a switch. Returns `None` if they are to be delivered at once.
     #[inline(always)]
-    pub(crate) fn pending(&self, here: &impl ThisCpu) -> Option<&Pending> {
+    pub(crate) fn pending(&self, here: &(impl ThisCpu + RcuReader)) -> Option<&Pending> {
         // The interrupt may be late, even if no more samples are left, but `here` is still in the
         // task of those that were.
         if !EXIT_IS_CERTAIN {
@@ -106,12 +109,12 @@ impl Delivery {
     }
 
     /// Emits the events of a sample, which `long_wait` is about, too, and checks it for an outlier.
-    /// `log` is `None` while no threshold is set. To be called on `cpu` itself, in the task of the
-    /// sample if that is possible.
+    /// `watched` is `None` while no threshold is set. To be called on `cpu` itself, in the task of
+    /// the sample if that is possible, and before the next switch.
     #[inline(always)]
     pub(crate) fn deliver(
         &self,
-        log: Option<&Log>,
+        watched: Option<Watched<'_>>,
         cpu: u32,
         sample: &Sample,
         long_wait: Option<&LongWait>,
@@ -123,8 +126,8 @@ impl Delivery {
         if let Some(wait) = long_wait.filter(|_| events::trace_long_wait_enabled()) {
             emit_long_wait(cpu, wait, &task());
         }
-        if let Some(log) = log {
-            self.outliers.check(log, cpu, sample, long_wait, task);
+        if let Some(watched) = watched {
+            { &self.outliers }.check(watched, cpu, sample, long_wait, task);
         }
     }
 }
@@ -138,17 +141,19 @@ impl SchedExit for Delivery {
 impl Delivery {
     /// Delivers the samples that a switch on this CPU has left for the task that has it.
     #[inline(always)]
-    fn deliver_pending(&self, here: &impl ThisCpu) {
+    fn deliver_pending(&self, here: &(impl ThisCpu + RcuReader)) {
         let pending = self.pending.this(here);
         if pending.is_empty() {
             return;
         }
         let cpu = here.cpu();
-        let log = self.outliers.watched_log(cpu);
+        let watched = self.outliers.watched(cpu, here);
         let deliver = || {
-            pending.take(|sample, task, wait| self.deliver(log, cpu, sample, wait, || *task));
+            pending.take(|sample, task, wait| {
+                self.deliver(watched, cpu, sample, wait, || *task);
+            });
         };
-        match log {
+        match watched {
             None => deliver(),
             // A trace that an outlier stops ends with the events of the outlier: nothing that an
             // interrupt does comes after them. Nor do readers of the log have to wait for one.

@@ -41,6 +41,7 @@ use crate::{
     reading::Reading, //
 };
 
+mod chains;
 mod controls;
 mod groups;
 mod histogram;
@@ -90,6 +91,9 @@ pub(crate) fn create(monitor: &Arc<Monitor>) -> Result<Tree> {
 
     files.read_write(root, "long_wait_ns", long_waits::LongWait)?;
     files.read_only(root, "long_waits", long_waits::LongWaits)?;
+
+    files.read_write(root, "chain", chains::Chain)?;
+    files.read_only(root, "chains", chains::Chains)?;
 
     let thresholds = files.tree.folder(root, c"threshold_ns")?;
     for shown in ShownMetric::ALL {

@@ -18,7 +18,8 @@ use crate::{
             CpuRef,
             PerCpu,
             RcuReader,
-            Task, //
+            Task,
+            ThisCpu, //
         },
         GroupMemory, //
     },
@@ -90,10 +91,8 @@ pub(crate) struct WaitWatch {
     /// A wait of this many nanoseconds is long.
     pub(crate) limit: u64,
     own: CpuRef<CpuIdle>,
-    idles: CpuIdles,
     /// The groups on this CPU, while tasks are grouped.
     groups: Option<CpuRef<GroupMemory>>,
-    cpu: u32,
 }
 
 impl WaitWatch {
@@ -107,9 +106,7 @@ impl WaitWatch {
         Ok(Self {
             limit,
             own: PerCpu::of(&idles.0, cpu).ok_or(EINVAL)?,
-            idles: idles.clone(),
             groups,
-            cpu,
         })
     }
 
@@ -123,7 +120,12 @@ impl WaitWatch {
     /// meanwhile.
     #[cold]
     #[inline(never)]
-    pub(crate) fn look(&self, task: Task<'_>, sample: &Sample, rcu: impl RcuReader) -> LongWait {
+    pub(crate) fn look(
+        &self,
+        task: Task<'_>,
+        sample: &Sample,
+        here: impl RcuReader + ThisCpu,
+    ) -> LongWait {
         let wait = Wait {
             start: sample.start(),
             end: sample.end,
@@ -134,7 +136,7 @@ impl WaitWatch {
         let allowed = Allowed {
             watch: self,
             task,
-            rcu,
+            here,
         };
         let found = look(&wait, &self.own.stays, &self.own.gaps, &allowed);
         self.own.sums.add(&found);
@@ -150,12 +152,12 @@ impl WaitWatch {
 struct Allowed<'a, R> {
     watch: &'a WaitWatch,
     task: Task<'a>,
-    rcu: R,
+    here: R,
 }
 
-impl<R: RcuReader> Candidates for Allowed<'_, R> {
+impl<R: RcuReader + ThisCpu> Candidates for Allowed<'_, R> {
     fn next(&self, cpu: Option<u32>) -> Option<u32> {
-        next_allowed(self.task, cpu, &self.rcu)
+        next_allowed(self.task, cpu, &self.here)
     }
 
     fn is_near(&self, cpu: u32) -> bool {
@@ -163,15 +165,15 @@ impl<R: RcuReader> Candidates for Allowed<'_, R> {
     }
 
     fn stays(&self, cpu: u32) -> Option<&IdleStays> {
-        Some(&self.watch.idles.0.get(cpu)?.stays)
+        Some(&self.watch.own.all().get(cpu)?.stays)
     }
 
     fn own_cpu(&self) -> u32 {
-        self.watch.cpu
+        self.here.cpu()
     }
 
     fn distance(&self, cpu: u32) -> Distance {
-        let own = self.watch.cpu;
+        let own = self.own_cpu();
         match cpu == own {
             true => Distance::Own,
             false => places::distance(own, cpu),

@@ -44,4 +44,8 @@ char schedhist_group_rules[SCHEDHIST_GROUP_RULES_SIZE];
 module_param_string(group_rules, schedhist_group_rules, sizeof(schedhist_group_rules), 0444);
 MODULE_PARM_DESC(group_rules, "Rules for group_by=list, with semicolons between them: NAME cgroup PATH|pid PID...|comm GLOB|children PID");
 
+unsigned int schedhist_chain;
+module_param_named(chain, schedhist_chain, uint, 0444);
+MODULE_PARM_DESC(chain, "How many slices to keep of each CPU, a power of two from 16 to 65536, so that an outlier has the chain of its wakers (default 0, none)");
+
 MODULE_VERSION(SCHEDHIST_VERSION);

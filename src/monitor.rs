@@ -17,8 +17,10 @@ use crate::{
         smp,
         PerCpu, //
     },
+    chains::AllChains,
     delivery::Delivery,
     engine::{
+        format::Slices,
         group::{
             Command,
             Pattern,
@@ -64,6 +66,10 @@ struct State {
     long_wait: u64,
     /// Present once that was set.
     idles: Option<CpuIdles>,
+    /// The number of slices that are kept of each CPU for chains; 0 for none.
+    chain: u64,
+    /// Present while that is not 0.
+    chains: Option<Arc<AllChains>>,
     baselines: Option<Arc<Baselines>>,
     resets: u64,
 }
@@ -82,6 +88,8 @@ impl State {
             group_limits: self.group_limits,
             long_wait: self.long_wait,
             idles: self.idles.clone(),
+            chain: self.chain,
+            chains: self.chains.clone(),
             recorder: self.probes.as_ref().map(|probes| probes.recorder.clone()),
             baselines: self.baselines.clone(),
             outliers: outliers.clone(),
@@ -99,7 +107,9 @@ impl State {
             let (records, groups) = (self.records.clone(), self.groups.clone());
             let idles = { self.idles.clone() }.filter(|_| self.long_wait != 0);
             let long_waits = idles.map(|idles| (self.long_wait, idles));
-            match Probes::new(records, self.metrics, groups, long_waits, delivery.clone()) {
+            let chains = self.chains.clone();
+            let delivery = delivery.clone();
+            match Probes::new(records, self.metrics, groups, long_waits, chains, delivery) {
                 Ok(probes) => self.probes = Some(probes),
                 Err(error) => {
                     self.enabled = false;
@@ -139,6 +149,8 @@ impl Monitor {
             group_limits: Limits::default(),
             long_wait: 0,
             idles: None,
+            chain: 0,
+            chains: None,
             baselines: None,
             resets: 0,
         };
@@ -311,6 +323,31 @@ impl Monitor {
             state.idles = Some(CpuIdles::new()?);
         }
         state.long_wait = nanoseconds;
+        state.restart(&self.delivery)
+    }
+
+    /// Sets how many slices are kept of each CPU for chains. Forgets
+    /// the chains that are kept, unless this is set already. Sleeps.
+    ///
+    /// If measuring is on, it restarts, so that no earlier time stamp becomes part of a sample.
+    ///
+    /// Fails with `ENOMEM`, and changes nothing, if there is no memory for the slices. Other
+    /// failures are those of [`Monitor::set_enabled`]: they leave the new number set and measuring
+    /// off.
+    pub(crate) fn set_chain(&self, slices: Slices) -> Result {
+        let slices = slices.get();
+        let mut state = self.state.lock();
+        if slices == state.chain {
+            return Ok(());
+        }
+        let chains = match slices {
+            0 => None,
+            _ => Some(AllChains::new(slices)?),
+        };
+        state.probes = None;
+        self.outliers().set_chains(None);
+        state.chain = slices;
+        state.chains = chains;
         state.restart(&self.delivery)
     }
 

@@ -13,19 +13,22 @@ use crate::{
         ThisCpu,
         WithinSwitch, //
     },
+    chains::CpuChain,
     delivery::{
         is_listened_to,
         Delivery, //
     },
     engine::{
+        chain::{
+            Link,
+            Slice as ChainSlice,
+            Start, //
+        },
         group::{
             Group,
             Occupant, //
         },
-        outlier::{
-            Log,
-            Slice, //
-        },
+        outlier::Slice,
         switch::{
             Observer,
             Pending,
@@ -36,7 +39,8 @@ use crate::{
         Side, //
     },
     events,
-    long_waits::WaitWatch, //
+    long_waits::WaitWatch,
+    outliers::Watched, //
 };
 
 /// Identifies the tasks of a switch, and ignores its samples.
@@ -134,6 +138,90 @@ impl Observer for WaitObserver<'_> {
     }
 }
 
+/// Records for chains that `task` gets the CPU.
+#[inline(always)]
+fn enter(
+    chain: &CpuChain,
+    task: Task<'_>,
+    now: u64,
+    start: Start,
+    waiting: u64,
+    link: impl FnOnce() -> u64,
+) {
+    chain.ring.enter(&ChainSlice {
+        pid: task.pid(),
+        comm: task.comm(),
+        start,
+        since: now,
+        waiting,
+        link: Link::from_bits(link()).unwrap_or(Link::UNKNOWN),
+    });
+}
+
+/// Records what led to each slice, besides what another observer does.
+#[derive(Clone, Copy)]
+pub(crate) struct ChainObserver<'a, O> {
+    inner: O,
+    next: Task<'a>,
+    chain: &'a CpuChain,
+}
+
+impl<'a, O: Observer> ChainObserver<'a, O> {
+    #[inline(always)]
+    pub(crate) fn new(inner: O, switch: &Switch<'a>, chain: &'a CpuChain) -> Self {
+        Self {
+            inner,
+            next: switch.next,
+            chain,
+        }
+    }
+}
+
+impl<O: Observer> Observer for ChainObserver<'_, O> {
+    const CHAIN: bool = true;
+
+    #[inline(always)]
+    fn identify(self, side: Side) -> Identity {
+        self.inner.identify(side)
+    }
+
+    #[inline(always)]
+    fn namer(self, side: Side) -> impl FnOnce() -> Identity {
+        self.inner.namer(side)
+    }
+
+    #[inline(always)]
+    fn idle_begins(self, now: u64) {
+        self.chain.ring.enter_idle();
+        self.inner.idle_begins(now);
+    }
+
+    #[inline(always)]
+    fn idle_ends(self, now: u64) {
+        self.inner.idle_ends(now);
+    }
+
+    #[inline(always)]
+    fn begins(self, now: u64, start: Start, waiting: u64, link: impl FnOnce() -> u64) {
+        enter(self.chain, self.next, now, start, waiting, link);
+    }
+
+    #[inline(always)]
+    fn place(self, _cpu: u32) -> u64 {
+        self.chain.ring.now().bits()
+    }
+
+    #[inline(always)]
+    fn cpu_of(self, place: u64) -> u32 {
+        Link::from_bits(place).unwrap_or(Link::UNKNOWN).cpu()
+    }
+
+    #[inline(always)]
+    fn sample(self, sample: &Sample) {
+        self.inner.sample(sample);
+    }
+}
+
 /// Emits an event for each sample, and checks each for an outlier; or leaves that to the task that
 /// the sample belongs to.
 pub(crate) struct TracingObserver<'a> {
@@ -143,11 +231,13 @@ pub(crate) struct TracingObserver<'a> {
     /// `None` if samples of the task that gets the CPU are delivered at the switch, too.
     pending: Option<&'a Pending>,
     /// `None` while no threshold is set.
-    log: Option<&'a Log>,
+    watched: Option<Watched<'a>>,
     /// The group that has the CPU; `None` if tasks are not grouped.
     occupant: Option<&'a Occupant>,
     /// `None` while long waits are not looked at.
     watch: Option<&'a WaitWatch>,
+    /// `None` while chains are not kept.
+    chain: Option<&'a CpuChain>,
     proof: WithinSwitch<'a>,
 }
 
@@ -160,6 +250,7 @@ impl<'a> TracingObserver<'a> {
         delivery: &'a Delivery,
         occupant: Option<&'a Occupant>,
         watch: Option<&'a WaitWatch>,
+        chain: Option<&'a CpuChain>,
     ) -> Self {
         let cpu = switch.cpu();
         Self {
@@ -167,9 +258,10 @@ impl<'a> TracingObserver<'a> {
             cpu,
             delivery,
             pending: delivery.pending(switch),
-            log: delivery.outliers().watched_log(cpu),
+            watched: delivery.outliers().watched(cpu, switch),
             occupant,
             watch,
+            chain,
             proof: switch.proof(),
         }
     }
@@ -193,13 +285,15 @@ impl<'a> TracingObserver<'a> {
 }
 
 impl Observer for &TracingObserver<'_> {
+    const CHAIN: bool = true;
+
     fn identify(self, side: Side) -> Identity {
         self.names.identify(side)
     }
 
     fn slice(self, since: u64, now: u64) {
-        if let Some(log) = self.log {
-            log.slice(&Slice {
+        if let Some(watched) = self.watched {
+            watched.log.slice(&Slice {
                 task: self.identify_occupant(Side::Prev),
                 since,
                 until: now,
@@ -207,7 +301,27 @@ impl Observer for &TracingObserver<'_> {
         }
     }
 
+    fn begins(self, now: u64, start: Start, waiting: u64, link: impl FnOnce() -> u64) {
+        if let Some(chain) = self.chain {
+            enter(chain, self.names.next, now, start, waiting, link);
+        }
+    }
+
+    fn place(self, cpu: u32) -> u64 {
+        { self.chain }.map_or(u64::from(cpu), |chain| chain.ring.now().bits())
+    }
+
+    fn cpu_of(self, place: u64) -> u32 {
+        match self.chain {
+            Some(_) => Link::from_bits(place).unwrap_or(Link::UNKNOWN).cpu(),
+            None => place as u32,
+        }
+    }
+
     fn idle_begins(self, now: u64) {
+        if let Some(chain) = self.chain {
+            chain.ring.enter_idle();
+        }
         if let Some(watch) = self.watch {
             watch.stays().begin(now);
         }
@@ -229,7 +343,7 @@ impl Observer for &TracingObserver<'_> {
         let side = sample.metric.side();
         let task = || self.identify_occupant(side);
         if let (Side::Next, Some(pending)) = (side, self.pending) {
-            let is_wanted = self.log.is_some()
+            let is_wanted = self.watched.is_some()
                 || is_listened_to(sample.metric)
                 || (long_wait.is_some() && events::trace_long_wait_enabled());
             if !is_wanted {
@@ -249,7 +363,7 @@ impl Observer for &TracingObserver<'_> {
         }
         let long_wait = long_wait.as_ref();
         self.delivery
-            .deliver(self.log, self.cpu, sample, long_wait, task);
+            .deliver(self.watched, self.cpu, sample, long_wait, task);
     }
 }
 

@@ -28,10 +28,13 @@ use crate::{
             DeferredWaitQueue,
             IrqWork,
             Job,
-            PerCpu, //
+            PerCpu,
+            RcuArc,
+            RcuReader, //
         },
         tracing, //
     },
+    chains::AllChains,
     engine::{
         format::Actions,
         idle::LongWait,
@@ -157,11 +160,21 @@ pub(crate) struct Outliers {
     actions: Atomic<u32>,
     /// Allocated when the first threshold is set, and kept until unload.
     logs: SetOnce<PerCpu<KVBox<Log>>>,
+    /// Present while chains are kept.
+    chains: RcuArc<AllChains>,
     #[pin]
     wait_queue: DeferredWaitQueue,
     /// Logs the notices of the budget.
     #[pin]
     printer: IrqWork<Budget>,
+}
+
+/// Where the outliers of a CPU are kept.
+#[derive(Clone, Copy)]
+pub(crate) struct Watched<'a> {
+    pub(crate) log: &'a Log,
+    /// `None` while chains are not kept.
+    chains: Option<&'a AllChains>,
 }
 
 impl Outliers {
@@ -182,6 +195,7 @@ impl Outliers {
             )?,
             actions: Atomic::new(Actions::NONE.bits()),
             logs: SetOnce::new(),
+            chains: RcuArc::none(),
             wait_queue <- DeferredWaitQueue::new(),
             printer <- new_irq_work!(budget.clone(), c"schedhist::Outliers::printer"),
         })
@@ -219,6 +233,11 @@ impl Outliers {
         let mut measured = self.measured.lock();
         *measured = metrics;
         self.settle(metrics);
+    }
+
+    /// Sets where chains are kept from now on, if anywhere. Sleeps.
+    pub(crate) fn set_chains(&self, chains: Option<Arc<AllChains>>) {
+        self.chains.replace(chains);
     }
 
     /// Updates `can_come`, and wakes the waiters if no outlier can come any more. In that case no
@@ -286,10 +305,13 @@ impl Outliers {
         logs.map(|(cpu, log)| (cpu, &**log))
     }
 
-    /// Returns the log of `cpu` if a threshold is set.
-    pub(crate) fn watched_log(&self, cpu: u32) -> Option<&Log> {
+    /// Returns where outliers of `cpu` are kept if a threshold is set.
+    pub(crate) fn watched<'a>(&'a self, cpu: u32, rcu: &'a impl RcuReader) -> Option<Watched<'a>> {
         match self.thresholds.is_any_set() {
-            true => Some(self.logs.as_ref()?.get(cpu)?),
+            true => Some(Watched {
+                log: self.logs.as_ref()?.get(cpu)?,
+                chains: self.chains.get(rcu),
+            }),
             false => None,
         }
     }
@@ -297,19 +319,19 @@ impl Outliers {
     /// Reports `sample` if it is above its threshold.
     ///
     /// `task` identifies the task of the sample, and `long_wait` is about it, too. `cpu` is the CPU
-    /// on which the sample was taken, and `log` the log of that CPU. To be called in a probe, on
+    /// on which the sample was taken, and `watched` that of that CPU. To be called in a probe, on
     /// `cpu` itself, with interrupts off, before the next switch.
     #[inline(always)]
     pub(crate) fn check(
         &self,
-        log: &Log,
+        watched: Watched<'_>,
         cpu: u32,
         sample: &Sample,
         long_wait: Option<&LongWait>,
         task: impl FnOnce() -> Identity,
     ) {
         if self.thresholds.is_exceeded_by(sample) {
-            self.report(log, cpu, sample, long_wait, &task());
+            self.report(watched, cpu, sample, long_wait, &task());
         }
     }
 
@@ -317,7 +339,7 @@ impl Outliers {
     #[inline(never)]
     fn report(
         &self,
-        log: &Log,
+        Watched { log, chains }: Watched<'_>,
         cpu: u32,
         sample: &Sample,
         long_wait: Option<&LongWait>,
@@ -333,6 +355,10 @@ impl Outliers {
                 return log.suppress();
             }
         };
+        // First: who finds the outlier finds its chain.
+        if let Some(chains) = chains {
+            chains.keep(cpu, id, sample);
+        }
         let longest = long_wait.and_then(|wait| wait.longest);
         // Cannot fail: the log always has a slot.
         let Some((outlier, culprits)) = log.report(id, sample, task, longest) else {

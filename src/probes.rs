@@ -17,10 +17,14 @@ use crate::{
         Registration,
         SchedProcessExecProbe,
         SchedSwitchProbe,
+        SchedWakeupNewProbe,
         SchedWakingProbe,
+        SoftirqEntryProbe,
+        SoftirqRaiseProbe,
         TaskNewtaskProbe,
         TaskRenameProbe, //
     },
+    chains::AllChains,
     delivery::Delivery,
     engine::{
         histogram::{
@@ -41,6 +45,8 @@ use crate::{
     long_waits::CpuIdles,
     places,
     recorder::{
+        AnyChained,
+        Chained,
         CpuRecorder,
         Recorder,
         Variant, //
@@ -67,6 +73,23 @@ impl Drop for WaitForSweeps {
     }
 }
 
+/// The probes that only chains need.
+struct ChainProbes {
+    _new: Registration<Recorder>,
+    _entries: Registration<AllChains>,
+    _raises: Registration<AllChains>,
+}
+
+impl ChainProbes {
+    fn new(recorder: &Arc<Recorder>, chains: &Arc<AllChains>) -> Result<Self> {
+        Ok(Self {
+            _raises: SoftirqRaiseProbe::register(chains.clone())?,
+            _entries: SoftirqEntryProbe::register(chains.clone())?,
+            _new: SchedWakeupNewProbe::register(recorder.clone())?,
+        })
+    }
+}
+
 type Register = fn(Arc<Recorder>) -> Result<Registration<Recorder>>;
 
 /// The probes of a recorder.
@@ -77,6 +100,7 @@ pub(crate) struct Probes {
     _switches: Registration<PerCpu<CpuRecorder>>,
     _exits: WaitForExits,
     _hotplug: hotplug::Registration<Recorder>,
+    _chains: Option<ChainProbes>,
     _wakings: Option<Registration<Recorder>>,
     _new_tasks: Option<Registration<Recorder>>,
     _moves: Option<Registration<Recorder>>,
@@ -93,6 +117,7 @@ impl Probes {
         metrics: MetricSet,
         groups: Option<Arc<Groups>>,
         long_waits: Option<(u64, CpuIdles)>,
+        chains: Option<Arc<AllChains>>,
         delivery: Arc<Delivery>,
     ) -> Result<Self> {
         records.begin(metrics);
@@ -101,15 +126,19 @@ impl Probes {
         }
         let scheme = records.scheme();
         let (has_groups, looks_at_waits) = (groups.is_some(), long_waits.is_some());
+        // Without the states of tasks nothing is known of how slices began.
+        let chains = chains.filter(|_| metrics.needs_tasks());
+        let keeps_chains = chains.is_some();
+        delivery.outliers().set_chains(chains.clone());
         let (mut follows_cgroups, mut follows_names) = (false, false);
         if let Some(groups) = &groups {
             (follows_cgroups, follows_names) = (groups.follows_cgroups(), groups.follows_names());
         }
         let recorder = Arc::new(
-            Recorder::new(&records, groups, long_waits, delivery)?,
+            Recorder::new(&records, groups, long_waits, chains.clone(), delivery)?,
             GFP_KERNEL,
         )?;
-        recorder.forget_idle();
+        recorder.forget();
         let register = |is_needed: bool, register: Register| {
             is_needed.then(|| register(recorder.clone())).transpose()
         };
@@ -122,15 +151,21 @@ impl Probes {
             // The probe sees all tasks that are created from here on. Make room for the others.
             recorder.make_room();
         }
-        let wakings = register(metrics.needs_wakeups(), wakings_variant(metrics))?;
+        let needs_wakings = metrics.needs_wakeups() || keeps_chains;
+        let wakings = register(needs_wakings, wakings_variant(metrics, keeps_chains))?;
+        let chains = { chains.as_ref() }
+            .map(|chains| ChainProbes::new(&recorder, chains))
+            .transpose()?;
         let hotplug = hotplug::Registration::new(recorder.clone())?;
         places::learn_all();
-        let switches = register_switches(&recorder, scheme, metrics, (has_groups, looks_at_waits))?;
+        let with = (has_groups, looks_at_waits, keeps_chains);
+        let switches = register_switches(&recorder, scheme, metrics, with)?;
         recorder.start_idle();
         Ok(Self {
             _switches: switches,
             _exits: WaitForExits,
             _hotplug: hotplug,
+            _chains: chains,
             _wakings: wakings,
             _new_tasks: new_tasks,
             _moves: moves,
@@ -145,8 +180,11 @@ impl Probes {
 type RegisterSwitches = fn(Arc<PerCpu<CpuRecorder>>) -> Result<Registration<PerCpu<CpuRecorder>>>;
 
 /// Returns how a variant of the `sched_switch` probe is registered.
-fn variant<S: Settings + 'static, const GROUPS: bool, const WAITS: bool>() -> RegisterSwitches {
-    SchedSwitchProbe::<_, Variant<S, GROUPS, WAITS>>::register
+fn variant<S, const GROUPS: bool, const WAITS: bool, const CHAIN: bool>() -> RegisterSwitches
+where
+    S: Settings + 'static,
+{
+    SchedSwitchProbe::<_, Variant<S, GROUPS, WAITS, CHAIN>>::register
 }
 
 /// Registers the variant of the `sched_switch` probe for these settings.
@@ -154,7 +192,7 @@ fn register_switches(
     recorder: &Recorder,
     scheme: Scheme,
     metrics: MetricSet,
-    (has_groups, looks_at_waits): (bool, bool),
+    (has_groups, looks_at_waits, keeps_chains): (bool, bool, bool),
 ) -> Result<Registration<PerCpu<CpuRecorder>>> {
     const DEFAULT: u32 = Precision::DEFAULT;
 
@@ -164,28 +202,34 @@ fn register_switches(
         _ => 0,
     };
     let register = match (precision, has_groups, looks_at_waits) {
-        (1, false, false) => variant::<Fixed<1>, false, false>(),
-        (2, false, false) => variant::<Fixed<2>, false, false>(),
-        (3, false, false) => variant::<Fixed<3>, false, false>(),
-        (4, false, false) => variant::<Fixed<4>, false, false>(),
-        (6, false, false) => variant::<Fixed<6>, false, false>(),
-        (7, false, false) => variant::<Fixed<7>, false, false>(),
-        (DEFAULT, false, false) => variant::<Fixed<DEFAULT>, false, false>(),
-        (DEFAULT, false, true) => variant::<Fixed<DEFAULT>, false, true>(),
-        (DEFAULT, true, false) => variant::<Fixed<DEFAULT>, true, false>(),
-        (DEFAULT, true, true) => variant::<Fixed<DEFAULT>, true, true>(),
-        (_, false, false) => variant::<Dynamic, false, false>(),
-        (_, false, true) => variant::<Dynamic, false, true>(),
-        (_, true, false) => variant::<Dynamic, true, false>(),
-        (_, true, true) => variant::<Dynamic, true, true>(),
+        (DEFAULT, false, false) if keeps_chains => variant::<Fixed<DEFAULT>, false, false, true>(),
+        (DEFAULT, true, false) if keeps_chains => variant::<Fixed<DEFAULT>, true, false, true>(),
+        _ if keeps_chains => SchedSwitchProbe::<_, AnyChained>::register,
+        (1, false, false) => variant::<Fixed<1>, false, false, false>(),
+        (2, false, false) => variant::<Fixed<2>, false, false, false>(),
+        (3, false, false) => variant::<Fixed<3>, false, false, false>(),
+        (4, false, false) => variant::<Fixed<4>, false, false, false>(),
+        (6, false, false) => variant::<Fixed<6>, false, false, false>(),
+        (7, false, false) => variant::<Fixed<7>, false, false, false>(),
+        (DEFAULT, false, false) => variant::<Fixed<DEFAULT>, false, false, false>(),
+        (DEFAULT, false, true) => variant::<Fixed<DEFAULT>, false, true, false>(),
+        (DEFAULT, true, false) => variant::<Fixed<DEFAULT>, true, false, false>(),
+        (DEFAULT, true, true) => variant::<Fixed<DEFAULT>, true, true, false>(),
+        (_, false, false) => variant::<Dynamic, false, false, false>(),
+        (_, false, true) => variant::<Dynamic, false, true, false>(),
+        (_, true, false) => variant::<Dynamic, true, false, false>(),
+        (_, true, true) => variant::<Dynamic, true, true, false>(),
     };
     register(CpuRecorder::all(recorder)?)
 }
 
-/// Returns how the variant of the `sched_waking` probe that `metrics` need is registered.
-fn wakings_variant(metrics: MetricSet) -> Register {
-    match metrics.contains(Metric::Wakeup) {
-        true => SchedWakingProbe::<_, AllWakeups>::register,
-        false => SchedWakingProbe::<_, QueuedWakeups>::register,
+/// Returns how the variant of the `sched_waking` probe that `metrics` and chains need is
+/// registered.
+fn wakings_variant(metrics: MetricSet, keeps_chains: bool) -> Register {
+    match (metrics.contains(Metric::Wakeup), keeps_chains) {
+        (true, false) => SchedWakingProbe::<_, AllWakeups>::register,
+        (false, false) => SchedWakingProbe::<_, QueuedWakeups>::register,
+        (true, true) => SchedWakingProbe::<_, Chained<AllWakeups>>::register,
+        (false, true) => SchedWakingProbe::<_, Chained<QueuedWakeups>>::register,
     }
 }

@@ -15,6 +15,7 @@ use crate::{
         local_clock,
         PerCpu, //
     },
+    chains::AllChains,
     engine::{
         format::Scope,
         histogram::{
@@ -78,6 +79,10 @@ pub(crate) struct Reading {
     pub(crate) long_wait: u64,
     /// What CPUs keep for long waits; `None` if there was no limit so far.
     pub(crate) idles: Option<CpuIdles>,
+    /// The number of slices that are kept of each CPU for chains; 0 for none.
+    pub(crate) chain: u64,
+    /// The slices and the chains; `None` while there are none.
+    pub(crate) chains: Option<Arc<AllChains>>,
     /// The recorder; `None` while no probe is registered: measuring is off, or no metric is on.
     pub(crate) recorder: Option<Arc<Recorder>>,
     /// The counts to subtract from the records; `None` before the first reset.

@@ -26,6 +26,7 @@ use crate::{
             PerCpu,
             SchedProcessExec,
             SchedSwitch,
+            SchedWakeupNew,
             SchedWaking,
             Switch,
             Task,
@@ -42,8 +43,13 @@ use crate::{
         TaskTable,
         ThisCpuGroups, //
     },
+    chains::{
+        AllChains,
+        CpuChain, //
+    },
     delivery::Delivery,
     engine::{
+        chain::Context,
         group::{
             CpuGroups,
             Group,
@@ -72,6 +78,7 @@ use crate::{
         WaitWatch, //
     },
     observer::{
+        ChainObserver,
         SilentObserver,
         TracingObserver,
         WaitObserver, //
@@ -91,6 +98,8 @@ pub(crate) struct Recorder {
     tasks: TaskStates,
     /// Present while long waits are looked at, with the limit in nanoseconds.
     long_waits: Option<(u64, CpuIdles)>,
+    /// Present while chains are kept.
+    chains: Option<Arc<AllChains>>,
     delivery: Arc<Delivery>,
     sweep: Pin<KBox<Work<TaskTable>>>,
 }
@@ -132,6 +141,7 @@ impl Recorder {
         records: &Records,
         groups: Option<Arc<Groups>>,
         long_waits: Option<(u64, CpuIdles)>,
+        chains: Option<Arc<AllChains>>,
         delivery: Arc<Delivery>,
     ) -> Result<Self> {
         let tasks = TaskTable::new()?;
@@ -142,6 +152,7 @@ impl Recorder {
                 None => None,
             },
             long_waits,
+            chains,
             delivery,
             sweep: new_work!(tasks.clone(), c"schedhist::Recorder::sweep")?,
             tasks: TaskStates::new(tasks),
@@ -200,8 +211,11 @@ impl Recorder {
         }
     }
 
-    /// Forgets what CPUs did, for long waits, before the probes are registered.
-    pub(crate) fn forget_idle(&self) {
+    /// Forgets what CPUs did, before the probes are registered.
+    pub(crate) fn forget(&self) {
+        if let Some(chains) = &self.chains {
+            chains.forget();
+        }
         if let Some((_, idles)) = &self.long_waits {
             idles.forget();
         }
@@ -240,7 +254,7 @@ impl Recorder {
 
 /// The read-only state that the switch probe needs on one CPU.
 ///
-/// All but the last two fields, which few variants of the probe need, is on one cache line.
+/// All but the last three fields, which few variants of the probe need, is on one cache line.
 #[repr(C, align(64))]
 pub(crate) struct CpuRecorder {
     records: CpuRef<CpuRecords>,
@@ -248,9 +262,14 @@ pub(crate) struct CpuRecorder {
     groups: Option<(CpuRef<GroupMemory>, Arc<Groups>)>,
     delivery: Arc<Delivery>,
     watch: Option<WaitWatch>,
+    chain: Option<CpuRef<CpuChain>>,
 }
 
-const _: () = assert!(offset_of!(CpuRecorder, delivery) == 64);
+// To find that of a CPU, a power of two saves an instruction.
+const _: () = {
+    assert!(offset_of!(CpuRecorder, delivery) == 64);
+    assert!(size_of::<CpuRecorder>() == 128);
+};
 
 impl CpuRecorder {
     /// Creates one for each CPU. Sleeps; fails with `ENOMEM`.
@@ -268,6 +287,7 @@ impl CpuRecorder {
                     Some((limit, idles)) => Some(WaitWatch::new(*limit, idles, memory(), cpu)?),
                     None => None,
                 },
+                chain: recorder.chains.as_ref().and_then(|all| all.of(cpu)),
             })
         })?;
         Ok(Arc::new(table, GFP_KERNEL)?)
@@ -386,12 +406,14 @@ impl<'a> view::Switch for SwitchView<'a> {
     }
 }
 
-/// A variant of the probe: with these settings, with or without groups, and with or without a look
-/// at long waits.
-pub(crate) struct Variant<S, const GROUPS: bool, const WAITS: bool>(PhantomData<S>);
+/// A variant of the probe: with these settings, with or without groups, with or without a look at
+/// long waits, and with or without chains.
+pub(crate) struct Variant<S, const GROUPS: bool, const WAITS: bool, const CHAIN: bool>(
+    PhantomData<S>,
+);
 
-impl<S, const GROUPS: bool, const WAITS: bool> SchedSwitch<Variant<S, GROUPS, WAITS>>
-    for CpuRecorder
+impl<S, const GROUPS: bool, const WAITS: bool, const CHAIN: bool>
+    SchedSwitch<Variant<S, GROUPS, WAITS, CHAIN>> for CpuRecorder
 where
     S: Settings + 'static,
 {
@@ -404,9 +426,9 @@ where
     #[inline(always)]
     fn sched_switch(&self, switch: &Switch<'_>) {
         match (WAITS, &self.watch) {
-            (false, _) => self.observe::<S, GROUPS>(switch, SilentObserver::new(switch)),
+            (false, _) => self.chain::<S, GROUPS, CHAIN>(switch, SilentObserver::new(switch)),
             (true, Some(watch)) => {
-                self.observe::<S, GROUPS>(switch, WaitObserver::new(switch, watch));
+                self.chain::<S, GROUPS, CHAIN>(switch, WaitObserver::new(switch, watch));
             }
             // Does not happen, by the choice of the variant.
             (true, None) => {}
@@ -418,12 +440,38 @@ where
     }
 }
 
+/// The variant for chains with any other settings.
+pub(crate) struct AnyChained;
+
+impl SchedSwitch<AnyChained> for CpuRecorder {
+    fn sched_switch(&self, switch: &Switch<'_>) {
+        self.record_watched(switch);
+    }
+}
+
 impl CpuRecorder {
     /// Returns the groups on this CPU, if tasks are grouped and each group has `cells` cells.
     #[inline(always)]
     fn groups(&self, cells: usize) -> Option<ThisCpuGroups<'_, Arc<Groups>>> {
         let (memory, groups) = self.groups.as_ref()?;
         ThisCpuGroups::new(memory, groups, cells)
+    }
+
+    /// Records a switch, for chains, too, if there is a `CHAIN`.
+    #[inline(always)]
+    fn chain<S: Settings, const GROUPS: bool, const CHAIN: bool>(
+        &self,
+        switch: &Switch<'_>,
+        observer: impl Observer,
+    ) {
+        match (CHAIN, &self.chain) {
+            (false, _) => self.observe::<S, GROUPS>(switch, observer),
+            (true, Some(chain)) => {
+                self.observe::<S, GROUPS>(switch, ChainObserver::new(observer, switch, chain));
+            }
+            // Does not happen, by the choice of the variant.
+            (true, None) => {}
+        }
     }
 
     /// Records a switch, for groups, too, if there are `GROUPS`.
@@ -446,7 +494,15 @@ impl CpuRecorder {
     #[inline(never)]
     fn record_watched(&self, switch: &Switch<'_>) {
         let watch = self.watch.as_ref();
-        let observe = |occupant| TracingObserver::new(switch, &self.delivery, occupant, watch);
+        let observe = |occupant| {
+            TracingObserver::new(
+                switch,
+                &self.delivery,
+                occupant,
+                watch,
+                self.chain.as_deref(),
+            )
+        };
         match self.groups(Dynamic::GROUP_CELLS) {
             Some(groups) => {
                 let observer = observe(Some(groups.occupant()));
@@ -472,6 +528,9 @@ impl Hotplug for Recorder {
         }
         if let Some((_, idles)) = &self.long_waits {
             idles.prepare(cpu);
+        }
+        if let Some(chains) = &self.chains {
+            chains.prepare(cpu);
         }
         if let Some(Grouping { groups, .. }) = &self.groups {
             if let Some(memory) = groups.memories().per_cpu().get(cpu) {
@@ -515,5 +574,34 @@ impl<F: WakeupFilter> SchedWaking<F> for Recorder {
     fn sched_waking(&self, waking: Waking<'_>) {
         let tasks = &self.tasks;
         record_wakeup::<F>(WakeupView { waking, tasks });
+    }
+}
+
+/// Notes wakeups as `F` says, and who caused each.
+pub(crate) struct Chained<F>(PhantomData<F>);
+
+impl<F: WakeupFilter> SchedWaking<Chained<F>> for Recorder {
+    #[inline(always)]
+    fn sched_waking(&self, waking: Waking<'_>) {
+        if let Some(chains) = &self.chains {
+            let state = self.tasks.pages(&waking).get(waking.task.pid());
+            state.woken_by(waking.task, chains.waker(&waking));
+        }
+        SchedWaking::<F>::sched_waking(self, waking);
+    }
+}
+
+impl SchedWakeupNew for Recorder {
+    fn sched_wakeup_new(&self, waking: Waking<'_>) {
+        let Some(chains) = &self.chains else {
+            return;
+        };
+        let waker = chains.waker(&waking);
+        let waker = match waker.context() {
+            Context::Task => waker.within(Context::Fork),
+            _ => waker,
+        };
+        let state = self.tasks.pages(&waking).get(waking.task.pid());
+        state.woken_by(waking.task, waker);
     }
 }

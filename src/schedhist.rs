@@ -7,8 +7,8 @@
 //! is the module itself: its probes (`recorder`, `groups`, `delivery`; `probes` registers them) and
 //! their control (`monitor`), its files (`files`, which show a `reading`), its trace events
 //! (`events`, emitted by `delivery`), the groups of tasks (`groups`), samples above a threshold
-//! (`outliers`), what other CPUs did during a long wait (`long_waits`), and how far CPUs are from
-//! each other (`places`).
+//! (`outliers`), what other CPUs did during a long wait (`long_waits`), who could have woken a task
+//! earlier (`chains`), and how far CPUs are from each other (`places`).
 
 use kernel::{
     prelude::*,
@@ -16,6 +16,7 @@ use kernel::{
 };
 
 mod boundary;
+mod chains;
 mod delivery;
 #[forbid(unsafe_code)]
 pub mod engine;
@@ -42,6 +43,7 @@ use boundary::{
 };
 use delivery::ExitProbe;
 use engine::{
+    format::Slices,
     group::{
         list::{
             Command,
@@ -100,6 +102,11 @@ impl kernel::Module for SchedHist {
         let text = params::metrics();
         let metrics = MetricSet::parse(text)
             .map_err(|_| refused("metrics", text, files::METRICS_EXPECTED))?;
+        let slices = params::chain();
+        let slices = Slices::new(slices).ok_or_else(|| {
+            pr_warn!("chain: \"{slices}\": expected {}\n", Slices::EXPECTED);
+            EINVAL
+        })?;
         let text = params::group_by();
         let rule = Rule::parse(text).ok_or_else(|| refused("group_by", text, Rule::EXPECTED))?;
         let rules = params::group_rules();
@@ -109,6 +116,9 @@ impl kernel::Module for SchedHist {
         places::begin();
         let monitor = Monitor::new(Scheme::new(precision), metrics)
             .inspect_err(|e| pr_err!("cannot set up the histograms: {e:?}\n"))?;
+        monitor
+            .set_chain(slices)
+            .inspect_err(|e| pr_err!("cannot keep slices: {e:?}\n"))?;
         monitor.set_groups(rule).inspect_err(|e| {
             files::group_error(rule, *e);
             pr_err!("cannot group tasks: {e:?}\n");

@@ -158,6 +158,23 @@ struct schedhist_raw_header {
 #define SCHEDHIST_RAW_LONG_WAITS	20 /* struct schedhist_raw_long_waits */
 #define SCHEDHIST_RAW_GROUP_LONG_WAITS	21 /* struct schedhist_raw_group_long_waits */
 #define SCHEDHIST_RAW_GROUP_MIGRATIONS	22 /* struct schedhist_raw_group_migrations */
+#define SCHEDHIST_RAW_CHAIN	30	/* struct schedhist_raw_chain */
+#define SCHEDHIST_RAW_HOP	31	/* struct schedhist_raw_hop */
+
+/* Values of schedhist_raw_hop::via. */
+#define SCHEDHIST_RAW_VIA_TASK	0	/* what the task itself did */
+#define SCHEDHIST_RAW_VIA_SOFTIRQ	1 /* a softirq that it had raised */
+#define SCHEDHIST_RAW_VIA_FORK	2	/* it created the task */
+
+/* Values of schedhist_raw_chain::end. */
+#define SCHEDHIST_RAW_END_START	0	/* where the interval begins */
+#define SCHEDHIST_RAW_END_INTERRUPT	1 /* a hard interrupt woke the last task */
+#define SCHEDHIST_RAW_END_INTERRUPT_SOFTIRQ	2 /* a softirq that one had raised did */
+#define SCHEDHIST_RAW_END_UNKNOWN_SOFTIRQ	3 /* another softirq did */
+#define SCHEDHIST_RAW_END_IDLE	4	/* the idle task did */
+#define SCHEDHIST_RAW_END_OVERWRITTEN	5 /* a slice is not kept any more */
+#define SCHEDHIST_RAW_END_UNKNOWN	6	/* what comes before was not seen */
+#define SCHEDHIST_RAW_END_LIMIT	7	/* there are too many hops or slices */
 
 /* Values of schedhist_raw_slice::occupancy. */
 #define SCHEDHIST_RAW_IS_IDLE	0	/* the idle task has the CPU */
@@ -586,6 +603,65 @@ struct schedhist_raw_group_migrations {
 	__u64 llc;
 	__u64 node;
 	__u64 remote;
+};
+
+/**
+ * struct schedhist_raw_chain - who could have woken the task of an outlier earlier
+ * @record: CHAIN
+ * @outlier: the number of the outlier
+ * @cpu: the CPU on which it ended
+ * @metric: the number of its metric
+ * @duration_ns: its duration, in nanoseconds
+ * @time_ns: its end, in nanoseconds of local_clock()
+ * @blocked_ns: for how long the last task had been blocked when it was woken, if the
+ *	chain ends in an interrupt or in the idle task
+ * @missing_ns: for how much of the duration it is not known who did what
+ * @end: where the chain ends: SCHEDHIST_RAW_END_*
+ * @hops: how many HOP records follow, from the task of the outlier back in time
+ *
+ * blocked_ns, missing_ns and the times of all hops add up to duration_ns.
+ */
+struct schedhist_raw_chain {
+	struct schedhist_raw_record record;
+	__u64 outlier;
+	__u32 cpu;
+	__u32 metric;
+	__u64 duration_ns;
+	__u64 time_ns;
+	__u64 blocked_ns;
+	__u64 missing_ns;
+	__u32 end;
+	__u32 hops;
+};
+
+/**
+ * struct schedhist_raw_hop - a task in a chain
+ * @record: HOP
+ * @outlier: the number of the outlier
+ * @number: 0 for the task of the outlier, 1 for the one that woke it, and so on
+ * @via: how it woke the task before it in the chain: SCHEDHIST_RAW_VIA_*; 7 if it is
+ *	the first
+ * @pid: the thread id of the task in the initial PID namespace
+ * @slices: the number of its slices
+ * @ran_ns: for how long it had a CPU, from its own wakeup until it woke the task
+ *	before it, in nanoseconds
+ * @waited_ns: for how long it waited for one after that wakeup
+ * @preempted_ns: for how long it waited for one after it was preempted
+ * @throttled_ns: for how long its quota was spent
+ * @comm: the name of the task, padded with NULs
+ */
+struct schedhist_raw_hop {
+	struct schedhist_raw_record record;
+	__u64 outlier;
+	__u32 number;
+	__u32 via;
+	__s32 pid;
+	__u32 slices;
+	__u64 ran_ns;
+	__u64 waited_ns;
+	__u64 preempted_ns;
+	__u64 throttled_ns;
+	char comm[16];
 };
 
 /**

@@ -16,6 +16,10 @@ use kernel::prelude::*;
 use crate::{
     boundary::abstractions::allocate,
     engine::{
+        chain::{
+            Chains,
+            Place, //
+        },
         histogram::{
             Precision,
             Scheme, //
@@ -36,6 +40,12 @@ unsafe impl Zeroable for Cell {}
 
 // SAFETY: A log consists of integers. They are all 0, as in `Log::default()`.
 unsafe impl Zeroable for Log {}
+
+// SAFETY: It consists of integers. They are all 0, as in `Place::default()`.
+unsafe impl Zeroable for Place {}
+
+// SAFETY: It consists of integers. They are all 0, as in `Chains::default()`.
+unsafe impl Zeroable for Chains {}
 
 // SAFETY: It consists of integers. They are all 0, as in `CpuIdle::default()`.
 unsafe impl Zeroable for CpuIdle {}

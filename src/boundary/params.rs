@@ -23,6 +23,11 @@ pub(crate) fn precision() -> u32 {
     unsafe { bindings::schedhist_precision }
 }
 
+pub(crate) fn chain() -> u64 {
+    // SAFETY: As in `precision()`.
+    u64::from(unsafe { bindings::schedhist_chain })
+}
+
 pub(crate) fn metrics() -> &'static [u8] {
     // SAFETY: A static of `module.c` that `module_param_string()` keeps NUL-terminated. It is
     // written only before the module's initialisation.

@@ -26,7 +26,27 @@ pub struct Identity {
 pub(super) struct IdentityCells {
     /// From the highest bit on: the PID, the group, and the priority in [`PRIO_BITS`].
     numbers: Cell,
-    comm: [Cell; 2],
+    comm: CommCells,
+}
+
+/// Storage for a name, likewise.
+#[derive(Debug, Default)]
+pub(super) struct CommCells([Cell; 2]);
+
+impl CommCells {
+    #[inline(always)]
+    pub(super) fn set(&self, comm: &[u8; 16]) {
+        let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = *comm;
+        self.0[0].set(u64::from_le_bytes([a, b, c, d, e, f, g, h]));
+        self.0[1].set(u64::from_le_bytes([i, j, k, l, m, n, o, p]));
+    }
+
+    pub(super) fn get(&self) -> [u8; 16] {
+        let mut comm = [0; 16];
+        comm[..8].copy_from_slice(&self.0[0].get().to_le_bytes());
+        comm[8..].copy_from_slice(&self.0[1].get().to_le_bytes());
+        comm
+    }
 }
 
 /// The number of bits in which a priority is stored. More than the kernel's priorities need.
@@ -37,13 +57,11 @@ const _: () = assert!(Group::MAX <= 1 << (u32::BITS - PRIO_BITS));
 impl IdentityCells {
     #[inline(always)]
     pub(super) fn set(&self, task: &Identity) {
-        let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = task.comm;
         let prio = task.prio as u32 & ((1 << PRIO_BITS) - 1);
         let low = (task.group.number() << PRIO_BITS) | prio;
         self.numbers
             .set((u64::from(task.pid as u32) << 32) | u64::from(low));
-        self.comm[0].set(u64::from_le_bytes([a, b, c, d, e, f, g, h]));
-        self.comm[1].set(u64::from_le_bytes([i, j, k, l, m, n, o, p]));
+        self.comm.set(&task.comm);
     }
 
     /// Returns only the thread id.
@@ -53,14 +71,11 @@ impl IdentityCells {
 
     pub(super) fn get(&self) -> Identity {
         let numbers = self.numbers.get();
-        let mut comm = [0; 16];
-        comm[..8].copy_from_slice(&self.comm[0].get().to_le_bytes());
-        comm[8..].copy_from_slice(&self.comm[1].get().to_le_bytes());
         Identity {
             pid: (numbers >> 32) as i32,
             // Shifted up first, so that the sign comes back.
             prio: ((numbers as u32) << (u32::BITS - PRIO_BITS)) as i32 >> (u32::BITS - PRIO_BITS),
-            comm,
+            comm: self.comm.get(),
             // Cannot fail: there are as many groups as these bits have values.
             group: Group::new(numbers as u32 >> PRIO_BITS).unwrap_or(Group::OTHER),
         }

@@ -11,6 +11,7 @@
 //! | [`switch`] | the records of a CPU, updated at each switch, and the state kept for each task |
 //! | [`histogram`] | buckets, sums, extremes; snapshots for readers, quantiles |
 //! | [`group`] | the group of each task, and the records of each group on a CPU |
+//! | [`chain`] | the last slices of each CPU, and what led to them |
 //! | [`idle`] | when CPUs stood idle, and for how much of a wait another one did |
 //! | [`outlier`] | samples above a threshold, with the tasks that had the CPU meanwhile |
 //! | [`format`] | text, OpenMetrics and binary formats of the files; parsing of input |
@@ -25,6 +26,7 @@
 
 mod atomic;
 pub mod cell;
+pub mod chain;
 pub mod distance;
 mod div;
 pub mod format;

@@ -70,6 +70,12 @@ fn write(reading: &Reading, out: &mut impl raw::Sink) -> Result {
             raw::long_waits(out, cpu, reading.long_wait, &idles.sums(cpu));
         }
     }
+    if let Some(chains) = &reading.chains {
+        chains.for_each(|cpu, chain, hops| {
+            raw::chain(out, cpu, chain, hops);
+            Ok(())
+        })?;
+    }
     if let Some(groups) = &reading.groups {
         let groups = groups.hold();
         let rule = groups.text().as_bytes();

@@ -60,6 +60,8 @@ impl View for Status {
         line(out, "outlier_memory_bytes", reading.outliers.memory())?;
         let idle_memory = { reading.idles.as_ref() }.map_or(0, CpuIdles::memory);
         line(out, "long_wait_memory_bytes", idle_memory)?;
+        let chain_memory = { reading.chains.as_ref() }.map_or(0, |chains| chains.memory());
+        line(out, "chain_memory_bytes", chain_memory)?;
         Ok(())
     }
 }

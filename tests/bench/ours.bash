@@ -97,6 +97,17 @@ long_waits_on() {
 	echo "$1" > "$debugfs/long_wait_ns"
 }
 
+# chain_on SLICES
+chain_on() {
+	schedhist_on default
+	echo "$1" > "$debugfs/chain"
+}
+
+chain_threshold_on() {
+	threshold_on
+	echo 1024 > "$debugfs/chain"
+}
+
 group_controls() {
 	row "schedhist: default, events were listened to before" events_again_on schedhist_off
 	row "schedhist: default, ftrace listens to oncpu" "event_on oncpu" "event_off oncpu"
@@ -104,6 +115,8 @@ group_controls() {
 	row "schedhist: default, a threshold for runq" threshold_on threshold_off
 	row "schedhist: default, long waits, and none is long" "long_waits_on 1000000000000" schedhist_off
 	row "schedhist: default, long waits, and all are" "long_waits_on 1" schedhist_off
+	row "schedhist: default, chains" "chain_on 1024" schedhist_off
+	row "schedhist: default, chains and a threshold for runq" chain_threshold_on threshold_off
 }
 
 # grouped_on RULE

@@ -37,8 +37,10 @@ OF_HELPERS = {"validate_usercopy_range"}
 KEY_OF_TRACEPOINT = 8
 NOPS = {2: "66 90", 5: "0f 1f 44 00 00"}
 SYSTEM = "schedhist_trace_any"
-SWITCH, WATCHED = re.compile(r"16SchedSwitchProbe.*5probe"), re.compile(r"13watched_probe")
+SWITCH, WATCHED = re.compile(r"16SchedSwitchProbe(?!.*10AnyChained).*5probe"), re.compile(r"13watched_probe")
 WAKING, NEWTASK = re.compile(r"16SchedWakingProbe.*5probe"), re.compile(r"16TaskNewtaskProbe.*5probe")
+# Registered only for chains. One observes switches of any settings as the one that is watched.
+CHAINED = re.compile(r"(10AnyChained|19SchedWakeupNewProbe|17SoftirqRaiseProbe|17SoftirqEntryProbe).*5probe")
 # Registered only while somebody listens: it delivers what the switch left. 6.12 has no such
 # tracepoint.
 EXIT, STABLE = re.compile(r"14SchedExitProbe.*5probe"), "vermagic=6.12."
@@ -48,10 +50,13 @@ OUTSIDE = re.compile(r"TracingObserver|watched|outlier|events|trace|tp_func")
 OF_KERNEL = {"local_clock", "__fentry__", "__x86_return_thunk"}
 DECIDES = re.compile(r"6Groups(?:6decide|4fork)")
 # For groups: the first sample of a group on a CPU requests its histograms.
-# `Variant` has two constants, with groups and with long waits, of which the second may refer back to the first.
-WITH_GROUPS, OF_GROUPS = re.compile(r"7Variant.*Kb1_K"), {"irq_work_queue"}
+OF_GROUPS = {"irq_work_queue"}
+# `Variant` has three constants, with groups, with long waits and with chains. Two refer back to the first if all
+# are false.
+PLAIN = re.compile(r"7Variant.*Kb0_(KB\w{1,3}_)\1E")
+# For chains: tells a thread for softirqs by its name.
+OF_CHAINS = {"strncmp"}
 # For long waits: goes through the CPUs that the task may use.
-WITH_WAITS = re.compile(r"7Variant.*(?:Kb0_Kb1_|Kb1_KB)")
 OF_WAITS = {
     "_find_next_and_bit",
     "housekeeping_cpumask",
@@ -241,18 +246,19 @@ def main(module: str, events: list[str] = EVENTS) -> None:
     for probe in switch.values():
         check(probe, found, watched.keys())
     quiet = run_by([*switch.values(), *waking.values()], functions, reached)
-    plain = [probe for name, probe in switch.items() if not (WITH_GROUPS.search(name) or WITH_WAITS.search(name))]
+    plain = [probe for name, probe in switch.items() if PLAIN.search(name)]
+    chained = named(CHAINED, functions)
     without = run_by([*plain, *waking.values()], functions, reached)
     if wrong := symbols(without) - functions.keys() - OF_KERNEL:
         die(f"a probe calls {wrong} of the kernel")
     if locked := [at.text for at in quiet if LOCKED.match(at.text)]:
         die(f"a probe runs {locked}")
-    probes = switch | waking | newtask | watched | leaving
+    probes = switch | waking | newtask | watched | leaving | chained
     # What decides a task's group is not followed: it runs in process context, and allocates.
     followed = {name: each for name, each in functions.items() if not DECIDES.search(name)}
     at_all = run_by(list(probes.values()), followed, dict.values)
     emits = {f"__SCT__tp_func_{event}" for event in events}
-    never_stops("a probe", at_all, functions.keys() | OF_KERNEL | OF_WAITS | in_use | emits)
+    never_stops("a probe", at_all, functions.keys() | OF_KERNEL | OF_WAITS | OF_CHAINS | in_use | emits)
     if wrong := symbols(quiet) - functions.keys() - OF_KERNEL - OF_GROUPS - OF_WAITS:
         die(f"a probe with groups or long waits calls {wrong} of the kernel")
     made = run_by(list(named(MADE, functions).values()), functions, dict.values)

@@ -100,6 +100,12 @@ def test_failed_calls_enable():
 
 
 @seeks_leaks
+def test_failed_calls_chain():
+    """Three probes more: of new tasks that are woken, and of softirqs that are raised and that begin."""
+    fail_enable(len(PROBED) + 3, "chain=16")
+
+
+@seeks_leaks
 def test_failed_calls_groups():
     """Two probes more: of programs that are executed, and of renames or moves."""
     fail_enable(len(PROBED) + 2, "group_by=comm")

@@ -44,9 +44,9 @@ COUNTERS = ["switches", "voluntary", "involuntary", "start_unseen", "to_idle", "
 
 # The files, but for those of each metric and CPU. Controls can be read and written; `reset` has no text.
 CONTROLS = ["enable", "metrics", "outlier_limit", "outlier_rate", "on_outlier", "group_by", "group_rules",
-            "group_limit", "group_memory_limit", "long_wait_ns"]
+            "group_limit", "group_memory_limit", "long_wait_ns", "chain"]
 TEXTS = ["status", "summary", "openmetrics", "raw", "outliers", "outlier_pipe", "groups", "group_summary",
-         "group_tasks", "long_waits"]
+         "group_tasks", "long_waits", "chains"]
 OF_CPU = ["summary", "openmetrics"]
 
 
@@ -67,4 +67,4 @@ def files(cpus: list[int]) -> dict[str, int]:
 EVENTS = ["oncpu", "runq", "offcpu", "blocked", "wakeup", "throttled", "idle", "long_wait", "outlier", "culprit"]
 # The tracepoints that the module probes while tasks are not grouped and nobody listens.
 PROBED = ["sched/sched_switch", "sched/sched_waking", "task/task_newtask"]
-PARAMETERS = ["group_by", "group_rules", "metrics", "precision"]
+PARAMETERS = ["chain", "group_by", "group_rules", "metrics", "precision"]

@@ -81,6 +81,10 @@ static size_t make_good(struct dice *dice, enum kind kind, char *buffer)
 	case LIMIT:
 	case GROUP_LIMIT:
 		return one_in(dice, 8) ? add(buffer, 0, "none") : make_number(dice, buffer);
+	case CHAIN:
+		if (one_in(dice, 4))
+			return make_number(dice, buffer);
+		return sprintf(buffer, "%llu", 1ull << below(dice, 20));
 	case GROUP_BY:
 		return some(dice, buffer, RULES, LENGTH(RULES), 3);
 	case METRICS:

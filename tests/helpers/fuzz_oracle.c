@@ -57,6 +57,8 @@ enum kind kind_of(const char *path)
 		return RATE;
 	if (!strcmp(path, "outlier_limit") || !strcmp(path, "group_memory_limit"))
 		return LIMIT;
+	if (!strcmp(path, "chain"))
+		return CHAIN;
 	if (!strcmp(path, "group_limit"))
 		return GROUP_LIMIT;
 	if (!strcmp(path, "group_by"))
@@ -275,6 +277,12 @@ static bool is_taken_otherwise(enum kind kind, const char *text, size_t length, 
 		return true;
 	case GROUP_LIMIT:
 		if (!is_number(text, length, &number) || !number || number > 4095)
+			return false;
+		sprintf(shown, "%llu\n", (unsigned long long)number);
+		return true;
+	case CHAIN:
+		if (!is_number(text, length, &number) || number & (number - 1) || number > 65536 ||
+		    (number && number < 16))
 			return false;
 		sprintf(shown, "%llu\n", (unsigned long long)number);
 		return true;

@@ -13,7 +13,7 @@
 /* A stream is read-only, too. Rules are always refused: no input groups tasks by a list. */
 enum kind {
 	READ_ONLY, STREAM, ENABLE, METRICS, RESET, THRESHOLD, RATE, LIMIT, ON_OUTLIER, GROUP_BY, GROUP_LIMIT,
-	GROUP_RULES,
+	GROUP_RULES, CHAIN,
 	KINDS
 };
 

@@ -9,6 +9,7 @@
 #include <linux/cpumask.h>
 #include <linux/debugfs.h>
 #include <linux/err.h>
+#include <linux/interrupt.h>
 #include <linux/irq_work.h>
 #include <linux/irqflags.h>
 #include <linux/kernfs.h>
@@ -29,6 +30,7 @@
 #include <linux/topology.h>
 #include <linux/tracepoint.h>
 #include <linux/wait.h>
+#include <trace/events/irq.h>
 #include <trace/events/sched.h>
 #include <trace/events/task.h>
 
@@ -100,6 +102,20 @@ bool schedhist_is_dead(struct task_struct *task)
 	return !atomic_read(&task->signal->live);
 }
 #endif
+
+unsigned int schedhist_interrupted(void)
+{
+	if (in_hardirq() || in_nmi())
+		return SCHEDHIST_IN_HARDIRQ;
+	return in_serving_softirq() ? SCHEDHIST_IN_SOFTIRQ : 0;
+}
+
+bool schedhist_is_softirq_thread(void)
+{
+	return current->flags & PF_KTHREAD &&
+	       (!strncmp(current->comm, "ksoftirqd/", 10) ||
+		!strncmp(current->comm, "ktimers/", 8));
+}
 
 int schedhist_next_allowed(const struct task_struct *task, int cpu)
 {
@@ -482,6 +498,9 @@ static void __maybe_unused check_prototypes(void)
 	check_trace_callback_type_sched_exit_tp((schedhist_sched_exit_probe)NULL);
 #endif
 	check_trace_callback_type_sched_waking((schedhist_sched_waking_probe)NULL);
+	check_trace_callback_type_sched_wakeup_new((schedhist_sched_wakeup_new_probe)NULL);
+	check_trace_callback_type_softirq_raise((schedhist_softirq_probe)NULL);
+	check_trace_callback_type_softirq_entry((schedhist_softirq_probe)NULL);
 	check_trace_callback_type_task_newtask((schedhist_task_newtask_probe)NULL);
 	check_trace_callback_type_task_rename((schedhist_task_rename_probe)NULL);
 	check_trace_callback_type_sched_process_exec((schedhist_sched_process_exec_probe)NULL);

@@ -68,6 +68,11 @@ typedef void (*schedhist_task_newtask_probe)(void *data,
 typedef void (*schedhist_sched_waking_probe)(void *data,
 					     struct task_struct *task);
 
+typedef void (*schedhist_sched_wakeup_new_probe)(void *data,
+						 struct task_struct *task);
+
+typedef void (*schedhist_softirq_probe)(void *data, unsigned int kind);
+
 typedef void (*schedhist_task_rename_probe)(void *data,
 					    struct task_struct *task,
 					    const char *comm);
@@ -116,6 +121,14 @@ void *schedhist_alloc(size_t size, int cpu);
  * The caller holds the RCU read lock.
  */
 struct task_struct *schedhist_find_process(pid_t pid);
+
+/* What this CPU does besides running its task. Callable in any context. */
+#define SCHEDHIST_IN_SOFTIRQ	1
+#define SCHEDHIST_IN_HARDIRQ	2	/* or in an NMI */
+unsigned int schedhist_interrupted(void);
+
+/* Returns whether the current task is a kernel thread that runs softirqs. */
+bool schedhist_is_softirq_thread(void);
 
 /* Visits every task, with the RCU read lock held. */
 void schedhist_visit_tasks(schedhist_visit visit, void *data);

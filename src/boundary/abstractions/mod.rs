@@ -21,6 +21,7 @@ pub(crate) mod sched_exit;
 pub(crate) mod sched_switch;
 pub(crate) mod sched_waking;
 pub(crate) mod smp;
+pub(crate) mod softirq;
 pub(crate) mod task;
 pub(crate) mod task_events;
 pub(crate) mod topology;
@@ -39,14 +40,19 @@ pub(crate) use hotplug::Hotplug;
 pub(crate) use irq_lock::{new_irq_lock, IrqLock};
 pub(crate) use irq_work::{new_irq_work, IrqWork};
 pub(crate) use per_cpu::{is_online, CpuRef, PerCpu, ThisCpu};
-pub(crate) use rcu::{synchronize_rcu, RcuReader};
+pub(crate) use rcu::{synchronize_rcu, RcuArc, RcuReader};
 pub(crate) use sched_exit::{
     ask_for_exit, call_after_switches, wait_for_exits, Exits, SchedExit, ScheduleExit,
     EXIT_IS_CERTAIN,
 };
 pub(crate) use sched_switch::{SchedSwitch, SchedSwitchProbe, Switch, WithinSwitch};
-pub(crate) use sched_waking::{SchedWaking, SchedWakingProbe, Waking};
+pub(crate) use sched_waking::{
+    SchedWakeupNew, SchedWakeupNewProbe, SchedWaking, SchedWakingProbe, Waking,
+};
 pub(crate) use smp::{run_if_online, with_irqs_off};
+pub(crate) use softirq::{
+    interruption, Interruption, Softirq, SoftirqEntryProbe, SoftirqRaiseProbe, Softirqs,
+};
 pub(crate) use task::{
     for_each_queued_task, for_each_task, for_each_thread_of, task_key, with_current, ProcessId,
     Task, COMM_LEN,

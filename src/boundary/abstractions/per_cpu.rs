@@ -117,7 +117,7 @@ impl<T: ?Sized> PerCpu<KVBox<T>> {
         // INVARIANT: The value is one of `all`.
         Some(CpuRef {
             value: NonNull::from(&**all.get(cpu)?),
-            _all: all.clone(),
+            all: all.clone(),
         })
     }
 
@@ -131,10 +131,17 @@ impl<T: ?Sized> PerCpu<KVBox<T>> {
 ///
 /// # Invariants
 ///
-/// `value` points to a value of `_all`.
+/// `value` points to a value of `all`.
 pub(crate) struct CpuRef<T: ?Sized> {
     value: NonNull<T>,
-    _all: Arc<PerCpu<KVBox<T>>>,
+    all: Arc<PerCpu<KVBox<T>>>,
+}
+
+impl<T: ?Sized> CpuRef<T> {
+    /// Returns the values of all CPUs.
+    pub(crate) fn all(&self) -> &PerCpu<KVBox<T>> {
+        &self.all
+    }
 }
 
 // SAFETY: This is an `Arc` with the address of memory that the `Arc` keeps allocated. An

@@ -37,7 +37,10 @@ use super::tracepoint::{
 use super::{
     context,
     per_cpu::ThisCpu,
-    rcu::synchronize_rcu,
+    rcu::{
+        synchronize_rcu,
+        RcuReader, //
+    },
     smp::this_cpu, //
 };
 
@@ -57,6 +60,9 @@ unsafe impl ThisCpu for ScheduleExit {
         this_cpu()
     }
 }
+
+// SAFETY: Preemption is off in the probe.
+unsafe impl RcuReader for ScheduleExit {}
 
 /// Receives `sched_exit_tp` after each switch, or after each that has asked for it.
 pub(crate) trait SchedExit: Send + Sync + 'static {

@@ -99,6 +99,14 @@ impl<'a> Switch<'a> {
 // SAFETY: A proof does not outlive its `Switch`.
 unsafe impl RcuReader for WithinSwitch<'_> {}
 
+// SAFETY: As above; it does not leave the CPU either.
+unsafe impl ThisCpu for WithinSwitch<'_> {
+    #[inline(always)]
+    fn cpu(&self) -> u32 {
+        this_cpu()
+    }
+}
+
 /// Receives `sched_switch`. `V` selects one of its compiled variants.
 pub(crate) trait SchedSwitch<V>: Send + Sync + 'static {
     /// Returns whether the probe calls [`SchedSwitch::sched_switch_watched`] instead of

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The `sched_waking` tracepoint.
+//! The `sched_waking` and `sched_wakeup_new` tracepoints.
 //!
 //! C header: [`include/trace/events/sched.h`](srctree/include/trace/events/sched.h)
 
@@ -11,7 +11,9 @@ use kernel::types::NotThreadSafe;
 use super::{
     bindings,
     context,
+    per_cpu::ThisCpu,
     rcu::RcuReader,
+    smp::this_cpu,
     task::Task,
     tracepoint::declare_probe, //
 };
@@ -26,6 +28,14 @@ pub(crate) struct Waking<'a> {
 // SAFETY: A `Waking` exists only within the probe, and `try_to_wake_up()` has preemption off while
 // it calls the probe.
 unsafe impl RcuReader for Waking<'_> {}
+
+// SAFETY: As above: with preemption off, the CPU stays the same.
+unsafe impl ThisCpu for Waking<'_> {
+    #[inline(always)]
+    fn cpu(&self) -> u32 {
+        this_cpu()
+    }
+}
 
 /// Receives `sched_waking`. `V` selects one of its compiled variants.
 pub(crate) trait SchedWaking<V>: Send + Sync + 'static {
@@ -49,6 +59,31 @@ declare_probe! {
         context::assert_preemption_disabled();
         context::assert_irqs_disabled_unless(|| context::is_current(task));
         receiver.sched_waking(Waking {
+            task,
+            _this_cpu: PhantomData,
+        });
+    }
+}
+
+/// Receives `sched_wakeup_new`.
+pub(crate) trait SchedWakeupNew: Send + Sync + 'static {
+    /// Called for every new task, when it is put on a run queue for the first time, in the context
+    /// of the task that created it.
+    ///
+    /// Interrupts are off, and the locks of the task and of its run queue are held.
+    fn sched_wakeup_new(&self, waking: Waking<'_>);
+}
+
+declare_probe! {
+    /// The probe that calls `T` at the first wakeup of every task.
+    // SAFETY: `glue.c` checks the type against the tracepoint.
+    unsafe SchedWakeupNewProbe<T: SchedWakeupNew>,
+    c"sched_wakeup_new", schedhist_sched_wakeup_new_probe;
+    fn(receiver, task: *mut bindings::task_struct) {
+        // SAFETY: `wake_up_new_task()` has a reference to the task.
+        let task = unsafe { Task::from_raw(task) };
+        context::assert_irqs_disabled();
+        receiver.sched_wakeup_new(Waking {
             task,
             _this_cpu: PhantomData,
         });

@@ -265,11 +265,8 @@ impl<'a> Task<'a> {
             let comm = &raw const (*self.task.as_ptr()).comm;
             comm.cast::<[u64; COMM_LEN / 8]>().read_volatile()
         };
-        let mut comm = [0; COMM_LEN];
-        for (bytes, word) in comm.chunks_exact_mut(8).zip(words) {
-            bytes.copy_from_slice(&word.to_ne_bytes());
-        }
-        comm
+        // SAFETY: Any bytes are bytes. A copy of slices would have a panic for lengths that differ.
+        unsafe { core::mem::transmute::<[u64; COMM_LEN / 8], [u8; COMM_LEN]>(words) }
     }
 }
 

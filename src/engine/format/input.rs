@@ -4,6 +4,11 @@
 
 use core::fmt;
 
+use crate::engine::chain::{
+    MAX_SLICES,
+    MIN_SLICES, //
+};
+
 /// Returns the words of `text`, which are separated by commas or white space.
 pub(in crate::engine) fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     let is_separator = |byte: &u8| *byte == b',' || byte.is_ascii_whitespace();
@@ -140,5 +145,31 @@ impl fmt::Display for OrNone {
             0 => f.write_str("none"),
             number => write!(f, "{number}"),
         }
+    }
+}
+
+/// How many slices are kept of each CPU for chains: a power of two, or 0 for none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slices(u64);
+
+impl Slices {
+    /// The numbers that are accepted, for the kernel log.
+    pub const EXPECTED: &'static str = "0, or a power of two from 16 to 65536";
+
+    /// Returns the number of slices, unless it is none of [`Slices::EXPECTED`].
+    pub fn new(slices: u64) -> Option<Self> {
+        const { assert!(MIN_SLICES == 16 && MAX_SLICES == 65536) };
+        let is_one = (MIN_SLICES..=MAX_SLICES).contains(&slices) && slices.is_power_of_two();
+        (slices == 0 || is_one).then_some(Self(slices))
+    }
+
+    /// Parses a number.
+    pub fn parse(word: &[u8]) -> Option<Self> {
+        Self::new(number(word)?)
+    }
+
+    /// Returns the number.
+    pub const fn get(self) -> u64 {
+        self.0
     }
 }

@@ -9,5 +9,5 @@ pub mod raw;
 pub mod text;
 
 pub use groups::{Head, Members};
-pub use input::{number, split_word, Actions, OrNone};
+pub use input::{number, split_word, Actions, OrNone, Slices};
 pub use text::{up_to_nul, Escaped, Nanoseconds, Quoted, Scope};

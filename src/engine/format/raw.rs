@@ -19,6 +19,10 @@
 use core::ops::Deref;
 
 use crate::engine::{
+    chain::{
+        Chain,
+        Hop, //
+    },
     format::{
         Head,
         Members, //
@@ -104,6 +108,8 @@ const OFFLINE_LEN: usize = 16;
 const WAIT_SUMS_LEN: usize = (WaitPart::COUNT + WaitCause::COUNT * 2) * 8;
 const LONG_WAITS_LEN: usize = 32 + WAIT_SUMS_LEN;
 const GROUP_LONG_WAITS_LEN: usize = 24 + WAIT_SUMS_LEN;
+const CHAIN_LEN: usize = 64;
+const HOP_LEN: usize = 80;
 const GROUP_MIGRATIONS_LEN: usize = 16 + Distance::BETWEEN_CPUS.len() * 8;
 
 /// The flag of a task whose slice or wait does not become a sample: `SCHEDHIST_RAW_UNSEEN`.
@@ -135,6 +141,8 @@ enum Type {
     LongWaits,
     GroupLongWaits,
     GroupMigrations,
+    Chain = 30,
+    Hop,
 }
 
 /// Receives a snapshot, piece by piece.
@@ -186,7 +194,8 @@ pub fn snapshot<'a, B, D, S>(
 }
 
 /// Writes a [`snapshot`], but not its end: [`offline`] must follow for each CPU that is offline,
-/// [`long_waits`], [`grouping`] and groups may follow, [`waiters`] and tasks, and then [`end`].
+/// [`long_waits`], [`chain`], [`grouping`] and groups may follow, [`waiters`] and tasks, and then
+/// [`end`].
 /// `slice` returns the slice in progress on a CPU, if that is known.
 pub fn begin<'a, B, D, S>(
     out: &mut S,
@@ -272,6 +281,35 @@ pub fn long_waits(out: &mut impl Sink, cpu: u32, limit: u64, sums: &WaitSums) {
         fields.u64(limit);
         fields.wait_sums(sums);
     });
+}
+
+/// Writes the chain of an outlier of `cpu`, and its hops.
+pub fn chain(out: &mut impl Sink, cpu: u32, chain: &Chain, hops: &[Hop]) {
+    record::<CHAIN_LEN>(out, Type::Chain, CHAIN_LEN, |fields| {
+        fields.u64(chain.id);
+        fields.u32(cpu);
+        fields.u32(chain.sample.metric as u32);
+        fields.u64(chain.sample.value);
+        fields.u64(chain.sample.end);
+        fields.u64(chain.walked.blocked);
+        fields.u64(chain.walked.missing);
+        fields.u32(chain.walked.end as u32);
+        fields.u32(hops.len() as u32);
+    });
+    for (number, hop) in (0..).zip(hops) {
+        record::<HOP_LEN>(out, Type::Hop, HOP_LEN, |fields| {
+            fields.u64(chain.id);
+            fields.u32(number);
+            fields.u32(hop.via as u32);
+            fields.u32(hop.pid as u32);
+            fields.u32(hop.slices);
+            fields.u64(hop.ran);
+            fields.u64(hop.waited);
+            fields.u64(hop.preempted);
+            fields.u64(hop.throttled);
+            fields.bytes(hop.comm);
+        });
+    }
 }
 
 /// Writes the end of a snapshot.
@@ -392,8 +430,8 @@ fn text(out: &mut impl Sink, text: &[u8]) {
     out.write([0; 8].get(..padding).unwrap_or_default());
 }
 
-/// Returns the maximum length of a snapshot without groups, in bytes, with `cpus` possible CPUs
-/// that each have memory for `metrics`, whether those metrics are on or not.
+/// Returns the maximum length of a snapshot without groups and chains, in bytes, with `cpus`
+/// possible CPUs that each have memory for `metrics`, whether those metrics are on or not.
 pub const fn max_len(scheme: Scheme, metrics: MetricSet, cpus: usize) -> usize {
     let metrics = metrics.bits().count_ones() as usize;
     let buckets = scheme.buckets();

@@ -16,6 +16,10 @@ use core::{
 };
 
 use crate::engine::{
+    chain::{
+        Chain,
+        Hop, //
+    },
     format::OrNone,
     histogram::{
         Bounds,
@@ -259,6 +263,45 @@ pub fn long_waits(out: &mut impl Write, scope: Scope, sums: &WaitSums) -> fmt::R
         write!(out, " {name} {waits} {name}_ns {sum}")?;
     }
     writeln!(out)
+}
+
+/// Writes the first lines of the text of chains. `slices` is the number of slices that are kept of
+/// each CPU.
+pub fn chains_head(out: &mut impl Write, slices: u64) -> fmt::Result {
+    writeln!(out, "# schedhist chains version 1")?;
+    writeln!(out, "# chain {slices}")
+}
+
+/// Writes the chain of an outlier of `cpu` and its hops, one line each, as [`outlier`] does.
+pub fn chain(out: &mut impl Write, cpu: u32, chain: &Chain, hops: &[Hop]) -> fmt::Result {
+    let (id, sample, walked) = (chain.id, &chain.sample, &chain.walked);
+    writeln!(
+        out,
+        "chain id {id} metric {} cpu {cpu} duration_ns {} end {} blocked_ns {} missing_ns {} \
+         hops {}",
+        sample.metric.name(),
+        sample.value,
+        walked.end.name(),
+        walked.blocked,
+        walked.missing,
+        hops.len(),
+    )?;
+    for (number, hop) in hops.iter().enumerate() {
+        let via = if number == 0 { "-" } else { hop.via.name() };
+        writeln!(
+            out,
+            "  hop id {id} via {via} ran_ns {} waited_ns {} preempted_ns {} throttled_ns {} \
+             slices {} pid {} comm {}",
+            hop.ran,
+            hop.waited,
+            hop.preempted,
+            hop.throttled,
+            hop.slices,
+            hop.pid,
+            Comm(&hop.comm),
+        )?;
+    }
+    Ok(())
 }
 
 /// Writes any bytes on one line, with `\xNN` for the backslash, for `quote` and for a byte that is

@@ -3,6 +3,7 @@
 //! Records the samples of a switch for groups.
 
 use crate::engine::{
+    chain::Start,
     group::{
         group_scheme,
         Group,
@@ -137,6 +138,7 @@ impl<O: Observer, G: CpuGroups> Grouped<O, G> {
 
 impl<O: Observer, G: CpuGroups> Observer for Grouped<O, G> {
     const GROUPS: bool = true;
+    const CHAIN: bool = O::CHAIN;
     const CARRY_EVERY: u64 = CARRY_EVERY;
 
     #[inline(always)]
@@ -181,6 +183,21 @@ impl<O: Observer, G: CpuGroups> Observer for Grouped<O, G> {
     #[inline(always)]
     fn idle_ends(self, now: u64) {
         self.inner.idle_ends(now);
+    }
+
+    #[inline(always)]
+    fn begins(self, now: u64, start: Start, waiting: u64, link: impl FnOnce() -> u64) {
+        self.inner.begins(now, start, waiting, link);
+    }
+
+    #[inline(always)]
+    fn place(self, cpu: u32) -> u64 {
+        self.inner.place(cpu)
+    }
+
+    #[inline(always)]
+    fn cpu_of(self, place: u64) -> u32 {
+        self.inner.cpu_of(place)
     }
 
     #[inline(always)]

@@ -19,6 +19,7 @@ use crate::engine::{
         fence,
         Ordering::Release, //
     },
+    chain::Start,
     group::TaskGroup,
     histogram::{
         totals::{
@@ -164,7 +165,7 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         observer.leave(state);
         if S::metrics(&self.header).needs_tasks() {
             let kept = switch.state(task.pid());
-            kept.leave(now, self.header.number, task, state);
+            kept.leave(now, observer.place(self.header.number), task, state);
         }
         self.end_slice::<S>(Metric::Oncpu, state.cause(), now, observer);
     }
@@ -212,32 +213,39 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
             return;
         }
         if !state.is_of(task) || !task.has_run() {
-            return self.enter_unknown::<S>(now, task, state, observer);
+            return self.enter_unknown::<S, O>(now, task, state, observer);
         }
         let left = state.take();
         if now < left.out {
+            observer.begins(now, Start::Unknown, now, || 0);
             return self.unseen_wait(left.out);
         }
-        let has_migrated = left.cpu != self.header.number;
+        let last_cpu = observer.cpu_of(left.place);
+        let has_migrated = last_cpu != self.header.number;
         if has_migrated {
-            self.migrated(switch.distance(left.cpu), observer);
+            self.migrated(switch.distance(last_cpu), observer);
         }
         let away = now.wrapping_sub(left.out);
         if left.state.is_runnable() {
+            let start = match left.state.is_throttled() {
+                true => Start::Throttled,
+                false => Start::Preempted,
+            };
+            observer.begins(now, start, left.out, || left.place);
             if left.state.is_throttled() {
                 observer.throttled(away);
                 return self.end_throttling::<S>(now, away, observer);
             }
             // The kernel's stamps do not help: it makes none for a task that was preempted with its
             // sleep state set.
-            observer.preempted(state.preempter(), away);
+            observer.preempted(state.preempter::<O>(), away);
             let wait = Sample {
                 moved: has_migrated,
                 ..Sample::new(Metric::RunqPreempt, away, Cause::Preempted, now)
             };
             return self.record_sample::<S>(&wait, now, observer);
         }
-        self.end_absence::<S>(now, away, task, &left, observer);
+        self.end_absence::<S, O>(now, away, task, (&left, state), observer);
     }
 
     /// Records that the task that gets the CPU last ran on another one.
@@ -250,14 +258,30 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
 
     /// Records the absence of `task`, which had left the CPU to block.
     #[inline(always)]
-    fn end_absence<S: Settings>(
+    fn end_absence<S: Settings, O: Observer>(
         &self,
         now: u64,
         away: u64,
         task: impl Task,
-        left: &LastSwitchOut,
-        observer: impl Observer,
+        (left, state): (&LastSwitchOut, &TaskState),
+        observer: O,
     ) {
+        let wait = || {
+            let (run_delay, last_queued) = (task.run_delay(), task.last_queued());
+            let unusual = || self.compare_stamps::<S>(now, last_queued, left.woken());
+            let wait = left.wait(now, away, run_delay, last_queued, unusual);
+            (wait, run_delay, last_queued)
+        };
+        // Before the first sample, which may be one that the chain is to explain.
+        let early = O::CHAIN.then(wait);
+        match early.map(|(wait, ..)| wait) {
+            Some(Some(wait)) => {
+                let woken = now.wrapping_sub(wait);
+                observer.begins(now, Start::Woken, woken, || state.take_waker());
+            }
+            Some(None) => observer.begins(now, Start::Unknown, now, || 0),
+            None => {}
+        }
         let record = |metric, value, cause| self.record::<S>(metric, value, cause, now, observer);
         let cause = left.state.cause();
         record(Metric::Offcpu, away, cause);
@@ -270,9 +294,7 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
                 None => self.count(Counter::WakeUnseen),
             }
         }
-        let (run_delay, last_queued) = (task.run_delay(), task.last_queued());
-        let unusual = || self.compare_stamps::<S>(now, last_queued, left.woken());
-        let Some(wait) = left.wait(now, away, run_delay, last_queued, unusual) else {
+        let (Some(wait), run_delay, last_queued) = early.unwrap_or_else(wait) else {
             self.count(Counter::BlockedOther);
             return self.count(Counter::WaitUnseen);
         };
@@ -307,17 +329,23 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
     /// Records that `task` gets the CPU at `now`, if the task never had one, or if `state` is not
     /// known to be the task's.
     #[inline(always)]
-    fn enter_unknown<S: Settings>(
+    fn enter_unknown<S: Settings, O: Observer>(
         &self,
         now: u64,
         task: impl Task,
         state: &TaskState,
-        observer: impl Observer,
+        observer: O,
     ) {
         state.claim(task);
         if !task.has_run() {
+            if O::CHAIN {
+                let waited = waited(now, task.run_delay(), task.last_queued());
+                let since = now.saturating_sub(waited);
+                observer.begins(now, Start::Forked, since, || state.take_waker());
+            }
             return self.enter_new::<S>(now, task, observer);
         }
+        observer.begins(now, Start::Unknown, now, || 0);
         self.count(match state.is_untracked() {
             true => Counter::Untracked,
             false => Counter::WaitUnseen,

@@ -5,6 +5,7 @@
 pub use crate::engine::metric::Side;
 
 use crate::engine::{
+    chain::Start,
     group::TaskGroup,
     histogram::{
         totals::Totals,
@@ -128,6 +129,9 @@ pub trait Observer: Copy {
     /// nothing.
     const GROUPS: bool = false;
 
+    /// Whether the observer needs to know what led to each slice: see [`Observer::begins`].
+    const CHAIN: bool = false;
+
     /// The number of switches from one call of [`Observer::carry`] to the next: a power of two, and
     /// at most [`Totals::CARRY_EVERY`].
     const CARRY_EVERY: u64 = Totals::CARRY_EVERY;
@@ -169,6 +173,25 @@ pub trait Observer: Copy {
     /// Learns that the idle task leaves the CPU.
     #[inline(always)]
     fn idle_ends(self, _now: u64) {}
+
+    /// Learns what led to the slice of the task that gets the CPU at `now`, and since when it had
+    /// waited. `link` returns what is kept of who woke it or, if nobody did, what
+    /// [`Observer::place`] had returned for it. Called before the samples of that task.
+    #[inline(always)]
+    fn begins(self, _now: u64, _start: Start, _waiting: u64, _link: impl FnOnce() -> u64) {}
+
+    /// Returns what is kept of the task that leaves `cpu`, before [`Observer::begins`] of the next
+    /// one.
+    #[inline(always)]
+    fn place(self, cpu: u32) -> u64 {
+        u64::from(cpu)
+    }
+
+    /// Returns the CPU for which [`Observer::place`] returned this.
+    #[inline(always)]
+    fn cpu_of(self, place: u64) -> u32 {
+        place as u32
+    }
 
     /// Learns that the task that gets the CPU last ran on another one, and how far that is.
     #[inline(always)]

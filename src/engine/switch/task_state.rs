@@ -7,11 +7,13 @@ use crate::engine::{
         fence,
         Ordering::Acquire, //
     },
+    chain::Link,
     group::{
         Group,
         TaskGroup, //
     },
     switch::{
+        Observer,
         PrevState,
         Task,
         Wakeup, //
@@ -58,8 +60,8 @@ pub struct TaskState {
     run_delay: Cell,
     /// The state in which the owner left: a [`PrevState`].
     state: Cell,
-    /// The CPU that the owner left.
-    cpu: Cell,
+    /// The CPU that the owner left, or its slice there: what [`Observer::place`] returned.
+    place: Cell,
     /// The time of the owner's last wakeup since it last got a CPU after a sleep, in nanoseconds,
     /// times 2, plus 1 if the kernel had queued the owner already; 0 if no wakeup was noted. See
     /// [`record_wakeup`].
@@ -67,8 +69,9 @@ pub struct TaskState {
     /// The group of a task, with the part of its [`Task::id`] that [`tag`] returns: the owner's,
     /// unless the PID was given to a new task that has not run yet.
     task_group: Cell,
-    /// The group of the task that got the CPU when the owner was preempted.
-    preempter: Cell,
+    /// The group of the task that got the CPU when the owner was preempted; or, while chains are
+    /// kept, who woke the owner last: a [`Link`]. What came later is there.
+    preempter_or_waker: Cell,
 }
 
 /// Returns the part of a task's ID that is stored with its group, in the bits above it.
@@ -87,7 +90,8 @@ pub(in crate::engine) struct LastSwitchOut {
     pub(in crate::engine) out: u64,
     pub(in crate::engine) run_delay: u64,
     pub(in crate::engine) state: PrevState,
-    pub(in crate::engine) cpu: u32,
+    /// As [`TaskState::place`].
+    pub(in crate::engine) place: u64,
     /// As [`TaskState::woken`].
     woken: u64,
 }
@@ -211,10 +215,10 @@ impl TaskState {
             out: Cell::new(0),
             run_delay: Cell::new(0),
             state: Cell::new(0),
-            cpu: Cell::new(0),
+            place: Cell::new(0),
             woken: Cell::new(0),
             task_group: Cell::new(0),
-            preempter: Cell::new(0),
+            preempter_or_waker: Cell::new(0),
         }
     }
 
@@ -267,14 +271,38 @@ impl TaskState {
     #[inline(always)]
     pub(in crate::engine) fn preempted_by(&self, task: impl Task, task_group: TaskGroup) {
         if self.is_of(task) {
-            self.preempter.set(task_group.bits());
+            self.preempter_or_waker.set(task_group.bits());
         }
     }
 
-    /// Returns the group of the task that got the CPU when the owner was preempted.
+    /// Returns the group of the task that got the CPU when the owner was preempted;
+    /// [`TaskGroup::UNKNOWN`] if the owner, whose sleep state was set, was woken since.
     #[inline(always)]
-    pub(in crate::engine) fn preempter(&self) -> TaskGroup {
-        TaskGroup::from_bits(self.preempter.get())
+    pub(in crate::engine) fn preempter<O: Observer>(&self) -> TaskGroup {
+        let bits = self.preempter_or_waker.get();
+        match O::CHAIN && Link::is_link(bits) {
+            true => TaskGroup::UNKNOWN,
+            false => TaskGroup::from_bits(bits),
+        }
+    }
+
+    /// Records who wakes `task`, or created it. The context is that of [`record_wakeup`].
+    #[inline(always)]
+    pub fn woken_by(&self, task: impl Task, waker: Link) {
+        if self.is_of(task) || self.is_free_for(task) {
+            self.preempter_or_waker.set(waker.bits());
+        }
+    }
+
+    /// Returns the bits of who woke the task, which gets a CPU now after a sleep, if it is known,
+    /// and forgets it: the next sleep must not get it.
+    #[inline(always)]
+    pub(in crate::engine) fn take_waker(&self) -> u64 {
+        let bits = self.preempter_or_waker.get();
+        if !self.is_untracked() {
+            self.preempter_or_waker.set(0);
+        }
+        bits
     }
 
     /// Returns whether this is the state that is shared by all tasks for which there is no room.
@@ -306,16 +334,17 @@ impl TaskState {
         }
     }
 
-    /// Records that `task` left `cpu` at `now` in the state `state`.
+    /// Records that `task` left its CPU at `now` in the state `state`. `place` is what
+    /// [`Observer::place`] returned.
     #[inline(always)]
-    pub(in crate::engine) fn leave(&self, now: u64, cpu: u32, task: impl Task, state: PrevState) {
+    pub(in crate::engine) fn leave(&self, now: u64, place: u64, task: impl Task, state: PrevState) {
         if !self.is_of(task) && !self.is_taken_over_by(task) {
             return;
         }
         self.out.set(now);
         self.run_delay.set(task.run_delay());
         self.state.set(state.bits());
-        self.cpu.set(u64::from(cpu));
+        self.place.set(place);
     }
 
     /// Makes `task`, which is leaving its CPU, the owner if this state is free for it; returns
@@ -356,7 +385,7 @@ impl TaskState {
             out,
             run_delay: self.run_delay.get(),
             state,
-            cpu: self.cpu.get() as u32,
+            place: self.place.get(),
             woken,
         }
     }
@@ -383,7 +412,7 @@ impl TaskState {
             out,
             run_delay: self.run_delay.get(),
             state: PrevState::from_bits(self.state.get()),
-            cpu: 0,
+            place: 0,
             woken: self.woken.get(),
         };
         // The kernel moves the time since the stamp to the sum when the task migrates.

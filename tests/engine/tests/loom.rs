@@ -29,6 +29,7 @@ use loom::{
 use schedhist_engine::{
     engine::{
         cell::Cell,
+        chain::{walk, Hop, Link, Place as SlicePlace, Ring, Slice as ChainSlice, Start},
         group::{
             fork_marks::ForkMarks,
             hash::Secret,
@@ -1265,4 +1266,62 @@ fn a_forgotten_idle_stay_is_not_taken_for_work() {
 #[should_panic(expected = "assertion")]
 fn without_fences_a_forgotten_idle_stay_is_taken_for_work() {
     without_fences(stays_that_are_forgotten);
+}
+
+/// The slice `number` of a CPU: of the task with this PID, woken in the slice before it.
+fn chain_slice(number: u64) -> ChainSlice {
+    ChainSlice {
+        pid: number as i32,
+        comm: [number as u8; 16],
+        start: Start::Woken,
+        since: 10 * number,
+        waiting: 10 * number - 5,
+        link: Link::new(0, number - 1),
+    }
+}
+
+/// A CPU keeps two slices while it has three; a reader walks back from one that has begun.
+fn slices_while_they_come() {
+    let places: Vec<_> = (0..2).map(|_| SlicePlace::default()).collect();
+    places.iter().for_each(settle);
+    let ring = Ring::new(0, places).expect("a power of two");
+    let begun = loom::sync::atomic::AtomicUsize::new(0);
+    let (writer, reader) = shared((ring, begun));
+    side_by_side(
+        move || {
+            let (ring, begun) = &*writer;
+            for number in 1..=3 {
+                ring.enter(&chain_slice(number));
+                begun.store(number as usize, Release);
+            }
+        },
+        move || {
+            let (ring, begun) = &*reader;
+            let begun = begun.load(Acquire) as u64;
+            let mut hops: Vec<Hop> = Vec::new();
+            let read = |link: Link| {
+                let slice = ring.read(link.number())?;
+                assert_eq!(slice, chain_slice(link.number()));
+                Some(slice)
+            };
+            let walked = walk(Link::new(0, begun), 1, 30, read, |number, hop| {
+                hops.truncate(number);
+                hops.push(*hop);
+            });
+            let sum: u64 = hops.iter().map(Hop::sum).sum();
+            assert_eq!(sum + walked.blocked + walked.missing, 29);
+            assert_eq!(hops.len(), walked.hops as usize);
+        },
+    );
+}
+
+#[test]
+fn a_slice_is_never_torn() {
+    in_all_orders(2, slices_while_they_come);
+}
+
+#[test]
+#[should_panic(expected = "assertion")]
+fn without_fences_a_slice_is_torn() {
+    without_fences(|| in_all_orders(2, slices_while_they_come));
 }

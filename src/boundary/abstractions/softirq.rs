@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The `softirq_raise` and `softirq_entry` tracepoints, and what a CPU does besides its task.
+//!
+//! C headers: [`include/trace/events/irq.h`](srctree/include/trace/events/irq.h),
+//! [`include/linux/preempt.h`](srctree/include/linux/preempt.h)
+
+use core::marker::PhantomData;
+
+use kernel::{
+    ffi::c_uint,
+    types::NotThreadSafe, //
+};
+
+use super::{
+    bindings,
+    context,
+    per_cpu::ThisCpu,
+    smp::this_cpu,
+    tracepoint::declare_probe, //
+};
+
+/// What interrupts a CPU's task.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Interruption {
+    None,
+    Softirq,
+    /// A hard interrupt, or an NMI.
+    Hard,
+}
+
+/// Returns what interrupts the task of this CPU, if anything does. Any context.
+#[inline(always)]
+pub(crate) fn interruption() -> Interruption {
+    // SAFETY: Callable in any context.
+    match unsafe { bindings::schedhist_interrupted() } {
+        0 => Interruption::None,
+        bindings::SCHEDHIST_IN_SOFTIRQ => Interruption::Softirq,
+        _ => Interruption::Hard,
+    }
+}
+
+/// A softirq that is raised, or begins to run, on this CPU. A value exists only within the probe.
+pub(crate) struct Softirq {
+    /// Its kind, such as `NET_RX_SOFTIRQ`.
+    pub(crate) kind: u32,
+    _this_cpu: PhantomData<NotThreadSafe>,
+}
+
+// SAFETY: A `Softirq` exists only within a probe. Interrupts are off where softirqs are raised;
+// where one runs, other softirqs are, and on `PREEMPT_RT` migration is.
+unsafe impl ThisCpu for Softirq {
+    #[inline(always)]
+    fn cpu(&self) -> u32 {
+        this_cpu()
+    }
+}
+
+impl Softirq {
+    fn new(kind: c_uint) -> Self {
+        Self {
+            kind,
+            _this_cpu: PhantomData,
+        }
+    }
+
+    /// Returns whether the current task is a kernel thread that runs softirqs.
+    pub(crate) fn is_in_thread(&self) -> bool {
+        // SAFETY: Callable in any context.
+        unsafe { bindings::schedhist_is_softirq_thread() }
+    }
+}
+
+/// Receives `softirq_raise` and `softirq_entry`.
+pub(crate) trait Softirqs: Send + Sync + 'static {
+    /// Called when a softirq is raised, with interrupts off.
+    fn softirq_raise(&self, softirq: &Softirq);
+
+    /// Called when a softirq begins to run. An interrupt may come in between.
+    fn softirq_entry(&self, softirq: &Softirq);
+}
+
+declare_probe! {
+    /// The probe that calls `T` when a softirq is raised.
+    // SAFETY: `glue.c` checks the type against the tracepoint.
+    unsafe SoftirqRaiseProbe<T: Softirqs>, c"softirq_raise", schedhist_softirq_probe;
+    fn(receiver, kind: c_uint) {
+        context::assert_irqs_disabled();
+        receiver.softirq_raise(&Softirq::new(kind));
+    }
+}
+
+declare_probe! {
+    /// The probe that calls `T` when a softirq begins to run.
+    // SAFETY: `glue.c` checks the type against the tracepoint.
+    unsafe SoftirqEntryProbe<T: Softirqs>, c"softirq_entry", schedhist_softirq_probe;
+    fn(receiver, kind: c_uint) {
+        receiver.softirq_entry(&Softirq::new(kind));
+    }
+}

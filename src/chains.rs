@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Chains: who could have woken a task earlier, and what that one was doing.
+
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+use crate::{
+    boundary::abstractions::{
+        interruption,
+        zeroed,
+        zeroed_slice,
+        CpuRef,
+        Interruption,
+        PerCpu,
+        Softirq,
+        Softirqs,
+        ThisCpu, //
+    },
+    engine::{
+        chain::{
+            Chain,
+            Chains,
+            Hop,
+            Interrupted,
+            Link,
+            Place,
+            Ring,
+            HOPS, //
+        },
+        switch::Sample,
+        Metric, //
+    },
+};
+
+/// The last slices of a CPU, and the chains of its last outliers.
+pub(crate) struct CpuChain {
+    pub(crate) ring: Ring<KVBox<[Place]>>,
+    kept: KVBox<Chains>,
+}
+
+/// What all CPUs keep for chains, from when chains are switched on until they are switched off.
+pub(crate) struct AllChains(Arc<PerCpu<KVBox<CpuChain>>>);
+
+impl AllChains {
+    /// Creates rings of `slices` slices, a power of two. Sleeps; fails with `ENOMEM`.
+    pub(crate) fn new(slices: u64) -> Result<Arc<Self>> {
+        let all = PerCpu::new(|cpu| {
+            let places = zeroed_slice(cpu, slices as usize)?;
+            let chain = CpuChain {
+                ring: Ring::new(cpu, places).ok_or(EINVAL)?,
+                kept: zeroed(cpu)?,
+            };
+            Ok(KVBox::new(chain, GFP_KERNEL)?)
+        })?;
+        Ok(Arc::new(Self(Arc::new(all, GFP_KERNEL)?), GFP_KERNEL)?)
+    }
+
+    /// Returns what `cpu` keeps, if that is a possible CPU.
+    pub(crate) fn of(&self, cpu: u32) -> Option<CpuRef<CpuChain>> {
+        PerCpu::of(&self.0, cpu)
+    }
+
+    /// Returns the ring of this CPU.
+    #[inline(always)]
+    fn ring(&self, here: &impl ThisCpu) -> &Ring<KVBox<[Place]>> {
+        &self.0.this(here).ring
+    }
+
+    /// Returns who wakes a task on this CPU now.
+    #[inline(always)]
+    pub(crate) fn waker(&self, here: &impl ThisCpu) -> Link {
+        self.ring(here).waker(interrupted())
+    }
+
+    /// Forgets what the CPUs are doing. No probe may be registered.
+    pub(crate) fn forget(&self) {
+        self.0.unboxed().for_each(|chain| chain.ring.forget());
+    }
+
+    /// Forgets what `cpu` is doing, which is offline, or has no probe.
+    pub(crate) fn prepare(&self, cpu: u32) {
+        if let Some(chain) = self.0.get(cpu) {
+            chain.ring.forget();
+        }
+    }
+
+    /// Keeps the chain of the outlier `id` with this sample, of the task that has `cpu`. To be
+    /// called on `cpu` itself, with interrupts off, before the next switch.
+    pub(crate) fn keep(&self, cpu: u32, id: u64, sample: &Sample) {
+        if matches!(sample.metric, Metric::Oncpu | Metric::Idle) {
+            return;
+        }
+        let Some(chain) = self.0.get(cpu) else {
+            return;
+        };
+        let first = chain.ring.now();
+        let read = |link: Link| self.0.get(link.cpu())?.ring.read(link.number());
+        chain.kept.keep(id, sample, first, read);
+    }
+
+    /// Calls `visit` with all kept chains, in the order of their numbers, each with its CPU and its
+    /// hops. Stops on an error.
+    pub(crate) fn for_each(&self, mut visit: impl FnMut(u32, &Chain, &[Hop]) -> Result) -> Result {
+        // Too large for the stack beside what `visit` needs.
+        let mut hops = KBox::new([Hop::NONE; HOPS], GFP_KERNEL)?;
+        let mut seen = 0;
+        let mut left = self.0.numbered().count() * crate::engine::outlier::KEPT;
+        loop {
+            let first = self.0.numbered().filter_map(|(cpu, chain)| {
+                let id = chain.kept.first_after(seen)?;
+                Some((id, cpu, chain))
+            });
+            let Some((id, cpu, chain)) = first.min_by_key(|(id, ..)| *id) else {
+                return Ok(());
+            };
+            if let Some(found) = chain.kept.read(id, &mut hops) {
+                let hops = hops.get(..found.walked.hops as usize).unwrap_or(&[]);
+                visit(cpu, &found, hops)?;
+            }
+            seen = id;
+            // New ones may come during the loop.
+            left = left.wrapping_sub(1);
+            if left == 0 {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Returns how much memory they take, in bytes.
+    pub(crate) fn memory(&self) -> usize {
+        let of_cpu =
+            |chain: &CpuChain| size_of_val(chain) + chain.ring.memory() + size_of_val(&*chain.kept);
+        self.0.unboxed().map(of_cpu).sum()
+    }
+}
+
+#[inline(always)]
+fn interrupted() -> Interrupted {
+    match interruption() {
+        Interruption::None => Interrupted::No,
+        Interruption::Softirq => Interrupted::Softirq,
+        Interruption::Hard => Interrupted::Hard,
+    }
+}
+
+impl Softirqs for AllChains {
+    fn softirq_raise(&self, softirq: &Softirq) {
+        self.ring(softirq)
+            .raise_softirq(softirq.kind, interrupted());
+    }
+
+    fn softirq_entry(&self, softirq: &Softirq) {
+        self.ring(softirq)
+            .run_softirq(softirq.kind, softirq.is_in_thread());
+    }
+}

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The chains of outliers.
+
+use core::mem::size_of;
+
+use crate::engine::{
+    chain::{
+        walk,
+        Context,
+        End,
+        Hop,
+        Link,
+        Slice,
+        Walked,
+        HOPS, //
+    },
+    identity::CommCells,
+    outlier::KEPT,
+    switch::{
+        sample::SampleCells,
+        Sample, //
+    },
+    Cell,
+    SeqCount, //
+};
+
+/// The chain of an outlier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Chain {
+    /// The number of the outlier.
+    pub id: u64,
+    /// The outlier's sample: the interval.
+    pub sample: Sample,
+    /// How the walk ended.
+    pub walked: Walked,
+}
+
+#[derive(Debug, Default)]
+struct HopCells {
+    /// From the lowest bit on: the PID, in 32 bits; the context, in 8; the number of slices.
+    task: Cell,
+    comm: CommCells,
+    ran: Cell,
+    waited: Cell,
+    preempted: Cell,
+    throttled: Cell,
+}
+
+impl HopCells {
+    fn set(&self, hop: &Hop) {
+        let task = u64::from(hop.pid as u32) | ((hop.via as u64) << 32);
+        self.task.set(task | (u64::from(hop.slices) << 40));
+        self.comm.set(&hop.comm);
+        self.ran.set(hop.ran);
+        self.waited.set(hop.waited);
+        self.preempted.set(hop.preempted);
+        self.throttled.set(hop.throttled);
+    }
+
+    fn get(&self) -> Hop {
+        let task = self.task.get();
+        let via = Context::ALL.get((task >> 32) as u8 as usize);
+        Hop {
+            pid: task as i32,
+            comm: self.comm.get(),
+            via: via.copied().unwrap_or(Context::Unknown),
+            slices: (task >> 40) as u32,
+            ran: self.ran.get(),
+            waited: self.waited.get(),
+            preempted: self.preempted.get(),
+            throttled: self.throttled.get(),
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Place {
+    /// Guards the cells below.
+    seqcount: SeqCount,
+    id: Cell,
+    sample: SampleCells,
+    end: Cell,
+    len: Cell,
+    rest: Cell,
+    hops: [HopCells; HOPS],
+}
+
+impl Place {
+    fn get(&self) -> Option<Chain> {
+        let end = *End::ALL.get(self.end.get() as usize)?;
+        let rest = self.rest.get();
+        let (blocked, missing) = if end.is_blocked() {
+            (rest, 0)
+        } else {
+            (0, rest)
+        };
+        Some(Chain {
+            id: self.id.get(),
+            sample: self.sample.get()?,
+            walked: Walked {
+                end,
+                hops: self.len.get() as u32,
+                blocked,
+                missing,
+            },
+        })
+    }
+}
+
+/// The chains of the last outliers of a CPU. All zero bytes are none.
+///
+/// Only that CPU writes it, with interrupts off; any CPU reads it.
+#[derive(Debug, Default)]
+pub struct Chains {
+    count: Cell,
+    places: [Place; KEPT],
+}
+
+// The allocator rounds up to a power of two.
+const _: () = assert!(cfg!(loom) || size_of::<Chains>() <= 32 * 1024);
+
+impl Chains {
+    /// Keeps the chain of the outlier `id`, which is not 0, from the slice `first` on; `read` is
+    /// that of [`walk()`].
+    pub fn keep(
+        &self,
+        id: u64,
+        sample: &Sample,
+        first: Link,
+        read: impl Fn(Link) -> Option<Slice>,
+    ) {
+        let count = self.count.get();
+        let Some(place) = self.places.get(count as usize % KEPT) else {
+            return;
+        };
+        place.seqcount.write(|| {
+            place.id.set(id);
+            place.sample.set(sample);
+            let walked = walk(first, sample.start(), sample.end, read, |number, hop| {
+                if let Some(cells) = place.hops.get(number) {
+                    cells.set(hop);
+                }
+            });
+            place.end.set(walked.end as u64);
+            place.len.set(u64::from(walked.hops));
+            place.rest.set(walked.blocked.wrapping_add(walked.missing));
+        });
+        self.count.set(count.wrapping_add(1));
+    }
+
+    /// Returns the number of the outlier of the oldest kept chain after the outlier `seen`.
+    pub fn first_after(&self, seen: u64) -> Option<u64> {
+        let places = self.places.iter();
+        places
+            .filter_map(|place| place.seqcount.try_read(|| place.id.get()))
+            .filter(|id| *id > seen)
+            .min()
+    }
+
+    /// Returns the chain of the outlier `id`, and copies its hops to the beginning of `hops`;
+    /// `None` if it is not kept yet, or no longer.
+    pub fn read(&self, id: u64, hops: &mut [Hop; HOPS]) -> Option<Chain> {
+        let is_it = |place: &&Place| id != 0 && place.id.get() == id;
+        let place = self.places.iter().find(is_it)?;
+        let chain = place.seqcount.try_read(|| {
+            for (to, from) in hops.iter_mut().zip(&place.hops) {
+                *to = from.get();
+            }
+            place.get()
+        });
+        chain?.filter(|chain| chain.id == id)
+    }
+}

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The last slices of tasks on a CPU.
+
+use core::{
+    mem::size_of_val,
+    ops::Deref, //
+};
+
+use crate::engine::{
+    atomic::{
+        fence,
+        Ordering::{
+            Acquire,
+            Release, //
+        },
+    },
+    chain::{
+        Context,
+        Interrupted,
+        Link, //
+    },
+    identity::CommCells,
+    named::named,
+    Cell, //
+};
+
+/// The least number of slices that are kept of a CPU.
+pub const MIN_SLICES: u64 = 16;
+
+/// The greatest number of slices that are kept of a CPU.
+pub const MAX_SLICES: u64 = 1 << 16;
+
+/// The number of kinds of softirqs, with room for more: `NR_SOFTIRQS`.
+const SOFTIRQS: usize = if cfg!(loom) { 1 } else { 16 };
+
+named! {
+    /// What had led to a slice.
+    #[repr(u8)]
+    pub enum Start {
+        /// The task was woken from a sleep.
+        Woken => "woken";
+        /// The task was created.
+        Forked => "forked";
+        /// The task had been preempted.
+        Preempted => "preempted";
+        /// The task's quota had been spent.
+        Throttled => "throttled";
+        /// Not known.
+        Unknown => "unknown";
+    }
+}
+
+impl Start {
+    /// Returns whether another task may have ended what came before.
+    pub const fn is_wakeup(self) -> bool {
+        matches!(self, Self::Woken | Self::Forked)
+    }
+}
+
+/// A slice of a task on a CPU; times in nanoseconds of the CPU's clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slice {
+    /// The task.
+    pub pid: i32,
+    /// The task's name, padded with NULs.
+    pub comm: [u8; 16],
+    /// What had led to it.
+    pub start: Start,
+    /// The time at which the task got the CPU.
+    pub since: u64,
+    /// The time from which on it had waited for one.
+    pub waiting: u64,
+    /// The slice of the waker or, if there is none, of the task itself, before this one.
+    pub link: Link,
+}
+
+/// Storage for a slice: one line of cache.
+#[repr(C, align(64))]
+#[derive(Debug, Default)]
+pub struct Place {
+    /// The PID, and above it the start.
+    task: Cell,
+    since: Cell,
+    waiting: Cell,
+    link: Cell,
+    comm: CommCells,
+}
+
+impl Place {
+    #[inline(always)]
+    fn set(&self, slice: &Slice) {
+        self.task
+            .set(u64::from(slice.pid as u32) | ((slice.start as u64) << 32));
+        self.since.set(slice.since);
+        self.waiting.set(slice.waiting);
+        self.link.set(slice.link.bits());
+        self.comm.set(&slice.comm);
+    }
+
+    fn get(&self) -> Slice {
+        let task = self.task.get();
+        let start = Start::ALL.get((task >> 32) as usize);
+        Slice {
+            pid: task as i32,
+            comm: self.comm.get(),
+            start: start.copied().unwrap_or(Start::Unknown),
+            since: self.since.get(),
+            waiting: self.waiting.get(),
+            link: Link::from_bits(self.link.get()).unwrap_or(Link::UNKNOWN),
+        }
+    }
+}
+
+/// The last slices of tasks on a CPU, in places `P`, and who raised its softirqs.
+///
+/// Only the CPU writes it, with interrupts off, or at a wakeup with one store; any CPU reads it. A
+/// reader that is slower than the CPU notices that a slice was overwritten.
+///
+/// # Invariants
+///
+/// The number of places is a power of two.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub struct Ring<P> {
+    /// The link of the slice in progress, within [`Context::Idle`] while the CPU is idle: there,
+    /// the number is the last slice's.
+    now: Cell,
+    /// The number of the last slice.
+    last: Cell,
+    /// The link of what raised the softirq that runs now, or ran last.
+    softirq: Cell,
+    cpu: u32,
+    places: P,
+    /// The links of what raised softirqs that have not run; 0 for those that nothing raised.
+    raised: [Cell; SOFTIRQS],
+}
+
+impl<P: Deref<Target = [Place]>> Ring<P> {
+    /// Creates the ring of `cpu`; returns `None` unless the number of places is a power of two.
+    pub fn new(cpu: u32, places: P) -> Option<Self> {
+        // INVARIANT: Just checked.
+        places.len().is_power_of_two().then(|| Self {
+            now: Cell::new(Link::new(cpu, 0).bits()),
+            last: Cell::new(0),
+            softirq: Cell::new(0),
+            cpu,
+            places,
+            raised: [const { Cell::new(0) }; SOFTIRQS],
+        })
+    }
+
+    /// Forgets what the CPU is doing. Must not run at the same time as a switch or a wakeup on it.
+    pub fn forget(&self) {
+        self.now.set(Link::new(self.cpu, 0).bits());
+        self.softirq.set(0);
+        for raised in &self.raised {
+            raised.set(0);
+        }
+    }
+
+    /// Returns the memory of the places, in bytes.
+    pub fn memory(&self) -> usize {
+        size_of_val(&*self.places)
+    }
+
+    #[inline(always)]
+    fn place(&self, number: u64) -> Option<&Place> {
+        let mask = self.places.len().wrapping_sub(1);
+        self.places.get(number as usize & mask)
+    }
+
+    /// Records that a task gets the CPU.
+    #[inline(always)]
+    pub fn enter(&self, slice: &Slice) {
+        let number = self.last.get().wrapping_add(1);
+        // Who sees any of what follows sees this, too.
+        self.last.set(number);
+        fence(Release);
+        if let Some(place) = self.place(number) {
+            place.set(slice);
+        }
+        self.now.set(Link::new(self.cpu, number).bits());
+    }
+
+    /// Records that the CPU gets its idle task.
+    #[inline(always)]
+    pub fn enter_idle(&self) {
+        let last = Link::new(self.cpu, self.last.get());
+        self.now.set(last.within(Context::Idle).bits());
+    }
+
+    /// Returns the link of the slice in progress.
+    #[inline(always)]
+    pub fn now(&self) -> Link {
+        Link::from_bits(self.now.get()).unwrap_or(Link::UNKNOWN)
+    }
+
+    /// Returns who wakes a task on this CPU now.
+    #[inline(always)]
+    pub fn waker(&self, interrupted: Interrupted) -> Link {
+        match interrupted {
+            Interrupted::No => self.now(),
+            Interrupted::Softirq => {
+                let softirq = Link::from_bits(self.softirq.get());
+                softirq.unwrap_or(Link::UNKNOWN.within(Context::UnknownSoftirq))
+            }
+            Interrupted::Hard => self.now().within(Context::Interrupt),
+        }
+    }
+
+    /// Records that a softirq of this kind is raised on this CPU.
+    pub fn raise_softirq(&self, kind: u32, interrupted: Interrupted) {
+        let Some(raised) = self.raised.get(kind as usize) else {
+            return;
+        };
+        let raiser = self.waker(interrupted);
+        let raiser = match (interrupted, raiser.context()) {
+            (_, Context::Task) => raiser.within(Context::Softirq),
+            (Interrupted::Hard, _) => raiser.within(Context::InterruptSoftirq),
+            // Of what it is raised in.
+            (Interrupted::Softirq, _) => raiser,
+            (Interrupted::No, _) => raiser.within(Context::UnknownSoftirq),
+        };
+        let by = match raised.get() {
+            0 => raiser,
+            earlier if earlier == raiser.bits() => raiser,
+            earlier => {
+                let earlier = Link::from_bits(earlier).unwrap_or(raiser);
+                let is_of_interrupts = [earlier, raiser]
+                    .iter()
+                    .all(|link| link.context() == Context::InterruptSoftirq);
+                match is_of_interrupts {
+                    true => raiser,
+                    false => raiser.within(Context::UnknownSoftirq),
+                }
+            }
+        };
+        raised.set(by.bits());
+    }
+
+    /// Records that a softirq of this kind begins to run on this CPU. `is_in_thread` is whether
+    /// that is in a kernel thread for softirqs: it is that thread's doing then.
+    pub fn run_softirq(&self, kind: u32, is_in_thread: bool) {
+        let raised = self.raised.get(kind as usize);
+        let by = raised.and_then(|raised| Link::from_bits(raised.get()));
+        if let Some(raised) = raised {
+            raised.set(0);
+        }
+        let now = self.now();
+        let by = match by {
+            _ if is_in_thread && now.context() == Context::Task => now,
+            // The task that raised it has left the CPU since.
+            Some(by) if by.context() == Context::Softirq && by.number() != now.number() => {
+                by.within(Context::UnknownSoftirq)
+            }
+            Some(by) => by,
+            None => now.within(Context::UnknownSoftirq),
+        };
+        self.softirq.set(by.bits());
+    }
+
+    /// Reads a slice, which has begun; returns `None` if it was overwritten.
+    pub fn read(&self, number: u64) -> Option<Slice> {
+        let slice = self.place(number)?.get();
+        fence(Acquire);
+        let age = self.last.get().wrapping_sub(number);
+        (number != 0 && age < self.places.len() as u64).then_some(slice)
+    }
+}

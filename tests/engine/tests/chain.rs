@@ -1,0 +1,566 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Chains: rings of slices, softirqs, and the walk, against a simulation that knows what each task
+//! did at each step of the time.
+
+use proptest::{
+    prelude::*,
+    test_runner::{Config, TestRunner},
+};
+use schedhist_engine::engine::{
+    chain::{
+        walk, Chain, Chains, Context, End, Hop, Interrupted, Link, Place, Ring, Slice, Start,
+        Walked, HOPS, STEPS,
+    },
+    format::{raw, text, Slices},
+    metric::Metric,
+    outlier::KEPT,
+    switch::sample::{Cause, Sample},
+};
+
+type Rings = Vec<Ring<Vec<Place>>>;
+
+fn ring(cpu: u32, slices: usize) -> Ring<Vec<Place>> {
+    let places = (0..slices).map(|_| Place::default()).collect();
+    Ring::new(cpu, places).expect("a power of two")
+}
+
+fn slice(pid: i32, start: Start, waiting: u64, since: u64, link: Link) -> Slice {
+    Slice {
+        pid,
+        comm: *b"a task\0\0\0\0\0\0\0\0\0\0",
+        start,
+        since,
+        waiting,
+        link,
+    }
+}
+
+fn walk_all(rings: &Rings, first: Link, start: u64, end: u64) -> (Walked, Vec<Hop>) {
+    let mut hops = Vec::new();
+    let read = |link: Link| rings.get(link.cpu() as usize)?.read(link.number());
+    let walked = walk(first, start, end, read, |number, hop| {
+        hops.truncate(number);
+        hops.push(*hop);
+    });
+    assert_eq!(hops.len(), walked.hops as usize);
+    let sum: u64 = hops.iter().map(Hop::sum).sum();
+    assert_eq!(
+        sum + walked.blocked + walked.missing,
+        end - start,
+        "the law"
+    );
+    (walked, hops)
+}
+
+#[test]
+fn links() {
+    for (cpu, number) in [(0, 1), (8191, (1 << 47) - 1), (5, 77)] {
+        let link = Link::new(cpu, number);
+        assert_eq!((link.cpu(), link.number()), (cpu, number));
+        assert_eq!(link.context(), Context::Task);
+        for context in Context::ALL {
+            let within = link.within(context);
+            assert_eq!((within.cpu(), within.number()), (cpu, number));
+            assert_eq!(within.context(), context);
+            assert_eq!(Link::from_bits(within.bits()), Some(within));
+        }
+    }
+    // A group of tasks is a small number.
+    assert_eq!(Link::from_bits((1 << 23) - 1), None);
+    assert_eq!(Link::new(3, 0).context(), Context::Unknown);
+    assert_eq!(Link::UNKNOWN.context(), Context::Unknown);
+}
+
+#[test]
+fn numbers_of_slices() {
+    for (text, number) in [("0", 0), ("16", 16), ("1024", 1024), ("65536", 65536)] {
+        assert_eq!(
+            Slices::parse(text.as_bytes()).map(Slices::get),
+            Some(number)
+        );
+    }
+    for wrong in ["", "8", "17", "131072", "none", "-16", "1024 "] {
+        assert_eq!(Slices::parse(wrong.as_bytes()), None, "{wrong:?}");
+    }
+}
+
+#[test]
+fn a_ring_keeps_its_last_slices() {
+    let ring = ring(3, 16);
+    assert_eq!(ring.now().context(), Context::Unknown);
+    assert_eq!(ring.now().cpu(), 3);
+    assert!(ring.read(0).is_none());
+    for number in 1..=40 {
+        let pid = number as i32;
+        ring.enter(&slice(pid, Start::Woken, number, number + 1, Link::UNKNOWN));
+        assert_eq!(ring.now(), Link::new(3, number));
+    }
+    for number in 0..=40 {
+        let found = ring.read(number).map(|slice| slice.pid);
+        assert_eq!(found, (number > 24).then_some(number as i32));
+    }
+    ring.enter_idle();
+    assert_eq!(ring.now(), Link::new(3, 40).within(Context::Idle));
+    ring.forget();
+    assert_eq!(ring.now(), Link::new(3, 0));
+    assert!(Ring::new(0, vec![]).is_none() && Ring::new(0, vec![Place::default()]).is_some());
+}
+
+#[test]
+fn wakers() {
+    let ring = ring(0, 16);
+    let enter = || {
+        ring.enter(&slice(1, Start::Woken, 1, 1, Link::UNKNOWN));
+        ring.now()
+    };
+    let task = enter();
+    assert_eq!(ring.waker(Interrupted::No), task);
+    let hard = ring.waker(Interrupted::Hard);
+    assert_eq!(hard, task.within(Context::Interrupt));
+    // No softirq was seen yet.
+    let softirq = || ring.waker(Interrupted::Softirq).context();
+    assert_eq!(softirq(), Context::UnknownSoftirq);
+    // One that the task raised.
+    ring.raise_softirq(3, Interrupted::No);
+    ring.run_softirq(3, false);
+    assert_eq!(
+        ring.waker(Interrupted::Softirq),
+        task.within(Context::Softirq)
+    );
+    // One raised in that softirq is the task's, too.
+    ring.raise_softirq(4, Interrupted::Softirq);
+    ring.run_softirq(4, false);
+    assert_eq!(
+        ring.waker(Interrupted::Softirq),
+        task.within(Context::Softirq)
+    );
+    // Nobody raised it.
+    ring.run_softirq(4, false);
+    assert_eq!(softirq(), Context::UnknownSoftirq);
+    // Raised in a hard interrupt, or in a softirq of one.
+    ring.raise_softirq(1, Interrupted::Hard);
+    ring.raise_softirq(1, Interrupted::Hard);
+    ring.run_softirq(1, false);
+    assert_eq!(softirq(), Context::InterruptSoftirq);
+    ring.raise_softirq(2, Interrupted::Softirq);
+    ring.run_softirq(2, false);
+    assert_eq!(softirq(), Context::InterruptSoftirq);
+    // Raised by an interrupt and by the task: nobody knows for whom it wakes.
+    ring.raise_softirq(1, Interrupted::Hard);
+    ring.raise_softirq(1, Interrupted::No);
+    ring.run_softirq(1, false);
+    assert_eq!(softirq(), Context::UnknownSoftirq);
+    // The task that raised it has left the CPU.
+    ring.raise_softirq(1, Interrupted::No);
+    let next = enter();
+    ring.run_softirq(1, false);
+    assert_eq!(softirq(), Context::UnknownSoftirq);
+    // A thread for softirqs is a task like any other.
+    ring.raise_softirq(1, Interrupted::Hard);
+    ring.run_softirq(1, true);
+    assert_eq!(ring.waker(Interrupted::Softirq), next);
+    // Interrupts of the idle task.
+    ring.enter_idle();
+    assert_eq!(ring.waker(Interrupted::No).context(), Context::Idle);
+    assert_eq!(ring.waker(Interrupted::Hard).context(), Context::Interrupt);
+    ring.raise_softirq(1, Interrupted::Hard);
+    ring.run_softirq(1, false);
+    assert_eq!(softirq(), Context::InterruptSoftirq);
+    // Softirqs that do not exist.
+    ring.raise_softirq(99, Interrupted::No);
+    ring.run_softirq(99, false);
+    assert_eq!(softirq(), Context::UnknownSoftirq);
+}
+
+/// A ran from 10, was preempted at 20, got the CPU at 25 and woke B at 30; B waited until 37, and
+/// woke C at 50, which waited until 54.
+fn abc() -> (Rings, Link) {
+    let rings = vec![ring(0, 16), ring(1, 16)];
+    rings[0].enter(&slice(
+        1,
+        Start::Woken,
+        8,
+        10,
+        Link::new(1, 0).within(Context::Interrupt),
+    ));
+    let first = rings[0].now();
+    rings[1].enter(&slice(1, Start::Preempted, 20, 25, first));
+    let a = rings[1].waker(Interrupted::No);
+    rings[0].enter(&slice(2, Start::Woken, 30, 37, a));
+    let b = rings[0].waker(Interrupted::No);
+    rings[1].enter(&slice(3, Start::Woken, 50, 54, b));
+    let c = rings[1].now();
+    (rings, c)
+}
+
+#[test]
+fn a_chain_by_hand() {
+    let (rings, c) = abc();
+    let times = |hop: &Hop| (hop.pid, hop.ran, hop.waited, hop.preempted, hop.slices);
+    let (walked, hops) = walk_all(&rings, c, 6, 54);
+    assert_eq!(walked.end, End::Interrupt);
+    assert_eq!((walked.blocked, walked.missing), (2, 0));
+    let found: Vec<_> = hops.iter().map(times).collect();
+    assert_eq!(found, [(3, 0, 4, 0, 1), (2, 13, 7, 0, 1), (1, 15, 2, 5, 2)]);
+    assert_eq!(hops[1].via, Context::Task);
+    // The interval begins within a slice, within a preemption, within a wait.
+    for (start, expected) in [
+        (
+            12,
+            vec![(3, 0, 4, 0, 1), (2, 13, 7, 0, 1), (1, 13, 0, 5, 2)],
+        ),
+        (22, vec![(3, 0, 4, 0, 1), (2, 13, 7, 0, 1), (1, 5, 0, 3, 1)]),
+        (33, vec![(3, 0, 4, 0, 1), (2, 13, 4, 0, 1)]),
+        (52, vec![(3, 0, 2, 0, 1)]),
+        (54, vec![(3, 0, 0, 0, 1)]),
+    ] {
+        let (walked, hops) = walk_all(&rings, c, start, 54);
+        assert_eq!(walked.end, End::Start, "{start}");
+        let found: Vec<_> = hops.iter().map(times).collect();
+        assert_eq!(found, expected, "{start}");
+    }
+    // A sleep ends with the wakeup.
+    let (_, hops) = walk_all(&rings, c, 12, 50);
+    assert_eq!(hops[0].sum(), 0);
+    // What is overwritten is missing.
+    for _ in 0..15 {
+        rings[0].enter(&slice(9, Start::Woken, 60, 60, Link::UNKNOWN));
+    }
+    let (walked, hops) = walk_all(&rings, c, 6, 54);
+    assert_eq!((walked.end, walked.missing), (End::Overwritten, 14));
+    assert_eq!(hops.len(), 3);
+}
+
+#[test]
+fn ends() {
+    let end_of = |link, start| {
+        let rings = vec![ring(0, 16)];
+        rings[0].enter(&slice(1, start, 20, 30, link));
+        walk_all(&rings, rings[0].now(), 10, 40).0
+    };
+    for (context, end) in [
+        (Context::Interrupt, End::Interrupt),
+        (Context::InterruptSoftirq, End::InterruptSoftirq),
+        (Context::UnknownSoftirq, End::UnknownSoftirq),
+        (Context::Idle, End::Idle),
+    ] {
+        let walked = end_of(Link::new(0, 7).within(context), Start::Woken);
+        assert_eq!((walked.end, walked.blocked, walked.missing), (end, 10, 0));
+    }
+    let walked = end_of(Link::UNKNOWN, Start::Woken);
+    assert_eq!((walked.end, walked.missing), (End::Unknown, 10));
+    let walked = end_of(Link::new(0, 1), Start::Unknown);
+    assert_eq!((walked.end, walked.missing), (End::Unknown, 10));
+    // A clock that is ahead of another one.
+    let rings = vec![ring(0, 16)];
+    rings[0].enter(&slice(1, Start::Throttled, 90, 80, Link::UNKNOWN));
+    let (walked, hops) = walk_all(&rings, rings[0].now(), 10, 40);
+    assert_eq!((walked.missing, hops[0].sum()), (30, 0));
+}
+
+#[test]
+fn limits() {
+    let chain_of = |number: u64, start: Start| {
+        let rings = vec![ring(0, 256)];
+        for at in 1..=number {
+            let link = rings[0].now();
+            rings[0].enter(&slice(at as i32, start, at * 10, at * 10 + 3, link));
+        }
+        walk_all(&rings, rings[0].now(), 1, number * 10 + 3)
+    };
+    let (walked, hops) = chain_of(HOPS as u64 + 1, Start::Woken);
+    assert_eq!((walked.end, hops.len()), (End::Limit, HOPS));
+    let (walked, _) = chain_of(HOPS as u64, Start::Woken);
+    assert_eq!(walked.end, End::Unknown);
+    let (walked, hops) = chain_of(u64::from(STEPS) + 1, Start::Preempted);
+    assert_eq!((walked.end, hops.len()), (End::Limit, 1));
+    assert_eq!(hops[0].slices, STEPS);
+}
+
+/// What a task does at a step of the time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Doing {
+    Nothing,
+    Waits,
+    IsPreempted,
+    Runs,
+}
+
+/// Tasks that wake one another on CPUs, step by step.
+struct Simulation {
+    rings: Rings,
+    /// Of each task, what it does at each step, and who woke it for the stretch of that step.
+    history: Vec<Vec<(Doing, Option<usize>)>>,
+    /// Of each CPU, the task that has it.
+    current: Vec<Option<usize>>,
+    queue: Vec<usize>,
+    /// Of each task: since when it waits, for what reason, and the link.
+    waiting: Vec<(u64, Start, Link)>,
+    place: Vec<Link>,
+    waker: Vec<Option<usize>>,
+    left: Vec<u64>,
+}
+
+impl Simulation {
+    fn new(cpus: usize, tasks: usize, slices: usize) -> Self {
+        Self {
+            rings: (0..cpus).map(|cpu| ring(cpu as u32, slices)).collect(),
+            history: vec![Vec::new(); tasks],
+            current: vec![None; cpus],
+            queue: Vec::new(),
+            waiting: vec![(0, Start::Unknown, Link::UNKNOWN); tasks],
+            place: vec![Link::UNKNOWN; tasks],
+            waker: vec![None; tasks],
+            left: vec![0; tasks],
+        }
+    }
+
+    fn wake(&mut self, task: usize, now: u64, by: Option<usize>, link: Link) {
+        let is_asleep = !self.queue.contains(&task) && !self.current.contains(&Some(task));
+        if is_asleep {
+            self.waker[task] = by;
+            self.waiting[task] = (now, Start::Woken, link);
+            self.queue.push(task);
+        }
+    }
+
+    /// Takes the steps that `choices` says, and checks each absence that ends.
+    fn run(&mut self, choices: &[(u8, u8, u8)]) -> usize {
+        let mut checked = 0;
+        for (now, (what, cpu, task)) in (1..).zip(choices) {
+            let cpu = usize::from(*cpu) % self.rings.len();
+            let task = usize::from(*task) % self.history.len();
+            match (what % 8, self.current[cpu]) {
+                (0, _) => {
+                    let link = self.rings[cpu].waker(Interrupted::Hard);
+                    self.wake(task, now, None, link);
+                }
+                (1..=3, Some(by)) => {
+                    let link = self.rings[cpu].waker(Interrupted::No);
+                    self.wake(task, now, Some(by), link);
+                }
+                (4 | 5, Some(leaving)) => {
+                    self.left[leaving] = now;
+                    self.current[cpu] = None;
+                    self.rings[cpu].enter_idle();
+                }
+                (6, Some(leaving)) if !self.queue.is_empty() => {
+                    self.waiting[leaving] = (now, Start::Preempted, self.rings[cpu].now());
+                    self.current[cpu] = None;
+                    self.queue.push(leaving);
+                }
+                _ => {}
+            }
+            if self.current[cpu].is_none() && !self.queue.is_empty() {
+                let next = self.queue.remove(0);
+                let (waiting, start, link) = self.waiting[next];
+                self.rings[cpu].enter(&slice(next as i32, start, waiting, now, link));
+                self.place[next] = self.rings[cpu].now();
+                self.current[cpu] = Some(next);
+                if start == Start::Woken && self.left[next] != 0 {
+                    self.check(next, now);
+                    checked += 1;
+                }
+            }
+            for task in 0..self.history.len() {
+                let doing = if self.current.contains(&Some(task)) {
+                    Doing::Runs
+                } else if !self.queue.contains(&task) {
+                    Doing::Nothing
+                } else if self.waiting[task].1 == Start::Preempted {
+                    Doing::IsPreempted
+                } else {
+                    Doing::Waits
+                };
+                self.history[task].push((doing, self.waker[task]));
+            }
+        }
+        checked
+    }
+
+    /// Returns who had woken `task` last at a step, of which the one in progress is the last.
+    fn waker_at(&self, task: usize, step: u64) -> Option<usize> {
+        match self.history[task].get(step as usize - 1) {
+            Some((_, waker)) => *waker,
+            None => self.waker[task],
+        }
+    }
+
+    /// Compares the chain of `task`, which gets a CPU at `now`, with the history.
+    fn check(&self, task: usize, now: u64) {
+        let start = self.left[task];
+        let (walked, hops) = walk_all(&self.rings, self.place[task], start, now);
+        let mut expected: Vec<(i32, [u64; 3])> = vec![(task as i32, [0; 3])];
+        let mut at = now - 1;
+        let mut of = task;
+        let mut rest = 0;
+        while at >= start {
+            let (doing, _) = self.history[of][at as usize - 1];
+            let times = &mut expected.last_mut().expect("one at least").1;
+            match doing {
+                Doing::Runs => times[0] += 1,
+                Doing::Waits => times[1] += 1,
+                Doing::IsPreempted => times[2] += 1,
+                // It was woken at the end of this step.
+                Doing::Nothing => match self.waker_at(of, at + 1) {
+                    Some(by) => {
+                        of = by;
+                        expected.push((by as i32, [0; 3]));
+                        continue;
+                    }
+                    None => {
+                        rest = at - start + 1;
+                        break;
+                    }
+                },
+            }
+            at -= 1;
+        }
+        let found = hops
+            .iter()
+            .map(|hop| (hop.pid, [hop.ran, hop.waited, hop.preempted]));
+        let found: Vec<_> = found.collect();
+        match walked.end {
+            End::Start => assert_eq!((found, rest), (expected, 0)),
+            End::Interrupt => assert_eq!((found, rest), (expected, walked.blocked)),
+            _ => {
+                // All but the last hop, of which parts may be missing.
+                let last = found.len() - 1;
+                assert_eq!(found[..last], expected[..last], "{walked:?}");
+                assert_eq!(found[last].0, expected[last].0);
+            }
+        }
+    }
+}
+
+#[test]
+fn chains_of_a_simulation() {
+    let mut runner = TestRunner::new(Config {
+        failure_persistence: None,
+        ..Config::with_cases(400)
+    });
+    let choices = prop::collection::vec(any::<(u8, u8, u8)>(), 50..600);
+    let checked = std::cell::Cell::new(0);
+    runner
+        .run(
+            &(choices, 1..4_usize, 2..7_usize, 0..3_u32),
+            |(choices, cpus, tasks, shift)| {
+                let mut simulation = Simulation::new(cpus, tasks, 256 >> (2 * shift));
+                checked.set(checked.get() + simulation.run(&choices));
+                Ok(())
+            },
+        )
+        .unwrap();
+    assert!(checked.get() > 1000, "only {} chains", checked.get());
+}
+
+#[test]
+fn sums_are_exact_whatever_the_slices_are() {
+    let mut runner = TestRunner::new(Config {
+        failure_persistence: None,
+        ..Config::with_cases(3000)
+    });
+    let any_slice = (
+        0..4_i32,
+        0..5_usize,
+        any::<u16>(),
+        any::<u16>(),
+        0..40_u64,
+        0..8_usize,
+    );
+    let slices = prop::collection::vec(any_slice, 1..40);
+    runner
+        .run(
+            &(slices, any::<u16>(), any::<u16>()),
+            |(slices, start, len)| {
+                let rings = vec![ring(0, 16)];
+                for (pid, kind, waiting, since, number, context) in slices {
+                    let link = Link::new(0, number).within(Context::ALL[context]);
+                    let (waiting, since) = (waiting.into(), since.into());
+                    rings[0].enter(&slice(pid, Start::ALL[kind], waiting, since, link));
+                }
+                let start = u64::from(start);
+                walk_all(&rings, rings[0].now(), start, start + u64::from(len));
+                Ok(())
+            },
+        )
+        .unwrap();
+}
+
+fn sample(value: u64) -> Sample {
+    Sample::new(Metric::Offcpu, value, Cause::Interruptible, 54)
+}
+
+fn keep(chains: &Chains, id: u64) {
+    let (rings, c) = abc();
+    let read = |link: Link| rings[link.cpu() as usize].read(link.number());
+    let sample = sample(48);
+    chains.keep(id, &sample, c, read);
+}
+
+#[test]
+fn kept_chains() {
+    let chains = Chains::default();
+    let mut hops = [Hop::NONE; HOPS];
+    assert_eq!(
+        (chains.first_after(0), chains.read(1, &mut hops)),
+        (None, None)
+    );
+    let last = KEPT as u64 + 3;
+    (1..=last).for_each(|id| keep(&chains, id));
+    assert_eq!(chains.first_after(0), Some(4));
+    assert_eq!(chains.first_after(last), None);
+    assert_eq!(
+        (chains.read(3, &mut hops), chains.read(0, &mut hops)),
+        (None, None)
+    );
+    let chain = chains.read(last, &mut hops).expect("it is kept");
+    assert_eq!((chain.id, chain.sample), (last, sample(48)));
+    assert_eq!((chain.walked.end, chain.walked.hops), (End::Interrupt, 3));
+    assert_eq!(chain.walked.blocked, 2);
+    let mut out = String::new();
+    text::chains_head(&mut out, 1024).unwrap();
+    text::chain(&mut out, 1, &chain, &hops[..3]).unwrap();
+    assert_eq!(
+        out,
+        "# schedhist chains version 1\n\
+         # chain 1024\n\
+         chain id 19 metric offcpu cpu 1 duration_ns 48 end interrupt blocked_ns 2 missing_ns 0 \
+         hops 3\n  \
+         hop id 19 via - ran_ns 0 waited_ns 4 preempted_ns 0 throttled_ns 0 slices 1 pid 3 comm a \
+         task\n  \
+         hop id 19 via task ran_ns 13 waited_ns 7 preempted_ns 0 throttled_ns 0 slices 1 pid 2 \
+         comm a task\n  \
+         hop id 19 via task ran_ns 15 waited_ns 2 preempted_ns 5 throttled_ns 0 slices 2 pid 1 \
+         comm a task\n"
+    );
+}
+
+#[test]
+fn chains_in_raw() {
+    struct Bytes(Vec<u8>);
+    impl raw::Sink for Bytes {
+        fn write(&mut self, bytes: &[u8]) {
+            self.0.extend_from_slice(bytes);
+        }
+    }
+
+    let chains = Chains::default();
+    keep(&chains, 7);
+    let mut hops = [Hop::NONE; HOPS];
+    let chain: Chain = chains.read(7, &mut hops).expect("it is kept");
+    let mut out = Bytes(Vec::new());
+    raw::chain(&mut out, 1, &chain, &hops[..3]);
+    let words: Vec<u32> = { out.0.chunks(4) }
+        .map(|word| u32::from_le_bytes(word.try_into().unwrap()))
+        .collect();
+    assert_eq!(words.len() * 4, 64 + 3 * 80);
+    let metric = Metric::Offcpu as u32;
+    assert_eq!(words[..8], [30, 64, 7, 0, 1, metric, 48, 0]);
+    assert_eq!(words[8..16], [54, 0, 2, 0, 0, 0, End::Interrupt as u32, 3]);
+    let last = &words[16 + 40..];
+    assert_eq!(last[..8], [31, 80, 7, 0, 2, 0, 1, 2]);
+    assert_eq!(last[8..16], [15, 0, 2, 0, 5, 0, 0, 0]);
+    assert_eq!(words[16 + 5], Context::Unknown as u32);
+}

@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Chains: who could have woken a task earlier, and what that one was doing."""
+
+import errno
+import os
+import socket
+import time
+from pathlib import Path
+
+from harness import raw
+from harness.chains import ENDS, PARTS, chains
+from harness.outliers import escaped
+from harness.test import (DEBUGFS, KO, about_numbers, busy, check_laws, eq, fails, fails_with, has_clock, load, measure,
+                          messages, note, parameter, read, reset, run, skip, spawn, status, unload, value, wait_until, within, write)
+
+MS = 10**6
+
+
+def work(seconds):
+    """Keeps a CPU busy."""
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        pass
+
+
+def named(name, function, *arguments):
+    def begin():
+        Path("/proc/self/comm").write_text(name)
+        function(*arguments)
+    return spawn(begin)
+
+
+def of_task(name, metric="offcpu"):
+    """Returns the chains of the outliers of a task, the longest last."""
+    found = [chain for chain in chains() if chain.hops[0].comm == name and chain.metric == metric]
+    return sorted(found, key=lambda chain: chain.duration_ns)
+
+
+def relay(source, target, seconds):
+    """For each byte, works, and wakes the next one."""
+    while os.read(source, 1):
+        work(seconds)
+        os.write(target, b"x")
+
+
+def begin(slices=1024, threshold=10 * MS):
+    load(f"chain={slices}")
+    write("threshold_ns/offcpu", threshold)
+    # Of all tasks of the guest together.
+    write("outlier_rate", "none")
+
+
+def test_chain_control():
+    """By default nothing is kept, and nothing is allocated. What is written begins anew."""
+    load()
+    eq("default", (value("chain"), status("chain_memory_bytes"), parameter("schedhist", "chain")), ("0", 0, "0"))
+    eq("the file", read("chains"), "# schedhist chains version 1\n# chain 0\n")
+    for bad in ("8", "17", "131072", "-16", "none", "x", "16 32", ""):
+        fails(errno.EINVAL, write, "chain", bad)
+    write("threshold_ns/offcpu", MS // 10)
+    with busy():
+        for slices in (16, 1024, 65536, 64):
+            write("chain", slices)
+            eq("it is set", value("chain"), str(slices))
+            within("memory of a CPU", slices * 64, status("chain_memory_bytes") // status("cpus_possible"),
+                   slices * 64 + 40_000)
+            wait_until("chains", chains)
+        write("metrics", "oncpu")
+        write("metrics", "default")
+        # The laws of these metrics hold from here on.
+        reset()
+        wait_until("chains once the metrics need tasks again", chains)
+        measure(0)
+        kept = read("chains")
+        measure(1)
+        write("chain", 64)
+        within("those kept stay if nothing changes", len(kept) // 2, len(read("chains")))
+        write("chain", 0)
+    eq("nothing is left", (read("chains"), status("chain_memory_bytes")), ("# schedhist chains version 1\n# chain 0\n", 0))
+    measure(0)
+    check_laws()
+
+
+def test_chain_parameter():
+    """A wrong number is refused when the module is loaded."""
+    for bad in (8, 100, 131072):
+        fails_with("Invalid parameters", "insmod", KO, f"chain={bad}")
+    load("chain=256")
+    eq("chain", (value("chain"), parameter("schedhist", "chain")), ("256", "256"))
+
+
+def chain_of_three(rounds=3):
+    """A wakes B, B wakes C, and C wakes A, which waits. Returns the longest chain of A."""
+    begin()
+    to_b, to_c, to_a = os.pipe(), os.pipe(), os.pipe()
+
+    def first():
+        for _ in range(rounds):
+            time.sleep(0.01)
+            os.write(to_b[1], b"x")
+            os.read(to_a[0], 1)
+
+    named("second", relay, to_b[0], to_c[1], 0.03)
+    named("third", relay, to_c[0], to_a[1], 0.06)
+    time.sleep(0.2)
+    pid = named("first", first)
+    os.waitpid(pid, 0)
+    measure(0)
+    found = of_task("first")
+    if not found:
+        raise AssertionError(read("chains"))
+    check_laws()
+    return found[-1]
+
+
+def test_chain_known():
+    """The chain of a task whose wakers are known, and their work."""
+    chain = chain_of_three()
+    note(f"{chain}")
+    eq("who woke whom", [(hop.comm, hop.via) for hop in chain.hops[:3]],
+       [("first", "-"), ("third", "task"), ("second", "task")])
+    eq("nothing is missing", chain.missing_ns, 0)
+    # A task may have waited for nothing but its first waker, which is the task itself: it ran until it slept.
+    eq("the rest", [hop.comm for hop in chain.hops[3:]], ["first"] * (len(chain.hops) - 3))
+    if has_clock():
+        within("the work of the third", 60 * MS - 5 * MS, chain.hops[1].ran_ns)
+        within("the work of the second", 30 * MS - 5 * MS, chain.hops[2].ran_ns)
+        rest = chain.duration_ns - chain.hops[1].sum - chain.hops[2].sum
+        within("the rest", 0, rest, chain.duration_ns // 2)
+
+
+def test_chain_sleep():
+    """A timer ends a sleep: the chain ends there, in an interrupt or in its softirq."""
+    begin()
+    pid = named("sleeper", time.sleep, 0.1)
+    os.waitpid(pid, 0)
+    measure(0)
+    chain = of_task("sleeper")[-1]
+    note(f"{chain}")
+    # The timer's interrupt is on the sleeper's own CPU or on another one, but it is one.
+    eq("end", chain.end in ("interrupt", "interrupt_softirq"), True)
+    eq("hops", len(chain.hops), 1)
+    within("it was blocked", chain.duration_ns * 2 // 3, chain.blocked_ns, chain.duration_ns)
+
+
+def test_chain_fork():
+    """A new task was woken by the one that created it."""
+    begin()
+    pipe = os.pipe()
+
+    def parent():
+        time.sleep(0.05)
+        if os.fork() == 0:
+            work(0.05)
+            os.write(pipe[1], b"x")
+            os._exit(0)
+        os.wait()
+
+    pid = named("victim", os.read, pipe[0], 1)
+    creator = named("parent", parent)
+    os.waitpid(pid, 0)
+    measure(0)
+    chain = of_task("victim")[-1]
+    note(f"{chain}")
+    eq("who woke whom", [hop.via for hop in chain.hops[:3]], ["-", "task", "fork"])
+    eq("the creator", (chain.hops[1].pid != creator, chain.hops[2].pid), (True, creator))
+
+
+def test_chain_exited():
+    """A waker that has exited, and whose PID may be used again, is still named."""
+    begin(16384)
+    pipe = os.pipe()
+
+    def short():
+        work(0.03)
+        os.write(pipe[1], b"x")
+
+    for number in range(5):
+        victim = named(f"victim{number}", os.read, pipe[0], 1)
+        time.sleep(0.05)
+        waker = named(f"waker{number}", short)
+        os.waitpid(victim, 0)
+        os.waitpid(waker, 0)
+        eq("its waker", of_task(f"victim{number}")[-1].hops[1].pid, waker)
+    measure(0)
+    check_laws()
+
+
+def test_chain_tcp():
+    """On loopback a softirq delivers what a task sends: it is that task's."""
+    if not Path("/proc/net/tcp").exists():
+        skip("the kernel has no TCP")
+    run("ip", "link", "set", "lo", "up")
+    begin()
+    server = socket.create_server(("127.0.0.1", 0))
+
+    def serve():
+        connection, _ = server.accept()
+        while connection.recv(1):
+            work(0.03)
+            connection.send(b"x")
+
+    def ask():
+        with socket.create_connection(server.getsockname()) as connection:
+            for _ in range(5):
+                connection.send(b"x")
+                connection.recv(1)
+
+    named("server", serve)
+    pid = named("client", ask)
+    os.waitpid(pid, 0)
+    measure(0)
+    found = of_task("client")
+    ways = [(chain.hops[1].comm, chain.hops[1].via) if len(chain.hops) > 1 else chain.end for chain in found]
+    note(f"{ways}")
+    # Now and then an interrupt raises that softirq, too, or a thread runs it.
+    within("chains through the softirq", 1, ways.count(("server", "softirq")))
+
+
+def check_many(slices):
+    """Reads chains while they come, and checks the laws of each; then compares them with `raw`. Returns how
+    often chains ended in which way."""
+    begin(slices, MS // 2)
+    with busy():
+        number, ends = 0, {}
+        end = time.monotonic() + 3
+        while time.monotonic() < end:
+            for chain in chains():
+                number += 1
+                ends[chain.end] = ends.get(chain.end, 0) + 1
+        measure(0)
+    check_laws()
+    note(f"{number} chains, of which {ends}")
+    within("chains", 10, number)
+    data = (DEBUGFS / "raw").read_bytes()
+    records = [record for _, record in raw.records(data, raw.header_of(data).header_length)]
+    hops = [record.fields for record in records if record.kind == "HOP"]
+    found = [(fields.outlier, fields.cpu, fields.duration_ns, ENDS[fields.end], fields.blocked_ns, fields.missing_ns,
+              [(hop.pid, escaped(hop.comm.decode("latin1")), *(getattr(hop, part) for part in PARTS))
+               for hop in hops if hop.outlier == fields.outlier])
+             for fields in (record.fields for record in records if record.kind == "CHAIN")]
+    eq("raw", found, [(chain.id, chain.cpu, chain.duration_ns, chain.end, chain.blocked_ns, chain.missing_ns,
+                       [(hop.pid, hop.comm, *(getattr(hop, part) for part in PARTS)) for hop in chain.hops])
+                      for chain in chains()])
+    return ends
+
+
+def test_chain_laws():
+    """The parts of each chain add up, whatever the load does."""
+    check_many(1024)
+
+
+def test_chain_small_ring():
+    """A reader that is slower than the ring notices, and nothing is made up."""
+    within("chains that end at a slice that was overwritten", 1, check_many(16).get("overwritten", 0))
+
+
+def test_chain_messages():
+    """Short messages in both directions, without a threshold: chains cost what they cost, and change nothing."""
+    about_numbers()
+    load("chain=256")
+    messages(50)
+    measure(0)
+    check_laws()
+    eq("no outlier, no chain", chains(), [])
+
+
+def test_chain_groups():
+    """With groups, with long waits and with other metrics, too, the laws hold."""
+    for parameters in (("group_by=comm",), ("metrics=all",), ("group_by=process", "metrics=all", "precision=3")):
+        load("chain=512", *parameters)
+        write("long_wait_ns", 1000)
+        messages(20)
+        write("threshold_ns/offcpu", MS // 10)
+        messages(20)
+        measure(0)
+        check_laws()
+        within("chains", 1, len(chains()))
+        for chain in chains():
+            within("parts", 0, sum(getattr(chain.hops[0], part) for part in PARTS), chain.duration_ns)
+        unload()
