@@ -438,7 +438,7 @@ pub struct Watch {
     #[arg(short, long, value_name = "TIME", value_parser = parsed(seconds))]
     pub duration: Option<Duration>,
     /// Print only the number of outliers, at the end
-    #[arg(short, long, conflicts_with_all = ["json", "stacks"])]
+    #[arg(short, long, conflicts_with_all = ["json", "stacks", "chain"])]
     pub quiet: bool,
     /// Go on, and print a summary at the end
     #[arg(long, conflicts_with = "quiet")]
@@ -449,6 +449,9 @@ pub struct Watch {
     /// Also print the kernel stack of the task
     #[arg(long)]
     pub stacks: bool,
+    /// Also print who woke whom before that
+    #[arg(long)]
+    pub chain: bool,
     /// Print JSON Lines
     #[arg(short, long)]
     pub json: bool,

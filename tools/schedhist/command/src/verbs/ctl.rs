@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// The settings, in the order in which they are printed.
-const SETTINGS: [&str; 10] = [
+const SETTINGS: [&str; 11] = [
     "enable",
     "metrics",
     "group_by",
@@ -22,6 +22,7 @@ const SETTINGS: [&str; 10] = [
     "outlier_rate",
     "outlier_limit",
     "long_wait_ns",
+    "chain",
     "reset",
 ];
 

@@ -15,7 +15,7 @@ use schedhist_core::{
     raw,
     recording::file::TimedSnapshot,
     stacks::Stack,
-    text::{shares, Outlier},
+    text::{shares, Chain, Hop, Outlier},
     units::Unit,
 };
 
@@ -127,6 +127,15 @@ fn note_others(source: &Source, names: &raw::Names, metric: &str, ns: u64, words
     }
 }
 
+/// Makes the module keep slices for chains, unless it does, for as long as the result exists.
+fn keep_slices(source: &Source) -> Result<Setting<'_>> {
+    /// For each CPU: they take 64 KiB.
+    const SLICES: &str = "1024";
+    Setting::new(source, "chain", |now| {
+        Ok((now == "0").then(|| SLICES.to_owned()))
+    })
+}
+
 pub fn watch(args: &Watch, source: &Source) -> Result<u8> {
     let (metric, ns) = (args.metric.as_str(), args.threshold.as_nanos() as u64);
     let clock = source.read()?.timed;
@@ -145,6 +154,8 @@ pub fn watch(args: &Watch, source: &Source) -> Result<u8> {
         note_others(source, &names, metric, ns, &words.join(","));
         _restored = Some(on_outlier(source, &words)?);
     }
+    // Before the threshold: what is kept from here on explains the first outlier.
+    let _chain = args.chain.then(|| keep_slices(source)).transpose()?;
     let _threshold = threshold(source, metric, ns)?;
     if source.is_live() && !args.quiet {
         owner::note_pids();
@@ -315,11 +326,18 @@ impl Watcher<'_> {
     /// Returns what is printed of an outlier; `is_end` if it was reported before its end.
     fn shown(&mut self, outlier: &Outlier, is_end: bool, names: &Names) -> String {
         let stack = self.stacks.as_mut().map(|stacks| stacks.of(outlier.id));
+        let chain = self.args.chain.then(|| {
+            let chains = self.source.text("chains").ok()?;
+            Chain::find(&chains, outlier.id)
+        });
         if self.args.json {
             let unix_ns = unix_ns(self.source, &mut self.clock, outlier);
-            return json(outlier, names, unix_ns, stack.as_ref());
+            return json(outlier, names, unix_ns, stack.as_ref(), chain.as_ref());
         }
         let mut out = text(outlier, names);
+        if let Some(chain) = chain {
+            out += &chain_text(outlier, chain.as_ref());
+        }
         if is_end {
             out += "  reported before its end\n";
         }
@@ -466,6 +484,78 @@ fn idle_text(outlier: &Outlier) -> Option<String> {
     ))
 }
 
+/// Returns the chain of an outlier, below [`text`]: its parts add up to the whole.
+fn chain_text(outlier: &Outlier, chain: Option<&Chain>) -> String {
+    let Some(chain) = chain else {
+        return "  its chain is not kept\n".to_owned();
+    };
+    let time = |ns| Unit::Fitting.text(Some(ns));
+    let name = |hop: &Hop| format!("{}:{}", hop.comm, hop.pid);
+    let mut parts: Vec<_> = { chain.hops.iter() }
+        .map(|hop| {
+            let did = hop.parts().into_iter().filter(|(_, ns)| *ns != 0);
+            let did = did.map(|(what, ns)| format!("{what} {}", time(ns)));
+            let did = did.collect::<Vec<_>>().join(", ");
+            let via = match hop.via.as_str() {
+                "softirq" => " (by a softirq)",
+                "fork" => " (created it)",
+                _ => "",
+            };
+            (hop.sum_ns(), format!("{}{via}: {did}", name(hop)))
+        })
+        .collect();
+    let last = chain.hops.last().map_or_else(String::new, name);
+    let by = match chain.end.as_str() {
+        "interrupt" => "an interrupt",
+        "interrupt_softirq" => "a softirq of an interrupt",
+        "idle" => "the idle task",
+        _ => "a softirq",
+    };
+    if chain.blocked_ns != 0 {
+        parts.push((
+            chain.blocked_ns,
+            format!("{last}: blocked until {by} woke it"),
+        ));
+    }
+    if chain.missing_ns != 0 {
+        parts.push((chain.missing_ns, format!("not known ({})", chain.end)));
+    }
+    let ns: Vec<_> = parts.iter().map(|(ns, _)| *ns).collect();
+    let mut out = "  backwards, who woke whom:\n".to_owned();
+    for ((ns, what), share) in parts.iter().zip(shares(&ns)) {
+        let line = format!(
+            "  {:>3}.{}% {:>8}  {what}",
+            share / 10,
+            share % 10,
+            time(*ns)
+        );
+        wrap(&mut out, line.trim_end_matches(": "));
+    }
+    debug_assert_eq!(ns.iter().sum::<u64>(), outlier.duration_ns);
+    out
+}
+
+/// Returns the object of a chain.
+fn chain_json(chain: &Chain) -> Cell {
+    let hops = chain.hops.iter().map(|hop| {
+        let mut fields = vec![
+            ("pid".into(), Cell::Number(hop.pid.into())),
+            ("comm".into(), Cell::from(&hop.comm)),
+            ("via".into(), Cell::from(&hop.via)),
+            ("slices".into(), Cell::Number(hop.slices.into())),
+        ];
+        let parts = hop.parts().into_iter();
+        fields.extend(parts.map(|(what, ns)| (format!("{what}_ns").into(), Cell::Time(ns))));
+        Cell::Object(fields)
+    });
+    Cell::Object(vec![
+        ("end".into(), Cell::from(&chain.end)),
+        ("blocked_ns".into(), Cell::Time(chain.blocked_ns)),
+        ("missing_ns".into(), Cell::Time(chain.missing_ns)),
+        ("hops".into(), Cell::List(hops.collect())),
+    ])
+}
+
 /// Returns the stack with which the task had left its CPU, below [`text`].
 fn stack_text(outlier: &Outlier, stack: Option<Stack>) -> String {
     let Some(stack) = stack else {
@@ -495,12 +585,14 @@ fn unix_ns(source: &Source, clock: &mut TimedSnapshot, outlier: &Outlier) -> Opt
     Some(later.saturating_sub(time.saturating_sub(end)))
 }
 
-/// Returns an object. `stack` is that of `--stacks`, where it was found.
+/// Returns an object. `stack` is that of `--stacks`, and `chain` that of `--chain`, where they were
+/// found.
 fn json(
     outlier: &Outlier,
     names: &Names,
     unix_ns: Option<u64>,
     stack: Option<&Option<Stack>>,
+    chain: Option<&Option<Chain>>,
 ) -> String {
     let group_name = |group| names.get(&group).map_or(Cell::Absent, Cell::from);
     let culprits = outlier.culprits.iter().map(|culprit| {
@@ -538,6 +630,12 @@ fn json(
         ("idle_ns".into(), idle("idle_ns")),
         ("distance".into(), distance.map_or(Cell::Absent, Cell::from)),
         ("stack".into(), stack.map_or(Cell::Absent, frames)),
+        (
+            "chain".into(),
+            chain.map_or(Cell::Absent, |chain| {
+                chain.as_ref().map_or(Cell::Unknown, chain_json)
+            }),
+        ),
     ];
     Cell::Object(fields).line()
 }
@@ -567,7 +665,7 @@ mod tests {
              13.3%   4.00ms  \\x1b[31mred:4194302\n    \
              3.3%   1.00ms  not known\n"
         );
-        let without = json(&found[0], &Names::new(), Some(1_800), None);
+        let without = json(&found[0], &Names::new(), Some(1_800), None, None);
         assert!(without.starts_with(
             "{\"schema\":\"schedhist.outlier.v1\",\"id\":4,\"unix_ns\":1800,\"start_ns\":1,\
              \"end_ns\":30000004,\"metric\":\"blocked_uninterruptible\",\
@@ -590,9 +688,17 @@ mod tests {
             "outlier id 4 metric runq cpu 0 duration_ns 3 missing_ns 3 culprits 0 \
             pid 7 prio 120 comm x\n";
         let found = OutlierParser::default().feed(text_of_module);
-        let with = json(&found[0], &Names::new(), None, Some(&Some(stack.clone())));
+        let with = json(
+            &found[0],
+            &Names::new(),
+            None,
+            Some(&Some(stack.clone())),
+            None,
+        );
         assert!(with.ends_with("\"culprits\":[],\"stack\":[\"anon_pipe_read\",\"vfs_read\"]}\n"));
-        assert!(json(&found[0], &Names::new(), None, Some(&None)).ends_with(",\"stack\":null}\n"));
+        assert!(
+            json(&found[0], &Names::new(), None, Some(&None), None).ends_with(",\"stack\":null}\n")
+        );
         assert_eq!(
             stack_text(&found[0], Some(stack.clone())),
             "  had left the CPU in:\n    anon_pipe_read\n    vfs_read\n"
@@ -606,6 +712,52 @@ mod tests {
             stack_text(&found[0], None),
             "  the trace has no stack of it\n"
         );
+    }
+
+    #[test]
+    fn chains() {
+        let text_of_module =
+            "outlier id 12 metric offcpu cpu 0 duration_ns 108124056 missing_ns 0 \
+            culprits 0 pid 280 prio 120 comm first\n";
+        let found = OutlierParser::default().feed(text_of_module);
+        let file = "# schedhist chains version 1\n# chain 1024\n\
+            chain id 2 metric offcpu cpu 0 duration_ns 5 end overwritten blocked_ns 0 missing_ns 5 \
+            hops 0\n\
+            chain id 12 metric offcpu cpu 0 duration_ns 108124056 end interrupt blocked_ns 1124056 \
+            missing_ns 0 hops 3\n  \
+            hop id 12 via - ran_ns 0 waited_ns 1000000 preempted_ns 0 throttled_ns 0 slices 1 \
+            pid 280 comm first\n  \
+            hop id 12 via task ran_ns 71000000 waited_ns 1000000 preempted_ns 0 throttled_ns 0 \
+            slices 1 pid 279 comm a third\n  \
+            hop id 12 via fork ran_ns 4000000 waited_ns 0 preempted_ns 30000000 throttled_ns 0 \
+            slices 2 pid 278 comm second\n";
+        let chain = Chain::find(file, 12);
+        assert_eq!(
+            chain_text(&found[0], chain.as_ref()),
+            "  backwards, who woke whom:\n    \
+             0.9%   1.00ms  first:280: waited 1.00ms\n   \
+             66.6%   72.0ms  a third:279: ran 71.0ms, waited 1.00ms\n   \
+             31.5%   34.0ms  second:278 (created it): ran 4.00ms, preempted 30.0ms\n    \
+             1.0%   1.12ms  second:278: blocked until an interrupt woke it\n"
+        );
+        let with = json(&found[0], &Names::new(), None, None, Some(&chain));
+        assert!(
+            with.ends_with(
+                ",\"chain\":{\"end\":\"interrupt\",\"blocked_ns\":1124056,\"missing_ns\":0,\
+                 \"hops\":[{\"pid\":280,\"comm\":\"first\",\"via\":\"-\",\"slices\":1,\
+                 \"ran_ns\":0,\"waited_ns\":1000000,\"preempted_ns\":0,\"throttled_ns\":0},\
+                 {\"pid\":279,\"comm\":\"a third\",\"via\":\"task\",\"slices\":1,\
+                 \"ran_ns\":71000000,\"waited_ns\":1000000,\"preempted_ns\":0,\"throttled_ns\":0},\
+                 {\"pid\":278,\"comm\":\"second\",\"via\":\"fork\",\"slices\":2,\
+                 \"ran_ns\":4000000,\"waited_ns\":0,\"preempted_ns\":30000000,\
+                 \"throttled_ns\":0}]}}\n"
+            ),
+            "{with}"
+        );
+        let without = json(&found[0], &Names::new(), None, None, Some(&None));
+        assert!(without.ends_with(",\"chain\":null}\n"));
+        assert_eq!(Chain::find(file, 3), None);
+        assert_eq!(chain_text(&found[0], None), "  its chain is not kept\n");
     }
 
     #[test]
@@ -627,7 +779,7 @@ mod tests {
             said.contains("2ns  y:8 (/a)\n") && said.contains("1ns  z:9\n"),
             "{said}"
         );
-        let said = json(&found[0], &names, None, None);
+        let said = json(&found[0], &names, None, None, None);
         assert!(
             said.contains("\"comm\":\"x\",\"group\":1,\"group_name\":\"/web.service\""),
             "{said}"
