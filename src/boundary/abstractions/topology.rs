@@ -5,7 +5,10 @@
 //! C headers: [`include/linux/topology.h`](srctree/include/linux/topology.h),
 //! [`include/linux/sched/isolation.h`](srctree/include/linux/sched/isolation.h)
 
-use core::sync::atomic::AtomicU64;
+use core::{
+    ptr::with_exposed_provenance_mut,
+    sync::atomic::AtomicU64, //
+};
 
 use kernel::ffi::{
     c_int,
@@ -65,9 +68,13 @@ pub(crate) fn place_of(cpu: u32) -> Option<&'static AtomicU64> {
         let offsets = (&raw const bindings::__per_cpu_offset).cast::<c_ulong>();
         offsets.add(cpu as usize).read()
     };
-    let place = (&raw mut bindings::schedhist_place).wrapping_byte_add(offset);
-    // SAFETY: As with `per_cpu_ptr()`, this is the variable of a possible CPU. It exists and is
-    // aligned until the module is unloaded, and is only accessed here.
+    // The variable of a CPU is outside of the static that names it. So its pointer must not have
+    // the provenance of the static; `per_cpu_ptr()` hides that from the compiler by `RELOC_HIDE()`.
+    // It is memory of C, which counts as exposed.
+    let address = (&raw mut bindings::schedhist_place).expose_provenance();
+    let place = with_exposed_provenance_mut(address.wrapping_add(offset));
+    // SAFETY: This is the variable of a possible CPU, at the address that `per_cpu_ptr()` returns.
+    // It exists and is aligned until the module is unloaded, and is only accessed here.
     Some(unsafe { AtomicU64::from_ptr(place) })
 }
 
