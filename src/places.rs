@@ -9,10 +9,11 @@ use kernel::cpu::nr_cpu_ids;
 use crate::{
     boundary::abstractions::{
         are_of_one_core,
+        is_online,
         node_of,
         place_of,
         share_llc,
-        smp::for_each_online, //
+        smp::without_hotplug, //
     },
     engine::{
         distance::Place,
@@ -30,26 +31,30 @@ pub(crate) fn distance(one: u32, two: u32) -> Distance {
     }
 }
 
-/// Learns where all CPUs are. Those that come online later must be reported to [`learn`] already.
-/// Sleeps.
+/// Learns where all CPUs are that are online. Those that come online later must be reported to
+/// [`learn`] already. Sleeps.
 pub(crate) fn learn_all() {
-    for_each_online(learn);
+    without_hotplug(learn);
 }
 
-/// Learns where `cpu` is, which is online. To be called within a callback of CPU hotplug, or while
-/// there is none: by one thread at a time, then.
-pub(crate) fn learn(cpu: u32) {
-    let others = (0..nr_cpu_ids()).filter_map(|cpu| Some((cpu, get(cpu)?)));
-    let share = |other| {
-        if are_of_one_core(cpu, other) {
-            Some(Distance::Core)
-        } else {
-            share_llc(cpu, other).then_some(Distance::Llc)
-        }
-    };
-    let place = get(cpu).map(|place| place.learned(others, share));
-    if let Some((place, word)) = place.zip(place_of(cpu)) {
-        word.store(place.bits(), Ordering::Relaxed);
+/// Learns where all CPUs are that are online. No CPU may come or go meanwhile: to be called within
+/// a callback of CPU hotplug.
+///
+/// What CPUs share is known only of those that are online, and some of it only while another one
+/// is, too. So the places of all are found anew. The others keep theirs: tasks that last ran there
+/// may run again.
+pub(crate) fn learn() {
+    let online = || (0..nr_cpu_ids()).filter(|cpu| is_online(*cpu));
+    for cpu in online() {
+        let before = online().take_while(|other| *other < cpu);
+        let share = |other| {
+            if are_of_one_core(cpu, other) {
+                Some(Distance::Core)
+            } else {
+                share_llc(cpu, other).then_some(Distance::Llc)
+            }
+        };
+        set(cpu, Place::of_online(cpu, node_of(cpu), before, share));
     }
 }
 
@@ -61,9 +66,13 @@ fn get(cpu: u32) -> Option<Place> {
 /// Sets what is known of all CPUs from the start. To be called once, before anything else.
 pub(crate) fn begin() {
     for cpu in 0..nr_cpu_ids() {
-        if let Some(word) = place_of(cpu) {
-            let place = Place::of_unknown(cpu, node_of(cpu));
-            word.store(place.bits(), Ordering::Relaxed);
-        }
+        set(cpu, Place::of_unknown(cpu, node_of(cpu)));
+    }
+}
+
+/// Does nothing if `cpu` is no possible CPU.
+fn set(cpu: u32, place: Place) {
+    if let Some(word) = place_of(cpu) {
+        word.store(place.bits(), Ordering::Relaxed);
     }
 }

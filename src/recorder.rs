@@ -539,8 +539,8 @@ impl Hotplug for Recorder {
         }
     }
 
-    fn online(&self, cpu: u32) {
-        places::learn(cpu);
+    fn online(&self) {
+        places::learn();
     }
 }
 

@@ -29,7 +29,8 @@ impl Distance {
 }
 
 /// Where a CPU is: its core, its last-level cache and its NUMA node, in one word, so that the bits
-/// that differ tell what two CPUs share.
+/// that differ tell what two CPUs share. A core and a cache have the number of the first CPU online
+/// that shares them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place(u64);
 
@@ -39,60 +40,41 @@ impl Place {
     const NODE: u32 = Self::BITS;
     const LLC: u32 = 2 * Self::BITS;
     const MASK: u64 = (1 << Self::BITS) - 1;
-    /// Unless this is set, only the node is known.
-    const KNOWN: u64 = 1 << (3 * Self::BITS);
 
-    fn new(core: u64, llc: u64, node: u64) -> Self {
-        Self(core | (node << Self::NODE) | (llc << Self::LLC))
+    fn new(core: u32, llc: u32, node: u32) -> Self {
+        Self(u64::from(core) | (u64::from(node) << Self::NODE) | (u64::from(llc) << Self::LLC))
     }
 
     /// Returns the place of a CPU of which only the node is known: it shares no more than that with
     /// any other. Both numbers are below 2^21.
     pub fn of_unknown(cpu: u32, node: u32) -> Self {
-        let cpu = u64::from(cpu);
-        Self::new(cpu, cpu, u64::from(node))
+        Self::new(cpu, cpu, node)
     }
 
-    /// Returns the place of a CPU that is online, from its place so far and from those of `others`,
-    /// for each of which `share` returns whether they share a core, or else, a last-level cache.
+    /// Returns the place of `cpu`, which is online. `before` are the CPUs online of lower numbers,
+    /// in ascending order, for each of which `share` returns whether they share a core, or else, a
+    /// last-level cache.
     ///
-    /// Once it is known it stays, so that it is right while the CPU is offline, too.
-    pub fn learned<C>(
-        self,
-        others: impl Iterator<Item = (C, Self)>,
-        share: impl Fn(C) -> Option<Distance>,
+    /// It depends on nothing else. So the places of all CPUs online fit together if all are found
+    /// anew whenever one comes online, even if what they share has changed.
+    pub fn of_online(
+        cpu: u32,
+        node: u32,
+        before: impl Iterator<Item = u32>,
+        share: impl Fn(u32) -> Option<Distance>,
     ) -> Self {
-        if self.is_known() {
-            return self;
-        }
-        let (mut core, mut llc) = (self.core(), self.llc());
-        for (other, place) in others.filter(|(_, place)| place.is_known()) {
-            match share(other) {
-                Some(Distance::Core) => {
-                    (core, llc) = (place.core(), place.llc());
-                    break;
-                }
-                Some(_) => llc = place.llc(),
-                None => {}
+        let (mut core, mut llc) = (cpu, cpu);
+        for other in before {
+            let shared = share(other);
+            if shared.is_some() && llc == cpu {
+                llc = other;
+            }
+            if shared == Some(Distance::Core) {
+                core = other;
+                break;
             }
         }
-        Self(Self::new(core, llc, self.node()).0 | Self::KNOWN)
-    }
-
-    fn is_known(self) -> bool {
-        self.0 & Self::KNOWN != 0
-    }
-
-    fn core(self) -> u64 {
-        self.0 & Self::MASK
-    }
-
-    fn node(self) -> u64 {
-        (self.0 >> Self::NODE) & Self::MASK
-    }
-
-    fn llc(self) -> u64 {
-        (self.0 >> Self::LLC) & Self::MASK
+        Self::new(core, llc, node)
     }
 
     /// Returns how far two different CPUs are from each other.

@@ -4,7 +4,7 @@
 from pathlib import Path
 
 from harness.groups import groups
-from harness.test import CPU1, allow, check_laws, cpus, eq, load, measure, run, skip, write, write_file
+from harness.test import CPU1, allow, check_laws, cpu1, cpus, eq, load, measure, run, skip, write, write_file
 
 MOVES = 20
 # Moves between two CPUs, and begins and ends on the first one.
@@ -74,5 +74,27 @@ def test_migrations():
         write_file(CPU1, "0")
         write_file(CPU1, "1")
         check_pair(0, 1)
+    measure(0)
+    check_laws()
+
+
+@allow(300)
+def test_migrations_online():
+    """What CPUs share is found when they come online, also if one has never been online since the load, and
+    another one, which was, comes back after it."""
+    files = [cpu1(), *(CPU1.parents[1] / f"cpu{cpu}/online" for cpu in range(2, min(cpus(), 8)))]
+    for file in files:
+        write_file(file, "0")
+    load()
+    write("group_by", "comm")
+    write_file(files[0], "1")
+    check_pair(0, 1)
+    write_file(files[0], "0")
+    for file in reversed(files):
+        write_file(file, "1")
+    for cpu in range(1, len(files) + 1):
+        check_pair(0, cpu)
+    for cpu in range(2, len(files) + 1):
+        check_pair(1, cpu)
     measure(0)
     check_laws()

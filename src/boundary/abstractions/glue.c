@@ -135,11 +135,13 @@ bool schedhist_shares_llc(int one, int two)
 	return per_cpu_llc_id(one) == per_cpu_llc_id(two);
 #else
 #ifdef CONFIG_GENERIC_ARCH_TOPOLOGY
-	const struct cpumask *cpus = &cpu_topology[one].llc_sibling;
+	const struct cpumask *ones = &cpu_topology[one].llc_sibling;
+	const struct cpumask *twos = &cpu_topology[two].llc_sibling;
 
 	/* Has only the CPU itself, too, if firmware does not describe the caches. */
-	if (!cpumask_equal(cpus, cpumask_of(one)))
-		return cpumask_test_cpu(two, cpus);
+	if (!cpumask_equal(ones, cpumask_of(one)) ||
+	    !cpumask_equal(twos, cpumask_of(two)))
+		return cpumask_test_cpu(two, ones);
 #endif
 	return topology_physical_package_id(one) == topology_physical_package_id(two);
 #endif

@@ -31,10 +31,10 @@ pub(crate) trait Hotplug: Send + Sync + 'static {
     /// Process context, may sleep.
     fn prepare(&self, cpu: u32);
 
-    /// Called on `cpu`, which has come online, but which tasks may not use yet.
+    /// Called on a CPU that has come online, but that tasks may not use yet.
     ///
-    /// Process context, may sleep.
-    fn online(&self, cpu: u32);
+    /// Process context, may sleep. No other CPU comes or goes meanwhile.
+    fn online(&self);
 }
 
 /// A state of the CPU hotplug machine.
@@ -179,7 +179,7 @@ unsafe extern "C" fn call<T: Hotplug, const ONLINE: bool>(
     let instance = unsafe { &*container_of!(node, Instance<T>, node) };
     context::might_sleep();
     if ONLINE {
-        instance.listener.online(cpu);
+        instance.listener.online();
     } else {
         context::assert_offline(cpu);
         instance.listener.prepare(cpu);

@@ -10,18 +10,14 @@ use core::arch::asm;
 #[cfg(all(CONFIG_X86, not(CONFIG_UML)))]
 use core::hint::assert_unchecked;
 
-use kernel::{
-    cpu::nr_cpu_ids,
-    ffi::{
-        c_int,
-        c_void, //
-    }, //
+use kernel::ffi::{
+    c_int,
+    c_void, //
 };
 
 use super::{
     bindings,
-    context,
-    per_cpu::is_online, //
+    context, //
 };
 
 #[cfg(all(CONFIG_X86, not(CONFIG_UML), HAVE_CPU_NUMBER))]
@@ -100,12 +96,12 @@ pub(crate) fn with_irqs_off(f: impl FnOnce() + Send) {
     unsafe { bindings::schedhist_irq_restore(flags) };
 }
 
-/// Calls `f` for each CPU that is online. None comes or goes meanwhile. Sleeps.
-pub(crate) fn for_each_online(f: impl FnMut(u32)) {
+/// Calls `f` while no CPU can come or go. Sleeps.
+pub(crate) fn without_hotplug(f: impl FnOnce()) {
     context::might_sleep();
     // SAFETY: Process context. The lock is released below.
     unsafe { bindings::cpus_read_lock() };
-    (0..nr_cpu_ids()).filter(|cpu| is_online(*cpu)).for_each(f);
+    f();
     // SAFETY: The lock was taken above, by this task.
     unsafe { bindings::cpus_read_unlock() };
 }
@@ -138,25 +134,22 @@ pub(crate) fn run_on<F: FnOnce() + Send>(cpu: u32, f: F) {
         }
     }
 
-    context::might_sleep();
-    let mut slot = Some(f);
-    // SAFETY: Process context. The lock is released below.
-    unsafe { bindings::cpus_read_lock() };
-    // This fails only if the CPU is offline: then `f` is still in the slot.
-    //
-    // SAFETY: `call` expects the slot. The slot outlives the call, as this waits until `call` has
-    // returned.
-    unsafe {
-        bindings::schedhist_call_on_cpu(
-            cpu as c_int,
-            Some(call::<F>),
-            (&raw mut slot).cast::<c_void>(),
-        );
-    }
-    if let Some(f) = slot.take() {
-        context::assert_offline(cpu);
-        with_irqs_off(f);
-    }
-    // SAFETY: The lock was taken above, by this task.
-    unsafe { bindings::cpus_read_unlock() };
+    without_hotplug(|| {
+        let mut slot = Some(f);
+        // This fails only if the CPU is offline: then `f` is still in the slot.
+        //
+        // SAFETY: `call` expects the slot. The slot outlives the call, as this waits until `call`
+        // has returned.
+        unsafe {
+            bindings::schedhist_call_on_cpu(
+                cpu as c_int,
+                Some(call::<F>),
+                (&raw mut slot).cast::<c_void>(),
+            );
+        }
+        if let Some(f) = slot.take() {
+            context::assert_offline(cpu);
+            with_irqs_off(f);
+        }
+    });
 }

@@ -32,9 +32,8 @@ pub(crate) fn next_allowed(task: Task<'_>, cpu: Option<u32>, _: &impl RcuReader)
     u32::try_from(next).ok()
 }
 
-/// Returns whether two CPUs share a last-level cache; on arm64, where firmware names no other CPU
-/// that shares that of `one`, whether they are of one package. It may be wrong before a CPU has
-/// been online for the first time.
+/// Returns whether two CPUs that are online share a last-level cache; on arm64, if no other CPU
+/// online is known to share that of either, whether they are of one package.
 pub(crate) fn share_llc(one: u32, two: u32) -> bool {
     is_possible(one)
         && is_possible(two)
@@ -42,7 +41,7 @@ pub(crate) fn share_llc(one: u32, two: u32) -> bool {
         && unsafe { bindings::schedhist_shares_llc(one as c_int, two as c_int) }
 }
 
-/// Returns whether two CPUs are threads of one core.
+/// Returns whether two CPUs that are online are threads of one core.
 pub(crate) fn are_of_one_core(one: u32, two: u32) -> bool {
     is_possible(one)
         && is_possible(two)

@@ -5,54 +5,139 @@
 use proptest::{collection::vec, prelude::*};
 use schedhist_engine::engine::distance::{Distance, Place};
 
-/// The core, the last-level cache and the node of a CPU. Cores of the same number are on the same
-/// cache; a cache may be on two nodes.
-type At = (u32, u32, u32);
-
-fn any_cpu() -> impl Strategy<Value = At> {
-    (0..6_u32, 0..3_u32).prop_map(|(core, node)| (core, core / 2, node))
+/// A machine whose kernel knows what CPUs share only while both are online.
+struct Machine {
+    /// The core of each CPU. Two cores share a cache, two caches are in one package.
+    cores: Vec<u32>,
+    /// What node the kernel says that each CPU is on.
+    nodes: Vec<u32>,
+    online: Vec<bool>,
 }
 
-fn shared(one: At, two: At) -> Option<Distance> {
-    if one.0 == two.0 {
-        Some(Distance::Core)
-    } else {
-        (one.1 == two.1).then_some(Distance::Llc)
+impl Machine {
+    fn cpus(&self) -> std::ops::Range<u32> {
+        0..u32::try_from(self.cores.len()).unwrap()
     }
+
+    fn online(&self) -> impl Iterator<Item = u32> + '_ {
+        self.cpus().filter(|cpu| self.online[*cpu as usize])
+    }
+
+    fn core(&self, cpu: u32) -> u32 {
+        assert!(self.online[cpu as usize]);
+        self.cores[cpu as usize]
+    }
+
+    /// Returns what two CPUs share, both of which must be online. As on arm64, one that is alone on
+    /// its cache is taken to share one with the others of its package that are.
+    fn shared(&self, one: u32, two: u32) -> Option<Distance> {
+        let (core, other) = (self.core(one), self.core(two));
+        let is_alone = |cpu| {
+            let mut online = self.online();
+            online.all(|mate| mate == cpu || self.core(mate) / 2 != self.core(cpu) / 2)
+        };
+        let share =
+            core / 2 == other / 2 || (core / 4 == other / 4 && is_alone(one) && is_alone(two));
+        match core == other {
+            true => Some(Distance::Core),
+            false => share.then_some(Distance::Llc),
+        }
+    }
+
+    fn learn(&self, places: &mut [Place]) {
+        for cpu in self.online() {
+            let before = self.online().take_while(|other| *other < cpu);
+            let share = |other| self.shared(cpu, other);
+            places[cpu as usize] = Place::of_online(cpu, self.nodes[cpu as usize], before, share);
+        }
+    }
+}
+
+/// Returns how far all pairs of CPUs are from each other, which is the same in both directions.
+fn distances(places: &[Place]) -> Vec<Vec<Distance>> {
+    let distances = |one: &Place| -> Vec<_> {
+        let distance = |two: &Place| {
+            assert_eq!(one.distance(*two), two.distance(*one));
+            one.distance(Place::from_bits(two.bits()))
+        };
+        places.iter().map(distance).collect()
+    };
+    places.iter().map(distances).collect()
+}
+
+/// CPUs, each with its core and the node that the kernel says until it is online, the nodes of the
+/// cores, and which CPUs go offline, or come online, one after the other.
+type History = (Vec<(u32, u32)>, Vec<u32>, Vec<usize>);
+
+fn any_history() -> impl Strategy<Value = History> {
+    vec((0..12_u32, 0..3_u32), 1..16).prop_flat_map(|cpus| {
+        let steps = vec(0..cpus.len(), 0..48);
+        (Just(cpus), vec(0..3_u32, 12), steps)
+    })
 }
 
 proptest! {
     #[test]
-    fn what_cpus_share_is_found(
-        (cpus, order) in vec(any_cpu(), 1..24).prop_flat_map(|cpus| {
-            let order = vec(0..cpus.len(), 0..32);
-            (Just(cpus), order)
-        }),
-    ) {
-        // Two threads of a core are on one node.
-        let node = |at: At| cpus.iter().find(|other| other.0 == at.0).map_or(at.2, |first| first.2);
-        let mut places: Vec<_> = (0..).zip(&cpus).map(|(cpu, at)| Place::of_unknown(cpu, node(*at))).collect();
-        let mut online = vec![false; cpus.len()];
-        for cpu in order {
-            let others = places.iter().copied().enumerate();
-            // Asks only for CPUs that are or were online.
-            let share = |other: usize| {
-                assert!(online[other]);
-                shared(cpus[cpu], cpus[other])
-            };
-            places[cpu] = places[cpu].learned(others, share);
-            online[cpu] = true;
-            for one in 0..cpus.len() {
-                for two in (0..cpus.len()).filter(|two| *two != one) {
-                    let same_node = node(cpus[one]) == node(cpus[two]);
-                    let expected = shared(cpus[one], cpus[two])
-                        .filter(|_| online[one] && online[two])
-                        .unwrap_or(if same_node { Distance::Node } else { Distance::Remote });
-                    let place = Place::from_bits(places[one].bits());
-                    prop_assert_eq!(place.distance(places[two]), expected);
+    fn what_cpus_share_is_found((cpus, nodes, steps) in any_history()) {
+        let mut machine = Machine {
+            cores: cpus.iter().map(|cpu| cpu.0).collect(),
+            nodes: cpus.iter().map(|cpu| cpu.1).collect(),
+            online: vec![false; cpus.len()],
+        };
+        let unknown = |(cpu, node): (u32, &u32)| Place::of_unknown(cpu, *node);
+        let mut places: Vec<_> = machine.cpus().zip(&machine.nodes).map(unknown).collect();
+        let mut was_online = machine.online.clone();
+        for cpu in steps {
+            machine.online[cpu] ^= true;
+            if !machine.online[cpu] {
+                continue;
+            }
+            was_online[cpu] = true;
+            machine.nodes[cpu] = nodes[machine.cores[cpu] as usize];
+            machine.learn(&mut places);
+            let distances = distances(&places);
+            for one in machine.cpus() {
+                for two in machine.cpus().filter(|two| *two != one) {
+                    let found = distances[one as usize][two as usize];
+                    let [one_at, two_at] = [one, two].map(|cpu| cpu as usize);
+                    let by_node = match machine.nodes[one_at] == machine.nodes[two_at] {
+                        true => Distance::Node,
+                        false => Distance::Remote,
+                    };
+                    if machine.online[one_at] && machine.online[two_at] {
+                        prop_assert_eq!(found, machine.shared(one, two).unwrap_or(by_node));
+                    } else if !(was_online[one_at] && was_online[two_at]) {
+                        prop_assert_eq!(found, by_node);
+                    } else if found == Distance::Core {
+                        prop_assert_eq!(machine.cores[one_at], machine.cores[two_at]);
+                    } else if found == Distance::Llc {
+                        prop_assert_eq!(machine.cores[one_at] / 4, machine.cores[two_at] / 4);
+                    } else {
+                        prop_assert_eq!(found, by_node);
+                    }
                 }
             }
         }
+    }
+
+    #[test]
+    fn the_order_makes_no_difference((cpus, nodes, steps) in any_history()) {
+        let mut machine = Machine {
+            cores: cpus.iter().map(|cpu| cpu.0).collect(),
+            nodes: cpus.iter().map(|cpu| nodes[cpu.0 as usize]).collect(),
+            online: vec![true; cpus.len()],
+        };
+        let mut places = vec![Place::of_unknown(0, 0); cpus.len()];
+        machine.learn(&mut places);
+        let all = distances(&places);
+        machine.online.fill(false);
+        for cpu in steps {
+            machine.online[cpu] = true;
+            machine.learn(&mut places);
+        }
+        machine.online.fill(true);
+        machine.learn(&mut places);
+        prop_assert_eq!(distances(&places), all);
     }
 }
 
@@ -62,17 +147,10 @@ fn the_greatest_numbers_fit() {
     let [one, two] =
         [(MOST, MOST), (MOST - 1, MOST)].map(|(cpu, node)| Place::of_unknown(cpu, node));
     assert_eq!(one.distance(two), Distance::Node);
-    let one = one.learned(std::iter::empty(), |(): ()| None);
-    let share = |()| Some(Distance::Llc);
-    assert_eq!(
-        two.learned([((), one)].into_iter(), share).distance(one),
-        Distance::Llc
-    );
-    let share = |()| Some(Distance::Core);
-    assert_eq!(
-        two.learned([((), one)].into_iter(), share).distance(one),
-        Distance::Core
-    );
-    let other = Place::of_unknown(0, 0).learned(std::iter::empty(), |(): ()| None);
+    for distance in [Distance::Llc, Distance::Core] {
+        let one = Place::of_online(MOST, MOST, [MOST - 1].into_iter(), |_| Some(distance));
+        assert_eq!(one.distance(two), distance);
+    }
+    let other = Place::of_online(0, 0, std::iter::empty(), |_| None);
     assert_eq!(other.distance(one), Distance::Remote);
 }
