@@ -36,6 +36,10 @@ pub fn comm(culprit: &Culprit) -> String {
 
 /// Returns the name of a task without its number.
 pub fn pool(comm: &str) -> String {
+    // Its CPU or pool, its number, and maybe a letter follow, as in kworker/u8:2 and kworker/0:1H.
+    if comm.starts_with("kworker/") {
+        return "kworker/*".to_owned();
+    }
     let name = comm.trim_end_matches(|c: char| c.is_ascii_digit());
     match name.strip_suffix(['/', '-', ':', '_']) {
         Some(pool) if !pool.is_empty() => format!("{pool}{}*", &name[pool.len()..]),
@@ -145,10 +149,10 @@ mod tests {
                 1,
                 100,
                 10,
-                &[("swapper/0", 20), ("kworker/1", 30), ("kworker/2", 40)],
+                &[("swapper/0", 20), ("kworker/0:1", 30), ("kworker/u8:2", 40)],
             ),
             outlier(2, 50, 0, &[("swapper/0", 0), ("batch", 50)]),
-            outlier(3, 70, 60, &[("swapper/0", 0), ("kworker/3", 10)]),
+            outlier(3, 70, 60, &[("swapper/0", 0), ("kworker/0:1H", 10)]),
         ];
         let sums = by(all.iter(), comm);
         let found: Vec<_> = { sums.iter() }
@@ -162,7 +166,14 @@ mod tests {
         ];
         assert_eq!(found, wanted);
         assert_eq!(sums.iter().map(|sum| sum.ran_ns).sum::<u64>(), 220);
-        assert_eq!(most(&all[0]).map(|it| &*it.comm), Some("kworker/2"));
+        assert_eq!(most(&all[0]).map(|it| &*it.comm), Some("kworker/u8:2"));
         assert_eq!(most(&all[2]), None);
+        let pools = [("ksoftirqd/1", "ksoftirqd/*"), ("worker-12", "worker-*")];
+        for (comm, wanted) in pools
+            .into_iter()
+            .chain([("kworker", "kworker"), ("md5", "md5")])
+        {
+            assert_eq!(pool(comm), wanted);
+        }
     }
 }
