@@ -131,15 +131,10 @@ fn causes(sums: &WaitSums) -> Option<String> {
 
 /// Returns how long some long waits took, and in words for how much of that another CPU was idle.
 pub fn served(sums: &WaitSums, unit: Unit) -> Option<String> {
-    let (part, is_exact) = window::served(sums)?;
-    let percent = part * 100.0;
-    let (bound, percent) = match is_exact {
-        true => ("", percent.round()),
-        false => ("at least ", percent.floor()),
-    };
+    let share = window::served(sums)?;
     let waited = unit.text(Some(sums.part(WaitPart::Waited)));
     Some(format!(
-        "{waited}: idle CPUs could have served {bound}{percent} % of it"
+        "{waited}: idle CPUs could have served {share} of it"
     ))
 }
 

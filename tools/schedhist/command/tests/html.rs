@@ -3,11 +3,20 @@
 //! `report --html`: the page holds what was recorded, loads nothing, and stays small.
 //! SCHEDHIST_PAGES is a folder for the pages: tests/report/run looks at them with a browser.
 
-use std::{env, fmt::Write, fs, path::Path};
+use std::{
+    env,
+    fmt::Write,
+    fs::{self, File},
+    path::Path,
+};
 
 use base64::{engine::general_purpose::STANDARD, Engine};
 use schedhist_core::{
-    engine, engine::idle::WaitSums, raw, recording::file::TimedSnapshot, timeline::row,
+    engine,
+    engine::idle::WaitSums,
+    page, raw,
+    recording::file::{Recorder, TimedSnapshot},
+    timeline::row,
 };
 use serde_json::{json, Value};
 use sha2::{Digest, Sha256};
@@ -351,7 +360,9 @@ fn an_hour() {
     assert!(page.contains("<h1>web1</h1>"));
     let head = between(&page, "</h1>", "<nav>");
     assert!(
-        head.contains("Friday, 2027-01-15, 08:00:00 to 07:59:52 (26 s): Linux 7.3.4, 4 CPUs"),
+        head.contains(
+            "Friday, 2027-01-15, 08:00:00 to 07:59:52 UTC+00:00 (26 s): Linux 7.3.4, 4 CPUs"
+        ),
         "{head}"
     );
     let sentence =
@@ -365,6 +376,148 @@ fn an_hour() {
         blamed.contains(">hog</td><td>1</td>") && blamed.contains(" 100.0 %</td>"),
         "{blamed}"
     );
+}
+
+/// Returns what the page of `data` begins with.
+fn headline(folder: &Folder) -> String {
+    folder.text("report -i data --html page");
+    between(&folder.read("page"), "</h1>", "<nav>").to_owned()
+}
+
+/// Records a wait of task 7 that has just ended, behind task 9 of the group 3.
+fn wait(recorder: &mut Recorder<File>, id: u64, ns: u64, end: u64) {
+    let text = format!(
+        "outlier id {id} metric runq_wakeup cause wakeup cpu 1 duration_ns {ns} start_ns {} \
+         end_ns {end} missing_ns 0 culprits 1 pid 7 prio 120 comm x\n  \
+         culprit id {id} ran_ns {ns} slices 1 pid 9 prio 49 group 3 comm hog\n",
+        end - ns
+    );
+    recorder.outliers(&text).unwrap();
+}
+
+/// The culprit is named by its group only if the number means that group: it is used again, and
+/// starts anew when the module is loaded anew.
+#[test]
+fn numbers_of_groups() {
+    // Longer than any wait of the simulated machine, and than a load is recorded.
+    let (short, long, longest) = (1, 200_000_000, 60_000_000_000);
+    // Of each load of the module, the name of group 3 at each snapshot, and the wait before the
+    // last one; which name is right.
+    for (loads, wanted) in [
+        (&[("/a /a /a", long)][..], "behind /a"),
+        (&[("/a /b /b", long)], "behind hog:9"),
+        (&[("- /a /a", long)], "behind hog:9"),
+        (&[("other other", long)], "behind hog:9"),
+        // It began before the groups were recorded.
+        (&[("/a /a", longest)], "behind hog:9"),
+        (&[("/a /a", long), ("/b /b", short)], "behind /a"),
+        (&[("/a /a", short), ("/b /b", long)], "behind /b"),
+        (&[("/a /a", short), ("/b /a", long)], "behind hog:9"),
+    ] {
+        let folder = Folder::new("numbers");
+        let mut recorder = recorder(&folder.join("data"), "");
+        let mut now = 100_000_000_000;
+        for (load, (names, ns)) in (1..).zip(loads) {
+            let mut machine = sim::Machine::new(2, 5, load);
+            machine.now = now;
+            if load != 1 {
+                recorder.mark("gap: the module was loaded anew").unwrap();
+            }
+            for name in names.split(' ') {
+                machine.run(200);
+                now = machine.now;
+                let mut text = format!(
+                    "# schedhist groups version 1\ngroup_by cgroup\n\
+                     group id 1 runq_count 5 runq_sum_ns {now} name /b\n"
+                );
+                if name != "-" {
+                    let _ = writeln!(text, "group id 3 runq_count 5 runq_sum_ns 9 name {name}");
+                }
+                machine.groups = Some(sim::Groups::new(&text, ""));
+                let bytes = machine.raw();
+                support::record(&mut recorder, &bytes, now);
+                recorder.groups(&bytes).unwrap();
+            }
+            wait(&mut recorder, load, *ns, now);
+        }
+        let head = headline(&folder);
+        assert!(
+            head.contains(&format!(", of x:7, {wanted}.")),
+            "{loads:?}: {head}"
+        );
+    }
+}
+
+/// The longest wait is exact if the module tells it; a shorter outlier is not it. If a longer wait
+/// came before the first snapshot, only a bound is known.
+#[test]
+fn the_longest_wait() {
+    for is_late in [false, true] {
+        let folder = Folder::new("longest");
+        let mut machine = sim::Machine::new(1, 5, 7);
+        if is_late {
+            machine.run(500);
+            machine.spread = 5;
+        }
+        let mut recorder = recorder(&folder.join("data"), "");
+        support::record(&mut recorder, &machine.raw(), 1_000_000_000);
+        machine.run(20);
+        let bytes = machine.raw();
+        support::record(&mut recorder, &bytes, 2_000_000_000);
+        let json = folder.text("report -i data runq -j");
+        let line: Value = serde_json::from_str(json.lines().next().unwrap()).unwrap();
+        let max = line["max_ns"].as_u64().unwrap();
+        assert_eq!(line["max_is_exact"], json!(!is_late), "{json}");
+        let text = page::duration(max);
+        let bound = if is_late { "at most " } else { "" };
+        let head = headline(&folder);
+        let wanted = format!(", the longest {bound}{text} within ");
+        assert!(head.contains(&wanted), "{wanted}: {head}");
+        // Of the same bucket.
+        wait(&mut recorder, 1, max - 1, machine.now);
+        let head = headline(&folder);
+        let wanted = match is_late {
+            true => format!(", the longest {} at ", page::duration(max - 1)),
+            false => wanted,
+        };
+        assert!(head.contains(&wanted), "{wanted}: {head}");
+        wait(&mut recorder, 2, max, machine.now);
+        let head = headline(&folder);
+        assert!(
+            head.contains(&format!(", the longest {text} at ")),
+            "{head}"
+        );
+    }
+}
+
+/// The page says in which time zone its times are, also if the clock is put forward meanwhile.
+#[test]
+fn time_zones() {
+    let folder = Folder::new("zones");
+    let mut machine = sim::Machine::new(1, 5, 7);
+    let mut recorder = recorder(&folder.join("data"), "");
+    for i in 0..60 {
+        machine.run(2);
+        machine.now = (1 + i) * 60_000_000_000;
+        let unix = 1_800_000_000_000_000_000 + i * 60_000_000_000;
+        support::record(&mut recorder, &machine.raw(), unix);
+    }
+    for (zone, times) in [
+        ("UTC", "08:00:00 to 08:59:00 UTC+00:00 ("),
+        ("IST-5:30", "13:30:00 to 14:29:00 UTC+05:30 ("),
+        ("AAA3", "05:00:00 to 05:59:00 UTC-03:00 ("),
+        // On the 15th of January, at 9:30.
+        (
+            "AAA-1BBB,J15/9:30,J300",
+            "09:00:00 to 10:59:00 UTC+01:00, then UTC+02:00 (",
+        ),
+    ] {
+        let mut report = folder.command("report -i data --html page");
+        assert!(report.env("TZ", zone).status().unwrap().success());
+        let page = folder.read("page");
+        let head = between(&page, "</h1>", "<nav>");
+        assert!(head.contains(times), "{zone}: {head}");
+    }
 }
 
 /// Labels of the time axis are round times of the clock, however long the recording is.

@@ -2,7 +2,7 @@
 
 //! What groups of tasks did between two snapshots.
 
-use std::{cmp::Reverse, collections::BTreeMap};
+use std::{cmp::Reverse, collections::BTreeMap, rc::Rc};
 
 use crate::{
     distribution::{Distribution, Max, Quantile},
@@ -180,6 +180,34 @@ pub fn offenders(rows: &[GroupRow]) -> (Vec<Offender>, u64) {
     }
     all.sort_by_key(|offender| Reverse(offender.kept_ns));
     (all, unnamed)
+}
+
+/// What the numbers of groups mean in a part of a recording: each rule and each load of the module
+/// begins anew, and a number that is vacant goes to the next group.
+#[derive(Clone, Debug)]
+pub struct Numbers {
+    /// From when to when, in nanoseconds since the first snapshot.
+    at: (u64, u64),
+    /// The names of those that are the same at both ends.
+    names: BTreeMap<u32, Rc<str>>,
+}
+
+impl Numbers {
+    pub fn new(at: (u64, u64), first: &Groups, last: &Groups) -> Self {
+        let names = |groups: &Groups| -> BTreeMap<_, _> {
+            let groups = groups.groups.iter().filter(|group| group.id != 0);
+            groups.map(|group| (group.id, group.name.clone())).collect()
+        };
+        let (first, mut names) = (names(first), names(last));
+        names.retain(|id, name| first.get(id) == Some(name));
+        Self { at, names }
+    }
+
+    /// Returns the name of a group, if it is sure for all of this time.
+    pub fn name(all: &[Self], (begin, end): (u64, u64), id: u32) -> Option<&str> {
+        let part = { all.iter() }.find(|part| part.at.0 <= begin && end <= part.at.1)?;
+        part.names.get(&id).map(|name| &**name)
+    }
 }
 
 /// The groups at the ends of an interval.

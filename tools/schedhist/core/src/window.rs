@@ -128,13 +128,18 @@ fn waits_in_progress(snapshot: &Snapshot) -> impl Iterator<Item = (u32, i128)> +
     waits.map(|waits| (waits.metric, waits.sum.into()))
 }
 
-/// Returns for which part of the time waited, 0 to 1, idle CPUs could have served long waits, and
-/// whether that is exact, and not a lower bound. `None` if there were none.
-pub fn served(sums: &WaitSums) -> Option<(f64, bool)> {
-    let part = |part| sums.part(part) as f64;
-    let idle = part(WaitPart::LlcIdle) + part(WaitPart::RemoteIdle);
+/// Returns in words for how much of the time waited idle CPUs could have served long waits:
+/// rounded, or as a lower bound. `None` if there were none.
+pub fn served(sums: &WaitSums) -> Option<String> {
+    let part = |part| u128::from(sums.part(part));
+    let idle = (part(WaitPart::LlcIdle) + part(WaitPart::RemoteIdle)) * 100;
     let waited = part(WaitPart::Waited);
-    (waited > 0.0).then(|| (idle / waited, sums.part(WaitPart::Unknown) == 0))
+    let (bound, half) = match part(WaitPart::Unknown) {
+        0 => ("", waited / 2),
+        _ => ("at least ", 0),
+    };
+    let percent = (idle + half).checked_div(waited)?;
+    Some(format!("{bound}{percent} %"))
 }
 
 impl Window {
@@ -453,5 +458,35 @@ fn max_between(
             (Max::AtMost(bounds.upper.min(worst.value)), None)
         }
         _ => (Max::AtMost(bounds.upper), None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn served_by_idle_cpus() {
+        // Waited, idle nearby, idle far away, not known.
+        for (waited, near, far, unknown, wanted) in [
+            (100, 20, 9, 0, Some("29 %")),
+            (100, 20, 9, 1, Some("at least 29 %")),
+            (1_000, 285, 0, 0, Some("29 %")),
+            (1_000, 284, 0, 0, Some("28 %")),
+            (1_000, 289, 0, 1, Some("at least 28 %")),
+            (u64::MAX, 0, u64::MAX, 0, Some("100 %")),
+            (0, 0, 0, 0, None),
+        ] {
+            let mut sums = WaitSums::default();
+            for (part, ns) in [
+                (WaitPart::Waited, waited),
+                (WaitPart::LlcIdle, near),
+                (WaitPart::RemoteIdle, far),
+                (WaitPart::Unknown, unknown),
+            ] {
+                sums.parts[part as usize] = ns;
+            }
+            assert_eq!(served(&sums).as_deref(), wanted);
+        }
     }
 }

@@ -12,10 +12,9 @@ use std::{
 use schedhist_core::{
     distribution::Distribution,
     engine::idle::WaitSums,
-    groups::{Between, GroupRow},
+    groups::{Between, GroupRow, Numbers},
     laws,
     page::{self, flame::Stacks, watched, CpuRow, Recording},
-    raw::Groups,
     timeline::Timeline,
     window::Window,
 };
@@ -27,7 +26,7 @@ use crate::{
     output::note,
     recordings::{
         part::{self, Range, WHOLE},
-        reader::{self, Contents, Losses, SnapshotPair, NO_INTERVAL},
+        reader::{self, Contents, GroupsPart, Losses, SnapshotPair, NO_INTERVAL},
     },
 };
 
@@ -92,6 +91,8 @@ fn name(path: &Path) -> String {
 struct Sums {
     timeline: Option<Timeline>,
     cpus: BTreeMap<u32, CpuRow>,
+    /// The offsets from UTC, each once.
+    zones: Vec<String>,
     /// The end of the last interval, in nanoseconds since the first snapshot.
     last: Option<u64>,
     skipped: u64,
@@ -109,6 +110,10 @@ impl Sums {
         let after_gap = self.last.is_some_and(|last| last != begin);
         self.last = Some(end);
         let clock = part::local_ns(pair.before.unix_ns);
+        let zone = part::zone(pair.before.unix_ns);
+        if !self.zones.contains(&zone) {
+            self.zones.push(zone);
+        }
         if timeline.push(&window, end, clock, after_gap).is_some() {
             if let Some(waits) = &window.long_waits {
                 self.long_waits.get_or_insert_default().add(&waits.sums);
@@ -165,10 +170,14 @@ fn read(path: &Path, range: Range, columns: usize) -> Result<(Recording, Losses)
         facts.push(("of the whole recording".to_owned(), all.to_owned()));
     }
     let (groups, rule) = all_groups(&contents.groups);
+    let numbers = { contents.groups.iter() }
+        .map(|part| Numbers::new(part.at, &part.first, &part.last))
+        .collect();
     let laws = laws(&contents);
     let (outliers, shorter) = page::worst(contents.outliers);
     let recording = Recording {
         name: name(path),
+        zones: sums.zones,
         facts,
         cpus: sums.cpus.into_values().collect(),
         laws,
@@ -176,6 +185,7 @@ fn read(path: &Path, range: Range, columns: usize) -> Result<(Recording, Losses)
             .chain(contents.lost.0.iter().map(|(_, lost)| lost.to_string()))
             .collect(),
         groups,
+        numbers,
         rule,
         long_waits: sums.long_waits,
         outliers,
@@ -239,11 +249,11 @@ fn facts(contents: &Contents, sums: &Sums, timeline: &Timeline) -> Vec<(String, 
 }
 
 /// Returns what the groups of the last rule did in all parts of a recording, and that rule.
-fn all_groups(parts: &[(Groups, Groups)]) -> (Vec<GroupRow>, String) {
-    let rule = parts.last().map_or("", |(_, last)| &last.rule);
+fn all_groups(parts: &[GroupsPart]) -> (Vec<GroupRow>, String) {
+    let rule = parts.last().map_or("", |part| &part.last.rule);
     let mut all: Vec<GroupRow> = Vec::new();
-    for (first, last) in parts.iter().filter(|(_, last)| last.rule == rule) {
-        for row in Between::new(Some(first), last).rows() {
+    for part in parts.iter().filter(|part| part.last.rule == rule) {
+        for row in Between::new(Some(&part.first), &part.last).rows() {
             match all.iter_mut().find(|known| known.name == row.name) {
                 Some(known) => add_row(known, &row),
                 None => all.push(row),

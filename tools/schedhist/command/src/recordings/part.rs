@@ -259,6 +259,11 @@ pub fn local_ns(unix_ns: u64) -> u64 {
     local.timestamp_nanos_opt().map_or(0, |ns| ns.max(0) as u64)
 }
 
+/// Returns the offset of the local clock from UTC at a time.
+pub fn zone(unix_ns: u64) -> String {
+    local(unix_ns).format("UTC%:z").to_string()
+}
+
 /// Returns a time as the user may give it.
 fn shown(unix_ns: u64) -> String {
     local(unix_ns).format("%Y-%m-%dT%H:%M:%S").to_string()

@@ -36,12 +36,20 @@ pub struct Contents {
     pub spans: Vec<(TimedSnapshot, TimedSnapshot)>,
     /// What happened, in words.
     pub marks: Vec<String>,
-    /// The groups as they were recorded first and last, for each part without a gap in which they
-    /// were of one rule.
-    pub groups: Vec<(Groups, Groups)>,
+    /// The groups of each part without a gap in which they were of one rule.
+    pub groups: Vec<GroupsPart>,
     /// Outliers, each with its end in nanoseconds since the first snapshot.
     pub outliers: Vec<(u64, Outlier)>,
     pub lost: Losses,
+}
+
+/// The groups as they were recorded first and last.
+#[derive(Debug)]
+pub struct GroupsPart {
+    pub first: Groups,
+    pub last: Groups,
+    /// When these were, in nanoseconds since the first snapshot.
+    pub at: (u64, u64),
 }
 
 /// What cannot be read of recordings: each with the file.
@@ -333,10 +341,17 @@ pub fn read(path: &Path, mut between: impl FnMut(&SnapshotPair<'_>) -> Result) -
             }
             Event::Other(Item::Run(text), _) => contents.runs.push(Run::decode(&text).at(path)?),
             Event::Other(Item::Mark(text), _) => contents.marks.push(text),
-            Event::Other(Item::Groups(groups), _) => {
+            Event::Other(Item::Groups(groups), course) => {
+                let at = course.of(groups.time);
                 match contents.groups.last_mut() {
-                    Some((_, last)) if !is_new_part && last.are_of(&groups) => *last = groups,
-                    _ => contents.groups.push((groups.clone(), groups)),
+                    Some(part) if !is_new_part && part.last.are_of(&groups) => {
+                        (part.last, part.at.1) = (groups, at);
+                    }
+                    _ => contents.groups.push(GroupsPart {
+                        first: groups.clone(),
+                        last: groups,
+                        at: (at, at),
+                    }),
                 }
                 is_new_part = false;
             }

@@ -5,7 +5,14 @@
 use chrono::DateTime;
 
 use super::{chart::text, quantile, Recording};
-use crate::{culprits, distribution::Max, timeline::CPU_METRIC, window};
+use crate::{
+    culprits,
+    distribution::Max,
+    groups::Numbers,
+    text::{Culprit, Outlier},
+    timeline::{Column, CPU_METRIC},
+    window,
+};
 
 /// Returns a time of the local clock, in nanoseconds since 1970, as chrono formats it.
 pub fn local(ns: u64, format: &str) -> String {
@@ -55,34 +62,58 @@ impl Recording {
             n => format!("{n} CPUs"),
         };
         format!(
-            "{} to {until} ({}): {kernel}{cpus}",
+            "{} to {until} {} ({}): {kernel}{cpus}",
             local(first.clock, "%A, %Y-%m-%d, %H:%M:%S"),
+            self.zones.join(", then "),
             length(last.end - first.begin),
         )
     }
 
-    /// Returns the name of a culprit: that of its group, if there are some and it is in one.
-    fn name_of(&self, culprit: &crate::text::Culprit) -> String {
-        let named = |id| {
-            let group = self.groups.iter().find(|group| group.id == id)?;
-            // Where nearly all tasks are is no answer.
-            Some(group.name.clone()).filter(|name| name != "/" && name != "other")
+    /// Returns the name of a culprit of an outlier: that of its group, if that is sure.
+    fn name_of(&self, culprit: &Culprit, (end, outlier): &(u64, Outlier)) -> String {
+        let begin = end.checked_sub(outlier.duration_ns);
+        let number = |begin| Numbers::name(&self.numbers, (begin, *end), culprit.group);
+        let group = begin.and_then(number);
+        // Where nearly all tasks are is no answer.
+        let group = group.filter(|name| !matches!(*name, "/" | "other"));
+        group.map_or_else(
+            || format!("{}:{}", culprit.comm, culprit.pid),
+            str::to_owned,
+        )
+    }
+
+    /// Returns the CPU and the column of a wait of at least this length. If there may be several,
+    /// `is_only` asks that there is one.
+    fn column_of<'a>(&'a self, least: u64, is_only: bool) -> Option<(u32, &'a Column)> {
+        let of_column = |column: &'a Column| {
+            let cpus = { self.timeline.cpus.iter().copied() }.zip(&column.cpus);
+            let long = cpus.filter(move |(_, ns)| **ns >= least);
+            long.map(move |(cpu, _)| (cpu, column))
         };
-        let group = (culprit.group != 0).then(|| named(culprit.group)).flatten();
-        group.unwrap_or_else(|| format!("{}:{}", culprit.comm, culprit.pid))
+        let mut found = self.timeline.columns.iter().flat_map(of_column);
+        let first = found.next();
+        first.filter(|_| !is_only || found.next().is_none())
     }
 
     /// Returns the longest wait in words: how long, when, where, and behind whom.
-    fn longest(&self, max: u64) -> String {
+    fn longest(&self, max: Max) -> String {
         let scheme = self.timeline.scheme;
+        // Of a bound, only the bucket is known.
+        let (bound, max, least) = match max {
+            Max::AtMost(ns) => ("at most ", ns, scheme.bounds(scheme.index(ns)).lower),
+            max => {
+                let ns = max.value().unwrap_or_default();
+                ("", ns, ns)
+            }
+        };
         let waits = self.outliers.iter().filter(|(_, it)| culprits::is_wait(it));
         let outlier = waits.max_by_key(|(_, it)| it.duration_ns);
         // It may have come before the threshold was set.
-        let outlier = outlier.filter(|(_, it)| scheme.index(it.duration_ns) >= scheme.index(max));
-        if let Some((at, it)) = outlier {
+        let outlier = outlier.filter(|(_, it)| it.duration_ns >= least);
+        if let Some(outlier @ (at, it)) = outlier {
             let behind = culprits::most(it).map(|culprit| match culprit.pid {
                 0 => ", while the CPU was idle".to_owned(),
-                _ => format!(", behind {}", self.name_of(culprit)),
+                _ => format!(", behind {}", self.name_of(culprit, outlier)),
             });
             return format!(
                 "the longest {} at {} on CPU {}, of {}:{}{}",
@@ -94,20 +125,15 @@ impl Recording {
                 behind.unwrap_or_default()
             );
         }
-        let columns = self.timeline.columns.iter();
-        let greatest = |cpus: &[u64]| cpus.iter().copied().max().unwrap_or_default();
-        let worst = columns.max_by_key(|column| greatest(&column.cpus));
-        let when = worst.map_or(String::new(), |column| {
-            let most = greatest(&column.cpus);
-            let cpu = column.cpus.iter().position(|ns| *ns == most);
-            let cpu = cpu.map_or(0, |place| self.timeline.cpus[place]);
+        let column = self.column_of(least, !bound.is_empty());
+        let when = column.map_or(String::new(), |(cpu, column)| {
             let from = local(column.clock, "%H:%M:%S");
             format!(
                 " within {} from {from} on, on CPU {cpu}",
                 length(column.span)
             )
         });
-        format!("the longest {}{when}", text(max))
+        format!("the longest {bound}{}{when}", text(max))
     }
 
     /// Returns what the recording says of the waits for a CPU, in a sentence.
@@ -120,13 +146,11 @@ impl Recording {
         let p99 = quantile(&all, "99").map(|ns| format!("99 % were shorter than {}; ", text(ns)));
         let longest = match all.max {
             Max::AtMost(u64::MAX) => "the longest is not known".to_owned(),
-            max => self.longest(max.value().unwrap_or_default()),
+            max => self.longest(max),
         };
         let served = self.long_waits.as_ref().and_then(window::served);
-        let idle = served.map_or(String::new(), |(part, is_exact)| {
-            let least = if is_exact { "" } else { "at least " };
-            let percent = (part * 100.0).floor();
-            format!("; idle CPUs could have served {least}{percent} % of the time of long waits")
+        let idle = served.map_or(String::new(), |share| {
+            format!("; idle CPUs could have served {share} of the time of long waits")
         });
         format!(
             "Of {} waits for a CPU, {}{longest}{idle}.",

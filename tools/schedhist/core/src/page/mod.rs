@@ -26,7 +26,7 @@ use crate::{
     culprits,
     distribution::{Distribution, Max, Quantile},
     engine::{histogram::totals::Worst, idle::WaitSums},
-    groups::{GroupRow, CLASSES},
+    groups::{GroupRow, Numbers, CLASSES},
     text::Outlier,
     timeline::{Timeline, CPU_METRIC},
     units::{self, Unit},
@@ -54,6 +54,8 @@ pub struct CpuRow {
 pub struct Recording {
     /// The name of the file.
     pub name: String,
+    /// The offsets from UTC of its times, as people write them.
+    pub zones: Vec<String>,
     /// Facts about the machine and the recording.
     pub facts: Vec<(String, String)>,
     pub timeline: Timeline,
@@ -63,6 +65,7 @@ pub struct Recording {
     /// What happened, in words.
     pub marks: Vec<String>,
     pub groups: Vec<GroupRow>,
+    pub numbers: Vec<Numbers>,
     /// The rule by which tasks are grouped.
     pub rule: String,
     /// The long waits, if the module looked at any.
@@ -317,7 +320,8 @@ fn metrics(out: &mut String, all: &[Recording]) -> Vec<(String, Scale)> {
     out.push_str(
         " from a ten-thousandth of the greatest rate, or less, to the greatest. Dashed vertical \
          lines \
-         are gaps, triangles outliers. Times are of the local clock.</p>",
+         are gaps, triangles outliers. Times are in the time zone in which this page was made: \
+         its offset from UTC is at the top.</p>",
     );
     let Some(first) = all.first() else {
         return Vec::new();
