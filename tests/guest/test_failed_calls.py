@@ -61,8 +61,8 @@ def test_failed_calls():
         (create_file, -errno.ENOMEM, files, 5, errno.ENOMEM),
         ("for_each_kernel_tracepoint", 0, len(PROBED), 1, errno.ENOENT),
         ("tracepoint_probe_register", -errno.ENOMEM, len(PROBED), 1, errno.ENOMEM),
-        ("__cpuhp_setup_state", -errno.ENOSPC, 1, 1, errno.ENOSPC),
-        ("__cpuhp_state_add_instance", -errno.EBUSY, 1, 1, errno.EBUSY),
+        ("__cpuhp_setup_state", -errno.ENOSPC, 2, 1, errno.ENOSPC),
+        ("__cpuhp_state_add_instance", -errno.EBUSY, 2, 1, errno.EBUSY),
     ]:
         step = 1 if THOROUGH else step
         fail(function, result)
@@ -81,8 +81,8 @@ def fail_enable(probes, *parameters):
     for function, result, last, error in [
         ("for_each_kernel_tracepoint", 0, probes, errno.ENOENT),
         ("tracepoint_probe_register", -errno.ENOMEM, probes, errno.ENOMEM),
-        ("__cpuhp_setup_state", -errno.ENOSPC, 1, errno.ENOSPC),
-        ("__cpuhp_state_add_instance", -errno.EBUSY, 1, errno.EBUSY),
+        ("__cpuhp_setup_state", -errno.ENOSPC, 2, errno.ENOSPC),
+        ("__cpuhp_state_add_instance", -errno.EBUSY, 2, errno.EBUSY),
     ]:
         fail(function, result)
         for nth in range(1, last + 1):
