@@ -33,7 +33,7 @@ use crate::{
              the module was loaded.\n\
              A verb that changes a setting restores it when it ends.\n\
              Times may have a unit: 100us, 10ms, 0.5s, 5m, 2h, 1d.\n\
-             See schedhist(1), and docs/tool.md."
+             See schedhist help metrics, schedhist help causes, and docs/tool.md."
 )]
 pub struct Cli {
     /// Read a copy of the module's files
@@ -57,6 +57,7 @@ pub enum Verb {
     Record(Record),
     Report(Report),
     Diff(Diff),
+    Ab(Ab),
     Check(Check),
     Flamegraph(Flamegraph),
     Watch(Watch),
@@ -391,6 +392,37 @@ pub struct Diff {
     /// End with status 1 above this, as runq:p99:+20%
     #[arg(long, value_name = "RULE", value_parser = parsed(Rule::parse))]
     pub fail_above: Vec<Rule>,
+}
+
+/// Run two commands in turns, and compare them
+#[derive(Args)]
+#[command(
+    override_usage = "schedhist ab [OPTIONS] [METRIC]... -- A... -- B...",
+    after_help = "Both run once to warm up, then in turns, A or B first. They must succeed. What\n\
+                  they print to standard output is dropped.\n\n\
+                  Examples:\n\
+                  \x20 schedhist ab -- ./before -- ./after\n\
+                  \x20 schedhist ab --prepare sync -- make -j4 -- make -j8\n\
+                  \x20 schedhist ab --fail-above runq:p99:+20% -- ./before -- ./after  # for CI"
+)]
+pub struct Ab {
+    #[command(flatten)]
+    pub style: StyleArgs,
+    /// Run each N times
+    #[arg(short, long, value_name = "N", default_value = "6", value_parser = number(1_u64))]
+    pub repeat: u64,
+    /// A shell command to run before each run
+    #[arg(short, long, value_name = "CMD", value_hint = ValueHint::CommandString)]
+    pub prepare: Option<OsString>,
+    /// End with status 1 above this, as runq:p99:+20%
+    #[arg(long, value_name = "RULE", value_parser = parsed(Rule::parse))]
+    pub fail_above: Vec<Rule>,
+    /// Metrics [default: runq]
+    #[arg(value_name = "METRIC", value_parser = metric())]
+    pub metrics: Vec<String>,
+    /// The two commands, each after --
+    #[arg(last = true, required = true, value_name = "WORDS")]
+    pub words: Vec<OsString>,
 }
 
 /// Check whether the limits in a file are kept

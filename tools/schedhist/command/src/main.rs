@@ -19,7 +19,7 @@ mod table;
 mod tty;
 mod verbs;
 
-use std::process::ExitCode;
+use std::{env, ffi::OsString, process::ExitCode};
 
 use clap::Parser;
 
@@ -27,9 +27,15 @@ use crate::{
     cli::Cli,
     error::{told, Error},
     output::{note_usage, print},
+    verbs::topics,
 };
 
 fn main() -> ExitCode {
+    // Not a part of the command line's description, which is made at each start.
+    let words: Vec<OsString> = env::args_os().skip(1).collect();
+    if let Some(text) = topics::asked_for(&words) {
+        return ExitCode::from(told(print(&text)));
+    }
     ExitCode::from(match Cli::try_parse() {
         Ok(cli) => verbs::run(&cli).unwrap_or_else(|error: Error| error.tell()),
         Err(error) if error.use_stderr() => {

@@ -76,6 +76,10 @@ fn status(verb: &str) -> &'static str {
              be written; 2 for wrong usage, if a file cannot be read, if the two cannot be\n\
              compared, and if a limit cannot be judged."
         }
+        "ab" => {
+            "That of diff; 127 or 126 if a command cannot be executed, and 128 plus the signal\n\
+             that ended one."
+        }
         "check" => {
             "0, or 1 if a limit is not kept, and for a failure; 2 for wrong usage, and if that of\n\
              a limit cannot be told."

@@ -87,38 +87,66 @@ impl Row {
 /// Status 1 is that of a difference: trouble has 2, as with diff(1).
 const TROUBLE: Kind = Kind::Status(2);
 
-fn refuse(why: String) -> Error {
+pub fn refuse(why: String) -> Error {
     Error::new(why).with_kind(TROUBLE)
 }
 
 pub fn diff(args: &Diff) -> Result<u8> {
     let style = Style::new(&args.style);
-    let mut metrics = args.metrics.clone();
-    let mut quantiles = style.quantiles.clone();
-    for rule in &args.fail_above {
-        if !metrics.contains(&rule.metric) {
-            metrics.push(rule.metric.clone());
-        }
-        if !quantiles.contains(&rule.quantile) {
-            quantiles.push(rule.quantile);
-        }
-    }
-    if metrics.is_empty() {
-        metrics.push("runq".to_owned());
-    }
+    let wanted = Wanted::new(&args.metrics, &args.fail_above, &style);
     let of = |path: &Path| {
-        runs::of_path(path, &metrics).map_err(|error| match error.kind {
+        runs::of_path(path, &wanted.metrics).map_err(|error| match error.kind {
             Kind::Failed => error.with_kind(TROUBLE),
             _ => error,
         })
     };
-    let (a, b) = (of(&args.a)?, of(&args.b)?);
-    comparable(&a, &b)?;
-    let all: Vec<_> = a.runs.iter().chain(&b.runs).collect();
-    let (scope, whose) = scope_of(&all, &metrics)?;
-    let rows = rows(&a.runs, &b.runs, scope, &metrics, &quantiles)?;
-    let printed = print(&show(&a, &b, whose, &rows, &style));
-    Ok(verdict(judge(&args.fail_above, &rows), printed))
+    wanted.compare(&of(&args.a)?, &of(&args.b)?, &[], &style)
+}
+
+/// What is compared, and by which rules.
+pub struct Wanted<'a> {
+    pub metrics: Vec<String>,
+    quantiles: Vec<Quantile>,
+    rules: &'a [Rule],
+}
+
+impl<'a> Wanted<'a> {
+    /// Adds what the rules need.
+    pub fn new(metrics: &[String], rules: &'a [Rule], style: &Style) -> Self {
+        let (mut metrics, mut quantiles) = (metrics.to_vec(), style.quantiles.clone());
+        for rule in rules {
+            if !metrics.contains(&rule.metric) {
+                metrics.push(rule.metric.clone());
+            }
+            if !quantiles.contains(&rule.quantile) {
+                quantiles.push(rule.quantile);
+            }
+        }
+        if metrics.is_empty() {
+            metrics.push("runq".to_owned());
+        }
+        Self {
+            metrics,
+            quantiles,
+            rules,
+        }
+    }
+
+    /// Prints the comparison, below a legend. Returns the status.
+    pub fn compare(
+        &self,
+        a: &Contents,
+        b: &Contents,
+        legend: &[String],
+        style: &Style,
+    ) -> Result<u8> {
+        comparable(a, b)?;
+        let all: Vec<_> = a.runs.iter().chain(&b.runs).collect();
+        let (scope, whose) = scope_of(&all, &self.metrics)?;
+        let rows = rows(&a.runs, &b.runs, scope, &self.metrics, &self.quantiles)?;
+        let printed = print(&show(a, b, whose, &rows, legend, style));
+        Ok(verdict(judge(self.rules, &rows), printed))
+    }
 }
 
 /// Returns what all runs have samples of, and what to call it. Refuses those of a command beside
@@ -241,7 +269,7 @@ fn notes(a: &Contents, b: &Contents) -> Vec<String> {
     let mut notes = Vec::new();
     if a.runs.len() < LEAST_RUNS || b.runs.len() < LEAST_RUNS {
         notes.push(format!(
-            "no test: it needs {LEAST_RUNS} runs of each, better 6: schedhist run -r 6"
+            "no test: it needs {LEAST_RUNS} runs of each, better 6: -r 6"
         ));
     } else if !is_interleaved(&a.runs, &b.runs) {
         let text = "all runs of one side came before those of the other: what else changed in \
@@ -262,7 +290,14 @@ fn notes(a: &Contents, b: &Contents) -> Vec<String> {
     notes
 }
 
-fn show(a: &Contents, b: &Contents, scope: &str, rows: &[Row], style: &Style) -> String {
+fn show(
+    a: &Contents,
+    b: &Contents,
+    scope: &str,
+    rows: &[Row],
+    legend: &[String],
+    style: &Style,
+) -> String {
     let unit = style.unit;
     // Three significant digits are short; all digits of a second in microseconds are not.
     let name = if unit == Unit::Fitting { 23 } else { 6 };
@@ -292,6 +327,7 @@ fn show(a: &Contents, b: &Contents, scope: &str, rows: &[Row], style: &Style) ->
         .collect();
     let few = few.join(", ");
     let mut table = Table::new("schedhist.diff.v1", columns, rows.iter().collect());
+    table.title.extend_from_slice(legend);
     table.title.push(format!(
         "schedhist: {} runs of A and {} of B, medians of the {scope}{}",
         a.runs.len(),

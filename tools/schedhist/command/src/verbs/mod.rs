@@ -22,6 +22,7 @@ mod run;
 mod runqslower;
 mod summary;
 mod top;
+pub mod topics;
 pub mod watch;
 
 use crate::{
@@ -65,13 +66,14 @@ pub fn run(cli: &Cli) -> Result<u8> {
         // It shows what was left with all else.
         Verb::Doctor => {}
         // These write settings themselves.
-        Verb::Ctl(_) | Verb::Run(_) | Verb::Watch(_) => leftovers::tell(source, true),
+        Verb::Ctl(_) | Verb::Run(_) | Verb::Ab(_) | Verb::Watch(_) => leftovers::tell(source, true),
         Verb::Runqslower(_) | Verb::Runqlat(_) | Verb::Cpudist(_) => leftovers::tell(source, true),
         _ => leftovers::tell(source, false),
     }
     let ended = match verb {
         // The status of these is a verdict.
         Verb::Run(args) => return run::run(args, source),
+        Verb::Ab(args) => return run::ab(args, source),
         Verb::Record(args) => return record::record(args, source),
         Verb::Report(args) => return report::report(args),
         Verb::Diff(args) => return diff::diff(args),

@@ -189,6 +189,16 @@ diff | a.data b.data -q 99.99 | --json | says "too few samples"
 diff | a.data few.data | --separator , | notes no test: it needs
 diff | a.data b.data | --fail-above runq:p50:+20% | notes it is
 diff | a.data b.data | --dir machine | refused reads no files of the module
+ab | --dir machine | --nanoseconds -r 1 -- true -- true | differs
+ab | --dir machine | --microseconds -r 1 -- true -- true | differs
+ab | --dir machine | --milliseconds -r 1 -- true -- true | differs
+ab | --dir machine | --quantiles 50 -r 1 -- true -- true | differs
+ab | --dir machine | --json -r 1 -- true -- true | says schedhist.diff.v1
+ab | --dir machine | --separator , -r 1 -- true -- true | says scope,metric,quantile
+ab | --dir machine | --repeat 2 -- true -- true | says 2 runs of A and 2 of B
+ab | --dir machine | --prepare false -- true -- true | notes --prepare: it ended with status 1
+ab | --dir machine | --fail-above runq:p50:+1% -r 1 -- true -- true | notes too few samples
+ab | -r 1 | --dir off -- true -- true | says note: A: oncpu, runq, offcpu are off
 export | -i few.data | --perfetto new.trace | notes bytes
 export | --dir machine | --input few.data | refused required arguments
 export | --dir machine --once | --input few.data | refused cannot be used with

@@ -8,7 +8,7 @@ use std::{
     fmt::Write,
     io::ErrorKind,
     os::fd::{AsFd, OwnedFd},
-    process::{Child, Command, ExitStatus},
+    process::{Child, Command, ExitStatus, Stdio},
     time::{Duration, Instant},
 };
 
@@ -44,6 +44,8 @@ pub struct Job<'a> {
     /// The version of the module.
     pub module: String,
     pub style: Style,
+    /// Nothing is printed, also not by the command to standard output.
+    pub is_quiet: bool,
     pub log: Log,
 }
 
@@ -72,7 +74,7 @@ impl Subject<'_> {
     }
 
     /// Returns the command line or the target, in a line.
-    fn words(self) -> String {
+    pub fn words(self) -> String {
         let words = match self {
             Self::Command(words) => {
                 let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
@@ -181,6 +183,9 @@ impl Job<'_> {
         };
         let mut command = Command::new(&words[0]);
         sys::with_signals(command.args(&words[1..]));
+        if self.is_quiet {
+            command.stdout(Stdio::null());
+        }
         if let Some(own) = &self.group {
             noted(own.enter(&mut command));
         }
@@ -281,8 +286,10 @@ impl Job<'_> {
     }
 
     fn print(&self, run: &Run, interval: &Interval, title: &str) {
-        let text = tables::text_of(run, interval, title, &self.style);
-        self.log.print(&text);
+        if !self.is_quiet {
+            let text = tables::text_of(run, interval, title, &self.style);
+            self.log.print(&text);
+        }
     }
 
     /// Returns the activity between two states, as a run.

@@ -19,6 +19,8 @@ use crate::{
     sys,
 };
 
+/// By default, standard error.
+#[derive(Default)]
 pub struct Log {
     /// `None` for standard error.
     file: Option<File>,
@@ -28,13 +30,14 @@ pub struct Log {
 }
 
 /// What becomes of what the file holds already.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum How {
     /// It goes.
     Anew,
     /// It stays, and ours follows.
     Append,
     /// That is up to whoever has opened the file.
+    #[default]
     AsItIs,
 }
 

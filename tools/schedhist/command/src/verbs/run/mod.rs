@@ -13,12 +13,14 @@ use crate::{
     sys::{self, Waiter},
 };
 
+mod ab;
 mod command_group;
 mod job;
 mod log;
 mod own;
 mod target;
 
+pub use ab::ab;
 use command_group::CommandGroup;
 use job::{Job, Subject};
 use log::Log;
@@ -42,15 +44,7 @@ pub fn run(args: &Run, source: &Source) -> Result<u8> {
     let waiter = Waiter::new()?;
     let group = match &target {
         Some(target) => Some(CommandGroup::attach(source, target)?),
-        None => {
-            let group = CommandGroup::new(source);
-            if let Err(why) = &group {
-                note(format!(
-                    "only the machine is measured, not the command by itself: {why}"
-                ));
-            }
-            group.ok()
-        }
+        None => group_of_command(source),
     };
     let job = Job {
         source,
@@ -67,12 +61,24 @@ pub fn run(args: &Run, source: &Source) -> Result<u8> {
         each_cpu: args.no_aggr,
         module: files::read("/sys/module/schedhist/version").unwrap_or_default(),
         style,
+        is_quiet: false,
         log,
     };
     let mut status = 0;
     let ended = repeated(&job, args.repeat, args.table, output.as_mut(), &mut status);
     // The highest: a later run may have failed to start.
     Ok(status.max(told(ended.and(job.log.end()))))
+}
+
+/// Returns a group for the command, or notes why there is none.
+fn group_of_command(source: &Source) -> Option<CommandGroup<'_>> {
+    let group = CommandGroup::new(source);
+    if let Err(why) = &group {
+        note(format!(
+            "only the machine is measured, not the command by itself: {why}"
+        ));
+    }
+    group.ok()
 }
 
 /// Runs the command `repeat` times. `status` becomes the highest of all runs.

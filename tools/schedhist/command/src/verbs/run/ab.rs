@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `ab`: runs two commands in turns, as `run -o FILE --append` would, and compares them as `diff`
+//! does.
+
+use std::ffi::OsString;
+
+use super::{
+    group_of_command,
+    job::{Job, Subject},
+    log::Log,
+};
+use crate::{
+    cli::Ab,
+    error::{Error, Kind, Result},
+    files,
+    options::{check_metrics, Style},
+    output::note,
+    recordings::{reader::Contents, runs::Run},
+    source::Source,
+    sys::{self, Waiter},
+    verbs::diff::{refuse, Wanted},
+};
+
+pub fn ab(args: &Ab, source: &Source) -> Result<u8> {
+    let style = Style::new(&args.style);
+    let wanted = Wanted::new(&args.metrics, &args.fail_above, &style);
+    let commands = commands(&args.words)?;
+    let shell = |line: &OsString| ["sh".into(), "-c".into(), line.clone()];
+    let prepare = args.prepare.as_ref().map(shell);
+    // What is wrong is said before anything runs.
+    let names = source.read()?.timed.snapshot.names;
+    check_metrics(&names, &wanted.metrics)?;
+    let mut job = Job {
+        source,
+        waiter: Waiter::new()?,
+        group: group_of_command(source),
+        subject: Subject::Command(commands[0]),
+        interval: None,
+        delay: None,
+        timeout: None,
+        cpus: None,
+        each_cpu: false,
+        module: files::read("/sys/module/schedhist/version").unwrap_or_default(),
+        style,
+        is_quiet: true,
+        log: Log::default(),
+    };
+    let legend = [("A", commands[0]), ("B", commands[1])].map(|(name, command)| {
+        let words = Subject::Command(command).words();
+        format!("{name}: {words}")
+    });
+    let mut sides = [Contents::default(), Contents::default()];
+    for round in 0..=args.repeat {
+        // Each is first in turn: a drift favours neither.
+        let order = if round % 2 == 0 { [0, 1] } else { [1, 0] };
+        for side in order {
+            if let Some(prepare) = &prepare {
+                let group = job.group.take();
+                job.subject = Subject::Command(prepare);
+                let prepared = once(&job, "--prepare");
+                job.group = group;
+                prepared?;
+            }
+            job.subject = Subject::Command(commands[side]);
+            let mut run = once(&job, &legend[side])?;
+            // The first round warms up what both need.
+            if round != 0 {
+                run.keep(&wanted.metrics);
+                sides[side].runs.push(run);
+            }
+        }
+    }
+    let style = Style::new(&args.style);
+    // Settings are restored first.
+    drop(job);
+    let [a, b] = sides;
+    wanted.compare(&a, &b, &legend, &style)
+}
+
+/// Splits what follows the first `--` at the second one.
+fn commands(words: &[OsString]) -> Result<[&[OsString]; 2]> {
+    let all: Vec<_> = words.split(|word| word == "--").collect();
+    match all[..] {
+        [a, b] if !a.is_empty() && !b.is_empty() => Ok([a, b]),
+        _ => Err(Error::usage(
+            "two commands, each after --: one with a -- of its own needs sh -c",
+        )),
+    }
+}
+
+/// Runs a command once, which must succeed.
+fn once(job: &Job<'_>, what: &str) -> Result<Run> {
+    let outcome = job.once(what, &mut || Ok(()))?;
+    match (sys::exit_status(outcome.status), outcome.run) {
+        (status, _) if outcome.is_over => {
+            let why = "ended by a signal: there is nothing to compare";
+            Err(Error::new(why).with_kind(Kind::Status(status.max(1))))
+        }
+        (0, Some(run)) => Ok(run),
+        (0, None) => Err(refuse("the module could not be read".to_owned())),
+        (status, _) => {
+            note(format!("{what}: it ended with status {status}"));
+            Err(refuse("only runs that succeed are compared".to_owned()))
+        }
+    }
+}
