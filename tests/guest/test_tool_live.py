@@ -71,7 +71,7 @@ def test_tool_top():
     if not re.search("^>runq ", text, re.M):
         raise Wrong(f"nothing is left on the screen: {text}")
     load()
-    text = on_screen("^schedhist  [0-9:]{8}  last")
+    text = on_screen("^schedhist  [0-9:]{8}  every 500ms  last [0-9]")
     rate = re.findall(r"^.* ([0-9]+)(k?) switches/s", text)
     # The counts of the first load are in no difference.
     within("switches a second", 0, int(rate[0][0]) * (1000 if rate[0][1] else 1), 1_000_000)
