@@ -10,6 +10,7 @@ use kernel::{
 use crate::{
     boundary::abstractions::{
         interruption,
+        is_softirq_thread,
         zeroed,
         zeroed_slice,
         CpuRef,
@@ -106,27 +107,24 @@ impl AllChains {
     pub(crate) fn for_each(&self, mut visit: impl FnMut(u32, &Chain, &[Hop]) -> Result) -> Result {
         // Too large for the stack beside what `visit` needs.
         let mut hops = KBox::new([Hop::NONE; HOPS], GFP_KERNEL)?;
-        let mut seen = 0;
-        let mut left = self.0.numbered().count() * crate::engine::outlier::KEPT;
-        loop {
-            let first = self.0.numbered().filter_map(|(cpu, chain)| {
-                let id = chain.kept.first_after(seen)?;
-                Some((id, cpu, chain))
-            });
-            let Some((id, cpu, chain)) = first.min_by_key(|(id, ..)| *id) else {
-                return Ok(());
-            };
-            if let Some(found) = chain.kept.read(id, &mut hops) {
-                let hops = hops.get(..found.walked.hops as usize).unwrap_or(&[]);
-                visit(cpu, &found, hops)?;
-            }
-            seen = id;
-            // New ones may come during the loop.
-            left = left.wrapping_sub(1);
-            if left == 0 {
-                return Ok(());
+        let mut found = KVVec::new();
+        for (cpu, chain) in self.0.numbered() {
+            for id in chain.kept.ids() {
+                found.push((id, cpu), GFP_KERNEL)?;
             }
         }
+        found.sort_unstable();
+        for (id, cpu) in found.iter().copied() {
+            let Some(chain) = self.0.get(cpu) else {
+                continue;
+            };
+            // Others may have taken its place since.
+            if let Some(chain) = chain.kept.read(id, &mut hops) {
+                let hops = hops.get(..chain.walked.hops as usize).unwrap_or(&[]);
+                visit(cpu, &chain, hops)?;
+            }
+        }
+        Ok(())
     }
 
     /// Returns how much memory they take, in bytes.
@@ -141,6 +139,7 @@ impl AllChains {
 fn interrupted() -> Interrupted {
     match interruption() {
         Interruption::None => Interrupted::No,
+        Interruption::Softirq if is_softirq_thread() => Interrupted::No,
         Interruption::Softirq => Interrupted::Softirq,
         Interruption::Hard => Interrupted::Hard,
     }
@@ -148,12 +147,16 @@ fn interrupted() -> Interrupted {
 
 impl Softirqs for AllChains {
     fn softirq_raise(&self, softirq: &Softirq) {
+        // So nobody is known to have raised it.
+        if softirq.is_for_all() {
+            return;
+        }
         self.ring(softirq)
             .raise_softirq(softirq.kind, interrupted());
     }
 
     fn softirq_entry(&self, softirq: &Softirq) {
         self.ring(softirq)
-            .run_softirq(softirq.kind, softirq.is_in_thread());
+            .run_softirq(softirq.kind, is_softirq_thread());
     }
 }

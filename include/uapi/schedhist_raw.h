@@ -614,7 +614,7 @@ struct schedhist_raw_group_migrations {
  * @duration_ns: its duration, in nanoseconds
  * @time_ns: its end, in nanoseconds of local_clock()
  * @blocked_ns: for how long the last task had been blocked when it was woken, if the
- *	chain ends in an interrupt or in the idle task
+ *	chain ends in an interrupt, in a softirq or in the idle task
  * @missing_ns: for how much of the duration it is not known who did what
  * @end: where the chain ends: SCHEDHIST_RAW_END_*
  * @hops: how many HOP records follow, from the task of the outlier back in time

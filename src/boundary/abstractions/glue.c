@@ -110,6 +110,8 @@ unsigned int schedhist_interrupted(void)
 	return in_serving_softirq() ? SCHEDHIST_IN_SOFTIRQ : 0;
 }
 
+static_assert(SCHEDHIST_RCU_SOFTIRQ == RCU_SOFTIRQ);
+
 bool schedhist_is_softirq_thread(void)
 {
 	return current->flags & PF_KTHREAD &&

@@ -127,6 +127,9 @@ struct task_struct *schedhist_find_process(pid_t pid);
 #define SCHEDHIST_IN_HARDIRQ	2	/* or in an NMI */
 unsigned int schedhist_interrupted(void);
 
+/* RCU_SOFTIRQ, which is an enumerator. */
+#define SCHEDHIST_RCU_SOFTIRQ	9
+
 /* Returns whether the current task is a kernel thread that runs softirqs. */
 bool schedhist_is_softirq_thread(void);
 

@@ -51,7 +51,8 @@ pub(crate) use sched_waking::{
 };
 pub(crate) use smp::{run_if_online, with_irqs_off};
 pub(crate) use softirq::{
-    interruption, Interruption, Softirq, SoftirqEntryProbe, SoftirqRaiseProbe, Softirqs,
+    interruption, is_softirq_thread, Interruption, Softirq, SoftirqEntryProbe, SoftirqRaiseProbe,
+    Softirqs,
 };
 pub(crate) use task::{
     for_each_queued_task, for_each_task, for_each_thread_of, task_key, with_current, ProcessId,

@@ -25,8 +25,8 @@ pub(crate) struct Waking<'a> {
     _this_cpu: PhantomData<NotThreadSafe>,
 }
 
-// SAFETY: A `Waking` exists only within the probe, and `try_to_wake_up()` has preemption off while
-// it calls the probe.
+// SAFETY: A `Waking` exists only within a probe, which `try_to_wake_up()` calls with preemption
+// off, and `wake_up_new_task()` with interrupts off and the run queue's lock held.
 unsafe impl RcuReader for Waking<'_> {}
 
 // SAFETY: As above: with preemption off, the CPU stays the same.

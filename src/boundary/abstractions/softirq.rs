@@ -40,6 +40,12 @@ pub(crate) fn interruption() -> Interruption {
     }
 }
 
+/// Returns whether the current task is a kernel thread that runs softirqs. Any context.
+pub(crate) fn is_softirq_thread() -> bool {
+    // SAFETY: Callable in any context.
+    unsafe { bindings::schedhist_is_softirq_thread() }
+}
+
 /// A softirq that is raised, or begins to run, on this CPU. A value exists only within the probe.
 pub(crate) struct Softirq {
     /// Its kind, such as `NET_RX_SOFTIRQ`.
@@ -48,7 +54,7 @@ pub(crate) struct Softirq {
 }
 
 // SAFETY: A `Softirq` exists only within a probe. Interrupts are off where softirqs are raised;
-// where one runs, other softirqs are, and on `PREEMPT_RT` migration is.
+// where one runs, preemption is off or, on `PREEMPT_RT`, migration is: the CPU stays the same.
 unsafe impl ThisCpu for Softirq {
     #[inline(always)]
     fn cpu(&self) -> u32 {
@@ -64,10 +70,9 @@ impl Softirq {
         }
     }
 
-    /// Returns whether the current task is a kernel thread that runs softirqs.
-    pub(crate) fn is_in_thread(&self) -> bool {
-        // SAFETY: Callable in any context.
-        unsafe { bindings::schedhist_is_softirq_thread() }
+    /// Returns whether it does what others than its raiser asked for, too: the callbacks of RCU.
+    pub(crate) fn is_for_all(&self) -> bool {
+        self.kind == bindings::SCHEDHIST_RCU_SOFTIRQ
     }
 }
 
@@ -76,7 +81,8 @@ pub(crate) trait Softirqs: Send + Sync + 'static {
     /// Called when a softirq is raised, with interrupts off.
     fn softirq_raise(&self, softirq: &Softirq);
 
-    /// Called when a softirq begins to run. An interrupt may come in between.
+    /// Called when a softirq begins to run. An interrupt may come in between and, on
+    /// `PREEMPT_RT`, other tasks may have the CPU, with softirqs of their own.
     fn softirq_entry(&self, softirq: &Softirq);
 }
 

@@ -149,13 +149,12 @@ impl Chains {
         self.count.set(count.wrapping_add(1));
     }
 
-    /// Returns the number of the outlier of the oldest kept chain after the outlier `seen`.
-    pub fn first_after(&self, seen: u64) -> Option<u64> {
+    /// Returns the numbers of the outliers whose chains are kept, in no order.
+    pub fn ids(&self) -> impl Iterator<Item = u64> + '_ {
         let places = self.places.iter();
         places
             .filter_map(|place| place.seqcount.try_read(|| place.id.get()))
-            .filter(|id| *id > seen)
-            .min()
+            .filter(|id| *id != 0)
     }
 
     /// Returns the chain of the outlier `id`, and copies its hops to the beginning of `hops`;

@@ -128,7 +128,9 @@ pub struct Ring<P> {
     now: Cell,
     /// The number of the last slice.
     last: Cell,
-    /// The link of what raised the softirq that runs now, or ran last.
+    /// The link of what raised the softirq that runs now, or ran last in this slice; 0 if there was
+    /// none. A task that leaves the CPU within a softirq, as on `PREEMPT_RT`, takes it along, so that
+    /// it is not known from then on.
     softirq: Cell,
     cpu: u32,
     places: P,
@@ -180,6 +182,7 @@ impl<P: Deref<Target = [Place]>> Ring<P> {
         if let Some(place) = self.place(number) {
             place.set(slice);
         }
+        self.softirq.set(0);
         self.now.set(Link::new(self.cpu, number).bits());
     }
 
@@ -187,6 +190,7 @@ impl<P: Deref<Target = [Place]>> Ring<P> {
     #[inline(always)]
     pub fn enter_idle(&self) {
         let last = Link::new(self.cpu, self.last.get());
+        self.softirq.set(0);
         self.now.set(last.within(Context::Idle).bits());
     }
 
@@ -196,7 +200,8 @@ impl<P: Deref<Target = [Place]>> Ring<P> {
         Link::from_bits(self.now.get()).unwrap_or(Link::UNKNOWN)
     }
 
-    /// Returns who wakes a task on this CPU now.
+    /// Returns who wakes a task on this CPU now. A softirq in a thread of its own interrupts nothing:
+    /// it is that thread's doing.
     #[inline(always)]
     pub fn waker(&self, interrupted: Interrupted) -> Link {
         match interrupted {
@@ -250,14 +255,22 @@ impl<P: Deref<Target = [Place]>> Ring<P> {
         let now = self.now();
         let by = match by {
             _ if is_in_thread && now.context() == Context::Task => now,
-            // The task that raised it has left the CPU since.
-            Some(by) if by.context() == Context::Softirq && by.number() != now.number() => {
+            // The task that raised it has left the CPU since. While that is idle, `now` has its number
+            // still.
+            Some(by)
+                if by.context() == Context::Softirq
+                    && (by.number() != now.number() || now.context() != Context::Task) =>
+            {
                 by.within(Context::UnknownSoftirq)
             }
             Some(by) => by,
             None => now.within(Context::UnknownSoftirq),
         };
         self.softirq.set(by.bits());
+        // On `PREEMPT_RT`, others may have had the CPU since `now` was read.
+        if self.now() != now {
+            self.softirq.set(0);
+        }
     }
 
     /// Reads a slice, which has begun; returns `None` if it was overwritten.

@@ -339,9 +339,13 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         state.claim(task);
         if !task.has_run() {
             if O::CHAIN {
-                let waited = waited(now, task.run_delay(), task.last_queued());
+                // As in `enter_new()`.
+                let (start, waited) = match task.last_queued() {
+                    0 => (Start::Unknown, 0),
+                    last_queued => (Start::Forked, waited(now, task.run_delay(), last_queued)),
+                };
                 let since = now.saturating_sub(waited);
-                observer.begins(now, Start::Forked, since, || state.take_waker());
+                observer.begins(now, start, since, || state.take_waker());
             }
             return self.enter_new::<S>(now, task, observer);
         }

@@ -153,9 +153,28 @@ fn wakers() {
     assert_eq!(softirq(), Context::UnknownSoftirq);
     // The task that raised it has left the CPU.
     ring.raise_softirq(1, Interrupted::No);
-    let next = enter();
+    enter();
     ring.run_softirq(1, false);
     assert_eq!(softirq(), Context::UnknownSoftirq);
+    // The CPU is idle since, and has the number of its last slice.
+    ring.raise_softirq(1, Interrupted::No);
+    ring.enter_idle();
+    ring.run_softirq(1, false);
+    assert_eq!(softirq(), Context::UnknownSoftirq);
+    // The task was preempted within the softirq: nobody knows which one it goes on with.
+    for is_idle in [false, true] {
+        enter();
+        ring.raise_softirq(1, Interrupted::No);
+        ring.run_softirq(1, false);
+        assert_eq!(softirq(), Context::Softirq);
+        if is_idle {
+            ring.enter_idle();
+        } else {
+            enter();
+        }
+        assert_eq!(softirq(), Context::UnknownSoftirq);
+    }
+    let next = enter();
     // A thread for softirqs is a task like any other.
     ring.raise_softirq(1, Interrupted::Hard);
     ring.run_softirq(1, true);
@@ -504,13 +523,14 @@ fn kept_chains() {
     let chains = Chains::default();
     let mut hops = [Hop::NONE; HOPS];
     assert_eq!(
-        (chains.first_after(0), chains.read(1, &mut hops)),
+        (chains.ids().next(), chains.read(1, &mut hops)),
         (None, None)
     );
     let last = KEPT as u64 + 3;
     (1..=last).for_each(|id| keep(&chains, id));
-    assert_eq!(chains.first_after(0), Some(4));
-    assert_eq!(chains.first_after(last), None);
+    let mut ids: Vec<_> = chains.ids().collect();
+    ids.sort();
+    assert_eq!(ids, Vec::from_iter(4..=last));
     assert_eq!(
         (chains.read(3, &mut hops), chains.read(0, &mut hops)),
         (None, None)
