@@ -401,8 +401,8 @@ pub struct Diff {
     after_help = "Both run once to warm up, then in turns, A or B first. They must succeed. What\n\
                   they print to standard output is dropped.\n\n\
                   Examples:\n\
-                  \x20 schedhist ab -- ./before -- ./after\n\
-                  \x20 schedhist ab --prepare sync -- make -j4 -- make -j8\n\
+                  \x20 schedhist ab -- ./before -- ./after               # compare two builds\n\
+                  \x20 schedhist ab --prepare sync -- make -j4 -- make -j8  # sync before each\n\
                   \x20 schedhist ab --fail-above runq:p99:+20% -- ./before -- ./after  # for CI"
 )]
 pub struct Ab {

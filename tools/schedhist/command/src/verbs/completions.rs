@@ -77,12 +77,12 @@ fn status(verb: &str) -> &'static str {
              compared, and if a limit cannot be judged."
         }
         "ab" => {
-            "That of diff; 127 or 126 if a command cannot be executed, and 128 plus the signal\n\
-             that ended one."
+            "That of diff; 127 or 126 if a command cannot be executed, and 128 plus the\n\
+             signal that ended one."
         }
         "check" => {
-            "0, or 1 if a limit is not kept, and for a failure; 2 for wrong usage, and if that of\n\
-             a limit cannot be told."
+            "0, or 1 if a limit is not kept, and for a failure; 2 for wrong usage, and if that\n\
+             of a limit cannot be told."
         }
         "watch" => {
             "3 if the threshold was exceeded, or else 0;\n1 for a failure, and 2 for wrong usage."

@@ -43,6 +43,7 @@ const CASES: &[(&str, Prints)] = &[
     ("groups --dir machine", Out),
     ("groups --dir machine -j", Out),
     ("flamegraph stacks.txt", Out),
+    ("ab --dir machine -r 1 -- true -- true", Out),
     ("run --dir machine -- true", Err),
     ("run --dir machine -j -- true", Err),
     ("run --dir machine -r 2 --table -- sh -c 'exit 7'", Err),
