@@ -18,6 +18,7 @@ from harness.test import (CPU1, DEBUGFS, EVENTFS, THOROUGH, TRACEFS, Wrong, abou
                           value, wait_until, within, write, write_file)
 from harness.tool import (TOOL, Job, begin, ends, grouped_by, instances, lines_of_json, narrow, no_cgroup_is_left,
                           objects, says, soon_grouped_by, tool, unload_under_readers)
+from test_chain import wake_in_turn
 
 # --- run ---
 
@@ -447,6 +448,27 @@ def test_tool_watch():
     sleeper = start("sleep", "100")
     objects(sees_delays(2, 20000, "runq", "-T", "10000", "-j", "--on-threshold", f"signal,num=15,pid={sleeper.pid}"))
     eq("status of the sleeper", sleeper.wait(), -signal.SIGTERM)
+
+
+def test_tool_watch_chain():
+    """Below an outlier comes who woke whom, with shares that add up; what is kept for that is as before."""
+    begin()
+    # Of all tasks of the guest together.
+    write("outlier_rate", "none")
+    job = Job("watch", "offcpu", "-T", "80ms", "--chain", "--on-threshold", "continue", "-d", "6")
+    wait_until("the threshold", lambda: is_watched("offcpu"))
+    eq("chain", value("chain"), "1024")
+    wake_in_turn()
+    said = job.ends(3).out
+    eq("chain", value("chain"), "0")
+    found = re.findall(r"^## CPU \d+: offcpu of first:\d+: .*\n((?:  .*\n)+)", said, re.M)
+    chains = [outlier.partition("  backwards, who woke whom:\n")[2].splitlines() for outlier in found]
+    tasks = [[name for line in chain for name in re.findall(r"(first|second|third):\d+: ", line)] for chain in chains]
+    within(f"chains of three, {said}", 1, sum(names[:3] == ["first", "third", "second"] for names in tasks))
+    note(f"{found}")
+    for chain in chains:
+        shares = [float(line.split("%")[0]) for line in chain if "%" in line]
+        eq(f"the sum of shares, {chain}", round(sum(shares), 1), 100)
 
 
 def test_tool_watch_twice():

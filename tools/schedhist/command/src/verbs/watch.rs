@@ -21,7 +21,7 @@ use schedhist_core::{
 
 use crate::{
     cli::Watch,
-    error::{verdict, At, Result},
+    error::{verdict, At, Error, Result},
     in_progress::{self, Reported},
     options::{self, known, Parsed},
     outliers::{
@@ -138,6 +138,11 @@ fn keep_slices(source: &Source) -> Result<Setting<'_>> {
 
 pub fn watch(args: &Watch, source: &Source) -> Result<u8> {
     let (metric, ns) = (args.metric.as_str(), args.threshold.as_nanos() as u64);
+    if args.chain && matches!(metric, "oncpu" | "idle") {
+        return Err(Error::usage(format!(
+            "{metric}: only waits and sleeps have a chain"
+        )));
+    }
     let clock = source.read()?.timed;
     let names = clock.snapshot.names.clone();
     options::check_metrics(&names, &[metric.to_owned()])?;
@@ -282,6 +287,7 @@ impl Watcher<'_> {
         if missed != 0 && !quiet {
             note(format!("{missed} outliers were missed"));
         }
+        let chains = { self.args.chain }.then(|| self.source.text("chains").unwrap_or_default());
         for outlier in found {
             if !self.is_above(outlier) {
                 continue;
@@ -296,7 +302,7 @@ impl Watcher<'_> {
                     Ok(())
                 }
                 (true, None) => Ok(()),
-                (false, None) => print(&self.shown(outlier, is_end, &names)),
+                (false, None) => print(&self.shown(outlier, is_end, &names, chains.as_deref())),
             };
             // Also if nobody reads the output any more.
             if !is_end {
@@ -323,13 +329,17 @@ impl Watcher<'_> {
         is_same && outlier.duration_ns > self.ns
     }
 
-    /// Returns what is printed of an outlier; `is_end` if it was reported before its end.
-    fn shown(&mut self, outlier: &Outlier, is_end: bool, names: &Names) -> String {
+    /// Returns what is printed of an outlier; `is_end` if it was reported before its end. `chains` is
+    /// the file of that name, with `--chain`.
+    fn shown(
+        &mut self,
+        outlier: &Outlier,
+        is_end: bool,
+        names: &Names,
+        chains: Option<&str>,
+    ) -> String {
         let stack = self.stacks.as_mut().map(|stacks| stacks.of(outlier.id));
-        let chain = self.args.chain.then(|| {
-            let chains = self.source.text("chains").ok()?;
-            Chain::find(&chains, outlier.id)
-        });
+        let chain = chains.map(|chains| Chain::find(chains, outlier.id));
         if self.args.json {
             let unix_ns = unix_ns(self.source, &mut self.clock, outlier);
             return json(outlier, names, unix_ns, stack.as_ref(), chain.as_ref());

@@ -224,6 +224,9 @@ watch | --dir settings -T 5 | --quiet | says 1 above 5 us
 watch | --dir settings -T 5 -q | --json | refused cannot be used with
 watch | --dir settings -T 5 -q | --stacks | refused cannot be used with
 watch | --dir settings -T 5 -q | --chain | refused cannot be used with
+watch | --dir settings -T 5 --summary | --chain | refused cannot be used with
+watch | oncpu --dir settings -T 5 | --chain | refused oncpu: only waits and sleeps have a chain
+watch | idle --dir settings -T 5 | --chain | refused idle: only waits and sleeps have a chain
 watch | --dir settings -T 5 | --on-threshold dance | refused 'dance' for '--on-threshold <ACTION>'
 watch | --dir settings -T 5 | --json | differs
 watch | --dir settings -T 5 -d 0.3 | --summary | says ## 1 outlier of runq above 5.00us:
