@@ -129,8 +129,8 @@ pub struct Ring<P> {
     /// The number of the last slice.
     last: Cell,
     /// The link of what raised the softirq that runs now, or ran last in this slice; 0 if there was
-    /// none. A task that leaves the CPU within a softirq, as on `PREEMPT_RT`, takes it along, so that
-    /// it is not known from then on.
+    /// none. A task that leaves the CPU within a softirq, as on `PREEMPT_RT`, takes it along, so
+    /// that it is not known from then on.
     softirq: Cell,
     cpu: u32,
     places: P,
@@ -200,8 +200,8 @@ impl<P: Deref<Target = [Place]>> Ring<P> {
         Link::from_bits(self.now.get()).unwrap_or(Link::UNKNOWN)
     }
 
-    /// Returns who wakes a task on this CPU now. A softirq in a thread of its own interrupts nothing:
-    /// it is that thread's doing.
+    /// Returns who wakes a task on this CPU now. A softirq in a thread of its own interrupts
+    /// nothing: it is that thread's doing.
     #[inline(always)]
     pub fn waker(&self, interrupted: Interrupted) -> Link {
         match interrupted {
@@ -255,8 +255,8 @@ impl<P: Deref<Target = [Place]>> Ring<P> {
         let now = self.now();
         let by = match by {
             _ if is_in_thread && now.context() == Context::Task => now,
-            // The task that raised it has left the CPU since. While that is idle, `now` has its number
-            // still.
+            // The task that raised it has left the CPU since. While that is idle, `now` has its
+            // number still.
             Some(by)
                 if by.context() == Context::Softirq
                     && (by.number() != now.number() || now.context() != Context::Task) =>

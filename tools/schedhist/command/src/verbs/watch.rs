@@ -329,8 +329,8 @@ impl Watcher<'_> {
         is_same && outlier.duration_ns > self.ns
     }
 
-    /// Returns what is printed of an outlier; `is_end` if it was reported before its end. `chains` is
-    /// the file of that name, with `--chain`.
+    /// Returns what is printed of an outlier; `is_end` if it was reported before its end. `chains`
+    /// is the file of that name, with `--chain`.
     fn shown(
         &mut self,
         outlier: &Outlier,
