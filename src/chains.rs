@@ -147,12 +147,8 @@ fn interrupted() -> Interrupted {
 
 impl Softirqs for AllChains {
     fn softirq_raise(&self, softirq: &Softirq) {
-        // So nobody is known to have raised it.
-        if softirq.is_for_all() {
-            return;
-        }
         self.ring(softirq)
-            .raise_softirq(softirq.kind, interrupted());
+            .raise_softirq(softirq.kind, interrupted(), softirq.is_for_all());
     }
 
     fn softirq_entry(&self, softirq: &Softirq) {

@@ -214,13 +214,17 @@ impl<P: Deref<Target = [Place]>> Ring<P> {
         }
     }
 
-    /// Records that a softirq of this kind is raised on this CPU.
-    pub fn raise_softirq(&self, kind: u32, interrupted: Interrupted) {
+    /// Records that a softirq of this kind is raised on this CPU. `is_for_all` is whether it does
+    /// what other tasks than its raiser have asked for, too.
+    pub fn raise_softirq(&self, kind: u32, interrupted: Interrupted, is_for_all: bool) {
         let Some(raised) = self.raised.get(kind as usize) else {
             return;
         };
         let raiser = self.waker(interrupted);
         let raiser = match (interrupted, raiser.context()) {
+            (_, context) if is_for_all && context.is_of_task() => {
+                raiser.within(Context::UnknownSoftirq)
+            }
             (_, Context::Task) => raiser.within(Context::Softirq),
             (Interrupted::Hard, _) => raiser.within(Context::InterruptSoftirq),
             // Of what it is raised in.

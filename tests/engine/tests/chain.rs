@@ -122,14 +122,14 @@ fn wakers() {
     let softirq = || ring.waker(Interrupted::Softirq).context();
     assert_eq!(softirq(), Context::UnknownSoftirq);
     // One that the task raised.
-    ring.raise_softirq(3, Interrupted::No);
+    ring.raise_softirq(3, Interrupted::No, false);
     ring.run_softirq(3, false);
     assert_eq!(
         ring.waker(Interrupted::Softirq),
         task.within(Context::Softirq)
     );
     // One raised in that softirq is the task's, too.
-    ring.raise_softirq(4, Interrupted::Softirq);
+    ring.raise_softirq(4, Interrupted::Softirq, false);
     ring.run_softirq(4, false);
     assert_eq!(
         ring.waker(Interrupted::Softirq),
@@ -139,32 +139,44 @@ fn wakers() {
     ring.run_softirq(4, false);
     assert_eq!(softirq(), Context::UnknownSoftirq);
     // Raised in a hard interrupt, or in a softirq of one.
-    ring.raise_softirq(1, Interrupted::Hard);
-    ring.raise_softirq(1, Interrupted::Hard);
+    ring.raise_softirq(1, Interrupted::Hard, false);
+    ring.raise_softirq(1, Interrupted::Hard, false);
     ring.run_softirq(1, false);
     assert_eq!(softirq(), Context::InterruptSoftirq);
-    ring.raise_softirq(2, Interrupted::Softirq);
+    ring.raise_softirq(2, Interrupted::Softirq, false);
     ring.run_softirq(2, false);
     assert_eq!(softirq(), Context::InterruptSoftirq);
     // Raised by an interrupt and by the task: nobody knows for whom it wakes.
-    ring.raise_softirq(1, Interrupted::Hard);
-    ring.raise_softirq(1, Interrupted::No);
+    ring.raise_softirq(1, Interrupted::Hard, false);
+    ring.raise_softirq(1, Interrupted::No, false);
     ring.run_softirq(1, false);
     assert_eq!(softirq(), Context::UnknownSoftirq);
+    // RCU's: a task that raises it asks for what others wait for, too.
+    for interrupted in [Interrupted::No, Interrupted::Softirq] {
+        ring.raise_softirq(3, Interrupted::No, false);
+        ring.run_softirq(3, false);
+        ring.raise_softirq(9, interrupted, true);
+        ring.run_softirq(9, false);
+        assert_eq!(softirq(), Context::UnknownSoftirq);
+    }
+    // But not the timer's interrupt.
+    ring.raise_softirq(9, Interrupted::Hard, true);
+    ring.run_softirq(9, false);
+    assert_eq!(softirq(), Context::InterruptSoftirq);
     // The task that raised it has left the CPU.
-    ring.raise_softirq(1, Interrupted::No);
+    ring.raise_softirq(1, Interrupted::No, false);
     enter();
     ring.run_softirq(1, false);
     assert_eq!(softirq(), Context::UnknownSoftirq);
     // The CPU is idle since, and has the number of its last slice.
-    ring.raise_softirq(1, Interrupted::No);
+    ring.raise_softirq(1, Interrupted::No, false);
     ring.enter_idle();
     ring.run_softirq(1, false);
     assert_eq!(softirq(), Context::UnknownSoftirq);
     // The task was preempted within the softirq: nobody knows which one it goes on with.
     for is_idle in [false, true] {
         enter();
-        ring.raise_softirq(1, Interrupted::No);
+        ring.raise_softirq(1, Interrupted::No, false);
         ring.run_softirq(1, false);
         assert_eq!(softirq(), Context::Softirq);
         if is_idle {
@@ -176,18 +188,18 @@ fn wakers() {
     }
     let next = enter();
     // A thread for softirqs is a task like any other.
-    ring.raise_softirq(1, Interrupted::Hard);
+    ring.raise_softirq(1, Interrupted::Hard, false);
     ring.run_softirq(1, true);
     assert_eq!(ring.waker(Interrupted::Softirq), next);
     // Interrupts of the idle task.
     ring.enter_idle();
     assert_eq!(ring.waker(Interrupted::No).context(), Context::Idle);
     assert_eq!(ring.waker(Interrupted::Hard).context(), Context::Interrupt);
-    ring.raise_softirq(1, Interrupted::Hard);
+    ring.raise_softirq(1, Interrupted::Hard, false);
     ring.run_softirq(1, false);
     assert_eq!(softirq(), Context::InterruptSoftirq);
     // Softirqs that do not exist.
-    ring.raise_softirq(99, Interrupted::No);
+    ring.raise_softirq(99, Interrupted::No, false);
     ring.run_softirq(99, false);
     assert_eq!(softirq(), Context::UnknownSoftirq);
 }

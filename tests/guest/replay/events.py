@@ -98,7 +98,11 @@ class Other(NamedTuple):
 
     time: int
     kind: str
+    # Of the task that it is about; the vector of a softirq.
     pid: int
+    cpu: int
+    # What the CPU was doing: TRACE_FLAG_* in include/linux/trace_events.h.
+    flags: int
 
 
 @dataclass
@@ -117,6 +121,8 @@ PID_FIELD = {
     "sched_process_fork": "child_pid",
     "sched_process_exit": "pid",
     "sched_migrate_task": "pid",
+    "softirq_raise": "vec",
+    "softirq_entry": "vec",
 }
 
 
@@ -130,6 +136,7 @@ def read_switches(
     prev, prev_at = layout.fields["prev_pid"].unpack_from, layout.offsets["prev_pid"]
     state, state_at = layout.fields["prev_state"].unpack_from, layout.offsets["prev_state"]
     following, next_at = layout.fields["next_pid"].unpack_from, layout.offsets["next_pid"]
+    flags_at = layout.offsets["common_flags"]
     pids = {
         number: (f.name, f.fields[PID_FIELD[f.name]].unpack_from, f.offsets[PID_FIELD[f.name]])
         for number, f in formats.items()
@@ -140,7 +147,8 @@ def read_switches(
         if number in pids:
             name, unpack, offset = pids[number]
             if trace:
-                trace.others.append(Other(stamp, name, unpack(data, start + offset)[0]))
+                flags = data[start + flags_at]
+                trace.others.append(Other(stamp, name, unpack(data, start + offset)[0], cpu, flags))
         elif formats[number].name == "sched_switch":
             switches.append(
                 Switch(

@@ -10,15 +10,15 @@ from harness.test import DEBUGFS, stop, write_file
 from harness.trace import Instance, enable
 
 EVENTS_A = [
-    "sched_switch",
-    "sched_waking",
-    "sched_wakeup",
-    "sched_wakeup_new",
-    "sched_process_fork",
-    "sched_process_exit",
-    "sched_migrate_task",
+    "sched/sched_switch",
+    "sched/sched_waking",
+    "sched/sched_wakeup",
+    "sched/sched_wakeup_new",
+    "sched/sched_process_fork",
+    "sched/sched_process_exit",
+    "sched/sched_migrate_task",
 ]
-EVENTS_B = ["sched_switch"]
+EVENTS_B = ["sched/sched_switch"]
 BUFFER_KB = 12 * 1024
 
 
@@ -34,7 +34,11 @@ class Recorder(Instance):
     def start(self, events: list[str]) -> None:
         write_file(self.path / "tracing_on", "1")
         for event in events:
-            enable(f"sched/{event}", tracing=self.path)
+            enable(event, tracing=self.path)
+
+    def save_formats(self, folder: Path, events: list[str]) -> None:
+        formats = [(self.path / "events" / name / "format").read_text() for name in [*events, "ftrace/print"]]
+        (folder / "formats").write_text("\n".join(formats))
 
     def stop(self) -> None:
         write_file(self.path / "tracing_on", "0")
@@ -70,9 +74,7 @@ def record(folder: Path, command: list[str], running: float | None = None) -> No
     null = subprocess.DEVNULL
     workload = None
     try:
-        names = [f"sched/{event}" for event in EVENTS_A] + ["ftrace/print"]
-        formats = [(before.path / "events" / name / "format").read_text() for name in names]
-        (folder / "formats").write_text("\n".join(formats))
+        before.save_formats(folder, EVENTS_A)
         marker = os.open(before.path / "trace_marker", os.O_WRONLY)
         enable = os.open(DEBUGFS / "enable", os.O_WRONLY)
 

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Chains are those that a reference finds in ftrace's events: see replay/chains.py."""
+
+import shutil
+
+from harness.test import WORK, about_numbers, allow, check_laws, load, measure, note, run, within, write
+from replay import chains
+
+FOLDER = WORK / "replay_chains"
+MS = 10**6
+STRESS = ("stress-ng", "--temp-path", "/tmp", "--quiet", "--timeout", "60")
+
+
+def check(*command):
+    """Compares the chains of outliers while a command runs."""
+    about_numbers()
+    load("chain=16384")
+    measure(0)
+    for metric in ("offcpu", "runq"):
+        write(f"threshold_ns/{metric}", MS // 2)
+    write("outlier_rate", "none")
+    shutil.rmtree(FOLDER, ignore_errors=True)
+    chains.record(FOLDER, [*command], 1)
+    check_laws()
+    result = chains.check(FOLDER)
+    note(f"{result.hops_agree} of {result.hops} hops agree, {result.chains_agree} of {result.chains} chains; "
+         f"{dict(result.ends)}")
+    for difference in result.differences[:10]:
+        note(difference)
+    within("chains", 20, result.chains)
+    within("hops that agree", 0.995 * result.hops, result.hops_agree)
+    within("chains that agree", 0.97 * result.chains, result.chains_agree)
+
+
+@allow(900)
+def test_replay_chains_messages():
+    check("hackbench", "--groups", "1", "--loops", "100000")
+
+
+@allow(900)
+def test_replay_chains_pipe():
+    check("perf", "bench", "sched", "pipe", "--loop", "1000000")
+
+
+@allow(900)
+def test_replay_chains_tcp():
+    run("ip", "link", "set", "lo", "up")
+    check(*STRESS, "--sock", "2", "--sock-domain", "ipv4")
+
+
+@allow(900)
+def test_replay_chains_futexes():
+    check(*STRESS, "--futex", "2", "--mutex", "1")
+
+
+@allow(900)
+def test_replay_chains_timers():
+    check(*STRESS, "--nanosleep", "1", "--timerfd", "1", "--itimer", "1")
+
+
+@allow(900)
+def test_replay_chains_forks():
+    check(*STRESS, "--fork", "2")
