@@ -26,6 +26,7 @@ use crate::{
             Chains,
             Hop,
             Interrupted,
+            Kept,
             Link,
             Place,
             Ring,
@@ -125,6 +126,13 @@ impl AllChains {
             }
         }
         Ok(())
+    }
+
+    /// Calls `visit` with all slices that are kept, CPU by CPU.
+    pub(crate) fn for_each_slice(&self, mut visit: impl FnMut(u32, &Kept)) {
+        for (cpu, chain) in self.0.numbered() {
+            chain.ring.kept().for_each(|kept| visit(cpu, &kept));
+        }
     }
 
     /// Returns how much memory they take, in bytes.

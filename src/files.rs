@@ -94,6 +94,7 @@ pub(crate) fn create(monitor: &Arc<Monitor>) -> Result<Tree> {
 
     files.read_write(root, "chain", chains::Chain)?;
     files.read_only(root, "chains", chains::Chains)?;
+    files.read_only(root, "slices", chains::KeptSlices)?;
 
     let thresholds = files.tree.folder(root, c"threshold_ns")?;
     for shown in ShownMetric::ALL {

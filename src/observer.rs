@@ -192,7 +192,7 @@ impl<O: Observer> Observer for ChainObserver<'_, O> {
 
     #[inline(always)]
     fn idle_begins(self, now: u64) {
-        self.chain.ring.enter_idle();
+        self.chain.ring.enter_idle(now);
         self.inner.idle_begins(now);
     }
 
@@ -320,7 +320,7 @@ impl Observer for &TracingObserver<'_> {
 
     fn idle_begins(self, now: u64) {
         if let Some(chain) = self.chain {
-            chain.ring.enter_idle();
+            chain.ring.enter_idle(now);
         }
         if let Some(watch) = self.watch {
             watch.stays().begin(now);

@@ -160,11 +160,24 @@ struct schedhist_raw_header {
 #define SCHEDHIST_RAW_GROUP_MIGRATIONS	22 /* struct schedhist_raw_group_migrations */
 #define SCHEDHIST_RAW_CHAIN	30	/* struct schedhist_raw_chain */
 #define SCHEDHIST_RAW_HOP	31	/* struct schedhist_raw_hop */
+#define SCHEDHIST_RAW_KEPT_SLICE	32 /* struct schedhist_raw_kept_slice; only in `slices` */
 
 /* Values of schedhist_raw_hop::via. */
 #define SCHEDHIST_RAW_VIA_TASK	0	/* what the task itself did */
 #define SCHEDHIST_RAW_VIA_SOFTIRQ	1 /* a softirq that it had raised */
 #define SCHEDHIST_RAW_VIA_FORK	2	/* it created the task */
+#define SCHEDHIST_RAW_VIA_INTERRUPT	3 /* no task: a hard interrupt */
+#define SCHEDHIST_RAW_VIA_INTERRUPT_SOFTIRQ	4 /* no task: a softirq that one had raised */
+#define SCHEDHIST_RAW_VIA_UNKNOWN_SOFTIRQ	5 /* another softirq */
+#define SCHEDHIST_RAW_VIA_IDLE	6	/* the idle task */
+#define SCHEDHIST_RAW_VIA_UNKNOWN	7	/* not known */
+
+/* Values of schedhist_raw_kept_slice::start. */
+#define SCHEDHIST_RAW_START_WOKEN	0	/* the task was woken */
+#define SCHEDHIST_RAW_START_FORKED	1	/* the task was created */
+#define SCHEDHIST_RAW_START_PREEMPTED	2	/* the task had been preempted */
+#define SCHEDHIST_RAW_START_THROTTLED	3	/* its quota had been spent */
+#define SCHEDHIST_RAW_START_UNKNOWN	4	/* not known */
 
 /* Values of schedhist_raw_chain::end. */
 #define SCHEDHIST_RAW_END_START	0	/* where the interval begins */
@@ -661,6 +674,41 @@ struct schedhist_raw_hop {
 	__u64 waited_ns;
 	__u64 preempted_ns;
 	__u64 throttled_ns;
+	char comm[16];
+};
+
+/**
+ * struct schedhist_raw_kept_slice - a slice of a task that is kept for chains
+ * @record: KEPT_SLICE
+ * @cpu: the CPU that the task got
+ * @pid: the thread id of the task in the initial PID namespace
+ * @number: the number of the slice on that CPU, from 1 on
+ * @since_ns: when the task got the CPU, in nanoseconds of local_clock()
+ * @idle_ns: when the CPU became idle after it; 0 if it did not, or not yet: the
+ *	slice then ends where the next one begins, or is in progress
+ * @waiting_ns: from when on the task had waited for the CPU
+ * @link_number: the number of the slice in which another task woke or created this
+ *	one or, if this one was preempted or throttled, of its own slice before; 0 if
+ *	that is not known
+ * @link_cpu: the CPU of that slice
+ * @via: the context there: SCHEDHIST_RAW_VIA_*
+ * @start: what had led to the slice: SCHEDHIST_RAW_START_*
+ * @reserved: 0
+ * @comm: the name of the task, padded with NULs
+ */
+struct schedhist_raw_kept_slice {
+	struct schedhist_raw_record record;
+	__u32 cpu;
+	__s32 pid;
+	__u64 number;
+	__u64 since_ns;
+	__u64 idle_ns;
+	__u64 waiting_ns;
+	__u64 link_number;
+	__u32 link_cpu;
+	__u32 via;
+	__u32 start;
+	__u32 reserved;
 	char comm[16];
 };
 

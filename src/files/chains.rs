@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `chain` and `chains`.
+//! `chain`, `chains` and `slices`.
 
 use core::fmt;
 
@@ -14,6 +14,7 @@ use super::{
 use crate::{
     boundary::abstractions::Text,
     engine::format::{
+        raw,
         text,
         Slices, //
     },
@@ -55,5 +56,24 @@ impl View for Chains {
             }
             None => Ok(()),
         }
+    }
+}
+
+/// The slices that are kept, for programs: records as in `raw`.
+pub(super) struct KeptSlices;
+
+impl View for KeptSlices {
+    fn size_hint(&self, monitor: &Monitor, _last_len: usize) -> usize {
+        let reading = monitor.read();
+        let cpus = reading.records.cpus().count();
+        raw::kept_slices_len(cpus, reading.chain)
+    }
+
+    fn show(&self, reading: &Reading, out: &mut Text<'_>) -> Result {
+        if let Some(chains) = &reading.chains {
+            chains.for_each_slice(|cpu, kept| raw::kept_slice(out, cpu, kept));
+        }
+        raw::end(out);
+        Ok(())
     }
 }

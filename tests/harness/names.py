@@ -46,7 +46,7 @@ COUNTERS = ["switches", "voluntary", "involuntary", "start_unseen", "to_idle", "
 CONTROLS = ["enable", "metrics", "outlier_limit", "outlier_rate", "on_outlier", "group_by", "group_rules",
             "group_limit", "group_memory_limit", "long_wait_ns", "chain"]
 TEXTS = ["status", "summary", "openmetrics", "raw", "outliers", "outlier_pipe", "groups", "group_summary",
-         "group_tasks", "long_waits", "chains"]
+         "group_tasks", "long_waits", "chains", "slices"]
 OF_CPU = ["summary", "openmetrics"]
 
 

@@ -75,6 +75,17 @@ pub struct Slice {
     pub link: Link,
 }
 
+/// A slice that is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// The number of the slice on its CPU, from 1 on.
+    pub number: u64,
+    /// The slice.
+    pub slice: Slice,
+    /// The time at which the CPU became idle after it; 0 if it did not.
+    pub idle: u64,
+}
+
 /// Storage for a slice: one line of cache.
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
@@ -84,6 +95,8 @@ pub struct Place {
     since: Cell,
     waiting: Cell,
     link: Cell,
+    /// The time at which the CPU became idle after it; 0 if it did not, or is not yet.
+    idle: Cell,
     comm: CommCells,
 }
 
@@ -95,6 +108,7 @@ impl Place {
         self.since.set(slice.since);
         self.waiting.set(slice.waiting);
         self.link.set(slice.link.bits());
+        self.idle.set(0);
         self.comm.set(&slice.comm);
     }
 
@@ -183,13 +197,18 @@ impl<P: Deref<Target = [Place]>> Ring<P> {
             place.set(slice);
         }
         self.softirq.set(0);
-        self.now.set(Link::new(self.cpu, number).bits());
+        // For `kept()`.
+        self.now.publish(Link::new(self.cpu, number).bits());
     }
 
-    /// Records that the CPU gets its idle task.
+    /// Records that the CPU gets its idle task at `now`.
     #[inline(always)]
-    pub fn enter_idle(&self) {
-        let last = Link::new(self.cpu, self.last.get());
+    pub fn enter_idle(&self, now: u64) {
+        let number = self.last.get();
+        if let Some(place) = self.place(number) {
+            place.idle.set(now);
+        }
+        let last = Link::new(self.cpu, number);
         self.softirq.set(0);
         self.now.set(last.within(Context::Idle).bits());
     }
@@ -279,9 +298,25 @@ impl<P: Deref<Target = [Place]>> Ring<P> {
 
     /// Reads a slice, which has begun; returns `None` if it was overwritten.
     pub fn read(&self, number: u64) -> Option<Slice> {
-        let slice = self.place(number)?.get();
+        self.read_kept(number).map(|kept| kept.slice)
+    }
+
+    fn read_kept(&self, number: u64) -> Option<Kept> {
+        let place = self.place(number)?;
+        let kept = Kept {
+            number,
+            slice: place.get(),
+            idle: place.idle.get(),
+        };
         fence(Acquire);
         let age = self.last.get().wrapping_sub(number);
-        (number != 0 && age < self.places.len() as u64).then_some(slice)
+        (number != 0 && age < self.places.len() as u64).then_some(kept)
+    }
+
+    /// Returns the slices that are kept, the oldest first, with that in progress.
+    pub fn kept(&self) -> impl Iterator<Item = Kept> + '_ {
+        let now = Link::from_bits(self.now.acquire()).unwrap_or(Link::UNKNOWN);
+        let oldest = now.number().saturating_sub(self.places.len() as u64);
+        (oldest..=now.number()).filter_map(|number| self.read_kept(number))
     }
 }

@@ -21,7 +21,8 @@ use core::ops::Deref;
 use crate::engine::{
     chain::{
         Chain,
-        Hop, //
+        Hop,
+        Kept, //
     },
     format::{
         Head,
@@ -110,6 +111,7 @@ const LONG_WAITS_LEN: usize = 32 + WAIT_SUMS_LEN;
 const GROUP_LONG_WAITS_LEN: usize = 24 + WAIT_SUMS_LEN;
 const CHAIN_LEN: usize = 64;
 const HOP_LEN: usize = 80;
+const KEPT_SLICE_LEN: usize = 88;
 const GROUP_MIGRATIONS_LEN: usize = 16 + Distance::BETWEEN_CPUS.len() * 8;
 
 /// The flag of a task whose slice or wait does not become a sample: `SCHEDHIST_RAW_UNSEEN`.
@@ -143,6 +145,7 @@ enum Type {
     GroupMigrations,
     Chain = 30,
     Hop,
+    KeptSlice,
 }
 
 /// Receives a snapshot, piece by piece.
@@ -310,6 +313,30 @@ pub fn chain(out: &mut impl Sink, cpu: u32, chain: &Chain, hops: &[Hop]) {
             fields.bytes(hop.comm);
         });
     }
+}
+
+/// Returns the maximum length of the file `slices`, in bytes.
+pub const fn kept_slices_len(cpus: usize, slices: u64) -> usize {
+    cpus * slices as usize * KEPT_SLICE_LEN + RECORD_LEN
+}
+
+/// Writes a slice that `cpu` keeps for chains: of the file `slices`, which then has an [`end`].
+pub fn kept_slice(out: &mut impl Sink, cpu: u32, kept: &Kept) {
+    let slice = &kept.slice;
+    record::<KEPT_SLICE_LEN>(out, Type::KeptSlice, KEPT_SLICE_LEN, |fields| {
+        fields.u32(cpu);
+        fields.u32(slice.pid as u32);
+        fields.u64(kept.number);
+        fields.u64(slice.since);
+        fields.u64(kept.idle);
+        fields.u64(slice.waiting);
+        fields.u64(slice.link.number());
+        fields.u32(slice.link.cpu());
+        fields.u32(slice.link.context() as u32);
+        fields.u32(slice.start as u32);
+        fields.u32(0);
+        fields.bytes(slice.comm);
+    });
 }
 
 /// Writes the end of a snapshot.

@@ -100,11 +100,33 @@ fn a_ring_keeps_its_last_slices() {
         let found = ring.read(number).map(|slice| slice.pid);
         assert_eq!(found, (number > 24).then_some(number as i32));
     }
-    ring.enter_idle();
+    ring.enter_idle(1);
     assert_eq!(ring.now(), Link::new(3, 40).within(Context::Idle));
     ring.forget();
     assert_eq!(ring.now(), Link::new(3, 0));
     assert!(Ring::new(0, vec![]).is_none() && Ring::new(0, vec![Place::default()]).is_some());
+}
+
+#[test]
+fn slices_that_are_kept() {
+    let ring = ring(2, 16);
+    assert_eq!(ring.kept().count(), 0);
+    for number in 1..=20 {
+        ring.enter(&slice(number, Start::Woken, 1, 1, Link::UNKNOWN));
+        if number % 2 == 0 {
+            ring.enter_idle(number as u64);
+        }
+        let kept: Vec<_> = ring.kept().collect();
+        let oldest = (number - 15).max(1);
+        let pids: Vec<_> = kept.iter().map(|kept| kept.slice.pid).collect();
+        assert_eq!(pids, (oldest..=number).collect::<Vec<_>>());
+        for kept in kept {
+            let idle = if kept.number % 2 == 0 { kept.number } else { 0 };
+            assert_eq!((kept.number, kept.idle), (kept.slice.pid as u64, idle));
+        }
+    }
+    ring.forget();
+    assert_eq!(ring.kept().count(), 0);
 }
 
 #[test]
@@ -170,7 +192,7 @@ fn wakers() {
     assert_eq!(softirq(), Context::UnknownSoftirq);
     // The CPU is idle since, and has the number of its last slice.
     ring.raise_softirq(1, Interrupted::No, false);
-    ring.enter_idle();
+    ring.enter_idle(1);
     ring.run_softirq(1, false);
     assert_eq!(softirq(), Context::UnknownSoftirq);
     // The task was preempted within the softirq: nobody knows which one it goes on with.
@@ -180,7 +202,7 @@ fn wakers() {
         ring.run_softirq(1, false);
         assert_eq!(softirq(), Context::Softirq);
         if is_idle {
-            ring.enter_idle();
+            ring.enter_idle(1);
         } else {
             enter();
         }
@@ -192,7 +214,7 @@ fn wakers() {
     ring.run_softirq(1, true);
     assert_eq!(ring.waker(Interrupted::Softirq), next);
     // Interrupts of the idle task.
-    ring.enter_idle();
+    ring.enter_idle(1);
     assert_eq!(ring.waker(Interrupted::No).context(), Context::Idle);
     assert_eq!(ring.waker(Interrupted::Hard).context(), Context::Interrupt);
     ring.raise_softirq(1, Interrupted::Hard, false);
@@ -374,7 +396,7 @@ impl Simulation {
                 (4 | 5, Some(leaving)) => {
                     self.left[leaving] = now;
                     self.current[cpu] = None;
-                    self.rings[cpu].enter_idle();
+                    self.rings[cpu].enter_idle(now);
                 }
                 (6, Some(leaving)) if !self.queue.is_empty() => {
                     self.waiting[leaving] = (now, Start::Preempted, self.rings[cpu].now());
