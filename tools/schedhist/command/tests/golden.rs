@@ -140,7 +140,7 @@ fn schedhist_with(folder: &Path, words: &[&str], settings: &[(&str, &str)]) -> O
 }
 
 /// Writes a recording of six snapshots with a gap, and of `runs` runs of a command whose samples
-/// are `2^scale` as long.
+/// are `2^scale` as long; without runs, of outliers.
 fn recording(path: &Path, seed: u64, runs: u64, scale: u32) {
     let mut machine = sim::Machine::new(2, 5, seed);
     let mut recorder = recorder(path, "kernel 7.3.4\nmodule 0.1.0\n");
@@ -154,6 +154,9 @@ fn recording(path: &Path, seed: u64, runs: u64, scale: u32) {
         machine.run(200);
         let unix_ns = 1_000_000_000 * (i + 1);
         last = Some(support::record(&mut recorder, &machine.raw(), unix_ns));
+    }
+    if runs == 0 {
+        recorder.outliers(OUTLIERS).unwrap();
     }
     let last = last.unwrap();
     for run in 0..runs {
@@ -236,6 +239,7 @@ fn folder(name: &str) -> Folder {
     recording(&folder.join("b.data"), 2, 6, 1);
     recording(&folder.join("c.data"), 3, 6, 0);
     recording(&folder.join("few.data"), 4, 2, 0);
+    recording(&folder.join("outliers.data"), 5, 0, 0);
     folder
 }
 

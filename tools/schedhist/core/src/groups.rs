@@ -7,7 +7,7 @@ use std::{cmp::Reverse, collections::BTreeMap, rc::Rc};
 use crate::{
     distribution::{Distribution, Max, Quantile},
     engine::{
-        group::records::{CulpritKind, GroupMetric},
+        group::records::{CulpritKind, GroupCounter, GroupMetric},
         histogram::bucket::Scheme,
         idle::{Distance, WaitSums},
     },
@@ -43,6 +43,8 @@ pub struct GroupRow {
     pub runq: (Option<u64>, Option<u64>),
     /// The time that it waited, by who had the CPU at the end: see [`CulpritKind`].
     pub ended_ns: [u64; CulpritKind::COUNT],
+    /// Its tasks' absences because a quota was spent, in nanoseconds.
+    pub throttled: Times,
     /// Its migrations, by [`Distance::BETWEEN_CPUS`].
     pub migrations: [u64; Distance::BETWEEN_CPUS.len()],
     /// Its long waits.
@@ -299,6 +301,10 @@ impl<'a> Between<'a> {
         {
             *ns -= old;
         }
+        let counter = |of: GroupCounter| {
+            let old = old.map_or(0, |old| old.counters[of as usize]);
+            group.counters[of as usize] - old
+        };
         let (mut migrations, mut long_waits) = (group.migrations, group.long_waits);
         if let Some(old) = old {
             long_waits.subtract(&old.long_waits);
@@ -317,6 +323,10 @@ impl<'a> Between<'a> {
             in_progress,
             runq: (p99.or(group.runq_p99), (runq.max != 0).then_some(runq.max)),
             ended_ns,
+            throttled: (
+                counter(GroupCounter::Throttled),
+                counter(GroupCounter::ThrottledNs),
+            ),
             migrations,
             long_waits,
             neighbours: self.neighbours(group, old),

@@ -12,7 +12,7 @@ use std::{
 use schedhist_core::{
     distribution::Distribution,
     engine::idle::WaitSums,
-    groups::{Between, GroupRow, Numbers},
+    groups::{Between, GroupRow},
     laws,
     page::{self, flame::Stacks, watched, CpuRow, Recording},
     timeline::Timeline,
@@ -164,17 +164,16 @@ fn read(path: &Path, range: Range, columns: usize) -> Result<(Recording, Losses)
     if range != WHOLE {
         let begin = timeline.columns.first().map_or(0, |column| column.begin);
         let end = timeline.columns.last().map_or(0, |column| column.end);
-        let is_within = |at: &u64| (begin..=end).contains(at);
-        contents.outliers.retain(|(at, _)| is_within(at));
+        let outliers = &mut contents.outliers;
+        outliers.retain(|it| (begin..=end).contains(&it.at));
         let all = "its groups, its laws, and what happened";
         facts.push(("of the whole recording".to_owned(), all.to_owned()));
     }
     let (groups, rule) = all_groups(&contents.groups);
-    let numbers = { contents.groups.iter() }
-        .map(|part| Numbers::new(part.at, &part.first, &part.last))
-        .collect();
+    let numbers = contents.numbers();
     let laws = laws(&contents);
-    let (outliers, shorter) = page::worst(contents.outliers);
+    let outliers = contents.outliers.into_iter();
+    let (outliers, shorter) = page::worst(outliers.map(|it| (it.at, it.outlier)).collect());
     let recording = Recording {
         name: name(path),
         zones: sums.zones,
@@ -270,6 +269,8 @@ fn add_row(sum: &mut GroupRow, row: &GroupRow) {
     add(&mut sum.oncpu_ns, row.oncpu_ns);
     add(&mut sum.waits.0, row.waits.0);
     add(&mut sum.waits.1, row.waits.1);
+    add(&mut sum.throttled.0, row.throttled.0);
+    add(&mut sum.throttled.1, row.throttled.1);
     for (sum, more) in sum.ended_ns.iter_mut().zip(row.ended_ns) {
         add(sum, more);
     }

@@ -265,7 +265,7 @@ pub fn zone(unix_ns: u64) -> String {
 }
 
 /// Returns a time as the user may give it.
-fn shown(unix_ns: u64) -> String {
+pub fn shown(unix_ns: u64) -> String {
     local(unix_ns).format("%Y-%m-%dT%H:%M:%S").to_string()
 }
 

@@ -58,8 +58,8 @@ fn recording(input: &Path) -> Result<(Vec<u8>, Losses)> {
         counters.push(&pair.window()?);
         Ok(())
     })?;
-    for (_, outlier) in &contents.outliers {
-        counters.outlier(outlier);
+    for recorded in &contents.outliers {
+        counters.outlier(&recorded.outlier);
     }
     Ok((counters.finish(), contents.lost))
 }

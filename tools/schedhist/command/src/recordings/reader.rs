@@ -9,6 +9,7 @@ use std::{
 };
 
 use schedhist_core::{
+    groups::Numbers,
     raw::Groups,
     recording::{
         course::Course,
@@ -38,9 +39,28 @@ pub struct Contents {
     pub marks: Vec<String>,
     /// The groups of each part without a gap in which they were of one rule.
     pub groups: Vec<GroupsPart>,
-    /// Outliers, each with its end in nanoseconds since the first snapshot.
-    pub outliers: Vec<(u64, Outlier)>,
+    pub outliers: Vec<Recorded>,
     pub lost: Losses,
+}
+
+/// An outlier as it was recorded.
+#[derive(Debug)]
+pub struct Recorded {
+    /// Its end, in nanoseconds since the first snapshot.
+    pub at: u64,
+    /// The same by the wall clock, in nanoseconds since 1970.
+    pub unix_ns: u64,
+    pub outlier: Outlier,
+}
+
+impl Contents {
+    /// Returns what the numbers of groups mean, part by part.
+    pub fn numbers(&self) -> Vec<Numbers> {
+        let parts = self.groups.iter();
+        parts
+            .map(|part| Numbers::new(part.at, &part.first, &part.last))
+            .collect()
+    }
 }
 
 /// The groups as they were recorded first and last.
@@ -327,9 +347,14 @@ pub fn read(path: &Path, mut between: impl FnMut(&SnapshotPair<'_>) -> Result) -
     let mut contents = Contents::default();
     let mut is_new_part = true;
     let mut outliers = BTreeSet::new();
+    // The wall clock at the first snapshot, as the last one has it.
+    let mut clock = 0;
     let lost = walk(path, |event| {
         match event {
-            Event::Pair(pair) => between(pair)?,
+            Event::Pair(pair) => {
+                clock = pair.after.unix_ns.saturating_sub(pair.at.1);
+                between(pair)?;
+            }
             Event::Part(first, last) => {
                 let last = last.unwrap_or(first);
                 contents.spans.push((first.clone(), last.clone()));
@@ -360,7 +385,12 @@ pub fn read(path: &Path, mut between: impl FnMut(&SnapshotPair<'_>) -> Result) -
                     let end = outlier.pairs.number::<u64>("end_ns");
                     // Early versions stored some again and again.
                     if outliers.insert((outlier.id, end)) {
-                        contents.outliers.push((course.of(end), outlier));
+                        let at = course.of(end);
+                        contents.outliers.push(Recorded {
+                            at,
+                            unix_ns: clock.saturating_add(at),
+                            outlier,
+                        });
                     }
                 }
             }

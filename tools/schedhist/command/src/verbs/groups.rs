@@ -172,6 +172,10 @@ impl Shown<'_> {
             let ended = move |(row, _): &Row| Cell::Time(row.ended_ns[class]);
             Column::new(format!("ended_by_{name}_ns"), ended)
         }));
+        columns.extend([
+            Column::json("throttled", count(|row| row.throttled.0)),
+            Column::json("throttled_ns", ns(|row| row.throttled.1)),
+        ]);
         columns.extend(placement());
         columns.push(Column::json("neighbours", |(row, _): &Row| {
             pairs(row.neighbours.iter().map(|(name, ns)| (name, *ns)))
@@ -323,8 +327,17 @@ fn served(row: &GroupRow, style: &Style) -> Option<String> {
     Some(format!("        {} long waits, {served}", waits.waits))
 }
 
-/// Returns what people see of a group below its row: what it is doing, and who keeps it waiting.
+/// Returns what people see of a group below its row: whether its quota was spent, what it is doing,
+/// and who keeps it waiting.
 fn below(row: &GroupRow, is_wide: bool, style: &Style) -> Vec<String> {
+    let throttled = row.throttled;
+    let throttled = (throttled.0 != 0).then(|| {
+        let time = style.unit.text(Some(throttled.1));
+        format!(
+            "        {} absences for its quota, {time} in all",
+            throttled.0
+        )
+    });
     let in_progress = [
         (row.in_progress.oncpu, "on a CPU"),
         (row.in_progress.runq, "waiting for one"),
@@ -339,5 +352,9 @@ fn below(row: &GroupRow, is_wide: bool, style: &Style) -> Vec<String> {
         let percent = percent(*ns, row.ended());
         line(format!("        {percent:>3}% kept by "), name, is_wide)
     });
-    in_progress.chain(neighbours).collect()
+    throttled
+        .into_iter()
+        .chain(in_progress)
+        .chain(neighbours)
+        .collect()
 }

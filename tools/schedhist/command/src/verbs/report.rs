@@ -5,7 +5,10 @@
 
 use std::path::PathBuf;
 
-use schedhist_core::{distribution::Distribution, hdr, recording::file::TimedSnapshot};
+use schedhist_core::{
+    culprits, distribution::Distribution, groups::Numbers, hdr, recording::file::TimedSnapshot,
+    text::Outlier, units::Unit,
+};
 
 use crate::{
     cli::Report,
@@ -14,11 +17,12 @@ use crate::{
     output::{note, Printer},
     recordings::{
         html, merged, part,
-        reader::{self, Contents, SnapshotPair, NO_INTERVAL},
+        reader::{self, Contents, Recorded, SnapshotPair, NO_INTERVAL},
         tables,
     },
     render::{self, Row, Scope},
     source::Interval,
+    verbs::{summary::Summary, watch},
 };
 
 pub fn report(args: &Report) -> Result<u8> {
@@ -93,6 +97,9 @@ fn one(args: &Report, style: &Style, printer: &mut Printer) -> Result<u8> {
     if style.form == Form::Json {
         out += &contents.lost.json();
     }
+    if !args.each {
+        out += &outliers(&contents, metrics, style);
+    }
     printer.print(&out);
     if !has_shown && (chosen.is_some() || contents.runs.is_empty()) {
         return Err(Error::new(NO_INTERVAL));
@@ -109,10 +116,73 @@ fn chosen(args: &Report) -> Option<&'static str> {
 /// Reads a recording. Passes each interval within the times to `each`.
 fn read(args: &Report, mut each: impl FnMut(&SnapshotPair<'_>) -> Result) -> Result<Contents> {
     let times = part::chosen(args, &args.input[0])?;
-    reader::read(&args.input[0], |pair| match pair.is_within(times) {
+    let mut contents = reader::read(&args.input[0], |pair| match pair.is_within(times) {
         true => each(pair),
         false => Ok(()),
-    })
+    })?;
+    let outliers = &mut contents.outliers;
+    outliers.retain(|it| (times.0..=times.1).contains(&it.at));
+    Ok(contents)
+}
+
+/// Returns the outliers of the metrics, or else those that are waits: for people the longest one,
+/// and who had the CPU in all of them.
+fn outliers(contents: &Contents, metrics: &[String], style: &Style) -> String {
+    let numbers = contents.numbers();
+    let is_wanted = |it: &&Recorded| match metrics {
+        [] => culprits::is_wait(&it.outlier),
+        all => all.iter().any(|metric| watch::is_of(&it.outlier, metric)),
+    };
+    let wanted: Vec<_> = contents.outliers.iter().filter(is_wanted).collect();
+    let names = |it: &Recorded| -> watch::Names {
+        let span = (it.at.saturating_sub(it.outlier.duration_ns), it.at);
+        let name = |id| Some((id, Numbers::name(&numbers, span, id)?.to_owned()));
+        numbers_of(&it.outlier).filter_map(name).collect()
+    };
+    match style.form {
+        Form::Json => { wanted.iter() }
+            .map(|it| watch::json(&it.outlier, &names(it), Some(it.unix_ns), None, None))
+            .collect(),
+        Form::Text => summary(&wanted, names),
+        Form::Csv(_) => String::new(),
+    }
+}
+
+/// Returns the numbers of the groups of an outlier.
+fn numbers_of(outlier: &Outlier) -> impl Iterator<Item = u32> + '_ {
+    let culprits = outlier.culprits.iter().map(|culprit| culprit.group);
+    culprits.chain([outlier.group]).filter(|id| *id != 0)
+}
+
+fn summary(outliers: &[&Recorded], names: impl Fn(&Recorded) -> watch::Names) -> String {
+    let Some(worst) = outliers.iter().max_by_key(|it| it.outlier.duration_ns) else {
+        return String::new();
+    };
+    // A number says nothing to people.
+    let names = |it: &Recorded| {
+        let mut names = names(it);
+        for id in numbers_of(&it.outlier) {
+            names.entry(id).or_insert_with(|| "not known".to_owned());
+        }
+        names
+    };
+    let mut summary = Summary::default();
+    for it in outliers {
+        let names = names(it);
+        summary.add(&it.outlier, |group| watch::name_of(group, &names), None);
+    }
+    let (s, time) = match summary.count {
+        1 => ("", "took"),
+        _ => ("s", "took in all"),
+    };
+    format!(
+        "{} outlier{s} {time} {}; the longest ended at {}:\n{}{}",
+        summary.count,
+        Unit::Fitting.text(Some(summary.sum_ns)),
+        part::shown(worst.unix_ns),
+        watch::text(&worst.outlier, &names(worst)),
+        summary.parts_text()
+    )
 }
 
 /// Reads a recording. Returns the parts that its intervals within the times make, too.

@@ -31,8 +31,8 @@ const PARTS: [(&str, &str); 4] = [
 
 #[derive(Debug, Default)]
 pub struct Summary {
-    count: u64,
-    sum_ns: u64,
+    pub count: u64,
+    pub sum_ns: u64,
     worst: Option<Outlier>,
     /// As in [`PARTS`].
     parts: [Sums; 4],
@@ -103,6 +103,13 @@ impl Summary {
             let _ = write!(head, "; {missed} more were missed");
         }
         wrap(&mut out, &head);
+        out + &self.parts_text()
+    }
+
+    /// Returns the sums of each part.
+    pub fn parts_text(&self) -> String {
+        let time = |ns| Unit::Fitting.text(Some(ns));
+        let mut out = String::new();
         for (place, sums) in self.parts() {
             let _ = writeln!(out, "{}:", PARTS[place].1);
             let times: Vec<_> = sums.iter().map(|sum| sum.ran_ns).collect();

@@ -323,10 +323,7 @@ impl Watcher<'_> {
     }
 
     fn is_above(&self, outlier: &Outlier) -> bool {
-        let (metric, of) = (self.args.metric.as_str(), outlier.metric.as_str());
-        // The sum `runq` stands for both of its parts.
-        let is_same = of == metric || (metric == "runq" && of.starts_with("runq_"));
-        is_same && outlier.duration_ns > self.ns
+        is_of(outlier, &self.args.metric) && outlier.duration_ns > self.ns
     }
 
     /// Returns what is printed of an outlier; `is_end` if it was reported before its end. `chains`
@@ -363,6 +360,11 @@ impl Watcher<'_> {
     fn ends(&self) -> bool {
         !self.args.summary && !self.args.on_threshold.contains(&Action::Continue)
     }
+}
+
+/// Returns whether an outlier is one of a metric: the sum `runq` stands for both of its parts.
+pub fn is_of(outlier: &Outlier, metric: &str) -> bool {
+    outlier.metric == metric || (metric == "runq" && outlier.metric.starts_with("runq_"))
 }
 
 /// What an action is taken for.
@@ -406,7 +408,7 @@ fn act(action: &Action, event: Event) -> Result {
 }
 
 /// The names of groups, by their numbers.
-type Names = BTreeMap<u32, String>;
+pub type Names = BTreeMap<u32, String>;
 
 /// Returns the names of the groups there are, if `found` has tasks of groups.
 fn group_names(source: &Source, found: &[Outlier]) -> Names {
@@ -428,7 +430,7 @@ fn all_names(source: &Source) -> Names {
 }
 
 /// Returns how the group of a task is shown; nothing for 0, which is none or the group "other".
-fn name_of(group: u32, names: &Names) -> Option<String> {
+pub fn name_of(group: u32, names: &Names) -> Option<String> {
     let name = || {
         names
             .get(&group)
@@ -457,7 +459,7 @@ fn parts(outlier: &Outlier, names: &Names) -> Vec<(String, u64)> {
     parts
 }
 
-fn text(outlier: &Outlier, names: &Names) -> String {
+pub fn text(outlier: &Outlier, names: &Names) -> String {
     let duration = Unit::Fitting.text(Some(outlier.duration_ns));
     let cause = outlier.pairs.get("cause").unwrap_or("-");
     let mut out = String::new();
@@ -597,7 +599,7 @@ fn unix_ns(source: &Source, clock: &mut TimedSnapshot, outlier: &Outlier) -> Opt
 
 /// Returns an object. `stack` is that of `--stacks`, and `chain` that of `--chain`, where they were
 /// found.
-fn json(
+pub fn json(
     outlier: &Outlier,
     names: &Names,
     unix_ns: Option<u64>,
