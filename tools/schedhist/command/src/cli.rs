@@ -366,6 +366,9 @@ pub struct Report {
     /// With --html: stacks, by perf script or folded
     #[arg(long, value_name = "FILE", requires = "html")]
     pub stacks: Vec<PathBuf>,
+    /// With --html: whether these limits were kept, see check
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "html")]
+    pub limits: Option<PathBuf>,
     /// Print HdrHistogram's percentiles of a metric
     #[arg(long, value_name = "METRIC", value_parser = metric(), conflicts_with_all = OF_TABLES)]
     pub hgrm: Option<String>,
@@ -602,4 +605,7 @@ pub struct Top {
     /// Use no characters beyond ASCII
     #[arg(long)]
     pub ascii: bool,
+    /// Show whether these limits are kept: see check
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "input")]
+    pub limits: Option<PathBuf>,
 }

@@ -18,7 +18,7 @@ use schedhist_core::{
     engine::metric::ShownMetric,
     exposition::{negotiate, text::Dialect},
     raw::{Names, Snapshot},
-    units::Unit,
+    units::{nanoseconds, Unit},
 };
 
 use crate::{
@@ -174,31 +174,6 @@ pub fn sub_buckets(text: &str) -> Parsed<u64> {
     let rows = text.parse().ok();
     let rows = rows.filter(|rows: &u64| rows.is_power_of_two() && *rows <= 128);
     rows.ok_or_else(|| "a power of two, from 1 to 128".to_owned())
-}
-
-/// The units of time, in nanoseconds.
-const UNITS: [(&str, f64); 7] = [
-    ("ns", 1.0),
-    ("us", 1e3),
-    ("ms", 1e6),
-    ("s", 1e9),
-    ("m", 60e9),
-    ("h", 3_600e9),
-    ("d", 86_400e9),
-];
-
-/// The longest time that is accepted: a year, in nanoseconds.
-const YEAR: f64 = 365.0 * 86_400e9;
-
-/// Parses a time: a number and a unit, or without one, in units of `bare`. By hand, as `humantime`
-/// knows neither that nor decimals.
-pub fn nanoseconds(text: &str, bare: &str) -> Option<f64> {
-    let end = text.find(|c: char| c.is_ascii_alphabetic());
-    let (number, unit) = text.split_at(end.unwrap_or(text.len()));
-    let unit = if unit.is_empty() { bare } else { unit };
-    let (_, factor) = UNITS.iter().find(|(name, _)| *name == unit)?;
-    let ns = number.parse::<f64>().ok()? * factor;
-    (0.0..=YEAR).contains(&ns).then_some(ns)
 }
 
 /// Parses a time of at least `least`.

@@ -265,6 +265,27 @@ fn a_part_of_the_time() {
     assert!(page.contains("hog:9") && !page.contains("of the whole recording"));
 }
 
+/// Limits are judged as `check` does, of the part that is shown.
+#[test]
+fn limits() {
+    let folder = Folder::new("limits");
+    record(&folder.join("data"), 3, 40, 30);
+    folder.put(
+        "limits",
+        "runq.p50 < 1d\noncpu.max < 1ns\nrunq.p50 of \"x\" < 1s\n",
+    );
+    folder.text("report -i data --html page --limits limits");
+    let page = folder.read("page");
+    check_page(&page);
+    for wanted in [
+        "<span class=\"good\">kept</span> runq.p50 &lt; 1d: ",
+        "<span class=\"bad\">BROKEN</span> oncpu.max &lt; 1ns: ",
+        "<span class=\"dim\">unknown</span> runq.p50 of &quot;x&quot; &lt; 1s: there is no such group",
+    ] {
+        assert!(page.contains(wanted), "{wanted}");
+    }
+}
+
 /// Of too many outliers, the longest are shown, whenever they came; and of each metric.
 #[test]
 fn the_worst_outliers() {

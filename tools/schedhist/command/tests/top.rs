@@ -431,6 +431,26 @@ fn keys() {
     terminal.has_ended(&mut module, "0");
 }
 
+/// The limits are judged over more than one interval.
+#[test]
+fn limits() {
+    if !has("tmux") {
+        return;
+    }
+    let mut module = Module::new("limits", 4, 5);
+    let of_group = "offcpu.max of web.service < 1ms";
+    let text = format!("runq.p50 < 1d\noncpu.max < 1ns\n{of_group}\n");
+    fs::write(module.folder.join("limits"), text).unwrap();
+    let terminal = Terminal::start(&module, "limits", (100, 30), "", "0.1 --limits limits");
+    let wanted = "Limits  BROKEN oncpu.max < 1ns: ";
+    let text = terminal.until(&mut module, "the limits", |text| {
+        text.contains(wanted) && text.contains("  1 kept  1 unknown")
+    });
+    assert!(text.contains(">runq "), "{text}");
+    terminal.keys(&["q"]);
+    terminal.has_ended(&mut module, "0");
+}
+
 /// Whatever ends it, the terminal is as it was.
 #[test]
 fn restored() {

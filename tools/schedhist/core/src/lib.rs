@@ -21,6 +21,7 @@
 //! | [`compare`] | the permutation test of `schedhist diff` |
 //! | [`culprits`] | outliers, added up by who had the CPU meanwhile |
 //! | [`hdr`] | writes HdrHistogram's log |
+//! | [`limits`] | limits with names, and whether samples keep them |
 //! | [`merge`] | windows of several machines, added up |
 //! | [`timeline`] | the course of a recording, in a bounded number of columns |
 //! | [`page`] | a recording as one HTML page |
@@ -39,6 +40,7 @@ pub mod exposition;
 pub mod groups;
 pub mod hdr;
 pub mod laws;
+pub mod limits;
 pub mod log2;
 pub mod merge;
 pub mod page;

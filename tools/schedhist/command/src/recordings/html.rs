@@ -14,6 +14,7 @@ use schedhist_core::{
     engine::idle::WaitSums,
     groups::{Between, GroupRow},
     laws,
+    limits::{Judged, Limit, Samples},
     page::{self, flame::Stacks, watched, CpuRow, Recording},
     timeline::Timeline,
     window::Window,
@@ -28,6 +29,7 @@ use crate::{
         part::{self, Range, WHOLE},
         reader::{self, Contents, GroupsPart, Losses, SnapshotPair, NO_INTERVAL},
     },
+    verbs::check,
 };
 
 /// The number of columns of a chart, for one recording, and for each of two.
@@ -40,9 +42,13 @@ pub fn html(args: &Report, path: &Path, out: &Path) -> Result<u8> {
         files::check_other(path, out)?;
     }
     let columns = COLUMNS[paths.len() - 1];
+    let limits = args
+        .limits
+        .as_deref()
+        .map_or(Ok(Vec::new()), check::limits)?;
     let recordings = paths
         .iter()
-        .map(|path| read(path, part::chosen(args, path)?, columns));
+        .map(|path| read(path, part::chosen(args, path)?, columns, &limits));
     let recordings = recordings.collect::<Result<Vec<_>>>()?;
     let (mut recordings, lost): (Vec<_>, Vec<_>) = recordings.into_iter().unzip();
     add_stacks(&args.stacks, &mut recordings)?;
@@ -151,7 +157,12 @@ impl Sums {
     }
 }
 
-fn read(path: &Path, range: Range, columns: usize) -> Result<(Recording, Losses)> {
+fn read(
+    path: &Path,
+    range: Range,
+    columns: usize,
+    limits: &[Limit],
+) -> Result<(Recording, Losses)> {
     let mut sums = Sums::default();
     let mut contents = reader::read(path, |pair| match pair.is_within(range) {
         true => sums.add(pair, columns),
@@ -169,6 +180,7 @@ fn read(path: &Path, range: Range, columns: usize) -> Result<(Recording, Losses)
         let all = "its groups, its laws, and what happened";
         facts.push(("of the whole recording".to_owned(), all.to_owned()));
     }
+    let limits = judged(limits, &timeline, &contents.groups);
     let (groups, rule) = all_groups(&contents.groups);
     let numbers = contents.numbers();
     let laws = laws(&contents);
@@ -178,6 +190,7 @@ fn read(path: &Path, range: Range, columns: usize) -> Result<(Recording, Losses)
         name: name(path),
         zones: sums.zones,
         facts,
+        limits,
         cpus: sums.cpus.into_values().collect(),
         laws,
         marks: { contents.marks.into_iter() }
@@ -194,6 +207,17 @@ fn read(path: &Path, range: Range, columns: usize) -> Result<(Recording, Losses)
         timeline,
     };
     Ok((recording, contents.lost))
+}
+
+/// Judges limits of all CPUs in the part that is shown, and those of groups in the whole recording.
+fn judged(limits: &[Limit], timeline: &Timeline, groups: &[GroupsPart]) -> Vec<Judged> {
+    let samples = Samples {
+        of_metric: &|name| Some(timeline.total(timeline.place(name)?)),
+        groups: { groups.iter() }
+            .map(|part| (Some(&part.first), &part.last))
+            .collect(),
+    };
+    limits.iter().map(|limit| limit.judge(&samples)).collect()
 }
 
 /// Returns what the check of the laws found in each part of a recording.

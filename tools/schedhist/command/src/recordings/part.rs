@@ -6,10 +6,12 @@ use std::{path::Path, time::Duration};
 
 use chrono::{DateTime, Days, Local, NaiveDate, NaiveTime};
 
+use schedhist_core::units::nanoseconds;
+
 use crate::{
     cli::Report,
     error::{Error, Result},
-    options::{nanoseconds, Parsed},
+    options::Parsed,
     recordings::reader::{self, Event, Losses},
 };
 

@@ -7,7 +7,7 @@
 //! from [`crate::setting`], which restores it. Add it to the table of verbs in `docs/tool.md`.
 
 mod bcc;
-mod check;
+pub mod check;
 mod completions;
 pub mod ctl;
 pub mod diff;

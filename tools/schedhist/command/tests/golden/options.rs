@@ -45,6 +45,8 @@ top | --dir machine | --interval 0 | refused from 1ms to 365d
 top | --dir machine -d 0.001 | --once | in tests/golden.md
 top | --dir machine -d 0.001 | --ascii | in tests/top.rs
 top | --once | --dir nowhere | differs
+top | --once -d 0.001 --dir machine | --limits limits | says Limits 1 unknown
+top | -i few.data | --limits limits | refused cannot be used with
 top | --dir machine | --input nowhere | refused this reads no files of the module
 hist | --dir machine | --nanoseconds | differs
 hist | --dir machine | --microseconds | differs
@@ -173,6 +175,8 @@ report | -i few.data --html new.html | -u | refused cannot be used with
 report | -i few.data --html new.html | -q 50 | refused cannot be used with
 report | -i few.data | --against a.data | refused required arguments
 report | -i few.data | --stacks x | refused required arguments
+report | -i few.data | --limits limits | refused required arguments
+report | -i few.data --html new.html | --limits limits | in tests/html.rs
 report | -i few.data | --hgrm runq | differs
 report | -i few.data --hgrm runq | -e | refused cannot be used with
 report | -i few.data --hgrm runq | -j | refused cannot be used with

@@ -27,6 +27,7 @@ use crate::{
     distribution::{Distribution, Max, Quantile},
     engine::{histogram::totals::Worst, idle::WaitSums},
     groups::{GroupRow, Numbers, CLASSES},
+    limits::Judged,
     text::Outlier,
     timeline::{Timeline, CPU_METRIC},
     units::{self, Unit},
@@ -59,6 +60,8 @@ pub struct Recording {
     /// Facts about the machine and the recording.
     pub facts: Vec<(String, String)>,
     pub timeline: Timeline,
+    /// What became of the limits that were asked for.
+    pub limits: Vec<Judged>,
     pub cpus: Vec<CpuRow>,
     /// What the check of the laws found: a law and by how much it is off.
     pub laws: Vec<(String, Option<String>)>,
@@ -153,6 +156,7 @@ pub fn render(all: &[Recording]) -> String {
             out,
             "<p class=\"dim\">{place}</p><p class=\"lead\">{sentence}</p>"
         );
+        limits(out, &recording.limits);
     });
     out += "<nav><a href=\"#summary\">Summary</a><a href=\"#metrics\">Over time</a>\
             <a href=\"#cpus\">CPUs</a><a href=\"#groups\">Groups</a>\
@@ -167,6 +171,22 @@ pub fn render(all: &[Recording]) -> String {
     data(&mut out, all, &shown);
     let _ = writeln!(out, "<script>{SCRIPT}</script></body></html>");
     out
+}
+
+/// Writes which limits were kept.
+fn limits(out: &mut String, all: &[Judged]) {
+    for limit in all {
+        let class = match limit.is_kept {
+            Some(true) => "good",
+            Some(false) => "bad",
+            None => "dim",
+        };
+        let (word, text, about) = (limit.word(), escaped(&limit.text), escaped(&limit.about));
+        let _ = write!(
+            out,
+            "<p class=\"limit\"><span class=\"{class}\">{word}</span> {text}: {about}</p>"
+        );
+    }
 }
 
 /// Writes a part for each recording, beside each other.

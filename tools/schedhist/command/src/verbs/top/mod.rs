@@ -9,7 +9,7 @@ mod screen;
 mod view;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, VecDeque},
     env, fs,
     path::Path,
     time::{Duration, Instant},
@@ -19,6 +19,7 @@ use schedhist_core::{
     distribution::Distribution,
     engine::group::records::GroupMetric,
     groups::{Between, GroupRow},
+    limits::{Judged, Limit, Samples},
     raw::Groups,
     text::{Outlier, OutlierParser},
 };
@@ -32,11 +33,50 @@ use crate::{
     source::{Reading, Source},
     sys,
     tty::{self, Event, Tty},
+    verbs::check,
 };
 use history::{History, Moment, Part, Row, KEPT};
 use lists::Focus;
 use screen::{Colours, Look};
 use view::{Choice, Status, View};
+
+/// Limits, judged over the last one to two minutes: an interval has too few samples.
+#[derive(Default)]
+struct Limits {
+    all: Vec<Limit>,
+    /// The readings of a minute ago, and of up to two, with their groups.
+    before: VecDeque<(Reading, Option<Groups>)>,
+}
+
+impl Limits {
+    const MINUTE: u64 = 60_000_000_000;
+
+    fn judge(&mut self, now: &Reading, groups: Option<&Groups>) -> Vec<Judged> {
+        if self.all.is_empty() {
+            return Vec::new();
+        }
+        let time = now.timed.snapshot.time;
+        let is_due = |(last, _): &(Reading, _)| {
+            let ago = time.checked_sub(last.timed.snapshot.time);
+            ago.is_none_or(|ago| ago >= Self::MINUTE)
+        };
+        if self.before.back().is_none_or(is_due) {
+            self.before.push_back((now.clone(), groups.cloned()));
+            if self.before.len() > 2 {
+                self.before.pop_front();
+            }
+        }
+        let Some((first, old)) = self.before.front() else {
+            return Vec::new();
+        };
+        let window = now.since(first).window;
+        let samples = Samples {
+            of_metric: &|name| Some(window.distribution(window.names.metric(name)?, |_| true)),
+            groups: groups.map(|new| (old.as_ref(), new)).into_iter().collect(),
+        };
+        self.all.iter().map(|limit| limit.judge(&samples)).collect()
+    }
+}
 
 /// Reads the module again and again.
 struct Feed<'a> {
@@ -48,6 +88,7 @@ struct Feed<'a> {
     outlier: Option<u64>,
     history: History,
     status: Status,
+    limits: Limits,
     sets: Vec<(String, Vec<u32>)>,
 }
 
@@ -67,6 +108,7 @@ impl Feed<'_> {
         interval
             .notes
             .extend(render::off(&interval.window, is_wanted));
+        self.status.limits = self.limits.judge(&reading, groups.as_ref());
         let rows = self.groups(groups, part);
         let outliers = self.outliers();
         let mut moment = Moment::new(&interval, rows.0, outliers);
@@ -149,12 +191,18 @@ pub fn top(args: &Top, source: &Source) -> Result {
     if let Some(path) = &args.input {
         return replay(path, source, args);
     }
-    show(source, args.interval, &args.metric, args.ascii, args.once)
+    let limits = args
+        .limits
+        .as_deref()
+        .map_or(Ok(Vec::new()), check::limits)?;
+    let (interval, metric) = (args.interval, &*args.metric);
+    show(source, interval, metric, args.ascii, args.once, limits)
 }
 
 /// Shows the live view as it is without options.
 pub fn live(source: &Source) -> Result {
-    show(source, Duration::from_secs(1), "runq", false, false)
+    let second = Duration::from_secs(1);
+    show(source, second, "runq", false, false, Vec::new())
 }
 
 /// Returns what the terminal can show, by the environment.
@@ -190,6 +238,7 @@ impl<'a> Feed<'a> {
             outlier: None,
             history,
             status: Status::default(),
+            limits: Limits::default(),
             sets: Vec::new(),
         }
     }
@@ -226,7 +275,14 @@ fn print_once(feed: &Feed<'_>, choice: &Choice, ascii: bool) -> Result {
     print(&screen::plain(&feed.view(choice, look).draw(size)))
 }
 
-fn show(source: &Source, interval: Duration, metric: &str, ascii: bool, once: bool) -> Result {
+fn show(
+    source: &Source,
+    interval: Duration,
+    metric: &str,
+    ascii: bool,
+    once: bool,
+    limits: Vec<Limit>,
+) -> Result {
     let first = source.read()?;
     options::check_metrics(&first.timed.snapshot.names, &[metric.to_owned()])?;
     let history = History {
@@ -234,6 +290,7 @@ fn show(source: &Source, interval: Duration, metric: &str, ascii: bool, once: bo
         ..History::default()
     };
     let mut feed = Feed::new(source, metric, history);
+    feed.limits.all = limits;
     if source.is_live() {
         feed.sets = caches();
     }

@@ -48,6 +48,10 @@ impl Look {
         self.colour(166, Color::Red).bold()
     }
 
+    pub fn good(self) -> Style {
+        self.colour(29, Color::Green).bold()
+    }
+
     /// A class of tasks: own, other, kernel, idle. Blue, orange, olive, grey: distinct to
     /// colour-blind people; headings say the same.
     pub fn class(self, class: usize) -> Style {

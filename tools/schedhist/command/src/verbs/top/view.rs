@@ -13,6 +13,7 @@ use ratatui::{
 };
 use schedhist_core::{
     distribution::Max,
+    limits::Judged,
     timeline::{row, row_begin, ROWS},
     units::{tasks, Unit},
 };
@@ -69,6 +70,8 @@ pub struct Status {
     pub interval: Duration,
     /// Whether a recording is played.
     pub is_recording: bool,
+    /// What became of the limits that were asked for.
+    pub limits: Vec<Judged>,
 }
 
 /// Shares `lines` among the metrics, the heat map, the CPUs, the groups and the outliers, which
@@ -172,7 +175,13 @@ impl View<'_> {
             false => span(KEYS, self.look.dim()),
         };
         keys.render(row(height - 1, 1), &mut screen);
-        let body = row(1, height - 2);
+        let limits = self.limits();
+        limits
+            .clone()
+            .unwrap_or_default()
+            .render(row(1, 1), &mut screen);
+        let top = 1 + u16::from(limits.is_some());
+        let body = row(top, height - 1 - top);
         match moment {
             None => {
                 let text = self.status.trouble.as_deref();
@@ -254,6 +263,27 @@ impl View<'_> {
         let lines = self.groups(moment, groups.width.into(), groups.height.into());
         Text::from(lines).render(groups, screen);
         Text::from(self.outliers(moment, outliers.height.into())).render(outliers, screen);
+    }
+
+    /// Returns which limits are broken, if there are any.
+    fn limits(&self) -> Option<Line<'static>> {
+        let all = &self.status.limits;
+        let of = |is_kept| all.iter().filter(move |it| it.is_kept == is_kept);
+        if all.is_empty() {
+            return None;
+        }
+        let mut line = vec!["Limits  ".bold()];
+        line.extend(of(Some(false)).map(|it| {
+            let text = format!("BROKEN {}: {}  ", it.text, it.about);
+            span(&text, self.look.warn())
+        }));
+        for (is_kept, style) in [(Some(true), self.look.good()), (None, self.look.dim())] {
+            if let Some(one) = of(is_kept).next() {
+                let text = format!("{} {}  ", of(is_kept).count(), one.word());
+                line.push(span(&text, style));
+            }
+        }
+        Some(line.into())
     }
 
     fn title(&self, moment: Option<&Moment>) -> String {

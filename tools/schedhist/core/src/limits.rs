@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Limits with names, such as `runq.p99 of web.service < 5ms`: whether samples keep them.
+
+use crate::{
+    distribution::{Distribution, Max, Quantile},
+    engine::group::records::GroupMetric,
+    groups::Between,
+    raw::Groups,
+    units::{nanoseconds, Unit},
+};
+
+/// Nothing is said of a quantile with fewer samples beyond it.
+const LEAST_BEYOND: u64 = 10;
+
+/// A limit, such as `runq.p99 of web.service < 5ms`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Limit {
+    pub text: String,
+    metric: String,
+    /// `None` is the maximum.
+    quantile: Option<Quantile>,
+    group: Option<String>,
+    /// In nanoseconds.
+    below: u64,
+}
+
+/// What a limit looks like.
+pub const FORM: &str = "METRIC.pQUANTILE or METRIC.max, of GROUP if you like, < TIME, \
+     as in 'runq.p99 of web.service < 5ms'";
+
+impl Limit {
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let (what, below) = text.split_once('<')?;
+        let (what, group) = match what.trim().split_once(" of ") {
+            Some((what, group)) => (what, Some(group.trim().to_owned())),
+            None => (what.trim(), None),
+        };
+        let (metric, figure) = what.trim().split_once('.')?;
+        let quantile = match figure {
+            "max" => None,
+            quantile => Some(Quantile::parse(quantile.strip_prefix('p')?)?),
+        };
+        let below = below.trim();
+        // A bare number could be any unit.
+        let has_unit = below.ends_with(|c: char| c.is_ascii_alphabetic());
+        Some(Self {
+            text: text.split_whitespace().collect::<Vec<_>>().join(" "),
+            metric: Some(metric).filter(|it| !it.is_empty())?.to_owned(),
+            quantile,
+            group: group.filter(|it| !it.is_empty()),
+            below: nanoseconds(below, "s").filter(|_| has_unit)?.round() as u64,
+        })
+    }
+
+    /// Returns whether the limit is kept.
+    pub fn judge(&self, of: &Samples<'_>) -> Judged {
+        let found = of.get(self).and_then(|samples| self.figure(&samples));
+        let (is_kept, about) = match found {
+            Ok((value, is_kept)) => (Some(is_kept), Unit::Fitting.text(Some(value))),
+            Err(why) => (None, why),
+        };
+        Judged {
+            text: self.text.clone(),
+            is_kept,
+            about,
+        }
+    }
+
+    /// Returns the figure that is limited, and whether the limit is kept; why not, if that cannot
+    /// be told. A figure is an upper bound: it is above the limit only if its bucket is.
+    fn figure(&self, samples: &Distribution) -> Result<(u64, bool), String> {
+        let value = match self.quantile {
+            None => samples.max.value(),
+            Some(share) if samples.beyond(share) < LEAST_BEYOND => {
+                return Err(format!("too few samples: {}", samples.count()));
+            }
+            Some(share) => samples.quantile_upper(share),
+        };
+        let Some(value) = value else {
+            return Err("no samples".to_owned());
+        };
+        let is_exact = self.quantile.is_none() && matches!(samples.max, Max::Exact(_));
+        let scheme = samples.scheme;
+        let least = match is_exact {
+            true => value,
+            false => scheme.bounds(scheme.index(value)).lower,
+        };
+        match (value < self.below, least >= self.below) {
+            (true, _) => Ok((value, true)),
+            (_, true) => Ok((value, false)),
+            _ => Err(format!(
+                "it is from {} to {}",
+                Unit::Fitting.text(Some(least)),
+                Unit::Fitting.text(Some(value))
+            )),
+        }
+    }
+
+    /// Returns an expression of Prometheus that is true while the limit is broken.
+    pub fn expression(&self) -> String {
+        let (metric, share) = (&self.metric, self.quantile);
+        let share = share.map_or(1.0, |it| {
+            it.to_string()[1..].parse().unwrap_or(100.0) / 100.0
+        });
+        let below = self.below as f64 / 1e9;
+        let series = match &self.group {
+            None => format!("schedhist_{metric}_seconds_bucket"),
+            Some(group) => {
+                let mut pattern = String::new();
+                for c in group.chars() {
+                    match c {
+                        '\\' => pattern += "\\\\\\\\",
+                        '"' => pattern += "\\\"",
+                        c if ".+*?()|[]{}^$".contains(c) => pattern += &format!("\\\\{c}"),
+                        c => pattern.push(c),
+                    }
+                }
+                format!("schedhist_group_{metric}_seconds_bucket{{group=~\"(.*/)?{pattern}\"}}")
+            }
+        };
+        format!("histogram_quantile({share}, sum by (le) (rate({series}[5m]))) >= {below}")
+    }
+}
+
+/// What became of a limit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Judged {
+    pub text: String,
+    /// `None` if that cannot be told.
+    pub is_kept: Option<bool>,
+    /// The figure, or why it cannot be told.
+    pub about: String,
+}
+
+impl Judged {
+    /// Returns the verdict in a word.
+    pub fn word(&self) -> &'static str {
+        match self.is_kept {
+            Some(true) => "kept",
+            Some(false) => "BROKEN",
+            None => "unknown",
+        }
+    }
+}
+
+/// The samples of a part of the time.
+pub struct Samples<'a> {
+    /// Those of a metric on all CPUs.
+    pub of_metric: &'a dyn Fn(&str) -> Option<Distribution>,
+    /// The groups at both ends, part by part; without those of the beginning, since they began.
+    pub groups: Vec<(Option<&'a Groups>, &'a Groups)>,
+}
+
+impl Samples<'_> {
+    /// Returns the samples that a limit is of.
+    fn get(&self, limit: &Limit) -> Result<Distribution, String> {
+        let Some(name) = &limit.group else {
+            let found = (self.of_metric)(&limit.metric);
+            return found.ok_or_else(|| format!("there is no metric {}", limit.metric));
+        };
+        let metric = match &*limit.metric {
+            "oncpu" => GroupMetric::Oncpu,
+            "runq" => GroupMetric::Runq,
+            "offcpu" => GroupMetric::Offcpu,
+            other => return Err(format!("groups have no {other}")),
+        };
+        if self.groups.is_empty() {
+            return Err("tasks are not grouped: schedhist ctl group_by cgroup".to_owned());
+        }
+        // As systemctl does, by the last part of the path.
+        let is_it = |whole: &str| whole == name || whole.rsplit('/').next() == Some(name);
+        let mut all: Option<Distribution> = None;
+        for (old, new) in &self.groups {
+            let between = Between::new(*old, new);
+            for group in new.groups.iter().filter(|group| is_it(&group.name)) {
+                let samples = between.samples(group, &[metric]);
+                match &mut all {
+                    Some(all) if all.scheme == samples.scheme => all.merge(&samples),
+                    Some(_) => {}
+                    None => all = Some(samples),
+                }
+            }
+        }
+        all.ok_or_else(|| "there is no such group".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_as_people_write_them() {
+        let limit = Limit::parse("runq.p99  of web.service < 5ms").unwrap();
+        assert_eq!(limit.text, "runq.p99 of web.service < 5ms");
+        assert_eq!(
+            (limit.below, limit.group.as_deref()),
+            (5_000_000, Some("web.service"))
+        );
+        assert_eq!(
+            limit.expression(),
+            "histogram_quantile(0.99, sum by (le) (rate(schedhist_group_runq_seconds_bucket\
+             {group=~\"(.*/)?web\\\\.service\"}[5m]))) >= 0.005"
+        );
+        let limit = Limit::parse("offcpu.max<1s").unwrap();
+        assert_eq!((limit.quantile, limit.below), (None, 1_000_000_000));
+        for wrong in [
+            "runq",
+            "runq.p99",
+            "runq.p99 < 5",
+            "runq.p0 < 5ms",
+            "runq.99 < 5ms",
+            ".p9 < 5ms",
+            "runq.p99 > 5ms",
+            "runq.p99 < 5ms of web",
+            "runq.mean < 5ms",
+        ] {
+            assert_eq!(Limit::parse(wrong), None, "{wrong}");
+        }
+    }
+}
