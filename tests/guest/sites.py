@@ -38,9 +38,9 @@ KEY_OF_TRACEPOINT = 8
 NOPS = {2: "66 90", 5: "0f 1f 44 00 00"}
 SYSTEM = "schedhist_trace_any"
 SWITCH, WATCHED = re.compile(r"16SchedSwitchProbe(?!.*10AnyChained).*5probe"), re.compile(r"13watched_probe")
-WAKING, NEWTASK = re.compile(r"16SchedWakingProbe.*5probe"), re.compile(r"16TaskNewtaskProbe.*5probe")
+WAKING, NEWTASK = re.compile(r"16SchedWakingProbe(?!.*7Chained).*5probe"), re.compile(r"16TaskNewtaskProbe.*5probe")
 # Registered only for chains. One observes switches of any settings as the one that is watched.
-CHAINED = re.compile(r"(10AnyChained|19SchedWakeupNewProbe|17SoftirqRaiseProbe|17SoftirqEntryProbe).*5probe")
+CHAINED = re.compile(r"(10AnyChained|16SchedWakingProbe.*7Chained|19SchedWakeupNewProbe|17Softirq\w+Probe).*5probe")
 # Registered only while somebody listens: it delivers what the switch left. 6.12 has no such
 # tracepoint.
 EXIT, STABLE = re.compile(r"14SchedExitProbe.*5probe"), "vermagic=6.12."
