@@ -14,10 +14,11 @@ use base64::{engine::general_purpose::STANDARD, Engine};
 use schedhist_core::{
     engine,
     engine::idle::WaitSums,
-    page, raw,
+    raw,
     recording::file::{Recorder, TimedSnapshot},
     timeline::row,
 };
+use schedhist_page as page;
 use serde_json::{json, Value};
 use sha2::{Digest, Sha256};
 

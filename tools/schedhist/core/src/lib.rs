@@ -6,6 +6,9 @@
 //! arithmetic of buckets comes from the module's own engine, which is compiled from its sources in
 //! `src/engine`, so that the command and the module cannot disagree.
 //!
+//! What a person or a viewer looks at has crates of its own, which are compiled for size:
+//! `schedhist-page`, HTML pages and flame graphs, and `schedhist-perfetto`.
+//!
 //! | module | its job |
 //! | --- | --- |
 //! | [`raw`] | decodes a binary snapshot, the file `raw`, with its groups |
@@ -24,8 +27,6 @@
 //! | [`limits`] | limits with names, and whether samples keep them |
 //! | [`merge`] | windows of several machines, added up |
 //! | [`timeline`] | the course of a recording, in a bounded number of columns |
-//! | [`page`] | a recording as one HTML page |
-//! | [`perfetto`] | traces for Perfetto |
 //! | [`exposition`] | metrics for Prometheus: OpenMetrics, its older text, native histograms |
 
 #![forbid(unsafe_code)]
@@ -43,8 +44,6 @@ pub mod laws;
 pub mod limits;
 pub mod log2;
 pub mod merge;
-pub mod page;
-pub mod perfetto;
 pub mod raw;
 pub mod recording;
 pub mod stacks;

@@ -19,17 +19,17 @@ pub fn of_error(error: &io::Error) -> String {
 }
 
 /// The greatest length of the name of a task, in bytes.
-pub(crate) const LONGEST_COMM: usize = 15;
+pub const LONGEST_COMM: usize = 15;
 
 /// Returns text in which each byte is a character of its own, so that none is lost, and lengths are
 /// those in bytes. Names of tasks may have any bytes.
-pub(crate) fn of_bytes(bytes: &[u8]) -> String {
+pub fn of_bytes(bytes: &[u8]) -> String {
     bytes.iter().copied().map(char::from).collect()
 }
 
 /// Returns a part of what [`of_bytes`] has returned as text to be shown: bytes that are no UTF-8 as
 /// `\xNN`.
-pub(crate) fn readable(text: &str) -> String {
+pub fn readable(text: &str) -> String {
     let bytes = text.chars().map(|c| u8::try_from(c).unwrap_or(b'?'));
     let bytes: Vec<_> = bytes.collect();
     let mut out = String::new();
@@ -49,7 +49,7 @@ pub struct Pairs(BTreeMap<String, String>);
 impl Pairs {
     /// Parses `key value` pairs, separated by single spaces. The value of the key `last` is the
     /// rest of the line.
-    pub(crate) fn of_line(line: &str, last: &str) -> Option<Self> {
+    pub fn of_line(line: &str, last: &str) -> Option<Self> {
         let mut pairs = BTreeMap::new();
         let mut rest = line;
         while !rest.is_empty() {
@@ -283,7 +283,7 @@ pub struct Outlier {
 }
 
 /// Splits a text behind its last line that is complete.
-pub(crate) fn whole_lines(text: &str) -> (&str, &str) {
+pub fn whole_lines(text: &str) -> (&str, &str) {
     text.split_at(text.rfind('\n').map_or(0, |end| end + 1))
 }
 

@@ -15,10 +15,10 @@ use schedhist_core::{
     groups::{Between, GroupRow},
     laws,
     limits::{Judged, Limit, Samples},
-    page::{self, flame::Stacks, watched, CpuRow, Recording},
     timeline::Timeline,
     window::Window,
 };
+use schedhist_page::{self as page, flame::Stacks, watched, CpuRow, Recording};
 
 use crate::{
     cli::Report,

@@ -110,7 +110,7 @@ pub fn interval(paths: &[PathBuf]) -> Result<(Interval, Losses)> {
     let mut notes = vec![format!(
         "{} recordings are added up, CPUs of the same number together, for {} in all",
         sum.files,
-        schedhist_core::page::duration(window.span.unwrap_or_default())
+        schedhist_page::duration(window.span.unwrap_or_default())
     )];
     if sum.marks != 0 {
         notes.push(format!("there are {} marks, such as gaps", sum.marks));

@@ -4,10 +4,8 @@
 
 use std::{fs, io::Read, path::Path};
 
-use schedhist_core::{
-    perfetto::{counters::Counters, events},
-    recording::file::{Player, MAGIC},
-};
+use schedhist_core::recording::file::{Player, MAGIC};
+use schedhist_perfetto::{counters::Counters, events};
 
 use crate::{
     error::{At, Error, Result},

@@ -8,7 +8,7 @@ use std::{
     path::Path,
 };
 
-use schedhist_core::page::flame::{picture, Stacks};
+use schedhist_page::flame::{picture, Stacks};
 
 use crate::{
     cli::Flamegraph,

@@ -176,17 +176,17 @@ fn timestamp(ns: u64) -> Vec<u8> {
     out
 }
 
-pub(crate) fn varint(out: &mut Vec<u8>, value: u64) {
+pub fn varint(out: &mut Vec<u8>, value: u64) {
     varint::write(out, u128::from(value));
 }
 
-pub(crate) fn number(out: &mut Vec<u8>, field: u64, value: u64) {
+pub fn number(out: &mut Vec<u8>, field: u64, value: u64) {
     varint(out, field << 3);
     varint(out, value);
 }
 
 /// Appends a field with bytes: a string, a message, packed numbers.
-pub(crate) fn bytes(out: &mut Vec<u8>, field: u64, value: &[u8]) {
+pub fn bytes(out: &mut Vec<u8>, field: u64, value: &[u8]) {
     varint(out, (field << 3) | 2);
     varint(out, value.len() as u64);
     out.extend(value);

@@ -11,7 +11,7 @@
 pub mod counters;
 pub mod events;
 
-use crate::exposition::protobuf::{bytes, number, varint};
+use schedhist_core::exposition::protobuf::{bytes, number, varint};
 
 /// The sequence of packets: there is one.
 const SEQUENCE: u64 = 1;

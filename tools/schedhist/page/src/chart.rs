@@ -5,7 +5,7 @@
 use std::fmt::{Display, Write};
 
 use super::{headline::local, png};
-use crate::{
+use schedhist_core::{
     distribution::{Distribution, Quantile},
     timeline::{row, row_begin, rows, Timeline, ROWS},
     units::Unit,

@@ -4,14 +4,10 @@
 
 use std::collections::BTreeMap;
 
-use schedhist_core::{
-    engine,
-    perfetto::{counters::Counters, events},
-    raw,
-    text::OutlierParser,
-    window::Window,
-};
+use schedhist_core::{engine, raw, text::OutlierParser, window::Window};
+use schedhist_perfetto::{counters::Counters, events};
 
+#[path = "../../core/tests/sim/mod.rs"]
 mod sim;
 
 /// What ftrace prints: a task that runs, waits and runs again; the times are late and rounded.

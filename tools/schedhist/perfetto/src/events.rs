@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 
 use super::{Lanes, Note, Slice, Trace, Track};
-use crate::text::{of_bytes, readable, LONGEST_COMM};
+use schedhist_core::text::{of_bytes, readable, LONGEST_COMM};
 
 /// The events that are read.
 const EVENTS: [&str; 6] = ["oncpu", "runq", "idle", "throttled", "outlier", "culprit"];

@@ -22,7 +22,7 @@ use html::{cell, dim, escaped, figure, key, left, sorted, table};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use crate::{
+use schedhist_core::{
     culprits,
     distribution::{Distribution, Max, Quantile},
     engine::{histogram::totals::Worst, idle::WaitSums},
@@ -571,7 +571,7 @@ fn group_row(out: &mut String, group: &GroupRow) {
     time(out, group.runq.0);
     time(out, group.runq.1);
     let (mut bar, mut x, mut words) = (String::new(), 0, Vec::new());
-    for (class, share) in crate::text::shares(&group.ended_ns).iter().enumerate() {
+    for (class, share) in schedhist_core::text::shares(&group.ended_ns).iter().enumerate() {
         let _ = write!(
             bar,
             "<rect class=\"g{class}\" x=\"{x}\" width=\"{share}\" height=\"100\"/>"
@@ -659,7 +659,7 @@ fn by_culprit(out: &mut String, recording: &Recording, number: usize) {
         return;
     }
     let times: Vec<_> = sums.iter().map(|sum| sum.ran_ns).collect();
-    let shares = crate::text::shares(&times);
+    let shares = schedhist_core::text::shares(&times);
     let heads = "<who had the CPU|outliers|time|<share of all|<the longest of them";
     table(out, true, heads, |out| {
         for (sum, share) in sums.iter().zip(shares).take(CULPRITS) {

@@ -5,7 +5,7 @@
 use chrono::DateTime;
 
 use super::{chart::text, quantile, Recording};
-use crate::{
+use schedhist_core::{
     culprits,
     distribution::Max,
     groups::Numbers,

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use super::{Lanes, Note, Slice, Trace, Track, Unit};
-use crate::{distribution::Quantile, text::Outlier, window::Window};
+use schedhist_core::{distribution::Quantile, text::Outlier, window::Window};
 
 /// The metrics of which the machine has quantiles.
 const METRICS: [&str; 3] = ["runq", "oncpu", "offcpu"];

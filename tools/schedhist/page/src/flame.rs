@@ -12,7 +12,7 @@ use super::{
     chart,
     html::{self, cell, escaped, left},
 };
-use crate::text::{of_bytes, readable, LONGEST_COMM};
+use schedhist_core::text::{of_bytes, readable, LONGEST_COMM};
 
 /// The most frames that a graph has: what is narrower than so many others is left out.
 const MOST: usize = 1_000;

@@ -11,12 +11,13 @@ use schedhist_core::{
         text::{encode, Dialect},
         Exposition, Family, Kind, Sample, Value,
     },
-    page::flame::{picture, Stacks},
     raw,
     stacks::StackParser,
     text::OutlierParser,
 };
+use schedhist_page::flame::{picture, Stacks};
 
+#[path = "../../core/tests/sim/mod.rs"]
 mod sim;
 
 use sim::{nasty_name, shown, Groups, Machine, Random};
