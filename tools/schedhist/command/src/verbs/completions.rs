@@ -81,8 +81,8 @@ fn status(verb: &str) -> &'static str {
              signal that ended one."
         }
         "check" => {
-            "0, or 1 if a limit is not kept, and for a failure; 2 for wrong usage, and if that\n\
-             of a limit cannot be told."
+            "0, or 1 if a limit is not kept, and for a failure; 2 for wrong usage, and if it\n\
+             cannot be told whether one is kept."
         }
         "watch" => {
             "3 if the threshold was exceeded, or else 0;\n1 for a failure, and 2 for wrong usage."
