@@ -3,6 +3,7 @@
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from typing import Any, NoReturn
 from harness import cgroup
 from harness.kernel import has_symbol
 from harness.listeners import Bpftrace
-from harness.test import (CPU1, DEBUGFS, EVENTFS, THOROUGH, TRACEFS, Wrong, about_numbers, allow, bursts, cpus, defer,
+from harness.test import (CPU1, DEBUGFS, EVENTFS, THOROUGH, TRACEFS, WORK, Wrong, about_numbers, allow, bursts, cpus, defer,
                           eq, expedite_rcu, helper, lines_of, load, matches, needs, note, run, skip, spawn, start,
                           value, wait_until, within, write, write_file)
 from harness.tool import (TOOL, Job, begin, ends, grouped_by, instances, lines_of_json, narrow, no_cgroup_is_left,
@@ -624,3 +625,65 @@ def test_tool_diff():
         raise Wrong("a doubled delay was not found, or one where there was none, twice")
     tool("diff", "a.data", "b.data", "--fail-above", "runq:p85:+20%", status=1)
     tool("diff", "a.data", "c.data", "--fail-above", "runq:p85:+20%")
+
+
+def milliseconds(text):
+    number, unit = re.fullmatch(r"([\d.]+)(s|ms|us|ns)", text).groups()
+    return float(number) * {"s": 1000, "ms": 1, "us": 1e-3, "ns": 1e-6}[unit]
+
+
+def total(times):
+    return sum(sum(parts.values()) for parts in times.values())
+
+
+def critical_path(*command):
+    """Runs a command with `--chain`. Returns the times of each task of its critical path, and of who had the CPU
+    meanwhile, in milliseconds; checks the laws."""
+    said = tool("run", "--chain", "--", *command).err
+    text = said[said.find("## critical path"):]
+    note(text)
+    narrow(text)
+    eq("chain", value("chain"), "0")
+    text = re.sub(r"\n {4,}(?! *[\d.]+%)", " ", text)
+    law = re.search(r"^  ((?:[a-z ]+ \d+ \+? ?)+)= (\d+) ns$", text, re.M)
+    eq("the law", sum(map(int, re.findall(r" (\d+)", law[1]))), int(law[2]))
+    shares = re.findall(r"^ +([\d.]+)% +\S+  ([^\n:]+): (.*)", text, re.M)
+    eq("the sum of shares", round(sum(float(share) for share, _, _ in shares), 1), 100)
+    times = {name: {what: milliseconds(time) for what, time in re.findall(r"([a-z]+) ([\d.]+[mun]?s)", parts)}
+             for _, name, parts in shares}
+    within("the sum of all times", 0.98 * int(law[2]) / 1e6, total(times), 1.02 * int(law[2]) / 1e6)
+    behind = re.search(r"^  who had the CPU meanwhile: (.*)", text, re.M)
+    behind = re.findall(r"(?:^|, )([^,]+|\(idle, waking up\)) ([\d.]+[mun]?s)", behind[1]) if behind else []
+    return times, {name: milliseconds(time) for name, time in behind}
+
+
+@allow(300)
+def test_tool_run_chain():
+    """The critical path of a command names what it waits for, and its parts add up to its time."""
+    begin()
+    folder = WORK / "path"
+    folder.mkdir()
+    # A sleep in a pipeline, whose other end waits for it.
+    times, _ = critical_path("sh", "-c", "sleep 0.4 | cat")
+    within("the sleep", 350, times["sleep"]["blocked"])
+    # Who holds a lock.
+    lock = folder / "lock"
+    holder = folder / "holder"
+    shutil.copy("/bin/dash", holder)
+    spin = "i=0; while [ $i -lt 30000 ]; do i=$((i + 1)); done"
+    times, _ = critical_path("sh", "-c", f"""
+        {holder} -c 'exec 9> {lock}; flock 9; touch {folder}/held; for round in 1 2 3; do {spin}; done' &
+        while [ ! -e {folder}/held ]; do sleep 0.05; done
+        flock {lock} true""")
+    within("its holder", 0.5 * total(times), sum(times["holder"].values()))
+    # Who has the CPU.
+    hog = folder / "hog"
+    shutil.copy("/bin/dash", hog)
+    start("taskset", "-c", "1", hog, "-c", "while :; do :; done")
+    times, behind = critical_path("taskset", "-c", "1", "sh", "-c", f"{spin}; {spin}; {spin}")
+    within("the hog", 0.25 * total(times), behind["hog"])
+    # The longest of several jobs at a time.
+    makefile = folder / "Makefile"
+    makefile.write_text("all: a b c\na:\n\t@sleep 0.7\nb c:\n\t@sleep 0.2\n")
+    times, _ = critical_path("make", "-s", "-j2", "-C", folder)
+    within("the sleep", 650, times["sleep"]["blocked"])

@@ -271,6 +271,9 @@ pub struct Run {
     /// Print a table of all runs at the end
     #[arg(long, conflicts_with_all = ["json", "separator"])]
     pub table: bool,
+    /// Also print the critical path of the command
+    #[arg(long, conflicts_with_all = ["json", "separator", "attached"])]
+    pub chain: bool,
     /// End the command with SIGTERM after MS milliseconds
     #[arg(long, value_name = "MS", value_parser = parsed(milliseconds))]
     pub timeout: Option<Duration>,

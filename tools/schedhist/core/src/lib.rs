@@ -27,6 +27,7 @@
 //! | [`limits`] | limits with names, and whether samples keep them |
 //! | [`merge`] | windows of several machines, added up |
 //! | [`timeline`] | the course of a recording, in a bounded number of columns |
+//! | [`path`] | the critical path of a command |
 //! | [`exposition`] | metrics for Prometheus: OpenMetrics, its older text, native histograms |
 
 #![forbid(unsafe_code)]
@@ -44,6 +45,7 @@ pub mod laws;
 pub mod limits;
 pub mod log2;
 pub mod merge;
+pub mod path;
 pub mod raw;
 pub mod recording;
 pub mod stacks;

@@ -46,6 +46,9 @@ const PERIOD: Duration = Duration::from_secs(1);
 /// The exit status if the threshold was exceeded.
 const EXCEEDED: u8 = 3;
 
+/// For `--chain`, of each CPU: they take 64 KiB.
+const SLICES: &str = "1024";
+
 /// What to do at an outlier.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
@@ -128,11 +131,9 @@ fn note_others(source: &Source, names: &raw::Names, metric: &str, ns: u64, words
 }
 
 /// Makes the module keep slices for chains, unless it does, for as long as the result exists.
-fn keep_slices(source: &Source) -> Result<Setting<'_>> {
-    /// For each CPU: they take 64 KiB.
-    const SLICES: &str = "1024";
+pub fn keep_slices<'a>(source: &'a Source, slices: &str) -> Result<Setting<'a>> {
     Setting::new(source, "chain", |now| {
-        Ok((now == "0").then(|| SLICES.to_owned()))
+        Ok((now == "0").then(|| slices.to_owned()))
     })
 }
 
@@ -160,7 +161,10 @@ pub fn watch(args: &Watch, source: &Source) -> Result<u8> {
         _restored = Some(on_outlier(source, &words)?);
     }
     // Before the threshold: what is kept from here on explains the first outlier.
-    let _chain = args.chain.then(|| keep_slices(source)).transpose()?;
+    let _chain = args
+        .chain
+        .then(|| keep_slices(source, SLICES))
+        .transpose()?;
     let _threshold = threshold(source, metric, ns)?;
     if source.is_live() && !args.quiet {
         owner::note_pids();

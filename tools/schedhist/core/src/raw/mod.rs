@@ -368,16 +368,16 @@ impl<'a> Reader<'a> {
 }
 
 /// The records of a snapshot.
-struct Records<'a> {
-    data: &'a [u8],
+pub(crate) struct Records<'a> {
+    pub(crate) data: &'a [u8],
     /// The offset of the next one.
-    at: usize,
+    pub(crate) at: usize,
 }
 
 impl<'a> Records<'a> {
     /// Returns the offset and the type of the next record, and its contents after the head; `None`
     /// at the end.
-    fn next(&mut self) -> Result<Option<(usize, u32, Reader<'a>)>, DecodeError> {
+    pub(crate) fn next(&mut self) -> Result<Option<(usize, u32, Reader<'a>)>, DecodeError> {
         let (data, offset) = (self.data, self.at);
         let mut rest = Reader(data.get(offset..).unwrap_or_default());
         let mut head = rest;

@@ -101,6 +101,13 @@ enum Running<'a> {
 }
 
 impl Running<'_> {
+    fn pid(&self) -> Option<u32> {
+        match self {
+            Self::Child(child) => Some(child.id()),
+            Self::Attached { .. } => None,
+        }
+    }
+
     /// Returns the status once it has ended; 0 if this was only attached.
     fn ended(&mut self) -> std::io::Result<Option<ExitStatus>> {
         match self {
@@ -148,6 +155,8 @@ pub struct Outcome {
     /// Whether the command ended before it was to be measured.
     pub is_early: bool,
     pub status: ExitStatus,
+    /// That of the command.
+    pub pid: Option<u32>,
     /// Whether a signal asks to end.
     pub is_over: bool,
 }
@@ -281,6 +290,7 @@ impl Job<'_> {
             run,
             is_early,
             status,
+            pid: running.pid(),
             is_over,
         })
     }

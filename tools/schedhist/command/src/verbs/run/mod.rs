@@ -4,11 +4,12 @@
 
 use crate::{
     cli::Run,
-    error::{told, Result},
+    error::{noted, told, Result},
     files,
     options::{Form, Style},
     output::note,
     recordings::{runs::COUNTS, tables, writer::Writer},
+    setting::owner,
     source::Source,
     sys::{self, Waiter},
 };
@@ -18,12 +19,14 @@ mod command_group;
 mod job;
 mod log;
 mod own;
+mod path;
 mod target;
 
 pub use ab::ab;
 use command_group::CommandGroup;
 use job::{Job, Subject};
 use log::Log;
+use path::Recorder;
 use target::Target;
 
 pub fn run(args: &Run, source: &Source) -> Result<u8> {
@@ -64,8 +67,12 @@ pub fn run(args: &Run, source: &Source) -> Result<u8> {
         is_quiet: false,
         log,
     };
+    if args.chain && source.is_live() {
+        owner::need_initial_pids("--chain")?;
+    }
+    let _chain = args.chain.then(|| path::keep_slices(source)).transpose()?;
     let mut status = 0;
-    let ended = repeated(&job, args.repeat, args.table, output.as_mut(), &mut status);
+    let ended = repeated(&job, args, output.as_mut(), &mut status);
     // The highest: a later run may have failed to start.
     Ok(status.max(told(ended.and(job.log.end()))))
 }
@@ -82,13 +89,8 @@ fn group_of_command(source: &Source) -> Option<CommandGroup<'_>> {
 }
 
 /// Runs the command `repeat` times. `status` becomes the highest of all runs.
-fn repeated(
-    job: &Job<'_>,
-    repeat: u64,
-    has_table: bool,
-    mut output: Option<&mut Writer>,
-    status: &mut u8,
-) -> Result {
+fn repeated(job: &Job<'_>, args: &Run, mut output: Option<&mut Writer>, status: &mut u8) -> Result {
+    let (repeat, has_table) = (args.repeat, args.table);
     let mut runs = Vec::new();
     for number in 1..=repeat {
         let title = match repeat {
@@ -103,7 +105,13 @@ fn repeated(
                 None => Ok(()),
             }
         };
+        let recorder = args.chain.then(|| Recorder::begin(job.source));
         let outcome = job.once(&title, &mut started)?;
+        if let (Some(recorder), Some(pid)) = (recorder, outcome.pid) {
+            if let Some(text) = noted(recorder.end(&title, pid)) {
+                job.log.print(&text);
+            }
+        }
         *status = sys::exit_status(outcome.status).max(*status);
         let is_attached = matches!(job.subject, Subject::Target(_));
         match outcome.run {

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `run --chain`: the critical path of the command.
+
+use std::{
+    fmt::Write,
+    fs,
+    sync::mpsc::{self, RecvTimeoutError, Sender},
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use schedhist_core::{
+    path::{Path, Slices, Times},
+    text::shares,
+    units::Unit,
+};
+
+use crate::{
+    error::{At, Error, Result},
+    output::{note, wrap_after},
+    setting::Setting,
+    source::Source,
+    verbs::watch,
+};
+
+/// For each CPU: they take 256 KiB, and reach back 40 ms at 100,000 switches a second.
+const SLICES: &str = "4096";
+
+/// The bounds of the time from one read to the next.
+const PERIODS: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(500)];
+
+/// The tasks and the culprits that are shown.
+const SHOWN: usize = 10;
+
+/// Makes the module keep slices, unless it does, for as long as the result exists.
+pub fn keep_slices(source: &Source) -> Result<Setting<'_>> {
+    watch::keep_slices(source, SLICES)
+}
+
+/// Reads all slices of tasks, from when it is created until it ends.
+pub struct Recorder {
+    end: Sender<()>,
+    thread: JoinHandle<Result<Slices>>,
+}
+
+impl Recorder {
+    pub fn begin(source: &Source) -> Self {
+        let path = source.path("slices");
+        let (end, ended) = mpsc::channel();
+        // Signals are blocked by now, and so they are in this thread.
+        let thread = thread::spawn(move || {
+            let mut slices = Slices::default();
+            let mut period = PERIODS[0];
+            loop {
+                let is_last = ended.recv_timeout(period) != Err(RecvTimeoutError::Timeout);
+                let data = fs::read(&path).at(&path)?;
+                let new = slices.add(&data).at(&path)?;
+                if is_last {
+                    return Ok(slices);
+                }
+                period = match new {
+                    new if new > 0.3 => period / 2,
+                    new if new < 0.1 => period * 2,
+                    _ => period,
+                };
+                period = period.clamp(PERIODS[0], PERIODS[1]);
+            }
+        });
+        Self { end, thread }
+    }
+
+    /// Returns the text of the critical path of the command, which has ended.
+    pub fn end(self, title: &str, pid: u32) -> Result<String> {
+        // If it has ended, the result says why.
+        let _ = self.end.send(());
+        let slices = self.thread.join().unwrap_or_else(|_| {
+            let why = "the reader of slices has failed";
+            Err(Error::new(why))
+        })?;
+        if slices.missed() != 0 {
+            note(format!(
+                "{} slices were overwritten before they were read: a greater 'chain' keeps more \
+                 (schedhist ctl chain 65536)",
+                slices.missed()
+            ));
+        }
+        let path = Path::of(&slices, pid as i32).ok_or_else(|| {
+            Error::new("--chain: the first or the last slice of the command was not seen")
+        })?;
+        Ok(text(&path, title))
+    }
+}
+
+fn text(path: &Path, title: &str) -> String {
+    let time = |ns| Unit::Fitting.text(Some(ns));
+    let mut out = String::new();
+    // Writing to a String does not fail.
+    let _ = writeln!(
+        out,
+        "## critical path of {title}: {} from fork to exit, {} wakeups",
+        time(path.wall),
+        path.wakeups
+    );
+    let mut tasks: Vec<_> = path.tasks.iter().collect();
+    tasks.sort_by_key(|(name, times)| (std::cmp::Reverse(times.sum()), *name));
+    let mut rows: Vec<_> = tasks.iter().map(|(_, times)| times.sum()).collect();
+    rows.push(path.unseen);
+    let shares = shares(&rows);
+    for ((name, times), share) in tasks.iter().zip(&shares).take(SHOWN) {
+        let parts = times.parts().into_iter().filter(|(_, ns)| *ns != 0);
+        let parts: Vec<_> = parts
+            .map(|(what, ns)| format!("{what} {}", time(ns)))
+            .collect();
+        line(&mut out, *share, times.sum(), name, &parts.join(", "));
+    }
+    let others: u64 = tasks.iter().skip(SHOWN).map(|(_, times)| times.sum()).sum();
+    if others != 0 {
+        let share = shares[SHOWN..tasks.len()].iter().sum();
+        line(&mut out, share, others, "others", "");
+    }
+    if path.unseen != 0 {
+        line(&mut out, shares[tasks.len()], path.unseen, "not seen", "");
+    }
+    let mut behind: Vec<_> = path.behind.iter().filter(|(_, ns)| **ns != 0).collect();
+    behind.sort_by_key(|(name, ns)| (std::cmp::Reverse(**ns), *name));
+    let behind: Vec<_> = { behind.iter().take(SHOWN) }
+        .map(|(name, ns)| {
+            let name = name.as_deref().unwrap_or("(idle, waking up)");
+            format!("{name} {}", time(**ns))
+        })
+        .collect();
+    if !behind.is_empty() {
+        let behind = format!("who had the CPU meanwhile: {}", behind.join(", "));
+        paragraph(&mut out, &behind);
+    }
+    let mut sum = Times::default();
+    for times in path.tasks.values() {
+        sum.add(times);
+    }
+    let mut parts: Vec<_> = sum.parts().to_vec();
+    parts.push(("not seen", path.unseen));
+    debug_assert_eq!(parts.iter().map(|(_, ns)| ns).sum::<u64>(), path.wall);
+    let parts = parts.into_iter().filter(|(_, ns)| *ns != 0);
+    let parts: Vec<_> = parts.map(|(what, ns)| format!("{what} {ns}")).collect();
+    paragraph(
+        &mut out,
+        &format!("{} = {} ns", parts.join(" + "), path.wall),
+    );
+    out
+}
+
+fn paragraph(out: &mut String, text: &str) {
+    wrap_after(out, "  ", 4, text);
+}
+
+fn line(out: &mut String, share: u32, ns: u64, name: &str, parts: &str) {
+    let time = Unit::Fitting.text(Some(ns));
+    let text = match parts {
+        "" => name.to_owned(),
+        parts => format!("{name}: {parts}"),
+    };
+    let begin = format!("  {:>3}.{}% {time:>8}  ", share / 10, share % 10);
+    wrap_after(out, &begin, begin.len() + 2, &text);
+}

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The critical path of a command: what its end waited for, back to its beginning.
+//!
+//! It is computed from all slices of tasks meanwhile, which the module's file `slices` has. From
+//! the last slice of the command's process, it goes back in time as a chain does, see
+//! [`engine::chain`](crate::engine::chain). But where not a task ended a sleep, it goes on with the
+//! sleeper itself, before that sleep.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::{
+    culprits::pool,
+    engine::{
+        chain::{Context, Kept, Link, Slice, Start},
+        format::text::Escaped,
+    },
+    raw::{decode_error, DecodeError, Reader, Records},
+};
+
+const KEPT_SLICE: u32 = 32;
+
+/// All slices that were read, by CPU.
+#[derive(Clone, Debug, Default)]
+pub struct Slices {
+    cpus: BTreeMap<u32, BTreeMap<u64, Kept>>,
+    missed: u64,
+}
+
+impl Slices {
+    /// Adds those of a file `slices`. Returns which part of what the file can hold is new, at most
+    /// 1: it must be read again before all is.
+    pub fn add(&mut self, data: &[u8]) -> Result<f64, DecodeError> {
+        let mut records = Records { data, at: 0 };
+        let mut counts: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
+        while let Some((offset, kind, record)) = records.next()? {
+            if kind != KEPT_SLICE {
+                continue;
+            }
+            let Some((cpu, kept)) = kept_slice(record) else {
+                return decode_error(format!("broken slice at offset {offset}"));
+            };
+            let slices = self.cpus.entry(cpu).or_default();
+            let last = slices.last_key_value().map(|(number, _)| *number);
+            let is_new = last.is_none_or(|last| last < kept.number);
+            if let Some(last) = last.filter(|_| is_new) {
+                self.missed = self.missed.saturating_add(kept.number - last - 1);
+            }
+            let (new, all) = counts.entry(cpu).or_default();
+            *new += u64::from(is_new);
+            *all += 1;
+            // The last one may have ended since.
+            slices.insert(kept.number, kept);
+        }
+        let parts = counts.values().map(|(new, all)| *new as f64 / *all as f64);
+        Ok(parts.fold(0.0, f64::max))
+    }
+
+    /// Returns how many slices were overwritten before they were read.
+    pub fn missed(&self) -> u64 {
+        self.missed
+    }
+
+    fn get(&self, at: At) -> Option<&Kept> {
+        self.cpus.get(&at.0)?.get(&at.1)
+    }
+
+    /// Returns when a slice ended; `None` if it has not.
+    fn end(&self, (cpu, number): At) -> Option<u64> {
+        match self.get((cpu, number))?.idle {
+            0 => Some(self.get((cpu, number.wrapping_add(1)))?.slice.since),
+            idle => Some(idle),
+        }
+    }
+
+    /// Returns what had a CPU from one time to another, before the slice `at`, with the name of
+    /// each; `None` stands for the idle task.
+    fn occupants(&self, at: At, from: u64, to: u64) -> Vec<(Option<String>, u64)> {
+        let (mut found, mut left) = (Vec::new(), to.saturating_sub(from));
+        let before = self.cpus.get(&at.0).map(|slices| slices.range(..at.1));
+        for (number, kept) in before.into_iter().flatten().rev() {
+            let end = self.end((at.0, *number)).unwrap_or(to).min(to);
+            if end <= from {
+                break;
+            }
+            let ns = end.saturating_sub(kept.slice.since.max(from)).min(left);
+            left -= ns;
+            found.push((Some(name(&kept.slice)), ns));
+        }
+        found.push((None, left));
+        found
+    }
+}
+
+/// The CPU and the number of a slice.
+type At = (u32, u64);
+
+fn name(slice: &Slice) -> String {
+    let comm = slice.comm.split(|byte| *byte == 0).next();
+    pool(&Escaped(comm.unwrap_or_default()).to_string())
+}
+
+fn kept_slice(mut record: Reader<'_>) -> Option<(u32, Kept)> {
+    let (cpu, pid) = (record.u32()?, record.u32()? as i32);
+    let (number, since, idle) = (record.u64()?, record.u64()?, record.u64()?);
+    let (waiting, link_number) = (record.u64()?, record.u64()?);
+    let (link_cpu, via, start) = (record.u32()?, record.u32()?, record.u32()?);
+    let _reserved = record.u32()?;
+    let context = Context::ALL.get(via as usize).copied();
+    let slice = Slice {
+        pid,
+        comm: record.bytes(16)?.try_into().ok()?,
+        start: Start::ALL
+            .get(start as usize)
+            .copied()
+            .unwrap_or(Start::Unknown),
+        since,
+        waiting,
+        link: Link::new(link_cpu, link_number).within(context.unwrap_or(Context::Unknown)),
+    };
+    let kept = Kept {
+        number,
+        slice,
+        idle,
+    };
+    Some((cpu, kept))
+}
+
+/// What the path goes through, in a task; times in nanoseconds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Times {
+    /// It had a CPU.
+    pub ran: u64,
+    /// It waited for a CPU after it had been woken.
+    pub waited: u64,
+    /// It waited for one after it had been preempted.
+    pub preempted: u64,
+    /// Its quota had been spent.
+    pub throttled: u64,
+    /// It was blocked, until no task but a timer, a device or another CPU's idle task woke it.
+    pub blocked: u64,
+    /// It was blocked, and it is not known until what woke it.
+    pub unknown: u64,
+}
+
+impl Times {
+    /// The parts, with their names.
+    pub fn parts(&self) -> [(&'static str, u64); 6] {
+        [
+            ("ran", self.ran),
+            ("waited", self.waited),
+            ("preempted", self.preempted),
+            ("throttled", self.throttled),
+            ("blocked", self.blocked),
+            ("unknown", self.unknown),
+        ]
+    }
+
+    pub fn add(&mut self, other: &Self) {
+        self.ran += other.ran;
+        self.waited += other.waited;
+        self.preempted += other.preempted;
+        self.throttled += other.throttled;
+        self.blocked += other.blocked;
+        self.unknown += other.unknown;
+    }
+
+    pub fn sum(&self) -> u64 {
+        self.parts().iter().map(|(_, ns)| ns).sum()
+    }
+}
+
+/// The critical path of a command.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Path {
+    /// From its fork to its exit, in nanoseconds: what `unseen` and all times of all tasks add up
+    /// to.
+    pub wall: u64,
+    /// The time before the path ends at a slice that was not read.
+    pub unseen: u64,
+    /// The times of all tasks of a name.
+    pub tasks: BTreeMap<String, Times>,
+    /// Who had the CPU while tasks of the path waited for it or were preempted: of a name, or the
+    /// idle task.
+    pub behind: BTreeMap<Option<String>, u64>,
+    /// The number of times at which a task of the path woke the next one, or created it.
+    pub wakeups: u64,
+}
+
+impl Path {
+    /// Follows the path of the process `pid`, which has ended. Returns `None` if its first or its
+    /// last slice is not there.
+    pub fn of(slices: &Slices, pid: i32) -> Option<Self> {
+        // The slices of each task, by their begin.
+        let mut by_task: BTreeMap<i32, BTreeSet<(u64, At)>> = BTreeMap::new();
+        for (cpu, of_cpu) in &slices.cpus {
+            for (number, kept) in of_cpu {
+                let of_task = by_task.entry(kept.slice.pid).or_default();
+                of_task.insert((kept.slice.since, (*cpu, *number)));
+            }
+        }
+        let count: usize = slices.cpus.values().map(BTreeMap::len).sum();
+        let own = by_task.get(&pid)?;
+        let begin = own.iter().rev().find_map(|(_, at)| {
+            let slice = slices.get(*at)?.slice;
+            (slice.start == Start::Forked).then_some(slice.waiting)
+        })?;
+        let last = own.last()?.1;
+        let mut walk = Walk {
+            slices,
+            by_task,
+            begin,
+            until: slices.end(last)?.max(begin),
+            path: Self::default(),
+        };
+        walk.path.wall = walk.until - begin;
+        let mut next = Some(last);
+        // In a file that is damaged, links may lead in a circle.
+        for _ in 0..count {
+            match next.filter(|_| walk.until > begin) {
+                Some(at) => next = walk.step(at),
+                None => break,
+            }
+        }
+        walk.path.unseen = walk.back_to(begin);
+        Some(walk.path)
+    }
+}
+
+/// A path that is being followed back.
+struct Walk<'a> {
+    slices: &'a Slices,
+    by_task: BTreeMap<i32, BTreeSet<(u64, At)>>,
+    begin: u64,
+    /// What comes later is in the path already.
+    until: u64,
+    path: Path,
+}
+
+impl Walk<'_> {
+    /// Returns how long it is from `time` on until here, and goes back there.
+    fn back_to(&mut self, time: u64) -> u64 {
+        let time = time.min(self.until).max(self.begin);
+        let ns = self.until - time;
+        self.until = time;
+        ns
+    }
+
+    /// Adds a slice, and what was before it. Returns the slice before.
+    fn step(&mut self, at: At) -> Option<At> {
+        let slice = self.slices.get(at)?.slice;
+        let mut times = Times {
+            ran: self.back_to(slice.since),
+            ..Times::default()
+        };
+        let since = self.until;
+        let gap = self.back_to(slice.waiting);
+        match slice.start {
+            Start::Throttled => times.throttled = gap,
+            Start::Preempted => times.preempted = gap,
+            _ => times.waited = gap,
+        }
+        if slice.start != Start::Throttled {
+            for (name, ns) in self.slices.occupants(at, self.until, since) {
+                *self.path.behind.entry(name).or_default() += ns;
+            }
+        }
+        let link = (slice.link.cpu(), slice.link.number());
+        let is_task = slice.start != Start::Unknown && slice.link.context().is_of_task();
+        let next = if is_task && self.slices.get(link).is_some() {
+            self.path.wakeups += u64::from(slice.start.is_wakeup() && self.until > self.begin);
+            Some(link)
+        } else {
+            self.sleeper(at, &slice, &mut times)
+        };
+        let all = self.path.tasks.entry(name(&slice)).or_default();
+        all.add(&times);
+        next
+    }
+
+    /// Adds the sleep before a slice, which no task that is known ended. Returns the slice before.
+    fn sleeper(&mut self, at: At, slice: &Slice, times: &mut Times) -> Option<At> {
+        let of_task = self.by_task.get(&slice.pid)?;
+        let before = of_task.range(..(slice.since, at)).next_back();
+        let before = before
+            .map(|(_, at)| *at)
+            .filter(|_| slice.start != Start::Forked);
+        let end = before.and_then(|at| self.slices.end(at));
+        let ns = self.back_to(end.unwrap_or(0));
+        match slice.link.context() {
+            Context::Interrupt
+            | Context::InterruptSoftirq
+            | Context::UnknownSoftirq
+            | Context::Idle
+                if end.is_some() && slice.start == Start::Woken =>
+            {
+                times.blocked = ns;
+            }
+            _ => times.unknown = ns,
+        }
+        before
+    }
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The critical path of a command, of slices that are known.
+
+use schedhist_core::{
+    engine::{
+        chain::{Context, Link, Place, Ring, Slice, Start},
+        format::raw::{self, Sink},
+    },
+    path::{Path, Slices, Times},
+};
+
+struct Bytes(Vec<u8>);
+
+impl Sink for Bytes {
+    fn write(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
+    }
+}
+
+/// The rings of CPUs, of so many slices each.
+struct Machine(Vec<Ring<Vec<Place>>>);
+
+impl Machine {
+    fn new(cpus: u32, slices: usize) -> Self {
+        let ring = |cpu| Ring::new(cpu, (0..slices).map(|_| Place::default()).collect());
+        Self((0..cpus).map(|cpu| ring(cpu).unwrap()).collect())
+    }
+
+    /// A task gets a CPU. Returns its slice.
+    fn enter(&self, cpu: usize, name: &str, start: Start, times: [u64; 2], link: Link) -> Link {
+        let mut comm = [0; 16];
+        comm[..name.len()].copy_from_slice(name.as_bytes());
+        self.0[cpu].enter(&Slice {
+            // Of the same length: the command is 3.
+            pid: name.len() as i32,
+            comm,
+            start,
+            since: times[1],
+            waiting: times[0],
+            link,
+        });
+        self.0[cpu].now()
+    }
+
+    /// Returns the file `slices`.
+    fn file(&self) -> Vec<u8> {
+        let mut bytes = Bytes(Vec::new());
+        for (cpu, ring) in (0..).zip(&self.0) {
+            for kept in ring.kept() {
+                raw::kept_slice(&mut bytes, cpu, &kept);
+            }
+        }
+        raw::end(&mut bytes);
+        bytes.0
+    }
+}
+
+fn interrupt(cpu: u32) -> Link {
+    Link::new(cpu, 1).within(Context::Interrupt)
+}
+
+/// `tool` runs `cmd` at 100, which sleeps from 130 on; a timer wakes it at 200. It runs from 220 on,
+/// and is preempted at 250 by `hog`, until 300. At 310 it sleeps: `helper`, which it has woken at
+/// 305, works for it from 308 to 400, when it wakes it. From 405 on it runs, until it exits at 450.
+fn command(machine: &Machine) {
+    let none = Link::UNKNOWN;
+    let tool = machine.enter(0, "tool", Start::Unknown, [50, 50], none);
+    let first = tool.within(Context::Fork);
+    machine.enter(1, "cmd", Start::Forked, [100, 110], first);
+    machine.0[1].enter_idle(130);
+    machine.enter(1, "other2", Start::Woken, [150, 150], none);
+    let woken = machine.enter(1, "cmd", Start::Woken, [200, 220], interrupt(0));
+    machine.enter(1, "hog99", Start::Woken, [250, 250], interrupt(0));
+    let last = machine.enter(1, "cmd", Start::Preempted, [250, 300], woken);
+    let helper = machine.enter(0, "helper1", Start::Woken, [305, 308], last);
+    machine.0[1].enter_idle(310);
+    machine.enter(1, "cmd", Start::Woken, [400, 405], helper);
+    machine.0[1].enter_idle(450);
+}
+
+#[test]
+fn known() {
+    let machine = Machine::new(2, 64);
+    command(&machine);
+    let mut slices = Slices::default();
+    assert_eq!(slices.add(&machine.file()), Ok(1.0));
+    assert_eq!((slices.add(&machine.file()), slices.missed()), (Ok(0.0), 0));
+    let path = Path::of(&slices, 3).unwrap();
+    assert_eq!((path.wall, path.unseen, path.wakeups), (350, 0, 2));
+    let times = |name: &str| path.tasks[name].clone();
+    let cmd = Times {
+        ran: 45 + 5 + 30 + 20,
+        waited: 5 + 20 + 10,
+        preempted: 50,
+        blocked: 70,
+        ..Times::default()
+    };
+    assert_eq!(times("cmd"), cmd);
+    let helper = Times {
+        ran: 92,
+        waited: 3,
+        ..Times::default()
+    };
+    assert_eq!(times("helper1"), helper);
+    assert_eq!(path.tasks.len(), 2);
+    let behind: Vec<_> = { path.behind.iter() }
+        .map(|(name, ns)| (name.as_deref(), *ns))
+        .filter(|(_, ns)| *ns != 0)
+        .collect();
+    // `other2` was on the CPU when the timer's interrupt came, and `tool` had the helper's.
+    let expected = [
+        (None, 15),
+        (Some("hog99"), 50),
+        (Some("other2"), 20),
+        (Some("tool"), 3),
+    ];
+    assert_eq!(behind, expected);
+    assert!(Path::of(&slices, 4).is_none() && Path::of(&slices, 77).is_none());
+}
+
+/// Slices that are overwritten before they are read are counted, and the path says where it ends.
+#[test]
+fn overwritten() {
+    let machine = Machine::new(2, 16);
+    let mut slices = Slices::default();
+    command(&machine);
+    slices.add(&machine.file()).unwrap();
+    let times = |number: u64| [1000 * number, 1000 * number];
+    let mut last = machine.0[1].now();
+    for number in 1..=40 {
+        last = machine.enter(1, "cmd", Start::Preempted, times(number), last);
+    }
+    machine.0[1].enter_idle(50_000);
+    slices.add(&machine.file()).unwrap();
+    assert_eq!(slices.missed(), 40 - 16);
+    let path = Path::of(&slices, 3).unwrap();
+    let sum: u64 = path.tasks.values().map(Times::sum).sum();
+    assert_eq!(sum + path.unseen, path.wall);
+    assert_eq!(path.wall, 50_000 - 100);
+    let cmd = &path.tasks["cmd"];
+    assert!(cmd.unknown > 20_000, "{cmd:?}");
+}
+
+/// Whatever is in the file, there is a result, and the law holds.
+#[test]
+fn damaged() {
+    let machine = Machine::new(2, 64);
+    command(&machine);
+    let file = machine.file();
+    let mut random = 1_u64;
+    for _ in 0..2000 {
+        let mut damaged = file.clone();
+        for _ in 0..4 {
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            let at = (random >> 33) as usize % damaged.len();
+            damaged[at] ^= (random >> 24) as u8;
+        }
+        let mut slices = Slices::default();
+        if slices.add(&damaged).is_err() {
+            continue;
+        }
+        if let Some(path) = Path::of(&slices, 3) {
+            let sum: u64 = path.tasks.values().map(Times::sum).sum();
+            assert_eq!(sum + path.unseen, path.wall);
+        }
+    }
+}
