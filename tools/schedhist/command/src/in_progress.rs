@@ -143,7 +143,7 @@ pub fn longer(snapshot: &Snapshot, ns: u64) -> Vec<String> {
     };
     let all = of("oncpu", "has had").chain(of("runq", "has waited for"));
     let mut all: Vec<_> = all.filter(|(task, _)| task.duration > ns).collect();
-    all.sort_by_key(|(task, _)| Reverse(task.duration));
+    all.sort_by_cached_key(|(task, _)| Reverse(task.duration));
     let text = |(task, what): &(TaskInProgress, &str)| {
         let time = Unit::Fitting.text(Some(task.duration));
         format!("{} {what} CPU {} for {time}", who(task), task.cpu)

@@ -111,7 +111,7 @@ fn long_waits(all: Option<&LongWaits>, unit: Unit) -> Vec<String> {
 /// Returns in words why tasks waited long: the greatest causes, by time.
 fn causes(sums: &WaitSums) -> Option<String> {
     let mut all = WaitCause::ALL.map(|cause| (sums.cause(cause).1, cause));
-    all.sort_by_key(|(ns, _)| Reverse(*ns));
+    all.sort_by_cached_key(|(ns, _)| Reverse(*ns));
     let whole = sums.part(WaitPart::Waited).max(1) as f64;
     let shares = all.into_iter().map(|(ns, cause)| {
         let what = match cause {

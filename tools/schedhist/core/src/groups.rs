@@ -178,9 +178,9 @@ pub fn offenders(rows: &[GroupRow]) -> (Vec<Offender>, u64) {
     }
     let mut all: Vec<_> = all.into_values().collect();
     for offender in &mut all {
-        offender.waited.sort_by_key(|(_, ns)| Reverse(*ns));
+        offender.waited.sort_by_cached_key(|(_, ns)| Reverse(*ns));
     }
-    all.sort_by_key(|offender| Reverse(offender.kept_ns));
+    all.sort_by_cached_key(|offender| Reverse(offender.kept_ns));
     (all, unnamed)
 }
 
@@ -388,7 +388,7 @@ impl<'a> Between<'a> {
             (ns != 0).then(|| (now.name.to_string(), ns))
         });
         let mut neighbours: Vec<_> = neighbours.collect();
-        neighbours.sort_by_key(|(_, ns)| Reverse(*ns));
+        neighbours.sort_by_cached_key(|(_, ns)| Reverse(*ns));
         neighbours
     }
 }

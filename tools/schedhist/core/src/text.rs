@@ -369,7 +369,7 @@ pub fn shares(values: &[u64]) -> Vec<u32> {
     // At most 1000 each.
     let mut shares: Vec<_> = scaled.iter().map(|value| (value / sum) as u32).collect();
     let mut order: Vec<_> = (0..values.len()).collect();
-    order.sort_by_key(|i| std::cmp::Reverse(scaled[*i] % sum));
+    order.sort_by_cached_key(|i| std::cmp::Reverse(scaled[*i] % sum));
     let left = 1000 - shares.iter().sum::<u32>();
     for i in order.into_iter().take(left as usize) {
         shares[i] += 1;

@@ -545,7 +545,7 @@ pub fn picture(stacks: &Stacks, title: Option<&str>) -> String {
 
 fn table(out: &mut String, stacks: &Stacks, whole: u64) {
     let mut all: Vec<_> = stacks.weights.iter().collect();
-    all.sort_by_key(|(_, weight)| std::cmp::Reverse(**weight));
+    all.sort_by_cached_key(|(_, weight)| std::cmp::Reverse(**weight));
     let shown = all.len().min(LISTED);
     let _ = write!(
         out,

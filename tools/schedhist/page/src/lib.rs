@@ -92,7 +92,7 @@ pub struct Shorter {
 /// Keeps as many outliers as a page shows, in the order of time: the longest of each metric, then
 /// the second of each, and so on, since sleeps are longer than waits. Returns the rest, too.
 pub fn worst(mut outliers: Vec<(u64, Outlier)>) -> (Vec<(u64, Outlier)>, Vec<Shorter>) {
-    outliers.sort_by_key(|(_, outlier)| Reverse(outlier.duration_ns));
+    outliers.sort_by_cached_key(|(_, outlier)| Reverse(outlier.duration_ns));
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     let ranked = outliers.into_iter().map(|outlier| {
         let rank = seen.entry(outlier.1.metric.clone()).or_default();
@@ -101,7 +101,7 @@ pub fn worst(mut outliers: Vec<(u64, Outlier)>) -> (Vec<(u64, Outlier)>, Vec<Sho
     });
     let mut ranked: Vec<_> = ranked.collect();
     // A stable sort: those of a rank stay by length.
-    ranked.sort_by_key(|(rank, _)| *rank);
+    ranked.sort_by_cached_key(|(rank, _)| *rank);
     let mut rest: Vec<Shorter> = Vec::new();
     for (_, (_, outlier)) in ranked.drain(ranked.len().min(MOST)..) {
         match rest.iter_mut().find(|known| known.metric == outlier.metric) {
@@ -115,7 +115,7 @@ pub fn worst(mut outliers: Vec<(u64, Outlier)>) -> (Vec<(u64, Outlier)>, Vec<Sho
         }
     }
     let mut kept: Vec<_> = ranked.into_iter().map(|(_, outlier)| outlier).collect();
-    kept.sort_by_key(|(at, _)| *at);
+    kept.sort_by_cached_key(|(at, _)| *at);
     (kept, rest)
 }
 
@@ -571,7 +571,10 @@ fn group_row(out: &mut String, group: &GroupRow) {
     time(out, group.runq.0);
     time(out, group.runq.1);
     let (mut bar, mut x, mut words) = (String::new(), 0, Vec::new());
-    for (class, share) in schedhist_core::text::shares(&group.ended_ns).iter().enumerate() {
+    for (class, share) in schedhist_core::text::shares(&group.ended_ns)
+        .iter()
+        .enumerate()
+    {
         let _ = write!(
             bar,
             "<rect class=\"g{class}\" x=\"{x}\" width=\"{share}\" height=\"100\"/>"
@@ -618,7 +621,7 @@ fn outliers(out: &mut String, all: &[Recording], shown: &[(String, Scale)]) {
         }
         // The longest first: the place in the order of time is the anchor.
         let mut order: Vec<_> = recording.outliers.iter().enumerate().collect();
-        order.sort_by_key(|(_, (_, outlier))| Reverse(outlier.duration_ns));
+        order.sort_by_cached_key(|(_, (_, outlier))| Reverse(outlier.duration_ns));
         table(out, true, &heads, |out| {
             for (at, (end, outlier)) in order {
                 let _ = write!(out, "<tr id=\"o{number}-{at}\">");
@@ -704,7 +707,7 @@ fn outlier_row(out: &mut String, (end, clock): (u64, u64), outlier: &Outlier, ma
     cell(out, outlier.cpu);
     time(out, Some(outlier.duration_ns));
     let mut culprits: Vec<_> = outlier.culprits.iter().collect();
-    culprits.sort_by_key(|culprit| Reverse(culprit.ran_ns));
+    culprits.sort_by_cached_key(|culprit| Reverse(culprit.ran_ns));
     let words = culprits.iter().take(5).map(|culprit| {
         let share = culprit.ran_ns as f64 * 100.0 / outlier.duration_ns.max(1) as f64;
         let task = task(&culprit.comm, culprit.pid);

@@ -250,7 +250,7 @@ impl Builder {
 /// Returns the trace of all events in a text, and what was read. Names in it may have any bytes.
 pub fn trace(text: &[u8]) -> (Vec<u8>, Read) {
     let mut events = Event::all(text);
-    events.sort_by_key(|event| event.time);
+    events.sort_by_cached_key(|event| event.time);
     let mut builder = Builder::default();
     // The slices of a task on a CPU, to which flows from outliers lead.
     let mut runs: BTreeMap<(u32, i32), Vec<usize>> = BTreeMap::new();

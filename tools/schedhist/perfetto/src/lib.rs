@@ -203,7 +203,8 @@ impl Trace {
 
     /// Returns the trace: what ends at a time comes before what begins then.
     pub fn finish(mut self) -> Vec<u8> {
-        self.packets.sort_by_key(|(time, order, _)| (*time, *order));
+        self.packets
+            .sort_by_cached_key(|(time, order, _)| (*time, *order));
         let mut out = self.descriptors;
         for (_, _, packet) in self.packets {
             out.extend(packet);

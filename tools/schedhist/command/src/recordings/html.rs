@@ -283,7 +283,7 @@ fn all_groups(parts: &[GroupsPart]) -> (Vec<GroupRow>, String) {
             }
         }
     }
-    all.sort_by_key(|row| Reverse(row.waits.1));
+    all.sort_by_cached_key(|row| Reverse(row.waits.1));
     (all, rule.to_owned())
 }
 
@@ -306,5 +306,5 @@ fn add_row(sum: &mut GroupRow, row: &GroupRow) {
             None => sum.neighbours.push((name.clone(), *ns)),
         }
     }
-    sum.neighbours.sort_by_key(|(_, ns)| Reverse(*ns));
+    sum.neighbours.sort_by_cached_key(|(_, ns)| Reverse(*ns));
 }

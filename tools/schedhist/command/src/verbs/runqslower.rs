@@ -65,7 +65,7 @@ pub fn runqslower(args: &Runqslower, source: &Source) -> Result {
             let us = outlier.duration_ns / 1_000;
             out += &format!("{time:<8} {:<16} {:<6} {us:>14}", outlier.comm, outlier.pid);
             let mut culprits: Vec<_> = outlier.culprits.iter().collect();
-            culprits.sort_by_key(|culprit| std::cmp::Reverse(culprit.ran_ns));
+            culprits.sort_by_cached_key(|culprit| std::cmp::Reverse(culprit.ran_ns));
             if !previous || culprits.is_empty() {
                 out.push('\n');
                 continue;

@@ -456,7 +456,7 @@ fn parts(outlier: &Outlier, names: &Names) -> Vec<(String, u64)> {
             }
         })
         .collect();
-    parts.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
+    parts.sort_by_cached_key(|(_, ns)| std::cmp::Reverse(*ns));
     if outlier.missing_ns != 0 {
         parts.push(("not known".to_owned(), outlier.missing_ns));
     }

@@ -447,7 +447,7 @@ impl Builder<'_> {
         let mut groups: Vec<_> = groups
             .map(|group| (label(state, group, &mut seen), group))
             .collect();
-        groups.sort_by_key(|(_, group)| {
+        groups.sort_by_cached_key(|(_, group)| {
             let is_rest = group.id == 0 || state.is_gone(group.id);
             let time = |metric: GroupMetric| group.samples[metric as usize].sum;
             let times = (time(GroupMetric::Runq), time(GroupMetric::Oncpu));
@@ -462,7 +462,7 @@ impl Builder<'_> {
         };
         let room = groups.iter().take(self.left / series);
         groups.truncate(room.take_while(fits).count());
-        groups.sort_by_key(|(_, group)| group.id);
+        groups.sort_by_cached_key(|(_, group)| group.id);
         groups
     }
 

@@ -266,7 +266,7 @@ impl Snapshot {
         if metric.name == "idle" {
             all.extend(self.cpus.iter().filter_map(|cpu| idle_on(cpu, metric)));
         }
-        all.sort_by_key(|task| std::cmp::Reverse(task.duration));
+        all.sort_by_cached_key(|task| std::cmp::Reverse(task.duration));
         all
     }
 
@@ -418,7 +418,9 @@ pub fn decode(data: &[u8]) -> Result<Snapshot, DecodeError> {
     if snapshot.cpus.len() != cpus as usize {
         return decode_error(format!("{} of {cpus} CPUs", snapshot.cpus.len()));
     }
-    snapshot.cpus.sort_by_key(|cpu| cpu.number);
+    snapshot
+        .cpus
+        .sort_by_cached_key(|cpu| u64::from(cpu.number));
     snapshot.names = Rc::new(names);
     Ok(snapshot)
 }

@@ -129,11 +129,10 @@ impl View<'_> {
         };
         match self.choice.order {
             Order::Usual | Order::Name => {}
-            Order::Waiting => {
-                all.sort_by_key(|(_, places)| Reverse((sums(moment, places).1 * 100.0) as u64))
-            }
+            Order::Waiting => all
+                .sort_by_cached_key(|(_, places)| Reverse((sums(moment, places).1 * 100.0) as u64)),
             Order::Busy => {
-                all.sort_by_key(|(_, places)| Reverse(sums(moment, places).0));
+                all.sort_by_cached_key(|(_, places)| Reverse(sums(moment, places).0));
             }
         }
         all
@@ -147,7 +146,7 @@ impl View<'_> {
             .collect();
         match self.choice.order {
             Order::Usual | Order::Waiting => {}
-            Order::Busy => all.sort_by_key(|row| Reverse(row.oncpu_ns)),
+            Order::Busy => all.sort_by_cached_key(|row| Reverse(row.oncpu_ns)),
             Order::Name => all.sort_by(|a, b| a.name.cmp(&b.name)),
         }
         all
@@ -344,7 +343,7 @@ impl View<'_> {
             Outliers::Worst => {
                 let mut all: Vec<_> = all.collect();
                 count += all.len();
-                all.sort_by_key(|(_, outlier)| Reverse(outlier.duration_ns));
+                all.sort_by_cached_key(|(_, outlier)| Reverse(outlier.duration_ns));
                 lines.extend(all.into_iter().take(most).map(one));
                 "the worst ones"
             }
@@ -406,7 +405,7 @@ impl View<'_> {
             outlier.cpu
         );
         let mut culprits: Vec<_> = outlier.culprits.iter().collect();
-        culprits.sort_by_key(|culprit| Reverse(culprit.ran_ns));
+        culprits.sort_by_cached_key(|culprit| Reverse(culprit.ran_ns));
         let culprits = culprits.iter().take(3).map(|culprit| {
             let share = u128::from(culprit.ran_ns) * 100 / u128::from(outlier.duration_ns.max(1));
             let text = format!("  {}:{} {share}%", culprit.comm, culprit.pid);

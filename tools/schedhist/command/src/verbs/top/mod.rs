@@ -176,7 +176,7 @@ impl Feed<'_> {
         threshold.trim().clone_into(&mut self.status.threshold);
         let text = self.source.text("outliers").unwrap_or_default();
         let mut all = OutlierParser::default().feed(&text);
-        all.sort_by_key(|outlier| outlier.id);
+        all.sort_by_cached_key(|outlier| outlier.id);
         let newest = all.last().map_or(0, |outlier| outlier.id);
         // Numbers that are all lower belong to another load of the module.
         let last = self.outlier.filter(|last| *last <= newest);
