@@ -103,7 +103,7 @@ fn text(path: &Path, title: &str) -> String {
         path.wakeups
     );
     let mut tasks: Vec<_> = path.tasks.iter().collect();
-    tasks.sort_by_key(|(name, times)| (std::cmp::Reverse(times.sum()), *name));
+    tasks.sort_by_cached_key(|(_, times)| std::cmp::Reverse(times.sum()));
     let mut rows: Vec<_> = tasks.iter().map(|(_, times)| times.sum()).collect();
     rows.push(path.unseen);
     let shares = shares(&rows);
@@ -123,7 +123,7 @@ fn text(path: &Path, title: &str) -> String {
         line(&mut out, shares[tasks.len()], path.unseen, "not seen", "");
     }
     let mut behind: Vec<_> = path.behind.iter().filter(|(_, ns)| **ns != 0).collect();
-    behind.sort_by_key(|(name, ns)| (std::cmp::Reverse(**ns), *name));
+    behind.sort_by_cached_key(|(_, ns)| std::cmp::Reverse(**ns));
     let behind: Vec<_> = { behind.iter().take(SHOWN) }
         .map(|(name, ns)| {
             let name = name.as_deref().unwrap_or("(idle, waking up)");
