@@ -23,7 +23,7 @@ use ratatui::{
     crossterm::{
         cursor::{Hide, Show},
         execute,
-        style::ResetColor,
+        style::{Print, ResetColor},
         terminal::{self, Clear, ClearType, DisableLineWrap, EnableLineWrap},
         terminal::{EnterAlternateScreen, LeaveAlternateScreen},
     },
@@ -35,12 +35,28 @@ use crate::sys::{Waiter, Woken};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     Timeout,
-    /// A key, or the letter that stands for it: see [`keys`].
+    /// A key, or the letter that stands for it: see [`events`].
     Key(char),
+    /// What the mouse did, and at which column and row.
+    Mouse(Mouse, (u16, u16)),
     /// The terminal has another size, or has been used by others.
     Resized,
     End,
 }
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mouse {
+    Left,
+    Right,
+    /// The wheel.
+    Up,
+    Down,
+}
+
+/// Makes the terminal tell what the buttons and the wheel do. crossterm's own command asks for each
+/// movement, too, of which there are many.
+const MOUSE_ON: &str = "\x1b[?1000h\x1b[?1006h";
+const MOUSE_OFF: &str = "\x1b[?1006l\x1b[?1000l";
 
 pub const UP: char = '\u{2191}';
 pub const DOWN: char = '\u{2193}';
@@ -54,7 +70,7 @@ pub const END: char = '\u{2198}';
 #[derive(Debug)]
 pub struct Tty {
     waiter: Waiter,
-    input: Vec<char>,
+    input: Vec<Event>,
     /// What the terminal shows.
     shown: Buffer,
 }
@@ -76,7 +92,14 @@ pub fn size() -> (u16, u16) {
 /// Restores the terminal. Ignores errors: it may be gone.
 fn restore() {
     let mut out = io::stdout();
-    let _ = execute!(out, ResetColor, EnableLineWrap, Show, LeaveAlternateScreen);
+    let _ = execute!(
+        out,
+        Print(MOUSE_OFF),
+        ResetColor,
+        EnableLineWrap,
+        Show,
+        LeaveAlternateScreen
+    );
     let _ = terminal::disable_raw_mode();
 }
 
@@ -114,9 +137,9 @@ impl Tty {
     pub fn wait(&mut self, deadline: Instant) -> Event {
         loop {
             if !self.input.is_empty() {
-                let key = self.input.remove(0);
-                if key != '\x1a' {
-                    return Event::Key(key);
+                let event = self.input.remove(0);
+                if event != Event::Key('\x1a') {
+                    return event;
                 }
                 // ^Z is for all of this job, as a shell that waits for this process.
                 self.stop(Pid::from_raw(0));
@@ -126,12 +149,12 @@ impl Tty {
                 Woken::Timeout => return Event::Timeout,
                 Woken::Child => {}
                 Woken::Ready => {
-                    let mut bytes = [0; 64];
+                    let mut bytes = [0; 1024];
                     match unistd::read(libc::STDIN_FILENO, &mut bytes) {
                         Err(Errno::EINTR | Errno::EAGAIN) => {}
                         // The terminal is gone.
                         Ok(0) | Err(_) => return Event::End,
-                        Ok(read) => self.input.extend(keys(&bytes[..read])),
+                        Ok(read) => self.input.extend(events(&bytes[..read])),
                     }
                 }
                 Woken::Signal(signal) => {
@@ -151,7 +174,14 @@ impl Tty {
     /// Takes the terminal, also from a shell that has changed its settings meanwhile.
     fn enter(&mut self) {
         let _ = terminal::disable_raw_mode().and_then(|()| terminal::enable_raw_mode());
-        let _ = execute!(io::stdout(), EnterAlternateScreen, Hide, DisableLineWrap);
+        let mut out = io::stdout();
+        let _ = execute!(
+            out,
+            EnterAlternateScreen,
+            Hide,
+            DisableLineWrap,
+            Print(MOUSE_ON)
+        );
         self.shown = Buffer::default();
     }
 
@@ -175,18 +205,18 @@ impl Drop for Tty {
 }
 
 /// Returns the keys: letters as they are; the arrows and others as these constants; ^C as `\x03`;
-/// Escape as `\x1b`.
-fn keys(bytes: &[u8]) -> Vec<char> {
-    let mut keys = Vec::new();
+/// Escape as `\x1b`. And what the mouse did.
+fn events(bytes: &[u8]) -> Vec<Event> {
+    let mut events = Vec::new();
     let mut rest = bytes;
     while let Some((first, after)) = rest.split_first() {
         rest = after;
         if *first != 0x1b {
-            keys.push(char::from(*first));
+            events.push(Event::Key(char::from(*first)));
             continue;
         }
         let Some((b'[' | b'O', after)) = rest.split_first() else {
-            keys.push('\x1b');
+            events.push(Event::Key('\x1b'));
             continue;
         };
         let end = after.iter().position(|byte| (0x40..=0x7e).contains(byte));
@@ -202,15 +232,36 @@ fn keys(bytes: &[u8]) -> Vec<char> {
             (_, b'F') | (b"4" | b"8", b'~') => Some(END),
             _ => None,
         };
-        keys.extend(key);
+        let mouse = || mouse(&after[..end], after[end]);
+        events.extend(key.map(Event::Key).or_else(mouse));
         rest = &after[end + 1..];
     }
-    keys
+    events
+}
+
+/// Parses `<BUTTON;COLUMN;ROW` before `M`, a press; its release has an `m`.
+fn mouse(numbers: &[u8], end: u8) -> Option<Event> {
+    let numbers = std::str::from_utf8(numbers).ok()?.strip_prefix('<')?;
+    let mut numbers = numbers.split(';').map(|number| number.parse::<u16>().ok());
+    let mut next = || numbers.next()?;
+    let (button, column, row) = (next()?, next()?, next()?);
+    let mouse = match (button, end) {
+        (0, b'M') => Mouse::Left,
+        (2, b'M') => Mouse::Right,
+        (64, b'M') => Mouse::Up,
+        (65, b'M') => Mouse::Down,
+        _ => return None,
+    };
+    // They count from 1.
+    Some(Event::Mouse(
+        mouse,
+        (column.checked_sub(1)?, row.checked_sub(1)?),
+    ))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::keys;
+    use super::{events, Event, Mouse};
 
     #[test]
     fn keys_of_terminals() {
@@ -228,11 +279,17 @@ mod tests {
             (b"\x1b[1;5C \x03", "\u{2192} \x03"),
             (b"\x1b[200~x\x1b[", "x"),
         ] {
-            assert_eq!(
-                keys(bytes).iter().collect::<String>(),
-                expected,
-                "{bytes:?}"
-            );
+            let wanted: Vec<_> = expected.chars().map(Event::Key).collect();
+            assert_eq!(events(bytes), wanted, "{bytes:?}");
         }
+        let bytes =
+            b"\x1b[<0;5;3M\x1b[<0;5;3mj\x1b[<65;200;1M\x1b[<2;1;1M\x1b[<0;0;1M\x1b[<35;2;2M";
+        let wanted = [
+            Event::Mouse(Mouse::Left, (4, 2)),
+            Event::Key('j'),
+            Event::Mouse(Mouse::Down, (199, 0)),
+            Event::Mouse(Mouse::Right, (0, 0)),
+        ];
+        assert_eq!(events(bytes), wanted);
     }
 }

@@ -431,6 +431,54 @@ fn keys() {
     terminal.has_ended(&mut module, "0");
 }
 
+/// A click chooses, a second one looks closer, and the right button goes back.
+#[test]
+fn mouse() {
+    if !has("tmux") {
+        return;
+    }
+    let mut module = Module::new("mouse", 4, 5);
+    let terminal = Terminal::new(&module, "mouse", (100, 30), "");
+    terminal.until(&mut module, "an interval", |text| text.contains("last "));
+    module.ticks(5);
+    let act = |button: u32, what: &str| {
+        let text = terminal.text();
+        let found = text.lines().zip(1..).find(|(line, _)| line.contains(what));
+        let (line, y) = found.unwrap_or_else(|| panic!("no {what} in {text}"));
+        let x = line[..line.find(what).unwrap()].chars().count() + 2;
+        terminal.keys(&[
+            "-l",
+            &format!("\x1b[<{button};{x};{y}M\x1b[<{button};{x};{y}m"),
+        ]);
+    };
+    act(0, " runq_preempt");
+    terminal.until(&mut module, "a metric", |text| {
+        text.contains(">runq_preempt")
+    });
+    act(0, " CPU 1 ");
+    terminal.until(&mut module, "a CPU", |text| text.contains(">CPU 1 "));
+    act(65, "CPU 2 ");
+    terminal.until(&mut module, "the next CPU", |text| text.contains(">CPU 2 "));
+    act(0, " CPU 3 ");
+    terminal.until(&mut module, "another CPU", |text| text.contains(">CPU 3 "));
+    act(0, ">CPU 3 ");
+    terminal.until(&mut module, "it alone", |text| {
+        text.contains("[CPU 3 alone]")
+    });
+    act(2, ">CPU 3 ");
+    terminal.until(&mut module, "all", |text| !text.contains("alone]"));
+    act(0, " /system.slice/web.service ");
+    let chosen = ">/system.slice/web.service ";
+    terminal.until(&mut module, "a group", |text| text.contains(chosen));
+    act(64, " over time, samples");
+    terminal.until(&mut module, "back", |text| text.contains(" back]"));
+    let is_on = || terminal.tmux(&["display", "-p", "#{mouse_standard_flag}"]);
+    assert_eq!(is_on(), "1\n");
+    terminal.keys(&["q"]);
+    terminal.has_ended(&mut module, "0");
+    assert_eq!(is_on(), "0\n");
+}
+
 /// The limits are judged over more than one interval.
 #[test]
 fn limits() {

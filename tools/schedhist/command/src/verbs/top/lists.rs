@@ -21,7 +21,7 @@ use schedhist_core::{
 use super::{
     history::{Cpu, Moment, Part},
     screen::span,
-    view::{text, Lines, View, UNFOLDED},
+    view::{text, Lines, Shown, View, UNFOLDED},
 };
 use crate::{sys, table::cut};
 
@@ -85,7 +85,7 @@ fn sums(moment: &Moment, places: &[usize]) -> Sums {
 }
 
 /// Returns which of `count` lines are shown in `room`, so that `place` is among them.
-fn scrolled(place: usize, count: usize, room: usize) -> usize {
+pub fn scrolled(place: usize, count: usize, room: usize) -> usize {
     place
         .saturating_sub(room / 2)
         .min(count.saturating_sub(room))
@@ -165,7 +165,13 @@ impl View<'_> {
         }
     }
 
-    pub fn cpus(&self, screen: &mut Buffer, area: Rect, last: usize) {
+    pub fn cpus(
+        &self,
+        screen: &mut Buffer,
+        area: Rect,
+        last: usize,
+        entries: &mut Vec<(Rect, Shown)>,
+    ) {
         if area.height < 2 {
             return;
         }
@@ -190,6 +196,8 @@ impl View<'_> {
             let x = area.x + (number / rows * width) as u16;
             let y = area.y + 1 + (number % rows) as u16;
             let mark = self.mark(Focus::Cpus, from + number == self.choice.places[0]);
+            let entry = Shown::Entry(Focus::Cpus, Some(from + number));
+            entries.push((Rect::new(x, y, width as u16, 1), entry));
             screen.set_span(
                 x,
                 y,
@@ -213,6 +221,7 @@ impl View<'_> {
             let figures = span(&figures, Style::new());
             screen.set_span(left + room as u16, y, &figures, area.width);
         }
+        entries.push((area, Shown::Entry(Focus::Cpus, None)));
     }
 
     fn is_warned(&self, moment: &Moment, width: usize) -> bool {
@@ -229,6 +238,16 @@ impl View<'_> {
         }
     }
 
+    /// Returns how many lines stand above the groups, and the first group of those that are shown.
+    pub fn first_group(&self, moment: &Moment, width: usize, room: usize) -> (usize, usize) {
+        let head = 1 + usize::from(self.is_warned(moment, width));
+        let rows = room.saturating_sub(head);
+        (
+            head,
+            scrolled(self.choice.places[1], self.groups_in_order().len(), rows),
+        )
+    }
+
     /// Returns the groups, in as many lines as there is room for.
     pub fn groups(&self, moment: &Moment, width: usize, room: usize) -> Lines {
         let look = self.look;
@@ -238,8 +257,8 @@ impl View<'_> {
             return vec![title.into(), span(text, look.dim()).into()];
         }
         let all = self.groups_in_order();
-        let warned = self.is_warned(moment, width);
-        let rows = room.saturating_sub(1 + usize::from(warned)).min(all.len());
+        let (head, from) = self.first_group(moment, width, room);
+        let rows = room.saturating_sub(head).min(all.len());
         let more = match all.len() - rows {
             0 => String::new(),
             more => format!(" ({more} more)"),
@@ -260,7 +279,7 @@ impl View<'_> {
             };
             lines.push(span(none, look.dim()).into());
         }
-        if warned {
+        if self.is_warned(moment, width) {
             let average = |ns: u64| tasks(tasks_on_average(ns.into(), moment.groups_span));
             let offenders = { moment.offenders.iter() }
                 .map(|it| format!("{} by {}", average(it.kept_ns), it.name));
@@ -268,7 +287,6 @@ impl View<'_> {
             let text = format!("tasks kept waiting, at least: {}", offenders.join(", "));
             lines.push(span(&text, look.warn()).into());
         }
-        let from = scrolled(self.choice.places[1], all.len(), rows);
         let shown = all.iter().enumerate().skip(from).take(rows);
         lines.extend(shown.map(|(place, group)| {
             let mark = self.mark(Focus::Groups, place == self.choice.places[1]);

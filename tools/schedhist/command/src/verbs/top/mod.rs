@@ -32,13 +32,13 @@ use crate::{
     render,
     source::{Reading, Source},
     sys,
-    tty::{self, Event, Tty},
+    tty::{self, Event, Mouse, Tty},
     verbs::check,
 };
 use history::{History, Moment, Part, Row, KEPT};
 use lists::Focus;
 use screen::{Colours, Look};
-use view::{Choice, Status, View};
+use view::{Choice, Shown, Status, View};
 
 /// Limits, judged over the last one to two minutes: an interval has too few samples.
 #[derive(Default)]
@@ -322,6 +322,9 @@ fn watch(feed: &mut Feed<'_>, mut choice: Choice, mut interval: Duration, look: 
                 next = Instant::now() + interval;
             }
             Event::Key(key) => choice.press(key, &feed.view(&choice.clone(), look)),
+            Event::Mouse(mouse, at) => {
+                choice.point(mouse, at, &feed.view(&choice.clone(), look));
+            }
             Event::Timeout => {
                 next = (next + interval).max(Instant::now());
                 match feed.status.is_recording {
@@ -430,6 +433,41 @@ impl Choice {
             #[cfg(debug_assertions)]
             '!' => panic!("as asked"),
             _ => {}
+        }
+    }
+
+    /// Chooses what the mouse points at; with a second click, looks at it alone. The wheel goes
+    /// through a list, and on the heat map through the time.
+    fn point(&mut self, mouse: Mouse, at: (u16, u16), view: &View<'_>) {
+        let shown = view.at(tty::size(), at);
+        match (mouse, shown) {
+            (Mouse::Right, _) => self.press('\x1b', view),
+            (_, None) => {}
+            (Mouse::Up, Some(Shown::Heat)) => self.press(tty::LEFT, view),
+            (Mouse::Down, Some(Shown::Heat)) => self.press(tty::RIGHT, view),
+            (Mouse::Left, Some(Shown::Heat)) => {}
+            (_, Some(Shown::Entry(list, place))) => {
+                let had_it = std::mem::replace(&mut self.focus, list) == list;
+                let step = match mouse {
+                    Mouse::Up => -1,
+                    Mouse::Down => 1,
+                    _ => 0,
+                };
+                if step != 0 {
+                    return self.go(step, view);
+                }
+                let Some(place) = place else { return };
+                let chosen = match list {
+                    Focus::Metrics => &mut self.metric,
+                    Focus::Cpus => &mut self.places[0],
+                    Focus::Groups => &mut self.places[1],
+                    Focus::Outliers => &mut self.places[2],
+                };
+                if std::mem::replace(chosen, place) == place && had_it {
+                    self.press('\r', view);
+                }
+                self.go(0, view);
+            }
         }
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ratatui::{
     buffer::Buffer,
-    layout::Rect,
+    layout::{Position, Rect},
     style::{Style, Stylize},
     text::{Line, Span, Text},
     widgets::Widget,
@@ -20,7 +20,7 @@ use schedhist_core::{
 
 use super::{
     history::{History, Moment, Part, Row},
-    lists::{Focus, Order, Outliers},
+    lists::{scrolled, Focus, Order, Outliers},
     screen::{span, Look, LEVELS},
 };
 use crate::sys;
@@ -113,6 +113,26 @@ fn grow(plan: &mut [usize; 5], mut left: usize, most: [usize; 5]) {
     }
 }
 
+/// What the mouse may point at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shown {
+    Heat,
+    /// A place in a list, or a list.
+    Entry(Focus, Option<usize>),
+}
+
+/// Returns where the entries of a list are below its head, a line each, from `first` on.
+fn entries(
+    area: Rect,
+    head: usize,
+    first: usize,
+    list: Focus,
+) -> impl Iterator<Item = (Rect, Shown)> {
+    let lines = area.rows().skip(head).zip(first..);
+    let whole = (area, Shown::Entry(list, None));
+    { lines.map(move |(line, place)| (line, Shown::Entry(list, Some(place)))) }.chain([whole])
+}
+
 /// What is shown, and how.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
@@ -126,7 +146,7 @@ pub type Lines = Vec<Line<'static>>;
 
 const KEYS: &str = "q quit  ? help  j/k metric  h/l time  Tab lists  Enter alone  / filter  s sort  o outliers  + -  space pause";
 
-const HELP: [&str; 20] = [
+const HELP: [&str; 22] = [
     "q            quit                    ? Escape  this page; Escape: back",
     "Tab          choose a list: metrics, CPUs, groups, outliers",
     "j k, arrows  choose the metric of the heat map, or go through the list",
@@ -138,6 +158,8 @@ const HELP: [&str; 20] = [
     "Home End     the first interval that is kept; the last one",
     "+ -          longer or shorter intervals",
     "space        pause, and go on; recording goes on meanwhile",
+    "mouse        choose; a second click: alone; right: back; wheel: go through a",
+    "             list, or on the heat map through the time",
     "",
     "The heat map: time from left to right, duration upwards, and the more",
     "samples the fuller. A step is about a factor of five. Red are samples",
@@ -153,7 +175,21 @@ const HELP: [&str; 20] = [
 const BESIDE: u16 = 160;
 
 impl View<'_> {
-    pub fn draw(&self, (width, height): (u16, u16)) -> Buffer {
+    pub fn draw(&self, size: (u16, u16)) -> Buffer {
+        self.draw_with(size, &mut Vec::new())
+    }
+
+    /// Returns what is shown at a column and a row.
+    pub fn at(&self, size: (u16, u16), (x, y): (u16, u16)) -> Option<Shown> {
+        let mut all = Vec::new();
+        self.draw_with(size, &mut all);
+        let found = all
+            .iter()
+            .find(|(area, _)| area.contains(Position { x, y }));
+        found.map(|(_, shown)| *shown)
+    }
+
+    fn draw_with(&self, (width, height): (u16, u16), all: &mut Vec<(Rect, Shown)>) -> Buffer {
         // There is an upper limit.
         let area = Rect::new(0, 0, width, height);
         let (width, height) = (area.width, area.height);
@@ -189,7 +225,7 @@ impl View<'_> {
                 span(text, Style::new()).render(body, &mut screen);
             }
             Some(_) if self.choice.help => Text::from_iter(HELP).render(body, &mut screen),
-            Some(moment) => self.parts(&mut screen, body, last, moment),
+            Some(moment) => self.parts(&mut screen, body, last, moment, all),
         }
         screen
     }
@@ -212,7 +248,15 @@ impl View<'_> {
         }
     }
 
-    fn parts(&self, screen: &mut Buffer, body: Rect, last: usize, moment: &Moment) {
+    /// Shows the parts. Appends where each of them is, its entries first.
+    fn parts(
+        &self,
+        screen: &mut Buffer,
+        body: Rect,
+        last: usize,
+        moment: &Moment,
+        all: &mut Vec<(Rect, Shown)>,
+    ) {
         let (mut left, mut right) = (body, None);
         if body.width >= BESIDE && body.height >= 20 {
             left.width = body.width / 2;
@@ -239,8 +283,11 @@ impl View<'_> {
         });
         let metrics = self.metrics(moment, width, heights[0]);
         Text::from(metrics).render(areas[0], screen);
+        let first = self.first_metric(heights[0].saturating_sub(1));
+        all.extend(entries(areas[0], 1, first, Focus::Metrics));
         self.heat(screen, areas[1], last, range);
-        self.cpus(screen, areas[2], last);
+        all.push((areas[1], Shown::Heat));
+        self.cpus(screen, areas[2], last, all);
         let (groups, outliers) = match right {
             None => (areas[3], areas[4]),
             Some(right) => {
@@ -262,6 +309,9 @@ impl View<'_> {
         };
         let lines = self.groups(moment, groups.width.into(), groups.height.into());
         Text::from(lines).render(groups, screen);
+        let (head, first) = self.first_group(moment, groups.width.into(), groups.height.into());
+        all.extend(entries(groups, head, first, Focus::Groups));
+        all.push((outliers, Shown::Entry(Focus::Outliers, None)));
         Text::from(self.outliers(moment, outliers.height.into())).render(outliers, screen);
     }
 
@@ -376,8 +426,7 @@ impl View<'_> {
             self.look.dim(),
         );
         let rows = lines.saturating_sub(1);
-        let first = { self.choice.metric.saturating_sub(rows / 2) }
-            .min(self.history.names.len().saturating_sub(rows));
+        let first = self.first_metric(rows);
         let all = self.history.names.iter().zip(self.rows(moment)).enumerate();
         let rows = all.skip(first).take(rows).map(|(place, (metric, row))| {
             let (mark, style) = match place == self.choice.metric {
@@ -399,6 +448,11 @@ impl View<'_> {
             )
         });
         std::iter::once(head).chain(rows).collect()
+    }
+
+    /// Returns the first metric of those that are shown in so many rows.
+    fn first_metric(&self, rows: usize) -> usize {
+        scrolled(self.choice.metric, self.history.names.len(), rows)
     }
 
     /// Returns the lowest and the highest row of all intervals that the heat map shows. What is
