@@ -122,6 +122,11 @@ void *schedhist_alloc(size_t size, int cpu);
  */
 struct task_struct *schedhist_find_process(pid_t pid);
 
+/* The bits of the preemption count that are set in interrupts and softirqs. */
+enum {
+	SCHEDHIST_INTERRUPTED_MASK = NMI_MASK | HARDIRQ_MASK | SOFTIRQ_OFFSET,
+};
+
 /* What this CPU does besides running its task. Callable in any context. */
 #define SCHEDHIST_IN_SOFTIRQ	1
 #define SCHEDHIST_IN_HARDIRQ	2	/* or in an NMI */

@@ -32,12 +32,44 @@ pub(crate) enum Interruption {
 /// Returns what interrupts the task of this CPU, if anything does. Any context.
 #[inline(always)]
 pub(crate) fn interruption() -> Interruption {
+    if preempt_count() & bindings::SCHEDHIST_INTERRUPTED_MASK as u32 == 0 {
+        return Interruption::None;
+    }
     // SAFETY: Callable in any context.
     match unsafe { bindings::schedhist_interrupted() } {
         0 => Interruption::None,
         bindings::SCHEDHIST_IN_SOFTIRQ => Interruption::Softirq,
         _ => Interruption::Hard,
     }
+}
+
+/// Returns the preemption count of this CPU, which is that of the task, as `preempt_count()` does,
+/// but with the bits that are no count. On `PREEMPT_RT`, softirqs are not in it; in older kernels,
+/// which do not have `cpu_number` either, it is elsewhere.
+///
+/// C header: [`arch/x86/include/asm/preempt.h`](srctree/arch/x86/include/asm/preempt.h)
+#[cfg(all(CONFIG_X86, not(CONFIG_UML), not(CONFIG_PREEMPT_RT), HAVE_CPU_NUMBER))]
+#[inline(always)]
+fn preempt_count() -> u32 {
+    let count: u32;
+    // SAFETY: This is a load of the lower half of a per-CPU variable of the kernel, which exists
+    // on each CPU. Interrupts change it only until they return.
+    unsafe {
+        core::arch::asm!(
+            "movl %gs:{variable}(%rip), {count:e}",
+            variable = sym bindings::__preempt_count,
+            count = lateout(reg) count,
+            options(att_syntax, readonly, nostack, preserves_flags),
+        );
+    }
+    count
+}
+
+/// The same where it is not that easily read: anything may be set.
+#[cfg(not(all(CONFIG_X86, not(CONFIG_UML), not(CONFIG_PREEMPT_RT), HAVE_CPU_NUMBER)))]
+#[inline(always)]
+fn preempt_count() -> u32 {
+    u32::MAX
 }
 
 /// Returns whether the current task is a kernel thread that runs softirqs. Any context.
