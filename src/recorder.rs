@@ -362,6 +362,7 @@ impl view::Task for Task<'_> {
         has_run: bool,
         run_delay: u64,
         last_queued: u64,
+        is_queued: bool,
         is_throttled: bool,
     }
 }

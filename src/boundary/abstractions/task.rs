@@ -120,6 +120,19 @@ impl<'a> Task<'a> {
         unsafe { (&raw const (*self.task.as_ptr()).sched_info.last_queued).read_volatile() }
     }
 
+    /// Returns whether the task, which is being woken, is on a run queue already: it was stamped
+    /// there, or, with `CONFIG_SCHED_PROXY_EXEC`, `__schedule()` has left it there though it sleeps
+    /// for a mutex (`try_to_block_task()`), without a stamp.
+    #[inline(always)]
+    pub(crate) fn is_queued(self) -> bool {
+        #[cfg(CONFIG_SCHED_PROXY_EXEC)]
+        // SAFETY: Valid by the type's invariant. Volatile, as another CPU may change it.
+        if unsafe { (&raw const (*self.task.as_ptr()).on_rq).read_volatile() } != 0 {
+            return true;
+        }
+        self.last_queued() != 0
+    }
+
     /// Returns a number that no other task has during this task's life: its address.
     #[inline(always)]
     pub(crate) fn id(self) -> u64 {

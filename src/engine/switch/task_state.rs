@@ -26,7 +26,7 @@ use crate::engine::{
 pub(in crate::engine) struct Woken {
     /// The time of the wakeup, in nanoseconds of the waker's clock.
     pub(in crate::engine) time: u64,
-    /// Whether the kernel had put the task on a run queue already: [`Task::last_queued`] was not 0.
+    /// Whether the task was on a run queue already: [`Task::is_queued`].
     pub(in crate::engine) was_queued: bool,
 }
 
@@ -173,12 +173,11 @@ impl LastSwitchOut {
     /// Returns the wait as [`LastSwitchOut::wait`] does, for the cases that need further checks.
     #[cold]
     fn unusual_wait(&self, now: u64, away: u64, run_delay: u64, last_queued: u64) -> Option<u64> {
-        if last_queued == 0 {
-            return None;
-        }
         let wait = match self.woken_in_queue(now, away) {
-            // The kernel's stamp is older than the wakeup: see `record_wakeup()`.
+            // The kernel's stamp is older than the wakeup, or there is none: see
+            // `record_wakeup()`.
             Some(woken) => now.saturating_sub(woken),
+            None if last_queued == 0 => return None,
             None => waited(now, run_delay, last_queued).wrapping_sub(self.run_delay),
         };
         // The clocks of two CPUs may differ slightly, but a wait is no longer than the absence.
@@ -507,10 +506,12 @@ impl WakeupFilter for QueuedWakeups {
 /// context. Wakers of one task take turns, unless the task wakes itself.
 ///
 /// With [`AllWakeups`], every wakeup is noted, as [`Metric::Wakeup`] requires. With
-/// [`QueuedWakeups`], only the wakeup of a task whose [`Task::last_queued`] is already set although
-/// the task is asleep is noted. The kernel stamps a task when it migrates it, even a sleeping task
-/// whose dequeue is delayed, and does not stamp it again at the wakeup. The wait of such a task
-/// begins at the wakeup.
+/// [`QueuedWakeups`], only the wakeup of a task that is on a run queue although it is asleep
+/// ([`Task::is_queued`]) is noted: its wait begins at the wakeup, and the kernel's stamp does not
+/// say so. There are two kinds of them. The kernel stamps a task when it migrates it, even a
+/// sleeping task whose dequeue is delayed, and does not stamp it again at the wakeup. And with
+/// proxy execution a task that sleeps for a mutex stays on a run queue, so that the mutex's owner
+/// runs in its turn: it is stamped if it is migrated to the owner's CPU, and else not at all.
 ///
 /// Three cases remain, in which the kernel adds the sleep of a task to its `run_delay`:
 ///
@@ -523,7 +524,7 @@ impl WakeupFilter for QueuedWakeups {
 #[inline(always)]
 pub fn record_wakeup<F: WakeupFilter>(wakeup: impl Wakeup) {
     // Read only once: a task that is being migrated may have no stamp for a moment.
-    let was_queued = wakeup.task().last_queued() != 0;
+    let was_queued = wakeup.task().is_queued();
     if F::ALL || was_queued {
         note_wakeup(wakeup, was_queued);
     }

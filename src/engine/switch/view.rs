@@ -37,6 +37,13 @@ pub trait Task: Copy {
     /// with its sleep state set.
     fn last_queued(self) -> u64;
 
+    /// Returns whether the task, which is being woken, is on a run queue already, so that the
+    /// kernel may not stamp it at the wakeup. May be true for a task that has not left its CPU yet.
+    #[inline(always)]
+    fn is_queued(self) -> bool {
+        self.last_queued() != 0
+    }
+
     /// Returns whether the task, which leaves its CPU runnable, is off the run queue until its
     /// quota returns. Called only for such a task.
     fn is_throttled(self) -> bool;

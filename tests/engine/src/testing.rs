@@ -18,7 +18,7 @@ use crate::engine::{
         sample::{Cause, Observer},
         settings::{Dynamic, Fixed, Settings},
         switch_out::PrevState,
-        task_state::{record_wakeup, AllWakeups, TaskState},
+        task_state::{record_wakeup, AllWakeups, QueuedWakeups, TaskState},
         view,
     },
 };
@@ -72,6 +72,8 @@ pub struct Task {
     pub run_delay: u64,
     /// See [`view::Task`].
     pub last_queued: u64,
+    /// Whether the task is on a run queue without a stamp: see [`view::Task::is_queued`].
+    pub is_donor: bool,
     /// See [`view::Task`].
     pub is_throttled: bool,
 }
@@ -101,6 +103,10 @@ impl view::Task for Task {
         self.last_queued
     }
 
+    fn is_queued(self) -> bool {
+        self.is_donor || self.last_queued != 0
+    }
+
     fn is_throttled(self) -> bool {
         self.is_throttled
     }
@@ -115,6 +121,7 @@ pub const fn task(pid: i32) -> Task {
         has_run: true,
         run_delay: 0,
         last_queued: 0,
+        is_donor: false,
         is_throttled: false,
     }
 }
@@ -248,6 +255,11 @@ impl view::Wakeup for Wakeup<'_> {
 /// Wakes `task` at `now`, with all wakeups recorded.
 pub fn wake(now: u64, task: Task, state: &TaskState) {
     record_wakeup::<AllWakeups>(Wakeup { now, task, state });
+}
+
+/// Wakes `task` at `now`, with only those wakeups recorded that the default metrics need.
+pub fn wake_by_default(now: u64, task: Task, state: &TaskState) {
+    record_wakeup::<QueuedWakeups>(Wakeup { now, task, state });
 }
 
 /// Returns a state with which a task may have left a CPU, for a slice that ended this way. The

@@ -18,7 +18,9 @@ use schedhist_engine::engine::{
         task_state::TaskState,
     },
 };
-use schedhist_engine::testing::{idle_at, record_switch, records, task, wake, Switch, Task, IDLE};
+use schedhist_engine::testing::{
+    idle_at, record_switch, records, task, wake, wake_by_default, Switch, Task, IDLE,
+};
 
 /// An operation on a CPU.
 #[derive(Clone, Copy, Debug)]
@@ -421,6 +423,48 @@ fn a_waker_that_is_ahead_is_counted_once() {
         one.enter(4_000, false, 10, 4_002);
         let found = one.cpu.counter(Counter::ClockBackwards);
         assert_eq!(found, expected, "{metrics} {queued_before}");
+    }
+}
+
+/// With proxy execution, a task that sleeps for a mutex stays on a run queue. Its wait begins at its
+/// wakeup, also if it was migrated to the CPU of the mutex's owner. It is unknown if the waker was
+/// earlier than the task's switch-out.
+#[test]
+fn a_donor_waits_from_its_wakeup() {
+    const UNINTERRUPTIBLE: u32 = 2;
+    // When it is woken, the stamp of its migration, and what the kernel adds to its waits.
+    for (woken, stamp, run_delay, wait, unseen) in [
+        (4_000, 0, 0, 1_000, 0),
+        (4_000, 3_000, 0, 1_000, 0),
+        (4_000, 0, 700, 1_000, 0),
+        (1_999, 0, 0, 0, 1),
+    ] {
+        let one = Alone::new();
+        one.enter(1_000, true, 0, 1_000);
+        let donor = Task {
+            is_donor: true,
+            last_queued: stamp,
+            ..task(1)
+        };
+        if woken < 2_000 {
+            wake_by_default(woken, donor, &one.state);
+        }
+        one.leave(2_000, UNINTERRUPTIBLE, 0);
+        if woken > 2_000 {
+            wake_by_default(woken, donor, &one.state);
+        }
+        one.enter(5_000, false, run_delay, stamp);
+        let case = format!("woken {woken}, stamp {stamp}, run_delay {run_delay}");
+        assert_eq!(one.cpu.counter(Counter::WaitUnseen), unseen, "{case}");
+        assert_eq!(one.cpu.counter(Counter::ClockBackwards), 0, "{case}");
+        assert_eq!(one.cpu.sum(Metric::Offcpu), 3_000, "{case}");
+        assert_eq!(one.cpu.sum(Metric::RunqWakeup), wait, "{case}");
+        let blocked = if unseen == 0 { 3_000 - wait } else { 0 };
+        assert_eq!(
+            one.cpu.sum(Metric::BlockedUninterruptible),
+            blocked,
+            "{case}"
+        );
     }
 }
 

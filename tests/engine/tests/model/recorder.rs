@@ -429,6 +429,7 @@ fn shown(task: Option<&Task>) -> testing::Task {
             has_run: task.sched_info.pcount != 0,
             run_delay: task.sched_info.run_delay,
             last_queued: task.sched_info.last_queued,
+            is_donor: false,
             is_throttled: task.is_throttled,
         },
         None => testing::IDLE,

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Tasks that sleep for a mutex, whose owner may run in their turn (`SCHED_PROXY_EXEC`): see tests/helpers/mutex.c."""
+
+import time
+from pathlib import Path
+
+from harness.groups import of_group
+from harness.kernel import has_symbol
+from harness.test import (OF_LOADED, busy, check_laws, eq, load, load_helper, measure, note, parameter, within,
+                          write_file)
+
+KEYS = {"offcpu_count": "sleeps", "offcpu_sum_ns": "slept", "runq_count": "waits", "runq_sum_ns": "waited"}
+
+
+def look():
+    """Returns what the group of the threads has, and what the tracepoints told the helper."""
+    ours = {key: of_group("mutex", key) for key in KEYS}
+    return ours, {key: int(parameter("mutex", name)) for key, name in KEYS.items()}
+
+
+def test_mutex_sleeps():
+    """A sleep for a mutex is no wait for a CPU, whoever runs meanwhile, and wherever the task is queued."""
+    is_proxy = has_symbol("__sched_proxy_exec") and "sched_proxy_exec=0" not in Path("/proc/cmdline").read_text()
+    rest = OF_LOADED / "mutex/parameters/off"
+    load("group_by=comm")
+    load_helper("mutex", "off=1")
+    with busy():
+        # All threads sleep by then, and at the end.
+        time.sleep(1)
+        before = look()
+        write_file(rest, "0")
+        time.sleep(5)
+        write_file(rest, "1")
+        time.sleep(2)
+        after = look()
+    donors = int(parameter("mutex", "donors"))
+    for key in KEYS:
+        ours, theirs = (now[key] - then[key] for now, then in zip(after, before, strict=True))
+        note(f"{key}: {ours} where the tracepoints say {theirs}")
+        # A wait begins when the kernel has queued the task, a little after its waker began.
+        room = 10_000_000 + theirs // 20 if key.endswith("_ns") else 0
+        within(key, theirs - room, ours, theirs + room)
+    within("sleeps", 100, after[1]["offcpu_count"] - before[1]["offcpu_count"])
+    note(f"{donors} sleeps on a run queue")
+    if is_proxy:
+        within("sleeps on a run queue", 20, donors)
+    else:
+        eq("sleeps on a run queue", donors, 0)
+    measure(0)
+    check_laws()
