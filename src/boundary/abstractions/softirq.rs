@@ -32,7 +32,7 @@ pub(crate) enum Interruption {
 /// Returns what interrupts the task of this CPU, if anything does. Any context.
 #[inline(always)]
 pub(crate) fn interruption() -> Interruption {
-    if preempt_count() & bindings::SCHEDHIST_INTERRUPTED_MASK as u32 == 0 {
+    if preempt_count() & bindings::SCHEDHIST_INTERRUPTED_MASK == 0 {
         return Interruption::None;
     }
     // SAFETY: Callable in any context.

@@ -426,9 +426,9 @@ fn a_waker_that_is_ahead_is_counted_once() {
     }
 }
 
-/// With proxy execution, a task that sleeps for a mutex stays on a run queue. Its wait begins at its
-/// wakeup, also if it was migrated to the CPU of the mutex's owner. It is unknown if the waker was
-/// earlier than the task's switch-out.
+/// With proxy execution, a task that sleeps for a mutex stays on a run queue. Its wait begins at
+/// its wakeup, also if it was migrated to the CPU of the mutex's owner. It is unknown if the waker
+/// was earlier than the task's switch-out.
 #[test]
 fn a_donor_waits_from_its_wakeup() {
     const UNINTERRUPTIBLE: u32 = 2;

@@ -60,9 +60,10 @@ fn interrupt(cpu: u32) -> Link {
     Link::new(cpu, 1).within(Context::Interrupt)
 }
 
-/// `tool` runs `cmd` at 100, which sleeps from 130 on; a timer wakes it at 200. It runs from 220 on,
-/// and is preempted at 250 by `hog`, until 300. At 310 it sleeps: `helper`, which it has woken at
-/// 305, works for it from 308 to 400, when it wakes it. From 405 on it runs, until it exits at 450.
+/// `tool` runs `cmd` at 100, which sleeps from 130 on; a timer wakes it at 200. It runs from 220
+/// on, and is preempted at 250 by `hog`, until 300. At 310 it sleeps: `helper`, which it has woken
+/// at 305, works for it from 308 to 400, when it wakes it. From 405 on it runs, until it exits at
+/// 450.
 fn command(machine: &Machine) {
     let none = Link::UNKNOWN;
     let tool = machine.enter(0, "tool", Start::Unknown, [50, 50], none);
