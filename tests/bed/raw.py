@@ -14,7 +14,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.dont_write_bytecode = True
-from harness.raw import NAME, NUMBERS, OF_TYPE, STRUCTS, Broken, Groups, Snapshot  # noqa: E402
+from harness.raw import NAME, NUMBERS, OF_TYPE, STRUCTS, DecodeError, Groups, Snapshot  # noqa: E402
 
 
 def header(**fields: Any) -> bytes:
@@ -57,7 +57,7 @@ def said(data: bytes) -> str:
     """Returns why the reader refuses the data, or nothing."""
     try:
         Groups(Snapshot(data))
-    except Broken as error:
+    except DecodeError as error:
         return str(error)
     return ""
 

@@ -17,7 +17,7 @@ TYPES = {"__u32": ctypes.c_uint32, "__u64": ctypes.c_uint64, "__s32": ctypes.c_i
 NONE = (1 << 64) - 1
 
 
-class Broken(Exception):
+class DecodeError(Exception):
     """The input is not a snapshot, or not a whole one."""
 
 
@@ -74,39 +74,39 @@ def header_of(data: bytes) -> Any:
     """Returns the fields of the header."""
     kind = STRUCTS["header"]
     if len(data) < ctypes.sizeof(kind) or not data.startswith(b"SCHDHIST"):
-        raise Broken("not a snapshot of schedhist")
+        raise DecodeError("not a snapshot of schedhist")
     header = kind.from_buffer_copy(data)
     if header.version != 1:
-        raise Broken(f"version {header.version}: this program knows only 1")
+        raise DecodeError(f"version {header.version}: this program knows only 1")
     start = header.header_length
     if not ctypes.sizeof(kind) <= start <= len(data) or start % 8:
-        raise Broken(f"header of {start} bytes")
+        raise DecodeError(f"header of {start} bytes")
     # Reject exponents that would make shifts huge.
     bits, precision = header.value_bits, header.precision
     if not (precision < bits < 64 and header.buckets == ((bits - precision + 1) << precision) + 1):
-        raise Broken(f"{header.buckets} buckets of precision {precision} up to 2^{bits}")
+        raise DecodeError(f"{header.buckets} buckets of precision {precision} up to 2^{bits}")
     return header
 
 
-def records(data: bytes, offset: int) -> Iterator[tuple[int, Record | Broken]]:
+def records(data: bytes, offset: int) -> Iterator[tuple[int, Record | DecodeError]]:
     """Yields the offset of each record of a known type, and the record, or why it is broken."""
     while True:
         if offset + ctypes.sizeof(RECORD) > len(data):
-            raise Broken(f"cut off: no end after {len(data)} bytes")
+            raise DecodeError(f"cut off: no end after {len(data)} bytes")
         head = RECORD.from_buffer_copy(data, offset)
         if head.length < ctypes.sizeof(RECORD) or head.length % 8:
-            raise Broken(f"record of {head.length} bytes at offset {offset}")
+            raise DecodeError(f"record of {head.length} bytes at offset {offset}")
         if offset + head.length > len(data):
-            raise Broken(f"cut off: record of {head.length} bytes at offset {offset}")
+            raise DecodeError(f"cut off: record of {head.length} bytes at offset {offset}")
         name = NAMES.get(head.type)
         if name == "END":
             if offset + head.length != len(data):
-                raise Broken(f"something after the end at offset {offset}")
+                raise DecodeError(f"something after the end at offset {offset}")
             return
         if name:
             kind = STRUCTS[OF_TYPE[name]]
             if ctypes.sizeof(kind) > head.length:
-                yield offset, Broken("it is too short")
+                yield offset, DecodeError("it is too short")
             else:
                 rest = data[offset + ctypes.sizeof(kind):offset + head.length]
                 yield offset, Record(name, kind.from_buffer_copy(data, offset), rest)
@@ -144,18 +144,18 @@ class Snapshot:
         self.slices: dict[int, Any] = {}  # by CPU
         self.tasks: list[Any] = []
         self.waiting: list[Any] = []
-        self.of_groups: list[Record | Broken] = []
+        self.of_groups: list[Record | DecodeError] = []
         cpus = 0
         for offset, record in records(data, self.header.header_length):
             try:
-                if isinstance(record, Broken):
+                if isinstance(record, DecodeError):
                     raise ValueError(str(record))
                 self._record(record)
             except ValueError as error:
-                raise Broken(f"record at offset {offset}: {error}") from None
+                raise DecodeError(f"record at offset {offset}: {error}") from None
             cpus += record.kind == "CPU"
         if cpus != self.header.cpus:
-            raise Broken(f"{self.header.cpus} CPUs, but records of {cpus}")
+            raise DecodeError(f"{self.header.cpus} CPUs, but records of {cpus}")
 
     def _record(self, record: Record) -> None:
         kind, fields = record.kind, record.fields
@@ -238,7 +238,7 @@ class Groups:
             for record in snapshot.of_groups:
                 self._record(record)
         except ValueError as error:
-            raise Broken(f"record of a group: {error}") from None
+            raise DecodeError(f"record of a group: {error}") from None
 
     def _record(self, record: Record) -> None:
         kind, fields = record.kind, record.fields

@@ -82,7 +82,7 @@ fn moment(text: &str) -> Option<Moment> {
 }
 
 /// When a snapshot was taken, in nanoseconds since 1970, and since the first one of the recording.
-type Taken = (u64, u64);
+type SnapshotTime = (u64, u64);
 
 /// Returns the part of `path` that the user chose. Reads the recording to its end if only that
 /// tells.
@@ -121,7 +121,7 @@ pub fn chosen(args: &Report, path: &Path) -> Result<Range> {
 }
 
 /// Returns the part that the user chose among the snapshots of a recording.
-fn range_of(args: &Report, path: &Path, taken: &[Taken]) -> Result<Range> {
+fn range_of(args: &Report, path: &Path, taken: &[SnapshotTime]) -> Result<Range> {
     let (from, to) = args.time.unwrap_or_default();
     // Without intervals, whoever reads them says so.
     let (Some(first), Some(end)) = (taken.first(), taken.last()) else {
@@ -166,7 +166,7 @@ fn range_of(args: &Report, path: &Path, taken: &[Taken]) -> Result<Range> {
     }
 }
 
-fn snapshots(path: &Path) -> Result<(Vec<Taken>, Losses)> {
+fn snapshots(path: &Path) -> Result<(Vec<SnapshotTime>, Losses)> {
     let mut taken = Vec::new();
     let lost = reader::walk_quietly(path, |event| {
         if let Event::Pair(pair) = event {
@@ -182,7 +182,7 @@ fn snapshots(path: &Path) -> Result<(Vec<Taken>, Losses)> {
 }
 
 /// Returns where the last part begins that has at least this length.
-fn begin_of_last(taken: &[Taken], length: Duration) -> u64 {
+fn begin_of_last(taken: &[SnapshotTime], length: Duration) -> u64 {
     let end = taken.last().map_or(0, |(_, at)| *at);
     let length = u64::try_from(length.as_nanos()).unwrap_or(u64::MAX);
     let begin = end.saturating_sub(length);

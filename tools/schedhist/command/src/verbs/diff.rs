@@ -93,24 +93,24 @@ pub fn refuse(why: String) -> Error {
 
 pub fn diff(args: &Diff) -> Result<u8> {
     let style = Style::new(&args.style);
-    let wanted = Wanted::new(&args.metrics, &args.fail_above, &style);
+    let comparison = Comparison::new(&args.metrics, &args.fail_above, &style);
     let of = |path: &Path| {
-        runs::of_path(path, &wanted.metrics).map_err(|error| match error.kind {
+        runs::of_path(path, &comparison.metrics).map_err(|error| match error.kind {
             Kind::Failed => error.with_kind(TROUBLE),
             _ => error,
         })
     };
-    wanted.compare(&of(&args.a)?, &of(&args.b)?, &[], &style)
+    comparison.compare(&of(&args.a)?, &of(&args.b)?, &[], &style)
 }
 
 /// What is compared, and by which rules.
-pub struct Wanted<'a> {
+pub struct Comparison<'a> {
     pub metrics: Vec<String>,
     quantiles: Vec<Quantile>,
     rules: &'a [Rule],
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> Comparison<'a> {
     /// Adds what the rules need.
     pub fn new(metrics: &[String], rules: &'a [Rule], style: &Style) -> Self {
         let (mut metrics, mut quantiles) = (metrics.to_vec(), style.quantiles.clone());

@@ -19,18 +19,18 @@ use crate::{
     recordings::{reader::Contents, runs::Run},
     source::Source,
     sys::{self, Waiter},
-    verbs::diff::{refuse, Wanted},
+    verbs::diff::{refuse, Comparison},
 };
 
 pub fn ab(args: &Ab, source: &Source) -> Result<u8> {
     let style = Style::new(&args.style);
-    let wanted = Wanted::new(&args.metrics, &args.fail_above, &style);
+    let comparison = Comparison::new(&args.metrics, &args.fail_above, &style);
     let commands = commands(&args.words)?;
     let shell = |line: &OsString| ["sh".into(), "-c".into(), line.clone()];
     let prepare = args.prepare.as_ref().map(shell);
     // What is wrong is said before anything runs.
     let names = source.read()?.timed.snapshot.names;
-    check_metrics(&names, &wanted.metrics)?;
+    check_metrics(&names, &comparison.metrics)?;
     let mut job = Job {
         source,
         waiter: Waiter::new()?,
@@ -66,7 +66,7 @@ pub fn ab(args: &Ab, source: &Source) -> Result<u8> {
             let mut run = once(&job, &legend[side])?;
             // The first round warms up what both need.
             if round != 0 {
-                run.keep(&wanted.metrics);
+                run.keep(&comparison.metrics);
                 sides[side].runs.push(run);
             }
         }
@@ -75,7 +75,7 @@ pub fn ab(args: &Ab, source: &Source) -> Result<u8> {
     // Settings are restored first.
     drop(job);
     let [a, b] = sides;
-    wanted.compare(&a, &b, &legend, &style)
+    comparison.compare(&a, &b, &legend, &style)
 }
 
 /// Splits what follows the first `--` at the second one.
