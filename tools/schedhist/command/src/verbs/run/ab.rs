@@ -91,7 +91,7 @@ fn commands(words: &[OsString]) -> Result<[&[OsString]; 2]> {
 
 /// Runs a command once, which must succeed.
 fn once(job: &Job<'_>, what: &str) -> Result<Run> {
-    let outcome = job.once(what, &mut || Ok(()))?;
+    let outcome = job.once(what, None, &mut || Ok(()))?;
     match (sys::exit_status(outcome.status), outcome.run) {
         (status, _) if outcome.is_over => {
             let why = "ended by a signal: there is nothing to compare";

@@ -15,7 +15,7 @@ use std::{
 use nix::poll::{PollFd, PollFlags};
 use schedhist_core::{engine::group::records::GroupMetric, raw::Groups, text::Pairs};
 
-use super::{command_group::CommandGroup, log::Log, own::Own, target::Target};
+use super::{command_group::CommandGroup, log::Log, own::Own, path::Recorder, target::Target};
 use crate::{
     error::{noted, Error, Kind, Result},
     options::{CpuList, Style},
@@ -212,9 +212,14 @@ impl Job<'_> {
             })
     }
 
-    /// Runs the command once, and prints what it did. Calls `started` when it runs: if that fails,
-    /// ends it.
-    pub fn once(&self, title: &str, started: &mut dyn FnMut() -> Result) -> Result<Outcome> {
+    /// Runs the command once, and prints what it did. Lets `recorder` read when that is due. Calls
+    /// `started` when it runs: if that fails, ends it.
+    pub fn once(
+        &self,
+        title: &str,
+        mut recorder: Option<&mut Recorder>,
+        started: &mut dyn FnMut() -> Result,
+    ) -> Result<Outcome> {
         let mut first = self.state_or_note();
         let start = Instant::now();
         let mut running = self.begin()?;
@@ -226,15 +231,16 @@ impl Job<'_> {
             return Err(error);
         }
         let mut last: Option<(State, Duration)> = None;
-        let (mut begin, mut end) = (self.delay, self.timeout);
+        let (mut begin, mut end, mut is_over) = (self.delay, self.timeout, false);
         let mut tick = self.interval.map(|ms| ms + begin.unwrap_or_default());
-        let mut is_over = false;
         let status = loop {
             if let Some(status) = running.ended().map_err(|why| Error::at(title, why))? {
                 break status;
             }
-            let deadline = [begin, end, tick].into_iter().flatten().min();
-            match running.wait(&self.waiter, deadline.map(|after| start + after)) {
+            let due = recorder.as_ref().and_then(|recorder| recorder.due());
+            let deadlines = [begin, end, tick].map(|after| Some(start + after?));
+            let deadline = deadlines.into_iter().chain([due]).flatten().min();
+            match running.wait(&self.waiter, deadline) {
                 Woken::Signal(signal) => {
                     // ^\ may only ask the command for something, such as Java for its threads.
                     is_over |= signal.number != libc::SIGQUIT;
@@ -244,7 +250,9 @@ impl Job<'_> {
                 }
                 Woken::Timeout => {
                     let now = start.elapsed();
-                    if begin.take_if(|begin| *begin <= now).is_some() {
+                    if let Some(recorder) = recorder.as_mut().filter(|_| due == deadline) {
+                        recorder.read();
+                    } else if begin.take_if(|begin| *begin <= now).is_some() {
                         first = self.state_or_note();
                     } else if end.take_if(|end| *end <= now).is_some() {
                         running.end(libc::SIGTERM);

@@ -105,8 +105,8 @@ fn repeated(job: &Job<'_>, args: &Run, mut output: Option<&mut Writer>, status: 
                 None => Ok(()),
             }
         };
-        let recorder = args.chain.then(|| Recorder::begin(job.source));
-        let outcome = job.once(&title, &mut started)?;
+        let mut recorder = args.chain.then(|| Recorder::begin(job.source));
+        let outcome = job.once(&title, recorder.as_mut(), &mut started)?;
         if let (Some(recorder), Some(pid)) = (recorder, outcome.pid) {
             if let Some(text) = noted(recorder.end(&title, pid)) {
                 job.log.print(&text);

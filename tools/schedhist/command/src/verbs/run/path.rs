@@ -5,9 +5,8 @@
 use std::{
     fmt::Write,
     fs,
-    sync::mpsc::{self, RecvTimeoutError, Sender},
-    thread::{self, JoinHandle},
-    time::Duration,
+    path::PathBuf,
+    time::{Duration, Instant},
 };
 
 use schedhist_core::{
@@ -40,44 +39,50 @@ pub fn keep_slices(source: &Source) -> Result<Setting<'_>> {
 
 /// Reads all slices of tasks, from when it is created until it ends.
 pub struct Recorder {
-    end: Sender<()>,
-    thread: JoinHandle<Result<Slices>>,
+    file: PathBuf,
+    slices: Slices,
+    period: Duration,
+    /// When to call [`Recorder::read`], unless that has failed.
+    due: Result<Instant>,
 }
 
 impl Recorder {
     pub fn begin(source: &Source) -> Self {
-        let path = source.path("slices");
-        let (end, ended) = mpsc::channel();
-        // Signals are blocked by now, and so they are in this thread.
-        let thread = thread::spawn(move || {
-            let mut slices = Slices::default();
-            let mut period = PERIODS[0];
-            loop {
-                let is_last = ended.recv_timeout(period) != Err(RecvTimeoutError::Timeout);
-                let data = fs::read(&path).at(&path)?;
-                let new = slices.add(&data).at(&path)?;
-                if is_last {
-                    return Ok(slices);
-                }
-                period = match new {
-                    new if new > 0.3 => period / 2,
-                    new if new < 0.1 => period * 2,
-                    _ => period,
-                };
-                period = period.clamp(PERIODS[0], PERIODS[1]);
-            }
+        Self {
+            file: source.path("slices"),
+            slices: Slices::default(),
+            period: PERIODS[0],
+            due: Ok(Instant::now() + PERIODS[0]),
+        }
+    }
+
+    /// Returns when the next read is due, if one is.
+    pub fn due(&self) -> Option<Instant> {
+        self.due.as_ref().ok().copied()
+    }
+
+    /// Reads what has been kept since the last read.
+    pub fn read(&mut self) {
+        let data = fs::read(&self.file).at(&self.file);
+        let new = data.and_then(|data| self.slices.add(&data).at(&self.file));
+        self.due = new.map(|new| {
+            self.period = match new {
+                new if new > 0.3 => self.period / 2,
+                new if new < 0.1 => self.period * 2,
+                _ => self.period,
+            };
+            self.period = self.period.clamp(PERIODS[0], PERIODS[1]);
+            Instant::now() + self.period
         });
-        Self { end, thread }
     }
 
     /// Returns the text of the critical path of the command, which has ended.
-    pub fn end(self, title: &str, pid: u32) -> Result<String> {
-        // If it has ended, the result says why.
-        let _ = self.end.send(());
-        let slices = self.thread.join().unwrap_or_else(|_| {
-            let why = "the reader of slices has failed";
-            Err(Error::new(why))
-        })?;
+    pub fn end(mut self, title: &str, pid: u32) -> Result<String> {
+        if self.due.is_ok() {
+            self.read();
+        }
+        self.due?;
+        let slices = self.slices;
         if slices.missed() != 0 {
             note(format!(
                 "{} slices were overwritten before they were read: a greater 'chain' keeps more \
