@@ -18,6 +18,15 @@ def look():
     return ours, {key: int(parameter("mutex", name)) for key, name in KEYS.items()}
 
 
+def look_at_rest():
+    """Looks when all threads sleep: until nothing changes."""
+    last = None
+    while (now := look()) != last:
+        last = now
+        time.sleep(1)
+    return now
+
+
 def test_mutex_sleeps():
     """A sleep for a mutex is no wait for a CPU, whoever runs meanwhile, and wherever the task is queued."""
     is_proxy = has_symbol("__sched_proxy_exec") and "sched_proxy_exec=0" not in Path("/proc/cmdline").read_text()
@@ -25,14 +34,11 @@ def test_mutex_sleeps():
     load("group_by=comm")
     load_helper("mutex", "off=1")
     with busy():
-        # All threads sleep by then, and at the end.
-        time.sleep(1)
-        before = look()
+        before = look_at_rest()
         write_file(rest, "0")
         time.sleep(5)
         write_file(rest, "1")
-        time.sleep(2)
-        after = look()
+        after = look_at_rest()
     donors = int(parameter("mutex", "donors"))
     for key in KEYS:
         ours, theirs = (now[key] - then[key] for now, then in zip(after, before, strict=True))

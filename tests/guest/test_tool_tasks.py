@@ -18,7 +18,7 @@ ANSWERS: dict[str, tuple[int, tuple[str, ...]]] = {
               r"\nwho had the CPU meanwhile:\n +\d+\.\d% +\S+ in +\d+  backup\n")),
     "2": (0, (r" /system.slice/batch.service\n +\d+% of the waits of /system.slice/web.service\n",)),
     "3": (0, (r"\ncgroup +runq ", r"\ncgroup +offcpu ")),
-    "4": (0, (r"/report.service\n +[1-9]\d* absences for its quota, \S+ in all\n",)),
+    "4": (0, (r"/report.service\n +throttled [1-9]\d* times, \S+ in total\n",)),
     "5": (0, (r"/web.service\n +[1-9]\d* long waits, \S+: idle CPUs could have served \d+ % of it\n",)),
     "6": (3, (r"^## CPU \d: runq_\w+ of [^%]*\d% +\S+  \S+:\d+ ", "\n  backwards, who woke whom:\n")),
     "7": (0, (r"night.html: \d+ bytes",)),

@@ -210,7 +210,8 @@ impl<P: Deref<Target = [Place]>> Ring<P> {
         }
         let last = Link::new(self.cpu, number);
         self.softirq.set(0);
-        self.now.set(last.within(Context::Idle).bits());
+        // For `kept()`: the slice has its end.
+        self.now.publish(last.within(Context::Idle).bits());
     }
 
     /// Returns the link of the slice in progress.

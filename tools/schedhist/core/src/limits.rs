@@ -172,13 +172,14 @@ impl Samples<'_> {
         // As systemctl does, by the last part of the path.
         let is_it = |whole: &str| whole == name || whole.rsplit('/').next() == Some(name);
         let mut all: Option<Distribution> = None;
+        const OTHER: &str = "the module was loaded with another precision meanwhile";
         for (old, new) in &self.groups {
             let between = Between::new(*old, new);
             for group in new.groups.iter().filter(|group| is_it(&group.name)) {
                 let samples = between.samples(group, &[metric]);
                 match &mut all {
                     Some(all) if all.scheme == samples.scheme => all.merge(&samples),
-                    Some(_) => {}
+                    Some(_) => return Err(OTHER.to_owned()),
                     None => all = Some(samples),
                 }
             }

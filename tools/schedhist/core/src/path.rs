@@ -73,23 +73,46 @@ impl Slices {
         }
     }
 
-    /// Returns what had a CPU from one time to another, before the slice `at`, with the name of
-    /// each; `None` stands for the idle task.
-    fn occupants(&self, at: At, from: u64, to: u64) -> Vec<(Option<String>, u64)> {
+    /// Returns what had a CPU from one time to another, before the slice `at`.
+    fn occupants(&self, at: At, from: u64, to: u64) -> Vec<(Occupant, u64)> {
         let (mut found, mut left) = (Vec::new(), to.saturating_sub(from));
+        let mut add = |occupant, begin: u64, end: u64| {
+            let ns = end.saturating_sub(begin.max(from)).min(left);
+            left -= ns;
+            found.push((occupant, ns));
+        };
+        // The slice after, and when it began.
+        let (mut next, mut until) = (at.1, to);
         let before = self.cpus.get(&at.0).map(|slices| slices.range(..at.1));
         for (number, kept) in before.into_iter().flatten().rev() {
-            let end = self.end((at.0, *number)).unwrap_or(to).min(to);
-            if end <= from {
+            let since = kept.slice.since;
+            // If slices between were overwritten, it is not known what came after this one.
+            let is_followed = number.wrapping_add(1) == next;
+            if is_followed && kept.idle != 0 {
+                add(Occupant::Idle, kept.idle, until);
+            }
+            if is_followed || kept.idle != 0 {
+                let end = if kept.idle != 0 { kept.idle } else { until };
+                add(Occupant::Task(name(&kept.slice)), since, end.min(until));
+            }
+            (next, until) = (*number, since.min(until));
+            if until <= from {
                 break;
             }
-            let ns = end.saturating_sub(kept.slice.since.max(from)).min(left);
-            left -= ns;
-            found.push((Some(name(&kept.slice)), ns));
         }
-        found.push((None, left));
+        found.push((Occupant::Unknown, left));
         found
     }
+}
+
+/// What had a CPU.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Occupant {
+    /// A task of this name.
+    Task(String),
+    Idle,
+    /// What was overwritten before it was read.
+    Unknown,
 }
 
 /// The CPU and the number of a slice.
@@ -182,7 +205,7 @@ pub struct Path {
     pub tasks: BTreeMap<String, Times>,
     /// Who had the CPU while tasks of the path waited for it or were preempted: of a name, or the
     /// idle task.
-    pub behind: BTreeMap<Option<String>, u64>,
+    pub behind: BTreeMap<Occupant, u64>,
     /// The number of times at which a task of the path woke the next one, or created it.
     pub wakeups: u64,
 }
@@ -261,15 +284,16 @@ impl Walk<'_> {
             _ => times.waited = gap,
         }
         if slice.start != Start::Throttled {
-            for (name, ns) in self.slices.occupants(at, self.until, since) {
-                *self.path.behind.entry(name).or_default() += ns;
+            for (occupant, ns) in self.slices.occupants(at, self.until, since) {
+                *self.path.behind.entry(occupant).or_default() += ns;
             }
         }
         let link = (slice.link.cpu(), slice.link.number());
         let is_task = slice.start != Start::Unknown && slice.link.context().is_of_task();
-        let next = if is_task && self.slices.get(link).is_some() {
+        let next = if is_task {
             self.path.wakeups += u64::from(slice.start.is_wakeup() && self.until > self.begin);
-            Some(link)
+            // If it was overwritten, so may be others of this task.
+            self.slices.get(link).map(|_| link)
         } else {
             self.sleeper(at, &slice, &mut times)
         };
@@ -278,26 +302,24 @@ impl Walk<'_> {
         next
     }
 
-    /// Adds the sleep before a slice, which no task that is known ended. Returns the slice before.
+    /// Adds the sleep before a slice, which no task that is known ended. Returns the slice before,
+    /// if it is known, and when it ended.
     fn sleeper(&mut self, at: At, slice: &Slice, times: &mut Times) -> Option<At> {
         let of_task = self.by_task.get(&slice.pid)?;
         let before = of_task.range(..(slice.since, at)).next_back();
         let before = before
             .map(|(_, at)| *at)
-            .filter(|_| slice.start != Start::Forked);
-        let end = before.and_then(|at| self.slices.end(at));
-        let ns = self.back_to(end.unwrap_or(0));
+            .filter(|_| slice.start != Start::Forked)?;
+        let end = self.slices.end(before)?;
+        let ns = self.back_to(end);
         match slice.link.context() {
-            Context::Interrupt
-            | Context::InterruptSoftirq
-            | Context::UnknownSoftirq
-            | Context::Idle
-                if end.is_some() && slice.start == Start::Woken =>
+            Context::Interrupt | Context::InterruptSoftirq | Context::Idle
+                if slice.start == Start::Woken =>
             {
                 times.blocked = ns;
             }
             _ => times.unknown = ns,
         }
-        before
+        Some(before)
     }
 }

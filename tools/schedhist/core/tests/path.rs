@@ -7,7 +7,7 @@ use schedhist_core::{
         chain::{Context, Link, Place, Ring, Slice, Start},
         format::raw::{self, Sink},
     },
-    path::{Path, Slices, Times},
+    path::{Occupant, Path, Slices, Times},
 };
 
 struct Bytes(Vec<u8>);
@@ -106,15 +106,18 @@ fn known() {
     assert_eq!(times("helper1"), helper);
     assert_eq!(path.tasks.len(), 2);
     let behind: Vec<_> = { path.behind.iter() }
-        .map(|(name, ns)| (name.as_deref(), *ns))
-        .filter(|(_, ns)| *ns != 0)
+        .filter(|(_, ns)| **ns != 0)
+        .map(|(occupant, ns)| (occupant.clone(), *ns))
         .collect();
+    let task = |name: &str| Occupant::Task(name.to_owned());
     // `other2` was on the CPU when the timer's interrupt came, and `tool` had the helper's.
     let expected = [
-        (None, 15),
-        (Some("hog99"), 50),
-        (Some("other2"), 20),
-        (Some("tool"), 3),
+        (task("hog99"), 50),
+        (task("other2"), 20),
+        (task("tool"), 3),
+        (Occupant::Idle, 5),
+        // Before the first slice of a CPU.
+        (Occupant::Unknown, 10),
     ];
     assert_eq!(behind, expected);
     assert!(Path::of(&slices, 4).is_none() && Path::of(&slices, 77).is_none());
@@ -139,8 +142,8 @@ fn overwritten() {
     let sum: u64 = path.tasks.values().map(Times::sum).sum();
     assert_eq!(sum + path.unseen, path.wall);
     assert_eq!(path.wall, 50_000 - 100);
-    let cmd = &path.tasks["cmd"];
-    assert!(cmd.unknown > 20_000, "{cmd:?}");
+    assert!(path.unseen > 20_000, "{path:?}");
+    assert_eq!(path.tasks["cmd"].unknown, 0);
 }
 
 /// Whatever is in the file, there is a result, and the law holds.

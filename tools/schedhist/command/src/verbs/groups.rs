@@ -333,10 +333,7 @@ fn below(row: &GroupRow, is_wide: bool, style: &Style) -> Vec<String> {
     let throttled = row.throttled;
     let throttled = (throttled.0 != 0).then(|| {
         let time = style.unit.text(Some(throttled.1));
-        format!(
-            "        {} absences for its quota, {time} in all",
-            throttled.0
-        )
+        format!("        throttled {} times, {time} in total", throttled.0)
     });
     let in_progress = [
         (row.in_progress.oncpu, "on a CPU"),

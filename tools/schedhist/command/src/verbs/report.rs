@@ -171,12 +171,12 @@ fn summary(outliers: &[&Recorded], names: impl Fn(&Recorded) -> watch::Names) ->
         let names = names(it);
         summary.add(&it.outlier, |group| watch::name_of(group, &names), None);
     }
-    let (s, time) = match summary.count {
-        1 => ("", "took"),
-        _ => ("s", "took in all"),
+    let (s, total) = match summary.count {
+        1 => ("", ""),
+        _ => ("s", " in total"),
     };
     format!(
-        "{} outlier{s} {time} {}; the longest ended at {}:\n{}{}",
+        "{} outlier{s}, {}{total}; the longest ended at {}:\n{}{}",
         summary.count,
         Unit::Fitting.text(Some(summary.sum_ns)),
         part::shown(worst.unix_ns),

@@ -6,11 +6,12 @@ use std::{
     fmt::Write,
     fs,
     path::PathBuf,
+    thread,
     time::{Duration, Instant},
 };
 
 use schedhist_core::{
-    path::{Path, Slices, Times},
+    path::{Occupant, Path, Slices, Times},
     text::shares,
     units::Unit,
 };
@@ -27,7 +28,10 @@ use crate::{
 const SLICES: &str = "4096";
 
 /// The bounds of the time from one read to the next.
-const PERIODS: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(500)];
+const PERIODS: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(100)];
+
+/// How often slices are read until they have the end of the command.
+const LAST_READS: u32 = 20;
 
 /// The tasks and the culprits that are shown.
 const SHOWN: usize = 10;
@@ -78,8 +82,17 @@ impl Recorder {
 
     /// Returns the text of the critical path of the command, which has ended.
     pub fn end(mut self, title: &str, pid: u32) -> Result<String> {
-        if self.due.is_ok() {
-            self.read();
+        let mut path = None;
+        // The command may be on its CPU for a moment after its parent knows of its end.
+        for _ in 0..LAST_READS {
+            if self.due.is_ok() {
+                self.read();
+            }
+            path = Path::of(&self.slices, pid as i32);
+            if path.is_some() || self.due.is_err() {
+                break;
+            }
+            thread::sleep(PERIODS[0]);
         }
         self.due?;
         let slices = self.slices;
@@ -90,7 +103,7 @@ impl Recorder {
                 slices.missed()
             ));
         }
-        let path = Path::of(&slices, pid as i32).ok_or_else(|| {
+        let path = path.ok_or_else(|| {
             Error::new("--chain: the first or the last slice of the command was not seen")
         })?;
         Ok(text(&path, title))
@@ -130,8 +143,12 @@ fn text(path: &Path, title: &str) -> String {
     let mut behind: Vec<_> = path.behind.iter().filter(|(_, ns)| **ns != 0).collect();
     behind.sort_by_cached_key(|(_, ns)| std::cmp::Reverse(**ns));
     let behind: Vec<_> = { behind.iter().take(SHOWN) }
-        .map(|(name, ns)| {
-            let name = name.as_deref().unwrap_or("(idle, waking up)");
+        .map(|(occupant, ns)| {
+            let name = match occupant {
+                Occupant::Task(name) => name,
+                Occupant::Idle => "(idle)",
+                Occupant::Unknown => "(unknown)",
+            };
             format!("{name} {}", time(**ns))
         })
         .collect();
