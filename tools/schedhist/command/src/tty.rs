@@ -58,6 +58,9 @@ pub enum Mouse {
 const MOUSE_ON: &str = "\x1b[?1000h\x1b[?1006h";
 const MOUSE_OFF: &str = "\x1b[?1006l\x1b[?1000l";
 
+/// More bytes than a sequence of a terminal has.
+const LONGEST: usize = 64;
+
 pub const UP: char = '\u{2191}';
 pub const DOWN: char = '\u{2193}';
 pub const LEFT: char = '\u{2190}';
@@ -71,6 +74,8 @@ pub const END: char = '\u{2198}';
 pub struct Tty {
     waiter: Waiter,
     input: Vec<Event>,
+    /// The beginning of a sequence.
+    unread: Vec<u8>,
     /// What the terminal shows.
     shown: Buffer,
 }
@@ -116,6 +121,7 @@ impl Tty {
         let mut tty = Self {
             waiter,
             input: Vec::new(),
+            unread: Vec::new(),
             shown: Buffer::default(),
         };
         tty.enter();
@@ -154,7 +160,10 @@ impl Tty {
                         Err(Errno::EINTR | Errno::EAGAIN) => {}
                         // The terminal is gone.
                         Ok(0) | Err(_) => return Event::End,
-                        Ok(read) => self.input.extend(events(&bytes[..read])),
+                        Ok(read) => {
+                            self.unread.extend(&bytes[..read]);
+                            self.input.extend(events(&mut self.unread));
+                        }
                     }
                 }
                 Woken::Signal(signal) => {
@@ -205,18 +214,23 @@ impl Drop for Tty {
 }
 
 /// Returns the keys: letters as they are; the arrows and others as these constants; ^C as `\x03`;
-/// Escape as `\x1b`. And what the mouse did.
-fn events(bytes: &[u8]) -> Vec<Event> {
+/// Escape as `\x1b`. And what the mouse did. Leaves the beginning of a sequence, whose rest may come
+/// with the next read. An Escape alone is the key.
+fn events(bytes: &mut Vec<u8>) -> Vec<Event> {
     let mut events = Vec::new();
-    let mut rest = bytes;
+    let mut rest = &bytes[..];
     while let Some((first, after)) = rest.split_first() {
-        rest = after;
         if *first != 0x1b {
             events.push(Event::Key(char::from(*first)));
+            rest = after;
             continue;
         }
-        let Some((b'[' | b'O', after)) = rest.split_first() else {
+        let Some((b'[' | b'O', after)) = after.split_first() else {
+            if after.is_empty() && bytes.len() > 1 {
+                break;
+            }
             events.push(Event::Key('\x1b'));
+            rest = after;
             continue;
         };
         let end = after.iter().position(|byte| (0x40..=0x7e).contains(byte));
@@ -236,6 +250,9 @@ fn events(bytes: &[u8]) -> Vec<Event> {
         events.extend(key.map(Event::Key).or_else(mouse));
         rest = &after[end + 1..];
     }
+    // No terminal's sequence is so long.
+    let left = if rest.len() < LONGEST { rest.len() } else { 0 };
+    bytes.drain(..bytes.len() - left);
     events
 }
 
@@ -280,7 +297,7 @@ mod tests {
             (b"\x1b[200~x\x1b[", "x"),
         ] {
             let wanted: Vec<_> = expected.chars().map(Event::Key).collect();
-            assert_eq!(events(bytes), wanted, "{bytes:?}");
+            assert_eq!(events(&mut bytes.to_vec()), wanted, "{bytes:?}");
         }
         let bytes =
             b"\x1b[<0;5;3M\x1b[<0;5;3mj\x1b[<65;200;1M\x1b[<2;1;1M\x1b[<0;0;1M\x1b[<35;2;2M";
@@ -290,6 +307,16 @@ mod tests {
             Event::Mouse(Mouse::Down, (199, 0)),
             Event::Mouse(Mouse::Right, (0, 0)),
         ];
-        assert_eq!(events(bytes), wanted);
+        // However it is split between two reads, but after the first Escape, which is the key then.
+        for split in 2..=bytes.len() {
+            let mut unread = bytes[..split].to_vec();
+            let mut found = events(&mut unread);
+            unread.extend(&bytes[split..]);
+            found.extend(events(&mut unread));
+            assert_eq!(found, wanted, "{split}");
+        }
+        let mut endless = b"\x1b[".to_vec();
+        endless.extend([b'0'; 100]);
+        assert_eq!((events(&mut endless), endless.len()), (Vec::new(), 0));
     }
 }

@@ -439,6 +439,8 @@ impl Choice {
     /// Chooses what the mouse points at; with a second click, looks at it alone. The wheel goes
     /// through a list, and on the heat map through the time.
     fn point(&mut self, mouse: Mouse, at: (u16, u16), view: &View<'_>) {
+        // What was typed stays.
+        self.is_typing = false;
         let shown = view.at(tty::size(), at);
         match (mouse, shown) {
             (Mouse::Right, _) => self.press('\x1b', view),
