@@ -23,7 +23,7 @@ ANSWERS: dict[str, tuple[int, tuple[str, ...]]] = {
     "6": (3, (r"^## CPU \d: runq_\w+ of [^%]*\d% +\S+  \S+:\d+ ", "\n  backwards, who woke whom:\n")),
     "7": (0, (r"night.html: \d+ bytes",)),
     "8": (0, (r"\nrunq +p75 +\S+ +\S+ +\S+ +\S+  (different|cannot tell)\n",)),
-    "9": (1, (r"^BROKEN +runq.p95 of web.service < \dms: ",)),
+    "9": (1, (r"^BROKEN +runq.p99 of web.service < 200us: ",)),
     "10": (0, ("",)),
 }
 
