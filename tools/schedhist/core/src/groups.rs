@@ -273,7 +273,8 @@ impl<'a> Between<'a> {
             .map(|group| self.row(group))
             .filter(|row| row.waits != (0, 0) || row.oncpu_ns != 0);
         let mut rows: Vec<_> = rows.collect();
-        rows.sort_by(|a, b| (Reverse(a.waits.1), &a.name).cmp(&(Reverse(b.waits.1), &b.name)));
+        rows.sort_by_cached_key(|row| row.name.clone());
+        rows.sort_by_cached_key(|row| Reverse(row.waits.1));
         rows
     }
 

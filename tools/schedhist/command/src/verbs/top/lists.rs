@@ -147,7 +147,7 @@ impl View<'_> {
         match self.choice.order {
             Order::Usual | Order::Waiting => {}
             Order::Busy => all.sort_by_cached_key(|row| Reverse(row.oncpu_ns)),
-            Order::Name => all.sort_by(|a, b| a.name.cmp(&b.name)),
+            Order::Name => all.sort_by_cached_key(|row| row.name.clone()),
         }
         all
     }
