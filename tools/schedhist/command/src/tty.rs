@@ -214,8 +214,8 @@ impl Drop for Tty {
 }
 
 /// Returns the keys: letters as they are; the arrows and others as these constants; ^C as `\x03`;
-/// Escape as `\x1b`. And what the mouse did. Leaves the beginning of a sequence, whose rest may come
-/// with the next read. An Escape alone is the key.
+/// Escape as `\x1b`. And what the mouse did. Leaves the beginning of a sequence, whose rest may
+/// come with the next read. An Escape alone is the key.
 fn events(bytes: &mut Vec<u8>) -> Vec<Event> {
     let mut events = Vec::new();
     let mut rest = &bytes[..];
