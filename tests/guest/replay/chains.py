@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import subprocess
 import time
 from collections import Counter as Tally
 from dataclasses import dataclass, field
@@ -20,11 +19,10 @@ from typing import Any, Union
 
 from harness import raw
 from harness.chains import ENDS, PARTS
-from harness.test import DEBUGFS, stop
 
 from .common import Interval, die
 from .events import Other, Switch, Trace, in_order, read_trace
-from .recording import EVENTS_A, EVENTS_B, Recorder
+from .recording import EVENTS_A, EVENTS_B, background, recorders
 from .reference import manner, unhide
 
 EVENTS = [*EVENTS_A, "irq/softirq_raise", "irq/softirq_entry"]
@@ -202,15 +200,7 @@ class Chain:
 
 def record(folder: Path, command: list[str], seconds: float) -> None:
     """Records what goes on, and the chains of all outliers, while a command runs for so long."""
-    folder.mkdir(parents=True, exist_ok=True)
-    before, after = Recorder("a"), Recorder("b")
-    null = subprocess.DEVNULL
-    workload = None
-    try:
-        before.save_formats(folder, EVENTS)
-        marker = os.open(before.path / "trace_marker", os.O_WRONLY)
-        enable = os.open(DEBUGFS / "enable", os.O_WRONLY)
-        workload = subprocess.Popen(command, stdout=null, stderr=null, start_new_session=True)
+    with recorders(folder, EVENTS) as (before, after, marker, enable), background(command):
         time.sleep(0.5)
         # The order matters: A, schedhist, B.
         before.start(EVENTS)
@@ -226,18 +216,9 @@ def record(folder: Path, command: list[str], seconds: float) -> None:
         os.write(enable, b"0")
         after.stop()
         before.stop()
-        os.close(marker)
-        os.close(enable)
         threads = [path.parent.name for path in Path("/proc").glob("[0-9]*/comm")
                    if path.read_text().startswith(("ksoftirqd/", "ktimers/"))]
         (folder / "threads").write_text(" ".join(threads))
-        before.save(folder)
-        after.save(folder)
-    finally:
-        if workload:
-            stop(workload)
-        before.remove()
-        after.remove()
 
 
 def read_chains(folder: Path) -> dict[int, Chain]:

@@ -4,6 +4,8 @@
 import os
 import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from harness.test import DEBUGFS, stop, write_file
@@ -68,22 +70,45 @@ def save_module(folder: Path) -> None:
         target.write_text(file.read_text())
 
 
-def record(folder: Path, command: list[str], running: float | None = None) -> None:
+@contextmanager
+def recorders(folder: Path, events: list[str]) -> Iterator[tuple[Recorder, Recorder, int, int]]:
+    """Yields two recorders, of which the first one may record `events`, and the open files `trace_marker` of that
+    and `enable`. Saves afterwards what they have recorded until they were stopped."""
     folder.mkdir(parents=True, exist_ok=True)
     before, after = Recorder("a"), Recorder("b")
-    null = subprocess.DEVNULL
-    workload = None
     try:
-        before.save_formats(folder, EVENTS_A)
+        before.save_formats(folder, events)
         marker = os.open(before.path / "trace_marker", os.O_WRONLY)
         enable = os.open(DEBUGFS / "enable", os.O_WRONLY)
+        yield before, after, marker, enable
+        os.close(marker)
+        os.close(enable)
+        before.save(folder)
+        after.save(folder)
+    finally:
+        before.remove()
+        after.remove()
 
+
+@contextmanager
+def background(command: list[str]) -> Iterator[None]:
+    null = subprocess.DEVNULL
+    workload = subprocess.Popen(command, stdout=null, stderr=null, start_new_session=True)
+    try:
+        yield
+    finally:
+        stop(workload)
+
+
+def record(folder: Path, command: list[str], running: float | None = None) -> None:
+    with ExitStack() as stack:
+        before, after, marker, enable = stack.enter_context(recorders(folder, EVENTS_A))
         save_module(folder / "before")
 
         # The order matters: A, schedhist, B.
         before.start(EVENTS_A)
         if running is not None:
-            workload = subprocess.Popen(command, stdout=null, stderr=null, start_new_session=True)
+            stack.enter_context(background(command))
             time.sleep(0.3)
         os.write(marker, b"schedhist on")
         os.write(enable, b"1")
@@ -92,19 +117,11 @@ def record(folder: Path, command: list[str], running: float | None = None) -> No
         if running is not None:
             time.sleep(running)
         else:
+            null = subprocess.DEVNULL
             subprocess.run(command, stdout=null, stderr=null, check=True)
         os.write(marker, b"schedhist off")
         os.write(enable, b"0")
         os.write(marker, b"schedhist is off")
         after.stop()
         before.stop()
-        os.close(marker)
-        os.close(enable)
         save_module(folder / "after")
-        before.save(folder)
-        after.save(folder)
-    finally:
-        if workload:
-            stop(workload)
-        before.remove()
-        after.remove()
