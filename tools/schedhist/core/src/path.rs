@@ -49,8 +49,10 @@ impl Slices {
             let (new, all) = counts.entry(cpu).or_default();
             *new += u64::from(is_new);
             *all += 1;
-            // The last one may have ended since.
-            slices.insert(kept.number, kept);
+            // The last one may have ended since; those before it had.
+            if is_new || last == Some(kept.number) {
+                slices.insert(kept.number, kept);
+            }
         }
         let parts = counts.values().map(|(new, all)| *new as f64 / *all as f64);
         Ok(parts.fold(0.0, f64::max))
@@ -59,6 +61,12 @@ impl Slices {
     /// Returns how many slices were overwritten before they were read.
     pub fn missed(&self) -> u64 {
         self.missed
+    }
+
+    /// Returns whether a task was on a CPU at the last read.
+    pub fn is_running(&self, pid: i32) -> bool {
+        let mut last = { self.cpus.values() }.filter_map(|slices| slices.values().next_back());
+        last.any(|kept| kept.slice.pid == pid && kept.idle == 0)
     }
 
     fn get(&self, at: At) -> Option<&Kept> {
@@ -86,13 +94,11 @@ impl Slices {
         let before = self.cpus.get(&at.0).map(|slices| slices.range(..at.1));
         for (number, kept) in before.into_iter().flatten().rev() {
             let since = kept.slice.since;
-            // If slices between were overwritten, it is not known what came after this one.
-            let is_followed = number.wrapping_add(1) == next;
-            if is_followed && kept.idle != 0 {
-                add(Occupant::Idle, kept.idle, until);
-            }
-            if is_followed || kept.idle != 0 {
-                let end = if kept.idle != 0 { kept.idle } else { until };
+            if let Some(end) = self.end((at.0, *number)) {
+                // If slices between were overwritten, it is not known what came after this one.
+                if number.wrapping_add(1) == next {
+                    add(Occupant::Idle, end, until);
+                }
                 add(Occupant::Task(name(&kept.slice)), since, end.min(until));
             }
             (next, until) = (*number, since.min(until));

@@ -123,6 +123,25 @@ fn known() {
     assert!(Path::of(&slices, 4).is_none() && Path::of(&slices, 77).is_none());
 }
 
+/// A task has left its CPU once another one or the idle task has it.
+#[test]
+fn running() {
+    let machine = Machine::new(1, 16);
+    let mut slices = Slices::default();
+    let mut is_running = |machine: &Machine| {
+        slices.add(&machine.file()).unwrap();
+        slices.is_running(3)
+    };
+    assert!(!is_running(&machine));
+    machine.enter(0, "cmd", Start::Unknown, [5, 5], Link::UNKNOWN);
+    assert!(is_running(&machine));
+    machine.0[0].enter_idle(9);
+    assert!(!is_running(&machine));
+    machine.enter(0, "cmd", Start::Unknown, [10, 10], Link::UNKNOWN);
+    machine.enter(0, "tool", Start::Unknown, [12, 12], Link::UNKNOWN);
+    assert!(!is_running(&machine));
+}
+
 /// Slices that are overwritten before they are read are counted, and the path says where it ends.
 #[test]
 fn overwritten() {

@@ -82,14 +82,12 @@ impl Recorder {
 
     /// Returns the text of the critical path of the command, which has ended.
     pub fn end(mut self, title: &str, pid: u32) -> Result<String> {
-        let mut path = None;
         // The command may be on its CPU for a moment after its parent knows of its end.
         for _ in 0..LAST_READS {
             if self.due.is_ok() {
                 self.read();
             }
-            path = Path::of(&self.slices, pid as i32);
-            if path.is_some() || self.due.is_err() {
+            if self.due.is_err() || !self.slices.is_running(pid as i32) {
                 break;
             }
             thread::sleep(PERIODS[0]);
@@ -103,7 +101,7 @@ impl Recorder {
                 slices.missed()
             ));
         }
-        let path = path.ok_or_else(|| {
+        let path = Path::of(&slices, pid as i32).ok_or_else(|| {
             Error::new("--chain: the first or the last slice of the command was not seen")
         })?;
         Ok(text(&path, title))
