@@ -11,7 +11,11 @@ use std::{env, fs, path::Path};
 
 use schedhist_engine::engine::{
     self,
+    chain::{Chain, Context, End, Hop, Kept, Link, Slice, Start, Walked},
     format::raw::{self, Sink},
+    idle::WaitSums,
+    metric::Metric,
+    switch::{sample::Cause, Sample},
 };
 
 struct Bytes(Vec<u8>);
@@ -32,6 +36,48 @@ group id 1 tasks 2 oncpu_count 7 oncpu_sum_ns 50 runq_count 3 runq_sum_ns 70 nam
 in_progress id 1 runq_in_progress 1 runq_in_progress_ns 4 oncpu_unseen 1 oncpu_unseen_ns 8
 ";
 
+/// Writes what there is while long waits are looked at and chains are kept.
+fn outliers(out: &mut Bytes) {
+    let (pid, comm) = (7, *b"waker\0\0\0\0\0\0\0\0\0\0\0");
+    raw::long_waits(out, 0, 5, &WaitSums::default());
+    let chain = Chain {
+        id: 1,
+        sample: Sample::new(Metric::Offcpu, 9, Cause::Interruptible, 20),
+        walked: Walked {
+            end: End::Start,
+            hops: 1,
+            blocked: 0,
+            missing: 1,
+        },
+    };
+    let hop = Hop {
+        pid,
+        comm,
+        via: Context::Task,
+        slices: 1,
+        ran: 5,
+        waited: 2,
+        preempted: 1,
+        throttled: 0,
+    };
+    raw::chain(out, 0, &chain, &[hop]);
+    let slice = Slice {
+        pid,
+        comm,
+        start: Start::Woken,
+        since: 13,
+        waiting: 11,
+        link: Link::new(0, 1),
+    };
+    let (number, idle) = (2, 20);
+    let kept = Kept {
+        number,
+        slice,
+        idle,
+    };
+    raw::kept_slice(out, 0, &kept);
+}
+
 fn main() {
     let folder = env::args().nth(1).expect("usage: snapshots FOLDER");
     for (precision, cpus, switches, groups) in [
@@ -49,6 +95,7 @@ fn main() {
         // Before the end.
         bytes.0.truncate(bytes.0.len() - 8);
         raw::offline(&mut bytes, 0);
+        outliers(&mut bytes);
         raw::end(&mut bytes);
         let name = format!("snapshot-{precision}-{cpus}.{}", bytes.0.len());
         fs::write(Path::new(&folder).join(name), bytes.0).expect("it is written");

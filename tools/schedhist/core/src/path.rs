@@ -15,10 +15,8 @@ use crate::{
         chain::{Context, Kept, Link, Slice, Start},
         format::text::Escaped,
     },
-    raw::{decode_error, DecodeError, Reader, Records},
+    raw::{decode_error, DecodeError, Reader, Records, KEPT_SLICE},
 };
-
-const KEPT_SLICE: u32 = 32;
 
 /// All slices that were read, by CPU.
 #[derive(Clone, Debug, Default)]

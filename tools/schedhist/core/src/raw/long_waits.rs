@@ -43,9 +43,8 @@ impl Reader<'_> {
         for part in &mut sums.parts {
             *part = self.u64()?;
         }
-        // An earlier module did not have these.
         for sum in sums.causes.as_flattened_mut() {
-            *sum = self.u64().unwrap_or_default();
+            *sum = self.u64()?;
         }
         Some(sums)
     }

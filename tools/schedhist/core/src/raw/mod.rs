@@ -37,6 +37,9 @@ const TASK: u32 = 13;
 const WAITING: u32 = 14;
 const OFFLINE: u32 = 19;
 const LONG_WAITS: u32 = 20;
+const CHAIN: u32 = 30;
+const HOP: u32 = 31;
+pub(crate) const KEPT_SLICE: u32 = 32;
 
 const HEADER_LEN: usize = 56;
 const RECORD_LEN: usize = 8;
@@ -552,6 +555,10 @@ fn parse_record(
             }
             parse_part(cpu.histogram_mut(metric), kind, buckets, record)
         }
+        // The command takes chains from the file `chains`, and slices from `slices`.
+        CHAIN => record.bytes(56).map(drop),
+        HOP => record.bytes(72).map(drop),
+        KEPT_SLICE => record.bytes(80).map(drop),
         _ => Some(()),
     }
 }
