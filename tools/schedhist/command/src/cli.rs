@@ -8,7 +8,6 @@ use std::{ffi::OsString, path::PathBuf, time::Duration};
 use clap::{
     builder::NonEmptyStringValueParser, value_parser, ArgGroup, Args, Parser, Subcommand, ValueHint,
 };
-use clap_complete::Shell;
 use schedhist_core::{
     distribution::Quantile,
     exposition::{negotiate::Form, protobuf},
@@ -20,7 +19,7 @@ use crate::{
         quantile, seconds, separator, sub_buckets, threshold, CpuList, Listen,
     },
     recordings::part::{times, Times},
-    verbs::{ctl, diff::Rule, watch::Action},
+    verbs::{completions::Shell, ctl, diff::Rule, watch::Action},
 };
 
 /// Latency histograms of the Linux scheduler

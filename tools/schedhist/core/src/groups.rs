@@ -11,6 +11,7 @@ use crate::{
         histogram::bucket::Scheme,
         idle::{Distance, WaitSums},
     },
+    gather::Gather,
     raw::{Group, GroupSamples, Groups, Neighbour, Times},
     units,
     window::grown,
@@ -198,7 +199,7 @@ impl Numbers {
     pub fn new(at: (u64, u64), first: &Groups, last: &Groups) -> Self {
         let names = |groups: &Groups| -> BTreeMap<_, _> {
             let groups = groups.groups.iter().filter(|group| group.id != 0);
-            groups.map(|group| (group.id, group.name.clone())).collect()
+            groups.map(|group| (group.id, group.name.clone())).gather()
         };
         let (first, mut names) = (names(first), names(last));
         names.retain(|id, name| first.get(id) == Some(name));
@@ -230,7 +231,7 @@ impl<'a> Between<'a> {
         let begin = old.map_or(new.since, |old| old.time);
         Self {
             span: { new.time.zip(begin) }.map(|(end, begin)| end.saturating_sub(begin)),
-            old: old.map(|old| by_number(old).collect()),
+            old: old.map(|old| by_number(old).gather()),
             new,
         }
     }

@@ -39,6 +39,7 @@ pub mod compare;
 pub mod culprits;
 pub mod distribution;
 pub mod exposition;
+pub mod gather;
 pub mod groups;
 pub mod hdr;
 pub mod laws;

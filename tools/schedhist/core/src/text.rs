@@ -7,6 +7,7 @@ use std::{collections::BTreeMap, io};
 use crate::{
     distribution::{Distribution, Max},
     engine::histogram::bucket::{Precision, Scheme},
+    gather::Gather,
     raw::{decode_error, DecodeError},
 };
 
@@ -75,7 +76,7 @@ impl Pairs {
         Self(
             pairs
                 .map(|(key, value)| (key.to_owned(), value.to_owned()))
-                .collect(),
+                .gather(),
         )
     }
 

@@ -358,7 +358,8 @@ pub fn quantiles(timeline: &Timeline, place: usize, scale: Scale) -> String {
             labels.push((last, number, ["p50", "p90", "p99", "max"][number]));
         }
     }
-    labels.sort_by(|a, b| a.0.total_cmp(&b.0));
+    // Positive numbers are in the order of their bits.
+    labels.sort_by_cached_key(|(y, ..)| y.to_bits());
     let mut above = 0.0_f64;
     for (y, number, name) in labels {
         above = y.max(above + 11.0);

@@ -10,7 +10,10 @@
 use std::collections::BTreeMap;
 
 use super::{Lanes, Note, Slice, Trace, Track};
-use schedhist_core::text::{of_bytes, readable, LONGEST_COMM};
+use schedhist_core::{
+    gather::Gather,
+    text::{of_bytes, readable, LONGEST_COMM},
+};
 
 /// The events that are read.
 const EVENTS: [&str; 6] = ["oncpu", "runq", "idle", "throttled", "outlier", "culprit"];
@@ -112,7 +115,7 @@ impl Event {
             let key = FIELDS.iter().find(|known| **known == key)?;
             Some((*key, value.to_owned()))
         });
-        let mut fields: BTreeMap<_, _> = pairs.collect();
+        let mut fields: BTreeMap<_, _> = pairs.gather();
         fields.insert(comm.trim_end_matches('='), readable(&rest[..at]));
         Parsed::Event(Self { time, name, fields })
     }

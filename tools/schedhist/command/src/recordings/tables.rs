@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 
 use schedhist_core::{
     distribution::{Distribution, Quantile},
+    gather::Gather,
     units::Unit,
 };
 
@@ -46,7 +47,7 @@ pub fn recorded(runs: &[Run], metrics: &[String], style: &Style) -> Result<Strin
     let (mut out, mut is_headed) = (String::new(), false);
     for run in runs {
         let mut run = run.clone();
-        let all: BTreeSet<_> = run.histograms.iter().map(|(_, metric, _)| metric).collect();
+        let all: BTreeSet<_> = run.histograms.iter().map(|(_, metric, _)| metric).gather();
         if let Some(wrong) = metrics.iter().find(|metric| !all.contains(metric)) {
             let all: Vec<_> = all.into_iter().map(String::as_str).collect();
             return Err(Error::usage(format!(

@@ -4,8 +4,8 @@
 
 use std::path::Path;
 
-use clap::CommandFactory;
-use clap_complete::Shell;
+use clap::{CommandFactory, ValueEnum};
+use clap_complete::{generate, shells};
 
 use crate::{
     cli::Cli,
@@ -14,9 +14,22 @@ use crate::{
     output::print,
 };
 
+#[derive(Clone, Copy, ValueEnum)]
+pub enum Shell {
+    Bash,
+    Elvish,
+    Fish,
+    Zsh,
+}
+
 pub fn completions(shell: Shell) -> Result {
-    let mut text = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "schedhist", &mut text);
+    let (mut text, command, name) = (Vec::new(), &mut Cli::command(), "schedhist");
+    match shell {
+        Shell::Bash => generate(shells::Bash, command, name, &mut text),
+        Shell::Elvish => generate(shells::Elvish, command, name, &mut text),
+        Shell::Fish => generate(shells::Fish, command, name, &mut text),
+        Shell::Zsh => generate(shells::Zsh, command, name, &mut text),
+    }
     print(&text)
 }
 

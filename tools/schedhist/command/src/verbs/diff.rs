@@ -10,6 +10,7 @@ use std::{
 use schedhist_core::{
     compare::{self, Line, LEAST_RUNS, LEVEL},
     distribution::Quantile,
+    gather::Gather,
     units::Unit,
 };
 
@@ -156,7 +157,7 @@ fn scope_of(all: &[&Run], metrics: &[String]) -> Result<(&'static str, &'static 
     if !all.iter().all(has) {
         return Ok((MACHINE, MACHINE));
     }
-    let whose: BTreeSet<_> = all.iter().map(|run| run.whose()).collect();
+    let whose: BTreeSet<_> = all.iter().map(|run| run.whose()).gather();
     match whose.first().filter(|_| whose.len() == 1) {
         Some(whose) => Ok((COMMAND, whose)),
         None => {

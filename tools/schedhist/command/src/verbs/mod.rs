@@ -8,7 +8,7 @@
 
 mod bcc;
 pub mod check;
-mod completions;
+pub mod completions;
 pub mod ctl;
 pub mod diff;
 mod doctor;

@@ -6,8 +6,8 @@
 use std::path::PathBuf;
 
 use schedhist_core::{
-    culprits, distribution::Distribution, groups::Numbers, hdr, recording::file::TimedSnapshot,
-    text::Outlier, units::Unit,
+    culprits, distribution::Distribution, gather::Gather, groups::Numbers, hdr,
+    recording::file::TimedSnapshot, text::Outlier, units::Unit,
 };
 
 use crate::{
@@ -137,7 +137,7 @@ fn outliers(contents: &Contents, metrics: &[String], style: &Style) -> String {
     let names = |it: &Recorded| -> watch::Names {
         let span = (it.at.saturating_sub(it.outlier.duration_ns), it.at);
         let name = |id| Some((id, Numbers::name(&numbers, span, id)?.to_owned()));
-        numbers_of(&it.outlier).filter_map(name).collect()
+        numbers_of(&it.outlier).filter_map(name).gather()
     };
     match style.form {
         Form::Json => { wanted.iter() }

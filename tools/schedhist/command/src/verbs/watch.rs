@@ -12,6 +12,7 @@ use std::{
 
 use clap::builder::TypedValueParser;
 use schedhist_core::{
+    gather::Gather,
     raw,
     recording::file::TimedSnapshot,
     stacks::Stack,
@@ -430,7 +431,7 @@ fn all_names(source: &Source) -> Names {
     let groups = source.groups().ok().flatten();
     { groups.into_iter().flat_map(|groups| groups.groups) }
         .map(|group| (group.id, group.name.to_string()))
-        .collect()
+        .gather()
 }
 
 /// Returns how the group of a task is shown; nothing for 0, which is none or the group "other".
