@@ -121,7 +121,7 @@ def scraped(commands: list[str]) -> None:
 
     wait_until("the exporter to serve", page)
     [series] = re.findall(r"schedhist\w+_bucket", Path("rules.yml").read_text())
-    matches("the series of the rule", rf'{series}{{group="/system.slice/web.service",le="', page())
+    matches("the series of the rule", rf'{series}{{group="/system.slice/web.service",service="web",le="', page())
 
 
 @allow(900)

@@ -7,13 +7,17 @@ use std::{
     fs,
     io::{BufRead, BufReader, ErrorKind, Lines, Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
-    os::unix::fs::{symlink, PermissionsExt},
+    os::unix::{
+        fs::{symlink, PermissionsExt},
+        net::UnixStream,
+    },
     path::{Path, PathBuf},
     process::{Child, ChildStderr, Command, Stdio},
     thread,
     time::{Duration, Instant},
 };
 
+use flate2::read::GzDecoder;
 use nix::{
     sys::signal::{self, Signal},
     unistd::Pid,
@@ -25,7 +29,7 @@ mod support;
 use support::{
     has,
     sim::{Groups, Machine, GROUP_RUNQ},
-    until, Folder,
+    until, Folder, PROGRAM,
 };
 
 const GROUPS: &str = "# schedhist groups version 1
@@ -117,6 +121,12 @@ fn get(port: u16, path: &str, accept: &str) -> (String, Vec<u8>) {
     )
 }
 
+fn unzip(body: &[u8]) -> Vec<u8> {
+    let mut text = Vec::new();
+    GzDecoder::new(body).read_to_end(&mut text).unwrap();
+    text
+}
+
 /// Returns the text of so many groups, besides those that no group takes.
 fn many_groups(count: u32) -> String {
     let line = GROUPS.lines().nth(6).unwrap();
@@ -170,7 +180,7 @@ fn forms() {
     assert_eq!(value(&old, "schedhist_switches_total"), 8_000.0);
     assert!(old.contains("# TYPE schedhist_switches_total counter"));
     assert!(open.contains("# TYPE schedhist_switches counter"));
-    let group = "group=\"/a\\\"b\\\\x0a.service\"";
+    let group = "group=\"/a\\\"b\\\\x0a.service\",service=\"a\\\"b\\\\x0a\"";
     let count = format!("schedhist_group_runq_seconds_count{{{group}}}");
     assert_eq!(value(&old, &count), 578.0);
     let ended = format!("schedhist_group_ended_by_seconds_total{{{group},culprit=\"other\"}}");
@@ -279,6 +289,106 @@ fn server() {
     fs::rename(folder.join("m/gone"), folder.join("m/raw")).unwrap();
     is_up(1.0);
     drop(process);
+}
+
+/// Who takes gzip gets the same in fewer bytes, in each form. (Prometheus always asks for it, see
+/// [`prometheus`].)
+#[test]
+fn gzip() {
+    let (folder, _) = module("gzip", 2, 1_000);
+    let (_process, port) = serve(&folder, "");
+    for (encodings, is_gzip) in [
+        ("gzip", true),
+        ("GZip;q=0.1, identity", true),
+        ("br, x-gzip", true),
+        ("*", true),
+        ("gzip;q=0, *", false),
+        ("*;q=0", false),
+        ("identity, deflate, br", false),
+        ("", false),
+    ] {
+        for accept in ["", "application/openmetrics-text"] {
+            let get = |encodings: &str| {
+                let words = format!(
+                    "GET /metrics HTTP/1.1\r\nAccept: {accept}\r\nAccept-Encoding: {encodings}\r\n\r\n"
+                );
+                ask(port, &words)
+            };
+            // What changes by itself is how long it took to read the module.
+            let stable = |text: Vec<u8>| {
+                let text = String::from_utf8(text).unwrap();
+                let lines = text.lines().filter(|line| !line.contains("read_seconds"));
+                lines.map(str::to_owned).collect::<Vec<_>>()
+            };
+            let (head, body) = get(encodings);
+            assert_eq!(
+                head.contains("\r\nContent-Encoding: gzip\r\n"),
+                is_gzip,
+                "{head}"
+            );
+            assert!(
+                head.contains("\r\nVary: Accept, Accept-Encoding\r\n"),
+                "{head}"
+            );
+            assert!(head.contains(&format!("Content-Length: {}\r\n", body.len())));
+            let (plain, size) = (get("").1, body.len());
+            assert!(
+                !is_gzip || size * 5 < plain.len(),
+                "{size} of {} bytes",
+                plain.len()
+            );
+            let body = if is_gzip { unzip(&body) } else { body };
+            assert_eq!(stable(body), stable(plain));
+        }
+    }
+}
+
+/// It serves at the sockets that systemd has opened, and opens none of its own.
+#[test]
+fn socket_activation() {
+    if !has("systemd-socket-activate") {
+        return;
+    }
+    let (folder, _) = module("socket", 1, 10);
+    let ports = [free_port(), free_port()];
+    let mut command = Command::new("systemd-socket-activate");
+    for port in ports {
+        command.arg(format!("--listen=127.0.0.1:{port}"));
+    }
+    // Of this address, there is none on this machine.
+    let words = ["--dir", "m", "export", "--listen", "192.0.2.1:9"];
+    let command = command.arg(PROGRAM).args(words).current_dir(&*folder);
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let _process = Process(child);
+    for port in ports {
+        until("systemd listens", || {
+            TcpStream::connect(("127.0.0.1", port)).is_ok()
+        });
+        let (head, _) = get(port, "/metrics", "");
+        assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+        let refused = ask(port, "GET /metrics HTTP/1.1\r\nHost: example.org\r\n\r\n").0;
+        assert!(refused.starts_with("HTTP/1.1 421"), "{refused}");
+    }
+    let said = lines
+        .find(|line| line.as_ref().unwrap().contains("http://"))
+        .unwrap();
+    assert_eq!(
+        said.unwrap(),
+        format!("schedhist: http://127.0.0.1:{}/metrics", ports[0])
+    );
+    // A socket that is none of TCP's.
+    let unix = folder.join("socket").display().to_string();
+    let mut command = Command::new("systemd-socket-activate");
+    let words = [&format!("--listen={unix}"), PROGRAM, "--dir", "m", "export"];
+    let child = command
+        .args(words)
+        .current_dir(&*folder)
+        .stderr(Stdio::piped())
+        .spawn();
+    let mut process = Process(child.unwrap());
+    until("systemd listens", || UnixStream::connect(&unix).is_ok());
+    assert_eq!(process.0.wait().unwrap().code(), Some(1));
 }
 
 /// Clients that say nothing, or a byte at times, or take nothing, are gone after ten seconds.
@@ -463,7 +573,7 @@ fn important_groups() {
     let text = folder.text("--dir m export --once --series 2000");
     let has = |group: &str| {
         text.contains(&format!(
-            "schedhist_group_voluntary_total{{group=\"{group}\"}}"
+            "schedhist_group_voluntary_total{{group=\"{group}\""
         ))
     };
     assert!(

@@ -8,9 +8,11 @@
 
 use std::{
     collections::BTreeSet,
+    env,
     io::{self, ErrorKind, Read, Write},
     net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, TcpStream},
-    os::fd::AsFd,
+    os::fd::{AsFd, OwnedFd},
+    process,
     sync::Arc,
     thread,
     time::{Duration, Instant},
@@ -23,7 +25,7 @@ use crate::{
     error::{At, Result},
     exporter::Exporter,
     output::note,
-    sys::{Waiter, Woken},
+    sys::{self, Waiter, Woken},
 };
 
 /// The longest request, head and all, in bytes.
@@ -48,6 +50,7 @@ const SHARED_FOR: u32 = 4;
 /// What a scrape made.
 struct Scrape {
     form: Form,
+    is_gzip: bool,
     body: Arc<Vec<u8>>,
     /// The time until which it is sent to others.
     until: Instant,
@@ -56,6 +59,8 @@ struct Scrape {
 /// A connection. It serves one request.
 struct Client {
     stream: TcpStream,
+    /// The address of the socket that it came to.
+    bound: SocketAddr,
     request: Vec<u8>,
     /// The answer, once the request is complete.
     answer: Option<Answer>,
@@ -72,9 +77,10 @@ struct Answer {
 }
 
 impl Answer {
-    fn new(status: &str, content_type: &str, body: Arc<Vec<u8>>, with_body: bool) -> Self {
+    /// `kind` is the type of the contents, with more lines of the head after it if need be.
+    fn new(status: &str, kind: &str, body: Arc<Vec<u8>>, with_body: bool) -> Self {
         let head = format!(
-            "HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {}\r\n\
+            "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\
              X-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n",
             body.len()
         );
@@ -101,11 +107,12 @@ impl Answer {
 }
 
 impl Client {
-    fn new(stream: TcpStream) -> io::Result<Self> {
+    fn new(stream: TcpStream, bound: SocketAddr) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
         let now = Instant::now();
         Ok(Self {
             stream,
+            bound,
             request: Vec::new(),
             answer: None,
             deadline: now + PATIENCE,
@@ -156,7 +163,7 @@ impl Client {
         let end = self.request.windows(4).position(|four| four == b"\r\n\r\n");
         self.answer = match end {
             Some(end) => Some(match std::str::from_utf8(&self.request[..end]) {
-                Ok(head) => server.answer(head),
+                Ok(head) => server.answer(head, self.bound),
                 Err(_) => Answer::error("400 Bad Request", "bad request"),
             }),
             None if self.request.len() > LONGEST => {
@@ -171,12 +178,11 @@ impl Client {
 /// What clients share.
 struct Server<'a> {
     exporter: &'a mut Exporter,
-    bound: SocketAddr,
     scrapes: Vec<Scrape>,
 }
 
 impl Server<'_> {
-    fn answer(&mut self, head: &str) -> Answer {
+    fn answer(&mut self, head: &str, bound: SocketAddr) -> Answer {
         let bad = || Answer::error("400 Bad Request", "bad request");
         let mut lines = head.split("\r\n");
         let words: Vec<_> = lines.next().unwrap_or_default().split(' ').collect();
@@ -197,16 +203,24 @@ impl Server<'_> {
         };
         // A browser always sends one. A page that binds its own name to this address must not read
         // the answer.
-        if let Some(host) = values("host").find(|host| !self.is_named(host)) {
-            let body = format!("{} is not {host}", self.bound);
+        if let Some(host) = values("host").find(|host| !is_named(bound, host)) {
+            let body = format!("{bound} is not {host}");
             return Answer::error("421 Misdirected Request", &body);
         }
         let with_body = method == "GET";
         match target.split('?').next().unwrap_or_default() {
             "/metrics" => {
-                let accept: Vec<_> = values("accept").collect();
-                let form = negotiate::choose(&accept.join(","));
-                Answer::new("200 OK", form.content_type(), self.scrape(form), with_body)
+                let all = |name| values(name).collect::<Vec<_>>().join(",");
+                let form = negotiate::choose(&all("accept"));
+                let is_gzip = negotiate::takes_gzip(&all("accept-encoding"));
+                let encoding = if is_gzip {
+                    "\r\nContent-Encoding: gzip"
+                } else {
+                    ""
+                };
+                let kind = form.content_type();
+                let kind = format!("{kind}{encoding}\r\nVary: Accept, Accept-Encoding");
+                Answer::new("200 OK", &kind, self.scrape(form, is_gzip), with_body)
             }
             "/" => {
                 let page =
@@ -221,40 +235,45 @@ impl Server<'_> {
         }
     }
 
-    /// Returns whether `host` names this server. Other machines may know it by any name; a loopback
-    /// address has few.
-    fn is_named(&self, host: &str) -> bool {
-        if !self.bound.ip().is_loopback() {
-            return true;
-        }
-        let name = match host.rsplit_once(':') {
-            Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) => name,
-            _ => host,
-        };
-        let six = name
-            .strip_prefix('[')
-            .and_then(|name| name.strip_suffix(']'));
-        name.parse::<IpAddr>().is_ok()
-            || six.is_some_and(|six| six.parse::<Ipv6Addr>().is_ok())
-            || name.eq_ignore_ascii_case("localhost")
-    }
-
     /// Returns the metrics in a form: made now, or a moment ago for another client.
-    fn scrape(&mut self, form: Form) -> Arc<Vec<u8>> {
+    fn scrape(&mut self, form: Form, is_gzip: bool) -> Arc<Vec<u8>> {
         let start = Instant::now();
         self.scrapes.retain(|scrape| start < scrape.until);
-        if let Some(scrape) = self.scrapes.iter().find(|scrape| scrape.form == form) {
+        let mut made = self.scrapes.iter();
+        if let Some(scrape) = made.find(|old| (old.form, old.is_gzip) == (form, is_gzip)) {
             return scrape.body.clone();
         }
-        let body = Arc::new(self.exporter.answer(form));
+        let body = Arc::new(match is_gzip {
+            true => negotiate::gzip(&self.scrape(form, false)),
+            false => self.exporter.answer(form),
+        });
         let end = Instant::now();
         self.scrapes.push(Scrape {
             form,
+            is_gzip,
             body: body.clone(),
             until: end + (end - start) * SHARED_FOR,
         });
         body
     }
+}
+
+/// Returns whether `host` names this server. Other machines may know it by any name; a loopback
+/// address has few.
+fn is_named(bound: SocketAddr, host: &str) -> bool {
+    if !bound.ip().is_loopback() {
+        return true;
+    }
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) => name,
+        _ => host,
+    };
+    let six = name
+        .strip_prefix('[')
+        .and_then(|name| name.strip_suffix(']'));
+    name.parse::<IpAddr>().is_ok()
+        || six.is_some_and(|six| six.parse::<Ipv6Addr>().is_ok())
+        || name.eq_ignore_ascii_case("localhost")
 }
 
 /// Drops clients that wait for old answers, until the bodies that are left take up to
@@ -275,52 +294,80 @@ fn bound_bytes(clients: &mut Vec<Client>) {
     clients.drain(..first_kept.map_or(0, |place| place + 1));
 }
 
-/// Serves at the first of these addresses that is free, until SIGINT.
+/// A socket that clients come to.
+type Door = (TcpListener, SocketAddr);
+
+/// Returns the sockets that systemd has opened for this process, if any: see sd_listen_fds(3).
+fn passed_on() -> Result<Vec<Door>> {
+    let number = |name| env::var(name).ok().and_then(|text| text.parse().ok());
+    if number("LISTEN_PID") != Some(process::id()) {
+        return Ok(Vec::new());
+    }
+    let fds = (3..).take(number("LISTEN_FDS").unwrap_or(0) as usize);
+    let doors = fds.map(|fd| {
+        let listener = TcpListener::from(OwnedFd::from(sys::duplicate(fd, false)?));
+        let bound = listener.local_addr()?;
+        Ok((listener, bound))
+    });
+    doors.collect::<io::Result<_>>().at("a socket of systemd's")
+}
+
+/// Serves until SIGINT: at the sockets that systemd has passed on, or else at the first of these
+/// addresses that is free.
 pub fn serve(exporter: &mut Exporter, addresses: &[SocketAddr]) -> Result {
     let all = addresses.iter().map(SocketAddr::to_string);
     let all = all.collect::<Vec<_>>().join(", ");
-    let listener = TcpListener::bind(addresses).at(&all)?;
-    let bound = listener.local_addr().at(&all)?;
-    let waiter = Waiter::new()?;
-    listener.set_nonblocking(true).at(&all)?;
-    if !bound.ip().is_loopback() {
-        note(format!(
-            "{bound} can be reached from other machines, and there is no password"
-        ));
+    let mut doors = passed_on()?;
+    if doors.is_empty() {
+        let listener = TcpListener::bind(addresses).at(&all)?;
+        let bound = listener.local_addr().at(&all)?;
+        doors.push((listener, bound));
     }
-    note(format!("http://{bound}/metrics"));
+    let waiter = Waiter::new()?;
+    for (listener, bound) in &doors {
+        listener.set_nonblocking(true).at(bound.to_string())?;
+        if !bound.ip().is_loopback() {
+            note(format!(
+                "{bound} can be reached from other machines, and there is no password"
+            ));
+        }
+        note(format!("http://{bound}/metrics"));
+    }
     let mut server = Server {
         exporter,
-        bound,
         scrapes: Vec::new(),
     };
     let mut clients = Vec::<Client>::new();
     loop {
-        let mut fds = vec![PollFd::new(listener.as_fd(), PollFlags::POLLIN)];
+        let listeners = doors.iter().map(|(listener, _)| listener.as_fd());
+        let mut fds: Vec<_> = listeners
+            .map(|fd| PollFd::new(fd, PollFlags::POLLIN))
+            .collect();
         fds.extend(clients.iter().map(Client::interest));
         let deadline = clients.iter().map(|client| client.deadline).min();
         if let Woken::Signal(_) = waiter.wait_for_any(deadline, &mut fds) {
             return Ok(());
         }
         let ready: Vec<_> = fds.iter().map(|fd| fd.any() != Some(false)).collect();
-        let mut others = ready[1..].iter();
+        let (at_doors, others) = ready.split_at(doors.len());
+        let mut others = others.iter();
         clients.retain_mut(|client| {
             (others.next() == Some(&false) || client.go_on(&mut server).unwrap_or(false))
                 && Instant::now() < client.deadline
         });
         bound_bytes(&mut clients);
-        if ready[0] {
-            accept(&listener, &mut clients);
+        for (door, _) in doors.iter().zip(at_doors).filter(|(_, ready)| **ready) {
+            accept(door, &mut clients);
         }
     }
 }
 
 /// Accepts those who wait. If there are too many clients, the one that has not moved for the
 /// longest time goes.
-fn accept(listener: &TcpListener, clients: &mut Vec<Client>) {
+fn accept((listener, bound): &Door, clients: &mut Vec<Client>) {
     for _ in 0..AT_ONCE {
         match listener.accept() {
-            Ok((stream, _)) => clients.extend(Client::new(stream)),
+            Ok((stream, _)) => clients.extend(Client::new(stream, *bound)),
             Err(error) if error.kind() == ErrorKind::WouldBlock => return,
             // Such as when there are too many files: do not spin.
             Err(_) => return thread::sleep(Duration::from_millis(20)),

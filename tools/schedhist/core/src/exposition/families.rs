@@ -4,7 +4,7 @@
 
 use std::{cmp::Reverse, collections::BTreeSet};
 
-use super::{Exposition, Family, Kind, Sample, Value, SERIES_OF_HISTOGRAM};
+use super::{place, Exposition, Family, Kind, Sample, Value, SERIES_OF_HISTOGRAM};
 use crate::{
     distribution::Distribution,
     engine::{
@@ -26,7 +26,7 @@ const GROUP_COUNTERS: [(GroupCounter, &str); GroupCounter::COUNT] = [
     (GroupCounter::ThrottledNs, Metric::Throttled.help()),
 ];
 
-/// The bytes of a line of text about a group, besides its label: names, a bound, and a value.
+/// The bytes of a line of text about a group, besides its labels: names, a bound, and a value.
 const SERIES_BYTES: usize = 110;
 
 /// What the families are made of.
@@ -51,7 +51,7 @@ pub struct Input<'a> {
     pub native: bool,
 }
 
-type Labels = Vec<(&'static str, String)>;
+pub type Labels = Vec<(&'static str, String)>;
 
 fn number(labels: Labels, number: u64) -> Sample {
     Sample {
@@ -72,10 +72,6 @@ fn histogram(labels: Labels, distribution: Distribution) -> Sample {
         labels,
         value: Value::Histogram(Box::new(distribution)),
     }
-}
-
-fn of_group(label: &str) -> Labels {
-    vec![("group", label.to_owned())]
 }
 
 /// The families as they grow.
@@ -342,9 +338,9 @@ impl Builder<'_> {
         self.about_groups(state);
         let groups = self.important(state);
         for metric in GroupMetric::ALL {
-            let samples = groups.iter().map(|(label, group)| {
-                histogram(of_group(label), state.distribution(group, metric))
-            });
+            let samples = groups
+                .iter()
+                .map(|(label, group)| histogram(label.clone(), state.distribution(group, metric)));
             let family = format!("group_{}_seconds", metric.name());
             self.add(&family, help(metric.name()), Kind::Histogram, samples);
         }
@@ -353,8 +349,8 @@ impl Builder<'_> {
             let samples = groups.iter().map(|(label, group)| {
                 let value = group.counters[counter as usize];
                 match is_time {
-                    true => seconds(of_group(label), value.into()),
-                    false => number(of_group(label), value),
+                    true => seconds(label.clone(), value.into()),
+                    false => number(label.clone(), value),
                 }
             });
             let name = if is_time {
@@ -375,7 +371,7 @@ impl Builder<'_> {
         ];
         for (name, what, of) in in_progress {
             let each = groups.iter();
-            let samples = each.map(|(label, group)| seconds(of_group(label), of(group).1.into()));
+            let samples = each.map(|(label, group)| seconds(label.clone(), of(group).1.into()));
             let name = format!("group_{name}_in_progress_seconds");
             let help = format!("{what} in progress: how long so far.");
             self.add(&name, &help, Kind::Gauge, samples);
@@ -390,19 +386,19 @@ impl Builder<'_> {
             let name = format!("migrations_{}", distance.name());
             let samples = groups
                 .iter()
-                .map(|(label, group)| number(of_group(label), group.migrations[place]));
+                .map(|(label, group)| number(label.clone(), group.migrations[place]));
             let help = counter_help(&name);
             self.add(&format!("group_{name}"), help, Kind::Counter, samples);
         }
         if self.input.snapshot.long_waits.is_some() {
             let waits = groups
                 .iter()
-                .map(|(label, group)| (of_group(label), &group.long_waits));
+                .map(|(label, group)| (label.clone(), &group.long_waits));
             self.long_waits("group_", &waits.collect::<Vec<_>>());
         }
         let not_in = groups
             .iter()
-            .map(|(label, group)| number(of_group(label), group.not_in_histogram()));
+            .map(|(label, group)| number(label.clone(), group.not_in_histogram()));
         let help = "Samples that are in no histogram: there was no memory for it yet.";
         self.add("group_not_in_histogram", help, Kind::Gauge, not_in);
         (state.groups.len() - groups.len()) as u64
@@ -431,7 +427,7 @@ impl Builder<'_> {
     /// Returns the groups for which there is room, by their numbers, with their labels: the groups
     /// of the tasks that no other takes, and then those that waited most since they began. These
     /// times only grow, so that which groups are sent rarely changes from scrape to scrape.
-    fn important<'s>(&self, state: &'s Groups) -> Vec<(String, &'s Group)> {
+    fn important<'s>(&self, state: &'s Groups) -> Vec<(Labels, &'s Group)> {
         let series = GroupMetric::COUNT * self.series(Kind::Histogram)
             + GROUP_COUNTERS.len()
             + 4 * CulpritKind::COUNT
@@ -445,7 +441,11 @@ impl Builder<'_> {
         let mut seen = BTreeSet::new();
         let groups = state.groups.iter();
         let mut groups: Vec<_> = groups
-            .map(|group| (label(state, group, &mut seen), group))
+            .map(|group| {
+                let mut labels = vec![("group", label(state, group, &mut seen))];
+                labels.extend(place::labels(&group.name));
+                (labels, group)
+            })
             .collect();
         groups.sort_by_cached_key(|(_, group)| {
             let is_rest = group.id == 0 || state.is_gone(group.id);
@@ -454,9 +454,13 @@ impl Builder<'_> {
             (Reverse((is_rest, times)), group.id)
         });
         let mut bytes = self.input.group_bytes;
-        let fits = |(label, _): &&(String, _)| {
+        let fits = |(labels, _): &&(Labels, _)| {
             // An escaped character takes two bytes.
-            let left = bytes.checked_sub(series * (SERIES_BYTES + 2 * label.len()));
+            let of_labels = labels
+                .iter()
+                .map(|(name, value)| name.len() + 2 * value.len());
+            let size = SERIES_BYTES + of_labels.sum::<usize>();
+            let left = bytes.checked_sub(series * size);
             bytes = left.unwrap_or_default();
             left.is_some()
         };
@@ -471,16 +475,14 @@ impl Builder<'_> {
         &mut self,
         name: &str,
         help: &str,
-        groups: &[(String, &Group)],
+        groups: &[(Labels, &Group)],
         of: impl Fn(&Group) -> &[Times; CulpritKind::COUNT],
     ) {
         let (mut counts, mut times) = (Vec::new(), Vec::new());
         for (label, group) in groups {
             for (culprit, (count, ns)) in CulpritKind::ALL.into_iter().zip(of(group)) {
-                let labels = vec![
-                    ("group", label.clone()),
-                    ("culprit", culprit.name().to_owned()),
-                ];
+                let mut labels = label.clone();
+                labels.push(("culprit", culprit.name().to_owned()));
                 counts.push(number(labels.clone(), *count));
                 times.push(seconds(labels, (*ns).into()));
             }

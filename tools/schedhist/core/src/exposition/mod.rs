@@ -13,6 +13,7 @@
 
 pub mod families;
 pub mod negotiate;
+mod place;
 pub mod protobuf;
 pub mod text;
 
