@@ -2,7 +2,6 @@
 """What has not ended yet: the time of a CPU adds up at any moment, and a task that holds a CPU, or waits for
 one, is seen while it does."""
 
-import json
 import os
 import re
 import time
@@ -11,7 +10,7 @@ from pathlib import Path
 from harness import raw
 from harness.test import (WORK, Wrong, busy, check_laws, cpus, defer, eq, kill_group, load, measure, skip, spawn,
                           status, unload, wait_until, within, write, write_file)
-from harness.tool import Job, begin, says, tool
+from harness.tool import Job, begin, objects, says, tool
 
 MASK = (1 << 64) - 1
 IDLE, BUSY, UNSEEN = (raw.NUMBERS[f"IS_{name}"] for name in ("IDLE", "BUSY", "UNSEEN"))
@@ -129,7 +128,7 @@ def is_busy(what):
     that was not seen to begin, it is lost, so this looks again. It can happen once to each CPU."""
     unseen = status("start_unseen")
     found = re.findall(r"CPU 1 [^%]* (\d+)%", tool("top", "--once", "-d", "3").out)
-    rows = map(json.loads, tool("groups", "-j", "3", "1").out.splitlines())
+    rows = objects(tool("groups", "-j", "3", "1").out)
     group = [100 * row["oncpu_ns"] // row["span_ns"] for row in rows if row["name"] == "hog"]
     if status("start_unseen") != unseen:
         return is_busy(what)

@@ -2,7 +2,6 @@
 """Long waits: what other CPUs did meanwhile."""
 
 import errno
-import json
 import re
 import shutil
 import time
@@ -15,7 +14,7 @@ from harness.outliers import read_text
 from harness.test import (DEBUGFS, WORK, about_numbers, allow, busy, check_laws, cpu1, cpus, eq, expedite_rcu, fails,
                           histogram, load, measure, messages, note, read, reset, skip, start, status, value, wait_until,
                           within, write, write_file)
-from harness.tool import begin, tool
+from harness.tool import begin, objects, tool
 from replay import idle
 
 PARTS = ["own_idle", "llc_idle", "remote_idle", "unknown", "busy"]
@@ -148,7 +147,7 @@ def test_long_waits_told():
     served = r"\S+: idle CPUs could have served (at least )?\d+ % of it$"
     matches("the machine", rf"^\d+ waits of 1ns or more took {served}", tool().out)
     matches("a group", rf"^ +\d+ long waits, {served}", tool("groups").out)
-    found = [json.loads(line) for line in tool("groups", "-j").out.splitlines()]
+    found = objects(tool("groups", "-j").out)
     eq("in JSON", sum(one["long_waits"] for one in found),
        sum(record.waits for record in long_waits_in_raw("GROUP_LONG_WAITS")))
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from harness.test import (THOROUGH, TREE, Wrong, allow, defer, eq, expedite_rcu, load, measure, messages, note, run,
                           skip, wait_until, within)
-from harness.tool import TOOL, Job, begin, tool, unload_under_readers
+from harness.tool import TOOL, Job, begin, objects, tool, unload_under_readers
 
 # --- top ---
 
@@ -112,7 +112,7 @@ def query(text: str) -> list[float]:
 
 
 def said(*words: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in tool(*words).out.splitlines()]
+    return objects(tool(*words).out)
 
 
 def switches() -> float:

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from . import schema
 from .kernel import TRACEFS
 from .ktap import Wrong, eq, skip, wait_until
 from .listeners import scratch
@@ -122,10 +123,12 @@ def narrow(*texts: str) -> None:
 
 
 def objects(text: str) -> list[dict[str, Any]]:
-    """Parses lines of JSON, of which each must have a schema."""
+    """Parses lines of JSON, of which each must match its schema."""
     found = [json.loads(line) for line in text.splitlines()]
-    if not found or not all(re.fullmatch(r"schedhist\.\w+\.v1", one["schema"]) for one in found):
-        raise Wrong(f"no objects, or one without a schema: {text}")
+    if not found:
+        raise Wrong(f"no objects: {text}")
+    for one in found:
+        schema.check(one)
     return found
 
 

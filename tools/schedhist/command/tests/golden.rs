@@ -240,6 +240,9 @@ fn folder(name: &str) -> Folder {
     recording(&folder.join("c.data"), 3, 6, 0);
     recording(&folder.join("few.data"), 4, 2, 0);
     recording(&folder.join("outliers.data"), 5, 0, 0);
+    let mut damaged = fs::read(folder.join("few.data")).unwrap();
+    damaged[2_000] ^= 1;
+    fs::write(folder.join("damaged.data"), damaged).unwrap();
     folder
 }
 

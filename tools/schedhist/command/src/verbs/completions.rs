@@ -64,7 +64,7 @@ fn page(folder: &Path, name: &str, command: clap::Command) -> Result {
         .manual("General Commands Manual");
     page.render(&mut text).at(&path)?;
     let text = tidy(&String::from_utf8_lossy(&text));
-    let text = with_sections(&text, status(name.trim_start_matches("schedhist-")));
+    let text = with_sections(&text, name.trim_start_matches("schedhist-"));
     files::write(&path, text.as_bytes())
 }
 
@@ -105,16 +105,116 @@ fn status(verb: &str) -> &'static str {
     }
 }
 
-/// Makes sections of what follows the options in the help, and adds one for the exit status.
-fn with_sections(page: &str, status: &str) -> String {
+/// Verbs, a file, and what it is for them.
+const FILES: [(&str, &str, &str); 9] = [
+    (
+        "schedhist hist runqlat cpudist runqslower groups run record ab check watch ctl doctor export top",
+        "/sys/kernel/debug/schedhist/",
+        "The files of the module.",
+    ),
+    (
+        "runqlat cpudist runqslower run ab watch ctl",
+        "/run/schedhist*.lock",
+        "What verbs have set, and restore when they end.",
+    ),
+    (
+        "record report export top",
+        "schedhist.data",
+        "The recording, unless another one is named. Only its owner can read it.",
+    ),
+    (
+        "record report export top",
+        "FILE.1",
+        "What came before FILE, with record \\-\\-ring: both are read as one recording.",
+    ),
+    ("record run", "FILE.old", "An older recording of that name."),
+    (
+        "run ab",
+        "/sys/fs/cgroup/.../schedhist\\-run\\-PID\\-N",
+        "The cgroup of the command, while it runs.",
+    ),
+    (
+        "watch",
+        "/sys/kernel/tracing/instances/schedhist\\-watch\\-PID\\-N",
+        "Where \\-\\-stacks reads them, while it runs.",
+    ),
+    (
+        "schedhist hist groups run report diff ab watch",
+        "/usr/share/schedhist/schema.json",
+        "The JSON Schema of what \\-j prints; of make install, below /usr/local.",
+    ),
+    (
+        "schedhist",
+        "/etc/default/schedhist",
+        "Parameters and settings of the module for schedhist.service.",
+    ),
+];
+
+/// Verbs, variables of the environment, and what they are for them.
+const ENVIRONMENT: [(&str, &str, &str); 7] = [
+    (
+        "run record ab",
+        "PATH",
+        "Where commands are looked for. They get the environment as it is.",
+    ),
+    (
+        "schedhist runqlat cpudist runqslower report top",
+        "TZ",
+        "The zone of the times of day.",
+    ),
+    (
+        "schedhist check top",
+        "NO_COLOR",
+        "If it is not empty, there are no colours.",
+    ),
+    (
+        "schedhist top",
+        "TERM, COLORTERM",
+        "How many colours the terminal has.",
+    ),
+    (
+        "schedhist top",
+        "LC_ALL, LC_CTYPE, LANG",
+        "Whether it knows UTF\\-8.",
+    ),
+    (
+        "schedhist top",
+        "COLUMNS, LINES",
+        "The size of what \\-\\-once prints.",
+    ),
+    (
+        "export",
+        "LISTEN_PID, LISTEN_FDS",
+        "Sockets of systemd's to serve at, in place of those of \\-\\-listen.",
+    ),
+];
+
+/// Returns a section with what a table has for a verb; nothing if that is nothing.
+fn section(heading: &str, table: &[(&str, &str, &str)], verb: &str) -> String {
+    let mut out = String::new();
+    for (verbs, name, what) in table {
+        if verbs.split(' ').any(|it| it == verb) {
+            let heading = match out.is_empty() {
+                true => format!(".SH {heading}\n"),
+                false => String::new(),
+            };
+            out += &format!("{heading}.TP\n{name}\n{what}\n");
+        }
+    }
+    out
+}
+
+/// Makes sections of what follows the options in the help, and adds those that a manual page has.
+fn with_sections(page: &str, verb: &str) -> String {
     let (head, rest) = page.split_once(".SH EXTRA\n").unwrap_or((page, ""));
     let (extra, tail) = rest.split_at(rest.find(".SH ").unwrap_or(rest.len()));
     let (notes, examples) = extra.split_once("Examples:\n").unwrap_or((extra, ""));
-    let mut out = head.to_owned();
+    let mut out = format!("{head}.SH \"EXIT STATUS\"\n{}\n", status(verb));
+    out += &section("ENVIRONMENT", &ENVIRONMENT, verb);
+    out += &section("FILES", &FILES, verb);
     if !notes.trim().is_empty() {
         out += &format!(".SH NOTES\n{}\n", notes.trim_end());
     }
-    out += &format!(".SH \"EXIT STATUS\"\n{status}\n");
     if !examples.is_empty() {
         out += &format!(".SH EXAMPLES\n.nf\n{}\n.fi\n", examples.trim_end());
     }
