@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: GPL-2.0
 """Looks at pages of `schedhist report --html` with Chromium, which it talks to through pipes.
 
-usage: browser.py CHROMIUM PAGES PICTURES
+usage: browser.py CHROMIUM PAGES PICTURES [AXE]
 
 PAGES has hour.html, an hour with a stall of 50 ms, and two.html, of two recordings; PICTURES is a
-folder for what is seen. Prints a line "ok NAME" or "not ok NAME" for each test.
+folder for what is seen. AXE is axe-core's script, which must find no fault. Prints a line "ok NAME" or "not ok NAME" for each test.
 """
 
 from __future__ import annotations
@@ -109,8 +109,8 @@ class Page:
     def ask(self, method: str, **parameters: Any) -> dict[str, Any]:
         return self.browser.ask(method, self.session, **parameters)
 
-    def value(self, expression: str) -> Any:
-        result = self.ask("Runtime.evaluate", expression=expression, returnByValue=True)
+    def value(self, expression: str, wait: bool = False) -> Any:
+        result = self.ask("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=wait)
         check("exceptionDetails" not in result, f"{expression}: {result}")
         return result["result"].get("value")
 
@@ -201,8 +201,8 @@ def seconds(text: str) -> float:
 
 
 class Tests:
-    def __init__(self, browser: Browser, pages: str, pictures: str) -> None:
-        self.browser, self.pages, self.pictures = browser, pages, pictures
+    def __init__(self, browser: Browser, pages: str, pictures: str, axe: str) -> None:
+        self.browser, self.pages, self.pictures, self.axe = browser, pages, pictures, axe
 
     def open(self, name: str, **how: Any) -> Page:
         return Page(self.browser, os.path.join(self.pages, name), **how)
@@ -361,6 +361,22 @@ class Tests:
                 self.keep(page, f"{scheme}-{name[:-5]}")
                 page.close()
 
+    def accessible(self) -> None:
+        """axe-core finds no fault, in light and dark, on a phone and on a desk."""
+        with open(self.axe, encoding="utf-8") as file:
+            script = file.read()
+        for name, scheme, width in (
+            ("hour.html", "light", 1280), ("hour.html", "dark", 360), ("two.html", "dark", 1280), ("two.html", "light", 360),
+        ):  # fmt: skip
+            page = self.open(name, scheme=scheme, width=width)
+            page.value(script + "; 0")
+            found = page.value("axe.run().then((all) => JSON.stringify(all.violations))", wait=True)
+            said = [
+                f"{rule['id']}: {rule['help']}: {node['html'][:200]}" for rule in json.loads(found) for node in rule["nodes"]
+            ]
+            check(not said, f"{name}, {scheme}, {width} pixels: {len(said)} faults\n# " + "\n# ".join(said[:20]))
+            page.close()
+
     def printed(self) -> None:
         page = self.open("hour.html", scheme="dark")
         paper = {"printBackground": True, "paperWidth": 8.27, "paperHeight": 11.69}
@@ -374,17 +390,19 @@ class Tests:
 
 
 def main() -> int:
-    if len(sys.argv) != 4:
+    if len(sys.argv) not in (4, 5):
         print(__doc__)
         return 0 if "--help" in sys.argv else 2
     rc = 0
     with tempfile.TemporaryDirectory() as profile:
         browser = Browser(sys.argv[1], profile)
-        tests = Tests(browser, os.path.realpath(sys.argv[2]), os.path.realpath(sys.argv[3]))
+        tests = Tests(browser, *map(os.path.realpath, sys.argv[2:4]), axe="".join(sys.argv[4:]))
         all_tests: list[Callable[[], None]] = [
             tests.size, tests.quiet, tests.stall, tests.flame, tests.sorting, tests.without_scripts,
             tests.widths, tests.schemes, tests.printed,
         ]  # fmt: skip
+        if tests.axe:
+            all_tests.append(tests.accessible)
         for test in all_tests:
             try:
                 test()

@@ -79,9 +79,12 @@ pub fn text(ns: u64) -> String {
 fn open(out: &mut String, height: f64, more: &str, title: &str) {
     let _ = write!(
         out,
-        "<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\"{more}><title>{title}</title>"
+        "<svg viewBox=\"0 0 {WIDTH} {height}\"{more}><title>{title}</title>"
     );
 }
+
+/// A picture without parts that lead somewhere.
+const IMAGE: &str = " role=\"img\"";
 
 const END: &str = " text-anchor=\"end\"";
 
@@ -218,7 +221,7 @@ pub fn heat(timeline: &Timeline, place: usize, scale: Scale, key: &str, marks: &
     }
     let mut out = String::new();
     let area = format!("{LEFT} {TOP} {} {height}", RIGHT - LEFT);
-    let more = format!(" class=\"heat\" data-key=\"{key}\" data-area=\"{area}\"");
+    let more = format!(" role=\"group\" class=\"heat\" data-key=\"{key}\" data-area=\"{area}\"");
     open(&mut out, bottom + 20.0, &more, "Heat map over time");
     images(&mut out, columns, &pixels, height);
     let step = rows.div_ceil(8).next_multiple_of(2);
@@ -284,7 +287,12 @@ pub fn cpus(timeline: &Timeline, most: u64) -> String {
     }
     let mut out = String::new();
     let title = "Greatest wait of each CPU over time";
-    open(&mut out, TOP + height + 20.0, " class=\"cpus\"", title);
+    open(
+        &mut out,
+        TOP + height + 20.0,
+        " role=\"img\" class=\"cpus\"",
+        title,
+    );
     images(&mut out, columns, &pixels, height);
     for place in (0..count).step_by(count.div_ceil(16).max(1)) {
         let y = TOP + (place as f64 + 0.5) * height / count as f64 + 4.0;
@@ -324,7 +332,7 @@ pub fn quantiles(timeline: &Timeline, place: usize, scale: Scale) -> String {
     const HEIGHT: f64 = 150.0;
     let (low, high) = ends(scale);
     let mut out = String::new();
-    open(&mut out, TOP + HEIGHT + 20.0, "", "Quantiles over time");
+    open(&mut out, TOP + HEIGHT + 20.0, IMAGE, "Quantiles over time");
     powers(&mut out, low, high, HEIGHT);
     times(&mut out, timeline, TOP + HEIGHT);
     let width = (RIGHT - LEFT) / timeline.columns.len().max(1) as f64;
@@ -376,7 +384,7 @@ pub fn percentiles(all: &[(&str, &Distribution)], scale: Scale) -> String {
     let (low, high) = ends(scale);
     let mut out = String::new();
     let title = "Distribution by percentile";
-    open(&mut out, TOP + HEIGHT + 20.0, "", title);
+    open(&mut out, TOP + HEIGHT + 20.0, IMAGE, title);
     powers(&mut out, low, high, HEIGHT);
     let most = all.iter().map(|(_, d)| d.count()).max().unwrap_or_default();
     let decades = (most.max(10) as f64).log10().ceil().clamp(1.0, 9.0);
@@ -437,7 +445,7 @@ pub fn histogram(all: &Distribution, scale: Scale) -> String {
         .max(1);
     let height = powers.len() as f64 * BAR;
     let mut out = String::new();
-    open(&mut out, TOP + height + 4.0, "", "Histogram");
+    open(&mut out, TOP + height + 4.0, IMAGE, "Histogram");
     // Room for the numbers behind the longest bar.
     let room = RIGHT - LEFT - 150.0;
     for (place, power) in powers.iter().rev().enumerate() {
@@ -482,7 +490,7 @@ pub fn difference(a: &Distribution, b: &Distribution, scale: Scale) -> String {
         .fold(1e-6, f64::max);
     let mut out = String::new();
     let title = "Difference of the shares";
-    open(&mut out, TOP + HEIGHT + 20.0, "", title);
+    open(&mut out, TOP + HEIGHT + 20.0, IMAGE, title);
     let (middle, width) = (
         TOP + HEIGHT / 2.0,
         (RIGHT - LEFT) / (scale.high - scale.low + 1) as f64,

@@ -10,7 +10,7 @@ use std::{
 
 use super::{
     chart,
-    html::{self, cell, escaped, left},
+    html::{self, cell, escaped, left, SCROLL},
 };
 use schedhist_core::text::{of_bytes, readable, LONGEST_COMM};
 
@@ -514,7 +514,7 @@ pub fn write(out: &mut String, stacks: &Stacks) {
     let drawing = Drawing::new(stacks, MOST);
     let _ = write!(
         out,
-        "<figure><div class=\"scroll\"><svg class=\"flame\" viewBox=\"0 0 {WIDTH} {}\" \
+        "<figure>{SCROLL}<svg class=\"flame\" viewBox=\"0 0 {WIDTH} {}\" \
          role=\"img\"><title>Flame graph</title>{}</svg></div><output></output><figcaption>{}: {}. \
          The kernel's frames are the darker ones; callees stand above their \
          callers.</figcaption></figure>",

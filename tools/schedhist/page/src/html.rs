@@ -4,6 +4,9 @@
 
 use std::fmt::{Display, Write};
 
+/// Around what may be wider than the screen; with the keyboard, too, it can be scrolled.
+pub const SCROLL: &str = "<div class=\"scroll\" tabindex=\"0\">";
+
 /// Returns text with the characters escaped that mean something in HTML.
 pub fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
@@ -25,7 +28,7 @@ pub fn escaped(text: &str) -> String {
 /// script lets readers sort it if `is_sorted`.
 pub fn table(out: &mut String, is_sorted: bool, heads: &str, rows: impl FnOnce(&mut String)) {
     let class = if is_sorted { " class=\"sort\"" } else { "" };
-    let _ = write!(out, "<div class=\"scroll\"><table{class}>");
+    let _ = write!(out, "{SCROLL}<table{class}>");
     if !heads.is_empty() {
         out.push_str("<thead><tr>");
         for head in heads.split('|') {
@@ -59,7 +62,7 @@ pub fn left(out: &mut String, class: &str, text: &str) {
 pub fn figure(out: &mut String, chart: &str, caption: impl Display) {
     let _ = write!(
         out,
-        "<figure><div class=\"scroll\">{chart}</div><figcaption>{caption}</figcaption></figure>"
+        "<figure>{SCROLL}{chart}</div><figcaption>{caption}</figcaption></figure>"
     );
 }
 

@@ -18,7 +18,7 @@ use std::{cmp::Reverse, collections::BTreeMap, fmt::Write};
 use base64::{engine::general_purpose::STANDARD, Engine};
 use chart::{text, Mark, Scale};
 use headline::local;
-use html::{cell, dim, escaped, figure, key, left, sorted, table};
+use html::{cell, dim, escaped, figure, key, left, sorted, table, SCROLL};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
@@ -145,7 +145,7 @@ pub fn render(all: &[Recording]) -> String {
          content=\"default-src 'none'; img-src data:; style-src {}; script-src {}; \
          base-uri 'none'; form-action 'none'\"><meta name=\"viewport\" \
          content=\"width=device-width, initial-scale=1\"><meta name=\"color-scheme\" \
-         content=\"light dark\"><title>{title}</title><style>{STYLE}</style></head><body>\
+         content=\"light dark\"><title>{title}</title><style>{STYLE}</style></head><body><main>\
          <h1>{heading}</h1>",
         hash(STYLE),
         hash(SCRIPT),
@@ -169,7 +169,7 @@ pub fn render(all: &[Recording]) -> String {
     stacks(&mut out, all);
     about(&mut out, all);
     data(&mut out, all, &shown);
-    let _ = writeln!(out, "<script>{SCRIPT}</script></body></html>");
+    let _ = writeln!(out, "</main><script>{SCRIPT}</script></body></html>");
     out
 }
 
@@ -202,12 +202,12 @@ fn pair(out: &mut String, all: &[Recording], mut one: impl FnMut(&mut String, us
     out.push_str("</div>");
 }
 
-/// Writes which of two recordings follows.
+/// Writes which of two recordings follows: a label, as it stands below headings of any level.
 fn heading(out: &mut String, all: &[Recording], number: usize) {
     if all.len() > 1 {
         let letter = ['A', 'B'][number.min(1)];
         let name = escaped(&all[number].name);
-        let _ = write!(out, "<h3>{letter}: {name}</h3>");
+        let _ = write!(out, "<p class=\"side\">{letter}: {name}</p>");
     }
 }
 
@@ -432,7 +432,7 @@ fn metric_section(out: &mut String, all: &[Recording], name: &str, scale: Scale,
         let caption = "samples, and p50, p90, p99 and the maximum over time";
         figure(
             out,
-            &format!("{heat}</div><output></output><div class=\"scroll\">{lines}"),
+            &format!("{heat}</div><output></output>{SCROLL}{lines}"),
             format_args!("{name}: {caption}"),
         );
     });
@@ -747,7 +747,10 @@ fn about(out: &mut String, all: &[Recording]) {
             for (key, value) in &recording.facts {
                 row(key, " name", value);
             }
-            for (law, off) in &recording.laws {
+            // Of several parts that a gap divides, what is the same is said once.
+            let mut laws: Vec<_> = recording.laws.iter().collect();
+            laws.dedup();
+            for (law, off) in laws {
                 match off {
                     Some(off) => row("laws", " name bad", &format!("{law}: {off}")),
                     None => row("laws", " name", law),
