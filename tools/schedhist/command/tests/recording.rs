@@ -581,6 +581,47 @@ fn each_outlier_once() {
     }
 }
 
+/// The group of an outlier has its name at once, also if it began after the recording.
+#[test]
+fn groups_of_outliers() {
+    let mut copies = Copies::new("named");
+    let outlier = |id: u64, start: u64, end: u64| {
+        format!(
+            "outlier id {id} metric runq cause preempted cpu 0 duration_ns {} start_ns {start} \
+             end_ns {end} missing_ns 0 culprits 0 pid 7 prio 120 group 7 comm x\n",
+            end - start
+        )
+    };
+    copies.folder.put("outliers", "");
+    copies.next();
+    let mut child = copies.record("-I 20");
+    wait_for(&copies.folder, "data");
+    let (mut begun, mut text) = (Vec::new(), String::new());
+    for id in 0..3 {
+        copies.machine.run(20);
+        let groups = GROUPS.replace("RAN", "9").replace("id 1 ", "id 7 ");
+        copies.machine.groups = Some(sim::Groups::new(&groups, ""));
+        copies.folder.put("raw", copies.machine.raw());
+        let now = copies.machine.now;
+        // The second one began before the group was seen, as far as is known.
+        let start = if id == 1 { begun[0] - 1 } else { now - 9 };
+        begun.push(now);
+        thread::sleep(Duration::from_millis(200));
+        text += &outlier(id, start, now);
+        copies.folder.put("outliers", &text);
+        until("the outlier is recorded", || {
+            let json = copies.folder.text("report -i data -j runq");
+            json.matches("\"group\":7").count() as u64 == id + 1
+        });
+    }
+    let json = copies.folder.text("report -i data -j runq");
+    let lines = json.lines().filter(|line| line.contains("\"group\":7"));
+    let named = lines.map(|line| line.contains("\"group_name\":\"worker\""));
+    assert_eq!(named.collect::<Vec<_>>(), [false, false, true]);
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
 /// Counts how often the child, which waits for a line, asks for the disk until it ends.
 fn syncs(child: &mut Child) -> u32 {
     let pid = Pid::from_raw(child.id() as i32);

@@ -13,6 +13,7 @@ use crate::{
     },
     gather::Gather,
     raw::{Group, GroupSamples, Groups, Neighbour, Times},
+    text::Pairs,
     units,
     window::grown,
 };
@@ -191,7 +192,7 @@ pub fn offenders(rows: &[GroupRow]) -> (Vec<Offender>, u64) {
 pub struct Numbers {
     /// From when to when, in nanoseconds since the first snapshot.
     at: (u64, u64),
-    /// The names of those that are the same at both ends.
+    /// The names of those that are the same all the while, as far as it was looked at.
     names: BTreeMap<u32, Rc<str>>,
 }
 
@@ -206,10 +207,31 @@ impl Numbers {
         Self { at, names }
     }
 
+    /// Parses what a recorder says of a group, beside the outliers that it is in; `place` returns
+    /// where a time of the module's clock is.
+    pub fn of_line(line: &str, place: impl Fn(u64) -> u64) -> Option<Self> {
+        let pairs = Pairs::of_line(line.strip_prefix("group ")?, "name")?;
+        let time = |key| pairs.number(key).map(&place);
+        let name = (pairs.number("id")?, pairs.get("name")?.into());
+        Some(Self {
+            at: (time("since_ns")?, time("until_ns")?),
+            names: BTreeMap::from([name]),
+        })
+    }
+
+    /// Adds what was said later of a group: as long as that is the same, it is one entry.
+    pub fn add(all: &mut Vec<Self>, later: Self) {
+        let mut known = all.iter_mut().rev();
+        match known.find(|it| it.at.0 == later.at.0 && it.names == later.names) {
+            Some(known) => known.at.1 = known.at.1.max(later.at.1),
+            None => all.push(later),
+        }
+    }
+
     /// Returns the name of a group, if it is sure for all of this time.
     pub fn name(all: &[Self], (begin, end): (u64, u64), id: u32) -> Option<&str> {
-        let part = { all.iter() }.find(|part| part.at.0 <= begin && end <= part.at.1)?;
-        part.names.get(&id).map(|name| &**name)
+        let mut parts = { all.iter() }.filter(|part| part.at.0 <= begin && end <= part.at.1);
+        parts.find_map(|part| part.names.get(&id).map(|name| &**name))
     }
 }
 

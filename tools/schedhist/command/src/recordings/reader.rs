@@ -39,6 +39,8 @@ pub struct Contents {
     pub marks: Vec<String>,
     /// The groups of each part without a gap in which they were of one rule.
     pub groups: Vec<GroupsPart>,
+    /// The names of the groups of outliers, beside these.
+    named: Vec<Numbers>,
     pub outliers: Vec<Recorded>,
     pub lost: Losses,
 }
@@ -59,6 +61,7 @@ impl Contents {
         let parts = self.groups.iter();
         parts
             .map(|part| Numbers::new(part.at, &part.first, &part.last))
+            .chain(self.named.iter().cloned())
             .collect()
     }
 }
@@ -381,6 +384,9 @@ pub fn read(path: &Path, mut between: impl FnMut(&SnapshotPair<'_>) -> Result) -
                 is_new_part = false;
             }
             Event::Other(Item::Outliers(text), course) => {
+                let place = |time| course.of(Some(time));
+                let named = { text.lines() }.filter_map(|line| Numbers::of_line(line, place));
+                named.for_each(|one| Numbers::add(&mut contents.named, one));
                 for outlier in OutlierParser::default().feed(&text) {
                     let end = outlier.pairs.number::<u64>("end_ns");
                     // Early versions stored some again and again.

@@ -3,15 +3,16 @@
 //! `record`: snapshots in a file that is valid at each instant.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     ffi::OsString,
     fs,
     path::Path,
     process::{Child, Command},
+    rc::Rc,
     time::{Duration, Instant},
 };
 
-use schedhist_core::window::Window;
+use schedhist_core::{text::OutlierParser, window::Window};
 
 use crate::{
     cli::Record,
@@ -121,6 +122,10 @@ struct Tape {
     synced: u64,
     /// When the groups were recorded last.
     grouped: Option<Instant>,
+    /// When the groups began, and of each its name, and since when it has had that at each
+    /// snapshot, all by the module's clock.
+    began: Option<u64>,
+    names: BTreeMap<u32, (Rc<str>, u64)>,
     /// The outliers that were seen: each is stored once. `None` before the first snapshot.
     outliers: Option<BTreeSet<OutlierKey>>,
 }
@@ -136,6 +141,8 @@ impl Tape {
             taken: 0,
             synced: 0,
             grouped: None,
+            began: None,
+            names: BTreeMap::new(),
             outliers: None,
         })
     }
@@ -204,6 +211,7 @@ impl Tape {
                 self.output.recorder.restart();
                 // The counts of the groups begin anew.
                 self.grouped = None;
+                self.names.clear();
             } else if !self.in_gap {
                 self.turn(&last)?;
             }
@@ -234,6 +242,44 @@ impl Tape {
             .write(|recorder| recorder.groups(&reading.bytes))
     }
 
+    /// Looks which names the groups have.
+    fn look_at_names(&mut self, reading: &Reading) {
+        let mut before = std::mem::take(&mut self.names);
+        let Ok(Some(now)) = reading.groups() else {
+            return;
+        };
+        // By another rule, or the same one written anew, all are others.
+        if std::mem::replace(&mut self.began, now.since) != now.since {
+            before.clear();
+        }
+        let names = now.groups.iter().map(|group| {
+            let since = match before.get(&group.id) {
+                Some((name, since)) if *name == group.name => *since,
+                _ => reading.timed.snapshot.time,
+            };
+            (group.id, (group.name.clone(), since))
+        });
+        self.names.extend(names);
+    }
+
+    /// Returns a line for each group of these outliers that has a name.
+    fn names_of(&self, outliers: &str, now: u64) -> String {
+        let all = OutlierParser::default().feed(outliers);
+        let groups = all.iter().flat_map(|outlier| {
+            let culprits = outlier.culprits.iter().map(|culprit| culprit.group);
+            culprits.chain([outlier.group])
+        });
+        let mut ids = BTreeSet::new();
+        ids.extend(groups.filter(|id| *id != 0));
+        let line = |id| {
+            let (name, since) = self.names.get(&id)?;
+            Some(format!(
+                "group id {id} since_ns {since} until_ns {now} name {name}\n"
+            ))
+        };
+        ids.into_iter().filter_map(line).collect()
+    }
+
     /// Appends the groups of a reading, every ten seconds or if `all` is set, and the outliers that
     /// are new.
     fn details(&mut self, source: &Source, reading: &Reading, all: bool) -> Result {
@@ -241,12 +287,14 @@ impl Tape {
         if all || self.grouped.is_none_or(is_due) {
             self.record_groups(reading)?;
         }
+        self.look_at_names(reading);
         let text = source.text("outliers").unwrap_or_default();
         let there = outlier_blocks(&text);
         if let Some(known) = &self.outliers {
             let new = there.iter().filter(|(key, _)| !known.contains(key));
             let new: String = new.map(|(_, lines)| lines.as_str()).collect();
             if !new.is_empty() {
+                let new = self.names_of(&new, reading.timed.snapshot.time) + &new;
                 self.output.write(|recorder| recorder.outliers(&new))?;
             }
         }
