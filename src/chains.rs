@@ -11,6 +11,7 @@ use crate::{
     boundary::abstractions::{
         interruption,
         is_softirq_thread,
+        local_clock,
         zeroed,
         zeroed_slice,
         CpuRef,
@@ -44,12 +45,16 @@ pub(crate) struct CpuChain {
 }
 
 /// What all CPUs keep for chains, from when chains are switched on until they are switched off.
-pub(crate) struct AllChains(Arc<PerCpu<KVBox<CpuChain>>>);
+pub(crate) struct AllChains {
+    cpus: Arc<PerCpu<KVBox<CpuChain>>>,
+    /// When they were switched on: slices are counted from then on.
+    since: u64,
+}
 
 impl AllChains {
     /// Creates rings of `slices` slices, a power of two. Sleeps; fails with `ENOMEM`.
     pub(crate) fn new(slices: u64) -> Result<Arc<Self>> {
-        let all = PerCpu::new(|cpu| {
+        let cpus = PerCpu::new(|cpu| {
             let places = zeroed_slice(cpu, slices as usize)?;
             let chain = CpuChain {
                 ring: Ring::new(cpu, places).ok_or(EINVAL)?,
@@ -57,18 +62,27 @@ impl AllChains {
             };
             Ok(KVBox::new(chain, GFP_KERNEL)?)
         })?;
-        Ok(Arc::new(Self(Arc::new(all, GFP_KERNEL)?), GFP_KERNEL)?)
+        let all = Self {
+            cpus: Arc::new(cpus, GFP_KERNEL)?,
+            since: local_clock(),
+        };
+        Ok(Arc::new(all, GFP_KERNEL)?)
+    }
+
+    /// Returns when they were switched on, in nanoseconds of `local_clock()`; not 0.
+    pub(crate) fn since(&self) -> u64 {
+        self.since
     }
 
     /// Returns what `cpu` keeps, if that is a possible CPU.
     pub(crate) fn of(&self, cpu: u32) -> Option<CpuRef<CpuChain>> {
-        PerCpu::of(&self.0, cpu)
+        PerCpu::of(&self.cpus, cpu)
     }
 
     /// Returns the ring of this CPU.
     #[inline(always)]
     fn ring(&self, here: &impl ThisCpu) -> &Ring<KVBox<[Place]>> {
-        &self.0.this(here).ring
+        &self.cpus.this(here).ring
     }
 
     /// Returns who wakes a task on this CPU now.
@@ -79,12 +93,12 @@ impl AllChains {
 
     /// Forgets what the CPUs are doing. No probe may be registered.
     pub(crate) fn forget(&self) {
-        self.0.unboxed().for_each(|chain| chain.ring.forget());
+        self.cpus.unboxed().for_each(|chain| chain.ring.forget());
     }
 
     /// Forgets what `cpu` is doing, which is offline, or has no probe.
     pub(crate) fn prepare(&self, cpu: u32) {
-        if let Some(chain) = self.0.get(cpu) {
+        if let Some(chain) = self.cpus.get(cpu) {
             chain.ring.forget();
         }
     }
@@ -95,11 +109,11 @@ impl AllChains {
         if matches!(sample.metric, Metric::Oncpu | Metric::Idle) {
             return;
         }
-        let Some(chain) = self.0.get(cpu) else {
+        let Some(chain) = self.cpus.get(cpu) else {
             return;
         };
         let first = chain.ring.now();
-        let read = |link: Link| self.0.get(link.cpu())?.ring.read(link.number());
+        let read = |link: Link| self.cpus.get(link.cpu())?.ring.read(link.number());
         chain.kept.keep(id, sample, first, read);
     }
 
@@ -109,14 +123,14 @@ impl AllChains {
         // Too large for the stack beside what `visit` needs.
         let mut hops = KBox::new([Hop::NONE; HOPS], GFP_KERNEL)?;
         let mut found = KVVec::new();
-        for (cpu, chain) in self.0.numbered() {
+        for (cpu, chain) in self.cpus.numbered() {
             for id in chain.kept.ids() {
                 found.push((id, cpu), GFP_KERNEL)?;
             }
         }
         found.sort_unstable();
         for (id, cpu) in found.iter().copied() {
-            let Some(chain) = self.0.get(cpu) else {
+            let Some(chain) = self.cpus.get(cpu) else {
                 continue;
             };
             // Others may have taken its place since.
@@ -130,7 +144,7 @@ impl AllChains {
 
     /// Calls `visit` with all slices that are kept, CPU by CPU.
     pub(crate) fn for_each_slice(&self, mut visit: impl FnMut(u32, &Kept)) {
-        for (cpu, chain) in self.0.numbered() {
+        for (cpu, chain) in self.cpus.numbered() {
             chain.ring.kept().for_each(|kept| visit(cpu, &kept));
         }
     }
@@ -139,7 +153,7 @@ impl AllChains {
     pub(crate) fn memory(&self) -> usize {
         let of_cpu =
             |chain: &CpuChain| size_of_val(chain) + chain.ring.memory() + size_of_val(&*chain.kept);
-        self.0.unboxed().map(of_cpu).sum()
+        self.cpus.unboxed().map(of_cpu).sum()
     }
 }
 

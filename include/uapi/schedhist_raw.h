@@ -134,6 +134,31 @@ struct schedhist_raw_header {
 	__u32 metrics_on;
 };
 
+/* The first bytes of the file slices. No NUL follows them. */
+#define SCHEDHIST_RAW_SLICES_MAGIC	"SCHDSLCS"
+
+#define SCHEDHIST_RAW_SLICES_VERSION	1
+
+/**
+ * struct schedhist_raw_slices - the beginning of the file slices
+ * @magic: SCHEDHIST_RAW_SLICES_MAGIC
+ * @version: SCHEDHIST_RAW_SLICES_VERSION
+ * @header_length: offset of the first record, in bytes; a multiple of eight
+ * @time_ns: when it was read, in nanoseconds of local_clock()
+ * @since_ns: when slices began to be kept: their numbers count from then on; 0 if
+ *	none are kept
+ *
+ * Records of the type KEPT_SLICE and an END follow. Each rule for readers of a
+ * snapshot holds here, too.
+ */
+struct schedhist_raw_slices {
+	__u8 magic[8];
+	__u32 version;
+	__u32 header_length;
+	__u64 time_ns;
+	__u64 since_ns;
+};
+
 /* Types of records. Readers skip records of other types. */
 #define SCHEDHIST_RAW_END	0	/* a struct schedhist_raw_record alone */
 #define SCHEDHIST_RAW_METRIC	1	/* struct schedhist_raw_name */

@@ -12,7 +12,10 @@ use super::{
     View, //
 };
 use crate::{
-    boundary::abstractions::Text,
+    boundary::abstractions::{
+        local_clock,
+        Text, //
+    },
     engine::format::{
         raw,
         text,
@@ -59,7 +62,7 @@ impl View for Chains {
     }
 }
 
-/// The slices that are kept, for programs: records as in `raw`.
+/// The slices that are kept, for programs: a header, and records as in `raw`.
 pub(super) struct KeptSlices;
 
 impl View for KeptSlices {
@@ -70,6 +73,8 @@ impl View for KeptSlices {
     }
 
     fn show(&self, reading: &Reading, out: &mut Text<'_>) -> Result {
+        let since = reading.chains.as_ref().map_or(0, |chains| chains.since());
+        raw::kept_slices(out, local_clock(), since);
         if let Some(chains) = &reading.chains {
             chains.for_each_slice(|cpu, kept| raw::kept_slice(out, cpu, kept));
         }

@@ -73,6 +73,12 @@ pub const MAGIC: [u8; 8] = *b"SCHDHIST";
 /// The version of the layout: `SCHEDHIST_RAW_VERSION`.
 pub const VERSION: u32 = 1;
 
+/// The first bytes of the file `slices`: `SCHEDHIST_RAW_SLICES_MAGIC`.
+pub const SLICES_MAGIC: [u8; 8] = *b"SCHDSLCS";
+
+/// The version of its layout: `SCHEDHIST_RAW_SLICES_VERSION`.
+pub const SLICES_VERSION: u32 = 1;
+
 /// The flag of a snapshot taken while schedhist was enabled: `SCHEDHIST_RAW_ENABLED`.
 const ENABLED: u32 = 1;
 
@@ -88,6 +94,7 @@ const PAIRS: usize = 64;
 
 // The sizes of the structures, in bytes, without trailing arrays.
 const HEADER_LEN: usize = 56;
+const SLICES_HEADER_LEN: usize = 32;
 const RECORD_LEN: usize = 8;
 const NAME_LEN: usize = 48;
 const CPU_LEN: usize = 16;
@@ -317,7 +324,19 @@ pub fn chain(out: &mut impl Sink, cpu: u32, chain: &Chain, hops: &[Hop]) {
 
 /// Returns the maximum length of the file `slices`, in bytes.
 pub const fn kept_slices_len(cpus: usize, slices: u64) -> usize {
-    cpus * slices as usize * KEPT_SLICE_LEN + RECORD_LEN
+    SLICES_HEADER_LEN + cpus * slices as usize * KEPT_SLICE_LEN + RECORD_LEN
+}
+
+/// Begins the file `slices`, of the time `now`. Slices are counted since `since`; 0 if none are
+/// kept.
+pub fn kept_slices(out: &mut impl Sink, now: u64, since: u64) {
+    let mut fields = Fields::<SLICES_HEADER_LEN>::new();
+    fields.bytes(SLICES_MAGIC);
+    fields.u32(SLICES_VERSION);
+    fields.u32(SLICES_HEADER_LEN as u32);
+    fields.u64(now);
+    fields.u64(since);
+    out.write(&fields.bytes);
 }
 
 /// Writes a slice that `cpu` keeps for chains: of the file `slices`, which then has an [`end`].

@@ -13,7 +13,10 @@ use crate::{
     culprits::pool,
     engine::{
         chain::{Context, Kept, Link, Slice, Start},
-        format::text::Escaped,
+        format::{
+            raw::{SLICES_MAGIC, SLICES_VERSION},
+            text::Escaped,
+        },
     },
     raw::{decode_error, DecodeError, Reader, Records, KEPT_SLICE},
 };
@@ -21,6 +24,8 @@ use crate::{
 /// All slices that were read, by CPU.
 #[derive(Clone, Debug, Default)]
 pub struct Slices {
+    /// When the module began to count them.
+    since: Option<u64>,
     cpus: BTreeMap<u32, BTreeMap<u64, Kept>>,
     missed: u64,
 }
@@ -29,7 +34,11 @@ impl Slices {
     /// Adds those of a file `slices`. Returns which part of what the file can hold is new, at most
     /// 1: it must be read again before all is.
     pub fn add(&mut self, data: &[u8]) -> Result<f64, DecodeError> {
-        let mut records = Records { data, at: 0 };
+        let (at, since) = header(data).ok_or_else(|| DecodeError("no slices".to_owned()))?;
+        if *self.since.get_or_insert(since) != since {
+            return decode_error("chain was written meanwhile, and the slices were forgotten");
+        }
+        let mut records = Records { data, at };
         let mut counts: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
         while let Some((offset, kind, record)) = records.next()? {
             if kind != KEPT_SLICE {
@@ -125,6 +134,15 @@ type At = (u32, u64);
 fn name(slice: &Slice) -> String {
     let comm = slice.comm.split(|byte| *byte == 0).next();
     pool(&Escaped(comm.unwrap_or_default()).to_string())
+}
+
+/// Returns where the records begin in a file `slices`, and since when slices are counted.
+fn header(data: &[u8]) -> Option<(usize, u64)> {
+    let mut head = Reader(data);
+    let is_it = head.bytes(8)? == SLICES_MAGIC && head.u32()? == SLICES_VERSION;
+    let (length, _time, since) = (head.u32()?, head.u64()?, head.u64()?);
+    let is_valid = is_it && length >= 32 && length % 8 == 0;
+    is_valid.then_some((length as usize, since))
 }
 
 fn kept_slice(mut record: Reader<'_>) -> Option<(u32, Kept)> {

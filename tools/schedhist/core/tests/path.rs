@@ -46,6 +46,7 @@ impl Machine {
     /// Returns the file `slices`.
     fn file(&self) -> Vec<u8> {
         let mut bytes = Bytes(Vec::new());
+        raw::kept_slices(&mut bytes, 2, 1);
         for (cpu, ring) in (0..).zip(&self.0) {
             for kept in ring.kept() {
                 raw::kept_slice(&mut bytes, cpu, &kept);
@@ -163,6 +164,22 @@ fn overwritten() {
     assert_eq!(path.wall, 50_000 - 100);
     assert!(path.unseen > 20_000, "{path:?}");
     assert_eq!(path.tasks["cmd"].unknown, 0);
+}
+
+/// Slices of another count are not those that follow.
+#[test]
+fn counted_anew() {
+    let machine = Machine::new(1, 16);
+    machine.enter(0, "cmd", Start::Unknown, [10, 10], Link::UNKNOWN);
+    let mut slices = Slices::default();
+    let mut file = machine.file();
+    assert_eq!(slices.add(&file), Ok(1.0));
+    for wrong in [24, 8, 0] {
+        file[wrong] ^= 2;
+        assert!(slices.add(&file).is_err());
+        file[wrong] ^= 2;
+    }
+    assert_eq!(slices.add(&file), Ok(0.0));
 }
 
 /// Whatever is in the file, there is a result, and the law holds.
