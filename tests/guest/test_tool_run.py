@@ -472,6 +472,34 @@ def test_tool_watch_chain():
         eq(f"the sum of shares, {chain}", round(sum(shares), 1), 100)
 
 
+def test_tool_record_chain():
+    """A recording has the chains of its outliers, and their parts add up."""
+    begin()
+    for name, setting in [("outlier_rate", "none"), ("chain", 1024), ("threshold_ns/offcpu", 80_000_000)]:
+        write(name, setting)
+    data = WORK / "chains.data"
+    job = Job("record", "-I", "100", "-o", str(data), "--", "sleep", "5")
+    wait_until("the recording", lambda: data.exists())
+    wake_in_turn()
+    job.ends(0)
+    found = [one for one in objects(tool("report", "-i", str(data), "offcpu", "-j").out)
+             if one["schema"] == "schedhist.outlier.v1"]
+    parts = ("ran_ns", "waited_ns", "preempted_ns", "throttled_ns")
+    tasks = []
+    for one in found:
+        chain = one["chain"]
+        times = sum(hop[part] for hop in chain["hops"] for part in parts)
+        eq(f"{one}", times + chain["blocked_ns"] + chain["missing_ns"], one["duration_ns"])
+        tasks.append([hop["comm"] for hop in chain["hops"]])
+    within(f"chains of three, {tasks}", 1, sum(names[:3] == ["first", "third", "second"] for names in tasks))
+    page = WORK / "page.html"
+    tool("report", "-i", str(data), "--html", str(page))
+    says(page.read_text(), "Flame graph of wakers", "&lt; third:")
+    tool("export", "--perfetto", str(WORK / "chains.perfetto"), "-i", str(data))
+    if b"chains: third:" not in (WORK / "chains.perfetto").read_bytes():
+        raise Wrong("the trace has no track of third")
+
+
 def test_tool_watch_twice():
     """Two at once, with two thresholds and two actions: when the first one or the second one ends, the other one
     still gets what it needs, and at the end all is as before."""

@@ -108,7 +108,13 @@ fn record(path: &Path, seed: u64, count: u64, stall: u64) -> Vec<f64> {
             let text = format!(
                 "outlier id 1 metric runq_wakeup cause wakeup cpu 2 duration_ns {STALL} start_ns 1 \
                  end_ns {time} missing_ns 0 culprits 1 pid 7 prio 120 comm </title>\n  \
-                 culprit id 1 ran_ns {STALL} slices 1 pid 9 prio 49 comm hog\n"
+                 culprit id 1 ran_ns {STALL} slices 1 pid 9 prio 49 comm hog\n\
+                 chain id 1 metric runq_wakeup cpu 2 duration_ns {STALL} end interrupt \
+                 blocked_ns 20000000 missing_ns 5000000 hops 2\n  \
+                 hop id 1 via - ran_ns 0 waited_ns 10000000 preempted_ns 0 throttled_ns 0 slices 1 \
+                 pid 7 comm </title>\n  \
+                 hop id 1 via task ran_ns 5000000 waited_ns 9000000 preempted_ns 1000000 \
+                 throttled_ns 0 slices 2 pid 8 comm db/3\n"
             );
             recorder.outliers(&text).unwrap();
         }
@@ -375,6 +381,17 @@ fn an_hour() {
     assert!((share - 2_345.0 / HOUR as f64).abs() < 0.02, "{share}");
     assert!(page.contains("<a href=\"#o0-0\">") && page.contains("<tr id=\"o0-0\">"));
     assert!(page.contains("hog:9 50.0ms (100.0 %)"), "the culprit");
+    for part in [
+        "&lt;/title&gt;:7 waited 10.0ms &lt; db/3:8 ran 5.00ms, waited 9.00ms, preempted 1.00ms &lt; \
+         20.0ms blocked until an interrupt woke it &lt; 5.00ms not known</td>",
+        // As time went by.
+        "<rect class=\"g3\" x=\"0\" width=\"100\" height=\"100\"><title>not known 5.00ms</title>",
+        "<rect class=\"r0\" x=\"700\" width=\"100\" height=\"100\"><title>db/3:8 ran 5.00ms</title>",
+        "<rect class=\"hot\" x=\"800\" width=\"200\" height=\"100\"><title>&lt;/title&gt;:7 waited",
+        "db/*: 40.0ms, 80.00 %",
+    ] {
+        assert!(page.contains(part), "{part}");
+    }
     assert!(page.contains("/&lt;script&gt;alert(1)&lt;/script&gt;"));
     assert!(page.contains("__schedule &lt; &lt;futex&gt;"), "the stack");
     assert!(page.contains("class=\"gap\""));
@@ -585,7 +602,8 @@ fn beside_each_other() {
     keep("two.html", &page);
     check_page(&page);
     assert!(page.contains("<title>read: 3.00us, 75.00 %</title>"));
-    assert!(page.matches("class=\"flame\"").count() == 2);
+    // Two of stacks, and the first one's chains.
+    assert_eq!(page.matches("class=\"flame\"").count(), 3);
     assert!(page.contains("A: a.data") && page.contains("B: b.data"));
     assert!(page.contains("From A to B") && page.contains("Difference of the shares"));
     let figures = figures(&page);

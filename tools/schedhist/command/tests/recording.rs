@@ -537,7 +537,7 @@ fn replaced_copies() {
     assert!(text.contains("runq") && !text.contains("anew"), "{text}");
 }
 
-/// Whatever the file `outliers` does, each outlier is stored once.
+/// Whatever the file `outliers` does, each outlier is stored once, with its chain.
 #[test]
 fn each_outlier_once() {
     let mut copies = Copies::new("outliers");
@@ -552,6 +552,14 @@ fn each_outlier_once() {
         };
         ids.iter().map(line).collect::<String>()
     };
+    let chains = |id: u64| {
+        format!(
+            "chain id {id} metric runq_wakeup cpu 1 duration_ns 9 hops 1\n  hop id {id} via -\n"
+        )
+    };
+    copies
+        .folder
+        .put("chains", (1..=9).map(chains).collect::<String>());
     copies.folder.put("outliers", text(&[1]));
     let mut child = copies.record("-I 20 -d 3");
     wait_for(&copies.folder, "data");
@@ -576,8 +584,9 @@ fn each_outlier_once() {
     let all: String = all.collect();
     for id in 1..=5 {
         let number = |begin: &str| all.matches(&format!("{begin} id {id} ")).count();
-        let expected = [usize::from(id > 1); 2];
-        assert_eq!([number("outlier"), number("culprit")], expected, "{id}");
+        let expected = [usize::from(id > 1); 4];
+        let found = ["outlier", "culprit", "chain", "hop"].map(number);
+        assert_eq!(found, expected, "{id}");
     }
 }
 

@@ -35,6 +35,7 @@
 #[path = "../../../../src/engine/mod.rs"]
 pub mod engine;
 
+pub mod chains;
 pub mod compare;
 pub mod culprits;
 pub mod distribution;

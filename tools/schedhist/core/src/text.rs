@@ -5,6 +5,7 @@
 use std::{collections::BTreeMap, io};
 
 use crate::{
+    chains::{self, Chain},
     distribution::{Distribution, Max},
     engine::histogram::bucket::{Precision, Scheme},
     gather::Gather,
@@ -182,87 +183,6 @@ pub struct Culprit {
     pub group: u32,
 }
 
-/// A task in a chain; times in nanoseconds.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Hop {
-    pub pid: i32,
-    pub comm: String,
-    /// How it woke the task of the hop before: `task`, `softirq` or `fork`; `-` for the first.
-    pub via: String,
-    /// How many slices it had.
-    pub slices: u64,
-    pub ran_ns: u64,
-    /// After its wakeup, for a CPU.
-    pub waited_ns: u64,
-    pub preempted_ns: u64,
-    pub throttled_ns: u64,
-}
-
-impl Hop {
-    fn parse(line: &str) -> Option<Self> {
-        let pairs = Pairs::of_line(line, "comm")?;
-        Some(Self {
-            pid: pairs.number("pid")?,
-            comm: pairs.get("comm")?.to_owned(),
-            via: pairs.get("via")?.to_owned(),
-            slices: pairs.number("slices")?,
-            ran_ns: pairs.number("ran_ns")?,
-            waited_ns: pairs.number("waited_ns")?,
-            preempted_ns: pairs.number("preempted_ns")?,
-            throttled_ns: pairs.number("throttled_ns")?,
-        })
-    }
-
-    /// What the task did, and for how long.
-    pub fn parts(&self) -> [(&'static str, u64); 4] {
-        [
-            ("ran", self.ran_ns),
-            ("waited", self.waited_ns),
-            ("preempted", self.preempted_ns),
-            ("throttled", self.throttled_ns),
-        ]
-    }
-
-    /// Returns the sum of its times.
-    pub fn sum_ns(&self) -> u64 {
-        self.parts().iter().map(|(_, ns)| ns).sum()
-    }
-}
-
-/// Who could have woken the task of an outlier earlier; times in nanoseconds.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Chain {
-    /// The number of the outlier.
-    pub id: u64,
-    /// Where it ends, as the file `chains` has it.
-    pub end: String,
-    /// For how long the last task was blocked.
-    pub blocked_ns: u64,
-    /// For how long it is not known who did what.
-    pub missing_ns: u64,
-    /// From the task of the outlier back in time.
-    pub hops: Vec<Hop>,
-}
-
-impl Chain {
-    /// Finds the chain of the outlier `id` in the text of the file `chains`.
-    pub fn find(text: &str, id: u64) -> Option<Self> {
-        let mut lines = text.lines();
-        let pairs = lines.by_ref().find_map(|line| {
-            let pairs = Pairs::of_line(line.strip_prefix("chain ")?, "")?;
-            (pairs.number("id") == Some(id)).then_some(pairs)
-        })?;
-        let hops = lines.map_while(|line| line.strip_prefix("  hop "));
-        Some(Self {
-            id,
-            end: pairs.get("end")?.to_owned(),
-            blocked_ns: pairs.number("blocked_ns")?,
-            missing_ns: pairs.number("missing_ns")?,
-            hops: hops.map(Hop::parse).collect::<Option<_>>()?,
-        })
-    }
-}
-
 /// A sample above the threshold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outlier {
@@ -281,6 +201,15 @@ pub struct Outlier {
     pub pairs: Pairs,
     /// Who had the CPU meanwhile.
     pub culprits: Vec<Culprit>,
+    /// Who could have ended it earlier, if that was asked for and is kept.
+    pub chain: Option<Chain>,
+}
+
+/// Parses the outliers in the text of the file `outliers`, which that of `chains` may follow.
+pub fn outliers(text: &str) -> Vec<Outlier> {
+    let mut all = OutlierParser::default().feed(text);
+    chains::attach(&mut all, text);
+    all
 }
 
 /// Splits a text behind its last line that is complete.
@@ -341,6 +270,7 @@ fn outlier(rest: &str) -> Option<(Outlier, usize)> {
         group: pairs.number("group").unwrap_or(0),
         pairs,
         culprits: Vec::new(),
+        chain: None,
     };
     Some((outlier, culprits))
 }

@@ -42,6 +42,24 @@ pub struct Frame {
     pub is_kernel: bool,
 }
 
+/// The words around a graph, in HTML.
+pub struct Labels {
+    pub title: &'static str,
+    pub about: &'static str,
+    /// What all stacks are.
+    pub all: &'static str,
+    /// The head of their column.
+    pub head: &'static str,
+}
+
+/// Those of stacks of functions.
+pub const OF_STACKS: Labels = Labels {
+    title: "Flame graph",
+    about: "The kernel's frames are the darker ones; callees stand above their callers.",
+    all: "stacks",
+    head: "<stack, innermost frame first",
+};
+
 /// Stacks, outermost frame first, each with its weight.
 #[derive(Clone, Debug, Default)]
 pub struct Stacks {
@@ -90,7 +108,7 @@ impl Stacks {
         Ok(stacks)
     }
 
-    fn add(&mut self, mut stack: Vec<Frame>, weight: u64) {
+    pub(crate) fn add(&mut self, mut stack: Vec<Frame>, weight: u64) {
         stack.truncate(DEEPEST);
         match self.weights.entry(stack) {
             Entry::Occupied(mut at) => *at.get_mut() = at.get().saturating_add(weight),
@@ -510,20 +528,24 @@ impl<'a> Drawing<'a> {
 }
 
 /// Writes the graph, and a table of the stacks with the greatest weights.
-pub fn write(out: &mut String, stacks: &Stacks) {
+pub fn write(out: &mut String, stacks: &Stacks, labels: &Labels) {
     let drawing = Drawing::new(stacks, MOST);
+    let name = match stacks.name.as_str() {
+        "" => String::new(),
+        name => escaped(name) + ": ",
+    };
     let _ = write!(
         out,
         "<figure>{SCROLL}<svg class=\"flame\" viewBox=\"0 0 {WIDTH} {}\" \
-         role=\"img\"><title>Flame graph</title>{}</svg></div><output></output><figcaption>{}: {}. \
-         The kernel's frames are the darker ones; callees stand above their \
-         callers.</figcaption></figure>",
+         role=\"img\"><title>{}</title>{}</svg></div><output></output><figcaption>{name}{}. \
+         {}</figcaption></figure>",
         drawing.height,
+        labels.title,
         drawing.out,
-        escaped(&stacks.name),
         drawing.about(),
+        labels.about,
     );
-    table(out, stacks, drawing.whole);
+    table(out, stacks, drawing.whole, labels);
 }
 
 /// Returns the graph as a picture (SVG) with a title. A browser shows a frame's time when the
@@ -543,17 +565,18 @@ pub fn picture(stacks: &Stacks, title: Option<&str>) -> String {
     )
 }
 
-fn table(out: &mut String, stacks: &Stacks, whole: u64) {
+fn table(out: &mut String, stacks: &Stacks, whole: u64, labels: &Labels) {
     let mut all: Vec<_> = stacks.weights.iter().collect();
     all.sort_by_cached_key(|(_, weight)| std::cmp::Reverse(**weight));
     let shown = all.len().min(LISTED);
     let _ = write!(
         out,
-        "<details><summary>{shown} of {} stacks, the greatest first</summary>",
-        all.len()
+        "<details><summary>{shown} of {} {}, the greatest first</summary>",
+        all.len(),
+        labels.all
     );
     let weight = if stacks.are_numbers { "number" } else { "time" };
-    let heads = format!("{weight}|share|<stack, innermost frame first");
+    let heads = format!("{weight}|share|{}", labels.head);
     html::table(out, false, &heads, |out| {
         for (stack, weight) in all.into_iter().take(LISTED) {
             let share = *weight as f64 * 100.0 / whole.max(1) as f64;
@@ -642,7 +665,7 @@ bare 7 schedhist:offcpu: duration_ns=7
         }
         let stacks = Stacks::parse("a&b", text.as_bytes()).unwrap();
         let mut out = String::new();
-        write(&mut out, &stacks);
+        write(&mut out, &stacks, &OF_STACKS);
         let frames = out.matches("<g>").count();
         assert!((100..=MOST).contains(&frames), "{frames}");
         assert!(out.len() < 250_000, "{}", out.len());

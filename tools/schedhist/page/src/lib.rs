@@ -6,6 +6,7 @@
 //! in it, by their hashes, and images that are part of it. All figures are there without the
 //! script, which adds values under the pointer and sorting.
 
+mod chains;
 mod chart;
 pub mod flame;
 mod headline;
@@ -613,9 +614,14 @@ fn outliers(out: &mut String, all: &[Recording], shown: &[(String, Scale)]) {
     }
     pair(out, all, |out, number, recording| {
         by_culprit(out, recording, number);
+        chains::write(out, recording.outliers.iter().map(|(_, it)| it));
         let stack = |outlier: &Outlier| recording.watched.get(&(outlier.id, outlier.duration_ns));
         let has_stacks = { recording.outliers.iter() }.any(|(_, it)| stack(it).is_some());
         let mut heads = "at|<metric|<task|CPU|duration|<who had the CPU".to_owned();
+        let has_chains = { recording.outliers.iter() }.any(|(_, it)| it.chain.is_some());
+        if has_chains {
+            heads += "|<its chain, back in time";
+        }
         if has_stacks {
             heads += "|<where it had left the CPU, innermost frame first";
         }
@@ -629,6 +635,9 @@ fn outliers(out: &mut String, all: &[Recording], shown: &[(String, Scale)]) {
                 let mark = has_mark.then(|| format!("m{number}-{at}"));
                 let clock = recording.timeline.clock(*end);
                 outlier_row(out, (*end, clock), outlier, mark.as_deref());
+                if has_chains {
+                    chains::bar(out, outlier);
+                }
                 if has_stacks {
                     let frames = stack(outlier).into_iter().flatten();
                     // Without the offset in the function.
@@ -731,7 +740,7 @@ fn stacks(out: &mut String, all: &[Recording]) {
             continue;
         };
         heading(out, all, number);
-        flame::write(out, stacks);
+        flame::write(out, stacks, &flame::OF_STACKS);
     }
 }
 

@@ -25,6 +25,9 @@ pub struct Counters {
     switches: Option<Track>,
     cpus: BTreeMap<u32, CpuTracks>,
     lanes: Lanes,
+    /// The tracks of the tasks in chains, by PID.
+    hops: BTreeMap<i32, Lanes>,
+    flows: u64,
     /// The end of the last interval.
     end: Option<u64>,
 }
@@ -126,6 +129,43 @@ impl Counters {
             from: Vec::new(),
             to: Vec::new(),
         });
+        self.chain(outlier, end);
+    }
+
+    /// Adds what each task in the chain of an outlier did before `end`, with flows from each to the
+    /// one that it woke.
+    fn chain(&mut self, outlier: &Outlier, mut end: u64) {
+        let Some(chain) = &outlier.chain else {
+            return;
+        };
+        // Without a length there is no slice.
+        let hops: Vec<_> = { chain.hops.iter() }
+            .filter(|hop| hop.sum_ns() != 0)
+            .collect();
+        let mut from = Vec::new();
+        for (place, hop) in (1..).zip(&hops) {
+            let begin = end.saturating_sub(hop.sum_ns());
+            let trace = &mut self.trace;
+            let name = format!("{}:{}", hop.comm, hop.pid);
+            let lanes = self.hops.entry(hop.pid).or_default();
+            let track = lanes.take(begin, end, || trace.track(None, &format!("chains: {name}")));
+            self.flows += 1;
+            let is_last = place == hops.len();
+            let next = (!is_last).then_some(self.flows);
+            self.trace.slice(&Slice {
+                track,
+                begin,
+                duration: end - begin,
+                name,
+                notes: { hop.parts().into_iter() }
+                    .map(|(what, ns)| Note::Number(what, ns))
+                    .collect(),
+                from: std::mem::take(&mut from),
+                to: next.into_iter().collect(),
+            });
+            from.extend(next);
+            end = begin;
+        }
     }
 
     /// Ends the last interval: no counter holds during a gap.

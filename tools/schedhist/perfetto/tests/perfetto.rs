@@ -2,9 +2,9 @@
 
 //! Traces for Perfetto, read back by a decoder of our own.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use schedhist_core::{engine, raw, text::OutlierParser, window::Window};
+use schedhist_core::{engine, raw, text, window::Window};
 use schedhist_perfetto::{counters::Counters, events};
 
 #[path = "../../core/tests/sim/mod.rs"]
@@ -250,15 +250,39 @@ fn counters_are_those_of_the_intervals() {
     for number in [0, 1, 3] {
         counters.push(&windows[number]);
     }
-    let text = "outlier id 1 metric runq_wakeup cause wakeup cpu 2 duration_ns 500 start_ns 1000 \
+    let outlier =
+        "outlier id 1 metric runq_wakeup cause wakeup cpu 2 duration_ns 500 start_ns 1000 \
                 end_ns 1500 missing_ns 0 culprits 0 pid 7 prio 120 comm a\n";
-    for _ in 0..2 {
-        counters.outlier(&OutlierParser::default().feed(text)[0]);
+    let chain = "chain id 1 metric runq_wakeup cpu 2 duration_ns 500 end start blocked_ns 0 \
+                 missing_ns 0 hops 3\n  \
+                 hop id 1 via - ran_ns 0 waited_ns 100 preempted_ns 0 throttled_ns 0 slices 1 pid 7 \
+                 comm a\n  \
+                 hop id 1 via task ran_ns 0 waited_ns 0 preempted_ns 0 throttled_ns 0 slices 1 pid 8 \
+                 comm b\n  \
+                 hop id 1 via task ran_ns 300 waited_ns 100 preempted_ns 0 throttled_ns 0 slices 1 \
+                 pid 9 comm c\n";
+    for chain in [chain, ""] {
+        counters.outlier(&text::outliers(&format!("{outlier}{chain}"))[0]);
     }
     let decoded = read(&counters.finish());
+    let on = |number: usize| {
+        let (track, begin, length, name) = &decoded.slices[number];
+        (&*decoded.tracks[track].0, *begin, *length, &**name)
+    };
+    let outlier = ("outliers", 1000, 500, "runq_wakeup of a:7");
+    let mut slices: Vec<_> = (0..decoded.slices.len()).map(on).collect();
+    slices.sort_unstable();
+    let hops = [
+        ("chains: a:7", 1400, 100, "a:7"),
+        ("chains: c:9", 1000, 400, "c:9"),
+    ];
+    assert_eq!(slices, [hops[0], hops[1], outlier, outlier]);
+    let flows: Vec<_> = decoded.flows.into_values().collect();
+    assert_eq!(flows, [["c:9", "a:7"].map(|name| Some(name.to_owned()))]);
     // The second one overlaps the first, and is on another track.
-    assert_eq!(decoded.slices.len(), 2);
-    assert_ne!(decoded.slices[0].0, decoded.slices[1].0);
+    let outliers = { decoded.slices.iter() }.filter(|(.., name)| name.starts_with("runq"));
+    let tracks: BTreeSet<_> = outliers.map(|(track, ..)| *track).collect();
+    assert_eq!(tracks.len(), 2);
     let track = |name: &str, parent: Option<&str>| {
         let found = decoded.tracks.iter().find(|(_, (track, _, above))| {
             let above = above.map(|above| decoded.tracks[&above].0.as_str());

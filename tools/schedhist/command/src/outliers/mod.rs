@@ -47,10 +47,10 @@ fn suppressed(source: &Source) -> Option<u64> {
     counts.next()?.trim().parse().ok()
 }
 
-/// Returns the number of the outlier that a line of the file `outliers` is about.
+/// Returns the number of the outlier that a line of the files `outliers` and `chains` is about.
 pub fn number(line: &str) -> Option<u64> {
     let mut words = line.split_whitespace();
-    matches!(words.next(), Some("outlier" | "culprit")).then_some(())?;
+    matches!(words.next(), Some("outlier" | "culprit" | "chain" | "hop")).then_some(())?;
     words.nth(1)?.parse().ok()
 }
 

@@ -15,7 +15,7 @@ use schedhist_core::{
         course::Course,
         file::{Item, Lost, Player, TimedSnapshot},
     },
-    text::{Outlier, OutlierParser, Pairs},
+    text::{self, Outlier, Pairs},
     window::Window,
 };
 
@@ -387,7 +387,7 @@ pub fn read(path: &Path, mut between: impl FnMut(&SnapshotPair<'_>) -> Result) -
                 let place = |time| course.of(Some(time));
                 let named = { text.lines() }.filter_map(|line| Numbers::of_line(line, place));
                 named.for_each(|one| Numbers::add(&mut contents.named, one));
-                for outlier in OutlierParser::default().feed(&text) {
+                for outlier in text::outliers(&text) {
                     let end = outlier.pairs.number::<u64>("end_ns");
                     // Early versions stored some again and again.
                     if outliers.insert((outlier.id, end)) {

@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use schedhist_core::{text::OutlierParser, window::Window};
+use schedhist_core::{gather::Gather, text::OutlierParser, window::Window};
 
 use crate::{
     cli::Record,
@@ -281,7 +281,7 @@ impl Tape {
     }
 
     /// Appends the groups of a reading, every ten seconds or if `all` is set, and the outliers that
-    /// are new.
+    /// are new, with their chains.
     fn details(&mut self, source: &Source, reading: &Reading, all: bool) -> Result {
         let is_due = |last: Instant| last.elapsed() >= GROUPS_EVERY;
         if all || self.grouped.is_none_or(is_due) {
@@ -292,10 +292,15 @@ impl Tape {
         let there = outlier_blocks(&text);
         if let Some(known) = &self.outliers {
             let new = there.iter().filter(|(key, _)| !known.contains(key));
-            let new: String = new.map(|(_, lines)| lines.as_str()).collect();
-            if !new.is_empty() {
-                let new = self.names_of(&new, reading.timed.snapshot.time) + &new;
-                self.output.write(|recorder| recorder.outliers(&new))?;
+            let mut text: String = new.clone().map(|(_, lines)| lines.as_str()).collect();
+            if !text.is_empty() {
+                let ids: BTreeSet<_> = new.map(|((_, id), _)| *id).gather();
+                let names = self.names_of(&text, reading.timed.snapshot.time);
+                let chains = source.text("chains").unwrap_or_default();
+                let lines = chains.split_inclusive('\n');
+                text.extend(lines.filter(|line| number(line).is_some_and(|id| ids.contains(&id))));
+                self.output
+                    .write(|recorder| recorder.outliers(&(names + &text)))?;
             }
         }
         // Those from before the recording are no part of it.

@@ -141,7 +141,15 @@ fn outliers(contents: &Contents, metrics: &[String], style: &Style) -> String {
     };
     match style.form {
         Form::Json => { wanted.iter() }
-            .map(|it| watch::json(&it.outlier, &names(it), Some(it.unix_ns), None, None))
+            .map(|it| {
+                watch::json(
+                    &it.outlier,
+                    &names(it),
+                    Some(it.unix_ns),
+                    None,
+                    it.outlier.chain.is_some(),
+                )
+            })
             .collect(),
         Form::Text => summary(&wanted, names),
         Form::Csv(_) => String::new(),

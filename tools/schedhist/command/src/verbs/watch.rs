@@ -12,11 +12,12 @@ use std::{
 
 use clap::builder::TypedValueParser;
 use schedhist_core::{
+    chains::{self, Chain, Hop},
     gather::Gather,
     raw,
     recording::file::TimedSnapshot,
     stacks::Stack,
-    text::{shares, Chain, Hop, Outlier},
+    text::{shares, Outlier},
     units::Unit,
 };
 
@@ -238,7 +239,11 @@ impl Watcher<'_> {
                 None => deadline,
             };
             match stream.next(until)? {
-                Next::Some(found, missed) => {
+                Next::Some(mut found, missed) => {
+                    if self.args.chain {
+                        let text = self.source.text("chains").unwrap_or_default();
+                        chains::attach(&mut found, &text);
+                    }
                     if self.report(&found, missed)? {
                         return Ok(());
                     }
@@ -292,7 +297,6 @@ impl Watcher<'_> {
         if missed != 0 && !quiet {
             note(format!("{missed} outliers were missed"));
         }
-        let chains = { self.args.chain }.then(|| self.source.text("chains").unwrap_or_default());
         for outlier in found {
             if !self.is_above(outlier) {
                 continue;
@@ -307,7 +311,7 @@ impl Watcher<'_> {
                     Ok(())
                 }
                 (true, None) => Ok(()),
-                (false, None) => print(&self.shown(outlier, is_end, &names, chains.as_deref())),
+                (false, None) => print(&self.shown(outlier, is_end, &names)),
             };
             // Also if nobody reads the output any more.
             if !is_end {
@@ -331,24 +335,16 @@ impl Watcher<'_> {
         is_of(outlier, &self.args.metric) && outlier.duration_ns > self.ns
     }
 
-    /// Returns what is printed of an outlier; `is_end` if it was reported before its end. `chains`
-    /// is the file of that name, with `--chain`.
-    fn shown(
-        &mut self,
-        outlier: &Outlier,
-        is_end: bool,
-        names: &Names,
-        chains: Option<&str>,
-    ) -> String {
+    /// Returns what is printed of an outlier; `is_end` if it was reported before its end.
+    fn shown(&mut self, outlier: &Outlier, is_end: bool, names: &Names) -> String {
         let stack = self.stacks.as_mut().map(|stacks| stacks.of(outlier.id));
-        let chain = chains.map(|chains| Chain::find(chains, outlier.id));
         if self.args.json {
             let unix_ns = unix_ns(self.source, &mut self.clock, outlier);
-            return json(outlier, names, unix_ns, stack.as_ref(), chain.as_ref());
+            return json(outlier, names, unix_ns, stack.as_ref(), self.args.chain);
         }
         let mut out = text(outlier, names);
-        if let Some(chain) = chain {
-            out += &chain_text(outlier, chain.as_ref());
+        if self.args.chain && outlier.chain.is_none() {
+            out += "  its chain is not kept\n";
         }
         if is_end {
             out += "  reported before its end\n";
@@ -482,7 +478,8 @@ pub fn text(outlier: &Outlier, names: &Names) -> String {
         let time = Unit::Fitting.text(Some(*ns));
         let _ = writeln!(out, "  {:>3}.{}% {time:>8}  {name}", share / 10, share % 10);
     }
-    out + &idle_text(outlier).unwrap_or_default()
+    out += &idle_text(outlier).unwrap_or_default();
+    out + &outlier.chain.as_ref().map_or_else(String::new, chain_text)
 }
 
 /// Returns which CPU was idle for most of an outlier, below [`text`], if CPUs were looked at.
@@ -501,42 +498,25 @@ fn idle_text(outlier: &Outlier) -> Option<String> {
     ))
 }
 
-/// Returns the chain of an outlier, below [`text`]: its parts add up to the whole.
-fn chain_text(outlier: &Outlier, chain: Option<&Chain>) -> String {
-    let Some(chain) = chain else {
-        return "  its chain is not kept\n".to_owned();
-    };
+/// Returns the chain of an outlier, in [`text`]: its parts add up to the whole.
+fn chain_text(chain: &Chain) -> String {
     let time = |ns| Unit::Fitting.text(Some(ns));
     let name = |hop: &Hop| format!("{}:{}", hop.comm, hop.pid);
-    let mut parts: Vec<_> = { chain.hops.iter() }
-        .map(|hop| {
-            let did = hop.parts().into_iter().filter(|(_, ns)| *ns != 0);
-            let did = did.map(|(what, ns)| format!("{what} {}", time(ns)));
-            let did = did.collect::<Vec<_>>().join(", ");
-            let via = match hop.via.as_str() {
-                "softirq" => " (by a softirq)",
-                "fork" => " (created it)",
-                _ => "",
-            };
-            (hop.sum_ns(), format!("{}{via}: {did}", name(hop)))
-        })
-        .collect();
-    let last = chain.hops.last().map_or_else(String::new, name);
-    let by = match chain.end.as_str() {
-        "interrupt" => "an interrupt",
-        "interrupt_softirq" => "a softirq of an interrupt",
-        "idle" => "the idle task",
-        _ => "a softirq",
-    };
-    if chain.blocked_ns != 0 {
-        parts.push((
-            chain.blocked_ns,
-            format!("{last}: blocked until {by} woke it"),
-        ));
-    }
-    if chain.missing_ns != 0 {
-        parts.push((chain.missing_ns, format!("not known ({})", chain.end)));
-    }
+    let hops = chain.hops.iter().map(|hop| {
+        let via = match hop.via.as_str() {
+            "softirq" => " (by a softirq)",
+            "fork" => " (created it)",
+            _ => "",
+        };
+        let what = format!("{}{via}: {}", name(hop), hop.did(time));
+        (hop.sum_ns(), what)
+    });
+    let rest = chain.rest().map(|(what, ns)| {
+        let last = chain.hops.last().filter(|_| what.starts_with("blocked"));
+        let last = last.map_or_else(String::new, |hop| format!("{}: ", name(hop)));
+        (ns, last + what)
+    });
+    let parts: Vec<_> = hops.chain(rest).collect();
     let ns: Vec<_> = parts.iter().map(|(ns, _)| *ns).collect();
     let mut out = "  backwards, who woke whom:\n".to_owned();
     for ((ns, what), share) in parts.iter().zip(shares(&ns)) {
@@ -548,7 +528,6 @@ fn chain_text(outlier: &Outlier, chain: Option<&Chain>) -> String {
         );
         wrap(&mut out, line.trim_end_matches(": "));
     }
-    debug_assert_eq!(ns.iter().sum::<u64>(), outlier.duration_ns);
     out
 }
 
@@ -602,14 +581,14 @@ fn unix_ns(source: &Source, clock: &mut TimedSnapshot, outlier: &Outlier) -> Opt
     Some(later.saturating_sub(time.saturating_sub(end)))
 }
 
-/// Returns an object. `stack` is that of `--stacks`, and `chain` that of `--chain`, where they were
-/// found.
+/// Returns an object. `stack` is that of `--stacks`, where it was found; `chain` is whether the
+/// chain is in it.
 pub fn json(
     outlier: &Outlier,
     names: &Names,
     unix_ns: Option<u64>,
     stack: Option<&Option<Stack>>,
-    chain: Option<&Option<Chain>>,
+    chain: bool,
 ) -> String {
     let group_name = |group| names.get(&group).map_or(Cell::Absent, Cell::from);
     let culprits = outlier.culprits.iter().map(|culprit| {
@@ -626,6 +605,8 @@ pub fn json(
     let idle = |key| { outlier.pairs.number(key) }.map_or(Cell::Absent, Cell::Time);
     let distance = outlier.pairs.get("distance");
     let cause = outlier.pairs.get("cause");
+    let chain = chain.then_some(&outlier.chain);
+    let of_chain = |it: &Option<Chain>| it.as_ref().map_or(Cell::Unknown, chain_json);
     let frames = |stack: &Option<Stack>| stack.as_ref().map_or(Cell::Unknown, |it| Cell::texts(it));
     let fields = vec![
         ("schema".into(), Cell::from("schedhist.outlier.v1")),
@@ -647,12 +628,7 @@ pub fn json(
         ("idle_ns".into(), idle("idle_ns")),
         ("distance".into(), distance.map_or(Cell::Absent, Cell::from)),
         ("stack".into(), stack.map_or(Cell::Absent, frames)),
-        (
-            "chain".into(),
-            chain.map_or(Cell::Absent, |chain| {
-                chain.as_ref().map_or(Cell::Unknown, chain_json)
-            }),
-        ),
+        ("chain".into(), chain.map_or(Cell::Absent, of_chain)),
     ];
     Cell::Object(fields).line()
 }
@@ -682,7 +658,7 @@ mod tests {
              13.3%   4.00ms  \\x1b[31mred:4194302\n    \
              3.3%   1.00ms  not known\n"
         );
-        let without = json(&found[0], &Names::new(), Some(1_800), None, None);
+        let without = json(&found[0], &Names::new(), Some(1_800), None, false);
         assert!(without.starts_with(
             "{\"schema\":\"schedhist.outlier.v1\",\"id\":4,\"unix_ns\":1800,\"start_ns\":1,\
              \"end_ns\":30000004,\"metric\":\"blocked_uninterruptible\",\
@@ -710,12 +686,11 @@ mod tests {
             &Names::new(),
             None,
             Some(&Some(stack.clone())),
-            None,
+            false,
         );
         assert!(with.ends_with("\"culprits\":[],\"stack\":[\"anon_pipe_read\",\"vfs_read\"]}\n"));
-        assert!(
-            json(&found[0], &Names::new(), None, Some(&None), None).ends_with(",\"stack\":null}\n")
-        );
+        assert!(json(&found[0], &Names::new(), None, Some(&None), false)
+            .ends_with(",\"stack\":null}\n"));
         assert_eq!(
             stack_text(&found[0], Some(stack.clone())),
             "  had left the CPU in:\n    anon_pipe_read\n    vfs_read\n"
@@ -736,9 +711,9 @@ mod tests {
         let text_of_module =
             "outlier id 12 metric offcpu cpu 0 duration_ns 108124056 missing_ns 0 \
             culprits 0 pid 280 prio 120 comm first\n";
-        let found = OutlierParser::default().feed(text_of_module);
+        let mut found = OutlierParser::default().feed(text_of_module);
         let file = "# schedhist chains version 1\n# chain 1024\n\
-            chain id 2 metric offcpu cpu 0 duration_ns 5 end overwritten blocked_ns 0 missing_ns 5 \
+            chain id 12 metric offcpu cpu 0 duration_ns 5 end overwritten blocked_ns 0 missing_ns 5 \
             hops 0\n\
             chain id 12 metric offcpu cpu 0 duration_ns 108124056 end interrupt blocked_ns 1124056 \
             missing_ns 0 hops 3\n  \
@@ -748,16 +723,17 @@ mod tests {
             slices 1 pid 279 comm a third\n  \
             hop id 12 via fork ran_ns 4000000 waited_ns 0 preempted_ns 30000000 throttled_ns 0 \
             slices 2 pid 278 comm second\n";
-        let chain = Chain::find(file, 12);
-        assert_eq!(
-            chain_text(&found[0], chain.as_ref()),
+        let without = json(&found[0], &Names::new(), None, None, true);
+        assert!(without.ends_with(",\"chain\":null}\n"));
+        chains::attach(&mut found, file);
+        assert!(text(&found[0], &Names::new()).ends_with(
             "  backwards, who woke whom:\n    \
              0.9%   1.00ms  first:280: waited 1.00ms\n   \
              66.6%   72.0ms  a third:279: ran 71.0ms, waited 1.00ms\n   \
              31.5%   34.0ms  second:278 (created it): ran 4.00ms, preempted 30.0ms\n    \
              1.0%   1.12ms  second:278: blocked until an interrupt woke it\n"
-        );
-        let with = json(&found[0], &Names::new(), None, None, Some(&chain));
+        ));
+        let with = json(&found[0], &Names::new(), None, None, true);
         assert!(
             with.ends_with(
                 ",\"chain\":{\"end\":\"interrupt\",\"blocked_ns\":1124056,\"missing_ns\":0,\
@@ -771,10 +747,6 @@ mod tests {
             ),
             "{with}"
         );
-        let without = json(&found[0], &Names::new(), None, None, Some(&None));
-        assert!(without.ends_with(",\"chain\":null}\n"));
-        assert_eq!(Chain::find(file, 3), None);
-        assert_eq!(chain_text(&found[0], None), "  its chain is not kept\n");
     }
 
     #[test]
@@ -796,7 +768,7 @@ mod tests {
             said.contains("2ns  y:8 (/a)\n") && said.contains("1ns  z:9\n"),
             "{said}"
         );
-        let said = json(&found[0], &names, None, None, None);
+        let said = json(&found[0], &names, None, None, false);
         assert!(
             said.contains("\"comm\":\"x\",\"group\":1,\"group_name\":\"/web.service\""),
             "{said}"

@@ -16,12 +16,13 @@ use std::{
 };
 
 use schedhist_core::{
+    chains,
     distribution::Distribution,
     engine::group::records::GroupMetric,
     groups::{Between, GroupRow},
     limits::{Judged, Limit, Samples},
     raw::Groups,
-    text::{Outlier, OutlierParser},
+    text::{self, Outlier},
 };
 
 use crate::{
@@ -175,13 +176,17 @@ impl Feed<'_> {
         let threshold = self.source.text("threshold_ns/runq").unwrap_or_default();
         threshold.trim().clone_into(&mut self.status.threshold);
         let text = self.source.text("outliers").unwrap_or_default();
-        let mut all = OutlierParser::default().feed(&text);
+        let mut all = text::outliers(&text);
         all.sort_by_cached_key(|outlier| outlier.id);
         let newest = all.last().map_or(0, |outlier| outlier.id);
         // Numbers that are all lower belong to another load of the module.
         let last = self.outlier.filter(|last| *last <= newest);
         self.outlier = Some(newest);
         all.retain(|outlier| last.is_none_or(|last| outlier.id > last));
+        if !all.is_empty() {
+            let text = self.source.text("chains").unwrap_or_default();
+            chains::attach(&mut all, &text);
+        }
         all
     }
 }

@@ -8,7 +8,7 @@ use schedhist_core::{
     groups::{Between, GroupRow},
     raw::Groups,
     recording::file::Item,
-    text::{Outlier, OutlierParser},
+    text::{self, Outlier},
 };
 
 use super::history::{History, Moment, PLAYED};
@@ -43,8 +43,7 @@ pub fn history(path: &Path) -> Result<(History, String)> {
                 }
             }
             Event::Other(Item::Outliers(text), _) => {
-                let outliers = OutlierParser::default().feed(&text);
-                place(&mut history, outliers);
+                place(&mut history, text::outliers(&text));
             }
             _ => {}
         }

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The chains of outliers: a bar for each, and a flame graph of all.
+
+use std::fmt::Write;
+
+use schedhist_core::{
+    culprits::pool,
+    text::{shares, Outlier},
+};
+
+use super::{
+    chart::text,
+    flame::{self, Frame, Labels, Stacks},
+    html::{dim, escaped, key, left},
+};
+
+/// What the colours of a bar mean.
+const KINDS: [(&str, &str); 3] = [
+    ("r0", "had a CPU"),
+    ("hot", "waited for one"),
+    ("g3", "blocked, or not known"),
+];
+
+const LABELS: Labels = Labels {
+    title: "Flame graph of wakers",
+    about: "Above a task stand what it did until it woke the task below, which is darker, and who \
+            had woken it.",
+    all: "chains",
+    head: "<what was done, and who was to wake whom by it",
+};
+
+/// Writes what the bars of [`bar`] mean, and all chains as a flame graph: who do sleeps wait for?
+pub fn write<'a>(out: &mut String, outliers: impl Iterator<Item = &'a Outlier>) {
+    let stacks = stacks(outliers);
+    if stacks.weights.is_empty() {
+        return;
+    }
+    out.push_str("<p>Who woke whom, and what each did until then:");
+    for (class, what) in KINDS {
+        out.push(' ');
+        key(
+            out,
+            "",
+            format_args!("class=\"{class}\" width=\"1\" height=\"1\""),
+        );
+        let _ = write!(out, " {what}");
+    }
+    out.push_str("</p>");
+    flame::write(out, &stacks, &LABELS);
+    dim(
+        out,
+        "Tasks that differ in a number only are one. A chain ends where an interrupt woke somebody, or \
+         where nothing more is known.",
+    );
+}
+
+/// Writes the cell of an outlier: what each task did, from left to right as time went by, and back
+/// in time who woke whom.
+pub fn bar(out: &mut String, outlier: &Outlier) {
+    let Some(chain) = &outlier.chain else {
+        left(out, "", "");
+        return;
+    };
+    let rest = chain.rest().map(|(what, ns)| (2, what.to_owned(), ns));
+    let hops = { chain.hops.iter() }.flat_map(|hop| {
+        hop.parts().into_iter().map(|(what, ns)| {
+            let title = format!("{}:{} {what}", hop.comm, hop.pid);
+            (usize::from(what != "ran"), title, ns)
+        })
+    });
+    let parts: Vec<_> = hops.chain(rest).collect();
+    let ns: Vec<_> = parts.iter().map(|(.., ns)| *ns).collect();
+    let (mut bar, mut x) = (String::new(), 1000);
+    for ((kind, title, ns), share) in parts.iter().zip(shares(&ns)) {
+        x -= share;
+        if share != 0 {
+            let (class, title) = (KINDS[*kind].0, escaped(title));
+            let _ = write!(
+                bar,
+                "<rect class=\"{class}\" x=\"{x}\" width=\"{share}\" height=\"100\"><title>{title} \
+                 {}</title></rect>",
+                text(*ns)
+            );
+        }
+    }
+    let hops = { chain.hops.iter() }.map(|hop| {
+        let name = escaped(&format!("{}:{}", hop.comm, hop.pid));
+        format!("{name} {}", hop.did(text))
+    });
+    let rest = chain
+        .rest()
+        .map(|(what, ns)| format!("{} {what}", text(ns)));
+    let words: Vec<_> = hops.chain(rest).collect();
+    let cell = format!(
+        "<svg class=\"bar\" viewBox=\"0 0 1000 100\" preserveAspectRatio=\"none\" \
+         aria-hidden=\"true\">{bar}</svg> {}",
+        words.join(" &lt; ")
+    );
+    left(out, " stack", &cell);
+}
+
+/// Returns the chains as stacks: the task of the outlier, who woke it, who woke that one, and so on,
+/// and at last what that one did, for so many nanoseconds.
+fn stacks<'a>(outliers: impl Iterator<Item = &'a Outlier>) -> Stacks {
+    let mut stacks = Stacks::default();
+    for outlier in outliers {
+        let Some(chain) = &outlier.chain else {
+            continue;
+        };
+        let frame = |name: String, is_kernel| Frame { name, is_kernel };
+        let mut frames = Vec::new();
+        for hop in &chain.hops {
+            frames.push(frame(pool(&hop.comm), false));
+            for (what, ns) in hop.parts().into_iter().filter(|(_, ns)| *ns != 0) {
+                stacks.add([&frames[..], &[frame(what.to_owned(), true)]].concat(), ns);
+            }
+        }
+        for (what, ns) in chain.rest() {
+            stacks.add([&frames[..], &[frame(what.to_owned(), true)]].concat(), ns);
+        }
+    }
+    stacks
+}
