@@ -19,7 +19,7 @@ EXPERIMENTAL=experimental
 
 # Kernels of our own, by the names of their files in scripts/bed/kernels, of the newest series or
 # of Debian stable's.
-DEBUG_KERNELS="debug cfi rt-debug kcsan uml $STABLE-debug $STABLE-cfi"
+DEBUG_KERNELS="debug cfi rt-debug kcsan proxy uml $STABLE-debug $STABLE-cfi"
 
 SCRIPT=$(realpath -m -- "$0")
 # The path of the script, from the top of the tree.

@@ -554,6 +554,9 @@ struct WakeupView<'a> {
 impl<'a> view::Wakeup for WakeupView<'a> {
     type Task = Task<'a>;
 
+    // `proxy_deactivate()` dequeues a task that `proxy_migrate_task()` has queued.
+    const COUNTS_SLEEPS: bool = cfg!(CONFIG_SCHED_PROXY_EXEC);
+
     #[inline(always)]
     fn now(&self) -> u64 {
         local_clock()
@@ -574,7 +577,7 @@ impl<F: WakeupFilter> SchedWaking<F> for Recorder {
     #[inline(always)]
     fn sched_waking(&self, waking: Waking<'_>) {
         let tasks = &self.tasks;
-        record_wakeup::<F>(WakeupView { waking, tasks });
+        record_wakeup::<F, _>(WakeupView { waking, tasks });
     }
 }
 

@@ -140,11 +140,6 @@ kdir_without() {
 	kdir_refuses "${2:-built without CONFIG_$1}" "make run"
 }
 
-kdir_proxy() {
-	echo CONFIG_SCHED_PROXY_EXEC=y >> "$kdir/include/config/auto.conf"
-	kdir_refuses "built with CONFIG_SCHED_PROXY_EXEC"
-}
-
 # Integers have the same types in C and in Rust only with that option.
 kdir_cfi() {
 	echo "CONFIG_$1=y" >> "$kdir/include/config/auto.conf"
@@ -287,7 +282,6 @@ check kdir/no-debugfs kdir kdir_without DEBUG_FS
 check kdir/no-sched-info kdir kdir_without SCHED_INFO
 check kdir/no-smp kdir kdir_without SMP
 check kdir/no-tracing kdir kdir_without TRACING
-check kdir/proxy-exec kdir kdir_proxy
 check kdir/cfi kdir kdir_cfi CFI
 check kdir/cfi-clang kdir kdir_cfi CFI_CLANG
 check kdir/glue-no-smp kdir glue_without SMP
@@ -295,7 +289,6 @@ check kdir/glue-no-tracing kdir glue_without TRACING
 check kdir/glue-no-debugfs kdir glue_without DEBUG_FS
 check kdir/glue-no-sched-info kdir glue_without SCHED_INFO
 check kdir/glue-other-machine kdir glue_refuses "x86_64 and arm64 only" /^CONFIG_X86_64=y/d
-check kdir/glue-proxy-exec kdir glue_refuses "without CONFIG_SCHED_PROXY_EXEC" 's/^CONFIG_SMP=y/&\nCONFIG_SCHED_PROXY_EXEC=y/'
 check kdir/other-machine kdir kdir_without X86_64 "runs on x86_64 and arm64 only"
 check kdir/other-rustc kdir kdir_other_rustc
 check kdir/dead-rustc kdir kdir_dead_rustc

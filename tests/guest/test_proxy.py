@@ -43,7 +43,7 @@ def test_mutex_sleeps():
     for key in KEYS:
         ours, theirs = (now[key] - then[key] for now, then in zip(after, before, strict=True))
         note(f"{key}: {ours} where the tracepoints say {theirs}")
-        # A wait begins when the kernel has queued the task, a little after its waker began.
+        # Of a task on no run queue, the kernel's stamp is from just before the event of its wakeup.
         room = 10_000_000 + theirs // 20 if key.endswith("_ns") else 0
         within(key, theirs - room, ours, theirs + room)
     within("sleeps", 100, after[1]["offcpu_count"] - before[1]["offcpu_count"])

@@ -10,10 +10,10 @@ TRACEFS = Path("/sys/kernel/tracing")
 RELEASE = os.uname().release
 # What loading fails with if the module fails with EEXIST: newer kernels keep that for modules that are loaded.
 EXISTS = errno.EEXIST if RELEASE.startswith("6.12.") else errno.EBUSY
-# The kernel's name, if it is a kernel of ours: debug, cfi, rt-debug, kcsan, uml; without the version in
-# 6.12-debug. uml checks as much as debug does, but runs at the speed of the host: it is no DEBUG kernel.
+# The kernel's name, if it is a kernel of ours: debug, cfi, rt-debug, kcsan, proxy, uml; without the version in
+# 6.12-debug. proxy checks nothing, and uml as much as debug, but at the speed of the host: they are no DEBUG kernels.
 OWN = RELEASE.partition("-schedhist-")[2].removeprefix("6.12-")
-DEBUG = "" if OWN == "uml" else OWN
+DEBUG = "" if OWN in ("proxy", "uml") else OWN
 
 
 def possible_cpus() -> list[int]:

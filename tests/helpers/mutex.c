@@ -2,7 +2,8 @@
 /*
  * A mutex that kernel threads of different priorities compete for, and how long they slept and
  * waited for a CPU, from the tracepoints alone. With proxy execution, a thread that sleeps for the
- * mutex stays on a run queue, and its owner runs in its turn: `donors` counts these sleeps.
+ * mutex stays on a run queue, and its owner runs in its turn: `donors` counts these sleeps. An owner
+ * that sleeps, too, ends that: the thread is then taken off the queue.
  */
 
 #include <linux/delay.h>
@@ -30,14 +31,14 @@ MODULE_PARM_DESC(slept, "Nanoseconds without a CPU, of these sleeps");
 module_param(waits, ullong, 0444);
 MODULE_PARM_DESC(waits, "Waits for a CPU that ended");
 module_param(waited, ullong, 0444);
-MODULE_PARM_DESC(waited, "Nanoseconds of these waits: since the wakeup, or since the preemption");
+MODULE_PARM_DESC(waited, "Nanoseconds of these waits: since it was woken and queued, or preempted");
 
 static DEFINE_MUTEX(contended);
 static DEFINE_RAW_SPINLOCK(totals);
 static struct thread {
 	struct task_struct *task;
 	u64 out, woken;
-	bool is_asleep, is_donor;
+	bool is_asleep, is_donor, was_queued;
 } threads[THREADS];
 
 static bool off;
@@ -70,6 +71,8 @@ static int compete(void *data)
 		mutex_lock(&contended);
 		/* Long enough to be preempted by a thread that then asks for the mutex. */
 		mdelay(1 + get_random_u32_below(4));
+		if (!get_random_u32_below(4))
+			usleep_range(100, 3000);
 		mutex_unlock(&contended);
 		usleep_range(100, 100 + get_random_u32_below(5000));
 	}
@@ -114,20 +117,32 @@ static void see_switch(void *data, bool preempt, struct task_struct *prev, struc
 	}
 }
 
+/* A thread that is on no run queue waits from when it is: another CPU may be slow to queue it. */
 static void see_waking(void *data, struct task_struct *task)
 {
 	struct thread *woken = thread_of(task);
 
-	if (woken)
+	if (!woken)
+		return;
+	WRITE_ONCE(woken->was_queued, READ_ONCE(task->on_rq) && !task->se.sched_delayed);
+	WRITE_ONCE(woken->woken, local_clock());
+}
+
+static void see_wakeup(void *data, struct task_struct *task)
+{
+	struct thread *woken = thread_of(task);
+
+	if (woken && !READ_ONCE(woken->was_queued))
 		WRITE_ONCE(woken->woken, local_clock());
 }
 
-static struct tracepoint *sched_switch, *sched_waking;
+static struct tracepoint *sched_switch, *sched_waking, *sched_wakeup;
 
 static void __maybe_unused check_prototypes(void)
 {
 	check_trace_callback_type_sched_switch(see_switch);
 	check_trace_callback_type_sched_waking(see_waking);
+	check_trace_callback_type_sched_wakeup(see_wakeup);
 }
 
 static void leave(void)
@@ -138,6 +153,7 @@ static void leave(void)
 		if (threads[i].task)
 			kthread_stop(threads[i].task);
 	}
+	tracepoint_probe_unregister(sched_wakeup, see_wakeup, NULL);
 	tracepoint_probe_unregister(sched_waking, see_waking, NULL);
 	tracepoint_probe_unregister(sched_switch, see_switch, NULL);
 	tracepoint_synchronize_unregister();
@@ -150,15 +166,14 @@ static int __init mutex_init_module(void)
 
 	sched_switch = find_tracepoint("sched_switch");
 	sched_waking = find_tracepoint("sched_waking");
-	if (!sched_switch || !sched_waking)
+	sched_wakeup = find_tracepoint("sched_wakeup");
+	if (!sched_switch || !sched_waking || !sched_wakeup)
 		return -ENOENT;
-	error = tracepoint_probe_register(sched_switch, see_switch, NULL);
-	if (error)
-		return error;
-	error = tracepoint_probe_register(sched_waking, see_waking, NULL);
+	error = tracepoint_probe_register(sched_switch, see_switch, NULL) ?:
+		tracepoint_probe_register(sched_waking, see_waking, NULL) ?:
+		tracepoint_probe_register(sched_wakeup, see_wakeup, NULL);
 	if (error) {
-		tracepoint_probe_unregister(sched_switch, see_switch, NULL);
-		tracepoint_synchronize_unregister();
+		leave();
 		return error;
 	}
 	for (i = 0; i < THREADS; i++) {

@@ -23,9 +23,6 @@
 #ifndef CONFIG_SCHED_INFO
 #error "schedhist needs a kernel with CONFIG_SCHED_INFO, which stamps each wait"
 #endif
-#ifdef CONFIG_SCHED_PROXY_EXEC
-#error "schedhist needs a kernel without CONFIG_SCHED_PROXY_EXEC: sleeps would be shown as waits"
-#endif
 
 #include <linux/binfmts.h>
 #include <linux/cgroup.h>

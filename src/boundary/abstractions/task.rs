@@ -122,13 +122,20 @@ impl<'a> Task<'a> {
 
     /// Returns whether the task, which is being woken, is on a run queue already: it was stamped
     /// there, or, with `CONFIG_SCHED_PROXY_EXEC`, `__schedule()` has left it there though it sleeps
-    /// for a mutex (`try_to_block_task()`), without a stamp.
+    /// for a mutex (`try_to_block_task()`), without a stamp. A task whose dequeue is delayed, and
+    /// that has no stamp, gets one at its wakeup.
     #[inline(always)]
     pub(crate) fn is_queued(self) -> bool {
         #[cfg(CONFIG_SCHED_PROXY_EXEC)]
-        // SAFETY: Valid by the type's invariant. Volatile, as another CPU may change it.
-        if unsafe { (&raw const (*self.task.as_ptr()).on_rq).read_volatile() } != 0 {
-            return true;
+        {
+            let task = self.task.as_ptr();
+            // SAFETY: Valid by the type's invariant. Volatile, as another CPU may change it.
+            let on_rq = unsafe { (&raw const (*task).on_rq).read_volatile() };
+            // SAFETY: As above.
+            let is_delayed = unsafe { (&raw const (*task).se.sched_delayed).read_volatile() };
+            if on_rq != 0 && is_delayed == 0 {
+                return true;
+            }
         }
         self.last_queued() != 0
     }

@@ -33,7 +33,8 @@ pub(in crate::engine) struct Woken {
 /// The state of a task, by PID.
 ///
 /// Only the CPU that the task is on writes the state, with two exceptions. A waker writes `woken`:
-/// the task is then on no CPU, is about to leave its CPU, or wakes itself. And any CPU writes
+/// the task is then on no CPU, is about to leave its CPU, or wakes itself; and `run_delay`, where
+/// [`Wakeup::COUNTS_SLEEPS`] is true, if the task sleeps. And any CPU writes
 /// `task_group`, under the lock that [`TaskState::set_task_group`] asks for, and any CPU reads it.
 /// The rest is read by the CPU that the task gets next, where the run queues' locks order this read
 /// after the writes of the CPU that the task left, and by [`TaskState::waiting`].
@@ -56,7 +57,7 @@ pub struct TaskState {
     /// The time at which the owner left a CPU, in nanoseconds; [`TaskState::NOT_OUT`] while the
     /// owner is on one.
     out: Cell,
-    /// [`Task::run_delay`] at that time.
+    /// [`Task::run_delay`] at that time, or at a later wakeup: see [`TaskState::forget_sleep`].
     run_delay: Cell,
     /// The state in which the owner left: a [`PrevState`].
     state: Cell,
@@ -304,6 +305,14 @@ impl TaskState {
         bits
     }
 
+    /// Takes what the kernel has added to the waits of `task`, which sleeps on no run queue and is
+    /// being woken, for a part of its sleep. The context is that of [`record_wakeup`].
+    fn forget_sleep(&self, task: impl Task) {
+        if self.is_of(task) {
+            self.run_delay.set(task.run_delay());
+        }
+    }
+
     /// Returns whether this is the state that is shared by all tasks for which there is no room.
     #[inline(always)]
     pub(in crate::engine) fn is_untracked(&self) -> bool {
@@ -511,20 +520,28 @@ impl WakeupFilter for QueuedWakeups {
 /// say so. There are two kinds of them. The kernel stamps a task when it migrates it, even a
 /// sleeping task whose dequeue is delayed, and does not stamp it again at the wakeup. And with
 /// proxy execution a task that sleeps for a mutex stays on a run queue, so that the mutex's owner
-/// runs in its turn: it is stamped if it is migrated to the owner's CPU, and else not at all.
+/// runs in its turn: it is stamped if it is migrated to the owner's CPU, and else not at all. If
+/// the owner sleeps, too, the kernel takes it off the queue, and adds the time since that stamp to
+/// its `run_delay`; so where [`Wakeup::COUNTS_SLEEPS`] is true, a wait is what is added later.
 ///
 /// Three cases remain, in which the kernel adds the sleep of a task to its `run_delay`:
 ///
 /// - The task is migrated like that, and its delayed dequeue is then completed by a change of its
 ///   scheduling class, or for another task that waits until it is off the run queue
-///   (`wait_task_inactive()`: a tracer, a core dump).
+///   (`wait_task_inactive()`: a tracer, a core dump). Unless `COUNTS_SLEEPS` is true.
 /// - The task is being migrated again during the wakeup, and has no stamp for a moment.
 /// - The task is migrated like that after `sched_waking`, while the waker waits for the lock of the
 ///   run queue.
 #[inline(always)]
-pub fn record_wakeup<F: WakeupFilter>(wakeup: impl Wakeup) {
+pub fn record_wakeup<F: WakeupFilter, W: Wakeup>(wakeup: W) {
     // Read only once: a task that is being migrated may have no stamp for a moment.
     let was_queued = wakeup.task().is_queued();
+    if W::COUNTS_SLEEPS && !was_queued {
+        // The kernel counts before it takes the task off the run queue.
+        fence(Acquire);
+        let task = wakeup.task();
+        wakeup.state(task.pid()).forget_sleep(task);
+    }
     if F::ALL || was_queued {
         note_wakeup(wakeup, was_queued);
     }

@@ -79,6 +79,10 @@ pub trait Wakeup {
     /// The view of a task.
     type Task: Task;
 
+    /// Whether the kernel may have added a part of the task's sleep to [`Task::run_delay`], though
+    /// the task is on no run queue.
+    const COUNTS_SLEEPS: bool;
+
     /// Reads the waker's clock, in nanoseconds.
     fn now(&self) -> u64;
 

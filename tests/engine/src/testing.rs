@@ -225,9 +225,9 @@ pub fn record_idle<S: Settings>(
     cpu.switch::<S>(&switch, observer);
 }
 
-/// A wakeup.
+/// A wakeup, by a kernel that counts parts of sleeps as waits, or by one that does not.
 #[derive(Clone, Copy, Debug)]
-pub struct Wakeup<'a> {
+pub struct Wakeup<'a, const COUNTS_SLEEPS: bool> {
     /// The time of the wakeup, by the waker's clock.
     pub now: u64,
     /// The task that is woken.
@@ -236,8 +236,10 @@ pub struct Wakeup<'a> {
     pub state: &'a TaskState,
 }
 
-impl view::Wakeup for Wakeup<'_> {
+impl<const COUNTS_SLEEPS: bool> view::Wakeup for Wakeup<'_, COUNTS_SLEEPS> {
     type Task = Task;
+
+    const COUNTS_SLEEPS: bool = COUNTS_SLEEPS;
 
     fn now(&self) -> u64 {
         self.now
@@ -254,12 +256,13 @@ impl view::Wakeup for Wakeup<'_> {
 
 /// Wakes `task` at `now`, with all wakeups recorded.
 pub fn wake(now: u64, task: Task, state: &TaskState) {
-    record_wakeup::<AllWakeups>(Wakeup { now, task, state });
+    record_wakeup::<AllWakeups, _>(Wakeup::<false> { now, task, state });
 }
 
-/// Wakes `task` at `now`, with only those wakeups recorded that the default metrics need.
-pub fn wake_by_default(now: u64, task: Task, state: &TaskState) {
-    record_wakeup::<QueuedWakeups>(Wakeup { now, task, state });
+/// Wakes `task` at `now` in a kernel with proxy execution, with only those wakeups recorded that the
+/// default metrics need.
+pub fn wake_with_proxies(now: u64, task: Task, state: &TaskState) {
+    record_wakeup::<QueuedWakeups, _>(Wakeup::<true> { now, task, state });
 }
 
 /// Returns a state with which a task may have left a CPU, for a slice that ended this way. The

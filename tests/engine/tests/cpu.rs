@@ -19,7 +19,7 @@ use schedhist_engine::engine::{
     },
 };
 use schedhist_engine::testing::{
-    idle_at, record_switch, records, task, wake, wake_by_default, Switch, Task, IDLE,
+    idle_at, record_switch, records, task, wake, wake_with_proxies, Switch, Task, IDLE,
 };
 
 /// An operation on a CPU.
@@ -428,32 +428,37 @@ fn a_waker_that_is_ahead_is_counted_once() {
 
 /// With proxy execution, a task that sleeps for a mutex stays on a run queue. Its wait begins at
 /// its wakeup, also if it was migrated to the CPU of the mutex's owner. It is unknown if the waker
-/// was earlier than the task's switch-out.
+/// was earlier than the task's switch-out. If the owner sleeps, too, the task is off the queue when
+/// it is woken, and the kernel has counted its time there: its wait is what is counted later.
 #[test]
 fn a_donor_waits_from_its_wakeup() {
     const UNINTERRUPTIBLE: u32 = 2;
-    // When it is woken, the stamp of its migration, and what the kernel adds to its waits.
-    for (woken, stamp, run_delay, wait, unseen) in [
-        (4_000, 0, 0, 1_000, 0),
-        (4_000, 3_000, 0, 1_000, 0),
-        (4_000, 0, 700, 1_000, 0),
-        (1_999, 0, 0, 0, 1),
+    // Whether the task is on the queue when it is woken, when that is, and its stamp then; what the
+    // kernel has counted of its sleep, what it has counted in all in the end, and the stamp then.
+    for (is_donor, woken, stamp, slept, run_delay, queued, wait, unseen) in [
+        (true, 4_000, 0, 0, 0, 0, 1_000, 0),
+        (true, 4_000, 3_000, 0, 0, 3_000, 1_000, 0),
+        (true, 4_000, 0, 0, 700, 0, 1_000, 0),
+        (true, 1_999, 0, 0, 0, 0, 0, 1),
+        (false, 4_000, 0, 700, 700, 4_001, 999, 0),
+        (false, 4_000, 0, 700, 1_200, 4_502, 998, 0),
     ] {
         let one = Alone::new();
         one.enter(1_000, true, 0, 1_000);
         let donor = Task {
-            is_donor: true,
+            is_donor,
             last_queued: stamp,
+            run_delay: slept,
             ..task(1)
         };
         if woken < 2_000 {
-            wake_by_default(woken, donor, &one.state);
+            wake_with_proxies(woken, donor, &one.state);
         }
         one.leave(2_000, UNINTERRUPTIBLE, 0);
         if woken > 2_000 {
-            wake_by_default(woken, donor, &one.state);
+            wake_with_proxies(woken, donor, &one.state);
         }
-        one.enter(5_000, false, run_delay, stamp);
+        one.enter(5_000, false, run_delay, queued);
         let case = format!("woken {woken}, stamp {stamp}, run_delay {run_delay}");
         assert_eq!(one.cpu.counter(Counter::WaitUnseen), unseen, "{case}");
         assert_eq!(one.cpu.counter(Counter::ClockBackwards), 0, "{case}");

@@ -373,14 +373,14 @@ impl Recorder {
             }
             Event::Changed { task } if has_groups => session.decide(&task, listed),
             Event::Waking { task, now } if session.metrics.needs_wakeups() => {
-                let wakeup = Wakeup {
+                let wakeup = Wakeup::<false> {
                     now,
                     task: shown(Some(&task)),
                     state: session.state(task.pid),
                 };
                 match session.metrics.contains(Metric::Wakeup) {
-                    true => record_wakeup::<AllWakeups>(wakeup),
-                    false => record_wakeup::<QueuedWakeups>(wakeup),
+                    true => record_wakeup::<AllWakeups, _>(wakeup),
+                    false => record_wakeup::<QueuedWakeups, _>(wakeup),
                 }
             }
             Event::Switch {

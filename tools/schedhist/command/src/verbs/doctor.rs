@@ -115,10 +115,6 @@ fn config(_: &Source) -> Found {
             "CONFIG_PREEMPT_RT is on, and CONFIG_RUST is off",
             "boot one of Debian's kernels 7.3 and 7.2, or one that is not real-time",
         ),
-        None if is_on("SCHED_PROXY_EXEC") => bad(
-            "CONFIG_SCHED_PROXY_EXEC is on",
-            "boot a kernel without it: with it, tasks run on behalf of others",
-        ),
         None => good(NEEDED.join(", ")),
     }
 }
