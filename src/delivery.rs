@@ -175,6 +175,8 @@ pub(crate) fn is_listened_to(metric: Metric) -> bool {
         Metric::Offcpu => events::trace_offcpu_enabled(),
         Metric::Wakeup => events::trace_wakeup_enabled(),
         Metric::Throttled => events::trace_throttled_enabled(),
+        Metric::Resched => events::trace_resched_enabled(),
+        Metric::ReschedLazy => events::trace_resched_lazy_enabled(),
         Metric::Idle => false,
     }
 }
@@ -195,6 +197,10 @@ fn emit(cpu: u32, sample: &Sample, task: &Identity) {
         Metric::Offcpu => events::trace_offcpu(pid, comm, prio, cpu, duration, cause, group),
         Metric::Wakeup => events::trace_wakeup(pid, comm, prio, cpu, duration, cause, group),
         Metric::Throttled => events::trace_throttled(pid, comm, prio, cpu, duration, cause, group),
+        Metric::Resched => events::trace_resched(pid, comm, prio, cpu, duration, cause, group),
+        Metric::ReschedLazy => {
+            events::trace_resched_lazy(pid, comm, prio, cpu, duration, cause, group);
+        }
         Metric::Idle => {}
     }
 }

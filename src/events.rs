@@ -65,9 +65,9 @@ trace_events! {
 
     /// A sample of a task, as it goes into a histogram.
     ///
-    /// Emitted while the metric is on, in the context of the task: `oncpu` at the switch, with
-    /// interrupts off and the run-queue lock held; the others after it, when the task has the CPU,
-    /// with preemption off.
+    /// Emitted while the metric is on, in the context of the task: `oncpu`, `resched` and
+    /// `resched_lazy` at the switch, with interrupts off and the run-queue lock held; the others
+    /// after it, when the task has the CPU, with preemption off.
     class sample {
         /// The task's thread id, in the initial PID namespace.
         pid: Pid,
@@ -109,6 +109,13 @@ trace_events! {
     /// The absence of a task whose quota was spent, from its last CPU to this one; the cause is
     /// `throttled`.
     event throttled: sample;
+
+    /// The time from when a task was requested to leave its CPU until it does; the cause is how it
+    /// left.
+    event resched: sample;
+
+    /// The same for the lazy request.
+    event resched_lazy: sample;
 
     /// A CPU's slice in its idle task, when it ends; with the task that ended it.
     ///

@@ -34,6 +34,7 @@ use crate::{
         switch::{
             AllWakeups,
             Dynamic,
+            DynamicResched,
             Fixed,
             QueuedWakeups,
             Settings, //
@@ -45,13 +46,14 @@ use crate::{
     long_waits::CpuIdles,
     places,
     recorder::{
-        AnyChained,
+        AnySettings,
         Chained,
         CpuRecorder,
         Recorder,
         Variant, //
     },
-    records::Records, //
+    records::Records,
+    resched::ReschedProbes, //
 };
 
 /// Waits, when it is dropped, until all samples that the last switches left have been delivered.
@@ -97,6 +99,7 @@ type Register = fn(Arc<Recorder>) -> Result<Registration<Recorder>>;
 /// The order of the fields is the order in which the probes are unregistered. No CPU runs a probe
 /// any more when the next one is unregistered. The sweeps end last, when no probe can queue any.
 pub(crate) struct Probes {
+    _resched: Option<ReschedProbes>,
     _switches: Registration<PerCpu<CpuRecorder>>,
     _exits: WaitForExits,
     _hotplug: hotplug::Registration<Recorder>,
@@ -161,7 +164,12 @@ impl Probes {
         let with = (has_groups, looks_at_waits, keeps_chains);
         let switches = register_switches(&recorder, scheme, metrics, with)?;
         recorder.start_idle();
+        // Last: each request must end with a switch that is seen.
+        let resched = { metrics.needs_resched() }
+            .then(|| ReschedProbes::new(&recorder))
+            .transpose()?;
         Ok(Self {
+            _resched: resched,
             _switches: switches,
             _exits: WaitForExits,
             _hotplug: hotplug,
@@ -204,7 +212,12 @@ fn register_switches(
     let register = match (precision, has_groups, looks_at_waits) {
         (DEFAULT, false, false) if keeps_chains => variant::<Fixed<DEFAULT>, false, false, true>(),
         (DEFAULT, true, false) if keeps_chains => variant::<Fixed<DEFAULT>, true, false, true>(),
-        _ if keeps_chains => SchedSwitchProbe::<_, AnyChained>::register,
+        (_, false, false) if metrics.needs_resched() && !keeps_chains => {
+            variant::<DynamicResched, false, false, false>()
+        }
+        _ if keeps_chains || metrics.needs_resched() => {
+            SchedSwitchProbe::<_, AnySettings>::register
+        }
         (1, false, false) => variant::<Fixed<1>, false, false, false>(),
         (2, false, false) => variant::<Fixed<2>, false, false, false>(),
         (3, false, false) => variant::<Fixed<3>, false, false, false>(),

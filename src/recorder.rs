@@ -59,7 +59,7 @@ use crate::{
         switch::{
             record_wakeup,
             view,
-            Dynamic,
+            DynamicResched,
             Observer,
             PrevState,
             Settings,
@@ -176,6 +176,12 @@ impl Recorder {
 
     pub(crate) fn records(&self, cpu: u32) -> Option<&CpuRecords> {
         Some(self.records.get(cpu)?)
+    }
+
+    /// Returns the records of this CPU.
+    #[cfg_attr(not(HAVE_SCHED_SET_NEED_RESCHED_TP), expect(dead_code))]
+    pub(crate) fn records_here(&self, here: &impl ThisCpu) -> &CpuRecords {
+        self.records.this(here)
     }
 
     pub(crate) fn tasks(&self) -> &TaskStates {
@@ -441,10 +447,10 @@ where
     }
 }
 
-/// The variant for chains with any other settings.
-pub(crate) struct AnyChained;
+/// The variant for chains, or requests to reschedule, with any other settings.
+pub(crate) struct AnySettings;
 
-impl SchedSwitch<AnyChained> for CpuRecorder {
+impl SchedSwitch<AnySettings> for CpuRecorder {
     fn sched_switch(&self, switch: &Switch<'_>) {
         self.record_watched(switch);
     }
@@ -504,12 +510,12 @@ impl CpuRecorder {
                 self.chain.as_deref(),
             )
         };
-        match self.groups(Dynamic::GROUP_CELLS) {
+        match self.groups(DynamicResched::GROUP_CELLS) {
             Some(groups) => {
                 let observer = observe(Some(groups.occupant()));
-                self.record::<Dynamic>(switch, Grouped::new(&observer, groups));
+                self.record::<DynamicResched>(switch, Grouped::new(&observer, groups));
             }
-            None => self.record::<Dynamic>(switch, &observe(None)),
+            None => self.record::<DynamicResched>(switch, &observe(None)),
         }
     }
 

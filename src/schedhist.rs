@@ -8,7 +8,8 @@
 //! their control (`monitor`), its files (`files`, which show a `reading`), its trace events
 //! (`events`, emitted by `delivery`), the groups of tasks (`groups`), samples above a threshold
 //! (`outliers`), what other CPUs did during a long wait (`long_waits`), who could have woken a task
-//! earlier (`chains`), and how far CPUs are from each other (`places`).
+//! earlier (`chains`), how far CPUs are from each other (`places`), and requests to reschedule CPUs
+//! (`resched`).
 
 use kernel::{
     prelude::*,
@@ -33,6 +34,7 @@ mod probes;
 mod reading;
 mod recorder;
 mod records;
+mod resched;
 
 use boundary::{
     abstractions::debugfs::Tree,
@@ -58,6 +60,7 @@ use engine::{
     metric::MetricSet, //
 };
 use monitor::Monitor;
+use resched::OFFERED;
 
 module! {
     type: SchedHist,
@@ -100,7 +103,7 @@ impl kernel::Module for SchedHist {
             log::refused(name, text, format_args!("expected {expected}"))
         };
         let text = params::metrics();
-        let metrics = MetricSet::parse(text)
+        let metrics = MetricSet::parse(text, OFFERED)
             .map_err(|_| refused("metrics", text, files::METRICS_EXPECTED))?;
         let slices = params::chain();
         let slices = Slices::new(slices).ok_or_else(|| {

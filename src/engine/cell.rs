@@ -54,11 +54,16 @@ impl Cell {
         self.0.store(value, Release);
     }
 
-    /// Replaces `old` by `new`. Any CPU may call this, but an update by the writer that is in
-    /// progress may undo it.
-    pub fn replace(&self, old: u64, new: u64) {
-        // On failure the cell does not hold `old`.
-        let _ = self.0.compare_exchange(old, new, Relaxed, Relaxed);
+    /// Replaces `old` by `new`, and returns whether the cell held `old`. Any CPU may call this, but
+    /// an update by the writer that is in progress may undo it.
+    pub fn replace(&self, old: u64, new: u64) -> bool {
+        let result = self.0.compare_exchange(old, new, Relaxed, Relaxed);
+        result.is_ok()
+    }
+
+    /// Writes the cell, and returns what it held. Any CPU may call this.
+    pub fn swap(&self, value: u64) -> u64 {
+        self.0.swap(value, Relaxed)
     }
 
     /// Adds `n` to the cell, wrapping. Only its writer may call this.

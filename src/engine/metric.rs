@@ -55,6 +55,13 @@ named! {
         /// cgroup (`cpu.max`), or the budget of a `SCHED_DEADLINE` task. The wait for a CPU after
         /// the quota has returned is part of it: the kernel does not stamp that return.
         Throttled => "throttled", "Absences of tasks whose quota was spent, until they run again.";
+        /// From the event `sched_set_need_resched_tp` of a task that has a CPU to *out*: the delay
+        /// of a preemption, or of a switch that came before it.
+        Resched => "resched", "Times from need_resched until the task leaves its CPU.";
+        /// The same for the lazy request, of `PREEMPT_LAZY`, which waits for the next tick or
+        /// return to user space.
+        ReschedLazy =>
+            "resched_lazy", "Times from the lazy need_resched until the task leaves its CPU.";
     }
 }
 
@@ -72,7 +79,7 @@ impl Metric {
     #[inline(always)]
     pub const fn side(self) -> Side {
         match self {
-            Self::Oncpu | Self::Idle => Side::Prev,
+            Self::Oncpu | Self::Idle | Self::Resched | Self::ReschedLazy => Side::Prev,
             _ => Side::Next,
         }
     }
@@ -102,7 +109,7 @@ pub struct ShownMetric {
 
 impl ShownMetric {
     /// All of them, in the order in which the files show them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 12] = [
         Self::only(&[Metric::Oncpu]),
         Self {
             name: "runq",
@@ -117,6 +124,8 @@ impl ShownMetric {
         Self::only(&[Metric::Idle]),
         Self::only(&[Metric::Wakeup]),
         Self::only(&[Metric::Throttled]),
+        Self::only(&[Metric::Resched]),
+        Self::only(&[Metric::ReschedLazy]),
     ];
 
     /// Shows one recorded metric.
@@ -149,12 +158,18 @@ impl MetricSet {
     /// All metrics.
     pub const ALL: Self = Self((1 << Metric::COUNT) - 1);
     /// The metrics that are recorded by default: all but [`Metric::Wakeup`], which measures the
-    /// waits of [`Metric::RunqWakeup`] from slightly earlier, and [`Metric::Throttled`], which is
-    /// empty unless there are quotas.
+    /// waits of [`Metric::RunqWakeup`] from slightly earlier, [`Metric::Throttled`], which is empty
+    /// unless there are quotas, and [`MetricSet::RESCHED`], which needs more probes.
     pub const DEFAULT: Self = Self((1 << Metric::COUNT_OF_DEFAULT) - 1);
 
+    /// The metrics of requests to reschedule a CPU. A kernel before 6.17 does not show these.
+    pub const RESCHED: Self = Self(Self::bit(Metric::Resched) | Self::bit(Metric::ReschedLazy));
+
+    /// All but [`MetricSet::RESCHED`].
+    pub const WITHOUT_RESCHED: Self = Self(Self::ALL.0 & !Self::RESCHED.0);
+
     /// The metrics that need no per-task state.
-    const OF_CPUS: u32 = Self::bit(Metric::Oncpu) | Self::bit(Metric::Idle);
+    const OF_CPUS: u32 = Self::bit(Metric::Oncpu) | Self::bit(Metric::Idle) | Self::RESCHED.0;
 
     const fn bit(metric: Metric) -> u32 {
         1 << metric as u32
@@ -181,6 +196,11 @@ impl MetricSet {
         self.0 == 0
     }
 
+    /// Returns whether any metric of requests to reschedule is on.
+    pub const fn needs_resched(self) -> bool {
+        self.0 & Self::RESCHED.0 != 0
+    }
+
     /// Returns whether any metric is on that needs a task's last switch-out.
     pub const fn needs_tasks(self) -> bool {
         self.0 & !Self::OF_CPUS != 0
@@ -205,12 +225,13 @@ impl MetricSet {
         Self(bits & Self::ALL.0)
     }
 
-    /// Parses names of [`ShownMetric`]s, separated by commas or white space. `all` and `default`
-    /// are also names, and so is `none`, which must stand alone.
-    pub fn parse(text: &[u8]) -> Result<Self, NotAMetric> {
+    /// Parses names of those [`ShownMetric`]s that are `offered`, separated by commas or white
+    /// space. `all` and `default` are also names, and so is `none`, which must stand alone.
+    pub fn parse(text: &[u8], offered: Self) -> Result<Self, NotAMetric> {
         let shown = ShownMetric::ALL.into_iter();
+        let shown = shown.filter(|shown| offered.shows(*shown));
         let names = shown.map(|shown| (shown.name, shown.bits()));
-        let names = names.chain([("all", Self::ALL.0), ("default", Self::DEFAULT.0)]);
+        let names = names.chain([("all", offered.0), ("default", Self::DEFAULT.0)]);
         input::read_set(text, names).map(Self).ok_or(NotAMetric)
     }
 }
@@ -236,6 +257,7 @@ named! {
     ///   blocked_stopped + blocked_traced + blocked_parked + blocked_frozen + blocked_other`
     /// - `offcpu = wakeup + wake_unseen`
     /// - `migrations = migrations_core + migrations_llc + migrations_node + migrations_remote`
+    /// - `resched_set = resched + resched_lazy + resched_idle + resched_unused`
     ///
     /// To add a counter: a row here, and where it is counted, in `switch/cpu.rs`. If it is counted
     /// at each switch, also a field of its own in `Header`. If the events that it counts are in no
@@ -305,6 +327,17 @@ named! {
         /// Those from another node.
         MigrationsRemote =>
             "migrations_remote", "Switches to a task that last ran on another NUMA node.";
+        /// Requests to reschedule a CPU, if the metric is on: [`Metric::Resched`] or
+        /// [`Metric::ReschedLazy`]. Counted once it is known what became of the request, on the CPU
+        /// that finds out. For the next two counters that may be the one which made the request.
+        ReschedSet => "resched_set", "Requests to reschedule a CPU.";
+        /// Those that found the CPU in its idle task. One that polls for requests is woken without
+        /// this.
+        ReschedIdle => "resched_idle", "Requests to reschedule a CPU that was idle.";
+        /// Those after which the task kept its CPU: the scheduler chose it again, or the request
+        /// was withdrawn.
+        ReschedUnused =>
+            "resched_unused", "Requests to reschedule a CPU after which its task stayed.";
     }
 }
 

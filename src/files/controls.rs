@@ -13,11 +13,18 @@ use super::{
 use crate::{
     engine::MetricSet,
     monitor::Monitor,
-    reading::Reading, //
+    reading::Reading,
+    resched::OFFERED, //
 };
 
 /// The input that the file `metrics` and the module parameter accept, for the kernel log.
-pub(crate) const METRICS_EXPECTED: &str = "metric names (see hist/), or all, default, none";
+pub(crate) const METRICS_EXPECTED: &str = match cfg!(HAVE_SCHED_SET_NEED_RESCHED_TP) {
+    true => "metric names (see hist/), or all, default, none",
+    false => {
+        "metric names (see hist/), or all, default, none; this kernel has no tracepoint \
+         sched_set_need_resched_tp for resched and resched_lazy"
+    }
+};
 
 pub(super) struct Enable;
 
@@ -52,7 +59,7 @@ impl Control for Metrics {
     type Value<'a> = MetricSet;
 
     fn parse(&self, input: &[u8]) -> Option<MetricSet> {
-        MetricSet::parse(input).ok()
+        MetricSet::parse(input, OFFERED).ok()
     }
 
     fn set(&self, monitor: &Monitor, metrics: MetricSet) -> Result {

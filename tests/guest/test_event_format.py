@@ -6,7 +6,8 @@ from harness.test import EVENTFS, EVENTS, TRACEFS, about_texts, eq, load
 CAUSES = """preempted interruptible uninterruptible stopped dead wakeup fork idle throttled idle_wait traced parked
     frozen other"""
 DISTANCES = "none own core llc node remote"
-METRICS = "oncpu runq_wakeup runq_preempt blocked_interruptible blocked_uninterruptible offcpu idle wakeup throttled"
+METRICS = """oncpu runq_wakeup runq_preempt blocked_interruptible blocked_uninterruptible offcpu idle wakeup throttled
+    resched resched_lazy"""
 
 # Of each field: type, name, offset, size, whether it is signed.
 COMMON = """unsigned short common_type 0 2 0

@@ -12,7 +12,7 @@ from harness.test import (EVENTS, METRICS, Histogram, Wrong, allow, eq, expedite
 from harness.trace import Instance, hits, nothing_lost, of_event, outliers_of
 
 VALUES = r"cpu=(?P<cpu>\d+) duration_ns=(?P<ns>\d+)"
-SAMPLE = re.compile(r"(?P<event>[a-z]+): comm=.* pid=\d+ prio=-?\d+ " + VALUES + r" cause=(?P<cause>[a-z_]+) group=\d+")
+SAMPLE = re.compile(r"(?P<event>[a-z_]+): comm=.* pid=\d+ prio=-?\d+ " + VALUES + r" cause=(?P<cause>[a-z_]+) group=\d+")
 IDLE = re.compile(r"(?P<event>idle): " + VALUES + r" next_comm=.* next_pid=\d+ next_prio=-?\d+(?P<cause>)")
 Saved = dict[tuple[int, str], Histogram]
 
@@ -134,7 +134,7 @@ def test_event_window():
         note(f"{event}: {wanted}; ftrace, perf, trace-cmd, bpftrace, hist: {counts}")
         eq(f"{event} seen by ftrace, perf, trace-cmd, bpftrace, hist", counts,
            [wanted, by_perf, wanted, by_perf, wanted])
-        # Nothing has a quota here.
-        if event != "throttled":
+        # Nothing has a quota here, and many a kernel requests nothing lazily.
+        if event not in ("throttled", "resched", "resched_lazy"):
             within(f"number of {event}", 50, wanted, 100_000)
     eq("outliers", status("outliers"), 150)

@@ -7,9 +7,9 @@ import errno
 from faults import assert_no_probe, assert_no_trace
 from harness import cgroup
 from harness.groups import rules
-from harness.test import (DEBUGFS, EVENTFS, OF_LOADED, PROBED, THOROUGH, TRACEFS, allow, assert_gone, check_laws,
-                          defer, eq, expedite_rcu, fails, has_symbol, load, load_helper, measure, note, remove, run,
-                          seeks_leaks, unload, value, write, write_file)
+from harness.test import (DEBUGFS, EVENTFS, HAS_RESCHED, OF_LOADED, PROBED, THOROUGH, TRACEFS, allow, assert_gone,
+                          check_laws, defer, eq, expedite_rcu, fails, has_symbol, load, load_helper, measure, note,
+                          remove, run, seeks_leaks, unload, value, write, write_file)
 
 
 def fail(function, result):
@@ -76,6 +76,8 @@ def test_failed_calls():
 def fail_enable(probes, *parameters):
     """Fails each call in turn while measuring is switched on, which registers so many probes."""
     expedite_rcu()
+    # Two probes more: of requests to reschedule, and of calls of the scheduler that were no switch.
+    probes += 2 * HAS_RESCHED
     load("metrics=all", "precision=7", *parameters)
     measure(0)
     for function, result, last, error in [

@@ -164,7 +164,7 @@ def test_fault_metrics():
                     unchanged += 1
                     continue
                 eq("enable", value("enable"), str(int(not attempt.errno)))
-                if not value("metrics").endswith(" wakeup throttled"):
+                if not value("metrics").endswith(" wakeup throttled resched resched_lazy"):
                     raise Wrong(f"metrics: {value('metrics')}")
                 if attempt.errno:
                     off += 1

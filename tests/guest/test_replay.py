@@ -5,7 +5,7 @@ import shutil
 import subprocess
 
 import replay
-from harness.test import (WORK, Histogram, Wrong, about_numbers, allow, check_laws, helper, keep_pids, load_all,
+from harness.test import (WORK, Histogram, Wrong, about_numbers, allow, check_laws, helper, keep_pids, load,
                           matches, measure, messages, note)
 
 FOLDER = WORK / "replay"
@@ -32,7 +32,8 @@ def begin(*command):
     """Loads the module. Runs the command once to read it into memory, so that the window is not one long wait
     for its pages."""
     about_numbers()
-    load_all()
+    # No event of the reference tells of requests to reschedule.
+    load("metrics=default,wakeup,throttled")
     measure(0)
     if command:
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)

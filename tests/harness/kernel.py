@@ -10,6 +10,8 @@ TRACEFS = Path("/sys/kernel/tracing")
 RELEASE = os.uname().release
 # What loading fails with if the module fails with EEXIST: newer kernels keep that for modules that are loaded.
 EXISTS = errno.EEXIST if RELEASE.startswith("6.12.") else errno.EBUSY
+# Whether the kernel tells when it requests to reschedule a CPU.
+HAS_RESCHED = not RELEASE.startswith("6.12.")
 # The kernel's name, if it is a kernel of ours: debug, cfi, rt-debug, kcsan, proxy, uml; without the version in
 # 6.12-debug. proxy checks nothing, and uml as much as debug, but at the speed of the host: they are no DEBUG kernels.
 OWN = RELEASE.partition("-schedhist-")[2].removeprefix("6.12-")

@@ -17,6 +17,8 @@ _METRICS = [
     ("idle", True, True),
     ("wakeup", True, False),
     ("throttled", True, False),
+    ("resched", True, False),
+    ("resched_lazy", True, False),
 ]
 METRICS = [name for name, _, _ in _METRICS]
 RECORDED = [name for name, recorded, _ in _METRICS if recorded]
@@ -30,6 +32,7 @@ CULPRITS = ["own", "other", "kernel", "idle"]
 # Sums of counters, and of the counts of metrics; each holds if these metrics are measured.
 BLOCKED_OTHERWISE = [f"blocked_{state}" for state in ("idle", "stopped", "traced", "parked", "frozen", "other")]
 MIGRATIONS = [f"migrations_{distance}" for distance in ("core", "llc", "node", "remote")]
+RESCHED_OTHERWISE = ["resched_idle", "resched_unused"]
 LAWS: list[tuple[str, list[str], set[str]]] = [
     ("switches", ["oncpu", "idle", "start_unseen"], {"oncpu", "idle"}),
     ("switches", ["to_idle", "runq", "throttled", "wait_unseen", "untracked"], {"runq_wakeup", "runq_preempt"}),
@@ -37,10 +40,12 @@ LAWS: list[tuple[str, list[str], set[str]]] = [
     ("offcpu", ["blocked_interruptible", "blocked_uninterruptible", *BLOCKED_OTHERWISE], set()),
     ("offcpu", ["wakeup", "wake_unseen"], {"wakeup"}),
     ("migrations", MIGRATIONS, set()),
+    ("resched_set", ["resched", "resched_lazy", *RESCHED_OTHERWISE], set()),
 ]
 # In the order of the summary.
 COUNTERS = ["switches", "voluntary", "involuntary", "start_unseen", "to_idle", "wait_unseen", "untracked",
-            *BLOCKED_OTHERWISE, "wake_unseen", "migrations", "clock_backwards", "throttled", *MIGRATIONS]
+            *BLOCKED_OTHERWISE, "wake_unseen", "migrations", "clock_backwards", "throttled", *MIGRATIONS,
+            "resched_set", *RESCHED_OTHERWISE]
 
 # The files, but for those of each metric and CPU. Controls can be read and written; `reset` has no text.
 CONTROLS = ["enable", "metrics", "outlier_limit", "outlier_rate", "on_outlier", "group_by", "group_rules",
@@ -64,7 +69,8 @@ def files(cpus: list[int]) -> dict[str, int]:
 
 
 # The trace events.
-EVENTS = ["oncpu", "runq", "offcpu", "blocked", "wakeup", "throttled", "idle", "long_wait", "outlier", "culprit"]
+EVENTS = ["oncpu", "runq", "offcpu", "blocked", "wakeup", "throttled", "resched", "resched_lazy", "idle", "long_wait",
+          "outlier", "culprit"]
 # The tracepoints that the module probes while tasks are not grouped and nobody listens.
 PROBED = ["sched/sched_switch", "sched/sched_waking", "task/task_newtask"]
 PARAMETERS = ["chain", "group_by", "group_rules", "metrics", "precision"]

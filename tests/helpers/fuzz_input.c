@@ -11,7 +11,8 @@
 static const char *const WORDS[] = {
 	"0", "1", "2", "on", "off", "y", "N", "true", "oncpu", "runq", "runq_wakeup", "runq_preempt",
 	"blocked", "blocked_interruptible", "blocked_uninterruptible", "offcpu", "idle", "wakeup",
-	"throttled", "default", "all", "none", "nothing", "tracing_off", "tracing_on", "snapshot", "1000", "42",
+	"throttled", "resched", "resched_lazy", "default", "all", "none", "nothing", "tracing_off",
+	"tracing_on", "snapshot", "1000", "42",
 	"cgroup", "comm", "depth", "under", "/", "process", "thread",
 	"18446744073709551615", "18446744073709551616", "9223372036854775808", "4294967296", "-1",
 	"+1", "0x10", "1e9", "1ms", "%s%n", "../reset", "all default", "\357\273\2771", "\xd9\xa1",
@@ -19,7 +20,8 @@ static const char *const WORDS[] = {
 
 static const char *const METRIC_NAMES[] = {
 	"oncpu", "runq", "runq_wakeup", "runq_preempt", "blocked_interruptible",
-	"blocked_uninterruptible", "offcpu", "idle", "wakeup", "throttled", "default", "all", "none",
+	"blocked_uninterruptible", "offcpu", "idle", "wakeup", "throttled", "resched",
+	"resched_lazy", "default", "all", "none",
 };
 
 static const char *const ACTIONS[] = { "none", "tracing_off", "snapshot" };

@@ -2,6 +2,7 @@
 /*
  * See fuzz_oracle.h. Simple rather than quick, and made from the documentation alone.
  */
+#define _GNU_SOURCE
 #include "fuzz_oracle.h"
 
 #include <ctype.h>
@@ -10,6 +11,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/utsname.h>
 
 struct word {
 	const char *name;
@@ -26,10 +28,12 @@ static const struct word METRIC_WORDS[] = {
 	{ "idle", 64 },
 	{ "wakeup", 128 },
 	{ "throttled", 256 },
+	{ "resched", 512 },
+	{ "resched_lazy", 1024 },
 	/* The ones above are shown. */
 	{ "runq", 2 | 4 },
 	{ "default", 127 },
-	{ "all", 511 },
+	{ "all", 2047 },
 	{ "none", 0 },
 };
 
@@ -39,7 +43,7 @@ static const struct word ACTION_WORDS[] = {
 	{ "none", 0 },
 };
 
-enum { METRICS_SHOWN = 9, ACTIONS_SHOWN = 2 };
+enum { METRICS_SHOWN = 11, ACTIONS_SHOWN = 2 };
 
 enum kind kind_of(const char *path)
 {
@@ -250,6 +254,14 @@ bool is_taken(enum kind kind, const char *text, size_t length, char shown[LONGES
 	return !error_of(kind, text, length, shown);
 }
 
+/* Whether the kernel tells when it requests to reschedule a CPU. */
+static bool has_resched(void)
+{
+	struct utsname name;
+
+	return uname(&name) || strncmp(name.release, "6.12.", 5);
+}
+
 /* As is_taken(), for text without space around it, and not for rules. */
 static bool is_taken_otherwise(enum kind kind, const char *text, size_t length, char *shown)
 {
@@ -289,6 +301,11 @@ static bool is_taken_otherwise(enum kind kind, const char *text, size_t length, 
 	case METRICS:
 		if (!are_words(text, length, METRIC_WORDS, LENGTH(METRIC_WORDS), &bits))
 			return false;
+		if (!has_resched()) {
+			if (memmem(text, length, "resched", 7))
+				return false;
+			bits &= 511;
+		}
 		show_words(shown, METRIC_WORDS, METRICS_SHOWN, bits, "none");
 		return true;
 	case ON_OUTLIER:

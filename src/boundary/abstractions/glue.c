@@ -95,6 +95,13 @@ void schedhist_ask_for_exit(void)
 }
 #endif
 
+#ifdef HAVE_SCHED_SET_NEED_RESCHED_TP
+bool schedhist_is_resched_pending(bool is_lazy)
+{
+	return test_thread_flag(is_lazy ? TIF_NEED_RESCHED_LAZY : TIF_NEED_RESCHED);
+}
+#endif
+
 #ifndef HAVE_GROUP_DEAD
 /* do_exit() counts a thread down before it hits the tracepoint. */
 bool schedhist_is_dead(struct task_struct *task)
@@ -500,6 +507,9 @@ static void __maybe_unused check_prototypes(void)
 	check_trace_callback_type_sched_switch((schedhist_sched_switch_probe)NULL);
 #ifdef HAVE_SCHED_EXIT_TP
 	check_trace_callback_type_sched_exit_tp((schedhist_sched_exit_probe)NULL);
+#endif
+#ifdef HAVE_SCHED_SET_NEED_RESCHED_TP
+	check_trace_callback_type_sched_set_need_resched_tp((schedhist_need_resched_probe)NULL);
 #endif
 	check_trace_callback_type_sched_waking((schedhist_sched_waking_probe)NULL);
 	check_trace_callback_type_sched_wakeup_new((schedhist_sched_wakeup_new_probe)NULL);

@@ -53,6 +53,20 @@ typedef void (*schedhist_sched_switch_probe)(void *data, bool preempt,
 
 typedef void (*schedhist_sched_exit_probe)(void *data, bool is_switch);
 
+#ifdef HAVE_SCHED_SET_NEED_RESCHED_TP
+typedef void (*schedhist_need_resched_probe)(void *data,
+					     struct task_struct *task,
+					     int cpu, int flag);
+
+/* The flag of a request that is not lazy. */
+enum {
+	SCHEDHIST_TIF_NEED_RESCHED = TIF_NEED_RESCHED,
+};
+
+/* Returns whether a request to reschedule the current task is pending. */
+bool schedhist_is_resched_pending(bool is_lazy);
+#endif
+
 typedef void (*schedhist_task_newtask_probe)(void *data,
 					     struct task_struct *task,
 #ifdef HAVE_CLONE_FLAGS_U64

@@ -14,6 +14,8 @@ pub(crate) mod debugfs;
 pub(crate) mod hotplug;
 pub(crate) mod irq_lock;
 pub(crate) mod irq_work;
+#[cfg(HAVE_SCHED_SET_NEED_RESCHED_TP)]
+pub(crate) mod need_resched;
 pub(crate) mod per_cpu;
 pub(crate) mod random;
 pub(crate) mod rcu;
@@ -39,12 +41,18 @@ pub(crate) use debugfs::{Folder, Line, Readable, Stream, Text, Tree, Writable};
 pub(crate) use hotplug::Hotplug;
 pub(crate) use irq_lock::{new_irq_lock, IrqLock};
 pub(crate) use irq_work::{new_irq_work, IrqWork};
+#[cfg(HAVE_SCHED_SET_NEED_RESCHED_TP)]
+pub(crate) use need_resched::{
+    is_resched_pending, NeedResched, SchedSetNeedResched, SchedSetNeedReschedProbe,
+};
 pub(crate) use per_cpu::{is_online, CpuRef, PerCpu, ThisCpu};
 pub(crate) use rcu::{synchronize_rcu, RcuArc, RcuReader};
 pub(crate) use sched_exit::{
     ask_for_exit, call_after_switches, wait_for_exits, Exits, SchedExit, ScheduleExit,
     EXIT_IS_CERTAIN,
 };
+#[cfg(HAVE_SCHED_EXIT_TP)]
+pub(crate) use sched_exit::{SchedStay, SchedStayProbe};
 pub(crate) use sched_switch::{SchedSwitch, SchedSwitchProbe, Switch, WithinSwitch};
 pub(crate) use sched_waking::{
     SchedWakeupNew, SchedWakeupNewProbe, SchedWaking, SchedWakingProbe, Waking,

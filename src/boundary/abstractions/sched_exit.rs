@@ -155,6 +155,30 @@ declare_probe! {
     }
 }
 
+/// Receives `sched_exit_tp` after each call of the scheduler that was no switch.
+#[cfg(HAVE_SCHED_EXIT_TP)]
+pub(crate) trait SchedStay: Send + Sync + 'static {
+    /// Called in the context of the task that keeps the CPU, with preemption off: see
+    /// [`ScheduleExit`].
+    fn sched_stay(&self, exit: &ScheduleExit);
+}
+
+#[cfg(HAVE_SCHED_EXIT_TP)]
+declare_probe! {
+    /// The probe that calls `T` when a call of the scheduler has left a CPU to its task.
+    // SAFETY: `glue.c` checks the type against the tracepoint.
+    unsafe SchedStayProbe<T: SchedStay>, c"sched_exit_tp", schedhist_sched_exit_probe;
+    fn(receiver, is_switch: bool) {
+        if is_switch {
+            return;
+        }
+        context::assert_preemption_disabled();
+        receiver.sched_stay(&ScheduleExit {
+            _this_cpu: PhantomData,
+        });
+    }
+}
+
 /// Waits until every switch that is in progress on any CPU has come to `sched_exit_tp`, and its
 /// probes have returned. Sleeps.
 ///

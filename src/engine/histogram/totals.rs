@@ -105,11 +105,6 @@ impl Range {
 /// The parts of a metric's totals that change rarely.
 #[derive(Debug, Default)]
 struct Rare {
-    /// Guards the other cells here, and the metric's [`Range`].
-    seqcount: SeqCount,
-    /// The number of changes of bit 63 of the metric's sum that [`Totals::carry`] has noticed so
-    /// far.
-    half_wraps: Cell,
     /// The time of the greatest sample; 0 while there is none.
     time: Cell,
     task: IdentityCells,
@@ -120,22 +115,50 @@ impl Rare {
     /// Rare: new extremes become ever less likely.
     #[cold]
     #[inline(never)]
-    fn extend(&self, range: &Range, value: u64, time: u64, task: impl FnOnce() -> Identity) {
+    fn extend(
+        &self,
+        range: &Range,
+        seqcount: &SeqCount,
+        value: u64,
+        time: u64,
+        task: impl FnOnce() -> Identity,
+    ) {
         let (min, max) = (range.min(), range.max());
         let is_first = self.time.get() == 0;
         if is_first || value > max {
-            self.set_extremes(range, value.min(min), value, time, &task());
+            let task = task();
+            seqcount.write(|| self.set_extremes(range, value.min(min), value, time, &task));
         } else {
-            self.seqcount.write(|| range.set(value, max));
+            seqcount.write(|| range.set(value, max));
         }
     }
 
     fn set_extremes(&self, range: &Range, min: u64, max: u64, time: u64, task: &Identity) {
-        self.seqcount.write(|| {
-            range.set(min, max);
-            self.time.set(time);
-            self.task.set(task);
-        });
+        range.set(min, max);
+        self.time.set(time);
+        self.task.set(task);
+    }
+}
+
+/// How often bit 63 of each metric's sum was found changed, modulo 2^16, of four metrics in a cell.
+#[derive(Debug, Default)]
+struct HalfWraps([Cell; Metric::COUNT.div_ceil(4)]);
+
+impl HalfWraps {
+    fn place(&self, metric: Metric) -> (&Cell, u32) {
+        let number = metric as usize;
+        (&self.0[number / 4], number as u32 % 4 * u16::BITS)
+    }
+
+    fn get(&self, metric: Metric) -> u16 {
+        let (cell, shift) = self.place(metric);
+        (cell.get() >> shift) as u16
+    }
+
+    fn set(&self, metric: Metric, number: u16) {
+        let (cell, shift) = self.place(metric);
+        let others = cell.get() & !(u64::from(u16::MAX) << shift);
+        cell.set(others | (u64::from(number) << shift));
     }
 }
 
@@ -143,7 +166,8 @@ impl Rare {
 pub(in crate::engine) struct Sum<'a> {
     /// The sum modulo 2^64.
     sum: &'a Cell,
-    rare: &'a Rare,
+    metric: Metric,
+    totals: &'a Totals,
 }
 
 impl Sum<'_> {
@@ -163,13 +187,14 @@ impl Sum<'_> {
 
     /// Counts the change of bit 63 since the last call.
     fn carry(self) {
-        let Rare {
+        let Totals {
             seqcount,
             half_wraps,
             ..
-        } = self.rare;
-        if half_wraps.get() & 1 != self.sum.get() >> 63 {
-            seqcount.write(|| half_wraps.add(1));
+        } = self.totals;
+        let number = half_wraps.get(self.metric);
+        if u64::from(number) & 1 != self.sum.get() >> 63 {
+            seqcount.write(|| half_wraps.set(self.metric, number.wrapping_add(1)));
         }
     }
 }
@@ -208,6 +233,9 @@ pub(in crate::engine) struct Totals {
     pub(in crate::engine) beside: [Cell; 2],
     /// The sums and ranges of the other metrics.
     others: [(Cell, Range); Metric::COUNT - 4],
+    /// Guards what follows, and the ranges. One for all metrics: it changes rarely.
+    seqcount: SeqCount,
+    half_wraps: HalfWraps,
     rare: [Rare; Metric::COUNT],
 }
 
@@ -235,6 +263,8 @@ impl Totals {
             ranges: [const { Range::new() }; 4],
             beside: Default::default(),
             others: [const { (Cell::new(0), Range::new()) }; Metric::COUNT - 4],
+            seqcount: SeqCount::default(),
+            half_wraps: HalfWraps::default(),
             rare: Default::default(),
         }
     }
@@ -257,6 +287,8 @@ impl Totals {
             Metric::BlockedUninterruptible => both(&self.others[2]),
             Metric::Wakeup => both(&self.others[3]),
             Metric::Throttled => both(&self.others[4]),
+            Metric::Resched => both(&self.others[5]),
+            Metric::ReschedLazy => both(&self.others[6]),
         }
     }
 
@@ -283,7 +315,8 @@ impl Totals {
     pub(in crate::engine) fn whole(&self, metric: Metric) -> Sum<'_> {
         Sum {
             sum: self.sum_mod(metric),
-            rare: &self.rare[metric as usize],
+            metric,
+            totals: self,
         }
     }
 
@@ -298,13 +331,11 @@ impl Totals {
 
     /// Reads the sum of all samples of `metric`.
     pub(in crate::engine) fn sum(&self, metric: Metric) -> u128 {
-        let rare = &self.rare[metric as usize];
         // The sequence counter ensures that bit 63 of this `sum` has changed at most once since
         // this `half_wraps`.
-        let (half_wraps, sum) = rare
-            .seqcount
-            .read(|| (rare.half_wraps.get(), self.sum_mod(metric).get()));
-        whole_sum(half_wraps, sum)
+        let (half_wraps, sum) =
+            { &self.seqcount }.read(|| (self.half_wraps.get(metric), self.sum_mod(metric).get()));
+        whole_sum(half_wraps.into(), sum)
     }
 
     /// Compares a sample of `metric` with the extremes, and updates them if it lies outside.
@@ -318,18 +349,20 @@ impl Totals {
     ) {
         let range = self.range(metric);
         if !range.contains(value) {
-            self.rare[metric as usize].extend(range, value, time, task);
+            self.rare[metric as usize].extend(range, &self.seqcount, value, time, task);
         }
     }
 
     fn set_extremes(&self, metric: Metric, min: u64, max: u64, time: u64, task: &Identity) {
-        self.rare[metric as usize].set_extremes(self.range(metric), min, max, time, task);
+        let (range, rare) = (self.range(metric), &self.rare[metric as usize]);
+        self.seqcount
+            .write(|| rare.set_extremes(range, min, max, time, task));
     }
 
     /// Reads the least and the greatest sample of `metric`, both as of the same moment.
     pub(in crate::engine) fn extremes(&self, metric: Metric) -> Extremes {
         let (range, rare) = (self.range(metric), &self.rare[metric as usize]);
-        rare.seqcount.read(|| {
+        self.seqcount.read(|| {
             let worst = Worst {
                 value: range.max(),
                 task: rare.task.get(),
@@ -344,9 +377,12 @@ impl Totals {
 
     /// Discards the extremes and begins new ones. Must not run at the same time as the writer.
     pub(in crate::engine) fn restart_extremes(&self) {
-        for metric in Metric::ALL {
-            self.set_extremes(metric, u64::MAX, u64::MAX, 0, &Identity::default());
-        }
+        let nobody = Identity::default();
+        self.seqcount.write(|| {
+            for (metric, rare) in Metric::ALL.into_iter().zip(&self.rare) {
+                rare.set_extremes(self.range(metric), u64::MAX, u64::MAX, 0, &nobody);
+            }
+        });
     }
 
     /// Copies the totals of `other`. Must not run at the same time as the writer of either.
@@ -354,11 +390,10 @@ impl Totals {
         for metric in Metric::ALL {
             self.sum_mod(metric).set(other.sum_mod(metric).get());
         }
-        for (mine, theirs) in self.rare.iter().zip(&other.rare) {
-            mine.seqcount
-                .write(|| mine.half_wraps.set(theirs.half_wraps.get()));
-        }
         for metric in Metric::ALL {
+            let half_wraps = other.half_wraps.get(metric);
+            self.seqcount
+                .write(|| self.half_wraps.set(metric, half_wraps));
             let Extremes { min, worst } = other.extremes(metric);
             if let Some(Worst { value, task, time }) = worst {
                 self.set_extremes(metric, min, value, time, &task);
@@ -393,7 +428,7 @@ mod tests {
         thread::scope(|scope| {
             scope.spawn(move || {
                 let range = totals.range(Metric::Idle);
-                totals.rare[Metric::Idle as usize].seqcount.write(|| {
+                totals.seqcount.write(|| {
                     range.minus_min.set(50_u64.wrapping_neg());
                     started.send(()).expect("the other end is there");
                     may_go_on.recv().expect("the other end is there");

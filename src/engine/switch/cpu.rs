@@ -5,13 +5,15 @@
 mod current_slice;
 mod header;
 mod reading;
+mod resched;
 
 pub use self::{
     current_slice::{
         CurrentSlice,
         Occupancy, //
     },
-    header::Header, //
+    header::Header,
+    resched::Requested, //
 };
 
 use crate::engine::{
@@ -168,6 +170,9 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
             kept.leave(now, observer.place(self.header.number), task, state);
         }
         self.end_slice::<S>(Metric::Oncpu, state.cause(), now, observer);
+        if S::RESCHED {
+            self.end_requests::<S>(now, state.cause(), observer);
+        }
     }
 
     #[inline(always)]
@@ -449,6 +454,7 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
     /// Must not run at the same time as [`Cpu::switch`] on the same `Cpu`.
     pub fn forget(&self) {
         self.header.since.set(0);
+        self.header.requests.forget();
     }
 
     /// Begins new minima and maxima of all metrics.

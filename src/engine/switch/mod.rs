@@ -11,11 +11,11 @@ pub mod switch_out;
 pub mod task_state;
 pub mod view;
 
-pub use cpu::{Cpu, CurrentSlice, Header, Occupancy};
+pub use cpu::{Cpu, CurrentSlice, Header, Occupancy, Requested};
 pub use in_progress::{TaskInProgress, Waiters, Waits, LONGEST, WAITS};
 pub use pending::Pending;
 pub use sample::{Cause, Observer, Sample};
-pub use settings::{Dynamic, Fixed, Settings};
+pub use settings::{Dynamic, DynamicResched, Fixed, Settings};
 pub use switch_out::PrevState;
 pub use task_state::{record_wakeup, AllWakeups, QueuedWakeups, TaskState, Waiting, WakeupFilter};
 pub use view::{Switch, Task, Wakeup};

@@ -3,8 +3,9 @@
 //! The settings of a CPU that are known when the probe is compiled.
 //!
 //! The probe is compiled once for any settings, and once for each precision with the metrics that
-//! are on by default; with groups, once for any settings and once for the defaults. All but those
-//! for any settings have constants in place of loads and branches.
+//! are on by default; with groups, once for any settings and once for the defaults; and once for
+//! any settings with requests to reschedule, of which the others know nothing. All but those for
+//! any settings have constants in place of loads and branches.
 //!
 //! One variant for the six precisions that are not the default would save 14 KiB of code, and take
 //! 343 instructions for a switch and its wakeup in place of 284.
@@ -35,6 +36,9 @@ pub trait Settings: Copy {
     /// The minimum number of cells of the histograms of a group.
     const GROUP_CELLS: usize;
 
+    /// Whether requests to reschedule a CPU may be recorded.
+    const RESCHED: bool;
+
     /// Returns the metrics that are on.
     fn metrics(header: &Header) -> MetricSet;
 
@@ -50,13 +54,14 @@ pub trait Settings: Copy {
     ) -> Option<&'a Cell>;
 }
 
-/// No setting is known when the code is compiled.
+/// No setting is known when the code is compiled, but that none of [`MetricSet::RESCHED`] is on.
 #[derive(Clone, Copy, Debug)]
 pub struct Dynamic;
 
 impl Settings for Dynamic {
     const CELLS: usize = 0;
     const GROUP_CELLS: usize = 0;
+    const RESCHED: bool = false;
 
     #[inline(always)]
     fn metrics(header: &Header) -> MetricSet {
@@ -80,6 +85,36 @@ impl Settings for Dynamic {
     }
 }
 
+/// No setting is known when the code is compiled.
+#[derive(Clone, Copy, Debug)]
+pub struct DynamicResched;
+
+impl Settings for DynamicResched {
+    const CELLS: usize = 0;
+    const GROUP_CELLS: usize = 0;
+    const RESCHED: bool = true;
+
+    #[inline(always)]
+    fn metrics(header: &Header) -> MetricSet {
+        Dynamic::metrics(header)
+    }
+
+    #[inline(always)]
+    fn scheme(scheme: Scheme) -> Scheme {
+        scheme
+    }
+
+    #[inline(always)]
+    fn bucket<'a>(
+        header: &Header,
+        buckets: &'a [Cell],
+        metric: Metric,
+        index: usize,
+    ) -> Option<&'a Cell> {
+        Dynamic::bucket(header, buckets, metric, index)
+    }
+}
+
 /// [`MetricSet::DEFAULT`] is on, and `P` is the precision, in bits.
 #[derive(Clone, Copy, Debug)]
 pub struct Fixed<const P: u32>;
@@ -94,6 +129,7 @@ impl<const P: u32> Fixed<P> {
 impl<const P: u32> Settings for Fixed<P> {
     const CELLS: usize = Cpu::<[Cell]>::cells(Self::SCHEME, MetricSet::DEFAULT);
     const GROUP_CELLS: usize = GroupMetric::COUNT * group_scheme(Self::SCHEME).buckets();
+    const RESCHED: bool = false;
 
     #[inline(always)]
     fn metrics(_: &Header) -> MetricSet {

@@ -71,6 +71,11 @@ impl AtomicU64 {
         self.modelled().fetch_add(n, order)
     }
 
+    /// Stores `value`, and returns the previous value.
+    pub fn swap(&self, value: u64, order: Ordering) -> u64 {
+        self.modelled().swap(value, order)
+    }
+
     /// Replaces `current` by `new`, if the value is `current`.
     pub fn compare_exchange(
         &self,

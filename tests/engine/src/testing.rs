@@ -16,7 +16,7 @@ use crate::engine::{
     switch::{
         cpu::Cpu,
         sample::{Cause, Observer},
-        settings::{Dynamic, Fixed, Settings},
+        settings::{Dynamic, DynamicResched, Fixed, Settings},
         switch_out::PrevState,
         task_state::{record_wakeup, AllWakeups, QueuedWakeups, TaskState},
         view,
@@ -187,6 +187,9 @@ pub fn record_switch(
     switch: &impl view::Switch,
     observer: impl Observer,
 ) {
+    if metrics.needs_resched() {
+        return cpu.switch::<DynamicResched>(switch, observer);
+    }
     if metrics != MetricSet::DEFAULT {
         return cpu.switch::<Dynamic>(switch, observer);
     }

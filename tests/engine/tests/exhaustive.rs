@@ -321,7 +321,8 @@ fn throttled() {
         ops
     };
     let wake_second = wake(1, 0);
-    let only_throttled = MetricSet::parse(b"throttled").expect("the name of a metric");
+    let only_throttled =
+        MetricSet::parse(b"throttled", MetricSet::ALL).expect("the name of a metric");
     for metrics in [MetricSet::ALL, MetricSet::DEFAULT, only_throttled] {
         let prefix = [Op::Enable(metrics), WAKE_FIRST, RUN_FIRST, wake_second];
         let lists = search(2, 2, &prefix, 8, choices);
@@ -511,5 +512,37 @@ fn woken_without_a_pid() {
         if let Err(difference) = world.check() {
             panic!("{difference}");
         }
+    }
+}
+
+#[test]
+fn requests() {
+    let choices = |kernel: &Kernel| {
+        let mut ops = vec![set_asleep(0), wake(0, 0), Op::Stay { cpu: 0 }];
+        ops.push(Op::FinishToStay { cpu: 0 });
+        ops.extend(
+            [Call::Preempt, Call::Schedule]
+                .map(|call| switches(kernel, 0, call))
+                .concat(),
+        );
+        for (by, is_lazy) in [(0, false), (1, false), (0, true)] {
+            ops.push(Op::Resched {
+                by,
+                cpu: 0,
+                is_lazy,
+            });
+        }
+        ops
+    };
+    let only = |name: &[u8]| MetricSet::parse(name, MetricSet::ALL).expect("a metric");
+    for metrics in [
+        MetricSet::ALL,
+        MetricSet::DEFAULT,
+        only(b"resched"),
+        only(b"resched_lazy"),
+    ] {
+        let prefix = [Op::Enable(metrics), WAKE_FIRST, RUN_FIRST, wake(1, 0)];
+        let lists = search(2, 2, &prefix, 7, choices);
+        println!("requests: {lists} lists");
     }
 }

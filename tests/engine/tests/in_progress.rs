@@ -161,7 +161,7 @@ proptest! {
 }
 
 fn all() -> MetricSet {
-    MetricSet::parse(b"oncpu idle").expect("names of metrics")
+    MetricSet::parse(b"oncpu idle", MetricSet::ALL).expect("names of metrics")
 }
 
 /// A reader on another CPU never sees more or less time than has passed: neither a slice that is in

@@ -79,11 +79,16 @@ fn sets_of_any_bits() {
     assert_eq!(MetricSet::NONE.bits(), 0);
 }
 
-/// The probes follow from the metrics: `oncpu` and `idle` need no state of tasks, and only a wait
-/// or a sleep needs the wakeup.
+/// The probes follow from the metrics: `oncpu`, `idle` and requests to reschedule need no state of
+/// tasks, and only a wait or a sleep needs the wakeup.
 #[test]
 fn what_metrics_need() {
-    let of_cpus = [Metric::Oncpu, Metric::Idle];
+    let of_cpus = [
+        Metric::Oncpu,
+        Metric::Idle,
+        Metric::Resched,
+        Metric::ReschedLazy,
+    ];
     let of_tasks = [Metric::RunqPreempt, Metric::Offcpu, Metric::Throttled];
     for bits in 0..1 << Metric::COUNT {
         let metrics = MetricSet::from_bits(bits);
@@ -95,5 +100,7 @@ fn what_metrics_need() {
         let without_wakeups = [&of_cpus[..], &of_tasks].concat();
         let needs_wakeups = has_others(&without_wakeups);
         assert_eq!(metrics.needs_wakeups(), needs_wakeups, "{metrics}");
+        let resched = bits & MetricSet::RESCHED.bits() != 0;
+        assert_eq!(metrics.needs_resched(), resched, "{metrics}");
     }
 }

@@ -53,8 +53,9 @@ use schedhist_engine::{
         },
         seqcount::SeqCount,
         switch::{
+            cpu::Requested,
             sample::{Cause, Observer, Sample},
-            settings::Dynamic,
+            settings::{Dynamic, DynamicResched},
             switch_out::PrevState,
             task_state::TaskState,
         },
@@ -263,6 +264,42 @@ fn the_worst_sample_is_never_torn_by_a_reset() {
         number_of(cpu.worst(Metric::Idle));
         writer.join().expect("the writer does not fail");
         assert_eq!(number_of(cpu.worst(Metric::Idle)), 2);
+    });
+}
+
+/// Another CPU and the CPU itself request that it be rescheduled, and its scheduler keeps the task:
+/// each request ends once.
+#[test]
+fn a_request_to_reschedule_ends_once() {
+    in_all_orders(3, || {
+        let [cpu, other] = [0, 1].map(|number| Arc::new(records(number)));
+        settle(&cpu);
+        settle(&other);
+        let request = |by: &Records, cpu: &Records, now| {
+            by.request(cpu, Metric::Resched, Requested::Running, now);
+        };
+        let requester = thread::spawn({
+            let (cpu, other) = (cpu.clone(), other.clone());
+            move || request(&other, &cpu, 5)
+        });
+        request(&cpu, &cpu, 3);
+        cpu.withdraw_requests(|_| false);
+        requester.join().expect("it does not fail");
+        let is_pending = cpu.has_requests();
+        let state = TaskState::untracked();
+        let switch = Switch {
+            now: 9,
+            prev: task(7),
+            prev_state: PrevState::new(true, 0),
+            next: IDLE,
+            state: &|_| &state,
+        };
+        cpu.switch::<DynamicResched>(&switch, |_| identity(7));
+        let samples = cpu.count_of(Metric::Resched);
+        assert_eq!(samples, u64::from(is_pending));
+        let sum = |counter| cpu.counter(counter) + other.counter(counter);
+        assert_eq!(sum(Counter::ReschedSet), 2);
+        assert_eq!(sum(Counter::ReschedUnused), 2 - samples);
     });
 }
 

@@ -30,7 +30,7 @@ struct Wish {
 
 fn wish() -> impl Strategy<Value = Wish> {
     let time = prop_oneof![1u64..10, 10u64..1_000, 1_000u64..100_000_000];
-    (0u8..119, 0..CPUS, 0usize..1000, 0..CPUS, time).prop_map(|(what, cpu, which, to, time)| Wish {
+    (0u8..131, 0..CPUS, 0usize..1000, 0..CPUS, time).prop_map(|(what, cpu, which, to, time)| Wish {
         what,
         cpu,
         which,
@@ -176,6 +176,13 @@ fn fulfil(kernel: &Kernel, wish: &Wish, is_enabled: bool) -> Option<Op> {
         116..=118 => Op::Fold {
             group: 1 + which % (GROUPS - 1),
         },
+        119..=126 => Op::Resched {
+            by: to,
+            cpu,
+            is_lazy: which % 2 == 0,
+        },
+        127 | 128 => Op::Stay { cpu },
+        129 | 130 => Op::FinishToStay { cpu },
         _ if is_enabled && which % 4 != 0 => return None,
         _ => Op::Enable(match time % 8 {
             0 => MetricSet::from_bits(which as u32),

@@ -98,7 +98,8 @@ fn golden_summary() {
 switches 12  voluntary 5  involuntary 5  start_unseen 2  to_idle 5  wait_unseen 5  untracked 5  \
 blocked_idle 5  blocked_stopped 5  blocked_traced 5  blocked_parked 5  blocked_frozen 5  \
 blocked_other 5  wake_unseen 5  migrations 5  clock_backwards 5  throttled 5  migrations_core 5  \
-migrations_llc 5  migrations_node 5  migrations_remote 5
+migrations_llc 5  migrations_node 5  migrations_remote 5  resched_set 5  resched_idle 5  \
+resched_unused 5
 
 metric                         count      mean       p50       p90       p99     p99.9    p99.99       max  worst
 oncpu                              5      220s    1.01us     1100s     1100s     1100s     1100s     1100s  a \\x5c\\x0a task:42 on 3

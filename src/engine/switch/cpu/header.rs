@@ -4,6 +4,7 @@
 
 use core::mem::offset_of;
 
+use super::resched::Requests;
 use crate::engine::{
     histogram::{
         totals::Totals,
@@ -19,8 +20,8 @@ use crate::engine::{
 /// The data of a plain switch comes first, on two cache lines: all that it writes besides the
 /// buckets is on the first one, and the second one has the extremes with which it compares. The
 /// third line is for preemptions and for the idle task. The settings and the counters that are
-/// rarely needed come last. The header takes whole lines, so the buckets after it begin on one,
-/// too.
+/// rarely needed come next, and what other CPUs write comes last. The header takes whole lines, so
+/// the buckets after it begin on one, too.
 ///
 /// # Invariants
 ///
@@ -50,6 +51,7 @@ pub struct Header {
     pub(in crate::engine) stride: usize,
     /// By [`Counter`]. Those that are kept above are not used.
     other_counters: [Cell; Counter::COUNT],
+    pub(super) requests: Requests,
 }
 
 impl Header {
@@ -70,6 +72,7 @@ impl Header {
             on: Cell::new(0),
             stride: scheme.buckets(),
             other_counters: Default::default(),
+            requests: Requests::default(),
         }
     }
 

@@ -52,7 +52,7 @@ pub(crate) fn new_cpu(scheme: Scheme) -> Cpu<Vec<Cell>> {
     let cpu = new_records(3, scheme, MetricSet::DEFAULT);
     cpu.begin(
         0,
-        MetricSet::parse(b"oncpu idle").expect("names of metrics"),
+        MetricSet::parse(b"oncpu idle", MetricSet::ALL).expect("names of metrics"),
     );
     cpu
 }

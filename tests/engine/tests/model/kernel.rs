@@ -150,6 +150,10 @@ struct Rq {
     clock: u64,
     /// How far the `local_clock()` of this CPU is ahead of true time.
     ahead: i64,
+    /// `TIF_NEED_RESCHED` and `TIF_NEED_RESCHED_LAZY` of the current task.
+    need_resched: [bool; 2],
+    /// Whether `__schedule()` has chosen the current task again, but has not told so yet.
+    is_staying: bool,
 }
 
 /// How `__schedule()` is called, and what happens during the call.
@@ -188,6 +192,18 @@ pub(crate) enum Event {
         prev: Option<(Task, Departure)>,
         next: Option<Task>,
     },
+    /// The `sched_set_need_resched_tp` tracepoint on the CPU `by`. The idle task has no number.
+    Resched {
+        by: usize,
+        cpu: usize,
+        is_lazy: bool,
+        is_idle: bool,
+        now: u64,
+    },
+    /// `__schedule()` clears the flags of a task that keeps its CPU. No tracepoint.
+    Cleared { cpu: usize },
+    /// The `sched_exit_tp` tracepoint after that, with the flags that were set since.
+    Stay { cpu: usize, need_resched: [bool; 2] },
     /// The `sched_waking` tracepoint.
     Waking { task: Task, now: u64 },
     /// The `task_newtask` tracepoint.
@@ -241,6 +257,8 @@ impl Kernel {
             curr: None,
             clock: 0,
             ahead: 0,
+            need_resched: [false; 2],
+            is_staying: false,
         };
         let mut kernel = Self {
             time: 1000,
@@ -379,6 +397,9 @@ impl Kernel {
         next: Option<usize>,
         tell: &mut impl FnMut(Event),
     ) -> Option<()> {
+        if self.rqs[cpu].is_staying {
+            return None;
+        }
         let prev = self.rqs[cpu].curr;
         let preempt = call == Call::Preempt;
         let rq_clock = self.rq_clock(cpu);
@@ -412,7 +433,8 @@ impl Kernel {
             self.try_to_wake_up(prev?, cpu, cpu, tell)?;
             if next == prev {
                 // The task goes on as if nothing had happened.
-                return Some(());
+                self.stay(cpu, tell)?;
+                return self.finish_to_stay(cpu, tell);
             }
         }
         if next == prev || !self.may_be_next(cpu, next) {
@@ -437,6 +459,7 @@ impl Kernel {
             self.sched_info_arrive(next, rq_clock);
         }
         self.rqs[cpu].curr = next;
+        self.rqs[cpu].need_resched = [false; 2];
         if let (Some(prev), Departure::Blocked(_)) = (prev, departure) {
             // `dequeue_throttled_task()` does this before the tracepoint. A deadline task keeps
             // `dl_throttled`, so a task may appear throttled when it blocks.
@@ -449,6 +472,59 @@ impl Kernel {
                 self.free_task_structs.push(prev.address);
             }
         }
+        Some(())
+    }
+
+    /// `__resched_curr()` on the CPU `by`.
+    pub(crate) fn resched_curr(
+        &mut self,
+        by: usize,
+        cpu: usize,
+        is_lazy: bool,
+        tell: &mut impl FnMut(Event),
+    ) -> Option<()> {
+        let is_idle = self.rqs[cpu].curr.is_none();
+        let is_lazy = is_lazy && !is_idle;
+        let [full, lazy] = self.rqs[cpu].need_resched;
+        if full || (is_lazy && lazy) {
+            return None;
+        }
+        tell(Event::Resched {
+            by,
+            cpu,
+            is_lazy,
+            is_idle,
+            now: self.local_clock(by),
+        });
+        self.rqs[cpu].need_resched[usize::from(is_lazy)] = true;
+        Some(())
+    }
+
+    /// `__schedule()`, where `pick_next_task()` chooses the current task again.
+    pub(crate) fn stay(&mut self, cpu: usize, tell: &mut impl FnMut(Event)) -> Option<()> {
+        let rq = &mut self.rqs[cpu];
+        if rq.is_staying {
+            return None;
+        }
+        rq.is_staying = true;
+        rq.need_resched = [false; 2];
+        tell(Event::Cleared { cpu });
+        Some(())
+    }
+
+    /// The end of that, with the run queue's lock released.
+    pub(crate) fn finish_to_stay(
+        &mut self,
+        cpu: usize,
+        tell: &mut impl FnMut(Event),
+    ) -> Option<()> {
+        let rq = &mut self.rqs[cpu];
+        if !rq.is_staying {
+            return None;
+        }
+        rq.is_staying = false;
+        let need_resched = rq.need_resched;
+        tell(Event::Stay { cpu, need_resched });
         Some(())
     }
 

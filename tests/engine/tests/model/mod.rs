@@ -46,6 +46,16 @@ pub(crate) enum Op {
         call: Call,
         next: Option<usize>,
     },
+    /// The CPU `by` requests that `cpu` be rescheduled.
+    Resched {
+        by: usize,
+        cpu: usize,
+        is_lazy: bool,
+    },
+    /// The scheduler chooses the current task of `cpu` again: see [`Kernel::stay`].
+    Stay { cpu: usize },
+    /// That is told: see [`Kernel::finish_to_stay`].
+    FinishToStay { cpu: usize },
     /// A task is woken by a task on the CPU `by`, and goes to the CPU `to`.
     Wake { task: usize, by: usize, to: usize },
     /// A waker on the CPU `by` takes the first of its two steps: see [`Kernel::begin_to_wake`].
@@ -102,6 +112,9 @@ pub(crate) fn apply(kernel: &mut Kernel, op: Op) -> Option<Vec<Event>> {
         Op::StepClock { cpu, by } => kernel.step_clock(cpu, by),
         Op::SetState { cpu, state } => kernel.set_current_state(cpu, state)?,
         Op::Switch { cpu, call, next } => kernel.schedule(cpu, call, next, tell)?,
+        Op::Resched { by, cpu, is_lazy } => kernel.resched_curr(by, cpu, is_lazy, tell)?,
+        Op::Stay { cpu } => kernel.stay(cpu, tell)?,
+        Op::FinishToStay { cpu } => kernel.finish_to_stay(cpu, tell)?,
         Op::Wake { task, by, to } => kernel.try_to_wake_up(task, by, to, tell)?,
         Op::BeginToWake { task, by } => kernel.begin_to_wake(task, by, tell)?,
         Op::FinishToWake { task, to } => kernel.finish_to_wake(task, to, tell)?,
@@ -356,5 +369,14 @@ fn laws(
                 + counter(Counter::MigrationsNode)
                 + counter(Counter::MigrationsRemote),
         "migrations = migrations_core + migrations_llc + migrations_node + migrations_remote",
+    )?;
+    law(
+        &[],
+        counter(Counter::ReschedSet)
+            == count(Metric::Resched)
+                + count(Metric::ReschedLazy)
+                + counter(Counter::ReschedIdle)
+                + counter(Counter::ReschedUnused),
+        "resched_set = resched + resched_lazy + resched_idle + resched_unused",
     )
 }

@@ -19,7 +19,7 @@ use schedhist_engine::engine::{
     metric::{Metric, MetricSet},
     outlier::{history::Slice, log::Log},
     switch::{
-        cpu::Cpu,
+        cpu::{Cpu, Requested},
         sample::{Observer, Sample, Side},
         switch_out::PrevState,
         task_state::{record_wakeup, AllWakeups, QueuedWakeups, TaskState as State},
@@ -195,7 +195,7 @@ impl Watcher<'_> {
         let mut told = self.told.borrow_mut();
         told[what] += 1;
         let is_late = told[what + 1..].iter().any(|count| *count != 0);
-        if is_late || told[0] > 1 || told[1] > 1 {
+        if is_late || told[0] > 1 || told[1] > 3 {
             self.wrong(&format!("slice, sample, sample of the next: {told:?}"));
         }
     }
@@ -372,6 +372,24 @@ impl Recorder {
                 }
             }
             Event::Changed { task } if has_groups => session.decide(&task, listed),
+            Event::Resched {
+                by,
+                cpu,
+                is_lazy,
+                is_idle,
+                now,
+            } if session.metrics.needs_resched() => {
+                let metric = [Metric::Resched, Metric::ReschedLazy][usize::from(is_lazy)];
+                let task = match is_idle {
+                    true => Requested::Idle,
+                    false => Requested::Running,
+                };
+                self.cpus[by].request(&self.cpus[cpu], metric, task, now);
+            }
+            Event::Stay { cpu, need_resched } if session.metrics.needs_resched() => {
+                let is_pending = |metric| need_resched[usize::from(metric == Metric::ReschedLazy)];
+                self.cpus[cpu].withdraw_requests(is_pending);
+            }
             Event::Waking { task, now } if session.metrics.needs_wakeups() => {
                 let wakeup = Wakeup::<false> {
                     now,

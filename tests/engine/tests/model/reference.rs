@@ -38,11 +38,17 @@ pub(crate) struct Sample {
     pub(crate) moved: bool,
 }
 
+/// The metrics of requests to reschedule, full and lazy.
+const REQUESTS: [Metric; 2] = [Metric::Resched, Metric::ReschedLazy];
+
 /// The expected recordings of one CPU.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CpuReference {
     /// The time when the running task got the CPU, if measuring was on then.
     since: Option<u64>,
+    /// The pending requests to reschedule, full and lazy: when each was made, and whether its flag
+    /// is still set.
+    requests: [Option<(u64, bool)>; 2],
     counters: [u64; Counter::COUNT],
     samples: [Vec<Sample>; Metric::COUNT],
     slices: Vec<Slice>,
@@ -70,6 +76,12 @@ impl CpuReference {
 
     fn count(&mut self, counter: Counter) {
         self.counters[counter as usize] += 1;
+    }
+
+    /// Counts a request to reschedule after which there was no switch.
+    fn count_request(&mut self, end: Counter) {
+        self.count(Counter::ReschedSet);
+        self.count(end);
     }
 }
 
@@ -237,7 +249,12 @@ impl Reference {
     pub(crate) fn see(&mut self, event: &Event) {
         match *event {
             Event::Enable { metrics, now } => self.enable(metrics, now),
-            Event::Disable => self.on = None,
+            Event::Disable => {
+                self.on = None;
+                self.cpus
+                    .iter_mut()
+                    .for_each(|cpu| cpu.requests = [None; 2]);
+            }
             Event::Found { task } | Event::Fork { task } => {
                 if self.on.is_some() {
                     self.pages.insert(task.pid / PIDS_PER_PAGE);
@@ -262,6 +279,38 @@ impl Reference {
                 }
             }
             Event::MovedAsleep { task } => self.story(&task).moved_asleep = true,
+            Event::Resched {
+                by,
+                cpu,
+                is_lazy,
+                is_idle,
+                now,
+            } => {
+                let metric = REQUESTS[usize::from(is_lazy)];
+                if !self.is_on(metric) {
+                } else if is_idle {
+                    self.cpus[by].count_request(Counter::ReschedIdle);
+                } else {
+                    let request = &mut self.cpus[cpu].requests[usize::from(is_lazy)];
+                    if let Some((_, is_set)) = request.replace((now, true)) {
+                        assert!(!is_set, "the kernel requests nothing twice");
+                        self.cpus[by].count_request(Counter::ReschedUnused);
+                    }
+                }
+            }
+            Event::Cleared { cpu } => {
+                for (_, is_set) in self.cpus[cpu].requests.iter_mut().flatten() {
+                    *is_set = false;
+                }
+            }
+            Event::Stay { cpu, .. } => {
+                for kind in 0..2 {
+                    if matches!(self.cpus[cpu].requests[kind], Some((_, false))) {
+                        self.cpus[cpu].requests[kind] = None;
+                        self.cpus[cpu].count_request(Counter::ReschedUnused);
+                    }
+                }
+            }
             Event::Waking { task, now } => {
                 if self.on.is_some() && self.has_room(&task) {
                     self.story(&task).waking = Some(now);
@@ -277,6 +326,9 @@ impl Reference {
                 if self.on.is_some() {
                     self.cpus[cpu].count(Counter::Switches);
                     self.end_slice(cpu, now, prev.as_ref());
+                    if let Some((prev, how)) = &prev {
+                        self.end_requests(cpu, now, prev, *how);
+                    }
                     let who = self.who(next.as_ref());
                     if let Some(groups) = &mut self.cpus[cpu].groups {
                         groups.switch(prev.map(|(_, how)| how), who);
@@ -335,6 +387,7 @@ impl Reference {
         self.decided.clear();
         for cpu in &mut self.cpus {
             cpu.since = None;
+            cpu.requests = [None; 2];
             if let Some(groups) = &mut cpu.groups {
                 groups.forget();
             }
@@ -376,6 +429,25 @@ impl Reference {
             }
         }
         self.cpus[cpu].since = Some(now);
+    }
+
+    fn end_requests(&mut self, cpu: usize, now: u64, task: &Task, how: Departure) {
+        for (kind, metric) in REQUESTS.into_iter().enumerate() {
+            if let Some((since, is_set)) = self.cpus[cpu].requests[kind].take() {
+                assert!(is_set, "the end of a call of the scheduler is told");
+                self.cpus[cpu].count(Counter::ReschedSet);
+                self.compare(cpu, now, since);
+                let sample = Sample {
+                    value: now.saturating_sub(since),
+                    task: identify(Some(task)),
+                    time: now,
+                    end: now,
+                    cause: how.cause(),
+                    moved: false,
+                };
+                self.sample(cpu, metric, sample);
+            }
+        }
     }
 
     fn leave(&mut self, cpu: usize, now: u64, task: &Task, how: Departure) {

@@ -12,7 +12,7 @@ use schedhist_engine::engine::{
 };
 
 /// Every name that `metrics` accepts, and its bits.
-pub(crate) const METRICS: [(&str, u32); 13] = [
+pub(crate) const METRICS: [(&str, u32); 15] = [
     ("oncpu", 0x01),
     ("runq", 0x06),
     ("runq_wakeup", 0x02),
@@ -23,8 +23,10 @@ pub(crate) const METRICS: [(&str, u32); 13] = [
     ("idle", 0x40),
     ("wakeup", 0x80),
     ("throttled", 0x100),
+    ("resched", 0x200),
+    ("resched_lazy", 0x400),
     ("default", 0x7f),
-    ("all", 0x1ff),
+    ("all", 0x7ff),
     ("none", 0),
 ];
 
@@ -64,11 +66,20 @@ fn digits(text: &[u8]) -> Option<u64> {
 
 /// Checks everything that can be read from `text`.
 pub(crate) fn check(text: &[u8]) {
-    let metrics = MetricSet::parse(text).ok();
+    let metrics = MetricSet::parse(text, MetricSet::ALL).ok();
     assert_eq!(metrics.map(MetricSet::bits), bits_of(text, &METRICS));
+    let without = MetricSet::parse(text, MetricSet::WITHOUT_RESCHED).ok();
+    let fewer = METRICS.map(|(name, bits)| (name, bits & 0x1ff));
+    let fewer: Vec<_> = { fewer.into_iter() }
+        .filter(|(name, _)| !name.starts_with("resched"))
+        .collect();
+    assert_eq!(without.map(MetricSet::bits), bits_of(text, &fewer));
     if let Some(metrics) = metrics {
         let shown = metrics.to_string();
-        assert_eq!(MetricSet::parse(shown.as_bytes()), Ok(metrics));
+        assert_eq!(
+            MetricSet::parse(shown.as_bytes(), MetricSet::ALL),
+            Ok(metrics)
+        );
         assert_eq!(MetricSet::from_bits(metrics.bits()), metrics);
     }
 

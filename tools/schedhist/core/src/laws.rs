@@ -20,7 +20,7 @@ struct Law {
     parts: &'static [Term],
 }
 
-const LAWS: [Law; 5] = [
+const LAWS: [Law; 6] = [
     Law {
         text: "switches = oncpu + idle + start_unseen",
         whole: Counter("switches"),
@@ -65,6 +65,16 @@ const LAWS: [Law; 5] = [
             Counter("migrations_llc"),
             Counter("migrations_node"),
             Counter("migrations_remote"),
+        ],
+    },
+    Law {
+        text: "resched_set = resched + resched_lazy + resched_idle + resched_unused",
+        whole: Counter("resched_set"),
+        parts: &[
+            Metric("resched"),
+            Metric("resched_lazy"),
+            Counter("resched_idle"),
+            Counter("resched_unused"),
         ],
     },
 ];

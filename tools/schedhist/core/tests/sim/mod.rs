@@ -87,7 +87,7 @@ impl Machine {
         let cpu = |number| {
             let buckets = (0..cells).map(|_| Cell::new(0)).collect();
             let cpu = Cpu::new(number, scheme, buckets).expect("as many as asked for");
-            cpu.begin(1, MetricSet::ALL);
+            cpu.begin(1, MetricSet::WITHOUT_RESCHED);
             cpu
         };
         Self {
@@ -102,7 +102,7 @@ impl Machine {
             groups: None,
             tells_progress: false,
             starved_since: None,
-            metrics: MetricSet::ALL,
+            metrics: MetricSet::WITHOUT_RESCHED,
             long_waits: None,
         }
     }

@@ -15,7 +15,7 @@ use schedhist_core::{
     window::{self, Window},
 };
 
-use crate::source::Interval;
+use crate::{render::is_default, source::Interval};
 
 /// The number of intervals that are kept: at one a second, ten minutes.
 pub const KEPT: usize = 600;
@@ -211,14 +211,26 @@ pub struct History {
     pub outliers: VecDeque<(u64, Outlier)>,
     /// How many intervals are kept.
     pub kept: usize,
+    /// A metric that is shown even while it is off, as those are that are on by default.
+    pub wanted: String,
 }
 
 impl History {
     /// Appends an interval. One since the load gives way to the first real one, and if there are
     /// other metrics or CPUs, all of them do.
-    pub fn push(&mut self, interval: &Interval, moment: Moment) {
-        let names: Vec<_> = { interval.window.names.metrics.iter() }
-            .map(|metric| metric.name.clone())
+    pub fn push(&mut self, interval: &Interval, mut moment: Moment) {
+        let window = &interval.window;
+        let is_shown: Vec<_> = { window.names.metrics.iter() }
+            .map(|it| it.name == self.wanted || is_default(&it.name) || window.is_on(it))
+            .collect();
+        let part = moment.part.as_mut().map(|(_, rows)| rows);
+        for rows in [&mut moment.rows].into_iter().chain(part) {
+            let mut is_shown = is_shown.iter();
+            rows.retain(|_| is_shown.next() == Some(&true));
+        }
+        let shown = window.names.metrics.iter().zip(&is_shown);
+        let names: Vec<_> = { shown.filter(|(_, is_shown)| **is_shown) }
+            .map(|(metric, _)| metric.name.clone())
             .collect();
         let cpus: Vec<_> = interval.window.cpus.iter().map(|cpu| cpu.number).collect();
         if names != self.names || cpus != self.cpus {

@@ -82,8 +82,6 @@ impl Limits {
 /// Reads the module again and again.
 struct Feed<'a> {
     source: &'a Source,
-    /// The metric that was chosen at the start.
-    metric: String,
     last: Option<Reading>,
     groups: Option<Groups>,
     outlier: Option<u64>,
@@ -104,8 +102,7 @@ impl Feed<'_> {
             Some(last) => reading.since(last),
             None => reading.since_load(),
         };
-        let metric = self.metric.clone();
-        let is_wanted = |name: &str| name == metric || render::is_default(name);
+        let is_wanted = |name: &str| name == self.history.wanted || render::is_default(name);
         interval
             .notes
             .extend(render::off(&interval.window, is_wanted));
@@ -234,10 +231,9 @@ fn look(ascii: bool) -> Look {
 }
 
 impl<'a> Feed<'a> {
-    fn new(source: &'a Source, metric: &str, history: History) -> Self {
+    fn new(source: &'a Source, history: History) -> Self {
         Self {
             source,
-            metric: metric.to_owned(),
             last: None,
             groups: None,
             outlier: None,
@@ -251,12 +247,12 @@ impl<'a> Feed<'a> {
 
 /// Shows a recording.
 fn replay(path: &Path, source: &Source, args: &Top) -> Result {
-    let (history, rule) = play::history(path)?;
+    let (history, rule) = play::history(path, &args.metric)?;
     if !history.names.contains(&args.metric) {
         let why = format!("{} has no metric {}", path.display(), args.metric);
         return Err(Error::usage(why));
     }
-    let mut feed = Feed::new(source, &args.metric, history);
+    let mut feed = Feed::new(source, history);
     feed.status.folds = view::folds(&feed.history.cpus, &[]);
     feed.status.rule = rule;
     feed.status.is_recording = true;
@@ -292,9 +288,10 @@ fn show(
     options::check_metrics(&first.timed.snapshot.names, &[metric.to_owned()])?;
     let history = History {
         kept: KEPT,
+        wanted: metric.to_owned(),
         ..History::default()
     };
-    let mut feed = Feed::new(source, metric, history);
+    let mut feed = Feed::new(source, history);
     feed.limits.all = limits;
     if source.is_live() {
         feed.sets = caches();

@@ -19,9 +19,10 @@ use crate::{
 };
 
 /// Returns the intervals of a recording, and the rule by which tasks were grouped last.
-pub fn history(path: &Path) -> Result<(History, String)> {
+pub fn history(path: &Path, wanted: &str) -> Result<(History, String)> {
     let mut history = History {
         kept: PLAYED,
+        wanted: wanted.to_owned(),
         ..History::default()
     };
     let (mut groups, mut rows): (Option<Groups>, (Vec<GroupRow>, Option<u64>)) = Default::default();

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Requests to reschedule a CPU: each ends in a switch, at an idle CPU, or without effect."""
+
+import errno
+import re
+import time
+from pathlib import Path
+
+from harness.test import (HAS_RESCHED, RESCHED_OTHERWISE, Status, bursts, check_laws, count, defer, eq, expedite_rcu,
+                          fails, histogram, load, measure, messages, note, reset, skip, start, status, within, write,
+                          write_file)
+
+METRICS = ("resched", "resched_lazy")
+PREEMPT = Path("/sys/kernel/debug/sched/preempt")
+
+
+def load_resched(metrics="all"):
+    if not HAS_RESCHED:
+        skip("the kernel does not tell what it requests")
+    load(f"metrics={metrics}")
+
+
+def hogs(number, cpu):
+    for _ in range(number):
+        start("taskset", "-c", str(cpu), "sh", "-c", "while :; do :; done")
+
+
+def ends():
+    """Returns how the requests ended, once measuring is off: all of them did."""
+    check_laws()
+    found = {name: count(name) for name in METRICS} | {
+        name: status(name) for name in ("resched_set", "resched_idle", "resched_unused")}
+    note(str(found))
+    return found
+
+
+def test_resched_refused():
+    if HAS_RESCHED:
+        skip("the kernel tells what it requests")
+    load("metrics=all")
+    fails(errno.EINVAL, write, "metrics", "resched")
+    fails(errno.EINVAL, write, "metrics", "oncpu,resched_lazy")
+
+
+def test_resched_off():
+    load()
+    messages(2)
+    measure(0)
+    eq("requests", set(ends().values()), {0})
+
+
+def test_resched_ends():
+    """Hogs are preempted, and sleepers wake an idle CPU. Each request is counted once."""
+    load_resched()
+    hogs(2, 0)
+    messages(5)
+    time.sleep(2)
+    measure(0)
+    found = ends()
+    within("requests that a switch followed", 20, found["resched"] + found["resched_lazy"])
+    within("the longest of them, in ns", 0, max([0, *histogram("resched").max]), 10 ** 10)
+
+
+def test_resched_idle():
+    """Timers wake idle CPUs: the request finds the idle task, unless that polls."""
+    load_resched()
+    for _ in range(20):
+        time.sleep(0.05)
+    measure(0)
+    within("requests to idle CPUs", 1, ends()["resched_idle"])
+
+
+def test_resched_one_of_them():
+    """Only the kind that is on is counted."""
+    load_resched("default,resched")
+    hogs(2, 0)
+    time.sleep(1)
+    measure(0)
+    eq("lazy requests", ends()["resched_lazy"], 0)
+    reset()
+    write("metrics", "default resched_lazy")
+    measure(1)
+    time.sleep(1)
+    measure(0)
+    found = ends()
+    eq("full requests", (found["resched"], found["resched_idle"]), (0, 0))
+
+
+def test_resched_lazy():
+    """With PREEMPT_LAZY, hogs of one CPU are preempted lazily, at the next tick at the latest."""
+    if not PREEMPT.exists() or "lazy" not in PREEMPT.read_text():
+        skip("the kernel cannot preempt lazily")
+    before = re.search(r"\((\w+)\)", PREEMPT.read_text())[1]
+    write_file(PREEMPT, "lazy")
+    defer(write_file, PREEMPT, before)
+    load_resched()
+    hogs(2, 0)
+    time.sleep(3)
+    measure(0)
+    found = ends()
+    within("lazy requests that a switch followed", 10, found["resched_lazy"])
+    within("all lazy requests", found["resched_lazy"], found["resched_set"])
+
+
+def test_resched_toggled():
+    """Requests that are pending while probes come and go are not counted, or counted once."""
+    load_resched()
+    expedite_rcu()
+    with bursts():
+        for _ in range(10):
+            reset()
+            measure(0)
+            measure(1)
+            time.sleep(0.3)
+        measure(0)
+    within("requests", 1, ends()["resched_set"])
+    with bursts():
+        for _ in range(10):
+            write("metrics", "resched runq")
+            measure(1)
+            write("metrics", "all")
+        measure(0)
+    # The other laws need metrics that were off.
+    for scope, counters in Status().counters.items():
+        parts = sum(counters[name] for name in RESCHED_OTHERWISE)
+        parts += sum(count(name, scope.removeprefix("cpu")) for name in METRICS)
+        eq(f"law on {scope}", counters["resched_set"], parts)
