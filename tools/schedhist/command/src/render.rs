@@ -2,7 +2,7 @@
 
 //! Summaries and histograms of an interval, as text, JSON Lines or separated values.
 
-use std::{cmp::Reverse, fmt::Write};
+use std::fmt::Write;
 
 use schedhist_core::{
     distribution::Distribution,
@@ -105,28 +105,8 @@ fn long_waits(all: Option<&LongWaits>, unit: Unit) -> Vec<String> {
     };
     let limit = unit.text(Some(all.limit));
     let waits = format!("{} waits of {limit} or more took {served}", all.sums.waits);
-    [waits].into_iter().chain(causes(&all.sums)).collect()
-}
-
-/// Returns in words why tasks waited long: the greatest causes, by time.
-fn causes(sums: &WaitSums) -> Option<String> {
-    let mut all = WaitCause::ALL.map(|cause| (sums.cause(cause).1, cause));
-    all.sort_by_cached_key(|(ns, _)| Reverse(*ns));
-    let whole = sums.part(WaitPart::Waited).max(1) as f64;
-    let shares = all.into_iter().map(|(ns, cause)| {
-        let what = match cause {
-            WaitCause::Moved => "moved",
-            WaitCause::Forked => "forked",
-            WaitCause::Preempted => "preempted",
-            WaitCause::WokenIdle => "woken onto an idle CPU",
-            WaitCause::WokenBusy => "woken onto a busy CPU",
-        };
-        let percent = (ns as f64 / whole * 100.0).round();
-        (percent >= 1.0).then(|| format!("{percent} % {what}"))
-    });
-    let shares: Vec<_> = shares.flatten().collect();
-    // An earlier module does not tell.
-    (!shares.is_empty()).then(|| format!("their causes: {}", shares.join(", ")))
+    let causes = window::causes(&all.sums).map(|causes| format!("their causes: {causes}"));
+    [waits].into_iter().chain(causes).collect()
 }
 
 /// Returns how long some long waits took, and in words for how much of that another CPU was idle.

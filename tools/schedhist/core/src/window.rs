@@ -6,13 +6,13 @@
 //! them. Extremes cannot be subtracted. The worst sample of an interval is known if the worst
 //! sample since the load has changed in it. Otherwise the highest bucket that grew bounds it.
 
-use std::{fmt, rc::Rc};
+use std::{cmp::Reverse, fmt, rc::Rc};
 
 use crate::{
     distribution::{Distribution, Max},
     engine::{
         histogram::{bucket::Scheme, totals::Worst},
-        idle::{WaitPart, WaitSums},
+        idle::{WaitCause, WaitPart, WaitSums},
         switch::cpu::Occupancy,
     },
     raw::{Cpu, Histogram, LongWaits, Metric, Names, SliceInProgress, Snapshot},
@@ -140,6 +140,40 @@ pub fn served(sums: &WaitSums) -> Option<String> {
     };
     let percent = (idle + half).checked_div(waited)?;
     Some(format!("{bound}{percent} %"))
+}
+
+/// Returns in words what began long waits, by time: the greatest causes first. `None` if an earlier
+/// module does not tell.
+pub fn causes(sums: &WaitSums) -> Option<String> {
+    let mut all = WaitCause::ALL.map(|cause| (sums.cause(cause).1, cause));
+    all.sort_by_cached_key(|(ns, _)| Reverse(*ns));
+    let whole = sums.part(WaitPart::Waited).max(1) as f64;
+    let shares = all.into_iter().map(|(ns, cause)| {
+        let what = match cause {
+            WaitCause::Moved => "moved",
+            WaitCause::Forked => "forked",
+            WaitCause::Preempted => "preempted",
+            WaitCause::WokenIdle => "woken onto an idle CPU",
+            WaitCause::WokenBusy => "woken onto a busy CPU",
+        };
+        let percent = (ns as f64 / whole * 100.0).round();
+        (percent >= 1.0).then(|| format!("{percent} % {what}"))
+    });
+    let shares: Vec<_> = shares.flatten().collect();
+    (!shares.is_empty()).then(|| shares.join(", "))
+}
+
+/// Returns in words why tasks waited long: for how much of that idle CPUs could have served them,
+/// and what began it. `None` if there were no long waits.
+pub fn why(sums: &WaitSums) -> Option<String> {
+    let mut text = format!(
+        "idle CPUs could have served {} of the time of long waits",
+        served(sums)?
+    );
+    if let Some(causes) = causes(sums) {
+        text += &format!(": {causes}");
+    }
+    Some(text)
 }
 
 impl Window {
@@ -487,6 +521,28 @@ mod tests {
                 sums.parts[part as usize] = ns;
             }
             assert_eq!(served(&sums).as_deref(), wanted);
+            assert_eq!(causes(&sums), None);
         }
+    }
+
+    #[test]
+    fn why_tasks_waited() {
+        let mut sums = WaitSums {
+            waits: 3,
+            ..WaitSums::default()
+        };
+        assert_eq!(why(&sums), None);
+        sums.parts[WaitPart::Waited as usize] = 1_000;
+        sums.parts[WaitPart::LlcIdle as usize] = 250;
+        for (cause, ns) in [
+            (WaitCause::WokenBusy, 296),
+            (WaitCause::Preempted, 700),
+            (WaitCause::Moved, 4),
+        ] {
+            sums.causes[cause as usize] = [1, ns];
+        }
+        let wanted = "idle CPUs could have served 25 % of the time of long waits: 70 % preempted, \
+                      30 % woken onto a busy CPU";
+        assert_eq!(why(&sums).as_deref(), Some(wanted));
     }
 }

@@ -148,10 +148,8 @@ impl Recording {
             Max::AtMost(u64::MAX) => "the longest is not known".to_owned(),
             max => self.longest(max),
         };
-        let served = self.long_waits.as_ref().and_then(window::served);
-        let idle = served.map_or(String::new(), |share| {
-            format!("; idle CPUs could have served {share} of the time of long waits")
-        });
+        let why = self.long_waits.as_ref().and_then(window::why);
+        let idle = why.map_or(String::new(), |why| format!("; {why}"));
         format!(
             "Of {} waits for a CPU, {}{longest}{idle}.",
             all.count(),

@@ -6,6 +6,7 @@ use std::{fmt::Write, path::Path};
 
 use schedhist_core::{
     distribution::{Distribution, Max},
+    engine::idle::WaitSums,
     raw::DecodeError,
     recording::file::TimedSnapshot,
     text::{self, Pairs},
@@ -50,6 +51,21 @@ pub struct Run {
 }
 
 impl Run {
+    /// Adds the long waits of this run to `sums`.
+    pub fn add_long_waits(&self, sums: &mut WaitSums) {
+        let numbers = self.pairs.get(LONG_WAITS).unwrap_or_default();
+        let mut numbers = numbers.split(' ').map_while(|number| number.parse().ok());
+        let mut run = WaitSums {
+            waits: numbers.next().unwrap_or_default(),
+            ..WaitSums::default()
+        };
+        let others = { run.parts.iter_mut() }.chain(run.causes.as_flattened_mut());
+        for (number, found) in others.zip(numbers) {
+            *number = found;
+        }
+        sums.add(&run);
+    }
+
     /// Returns what [`COMMAND`] stands for, to be shown.
     pub fn whose(&self) -> &'static str {
         let whose = self.pairs.get("whose");
@@ -142,6 +158,7 @@ fn of_file(path: &Path) -> Result<Contents> {
     if contents.runs.is_empty() {
         let mut histograms: Vec<Histogram> = Vec::new();
         let mut wall: u64 = 0;
+        let mut waits = WaitSums::default();
         for (first, last) in &contents.spans {
             let Ok(window) = Window::between(&first.snapshot, &last.snapshot) else {
                 continue;
@@ -151,12 +168,16 @@ fn of_file(path: &Path) -> Result<Contents> {
             }
             wall = wall.saturating_add(window.span.unwrap_or_default());
             add_window(&mut histograms, &window, MACHINE, |_| true);
+            if let Some(all) = &window.long_waits {
+                waits.add(&all.sums);
+            }
         }
         let Some((first, _)) = contents.spans.first() else {
             return Err(Error::at(path, "it holds neither runs nor snapshots"));
         };
         let module = contents.info.get("module").unwrap_or("-");
-        let pairs = format!("wall_ns {wall}\n{}", describe(first, module));
+        let about = describe(first, module) + &long_waits(&waits);
+        let pairs = format!("wall_ns {wall}\n{about}");
         contents.runs.push(Run {
             pairs: Pairs::of_lines(&pairs),
             histograms,
@@ -177,6 +198,21 @@ pub fn describe(timed: &TimedSnapshot, module: &str) -> String {
         timed.snapshot.scheme.precision().bits(),
         timed.snapshot.metrics_on,
     )
+}
+
+/// The pair with the long waits of a run: how many, their parts, and their causes.
+const LONG_WAITS: &str = "long_waits";
+
+/// Returns the same about long waits, if there were any.
+pub fn long_waits(sums: &WaitSums) -> String {
+    if sums.waits == 0 {
+        return String::new();
+    }
+    let mut line = format!("{LONG_WAITS} {}", sums.waits);
+    for number in sums.parts.iter().chain(sums.causes.as_flattened()) {
+        line += &format!(" {number}");
+    }
+    line + "\n"
 }
 
 /// Adds the samples in a window of those CPUs that are wanted, as those of `scope`.

@@ -10,8 +10,10 @@ use std::{
 use schedhist_core::{
     compare::{self, Line, LEAST_RUNS, LEVEL},
     distribution::Quantile,
+    engine::idle::WaitSums,
     gather::Gather,
     units::Unit,
+    window,
 };
 
 use crate::{
@@ -339,6 +341,15 @@ fn show(
     if !few.is_empty() {
         let note = format!("note: fewer than {LEAST_BEYOND} samples beyond {few}");
         table.after.push(note);
+    }
+    for (side, contents) in [("A", a), ("B", b)] {
+        let mut waits = WaitSums::default();
+        contents
+            .runs
+            .iter()
+            .for_each(|run| run.add_long_waits(&mut waits));
+        let why = window::why(&waits).map(|why| format!("{side}: {why}"));
+        table.after.extend(why);
     }
     table.notes = notes(a, b);
     table.render(style, &mut false)

@@ -4,7 +4,7 @@
 
 use std::{fs, path::Path};
 
-use schedhist_core::{engine::group::records::GroupMetric, laws, raw::Group};
+use schedhist_core::{engine::group::records::GroupMetric, laws, raw::Group, window};
 
 use crate::{
     error::{verdict, Result},
@@ -44,9 +44,10 @@ const MACHINE: [(&str, Check); 5] = [
     ("debugfs", debugfs),
 ];
 /// Checks that need the files of the module.
-const FILES: [(&str, Check); 4] = [
+const FILES: [(&str, Check); 5] = [
     ("snapshot", snapshot),
     ("laws", check_laws),
+    ("waits", waits),
     ("groups", groups),
     ("settings", settings),
 ];
@@ -253,6 +254,16 @@ fn check_laws(source: &Source) -> Found {
             "was a metric in it off for a while? If not, please report this, with a copy of raw",
         ),
     }
+}
+
+/// Looks at why tasks waited long. That CPUs were idle meanwhile may be meant.
+fn waits(source: &Source) -> Found {
+    let reading = source.read().ok();
+    let waits = reading.and_then(|reading| reading.timed.snapshot.long_waits);
+    good(match waits.and_then(|all| window::why(&all.sums)) {
+        Some(why) => why,
+        None => "none was long, or long_wait_ns is 0".to_owned(),
+    })
 }
 
 fn groups(source: &Source) -> Found {

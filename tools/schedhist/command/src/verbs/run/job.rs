@@ -351,6 +351,9 @@ impl Job<'_> {
             }
         }
         let mut pairs = runs::describe(&old.reading.timed, &self.module);
+        if let Some(waits) = &interval.window.long_waits {
+            pairs += &runs::long_waits(&waits.sums);
+        }
         let list = self.cpus.map_or("all", |cpus| &cpus.text);
         let (from, to) = (from.unwrap_or_default().as_nanos(), to.as_nanos());
         let words = self.subject.words();

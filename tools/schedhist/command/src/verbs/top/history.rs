@@ -89,6 +89,8 @@ pub struct Moment {
     pub outliers: Vec<Outlier>,
     /// The slices and waits in progress at the end that began before the interval did.
     pub in_progress: Vec<String>,
+    /// Why tasks waited long.
+    pub why: Option<String>,
     pub lawful: bool,
     /// What else a reader should know.
     pub notes: Vec<String>,
@@ -123,6 +125,7 @@ impl Moment {
                 .take(IN_PROGRESS)
                 .cloned()
                 .collect(),
+            why: { window.long_waits.as_ref() }.and_then(|all| window::why(&all.sums)),
             lawful: laws::check(window, interval.read_ns).violations.is_empty(),
             notes: interval.notes.clone(),
         }

@@ -335,7 +335,8 @@ impl View<'_> {
 
     pub fn outlier_count(&self) -> usize {
         self.moment().map_or(0, |moment| {
-            self.outliers_until(moment).count() + moment.in_progress.len()
+            let others = moment.in_progress.len() + usize::from(moment.why.is_some());
+            self.outliers_until(moment).count() + others
         })
     }
 
@@ -346,7 +347,8 @@ impl View<'_> {
             let begin = span("in progress: ", Style::new());
             Line::from(vec![begin, span(text, look.warn())])
         });
-        let mut lines: Lines = in_progress.collect();
+        let why = { moment.why.iter() }.map(|text| span(text, Style::new()).into());
+        let mut lines: Lines = why.chain(in_progress).collect();
         let all = self.outliers_until(moment);
         let one = |(time, outlier): &(u64, Outlier)| self.outlier(*time, outlier);
         // Lines that do not fit need not be made.
