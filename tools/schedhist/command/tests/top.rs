@@ -333,7 +333,18 @@ fn a_recording() {
     for i in 0..40 {
         machine.run(20);
         let unix = 1_800_000_000_000_000_000 + i * 1_000_000_000;
-        support::record(&mut recorder, &machine.raw(), unix);
+        // They always run, and are recorded only now and then.
+        let groups = format!(
+            "# schedhist groups version 1\ngroup_by cgroup\nrefused 0\ngroup id 1 oncpu_sum_ns {} \
+             runq_count 5 runq_sum_ns 4000 ended_by_own_ns 4000 name /always\n",
+            machine.now
+        );
+        machine.groups = Some(Groups::new(&groups, ""));
+        let bytes = machine.raw();
+        support::record(&mut recorder, &bytes, unix);
+        if [0, 39].contains(&i) {
+            recorder.groups(&bytes).unwrap();
+        }
         if i == 20 {
             let outlier = format!(
                 "outlier id 1 metric runq_wakeup cause wakeup cpu 1 duration_ns 50000000 start_ns 1 \
@@ -347,6 +358,8 @@ fn a_recording() {
     assert!(text.contains("  08:00:39  last "), "{text}");
     assert!(text.contains("08:00:20  50.0ms worker:7 on 1"), "{text}");
     assert!(text.contains("08:00:30"), "the time axis: {text}");
+    let ran = text.lines().find(|line| line.contains("/always"));
+    assert!(ran.is_some_and(|line| line.contains(" 100%")), "{text}");
     for (words, status) in [
         ("top -i none", 1),
         ("top -i data --metric none", 2),
@@ -623,6 +636,30 @@ fn large() {
     }
     terminal.keys(&["q"]);
     terminal.has_ended(&mut module, "0");
+}
+
+/// What `tests/tools/captures` draws.
+#[test]
+fn captures() {
+    if env::var_os("SCHEDHIST_CAPTURES").is_none() || !has("tmux") {
+        return;
+    }
+    for (cpus, (width, height), colours) in [64, 256].into_iter().flat_map(|cpus| {
+        let sizes = [(80, 24), (100, 30), (200, 60)].into_iter();
+        sizes.flat_map(move |size| [16, 256].map(|colours| (cpus, size, colours)))
+    }) {
+        let name = format!("{cpus}-{width}x{height}-{colours}");
+        let mut module = Module::new(&name, cpus, 12);
+        let term = format!("LC_ALL=C.UTF-8 TERM=xterm-{colours}color");
+        let terminal = Terminal::new(&module, &name, (width, height), &term);
+        module.ticks(60);
+        keep(
+            &format!("{name}.ansi"),
+            &terminal.tmux(&["capture-pane", "-pe"]),
+        );
+        terminal.keys(&["q"]);
+        terminal.has_ended(&mut module, "0");
+    }
 }
 
 /// At one refresh a second, a machine of 64 CPUs takes it 1 % of one CPU at most, as it shows

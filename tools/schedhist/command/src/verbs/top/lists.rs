@@ -302,7 +302,8 @@ impl View<'_> {
         mark: &str,
         name_width: usize,
     ) -> Line<'static> {
-        let whole = u128::from(moment.span.unwrap_or(0).max(1));
+        // Recordings have groups of longer intervals.
+        let whole = u128::from(moment.groups_span.unwrap_or(0).max(1));
         let percent = |ns: u64| match moment.span {
             Some(_) => format!("{}%", u128::from(ns) * 100 / whole),
             None => text(Some(ns)),
