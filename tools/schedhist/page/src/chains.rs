@@ -100,8 +100,8 @@ pub fn bar(out: &mut String, outlier: &Outlier) {
     left(out, " stack", &cell);
 }
 
-/// Returns the chains as stacks: the task of the outlier, who woke it, who woke that one, and so on,
-/// and at last what that one did, for so many nanoseconds.
+/// Returns the chains as stacks: the task of the outlier, who woke it, who woke that one, and so
+/// on, and at last what that one did, for so many nanoseconds.
 fn stacks<'a>(outliers: impl Iterator<Item = &'a Outlier>) -> Stacks {
     let mut stacks = Stacks::default();
     for outlier in outliers {
