@@ -262,8 +262,8 @@ pub fn wake(now: u64, task: Task, state: &TaskState) {
     record_wakeup::<AllWakeups, _>(Wakeup::<false> { now, task, state });
 }
 
-/// Wakes `task` at `now` in a kernel with proxy execution, with only those wakeups recorded that the
-/// default metrics need.
+/// Wakes `task` at `now` in a kernel with proxy execution, with only those wakeups recorded that
+/// the default metrics need.
 pub fn wake_with_proxies(now: u64, task: Task, state: &TaskState) {
     record_wakeup::<QueuedWakeups, _>(Wakeup::<true> { now, task, state });
 }
