@@ -54,14 +54,21 @@ pub trait Settings: Copy {
     ) -> Option<&'a Cell>;
 }
 
-/// No setting is known when the code is compiled, but that none of [`MetricSet::RESCHED`] is on.
+/// No setting is known when the code is compiled, but whether any of [`MetricSet::RESCHED`] may be
+/// on.
 #[derive(Clone, Copy, Debug)]
-pub struct Dynamic;
+pub struct AnyMetrics<const RESCHED: bool>;
 
-impl Settings for Dynamic {
+/// None of them is on.
+pub type Dynamic = AnyMetrics<false>;
+
+/// They may be.
+pub type DynamicResched = AnyMetrics<true>;
+
+impl<const RESCHED: bool> Settings for AnyMetrics<RESCHED> {
     const CELLS: usize = 0;
     const GROUP_CELLS: usize = 0;
-    const RESCHED: bool = false;
+    const RESCHED: bool = RESCHED;
 
     #[inline(always)]
     fn metrics(header: &Header) -> MetricSet {
@@ -82,36 +89,6 @@ impl Settings for Dynamic {
     ) -> Option<&'a Cell> {
         let first = (metric as usize).wrapping_mul(header.stride);
         buckets.get(first.wrapping_add(index))
-    }
-}
-
-/// No setting is known when the code is compiled.
-#[derive(Clone, Copy, Debug)]
-pub struct DynamicResched;
-
-impl Settings for DynamicResched {
-    const CELLS: usize = 0;
-    const GROUP_CELLS: usize = 0;
-    const RESCHED: bool = true;
-
-    #[inline(always)]
-    fn metrics(header: &Header) -> MetricSet {
-        Dynamic::metrics(header)
-    }
-
-    #[inline(always)]
-    fn scheme(scheme: Scheme) -> Scheme {
-        scheme
-    }
-
-    #[inline(always)]
-    fn bucket<'a>(
-        header: &Header,
-        buckets: &'a [Cell],
-        metric: Metric,
-        index: usize,
-    ) -> Option<&'a Cell> {
-        Dynamic::bucket(header, buckets, metric, index)
     }
 }
 
