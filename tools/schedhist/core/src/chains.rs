@@ -35,6 +35,11 @@ impl Hop {
         })
     }
 
+    /// Returns the task in words, such as `third:279`.
+    pub fn task(&self) -> String {
+        format!("{}:{}", self.comm, self.pid)
+    }
+
     /// What the task did, and for how long.
     pub fn parts(&self) -> [(&'static str, u64); 4] {
         [
@@ -81,22 +86,30 @@ impl Chain {
         })
     }
 
-    /// Returns what no hop explains, in words: until when the last task was blocked, and what is
-    /// not known.
-    pub fn rest(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        let blocked = match self.end.as_str() {
+    /// Returns until when the last task was blocked, in words, and for how long it was.
+    pub fn blocked(&self) -> Option<(&'static str, u64)> {
+        let what = match self.end.as_str() {
             "interrupt" => "blocked until an interrupt woke it",
             "interrupt_softirq" => "blocked until a softirq of an interrupt woke it",
             "idle" => "blocked until the idle task woke it",
             _ => "blocked until a softirq woke it",
         };
-        let missing = match self.end.as_str() {
+        (self.blocked_ns != 0).then_some((what, self.blocked_ns))
+    }
+
+    /// Returns why something is not known, in words, and how much.
+    pub fn missing(&self) -> Option<(&'static str, u64)> {
+        let what = match self.end.as_str() {
             "overwritten" => "not known (overwritten)",
             "limit" => "not known (limit)",
             _ => "not known",
         };
-        let parts = [(blocked, self.blocked_ns), (missing, self.missing_ns)];
-        parts.into_iter().filter(|(_, ns)| *ns != 0)
+        (self.missing_ns != 0).then_some((what, self.missing_ns))
+    }
+
+    /// Returns what no hop explains.
+    pub fn rest(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        self.blocked().into_iter().chain(self.missing())
     }
 }
 

@@ -12,7 +12,7 @@ use schedhist_core::{
 use super::{
     chart::text,
     flame::{self, Frame, Labels, Stacks},
-    html::{dim, escaped, key, left},
+    html::{self, dim, escaped, key, left},
 };
 
 /// What the colours of a bar mean.
@@ -24,10 +24,11 @@ const KINDS: [(&str, &str); 3] = [
 
 const LABELS: Labels = Labels {
     title: "Flame graph of wakers",
-    about: "Above a task stand what it did until it woke the task below, which is darker, and who \
-            had woken it.",
+    about:
+        "Above each task stand who woke it and, darker, what it did itself until it woke the one \
+            below.",
     all: "chains",
-    head: "<what was done, and who was to wake whom by it",
+    head: "<what was done, by whom, for whom",
 };
 
 /// Writes what the bars of [`bar`] mean, and all chains as a flame graph: who do sleeps wait for?
@@ -65,7 +66,7 @@ pub fn bar(out: &mut String, outlier: &Outlier) {
     let rest = chain.rest().map(|(what, ns)| (2, what.to_owned(), ns));
     let hops = { chain.hops.iter() }.flat_map(|hop| {
         hop.parts().into_iter().map(|(what, ns)| {
-            let title = format!("{}:{} {what}", hop.comm, hop.pid);
+            let title = format!("{} {what}", hop.task());
             (usize::from(what != "ran"), title, ns)
         })
     });
@@ -84,20 +85,12 @@ pub fn bar(out: &mut String, outlier: &Outlier) {
             );
         }
     }
-    let hops = { chain.hops.iter() }.map(|hop| {
-        let name = escaped(&format!("{}:{}", hop.comm, hop.pid));
-        format!("{name} {}", hop.did(text))
-    });
+    let hops = { chain.hops.iter() }.map(|hop| escaped(&hop.task()) + " " + &hop.did(text));
     let rest = chain
         .rest()
         .map(|(what, ns)| format!("{} {what}", text(ns)));
     let words: Vec<_> = hops.chain(rest).collect();
-    let cell = format!(
-        "<svg class=\"bar\" viewBox=\"0 0 1000 100\" preserveAspectRatio=\"none\" \
-         aria-hidden=\"true\">{bar}</svg> {}",
-        words.join(" &lt; ")
-    );
-    left(out, " stack", &cell);
+    left(out, " stack", &html::bar(&bar, &words.join(" &lt; ")));
 }
 
 /// Returns the chains as stacks: the task of the outlier, who woke it, who woke that one, and so

@@ -58,6 +58,14 @@ pub fn left(out: &mut String, class: &str, text: &str) {
     let _ = write!(out, "<td class=\"l{class}\">{text}</td>");
 }
 
+/// Returns a bar of rectangles, in a box of 1000 by 100, and words, both in HTML.
+pub fn bar(rects: &str, words: &str) -> String {
+    format!(
+        "<svg class=\"bar\" viewBox=\"0 0 1000 100\" preserveAspectRatio=\"none\" \
+         aria-hidden=\"true\">{rects}</svg> {words}"
+    )
+}
+
 /// Writes a chart with what it shows.
 pub fn figure(out: &mut String, chart: &str, caption: impl Display) {
     let _ = write!(

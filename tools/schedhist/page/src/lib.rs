@@ -590,12 +590,7 @@ fn group_row(out: &mut String, group: &GroupRow) {
             ));
         }
     }
-    let words = words.join(", ");
-    let bar = format!(
-        "<svg class=\"bar\" viewBox=\"0 0 1000 100\" preserveAspectRatio=\"none\" \
-         aria-hidden=\"true\">{bar}</svg> {words}"
-    );
-    left(out, " bars", &bar);
+    left(out, " bars", &html::bar(&bar, &words.join(", ")));
     let most = group.neighbours.iter().take(3);
     let most = most.map(|(name, ns)| format!("{} ({})", escaped(name), text(*ns)));
     left(out, " name", &most.collect::<Vec<_>>().join(", "));
@@ -680,11 +675,8 @@ fn by_culprit(out: &mut String, recording: &Recording, number: usize) {
             cell(out, sum.outliers);
             time(out, Some(sum.ran_ns));
             let (whole, tenth) = (share / 10, share % 10);
-            let bar = format!(
-                "<svg class=\"bar\" viewBox=\"0 0 1000 100\" preserveAspectRatio=\"none\" \
-                 aria-hidden=\"true\"><rect class=\"hot\" width=\"{share}\" height=\"100\"/></svg> \
-                 {whole}.{tenth} %"
-            );
+            let rect = format!("<rect class=\"hot\" width=\"{share}\" height=\"100\"/>");
+            let bar = html::bar(&rect, &format!("{whole}.{tenth} %"));
             let _ = write!(out, "<td class=\"l bars\" data-v=\"{share}\">{bar}</td>");
             let (place, ns) = sum.worst;
             let at = waits[place].0;

@@ -146,7 +146,7 @@ impl Counters {
         for (place, hop) in (1..).zip(&hops) {
             let begin = end.saturating_sub(hop.sum_ns());
             let trace = &mut self.trace;
-            let name = format!("{}:{}", hop.comm, hop.pid);
+            let name = hop.task();
             let lanes = self.hops.entry(hop.pid).or_default();
             let track = lanes.take(begin, end, || trace.track(None, &format!("chains: {name}")));
             self.flows += 1;

@@ -479,7 +479,8 @@ pub fn text(outlier: &Outlier, names: &Names) -> String {
         let _ = writeln!(out, "  {:>3}.{}% {time:>8}  {name}", share / 10, share % 10);
     }
     out += &idle_text(outlier).unwrap_or_default();
-    out + &outlier.chain.as_ref().map_or_else(String::new, chain_text)
+    let chain = outlier.chain.as_ref();
+    out + &chain.map_or_else(String::new, |chain| chain_text(chain, outlier.duration_ns))
 }
 
 /// Returns which CPU was idle for most of an outlier, below [`text`], if CPUs were looked at.
@@ -499,24 +500,23 @@ fn idle_text(outlier: &Outlier) -> Option<String> {
 }
 
 /// Returns the chain of an outlier, in [`text`]: its parts add up to the whole.
-fn chain_text(chain: &Chain) -> String {
+fn chain_text(chain: &Chain, whole: u64) -> String {
     let time = |ns| Unit::Fitting.text(Some(ns));
-    let name = |hop: &Hop| format!("{}:{}", hop.comm, hop.pid);
     let hops = chain.hops.iter().map(|hop| {
         let via = match hop.via.as_str() {
             "softirq" => " (by a softirq)",
             "fork" => " (created it)",
             _ => "",
         };
-        let what = format!("{}{via}: {}", name(hop), hop.did(time));
+        let what = format!("{}{via}: {}", hop.task(), hop.did(time));
         (hop.sum_ns(), what)
     });
-    let rest = chain.rest().map(|(what, ns)| {
-        let last = chain.hops.last().filter(|_| what.starts_with("blocked"));
-        let last = last.map_or_else(String::new, |hop| format!("{}: ", name(hop)));
-        (ns, last + what)
+    let blocked = chain.blocked().map(|(what, ns)| {
+        let last = chain.hops.last().map_or_else(String::new, Hop::task);
+        (ns, format!("{last}: {what}"))
     });
-    let parts: Vec<_> = hops.chain(rest).collect();
+    let missing = chain.missing().map(|(what, ns)| (ns, what.to_owned()));
+    let parts: Vec<_> = hops.chain(blocked).chain(missing).collect();
     let ns: Vec<_> = parts.iter().map(|(ns, _)| *ns).collect();
     let mut out = "  backwards, who woke whom:\n".to_owned();
     for ((ns, what), share) in parts.iter().zip(shares(&ns)) {
@@ -528,6 +528,7 @@ fn chain_text(chain: &Chain) -> String {
         );
         wrap(&mut out, line.trim_end_matches(": "));
     }
+    debug_assert_eq!(ns.iter().sum::<u64>(), whole);
     out
 }
 

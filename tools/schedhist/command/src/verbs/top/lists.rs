@@ -435,7 +435,7 @@ impl View<'_> {
         let hops = { outlier.chain.iter() }.flat_map(|chain| chain.hops.iter().skip(1).take(3));
         let hops = hops.map(|hop| {
             let share = u128::from(hop.sum_ns()) * 100 / u128::from(outlier.duration_ns.max(1));
-            let text = format!(" < {}:{} {share}%", hop.comm, hop.pid);
+            let text = format!(" < {} {share}%", hop.task());
             span(&text, self.look.class(0))
         });
         std::iter::once(span(&what, Style::new()))
