@@ -34,11 +34,11 @@ use crate::{
             call_after_switches,
             wait_for_exits,
             with_irqs_off,
-            Exits,
             PerCpu,
             RcuReader,
             SchedExit,
             ScheduleExit,
+            SwitchCallback,
             ThisCpu,
             EXIT_IS_CERTAIN, //
         },
@@ -232,7 +232,7 @@ fn emit_long_wait(cpu: u32, wait: &LongWait, task: &Identity) {
 #[pin_data]
 pub(crate) struct ExitProbe {
     #[pin]
-    probe: Mutex<Option<Exits<Delivery>>>,
+    probe: Mutex<Option<SwitchCallback<Delivery>>>,
     delivery: Arc<Delivery>,
 }
 

@@ -29,7 +29,7 @@ use crate::{
             Candidates,
             CpuIdle,
             Distance,
-            IdleStays,
+            IdlePeriods,
             LongWait,
             Wait,
             WaitSums, //
@@ -59,7 +59,7 @@ impl CpuIdles {
     /// Forgets what `cpu` did, which is offline, or has no probe.
     pub(crate) fn prepare(&self, cpu: u32) {
         if let Some(idle) = self.0.get(cpu) {
-            idle.stays.forget();
+            idle.periods.forget();
         }
     }
 
@@ -68,7 +68,7 @@ impl CpuIdles {
         for (cpu, idle) in self.0.numbered() {
             run_if_online(cpu, || {
                 let is_idle = with_current(|task| task.is_idle());
-                idle.stays.start(local_clock(), is_idle);
+                idle.periods.start(local_clock(), is_idle);
             });
         }
     }
@@ -110,10 +110,10 @@ impl WaitWatch {
         })
     }
 
-    /// Returns the idle stays of this CPU.
+    /// Returns the idle periods of this CPU.
     #[inline(always)]
-    pub(crate) fn stays(&self) -> &IdleStays {
-        &self.own.stays
+    pub(crate) fn periods(&self) -> &IdlePeriods {
+        &self.own.periods
     }
 
     /// Counts a long wait of `task`, which gets this CPU at `end`, and returns what CPUs did
@@ -138,7 +138,7 @@ impl WaitWatch {
             task,
             here,
         };
-        let found = look(&wait, &self.own.stays, &self.own.gaps, &allowed);
+        let found = look(&wait, &self.own.periods, &self.own.gaps, &allowed);
         self.own.sums.add(&found);
         let groups = self.groups.as_ref();
         if let Some(placement) = groups.and_then(|groups| groups.current_placement()) {
@@ -164,8 +164,8 @@ impl<R: RcuReader + ThisCpu> Candidates for Allowed<'_, R> {
         matches!(self.distance(cpu), Distance::Core | Distance::Llc)
     }
 
-    fn stays(&self, cpu: u32) -> Option<&IdleStays> {
-        Some(&self.watch.own.all().get(cpu)?.stays)
+    fn periods(&self, cpu: u32) -> Option<&IdlePeriods> {
+        Some(&self.watch.own.all().get(cpu)?.periods)
     }
 
     fn own_cpu(&self) -> u32 {

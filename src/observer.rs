@@ -120,12 +120,12 @@ impl Observer for WaitObserver<'_> {
 
     #[inline(always)]
     fn idle_begins(self, now: u64) {
-        self.watch.stays().begin(now);
+        self.watch.periods().begin(now);
     }
 
     #[inline(always)]
     fn idle_ends(self, now: u64) {
-        self.watch.stays().end(now);
+        self.watch.periods().end(now);
     }
 
     #[inline(always)]
@@ -323,13 +323,13 @@ impl Observer for &TracingObserver<'_> {
             chain.ring.enter_idle(now);
         }
         if let Some(watch) = self.watch {
-            watch.stays().begin(now);
+            watch.periods().begin(now);
         }
     }
 
     fn idle_ends(self, now: u64) {
         if let Some(watch) = self.watch {
-            watch.stays().end(now);
+            watch.periods().end(now);
         }
     }
 

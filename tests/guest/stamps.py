@@ -104,6 +104,6 @@ class Stamps:
             # Time before the first and after the last does not count.
             since = Span(max(begin.low, came.low), max(begin.high, came.high))
             until = Span(min(end.low, left.low), min(end.high, left.high))
-            stay = since.to(until)
-            total = Span(total.low + stay.low, total.high + stay.high)
+            span = since.to(until)
+            total = Span(total.low + span.low, total.high + span.high)
         return total

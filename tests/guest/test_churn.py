@@ -43,7 +43,7 @@ def churn_once(all_at_once, threads, rule, number, *names):
     succeeds(early)
     begin(rule)
     if rule == "list":
-        # The threads do not run, so none of their stays is in another group.
+        # The threads do not run, so none of their slices is in another group.
         write("group_rules", "add churn comm churn/*")
     before = left()
     mover = spawn(move_often, threads, leads=True)
@@ -52,7 +52,7 @@ def churn_once(all_at_once, threads, rule, number, *names):
     kill_group(mover)
     measure(0)
     all_at_once.pause()
-    eq(f"stays of {names}", sum(of_group(name, "oncpu_count") for name in names), left() - before)
+    eq(f"slices of {names}", sum(of_group(name, "oncpu_count") for name in names), left() - before)
     check_laws()
     check_group_laws()
     switches = status("switches")

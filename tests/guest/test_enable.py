@@ -22,7 +22,7 @@ def all_texts():
 
 
 def test_enable():
-    """Nothing is counted while measuring is off. A stay that began then is not a sample, on any CPU."""
+    """Nothing is counted while measuring is off. A slice that began then is not a sample, on any CPU."""
     load()
     with busy():
         eq("enable", value("enable"), "1")

@@ -222,8 +222,8 @@ def test_fault_reset():
                 switches, now = status("switches"), histogram("oncpu")
                 if attempt.errno:
                     within("switches", before, switches)
-                    within("the least stay", 1, now.min[0], found.min[0])
-                    within("the longest stay", found.max[0], now.max[0], 10**12)
+                    within("the least slice", 1, now.min[0], found.min[0])
+                    within("the longest slice", found.max[0], now.max[0], 10**12)
                     refused += 1
                     continue
                 within("switches since the reset", 0, switches, before - 1)

@@ -131,7 +131,7 @@ def test_group_gone_busy():
         early = add_b()
         if not early:
             eq("groups while one gives up its place", names(), ["other", "gone"])
-            within("stays of the dead group", before, of_group("gone", "oncpu_count"), before + 10)
+            within("slices of the dead group", before, of_group("gone", "oncpu_count"), before + 10)
         os.kill(spinner, 9)
         os.waitpid(spinner, 0)
         if early:

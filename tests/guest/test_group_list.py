@@ -334,7 +334,7 @@ def test_group_list_storm():
     eq("unfollowed", head_of("unfollowed"), 0)
     check_group_laws()
     check_laws()
-    within("stays of the tree", 10, of_group("tree", "oncpu_count"))
+    within("slices of the tree", 10, of_group("tree", "oncpu_count"))
     eq("status of the tree", tree.poll(), None)
     tree.kill()
     while pids := grown():

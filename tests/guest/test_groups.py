@@ -176,8 +176,8 @@ def test_groups_rules_parameter():
     eq("tasks", of_group("mine", "tasks"), 1)
     within("tasks of kworkers", 1, of_group("work", "tasks"), 1000)
     messages(1)
-    within("stays of children", 20, of_group("build", "oncpu_count"))
-    within("stays of the rest", 1, of_group("root", "oncpu_count"))
+    within("slices of children", 20, of_group("build", "oncpu_count"))
+    within("slices of the rest", 1, of_group("root", "oncpu_count"))
     eq("tasks of no rule", of_group("other", "tasks"), 0)
     unload()
     load("group_by=list", "group_rules=")
@@ -212,7 +212,7 @@ def test_groups_no_mount():
     measure(0)
     eq("groups", names(), ["other", "/"])
     check_group_laws()
-    within("stays in /", 100, of_group("/", "oncpu_count"))
+    within("slices in /", 100, of_group("/", "oncpu_count"))
 
 
 def test_groups_names():
@@ -229,7 +229,7 @@ def test_groups_names():
     check_group_laws()
     for text in shown.values():
         eq(f"names of {text}", names().count(f"/schedhist/{text}"), 1)
-        within(f"stays in {text}", 1, of_group(f"/schedhist/{text}", "oncpu_count"), 1000)
+        within(f"slices in {text}", 1, of_group(f"/schedhist/{text}", "oncpu_count"), 1000)
     # A backslash is taken as it is, and shown so: systemd names units with it.
     write("group_by", r"cgroup under /schedhist/back\slash")
     eq("group_by", value("group_by"), r"cgroup under /schedhist/back\slash")
@@ -242,7 +242,7 @@ def test_groups_names():
     cgroup.run_in(path, "sleep", "0.01")
     measure(0)
     check_group_laws()
-    within("stays in a long path", 1, of_group(f"/schedhist/{path}", "oncpu_count"), 1000)
+    within("slices in a long path", 1, of_group(f"/schedhist/{path}", "oncpu_count"), 1000)
     eq("groups", names(), ["other", f"/schedhist/{path}"])
 
 
@@ -322,7 +322,7 @@ def test_groups_limits():
         eq("number of groups", len(names()), limit + 1)
         within("refused", number - limit, head_of("refused"), 1000000)
         within("memory", counters, head_of("memory_bytes"), memory)
-        within("stays of other", 1, of_group("other", "oncpu_count"))
+        within("slices of other", 1, of_group("other", "oncpu_count"))
         check_group_laws()
         if limit != 1:
             missing = sum(group.values["not_in_histogram"] for group in groups().values())
@@ -382,7 +382,7 @@ def test_groups_restart():
     eq("refused", head_of("refused"), 0)
     eq("groups", names(), ["other", "/schedhist/service"])
     # It sleeps in each of them.
-    within("stays of the service", 25, of_group("/schedhist/service", "oncpu_count"), 10000)
+    within("slices of the service", 25, of_group("/schedhist/service", "oncpu_count"), 10000)
     check_group_laws()
 
 

@@ -24,14 +24,14 @@ def test_hotplug():
             write_file(online, "0")
             # The records of an offline CPU can be read, and made the baseline.
             reset()
-            eq("stays on a CPU that is offline", count("oncpu", 1), 0)
+            eq("slices on a CPU that is offline", count("oncpu", 1), 0)
             write_file(online, "1")
             time.sleep(0.3)
             reset()
         time.sleep(0.3)
         stop(reader)
     measure(0)
-    within("stays on a CPU that is back", 1, count("oncpu", 1))
+    within("slices on a CPU that is back", 1, count("oncpu", 1))
     check_laws()
 
 

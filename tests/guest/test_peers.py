@@ -196,11 +196,11 @@ def cpudist_offcpu() -> None:
 
 
 def cpudist_oncpu() -> None:
-    """cpudist of BCC counts every stay of a task on a CPU, as schedhist does.
+    """cpudist of BCC counts every slice of a task on a CPU, as schedhist does.
 
     - It also has those under way when measuring began: start_unseen, and those before and after.
     - It takes one of its stamps after each switch instead of before: a shift.
-    - Both lack the start of a stay that began before they did.
+    - Both lack the start of a slice that began before they did.
     """
     tool = [sys.executable, "../bcc_tool.py", "/usr/sbin/cpudist-bpfcc"]
     ours, more, said = window(tool, "Tracing")

@@ -51,7 +51,7 @@ def runq_of(lines, pid):
 
 
 def absences(lines, pid):
-    """Returns the absences of a task because its quota was spent. Each stay that ended so must be followed by
+    """Returns the absences of a task because its quota was spent. Each slice that ended so must be followed by
     such an absence, and every other one by none."""
     found, preempted, left = [], 0, None
     for match in filter(None, map(EVENT.search, lines)):

@@ -257,10 +257,10 @@ def test_tool_children():
         note(f"{command['voluntary']} + {command['involuntary']} by schedhist")
         within("processes", 25, forked, 100_000)
         # A process that is reaped before its last switch lacks that in the sums of its parent; the command itself
-        # has a few after it has read them. Of its first stay on a CPU, the end belongs to the group in which it was
+        # has a few after it has read them. Of its first slice, the end belongs to the group in which it was
         # created.
         within("switches", voluntary + involuntary - 1, switches, voluntary + involuntary + forked + 25)
-        within("stays on a CPU", switches - missing - 1, command["count"], switches)
+        within("slices on a CPU", switches - missing - 1, command["count"], switches)
         within("waits", switches - missing - 2, waits["count"], switches + 2)
         machine = {one["metric"]: one["count"] for one in objects(text) if one["scope"] == "machine"}
         for one in (command, waits):
@@ -322,7 +322,7 @@ def test_tool_run_times():
     begin()
     cgroup.on()
     for attempt in (1, 2, 3):
-        # Of its first stay on a CPU a part is not counted.
+        # Of its first slice a part is not counted.
         said = tool("run", "-j", "--", "sh", "-c", 'read -r line < /proc/self/schedstat; echo "$line"; exec "$@"',
                     "sh", sys.executable, "-SE", "-c", NAPS)
         try:

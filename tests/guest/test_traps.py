@@ -134,7 +134,7 @@ def idle() -> None:
     number = cpus()
     started = now()
     measure(True)
-    # A stay is recorded when it ends, and one that lasts all the time never is: visit every CPU.
+    # A slice is recorded when it ends, and one that lasts all the time never is: visit every CPU.
     visit(number)
     visited = now()
     time.sleep(3)
@@ -142,11 +142,11 @@ def idle() -> None:
     visit(number)
     measure(False)
     wall = now() - started
-    oncpu, stays = histogram("oncpu"), histogram("idle")
-    told("idle and oncpu", 0.98 * visited * number, oncpu.sum + stays.sum, wall * number)
+    oncpu, idle = histogram("oncpu"), histogram("idle")
+    told("idle and oncpu", 0.98 * visited * number, oncpu.sum + idle.sum, wall * number)
     told("oncpu of an idle machine", 0, oncpu.sum, 0.3 * wall * number)
-    # Idle stays of the CPUs last longer than those of any task here.
-    told("longest oncpu", 0, oncpu.max[0], stays.max[0])
+    # Idle periods of the CPUs last longer than those of any task here.
+    told("longest oncpu", 0, oncpu.max[0], idle.max[0])
     none_longer(wall)
 
 
@@ -213,7 +213,7 @@ def hog_wakeup() -> bool:
     prepare()
     hog, victim, began = hogged(300 * MS)
     _, woken = victim.go()
-    (end, stay), gone, (ran,) = hog.answer(), now(), victim.answer()
+    (end, slice_ns), gone, (ran,) = hog.answer(), now(), victim.answer()
     measure(False)
     wait, there = min(end, ran) - woken, max(gone, ran) - began
     if wait < 100 * MS or others_waited(victim, 1.02 * there):
@@ -222,7 +222,7 @@ def hog_wakeup() -> bool:
     # Another task may have waited for the hog, but no longer than the hog was there.
     told("runq_wakeup max", 0.98 * wait, longest("runq_wakeup", VICTIM), 1.02 * there)
     told("runq max", 0.98 * wait, longest("runq", VICTIM), 1.02 * there)
-    told("oncpu max", 0.98 * stay, longest("oncpu", HOG), 1.02 * there)
+    told("oncpu max", 0.98 * slice_ns, longest("oncpu", HOG), 1.02 * there)
     return True
 
 
@@ -238,14 +238,14 @@ def hog_preempt() -> bool:
     while not begun.is_set():
         time.sleep(0.005)
     began, _ = hog.go()
-    _, stay = hog.answer()
+    _, slice_ns = hog.answer()
     done.set()
     victim.answer()
     there = now() - began
     measure(False)
-    if stay < 100 * MS:
+    if slice_ns < 100 * MS:
         return False
-    told("runq_preempt max", 0.98 * stay, longest("runq_preempt", VICTIM), 1.02 * there)
+    told("runq_preempt max", 0.98 * slice_ns, longest("runq_preempt", VICTIM), 1.02 * there)
     return True
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """What readers of the stream of outliers, `outlier_pipe`, get.
 
-Every stay on a CPU can be made an outlier; the limit decides how many are reported, so they happen when a
-test asks for them. Before and after, no stay is long enough.
+Every slice on a CPU can be made an outlier; the limit decides how many are reported, so they happen when a
+test asks for them. Before and after, no slice is long enough.
 """
 
 import errno
@@ -21,7 +21,7 @@ from harness.test import (DEBUGFS, Wrong, defer, eq, fails, load, note, read, st
 
 PIPE = DEBUGFS / "outlier_pipe"
 NEWS = select.POLLIN | select.POLLRDNORM
-# No stay is this long.
+# No slice is this long.
 FAR = 1 << 62
 
 

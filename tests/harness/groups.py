@@ -127,7 +127,7 @@ def check_group_laws() -> None:
     if not machine["oncpu"].count:
         sums.problems.append("nothing was measured")
     busy = sum(group.values["oncpu_count"] > 0 for group in found.values())
-    note(f"{len(found)} groups, {busy} of them with samples, {machine['oncpu'].count} stays,"
+    note(f"{len(found)} groups, {busy} of them with samples, {machine['oncpu'].count} slices,"
          f" {total('not_in_histogram')} samples in no histogram")
     sums.end()
 

@@ -48,7 +48,7 @@ pub(crate) use need_resched::{
 pub(crate) use per_cpu::{is_online, CpuRef, PerCpu, ThisCpu};
 pub(crate) use rcu::{synchronize_rcu, RcuArc, RcuReader};
 pub(crate) use sched_exit::{
-    ask_for_exit, call_after_switches, wait_for_exits, Exits, SchedExit, ScheduleExit,
+    ask_for_exit, call_after_switches, wait_for_exits, SchedExit, ScheduleExit, SwitchCallback,
     EXIT_IS_CERTAIN,
 };
 #[cfg(HAVE_SCHED_EXIT_TP)]

@@ -75,11 +75,11 @@ pub(crate) trait SchedExit: Send + Sync + 'static {
 
 /// Calls a `T` after switches until it is dropped. Dropping it sleeps.
 #[cfg(HAVE_SCHED_EXIT_TP)]
-pub(crate) type Exits<T> = Registration<T>;
+pub(crate) type SwitchCallback<T> = Registration<T>;
 
 /// Begins to call `data` after each switch. Errors as for [`Probe::register`]. Sleeps.
 #[cfg(HAVE_SCHED_EXIT_TP)]
-pub(crate) fn call_after_switches<T: SchedExit>(data: Arc<T>) -> Result<Exits<T>> {
+pub(crate) fn call_after_switches<T: SchedExit>(data: Arc<T>) -> Result<SwitchCallback<T>> {
     SchedExitProbe::register(data)
 }
 
@@ -87,7 +87,7 @@ pub(crate) fn call_after_switches<T: SchedExit>(data: Arc<T>) -> Result<Exits<T>
 pub(crate) const EXIT_IS_CERTAIN: bool = cfg!(HAVE_SCHED_EXIT_TP);
 
 /// Asks for a call after the switch that is in progress on this CPU, from within the probe of
-/// `sched_switch`. Without an [`Exits`] this has no effect.
+/// `sched_switch`. Without a [`SwitchCallback`] this has no effect.
 #[inline(always)]
 pub(crate) fn ask_for_exit() {
     // SAFETY: Callable in any context, at any time.
@@ -103,7 +103,7 @@ pub(crate) fn ask_for_exit() {
 ///
 /// `schedhist_start_exits()` has been called with the data, and `schedhist_stop_exits()` has not.
 #[cfg(not(HAVE_SCHED_EXIT_TP))]
-pub(crate) struct Exits<T: SchedExit> {
+pub(crate) struct SwitchCallback<T: SchedExit> {
     /// Kept until no CPU calls it any more.
     _data: Arc<T>,
 }
@@ -111,7 +111,7 @@ pub(crate) struct Exits<T: SchedExit> {
 /// Begins to call `data` after switches that ask for it. Fails with `EBUSY` if another one is
 /// called already.
 #[cfg(not(HAVE_SCHED_EXIT_TP))]
-pub(crate) fn call_after_switches<T: SchedExit>(data: Arc<T>) -> Result<Exits<T>> {
+pub(crate) fn call_after_switches<T: SchedExit>(data: Arc<T>) -> Result<SwitchCallback<T>> {
     /// # Safety
     ///
     /// Must be called with the address of a `T`, in an interrupt.
@@ -127,11 +127,11 @@ pub(crate) fn call_after_switches<T: SchedExit>(data: Arc<T>) -> Result<Exits<T>
     // SAFETY: The function fits its argument, which is kept until the calls have been stopped.
     to_result(unsafe { bindings::schedhist_start_exits(Some(call::<T>), argument) })?;
     // INVARIANT: Just started.
-    Ok(Exits { _data: data })
+    Ok(SwitchCallback { _data: data })
 }
 
 #[cfg(not(HAVE_SCHED_EXIT_TP))]
-impl<T: SchedExit> Drop for Exits<T> {
+impl<T: SchedExit> Drop for SwitchCallback<T> {
     fn drop(&mut self) {
         context::might_sleep();
         // SAFETY: By the type's invariant the calls have been started. Process context.

@@ -9,7 +9,7 @@ use crate::engine::{
             Gaps, //
         },
         Distance,
-        IdleStays,
+        IdlePeriods,
         WaitCause,
         WaitPart, //
     },
@@ -24,8 +24,8 @@ pub const CPUS: u32 = 256;
 /// The maximum number of them that were idle at some time.
 pub const IDLE_CPUS: u32 = 64;
 
-/// The maximum number of idle stays that are looked at for a wait, likewise.
-pub const STAYS: u32 = 256;
+/// The maximum number of idle periods that are looked at for a wait, likewise.
+pub const PERIODS: u32 = 256;
 
 /// The maximum number of times that [`Candidates::next`] is called for a wait, likewise.
 pub const STEPS: u32 = 1024;
@@ -56,8 +56,8 @@ pub trait Candidates {
     /// Returns whether a CPU shares the last-level cache of that one.
     fn is_near(&self, cpu: u32) -> bool;
 
-    /// Returns the idle stays of a CPU; `None` if there is no such CPU.
-    fn stays(&self, cpu: u32) -> Option<&IdleStays>;
+    /// Returns the idle periods of a CPU; `None` if there is no such CPU.
+    fn periods(&self, cpu: u32) -> Option<&IdlePeriods>;
 
     /// Returns how far a CPU is from that one.
     fn distance(&self, cpu: u32) -> Distance;
@@ -162,13 +162,13 @@ impl LongestCells {
 /// `gaps` that CPU's memory for this.
 ///
 /// Takes a bounded number of steps, whatever the number of CPUs.
-pub fn look(wait: &Wait, own: &IdleStays, gaps: &Gaps, candidates: &impl Candidates) -> LongWait {
+pub fn look(wait: &Wait, own: &IdlePeriods, gaps: &Gaps, candidates: &impl Candidates) -> LongWait {
     let (start, end) = (wait.start.min(wait.end), wait.end);
     let queued = wait.queued.max(start).min(end);
     gaps.begin(start, end);
     let mut look = Look {
         gaps,
-        stays: STAYS,
+        periods: PERIODS,
         unknown_before: start,
         longest: (0, 0),
     };
@@ -187,7 +187,7 @@ pub fn look(wait: &Wait, own: &IdleStays, gaps: &Gaps, candidates: &impl Candida
             let Some(cpu) = next_in_round(candidates, last) else {
                 break;
             };
-            // Before the stays are touched, whose lines other CPUs write.
+            // Before the periods are touched, whose lines other CPUs write.
             let is_next = candidates.is_near(cpu) == is_near;
             if steps == 0 || (is_next && cpus == 0) {
                 look.unknown_before = end;
@@ -195,11 +195,11 @@ pub fn look(wait: &Wait, own: &IdleStays, gaps: &Gaps, candidates: &impl Candida
             }
             last = cpu;
             steps = steps.wrapping_sub(1);
-            let Some(stays) = candidates.stays(cpu).filter(|_| is_next) else {
+            let Some(periods) = candidates.periods(cpu).filter(|_| is_next) else {
                 continue;
             };
             cpus = cpus.wrapping_sub(1);
-            if stays.was_busy(start, end) {
+            if periods.was_busy(start, end) {
                 continue;
             }
             if idle_cpus == 0 {
@@ -207,7 +207,7 @@ pub fn look(wait: &Wait, own: &IdleStays, gaps: &Gaps, candidates: &impl Candida
                 break 'all;
             }
             idle_cpus = idle_cpus.wrapping_sub(1);
-            *sum = sum.wrapping_add(look.add(cpu, stays, start, end));
+            *sum = sum.wrapping_add(look.add(cpu, periods, start, end));
         }
     }
     let (cpu, idle) = look.longest;
@@ -246,8 +246,8 @@ fn next_in_round(candidates: &impl Candidates, cpu: u32) -> Option<u32> {
 struct Look<'a> {
     /// What is not known to be idle yet.
     gaps: &'a Gaps,
-    /// How many stays may still be looked at.
-    stays: u32,
+    /// How many periods may still be looked at.
+    periods: u32,
     /// The time before which a CPU may have been idle that is not known.
     unknown_before: u64,
     /// The number of the CPU that was idle longest, and how long.
@@ -256,8 +256,8 @@ struct Look<'a> {
 
 impl Look<'_> {
     /// Adds what a CPU did. Returns for how long it is the first known to be idle.
-    fn add(&mut self, cpu: u32, stays: &IdleStays, start: u64, end: u64) -> u64 {
-        let (first, idle, known_from) = self.visit(stays, start, end, gaps::MOST);
+    fn add(&mut self, cpu: u32, periods: &IdlePeriods, start: u64, end: u64) -> u64 {
+        let (first, idle, known_from) = self.visit(periods, start, end, gaps::MOST);
         self.unknown_before = self.unknown_before.max(known_from);
         if idle > self.longest.1 {
             self.longest = (cpu, idle);
@@ -265,16 +265,22 @@ impl Look<'_> {
         first
     }
 
-    /// Takes the idle stays of a CPU out of the gaps, which may become `most`. Returns how much was
-    /// taken, how long the CPU was idle, and from when on that is all.
+    /// Takes the idle periods of a CPU out of the gaps, which may become `most`. Returns how much
+    /// was taken, how long the CPU was idle, and from when on that is all.
     #[inline(never)]
-    fn visit(&mut self, stays: &IdleStays, start: u64, end: u64, most: usize) -> (u64, u64, u64) {
+    fn visit(
+        &mut self,
+        periods: &IdlePeriods,
+        start: u64,
+        end: u64,
+        most: usize,
+    ) -> (u64, u64, u64) {
         let (mut taken, mut idle, mut cursor) = (0_u64, 0_u64, 0);
-        let known_from = stays.visit(start, end, |from, until| {
-            if self.stays == 0 || self.gaps.len() >= most {
+        let known_from = periods.visit(start, end, |from, until| {
+            if self.periods == 0 || self.gaps.len() >= most {
                 return false;
             }
-            self.stays = self.stays.wrapping_sub(1);
+            self.periods = self.periods.wrapping_sub(1);
             let part = self.gaps.take(&mut cursor, from, until);
             taken = taken.wrapping_add(part.unwrap_or_default());
             idle = idle.wrapping_add(until.saturating_sub(from));

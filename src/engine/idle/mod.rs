@@ -2,13 +2,13 @@
 
 //! When CPUs stood idle, and for how much of a task's wait another CPU did.
 //!
-//! Each CPU keeps a record of its last stays in its idle task ([`IdleStays`]). When a long wait
+//! Each CPU keeps a record of its last idle periods ([`IdlePeriods`]). When a long wait
 //! ends, [`look`] goes through the records of the CPUs that the task may use, and splits the wait
 //! ([`LongWait`]); each CPU adds up its own ([`LongWaits`]).
 
 pub mod gaps;
 pub mod look;
-pub mod stays;
+pub mod periods;
 pub mod totals;
 
 use core::mem::size_of;
@@ -17,17 +17,17 @@ pub use crate::engine::distance::Distance;
 pub use gaps::Gaps;
 pub use look::{Candidates, LongWait, Longest, Wait};
 pub(in crate::engine) use look::{LongWaitCells, LongestCells};
-pub use stays::IdleStays;
+pub use periods::IdlePeriods;
 pub use totals::{LongWaits, WaitCause, WaitPart, WaitSums};
 
 /// What a CPU keeps for long waits. Zero bytes are an empty one.
 ///
-/// Only the CPU writes it, with interrupts off; others read `stays` and `sums`.
+/// Only the CPU writes it, with interrupts off; others read `periods` and `sums`.
 #[repr(C)]
 #[derive(Debug, Default)]
 pub struct CpuIdle {
     /// When the CPU stood idle.
-    pub stays: IdleStays,
+    pub periods: IdlePeriods,
     /// The long waits that have ended on it.
     pub sums: LongWaits,
     /// Its memory for a look at others.

@@ -13,7 +13,7 @@ use schedhist_engine::engine::format::{openmetrics, text, Scope};
 use schedhist_engine::engine::idle::{
     gaps::{self, Gaps},
     look::{self, look, Candidates, LongWait, Longest, Wait},
-    stays::{IdleStays, KEPT},
+    periods::{IdlePeriods, KEPT},
     totals::{LongWaits, WaitCause, WaitPart, WaitSums},
     Distance,
 };
@@ -23,8 +23,8 @@ use WaitPart::{Busy, LlcIdle, OwnIdle, RemoteIdle, Unknown, Waited};
 /// What a CPU did.
 #[derive(Clone, Debug)]
 struct Cpu {
-    /// Its idle stays: gap before, and length.
-    stays: Vec<(u64, u64)>,
+    /// Its idle periods: gap before, and length.
+    periods: Vec<(u64, u64)>,
     /// It stays idle at the end.
     is_idle: bool,
     /// Nothing is known before this.
@@ -61,7 +61,7 @@ impl Random {
             1 + random.below(if is_short { longest.min(5) } else { longest })
         };
         Cpu {
-            stays: (0..number).map(|_| (length(self), length(self))).collect(),
+            periods: (0..number).map(|_| (length(self), length(self))).collect(),
             is_idle: self.below(2) == 0,
             known: if self.below(4) == 0 {
                 FIRST + self.below(200)
@@ -101,8 +101,8 @@ impl Idle {
 
 impl Cpu {
     /// Records what the CPU did until `now`. Returns the record, and when it was idle.
-    fn play(&self, now: u64) -> (IdleStays, Idle) {
-        let (record, mut idle) = (IdleStays::default(), Idle(vec![false; now as usize + 1]));
+    fn play(&self, now: u64) -> (IdlePeriods, Idle) {
+        let (record, mut idle) = (IdlePeriods::default(), Idle(vec![false; now as usize + 1]));
         let mut is_started = false;
         let mut start = |at: u64, is_idle: bool| {
             // Called between two switches: as soon as the time has come.
@@ -112,7 +112,7 @@ impl Cpu {
             }
         };
         let mut at = FIRST;
-        for (busy, length) in &self.stays {
+        for (busy, length) in &self.periods {
             let (from, until) = (at + busy, at + busy + length);
             if until >= now {
                 break;
@@ -135,7 +135,7 @@ impl Cpu {
 }
 
 struct Machine {
-    records: Vec<IdleStays>,
+    records: Vec<IdlePeriods>,
     is_allowed: Vec<bool>,
     llcs: Vec<u32>,
     calls: Cell<u32>,
@@ -154,7 +154,7 @@ impl Candidates for Machine {
         self.llcs[cpu as usize] == self.llcs[self.own as usize]
     }
 
-    fn stays(&self, cpu: u32) -> Option<&IdleStays> {
+    fn periods(&self, cpu: u32) -> Option<&IdlePeriods> {
         self.records.get(cpu as usize)
     }
 
@@ -310,8 +310,8 @@ proptest! {
 }
 
 /// Idle at `from` to `until`, again and again, `number` times.
-fn often_idle(number: u64, first: u64) -> IdleStays {
-    let record = IdleStays::default();
+fn often_idle(number: u64, first: u64) -> IdlePeriods {
+    let record = IdlePeriods::default();
     record.start(FIRST, false);
     for at in 0..number {
         record.begin(first + 4 * at);
@@ -320,7 +320,7 @@ fn often_idle(number: u64, first: u64) -> IdleStays {
     record
 }
 
-fn machine(records: Vec<IdleStays>) -> Machine {
+fn machine(records: Vec<IdlePeriods>) -> Machine {
     Machine {
         is_allowed: vec![true; records.len()],
         llcs: vec![0; records.len()],
@@ -353,8 +353,8 @@ fn a_look_is_bounded() {
     assert_eq!(found(busy(look::CPUS + 2)).part(Unknown), 9990);
     // Likewise those that were idle.
     let idle = |number| {
-        let stays = (0..number).map(|_| often_idle(1, 20));
-        busy(1).into_iter().chain(stays).collect()
+        let periods = (0..number).map(|_| often_idle(1, 20));
+        busy(1).into_iter().chain(periods).collect()
     };
     let exact = found(idle(look::IDLE_CPUS));
     assert_eq!((exact.part(Unknown), exact.part(Busy)), (0, 9989));
@@ -365,11 +365,11 @@ fn a_look_is_bounded() {
     many.llcs[1..].fill(1);
     assert_eq!(look_at(&many, &wait).part(Unknown), 9990);
     assert!(many.calls.get() <= look::STEPS + 4);
-    // All have more stays than are looked at: those that were are counted.
-    let stays = (0..20)
+    // All have more periods than are looked at: those that were are counted.
+    let periods = (0..20)
         .map(|cpu| often_idle(KEPT as u64 - 1, 20 + cpu % 4))
         .collect();
-    let bounded = look_at(&machine(stays), &wait);
+    let bounded = look_at(&machine(periods), &wait);
     assert!(
         (50..260).contains(&bounded.part(Unknown)) && bounded.part(OwnIdle) > 0,
         "{bounded:?}"
@@ -405,7 +405,7 @@ fn a_look_begins_at_the_own_cpu() {
 
 #[test]
 fn a_cpu_tells_nothing_of_before_it_is_known() {
-    let record = IdleStays::default();
+    let record = IdlePeriods::default();
     let wait = Wait {
         start: 10,
         end: 20,
@@ -418,7 +418,7 @@ fn a_cpu_tells_nothing_of_before_it_is_known() {
     record.begin(12);
     assert_eq!(unknown(record), 10);
     // One that comes online is known from its first switch from idle on.
-    let record = IdleStays::default();
+    let record = IdlePeriods::default();
     record.end(14);
     assert_eq!(unknown(record), 4);
     // One that forgets does not know what it forgot.
@@ -427,7 +427,7 @@ fn a_cpu_tells_nothing_of_before_it_is_known() {
     record.start(15, false);
     assert_eq!(unknown(record), 5);
     // One that was idle when it began to be known was so from then on.
-    let record = IdleStays::default();
+    let record = IdlePeriods::default();
     record.start(13, true);
     let found = look_at(&machine(vec![often_idle(0, 0), record]), &wait);
     assert_eq!((found.part(Unknown), found.part(LlcIdle)), (3, 7));

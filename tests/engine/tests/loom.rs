@@ -44,7 +44,7 @@ use schedhist_engine::{
             totals::Worst,
         },
         identity::Identity,
-        idle::IdleStays,
+        idle::IdlePeriods,
         metric::{Counter, Metric, MetricSet},
         outlier::{
             history::Slice,
@@ -1194,25 +1194,25 @@ fn shared<T>(value: T) -> (Arc<T>, Arc<T>) {
 /// A CPU is idle from 10 to 20, from 30 to 40 and so on; a reader looks meanwhile.
 fn stays_while_they_come() {
     const STARTS: [u64; 3] = [10, 30, 50];
-    let stays = IdleStays::default();
-    settle(&stays);
-    stays.start(1, false);
+    let periods = IdlePeriods::default();
+    settle(&periods);
+    periods.start(1, false);
     let ended = loom::sync::atomic::AtomicUsize::new(0);
-    let (writer, reader) = shared((stays, ended));
+    let (writer, reader) = shared((periods, ended));
     side_by_side(
         move || {
-            let (stays, ended) = &*writer;
+            let (periods, ended) = &*writer;
             for (number, from) in (1..).zip(STARTS) {
-                stays.begin(from);
-                stays.end(from + 10);
+                periods.begin(from);
+                periods.end(from + 10);
                 ended.store(number, Release);
             }
         },
         move || {
-            let (stays, ended) = &*reader;
+            let (periods, ended) = &*reader;
             let ended = ended.load(Acquire);
             let (mut oldest, mut found) = (100, 0);
-            let known_from = stays.visit(5, 100, |from, until| {
+            let known_from = periods.visit(5, 100, |from, until| {
                 // One in progress lasts on, for all that is known.
                 assert!(until == from + 10 || (until == 100 && found == 0));
                 assert!(STARTS.contains(&from) && until <= oldest);
@@ -1240,11 +1240,11 @@ fn without_fences_an_idle_stay_is_torn() {
 
 /// A CPU that is idle since 10 leaves its idle task at 20; a reader looks meanwhile.
 fn stay_that_ends() {
-    let stays = IdleStays::default();
-    settle(&stays);
-    stays.start(5, false);
-    stays.begin(10);
-    let (writer, reader) = shared(stays);
+    let periods = IdlePeriods::default();
+    settle(&periods);
+    periods.start(5, false);
+    periods.begin(10);
+    let (writer, reader) = shared(periods);
     side_by_side(
         move || writer.end(20),
         move || assert!(!reader.was_busy(12, 28)),
@@ -1267,11 +1267,11 @@ fn without_fences_a_stay_that_ends_is_taken_for_work() {
 fn stays_that_are_forgotten() {
     for is_started in [true, false] {
         in_all_orders(3, move || {
-            let stays = IdleStays::default();
-            settle(&stays);
-            stays.start(5, false);
-            stays.begin(10);
-            let (writer, reader) = shared(stays);
+            let periods = IdlePeriods::default();
+            settle(&periods);
+            periods.start(5, false);
+            periods.begin(10);
+            let (writer, reader) = shared(periods);
             side_by_side(
                 move || {
                     writer.forget();

@@ -27,7 +27,7 @@ Three kinds of samples have wider intervals. They are few, which is checked:
 
 On each CPU schedhist saw consecutive switches, as many as `switches` says. The first and the last
 one lie between the marks that we write before and after switching on and off. Of the few
-candidates, those are used whose sums are possible: the stays on a CPU add up to the time between
+candidates, those are used whose sums are possible: the slices on a CPU add up to the time between
 the first and the last switch, to within a microsecond or so.
 """
 

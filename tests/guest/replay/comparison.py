@@ -30,7 +30,7 @@ OTHERS = [name for name in BLOCKED_OTHERWISE if name not in NEVER]
 
 
 def candidates(cpu: int, trace: Trace, module: Module) -> list[int]:
-    """Returns the first switches with which the stays on this CPU come out as recorded."""
+    """Returns the first switches with which the slices on this CPU come out as recorded."""
     switches = trace.switches[cpu]
     counters, histograms = module.counters[cpu], module.histograms[cpu]
     number = counters["switches"]
@@ -66,7 +66,7 @@ def candidates(cpu: int, trace: Trace, module: Module) -> list[int]:
             found.append(k)
     if not found:
         die(
-            f"cpu {cpu}: no {number} switches in a row, the first of {low} to {high}, have stays "
+            f"cpu {cpu}: no {number} switches in a row, the first of {low} to {high}, have slices "
             f"that add up to {total} ns"
         )
     return found

@@ -96,8 +96,8 @@ def read_events(folder: Path) -> list[Event]:
     return sorted(found, key=lambda event: event.time)
 
 
-def overlap(stays: list[Interval], start: int, end: int) -> list[Interval]:
-    return [(max(a, start), min(b, end)) for a, b in stays if a < end and b > start]
+def overlap(periods: list[Interval], start: int, end: int) -> list[Interval]:
+    return [(max(a, start), min(b, end)) for a, b in periods if a < end and b > start]
 
 
 def length(intervals: list[Interval]) -> int:
@@ -113,7 +113,7 @@ class State:
     """What is known so far."""
 
     def __init__(self) -> None:
-        self.stays: dict[int, list[Interval]] = {}
+        self.periods: dict[int, list[Interval]] = {}
         # Since when a CPU is idle, and since when that is known.
         self.idle_since: dict[int, int] = {}
         self.known: dict[int, int] = {}
@@ -127,7 +127,7 @@ class State:
         self.known.setdefault(cpu, time)
         if values["prev_pid"] == 0:
             if since := self.idle_since.pop(cpu, None):
-                self.stays.setdefault(cpu, []).append((since, time))
+                self.periods.setdefault(cpu, []).append((since, time))
         elif values["prev_state"] in RUNNABLE:
             self.waiting[values["prev_pid"]] = time
         else:
@@ -145,11 +145,11 @@ class State:
         start, queued, end = self.waited[pid]
         if any(self.known.get(other, end) > start for other in mask):
             return None
-        # A stay in progress lasts on.
-        stays = {other: overlap(self.stays.get(other, [])[-200:] + [(since, end)] * bool(since), start, end)
+        # A period in progress lasts on.
+        periods = {other: overlap(self.periods.get(other, [])[-200:] + [(since, end)] * bool(since), start, end)
                  for other in mask for since in [self.idle_since.get(other, 0)]}
-        own = overlap(stays[cpu], queued, end)
-        others = overlap(stays.pop(cpu), start, queued) + [stay for part in stays.values() for stay in part]
+        own = overlap(periods[cpu], queued, end)
+        others = overlap(periods.pop(cpu), start, queued) + [period for part in periods.values() for period in part]
         return Parts(length(own), length(own + others) - length(own), 0)
 
 

@@ -70,8 +70,8 @@ class Result:
         self.samples.setdefault(metric, []).append((max(low, 0), max(high, 0)))
 
 
-def stays(seen: list[Switch], result: Result) -> None:
-    """Adds the stays on a CPU: each switch seen but the first ends one."""
+def slices(seen: list[Switch], result: Result) -> None:
+    """Adds the slices on a CPU: each switch seen but the first ends one."""
     result.counters["start_unseen"] += bool(seen)
     for one, two in itertools.pairwise(seen):
         metric = "oncpu" if two.prev else "idle"
@@ -214,7 +214,7 @@ def replay(trace: Trace, module: Module, order: list[Switch | Other]) -> dict[in
     """Computes the expected recordings from the switches that are marked as seen."""
     results = {cpu: Result() for cpu in trace.switches}
     for cpu, switches in trace.switches.items():
-        stays([switch for switch in switches if switch.seen], results[cpu])
+        slices([switch for switch in switches if switch.seen], results[cpu])
     on = trace.marks["schedhist on"], trace.marks["schedhist is on"]
     tasks: dict[int, Task] = {}
     for event in order:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The last stays of a CPU in its idle task.
+//! The last idle periods of a CPU.
 
 use crate::engine::{
     atomic::{
@@ -13,33 +13,33 @@ use crate::engine::{
     Cell, //
 };
 
-/// The number of stays that are kept, a power of two, of which one may be being overwritten. Small
-/// under loom, where every access counts.
+/// The number of periods that are kept, a power of two, of which one may be being overwritten.
+/// Small under loom, where every access counts.
 pub const KEPT: usize = if cfg!(loom) { 2 } else { 64 };
 
-/// The last stays of a CPU in its idle task; times in nanoseconds of its clock.
+/// The last idle periods of a CPU; times in nanoseconds of its clock.
 ///
 /// Only that CPU writes it, at switches to and from its idle task, with interrupts off; any CPU
-/// reads it. A reader copies nothing: it takes each stay, and then checks that the stay was not
+/// reads it. A reader copies nothing: it takes each period, and then checks that the period was not
 /// being overwritten.
 ///
 /// All zero bytes are a record that knows nothing.
 #[repr(C, align(64))]
 #[derive(Debug)]
-pub struct IdleStays {
-    /// The start of the stay in progress; 0 if there is none.
+pub struct IdlePeriods {
+    /// The start of the period in progress; 0 if there is none.
     since: Cell,
-    /// The number of stays ever recorded.
+    /// The number of periods ever recorded.
     count: Cell,
-    /// The time from which on all stays are recorded; 0 if none are.
+    /// The time from which on all periods are recorded; 0 if none are.
     known: Cell,
-    /// The end of the last stay that has ended.
+    /// The end of the last period that has ended.
     last_end: Cell,
-    /// The start and the end of each stay.
+    /// The start and the end of each period.
     places: [[Cell; 2]; KEPT],
 }
 
-impl Default for IdleStays {
+impl Default for IdlePeriods {
     /// Nothing is known.
     fn default() -> Self {
         Self {
@@ -53,16 +53,16 @@ impl Default for IdleStays {
     }
 }
 
-impl IdleStays {
-    /// Forgets all stays. Must not run at the same time as a switch on the CPU.
+impl IdlePeriods {
+    /// Forgets all periods. Must not run at the same time as a switch on the CPU.
     pub fn forget(&self) {
         self.known.set(0);
-        // Who sees that no stay is in progress any more sees that nothing is known.
+        // Who sees that no period is in progress any more sees that nothing is known.
         fence(Release);
         self.since.set(0);
     }
 
-    /// Begins to know the stays: `is_idle` is whether the CPU is in its idle task at `now`. To be
+    /// Begins to know the periods: `is_idle` is whether the CPU is in its idle task at `now`. To be
     /// called on the CPU, with interrupts off, when its switches are being recorded already.
     pub fn start(&self, now: u64, is_idle: bool) {
         if is_idle && self.since.get() == 0 {
@@ -98,7 +98,7 @@ impl IdleStays {
         fence(Release);
         self.count.set(count.wrapping_add(1));
         self.last_end.set(now);
-        // Who sees the end of the stay in progress, or the next stay in the place of an old one,
+        // Who sees the end of the period in progress, or the next one in the place of an old one,
         // sees these two.
         fence(Release);
         self.since.set(0);
@@ -120,8 +120,8 @@ impl IdleStays {
         known <= start && (since == 0 || since >= end) && self.last_end.get() <= start
     }
 
-    /// Returns the time from which on stays are known, the start of the one in progress, and the
-    /// count; `None` if nothing is known. Later loads see what had happened when that stay began,
+    /// Returns the time from which on periods are known, the start of the one in progress, and the
+    /// count; `None` if nothing is known. Later loads see what had happened when that period began,
     /// or the last one ended.
     #[inline(always)]
     fn state(&self) -> Option<(u64, u64, u64)> {
@@ -134,10 +134,10 @@ impl IdleStays {
         (known != 0 && self.known.get() == known).then_some((known, since, count))
     }
 
-    /// Calls `visit` with the stays from `start` to `end`, newest first and clipped, until it
+    /// Calls `visit` with the periods from `start` to `end`, newest first and clipped, until it
     /// returns false. Returns the time from which on `visit` has got all of them: `start` at best.
     ///
-    /// `end` must be in the past by the CPU's own clock, for which a stay in progress lasts on.
+    /// `end` must be in the past by the CPU's own clock, for which a period in progress lasts on.
     #[inline(always)]
     pub fn visit(&self, start: u64, end: u64, mut visit: impl FnMut(u64, u64) -> bool) -> u64 {
         let Some((known, since, mut number)) = self.state().filter(|(known, ..)| *known < end)
@@ -179,10 +179,10 @@ impl IdleStays {
         start
     }
 
-    /// Returns whether the stay since `since` is among the first `count` ones by now.
+    /// Returns whether the period since `since` is among the first `count` ones by now.
     #[inline(always)]
     fn has_ended(&self, since: u64, count: u64) -> bool {
-        // A later stay may be in its place already, with a later start.
+        // A later period may be in its place already, with a later start.
         let [from, _] = &self.places[count.wrapping_sub(1) as usize % KEPT];
         count != 0 && from.get() >= since
     }
