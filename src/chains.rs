@@ -31,6 +31,7 @@ use crate::{
             Link,
             Place,
             Ring,
+            Walked,
             HOPS, //
         },
         switch::Sample,
@@ -103,18 +104,22 @@ impl AllChains {
         }
     }
 
-    /// Keeps the chain of the outlier `id` with this sample, of the task that has `cpu`. To be
-    /// called on `cpu` itself, with interrupts off, before the next switch.
-    pub(crate) fn keep(&self, cpu: u32, id: u64, sample: &Sample) {
+    /// Keeps the chain of the outlier `id` with this sample, of the task that has `cpu`, and
+    /// returns it. To be called on `cpu` itself, with interrupts off, before the next switch, up to
+    /// which the hops last.
+    pub(crate) fn keep(
+        &self,
+        cpu: u32,
+        id: u64,
+        sample: &Sample,
+    ) -> Option<(Walked, impl Iterator<Item = Hop> + '_)> {
         if matches!(sample.metric, Metric::Oncpu | Metric::Idle) {
-            return;
+            return None;
         }
-        let Some(chain) = self.cpus.get(cpu) else {
-            return;
-        };
+        let chain = self.cpus.get(cpu)?;
         let first = chain.ring.now();
         let read = |link: Link| self.cpus.get(link.cpu())?.ring.read(link.number());
-        chain.kept.keep(id, sample, first, read);
+        chain.kept.keep(id, sample, first, read)
     }
 
     /// Calls `visit` with all kept chains, in the order of their numbers, each with its CPU and its

@@ -42,10 +42,14 @@
 //! type is followed by `= field - field` is computed from two earlier ones, and is no argument.
 //!
 //! The arguments have the order of the fields. There are at most twelve, as many as a BPF program
-//! on a raw tracepoint gets; `outlier` has twelve. A record has its fields sorted by alignment, so
-//! that it has no holes.
+//! on a raw tracepoint gets; `outlier` and `hop` have twelve. A record has its fields sorted by
+//! alignment, so that it has no holes.
 
 use crate::engine::{
+    chain::{
+        Context,
+        End, //
+    },
     idle::Distance,
     switch::Cause,
     Metric, //
@@ -224,4 +228,66 @@ trace_events! {
         group: u32,
     } => "id={id} comm={comm} pid={pid} prio={prio} cpu={cpu} ran_ns={ran_ns} slices={slices} "
         "group={group}";
+
+    /// The chain of an outlier: who could have ended it earlier.
+    ///
+    /// Emitted after the outlier and its culprits, in the same context, while chains are kept, and
+    /// followed by an event `hop` for each task in it. Their times, `blocked_ns` and `missing_ns`
+    /// add up to `duration_ns`.
+    event chain {
+        /// The number of the outlier.
+        id: u64,
+        /// As in the event `outlier`, like all that follow up to its duration.
+        metric: Metric,
+        /// The task's thread id.
+        pid: Pid,
+        /// The thread's name.
+        comm: Comm,
+        /// The CPU.
+        cpu: Cpu,
+        /// The task's group.
+        group: u32,
+        /// The sample, in nanoseconds.
+        duration_ns: Ns as weight,
+        /// Where the chain ends.
+        end: End,
+        /// For how long the last task had been blocked when something else than a task woke it.
+        blocked_ns: Ns,
+        /// For how much of the time it is not known who did what.
+        missing_ns: Ns,
+        /// How many events `hop` follow.
+        hops: u32,
+    } => "id={id} metric={metric} comm={comm} pid={pid} cpu={cpu} group={group} "
+        "duration_ns={duration_ns} end={end} blocked_ns={blocked_ns} missing_ns={missing_ns} "
+        "hops={hops}";
+
+    /// A task in a chain, from that of the outlier back in time, each woken by the next one.
+    event hop {
+        /// The number of the outlier.
+        id: u64,
+        /// 0 for the task of the outlier, 1 for the one that woke it, and so on.
+        number: u32,
+        /// The task's thread id.
+        pid: Pid,
+        /// The thread's name when it got the CPU.
+        comm: Comm,
+        /// The CPU on which it woke the one before; for the first, the CPU of the outlier.
+        cpu: Cpu,
+        /// Its group then.
+        group: u32,
+        /// How it woke the one before; `unknown` for the first.
+        via: Context,
+        /// The time for which the one before depended on it: the sum of those that follow.
+        duration_ns: Ns as weight,
+        /// For how much of that it had a CPU.
+        ran_ns: Ns,
+        /// For how much it waited for one after its own wakeup.
+        waited_ns: Ns,
+        /// For how much it waited for one after it was preempted.
+        preempted_ns: Ns,
+        /// For how much its quota was spent.
+        throttled_ns: Ns,
+    } => "id={id} number={number} comm={comm} pid={pid} cpu={cpu} group={group} via={via} "
+        "duration_ns={duration_ns} ran_ns={ran_ns} waited_ns={waited_ns} "
+        "preempted_ns={preempted_ns} throttled_ns={throttled_ns}";
 }

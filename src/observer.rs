@@ -144,13 +144,14 @@ fn enter(
     chain: &CpuChain,
     task: Task<'_>,
     now: u64,
-    start: Start,
-    waiting: u64,
+    (start, waiting): (Start, u64),
+    group: Group,
     link: impl FnOnce() -> u64,
 ) {
     chain.ring.enter(&ChainSlice {
         pid: task.pid(),
         comm: task.comm(),
+        group,
         start,
         since: now,
         waiting,
@@ -202,8 +203,14 @@ impl<O: Observer> Observer for ChainObserver<'_, O> {
     }
 
     #[inline(always)]
-    fn begins(self, now: u64, start: Start, waiting: u64, link: impl FnOnce() -> u64) {
-        enter(self.chain, self.next, now, start, waiting, link);
+    fn begins(
+        self,
+        now: u64,
+        waited: (Start, u64),
+        group: impl FnOnce() -> Group,
+        link: impl FnOnce() -> u64,
+    ) {
+        enter(self.chain, self.next, now, waited, group(), link);
     }
 
     #[inline(always)]
@@ -301,9 +308,15 @@ impl Observer for &TracingObserver<'_> {
         }
     }
 
-    fn begins(self, now: u64, start: Start, waiting: u64, link: impl FnOnce() -> u64) {
+    fn begins(
+        self,
+        now: u64,
+        waited: (Start, u64),
+        group: impl FnOnce() -> Group,
+        link: impl FnOnce() -> u64,
+    ) {
         if let Some(chain) = self.chain {
-            enter(chain, self.names.next, now, start, waiting, link);
+            enter(chain, self.names.next, now, waited, group(), link);
         }
     }
 

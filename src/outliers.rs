@@ -36,6 +36,11 @@ use crate::{
     },
     chains::AllChains,
     engine::{
+        chain::{
+            Hop,
+            Walked,
+            HOPS, //
+        },
         format::Actions,
         idle::LongWait,
         outlier::{
@@ -141,6 +146,48 @@ impl Job for Budget {
                 0 => {}
                 limit => pr_warn!("outlier_limit: limit of {limit} reached, {REST}\n"),
             }
+        }
+    }
+}
+
+/// Emits the events of the chain of an outlier of `task`.
+fn emit_chain(
+    id: u64,
+    cpu: u32,
+    sample: &Sample,
+    task: &Identity,
+    walked: &Walked,
+    hops: impl Iterator<Item = Hop>,
+) {
+    events::trace_chain(
+        id,
+        sample.metric,
+        task.pid,
+        &task.comm,
+        cpu,
+        task.group.number(),
+        sample.value,
+        walked.end,
+        walked.blocked,
+        walked.missing,
+        walked.hops,
+    );
+    if events::trace_hop_enabled() {
+        for (hop, number) in hops.zip(0..HOPS as u32) {
+            events::trace_hop(
+                id,
+                number,
+                hop.pid,
+                &hop.comm,
+                hop.cpu,
+                hop.group.number(),
+                hop.via,
+                hop.sum(),
+                hop.ran,
+                hop.waited,
+                hop.preempted,
+                hop.throttled,
+            );
         }
     }
 }
@@ -356,9 +403,7 @@ impl Outliers {
             }
         };
         // First: who finds the outlier finds its chain.
-        if let Some(chains) = chains {
-            chains.keep(cpu, id, sample);
-        }
+        let chain = chains.and_then(|chains| chains.keep(cpu, id, sample));
         let longest = long_wait.and_then(|wait| wait.longest);
         // Cannot fail: the log always has a slot.
         let Some((outlier, culprits)) = log.report(id, sample, task, longest) else {
@@ -392,6 +437,9 @@ impl Outliers {
                     task.group.number(),
                 );
             }
+        }
+        if let Some((walked, hops)) = chain {
+            emit_chain(id, cpu, sample, &outlier.task, &walked, hops);
         }
         self.act();
         self.budget.limit.done();

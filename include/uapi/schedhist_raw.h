@@ -687,6 +687,9 @@ struct schedhist_raw_chain {
  * @preempted_ns: for how long it waited for one after it was preempted
  * @throttled_ns: for how long its quota was spent
  * @comm: the name of the task, padded with NULs
+ * @cpu: the CPU on which it woke the task before it
+ * @group: the number of its group then; 0 for the group "other", and while tasks are
+ *	not grouped
  */
 struct schedhist_raw_hop {
 	struct schedhist_raw_record record;
@@ -700,6 +703,8 @@ struct schedhist_raw_hop {
 	__u64 preempted_ns;
 	__u64 throttled_ns;
 	char comm[16];
+	__u32 cpu;
+	__u32 group;
 };
 
 /**
@@ -718,7 +723,7 @@ struct schedhist_raw_hop {
  * @link_cpu: the CPU of that slice
  * @via: the context there: SCHEDHIST_RAW_VIA_*
  * @start: what had led to the slice: SCHEDHIST_RAW_START_*
- * @reserved: 0
+ * @group: the number of the task's group, as in HOP
  * @comm: the name of the task, padded with NULs
  */
 struct schedhist_raw_kept_slice {
@@ -733,7 +738,7 @@ struct schedhist_raw_kept_slice {
 	__u32 link_cpu;
 	__u32 via;
 	__u32 start;
-	__u32 reserved;
+	__u32 group;
 	char comm[16];
 };
 

@@ -44,12 +44,13 @@ impl SeqCount {
     ///
     /// Only the writer of the cells may call this, with interrupts off.
     #[inline(always)]
-    pub fn write(&self, write: impl FnOnce()) {
+    pub fn write<T>(&self, write: impl FnOnce() -> T) -> T {
         self.0.add(1);
         fence(Release);
-        write();
+        let written = write();
         fence(Release);
         self.0.add(1);
+        written
     }
 
     /// Returns a result of `copy` for which all cells were as the same write left them. Waits while

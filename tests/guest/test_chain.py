@@ -3,15 +3,18 @@
 
 import errno
 import os
+import re
 import socket
 import time
 from pathlib import Path
 
 from harness import raw
 from harness.chains import ENDS, PARTS, chains
+from harness.groups import groups
 from harness.outliers import escaped
 from harness.test import (DEBUGFS, KO, about_numbers, busy, check_laws, eq, fails, fails_with, has_clock, load, measure,
                           messages, note, parameter, read, reset, run, skip, spawn, status, unload, value, wait_until, within, write)
+from harness.trace import Instance
 
 MS = 10**6
 
@@ -48,6 +51,46 @@ def begin(slices=1024, threshold=10 * MS):
     write("threshold_ns/offcpu", threshold)
     # Of all tasks of the guest together.
     write("outlier_rate", "none")
+
+
+def test_chain_events():
+    """Each chain is an event, with one for each hop, in the context of the task of the outlier."""
+    begin(threshold=MS // 2)
+    measure(0)
+    trace = Instance("outlier", "chain", "hop")
+    measure(1)
+    with busy():
+        time.sleep(1)
+        measure(0)
+    trace.nothing_lost()
+    found = [re.fullmatch(r".*-(\d+) +\[(\d+)\] .*?: ((?:chain|hop|outlier): .*)", line).groups() for line in trace.lines()]
+    ids = [sorted(re.findall(rf"{event}: id=(\d+) metric", "\n".join(text for *_, text in found)))
+           for event in ("outlier", "chain")]
+    eq("chains", ids[1], ids[0])
+    within("chains that are kept", 5, len(chains()))
+    for chain in chains():
+        first = chain.hops[0]
+        wanted = [f"chain: id={chain.id} metric={chain.metric} comm={first.comm} pid={first.pid} cpu={chain.cpu} group=0 "
+                  f"duration_ns={chain.duration_ns} end={chain.end} blocked_ns={chain.blocked_ns} "
+                  f"missing_ns={chain.missing_ns} hops={chain.number}"]
+        wanted += [f"hop: id={chain.id} number={number} comm={hop.comm} pid={hop.pid} cpu={hop.cpu} group=0 "
+                   f"via={hop.via.replace('-', 'unknown')} duration_ns={hop.sum} "
+                   + " ".join(f"{part}={getattr(hop, part)}" for part in PARTS)
+                   for number, hop in enumerate(chain.hops)]
+        eq("its events", [event for event in found if re.match(rf"(chain|hop): id={chain.id} ", event[2])],
+           [(str(first.pid), f"{chain.cpu:03}", text) for text in wanted])
+
+
+def test_chain_groups_of_hops():
+    """Each hop has the group of its task."""
+    begin()
+    write("group_by", "comm")
+    wake_in_turn()
+    measure(0)
+    names = {number: group.name for number, group in groups().items()}
+    hops = [hop for chain in of_task("first") for hop in chain.hops if hop.comm in ("first", "second", "third")]
+    within("hops", 3, len(hops))
+    eq("their groups", [names.get(hop.group) for hop in hops], [hop.comm for hop in hops])
 
 
 def test_chain_control():

@@ -88,7 +88,7 @@ def window(seconds: float) -> None:
 
 FTRACE = re.compile(r".*-(?P<tid>\d+) +\[\d+\] \S+ +[\d.]+: (?P<event>[a-z_]+): +(?P<text>.*)")
 PERF = re.compile(r" *(?P<tid>-?\d+) +schedhist:(?P<event>[a-z_]+): +(?P<text>.*)")
-PID, ID = re.compile(r" pid=(\d+) prio="), re.compile(r"\bid=(\d+) ")
+PID, ID = re.compile(r" pid=(\d+) (?:prio|cpu)="), re.compile(r"\bid=(\d+) ")
 # In kernel stacks a sleep is known by a function of the system call.
 SLEEPS = {
     "nap_futex": re.compile(r"\bfutex_|nap_futex"),
@@ -117,12 +117,12 @@ def pid_of(text: str) -> int:
 
 def check_all(lines: list[str]) -> None:
     """Asserts that the PID in each record's common fields is that of the task, 0 for an idle CPU; a culprit
-    comes in the context of its outlier."""
+    or a hop comes in the context of its outlier."""
     wrong, counts, victims = [], Counter(), {}
     for tid, event, text in events(lines):
         if event == "idle":
             wanted = 0
-        elif event == "culprit":
+        elif event in ("culprit", "hop"):
             wanted = victims.get(ID.search(text)[1], -1)  # type: ignore[index]
         else:
             wanted = pid_of(text)

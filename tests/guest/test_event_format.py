@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
 """The format of each event, as its readers see it."""
 
+from harness.chains import ENDS
 from harness.test import EVENTFS, EVENTS, TRACEFS, about_texts, eq, load
 
 CAUSES = """preempted interruptible uninterruptible stopped dead wakeup fork idle throttled idle_wait traced parked
     frozen other"""
+CONTEXTS = "task softirq fork interrupt interrupt_softirq unknown_softirq idle unknown"
 DISTANCES = "none own core llc node remote"
 METRICS = """oncpu runq_wakeup runq_preempt blocked_interruptible blocked_uninterruptible offcpu idle wakeup throttled
     resched resched_lazy"""
@@ -61,6 +63,29 @@ FORMATS = {
     unsigned int slices 36 4 0
     unsigned int group 40 4 0
     char comm[16] 44 16 0""", "id comm pid prio cpu ran_ns slices group"),
+    "chain": ("""u64 id 8 8 0
+    u64 duration_ns 16 8 0
+    u64 blocked_ns 24 8 0
+    u64 missing_ns 32 8 0
+    pid_t pid 40 4 1
+    unsigned int cpu 44 4 0
+    unsigned int group 48 4 0
+    unsigned int hops 52 4 0
+    u8 metric 56 1 0
+    char comm[16] 57 16 0
+    u8 end 73 1 0""", "id metric comm pid cpu group duration_ns end blocked_ns missing_ns hops"),
+    "hop": ("""u64 id 8 8 0
+    u64 duration_ns 16 8 0
+    u64 ran_ns 24 8 0
+    u64 waited_ns 32 8 0
+    u64 preempted_ns 40 8 0
+    u64 throttled_ns 48 8 0
+    unsigned int number 56 4 0
+    pid_t pid 60 4 1
+    unsigned int cpu 64 4 0
+    unsigned int group 68 4 0
+    char comm[16] 72 16 0
+    u8 via 88 1 0""", "id number comm pid cpu group via duration_ns ran_ns waited_ns preempted_ns throttled_ns"),
 }
 PRINTED = {"u64": "%llu", "pid_t": "%d", "int": "%d", "unsigned int": "%u", "char": "%s", "u8": "%s"}
 
@@ -81,7 +106,8 @@ def expected(event: str) -> list[str]:
     values = {name: f"(unsigned long long)REC->{name}" if type_ == "u64" else f"REC->{name}"
               for name, type_ in types.items()}
     values |= {"cause": symbolic("cause", CAUSES), "metric": symbolic("metric", METRICS),
-               "distance": symbolic("distance", DISTANCES)}
+               "distance": symbolic("distance", DISTANCES), "end": symbolic("end", " ".join(ENDS)),
+               "via": symbolic("via", CONTEXTS)}
     text = " ".join(f"{name}={PRINTED[types[name]]}" for name in shown.split())
     return [*lines, f'print fmt: "{text}", ' + ", ".join(values[name] for name in shown.split())]
 

@@ -32,7 +32,7 @@ def check_samples(before: Saved, after: Saved, events: list[str]) -> None:
     """Asserts that the events of a window are its samples, bucket by bucket, on each CPU."""
     samples: dict[tuple[int, str], list[int]] = defaultdict(list)
     for line in events:
-        if line.startswith(("long_wait: ", "outlier: ", "culprit: ")):
+        if line.startswith(("long_wait: ", "outlier: ", "culprit: ", "chain: ", "hop: ")):
             continue
         match = SAMPLE.fullmatch(line) or IDLE.fullmatch(line)
         if not match:
@@ -80,12 +80,15 @@ def expected_counts(before: Saved, after: Saved, events: list[str]) -> dict[str,
     """Returns how often each event must have been seen."""
     grown = Counter({metric: sum(after[where].count - before[where].count for where in after if where[1] == metric)
                      for metric in METRICS})
-    numbers = (re.findall(r"^outlier: .* culprits=(\d+) ", line) for line in events)
+    def numbers(pattern: str) -> list[int]:
+        return [int(number) for line in events for number in re.findall(pattern, line)]
     return {event: grown[event] for event in EVENTS} | {
         "blocked": grown["blocked_interruptible"] + grown["blocked_uninterruptible"],
         "long_wait": int(re.search(r"^all waits (\d+) ", read("long_waits"), re.MULTILINE)[1]),
         "outlier": status("outliers"),
-        "culprit": sum(int(number) for found in numbers for number in found),
+        "culprit": sum(numbers(r"^outlier: .* culprits=(\d+) ")),
+        "chain": len(numbers(r"^outlier: id=(\d+) metric=runq_")),
+        "hop": sum(numbers(r"^chain: .* hops=(\d+)$")),
     }
 
 
@@ -93,7 +96,7 @@ def expected_counts(before: Saved, after: Saved, events: list[str]) -> dict[str,
 def test_event_window():
     needs("perf", "trace-cmd", "bpftrace", "hist")
     expedite_rcu()
-    load_all()
+    load_all("chain=1024")
     measure(0)
     outliers_of("runq", 150)
     outliers_of("idle", 150)

@@ -19,7 +19,7 @@ CHAIN = re.compile(r"chain id (?P<id>\d+) metric (?P<metric>\w+) cpu (?P<cpu>\d+
                    r"hops (?P<number>\d+)")
 HOP = re.compile(r"  hop id (?P<id>\d+) via (?P<via>-|\w+) "
                  + " ".join(rf"{part} (?P<{part}>\d+)" for part in PARTS)
-                 + r" slices (?P<slices>\d+) pid (?P<pid>\d+) comm (?P<comm>.*)")
+                 + r" slices (?P<slices>\d+) cpu (?P<cpu>\d+) group (?P<group>\d+) pid (?P<pid>\d+) comm (?P<comm>.*)")
 
 
 def _values(match: re.Match[str]) -> dict[str, int | str]:
@@ -49,6 +49,7 @@ class Chain(SimpleNamespace):
             ("the first hop has no way to another", self.hops[0].via == "-"),
             ("the others have one", all(hop.via in VIAS[1:] for hop in self.hops[1:])),
             ("the number of hops is the chain's", all(hop.id == self.id for hop in self.hops)),
+            ("the first hop ends on the CPU of the chain", self.hops[0].cpu == self.cpu),
             ("each has a slice", all(hop.slices for hop in self.hops)),
         ):
             if not holds:

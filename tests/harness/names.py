@@ -70,7 +70,7 @@ def files(cpus: list[int]) -> dict[str, int]:
 
 # The trace events.
 EVENTS = ["oncpu", "runq", "offcpu", "blocked", "wakeup", "throttled", "resched", "resched_lazy", "idle", "long_wait",
-          "outlier", "culprit"]
+          "outlier", "culprit", "chain", "hop"]
 # The tracepoints that the module probes while tasks are not grouped and nobody listens.
 PROBED = ["sched/sched_switch", "sched/sched_waking", "task/task_newtask"]
 PARAMETERS = ["chain", "group_by", "group_rules", "metrics", "precision"]

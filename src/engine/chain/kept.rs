@@ -15,6 +15,7 @@ use crate::engine::{
         Walked,
         HOPS, //
     },
+    group::Group,
     identity::CommCells,
     outlier::KEPT,
     switch::{
@@ -40,6 +41,8 @@ pub struct Chain {
 struct HopCells {
     /// From the lowest bit on: the PID, in 32 bits; the context, in 8; the number of slices.
     task: Cell,
+    /// The CPU, and above it the group.
+    place: Cell,
     comm: CommCells,
     ran: Cell,
     waited: Cell,
@@ -51,6 +54,8 @@ impl HopCells {
     fn set(&self, hop: &Hop) {
         let task = u64::from(hop.pid as u32) | ((hop.via as u64) << 32);
         self.task.set(task | (u64::from(hop.slices) << 40));
+        self.place
+            .set(u64::from(hop.cpu) | (u64::from(hop.group.number()) << 32));
         self.comm.set(&hop.comm);
         self.ran.set(hop.ran);
         self.waited.set(hop.waited);
@@ -60,10 +65,13 @@ impl HopCells {
 
     fn get(&self) -> Hop {
         let task = self.task.get();
+        let place = self.place.get();
         let via = Context::ALL.get((task >> 32) as u8 as usize);
         Hop {
             pid: task as i32,
             comm: self.comm.get(),
+            group: Group::new((place >> 32) as u32).unwrap_or(Group::OTHER),
+            cpu: place as u32,
             via: via.copied().unwrap_or(Context::Unknown),
             slices: (task >> 40) as u32,
             ran: self.ran.get(),
@@ -122,19 +130,17 @@ const _: () = assert!(cfg!(loom) || size_of::<Chains>() <= 32 * 1024);
 
 impl Chains {
     /// Keeps the chain of the outlier `id`, which is not 0, from the slice `first` on; `read` is
-    /// that of [`walk()`].
+    /// that of [`walk()`]. Returns what was found, with the hops.
     pub fn keep(
         &self,
         id: u64,
         sample: &Sample,
         first: Link,
         read: impl Fn(Link) -> Option<Slice>,
-    ) {
+    ) -> Option<(Walked, impl Iterator<Item = Hop> + '_)> {
         let count = self.count.get();
-        let Some(place) = self.places.get(count as usize % KEPT) else {
-            return;
-        };
-        place.seqcount.write(|| {
+        let place = self.places.get(count as usize % KEPT)?;
+        let walked = place.seqcount.write(|| {
             place.id.set(id);
             place.sample.set(sample);
             let walked = walk(first, sample.start(), sample.end, read, |number, hop| {
@@ -145,8 +151,11 @@ impl Chains {
             place.end.set(walked.end as u64);
             place.len.set(u64::from(walked.hops));
             place.rest.set(walked.blocked.wrapping_add(walked.missing));
+            walked
         });
         self.count.set(count.wrapping_add(1));
+        let hops = place.hops.iter().take(walked.hops as usize);
+        Some((walked, hops.map(HopCells::get)))
     }
 
     /// Returns the numbers of the outliers whose chains are kept, in no order.

@@ -20,6 +20,7 @@ use crate::engine::{
         Interrupted,
         Link, //
     },
+    group::Group,
     identity::CommCells,
     named::named,
     Cell, //
@@ -65,6 +66,8 @@ pub struct Slice {
     pub pid: i32,
     /// The task's name, padded with NULs.
     pub comm: [u8; 16],
+    /// The task's group; [`Group::OTHER`] if tasks are not grouped.
+    pub group: Group,
     /// What had led to it.
     pub start: Start,
     /// The time at which the task got the CPU.
@@ -90,7 +93,7 @@ pub struct Kept {
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
 pub struct Place {
-    /// The PID, and above it the start.
+    /// From the lowest bit on: the PID, in 32 bits; the start, in 8; the group.
     task: Cell,
     since: Cell,
     waiting: Cell,
@@ -103,8 +106,9 @@ pub struct Place {
 impl Place {
     #[inline(always)]
     fn set(&self, slice: &Slice) {
+        let group = u64::from(slice.group.number());
         self.task
-            .set(u64::from(slice.pid as u32) | ((slice.start as u64) << 32));
+            .set(u64::from(slice.pid as u32) | ((slice.start as u64) << 32) | (group << 40));
         self.since.set(slice.since);
         self.waiting.set(slice.waiting);
         self.link.set(slice.link.bits());
@@ -114,10 +118,11 @@ impl Place {
 
     fn get(&self) -> Slice {
         let task = self.task.get();
-        let start = Start::ALL.get((task >> 32) as usize);
+        let start = Start::ALL.get((task >> 32) as u8 as usize);
         Slice {
             pid: task as i32,
             comm: self.comm.get(),
+            group: Group::new((task >> 40) as u32).unwrap_or(Group::OTHER),
             start: start.copied().unwrap_or(Start::Unknown),
             since: self.since.get(),
             waiting: self.waiting.get(),

@@ -9,6 +9,7 @@ use crate::engine::{
         Slice,
         Start, //
     },
+    group::Group,
     named::named, //
 };
 
@@ -71,6 +72,10 @@ pub struct Hop {
     pub pid: i32,
     /// The task's name, padded with NULs.
     pub comm: [u8; 16],
+    /// The task's group, in the slice in which it woke the one before.
+    pub group: Group,
+    /// The CPU that it had then.
+    pub cpu: u32,
     /// How it woke the one before; [`Context::Unknown`] for the first, which nobody awaits.
     pub via: Context,
     /// The number of its slices.
@@ -90,6 +95,8 @@ impl Hop {
     pub const NONE: Self = Self {
         pid: 0,
         comm: [0; 16],
+        group: Group::OTHER,
+        cpu: 0,
         via: Context::Unknown,
         slices: 0,
         ran: 0,
@@ -98,10 +105,12 @@ impl Hop {
         throttled: 0,
     };
 
-    const fn new(slice: &Slice, via: Context) -> Self {
+    const fn new(slice: &Slice, cpu: u32, via: Context) -> Self {
         Self {
             pid: slice.pid,
             comm: slice.comm,
+            group: slice.group,
+            cpu,
             via,
             ..Self::NONE
         }
@@ -157,8 +166,8 @@ pub fn walk(
         let mut hop = match current {
             Some(hop) => hop,
             None if hops == HOPS => break,
-            None if hops == 0 => Hop::new(&slice, Context::Unknown),
-            None => Hop::new(&slice, context),
+            None if hops == 0 => Hop::new(&slice, link.cpu(), Context::Unknown),
+            None => Hop::new(&slice, link.cpu(), context),
         };
         // `clamp()` could panic, for all that the compiler knows.
         let since = slice.since.min(until).max(start);

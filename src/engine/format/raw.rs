@@ -117,7 +117,7 @@ const WAIT_SUMS_LEN: usize = (WaitPart::COUNT + WaitCause::COUNT * 2) * 8;
 const LONG_WAITS_LEN: usize = 32 + WAIT_SUMS_LEN;
 const GROUP_LONG_WAITS_LEN: usize = 24 + WAIT_SUMS_LEN;
 const CHAIN_LEN: usize = 64;
-const HOP_LEN: usize = 80;
+const HOP_LEN: usize = 88;
 const KEPT_SLICE_LEN: usize = 88;
 const GROUP_MIGRATIONS_LEN: usize = 16 + Distance::BETWEEN_CPUS.len() * 8;
 
@@ -318,6 +318,8 @@ pub fn chain(out: &mut impl Sink, cpu: u32, chain: &Chain, hops: &[Hop]) {
             fields.u64(hop.preempted);
             fields.u64(hop.throttled);
             fields.bytes(hop.comm);
+            fields.u32(hop.cpu);
+            fields.u32(hop.group.number());
         });
     }
 }
@@ -353,7 +355,7 @@ pub fn kept_slice(out: &mut impl Sink, cpu: u32, kept: &Kept) {
         fields.u32(slice.link.cpu());
         fields.u32(slice.link.context() as u32);
         fields.u32(slice.start as u32);
-        fields.u32(0);
+        fields.u32(slice.group.number());
         fields.bytes(slice.comm);
     });
 }

@@ -291,12 +291,14 @@ pub fn chain(out: &mut impl Write, cpu: u32, chain: &Chain, hops: &[Hop]) -> fmt
         writeln!(
             out,
             "  hop id {id} via {via} ran_ns {} waited_ns {} preempted_ns {} throttled_ns {} \
-             slices {} pid {} comm {}",
+             slices {} cpu {} group {} pid {} comm {}",
             hop.ran,
             hop.waited,
             hop.preempted,
             hop.throttled,
             hop.slices,
+            hop.cpu,
+            hop.group.number(),
             hop.pid,
             Comm(&hop.comm),
         )?;

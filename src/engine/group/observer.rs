@@ -186,8 +186,14 @@ impl<O: Observer, G: CpuGroups> Observer for Grouped<O, G> {
     }
 
     #[inline(always)]
-    fn begins(self, now: u64, start: Start, waiting: u64, link: impl FnOnce() -> u64) {
-        self.inner.begins(now, start, waiting, link);
+    fn begins(
+        self,
+        now: u64,
+        waited: (Start, u64),
+        group: impl FnOnce() -> Group,
+        link: impl FnOnce() -> u64,
+    ) {
+        self.inner.begins(now, waited, group, link);
     }
 
     #[inline(always)]

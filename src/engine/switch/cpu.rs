@@ -222,7 +222,7 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         }
         let left = state.take();
         if now < left.out {
-            observer.begins(now, Start::Unknown, now, || 0);
+            begins(observer, now, (Start::Unknown, now), || 0);
             return self.unseen_wait(left.out);
         }
         let last_cpu = observer.cpu_of(left.place);
@@ -236,7 +236,7 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
                 true => Start::Throttled,
                 false => Start::Preempted,
             };
-            observer.begins(now, start, left.out, || left.place);
+            begins(observer, now, (start, left.out), || left.place);
             if left.state.is_throttled() {
                 observer.throttled(away);
                 return self.end_throttling::<S>(now, away, observer);
@@ -282,9 +282,9 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         match early.map(|(wait, ..)| wait) {
             Some(Some(wait)) => {
                 let woken = now.wrapping_sub(wait);
-                observer.begins(now, Start::Woken, woken, || state.take_waker());
+                begins(observer, now, (Start::Woken, woken), || state.take_waker());
             }
-            Some(None) => observer.begins(now, Start::Unknown, now, || 0),
+            Some(None) => begins(observer, now, (Start::Unknown, now), || 0),
             None => {}
         }
         let record = |metric, value, cause| self.record::<S>(metric, value, cause, now, observer);
@@ -350,11 +350,11 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
                     last_queued => (Start::Forked, waited(now, task.run_delay(), last_queued)),
                 };
                 let since = now.saturating_sub(waited);
-                observer.begins(now, start, since, || state.take_waker());
+                begins(observer, now, (start, since), || state.take_waker());
             }
             return self.enter_new::<S>(now, task, observer);
         }
-        observer.begins(now, Start::Unknown, now, || 0);
+        begins(observer, now, (Start::Unknown, now), || 0);
         self.count(match state.is_untracked() {
             true => Counter::Untracked,
             false => Counter::WaitUnseen,
@@ -532,6 +532,12 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
 #[inline(always)]
 fn is_preemption<O: Observer>(switch: &impl Switch, state: PrevState, _: O) -> bool {
     O::GROUPS && state.is_runnable() && switch.prev().pid() != 0
+}
+
+/// Tells `observer` what led to the slice that begins at `now`: see [`Observer::begins`].
+#[inline(always)]
+fn begins(observer: impl Observer, now: u64, waited: (Start, u64), link: impl FnOnce() -> u64) {
+    observer.begins(now, waited, || observer.entered().group(), link);
 }
 
 /// Keeps the path that calls this out of the way of the other one, which then takes no jump.

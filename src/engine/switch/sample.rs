@@ -6,7 +6,10 @@ pub use crate::engine::metric::Side;
 
 use crate::engine::{
     chain::Start,
-    group::TaskGroup,
+    group::{
+        Group,
+        TaskGroup, //
+    },
     histogram::{
         totals::Totals,
         Scheme, //
@@ -175,10 +178,17 @@ pub trait Observer: Copy {
     fn idle_ends(self, _now: u64) {}
 
     /// Learns what led to the slice of the task that gets the CPU at `now`, and since when it had
-    /// waited. `link` returns what is kept of who woke it or, if nobody did, what
-    /// [`Observer::place`] had returned for it. Called before the samples of that task.
+    /// waited. `group` returns its group, and `link` what is kept of who woke it or, if nobody
+    /// did, what [`Observer::place`] had returned for it. Called before the samples of that task.
     #[inline(always)]
-    fn begins(self, _now: u64, _start: Start, _waiting: u64, _link: impl FnOnce() -> u64) {}
+    fn begins(
+        self,
+        _now: u64,
+        _waited: (Start, u64),
+        _group: impl FnOnce() -> Group,
+        _link: impl FnOnce() -> u64,
+    ) {
+    }
 
     /// Returns what is kept of the task that leaves `cpu`, before [`Observer::begins`] of the next
     /// one.

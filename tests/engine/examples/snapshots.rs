@@ -13,6 +13,7 @@ use schedhist_engine::engine::{
     self,
     chain::{Chain, Context, End, Hop, Kept, Link, Slice, Start, Walked},
     format::raw::{self, Sink},
+    group::Group,
     idle::WaitSums,
     metric::Metric,
     switch::{sample::Cause, Sample},
@@ -53,6 +54,8 @@ fn outliers(out: &mut Bytes) {
     let hop = Hop {
         pid,
         comm,
+        group: Group::OTHER,
+        cpu: 0,
         via: Context::Task,
         slices: 1,
         ran: 5,
@@ -64,6 +67,7 @@ fn outliers(out: &mut Bytes) {
     let slice = Slice {
         pid,
         comm,
+        group: Group::OTHER,
         start: Start::Woken,
         since: 13,
         waiting: 11,

@@ -13,6 +13,7 @@ use schedhist_engine::engine::{
         Walked, HOPS, STEPS,
     },
     format::{raw, text, Slices},
+    group::Group,
     metric::Metric,
     outlier::KEPT,
     switch::sample::{Cause, Sample},
@@ -29,6 +30,7 @@ fn slice(pid: i32, start: Start, waiting: u64, since: u64, link: Link) -> Slice 
     Slice {
         pid,
         comm: *b"a task\0\0\0\0\0\0\0\0\0\0",
+        group: Group::new(pid as u32 * 10).expect("a small number"),
         start,
         since,
         waiting,
@@ -44,6 +46,7 @@ fn walk_all(rings: &Rings, first: Link, start: u64, end: u64) -> (Walked, Vec<Ho
         hops.push(*hop);
     });
     assert_eq!(hops.len(), walked.hops as usize);
+    { hops.iter() }.for_each(|hop| assert_eq!(hop.group.number(), hop.pid as u32 * 10));
     let sum: u64 = hops.iter().map(Hop::sum).sum();
     assert_eq!(
         sum + walked.blocked + walked.missing,
@@ -549,7 +552,13 @@ fn keep(chains: &Chains, id: u64) {
     let (rings, c) = abc();
     let read = |link: Link| rings[link.cpu() as usize].read(link.number());
     let sample = sample(48);
-    chains.keep(id, &sample, c, read);
+    let (walked, kept) = chains.keep(id, &sample, c, read).expect("there is a place");
+    let mut hops = [Hop::NONE; HOPS];
+    assert_eq!(
+        chains.read(id, &mut hops).map(|chain| chain.walked),
+        Some(walked)
+    );
+    assert!(kept.eq(hops.into_iter().take(3)));
 }
 
 #[test]
@@ -582,12 +591,12 @@ fn kept_chains() {
          # chain 1024\n\
          chain id 19 metric offcpu cpu 1 duration_ns 48 end interrupt blocked_ns 2 missing_ns 0 \
          hops 3\n  \
-         hop id 19 via - ran_ns 0 waited_ns 4 preempted_ns 0 throttled_ns 0 slices 1 pid 3 comm a \
-         task\n  \
-         hop id 19 via task ran_ns 13 waited_ns 7 preempted_ns 0 throttled_ns 0 slices 1 pid 2 \
-         comm a task\n  \
-         hop id 19 via task ran_ns 15 waited_ns 2 preempted_ns 5 throttled_ns 0 slices 2 pid 1 \
-         comm a task\n"
+         hop id 19 via - ran_ns 0 waited_ns 4 preempted_ns 0 throttled_ns 0 slices 1 cpu 1 group 30 \
+         pid 3 comm a task\n  \
+         hop id 19 via task ran_ns 13 waited_ns 7 preempted_ns 0 throttled_ns 0 slices 1 cpu 0 \
+         group 20 pid 2 comm a task\n  \
+         hop id 19 via task ran_ns 15 waited_ns 2 preempted_ns 5 throttled_ns 0 slices 2 cpu 1 \
+         group 10 pid 1 comm a task\n"
     );
 }
 
@@ -609,12 +618,13 @@ fn chains_in_raw() {
     let words: Vec<u32> = { out.0.chunks(4) }
         .map(|word| u32::from_le_bytes(word.try_into().unwrap()))
         .collect();
-    assert_eq!(words.len() * 4, 64 + 3 * 80);
+    assert_eq!(words.len() * 4, 64 + 3 * 88);
     let metric = Metric::Offcpu as u32;
     assert_eq!(words[..8], [30, 64, 7, 0, 1, metric, 48, 0]);
     assert_eq!(words[8..16], [54, 0, 2, 0, 0, 0, End::Interrupt as u32, 3]);
-    let last = &words[16 + 40..];
-    assert_eq!(last[..8], [31, 80, 7, 0, 2, 0, 1, 2]);
+    let last = &words[16 + 44..];
+    assert_eq!(last[..8], [31, 88, 7, 0, 2, 0, 1, 2]);
     assert_eq!(last[8..16], [15, 0, 2, 0, 5, 0, 0, 0]);
+    assert_eq!(last[20..], [1, 10]);
     assert_eq!(words[16 + 5], Context::Unknown as u32);
 }

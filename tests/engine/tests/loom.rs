@@ -1308,6 +1308,7 @@ fn without_fences_a_forgotten_idle_stay_is_taken_for_work() {
 /// The slice `number` of a CPU: of the task with this PID, woken in the slice before it.
 fn chain_slice(number: u64) -> ChainSlice {
     ChainSlice {
+        group: Group::OTHER,
         pid: number as i32,
         comm: [number as u8; 16],
         start: Start::Woken,

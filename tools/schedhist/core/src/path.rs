@@ -17,6 +17,7 @@ use crate::{
             raw::{SLICES_MAGIC, SLICES_VERSION},
             text::Escaped,
         },
+        group::Group,
     },
     raw::{decode_error, DecodeError, Reader, Records, KEPT_SLICE},
 };
@@ -150,11 +151,12 @@ fn kept_slice(mut record: Reader<'_>) -> Option<(u32, Kept)> {
     let (number, since, idle) = (record.u64()?, record.u64()?, record.u64()?);
     let (waiting, link_number) = (record.u64()?, record.u64()?);
     let (link_cpu, via, start) = (record.u32()?, record.u32()?, record.u32()?);
-    let _reserved = record.u32()?;
+    let group = Group::new(record.u32()?).unwrap_or(Group::OTHER);
     let context = Context::ALL.get(via as usize).copied();
     let slice = Slice {
         pid,
         comm: record.bytes(16)?.try_into().ok()?,
+        group,
         start: Start::ALL
             .get(start as usize)
             .copied()

@@ -6,6 +6,7 @@ use schedhist_core::{
     engine::{
         chain::{Context, Link, Place, Ring, Slice, Start},
         format::raw::{self, Sink},
+        group::Group,
     },
     path::{Occupant, Path, Slices, Times},
 };
@@ -35,6 +36,7 @@ impl Machine {
             // Of the same length: the command is 3.
             pid: name.len() as i32,
             comm,
+            group: Group::OTHER,
             start,
             since: times[1],
             waiting: times[0],

@@ -557,7 +557,7 @@ fn parse_record(
         }
         // The command takes chains from the file `chains`, and slices from `slices`.
         CHAIN => record.bytes(56).map(drop),
-        HOP => record.bytes(72).map(drop),
+        HOP => record.bytes(80).map(drop),
         KEPT_SLICE => record.bytes(80).map(drop),
         _ => Some(()),
     }
