@@ -472,6 +472,23 @@ def test_tool_watch_chain():
         eq(f"the sum of shares, {chain}", round(sum(shares), 1), 100)
 
 
+def test_tool_watch_chain_groups():
+    """A summary says what each group depended on, in parts that add up."""
+    begin("group_by=comm")
+    write("outlier_rate", "none")
+    job = Job("watch", "offcpu", "-T", "80ms", "--chain", "--summary", "-j", "-d", "6")
+    wait_until("the threshold", lambda: is_watched("offcpu"))
+    wake_in_turn()
+    parts = ("ran_ns", "waited_ns", "preempted_ns", "throttled_ns")
+    depends = {}
+    for one in objects(job.ends(3).out)[0]["chains"]:
+        times = sum(hop[part] for hop in one["hops"] for part in parts)
+        eq(f"{one}", times + one["blocked_ns"] + one["missing_ns"], one["sum_ns"])
+        depends[one["name"]] = {hop["name"]: hop["ran_ns"] for hop in one["hops"]}
+    within(f"what third ran for first, {depends}", 60_000_000, depends["first"]["third"])
+    within(f"what second ran for first, {depends}", 30_000_000, depends["first"]["second"])
+
+
 def test_tool_record_chain():
     """A recording has the chains of its outliers, and their parts add up."""
     begin()

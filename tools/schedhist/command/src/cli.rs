@@ -478,7 +478,7 @@ pub struct Watch {
     #[arg(short, long, conflicts_with_all = ["json", "stacks", "chain"])]
     pub quiet: bool,
     /// Go on, and print a summary at the end
-    #[arg(long, conflicts_with_all = ["quiet", "chain"])]
+    #[arg(long, conflicts_with = "quiet")]
     pub summary: bool,
     /// The action, see below; repeatable
     #[arg(long, value_name = "ACTION", value_parser = Action::parser())]

@@ -111,10 +111,10 @@ fn record(path: &Path, seed: u64, count: u64, stall: u64) -> Vec<f64> {
                  culprit id 1 ran_ns {STALL} slices 1 pid 9 prio 49 comm hog\n\
                  chain id 1 metric runq_wakeup cpu 2 duration_ns {STALL} end interrupt \
                  blocked_ns 20000000 missing_ns 5000000 hops 2\n  \
-                 hop id 1 via - ran_ns 0 waited_ns 10000000 preempted_ns 0 throttled_ns 0 slices 1 \
+                 hop id 1 via - ran_ns 0 waited_ns 10000000 preempted_ns 0 throttled_ns 0 slices 1 cpu 1 group 0 \
                  pid 7 comm </title>\n  \
                  hop id 1 via task ran_ns 5000000 waited_ns 9000000 preempted_ns 1000000 \
-                 throttled_ns 0 slices 2 pid 8 comm db/3\n"
+                 throttled_ns 0 slices 2 cpu 1 group 0 pid 8 comm db/3\n"
             );
             recorder.outliers(&text).unwrap();
         }

@@ -255,11 +255,11 @@ fn counters_are_those_of_the_intervals() {
                 end_ns 1500 missing_ns 0 culprits 0 pid 7 prio 120 comm a\n";
     let chain = "chain id 1 metric runq_wakeup cpu 2 duration_ns 500 end start blocked_ns 0 \
                  missing_ns 0 hops 3\n  \
-                 hop id 1 via - ran_ns 0 waited_ns 100 preempted_ns 0 throttled_ns 0 slices 1 pid 7 \
+                 hop id 1 via - ran_ns 0 waited_ns 100 preempted_ns 0 throttled_ns 0 slices 1 cpu 1 group 0 pid 7 \
                  comm a\n  \
-                 hop id 1 via task ran_ns 0 waited_ns 0 preempted_ns 0 throttled_ns 0 slices 1 pid 8 \
+                 hop id 1 via task ran_ns 0 waited_ns 0 preempted_ns 0 throttled_ns 0 slices 1 cpu 1 group 0 pid 8 \
                  comm b\n  \
-                 hop id 1 via task ran_ns 300 waited_ns 100 preempted_ns 0 throttled_ns 0 slices 1 \
+                 hop id 1 via task ran_ns 300 waited_ns 100 preempted_ns 0 throttled_ns 0 slices 1 cpu 1 group 0 \
                  pid 9 comm c\n";
     for chain in [chain, ""] {
         counters.outlier(&text::outliers(&format!("{outlier}{chain}"))[0]);

@@ -158,8 +158,7 @@ fn outliers(contents: &Contents, metrics: &[String], style: &Style) -> String {
 
 /// Returns the numbers of the groups of an outlier.
 fn numbers_of(outlier: &Outlier) -> impl Iterator<Item = u32> + '_ {
-    let culprits = outlier.culprits.iter().map(|culprit| culprit.group);
-    culprits.chain([outlier.group]).filter(|id| *id != 0)
+    watch::groups_of(outlier).filter(|id| *id != 0)
 }
 
 fn summary(outliers: &[&Recorded], names: impl Fn(&Recorded) -> watch::Names) -> String {

@@ -2,9 +2,10 @@
 
 //! `watch --summary`: outliers added up, by who had the CPU, who waited, and where.
 
-use std::fmt::Write;
+use std::{cmp::Reverse, fmt::Write};
 
 use schedhist_core::{
+    chains::{self, Dependence},
     culprits::{self, Sums},
     text::{shares, Outlier},
     units::Unit,
@@ -37,6 +38,7 @@ pub struct Summary {
     /// As in [`PARTS`].
     parts: [Sums; 4],
     has_groups: bool,
+    chains: Vec<Dependence>,
 }
 
 impl Summary {
@@ -52,6 +54,7 @@ impl Summary {
         if { self.worst.as_ref() }.is_none_or(|it| it.duration_ns < outlier.duration_ns) {
             self.worst = Some(outlier.clone());
         }
+        chains::add(&mut self.chains, outlier, &name);
         let [culprits, groups, waiting, stacks] = &mut self.parts;
         culprits.add(outlier, culprits::comm);
         let none = || "(no group)".to_owned();
@@ -122,7 +125,34 @@ impl Summary {
                 let _ = writeln!(out, "  and {} more", sums.len() - MOST);
             }
         }
+        let all = self.chains();
+        for it in all.iter().take(MOST) {
+            let s = if it.chains == 1 { "" } else { "s" };
+            let (chains, sum) = (it.chains, time(it.sum_ns));
+            let head = format!("what {} depended on, by {chains} chain{s}, {sum}:", it.name);
+            wrap(&mut out, &head);
+            let parts = it.parts(time);
+            let times: Vec<_> = parts.iter().map(|(ns, _)| *ns).collect();
+            for ((ns, what), share) in parts.iter().zip(shares(&times)).take(MOST) {
+                let (whole, tenth, ns) = (share / 10, share % 10, time(*ns));
+                wrap(&mut out, &format!("  {whole:>3}.{tenth}% {ns:>8}  {what}"));
+            }
+            if parts.len() > MOST {
+                let _ = writeln!(out, "  and {} more", parts.len() - MOST);
+            }
+            wrap(&mut out, &format!("  {}", it.law()));
+        }
+        if all.len() > MOST {
+            let _ = writeln!(out, "and what {} more depended on", all.len() - MOST);
+        }
         out
+    }
+
+    /// Returns what whose tasks depended on, the longest time first.
+    fn chains(&self) -> Vec<&Dependence> {
+        let mut all: Vec<_> = self.chains.iter().collect();
+        all.sort_by_cached_key(|it| Reverse(it.sum_ns));
+        all
     }
 
     pub fn json(&self, metric: &str, threshold: u64, missed: u64) -> String {
@@ -155,8 +185,33 @@ impl Summary {
             let list = Cell::List(sums.iter().map(object).collect());
             fields.push((PARTS[place].0.into(), list));
         }
+        let chains = self.chains();
+        if !chains.is_empty() {
+            let list = Cell::List(chains.into_iter().map(dependence).collect());
+            fields.push(("chains".into(), list));
+        }
         Cell::Object(fields).line()
     }
+}
+
+fn dependence(it: &Dependence) -> Cell {
+    let hop = |(name, [ran, waited, preempted, throttled]): &(String, [u64; 4])| {
+        Cell::Object(vec![
+            ("name".into(), Cell::from(name)),
+            ("ran_ns".into(), Cell::Time(*ran)),
+            ("waited_ns".into(), Cell::Time(*waited)),
+            ("preempted_ns".into(), Cell::Time(*preempted)),
+            ("throttled_ns".into(), Cell::Time(*throttled)),
+        ])
+    };
+    Cell::Object(vec![
+        ("name".into(), Cell::from(&it.name)),
+        ("chains".into(), Cell::Number(it.chains.into())),
+        ("sum_ns".into(), Cell::Time(it.sum_ns)),
+        ("blocked_ns".into(), Cell::Time(it.blocked_ns)),
+        ("missing_ns".into(), Cell::Time(it.missing_ns)),
+        ("hops".into(), Cell::List(it.hops.iter().map(hop).collect())),
+    ])
 }
 
 #[cfg(test)]
@@ -180,7 +235,23 @@ mod tests {
             "__schedule+0x1/0x2".to_owned(),
             "futex_wait+0x3/0x4".to_owned(),
         ];
-        for outlier in OutlierParser::default().feed(text_of_module) {
+        let mut outliers = OutlierParser::default().feed(text_of_module);
+        let of_module = "chain id 4 metric runq_wakeup cpu 2 duration_ns 30000000 end interrupt \
+             blocked_ns 4000000 missing_ns 0 hops 3\n  \
+             hop id 4 via - ran_ns 0 waited_ns 1000000 preempted_ns 0 throttled_ns 0 slices 1 cpu \
+             2 group 1 pid 7 comm web/1\n  \
+             hop id 4 via task ran_ns 10000000 waited_ns 3000000 preempted_ns 0 throttled_ns 0 \
+             slices 1 cpu 0 group 2 pid 8 comm db\n  \
+             hop id 4 via task ran_ns 12000000 waited_ns 0 preempted_ns 0 throttled_ns 0 slices 1 \
+             cpu 0 group 0 pid 9 comm sh/9\n\
+             chain id 5 metric runq_wakeup cpu 3 duration_ns 10000000 end overwritten blocked_ns 0 \
+             missing_ns 9000000 hops 2\n  \
+             hop id 5 via - ran_ns 0 waited_ns 0 preempted_ns 0 throttled_ns 0 slices 1 cpu 3 \
+             group 1 pid 9 comm web/2\n  \
+             hop id 5 via task ran_ns 1000000 waited_ns 0 preempted_ns 0 throttled_ns 0 slices 1 \
+             cpu 3 group 2 pid 9 comm db/1\n";
+        chains::attach(&mut outliers, of_module);
+        for outlier in outliers {
             summary.add(&outlier, name, Some(&stack));
         }
         assert_eq!(
@@ -198,7 +269,15 @@ mod tests {
              who waited:\n  \
              100.0%   40.0ms in    2  web/* (/g1)\n\
              where they had left the CPU, innermost frame first:\n  \
-             100.0%   40.0ms in    2  __schedule < futex_wait\n"
+             100.0%   40.0ms in    2  __schedule < futex_wait\n\
+             what /g1 depended on, by 2 chains, 40.0ms:\n   \
+             35.0%   14.0ms  /g2: ran 11.0ms, waited 3.00ms\n   \
+             30.0%   12.0ms  sh/*: ran 12.0ms\n   \
+             22.5%   9.00ms  not known (overwritten)\n   \
+             10.0%   4.00ms  blocked until an interrupt woke it\n    \
+             2.5%   1.00ms  itself: waited 1.00ms\n  \
+             in ns: ran 23000000 + waited 4000000 + blocked 4000000 + not known 9000000 =\n  \
+             40000000\n"
         );
         let json = summary.json("runq", 5_000_000, 1);
         let begin = "{\"schema\":\"schedhist.outliers.v1\",\"metric\":\"runq\",\
@@ -206,5 +285,9 @@ mod tests {
                      \"worst_ns\":30000000,\"worst_id\":4,\"culprits\":[{\"name\":\"hog\",\
                      \"outliers\":1,\"sum_ns\":20000000,\"worst_ns\":30000000},";
         assert!(json.starts_with(begin), "{json}");
+        let end = "\"chains\":[{\"name\":\"/g1\",\"chains\":2,\"sum_ns\":40000000,\
+                   \"blocked_ns\":4000000,\"missing_ns\":9000000,\"hops\":[{\"name\":\"itself\",\
+                   \"ran_ns\":0,\"waited_ns\":1000000,\"preempted_ns\":0,\"throttled_ns\":0},";
+        assert!(json.contains(end), "{json}");
     }
 }

@@ -413,13 +413,18 @@ pub type Names = BTreeMap<u32, String>;
 
 /// Returns the names of the groups there are, if `found` has tasks of groups.
 fn group_names(source: &Source, found: &[Outlier]) -> Names {
-    let has_group = |outlier: &Outlier| {
-        outlier.group != 0 || outlier.culprits.iter().any(|culprit| culprit.group != 0)
-    };
+    let has_group = |outlier: &Outlier| groups_of(outlier).any(|group| group != 0);
     if !found.iter().any(has_group) {
         return Names::new();
     }
     all_names(source)
+}
+
+/// Returns the numbers of the groups of an outlier, of its culprits and of its chain.
+pub fn groups_of(outlier: &Outlier) -> impl Iterator<Item = u32> + '_ {
+    let culprits = outlier.culprits.iter().map(|culprit| culprit.group);
+    let hops = { outlier.chain.iter() }.flat_map(|chain| chain.hops.iter().map(|hop| hop.group));
+    culprits.chain(hops).chain([outlier.group])
 }
 
 /// Returns the names of all groups. Without names, the numbers are shown.
@@ -480,7 +485,9 @@ pub fn text(outlier: &Outlier, names: &Names) -> String {
     }
     out += &idle_text(outlier).unwrap_or_default();
     let chain = outlier.chain.as_ref();
-    out + &chain.map_or_else(String::new, |chain| chain_text(chain, outlier.duration_ns))
+    out + &chain.map_or_else(String::new, |chain| {
+        chain_text(chain, outlier.duration_ns, names)
+    })
 }
 
 /// Returns which CPU was idle for most of an outlier, below [`text`], if CPUs were looked at.
@@ -500,15 +507,17 @@ fn idle_text(outlier: &Outlier) -> Option<String> {
 }
 
 /// Returns the chain of an outlier, in [`text`]: its parts add up to the whole.
-fn chain_text(chain: &Chain, whole: u64) -> String {
+fn chain_text(chain: &Chain, whole: u64, names: &Names) -> String {
     let time = |ns| Unit::Fitting.text(Some(ns));
-    let hops = chain.hops.iter().map(|hop| {
+    let hops = chain.hops.iter().enumerate().map(|(number, hop)| {
         let via = match hop.via.as_str() {
             "softirq" => " (by a softirq)",
             "fork" => " (created it)",
             _ => "",
         };
-        let what = format!("{}{via}: {}", hop.task(), hop.did(time));
+        let group = name_of(hop.group, names).filter(|_| number != 0);
+        let group = group.map_or_else(String::new, |group| format!(" ({group})"));
+        let what = format!("{}{group}{via}: {}", hop.task(), hop.did(time));
         (hop.sum_ns(), what)
     });
     let blocked = chain.blocked().map(|(what, ns)| {
@@ -533,11 +542,17 @@ fn chain_text(chain: &Chain, whole: u64) -> String {
 }
 
 /// Returns the object of a chain.
-fn chain_json(chain: &Chain) -> Cell {
+fn chain_json(chain: &Chain, names: &Names) -> Cell {
     let hops = chain.hops.iter().map(|hop| {
         let mut fields = vec![
             ("pid".into(), Cell::Number(hop.pid.into())),
             ("comm".into(), Cell::from(&hop.comm)),
+            ("cpu".into(), Cell::Number(hop.cpu.into())),
+            ("group".into(), Cell::Number(hop.group.into())),
+            (
+                "group_name".into(),
+                names.get(&hop.group).map_or(Cell::Absent, Cell::from),
+            ),
             ("via".into(), Cell::from(&hop.via)),
             ("slices".into(), Cell::Number(hop.slices.into())),
         ];
@@ -607,7 +622,9 @@ pub fn json(
     let distance = outlier.pairs.get("distance");
     let cause = outlier.pairs.get("cause");
     let chain = chain.then_some(&outlier.chain);
-    let of_chain = |it: &Option<Chain>| it.as_ref().map_or(Cell::Unknown, chain_json);
+    let of_chain = |it: &Option<Chain>| {
+        { it.as_ref() }.map_or(Cell::Unknown, |chain| chain_json(chain, names))
+    };
     let frames = |stack: &Option<Stack>| stack.as_ref().map_or(Cell::Unknown, |it| Cell::texts(it));
     let fields = vec![
         ("schema".into(), Cell::from("schedhist.outlier.v1")),
@@ -718,31 +735,32 @@ mod tests {
             hops 0\n\
             chain id 12 metric offcpu cpu 0 duration_ns 108124056 end interrupt blocked_ns 1124056 \
             missing_ns 0 hops 3\n  \
-            hop id 12 via - ran_ns 0 waited_ns 1000000 preempted_ns 0 throttled_ns 0 slices 1 \
+            hop id 12 via - ran_ns 0 waited_ns 1000000 preempted_ns 0 throttled_ns 0 slices 1 cpu 1 group 0 \
             pid 280 comm first\n  \
             hop id 12 via task ran_ns 71000000 waited_ns 1000000 preempted_ns 0 throttled_ns 0 \
-            slices 1 pid 279 comm a third\n  \
+            slices 1 cpu 1 group 0 pid 279 comm a third\n  \
             hop id 12 via fork ran_ns 4000000 waited_ns 0 preempted_ns 30000000 throttled_ns 0 \
-            slices 2 pid 278 comm second\n";
-        let without = json(&found[0], &Names::new(), None, None, true);
+            slices 2 cpu 1 group 2 pid 278 comm second\n";
+        let names: Names = [(2, "b".to_owned())].into();
+        let without = json(&found[0], &names, None, None, true);
         assert!(without.ends_with(",\"chain\":null}\n"));
         chains::attach(&mut found, file);
-        assert!(text(&found[0], &Names::new()).ends_with(
+        assert!(text(&found[0], &names).ends_with(
             "  backwards, who woke whom:\n    \
              0.9%   1.00ms  first:280: waited 1.00ms\n   \
              66.6%   72.0ms  a third:279: ran 71.0ms, waited 1.00ms\n   \
-             31.5%   34.0ms  second:278 (created it): ran 4.00ms, preempted 30.0ms\n    \
+             31.5%   34.0ms  second:278 (b) (created it): ran 4.00ms, preempted 30.0ms\n    \
              1.0%   1.12ms  second:278: blocked until an interrupt woke it\n"
         ));
-        let with = json(&found[0], &Names::new(), None, None, true);
+        let with = json(&found[0], &names, None, None, true);
         assert!(
             with.ends_with(
                 ",\"chain\":{\"end\":\"interrupt\",\"blocked_ns\":1124056,\"missing_ns\":0,\
-                 \"hops\":[{\"pid\":280,\"comm\":\"first\",\"via\":\"-\",\"slices\":1,\
+                 \"hops\":[{\"pid\":280,\"comm\":\"first\",\"cpu\":1,\"group\":0,\"via\":\"-\",\"slices\":1,\
                  \"ran_ns\":0,\"waited_ns\":1000000,\"preempted_ns\":0,\"throttled_ns\":0},\
-                 {\"pid\":279,\"comm\":\"a third\",\"via\":\"task\",\"slices\":1,\
+                 {\"pid\":279,\"comm\":\"a third\",\"cpu\":1,\"group\":0,\"via\":\"task\",\"slices\":1,\
                  \"ran_ns\":71000000,\"waited_ns\":1000000,\"preempted_ns\":0,\"throttled_ns\":0},\
-                 {\"pid\":278,\"comm\":\"second\",\"via\":\"fork\",\"slices\":2,\
+                 {\"pid\":278,\"comm\":\"second\",\"cpu\":1,\"group\":2,\"group_name\":\"b\",\"via\":\"fork\",\"slices\":2,\
                  \"ran_ns\":4000000,\"waited_ns\":0,\"preempted_ns\":30000000,\
                  \"throttled_ns\":0}]}}\n"
             ),

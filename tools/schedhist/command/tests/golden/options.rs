@@ -230,7 +230,7 @@ watch | --dir settings -T 5 | --quiet | says 1 above 5 us
 watch | --dir settings -T 5 -q | --json | refused cannot be used with
 watch | --dir settings -T 5 -q | --stacks | refused cannot be used with
 watch | --dir settings -T 5 -q | --chain | refused cannot be used with
-watch | --dir settings -T 5 --summary | --chain | refused cannot be used with
+watch | --dir settings -T 5 | --chain | notes settings/chain
 watch | oncpu --dir settings -T 5 | --chain | refused oncpu: only waits and sleeps have a chain
 watch | idle --dir settings -T 5 | --chain | refused idle: only waits and sleeps have a chain
 watch | --dir settings -T 5 | --on-threshold dance | refused 'dance' for '--on-threshold <ACTION>'
