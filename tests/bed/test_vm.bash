@@ -1,25 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash disable=SC2154 # said
 #
-# Tests scripts/bed/vm, with eight boots. Sourced by run.
-
-# vm_passes_through [OPTION...]
-vm_passes_through() {
-	# shellcheck disable=SC2016 # for the guest
-	run 42 scripts/bed/vm "$@" --cpus 3 --memory 512M -- bash -c '
-		echo "out $(nproc) CPUs, $PWD, $1"; echo "err" >&2
-		[[ -r $SCHEDHIST_KO && -d /sys/kernel/tracing/events && -d /sys/kernel/debug/tracing ]] || exit 1
-		awk "/MemTotal/ { exit !(\$2 > 350000 && \$2 < 530000) }" /proc/meminfo || exit 2
-		! touch new-file 2> /dev/null || exit 3
-		exit 42' sh 'one  argument'
-	says "out 3 CPUs, /schedhist, one  argument" "err"
-}
-
-# The kernel goes down, so COMMAND cannot report anything: scripts/bed/vm must.
-vm_report() {
-	run 99 scripts/bed/vm --no-build -- bash -c 'echo c > /proc/sysrq-trigger; exit 0'
-	says "sysrq triggered crash"
-}
+# Tests scripts/bed/vm, with six boots. Sourced by run.
 
 vm_timeout() {
 	local seconds
@@ -39,8 +21,8 @@ vm_hung() {
 		"before the command began, for the third time"
 }
 
-# aborting TIMES STATUS COMMAND...: runs COMMAND in a guest whose QEMU aborts TIMES times as the
-# kernel begins, and requires STATUS.
+# aborting TIMES STATUS ARGUMENT...: runs scripts/bed/vm with these arguments and a QEMU that aborts TIMES
+# times as the kernel begins, and requires STATUS.
 aborting() {
 	local build plugin status=$2
 	build=$(. scripts/bed/lib.sh && mktemp -d "$BUILD/abort.XXXXXX")
@@ -53,7 +35,7 @@ aborting() {
 	scripts/bed/root -- gcc-14 -shared -fPIC -O2 -Wall -Wextra -Wno-unused-parameter -Werror -fvisibility=hidden \
 		-o "$plugin/abort.so" tests/bed/abort.c
 	run "$status" env SCHEDHIST_KVM=0 scripts/bed/vm --no-build \
-		--qemu "-plugin $plugin/abort.so,left=$plugin/left" -- "$@"
+		--qemu "-plugin $plugin/abort.so,left=$plugin/left" "$@"
 }
 
 # booted_again TIMES: requires that many lines that say that the guest is booted again, besides those
@@ -65,15 +47,22 @@ booted_again() {
 	((lines >= $1 && lines <= $1 + own)) || { echo "$lines lines say that it boots again"; exit 1; }
 }
 
+# Then the second one has the command's arguments, its output and its status.
 vm_aborts_once() {
-	aborting 1 42 bash -c 'echo "it runs"; exit 42'
+	# shellcheck disable=SC2016 # for the guest
+	aborting 1 42 --cpus 3 --memory 512M -- bash -c '
+		echo "out $(nproc) CPUs, $PWD, $1"; echo "err" >&2
+		[[ -r $SCHEDHIST_KO && -d /sys/kernel/tracing/events && -d /sys/kernel/debug/tracing ]] || exit 1
+		awk "/MemTotal/ { exit !(\$2 > 350000 && \$2 < 530000) }" /proc/meminfo || exit 2
+		! touch new-file 2> /dev/null || exit 3
+		exit 42' sh 'one  argument'
 	booted_again 1
-	says "it runs"
+	says "out 3 CPUs, /schedhist, one  argument" "err"
 }
 
 vm_aborts_always() {
 	local start=$SECONDS
-	aborting 9 125 true
+	aborting 9 125 -- true
 	booted_again 2
 	says "QEMU died of SIGABRT before the command began, for the third time"
 	echo "$((SECONDS - start)) s"
@@ -87,12 +76,14 @@ vm_panics_early() {
 	[[ ${said#*Kernel panic} != *"booting again"* ]]
 }
 
-# CPUs that are possible but never present; and several CPUs that are present, with --icount.
-vm_possible() {
+# CPUs that are possible but never present; and several CPUs that are present, with --icount. The kernel goes
+# down, so COMMAND cannot report anything: scripts/bed/vm must.
+vm_report() {
 	# shellcheck disable=SC2016 # for the guest
-	run 0 scripts/bed/vm --no-build --icount --cpus 2 --possible 64 -- bash -c '
-		echo "$(nproc) of $(< /sys/devices/system/cpu/possible)"'
-	says "2 of 0-63"
+	run 99 scripts/bed/vm --no-build --icount --cpus 2 --possible 64 -- bash -c '
+		echo "$(nproc) of $(< /sys/devices/system/cpu/possible)"
+		echo c > /proc/sysrq-trigger; exit 0'
+	says "2 of 0-63" "sysrq triggered crash"
 }
 
 vm_possible_bad() {
@@ -115,11 +106,9 @@ vm_uml_bad() {
 	says "uml is a process of the host"
 }
 
-check vm/passes-through vm_passes_through
 check vm/uml-possible vm_uml_bad --possible 4
 check vm/uml-icount vm_uml_bad --icount
 check vm/uml-qemu vm_uml_bad --qemu -S
-check vm/possible vm_possible
 check vm/possible-bad vm_possible_bad
 check vm/report vm_report
 check vm/timeout vm_timeout
