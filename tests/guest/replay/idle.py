@@ -2,25 +2,29 @@
 """An independent reference for long waits: what other CPUs did meanwhile.
 
 Computed from the scheduler's own events alone: sched_switch says when each CPU was idle, and when a task
-left it or got it; sched_wakeup, when a wait began; sched_migrate_task, since when the task was in the last
-queue. The masks of affinity are read from the kernel after the recording.
+left it or got it; sched_waking, sched_process_fork and sched_wakeup, between which times a wait began;
+sched_migrate_task, since when the task was in the last queue. The masks of affinity are read from the kernel
+before and after the recording, and tasks left out whose mask has changed.
+
+As in the rest of this package, one instance of ftrace records each switch before schedhist does, and one
+after it. So all times are intervals, and so is what the reference expects, however long the host of an emulated
+guest stops one of its CPUs. A wait agrees if it lies within.
 """
 
 import os
-import struct
 from pathlib import Path
-from typing import NamedTuple
-
-from harness.trace import enable
+from typing import Callable, NamedTuple
 
 from .common import Interval
-from .events import raw_events, read_formats
-from .recording import Recorder
+from .events import Switch
+from .window import Event, Window
 
-EVENTS = ["sched/sched_switch", "sched/sched_wakeup", "sched/sched_wakeup_new", "sched/sched_migrate_task",
-          "schedhist/long_wait"]
+EVENTS = ["sched/sched_switch", "sched/sched_waking", "sched/sched_wakeup", "sched/sched_wakeup_new",
+          "sched/sched_process_fork", "sched/sched_migrate_task", "schedhist/long_wait"]
 # TASK_REPORT_MAX: the task was preempted.
 RUNNABLE = (0, 0x100)
+# Clocks of CPUs differ by less, and so do two that read one after the other.
+ROUNDED = 1000
 
 
 class Parts(NamedTuple):
@@ -32,35 +36,36 @@ class Parts(NamedTuple):
 
 
 class Compared(NamedTuple):
-    """A long wait as schedhist saw it, and as the reference does."""
+    """A long wait as schedhist saw it; how long it lasted, its own CPU was idle, and any CPU, by the reference."""
 
     pid: int
     waited: int
     found: Parts
-    wanted: Parts
+    lasted: Interval
+    own: Interval
+    idle: Interval
     idle_cpu: int
 
+    def agrees(self) -> bool:
+        own, elsewhere, unknown = self.found
+        # What is not known may have been idle.
+        pairs = (self.waited, self.lasted, 0), (own, self.own, unknown), (own + elsewhere, self.idle, unknown)
+        return all(low - room - ROUNDED <= value <= high + ROUNDED for value, (low, high), room in pairs)
 
-class Recording(Recorder):
-    """The events of a window. `folder` gets the pages of each CPU."""
 
-    def __init__(self, folder: Path) -> None:
-        super().__init__("idle")
-        self.folder = folder
-        folder.mkdir(parents=True, exist_ok=True)
-        formats = [(self.path / "events" / name / "format").read_text() for name in EVENTS]
-        (folder / "formats").write_text("\n".join(formats))
-        (self.path / "tracing_on").write_text("1")
-        for name in EVENTS:
-            enable(name, tracing=self.path)
+class Recording(Window):
+    def __init__(self, folder: Path, measure: Callable[[], object]) -> None:
+        self.before = affinities()
+        super().__init__(folder, EVENTS, measure)
+        self.masks: dict[int, set[int]] = {}
+
+    def stop(self) -> None:
+        super().stop()
+        # Before their tasks are gone.
+        self.masks = {pid: mask for pid, mask in affinities().items() if self.before.get(pid, mask) == mask}
 
     def end(self) -> list[Compared]:
-        self.stop()
-        # Before their tasks are gone.
-        masks = affinities()
-        self.save(self.folder)
-        self.remove()
-        return compare(self.folder, masks)
+        return compare(self.saved(), self.masks)
 
 
 def affinities() -> dict[int, set[int]]:
@@ -74,99 +79,117 @@ def affinities() -> dict[int, set[int]]:
     return found
 
 
-class Event(NamedTuple):
-    time: int
-    cpu: int
-    name: str
-    values: dict[str, int]
+class Period(NamedTuple):
+    """A period of a CPU in its idle task, of which both ends are intervals."""
+
+    since: Interval
+    until: Interval
 
 
-def read_events(folder: Path) -> list[Event]:
-    """Returns all events of all CPUs, by time."""
-    formats = read_formats((folder / "formats").read_text())
-    found = []
-    for file in sorted(folder.glob("idle.cpu*")):
-        data, cpu = file.read_bytes(), int(file.name[8:])
-        for time, start, _ in raw_events(data):
-            layout = formats[struct.unpack_from("<H", data, start)[0]]
-            values = {key: field.unpack_from(data, start + layout.offsets[key])[0]
-                      for key, field in layout.fields.items()}
-            found.append(Event(time, cpu, layout.name, values))
-    # Stable: events of one CPU stay in their order.
-    return sorted(found, key=lambda event: event.time)
-
-
-def overlap(periods: list[Interval], start: int, end: int) -> list[Interval]:
-    return [(max(a, start), min(b, end)) for a, b in periods if a < end and b > start]
-
-
-def length(intervals: list[Interval]) -> int:
-    """The length of a union."""
-    total, last = 0, 0
-    for start, end in sorted(intervals):
-        total += max(end - max(start, last), 0)
-        last = max(last, end)
+def length(intervals: list[Interval], start: int, end: int) -> int:
+    """The length of their union between two times."""
+    total, last = 0, start
+    for since, until in sorted(intervals):
+        total += max(min(until, end) - max(since, last), 0)
+        last = max(last, until)
     return total
+
+
+def least(periods: list[Period]) -> list[Interval]:
+    return [(period.since[1], period.until[0]) for period in periods]
+
+
+def most(periods: list[Period]) -> list[Interval]:
+    return [(period.since[0], period.until[1]) for period in periods]
+
+
+class Wait(NamedTuple):
+    start: Interval
+    # Since when the task was in the last queue.
+    queued: Interval
+    end: Interval
+    moved: bool
 
 
 class State:
     """What is known so far."""
 
     def __init__(self) -> None:
-        self.periods: dict[int, list[Interval]] = {}
+        self.periods: dict[int, list[Period]] = {}
         # Since when a CPU is idle, and since when that is known.
-        self.idle_since: dict[int, int] = {}
+        self.idle_since: dict[int, Interval] = {}
         self.known: dict[int, int] = {}
-        # When a task's wait began, and when it was moved to its queue; when it got a CPU.
-        self.waiting: dict[int, int] = {}
+        self.waking: dict[int, int] = {}
+        # When a task's wait began, and when it was moved to its queue; what it has waited.
+        self.waiting: dict[int, Interval] = {}
         self.moved: dict[int, int] = {}
-        self.waited: dict[int, tuple[int, int, int]] = {}
+        self.waited: dict[int, Wait] = {}
 
-    def switch(self, event: Event) -> None:
-        time, cpu, values = event.time, event.cpu, event.values
-        self.known.setdefault(cpu, time)
-        if values["prev_pid"] == 0:
+    def switch(self, switch: Switch) -> None:
+        cpu, prev, following, time = switch.cpu, switch.prev, switch.next, (switch.a, switch.b)
+        self.known.setdefault(cpu, switch.b)
+        if prev == 0:
             if since := self.idle_since.pop(cpu, None):
-                self.periods.setdefault(cpu, []).append((since, time))
-        elif values["prev_state"] in RUNNABLE:
-            self.waiting[values["prev_pid"]] = time
+                self.periods.setdefault(cpu, []).append(Period(since, time))
+        elif switch.state in RUNNABLE:
+            self.begin(prev, time)
         else:
-            self.waiting.pop(values["prev_pid"], None)
-        if values["next_pid"] == 0:
+            self.waiting.pop(prev, None)
+        if following == 0:
             self.idle_since[cpu] = time
-        elif (start := self.waiting.pop(values["next_pid"], None)) is not None:
-            queued = max(start, self.moved.get(values["next_pid"], 0))
-            self.waited[values["next_pid"]] = (start, queued, time)
+        elif start := self.waiting.pop(following, None):
+            moved = self.moved.pop(following, 0)
+            # The second queue may have got it as late as at the end.
+            queued = (moved, switch.b) if moved else start
+            self.waited[following] = Wait(start, queued, time, bool(moved))
 
-    def parts(self, pid: int, cpu: int, mask: set[int]) -> Parts | None:
+    def begin(self, pid: int, time: Interval) -> None:
+        self.waiting[pid] = time
+        self.moved.pop(pid, None)
+
+    def other(self, event: Event) -> None:
+        pid = event.values["child_pid" if event.name == "sched_process_fork" else "pid"]
+        match event.name:
+            case "sched_waking" | "sched_process_fork":
+                self.waking[pid] = event.time
+            # A second wakeup does not begin the wait anew.
+            case "sched_wakeup" | "sched_wakeup_new" if pid not in self.waiting:
+                self.begin(pid, (self.waking.get(pid, event.time), event.time))
+            case "sched_migrate_task" if pid in self.waiting:
+                self.moved[pid] = event.time
+
+    def compared(self, event: Event, mask: set[int]) -> Compared | None:
         """Splits the wait that a task has just ended on a CPU."""
-        if pid not in self.waited:
+        values, duration = event.values, event.values["duration_ns"]
+        if not (wait := self.waited.pop(values["pid"], None)):
             return None
-        start, queued, end = self.waited[pid]
-        if any(self.known.get(other, end) > start for other in mask):
+        start, end = wait.start, wait.end
+        if any(self.known.get(cpu, end[0]) > start[0] for cpu in mask):
             return None
-        # A period in progress lasts on.
-        periods = {other: overlap(self.periods.get(other, [])[-200:] + [(since, end)] * bool(since), start, end)
-                 for other in mask for since in [self.idle_since.get(other, 0)]}
-        own = overlap(periods[cpu], queued, end)
-        others = overlap(periods.pop(cpu), start, queued) + [period for part in periods.values() for period in part]
-        return Parts(length(own), length(own + others) - length(own), 0)
+        # The time between two queues does not count.
+        lasted = 0 if wait.moved else end[0] - start[1], end[1] - start[0]
+        # Its start has closer bounds, as is known how long it was.
+        start = max(start[0], end[0] - duration), end[1] - duration if wait.moved else min(start[1], end[1] - duration)
+        queued = max(wait.queued[0], start[0]), max(wait.queued[1], start[1])
+        periods = {cpu: self.periods.get(cpu, [])[-200:] + [Period(since, end)] * bool(since)
+                 for cpu in mask for since in [self.idle_since.get(cpu)]}
+        every = [period for found in periods.values() for period in found]
+        own = periods.get(event.cpu, [])
+        return Compared(
+            values["pid"], duration, Parts(values["own_idle_ns"], values["idle_elsewhere_ns"], values["unknown_ns"]),
+            lasted, (length(least(own), queued[1], end[0]), length(most(own), queued[0], end[1])),
+            (length(least(every), start[1], end[0]), length(most(every), start[0], end[1])), values["idle_cpu"])
 
 
-def compare(folder: Path, masks: dict[int, set[int]]) -> list[Compared]:
+def compare(events: list[Switch | Event], masks: dict[int, set[int]]) -> list[Compared]:
     """Returns each long wait of a task whose mask is known, and whose beginning was recorded."""
     state, found = State(), []
-    for event in read_events(folder):
-        values = event.values
-        if event.name == "sched_switch":
+    for event in events:
+        if isinstance(event, Switch):
             state.switch(event)
-        elif event.name == "sched_migrate_task":
-            state.moved[values["pid"]] = event.time
-        elif event.name in ("sched_wakeup", "sched_wakeup_new"):
-            # A second wakeup does not begin the wait anew.
-            state.waiting.setdefault(values["pid"], event.time)
-        elif (mask := masks.get(values["pid"])) and event.cpu in mask:
-            if wanted := state.parts(values["pid"], event.cpu, mask):
-                parts = Parts(values["own_idle_ns"], values["idle_elsewhere_ns"], values["unknown_ns"])
-                found.append(Compared(values["pid"], values["duration_ns"], parts, wanted, values["idle_cpu"]))
+        elif event.name != "long_wait":
+            state.other(event)
+        elif (mask := masks.get(event.values["pid"])) and event.cpu in mask:
+            if one := state.compared(event, mask):
+                found.append(one)
     return found
