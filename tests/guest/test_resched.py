@@ -25,6 +25,15 @@ def hogs(number, cpu):
         start("taskset", "-c", str(cpu), "sh", "-c", "while :; do :; done")
 
 
+def preempt(mode):
+    """Sets how the kernel preempts."""
+    if not PREEMPT.exists() or mode not in PREEMPT.read_text():
+        skip(f"the kernel has no {mode} preemption")
+    before = re.search(r"\((\w+)\)", PREEMPT.read_text())[1]
+    write_file(PREEMPT, mode)
+    defer(write_file, PREEMPT, before)
+
+
 def ends():
     """Returns how the requests ended, once measuring is off: all of them did."""
     check_laws()
@@ -88,11 +97,7 @@ def test_resched_one_of_them():
 
 def test_resched_lazy():
     """With PREEMPT_LAZY, hogs of one CPU are preempted lazily, at the next tick at the latest."""
-    if not PREEMPT.exists() or "lazy" not in PREEMPT.read_text():
-        skip("the kernel cannot preempt lazily")
-    before = re.search(r"\((\w+)\)", PREEMPT.read_text())[1]
-    write_file(PREEMPT, "lazy")
-    defer(write_file, PREEMPT, before)
+    preempt("lazy")
     load_resched()
     hogs(2, 0)
     time.sleep(3)
