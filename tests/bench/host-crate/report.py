@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Combine the counts of callgrind and the times of Criterion: see tests/bench/host.
 
-COUNTS has a file SUBJECT.OPERATION of callgrind for each line of its file `list`, the instructions of
-the command in its file `commands`, and its size in `size`; CRITERION has the results of Criterion.
+COUNTS has a file SUBJECT.OPERATION of callgrind for each line of its file `list`, all other instructions
+in its file `others`, and the size of the command in `size`; CRITERION has the results of Criterion.
 Prints tables, and writes the numbers to JSON. Fails if recording takes the engine more instructions
 than a crate that does no more.
 """
@@ -61,8 +61,8 @@ def read(counts: Path, criterion: Path) -> list[Row]:
     return rows
 
 
-def commands(counts: Path) -> dict[str, int]:
-    lines = (line.split("\t") for line in (counts / "commands").read_text().splitlines())
+def others(counts: Path) -> dict[str, int]:
+    lines = (line.split("\t") for line in (counts / "others").read_text().splitlines())
     return {name: int(instructions) for name, instructions in lines}
 
 
@@ -100,14 +100,14 @@ def numbers(rows: list[Row]) -> list[dict[str, str | float]]:
 def main(counts: str, criterion: str, output: str) -> None:
     rows = read(Path(counts), Path(criterion))
     show(rows)
-    print(f"\n{'the command':32}{'instructions':>13}")
+    print(f"\n{'':40}{'instructions':>13}")
     figures = numbers(rows)
-    for name, count in commands(Path(counts)).items():
-        print(f"{name:32}{count:13}")
-        figures.append({"part": "host", "row": f"command: {name}", "column": "instructions", "value": count,
+    for name, count in others(Path(counts)).items():
+        print(f"{name:40}{count:13}")
+        figures.append({"part": "host", "row": name, "column": "instructions", "value": count,
                         "unit": "instructions"})
     size = int((Path(counts) / "size").read_text())
-    print(f"{'its size, bytes':32}{size:13}")
+    print(f"{'command: its size, bytes':40}{size:13}")
     figures.append({"part": "host", "row": "command: its size", "column": "bytes", "value": size, "unit": "bytes"})
     Path(output).write_text(json.dumps(figures, indent=1) + "\n")
     sys.exit(not verdict(rows))

@@ -29,6 +29,8 @@ use schedhist_engine::{
     testing::record_idle,
 };
 
+pub mod long_wait;
+
 pub use schedhist_engine::engine::histogram::bucket::{Precision, Scheme, VALUE_BITS};
 
 /// The number of values that a run records.

@@ -4,12 +4,14 @@
 //!
 //! usage: count SUBJECT OPERATION
 //!
+//! SUBJECT may be `long wait`, and OPERATION one of its cases.
+//!
 //! Without arguments it checks that all subjects agree, and prints each subject, each operation and
 //! its number of repetitions.
 
 use std::{env::args, hint::black_box, process::ExitCode};
 
-use schedhist_bench::{values, Bucket, Engine, Hdr, Subject, H2, VALUES};
+use schedhist_bench::{long_wait::Long, values, Bucket, Engine, Hdr, Subject, H2, VALUES};
 
 /// The function whose instructions the tool counts.
 #[inline(never)]
@@ -77,6 +79,10 @@ fn main() -> ExitCode {
             Engine::NAME => run::<Engine>(operation),
             H2::NAME => run::<H2>(operation),
             Hdr::NAME => run::<Hdr>(operation),
+            "long wait" => {
+                let long = Long::new(operation);
+                measured(|| black_box(&long).look());
+            }
             _ => return ExitCode::FAILURE,
         },
         _ => return ExitCode::FAILURE,
