@@ -275,35 +275,3 @@ fn at_most_32_culprits() {
         assert_eq!(pids, (0..tasks.min(32)).collect::<Vec<_>>());
     }
 }
-
-/// The time that the probe needs to find the culprits, at worst: in the longest history, in which
-/// as many tasks as can be told apart come first.
-#[test]
-#[ignore = "a measurement"]
-fn time_of_a_report() {
-    for tasks in [1, 2, 32, 256] {
-        let log = Log::default();
-        for number in 0..SLICES as u64 {
-            let pid = i32::try_from(number).expect("not so many") % tasks;
-            log.slice(&Slice {
-                task: identity(pid, 0),
-                since: number,
-                until: number + 1,
-            });
-        }
-        let sample = Sample {
-            metric: Metric::RunqWakeup,
-            value: SLICES as u64,
-            end: SLICES as u64,
-            cause: Cause::Wakeup,
-            moved: false,
-        };
-        let rounds = 10_000_u32;
-        let start = std::time::Instant::now();
-        for id in 0..u64::from(rounds) {
-            let task = identity(1, 0);
-            assert!(log.report(id, &sample, &task, None).is_some());
-        }
-        println!("{tasks} tasks: {:?}", start.elapsed() / rounds);
-    }
-}

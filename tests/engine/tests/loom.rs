@@ -12,7 +12,10 @@
 
 mod grouped;
 
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::{
+    fmt::Debug,
+    sync::atomic::{AtomicUsize, Ordering::Relaxed},
+};
 
 use loom::{
     model::Builder,
@@ -23,7 +26,7 @@ use loom::{
         },
         Arc, Mutex,
     },
-    thread,
+    thread::{self, JoinHandle},
 };
 
 use schedhist_engine::{
@@ -82,8 +85,44 @@ fn in_all_orders(preemptions: usize, test: impl Fn() + Send + Sync + 'static) {
 /// may still see each earlier value, and loom tries them all.
 fn side_by_side(writer: impl FnOnce() + 'static, reader: impl FnOnce() + 'static) {
     let (writer, reader) = (thread::spawn(writer), thread::spawn(reader));
-    writer.join().expect("the writer does not fail");
+    join(writer);
     reader.join().expect("assertion of the reader");
+}
+
+/// Runs `f` in a thread of its own, with its own share of `shared`.
+fn thread_with<T: Clone + 'static, R: 'static>(
+    shared: &T,
+    f: impl FnOnce(T) -> R + 'static,
+) -> JoinHandle<R> {
+    let shared = shared.clone();
+    thread::spawn(move || f(shared))
+}
+
+fn join<R>(thread: JoinHandle<R>) -> R {
+    thread.join().expect("the thread does not fail")
+}
+
+/// Returns a value to share, whose cells loom knows.
+fn settled<T: Debug>(value: T) -> Arc<T> {
+    settle(&value);
+    Arc::new(value)
+}
+
+/// Makes two tests of a model: that it holds, and that it does not without fences, since the proof
+/// can fail.
+macro_rules! fenced {
+    ($preemptions:literal: $model:ident => $holds:ident, $fails:ident) => {
+        #[test]
+        fn $holds() {
+            in_all_orders($preemptions, $model);
+        }
+
+        #[test]
+        #[should_panic(expected = "assertion")]
+        fn $fails() {
+            without_fences(|| in_all_orders($preemptions, $model));
+        }
+    };
 }
 
 const SCHEME: Scheme = Scheme::new(match Precision::new(Precision::MIN) {
@@ -124,9 +163,8 @@ impl Pair {
 
 fn pair_while_it_changes() {
     let pair = Pair::new();
-    let writer = thread::spawn({
-        let pair = pair.clone();
-        move || (1..=2).for_each(|value| pair.write(value))
+    let writer = thread_with(&pair, move |pair| {
+        (1..=2).for_each(|value| pair.write(value))
     });
     let tried = pair.seqcount.try_read(|| pair.get());
     let [first, second] = pair.seqcount.read(|| pair.get());
@@ -135,19 +173,13 @@ fn pair_while_it_changes() {
         assert_eq!(one, other);
         assert!(one <= first);
     }
-    writer.join().expect("the writer does not fail");
+    join(writer);
     assert_eq!(pair.seqcount.try_read(|| pair.get()), Some([2, 2]));
 }
 
-#[test]
-fn what_a_sequence_counter_guards_is_never_torn() {
-    in_all_orders(3, pair_while_it_changes);
-}
-
-#[test]
-#[should_panic(expected = "assertion")]
-fn without_fences_a_sequence_counter_guards_nothing() {
-    without_fences(|| in_all_orders(3, pair_while_it_changes));
+fenced! {
+    3: pair_while_it_changes =>
+    what_a_sequence_counter_guards_is_never_torn, without_fences_a_sequence_counter_guards_nothing
 }
 
 /// A single try fails only if it met the writer.
@@ -158,12 +190,9 @@ fn a_try_fails_only_where_it_meets_the_writer() {
     in_all_orders(3, || {
         let pair = Pair::new();
         let is_over = Arc::new(AtomicBool::new(false));
-        let writer = thread::spawn({
-            let (pair, is_over) = (pair.clone(), is_over.clone());
-            move || {
-                pair.write(1);
-                is_over.store(true, Release);
-            }
+        let writer = thread_with(&(pair.clone(), is_over.clone()), move |(pair, is_over)| {
+            pair.write(1);
+            is_over.store(true, Release);
         });
         let was_over = is_over.load(Acquire);
         match pair.seqcount.try_read(|| pair.get()) {
@@ -173,7 +202,7 @@ fn a_try_fails_only_where_it_meets_the_writer() {
                 FAILED.fetch_add(1, Relaxed);
             }
         }
-        writer.join().expect("the writer does not fail");
+        join(writer);
     });
     assert!(FAILED.load(Relaxed) > 0);
 }
@@ -224,28 +253,18 @@ fn number_of(worst: Option<Worst>) -> u64 {
 fn worst_while_it_changes() {
     let cpu = idle_cpu();
     end_idle(&cpu, slice(1).1, 1);
-    let writer = thread::spawn({
-        let cpu = cpu.clone();
-        move || end_idle(&cpu, slice(2).1, 2)
-    });
+    let writer = thread_with(&cpu, move |cpu| end_idle(&cpu, slice(2).1, 2));
     // Either the previous sample or the new one; never none.
     let first = number_of(cpu.worst(Metric::Idle));
     assert!(first == 1 || first == 2);
     assert!(number_of(cpu.worst(Metric::Idle)) >= first);
-    writer.join().expect("the writer does not fail");
+    join(writer);
     assert_eq!(number_of(cpu.worst(Metric::Idle)), 2);
 }
 
-#[test]
-fn the_worst_sample_is_never_torn() {
-    in_all_orders(2, worst_while_it_changes);
-}
-
-/// The proof can fail: without the fences it does.
-#[test]
-#[should_panic(expected = "assertion")]
-fn without_fences_the_worst_sample_is_torn() {
-    without_fences(|| in_all_orders(2, worst_while_it_changes));
+fenced! {
+    2: worst_while_it_changes =>
+    the_worst_sample_is_never_torn, without_fences_the_worst_sample_is_torn
 }
 
 /// A reset is another writer of the extremes, on the same CPU.
@@ -254,15 +273,12 @@ fn the_worst_sample_is_never_torn_by_a_reset() {
     in_all_orders(2, || {
         let cpu = idle_cpu();
         end_idle(&cpu, slice(1).1, 1);
-        let writer = thread::spawn({
-            let cpu = cpu.clone();
-            move || {
-                cpu.restart_extremes();
-                end_idle(&cpu, slice(2).1, 2);
-            }
+        let writer = thread_with(&cpu, move |cpu| {
+            cpu.restart_extremes();
+            end_idle(&cpu, slice(2).1, 2);
         });
         number_of(cpu.worst(Metric::Idle));
-        writer.join().expect("the writer does not fail");
+        join(writer);
         assert_eq!(number_of(cpu.worst(Metric::Idle)), 2);
     });
 }
@@ -272,19 +288,15 @@ fn the_worst_sample_is_never_torn_by_a_reset() {
 #[test]
 fn a_request_to_reschedule_ends_once() {
     in_all_orders(3, || {
-        let [cpu, other] = [0, 1].map(|number| Arc::new(records(number)));
-        settle(&cpu);
-        settle(&other);
+        let [cpu, other] = [0, 1].map(|number| settled(records(number)));
         let request = |by: &Records, cpu: &Records, now| {
             by.request(cpu, Metric::Resched, Requested::Running, now);
         };
-        let requester = thread::spawn({
-            let (cpu, other) = (cpu.clone(), other.clone());
-            move || request(&other, &cpu, 5)
-        });
+        let shares = (cpu.clone(), other.clone());
+        let requester = thread_with(&shares, move |(cpu, other)| request(&other, &cpu, 5));
         request(&cpu, &cpu, 3);
         cpu.withdraw_requests(|_| false);
-        requester.join().expect("it does not fail");
+        join(requester);
         let is_pending = cpu.has_requests();
         let state = TaskState::untracked();
         let switch = Switch {
@@ -431,27 +443,18 @@ fn new_log() -> Log {
 /// A reader can read the outlier that it finds, unless another one takes its place.
 fn outlier_while_it_is_written() {
     let log = Arc::new(new_log());
-    let writer = thread::spawn({
-        let log = log.clone();
-        move || report(&log, 1)
-    });
+    let writer = thread_with(&log, move |log| report(&log, 1));
     if let Some(found) = log.first_after(0) {
         assert_eq!(found, 1);
         assert!(is_there(&log, 1));
     }
-    writer.join().expect("the writer does not fail");
+    join(writer);
     assert!(is_there(&log, 1));
 }
 
-#[test]
-fn an_outlier_that_is_found_is_there() {
-    in_all_orders(2, outlier_while_it_is_written);
-}
-
-#[test]
-#[should_panic(expected = "assertion")]
-fn without_fences_an_outlier_is_torn() {
-    without_fences(|| in_all_orders(2, outlier_while_it_is_written));
+fenced! {
+    2: outlier_while_it_is_written =>
+    an_outlier_that_is_found_is_there, without_fences_an_outlier_is_torn
 }
 
 #[test]
@@ -462,14 +465,11 @@ fn an_outlier_is_never_torn_by_the_next_in_its_place() {
             report(&log, n);
         }
         let next = KEPT as u64 + 1;
-        let writer = thread::spawn({
-            let log = log.clone();
-            move || report(&log, next)
-        });
+        let writer = thread_with(&log, move |log| report(&log, next));
         let oldest = log.first_after(0);
         assert!(oldest.is_some_and(|oldest| oldest <= 2));
         is_there(&log, 1);
-        writer.join().expect("the writer does not fail");
+        join(writer);
         assert!(!is_there(&log, 1) && is_there(&log, next));
     });
 }
@@ -482,14 +482,10 @@ fn take_all(limit: &Limit) -> Vec<u64> {
 #[test]
 fn a_limit_is_kept_by_all_together() {
     in_all_orders(3, || {
-        let limit = Arc::new(Limit::new(2));
-        settle(&*limit);
-        let other = thread::spawn({
-            let limit = limit.clone();
-            move || take_all(&limit)
-        });
+        let limit = settled(Limit::new(2));
+        let other = thread_with(&limit, move |limit| take_all(&limit));
         let mut all = take_all(&limit);
-        all.extend(other.join().expect("a taker does not fail"));
+        all.extend(join(other));
         all.sort_unstable();
         assert_eq!(all, [1, 2]);
         assert_eq!((limit.get(), limit.last()), (2, 2));
@@ -501,17 +497,10 @@ fn a_limit_is_kept_by_all_together() {
 #[test]
 fn numbers_are_never_used_again() {
     in_all_orders(3, || {
-        let limit = Arc::new(Limit::new(1));
-        settle(&*limit);
-        let takers = [0, 1].map(|_| {
-            let limit = limit.clone();
-            thread::spawn(move || limit.take())
-        });
+        let limit = settled(Limit::new(1));
+        let takers = [0, 1].map(|_| thread_with(&limit, |limit| limit.take()));
         limit.set(1);
-        let mut all: Vec<u64> = takers
-            .into_iter()
-            .filter_map(|taker| taker.join().expect("a taker does not fail"))
-            .collect();
+        let mut all: Vec<u64> = takers.into_iter().filter_map(join).collect();
         all.extend(take_all(&limit));
         all.sort_unstable();
         assert!(all == [1] || all == [1, 2], "{all:?}");
@@ -527,14 +516,10 @@ fn turns(rate: &Rate, now: u64) -> usize {
 #[test]
 fn a_rate_is_kept_by_all_together() {
     in_all_orders(3, || {
-        let rate = Arc::new(Rate::new(2));
-        settle(&*rate);
-        let other = thread::spawn({
-            let rate = rate.clone();
-            move || turns(&rate, 10)
-        });
+        let rate = settled(Rate::new(2));
+        let other = thread_with(&rate, move |rate| turns(&rate, 10));
         let mine = turns(&rate, 10);
-        assert_eq!(mine + other.join().expect("a taker does not fail"), 2);
+        assert_eq!(mine + join(other), 2);
         // Each takes half a second.
         assert_eq!(turns(&rate, 500_000_009), 0);
         assert_eq!(turns(&rate, 500_000_010), 1);
@@ -545,43 +530,36 @@ fn a_rate_is_kept_by_all_together() {
 #[test]
 fn a_rate_is_set_while_turns_are_taken() {
     in_all_orders(3, || {
-        let rate = Arc::new(Rate::new(1));
-        settle(&*rate);
-        let takers = [0, 1].map(|_| {
-            let rate = rate.clone();
-            thread::spawn(move || rate.take(10))
-        });
+        let rate = settled(Rate::new(1));
+        let takers = [0, 1].map(|_| thread_with(&rate, |rate| rate.take(10)));
         rate.set(1);
-        let taken = takers
-            .into_iter()
-            .map(|taker| taker.join().expect("a taker does not fail"))
-            .filter(|taken| *taken)
-            .count();
+        let taken = takers.into_iter().map(join).filter(|taken| *taken).count();
         let all = taken + turns(&rate, 10);
         assert!((1..=2).contains(&all), "{all}");
         assert_eq!(turns(&rate, 10), 0);
     });
 }
 
+/// Takes a number in a thread of its own, and reports its outlier.
+fn reporter(limit: &Arc<Limit>, log: &Arc<Log>) -> JoinHandle<()> {
+    thread_with(&(limit.clone(), log.clone()), |(limit, log)| {
+        let id = log.take(&limit).expect("the limit allows it");
+        report(&log, id);
+        limit.done();
+    })
+}
+
 /// A reader that sees that the limit is used up, and looks then, finds the last outlier.
 #[test]
 fn nothing_comes_after_the_end() {
     in_all_orders(1, || {
-        let limit = Arc::new(Limit::new(1));
-        settle(&*limit);
+        let limit = settled(Limit::new(1));
         let logs = [0, 1].map(|_| Arc::new(new_log()));
-        let writer = thread::spawn({
-            let (limit, log) = (limit.clone(), logs[1].clone());
-            move || {
-                let id = log.take(&limit).expect("it is the first");
-                report(&log, id);
-                limit.done();
-            }
-        });
+        let writer = reporter(&limit, &logs[1]);
         let has_ended = limit.has_ended();
         let seen = look(&logs, 0);
         assert!(seen == 1 || !has_ended);
-        writer.join().expect("the writer does not fail");
+        join(writer);
         assert!(limit.is_used_up() && limit.has_ended());
         assert_eq!(look(&logs, 0), 1);
     });
@@ -606,22 +584,18 @@ fn look(logs: &[Arc<Log>; 2], seen: u64) -> u64 {
 #[test]
 fn an_outlier_on_its_way_is_waited_for() {
     in_all_orders(2, || {
-        let limit = Arc::new(Limit::new(0));
-        settle(&*limit);
+        let limit = settled(Limit::new(0));
         let logs = [0, 1].map(|_| Arc::new(new_log()));
         assert_eq!(logs[0].take(&limit), Some(1));
         assert_eq!(logs[1].take(&limit), Some(2));
         report(&logs[1], 2);
         limit.done();
-        let writer = thread::spawn({
-            let (limit, log) = (limit.clone(), logs[0].clone());
-            move || {
-                report(&log, 1);
-                limit.done();
-            }
+        let writer = thread_with(&(limit, logs[0].clone()), |(limit, log)| {
+            report(&log, 1);
+            limit.done();
         });
         let mut seen = look(&logs, 0);
-        writer.join().expect("the writer does not fail");
+        join(writer);
         while seen < 2 {
             seen = look(&logs, seen);
         }
@@ -633,20 +607,12 @@ fn an_outlier_on_its_way_is_waited_for() {
 #[test]
 fn an_outlier_with_an_earlier_number_is_on_its_way() {
     in_all_orders(1, || {
-        let limit = Arc::new(Limit::new(0));
-        settle(&*limit);
+        let limit = settled(Limit::new(0));
         let logs = [0, 1].map(|_| Arc::new(new_log()));
-        let [slow, fast] = logs.clone().map(|log| {
-            let limit = limit.clone();
-            thread::spawn(move || {
-                let id = log.take(&limit).expect("there is no limit");
-                report(&log, id);
-                limit.done();
-            })
-        });
-        fast.join().expect("a writer does not fail");
+        let [slow, fast] = logs.each_ref().map(|log| reporter(&limit, log));
+        join(fast);
         let mut seen = look(&logs, 0);
-        slow.join().expect("a writer does not fail");
+        join(slow);
         while seen < 2 {
             seen = look(&logs, seen);
         }
@@ -658,21 +624,13 @@ fn an_outlier_with_an_earlier_number_is_on_its_way() {
 #[test]
 fn a_reader_gets_all_outliers() {
     in_all_orders(1, || {
-        let limit = Arc::new(Limit::new(0));
-        settle(&*limit);
+        let limit = settled(Limit::new(0));
         let logs = [0, 1].map(|_| Arc::new(new_log()));
-        let writers = logs.clone().map(|log| {
-            let limit = limit.clone();
-            thread::spawn(move || {
-                let id = log.take(&limit).expect("there is no limit");
-                report(&log, id);
-                limit.done();
-            })
-        });
+        let writers = logs.each_ref().map(|log| reporter(&limit, log));
         // Reads while they report, and afterwards.
         let mut seen = look(&logs, 0);
         for writer in writers {
-            writer.join().expect("a writer does not fail");
+            join(writer);
         }
         while seen < 2 {
             seen = look(&logs, seen);
@@ -697,13 +655,12 @@ fn a_task_is_handed_over() {
 
     in_all_orders(3, || {
         let cpus = Arc::new([records(0), records(1)]);
-        let task = Arc::new(TaskState::new());
-        settle(&*task);
+        let task = settled(TaskState::new());
         let on_cpu = Arc::new(AtomicBool::new(true));
         let nobody = |_| Identity::default();
-        let sleeper = thread::spawn({
-            let (cpus, task, on_cpu) = (cpus.clone(), task.clone(), on_cpu.clone());
-            move || {
+        let sleeper = thread_with(
+            &(cpus.clone(), task.clone(), on_cpu.clone()),
+            move |(cpus, task, on_cpu)| {
                 let switch = Switch {
                     now: 100,
                     prev: SLEEPER,
@@ -713,17 +670,14 @@ fn a_task_is_handed_over() {
                 };
                 cpus[0].switch::<Dynamic>(&switch, nobody);
                 on_cpu.store(false, Release);
-            }
-        });
-        let waker = thread::spawn({
-            let task = task.clone();
-            move || {
-                wake(110, SLEEPER, &task);
-                !on_cpu.load(Acquire)
-            }
+            },
+        );
+        let waker = thread_with(&task, move |task| {
+            wake(110, SLEEPER, &task);
+            !on_cpu.load(Acquire)
         });
         // If the waker would have to wait, this interleaving ends here: others go on.
-        if !waker.join().expect("it does not fail") {
+        if !join(waker) {
             return;
         }
         TIMES.fetch_add(1, Relaxed);
@@ -747,7 +701,7 @@ fn a_task_is_handed_over() {
         .map(|metric| cpus[1].sum(metric));
         assert_eq!(sums, [30, 20, 10, 20]);
         assert_eq!(cpus[1].counter(Counter::Migrations), 1);
-        sleeper.join().expect("it does not fail");
+        join(sleeper);
     });
     assert!(TIMES.load(Relaxed) > 1);
 }
@@ -758,8 +712,7 @@ fn a_task_is_handed_over() {
 fn a_throttled_task_is_handed_over() {
     in_all_orders(3, || {
         let cpus = [records(0), records(1)];
-        let task_state = Arc::new(TaskState::new());
-        settle(&*task_state);
+        let task_state = settled(TaskState::new());
         let nobody = |_| Identity::default();
         let throttled = Task {
             is_throttled: true,
@@ -774,9 +727,8 @@ fn a_throttled_task_is_handed_over() {
             state: &state,
         };
         let preempted = PrevState::new(true, 1);
-        let waker = thread::spawn({
-            let task_state = task_state.clone();
-            move || wake(110, task(7), &task_state)
+        let waker = thread_with(&task_state, move |task_state| {
+            wake(110, task(7), &task_state)
         });
         cpus[0].switch::<Dynamic>(&switch(100, throttled, preempted, IDLE), nobody);
         let idle = PrevState::new(false, 0);
@@ -785,7 +737,7 @@ fn a_throttled_task_is_handed_over() {
         assert_eq!(cpus[1].counter(Counter::Throttled), 1);
         assert_eq!(cpus[1].sum(Metric::Throttled), 30);
         assert_eq!(cpus[1].count_of(Metric::RunqPreempt), 0);
-        waker.join().expect("it does not fail");
+        join(waker);
     });
 }
 
@@ -811,27 +763,20 @@ fn add_to_group(groups: &Groups, n: u64) {
 fn worst_of_a_group_while_it_changes() {
     let groups = new_groups();
     add_to_group(&groups, 1);
-    let writer = thread::spawn({
-        let groups = groups.clone();
-        move || (2..=3).for_each(|n| add_to_group(&groups, n))
+    let writer = thread_with(&groups, move |groups| {
+        (2..=3).for_each(|n| add_to_group(&groups, n))
     });
     let worst = || number_of(groups.of(1).worst(GroupMetric::Oncpu));
     let first = worst();
     assert!(first >= 1);
     assert!(worst() >= first);
-    writer.join().expect("the writer does not fail");
+    join(writer);
     assert_eq!(worst(), 3);
 }
 
-#[test]
-fn the_worst_sample_of_a_group_is_never_torn() {
-    in_all_orders(2, worst_of_a_group_while_it_changes);
-}
-
-#[test]
-#[should_panic(expected = "assertion")]
-fn without_fences_the_worst_sample_of_a_group_is_torn() {
-    without_fences(|| in_all_orders(2, worst_of_a_group_while_it_changes));
+fenced! {
+    2: worst_of_a_group_while_it_changes =>
+    the_worst_sample_of_a_group_is_never_torn, without_fences_the_worst_sample_of_a_group_is_torn
 }
 
 fn sum_of_a_group_while_it_wraps() {
@@ -864,15 +809,9 @@ fn sum_of_a_group_while_it_wraps() {
     assert_eq!(Some(sum(&groups)), last);
 }
 
-#[test]
-fn a_sum_of_a_group_that_wraps_is_never_torn() {
-    in_all_orders(2, sum_of_a_group_while_it_wraps);
-}
-
-#[test]
-#[should_panic(expected = "assertion")]
-fn without_fences_a_sum_of_a_group_is_torn() {
-    without_fences(|| in_all_orders(2, sum_of_a_group_while_it_wraps));
+fenced! {
+    2: sum_of_a_group_while_it_wraps =>
+    a_sum_of_a_group_that_wraps_is_never_torn, without_fences_a_sum_of_a_group_is_torn
 }
 
 /// A group takes the place of another among those that kept a group waiting: a reader never adds
@@ -910,15 +849,9 @@ fn neighbours_while_one_is_replaced() {
     assert_eq!(groups.of(1).ended_by(CulpritKind::Other).count(), 5);
 }
 
-#[test]
-fn a_neighbour_that_is_replaced_is_never_torn() {
-    in_all_orders(2, neighbours_while_one_is_replaced);
-}
-
-#[test]
-#[should_panic(expected = "assertion")]
-fn without_fences_a_neighbour_is_torn() {
-    without_fences(|| in_all_orders(2, neighbours_while_one_is_replaced));
+fenced! {
+    2: neighbours_while_one_is_replaced =>
+    a_neighbour_that_is_replaced_is_never_torn, without_fences_a_neighbour_is_torn
 }
 
 /// The process with the only rule has forked another one, and the cgroup of the only group comes
@@ -949,13 +882,12 @@ fn a_group_that_comes_again_while_it_is_folded() {
         let old = directory.places.take(KEY).expect("there is a place");
         assert!(directory.fork_marks.mark(PARENT, 1));
         let directory = Arc::new(Mutex::new(directory));
-        let state = Arc::new(TaskState::new());
-        settle(&*state);
+        let state = settled(TaskState::new());
         // An earlier task of the PID was in the group.
         assert!(state.set_task_group(TASK.id << 1, TaskGroup::new(old, false)));
-        let decider = thread::spawn({
-            let (directory, state) = (directory.clone(), state.clone());
-            move || {
+        let decider = thread_with(
+            &(directory.clone(), state.clone()),
+            move |(directory, state)| {
                 directory
                     .lock()
                     .expect("no poison")
@@ -970,8 +902,8 @@ fn a_group_that_comes_again_while_it_is_folded() {
                 // Once it is retired, another group has the name.
                 let group = found.unwrap_or_else(|| places.take(KEY).expect("there is a place"));
                 state.set_task_group(TASK.id, TaskGroup::new(group, false));
-            }
-        });
+            },
+        );
         let lock = || directory.lock().expect("no poison");
         let since = lock().places.now();
         let is_dead = state.task_group(TASK.id).group() != old;
@@ -985,7 +917,7 @@ fn a_group_that_comes_again_while_it_is_folded() {
         }
         let is_gone = lock().places.vacate(old);
         assert_eq!(retired.is_some(), is_gone);
-        decider.join().expect("the decider does not fail");
+        join(decider);
         KEPT_OR_GONE[usize::from(is_gone)].fetch_add(1, Relaxed);
         let directory = lock();
         let group = state.task_group(TASK.id).group();
@@ -1024,10 +956,8 @@ fn a_place_while_it_changes_hands(grace_periods: usize, has_cpu: bool) {
 
     in_all_orders(2, move || {
         // Besides "other" and the place: what is gone, and the group of the second task at first.
-        let groups = Arc::new(Groups::without_histograms(4, SCHEME));
-        settle(&*groups);
-        let states = Arc::new([TaskState::new(), TaskState::new()]);
-        settle(&*states);
+        let groups = settled(Groups::without_histograms(4, SCHEME));
+        let states = settled([TaskState::new(), TaskState::new()]);
         let preemption = Arc::new(Preemption(Mutex::new(())));
         // Loom lets a thread begin in the middle of the switch only where both use the same atomic.
         let middle = Arc::new(AtomicBool::new(false));
@@ -1085,7 +1015,7 @@ fn a_place_while_it_changes_hands(grace_periods: usize, has_cpu: bool) {
             groups.of(1).clear();
             states[1].set_task_group(SECOND.id, user(1));
         }
-        cpu.join().expect("the CPU does not fail");
+        join(cpu);
         LEFT_OR_VACANT[usize::from(is_vacant)].fetch_add(1, Relaxed);
         let sum = |number| groups.of(number).sum(GroupMetric::Oncpu);
         assert_eq!((0..4).map(sum).sum::<u128>(), 101);
@@ -1137,8 +1067,7 @@ fn a_task_is_moved_while_it_gets_a_cpu() {
     in_all_orders(3, || {
         let groups = Groups::without_histograms(3, SCHEME);
         settle(&groups);
-        let state = Arc::new(TaskState::new());
-        settle(&*state);
+        let state = settled(TaskState::new());
         let cpu = records(0);
         let switch = |now, prev, next: Task| {
             let switch = Switch {
@@ -1154,13 +1083,10 @@ fn a_task_is_moved_while_it_gets_a_cpu() {
         };
         state.set_task_group(TASK.id, user(1));
         switch(100, TASK, IDLE);
-        let mover = thread::spawn({
-            let state = state.clone();
-            move || state.set_task_group(TASK.id, user(2))
-        });
+        let mover = thread_with(&state, move |state| state.set_task_group(TASK.id, user(2)));
         switch(130, IDLE, TASK);
         switch(150, TASK, IDLE);
-        assert!(mover.join().expect("the mover does not fail"));
+        assert!(join(mover));
         let of = |number| {
             let records = groups.of(number);
             (
@@ -1227,15 +1153,9 @@ fn stays_while_they_come() {
     );
 }
 
-#[test]
-fn an_idle_stay_is_never_torn() {
-    in_all_orders(2, stays_while_they_come);
-}
-
-#[test]
-#[should_panic(expected = "assertion")]
-fn without_fences_an_idle_stay_is_torn() {
-    without_fences(|| in_all_orders(2, stays_while_they_come));
+fenced! {
+    2: stays_while_they_come =>
+    an_idle_stay_is_never_torn, without_fences_an_idle_stay_is_torn
 }
 
 /// A CPU that is idle since 10 leaves its idle task at 20; a reader looks meanwhile.
@@ -1251,15 +1171,9 @@ fn stay_that_ends() {
     );
 }
 
-#[test]
-fn a_stay_that_ends_is_not_taken_for_work() {
-    in_all_orders(2, stay_that_ends);
-}
-
-#[test]
-#[should_panic(expected = "assertion")]
-fn without_fences_a_stay_that_ends_is_taken_for_work() {
-    without_fences(|| in_all_orders(2, stay_that_ends));
+fenced! {
+    2: stay_that_ends =>
+    a_stay_that_ends_is_not_taken_for_work, without_fences_a_stay_that_ends_is_taken_for_work
 }
 
 /// A CPU that is idle from 10 to 30 is forgotten and known again meanwhile, either at 20 or when it
@@ -1353,13 +1267,4 @@ fn slices_while_they_come() {
     );
 }
 
-#[test]
-fn a_slice_is_never_torn() {
-    in_all_orders(2, slices_while_they_come);
-}
-
-#[test]
-#[should_panic(expected = "assertion")]
-fn without_fences_a_slice_is_torn() {
-    without_fences(|| in_all_orders(2, slices_while_they_come));
-}
+fenced! { 2: slices_while_they_come => a_slice_is_never_torn, without_fences_a_slice_is_torn }
