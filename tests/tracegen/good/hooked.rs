@@ -18,13 +18,7 @@ trace_events! {
     /// A wait for input.
     event wait_in: wait;
 
-    /// An event of its own, with a weight.
-    event alone {
-        /// How much it was.
-        bytes: u64 as weight,
-    } => "bytes={bytes}";
-
-    /// An event with a field that is no argument.
+    /// An event of its own, with a weight, and with a field that is no argument.
     event span {
         /// When it ended.
         end_ns: Ns,

@@ -62,7 +62,6 @@ put:
 CHECK_SIZE(sample_wait, took_ns, 8);
 CHECK_SIZE(sample_wait, bytes, 8);
 CHECK_SIZE(sample_wait, cpu, 4);
-CHECK_SIZE(alone, bytes, 8);
 CHECK_SIZE(span, end_ns, 8);
 CHECK_SIZE(span, took_ns, 8);
 CHECK_SIZE(span, start_ns, 8);
@@ -76,11 +75,6 @@ void rust_do_trace_wait_in(unsigned int cpu,
 	trace_wait_in(cpu,
 		      took_ns,
 		      bytes);
-}
-
-void rust_do_trace_alone(u64 bytes)
-{
-	trace_alone(bytes);
 }
 
 void rust_do_trace_span(u64 end_ns,

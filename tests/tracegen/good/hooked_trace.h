@@ -42,7 +42,6 @@ void sample_trace_used(bool used);
 void rust_do_trace_wait_in(unsigned int cpu,
 			   u64 took_ns,
 			   u64 bytes);
-void rust_do_trace_alone(u64 bytes);
 void rust_do_trace_span(u64 end_ns,
 			u64 took_ns);
 void rust_do_trace_light(unsigned int cpu);
@@ -87,33 +86,6 @@ DEFINE_EVENT_FN(sample_wait, wait_in,
 	TP_ARGS(cpu,
 		took_ns,
 		bytes),
-
-	sample_trace_reg, sample_trace_unreg
-);
-
-DECLARE_EVENT_CLASS(alone,
-
-	TP_PROTO(u64 bytes),
-
-	TP_ARGS(__perf_count(bytes)),
-
-	TP_STRUCT__entry(
-		__field(u64, bytes)
-	),
-
-	TP_fast_assign(
-		__entry->bytes = bytes;
-	),
-
-	TP_printk("bytes=%llu",
-		  (unsigned long long)__entry->bytes)
-);
-
-DEFINE_EVENT_FN(alone, alone,
-
-	TP_PROTO(u64 bytes),
-
-	TP_ARGS(bytes),
 
 	sample_trace_reg, sample_trace_unreg
 );
