@@ -131,9 +131,10 @@ impl Observer for WaitObserver<'_> {
     #[inline(always)]
     fn sample(self, sample: &Sample) {
         if is_long_wait(sample, self.watch) {
-            let next = self.names.next;
+            // Only the copy is in memory: so nothing is stored for a wait that is not long.
+            let (next, sample) = (self.names.next, *sample);
             // It is counted there.
-            let _ = { self.watch }.look(next, sample, self.proof);
+            let _ = { self.watch }.look(next, &sample, self.proof);
         }
     }
 }
