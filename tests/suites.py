@@ -25,11 +25,15 @@ QUICK, THOROUGH = KIND == "quick", KIND == "thorough"
 RESULT = re.compile(r"(ok|not ok|skip) ([^ :\n]+)")
 TIMES = f"{STATE}/seconds-{KERNEL}{'-quick' * QUICK}"
 
-# The kernel of the suite debug: Debian stable's own version has one.
-DEBUG = f"{KERNEL}-debug" if f"{KERNEL}-debug" in OURS else "debug"
-# The guest tests that the suite debug runs, too: those that find most bugs there in the least time.
-ON_DEBUG = """clash enable unload_enabled wait_bursts hold_newtask hotplug groups_change fault_enable
-    fault_threshold""".split()
+# The suites that run some tests of the guest on a kernel of ours: Debian stable's own version has a debug kernel.
+KERNELS = {"debug": f"{KERNEL}-debug" if f"{KERNEL}-debug" in OURS else "debug", "uml": "uml"}
+# On debug, those that find most bugs there in the least time; on User Mode Linux, what is done at random.
+ON_KERNELS = {
+    "debug": """clash enable unload_enabled wait_bursts hold_newtask hotplug groups_change fault_enable
+    fault_threshold""".split(),
+    "uml": """chaos churn fuzz_files group_gone_storm group_list_storm group_reads group_remade_rule
+    group_remade_under groups_audit groups_law""".split(),
+}
 # The guest tests of --quick: the laws, load and unload, files and events.
 ON_QUICK = """law precision clash unload_enabled files histograms status summary event_filter event_format
     outlier_wakeup groups_law""".split()
@@ -163,14 +167,14 @@ class Job(threading.Thread):
                 if last and result[1] != "not ok":
                     took[f"{self.suite}/{result[2]}"] = int(now - last)
                 last = now
-                if self.suite == "debug":
-                    line = f"{result[1]} debug/{line[result.start(2):]}"
+                if self.suite in KERNELS:
+                    line = f"{result[1]} {self.suite}/{line[result.start(2):]}"
             self.out.write(line)
             self.out.flush()
 
     def in_guest(self) -> int:
         """Runs the tests in a guest, and those that are left when it goes down in another one."""
-        kernel = DEBUG if self.suite == "debug" else KERNEL
+        kernel = KERNELS.get(self.suite, KERNEL)
         # Kernels of our own are slower.
         seconds = 3600 * (3 if kernel in OURS else 1) * (10 if THOROUGH else 1)
         # A CPU that the host does not run keeps others waiting.
@@ -224,7 +228,9 @@ def parts_of(suite: str, tests: list[str]) -> list[tuple[float, list[str]]]:
         boot, usual = 120, 60
         # This kernel takes long to boot: one guest is best, except at the end of a run that waited for the
         # kernel to be built.
-        number = 1 if has_debug_kernel() else number
+        number = 1 if has_kernel(suite) else number
+    elif suite == "uml":
+        boot, usual, number = 5, 10, 1
     seconds = {test: known.get(f"{suite}/{test}", usual) for test in tests}
     sums, members = [boot] * number, [[] for _ in range(number)]
     for test in sorted(tests, key=lambda test: -seconds[test]):
@@ -234,20 +240,21 @@ def parts_of(suite: str, tests: list[str]) -> list[tuple[float, list[str]]]:
     return [(total, [t for t in tests if t in of]) for total, of in zip(sums, members)]
 
 
-def has_debug_kernel() -> bool:
-    return bool(glob.glob(f"{STAMPS}/kernel-*-schedhist-{DEBUG}"))
+def has_kernel(suite: str) -> bool:
+    return bool(glob.glob(f"{STAMPS}/kernel-*-schedhist-{KERNELS[suite]}"))
 
 
 def plan(suite: str) -> list[Job]:
     if suite in done:
         return [Job(suite, suite, 0, taken=taken[suite])]
-    if suite not in ("guest", "debug"):
+    if suite not in ("guest", *KERNELS):
         return [Job(suite, suite, known.get(suite, 60))]
-    tests = ON_DEBUG
     if suite == "guest":
         listed = subprocess.run(["tests/guest/run", "--list"], check=True, stdout=subprocess.PIPE, text=True).stdout
         of_earlier = {result[2] for result in map(RESULT.match, taken[suite].splitlines()) if result}
         tests = [test for test in (ON_QUICK if QUICK else listed.split()) if test not in of_earlier]
+    else:
+        tests = ON_KERNELS[suite]
     return [
         Job(suite, f"{suite}.{part}", seconds if of else 0, of, taken["guest"] if (suite, part) == ("guest", 1) else "")
         for part, (seconds, of) in enumerate(parts_of(suite, tests), 1)
@@ -263,6 +270,9 @@ class Run:
         self.shown, self.reading, self.headed, self.is_over = 0, None, "", False
         self.totals = Counter()
         self.building: subprocess.Popen | None = None
+        # The suites whose kernels are to be built.
+        self.lacking = sorted({job.suite for job in self.jobs if job.suite in KERNELS and job.expected})
+        self.lacking = [suite for suite in self.lacking if not has_kernel(suite)]
 
     def ended(self) -> int:
         return sum(job.ended is not None for job in self.jobs)
@@ -279,12 +289,13 @@ class Run:
         return max([left, *rest])
 
     def begin(self) -> None:
-        """Begins as many jobs as there are slots. Those of the suite debug wait until its kernel is built,
-        but for one if nothing else is left: it shows how the kernel is built, or why the build failed."""
+        """Begins as many jobs as there are slots. Those of a suite wait until its kernel is built, but for one if
+        nothing else is left: it shows how the kernel is built, or why the build failed."""
         if self.building and self.building.poll() is not None:
             self.building = None
         while len(self.running()) < SLOTS:
-            ready = [job for job in self.waiting if job.suite != "debug" or not self.building]
+            absent = [suite for suite in self.lacking if self.building and not has_kernel(suite)]
+            ready = [job for job in self.waiting if job.suite not in absent]
             ready = ready or ([] if self.running() else self.waiting)
             if not ready:
                 return
@@ -347,7 +358,7 @@ class Run:
         names = [job.job + text for job, text in tests.items()]
         text, left = ", ".join(names), self.time_left()
         if self.building:
-            text = f"{text and text + ' running; '}the kernel {DEBUG} is being built;"
+            text = f"{text and text + ' running; '}the kernel {self.lacked()} is being built;"
         else:
             text = f"{text or 'nothing'} running,"
         so_far = time.monotonic() - self.first
@@ -356,13 +367,15 @@ class Run:
             f"jobs done, about {minutes(left)} left"
         )
 
+    def lacked(self) -> str:
+        return ", and then ".join(KERNELS[suite] for suite in self.lacking)
+
     def announce(self) -> None:
-        """Says how long it will take, and begins to build the kernel of the suite debug if it is needed."""
+        """Says how long it will take, and begins to build the kernels of ours that are needed."""
         text = f"{' '.join(SUITES)}: about {minutes(self.time_left())}"
-        debug = [job for job in self.jobs if job.suite == "debug" and job.expected]
-        if debug and not has_debug_kernel():
-            debug[0].expected += 600
-            text += f", and up to 20 more to build the kernel {DEBUG}"
+        if self.lacking:
+            next(job for job in self.jobs if job.suite in self.lacking).expected += 600
+            text += f", and up to {20 * len(self.lacking)} more to build the kernel {self.lacked()}"
         say(f"{text}, on {CPUS} CPU{'s' * (CPUS > 1)} and the kernel {KERNEL}{ADVICE}")
         # All suites need this kernel: installs it once, with its progress shown.
         if any(job.expected for job in self.jobs):
@@ -376,11 +389,12 @@ class Run:
                 sys.exit(77)
             if status:
                 sys.exit(status)
-        if debug and not has_debug_kernel():
-            # At the same priority as the suites, so that it is ready when they are done.
+        if self.lacking:
+            # At the same priority as the suites, so that they are ready when these are done.
             with open(f"{work}/kernel", "w", encoding="utf-8") as log:
                 self.building = subprocess.Popen(
-                    ["scripts/bed/kernel", DEBUG],
+                    ["bash", "-c", 'for kernel; do scripts/bed/kernel "$kernel" || exit; done', "sh",
+                     *(KERNELS[suite] for suite in self.lacking)],
                     stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
                 )
 

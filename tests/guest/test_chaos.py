@@ -16,8 +16,8 @@ from harness import cgroup, log
 from harness.groups import begin, check_group_laws, head_of
 from harness.parts import Parts
 from harness.runner import tracing_reset
-from harness.test import (CPU1, DEBUGFS, EVENTFS, EVENTS, METRICS, THOROUGH, TRACEFS, allow, append_file, assert_gone,
-                          check_laws, expedite_rcu, load, measure, note, status, unload, write, write_file)
+from harness.test import (CPU1, DEBUG, DEBUGFS, EVENTFS, EVENTS, METRICS, THOROUGH, TRACEFS, allow, amount, append_file,
+                          assert_gone, check_laws, expedite_rcu, load, measure, note, status, unload, write, write_file)
 from storm import storm
 
 CHAOS, BELOW = cgroup.BASE / "chaos", "/schedhist/chaos"
@@ -158,7 +158,7 @@ RESTLESS = {"groups": groups, "control": control}
 
 @allow(3000 if THOROUGH else 400)
 def test_chaos():
-    seconds, rounds = (20, 8) if THOROUGH else (3, 1)
+    seconds, rounds = amount(3 if DEBUG else 1, 4, 20), amount(1, 1, 8)
     seed = os.environ.get("SCHEDHIST_SEED", "")
     cgroup.on()
     CHAOS.mkdir()

@@ -7,9 +7,9 @@ import time
 from harness import cgroup
 from harness.cgroup import BASE
 from harness.groups import begin, check_group_laws, of_group
-from harness.test import (OF_LOADED, OWN, THOROUGH, allow, assert_gone, assert_runs, check_laws, eq, kill_group, load,
-                          load_helper, measure, note, parameter, remove, run, spawn, status, succeeds, unload, within,
-                          write, write_file)
+from harness.test import (DEBUG, OF_LOADED, THOROUGH, allow, amount, assert_gone, assert_runs, check_laws, eq,
+                          kill_group, load, load_helper, measure, note, parameter, remove, run, spawn, status, succeeds,
+                          unload, within, write, write_file)
 from storm import storm
 
 
@@ -69,11 +69,8 @@ def churn_once(all_at_once, threads, rule, number, *names):
 def test_churn():
     """An emulator affords few of them, and User Mode Linux, at the speed of the host, many more: a hundred
     million in the long form."""
-    number, lives, total, started = 200000, 4, 0, time.monotonic()
-    if OWN == "uml":
-        number, lives = (100000000, 20) if THOROUGH else (2000000, 10)
-    elif OWN:
-        number = 40000
+    lives, total, started = amount(2, 6, 20), 0, time.monotonic()
+    number = 40000 if DEBUG else amount(60000, 2000000, 100000000)
     cgroup.on()
     load_helper("churn")
     cgroup.make("churn0", "churn1")

@@ -18,7 +18,7 @@ import subprocess
 from pathlib import Path
 
 from harness import log
-from harness.test import (DEBUG, DEBUGFS, KO, THOROUGH, WORK, Wrong, allow, assert_gone, bursts, check_laws,
+from harness.test import (DEBUG, DEBUGFS, KO, THOROUGH, WORK, Wrong, allow, amount, assert_gone, bursts, check_laws,
                           expedite_rcu, helper, load, measure, messages, reset, seeks_leaks, unload, write)
 
 
@@ -48,11 +48,8 @@ def test_fuzz_files():
     load()
     expedite_rcu()
     with bursts():
-        # Kernels of ours are slow; they try as many inputs as the time allows.
-        if THOROUGH:
-            fuzz("fuzz", DEBUGFS, "SCHEDHIST_FUZZ_INPUTS", 1000000, 600 if DEBUG else 2400)
-        else:
-            fuzz("fuzz", DEBUGFS, "SCHEDHIST_FUZZ_INPUTS", 150000, 10)
+        # As many inputs as the time allows; kernels of ours are slow.
+        fuzz("fuzz", DEBUGFS, "SCHEDHIST_FUZZ_INPUTS", 1000000, amount(10, 20, 600 if DEBUG else 2400))
     # The module still works.
     measure(0)
     write("metrics", "all")
@@ -69,8 +66,5 @@ def test_fuzz_files():
 @allow(900)
 def test_fuzz_parameters():
     expedite_rcu()
-    if THOROUGH:
-        fuzz("fuzz_params", KO, "SCHEDHIST_FUZZ_LOADS", 1000, 300)
-    else:
-        fuzz("fuzz_params", KO, "SCHEDHIST_FUZZ_LOADS", 200, 8)
+    fuzz("fuzz_params", KO, "SCHEDHIST_FUZZ_LOADS", 1000, 300 if THOROUGH else 8)
     assert_gone()

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from harness import cgroup, raw
 from harness.groups import begin, check_group_laws, group_of, groups, head_of, names, of_group
-from harness.test import (CULPRITS, GROUP_COUNTERS, GROUP_METRICS, THOROUGH, TRACEFS, WORK, Wrong, allow, check_laws,
-                          cpus, eq, expedite_rcu, load, measure, note, read, run, skip, spawn, start, stop, task_ids,
-                          wait_until, within, write, write_file)
+from harness.test import (CULPRITS, GROUP_COUNTERS, GROUP_METRICS, THOROUGH, TRACEFS, WORK, Wrong, allow, amount,
+                          check_laws, cpus, eq, expedite_rcu, load, measure, note, read, run, skip, spawn, start, stop,
+                          task_ids, wait_until, within, write, write_file)
 from harness.trace import clear, enable, lines
 from storm import storm
 from test_group_list import refused, rule
@@ -203,7 +203,7 @@ def test_group_gone_storm():
     write("group_limit", processes() + 40)
     for by in "process", "cgroup", "comm":
         begin(by)
-        time.sleep(3)
+        time.sleep(amount(1, 4, 20))
         # How many depends on how fast the storm is.
         if by == "process":
             wait_until("a group that is gone", lambda: head_of("gone") >= 1)
@@ -300,7 +300,7 @@ def test_group_reads():
     base = [machine - of_groups for machine, of_groups in zip(first.machine, first.of_groups)]
     last, ahead = first.of_groups, 0
     measure(1)
-    for _ in range(10000 if THOROUGH else 1000):
+    for _ in range(amount(150, 1000, 10000)):
         moment = Moment()
         eq("the groups began", moment.groups.grouping.since_ns, first.groups.grouping.since_ns)
         machine = [count - before for count, before in zip(moment.machine, base)]

@@ -15,8 +15,8 @@ from harness.cgroup import BASE
 from harness.groups import (begin, check_group_laws, check_members, group_of, groups, head_of, names, of_group, rules,
                             tasks)
 from harness.parts import Parts, reap
-from harness.test import (THOROUGH, WORK, Wrong, allow, call, check_laws, eq, expedite_rcu, fails, load, measure, note,
-                          read, spawn, start, value, wait_until, within, write)
+from harness.test import (THOROUGH, WORK, Wrong, allow, amount, call, check_laws, eq, expedite_rcu, fails, load,
+                          measure, note, read, spawn, start, value, wait_until, within, write)
 from storm import storm
 
 
@@ -313,7 +313,7 @@ def test_group_list_storm():
     users = Parts("users", {user: functools.partial(use_list, user) for user in "ab"})
     for _ in range(20 if THOROUGH else 1):
         before = list(users.done)
-        time.sleep(16 if THOROUGH else 6)
+        time.sleep(amount(2, 6, 16))
         wait_until("rounds of the users", lambda: all(now > then for now, then in zip(users.done, before)))
         users.pause()
         all_at_once.pause()

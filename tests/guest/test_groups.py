@@ -11,14 +11,14 @@ import time
 from harness import cgroup, log
 from harness.cgroup import BASE
 from harness.groups import begin, check_group_laws, check_members, groups, head_of, names, of_group, tasks
-from harness.test import (DEBUG, EXISTS, GROUP_METRICS, OWN, THOROUGH, Wrong, allow, assert_gone, check_laws, cpu1, eq,
-                          expedite_rcu, fails, lines_of, load, measure, messages, note, parameter, read, refuses_all,
-                          reset, seeks_leaks, skip, start, status, stop, unload, value, wait_until, within, write,
-                          write_file)
+from harness.test import (DEBUG, EXISTS, GROUP_METRICS, OWN, THOROUGH, Wrong, allow, amount, assert_gone, check_laws,
+                          cpu1, eq, expedite_rcu, fails, lines_of, load, measure, messages, note, parameter, read,
+                          refuses_all, reset, seeks_leaks, skip, start, status, stop, unload, value, wait_until, within,
+                          write, write_file)
 from storm import storm
 
 # How long a storm takes.
-SECONDS = 60 if THOROUGH else 3
+SECONDS = amount(1, 4, 60)
 NO_CGROUP = "no such cgroup in the default hierarchy (v2)"
 
 

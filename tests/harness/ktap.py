@@ -6,7 +6,7 @@ import re
 import time
 from typing import Any, Callable, TypeVar
 
-from .kernel import DEBUG
+from .kernel import DEBUG, OWN
 
 THOROUGH = bool(os.environ.get("SCHEDHIST_THOROUGH"))
 Test = TypeVar("Test", bound=Callable[[], object])
@@ -69,6 +69,15 @@ def skip(why: str) -> None:
 def is_beyond(kernel: str, why: str) -> None:
     """Skips the test, or fails it on the kernel of ours that is built for it."""
     raise Wrong(why) if DEBUG == kernel else Skipped(why)
+
+
+# --- how much ---
+
+
+def amount(emulated: int, native: int, thorough: int) -> int:
+    """Returns how much of something random to do: an emulator affords little of it, and User Mode Linux much, where
+    the suite `uml` does it."""
+    return thorough if THOROUGH else native if OWN == "uml" else emulated
 
 
 # --- waiting ---
