@@ -1,70 +1,153 @@
 # SPDX-License-Identifier: GPL-2.0
 """Rules that name a cgroup which is made at that moment, or is made again."""
 
+import contextlib
 import errno
 import os
-import subprocess
+import signal
+import time
 
 from harness import cgroup, log
 from harness.cgroup import BASE
 from harness.groups import begin, check_group_laws, names, of_group, tasks
-from harness.test import (THOROUGH, allow, eq, expedite_rcu, fails, helper, load, measure, run, start, unload, within,
-                          write)
+from harness.test import (allow, amount, defer, eq, expedite_rcu, fails, kill_group, load, measure, note, spawn, start,
+                          unload, within, write)
 
 # For how long a cgroup is made and removed.
-SECONDS = 600 if THOROUGH else 10
+SECONDS = amount(4, 10, 600)
+AGAIN, NAME = BASE / "again", "/schedhist/again"
 
 
 def remade_begin(*parameters):
     """Loads the module and makes a cgroup whose rule keeps the probe of new cgroups."""
-    helper("remake")
     cgroup.on()
     expedite_rcu()
     load(*parameters)
     cgroup.make("keep")
 
 
-def remake(mode):
-    """Runs the helper. Each write that finds no cgroup leaves a line in the kernel log."""
-    for _ in range(0, SECONDS, 5):
-        print(run(helper("remake"), mode, "/schedhist/again", "5", stderr=None))
-        log.so_far()
+def use_cpu(number):
+    # There may be only one.
+    with contextlib.suppress(OSError):
+        os.sched_setaffinity(0, {number})
+
+
+class Remade:
+    """A cgroup that another process removes and makes again, without a pause, but while it is there to stay."""
+
+    def __init__(self):
+        self.early = 0
+        self.pid = spawn(self._churn, leads=True)
+        defer(kill_group, self.pid)
+
+    @staticmethod
+    def _churn():
+        use_cpu(1)
+        path = str(AGAIN)
+        while True:
+            try:
+                os.rmdir(path)
+            except OSError:
+                pass  # A task that has ended is still in it.
+            try:
+                os.mkdir(path)
+            except FileExistsError:
+                pass
+
+    def goes(self):
+        os.kill(self.pid, signal.SIGCONT)
+
+    def stays(self):
+        os.kill(self.pid, signal.SIGSTOP)
+        os.waitpid(self.pid, os.WUNTRACED)
+        AGAIN.mkdir(exist_ok=True)
+
+    def take(self, function, *arguments):
+        """Calls this until there is such a cgroup. Each call that finds none leaves a line in the kernel log."""
+        while True:
+            try:
+                return function(*arguments)
+            except OSError as error:
+                eq("the error", error.errno, errno.ENOENT)
+            self.early += 1
+            # The other process may wait for this CPU.
+            if self.early % 16 == 0:
+                time.sleep(0.001)
+            if self.early % 5000 == 0:
+                log.so_far()
+
+
+def look():
+    """Asserts that a new task in the cgroup is in the group of its own that the rule gives it."""
+    pid = spawn(signal.pause)
+    cgroup.move(pid, AGAIN)
+    within("the group of the task", 1, tasks()[pid], 255)
+    # So that the cgroup can be removed at once.
+    cgroup.move(pid, cgroup.ROOT)
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+
+
+def remake(name_it, forget_it):
+    """Names the cgroup while it is made again and again. What it said of that is true when the cgroup is there to
+    stay, and when it is made once more."""
+    again, looks = Remade(), 0
+    use_cpu(0)
+    end = time.monotonic() + SECONDS
+    # On a slow machine, too, there are several.
+    while looks < 8 or time.monotonic() < end:
+        again.goes()
+        name_it(again)
+        again.stays()
+        look()
+        cgroup.remove(AGAIN)
+        AGAIN.mkdir()
+        look()
+        forget_it()
+        looks += 2
+    note(f"{again.early} writes too early, {looks} looks")
 
 
 @allow(SECONDS + 200)
 def test_group_remade_rule():
     remade_begin("group_by=list")
     write("group_rules", "add keep cgroup /schedhist/keep")
-    remake("rule")
+
+    def name_it(again):
+        for number in range(50):
+            if number:
+                write("group_rules", "remove remade")
+            again.take(write, "group_rules", f"add remade cgroup {NAME}")
+
+    remake(name_it, lambda: write("group_rules", "remove remade"))
 
 
 @allow(SECONDS + 200)
 def test_group_remade_under():
     remade_begin()
-    remake("under")
+
+    def name_it(again):
+        # That is faster while measuring is off.
+        measure(0)
+        again.take(write, "group_by", f"cgroup under {NAME}")
+        measure(1)
+
+    remake(name_it, lambda: None)
 
 
 def test_group_remade_parameters():
     """The same for the parameters."""
-    program = helper("remake")
     cgroup.on()
     expedite_rcu()
-    task = start("sleep", "1000").pid
+    task, again = start("sleep", "1000").pid, Remade()
     for attempt in range(4):
-        parameters = ['group_by="cgroup under /schedhist/again"']
+        parameters = [f'group_by="cgroup under {NAME}"']
         if attempt % 2:
-            parameters = ["group_by=list", 'group_rules="again cgroup /schedhist/again"']
-        churn = start(program, "churn", "/schedhist/again", stdin=subprocess.PIPE)
-        while True:
-            try:
-                load(*parameters)
-                break
-            except OSError as error:
-                eq("the error of loading", error.errno, errno.ENOENT)
-        # That was its last round.
-        churn.stdin.close()
-        eq("status of the helper", churn.wait(), 0)
-        cgroup.move(task, BASE / "again")
+            parameters = ["group_by=list", f'group_rules="again cgroup {NAME}"']
+        again.goes()
+        again.take(load, *parameters)
+        again.stays()
+        cgroup.move(task, AGAIN)
         within(f"group with {parameters}", 1, tasks()[task], 255)
         cgroup.move(task, cgroup.ROOT)
         eq("group of a task outside", tasks()[task], 0)
