@@ -51,6 +51,10 @@ class Victim:
     def begin(self) -> None:
         self.tell(b"\n")
 
+    def switches(self) -> int:
+        text = Path(f"/proc/{self.pid}/status").read_text()
+        return int(re.findall(r"^voluntary_ctxt_switches:\s+(\d+)", text, re.MULTILINE)[0])
+
     def halt(self) -> dict[str, int]:
         """Returns how long it slept or waited at each place. It stays, asleep."""
         self.tell(b"s")
@@ -78,9 +82,11 @@ def others() -> Iterator[None]:
         yield
 
 
-def window(seconds: float) -> None:
+def window(victim: Victim) -> None:
+    """Measures while the victim sleeps sixty times, for two seconds in all."""
+    slept = victim.switches() + 60
     measure(1)
-    time.sleep(seconds)
+    wait_until("the victim's sleeps", lambda: victim.switches() >= slept)
     measure(0)
 
 
@@ -278,7 +284,7 @@ def test_context_ftrace():
         write_file(of_pid.path / "set_event_pid", str(victim.pid))
         for event in INCOMING:
             enable(event, tracing=of_pid.path)
-        window(4)
+        window(victim)
         instance.nothing_lost()
         lines, of_victim = instance.lines(), of_pid.lines()
         sleeps, waits = hist_of(instance, "offcpu"), hist_of(instance, "runq")
@@ -453,7 +459,7 @@ def test_context_perf():
         listener.wait()
     # Only now, for the listeners to start sooner.
     with others():
-        window(4)
+        window(victim)
         instance.nothing_lost()
         lines = instance.lines()
     for listener in listeners:
@@ -510,7 +516,7 @@ def test_context_bpftrace():
     bpftrace = Bpftrace(program)
     bpftrace.wait()
     with others():
-        window(4)
+        window(victim)
         missed = bpftrace.missed()
         instance.nothing_lost()
         lines = instance.lines()
