@@ -209,7 +209,8 @@ def cleanup() -> None:
     from . import cgroup, kernel, module, needs
     from .process import write_file
 
-    kernel.rcu_as_usual()
+    # Unloading waits for several grace periods.
+    kernel.expedite_rcu()
     # Only kernels of ours can make allocations fail.
     for file in Path("/sys/kernel/debug").glob("fail*/probability"):
         write_file(file, "0")
@@ -222,6 +223,7 @@ def cleanup() -> None:
         if module.loaded(name):
             module.remove(name)
     module.assert_gone()
+    kernel.rcu_as_usual()
 
 
 # --- all of them ---
