@@ -34,7 +34,7 @@
 #include "fuzz_input.h"
 #include "fuzz_oracle.h"
 
-enum { FILES = 1024, THREADS = 4, SHARED = 8, ALONE = 4000, TOGETHER = 1500 };
+enum { FILES = 1024, THREADS = 4, SHARED = 8, ALONE = 1500, TOGETHER = 600 };
 
 struct target {
 	char *path;

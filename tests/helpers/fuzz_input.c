@@ -68,7 +68,8 @@ static size_t make_number(struct dice *dice, char *buffer)
 			buffer[i] = '0' + below(dice, 10);
 		return length;
 	}
-	return sprintf(buffer, "%llu", (unsigned long long)number);
+	/* No file takes a sign. */
+	return sprintf(buffer, "%s%llu", one_in(dice, 32) ? "+" : "", (unsigned long long)number);
 }
 
 static size_t make_good(struct dice *dice, enum kind kind, char *buffer)
