@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The probes of switches and wakeups: they pass each tracepoint hit to the engine, and its samples
-//! to our own trace events.
+//! The data of the probes, and the probes of tasks, groups and CPUs that come and change. Those of
+//! switches and wakeups have files of their own.
 
-use core::{
-    marker::PhantomData,
-    mem::offset_of,
-    pin::Pin, //
-};
+mod switch;
+mod view;
+mod wakeup;
+
+use core::pin::Pin;
 
 use kernel::{
     prelude::*,
@@ -18,77 +18,39 @@ use crate::{
     boundary::{
         abstractions::{
             for_each_task,
-            local_clock,
             new_work,
             CgroupAttachTask,
-            CpuRef,
             Hotplug,
             PerCpu,
             SchedProcessExec,
-            SchedSwitch,
-            SchedWakeupNew,
-            SchedWaking,
-            Switch,
             Task,
             TaskNewtask,
             TaskRename,
             ThisCpu,
-            Waking,
             Work,
             COMM_LEN, //
         },
-        GroupMemory,
-        TaskPages,
         TaskStates,
-        TaskTable,
-        ThisCpuGroups, //
+        TaskTable, //
     },
-    chains::{
-        AllChains,
-        CpuChain, //
-    },
+    chains::AllChains,
     delivery::Delivery,
-    engine::{
-        chain::Context,
-        group::{
-            CpuGroups,
-            Group,
-            Grouped, //
-        },
-        idle::Distance,
-        switch::{
-            record_wakeup,
-            view,
-            DynamicResched,
-            Observer,
-            PrevState,
-            Settings,
-            TaskState,
-            WakeupFilter, //
-        },
-    },
-    events,
+    engine::group::Group,
     groups::{
         Groups,
         Latecomers,
         Sweeper, //
     },
-    long_waits::{
-        CpuIdles,
-        WaitWatch, //
-    },
-    observer::{
-        ChainObserver,
-        SilentObserver,
-        TracingObserver,
-        WaitObserver, //
-    },
+    long_waits::CpuIdles,
     places,
     records::{
         CpuRecords,
         Records, //
     },
 };
+
+pub(crate) use switch::{AnySettings, CpuRecorder, Variant};
+pub(crate) use wakeup::Chained;
 
 /// The data of the probes, from when measuring is switched on until it is switched off.
 pub(crate) struct Recorder {
@@ -107,7 +69,7 @@ pub(crate) struct Recorder {
 /// The groups, and the work that the probes leave for later.
 struct Grouping {
     groups: Arc<Groups>,
-    sweep: Pin<KBox<Work<Sweeper>>>,
+    sweep: Arc<Pin<KBox<Work<Sweeper>>>>,
     latecomers: Pin<KBox<Work<Latecomers>>>,
 }
 
@@ -117,16 +79,19 @@ impl Grouping {
             groups: groups.clone(),
             tasks: TaskStates::new(tasks.clone()),
         };
+        let sweep = new_work!(
+            Arc::new(sweeper, GFP_KERNEL)?,
+            c"schedhist::Grouping::sweep"
+        )?;
+        let sweep = Arc::new(sweep, GFP_KERNEL)?;
         let latecomers = Latecomers {
             groups: groups.clone(),
             tasks: TaskStates::new(tasks.clone()),
+            sweep: sweep.clone(),
         };
         Ok(Self {
             groups,
-            sweep: new_work!(
-                Arc::new(sweeper, GFP_KERNEL)?,
-                c"schedhist::Grouping::sweep"
-            )?,
+            sweep,
             latecomers: new_work!(
                 Arc::new(latecomers, GFP_KERNEL)?,
                 c"schedhist::Grouping::latecomers"
@@ -239,8 +204,9 @@ impl Recorder {
     pub(crate) fn end_sweeps(&self) {
         self.sweep.cancel();
         if let Some(grouping) = &self.groups {
-            grouping.sweep.cancel();
+            // They may queue a sweep.
             grouping.latecomers.cancel();
+            grouping.sweep.cancel();
         }
     }
 
@@ -255,48 +221,6 @@ impl Recorder {
     /// Returns how much memory the states of tasks take, in bytes.
     pub(crate) fn memory(&self) -> usize {
         self.tasks.table().memory()
-    }
-}
-
-/// The read-only state that the switch probe needs on one CPU.
-///
-/// All but the last three fields, which few variants of the probe need, is on one cache line.
-#[repr(C, align(64))]
-pub(crate) struct CpuRecorder {
-    records: CpuRef<CpuRecords>,
-    tasks: TaskStates,
-    groups: Option<(CpuRef<GroupMemory>, Arc<Groups>)>,
-    delivery: Arc<Delivery>,
-    watch: Option<WaitWatch>,
-    chain: Option<CpuRef<CpuChain>>,
-}
-
-// To find that of a CPU, a power of two saves an instruction.
-const _: () = {
-    assert!(offset_of!(CpuRecorder, delivery) == 64);
-    assert!(size_of::<CpuRecorder>() == 128);
-};
-
-impl CpuRecorder {
-    /// Creates one for each CPU. Sleeps; fails with `ENOMEM`.
-    pub(crate) fn all(recorder: &Recorder) -> Result<Arc<PerCpu<Self>>> {
-        let table = PerCpu::new(|cpu| {
-            let groups = recorder.groups.as_ref().map(|grouping| &grouping.groups);
-            let memory = || PerCpu::of(groups?.memories().per_cpu(), cpu);
-            Ok(Self {
-                // Cannot fail: the CPU is possible.
-                records: PerCpu::of(&recorder.records, cpu).ok_or(EINVAL)?,
-                groups: memory().zip(groups.cloned()),
-                tasks: TaskStates::new(recorder.tasks.table().clone()),
-                delivery: recorder.delivery.clone(),
-                watch: match &recorder.long_waits {
-                    Some((limit, idles)) => Some(WaitWatch::new(*limit, idles, memory(), cpu)?),
-                    None => None,
-                },
-                chain: recorder.chains.as_ref().and_then(|all| all.of(cpu)),
-            })
-        })?;
-        Ok(Arc::new(table, GFP_KERNEL)?)
     }
 }
 
@@ -347,186 +271,6 @@ impl CgroupAttachTask for Recorder {
     }
 }
 
-/// Implements methods by those of the same name.
-macro_rules! delegate {
-    ($($method:ident: $value:ty,)*) => {
-        $(
-            #[inline(always)]
-            fn $method(self) -> $value {
-                self.$method()
-            }
-        )*
-    };
-}
-
-/// A task as the kernel's tracepoints show it.
-impl view::Task for Task<'_> {
-    delegate! {
-        pid: i32,
-        id: u64,
-        is_exiting: bool,
-        has_run: bool,
-        run_delay: u64,
-        last_queued: u64,
-        is_queued: bool,
-        is_throttled: bool,
-    }
-}
-
-/// A context switch, with the states of its tasks.
-struct SwitchView<'a> {
-    switch: &'a Switch<'a>,
-    tasks: TaskPages<'a>,
-}
-
-impl<'a> view::Switch for SwitchView<'a> {
-    type Task = Task<'a>;
-
-    #[inline(always)]
-    fn now(&self) -> u64 {
-        local_clock()
-    }
-
-    #[inline(always)]
-    fn prev(&self) -> Task<'a> {
-        self.switch.prev
-    }
-
-    #[inline(always)]
-    fn prev_state(&self) -> PrevState {
-        PrevState::new(self.switch.preempt, self.switch.prev_state)
-    }
-
-    #[inline(always)]
-    fn next(&self) -> Task<'a> {
-        self.switch.next
-    }
-
-    #[inline(always)]
-    fn distance(&self, cpu: u32) -> Distance {
-        places::distance(self.switch.cpu(), cpu)
-    }
-
-    #[inline(always)]
-    fn state(&self, pid: i32) -> &TaskState {
-        self.tasks.get(pid)
-    }
-}
-
-/// A variant of the probe: with these settings, with or without groups, with or without a look at
-/// long waits, and with or without chains.
-pub(crate) struct Variant<S, const GROUPS: bool, const WAITS: bool, const CHAIN: bool>(
-    PhantomData<S>,
-);
-
-impl<S, const GROUPS: bool, const WAITS: bool, const CHAIN: bool>
-    SchedSwitch<Variant<S, GROUPS, WAITS, CHAIN>> for CpuRecorder
-where
-    S: Settings + 'static,
-{
-    #[inline(always)]
-    fn is_watched() -> bool {
-        // Outliers count as a listener: see `tracing::observe_outliers()`.
-        events::any_enabled()
-    }
-
-    #[inline(always)]
-    fn sched_switch(&self, switch: &Switch<'_>) {
-        match (WAITS, &self.watch) {
-            (false, _) => self.chain::<S, GROUPS, CHAIN>(switch, SilentObserver::new(switch)),
-            (true, Some(watch)) => {
-                self.chain::<S, GROUPS, CHAIN>(switch, WaitObserver::new(switch, watch));
-            }
-            // Does not happen, by the choice of the variant.
-            (true, None) => {}
-        }
-    }
-
-    fn sched_switch_watched(&self, switch: &Switch<'_>) {
-        self.record_watched(switch);
-    }
-}
-
-/// The variant for chains, or requests to reschedule, with any other settings.
-pub(crate) struct AnySettings;
-
-impl SchedSwitch<AnySettings> for CpuRecorder {
-    fn sched_switch(&self, switch: &Switch<'_>) {
-        self.record_watched(switch);
-    }
-}
-
-impl CpuRecorder {
-    /// Returns the groups on this CPU, if tasks are grouped and each group has `cells` cells.
-    #[inline(always)]
-    fn groups(&self, cells: usize) -> Option<ThisCpuGroups<'_, Arc<Groups>>> {
-        let (memory, groups) = self.groups.as_ref()?;
-        ThisCpuGroups::new(memory, groups, cells)
-    }
-
-    /// Records a switch, for chains, too, if there is a `CHAIN`.
-    #[inline(always)]
-    fn chain<S: Settings, const GROUPS: bool, const CHAIN: bool>(
-        &self,
-        switch: &Switch<'_>,
-        observer: impl Observer,
-    ) {
-        match (CHAIN, &self.chain) {
-            (false, _) => self.observe::<S, GROUPS>(switch, observer),
-            (true, Some(chain)) => {
-                self.observe::<S, GROUPS>(switch, ChainObserver::new(observer, switch, chain));
-            }
-            // Does not happen, by the choice of the variant.
-            (true, None) => {}
-        }
-    }
-
-    /// Records a switch, for groups, too, if there are `GROUPS`.
-    #[inline(always)]
-    fn observe<S: Settings, const GROUPS: bool>(
-        &self,
-        switch: &Switch<'_>,
-        observer: impl Observer,
-    ) {
-        match (GROUPS, self.groups(S::GROUP_CELLS)) {
-            (false, _) => self.record::<S>(switch, observer),
-            (true, Some(groups)) => self.record::<S>(switch, Grouped::new(observer, groups)),
-            // Does not happen, by the choice of the variant.
-            (true, None) => {}
-        }
-    }
-
-    /// Records a switch and passes on each of its samples. Compiled once, for all settings, as it
-    /// is rarely called.
-    #[inline(never)]
-    fn record_watched(&self, switch: &Switch<'_>) {
-        let watch = self.watch.as_ref();
-        let observe = |occupant| {
-            TracingObserver::new(
-                switch,
-                &self.delivery,
-                occupant,
-                watch,
-                self.chain.as_deref(),
-            )
-        };
-        match self.groups(DynamicResched::GROUP_CELLS) {
-            Some(groups) => {
-                let observer = observe(Some(groups.occupant()));
-                self.record::<DynamicResched>(switch, Grouped::new(&observer, groups));
-            }
-            None => self.record::<DynamicResched>(switch, &observe(None)),
-        }
-    }
-
-    #[inline(always)]
-    fn record<S: Settings>(&self, switch: &Switch<'_>, observer: impl Observer) {
-        let records = &self.records;
-        let tasks = self.tasks.pages(switch);
-        records.switch::<S>(&SwitchView { switch, tasks }, observer);
-    }
-}
-
 impl Hotplug for Recorder {
     fn prepare(&self, cpu: u32) {
         // The time offline must not count as idle time.
@@ -548,70 +292,5 @@ impl Hotplug for Recorder {
 
     fn online(&self) {
         places::learn();
-    }
-}
-
-/// A wakeup, with the state of its task.
-struct WakeupView<'a> {
-    waking: Waking<'a>,
-    tasks: &'a TaskStates,
-}
-
-impl<'a> view::Wakeup for WakeupView<'a> {
-    type Task = Task<'a>;
-
-    // `proxy_deactivate()` dequeues a task that `proxy_migrate_task()` has queued.
-    const COUNTS_SLEEPS: bool = cfg!(CONFIG_SCHED_PROXY_EXEC);
-
-    #[inline(always)]
-    fn now(&self) -> u64 {
-        local_clock()
-    }
-
-    #[inline(always)]
-    fn task(&self) -> Task<'a> {
-        self.waking.task
-    }
-
-    #[inline(always)]
-    fn state(&self, pid: i32) -> &TaskState {
-        self.tasks.pages(&self.waking).get(pid)
-    }
-}
-
-impl<F: WakeupFilter> SchedWaking<F> for Recorder {
-    #[inline(always)]
-    fn sched_waking(&self, waking: Waking<'_>) {
-        let tasks = &self.tasks;
-        record_wakeup::<F, _>(WakeupView { waking, tasks });
-    }
-}
-
-/// Notes wakeups as `F` says, and who caused each.
-pub(crate) struct Chained<F>(PhantomData<F>);
-
-impl<F: WakeupFilter> SchedWaking<Chained<F>> for Recorder {
-    #[inline(always)]
-    fn sched_waking(&self, waking: Waking<'_>) {
-        if let Some(chains) = &self.chains {
-            let state = self.tasks.pages(&waking).get(waking.task.pid());
-            state.woken_by(waking.task, chains.waker(&waking));
-        }
-        SchedWaking::<F>::sched_waking(self, waking);
-    }
-}
-
-impl SchedWakeupNew for Recorder {
-    fn sched_wakeup_new(&self, waking: Waking<'_>) {
-        let Some(chains) = &self.chains else {
-            return;
-        };
-        let waker = chains.waker(&waking);
-        let waker = match waker.context() {
-            Context::Task => waker.within(Context::Fork),
-            _ => waker,
-        };
-        let state = self.tasks.pages(&waking).get(waking.task.pid());
-        state.woken_by(waking.task, waker);
     }
 }

@@ -3,17 +3,27 @@
 //! Decides the groups of threads that could not be decided when they moved to another cgroup: a
 //! process moves as a whole, with interrupts off, and may have any number of threads.
 
-use core::mem;
+use core::{
+    mem,
+    pin::Pin, //
+};
 
-use kernel::sync::Arc;
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
 
-use super::Groups;
+use super::{
+    Groups,
+    Sweeper, //
+};
 use crate::boundary::{
     abstractions::{
         for_each_task,
         for_each_thread_of,
         Job,
-        Task, //
+        Task,
+        Work, //
     },
     TaskStates, //
 };
@@ -30,6 +40,7 @@ impl Groups {
 pub(crate) struct Latecomers {
     pub(crate) groups: Arc<Groups>,
     pub(crate) tasks: TaskStates,
+    pub(crate) sweep: Arc<Pin<KBox<Work<Sweeper>>>>,
 }
 
 impl Job for Latecomers {
@@ -38,8 +49,9 @@ impl Job for Latecomers {
         let mut changed = 0;
         let mut decide = |task: Task<'_>| {
             let before = self.groups.task_group(task, &self.tasks);
-            // Tasks decided at once have already requested a sweep if one is needed.
-            let _ = self.groups.decide(task, None, &self.tasks);
+            if let Some(delay) = self.groups.decide(task, None, &self.tasks) {
+                self.sweep.queue_after(delay);
+            }
             changed += u64::from(self.groups.task_group(task, &self.tasks) != before);
         };
         match late.is_all() {

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The probe of switches.
+
+use core::{
+    marker::PhantomData,
+    mem::offset_of, //
+};
+
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+use super::{
+    view::SwitchView,
+    Recorder, //
+};
+use crate::{
+    boundary::{
+        abstractions::{
+            CpuRef,
+            PerCpu,
+            SchedSwitch,
+            Switch, //
+        },
+        GroupMemory,
+        TaskStates,
+        ThisCpuGroups, //
+    },
+    chains::CpuChain,
+    delivery::Delivery,
+    engine::{
+        group::{
+            CpuGroups,
+            Grouped, //
+        },
+        switch::{
+            DynamicResched,
+            Observer,
+            Settings, //
+        },
+    },
+    events,
+    groups::Groups,
+    long_waits::WaitWatch,
+    observer::{
+        ChainObserver,
+        SilentObserver,
+        TracingObserver,
+        WaitObserver, //
+    },
+    records::CpuRecords, //
+};
+
+/// The read-only state that the switch probe needs on one CPU.
+///
+/// All but the last three fields, which few variants of the probe need, is on one cache line.
+#[repr(C, align(64))]
+pub(crate) struct CpuRecorder {
+    records: CpuRef<CpuRecords>,
+    tasks: TaskStates,
+    groups: Option<(CpuRef<GroupMemory>, Arc<Groups>)>,
+    delivery: Arc<Delivery>,
+    watch: Option<WaitWatch>,
+    chain: Option<CpuRef<CpuChain>>,
+}
+
+// To find that of a CPU, a power of two saves an instruction.
+const _: () = {
+    assert!(offset_of!(CpuRecorder, delivery) == 64);
+    assert!(size_of::<CpuRecorder>() == 128);
+};
+
+impl CpuRecorder {
+    /// Creates one for each CPU. Sleeps; fails with `ENOMEM`.
+    pub(crate) fn all(recorder: &Recorder) -> Result<Arc<PerCpu<Self>>> {
+        let table = PerCpu::new(|cpu| {
+            let groups = recorder.groups.as_ref().map(|grouping| &grouping.groups);
+            let memory = || PerCpu::of(groups?.memories().per_cpu(), cpu);
+            Ok(Self {
+                // Cannot fail: the CPU is possible.
+                records: PerCpu::of(&recorder.records, cpu).ok_or(EINVAL)?,
+                groups: memory().zip(groups.cloned()),
+                tasks: TaskStates::new(recorder.tasks.table().clone()),
+                delivery: recorder.delivery.clone(),
+                watch: match &recorder.long_waits {
+                    Some((limit, idles)) => Some(WaitWatch::new(*limit, idles, memory(), cpu)?),
+                    None => None,
+                },
+                chain: recorder.chains.as_ref().and_then(|all| all.of(cpu)),
+            })
+        })?;
+        Ok(Arc::new(table, GFP_KERNEL)?)
+    }
+}
+
+/// A variant of the probe: with these settings, with or without groups, with or without a look at
+/// long waits, and with or without chains.
+pub(crate) struct Variant<S, const GROUPS: bool, const WAITS: bool, const CHAIN: bool>(
+    PhantomData<S>,
+);
+
+impl<S, const GROUPS: bool, const WAITS: bool, const CHAIN: bool>
+    SchedSwitch<Variant<S, GROUPS, WAITS, CHAIN>> for CpuRecorder
+where
+    S: Settings + 'static,
+{
+    #[inline(always)]
+    fn is_watched() -> bool {
+        // Outliers count as a listener: see `tracing::observe_outliers()`.
+        events::any_enabled()
+    }
+
+    #[inline(always)]
+    fn sched_switch(&self, switch: &Switch<'_>) {
+        match (WAITS, &self.watch) {
+            (false, _) => self.chain::<S, GROUPS, CHAIN>(switch, SilentObserver::new(switch)),
+            (true, Some(watch)) => {
+                self.chain::<S, GROUPS, CHAIN>(switch, WaitObserver::new(switch, watch));
+            }
+            // Does not happen, by the choice of the variant.
+            (true, None) => {}
+        }
+    }
+
+    fn sched_switch_watched(&self, switch: &Switch<'_>) {
+        self.record_watched(switch);
+    }
+}
+
+/// The variant for chains, or requests to reschedule, with any other settings.
+pub(crate) struct AnySettings;
+
+impl SchedSwitch<AnySettings> for CpuRecorder {
+    fn sched_switch(&self, switch: &Switch<'_>) {
+        self.record_watched(switch);
+    }
+}
+
+impl CpuRecorder {
+    /// Returns the groups on this CPU, if tasks are grouped and each group has `cells` cells.
+    #[inline(always)]
+    fn groups(&self, cells: usize) -> Option<ThisCpuGroups<'_, Arc<Groups>>> {
+        let (memory, groups) = self.groups.as_ref()?;
+        ThisCpuGroups::new(memory, groups, cells)
+    }
+
+    /// Records a switch, for chains, too, if there is a `CHAIN`.
+    #[inline(always)]
+    fn chain<S: Settings, const GROUPS: bool, const CHAIN: bool>(
+        &self,
+        switch: &Switch<'_>,
+        observer: impl Observer,
+    ) {
+        match (CHAIN, &self.chain) {
+            (false, _) => self.observe::<S, GROUPS>(switch, observer),
+            (true, Some(chain)) => {
+                self.observe::<S, GROUPS>(switch, ChainObserver::new(observer, switch, chain));
+            }
+            // Does not happen, by the choice of the variant.
+            (true, None) => {}
+        }
+    }
+
+    /// Records a switch, for groups, too, if there are `GROUPS`.
+    #[inline(always)]
+    fn observe<S: Settings, const GROUPS: bool>(
+        &self,
+        switch: &Switch<'_>,
+        observer: impl Observer,
+    ) {
+        match (GROUPS, self.groups(S::GROUP_CELLS)) {
+            (false, _) => self.record::<S>(switch, observer),
+            (true, Some(groups)) => self.record::<S>(switch, Grouped::new(observer, groups)),
+            // Does not happen, by the choice of the variant.
+            (true, None) => {}
+        }
+    }
+
+    /// Records a switch and passes on each of its samples. Compiled once, for all settings, as it
+    /// is rarely called.
+    #[inline(never)]
+    fn record_watched(&self, switch: &Switch<'_>) {
+        let watch = self.watch.as_ref();
+        let observe = |occupant| {
+            TracingObserver::new(
+                switch,
+                &self.delivery,
+                occupant,
+                watch,
+                self.chain.as_deref(),
+            )
+        };
+        match self.groups(DynamicResched::GROUP_CELLS) {
+            Some(groups) => {
+                let observer = observe(Some(groups.occupant()));
+                self.record::<DynamicResched>(switch, Grouped::new(&observer, groups));
+            }
+            None => self.record::<DynamicResched>(switch, &observe(None)),
+        }
+    }
+
+    #[inline(always)]
+    fn record<S: Settings>(&self, switch: &Switch<'_>, observer: impl Observer) {
+        let records = &self.records;
+        let tasks = self.tasks.pages(switch);
+        records.switch::<S>(&SwitchView { switch, tasks }, observer);
+    }
+}
