@@ -68,7 +68,7 @@ pub(crate) struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        // The counters of as many groups take half of that.
+        // The counters of as many groups take two thirds of that.
         let of_cpus = u64::from(nr_cpu_ids()) * (256 << 10);
         Self {
             groups: 255,
@@ -78,7 +78,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// The greatest limit of the number of groups. Each takes 600 bytes on each CPU.
+    /// The greatest limit of the number of groups.
     pub(crate) const MOST_GROUPS: u32 = MOST_GROUPS as u32 - 2;
 }
 

@@ -75,6 +75,9 @@ unsafe impl Zeroable for GroupPlacement {}
 // The counters of a group take half a KiB on a CPU.
 const _: () = assert!(size_of::<Slot>() == 512);
 
+// docs/groups.md and docs/deploy.md say so.
+const _: () = assert!(size_of::<Slot>() + size_of::<GroupPlacement>() == 688);
+
 /// `buckets` are cells that nobody reads. No histograms were requested.
 const UNUSED: u32 = 0;
 /// `buckets` are cells that nobody reads. Histograms were requested.

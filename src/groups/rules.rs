@@ -124,9 +124,6 @@ impl Groups {
             return Err(ENOSPC);
         }
         let mut registry = self.registry.lock();
-        if let Some(new) = &mut fork_marks {
-            mem::swap(&mut registry.fork_marks, new);
-        }
         let mark = registry.list.next_mark().ok_or(ENOSPC)?;
         if let Some((pid, process)) = found.root {
             // As the lock is held, its end will be seen only after it is marked: else it is seen to
@@ -134,8 +131,13 @@ impl Groups {
             if ProcessId::find(pid) != Some(process) {
                 return Err(ESRCH);
             }
-            if !registry.fork_marks.mark(process.key(), mark) {
+            let marks = fork_marks.as_mut().unwrap_or(&mut registry.fork_marks);
+            if !marks.mark(process.key(), mark) {
                 return Err(ENOSPC);
+            }
+            if let Some(new) = &mut fork_marks {
+                new.take_over(&registry.fork_marks);
+                mem::swap(&mut registry.fork_marks, new);
             }
         }
         registry.rules += 1;

@@ -64,6 +64,11 @@ impl<B: DerefMut<Target = [Entry<u64>]>> ForkMarks<B> {
         marks == 0 || self.marks.find(child).is_some() || self.marks.insert(child, marks)
     }
 
+    /// Goes on with the count of `other`, in whose stead this is used.
+    pub fn take_over(&mut self, other: &Self) {
+        self.lost = other.lost;
+    }
+
     /// Counts a process for whose marks there was no room. To be called once for each.
     pub fn count_lost(&mut self) {
         self.lost += 1;

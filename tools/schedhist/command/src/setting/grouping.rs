@@ -40,7 +40,7 @@ pub const RUN: &str = "schedhist-run-";
 const MOST_GROUPS: u64 = 4095;
 
 /// How much memory groups may take, in bytes, unless the limit is higher already; and how much
-/// there is for each of them on each possible CPU: its counters take 600 bytes of that, and its
+/// there is for each of them on each possible CPU: its counters take 688 bytes of that, and its
 /// histograms the rest.
 const MEMORY: u64 = 64 << 20;
 const OF_GROUP: u64 = 1024;
