@@ -504,10 +504,9 @@ struct schedhist_raw_slice {
  * @cpu: the number of the CPU
  * @reserved: 0
  *
- * Early versions of schedhist do not write this record: it says something only if
- * SCHEDHIST_RAW_TELLS_OFFLINE is set. The kernel is asked once for the SLICE records
- * and once more for these: a CPU that goes offline or online in between may have
- * both records, or neither where the others have a SLICE.
+ * Valid only if SCHEDHIST_RAW_TELLS_OFFLINE is set: early versions of schedhist do
+ * not write this record. A CPU that goes offline or online during the snapshot may
+ * have both an OFFLINE and a SLICE, or neither.
  */
 struct schedhist_raw_offline {
 	struct schedhist_raw_record record;

@@ -16,7 +16,11 @@
 //! the length in time, pairs are collected in a small array on the stack, which is written as a
 //! record whenever it is full. This takes one pass over the memory of a CPU, and no copy of it.
 
+pub mod layout;
+
 use core::ops::Deref;
+
+use layout::*;
 
 use crate::engine::{
     chain::{
@@ -44,12 +48,7 @@ use crate::engine::{
         Worst,
         VALUE_BITS, //
     },
-    idle::{
-        Distance,
-        WaitCause,
-        WaitPart,
-        WaitSums, //
-    },
+    idle::WaitSums,
     switch::{
         Cpu,
         CurrentSlice,
@@ -67,93 +66,12 @@ use crate::engine::{
     ShownMetric, //
 };
 
-/// The first bytes of a snapshot: `SCHEDHIST_RAW_MAGIC`.
-pub const MAGIC: [u8; 8] = *b"SCHDHIST";
-
-/// The version of the layout: `SCHEDHIST_RAW_VERSION`.
-pub const VERSION: u32 = 1;
-
-/// The first bytes of the file `slices`: `SCHEDHIST_RAW_SLICES_MAGIC`.
-pub const SLICES_MAGIC: [u8; 8] = *b"SCHDSLCS";
-
-/// The version of its layout: `SCHEDHIST_RAW_SLICES_VERSION`.
-pub const SLICES_VERSION: u32 = 1;
-
-/// The flag of a snapshot taken while schedhist was enabled: `SCHEDHIST_RAW_ENABLED`.
-const ENABLED: u32 = 1;
-
-/// A flag of all snapshots, which name the CPUs that are offline: `SCHEDHIST_RAW_TELLS_OFFLINE`.
-const TELLS_OFFLINE: u32 = 2;
-
 /// The number of buckets that are checked together for being empty: one cache line.
 const GROUP: usize = 8;
 
 /// The maximum number of pairs in a record. They are collected on the stack, which is small in a
 /// kernel.
 const PAIRS: usize = 64;
-
-// The sizes of the structures, in bytes, without trailing arrays.
-const HEADER_LEN: usize = 56;
-const SLICES_HEADER_LEN: usize = 32;
-const RECORD_LEN: usize = 8;
-const NAME_LEN: usize = 48;
-const CPU_LEN: usize = 16;
-const HISTOGRAM_LEN: usize = 40;
-const WORST_LEN: usize = 56;
-const BUCKETS_LEN: usize = 24;
-const PAIR_LEN: usize = 12;
-const GROUPING_LEN: usize = 48;
-const GROUP_LEN: usize =
-    24 + GroupMetric::COUNT * 32 + GroupCounter::COUNT * 8 + CulpritKind::COUNT * 2 * 16;
-const NEIGHBOUR_LEN: usize = 32;
-const SLICE_LEN: usize = 40;
-const TASK_LEN: usize = 64;
-const WAITING_LEN: usize = 40;
-const GROUP_IN_PROGRESS_LEN: usize = 32;
-const GROUPING_MORE_LEN: usize = 40;
-const OFFLINE_LEN: usize = 16;
-/// All but the number of waits.
-const WAIT_SUMS_LEN: usize = (WaitPart::COUNT + WaitCause::COUNT * 2) * 8;
-const LONG_WAITS_LEN: usize = 32 + WAIT_SUMS_LEN;
-const GROUP_LONG_WAITS_LEN: usize = 24 + WAIT_SUMS_LEN;
-const CHAIN_LEN: usize = 64;
-const HOP_LEN: usize = 88;
-const KEPT_SLICE_LEN: usize = 88;
-const GROUP_MIGRATIONS_LEN: usize = 16 + Distance::BETWEEN_CPUS.len() * 8;
-
-/// The flag of a task whose slice or wait does not become a sample: `SCHEDHIST_RAW_UNSEEN`.
-const UNSEEN: u32 = 1;
-
-#[derive(Clone, Copy)]
-#[repr(u32)]
-enum Type {
-    End,
-    Metric,
-    Counter,
-    Sum,
-    Cpu,
-    Histogram,
-    Worst,
-    Buckets,
-    Grouping,
-    Group,
-    GroupBuckets,
-    Neighbour,
-    Slice,
-    Task,
-    Waiting,
-    GroupSlices,
-    GroupWaiting,
-    GroupUnseen,
-    GroupingMore,
-    Offline,
-    LongWaits,
-    GroupLongWaits,
-    GroupMigrations,
-    Chain = 30,
-    Hop,
-    KeptSlice,
-}
 
 /// Receives a snapshot, piece by piece.
 pub trait Sink {
@@ -226,7 +144,7 @@ pub fn begin<'a, B, D, S>(
 
 /// Writes a task whose slice on a CPU, or whose wait, is in progress.
 pub fn task(out: &mut impl Sink, task: &TaskInProgress) {
-    record::<TASK_LEN>(out, Type::Task, TASK_LEN, |fields| {
+    record::<TASK_LEN>(out, types::TASK, TASK_LEN, |fields| {
         fields.u32(task.metric as u32);
         fields.u32(if task.is_sample { 0 } else { UNSEEN });
         fields.u32(task.cpu);
@@ -243,7 +161,7 @@ pub fn task(out: &mut impl Sink, task: &TaskInProgress) {
 /// which they were found.
 pub fn waiters(out: &mut impl Sink, now: u64, waiters: &Waiters) {
     for (metric, waits) in waiters.waits() {
-        record::<WAITING_LEN>(out, Type::Waiting, WAITING_LEN, |fields| {
+        record::<WAITING_LEN>(out, types::WAITING, WAITING_LEN, |fields| {
             fields.u32(metric as u32);
             fields.u32(0);
             fields.u64(now);
@@ -257,12 +175,12 @@ pub fn waiters(out: &mut impl Sink, now: u64, waiters: &Waiters) {
 /// Writes what is in progress of a group, if anything is: its waits, and the slices whose beginning
 /// was not seen.
 pub fn in_progress(out: &mut impl Sink, group: Group, waits: &Waits, unseen: &Waits) {
-    for (kind, of) in [(Type::GroupWaiting, waits), (Type::GroupUnseen, unseen)] {
+    for (kind, of) in [(types::GROUP_WAITING, waits), (types::GROUP_UNSEEN, unseen)] {
         group_in_progress(out, kind, group, of.count, of.sum as u64);
     }
 }
 
-fn group_in_progress(out: &mut impl Sink, kind: Type, group: Group, count: u64, nanoseconds: u64) {
+fn group_in_progress(out: &mut impl Sink, kind: u32, group: Group, count: u64, nanoseconds: u64) {
     if count == 0 {
         return;
     }
@@ -276,7 +194,7 @@ fn group_in_progress(out: &mut impl Sink, kind: Type, group: Group, count: u64, 
 
 /// Writes that a possible CPU is offline.
 pub fn offline(out: &mut impl Sink, cpu: u32) {
-    record::<OFFLINE_LEN>(out, Type::Offline, OFFLINE_LEN, |fields| {
+    record::<OFFLINE_LEN>(out, types::OFFLINE, OFFLINE_LEN, |fields| {
         fields.u32(cpu);
         fields.u32(0);
     });
@@ -285,7 +203,7 @@ pub fn offline(out: &mut impl Sink, cpu: u32) {
 /// Writes the sums of the long waits that have ended on a CPU. Waits of `limit` nanoseconds or more
 /// are long; 0 if none are, any more.
 pub fn long_waits(out: &mut impl Sink, cpu: u32, limit: u64, sums: &WaitSums) {
-    record::<LONG_WAITS_LEN>(out, Type::LongWaits, LONG_WAITS_LEN, |fields| {
+    record::<LONG_WAITS_LEN>(out, types::LONG_WAITS, LONG_WAITS_LEN, |fields| {
         fields.u32(cpu);
         fields.u32(0);
         fields.u64(limit);
@@ -295,7 +213,7 @@ pub fn long_waits(out: &mut impl Sink, cpu: u32, limit: u64, sums: &WaitSums) {
 
 /// Writes the chain of an outlier of `cpu`, and its hops.
 pub fn chain(out: &mut impl Sink, cpu: u32, chain: &Chain, hops: &[Hop]) {
-    record::<CHAIN_LEN>(out, Type::Chain, CHAIN_LEN, |fields| {
+    record::<CHAIN_LEN>(out, types::CHAIN, CHAIN_LEN, |fields| {
         fields.u64(chain.id);
         fields.u32(cpu);
         fields.u32(chain.sample.metric as u32);
@@ -307,7 +225,7 @@ pub fn chain(out: &mut impl Sink, cpu: u32, chain: &Chain, hops: &[Hop]) {
         fields.u32(hops.len() as u32);
     });
     for (number, hop) in (0..).zip(hops) {
-        record::<HOP_LEN>(out, Type::Hop, HOP_LEN, |fields| {
+        record::<HOP_LEN>(out, types::HOP, HOP_LEN, |fields| {
             fields.u64(chain.id);
             fields.u32(number);
             fields.u32(hop.via as u32);
@@ -344,7 +262,7 @@ pub fn kept_slices(out: &mut impl Sink, now: u64, since: u64) {
 /// Writes a slice that `cpu` keeps for chains: of the file `slices`, which then has an [`end`].
 pub fn kept_slice(out: &mut impl Sink, cpu: u32, kept: &Kept) {
     let slice = &kept.slice;
-    record::<KEPT_SLICE_LEN>(out, Type::KeptSlice, KEPT_SLICE_LEN, |fields| {
+    record::<KEPT_SLICE_LEN>(out, types::KEPT_SLICE, KEPT_SLICE_LEN, |fields| {
         fields.u32(cpu);
         fields.u32(slice.pid as u32);
         fields.u64(kept.number);
@@ -362,14 +280,14 @@ pub fn kept_slice(out: &mut impl Sink, cpu: u32, kept: &Kept) {
 
 /// Writes the end of a snapshot.
 pub fn end(out: &mut impl Sink) {
-    record::<RECORD_LEN>(out, Type::End, RECORD_LEN, |_| {});
+    record::<RECORD_LEN>(out, types::END, RECORD_LEN, |_| {});
 }
 
 /// Writes how tasks are grouped, since the time `since`. `rule` is the text of the rule, and
 /// `scheme` that of the histograms. [`group`] follows for each group.
 pub fn grouping(out: &mut impl Sink, since: u64, rule: &[u8], head: &Head, scheme: Scheme) {
     let len = GROUPING_LEN + rule.len().next_multiple_of(8);
-    record::<GROUPING_LEN>(out, Type::Grouping, len, |fields| {
+    record::<GROUPING_LEN>(out, types::GROUPING, len, |fields| {
         fields.u64(since);
         fields.u64(head.refused);
         fields.u64(head.gone);
@@ -379,7 +297,7 @@ pub fn grouping(out: &mut impl Sink, since: u64, rule: &[u8], head: &Head, schem
         fields.u32(rule.len() as u32);
     });
     text(out, rule);
-    record::<GROUPING_MORE_LEN>(out, Type::GroupingMore, GROUPING_MORE_LEN, |fields| {
+    record::<GROUPING_MORE_LEN>(out, types::GROUPING_MORE, GROUPING_MORE_LEN, |fields| {
         fields.u64(head.memory as u64);
         fields.u64(head.no_memory);
         fields.u64(head.unfollowed);
@@ -399,7 +317,7 @@ pub fn group<B: Deref<Target = [u64]>>(
 ) {
     let number = group.number();
     let len = GROUP_LEN + name.len().next_multiple_of(8);
-    record::<GROUP_LEN>(out, Type::Group, len, |fields| {
+    record::<GROUP_LEN>(out, types::GROUP, len, |fields| {
         fields.u32(number);
         fields.u32(members.tasks);
         fields.u32(u32::from(members.is_live));
@@ -428,7 +346,7 @@ pub fn group<B: Deref<Target = [u64]>>(
     text(out, name);
     group_in_progress(
         out,
-        Type::GroupSlices,
+        types::GROUP_SLICES,
         group,
         slices.count,
         slices.in_progress,
@@ -437,7 +355,7 @@ pub fn group<B: Deref<Target = [u64]>>(
     if migrations.iter().any(|count| *count != 0) {
         record::<GROUP_MIGRATIONS_LEN>(
             out,
-            Type::GroupMigrations,
+            types::GROUP_MIGRATIONS,
             GROUP_MIGRATIONS_LEN,
             |fields| {
                 fields.u32(number);
@@ -448,21 +366,26 @@ pub fn group<B: Deref<Target = [u64]>>(
     }
     let waits = totals.long_waits();
     if waits.waits != 0 {
-        record::<GROUP_LONG_WAITS_LEN>(out, Type::GroupLongWaits, GROUP_LONG_WAITS_LEN, |fields| {
-            fields.u32(number);
-            fields.u32(0);
-            fields.wait_sums(waits);
-        });
+        record::<GROUP_LONG_WAITS_LEN>(
+            out,
+            types::GROUP_LONG_WAITS,
+            GROUP_LONG_WAITS_LEN,
+            |fields| {
+                fields.u32(number);
+                fields.u32(0);
+                fields.wait_sums(waits);
+            },
+        );
     }
     for (metric, histogram) in (0..).zip(histograms) {
         all_buckets(
             out,
-            (Type::GroupBuckets, number, metric),
+            (types::GROUP_BUCKETS, number, metric),
             histogram.counts(),
         );
     }
     for (other, count, nanoseconds) in totals.neighbours() {
-        record::<NEIGHBOUR_LEN>(out, Type::Neighbour, NEIGHBOUR_LEN, |fields| {
+        record::<NEIGHBOUR_LEN>(out, types::NEIGHBOUR, NEIGHBOUR_LEN, |fields| {
             fields.u32(number);
             fields.u32(other.number());
             fields.u64(count);
@@ -524,21 +447,21 @@ fn header(out: &mut impl Sink, info: &Info) {
 fn names(out: &mut impl Sink) {
     for shown in ShownMetric::ALL {
         if let [metric] = shown.parts {
-            name(out, Type::Metric, *metric as u32, shown.name);
+            name(out, types::METRIC, *metric as u32, shown.name);
         } else {
             let bits = shown
                 .parts
                 .iter()
                 .fold(0, |bits, part| bits | (1 << *part as u32));
-            name(out, Type::Sum, bits, shown.name);
+            name(out, types::SUM, bits, shown.name);
         }
     }
     for counter in Counter::ALL {
-        name(out, Type::Counter, counter as u32, counter.name());
+        name(out, types::COUNTER, counter as u32, counter.name());
     }
 }
 
-fn name(out: &mut impl Sink, kind: Type, number: u32, name: &str) {
+fn name(out: &mut impl Sink, kind: u32, number: u32, name: &str) {
     let mut padded = [0; 32];
     // One byte is left for the NUL.
     for (to, from) in padded.iter_mut().take(31).zip(name.bytes()) {
@@ -561,7 +484,7 @@ fn write_cpu<B, D>(
     D: Deref<Target = [u64]>,
 {
     let len = CPU_LEN + Counter::COUNT * 8;
-    record::<CPU_LEN>(out, Type::Cpu, len, |fields| {
+    record::<CPU_LEN>(out, types::CPU, len, |fields| {
         fields.u32(cpu.number());
         fields.u32(Counter::COUNT as u32);
     });
@@ -569,7 +492,7 @@ fn write_cpu<B, D>(
         out.write(&cpu.counter(counter).to_le_bytes());
     }
     if let Some(slice) = slice {
-        record::<SLICE_LEN>(out, Type::Slice, SLICE_LEN, |fields| {
+        record::<SLICE_LEN>(out, types::SLICE, SLICE_LEN, |fields| {
             fields.u32(cpu.number());
             fields.u32(match slice.occupancy {
                 Occupancy::Idle => 0,
@@ -592,7 +515,7 @@ fn write_cpu<B, D>(
             (Metric::Idle, Some(slice)) => slice.idle,
             _ => cpu.sum(metric),
         };
-        record::<HISTOGRAM_LEN>(out, Type::Histogram, HISTOGRAM_LEN, |fields| {
+        record::<HISTOGRAM_LEN>(out, types::HISTOGRAM, HISTOGRAM_LEN, |fields| {
             fields.u32(cpu.number());
             fields.u32(metric as u32);
             fields.u64(sum as u64);
@@ -602,13 +525,13 @@ fn write_cpu<B, D>(
         if let Some(worst) = extremes.worst {
             write_worst(out, cpu.number(), metric, &worst);
         }
-        all_buckets(out, (Type::Buckets, cpu.number(), metric as u32), buckets);
+        all_buckets(out, (types::BUCKETS, cpu.number(), metric as u32), buckets);
     }
 }
 
 /// Writes the greatest sample of `metric` on one CPU.
 fn write_worst(out: &mut impl Sink, cpu: u32, metric: Metric, worst: &Worst) {
-    record::<WORST_LEN>(out, Type::Worst, WORST_LEN, |fields| {
+    record::<WORST_LEN>(out, types::WORST, WORST_LEN, |fields| {
         fields.u32(cpu);
         fields.u32(metric as u32);
         fields.u64(worst.value);
@@ -637,7 +560,7 @@ impl Count for u64 {
 
 /// The type of a record of buckets, and whose buckets they are: the number of a CPU or a group, and
 /// that of a metric.
-type Owner = (Type, u32, u32);
+type Owner = (u32, u32, u32);
 
 /// Writes the buckets that are not empty.
 fn all_buckets<C: Count>(out: &mut impl Sink, owner: Owner, buckets: &[C]) {
@@ -696,12 +619,12 @@ fn some_buckets(out: &mut impl Sink, owner: Owner, pairs: &[[u8; PAIR_LEN]]) {
 /// Writes a record of `len` bytes, or only its first `N` bytes if the record is longer.
 fn record<const N: usize>(
     out: &mut impl Sink,
-    kind: Type,
+    kind: u32,
     len: usize,
     fill: impl FnOnce(&mut Fields<N>),
 ) {
     let mut fields = Fields::new();
-    fields.u32(kind as u32);
+    fields.u32(kind);
     fields.u32(len as u32);
     fill(&mut fields);
     out.write(&fields.bytes);

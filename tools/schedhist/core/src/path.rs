@@ -14,12 +14,12 @@ use crate::{
     engine::{
         chain::{Context, Kept, Link, Slice, Start},
         format::{
-            raw::{SLICES_MAGIC, SLICES_VERSION},
+            raw::layout::{types::KEPT_SLICE, SLICES_MAGIC, SLICES_VERSION},
             text::Escaped,
         },
         group::Group,
     },
-    raw::{decode_error, DecodeError, Reader, Records, KEPT_SLICE},
+    raw::{decode_error, DecodeError, Reader, Records},
 };
 
 /// All slices that were read, by CPU.

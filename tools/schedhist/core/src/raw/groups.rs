@@ -4,24 +4,16 @@
 
 use std::{collections::BTreeMap, rc::Rc};
 
-use super::{decode_header, DecodeError, Reader, Records, RECORD_LEN};
+use super::{decode_header, DecodeError, Reader, Records};
 use crate::engine::{
-    format::text::Escaped,
+    format::{
+        raw::layout::{types::*, RECORD_LEN},
+        text::Escaped,
+    },
     group::records::{CulpritKind, GroupCounter, GroupMetric},
     histogram::bucket::{Precision, Scheme},
     idle::{Distance, WaitSums},
 };
-
-const GROUPING: u32 = 8;
-const GROUP: u32 = 9;
-const GROUP_BUCKETS: u32 = 10;
-const NEIGHBOUR: u32 = 11;
-const GROUP_SLICES: u32 = 15;
-const GROUP_WAITING: u32 = 16;
-const GROUP_UNSEEN: u32 = 17;
-const GROUPING_MORE: u32 = 18;
-const GROUP_LONG_WAITS: u32 = 21;
-const GROUP_MIGRATIONS: u32 = 22;
 
 /// A number of slices or waits, and their sum in nanoseconds.
 pub type Times = (u64, u64);

@@ -14,7 +14,7 @@ pub use long_waits::LongWaits;
 pub use groups::{groups, only_groups, Group, GroupSamples, Groups, Neighbour, Times};
 
 use crate::engine::{
-    format::raw::{MAGIC, VERSION},
+    format::raw::layout::{types::*, *},
     group::task_group,
     histogram::{
         bucket::{Precision, Scheme, VALUE_BITS},
@@ -23,29 +23,6 @@ use crate::engine::{
     identity::Identity,
     switch::cpu::Occupancy,
 };
-
-const END: u32 = 0;
-const METRIC: u32 = 1;
-const COUNTER: u32 = 2;
-const SUM: u32 = 3;
-const CPU: u32 = 4;
-const HISTOGRAM: u32 = 5;
-const WORST: u32 = 6;
-const BUCKETS: u32 = 7;
-const SLICE: u32 = 12;
-const TASK: u32 = 13;
-const WAITING: u32 = 14;
-const OFFLINE: u32 = 19;
-const LONG_WAITS: u32 = 20;
-const CHAIN: u32 = 30;
-const HOP: u32 = 31;
-pub(crate) const KEPT_SLICE: u32 = 32;
-
-const HEADER_LEN: usize = 56;
-const RECORD_LEN: usize = 8;
-const ENABLED: u32 = 1;
-const TELLS_OFFLINE: u32 = 2;
-const UNSEEN: u32 = 1;
 
 /// The error of a reader whose input is not what it should be: one line that says what is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -556,9 +533,9 @@ fn parse_record(
             parse_part(cpu.histogram_mut(metric), kind, buckets, record)
         }
         // The command takes chains from the file `chains`, and slices from `slices`.
-        CHAIN => record.bytes(56).map(drop),
-        HOP => record.bytes(80).map(drop),
-        KEPT_SLICE => record.bytes(80).map(drop),
+        CHAIN => record.bytes(CHAIN_LEN - RECORD_LEN).map(drop),
+        HOP => record.bytes(HOP_LEN - RECORD_LEN).map(drop),
+        KEPT_SLICE => record.bytes(KEPT_SLICE_LEN - RECORD_LEN).map(drop),
         _ => Some(()),
     }
 }
