@@ -11,6 +11,7 @@ use std::{
 };
 
 use schedhist_core::{
+    groups::SureNames,
     raw::{self, Groups},
     recording::file::TimedSnapshot,
     window::Window,
@@ -174,8 +175,8 @@ impl Source {
     }
 }
 
-/// Returns when a copy was written, in nanoseconds since 1970.
-fn modified(about: &fs::Metadata) -> u64 {
+/// Returns when a file was written, in nanoseconds since 1970.
+pub fn modified(about: &fs::Metadata) -> u64 {
     let seconds = u64::try_from(about.mtime()).unwrap_or_default();
     seconds.saturating_mul(SECOND) + u64::try_from(about.mtime_nsec()).unwrap_or_default()
 }
@@ -259,6 +260,12 @@ impl Reading {
     /// Returns the groups; `None` if tasks are not grouped.
     pub fn groups(&self) -> Result<Option<Groups>> {
         raw::groups(&self.bytes).at(&self.path)
+    }
+
+    /// Looks which names the groups have.
+    pub fn see_names(&self, names: &mut SureNames) {
+        let groups = self.groups().ok().flatten();
+        names.see(self.timed.snapshot.time, groups.as_ref());
     }
 }
 

@@ -2,7 +2,7 @@
 
 //! What groups of tasks did between two snapshots.
 
-use std::{cmp::Reverse, collections::BTreeMap, rc::Rc};
+use std::{cmp::Reverse, collections::BTreeMap, mem, rc::Rc};
 
 use crate::{
     distribution::{Distribution, Max, Quantile},
@@ -232,6 +232,48 @@ impl Numbers {
     pub fn name(all: &[Self], (begin, end): (u64, u64), id: u32) -> Option<&str> {
         let mut parts = { all.iter() }.filter(|part| part.at.0 <= begin && end <= part.at.1);
         parts.find_map(|part| part.names.get(&id).map(|name| &**name))
+    }
+}
+
+/// The names of groups while time goes on: each is sure since the first snapshot in which the
+/// number had it.
+#[derive(Debug, Default)]
+pub struct SureNames {
+    /// When the groups began: see [`Groups::since`].
+    began: Option<u64>,
+    names: BTreeMap<u32, (Rc<str>, u64)>,
+}
+
+impl SureNames {
+    /// Looks which names the groups have at `time`, of the module's clock.
+    pub fn see(&mut self, time: u64, groups: Option<&Groups>) {
+        let mut before = mem::take(&mut self.names);
+        let Some(now) = groups else {
+            return;
+        };
+        // By another rule, or the same one written anew, all are others.
+        if mem::replace(&mut self.began, now.since) != now.since {
+            before.clear();
+        }
+        let names = now.groups.iter().map(|group| {
+            let since = match before.get(&group.id) {
+                Some((name, since)) if *name == group.name => *since,
+                _ => time,
+            };
+            (group.id, (group.name.clone(), since))
+        });
+        self.names.extend(names);
+    }
+
+    /// Returns the name of a group, and since when it is sure.
+    pub fn get(&self, id: u32) -> Option<(&str, u64)> {
+        self.names.get(&id).map(|(name, since)| (&**name, *since))
+    }
+
+    /// Returns the names that are sure since `time`.
+    pub fn at(&self, time: u64) -> BTreeMap<u32, String> {
+        let sure = self.names.iter().filter(|(_, (_, since))| *since <= time);
+        sure.map(|(id, (name, _))| (*id, name.to_string())).gather()
     }
 }
 

@@ -3,16 +3,15 @@
 //! `record`: snapshots in a file that is valid at each instant.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeSet,
     ffi::OsString,
     fs,
     path::Path,
     process::{Child, Command},
-    rc::Rc,
     time::{Duration, Instant},
 };
 
-use schedhist_core::{gather::Gather, text::OutlierParser, window::Window};
+use schedhist_core::{gather::Gather, groups::SureNames, text, window::Window};
 
 use crate::{
     cli::Record,
@@ -23,6 +22,7 @@ use crate::{
     render,
     source::{Reading, Source},
     sys::{self, Signal, Waiter, Woken},
+    verbs::watch,
 };
 
 /// Records until the time is over, the command ends, or SIGINT.
@@ -122,10 +122,7 @@ struct Tape {
     synced: u64,
     /// When the groups were recorded last.
     grouped: Option<Instant>,
-    /// When the groups began, and of each its name, and since when it has had that at each
-    /// snapshot, all by the module's clock.
-    began: Option<u64>,
-    names: BTreeMap<u32, (Rc<str>, u64)>,
+    names: SureNames,
     /// The outliers that were seen: each is stored once. `None` before the first snapshot.
     outliers: Option<BTreeSet<OutlierKey>>,
 }
@@ -141,8 +138,7 @@ impl Tape {
             taken: 0,
             synced: 0,
             grouped: None,
-            began: None,
-            names: BTreeMap::new(),
+            names: SureNames::default(),
             outliers: None,
         })
     }
@@ -211,7 +207,7 @@ impl Tape {
                 self.output.recorder.restart();
                 // The counts of the groups begin anew.
                 self.grouped = None;
-                self.names.clear();
+                self.names = SureNames::default();
             } else if !self.in_gap {
                 self.turn(&last)?;
             }
@@ -242,37 +238,12 @@ impl Tape {
             .write(|recorder| recorder.groups(&reading.bytes))
     }
 
-    /// Looks which names the groups have.
-    fn look_at_names(&mut self, reading: &Reading) {
-        let mut before = std::mem::take(&mut self.names);
-        let Ok(Some(now)) = reading.groups() else {
-            return;
-        };
-        // By another rule, or the same one written anew, all are others.
-        if std::mem::replace(&mut self.began, now.since) != now.since {
-            before.clear();
-        }
-        let names = now.groups.iter().map(|group| {
-            let since = match before.get(&group.id) {
-                Some((name, since)) if *name == group.name => *since,
-                _ => reading.timed.snapshot.time,
-            };
-            (group.id, (group.name.clone(), since))
-        });
-        self.names.extend(names);
-    }
-
     /// Returns a line for each group of these outliers that has a name.
     fn names_of(&self, outliers: &str, now: u64) -> String {
-        let all = OutlierParser::default().feed(outliers);
-        let groups = all.iter().flat_map(|outlier| {
-            let culprits = outlier.culprits.iter().map(|culprit| culprit.group);
-            culprits.chain([outlier.group])
-        });
-        let mut ids = BTreeSet::new();
-        ids.extend(groups.filter(|id| *id != 0));
+        let all = text::outliers(outliers);
+        let ids: BTreeSet<_> = all.iter().flat_map(watch::groups_of).gather();
         let line = |id| {
-            let (name, since) = self.names.get(&id)?;
+            let (name, since) = self.names.get(id)?;
             Some(format!(
                 "group id {id} since_ns {since} until_ns {now} name {name}\n"
             ))
@@ -287,7 +258,7 @@ impl Tape {
         if all || self.grouped.is_none_or(is_due) {
             self.record_groups(reading)?;
         }
-        self.look_at_names(reading);
+        reading.see_names(&mut self.names);
         let text = source.text("outliers").unwrap_or_default();
         let there = outlier_blocks(&text);
         if let Some(known) = &self.outliers {
@@ -295,10 +266,10 @@ impl Tape {
             let mut text: String = new.clone().map(|(_, lines)| lines.as_str()).collect();
             if !text.is_empty() {
                 let ids: BTreeSet<_> = new.map(|((_, id), _)| *id).gather();
-                let names = self.names_of(&text, reading.timed.snapshot.time);
                 let chains = source.text("chains").unwrap_or_default();
                 let lines = chains.split_inclusive('\n');
                 text.extend(lines.filter(|line| number(line).is_some_and(|id| ids.contains(&id))));
+                let names = self.names_of(&text, reading.timed.snapshot.time);
                 self.output
                     .write(|recorder| recorder.outliers(&(names + &text)))?;
             }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use schedhist_core::{
     culprits, distribution::Distribution, gather::Gather, groups::Numbers, hdr,
-    recording::file::TimedSnapshot, text::Outlier, units::Unit,
+    recording::file::TimedSnapshot, units::Unit,
 };
 
 use crate::{
@@ -137,7 +137,7 @@ fn outliers(contents: &Contents, metrics: &[String], style: &Style) -> String {
     let names = |it: &Recorded| -> watch::Names {
         let span = (it.at.saturating_sub(it.outlier.duration_ns), it.at);
         let name = |id| Some((id, Numbers::name(&numbers, span, id)?.to_owned()));
-        numbers_of(&it.outlier).filter_map(name).gather()
+        watch::groups_of(&it.outlier).filter_map(name).gather()
     };
     match style.form {
         Form::Json => { wanted.iter() }
@@ -156,11 +156,6 @@ fn outliers(contents: &Contents, metrics: &[String], style: &Style) -> String {
     }
 }
 
-/// Returns the numbers of the groups of an outlier.
-fn numbers_of(outlier: &Outlier) -> impl Iterator<Item = u32> + '_ {
-    watch::groups_of(outlier).filter(|id| *id != 0)
-}
-
 fn summary(outliers: &[&Recorded], names: impl Fn(&Recorded) -> watch::Names) -> String {
     let Some(worst) = outliers.iter().max_by_key(|it| it.outlier.duration_ns) else {
         return String::new();
@@ -168,7 +163,7 @@ fn summary(outliers: &[&Recorded], names: impl Fn(&Recorded) -> watch::Names) ->
     // A number says nothing to people.
     let names = |it: &Recorded| {
         let mut names = names(it);
-        for id in numbers_of(&it.outlier) {
+        for id in watch::groups_of(&it.outlier) {
             names.entry(id).or_insert_with(|| "not known".to_owned());
         }
         names

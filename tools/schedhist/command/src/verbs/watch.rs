@@ -13,7 +13,7 @@ use std::{
 use clap::builder::TypedValueParser;
 use schedhist_core::{
     chains::{self, Chain, Hop},
-    gather::Gather,
+    groups::SureNames,
     raw,
     recording::file::TimedSnapshot,
     stacks::Stack,
@@ -146,7 +146,10 @@ pub fn watch(args: &Watch, source: &Source) -> Result<u8> {
             "{metric}: only waits and sleeps have a chain"
         )));
     }
-    let clock = source.read()?.timed;
+    let first = source.read()?;
+    let mut named = SureNames::default();
+    first.see_names(&mut named);
+    let clock = first.timed;
     let names = clock.snapshot.names.clone();
     options::check_metrics(&names, &[metric.to_owned()])?;
     // First the stream: it misses nothing, and blocks the signals that would leave the settings.
@@ -176,6 +179,7 @@ pub fn watch(args: &Watch, source: &Source) -> Result<u8> {
         source,
         ns,
         clock,
+        named,
         stacks,
         reported: Reported::default(),
         seen: 0,
@@ -212,6 +216,7 @@ struct Watcher<'a> {
     ns: u64,
     /// See [`unix_ns`].
     clock: TimedSnapshot,
+    named: SureNames,
     stacks: Option<Stacks>,
     reported: Reported,
     seen: u64,
@@ -256,13 +261,16 @@ impl Watcher<'_> {
 
     /// Reports slices and waits that have exceeded the threshold so far. Returns whether to end.
     fn report_in_progress(&mut self, metric: &raw::Metric) -> Result<bool> {
-        let snapshot = self.source.read()?.timed.snapshot;
+        let reading = self.source.read()?;
+        reading.see_names(&mut self.named);
+        let snapshot = reading.timed.snapshot;
         let late = Duration::from_nanos(self.ns).saturating_add(PERIOD);
         let late = u64::try_from(late.as_nanos()).unwrap_or(u64::MAX);
         for task in self.reported.more(&snapshot, metric, late) {
             self.seen += 1;
             let print = || {
-                let names = all_names(self.source);
+                // Of the same snapshot.
+                let names = self.named.at(snapshot.time);
                 let groups = |group| name_of(group, &names);
                 print(&match self.args.json {
                     true => in_progress::json(&task, &metric.name, &snapshot, groups),
@@ -289,10 +297,16 @@ impl Watcher<'_> {
     /// Reports outliers that are above the threshold. Returns whether to end.
     fn report(&mut self, found: &[Outlier], missed: u64) -> Result<bool> {
         let quiet = self.args.quiet;
-        let names = match quiet {
-            true => Names::new(),
-            false => group_names(self.source, found),
-        };
+        if !quiet
+            && found
+                .iter()
+                .any(|outlier| groups_of(outlier).next().is_some())
+        {
+            // Without names, the numbers are shown.
+            if let Ok(reading) = self.source.read() {
+                reading.see_names(&mut self.named);
+            }
+        }
         self.missed = self.missed.saturating_add(missed);
         if missed != 0 && !quiet {
             note(format!("{missed} outliers were missed"));
@@ -302,6 +316,8 @@ impl Watcher<'_> {
                 continue;
             }
             let is_end = self.reported.ends(outlier);
+            let end: u64 = outlier.pairs.number("end_ns").unwrap_or(0);
+            let names = self.named.at(end.saturating_sub(outlier.duration_ns));
             let printed = match (quiet, self.summary.take()) {
                 (_, Some(mut summary)) => {
                     let stack = self.stacks.as_mut().map(|stacks| stacks.of(outlier.id));
@@ -411,28 +427,11 @@ fn act(action: &Action, event: Event) -> Result {
 /// The names of groups, by their numbers.
 pub type Names = BTreeMap<u32, String>;
 
-/// Returns the names of the groups there are, if `found` has tasks of groups.
-fn group_names(source: &Source, found: &[Outlier]) -> Names {
-    let has_group = |outlier: &Outlier| groups_of(outlier).any(|group| group != 0);
-    if !found.iter().any(has_group) {
-        return Names::new();
-    }
-    all_names(source)
-}
-
 /// Returns the numbers of the groups of an outlier, of its culprits and of its chain.
 pub fn groups_of(outlier: &Outlier) -> impl Iterator<Item = u32> + '_ {
     let culprits = outlier.culprits.iter().map(|culprit| culprit.group);
     let hops = { outlier.chain.iter() }.flat_map(|chain| chain.hops.iter().map(|hop| hop.group));
-    culprits.chain(hops).chain([outlier.group])
-}
-
-/// Returns the names of all groups. Without names, the numbers are shown.
-fn all_names(source: &Source) -> Names {
-    let groups = source.groups().ok().flatten();
-    { groups.into_iter().flat_map(|groups| groups.groups) }
-        .map(|group| (group.id, group.name.to_string()))
-        .gather()
+    { culprits.chain(hops).chain([outlier.group]) }.filter(|group| *group != 0)
 }
 
 /// Returns how the group of a task is shown; nothing for 0, which is none or the group "other".
