@@ -95,9 +95,9 @@ struct probes schedhist_probes(const char *path)
 		ranges[(i * SIZEOF_RANGE + OFFSET_RANGE_MINUS_MIN) / 8] = 1;
 	probes = (struct probes){
 		/* The recorder's settings follow at once, without groups and long waits. */
-		.on_switch = find_symbol(module, "_R*16SchedSwitchProbe*11CpuRecorderINtNt*"
-					 "5FixedKm5_*5probe*"),
-		.on_wakeup = find_symbol(module, "_R*16SchedWakingProbe*QueuedWakeups*5probe*"),
+		.on_switch = find_symbol(module, "_R*16SchedSwitchProbe*11CpuRecorderINt*7VariantI*"
+					 "5FixedKm5_EKb0_KB*_KB*_EE5probe*"),
+		.on_wakeup = find_symbol(module, "_R*16SchedWakingProbe*8RecorderNt*QueuedWakeupsE5probe*"),
 		.buckets = (uint64_t *)(records + SIZEOF_HEADER),
 		.bucket_count = (RECORDS - SIZEOF_HEADER) / sizeof(uint64_t),
 		/* On-CPU time, the wait for the CPU, off-CPU time, the sleep. */

@@ -7,7 +7,7 @@ pub mod http;
 use std::{
     collections::BTreeSet,
     fs::{self, Permissions},
-    os::unix::fs::{MetadataExt, PermissionsExt},
+    os::unix::fs::PermissionsExt,
     path::Path,
 };
 
@@ -23,7 +23,7 @@ use crate::{
     cli::Export,
     error::Result,
     files, options,
-    source::{Reading, Source},
+    source::{modified, Reading, Source},
 };
 
 /// The bytes that groups may take in an answer.
@@ -113,11 +113,8 @@ impl Exporter {
             created: None,
         };
         if self.source.is_live() {
-            load.created = about.map(|about| {
-                let seconds = u64::try_from(about.ctime()).unwrap_or_default();
-                let rest = u64::try_from(about.ctime_nsec()).unwrap_or_default();
-                seconds.saturating_mul(1_000_000_000).saturating_add(rest)
-            });
+            // The module creates the file when it is loaded, and nothing writes to it.
+            load.created = about.as_ref().map(modified);
             return load;
         }
         if let Some(last) = last {

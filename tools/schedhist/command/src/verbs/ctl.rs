@@ -7,6 +7,7 @@ use std::ffi::OsStr;
 use crate::{
     cli::Ctl,
     error::{Error, Result},
+    options,
     output::print,
     source::Source,
 };
@@ -51,13 +52,10 @@ pub fn ctl(args: &Ctl, source: &Source) -> Result {
         }
         return print(&out);
     };
-    let is_threshold = |name: &str| {
-        let metric = name.strip_prefix("threshold_ns/");
-        metric.is_some_and(|m| {
-            !m.is_empty() && m.bytes().all(|b| b.is_ascii_lowercase() || b == b'_')
-        })
-    };
-    if !SETTINGS.contains(&name.as_str()) && !is_threshold(name) {
+    if let Some(metric) = name.strip_prefix("threshold_ns/") {
+        let names = source.read()?.timed.snapshot.names;
+        options::check_metrics(&names, &[metric.to_owned()])?;
+    } else if !SETTINGS.contains(&name.as_str()) {
         return Err(Error::usage(format!(
             "there is no setting '{name}': there are {}, threshold_ns/METRIC",
             SETTINGS.join(", ")

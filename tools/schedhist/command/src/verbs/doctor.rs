@@ -81,7 +81,14 @@ pub fn doctor(source: &Source) -> Result<u8> {
 }
 
 /// What the module needs of a kernel.
-const NEEDED: [&str; 3] = ["TRACEPOINTS", "SCHED_INFO", "DEBUG_FS"];
+const NEEDED: [&str; 6] = [
+    "MODULES",
+    "SMP",
+    "TRACEPOINTS",
+    "TRACING",
+    "DEBUG_FS",
+    "SCHED_INFO",
+];
 
 /// Returns the configuration of the kernel that runs, wherever it is found.
 fn configuration() -> Option<String> {
@@ -93,6 +100,13 @@ fn configuration() -> Option<String> {
     ]
     .iter()
     .find_map(|path| read(path))
+}
+
+/// Returns whether the kernel that runs is older than 7.0.
+fn is_before_7() -> bool {
+    let release = read("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let major = release.split('.').next().map(str::parse::<u32>);
+    matches!(major, Some(Ok(..7)))
 }
 
 fn config(_: &Source) -> Found {
@@ -112,8 +126,8 @@ fn config(_: &Source) -> Found {
             format!("CONFIG_{name} is off"),
             "boot one of Debian's kernels 7.3, 7.2 and 6.12, or build yours with it",
         ),
-        None if is_on("PREEMPT_RT") && !is_on("RUST") => bad(
-            "CONFIG_PREEMPT_RT is on, and CONFIG_RUST is off",
+        None if is_on("PREEMPT_RT") && is_before_7() => bad(
+            "CONFIG_PREEMPT_RT is on, and the kernel is older than 7.0",
             "boot one of Debian's kernels 7.3 and 7.2, or one that is not real-time",
         ),
         None => good(NEEDED.join(", ")),
@@ -125,7 +139,10 @@ fn config(_: &Source) -> Found {
 fn probes(_: &Source) -> Found {
     const TRACING: &str = "/sys/kernel/tracing";
     if !Path::new(TRACING).join("events").exists() {
-        return good("tracefs is not mounted, or only root may read it");
+        return warning(
+            "not known: tracefs is not mounted, or only root may read it",
+            "run it as root",
+        );
     }
     let instances = fs::read_dir(format!("{TRACING}/instances"));
     let instances = instances.into_iter().flatten().flatten();
@@ -262,7 +279,7 @@ fn waits(source: &Source) -> Found {
     let waits = reading.and_then(|reading| reading.timed.snapshot.long_waits);
     good(match waits.and_then(|all| window::why(&all.sums)) {
         Some(why) => why,
-        None => "none was long, or long_wait_ns is 0".to_owned(),
+        None => "none was long, or long_wait_ns is none".to_owned(),
     })
 }
 

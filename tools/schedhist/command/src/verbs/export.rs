@@ -40,18 +40,22 @@ fn textfile(args: &Export, exporter: &mut Exporter, path: &Path) -> Result {
         return exporter.write(path);
     }
     let waiter = Waiter::new()?;
-    // If it is the file that cannot be written, that will not change.
-    if let (Err(error), Ok(_)) = (exporter.write(path), exporter.source.read()) {
-        return Err(error);
-    }
     let mut next = Instant::now();
+    let mut is_first = true;
     let mut has_failed = false;
     loop {
-        let written = exporter.write(path);
-        if let Some(error) = written.as_ref().err().filter(|_| !has_failed) {
-            note(format!("{error}; waiting"));
+        match exporter.write(path) {
+            Ok(()) => has_failed = false,
+            // If it is the file that cannot be written, that will not change.
+            Err(error) if is_first && exporter.source.read().is_ok() => return Err(error),
+            Err(error) => {
+                if !has_failed {
+                    note(format!("{error}; waiting"));
+                }
+                has_failed = true;
+            }
         }
-        has_failed = written.is_err();
+        is_first = false;
         next = (next + args.interval).max(Instant::now());
         if waiter.is_over_before(Some(next)) {
             return Ok(());
