@@ -351,8 +351,8 @@ impl Monitor {
         state.restart(&self.delivery)
     }
 
-    /// Makes the current records the baseline: in all files but `openmetrics` and `raw` the counts
-    /// start from 0, with new minima and maxima.
+    /// Makes the current records the baseline: in `status`, `summary`, `long_waits` and the
+    /// histograms in text the counts start from 0, with new minima and maxima.
     ///
     /// Measuring goes on meanwhile. The baseline of each CPU is taken at one moment. Sleeps; fails
     /// with `ENOMEM`, and then changes nothing.
