@@ -9,6 +9,7 @@ use kernel::{
 
 use crate::{
     boundary::abstractions::{
+        context::cond_resched,
         interruption,
         is_softirq_thread,
         local_clock,
@@ -147,11 +148,23 @@ impl AllChains {
         Ok(())
     }
 
-    /// Calls `visit` with all slices that are kept, CPU by CPU.
+    /// Calls `visit` with all slices that are kept, CPU by CPU. Sleeps.
     pub(crate) fn for_each_slice(&self, mut visit: impl FnMut(u32, &Kept)) {
         for (cpu, chain) in self.cpus.numbered() {
-            chain.ring.kept().for_each(|kept| visit(cpu, &kept));
+            for kept in chain.ring.kept() {
+                // There may be 65536 of them.
+                if kept.number % 1024 == 0 {
+                    cond_resched();
+                }
+                visit(cpu, &kept);
+            }
         }
+    }
+
+    /// Returns how many slices are kept.
+    pub(crate) fn slices(&self) -> usize {
+        let chains = self.cpus.unboxed();
+        chains.fold(0, |sum, chain| sum.saturating_add(chain.ring.count()))
     }
 
     /// Returns how much memory they take, in bytes.

@@ -67,9 +67,10 @@ pub(super) struct KeptSlices;
 
 impl View for KeptSlices {
     fn size_hint(&self, monitor: &Monitor, _last_len: usize) -> usize {
-        let reading = monitor.read();
-        let cpus = reading.records.cpus().count();
-        raw::kept_slices_len(cpus, reading.chain)
+        let chains = monitor.read().chains;
+        let length = raw::kept_slices_len(chains.map_or(0, |chains| chains.slices()));
+        // They may become more before they are read.
+        length + length / 4 + 32768
     }
 
     fn show(&self, reading: &Reading, out: &mut Text<'_>) -> Result {

@@ -12,8 +12,9 @@ from harness import raw
 from harness.chains import ENDS, PARTS, chains
 from harness.groups import groups
 from harness.outliers import escaped
-from harness.test import (DEBUGFS, KO, about_numbers, busy, check_laws, eq, fails, fails_with, has_clock, load, measure,
-                          messages, note, parameter, read, reset, run, skip, spawn, status, unload, value, wait_until, within, write)
+from harness.test import (DEBUGFS, KO, about_numbers, busy, check_laws, cpu1, eq, fails, fails_with, has_clock, load, measure,
+                          messages, note, parameter, read, reset, run, skip, spawn, status, unload, value, wait_until, within,
+                          write, write_file)
 from harness.trace import Instance
 
 MS = 10**6
@@ -307,6 +308,29 @@ def test_chain_laws():
 def test_chain_small_ring():
     """A reader that is slower than the ring notices, and nothing is made up."""
     within("chains that end at a slice that was overwritten", 1, check_many(16).get("overwritten", 0))
+
+
+def test_chain_hotplug():
+    """The laws hold as a CPU goes offline and comes back."""
+    online = cpu1()
+    begin(threshold=MS // 2)
+    with busy():
+        for _ in range(4):
+            for state in "01":
+                write_file(online, state)
+                time.sleep(0.1)
+                within("chains", 1, len(chains()))
+        measure(0)
+    check_laws()
+
+
+def test_chain_unload():
+    """The module goes while chains are kept, and comes back; nothing of before is found."""
+    with busy():
+        for _ in range(3):
+            begin(threshold=MS // 2)
+            wait_until("chains", chains)
+            unload()
 
 
 def test_chain_messages():

@@ -89,6 +89,13 @@ pub(crate) fn might_sleep() {
     }
 }
 
+/// Lets another task run that is to have the CPU. The caller must be able to sleep.
+pub(crate) fn cond_resched() {
+    might_sleep();
+    // SAFETY: The caller can sleep.
+    unsafe { bindings::schedhist_cond_resched() };
+}
+
 pub(crate) fn is_current(task: Task<'_>) -> bool {
     // SAFETY: Callable in any context.
     let current = unsafe { bindings::get_current() };

@@ -489,6 +489,11 @@ void schedhist_cpus_read_unlock(void)
 }
 #endif
 
+void schedhist_cond_resched(void)
+{
+	cond_resched();
+}
+
 #ifdef CONFIG_RUST_DEBUG_ASSERTIONS
 bool schedhist_irqs_disabled(void)
 {

@@ -41,9 +41,10 @@ const CPU_NUMBER_AT: usize =
 #[inline(always)]
 pub(crate) fn this_cpu() -> u32 {
     let cpu: u64;
-    // SAFETY: This is a load of a per-CPU variable of the kernel, which exists on each CPU and is
-    // only written while the kernel boots. A load of 32 bits clears the upper half of the register,
-    // which the assertion tells the compiler.
+    // SAFETY: This is a load of a per-CPU variable of the kernel: `cpu_number`, if the kernel that
+    // the module is built for has one, or else the member of `pcpu_hot`, at its offset. It exists
+    // on each CPU and is only written while the kernel boots. A load of 32 bits clears the upper
+    // half of the register, which the assertion tells the compiler.
     unsafe {
         asm!(
             "movl %gs:{variable}+{offset}(%rip), {cpu:e}",

@@ -53,7 +53,8 @@ pub(crate) fn interruption() -> Interruption {
 fn preempt_count() -> u32 {
     let count: u32;
     // SAFETY: This is a load of the lower half of a per-CPU variable of the kernel, which exists
-    // on each CPU. Interrupts change it only until they return.
+    // on each CPU: where `cpu_number` is a variable of its own, so is `__preempt_count`, as both
+    // left `struct pcpu_hot` at once. Interrupts change it only until they return.
     unsafe {
         core::arch::asm!(
             "movl %gs:{variable}(%rip), {count:e}",

@@ -97,6 +97,7 @@ pub struct Place {
     task: Cell,
     since: Cell,
     waiting: Cell,
+    /// 0 if there is no slice.
     link: Cell,
     /// The time at which the CPU became idle after it; 0 if it did not, or is not yet.
     idle: Cell,
@@ -116,18 +117,20 @@ impl Place {
         self.comm.set(&slice.comm);
     }
 
-    fn get(&self) -> Slice {
+    /// Returns the slice, if there is one.
+    fn get(&self) -> Option<Slice> {
+        let link = Link::from_bits(self.link.get())?;
         let task = self.task.get();
         let start = Start::ALL.get((task >> 32) as u8 as usize);
-        Slice {
+        Some(Slice {
             pid: task as i32,
             comm: self.comm.get(),
             group: Group::new((task >> 40) as u32).unwrap_or(Group::OTHER),
             start: start.copied().unwrap_or(Start::Unknown),
             since: self.since.get(),
             waiting: self.waiting.get(),
-            link: Link::from_bits(self.link.get()).unwrap_or(Link::UNKNOWN),
-        }
+            link,
+        })
     }
 }
 
@@ -171,13 +174,22 @@ impl<P: Deref<Target = [Place]>> Ring<P> {
         })
     }
 
-    /// Forgets what the CPU is doing. Must not run at the same time as a switch or a wakeup on it.
+    /// Forgets what the CPU is doing, and all slices, as what came after the last one is not seen.
+    /// Must not run at the same time as a switch or a wakeup on it.
     pub fn forget(&self) {
+        // So that no slice follows on the last one.
+        self.last.set(self.last.get().wrapping_add(1));
+        self.places.iter().for_each(|place| place.link.set(0));
         self.now.set(Link::new(self.cpu, 0).bits());
         self.softirq.set(0);
         for raised in &self.raised {
             raised.set(0);
         }
+    }
+
+    /// Returns how many slices are kept at most.
+    pub fn count(&self) -> usize {
+        (self.last.get()).min(self.places.len() as u64) as usize
     }
 
     /// Returns the memory of the places, in bytes.
@@ -311,7 +323,7 @@ impl<P: Deref<Target = [Place]>> Ring<P> {
         let place = self.place(number)?;
         let kept = Kept {
             number,
-            slice: place.get(),
+            slice: place.get()?,
             idle: place.idle.get(),
         };
         fence(Acquire);

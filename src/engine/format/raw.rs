@@ -242,9 +242,9 @@ pub fn chain(out: &mut impl Sink, cpu: u32, chain: &Chain, hops: &[Hop]) {
     }
 }
 
-/// Returns the maximum length of the file `slices`, in bytes.
-pub const fn kept_slices_len(cpus: usize, slices: u64) -> usize {
-    SLICES_HEADER_LEN + cpus * slices as usize * KEPT_SLICE_LEN + RECORD_LEN
+/// Returns the length of the file `slices` with so many of them, in bytes.
+pub const fn kept_slices_len(slices: usize) -> usize {
+    SLICES_HEADER_LEN + slices * KEPT_SLICE_LEN + RECORD_LEN
 }
 
 /// Begins the file `slices`, of the time `now`. Slices are counted since `since`; 0 if none are

@@ -107,6 +107,11 @@ fn a_ring_keeps_its_last_slices() {
     assert_eq!(ring.now(), Link::new(3, 40).within(Context::Idle));
     ring.forget();
     assert_eq!(ring.now(), Link::new(3, 0));
+    // Nothing follows on what was forgotten.
+    ring.enter(&slice(7, Start::Woken, 41, 42, Link::UNKNOWN));
+    let found: Vec<_> = ring.kept().map(|kept| kept.number).collect();
+    assert_eq!((found, ring.count()), (vec![42], 16));
+    assert!((25..=41).all(|number| ring.read(number).is_none()));
     assert!(Ring::new(0, vec![]).is_none() && Ring::new(0, vec![Place::default()]).is_some());
 }
 

@@ -1268,3 +1268,35 @@ fn slices_while_they_come() {
 }
 
 fenced! { 2: slices_while_they_come => a_slice_is_never_torn, without_fences_a_slice_is_torn }
+
+/// A CPU keeps two slices while it becomes idle after its first one, and has two more; a reader
+/// takes all there are.
+fn slices_with_their_ends() {
+    let places: Vec<_> = (0..2).map(|_| SlicePlace::default()).collect();
+    places.iter().for_each(settle);
+    let ring = Ring::new(0, places).expect("a power of two");
+    ring.enter(&chain_slice(1));
+    let (writer, reader) = shared(ring);
+    side_by_side(
+        move || {
+            writer.enter_idle(15);
+            writer.enter(&chain_slice(2));
+            writer.enter(&chain_slice(3));
+        },
+        move || {
+            let kept: Vec<_> = reader.kept().collect();
+            let idle = |number| if number == 1 { 15 } else { 0 };
+            for kept in &kept {
+                assert_eq!(kept.slice, chain_slice(kept.number));
+                assert!(kept.idle == 0 || kept.idle == idle(kept.number));
+            }
+            // The last one may not have ended.
+            for pair in kept.windows(2) {
+                assert_eq!(pair[0].number + 1, pair[1].number);
+                assert_eq!(pair[0].idle, idle(pair[0].number));
+            }
+        },
+    );
+}
+
+fenced! { 1: slices_with_their_ends => a_slice_that_is_kept_has_its_end, without_fences_a_slice_has_no_end }
