@@ -1299,4 +1299,4 @@ fn slices_with_their_ends() {
     );
 }
 
-fenced! { 1: slices_with_their_ends => a_slice_that_is_kept_has_its_end, without_fences_a_slice_has_no_end }
+fenced! { 1: slices_with_their_ends => a_kept_slice_has_its_end, without_fences_it_has_no_end }

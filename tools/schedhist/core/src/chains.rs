@@ -2,12 +2,7 @@
 
 //! Chains: who could have ended an outlier earlier. Parses the file `chains`.
 
-use std::cmp::Reverse;
-
-use crate::{
-    culprits::pool,
-    text::{Outlier, Pairs},
-};
+use crate::text::{Outlier, Pairs};
 
 /// A task in a chain; times in nanoseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,11 +63,12 @@ impl Hop {
 
     /// Returns what it did in words, such as `ran 71.1ms, waited 147us`; `time` prints a time.
     pub fn did(&self, time: impl Fn(u64) -> String) -> String {
-        did(self.parts(), time)
+        did(self.parts(), &time)
     }
 }
 
-fn parts([ran, waited, preempted, throttled]: [u64; 4]) -> [(&'static str, u64); 4] {
+/// Names the parts of [`Hop::parts`].
+pub fn parts([ran, waited, preempted, throttled]: [u64; 4]) -> [(&'static str, u64); 4] {
     [
         ("ran", ran),
         ("waited", waited),
@@ -81,7 +77,8 @@ fn parts([ran, waited, preempted, throttled]: [u64; 4]) -> [(&'static str, u64);
     ]
 }
 
-fn did(parts: [(&'static str, u64); 4], time: impl Fn(u64) -> String) -> String {
+/// Returns those that are not 0 in words, as [`Hop::did`].
+pub fn did(parts: [(&'static str, u64); 4], time: &dyn Fn(u64) -> String) -> String {
     let did = parts.into_iter().filter(|(_, ns)| *ns != 0);
     let did = did.map(|(what, ns)| format!("{what} {}", time(ns)));
     did.collect::<Vec<_>>().join(", ")
@@ -135,96 +132,6 @@ impl Chain {
     pub fn rest(&self) -> impl Iterator<Item = (&'static str, u64)> {
         self.blocked().into_iter().chain(self.missing())
     }
-}
-
-/// What the tasks of a group, or of a name, depended on during their outliers, by their chains;
-/// times in nanoseconds.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Dependence {
-    pub name: String,
-    /// Of how many outliers.
-    pub chains: u64,
-    /// For how long in all: what follows adds up to that.
-    pub sum_ns: u64,
-    /// By the group or the name of whom they waited for: what those did, as in [`Hop::parts`].
-    pub hops: Vec<(String, [u64; 4])>,
-    /// What no hop explains, as in [`Chain::rest`].
-    pub rest: Vec<(&'static str, u64)>,
-    pub blocked_ns: u64,
-    pub missing_ns: u64,
-}
-
-impl Dependence {
-    /// Adds the chain of an outlier; `who` names a task by its group and its own name.
-    fn add(&mut self, chain: &Chain, who: impl Fn(u32, &str) -> String) {
-        self.chains += 1;
-        for (number, hop) in chain.hops.iter().enumerate() {
-            let name = match number {
-                0 => "itself".to_owned(),
-                _ => who(hop.group, &hop.comm),
-            };
-            let place = self.hops.iter().position(|(known, _)| *known == name);
-            let place = place.unwrap_or_else(|| {
-                self.hops.push((name, [0; 4]));
-                self.hops.len() - 1
-            });
-            let sums = self.hops[place].1.iter_mut();
-            sums.zip(hop.parts()).for_each(|(sum, (_, ns))| *sum += ns);
-            self.sum_ns += hop.sum_ns();
-        }
-        for (what, ns) in chain.rest() {
-            match self.rest.iter_mut().find(|(known, _)| *known == what) {
-                Some((_, sum)) => *sum += ns,
-                None => self.rest.push((what, ns)),
-            }
-            self.sum_ns += ns;
-        }
-        self.blocked_ns += chain.blocked_ns;
-        self.missing_ns += chain.missing_ns;
-    }
-
-    /// Returns its parts in words, each with its time, the longest first; `time` prints a time.
-    pub fn parts(&self, time: impl Fn(u64) -> String) -> Vec<(u64, String)> {
-        let hops = self.hops.iter().map(|(name, times)| {
-            let what = format!("{name}: {}", did(parts(*times), &time));
-            (times.iter().sum(), what)
-        });
-        let rest = self.rest.iter().map(|(what, ns)| (*ns, (*what).to_owned()));
-        let mut all: Vec<(u64, String)> = hops.chain(rest).filter(|(ns, _)| *ns != 0).collect();
-        all.sort_by_cached_key(|(ns, _)| Reverse(*ns));
-        all
-    }
-
-    /// Returns the law in words.
-    pub fn law(&self) -> String {
-        let of = |place: usize| -> u64 { self.hops.iter().map(|(_, times)| times[place]).sum() };
-        let mut all = parts([of(0), of(1), of(2), of(3)]).to_vec();
-        all.extend([("blocked", self.blocked_ns), ("not known", self.missing_ns)]);
-        let all = all.iter().filter(|(_, ns)| *ns != 0);
-        let all = all.map(|(what, ns)| format!("{what} {ns}"));
-        format!(
-            "in ns: {} = {}",
-            all.collect::<Vec<_>>().join(" + "),
-            self.sum_ns
-        )
-    }
-}
-
-/// Adds the chain of an outlier, if it has one, to those of its group, or of its name if it has no
-/// group; `name` names a group.
-pub fn add(all: &mut Vec<Dependence>, outlier: &Outlier, name: impl Fn(u32) -> Option<String>) {
-    let Some(chain) = &outlier.chain else { return };
-    let who = |group, comm: &str| name(group).unwrap_or_else(|| pool(comm));
-    let victim = who(outlier.group, &outlier.comm);
-    let place = all.iter().position(|it| it.name == victim);
-    let place = place.unwrap_or_else(|| {
-        all.push(Dependence {
-            name: victim,
-            ..Dependence::default()
-        });
-        all.len() - 1
-    });
-    all[place].add(chain, who);
 }
 
 /// Gives outliers their chains in the text of the file `chains`.

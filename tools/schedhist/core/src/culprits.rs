@@ -56,7 +56,7 @@ pub struct Sums {
 
 impl Sums {
     /// Adds a wait by a key of its culprits.
-    pub fn add(&mut self, wait: &Outlier, key: impl Fn(&Culprit) -> String) {
+    pub fn add(&mut self, wait: &Outlier, key: &dyn Fn(&Culprit) -> String) {
         let named = wait.culprits.iter().map(|it| (key(it), it.ran_ns));
         let missing = (wait.missing_ns != 0).then(|| (NOBODY.to_owned(), wait.missing_ns));
         let mut of_wait: Vec<(String, u64)> = Vec::new();

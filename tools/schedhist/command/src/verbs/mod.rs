@@ -10,6 +10,7 @@ mod bcc;
 pub mod check;
 pub mod completions;
 pub mod ctl;
+mod dependence;
 pub mod diff;
 mod doctor;
 mod export;

@@ -171,7 +171,7 @@ fn summary(outliers: &[&Recorded], names: impl Fn(&Recorded) -> watch::Names) ->
     let mut summary = Summary::default();
     for it in outliers {
         let names = names(it);
-        summary.add(&it.outlier, |group| watch::name_of(group, &names), None);
+        summary.add(&it.outlier, &|group| watch::name_of(group, &names), None);
     }
     let (s, total) = match summary.count {
         1 => ("", ""),

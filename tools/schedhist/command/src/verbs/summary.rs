@@ -2,15 +2,18 @@
 
 //! `watch --summary`: outliers added up, by who had the CPU, who waited, and where.
 
-use std::{cmp::Reverse, fmt::Write};
+use std::fmt::Write;
 
 use schedhist_core::{
-    chains::{self, Dependence},
     culprits::{self, Sums},
     text::{shares, Outlier},
     units::Unit,
 };
 
+use super::{
+    dependence::{self, Dependence},
+    watch::longest_first,
+};
 use crate::{output::wrap, table::Cell};
 
 /// The most lines of a part.
@@ -46,7 +49,7 @@ impl Summary {
     pub fn add(
         &mut self,
         outlier: &Outlier,
-        name: impl Fn(u32) -> Option<String>,
+        name: &dyn Fn(u32) -> Option<String>,
         stack: Option<&[String]>,
     ) {
         self.count += 1;
@@ -54,11 +57,11 @@ impl Summary {
         if { self.worst.as_ref() }.is_none_or(|it| it.duration_ns < outlier.duration_ns) {
             self.worst = Some(outlier.clone());
         }
-        chains::add(&mut self.chains, outlier, &name);
+        dependence::add(&mut self.chains, outlier, name);
         let [culprits, groups, waiting, stacks] = &mut self.parts;
-        culprits.add(outlier, culprits::comm);
+        culprits.add(outlier, &culprits::comm);
         let none = || "(no group)".to_owned();
-        groups.add(outlier, |culprit| name(culprit.group).unwrap_or_else(none));
+        groups.add(outlier, &|culprit| name(culprit.group).unwrap_or_else(none));
         self.has_groups |= outlier.culprits.iter().any(|culprit| culprit.group != 0);
         let comm = culprits::pool(&outlier.comm);
         waiting.add_whole(
@@ -131,9 +134,9 @@ impl Summary {
             let (chains, sum) = (it.chains, time(it.sum_ns));
             let head = format!("what {} depended on, by {chains} chain{s}, {sum}:", it.name);
             wrap(&mut out, &head);
-            let parts = it.parts(time);
-            let times: Vec<_> = parts.iter().map(|(ns, _)| *ns).collect();
-            for ((ns, what), share) in parts.iter().zip(shares(&times)).take(MOST) {
+            let parts = it.parts(&time);
+            let times: Vec<_> = parts.iter().map(|(_, ns)| *ns).collect();
+            for ((what, ns), share) in parts.iter().zip(shares(&times)).take(MOST) {
                 let (whole, tenth, ns) = (share / 10, share % 10, time(*ns));
                 wrap(&mut out, &format!("  {whole:>3}.{tenth}% {ns:>8}  {what}"));
             }
@@ -150,9 +153,11 @@ impl Summary {
 
     /// Returns what whose tasks depended on, the longest time first.
     fn chains(&self) -> Vec<&Dependence> {
-        let mut all: Vec<_> = self.chains.iter().collect();
-        all.sort_by_cached_key(|it| Reverse(it.sum_ns));
-        all
+        let all = self.chains.iter();
+        let mut all: Vec<_> = all.map(|it| (it.name.clone(), it.sum_ns)).collect();
+        longest_first(&mut all);
+        let of = |(name, _): &(String, u64)| self.chains.iter().find(|it| it.name == *name);
+        all.iter().filter_map(of).collect()
     }
 
     pub fn json(&self, metric: &str, threshold: u64, missed: u64) -> String {
@@ -187,36 +192,16 @@ impl Summary {
         }
         let chains = self.chains();
         if !chains.is_empty() {
-            let list = Cell::List(chains.into_iter().map(dependence).collect());
+            let list = Cell::List(chains.into_iter().map(dependence::json).collect());
             fields.push(("chains".into(), list));
         }
         Cell::Object(fields).line()
     }
 }
 
-fn dependence(it: &Dependence) -> Cell {
-    let hop = |(name, [ran, waited, preempted, throttled]): &(String, [u64; 4])| {
-        Cell::Object(vec![
-            ("name".into(), Cell::from(name)),
-            ("ran_ns".into(), Cell::Time(*ran)),
-            ("waited_ns".into(), Cell::Time(*waited)),
-            ("preempted_ns".into(), Cell::Time(*preempted)),
-            ("throttled_ns".into(), Cell::Time(*throttled)),
-        ])
-    };
-    Cell::Object(vec![
-        ("name".into(), Cell::from(&it.name)),
-        ("chains".into(), Cell::Number(it.chains.into())),
-        ("sum_ns".into(), Cell::Time(it.sum_ns)),
-        ("blocked_ns".into(), Cell::Time(it.blocked_ns)),
-        ("missing_ns".into(), Cell::Time(it.missing_ns)),
-        ("hops".into(), Cell::List(it.hops.iter().map(hop).collect())),
-    ])
-}
-
 #[cfg(test)]
 mod tests {
-    use schedhist_core::text::OutlierParser;
+    use schedhist_core::{chains, text::OutlierParser};
 
     use super::*;
 
@@ -252,7 +237,7 @@ mod tests {
              cpu 3 group 2 pid 9 comm db/1\n";
         chains::attach(&mut outliers, of_module);
         for outlier in outliers {
-            summary.add(&outlier, name, Some(&stack));
+            summary.add(&outlier, &name, Some(&stack));
         }
         assert_eq!(
             summary.text("runq", 5_000_000, 1),

@@ -322,7 +322,7 @@ impl Watcher<'_> {
                 (_, Some(mut summary)) => {
                     let stack = self.stacks.as_mut().map(|stacks| stacks.of(outlier.id));
                     let name = |group| name_of(group, &names);
-                    summary.add(outlier, name, stack.flatten().as_deref());
+                    summary.add(outlier, &name, stack.flatten().as_deref());
                     self.summary = Some(summary);
                     Ok(())
                 }
@@ -444,6 +444,10 @@ pub fn name_of(group: u32, names: &Names) -> Option<String> {
     (group != 0).then(name)
 }
 
+pub fn longest_first(parts: &mut [(String, u64)]) {
+    parts.sort_by_cached_key(|(_, ns)| std::cmp::Reverse(*ns));
+}
+
 /// Returns the parts of an outlier: who had the CPU, and for how long. They add up to the whole.
 fn parts(outlier: &Outlier, names: &Names) -> Vec<(String, u64)> {
     let culprits = outlier.culprits.iter();
@@ -457,7 +461,7 @@ fn parts(outlier: &Outlier, names: &Names) -> Vec<(String, u64)> {
             }
         })
         .collect();
-    parts.sort_by_cached_key(|(_, ns)| std::cmp::Reverse(*ns));
+    longest_first(&mut parts);
     if outlier.missing_ns != 0 {
         parts.push(("not known".to_owned(), outlier.missing_ns));
     }

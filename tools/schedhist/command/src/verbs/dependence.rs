@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Chains added up: on whom the tasks of a group, or of a name, depended.
+
+use schedhist_core::{
+    chains::{did, parts, Chain},
+    culprits::pool,
+    text::Outlier,
+};
+
+use super::watch::longest_first;
+use crate::table::Cell;
+
+/// What the tasks of a group, or of a name, depended on during their outliers, by their chains;
+/// times in nanoseconds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Dependence {
+    pub name: String,
+    /// Of how many outliers.
+    pub chains: u64,
+    /// For how long in all: what follows adds up to that.
+    pub sum_ns: u64,
+    /// By the group or the name of whom they waited for: what those did, as in [`Hop::parts`].
+    pub hops: Vec<(String, [u64; 4])>,
+    /// What no hop explains, as in [`Chain::rest`].
+    pub rest: Vec<(&'static str, u64)>,
+    pub blocked_ns: u64,
+    pub missing_ns: u64,
+}
+
+impl Dependence {
+    /// Adds the chain of an outlier; `who` names a task by its group and its own name.
+    fn add(&mut self, chain: &Chain, who: &dyn Fn(u32, &str) -> String) {
+        self.chains += 1;
+        for (number, hop) in chain.hops.iter().enumerate() {
+            let name = match number {
+                0 => "itself".to_owned(),
+                _ => who(hop.group, &hop.comm),
+            };
+            let place = self.hops.iter().position(|(known, _)| *known == name);
+            let place = place.unwrap_or_else(|| {
+                self.hops.push((name, [0; 4]));
+                self.hops.len() - 1
+            });
+            let sums = self.hops[place].1.iter_mut();
+            sums.zip(hop.parts()).for_each(|(sum, (_, ns))| *sum += ns);
+            self.sum_ns += hop.sum_ns();
+        }
+        for (what, ns) in chain.rest() {
+            match self.rest.iter_mut().find(|(known, _)| *known == what) {
+                Some((_, sum)) => *sum += ns,
+                None => self.rest.push((what, ns)),
+            }
+            self.sum_ns += ns;
+        }
+        self.blocked_ns += chain.blocked_ns;
+        self.missing_ns += chain.missing_ns;
+    }
+
+    /// Returns its parts in words, each with its time, the longest first; `time` prints a time.
+    pub fn parts(&self, time: &dyn Fn(u64) -> String) -> Vec<(String, u64)> {
+        let mut all: Vec<(String, u64)> = Vec::new();
+        for (name, times) in &self.hops {
+            let what = format!("{name}: {}", did(parts(*times), time));
+            all.push((what, times.iter().sum()));
+        }
+        for (what, ns) in &self.rest {
+            all.push(((*what).to_owned(), *ns));
+        }
+        all.retain(|(_, ns)| *ns != 0);
+        longest_first(&mut all);
+        all
+    }
+
+    /// Returns the law in words.
+    pub fn law(&self) -> String {
+        let mut sums = [0; 4];
+        for (_, times) in &self.hops {
+            sums.iter_mut().zip(times).for_each(|(sum, ns)| *sum += ns);
+        }
+        let rest = [("blocked", self.blocked_ns), ("not known", self.missing_ns)];
+        let mut out = String::new();
+        for (what, ns) in parts(sums).into_iter().chain(rest) {
+            if ns != 0 {
+                let plus = if out.is_empty() { "in ns:" } else { " +" };
+                out += &format!("{plus} {what} {ns}");
+            }
+        }
+        out + &format!(" = {}", self.sum_ns)
+    }
+}
+
+/// Adds the chain of an outlier, if it has one, to those of its group, or of its name if it has no
+/// group; `name` names a group.
+pub fn add(all: &mut Vec<Dependence>, outlier: &Outlier, name: &dyn Fn(u32) -> Option<String>) {
+    let Some(chain) = &outlier.chain else { return };
+    let who = |group: u32, comm: &str| name(group).unwrap_or_else(|| pool(comm));
+    let victim = who(outlier.group, &outlier.comm);
+    let place = all.iter().position(|it| it.name == victim);
+    let place = place.unwrap_or_else(|| {
+        all.push(Dependence {
+            name: victim,
+            ..Dependence::default()
+        });
+        all.len() - 1
+    });
+    all[place].add(chain, &who);
+}
+
+/// Returns the object of it.
+pub fn json(it: &Dependence) -> Cell {
+    let hop = |(name, [ran, waited, preempted, throttled]): &(String, [u64; 4])| {
+        Cell::Object(vec![
+            ("name".into(), Cell::from(name)),
+            ("ran_ns".into(), Cell::Time(*ran)),
+            ("waited_ns".into(), Cell::Time(*waited)),
+            ("preempted_ns".into(), Cell::Time(*preempted)),
+            ("throttled_ns".into(), Cell::Time(*throttled)),
+        ])
+    };
+    Cell::Object(vec![
+        ("name".into(), Cell::from(&it.name)),
+        ("chains".into(), Cell::Number(it.chains.into())),
+        ("sum_ns".into(), Cell::Time(it.sum_ns)),
+        ("blocked_ns".into(), Cell::Time(it.blocked_ns)),
+        ("missing_ns".into(), Cell::Time(it.missing_ns)),
+        ("hops".into(), Cell::List(it.hops.iter().map(hop).collect())),
+    ])
+}
