@@ -129,6 +129,11 @@ impl Observer for WaitObserver<'_> {
     }
 
     #[inline(always)]
+    fn wants_moved(self, value: u64) -> bool {
+        value >= self.watch.limit
+    }
+
+    #[inline(always)]
     fn sample(self, sample: &Sample) {
         if is_long_wait(sample, self.watch) {
             // Only the copy is in memory: so nothing is stored for a wait that is not long.
@@ -225,6 +230,11 @@ impl<O: Observer> Observer for ChainObserver<'_, O> {
     }
 
     #[inline(always)]
+    fn wants_moved(self, value: u64) -> bool {
+        self.inner.wants_moved(value)
+    }
+
+    #[inline(always)]
     fn sample(self, sample: &Sample) {
         self.inner.sample(sample);
     }
@@ -232,7 +242,7 @@ impl<O: Observer> Observer for ChainObserver<'_, O> {
 
 /// Emits an event for each sample, and checks each for an outlier; or leaves that to the task that
 /// the sample belongs to.
-pub(crate) struct TracingObserver<'a> {
+pub(crate) struct TracingObserver<'a, const CHAIN: bool> {
     names: SilentObserver<'a>,
     cpu: u32,
     delivery: &'a Delivery,
@@ -244,12 +254,12 @@ pub(crate) struct TracingObserver<'a> {
     occupant: Option<&'a Occupant>,
     /// `None` while long waits are not looked at.
     watch: Option<&'a WaitWatch>,
-    /// `None` while chains are not kept.
+    /// `None` while chains are not kept, and without `CHAIN`.
     chain: Option<&'a CpuChain>,
     proof: WithinSwitch<'a>,
 }
 
-impl<'a> TracingObserver<'a> {
+impl<'a, const CHAIN: bool> TracingObserver<'a, CHAIN> {
     /// Creates an observer of `switch`, which is in progress on this CPU. `occupant` is that of the
     /// CPU if tasks are grouped.
     #[inline(always)]
@@ -269,7 +279,7 @@ impl<'a> TracingObserver<'a> {
             watched: delivery.outliers().watched(cpu, switch),
             occupant,
             watch,
-            chain,
+            chain: chain.filter(|_| CHAIN),
             proof: switch.proof(),
         }
     }
@@ -292,8 +302,8 @@ impl<'a> TracingObserver<'a> {
     }
 }
 
-impl Observer for &TracingObserver<'_> {
-    const CHAIN: bool = true;
+impl<const CHAIN: bool> Observer for &TracingObserver<'_, CHAIN> {
+    const CHAIN: bool = CHAIN;
 
     fn identify(self, side: Side) -> Identity {
         self.names.identify(side)
@@ -348,11 +358,16 @@ impl Observer for &TracingObserver<'_> {
     }
 
     #[inline(always)]
+    fn wants_moved(self, value: u64) -> bool {
+        self.watch.is_some_and(|watch| value >= watch.limit)
+    }
+
+    #[inline(always)]
     fn sample(self, sample: &Sample) {
         let watch = self.watch.filter(|watch| is_long_wait(sample, watch));
         let long_wait = watch.map(|watch| {
-            let next = self.names.next;
-            watch.look(next, sample, self.proof)
+            let (next, sample) = (self.names.next, *sample);
+            watch.look(next, &sample, self.proof)
         });
         let side = sample.metric.side();
         let task = || self.identify_occupant(side);

@@ -36,6 +36,7 @@ use crate::{
             Grouped, //
         },
         switch::{
+            Dynamic,
             DynamicResched,
             Observer,
             Settings, //
@@ -125,7 +126,10 @@ where
     }
 
     fn sched_switch_watched(&self, switch: &Switch<'_>) {
-        self.record_watched(switch);
+        match CHAIN || S::RESCHED {
+            false => self.record_watched::<Dynamic, false>(switch),
+            true => self.record_watched::<DynamicResched, true>(switch),
+        }
     }
 }
 
@@ -134,7 +138,7 @@ pub(crate) struct AnySettings;
 
 impl SchedSwitch<AnySettings> for CpuRecorder {
     fn sched_switch(&self, switch: &Switch<'_>) {
-        self.record_watched(switch);
+        self.record_watched::<DynamicResched, true>(switch);
     }
 }
 
@@ -178,13 +182,13 @@ impl CpuRecorder {
         }
     }
 
-    /// Records a switch and passes on each of its samples. Compiled once, for all settings, as it
-    /// is rarely called.
+    /// Records a switch and passes on each of its samples. Compiled for any settings, as it is
+    /// rarely called, and again with what only chains and requests to reschedule need.
     #[inline(never)]
-    fn record_watched(&self, switch: &Switch<'_>) {
+    fn record_watched<S: Settings, const CHAIN: bool>(&self, switch: &Switch<'_>) {
         let watch = self.watch.as_ref();
         let observe = |occupant| {
-            TracingObserver::new(
+            TracingObserver::<CHAIN>::new(
                 switch,
                 &self.delivery,
                 occupant,
@@ -192,12 +196,12 @@ impl CpuRecorder {
                 self.chain.as_deref(),
             )
         };
-        match self.groups(DynamicResched::GROUP_CELLS) {
+        match self.groups(S::GROUP_CELLS) {
             Some(groups) => {
                 let observer = observe(Some(groups.occupant()));
-                self.record::<DynamicResched>(switch, Grouped::new(&observer, groups));
+                self.record::<S>(switch, Grouped::new(&observer, groups));
             }
-            None => self.record::<DynamicResched>(switch, &observe(None)),
+            None => self.record::<S>(switch, &observe(None)),
         }
     }
 

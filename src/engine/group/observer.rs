@@ -252,6 +252,11 @@ impl<O: Observer, G: CpuGroups> Observer for Grouped<O, G> {
     }
 
     #[inline(always)]
+    fn wants_moved(self, value: u64) -> bool {
+        self.inner.wants_moved(value)
+    }
+
+    #[inline(always)]
     fn sample(self, sample: &Sample) {
         let value = sample.value;
         if let Some(metric) = GroupMetric::of(sample.metric) {

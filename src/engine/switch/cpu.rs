@@ -245,7 +245,7 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
             // sleep state set.
             observer.preempted(state.preempter::<O>(), away);
             let wait = Sample {
-                moved: has_migrated,
+                moved: observer.wants_moved(away) && has_migrated,
                 ..Sample::new(Metric::RunqPreempt, away, Cause::Preempted, now)
             };
             return self.record_sample::<S>(&wait, now, observer);
@@ -304,7 +304,7 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
             return self.count(Counter::WaitUnseen);
         };
         let sample = Sample {
-            moved: left.has_moved(now, away, run_delay, last_queued),
+            moved: observer.wants_moved(wait) && left.has_moved(now, away, run_delay, last_queued),
             ..Sample::new(Metric::RunqWakeup, wait, Cause::Wakeup, now)
         };
         self.record_sample::<S>(&sample, now, observer);
@@ -372,7 +372,7 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         let since = now.saturating_sub(waited);
         if last_queued != 0 && since >= self.header.began.get() {
             let sample = Sample {
-                moved: task.run_delay() != 0,
+                moved: observer.wants_moved(waited) && task.run_delay() != 0,
                 ..Sample::new(Metric::RunqWakeup, waited, Cause::Fork, now)
             };
             self.record_sample::<S>(&sample, now, observer);

@@ -70,7 +70,7 @@ pub struct Sample {
     /// The cause of the duration, or of its end.
     pub cause: Cause,
     /// Whether it is a wait in which the task was in the queues of several CPUs, one after the
-    /// other.
+    /// other, if the observer [wants](Observer::wants_moved) to know.
     pub moved: bool,
 }
 
@@ -230,6 +230,13 @@ pub trait Observer: Copy {
     /// for a wrap. `turn` counts the calls.
     #[inline(always)]
     fn carry(self, _turn: u64) {}
+
+    /// Returns whether [`Sample::moved`] matters for a wait of `value` nanoseconds. Otherwise it is
+    /// false.
+    #[inline(always)]
+    fn wants_moved(self, _value: u64) -> bool {
+        true
+    }
 
     /// Receives each sample of a metric that is on, in the order in which they are taken: those of
     /// the task that leaves the CPU come first.
