@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The names of groups, and which group has which.
+//!
+//! A name comes from the rule: `src/groups/decide.rs` takes a thread's own name, or the path of a
+//! cgroup, `src/groups/registry.rs` makes that of a process, and `src/groups/rules.rs` takes that
+//! of a rule of the list.
 
 use core::{
     mem,
