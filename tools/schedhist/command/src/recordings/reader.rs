@@ -287,18 +287,19 @@ impl Part {
 }
 
 /// Reads a recording to its end, file by file: the one way through it. Returns what cannot be read.
-pub fn walk(path: &Path, tell: impl FnMut(Event<'_>) -> Result) -> Result<Losses> {
-    walk_with(open(path)?, tell)
+pub fn walk(path: &Path, mut tell: impl FnMut(Event<'_>) -> Result) -> Result<Losses> {
+    walk_with(open(path)?, &mut tell)
 }
 
 /// Reads a recording that is read again: what cannot be read is noted then.
-pub fn walk_quietly(path: &Path, tell: impl FnMut(Event<'_>) -> Result) -> Result<Losses> {
+pub fn walk_quietly(path: &Path, mut tell: impl FnMut(Event<'_>) -> Result) -> Result<Losses> {
     let mut reader = open(path)?;
     reader.is_quiet = true;
-    walk_with(reader, tell)
+    walk_with(reader, &mut tell)
 }
 
-fn walk_with(mut reader: Reader, mut tell: impl FnMut(Event<'_>) -> Result) -> Result<Losses> {
+// Not generic: each copy takes 6 kB.
+fn walk_with(mut reader: Reader, tell: &mut dyn FnMut(Event<'_>) -> Result) -> Result<Losses> {
     let mut course = Course::default();
     let mut part: Option<Part> = None;
     loop {
@@ -347,6 +348,13 @@ fn walk_with(mut reader: Reader, mut tell: impl FnMut(Event<'_>) -> Result) -> R
 /// Reads a recording to its end; calls `between` with each two snapshots that follow one another
 /// without a gap.
 pub fn read(path: &Path, mut between: impl FnMut(&SnapshotPair<'_>) -> Result) -> Result<Contents> {
+    read_with(path, &mut between)
+}
+
+fn read_with(
+    path: &Path,
+    between: &mut dyn FnMut(&SnapshotPair<'_>) -> Result,
+) -> Result<Contents> {
     let mut contents = Contents::default();
     let mut is_new_part = true;
     let mut outliers = BTreeSet::new();
