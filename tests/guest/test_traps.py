@@ -298,12 +298,13 @@ def trap(set_it: Callable[[], bool | None]) -> None:
     load_all()
     measure(False)
     for _ in range(10):
+        # Measuring was on after loading, too.
+        reset()
         # A trap that returns False could not be set.
         if set_it() is not False:
             check_laws()
             return
         note("the host was too busy to set it: once more")
-        reset()
     raise Wrong("too busy a machine to set this trap")
 
 
