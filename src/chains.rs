@@ -93,9 +93,13 @@ impl AllChains {
         self.ring(here).waker(interrupted())
     }
 
-    /// Forgets what the CPUs are doing. No probe may be registered.
+    /// Forgets what the CPUs are doing. No probe may be registered. Sleeps.
     pub(crate) fn forget(&self) {
-        self.cpus.unboxed().for_each(|chain| chain.ring.forget());
+        for chain in self.cpus.unboxed() {
+            chain.ring.forget();
+            // That touches up to 4 MiB of each CPU.
+            cond_resched();
+        }
     }
 
     /// Forgets what `cpu` is doing, which is offline, or has no probe.

@@ -2,8 +2,8 @@
 
 //! The observers of a context switch.
 //!
-//! One only identifies the tasks of the switch. The other also emits trace events and reports
-//! outliers.
+//! One only identifies the tasks of the switch; others look at long waits, too, or keep slices for
+//! chains. The last one does all that there is, emits trace events and reports outliers.
 
 use crate::{
     boundary::abstractions::{

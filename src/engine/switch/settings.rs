@@ -2,10 +2,9 @@
 
 //! The settings of a CPU that are known when the probe is compiled.
 //!
-//! The probe is compiled once for any settings, and once for each precision with the metrics that
-//! are on by default; with groups, once for any settings and once for the defaults; and once for
-//! any settings with requests to reschedule, of which the others know nothing. All but those for
-//! any settings have constants in place of loads and branches.
+//! The probe is compiled for each precision with the metrics that are on by default, and for any
+//! settings, with and without requests to reschedule: see `src/probes.rs`. All but those for any
+//! settings have constants in place of loads and branches.
 //!
 //! One variant for the six precisions that are not the default would save 14 KiB of code, and take
 //! 343 instructions for a switch and its wakeup in place of 284.
