@@ -53,8 +53,11 @@ pub fn ctl(args: &Ctl, source: &Source) -> Result {
         return print(&out);
     };
     if let Some(metric) = name.strip_prefix("threshold_ns/") {
-        let names = source.read()?.timed.snapshot.names;
-        options::check_metrics(&names, &[metric.to_owned()])?;
+        let is_name = metric.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
+        if metric.is_empty() || !is_name || !source.has(name) {
+            let names = source.read()?.timed.snapshot.names;
+            options::check_metrics(&names, &[metric.to_owned()])?;
+        }
     } else if !SETTINGS.contains(&name.as_str()) {
         return Err(Error::usage(format!(
             "there is no setting '{name}': there are {}, threshold_ns/METRIC",

@@ -141,7 +141,10 @@ fn probes(_: &Source) -> Found {
     if !Path::new(TRACING).join("events").exists() {
         return warning(
             "not known: tracefs is not mounted, or only root may read it",
-            "run it as root",
+            match sys::euid() {
+                0 => "mount -t tracefs tracefs /sys/kernel/tracing",
+                _ => "run it as root",
+            },
         );
     }
     let instances = fs::read_dir(format!("{TRACING}/instances"));

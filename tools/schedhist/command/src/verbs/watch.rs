@@ -233,16 +233,20 @@ impl Watcher<'_> {
         let deadline = self.args.duration.map(|duration| Instant::now() + duration);
         let mut next = Instant::now();
         loop {
-            if let Some(metric) = metric.filter(|_| next <= Instant::now()) {
+            if next <= Instant::now() {
                 next = Instant::now() + PERIOD;
-                if self.report_in_progress(metric)? {
-                    return Ok(());
+                match metric {
+                    Some(metric) => {
+                        if self.report_in_progress(metric)? {
+                            return Ok(());
+                        }
+                    }
+                    None if self.args.quiet => {}
+                    // So that the names of new groups are sure when an outlier comes.
+                    None => self.see_names(),
                 }
             }
-            let until = match metric {
-                Some(_) => Some(deadline.map_or(next, |deadline| deadline.min(next))),
-                None => deadline,
-            };
+            let until = Some(deadline.map_or(next, |deadline| deadline.min(next)));
             match stream.next(until)? {
                 Next::Some(mut found, missed) => {
                     if self.args.chain {
@@ -294,6 +298,14 @@ impl Watcher<'_> {
         Ok(false)
     }
 
+    /// Looks which names the groups have. Without names, the numbers are shown.
+    fn see_names(&mut self) {
+        match self.source.read() {
+            Ok(reading) => reading.see_names(&mut self.named),
+            Err(_) => self.named = SureNames::default(),
+        }
+    }
+
     /// Reports outliers that are above the threshold. Returns whether to end.
     fn report(&mut self, found: &[Outlier], missed: u64) -> Result<bool> {
         let quiet = self.args.quiet;
@@ -302,10 +314,7 @@ impl Watcher<'_> {
                 .iter()
                 .any(|outlier| groups_of(outlier).next().is_some())
         {
-            // Without names, the numbers are shown.
-            if let Ok(reading) = self.source.read() {
-                reading.see_names(&mut self.named);
-            }
+            self.see_names();
         }
         self.missed = self.missed.saturating_add(missed);
         if missed != 0 && !quiet {
