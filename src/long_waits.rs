@@ -89,13 +89,19 @@ impl CpuIdles {
 /// What the switch probe needs on one CPU to look at long waits.
 pub(crate) struct WaitWatch {
     /// A wait of this many nanoseconds is long.
-    pub(crate) limit: u64,
+    limit: u64,
     own: CpuRef<CpuIdle>,
     /// The groups on this CPU, while tasks are grouped.
     groups: Option<CpuRef<GroupMemory>>,
 }
 
 impl WaitWatch {
+    /// Returns whether a wait of this many nanoseconds is long.
+    #[inline(always)]
+    pub(crate) fn is_long(&self, wait: u64) -> bool {
+        wait >= self.limit
+    }
+
     /// Creates this for `cpu`; fails with `EINVAL` if that is no possible CPU.
     pub(crate) fn new(
         limit: u64,

@@ -85,7 +85,7 @@ impl Observer for SilentObserver<'_> {
 /// Returns whether `sample` is a long wait for a CPU.
 #[inline(always)]
 fn is_long_wait(sample: &Sample, watch: &WaitWatch) -> bool {
-    sample.metric.is_wait() && sample.value >= watch.limit
+    sample.metric.is_wait() && watch.is_long(sample.value)
 }
 
 /// Identifies the tasks of a switch, records when the CPU is idle, and looks at long waits.
@@ -130,7 +130,7 @@ impl Observer for WaitObserver<'_> {
 
     #[inline(always)]
     fn wants_moved(self, value: u64) -> bool {
-        value >= self.watch.limit
+        self.watch.is_long(value)
     }
 
     #[inline(always)]
@@ -359,7 +359,7 @@ impl<const CHAIN: bool> Observer for &TracingObserver<'_, CHAIN> {
 
     #[inline(always)]
     fn wants_moved(self, value: u64) -> bool {
-        self.watch.is_some_and(|watch| value >= watch.limit)
+        self.watch.is_some_and(|watch| watch.is_long(value))
     }
 
     #[inline(always)]
