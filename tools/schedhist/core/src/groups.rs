@@ -270,10 +270,16 @@ impl SureNames {
         self.names.get(&id).map(|(name, since)| (&**name, *since))
     }
 
-    /// Returns the names that are sure since `time`.
-    pub fn at(&self, time: u64) -> BTreeMap<u32, String> {
-        let sure = self.names.iter().filter(|(_, (_, since))| *since <= time);
-        sure.map(|(id, (name, _))| (*id, name.to_string())).gather()
+    /// Returns the names of these groups that are sure since `time`.
+    pub fn of(&self, ids: impl Iterator<Item = u32>, time: u64) -> BTreeMap<u32, String> {
+        let sure = |id| self.get(id).filter(|(_, since)| *since <= time);
+        ids.filter_map(|id| Some((id, sure(id)?.0.to_owned())))
+            .gather()
+    }
+
+    /// Returns whether no group was seen.
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty()
     }
 }
 

@@ -205,6 +205,15 @@ pub struct Outlier {
     pub chain: Option<Chain>,
 }
 
+impl Outlier {
+    /// Returns the numbers of its group, and of those of its culprits and of its chain.
+    pub fn groups(&self) -> impl Iterator<Item = u32> + '_ {
+        let culprits = self.culprits.iter().map(|culprit| culprit.group);
+        let hops = { self.chain.iter() }.flat_map(|chain| chain.hops.iter().map(|hop| hop.group));
+        culprits.chain(hops).chain([self.group])
+    }
+}
+
 /// Parses the outliers in the text of the file `outliers`, which that of `chains` may follow.
 pub fn outliers(text: &str) -> Vec<Outlier> {
     let mut all = OutlierParser::default().feed(text);

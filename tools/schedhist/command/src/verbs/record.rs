@@ -11,7 +11,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use schedhist_core::{gather::Gather, groups::SureNames, text, window::Window};
+use schedhist_core::{
+    gather::Gather,
+    groups::SureNames,
+    text::{self, Outlier},
+    window::Window,
+};
 
 use crate::{
     cli::Record,
@@ -22,7 +27,6 @@ use crate::{
     render,
     source::{Reading, Source},
     sys::{self, Signal, Waiter, Woken},
-    verbs::watch,
 };
 
 /// Records until the time is over, the command ends, or SIGINT.
@@ -241,7 +245,8 @@ impl Tape {
     /// Returns a line for each group of these outliers that has a name.
     fn names_of(&self, outliers: &str, now: u64) -> String {
         let all = text::outliers(outliers);
-        let ids: BTreeSet<_> = all.iter().flat_map(watch::groups_of).gather();
+        let ids = all.iter().flat_map(Outlier::groups).filter(|id| *id != 0);
+        let ids: BTreeSet<_> = ids.gather();
         let line = |id| {
             let (name, since) = self.names.get(id)?;
             Some(format!(

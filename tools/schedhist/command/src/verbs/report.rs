@@ -137,7 +137,7 @@ fn outliers(contents: &Contents, metrics: &[String], style: &Style) -> String {
     let names = |it: &Recorded| -> watch::Names {
         let span = (it.at.saturating_sub(it.outlier.duration_ns), it.at);
         let name = |id| Some((id, Numbers::name(&numbers, span, id)?.to_owned()));
-        watch::groups_of(&it.outlier).filter_map(name).gather()
+        it.outlier.groups().filter_map(name).gather()
     };
     match style.form {
         Form::Json => { wanted.iter() }
@@ -163,7 +163,7 @@ fn summary(outliers: &[&Recorded], names: impl Fn(&Recorded) -> watch::Names) ->
     // A number says nothing to people.
     let names = |it: &Recorded| {
         let mut names = names(it);
-        for id in watch::groups_of(&it.outlier) {
+        for id in it.outlier.groups().filter(|id| *id != 0) {
             names.entry(id).or_insert_with(|| "not known".to_owned());
         }
         names

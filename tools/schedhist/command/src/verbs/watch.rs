@@ -241,7 +241,7 @@ impl Watcher<'_> {
                             return Ok(());
                         }
                     }
-                    None if self.args.quiet => {}
+                    None if self.args.quiet || self.named.is_empty() => {}
                     // So that the names of new groups are sure when an outlier comes.
                     None => self.see_names(),
                 }
@@ -274,8 +274,10 @@ impl Watcher<'_> {
             self.seen += 1;
             let print = || {
                 // Of the same snapshot.
-                let names = self.named.at(snapshot.time);
-                let groups = |group| name_of(group, &names);
+                let groups = |group| {
+                    let names = self.named.of([group].into_iter(), snapshot.time);
+                    name_of(group, &names)
+                };
                 print(&match self.args.json {
                     true => in_progress::json(&task, &metric.name, &snapshot, groups),
                     false => in_progress::text(&task, &metric.name, &snapshot, groups),
@@ -309,11 +311,7 @@ impl Watcher<'_> {
     /// Reports outliers that are above the threshold. Returns whether to end.
     fn report(&mut self, found: &[Outlier], missed: u64) -> Result<bool> {
         let quiet = self.args.quiet;
-        if !quiet
-            && found
-                .iter()
-                .any(|outlier| groups_of(outlier).next().is_some())
-        {
+        if !quiet && found.iter().flat_map(Outlier::groups).any(|id| id != 0) {
             self.see_names();
         }
         self.missed = self.missed.saturating_add(missed);
@@ -326,7 +324,8 @@ impl Watcher<'_> {
             }
             let is_end = self.reported.ends(outlier);
             let end: u64 = outlier.pairs.number("end_ns").unwrap_or(0);
-            let names = self.named.at(end.saturating_sub(outlier.duration_ns));
+            let begin = end.saturating_sub(outlier.duration_ns);
+            let names = self.named.of(outlier.groups(), begin);
             let printed = match (quiet, self.summary.take()) {
                 (_, Some(mut summary)) => {
                     let stack = self.stacks.as_mut().map(|stacks| stacks.of(outlier.id));
@@ -435,13 +434,6 @@ fn act(action: &Action, event: Event) -> Result {
 
 /// The names of groups, by their numbers.
 pub type Names = BTreeMap<u32, String>;
-
-/// Returns the numbers of the groups of an outlier, of its culprits and of its chain.
-pub fn groups_of(outlier: &Outlier) -> impl Iterator<Item = u32> + '_ {
-    let culprits = outlier.culprits.iter().map(|culprit| culprit.group);
-    let hops = { outlier.chain.iter() }.flat_map(|chain| chain.hops.iter().map(|hop| hop.group));
-    { culprits.chain(hops).chain([outlier.group]) }.filter(|group| *group != 0)
-}
 
 /// Returns how the group of a task is shown; nothing for 0, which is none or the group "other".
 pub fn name_of(group: u32, names: &Names) -> Option<String> {
