@@ -26,11 +26,11 @@ use crate::{
         chain::{
             Chain,
             Chains,
+            Entry,
             Hop,
             Interrupted,
             Kept,
             Link,
-            Place,
             Ring,
             Walked,
             HOPS, //
@@ -42,7 +42,7 @@ use crate::{
 
 /// The last slices of a CPU, and the chains of its last outliers.
 pub(crate) struct CpuChain {
-    pub(crate) ring: Ring<KVBox<[Place]>>,
+    pub(crate) ring: Ring<KVBox<[Entry]>>,
     kept: KVBox<Chains>,
 }
 
@@ -57,9 +57,9 @@ impl AllChains {
     /// Creates rings of `slices` slices, a power of two. Sleeps; fails with `ENOMEM`.
     pub(crate) fn new(slices: u64) -> Result<Arc<Self>> {
         let cpus = PerCpu::new(|cpu| {
-            let places = zeroed_slice(cpu, slices as usize)?;
+            let entries = zeroed_slice(cpu, slices as usize)?;
             let chain = CpuChain {
-                ring: Ring::new(cpu, places).ok_or(EINVAL)?,
+                ring: Ring::new(cpu, entries).ok_or(EINVAL)?,
                 kept: zeroed(cpu)?,
             };
             Ok(KVBox::new(chain, GFP_KERNEL)?)
@@ -83,7 +83,7 @@ impl AllChains {
 
     /// Returns the ring of this CPU.
     #[inline(always)]
-    fn ring(&self, here: &impl ThisCpu) -> &Ring<KVBox<[Place]>> {
+    fn ring(&self, here: &impl ThisCpu) -> &Ring<KVBox<[Entry]>> {
         &self.cpus.this(here).ring
     }
 

@@ -52,7 +52,7 @@ use crate::{
             Group,
             GroupSet,
             Rule,
-            MOST_GROUPS, //
+            MAX_GROUPS, //
         },
         histogram::Scheme, //
     },
@@ -79,7 +79,7 @@ impl Default for Limits {
 
 impl Limits {
     /// The greatest limit of the number of groups.
-    pub(crate) const MOST_GROUPS: u32 = MOST_GROUPS as u32 - 2;
+    pub(crate) const MAX_GROUPS: u32 = MAX_GROUPS as u32 - 2;
 }
 
 /// The groups of tasks by one rule.

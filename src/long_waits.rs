@@ -36,7 +36,7 @@ use crate::{
         },
         switch::Sample, //
     },
-    places,
+    topology,
 };
 
 /// What CPUs keep for long waits. Allocated when the first limit is set, and kept until unload.
@@ -182,7 +182,7 @@ impl<R: RcuReader + ThisCpu> Candidates for Allowed<'_, R> {
         let own = self.own_cpu();
         match cpu == own {
             true => Distance::Own,
-            false => places::distance(own, cpu),
+            false => topology::distance(own, cpu),
         }
     }
 }

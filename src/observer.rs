@@ -220,13 +220,13 @@ impl<O: Observer> Observer for ChainObserver<'_, O> {
     }
 
     #[inline(always)]
-    fn place(self, _cpu: u32) -> u64 {
+    fn last_slice(self, _cpu: u32) -> u64 {
         self.chain.ring.now().bits()
     }
 
     #[inline(always)]
-    fn cpu_of(self, place: u64) -> u32 {
-        Link::from_bits(place).unwrap_or(Link::UNKNOWN).cpu()
+    fn cpu_of(self, last_slice: u64) -> u32 {
+        Link::from_bits(last_slice).unwrap_or(Link::UNKNOWN).cpu()
     }
 
     #[inline(always)]
@@ -331,14 +331,14 @@ impl<const CHAIN: bool> Observer for &TracingObserver<'_, CHAIN> {
         }
     }
 
-    fn place(self, cpu: u32) -> u64 {
+    fn last_slice(self, cpu: u32) -> u64 {
         { self.chain }.map_or(u64::from(cpu), |chain| chain.ring.now().bits())
     }
 
-    fn cpu_of(self, place: u64) -> u32 {
+    fn cpu_of(self, last_slice: u64) -> u32 {
         match self.chain {
-            Some(_) => Link::from_bits(place).unwrap_or(Link::UNKNOWN).cpu(),
-            None => place as u32,
+            Some(_) => Link::from_bits(last_slice).unwrap_or(Link::UNKNOWN).cpu(),
+            None => last_slice as u32,
         }
     }
 

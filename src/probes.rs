@@ -44,7 +44,6 @@ use crate::{
     },
     groups::Groups,
     long_waits::CpuIdles,
-    places,
     recorder::{
         AnySettings,
         Chained,
@@ -54,6 +53,7 @@ use crate::{
     },
     records::Records,
     resched::ReschedProbes, //
+    topology,
 };
 
 /// Waits, when it is dropped, until all samples that the last switches left have been delivered.
@@ -160,7 +160,7 @@ impl Probes {
             .map(|chains| ChainProbes::new(&recorder, chains))
             .transpose()?;
         let hotplug = hotplug::Registration::new(recorder.clone())?;
-        places::learn_all();
+        topology::learn_all();
         let with = (has_groups, looks_at_waits, keeps_chains);
         let switches = register_switches(&recorder, scheme, metrics, with)?;
         recorder.start_idle();

@@ -42,11 +42,11 @@ use crate::{
         Sweeper, //
     },
     long_waits::CpuIdles,
-    places,
     records::{
         CpuRecords,
         Records, //
     },
+    topology,
 };
 
 pub(crate) use switch::{AnySettings, CpuRecorder, Variant};
@@ -291,6 +291,6 @@ impl Hotplug for Recorder {
     }
 
     fn online(&self) {
-        places::learn();
+        topology::learn();
     }
 }

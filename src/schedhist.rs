@@ -8,8 +8,8 @@
 //! their control (`monitor`), its files (`files`, which show a `reading`), its trace events
 //! (`events`, emitted by `delivery`), the groups of tasks (`groups`), samples above a threshold
 //! (`outliers`), what other CPUs did during a long wait (`long_waits`), who could have woken a task
-//! earlier (`chains`), how far CPUs are from each other (`places`), and requests to reschedule CPUs
-//! (`resched`).
+//! earlier (`chains`), how far CPUs are from each other (`topology`), and requests to reschedule
+//! CPUs (`resched`).
 
 use kernel::{
     prelude::*,
@@ -29,12 +29,12 @@ mod long_waits;
 mod monitor;
 mod observer;
 mod outliers;
-mod places;
 mod probes;
 mod reading;
 mod recorder;
 mod records;
 mod resched;
+mod topology;
 
 use boundary::{
     abstractions::debugfs::Tree,
@@ -116,7 +116,7 @@ impl kernel::Module for SchedHist {
         for (text, definition) in Definition::all(rules) {
             definition.ok_or_else(|| refused("group_rules", text, Definition::EXPECTED))?;
         }
-        places::begin();
+        topology::begin();
         let monitor = Monitor::new(Scheme::new(precision), metrics)
             .inspect_err(|e| pr_err!("cannot set up the histograms: {e:?}\n"))?;
         monitor

@@ -18,7 +18,7 @@ use crate::{
     engine::{
         chain::{
             Chains,
-            Place, //
+            Entry, //
         },
         histogram::{
             Precision,
@@ -41,8 +41,8 @@ unsafe impl Zeroable for Cell {}
 // SAFETY: A log consists of integers. They are all 0, as in `Log::default()`.
 unsafe impl Zeroable for Log {}
 
-// SAFETY: It consists of integers. They are all 0, as in `Place::default()`.
-unsafe impl Zeroable for Place {}
+// SAFETY: It consists of integers. They are all 0, as in `Entry::default()`.
+unsafe impl Zeroable for Entry {}
 
 // SAFETY: It consists of integers. They are all 0, as in `Chains::default()`.
 unsafe impl Zeroable for Chains {}

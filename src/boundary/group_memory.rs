@@ -45,7 +45,7 @@ use crate::{
             GroupSet,
             Occupant,
             TaskGroup,
-            MOST_GROUPS, //
+            MAX_GROUPS, //
         },
         histogram::Scheme,
         Cell, //
@@ -107,9 +107,9 @@ pub(crate) struct GroupMemory {
 
 impl GroupMemory {
     /// Creates memory for `groups` groups on the CPU `number`, with histograms of `scheme`. Sleeps;
-    /// fails with `ENOMEM`, and with `EINVAL` without a group or with more than [`MOST_GROUPS`].
+    /// fails with `ENOMEM`, and with `EINVAL` without a group or with more than [`MAX_GROUPS`].
     fn new(number: u32, groups: usize, scheme: Scheme) -> Result<KVBox<Self>> {
-        if groups > MOST_GROUPS {
+        if groups > MAX_GROUPS {
             return Err(EINVAL);
         }
         let unread = zeroed_slice::<Cell>(number, GroupMetric::COUNT * scheme.buckets())?;

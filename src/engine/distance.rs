@@ -32,9 +32,9 @@ impl Distance {
 /// that differ tell what two CPUs share. A core and a cache have the number of the first CPU online
 /// that shares them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place(u64);
+pub struct CpuTopology(u64);
 
-impl Place {
+impl CpuTopology {
     /// The number of bits of each number.
     const BITS: u32 = 21;
     const NODE: u32 = Self::BITS;
@@ -92,12 +92,12 @@ impl Place {
         }
     }
 
-    /// Returns the place as a number, for [`Place::from_bits`].
+    /// Returns the place as a number, for [`CpuTopology::from_bits`].
     pub fn bits(self) -> u64 {
         self.0
     }
 
-    /// Creates a place from what [`Place::bits`] returned.
+    /// Creates a place from what [`CpuTopology::bits`] returned.
     #[inline(always)]
     pub fn from_bits(bits: u64) -> Self {
         Self(bits)

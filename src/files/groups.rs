@@ -236,9 +236,7 @@ impl Control for GroupLimit {
 
     fn parse<'a>(&self, input: &'a [u8]) -> Option<u32> {
         let number = u32::try_from(input::number(input)?).ok()?;
-        (1..=Limits::MOST_GROUPS)
-            .contains(&number)
-            .then_some(number)
+        (1..=Limits::MAX_GROUPS).contains(&number).then_some(number)
     }
 
     fn set(&self, monitor: &Monitor, groups: u32) -> Result {

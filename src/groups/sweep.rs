@@ -36,7 +36,7 @@ use crate::{
 const RETIRED_AT_ONCE: usize = 64;
 
 /// The most time between sweeps, in milliseconds.
-const MOST_PAUSE: Msecs = 1280;
+const MAX_PAUSE: Msecs = 1280;
 
 impl Groups {
     /// Makes room for new groups: those that are dead, as nothing is left of what their tasks had
@@ -50,7 +50,7 @@ impl Groups {
         let mut registry = self.registry.lock();
         registry.pause = match freed {
             Ok(1..) => PAUSE,
-            _ => (2 * registry.pause).min(MOST_PAUSE),
+            _ => (2 * registry.pause).min(MAX_PAUSE),
         };
         registry.next_sweep = local_clock() + u64::from(registry.pause) * NSEC_PER_MSEC;
         drop(registry);

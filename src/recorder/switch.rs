@@ -108,7 +108,7 @@ where
     S: Settings + 'static,
 {
     #[inline(always)]
-    fn is_watched() -> bool {
+    fn is_traced() -> bool {
         // Outliers count as a listener: see `tracing::observe_outliers()`.
         events::any_enabled()
     }
@@ -125,10 +125,10 @@ where
         }
     }
 
-    fn sched_switch_watched(&self, switch: &Switch<'_>) {
+    fn sched_switch_traced(&self, switch: &Switch<'_>) {
         match CHAIN || S::RESCHED {
-            false => self.record_watched::<Dynamic, false>(switch),
-            true => self.record_watched::<DynamicResched, true>(switch),
+            false => self.record_traced::<Dynamic, false>(switch),
+            true => self.record_traced::<DynamicResched, true>(switch),
         }
     }
 }
@@ -138,7 +138,7 @@ pub(crate) struct AnySettings;
 
 impl SchedSwitch<AnySettings> for CpuRecorder {
     fn sched_switch(&self, switch: &Switch<'_>) {
-        self.record_watched::<DynamicResched, true>(switch);
+        self.record_traced::<DynamicResched, true>(switch);
     }
 }
 
@@ -185,7 +185,7 @@ impl CpuRecorder {
     /// Records a switch and passes on each of its samples. Compiled for any settings, as it is
     /// rarely called, and again with what only chains and requests to reschedule need.
     #[inline(never)]
-    fn record_watched<S: Settings, const CHAIN: bool>(&self, switch: &Switch<'_>) {
+    fn record_traced<S: Settings, const CHAIN: bool>(&self, switch: &Switch<'_>) {
         let watch = self.watch.as_ref();
         let observe = |occupant| {
             TracingObserver::<CHAIN>::new(

@@ -22,7 +22,7 @@ use crate::{
             TaskState, //
         },
     },
-    places, //
+    topology, //
 };
 
 /// Implements methods by those of the same name.
@@ -82,7 +82,7 @@ impl<'a> view::Switch for SwitchView<'a> {
 
     #[inline(always)]
     fn distance(&self, cpu: u32) -> Distance {
-        places::distance(self.switch.cpu(), cpu)
+        topology::distance(self.switch.cpu(), cpu)
     }
 
     #[inline(always)]

@@ -37,10 +37,10 @@ OF_HELPERS = {"validate_usercopy_range"}
 KEY_OF_TRACEPOINT = 8
 NOPS = {2: "66 90", 5: "0f 1f 44 00 00"}
 SYSTEM = "schedhist_trace_any"
-SWITCH, WATCHED = re.compile(r"16SchedSwitchProbe(?!.*11AnySettings).*5probe"), re.compile(r"13watched_probe")
+SWITCH, TRACED = re.compile(r"16SchedSwitchProbe(?!.*11AnySettings).*5probe"), re.compile(r"12traced_probe")
 WAKING, NEWTASK = re.compile(r"16SchedWakingProbe(?!.*7Chained).*5probe"), re.compile(r"16TaskNewtaskProbe.*5probe")
 # Registered only for chains and for requests to reschedule. One observes switches of any settings as the one that
-# is watched.
+# is traced.
 CHAINED = re.compile(r"(11AnySettings|16SchedWakingProbe.*7Chained|19SchedWakeupNewProbe|17Softirq\w+Probe"
                      r"|24SchedSetNeedReschedProbe|14SchedStayProbe).*5probe")
 # Registered only while somebody listens: it delivers what the switch left. 6.12 has no such
@@ -48,7 +48,7 @@ CHAINED = re.compile(r"(11AnySettings|16SchedWakingProbe.*7Chained|19SchedWakeup
 EXIT, STABLE = re.compile(r"14SchedExitProbe.*5probe"), "vermagic=6.12."
 # Functions that observe a switch, and those that emit events. The compiler merges equal closures, under the name of
 # any: this one compares stamps.
-OUTSIDE = re.compile(r"^(?!.*11end_absence.*9call_once).*(TracingObserver|watched|outlier|events|trace|tp_func)")
+OUTSIDE = re.compile(r"^(?!.*11end_absence.*9call_once).*(TracingObserver|traced|outlier|events|trace|tp_func)")
 # Kernel functions called while nothing is in use: the clock, and calls that the compiler inserts.
 OF_KERNEL = {"local_clock", "__fentry__", "__x86_return_thunk"}
 DECIDES = re.compile(r"6Groups(?:6decide|4fork)")
@@ -243,11 +243,11 @@ def main(module: str, events: list[str] = EVENTS) -> None:
     if others := keys.keys() - {f"__tracepoint_{event}" for event in events} - {SYSTEM}:
         die(f"sites of {others}")
     print(f"# {len(found)} sites: {dict(sorted(keys.items()))}")
-    switch, waking, newtask, watched = (named(pattern, functions) for pattern in (SWITCH, WAKING, NEWTASK, WATCHED))
+    switch, waking, newtask, traced = (named(pattern, functions) for pattern in (SWITCH, WAKING, NEWTASK, TRACED))
     is_stable = STABLE in tool("readelf", "--string-dump=.modinfo", module)
     leaving, in_use = ({}, IN_USE | IN_USE_ON_STABLE) if is_stable else (named(EXIT, functions), IN_USE)
     for probe in switch.values():
-        check(probe, found, watched.keys())
+        check(probe, found, traced.keys())
     quiet = run_by([*switch.values(), *waking.values()], functions, reached)
     plain = [probe for name, probe in switch.items() if PLAIN.search(name)]
     chained = named(CHAINED, functions)
@@ -256,7 +256,7 @@ def main(module: str, events: list[str] = EVENTS) -> None:
         die(f"a probe calls {wrong} of the kernel")
     if locked := [at.text for at in quiet if LOCKED.match(at.text)]:
         die(f"a probe runs {locked}")
-    probes = switch | waking | newtask | watched | leaving | chained
+    probes = switch | waking | newtask | traced | leaving | chained
     # What decides a task's group is not followed: it runs in process context, and allocates.
     followed = {name: each for name, each in functions.items() if not DECIDES.search(name)}
     at_all = run_by(list(probes.values()), followed, dict.values)
@@ -313,7 +313,7 @@ def run_by(
     return instructions
 
 
-def check(probe: Function, found: list[Site], watched: Collection[str]) -> None:
+def check(probe: Function, found: list[Site], traced: Collection[str]) -> None:
     """Asserts that a probe passes only the site of the system, and calls no observer or event."""
     plain = reached(probe)
     addresses = {at.address for at in plain}
@@ -324,7 +324,7 @@ def check(probe: Function, found: list[Site], watched: Collection[str]) -> None:
     if wrong := set(filter(OUTSIDE.search, calls)):
         die(f"a switch calls {wrong}")
     others = {at.symbol for at in probe.values() if at.address not in addresses}
-    if others.isdisjoint(watched):
+    if others.isdisjoint(traced):
         die(f"no site leads to who watches: {others}")
 
 

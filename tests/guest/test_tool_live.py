@@ -96,7 +96,7 @@ SHARES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999}
 # A native bucket of schema 3, and rounding.
 NATIVE = 2 ** (1 / 8) * 1.02
 # The lowest classic bucket ends at 256 ns.
-LEAST = 2.6e-7
+MIN_LE = 2.6e-7
 EXPORTED = ["oncpu", "runq", "runq_wakeup", "runq_preempt", "blocked_interruptible", "offcpu", "idle", "wakeup"]
 
 
@@ -147,9 +147,9 @@ def check_quantiles() -> None:
             share = SHARES[bounds["name"]]
             for kind, series, width in ("native", name, NATIVE), ("classic", f"{name}_bucket", 2.0):
                 (found,) = query(f"histogram_quantile({share}, {series})")
-                if not low / width <= found <= max(high * width, LEAST):
+                if not low / width <= found <= max(high * width, MIN_LE):
                     raise Wrong(f"{bounds['name']} of {series}: {found}, not within {low} to {high}, to a bucket")
-                worst[kind] = max(worst[kind], low / found, found / high if high > LEAST else 1)
+                worst[kind] = max(worst[kind], low / found, found / high if high > MIN_LE else 1)
                 compared += 1
     # Groups: this guest's tasks are in some cgroup.
     (groups,) = query("sum(histogram_count(schedhist_group_runq_seconds))")

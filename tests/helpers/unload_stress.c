@@ -30,7 +30,7 @@
 #include "module.h"
 
 /* The least number of cycles, however long they take. */
-enum { LEAST = 5 };
+enum { MIN_CYCLES = 5 };
 
 static unsigned long long seed;
 static atomic_uint acting;
@@ -292,7 +292,7 @@ int main(int argc, char **argv)
 	}
 	pthread_create(&plugger, NULL, hotplug, NULL);
 
-	for (n = 0; n < cycles && (n < LEAST || seconds() - start < limit); n++) {
+	for (n = 0; n < cycles && (n < MIN_CYCLES || seconds() - start < limit); n++) {
 		live_and_die(ko, &dice, !n);
 		if (n % 50 == 49) {
 			char line[100];

@@ -136,7 +136,7 @@ int schedhist_next_allowed(const struct task_struct *task, int cpu)
 	return cpu < nr_cpu_ids ? cpu : -1;
 }
 
-DEFINE_PER_CPU(u64, schedhist_place);
+DEFINE_PER_CPU(u64, schedhist_topology);
 
 bool schedhist_shares_llc(int one, int two)
 {

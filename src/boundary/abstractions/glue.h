@@ -225,7 +225,7 @@ void schedhist_irq_restore(unsigned long flags);
 int schedhist_next_allowed(const struct task_struct *task, int cpu);
 
 /* Where a CPU is; what it means is the business of Rust. */
-DECLARE_PER_CPU(u64, schedhist_place);
+DECLARE_PER_CPU(u64, schedhist_topology);
 
 /* Return whether two possible CPUs share a last-level cache, or are of one core. */
 bool schedhist_shares_llc(int one, int two);

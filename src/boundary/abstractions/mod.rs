@@ -70,7 +70,7 @@ pub(crate) use task_events::{
     SchedProcessExec, SchedProcessExecProbe, SchedProcessExit, SchedProcessExitProbe, TaskNewtask,
     TaskNewtaskProbe, TaskRename, TaskRenameProbe,
 };
-pub(crate) use topology::{are_of_one_core, next_allowed, node_of, place_of, share_llc};
+pub(crate) use topology::{are_of_one_core, next_allowed, node_of, share_llc, topology_of};
 pub(crate) use tracepoint::{Probe, Registration};
 pub(crate) use wait::DeferredWaitQueue;
 pub(crate) use work::{new_work, Job, Work};

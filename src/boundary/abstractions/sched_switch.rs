@@ -109,9 +109,9 @@ unsafe impl ThisCpu for WithinSwitch<'_> {
 
 /// Receives `sched_switch`. `V` selects one of its compiled variants.
 pub(crate) trait SchedSwitch<V>: Send + Sync + 'static {
-    /// Returns whether the probe calls [`SchedSwitch::sched_switch_watched`] instead of
+    /// Returns whether the probe calls [`SchedSwitch::sched_switch_traced`] instead of
     /// [`SchedSwitch::sched_switch`]. Should rarely be true. Never is by default.
-    fn is_watched() -> bool {
+    fn is_traced() -> bool {
         false
     }
 
@@ -120,9 +120,9 @@ pub(crate) trait SchedSwitch<V>: Send + Sync + 'static {
     /// Interrupts are off and the run queue's lock is held: see [`Switch`].
     fn sched_switch(&self, switch: &Switch<'_>);
 
-    /// Called in place of [`SchedSwitch::sched_switch`] while [`SchedSwitch::is_watched`] returns
+    /// Called in place of [`SchedSwitch::sched_switch`] while [`SchedSwitch::is_traced`] returns
     /// true, in the same context.
-    fn sched_switch_watched(&self, switch: &Switch<'_>) {
+    fn sched_switch_traced(&self, switch: &Switch<'_>) {
         self.sched_switch(switch);
     }
 }
@@ -145,11 +145,11 @@ impl<T: SchedSwitch<V>, V> SchedSwitchProbe<T, V> {
         next: *mut bindings::task_struct,
         prev_state: c_uint,
     ) {
-        if T::is_watched() {
+        if T::is_traced() {
             // Pass the arguments through unchanged: the common path then spills nothing.
             //
             // SAFETY: These are the arguments of the tracepoint, by the safety requirement.
-            return unsafe { Self::watched_probe(data, preempt, prev, next, prev_state) };
+            return unsafe { Self::traced_probe(data, preempt, prev, next, prev_state) };
         }
         // SAFETY: This is the probe, and these are the arguments of the tracepoint.
         let switch = unsafe { Switch::new(preempt, prev, next, prev_state) };
@@ -158,14 +158,14 @@ impl<T: SchedSwitch<V>, V> SchedSwitchProbe<T, V> {
         unsafe { PerCpu::<T>::this_at(data, &switch) }.sched_switch(&switch);
     }
 
-    /// The rest of the probe for a watched switch, out of line.
+    /// The rest of the probe for a traced switch, out of line.
     ///
     /// # Safety
     ///
     /// Must be called by the probe, with the arguments that the tracepoint passed to it.
     #[cold]
     #[inline(never)]
-    unsafe extern "C" fn watched_probe(
+    unsafe extern "C" fn traced_probe(
         data: *mut c_void,
         preempt: bool,
         prev: *mut bindings::task_struct,
@@ -175,7 +175,7 @@ impl<T: SchedSwitch<V>, V> SchedSwitchProbe<T, V> {
         // SAFETY: This is part of the probe, and these are the arguments of the tracepoint.
         let switch = unsafe { Switch::new(preempt, prev, next, prev_state) };
         // SAFETY: As in `probe()`.
-        unsafe { PerCpu::<T>::this_at(data, &switch) }.sched_switch_watched(&switch);
+        unsafe { PerCpu::<T>::this_at(data, &switch) }.sched_switch_traced(&switch);
     }
 }
 

@@ -55,7 +55,7 @@ pub(crate) fn are_of_one_core(one: u32, two: u32) -> bool {
 /// A per-CPU variable of the module takes no register of a probe, unlike a table that the data of
 /// the probe leads to.
 #[inline(always)]
-pub(crate) fn place_of(cpu: u32) -> Option<&'static AtomicU64> {
+pub(crate) fn topology_of(cpu: u32) -> Option<&'static AtomicU64> {
     let possible = &raw const bindings::__cpu_possible_mask;
     // SAFETY: The kernel's mask does not change after boot.
     let word = unsafe { &(*possible).bits }.get((cpu / c_ulong::BITS) as usize)?;
@@ -70,11 +70,11 @@ pub(crate) fn place_of(cpu: u32) -> Option<&'static AtomicU64> {
     // The variable of a CPU is outside of the static that names it. So its pointer must not have
     // the provenance of the static; `per_cpu_ptr()` hides that from the compiler by `RELOC_HIDE()`.
     // It is memory of C, which counts as exposed.
-    let address = (&raw mut bindings::schedhist_place).expose_provenance();
-    let place = with_exposed_provenance_mut(address.wrapping_add(offset));
+    let address = (&raw mut bindings::schedhist_topology).expose_provenance();
+    let word = with_exposed_provenance_mut(address.wrapping_add(offset));
     // SAFETY: This is the variable of a possible CPU, at the address that `per_cpu_ptr()` returns.
     // It exists and is aligned until the module is unloaded, and is only accessed here.
-    Some(unsafe { AtomicU64::from_ptr(place) })
+    Some(unsafe { AtomicU64::from_ptr(word) })
 }
 
 /// Returns the NUMA node of a CPU; 0 if there is no such CPU.

@@ -42,7 +42,7 @@ struct HopCells {
     /// From the lowest bit on: the PID, in 32 bits; the context, in 8; the number of slices.
     task: Cell,
     /// The CPU, and above it the group.
-    place: Cell,
+    entry: Cell,
     comm: CommCells,
     ran: Cell,
     waited: Cell,
@@ -54,7 +54,7 @@ impl HopCells {
     fn set(&self, hop: &Hop) {
         let task = u64::from(hop.pid as u32) | ((hop.via as u64) << 32);
         self.task.set(task | (u64::from(hop.slices) << 40));
-        self.place
+        self.entry
             .set(u64::from(hop.cpu) | (u64::from(hop.group.number()) << 32));
         self.comm.set(&hop.comm);
         self.ran.set(hop.ran);
@@ -65,13 +65,13 @@ impl HopCells {
 
     fn get(&self) -> Hop {
         let task = self.task.get();
-        let place = self.place.get();
+        let entry = self.entry.get();
         let via = Context::ALL.get((task >> 32) as u8 as usize);
         Hop {
             pid: task as i32,
             comm: self.comm.get(),
-            group: Group::new((place >> 32) as u32).unwrap_or(Group::OTHER),
-            cpu: place as u32,
+            group: Group::new((entry >> 32) as u32).unwrap_or(Group::OTHER),
+            cpu: entry as u32,
             via: via.copied().unwrap_or(Context::Unknown),
             slices: (task >> 40) as u32,
             ran: self.ran.get(),
@@ -83,7 +83,7 @@ impl HopCells {
 }
 
 #[derive(Debug, Default)]
-struct Place {
+struct Entry {
     /// Guards the cells below.
     seqcount: SeqCount,
     id: Cell,
@@ -94,7 +94,7 @@ struct Place {
     hops: [HopCells; HOPS],
 }
 
-impl Place {
+impl Entry {
     fn get(&self) -> Option<Chain> {
         let end = *End::ALL.get(self.end.get() as usize)?;
         let rest = self.rest.get();
@@ -122,7 +122,7 @@ impl Place {
 #[derive(Debug, Default)]
 pub struct Chains {
     count: Cell,
-    places: [Place; KEPT],
+    entries: [Entry; KEPT],
 }
 
 // The allocator rounds up to a power of two.
@@ -139,43 +139,43 @@ impl Chains {
         read: impl Fn(Link) -> Option<Slice>,
     ) -> Option<(Walked, impl Iterator<Item = Hop> + '_)> {
         let count = self.count.get();
-        let place = self.places.get(count as usize % KEPT)?;
-        let walked = place.seqcount.write(|| {
-            place.id.set(id);
-            place.sample.set(sample);
+        let entry = self.entries.get(count as usize % KEPT)?;
+        let walked = entry.seqcount.write(|| {
+            entry.id.set(id);
+            entry.sample.set(sample);
             let walked = walk(first, sample.start(), sample.end, read, |number, hop| {
-                if let Some(cells) = place.hops.get(number) {
+                if let Some(cells) = entry.hops.get(number) {
                     cells.set(hop);
                 }
             });
-            place.end.set(walked.end as u64);
-            place.len.set(u64::from(walked.hops));
-            place.rest.set(walked.blocked.wrapping_add(walked.missing));
+            entry.end.set(walked.end as u64);
+            entry.len.set(u64::from(walked.hops));
+            entry.rest.set(walked.blocked.wrapping_add(walked.missing));
             walked
         });
         self.count.set(count.wrapping_add(1));
-        let hops = place.hops.iter().take(walked.hops as usize);
+        let hops = entry.hops.iter().take(walked.hops as usize);
         Some((walked, hops.map(HopCells::get)))
     }
 
     /// Returns the numbers of the outliers whose chains are kept, in no order.
     pub fn ids(&self) -> impl Iterator<Item = u64> + '_ {
-        let places = self.places.iter();
-        places
-            .filter_map(|place| place.seqcount.try_read(|| place.id.get()))
+        let entries = self.entries.iter();
+        entries
+            .filter_map(|entry| entry.seqcount.try_read(|| entry.id.get()))
             .filter(|id| *id != 0)
     }
 
     /// Returns the chain of the outlier `id`, and copies its hops to the beginning of `hops`;
     /// `None` if it is not kept yet, or no longer.
     pub fn read(&self, id: u64, hops: &mut [Hop; HOPS]) -> Option<Chain> {
-        let is_it = |place: &&Place| id != 0 && place.id.get() == id;
-        let place = self.places.iter().find(is_it)?;
-        let chain = place.seqcount.try_read(|| {
-            for (to, from) in hops.iter_mut().zip(&place.hops) {
+        let is_it = |entry: &&Entry| id != 0 && entry.id.get() == id;
+        let entry = self.entries.iter().find(is_it)?;
+        let chain = entry.seqcount.try_read(|| {
+            for (to, from) in hops.iter_mut().zip(&entry.hops) {
                 *to = from.get();
             }
-            place.get()
+            entry.get()
         });
         chain?.filter(|chain| chain.id == id)
     }

@@ -15,5 +15,5 @@ pub mod walk;
 
 pub use kept::{Chain, Chains};
 pub use link::{Context, Interrupted, Link};
-pub use ring::{Kept, Place, Ring, Slice, Start, MAX_SLICES, MIN_SLICES};
+pub use ring::{Entry, Kept, Ring, Slice, Start, MAX_SLICES, MIN_SLICES};
 pub use walk::{walk, End, Hop, Walked, HOPS, STEPS};

@@ -92,7 +92,7 @@ pub struct Kept {
 /// Storage for a slice: one line of cache.
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
-pub struct Place {
+pub struct Entry {
     /// From the lowest bit on: the PID, in 32 bits; the start, in 8; the group.
     task: Cell,
     since: Cell,
@@ -104,7 +104,7 @@ pub struct Place {
     comm: CommCells,
 }
 
-impl Place {
+impl Entry {
     #[inline(always)]
     fn set(&self, slice: &Slice) {
         let group = u64::from(slice.group.number());
@@ -134,14 +134,14 @@ impl Place {
     }
 }
 
-/// The last slices of tasks on a CPU, in places `P`, and who raised its softirqs.
+/// The last slices of tasks on a CPU, in entries `P`, and who raised its softirqs.
 ///
 /// Only the CPU writes it, with interrupts off, or at a wakeup with one store; any CPU reads it. A
 /// reader that is slower than the CPU notices that a slice was overwritten.
 ///
 /// # Invariants
 ///
-/// The number of places is a power of two.
+/// The number of entries is a power of two.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub struct Ring<P> {
@@ -155,21 +155,21 @@ pub struct Ring<P> {
     /// that it is not known from then on.
     softirq: Cell,
     cpu: u32,
-    places: P,
+    entries: P,
     /// The links of what raised softirqs that have not run; 0 for those that nothing raised.
     raised: [Cell; SOFTIRQS],
 }
 
-impl<P: Deref<Target = [Place]>> Ring<P> {
-    /// Creates the ring of `cpu`; returns `None` unless the number of places is a power of two.
-    pub fn new(cpu: u32, places: P) -> Option<Self> {
+impl<P: Deref<Target = [Entry]>> Ring<P> {
+    /// Creates the ring of `cpu`; returns `None` unless the number of entries is a power of two.
+    pub fn new(cpu: u32, entries: P) -> Option<Self> {
         // INVARIANT: Just checked.
-        places.len().is_power_of_two().then(|| Self {
+        entries.len().is_power_of_two().then(|| Self {
             now: Cell::new(Link::new(cpu, 0).bits()),
             last: Cell::new(0),
             softirq: Cell::new(0),
             cpu,
-            places,
+            entries,
             raised: [const { Cell::new(0) }; SOFTIRQS],
         })
     }
@@ -179,7 +179,7 @@ impl<P: Deref<Target = [Place]>> Ring<P> {
     pub fn forget(&self) {
         // So that no slice follows on the last one.
         self.last.set(self.last.get().wrapping_add(1));
-        self.places.iter().for_each(|place| place.link.set(0));
+        self.entries.iter().for_each(|entry| entry.link.set(0));
         self.now.set(Link::new(self.cpu, 0).bits());
         self.softirq.set(0);
         for raised in &self.raised {
@@ -189,18 +189,18 @@ impl<P: Deref<Target = [Place]>> Ring<P> {
 
     /// Returns how many slices are kept at most.
     pub fn count(&self) -> usize {
-        (self.last.get()).min(self.places.len() as u64) as usize
+        (self.last.get()).min(self.entries.len() as u64) as usize
     }
 
-    /// Returns the memory of the places, in bytes.
+    /// Returns the memory of the entries, in bytes.
     pub fn memory(&self) -> usize {
-        size_of_val(&*self.places)
+        size_of_val(&*self.entries)
     }
 
     #[inline(always)]
-    fn place(&self, number: u64) -> Option<&Place> {
-        let mask = self.places.len().wrapping_sub(1);
-        self.places.get(number as usize & mask)
+    fn entry(&self, number: u64) -> Option<&Entry> {
+        let mask = self.entries.len().wrapping_sub(1);
+        self.entries.get(number as usize & mask)
     }
 
     /// Records that a task gets the CPU.
@@ -210,8 +210,8 @@ impl<P: Deref<Target = [Place]>> Ring<P> {
         // Who sees any of what follows sees this, too.
         self.last.set(number);
         fence(Release);
-        if let Some(place) = self.place(number) {
-            place.set(slice);
+        if let Some(entry) = self.entry(number) {
+            entry.set(slice);
         }
         self.softirq.set(0);
         // For `kept()`.
@@ -222,8 +222,8 @@ impl<P: Deref<Target = [Place]>> Ring<P> {
     #[inline(always)]
     pub fn enter_idle(&self, now: u64) {
         let number = self.last.get();
-        if let Some(place) = self.place(number) {
-            place.idle.set(now);
+        if let Some(entry) = self.entry(number) {
+            entry.idle.set(now);
         }
         let last = Link::new(self.cpu, number);
         self.softirq.set(0);
@@ -320,21 +320,21 @@ impl<P: Deref<Target = [Place]>> Ring<P> {
     }
 
     fn read_kept(&self, number: u64) -> Option<Kept> {
-        let place = self.place(number)?;
+        let entry = self.entry(number)?;
         let kept = Kept {
             number,
-            slice: place.get()?,
-            idle: place.idle.get(),
+            slice: entry.get()?,
+            idle: entry.idle.get(),
         };
         fence(Acquire);
         let age = self.last.get().wrapping_sub(number);
-        (number != 0 && age < self.places.len() as u64).then_some(kept)
+        (number != 0 && age < self.entries.len() as u64).then_some(kept)
     }
 
     /// Returns the slices that are kept, the oldest first, with that in progress.
     pub fn kept(&self) -> impl Iterator<Item = Kept> + '_ {
         let now = Link::from_bits(self.now.acquire()).unwrap_or(Link::UNKNOWN);
-        let oldest = now.number().saturating_sub(self.places.len() as u64);
+        let oldest = now.number().saturating_sub(self.entries.len() as u64);
         (oldest..=now.number()).filter_map(|number| self.read_kept(number))
     }
 }

@@ -350,16 +350,16 @@ pub struct Quoted<'a>(pub &'a [u8]);
 
 impl Quoted<'_> {
     /// The maximum number of bytes shown.
-    pub const MOST: usize = 64;
+    pub const MAX: usize = 64;
 }
 
 impl Display for Quoted<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let cut = self.0.get(..Self::MOST);
+        let cut = self.0.get(..Self::MAX);
         f.write_char('"')?;
         escape(f, cut.unwrap_or(self.0), Some(b'"'))?;
         f.write_char('"')?;
-        if cut.is_some() && self.0.len() > Self::MOST {
+        if cut.is_some() && self.0.len() > Self::MAX {
             f.write_str("...")?;
         }
         Ok(())

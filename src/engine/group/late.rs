@@ -3,14 +3,14 @@
 //! Processes that are to be decided later.
 
 /// The number of processes that are remembered.
-const MOST: usize = 16;
+const MAX_PIDS: usize = 16;
 
 /// Processes whose tasks are to be decided later, by PID.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Late {
-    pids: [i32; MOST],
+    pids: [i32; MAX_PIDS],
     len: usize,
-    /// Whether there were more than [`MOST`].
+    /// Whether there were more than [`MAX_PIDS`].
     is_all: bool,
 }
 

@@ -308,9 +308,9 @@ where
     B: DerefMut<Target = [Option<Rule<T, P, C>>]>,
 {
     /// The maximum number of rules: each has a bit.
-    pub const MOST: usize = u64::BITS as usize;
+    pub const MAX: usize = u64::BITS as usize;
 
-    /// Creates a list in the memory of `rules`, of which at most [`List::MOST`] are used. They
+    /// Creates a list in the memory of `rules`, of which at most [`List::MAX`] are used. They
     /// should be free.
     pub fn new(rules: B) -> Self {
         Self { rules }
@@ -333,7 +333,7 @@ where
 
     /// Returns whether there is no room for another rule.
     pub fn is_full(&self) -> bool {
-        self.iter().count() >= self.rules.len().min(Self::MOST)
+        self.iter().count() >= self.rules.len().min(Self::MAX)
     }
 
     /// Returns the mark that the next rule gets, or `None` if there is no room.

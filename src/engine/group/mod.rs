@@ -36,7 +36,7 @@ pub use late::Late;
 pub use list::{Command, Definition, Matcher, Pattern, Subject};
 pub use name::TaskName;
 pub use names::Names;
-pub use observer::{CpuGroups, Grouped, Occupant, MOST_GROUPS};
+pub use observer::{CpuGroups, Grouped, Occupant, MAX_GROUPS};
 pub use placement::GroupPlacement;
 pub use records::{group_scheme, CulpritKind, GroupCounter, GroupMetric, GroupRecords, Waits};
 pub use rule::{Pids, Rule};

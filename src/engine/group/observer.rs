@@ -68,12 +68,12 @@ impl Occupant {
 ///
 /// A switch carries the sums of one group at most, whatever the number of groups is, and each sum
 /// is still carried in time.
-pub const MOST_GROUPS: usize = 4097;
+pub const MAX_GROUPS: usize = 4097;
 
 /// The number of switches after which the next group's sums are carried.
 const CARRY_EVERY: u64 = 128;
 
-const _: () = assert!(MOST_GROUPS as u64 * CARRY_EVERY <= Totals::CARRY_EVERY);
+const _: () = assert!(MAX_GROUPS as u64 * CARRY_EVERY <= Totals::CARRY_EVERY);
 
 /// The records of all groups on one CPU, one of which is the current one: that of the task that has
 /// the CPU.
@@ -95,7 +95,7 @@ pub trait CpuGroups: Copy {
     fn placement(&self) -> Option<&GroupPlacement>;
 
     /// Calls [`GroupRecords::carry`] for the group number `turn % N` of the `N` groups, which are
-    /// [`MOST_GROUPS`] at most.
+    /// [`MAX_GROUPS`] at most.
     fn carry(&self, turn: u64);
 
     /// Requests memory for the histograms of the current group, if it has none. Called when a
@@ -197,13 +197,13 @@ impl<O: Observer, G: CpuGroups> Observer for Grouped<O, G> {
     }
 
     #[inline(always)]
-    fn place(self, cpu: u32) -> u64 {
-        self.inner.place(cpu)
+    fn last_slice(self, cpu: u32) -> u64 {
+        self.inner.last_slice(cpu)
     }
 
     #[inline(always)]
-    fn cpu_of(self, place: u64) -> u32 {
-        self.inner.cpu_of(place)
+    fn cpu_of(self, last_slice: u64) -> u32 {
+        self.inner.cpu_of(last_slice)
     }
 
     #[inline(always)]

@@ -117,13 +117,13 @@ impl fmt::Display for Rule<'_> {
 ///
 /// # Invariants
 ///
-/// The text consists of at most [`Pids::MOST`] PIDs, with white space or commas between them.
+/// The text consists of at most [`Pids::MAX`] PIDs, with white space or commas between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pids<'a>(&'a [u8]);
 
 impl<'a> Pids<'a> {
     /// The maximum number of PIDs.
-    pub const MOST: usize = 64;
+    pub const MAX: usize = 64;
 
     /// The kernel allocates PIDs below this number only.
     const LIMIT: u64 = 1 << 22;
@@ -139,7 +139,7 @@ impl<'a> Pids<'a> {
         }
         let is_empty = count == 0 && !text.is_empty();
         // INVARIANT: These are as many PIDs.
-        (count <= Self::MOST && !is_empty).then_some(Self(text))
+        (count <= Self::MAX && !is_empty).then_some(Self(text))
     }
 
     fn parse_one(word: &[u8]) -> Option<i32> {

@@ -5,7 +5,7 @@
 use crate::engine::Cell;
 
 /// The maximum number of gaps.
-pub const MOST: usize = 48;
+pub const MAX: usize = 48;
 
 /// Disjoint parts of an interval, latest first.
 ///
@@ -14,13 +14,13 @@ pub const MOST: usize = 48;
 ///
 /// # Invariants
 ///
-/// The first `len` places, [`MOST`] at most, are in use. None of them is empty, and each ends
+/// The first `len` entries, [`MAX`] at most, are in use. None of them is empty, and each ends
 /// before the previous one begins.
 #[derive(Debug)]
 pub struct Gaps {
     len: Cell,
     /// The start and the end of each.
-    places: [[Cell; 2]; MOST],
+    entries: [[Cell; 2]; MAX],
 }
 
 impl Default for Gaps {
@@ -29,7 +29,7 @@ impl Default for Gaps {
         Self {
             len: Cell::new(0),
             // Too many for a derived default.
-            places: [const { [Cell::new(0), Cell::new(0)] }; MOST],
+            entries: [const { [Cell::new(0), Cell::new(0)] }; MAX],
         }
     }
 }
@@ -55,13 +55,13 @@ impl Gaps {
 
     #[inline(always)]
     fn get(&self, index: usize) -> Option<(u64, u64)> {
-        let [start, end] = self.places.get(..self.len())?.get(index)?;
+        let [start, end] = self.entries.get(..self.len())?.get(index)?;
         Some((start.get(), end.get()))
     }
 
     #[inline(always)]
     fn set(&self, index: usize, start: u64, end: u64) {
-        if let Some([first, last]) = self.places.get(index) {
+        if let Some([first, last]) = self.entries.get(index) {
             first.set(start);
             last.set(end);
         }
@@ -105,7 +105,7 @@ impl Gaps {
     /// Makes room for a gap before the one at `index`.
     fn open(&self, index: usize) -> Option<()> {
         let len = self.len();
-        if len >= MOST {
+        if len >= MAX {
             return None;
         }
         self.len.set((len as u64).wrapping_add(1));

@@ -173,7 +173,7 @@ pub fn look(wait: &Wait, own: &IdlePeriods, gaps: &Gaps, candidates: &impl Candi
         longest: (0, 0),
     };
     // Two gaps are left for what is not known of the own CPU.
-    let (own_idle, _, known_from) = look.visit(own, queued, end, gaps::MOST - 2);
+    let (own_idle, _, known_from) = look.visit(own, queued, end, gaps::MAX - 2);
     // There it may be that the task only waited for its own CPU to wake up.
     let own_unknown = gaps.take(&mut 0, queued, known_from).unwrap_or_default();
     let (mut llc_idle, mut remote_idle) = (0_u64, 0_u64);
@@ -257,7 +257,7 @@ struct Look<'a> {
 impl Look<'_> {
     /// Adds what a CPU did. Returns for how long it is the first known to be idle.
     fn add(&mut self, cpu: u32, periods: &IdlePeriods, start: u64, end: u64) -> u64 {
-        let (first, idle, known_from) = self.visit(periods, start, end, gaps::MOST);
+        let (first, idle, known_from) = self.visit(periods, start, end, gaps::MAX);
         self.unknown_before = self.unknown_before.max(known_from);
         if idle > self.longest.1 {
             self.longest = (cpu, idle);

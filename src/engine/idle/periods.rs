@@ -36,7 +36,7 @@ pub struct IdlePeriods {
     /// The end of the last period that has ended.
     last_end: Cell,
     /// The start and the end of each period.
-    places: [[Cell; 2]; KEPT],
+    entries: [[Cell; 2]; KEPT],
 }
 
 impl Default for IdlePeriods {
@@ -48,7 +48,7 @@ impl Default for IdlePeriods {
             known: Cell::new(0),
             last_end: Cell::new(0),
             // Too many for a derived default.
-            places: [const { [Cell::new(0), Cell::new(0)] }; KEPT],
+            entries: [const { [Cell::new(0), Cell::new(0)] }; KEPT],
         }
     }
 }
@@ -92,7 +92,7 @@ impl IdlePeriods {
             return self.first_end(now);
         }
         let count = self.count.get();
-        let [from, until] = &self.places[count as usize % KEPT];
+        let [from, until] = &self.entries[count as usize % KEPT];
         from.set(since);
         until.set(now);
         fence(Release);
@@ -157,7 +157,7 @@ impl IdlePeriods {
         }
         while number > 0 {
             number = number.wrapping_sub(1);
-            let [from, until] = &self.places[number as usize % KEPT];
+            let [from, until] = &self.entries[number as usize % KEPT];
             let (from, until) = (from.get(), until.get());
             fence(Acquire);
             if self.count.get().wrapping_sub(number) >= KEPT as u64 {
@@ -183,7 +183,7 @@ impl IdlePeriods {
     #[inline(always)]
     fn has_ended(&self, since: u64, count: u64) -> bool {
         // A later period may be in its place already, with a later start.
-        let [from, _] = &self.places[count.wrapping_sub(1) as usize % KEPT];
+        let [from, _] = &self.entries[count.wrapping_sub(1) as usize % KEPT];
         count != 0 && from.get() >= since
     }
 }

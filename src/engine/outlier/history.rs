@@ -25,7 +25,7 @@ pub struct Slice {
 }
 
 #[derive(Debug, Default)]
-struct Place {
+struct Entry {
     since: Cell,
     until: Cell,
     task: IdentityCells,
@@ -40,7 +40,7 @@ pub struct History {
     count: Cell,
     /// Slices with a number below this one are ignored.
     forgotten: Cell,
-    places: [Place; SLICES],
+    entries: [Entry; SLICES],
 }
 
 impl Default for History {
@@ -49,7 +49,7 @@ impl Default for History {
             count: Cell::new(0),
             forgotten: Cell::new(0),
             // Too many for a derived default.
-            places: array::from_fn(|_| Place::default()),
+            entries: array::from_fn(|_| Entry::default()),
         }
     }
 }
@@ -60,14 +60,14 @@ impl History {
     /// all earlier slices are then forgotten.
     pub fn push(&self, slice: &Slice) {
         let count = self.count.get();
-        let last = self.place(count.wrapping_sub(1));
+        let last = self.entry(count.wrapping_sub(1));
         if last.is_some_and(|last| slice.since < last.until.get()) {
             self.forgotten.set(count);
         }
-        if let Some(place) = self.place(count) {
-            place.since.set(slice.since);
-            place.until.set(slice.until);
-            place.task.set(&slice.task);
+        if let Some(entry) = self.entry(count) {
+            entry.since.set(slice.since);
+            entry.until.set(slice.until);
+            entry.task.set(&slice.task);
         }
         self.count.set(count.wrapping_add(1));
     }
@@ -83,24 +83,24 @@ impl History {
         let mut first = count;
         // Search backwards, as callers mostly ask for recent slices.
         while first > oldest {
-            match self.place(first.wrapping_sub(1)) {
-                Some(place) if place.until.get() > since => first = first.wrapping_sub(1),
+            match self.entry(first.wrapping_sub(1)) {
+                Some(entry) if entry.until.get() > since => first = first.wrapping_sub(1),
                 _ => break,
             }
         }
         (first..count).filter_map(move |number| {
-            let place = self.place(number)?;
+            let entry = self.entry(number)?;
             let slice = Slice {
-                task: place.task.get(),
-                since: place.since.get().max(since),
-                until: place.until.get().min(until),
+                task: entry.task.get(),
+                since: entry.since.get().max(since),
+                until: entry.until.get().min(until),
             };
             (slice.since < slice.until).then_some(slice)
         })
     }
 
-    /// Returns the place of the slice with this number.
-    fn place(&self, number: u64) -> Option<&Place> {
-        self.places.get(number as usize % SLICES)
+    /// Returns the entry of the slice with this number.
+    fn entry(&self, number: u64) -> Option<&Entry> {
+        self.entries.get(number as usize % SLICES)
     }
 }

@@ -282,7 +282,7 @@ impl CulpritCells {
 
 /// Storage for an outlier with its culprits.
 #[derive(Debug, Default)]
-struct Place {
+struct Entry {
     /// Guards the cells below.
     seqcount: SeqCount,
     id: Cell,
@@ -294,8 +294,8 @@ struct Place {
     culprits: [CulpritCells; CULPRITS],
 }
 
-impl Place {
-    /// Fills the place. Only the CPU that owns it may call this.
+impl Entry {
+    /// Fills the entry. Only the CPU that owns it may call this.
     fn fill(
         &self,
         id: u64,
@@ -370,7 +370,7 @@ pub struct Log {
     /// The number of outliers ever reported here.
     count: Cell,
     suppressed: Cell,
-    places: [Place; KEPT],
+    entries: [Entry; KEPT],
 }
 
 // A log is allocated on its own, and the allocator rounds its size up to a power of two.
@@ -431,20 +431,20 @@ impl Log {
         longest: Option<Longest>,
     ) -> Option<(Outlier, impl Iterator<Item = Culprit> + '_)> {
         let count = self.count.get();
-        let place = self.places.get(count as usize % KEPT)?;
-        place.fill(id, sample, task, longest, &self.history);
+        let entry = self.entries.get(count as usize % KEPT)?;
+        entry.fill(id, sample, task, longest, &self.history);
         fence(Release);
         self.pending.set(0);
         self.count.set(count.wrapping_add(1));
-        Some((place.outlier()?, place.culprits()))
+        Some((entry.outlier()?, entry.culprits()))
     }
 
     /// Returns the number of the oldest kept outlier after the outlier `seen`, or `None` if there
     /// is none. An outlier that is still being written is not kept yet.
     pub fn first_after(&self, seen: u64) -> Option<u64> {
-        self.places
+        self.entries
             .iter()
-            .filter_map(|place| place.seqcount.try_read(|| place.id.get()))
+            .filter_map(|entry| entry.seqcount.try_read(|| entry.id.get()))
             .filter(|id| *id > seen)
             .min()
     }
@@ -453,16 +453,16 @@ impl Log {
     /// [`Outlier::culprits`] is their number. Returns `None` when the outlier is not kept yet, or
     /// no longer.
     ///
-    /// One try is enough: if the place is being written, the outlier that was there is no longer
+    /// One try is enough: if the entry is being written, the outlier that was there is no longer
     /// kept, and the new one is not kept yet.
     pub fn read(&self, id: u64, copied: &mut [Culprit; CULPRITS]) -> Option<Outlier> {
-        let is_it = |place: &&Place| id != 0 && place.id.get() == id;
-        let place = self.places.iter().find(is_it)?;
-        let outlier = place.seqcount.try_read(|| {
-            for (to, from) in copied.iter_mut().zip(&place.culprits) {
+        let is_it = |entry: &&Entry| id != 0 && entry.id.get() == id;
+        let entry = self.entries.iter().find(is_it)?;
+        let outlier = entry.seqcount.try_read(|| {
+            for (to, from) in copied.iter_mut().zip(&entry.culprits) {
                 *to = from.get();
             }
-            place.outlier()
+            entry.outlier()
         });
         outlier?.filter(|outlier| outlier.id == id)
     }

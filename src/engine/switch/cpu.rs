@@ -167,7 +167,7 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         observer.leave(state);
         if S::metrics(&self.header).needs_tasks() {
             let kept = switch.state(task.pid());
-            kept.leave(now, observer.place(self.header.number), task, state);
+            kept.leave(now, observer.last_slice(self.header.number), task, state);
         }
         self.end_slice::<S>(Metric::Oncpu, state.cause(), now, observer);
         if S::RESCHED {
@@ -225,7 +225,7 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
             begins(observer, now, (Start::Unknown, now), || 0);
             return self.unseen_wait(left.out);
         }
-        let last_cpu = observer.cpu_of(left.place);
+        let last_cpu = observer.cpu_of(left.last_slice);
         let has_migrated = last_cpu != self.header.number;
         if has_migrated {
             self.migrated(switch.distance(last_cpu), observer);
@@ -236,7 +236,7 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
                 true => Start::Throttled,
                 false => Start::Preempted,
             };
-            begins(observer, now, (start, left.out), || left.place);
+            begins(observer, now, (start, left.out), || left.last_slice);
             if left.state.is_throttled() {
                 observer.throttled(away);
                 return self.end_throttling::<S>(now, away, observer);

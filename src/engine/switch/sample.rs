@@ -179,7 +179,8 @@ pub trait Observer: Copy {
 
     /// Learns what led to the slice of the task that gets the CPU at `now`, and since when it had
     /// waited. `group` returns its group, and `link` what is kept of who woke it or, if nobody
-    /// did, what [`Observer::place`] had returned for it. Called before the samples of that task.
+    /// did, what [`Observer::last_slice`] had returned for it. Called before the samples of that
+    /// task.
     #[inline(always)]
     fn begins(
         self,
@@ -193,14 +194,14 @@ pub trait Observer: Copy {
     /// Returns what is kept of the task that leaves `cpu`, before [`Observer::begins`] of the next
     /// one.
     #[inline(always)]
-    fn place(self, cpu: u32) -> u64 {
+    fn last_slice(self, cpu: u32) -> u64 {
         u64::from(cpu)
     }
 
-    /// Returns the CPU for which [`Observer::place`] returned this.
+    /// Returns the CPU for which [`Observer::last_slice`] returned this.
     #[inline(always)]
-    fn cpu_of(self, place: u64) -> u32 {
-        place as u32
+    fn cpu_of(self, last_slice: u64) -> u32 {
+        last_slice as u32
     }
 
     /// Learns that the task that gets the CPU last ran on another one, and how far that is.
@@ -226,7 +227,7 @@ pub trait Observer: Copy {
     #[inline(always)]
     fn add_large(self, _metric: Metric, _value: u64, _scheme: Scheme) {}
 
-    /// Called at each [`Observer::CARRY_EVERY`]th switch, so that sums modulo 2^64 can be watched
+    /// Called at each [`Observer::CARRY_EVERY`]th switch, so that sums modulo 2^64 can be followed
     /// for a wrap. `turn` counts the calls.
     #[inline(always)]
     fn carry(self, _turn: u64) {}

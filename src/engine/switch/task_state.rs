@@ -61,8 +61,8 @@ pub struct TaskState {
     run_delay: Cell,
     /// The state in which the owner left: a [`PrevState`].
     state: Cell,
-    /// The CPU that the owner left, or its slice there: what [`Observer::place`] returned.
-    place: Cell,
+    /// The CPU that the owner left, or its slice there: what [`Observer::last_slice`] returned.
+    last_slice: Cell,
     /// The time of the owner's last wakeup since it last got a CPU after a sleep, in nanoseconds,
     /// times 2, plus 1 if the kernel had queued the owner already; 0 if no wakeup was noted. See
     /// [`record_wakeup`].
@@ -91,8 +91,8 @@ pub(in crate::engine) struct LastSwitchOut {
     pub(in crate::engine) out: u64,
     pub(in crate::engine) run_delay: u64,
     pub(in crate::engine) state: PrevState,
-    /// As [`TaskState::place`].
-    pub(in crate::engine) place: u64,
+    /// As [`TaskState::last_slice`].
+    pub(in crate::engine) last_slice: u64,
     /// As [`TaskState::woken`].
     woken: u64,
 }
@@ -215,7 +215,7 @@ impl TaskState {
             out: Cell::new(0),
             run_delay: Cell::new(0),
             state: Cell::new(0),
-            place: Cell::new(0),
+            last_slice: Cell::new(0),
             woken: Cell::new(0),
             task_group: Cell::new(0),
             preempter_or_waker: Cell::new(0),
@@ -342,17 +342,23 @@ impl TaskState {
         }
     }
 
-    /// Records that `task` left its CPU at `now` in the state `state`. `place` is what
-    /// [`Observer::place`] returned.
+    /// Records that `task` left its CPU at `now` in the state `state`. `last_slice` is what
+    /// [`Observer::last_slice`] returned.
     #[inline(always)]
-    pub(in crate::engine) fn leave(&self, now: u64, place: u64, task: impl Task, state: PrevState) {
+    pub(in crate::engine) fn leave(
+        &self,
+        now: u64,
+        last_slice: u64,
+        task: impl Task,
+        state: PrevState,
+    ) {
         if !self.is_of(task) && !self.is_taken_over_by(task) {
             return;
         }
         self.out.set(now);
         self.run_delay.set(task.run_delay());
         self.state.set(state.bits());
-        self.place.set(place);
+        self.last_slice.set(last_slice);
     }
 
     /// Makes `task`, which is leaving its CPU, the owner if this state is free for it; returns
@@ -393,7 +399,7 @@ impl TaskState {
             out,
             run_delay: self.run_delay.get(),
             state,
-            place: self.place.get(),
+            last_slice: self.last_slice.get(),
             woken,
         }
     }
@@ -420,7 +426,7 @@ impl TaskState {
             out,
             run_delay: self.run_delay.get(),
             state: PrevState::from_bits(self.state.get()),
-            place: 0,
+            last_slice: 0,
             woken: self.woken.get(),
         };
         // The kernel moves the time since the stamp to the sum when the task migrates.

@@ -12,7 +12,7 @@
 #define WARM_UP 64
 /* The switches that are timed at once. */
 static const int switches[CACHES] = { 2000, 400, 200 };
-#define MOST_SWITCHES 2000
+#define MAX_SWITCHES 2000
 
 /* The state of a task that sleeps until it is woken or gets a signal. */
 #define TASK_INTERRUPTIBLE 1
@@ -100,7 +100,7 @@ static int compare(const void *one, const void *other)
 
 double time_switches(struct row *row, enum cache cache)
 {
-	static uint64_t took[MOST_SWITCHES];
+	static uint64_t took[MAX_SWITCHES];
 	int count = switches[cache], used = count / 2;
 	double sum = 0;
 

@@ -9,7 +9,7 @@ use proptest::{
 };
 use schedhist_engine::engine::{
     chain::{
-        walk, Chain, Chains, Context, End, Hop, Interrupted, Link, Place, Ring, Slice, Start,
+        walk, Chain, Chains, Context, End, Entry, Hop, Interrupted, Link, Ring, Slice, Start,
         Walked, HOPS, STEPS,
     },
     format::{raw, text, Slices},
@@ -19,11 +19,11 @@ use schedhist_engine::engine::{
     switch::sample::{Cause, Sample},
 };
 
-type Rings = Vec<Ring<Vec<Place>>>;
+type Rings = Vec<Ring<Vec<Entry>>>;
 
-fn ring(cpu: u32, slices: usize) -> Ring<Vec<Place>> {
-    let places = (0..slices).map(|_| Place::default()).collect();
-    Ring::new(cpu, places).expect("a power of two")
+fn ring(cpu: u32, slices: usize) -> Ring<Vec<Entry>> {
+    let entries = (0..slices).map(|_| Entry::default()).collect();
+    Ring::new(cpu, entries).expect("a power of two")
 }
 
 fn slice(pid: i32, start: Start, waiting: u64, since: u64, link: Link) -> Slice {
@@ -112,7 +112,7 @@ fn a_ring_keeps_its_last_slices() {
     let found: Vec<_> = ring.kept().map(|kept| kept.number).collect();
     assert_eq!((found, ring.count()), (vec![42], 16));
     assert!((25..=41).all(|number| ring.read(number).is_none()));
-    assert!(Ring::new(0, vec![]).is_none() && Ring::new(0, vec![Place::default()]).is_some());
+    assert!(Ring::new(0, vec![]).is_none() && Ring::new(0, vec![Entry::default()]).is_some());
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! How far CPUs are from each other, as they come online one after the other.
 
 use proptest::{collection::vec, prelude::*};
-use schedhist_engine::engine::distance::{Distance, Place};
+use schedhist_engine::engine::distance::{CpuTopology, Distance};
 
 /// A machine whose kernel knows what CPUs share only while both are online.
 struct Machine {
@@ -44,21 +44,22 @@ impl Machine {
         }
     }
 
-    fn learn(&self, places: &mut [Place]) {
+    fn learn(&self, places: &mut [CpuTopology]) {
         for cpu in self.online() {
             let before = self.online().take_while(|other| *other < cpu);
             let share = |other| self.shared(cpu, other);
-            places[cpu as usize] = Place::of_online(cpu, self.nodes[cpu as usize], before, share);
+            places[cpu as usize] =
+                CpuTopology::of_online(cpu, self.nodes[cpu as usize], before, share);
         }
     }
 }
 
 /// Returns how far all pairs of CPUs are from each other, which is the same in both directions.
-fn distances(places: &[Place]) -> Vec<Vec<Distance>> {
-    let distances = |one: &Place| -> Vec<_> {
-        let distance = |two: &Place| {
+fn distances(places: &[CpuTopology]) -> Vec<Vec<Distance>> {
+    let distances = |one: &CpuTopology| -> Vec<_> {
+        let distance = |two: &CpuTopology| {
             assert_eq!(one.distance(*two), two.distance(*one));
-            one.distance(Place::from_bits(two.bits()))
+            one.distance(CpuTopology::from_bits(two.bits()))
         };
         places.iter().map(distance).collect()
     };
@@ -84,7 +85,7 @@ proptest! {
             nodes: cpus.iter().map(|cpu| cpu.1).collect(),
             online: vec![false; cpus.len()],
         };
-        let unknown = |(cpu, node): (u32, &u32)| Place::of_unknown(cpu, *node);
+        let unknown = |(cpu, node): (u32, &u32)| CpuTopology::of_unknown(cpu, *node);
         let mut places: Vec<_> = machine.cpus().zip(&machine.nodes).map(unknown).collect();
         let mut was_online = machine.online.clone();
         for cpu in steps {
@@ -127,7 +128,7 @@ proptest! {
             nodes: cpus.iter().map(|cpu| nodes[cpu.0 as usize]).collect(),
             online: vec![true; cpus.len()],
         };
-        let mut places = vec![Place::of_unknown(0, 0); cpus.len()];
+        let mut places = vec![CpuTopology::of_unknown(0, 0); cpus.len()];
         machine.learn(&mut places);
         let all = distances(&places);
         machine.online.fill(false);
@@ -143,14 +144,14 @@ proptest! {
 
 #[test]
 fn the_greatest_numbers_fit() {
-    const MOST: u32 = (1 << 21) - 1;
+    const MAX: u32 = (1 << 21) - 1;
     let [one, two] =
-        [(MOST, MOST), (MOST - 1, MOST)].map(|(cpu, node)| Place::of_unknown(cpu, node));
+        [(MAX, MAX), (MAX - 1, MAX)].map(|(cpu, node)| CpuTopology::of_unknown(cpu, node));
     assert_eq!(one.distance(two), Distance::Node);
     for distance in [Distance::Llc, Distance::Core] {
-        let one = Place::of_online(MOST, MOST, [MOST - 1].into_iter(), |_| Some(distance));
+        let one = CpuTopology::of_online(MAX, MAX, [MAX - 1].into_iter(), |_| Some(distance));
         assert_eq!(one.distance(two), distance);
     }
-    let other = Place::of_online(0, 0, std::iter::empty(), |_| None);
+    let other = CpuTopology::of_online(0, 0, std::iter::empty(), |_| None);
     assert_eq!(other.distance(one), Distance::Remote);
 }

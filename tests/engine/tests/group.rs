@@ -309,9 +309,9 @@ fn a_rule_is_shown_as_it_is_read() {
 #[test]
 fn number_of_pids() {
     let text = |count: usize| vec!["7"; count].join(" ");
-    let most = text(Pids::MOST);
-    assert_eq!(pids(most.as_bytes()).iter().count(), Pids::MOST);
-    assert_eq!(Pids::parse(text(Pids::MOST + 1).as_bytes()), None);
+    let most = text(Pids::MAX);
+    assert_eq!(pids(most.as_bytes()).iter().count(), Pids::MAX);
+    assert_eq!(Pids::parse(text(Pids::MAX + 1).as_bytes()), None);
     assert_eq!(pids(b"").iter().count(), 0);
     assert_eq!(
         pids(b" 1,22\n333 ").iter().collect::<Vec<i32>>(),

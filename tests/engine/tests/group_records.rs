@@ -12,7 +12,7 @@ use schedhist_engine::{
     engine::{
         cell::Cell,
         group::{
-            observer::{CpuGroups, Grouped, Occupant, MOST_GROUPS},
+            observer::{CpuGroups, Grouped, Occupant, MAX_GROUPS},
             placement::GroupPlacement,
             records::{
                 group_scheme, CulpritKind, GroupCounter, GroupMetric, GroupRecords, NEIGHBOURS,
@@ -242,7 +242,7 @@ impl CpuGroups for &Carried<'_> {
 fn one_group_is_carried_at_a_time() {
     let scheme = Scheme::DEFAULT;
     let cpu = new_records(0, scheme, MetricSet::DEFAULT);
-    let number = MOST_GROUPS as u64;
+    let number = MAX_GROUPS as u64;
     let carried = Carried {
         groups: &groups(2),
         number,

@@ -32,7 +32,7 @@ use loom::{
 use schedhist_engine::{
     engine::{
         cell::Cell,
-        chain::{walk, Hop, Link, Place as SlicePlace, Ring, Slice as ChainSlice, Start},
+        chain::{walk, Entry as SliceEntry, Hop, Link, Ring, Slice as ChainSlice, Start},
         group::{
             fork_marks::ForkMarks,
             hash::Secret,
@@ -1234,9 +1234,9 @@ fn chain_slice(number: u64) -> ChainSlice {
 
 /// A CPU keeps two slices while it has three; a reader walks back from one that has begun.
 fn slices_while_they_come() {
-    let places: Vec<_> = (0..2).map(|_| SlicePlace::default()).collect();
-    places.iter().for_each(settle);
-    let ring = Ring::new(0, places).expect("a power of two");
+    let entries: Vec<_> = (0..2).map(|_| SliceEntry::default()).collect();
+    entries.iter().for_each(settle);
+    let ring = Ring::new(0, entries).expect("a power of two");
     let begun = loom::sync::atomic::AtomicUsize::new(0);
     let (writer, reader) = shared((ring, begun));
     side_by_side(
@@ -1272,9 +1272,9 @@ fenced! { 2: slices_while_they_come => a_slice_is_never_torn, without_fences_a_s
 /// A CPU keeps two slices while it becomes idle after its first one, and has two more; a reader
 /// takes all there are.
 fn slices_with_their_ends() {
-    let places: Vec<_> = (0..2).map(|_| SlicePlace::default()).collect();
-    places.iter().for_each(settle);
-    let ring = Ring::new(0, places).expect("a power of two");
+    let entries: Vec<_> = (0..2).map(|_| SliceEntry::default()).collect();
+    entries.iter().for_each(settle);
+    let ring = Ring::new(0, entries).expect("a power of two");
     ring.enter(&chain_slice(1));
     let (writer, reader) = shared(ring);
     side_by_side(

@@ -4,7 +4,7 @@
 
 use schedhist_engine::engine::{
     idle::{
-        gaps::{Gaps, MOST},
+        gaps::{Gaps, MAX},
         look::{look, Candidates, LongWait, Wait, CPUS, IDLE_CPUS, PERIODS, STEPS},
         Distance, IdlePeriods,
     },
@@ -49,7 +49,7 @@ impl Long {
         let apart = STEPS / CPUS;
         // The first one cuts the wait into nearly as many gaps as there may be, and the others were
         // idle at the same times as it was at first.
-        let most = MOST as u64 - 3;
+        let most = MAX as u64 - 3;
         let each = u64::from((PERIODS - most as u32) / (IDLE_CPUS - 1));
         let records = (0..=STEPS)
             .map(|cpu| match (cpu % apart, cpu / apart) {

@@ -118,7 +118,7 @@ pub(crate) fn check(text: &[u8]) {
 
     let quoted = Quoted(text).to_string();
     assert!(quoted.bytes().all(|byte| matches!(byte, b' '..=b'~')));
-    assert!(quoted.starts_with('"') && quoted.len() <= 4 * Quoted::MOST + 5);
-    assert_eq!(quoted.ends_with("\"..."), text.len() > Quoted::MOST);
+    assert!(quoted.starts_with('"') && quoted.len() <= 4 * Quoted::MAX + 5);
+    assert_eq!(quoted.ends_with("\"..."), text.len() > Quoted::MAX);
     assert_eq!(quoted.matches('"').count(), 2);
 }

@@ -13,7 +13,7 @@
 //! level, however many lines there are.
 
 /// The least number of runs on either side for which there is a test.
-pub const LEAST_RUNS: usize = 4;
+pub const MIN_RUNS: usize = 4;
 
 /// The level: the probability of a false "different".
 pub const LEVEL: f64 = 0.05;
@@ -34,11 +34,11 @@ pub struct Line {
 }
 
 /// Returns the p-value of each line, for all lines together; `None` if a side has fewer than
-/// [`LEAST_RUNS`] runs, or if the lines do not have the same number of runs.
+/// [`MIN_RUNS`] runs, or if the lines do not have the same number of runs.
 pub fn p_values(lines: &[Line]) -> Option<Vec<f64>> {
     let first = lines.first()?;
     let (a, b) = (first.a.len(), first.b.len());
-    if a < LEAST_RUNS || b < LEAST_RUNS {
+    if a < MIN_RUNS || b < MIN_RUNS {
         return None;
     }
     if lines

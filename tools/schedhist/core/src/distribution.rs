@@ -9,6 +9,9 @@ use crate::engine::histogram::{
     totals::Worst,
 };
 
+/// Nothing is said of a quantile with fewer samples beyond it.
+pub const MIN_BEYOND: u64 = 10;
+
 /// A quantile: a share of the samples, as an exact decimal fraction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quantile {
@@ -246,5 +249,10 @@ impl Distribution {
     /// Returns how many samples lie in buckets above the one that holds a quantile, or in the same.
     pub fn beyond(&self, quantile: Quantile) -> u64 {
         self.count() - quantile.rank(self.count())
+    }
+
+    /// Returns whether enough samples lie beyond a quantile for it to say anything.
+    pub fn supports(&self, quantile: Quantile) -> bool {
+        self.beyond(quantile) >= MIN_BEYOND
     }
 }

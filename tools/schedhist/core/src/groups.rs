@@ -189,14 +189,14 @@ pub fn offenders(rows: &[GroupRow]) -> (Vec<Offender>, u64) {
 /// What the numbers of groups mean in a part of a recording: each rule and each load of the module
 /// begins anew, and a number that is vacant goes to the next group.
 #[derive(Clone, Debug)]
-pub struct Numbers {
+pub struct GroupNames {
     /// From when to when, in nanoseconds since the first snapshot.
     at: (u64, u64),
     /// The names of those that are the same all the while, as far as it was looked at.
     names: BTreeMap<u32, Rc<str>>,
 }
 
-impl Numbers {
+impl GroupNames {
     pub fn new(at: (u64, u64), first: &Groups, last: &Groups) -> Self {
         let names = |groups: &Groups| -> BTreeMap<_, _> {
             let groups = groups.groups.iter().filter(|group| group.id != 0);
@@ -285,7 +285,7 @@ impl SureNames {
 
 /// The groups at the ends of an interval.
 #[derive(Debug)]
-pub struct Between<'a> {
+pub struct GroupWindow<'a> {
     /// The time that passed, in nanoseconds, if the module tells.
     pub span: Option<u64>,
     /// The groups at the beginning, by their numbers; `None` if they began in the interval.
@@ -293,7 +293,7 @@ pub struct Between<'a> {
     new: &'a Groups,
 }
 
-impl<'a> Between<'a> {
+impl<'a> GroupWindow<'a> {
     /// Without earlier groups, or if all are others by now, the interval is that since they began.
     pub fn new(old: Option<&'a Groups>, new: &'a Groups) -> Self {
         let by_number = |old: &'a Groups| old.groups.iter().map(|group| (group.id, group));

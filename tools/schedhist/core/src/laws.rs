@@ -171,7 +171,7 @@ fn add(window: &Window, term: Term, sign: i128, all: &mut [i128]) -> Option<()> 
             let metric = window.names.metric(name);
             let metric = metric.filter(|metric| window.is_on(metric))?;
             for (sum, cpu) in all.iter_mut().zip(&window.cpus) {
-                let buckets = cpu.parts_of(metric).flat_map(|part| &part.buckets);
+                let buckets = cpu.samples_of(metric).flat_map(|part| &part.buckets);
                 *sum += buckets.fold(0, |sum, (_, n)| sum + sign * i128::from(*n));
             }
         }

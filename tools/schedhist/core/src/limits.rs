@@ -5,13 +5,10 @@
 use crate::{
     distribution::{Distribution, Max, Quantile},
     engine::group::records::GroupMetric,
-    groups::Between,
+    groups::GroupWindow,
     raw::Groups,
     units::{nanoseconds, Unit},
 };
-
-/// Nothing is said of a quantile with fewer samples beyond it.
-const LEAST_BEYOND: u64 = 10;
 
 /// A limit, such as `runq.p99 of web.service < 5ms`.
 #[derive(Clone, Debug, PartialEq)]
@@ -73,7 +70,7 @@ impl Limit {
     fn figure(&self, samples: &Distribution) -> Result<(u64, bool), String> {
         let value = match self.quantile {
             None => samples.max.value(),
-            Some(share) if samples.beyond(share) < LEAST_BEYOND => {
+            Some(share) if !samples.supports(share) => {
                 return Err(format!("too few samples: {}", samples.count()));
             }
             Some(share) => samples.quantile_upper(share),
@@ -174,7 +171,7 @@ impl Samples<'_> {
         let mut all: Option<Distribution> = None;
         const OTHER: &str = "the module was loaded with another precision meanwhile";
         for (old, new) in &self.groups {
-            let between = Between::new(*old, new);
+            let between = GroupWindow::new(*old, new);
             for group in new.groups.iter().filter(|group| is_it(&group.name)) {
                 let samples = between.samples(group, &[metric]);
                 match &mut all {

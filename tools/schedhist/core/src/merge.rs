@@ -3,7 +3,7 @@
 //! Adds up windows of several machines. Histograms of the same precision add up exactly, so the
 //! quantiles of the sum are those of all samples together, to a bucket.
 
-use crate::window::{Part, Window, WindowCpu};
+use crate::window::{Samples, Window, WindowCpu};
 
 /// Adds the samples and counters of `other`: those of CPUs of the same number together. The length
 /// becomes the sum of both.
@@ -46,15 +46,19 @@ fn add_cpu(sum: &mut WindowCpu, other: &WindowCpu) {
     for (counter, more) in sum.counters.iter_mut().zip(&other.counters) {
         *counter = counter.saturating_add(*more);
     }
-    for part in &other.parts {
-        match sum.parts.iter_mut().find(|mine| mine.metric == part.metric) {
-            Some(mine) => add_part(mine, part),
-            None => sum.parts.push(part.clone()),
+    for part in &other.samples {
+        match sum
+            .samples
+            .iter_mut()
+            .find(|mine| mine.metric == part.metric)
+        {
+            Some(mine) => add_samples(mine, part),
+            None => sum.samples.push(part.clone()),
         }
     }
 }
 
-fn add_part(sum: &mut Part, other: &Part) {
+fn add_samples(sum: &mut Samples, other: &Samples) {
     sum.sum = sum.sum.saturating_add(other.sum);
     sum.min = [sum.min, other.min].into_iter().flatten().min();
     let before = sum.max;

@@ -85,7 +85,9 @@ impl Timeline {
         let of_cpus = window.names.metric(CPU_METRIC);
         let span = window.span.unwrap_or_default();
         let greatest = |cpu: &crate::window::WindowCpu| {
-            let parts = of_cpus.into_iter().flat_map(|metric| cpu.parts_of(metric));
+            let parts = of_cpus
+                .into_iter()
+                .flat_map(|metric| cpu.samples_of(metric));
             parts.filter_map(|part| part.max.value()).max().unwrap_or(0)
         };
         let column = Column {
@@ -131,7 +133,7 @@ impl Timeline {
         }
     }
 
-    pub fn place(&self, name: &str) -> Option<usize> {
+    pub fn position(&self, name: &str) -> Option<usize> {
         self.names
             .metrics
             .iter()
@@ -171,6 +173,11 @@ pub fn row(ns: u64) -> usize {
     let power = ns.max(1).ilog2();
     let upper_half = power > 0 && (ns >> (power - 1)) & 1 != 0;
     2 * power as usize + usize::from(upper_half)
+}
+
+/// Returns the lowest row that heat maps show. Shorter durations count in it.
+pub fn lowest_row() -> usize {
+    row(64)
 }
 
 /// Returns the least duration of a row, in nanoseconds.

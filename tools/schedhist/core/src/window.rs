@@ -21,7 +21,7 @@ use crate::{
 
 /// The samples of a metric on a CPU in a window.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct Samples {
     /// The number of the metric.
     pub metric: u32,
     /// The sum of the samples, in nanoseconds.
@@ -40,8 +40,8 @@ pub struct WindowCpu {
     pub number: u32,
     /// The counters, by their numbers.
     pub counters: Vec<u64>,
-    /// The metrics with memory on this CPU.
-    pub parts: Vec<Part>,
+    /// The samples of the metrics with memory on this CPU.
+    pub samples: Vec<Samples>,
     /// How the CPU spent the time; `None` if that is not known, as `oncpu` or `idle` was off, or
     /// the CPU offline, at either end.
     pub time: Option<Time>,
@@ -54,9 +54,9 @@ pub struct WindowCpu {
 
 impl WindowCpu {
     /// Returns the samples of all that a metric is the sum of.
-    pub fn parts_of<'a>(&'a self, metric: &'a Metric) -> impl Iterator<Item = &'a Part> {
-        let parts = self.parts.iter();
-        parts.filter(|part| metric.parts.contains(&part.metric))
+    pub fn samples_of<'a>(&'a self, metric: &'a Metric) -> impl Iterator<Item = &'a Samples> {
+        let samples = self.samples.iter();
+        samples.filter(|samples| metric.parts.contains(&samples.metric))
     }
 }
 
@@ -181,7 +181,7 @@ impl Window {
         let cpus = snapshot.cpus.iter().map(|cpu| WindowCpu {
             number: cpu.number,
             counters: cpu.counters.clone(),
-            parts: cpu.histograms.iter().map(part_since_load).collect(),
+            samples: cpu.histograms.iter().map(samples_since_load).collect(),
             time: None,
             slice: cpu.slice,
             unaccounted: unaccounted(snapshot, cpu),
@@ -258,7 +258,7 @@ impl Window {
         let is_on = |metric: &Option<&Metric>| metric.is_some_and(|metric| self.is_on(metric));
         let measured = |cpu: &WindowCpu| {
             let slices = metrics.iter().flatten();
-            let slices = slices.flat_map(|metric| cpu.parts_of(metric));
+            let slices = slices.flat_map(|metric| cpu.samples_of(metric));
             let in_progress = cpu.slice.map_or(0, |slice| {
                 slice.of(Occupancy::Task) + slice.of(Occupancy::Idle)
             });
@@ -283,7 +283,7 @@ impl Window {
             return None;
         }
         let cpus = || self.cpus.iter().filter(|cpu| wanted(cpu.number));
-        let ended = cpus().flat_map(|cpu| cpu.parts_of(metric));
+        let ended = cpus().flat_map(|cpu| cpu.samples_of(metric));
         let mut waited = ended.fold(0_u128, |all, part| all.saturating_add(part.sum));
         if cpus().count() == self.cpus.len() {
             let of_metric = self.waits_in_progress.iter();
@@ -305,7 +305,7 @@ impl Window {
     pub fn distribution(&self, metric: &Metric, wanted: impl Fn(u32) -> bool) -> Distribution {
         let mut all = Distribution::new(self.scheme);
         for cpu in self.cpus.iter().filter(|cpu| wanted(cpu.number)) {
-            for part in cpu.parts_of(metric) {
+            for part in cpu.samples_of(metric) {
                 for (index, count) in &part.buckets {
                     // The decoder has checked the index.
                     let _ = all.add(*index, *count);
@@ -325,8 +325,8 @@ impl Window {
             return u128::from(time.oncpu) + u128::from(time.unseen_oncpu);
         }
         let oncpu = self.names.metric("oncpu").into_iter();
-        let parts = oncpu.flat_map(|oncpu| cpu.parts_of(oncpu));
-        parts.map(|part| part.sum).sum()
+        let slices = oncpu.flat_map(|oncpu| cpu.samples_of(oncpu));
+        slices.map(|slices| slices.sum).sum()
     }
 
     /// Returns the sum of a counter over all CPUs; `None` if there is no such counter.
@@ -338,9 +338,9 @@ impl Window {
 }
 
 /// Returns the samples of a metric on a CPU since the load.
-fn part_since_load(histogram: &Histogram) -> Part {
+fn samples_since_load(histogram: &Histogram) -> Samples {
     let worst = histogram.worst.filter(|_| !histogram.buckets.is_empty());
-    Part {
+    Samples {
         metric: histogram.metric,
         sum: histogram.sum,
         min: (histogram.min != u64::MAX).then_some(histogram.min),
@@ -364,15 +364,15 @@ fn cpu_between(scheme: Scheme, old: &Cpu, new: &Cpu) -> Option<WindowCpu> {
     if old.lost_histogram(new) {
         return None;
     }
-    let parts = new.histograms.iter().map(|histogram| {
+    let samples = new.histograms.iter().map(|histogram| {
         let empty = Histogram::new(histogram.metric);
         let before = old.histogram(histogram.metric).unwrap_or(&empty);
-        part_between(scheme, before, histogram)
+        samples_between(scheme, before, histogram)
     });
     Some(WindowCpu {
         number: new.number,
         counters,
-        parts: parts.collect::<Option<_>>()?,
+        samples: samples.collect::<Option<_>>()?,
         time: None,
         slice: new.slice,
         unaccounted: None,
@@ -428,10 +428,10 @@ fn time_between(
 
 /// Returns the samples of a metric on a CPU between two snapshots; `None` if anything has
 /// decreased.
-fn part_between(scheme: Scheme, old: &Histogram, new: &Histogram) -> Option<Part> {
+fn samples_between(scheme: Scheme, old: &Histogram, new: &Histogram) -> Option<Samples> {
     let buckets = grown(&old.buckets, &new.buckets)?;
     let (max, worst) = max_between(scheme, old, new, &buckets);
-    Some(Part {
+    Some(Samples {
         metric: new.metric,
         sum: new.sum.checked_sub(old.sum)?,
         min: None,

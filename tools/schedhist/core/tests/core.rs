@@ -16,7 +16,7 @@ use schedhist_core::{
         idle::{WaitPart, WaitSums},
         switch::cpu::Occupancy,
     },
-    groups::{offenders, Between, GroupRow},
+    groups::{offenders, GroupRow, GroupWindow},
     laws,
     log2::Log2,
     raw,
@@ -325,7 +325,7 @@ fn maxima_of_intervals_are_true() {
         let (first, second) = two(seed);
         let (first, second) = (raw::decode(&first).unwrap(), raw::decode(&second).unwrap());
         let between = Window::between(&first, &second).unwrap();
-        for part in between.cpus.iter().flat_map(|cpu| &cpu.parts) {
+        for part in between.cpus.iter().flat_map(|cpu| &cpu.samples) {
             let Some((highest, _)) = part.buckets.last() else {
                 assert_eq!(part.max, Max::None);
                 continue;
@@ -814,7 +814,7 @@ fn any_bytes() {
         if let Ok(Some(found)) = raw::groups(&mutate(&mut random, &grouped)) {
             with_groups += 1;
             for old in [None, Some(&all), Some(&found)] {
-                let between = Between::new(old, &found);
+                let between = GroupWindow::new(old, &found);
                 let rows = between.rows();
                 let (_, _) = (offenders(&rows), between.lost());
                 for group in &found.groups {
@@ -929,7 +929,7 @@ fn groups_of_an_interval() {
         early(&text).unwrap()
     };
     let between = |old: Option<&raw::Groups>, new: &raw::Groups| -> Vec<_> {
-        let rows = Between::new(old, new).rows().into_iter();
+        let rows = GroupWindow::new(old, new).rows().into_iter();
         rows.map(|row| {
             assert_eq!(row.ended_ns[..3], [0, 0, 0]);
             assert_eq!(row.runq, (Some(7), None));
@@ -994,7 +994,7 @@ fn neighbours_of_an_interval() {
         }
         early(&text).unwrap()
     };
-    let between = |old, new| Between::new(old, new).rows()[0].neighbours.clone();
+    let between = |old, new| GroupWindow::new(old, new).rows()[0].neighbours.clone();
     let named = |all: &[(&str, u64)]| -> Vec<(String, u64)> {
         all.iter()
             .map(|(name, ns)| ((*name).to_owned(), *ns))
@@ -1221,7 +1221,7 @@ fn one_group(name: &str, waits: u64, in_histogram: u64) -> raw::Groups {
 #[test]
 fn waits_of_a_group_in_an_interval() {
     let since = |old: Option<&raw::Groups>, new: &raw::Groups| {
-        let between = Between::new(old, new);
+        let between = GroupWindow::new(old, new);
         let samples = between.samples(&new.groups[0], &[GroupMetric::Runq]);
         let missing = between.not_in_histogram(&new.groups[0]);
         let lost = between.lost().len();

@@ -4,7 +4,7 @@
 
 use schedhist_core::{
     engine::{
-        chain::{Context, Link, Place, Ring, Slice, Start},
+        chain::{Context, Entry, Link, Ring, Slice, Start},
         format::raw::{self, Sink},
         group::Group,
     },
@@ -20,11 +20,11 @@ impl Sink for Bytes {
 }
 
 /// The rings of CPUs, of so many slices each.
-struct Machine(Vec<Ring<Vec<Place>>>);
+struct Machine(Vec<Ring<Vec<Entry>>>);
 
 impl Machine {
     fn new(cpus: u32, slices: usize) -> Self {
-        let ring = |cpu| Ring::new(cpu, (0..slices).map(|_| Place::default()).collect());
+        let ring = |cpu| Ring::new(cpu, (0..slices).map(|_| Entry::default()).collect());
         Self((0..cpus).map(|cpu| ring(cpu).unwrap()).collect())
     }
 

@@ -7,7 +7,7 @@ use std::fmt::{Display, Write};
 use super::{headline::local, png};
 use schedhist_core::{
     distribution::{Distribution, Quantile},
-    timeline::{row, row_begin, rows, Timeline, ROWS},
+    timeline::{lowest_row, row_begin, rows, Timeline, ROWS},
     units::Unit,
 };
 
@@ -18,9 +18,6 @@ const LEFT: f64 = 58.0;
 /// The right edge of the plot: room for the names of lines.
 const RIGHT: f64 = 720.0;
 const TOP: f64 = 12.0;
-
-/// Durations below this one, in nanoseconds, share the lowest row.
-const LEAST: u64 = 64;
 
 /// A range of rows, and the greatest rate of samples in a cell: what charts beside each other have
 /// in common.
@@ -35,7 +32,7 @@ pub struct Scale {
 /// Returns the number of samples in each row from the scale's lowest one on.
 pub fn cells(distribution: &Distribution) -> [u64; ROWS] {
     let mut all = rows(distribution);
-    let least = row(LEAST);
+    let least = lowest_row();
     for low in 0..least {
         all[least] = all[least].saturating_add(std::mem::take(&mut all[low]));
     }

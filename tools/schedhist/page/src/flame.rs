@@ -15,7 +15,7 @@ use super::{
 use schedhist_core::text::{of_bytes, readable, LONGEST_COMM};
 
 /// The most frames that a graph has: what is narrower than so many others is left out.
-const MOST: usize = 1_000;
+const MAX_FRAMES: usize = 1_000;
 
 /// The most levels that a graph has, and that are taken of a stack: those that perf records, and
 /// the task.
@@ -27,7 +27,7 @@ const LISTED: usize = 20;
 const WIDTH: f64 = 1_200.0;
 const ROW: f64 = 17.0;
 /// Frames narrower than this are left out.
-const LEAST: f64 = 0.5;
+const MIN_WIDTH: f64 = 0.5;
 /// The width of a character of the graph's font.
 const CHARACTER: f64 = 6.65;
 
@@ -446,7 +446,7 @@ impl<'a> Drawing<'a> {
         let mut weights = Vec::new();
         root.weights(&mut weights);
         weights.sort_unstable_by_key(|weight| std::cmp::Reverse(*weight));
-        let narrowest = (stacks.total() as f64 * LEAST / WIDTH) as u64;
+        let narrowest = (stacks.total() as f64 * MIN_WIDTH / WIDTH) as u64;
         let least = weights.get(most).copied().unwrap_or(0).max(narrowest);
         let mut drawing = Self {
             out: String::new(),
@@ -529,7 +529,7 @@ impl<'a> Drawing<'a> {
 
 /// Writes the graph, and a table of the stacks with the greatest weights.
 pub fn write(out: &mut String, stacks: &Stacks, labels: &Labels) {
-    let drawing = Drawing::new(stacks, MOST);
+    let drawing = Drawing::new(stacks, MAX_FRAMES);
     let name = match stacks.name.as_str() {
         "" => String::new(),
         name => escaped(name) + ": ",
@@ -667,7 +667,7 @@ bare 7 schedhist:offcpu: duration_ns=7
         let mut out = String::new();
         write(&mut out, &stacks, &OF_STACKS);
         let frames = out.matches("<g>").count();
-        assert!((100..=MOST).contains(&frames), "{frames}");
+        assert!((100..=MAX_FRAMES).contains(&frames), "{frames}");
         assert!(out.len() < 250_000, "{}", out.len());
         assert!(out.contains("a&amp;b: ") && out.contains("or less are left out"));
         assert!(!out.contains("<g1>"));
@@ -678,7 +678,7 @@ bare 7 schedhist:offcpu: duration_ns=7
         let mut callers: Vec<(f64, f64, f64)> = Vec::new();
         for rect in out.split("<rect").skip(1) {
             let (x, y, width) = (number(rect, "x"), number(rect, "y"), number(rect, "width"));
-            assert!(width >= LEAST - 0.01 && y >= 0.0, "{rect}");
+            assert!(width >= MIN_WIDTH - 0.01 && y >= 0.0, "{rect}");
             callers.retain(|(_, below, _)| *below > y);
             if let Some((left, below, room)) = callers.last() {
                 assert!((below - y - ROW).abs() < 0.01);

@@ -8,7 +8,7 @@ use super::{chart::text, quantile, Recording};
 use schedhist_core::{
     culprits,
     distribution::Max,
-    groups::Numbers,
+    groups::GroupNames,
     text::{Culprit, Outlier},
     timeline::{Column, CPU_METRIC},
     window,
@@ -72,7 +72,7 @@ impl Recording {
     /// Returns the name of a culprit of an outlier: that of its group, if that is sure.
     fn name_of(&self, culprit: &Culprit, (end, outlier): &(u64, Outlier)) -> String {
         let begin = end.checked_sub(outlier.duration_ns);
-        let number = |begin| Numbers::name(&self.numbers, (begin, *end), culprit.group);
+        let number = |begin| GroupNames::name(&self.numbers, (begin, *end), culprit.group);
         let group = begin.and_then(number);
         // Where nearly all tasks are is no answer.
         let group = group.filter(|name| !matches!(*name, "/" | "other"));
@@ -138,7 +138,7 @@ impl Recording {
 
     /// Returns what the recording says of the waits for a CPU, in a sentence.
     pub(super) fn sentence(&self) -> String {
-        let place = self.timeline.place(CPU_METRIC);
+        let place = self.timeline.position(CPU_METRIC);
         let all = place.map(|place| self.timeline.total(place));
         let Some(all) = all.filter(|all| all.count() != 0) else {
             return "No wait for a CPU was recorded.".to_owned();

@@ -27,7 +27,7 @@ use schedhist_core::{
     culprits,
     distribution::{Distribution, Max, Quantile},
     engine::{histogram::totals::Worst, idle::WaitSums},
-    groups::{GroupRow, Numbers, CLASSES},
+    groups::{GroupNames, GroupRow, CLASSES},
     limits::Judged,
     text::Outlier,
     timeline::{Timeline, CPU_METRIC},
@@ -41,7 +41,7 @@ const SCRIPT: &str = include_str!("script.js");
 const FIRST: [&str; 3] = ["runq", "oncpu", "offcpu"];
 
 /// The most outliers and the most groups that are listed.
-const MOST: usize = 200;
+const MAX_ROWS: usize = 200;
 
 #[derive(Clone, Debug)]
 pub struct CpuRow {
@@ -69,7 +69,7 @@ pub struct Recording {
     /// What happened, in words.
     pub marks: Vec<String>,
     pub groups: Vec<GroupRow>,
-    pub numbers: Vec<Numbers>,
+    pub numbers: Vec<GroupNames>,
     /// The rule by which tasks are grouped.
     pub rule: String,
     /// The long waits, if the module looked at any.
@@ -104,7 +104,7 @@ pub fn worst(mut outliers: Vec<(u64, Outlier)>) -> (Vec<(u64, Outlier)>, Vec<Sho
     // A stable sort: those of a rank stay by length.
     ranked.sort_by_cached_key(|(rank, _)| *rank);
     let mut rest: Vec<Shorter> = Vec::new();
-    for (_, (_, outlier)) in ranked.drain(ranked.len().min(MOST)..) {
+    for (_, (_, outlier)) in ranked.drain(ranked.len().min(MAX_ROWS)..) {
         match rest.iter_mut().find(|known| known.metric == outlier.metric) {
             Some(known) => known.number += 1,
             // The first one is the longest.
@@ -213,8 +213,7 @@ fn heading(out: &mut String, all: &[Recording], number: usize) {
 }
 
 fn quantile(distribution: &Distribution, share: &str) -> Option<u64> {
-    // Fewer samples beyond it say nothing.
-    let share = Quantile::parse(share).filter(|share| distribution.beyond(*share) >= 10)?;
+    let share = Quantile::parse(share).filter(|share| distribution.supports(*share))?;
     distribution.quantile_upper(share)
 }
 
@@ -306,7 +305,7 @@ fn changes(out: &mut String, a: &Recording, b: &Recording) {
     let heads = "<metric|samples a second|p50|p90|p99|p99.9|max";
     table(out, false, heads, |out| {
         for (place, metric) in a.timeline.names.metrics.iter().enumerate() {
-            let Some(other) = b.timeline.place(&metric.name) else {
+            let Some(other) = b.timeline.position(&metric.name) else {
                 continue;
             };
             let (x, y) = (a.timeline.total(place), b.timeline.total(other));
@@ -356,7 +355,7 @@ fn metrics(out: &mut String, all: &[Recording]) -> Vec<(String, Scale)> {
     let mut shown = Vec::new();
     for name in names {
         let places = all.iter().filter_map(|recording| {
-            let place = recording.timeline.place(&name)?;
+            let place = recording.timeline.position(&name)?;
             Some((&recording.timeline, place))
         });
         let Some(scale) = chart::scale(places) else {
@@ -405,7 +404,7 @@ fn metric_section(out: &mut String, all: &[Recording], name: &str, scale: Scale,
         "<div class=\"pair two\">"
     });
     pair(out, all, |out, recording_number, recording| {
-        let Some(place) = recording.timeline.place(name) else {
+        let Some(place) = recording.timeline.position(name) else {
             return;
         };
         let marks = { recording.outliers.iter() }
@@ -441,7 +440,7 @@ fn metric_section(out: &mut String, all: &[Recording], name: &str, scale: Scale,
         .iter()
         .enumerate()
         .filter_map(|(number, recording)| {
-            let place = recording.timeline.place(name)?;
+            let place = recording.timeline.position(name)?;
             let letter = if all.len() > 1 {
                 ["A", "B"][number.min(1)]
             } else {
@@ -548,12 +547,12 @@ fn groups(out: &mut String, all: &[Recording]) {
         let _ = write!(out, "<p>By {}.</p>", escaped(&recording.rule));
         let heads = "<group|on CPU|waits|waited|p99|max|<because of|<most, other groups";
         table(out, true, heads, |out| {
-            for group in recording.groups.iter().take(MOST) {
+            for group in recording.groups.iter().take(MAX_ROWS) {
                 group_row(out, group);
             }
         });
-        if recording.groups.len() > MOST {
-            let more = recording.groups.len() - MOST;
+        if recording.groups.len() > MAX_ROWS {
+            let more = recording.groups.len() - MAX_ROWS;
             let _ = write!(out, "<p>And {more} more groups.</p>");
         }
     });
@@ -788,7 +787,7 @@ struct MetricFigures {
 
 impl MetricFigures {
     fn new(timeline: &Timeline, name: &str, scale: Scale) -> Self {
-        let place = timeline.place(name);
+        let place = timeline.position(name);
         let columns = timeline.columns.iter();
         let samples = columns.filter_map(|column| column.metrics.get(place?));
         let cells = |one: &Distribution| {

@@ -35,13 +35,13 @@ const LONGEST: usize = 16 << 10;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The number of clients that are served at once.
-const MOST: usize = 256;
+const MAX_CLIENTS: usize = 256;
 
 /// The number of clients that are accepted before the others are served again.
 const AT_ONCE: usize = 16;
 
 /// The bytes of answers that are kept at once. A larger answer is kept alone.
-const MOST_BYTES: usize = 64 << 20;
+const MAX_BYTES: usize = 64 << 20;
 
 /// A scrape is sent again for this many times as long as it took, so that clients cannot make the
 /// server read all the time.
@@ -277,7 +277,7 @@ fn is_named(bound: SocketAddr, host: &str) -> bool {
 }
 
 /// Drops clients that wait for old answers, until the bodies that are left take up to
-/// [`MOST_BYTES`]. The clients are in the order in which they came.
+/// [`MAX_BYTES`]. The clients are in the order in which they came.
 fn bound_bytes(clients: &mut Vec<Client>) {
     let mut bodies = BTreeSet::new();
     let mut bytes = 0;
@@ -289,7 +289,7 @@ fn bound_bytes(clients: &mut Vec<Client>) {
         if bodies.insert(Arc::as_ptr(&answer.body)) {
             bytes += answer.body.len();
         }
-        bytes > MOST_BYTES && bodies.len() > 1
+        bytes > MAX_BYTES && bodies.len() > 1
     });
     clients.drain(..first_kept.map_or(0, |place| place + 1));
 }
@@ -372,7 +372,7 @@ fn accept((listener, bound): &Door, clients: &mut Vec<Client>) {
             // Such as when there are too many files: do not spin.
             Err(_) => return thread::sleep(Duration::from_millis(20)),
         }
-        if clients.len() > MOST {
+        if clients.len() > MAX_CLIENTS {
             let moved = clients
                 .iter()
                 .enumerate()

@@ -12,7 +12,7 @@ use std::{
 use schedhist_core::{
     distribution::Distribution,
     engine::idle::WaitSums,
-    groups::{Between, GroupRow},
+    groups::{GroupRow, GroupWindow},
     laws,
     limits::{Judged, Limit, Samples},
     timeline::Timeline,
@@ -212,7 +212,7 @@ fn read(
 /// Judges limits of all CPUs in the part that is shown, and those of groups in the whole recording.
 fn judged(limits: &[Limit], timeline: &Timeline, groups: &[GroupsPart]) -> Vec<Judged> {
     let samples = Samples {
-        of_metric: &|name| Some(timeline.total(timeline.place(name)?)),
+        of_metric: &|name| Some(timeline.total(timeline.position(name)?)),
         groups: { groups.iter() }
             .map(|part| (Some(&part.first), &part.last))
             .collect(),
@@ -276,7 +276,7 @@ fn all_groups(parts: &[GroupsPart]) -> (Vec<GroupRow>, String) {
     let rule = parts.last().map_or("", |part| &part.last.rule);
     let mut all: Vec<GroupRow> = Vec::new();
     for part in parts.iter().filter(|part| part.last.rule == rule) {
-        for row in Between::new(Some(&part.first), &part.last).rows() {
+        for row in GroupWindow::new(Some(&part.first), &part.last).rows() {
             match all.iter_mut().find(|known| known.name == row.name) {
                 Some(known) => add_row(known, &row),
                 None => all.push(row),

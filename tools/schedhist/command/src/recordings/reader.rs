@@ -9,7 +9,7 @@ use std::{
 };
 
 use schedhist_core::{
-    groups::Numbers,
+    groups::GroupNames,
     raw::Groups,
     recording::{
         course::Course,
@@ -40,7 +40,7 @@ pub struct Contents {
     /// The groups of each part without a gap in which they were of one rule.
     pub groups: Vec<GroupsPart>,
     /// The names of the groups of outliers, beside these.
-    named: Vec<Numbers>,
+    named: Vec<GroupNames>,
     pub outliers: Vec<Recorded>,
     pub lost: Losses,
 }
@@ -57,10 +57,10 @@ pub struct Recorded {
 
 impl Contents {
     /// Returns what the numbers of groups mean, part by part.
-    pub fn numbers(&self) -> Vec<Numbers> {
+    pub fn numbers(&self) -> Vec<GroupNames> {
         let parts = self.groups.iter();
         parts
-            .map(|part| Numbers::new(part.at, &part.first, &part.last))
+            .map(|part| GroupNames::new(part.at, &part.first, &part.last))
             .chain(self.named.iter().cloned())
             .collect()
     }
@@ -393,8 +393,8 @@ fn read_with(
             }
             Event::Other(Item::Outliers(text), course) => {
                 let place = |time| course.of(Some(time));
-                let named = { text.lines() }.filter_map(|line| Numbers::of_line(line, place));
-                named.for_each(|one| Numbers::add(&mut contents.named, one));
+                let named = { text.lines() }.filter_map(|line| GroupNames::of_line(line, place));
+                named.for_each(|one| GroupNames::add(&mut contents.named, one));
                 for outlier in text::outliers(&text) {
                     let end = outlier.pairs.number::<u64>("end_ns");
                     // Early versions stored some again and again.

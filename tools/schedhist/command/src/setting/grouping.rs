@@ -37,7 +37,7 @@ pub fn no_cgroups() -> String {
 /// The names of the cgroups and rules of `run` begin so.
 pub const RUN: &str = "schedhist-run-";
 
-const MOST_GROUPS: u64 = 4095;
+const MAX_GROUPS: u64 = 4095;
 
 /// How much memory groups may take, in bytes, unless the limit is higher already; and how much
 /// there is for each of them on each possible CPU: its counters take 688 bytes of that, and its
@@ -55,7 +55,7 @@ const NEW_CGROUPS: u64 = 64;
 fn groups_of(rule: &str) -> Option<u64> {
     match rule.split(' ').next() {
         Some("process") if rule != "process" => None,
-        Some("process" | "thread") => Some(MOST_GROUPS),
+        Some("process" | "thread") => Some(MAX_GROUPS),
         Some("cgroup") => {
             let path = format!("{CGROUPS}/cgroup.stat");
             let text = fs::read_to_string(path).unwrap_or_default();
@@ -70,7 +70,7 @@ fn groups_of(rule: &str) -> Option<u64> {
 /// Returns how many of them may take room.
 fn limit_of_groups(wanted: u64, cpus: usize) -> u64 {
     let of_group = OF_GROUP * u64::try_from(cpus).unwrap_or(u64::MAX).max(1);
-    wanted.min(MEMORY / of_group).min(MOST_GROUPS)
+    wanted.min(MEMORY / of_group).min(MAX_GROUPS)
 }
 
 fn raise<'a>(source: &'a Source, name: &str, limit: u64) -> Result<Setting<'a>> {
@@ -224,19 +224,19 @@ mod tests {
 
     #[test]
     fn limits_of_groups() {
-        assert_eq!(limit_of_groups(MOST_GROUPS, 4), 4095);
-        assert_eq!(limit_of_groups(MOST_GROUPS, 64), 1024);
-        assert_eq!(limit_of_groups(MOST_GROUPS, 256), 256);
-        assert_eq!(limit_of_groups(MOST_GROUPS, 4096), 16);
+        assert_eq!(limit_of_groups(MAX_GROUPS, 4), 4095);
+        assert_eq!(limit_of_groups(MAX_GROUPS, 64), 1024);
+        assert_eq!(limit_of_groups(MAX_GROUPS, 256), 256);
+        assert_eq!(limit_of_groups(MAX_GROUPS, 4096), 16);
         assert_eq!(limit_of_groups(300, 64), 300);
         assert_eq!(limit_of_groups(u64::MAX, 0), 4095);
     }
 
     #[test]
     fn rules_that_make_many_groups() {
-        assert_eq!(groups_of("process"), Some(MOST_GROUPS));
-        assert_eq!(groups_of("thread"), Some(MOST_GROUPS));
-        assert_eq!(groups_of("thread 812"), Some(MOST_GROUPS));
+        assert_eq!(groups_of("process"), Some(MAX_GROUPS));
+        assert_eq!(groups_of("thread"), Some(MAX_GROUPS));
+        assert_eq!(groups_of("thread 812"), Some(MAX_GROUPS));
         assert_eq!(groups_of("process 812"), None);
         assert_eq!(groups_of("list"), None);
     }

@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, fs, path::PathBuf};
 use schedhist_core::{
     distribution::Distribution,
     engine::group::records::GroupMetric,
-    groups::Between,
+    groups::GroupWindow,
     log2::Log2,
     raw::{Group, Groups},
 };
@@ -394,7 +394,7 @@ fn sections(
     metrics: &[GroupMetric],
     (whose, namespaces, with_comm): (&Whose, &Namespaces, bool),
 ) -> Vec<(String, Distribution)> {
-    let between = Between::new(Some(last), now);
+    let between = GroupWindow::new(Some(last), now);
     let section = |group: &Group| section(group, whose, namespaces, with_comm);
     let mut sums: BTreeMap<(u64, String), Distribution> = BTreeMap::new();
     let mut late: u64 = 0;

@@ -8,8 +8,8 @@ use std::{
 };
 
 use schedhist_core::{
-    compare::{self, Line, LEAST_RUNS, LEVEL},
-    distribution::Quantile,
+    compare::{self, Line, LEVEL, MIN_RUNS},
+    distribution::{Quantile, MIN_BEYOND},
     engine::idle::WaitSums,
     gather::Gather,
     units::Unit,
@@ -29,8 +29,6 @@ use crate::{
     table::{Cell, Column, Table},
 };
 
-/// Nothing is said of a quantile with fewer samples beyond it.
-const LEAST_BEYOND: u64 = 10;
 const TOO_FEW: &str = "too few samples";
 
 /// A condition that makes `diff` fail.
@@ -211,11 +209,7 @@ fn rows(
             return Err(refuse(why));
         };
         for quantile in quantiles {
-            if of_a
-                .iter()
-                .chain(&of_b)
-                .any(|d| d.beyond(*quantile) < LEAST_BEYOND)
-            {
+            if of_a.iter().chain(&of_b).any(|d| !d.supports(*quantile)) {
                 rows.push(Row {
                     metric: metric.clone(),
                     quantile: *quantile,
@@ -270,9 +264,9 @@ fn rows(
 /// Returns what readers of the comparison should know.
 fn notes(a: &Contents, b: &Contents) -> Vec<String> {
     let mut notes = Vec::new();
-    if a.runs.len() < LEAST_RUNS || b.runs.len() < LEAST_RUNS {
+    if a.runs.len() < MIN_RUNS || b.runs.len() < MIN_RUNS {
         notes.push(format!(
-            "no test: it needs {LEAST_RUNS} runs of each, better 6: -r 6"
+            "no test: it needs {MIN_RUNS} runs of each, better 6: -r 6"
         ));
     } else if !is_interleaved(&a.runs, &b.runs) {
         let text = "all runs of one side came before those of the other: what else changed in \
@@ -339,7 +333,7 @@ fn show(
     ));
     table.is_minor = Box::new(is_minor);
     if !few.is_empty() {
-        let note = format!("note: fewer than {LEAST_BEYOND} samples beyond {few}");
+        let note = format!("note: fewer than {MIN_BEYOND} samples beyond {few}");
         table.after.push(note);
     }
     for (side, contents) in [("A", a), ("B", b)] {

@@ -8,7 +8,7 @@ use schedhist_core::{
         group::records::GroupMetric,
         idle::{Distance, WaitCause, WaitPart},
     },
-    groups::{offenders, Between, GroupRow, Offender, CLASSES},
+    groups::{offenders, GroupRow, GroupWindow, Offender, CLASSES},
     raw::Groups,
     text::shares,
     units::tasks_on_average,
@@ -32,7 +32,7 @@ const LONG: u64 = 100_000_000;
 type Row = (GroupRow, Distribution);
 
 /// Returns what the groups did in an interval.
-fn rows(between: &Between<'_>, new: &Groups) -> Vec<Row> {
+fn rows(between: &GroupWindow<'_>, new: &Groups) -> Vec<Row> {
     let row = |row: GroupRow| {
         let group = new.groups.iter().find(|group| group.id == row.id)?;
         let waits = between.samples(group, &[GroupMetric::Runq]);
@@ -57,7 +57,7 @@ pub fn groups(args: &cli::Groups, source: &Source) -> Result {
     let mut is_headed = false;
     let mut show = |old: Option<&Groups>, groups: &Groups, span: &str, interval: &Interval| {
         let shown = Shown {
-            between: Between::new(old, groups),
+            between: GroupWindow::new(old, groups),
             groups,
             span,
             interval,
@@ -90,7 +90,7 @@ const NAME: usize = 14;
 
 /// What is shown of an interval, and how.
 struct Shown<'a> {
-    between: Between<'a>,
+    between: GroupWindow<'a>,
     groups: &'a Groups,
     span: &'a str,
     interval: &'a Interval,

@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 
 use schedhist_core::{
-    culprits, distribution::Distribution, gather::Gather, groups::Numbers, hdr,
+    culprits, distribution::Distribution, gather::Gather, groups::GroupNames, hdr,
     recording::file::TimedSnapshot, units::Unit,
 };
 
@@ -136,7 +136,7 @@ fn outliers(contents: &Contents, metrics: &[String], style: &Style) -> String {
     let wanted: Vec<_> = contents.outliers.iter().filter(is_wanted).collect();
     let names = |it: &Recorded| -> watch::Names {
         let span = (it.at.saturating_sub(it.outlier.duration_ns), it.at);
-        let name = |id| Some((id, Numbers::name(&numbers, span, id)?.to_owned()));
+        let name = |id| Some((id, GroupNames::name(&numbers, span, id)?.to_owned()));
         it.outlier.groups().filter_map(name).gather()
     };
     match style.form {

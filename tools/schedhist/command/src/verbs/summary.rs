@@ -17,7 +17,7 @@ use super::{
 use crate::{output::wrap, table::Cell};
 
 /// The most lines of a part.
-const MOST: usize = 10;
+const MAX_ROWS: usize = 10;
 
 /// The most frames of a stack.
 const FRAMES: usize = 6;
@@ -119,34 +119,34 @@ impl Summary {
         for (place, sums) in self.parts() {
             let _ = writeln!(out, "{}:", PARTS[place].1);
             let times: Vec<_> = sums.iter().map(|sum| sum.ran_ns).collect();
-            for (sum, share) in sums.iter().zip(shares(&times)).take(MOST) {
+            for (sum, share) in sums.iter().zip(shares(&times)).take(MAX_ROWS) {
                 let (whole, tenth, ran) = (share / 10, share % 10, time(sum.ran_ns));
                 let (count, name) = (sum.outliers, &sum.name);
                 let _ = writeln!(out, "  {whole:>3}.{tenth}% {ran:>8} in {count:>4}  {name}");
             }
-            if sums.len() > MOST {
-                let _ = writeln!(out, "  and {} more", sums.len() - MOST);
+            if sums.len() > MAX_ROWS {
+                let _ = writeln!(out, "  and {} more", sums.len() - MAX_ROWS);
             }
         }
         let all = self.chains();
-        for it in all.iter().take(MOST) {
+        for it in all.iter().take(MAX_ROWS) {
             let s = if it.chains == 1 { "" } else { "s" };
             let (chains, sum) = (it.chains, time(it.sum_ns));
             let head = format!("what {} depended on, by {chains} chain{s}, {sum}:", it.name);
             wrap(&mut out, &head);
             let parts = it.parts(&time);
             let times: Vec<_> = parts.iter().map(|(_, ns)| *ns).collect();
-            for ((what, ns), share) in parts.iter().zip(shares(&times)).take(MOST) {
+            for ((what, ns), share) in parts.iter().zip(shares(&times)).take(MAX_ROWS) {
                 let (whole, tenth, ns) = (share / 10, share % 10, time(*ns));
                 wrap(&mut out, &format!("  {whole:>3}.{tenth}% {ns:>8}  {what}"));
             }
-            if parts.len() > MOST {
-                let _ = writeln!(out, "  and {} more", parts.len() - MOST);
+            if parts.len() > MAX_ROWS {
+                let _ = writeln!(out, "  and {} more", parts.len() - MAX_ROWS);
             }
             wrap(&mut out, &format!("  {}", it.law()));
         }
-        if all.len() > MOST {
-            let _ = writeln!(out, "and what {} more depended on", all.len() - MOST);
+        if all.len() > MAX_ROWS {
+            let _ = writeln!(out, "and what {} more depended on", all.len() - MAX_ROWS);
         }
         out
     }

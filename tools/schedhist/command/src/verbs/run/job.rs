@@ -15,7 +15,7 @@ use std::{
 use nix::poll::{PollFd, PollFlags};
 use schedhist_core::{engine::group::records::GroupMetric, raw::Groups, text::Pairs};
 
-use super::{command_group::CommandGroup, log::Log, own::Own, path::Recorder, target::Target};
+use super::{command_group::CommandGroup, log::Log, own::Own, path::PathReader, target::Target};
 use crate::{
     error::{noted, Error, Kind, Result},
     options::{CpuList, Style},
@@ -217,7 +217,7 @@ impl Job<'_> {
     pub fn once(
         &self,
         title: &str,
-        mut recorder: Option<&mut Recorder>,
+        mut recorder: Option<&mut PathReader>,
         started: &mut dyn FnMut() -> Result,
     ) -> Result<Outcome> {
         let mut first = self.state_or_note();

@@ -26,7 +26,7 @@ pub use ab::ab;
 use command_group::CommandGroup;
 use job::{Job, Subject};
 use log::Log;
-use path::Recorder;
+use path::PathReader;
 use target::Target;
 
 pub fn run(args: &Run, source: &Source) -> Result<u8> {
@@ -105,7 +105,7 @@ fn repeated(job: &Job<'_>, args: &Run, mut output: Option<&mut Writer>, status: 
                 None => Ok(()),
             }
         };
-        let mut recorder = args.chain.then(|| Recorder::begin(job.source));
+        let mut recorder = args.chain.then(|| PathReader::begin(job.source));
         let outcome = job.once(&title, recorder.as_mut(), &mut started)?;
         if let (Some(recorder), Some(pid)) = (recorder, outcome.pid) {
             if let Some(text) = noted(recorder.end(&title, pid)) {

@@ -5,7 +5,7 @@
 use schedhist_core::{
     distribution::Distribution,
     engine::group::records::{GroupCounter, GroupMetric},
-    groups::Between,
+    groups::GroupWindow,
     raw::{Group, Groups},
     units,
 };
@@ -34,7 +34,7 @@ impl Own {
     ) -> Result<Self, String> {
         let both = old.zip(new).filter(|(old, new)| new.are_of(old));
         let (old, new) = both.ok_or("group_by was written meanwhile")?;
-        let between = Between::new(Some(old), new);
+        let between = GroupWindow::new(Some(old), new);
         let lost = between.lost().len();
         let mut own = Self::default();
         if new.groups.is_empty() {

@@ -42,15 +42,15 @@ pub fn keep_slices(source: &Source) -> Result<Setting<'_>> {
 }
 
 /// Reads all slices of tasks, from when it is created until it ends.
-pub struct Recorder {
+pub struct PathReader {
     file: PathBuf,
     slices: Slices,
     period: Duration,
-    /// When to call [`Recorder::read`], unless that has failed.
+    /// When to call [`PathReader::read`], unless that has failed.
     due: Result<Instant>,
 }
 
-impl Recorder {
+impl PathReader {
     pub fn begin(source: &Source) -> Self {
         Self {
             file: source.path("slices"),

@@ -156,8 +156,11 @@ fn cpus(window: &Window) -> Vec<Cpu> {
     let waits = window.names.metric(CPU_METRIC);
     let waits = waits.map_or(&[][..], |metric| &metric.parts);
     let one = |cpu: &schedhist_core::window::WindowCpu| {
-        let parts = cpu.parts.iter().filter(|part| waits.contains(&part.metric));
-        let parts: Vec<&window::Part> = parts.collect();
+        let parts = cpu
+            .samples
+            .iter()
+            .filter(|part| waits.contains(&part.metric));
+        let parts: Vec<&window::Samples> = parts.collect();
         let span = cpu.time.map(|time| time.span).or(window.span);
         let span = u128::from(span.unwrap_or(window.end).max(1));
         let waited = { parts.iter() }.fold(0_u128, |all, part| all.saturating_add(part.sum));
@@ -173,7 +176,7 @@ fn cpus(window: &Window) -> Vec<Cpu> {
 }
 
 /// Returns the p99 of some lists of buckets together, without a histogram of all buckets.
-fn p99(scheme: Scheme, parts: &[&window::Part]) -> Option<u64> {
+fn p99(scheme: Scheme, parts: &[&window::Samples]) -> Option<u64> {
     let count: u64 = parts
         .iter()
         .flat_map(|part| &part.buckets)

@@ -19,7 +19,7 @@ use schedhist_core::{
     chains,
     distribution::Distribution,
     engine::group::records::GroupMetric,
-    groups::{Between, GroupRow},
+    groups::{GroupRow, GroupWindow},
     limits::{Judged, Limit, Samples},
     raw::Groups,
     text::{self, Outlier},
@@ -138,7 +138,7 @@ impl Feed<'_> {
             return Default::default();
         };
         self.status.rule.clone_from(&groups.rule);
-        let between = Between::new(last.as_ref(), groups);
+        let between = GroupWindow::new(last.as_ref(), groups);
         let group = part.and_then(|part| match part {
             Part::Group(name) => groups.groups.iter().find(|group| *group.name == **name),
             Part::Cpus(..) => None,

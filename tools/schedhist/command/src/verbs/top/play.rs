@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use schedhist_core::{
-    groups::{Between, GroupRow},
+    groups::{GroupRow, GroupWindow},
     raw::Groups,
     recording::file::Item,
     text::{self, Outlier},
@@ -36,7 +36,7 @@ pub fn history(path: &Path, wanted: &str) -> Result<(History, String)> {
             // Recorded every ten seconds: they stand for the intervals until the next ones.
             Event::Other(Item::Groups(new), _) => {
                 let old = groups.take().filter(|old| old.are_of(&new));
-                let between = Between::new(old.as_ref(), &new);
+                let between = GroupWindow::new(old.as_ref(), &new);
                 rows = (between.rows(), between.span);
                 groups = Some(new);
                 if let Some(moment) = history.moments.back_mut() {

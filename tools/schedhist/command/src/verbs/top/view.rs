@@ -14,7 +14,7 @@ use ratatui::{
 use schedhist_core::{
     distribution::Max,
     limits::Judged,
-    timeline::{row, row_begin, ROWS},
+    timeline::{lowest_row, row, row_begin, ROWS},
     units::{tasks, Unit},
 };
 
@@ -27,9 +27,6 @@ use crate::sys;
 
 /// The number of CPUs that are shown each for itself.
 pub const UNFOLDED: usize = 16;
-
-/// Durations below this one, in nanoseconds, share the lowest row.
-const LEAST: u64 = 64;
 
 /// What the user has chosen.
 #[derive(Clone, Debug, Default)]
@@ -456,7 +453,7 @@ impl View<'_> {
     }
 
     /// Returns the lowest and the highest row of all intervals that the heat map shows. What is
-    /// shorter than the least duration shares its row.
+    /// below [`lowest_row`] counts in it.
     fn range(&self, last: usize, width: usize) -> Option<(usize, usize)> {
         let first = (last + 1).saturating_sub(width.saturating_sub(LEFT));
         let moments = self.history.moments.range(first..=last);
@@ -466,7 +463,7 @@ impl View<'_> {
         let (low, high) = filled.fold((usize::MAX, 0), |(low, high), (row, _)| {
             (low.min(row), high.max(row))
         });
-        (low <= high).then(|| (low.max(row(LEAST)).min(high), high))
+        (low <= high).then(|| (low.max(lowest_row()).min(high), high))
     }
 
     /// Returns the title of the heat map, with the legend.

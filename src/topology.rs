@@ -11,12 +11,12 @@ use crate::{
         are_of_one_core,
         is_online,
         node_of,
-        place_of,
         share_llc,
         smp::without_hotplug, //
+        topology_of,
     },
     engine::{
-        distance::Place,
+        distance::CpuTopology,
         idle::Distance, //
     },
 };
@@ -54,25 +54,30 @@ pub(crate) fn learn() {
                 share_llc(cpu, other).then_some(Distance::Llc)
             }
         };
-        set(cpu, Place::of_online(cpu, node_of(cpu), before, share));
+        set(
+            cpu,
+            CpuTopology::of_online(cpu, node_of(cpu), before, share),
+        );
     }
 }
 
 #[inline(always)]
-fn get(cpu: u32) -> Option<Place> {
-    Some(Place::from_bits(place_of(cpu)?.load(Ordering::Relaxed)))
+fn get(cpu: u32) -> Option<CpuTopology> {
+    Some(CpuTopology::from_bits(
+        topology_of(cpu)?.load(Ordering::Relaxed),
+    ))
 }
 
 /// Sets what is known of all CPUs from the start. To be called once, before anything else.
 pub(crate) fn begin() {
     for cpu in 0..nr_cpu_ids() {
-        set(cpu, Place::of_unknown(cpu, node_of(cpu)));
+        set(cpu, CpuTopology::of_unknown(cpu, node_of(cpu)));
     }
 }
 
 /// Does nothing if `cpu` is no possible CPU.
-fn set(cpu: u32, place: Place) {
-    if let Some(word) = place_of(cpu) {
+fn set(cpu: u32, place: CpuTopology) {
+    if let Some(word) = topology_of(cpu) {
         word.store(place.bits(), Ordering::Relaxed);
     }
 }
