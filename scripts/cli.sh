@@ -106,19 +106,12 @@ is_arm64_kernel() {
 	[[ $1 == *-arm64* ]]
 }
 
-# Debian's cloud kernels lack what gives a guest its root: CONFIG_NET_9P.
-is_cloud_kernel() {
-	[[ $1 == *-cloud ]]
-}
-
-NO_9P="Debian's cloud kernels have no 9p, which gives the guest its root"
-
 stock_kernels() {
 	local series
 	for series in $SUPPORTED; do
 		printf "$series%s " '' -rt -cloud -arm64 -rt-arm64 -arm64-16k
 	done
-	printf '%s ' "$STABLE" "$STABLE-arm64" "$STABLE-arm64-16k" "$UNSTABLE" "$EXPERIMENTAL"
+	printf '%s ' "$STABLE" "$STABLE-cloud" "$STABLE-arm64" "$STABLE-arm64-16k" "$UNSTABLE" "$EXPERIMENTAL"
 }
 
 # check_kernel_name NAME: requires a name that scripts/bed/kernel accepts. Needs neither the root nor

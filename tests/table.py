@@ -66,8 +66,8 @@ for name, of in figures.items():
 print()
 for kernel in kernels:
     print(f"{kernel:<9}  {tested.get(kernel, '')}")
-print("\n-: not run on this kernel: faults needs our kernels, lockdown a stock one that a guest runs;")
-print("build is for cloud\nnone: the run ended before this test")
+print("\n-: not run on this kernel: faults needs our kernels, lockdown a stock one;")
+print("none: the run ended before this test")
 for reason, number in reasons.items():
     print(f"({number}) {reason}")
 failed = counts["FAIL"] + cut

@@ -130,8 +130,6 @@ check_cli() {
 	check cli/name/topic cli_name "there is no topic 'nope'" tests/bed/run nope
 	check cli/name/kernel cli_name "no kernel is called ''" scripts/bed/kernel ''
 	check cli/name/two-kernels cli_name "no kernel is called '7.3 7.2'" scripts/bed/kernel '7.3 7.2'
-	check cli/name/cloud cli_name "Debian's cloud kernels have no 9p" scripts/bed/vm --kernel 7.3-cloud -- true
-	check cli/name/cloud-tests cli_name "Debian's cloud kernels have no 9p" tests/run --kernel 7.3-cloud guest
 	check cli/name/test-in-guest cli_name "there is no test 'nope'" tests/guest/run law nope
 	check cli/value/vm cli_name "--kernel needs a value" scripts/bed/vm --kernel
 	check cli/value/cpus cli_name "--cpus needs a number, not 'many'" make run CPUS=many
