@@ -15,12 +15,13 @@ said=''
 # check NAME COMMAND...: runs COMMAND as a test. If it fails, shows its output and exits, since the
 # next test depends on it.
 check() {
-	local name=$1 rc=0
+	local name=$1 rc=0 start=$SECONDS
 	shift
 	("$@") > "$work/log" 2>&1 &
 	wait $! || rc=$?
 	if ((rc == 0)); then
 		echo "ok $suite/$name"
+		((SECONDS - start < 10)) || echo "# $((SECONDS - start)) s"
 		return
 	fi
 	echo "not ok $suite/$name"
