@@ -34,6 +34,8 @@ ON_KERNELS = {
     "uml": """chaos churn fuzz_files group_gone_storm group_list_storm group_reads group_remade_rule
     group_remade_under groups_audit groups_law""".split(),
 }
+# Where 256 CPUs are possible, and most of them never come.
+ON_CPUS = """law groups_law raw histograms memory hotplug groups_hotplug chain_hotplug""".split()
 # The guest tests of --quick: the laws, load and unload, files and events.
 ON_QUICK = """law precision clash unload_enabled files histograms status summary event_filter event_format
     outlier_wakeup groups_law""".split()
@@ -45,6 +47,8 @@ COMMANDS = {
     "tools": [*IN_ROOT, "tests/tools/run"],
     "bed": ["tests/bed/run"],
     **{suite: [f"tests/{suite}/run", "--kernel", KERNEL] for suite in ("install", "samples", "packages", "lockdown")},
+    "cpus": ["scripts/bed/vm", "--kernel", KERNEL, "--possible", "256", "--with", "tests/helpers", "--append", "mitigations=off",
+             "--", "tests/guest/run", *ON_CPUS],
     "faults": ["tests/faults/run", KERNEL],
 }
 CPUS = len(os.sched_getaffinity(0))

@@ -15,8 +15,8 @@ def test_law():
     found = Status().counters["all"]
     within("switches", 1000, found["switches"])
     # A clock that went backwards may add some more.
-    within("slices whose start was not seen", found["cpus_possible"], found["start_unseen"],
-           found["cpus_possible"] + found["clock_backwards"])
+    within("slices whose start was not seen", cpus(), found["start_unseen"],
+           cpus() + found["clock_backwards"])
     check_laws()
     note("{switches} switches: {voluntary} voluntary, {involuntary} involuntary".format(**found))
 

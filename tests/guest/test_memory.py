@@ -86,8 +86,8 @@ def test_memory_follows_pids():
     before = status("task_memory_bytes")
     write_file("/proc/sys/kernel/pid_max", "4194304")
     last = os.open("/proc/sys/kernel/ns_last_pid", os.O_WRONLY)
-    # There is a page for each 64 PIDs: here each task needs a page of its own.
-    for pid in range(1000, 40000, 64):
+    # There is a page for each 64 PIDs: here each task needs a page of its own, the last one that of the last PID.
+    for pid in range((1 << 22) - 40000, 1 << 22, 64):
         os.pwrite(last, str(pid).encode(), 0)
         child = os.fork() or os._exit(0)
         eq("page of the child", child // 64, pid // 64)

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from typing import Callable, Iterator, Mapping
 
+from .kernel import possible_cpus
 from .ktap import Wrong, defer, note
 from .process import WORK, spawn, task_ids, write_file
 from .workload import kill_group, yielding
@@ -121,4 +122,5 @@ class Parts:
 def few_pids() -> None:
     """Leaves few PIDs, so that each is used again soon."""
     defer(write_file, PID_MAX, "4194304")
-    write_file(PID_MAX, str(max(task_ids()) + 400))
+    # The kernel wants 8 for each possible CPU.
+    write_file(PID_MAX, str(max(max(task_ids()) + 400, 8 * len(possible_cpus()))))
