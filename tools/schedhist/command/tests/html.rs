@@ -338,6 +338,10 @@ fn the_worst_outliers() {
         cells.split('"').next().unwrap().parse::<u64>().unwrap()
     });
     assert!(lengths.is_sorted_by(|a, b| a >= b));
+    // All are marked and added up, those that are not listed, too.
+    let sum = between(rows, "(not named)</td>", "</tr>");
+    assert!(sum.starts_with("<td>400</td>"), "{sum}");
+    assert!(page.contains("<a href=\"#more0\"><path class=\"mark\""));
     assert!(page.contains("<p>And 104 more of offcpu, of 900ms at most.</p>"));
     assert!(page.contains("<p>And 296 more of runq_wakeup, of 20.0ms at most.</p>"));
 }

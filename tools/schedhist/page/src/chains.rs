@@ -32,8 +32,7 @@ const LABELS: Labels = Labels {
 };
 
 /// Writes what the bars of [`bar`] mean, and all chains as a flame graph: who do sleeps wait for?
-pub fn write<'a>(out: &mut String, outliers: impl Iterator<Item = &'a Outlier>) {
-    let stacks = stacks(outliers);
+pub fn write(out: &mut String, stacks: &Stacks) {
     if stacks.weights.is_empty() {
         return;
     }
@@ -48,7 +47,7 @@ pub fn write<'a>(out: &mut String, outliers: impl Iterator<Item = &'a Outlier>) 
         let _ = write!(out, " {what}");
     }
     out.push_str("</p>");
-    flame::write(out, &stacks, &LABELS);
+    flame::write(out, stacks, &LABELS);
     dim(
         out,
         "Tasks that differ in a number only are one. A chain ends where an interrupt woke somebody, or \
@@ -95,7 +94,7 @@ pub fn bar(out: &mut String, outlier: &Outlier) {
 
 /// Returns the chains as stacks: the task of the outlier, who woke it, who woke that one, and so
 /// on, and at last what that one did, for so many nanoseconds.
-fn stacks<'a>(outliers: impl Iterator<Item = &'a Outlier>) -> Stacks {
+pub fn stacks<'a>(outliers: impl Iterator<Item = &'a Outlier>) -> Stacks {
     let mut stacks = Stacks::default();
     for outlier in outliers {
         let Some(chain) = &outlier.chain else {

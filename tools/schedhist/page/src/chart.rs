@@ -198,6 +198,13 @@ pub struct Mark {
     pub title: String,
 }
 
+/// Returns the column of a time, in nanoseconds since the first snapshot. Outliers are read after
+/// the last snapshot.
+pub fn column_of(timeline: &Timeline, time: u64) -> usize {
+    let columns = &timeline.columns;
+    { columns.partition_point(|column| column.end < time) }.min(columns.len().saturating_sub(1))
+}
+
 /// Returns a heat map: time from left to right, duration upwards, and the rate of samples as
 /// colour.
 pub fn heat(timeline: &Timeline, place: usize, scale: Scale, key: &str, marks: &[Mark]) -> String {
@@ -234,10 +241,7 @@ pub fn heat(timeline: &Timeline, place: usize, scale: Scale, key: &str, marks: &
         RIGHT - LEFT
     );
     for mark in marks {
-        // Outliers are read after the snapshot.
-        let at = { timeline.columns.iter() }
-            .position(|column| column.end >= mark.time)
-            .unwrap_or(columns.saturating_sub(1));
+        let at = column_of(timeline, mark.time);
         let x = LEFT + (at as f64 + 0.5) * (RIGHT - LEFT) / columns as f64;
         let id = mark.id.as_ref().map(|id| format!(" id=\"{id}\""));
         let _ = write!(

@@ -106,7 +106,11 @@ impl Recording {
                 ("", ns, ns)
             }
         };
-        let waits = self.outliers.iter().filter(|(_, it)| culprits::is_wait(it));
+        let waits = self
+            .outliers
+            .listed
+            .iter()
+            .filter(|(_, it)| culprits::is_wait(it));
         let outlier = waits.max_by_key(|(_, it)| it.duration_ns);
         // It may have come before the threshold was set.
         let outlier = outlier.filter(|(_, it)| it.duration_ns >= least);

@@ -14,7 +14,11 @@ mod html;
 mod png;
 pub mod watched;
 
-use std::{cmp::Reverse, collections::BTreeMap, fmt::Write};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write,
+};
 
 use base64::{engine::general_purpose::STANDARD, Engine};
 use chart::{text, Mark, Scale};
@@ -74,50 +78,76 @@ pub struct Recording {
     pub rule: String,
     /// The long waits, if the module looked at any.
     pub long_waits: Option<WaitSums>,
-    /// Outliers, each with its end in nanoseconds since the first snapshot: the [`worst`].
-    pub outliers: Vec<(u64, Outlier)>,
-    pub shorter: Vec<Shorter>,
+    pub outliers: Outliers,
     pub stacks: Option<flame::Stacks>,
     pub watched: watched::Watched,
 }
 
-/// The outliers of a metric that are not shown.
+/// The outliers of a metric that are not listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Shorter {
-    pub metric: String,
-    pub number: usize,
+struct Shorter {
+    metric: String,
     /// The longest one, in nanoseconds.
-    pub longest: u64,
+    longest: u64,
+    /// Their ends, in nanoseconds since the first snapshot.
+    ends: Vec<u64>,
 }
 
-/// Keeps as many outliers as a page shows, in the order of time: the longest of each metric, then
-/// the second of each, and so on, since sleeps are longer than waits. Returns the rest, too.
-pub fn worst(mut outliers: Vec<(u64, Outlier)>) -> (Vec<(u64, Outlier)>, Vec<Shorter>) {
-    outliers.sort_by_cached_key(|(_, outlier)| Reverse(outlier.duration_ns));
-    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
-    let ranked = outliers.into_iter().map(|outlier| {
-        let rank = seen.entry(outlier.1.metric.clone()).or_default();
-        *rank += 1;
-        (*rank, outlier)
-    });
-    let mut ranked: Vec<_> = ranked.collect();
-    // A stable sort: those of a rank stay by length.
-    ranked.sort_by_cached_key(|(rank, _)| *rank);
-    let mut rest: Vec<Shorter> = Vec::new();
-    for (_, (_, outlier)) in ranked.drain(ranked.len().min(MAX_ROWS)..) {
-        match rest.iter_mut().find(|known| known.metric == outlier.metric) {
-            Some(known) => known.number += 1,
-            // The first one is the longest.
-            None => rest.push(Shorter {
-                metric: outlier.metric,
-                number: 1,
-                longest: outlier.duration_ns,
-            }),
+/// Outliers. A page lists some, marks all, and adds all up.
+#[derive(Clone, Debug, Default)]
+pub struct Outliers {
+    /// Each with its end in nanoseconds since the first snapshot, in the order of time.
+    listed: Vec<(u64, Outlier)>,
+    shorter: Vec<Shorter>,
+    /// Who had the CPU during waits, with the index of the longest one in the list, if it is there.
+    culprits: Vec<(culprits::Sum, Option<usize>)>,
+    chains: flame::Stacks,
+}
+
+impl Outliers {
+    /// Lists as many as a page shows: the longest of each metric, then the second of each, and so
+    /// on, since sleeps are longer than waits.
+    pub fn new(mut all: Vec<(u64, Outlier)>) -> Self {
+        all.sort_by_cached_key(|(_, outlier)| Reverse(outlier.duration_ns));
+        let waits = all.iter().filter(|(_, it)| culprits::is_wait(it));
+        let sums = culprits::by(waits.clone().map(|(_, it)| it), culprits::comm);
+        let ids: Vec<_> = waits.map(|(at, it)| (*at, it.id)).collect();
+        let chains = chains::stacks(all.iter().map(|(_, it)| it));
+        let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+        let ranked = all.into_iter().map(|outlier| {
+            let rank = seen.entry(outlier.1.metric.clone()).or_default();
+            *rank += 1;
+            (*rank, outlier)
+        });
+        let mut ranked: Vec<_> = ranked.collect();
+        // A stable sort: those of a rank stay by length.
+        ranked.sort_by_cached_key(|(rank, _)| *rank);
+        let mut shorter: Vec<Shorter> = Vec::new();
+        for (_, (end, outlier)) in ranked.drain(ranked.len().min(MAX_ROWS)..) {
+            match { shorter.iter_mut() }.find(|known| known.metric == outlier.metric) {
+                Some(known) => known.ends.push(end),
+                // The first one is the longest.
+                None => shorter.push(Shorter {
+                    metric: outlier.metric,
+                    longest: outlier.duration_ns,
+                    ends: vec![end],
+                }),
+            }
+        }
+        let mut listed: Vec<_> = ranked.into_iter().map(|(_, outlier)| outlier).collect();
+        listed.sort_by_cached_key(|(at, _)| *at);
+        let culprits = sums.into_iter().map(|sum| {
+            let id = ids[sum.worst.0];
+            let row = listed.iter().position(|(at, it)| (*at, it.id) == id);
+            (sum, row)
+        });
+        Self {
+            culprits: culprits.collect(),
+            listed,
+            shorter,
+            chains,
         }
     }
-    let mut kept: Vec<_> = ranked.into_iter().map(|(_, outlier)| outlier).collect();
-    kept.sort_by_cached_key(|(at, _)| *at);
-    (kept, rest)
 }
 
 pub fn duration(ns: u64) -> String {
@@ -395,6 +425,42 @@ fn home(outlier: &Outlier) -> &str {
     }
 }
 
+/// Returns the marks of all outliers above the heat map of a metric: one for each that is listed,
+/// and one for each other column that has any.
+fn marks(recording: &Recording, recording_number: usize, name: &str) -> Vec<Mark> {
+    let is_here = |of: &str| of == name || (name == "runq" && of.starts_with("runq_"));
+    let marks = recording.outliers.listed.iter().enumerate();
+    let mut marks: Vec<_> = marks
+        .filter(|(_, (_, outlier))| is_here(&outlier.metric))
+        .map(|(at, (time, outlier))| Mark {
+            time: *time,
+            // That which the row of the outlier leads to.
+            id: (home(outlier) == name).then(|| format!("m{recording_number}-{at}")),
+            anchor: format!("o{recording_number}-{at}"),
+            title: escaped(&format!(
+                "{} of {}:{}",
+                text(outlier.duration_ns),
+                outlier.comm,
+                outlier.pid
+            )),
+        })
+        .collect();
+    let column = |time| chart::column_of(&recording.timeline, time);
+    let mut marked: BTreeSet<_> = marks.iter().map(|mark| column(mark.time)).collect();
+    let shorter = { recording.outliers.shorter.iter() }.filter(|it| is_here(&it.metric));
+    for time in shorter.flat_map(|it| &it.ends) {
+        if marked.insert(column(*time)) {
+            marks.push(Mark {
+                time: *time,
+                id: None,
+                anchor: format!("more{recording_number}"),
+                title: "outliers that are not listed".to_owned(),
+            });
+        }
+    }
+    marks
+}
+
 fn metric_section(out: &mut String, all: &[Recording], name: &str, scale: Scale, number: usize) {
     // The percentiles stand beside the only heat map, or below two.
     let is_pair = all.len() > 1;
@@ -407,25 +473,7 @@ fn metric_section(out: &mut String, all: &[Recording], name: &str, scale: Scale,
         let Some(place) = recording.timeline.position(name) else {
             return;
         };
-        let marks = { recording.outliers.iter() }
-            .enumerate()
-            .filter(|(_, (_, outlier))| {
-                outlier.metric == name || (name == "runq" && outlier.metric.starts_with("runq_"))
-            });
-        let marks: Vec<_> = marks
-            .map(|(at, (time, outlier))| Mark {
-                time: *time,
-                // That which the row of the outlier leads to.
-                id: (home(outlier) == name).then(|| format!("m{recording_number}-{at}")),
-                anchor: format!("o{recording_number}-{at}"),
-                title: escaped(&format!(
-                    "{} of {}:{}",
-                    text(outlier.duration_ns),
-                    outlier.comm,
-                    outlier.pid
-                )),
-            })
-            .collect();
+        let marks = marks(recording, recording_number, name);
         let key = format!("{recording_number}:{number}");
         let heat = chart::heat(&recording.timeline, place, scale, &key, &marks);
         let lines = chart::quantiles(&recording.timeline, place, scale);
@@ -598,7 +646,7 @@ fn group_row(out: &mut String, group: &GroupRow) {
 
 fn outliers(out: &mut String, all: &[Recording], shown: &[(String, Scale)]) {
     out.push_str("<h2 id=\"outliers\">Outliers</h2>");
-    if all.iter().all(|recording| recording.outliers.is_empty()) {
+    if { all.iter() }.all(|recording| recording.outliers.listed.is_empty()) {
         out.push_str(
             "<p>None recorded. <code>schedhist ctl threshold_ns/runq 10000000</code> before \
              <code>schedhist record</code> reports waits above 10 ms, with the tasks that had the CPU \
@@ -608,11 +656,11 @@ fn outliers(out: &mut String, all: &[Recording], shown: &[(String, Scale)]) {
     }
     pair(out, all, |out, number, recording| {
         by_culprit(out, recording, number);
-        chains::write(out, recording.outliers.iter().map(|(_, it)| it));
+        chains::write(out, &recording.outliers.chains);
         let stack = |outlier: &Outlier| recording.watched.get(&(outlier.id, outlier.duration_ns));
-        let has_stacks = { recording.outliers.iter() }.any(|(_, it)| stack(it).is_some());
+        let has_stacks = { recording.outliers.listed.iter() }.any(|(_, it)| stack(it).is_some());
         let mut heads = "at|<metric|<task|CPU|duration|<who had the CPU".to_owned();
-        let has_chains = { recording.outliers.iter() }.any(|(_, it)| it.chain.is_some());
+        let has_chains = { recording.outliers.listed.iter() }.any(|(_, it)| it.chain.is_some());
         if has_chains {
             heads += "|<its chain, back in time";
         }
@@ -620,7 +668,7 @@ fn outliers(out: &mut String, all: &[Recording], shown: &[(String, Scale)]) {
             heads += "|<where it had left the CPU, innermost frame first";
         }
         // The longest first: the place in the order of time is the anchor.
-        let mut order: Vec<_> = recording.outliers.iter().enumerate().collect();
+        let mut order: Vec<_> = recording.outliers.listed.iter().enumerate().collect();
         order.sort_by_cached_key(|(_, (_, outlier))| Reverse(outlier.duration_ns));
         table(out, true, &heads, |out| {
             for (at, (end, outlier)) in order {
@@ -642,33 +690,33 @@ fn outliers(out: &mut String, all: &[Recording], shown: &[(String, Scale)]) {
                 out.push_str("</tr>");
             }
         });
-        for shorter in &recording.shorter {
-            let (number, longest) = (shorter.number, text(shorter.longest));
+        let _ = write!(out, "<div id=\"more{number}\">");
+        for shorter in &recording.outliers.shorter {
+            let (number, longest) = (shorter.ends.len(), text(shorter.longest));
             let metric = escaped(&shorter.metric);
             let _ = write!(
                 out,
                 "<p>And {number} more of {metric}, of {longest} at most.</p>"
             );
         }
+        out.push_str("</div>");
     });
 }
 
 /// The most culprits that are listed.
 const CULPRITS: usize = 10;
 
-/// Writes who had the CPU during all waits that are shown.
+/// Writes who had the CPU during all waits.
 fn by_culprit(out: &mut String, recording: &Recording, number: usize) {
-    let all = recording.outliers.iter().enumerate();
-    let waits: Vec<_> = all.filter(|(_, (_, it))| culprits::is_wait(it)).collect();
-    let sums = culprits::by(waits.iter().map(|(_, (_, it))| it), culprits::comm);
+    let sums = &recording.outliers.culprits;
     if sums.is_empty() {
         return;
     }
-    let times: Vec<_> = sums.iter().map(|sum| sum.ran_ns).collect();
+    let times: Vec<_> = sums.iter().map(|(sum, _)| sum.ran_ns).collect();
     let shares = schedhist_core::text::shares(&times);
     let heads = "<who had the CPU|outliers|time|<share of all|<the longest of them";
     table(out, true, heads, |out| {
-        for (sum, share) in sums.iter().zip(shares).take(CULPRITS) {
+        for ((sum, row), share) in sums.iter().zip(shares).take(CULPRITS) {
             out.push_str("<tr>");
             left(out, " name", &escaped(&sum.name));
             cell(out, sum.outliers);
@@ -677,9 +725,11 @@ fn by_culprit(out: &mut String, recording: &Recording, number: usize) {
             let rect = format!("<rect class=\"hot\" width=\"{share}\" height=\"100\"/>");
             let bar = html::bar(&rect, &format!("{whole}.{tenth} %"));
             let _ = write!(out, "<td class=\"l bars\" data-v=\"{share}\">{bar}</td>");
-            let (place, ns) = sum.worst;
-            let at = waits[place].0;
-            let link = format!("<a href=\"#o{number}-{at}\">{}</a>", text(ns));
+            let ns = sum.worst.1;
+            let link = match row {
+                Some(at) => format!("<a href=\"#o{number}-{at}\">{}</a>", text(ns)),
+                None => text(ns),
+            };
             let _ = write!(out, "<td class=\"l\" data-v=\"{ns}\">{link}</td>");
             out.push_str("</tr>");
         }

@@ -18,7 +18,7 @@ use schedhist_core::{
     timeline::Timeline,
     window::Window,
 };
-use schedhist_page::{self as page, flame::Stacks, watched, CpuRow, Recording};
+use schedhist_page::{self as page, flame::Stacks, watched, CpuRow, Outliers, Recording};
 
 use crate::{
     cli::Report,
@@ -185,7 +185,7 @@ fn read(
     let numbers = contents.numbers();
     let laws = laws(&contents);
     let outliers = contents.outliers.into_iter();
-    let (outliers, shorter) = page::worst(outliers.map(|it| (it.at, it.outlier)).collect());
+    let outliers = Outliers::new(outliers.map(|it| (it.at, it.outlier)).collect());
     let recording = Recording {
         name: name(path),
         zones: sums.zones,
@@ -201,7 +201,6 @@ fn read(
         rule,
         long_waits: sums.long_waits,
         outliers,
-        shorter,
         stacks: None,
         watched: watched::Watched::new(),
         timeline,
