@@ -631,6 +631,35 @@ fn textfile() {
     assert_eq!(output.status.code(), Some(1), "{output:?}");
 }
 
+/// It says why it fails once for each reason.
+#[test]
+fn failures() {
+    let (folder, machine) = module("failures", 2, 100);
+    let mut command = folder.command("--dir m export --textfile x.prom --interval 0.01");
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let _process = Process(child);
+    until("a file", || folder.join("x.prom").exists());
+    let mut next = || {
+        let mut text = String::new();
+        while !text.ends_with("; waiting") {
+            text += &lines.next().unwrap().unwrap();
+        }
+        text
+    };
+    fs::remove_file(folder.join("m/raw")).unwrap();
+    let first = next();
+    assert!(first.contains("m/raw: No such file"), "{first}");
+    folder.put("m/raw", "damaged");
+    let second = next();
+    assert!(second.contains("m/raw: "), "{second}");
+    put(&folder, &machine);
+    fs::remove_file(folder.join("x.prom")).unwrap();
+    until("a file", || folder.join("x.prom").exists());
+    fs::remove_file(folder.join("m/raw")).unwrap();
+    assert_eq!(next(), first);
+}
+
 fn sources() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../prometheus")
 }

@@ -21,8 +21,9 @@ use schedhist_core::exposition::{
 
 use crate::{
     cli::Export,
-    error::Result,
+    error::{Error, Result},
     files, options,
+    output::note,
     source::{modified, Reading, Source},
 };
 
@@ -45,6 +46,8 @@ pub struct Exporter {
     per_cpu: Vec<String>,
     limit: usize,
     last: Option<Load>,
+    /// Why the last export failed, if it did.
+    failed: Option<String>,
 }
 
 impl Exporter {
@@ -63,6 +66,7 @@ impl Exporter {
             per_cpu,
             limit: args.series as usize,
             last: None,
+            failed: None,
         })
     }
 
@@ -89,8 +93,18 @@ impl Exporter {
 
     /// Returns the metrics in a form. If the module is not there, `schedhist_up` says so.
     pub fn answer(&mut self, form: Form) -> Vec<u8> {
-        self.scrape(form)
-            .unwrap_or_else(|_| self.encode(&families::down(VERSION), form))
+        let made = self.scrape(form);
+        self.tell(made.as_ref().err());
+        made.unwrap_or_else(|_| self.encode(&families::down(VERSION), form))
+    }
+
+    /// Says why an export has failed, unless the one before did for the same reason.
+    pub fn tell(&mut self, error: Option<&Error>) {
+        let failed = error.map(|error| format!("{error}; waiting"));
+        if let Some(why) = failed.as_ref().filter(|_| failed != self.failed) {
+            note(why);
+        }
+        self.failed = failed;
     }
 
     fn encode(&self, exposition: &Exposition, form: Form) -> Vec<u8> {

@@ -10,7 +10,7 @@ use crate::{
     cli::Export,
     error::{Error, Result},
     exporter::{http, Exporter},
-    output::{note, print},
+    output::print,
     recordings::perfetto,
     source::Source,
     sys::Waiter,
@@ -42,18 +42,11 @@ fn textfile(args: &Export, exporter: &mut Exporter, path: &Path) -> Result {
     let waiter = Waiter::new()?;
     let mut next = Instant::now();
     let mut is_first = true;
-    let mut has_failed = false;
     loop {
         match exporter.write(path) {
-            Ok(()) => has_failed = false,
             // If it is the file that cannot be written, that will not change.
             Err(error) if is_first && exporter.source.read().is_ok() => return Err(error),
-            Err(error) => {
-                if !has_failed {
-                    note(format!("{error}; waiting"));
-                }
-                has_failed = true;
-            }
+            done => exporter.tell(done.as_ref().err()),
         }
         is_first = false;
         next = (next + args.interval).max(Instant::now());
