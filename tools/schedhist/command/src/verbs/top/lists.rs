@@ -21,7 +21,7 @@ use schedhist_core::{
 use super::{
     history::{Cpu, Moment, Part},
     screen::span,
-    view::{text, Lines, Shown, View, UNFOLDED},
+    view::{fitting, text, Lines, Shown, View, UNFOLDED},
 };
 use crate::{sys, table::cut};
 
@@ -29,10 +29,13 @@ use crate::{sys, table::cut};
 const CPU_WIDTH: usize = 40;
 
 /// The least width with room for offenders, and for the worst one of each group.
-const WIDE: usize = 100;
+const WIDE: usize = 96;
 
 /// The width of how long a group ran, and how many of its tasks waited.
-const FIGURES: usize = 26;
+const FIGURES: usize = 20;
+
+/// The width of the shares of the classes.
+const SHARES: usize = 26;
 
 /// Makes an enum of what a key goes through, in turn.
 macro_rules! cycle {
@@ -89,6 +92,20 @@ pub fn scrolled(place: usize, count: usize, room: usize) -> usize {
     place
         .saturating_sub(room / 2)
         .min(count.saturating_sub(room))
+}
+
+/// Returns the widths of the names of groups, and of the one that each waits for most: 0 if there
+/// is no room.
+fn names_widths(groups: &[&GroupRow], width: usize) -> (usize, usize) {
+    if width < WIDE {
+        return ((width / 3).clamp(10, 60), 0);
+    }
+    // Two blanks, and how many tasks wait for it.
+    let room = width - (1 + FIGURES + SHARES + 2 + " 12.34".len());
+    let longest = groups.iter().map(|group| group.name.chars().count()).max();
+    let title = "Groups (9 more) by cgroup".len();
+    let name = { longest.unwrap_or(0) + 1 }.clamp(title, title.max(room / 2));
+    (name, (room - name).min(60))
 }
 
 impl View<'_> {
@@ -263,14 +280,17 @@ impl View<'_> {
             0 => String::new(),
             more => format!(" ({more} more)"),
         };
+        let widths = names_widths(&all, width);
+        let about = format!("{more} by {}", self.status.rule);
+        let space = widths.0 + 1 - "Groups".len();
+        let figures = format!("{about:<space$.space$}{:>6}{:>9}  for", "ran", "waiting");
+        title.push(span(&figures, look.dim()));
         // The classes stand above their shares.
-        let name_width = (width / 3).clamp(10, 60);
-        let space = name_width + 1 + FIGURES - "Groups".len();
-        let about = format!("{more} by {}: who waits, because of", self.status.rule);
-        let about = format!("{about:<space$.space$}");
-        title.push(span(&about, look.dim()));
         let classes = CLASSES.iter().enumerate();
         title.extend(classes.map(|(class, name)| span(&format!("  {name}"), look.class(class))));
+        if widths.1 != 0 {
+            title.push(span("  most", look.dim()));
+        }
         let mut lines = vec![Line::from(title)];
         if all.is_empty() {
             let none = match moment.groups.is_empty() {
@@ -281,16 +301,19 @@ impl View<'_> {
         }
         if self.is_warned(moment, width) {
             let average = |ns: u64| tasks(tasks_on_average(ns.into(), moment.groups_span));
+            const ABOUT: &str = "tasks kept waiting, at least:";
+            let each = (width - ABOUT.len()) / moment.offenders.len();
+            let room = each.saturating_sub(" 0.12 by ,".len()).max(8);
             let offenders = { moment.offenders.iter() }
-                .map(|it| format!("{} by {}", average(it.kept_ns), it.name));
+                .map(|it| format!("{} by {}", average(it.kept_ns), cut(&it.name, room)));
             let offenders: Vec<_> = offenders.collect();
-            let text = format!("tasks kept waiting, at least: {}", offenders.join(", "));
+            let text = format!("{ABOUT} {}", offenders.join(", "));
             lines.push(span(&text, look.warn()).into());
         }
         let shown = all.iter().enumerate().skip(from).take(rows);
         lines.extend(shown.map(|(place, group)| {
             let mark = self.mark(Focus::Groups, place == self.choice.places[1]);
-            self.group(group, moment, mark, name_width)
+            self.group(group, moment, mark, widths)
         }));
         lines
     }
@@ -300,7 +323,7 @@ impl View<'_> {
         group: &GroupRow,
         moment: &Moment,
         mark: &str,
-        name_width: usize,
+        (name_width, most_width): (usize, usize),
     ) -> Line<'static> {
         // Recordings have groups of longer intervals.
         let whole = u128::from(moment.groups_span.unwrap_or(0).max(1));
@@ -311,18 +334,16 @@ impl View<'_> {
         let average = |ns: u64| tasks(tasks_on_average(ns.into(), moment.groups_span));
         let name = cut(&group.name, name_width - 1);
         let (ran, waiting) = (percent(group.oncpu_ns), average(group.waits.1));
-        let first = format!("{mark}{name:<name_width$}ran {ran:>6}  waiting {waiting:>5} ");
+        let first = format!("{mark}{name:<name_width$}{ran:>6}{waiting:>9}     ");
         let mut line = vec![span(&first, Style::new())];
         for (class, share) in shares(&group.ended_ns).iter().enumerate() {
             let width = CLASSES[class].len() + 1;
             let text = format!("{:>width$}%", (share + 5) / 10);
             line.push(span(&text, self.look.class(class)));
         }
-        if let Some((most, ns)) = group.neighbours.first() {
-            line.push(span(
-                &format!("  most {most} {}", average(*ns)),
-                Style::new(),
-            ));
+        if let Some((most, ns)) = group.neighbours.first().filter(|_| most_width != 0) {
+            let most = format!("  {} {}", cut(most, most_width), average(*ns));
+            line.push(span(&most, Style::new()));
         }
         line.into()
     }
@@ -342,13 +363,16 @@ impl View<'_> {
     }
 
     /// Returns the outliers, in as many lines as there is room for.
-    pub fn outliers(&self, moment: &Moment, room: usize) -> Lines {
+    pub fn outliers(&self, moment: &Moment, width: usize, room: usize) -> Lines {
         let (look, title) = (self.look, "Outliers".bold());
         let in_progress = moment.in_progress.iter().map(|text| {
             let begin = span("in progress: ", Style::new());
             Line::from(vec![begin, span(text, look.warn())])
         });
-        let why = { moment.why.iter() }.map(|text| span(text, Style::new()).into());
+        // Where there is little room, the outliers themselves matter more.
+        let why = { moment.why.iter() }.filter(|_| room > 3);
+        let why = why.map(|text| fitting(text.split(", "), ", ", width));
+        let why = why.map(|text| span(&text, Style::new()).into());
         let mut lines: Lines = why.chain(in_progress).collect();
         let all = self.outliers_until(moment);
         let one = |(time, outlier): &(u64, Outlier)| self.outlier(*time, outlier);
@@ -427,15 +451,19 @@ impl View<'_> {
         );
         let mut culprits: Vec<_> = outlier.culprits.iter().collect();
         culprits.sort_by_cached_key(|culprit| Reverse(culprit.ran_ns));
-        let culprits = culprits.iter().take(3).map(|culprit| {
-            let share = u128::from(culprit.ran_ns) * 100 / u128::from(outlier.duration_ns.max(1));
+        let percent = |ns: u64| u128::from(ns) * 100 / u128::from(outlier.duration_ns.max(1));
+        let least = culprits
+            .first()
+            .map_or(0, |culprit| percent(culprit.ran_ns).min(1));
+        let culprits = { culprits.iter().take(3) }.map(|it| (it, percent(it.ran_ns)));
+        let culprits = culprits.filter(|(_, share)| *share >= least);
+        let culprits = culprits.map(|(culprit, share)| {
             let text = format!("  {}:{} {share}%", culprit.comm, culprit.pid);
             span(&text, self.look.warn())
         });
         let hops = { outlier.chain.iter() }.flat_map(|chain| chain.hops.iter().skip(1).take(3));
         let hops = hops.map(|hop| {
-            let share = u128::from(hop.sum_ns()) * 100 / u128::from(outlier.duration_ns.max(1));
-            let text = format!(" < {} {share}%", hop.task());
+            let text = format!(" < {} {}%", hop.task(), percent(hop.sum_ns()));
             span(&text, self.look.class(0))
         });
         std::iter::once(span(&what, Style::new()))

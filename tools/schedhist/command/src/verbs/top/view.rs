@@ -197,7 +197,8 @@ impl View<'_> {
             return screen;
         }
         let (last, moment) = (self.last(), self.moment());
-        let title = span(&self.title(moment), Style::new());
+        let title = fitting(self.title(moment), "  ", width.into());
+        let title = span(&title, Style::new());
         title.render(row(0, 1), &mut screen);
         screen.set_style(row(0, 1), Style::new().reversed());
         let keys = match self.choice.is_typing {
@@ -205,7 +206,10 @@ impl View<'_> {
                 &format!("filter: {}_", self.choice.filter),
                 Style::new().bold(),
             ),
-            false => span(KEYS, self.look.dim()),
+            false => span(
+                &fitting(KEYS.split("  "), "  ", width.into()),
+                self.look.dim(),
+            ),
         };
         keys.render(row(height - 1, 1), &mut screen);
         let limits = self.limits();
@@ -269,7 +273,7 @@ impl View<'_> {
             2 + range.map_or(1, |(low, high)| high - low + 1),
             1 + self.status.folds.len().div_ceil(self.cpu_columns(width)),
             lists * self.group_lines(moment, width),
-            lists * self.outliers(moment, 40).len(),
+            lists * self.outliers(moment, width, 40).len(),
         ];
         let heights = plan(left.height.into(), most);
         let mut top = left.y;
@@ -290,10 +294,9 @@ impl View<'_> {
             Some(right) => {
                 let width = usize::from(right.width);
                 let wanted = self.group_lines(moment, width);
-                let half =
-                    (right.height / 2).max(right.height.saturating_sub(
-                        self.outliers(moment, right.height.into()).len() as u16 + 1,
-                    ));
+                let half = (right.height / 2).max(right.height.saturating_sub(
+                    self.outliers(moment, width, right.height.into()).len() as u16 + 1,
+                ));
                 let height = half.min(wanted as u16 + 1);
                 let rest = Rect::new(
                     right.x,
@@ -309,7 +312,8 @@ impl View<'_> {
         let (head, first) = self.first_group(moment, groups.width.into(), groups.height.into());
         all.extend(entries(groups, head, first, Focus::Groups));
         all.push((outliers, Shown::Entry(Focus::Outliers, None)));
-        Text::from(self.outliers(moment, outliers.height.into())).render(outliers, screen);
+        let lines = self.outliers(moment, outliers.width.into(), outliers.height.into());
+        Text::from(lines).render(outliers, screen);
     }
 
     /// Returns which limits are broken, if there are any.
@@ -333,7 +337,8 @@ impl View<'_> {
         Some(line.into())
     }
 
-    fn title(&self, moment: Option<&Moment>) -> String {
+    /// Returns the parts of the first line: those that matter most come first.
+    fn title(&self, moment: Option<&Moment>) -> Vec<String> {
         let mut words = vec!["schedhist".to_owned()];
         if let Some(moment) = moment {
             words.push(sys::time_of_day(moment.unix_ns / 1_000_000_000));
@@ -371,11 +376,11 @@ impl View<'_> {
             if !moment.lawful {
                 words.insert(1, "[LAWS BROKEN]".to_owned());
             }
-            words.push(format!("{} CPUs", self.history.cpus.len()));
             let rate = per_second(moment.switches, moment);
             let unit = if moment.span.is_some() { "/s" } else { "" };
             words.push(format!("{rate} switches{unit}"));
             words.push(format!("{} tasks waiting", tasks(moment.waiting)));
+            words.push(format!("{} CPUs", self.history.cpus.len()));
         }
         if let Some(own) = self.status.own {
             words.push(format!("top itself {}.{:02}% CPU", own / 100, own % 100));
@@ -384,7 +389,12 @@ impl View<'_> {
         if let Some(trouble) = self.status.trouble.as_ref().or(note) {
             words.insert(1, format!("[{trouble}]"));
         }
-        words.join("  ")
+        // The second one is cut rather than left out.
+        if words.len() > 1 {
+            let second = words.remove(1);
+            words[0] += &format!("  {second}");
+        }
+        words
     }
 
     fn metrics(&self, moment: &Moment, width: usize, lines: usize) -> Lines {
@@ -604,6 +614,26 @@ fn axis(times: &[u64]) -> Vec<(usize, String)> {
         }
     }
     labels
+}
+
+/// Returns as many of the words as fit into a line, at least the first.
+pub fn fitting<W: AsRef<str>>(
+    words: impl IntoIterator<Item = W>,
+    between: &str,
+    width: usize,
+) -> String {
+    let mut line = String::new();
+    for word in words {
+        let length = |text: &str| text.chars().count();
+        if line.is_empty() {
+            word.as_ref().clone_into(&mut line);
+        } else if length(&line) + length(between) + length(word.as_ref()) <= width {
+            line = line + between + word.as_ref();
+        } else {
+            break;
+        }
+    }
+    line
 }
 
 pub fn text(ns: Option<u64>) -> String {
