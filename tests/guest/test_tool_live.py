@@ -12,43 +12,19 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from harness.test import (THOROUGH, TREE, Wrong, allow, defer, eq, expedite_rcu, load, measure, messages, note, run,
+from harness.test import (THOROUGH, TREE, Wrong, allow, eq, expedite_rcu, load, measure, messages, note, run,
                           skip, wait_until, within)
+from harness.terminal import need_terminal, on_screen, open_terminal, terminal
 from harness.tool import TOOL, Job, begin, objects, tool, unload_under_readers
 
 # --- top ---
-
-
-def terminal(*words: str) -> str:
-    return run("tmux", "-u", "-f", "/dev/null", "-S", Path("tmux").absolute(), *words)
-
-
-def screen() -> str:
-    return terminal("capture-pane", "-p")
-
-
-def on_screen(pattern: str) -> str:
-    """Waits until the terminal shows it. Returns the screen."""
-    text = ""
-
-    def is_there() -> bool:
-        nonlocal text
-        text = screen()
-        return bool(re.search(pattern, text, re.M))
-
-    try:
-        wait_until(f"{pattern!r} on the screen", is_there, 0.2)
-    except Wrong as wrong:
-        raise Wrong(f"{wrong}: {text}") from None
-    return text
 
 
 def test_tool_top():
     """The live view outlives the module and goes on with the next load of it, and the terminal is as before,
     whatever ends it. (That it is so after a panic, too, needs a build with debug assertions: see
     tools/schedhist/command/tests/top.rs.)"""
-    if not shutil.which("tmux"):
-        skip("tmux is not installed")
+    need_terminal()
     begin()
     expedite_rcu()
     Path("session").write_text(f"""cd {Path.cwd()}
@@ -60,9 +36,7 @@ def test_tool_top():
             read -r go
         done
         """)
-    os.environ |= {"LC_ALL": "C.UTF-8", "TERM": "xterm-256color"}
-    defer(subprocess.run, ["tmux", "-S", Path("tmux").absolute(), "kill-server"])
-    terminal("new-session", "-d", "-x", "80", "-y", "24", f"sh {Path('session').absolute()}")
+    open_terminal("80x24", f"sh {Path('session').absolute()}")
     on_screen("CPU 1")
     on_screen("  last [0-9]")
     unload_under_readers()
