@@ -36,6 +36,8 @@ ON_KERNELS = {
 }
 # Where 256 CPUs are possible, and most of them never come.
 ON_CPUS = """law groups_law raw histograms memory hotplug groups_hotplug chain_hotplug""".split()
+# What the guest's kernel gets for a test, which has a guest of its own then.
+PARAMETERS = {"long_waits_isolated": "isolcpus=1"}
 # The guest tests of --quick: the laws, load and unload, files and events.
 ON_QUICK = """law precision clash unload_enabled files histograms status summary event_filter event_format
     outlier_wakeup groups_law""".split()
@@ -189,8 +191,9 @@ class Job(threading.Thread):
             options.append("--tool")
         # Mitigations take an eighth of the time in an emulator. The long forms have them, and so do the
         # suites that do not run in here.
-        if not THOROUGH:
-            options += ["--append", "mitigations=off"]
+        parameters = ["mitigations=off"] * (not THOROUGH) + [PARAMETERS[test] for test in self.tests if test in PARAMETERS]
+        if parameters:
+            options += ["--append", " ".join(parameters)]
         lapses = 0
         while rest := [test for test in self.tests if test not in self.results]:
             number = len(self.results)
@@ -226,7 +229,8 @@ class Job(threading.Thread):
 
 
 def parts_of(suite: str, tests: list[str]) -> list[tuple[float, list[str]]]:
-    """Splits tests into guests that take about the same time. Returns the seconds and the tests of each."""
+    """Splits tests into guests that take about the same time, and those with parameters of the kernel. Returns the
+    seconds and the tests of each."""
     number, boot, usual = (1 if QUICK or THOROUGH else 2), 25, 6
     if suite == "debug":
         boot, usual = 120, 60
@@ -237,11 +241,12 @@ def parts_of(suite: str, tests: list[str]) -> list[tuple[float, list[str]]]:
         boot, usual, number = 5, 10, 1
     seconds = {test: known.get(f"{suite}/{test}", usual) for test in tests}
     sums, members = [boot] * number, [[] for _ in range(number)]
-    for test in sorted(tests, key=lambda test: -seconds[test]):
+    for test in sorted((test for test in tests if test not in PARAMETERS), key=lambda test: -seconds[test]):
         part = sums.index(min(sums))
         sums[part] += seconds[test]
         members[part].append(test)
-    return [(total, [t for t in tests if t in of]) for total, of in zip(sums, members)]
+    apart = [(boot + seconds[test], [test]) for test in tests if test in PARAMETERS]
+    return [(total, [t for t in tests if t in of]) for total, of in zip(sums, members)] + apart
 
 
 def has_kernel(suite: str) -> bool:

@@ -233,6 +233,23 @@ def test_long_waits_pinned():
 
 
 @allow(900)
+def test_long_waits_isolated():
+    """A CPU that the kernel's parameter isolcpus= isolates is idle for nobody, though a task's affinity has it."""
+    if idle.cpu_list(Path("/sys/devices/system/cpu/isolated").read_text()) != {1}:
+        skip("isolcpus=1 is not among the kernel's parameters")
+    on("0", SPINNER)
+    # Nothing moves them to CPU 1.
+    widen = "import os\nos.sched_setaffinity(0, {0, 1})\nopen('/proc/self/comm', 'w').write('wide')\n"
+    wide = [on("0", widen + WORKER).pid for _ in range(2)]
+    wait_until("they are wide", lambda: all(Path(f"/proc/{pid}/comm").read_text() == "wide\n" for pid in wide))
+    recording = look(1_000_000)
+    time.sleep(4)
+    found = [one for one in ended(recording) if one.pid in wide]
+    within("their waits", 10, len(found))
+    eq("time that others were idle, or may have been", sum(sum(one.found[1:]) for one in found), 0)
+
+
+@allow(900)
 def test_long_waits_hog():
     """Tasks that might use another CPU are stuck behind a task of real-time priority."""
     on("0", HOG)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from harness.groups import groups
 from harness.test import CPU1, allow, check_laws, cpu1, cpus, eq, load, measure, run, skip, write, write_file
+from replay.idle import cpu_list
 
 MOVES = 20
 # Moves between two CPUs, and begins and ends on the first one.
@@ -16,15 +17,6 @@ for _ in range(int(sys.argv[3])):
     os.sched_setaffinity(0, two)
     os.sched_setaffinity(0, one)
 open("/proc/self/comm", "w").write("moved")"""
-
-
-def cpu_list(text):
-    """Returns the CPUs of a list such as "0-2,5"."""
-    found = set()
-    for part in text.strip().split(","):
-        first, _, last = part.partition("-")
-        found |= set(range(int(first), int(last or first) + 1))
-    return found
 
 
 def shared(one, two):

@@ -128,12 +128,22 @@ bool schedhist_is_softirq_thread(void)
 
 int schedhist_next_allowed(const struct task_struct *task, int cpu)
 {
-	const struct cpumask *domain = housekeeping_cpumask(HK_TYPE_DOMAIN);
+	const unsigned long *allowed = cpumask_bits(task->cpus_ptr);
+	const unsigned long *active = cpumask_bits(cpu_active_mask);
+	const unsigned long *domain =
+		cpumask_bits(housekeeping_cpumask(HK_TYPE_DOMAIN));
+	unsigned long mask = BITMAP_FIRST_WORD_MASK(cpu + 1);
+	unsigned int i;
 
-	do {
-		cpu = cpumask_next_and(cpu, task->cpus_ptr, cpu_active_mask);
-	} while (cpu < nr_cpu_ids && !cpumask_test_cpu(cpu, domain));
-	return cpu < nr_cpu_ids ? cpu : -1;
+	/* Word by word: thousands of CPUs may be isolated. */
+	for (i = BIT_WORD(cpu + 1); i < BITS_TO_LONGS(nr_cpu_ids); i++) {
+		mask &= READ_ONCE(allowed[i]) & READ_ONCE(active[i]) &
+			READ_ONCE(domain[i]);
+		if (mask)
+			return i * BITS_PER_LONG + __ffs(mask);
+		mask = ~0UL;
+	}
+	return -1;
 }
 
 DEFINE_PER_CPU(u64, schedhist_topology);

@@ -68,12 +68,19 @@ class Recording(Window):
         return compare(self.saved(), self.masks)
 
 
+def cpu_list(text: str) -> set[int]:
+    """Returns the CPUs of a list such as "0-2,5"."""
+    ranges = [part.partition("-") for part in text.strip().split(",") if part]
+    return {cpu for first, _, last in ranges for cpu in range(int(first), int(last or first) + 1)}
+
+
 def affinities() -> dict[int, set[int]]:
-    """Returns the CPUs that each task may use."""
+    """Returns the CPUs that each task may use, and that are not isolated."""
+    isolated = cpu_list(Path("/sys/devices/system/cpu/isolated").read_text())
     found = {}
     for folder in Path("/proc").glob("[0-9]*/task/[0-9]*"):
         try:
-            found[int(folder.name)] = os.sched_getaffinity(int(folder.name))
+            found[int(folder.name)] = os.sched_getaffinity(int(folder.name)) - isolated
         except ProcessLookupError:
             pass
     return found
