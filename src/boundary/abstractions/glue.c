@@ -150,8 +150,13 @@ DEFINE_PER_CPU(u64, schedhist_topology);
 
 bool schedhist_shares_llc(int one, int two)
 {
+	/* As for the kernel, which splits that of a package with Intel's SNC. */
+	if (cpu_to_node(one) != cpu_to_node(two))
+		return false;
 #if defined(CONFIG_X86) && !defined(CONFIG_UML)
-	return per_cpu_llc_id(one) == per_cpu_llc_id(two);
+	/* As match_llc() does. */
+	return per_cpu_llc_id(one) != BAD_APICID &&
+	       per_cpu_llc_id(one) == per_cpu_llc_id(two);
 #else
 #ifdef CONFIG_GENERIC_ARCH_TOPOLOGY
 	const struct cpumask *ones = &cpu_topology[one].llc_sibling;

@@ -32,8 +32,9 @@ pub(crate) fn next_allowed(task: Task<'_>, cpu: Option<u32>, _: &impl RcuReader)
     u32::try_from(next).ok()
 }
 
-/// Returns whether two CPUs that are online share a last-level cache; on arm64, if no other CPU
-/// online is known to share that of either, whether they are of one package.
+/// Returns whether two CPUs that are online share a last-level cache, which is of one NUMA node; on
+/// arm64, if no other CPU online is known to share that of either, whether they are of one node and
+/// package.
 pub(crate) fn share_llc(one: u32, two: u32) -> bool {
     is_possible(one)
         && is_possible(two)
