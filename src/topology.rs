@@ -9,6 +9,7 @@ use kernel::cpu::nr_cpu_ids;
 use crate::{
     boundary::abstractions::{
         are_of_one_core,
+        context::cond_resched,
         is_online,
         node_of,
         share_llc,
@@ -38,7 +39,7 @@ pub(crate) fn learn_all() {
 }
 
 /// Learns where all CPUs are that are online. No CPU may come or go meanwhile: to be called within
-/// a callback of CPU hotplug.
+/// a callback of CPU hotplug. Sleeps.
 ///
 /// What CPUs share is known only of those that are online, and some of it only while another one
 /// is, too. So the places of all are found anew. The others keep theirs: tasks that last ran there
@@ -58,6 +59,8 @@ pub(crate) fn learn() {
             cpu,
             CpuTopology::of_online(cpu, node_of(cpu), before, share),
         );
+        // Each of thousands of CPUs may be compared with all before it.
+        cond_resched();
     }
 }
 
