@@ -35,8 +35,7 @@ use crate::{
             Walked,
             HOPS, //
         },
-        switch::Sample,
-        Metric, //
+        switch::Sample, //
     },
 };
 
@@ -118,9 +117,6 @@ impl AllChains {
         id: u64,
         sample: &Sample,
     ) -> Option<(Walked, impl Iterator<Item = Hop> + '_)> {
-        if matches!(sample.metric, Metric::Oncpu | Metric::Idle) {
-            return None;
-        }
         let chain = self.cpus.get(cpu)?;
         let first = chain.ring.now();
         let read = |link: Link| self.cpus.get(link.cpu())?.ring.read(link.number());

@@ -23,7 +23,8 @@ use crate::engine::{
         Sample, //
     },
     Cell,
-    SeqCount, //
+    SeqCount,
+    Side, //
 };
 
 /// The chain of an outlier.
@@ -130,7 +131,8 @@ const _: () = assert!(cfg!(loom) || size_of::<Chains>() <= 32 * 1024);
 
 impl Chains {
     /// Keeps the chain of the outlier `id`, which is not 0, from the slice `first` on; `read` is
-    /// that of [`walk()`]. Returns what was found, with the hops.
+    /// that of [`walk()`]. Returns what was found, with the hops; `None` for a slice, or for a
+    /// request to reschedule, which is neither a wait nor a sleep.
     pub fn keep(
         &self,
         id: u64,
@@ -138,6 +140,9 @@ impl Chains {
         first: Link,
         read: impl Fn(Link) -> Option<Slice>,
     ) -> Option<(Walked, impl Iterator<Item = Hop> + '_)> {
+        if sample.metric.side() == Side::Prev {
+            return None;
+        }
         let count = self.count.get();
         let entry = self.entries.get(count as usize % KEPT)?;
         let walked = entry.seqcount.write(|| {

@@ -553,6 +553,20 @@ fn sample(value: u64) -> Sample {
     Sample::new(Metric::Offcpu, value, Cause::Interruptible, 54)
 }
 
+#[test]
+fn only_waits_and_sleeps_have_a_chain() {
+    let chains = Chains::default();
+    for metric in Metric::ALL {
+        let sample = Sample::new(metric, 48, Cause::Interruptible, 54);
+        let kept = chains.keep(1, &sample, Link::UNKNOWN, |_| None);
+        let is_other = {
+            use Metric::{Idle, Oncpu, Resched, ReschedLazy};
+            matches!(metric, Oncpu | Idle | Resched | ReschedLazy)
+        };
+        assert_eq!(kept.is_none(), is_other, "{metric:?}");
+    }
+}
+
 fn keep(chains: &Chains, id: u64) {
     let (rings, c) = abc();
     let read = |link: Link| rings[link.cpu() as usize].read(link.number());
