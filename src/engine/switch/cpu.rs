@@ -245,7 +245,9 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
             // sleep state set.
             observer.preempted(state.preempter::<O>(), away);
             let wait = Sample {
-                moved: observer.wants_moved(away) && has_migrated,
+                // The kernel adds to the sum at each move, such as away and back.
+                moved: observer.wants_moved(away)
+                    && (has_migrated || task.run_delay() != left.run_delay),
                 ..Sample::new(Metric::RunqPreempt, away, Cause::Preempted, now)
             };
             return self.record_sample::<S>(&wait, now, observer);

@@ -137,6 +137,8 @@ struct Story {
     waking: Option<u64>,
     /// Whether it was moved in its sleep since it last got a CPU.
     moved_asleep: bool,
+    /// Whether it was moved while it waited since it last got a CPU.
+    moved: bool,
     /// What was last decided of it since measuring began, and its PID at that time.
     task_group: Option<(i32, Who)>,
 }
@@ -273,7 +275,9 @@ impl Reference {
                 });
             }
             Event::Moved { task, from, to } => {
-                if let Some(wait) = &mut self.story(&task).wait {
+                let story = self.story(&task);
+                story.moved = true;
+                if let Some(wait) = &mut story.wait {
                     wait.elsewhere += from - wait.here_since;
                     wait.here_since = to;
                 }
@@ -503,7 +507,7 @@ impl Reference {
                 return self.cpus[cpu].count(Counter::WaitUnseen);
             }
             let sample = Sample {
-                moved: wait.elsewhere != 0,
+                moved: story.moved,
                 ..sample(value, Cause::Fork)
             };
             return self.sample(cpu, Metric::RunqWakeup, sample);
@@ -547,7 +551,7 @@ impl Reference {
                     groups.preempted(absence.successor, away);
                 }
                 let sample = Sample {
-                    moved: absence.cpu != cpu,
+                    moved: story.moved,
                     ..sample(away, Cause::Preempted)
                 };
                 return self.sample(cpu, Metric::RunqPreempt, sample);
@@ -585,7 +589,7 @@ impl Reference {
             waited = now.saturating_sub(waking).min(away);
         }
         let wakeup = Sample {
-            moved: wait.elsewhere != 0,
+            moved: story.moved,
             ..sample(waited, Cause::Wakeup)
         };
         self.sample(cpu, Metric::RunqWakeup, wakeup);
